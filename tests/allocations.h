@@ -1,4 +1,4 @@
-// For tests: sizes of the aligned blocks that malloc's hook saw handed out while somebody counted them.
+// For tests: the sizes of the aligned blocks that were allocated while they were counted, recorded by malloc's hook.
 #pragma once
 
 #include <array>
@@ -9,13 +9,13 @@
 
 namespace karez::tests {
 
-// Filled from inside malloc: nothing here allocates, and `note` is called on any thread.
+// Filled by malloc's hook, so nothing here allocates, and `note` is called on any thread.
 class BlockSizes {
  public:
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   static constexpr bool seen = true;
 #else
-  static constexpr bool seen = false;  // sanitizers bring their own malloc
+  static constexpr bool seen = false;  // sanitizers have their own malloc
 #endif
   void begin() {
     count_ = 0;

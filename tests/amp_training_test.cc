@@ -1,6 +1,5 @@
-// Mixed precision in whole programs: a character transformer and a convolution train beside f32, on meshes, in stages
-// and micro-batches, with recomputed blocks and on several ranks; a step that is skipped leaves all state as it was on
-// each.
+// Mixed precision in whole programs: a character transformer and a convolution train close to f32, on meshes, in stages
+// and micro-batches, with recomputed blocks and on several ranks; a skipped step changes no state on any of these.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,11 +39,11 @@ struct Setting {
 
 struct Outcome {
   std::vector<double> losses;
-  std::vector<std::byte> state, skipped;  // before and behind a step whose gradients are not finite
-  double scale = 0;                       // then
+  std::vector<std::byte> state, skipped;  // before and after a step whose gradients are not finite
+  double scale = 0;                       // after that step
 };
 
-// What is trained and what the optimiser keeps; running statistics go on, as in PyTorch.
+// The parameters and the optimiser's state, without running statistics, which a skipped step updates as in PyTorch.
 std::vector<std::byte> state_of(World& world, const std::vector<Parameter>& parameters) {
   std::vector<std::string> names{"adam.step"};
   for (const Parameter& parameter : parameters)
@@ -129,11 +128,11 @@ void expect_skipped(const Outcome& out, const std::string& what) {
 }
 
 double near_f32(const std::string& amp) { return amp == "bf16" ? 5e-2 : 1e-2; }
-// Sums in another order round to the other neighbour, here and there.
+// Sums in another order sometimes round differently.
 double near_itself(const std::string& amp) { return amp == "bf16" ? 3e-2 : 5e-3; }
 
-// In the median of five seeds: Adam makes a full step of a gradient whose sign a rounding turns, and 40 steps carry one
-// such run far off.
+// Compares medians of five seeds: if rounding changes the sign of a gradient, Adam makes a full step in the other
+// direction, and after 40 steps such a run differs much.
 TEST(AmpTraining, ATransformerAndAConvolutionTrainNearF32) {
   for (const auto& [name, program] : programs)
     for (const char* amp : {"bf16", "f16"}) {
@@ -151,7 +150,7 @@ TEST(AmpTraining, ATransformerAndAConvolutionTrainNearF32) {
     }
 }
 
-TEST(AmpTraining, IsTheSameOnEveryMeshToARounding) {
+TEST(AmpTraining, EveryMeshGivesTheSameLossesWithinRounding) {
   const std::vector<LayoutRule> by_rule = {{"block*.{query,key,value,up}.weight", P("model")},
                                            {"block*.{out,down}.weight", P(nullptr, "model")}};
   for (const auto& [name, program] : programs)
@@ -169,7 +168,7 @@ TEST(AmpTraining, IsTheSameOnEveryMeshToARounding) {
     }
 }
 
-TEST(AmpTraining, InStagesAndMicroBatches) {
+TEST(AmpTraining, StagesAndMicroBatchesGiveTheSameLosses) {
   const std::vector<PlacementRule> blocks = {{"block0", 0}, {"block1", 1}}, layers = {{"{conv*,norm}", 0}, {"fc*", 1}};
   for (const char* amp : {"bf16", "f16"}) {
     for (const auto& [name, program] : programs) {
@@ -197,7 +196,7 @@ TEST(AmpTraining, RecomputedBlocksChangeNoBit) {
     }
 }
 
-TEST(AmpTraining, OnSeveralRanksItIsTheBitsOfOneProcess) {
+TEST(AmpTraining, SeveralRanksGiveTheBitsOfOneProcess) {
   for (const auto& [name, program] : programs)
     for (const char* amp : {"bf16", "f16"}) {
       const Setting run{.mesh = "data=2", .amp = amp};

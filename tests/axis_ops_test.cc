@@ -1,5 +1,4 @@
-// What works along one axis, in programs on meshes: sorting and picking with their gradients, errors, and a loss that
-// picks.
+// Tests of functions along one axis in programs on meshes: sorting, gathering and scattering with gradients and errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +30,7 @@ double at(const std::vector<double>& x, std::int64_t r, std::int64_t c) {
   return x[static_cast<std::size_t>(r * columns + c)];
 }
 
-// Columns of row r by a stable sort of the library.
+// The column indices of row r, sorted with std::stable_sort.
 std::vector<std::int64_t> order_of(const std::vector<double>& x, std::int64_t r, bool descending) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(columns));
   std::iota(out.begin(), out.end(), 0);
@@ -46,7 +45,7 @@ template <class T> std::vector<T> list(const Array& array) {
   return {host.data<T>().begin(), host.data<T>().end()};
 }
 
-TEST(AxisOps, TopkIsTheBeginningOfASortAndItsGradientGoesBackToThePlaces) {
+TEST(AxisOps, TopkIsTheBeginningOfASortAndItsGradientGoesToTheSelectedElements) {
   const auto x = drawn();
   for (bool largest : {true, false})
     for (std::int64_t k : {1, 3, 7}) {
@@ -77,7 +76,7 @@ TEST(AxisOps, TopkIsTheBeginningOfASortAndItsGradientGoesBackToThePlaces) {
     }
 }
 
-TEST(AxisOps, CumsumAndItsGradientAreThoseOfLoops) {
+TEST(AxisOps, CumsumAndItsGradientMatchLoops) {
   const auto x = drawn();
   for (int axis : {0, -1}) {
     std::vector<double> want(x.size()), slopes(x.size());
@@ -102,8 +101,8 @@ TEST(AxisOps, CumsumAndItsGradientAreThoseOfLoops) {
   }
 }
 
-// Picking the label's logarithm is what cross_entropy is; with classes over devices, too.
-TEST(AxisOps, ALossThatPicksIsCrossEntropy) {
+// The mean logarithm of the label's probability is cross_entropy, also with classes split over devices.
+TEST(AxisOps, ALossByTakeAlongEqualsCrossEntropy) {
   const auto x = drawn();
   const HostArray labels = HostArray::of<std::int64_t>({rows}, {3, 0, 6, 2, 2});
   for (const char* mesh : {"", "model=3", "data=2,model=2"})
@@ -140,7 +139,7 @@ TEST(AxisOps, AddAlongIsAHistogramOfWeights) {
   }
 }
 
-TEST(AxisOps, WhatIsWrongIsSaidWithTheLine) {
+TEST(AxisOps, ErrorsNameTheFaultAndTheLine) {
   World world;
   const auto error = [&](const Body& body) {
     try {
@@ -151,15 +150,15 @@ TEST(AxisOps, WhatIsWrongIsSaidWithTheLine) {
   using In = std::span<const Tensor>;
   const auto one = [](Tensor t) { return std::vector{std::move(t)}; };
   EXPECT_THAT(error([&](In in) { return one(cumsum(in[0], 2)); }),
-              testing::AllOf(HasSubstr("cumsum: axis 2 of f64[5, 7] does not exist"), HasSubstr("along_test.cc:")));
+              testing::AllOf(HasSubstr("cumsum: axis 2 of f64[5, 7] does not exist"), HasSubstr("axis_ops_test.cc:")));
   EXPECT_THAT(error([&](In in) { return one(topk(in[0], 8).values); }),
               HasSubstr("topk: 8 elements along axis 1 of f64[5, 7]"));
   EXPECT_THAT(error([&](In in) { return one(topk(in[0], -1).values); }), HasSubstr("topk: -1 elements along axis 1"));
   EXPECT_THAT(error([&](In in) { return one(take_along(in[0], in[0])); }),
-              HasSubstr("take_along: an index is i32 or i64, not f64[5, 7]"));
+              HasSubstr("take_along: an index must be i32 or i64, got f64[5, 7]"));
   World other({.devices = 2});
   auto f = compile(other.mesh("data=2"),
-                   [](Tensor x, Tensor i) { return take_along(x, i * 1, 1); });  // which no argument tells
+                   [](Tensor x, Tensor i) { return take_along(x, i * 1, 1); });  // an index that is not an argument
   try {
     f(matrix(drawn()), HostArray::of<std::int64_t>({rows, 1}, {0, 1, 2, 7, 4})).wait();
     FAIL();

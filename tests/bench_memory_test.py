@@ -1,4 +1,4 @@
-"""The memory benchmark as it is called: what fits, what does not, what is no table of blocks, and what it returns to the shell."""
+"""Tests of the memory benchmark's command line: tables that fit, tables that do not, invalid files, and exit codes."""
 
 # builds: bench_memory
 import json
@@ -25,7 +25,7 @@ def write(path, blocks):
 
 @pytest.fixture
 def full(tmp_path):
-    """A rectangle of 1024 bytes and 100 instants, cut into 80 blocks: nothing may be lost."""
+    """A rectangle of 1024 bytes and 100 time steps, divided into 80 blocks, so that a fitting packing has no gap."""
     chance, areas = random.Random(3), [(0, 100, 0, 1024)]
     while len(areas) < 80:
         a, b, low, high = areas.pop(chance.randrange(len(areas)))
@@ -41,7 +41,7 @@ def full(tmp_path):
     return write(tmp_path / "full.1024.csv", [(a, b, high - low) for a, b, low, high in areas])
 
 
-def test_what_fits_is_told_with_its_proof(full, tmp_path):
+def test_tables_that_fit_are_reported_with_their_proof(full, tmp_path):
     result = run("--json", tmp_path / "out.json", full, write(tmp_path / "small.9.csv", [(0, 2, 4), (1, 3, 4)]))
     assert result.returncode == 0, result.stderr
     head, *rows, last = result.stdout.splitlines()
@@ -53,14 +53,14 @@ def test_what_fits_is_told_with_its_proof(full, tmp_path):
     assert [row["peak"] for row in said["rows"]] == [1024, 8] and said["worst"] == 1
 
 
-def test_what_cannot_fit_is_a_miss_with_the_reason(full):
+def test_a_table_that_cannot_fit_is_a_miss_with_the_reason(full):
     result = run("--capacity", 1023, full)
     assert result.returncode == 1
     assert "NO" in result.stdout and "cannot fit: needs 1024" in result.stdout
     assert result.stdout.splitlines()[-1] == "memory: worst ratio 1.001 (target 1.000)"
 
 
-def test_a_search_cut_short_states_its_gap(full):
+def test_an_interrupted_search_reports_its_gap(full):
     result = run("--work", 1, full)
     assert result.returncode == 1
     assert re.search(r"NO +[\d.]+ +gap <= \d+\.\d\d %", result.stdout)
@@ -77,12 +77,12 @@ def test_a_search_cut_short_states_its_gap(full):
         ["--other", "1", "x"],
     ],
 )
-def test_words_that_mean_nothing_bring_the_usage(words):
+def test_invalid_arguments_print_the_usage(words):
     result = run(*words)
     assert result.returncode == 2 and result.stderr.startswith("usage: ")
 
 
-def test_files_that_hold_no_blocks_are_errors_with_their_line(tmp_path):
+def test_invalid_files_are_errors_with_their_line(tmp_path):
     result = run(tmp_path / "none.8.csv")
     assert result.returncode == 77 and result.stderr.endswith("none.8.csv: cannot be read\n")
     result = run(write(tmp_path / "bad.8.csv", [(0, 2, 4), (5, 5, 1)]))

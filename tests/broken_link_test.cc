@@ -1,4 +1,4 @@
-// A link that breaks while a model trains: every call under way says so, and after World::reset training begins anew.
+// A link breaks while a model trains: every pending call reports it, and after World::reset training starts again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ struct Net : nn::Module {
   nn::Linear fc{*this, "fc", 8, 4};
 };
 
-TEST(BrokenLink, EveryCallUnderWayEndsWithItsErrorAndAResetRecovers) {
+TEST(BrokenLink, EveryPendingCallReportsTheErrorAndAResetRecovers) {
   for (std::int64_t after : {0, 1, 2, 3, 5, 8, 13, 21}) {
     comm::FailingLinks links;
     World world({.devices = 4, .in_flight = 4, .session = [&](runtime::SessionOptions& options) {
@@ -49,11 +49,11 @@ TEST(BrokenLink, EveryCallUnderWayEndsWithItsErrorAndAResetRecovers) {
           for (;;) calls.push_back(step(x, y));
         },
         Error)
-        << "a call after the break is refused";
+        << "a call after the break is rejected";
     int ended = 0;
     for (auto& call : calls) try {
         call.wait();
-        EXPECT_EQ(ended, 0) << "a call behind one that failed";
+        EXPECT_EQ(ended, 0) << "a successful call after one that failed";
       } catch (const Error& error) {
         EXPECT_EQ(error.kind, ErrorKind::peer);
         EXPECT_THAT(error.what(), HasSubstr("the link from member "));
@@ -64,7 +64,7 @@ TEST(BrokenLink, EveryCallUnderWayEndsWithItsErrorAndAResetRecovers) {
     links.at = INT64_MAX;
     EXPECT_THROW(step(x, y), Error) << "until it is reset";
     world.reset();
-    EXPECT_EQ(train(), whole) << "from the first weights again";
+    EXPECT_EQ(train(), whole) << "the initial weights are restored";
   }
 }
 

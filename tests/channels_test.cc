@@ -1,5 +1,5 @@
-// Layers over channels against loops on every mesh: batch statistics are those of the whole batch, running ones are
-// state, and files of PyTorch fit by name.
+// Tests of layers over channels against loops on every mesh: batch statistics are those of the whole batch, running
+// statistics are state, and files of PyTorch match by name.
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 constexpr std::size_t batch = 5, channels = 4, pixels = 6;  // [5, 4, 2, 3]
 const Shape image{5, 4, 2, 3};
 
-// For every group of places that share a mean and a variance: both of them.
+// The mean and variance of each group of elements that share them.
 struct Moments {
   double mean = 0, variance = 0;
 };
@@ -44,10 +44,10 @@ TEST(BatchNorm, NormalisesByTheWholeBatchOnEveryMesh) {
       "batch_norm", [](auto in) { return batch_norm(in[0], in[1], in[2], 1e-3); }, {x, w, shift}, want);
   EXPECT_THAT(error_of([](auto in) { return std::vector{batch_norm(in[0], in[1], in[1])}; },
                        {array({1, 3}, {1, 2, 3}), array({3}, {1, 1, 1})}),
-              HasSubstr("batch_norm: f64[1, 3] has 1 elements a channel"));
+              HasSubstr("batch_norm: f64[1, 3] has 1 elements per channel"));
   EXPECT_THAT(
       error_of([](auto in) { return std::vector{batch_norm(in[0], in[1], in[1])}; }, {x, array({3}, {1, 1, 1})}),
-      HasSubstr("batch_norm: f64[3] beside f64[5, 4, 2, 3]; it has 4 channels"));
+      HasSubstr("batch_norm: f64[3] does not match f64[5, 4, 2, 3], which has 4 channels"));
 }
 
 TEST(GroupNorm, NormalisesGroupsOfChannels) {
@@ -76,7 +76,7 @@ TEST(GroupNorm, NormalisesGroupsOfChannels) {
               HasSubstr("3 groups do not divide"));
 }
 
-TEST(Conv1d, IsTheSumOfProductsAlongOneDimension) {
+TEST(Conv1d, MatchesTheSumOfProductsAlongOneDimension) {
   const std::size_t length = 9, taps = 3, outs = 2, ins = 3, rows = 2;
   const HostArray x = random_array({2, 3, 9}, 7), w = random_array({2, 3, 3}, 8);
   const Numbers n = numbers_of(x), k = numbers_of(w);
@@ -151,7 +151,7 @@ Trained trained(const std::string& mesh, const FunctionOptions& options = {}) {
   return out;
 }
 
-TEST(BatchNorm, TrainsTheSameOnEveryMeshTo1e10) {
+TEST(BatchNorm, TrainingGivesTheSameOnEveryMeshWithin1e10) {
   const Trained one = trained("");
   EXPECT_LT(one.losses.back(), one.losses[1]);
   EXPECT_EQ(one.count, 6);
@@ -198,12 +198,12 @@ TEST(BatchNorm, RunningStatisticsFollowTheBatchAndAreUsedAfterTraining) {
   Numbers want(n.size());
   for (std::size_t c = 0; c < channels; ++c)
     for (std::size_t p : of_channel(c)) want[p] = (n[p] - running[c].mean) / std::sqrt(running[c].variance + 1e-4);
-  expect_near(numbers_of(eval(x).value().read()), want, "behind training");
+  expect_near(numbers_of(eval(x).value().read()), want, "after training");
   EXPECT_EQ(world.read(net.parameter("norm.num_batches_tracked")).data<std::int64_t>()[0], 3)
-      << "evaluating changes nothing";
+      << "evaluation changes nothing";
 }
 
-// Under the names that PyTorch gives them, and nothing else: a file of the model alone.
+// A file of the model contains them under PyTorch's names, and nothing else.
 TEST(BatchNorm, RunningStatisticsBelongToTheModelsFile) {
   const std::string path =
       (std::filesystem::path(::testing::TempDir()) / cat("karez_channels_", ::getpid(), ".safetensors")).string();
@@ -220,7 +220,7 @@ TEST(BatchNorm, RunningStatisticsBelongToTheModelsFile) {
   EXPECT_EQ(numbers_of(again(batch_of(2)).value().read()), numbers_of(eval(batch_of(2)).value().read()));
 }
 
-TEST(Channels, ModulesRefuseWhatCannotBeMeant) {
+TEST(Channels, ModulesRejectInvalidArguments) {
   const auto error = [](auto&& make) {
     struct Root : nn::Module {
     } root;
@@ -233,7 +233,8 @@ TEST(Channels, ModulesRefuseWhatCannotBeMeant) {
             "GroupNorm 'g': 3 groups do not divide 4 channels");
   EXPECT_EQ(error([](auto& root) { nn::BatchNorm(root, "b", 4, {.momentum = 0}); }),
             "BatchNorm 'b': a momentum of 0.0 is not in (0, 1]");
-  EXPECT_EQ(error([](auto& root) { nn::BatchNorm(root, "b", 0); }), "BatchNorm 'b' of 0 channels; it takes at least 1");
+  EXPECT_EQ(error([](auto& root) { nn::BatchNorm(root, "b", 0); }),
+            "BatchNorm 'b' of 0 channels; at least 1 is required");
   EXPECT_EQ(error([](auto& root) { nn::Conv1d(root, "c", 1, 1, 0); }),
             "Conv1d 'c': 1 to 1 channels with a kernel of 0; all must be positive");
 }

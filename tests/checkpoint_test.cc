@@ -1,5 +1,5 @@
-// Law 4: resume equals no interruption, bit for bit, data order and dropout included; on another mesh, restored state
-// is bit-equal.
+// Resume equivalence: a resumed training equals an uninterrupted one bit for bit, including data order and dropout; on
+// another mesh the restored state is equal bit for bit.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ namespace karez::tests {
 namespace {
 namespace fs = std::filesystem;
 
-// Images whose label is in their grey: 70 of them, so that 20 steps of 8 go over more than two epochs.
+// 70 images whose grey level encodes the label, so that 20 steps of 8 take more than two epochs.
 LabelledImages images() {
   LabelledImages rows{{70, 4, 4}, {}, {}};
   for (int i = 0; i < 70; ++i) {
@@ -42,7 +42,7 @@ struct Training {
                      },
                      {.rules = rules, .microbatches = microbatches})) {}
 
-  // Steps with the batches at their positions; several calls are under way at once.
+  // Trains with the batches at the given positions; several calls are pending at once.
   std::vector<double> train(std::int64_t from, std::int64_t to) {
     std::vector<Future> futures;
     for (std::int64_t at = from; at < to; ++at) {
@@ -63,7 +63,7 @@ struct Training {
   }
 
   World world;
-  bool as_the_first = (restart_sites(), true);  // those of one seed begin alike
+  bool as_the_first = (restart_sites(), true);  // equal seeds give equal initial weights
   Net net;
   optim::Schedule rate = optim::cosine_schedule(1e-2, 20, 3);
   Batches batches{images(), {.batch = 8, .seed = 4, .mean = 0.3f, .deviation = 0.3f}};
@@ -79,7 +79,7 @@ class ResumeEquivalence : public ::testing::Test {
                   .string()) {}
   ~ResumeEquivalence() override { fs::remove(path_); }
 
-  // 20 steps against 10, a checkpoint, and 10 in a world that knows nothing else.
+  // Compares 20 steps with 10 steps, a checkpoint, and 10 more steps in a new world.
   void expect_resumed(const std::string& mesh, const std::vector<LayoutRule>& rules = {}, int microbatches = 1) {
     SCOPED_TRACE("'" + mesh + "', micro-batches " + std::to_string(microbatches));
     Training whole(mesh, 3, rules, microbatches), first(mesh, 3, rules, microbatches),
@@ -93,7 +93,7 @@ class ResumeEquivalence : public ::testing::Test {
     EXPECT_EQ(second.state(), whole.state());
     EXPECT_LT(all.back(), all.front());
     EXPECT_NE(Training(mesh, 77, rules, microbatches).train(0, 1)[0], all[0])
-        << "the seed matters where nothing is loaded";
+        << "without a loaded state the seed matters";
   }
   std::string path_;
 };
@@ -117,13 +117,13 @@ TEST_F(ResumeEquivalence, StateIsTheSameOnAnotherMeshBitForBit) {
     used.world.load(path_);
     EXPECT_EQ(used.state(), state) << mesh;
     fresh.world.load(path_);
-    EXPECT_EQ(fresh.train(5, 6), used.train(5, 6)) << mesh << ": variables that are born with it are no others";
+    EXPECT_EQ(fresh.train(5, 6), used.train(5, 6)) << mesh << ": variables created with the loaded value are equal";
     EXPECT_EQ(fresh.state(), used.state()) << mesh;
     fresh.world.save(path_ + "2", {.position = 6});
     Training back("data=2,model=2", 1, {{"fc1.weight", P("model", nullptr)}});
     back.train(0, 1);
     back.world.load(path_ + "2");
-    EXPECT_EQ(back.state(), used.state()) << mesh << " and back";
+    EXPECT_EQ(back.state(), used.state()) << mesh << " and restored from it";
     fs::remove(path_ + "2");
   }
 }

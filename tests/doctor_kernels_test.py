@@ -1,10 +1,10 @@
-"""karez doctor --kernels, as a person calls it."""
+"""Tests of the command line of karez doctor --kernels."""
 
 # builds: karez_command
 import re
 import subprocess
 
-from command_test import KAREZ, DATA
+from command_test import DATA, KAREZ
 from pins import pinned
 
 
@@ -12,7 +12,7 @@ def doctor(costs):
     return subprocess.run([KAREZ, "doctor", "--kernels", "--costs", costs], capture_output=True, text=True, timeout=300)
 
 
-def test_the_doctor_measures_kernels_and_keeps_what_else_the_file_knows(tmp_path):
+def test_the_doctor_measures_kernels_and_keeps_the_other_costs_of_the_file(tmp_path):
     costs = tmp_path / "costs"
     costs.write_text(
         "link alpha=1 beta=2\nlink @shm alpha=3 beta=4\nlink @local alpha=5 beta=6\n"
@@ -31,9 +31,9 @@ def test_the_doctor_measures_kernels_and_keeps_what_else_the_file_knows(tmp_path
     assert all(1e6 < float(line.split("=")[1]) < 1e14 for line in measured)
     rates = {line.split()[4].split("=")[0]: float(line.split("=")[1]) for line in measured}
     assert rates["update.l1"] <= rates["update.l3"] and rates["update.l2"] <= rates["update.l3"], (
-        "state was last touched a step ago"
+        "state was last used one step earlier"
     )
-    assert f"rate {isa} team 3 pool.l1=9.0" not in lines, "these instructions were measured anew"
+    assert f"rate {isa} team 3 pool.l1=9.0" not in lines, "the rates of this instruction set were measured again"
     assert sum(line.startswith("link @local ") for line in lines) == 1 and "link @local alpha=5.0 beta=6.0" not in lines
     for line in measured:
         assert line.split()[4].split("=")[0] in result.stdout

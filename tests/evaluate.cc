@@ -1,4 +1,4 @@
-// Runs graphs through kernels, one call after the other.
+// Runs the nodes of a graph on kernels, one call after another.
 #include "tests/evaluate.h"
 
 namespace karez::tests {
@@ -50,7 +50,7 @@ ById<ValueId, HostArray> evaluate(const KernelTable& table, const Graph& graph,
     const std::string& op = node.node().op->name;
     if (op == "input" || op == "variable") {
       const auto at = feed.find(node.attrs().text("name"));
-      require(at != feed.end(), "nothing is fed for '", node.attrs().text("name"), "'");
+      require(at != feed.end(), "there is no feed for '", node.attrs().text("name"), "'");
       values[node.out(0)] = at->second;
       continue;
     }

@@ -1,5 +1,5 @@
-// Direct evaluation for tests: one call on one row, one node, or a whole graph node by node; arrays are row-major
-// outside, views as stored inside.
+// Direct evaluation for tests: one call on one kernel row, one node, or a whole graph node by node; arguments and
+// results are row-major, operands of calls have the views of stored values.
 #pragma once
 
 #include <cstring>
@@ -15,7 +15,7 @@
 
 namespace karez::tests {
 
-// Bytes of an array laid as a view has them, element by element; what lies between the elements is a pattern.
+// An array in memory with the strides of a view; the gaps between elements contain a pattern.
 class StridedArray {
  public:
   explicit StridedArray(View view) : view_(std::move(view)), bytes_(TensorType{DType::b8, {view_.bytes()}}) {
@@ -36,7 +36,7 @@ class StridedArray {
   std::byte* bytes() const { return bytes_.bytes(); }
 
  private:
-  // visit(the element's number in row-major order, where the strides put it, its bytes)
+  // Calls visit(number of the element in row-major order, offset by the strides, bytes of the element).
   void each_element(auto visit) const {
     std::int64_t count = 1;
     for (std::int64_t size : view_.shape) count *= size;
@@ -55,17 +55,17 @@ class StridedArray {
 
 std::vector<HostArray> run_call(const KernelRow& row, const CallSpec& call, std::span<const HostArray> in);
 
-// The call of a node on operands of the given types, stored as everything is, with localised attributes.
+// The call of a node with localised attributes, on operands of the given types with the views of stored values.
 CallSpec stored_call(const NodeView& node, const std::vector<TensorType>& in, const std::vector<TensorType>& out,
                      const Attrs& local);
 
-// A call's operands are the last of its node's: assign(old, value) reads only the value.
+// The operands of a call are the last ones of its node: assign(old, value) reads only the value.
 std::vector<HostArray> run_call(const KernelTable& table, const CallSpec& call, std::span<const HostArray> in);
 
-// Localised attributes of a node that one device runs whole.
+// The attributes of a node that one device runs whole.
 Attrs whole_attrs(const NodeView& node);
 
-// All values of a graph, by value index, on one device. Inputs and variables come from `feed`.
+// The values of a graph on one device; `feed` has its inputs and variables by name.
 ById<ValueId, HostArray> evaluate(const KernelTable& table, const Graph& graph,
                                   const std::map<std::string, HostArray>& feed);
 

@@ -1,4 +1,4 @@
-// Runs a function on several meshes and compares it with its definition.
+// Runs a function on several meshes and compares its values and gradients.
 #include "tests/expect_function.h"
 
 #include <algorithm>

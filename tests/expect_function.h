@@ -1,4 +1,4 @@
-// A function of tensors against numbers: the same on every mesh, and its gradients as difference quotients say.
+// Compares a function of tensors with expected numbers on every mesh, and its gradients with difference quotients.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -30,8 +30,8 @@ std::vector<Numbers> run(const std::string& mesh, const Program& program, const 
 
 void expect_near(const Numbers& got, const Numbers& want, const std::string& what, double most = 1e-11);
 
-// The same on every mesh as `want`, and the gradient of a weighted sum of it in every input as difference quotients
-// say.
+// Expects the result `want` on every mesh, and gradients of a weighted sum of the result that match difference
+// quotients for every input.
 void expect_function(const std::string& what, const std::function<Tensor(const std::vector<Tensor>&)>& function,
                      const std::vector<HostArray>& inputs, const Numbers& want);
 

@@ -1,5 +1,4 @@
-// Gradients against central differences in f64: for every differentiable op, sum(op(x) * random weights) and its
-// gradient graph.
+// Compares gradients with central differences in f64: for every differentiable op, of sum(op(x) * random weights).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,12 +14,12 @@
 namespace karez::tests {
 namespace {
 
-// The op's case as a program: a loss that weighs every element of every float result, and its gradients.
+// The program of an op's case: a loss that weights every element of every float result, and its gradients.
 struct Program {
-  Graph forward;  // up to the loss
-  Graph whole;    // and the gradients
+  Graph forward;  // the graph up to the loss
+  Graph whole;    // the graph with the gradients
   ValueId loss;
-  std::vector<std::size_t> operands;  // those with a gradient: the f64 ones
+  std::vector<std::size_t> operands;  // the f64 operands, which have a gradient
   std::vector<ValueId> gradients;
 };
 
@@ -64,7 +63,7 @@ double loss_of(const KernelTable& table, const Program& p, const std::map<std::s
   return evaluate(table, p.forward, feed)[p.loss].data<double>()[0];
 }
 
-// Differences of `most` elements of each operand, chosen at random. Returns how many were compared.
+// Compares `most` random elements of each operand. Returns the number of comparisons.
 int check(const KernelTable& table, const OpCase& c, const Program& p, std::size_t most, std::mt19937_64& random) {
   std::map<std::string, HostArray> feed;
   const auto inputs = random_inputs(c, random);
@@ -97,11 +96,11 @@ int check(const KernelTable& table, const OpCase& c, const Program& p, std::size
   return compared;
 }
 
-// Ops whose gradient is, by their definition, not the derivative, and those that other tests compare.
+// The reason for ops whose gradient is by definition not the derivative, or is compared by other tests; otherwise "".
 std::string why_not_differenced(const std::string& op) {
-  if (op == "transfer") return "its operand lies on another mesh; Placements.* and Pipelines.* train through it";
-  if (op == "scan") return "a pass writes its region out; karez/api/scan_test.cc compares it with difference quotients";
-  return op == "stop_gradient" ? "no gradient passes it" : "";
+  if (op == "transfer") return "its operand is on another mesh; Placements.* and Pipelines.* train through it";
+  if (op == "scan") return "a pass unrolls its region; karez/api/scan_test.cc compares it with difference quotients";
+  return op == "stop_gradient" ? "it has no gradient" : "";
 }
 
 TEST(Gradient, OfEveryDifferentiableOpIsItsCentralDifference) {
@@ -128,13 +127,14 @@ TEST(Gradient, OfEveryDifferentiableOpIsItsCentralDifference) {
   }
   int reasons = 0;
   for (const OpDef* op : ops.rows()) {
-    EXPECT_NE(static_cast<bool>(op->grad), !op->no_grad.empty()) << op->name << " has a gradient or says why not";
+    EXPECT_NE(static_cast<bool>(op->grad), !op->no_grad.empty())
+        << op->name << " has either a gradient or a reason for having none";
     const bool excused = !op->grad || !why_not_differenced(op->name).empty();
     EXPECT_NE(covered.contains(op->name), excused) << op->name << " has a gradient and no case";
     reasons += !op->grad;
   }
   std::cout << "finite differences: " << covered.size() << " ops, " << compared << " elements; " << reasons
-            << " ops say why they have none\n";
+            << " ops have a reason for having none\n";
 }
 
 TEST(Gradient, OfStopGradientIsZero) {

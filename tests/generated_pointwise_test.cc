@@ -1,5 +1,4 @@
-// The rows of the pointwise table and the kernels that were written from them at build time belong together, one to
-// one.
+// Tests that the rows of the pointwise table and the kernels generated at build time correspond one to one.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -11,14 +10,14 @@
 namespace karez::tests {
 namespace {
 
-TEST(GeneratedPointwise, EveryRowOfTheOpsHasItsKernelAndNoKernelIsLeftOver) {
+TEST(GeneratedPointwise, RowsAndKernelsCorrespondOneToOne) {
   std::set<std::string> generated;
   for (const GeneratedPointwise& row : generated_pointwise())
-    EXPECT_TRUE(generated.insert(row.expr).second) << row.expr << " stands twice";
+    EXPECT_TRUE(generated.insert(row.expr).second) << row.expr << " occurs twice";
   std::set<std::string> wanted;
   for (const Pointwise& row : pointwise_rows()) {
     wanted.insert(row.expr);
-    EXPECT_TRUE(generated.contains(row.expr)) << row.name << ": no kernel was written for " << row.expr;
+    EXPECT_TRUE(generated.contains(row.expr)) << row.name << ": no kernel was generated for " << row.expr;
   }
   for (const std::string& expr : generated) EXPECT_TRUE(wanted.contains(expr)) << expr << " belongs to no op";
 }

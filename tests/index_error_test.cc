@@ -1,5 +1,5 @@
-// An index outside its table, or a label that is no class, ends the launch with its place and value, alike on every
-// mesh; labels to ignore do not.
+// Tests that an index outside its table, or an invalid label, ends the launch with an error that contains its position
+// and value, equal on every mesh; ignored labels cause no error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@ namespace karez::tests {
 namespace {
 using ::testing::HasSubstr;
 
-// What the kernel said: the text between its name and line and the launch's own bracket. It is the data's fault, and
-// this file's line.
+// The kernel's part of the error: the text between its name and line and the launch's bracket. Its kind is data, and
+// its line is in this file.
 std::string error_of(const Future& out) {
   try {
     out.wait();
@@ -39,9 +39,9 @@ HostArray logits_of(std::int64_t rows, std::int64_t classes) {
   return out;
 }
 
-// Rows of a table that is whole, split by rows, or by columns, for an index that is whole or split. It is computed, so
-// that kernels look at it.
-TEST(IndexErrors, AnEmbeddingNamesPlaceAndValueAlikeOnEverySharding) {
+// The table is whole, split by rows, or split by columns, and the index is whole or split. The index is computed, so
+// that kernels check it.
+TEST(IndexErrors, AnEmbeddingReportsPositionAndValueOnEverySharding) {
   const std::vector<Setting> settings{{"", {}},
                                       {"data=4", {}},
                                       {"model=4", {{"table", P("model", nullptr)}}},
@@ -67,7 +67,7 @@ TEST(IndexErrors, AnEmbeddingNamesPlaceAndValueAlikeOnEverySharding) {
     }
 }
 
-TEST(IndexErrors, ALabelThatIsNoClassIsNamedAlikeOnEverySharding) {
+TEST(IndexErrors, AnInvalidLabelIsReportedOnEverySharding) {
   struct Net : nn::Module {
     Net() : Module(DType::f64) {}
     nn::Linear fc{*this, "fc", 6, 5};
@@ -104,7 +104,7 @@ TEST(IndexErrors, ALabelThatIsNoClassIsNamedAlikeOnEverySharding) {
       }
 }
 
-// Mean loss over rows whose label is not `ignored`, and its gradient in the logits, by the textbook.
+// The mean loss over rows whose label is not `ignored`, and its gradient for the logits, by the definition.
 struct Expected {
   double loss = 0;
   std::vector<double> gradient;
@@ -130,7 +130,7 @@ Expected expected(const HostArray& logits, const std::vector<std::int64_t>& labe
   return out;
 }
 
-TEST(IgnoreIndex, LeavesRowsOutOfMeanAndGradientOnEverySharding) {
+TEST(IgnoreIndex, IgnoredRowsAreNotInMeanAndGradientOnEverySharding) {
   const HostArray logits = logits_of(7, 5);
   for (const std::int64_t ignored : {-100, 2})
     for (const bool weighted : {false, true})
@@ -157,8 +157,8 @@ TEST(IgnoreIndex, LeavesRowsOutOfMeanAndGradientOnEverySharding) {
         }
 }
 
-// Another label outside is an error all the same, and so is the ignored one where it was not asked for.
-TEST(IgnoreIndex, OnlyTheLabelThatItNamesIsLeftOut) {
+// Other labels out of range are errors, and so is the ignored label if ignore_index is not set.
+TEST(IgnoreIndex, OnlyTheNamedLabelIsIgnored) {
   World world;
   auto loss_of =
       compile(world.mesh(), [](Tensor x, Tensor y) { return cross_entropy(x, y * 1, {.ignore_index = -100}); });
@@ -166,7 +166,7 @@ TEST(IgnoreIndex, OnlyTheLabelThatItNamesIsLeftOut) {
               HasSubstr("label -1 at [1] is outside 0 to 2"));
 }
 
-// A class that a mask rules out (a logit of -inf) costs nothing and gets no gradient.
+// A masked class (a logit of -inf) adds nothing to the loss and has no gradient.
 TEST(CrossEntropy, AMaskedClassGivesAFiniteLoss) {
   World world;
   auto loss_of = compile(world.mesh(), [](Tensor x, Tensor y) {

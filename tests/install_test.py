@@ -1,4 +1,4 @@
-"""What `cmake --install` leaves: headers, libraries and a package that a program outside the tree builds against, with an op of its own."""
+"""Tests of `cmake --install`: headers, libraries and a package with which an external program with its own op builds."""
 
 # builds: all
 import os
@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("install")  # its fixtures are costly
+pytestmark = pytest.mark.xdist_group("install")  # its fixtures are slow
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, os.environ.get("KAREZ_BUILD", "build"))
@@ -19,7 +19,7 @@ def run(*words, **more):
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory):
-    """Where it is installed: it was moved there, so nothing in it may know where it was."""
+    """The installed folder, which was moved after the installation, so that no file may contain the original path."""
     folder = tmp_path_factory.mktemp("installed")
     made = run("cmake", "--install", BUILD, "--prefix", str(folder / "first"))
     assert made.returncode == 0, made.stdout + made.stderr
@@ -29,7 +29,7 @@ def prefix(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def external_program(prefix, tmp_path_factory):
-    """The program of tests/external_project, and that of README.md, built by a CMake project of their own."""
+    """The programs of tests/external_project and of README.md, built by a separate CMake project."""
     folder = tmp_path_factory.mktemp("outside")
     with open(os.path.join(ROOT, "README.md")) as readme:
         (program,) = re.findall(r"```cpp\n(#include.*?)```", readme.read(), re.S)
@@ -50,15 +50,15 @@ def external_program(prefix, tmp_path_factory):
     return str(folder / "external_program")
 
 
-def test_nothing_that_is_installed_knows_where_it_was_built(prefix):
+def test_no_installed_file_contains_the_path_of_the_build(prefix):
     texts = [path for path in prefix.rglob("*") if path.suffix in (".h", ".cmake")]
     assert len(texts) > 40
     for path in texts:
-        text = path.read_text().replace("lib/cmake/karez", "")  # where the package lies, also if the clone is /karez
+        text = path.read_text().replace("lib/cmake/karez", "")  # the path of the package, also if the clone is /karez
         assert ROOT not in text and BUILD not in text and str(prefix.parent) not in text, path
 
 
-def test_headers_name_each_other_by_their_installed_place(prefix):
+def test_headers_include_each_other_by_their_installed_paths(prefix):
     include = prefix / "include"
     assert (include / "karez" / "karez.h").exists()
     headers = {str(path.relative_to(include)) for path in include.rglob("*.h")}
@@ -68,15 +68,19 @@ def test_headers_name_each_other_by_their_installed_place(prefix):
             assert name in headers, f"{header} includes {name}"
 
 
-def test_only_what_users_may_see_is_installed(prefix):
+def test_only_public_headers_are_installed(prefix):
     components = {path.name for path in (prefix / "include" / "karez").iterdir()}
     assert components == {"karez.h", "api", "base", "tensor", "sbp", "graph", "plan", "device", "data", "kernels"}
-    for component, files in (("device", ["host_array.h"]), ("data", ["source.h"]), ("kernels", ["kernel.h"])):
-        assert os.listdir(prefix / "include" / "karez" / component) == files
+    for component, files in (
+        ("device", ["host_array.h", "namespace.h"]),
+        ("data", ["namespace.h", "source.h"]),
+        ("kernels", ["kernel.h", "namespace.h"]),
+    ):
+        assert sorted(os.listdir(prefix / "include" / "karez" / component)) == files
     assert not [path for path in prefix.rglob("*") if path.name == "inside" or path.name.startswith("test_")]
 
 
-def test_the_command_runs_from_where_it_was_moved(prefix):
+def test_the_command_runs_after_it_was_moved(prefix):
     ran = run(prefix / "bin" / "karez", "--help")
     assert ran.returncode == 0 and ran.stdout.startswith(
         "Starts programs on several processes; shows, checks, compares, explains"
@@ -89,7 +93,7 @@ def test_a_program_outside_the_tree_trains_with_its_own_op_and_kernel(external_p
     assert re.fullmatch(r"from \d\.\d+ to \d\.\d+, apart \d\.\de[-+]\d+\n", trained.stdout), trained.stdout
 
 
-def test_the_readmes_program_prints_what_it_says(external_program):
+def test_the_program_of_the_readme_prints_the_losses_of_the_readme(external_program):
     trained = run(os.path.join(os.path.dirname(external_program), "readme"))
     assert trained.returncode == 0, trained.stdout + trained.stderr
     losses = [float(line) for line in trained.stdout.split()]
@@ -98,13 +102,13 @@ def test_the_readmes_program_prints_what_it_says(external_program):
     assert losses == pytest.approx([float(word) for word in said.split(", ")], abs=2e-3), trained.stdout
 
 
-def test_an_op_called_as_one_of_ours_is_refused(external_program):
+def test_an_op_with_the_name_of_a_built_in_op_is_rejected(external_program):
     refused = run(external_program, "taken")
     assert refused.returncode == 64
     assert refused.stderr == "WorldOptions::ops[0]: Karez has an op called 'matmul' already\n"
 
 
-def test_a_launch_that_meets_bad_data_ends_the_program_with_the_code_of_bad_data(external_program):
+def test_a_launch_with_invalid_data_ends_the_program_with_the_exit_code_of_data(external_program):
     refused = run(external_program, "label")
     assert refused.returncode == 77 and refused.stdout == "", refused.stdout
     assert re.search(

@@ -1,4 +1,4 @@
-// Layers, functions and optimisers that are compositions, against loops over numbers, on one device and on meshes.
+// Tests of composed layers, functions and optimisers against loops over numbers, on one device and on meshes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 // ---- statistics
 
-TEST(Statistics, AreThoseOfLoops) {
+TEST(Statistics, MatchLoops) {
   const HostArray x = random_array({6, 5}, 1);
   const Numbers n = numbers_of(x);
   for (std::int64_t correction : {0, 1}) {
@@ -54,10 +54,10 @@ TEST(Statistics, AreThoseOfLoops) {
                   {array({3}, {0, 0, 0})})[1],
               {0, 0, 0}, "the gradient of a norm at the origin");
   EXPECT_THAT(error_of([](auto in) { return std::vector{karez::var(in[0], {0})}; }, {array({1}, {2})}),
-              HasSubstr("of 1 elements with correction 1"));
+              HasSubstr("variance: 1 elements with correction 1"));
 }
 
-TEST(Statistics, OfBoolsAndPlaces) {
+TEST(Statistics, OfBoolsAndIndices) {
   const HostArray x = array({3, 4}, {1, -2, 3, 0, /**/ -1, -1, -5, -5, /**/ 2, 2, 2, std::nan("")});
   for (const char* mesh : meshes) {
     auto got = run(mesh,
@@ -89,7 +89,7 @@ TEST(Statistics, OfBoolsAndPlaces) {
               HasSubstr("the lower bound 2.0 is above the upper one, 1.0"));
 }
 
-TEST(Norms, AreThoseOfLoops) {
+TEST(Norms, MatchLoops) {
   const HostArray x = random_array({4, 3, 4}, 2), w = random_array({3, 4}, 3), b = random_array({3, 4}, 4),
                   row = random_array({4}, 5);
   const Numbers n = numbers_of(x), weight = numbers_of(w), bias = numbers_of(b), r = numbers_of(row);
@@ -115,7 +115,7 @@ TEST(Norms, AreThoseOfLoops) {
   EXPECT_THAT(error_of([](auto in) { return std::vector{rms_norm(in[0], in[1])}; }, {row, b}),
               HasSubstr("rms_norm: f64[4] has no 2 last dimensions"));
   EXPECT_THAT(error_of([](auto in) { return std::vector{layer_norm(in[0], in[1], in[1])}; }, {x, random_array({3}, 1)}),
-              HasSubstr("f64[3] beside f64[4, 3, 4]"));
+              HasSubstr("f64[3] does not match f64[4, 3, 4]"));
 }
 
 // ---- attention
@@ -152,7 +152,7 @@ Numbers attention(const Heads& z, const Numbers& q, const Numbers& k, const Numb
   return out;
 }
 
-TEST(Attention, IsThatOfLoops) {
+TEST(Attention, MatchesLoops) {
   const auto any_seen = [](std::size_t, std::size_t) { return true; };
   const auto past = [](std::size_t t, std::size_t s) { return s <= t; };
   const auto nothing = [](std::size_t, std::size_t) { return 0.0; };
@@ -169,7 +169,7 @@ TEST(Attention, IsThatOfLoops) {
         "causal attention",
         [](auto in) { return scaled_dot_product_attention(in[0], in[1], in[2], {.causal = true, .scale = 0.7}); },
         {q, k, v}, attention(z, a, b, c, past, nothing, 0.7));
-    if (z.h == 6) continue;  // masks differ by no heads
+    if (z.h == 6) continue;  // masks are equal for all heads
     const HostArray mask = random_array(dims(z.t, z.s), 9);
     const Numbers m = numbers_of(mask);
     expect_function(
@@ -177,7 +177,7 @@ TEST(Attention, IsThatOfLoops) {
         [](auto in) { return scaled_dot_product_attention(in[0], in[1], in[2], in[3]); }, {q, k, v, mask},
         attention(
             z, a, b, c, any_seen, [&](std::size_t t, std::size_t s) { return m[t * z.s + s]; }, scale));
-    // The second query sees nothing.
+    // The second query has no visible key.
     const auto seen = [&](std::size_t t, std::size_t s) { return t != 1 && m[t * z.s + s] < 0.5; };
     expect_function(
         "masked attention",
@@ -190,7 +190,7 @@ TEST(Attention, IsThatOfLoops) {
   }
 }
 
-TEST(Attention, RefusesWhatDoesNotFit) {
+TEST(Attention, RejectsShapesThatDoNotMatch) {
   const HostArray q = random_array({2, 4, 3, 2}, 1), k = random_array({2, 3, 3, 2}, 2),
                   d = random_array({2, 4, 3, 4}, 3), flat = random_array({3, 2}, 4);
   auto refused = [](const HostArray& a, const HostArray& b, const HostArray& c) {
@@ -198,18 +198,18 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   };
   EXPECT_THAT(refused(q, k, k),
               HasSubstr("3 heads of keys do not divide 4 of queries: q f64[2, 4, 3, 2], k f64[2, 3, 3, 2]"));
-  EXPECT_THAT(refused(q, d, d), HasSubstr("queries of 2 elements, keys of 4"));
-  EXPECT_THAT(refused(q, q, k), HasSubstr("k and v differ in more than their last dimension"));
+  EXPECT_THAT(refused(q, d, d), HasSubstr("queries have 2 elements, keys have 4"));
+  EXPECT_THAT(refused(q, q, k), HasSubstr("k and v may differ only in their last dimension"));
   EXPECT_THAT(refused(flat, flat, flat), HasSubstr("have equal ranks"));
   EXPECT_THAT(error_of(
                   [](auto in) {
                     return std::vector{scaled_dot_product_attention(in[0], in[0], in[0], cast(in[0] > 0, DType::i32))};
                   },
                   {q}),
-              HasSubstr("the mask is bool or f64, not i32"));
+              HasSubstr("the mask must be bool or f64, got i32"));
 }
 
-TEST(Rotary, TurnsPairsByTheirPosition) {
+TEST(Rotary, RotatesPairsByTheirPosition) {
   const HostArray x = random_array({2, 3, 5, 6}, 6);
   const Numbers n = numbers_of(x);
   for (bool interleaved : {false, true}) {
@@ -234,7 +234,7 @@ TEST(Rotary, TurnsPairsByTheirPosition) {
 
 // ---- einsum
 
-// All places of all letters, one after the other.
+// Loops over all combinations of indices of all letters.
 Numbers sum_of_products(const std::vector<std::string>& in, const std::string& out, const std::map<char, int>& sizes,
                         const std::vector<Numbers>& operands) {
   auto place = [&](const std::string& letters, const std::map<char, int>& at) {
@@ -263,7 +263,7 @@ Numbers sum_of_products(const std::vector<std::string>& in, const std::string& o
   return result;
 }
 
-TEST(Einsum, IsTheSumOfProductsOverAllPlaces) {
+TEST(Einsum, MatchesTheSumOfProductsOverAllIndices) {
   struct Case {
     const char* subscripts;
     std::vector<std::string> in;
@@ -304,7 +304,7 @@ TEST(Einsum, IsTheSumOfProductsOverAllPlaces) {
   }
 }
 
-TEST(Einsum, RefusesWhatHasNoMeaning) {
+TEST(Einsum, RejectsInvalidSubscripts) {
   const HostArray x = random_array({2, 3}, 1);
   auto refused = [&](const char* subscripts, int operands) {
     return error_of(
@@ -313,19 +313,19 @@ TEST(Einsum, RefusesWhatHasNoMeaning) {
         },
         std::vector<HostArray>(static_cast<std::size_t>(operands), x));
   };
-  EXPECT_THAT(refused("ab,bc->ac", 2), HasSubstr("einsum 'ab,bc->ac': 'b' is 3 and 2"));
-  EXPECT_THAT(refused("ab,bc->ac", 1), HasSubstr("2 operands are named, 1 given"));
+  EXPECT_THAT(refused("ab,bc->ac", 2), HasSubstr("einsum 'ab,bc->ac': 'b' has sizes 3 and 2"));
+  EXPECT_THAT(refused("ab,bc->ac", 1), HasSubstr("2 operands in the subscripts, 1 given"));
   EXPECT_THAT(refused("abc->a", 1), HasSubstr("'abc' for f64[2, 3]"));
-  EXPECT_THAT(refused("aa->a", 1), HasSubstr("'a' stands twice in 'aa'; a diagonal is not taken here"));
-  EXPECT_THAT(refused("a1->a", 1), HasSubstr("'1' is no letter"));
-  EXPECT_THAT(refused("ab->ac", 1), HasSubstr("'c' of the result is in no operand"));
+  EXPECT_THAT(refused("aa->a", 1), HasSubstr("'a' occurs twice in 'aa'; diagonals are not supported"));
+  EXPECT_THAT(refused("a1->a", 1), HasSubstr("'1' is not a letter"));
+  EXPECT_THAT(refused("ab->ac", 1), HasSubstr("'c' of the result is not in any operand"));
   EXPECT_THAT(refused("......ab->a", 1), HasSubstr("einsum '......ab->a'"));
-  EXPECT_THAT(refused("ab->aab", 1), HasSubstr("'a' stands twice in 'aab'"));
+  EXPECT_THAT(refused("ab->aab", 1), HasSubstr("'a' occurs twice in 'aab'"));
 }
 
 // ---- optimisers
 
-TEST(Optimisers, RmspropAndAdamwAreThoseOfTheirFormulas) {
+TEST(Optimisers, RmspropAndAdamwMatchTheirFormulas) {
   const Shape shape = {4, 3};
   const Numbers first = drawn(12, 1);
   std::vector<Numbers> grads;
@@ -430,7 +430,7 @@ TEST(Optimisers, ClippingAndAverages) {
 
 // ---- modules
 
-TEST(Initial, NormalNumbersAreNormalAndTheSameOnEveryMesh) {
+TEST(Initial, NormalNumbersAreNormalAndEqualOnEveryMesh) {
   struct Net : nn::Module {
     nn::Embedding table{*this, "table", 400, 50};
   };
@@ -460,7 +460,7 @@ TEST(Initial, NormalNumbersAreNormalAndTheSameOnEveryMesh) {
   EXPECT_NEAR(beyond / 20000, 0.05, 0.01);
 }
 
-// A decoder as they are built today: rotary grouped attention, RMS norms, a gated layer.
+// A modern decoder: rotary grouped attention, RMS norms, a gated layer.
 struct Decoder : nn::Module {
   struct Layer : nn::Module {
     Layer(Module& parent, const std::string& name) : Module(parent, name) {}
@@ -504,7 +504,7 @@ Numbers losses(const std::string& mesh, const std::vector<LayoutRule>& rules = {
   return result;
 }
 
-TEST(Decoder, TrainingIsTheSameOnEveryMeshTo1e10) {
+TEST(Decoder, TrainingGivesTheSameOnEveryMeshWithin1e10) {
   const Numbers one = losses("");
   EXPECT_LT(one.back(), 0.8 * one.front());
   auto expect_same = [&](const Numbers& other, const char* what) {

@@ -1,4 +1,4 @@
-// main of every test binary: GTest's, which leaves the user's cache of plans alone and plans alike on every machine.
+// The main function of every test binary: it does not use the user's plan cache, and plans equally on every machine.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

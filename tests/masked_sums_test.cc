@@ -1,5 +1,5 @@
-// A table split by its rows gives each device zeros for rows that lie elsewhere: what follows meets infinities, NaN and
-// divisors of 0 as on one device.
+// A gather from a table split by rows gives zeros for rows on other devices. Tests that infinities, NaN and divisions
+// by 0 in later ops give the results of one device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t vocabulary = 12, width = 64, rows = 6;
 
-// Rows of ones with one special value in each, another in each row.
+// Rows of ones with a different special value in each row.
 HostArray specials() {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const double special[] = {0, infinity, -infinity, std::numeric_limits<double>::quiet_NaN(), 0.25, 2};
@@ -31,13 +31,13 @@ struct Program {
   std::function<Tensor(const Parameter& table, Tensor index, Tensor by)> make;  // index [rows], by [rows, width]
 };
 
-// What passes on after a product is small: by bytes alone, one would add up there.
+// The result after each product is small, so that by bytes alone the sum would be placed after the product.
 const std::vector<Program>& programs() {
   using P = const Parameter&;
   static const std::vector<Program> list = {
       {"times a mask", [](P t, Tensor i, Tensor m) { return sum(gather(t, i) * m, {1}); }},
       {"divided", [](P t, Tensor i, Tensor m) { return sum(gather(t, i) / m, {1}); }},
-      {"after what passes zeros",
+      {"after ops that keep zeros",
        [](P t, Tensor i, Tensor m) {
          return sum(reshape(-gather(t, i), {rows, 8, 8}) * 2.0 * reshape(m, {rows, 8, 8}), {1, 2});
        }},
@@ -48,9 +48,9 @@ const std::vector<Program>& programs() {
        [](P t, Tensor i, Tensor m) {
          return sum(concat({gather(t, i), matmul(one_hot(i, vocabulary, DType::f64), t)}, 0) * concat({m, m}, 0), {1});
        }},
-      {"taken by a condition",
+      {"selected by a condition",
        [](P t, Tensor i, Tensor m) { return sum(where(m > 0.5, gather(t, i), gather(t * 2.0, i)) * m, {1}); }},
-      {"beside a whole value", [](P t, Tensor i, Tensor m) { return sum((gather(t, i) + m) * m, {1}); }},
+      {"added to a whole value", [](P t, Tensor i, Tensor m) { return sum((gather(t, i) + m) * m, {1}); }},
       {"through a constant", [](P t, Tensor i, Tensor m) { return sum(gather(t, i) / 3.0, {1}) * sum(m, {1}); }},
       {"gradient of a few rows",
        [](P t, Tensor i, Tensor m) {
@@ -73,7 +73,7 @@ std::vector<double> run(const Program& program, const std::string& axes, const s
   return {out.data<double>().begin(), out.data<double>().end()};
 }
 
-TEST(MaskedSums, OfATableSplitByRowsMeetInfinitiesAndZerosAsOnOneDevice) {
+TEST(MaskedSums, ATableSplitByRowsGivesTheSpecialValuesOfOneDevice) {
   const std::vector<LayoutRule> split{{"table", P("model", nullptr)}};
   for (const Program& program : programs()) {
     const auto whole = run(program, "", {});

@@ -1,5 +1,5 @@
-// Less memory of a device: the plan that is chosen stays below the limit, is never predicted to be faster, and trains
-// to the same losses.
+// Tests of memory limits: with less memory the chosen plan stays below the limit, its predicted time never decreases,
+// and training gives the same losses.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -14,8 +14,8 @@ using bench::CapCase;
 using bench::CapResult;
 using CapFunction = CapResult (*)(const CapCase&, std::int64_t);
 
-// From the plan without a limit on, in steps of so many percent, to the first that is refused or to the last
-// percentage.
+// Reduces the limit from the memory of the unlimited plan, in steps of `step` percent, until it is too small or `last`
+// percent.
 std::vector<CapResult> sweep(const CapCase& c, CapFunction under, int step, int last) {
   std::vector<CapResult> out = {under(c, 0)};
   for (int percent = 100 - step; percent >= last; percent -= step) {
@@ -33,7 +33,7 @@ void expect_order(const std::vector<CapResult>& points) {
       continue;
     }
     EXPECT_LE(now.planned, now.cap);
-    EXPECT_LE(now.measured, now.cap) << "the launch of first values too";
+    EXPECT_LE(now.measured, now.cap) << "including the launch that initialises variables";
     EXPECT_GE(now.predicted, points[i - 1].predicted);
     EXPECT_GE(now.predicted, now.predicted_uncapped * (1 - 1e-9)) << "the layouts without a limit are the fastest";
     EXPECT_LE(bench::max_relative_difference(points[0].losses, now.losses), 1e-10);
@@ -46,8 +46,8 @@ CostTable expensive_messages() {
   return costs;
 }
 
-// Where messages are dear all state is whole everywhere; less memory splits the optimiser's, then the parameters.
-TEST(MemoryCaps, StateIsSplitBeforeAPlanIsRefused) {
+// With expensive messages all state is Broadcast; with less memory the optimiser's state is split, then the parameters.
+TEST(MemoryCaps, StateIsSplitBeforeTheLimitIsTooSmall) {
   const auto points = sweep({"mlp", "data=4", expensive_messages(), true}, bench::mlp_under_cap, 6, 30);
   expect_order(points);
   EXPECT_EQ(points[0].state, 1);
@@ -57,17 +57,17 @@ TEST(MemoryCaps, StateIsSplitBeforeAPlanIsRefused) {
   for (const CapResult& p : points) {
     if (!p.error.empty()) break;
     state = std::min(state, p.state), parameters = std::min(parameters, p.parameters);
-    if (p.state < 0.9) { EXPECT_TRUE(p.reduce_scatters) << "gradients of state in parts are summed into parts"; }
+    if (p.state < 0.9) { EXPECT_TRUE(p.reduce_scatters) << "gradients for split state are reduce-scattered"; }
     state_first = state_first || p.state < 0.7 * p.parameters;
   }
-  EXPECT_TRUE(state_first) << "the optimiser's state is split where parameters are whole";
+  EXPECT_TRUE(state_first) << "the optimiser's state is split while parameters are whole";
   EXPECT_LT(state, 0.3);
   EXPECT_LT(parameters, 0.3);
 }
 
-// ZeRO as it is written by hand, everything whole, the optimiser's state in parts, the parameters too: what is chosen
-// in as few bytes is no slower.
-TEST(MemoryCaps, NoZeroByHandIsFasterInTheSameMemory) {
+// Compares with ZeRO by rules (everything whole, the optimiser's state split, parameters split too): in the same memory
+// the chosen plan is not slower.
+TEST(MemoryCaps, NoZeroByRulesIsFasterInTheSameMemory) {
   CostTable wire;
   wire.link = {.alpha = 2e-5, .beta = 1e-9};
   bool state_alone = false;
@@ -84,17 +84,17 @@ TEST(MemoryCaps, NoZeroByHandIsFasterInTheSameMemory) {
         EXPECT_LE(chosen.seconds, by_hand.seconds * (1 + 1e-9)) << batch << " rows, " << by_hand.planned << " bytes";
         state_alone = state_alone || (chosen.state < 0.3 && chosen.parameters > 0.9 && chosen.reduce_scatters);
       }
-  EXPECT_TRUE(state_alone) << "state in parts, parameters whole";
+  EXPECT_TRUE(state_alone) << "state split, parameters whole";
 }
 
-// A transformer's parameters are put together late, and then its blocks are recomputed.
+// With less memory a transformer's parameters are gathered late, and then its blocks are recomputed.
 TEST(MemoryCaps, BlocksAreRecomputed) {
   const auto points = sweep({"gpt", "data=4"}, bench::gpt_under_cap, std::getenv("KAREZ_ALL") != nullptr ? 10 : 20, 80);
   expect_order(points);
   EXPECT_TRUE(std::any_of(points.begin(), points.end(), [](const CapResult& p) { return !p.recomputed.empty(); }));
 }
 
-TEST(MemoryCaps, HoldOnTwoAxes) {
+TEST(MemoryCaps, LimitsWorkOnTwoAxes) {
   const bool all = std::getenv("KAREZ_ALL") != nullptr;
   expect_order(sweep({"mlp", "data=2,model=2", expensive_messages(), true}, bench::mlp_under_cap, 20, 30));
   if (all) expect_order(sweep({"gpt", "data=2,model=2"}, bench::gpt_under_cap, 10, 30));

@@ -1,4 +1,4 @@
-// Golden texts: what a user reads when a program is wrong, with source lines numberless.
+// Golden texts of error messages for wrong programs, without line numbers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace karez::tests {
 namespace {
 
-// Without folders of paths and numbers of lines: "net.cc:N".
+// Replaces paths and line numbers: "net.cc:N".
 std::string without_places(const std::string& text) {
   std::string out, run;
   auto end_run = [&] { out += run.substr(run.rfind('/') + 1), run.clear(); };
@@ -58,7 +58,7 @@ class Messages : public ::testing::Test {
   }
 };
 
-TEST_F(Messages, AShapeThatDoesNotFitNamesBothAndTheLine) {
+TEST_F(Messages, AShapeErrorNamesBothShapesAndTheLine) {
   EXPECT_TRUE(golden(
       error_text([&] { compile(mesh, [&](Tensor v) { return net(v); })(narrow); }),
       "linear: inner sizes differ: 19 and 20 (x f32[8, 19], weight f32[24, 20])\n  at messages_test.cc:N (in fc1)"));
@@ -66,12 +66,12 @@ TEST_F(Messages, AShapeThatDoesNotFitNamesBothAndTheLine) {
                      "mul: shapes do not broadcast: [8, 20] and [7]\n  at messages_test.cc:N"));
 }
 
-TEST_F(Messages, AMeshLargerThanTheDevicesSaysHowManyItTakes) {
+TEST_F(Messages, AMeshLargerThanTheWorldNamesBothNumbers) {
   EXPECT_EQ(error_text([&] { world.mesh("data=4,model=2"); }),
             "mesh(data=4, model=2) takes 8 devices, but the world has 4; World({.devices = 8}) has enough");
 }
 
-TEST_F(Messages, ACostTableThatPricesNothingIsRefused) {
+TEST_F(Messages, AnInvalidCostTableIsRejected) {
   CostTable costs;
   costs.memory_bytes = -1;
   EXPECT_EQ(error_text([&] { World({.costs = costs}); }),
@@ -88,16 +88,16 @@ TEST_F(Messages, ARuleThatMatchesNothingListsTheParameters) {
             "rule 'conv*' matches no parameter; there are 4: fc1.bias, fc2.bias, fc1.weight, fc2.weight");
 }
 
-TEST_F(Messages, ALayoutThatNoMeshCanHoldIsRefusedWithTheAxis) {
+TEST_F(Messages, ALayoutThatUsesAnAxisTwiceIsRejected) {
   auto twice = [&](Tensor v) { return with_layout(slice(v, {0, 1}, {8, 10}), P("model", "model")); };
   EXPECT_TRUE(golden(error_text([&] { compile(mesh, twice)(x); }),
                      "a layout for f32[8, 10] names the mesh axis 'model' twice: it can split one dimension\n  at "
                      "messages_test.cc:N"));
 }
 
-// An op that cannot give the layout asked for gives another, and a transition follows: the layout is that of a value of
-// its own.
-TEST_F(Messages, ALayoutThatAnOpCannotGiveIsReachedByATransition) {
+// If an op cannot produce the required layout, it produces another and a transition follows, whose result is a separate
+// value.
+TEST_F(Messages, ALayoutThatAnOpCannotProduceIsReachedByATransition) {
   auto sliced = [&](Tensor v) { return with_layout(slice(v, {0, 1}, {8, 10}), P(nullptr, "model")); };
   EXPECT_EQ(error_text([&] { compile(mesh, sliced)(x).wait(); }), "nothing");
 }

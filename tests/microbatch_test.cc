@@ -1,5 +1,5 @@
-// Law 3 for micro-batches: a batch cut in time trains as the whole one does; and what cannot be cut is refused with its
-// line.
+// Training equivalence for micro-batches: a batch split in time trains as the whole batch does, and a program that
+// cannot be split is rejected with its line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ struct Attention : nn::Module {
     Tensor d = x - mean(x, {2}, true);
     return d / sqrt(mean(d * d, {2}, true) + 1e-5);
   }
-  // Keys without bias: softmax does not see it, so its gradient is rounding alone, which Adam makes large.
+  // Keys have no bias: softmax does not depend on it, so its gradient would be rounding errors, which Adam amplifies.
   nn::Linear in{*this, "in", 3, 8}, q{*this, "q", 8, 8}, k{*this, "k", 8, 8, false}, v{*this, "v", 8, 8},
       out{*this, "out", 16, 4};
   nn::Dropout drop;
@@ -77,7 +77,7 @@ HostArray labels(std::mt19937& random, std::int64_t batch) {
   return y;
 }
 
-// Transfers cost nothing and work much, so that small models are split wherever they can be.
+// Transfers are free and compute is expensive, so that small models are split as much as possible.
 CostTable prefer_splitting() {
   CostTable costs;
   costs.link = {0, 0};
@@ -135,7 +135,7 @@ double worst(const std::vector<double>& a, const std::vector<double>& b) {
   return most;
 }
 
-// With KAREZ_ALL=1 every number of micro-batches on every mesh.
+// With KAREZ_ALL=1 it tests every number of micro-batches on every mesh.
 template <class Net> void same_on_all(Optimiser optimiser, double drop, int steps) {
   constexpr std::int64_t batch = 16;
   const Outcome one = train<Net>({""}, optimiser, drop, steps, batch);
@@ -149,7 +149,7 @@ template <class Net> void same_on_all(Optimiser optimiser, double drop, int step
     }
 }
 
-TEST(MicroBatches, AnMlpTrainsTheSameInAnyNumberOfThemOnEveryMesh) {
+TEST(MicroBatches, AnMlpTrainsTheSameWithAnyNumberOnEveryMesh) {
   same_on_all<Mlp>(Optimiser::sgd, 0, 50);
   same_on_all<Mlp>(Optimiser::adam, 0, 20);
 }
@@ -157,7 +157,7 @@ TEST(MicroBatches, DropoutDropsTheSameElements) { same_on_all<Mlp>(Optimiser::mo
 TEST(MicroBatches, ACnnTrainsTheSame) { same_on_all<Cnn>(Optimiser::momentum, 0.3, 20); }
 TEST(MicroBatches, ATransformerTrainsTheSame) { same_on_all<Attention>(Optimiser::adam, 0.2, 10); }
 
-TEST(MicroBatches, EachNumberOfThemIsBitEqualWithItself) {
+TEST(MicroBatches, EachNumberIsBitEqualToItsRerun) {
   for (const char* mesh : {"", "data=3", "data=2,model=2"}) {
     const Outcome one = train<Mlp>({mesh, 4}, Optimiser::adam, 0.3, 5, 16),
                   again = train<Mlp>({mesh, 4}, Optimiser::adam, 0.3, 5, 16);
@@ -178,7 +178,7 @@ TEST(MicroBatches, LayersSplitByRuleTrainTheSame) {
     }
 }
 
-TEST(MicroBatches, LayersOnPlacementsOfTheirOwnTrainTheSame) {
+TEST(MicroBatches, LayersOnSeveralPlacementsTrainTheSame) {
   const std::vector<PlacementRule> stages = {{"fc1", 0}, {"fc2", 1}, {"fc3", 1}};
   const Outcome one = train<Mlp>({""}, Optimiser::adam, 0.2, 10, 16);
   for (const char* mesh : {"stage=2", "stage=2,data=2"})
@@ -189,15 +189,15 @@ TEST(MicroBatches, LayersOnPlacementsOfTheirOwnTrainTheSame) {
     }
 }
 
-// ---- what flows in and out
+// ---- inputs and outputs
 
 struct Regressor : nn::Module {
   Regressor() : Module(DType::f64) {}
   nn::Linear fc{*this, "fc", 3, 2, false};
 };
 
-// Launches are made before any is read, and each has its own batch.
-TEST(MicroBatches, SeveralLaunchesAreUnderWayAndSourcesAreReadByParts) {
+// All launches begin before a result is read, and each has its own batch.
+TEST(MicroBatches, SourcesAreReadByPartsWithSeveralLaunchesInFlight) {
   std::vector<std::vector<double>> losses;
   for (int m : {1, 4}) {
     World world({.devices = 2, .in_flight = 4});
@@ -228,8 +228,8 @@ TEST(MicroBatches, SeveralLaunchesAreUnderWayAndSourcesAreReadByParts) {
   EXPECT_LE(worst(losses[0], losses[1]), 1e-10);
 }
 
-// A result of one call, split over the mesh, is the batch of the next.
-TEST(MicroBatches, AnArrayThatLiesOnTheMeshIsCutThere) {
+// A result that is split over the mesh is the batch of the next call.
+TEST(MicroBatches, AnArrayOnTheMeshIsSplitThere) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
   HostArray x(TensorType{DType::f64, {8, 3}});
@@ -244,7 +244,7 @@ TEST(MicroBatches, AnArrayThatLiesOnTheMeshIsCutThere) {
   EXPECT_NEAR(a.item(1), b.item(1), 1e-12);
 }
 
-TEST(MicroBatches, PlannedTransfersAreThoseCounted) {
+TEST(MicroBatches, PlannedTransfersEqualTheCountedOnes) {
   for (const char* text : {"data=2", "data=3", "data=2,model=2"}) {
     const Mesh shape = Mesh::parse(text);
     World world({.devices = shape.size(), .costs = prefer_splitting()});
@@ -274,8 +274,8 @@ TEST(MicroBatches, PlannedTransfersAreThoseCounted) {
   }
 }
 
-// What the backward pass keeps is that of one micro-batch.
-TEST(MicroBatches, ADeepNetsPeakFallsWithTheirNumber) {
+// Only the values of one micro-batch are kept for the backward pass.
+TEST(MicroBatches, ThePeakMemoryOfADeepNetDecreasesWithTheirNumber) {
   struct Deep : nn::Module {
     std::vector<std::unique_ptr<nn::Linear>> layers;
     Deep() {
@@ -305,7 +305,7 @@ TEST(MicroBatches, ADeepNetsPeakFallsWithTheirNumber) {
   EXPECT_LT(4 * peak[8], peak[1]) << peak[8] << " of " << peak[1];
 }
 
-// ---- what is refused
+// ---- errors
 
 template <class Body> std::string refusal(int m, Body body) {
   World world;
@@ -316,7 +316,7 @@ template <class Body> std::string refusal(int m, Body body) {
   return "";
 }
 
-TEST(MicroBatches, WhatCannotBeAccumulatedIsRefusedWithItsLine) {
+TEST(MicroBatches, AProgramThatCannotBeAccumulatedIsRejectedWithItsLine) {
   using ::testing::AllOf, ::testing::HasSubstr;
   EXPECT_EQ(refusal(3, [](Tensor x) { return sum(x); }),
             "microbatches=3 does not divide the batch of 64; nearest: 2, 4");
@@ -329,7 +329,7 @@ TEST(MicroBatches, WhatCannotBeAccumulatedIsRefusedWithItsLine) {
                         return (y - mean(y, {0}, true)) * 2.0;
                       }),
               AllOf(HasSubstr("sub at "), HasSubstr("microbatch_test.cc:"),
-                    HasSubstr("which follows from reduce_sum at "), HasSubstr("statistics of a batch")));
+                    HasSubstr("which depends on reduce_sum at "), HasSubstr("statistics of a batch")));
   EXPECT_THAT(refusal(4,
                       [](Tensor x) {
                         return concat({x, x}, 0);
@@ -340,8 +340,8 @@ TEST(MicroBatches, WhatCannotBeAccumulatedIsRefusedWithItsLine) {
   EXPECT_THROW(compile(world.mesh(), [](Tensor x) { return x; }, {.microbatches = 0}), Error);
 }
 
-// The mean is over the labels that count, of the whole batch: they are few in some parts and none in others.
-TEST(MicroBatches, LabelsThatDoNotCountAndWeightsOfRowsTrainTheSame) {
+// The mean is over the labels of the whole batch that are not ignored; some parts have few of them or none.
+TEST(MicroBatches, IgnoredLabelsAndRowWeightsTrainTheSame) {
   struct Net : nn::Module {
     Net() : Module(DType::f64) {}
     nn::Linear fc{*this, "fc", 6, 4};
@@ -383,8 +383,8 @@ TEST(MicroBatches, LabelsThatDoNotCountAndWeightsOfRowsTrainTheSame) {
   }
 }
 
-// A check for NaN names the op of the micro-batch that made one.
-TEST(MicroBatches, TheOpThatMadeANanIsNamed) {
+// The check for NaN names the op that produced it in a micro-batch.
+TEST(MicroBatches, TheOpThatProducedANanIsNamed) {
   World world({.check_nan = true});
   auto f = compile(world.mesh(), [](Tensor x) { return sum(log(x)); }, {.microbatches = 4});
   HostArray x = HostArray::of<float>({8}, {1, 2, 3, 4, 5, -6, 7, 8});
@@ -394,8 +394,8 @@ TEST(MicroBatches, TheOpThatMadeANanIsNamed) {
   } catch (const Error& error) { EXPECT_THAT(error.what(), ::testing::HasSubstr("log at ")); }
 }
 
-// An index outside is named by its place in the whole batch.
-TEST(MicroBatches, AWrongIndexIsNamedByItsPlaceInTheBatch) {
+// An invalid index is reported with its position in the whole batch.
+TEST(MicroBatches, AnInvalidIndexIsReportedWithItsPositionInTheBatch) {
   auto message = [](int m) -> std::string {
     World world;
     auto f = compile(world.mesh(), [](Tensor i) { return sum(one_hot(i, 3), {0}); }, {.microbatches = m});

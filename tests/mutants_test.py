@@ -1,4 +1,4 @@
-"""./dev mutants by its parts: what it draws, what it takes for noticed, and which suites run a line."""
+"""Tests the parts of ./dev mutants: the draw of faults, their detection, and the suites that run a line."""
 
 import pathlib
 import re
@@ -11,8 +11,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from tools.mutants import __main__ as command  # noqa: E402
-from tools.mutants import coverage_map, hunt, places, suites  # noqa: E402
+from tools.mutants import __main__ as command, coverage_map, hunt, places, suites  # noqa: E402
 
 CPP = """// A comment + 1.
 #include <vector>
@@ -54,7 +53,7 @@ def f(a):
 
 
 def generate(line, suffix):
-    """As universalmutator's, for tests that run without it."""
+    """Generates faults as universalmutator does, for tests without it."""
     return [
         line.replace("+", "-"),
         line.replace("<", ">="),
@@ -64,7 +63,7 @@ def generate(line, suffix):
     ]
 
 
-def test_lines_with_code_are_drawn_and_no_others():
+def test_only_lines_with_code_are_drawn():
     lines = CPP.split("\n")
     drawn = [lines[number - 1].strip() for number in places.code_lines(CPP, ".cc")]
     assert drawn == [
@@ -84,7 +83,7 @@ def test_lines_with_code_are_drawn_and_no_others():
     ]
 
 
-def test_a_function_without_its_body_is_no_code():
+def test_a_function_declaration_is_not_code():
     declared = [
         "Tensor slice(Term x, Ints begin);",
         "  [[nodiscard]] const A& at(int i) const;",
@@ -146,21 +145,21 @@ def test_a_fault_changes_more_than_a_comment_or_the_text_of_a_string():
         ("  return a;", "  /*return a;*/", False),
         ("  return *a;", "  return -a;", True),
         ("int f();", "/*int f();*/", True),
-        ("  g();", "  g();\n  break;", True),  # in no loop
+        ("  g();", "  g();\n  break;", True),  # not in a loop
         ("  while (a) {", "  while (a) {\n  break;", False),
         ("  return;", "  return;\n  break;", True),
     ],
 )
-def test_no_compiler_is_asked_about_what_cannot_be(old, new, hopeless):
+def test_faults_that_cannot_compile_are_not_compiled(old, new, hopeless):
     assert places.hopeless(["int f() {", old], 2, new) == hopeless
 
 
-def test_a_loop_ends_with_its_indent():
+def test_a_loop_ends_with_its_indentation():
     lines = ["void f() {", "  for (;;) {", "    if (a) {", "      g();", "    }", "  }", "  g();", "}"]
     assert [places.in_loop(lines, n) for n in range(1, 8)] == [False, True, True, True, True, False, False]
 
 
-def test_the_draw_is_the_seeds(tmp_path):
+def test_the_draw_depends_only_on_the_seed(tmp_path):
     (tmp_path / "x.cc").write_text(CPP)
     (tmp_path / "y.py").write_text(PYTHON)
     files = ["x.cc", "y.py"]
@@ -175,7 +174,7 @@ def test_the_draw_is_the_seeds(tmp_path):
     )
 
 
-def test_tests_are_no_sources_and_an_unknown_folder_lists_what_there_is(tmp_path):
+def test_tests_are_not_sources_and_an_unknown_folder_lists_the_folders(tmp_path):
     names = ["a/b/x.cc", "a/x_test.cc", "a/test_x.h", "tests/y.cc", "a/x.h", "p/z.py", "a/notes.md"]
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -185,11 +184,11 @@ def test_tests_are_no_sources_and_an_unknown_folder_lists_what_there_is(tmp_path
     ) == ["a/b/x.cc"]
     assert places.sources(tmp_path, names, "p/z.py") == ["p/z.py"]
     for wrong in ("tests", "a/x_test.cc", "nowhere", "", "a/b/x"):
-        with pytest.raises(places.MutantsError, match=r"there are: a a/b p, and each file"):
+        with pytest.raises(places.MutantsError, match=r"folders are: a a/b p; a file of these"):
             places.sources(tmp_path, names, wrong)
 
 
-def test_types_of_python_and_what_is_written_about_it_are_no_code():
+def test_types_and_docstrings_of_python_are_not_code():
     shape = places.python_shape
     assert shape('def f(a: int) -> int:\n  """Says."""\n  b: int = a\n  return b') == shape(
         "def f(a):\n  b = a\n  return b"
@@ -197,12 +196,12 @@ def test_types_of_python_and_what_is_written_about_it_are_no_code():
     assert shape("a = 1") != shape("a = 2") and shape("a = (") is None and shape("def f():\n  break") is not None
 
 
-ROW = "# Why there is a list.\n\nfile x.cc\n- return 3;\n+ return 4;\nwhy nobody\n"
+ROW = "# Why there is a list.\n\nfile x.cc\n- return 3;\n+ return 4;\nwhy none\n"
 
 
-def test_the_list_of_equivalents_names_the_line_the_fault_and_the_reason(tmp_path):
+def test_the_list_of_equivalents_has_line_fault_and_reason(tmp_path):
     (row,) = places.equivalents(ROW)
-    assert (row.row, row.path, row.old, row.new, row.why) == (3, "x.cc", "return 3;", "return 4;", "nobody")
+    assert (row.row, row.path, row.old, row.new, row.why) == (3, "x.cc", "return 3;", "return 4;", "none")
     assert places.is_equivalent(places.Fault("x.cc", 16, "  return 3;", "  return 4;"), [row])
     for other in [
         ("y.cc", "  return 3;", "  return 4;"),
@@ -216,26 +215,26 @@ def test_the_list_of_equivalents_names_the_line_the_fault_and_the_reason(tmp_pat
     assert places.stale([row], tmp_path) == []
     for text in (CPP.replace("return 3;", "return 5;"), CPP + "return 3;\n"):
         (tmp_path / "x.cc").write_text(text)
-        assert re.search(r"line 3: x.cc holds the line [02] times: return 3;", places.stale([row], tmp_path)[0])
+        assert re.search(r"line 3: x.cc has the line [02] times: return 3;", places.stale([row], tmp_path)[0])
     for wrong in [
         "file x\n- a\n+ b",
         "file x\n+ b\nwhy c",
         "file x\n- a\nwhy c",
         "- a\n+ b\nwhy c",
-        "file x\n- a\n+ b\nwhy c\nwho d",
+        "file x\n- a\n+ b\nwhy c\nwhat d",
         ROW + "why more",
     ]:
         with pytest.raises(places.MutantsError, match="line [13]: a row has"):
             places.equivalents(wrong)
 
 
-def test_the_list_of_this_tree_fits_it():
+def test_the_list_of_this_tree_matches_its_files():
     rows = places.equivalents((ROOT / command.EQUIVALENTS_FILE).read_text())
     assert places.stale(rows, ROOT) == [] and len({(r.path, r.old, r.new) for r in rows}) == len(rows)
 
 
 def outcomes(script):
-    """start() of notice() that plays, for each suite by name, a list of outcomes; and what was started."""
+    """A start() for notice() that returns scripted outcomes for each suite by name; and the list of started suites."""
     left, started = {name: list(kinds) for name, kinds in script.items()}, []
 
     def start(suite, stop, tests):
@@ -255,26 +254,26 @@ def named(*names):
     [
         (["passed"], None),
         (["failed", "failed"], "A.One"),
-        (["failed", "passed", "failed"], "A.One"),  # alone its test passes, after the others it fails again
+        (["failed", "passed", "failed"], "A.One"),  # the test passes alone, and fails again after the others
         (["failed", "passed", "passed"], None),
         (["hung", "hung"], "A (toy_test) hung twice"),
         (["hung", "passed"], None),
         (["hung", "failed"], "A.One"),
     ],
 )
-def test_what_fails_or_hangs_counts_if_it_does_so_again_alone(script, noticed):
+def test_a_failure_or_hang_counts_if_it_recurs_alone(script, noticed):
     start, started = outcomes({"A": script})
     found = suites.notice(named("A"), start)
     assert (found and found.how) == noticed and len(started) == len(script)
     assert all(alone for _, alone, _ in started[1:]) and not started[0][1]
 
 
-def test_after_a_failure_by_chance_the_other_suites_still_run():
+def test_after_a_random_failure_the_other_suites_still_run():
     start, started = outcomes({"A": ["failed", "passed", "passed"], "B": ["passed"] * 2, "C": ["failed"] * 4})
     assert suites.notice(named("A", "B", "C"), start).how == "C.One"
 
 
-def test_a_program_that_is_stopped_goes_with_its_children(tmp_path):
+def test_a_stopped_program_ends_with_its_children(tmp_path):
     runner, stop, pid = suites.Runner(tmp_path, sys.executable), threading.Event(), tmp_path / "pid"
     script = "import subprocess; p = subprocess.Popen(['sleep', '600']); open('pid', 'w').write(f'{p.pid};'); p.wait()"
 
@@ -294,7 +293,7 @@ def test_a_program_that_is_stopped_goes_with_its_children(tmp_path):
         pytest.fail("the child is alive")
 
 
-def test_a_program_ends_by_itself_or_at_its_limit(tmp_path):
+def test_a_program_ends_on_its_own_or_at_its_limit(tmp_path):
     runner = suites.Runner(tmp_path, sys.executable)
     assert runner.run(["sleep", "600"], 0.2).kind == "hung"
     assert runner.run([sys.executable, "-c", "while True: pass"], 300, busy=1).kind == "hung"
@@ -333,7 +332,7 @@ def test_a_line_is_covered_by_the_suites_that_ran_it():
     assert made.covering("y.cc", 1, "a;\n") is None
 
 
-def test_suites_that_were_not_asked_for_do_not_count():
+def test_suites_that_were_not_selected_do_not_count():
     made, text = a_map()
     assert [suite.name for suite in made.only(["B"]).covering("x.cc", 2, text)] == ["B"]
     assert made.only(["B"]).covering("x.cc", 1, text) == [] and made.only([]).covering("x.cc", 3, text) is None
@@ -341,12 +340,12 @@ def test_suites_that_were_not_asked_for_do_not_count():
 
 def test_nothing_is_built_for_a_line_that_no_test_runs():
     made, text = a_map()
-    build = types.SimpleNamespace(copy=types.SimpleNamespace(text=lambda path: text))  # which can build nothing
+    build = types.SimpleNamespace(copy=types.SimpleNamespace(text=lambda path: text))  # it cannot build anything
     judge = hunt.Judge(build, None, {"toy_test": made}, ["toy_test"], 120)
     assert judge.judge(places.Fault("x.cc", 4, "d;", "e;")).result == "not run"
 
 
-def test_a_components_own_tests_are_its_binary_or_pytests_files_or_both():
+def test_the_tests_of_a_component_are_its_binary_or_pytest_files_or_both():
     binaries = ["command_test", "plan_test"]
     assert (
         command.own_tests("karez/plan/ports.h", binaries) == ("plan_test",)
@@ -363,17 +362,17 @@ def test_a_components_own_tests_are_its_binary_or_pytests_files_or_both():
     )
 
 
-def test_lines_are_followed_to_where_an_edit_put_them():
+def test_lines_are_mapped_across_edits():
     def names(number, text):
         return [suite.name for suite in a_map()[0].covering("x.cc", number, text) or []]
 
     moved = "new;\na;\nb;\nc;\nd;\n"
     assert names(2, moved) == ["A"] and names(3, moved) == ["A", "B"]
-    assert names(1, "changed;\nb;\nc;\nd;\n") == ["A"]  # in place of the line that A runs
-    assert names(2, "a;\nbetween;\nb;\nc;\nd;\n") == ["A", "B"]  # beside lines that they run
+    assert names(1, "changed;\nb;\nc;\nd;\n") == ["A"]  # replaces the line that A runs
+    assert names(2, "a;\nbetween;\nb;\nc;\nd;\n") == ["A", "B"]  # next to lines that they run
 
 
-def test_a_map_lasts_a_day_or_as_long_as_its_tree():
+def test_a_map_is_valid_for_a_day_or_as_long_as_its_tree():
     new, old = time.time() - 3600, time.time() - 25 * 3600
     assert (
         not a_map(made=new)[0].is_stale("new")
@@ -382,13 +381,13 @@ def test_a_map_lasts_a_day_or_as_long_as_its_tree():
     )
 
 
-def test_without_its_generator_the_line_that_installs_it_is_named(monkeypatch):
+def test_without_the_generator_the_command_to_install_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "universalmutator", None)
     with pytest.raises(places.MutantsError, match=r"universalmutator is not installed: ./dev deps"):
         places.generator()
 
 
-def test_universalmutator_makes_faults_of_both_languages():
+def test_universalmutator_generates_faults_for_both_languages():
     made = places.generator()
     assert "  if (a >= 2) {" in made("  if (a < 2) {", ".cc") and "    return a - 1" in made("    return a + 1", ".py")
     assert made("// a + 1", ".cc") == []

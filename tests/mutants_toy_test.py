@@ -1,4 +1,4 @@
-"""./dev mutants on a toy project, from end to end: maps, faults, verdicts, what is kept and bad input."""
+"""Tests ./dev mutants on a toy project: maps, faults, verdicts, stored results and invalid input."""
 
 import json
 import pathlib
@@ -11,10 +11,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from tools.mutants import __main__ as command  # noqa: E402
-from tools.mutants import places, suites  # noqa: E402
+from tools.mutants import __main__ as command, places, suites  # noqa: E402
 
-# A component of one library and one test binary, which takes GTest's options.
+# A component with a library and a test binary, which takes GTest's options.
 TOY = {
     "CMakeLists.txt": """cmake_minimum_required(VERSION 3.25)
 project(toy LANGUAGES CXX)
@@ -60,7 +59,7 @@ int main(int count, char** words) {
 """,
     command.EQUIVALENTS_FILE: "# None.\n",
 }
-FAULTS = {  # what a generator may make of a line of toy/clip.cc, and what comes of it
+FAULTS = {  # the faults of each line of toy/clip.cc
     "  if (a < 3) return a;": [
         "  if (a <= 3) return a;",
         "  if (a < 2) return a;",
@@ -74,7 +73,7 @@ FAULTS = {  # what a generator may make of a line of toy/clip.cc, and what comes
 
 @pytest.fixture
 def toy(tmp_path, monkeypatch, capsys):
-    """Runs ./dev mutants on a toy project with faults by table: its exit code and what it printed."""
+    """Runs ./dev mutants on a toy project with the faults of FAULTS; returns its exit code and its output."""
     for name, text in TOY.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -105,7 +104,7 @@ def verdicts(root):
     return {row["new"].strip(): row for row in map(json.loads, path.read_text().splitlines())}
 
 
-def test_a_toy_is_planted_from_end_to_end(toy):
+def test_a_toy_project_is_judged_from_end_to_end(toy):
     code, out = toy("toy", "3", "--seed", "3")
     assert code == 1, out
     found = verdicts(toy.root)
@@ -123,18 +122,18 @@ def test_a_toy_is_planted_from_end_to_end(toy):
     ), out
     assert re.search(r"^\| toy \| 3 \| 1 \| 1 \| 1 \| 1 \| 1 \| 0 \|", out, re.M), out
 
-    # A second run judges nothing again; nothing of a fault is left in the build; a run that was cut off goes on.
+    # A second run judges no fault again; an interrupted run continues.
     (record,) = (toy.root / "build-mutants" / "runs").glob("*.jsonl")
     rows = record.read_text().splitlines()
     assert toy("toy", "3", "--seed", "3")[0] == 1 and record.read_text().splitlines() == rows
     record.write_text("\n".join(rows[:1]) + "\n" + rows[1][:20])
-    assert "1 faults of this draw are judged already" in toy("toy", "3", "--seed", "3")[1]
-    resumed = [json.loads(row) for row in record.read_text().splitlines()[2:]]  # after the row cut short
+    assert "1 faults of this draw have a stored verdict" in toy("toy", "3", "--seed", "3")[1]
+    resumed = [json.loads(row) for row in record.read_text().splitlines()[2:]]  # after the truncated row
     assert {row["new"].strip(): row["result"] for row in resumed} == dict(list(kinds.items())[1:])
 
-    # What is on the list does not count; a row that fits nothing is refused.
+    # Equivalent faults do not count; a row that matches nothing is rejected.
     (toy.root / command.EQUIVALENTS_FILE).write_text(
-        "file toy/clip.cc\n- if (a < 3) return a;\n+ if (a <= 3) return a;\nwhy 3 never comes\n"
+        "file toy/clip.cc\n- if (a < 3) return a;\n+ if (a <= 3) return a;\nwhy 3 never occurs\n"
     )
     code, out = toy("toy", "3", "--seed", "3")
     assert "toy/clip.cc:4: is on the list of equivalents" in out and "toy/clip.cc:4: noticed by Clip.Clips" in out, out
@@ -142,10 +141,10 @@ def test_a_toy_is_planted_from_end_to_end(toy):
     (toy.root / command.EQUIVALENTS_FILE).write_text(
         "file toy/clip.cc\n- if (a < 4) return a;\n+ if (a <= 3) return a;\nwhy none\n"
     )
-    assert "holds the line 0 times" in toy("toy", "3")[1]
+    assert "has the line 0 times" in toy("toy", "3")[1]
 
 
-def test_the_map_is_kept_follows_an_edit_and_is_made_again_after_a_day(toy):
+def test_the_map_is_stored_follows_an_edit_and_is_measured_again_after_a_day(toy):
     place = toy.root / "build-mutants" / "coverage" / "toy_test.json"
     assert "measuring 2 suites of toy_test" in toy("toy", "1", "--seed", "1", "--own")[1]
     made = json.loads(place.read_text())
@@ -157,7 +156,7 @@ def test_the_map_is_kept_follows_an_edit_and_is_made_again_after_a_day(toy):
     source = toy.root / "toy" / "clip.cc"
     source.write_text(source.read_text().replace("int unseen", "// Another line.\nint unseen"))
     out = toy("toy", "1", "--seed", "1", "--own")[1]
-    assert "measuring" not in out and "of another tree: lines are followed" in out
+    assert "measuring" not in out and "of another tree: its lines are mapped to this tree" in out
     tests = toy.root / "toy" / "clip_test.cc"
     tests.write_text(tests.read_text().replace("nOff.", "nMore.\\n  One\\nOff."))
     assert "measuring 1 suites of toy_test" in toy("toy", "1", "--seed", "1", "--own")[1]
@@ -171,7 +170,7 @@ def test_the_map_is_kept_follows_an_edit_and_is_made_again_after_a_day(toy):
     assert "measuring 3 suites" in toy("toy", "1", "--seed", "1", "--own")[1]
 
 
-def test_bad_input_is_told_before_anything_is_built(toy):
+def test_invalid_input_is_reported_before_the_build(toy):
     assert toy("toy", "0") == (1, "the number of faults must be at least 1, got 0")
-    assert "no sources in 'top'; there are: toy" in toy("top", "3")[1]
+    assert "no sources in 'top'; folders are: toy" in toy("top", "3")[1]
     assert not (toy.root / "build-mutants").exists()

@@ -1,4 +1,4 @@
-// The namespace of `tests/`, which sees the names of all components.
+// The namespace of `tests/`, which uses the names of all components.
 #pragma once
 
 namespace karez::base {}

@@ -1,4 +1,4 @@
-// The cases of every op.
+// The test cases of every op.
 #include "tests/op_cases.h"
 
 #include <limits>
@@ -18,7 +18,7 @@ std::vector<OpCase> op_cases() {
   const std::string f64 = "f64";
   std::vector<OpCase> cases;
 
-  // Every row of the pointwise table, its gradients among them: sizes that split unevenly, and four dimensions once.
+  // All rows of the pointwise table, including gradients: sizes that split unevenly, and four dimensions once.
   for (const Pointwise& row : pointwise_rows()) {
     std::vector<bool> truth(static_cast<std::size_t>(row.operands), row.dtypes == OperandDTypes::bools);
     if (row.name.starts_with("select")) truth[0] = true;
@@ -180,12 +180,12 @@ std::vector<OpCase> op_cases() {
 }
 
 std::string why_not_computed(const std::string& op) {
-  if (op == "input" || op == "variable") return "its value comes from outside";
-  if (op == "transfer") return "it moves a value to another placement; tests/placements_test.cc is about it";
-  if (op == "box") return "it moves bytes between devices; the transitions have tests of their own";
+  if (op == "input" || op == "variable") return "it has no kernel: its value is given";
+  if (op == "transfer") return "it moves a value to another placement; tests/placements_test.cc tests it";
+  if (op == "box") return "it moves bytes between devices; tests/transition_equivalence_test.cc tests it";
   if (op == "accumulate" || op == "micro_join" || op == "micro_slice")
-    return "it joins or parts the acts of a launch; plans with micro-batches test it";
-  if (op == "scan") return "a pass writes its region out; karez/api/scan_test.cc is about it";
+    return "it joins or splits the acts of a launch; tests of micro-batches cover it";
+  if (op == "scan") return "a pass unrolls its region; karez/api/scan_test.cc tests it";
   return "";
 }
 
@@ -209,7 +209,7 @@ Graph graph_of(const OpCase& c, const OpTable& ops) {
 std::vector<HostArray> random_inputs(const OpCase& c, std::mt19937_64& random) {
   std::int64_t total = 0;
   for (const TensorType& type : c.in) total += type.count();
-  std::vector<double> grid;  // in (0, 1), shuffled: every real of the case is another
+  std::vector<double> grid;  // in (0, 1), shuffled: all reals of the case are distinct
   for (std::int64_t k = 0; k < total; ++k) grid.push_back((static_cast<double>(k) + 0.5) / static_cast<double>(total));
   std::shuffle(grid.begin(), grid.end(), random);
   std::vector<HostArray> out;

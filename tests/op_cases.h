@@ -1,5 +1,5 @@
-// The table of op cases: one row covers an op in sharding equivalence, in finite differences and against the
-// independent reference.
+// The table of op cases: one row covers an op in the tests of sharding equivalence, of finite differences and against
+// the independent reference.
 #pragma once
 
 #include <algorithm>
@@ -16,17 +16,17 @@
 
 namespace karez::tests {
 
-// What operands hold, a letter for each; the last stands for all that follow.
-//   r  reals in (-2, 2), all distinct over all operands and none near 0: no tie and no kink within a small step
+// The contents of operands, a letter for each; the last letter applies to all further operands.
+//   r  reals in (-2, 2), distinct over all operands, none near 0, so that no tie or kink is within a small step
 //   p  reals in (0.5, 2), distinct
-//   t  whole numbers from -2 to 2: ties and zeros, where rules of precedence show (and derivatives do not exist)
+//   t  whole numbers from -2 to 2: ties and zeros, which test rules of precedence (derivatives do not exist there)
 //   i  whole numbers from -1 to index_below
 //   j  indices from 0 to index_below - 1
-//   n  3, a count of steps
-// Bools are random whatever the letter.
+//   n  3, a number of steps
+// Bools are random for every letter.
 struct OpCase {
   std::string op;
-  std::vector<TensorType> in;  // floats are f64 here; others make them f32 by as_f32
+  std::vector<TensorType> in;  // floats are f64; as_f32 converts them
   Attrs attrs = {};
   std::string values = "r";
   std::int64_t index_below = 0;
@@ -35,10 +35,10 @@ std::string print(const OpCase& c);
 
 std::vector<OpCase> op_cases();
 
-// Ops of the table that no kernel computes, each with its reason.
+// The reason why no kernel computes an op of the table, or "".
 std::string why_not_computed(const std::string& op);
 
-// The same case with every f64 (and the attribute that says so) made f32.
+// The case with f32 in place of f64, also in attributes.
 OpCase as_f32(OpCase c);
 
 // A graph of one node over inputs called "0", "1", ... The node is the last one.
@@ -46,7 +46,7 @@ Graph graph_of(const OpCase& c, const OpTable& ops);
 
 std::vector<HostArray> random_inputs(const OpCase& c, std::mt19937_64& random);
 
-// Every third real becomes a zero of either sign, an infinity or NaN.
+// Replaces every third real by a zero of either sign, an infinity or NaN.
 std::vector<HostArray> with_special_values(std::vector<HostArray> inputs, std::mt19937_64& random);
 
 }  // namespace karez::tests

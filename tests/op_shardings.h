@@ -1,5 +1,5 @@
-// Golden table of sharding equivalence: for each op, how many (case, mesh, sharding) its signature makes of its cases,
-// and whether it has a gradient. A new op adds its line.
+// The golden table of sharding equivalence: for each op the number of (case, mesh, sharding) that its signature allows,
+// and whether it has a gradient. A new op adds a line.
 #pragma once
 
 #include "tests/namespace.h"

@@ -1,5 +1,5 @@
-// Law 7 for memory: a plan's registers and scratch take what the arena of their device grows by, its other blocks are
-// those that malloc hands out when a session loads it, one by one, and nothing comes on top later.
+// Planned memory equals allocated memory: the arena of a device grows by the bytes of the plan's registers and scratch,
+// malloc returns each other block when a session loads the plan, and later nothing more is allocated.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "karez/base/text.h"
 #include "karez/data/array_source.h"
-#include "karez/passes/pipeline.h"
+#include "karez/passes/compile.h"
 #include "karez/passes/test_programs.h"
 #include "karez/runtime/session.h"
 #include "tests/allocations.h"
@@ -15,7 +15,7 @@
 namespace karez::tests {
 namespace {
 
-TEST(PeakMemory, PlannedBlocksAreThoseThatMallocHandsOut) {
+TEST(PeakMemory, PlannedBlocksEqualTheAllocatedOnes) {
   const KernelTable table(cpu_kernels());
   for (const char* text : {"", "data=3", "model=4", "data=2,model=2"}) {
     Compilation c = testing::compilation(testing::mlp_step(Mesh::parse(text), {20, 24, 10}, 13));
@@ -32,7 +32,7 @@ TEST(PeakMemory, PlannedBlocksAreThoseThatMallocHandsOut) {
         arenas[cat(device.rank, ".", device.device)] += block.bytes;
       else
         blocks.push_back(std::max<std::size_t>(
-            64, (static_cast<std::size_t>(block.bytes) + 63) / 64 * 64));  // malloc deals in whole lines
+            64, (static_cast<std::size_t>(block.bytes) + 63) / 64 * 64));  // allocations are whole cache lines
     }
     Session session({}, table);
     block_sizes.begin();
@@ -42,8 +42,8 @@ TEST(PeakMemory, PlannedBlocksAreThoseThatMallocHandsOut) {
     std::sort(blocks.begin(), blocks.end());
     std::sort(handed_out.begin(), handed_out.end());
     EXPECT_GT(blocks.size(), 0u);
-    // Beside the blocks stand the engine's own objects that are aligned to lines: a worker each, and a channel for each
-    // ordered pair of members.
+    // The other aligned allocations are objects of the engine: one per worker, and a channel for each ordered pair of
+    // members.
     std::vector<std::size_t> missing, beside;
     std::set_difference(blocks.begin(), blocks.end(), handed_out.begin(), handed_out.end(),
                         std::back_inserter(missing));
@@ -51,7 +51,7 @@ TEST(PeakMemory, PlannedBlocksAreThoseThatMallocHandsOut) {
     std::size_t objects = static_cast<std::size_t>(session.counters().workers);
     for (const Communicator& group : c.plan.communicators) objects += group.members.size() * (group.members.size() - 1);
     if (BlockSizes::seen) {
-      EXPECT_EQ(missing, std::vector<std::size_t>{}) << text << ": blocks that nobody was given";
+      EXPECT_EQ(missing, std::vector<std::size_t>{}) << text << ": blocks without an allocation";
       EXPECT_EQ(beside.size(), objects) << text << ": " << join(beside, " ");
     }
     Feeds feeds = {{"x", Feed{array_source(HostArray(TensorType{DType::f32, {13, 20}})), 0}},
@@ -61,8 +61,7 @@ TEST(PeakMemory, PlannedBlocksAreThoseThatMallocHandsOut) {
     for (int i = 0; i < 3; ++i) session.launch(plan, feeds).wait();
     block_sizes.end();
     if (BlockSizes::seen) {
-      EXPECT_EQ(block_sizes.count(), 3 * fetched)
-          << text << ": a launch takes its results' host arrays and nothing else";
+      EXPECT_EQ(block_sizes.count(), 3 * fetched) << text << ": a launch allocates only the host arrays of its results";
     }
     EXPECT_EQ(session.counters().peak_bytes, planned) << text;
     EXPECT_EQ(session.arena_bytes(), arenas) << text;

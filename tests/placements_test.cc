@@ -1,4 +1,4 @@
-// Law 3 for placements: parts of a model on meshes of different sizes and shapes train as the whole does on one device.
+// Training equivalence for placements: parts of a model on different meshes train as the model does on one device.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@
 namespace karez::tests {
 namespace {
 
-// Four blocks between an entry and a head that no module holds; dropout in each.
+// Four blocks with dropout between an entry and a head that are not in a common module.
 struct Block4 : nn::Module {
   Block4(Module& parent, const std::string& name, std::int64_t width)
       : Module(parent, name),
@@ -45,7 +45,7 @@ struct Result {
   std::string graph;
 };
 
-// Where things lie is given as functions of the world, since meshes belong to one.
+// Placement rules are functions of the world, because meshes belong to a world.
 using Rules = std::function<std::vector<PlacementRule>(World&)>;
 
 Result trained(int devices, const std::string& mesh, const Rules& rules, int microbatches = 1,
@@ -95,15 +95,14 @@ void expect_same(const Result& other) {
   EXPECT_EQ(other.planned, other.counted);
 }
 
-TEST(Placements, TwoDevicesOnePartEach) {
+TEST(Placements, TwoDevicesWithOnePartEach) {
   Result two = trained(2, "", [](World& w) {
     return std::vector<PlacementRule>{{"{entry,block0,block1}", w.mesh("")},
                                       {"{block2,block3,head}", w.mesh("", {.first = 1})}};
   });
   expect_same(two);
   EXPECT_NE(two.graph.find("transfer("), std::string::npos);
-  // One activation there and its gradient back, besides small change: 2 x 12 x 10 doubles, the step's number and the
-  // labels' way.
+  // One activation and its gradient, 2 x 12 x 10 doubles, and small transfers: the step number and the labels.
   EXPECT_GE(two.planned, 20 * 2 * 12 * 10 * 8);
   EXPECT_LE(two.planned, 20 * (2 * 12 * 10 * 8 + 200));
 }
@@ -120,21 +119,21 @@ TEST(Placements, TwoStagesOfTwoDevicesEach) {
   }));
 }
 
-TEST(Placements, TwoDevicesHandOnToOne) {
+TEST(Placements, TwoDevicesAndThenOne) {
   expect_same(trained(3, "data=2", [](World& w) {
     return std::vector<PlacementRule>{{"{entry,block0,block1}", w.mesh("data=2")},
                                       {"{block2,block3,head}", w.mesh("", {.first = 2})}};
   }));
 }
 
-TEST(Placements, FourDevicesInASquareHandOnToThree) {
+TEST(Placements, FourDevicesInASquareAndThenThree) {
   expect_same(trained(7, "data=2,model=2", [](World& w) {
     return std::vector<PlacementRule>{{"{entry,block0,block1}", w.mesh("data=2,model=2")},
                                       {"{block2,block3,head}", w.mesh("model=3", {.first = 4})}};
   }));
 }
 
-TEST(Placements, MeshesThatOverlap) {
+TEST(Placements, OverlappingMeshes) {
   expect_same(trained(3, "data=3", [](World& w) {
     return std::vector<PlacementRule>{{"{entry,block0}", w.mesh("data=2")},
                                       {"block1", w.mesh("model=3")},
@@ -143,13 +142,13 @@ TEST(Placements, MeshesThatOverlap) {
   }));
 }
 
-TEST(Placements, OnlyTheMiddleIsPlacedTheRestFollows) {
+TEST(Placements, OnlyTheMiddleHasARule) {
   expect_same(trained(2, "", [](World& w) {
     return std::vector<PlacementRule>{{"block1", w.mesh("", {.first = 1})}};
   }));
 }
 
-// Pipelines: placements with micro-batches. Batch 12 in 2 to 6 parts.
+// Pipelines: placements with micro-batches; a batch of 12 in several parts.
 const Rules stages4 = [](World&) {
   return std::vector<PlacementRule>{{"{entry,block0}", 0}, {"block1", 1}, {"block2", 2}, {"{block3,head}", 3}};
 };
@@ -157,7 +156,7 @@ const Rules stages2 = [](World&) {
   return std::vector<PlacementRule>{{"{entry,block0,block1}", 0}, {"{block2,block3,head}", 1}};
 };
 
-TEST(Pipelines, AccumulationAlone) {
+TEST(Pipelines, OneStageWithAccumulation) {
   for (int m : {2, 3, 12})
     expect_same(trained(
         1, "", [](World&) { return std::vector<PlacementRule>{}; }, m));
@@ -180,7 +179,7 @@ TEST(Pipelines, StagesOfSeveralDevices) {
       3));
 }
 
-TEST(Pipelines, TensorParallelStagesAndAllOfItTogether) {
+TEST(Pipelines, TensorParallelStagesAlsoWithDataParallelism) {
   const std::vector<LayoutRule> columns_then_rows = {{"block?.up.weight", P("model", nullptr)},
                                                      {"block?.down.weight", P(nullptr, "model")}};
   expect_same(trained(4, "stage=2,model=2", stages2, 4, columns_then_rows));
@@ -193,9 +192,9 @@ struct Equal : nn::Module {
   nn::Linear s0{*this, "s0", 256, 256}, s1{*this, "s1", 256, 256}, s2{*this, "s2", 256, 256}, s3{*this, "s3", 256, 256};
 };
 
-// One forward, one backward needs p - i slots on stage i for what its backward reads. Weight gradients, which nobody
-// waits for, may save some.
-TEST(Pipelines, OfEqualStagesHaveNoMoreSlotsThanStagesThatFollow) {
+// The 1F1B schedule needs p - i slots on stage i for the values that its backward reads. It may need fewer, because no
+// stage waits for weight gradients.
+TEST(Pipelines, EqualStagesHaveAtMostTheSlotsOf1F1B) {
   for (int p : {2, 3, 4}) {
     CostTable costs;
     costs.link = {.alpha = 1e-9, .beta = 1e-13};
@@ -215,7 +214,7 @@ TEST(Pipelines, OfEqualStagesHaveNoMoreSlotsThanStagesThatFollow) {
                         {.placements = rules, .microbatches = 8});
     step.compile({{DType::f32, {512, 256}}});
     const auto& plan = step.plan();
-    std::map<int, int> most;  // by device: of what a forward keeps for a backward
+    std::map<int, int> most;  // by device: slots of values that a forward keeps for its backward
     for (const auto& reg : plan.registers) {
       if (!reg.producer.valid() || reg.bytes < 1000) continue;
       auto device = [&](auto actor) { return plan.stream(plan.actor(actor).stream).device.index; };
@@ -226,9 +225,9 @@ TEST(Pipelines, OfEqualStagesHaveNoMoreSlotsThanStagesThatFollow) {
           most[device(reader)] = std::max(most[device(reader)], reg.slots);
     }
     for (int i = 0; i + 1 < p; ++i) EXPECT_LE(most[i], p - i) << p << " stages, stage " << i << "\n" << step.summary();
-    EXPECT_GE(most[0], 2) << "or stages would wait for each other";
-    EXPECT_LE(most[p - 1], 1) << "the last stage goes back at once";
-    // A product is a unit of time: a forward takes one, a backward two (the first stage's one).
+    EXPECT_GE(most[0], 2) << "otherwise stages would wait for each other";
+    EXPECT_LE(most[p - 1], 1) << "the last stage runs its backward at once";
+    // A product takes one unit of time: a forward has one, a backward two (that of the first stage one).
     runtime::SimulationOptions options{.occupancy = runtime::Occupancy::stream};
     options.duration = [&](plan::ActorId actor, std::int64_t) {
       double products = 0;
@@ -239,11 +238,11 @@ TEST(Pipelines, OfEqualStagesHaveNoMoreSlotsThanStagesThatFollow) {
   }
 }
 
-// Tensor parallelism inside of stages: collectives of a stage and transfers between stages, of every act of a
-// micro-batch, in one order on all members whatever the acts and messages take.
+// Tensor parallelism within stages: the collectives of a stage and the transfers between stages run in the same order
+// on all members for every micro-batch, whatever the durations of acts and messages.
 struct TensorParallelPipeline {
   World world;
-  bool as_the_first = (world.seed(1), true);  // two of them begin alike
+  bool as_the_first = (world.seed(1), true);  // all instances have equal initial weights
   Tower net;
   optim::SGD sgd{net.parameters(), {.lr = 1e-3}};
   DeviceMesh mesh = world.mesh("stage=2,model=2");
@@ -253,7 +252,7 @@ struct TensorParallelPipeline {
       : world({.devices = 4, .costs = cheap_links(), .session = std::move(session)}) {
     std::fill(x.data<double>().begin(), x.data<double>().end(), 0.5);
   }
-  static CostTable cheap_links() {  // so that the small model is split at all
+  static CostTable cheap_links() {  // so that the small model is split
     CostTable costs;
     costs.link = {.alpha = 1e-9, .beta = 1e-13};
     return costs;
@@ -271,7 +270,7 @@ struct TensorParallelPipeline {
   }
 };
 
-// Two thousand launches, ten thousand with KAREZ_ALL=1.
+// 2,000 launches, 10,000 with KAREZ_ALL=1.
 TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepOneOrderOnEveryMemberInVirtualTime) {
   const int launches = std::getenv("KAREZ_ALL") != nullptr ? 10'000 : 2'000;
   TensorParallelPipeline pipeline;
@@ -285,7 +284,7 @@ TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepOneOrderOnEveryMemberInVirtualTi
   runtime::SimulationOptions options{.launches = launches, .delay = 2};
   options.duration = [&](plan::ActorId, std::int64_t) { return static_cast<double>(random() % 1000) / 500; };
   const runtime::Simulation result = runtime::simulate(plan, options);
-  // By communicator and member: which turn began, act by act.
+  // By communicator and member: the end time and the turn of each act.
   std::map<std::pair<int, int>, std::vector<std::pair<double, int>>> began;
   for (const auto& act : result.acts) {
     const auto& actor = plan.actor(act.actor);
@@ -303,18 +302,18 @@ TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepOneOrderOnEveryMemberInVirtualTi
   }
 }
 
-// Which turns began on each member, read from the workers' records before they are written over.
+// Checks the order of turns on each member from the workers' event rings, before entries are overwritten.
 class CollectiveOrderChecker {
  public:
   explicit CollectiveOrderChecker(const plan::Plan& plan) : plan_(plan) {}
 
-  // Of the plan that was launched last.
+  // Reads the events of the plan that was launched last.
   void read(const std::vector<runtime::EventLog>& logs) {
     next_.resize(logs.size());
     const std::int32_t number = logs[0].events.back().plan;
     for (std::size_t worker = 0; worker < logs.size(); ++worker) {
       const auto& [events, overwritten] = logs[worker];
-      ASSERT_LE(overwritten, next_[worker]) << "some are lost: read them sooner";
+      ASSERT_LE(overwritten, next_[worker]) << "entries were lost; read them more often";
       for (std::size_t i = next_[worker] - overwritten; i < events.size(); ++i) {
         if (events[i].plan == number && events[i].kind == runtime::EventKind::began) began(events[i]);
       }
@@ -343,17 +342,17 @@ class CollectiveOrderChecker {
   }
 
   const plan::Plan& plan_;
-  std::vector<std::uint64_t> next_;  // by worker: the entry that is to be read next
+  std::vector<std::uint64_t> next_;  // by worker: the next entry to read
   std::map<Member, std::int64_t> seen_;
 };
 
-// In the engine, each act delayed at random: five hundred launches, ten thousand with KAREZ_ALL=1.
+// In the engine, with a random delay of each act: 500 launches, 10,000 with KAREZ_ALL=1.
 TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepOneOrderOnEveryMemberAndTheirLosses) {
   const int launches = std::getenv("KAREZ_ALL") != nullptr ? 10'000 : 500;
   constexpr int at_once = 50;
   TensorParallelPipeline plain, delayed([](runtime::SessionOptions&options) {
     options.delays = {.max_microseconds = 5, .seed = 1};
-    options.events = 1 << 17;  // for what 50 launches write
+    options.events = 1 << 17;  // enough for 50 launches
   });
   auto step = delayed.step(), undelayed = plain.step();
   step.compile({delayed.x.type(), delayed.y.type()});
@@ -369,14 +368,14 @@ TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepOneOrderOnEveryMemberAndTheirLos
   }
   turns.expect_launches(launches);
   EXPECT_EQ(losses, expected);
-  EXPECT_LT(losses.back(), losses.front()) << "it learns";
+  EXPECT_LT(losses.back(), losses.front()) << "the loss decreases";
 }
 
-// One way to lay something on some devices of a world, by names of axes.
+// A layout on some devices of a world, by names of axes.
 struct MeshLayout {
   std::string mesh;
   MeshPlace place;
-  std::vector<std::string> axes;  // of the value's dimensions
+  std::vector<std::string> axes;  // by dimension of the value
 };
 
 TEST(Placements, EveryTransferFromOneMeshToAnotherKeepsTheTensor) {
@@ -397,7 +396,7 @@ TEST(Placements, EveryTransferFromOneMeshToAnotherKeepsTheTensor) {
     for (const MeshLayout& a : spots) {
       for (const MeshLayout& b : spots) {
         if (dtype != DType::f32 && (&a - spots.data() + (&b - spots.data())) % 3 != 0)
-          continue;  // all ways in one type, a third in others
+          continue;  // all pairs for f32, a third for the other types
         World world({.devices = 5});
         const DeviceMesh from = world.mesh(a.mesh, a.place), to = world.mesh(b.mesh, b.place);
         if (from.mesh == to.mesh) continue;
@@ -429,7 +428,7 @@ TEST(Placements, EveryTransferFromOneMeshToAnotherKeepsTheTensor) {
   EXPECT_TRUE(pinned(ways, 184));
 }
 
-TEST(Placements, ScalarsTravel) {
+TEST(Placements, ScalarsAreTransferred) {
   World world({.devices = 3});
   auto f = compile(world.mesh(""), [&](Tensor x) {
     Placed on(world.mesh("a=2", {.first = 1}));

@@ -1,4 +1,4 @@
-// Which calls of the examples' and benchmarks' steps run on a plain row: none, on one device and on a mesh of 2 x 2.
+// Tests that no call of the examples' and benchmarks' steps runs on a plain kernel, on one device and on a 2 x 2 mesh.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -10,7 +10,8 @@
 namespace karez::tests {
 namespace {
 
-// "plain.arg_max 1\n": the plain rows of a step's plan, and whether its summary says so.
+// The plain kernels of a step's plan with their number of calls, "plain.arg_max 1\n"; checks that the summary names
+// them.
 template <class Model> std::string plain_rows(const char* mesh, TensorType x, TensorType y) {
   Mesh shape = Mesh::parse(mesh);
   World world({.devices = shape.size()});
@@ -28,13 +29,13 @@ template <class Model> std::string plain_rows(const char* mesh, TensorType x, Te
       if (starts_with(call.kernel, "plain.")) ++found[call.kernel];
   std::string text;
   for (const auto& [kernel, count] : found) text += cat(kernel, " ", count, "\n");
-  EXPECT_EQ(step.summary().find("on a plain row") != std::string::npos, !found.empty()) << step.summary();
+  EXPECT_EQ(step.summary().find("on a plain kernel") != std::string::npos, !found.empty()) << step.summary();
   return text;
 }
 
 class PlainRows : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(PlainRows, NoCallOfAStepRunsOnOne) {
+TEST_P(PlainRows, NoCallOfAStepRunsOnAPlainKernel) {
   const TensorType images{DType::f32, {64, 1, 28, 28}}, labels{DType::i32, {64}};
   EXPECT_EQ(plain_rows<bench::Mlp>(GetParam(), images, labels), "");
   EXPECT_EQ(plain_rows<bench::Cnn>(GetParam(), images, labels), "");
@@ -43,11 +44,11 @@ TEST_P(PlainRows, NoCallOfAStepRunsOnOne) {
 
 INSTANTIATE_TEST_SUITE_P(Meshes, PlainRows, ::testing::Values("", "data=2,model=2"));
 
-TEST(PlainRows, WhatRunsOnOneIsNamedInTheSummaryWithItsShare) {
+TEST(PlainRows, TheSummaryNamesPlainKernelsWithTheirShare) {
   World world;
-  auto f = compile(world.mesh(""), [](Tensor x) { return arg_max(x) + 1; });  // nobody wrote a fast arg_max
+  auto f = compile(world.mesh(""), [](Tensor x) { return arg_max(x) + 1; });  // arg_max has no fast kernel
   f(HostArray(TensorType{DType::f32, {8, 16}})).wait();
-  EXPECT_NE(f.summary().find("1 call runs on a plain row"), std::string::npos) << f.summary();
+  EXPECT_NE(f.summary().find("1 call runs on a plain kernel"), std::string::npos) << f.summary();
   EXPECT_NE(f.summary().find("plain.arg_max  1      75.0 %"), std::string::npos) << f.summary();
 }
 

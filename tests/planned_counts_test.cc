@@ -1,5 +1,4 @@
-// Law 7 and its neighbours: planned bytes and messages are what was counted, and a steady step allocates nothing of
-// ours.
+// Planned counts: the bytes, messages and acts that a plan predicts equal those counted when it runs.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -16,8 +15,8 @@ struct Mlp : nn::Module {
   Tensor operator()(Tensor x) { return fc2(drop(relu(fc1(x)))); }
 };
 
-// Messages of one launch, from the plan alone: an act sends one `returned` per input and one `filled` per consumer; the
-// session sends a `filled` per start register and a `returned` per done register.
+// Messages of one launch, computed from the plan: an act sends one `returned` per input and one `filled` per consumer;
+// the session sends a `filled` per start register and a `returned` per done register.
 std::int64_t messages_of(const Plan& plan) {
   std::int64_t count = 0;
   for (const Register& reg : plan.registers) count += 2 * static_cast<std::int64_t>(reg.consumers.size());
@@ -26,7 +25,7 @@ std::int64_t messages_of(const Plan& plan) {
 
 class PlannedCounts : public ::testing::TestWithParam<std::pair<const char*, bool>> {};
 
-TEST_P(PlannedCounts, PlannedBytesAndMessagesAreThoseCounted) {
+TEST_P(PlannedCounts, PlannedBytesAndMessagesEqualTheCountedOnes) {
   auto [text, by_rule] = GetParam();
   Mesh shape = Mesh::parse(text);
   World world({.devices = shape.size()});
@@ -45,7 +44,7 @@ TEST_P(PlannedCounts, PlannedBytesAndMessagesAreThoseCounted) {
   HostArray x(TensorType{DType::f32, {13, 20}}), y(TensorType{DType::i32, {13}});
   for (float& value : x.data<float>()) value = static_cast<float>(random() % 1000) / 500 - 1;
   for (std::int32_t& label : y.data<std::int32_t>()) label = static_cast<std::int32_t>(random() % 10);
-  step(x, y).wait();  // initialises too
+  step(x, y).wait();  // also initialises variables
   Counters before = world.counters();
   constexpr int launches = 5;
   for (int i = 0; i < launches; ++i) step(x, y).wait();

@@ -1,5 +1,5 @@
-// Law 3 across processes: the same program on several ranks, each a process of its own, gives the losses of one
-// process, over shared memory and TCP.
+// Training equivalence across processes: a program on several ranks, each a separate process, gives the losses of one
+// process, over shared memory, TCP and UCX.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,7 +47,7 @@ struct Setting {
   bool by_rule = false, stages = false;
   int microbatches = 1;
   double beta = 0;         // of links, for the planner
-  std::int64_t parts = 0;  // rows of the first of two ranks, the other has the rest: each gives its own alone
+  std::int64_t parts = 0;  // rows of rank 0 of two ranks, rank 1 has the rest: each passes only its own rows
 };
 
 const std::map<std::string, Setting>& settings() {
@@ -94,7 +94,7 @@ template <class T> HostArray rows_of(const HostArray& whole, std::int64_t from, 
   return out;
 }
 
-// Every rank runs this, and so does a process alone.
+// The training loop of every rank, and of a single process.
 Outcome train(const Setting& run, const std::optional<Ranks>& here) {
   CostTable costs;
   if (run.beta > 0) costs.link.beta = run.beta;
@@ -117,7 +117,7 @@ Outcome train(const Setting& run, const std::optional<Ranks>& here) {
   Outcome out;
   std::vector<Future> losses;
   std::int64_t before = 0;
-  constexpr std::int64_t batch = 15;  // uneven on four, and in three parts
+  constexpr std::int64_t batch = 15;  // uneven on four devices, divisible by three
   const char* dies = std::getenv("KAREZ_TEST_DIES");
   for (int s = 0; s < steps; ++s) {
     if (s == 5 && dies != nullptr && here && here->rank == std::stoi(dies)) raise(SIGKILL);
@@ -132,13 +132,13 @@ Outcome train(const Setting& run, const std::optional<Ranks>& here) {
       losses.push_back(step(x, y));
     }
     if (s > 0) continue;
-    losses.back().wait();  // what initialises has ended
+    losses.back().wait();  // the initialisation has ended
     before = sent(world.counters());
   }
   for (const Future& loss : losses) loss.wait();
   out.counted = sent(world.counters()) - before;
   require((plan::assign_streams(step.plan(), 1)[plan::StreamId(1)] == 1) == (run.beta > 0),
-          "slow transfers have a worker of their own");
+          "slow transfers must have a separate worker");
   for (const auto& transfer : step.plan().transfers) out.planned += (steps - 1) * transfer.bytes;
   for (const Future& loss : losses) out.losses.push_back(loss.item());
   const HostArray weight = world.read("conv2.weight");
@@ -169,7 +169,7 @@ std::string from_environment(const char* name) {
   return text == nullptr ? "" : text;
 }
 
-// One rank, started by the tests below: writes what it found to a file.
+// One rank, started by the tests below; it writes its outcome to a file.
 TEST(Processes, DISABLED_Rank) {
   Ranks here{.rank = std::stoi(from_environment("KAREZ_TEST_RANK")),
              .ranks = std::stoi(from_environment("KAREZ_TEST_RANKS")),
@@ -182,7 +182,7 @@ TEST(Processes, DISABLED_Rank) {
   std::ofstream(from_environment("KAREZ_TEST_OUT")) << text;
 }
 
-// Starts this program again as one rank.
+// Starts this program as one rank.
 pid_t start_rank(const Ranks& all, int rank, const std::string& setting, const std::string& link,
                  const std::string& out, const std::string& more = "KAREZ_TEST=1") {
   std::vector<std::string> environment = {cat("KAREZ_TEST_RANK=", rank),
@@ -233,8 +233,8 @@ std::vector<Outcome> outcomes(const std::string& setting, const std::string& lin
   return found;
 }
 
-// Nobody hangs, and everybody says who is to blame.
-TEST(Processes, ARankThatIsKilledIsNamedByAllOthersAtOnce) {
+// No rank hangs, and each names the killed rank.
+TEST(Processes, AKilledRankIsNamedByAllOthersAtOnce) {
   const Ranks all = test_rendezvous(4);
   for (const char* link : {"shm", "tcp"}) {
     const auto folder = std::filesystem::temp_directory_path() / cat("karez-killed-", getpid(), "-", link);
@@ -256,14 +256,14 @@ TEST(Processes, ARankThatIsKilledIsNamedByAllOthersAtOnce) {
       EXPECT_NE(text.find("rank 2 ("), std::string::npos) << "rank " << rank << ": " << text;
     }
     EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - died).count(), 15)
-        << link << ": the 30 s of a silent peer";
+        << link << ": within the 30 s of peer_timeout";
     std::filesystem::remove_all(folder);
   }
 }
 
 class TrainingEquivalenceOnProcesses : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(TrainingEquivalenceOnProcesses, TheLossesAreThoseOfOneDeviceTo1e10OverEveryLink) {
+TEST_P(TrainingEquivalenceOnProcesses, LossesEqualThoseOfOneDeviceWithin1e10OverEveryLink) {
   static const Outcome one = train(settings().at("one"), {});
   std::vector<double> first;
   std::vector<const char*> links = {"shm", "tcp"};
@@ -284,7 +284,7 @@ TEST_P(TrainingEquivalenceOnProcesses, TheLossesAreThoseOfOneDeviceTo1e10OverEve
       EXPECT_GT(found[rank].planned, 0);
     }
     if (first.empty()) first = found[0].losses;
-    EXPECT_EQ(found[0].losses, first) << "whatever carries the bytes";
+    EXPECT_EQ(found[0].losses, first) << "the transport does not matter";
   }
 }
 

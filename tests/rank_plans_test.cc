@@ -1,5 +1,5 @@
-// Every rank compiles for itself: what all ranks of a world plan, taken together, is what one process with all their
-// devices plans.
+// Every rank compiles separately. Tests that the plans of all ranks of a world together equal the plan of one process
+// with all their devices.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -9,8 +9,8 @@
 #include "karez/karez.h"
 #include "karez/kernels/kernel.h"
 #include "karez/ops/all_ops.h"
+#include "karez/passes/compile.h"
 #include "karez/passes/logical/place.h"
-#include "karez/passes/pipeline.h"
 #include "karez/passes/sharding/layout_rules.h"
 #include "tests/namespace.h"
 
@@ -36,7 +36,7 @@ const std::vector<LayoutRule> by_rule = {{"conv.weight", P("model")},
                                          {"fc1.bias", P("model")},
                                          {"fc2.weight", P(nullptr, "model")}};
 
-// The program of a training step on devices of one process, in whose world its ops are.
+// The graph of a training step, traced in a world of one process.
 graph::Graph traced(const Case& k, const World& world) {
   Net net;
   optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.5});
@@ -55,7 +55,7 @@ graph::Graph traced(const Case& k, const World& world) {
   return graph;
 }
 
-// As rank `rank` of a world in which each rank has `each` devices.
+// Compiles the graph for rank `rank` of a world in which each rank has `each` devices.
 Compilation compiled(graph::Graph graph, const graph::OpTable& ops, const kernels::KernelTable& kernels, int rank,
                      int ranks, int each, int micro) {
   for (Mesh& mesh : graph.meshes)
@@ -71,7 +71,7 @@ Compilation compiled(graph::Graph graph, const graph::OpTable& ops, const kernel
   c.options.world = ranks;
   c.options.team = 2;
   c.options.microbatches = micro;
-  c.options.fold_bytes = 0;  // nothing is evaluated here
+  c.options.fold_bytes = 0;  // do not fold constants
   c.options.off = {"canonicalise"};
   compile(c);
   return c;
@@ -81,8 +81,8 @@ std::string views(const std::vector<plan::Operand>& operands) {
   return join(operands, ", ", [](const plan::Operand& o) { return print(o.view); });
 }
 
-// What a rank's plan says of each device, by the device's number in the world: calls with kernels, strides and teams;
-// collectives with their members, sequences and pieces; what is read, kept and stored there. Not where in memory.
+// The parts of a rank's plan, by the number of the device in the world: calls with kernels, strides and teams;
+// collectives with members, sequences and boxes; fetches and variables. Without addresses in memory.
 using Device = std::multiset<std::string>;
 void add_to(std::map<int, Device>& devices, const plan::Plan& plan, int each) {
   auto number = [&](const plan::PlanDevice& d) { return d.rank * each + d.device; };
@@ -115,7 +115,7 @@ void add_to(std::map<int, Device>& devices, const plan::Plan& plan, int each) {
 
 class RankPlans : public ::testing::TestWithParam<Case> {};
 
-TEST_P(RankPlans, TogetherAreThePlanOfOneProcessWithAllDevices) {
+TEST_P(RankPlans, TogetherEqualThePlanOfOneProcessWithAllDevices) {
   const Case& k = GetParam();
   const int devices = Mesh::parse(k.mesh).size();
   const graph::OpTable ops = ops::all_ops();

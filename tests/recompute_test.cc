@@ -1,4 +1,4 @@
-// FunctionOptions::remat: the same training bit for bit, in the less memory that the plan says.
+// FunctionOptions::remat: training is equal bit for bit and needs less memory, as the plan predicts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,8 +38,7 @@ struct Deep : nn::Module {
 struct Trained {
   std::vector<std::vector<float>> losses, weights;
   std::int64_t planned = 0,
-               measured =
-                   0;  // bytes of the fullest device: as the plan says, and as they are handed out when it is loaded
+               measured = 0;  // bytes of the device that needs most: planned, and allocated when the plan is loaded
 };
 
 std::vector<float> floats(const HostArray& array) {
@@ -111,8 +110,9 @@ TEST(Recompute, TrainingIsTheSameBitForBitInLessMemory) {
       EXPECT_EQ(again.measured, again.planned);
       EXPECT_LT(again.planned, plain.planned);
       const int devices = Mesh::parse(mesh).size();
-      const std::int64_t wide = rows / devices * hidden *
-                                4;  // tanh's result, the largest that a block's gradients read: one block's is there
+      const std::int64_t wide =
+          rows / devices * hidden *
+          4;  // tanh's result, the largest value that a block's gradients read; only one block's is kept
       if (devices <= 2) { EXPECT_LE(again.planned, plain.planned - 9 * (blocks - 1) * wide / 10); }
     }
   }
@@ -142,7 +142,7 @@ TEST(Recompute, ATransformersBlocksTakeHalfTheMemory) {
   }
 }
 
-TEST(Recompute, MicroBatchesAndPlacementsGoWithIt) {
+TEST(Recompute, WorksWithMicroBatchesAndPlacements) {
   auto with = [](FunctionOptions options, bool again) {
     if (again) options.remat = {"block*"};
     return deep("data=2", true, 5, std::move(options));
@@ -164,7 +164,7 @@ TEST(Recompute, MicroBatchesAndPlacementsGoWithIt) {
   }
 }
 
-TEST(Recompute, SwitchedOffItIsAsIfNothingMatched) {
+TEST(Recompute, WithoutThePassTheGlobsHaveNoEffect) {
   const Trained plain = deep("", true, 1, {}), off = deep("", true, 1, {.remat = {"block*"}, .off = {"recompute"}});
   EXPECT_EQ(off.planned, plain.planned);
 }

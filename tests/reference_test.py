@@ -1,4 +1,4 @@
-"""What the reference of both languages is made from: a text for every public name of Python's, and for every public class of C++."""
+"""Tests the reference of both languages: every public name of Python and every public class of C++ has a text."""
 
 # builds: karez_python karez_stubs
 import inspect
@@ -27,7 +27,7 @@ MODULES = {
 
 
 def names():
-    """(name, what) of all functions and classes that users call, and of what classes have of their own."""
+    """(name, object) of all public functions and classes, and of the attributes that classes define."""
     for place, module in MODULES.items():
         for name in dir(module):
             thing = getattr(module, name)
@@ -45,7 +45,7 @@ def names():
                         yield f"{place}.{name}.{own}", value
 
 
-def test_every_public_name_of_python_says_what_it_does():
+def test_every_public_name_of_python_has_a_docstring():
     found = dict(names())
     assert len(found) > 400
     without = [
@@ -75,7 +75,7 @@ def test_every_public_class_of_the_api_has_a_comment():
 
 
 @pytest.mark.skipif(
-    not os.environ.get("KAREZ_ALL"), reason="takes pdoc and Doxygen: ./dev deps --docs, ./dev test --long"
+    not os.environ.get("KAREZ_ALL"), reason="needs pdoc and Doxygen: ./dev deps --docs, ./dev test --long"
 )
 def test_the_reference_is_made_without_a_warning(tmp_path):
     made = subprocess.run([ROOT / "dev", "docs", tmp_path], capture_output=True, text=True, timeout=1500)

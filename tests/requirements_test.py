@@ -1,4 +1,4 @@
-"""What a build says of a system where something is missing: its compiler, programs and libraries, with the line that installs them."""
+"""Tests the messages of a build on a system without a required compiler, program or library, which contain the command to install it."""
 
 import os
 import pathlib
@@ -39,12 +39,12 @@ def cmake(tmp_path, system, text, **definitions):
     ("arch", "pacman -S onednn highway gtest"), ("manjaro", "pacman -S onednn highway gtest"),
     ("tumbleweed", "zypper install onednn-devel 'pkgconfig(libhwy)' gtest gmock"),
 ])  # fmt: skip
-def test_missing_libraries_are_named_as_the_system_calls_them(tmp_path, system, line):
+def test_missing_libraries_have_the_package_names_of_the_system(tmp_path, system, line):
     text = 'install_line(line libdnnl-dev libhwy-dev libgtest-dev libgmock-dev)\nmessage("${line}")'
     assert cmake(tmp_path, system, text) == (0, line)
 
 
-def test_every_package_that_cmake_asks_for_has_a_row():
+def test_every_package_that_cmake_requires_has_a_row():
     rows = [line.split() for line in (ROOT / "cmake/packages.txt").read_text().splitlines() if not line.startswith("#")]
     assert all(len(row) == 4 for row in rows)
     text = (ROOT / "cmake/requirements.cmake").read_text()
@@ -57,7 +57,7 @@ def test_every_package_that_cmake_asks_for_has_a_row():
 
 @pytest.mark.parametrize("kind, version, old", [("GNU", "11.4.0", True), ("GNU", "12.2.0", False), ("Clang", "13.0.1", True), ("Clang", "14.0.6", False),
                                                 ("Other", "1.0", False)])  # fmt: skip
-def test_a_compiler_that_is_too_old_is_refused(tmp_path, kind, version, old):
+def test_an_old_compiler_is_rejected(tmp_path, kind, version, old):
     include = f'include({ROOT}/cmake/compiler.cmake)\nmessage("taken")'
     code, said = cmake(
         tmp_path,
@@ -69,16 +69,24 @@ def test_a_compiler_that_is_too_old_is_refused(tmp_path, kind, version, old):
     )
     assert (code != 0) == old
     assert (
-        f"the compiler /bin/c++ is {kind} {version}, but the oldest for Karez are GNU 12 and Clang 14: dnf install gcc-toolset-12-gcc-c++"
+        f"the compiler /bin/c++ is {kind} {version}, but Karez needs at least GNU 12 or Clang 14: dnf install gcc-toolset-12-gcc-c++"
         in said
         or not old
     )
     assert said == "taken" or old
 
 
-@pytest.mark.parametrize("system, line", [("fedora", "dnf install cmake ninja-build"), ("arch", "pacman -S cmake ninja"), ("tumbleweed", "zypper install cmake ninja"),
-                                          ("another", "install by hand what Debian calls cmake ninja-build")])  # fmt: skip
-def test_programs_that_are_missing_are_named_before_anything_is_built(tmp_path, system, line):
+@pytest.mark.parametrize(
+    "system, line",
+    [
+        ("fedora", "dnf install cmake ninja-build"),
+        ("arch", "pacman -S cmake ninja"),
+        ("tumbleweed", "zypper install cmake ninja"),
+        # fmt: skip
+        ("another", "install by hand (Debian's names): cmake ninja-build"),
+    ],
+)
+def test_missing_programs_are_named_before_the_build(tmp_path, system, line):
     (tmp_path / "bin").mkdir()
     for program in ("bash", "env", "sed", "grep", "tr", "dirname", "readlink"):
         (tmp_path / "bin" / program).symlink_to(shutil.which(program))
@@ -90,4 +98,4 @@ def test_programs_that_are_missing_are_named_before_anything_is_built(tmp_path, 
         text=True,
         env=environment(tmp_path, system, PATH=str(tmp_path / "bin")),
     )
-    assert (done.returncode, done.stderr) == (1, f"dev: these are missing: {line}\n")
+    assert (done.returncode, done.stderr) == (1, f"dev: packages are missing: {line}\n")

@@ -1,4 +1,4 @@
-"""What `karez run` does where the output of its ranks cannot be written, or is not read."""
+"""Tests of `karez run` when the output of its ranks cannot be written or is not read."""
 
 # builds: karez_command
 import re
@@ -7,10 +7,10 @@ import subprocess
 import time
 
 from command_test import KAREZ
-from run_test import Started, await_lines, shell
+from jobs import Started, await_lines, shell
 
 
-def test_a_full_disk_is_told_once_and_the_job_goes_on(tmp_path):
+def test_a_full_disk_is_reported_once_and_the_job_continues(tmp_path):
     text = "for i in 1 2 3; do echo line $i; sleep 0.1; done; echo done >&2; exit $KAREZ_RANK"
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -19,20 +19,20 @@ def test_a_full_disk_is_told_once_and_the_job_goes_on(tmp_path):
     assert done.returncode == 0, done
     assert sorted(done.stderr.splitlines()) == [
         "[0] done",
-        "karez run: cannot write to standard output: No space left on device; the job goes on, what it prints there is lost",
+        "karez run: cannot write to standard output: No space left on device; the job continues without this output",
     ]
     small = f"trap '' XFSZ; ulimit -f 1; exec {KAREZ} run -n 2 --output {tmp_path} sh -c 'head -c 100000 /dev/zero; echo end > {tmp_path}/end$KAREZ_RANK'"
     done = subprocess.run(shell(small), capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done
     lines = [
-        f"karez run: cannot write to {tmp_path}/rank{rank}.txt: File too large; the job goes on, what it prints there is lost"
+        f"karez run: cannot write to {tmp_path}/rank{rank}.txt: File too large; the job continues without this output"
         for rank in (0, 1)
     ]
     assert sorted(done.stderr.splitlines()) == lines
     assert (tmp_path / "end0").read_text() == (tmp_path / "end1").read_text() == "end\n"
 
 
-def test_a_reader_that_goes_ends_the_job():
+def test_a_closed_reader_ends_the_job():
     started = Started("run", "-n", 1, *shell("while echo line; do sleep 0.01; done"))
     await_lines(started.process, 3)
     started.process.stdout.close()
@@ -43,7 +43,7 @@ def test_a_reader_that_goes_ends_the_job():
     assert done.stderr == "karez run: cannot write to standard output: Broken pipe; the job ends\n"
 
 
-def test_a_rank_that_fails_is_named_though_nobody_reads_what_others_print():
+def test_a_failed_rank_is_named_although_the_output_is_not_read():
     started = Started("run", "-n", 2, *shell("[ $KAREZ_RANK = 0 ] && yes; sleep 1; exit 3"))
     assert re.fullmatch(r"karez run: rank 1 \(.*\) ended with exit code 3\n", started.process.stderr.readline())
     started.process.kill()
@@ -53,7 +53,7 @@ def test_a_rank_that_fails_is_named_though_nobody_reads_what_others_print():
 
 def test_a_reader_that_pauses_gets_every_line():
     started = Started("run", "-n", 2, *shell("seq 1 100000"))
-    time.sleep(1)  # both have more to say than fits anywhere
+    time.sleep(1)  # the output of both exceeds all buffers
     done = started.wait(60)
     assert done.returncode == 0 and done.stderr == ""
     for rank in "01":
@@ -63,10 +63,10 @@ def test_a_reader_that_pauses_gets_every_line():
     started.nothing_left()
 
 
-def test_ctrl_c_ends_a_job_whose_output_nobody_reads():
+def test_ctrl_c_ends_a_job_whose_output_is_not_read():
     started = Started("run", "-n", 2, *shell("sleep $KAREZ_RANK; echo begun >&2; yes"))
     assert [started.process.stderr.readline() for _ in range(2)] == ["[0] begun\n", "[1] begun\n"], (
-        "the second long after nothing fits any more"
+        "the second one long after the buffers are full"
     )
     time.sleep(0.5)
     started.process.send_signal(signal.SIGINT)

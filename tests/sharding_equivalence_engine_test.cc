@@ -1,5 +1,5 @@
-// Law 1 through the engine: every op under legal shardings, compiled, boxed and run by actors, gives what it gives
-// whole.
+// Sharding equivalence through the engine: every op under legal shardings, compiled, boxed and run by actors, gives the
+// result that it gives on whole tensors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 #include "karez/base/text.h"
 #include "karez/data/array_source.h"
-#include "karez/passes/pipeline.h"
+#include "karez/passes/compile.h"
 #include "karez/runtime/session.h"
 #include "tests/evaluate.h"
 #include "tests/op_cases.h"
@@ -20,7 +20,7 @@ namespace karez::tests {
 namespace {
 
 struct ShardingCase {
-  std::size_t which = 0;  // of the cases
+  std::size_t which = 0;  // index of the case
   Mesh mesh;
   std::vector<Sharding> shardings;
 };
@@ -31,16 +31,16 @@ Layout layout_of(const std::vector<Sharding>& ways, bool out, std::size_t i) {
   return layout;
 }
 
-constexpr std::int64_t parts = 4;  // of an operand that is a sum
+constexpr std::int64_t parts = 4;  // summands of a Partial operand
 
 bool is_sum(const ShardingCase& way, std::size_t operand, DType dtype) {
   const Layout layout = layout_of(way.shardings, false, operand);
   return is_float(dtype) && std::find(layout.begin(), layout.end(), P()) != layout.end();
 }
 
-// input -> copy (laid as the sharding takes it) -> op (laid as the sharding gives it) -> output: boxes stand wherever
-// they disagree. An operand that is a sum of floats comes as its parts and is added up, for a product takes no other
-// sum than one that is made so.
+// input -> copy (with the sharding's operand layout) -> op (with the sharding's result layout) -> output, with boxes
+// between different layouts. A Partial float operand is an input of summands and a reduce_sum, because a product takes
+// a Partial operand only from such a sum.
 Graph graph_for(const OpCase& c, const ShardingCase& way, const OpTable& ops) {
   Graph graph;
   graph.meshes = {way.mesh};
@@ -85,7 +85,7 @@ void run_case(Session& session, const KernelTable& table, const OpTable& ops, co
   compilation.ops = &ops;
   compilation.catalog = &table;
   compilation.options.workers = 2;
-  compilation.options.costs.link = {1e-3, 1e-6};  // so dear that nodes are laid as their neighbours were fixed
+  compilation.options.costs.link = {1e-3, 1e-6};  // so expensive that nodes take the fixed layouts of their neighbours
   compile(compilation);
   Feeds feeds;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -106,13 +106,13 @@ void run_case(Session& session, const KernelTable& table, const OpTable& ops, co
         if (a == w || (a != a && w != w)) continue;
         double tolerance = std::is_floating_point_v<T> ? 1e-12 * scale : 0;
         require(std::abs(static_cast<double>(a) - static_cast<double>(w)) <= tolerance, "element ", e, " of output ", i,
-                " is ", a, ", whole it is ", w);
+                " is ", a, ", but on whole tensors ", w);
       }
     });
   }
 }
 
-TEST(ShardingEquivalenceEngine, ActorsOnAMeshGiveWhatTheOpGivesWhole) {
+TEST(ShardingEquivalenceEngine, ActorsOnAMeshGiveTheResultOnWholeTensors) {
   const OpTable ops = all_ops();
   const KernelTable table(plain_kernels());
   const auto cases = op_cases();
@@ -121,7 +121,7 @@ TEST(ShardingEquivalenceEngine, ActorsOnAMeshGiveWhatTheOpGivesWhole) {
     const Graph graph = graph_of(cases[k], ops);
     NodeView node{&graph, NodeId(graph.nodes.size() - 1)};
     if (node.node().op->name == "assign" || node.node().op->name == "copy")
-      continue;  // passes make these around variables; every way here has copies
+      continue;  // passes insert these at variables; here every operand has a copy
     for (const char* text : {"data=2", "data=3", "data=4", "data=2,model=2"}) {
       Mesh mesh = Mesh::parse(text);
       for (auto& shardings : mesh_shardings(node, mesh)) ways.push_back({k, mesh, std::move(shardings)});

@@ -1,4 +1,5 @@
-// Law 1 by direct evaluation: every op under every legal sharding, shards run one by one, gives what it gives whole.
+// Sharding equivalence by direct evaluation: every op under every legal sharding, run shard by shard, gives the result
+// that it gives on whole tensors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,9 +19,9 @@
 namespace karez::tests {
 namespace {
 
-// One thing to check: a case, a mesh, and an entry per mesh axis.
+// A check: a case, a mesh, and a sharding per mesh axis.
 struct ShardingCase {
-  std::size_t which = 0;  // of the cases
+  std::size_t which = 0;  // index of the case
   Mesh mesh;
   std::vector<Sharding> shardings;
 };
@@ -31,7 +32,7 @@ std::vector<Mesh> meshes() {
   out.push_back(Mesh::of({{"data", 2}, {"model", 2}}));
   return out;
 }
-// More devices than elements, and three axes: KAREZ_ALL=1 has these too.
+// With KAREZ_ALL=1 also these: more devices than elements, and three axes.
 std::vector<Mesh> wider_meshes() {
   return {Mesh::of({{"data", 7}}), Mesh::of({{"data", 2}, {"model", 3}}), Mesh::of({{"data", 3}, {"model", 2}}),
           Mesh::of({{"host", 2}, {"data", 2}, {"model", 2}})};
@@ -51,8 +52,8 @@ std::string name_of(const OpCase& c, const ShardingCase& way) {
              join(way.shardings, " x ", [](const Sharding& s) { return print(s); }));
 }
 
-// Floats to 1e-12 (f32: 1e-5, each summand is rounded) of the largest value in play, all else to the bit. NaN is NaN;
-// an infinity is that infinity, or is not looked at.
+// Floats must agree within 1e-12 (f32: 1e-5, because each summand is rounded) of the largest value, other types bit for
+// bit. NaN must be NaN, and an infinity must be equal unless `infinities` is false.
 void expect_equal(const HostArray& got, const HostArray& expected, bool infinities = true) {
   with_type(expected.dtype(), [&]<class T>() {
     double scale = 1;
@@ -65,17 +66,17 @@ void expect_equal(const HostArray& got, const HostArray& expected, bool infiniti
       if (!infinities && std::isinf(static_cast<double>(b))) continue;
       const double tolerance = std::is_same_v<T, double> ? 1e-12 : std::is_same_v<T, float> ? 1e-5 : 0;
       require(std::abs(static_cast<double>(a) - static_cast<double>(b)) <= tolerance * scale, "element ", e, " is ", a,
-              ", whole it is ", b);
+              ", but on whole tensors ", b);
     }
   });
 }
 
-// What operands hold: numbers of the case's own; or specials among them, Partial sums then as random summands or each
-// element beside zeros.
+// The contents of operands: numbers of the case, or also special values. Then Partial sums are random summands, or
+// (masked) each element is on one device and zero on the others.
 enum class Values { plain, special, special_masked };
 
-// A sum that passes a product meets, part by part, the infinity that the whole meets once: inf - inf is NaN, and so may
-// 0 * inf be. A condition is no product, but its op may hold one beside it.
+// Whether a Partial sum is an operand of a product: each summand is multiplied with the infinity that the whole is
+// multiplied with once, and inf - inf and 0 * inf are NaN. The expression may have a product elsewhere.
 bool passes_product(const NodeView& node, const ShardingCase& way) {
   const std::string& name = node.node().op->name;
   const std::string expr = node.attrs().has("expr") ? node.attrs().text("expr") : node.node().op->expr;
@@ -166,11 +167,11 @@ void check_all(const KernelTable& table, const OpTable& ops, const std::vector<O
             << " cases\n";
 }
 
-TEST(ShardingEquivalence, ShardsOfEveryOpTogetherMakeTheWhole) {
+TEST(ShardingEquivalence, ShardsOfEveryOpTogetherEqualTheWhole) {
   const OpTable ops = all_ops();
   const auto cases = op_cases();
   const auto ways = all_sharding_cases(cases, ops, meshes());
-  // Pinned: an op whose signature loses a sharding, or gains one, is seen here. Think before you change its line.
+  // The counts are pinned, so that a lost or new sharding of a signature is detected. Verify it before updating.
   std::map<std::string, int> count;
   for (const ShardingCase& way : ways) ++count[cases[way.which].op];
   std::string lines;
@@ -179,10 +180,10 @@ TEST(ShardingEquivalence, ShardsOfEveryOpTogetherMakeTheWhole) {
   check_all(KernelTable(plain_kernels()), ops, cases, ways);
 }
 
-// Zeros of both signs, infinities and NaN among the operands of every op under every sharding. Whole elements beside
-// zeros are what a gather of split rows leaves: where no product follows they are as good as any summands. (Where one
-// does the planner adds them up first, karez/passes/sharding/sum_rules.h.)
-TEST(ShardingEquivalence, HoldsForZerosInfinitiesAndNan) {
+// Operands with zeros of both signs, infinities and NaN for every op under every sharding. A gather of split rows gives
+// masked sums; without a product they behave as other summands. (Before a product the planner reduces them, see
+// karez/passes/sharding/sum_rules.h.)
+TEST(ShardingEquivalence, WorksForZerosInfinitiesAndNan) {
   const OpTable ops = all_ops();
   const auto cases = op_cases();
   const KernelTable table{plain_kernels()};
@@ -215,16 +216,16 @@ TEST(ShardingEquivalence, HoldsForZerosInfinitiesAndNan) {
   EXPECT_EQ(masked, 604);
 }
 
-// The same in f32 on the best kernels, which see parts of all sizes, none among them.
-TEST(ShardingEquivalence, HoldsForTheFastKernels) {
+// The same in f32 on the fast kernels, with parts of all sizes including 0.
+TEST(ShardingEquivalence, WorksForTheFastKernels) {
   const OpTable ops = all_ops();
   std::vector<OpCase> cases;
   for (const OpCase& c : op_cases()) cases.push_back(as_f32(c));
   check_all(KernelTable(cpu_kernels()), ops, cases, all_sharding_cases(cases, ops, meshes()));
 }
 
-// Ops that no mesh may divide, each with its reason: none today.
-TEST(ShardingEquivalence, NoOpIsOnlyEverBroadcast) {
+// Every op must be divisible by some mesh; today there are no exceptions.
+TEST(ShardingEquivalence, EveryOpHasAnotherShardingThanBroadcast) {
   const OpTable ops = all_ops();
   const auto cases = op_cases();
   std::set<std::string> divided, all;
@@ -235,11 +236,11 @@ TEST(ShardingEquivalence, NoOpIsOnlyEverBroadcast) {
         for (Sbp sbp : *side)
           if (!sbp.is_broadcast()) divided.insert(cases[way.which].op);
   }
-  for (const std::string& op : all) EXPECT_TRUE(divided.contains(op)) << op << " is only ever Broadcast";
+  for (const std::string& op : all) EXPECT_TRUE(divided.contains(op)) << op << " has only the sharding Broadcast";
 }
 
-// A test that cannot fail is a defect: summands and pieces that are wrong are seen.
-TEST(ShardingEquivalence, AWrongPieceIsSeen) {
+// Wrong summands and wrong pieces must be detected, otherwise the tests above could not fail.
+TEST(ShardingEquivalence, AWrongPieceIsDetected) {
   std::mt19937_64 random(1);
   const Mesh mesh = Mesh::of({{"data", 2}});
   const HostArray x = HostArray::of<double>({3}, {1, 2, 3});

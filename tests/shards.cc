@@ -1,4 +1,4 @@
-// Cuts and joins arrays by its own short rules.
+// Splits and joins arrays by short rules that do not use Karez' own code.
 #include "tests/shards.h"
 
 #include <algorithm>
@@ -69,7 +69,7 @@ std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size
   with_type(array.dtype(), [&]<class T>() {
     for (std::size_t e = 0; e < static_cast<std::size_t>(array.count()); ++e) {
       const T value = array.data<T>()[e];
-      if (reduce == Reduce::sum && masked) {  // all arrays hold zeros so far
+      if (reduce == Reduce::sum && masked) {  // all arrays are still zero
         out[random() % count].data<T>()[e] = value;
         continue;
       }
@@ -117,9 +117,9 @@ HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout& layou
   for (int p = 0; p < mesh.size(); ++p) {
     const HostArray& piece = pieces[static_cast<std::size_t>(p)];
     const Box box = oracle_box(type.shape, mesh, layout, p);
-    require(piece.shape() == sizes_of(box), "device ", p, " holds ", piece.shape(), " where its box is ",
+    require(piece.shape() == sizes_of(box), "device ", p, " has shape ", piece.shape(), ", but its box is ",
             sizes_of(box));
-    int first = 0;  // the device at the start of the Broadcast axes: all of them hold the same
+    int first = 0;  // the first device along the Broadcast axes, all of which must have equal bits
     const auto at = oracle_coordinates(mesh, p);
     Reduce reduce = Reduce::sum;
     for (std::size_t axis = 0; axis < layout.size(); ++axis) {
@@ -129,7 +129,7 @@ HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout& layou
     if (first != p) {
       const HostArray& same = pieces[static_cast<std::size_t>(first)];
       require(std::memcmp(piece.bytes(), same.bytes(), static_cast<std::size_t>(piece.view().bytes())) == 0, "devices ",
-              first, " and ", p, " hold other bits of a Broadcast value");
+              first, " and ", p, " have different bits of a Broadcast value");
       continue;
     }
     with_type(type.dtype, [&]<class T>() {
@@ -138,13 +138,13 @@ HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout& layou
         T& y = out.data<T>()[whole];
         if (!touched[whole]) y = x;
         else if (reduce == Reduce::sum) y = static_cast<T>(y + x);
-        else if (x != x || y != y) y = x != x ? x : y;  // a NaN is the largest and the smallest
+        else if (x != x || y != y) y = x != x ? x : y;  // NaN wins for max and min
         else y = reduce == Reduce::max ? std::max(x, y) : std::min(x, y);
         touched[whole] = true;
       });
     });
   }
-  for (std::size_t e = 0; e < touched.size(); ++e) require(touched[e], "no device holds element ", e, " of ", type);
+  for (std::size_t e = 0; e < touched.size(); ++e) require(touched[e], "no device has element ", e, " of ", type);
   return out;
 }
 

@@ -1,6 +1,6 @@
-// For sharding and transition equivalence: what each device of a mesh holds of a logical array, and the logical array
-// that all devices' pieces stand for. An oracle: of what it checks it takes data types alone; where parts begin and
-// where elements lie is worked out here, in the plainest way there is.
+// For the tests of sharding and transition equivalence: the part of a logical array on each device of a mesh, and the
+// logical array for the parts of all devices. An independent oracle: it computes the positions of parts and elements in
+// the simplest way and uses only the data types of the tested code.
 #pragma once
 
 #include <cstring>
@@ -14,14 +14,14 @@
 
 namespace karez::tests {
 
-// Part `index` of a range in `parts`: sizes are counted out one after the other, the first size mod parts of them one
-// longer.
+// Part `index` of a range in `parts` parts; the first (size mod parts) parts are longer by one.
 Range oracle_part(Range whole, int parts, int index);
 
-// The coordinates of a device by its position: the last axis runs fastest.
+// The coordinates of a device by its position; the last axis varies fastest.
 std::vector<int> oracle_coordinates(const Mesh& mesh, int position);
 
-// What the device at `position` holds: splits nest in mesh-axis order, each cuts what the axes before it left.
+// The box of the device at `position`: splits nest in the order of the mesh axes, each splits the part left by the axes
+// before it.
 Box oracle_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int position);
 
 Shape sizes_of(const Box& box);
@@ -46,8 +46,8 @@ inline void each_element(const Shape& shape, const Box& box, auto visit) {
 
 HostArray cut(const HostArray& array, const Box& box);
 
-// The device's coordinates on the Partial axes as one number, and how many there are: which summand of a Partial value
-// it holds.
+// The index of the device's summand of a Partial value, and the number of summands: its coordinates on the Partial
+// axes.
 struct Summand {
   std::size_t index = 0, count = 1;
 };
@@ -61,18 +61,17 @@ template <class T> T highest() {
   return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
 }
 
-// `count` arrays that reduce to the given one: random summands, or candidates of which a random one is the value.
-// `masked`: of a sum each element stands on one device, beside zeros.
+// `count` arrays that reduce to the given one: random summands, or for max and min random candidates, one of which is
+// the value. `masked`: each element of a sum is on one device, and zero on the others.
 std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size_t count, std::mt19937_64& random,
                                 bool masked = false);
 
-// What each device holds, by position.
+// The part of each device, by position.
 std::vector<HostArray> shards(const HostArray& array, const Mesh& mesh, const Layout& layout, std::mt19937_64& random,
                               bool masked = false);
 
-// The logical array that the pieces stand for: Split parts placed, Partial ones reduced. Throws where devices that hold
-// the same piece (they differ on Broadcast axes alone) do not hold the same bits, a piece has another shape than its
-// box, or an element is missing.
+// The logical array of the pieces: Split parts are placed, Partial ones reduced. Throws if devices that differ only on
+// Broadcast axes have different bits, the shape of a piece is not that of its box, or an element is missing.
 HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout& layout,
                    const std::vector<HostArray>& pieces);
 

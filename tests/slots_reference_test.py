@@ -1,4 +1,4 @@
-"""The cheapest slots of larger graphs against an integer program of its own, solved by HiGHS: start times and slots, an independent statement."""
+"""Compares the cheapest slots of larger graphs with an independent integer program in start times and slots, solved by HiGHS."""
 
 # builds: solve_slots
 import os
@@ -20,7 +20,7 @@ MOST = 16  # slots of a register
 
 
 def problem_of(seed):
-    """A connected graph with 30 to 60 registers, one act a launch; in every other one registers that are full at the start and streams' orders."""
+    """A connected graph with 30 to 60 registers and one act per launch; every other graph has initially full registers and stream orders."""
     draw = random.Random(seed)
     loops = seed % 2 == 0
     actors = draw.randint(12, 26)
@@ -103,7 +103,7 @@ def solve(texts):
     return answers
 
 
-def test_fifty_larger_graphs_cost_what_highs_says():
+def test_fifty_larger_graphs_have_the_costs_of_highs():
     problems = [problem_of(seed) for seed in range(GRAPHS)]
     fastest = solve([text_of(p, f"cap {10**12}") for p in problems])
     intervals = [
@@ -115,4 +115,4 @@ def test_fifty_larger_graphs_cost_what_highs_says():
         assert answer["interval"] <= interval * (1 + 1e-9), f"seed {seed}"
         assert answer["bytes"] == sum(r["bytes"] * n for r, n in zip(problem[1], answer["slots"])), f"seed {seed}"
         assert answer["bytes"] == cheapest_by_highs(problem, interval), f"seed {seed}"
-    assert sum(max(a["slots"]) > 2 for a in answers) > GRAPHS // 2  # slots were worth counting
+    assert sum(max(a["slots"]) > 2 for a in answers) > GRAPHS // 2  # many problems need more than two slots

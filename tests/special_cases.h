@@ -1,5 +1,5 @@
-// The table of special values (NaN, infinities, zeros, subnormals, the largest number, far arguments) and the operands
-// that carry it through every op: for the independent reference, beside the random operands of op_cases.h.
+// The table of special values (NaN, infinities, zeros, subnormals, the largest number, large arguments) and operands
+// with them for every op, which the independent reference computes in addition to the random operands of op_cases.h.
 #pragma once
 
 #include <cmath>
@@ -58,9 +58,8 @@ template <class T> HostArray list_of(const std::vector<T>& values) {
   return out;
 }
 
-// A row of the pointwise table at every special value, or every pair of them. A gradient is fed what the forward row
-// would give it: operands that its own line names x and y are special, r is the forward result there, dy an ordinary
-// number.
+// A row of the pointwise table at every special value, or every pair of them. The operands of a gradient row are those
+// that the forward row gives: x and y are special, r is the forward result for them, dy an ordinary number.
 template <class T> SpecialCase special_pointwise(const Pointwise& row) {
   const std::vector<T> values = special_values<T>();
   const Pointwise* forward = &row;  // the row whose gradient this is, and the names of its operands
@@ -105,7 +104,7 @@ template <class T> SpecialCase special_pointwise(const Pointwise& row) {
   return out;
 }
 
-// Every other op: random operands in which one element of one float operand is special, in turn each special value in
+// Cases for every other op: random operands with one special element in one float operand, for each special value and
 // each operand.
 inline std::vector<SpecialCase> special_others(const OpCase& op, std::mt19937_64& random) {
   std::vector<SpecialCase> out;
@@ -132,7 +131,7 @@ inline std::vector<SpecialCase> special_others(const OpCase& op, std::mt19937_64
 inline std::vector<SpecialCase> special_cases(std::mt19937_64& random) {
   std::vector<SpecialCase> out;
   for (const Pointwise& row : pointwise_rows()) {
-    if (row.dtypes == OperandDTypes::bools) continue;  // no values that could be special
+    if (row.dtypes == OperandDTypes::bools) continue;  // bools have no special values
     out.push_back(special_pointwise<float>(row));
     out.push_back(special_pointwise<double>(row));
     if (row.dtypes != OperandDTypes::numbers && row.dtypes != OperandDTypes::any) continue;
@@ -153,8 +152,8 @@ inline std::vector<SpecialCase> special_cases(std::mt19937_64& random) {
   return out;
 }
 
-// Products with a bias and ReLU inside, as `fuse` makes them: calls that no graph has. `in` beside `op.in` holds the
-// bias.
+// Products fused with a bias and ReLU: calls that no graph has. `in` has the bias in addition to the operands of
+// `op.in`.
 inline std::vector<SpecialCase> fused_cases(std::mt19937_64& random) {
   std::vector<SpecialCase> out;
   const Attrs unit{{"stride", Ints{1, 1}}, {"padding", Ints{0, 0}}, {"dilation", Ints{1, 1}}};

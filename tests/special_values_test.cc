@@ -1,5 +1,5 @@
-// NaN, zeros of both signs and integers at their ends through whole plans: reductions over devices, parts of no
-// elements, fused products, and the rewrite that moves ReLU behind max pooling.
+// Whole plans with NaN, zeros of both signs and extreme integers: reductions over devices, empty parts, fused products,
+// and the rewrite that moves ReLU after max pooling.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,8 +16,8 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeri
 
 bool same(float a, float b) { return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b); }
 
-// More devices than elements: the last ones hold nothing, and what they contribute may not show.
-TEST(SpecialValues, ExtremesOverDevicesAreThoseOfOne) {
+// There are more devices than elements: the last ones have no elements, and must not affect the result.
+TEST(SpecialValues, ExtremesOverDevicesEqualThoseOfOne) {
   for (const char* text : {"", "data=2", "data=3", "data=4", "data=2,model=2"}) {
     const Mesh mesh = Mesh::parse(text);
     World world({.devices = mesh.size()});
@@ -42,8 +42,8 @@ TEST(SpecialValues, ExtremesOverDevicesAreThoseOfOne) {
   }
 }
 
-// Every element that is the maximum gets its part; of NaN, those that are NaN.
-TEST(SpecialValues, TheGradientOfAMaximumGoesToWhatWon) {
+// All elements equal to the maximum share the gradient; if the maximum is NaN, all NaN elements do.
+TEST(SpecialValues, TheGradientOfAMaximumGoesToTheMaximalElements) {
   for (const char* text : {"", "data=2", "data=4"}) {
     const Mesh mesh = Mesh::parse(text);
     World world({.devices = mesh.size()});
@@ -57,7 +57,7 @@ TEST(SpecialValues, TheGradientOfAMaximumGoesToWhatWon) {
   }
 }
 
-// A product with bias and ReLU: fused or not (the pass is off), NaN stays and its gradient passes.
+// A product with bias and ReLU, fused or not (without the pass), keeps NaN and its gradient.
 TEST(SpecialValues, ReluKeepsNanFusedOrNot) {
   std::vector<std::vector<float>> results;
   for (const bool fused : {true, false}) {
@@ -80,9 +80,8 @@ TEST(SpecialValues, ReluKeepsNanFusedOrNot) {
   }
 }
 
-// Updates merged into one call or apart: the same bits, of weights and of state, whatever stands in weights and
-// gradients.
-TEST(SpecialValues, MergedUpdatesAreTheSingleOnes) {
+// Merged and separate updates give equal bits of weights and state for all values of weights and gradients.
+TEST(SpecialValues, MergedUpdatesEqualSeparateOnes) {
   std::vector<float> kinds{nan, inf, -inf, 0.0f, -0.0f, 1e-40f, -1e-40f, 1, -2, 1e-6f, 3e38f, -3e38f};
   const auto n = static_cast<std::int64_t>(kinds.size() * kinds.size());
   HostArray weights(TensorType{DType::f32, {n}}), gradient(TensorType{DType::f32, {n}});
@@ -103,7 +102,7 @@ TEST(SpecialValues, MergedUpdatesAreTheSingleOnes) {
                             adam ? kingma.step({g, g * 2.0}) : sgd.step({g, g * 2.0});
                           },
                           {.off = merged ? std::vector<std::string>{} : std::vector<std::string>{"fuse"}});
-      step(HostArray(TensorType{DType::f32, {n}})).wait();  // the variables are made
+      step(HostArray(TensorType{DType::f32, {n}})).wait();  // creates the variables
       world.write(a, weights), world.write(b, weights);
       for (int i = 0; i < 2; ++i) step(gradient).wait();
       calls.push_back(0);
@@ -123,8 +122,8 @@ TEST(SpecialValues, MergedUpdatesAreTheSingleOnes) {
   }
 }
 
-// ReLU before max pooling is moved behind it: bit for bit the same, gradient and all, whatever stands in a window.
-TEST(SpecialValues, ReluAfterPoolingIsReluBeforeIt) {
+// ReLU before max pooling is moved after it; values and gradients stay equal bit for bit for all contents of a window.
+TEST(SpecialValues, ReluAfterPoolingEqualsReluBeforeIt) {
   const std::vector<float> kinds{nan, 1, -1, 0.0f, -0.0f, inf, -inf, 2};
   constexpr std::int64_t windows = 8 * 8 * 8;
   HostArray x(TensorType{DType::f32, {windows, 1, 2, 2}});

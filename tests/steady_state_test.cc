@@ -1,6 +1,6 @@
-// A training step in its steady state: worker threads allocate nothing of ours in launches 10 to 30; what oneDNN
-// allocates inside an execute is counted apart and is the same in each launch. The threads that watch the cores are not
-// counted: they work for no launch.
+// A training step in the steady state: in launches 10 to 30 worker threads allocate nothing outside of oneDNN. The
+// allocations within a oneDNN execute are counted separately and are equal in each launch. The threads that monitor CPU
+// contention are not counted, because they do not belong to a launch.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -30,18 +30,18 @@ bool watches_cores() {
 }
 }  // namespace
 
-extern "C" int omp_get_thread_num();  // of the runtime that kernels' teams run on
+extern "C" int omp_get_thread_num();  // of the OpenMP runtime that runs kernel teams
 
 void count_allocation(std::size_t bytes, std::size_t alignment) {
   karez::tests::block_sizes.note(bytes, alignment);
   if (!counting.load(std::memory_order_relaxed) || is_client || watches_cores()) return;
-  // The second thread of a team works for the one that called execute.
+  // The other threads of a team work for the thread that called execute.
   bool for_library = inside_library > 0 || (executing.load() > 0 && omp_get_thread_num() > 0);
   (for_library ? library : ours).fetch_add(1, std::memory_order_relaxed);
 }
 
 extern "C" {
-// Stands before the library's function of this name: the one way into a primitive.
+// Overrides the library's function, the only entry point of a primitive.
 int dnnl_primitive_execute(const void* primitive, void* stream, int count, const void* args) {
   using Execute = int (*)(const void*, void*, int, const void*);
   static const auto next = reinterpret_cast<Execute>(dlsym(RTLD_NEXT, "dnnl_primitive_execute"));
@@ -70,7 +70,7 @@ struct Cnn : nn::Module {
 
 class SteadyState : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(SteadyState, WorkersAllocateNothingOfOurs) {
+TEST_P(SteadyState, WorkersAllocateNothing) {
   is_client = true;
   Mesh shape = Mesh::parse(GetParam());
   World world({.devices = shape.size()});
@@ -101,7 +101,7 @@ TEST_P(SteadyState, WorkersAllocateNothingOfOurs) {
 
 INSTANTIATE_TEST_SUITE_P(Meshes, SteadyState, ::testing::Values("", "data=4", "data=2,model=2"));
 
-TEST(SteadyStateHook, SeesWhatAThreadAllocates) {
+TEST(SteadyStateHook, CountsTheAllocationsOfAThread) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   is_client = false;
   ours = 0;

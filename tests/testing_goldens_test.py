@@ -1,20 +1,19 @@
-"""What `./dev test --update` rewrites: golden texts and pinned numbers of tests in C++ and in Python."""
+"""Tests of `./dev test --update`, which rewrites golden texts and pinned numbers of tests in C++ and in Python."""
 
 import pathlib
 import subprocess
 import sys
 
-import pytest
-
 import cpp_literals
 import goldens
 import pins
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def updated(root, records):
-    """The refusals, after the records were applied to files below a folder."""
+    """Applies the records to files below a folder and returns the refusals."""
     records = [goldens.Record(kind, root / file, line, stands, got) for kind, file, line, stands, got in records]
     edits, refused = goldens.edits_of(records, root)
     goldens.rewrite(edits, root)
@@ -27,7 +26,7 @@ def of_one(tmp_path, source, *records, name="a_test.cc"):
     return (tmp_path / name).read_text(), refused
 
 
-def test_literals_are_read_as_a_compiler_reads_them(tmp_path):
+def test_literals_have_the_values_that_a_compiler_gives_them(tmp_path):
     source = r"""// "none"
 auto a = "one \"quoted\"\n\x41\101" "joined" /* "not" */ R"x(raw )" \n)x";
 char c = '"'; int n = 1'000'000; auto b = cat("x", "y");
@@ -52,18 +51,18 @@ char c = '"'; int n = 1'000'000; auto b = cat("x", "y");
         ('"\\""', "a\nb\nc\n"),
     ],
 )
-def test_a_literal_that_is_written_reads_back(old, text):
+def test_a_written_literal_has_its_text_as_value(old, text):
     (token,) = cpp_literals.strings(cpp_literals.written(text, old))
     assert token.value == text
 
 
-def test_several_texts_of_a_file_change_and_lines_shift(tmp_path):
+def test_several_texts_of_a_file_change_although_lines_shift(tmp_path):
     source = 'TEST(A, B) {\n  EXPECT_TRUE(golden(f(), R"(one\n)"));\n  EXPECT_TRUE(golden(g(), "two"));\n}\n'
     text, refused = of_one(tmp_path, source, ("golden", 2, "one\n", "1\n2\n3\n"), ("golden", 4, "two", "zwei"))
     assert text == source.replace("one\n", "1\n2\n3\n").replace("two", "zwei") and refused == []
 
 
-def test_a_text_away_from_its_comparison_is_found(tmp_path):
+def test_a_text_in_an_included_header_is_found(tmp_path):
     (tmp_path / "table.h").write_text('constexpr const char* table = R"golden(\nold\n)golden";\n')
     source = '#include "table.h"\nTEST(A, B) { EXPECT_TRUE(golden(f(), table)); }\n'
     text, refused = of_one(tmp_path, source, ("golden", 2, "\nold\n", "\nnew\n"))
@@ -71,26 +70,26 @@ def test_a_text_away_from_its_comparison_is_found(tmp_path):
     assert (tmp_path / "table.h").read_text() == 'constexpr const char* table = R"golden(\nnew\n)golden";\n'
 
 
-def test_of_texts_alike_that_of_the_call_changes(tmp_path):
+def test_of_equal_texts_that_of_the_call_changes(tmp_path):
     source = 'TEST(A, B) {\n  EXPECT_TRUE(golden(f(), "x"));\n}\nTEST(A, C) {\n  EXPECT_TRUE(golden(f(), "x"));\n}\n'
     text, refused = of_one(tmp_path, source, ("golden", 5, "x", "y"))
     assert text == "y".join(source.rsplit("x", 1)) and refused == []
 
 
-def test_a_text_that_is_not_clear_is_refused(tmp_path):
+def test_an_ambiguous_text_is_refused(tmp_path):
     twice = 'void helper(const char* text) {\n  EXPECT_TRUE(golden(f(), text));\n}\nTEST(A, B) { helper("x"); }\nTEST(A, C) { helper("x"); }\n'
     assert of_one(tmp_path, twice, ("golden", 2, "x", "y")) == (
         twice,
-        ["a_test.cc:2: the golden text stands 2 times in this file"],
+        ["a_test.cc:2: the golden text occurs 2 times in this file"],
     )
     made = 'TEST(A, B) { EXPECT_TRUE(golden(f(), cat("x", 1))); }\n'
     assert of_one(tmp_path, made, ("golden", 1, "x1", "x2")) == (
         made,
-        ["a_test.cc:1: the golden text is no literal of this file"],
+        ["a_test.cc:1: the golden text is not a literal of this file"],
     )
 
 
-def test_results_that_differ_at_one_place_are_refused(tmp_path):
+def test_different_results_at_one_place_are_refused(tmp_path):
     source = 'TEST_P(A, B) {\n  EXPECT_TRUE(golden(f(GetParam()), "x"));\n  EXPECT_TRUE(pinned(n(), 3));\n}\n'
     text, refused = of_one(
         tmp_path,
@@ -102,14 +101,14 @@ def test_results_that_differ_at_one_place_are_refused(tmp_path):
     )
     assert text == source
     assert refused == [
-        "a_test.cc:2: results that differ are compared with it, 'y' and 'x'",
-        "a_test.cc:3: results that differ are compared with it, '4' and '5'",
+        "a_test.cc:2: different results are compared with it, 'y' and 'x'",
+        "a_test.cc:3: different results are compared with it, '4' and '5'",
     ]
     text, refused = of_one(tmp_path, source, ("golden", 2, "x", "y"), ("golden", 2, "x", "y"), ("pinned", 3, "3", "4"))
     assert text == source.replace('"x"', '"y"').replace("3", "4") and refused == []
 
 
-def test_numbers_keep_their_look(tmp_path):
+def test_numbers_keep_their_format(tmp_path):
     source = """TEST(A, B) {
   EXPECT_TRUE(pinned(a, 39'530));
   EXPECT_TRUE(pinned(b.size(), 36u)); EXPECT_TRUE(pinned(c, -3));
@@ -126,15 +125,15 @@ def test_numbers_keep_their_look(tmp_path):
                     .replace("304'961.07", "304'961.08"))  # fmt: skip
 
 
-def test_a_number_that_is_no_literal_is_refused(tmp_path):
+def test_a_number_that_is_not_a_literal_is_refused(tmp_path):
     source = "TEST(A, B) { EXPECT_TRUE(pinned(a, 2 * 3)); }\n"
     assert of_one(tmp_path, source, ("pinned", 1, "6", "7")) == (
         source,
-        ["a_test.cc:1: no call of pinned() with 6 as a literal begins here"],
+        ["a_test.cc:1: no call of pinned() with the literal 6 begins here"],
     )
 
 
-def test_what_python_compares_is_rewritten_too(tmp_path, monkeypatch):
+def test_values_in_python_tests_are_rewritten(tmp_path, monkeypatch):
     monkeypatch.setenv("KAREZ_UPDATE", str(tmp_path / "left"))
     (tmp_path / "left").mkdir()
     source = 'from pins import golden, pinned\n\n\ndef test_a():\n    ä = "a\\n"; assert pinned(\n        len(ä), 1_000)\n    assert golden(ä * 2, "b") and golden(ä, """\\\nc\n""")\n'
@@ -161,10 +160,10 @@ def test_a_block_of_a_page_is_rewritten(tmp_path, monkeypatch):
     edits, refused = goldens.edits_of(goldens.read(tmp_path / "left", tmp_path), tmp_path)
     goldens.rewrite(edits, tmp_path)
     assert page.read_text() == "# a\n\n```python\nprint(1)\n```\n```text\n2\n```\n"
-    assert refused == ["page.md: a block that a test compares with stands 0 times there"]
+    assert refused == ["page.md: the block that a test compares with occurs 0 times"]
 
 
-def test_what_changed_is_printed(tmp_path, capsys):
+def test_changes_are_printed(tmp_path, capsys):
     of_one(tmp_path, 'TEST(A, B) { EXPECT_TRUE(golden(f(), "x")); }\n', ("golden", 1, "x", "y"))
     out = capsys.readouterr().out
     assert (

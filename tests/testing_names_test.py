@@ -1,4 +1,4 @@
-"""Which tests a name given to ./dev test means, and what is said of one that means none."""
+"""Tests of the names that ./dev test takes: the tests that they select, and the message for an unknown name."""
 
 import json
 import os
@@ -7,9 +7,8 @@ import re
 import subprocess
 import sys
 
-import pytest
-
 import names
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = names.read(ROOT)
@@ -23,7 +22,7 @@ def files(name, start=ROOT):
     return {t.file for t in meant(name, start)}
 
 
-def test_a_component_or_its_binary_is_all_its_tests():
+def test_a_component_or_its_binary_selects_all_its_tests():
     plan = meant("plan")
     assert len(plan) > 50 and plan == meant("plan_test") and {t.component for t in plan} == {"plan"}
     assert all(f.startswith("karez/plan/") for f in files("plan"))
@@ -53,21 +52,21 @@ def test_suites_and_tests_are_named_in_full_or_by_a_pattern():
         "plan_test:Ports.AFullInputWaitsWhileNoOutputSlotIsFree"
     )
     assert len(meant("*AFull*")) >= 1 and meant("AFull") == []
-    (one,) = meant("test_no_more_than_its_slots_are_ahead")
+    (one,) = meant("test_at_most_slots_batches_are_prefetched")
     assert one.file == "python/tests/test_prefetch.py" and meant(
-        "python.tests.test_prefetch.test_no_more_than_its_slots_are_ahead"
+        "python.tests.test_prefetch.test_at_most_slots_batches_are_prefetched"
     ) == [one]
     assert (
-        meant("python/tests/test_prefetch.py::test_no_more_than_its_slots_are_ahead")
+        meant("python/tests/test_prefetch.py::test_at_most_slots_batches_are_prefetched")
         == [one]
-        == meant("test_no_more_than_its_slots*")
+        == meant("test_at_most_slots*")
     )
 
 
-def test_one_instance_of_a_test_with_parameters():
-    (one,) = meant("Meshes/PlannedCounts.PlannedBytesAndMessagesAreThoseCounted/3")
-    assert one.name == "PlannedCounts.PlannedBytesAndMessagesAreThoseCounted" and names.is_instance(
-        "Meshes/PlannedCounts.PlannedBytesAndMessagesAreThoseCounted/3"
+def test_one_instance_of_a_test_with_parameters_is_selected():
+    (one,) = meant("Meshes/PlannedCounts.PlannedBytesAndMessagesEqualTheCountedOnes/3")
+    assert one.name == "PlannedCounts.PlannedBytesAndMessagesEqualTheCountedOnes" and names.is_instance(
+        "Meshes/PlannedCounts.PlannedBytesAndMessagesEqualTheCountedOnes/3"
     )
     assert (
         not names.is_instance("PlannedCounts.Planned")
@@ -84,19 +83,19 @@ def test_one_instance_of_a_test_with_parameters():
     assert not names.is_one_of("plan_test:A.B", wanted, []) and names.is_one_of("system_test:C.D<1>", wanted, [])
 
 
-def test_a_name_of_none_lists_what_there_is():
+def test_an_unknown_name_lists_similar_names_and_components():
     assert meant("plann") == []
     text = names.unknown(TESTS, "plann")
-    assert text.startswith("no test is called 'plann'\nnear it: plan, ")
+    assert text.startswith("no test is called 'plann'\nsimilar: plan, ")
     assert (
         "\ncomponents: api, base, bench, comm, command, components, data, device, fuzz, graph, kernels, ops, page, passes, plan, python, runtime, "
         in text
     )
     assert "Ports.AFullInputWaitsWhileNoOutputSlotIsFree" in names.unknown(TESTS, "afullinput")
-    assert "near it" not in names.unknown(TESTS, "q9")
+    assert "similar" not in names.unknown(TESTS, "q9")
 
 
-def test_the_command_refuses_it_before_it_builds(tmp_path):
+def test_the_command_rejects_an_unknown_name_before_it_builds(tmp_path):
     environment = os.environ | {"KAREZ_BUILD": str(tmp_path / "build")}
     done = subprocess.run([ROOT / "dev", "test", "Ports", "plann"], capture_output=True, text=True, env=environment)
     assert (
@@ -108,7 +107,7 @@ def test_the_command_refuses_it_before_it_builds(tmp_path):
     assert not (tmp_path / "build").exists()
 
 
-def test_the_programs_are_those_that_cmake_builds():
+def test_the_programs_equal_those_that_cmake_builds():
     build = ROOT / os.environ.get("KAREZ_BUILD", "build")
     if not (build / "compile_commands.json").exists():
         pytest.fail(f"{build} is not configured: ./dev build")
@@ -120,7 +119,7 @@ def test_the_programs_are_those_that_cmake_builds():
     assert {t.file: t.program for t in TESTS if t.component != "python"}.items() <= built.items()
 
 
-def test_what_pytest_needs_is_built():
+def test_targets_of_pytest_files_are_built():
     assert names.builds(ROOT, ["tests/op_reference_test.py"]) == ["op_values"]
     assert names.builds(ROOT, ["python/tests/test_package.py"]) == ["karez_python", "karez_stubs", "karez_command"]
     text = (ROOT / "CMakeLists.txt").read_text()
@@ -134,7 +133,7 @@ def test_what_pytest_needs_is_built():
         )
 
 
-def test_help_says_what_each_option_does():
+def test_help_describes_every_option():
     out = subprocess.run(
         [sys.executable, ROOT / "tools/testing/run.py", "--help"], capture_output=True, text=True, check=True
     ).stdout

@@ -1,4 +1,4 @@
-"""How ./dev test runs pytest."""
+"""Tests how ./dev test runs pytest."""
 
 import run
 import summary
@@ -33,5 +33,5 @@ def test_late(i): pass
         1,
     )
     assert failures == []
-    assert [r.name for r in summary.of_pytest(report) if r.outcome == "failed"], "by the report, which counts it"
+    assert [r.name for r in summary.of_pytest(report) if r.outcome == "failed"], "the report counts it"
     assert "crashed while running" in (said := capfd.readouterr().out) and "test_hangs" in said

@@ -1,4 +1,4 @@
-"""How results of CTest and pytest are added up."""
+"""Tests of the summary of CTest's and pytest's results."""
 
 import os
 import pathlib
@@ -38,7 +38,7 @@ def test_every_outcome_is_counted_once(tmp_path, capsys):
     counts = summary.add_up(results(tmp_path), {"A.Allowed", "tests.x_test.test_c"}, ["ctest, which ended"])
     assert counts == (2, 8, 2) and str(counts) == "2 passed, 8 failed, 2 skipped" and not counts.good()
     out = capsys.readouterr().out.splitlines()
-    failed = ["a_test:A.Half (ended before it was over)", "a_test:A.Empty (ended before it was over)", "a_test:A.C", "a_test_NOT_BUILT", "tests.x_test.test_b",
+    failed = ["a_test:A.Half (ended prematurely)", "a_test:A.Empty (ended prematurely)", "a_test:A.C", "a_test_NOT_BUILT", "tests.x_test.test_b",
               "tests.x_test.test_d", "a_test:A.Other", "ctest, which ended"]  # fmt: skip
     assert [line for line in out if line.startswith("failed: ")] == ["failed: " + name for name in failed]
     assert (
@@ -47,7 +47,7 @@ def test_every_outcome_is_counted_once(tmp_path, capsys):
     )
 
 
-def test_what_a_test_prints_on_purpose_is_shown_and_the_slowest(tmp_path, capsys):
+def test_deliberate_output_and_the_slowest_tests_are_printed(tmp_path, capsys):
     summary.add_up(results(tmp_path), set())
     out = capsys.readouterr().out.splitlines()
     assert out[:2] == ["law 9: 12 cases", "the 10 slowest:"] and out[2:5] == [
@@ -58,7 +58,7 @@ def test_what_a_test_prints_on_purpose_is_shown_and_the_slowest(tmp_path, capsys
     assert not any("PASSED" in line or "RUN" in line for line in out) and "law 9: 13 cases" not in out
 
 
-def test_nothing_at_all_is_no_success():
+def test_no_results_are_not_a_success():
     assert not summary.Counts().good() and summary.Counts(1).good() and not summary.Counts(1, 1).good()
     assert summary.Counts(1, 0, 2).plus(summary.Counts(3, 1)) == (4, 1, 2)
 
@@ -68,7 +68,7 @@ def test_allowed_skips_are_names_without_their_reasons(tmp_path):
     assert summary.allowed_skips(tmp_path / "skips") == {"A.B", "tests.x.test_y[1]"}
 
 
-def test_what_keeps_cores_busy_ends_with_its_parent_however_that_ends(tmp_path):
+def test_busy_processes_end_with_their_parent_even_if_it_is_killed(tmp_path):
     program = f"import sys, time; sys.path.insert(0, {str(ROOT / 'tools/testing')!r}); import busy\nwith busy.busy(2): print('spins', flush=True); time.sleep(60)"
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "spins\n"

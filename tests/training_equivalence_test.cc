@@ -1,4 +1,4 @@
-// Law 3: one device, data, tensor and hybrid parallel training are the same training.
+// Training equivalence: training on one device equals data, tensor and hybrid parallel training.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,8 @@
 namespace karez::tests {
 namespace {
 
-// The demo's CNN, small: `smooth` has tanh and average pooling, the other ReLU and max pooling. Dropout is on.
+// A small version of the demo's CNN with dropout: `smooth` has tanh and average pooling, otherwise ReLU and max
+// pooling.
 struct SmallCnn : nn::Module {
   SmallCnn(DType dtype, bool smooth) : Module(dtype), smooth(smooth) {}
   bool smooth;
@@ -66,8 +67,8 @@ const std::vector<LayoutRule> by_rule = {{"conv*.weight", P("model")},
                                          {"fc1.bias", P("model")},
                                          {"fc2.weight", P(nullptr, "model")}};
 
-// Every mesh by free choice, and those with a model axis also with split convolution channels and dense layers
-// column-then-row.
+// Every mesh with layouts chosen by the planner; meshes with a model axis also with rules: split convolution channels,
+// and dense layers split by columns and then by rows.
 std::vector<Setting> settings() {
   return {{"data=4", {}}, {"model=4", {}}, {"data=2,model=2", {}}, {"model=4", by_rule}, {"data=2,model=2", by_rule}};
 }
@@ -78,7 +79,7 @@ double worst(const std::vector<double>& a, const std::vector<double>& b, std::si
   return most;
 }
 
-TEST(TrainingEquivalence, SmoothTrainingInF64IsTheSameOnEveryMeshTo1e10) {
+TEST(TrainingEquivalence, SmoothTrainingInF64IsEqualOnEveryMeshWithin1e10) {
   auto one = losses({"", {}}, DType::f64, true, 50);
   EXPECT_LT(one.back(), one.front());
   for (const Setting& run : settings()) {
@@ -87,7 +88,7 @@ TEST(TrainingEquivalence, SmoothTrainingInF64IsTheSameOnEveryMeshTo1e10) {
   }
 }
 
-TEST(TrainingEquivalence, SmoothTrainingInF32IsTheSameOnEveryMeshTo1e5) {
+TEST(TrainingEquivalence, SmoothTrainingInF32IsEqualOnEveryMeshWithin1e5) {
   auto one = losses({"", {}}, DType::f32, true, 50);
   for (const Setting& run : settings()) {
     auto many = losses(run, DType::f32, true, 50);
@@ -95,7 +96,7 @@ TEST(TrainingEquivalence, SmoothTrainingInF32IsTheSameOnEveryMeshTo1e5) {
   }
 }
 
-TEST(TrainingEquivalence, ReluTrainingInF32IsTheSameTo1e6AfterAStepAndStaysNear) {
+TEST(TrainingEquivalence, ReluTrainingInF32IsEqualWithin1e6AfterAStepAndStaysClose) {
   auto one = losses({"", {}}, DType::f32, false, 50);
   for (const Setting& run : settings()) {
     auto many = losses(run, DType::f32, false, 50);

@@ -1,5 +1,5 @@
-// Law 2 through real collectives: whatever way a value takes over layouts, the logical tensor stays, and each device
-// holds its own part of it.
+// Transition equivalence through real collectives: a tensor keeps its logical value through any sequence of layouts,
+// and each device has its own part of it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,17 +13,17 @@
 #include "karez/data/array_source.h"
 #include "karez/ops/all_ops.h"
 #include "karez/ops/build.h"
+#include "karez/passes/compile.h"
 #include "karez/passes/lowering/call.h"
-#include "karez/passes/pipeline.h"
 #include "karez/runtime/session.h"
 #include "tests/shards.h"
 
 namespace karez::tests {
 namespace {
 
-// One random walk: x -> copy (laid as the first layout) -> copy (laid as the second) -> ... -> output. A stop that is
-// not Partial is the next version of a variable stored so, of which each device's bytes can be read. (Were all stops
-// outputs, all_gather would serve most ways.)
+// A random walk: x -> copy (with the first layout) -> copy (with the second) -> ... -> output. A stop that is not
+// Partial is assigned to a variable of that layout, so that the bytes of each device can be read. (If all stops were
+// outputs, all_gather would be used for most of them.)
 struct Walk {
   TensorType type;
   Mesh mesh;
@@ -37,12 +37,12 @@ std::string print(const Walk& walk) {
 
 Layout random_layout(const TensorType& type, const Mesh& mesh, std::mt19937_64& random) {
   const Reduce kind = static_cast<Reduce>(
-      has_partial_sums(type.dtype) ? random() % 3 : 1 + random() % 2);  // bools and halves have no sum in parts
+      has_partial_sums(type.dtype) ? random() % 3 : 1 + random() % 2);  // bools and halves have no partial sums
   Layout out;
   for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis) {
     const auto pick = static_cast<int>(random() % static_cast<std::uint64_t>(type.rank() + 2));
     const bool splits =
-        pick < type.rank() && type.shape[static_cast<std::size_t>(pick)] != 1;  // one element is not split
+        pick < type.rank() && type.shape[static_cast<std::size_t>(pick)] != 1;  // a dimension of size 1 is not split
     out.push_back(splits ? S(pick) : pick <= type.rank() ? B() : P(kind));
   }
   return out;
@@ -71,7 +71,7 @@ Graph graph_of(const Walk& walk, const OpTable& ops) {
   return graph;
 }
 
-// Whole numbers and bools, so that sums are exact in every type: everything is compared to the bit.
+// Whole numbers and bools, so that sums are exact in every type and results can be compared bit for bit.
 HostArray numbers(const TensorType& type, std::mt19937_64& random) {
   HostArray out(type);
   with_type(type.dtype, [&]<class T>() {
@@ -86,10 +86,10 @@ HostArray numbers(const TensorType& type, std::mt19937_64& random) {
 void expect_bits(const HostArray& got, const HostArray& want, const std::string& what) {
   require(got.type() == want.type(), what, " is ", got.type(), ", not ", want.type());
   require(std::memcmp(got.bytes(), want.bytes(), static_cast<std::size_t>(want.count() * size_of(want.dtype()))) == 0,
-          what, " has other bits");
+          what, " has different bits");
 }
 
-// Runs the walk; adds what moved to `moves`, as (kind, dtype).
+// Runs the walk; adds its transition steps to `moves`, as (kind, dtype).
 void run_walk(Session& session, const KernelTable& table, const OpTable& ops, const Walk& walk, std::mt19937_64& random,
               std::set<std::pair<std::string, DType>>& moves) {
   Compilation c;
@@ -97,12 +97,12 @@ void run_walk(Session& session, const KernelTable& table, const OpTable& ops, co
   c.ops = &ops;
   c.catalog = &table;
   c.options.workers = 2;
-  c.options.off = {"canonicalise"};  // a copy of a copy is the way itself here
+  c.options.off = {"canonicalise"};  // the copies must stay
   compile(c);
   for (const Transfer& transfer : c.plan.transfers) moves.emplace(transfer.kind, walk.type.dtype);
   const HostArray x = numbers(walk.type, random);
   Launch launch = session.launch(session.load(c.plan), {{"x", Feed{array_source(x), 0}}});
-  expect_bits(launch.output("y"), x, "what came out");
+  expect_bits(launch.output("y"), x, "the output");
   for (std::size_t i = 0; i < walk.stops.size(); ++i) {
     if (is_partial(walk.stops[i])) continue;
     for (int p = 0; p < walk.mesh.size(); ++p) {
@@ -115,7 +115,7 @@ void run_walk(Session& session, const KernelTable& table, const OpTable& ops, co
   }
 }
 
-TEST(TransitionEquivalence, TheLogicalTensorStaysWhateverWayItTakes) {
+TEST(TransitionEquivalence, TheLogicalTensorIsKeptThroughAnySequenceOfLayouts) {
   const OpTable ops = all_ops();
   const KernelTable table(cpu_kernels());
   const char* given = std::getenv("KAREZ_SEED");
@@ -123,7 +123,7 @@ TEST(TransitionEquivalence, TheLogicalTensorStaysWhateverWayItTakes) {
   std::mt19937_64 random(seed);
   const int walks = std::getenv("KAREZ_ALL") != nullptr ? 20 : 1;
   const std::vector<Shape> shapes = {{},     {1},       {5},         {0}, {7, 3},
-                                     {2, 0}, {3, 5, 2}, {3, 2, 5, 4}};  // four dimensions are kept channels last
+                                     {2, 0}, {3, 5, 2}, {3, 2, 5, 4}};  // four dimensions are stored channels last
   std::set<std::pair<std::string, DType>> moves;
   int stops = 0;
   Session session({.workers = 2}, table);
@@ -139,7 +139,7 @@ TEST(TransitionEquivalence, TheLogicalTensorStaysWhateverWayItTakes) {
           } catch (const std::exception& error) {
             ADD_FAILURE() << "seed " << seed << ": " << print(walk) << ": " << error.what();
           }
-          session.reload();  // frees the plan, and the variables for the next one's
+          session.reload();  // frees the plan and its variables
         }
   for (DType dtype : tensor::all_dtypes)
     for (const char* kind : {"all_gather", "all_to_all", "reduce_scatter", "all_reduce"})

@@ -1,5 +1,5 @@
-// A mesh axis for hosts: what is summed over both axes goes inside the hosts first, so that little crosses between
-// them.
+// Tests a mesh axis for hosts: a sum over both axes is first reduced within each host, so that few bytes cross between
+// hosts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ constexpr std::int64_t width = 32, batch = 1024;
 
 struct Trained {
   std::vector<double> losses;
-  std::multiset<std::string> collectives;  // of device 0, of more than a scalar: "all_reduce with 2"
+  std::multiset<std::string> collectives;  // of device 0, without scalars: "all_reduce with 2"
 };
 
 Trained train(const std::string& mesh, const CostTable& costs) {
@@ -53,11 +53,11 @@ Trained train(const std::string& mesh, const CostTable& costs) {
   return out;
 }
 
-TEST(TwoLevels, ASumOverHostsAndTheirDevicesGoesInsideTheHostsFirst) {
+TEST(TwoLevels, ASumOverHostsAndTheirDevicesIsReducedWithinHostsFirst) {
   CostTable costs;
   costs.axis_links = {{"host", {3e-5, 1e-8}}, {"data", {1e-6, 1e-10}}};
   const Trained one = train("", CostTable{}), two = train("host=2,data=2", costs);
-  // Half of it crosses, and nothing twice.
+  // Half of the bytes cross between hosts, once.
   EXPECT_THAT(two.collectives,
               ::testing::ElementsAre("all_gather with 1", "all_reduce with 2", "reduce_scatter with 1"));
   for (std::size_t s = 0; s < one.losses.size(); ++s) EXPECT_NEAR(two.losses[s], one.losses[s], 1e-10 * one.losses[s]);

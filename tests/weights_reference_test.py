@@ -1,4 +1,4 @@
-"""Files of weights against the safetensors package: what it writes we read, what we save it reads, bit for bit."""
+"""Tests weight files with the safetensors package: Karez and the package read each other's files, bit for bit."""
 
 # builds: weight_values
 import os
@@ -39,7 +39,7 @@ def drawn(seed):
     }
 
 
-def test_files_of_the_package_are_read_and_ours_are_read_by_it(tmp_path):
+def test_karez_and_the_package_read_each_others_files(tmp_path):
     tensors = drawn(1)
     save_file(tensors, tmp_path / "in.safetensors", {"format": "np", "note": "hello"})
     ran = tool(tmp_path / "in.safetensors", tmp_path, tmp_path / "out.safetensors")
@@ -67,8 +67,8 @@ def test_floats_of_16_bits_are_widened_exactly(tmp_path):
 
 
 @pytest.mark.parametrize("at", [0, 1, 7, 8, 9, 60, -1])
-def test_what_the_package_refuses_is_refused(tmp_path, at):
-    """One byte of the header changed or the end cut: neither takes such a file, and ours says the file's name and ends with 77."""
+def test_files_that_the_package_rejects_are_rejected(tmp_path, at):
+    """With a changed header byte or a truncated end, both reject the file; Karez' error names it, and the exit code is 77."""
     path = tmp_path / "in.safetensors"
     save_file({"w": np.ones((2, 2), np.float32)}, path)
     data = bytearray(path.read_bytes())
@@ -77,7 +77,7 @@ def test_what_the_package_refuses_is_refused(tmp_path, at):
     else:
         data[at] ^= 0xFF
     path.write_bytes(bytes(data))
-    with pytest.raises(Exception):
+    with pytest.raises(Exception):  # noqa: B017 (the library documents no exception class)
         load_file(path)
     ran = tool(path, tmp_path, tmp_path / "out.safetensors")
     assert ran.returncode == 77, ran

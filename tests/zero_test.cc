@@ -1,5 +1,5 @@
-// ZeRO by rule: optimiser state, or that and parameters, split over the devices that share the batch. Nothing in the
-// model or its loop changes.
+// ZeRO by layout rules: the optimiser's state, or also the parameters, are split over the data-parallel devices. The
+// model and its loop do not change.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ struct Mlp : nn::Module {
 struct Result {
   std::vector<double> losses;
   std::vector<std::int64_t> state, parameters;  // bytes by device
-  std::int64_t planned = 0, counted = 0;        // sent in all steps but the first
+  std::int64_t planned = 0, counted = 0;        // bytes sent in all steps after the first
 };
 
 std::int64_t sent(const World& world) {
@@ -47,7 +47,7 @@ Result trained(const std::string& mesh, const std::vector<LayoutRule>& rules) {
   std::mt19937 random(7);
   std::normal_distribution<double> normal;
   Result out;
-  std::int64_t first = 0;  // sent with the first step, and by what gave variables their first values
+  std::int64_t first = 0;  // bytes sent in the first step, including the initialisation of variables
   for (int s = 0; s < steps; ++s) {
     HostArray x(TensorType{DType::f64, {batch, 16}}), y(TensorType{DType::i32, {batch}});
     for (double& value : x.data<double>()) value = normal(random);
@@ -95,7 +95,7 @@ void expect_same_training(const Result& other) {
 
 constexpr std::int64_t numbers = (16 + 1) * 64 + (64 + 1) * 32 + (32 + 1) * 8;
 
-TEST(Zero, EachDeviceHoldsItsPartOfTheOptimisersState) {
+TEST(Zero, EachDeviceHasItsPartOfTheOptimisersState) {
   const Result zero = trained("data=4", state_split);
   expect_same_training(zero);
   for (std::int64_t bytes : zero.state)
@@ -103,7 +103,7 @@ TEST(Zero, EachDeviceHoldsItsPartOfTheOptimisersState) {
   for (std::int64_t bytes : zero.parameters) EXPECT_EQ(bytes, numbers * 8);
 }
 
-TEST(Zero, ParametersMayBeSplitToo) {
+TEST(Zero, ParametersCanBeSplitToo) {
   const Result zero = trained("data=4", all_split);
   expect_same_training(zero);
   for (std::int64_t bytes : zero.state)
@@ -112,13 +112,13 @@ TEST(Zero, ParametersMayBeSplitToo) {
     EXPECT_NEAR(static_cast<double>(bytes), numbers * 8. / 4, 0.02 * numbers * 8 / 4);
 }
 
-// Gradients are summed into parts and parameters gathered from parts: together what summing them everywhere sends.
+// Gradients are reduce-scattered and parameters all-gathered, which together send the bytes of an all_reduce.
 TEST(Zero, SendsNoMoreThanDataParallelTraining) {
   const Result plain = trained("data=4", data_parallel), zero = trained("data=4", state_split);
   expect_same_training(plain);
   for (std::int64_t bytes : plain.state) EXPECT_EQ(bytes, 2 * numbers * 8);
   EXPECT_LE(zero.counted, plain.counted);
-  // Of every gradient and every parameter (n - 1) / n from each of n devices; and at most the loss of each row, to all.
+  // Each of n devices sends (n - 1) / n of every gradient and parameter, and at most the loss of each row to all.
   EXPECT_LE(zero.counted, 19 * (2 * 3 * numbers + 3 * 256) * 8);
 }
 

@@ -25,6 +25,8 @@ from .dtypes import (
     int64 as int64,
 )
 from .functions import *
+from .creation import *
+from .sorting import *
 from .pointwise import *
 from .manipulation import *
 from .products import *
@@ -37,11 +39,10 @@ from .functions import (
     abs as abs,
     all as all,
     any as any,
-    max as max,
-    min as min,
     pow as pow,
     sum as sum,
 )  # also by these names of Python's, which * leaves alone
+from .sorting import max as max, min as min
 from .tensor import Tensor as Tensor, tensor as tensor
 from .parts import Part as Part, from_parts as from_parts
 from .layouts import B as B, P as P, S as S
@@ -49,14 +50,13 @@ from .worlds import (
     Mesh as Mesh,
     barrier as barrier,
     init as init,
-    load as load,
     rank as rank,
     ranks as ranks,
     reset as reset,
-    save as save,
     seed as seed,
     world as world,
 )
+from .checkpoint import load as load, save as save
 from .gradients import grad as grad, value_and_grad as value_and_grad
 from ._core import local as local
 from .compiled_function import Compiled as Compiled, compile as compile

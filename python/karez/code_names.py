@@ -1,23 +1,23 @@
-"""The names by which code may read: globals, attributes and imported modules; and whether it may see that an attribute is missing."""
+"""The names that code may read: globals, attributes and imported modules; and whether it may observe a missing
+attribute."""
 
 from __future__ import annotations
-
-from typing import Any, NamedTuple
 
 import builtins
 import dis
 import functools
 import types
+from typing import Any, NamedTuple
 
 
 class CodeNames(NamedTuple):
-    """Of some code and of all code that is written inside it."""
+    """The names in a code object and in all code objects nested in it."""
 
-    read: Any  # globals, in their order
-    attributes: Any  # every name by which it may read an attribute, string constants among them
+    read: Any  # globals, in order of first use
+    attributes: Any  # every name by which it may read an attribute, including string constants
     imports: Any  # (level, name) of `import name`; level 0: absolute, 1: from the package of the code's module
-    dynamic_reads: bool  # whether it reads attributes by names that are not written there
-    catches_missing: bool  # whether it goes on where an attribute is missing
+    dynamic_reads: bool  # whether it reads attributes by computed names
+    catches_missing: bool  # whether it may continue after a missing attribute
 
 
 _dynamic = {"__dict__", "asdict", "astuple", "dir", "fields", "getattr", "getmembers", "hasattr", "vars"}
@@ -27,7 +27,7 @@ _caught = {"AttributeError", "BaseException", "Exception"}
 
 @functools.lru_cache(maxsize=65536)
 def names_of(code: Any) -> CodeNames:
-    """Of this code object."""
+    """The names in this code object."""
     instructions = [one for one in dis.get_instructions(code) if one.opname not in ("CACHE", "EXTENDED_ARG")]
     names = set(code.co_names)
     texts = [one for one in code.co_consts if isinstance(one, str)]
@@ -57,7 +57,8 @@ def names_of(code: Any) -> CodeNames:
 
 
 def _catches_missing(instructions: Any, names: Any) -> bool:
-    """Whether an AttributeError may end here: by an `except` of it, of everything, or of what is found only when it runs."""
+    """Whether the code may catch an AttributeError: by an `except` of that class, of everything, or of a computed
+    class."""
     if not _caught.isdisjoint(names):
         return True
     after = {one.offset: one.opname for one in instructions}
@@ -70,5 +71,5 @@ def _catches_missing(instructions: Any, names: Any) -> bool:
         if one.opname == "PUSH_EXC_INFO" and instructions[i + 1].opname == "POP_TOP":
             return True  # `except:`, from Python 3.11 on
         if one.opname == "SETUP_FINALLY" and after.get(one.argval) == "POP_TOP":
-            return True  # before
+            return True  # before Python 3.11
     return False

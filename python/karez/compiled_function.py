@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, overload
-
 import builtins
 import functools
-import inspect
-import threading
 import warnings
 import weakref
 from collections import OrderedDict
-from contextlib import nullcontext
+from typing import Any, Callable, Optional, Union, overload
 
-import numpy
-
-from . import _core, debug, tree_util
-from .captured_state import CapturedState, TracedCallable, modules_read
-from .errors import Error, NameError, UserError, without_own_frames
-from .gradients import GradientScope
+from . import _core, tree_util
+from .errors import Error, UserError, without_own_frames
 from .layouts import rule_of
-from .nn.module import Module, ModulePathScope
 from .plans import Plan
-from .reflection import safe_repr
-from .tensor import Tensor
+from .program import Program, is_leaf, number_kind, type_of
+from .recording import TracedCallable
 from .worlds import Mesh, check_world
 
-_local = threading.local()
-RETRACES_BEFORE_WARNING = 5  # times that a function was traced again; told then, and at each power of two
+RETRACES_BEFORE_WARNING = 5  # retraces of a function before the warning; it is repeated at each power of two
 
 
 @overload
@@ -80,19 +70,26 @@ def compile(
     reassociate: bool = False,
     name: Optional[str] = None,
     off: Any = (),
-) -> Any:
-    """The function, traced and planned once for each signature of its arguments, and run by actors; also a decorator.
+) -> Union[Compiled, Callable[[Callable[..., Any]], Compiled]]:
+    """Compiles a function: it is traced and planned once for each signature of its arguments, and run by actors. Also a
+    decorator.
 
-    mesh: a Mesh, or "data=2,model=2"; one device if there is none.
-    rules: how parameters lie, by glob over their paths: {"fc*.weight": P("model", None)}, by dimensions, or [S(0), B], by axes of the mesh.
+    mesh: a Mesh, or "data=2,model=2"; None is one device.
+    rules: layouts of parameters, by glob over their paths: {"fc*.weight": P("model", None)}, by dimension, or [S(0),
+    B], by mesh axis.
     placements: parts of the model on meshes of their own or stages: {"block0": 0, "block1": 1}.
-    microbatches: in how many parts the batch passes; unbatched: arguments, by name or number, that have as many rows and are no part of it (a mask
-    [t, t], positions); remat: modules whose values are computed again for the gradient, by glob.
-    amp: mixed precision, "bf16" or "f16": products take operands of that type, parameters, sums, norms and losses stay float32; "f16" scales the loss.
-    check_nan: the first result that is none fails the call. keep: how many signatures are kept.
-    reassociate: products too may be paired otherwise where that shares work, as sums are; they may then overflow where the program does not.
+    microbatches: the number of parts into which the batch is cut; unbatched: arguments, by name or number, that have as
+    many rows as the batch but are no part of it (a mask [t, t], positions); remat: modules whose values are recomputed
+    for the gradient, by glob.
+    amp: mixed precision, "bf16" or "f16": products take operands of that type, parameters, sums, norms and losses stay
+    float32; "f16" scales the loss.
+    check_nan: a NaN or an infinity computed from finite operands fails the call. keep: the number of signatures whose
+    programs are cached.
+    reassociate: products too may be reassociated to share work, as sums are; they may then overflow where the program
+    does not.
 
-    Arguments are NumPy arrays, numbers and what compiled functions returned, also in tuples, lists and dicts; flags and strings are part of the program.
+    Arguments are NumPy arrays, numbers and results of compiled functions, also in tuples, lists and dicts; flags and
+    strings are part of the program.
     """
     if function is None:
         return lambda f: compile(
@@ -127,24 +124,26 @@ def compile(
 
 
 class Compiled(TracedCallable):
-    """A compiled function. Calling it returns at once; reading what it gives waits."""
+    """A compiled function. A call returns at once; reading a result waits."""
 
     def __init__(self, function: Any, mesh: Any, rules: Any, name: Any, options: Any) -> None:
         self.__wrapped__, self.__doc__ = function, getattr(function, "__doc__", None)
         self.__name__ = name or getattr(function, "__name__", type(function).__name__)
         self._mesh, self._rules, self._options = mesh, rules, options
-        self._programs = {}  # by what is no array, structure and flags: those that captured different values, the latest used first
-        self._used = OrderedDict()  # all of them, the latest used last
-        self._retraces, self._plans = 0, None
-        self._rewritten = {}  # places in which its traces and others write in turn: how often
-        self._methods = {}  # by the identity of their objects
-        self._latest = None
+        # by structure and flags: programs that captured different values, the latest used first
+        self._programs: dict[Any, list[Program]] = {}
+        self._used: OrderedDict[Program, Any] = OrderedDict()  # all programs, the latest used last
+        self._retraces = 0
+        self._plans: Optional[_core.Function] = None
+        self._rewritten: dict[Any, int] = {}  # by place that its traces and others write alternately: how often
+        self._methods: dict[int, CompiledMethod] = {}  # by the identity of the object
+        self._latest: Optional[Program] = None
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         check_world()
-        leaves = []
-        structure = tree_util.tree_flatten((args, keywords) if keywords else args, _is_leaf, leaves)
-        kinds = tuple(map(_number, leaves))
+        leaves: list[Any] = []
+        structure = tree_util.tree_flatten((args, keywords) if keywords else args, is_leaf, leaves)
+        kinds = tuple(map(number_kind, leaves))
         try:
             if _core.tracing():
                 program = Program(self, structure, bool(keywords), kinds)
@@ -153,13 +152,13 @@ class Compiled(TracedCallable):
                 program = self._program(structure, bool(keywords), kinds)
                 values = program.function.call(leaves + program.inputs() if program.sources else leaves)
         except Error as error:
-            raise without_own_frames(error)
+            raise without_own_frames(error)  # noqa: B904 (the same error)
         if program.debug_outputs:
             values = program.emit_debug_outputs(values)
         return tree_util.tree_unflatten(program.results, iter(values))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """As functions do: an attribute of an object is the method, compiled for that object."""
+        """As for functions: an attribute of an object is the method, compiled for that object."""
         if instance is None:
             return self
         known = self._methods.get(id(instance))
@@ -167,19 +166,19 @@ class Compiled(TracedCallable):
             known = self._methods[id(instance)] = CompiledMethod(self, instance)
         return BoundCompiled(known.compiled, instance)
 
-    def compile(self, *args: Any, **keywords: Any) -> Any:
-        """Plans for arguments of these shapes and dtypes, and runs nothing."""
-        leaves = []
-        structure = tree_util.tree_flatten((args, keywords) if keywords else args, _is_leaf, leaves)
-        program = self._program(structure, bool(keywords), tuple(map(_number, leaves)))
+    def compile(self, *args: Any, **keywords: Any) -> Compiled:
+        """Plans for arguments of these shapes and dtypes, without running."""
+        leaves: list[Any] = []
+        structure = tree_util.tree_flatten((args, keywords) if keywords else args, is_leaf, leaves)
+        program = self._program(structure, bool(keywords), tuple(map(number_kind, leaves)))
         try:
-            program.function.compile([_type_of(leaf) for leaf in leaves + program.inputs()])
+            program.function.compile([type_of(leaf) for leaf in leaves + program.inputs()])
         except Error as error:
-            raise without_own_frames(error)
+            raise without_own_frames(error)  # noqa: B904 (the same error)
         return self
 
-    def _program(self, structure: Any, with_keywords: bool, kinds: Any) -> Any:
-        """The one whose trace would come out as one of now; a new one where there is none."""
+    def _program(self, structure: Any, with_keywords: bool, kinds: tuple[int, ...]) -> Program:
+        """The program that a trace would produce now; a new one if no cached program matches."""
         key = structure, with_keywords, kinds
         programs = self._programs.setdefault(key, [])
         for program in programs:
@@ -204,29 +203,30 @@ class Compiled(TracedCallable):
         return program
 
     def _changed_inputs(self, latest: Any) -> Any:
-        """What the latest program captured and would trace otherwise with now: numbers and arrays of one type become inputs, (captured, guard) of each.
-        Then the places of those where a trace had left its own value."""
+        """The captured values that have changed since the latest program: numbers and arrays of unchanged type become
+        inputs, as (captured, guard) of each. Second, the places whose values a trace had written."""
         captured = latest.captured
-        changed = captured.changed() if captured is not None else []  # of a trace that failed nothing is known
+        changed = captured.changed() if captured is not None else []  # a failed trace recorded nothing
         self._retraces += 1
         if not changed:
-            pass  # an input that the program no longer reads is gone
+            pass  # the program no longer reads an input
         elif self._retraces == RETRACES_BEFORE_WARNING or (
             self._retraces > RETRACES_BEFORE_WARNING and self._retraces & (self._retraces - 1) == 0
         ):
             changes = ", ".join(captured.describe_change(number, now) for number, now in changed[:3])
             file, line = _line_of(self.__wrapped__)
             warnings.warn(
-                f"function '{self.__name__}' ({file.rpartition('/')[2]}:{line}) was traced again {self._retraces} times, since what it reads beside its arguments changed: "
-                f"{changes}. What changes often is better an argument, which is read at each call and traces nothing",
+                f"function '{self.__name__}' ({file.rpartition('/')[2]}:{line}) was retraced {self._retraces} times, "
+                f"since values that it captures changed: {changes}. Pass a value that changes often as an argument, "
+                "which needs no retrace",
                 stacklevel=4,
             )
         found = [*latest.sources, *((captured, number) for number, _ in changed)]
         by_place = {one.place_of(number): (one, number) for one, number in reversed(found) if one.is_input(number)}
         return tuple(reversed(by_place.values())), captured.own_changed() if captured is not None else latest.rewritten
 
-    def _function_of(self, body: Any, unbatched: Any) -> Any:
-        """Of this body; all of them share their plans."""
+    def _function_of(self, body: Any, unbatched: list[int]) -> _core.Function:
+        """The C++ function with this body; all bodies share their plans."""
         if self._plans is None:
             if not isinstance(self._mesh, Mesh):
                 self._mesh = Mesh(self._mesh or "")
@@ -241,50 +241,50 @@ class Compiled(TracedCallable):
             self._plans = _core.make_function(mesh._mesh, body, self.__name__, file, line, rules, **options)
         return self._plans.with_body(body, unbatched)
 
-    def _require(self) -> Any:
+    def _require(self) -> _core.Function:
         if self._latest is None:
             raise UserError(f"function '{self.__name__}' has no plan before its first call (or `compile`)")
         return self._latest.function
 
     def summary(self) -> str:
-        """A page about the plan of the latest signature: actors, transfers, memory, and what sets the pace."""
+        """A page about the plan of the latest signature: actors, transfers, memory, and the bottleneck."""
         return self._require().summary()
 
     def explain(self, value: str) -> str:
-        """A page: what a launch would take with each other layout of a value, everything else laid anew.
+        """A page: the predicted time of a launch with each other layout of a value, all other layouts chosen again.
 
-        The value is a parameter's name, an input ("arg0"), an output ("out0") or a module ("fc1", for what its last op makes;
-        "fc1.grad"). An unknown name is an error with those that are near.
+        The value is a parameter's name, an input ("arg0"), an output ("out0") or a module ("fc1", for the result of its
+        last op; "fc1.grad"). An unknown name is an error that lists similar names.
         """
         return self._require().explain(value)
 
     @property
     def plan(self) -> Plan:
-        """The latest signature's plan: its text, which a notebook shows as a page, and `save` writes as either."""
+        """The latest signature's plan: its text, which a notebook shows as a page and `save` writes as either."""
         return Plan(self._require().page())
 
     @property
     def graph(self) -> str:
-        """The text of the program as it was traced."""
+        """The text of the traced program."""
         return self._require().graph_text()
 
     @property
     def predicted_seconds(self) -> float:
-        """What a step is predicted to take, as `summary()` and the page have it: by the costs that they name."""
+        """The predicted seconds of a step, as in `summary()` and the page, by the costs that they name."""
         return float(self._require().predicted_seconds())
 
     @property
     def shard_report(self) -> str:
-        """ "optimal", or how far from it the layouts may be."""
+        """Either "optimal" or a bound on the distance of the layouts from the optimum."""
         return self._require().shard_report()
 
     @property
     def peak_bytes(self) -> int:
-        """That a launch takes, with its variables, on the device where it takes most."""
+        """The bytes that a launch needs, including its variables, on the device that needs most."""
         return self._require().peak_bytes()
 
     def signatures(self) -> int:
-        """How many plans are kept."""
+        """The number of cached plans."""
         return int(self._plans.signatures()) if self._plans is not None else 0
 
     def __repr__(self) -> str:
@@ -292,12 +292,12 @@ class Compiled(TracedCallable):
 
 
 class CompiledMethod:
-    """The compiled function that a method is for one object, which it does not hold."""
+    """A method compiled for one object, to which it has a weak reference."""
 
     def __init__(self, whole: Compiled, instance: Any) -> None:
         methods, key = whole._methods, id(instance)
         try:
-            self.instance = weakref.ref(instance, lambda _: methods.pop(key, None))
+            self.instance: Callable[[], Any] = weakref.ref(instance, lambda _: methods.pop(key, None))
         except builtins.TypeError:
             self.instance = lambda: instance
         made = self.instance
@@ -307,7 +307,7 @@ class CompiledMethod:
 
 
 class WeakMethod(TracedCallable):
-    # A function called with an object that it does not hold.
+    # A function and a weak reference to its first argument.
 
     def __init__(self, function: Any, instance: Any) -> None:
         self.__wrapped__, self.instance = function, instance
@@ -317,7 +317,7 @@ class WeakMethod(TracedCallable):
         return self.instance()
 
     @property
-    def __doc__(self) -> Any:
+    def __doc__(self) -> Any:  # type: ignore[override]
         return self.__wrapped__.__doc__
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
@@ -325,7 +325,7 @@ class WeakMethod(TracedCallable):
 
 
 class BoundCompiled(TracedCallable):
-    """A compiled method of an object, as a Compiled."""
+    """A compiled method of an object; it behaves as a Compiled."""
 
     def __init__(self, compiled: Compiled, instance: Any) -> None:
         self._compiled, self.__self__, self.__doc__ = compiled, instance, compiled.__doc__
@@ -338,169 +338,8 @@ class BoundCompiled(TracedCallable):
 
 
 def _line_of(function: Any) -> Any:
-    """File and line where a function, or what calls like one, is written."""
+    """File and line of the definition of a callable."""
     while isinstance(function, (TracedCallable, functools.partial)):
         function = function.func if isinstance(function, functools.partial) else function.__wrapped__
     code = getattr(function, "__code__", getattr(type(function).__call__, "__code__", None))
     return (code.co_filename, code.co_firstlineno) if code is not None else _core.user_line()
-
-
-class Program:
-    """One structure of arguments and flags, and one state of what was captured: a function of a list of arrays.
-
-    kinds: of each array, which number it is in the place of, see _number.
-    sources: captured numbers and arrays that are inputs, since they change: (captured, number of the guard) of each.
-    rewritten: places where the value that an earlier trace had left has changed.
-    """
-
-    def __init__(
-        self,
-        owner: Any,
-        structure: Any,
-        with_keywords: Any,
-        kinds: Any,
-        sources: Any = (),
-        rewritten: Any = frozenset(),
-    ) -> None:
-        self.results, self.debug_outputs = None, []  # what it gives, and what it prints besides
-        self.captured, self.sources, self.rewritten = None, sources, rewritten
-        self.unreached = sources  # those that the trace did not reach
-        weak_self, weak_owner = (
-            weakref.ref(self),
-            weakref.ref(owner),
-        )  # C++ keeps the body, and Python sees no cycles there
-
-        def body(inputs: Any) -> Any:
-            program, owner = weak_self(), weak_owner()
-            count = len(inputs) - len(program.sources)
-            given = [one._as_number(kind) if kind else one for one, kind in zip(inputs, kinds)]
-            arguments = tree_util.tree_unflatten(structure, iter(given))
-            args, keywords = arguments if with_keywords else (arguments, {})
-            outermost = not getattr(_local, "tracing", False)
-            captured = program._captured(owner, structure) if outermost else nullcontext()
-            _local.tracing = True
-            try:
-                captured_inputs = (
-                    _core.CapturedInputs(list(zip(program.originals(), inputs[count:])))
-                    if program.sources
-                    else nullcontext()
-                )
-                with (
-                    captured_inputs,
-                    GradientScope(),
-                    ModulePathScope(*modules_read(owner.__wrapped__)),
-                    debug.OutputScope() as output_scope,
-                    captured,
-                ):
-                    made = owner.__wrapped__(*args, **keywords)
-            finally:
-                _local.tracing = not outermost
-            leaves = []
-            program.results = tree_util.tree_flatten(made, _is_result, leaves)
-            program.debug_outputs = output_scope.debug_outputs
-            if outermost:
-                program.captured, program.unreached = captured, captured.unguarded_inputs(program.sources)
-            return leaves + output_scope.tensors
-
-        unbatched = _unbatched(owner, structure, with_keywords)
-        if sources and owner._options["microbatches"] > 1:
-            count = tree_util.num_leaves(structure)
-            unbatched += range(count, count + len(sources))
-        self.function = owner._function_of(body, unbatched)
-
-    def inputs(self) -> Any:
-        """Captured numbers and arrays as they are now, as arguments."""
-        return [numpy.asarray(one) if type(one) is float else one for one in self.originals()]
-
-    def has_inputs(self) -> bool:
-        """Whether the places that the trace did not reach hold numbers and arrays like those that it was given, which the program still takes."""
-        return all(captured.is_input(number) for captured, number in self.unreached)
-
-    def originals(self) -> Any:
-        """The objects themselves."""
-        return [captured.guards.value(number, None) for captured, number in self.sources]
-
-    def _captured(self, owner: Any, structure: Any) -> Any:
-        """Goes on with that of an earlier trace: what that saw has not changed."""
-        return self.captured or CapturedState(
-            owner.__name__,
-            [
-                (f"'{owner.__name__}'", owner.__wrapped__),
-                *((f"argument {safe_repr(value):.40}", value) for value in tree_util.static_objects(structure)),
-            ],
-            self.rewritten,
-            owner._rewritten,
-        )
-
-    def emit_debug_outputs(self, values: Any) -> Any:
-        """The results alone: those that are to be printed go where the program is run."""
-        count = len(values) - debug.tensor_count(self.debug_outputs)
-        if _core.tracing():
-            debug.forward_outputs(self.debug_outputs, values[count:])
-        else:
-            debug.print_outputs(self.debug_outputs, values[count:])
-        return values[:count]
-
-
-def _unbatched(owner: Any, structure: Any, with_keywords: Any) -> Any:
-    """The numbers of the leaves of the arguments that are no part of the batch."""
-    wanted = owner._options["unbatched"]
-    if not wanted:
-        return []
-    args, keywords = (structure[1], structure[2]) if with_keywords else (structure, (dict, ()))
-    names, own = _names_of(owner.__wrapped__), {}
-    leaves = 0
-    for number, (name, one) in enumerate(
-        [
-            *((names[i] if i < len(names) else None, one) for i, one in enumerate(args[1:])),
-            *zip(keywords[1], keywords[2:]),
-        ]
-    ):
-        count = tree_util.num_leaves(one)
-        own[number] = own[name] = range(leaves, leaves + count)
-        leaves += count
-    out = set()
-    for argument in wanted:
-        if argument not in own and not (isinstance(argument, str) and argument in names):
-            known = ", ".join(names) or "none by name"
-            raise NameError(f"compile: unbatched={argument!r} is no argument of {owner.__name__}; there are {known}")
-        out.update(own.get(argument, ()))
-    return sorted(out)
-
-
-def _names_of(function: Any) -> Any:
-    try:
-        return list(inspect.signature(function.forward if isinstance(function, Module) else function).parameters)
-    except (TypeError, ValueError):
-        return []
-
-
-def _is_leaf(value: Any) -> Any:
-    if isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float, _core.Feed, _core.LocalRows)):
-        return True
-    return isinstance(value, int) and not isinstance(value, bool) or tree_util.has_attribute(value, "__array__")
-
-
-def _number(leaf: Any) -> int:
-    """0: an array; 1: a number of the host's; 2: one that int32 does not hold. A number takes the dtype of what it meets."""
-    kind = type(leaf)
-    if kind is Tensor:
-        return leaf._number
-    if kind is int:
-        return 1 if -0x80000000 <= leaf < 0x80000000 else 2
-    return int(isinstance(leaf, float))
-
-
-def _is_result(value: Any) -> Any:
-    return (
-        isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float))
-        or isinstance(value, int)
-        and not isinstance(value, bool)
-    )
-
-
-def _type_of(leaf: Any) -> Any:
-    if isinstance(leaf, float):
-        return [], "float64"
-    array = leaf if hasattr(leaf, "dtype") else numpy.asarray(leaf)
-    return list(array.shape), array.dtype

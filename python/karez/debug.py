@@ -1,4 +1,4 @@
-"""Looking into a compiled function while it runs."""
+"""Debug output of compiled functions while they run."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import builtins
 import string
 import sys
 import threading
-from typing import Any, Callable, List, NamedTuple, Tuple, Union
+from typing import Any, Callable, NamedTuple, Union
 
-from . import _core, tree_util
+from . import tree_util
 from .errors import UserError
-from .functions import _at
 from .type_aliases import Tensor
+from .user_line import _at
 
 _local = threading.local()
 
 
 class PrintCall(NamedTuple):
-    """A print: its format, the structure of its arguments, and how many of them are tensors."""
+    """A print: its format, the structure of its arguments, and the number of tensors among them."""
 
     format: str
     structure: Any
-    count: int
+    tensors: int
 
 
 class LoopOutput(NamedTuple):
-    """What the body of a scan prints in each of its trips; its tensors are those of all trips, one below the other."""
+    """The prints of a scan's body in each of its trips; its tensors are those of all trips, stacked."""
 
-    debug_outputs: List[Any]
+    debug_outputs: list[Any]
     trips: int
     reverse: bool
-    count: int
+    tensors: int
 
 
 DebugOutput = Union[PrintCall, LoopOutput]
@@ -41,18 +41,19 @@ def is_collecting() -> bool:
     return getattr(_local, "output_scope", None) is not None
 
 
-def tensor_count(debug_outputs: List[DebugOutput]) -> int:
-    """How many tensors it fills in."""
-    return sum(one.count for one in debug_outputs)
+def tensor_count(debug_outputs: list[DebugOutput]) -> int:
+    """The number of tensors that it formats."""
+    return sum(one.tensors for one in debug_outputs)
 
 
 class OutputScope:
-    """Collects what a function that is being traced is to print, and the tensors in it, which become results of its own."""
+    """Collects the prints of a function that is being traced and their tensors, which become results of the
+    function."""
 
     def __enter__(self) -> OutputScope:
         self.before = getattr(_local, "output_scope", None)
-        self.debug_outputs: List[DebugOutput] = []
-        self.tensors: List[Tensor] = []
+        self.debug_outputs: list[DebugOutput] = []
+        self.tensors: list[Tensor] = []
         _local.output_scope = self
         return self
 
@@ -61,21 +62,23 @@ class OutputScope:
 
 
 def print(format: str, *args: Any, **keywords: Any) -> None:
-    """Prints format.format(*args, **keywords) each time the function runs, tensors as NumPy arrays: debug.print("loss {} of {x}", loss, x=x).
+    """Prints format.format(*args, **keywords) each time the function runs, tensors as NumPy arrays: debug.print("loss
+    {} of {x}", loss, x=x).
 
-    Outside of a compiled function it prints at once. A call of a function that prints waits for its numbers. In the body of
-    `scan` it prints once a trip, when the scan is over.
+    Outside of a compiled function it prints at once. A call of a function that prints waits for its values. In the body
+    of `scan` it prints once for each trip, after the scan.
     """
     if not isinstance(format, str):
         raise UserError(
-            f"debug.print: its first argument is a text with a {{}} for each value, not {type(format).__name__}{_at()}"
+            f"debug.print: the first argument must be a string with a {{}} for each value, got "
+            f"{type(format).__name__}{_at()}"
         )
-    leaves: List[Any] = []
+    leaves: list[Any] = []
     structure = tree_util.tree_flatten((args, keywords), _is_tensor, leaves)
-    try:  # what does not fit is said where it is written
+    try:  # a mismatch is reported at the line of the call
         _filled(format, structure, [FormatPlaceholder() for _ in leaves])
     except (IndexError, KeyError, ValueError, AttributeError) as error:
-        raise UserError(f"debug.print: {format!r} does not fit its arguments: {error}{_at()}") from None
+        raise UserError(f"debug.print: {format!r} does not match its arguments: {error}{_at()}") from None
     if not is_collecting():
         return _write_line(_filled(format, structure, [leaf.numpy() for leaf in leaves]))
     scope: OutputScope = _local.output_scope
@@ -84,7 +87,7 @@ def print(format: str, *args: Any, **keywords: Any) -> None:
 
 
 class FormatPlaceholder:
-    """Stands where a value will, for formats to be tried."""
+    """A placeholder for a value, with which formats are checked."""
 
     def __format__(self, spec: str) -> str:
         return ""
@@ -96,22 +99,22 @@ class FormatPlaceholder:
         return self
 
 
-def forward_outputs(debug_outputs: List[DebugOutput], values: List[Tensor]) -> None:
-    """To the function around the one that said it."""
+def forward_outputs(debug_outputs: list[DebugOutput], values: list[Tensor]) -> None:
+    """Passes the outputs of an inlined function to the enclosing function."""
     _local.output_scope.debug_outputs.extend(debug_outputs)
     _local.output_scope.tensors.extend(values)
 
 
-def print_outputs(debug_outputs: List[DebugOutput], values: List[Any]) -> None:
-    """Prints what a call's own results fill in."""
+def print_outputs(debug_outputs: list[DebugOutput], values: list[Any]) -> None:
+    """Prints the outputs with the values of a call."""
     _print_all(debug_outputs, [value.numpy() for value in values])
 
 
-def _print_all(debug_outputs: List[DebugOutput], arrays: List[Any]) -> None:
+def _print_all(debug_outputs: list[DebugOutput], arrays: list[Any]) -> None:
     at = 0
     for one in debug_outputs:
-        own = arrays[at : at + one.count]
-        at += one.count
+        own = arrays[at : at + one.tensors]
+        at += one.tensors
         if isinstance(one, PrintCall):
             _write_line(_filled(one.format, one.structure, own))
             continue
@@ -120,13 +123,13 @@ def _print_all(debug_outputs: List[DebugOutput], arrays: List[Any]) -> None:
             _print_all(one.debug_outputs, [array[trip] for array in own])
 
 
-def _filled(format: str, structure: Any, values: List[Any]) -> str:
+def _filled(format: str, structure: Any, values: list[Any]) -> str:
     args, keywords = tree_util.tree_unflatten(structure, iter([FormattedArray(value) for value in values]))
     return string.Formatter().vformat(format, args, keywords)
 
 
 class FormattedArray:
-    """An array that takes a number's format where it is one: {loss:.3f}; of several elements each takes it."""
+    """An array that accepts the format of a number: {loss:.3f}; it applies to each element."""
 
     def __init__(self, array: Any) -> None:
         self.array = array

@@ -1,4 +1,4 @@
-"""Tensors of other libraries, by DLPack."""
+"""Exchange of tensors with other libraries, by DLPack."""
 
 from __future__ import annotations
 
@@ -8,29 +8,32 @@ import numpy
 
 from . import _core
 from .errors import DeviceError, TypeError
-from .functions import _at
 from .type_aliases import Tensor
+from .user_line import _at
 
-CPU = 1, 0  # DLPack's number of the kind of device, and which
+CPU = 1, 0  # DLPack's device type and device number
 
 
 def from_dlpack(x: Any) -> Tensor:
-    """A tensor of what another library holds on the CPU: PyTorch, JAX, NumPy and whatever else has __dlpack__.
+    """A tensor from another library's tensor on the CPU: PyTorch, JAX, NumPy or any other with __dlpack__.
 
-    It takes the bytes over where they lie, and keeps them alive; nobody may write them from then on (`kz.tensor(x)` copies instead). What is not row-major,
-    or not aligned for its dtype, is copied once. A tensor that is not on the CPU, and a dtype that Karez has not, are errors.
+    The result shares the memory and keeps it alive; the memory must not be written from then on (`kz.tensor(x)` copies
+    instead). Data that is not row-major, or not aligned for its dtype, is copied once. A tensor on another device, and
+    a dtype that Karez does not support, are errors.
     """
     if not hasattr(x, "__dlpack__"):
         raise TypeError(
-            f"from_dlpack: {type(x).__name__} has no __dlpack__; kz.tensor takes numbers and what NumPy makes an array of{_at()}"
+            f"from_dlpack: {type(x).__name__} has no __dlpack__; kz.tensor takes numbers and anything that NumPy "
+            f"converts{_at()}"
         )
     if tuple(x.__dlpack_device__())[0] != CPU[0]:
         raise DeviceError(
-            f"from_dlpack: a tensor on device {tuple(x.__dlpack_device__())}; it takes those of the CPU, (1, 0){_at()}"
+            f"from_dlpack: the tensor is on device {tuple(x.__dlpack_device__())}, but must be on the CPU, (1, "
+            f"0){_at()}"
         )
     try:
         array = numpy.from_dlpack(x)
-    except (RuntimeError, BufferError) as error:  # what NumPy has no dtype for
+    except (RuntimeError, BufferError) as error:  # NumPy has no such dtype
         if "bfloat16" in str(getattr(x, "dtype", "")):
             return _core.constant_of_dlpack(x.contiguous() if hasattr(x, "contiguous") else x)
         raise TypeError(f"from_dlpack: {error}{_at()}") from None
@@ -45,12 +48,14 @@ def dlpack(
     dl_device: Optional[tuple[int, int]] = None,
     copy: Optional[bool] = None,
 ) -> Any:
-    """A capsule of the bytes of a whole array, where they lie: read-only, and alive as long as somebody holds them."""
+    """A capsule of a whole array's memory, without a copy: read-only, and alive as long as the capsule's consumer holds
+    it."""
     if stream is not None:
-        raise DeviceError(f"__dlpack__: stream={stream!r} on a CPU, which has none{_at()}")
-    return _core.export_buffer(self).__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
+        raise DeviceError(f"__dlpack__: stream={stream!r}, but the CPU has no streams{_at()}")
+    exported: Any = _core.export_buffer(self)
+    return exported.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
-    """Where the bytes lie."""
+    """The device of the memory."""
     return CPU

@@ -1,23 +1,25 @@
-"""Drawings of which device holds what of a tensor: as text, and in a notebook as SVG."""
+"""Drawings of the shards of a tensor on each device: as text, and in a notebook as SVG."""
 
 from __future__ import annotations
 
-from typing import Any, List, Tuple
+from typing import Any
 
 from .errors import UserError
-from .functions import _at
 from .type_aliases import Tensor
+from .user_line import _at
 
-Box = Tuple[Tuple[int, int], ...]
+Box = tuple[tuple[int, int], ...]
 COLOURS = ("#9ecae1", "#fdd0a2", "#a1d99b", "#dadaeb", "#fdae6b", "#c7e9c0", "#bcbddc", "#d9d9d9")
 
 
 def show(x: Tensor) -> Drawing:
-    """Which device holds what of a tensor: rows and columns of its first two dimensions, and in each field the devices that have it."""
+    """The shards of a tensor: rows and columns of its first two dimensions, and in each field the devices that hold
+    it."""
     if not isinstance(x, Tensor) or x._kind != "array":
         what = f"a {x._kind} value" if isinstance(x, Tensor) else type(x).__name__
         raise UserError(
-            f"show: {what} lies nowhere; it takes what a compiled function returned, or what was computed outside of one{_at()}"
+            f"show: {what} is on no device; show takes a result of a compiled function, or a tensor computed outside "
+            f"of one{_at()}"
         )
     places = [(device, tuple(tuple(one) for one in ranges)) for device, ranges in x._device_boxes()]
     return Drawing(x._layout_text(), places)
@@ -26,9 +28,9 @@ def show(x: Tensor) -> Drawing:
 class Drawing:
     """Prints as text; a notebook shows it as SVG."""
 
-    def __init__(self, title: str, places: List[Tuple[str, Box]]) -> None:
+    def __init__(self, title: str, places: list[tuple[str, Box]]) -> None:
         self.title, self.places = title, places
-        self.boxes: List[Tuple[Box, List[str]]] = []  # distinct, with those that have them
+        self.boxes: list[tuple[Box, list[str]]] = []  # distinct boxes, with the devices that hold them
         for device, box in places:
             known = next((devices for other, devices in self.boxes if other == box), None)
             if known is None:
@@ -36,12 +38,12 @@ class Drawing:
             else:
                 known.append(device)
 
-    def _ranges(self, dim: int) -> List[Tuple[int, int]]:
-        """Of a dimension, in order; one of everything where there is no such dimension."""
+    def _ranges(self, dim: int) -> list[tuple[int, int]]:
+        """The intervals of a dimension, in order; one full interval if the dimension does not exist."""
         return sorted({box[dim] for box, _ in self.boxes}) if len(self.places[0][1]) > dim else [(0, 1)]
 
-    def _field(self, row: Tuple[int, int], column: Tuple[int, int]) -> List[Tuple[str, str]]:
-        """(where in further dimensions, the devices) of one field."""
+    def _field(self, row: tuple[int, int], column: tuple[int, int]) -> list[tuple[str, str]]:
+        """The (range in further dimensions, devices) of one field."""
         found = []
         for box, devices in self.boxes:
             padded = (*box, (0, 1), (0, 1))[: max(2, len(box))]
@@ -75,7 +77,8 @@ class Drawing:
         lines = max(len(self._field(row, column)) for row in rows for column in columns)
         width, height, left, top = 120, 24 + 16 * lines, 70, 50
         out = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width * len(columns) + 10}" height="{top + height * len(rows) + 10}" font-family="sans-serif" font-size="12">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width * len(columns) + 10}" '
+            f'height="{top + height * len(rows) + 10}" font-family="sans-serif" font-size="12">',
             f'<text x="8" y="18" font-size="14">{_escaped(self.title)}</text>',
         ]
         devices = [device for device, _ in self.places]
@@ -89,7 +92,8 @@ class Drawing:
                 field = self._field(row, column)
                 colour = COLOURS[devices.index(field[0][1].split()[0]) % len(COLOURS)] if field else "#ffffff"
                 out.append(
-                    f'<rect x="{left + width * j}" y="{top + height * i}" width="{width}" height="{height}" fill="{colour}" stroke="#333"/>'
+                    f'<rect x="{left + width * j}" y="{top + height * i}" width="{width}" height="{height}" '
+                    f'fill="{colour}" stroke="#333"/>'
                 )
                 for k, (where, names) in enumerate(field):
                     out.append(

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class dtype:
-    """An element type. NumPy's types and the names of both stand wherever one is taken."""
+    """An element type. Functions that take one also take NumPy's types and the names of both."""
 
     def __init__(self, name: Any, short: Any) -> None:
         self.name, self.short = name, short
@@ -15,7 +15,7 @@ class dtype:
         return f"karez.{self.name}"
 
     @property
-    def is_floating_point(self) -> Any:
+    def is_floating_point(self) -> bool:
         """Whether it is one of float32, float64, bfloat16 and float16."""
         return "float" in self.name
 

@@ -1,8 +1,6 @@
-"""What goes wrong, by kind: an Error for each of the C++ face's, whose text says what is wrong, both values, and the line of the program."""
+"""Errors by kind: one class for each kind in C++; the text has the fault, both values, and the line of the program."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import builtins
 import os
@@ -10,74 +8,80 @@ import signal
 import sys
 import threading
 import types
+from typing import Any, TypeVar, Union
 
 import numpy
 
 
 class Error(Exception):
-    """Anything that Karez refuses or that fails in it. `where` is the line of the program, "train.py:12", where it is known."""
+    """An error of Karez. `where` is the line of the program, "train.py:12", if it is known."""
 
     where = ""
     kind = "user"
 
 
 class UserError(Error):
-    """A call or option that cannot be meant."""
+    """An invalid call or option."""
 
 
 class ShapeError(Error, ValueError):
-    """Sizes that do not fit."""
+    """Sizes that do not match."""
 
     kind = "shape"
 
 
 class TypeError(Error, builtins.TypeError):
-    """Dtypes that do not fit."""
+    """Dtypes that do not match."""
 
     kind = "type"
 
 
 class LayoutError(Error):
-    """A sharding or placement that is not legal."""
+    """An invalid sharding or placement."""
 
     kind = "layout"
 
 
 class NameError(Error):
-    """Something is called by a name that nobody has, or that two have."""
+    """A name that is unknown or ambiguous."""
 
     kind = "name"
 
 
 class DeviceError(Error):
-    """A device, its memory or a kernel for it."""
+    """A failure of a device, its memory or a kernel for it."""
 
     kind = "device"
 
 
 class PeerError(Error):
-    """Another rank is gone."""
+    """Another rank has ended."""
 
     kind = "peer"
 
 
 class HangError(Error):
-    """Nothing moves any more."""
+    """No rank makes progress."""
 
     kind = "hang"
 
 
 class DataError(Error):
-    """A file or source does not hold what it should."""
+    """A file or source with invalid contents."""
 
     kind = "data"
 
 
-def exit_code(kind: Any) -> int:
-    """The exit code of a program that such an error ends, given the error or its `kind`: 64 for what the user did, 75 peer, 76 hang, 77 data. C++ programs use the same."""
-    from . import _core  # which takes the classes above
+AnyError = TypeVar("AnyError", bound=BaseException)
 
-    return _core.exit_code(getattr(kind, "kind", kind))
+
+def exit_code(kind: Union[str, Error]) -> int:
+    """The exit code of a program that such an error ends, given the error or its `kind`: 64 for the user's errors, 75
+    peer, 76 hang, 77 data. C++ programs use the same codes."""
+    from . import _core  # it reads the classes above when it is imported
+
+    found: Any = getattr(kind, "kind", kind)
+    return _core.exit_code(found)
 
 
 def _steps(trace: Any) -> Any:
@@ -86,15 +90,15 @@ def _steps(trace: Any) -> Any:
         trace = trace.tb_next
 
 
-def without_own_frames(error: Any) -> Any:
-    """The error with a traceback of the program's frames alone; KAREZ_TRACEBACK=full leaves the package's in it."""
+def without_own_frames(error: AnyError) -> AnyError:
+    """The error with a traceback of the program's frames alone; KAREZ_TRACEBACK=full keeps those of the package."""
     if os.environ.get("KAREZ_TRACEBACK") == "full":
         return error
     own, library, arrays = (os.path.dirname(file) + os.sep for file in (__file__, os.__file__, numpy.__file__))
     found, hidden = [], False
     for step in _steps(error.__traceback__):
         name = step.tb_frame.f_code.co_filename
-        # What the package calls of the standard library and of NumPy is hidden with it.
+        # Frames of the standard library and of NumPy below the package's frames are hidden too.
         called = name.startswith(arrays) or (name.startswith((library, "<frozen ")) and "site-packages" not in name)
         hidden = name.startswith(own) or (hidden and called)
         if not hidden:
@@ -106,12 +110,14 @@ def without_own_frames(error: Any) -> Any:
 
 
 def _excepthook(kind: Any, error: Any, trace: Any, before: Any = sys.excepthook) -> None:
-    """An uncaught error of ours is shown without the package's frames, and ends the program with the exit code of its kind."""
+    """Shows an uncaught error of Karez without the package's frames, and ends the program with the exit code of its
+    kind."""
     ours, interactive = isinstance(error, Error), hasattr(sys, "ps1") or sys.flags.interactive
     if ours or isinstance(error, KeyboardInterrupt):
         innermost = [step.tb_frame for step in _steps(error.__traceback__)][-1:]
         trace = without_own_frames(error).__traceback__
-        # An interrupt of our own handler of an error: Ctrl-C goes to all ranks, and the first that leaves is an error for the others.
+        # An interrupt while an error is handled: Ctrl-C reaches all ranks, and the end of the first is an error of the
+        # others.
         if (
             not ours
             and isinstance(error.__context__, Error)
@@ -123,7 +129,7 @@ def _excepthook(kind: Any, error: Any, trace: Any, before: Any = sys.excepthook)
             and threading.current_thread() is threading.main_thread()
             and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         ):
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # another interrupt ends the program without a word
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # another interrupt ends the program without a message
     before(kind, error, trace)
     if ours and not interactive:
         raise SystemExit(exit_code(error))

@@ -1,41 +1,25 @@
-"""Gradients in a trace: kz.grad, loss.backward() with p.grad, and value_and_grad."""
+"""Gradients in a trace: kz.grad, loss.backward() with p.grad, and kz.value_and_grad."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import threading
-import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any, Callable, Optional, Union
 
 from . import _core
+from .compiled_function import compile
 from .errors import UserError
-
-_local = threading.local()
-parameters = weakref.WeakValueDictionary()  # of Python's making, by identity
+from .recording import gradients, parameters
 
 
-class GradientScope:
-    """The gradients of parameters in the program that a thread is tracing, by what tells parameters apart."""
-
-    def __enter__(self) -> Any:
-        self.before, _local.gradients = getattr(_local, "gradients", None), {}
-
-    def __exit__(self, *_: Any) -> Any:
-        _local.gradients = self.before
-
-
-def gradients() -> Any:
-    """By identity of their parameters; None outside of a trace."""
-    return getattr(_local, "gradients", None)
-
-
-def grad(loss: Any, params: Any) -> Any:
-    """Gradients of a scalar loss, one for each parameter (or tensor of the program); zeros where it does not depend on one."""
+def grad(loss: _core.Tensor, params: Iterable[_core.Tensor]) -> list[_core.Tensor]:
+    """Gradients of a scalar loss, one for each parameter (or tensor of the program); zeros if the loss does not depend
+    on it."""
     return _core.grad(loss, list(params))
 
 
-def backward(loss: Any) -> Any:
-    """Adds the gradients of this scalar to `p.grad` of every parameter it was computed from. In a function that is being compiled."""
+def backward(loss: _core.Tensor) -> None:
+    """Adds the gradients of this scalar to `p.grad` of every parameter that it depends on. In compiled functions
+    only."""
     found = gradients()
     if found is None:
         raise UserError(
@@ -48,23 +32,25 @@ def backward(loss: Any) -> Any:
         found[p._identity] = g if p._identity not in found else found[p._identity] + g
 
 
-def value_and_grad(f: Any, params: Any = None, argnums: int = 0) -> Any:
-    """A function that gives (f(...), gradients): of the parameters, or of the arguments with these numbers, a list where several are asked for."""
+def value_and_grad(
+    f: Callable[..., Any], params: Optional[Iterable[_core.Tensor]] = None, argnums: Union[int, Sequence[int]] = 0
+) -> Callable[..., tuple[Any, Any]]:
+    """A function that returns (f(...), gradients) for the parameters, or for the arguments with these numbers (a list
+    for several numbers)."""
 
-    def both(*args: Any, **keywords: Any) -> Any:
+    def both(*args: Any, **keywords: Any) -> tuple[Any, Any]:
         value = f(*args, **keywords)
         if params is not None:
             return value, grad(value, params)
-        one = isinstance(argnums, int)
-        found = grad(value, [args[number] for number in ([argnums] if one else argnums)])
-        return value, found[0] if one else found
+        if isinstance(argnums, int):
+            return value, grad(value, [args[argnums]])[0]
+        return value, grad(value, [args[number] for number in argnums])
 
-    def run(*args: Any, **keywords: Any) -> Any:
+    def run(*args: Any, **keywords: Any) -> tuple[Any, Any]:
         if _core.tracing():
             return both(*args, **keywords)
-        return compiled(*args, **keywords)
-
-    from .compiled_function import compile
+        found: tuple[Any, Any] = compiled(*args, **keywords)
+        return found
 
     compiled = compile(both)
     return run

@@ -1,4 +1,4 @@
-"""Compositions over halves: widened once at the entry, rounded once at the exit."""
+"""Composite functions of half-precision tensors: widened once at entry, rounded once at exit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def in_f32(function: Function) -> Function:
-    """The function, which computes in float32 where every tensor of floats among its arguments is of one half, and rounds what it returns to that half."""
+    """A decorator: if all floating-point tensors among the arguments have one half dtype, the function computes in
+    float32 and its results are rounded to that dtype."""
 
     @functools.wraps(function)
     def widened(*args: Any, **words: Any) -> Any:

@@ -1,4 +1,5 @@
-"""x[...]: integers, slices, None, ..., arrays of integers, and outside of compiled functions masks."""
+"""Indexing, x[...]: by integers, slices, None, ... and arrays of integers, and outside of compiled functions by
+masks."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ import numpy
 
 from . import _core, functions
 from .errors import ShapeError, TypeError
-from .functions import _at
 from .type_aliases import Tensor
+from .user_line import _at
 
 
 def getitem(self: Tensor, key: Any) -> Tensor:
-    """Integers and slices first, then arrays of integers, which are broadcast and take the place of the first; the front, if others stand between."""
+    """Applies integers and slices first, then arrays of integers: these broadcast, and their dimensions replace the
+    first indexed one, or come first if other entries separate the arrays."""
     key = tuple(
         numpy.asarray(entry, dtype=None if entry else numpy.int64) if isinstance(entry, list) else entry
         for entry in (key if isinstance(key, tuple) else (key,))
@@ -36,20 +38,25 @@ def getitem(self: Tensor, key: Any) -> Tensor:
             if step != 1:
                 steps.append((len(keep), numpy.arange(first, last, step)))
                 first, last = 0, self.shape[dim]
-            begin.append(first), size.append(max(0, last - first)), keep.append(size[-1])
+            begin.append(first)
+            size.append(max(0, last - first))
+            keep.append(size[-1])
         elif isinstance(entry, (int, numpy.integer)):
             place = int(entry) + (self.shape[dim] if entry < 0 else 0)
             if not 0 <= place < self.shape[dim]:
                 raise ShapeError(
                     f"index {entry} of {self._text()}: dimension {dim} has {self.shape[dim]} elements{_at()}"
                 )
-            begin.append(place), size.append(1)
+            begin.append(place)
+            size.append(1)
         elif isinstance(entry, (Tensor, numpy.ndarray, range)):
             picked.append((len(keep), entry if isinstance(entry, Tensor) else numpy.asarray(entry)))
-            begin.append(0), size.append(self.shape[dim]), keep.append(self.shape[dim])
+            begin.append(0)
+            size.append(self.shape[dim])
+            keep.append(self.shape[dim])
         else:
             raise TypeError(
-                f"an index is made of integers, slices, None, ... and arrays of integers, not {entry!r}{_at()}"
+                f"an index consists of integers, slices, None, ... and arrays of integers, got {entry!r}{_at()}"
             )
     out = self if size == list(self.shape) else _core.slice(self, begin, size)
     out = out if keep == list(out.shape) else _core.reshape(out, keep)
@@ -59,7 +66,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
 
 
 def _expanded(self: Tensor, key: Any) -> list[Any]:
-    """The entries of an index, one for each dimension or None; `...` written out."""
+    """The entries of an index, one for each dimension or None, with `...` expanded."""
     entries = list(key) if isinstance(key, tuple) else [key]
     named = sum(entry is not None and entry is not Ellipsis for entry in entries)
     dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
@@ -76,10 +83,12 @@ def _is_mask(entry: Any) -> bool:
 
 
 def _masked(self: Tensor, entries: tuple[Any, ...]) -> Tensor:
-    """What a mask leaves: its shape depends on numbers, which are known outside of a compiled function alone."""
+    """The elements that a mask selects: the shape depends on values, which are known only outside of compiled
+    functions."""
     if self._kind == "traced" or any(isinstance(entry, Tensor) and entry._kind == "traced" for entry in entries):
         raise TypeError(
-            f"a mask as an index gives a tensor whose shape depends on numbers: kz.where(mask, x, 0) keeps the shape{_at()}"
+            "a mask as an index gives a tensor whose shape depends on values: kz.where(mask, x, 0) keeps the "
+            f"shape{_at()}"
         )
     return _core.constant(
         self.numpy()[tuple(entry.numpy() if isinstance(entry, Tensor) else entry for entry in entries)]
@@ -87,12 +96,12 @@ def _masked(self: Tensor, entries: tuple[Any, ...]) -> Tensor:
 
 
 def _by_arrays(self: Tensor, picked: list[tuple[int, Any]]) -> Tensor:
-    """x[i, j] by arrays of integers at these dimensions: rows of x with these dimensions as one, by i * size + j."""
+    """x[i, j] by arrays of integers at these dimensions: x with these dimensions merged, indexed by i * size + j."""
     dims = [dim for dim, _ in picked]
     place: Any = None
     for dim, index in picked:
         if not getattr(index.dtype, "name", "").startswith("int"):
-            raise TypeError(f"an index of {index.dtype.name}; it is made of integers{_at()}")
+            raise TypeError(f"an index must be of integers, got {index.dtype.name}{_at()}")
         count = self.shape[dim]
         index = (
             functions.where(index < 0, index + count, index)
@@ -109,7 +118,8 @@ def _by_arrays(self: Tensor, picked: list[tuple[int, Any]]) -> Tensor:
 
 
 def _picked(self: Tensor, dims: list[int], index: Any) -> Tensor:
-    """Rows of these dimensions as one by an array, whose dimensions take the place of the first; the front, where others stand between them."""
+    """Rows of the merged dimensions by an array, whose dimensions replace the first of them, or come first if other
+    entries separate the arrays."""
     order = [*dims, *(d for d in range(self.ndim) if d not in dims)]
     turned = self if order == list(range(self.ndim)) else functions.permute(self, order)
     if len(dims) > 1:

@@ -1,26 +1,31 @@
-"""Functions that move elements about, made of others."""
+"""Functions that move elements, composed of ops."""
 
 from __future__ import annotations
 
 import builtins
-from typing import Any, Optional, Sequence, Union
+from collections.abc import Sequence
+from typing import Any, Optional, Union, overload
 
 import numpy
 
 from . import _core
+from .dimensions import _normalised_dim, _sizes
 from .dtypes import bool_, int64
 from .errors import ShapeError, UserError
-from .functions import _at, _normalised_dim, _sizes, cat, permute, reshape, sum, swapaxes, unsqueeze, where
-from .type_aliases import Operand, Sizes, Tensor
+from .functions import cat, permute, reshape, sum, swapaxes, unsqueeze, where
 from .pointwise import add, tensor_of
+from .type_aliases import Operand, Sizes, Tensor
+from .user_line import _at
 
 
 def movedim(input: Tensor, source: Union[int, Sizes], destination: Union[int, Sizes]) -> Tensor:
-    """Dimensions go to other places; the others keep their order."""
+    """Moves dimensions to other positions; the others keep their order."""
     source, destination = ([dims] if isinstance(dims, int) else list(dims) for dims in (source, destination))
     source, destination = [_normalised_dim(input, d) for d in source], [_normalised_dim(input, d) for d in destination]
     if len(source) != len(destination) or len({*source}) < len(source) or len({*destination}) < len(destination):
-        raise ShapeError(f"movedim: from {source} to {destination}; as many places, each once{_at()}")
+        raise ShapeError(
+            f"movedim: source {source} and destination {destination} must have equal lengths and no duplicates{_at()}"
+        )
     order: list[int] = [-1] * input.ndim
     for a, b in zip(source, destination):
         order[b] = a
@@ -29,24 +34,24 @@ def movedim(input: Tensor, source: Union[int, Sizes], destination: Union[int, Si
 
 
 def flip(input: Tensor, dims: Union[int, Sizes]) -> Tensor:
-    """The elements along these dimensions in reverse."""
+    """Reverses the order of the elements along these dimensions."""
     for dim in [dims] if isinstance(dims, int) else dims:
         input = index_select(input, dim, numpy.arange(input.shape[_normalised_dim(input, dim)] - 1, -1, -1))
     return input
 
 
 def fliplr(input: Tensor) -> Tensor:
-    """The second dimension in reverse."""
+    """Reverses the second dimension."""
     return flip(input, 1)
 
 
 def flipud(input: Tensor) -> Tensor:
-    """The first dimension in reverse."""
+    """Reverses the first dimension."""
     return flip(input, 0)
 
 
 def roll(input: Tensor, shifts: Union[int, Sizes], dims: Union[None, int, Sizes] = None) -> Tensor:
-    """Elements go so many places on along a dimension; those beyond the end come in at the beginning."""
+    """Shifts elements cyclically along dimensions."""
     input = tensor_of(input)
     if dims is None or dims == ():
         return (
@@ -70,7 +75,7 @@ def roll(input: Tensor, shifts: Union[int, Sizes], dims: Union[None, int, Sizes]
 
 
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """So many elements along a dimension, from one on."""
+    """length elements along a dimension, beginning with start."""
     dim = _normalised_dim(input, dim)
     begin = [0] * input.ndim
     begin[dim] = start + (input.shape[dim] if start < 0 else 0)
@@ -78,18 +83,18 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """One place along a dimension, which goes."""
+    """The slice at one index of a dimension, without that dimension."""
     dim = _normalised_dim(input, dim)
     return reshape(narrow(input, dim, index, 1), [size for d, size in enumerate(input.shape) if d != dim])
 
 
 def unbind(input: Tensor, dim: int = 0) -> list[Tensor]:
-    """All places along a dimension, which goes."""
+    """All slices along a dimension, without that dimension."""
     return [select(input, dim, i) for i in range(input.shape[_normalised_dim(input, dim)])]
 
 
 def index_select(input: Tensor, dim: int, index: Operand) -> Tensor:
-    """The places that a vector of integers names along a dimension."""
+    """The slices along a dimension that a vector of indices selects."""
     dim = _normalised_dim(input, dim)
     if input.ndim == 0:
         return input
@@ -98,8 +103,9 @@ def index_select(input: Tensor, dim: int, index: Operand) -> Tensor:
 
 
 def gather(input: Tensor, dim: int, index: Operand) -> Tensor:
-    """For each place of the index the element of input that stands there along a dimension where the index says."""
+    """For each position of index, the element of input at that index along a dimension."""
     dim = _normalised_dim(input, dim)
+    index = tensor_of(index)
     if input.ndim == 0:
         return reshape(input, index.shape)
     sizes = list(index.shape)
@@ -111,7 +117,7 @@ def gather(input: Tensor, dim: int, index: Operand) -> Tensor:
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """input, and each element of src added where the index says along a dimension."""
+    """input, with each element of src added at its index along a dimension."""
     dim = _normalised_dim(input, dim)
     if input.ndim == 0:
         return input + src
@@ -122,7 +128,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
-    """input, and each row of source along a dimension added to the row that a vector of integers names."""
+    """input, with each slice of source along a dimension added to the slice that a vector of indices names."""
     dim = _normalised_dim(input, dim)
     if input.ndim == 0:
         return add(
@@ -135,10 +141,10 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 def repeat(input: Tensor, *repeats: Union[int, Sizes]) -> Tensor:
-    """The tensor so often along each dimension, new ones in front."""
+    """The tensor repeated along each dimension; more numbers than dimensions add new leading ones."""
     times = _sizes(repeats)
     if len(times) < input.ndim:
-        raise ShapeError(f"repeat: {len(times)} numbers for {input._text()}{_at()}")
+        raise ShapeError(f"repeat: {len(times)} numbers are too few for {input._text()}{_at()}")
     shape = [1] * (len(times) - input.ndim) + list(input.shape)
     spread = [size for pair in zip([1] * len(shape), shape) for size in pair]
     wanted = [size for pair in zip(times, shape) for size in pair]
@@ -146,15 +152,15 @@ def repeat(input: Tensor, *repeats: Union[int, Sizes]) -> Tensor:
 
 
 def tile(input: Tensor, dims: Sizes) -> Tensor:
-    """repeat, with ones in front where numbers are missing."""
+    """repeat, with leading ones for missing numbers."""
     return repeat(input, [1] * (input.ndim - len(dims)) + list(dims))
 
 
 def repeat_interleave(input: Tensor, repeats: int, dim: Optional[int] = None) -> Tensor:
-    """Each element so often beside itself along a dimension; of everything as a vector where none is named."""
+    """Repeats each element along a dimension; without dim, of the flattened input."""
     if not isinstance(repeats, int):
         raise UserError(
-            f"repeat_interleave: repeats={repeats!r}; a whole number is meant, since shapes do not depend on numbers{_at()}"
+            f"repeat_interleave: repeats={repeats!r} must be an int, since shapes do not depend on values{_at()}"
         )
     if dim is None:
         input, dim = reshape(input, [-1]), 0
@@ -166,7 +172,7 @@ def repeat_interleave(input: Tensor, repeats: int, dim: Optional[int] = None) ->
 
 
 def unflatten(input: Tensor, dim: int, sizes: Sizes) -> Tensor:
-    """A dimension becomes several, of which one size may be -1."""
+    """Splits a dimension into several, of which one size may be -1."""
     dim, sizes = _normalised_dim(input, dim), list(sizes)
     if -1 in sizes:
         known = int(numpy.prod([size for size in sizes if size != -1]))
@@ -175,26 +181,34 @@ def unflatten(input: Tensor, dim: int, sizes: Sizes) -> Tensor:
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Along the second dimension; vectors along the first."""
+    """Concatenates along the second dimension, vectors along the first."""
     whole = [atleast_1d(one) for one in tensors]
     return cat(whole, 0 if whole[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Along the first dimension; vectors are rows."""
+    """Concatenates along the first dimension; vectors are rows."""
     return cat([atleast_2d(one) for one in tensors], 0)
 
 
-def atleast_1d(input: Any) -> Any:
-    """With a dimension at least."""
+@overload
+def atleast_1d(input: Operand) -> Tensor: ...
+@overload
+def atleast_1d(input: Union[list[Any], tuple[Any, ...]]) -> list[Any]: ...
+def atleast_1d(input: Any) -> Union[Tensor, list[Any]]:
+    """The tensor with at least one dimension."""
     if isinstance(input, (list, tuple)):
         return [atleast_1d(one) for one in input]
     input = tensor_of(input)
     return input if input.ndim else reshape(input, [1])
 
 
-def atleast_2d(input: Any) -> Any:
-    """With two dimensions at least, new ones in front."""
+@overload
+def atleast_2d(input: Operand) -> Tensor: ...
+@overload
+def atleast_2d(input: Union[list[Any], tuple[Any, ...]]) -> list[Any]: ...
+def atleast_2d(input: Any) -> Union[Tensor, list[Any]]:
+    """The tensor with at least two dimensions; new ones are leading."""
     if isinstance(input, (list, tuple)):
         return [atleast_2d(one) for one in input]
     input = tensor_of(input)
@@ -202,7 +216,7 @@ def atleast_2d(input: Any) -> Any:
 
 
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The elements at equal places of two dimensions, offset apart, along a new last one."""
+    """The diagonal of two dimensions, shifted by offset, as a new last dimension."""
     x = movedim(input, (dim1, dim2), (-2, -1))
     *lead, rows, columns = x.shape
     first = max(0, -offset) * columns + max(0, offset)
@@ -212,14 +226,14 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Of a matrix its diagonal; of a vector the matrix that has it there, else 0."""
+    """The diagonal of a matrix; for a vector, the matrix with this diagonal, 0 elsewhere."""
     if input.ndim == 1:
         return diag_embed(input, diagonal)
     return _diagonal(input, diagonal)
 
 
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The last dimension as the diagonal of a matrix of two (which become these dimensions), else 0."""
+    """The last dimension as the diagonal of a matrix in two dimensions, which go to these positions; 0 elsewhere."""
     size = input.shape[-1] + abs(offset)
     low, high = max(0, offset), max(0, -offset)
     row = _core.pad_both(input, [0] * (input.ndim - 1) + [low], [0] * (input.ndim - 1) + [high], 0.0)
@@ -229,20 +243,20 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 
 def masked_fill(input: Tensor, mask: Operand, value: Operand) -> Tensor:
-    """The value where the mask holds."""
+    """The input, with the value where the mask is true."""
     filled = where(mask, value, input)
     return filled if filled.dtype is input.dtype else _core.cast(filled, input.dtype)
 
 
 def t(input: Tensor) -> Tensor:
-    """The two dimensions of a matrix change places; a vector stays."""
+    """The transpose of a matrix; a vector is unchanged."""
     if input.ndim > 2:
-        raise ShapeError(f"t: at most two dimensions, not {input._text()}{_at()}")
+        raise ShapeError(f"t takes at most two dimensions, not {input._text()}{_at()}")
     return input if input.ndim < 2 else swapaxes(input, 0, 1)
 
 
 def trapezoid(y: Tensor, x: Optional[Tensor] = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
-    """The integral along a dimension by trapezoids."""
+    """The integral along a dimension by the trapezoidal rule."""
     count = y.shape[_normalised_dim(y, dim)]
     both = narrow(y, dim, 0, count - 1) + narrow(y, dim, 1, count - 1)
     step = (

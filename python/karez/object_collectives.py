@@ -1,4 +1,4 @@
-"""Small values of Python's from one rank to all."""
+"""Collectives of small Python objects."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from typing import Any
 import numpy
 
 from . import _core
+from .compiled_function import compile
+from .creation import with_layout
 from .errors import TypeError, UserError
+from .functions import reshape
+from .manipulation import narrow
+from .worlds import Mesh, devices_of_a_rank, rank, ranks, world
 
-MIN_BYTES = 256  # bytes: of less no program of its own is made
+MIN_BYTES = 256  # bytes: smaller objects share one program
 
 
 def broadcast_object(value: Any, root: int = 0) -> Any:
-    """The value of rank `root`, on every rank: None, flags, numbers, texts, and lists and dicts of these. All ranks call it.
+    """The value of rank `root`, on every rank: None, flags, numbers, strings, and lists and dicts of these. All ranks
+    call it.
 
-    Tuples arrive as lists, and keys are texts, on the root too. What the other ranks give is not looked at.
+    Tuples arrive as lists, and keys as strings, on the root too. The values of the other ranks are ignored.
     """
-    from .worlds import rank, ranks
-
     if not isinstance(root, int) or not 0 <= root < ranks():
         raise UserError(f"broadcast_object: root={root!r}; there are ranks 0 to {ranks() - 1}")
     text = _encoded(value) if rank() == root else b""
@@ -40,7 +44,7 @@ def _encoded(value: Any) -> bytes:
         return json.dumps(value).encode()
     except (builtins.TypeError, ValueError) as error:
         raise TypeError(
-            f"broadcast_object: {error}; it takes None, flags, numbers, texts, and lists and dicts of these"
+            f"broadcast_object: {error}; it takes None, flags, numbers, strings, and lists and dicts of these"
         ) from None
 
 
@@ -48,10 +52,7 @@ _functions: dict[Any, Any] = {}  # by root and length, of one world
 
 
 def _broadcast_row(root: int, mine: Any) -> Any:
-    """The root's row of a matrix of which each rank has one."""
-    from .compiled_function import compile
-    from .worlds import Mesh, devices_of_a_rank, ranks, world
-
+    """The root's row of a matrix with one row on each rank."""
     if _functions.get("world") is not world():
         _functions.clear()
         _functions["world"] = world()
@@ -64,8 +65,5 @@ def _broadcast_row(root: int, mine: Any) -> Any:
 
 
 def _root_row(rows: Any, root: int) -> Any:
-    from .functions import reshape, with_layout
-    from .manipulation import narrow
-
-    own = with_layout(rows, "rank", None)  # each rank's own, and nothing else of what it gave
+    own = with_layout(rows, "rank", None)  # the own value of each rank alone
     return reshape(narrow(own, 0, root, 1), [rows.shape[1]])

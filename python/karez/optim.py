@@ -1,21 +1,23 @@
-"""Optimisers, whose step() stands in a compiled function, and learning rates as functions of the step."""
+"""Optimisers, whose step() belongs in a compiled function, and learning rates as functions of the step."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import warnings
-from typing import TYPE_CHECKING, Any, Iterable, Set, Tuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy
 
 from . import _core
 from ._core import clip_by_global_norm, constant_schedule, cosine_schedule, linear_schedule, step_schedule
 from .errors import TypeError, UserError
-from .gradients import gradients
 from .nn.module import Module
 from .nn.parameter import Parameter
 from .pointwise import tensor_of
+from .recording import gradients
+from .type_aliases import Tensor
 
 __all__ = [
     "EMA",
@@ -34,29 +36,31 @@ __all__ = [
 
 
 GROUPS = (
-    "there are no parameter groups: opt.lr = ... sets the learning rate, and parameters with settings of their own take an optimiser of their own, "
-    "several of which may step in one function"
+    "there are no parameter groups: set opt.lr for the learning rate, and use another optimiser for parameters with "
+    "other settings; several optimisers may step in one function"
 )
 
 
-@functools.lru_cache(maxsize=None)
-def _settings(kind: Any) -> Set[str]:
-    """What the constructor of this package's optimiser takes beside its parameters."""
+@functools.cache
+def _settings(kind: Any) -> set[str]:
+    """The arguments of the optimiser's constructor besides its parameters."""
     ours = next(one for one in kind.__mro__ if one.__module__ == __name__)
     return set(inspect.signature(ours.__init__).parameters) - {"self", "params", "core", "counts"}
 
 
 class _FixedSettings:
-    """Whatever the traced program holds of an optimiser cannot be set afterwards; an attribute that nothing reads is no place for it."""
+    """Rejects setting values that the traced program holds, and attributes that nothing reads."""
 
-    if not TYPE_CHECKING:  # which would take any name then
+    if not TYPE_CHECKING:  # an instance dict would accept any name
 
         def __setattr__(self, name: str, value: Any) -> None:
             kind, ours = type(self), type(self).__module__ == __name__
             if name in _settings(kind) and not hasattr(kind, name):
                 raise AttributeError(
-                    f"{kind.__name__}.{name} cannot be set: it is part of the update that kz.compile traces{', of which lr alone may change' * hasattr(kind, 'lr')}. "
-                    f"Make another one, {'kz.optim.' * ours}{kind.__name__}(..., {name}={value!r:.40}), and compile a step with it"
+                    f"{kind.__name__}.{name} cannot be set: it is part of the update that kz.compile "
+                    f"traces{', of which only lr may change' * hasattr(kind, 'lr')}. "
+                    f"Make another one, {'kz.optim.' * ours}{kind.__name__}(..., {name}={value!r:.40}), and compile a "
+                    "step with it"
                 )
             if (
                 name in ("params", "state", "defaults")
@@ -66,43 +70,46 @@ class _FixedSettings:
                 and name != "param_groups"
             ):
                 raise AttributeError(
-                    f"{kind.__name__}.{name} cannot be set: an optimiser is made with its parameters, and kz.load and kz.save read and write its state"
+                    f"{kind.__name__}.{name} cannot be set: an optimiser is made with its parameters, and kz.load and "
+                    "kz.save read and write its state"
                 )
             object.__setattr__(self, name, value)
 
 
 class Optimizer(_FixedSettings):
-    """What all have: step(), zero_grad(), and lr, which may change between calls and compiles nothing."""
+    """The common part: step(), zero_grad(), and lr, which may change between calls without a retrace."""
+
+    params: list[Parameter]
+    _core: Any
 
     def __init__(self, params: Any, core: Any, counts: bool = False) -> None:
         vars(self).update(params=params, _core=core)
-        self._counts, self._stepped = (
-            counts,
-            None,
-        )  # whether the update reads how many steps there were; which parameters the first function steps
+        # whether the update reads the step count; the parameters that the first function steps
+        self._counts, self._stepped = counts, None
 
     @property
-    def param_groups(self) -> Any:
-        """PyTorch's; not here."""
+    def param_groups(self) -> NoReturn:
+        """PyTorch's parameter groups, which do not exist here."""
         raise AttributeError(f"{type(self).__name__}.param_groups: {GROUPS}")
 
     @param_groups.setter
-    def param_groups(self, value: Any) -> None:
+    def param_groups(self, value: Any) -> NoReturn:
         raise AttributeError(f"{type(self).__name__}.param_groups: {GROUPS}")
 
     @property
     def lr(self) -> Any:
-        """The learning rate of the calls from here on."""
+        """The learning rate of the following calls."""
         return self._core.lr
 
     @lr.setter
-    def lr(self, value: Any) -> Any:
+    def lr(self, value: Any) -> None:
         self._core.lr = value
 
     def step(self, grads: Any = None) -> None:
-        """Updates the parameters by p.grad, or by these gradients, one for each. In a function that is being compiled.
+        """Updates the parameters by p.grad, or by these gradients, one for each. In compiled functions only.
 
-        A parameter without a gradient (None, or one of kz.grad that the loss does not depend on) stays as it is, with its state.
+        A parameter without a gradient (None, or one of kz.grad that the loss does not depend on) stays as it is, with
+        its state.
         """
         if grads is None:
             found = gradients()
@@ -112,7 +119,8 @@ class Optimizer(_FixedSettings):
                 )
             if not any(p._identity in found for p in self.params):
                 raise UserError(
-                    "step(): no parameter of this optimiser has a gradient; loss.backward() comes first, on a loss that reads them"
+                    "step(): no parameter of this optimiser has a gradient; call loss.backward() first, on a loss "
+                    "that depends on them"
                 )
             grads = [found.get(p._identity) for p in self.params]
         grads = list(grads)
@@ -121,43 +129,46 @@ class Optimizer(_FixedSettings):
         self._core.step([_gradient(number, value) for number, value in enumerate(grads)])
 
     def _check_count(self, stepping: Any) -> None:
-        """PyTorch counts the steps of each parameter; here there is one count, which is the same as long as all are stepped together."""
+        """Warns if the step count differs from PyTorch's: PyTorch counts for each parameter, here all parameters share
+        one count, which is equal while all are stepped together."""
         if self._stepped is None:
             self._stepped = stepping
         elif self._stepped != stepping:
             apart = [self.params[number].name for number in sorted(set(self._stepped) ^ set(stepping))]
             names = ", ".join(apart[:4]) + (f" and {len(apart) - 4} more" if len(apart) > 4 else "")
             warnings.warn(
-                f"{type(self).__name__}: steps of {len(stepping)} and of {len(self._stepped)} parameters ({names} in one of both alone) count as "
-                "one, so that bias corrections differ from PyTorch's, which counts for each parameter. An optimiser of their own, with name=, counts apart",
+                f"{type(self).__name__}: steps of {len(stepping)} and of {len(self._stepped)} parameters ({names} in "
+                "only one of them) share one count, so bias corrections differ from PyTorch's, which counts for each "
+                "parameter. Another optimiser, with name=, has its own count",
                 stacklevel=3,
             )
             self._stepped = stepping
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets gradients. They never outlive a call of the compiled function, so that there it is needed only between two backward()."""
+        """Discards gradients. They never outlive a call of the compiled function, so it is needed only between two
+        backward()."""
         for p in self.params if gradients() is not None else ():
             p.grad = None
 
 
-def _gradient(number: int, value: Any) -> Any:
+def _gradient(number: int, value: Any) -> _core.Tensor:
     if value is None:
         return _core.Tensor()
     if isinstance(value, _core.Tensor):
         return value
     if isinstance(value, numpy.ndarray):
         return tensor_of(value)
-    raise TypeError(f"step: gradient {number} is of type {type(value).__name__}; a tensor or a NumPy array is wanted")
+    raise TypeError(f"step: gradient {number} must be a tensor or a NumPy array, got {type(value).__name__}")
 
 
-def _checked_parameters(kind: str, params: Any) -> Any:
-    """Of parameters, or of (name, parameter)."""
+def _checked_parameters(kind: str, params: Any) -> list[Parameter]:
+    """The parameters, from a list of parameters or of (name, parameter) pairs."""
     if isinstance(params, (_core.Tensor, Module, str)) or not isinstance(params, Iterable):
         hint = "net.parameters()" if isinstance(params, Module) or callable(params) else "[w]"
         raise TypeError(f"{kind} takes a list of parameters, {hint}, not one {type(params).__name__}")
-    params = [p[1] if isinstance(p, tuple) and len(p) == 2 else p for p in params]
-    seen: Set[int] = set()
-    for p in params:
+    listed: list[Parameter] = [p[1] if isinstance(p, tuple) and len(p) == 2 else p for p in params]
+    seen: set[int] = set()
+    for p in listed:
         if isinstance(p, dict):
             raise UserError(f"{kind}: {GROUPS}")
         if not isinstance(p, Parameter):
@@ -165,13 +176,14 @@ def _checked_parameters(kind: str, params: Any) -> Any:
         if id(p) in seen:
             raise UserError(f"{kind}: {p!r} is listed twice and would step twice; net.parameters() lists each once")
         seen.add(id(p))
-    for p in params:
+    for p in listed:
         p._adaptable = False
-    return params
+    return listed
 
 
 class SGD(Optimizer):
-    """m = momentum m + (g + weight_decay w); w = w - lr m, or with nesterov w - lr (g + momentum m). Without momentum there is no m."""
+    """m = momentum m + (g + weight_decay w); w = w - lr m, or with nesterov w - lr (g + momentum m). Without momentum,
+    m is not kept."""
 
     def __init__(
         self,
@@ -185,7 +197,7 @@ class SGD(Optimizer):
         name: str = "sgd",
     ) -> None:
         if dampening:
-            raise UserError(f"SGD: dampening={dampening}; only 0 is possible")
+            raise UserError(f"SGD: dampening={dampening}; only 0 is supported")
         params = _checked_parameters("SGD", params)
         super().__init__(params, _core.SGD(params, lr, momentum, weight_decay, nesterov, name))
 
@@ -197,7 +209,7 @@ class Adam(Optimizer):
         self,
         params: Any,
         lr: float = 1e-3,
-        betas: Tuple[float, float] = (0.9, 0.999),
+        betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
         *,
@@ -208,13 +220,13 @@ class Adam(Optimizer):
 
 
 class AdamW(Optimizer):
-    """Adam whose weight decay does not pass through the moments: w = w - lr (step + weight_decay w)."""
+    """Adam with decoupled weight decay: w = w - lr (step + weight_decay w)."""
 
     def __init__(
         self,
         params: Any,
         lr: float = 1e-3,
-        betas: Tuple[float, float] = (0.9, 0.999),
+        betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         *,
@@ -225,7 +237,7 @@ class AdamW(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """v = alpha v + (1 - alpha) g^2; w = w - lr g / (sqrt(v) + eps); centred and with momentum as PyTorch's."""
+    """v = alpha v + (1 - alpha) g^2; w = w - lr g / (sqrt(v) + eps); centered and momentum as PyTorch's."""
 
     def __init__(
         self,
@@ -272,7 +284,7 @@ class Lion(Optimizer):
         self,
         params: Any,
         lr: float = 1e-4,
-        betas: Tuple[float, float] = (0.9, 0.99),
+        betas: tuple[float, float] = (0.9, 0.99),
         weight_decay: float = 0.0,
         *,
         name: str = "lion",
@@ -282,15 +294,18 @@ class Lion(Optimizer):
 
 
 class EMA(_FixedSettings):
-    """An average of parameters that forgets at a constant rate: ema = decay ema + (1 - decay) w. update() stands behind the optimiser's step()."""
+    """An exponential moving average of parameters: ema = decay ema + (1 - decay) w. update() follows the optimiser's
+    step()."""
+
+    _core: _core.EMA
 
     def __init__(self, params: Any, decay: float, *, name: str = "ema") -> None:
         vars(self).update(_core=_core.EMA(_checked_parameters("EMA", params), decay, name))
 
     def update(self) -> None:
-        """Takes the parameters as they are now. In a function that is being compiled."""
+        """Adds the current parameters to the averages. In compiled functions only."""
         self._core.update()
 
-    def averages(self) -> Any:
+    def averages(self) -> list[Tensor]:
         """The averages, in the order of the parameters."""
         return self._core.averages()

@@ -1,17 +1,16 @@
-"""A plan for people: its text, and as a page in a notebook and in a file."""
+"""A plan for display: its text, and its page in a notebook and in a file."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import html
 import os
+from typing import Any
 
 from .errors import UserError
 
 
 class Plan(str):
-    """The text of a plan, as `karez plan` reads it; a notebook shows the page instead."""
+    """The text of a plan, as `karez plan` reads it; a notebook shows its page instead."""
 
     _page: Any
 
@@ -21,9 +20,10 @@ class Plan(str):
         return plan
 
     def save(self, path: Any) -> None:
-        """Writes the plan: plan.html is the page (actors, transfers, a map of memory, the launch as predicted), plan.plan the text that `karez plan` reads.
+        """Writes the plan: to plan.html the page (actors, transfers, a memory map, the predicted launch), to plan.plan
+        the text that `karez plan` reads.
 
-        Any other ending of the path is an error. The page is one file that fetches nothing.
+        Any other suffix of the path is an error. The page is one file without external resources.
         """
         ending = os.path.splitext(os.fspath(path))[1]
         if ending not in (".html", ".plan"):
@@ -32,5 +32,8 @@ class Plan(str):
             file.write(self._page.html() if ending == ".html" else self)
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, so that its looks and the notebook's stay apart."""
-        return f'<iframe sandbox="" style="width: 100%; height: 40rem; border: 0; resize: vertical" srcdoc="{html.escape(self._page.html())}"></iframe>'
+        """The page in a frame, so that its styles and the notebook's do not mix."""
+        return (
+            '<iframe sandbox="" style="width: 100%; height: 40rem; border: 0; resize: vertical" '
+            f'srcdoc="{html.escape(self._page.html())}"></iframe>'
+        )

@@ -1,4 +1,4 @@
-"""Functions element by element that are made of others: expressions of one op each, and what casts are needed for."""
+"""Pointwise functions composed of ops: expressions of one op each, with the casts that they need."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from .errors import TypeError, UserError
 from .half_precision import in_f32
 from .type_aliases import Operand, Tensor
 
-# By name: the value over x, the slope where the derivative of that would cancel, and a sentence. 1 + x - 1 is what is left of x in 1 + x (Kahan).
+# By name: the expression of x, the derivative if the one derived from the expression would cancel, and a description. 1
+# + x - 1 is the part of x that remains in 1 + x (Kahan).
 LOG1P = "select(1 + {0} == 1, {0}, select(1 + {0} == inf, inf, log(1 + {0}) * ({0} / (1 + {0} - 1))))"
 EXPM1 = "select(abs(x) < 30, tanh(0.5 * x) * (exp(x) + 1), exp(x) - 1)"
 SOFTPLUS = f"max(x, 0) + {LOG1P.format('exp(-abs(x))')}"
 SINH = f"select(abs(x) < 1, 0.5 * {EXPM1} * (1 + exp(-x)), 0.5 * exp(x) - 0.5 * exp(-x))"
-U = "9.869604401089358 * x * x"  # (pi x)^2, over whose powers the slope of sinc is a series near 0
+U = "9.869604401089358 * x * x"  # (pi x)^2; near 0 the derivative of sinc is a series in its powers
 SINC_SERIES = (
     f"1 - {U} * (0.1 - {U} * (0.0035714285714285713 - {U} * (6.613756613756614e-05 - {U} * 7.515632515632516e-07)))"
 )
@@ -26,11 +27,14 @@ SINC_SLOPE = (
     "(cos(3.141592653589793 * x) - sin(3.141592653589793 * x) / (3.141592653589793 * x)) / x)"
 )
 MOST, LEAST = "max(abs(x), abs(y))", "min(abs(x), abs(y))"
-HYPOT = f"select(abs(x) == inf || abs(y) == inf, inf, select({MOST} == 0, 0, {MOST} * sqrt(1 + {LEAST} / {MOST} * ({LEAST} / {MOST}))))"
-BFLOAT16_MAX = (2 - 2.0**-7) * 2.0**127  # which NumPy does not know
-TURNED = "fmod(x, y) < 0 && y > 0 || fmod(x, y) > 0 && y < 0"  # what is left has not the sign of the divisor
+HYPOT = (
+    f"select(abs(x) == inf || abs(y) == inf, inf, select({MOST} == 0, 0, {MOST} * sqrt(1 + {LEAST} / {MOST} * "
+    f"({LEAST} / {MOST}))))"
+)
+BFLOAT16_MAX = (2 - 2.0**-7) * 2.0**127  # NumPy has no such dtype
+TURNED = "fmod(x, y) < 0 && y > 0 || fmod(x, y) > 0 && y < 0"  # the remainder has not the sign of the divisor
 ROWS = {
-    "reciprocal": ("1 / x", "", "One over x."),
+    "reciprocal": ("1 / x", "", "1 / x."),
     "exp2": ("pow(2, x)", "0.6931471805599453 * pow(2, x)", "2 to the power x."),
     "expm1": (EXPM1, "exp(x)", "exp(x) - 1, exact near 0."),
     "log1p": (LOG1P.format("x"), "1 / (1 + x)", "log(1 + x), exact near 0."),
@@ -41,7 +45,7 @@ ROWS = {
     "cosh": ("0.5 * exp(x) + 0.5 * exp(-x)", SINH, "The hyperbolic cosine."),
     "erf": ("erf(x)", "", "The error function."),
     "erfc": ("2 * phi(-1.4142135623730951 * x)", "-1.1283791670955126 * exp(-x * x)", "One minus the error function."),
-    "rsqrt": ("rsqrt(x)", "", "One over the square root."),
+    "rsqrt": ("rsqrt(x)", "", "1 / sqrt(x)."),
     "sinc": (
         "select(x == 0, 1, sin(3.141592653589793 * x) / (3.141592653589793 * x))",
         SINC_SLOPE,
@@ -61,7 +65,7 @@ ROWS = {
     "hardsigmoid": (
         "min(max(x + 3, 0), 6) / 6",
         "select(x > -3 && x < 3, 0.16666666666666666, 0)",
-        "x / 6 + 1 / 2 within 0 and 1.",
+        "x / 6 + 1 / 2, limited to 0 and 1.",
     ),
     "hardswish": (
         "x * (min(max(x + 3, 0), 6) / 6)",
@@ -77,18 +81,18 @@ ROWS = {
 
 
 def expression(text: str, input: Operand, slope: str = "") -> Tensor:
-    """One op of an expression over x; its gradient by derivation, or with this slope."""
+    """An op of an expression of x; its gradient is derived, or uses this derivative."""
     return _core.pointwise(text, [floating(input)], slope)
 
 
 def floating(value: Operand) -> Tensor:
-    """The value as a tensor of floats: integers become float32, as PyTorch has it."""
+    """The value as a tensor of floats: integers become float32, as in PyTorch."""
     tensor = tensor_of(value)
     return tensor if tensor.dtype.is_floating_point else _core.cast(tensor, float32)
 
 
 def tensor_of(value: Operand) -> Tensor:
-    """A tensor of numbers that are none yet."""
+    """The value as a tensor; a number becomes a constant."""
     return (
         value
         if isinstance(value, Tensor)
@@ -114,7 +118,7 @@ tanhshrink, hardsigmoid, hardswish, selu = map(_unary, ("tanhshrink", "hardsigmo
 
 
 def relu6(input: Operand) -> Tensor:
-    """x within 0 and 6."""
+    """x limited to 0 and 6."""
     x = tensor_of(input)
     return (
         expression("min(max(x, 0), 6)", x, "select(x > 0 && x < 6, 1, 0)")
@@ -124,7 +128,7 @@ def relu6(input: Operand) -> Tensor:
 
 
 def square(input: Operand) -> Tensor:
-    """x times x; of bools 0 and 1 as integers, as PyTorch has it."""
+    """x times x; bools count as integers 0 and 1, as in PyTorch."""
     x = tensor_of(input)
     x = _core.cast(x, int64) if x.dtype is bool_ else x
     return _core.times(x, x)
@@ -132,7 +136,7 @@ def square(input: Operand) -> Tensor:
 
 @in_f32
 def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
-    """input + alpha other; of two bools whether one of them holds."""
+    """input + alpha other; for two bools, their logical or."""
     if alpha != 1 and _is_bool(input) and _is_bool(other):
         return _core.plus(input, _core.logical_and(other, bool(alpha)))
     return _core.plus(input, other if alpha == 1 else _core.times(other, alpha))
@@ -151,11 +155,11 @@ def mul(input: Operand, other: Operand) -> Tensor:
 
 @in_f32
 def div(input: Operand, other: Operand, *, rounding_mode: Optional[str] = None) -> Tensor:
-    """input over other; rounding_mode "floor" or "trunc" rounds, and keeps integers."""
+    """input / other; rounding_mode "floor" or "trunc" rounds and keeps integer dtypes."""
     if rounding_mode is None:
         return _core.over(input, other)
     if rounding_mode not in ("floor", "trunc"):
-        raise UserError(f"div: rounding_mode={rounding_mode!r}; it is None, 'floor' or 'trunc'")
+        raise UserError(f"div: rounding_mode={rounding_mode!r}; it must be None, 'floor' or 'trunc'")
     if rounding_mode == "floor":
         return floor_divide(input, other)
     a, b = _whole(input, other)
@@ -174,13 +178,14 @@ def positive(input: Operand) -> Tensor:
 
 @in_f32
 def floor_divide(input: Operand, other: Operand) -> Tensor:
-    """The largest whole number that is at most input / other, exactly; of floats input / 0 is infinite or NaN."""
+    """The largest integer that is at most input / other, exactly; input / 0 of floats is infinite or NaN."""
     a, b = _whole(input, other)
     if a is not None and b is not None:
         quotient = _core.apply("div", [a, b])
         rest = a - quotient * b
         return quotient - _core.cast((rest != 0) & ((rest < 0) != (b < 0)), quotient.dtype)
-    # What is left by fmod is exact; the quotient of the rest is whole but for a rounding, which the nearest whole number takes away.
+    # The remainder of fmod is exact; the quotient of the rest is an integer up to rounding errors, which rounding to
+    # the nearest integer removes.
     near = _core.stop_gradient(
         _core.pointwise(f"select(y == 0, x / y, (x - fmod(x, y)) / y - select({TURNED}, 1, 0))", [input, other])
     )
@@ -210,7 +215,7 @@ def _numbers(name: str, *operands: Operand) -> list[Operand]:
 
 
 def _whole(input: Operand, other: Operand) -> tuple[Optional[Tensor], Optional[Tensor]]:
-    """Both in one shape and one integer dtype; None where one of them is no integer."""
+    """Both operands in one shape and one integer dtype; None if one of them is not an integer."""
     zero = _core.times(tensor_of(input), 0) + _core.times(other, 0) if not isinstance(other, float) else None
     if zero is None or zero._dtype not in ("i32", "i64"):
         return None, None
@@ -218,24 +223,24 @@ def _whole(input: Operand, other: Operand) -> tuple[Optional[Tensor], Optional[T
 
 
 def trunc(input: Operand) -> Tensor:
-    """Without what is behind the point."""
+    """x rounded toward zero."""
     x = tensor_of(input)
     if not x.dtype.is_floating_point:
         return x
     fixed = _core.stop_gradient(x)
-    small = _core.lt(_core.abs(fixed), 2.0**62)  # of larger ones nothing is behind the point; NaN is none
+    small = _core.lt(_core.abs(fixed), 2.0**62)  # larger values are integers; NaN fails the comparison
     return _core.where(small, _core.cast(_core.cast(_core.where(small, fixed, 0.0), int64), x.dtype), fixed)
 
 
 def floor(input: Operand) -> Tensor:
-    """The largest whole number that is at most x."""
+    """The largest integer that is at most x."""
     x = tensor_of(input)
     whole = trunc(x)
     return whole if whole is x else whole - _core.cast(whole > x, x.dtype)
 
 
 def ceil(input: Operand) -> Tensor:
-    """The smallest whole number that is at least x."""
+    """The smallest integer that is at least x."""
     x = tensor_of(input)
     whole = trunc(x)
     return whole if whole is x else whole + _core.cast(whole < x, x.dtype)
@@ -243,7 +248,7 @@ def ceil(input: Operand) -> Tensor:
 
 @in_f32
 def round(input: Operand, *, decimals: int = 0) -> Tensor:
-    """The nearest whole number, of two the even one; so many decimals are left."""
+    """x rounded to this number of decimals, ties to even."""
     x = tensor_of(input)
     if not x.dtype.is_floating_point:
         return x
@@ -256,13 +261,13 @@ def round(input: Operand, *, decimals: int = 0) -> Tensor:
 
 
 def frac(input: Operand) -> Tensor:
-    """What is behind the point, with the sign of x."""
+    """The fractional part, with the sign of x."""
     x = tensor_of(input)
     return x - trunc(x)
 
 
 def sign(input: Operand) -> Tensor:
-    """-1, 0 or 1; 0 of NaN. Of a bool itself."""
+    """-1, 0 or 1; 0 for NaN. A bool is unchanged."""
     x = tensor_of(input)
     if x.dtype is bool_:
         return x
@@ -271,24 +276,24 @@ def sign(input: Operand) -> Tensor:
 
 
 def isnan(input: Operand) -> Tensor:
-    """Where x is no number."""
+    """Whether each element is NaN."""
     return _core.ne(input, input)
 
 
 def isinf(input: Operand) -> Tensor:
-    """Where x is infinite."""
+    """Whether each element is infinite."""
     return _core.eq(_core.abs(floating(input)), float("inf"))
 
 
 def isfinite(input: Operand) -> Tensor:
-    """Where x is a number and not infinite."""
+    """Whether each element is finite."""
     return _core.lt(_core.abs(floating(input)), float("inf"))
 
 
 def nan_to_num(
     input: Operand, nan: float = 0.0, posinf: Optional[float] = None, neginf: Optional[float] = None
 ) -> Tensor:
-    """Numbers in the place of NaN and of infinities: the largest there are, unless said."""
+    """Replaces NaN and infinities by numbers: by default 0 and the largest finite values."""
     x = tensor_of(input)
     if not x.dtype.is_floating_point:
         return x
@@ -307,20 +312,21 @@ def lerp(input: Operand, end: Operand, weight: Operand) -> Tensor:
 @in_f32
 def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: float = 1) -> Tensor:
     """input + value tensor1 tensor2."""
-    return input + _core.times(tensor1, tensor2) * value
+    return _core.plus(input, _core.times(tensor1, tensor2) * value)
 
 
 @in_f32
 def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: float = 1) -> Tensor:
     """input + value tensor1 / tensor2."""
-    return input + _core.over(tensor1, tensor2) * value
+    return _core.plus(input, _core.over(tensor1, tensor2) * value)
 
 
 @in_f32
 def hypot(input: Operand, other: Operand) -> Tensor:
-    """sqrt(input^2 + other^2), which overflows nowhere before its result does; infinite where one of both is, beside NaN too."""
+    """sqrt(input^2 + other^2), without overflow of intermediate values; infinite if one operand is, even if the other
+    is NaN."""
     x, y = floating(input), floating(other)
-    like = _core.plus(x, y)  # its shape and dtype
+    like = _core.plus(x, y)  # the broadcast shape and dtype
     x, y = (_core.broadcast_to(_core.cast(one, like.dtype), list(like.shape)) for one in (x, y))
     return _core.pointwise(
         HYPOT, [x, y], f"select({HYPOT} == 0, 0, x / ({HYPOT}));select({HYPOT} == 0, 0, y / ({HYPOT}))"
@@ -330,13 +336,15 @@ def hypot(input: Operand, other: Operand) -> Tensor:
 @in_f32
 def logaddexp(input: Operand, other: Operand) -> Tensor:
     """log(exp(input) + exp(other))."""
-    apart = _core.where(_core.eq(input, other), 0.0, _core.minus(input, other))  # equal infinities are not apart
+    apart = _core.where(
+        _core.eq(input, other), 0.0, _core.minus(input, other)
+    )  # the difference of equal infinities is NaN
     return _core.maximum(input, other) + log1p(_core.exp(-_core.abs(apart)))
 
 
 @in_f32
 def xlogy(input: Operand, other: Operand) -> Tensor:
-    """input log(other); 0 where input is 0 and other is a number."""
+    """input log(other); 0 where input is 0 and other is not NaN."""
     finite = _core.logical_and(_core.gt(other, 0), _core.lt(other, float("inf")))
     live = _core.logical_or(_core.logical_or(_core.ne(input, 0), finite), _core.ne(other, other))
     return _core.times(input, _core.log(_core.where(live, other, 1.0)))
@@ -344,33 +352,33 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
 
 @in_f32
 def logit(input: Operand, eps: Optional[float] = None) -> Tensor:
-    """log(x / (1 - x)), of x within eps and 1 - eps where that is said."""
+    """log(x / (1 - x)), with x limited to eps and 1 - eps if eps is given."""
     x = floating(input) if eps is None else _core.clip(floating(input), eps, 1 - eps)
     return expression("log(x / (1 - x))", x)
 
 
 def heaviside(input: Operand, values: Operand) -> Tensor:
-    """0 below 0, 1 above, and `values` at 0."""
+    """0 for negative elements, 1 for positive ones, `values` at 0."""
     return _core.where(_core.eq(input, 0), values, _core.cast(_core.gt(input, 0), tensor_of(input).dtype))
 
 
 def bitwise_and(input: Operand, other: Operand) -> Tensor:
-    """The bits that both integers have; of bools whether both hold."""
+    """Bitwise and of integers; logical and of bools."""
     return _bitwise("and", input, other)
 
 
 def bitwise_or(input: Operand, other: Operand) -> Tensor:
-    """The bits that one of two integers has; of bools whether one holds."""
+    """Bitwise or of integers; logical or of bools."""
     return _bitwise("or", input, other)
 
 
 def bitwise_xor(input: Operand, other: Operand) -> Tensor:
-    """The bits that exactly one of two integers has; of bools whether exactly one holds."""
+    """Bitwise exclusive or of integers; logical exclusive or of bools."""
     return _bitwise("xor", input, other)
 
 
 def bitwise_not(input: Operand) -> Tensor:
-    """The bits that an integer has not; of a bool whether it does not hold."""
+    """Bitwise not of integers; logical not of bools."""
     x = tensor_of(input)
     if x.dtype.is_floating_point:
         raise TypeError(f"bitwise_not: takes integers or bool, not {x._text()}")
@@ -385,7 +393,8 @@ def _bitwise(name: str, input: Operand, other: Operand) -> Tensor:
     }
     if any("float" in kind for kind in kinds):
         raise TypeError(
-            f"bitwise_{name}: takes integers or bool, not {' and '.join(str(one) if isinstance(one, int) else one._text() for one in operands)}"
+            f"bitwise_{name}: takes integers or bool, not "
+            f"{' and '.join(str(one) if isinstance(one, int) else one._text() for one in operands)}"
         )
     if kinds == {"bool"}:
         return {"and": _core.logical_and, "or": _core.logical_or, "xor": _core.ne}[name](*operands)
@@ -393,20 +402,18 @@ def _bitwise(name: str, input: Operand, other: Operand) -> Tensor:
 
 
 def logical_xor(input: Operand, other: Operand) -> Tensor:
-    """Whether exactly one holds."""
+    """Whether exactly one operand is nonzero."""
     return _core.ne(_core.ne(input, 0), _core.ne(other, 0))
 
 
-subtract, multiply, divide, true_divide, negative, sgn, fix, absolute = (
-    sub,
-    mul,
-    div,
-    _core.over,
-    neg,
-    sign,
-    trunc,
-    _core.abs,
-)
+subtract = sub
+multiply = mul
+divide = div
+true_divide = _core.over
+negative = neg
+sgn = sign
+fix = trunc
+absolute = _core.abs
 __all__ = [
     "absolute",
     "add",

@@ -1,10 +1,11 @@
-"""Batches fed ahead of the step, by a thread of their own."""
+"""Prefetching: a thread copies batches ahead of the step."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any, Deque, Iterable, Iterator, Tuple
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy
 
@@ -14,24 +15,27 @@ from .type_aliases import Tensor
 
 
 class feed:
-    """The batches of any iterable, as tensors that a compiled function reads where they lie: for x, y in feed(loader): loss = step(x, y).
+    """The batches of any iterable, as tensors that a compiled function reads without a copy: for x, y in feed(loader):
+    loss = step(x, y).
 
-    A thread goes ahead by so many batches (slots): it asks the iterable for them and copies their arrays (NumPy's, PyTorch's, JAX's; nests of tuples,
-    lists and dicts keep their form, numbers and texts pass as they are). What the iterable raises is raised in the loop, behind the batches before it.
-    epochs: how often one loop goes through the iterable. Each further loop over the feed begins with the iterable anew; next(feed) takes from the latest.
+    A thread prefetches up to `slots` batches: it takes them from the iterable and copies their arrays (NumPy's,
+    PyTorch's, JAX's; nested tuples, lists and dicts keep their structure, numbers and strings pass unchanged). An
+    exception of the iterable is raised in the loop after the preceding batches. epochs: the number of passes of one
+    loop over the iterable. Each further loop over the feed begins the iterable again; next(feed) takes from the latest
+    loop.
     """
 
     def __init__(self, batches: Iterable[Any], slots: int = 2, epochs: int = 1) -> None:
         if not isinstance(slots, int) or slots < 1 or not isinstance(epochs, int) or epochs < 1:
-            raise UserError(f"feed: slots={slots!r}, epochs={epochs!r}; whole numbers from 1 on are meant")
+            raise UserError(f"feed: slots={slots!r}, epochs={epochs!r}; both must be integers of at least 1")
         if not hasattr(batches, "__iter__") and not hasattr(batches, "__getitem__"):
-            raise TypeError(f"feed: {type(batches).__name__} gives no batches; it takes what a `for` goes through")
-        self._start_run = lambda: FeedIterator(batches, slots, epochs)
-        self._run, self._looped, self._closed = self._start_run(), False, False
+            raise TypeError(f"feed: {type(batches).__name__} is not iterable")
+        self._arguments = batches, slots, epochs
+        self._run, self._looped, self._closed = FeedIterator(*self._arguments), False, False
 
     def __iter__(self) -> Iterator[Any]:
         if self._looped and not self._closed:
-            self._run = self._start_run()
+            self._run = FeedIterator(*self._arguments)
         self._looped = True
         return self._run
 
@@ -39,7 +43,8 @@ class feed:
         return next(self._run)
 
     def close(self) -> None:
-        """Ends the loop: no batch and no error comes out of it any more, and the thread ends with the batch that it is at. From any thread, any number of times."""
+        """Ends the loop: it yields no further batch or error, and the thread ends after its current batch. Any thread
+        may call it, any number of times."""
         self._closed = True
         self._run.queue.close()
 
@@ -51,7 +56,7 @@ class feed:
 
 
 class FeedIterator:
-    """One loop: what it takes from, until nobody holds it."""
+    """One loop over a feed; it closes when its last reference is gone."""
 
     def __init__(self, batches: Any, slots: int, epochs: int) -> None:
         self.queue = PrefetchQueue(slots)
@@ -68,15 +73,15 @@ class FeedIterator:
 
 
 class PrefetchQueue:
-    """What thread and loop share; it does not know the loop, so that a loop that is left ends the thread."""
+    """The queue between thread and loop; it has no reference to the loop, so that an abandoned loop ends the thread."""
 
     def __init__(self, slots: int) -> None:
         self.slots, self.closed = slots, False
-        self.ready: Deque[Tuple[str, Any]] = deque()  # ("batch", it), ("error", what was raised), ("end", None)
+        self.ready: deque[tuple[str, Any]] = deque()  # ("batch", batch), ("error", exception), ("end", None)
         self.changed = threading.Condition()
 
     def wait_for_free_slot(self) -> bool:
-        """False: nobody wants more."""
+        """Waits for a free slot; False if the queue is closed."""
         with self.changed:
             self.changed.wait_for(lambda: self.closed or len(self.ready) < self.slots)
             return not self.closed
@@ -84,7 +89,7 @@ class PrefetchQueue:
     def put(self, kind: str, value: Any) -> None:
         with self.changed:
             if self.closed:
-                return  # what came while it closed is for nobody
+                return  # an item added during the close is dropped
             self.ready.append((kind, value))
             self.changed.notify_all()
 
@@ -97,7 +102,7 @@ class PrefetchQueue:
             if kind == "batch":
                 self.ready.popleft()
             else:
-                self.ready[0] = "end", None  # and stays
+                self.ready[0] = "end", None  # the end stays in the queue
             self.changed.notify_all()
         if kind == "error":
             raise value
@@ -113,7 +118,7 @@ class PrefetchQueue:
 
 
 def produce(queue: PrefetchQueue, batches: Any, epochs: int) -> None:
-    """The thread: a slot is free before a batch is asked for."""
+    """The thread: it waits for a free slot before it takes a batch."""
     try:
         for _ in range(epochs):
             each = iter(batches)
@@ -131,7 +136,7 @@ def produce(queue: PrefetchQueue, batches: Any, epochs: int) -> None:
 
 
 def to_tensors(batch: Any) -> Any:
-    """The batch with its arrays as tensors of their own."""
+    """The batch with its arrays copied to tensors."""
     leaves: list[Any] = []
     structure = tree_util.tree_flatten(batch, _is_array, leaves)
     return tree_util.tree_unflatten(structure, iter([_core.constant(array_of(leaf)) for leaf in leaves]))
@@ -142,7 +147,7 @@ def array_of(leaf: Any) -> Any:
         return numpy.asarray(leaf)
     try:
         return numpy.from_dlpack(leaf)
-    except (RuntimeError, BufferError):  # what NumPy has no dtype for; its error is clearer elsewhere
+    except (RuntimeError, BufferError):  # NumPy has no such dtype; a later error is clearer
         return numpy.asarray(leaf)
 
 

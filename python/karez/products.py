@@ -1,17 +1,20 @@
-"""Products of vectors and matrices that are made of others."""
+"""Products of vectors and matrices, composed of ops."""
 
 from __future__ import annotations
 
 import math
-from typing import Optional, Sequence, Union
+from collections.abc import Sequence
+from typing import Optional, Union
 
 from . import _core
+from .dimensions import _normalised_dim
 from .dtypes import bool_, dtype as DType, float32, int64
 from .errors import ShapeError
-from .functions import _at, _normalised_dim, reshape, sum, unsqueeze
-from .type_aliases import Operand, Tensor
-from .pointwise import tensor_of
+from .functions import reshape, sum, unsqueeze
 from .manipulation import diagonal
+from .pointwise import tensor_of
+from .type_aliases import Operand, Tensor
+from .user_line import _at
 
 
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
@@ -35,15 +38,16 @@ def dot(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _summed(terms: Tensor, dim: Optional[int] = None) -> Tensor:
-    """A sum of products, which keeps their dtype."""
+    """The sum of products, in the dtype of the operands."""
     return _core.cast(sum(terms, dim), terms.dtype)
 
 
 def matmul(input: Operand, other: Operand) -> Tensor:
-    """[..., m, k] and [..., k, n] -> [..., m, n]; leading dimensions broadcast, and a vector is a row on the left, a column on the right."""
+    """[..., m, k] and [..., k, n] -> [..., m, n]; leading dimensions broadcast, and a vector is a row on the left, a
+    column on the right."""
     a, b = tensor_of(input), tensor_of(other)
     if a.ndim == 0 or b.ndim == 0:
-        raise ShapeError(f"matmul: {a._text()} and {b._text()}; both have at least one dimension{_at()}")
+        raise ShapeError(f"matmul: {a._text()} and {b._text()}; both must have at least one dimension{_at()}")
     if a.ndim == b.ndim > 1 and a.shape[:-2] == b.shape[:-2]:
         return _core.matmul(a, b)
     row, column = a.ndim == 1, b.ndim == 1
@@ -99,11 +103,13 @@ def addbmm(input: Operand, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 
 
 def _added(input: Operand, product: Tensor, beta: float, alpha: float) -> Tensor:
-    if not product.dtype.is_floating_point:  # whole numbers of integers, as PyTorch takes them
+    if not product.dtype.is_floating_point:  # integer tensors take integer factors, as in PyTorch
         kind = bool if product.dtype is bool_ else int
         alpha, beta = kind(alpha), kind(beta)
     product = product if alpha == 1 else product * alpha
-    return product if beta == 0 else input * beta + product  # what beta 0 leaves out may be NaN
+    return (
+        product if beta == 0 else _core.plus(_core.times(input, beta), product)
+    )  # with beta 0, NaN in the input is ignored
 
 
 def trace(input: Tensor) -> Tensor:
@@ -112,13 +118,14 @@ def trace(input: Tensor) -> Tensor:
 
 
 def eye(n: int, m: Optional[int] = None, *, dtype: DType = float32) -> Tensor:
-    """[n, m] with 1 on the diagonal, else 0."""
+    """[n, m] with 1 on the diagonal, 0 elsewhere."""
     m = n if m is None else m
     return _core.cast(_core.eq(_core.iota([n, 1], 0, int64), _core.iota([1, m], 1, int64)), dtype)
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Union[int, Sequence[Sequence[int]]] = 2) -> Tensor:
-    """The sum of products over the last so many dimensions of a and first of b, or over those listed for each."""
+    """The sum of products over the last dims dimensions of a and the first of b, or over the listed dimensions of
+    each."""
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ShapeError(f"tensordot: {dims} dimensions of {a._text()} and {b._text()}{_at()}")

@@ -1,4 +1,5 @@
-"""Whether a trace reads an attribute that is too large to be compared: while it runs, a descriptor of that name stands in the object's class."""
+"""Watchpoints on attributes that are too large to compare: during a trace, a descriptor in the object's class detects
+reads."""
 
 from __future__ import annotations
 
@@ -11,11 +12,12 @@ _lock = threading.RLock()
 
 
 class _Watchpoint:
-    """In a class: reads and writes go to the object as without it; a read of a watched object by its trace's thread raises what `found` gives."""
+    """The descriptor: reads and writes reach the object's dict; a read of a watched object by the trace's thread raises
+    the error of `found`."""
 
     def __init__(self, kind: type, name: str) -> None:
         self.kind, self.name = kind, name
-        self.own = kind.__dict__.get(name, MISSING)  # comes back at the end
+        self.own = kind.__dict__.get(name, MISSING)  # restored at the end
         self.watchers: list[tuple[int, Any, Callable[[], Exception]]] = []
         self.__doc__ = getattr(self.own, "__doc__", None)
 
@@ -43,26 +45,26 @@ class _Watchpoint:
 
 
 def class_dict(kind: type) -> dict[str, Any]:
-    """What a class holds, as it is without watches."""
+    """The dict of a class without watchpoints."""
     own = {name: value.own if isinstance(value, _Watchpoint) else value for name, value in list(kind.__dict__.items())}
     return {name: value for name, value in own.items() if value is not MISSING}
 
 
 def in_class(kind: Any, name: str) -> Any:
-    """The value that a class or the first of its bases holds."""
+    """The value in a class or in the first of its bases that has the name."""
     found = (one.__dict__[name] for one in kind.__mro__ if name in one.__dict__)
     own = (value.own if isinstance(value, _Watchpoint) else value for value in found)
     return next((value for value in own if value is not MISSING), MISSING)
 
 
 class ReadWatchpoints:
-    """The attributes that one trace watches."""
+    """The watchpoints of one trace."""
 
     def __init__(self) -> None:
         self.placed: list[tuple[_Watchpoint, Any]] = []
 
     def add(self, instance: Any, name: str, found: Callable[[], Exception]) -> bool:
-        """False: its class takes no descriptor, or has one of this name."""
+        """Adds a watchpoint; False if the class accepts no descriptor, or has one of this name."""
         kind = type(instance)
         with _lock:
             installed = kind.__dict__.get(name, MISSING)

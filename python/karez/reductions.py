@@ -1,4 +1,4 @@
-"""Reductions that are made of others."""
+"""Reductions composed of ops."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import builtins
 from typing import Any, Optional
 
 from . import _core
+from .dimensions import _normalised_dim
 from .dtypes import int64
-from .functions import _normalised_dim, amax, mean, norm, std, sum, unsqueeze, var, where
+from .functions import amax, mean, norm, std, sum, unsqueeze, var, where
 from .half_precision import in_f32
-from .type_aliases import Dims, Operand, Tensor
-from .pointwise import floating, tensor_of
 from .manipulation import movedim, narrow
+from .pointwise import floating, tensor_of
+from .type_aliases import Dims, Operand, Tensor
 
 
 @in_f32
 def logsumexp(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(x))), which overflows nowhere."""
+    """log(sum(exp(x))), without overflow of intermediate values."""
     x = floating(input)
-    if 0 in x.shape:  # of which there is no largest
+    if 0 in x.shape:  # an empty input has no largest element
         return _core.log(sum(_core.exp(x), dim, keepdim))
     most = _core.stop_gradient(amax(x, dim, True))
     most = where(_core.lt(_core.abs(most), float("inf")), most, 0.0)
@@ -27,7 +28,7 @@ def logsumexp(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor
 
 
 def prod(input: Operand, dim: Optional[int] = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The product of all elements, or along a dimension."""
+    """The product of all elements, or of those along a dimension."""
     if dtype is not None:
         return _core.cast(prod(_core.cast(input, dtype), dim, keepdim), dtype)
     x = tensor_of(input)
@@ -43,7 +44,7 @@ def _prod(x: Tensor, dim: Optional[int], keepdim: bool) -> Tensor:
     if rows.shape[0] == 0:
         out = _core.full(list(rows.shape[1:]), 1, dtype=x.dtype)
     else:
-        while rows.shape[0] > 1:  # halves by each other: a tree, whose gradient divides by nothing
+        while rows.shape[0] > 1:  # pairwise products of halves, a tree: the gradient needs no division
             half = rows.shape[0] // 2
             made = narrow(rows, 0, 0, half) * narrow(rows, 0, half, half)
             rows = made if rows.shape[0] == 2 * half else _core.cat([made, narrow(rows, 0, 2 * half, 1)], 0)
@@ -52,20 +53,20 @@ def _prod(x: Tensor, dim: Optional[int], keepdim: bool) -> Tensor:
 
 
 def nansum(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """The sum of what is a number."""
+    """The sum of the elements that are not NaN."""
     x = tensor_of(input)
     return sum(where(_core.ne(x, x), _core.full([], 0, dtype=x.dtype), x), dim, keepdim)
 
 
 @in_f32
 def nanmean(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """The mean of what is a number."""
+    """The mean of the elements that are not NaN."""
     x = tensor_of(input)
     return nansum(x, dim, keepdim) / sum(_core.cast(_core.eq(x, x), x.dtype), dim, keepdim)
 
 
 def count_nonzero(input: Operand, dim: Dims = None) -> Tensor:
-    """How many elements are not 0."""
+    """The number of nonzero elements."""
     return sum(_core.cast(_core.ne(input, 0), int64), dim)
 
 
@@ -77,7 +78,7 @@ def var_mean(
     keepdim: bool = False,
     *,
     correction: Optional[int] = None,
-) -> Any:
+) -> tuple[Tensor, Tensor]:
     """var and mean."""
     axes = None if isinstance(dim, bool) else dim
     return var(input, dim, unbiased, keepdim, correction=correction), mean(input, axes, keepdim)
@@ -91,26 +92,26 @@ def std_mean(
     keepdim: bool = False,
     *,
     correction: Optional[int] = None,
-) -> Any:
+) -> tuple[Tensor, Tensor]:
     """std and mean."""
     axes = None if isinstance(dim, bool) else dim
     return std(input, dim, unbiased, keepdim, correction=correction), mean(input, axes, keepdim)
 
 
 def aminmax(input: Tensor, *, dim: Optional[int] = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The smallest and the largest."""
+    """The smallest and the largest element."""
     return _core.amin(input, dim, keepdim), _core.amax(input, dim, keepdim)
 
 
 @in_f32
 def dist(input: Tensor, other: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm of the difference."""
+    """The p-norm of the difference of two tensors."""
     return norm(_core.minus(input, other), p)
 
 
 @in_f32
 def cov(input: Tensor, *, correction: int = 1) -> Tensor:
-    """Of variables as rows and observations as columns, how they vary together."""
+    """The covariance matrix of variables (rows) over observations (columns)."""
     x = floating(input if input.ndim == 2 else unsqueeze(input, 0))
     x = x - mean(x, 1, True)
     made = _core.matmul(x, _core.permute(x, [1, 0])) / builtins.max(0, x.shape[1] - correction)

@@ -1,21 +1,19 @@
-"""What Python says of objects of the user's: attributes, classes and their bases, and the files that these come from."""
+"""Reflection of the user's objects: attributes, classes and their bases, and the files that define them."""
 
 from __future__ import annotations
-
-from typing import Any, Callable
 
 import os
 import site
 import sys
 import sysconfig
 import weakref
+from typing import Any, Callable
 
 import numpy
 
 KAREZ = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
-TRACKED_KAREZ_FILES = tuple(
-    os.path.join(KAREZ, name) for name in ("nn" + os.sep, "optim.py")
-)  # whose attributes are read as the user's are
+# files of Karez whose classes are tracked like the user's
+TRACKED_KAREZ_FILES = tuple(os.path.join(KAREZ, name) for name in ("nn" + os.sep, "optim.py"))
 INSTALLED = tuple(
     {
         os.path.join(one, "")
@@ -26,10 +24,14 @@ INSTALLED = tuple(
         )
     }
 )
-_untracked = (KAREZ, os.path.join(os.path.dirname(numpy.__file__), ""), "<frozen")  # what these read is not compared
+_untracked = (
+    KAREZ,
+    os.path.join(os.path.dirname(numpy.__file__), ""),
+    "<frozen",
+)  # values that this code reads get no guards
 _library = tuple({os.path.join(sysconfig.get_paths()[name], "") for name in ("stdlib", "platstdlib")})
 
-# Packages whose objects hold the user's values, so that all their attributes are read.
+# Packages whose objects hold values of the user: all their attributes get guards.
 FULLY_READ_PACKAGES = {
     "argparse",
     "collections",
@@ -49,7 +51,8 @@ def is_untracked(file: str) -> bool:
 
 
 def origin_of(module: Any) -> str:
-    """The file of a Python module, or the folder; "" of one that the user made, "<frozen" of one that is built in."""
+    """The file or folder of a Python module; "" for one that the user made at run time, "<frozen" for a built-in
+    one."""
     own = dict_of(module)
     if isinstance(own.get("__file__"), str):
         return str(own["__file__"])
@@ -59,7 +62,7 @@ def origin_of(module: Any) -> str:
 
 
 def safe_getattr(value: Any, name: str, missing: Any = None) -> Any:
-    """getattr of an object of the user's, whose __getattr__ may raise anything."""
+    """getattr of an object of the user, whose __getattr__ may raise any exception."""
     try:
         return getattr(value, name)
     except Exception:
@@ -67,7 +70,7 @@ def safe_getattr(value: Any, name: str, missing: Any = None) -> Any:
 
 
 def call_or_missing(method: Callable[[], Any]) -> Any:
-    """What a method of the user's gives; MISSING where it raises."""
+    """The result of a method of the user; MISSING if it raises."""
     try:
         return method()
     except Exception:
@@ -75,7 +78,7 @@ def call_or_missing(method: Callable[[], Any]) -> Any:
 
 
 def is_alive(value: Any) -> bool:
-    """Not so of a proxy whose object is gone, of which nothing can be asked."""
+    """False for a proxy whose referent is gone; every access to it raises."""
     try:
         return type(value) not in weakref.ProxyTypes or value.__class__ is not None
     except ReferenceError:
@@ -89,12 +92,12 @@ NO_DICT: Any = {}
 def dict_of(value: Any) -> Any:
     try:
         return value.__dict__
-    except Exception:  # none, or a proxy that stands for nothing now
+    except Exception:  # no dict, or a proxy without a referent
         return NO_DICT
 
 
 def tracked_bases(kind: Any) -> Any:
-    """A class and its bases, without those of Karez, NumPy and the standard library."""
+    """A class and its bases, except those of Karez, NumPy and the standard library."""
     return [one for one in kind.__mro__ if not is_untracked(_file_of(one.__module__))]
 
 
@@ -103,12 +106,12 @@ def _file_of(module: Any) -> str:
 
 
 def makes_attributes(kind: Any) -> bool:
-    """Whether a function of the class finds attributes, by whatever names."""
+    """Whether the class defines __getattr__ or __getattribute__, so that any name may be an attribute."""
     return any("__getattr__" in one.__dict__ or "__getattribute__" in one.__dict__ for one in tracked_bases(kind))
 
 
 def absolute_name(level: int, name: str, space: Any) -> str:
-    """Of an imported module."""
+    """The absolute name of an imported module."""
     if level == 0:
         return name
     package = space.get("__package__") or (
@@ -122,7 +125,7 @@ def package_of(module: Any) -> str:
 
 
 def is_numpy_object(value: Any) -> bool:
-    """Whether it is an object of NumPy's Python code, as numpy.vectorize."""
+    """Whether the value is an object of a Python class of NumPy, such as numpy.vectorize."""
     return (
         package_of(type(value).__module__) == "numpy"
         and not isinstance(value, (type, numpy.ndarray))
@@ -131,16 +134,16 @@ def is_numpy_object(value: Any) -> bool:
 
 
 def safe_repr(value: Any) -> str:
-    """Its repr, shortened; its type where that raises."""
+    """The repr, shortened; the type if the repr raises."""
     try:
         return f"{value!r:.60}"
-    except Exception:  # of the user's __repr__
+    except Exception:  # from the user's __repr__
         return f"a {type(value).__name__}"
 
 
 def cell_value(cell: Any) -> Any:
-    """Of a closure."""
+    """The value in a cell of a closure."""
     try:
         return cell.cell_contents
-    except ValueError:  # not set yet
+    except ValueError:  # the cell is empty
         return MISSING

@@ -1,24 +1,25 @@
-"""Loops in a program."""
+"""kz.scan: loops in a program."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Optional
 
 from . import _core, debug, tree_util
 from .type_aliases import Tensor
 
 
 def scan(
-    body: Callable[[Any, Any], Tuple[Any, Any]],
+    body: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
     xs: Any = None,
     length: Optional[int] = None,
     reverse: bool = False,
-) -> Tuple[Any, Any]:
-    """carry = init; for each row x of xs: carry, y = body(carry, x). Returns the last carry, and the y's stacked.
+) -> tuple[Any, Any]:
+    """carry = init; for each row x of xs: carry, y = body(carry, x). Returns the last carry, and all y stacked.
 
-    init, xs and what the body gives are tensors, or tuples, lists and dicts of them; xs have as many rows each, or there are none and `length` says
-    how often. The body is traced once; gradients flow to init, xs and what it reads.
+    init, xs and the results of the body are tensors, or tuples, lists and dicts of them; all xs have the same number of
+    rows, or xs is None and `length` is the number of trips. The body is traced once; gradients flow to init, xs and the
+    values it reads.
     """
     first: list[Any] = []
     rows: list[Any] = []
@@ -26,7 +27,7 @@ def scan(
     made_tree: Any = None
     debug_outputs: list[debug.DebugOutput] = []  # in the body
 
-    def each(carry: list[Tensor], row: list[Tensor]) -> Tuple[list[Any], list[Any]]:
+    def each(carry: list[Tensor], row: list[Tensor]) -> tuple[list[Any], list[Any]]:
         nonlocal made_tree, debug_outputs
         with debug.OutputScope() as output_scope:
             after, made = body(
@@ -46,9 +47,9 @@ def scan(
 
 
 def _print(debug_outputs: Any, ys: Any, trips: Any, reverse: bool) -> Any:
-    """The results alone: what is to be printed goes to the function around, or is printed where there is none."""
+    """The results without debug outputs, which go to the enclosing function, or are printed if there is none."""
     count = debug.tensor_count(debug_outputs)
-    loop = [debug.LoopOutput(debug_outputs, trips, reverse, count)]
+    loop: list[debug.DebugOutput] = [debug.LoopOutput(debug_outputs, trips, reverse, count)]
     kept, debug_values = ys[: len(ys) - count], ys[len(ys) - count :]
     if debug.is_collecting():
         debug.forward_outputs(loop, debug_values)

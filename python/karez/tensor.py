@@ -1,25 +1,39 @@
-"""kz.Tensor: what one can say of a tensor beside its operators, as PyTorch's methods."""
+"""kz.Tensor: methods as PyTorch's, besides the operators."""
 
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NoReturn, Optional, Union
 
 import numpy
 
-from . import _core, functions, gradients, parts, pointwise, products, manipulation, reductions, dlpack
-from ._core import Tensor
+from . import (
+    _core,
+    creation,
+    dlpack,
+    functions,
+    gradients,
+    manipulation,
+    parts,
+    pointwise,
+    products,
+    reductions,
+    sorting,
+)
+from ._core import Tensor as Tensor
+from .dimensions import _normalised_dim, _sizes
 from .dtypes import bfloat16, bool_, by_short, dtype as DType, float16, float32, float64, int32, int64
 from .errors import ShapeError, TypeError, UserError
-from .functions import _at
 from .indexing import getitem
-from .worlds import check_fork
+from .user_line import _at
+from .worlds import check_fork, world
 
 
 def tensor(data: Any, dtype: Any = None, *, mesh: Any = None, layout: Any = None) -> Tensor:
-    """A tensor of numbers or a NumPy array, which is copied; in a compiled function a constant of it. Python's floats become float32. mesh= and layout=
-    say where it lies: on the host without them."""
-    return functions.place_on_mesh(_tensor(data, dtype), mesh, layout)
+    """A tensor from numbers or a NumPy array, which is copied; in a compiled function a constant. Python's floats
+    become float32. mesh= and layout= place it; without them it is on the host."""
+    return creation.place_on_mesh(_tensor(data, dtype), mesh, layout)
 
 
 def _tensor(data: Any, dtype: Any) -> Tensor:
@@ -35,11 +49,14 @@ def _tensor(data: Any, dtype: Any) -> Tensor:
     return _core.constant(array)
 
 
-def numpy_of(self) -> Any:
-    """The whole tensor as a NumPy array; waits for the call that makes it."""
-    if self._kind == "parameter":
-        from .worlds import world
+def numpy_of(self: Tensor) -> numpy.ndarray[Any, Any]:
+    """The whole tensor as a NumPy array; waits for the call that computes it."""
+    found: numpy.ndarray[Any, Any] = _host_value(self)
+    return found
 
+
+def _host_value(self: Tensor) -> Any:
+    if self._kind == "parameter":
         return world().read(self) if world().has(self) else world().first_values([self])[0]
     if self._kind == "traced":
         raise _unknown(self, "numpy()")
@@ -47,65 +64,70 @@ def numpy_of(self) -> Any:
     return self._read()
 
 
-def _readable(self) -> Any:
-    """The tensor in a dtype that NumPy has."""
+def _readable(self: Tensor) -> Tensor:
+    """The tensor in a dtype that NumPy supports."""
     return functions.cast(self, float32) if self._dtype == "bf16" else self
 
 
-def _unknown(self, what: Any) -> Any:
+def _unknown(self: Tensor, what: str) -> UserError:
     return UserError(
-        f"{what} of {self._text()}, a value of the function that is being compiled: it has no value before the function runs. "
-        f"Return it, and read what the call gives{_at()}"
+        f"{what} of {self._text()}, a value of the function that is being compiled: it has no value before the "
+        f"function runs. Return it, and read the result of the call{_at()}"
     )
 
 
-def item(self) -> Any:
-    """The only element, as a number of Python's."""
+def item(self: Tensor) -> Union[bool, int, float]:
+    """The single element, as a Python number."""
     if self._kind == "traced":
         raise _unknown(self, "item()")
     whole = _readable(self).numpy()
     if whole.size != 1:
         raise ShapeError(f"{self._text()} has {whole.size} elements; item() and float() read a single one{_at()}")
-    return whole.item()
+    number: Union[bool, int, float] = whole.item()
+    return number
 
 
-def _bool(self) -> Any:
+def _bool(self: Tensor) -> bool:
     if self._kind == "traced":
         raise TypeError(
-            "a Python `if`, `while`, `and`, `or` or `not` on a tensor inside of a compiled function: the program is written before its numbers "
-            f"are known. kz.where(condition, a, b) chooses element by element, & | ~ combine conditions{_at()}"
+            "a Python `if`, `while`, `and`, `or` or `not` on a tensor inside of a compiled function: the program is "
+            "traced before its values are known. kz.where(condition, a, b) chooses element by element, & | ~ combine "
+            f"conditions{_at()}"
         )
     return builtins.bool(self.item())
 
 
-def _index(self) -> Any:
+def _index(self: Tensor) -> int:
     if not self.dtype.name.startswith("int"):
-        raise TypeError(f"{self._text()} is no index; it takes an integer{_at()}")
-    return self.item()
+        raise TypeError(f"{self._text()} cannot be an index; an index must be an integer{_at()}")
+    return int(self.item())
 
 
-def _len(self) -> Any:
+def _len(self: Tensor) -> int:
     if self.ndim == 0:
         raise TypeError(f"len() of {self._text()}, which has no dimension{_at()}")
-    return self.shape[0]
+    return int(self.shape[0])
 
 
-def _iter(self) -> Any:
+def _iter(self: Tensor) -> Iterator[Tensor]:
     return builtins.iter([self[i] for i in range(len(self))])
 
 
-def _repr(self) -> Any:
+def _repr(self: Tensor) -> str:
     if self._kind != "array":
         return f"Tensor({self._text()})"
-    return f"Tensor({self._layout_text()}, {numpy.array2string(_readable(self).numpy(), separator=', ', prefix=' ' * 8, threshold=64)})"
+    return (
+        f"Tensor({self._layout_text()}, "
+        f"{numpy.array2string(_readable(self).numpy(), separator=', ', prefix=' ' * 8, threshold=64)})"
+    )
 
 
-def _format(self, spec: str) -> str:
-    """Of no dimensions: its number, as PyTorch has it."""
+def _format(self: Tensor, spec: str) -> str:
+    """The format of a tensor without dimensions is that of its number, as in PyTorch."""
     if self._kind == "traced" and spec:
         raise UserError(
-            f"a format of {self._text()}, a value of the function that is being compiled: it has no number before the function runs. "
-            f"kz.debug.print prints it then{_at()}"
+            f"a format of {self._text()}, a value of the function that is being compiled: it has no value before the "
+            f"function runs. kz.debug.print prints it at run time{_at()}"
         )
     return (
         builtins.format(self.item(), spec)
@@ -114,18 +136,18 @@ def _format(self, spec: str) -> str:
     )
 
 
-def _reduce(self) -> Any:
+def _reduce(self: Tensor) -> NoReturn:
     raise UserError(
-        "a tensor is not pickled: kz.save(path) writes everything that the program keeps, x.numpy() is an array of NumPy's"
+        "a tensor cannot be pickled: kz.save(path) writes the state of the program, x.numpy() gives a NumPy array"
     )
 
 
-def _to(self, dtype: Any) -> Any:
+def _to(self: Tensor, dtype: Any) -> Tensor:
     return functions.cast(self, dtype)
 
 
-def _view(self, *shape: Any) -> Any:
-    return functions.reshape(self, functions._sizes(shape))
+def _view(self: Tensor, *shape: Any) -> Tensor:
+    return functions.reshape(self, _sizes(shape))
 
 
 def _methods() -> Any:
@@ -133,11 +155,12 @@ def _methods() -> Any:
     named = {
         name: getattr(f, name)
         for name in (
-            "abs all any amax amin argmax argmin argsort chunk clamp clip cos cumsum exp flatten log log_softmax logical_and logical_not logical_or "
-            "max maximum mean min minimum norm pow relu sigmoid sin softmax sort split sqrt squeeze std sum tanh topk tril triu unsqueeze var eq ne lt le gt ge "
-            "swapaxes take_along_dim broadcast_to"
+            "abs all any amax amin chunk clamp clip cos cumsum exp flatten log log_softmax logical_and logical_not "
+            "logical_or maximum mean minimum norm pow relu sigmoid sin softmax split sqrt squeeze std sum tanh tril "
+            "triu unsqueeze var eq ne lt le gt ge swapaxes take_along_dim broadcast_to"
         ).split()
     }
+    named |= {name: getattr(sorting, name) for name in ("argmax", "argmin", "argsort", "max", "min", "sort", "topk")}
     for module in (pointwise, manipulation, products, reductions):
         named |= {name: getattr(module, name) for name in module.__all__ if name not in ("eye", "hstack", "vstack")}
     return named | {
@@ -149,14 +172,11 @@ def _methods() -> Any:
         "to": _to,
         "type": _to,
         "transpose": f.swapaxes,
-        "permute": lambda self, *dims: f.permute(self, f._sizes(dims)),
+        "permute": lambda self, *dims: f.permute(self, _sizes(dims)),
         "detach": f.stop_gradient,
         "expand": lambda self, *size: f.broadcast_to(
             self,
-            [
-                s if n == -1 else n
-                for n, s in zip(f._sizes(size), (*[1] * (len(f._sizes(size)) - self.ndim), *self.shape))
-            ],
+            [s if n == -1 else n for n, s in zip(_sizes(size), (*[1] * (len(_sizes(size)) - self.ndim), *self.shape))],
         ),
         "float": lambda self: f.cast(self, float32),
         "half": lambda self: f.cast(self, float16),
@@ -173,10 +193,10 @@ def _methods() -> Any:
     }
 
 
-def _size(self, dim: int = -999) -> Any:
+def _size(self: Tensor, dim: Optional[int] = -999) -> Union[int, tuple[int, ...]]:
     if dim is None:
         return int(numpy.prod(self.shape, dtype=numpy.int64))
-    return self.shape if dim == -999 else self.shape[functions._normalised_dim(self, dim)]
+    return self.shape if dim == -999 else self.shape[_normalised_dim(self, dim)]
 
 
 _special = {
@@ -225,12 +245,13 @@ _special = {
 
 
 def _bound(function: Any) -> Any:
-    """A function of C++ as a method; those of Python are."""
+    """A C++ function as a method; Python functions need no wrapper."""
 
-    def method(self: Any, *args: Any, **keywords: Any) -> Any:
-        return function(self, *args, **keywords)
+    def method(self: Tensor, *args: Any, **keywords: Any) -> Tensor:
+        made: Tensor = function(self, *args, **keywords)
+        return made
 
-    method.__name__, method.__doc__, method.__wrapped__ = function.__name__, function.__doc__, function  # type: ignore[attr-defined]
+    method.__name__, method.__doc__, method._cpp_function = function.__name__, function.__doc__, function  # type: ignore[attr-defined]
     return method
 
 
@@ -239,28 +260,28 @@ added = {
     for name, method in (_methods() | _special).items()
 }
 _texts = {
-    "tolist": "Its elements as nested lists of Python's numbers; waits.",
-    "reshape": "The same elements in another shape; -1 is what is left over.",
+    "tolist": "Its elements as nested lists of Python numbers; waits.",
+    "reshape": "The same elements in another shape; one size may be -1.",
     "view": "The same as reshape.",
-    "to": "Its elements as another dtype.",
+    "to": "Its elements in another dtype.",
     "type": "The same as to.",
-    "permute": "Its dimensions in the order named.",
-    "expand": "Repeated along dimensions of size 1; -1 leaves one as it is.",
+    "permute": "Its dimensions in the given order.",
+    "expand": "Repeated along dimensions of size 1; -1 keeps the size of a dimension.",
     "float": "Its elements as float32.",
     "double": "Its elements as float64.",
     "half": "Its elements as float16.",
     "bfloat16": "Its elements as bfloat16.",
     "int": "Its elements as int32.",
     "long": "Its elements as int64.",
-    "bool": "Whether its elements are other than 0.",
-    "contiguous": "The tensor itself: strides are the planner's.",
-    "dim": "How many dimensions it has.",
-    "numel": "How many elements it has.",
-    "size": "Its shape, or how many elements it has along a dimension.",
-    "ndim": "How many dimensions it has.",
+    "bool": "Whether each element is nonzero.",
+    "contiguous": "The tensor itself: the planner chooses the strides.",
+    "dim": "The number of dimensions.",
+    "numel": "The number of elements.",
+    "size": "Its shape, or its size along a dimension.",
+    "ndim": "The number of dimensions.",
     "dtype": "The dtype of its elements.",
-    "grad": "None: gradients are a parameter's, in a compiled function.",
-    "is_leaf": "Whether it is other than a value of a function that is being compiled.",
+    "grad": "None: only a parameter has gradients, in a compiled function.",
+    "is_leaf": "Whether it is not a value of a function that is being compiled.",
 }
 for _name, _method in added.items():
     if _name in _texts:

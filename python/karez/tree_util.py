@@ -1,4 +1,4 @@
-"""Nested tuples, lists and dicts of values: taken apart into a list of leaves and a structure that can be a key, and put together again."""
+"""Nested tuples, lists and dicts: flattened into a list of leaves and a hashable structure, and rebuilt from both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .errors import UserError
 
 
 class LeafMarker:
-    """Where a leaf stood."""
+    """The position of a leaf in a structure."""
 
     def __repr__(self) -> str:
         return "*"
@@ -25,19 +25,22 @@ class StaticLeaf:
             hash(value)
         except TypeError:
             raise UserError(
-                f"an argument of a compiled function is an array, a number, a tensor, a flag or a nest of these, not {type(value).__name__}"
+                "an argument of a compiled function is an array, a number, a tensor, a flag or a nest of these, not "
+                f"{type(value).__name__}"
             ) from None
         self.value = value
 
-    def __eq__(self, other: Operand) -> Any:
-        return isinstance(other, StaticLeaf) and type(self.value) is type(other.value) and self.value == other.value
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, StaticLeaf) and type(self.value) is type(other.value) and bool(self.value == other.value)
+        )
 
-    def __hash__(self) -> Any:
+    def __hash__(self) -> int:
         return hash((type(self.value), self.value))
 
 
 def tree_flatten(value: Any, is_leaf: Any, leaves: Any) -> Any:
-    """The structure; appends to `leaves`."""
+    """The structure; appends the leaves to `leaves`."""
     if is_leaf(value):
         leaves.append(value)
         return LEAF
@@ -49,7 +52,7 @@ def tree_flatten(value: Any, is_leaf: Any, leaves: Any) -> Any:
 
 
 def num_leaves(structure: Any) -> int:
-    """How many leaves it has."""
+    """The number of leaves of a structure."""
     if structure is LEAF:
         return 1
     if isinstance(structure, StaticLeaf):
@@ -58,7 +61,7 @@ def num_leaves(structure: Any) -> int:
 
 
 def tree_unflatten(structure: Any, leaves: Any) -> Any:
-    """The value again, from an iterator of leaves."""
+    """The value, rebuilt from an iterator of leaves."""
     if structure is LEAF:
         return next(leaves)
     if isinstance(structure, StaticLeaf):
@@ -70,7 +73,7 @@ def tree_unflatten(structure: Any, leaves: Any) -> Any:
 
 
 def has_attribute(value: Any, name: str) -> bool:
-    """hasattr of an object of the user's, whose __getattr__ may raise anything."""
+    """hasattr of an object of the user, whose __getattr__ may raise any exception."""
     try:
         return hasattr(value, name)
     except Exception:
@@ -78,7 +81,7 @@ def has_attribute(value: Any, name: str) -> bool:
 
 
 def static_objects(structure: Any) -> Any:
-    """The values in a structure that are no plain constants."""
+    """The values in a structure that are not plain constants."""
     if isinstance(structure, StaticLeaf):
         return (
             []

@@ -1,9 +1,8 @@
-"""The world: devices and all state that outlives calls. One is the default, made by `init` or by whatever needs it first; how many devices it has says
-`init` or the first mesh."""
+"""The world: devices and all state that outlives calls. `init`, or the first function that needs it, makes the default
+world;
+`init` or the first mesh determines its number of devices."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import atexit
 import inspect
@@ -12,18 +11,20 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterable
+from typing import Any, Optional
 
-from . import _core, gradients
+from . import _core
 from .errors import DeviceError, UserError
 
-_lock = threading.Lock()  # of a world that is made or grows
-_default = None  # the world, and how it came to be
+_lock = threading.Lock()  # of making and growing a world
+_default: Optional[_core.World] = None  # the default world
 _seed = 1
-_devices = 1  # of each rank
-_sized = False  # whether `init` or a mesh has said how many
-_forked = False  # from a process that had a world
-loaded = False  # values may wait for parameters that no function has used
-_ended = False  # the program is about to end, and its world has
+_devices = 1  # devices of each rank
+_sized = False  # whether `init` or a mesh has determined the number of devices
+_forked = False  # this process was forked from one with a world
+loaded = False  # loaded values may wait for parameters that no function has used
+_ended = False  # the program is ending, and its world has ended
 
 
 def init(
@@ -40,8 +41,9 @@ def init(
     start_timeout: float = 600.0,
     peer_timeout: float = 30.0,
     check_inputs: str = "sampled",
-) -> Any:
-    """Makes the default world: so many logical devices of this process, served by threads of its own. Once; before the first mesh."""
+) -> _core.World:
+    """Makes the default world, with this number of logical devices in this process, each with its own threads. Once,
+    before the first mesh."""
     global _sized
     with _lock:
         options = [
@@ -62,7 +64,8 @@ def init(
             why = (
                 ""
                 if _sized
-                else ", which the first value that was computed, read, saved or loaded has made; it takes no more than devices= and seed= now"
+                else ", made by the first value that was computed, read, saved or loaded; only devices= and seed= can "
+                "be given now"
             )
             raise UserError(f"karez.init: there is a default world already{why}; call it once, before the first mesh")
         else:
@@ -70,16 +73,17 @@ def init(
             if seed is not None:
                 _default.seed(seed)
         _sized = True
+    assert _default is not None
     return _default
 
 
-def _default_options() -> Any:
-    """The options of `init` but for devices and seed, as they are where it is not called."""
+def _default_options() -> list[Any]:
+    """The defaults of the options of `init` except devices and seed."""
     return [option.default for option in list(inspect.signature(init).parameters.values())[2:]]
 
 
 def _make(devices: int, seed: Any, options: Any) -> None:
-    """With the lock."""
+    """Makes the world; the caller holds the lock."""
     global _default, _devices, _seed
     if seed is not None:
         _seed = seed
@@ -88,14 +92,16 @@ def _make(devices: int, seed: Any, options: Any) -> None:
 
 
 def _grow(devices: int) -> None:
-    """With the lock, as long as nobody has said how many devices there are."""
+    """Grows the world while its number of devices is undetermined; the caller holds the lock."""
     global _devices
+    assert _default is not None
     _default.grow_to(devices)
     _devices = max(_devices, devices)
 
 
-def _world_of(devices: int) -> Any:
-    """The default world for a mesh of so many devices: the first one says how many it has."""
+def _world_of(devices: int) -> _core.World:
+    """The default world for a mesh of this number of devices: the first mesh determines the number of devices of the
+    world."""
     global _sized
     check_world()
     with _lock:
@@ -104,16 +110,18 @@ def _world_of(devices: int) -> Any:
         elif not _sized:
             _grow(devices)
         _sized = True
+    assert _default is not None
     return _default
 
 
-def world() -> Any:
-    """The default world. Where there was none, the first mesh or `init` is still to say how many devices it has."""
+def world() -> _core.World:
+    """The default world. If this call makes it, the first mesh or `init` can still determine its number of devices."""
     check_world()
     if _default is None:
         with _lock:
             if _default is None:
                 _make(1, None, _default_options())
+    assert _default is not None
     return _default
 
 
@@ -123,7 +131,7 @@ def has(parameter: Any) -> bool:
 
 
 def check_world() -> None:
-    """An error where there is no world to use: once the program has begun to end, and in a child of a process that had one."""
+    """Raises an error if no world can be used: while the program ends, and in a child of a process that had one."""
     if _ended:
         _core.stop_if_ending()  # a thread other than the one that ends the program
         raise UserError("this world has ended: nothing can be called, read or written in it any more")
@@ -131,10 +139,11 @@ def check_world() -> None:
 
 
 def check_fork() -> None:
-    """An error in a child of a process that had a world."""
+    """Raises an error in a child of a process that had a world."""
     if _forked:
         raise UserError(
-            "this process is a fork of one that had a world, whose threads it has not: fork before the first world, or use the start method 'spawn'"
+            "this process was forked from one with a world, but has none of its threads: fork before the first world, "
+            "or use the start method 'spawn'"
         )
 
 
@@ -146,31 +155,34 @@ def _note_fork() -> None:
 
 
 def _end_at_exit() -> None:
-    """The last of the functions at exit, as it is registered first: waits for calls under way, unless an error ends the program."""
+    """The last function at exit, since it is registered first: waits for running calls, unless an error ends the
+    program."""
     global _ended
     if _default is None or _forked:
         return
     _core.stop_other_threads()
     _ended = True
-    interactive = hasattr(sys, "ps1") or sys.flags.interactive  # where errors do not end the program
+    interactive = hasattr(sys, "ps1") or bool(
+        sys.flags.interactive
+    )  # in interactive mode errors do not end the program
     try:
         _default.end(wait=interactive or not hasattr(sys, "last_value"))
     except KeyboardInterrupt:
         _default.end(wait=False)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)  # as the interpreter itself ends at Ctrl-C
+        os.kill(os.getpid(), signal.SIGINT)  # as the interpreter ends at Ctrl-C
 
 
 os.register_at_fork(after_in_child=_note_fork)
 atexit.register(_end_at_exit)
 
 
-def first_device() -> Any:
-    """Where it is computed what no compiled function computes."""
+def first_device() -> _core.DeviceMesh:
+    """The mesh of computations outside of compiled functions."""
     return world().mesh([], 0, [])
 
 
-def _end() -> Any:
+def _end() -> None:
     """Ends the default world, for tests."""
     global _default, _seed, _sized, loaded
     _default, _seed, _sized, loaded = None, 1, False, False
@@ -178,8 +190,9 @@ def _end() -> Any:
     _core.restart_sites()
 
 
-def seed(value: Any) -> None:
-    """Initial weights and dropout follow this seed from here on. Models that are made after it begin as those after an equal one did."""
+def seed(value: int) -> None:
+    """Sets the seed of initial weights and dropout. Models made after two calls with an equal seed begin with equal
+    weights."""
     global _seed
     if _default is None:
         _seed = value
@@ -194,107 +207,61 @@ def rank() -> int:
 
 
 def ranks() -> int:
-    """How many processes run this program."""
+    """The number of processes that run this program."""
     return world().ranks
 
 
-def devices_of_a_rank() -> Any:
-    """How many logical devices each process has."""
+def devices_of_a_rank() -> int:
+    """The number of logical devices of each process."""
     world()
     return _devices
 
 
 def barrier() -> None:
-    """Waits until all ranks are here."""
+    """Waits until all ranks have called it."""
     world().barrier()
 
 
 def reset() -> None:
-    """Forgets variables and plans, and with them a failed launch."""
+    """Discards variables and plans, and the state of a failed launch."""
     world().reset()
 
 
-def save(path: Any, position: int = 0, notes: Any = None) -> None:
-    """Writes a checkpoint of everything: parameters, optimisers' state, the random counter, the position of the data and texts by name."""
-    world().save(os.fspath(path), position, notes or {})
-
-
-def load(path: Any, parameters: Any = (), names: Any = (), missing: bool = False, extra: bool = False) -> Any:
-    """Takes values from a safetensors file: all there are, or those of a module (or of modules and parameters in a list) alone. Returns the position of
-    the data, and the notes.
-
-    `names` maps a file's names to ours, {"h.*.ln_1.weight": "blocks.*.norm1.weight"}; an empty one leaves tensors out. missing: what the file lacks
-    stays as it is; extra: what it has besides the module is left out.
-    """
-    from .nn.module import Module
-    from .nn.parameter import Parameter
-
-    global loaded
-    given = [parameters] if isinstance(parameters, (Module, Parameter)) else list(parameters)
-    wanted = [one for part in given for one in ([p for _, p in part._state()] if isinstance(part, Module) else [part])]
-    if given and not wanted:
-        raise UserError("load: the modules have neither parameters nor buffers")
-    loaded = True
-    for p in wanted:
-        p._adaptable = False
-    with_buffers = given and all(isinstance(part, Module) for part in given)
-    # What lives is no local of this function: the traceback of an error would keep it alive.
-    return world().load(
-        os.fspath(path),
-        wanted,
-        list(dict(names).items()),
-        missing,
-        extra,
-        [] if with_buffers else _live_parameters(wanted),
-    )
-
-
-def _live_parameters(wanted: Any) -> Any:
-    """The parameters and buffers that a load of everything should fit, or beside some parameters the buffers."""
-    from .nn.parameter import Buffer
-
-    own = set(map(id, wanted))
-    return [
-        p
-        for p in gradients.parameters.values()
-        if p._named and (not own or (isinstance(p, Buffer) and id(p) not in own))
-    ]
-
-
-def _has_launcher() -> Any:
+def _has_launcher() -> bool:
     return any(name in os.environ for name in ("KAREZ_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_ID"))
 
 
 class Mesh:
-    """Devices along named axes: Mesh(data=2, model=2) or Mesh("data=2,model=2"); others than the first by first= or devices=."""
+    """Devices along named axes: Mesh(data=2, model=2) or Mesh("data=2,model=2"); first= or devices= choose devices
+    other than the first."""
 
-    def __init__(self, text: str = "", *, first: int = 0, devices: Any = (), **axes: Any) -> None:
+    def __init__(self, text: str = "", *, first: int = 0, devices: Iterable[int] = (), **axes: int) -> None:
         if text and axes:
-            raise UserError("Mesh: axes are given as a text or as keywords, not both")
-        axes = list(axes.items()) if axes else _core.parse_mesh(text)
+            raise UserError("Mesh: give axes as a string or as keywords, not both")
+        sizes = list(axes.items()) if axes else _core.parse_mesh(text)
         self.size = 1
-        for name, size in axes:
+        for name, size in sizes:
             if not isinstance(size, int):
-                raise UserError(f"Mesh: axis {name} has size {size!r}; a whole number is meant")
+                raise UserError(f"Mesh: axis {name} must have an integer size, got {size!r}")
             self.size *= size
+        devices = list(devices)
         wanted = 1 if _has_launcher() else max([self.size + first, *(device + 1 for device in devices)])
         try:
-            self._mesh = (_world_of(wanted) if axes or wanted > 1 else world()).mesh(
-                axes, first, list(devices)
-            )  # none of the user's is one device
+            # without axes from the user, one device
+            self._mesh = (_world_of(wanted) if sizes or wanted > 1 else world()).mesh(sizes, first, devices)
         except DeviceError as error:
             text = str(error).replace(") has enough", ") before the first mesh has enough")
             raise DeviceError(text) from None
-        self.axes = dict(axes)
+        self.axes = dict(sizes)
 
     @classmethod
-    def _of(cls, mesh: Any) -> Mesh:
-        """The same in C++'s words."""
+    def _of(cls, mesh: _core.DeviceMesh) -> Mesh:
+        """The mesh of a C++ mesh."""
         made = cls.__new__(cls)
         made._mesh, made.axes, made.size = mesh, dict(mesh.axes), math.prod(size for _, size in mesh.axes)
         return made
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: object) -> bool:
         return self._mesh.same(other._mesh) if isinstance(other, Mesh) else NotImplemented
 
     def __hash__(self) -> int:

@@ -1,4 +1,4 @@
-// NumPy arrays in and out, and dtypes by the names that both have for them.
+// Conversion between NumPy arrays and host arrays, and dtypes by the names of both.
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -20,8 +20,8 @@ constexpr NumpyDType numpy_dtypes[] = {
 };
 
 constexpr std::string_view supported_dtypes =
-    "; there are float32, float64, float16, int32, int64 and bool, and bfloat16 of ml_dtypes or by DLPack: "
-    "x.astype(...) makes one of these";
+    "; supported are float32, float64, float16, int32, int64 and bool, and bfloat16 of ml_dtypes or by DLPack: "
+    "x.astype(...) converts";
 
 DType from_dlpack(nb::dlpack::dtype dtype) {
   for (const NumpyDType& one : numpy_dtypes)
@@ -31,22 +31,22 @@ DType from_dlpack(nb::dlpack::dtype dtype) {
   base::fail(ErrorKind::type, "an array of ", kind, static_cast<int>(dtype.bits), supported_dtypes);
 }
 
-// The class of this name in numpy, which whoever holds such an object has imported already. Null: it has not.
+// The class of this name in numpy; null if numpy is not imported, and then no object of the class exists.
 nb::object numpy_class(const char* name) {
   PyObject* numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
   return numpy == nullptr ? nb::object() : nb::object(nb::handle(numpy).attr(name));
 }
 
-// References that threads without the interpreter's lock let go of, until somebody with it drops them: at the
-// interpreter's next occasion.
+// References that threads without the interpreter's lock have released, until a thread with the lock drops them in a
+// pending call.
 class DeferredDecref {
  public:
   static void drop(PyObject* object) noexcept {
-    if (!Py_IsInitialized()) return;  // it is gone, and all objects with it
+    if (!Py_IsInitialized()) return;  // the interpreter and all objects are gone
     if (PyGILState_Check() != 0) return Py_DECREF(object);
     std::lock_guard lock(mutex_);
     objects_.push_back(object);
-    Py_AddPendingCall(&now, nullptr);  // where there is no room, calls are pending that come here as well
+    Py_AddPendingCall(&now, nullptr);  // if the queue is full, a pending call does this too
   }
 
  private:
@@ -65,7 +65,7 @@ class DeferredDecref {
 std::mutex DeferredDecref::mutex_;
 std::vector<PyObject*> DeferredDecref::objects_;
 
-// An ndarray of a NumPy array's numbers, or the error that names what there is.
+// An ndarray view of a NumPy array, or an error that names its dtype.
 using NumpyView = nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>;
 NumpyView numpy_view(const nb::object& array) {
   const nb::object dtype = array.attr("dtype"), kind = dtype.attr("kind");
@@ -130,7 +130,7 @@ HostArray borrowed_array(nb::handle object) {
   const NumpyView given = numpy_view(nb::borrow(object));
   if (given.size() == 0) return host_array(object);
   auto* bytes = static_cast<std::byte*>(
-      const_cast<void*>(given.data()));  // a HostArray's bytes are not const, but nobody writes a tensor's
+      const_cast<void*>(given.data()));  // a HostArray's bytes are not const, but a tensor's are never written
   PyObject* owner = nb::borrow(object).release().ptr();
   return HostArray(type_of(given),
                    std::shared_ptr<std::byte[]>(bytes, [owner](std::byte*) { DeferredDecref::drop(owner); }));
@@ -147,9 +147,8 @@ nb::object numpy_array(HostArray array) {
     PyObject* types = PyDict_GetItemString(PyImport_GetModuleDict(), "ml_dtypes");
     if (types == nullptr)
       base::fail(ErrorKind::type,
-                 "NumPy has no bfloat16: x.float().numpy() widens it, torch.from_dlpack(x) takes it as it is, and "
-                 "where ml_dtypes is ",
-                 "imported x.numpy() is an array of its bfloat16");
+                 "NumPy has no bfloat16: x.float().numpy() widens it, torch.from_dlpack(x) takes it unchanged, and "
+                 "after an import of ml_dtypes x.numpy() has its bfloat16");
     HostArray bits(TensorType{DType::f16, array.shape()});
     std::memcpy(bits.bytes(), array.bytes(), static_cast<std::size_t>(array.type().bytes()));
     return numpy_array(std::move(bits)).attr("view")(nb::handle(types).attr("bfloat16"));

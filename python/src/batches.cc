@@ -1,4 +1,4 @@
-// Sources of labelled images as batches, and the progress line.
+// Bindings of sources of labelled images, and of the progress line.
 #include "karez/api/batches.h"
 
 #include <nanobind/stl/string_view.h>
@@ -14,7 +14,7 @@ void init_batches(nb::module_& m) {
   nb::class_<LabelledImages>(m, "LabelledImages").def_prop_ro("rows", &LabelledImages::rows);
   m.def("read_labelled_images", &read_labelled_images, "directory"_a, "part"_a, "classes"_a = 10,
         nb::call_guard<GilRelease>());
-  nb::class_<Batches>(m, "ImageBatches", "Batches of labelled images, whose bytes flow inside the plan.")
+  nb::class_<Batches>(m, "ImageBatches", "Batches of labelled images, read inside the plan.")
       .def(
           "__init__",
           [](Batches* self, const LabelledImages& rows, std::int64_t batch, bool train, std::uint64_t seed, float mean,
@@ -43,7 +43,7 @@ void init_batches(nb::module_& m) {
             return Feed{self.weights(), position};
           },
           "position"_a);
-  nb::class_<Progress>(m, "Progress", "A progress line: step, loss, samples a second and the time left.")
+  nb::class_<Progress>(m, "Progress", "A progress line: step, loss, samples per second and the remaining time.")
       .def(nb::init<std::int64_t, std::int64_t>(), "steps"_a, "samples"_a)
       .def("show", &Progress::show, "step"_a, "epoch"_a, "loss"_a)
       .def("finish", &Progress::finish);

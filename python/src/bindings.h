@@ -1,4 +1,4 @@
-// What each file of the bindings adds to the module.
+// The parts of the extension module, one for each file of the bindings.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -8,15 +8,15 @@ namespace nb = nanobind;
 
 void init_world(nb::module_& m);        // worlds and meshes on them
 void init_tensor(nb::module_& m);       // tensors, arrays and parameters as one class
-void init_parts(nb::module_& m);        // where tensors lie
-void init_dlpack(nb::module_& m);       // bytes shared with other libraries
-void init_interactive(nb::module_& m);  // where things are computed outside of compiled functions
+void init_parts(nb::module_& m);        // meshes, layouts and parts of tensors
+void init_dlpack(nb::module_& m);       // memory shared with other libraries
+void init_interactive(nb::module_& m);  // computation outside of compiled functions
 void init_functions(nb::module_& m);    // functions of tensors
-void init_layers(nb::module_& m);       // those that layers are made of
+void init_layers(nb::module_& m);       // functions of layers
 void init_random(nb::module_& m);       // random numbers
 void init_scan(nb::module_& m);         // loops in a program
-void init_guards(nb::module_& m);       // what compiled functions captured
-void init_compile(nb::module_& m);      // compiled functions and what they return
+void init_guards(nb::module_& m);       // guards of captured values
+void init_compile(nb::module_& m);      // compiled functions and their results
 void init_optim(nb::module_& m);        // optimisers and schedules
 void init_batches(nb::module_& m);      // sources of batches, and the progress line
 

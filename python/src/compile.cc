@@ -1,4 +1,4 @@
-// Compiled functions: how a Python callable becomes the body of one, and what is called with.
+// Bindings of compiled functions: a Python callable as the body, arguments and results.
 #include "karez/api/compile.h"
 
 #include <nanobind/stl/tuple.h>
@@ -18,7 +18,7 @@ using namespace nb::literals;
 
 thread_local std::unordered_map<PyObject*, Tensor> captured_inputs;  // of the outermost trace
 
-// Objects that inputs of the trace take the place of, for as long as it is entered.
+// Objects that inputs of the trace replace while it is entered.
 struct CapturedInputs {
   std::vector<std::pair<nb::object, Value>> pairs;
   void enter() const {
@@ -27,7 +27,7 @@ struct CapturedInputs {
   }
 };
 
-// The body calls Python. It is kept by threads that may not hold the interpreter's lock.
+// The body calls Python. Threads without the interpreter's lock may hold it.
 Body body_of(nb::object callable) {
   std::shared_ptr<nb::object> held(new nb::object(std::move(callable)), [](nb::object* object) {
     nb::gil_scoped_acquire lock;
@@ -48,14 +48,14 @@ Body body_of(nb::object callable) {
   };
 }
 
-// What parameters are called in the program that is being traced.
+// The names of parameters in the program that is being traced.
 void name_parameters(const std::vector<std::pair<const Value*, std::string>>& paths) {
   std::vector<std::pair<Parameter, std::string>> list;
   for (const auto& [value, path] : paths) list.emplace_back(value->parameter(), path);
   set_trace_paths(list);
 }
 
-// What kz.local gives.
+// The result of kz.local.
 struct LocalRows {
   Argument argument;
 };
@@ -84,14 +84,14 @@ nb::list call(const Function& function, const nb::list& arguments) {
 
 std::vector<Value> inlined(const Function& function, const Operands& operands) {
   std::vector<Term> terms;
-  for (const Operand& operand : operands) {  // numbers are f64[], as they are in a call from outside of a trace
+  for (const Operand& operand : operands) {  // numbers are f64[], as in a call from outside of a trace
     const bool is_number = PyFloat_Check(operand.object.ptr()) && captured_input(operand.object) == nullptr;
     if (is_number)
       terms.emplace_back(constant(HostArray::of<double>({}, {PyFloat_AS_DOUBLE(operand.object.ptr())}), user_line()));
     else terms.push_back(operand);
     terms.back().as_number = Term::AsNumber::no;
   }
-  GilRelease released;  // another thread may trace the function, and wants the lock for it
+  GilRelease released;  // another thread that traces the function needs the lock
   const Tensors made = function.inlined(terms);
   return {made.list.begin(), made.list.end()};
 }
@@ -131,7 +131,7 @@ Function make_function(const DeviceMesh& mesh, nb::object body, const std::strin
   return Function(mesh, -1, body_of(std::move(body)), std::move(options), line_of(file, line));
 }
 
-// `with` for a scope of C++ that begins and ends with it.
+// A context manager that makes and destroys a C++ scope.
 template <class Scope> struct ScopeHandle { std::unique_ptr<Scope> scope; };
 
 }  // namespace
@@ -143,7 +143,7 @@ const Tensor* captured_input(nb::handle object) {
 }
 
 void init_compile(nb::module_& m) {
-  nb::class_<Feed>(m, "Feed", "One batch of a source, whose bytes flow inside the plan.");
+  nb::class_<Feed>(m, "Feed", "One batch of a source, read inside the plan.");
   nb::class_<PlanPage>(m, "PlanPage")
       .def("text", &PlanPage::text, nb::call_guard<GilRelease>())
       .def("html", &PlanPage::html, nb::call_guard<GilRelease>());
@@ -174,12 +174,11 @@ void init_compile(nb::module_& m) {
   m.def(
       "local", [](nb::object array, std::int64_t rows) { return LocalRows{local(host_array(array), rows)}; }, "array"_a,
       "rows"_a = 0,
-      "This rank's rows of an argument of a compiled function: those that its devices hold where the whole is split "
+      "This rank's rows of an argument of a compiled function: those on its devices if the whole is split "
       "over its rows (dimension 0). "
       "rows: of "
-      "the whole; 0: every rank has as many as this one. A part of another size is an error that says which sizes it "
-      "may have. With placements the "
-      "mesh "
+      "the whole; 0: equal numbers on all ranks. A part of another size is an error that lists the possible "
+      "sizes. With placements the mesh "
       "is that of the placement that reads the argument; with micro-batches each takes an equal number of rows of each "
       "device.");
   m.def("make_function", &make_function, "mesh"_a, "body"_a, "name"_a, "file"_a, "line"_a, "rules"_a, "placements"_a,
@@ -188,7 +187,7 @@ void init_compile(nb::module_& m) {
       .def(nb::init<std::vector<std::pair<nb::object, Value>>>())
       .def("__enter__", &CapturedInputs::enter)
       .def("__exit__", [](CapturedInputs&, nb::args) { captured_inputs.clear(); });
-  nb::class_<ScopeHandle<Within>>(m, "Within", "Stamps a module's path on what is traced inside of `with`.")
+  nb::class_<ScopeHandle<Within>>(m, "Within", "Stamps a module's path on the nodes that are traced inside `with`.")
       .def("__init__",
            [](ScopeHandle<Within>* self, const std::string& path) {
              new (self) ScopeHandle<Within>{std::make_unique<Within>(path, user_line())};

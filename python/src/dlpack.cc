@@ -1,5 +1,4 @@
-// Bytes shared with other libraries: a whole array's, by DLPack and by the buffer protocol, where they lie and
-// read-only.
+// Memory of whole arrays shared with other libraries by DLPack and by the buffer protocol: not copied, read-only.
 #include <memory>
 
 #include "karez/api/parts.h"
@@ -9,7 +8,7 @@
 namespace karez::python {
 namespace {
 
-// An object with __dlpack__ and a buffer that keeps the bytes alive.
+// An object with __dlpack__ and a buffer that keeps the memory alive.
 nb::object export_buffer(const Value& value) {
   const SourceLine line = user_line();
   const Tensor tensor = value.outside();
@@ -27,7 +26,7 @@ nb::object export_buffer(const Value& value) {
   }
   if (bytes == nullptr)
     base::fail(ErrorKind::layout, "a tensor ", sbp::print(array.type(), array.mesh(), array.layout()),
-               " lies in parts on several devices, and no other library takes it so: x.numpy() puts it together");
+               " is split over several devices, which no other library supports: x.numpy() assembles it");
   const void* data = bytes.get();
   nb::capsule owner(new std::shared_ptr<const std::byte>(std::move(bytes)),
                     [](void* held) noexcept { delete static_cast<std::shared_ptr<const std::byte>*>(held); });
@@ -39,7 +38,7 @@ nb::object export_buffer(const Value& value) {
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   try {
     return PyObject_GetBuffer(export_buffer(*nb::inst_ptr<Value>(self)).ptr(), view,
-                              flags);  // the view holds what is exported
+                              flags);  // the view holds the exported object
   } catch (nb::python_error& error) { error.restore(); } catch (const std::exception& error) {
     PyErr_SetString(PyExc_BufferError, error.what());
   }

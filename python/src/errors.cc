@@ -1,4 +1,4 @@
-// Errors of the C++ face as exceptions of karez.errors, and the lines of Python that they name.
+// Errors of C++ as exceptions of karez.errors, with the Python lines that they name.
 #include "python/src/errors.h"
 
 #include <nanobind/stl/pair.h>
@@ -20,19 +20,19 @@ namespace {
 constexpr ErrorKind kinds[] = {ErrorKind::user,   ErrorKind::shape, ErrorKind::type, ErrorKind::layout, ErrorKind::name,
                                ErrorKind::device, ErrorKind::peer,  ErrorKind::hang, ErrorKind::data};
 
-// Module state, written once when the module is imported: the exception of each kind, and the folder whose frames are
-// not the user's.
+// Module state, written once when the module is imported: the exception of each kind, and the folder of the package's
+// frames.
 std::array<PyObject*, std::size(kinds)> exceptions;
 std::string package;
 
-// What hints say of the C++ face, and what it is called here.
+// C++ names in hints, and their Python names.
 constexpr std::pair<std::string_view, std::string_view> phrases[] = {
     {"load(path, {.parameters = net.state(), .extra = true})", "kz.load(path, net, extra=True)"},
     {"load(path, {.parameters = net.state()})", "kz.load(path, net)"},
     {"A WeightRule maps names, one with an empty name leaves tensors out",
      "names={theirs: ours} maps names, an empty one leaves tensors out"},
     {"A WeightRule maps names", "names={theirs: ours} maps names"},
-    {"a rule with .transposed lets dimensions change places",
+    {"a rule with .transposed exchanges the dimensions",
      "net.load_state_dict takes arrays, which may be transposed before"},
     {"{.missing = true}", "missing=True"},
     {"{.extra = true}", "extra=True"},
@@ -99,12 +99,12 @@ void init_errors(nb::module_& m) {
     try {
       std::rethrow_exception(thrown);
     } catch (const Error& error) {
-      // Ctrl-C goes to all ranks, and the first that leaves is an error for the others: who has been interrupted too
-      // says that alone.
+      // Ctrl-C reaches all ranks, and the end of the first is an error of the others: a rank that was interrupted too
+      // reports only the interrupt.
       if (error.kind == ErrorKind::peer && PyErr_CheckSignals() != 0) return;
       raise(error);
     } catch (const std::bad_cast&) {
-      raise(Error(ErrorKind::type, "an argument, or a part of one, is of a type that is not meant here"));
+      raise(Error(ErrorKind::type, "an argument, or a part of one, is of an unsupported type"));
     } catch (const std::bad_alloc&) { raise(Error(ErrorKind::device, "out of host memory")); }
   });
   m.def("exit_code", [](const std::string& kind) {
@@ -122,7 +122,7 @@ void init_errors(nb::module_& m) {
 
 SourceLine line_of(std::string_view file, unsigned line) {
   static std::mutex mutex;
-  static std::set<std::string, std::less<>> files;  // as many as a program has
+  static std::set<std::string, std::less<>> files;  // one for each file of the program
   std::lock_guard lock(mutex);
   auto known = files.find(file);
   if (known == files.end()) known = files.emplace(file).first;

@@ -1,4 +1,4 @@
-// Errors of the C++ face as exceptions of karez.errors, and the lines of Python that they name.
+// Errors of C++ as exceptions of karez.errors, with the Python lines that they name.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -9,9 +9,9 @@ namespace karez::python {
 
 void init_errors(nanobind::module_& m);
 
-// Where the user's program stands: the innermost Python frame outside of this package.
+// The user's current line: the innermost Python frame outside of this package.
 SourceLine user_line();
-// A line of a file whose name lives as long as the process.
+// A line of a file whose name is stored for the life of the process.
 SourceLine line_of(std::string_view file, unsigned line);
 
 }  // namespace karez::python

@@ -1,4 +1,4 @@
-// Functions of tensors, under the names and keywords of PyTorch where it has them.
+// Bindings of functions of tensors, with the names and keywords of PyTorch where they exist.
 #include "python/src/bindings.h"
 #include "python/src/value.h"
 
@@ -6,7 +6,7 @@ namespace karez::python {
 namespace {
 using namespace nb::literals;
 
-// The line, for words without operands.
+// The user's line, for functions without operands.
 SourceLine creation_line() {
   ensure_default_device();
   return user_line();
@@ -18,17 +18,17 @@ std::size_t rank_of(const Term& x) {
   return 0;
 }
 
-// Whether it is a dimension that PyTorch lets a tensor without any have.
+// Whether PyTorch accepts this dimension for a tensor without dimensions.
 bool is_scalar_dim(const Term& x, std::int64_t dim) { return rank_of(x) == 0 && (dim == 0 || dim == -1); }
 
-// None, or an empty list: every dimension; one; or several.
+// Dimensions from Python: None or an empty list (all), one, or several.
 Ints dims_of(nb::handle object, const Term& x) {
   if (object.is_none()) return {};
   const Ints dims = nb::isinstance<nb::int_>(object) ? Ints{nb::cast<std::int64_t>(object)} : nb::cast<Ints>(object);
   return dims.size() == 1 && is_scalar_dim(x, dims[0]) ? Ints() : dims;
 }
 
-// What holds of numbers: that they are not 0.
+// The truth value of numbers: nonzero.
 Term to_bool(const Operand& operand) {
   Term x = operand;
   const auto* tensor = std::get_if<Tensor>(&x.value);

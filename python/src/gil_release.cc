@@ -1,4 +1,4 @@
-// Counting the threads that are inside of C++ without the interpreter's lock.
+// The count of threads inside C++ without the interpreter's lock.
 #include "python/src/gil_release.h"
 
 #include <cxxabi.h>
@@ -11,9 +11,9 @@
 namespace karez::python {
 namespace {
 
-// Of the process, as the interpreter is.
+// Per process, as the interpreter.
 std::atomic<int> threads_inside{0};  // threads
-thread_local int depth = 0;          // of this one: it may call Python, which calls C++
+thread_local int depth = 0;          // of this thread: C++ may call Python, which calls C++
 std::atomic<std::thread::id> finalizing_thread{};
 
 [[noreturn]] void block_forever() {
@@ -40,7 +40,7 @@ GilRelease::~GilRelease() {
     PyEval_RestoreThread(state_);
   } catch (abi::__forced_unwind&) {
     block_forever();
-  }  // the interpreter began to end while this thread waited for the lock
+  }  // the interpreter began to shut down while this thread waited for the lock
 }
 
 void stop_other_threads() { finalizing_thread = std::this_thread::get_id(); }

@@ -1,14 +1,14 @@
-// The interpreter's lock, let go while C++ works or waits; and what becomes of threads that come back for it when the
-// program ends.
+// Release of the interpreter's lock while C++ works or waits, also for threads that acquire it again while the program
+// ends.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace karez::python {
 
-// Lets other Python threads run as long as it lives. A thread that wants the lock back once the program ends, other
-// than the one that ends it, stops there for good: the interpreter would end it by unwinding its stack (before 3.14),
-// through C++ that does not allow that.
+// Releases the lock during its lifetime. While the program ends, a thread that acquires the lock again, other than the
+// ending thread, blocks forever: the interpreter would end it by unwinding its stack (before 3.14), through C++ frames
+// that do not allow it.
 class GilRelease {
  public:
   GilRelease();
@@ -20,9 +20,9 @@ class GilRelease {
   PyThreadState* state_;
 };
 
-// By the thread that ends the program: from now on other threads stop where they come back for the lock.
+// Called by the thread that ends the program: from now on other threads block when they acquire the lock again.
 void stop_other_threads();
-// Waits until none of them is inside of C++, at most so long.
+// Waits until no other thread is inside C++, up to a timeout.
 void await_other_threads(double seconds);
 
 }  // namespace karez::python

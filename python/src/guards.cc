@@ -1,5 +1,5 @@
-// Guards: values of Python's that a trace may have read, compared with what stands there now at each call; and which
-// functions a trace enters.
+// Guards, which compare Python values that a trace may have read with the current ones at each call, and the function
+// entry hook of a trace.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
 
@@ -16,38 +16,38 @@ namespace karez::python {
 namespace {
 using namespace nb::literals;
 
-// Where a value stands, seen from the value of the guard above it.
+// The location of a value, relative to the value of the parent guard.
 enum class GuardSource : int {
-  root,             // the key itself, or what the key refers to weakly
-  item,             // of a dict
-  own_dict,         // of an object's attributes
-  class_attribute,  // in the dicts of an object's class and its bases, or in those of a class
-  cell,             // of a function's closure, by number
-  index,            // of a list or tuple
-  attribute,        // any attribute, as Python finds it
-  method_result,    // what a method gives that is called with nothing
+  root,             // the key itself, or the referent of a weak reference
+  item,             // item of a dict
+  own_dict,         // the dict of an object's attributes
+  class_attribute,  // attribute in the dicts of an object's class and its bases, or of a class and its bases
+  cell,             // cell of a function's closure, by index
+  index,            // item of a list or tuple
+  attribute,        // any attribute, by getattr
+  method_result,    // result of a method without arguments
   items,            // all items, as a list
   type_dict,        // the dict of a class itself
 };
 
-// What must hold of it.
+// The condition on the value.
 enum class Check : int {
   any,
   absent,
-  scalar,    // of one type and equal; floats bit by bit
-  sequence,  // a list or tuple of one type and length
-  mapping,   // a dict of one type with these keys in this order
-  set,       // of one type and equal
-  same,      // this very object, and its class has not changed; held weakly where it can be
-  array,     // of NumPy's, with these bytes
+  scalar,    // same type and equal; floats bit by bit
+  sequence,  // a list or tuple of the same type and length
+  mapping,   // a dict of the same type with these keys in this order
+  set,       // same type and equal
+  same,      // the same object with an unchanged class; by a weak reference if possible
+  array,     // a NumPy array with these bytes
 };
 
-// Of an object that nobody holds any more: null.
+// The referent of a weak reference; null if it is gone.
 PyObject* weak_target(PyObject* weak) {
 #if PY_VERSION_HEX >= 0x030d0000
   PyObject* out = nullptr;
   if (PyWeakref_GetRef(weak, &out) < 0) PyErr_Clear();
-  Py_XDECREF(out);  // somebody else holds it too
+  Py_XDECREF(out);  // another reference exists
   return out;
 #else
   PyObject* out = PyWeakref_GetObject(weak);
@@ -55,7 +55,7 @@ PyObject* weak_target(PyObject* weak) {
 #endif
 }
 
-// `weakly`: whether that shall be tried; then, whether it was had.
+// `weakly`: on entry, whether to try a weak reference; on return, whether it is one.
 nb::object weak_or_strong_ref(PyObject* object, bool& weakly) {
   weakly = weakly && PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) != 0;
   if (weakly) {
@@ -72,7 +72,7 @@ PyObject* in_class(PyObject* of, PyObject* name) {
   PyObject* bases = type->tp_mro;
   for (Py_ssize_t i = 0; bases != nullptr && i < PyTuple_GET_SIZE(bases); ++i) {
     PyObject* dict = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i))
-                         ->tp_dict;  // null of some classes of C, which never change
+                         ->tp_dict;  // null for some C classes, which never change
     if (dict == nullptr) continue;
     if (PyObject* found = PyDict_GetItemWithError(dict, name)) return found;
   }
@@ -93,7 +93,7 @@ bool equal(PyObject* a, PyObject* b) {
 
 bool has_keys(PyObject* dict, PyObject* keys) {
   if (PyODict_Check(dict))
-    return nb::steal(PySequence_Tuple(dict)).equal(nb::handle(keys));  // which keeps an order of its own
+    return nb::steal(PySequence_Tuple(dict)).equal(nb::handle(keys));  // its order may differ from that of the dict
   PyObject *key = nullptr, *value = nullptr;
   Py_ssize_t at = 0, i = 0;
   while (PyDict_Next(dict, &at, &key, &value) != 0) {
@@ -117,7 +117,7 @@ nb::object array_snapshot(PyObject* array) {
 bool equals_snapshot(PyObject* array, PyObject* snapshot) {
   Py_buffer now;
   if (!PyTuple_CheckExact(snapshot) || PyObject_GetBuffer(array, &now, PyBUF_ND) != 0) {
-    PyErr_Clear();  // strided, or of a type that buffers do not know
+    PyErr_Clear();  // strided, or of a type that the buffer protocol does not support
     return array_snapshot(array).equal(nb::handle(snapshot));
   }
   PyObject* bytes = PyTuple_GET_ITEM(snapshot, 2);
@@ -133,18 +133,18 @@ struct Guard {
   int parent;
   GuardSource source;
   Check check;
-  nb::object key;       // a name, a number or an object
-  bool weak_key;        // `key` is a weak reference of ours
+  nb::object key;       // a name, an index or an object
+  bool weak_key;        // `key` is a weak reference made here
   nb::object expected;  // by `check`: the value, a tuple of keys, a weak reference, bytes
-  bool weak;            // `expected` is a weak reference of ours; one of the user's is an object like others
-  PyTypeObject* type;   // compared alone; of the value that was seen
-  Py_ssize_t number;    // the length that was seen, or the number that the key is
-  bool dropped;         // nothing is asked of it, nor of those below
+  bool weak;            // `expected` is a weak reference made here; the user's weak references are ordinary objects
+  PyTypeObject* type;   // compared by identity; of the recorded value
+  Py_ssize_t number;    // the recorded length, or the key as an index
+  bool dropped;         // it and its children are not checked
 };
 
 class Guards {
  public:
-  // parent: the number of the guard above; -1: none. Returns this one's.
+  // parent: the number of the parent guard, or -1. Returns the number of the new guard.
   int add(int parent, int fetch, nb::object key, int check, nb::object value) {
     Guard guard{parent,
                 static_cast<GuardSource>(fetch),
@@ -186,7 +186,7 @@ class Guards {
     return true;
   }
 
-  // Those that do not hold, without those below them.
+  // The failing guards, without their children.
   std::vector<int> failing() const {
     Values values(list_.size());
     std::vector<int> out;
@@ -201,7 +201,7 @@ class Guards {
     return out;
   }
 
-  // What stands there now; `missing` where nothing does.
+  // The current value; `missing` if there is none.
   nb::object value(int number, nb::object missing) const {
     std::vector<std::size_t> ancestors;
     for (int i = number; i >= 0; i = list_.at(static_cast<std::size_t>(i)).parent)
@@ -217,7 +217,7 @@ class Guards {
     return one.is_valid() ? one : nb::none();
   }
 
-  // Of these, and those below them, nothing is asked any more.
+  // Drops these guards and their children.
   void drop(const std::vector<int>& numbers) {
     std::vector<bool> gone(list_.size(), false);
     for (int number : numbers) gone.at(static_cast<std::size_t>(number)) = true;
@@ -228,7 +228,7 @@ class Guards {
     }
   }
 
-  // Of this one alone.
+  // Drops the condition of this guard alone.
   void loosen(int number) { list_.at(static_cast<std::size_t>(number)).check = Check::any; }
 
   bool dropped(int number) const { return list_.at(static_cast<std::size_t>(number)).dropped; }
@@ -245,7 +245,7 @@ class Guards {
   void clear() { list_.clear(); }
 
  private:
-  // Values of guards on the way; those that Python made for the question are kept meanwhile.
+  // Values of guards on the path; new references are held in the meantime.
   struct Values {
     explicit Values(std::size_t count) : at(count, nullptr) {}
     std::vector<PyObject*> at;
@@ -274,7 +274,7 @@ class Guards {
         if (PyModule_Check(above)) return PyModule_GetDict(above);
         nb::object dict = nb::steal(PyObject_GenericGetDict(above, nullptr));
         if (!dict.is_valid()) PyErr_Clear();
-        return dict.ptr();  // the object holds it
+        return dict.ptr();  // the object holds the reference
       }
       case GuardSource::class_attribute: return in_class(above, key);
       case GuardSource::cell: {
@@ -331,8 +331,8 @@ PyType_Slot guards_slots[] = {
      })},
     {0, nullptr}};
 
-// While it is entered, `entered(code, globals)` is called when this thread's Python enters a function for the first
-// time, before its first line.
+// While it is entered, it calls `entered(code, globals)` when this thread enters a Python function for the first time,
+// before its first line.
 class FunctionEntryHook {
  public:
   explicit FunctionEntryHook(nb::object entered) : entered_(std::move(entered)) {}
@@ -361,13 +361,13 @@ class FunctionEntryHook {
   }
 
   void enter(nb::object code, PyObject* frame) {
-    codes_.push_back(code);  // so that no other comes to lie where it did
+    codes_.push_back(code);  // so that no other code object gets its address
     if (failed_) return;
     try {
       entered_(code, nb::handle(frame).attr("f_globals"));
     } catch (const nb::python_error& error) {
       failed_.emplace(error);
-    }  // the whole of it: before Python 3.12 its value may still be a text
+    }  // normalised: before Python 3.12 its value may still be a string
   }
 
   nb::object entered_, before_object_;

@@ -1,4 +1,4 @@
-// Where it is computed what no compiled function computes: on the default world's first device, made when that is first
+// Computation outside of compiled functions: on the default world's first device; the world is made when it is first
 // needed.
 #include "karez/api/interactive.h"
 
@@ -11,7 +11,7 @@
 namespace karez::python {
 namespace {
 
-std::atomic<int> world_number{0};  // raised when the default world goes
+std::atomic<int> world_number{0};  // incremented when the default world ends
 thread_local std::optional<Interactive> current_scope;
 thread_local int current_scope_world = 0;
 

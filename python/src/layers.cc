@@ -1,4 +1,4 @@
-// Functions that layers are made of, losses, gradients, and what a program does to parameters.
+// Bindings of functions of layers, losses, gradients, and updates of parameters.
 #include "karez/api/batch_parts.h"
 #include "karez/api/convolution.h"
 
@@ -11,7 +11,7 @@ using namespace nb::literals;
 
 std::vector<Value> values_of(const std::vector<Tensor>& tensors) { return {tensors.begin(), tensors.end()}; }
 
-// With respect to parameters, or to tensors of the program.
+// Gradients with respect to parameters, or to tensors of the program.
 std::vector<Value> gradients(const Operand& loss, const std::vector<const Value*>& wrt) {
   std::vector<Parameter> parameters;
   std::vector<Tensor> tensors;

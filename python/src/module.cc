@@ -1,12 +1,12 @@
-// The extension module karez._core: a list of what each file brings.
+// The extension module karez._core: the list of its parts.
 #include "python/src/bindings.h"
 
 #include "python/src/errors.h"
 
 NB_MODULE(_core, m) {
   nanobind::set_leak_warnings(
-      false);  // a traceback that ends the program holds objects, and that is no fault of its author
-  m.doc() = "The C++ face of Karez, as Python sees it; users take karez.";
+      false);  // the traceback that ends a program holds objects, which is not a leak
+  m.doc() = "The C++ part of Karez; users import karez.";
   m.attr("__version__") = KAREZ_VERSION;
   karez::python::init_errors(m);
   karez::python::init_world(m);

@@ -1,4 +1,4 @@
-// Optimisers and schedules.
+// Bindings of optimisers and schedules.
 #include "karez/api/optim.h"
 
 #include "python/src/bindings.h"
@@ -23,7 +23,7 @@ template <class Optimiser> nb::class_<Optimiser> def_optimiser(nb::module_& m, c
   return nb::class_<Optimiser>(m, name)
       .def("step",
            [](Optimiser& self, const std::vector<const Value*>& grads) {
-             ensure_default_device();  // outside of a trace it may be the first thing that is computed
+             ensure_default_device();  // outside of a trace it may be the first computation
              self.step(tensors_from(grads), user_line());
            })
       .def_prop_rw("lr", &Optimiser::lr, &Optimiser::set_lr);

@@ -1,4 +1,4 @@
-// Where tensors lie: their meshes, layouts and parts, and tensors made from such.
+// Bindings of meshes, layouts and parts of tensors, and of tensors made from parts.
 #include "karez/api/parts.h"
 #include "karez/api/interactive.h"
 #include "python/src/bindings.h"
@@ -8,7 +8,7 @@ namespace karez::python {
 namespace {
 using namespace nb::literals;
 
-// The names of the axes that a Partial entry stands on, and its kind; empty: there is none.
+// The names of the axes of a Partial entry, and its kind; empty if there is none.
 std::pair<std::string, std::string> partial_of(const Layout& layout, const Mesh& mesh) {
   std::string kind, axes;
   for (std::size_t axis = 0; axis < layout.size(); ++axis) {
@@ -19,7 +19,7 @@ std::pair<std::string, std::string> partial_of(const Layout& layout, const Mesh&
   return {kind, axes};
 }
 
-// Its mesh or None, by dimension the names of the axes that split it, and what is Partial.
+// Its mesh or None, by dimension the names of the axes that split it, and its Partial entry.
 nb::tuple placement_tuple(const std::optional<DeviceMesh>& on, const Layout& layout, int rank) {
   if (!on || layout.empty())
     return nb::make_tuple(on ? nb::cast(*on) : nb::none(), std::vector<std::string>(static_cast<std::size_t>(rank)), "",
@@ -28,7 +28,7 @@ nb::tuple placement_tuple(const std::optional<DeviceMesh>& on, const Layout& lay
   return nb::make_tuple(*on, sbp::partition_spec_of(layout, rank, on->mesh), kind, axes);
 }
 
-// Without `layout` the mesh alone is asked for, which computes nothing.
+// Without `layout`, only the mesh is returned, and nothing is computed.
 nb::tuple placement(const Value& value, bool layout) {
   const Tensor tensor = value.outside();
   const SourceLine line = user_line();
@@ -52,7 +52,7 @@ nb::tuple stored_placement(const World& world, const Value& value) {
   return placement_tuple(at.mesh, at.layout, value.type().rank());
 }
 
-// A device's name (None: the host), the box and the numbers of each.
+// For each part the device's name (None: the host), the box and the values.
 nb::list local_parts_of(const Value& value) {
   const Tensor tensor = value.outside();
   nb::list out;
@@ -93,7 +93,7 @@ Value tensor_from_parts(const std::vector<const Value*>& values, const DeviceMes
     }
     parts.push_back(std::move(lent));
   }
-  // Without either the shape is asked for below; until then the layout's length is the only rank there is.
+  // Without either, the shape is required below; until then the length of the layout stands for the rank.
   const int rank = shape           ? static_cast<int>(shape->size())
                    : parts.empty() ? static_cast<int>(words.size())
                                    : parts[0].type().rank();

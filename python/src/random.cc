@@ -1,4 +1,4 @@
-// Random numbers as values of the program.
+// Bindings of random numbers as values of the program.
 #include "karez/api/random.h"
 
 #include "python/src/bindings.h"

@@ -1,4 +1,4 @@
-// scan, whose body is a callable of Python's.
+// The binding of scan, whose body is a Python callable.
 #include "karez/api/scan.h"
 
 #include "python/src/bindings.h"

@@ -1,4 +1,4 @@
-// kz.Tensor: a value of the program being traced, a parameter or an array on its mesh, as one class; its operators.
+// kz.Tensor: one class for values of the program being traced, parameters and arrays on their meshes; its operators.
 #include <nanobind/operators.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace karez::python {
 
 const TensorType& Value::type() const {
   struct Visit {
-    const TensorType& operator()(std::monostate) const { base::fail("a tensor that was never made"); }
+    const TensorType& operator()(std::monostate) const { base::fail("a tensor without a value"); }
     const TensorType& operator()(const Tensor& t) const { return t.type; }
     const TensorType& operator()(const Parameter& p) const { return p.type(); }
     const TensorType& operator()(const Array& a) const { return a.type(); }
@@ -32,7 +32,7 @@ const Tensor* Value::tensor() const {
 
 const Parameter& Value::parameter() const {
   const auto* found = std::get_if<Parameter>(&content);
-  require(found != nullptr, "a tensor stands where a parameter is meant");
+  require(found != nullptr, "expected a parameter, got a tensor");
   return *found;
 }
 
@@ -40,7 +40,7 @@ const Tensor& Value::outside() const {
   const Tensor* found = tensor();
   require(found != nullptr, "a parameter ", type(), " is read by its world: p.numpy()");
   require(found->lazy != nullptr, "a tensor ", type(),
-          " of a program being traced has no value yet: return it from the function, and read what the call gives");
+          " of a program being traced has no value yet: return it from the function, and read the result of the call");
   return *found;
 }
 
@@ -81,7 +81,7 @@ std::vector<Parameter> parameters_from(const std::vector<const Value*>& values) 
 
 namespace {
 
-// What numbers of a call alone give is one, too.
+// A value computed only from numbers of a call is a number, too.
 template <auto F> Value apply_operator(const Term& a, const Term& b) {
   const bool number = (a.stands_for_number() || b.stands_for_number()) && (a.stands_for_number() || a.is_number()) &&
                       (b.stands_for_number() || b.is_number());
@@ -107,7 +107,7 @@ nb::tuple shape_of(const Value& value) {
   return nb::tuple(out);
 }
 
-// "f32[8@data, 4]", of an array that is split or Partial on its mesh; else the logical type.
+// "f32[8@data, 4]" for an array that is split or Partial on its mesh; otherwise the logical type.
 std::string layout_text(const Value& value) {
   const Tensor* tensor = value.tensor();
   if (tensor == nullptr || tensor->lazy == nullptr) return tensor::print(value.type());
@@ -120,7 +120,7 @@ std::string layout_text(const Value& value) {
   return !whole ? sbp::print(array.type(), array.mesh(), array.layout()) : tensor::print(array.type());
 }
 
-// What each device holds: its name, and a range of each dimension.
+// For each device its name and the range of each dimension that it holds.
 nb::list device_boxes(const Value& value) {
   const Tensor tensor = value.outside();
   const SourceLine line = user_line();
@@ -142,7 +142,7 @@ nb::list device_boxes(const Value& value) {
   return out;
 }
 
-// "array": outside of a trace, or what one word of the user's writes there.
+// "array": outside of a trace, or the result of a function called there.
 std::string_view kind_of(const Value& value) {
   if (std::holds_alternative<std::monostate>(value.content)) return "none";
   const Tensor* tensor = value.tensor();
@@ -226,7 +226,7 @@ void init_tensor(nb::module_& m) {
   });
   nb::class_<Initialiser>(
       m, "Initialiser",
-      "How a parameter begins; its numbers follow the world's seed and how many parameters were made before it.");
+      "An initialiser of a parameter; the world's seed and the number of parameters made before determine its values.");
   m.def("next_site", &next_site);
   m.def("restart_sites", &restart_sites);
   m.def("uniform_init", &uniform_init);

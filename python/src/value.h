@@ -1,4 +1,4 @@
-// What Python's one Tensor holds, and the operands that functions take.
+// The content of Python's Tensor class, and the operands of functions.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -20,13 +20,13 @@
 namespace karez::python {
 namespace nb = nanobind;
 
-// A tensor, of the program being traced or outside of one, or a parameter. Nothing: no gradient. An array is a result
-// that nobody has looked at: it becomes a tensor when somebody does, for a step may give hundreds that are dropped
-// unseen. With the interpreter's lock.
+// A tensor, of the program being traced or outside of one, or a parameter; empty: no gradient. An array is a result
+// that has not been used: its first use makes it a tensor, since a step may return hundreds of results that are dropped
+// unused. Needs the interpreter's lock.
 struct Value {
   mutable std::variant<std::monostate, Tensor, Parameter, Array> content;
-  Term::AsNumber as_number = Term::AsNumber::no;  // an input of a trace that a number of the call takes the place of,
-                                                  // or what is computed from such alone
+  Term::AsNumber as_number = Term::AsNumber::no;  // an input of a trace that stands for a number of the call,
+                                                  // or a value computed only from such inputs
 
   Value() = default;
   Value(Tensor tensor, Term::AsNumber as_number = Term::AsNumber::no)
@@ -36,11 +36,11 @@ struct Value {
   Value(Parameter parameter) : content(std::move(parameter)) {}
   const TensorType& type() const;
   const Tensor* tensor() const;        // null: a parameter
-  const Parameter& parameter() const;  // or an error
-  const Tensor& outside() const;       // one outside of a trace, likewise
+  const Parameter& parameter() const;  // an error otherwise
+  const Tensor& outside() const;       // a tensor outside of a trace, otherwise an error
 };
 
-// An argument of a function of tensors: a Value, a number or a NumPy array; becomes a Term when it is asked for, with
+// An argument of a function of tensors: a Value, a number or a NumPy array; it is converted to a Term on demand, with
 // the user's line.
 struct Operand {
   nb::object object;
@@ -50,24 +50,23 @@ using Operands = std::vector<Operand>;
 std::vector<Term> terms_of(const Operands& operands);
 std::vector<Parameter> parameters_from(const std::vector<const Value*>& values);
 
-// Captured numbers and arrays of which a trace's inputs take the place: the input for this very object; null where
-// there is none.
+// Captured numbers and arrays that inputs of a trace replace: the input for this object, or null.
 const Tensor* captured_input(nb::handle object);
 
-// NumPy's arrays and ours: whatever NumPy can make an array of is copied in; out of here an array owns its bytes.
+// NumPy arrays and host arrays: values that NumPy converts are copied; a returned array owns its bytes.
 HostArray host_array(nb::handle array);
 HostArray borrowed_array(
-    nb::handle array);  // the bytes of a NumPy array themselves, where they are dense and aligned; otherwise a copy
-nb::object numpy_array(HostArray array);  // of bfloat16 an error, unless ml_dtypes is imported
+    nb::handle array);  // shares the bytes of a dense and aligned NumPy array; otherwise a copy
+nb::object numpy_array(HostArray array);  // an error for bfloat16, unless ml_dtypes is imported
 HostArray half_array_from_dlpack(
-    const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& given);  // what NumPy cannot hold
+    const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& given);  // dtypes without a NumPy type
 nb::dlpack::dtype dlpack_of(DType dtype);
-bool is_numpy(nb::handle object);  // an array or a scalar of NumPy's
+bool is_numpy(nb::handle object);  // a NumPy array or scalar
 
-// The buffer protocol of Tensor: bytes of a whole array where they lie.
+// The buffer protocol of Tensor: the memory of a whole array, without a copy.
 extern PyType_Slot buffer_slots[];
 
-// What is computed outside of compiled functions without an array among its operands lies on the default world's first
+// The mesh of values computed outside of compiled functions without an array operand: the default world's first
 // device.
 void ensure_default_device();
 

@@ -1,4 +1,4 @@
-// Worlds and meshes on them.
+// Bindings of worlds and meshes.
 #include "karez/api/world.h"
 
 #include <nanobind/stl/map.h>
@@ -14,7 +14,7 @@ namespace karez::python {
 namespace {
 using namespace nb::literals;
 
-// What a thread does while it waits: Python may want to interrupt it.
+// Called by a waiting thread: checks for Python signals.
 void check_signals() {
   nb::gil_scoped_acquire held;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -122,8 +122,8 @@ void init_files(nb::class_<World>& type) {
 }  // namespace
 
 void init_world(nb::module_& m) {
-  nb::class_<World> type(m, "World", "Devices, the threads that serve them, and all state that outlives calls.");
-  type.def("__init__", [](World*) { base::fail("worlds are made by karez.init"); });
+  nb::class_<World> type(m, "World", "Devices, their threads, and all state that outlives calls.");
+  type.def("__init__", [](World*) { base::fail("karez.init makes worlds"); });
   m.def("make_world", &make_world, "devices"_a, "seed"_a, "workers"_a, "team"_a, "in_flight"_a, "memory"_a,
         "check_nan"_a, "cost_file"_a, "device_limit"_a, "start_timeout"_a, "peer_timeout"_a, "check_inputs"_a);
   type.def_prop_ro("rank", &World::rank);

@@ -1,4 +1,4 @@
-"""The package under test is that of this build; each test begins without a world."""
+"""Tests import the package of this build; each test begins without a world."""
 
 import os
 import pathlib
@@ -7,8 +7,8 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-os.environ.setdefault("KAREZ_CACHE", "off")  # the user's plans stay as they are
-os.environ.setdefault("KAREZ_COSTS", "default")  # plans are those of any machine
+os.environ.setdefault("KAREZ_CACHE", "off")  # the user's cached plans are neither read nor written
+os.environ.setdefault("KAREZ_COSTS", "default")  # plans do not depend on the machine
 sys.path.insert(0, str(ROOT / os.environ.get("KAREZ_BUILD", "build") / "python"))
 
 import karez.worlds  # noqa: E402

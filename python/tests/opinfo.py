@@ -1,4 +1,5 @@
-"""Sample inputs of PyTorch's own OpInfo database with PyTorch's answers: values, and gradients of a weighed sum of them. As a program: stores some, or compares all."""
+"""Sample inputs of PyTorch's OpInfo database with PyTorch's answers: values, and gradients of a weighted sum of them.
+As a program it stores some samples, or compares all."""
 
 import collections
 import random
@@ -11,9 +12,9 @@ import torch
 from opinfo_cases import DTYPES, HALVES, STORED, Case, Outcome, Slot, compared, encoded, ours_of, store, weights_of
 from torch.testing._internal.common_methods_invocations import op_db
 
-PLACES = ("device", "layout", "pin_memory", "memory_format", "requires_grad")  # no words of a program
-MOST = {"float64": 5, "float32": 4}  # samples that are stored of a function; of other dtypes two
-BYTES = 6000  # of one stored sample, where one is as small
+PLACES = ("device", "layout", "pin_memory", "memory_format", "requires_grad")  # not operands of a program
+MOST = {"float64": 5, "float32": 4}  # stored samples of a function; two for other dtypes
+BYTES = 6000  # elements of a stored sample, if a sample is as small
 
 
 def ops():
@@ -33,7 +34,7 @@ def samples(op, name):
 
 
 def answered(op, name, number, sample):
-    """The sample as a case; an Outcome says why there is none."""
+    """The sample as a case, or an Outcome with the reason for its exclusion."""
 
     def none(why):
         return Outcome(op.formatted_name, name, number, "none", why)
@@ -43,7 +44,7 @@ def answered(op, name, number, sample):
     inputs = []
 
     def taken(value):
-        """A tensor becomes the next argument; dtypes ours; what stays stays."""
+        """A tensor becomes the next argument, a dtype its Karez dtype; other values are unchanged."""
         if isinstance(value, torch.Tensor):
             inputs.append(value)
             return Slot(len(inputs) - 1)
@@ -73,14 +74,13 @@ def answered(op, name, number, sample):
                     taken([wide.input, *wide.args]),
                     {key: taken(value) for key, value in wide.kwargs.items() if key not in PLACES},
                 )
-    except Exception as error:  # an OpInfo's own
+    except Exception as error:  # the OpInfo's own
         return none(f"PyTorch refuses it: {error}")
     if any(named(one.dtype) not in DTYPES for one in outputs):
         return none("a dtype that we have not")
     answers = [rounded(one, to) for one, to in zip(outputs, dtypes)]
-    overflows = any(
-        np.isinf(one).sum() > torch.isinf(wide).sum() for one, wide in zip(answers, outputs)
-    )  # of a half, whose gradients are infinite then
+    # of a half dtype, with infinite gradients
+    overflows = any(np.isinf(one).sum() > torch.isinf(wide).sum() for one, wide in zip(answers, outputs))
     leaves = [i for i, value in enumerate(inputs) if value.requires_grad and value.is_leaf and not overflows]
     smooth = [one for one in outputs if one.requires_grad]
     grads = [None] * len(leaves)
@@ -117,7 +117,7 @@ def slope(tensor, name):
 
 
 def widened(value):
-    """A tensor of halves as one of f32, which is a leaf where it was."""
+    """A half tensor as a f32 tensor, a leaf if the original is one."""
     if not isinstance(value, torch.Tensor) or named(value.dtype) not in HALVES:
         return value
     return value.detach().float().requires_grad_(value.requires_grad)
@@ -130,7 +130,7 @@ def rounded(tensor, dtype):
 
 
 def outcomes(most=None, seed=0, dtypes=("float64", "float32"), only=""):
-    """Of all samples, or of at most so many of each function, drawn."""
+    """The outcomes of all samples, or of a random draw of at most this number for each function."""
     torch.set_num_threads(1)
     draw = random.Random(seed)
     for op in ops():
@@ -146,7 +146,8 @@ def outcomes(most=None, seed=0, dtypes=("float64", "float32"), only=""):
 
 
 def chosen(op, name):
-    """The samples to store, drawn by the function's name among those that are small, and why others are none."""
+    """The samples to store, drawn from the small ones with the function's name as the seed, and the reasons of
+    exclusions."""
     found, cases, large, left = samples(op, name), [], [], collections.Counter()
     random.Random(f"{op.formatted_name} {name}").shuffle(found)
     for number, sample in found:

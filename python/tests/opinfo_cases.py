@@ -1,4 +1,5 @@
-"""What PyTorch's OpInfo database asks of a function, as data: a sample with PyTorch's answers, run through us and compared. Needs no PyTorch."""
+"""Cases of PyTorch's OpInfo database as data: a sample with PyTorch's answers, which Karez computes and compares. Needs
+no PyTorch."""
 
 import collections
 import json
@@ -14,17 +15,19 @@ STORED = pathlib.Path(__file__).with_name("opinfo_answers.xz")
 HALVES = ("bfloat16", "float16")  # PyTorch answers in f32, rounded once
 OTHERS = (*HALVES, "int32", "int64", "bool")
 DTYPES = ("float64", "float32", *OTHERS)
+# relative and absolute
 KINDS = {
     "float64": (1e-7, 1e-7),
     "float32": (2e-4, 5e-5),
     "bfloat16": (2.0**-7, 2.0**-7),
     "float16": (2.0**-10, 2.0**-10),
-}  # relative and absolute
-ADAPTED = {  # samples of these are not the function's own arguments
+}
+ADAPTED = {  # samples of these ops are not arguments of the function
     "einsum": lambda tensors, equation: kz.einsum(equation, *tensors),
     "nn.functional.embedding": lambda weight, index, **words: kz.F.embedding(index, weight, **words),
     "where": lambda x, condition, other: kz.where(condition, x, other),
 }
+# random numbers differ
 RANDOM = {
     "bernoulli",
     "rand_like",
@@ -35,7 +38,7 @@ RANDOM = {
     "randint_like",
     "nn.functional.dropout",
     "nn.functional.dropout2d",
-}  # other numbers
+}
 METHODS = {
     "transpose": "transpose",
     "reshape": "reshape",
@@ -49,19 +52,19 @@ METHODS |= {f"__r{name}__": f"__r{name}__" for name in ("add", "sub", "mul", "po
     "__rdiv__": "__rtruediv__",
     "__rpow__": "__rpow__",
 }
-EXCLUDED = {  # by op and what is said of its sample: why
+EXCLUDED = {  # the reason, by op and text of the outcome
     ("cov", "fweights"): "weights of observations are not there",
     ("nn_functional_scaled_dot_product_attention", "equal ranks"): "leading dimensions do not broadcast",
     (
         "narrow",
         "on a tensor inside of a compiled function",
     ): "a start that is a tensor: shapes and places do not depend on numbers",
-    ("repeat_interleave", "a whole number is meant"): "a shape that depends on numbers",
+    ("repeat_interleave", "must be an int"): "a shape that depends on numbers",
     ("repeat_interleave", "output_size"): "likewise",
     ("__getitem__", "a mask as an index"): "likewise",
     ("nn_functional_batch_norm", "tuple index out of range"): "a batch without channels",
     ("norm_nuc", "'nuc'"): "the nuclear norm needs singular values",
-    ("einsum", "stands twice"): "diagonals",
+    ("einsum", "occurs twice"): "diagonals",
     (
         "nn_functional_conv_transpose2d",
         "windows over an image",
@@ -71,9 +74,9 @@ EXCLUDED = {  # by op and what is said of its sample: why
         (f"nn_functional_{name}", "takes f32 or f64"): "convolutions of integers"
         for name in ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")
     },
-    ("tensordot", "differ"): "sizes of 1 that are summed over beside larger ones",
+    ("tensordot", "differ"): "sizes of 1 that are summed with larger ones",
 }
-APART = {  # results of theirs that differ: why
+APART = {  # the reason, by op and results that differ
     ("topk", "result 1"): "places of equal elements, which PyTorch leaves open",
     ("einsum", "int32"): "a sum of int32 by einsum stays int32",
     ("nn_functional_avg_pool1d", "int64"): "means of integers are floats",
@@ -84,11 +87,11 @@ APART = {  # results of theirs that differ: why
     ): "of a target of 0: a term that is left out has log(0) there",
 }
 
-Outcome = collections.namedtuple(
-    "Outcome", ["op", "dtype", "number", "what", "text"]
-)  # what: "equal", "refused", "wrong" or "none"
-# Of one sample: args hold its input first; a Slot in them is one of `inputs`, which are of f32 where the dtype is a half. By output: its value, dtype and whether
-# it has a gradient. `leaves` are the inputs with one, `grads` PyTorch's of the weighed sum of outputs, None where that does not depend on the leaf.
+# what: "equal", "refused", "wrong" or "none"
+Outcome = collections.namedtuple("Outcome", ["op", "dtype", "number", "what", "text"])
+# One sample: args begin with its input; a Slot in them is one of `inputs`, which are f32 for a half dtype. By output:
+# its value, dtype and whether it has a gradient. `leaves` are the inputs with a gradient, `grads` PyTorch's of the
+# weighted sum of outputs, None if the sum does not depend on the leaf.
 Case = collections.namedtuple(
     "Case",
     ["op", "name", "dtype", "number", "args", "words", "inputs", "leaves", "outputs", "dtypes", "smooth", "grads"],
@@ -96,7 +99,7 @@ Case = collections.namedtuple(
 
 
 class Slot:
-    """Where an input stands among arguments."""
+    """The position of an input among arguments."""
 
     def __init__(self, number):
         self.number = number
@@ -106,7 +109,7 @@ class Slot:
 
 
 def ours_of(name):
-    """Our function of an op's name; None: we have none."""
+    """The function of Karez for the name of an op; None if there is none."""
     if name in ADAPTED:
         return ADAPTED[name]
     if name in RANDOM:
@@ -122,7 +125,7 @@ def ours_of(name):
 
 
 def public_of(names):
-    """Of the names of ops those that are public functions of ours and no random numbers."""
+    """The names of ops that are public functions of Karez and draw no random numbers."""
     public = {
         n
         for module in (kz.functions, kz.pointwise, kz.manipulation, kz.products, kz.reductions)
@@ -135,7 +138,7 @@ def public_of(names):
 
 
 def weights_of(shape, dtype):
-    """Of the dtype's numbers, so that what flows back is exact; f32 for halves."""
+    """Weights that are exact in the dtype, so that the gradient is exact; f32 for halves."""
     made = (np.arange(int(np.prod(shape))) * 37 % 64 * 2 - 63) / 64
     return made.reshape(shape).astype("float32" if dtype in HALVES else dtype)
 
@@ -153,7 +156,7 @@ def read(x):
 
 
 def compared(case):
-    """The sample run through us, forward and gradient, beside PyTorch's answers."""
+    """Compares the sample in Karez, forward and gradient, with PyTorch's answers."""
     ours, half, has_gradients = ours_of(case.name), case.dtype in HALVES, bool(case.leaves) and any(case.smooth)
     weights = [weights_of(one.shape, case.dtype) for one, smooth in zip(case.outputs, case.smooth) if smooth]
 
@@ -193,7 +196,7 @@ def compared(case):
         said = "gradient" if i >= len(got) else "result"
         if one.shape != other.shape or one.dtype != other.dtype:
             return outcome("wrong", f"{said} {one.dtype}{one.shape}, not {other.dtype}{other.shape}")
-        if half:  # by the largest of both, for terms cancel
+        if half:  # relative to the largest of both, since terms cancel
             absolute = (
                 KINDS[case.dtype][1]
                 * max(1, np.nanmax(np.abs(np.where(np.isfinite(other), other, 0)), initial=0))
@@ -210,12 +213,12 @@ def compared(case):
 
 
 def reason(op, text):
-    """Why a refusal is no fault; None where it is one."""
+    """The reason for which an error is allowed; None if it is a fault."""
     return next((why for (name, said), why in EXCLUDED.items() if name == op and said in text), None)
 
 
 def faults(outcomes):
-    """Those which neither agree with PyTorch nor are allowed to differ."""
+    """The outcomes that neither agree with PyTorch nor may differ."""
 
     def is_fault(one):
         if one.what == "wrong":
@@ -226,8 +229,8 @@ def faults(outcomes):
 
 
 def store(cases, facts):
-    """Writes the cases, and facts about them, to the file that `stored` reads: a line of JSON, then the bytes of arrays, of each array all first bytes, then all
-    second ones, which packs better."""
+    """Writes the cases and facts about them to the file that `stored` reads: a line of JSON, then the bytes of arrays,
+    for each array all first bytes, then all second ones, which compresses better."""
     index, data = [], []
 
     def array(one):
@@ -239,13 +242,13 @@ def store(cases, facts):
             name: [None if one is None else array(one) for one in getattr(case, name)]
             for name in ("inputs", "outputs", "grads")
         }
-        index.append((case._replace(args=encoded(case.args), words=encoded(case.words), **arrays)))
+        index.append(case._replace(args=encoded(case.args), words=encoded(case.words), **arrays))
     head = json.dumps(facts | {"cases": index}, separators=(",", ":"), allow_nan=False)
     STORED.write_bytes(lzma.compress(head.encode() + b"\n" + b"".join(data), preset=9 | lzma.PRESET_EXTREME))
 
 
 def stored():
-    """(cases, facts), as `store` was given them."""
+    """The (cases, facts) that `store` wrote."""
     head, data = lzma.decompress(STORED.read_bytes()).split(b"\n", 1)
     facts, at, cases = json.loads(head), 0, []
     for fields in facts.pop("cases"):
@@ -268,7 +271,7 @@ def stored():
 
 
 def encoded(value):
-    """As JSON has it: what that does not know is a dict of one key, its kind."""
+    """The value as JSON: a type that JSON lacks is a dict with one key, its kind."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

@@ -1,4 +1,5 @@
-"""Training steps as users bring them, written once for PyTorch (t is torch) and for Karez (t is karez): each is a function that makes modules, a step and its batch."""
+"""Training steps as users write them, for PyTorch (t is torch) and for Karez (t is karez): each is a function that
+makes modules, a step and its batch."""
 
 import numpy as np
 
@@ -12,7 +13,7 @@ def ints(high, *shape, seed=0, low=0):
 
 
 def auto_encoder(t, nn, F, optim, numbers):
-    """Variational; the noise comes with the batch."""
+    """A variational autoencoder; the noise is part of the batch."""
 
     class Net(nn.Module):
         def __init__(self):
@@ -40,7 +41,7 @@ def auto_encoder(t, nn, F, optim, numbers):
 
 
 def adversaries(t, nn, F, optim, numbers):
-    """Two networks, each with an optimiser of its own; the second loss sees the first one's step."""
+    """Two networks, each with its own optimiser; the second loss depends on the step of the first."""
     makes = nn.Sequential(nn.Linear(8, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 16), nn.Tanh()).double()
     tells = nn.Sequential(nn.Linear(16, 32), nn.LeakyReLU(0.2), nn.Linear(32, 1)).double()
     first, second = (optim.Adam(net.parameters(), lr=1e-2, betas=(0.5, 0.999)) for net in (tells, makes))
@@ -65,7 +66,8 @@ def adversaries(t, nn, F, optim, numbers):
 
 
 def translator(t, nn, F, optim, numbers):
-    """Recurrent, both ways over the source; the target is fed by the teacher; gradients are clipped."""
+    """Recurrent networks in both directions over the source, with teacher forcing on the target and clipped
+    gradients."""
 
     class Net(nn.Module):
         def __init__(self):
@@ -96,7 +98,7 @@ def translator(t, nn, F, optim, numbers):
 
 
 def towers(t, nn, F, optim, numbers):
-    """Images and texts side by side: each is to find its own among the whole batch."""
+    """Contrastive learning of images and texts: each image matches its text among the whole batch."""
 
     class Net(nn.Module):
         def __init__(self):
@@ -137,7 +139,7 @@ def towers(t, nn, F, optim, numbers):
 
 
 def masked_words(t, nn, F, optim, numbers):
-    """An encoder that guesses words left out, with the table of words as its last weight."""
+    """A masked language model, with the embedding table as its last weight."""
 
     class Net(nn.Module):
         def __init__(self):
@@ -165,7 +167,7 @@ def masked_words(t, nn, F, optim, numbers):
 
 
 def noise_remover(t, nn, F, optim, numbers):
-    """A diffusion step: convolutions told the time by waves, attention among the pixels of the middle."""
+    """A diffusion step: convolutions with a sinusoidal time embedding, attention over the pixels in the middle."""
 
     class Block(nn.Module):
         def __init__(self, taken, made):
@@ -216,7 +218,7 @@ def noise_remover(t, nn, F, optim, numbers):
 
 
 def neighbours(t, nn, F, optim, numbers):
-    """Attention along the edges of a graph, gathered and added up by index."""
+    """Graph attention: edges are gathered and summed by index."""
     net = nn.Sequential(nn.Linear(8, 16), nn.Linear(32, 1), nn.Linear(16, 4)).double()
     opt = optim.Adam(net.parameters(), lr=1e-2)
 
@@ -235,7 +237,7 @@ def neighbours(t, nn, F, optim, numbers):
 
 
 def experts(t, nn, F, optim, numbers):
-    """Each row by the two of four small networks that a third picks; a second loss balances the load."""
+    """A mixture of experts: a router picks two of four small networks for each row; a second loss balances the load."""
     gate, last = nn.Linear(16, 4).double(), nn.Linear(16, 5).double()
     each = [nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16)).double() for _ in range(4)]
     opt = optim.SGD([p for net in (gate, last, *each) for p in net.parameters()], lr=1e-2, momentum=0.9, nesterov=True)
@@ -256,7 +258,7 @@ def experts(t, nn, F, optim, numbers):
 
 
 def policy(t, nn, F, optim, numbers):
-    """A clipped policy gradient with a value beside it."""
+    """A clipped policy gradient with a value function."""
     body, act, worth = (
         nn.Sequential(nn.Linear(6, 32), nn.Tanh()).double(),
         nn.Linear(32, 3).double(),
@@ -287,7 +289,7 @@ def policy(t, nn, F, optim, numbers):
 
 
 def boxes(t, nn, F, optim, numbers):
-    """Learnt queries that look at an image and say what is where."""
+    """A detector: learnt queries attend to an image and predict classes and boxes."""
 
     class Net(nn.Module):
         def __init__(self):

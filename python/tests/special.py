@@ -1,4 +1,5 @@
-"""Special values: functions and the arguments on which PyTorch's answers are stored in special_answers.xz. As a program: asks PyTorch and stores them."""
+"""Special values: functions and the arguments on which PyTorch's answers are stored in special_answers.xz. As a program
+it computes them with PyTorch and stores them."""
 
 import json
 import lzma
@@ -10,7 +11,7 @@ import numpy as np
 STORED = pathlib.Path(__file__).with_name("special_answers.xz")
 DTYPES = ("float64", "float32", "bfloat16", "float16", "int32", "int64", "bool")
 inf, nan = float("inf"), float("nan")
-LIMITS = {  # largest, least normal, least
+LIMITS = {  # largest, smallest normal, smallest
     "float64": (1.7976931348623157e308, 2.2250738585072014e-308, 5e-324),
     "float32": (3.4028234663852886e38, 1.1754943508222875e-38, 1.401298464324817e-45),
     "bfloat16": (3.3895313892515355e38, 1.1754943508222875e-38, 9.183549615799121e-41),
@@ -51,7 +52,7 @@ NAMES = {"F.logsigmoid": "logsigmoid"}
 
 
 def scalars(dtype):
-    """One by one: zeros, ones, ties of rounding, limits, infinities, NaN."""
+    """Single values: zeros, ones, ties of rounding, limits, infinities, NaN."""
     if dtype == "bool":
         return [False, True]
     if dtype.startswith("int"):
@@ -62,7 +63,7 @@ def scalars(dtype):
 
 
 def rows(dtype):
-    """By rows of three: ties, zeros of both signs, one far from the others, infinities, NaN."""
+    """Rows of three: ties, zeros of both signs, an outlier, infinities, NaN."""
     if dtype == "bool":
         return [[False, False, False], [True, True, True], [False, True, True]]
     if dtype.startswith("int"):
@@ -111,7 +112,7 @@ def is_whole(dtype):
 
 
 def asks_nothing(name, dtype, arguments):
-    """Samples that are left out: integers divided by zero are an error here."""
+    """Samples that are skipped: division of integers by zero is an error here."""
     return dtype.startswith("int") and name in ("floor_divide", "remainder", "fmod")
 
 
@@ -141,9 +142,10 @@ def main():
             try:
                 made = function(*inputs, **words)
             except Exception:
-                continue  # PyTorch has it not in this dtype
+                continue  # PyTorch does not support this dtype
             dtypes = [one.dtype for one in (made if isinstance(made, tuple) else [made])]
-            # Wider, then rounded once: the best answer in the dtype. Sums of f32 overflow where f32 does.
+            # Computed in a wider dtype and rounded once: the best answer in the dtype. Sums of f32 overflow as f32
+            # does.
             if not is_whole(dtype) and name != "nan_to_num":
                 wide = (
                     torch.float64
@@ -183,14 +185,14 @@ NO_SLOPE = {"heaviside", "floor_divide"}
 
 
 def packed(tensor):
-    """NumPy has no bfloat16: its bits."""
+    """NumPy has no bfloat16: the bits of it."""
     import torch
 
     return tensor.view(torch.int16).numpy().view(np.uint16) if tensor.dtype is torch.bfloat16 else tensor.numpy()
 
 
 def answers():
-    """PyTorch's, by "function|dtype|sample|result" or, of gradients, "...|d0"; bfloat16 as float32."""
+    """PyTorch's answers, by "function|dtype|sample|result" or, for gradients, "...|d0"; bfloat16 as float32."""
     head, data = lzma.decompress(STORED.read_bytes()).split(b"\n", 1)
     made, at = {}, 0
     for key, dtype, shape in json.loads(head):

@@ -1,4 +1,4 @@
-"""bfloat16 and float16: in and out, promotion, and mixed precision beside PyTorch's autocast."""
+"""bfloat16 and float16: conversion, promotion, and mixed precision compared with PyTorch's autocast."""
 
 import itertools
 import os
@@ -28,7 +28,7 @@ def same_bits(a, b):
     np.testing.assert_array_equal(a.view(np.uint16)[~nan], b.view(np.uint16)[~nan])
 
 
-def test_float16_goes_in_and_out_and_rounds_as_numpy_has_it():
+def test_float16_converts_and_rounds_as_in_numpy():
     every = PATTERNS.view(np.float16)
     x = kz.tensor(every)
     assert x.dtype is kz.float16 and x.dtype.is_floating_point and repr(x).startswith("Tensor(f16[65536]")
@@ -50,7 +50,7 @@ def test_bfloat16_is_that_of_ml_dtypes():
     np.testing.assert_array_equal(x.float().numpy(), PATTERNS.view(ml_dtypes.bfloat16).astype(np.float32))
 
 
-def test_without_ml_dtypes_numpy_refuses_bfloat16_and_says_what_to_do():
+def test_without_ml_dtypes_bfloat16_to_numpy_is_an_error_with_a_fix():
     code = """
 import karez as kz
 x = kz.tensor([1.0, 2.5], dtype=kz.bfloat16)
@@ -70,7 +70,7 @@ x = np.ones((64, 64), np.float32)
 for amp in {amps!r}:
     f = kz.compile(lambda x: x @ x, amp=amp)
     print(float(f(x).sum()))
-    assert "on a plain row" not in f.summary(), f.summary()
+    assert "on a plain kernel" not in f.summary(), f.summary()
 """
 
 
@@ -88,7 +88,7 @@ def amp_limited(limit, *amps):
 
 
 @pytest.mark.parametrize("limit", ["avx2", "baseline"])
-def test_without_bf16_instructions_amp_says_once_that_it_multiplies_in_f32(limit):
+def test_without_bf16_instructions_amp_warns_once_that_it_multiplies_in_f32(limit):
     done = amp_limited(limit, "bf16", "bf16")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["262144.0", "262144.0"], done.stdout
@@ -100,7 +100,7 @@ def test_without_bf16_instructions_amp_says_once_that_it_multiplies_in_f32(limit
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 
-def test_a_limit_that_there_is_not_is_an_error_that_lists_what_there_is():
+def test_an_unknown_isa_limit_is_an_error_that_lists_the_known_ones():
     done = amp_limited("avx9", None)
     assert done.returncode == 64 and "KAREZ_MAX_CPU_ISA must be baseline, avx2 or avx512, got 'avx9'" in done.stderr, (
         done.stderr
@@ -117,7 +117,7 @@ def test_bytes_go_to_pytorch_and_back():
         assert torch.equal(torch.from_dlpack(kz.from_dlpack(given.t()) * 2), given.t() * 2)
 
 
-def test_promotion_is_pytorchs():
+def test_promotion_is_as_in_pytorch():
     torch = pytest.importorskip("torch")
     names = ["float32", "float64", "bfloat16", "float16", "int32", "int64", "bool"]
     for (a, b), shapes in itertools.product(itertools.product(names, names), [((2,), (2,)), ((2,), ()), ((), (2,))]):
@@ -158,7 +158,7 @@ def distance(a, b):
     return np.abs(a - b).max() / np.abs(b).max()
 
 
-def test_losses_and_gradients_are_those_of_autocast():
+def test_losses_and_gradients_equal_those_of_autocast():
     torch = pytest.importorskip("torch")
     net = Net()
     theirs = torch.nn.ModuleDict(
@@ -192,10 +192,10 @@ def test_losses_and_gradients_are_those_of_autocast():
     auto.backward()
     ours, grads = kz.compile(program, amp="bf16")(x, y)
     assert abs(float(ours) - auto.item()) <= 4e-3 * auto.item()
-    for (name, parameter), got in zip(net.named_parameters(), grads):
+    for (name, _parameter), got in zip(net.named_parameters(), grads):
         want = dict(theirs.named_parameters())[name].grad.numpy()
         assert got.dtype is kz.float32
-        # As far from f32 as autocast is, at most: we round in fewer places.
+        # At most as far from f32 as autocast: Karez rounds in fewer places.
         assert distance(got.numpy(), f32[name]) <= 1.5 * distance(want, f32[name]) + 2e-3, name
         assert distance(got.numpy(), want) <= 3e-2, name
         assert distance(got.numpy(), f32[name]) > 1e-6, name
@@ -203,7 +203,7 @@ def test_losses_and_gradients_are_those_of_autocast():
 
 @pytest.mark.parametrize("mesh", ["", "data=2,model=2"])
 @pytest.mark.parametrize("amp", ["bf16", "f16"])
-def test_training_comes_near_f32(amp, mesh):
+def test_training_is_close_to_f32(amp, mesh):
     def last(amp):
         net = Net()
         optimiser = kz.optim.AdamW(net.parameters(), lr=3e-3)
@@ -244,8 +244,8 @@ def test_an_overflow_skips_the_step():
     assert any((value != before[name]).any() for name, value in net.state_dict().items())
 
 
-def test_what_is_wrong_is_said():
-    with pytest.raises(kz.Error, match="amp is 'half'; there are bf16 and f16"):
+def test_wrong_amp_arguments_are_errors():
+    with pytest.raises(kz.Error, match="amp is 'half'; it must be bf16 or f16"):
         kz.compile(lambda x: x, amp="half")(np.ones(2, np.float32))
-    with pytest.raises(kz.TypeError, match="multiplies f64, and mixed precision is of f32"):
+    with pytest.raises(kz.TypeError, match="multiplies f64, but mixed precision requires f32"):
         kz.compile(lambda x: x @ x, amp="bf16")(np.ones((2, 2)))

@@ -1,13 +1,13 @@
-"""Functions and layers take NumPy arrays where they take tensors, and give what they give of tensors."""
+"""Functions and layers take NumPy arrays as well as tensors, with the same results."""
 
 import inspect
 
 import numpy as np
 import pytest
+from test_attributes import TABLE, equal, made, numbers
 
 import karez as kz
 from karez import F
-from test_attributes import TABLE, equal, made, numbers
 
 
 def drawn(*shape, seed=0):
@@ -25,7 +25,7 @@ ROW, COLUMN, IMAGE, LINE, CLASSES, WHOLE = (
     np.arange(24).reshape(4, 6) % 4,
 )
 FLAGS, UNIT, SIGNS = X > 0.5, X / 9, np.sign(drawn(4, 6))
-SAMPLES = {  # where it is not one array, or two for two parameters that have no default
+SAMPLES = {  # operands other than one array, or two for two parameters without a default
     "addbmm": (SQUARE, BATCH, MORE),
     "baddbmm": (BATCH, BATCH, MORE),
     "bmm": (BATCH, MORE),
@@ -131,16 +131,8 @@ SAMPLES = {  # where it is not one array, or two for two parameters that have no
     "dist": (X, Y),
     "isclose": (X, Y),
 }
-OWN = {
-    "arange",
-    "eye",
-    "full",
-    "ones",
-    "zeros",
-    "tracing",
-    "update",
-    "with_layout",
-}  # of no array, or of parameters, or of a compiled function alone
+# functions without an array operand, of parameters, or of compiled functions only
+OWN = {"arange", "eye", "full", "ones", "zeros", "tracing", "update", "with_layout"}
 FUNCTIONS = {
     name: getattr(module, name)
     for module in (kz.functions, kz.pointwise, kz.manipulation, kz.products, kz.reductions, F)

@@ -1,4 +1,4 @@
-"""Masks of attention: what causal order, flags and added numbers leave to be seen, in every dtype of floats, against NumPy in f64."""
+"""Attention masks: causal order, flags and added numbers, in every floating-point dtype, against NumPy in f64."""
 
 import itertools
 
@@ -31,7 +31,7 @@ ADDED = {
 
 
 def weights(q, k, causal, mask, lowest=-inf):
-    """softmax of what is seen, 0 of the rest; a mask of flags or of numbers."""
+    """softmax over the unmasked keys, 0 for the others; the mask is flags or numbers."""
     scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(D)
     seen = np.tri(T, S) > 0 if causal else np.ones((T, S), bool)
     if mask is not None:
@@ -49,7 +49,7 @@ def masks(dtype):
     yield from ADDED.values()
     for added in ADDED.values():
         yield added > -inf
-        yield np.where(added > -inf, added, LOWEST[dtype])  # what sees only these sees them alike, and nothing else
+        yield np.where(added > -inf, added, LOWEST[dtype])  # a query of these keys alone weighs them equally
 
 
 def given(mask, dtype):
@@ -58,7 +58,7 @@ def given(mask, dtype):
 
 @pytest.mark.parametrize("dtype", LOWEST)
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_sees_what_the_mask_and_the_order_leave(dtype, causal):
+def test_attention_uses_the_keys_that_mask_and_causal_order_allow(dtype, causal):
     q, k, v = (kz.tensor(x).to(dtype) for x in (Q, K, V))
     exact = [x.double().numpy() for x in (q, k, v)]
     for mask in masks(dtype):
@@ -72,7 +72,7 @@ def test_attention_sees_what_the_mask_and_the_order_leave(dtype, causal):
 
 
 @pytest.mark.parametrize("dtype", LOWEST)
-def test_dropped_weights_are_zero_or_those_that_are_seen_twice(dtype):
+def test_dropped_weights_are_zero_or_doubled(dtype):
     q, k = (kz.tensor(x).to(dtype) for x in (Q, K))
     exact = [x.double().numpy() for x in (q, k)]
     eye = kz.tensor(np.broadcast_to(np.eye(S), (1, 2, S, S)).copy()).to(dtype)  # the result is the weights themselves
@@ -91,7 +91,7 @@ def test_dropped_weights_are_zero_or_those_that_are_seen_twice(dtype):
 
 @pytest.mark.parametrize("dtype", LOWEST)
 @pytest.mark.parametrize("drop", [0.0, 0.5])
-def test_a_query_that_sees_nothing_has_no_gradient_and_no_other_is_harmed(dtype, drop):
+def test_a_fully_masked_query_has_no_gradient_and_the_others_are_unaffected(dtype, drop):
     def loss(q, k, v, m):
         y = F.scaled_dot_product_attention(q, k, v, m, drop, True)
         return (y.double() * np.cos(np.arange(2 * T * D)).reshape(1, 2, T, D)).sum()
@@ -110,7 +110,7 @@ def test_a_query_that_sees_nothing_has_no_gradient_and_no_other_is_harmed(dtype,
         and not m[:, 2:].any()
     )
     if dtype == "float64" and not drop:
-        near = lambda at: (loss(*(kz.tensor(x) for x in (*at, V, added))) - 0).item()  # noqa: E731
+        near = lambda at: (loss(*(kz.tensor(x) for x in (*at, V, added))) - 0).item()
         step = np.zeros_like(Q)
         step[0, 1, 2, 1] = 1e-6
         np.testing.assert_allclose(q[0, 1, 2, 1], (near((Q + step, K)) - near((Q - step, K))) / 2e-6, rtol=1e-6)
@@ -140,6 +140,6 @@ def test_a_layer_of_attention_with_every_kind_of_mask(dtype, need, train):
         y, *rest = (one.double().numpy() for one in got)
         assert all(np.isfinite(one).all() for one in (y, *rest)), (mask, pad, order)
         if pad is not None or mask is not None and not (mask > -inf).any():
-            np.testing.assert_array_equal(y[1], np.zeros_like(y[1]))  # the bias behind begins with zeros
+            np.testing.assert_array_equal(y[1], np.zeros_like(y[1]))  # the output bias is initially zero
         if need and (order or mask is not None):
             assert not rest[-1][..., np.tri(T) == 0].any(), (mask, pad, order)

@@ -1,4 +1,5 @@
-"""Attributes of layers, losses and optimisers that are set after construction: they act as the constructor's arguments do, or say that they cannot."""
+"""Attributes of layers, losses and optimisers set after construction: they act as the constructor's arguments do, or
+are errors."""
 
 import inspect
 
@@ -15,8 +16,8 @@ def drawn(*shape, seed=0):
 
 ROWS, OTHER, IMAGE, TIME, LINE = drawn(4, 6), drawn(4, 6, seed=1), drawn(2, 4, 7, 6), drawn(5, 2, 6), drawn(2, 4, 10)
 UNIT, SIGNS, CLASSES = 1 / (1 + np.exp(-ROWS)), np.sign(OTHER), np.array([0, 5, 2, 2])
-FIRST = lambda: nn.TransformerEncoderLayer(6, 2, 8, 0.0)  # noqa: E731
-LAST = lambda: nn.TransformerDecoderLayer(6, 2, 8, 0.0)  # noqa: E731
+FIRST = lambda: nn.TransformerEncoderLayer(6, 2, 8, 0.0)
+LAST = lambda: nn.TransformerDecoderLayer(6, 2, 8, 0.0)
 REDUCTION = {"reduction": "sum"}
 CONV = {
     "in_channels": 3,
@@ -54,7 +55,8 @@ LAYER = {
 }
 MAX = {"kernel_size": 2, "stride": 1, "padding": 0, "dilation": 2, "return_indices": True, "ceil_mode": True}
 MEAN = {"kernel_size": 2, "stride": 1, "padding": 0, "ceil_mode": True, "count_include_pad": False}
-TABLE = {  # what it is made with, its inputs, and other values of each of its arguments and of attributes that PyTorch has
+# constructor arguments, inputs, and other values of each argument and of PyTorch's attributes
+TABLE = {
     "Linear": ({"in_features": 6, "out_features": 3}, [ROWS], {"in_features": 5, "out_features": 4, "bias": False}),
     "Conv1d": ({"in_channels": 4, "out_channels": 6, "kernel_size": 3}, [LINE], CONV),
     "Conv2d": ({"in_channels": 4, "out_channels": 6, "kernel_size": 3}, [IMAGE], CONV),
@@ -227,7 +229,7 @@ TABLE = {  # what it is made with, its inputs, and other values of each of its a
     "CosineEmbeddingLoss": ({}, [ROWS, OTHER, SIGNS[:, 0]], REDUCTION | {"margin": 0.5}),
     "TripletMarginLoss": ({}, [ROWS, OTHER, UNIT], REDUCTION | {"margin": 0.5, "p": 1.0, "eps": 0.5, "swap": True}),
 }
-NO_EFFECT = {  # of these numbers, in the constructor too
+NO_EFFECT = {  # an error for these values, in the constructor too
     ("InstanceNorm1d", "momentum"),
     ("InstanceNorm2d", "momentum"),
     ("BatchNorm1d", "momentum"),
@@ -241,13 +243,11 @@ NO_EFFECT = {  # of these numbers, in the constructor too
     ("PoissonNLLLoss", "eps"),
     ("Embedding", "padding_idx"),
 }
-BAD_IN_BOTH = {
-    ("Upsample", "size"),
-    ("Upsample", "antialias"),
-}  # beside the other arguments: the call says so, or the constructor
+# invalid with the other arguments: an error of the call, or of the constructor
+BAD_IN_BOTH = {("Upsample", "size"), ("Upsample", "antialias")}
 
 
-def test_the_table_has_each_layer_and_each_of_its_arguments():
+def test_the_table_lists_every_layer_and_argument():
     classes = {name: one for name, one in vars(nn).items() if isinstance(one, type) and issubclass(one, nn.Module)}
     assert set(classes) - set(TABLE) == {"Module", "ModuleDict", "ModuleList", "Sequential"} & set(classes)
     layers = {"encoder_layer", "decoder_layer", "custom_encoder", "custom_decoder"}
@@ -284,7 +284,7 @@ def equal(one, other):
 
 
 @pytest.mark.parametrize("name, attribute", [(name, attribute) for name, row in TABLE.items() for attribute in row[2]])
-def test_an_attribute_that_is_set_does_what_the_constructors_argument_does(name, attribute):
+def test_setting_an_attribute_acts_as_the_constructors_argument(name, attribute):
     _, inputs, others = TABLE[name]
     value, layer = others[attribute], made(name)
     layer.train(attribute not in ("eps", "momentum", "affine") or "Batch" not in name)
@@ -306,7 +306,7 @@ def test_an_attribute_that_is_set_does_what_the_constructors_argument_does(name,
         other = made(name, **{attribute: value})
         other.train(layer.training)
         other.load_state_dict(layer.state_dict())
-    except kz.Error:  # weights of other shapes, so that the first ones fit no call
+    except kz.Error:  # weights of other shapes, which the first calls do not fit
         with pytest.raises(kz.Error):
             numbers(compiled, inputs)
         return
@@ -319,7 +319,7 @@ def test_an_attribute_that_is_set_does_what_the_constructors_argument_does(name,
     assert equal(want, before) == ((name, attribute) in NO_EFFECT)
 
 
-def test_a_padding_row_that_is_chosen_later_gets_no_gradient():
+def test_a_padding_row_set_later_gets_no_gradient():
     layer = nn.Embedding(4, 3)
     step = kz.compile(lambda i: kz.grad(layer(i).sum(), [layer.weight])[0])
     assert step(np.arange(4)).numpy()[:, 0].tolist() == [1, 1, 1, 1]
@@ -327,19 +327,19 @@ def test_a_padding_row_that_is_chosen_later_gets_no_gradient():
     assert step(np.arange(4)).numpy()[:, 0].tolist() == [1, 1, 1, 0]
 
 
-def test_a_window_keeps_the_stride_that_its_first_kernel_gave_it():
+def test_a_window_keeps_the_default_stride_of_its_first_kernel():
     layer = nn.MaxPool2d(2)
     layer.kernel_size = 3
     assert layer.stride == 2 and layer(IMAGE).shape == (2, 4, 3, 2), "as PyTorch"
 
 
-def test_what_pytorch_calls_norm_is_p():
+def test_norm_is_pytorchs_name_of_p():
     layer = nn.PairwiseDistance(2.0)
     layer.norm = 1.0
     np.testing.assert_allclose(layer(ROWS, OTHER).numpy(), np.abs(ROWS - OTHER + 1e-6).sum(1), rtol=1e-5)
 
 
-def test_layers_of_the_users_own_may_have_such_attributes():
+def test_layers_of_the_user_may_have_such_attributes():
     class Padded(nn.Conv2d):
         def forward(self, x):
             return super().forward(kz.F.pad(x, [1, 1, 1, 1], self.padding_mode))
@@ -348,18 +348,18 @@ def test_layers_of_the_users_own_may_have_such_attributes():
     layer.padding_mode = "circular"
     assert layer(IMAGE).shape == (2, 6, 7, 6)
     layer = nn.Linear(6, 3)
-    layer.in_features, layer.note = 6, "first"  # what it is already, and what nothing reads
+    layer.in_features, layer.note = 6, "first"  # the present value, and a value that nothing reads
     layer.weight, layer.bias = nn.Parameter(drawn(3, 6)), None
     assert layer(ROWS).shape == (4, 3)
     with pytest.raises(AttributeError, match="Linear.bias is a parameter or None, not True"):
         layer.bias = True
 
 
-def test_an_activation_is_a_function_or_the_name_of_one():
+def test_an_activation_is_a_function_or_a_name():
     layer = FIRST()
     layer.activation = "tanh"
     with pytest.raises(
-        kz.UserError, match="TransformerEncoderLayer: activation='tanh'; it is 'relu', 'gelu' or a function"
+        kz.UserError, match="TransformerEncoderLayer: activation='tanh'; it must be 'relu', 'gelu' or a function"
     ):
         layer(TIME)
 
@@ -368,7 +368,7 @@ OPTIMISERS = {name: getattr(kz.optim, name) for name in ("SGD", "Adam", "AdamW",
 
 
 @pytest.mark.parametrize("name", [*OPTIMISERS, "EMA"])
-def test_of_an_optimiser_lr_alone_is_set_later(name):
+def test_only_lr_of_an_optimiser_can_be_set_later(name):
     w = nn.Parameter(drawn(3))
     made = kz.optim.EMA([w], 0.9) if name == "EMA" else OPTIMISERS[name]([w], 0.1)
     words = [word for word in inspect.signature(type(made)).parameters if word != "lr"]
@@ -382,12 +382,12 @@ def test_of_an_optimiser_lr_alone_is_set_later(name):
         for use in (lambda: made.param_groups[0], lambda: setattr(made, "param_groups", [])):
             with pytest.raises(
                 AttributeError,
-                match="no parameter groups: opt.lr = ... sets the learning rate, and parameters with settings of their own take an optimiser",
+                match="no parameter groups: set opt.lr for the learning rate, and use another optimiser for parameters with other settings",
             ):
                 use()
 
 
-def test_an_optimiser_of_the_users_own_has_attributes_of_its_own():
+def test_an_optimiser_of_the_user_may_have_attributes():
     class Counting(kz.optim.SGD):
         def __init__(self, params, lr):
             super().__init__(params, lr)
@@ -411,7 +411,7 @@ def test_an_optimiser_of_the_users_own_has_attributes_of_its_own():
         opt.momentum = 0.9
 
 
-def test_two_optimisers_stand_for_two_groups():
+def test_two_optimisers_replace_two_parameter_groups():
     a, b = nn.Parameter(np.ones(2, np.float32), name="a"), nn.Parameter(np.ones(2, np.float32), name="b")
     opts = [kz.optim.Adam([a], lr=0.1), kz.optim.Adam([b], lr=0.01)]
 
@@ -449,12 +449,12 @@ def test_two_optimisers_stand_for_two_groups():
         (lambda w: {"w": w}, kz.TypeError, "SGD takes parameters, not a str"),
     ],
 )
-def test_what_is_no_list_of_parameters_is_refused(params, kind, text):
+def test_other_arguments_than_parameter_lists_are_errors(params, kind, text):
     with pytest.raises(kind, match=text):
         kz.optim.SGD(params(nn.Parameter(drawn(3), name="w")), 0.1)
 
 
-def test_what_stands_in_a_sequence_or_beside_an_attention_may_be_replaced():
+def test_members_of_sequences_and_submodules_of_attention_can_be_replaced():
     s = np.array([2.0], np.float32)
     x = np.ones((2, 4), np.float32)
     net = nn.Sequential(nn.Identity(), lambda x: x * s)
@@ -474,7 +474,7 @@ def test_what_stands_in_a_sequence_or_beside_an_attention_may_be_replaced():
         assert not np.array_equal(g(y).numpy(), first)
 
 
-def test_a_size_is_compared_with_whatever_it_is_set_to():
+def test_a_size_is_compared_with_values_of_any_type():
     conv = nn.Conv2d(1, 1, 3)
     conv.kernel_size = conv.kernel_size
     with pytest.raises(AttributeError, match="cannot be set after construction"):

@@ -1,4 +1,4 @@
-"""What depends on nothing but constants: made once, when a plan is loaded, in few bytes, and equal on every mesh."""
+"""Values that depend only on constants: computed once, when a plan is loaded, in few bytes, and equal on every mesh."""
 
 import re
 
@@ -8,7 +8,7 @@ import pytest
 import karez as kz
 from karez import F
 
-T, S, H, D = 96, 80, 4, 8  # a mask of more bytes than folding makes
+T, S, H, D = 96, 80, 4, 8  # a mask above the size limit of constant folding
 DRAW = np.random.default_rng(3)
 Q, K, V = (DRAW.normal(size=(4, H, n, D)).astype(np.float32) for n in (T, S, S))
 LAYOUTS = {
@@ -42,14 +42,14 @@ def test_a_causal_mask_is_the_same_on_every_mesh(split):
     np.testing.assert_allclose(run(Q, K, V).numpy(), attended(Q, K, V), rtol=1e-5, atol=1e-6)
 
 
-def test_no_launch_makes_the_causal_mask():
+def test_no_launch_computes_the_causal_mask():
     run = kz.compile(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True))
     np.testing.assert_allclose(run(Q, K, V).numpy(), attended(Q, K, V), rtol=1e-5, atol=1e-6)
     assert any(" bool[96, 80]" in line for line in lines(run.plan, "setup")), run.plan
     assert not any(" >= " in line for line in lines(run.plan, "call")), run.plan
 
 
-def test_values_made_at_load_are_equal_on_every_mesh_and_in_every_launch():
+def test_values_computed_at_load_are_equal_on_every_mesh_and_in_every_launch():
     def table(x):
         place = kz.arange(6000, dtype=kz.float32)
         wave = kz.cos(place * 0.01) + kz.exp(place * -0.001)
@@ -73,7 +73,7 @@ def test_values_made_at_load_are_equal_on_every_mesh_and_in_every_launch():
         assert any("exp(" in line for line in lines(run.plan, "setup")), run.plan
 
 
-def test_triangles_and_identities_need_no_table_of_integers():
+def test_triangles_and_identities_need_no_matrix_of_integers():
     n = 200
     x = DRAW.normal(size=(n, n)).astype(np.float32)
     run = kz.compile(lambda a: (kz.tril(a, 3), kz.triu(a, -2), a + kz.eye(n)))

@@ -8,7 +8,7 @@ import karez as kz
 X, Y = np.arange(50).reshape(25, 2), np.arange(25)
 
 
-def test_every_row_comes_once_an_epoch_beside_its_own():
+def test_every_row_occurs_once_an_epoch_with_its_label():
     batches = kz.data.Batches(X, Y, batch=4, drop_last=False)
     seen = [(x, y) for x, y in batches]
     assert [len(y) for _, y in seen] == [4] * 6 + [1] and len(batches) == 7
@@ -17,8 +17,8 @@ def test_every_row_comes_once_an_epoch_beside_its_own():
         np.testing.assert_array_equal(x, X[y])
 
 
-def test_orders_follow_seed_and_epoch():
-    order = lambda epoch, **words: np.concatenate(list(kz.data.Batches(Y, batch=5, **words).epoch(epoch))).tolist()  # noqa: E731
+def test_orders_depend_on_seed_and_epoch():
+    order = lambda epoch, **words: np.concatenate(list(kz.data.Batches(Y, batch=5, **words).epoch(epoch))).tolist()
     assert order(0) == order(0) != order(1) and order(0, seed=2) != order(0)
     assert order(3, shuffle=False) == list(range(25))
 
@@ -43,11 +43,11 @@ def test_a_batch_is_found_by_its_number():
     [
         (lambda: kz.data.Batches(), "Batches of 0 arrays"),
         (lambda: kz.data.Batches(X, batch=0), "0 rows each"),
-        (lambda: kz.data.Batches(X, Y[1:]), r"shapes \(25, 2\), \(24,\); all have as many rows"),
-        (lambda: kz.data.Batches(X, batch=26), "there is not one"),
-        (lambda: kz.data.Batches(3), "all have as many rows"),
+        (lambda: kz.data.Batches(X, Y[1:]), r"shapes \(25, 2\), \(24,\); all must have the same number of rows"),
+        (lambda: kz.data.Batches(X, batch=26), "batch=26 is more than the 25 rows"),
+        (lambda: kz.data.Batches(3), "all must have the same number of rows"),
     ],
 )
-def test_what_makes_no_batches_is_refused(make, text):
+def test_arguments_without_a_batch_are_errors(make, text):
     with pytest.raises(kz.Error, match=text):
         make()

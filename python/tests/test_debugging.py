@@ -1,4 +1,4 @@
-"""What helps to see what a program does: printing from inside a step, and objects of one rank for all."""
+"""Debugging aids: printing from inside a step, objects of one rank on all, and ranks that are missing or stopped."""
 
 # builds: karez_command
 import os
@@ -34,7 +34,7 @@ def test_values_are_printed_at_each_run_in_order(capsys):
     assert step.signatures() == 1
 
 
-def test_it_prints_on_meshes_in_modules_in_functions_within_and_outside(capsys):
+def test_it_prints_on_meshes_in_modules_in_nested_functions_and_outside(capsys):
     class Net(nn.Module):
         def forward(self, x):
             kz.debug.print("mean {:.1f}", x.mean())
@@ -51,13 +51,13 @@ def test_it_prints_on_meshes_in_modules_in_functions_within_and_outside(capsys):
 @pytest.mark.parametrize(
     "words, text",
     [
-        (("{} {}", 1), "does not fit its arguments: tuple index out of range"),
-        (("{x}",), "does not fit its arguments: 'x'"),
-        (("{",), "does not fit"),
-        ((3,), "a text with a {} for each value, not int"),
+        (("{} {}", 1), "does not match its arguments: tuple index out of range"),
+        (("{x}",), "does not match its arguments: 'x'"),
+        (("{",), "does not match"),
+        ((3,), "a string with a {} for each value, got int"),
     ],
 )
-def test_a_format_that_does_not_fit_is_an_error_where_it_is_written(words, text):
+def test_a_format_that_does_not_match_is_an_error_at_its_line(words, text):
     for call in (lambda: kz.compile(lambda x: kz.debug.print(*words) or x)(X), lambda: kz.debug.print(*words)):
         with pytest.raises(kz.UserError, match=text.replace("{}", r"\{\}")):
             call()
@@ -66,12 +66,12 @@ def test_a_format_that_does_not_fit_is_an_error_where_it_is_written(words, text)
 OBJECTS = [None, True, 3, 2**70, -1.5, "täxt", [], {}, [1, [2, {"a": None}]], {"x": [1.5, False], "long": "y" * 3000}]
 
 
-def test_alone_an_object_is_what_all_would_get():
+def test_on_one_rank_an_object_is_as_received_by_all():
     for one in OBJECTS:
         assert kz.broadcast_object(one) == one
     assert kz.broadcast_object((1, 2)) == [1, 2] and kz.broadcast_object({1: 2}) == {"1": 2}
     for bad in (object(), np.ones(2), {(1, 2): 3}, [kz.tensor(1)]):
-        with pytest.raises(kz.TypeError, match="it takes None, flags, numbers, texts"):
+        with pytest.raises(kz.TypeError, match="it takes None, flags, numbers, strings"):
             kz.broadcast_object(bad)
     with pytest.raises(kz.UserError, match="root=1; there are ranks 0 to 0"):
         kz.broadcast_object(1, root=1)
@@ -90,7 +90,7 @@ def ranks(program, *words, count=2):
 
 
 @pytest.mark.parametrize("devices", [1, 2])
-def test_every_rank_gets_the_object_of_one(devices):
+def test_every_rank_receives_the_object_of_the_root(devices):
     program = f"""
 import karez as kz
 if {devices} == 1:
@@ -106,7 +106,7 @@ print("fine")
     assert run.returncode == 0 and out.count("fine") == 2, out
 
 
-def test_ctrl_c_leaves_a_barrier():
+def test_ctrl_c_interrupts_a_barrier():
     program = """
 import os, signal, sys, time
 import karez as kz
@@ -147,7 +147,7 @@ print("fine", flush=True)
 
 
 def start_by_hand(program, ranks):
-    """Processes that meet by torchrun's variables, under no launcher."""
+    """Processes that join a world by torchrun's variables, without a launcher."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -169,7 +169,7 @@ def start_by_hand(program, ranks):
     ]
 
 
-def test_a_rank_that_comes_twice_and_one_that_does_not_come_are_named():
+def test_a_duplicate_rank_and_a_missing_rank_are_named():
     program = """
 import sys
 import karez as kz
@@ -182,20 +182,20 @@ except kz.PeerError as error:
     come = start_by_hand(program, (0, 1, 1))
     out = [process.communicate(timeout=60) for process in come]
     assert [process.returncode for process in come] == [75, 75, 75], out
-    refused, waited = sorted((out[1][0], out[2][0]), key=lambda text: "is here already" not in text)
+    refused, waited = sorted((out[1][0], out[2][0]), key=lambda text: "has joined already" not in text)
     assert re.fullmatch(
-        r"rank 1 of 3 from torchrun cannot join the others: rank 1 is here already: \S+, process \d+\n", refused
+        r"rank 1 of 3 from torchrun cannot join the others: rank 1 has joined already: \S+, process \d+\n", refused
     ), out
-    twice = r"two processes come as rank 1: \S+, process \d+, and \S+, process \d+, which is turned away"
+    twice = r"two processes claim rank 1: \S+, process \d+, and \S+, process \d+, which is rejected"
     assert re.fullmatch(
-        rf"rank 2 of 3 has not come to this world within the 3.0 s of start_timeout; {twice}\n", waited
+        rf"rank 2 of 3 has not joined this world within the 3.0 s of start_timeout; {twice}\n", waited
     ), out
     assert waited == out[0][0] and re.fullmatch(rf"karez warning: {twice}\n", out[0][1]), out
 
 
 @pytest.mark.parametrize("victim", [0, 1, 2])
 @pytest.mark.parametrize("link", ["shm", "tcp"])
-def test_a_rank_that_a_signal_stops_is_named_within_five_seconds(victim, link, monkeypatch):
+def test_a_rank_stopped_by_a_signal_is_named_within_five_seconds(victim, link, monkeypatch):
     program = f"""
 import os, signal, sys, time
 import numpy as np
@@ -227,7 +227,7 @@ for i in range(2000):
     assert [process.returncode for rank, process in enumerate(ranks) if rank != victim] == [76, 76]
 
 
-def test_a_rank_that_is_stopped_for_a_second_goes_on():
+def test_a_rank_stopped_for_a_second_continues():
     program = """
 import os, signal, subprocess, sys
 import numpy as np

@@ -1,4 +1,4 @@
-"""Bytes shared with other libraries, each way: where they lie, that nobody may write them, and how long they live."""
+"""Memory shared with other libraries, in both directions: without a copy, read-only, and with the right lifetime."""
 
 import ctypes
 import gc
@@ -24,7 +24,7 @@ def address(array):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_numpy_reads_a_tensor_where_it_lies_and_may_not_write_it(dtype):
+def test_numpy_reads_a_tensor_without_a_copy_and_cannot_write_it(dtype):
     x = made(X.astype(dtype))
     by_buffer, by_dlpack, view = np.asarray(x), np.from_dlpack(x), memoryview(x)
     for array in (by_buffer, by_dlpack, np.asarray(view)):
@@ -38,12 +38,12 @@ def test_numpy_reads_a_tensor_where_it_lies_and_may_not_write_it(dtype):
     assert x.numpy().flags.writeable and address(x.numpy()) != address(by_buffer), "numpy() gives a copy of one's own"
 
 
-def test_what_is_replicated_has_a_whole_copy_and_what_is_split_says_numpy():
+def test_a_replicated_tensor_is_exported_and_a_split_one_is_an_error():
     kz.init(devices=2)
     np.testing.assert_array_equal(np.from_dlpack(made(mesh="data=2")), X)
     split = kz.compile(lambda a: kz.with_layout(a + 0, "data", None), mesh="data=2")(X)
     with pytest.raises(
-        kz.LayoutError, match=r"f32\[4@data, 6\] lies in parts on several devices.*x.numpy\(\) puts it together"
+        kz.LayoutError, match=r"f32\[4@data, 6\] is split over several devices.*x.numpy\(\) assembles it"
     ):
         split.__dlpack__()
     with pytest.raises(BufferError, match="x.numpy"):
@@ -51,15 +51,15 @@ def test_what_is_replicated_has_a_whole_copy_and_what_is_split_says_numpy():
     np.testing.assert_array_equal(np.asarray(split), X)
 
 
-def test_values_of_a_trace_and_parameters_have_no_bytes():
+def test_values_of_a_trace_and_parameters_cannot_be_exported():
     with pytest.raises(kz.UserError, match="has no value yet"):
         kz.compile(lambda a: np.from_dlpack(a))(X)
     with pytest.raises(kz.UserError, match="is read by its world"):
         np.from_dlpack(kz.nn.Parameter(X, name="w"))
 
 
-def test_bytes_live_as_long_as_anybody_holds_them():
-    held = lambda: kz.worlds.world().held_bytes()  # noqa: E731
+def test_memory_lives_as_long_as_its_last_reference():
+    held = lambda: kz.worlds.world().held_bytes()
     x = made()
     with_x = held()
     array, view = np.from_dlpack(x), memoryview(x)
@@ -79,7 +79,7 @@ def test_bytes_live_as_long_as_anybody_holds_them():
     np.testing.assert_array_equal(array, X * 2)
 
 
-def test_a_capsule_that_nobody_takes_lets_go():
+def test_an_unused_capsule_releases_its_memory():
     made()
     before = kz.worlds.world().held_bytes()
     for _ in range(20):
@@ -90,7 +90,7 @@ def test_a_capsule_that_nobody_takes_lets_go():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_tensor_of_anothers_is_taken_where_it_lies(dtype):
+def test_a_tensor_of_another_library_is_imported_without_a_copy(dtype):
     array = X.astype(dtype)
     x, turned = kz.from_dlpack(array), kz.from_dlpack(array.T)
     assert address(np.asarray(x)) == address(array) != address(np.asarray(turned)), "what is not row-major is copied"
@@ -105,23 +105,23 @@ def test_a_tensor_of_anothers_is_taken_where_it_lies(dtype):
     assert other != address(array), "kz.tensor copies"
 
 
-def test_a_call_reads_what_was_taken_where_it_lies():
+def test_a_call_reads_an_imported_tensor_without_a_copy():
     array = X.copy()
     x = kz.from_dlpack(array)
     f = kz.compile(lambda a: a + 0)
     f(x)
-    array[...] = 5  # forbidden to users; whoever had copied would not notice
+    array[...] = 5  # forbidden to users; a copy would not change
     np.testing.assert_array_equal(f(x).numpy(), array)
     np.testing.assert_array_equal(x.numpy(), array)
 
 
-def test_bytes_that_are_not_aligned_are_copied():
+def test_unaligned_memory_is_copied():
     array = np.frombuffer(bytearray(41), np.uint8)[1:].view(np.float32)
     assert not array.flags.aligned
     assert address(np.asarray(kz.from_dlpack(array))) != address(array) and kz.from_dlpack(array).shape == (10,)
 
 
-def test_what_was_taken_lives_until_its_last_user_is_done():
+def test_imported_memory_lives_until_its_last_use():
     def alive():
         gc.collect()
         kz.barrier()
@@ -141,16 +141,16 @@ def test_what_was_taken_lives_until_its_last_user_is_done():
     assert alive()
     np.testing.assert_array_equal(view, X)
     del view
-    for _ in range(50):  # the plan lets go of its last arguments when it has others, from a thread of its own
+    for _ in range(50):  # a thread of the plan releases the last arguments after the next call
         if not alive():
             break
         kz.compile(lambda a: a * 3)(X).numpy()
         del y
-        y = None
+        y = None  # noqa: F841 (the view ends with the loop)
     assert not alive()
 
 
-def test_bytes_at_the_end_of_a_page_are_not_read_beyond():
+def test_memory_at_the_end_of_a_page_is_not_overread():
     program = """
 import ctypes, mmap
 import numpy as np
@@ -188,22 +188,22 @@ print("fine")
         (
             type("Gpu", (), {"__dlpack__": None, "__dlpack_device__": lambda self: (2, 0)})(),
             kz.DeviceError,
-            r"on device \(2, 0\); it takes those of the CPU",
+            r"on device \(2, 0\), but must be on the CPU",
         ),
     ],
 )
-def test_what_cannot_be_taken_is_refused(thing, error, text):
+def test_unsupported_imports_are_errors(thing, error, text):
     with pytest.raises(error, match=text):
         kz.from_dlpack(thing)
 
 
-def test_streams_are_refused():
-    with pytest.raises(kz.DeviceError, match="stream=3 on a CPU"):
+def test_streams_are_errors():
+    with pytest.raises(kz.DeviceError, match="stream=3, but the CPU has no streams"):
         made().__dlpack__(stream=3)
 
 
 @pytest.mark.parametrize("library", ["torch", "jax"])
-def test_other_libraries_each_way(library):
+def test_tensors_go_to_other_libraries_and_back(library):
     pytest.importorskip(library)
     program = f"""
 import gc, warnings

@@ -1,4 +1,4 @@
-"""Drawings of which device holds what."""
+"""Drawings of the shards on each device."""
 
 import xml.etree.ElementTree as xml
 
@@ -41,7 +41,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_drawing_says_who_has_what(name):
+def test_a_drawing_shows_the_devices_of_each_shard(name):
     *how, text = TEXTS[name]
     drawing = kz.show(laid(*how))
     assert repr(drawing) == text
@@ -55,8 +55,8 @@ def test_a_drawing_says_who_has_what(name):
     ) and "http" not in drawing._repr_svg_().replace("http://www.w3.org/2000/svg", "")
 
 
-def test_what_lies_nowhere_is_refused():
-    with pytest.raises(kz.UserError, match="a traced value lies nowhere"):
+def test_values_without_a_device_are_errors():
+    with pytest.raises(kz.UserError, match="a traced value is on no device"):
         kz.compile(lambda x: kz.show(x) and x)(np.zeros(2))
-    with pytest.raises(kz.UserError, match="show: int lies nowhere"):
+    with pytest.raises(kz.UserError, match="show: int is on no device"):
         kz.show(3)

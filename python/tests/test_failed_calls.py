@@ -1,14 +1,15 @@
-"""A call that fails by its data leaves the world as it was: weights, optimiser state and running statistics, and the next call runs."""
+"""A call that fails because of its data changes nothing: weights, optimiser state and running statistics stay, and the
+next call runs."""
 
 import subprocess
 
+import karez.nn.functional as F
 import numpy as np
 import pytest
+from test_debugging import ranks
 
 import karez as kz
-import karez.nn.functional as F
 from karez import _core, nn
-from test_debugging import ranks
 
 DRAW = np.random.default_rng(3)
 X = DRAW.standard_normal((6, 8, 10), dtype=np.float32)
@@ -26,7 +27,7 @@ class Net(nn.Module):
 
 
 def trained(bad, mesh, rules=(), computed=False, **options):
-    """The losses, and all state at last; before the batches of `bad` a call with a label that is no class."""
+    """The losses and the final state; before each batch in `bad`, a call with an invalid label."""
     kz.reset()
     kz.seed(4)
     net = Net()
@@ -71,12 +72,12 @@ def same(a, b):
         ("data=2", {}, {"microbatches": 2}),
     ],
 )
-def test_a_label_that_is_no_class_changes_nothing(mesh, rules, options, computed):
+def test_an_invalid_label_changes_nothing(mesh, rules, options, computed):
     kz.init(devices=4)
     same(trained({0, 2, 5}, mesh, rules, computed, **options), trained((), mesh, rules, computed, **options))
 
 
-def test_an_ignored_label_is_one():
+def test_an_ignored_label_is_valid():
     kz.init(devices=1)
     step = kz.compile(lambda x, y: F.cross_entropy(x, y, ignore_index=-100))
     y = np.array([0, -100, 3, 1])
@@ -90,7 +91,7 @@ def test_an_ignored_label_is_one():
     assert float(step(X[0, :4, :4], y)) == expected
 
 
-def test_only_what_is_used_as_an_index_is_looked_at():
+def test_only_values_used_as_indices_are_checked():
     kz.init(devices=1)
     table = np.arange(12, dtype=np.float32).reshape(4, 3)
     rows = kz.compile(lambda i: F.embedding(i[:, 0], table) * i[:, 1:])
@@ -108,7 +109,7 @@ def test_only_what_is_used_as_an_index_is_looked_at():
     assert nowhere(np.array([9])).numpy().shape == (0, 3)
 
 
-def test_an_index_outside_of_any_step_breaks_nothing():
+def test_an_invalid_index_outside_of_a_step_changes_nothing():
     kz.init(devices=2)
     table, index = kz.tensor(np.arange(6.0)), kz.tensor(np.array([1, 6]))
     with pytest.raises(kz.DataError, match="is outside 0 to 5"):
@@ -117,7 +118,7 @@ def test_an_index_outside_of_any_step_breaks_nothing():
     assert (table * 2).numpy().tolist() == [0, 2, 4, 6, 8, 10]
 
 
-def test_a_failure_that_nobody_waited_for_is_told_by_the_next_call_once():
+def test_an_unread_failure_is_raised_once_by_the_next_call():
     kz.init(devices=1)
     w = nn.Parameter(np.zeros(4, np.float32))
 
@@ -141,7 +142,7 @@ def test_a_failure_that_nobody_waited_for_is_told_by_the_next_call_once():
     assert float(step(np.array([2]), v)) == 4 * (before + 1), "what was launched meanwhile did not run, or ran whole"
 
 
-def test_calls_behind_one_that_failed_do_not_run():
+def test_calls_after_a_failed_one_do_not_run():
     kz.init(devices=2)
     w = nn.Parameter(np.zeros(2, np.float32))
 
@@ -159,7 +160,7 @@ def test_calls_behind_one_that_failed_do_not_run():
     assert float(step(good, v)) == 8
 
 
-def test_a_nan_that_is_looked_for_comes_before_the_write():
+def test_a_checked_nan_is_reported_before_the_write():
     kz.init(devices=2)
     net = nn.Linear(3, 2)
     opt = kz.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
@@ -178,14 +179,14 @@ def test_a_nan_that_is_looked_for_comes_before_the_write():
     bad = x.copy()
     bad[3] = -1
     for _ in range(2):
-        with pytest.raises(kz.DataError, match="makes NaN"):
+        with pytest.raises(kz.DataError, match="produces NaN"):
             step(bad).wait()
     np.testing.assert_array_equal(net.weight.numpy(), weight)
     assert float(step(x)) != first
 
 
 @pytest.mark.parametrize("devices", [1, 2])
-def test_ranks_go_on_alike_where_one_of_them_had_the_bad_label(devices):
+def test_ranks_continue_equally_after_an_invalid_label_on_one_of_them(devices):
     program = """
 import numpy as np
 import karez as kz

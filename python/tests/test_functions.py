@@ -18,7 +18,7 @@ def drawn(*shape, seed=0, dtype=np.float64):
 
 X, Y, V = drawn(4, 6), drawn(4, 6, seed=1), drawn(6, seed=2)
 POSITIVE, WHOLE, FLAGS = np.abs(X) + 0.1, np.arange(24).reshape(4, 6) % 5, X > 0
-softmax = lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True)  # noqa: E731
+softmax = lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True)
 
 CASES = {
     "+": (lambda x, y: x + y, lambda x, y: x + y, X, V),
@@ -34,7 +34,7 @@ CASES = {
     "abs": (lambda x: abs(x), np.abs, X),
     "@": (lambda x, y: x @ y.T, lambda x, y: x @ y.T, X, Y),
     "compare": (lambda x, y: (x < y) | (x >= y + 1) & ~(x == y), lambda x, y: (x < y) | (x >= y + 1) & ~(x == y), X, Y),
-    "numpy beside": (lambda x: np.ones((4, 6)) - x * np.float64(2), lambda x: 1 - 2 * x, X),
+    "numpy operand": (lambda x: np.ones((4, 6)) - x * np.float64(2), lambda x: 1 - 2 * x, X),
     "sum": (lambda x: x.sum(), np.sum, X),
     "sum dim": (lambda x: x.sum(dim=0, keepdim=True), lambda x: x.sum(0, keepdims=True), X),
     "mean dims": (lambda x: kz.mean(x, dim=(0, 1)), np.mean, X),
@@ -114,7 +114,7 @@ CASES = {
 
 @pytest.mark.parametrize("mesh", MESHES)
 @pytest.mark.parametrize("name", CASES)
-def test_functions_are_numpys(name, mesh):
+def test_functions_are_as_in_numpy(name, mesh):
     ours, theirs, *arguments = CASES[name]
     got, want = kz.compile(ours, mesh=mesh)(*arguments), theirs(*arguments)
     for one, other in pairs(got, want):
@@ -141,21 +141,21 @@ INDICES = {
     "nothing": lambda x: x[2:2],
     "all": lambda x: x[...],
     "a list": lambda x: x[[2, 0, -1]],
-    "a list behind": lambda x: x[:, [2, 0]],
+    "a list last": lambda x: x[:, [2, 0]],
     "of two dimensions": lambda x: x[:, :, np.array([[0, 1], [-1, 2]])],
     "array and slice": lambda x: x[1:, [0, 2, 2]],
 }
 
 
 @pytest.mark.parametrize("name", INDICES)
-def test_indices_are_numpys(name):
+def test_indices_are_as_in_numpy(name):
     kz.init(devices=2)
     want = INDICES[name](CUBE)
     np.testing.assert_array_equal(kz.compile(INDICES[name])(CUBE).numpy(), want)
     np.testing.assert_array_equal(kz.compile(INDICES[name], mesh="data=2")(CUBE).numpy(), want)
 
 
-def test_rows_are_iterated_and_measured():
+def test_tensors_are_iterable_and_have_a_length():
     def total(x):
         assert len(x) == 4 and x.ndim == 3 and x.numel() == 60 and x.size(1) == 3 and x.size() == (4, 3, 5)
         return sum(row for row in x)
@@ -163,7 +163,7 @@ def test_rows_are_iterated_and_measured():
     np.testing.assert_allclose(kz.compile(total)(CUBE).numpy(), CUBE.sum(0))
 
 
-def test_promotion_is_pytorchs():
+def test_promotion_is_as_in_pytorch():
     kinds = {"float32": 1.0, "float64": 1.0, "int32": 1, "int64": 1, "bool": True}
     order = ["bool", "int32", "int64", "float32", "float64"]
     arrays = {name: np.array([value], dtype=name) for name, value in kinds.items()}
@@ -219,7 +219,7 @@ GRADIENTS = [
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
-def test_gradients_are_difference_quotients(name):
+def test_gradients_match_difference_quotients(name):
     ours, theirs, *arguments = CASES[name]
 
     def loss(*inputs):
@@ -239,23 +239,22 @@ def test_gradients_are_difference_quotients(name):
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("name", ["max", "min", "amax", "amin", "argmax", "argmin", "aminmax"])
-def test_of_no_elements_there_is_no_largest(name, compiled):
-    call = lambda x, *dim: (kz.compile(lambda x: of(x, *dim)) if compiled else lambda x: of(x, *dim))(x)  # noqa: E731
+def test_the_maximum_of_an_empty_tensor_is_an_error(name, compiled):
+    call = lambda x, *dim: (kz.compile(lambda x: of(x, *dim)) if compiled else lambda x: of(x, *dim))(x)
     of = (lambda x, *dim: kz.aminmax(x, dim=dim[0] if dim else None)) if name == "aminmax" else getattr(kz, name)
-    first = lambda made: made[0] if isinstance(made, tuple) else made  # noqa: E731
+    first = lambda made: made[0] if isinstance(made, tuple) else made
     for dtype in (np.float32, np.int32, np.int64):
         for shape, dim in (((0,), ()), ((0, 3), ()), ((0, 3), (0,)), ((2, 0), (-1,)), ((2, 0, 3), (1,))):
             said = f"{', '.join(map(str, shape))}]: dimension {dim[0] % len(shape) if dim else 0} has no elements"
-            said = (
-                "0]: dimension 0 has no elements" if name.startswith("arg") and not dim else said
-            )  # of all elements as a vector
+            # of the flattened input
+            said = "0]: dimension 0 has no elements" if name.startswith("arg") and not dim else said
             with pytest.raises(ValueError, match=re.escape(said)):
                 first(call(np.zeros(shape, dtype), *dim)).numpy()
         assert first(call(np.zeros((0, 3), dtype), 1)).shape == (0,), "no result is asked for"
         assert first(call(np.zeros((2, 0, 3), dtype), 0)).shape == (0, 3)
 
 
-def test_what_has_an_answer_for_no_elements_gives_it():
+def test_reductions_of_empty_tensors_have_their_neutral_element():
     none = np.zeros((2, 0), np.float32)
     assert (
         kz.logsumexp(none, 1).numpy().tolist() == [-np.inf, -np.inf]

@@ -1,4 +1,5 @@
-"""Halves near their limits: functions of several steps widen once, round once; sums of integers and of flags are int64."""
+"""Half dtypes near their limits: composite functions widen once and round once; sums of integers and of flags are
+int64."""
 
 import math
 
@@ -8,10 +9,8 @@ import pytest
 import karez as kz
 from karez import F, nn
 
-HALVES = {
-    "bfloat16": (2.0**-8, 3.3895313892515355e38),
-    "float16": (2.0**-11, 65504.0),
-}  # half a unit in the last place of 1, the largest
+# half a unit in the last place of 1, the largest
+HALVES = {"bfloat16": (2.0**-8, 3.3895313892515355e38), "float16": (2.0**-11, 65504.0)}
 
 
 def half(x, dtype):
@@ -27,7 +26,7 @@ def rounded(x, dtype):
 
 
 X = np.random.default_rng(0).normal(size=(4, 6))
-WIDE = {  # each a function of several steps, and the same in f64 of the rounded operand
+WIDE = {  # composite functions, and the same in f64 of the rounded operand
     "mean": (lambda x: x.mean(1), lambda x: x.mean(1)),
     "var": (lambda x: x.var(1), lambda x: x.var(1, ddof=1)),
     "std": (lambda x: x.std(1), lambda x: x.std(1, ddof=1)),
@@ -72,12 +71,12 @@ def test_a_function_of_several_steps_rounds_once(name, dtype):
     x = half(X * 3, dtype)
     got, want = ours(x), exact(read(x))
     assert got.dtype.name == dtype
-    half_unit = HALVES[dtype][0] * 1.01  # what f32 adds is little
+    half_unit = HALVES[dtype][0] * 1.01  # the error of f32 is small
     np.testing.assert_allclose(read(got), want, rtol=half_unit, atol=2e-6)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_sums_within_do_not_overflow(dtype):
+def test_inner_sums_do_not_overflow(dtype):
     ones, large = half(np.ones(70_000), dtype), half(np.full(1024, 300.0), dtype)
     assert ones.mean().item() == 1 and read(F.mse_loss(ones, ones * 0)) == 1
     assert read(kz.norm(large)) == rounded(9600, dtype) and read(kz.std(large)) == 0 and read(large.var()) == 0
@@ -93,7 +92,7 @@ def test_sums_within_do_not_overflow(dtype):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_gradients_of_wide_functions_are_of_the_half_and_finite(dtype):
+def test_gradients_of_widened_functions_are_half_and_finite(dtype):
     x = half(np.full((2, 1024), 300.0), dtype)
     for f in (
         lambda x: F.rms_norm(x, 1024),
@@ -129,7 +128,7 @@ def test_random_numbers_are_finite_and_below_1(dtype):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_parameters_of_halves_begin_finite(dtype):
+def test_half_parameters_have_finite_initial_values(dtype):
     net = nn.Embedding(5000, 64).to(getattr(kz, dtype))
     weight = kz.compile(lambda i: net(i))(np.arange(5000))
     assert weight.dtype.name == dtype and np.isfinite(read(weight)).all() and abs(read(weight).std() - 1) < 0.01
@@ -137,7 +136,7 @@ def test_parameters_of_halves_begin_finite(dtype):
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("interleaved", [False, True])
-def test_rotary_positions_are_distinct_however_far(dtype, interleaved):
+def test_distant_rotary_positions_are_distinct(dtype, interleaved):
     t, d = 70_000, 4
     x = half(np.tile([1.0, 0.5, -0.25, 2.0], (t, 1)), dtype)
     got = read(F.rotary(x, interleaved=interleaved))
@@ -166,7 +165,7 @@ def test_counts_and_sums_of_integers_are_int64():
     np.testing.assert_array_equal(kz.cumsum(flags, 0).numpy(), [[1, 0], [2, 1]])
     np.testing.assert_array_equal(flags.sum(1).numpy(), [1, 2])
     assert kz.cumsum(flags, 0).dtype is kz.int64 and kz.sum(flags[:0]).item() == 0
-    assert kz.dot(many[:1], many[1:2]).dtype is kz.int32  # as PyTorch's
+    assert kz.dot(many[:1], many[1:2]).dtype is kz.int32  # as in PyTorch
     for mesh in ("", "data=2"):
         kz.worlds._end()
         kz.init(devices=2)

@@ -1,4 +1,5 @@
-"""Installing: `pip install .` in a fresh environment, and a wheel that trains in a bare Debian root. Long, so that they run where KAREZ_ALL is set."""
+"""Installation: `pip install .` in a fresh environment, and a wheel that trains in a bare Debian root. Long tests, run
+only if KAREZ_ALL is set."""
 
 import os
 import pathlib
@@ -21,7 +22,7 @@ def step(x, y):
     return loss
 print(kz.__version__, float(step(np.ones((4, 3), np.float32), np.arange(4) % 2)) < 5)
 """
-long = pytest.mark.skipif(not os.environ.get("KAREZ_ALL"), reason="builds the package anew: ./dev test --all")
+long = pytest.mark.skipif(not os.environ.get("KAREZ_ALL"), reason="builds the package again: ./dev test --all")
 
 
 def run(*words, **more):
@@ -29,12 +30,12 @@ def run(*words, **more):
 
 
 def registry():
-    """Whether pip finds packages."""
+    """Whether pip can reach packages."""
     return run(sys.executable, "-m", "pip", "index", "versions", "numpy").returncode == 0
 
 
 @long
-def test_pip_installs_it_in_a_fresh_environment(tmp_path):
+def test_pip_installs_in_a_fresh_environment(tmp_path):
     if not registry():
         pytest.skip("no package registry can be reached")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -56,7 +57,7 @@ def test_pip_installs_it_in_a_fresh_environment(tmp_path):
     )
 
 
-def test_what_is_missing_is_listed_at_once(tmp_path):
+def test_all_missing_requirements_are_listed_together(tmp_path):
     words = [
         "cmake",
         "-S",

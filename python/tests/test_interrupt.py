@@ -1,4 +1,4 @@
-"""Ctrl-C while a function is planned, prints in a scan, and frames of the package outside of compiled functions."""
+"""Ctrl-C during planning, prints in a scan, and frames of the package outside of compiled functions."""
 
 import os
 import re
@@ -81,10 +81,10 @@ def run(program):
 
 
 @pytest.mark.timeout(300)
-def test_planning_is_left_at_ctrl_c_and_done_anew_at_the_next_call():
-    """Late is what planning goes on to compute after the signal, in seconds of processor time."""
+def test_ctrl_c_interrupts_planning_and_the_next_call_plans_again():
+    """Late is the processor time in seconds that planning uses after the signal."""
     shares, late = ["0.2", "0.5", "0.8"], {}
-    for _ in range(5):  # on a busy machine a signal may come after the plan: then those shares of its time again
+    for _ in range(5):  # on a busy machine a signal may arrive after planning: then the same shares of its time again
         done = run(PLANNING % (3, f"[{', '.join(shares)}]"))
         assert done.returncode == 0, done.stderr
         assert np.isfinite(float(re.search("loss (.*)", done.stdout).group(1)))
@@ -118,7 +118,7 @@ def test_the_body_of_a_scan_prints_in_every_trip(capsys):
     assert int(carry) == 3
 
 
-def test_scans_in_scans_print_too(capsys):
+def test_nested_scans_print(capsys):
     def inner(carry, x):
         kz.debug.print("{}", x)
         return carry + x, None
@@ -131,7 +131,7 @@ def test_scans_in_scans_print_too(capsys):
     assert capsys.readouterr().out.split() == ["row", "1.0", "2.0", "row", "3.0", "4.0"] and float(total) == 10
 
 
-def test_frames_of_the_standard_library_and_numpy_are_hidden_where_the_package_called_them():
+def test_frames_of_the_standard_library_and_numpy_are_hidden_below_the_package():
     own, library = os.path.dirname(kz.__file__), os.path.dirname(os.__file__)
 
     def frame(file, then):
@@ -146,7 +146,9 @@ def test_frames_of_the_standard_library_and_numpy_are_hidden_where_the_package_c
         with pytest.raises(KeyboardInterrupt) as caught:
             call()
         found = kz.errors.without_own_frames(caught.value).__traceback__
-        return [os.path.basename(f.filename) for f in traceback.extract_tb(found)][1:]  # behind that of this function
+        return [os.path.basename(f.filename) for f in traceback.extract_tb(found)][
+            1:
+        ]  # after the frame of this function
 
     users = os.path.basename(__file__)
     package, standard = os.path.join(own, "compiled_function.py"), os.path.join(library, "dis.py")
@@ -163,7 +165,7 @@ def test_frames_of_the_standard_library_and_numpy_are_hidden_where_the_package_c
 
 
 @pytest.mark.parametrize("folder, both", [(os.path.dirname(kz.__file__), False), ("users", True)])
-def test_an_interrupt_in_our_own_handler_is_told_without_the_error(folder, both):
+def test_an_interrupt_in_an_error_handler_is_shown_without_the_error(folder, both):
     handler = "try:\n    raise kz.PeerError('rank 0 is gone')\nexcept kz.Error:\n    raise KeyboardInterrupt"
     done = run(f"import karez as kz\nexec(compile({handler!r}, {folder + '/mine.py'!r}, 'exec'))")
     assert done.returncode == -signal.SIGINT and done.stderr.splitlines()[-1] == "KeyboardInterrupt"
@@ -175,7 +177,7 @@ def test_an_interrupt_while_an_error_is_shown_ends_the_program(raised):
     done = run(f"""
 import os, signal, sys
 import karez as kz
-signal.signal(signal.SIGINT, signal.default_int_handler)  # who started the tests may ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may ignore it
 class Interrupts:
     def write(self, text):
         os.kill(os.getpid(), signal.SIGINT)

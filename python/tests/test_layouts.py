@@ -1,4 +1,5 @@
-"""Words for layouts: dimensions from either end, what cannot be said, and axes of one device, which take every layout that longer ones would."""
+"""Layouts in Python: dimensions from either end, invalid layouts, and axes of one device, which accept every layout of
+longer axes."""
 
 import itertools
 import os
@@ -15,7 +16,7 @@ X = np.arange(24, dtype=np.float32).reshape(4, 6)
 
 
 def stored(layout, mesh, shape=(4, 6)):
-    """How a parameter lies by a rule."""
+    """The layout of a parameter by a rule."""
     w = nn.Parameter(np.ones(shape, np.float32), name="w")
     f = kz.compile(lambda: w * 2, mesh=mesh, rules={"w": layout})
     f().wait()
@@ -44,11 +45,11 @@ def test_a_rule_counts_dimensions_from_either_end():
         (
             [S(2)],
             "d=2",
-            "rule 'w' for w, f32[4, 6], splits dimension 2 on the mesh axis 'd'; there are 2, 0 to 1, or -2 to -1 from the end",
+            "rule 'w' for w, f32[4, 6], splits dimension 2 on the mesh axis 'd'; the rank is 2: use 0 to 1, or -2 to -1 from the end",
         ),
         ([S(-3)], "d=2", "splits dimension -3 on the mesh axis 'd'"),
-        ([S(0)], "a=2,b=2", "has 1 entries, one for each axis of the mesh; it has 2: a, b"),
-        ([0], "d=2", "the rule for 'w': [0] is no layout"),
+        ([S(0)], "a=2,b=2", "has 1 entries, but must have one for each of 2 mesh axes: a, b"),
+        ([0], "d=2", "the rule for 'w': [0] is not a layout"),
         (
             P("b+a"),
             "a=2,b=2",
@@ -57,7 +58,7 @@ def test_a_rule_counts_dimensions_from_either_end():
         (P("a", "a"), "a=2,b=2", "names the mesh axis 'a' twice"),
     ],
 )
-def test_a_rule_that_cannot_be_meant_is_an_error_that_says_so(layout, mesh, text):
+def test_an_invalid_rule_is_an_error_with_the_reason(layout, mesh, text):
     kz.init(devices=4)
     for small in (mesh, mesh.replace("2", "1")):
         with pytest.raises(kz.LayoutError) as caught:
@@ -65,7 +66,7 @@ def test_a_rule_that_cannot_be_meant_is_an_error_that_says_so(layout, mesh, text
         assert text.replace("=2", small[-2:]) in str(caught.value)
 
 
-def test_a_split_is_of_a_number():
+def test_a_split_needs_a_dimension_number():
     for dim in ("x", None, 1.5, True):
         with pytest.raises(kz.LayoutError, match="S takes the number of a dimension, not"):
             S(dim)
@@ -75,7 +76,7 @@ def laid(*layout, mesh="a=2,b=2", x=X):
     return repr(kz.compile(lambda a: kz.with_layout(a + 0, *layout), mesh=mesh)(x)).split(", [[")[0]
 
 
-def test_with_layout_goes_by_dimensions():
+def test_with_layout_is_by_dimensions():
     assert laid("a", "b") == laid(P("a", "b")) == "Tensor(f32[4@a, 6@b]"
     assert laid("a+b") == "Tensor(f32[4@a@b, 6]"
     for layout, text in [
@@ -89,12 +90,12 @@ def test_with_layout_goes_by_dimensions():
         assert text in str(caught.value)
 
 
-def test_an_axis_of_one_device_takes_what_a_longer_one_would():
+def test_an_axis_of_one_device_accepts_the_layouts_of_longer_ones():
     assert laid("d", mesh=kz.Mesh(d=1)) == "Tensor(f32[4@d, 6]", "as it was asked for"
     assert laid("a", "b", mesh="a=1,b=1") == "Tensor(f32[4@a, 6@b]"
     assert laid("d", mesh="d=1", x=X[:1]) == "Tensor(f32[1@d, 6]", "a batch of one"
     split = kz.compile(lambda a: kz.with_layout(a + 0, "d"), mesh="d=1")(X)
-    assert np.array_equal(np.from_dlpack(split), X), "it lies whole on one device"
+    assert np.array_equal(np.from_dlpack(split), X), "it is whole on one device"
     assert np.array_equal(kz.compile(lambda a: a * 2, mesh="d=1")(split).numpy(), 2 * X)
     assert repr(kz.show(split)) == "f32[4@d, 6]\n       0:6\n  0:4  0.0"
 
@@ -127,7 +128,7 @@ def test_one_program_with_layouts_runs_at_every_size():
 
 
 def test_layouts_in_bodies_and_under_a_limit():
-    """The searches that look at a program again: of a scan's body, with a memory limit, and of another layout."""
+    """Repeated searches of a program: for a scan's body, under a memory limit, and for another layout."""
     kz.init(devices=2, memory=1 << 20)
     w = nn.Parameter((6, 6), nn.init.normal(0.3), name="w")
 
@@ -144,25 +145,25 @@ def test_layouts_in_bodies_and_under_a_limit():
     assert (
         repr(run(X)).startswith("Tensor(f32[4@d, 6@one]")
         and "predicted for a launch" in run.explain("w")
-        and "as it was asked for" in run.explain("out0")
+        and "as requested" in run.explain("out0")
     )
 
 
-def test_contradictions_stay_errors_at_size_one():
+def test_contradictions_are_errors_also_at_size_one():
     w = nn.Parameter(np.ones((4, 6), np.float32), name="w")
     with pytest.raises(kz.Error, match="an earlier with_layout or rule stores it as"):
         kz.compile(lambda: kz.with_layout(w, "d") + kz.with_layout(w, None, "d"), mesh="d=1")()
     with pytest.raises(kz.LayoutError, match="an earlier rule or compile stored it as"):
         kz.compile(lambda: w * 2, mesh="d=1", rules={"w": P("d"), "?": P(None, "d")})()
     kz.compile(lambda: w * 2, mesh="d=1")().wait()
-    kz.compile(lambda: w * 3, mesh="d=1", rules={"w": P("d")})().wait()  # nothing was said of it before
+    kz.compile(lambda: w * 3, mesh="d=1", rules={"w": P("d")})().wait()  # no layout was requested before
     kz.reset()
     kz.compile(lambda: w * 2, mesh="d=1", rules={"w": P("d")})().wait()
     with pytest.raises(kz.LayoutError, match="an earlier rule or compile stored it as"):
         kz.compile(lambda: w * 3, mesh="d=1", rules={"w": P(None, "d")})()
 
 
-def test_plans_and_searches_are_those_without_the_axis():
+def test_plans_and_searches_equal_those_without_the_axis():
     net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8))
 
     def planned(mesh, **rules):
@@ -197,7 +198,7 @@ def test_every_program_runs_on_axes_of_one_and_two_devices(program):
         np.testing.assert_allclose(found, losses[0], rtol=1e-9)
 
 
-def test_two_ranks_give_their_rows_behind_an_axis_of_one():
+def test_two_ranks_give_their_rows_after_an_axis_of_one():
     program = """
 import numpy as np
 import karez as kz

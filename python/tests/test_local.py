@@ -1,13 +1,13 @@
-"""Arguments of which each rank gives its own rows."""
+"""kz.local: arguments for which each rank gives its own rows."""
 
 import numpy as np
 import pytest
-
-import karez as kz
 from test_debugging import ranks
 
+import karez as kz
 
-def test_alone_a_part_is_the_whole():
+
+def test_on_one_rank_a_part_is_the_whole():
     x = np.arange(6, dtype=np.float32).reshape(3, 2)
     step = kz.compile(lambda x: x * 2)
     assert np.array_equal(step(kz.local(x)).numpy(), 2 * x)
@@ -44,7 +44,7 @@ count = 3 - kz.rank()
 try:
     step(kz.local(x[:count]), np.ones((2 * count, 2), np.float32))
 except kz.PeerError as error:
-    said = f"argument 0 is a part by local(array) of {count} rows here, which says that every rank gives {count};"
+    said = f"argument 0 is a part by local(array) of {count} rows here, which means that every rank gives {count};"
     assert said in str(error) and "argument 1" not in str(error), error
     print("explained")
 """
@@ -54,7 +54,7 @@ except kz.PeerError as error:
         assert out.count("explained") == 2, out
 
 
-def test_parts_go_through_micro_batches_and_stages():
+def test_parts_work_with_micro_batches_and_stages():
     program = """
 import numpy as np
 import karez as kz
@@ -88,7 +88,7 @@ for mesh, options in [("data=4", dict(microbatches=2)), ("data=4", dict(microbat
 try:
     losses("data=4", lambda a: kz.local(a[: 6]), microbatches=2)
 except kz.ShapeError as error:
-    assert "so that 8 must divide 12" in str(error), error
+    assert "so 8 must divide 12" in str(error), error
     print("told")
 print("fine")
 """

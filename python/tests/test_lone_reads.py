@@ -1,4 +1,5 @@
-"""What one rank alone asks for on several: a read, a print or a save is refused there, and all ranks train on as if it had not asked."""
+"""Reads, prints and saves by one rank of several alone: an error on that rank, and all ranks continue to train
+unchanged."""
 
 # builds: karez_command
 import os
@@ -54,7 +55,7 @@ print("losses", [float(loss) for loss in losses], flush=True)
 
 
 def train(lone="pass", last="", ranks=2, link="shm", peer_timeout=30):
-    """The losses of all ranks, which are the same."""
+    """The losses of all ranks, which are equal."""
     program = BEGIN.format(lone="\n    ".join(lone.splitlines()), last=last, peer_timeout=peer_timeout)
     words = [str(BUILD / "tools" / "karez"), "run", "-n", str(ranks), sys.executable, "-c", program]
     environment = {**os.environ, "PYTHONPATH": str(BUILD / "python"), "KAREZ_LINK": link}
@@ -66,10 +67,10 @@ def train(lone="pass", last="", ranks=2, link="shm", peer_timeout=30):
 
 
 LONE = {  # a folder that is not empty cannot be removed
-    "a read": "if kz.rank() == {rank}:\n    refused(lambda: y.numpy(), 'rank {rank} asks for a read of f32[24@data, 1] (<string>:', ' comes to ', 'read it on each, and print it on one')",
-    "a print": "if kz.rank() == {rank}:\n    refused(lambda: print(y), 'rank {rank} asks for a read of f32[24@data, 1]')",
-    "a number that is computed for it": "if kz.rank() == {rank}:\n    refused(lambda: float(y.sum()), 'rank {rank} asks for a read of f32[], which is computed for it (<string>:')",
-    "a save": "if kz.rank() == {rank}:\n    path = os.path.join(tempfile.mkdtemp(), 'a')\n    refused(lambda: kz.save(path), 'rank {rank} asks for a save (<string>:', 'call it on each of them')\n    os.rmdir(os.path.dirname(path))",
+    "a read": "if kz.rank() == {rank}:\n    refused(lambda: y.numpy(), 'rank {rank} requests a read of f32[24@data, 1] (<string>:', ' is at ', 'read it on each, and print it on one')",
+    "a print": "if kz.rank() == {rank}:\n    refused(lambda: print(y), 'rank {rank} requests a read of f32[24@data, 1]')",
+    "a number that is computed for it": "if kz.rank() == {rank}:\n    refused(lambda: float(y.sum()), 'rank {rank} requests a read of f32[], which is computed for it (<string>:')",
+    "a save": "if kz.rank() == {rank}:\n    path = os.path.join(tempfile.mkdtemp(), 'a')\n    refused(lambda: kz.save(path), 'rank {rank} requests a save (<string>:', 'call it on every rank')\n    os.rmdir(os.path.dirname(path))",
     "several in a row": "if kz.rank() == {rank}:\n    for _ in range(5):\n        refused(lambda: y.numpy())",
     "different reads": "refused(lambda: y.numpy() if kz.rank() == {rank} else (y + 1).numpy())",
 }
@@ -83,7 +84,7 @@ def expected():
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("lone", LONE)
 @pytest.mark.xdist_group("lone_reads")
-def test_what_one_rank_alone_asks_for_is_refused_and_training_goes_on(lone, rank, expected):
+def test_a_request_by_one_rank_alone_is_an_error_and_training_continues(lone, rank, expected):
     assert train(LONE[lone].format(rank=rank)) == expected[2]
 
 
@@ -94,29 +95,29 @@ def test_the_same_on_three_ranks(rank, link, expected):
 
 
 @pytest.mark.xdist_group("lone_reads")
-def test_a_loss_is_read_by_one_rank_alone_for_it_is_whole_on_each(expected):
+def test_one_rank_alone_may_read_a_loss_that_is_whole_on_each(expected):
     assert train("if kz.rank() == 1:\n    float(loss)") == expected[2]
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.xdist_group("lone_reads")
-def test_a_read_after_which_nothing_comes_names_the_end_of_the_others(rank, expected):
-    last = f"if kz.rank() == {rank}:\n    refused(lambda: y.numpy(), 'rank {rank} asks for a read of f32[24@data, 1]', 'comes to the end of its world')"
+def test_a_last_read_names_the_end_of_the_other_ranks(rank, expected):
+    last = f"if kz.rank() == {rank}:\n    refused(lambda: y.numpy(), 'rank {rank} requests a read of f32[24@data, 1]', 'is at the end of its world')"
     assert train(last=last) == expected[2]
 
 
 @pytest.mark.xdist_group("lone_reads")
-def test_a_read_that_the_others_come_to_late_waits_for_them(expected):
+def test_a_read_waits_for_late_ranks(expected):
     lone = "if i == 5:\n    time.sleep(3 * kz.rank())\n    y.numpy()"
     assert train(lone, peer_timeout=1) == expected[2]
 
 
 @pytest.mark.xdist_group("lone_reads")
-def test_a_read_that_nobody_catches_ends_the_program_as_a_users_error():
+def test_an_uncaught_read_error_ends_the_program_as_a_user_error():
     program = BEGIN.format(lone="if kz.rank() == 1:\n        y.numpy()", last="", peer_timeout=30)
     words = [str(BUILD / "tools" / "karez"), "run", "-n", "2", sys.executable, "-c", program]
     done = subprocess.run(
         words, capture_output=True, text=True, timeout=110, env={**os.environ, "PYTHONPATH": str(BUILD / "python")}
     )
     assert done.returncode == 64, done
-    assert "rank 1 asks for a read of f32[24@data, 1] (<string>:" in done.stderr, done
+    assert "rank 1 requests a read of f32[24@data, 1] (<string>:" in done.stderr, done

@@ -1,4 +1,4 @@
-"""A table split by its rows, and what multiplies or divides its rows: infinities, NaN and zeros come out as on one device."""
+"""Rows of a table that is split by rows, multiplied or divided: infinities, NaN and zeros are as on one device."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def answer(body, mesh, rules):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_rows_of_a_split_table_meet_special_values_as_on_one_device(name):
+def test_rows_of_a_split_table_with_special_values_are_as_on_one_device(name):
     kz.init(devices=4)
     whole = answer(PROGRAMS[name], None, {})
     assert np.isfinite(whole).any() and not np.isfinite(whole).all()

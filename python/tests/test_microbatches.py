@@ -1,4 +1,5 @@
-"""Micro-batches: means are over the whole batch, batch norm takes each part by itself, and inputs of the batch's length may be no part of it."""
+"""Micro-batches: means are over the whole batch, batch norm normalises each micro-batch alone, and inputs of the
+batch's length may be unbatched."""
 
 import numpy as np
 import pytest
@@ -10,11 +11,11 @@ N, C = 16, 5
 DRAW = np.random.default_rng(0)
 X, BY_CLASS = DRAW.normal(size=(N, 6)), DRAW.uniform(0.5, 2, C)
 Y = DRAW.integers(0, C, N)
-Y[4:9] = 3  # so that the second of four parts has none that counts where 3 is ignored
+Y[4:9] = 3  # if 3 is ignored, the second of four micro-batches has no valid label
 
 
 def by_numpy(state, weight, ignored):
-    """The loss and its gradients by the weights of a linear layer."""
+    """The loss and its gradients with respect to the weights of a linear layer."""
     logits = X @ state["fc.weight"].T + state["fc.bias"]
     chances = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     rows = (BY_CLASS[Y] if weight else np.ones(N)) * (Y != ignored)
@@ -34,7 +35,7 @@ class Net(nn.Module):
 @pytest.mark.parametrize(
     "mesh, placements", [("", None), ("data=2", None), ("data=2,model=2", None), ("stage=2", {"same": 0, "fc": 1})]
 )
-def test_cross_entropy_is_that_of_the_whole_batch(mesh, placements, weight, ignored):
+def test_cross_entropy_is_of_the_whole_batch(mesh, placements, weight, ignored):
     net = Net().double()
 
     @kz.compile(mesh=mesh, placements=placements, microbatches=4)
@@ -48,7 +49,7 @@ def test_cross_entropy_is_that_of_the_whole_batch(mesh, placements, weight, igno
         np.testing.assert_allclose(one.numpy(), other, rtol=1e-10, atol=1e-12)
 
 
-def test_smoothed_labels_and_row_weights_too():
+def test_label_smoothing_and_row_weights_are_of_the_whole_batch():
     net, rows = Net().double(), DRAW.uniform(0, 1, N)
     for loss in (
         lambda y, x, w: F.cross_entropy(net(x), y, ignore_index=3, label_smoothing=0.1),
@@ -73,7 +74,7 @@ NORMAL = ((PARTS - PARTS.mean((1, 3, 4), keepdims=True)) / np.sqrt(PARTS.var((1,
 
 
 @pytest.mark.parametrize("mesh", ["", "data=2"])
-def test_batch_norm_takes_each_micro_batch_by_itself(mesh):
+def test_batch_norm_normalises_each_micro_batch_alone(mesh):
     layer, scale = nn.BatchNorm2d(3).double(), np.cos(np.arange(IMAGES.size)).reshape(IMAGES.shape)
 
     @kz.compile(mesh=mesh, microbatches=4)
@@ -97,22 +98,22 @@ def test_batch_norm_takes_each_micro_batch_by_itself(mesh):
     np.testing.assert_allclose(step(IMAGES, scale)[0].numpy(), want, rtol=1e-9)
 
 
-def test_gradients_pass_a_batch_norm_as_those_of_each_micro_batch_alone():
+def test_gradients_through_batch_norm_are_of_each_micro_batch_alone():
     net = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.ReLU()).double()
-    slopes = lambda x: kz.grad((net(x) ** 3).sum(), net.parameters())  # noqa: E731
+    slopes = lambda x: kz.grad((net(x) ** 3).sum(), net.parameters())
     alone = kz.compile(slopes)
     want = [sum(one.numpy() for one in each) for each in zip(*(alone(part) for part in PARTS))]
     for one, other in zip(kz.compile(slopes, microbatches=4)(IMAGES), want):
         np.testing.assert_allclose(one.numpy(), other, rtol=1e-8, atol=1e-9)
 
 
-def test_numbers_given_to_batch_norm_and_none_too():
+def test_batch_norm_with_and_without_given_statistics():
     got = kz.compile(lambda x: F.batch_norm(x, None, None, training=True), microbatches=4)(IMAGES)
     np.testing.assert_allclose(got.numpy(), NORMAL, rtol=1e-9)
 
 
 @pytest.mark.parametrize("unbatched", ["mask", ["mask"], 1])
-def test_an_input_of_the_batchs_length_may_be_no_part_of_it(unbatched):
+def test_an_input_of_the_batchs_length_may_be_unbatched(unbatched):
     x, mask, more = DRAW.normal(size=(4, 4)), np.tril(np.ones((4, 4))), {"at": np.arange(4.0), "by": np.ones(3)}
 
     def f(x, mask, more=None):
@@ -126,9 +127,9 @@ def test_an_input_of_the_batchs_length_may_be_no_part_of_it(unbatched):
     np.testing.assert_allclose(first(mask, DRAW.normal(size=(6, 4))).shape, (6, 4))
 
 
-def test_what_is_wrong_with_it_is_said():
+def test_wrong_micro_batches_are_errors():
     x = np.ones((4, 4))
-    with pytest.raises(kz.UserError, match="one that has this length and is no batch is to be declared as unbatched"):
+    with pytest.raises(kz.UserError, match="an input of this length that is not a batch must be declared as unbatched"):
         kz.compile(lambda x, mask: x @ mask.T, microbatches=2)(x, x)
-    with pytest.raises(kz.NameError, match="unbatched='maks' is no argument of step; there are x, mask"):
+    with pytest.raises(kz.NameError, match="unbatched='maks' is not an argument of step; there are x, mask"):
         kz.compile(lambda x, mask: x, microbatches=2, unbatched="maks", name="step")(x, x)

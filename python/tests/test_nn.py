@@ -57,14 +57,14 @@ PATHS = [
 ]
 
 
-def test_paths_go_by_attribute_order_and_the_first_for_tied_ones():
+def test_paths_are_in_attribute_order_and_tied_parameters_have_the_first():
     net = Net()
     names = [name for name, _ in net.named_parameters()]
     assert names == [*PATHS, "scale"]
     assert names == [p.name for p in net.parameters()]
 
 
-def test_names_are_relative_to_the_module_that_is_asked():
+def test_names_are_relative_to_the_module_that_lists_them():
     net = Net()
     assert net.scale.name is None and "no path yet" in repr(net.scale)
     for p in net.blocks[0].parameters():
@@ -78,7 +78,7 @@ def test_names_are_relative_to_the_module_that_is_asked():
     assert sorted(kz.worlds.world().variables()) == sorted([*PATHS, "scale"])
 
 
-def test_tied_weights_stand_under_each_of_their_names():
+def test_tied_weights_are_under_each_of_their_names():
     net = Net()
     assert list(net.state_dict()) == [*PATHS, "scale", "tied.weight", "tied.bias"]
     state = net.state_dict()
@@ -150,7 +150,7 @@ def test_a_named_root_comes_first_in_paths_of_a_program():
     assert [p.name for p in net.parameters()] == ["teacher.fc.weight", "teacher.fc.bias"]
 
 
-def test_first_numbers_follow_the_seed_and_the_order_in_which_parameters_are_made():
+def test_initial_values_depend_on_the_seed_and_the_order_of_construction():
     kz.init(devices=2, seed=4)
     one, two = Net().state_dict(), Net().state_dict()
     assert not np.array_equal(one["first.weight"], two["first.weight"]), "equal roots differ"
@@ -168,14 +168,14 @@ def test_first_numbers_follow_the_seed_and_the_order_in_which_parameters_are_mad
 
 
 @pytest.mark.parametrize("mesh", ["", "data=2", "data=2,model=2"])
-def test_equal_roots_begin_alike_on_every_mesh_and_unlike_each_other(mesh):
+def test_equal_roots_are_equal_on_every_mesh_and_differ_from_each_other(mesh):
     nets = [nn.Linear(3, 2) for _ in range(2)]
     first = kz.compile(lambda x: [net(x) for net in nets], mesh=mesh)(np.eye(3, dtype=np.float32))
     np.testing.assert_allclose([y.numpy()[0, 0] for y in first], [0.185532271862, 0.258668452501], rtol=1e-6)
     assert [p.name for net in nets for p in net.parameters()] == ["weight", "bias"] * 2
 
 
-def test_a_copy_begins_with_what_it_was_copied_of():
+def test_a_copy_begins_with_the_values_of_the_original():
     net = Net()
     early = copy.deepcopy(net)
     for name, value in early.state_dict().items():
@@ -202,10 +202,10 @@ def test_state_is_read_before_and_after_the_first_call_and_set_at_any_time():
     assert not np.array_equal(of_other(x)[0].numpy(), a.numpy())
 
 
-def test_a_state_that_does_not_fit_is_refused_and_changes_nothing():
+def test_a_state_that_does_not_match_is_an_error_and_changes_nothing():
     net = Net()
     state = net.state_dict()
-    with pytest.raises(kz.NameError, match="lacks scale and has, which no parameter is called, scala; strict=False"):
+    with pytest.raises(kz.NameError, match="lacks scale and has unknown names scala; strict=False"):
         net.load_state_dict({("scala" if name == "scale" else name): value for name, value in state.items()})
     with pytest.raises(kz.ShapeError, match=r"scale: an array of shape \(7,\) for a parameter of shape \(6,\)"):
         net.load_state_dict({**{n: v * 2 for n, v in state.items()}, "scale": np.ones(7)})
@@ -217,7 +217,7 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing():
     assert net.scale.numpy().tolist() == [3] * 6
 
 
-def test_training_mode_reaches_all_below_and_dropout_follows_it():
+def test_training_mode_reaches_all_descendants_and_controls_dropout():
     net = nn.Sequential(nn.Dropout(0.5), nn.Linear(64, 64))
     f = kz.compile(lambda x: net[0](x))
     x = np.ones((8, 64), np.float32)
@@ -236,7 +236,7 @@ def test_a_dropout_of_everything_gives_zeros_and_gradients_of_zero(layer):
     assert value.item() == 0 and np.array_equal(gradient.numpy(), np.zeros_like(x))
 
 
-def test_it_prints_as_a_tree_with_shapes_and_counts():
+def test_repr_is_a_tree_with_shapes_and_counts():
     assert (
         repr(nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.25)))
         == """\
@@ -349,7 +349,7 @@ LAYERS = {
 
 @pytest.mark.parametrize("mesh", ["", "data=2", "data=2,model=2"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers_are_numpys(name, mesh):
+def test_layers_match_numpy(name, mesh):
     make, x, want = LAYERS[name]
     layer = make()
     got = kz.compile(layer, mesh=mesh)(x)
@@ -391,14 +391,44 @@ def test_batch_norm_learns_its_statistics_and_uses_them():
 @pytest.mark.parametrize(
     "call, text",
     [
-        (lambda: nn.Linear(0, 3), "Linear: in_features=0; a whole number from 1 on is meant"),
+        (lambda: nn.Linear(0, 3), "Linear: in_features must be an integer of at least 1, got 0"),
         (lambda: nn.Dropout(1.5), r"Dropout: a probability of 1.5 is not in \[0, 1\]"),
-        (lambda: nn.MultiHeadAttention(10, 4), "a width of 10 for 4 heads and 4 of keys"),
+        (lambda: nn.MultiHeadAttention(10, 4), "heads=4 must divide width=10"),
         (lambda: nn.GroupNorm(3, 4), "3 groups do not divide 4 channels"),
-        (lambda: nn.Embedding(3, 2, padding_idx=3), "padding_idx=3 is none of 3 rows"),
+        (lambda: nn.Embedding(3, 2, padding_idx=3), "padding_idx=3 is outside the 3 rows"),
         (lambda: nn.init.uniform(-1.0), "a bound of -1.0"),
     ],
 )
-def test_wrong_layers_are_refused(call, text):
+def test_wrong_layers_are_errors(call, text):
     with pytest.raises(kz.Error, match=text):
         call()
+
+
+def test_modules_are_traversed_as_in_pytorch():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(3, 4), nn.LeakyReLU(0.2))
+            self.register_buffer("scale", kz.ones(4))
+            self.embedding = nn.Embedding(5, 3, padding_idx=-1)
+
+        def forward(self, i):
+            return self.body(self.embedding(i)) * self.scale
+
+    net = Net()
+    assert [type(m).__name__ for m in net.modules()] == ["Net", "Sequential", "Linear", "LeakyReLU", "Embedding"]
+    assert [name for name, _ in net.named_modules()] == ["", "body", "body.0", "body.1", "embedding"] and len(
+        net.children()
+    ) == 2
+    assert net.get_submodule("body.1").negative_slope == 0.2 and [name for name, _ in net.named_buffers()] == ["scale"]
+    with pytest.raises(kz.NameError, match="there is no module 'head'"):
+        net.get_submodule("head")
+    grads = kz.compile(lambda i: kz.grad(net(i).sum(), [net.embedding.weight])[0])(np.array([0, 4]))
+    assert np.abs(grads.numpy()[0]).min() > 0 and not grads.numpy()[4].any()
+    for make, text in (
+        (lambda: nn.ELU(alfa=1), "ELU has no argument 'alfa'; it takes \\(alpha\\)"),
+        (lambda: nn.Threshold(1.0), "Threshold needs 'value'"),
+        (lambda: nn.ReLU(1), "ReLU takes 0 arguments, not 1"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            make()

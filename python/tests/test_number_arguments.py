@@ -1,4 +1,4 @@
-"""Numbers as arguments of compiled functions keep their value, and take the dtype of what they meet, as they do outside."""
+"""Numbers as arguments of compiled functions keep their value and take the dtype of the other operand, as outside."""
 
 import numpy as np
 import pytest
@@ -23,14 +23,14 @@ USES = {
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.filterwarnings("ignore")
-def test_a_call_gives_what_the_same_gives_outside(use, dtype):
+def test_a_call_gives_the_same_result_as_outside(use, dtype):
     x = np.array([1, 0, 2, -3]).astype(dtype)
     f = kz.compile(USES[use])
     compared = 0
     for number in NUMBERS:
         try:
             expected = USES[use](kz.tensor(x), number)
-        except (kz.Error, OverflowError):  # Python's, of a power of floats
+        except (kz.Error, OverflowError):  # a Python error, for a power of floats
             continue
         made = f(x, number)
         compared += 1
@@ -48,7 +48,7 @@ def test_a_number_is_read_at_each_call_and_traces_once():
     assert len(traced) == 1
 
 
-def test_a_nested_function_is_given_numbers_as_they_are():
+def test_a_nested_function_receives_numbers_unchanged():
     inner = kz.compile(lambda x, k: x * k)
     outer = kz.compile(lambda x, k: (inner(x, k), inner(x, 0.1), inner(x, k * 2)))
     x = np.array([1.0, 3.0])
@@ -58,14 +58,14 @@ def test_a_nested_function_is_given_numbers_as_they_are():
     assert all(one.dtype == kz.float32 for one in with_f32)
 
 
-def test_whole_numbers_keep_their_digits():
+def test_integers_keep_their_digits():
     n = 2**24 + 1
     f = kz.compile(lambda n: (kz.stack([n, n]), n.reshape(1), n.sum(), kz.max(n)))
     for made in f(n):
         assert made.dtype == kz.int64 and (made.numpy() == n).all()
 
 
-def test_an_array_without_dimensions_is_no_number():
+def test_an_array_without_dimensions_is_not_a_number():
     f = kz.compile(lambda x, k: x.sum() * k)
     x = np.ones(2, np.float32)
     assert f(x, 0.5).dtype == kz.float32
@@ -73,12 +73,12 @@ def test_an_array_without_dimensions_is_no_number():
     assert f(x, 0.5).dtype == kz.float32
 
 
-def test_a_whole_number_that_does_not_fit_is_an_error():
+def test_an_integer_that_does_not_fit_is_an_error():
     f = kz.compile(lambda x, k: x * k)
     x = np.array([1, 2, 3], np.int32)
     np.testing.assert_array_equal(f(x, 7).numpy(), x * 7)
     for number in (2**31, 2**40, -(2**31) - 1):
-        with pytest.raises(kz.TypeError, match="a number of this call is no i32"):
+        with pytest.raises(kz.TypeError, match="a number of this call does not fit i32"):
             f(x, number)
     np.testing.assert_array_equal(f(x, 8).numpy(), x * 8)
     np.testing.assert_array_equal(f(x.astype(np.int64), 2**40).numpy(), x.astype(np.int64) * 2**40)

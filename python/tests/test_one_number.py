@@ -1,4 +1,4 @@
-"""One number for one thing: whatever tells of a plan's times takes the costs that the plan keeps, and says where they are defaults."""
+"""Consistent predictions: every report of a plan's times uses the costs stored in the plan, and marks defaults."""
 
 # builds: karez_command
 import html
@@ -9,11 +9,10 @@ import subprocess
 
 import numpy as np
 import pytest
+from test_plan_page import mlp, pipeline, transformer
 
 import karez as kz
 from karez import F, nn
-
-from test_plan_page import mlp, pipeline, transformer
 
 KAREZ = pathlib.Path(__file__).resolve().parents[2] / os.environ.get("KAREZ_BUILD", "build") / "tools" / "karez"
 CAUTION = " with default costs (`karez doctor` measures this machine)"
@@ -51,7 +50,7 @@ class Cnn(nn.Module):
 
 
 def demo():
-    """The step of ./dev demo."""
+    """The training step of ./dev demo."""
     net = Cnn()
     opt = kz.optim.Adam(net.parameters(), lr=2e-3)
 
@@ -77,7 +76,7 @@ HEADINGS = {"one": "Critical cycle of launches one at a time", "many": "Launches
 
 
 def predicted(text):
-    """Of each heading the figure, and what stands beside it."""
+    """For each heading the figure and the text next to it."""
     found = {}
     for name, heading in HEADINGS.items():
         lines = re.findall(rf"^{heading}: (\S+) us a launch, predicted(.*)$", text, re.M)
@@ -87,7 +86,7 @@ def predicted(text):
 
 
 def told(step, folder, *costs):
-    """What all that predicts says of a plan: by its teller, figures with what stands beside them, and the line of costs."""
+    """All predictions of a plan: by report, the figures with the text next to them, and the line about costs."""
     plan = folder / "p.plan"
     step.plan.save(plan)
     page = html.unescape(re.sub(r"</?(h2|div|section|p)[^>]*>", "\n", step.plan._page.html()))
@@ -117,7 +116,7 @@ def told(step, folder, *costs):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_summary_page_explain_and_simulate_tell_one_number(name, tmp_path):
+def test_summary_page_explain_and_simulate_agree(name, tmp_path):
     one, many, tables = told(PROGRAMS[name](), tmp_path)
     assert len(set(one.values())) == 1 and len(set(many.values())) == 1 and len(set(tables.values())) == 1, (
         one,
@@ -127,7 +126,7 @@ def test_summary_page_explain_and_simulate_tell_one_number(name, tmp_path):
     assert one["summary"][1] == many["summary"][1] == CAUTION
     assert 0 < float(many["summary"][0]) <= float(one["summary"][0])
     assert tables["summary"].startswith(
-        "defaults, which no processor was measured for; `karez doctor --kernels --costs FILE` measures this one"
+        "defaults, not measured on any processor; `karez doctor --kernels --costs FILE` measures this one"
     )
 
 
@@ -147,7 +146,7 @@ def measured(tmp_path, origin='origin "measured here"\n'):
 
 @pytest.mark.parametrize("team", [1, 2])
 @pytest.mark.parametrize("name", ["demo", "pipeline", "one"])
-def test_a_measured_table_is_followed_by_all_and_needs_no_caution(name, team, tmp_path):
+def test_all_reports_use_a_measured_table_without_a_caution(name, team, tmp_path):
     file = measured(tmp_path)
     kz.init(devices=4, team=team, cost_file="default")
     before = told(PROGRAMS[name](), tmp_path)[0]["summary"]
@@ -163,7 +162,7 @@ def test_a_measured_table_is_followed_by_all_and_needs_no_caution(name, team, tm
     assert "default costs" not in step.summary() + step.plan._page.html()
 
 
-def test_another_table_can_be_asked_for(tmp_path):
+def test_another_table_can_be_requested(tmp_path):
     step = mlp()
     plan = tmp_path / "p.plan"
     step.plan.save(plan)
@@ -181,7 +180,7 @@ def test_another_table_can_be_asked_for(tmp_path):
     )
 
 
-def test_a_plan_without_a_table_is_predicted_by_defaults_and_says_so(tmp_path):
+def test_a_plan_without_a_table_is_predicted_by_defaults_with_a_caution(tmp_path):
     kz.init(devices=4, cost_file=str(measured(tmp_path)))
     new, old = tmp_path / "new.plan", tmp_path / "old.plan"
     text = mlp().plan
@@ -194,7 +193,7 @@ def test_a_plan_without_a_table_is_predicted_by_defaults_and_says_so(tmp_path):
     assert hashes[0] == hashes[1]
     explained, simulated = karez("plan", "explain", old), karez("simulate", old)
     for said in (explained, simulated, karez("plan", "show", "--summary", old)):
-        assert "\ncosts: defaults, which no processor was measured for; the plan keeps no cost table" in said
+        assert "\ncosts: defaults, not measured on any processor; the plan has no cost table" in said
     assert (
         predicted(explained)["one"] == re.match(r"plan 'step': (\S+) us a launch, predicted(.*)\n", simulated).groups()
     )
@@ -203,7 +202,7 @@ def test_a_plan_without_a_table_is_predicted_by_defaults_and_says_so(tmp_path):
     )
 
 
-def test_a_table_that_does_not_read_is_refused_with_the_file(tmp_path):
+def test_an_invalid_table_is_an_error_that_names_the_file(tmp_path):
     bad = tmp_path / "bad.plan"
     bad.write_text(mlp().plan.replace("cost call=", "cost speed="))
     for words in (["plan", "verify"], ["plan", "explain"], ["simulate"]):
@@ -212,12 +211,12 @@ def test_a_table_that_does_not_read_is_refused_with_the_file(tmp_path):
     assert "expected a line of a cost table" in karez("plan", "show", bad, code=77)
 
 
-def test_a_plan_that_opt_made_keeps_its_table(tmp_path):
+def test_a_plan_of_karez_opt_keeps_its_table(tmp_path):
     graph, file, plan = tmp_path / "net.graph", measured(tmp_path), tmp_path / "p.plan"
     graph.write_text(
         'graph main mesh(data=2) {\n  %0 = input() {dtype="f32", name="x", shape=[8, 6]} : f32[8, 6]\n  %1 = relu(%0) : f32[8, 6]\n  output "y" %1\n}\n'
     )
-    for costs, origin, beside in ((("--costs", file), "measured here", ""), ((), "defaults, which", CAUTION)):
+    for costs, origin, beside in ((("--costs", file), "measured here", ""), ((), "defaults, ", CAUTION)):
         plan.write_text(karez("opt", graph, "--passes", "all", *costs))
         explained = karez("plan", "explain", plan)
         assert f"\ncosts: {origin}" in explained and predicted(explained)["one"][1] == beside
@@ -228,7 +227,7 @@ def test_layouts_are_explained_with_the_same_caution(tmp_path):
         mlp()
         .explain("first.weight")
         .startswith(
-            f"'first.weight' on mesh(data=2), predicted for a launch of the whole program with each layout of it,{CAUTION}\n"
+            f"'first.weight' on mesh(data=2), predicted for a launch of the whole program with each of its layouts,{CAUTION}\n"
         )
     )
     kz.worlds._end()
@@ -270,7 +269,7 @@ def test_no_share_exceeds_its_whole(name, launches, tmp_path):
     assert sum(part for part, _ in pairs[:1]) <= step.peak_bytes
 
 
-def test_a_limit_on_memory_is_told_with_the_same_caution(tmp_path):
+def test_a_memory_limit_is_reported_with_the_same_caution(tmp_path):
     limit = pipeline().peak_bytes - 1
     kz.worlds._end()
     kz.init(devices=4, memory=limit, cost_file="default")
@@ -297,8 +296,10 @@ device 1: 0 1 "cpu"
 )
 
 
-def test_a_stream_whose_collectives_go_on_at_once_is_busy_once(tmp_path):
+def test_a_stream_with_concurrent_collectives_counts_busy_time_once(tmp_path):
     (tmp_path / "p.plan").write_text(AT_ONCE)
     said = karez("simulate", tmp_path / "p.plan")
-    assert re.match(r"plan 'p': 20000\d\d\.\d us a launch", said)  # two messages, those of both communicators at once
+    assert re.match(
+        r"plan 'p': 20000\d\d\.\d us a launch", said
+    )  # two messages at the same time, one of each communicator
     assert re.search(r"streams, busy for\n +100\.0 %  cpu 0\.\d  comm   <- the busiest stream\n +100\.0 % ", said), said

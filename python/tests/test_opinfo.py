@@ -1,4 +1,5 @@
-"""PyTorch as the oracle: every public function that its OpInfo database knows, on its sample inputs, forward and gradient, in every dtype."""
+"""PyTorch as the oracle: every public function that its OpInfo database knows, on its sample inputs, forward and
+gradient, in every dtype."""
 
 import collections
 import json
@@ -13,7 +14,7 @@ from opinfo_cases import EXCLUDED, OTHERS, Outcome
 
 import karez as kz
 
-pytestmark = pytest.mark.xdist_group("opinfo")  # its fixtures are costly
+pytestmark = pytest.mark.xdist_group("opinfo")  # its fixtures are expensive
 
 HERE = pathlib.Path(__file__).resolve().parent
 PATHS = os.pathsep.join([os.path.dirname(kz.__path__[0]), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -28,7 +29,7 @@ print(json.dumps([list(one) for one in found]))
 
 
 def said_by_pytorch(program):
-    """What a program prints; PyTorch's threads stay out of this process."""
+    """The output of a program, in another process because of PyTorch's threads."""
     pytest.importorskip("torch")
     pytest.importorskip("expecttest")
     environment = os.environ | {"PYTHONPATH": PATHS, "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu"}
@@ -45,14 +46,14 @@ def outcomes():
     return [Outcome(*one) for one in said_by_pytorch(RUN.format(here=str(HERE), most=most, seed=5, others=OTHERS))]
 
 
-def test_values_and_gradients_are_pytorchs(outcomes):
+def test_values_and_gradients_are_as_in_pytorch(outcomes):
     wrong = [one for one in opinfo_cases.faults(outcomes) if one.what == "wrong"]
     assert not wrong, wrong[:5]
     assert sum(one.what == "equal" for one in outcomes) >= (10_000 if os.environ.get("KAREZ_ALL") else 900)
     assert {one.dtype for one in outcomes} == {"float32", "float64", *OTHERS}
 
 
-def test_what_is_left_out_has_a_reason_and_is_little(outcomes):
+def test_exclusions_have_reasons_and_are_few(outcomes):
     unknown = [one for one in opinfo_cases.faults(outcomes) if one.what == "refused"]
     assert not unknown, unknown[:5]
     refused = [one for one in outcomes if one.what == "refused" and one.dtype not in ("int32", "int64", "bool")]
@@ -62,7 +63,7 @@ def test_what_is_left_out_has_a_reason_and_is_little(outcomes):
         assert set(said) == set(EXCLUDED.values()), "a reason that no sample needs any more"
 
 
-def test_stored_answers_know_every_function_of_the_database():
+def test_stored_answers_cover_every_function_of_the_database():
     program = f"""
 import json, sys
 sys.path.insert(0, {str(HERE)!r})

@@ -1,4 +1,4 @@
-"""The package as a citizen of the process: import, signals, the interpreter's lock, forks, and launchers."""
+"""The package in its process: import, signals, the interpreter's lock, forks, and launchers."""
 
 # builds: karez_command
 import os
@@ -29,7 +29,7 @@ def script(text, *prefix, code=0, timeout=300):
 def test_import_starts_no_thread_opens_no_socket_and_is_quick():
     threads_of_numpy = int(script("import os, numpy; print(len(os.listdir('/proc/self/task')))"))
     best = 1e9
-    for _ in range(5):  # processor time, of which a core that others share takes more
+    for _ in range(5):  # processor time, which is longer on a shared core
         out = script("""
             import time, os
             import numpy
@@ -47,7 +47,7 @@ def test_import_starts_no_thread_opens_no_socket_and_is_quick():
     assert best <= 0.3
 
 
-def test_the_version_is_the_builds():
+def test_the_version_is_that_of_the_build():
     import karez as kz
 
     assert f"VERSION {kz.__version__} " in (ROOT / "CMakeLists.txt").read_text()
@@ -57,7 +57,7 @@ SLOW = """
     import os, signal, threading, time
     import numpy as np
     import karez as kz
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # who started the tests may ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may ignore it
     x = np.random.default_rng(0).normal(size=(1500, 1500)).astype(np.float32)
     @kz.compile
     def slow(x):
@@ -68,8 +68,9 @@ SLOW = """
 """
 
 
-def test_ctrl_c_ends_a_wait_at_once_and_the_launch_ends_behind_it():
-    """At once: within a tenth of what the launch takes, which a busy machine stretches too. The timer may come late there: then once more."""
+def test_ctrl_c_ends_a_wait_at_once_and_the_launch_ends_later():
+    """Within a tenth of the time of the launch, which grows on a busy machine too. The timer may be late there: then it
+    is repeated once."""
     out = script(
         SLOW
         + """
@@ -96,7 +97,7 @@ def test_ctrl_c_ends_a_wait_at_once_and_the_launch_ends_behind_it():
     assert float(first) <= 1 and rest == "True 8.0\n"
 
 
-def test_others_run_while_one_waits():
+def test_other_threads_run_while_one_waits():
     out = script(
         SLOW
         + """
@@ -117,7 +118,7 @@ def test_others_run_while_one_waits():
     assert float(out) < 0.05, "seconds a turn of the other thread, which sleeps for 0.001"
 
 
-def test_a_fork_before_the_first_world_is_fine_and_one_after_it_says_why_not():
+def test_a_fork_before_the_first_world_works_and_one_after_it_is_an_error():
     assert (
         script(
             """
@@ -134,7 +135,7 @@ def test_a_fork_before_the_first_world_is_fine_and_one_after_it_says_why_not():
                     call()
                     print("no error", flush=True)
                 except kz.Error as error:
-                    print("is a fork" in str(error), flush=True)
+                    print("was forked from one with a world" in str(error), flush=True)
             os._exit(0)
         os.wait()
     """.replace("kz.init()\n", "f = kz.compile(lambda a: a + 1); before = f(1.0)\n")

@@ -1,4 +1,4 @@
-"""Where tensors lie: their layouts, meshes and parts."""
+"""Layouts, meshes and parts of tensors."""
 
 import copy
 import pickle
@@ -31,7 +31,7 @@ def laid(x, mesh, *layout):
         (dict(data=2, one=1), P("data+one", None)),
     ],
 )
-def test_a_result_says_its_layout_and_its_mesh(axes, layout):
+def test_a_result_has_its_layout_and_mesh(axes, layout):
     mesh = kz.Mesh(**axes)
     y = laid(X, mesh, layout)
     assert y.layout == layout and isinstance(y.layout, P) and repr(y.layout) == repr(layout)
@@ -43,13 +43,13 @@ def test_a_result_says_its_layout_and_its_mesh(axes, layout):
     assert w.layout == layout and w.mesh == mesh, "and so does a rule"
 
 
-def test_scalars_and_empty_tensors_say_it_too():
+def test_scalars_and_empty_tensors_have_layout_and_mesh():
     mesh = kz.Mesh(data=2)
     assert laid(np.float32(3), mesh).layout == P() and laid(np.float32(3), mesh).mesh == mesh
     assert laid(np.zeros((0, 3), np.float32), mesh, "data").layout == P("data", None)
 
 
-def test_meshes_are_equal_where_their_axes_and_devices_are():
+def test_meshes_are_equal_if_their_axes_and_devices_are():
     kz.init(devices=4)
     mesh = kz.Mesh(data=2)
     assert mesh == kz.Mesh("data=2") and hash(mesh) == hash(kz.Mesh(data=2)) and mesh != "data=2"
@@ -58,12 +58,12 @@ def test_meshes_are_equal_where_their_axes_and_devices_are():
     assert laid(X, there, "data").mesh == there != mesh
 
 
-def test_what_the_host_holds_lies_on_no_mesh():
+def test_host_tensors_have_no_mesh():
     x = kz.tensor(X)
     assert x.mesh is None and x.layout == P(None, None) and kz.tensor(3.0).layout == P()
 
 
-def test_what_is_not_computed_yet_says_where_it_will_lie(monkeypatch):
+def test_an_expression_has_its_future_layout_and_mesh(monkeypatch):
     mesh = kz.Mesh(data=2)
     y = laid(X, mesh, "data")
     z, w = y + 1, kz.with_layout(y * 2, "data", None)
@@ -71,21 +71,21 @@ def test_what_is_not_computed_yet_says_where_it_will_lie(monkeypatch):
     before = z.layout
     z.wait(), w.wait()
     assert z.layout == before and w.layout == P("data", None) and z.mesh == w.mesh == mesh
-    assert (kz.tensor(X) + 1).mesh == kz.Mesh(), "what has no operand on a mesh lies on the first device"
+    assert (kz.tensor(X) + 1).mesh == kz.Mesh(), "a result without an operand on a mesh is on the first device"
 
 
-def test_a_value_of_a_program_and_a_new_parameter_have_none():
+def test_a_value_of_a_program_and_a_new_parameter_have_no_layout():
     for name in ("layout", "mesh"):
         with pytest.raises(
             kz.UserError,
-            match=rf"{name} of f32\[5, 4\], a value of the function that is being compiled: it is laid when the whole",
+            match=rf"{name} of f32\[5, 4\], a value of the function that is being compiled: its layout is chosen when the whole",
         ):
             kz.compile(lambda a: getattr(a + 1, name) and a)(X)
         with pytest.raises(kz.UserError, match=f"{name} of parameter 'w', which no function has used"):
             getattr(nn.Parameter(X, name="w"), name)
 
 
-def test_after_a_reset_it_is_known_and_without_its_world_an_error():
+def test_the_layout_is_known_after_a_reset_and_an_error_without_the_world():
     mesh = kz.Mesh(data=2)
     y = laid(X, mesh, "data")
     kz.reset()
@@ -94,11 +94,11 @@ def test_after_a_reset_it_is_known_and_without_its_world_an_error():
 
     del mesh
     worlds._end()
-    with pytest.raises(kz.Error, match=r"an array f32\[5@data, 4\] of a world that is gone"):
+    with pytest.raises(kz.Error, match=r"an array f32\[5@data, 4\] of a world that no longer exists"):
         y.mesh
 
 
-def test_a_partial_layout_has_words():
+def test_a_partial_layout_has_a_repr():
     assert P("a") != None and P("a") != "a" and P("a") != ["a"] and not P() == 3  # noqa: E711
     assert P("a") == ("a",) and hash(P("a")) == hash(("a",)) and P("a", sum="b") != P("a")
     assert repr(P("data", None, sum="model")) == "P('data', None, sum='model')"
@@ -109,9 +109,9 @@ def test_a_partial_layout_has_words():
     for wrong in (dict(sum="a", max="b"), dict(min=0), dict(sum="")):
         with pytest.raises(kz.LayoutError, match="one of sum=, max= and min= names axes of the mesh"):
             P(None, **wrong)
-    with pytest.raises(kz.LayoutError, match="is Partial, which nothing can be asked to be"):
+    with pytest.raises(kz.LayoutError, match="is Partial, which cannot be requested"):
         laid(X, "a=2", P(None, None, sum="a"))
-    with pytest.raises(kz.LayoutError, match="is Partial, which nothing can be asked to be"):
+    with pytest.raises(kz.LayoutError, match="is Partial, which cannot be requested"):
         kz.compile(lambda a: a, mesh="a=2", rules={"w": P(None, sum="a")})(X)
 
 
@@ -119,7 +119,7 @@ def described(x):
     return [(part.device, [(one.start, one.stop) for one in part.index], part.data.tolist()) for part in x.parts]
 
 
-def test_parts_are_what_each_device_has():
+def test_parts_are_the_shards_of_each_device():
     kz.init(devices=4)
     y = laid(X, "data=2", "data", None)
     assert described(y) == [("0.0", [(0, 3), (0, 4)], X[:3].tolist()), ("0.1", [(3, 5), (0, 4)], X[3:].tolist())]
@@ -136,7 +136,7 @@ def test_parts_are_what_each_device_has():
     assert np.array_equal(y.numpy(), X), "a copy"
 
 
-def test_parts_of_what_the_host_holds_and_of_what_is_not_computed_yet():
+def test_parts_of_host_tensors_and_of_expressions():
     assert described(kz.tensor([1.0, 2.0])) == [(None, [(0, 2)], [1, 2])]
     y = laid(X, "data=2", "data") * 2
     assert np.array_equal(y.parts[0].data, 2 * X)
@@ -169,7 +169,7 @@ CASES = [
 
 
 def cut(x, mesh, layout):
-    """Its parts by NumPy alone, for layouts that split each dimension by one axis."""
+    """The parts computed by NumPy, for layouts that split each dimension by one axis."""
     entries = (
         layout
         if isinstance(layout, list)
@@ -186,7 +186,7 @@ def cut(x, mesh, layout):
 
 
 @pytest.mark.parametrize("axes, layout", CASES)
-def test_a_value_made_of_parts_is_the_whole(axes, layout):
+def test_a_tensor_from_parts_is_the_whole(axes, layout):
     mesh = kz.Mesh(**axes)
     made = kz.from_parts(cut(X, mesh, layout), mesh, layout)
     assert made.shape == (5, 4) and made.mesh == mesh and np.array_equal(made.numpy(), X)
@@ -198,7 +198,7 @@ def test_a_value_made_of_parts_is_the_whole(axes, layout):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool"])
-def test_every_dtype_is_made_of_parts(dtype):
+def test_from_parts_takes_every_dtype(dtype):
     mesh = kz.Mesh(data=2)
     whole = kz.tensor(X % 2, dtype=dtype)
     made = kz.from_parts([whole[:3], whole[3:]], mesh, P("data", None))
@@ -206,7 +206,7 @@ def test_every_dtype_is_made_of_parts(dtype):
     assert kz.from_parts(made.parts, mesh, made.layout).float().numpy().tolist() == (X % 2).tolist()
 
 
-def test_empty_values_and_scalars_are_made_of_parts():
+def test_from_parts_takes_empty_values_and_scalars():
     mesh = kz.Mesh(data=2)
     none = np.zeros((0, 3), np.float32)
     assert kz.from_parts([none, none], mesh, P("data", None)).numpy().shape == (0, 3)
@@ -220,7 +220,7 @@ def test_a_partial_value_is_the_sum_or_the_extreme_of_its_parts(kind, of, dtype)
     mesh = kz.Mesh(data=2)
     a, b = X.astype(dtype), X[::-1].astype(dtype)
     if kind == "sum" and dtype in (np.float16, np.bool_):
-        with pytest.raises(kz.LayoutError, match="has no sum"):
+        with pytest.raises(kz.LayoutError, match="cannot be a partial sum"):
             kz.from_parts([a, b], mesh, P(None, None, sum="data"))
         return
     made = kz.from_parts([a, b], mesh, P(None, None, **{kind: "data"}))
@@ -229,7 +229,7 @@ def test_a_partial_value_is_the_sum_or_the_extreme_of_its_parts(kind, of, dtype)
     if dtype is not np.bool_:
         assert np.array_equal(kz.compile(lambda x: x + x, mesh=mesh)(made).numpy(), 2 * of(a, b))
         assert np.array_equal((made + made).numpy(), 2 * of(a, b))
-    with pytest.raises((kz.LayoutError, BufferError, TypeError), match="lies in parts"):
+    with pytest.raises((kz.LayoutError, BufferError, TypeError), match="is split over several devices"):
         np.from_dlpack(made)
 
 
@@ -248,7 +248,7 @@ def test_a_partial_value_may_be_split_too():
 @pytest.mark.parametrize(
     "parts, layout, more, text",
     [
-        ([X], P("data", None), {}, "1 parts; rank 0 has 2 devices of mesh(data=2), and gives one for each: 0.0, 0.1"),
+        ([X], P("data", None), {}, "1 parts; rank 0 has 2 devices of mesh(data=2); give one part for each: 0.0, 0.1"),
         (
             [X[:2], X[2:]],
             P("data", None),
@@ -274,23 +274,23 @@ def test_a_partial_value_may_be_split_too():
             "part 0 is f32[5, 4], part 1 is f32[4]; parts have the whole's number of dimensions",
         ),
         ([X, X.astype(int)], P(None, None), {}, "part 0 is f32[5, 4], part 1 is i64[5, 4]; a value has one dtype"),
-        ([X, X], P(None, None), dict(dtype=kz.float64), "part 0 is f32[5, 4], but the whole is to be of f64"),
-        ([X, X + 1], P(None, None), {}, "parts 0 and 1 differ, but devices 0.0 and 0.1 have the same of f32[5, 4"),
+        ([X, X], P(None, None), dict(dtype=kz.float64), "part 0 is f32[5, 4], but the given dtype of the whole is f64"),
+        ([X, X + 1], P(None, None), {}, "parts 0 and 1 differ, but devices 0.0 and 0.1 hold the same part of f32[5, 4"),
         ([X, X], P("model", None), {}, "model"),
         ([X, X], P("data", None, None), {}, "names 3 dimensions; there are 2"),
         ([X, X], P("data", None, sum="data"), {}, "names the mesh axis 'data' twice"),
         ([X, X], [S(2)], {}, "splits dimension 2 on the mesh axis 'data'"),
-        ([X, X], [S(0), B], {}, "has 2 entries, one for each axis of the mesh; it has 1: data"),
-        ([X, X], ("data", None), {}, "is no layout"),
+        ([X, X], [S(0), B], {}, "has 2 entries, but must have one for each of 1 mesh axes: data"),
+        ([X, X], ("data", None), {}, "is not a layout"),
     ],
 )
-def test_parts_that_make_no_value_are_errors_that_say_why(parts, layout, more, text):
+def test_inconsistent_parts_are_errors_with_the_reason(parts, layout, more, text):
     with pytest.raises(kz.Error) as caught:
         kz.from_parts(parts, "data=2", layout, **more)
     assert text in str(caught.value), str(caught.value)
 
 
-def test_parts_of_a_program_and_of_a_world_that_is_gone_are_errors():
+def test_parts_of_a_program_and_of_an_ended_world_are_errors():
     mesh = kz.Mesh(data=2)
     with pytest.raises(kz.UserError, match="from_parts in a compiled function"):
         kz.compile(lambda a: kz.from_parts([a, a], mesh, P()))(X)
@@ -307,7 +307,7 @@ def test_parts_of_a_program_and_of_a_world_that_is_gone_are_errors():
         kz.from_parts([X, X], mesh, P())
 
 
-def test_two_ranks_give_and_see_their_own_parts():
+def test_two_ranks_give_and_read_their_own_parts():
     program = """
 import numpy as np
 import karez as kz

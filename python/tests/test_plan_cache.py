@@ -1,4 +1,4 @@
-"""Plans kept on disk, from several processes at once."""
+"""Plans cached on disk, by several processes concurrently."""
 
 import os
 import subprocess
@@ -50,7 +50,7 @@ def test_four_processes_share_a_folder(tmp_path):
     assert {f: f.read_bytes() for f in folder.iterdir()} == written
 
 
-def test_a_damaged_plan_is_made_anew(tmp_path):
+def test_a_damaged_cached_plan_is_replaced(tmp_path):
     (whole,) = ended([begun(tmp_path / "plans")])
     for file in (tmp_path / "plans").iterdir():
         file.write_bytes(file.read_bytes()[:-9])
@@ -58,12 +58,12 @@ def test_a_damaged_plan_is_made_anew(tmp_path):
     out, err = process.communicate()
     assert process.returncode == 0 and out == whole
     lines = err.splitlines()
-    assert lines and all("is cut off; it is made anew" in line for line in lines), err
+    assert lines and all("is truncated; it is made again" in line for line in lines), err
     assert ended([begun(tmp_path / "plans")]) == {whole}
 
 
-def test_a_kept_plan_knows_how_results_lie(tmp_path):
-    """Of expressions, which the planner lays."""
+def test_a_cached_plan_has_the_layouts_of_results(tmp_path):
+    """Layouts of expressions, chosen by the planner."""
     program = """
 import numpy as np
 import karez as kz

@@ -1,4 +1,4 @@
-"""The page of a plan: its structure without a browser, and its looks in a headless one."""
+"""The page of a plan: its structure without a browser, and its rendering in a headless one."""
 
 # builds: karez_command
 import collections
@@ -21,7 +21,7 @@ EMPTY = {"meta", "br", "hr", "img", "input", "link"}
 
 
 class Parsed(html.parser.HTMLParser):
-    """Every element with its attributes and text; a tag that is not closed in turn is an error."""
+    """Every element with its attributes and text; a tag that is not closed in order is an error."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -148,7 +148,7 @@ def test_the_page_shows_acts_bytes_and_transfers_of_every_device(name):
     assert registers and [r for r in registers if f"{r}: " not in labels and f"{r} slot " not in labels] == []
 
 
-def test_the_page_asks_for_nothing_beyond_itself():
+def test_the_page_has_no_external_resources():
     text = mlp().plan._page.html()
     page = Parsed(text)
     assert not {"script", "img", "link", "iframe", "object", "embed", "base"} & {one["tag"] for one in page.elements}
@@ -157,7 +157,7 @@ def test_the_page_asks_for_nothing_beyond_itself():
     assert any("default-src 'none'" in one.get("content", "") for one in page.all("meta"))
 
 
-def test_text_of_the_user_stays_text():
+def test_text_of_the_user_is_escaped():
     wicked = "a<b>&amp;\"'</title><script>x</script>"
 
     class Net(nn.Module):
@@ -177,7 +177,7 @@ def test_text_of_the_user_stays_text():
     ] == step.plan._page.html()
 
 
-def test_a_plan_is_its_text_and_is_saved_by_its_ending(tmp_path):
+def test_a_plan_is_its_text_and_its_suffix_selects_the_format(tmp_path):
     step = mlp()
     plan = step.plan
     plan.save(tmp_path / "p.html")

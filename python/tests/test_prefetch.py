@@ -1,4 +1,4 @@
-"""Batches that a thread feeds ahead of the loop: order, bounds, errors, and what ends it."""
+"""Prefetching of batches by a thread: order, bounds, errors, and its end."""
 
 import gc
 import os
@@ -12,7 +12,7 @@ import pytest
 
 import karez as kz
 
-WAIT = 60  # seconds, for what comes at once unless it is broken
+WAIT = 60  # seconds, for events that are immediate unless the code is broken
 
 
 def numbered(count, shape=(4, 3)):
@@ -29,14 +29,14 @@ def gone():
     return not feeders()
 
 
-def test_batches_come_in_order_and_compiled_functions_take_them():
+def test_batches_are_in_order_and_are_arguments_of_compiled_functions():
     step = kz.compile(lambda x, y: x.sum() + y.sum())
     losses = [step(x, y) for x, y in kz.data.feed(numbered(9), slots=3)]
     assert [float(loss) for loss in losses] == [12 * i + 6 + 4 * i for i in range(9)] and step.signatures() == 1
     assert gone()
 
 
-def test_a_batch_is_a_copy_and_may_be_used_again():
+def test_a_batch_is_a_copy_and_can_be_reused():
     array, again = np.ones((2, 2), np.float32), []
 
     def batches():
@@ -51,12 +51,12 @@ def test_a_batch_is_a_copy_and_may_be_used_again():
         assert float(x[0, 0]) == i and float(one[1, 1]) == float(two[0, 1]) == i + 1
 
 
-def test_nests_keep_their_form_and_what_is_no_array_passes():
+def test_nested_structures_are_kept_and_other_values_pass_unchanged():
     (((x, [y]), name),) = kz.data.feed([(({"a": np.ones(2)}, [np.int64(3)]), "first")])
     assert x["a"].dtype is kz.float64 and int(y) == 3 and name == "first"
 
 
-def test_no_more_than_its_slots_are_ahead():
+def test_at_most_slots_batches_are_prefetched():
     asked, free = [], threading.Semaphore(0)
 
     def batches():
@@ -77,7 +77,7 @@ def test_no_more_than_its_slots_are_ahead():
 
 
 class Held:
-    """Gives one batch, then holds the thread in the middle of the next until it may go on, which ends with `then`."""
+    """Yields one batch, then blocks the thread during the next one until it may continue and ends with `then`."""
 
     def __init__(self, then):
         self.then, self.reached, self.go_on = then, threading.Event(), threading.Event()
@@ -98,7 +98,7 @@ def fails():
     [lambda: np.ones(1), fails, lambda: np.zeros(1, np.int16), lambda: fails],
     ids=["batch", "error", "bad batch", "no array"],
 )
-def test_what_comes_while_it_closes_does_not_come_out(then):
+def test_an_item_added_during_close_is_dropped(then):
     held = Held(then)
     feed = kz.data.feed(held, slots=2, epochs=2)
     assert int(next(feed)[0]) == 0 and held.reached.wait(WAIT)
@@ -106,19 +106,19 @@ def test_what_comes_while_it_closes_does_not_come_out(then):
     assert list(feed) == []  # and does not wait for the batch
     held.go_on.set()
     assert gone() and list(feed) == []
-    assert not feed._run.queue.ready  # nor is its memory held
+    assert not feed._run.queue.ready  # and its memory is free
     feed.close()
     with pytest.raises(StopIteration):
         next(feed)
 
 
-def test_batches_that_lie_ready_do_not_come_out_of_a_closed_feed():
+def test_a_closed_feed_yields_no_ready_batches():
     filled = threading.Semaphore(0)
 
     def batches():
         for i in range(3):
             yield np.full(1, i)
-            filled.release()  # the batch before lies in its slot
+            filled.release()  # the preceding batch is in its slot
 
     feed = kz.data.feed(batches(), slots=3)
     assert filled.acquire(timeout=WAIT) and filled.acquire(timeout=WAIT)
@@ -179,14 +179,14 @@ def test_what_the_iterable_raises_reaches_the_loop_with_its_traceback():
     assert list(feed) == [] and gone()
 
 
-def test_a_loop_that_is_left_ends_the_thread():
+def test_an_abandoned_loop_ends_the_thread():
     def endless():
         i = 0
         while True:
             yield np.full(2, i)
             i += 1
 
-    for x in kz.data.feed(endless()):
+    for _x in kz.data.feed(endless()):
         break
     gc.collect()
     assert gone()
@@ -194,23 +194,23 @@ def test_a_loop_that_is_left_ends_the_thread():
         next(feed)
     assert gone()
     with pytest.raises(ValueError):
-        for x in kz.data.feed(endless()):
+        for _x in kz.data.feed(endless()):
             raise ValueError
     gc.collect()
     assert gone()
 
 
-def test_epochs_of_batches_are_each_in_their_order():
+def test_each_epoch_of_batches_has_its_order():
     batches = kz.data.Batches(np.arange(12), batch=4)
     seen = [x.tolist() for x in kz.data.feed(batches, epochs=2)]
     assert seen == [batch.tolist() for number in range(2) for batch in batches.epoch(number)] and seen[:3] != seen[3:]
     assert [int(x[0]) for x in kz.data.feed([np.ones(1), np.zeros(1)], epochs=2)] == [1, 0, 1, 0]
 
 
-def test_each_loop_over_a_feed_goes_through_all_of_it():
+def test_each_loop_over_a_feed_yields_all_batches():
     feed = kz.data.feed([np.full(1, i) for i in range(3)], slots=1)
     assert [[int(x[0]) for x in feed] for _ in range(3)] == [[0, 1, 2]] * 3
-    for x in feed:
+    for _x in feed:
         break
     assert [int(x[0]) for x in feed] == [0, 1, 2], "a loop that was left is not gone on with"
     each = iter(kz.data.feed([np.full(1, i) for i in range(3)]))
@@ -233,11 +233,11 @@ def test_loops_over_batches_are_epochs():
 def test_numbers_are_checked(words, text):
     with pytest.raises(kz.UserError, match=text):
         kz.data.feed([], **words)
-    with pytest.raises(kz.TypeError, match="int gives no batches"):
+    with pytest.raises(kz.TypeError, match="int is not iterable"):
         kz.data.feed(3)
 
 
-def test_training_is_that_of_a_plain_loop():
+def test_training_equals_a_plain_loop():
     def losses(through):
         kz.worlds._end()
         net = kz.nn.Linear(3, 2)
@@ -255,7 +255,7 @@ def test_training_is_that_of_a_plain_loop():
     assert losses(lambda batches: batches) == losses(kz.data.feed)
 
 
-def test_a_data_loader_of_pytorchs():
+def test_a_data_loader_of_pytorch_can_be_fed():
     pytest.importorskip("torch")
     program = """
 import torch

@@ -1,4 +1,5 @@
-"""How programs end while launches are under way: exit codes, what is waited for, and nothing on standard error that the program did not say."""
+"""The end of programs with running launches: exit codes, waits, and no output on standard error that the program did
+not write."""
 
 # builds: karez_command
 import os
@@ -21,7 +22,7 @@ import numpy as np
 import karez as kz
 from karez import F, nn
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # who started the tests may ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may ignore it
 kz.init(devices={devices})
 mesh = kz.Mesh(data={devices} * kz.ranks())
 
@@ -51,7 +52,7 @@ for _ in range(20):
 EXITS = {
     "the end of the script": ("l = f(large)", 0, ""),
     "small arrays": ("l = [g(small) for _ in range(5)]", 0, ""),
-    "a training loop whose last loss nobody reads": (TRAIN, 0, ""),
+    "a training loop whose last loss is not read": (TRAIN, 0, ""),
     "an exception": ("l = f(large)\nraise ValueError('bad')", 1, "ValueError: bad"),
     "an error of Karez": ("l = f(large)\nkz.tensor(small).reshape(5)", 64, "  at <string>:"),
     "sys.exit": ("l = f(large)\nsys.exit(3)", 3, ""),
@@ -95,7 +96,7 @@ EXITS = {
     "a feed that is left": ("for x in kz.data.feed([large] * 50):\n    l = f(x)\n    break", 0, ""),
     "reset": ("l = f(large)\nkz.reset()\nl = f(large)", 0, ""),
 }
-# Where there is one rank alone.
+# With a single rank.
 ALONE = {
     "a fork that exits": (
         "l = f(large)\nif os.fork() == 0:\n    sys.exit(5)\nprint(os.waitstatus_to_exitcode(os.wait()[1]))",
@@ -155,15 +156,16 @@ print(one, time.perf_counter(), flush=True)
 
 
 def launches_at_the_end(program):
-    """How many launches the program runs before it has ended, of four; by the clock, in units of one that was measured before."""
+    """The number of launches of four that run before the program ends, by the clock, in units of a launch measured
+    before."""
     done = start(SLOW + program, 1)
     one, launched = map(float, done.stdout.split())
-    return (time.perf_counter() - launched) / one  # the clock counts from one moment for all processes
+    return (time.perf_counter() - launched) / one  # the clock has one epoch for all processes
 
 
 @pytest.mark.parametrize("program", ["", "sys.exit(0)"])
 def test_a_normal_end_waits_for_launches(program):
-    """Where it was measured beside other work, one took longer than usual: then once more."""
+    """With other work on the machine the measured launch may be too long: then it is repeated once."""
     for _ in range(3):
         if launches_at_the_end(program) > 3:
             return
@@ -172,19 +174,19 @@ def test_a_normal_end_waits_for_launches(program):
 
 @pytest.mark.parametrize("program", ["raise ValueError", "os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)"])
 def test_an_error_does_not_wait_for_launches(program):
-    """But for the act that runs. A busy machine takes longer to end a process: then once more."""
+    """Except for the running act. A busy machine needs longer to end a process: then it is repeated once."""
     for _ in range(5):
         if launches_at_the_end(program) < 3:
             return
     raise AssertionError("it waited five times")
 
 
-def test_a_launch_that_failed_and_that_nobody_asked_is_told_at_the_end():
+def test_an_unread_failed_launch_is_reported_at_the_end():
     program = "table = kz.compile(lambda t, i: t[i])\nl = table(small, np.array([99]))"
     done = start(program, 1)
     assert (
         done.returncode == 0
-        and "a launch failed whose results the program never asked for: " in done.stderr
+        and "a launch failed, but the program never used its results: " in done.stderr
         and "99" in done.stderr
     ), done
     done = start(program + "\ntry:\n    l.numpy()\nexcept kz.Error:\n    pass", 1)
@@ -211,12 +213,12 @@ def test_an_error_in_a_thread_ends_that_thread_alone():
     assert done.returncode == 0 and done.stdout == "1728.0\n", done
 
 
-def test_exit_codes_are_of_kinds_that_there_are():
+def test_exit_codes_exist_only_for_error_kinds():
     with pytest.raises(kz.NameError, match="no kind of error 'pier'.*peer"):
         kz.errors.exit_code("pier")
 
 
-# Calls of several threads have no order that is the same on all ranks, and Ctrl-C goes to the launcher.
+# Calls of several threads have no common order on all ranks, and Ctrl-C goes to the launcher.
 OF_RANKS = [way for way in EXITS if "hread" not in EXITS[way][0] and "SIGINT" not in EXITS[way][0]]
 
 
@@ -233,33 +235,33 @@ def of_ranks(program, ranks=2, timeout=100, **variables):
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_a_rank_that_makes_one_call_more_is_told_what_the_other_does(more):
+def test_a_rank_with_an_extra_call_gets_an_error_that_names_the_others_state(more):
     done = of_ranks(f"float(g(small))\nif kz.rank() == {more}:\n    float(g(small))")
     assert done.returncode == 75, done
     comes = ["the end of its world"] * 2
     comes[more] = "a call of function 'body' (<string>:11)"
-    said = f"the ranks do not run the same program: rank 0 comes to {comes[0]}, where rank 1 comes to {comes[1]}"
+    said = f"the ranks do not run the same program: rank 0 reaches {comes[0]}, but rank 1 reaches {comes[1]}"
     assert len([line for line in done.stderr.splitlines() if said in line]) >= 2, done
     assert "closed" not in done.stderr, done
 
 
-def test_a_rank_that_is_slower_at_the_end_is_waited_for():
+def test_a_slower_rank_is_awaited_at_the_end():
     done = of_ranks("l = g(small)\nif kz.rank() == 1:\n    time.sleep(1)\nprint(float(l))", KAREZ_LINK="tcp")
     assert done.returncode == 0 and "warning" not in done.stderr and len(done.stdout.splitlines()) == 2, done
 
 
-def test_what_one_rank_throws_ends_the_others_with_its_name():
+def test_an_exception_of_one_rank_ends_the_others_with_its_name():
     done = of_ranks(
         "float(g(small))\nif kz.rank() == 1:\n    raise ValueError('bad')\nfor _ in range(1000):\n    float(g(small))"
     )
     assert done.returncode == 1, done
     assert (
-        "rank 1: it ends its world, because something was thrown" in done.stderr and "ValueError: bad" in done.stderr
+        "rank 1: it ends its world, because an exception was thrown" in done.stderr and "ValueError: bad" in done.stderr
     ), done
-    assert "because of it ended rank 0 with 75" in done.stderr, done
+    assert "ended as a consequence: rank 0 with 75" in done.stderr, done
 
 
-def test_a_rank_that_stops_at_its_end_is_named():
+def test_a_rank_that_hangs_at_its_end_is_named():
     program = (
         BEGIN.format(devices=1).replace("kz.init(devices=1)", "kz.init(peer_timeout=2)")
         + "float(g(small))\nif kz.rank() == 1:\n    os.kill(os.getpid(), signal.SIGSTOP)"
@@ -277,14 +279,14 @@ def test_a_rank_that_stops_at_its_end_is_named():
                 assert "has stopped: no heartbeat for" in line
                 break
         else:
-            raise AssertionError("nobody was named")
+            raise AssertionError("no rank was named")
     finally:
-        job.kill()  # which ends its ranks, stopped or not
+        job.kill()  # the launcher ends its ranks, stopped or not
         job.communicate(timeout=60)
 
 
-@pytest.mark.parametrize("_", range(5))  # each time the ranks are somewhere else
-def test_ctrl_c_under_karez_run_says_little(_):
+@pytest.mark.parametrize("_", range(5))  # the ranks are at another point each time
+def test_ctrl_c_under_karez_run_prints_little(_):
     program = BEGIN.format(devices=1) + "print('begun', flush=True)\nwhile True:\n    float(f(large))"
     environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
     words = [BUILD / "tools" / "karez", "run", "-n", "2", sys.executable, "-c", program]

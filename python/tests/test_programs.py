@@ -1,4 +1,5 @@
-"""What users bring (programs.py), trained split wherever it can be, since messages are given as free: as on one device, and as by PyTorch."""
+"""The users' programs of programs.py, trained with every possible split, since the costs give messages as free: equal
+to one device, and to PyTorch."""
 
 import os
 import subprocess
@@ -12,13 +13,8 @@ import karez as kz
 from karez import F, nn, optim
 
 FREE = "link alpha=1e-12 beta=1e-15\nmatmul_flops=1e8\nconv_flops=1e8\nmemory_bytes=1e8\ncall=1e-9\n"
-WIDE = {
-    "auto_encoder",
-    "adversaries",
-    "neighbours",
-    "experts",
-    "policy",
-}  # planned on two axes in each run, the others in long ones
+# planned on two axes in every run; the others only in long runs
+WIDE = {"auto_encoder", "adversaries", "neighbours", "experts", "policy"}
 
 
 def trained(program, mesh, steps=4):
@@ -31,7 +27,7 @@ def trained(program, mesh, steps=4):
 
 
 @pytest.mark.parametrize("program", programs.ALL, ids=lambda program: program.__name__)
-def test_it_trains_split_as_on_one_device(program, tmp_path):
+def test_split_training_equals_one_device(program, tmp_path):
     costs = tmp_path / "free.costs"
     costs.write_text(FREE)
     kz.init(devices=4, cost_file=str(costs))
@@ -66,7 +62,7 @@ for program in programs.ALL:
 """
 
 
-def test_losses_are_pytorchs():
+def test_losses_are_as_in_pytorch():
     pytest.importorskip("torch")
     here = os.path.dirname(__file__)
     done = subprocess.run(

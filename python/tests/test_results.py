@@ -1,4 +1,4 @@
-"""Results outside of compiled functions lie as their operands do."""
+"""Results outside of compiled functions have the layouts of their operands."""
 
 import copy
 import pickle
@@ -36,7 +36,7 @@ MESHES = [
 
 
 @pytest.mark.parametrize("axes, layout", MESHES)
-def test_what_is_made_of_a_divided_value_lies_as_it_does(axes, layout):
+def test_results_of_a_split_operand_have_its_layout(axes, layout):
     mesh = kz.Mesh(**axes)
     a = laid(X, mesh, layout)
     for of in (
@@ -54,14 +54,14 @@ def test_what_is_made_of_a_divided_value_lies_as_it_does(axes, layout):
         assert y.mesh == mesh
         if expected.numpy().nbytes > 64 * 1024:
             y.wait()
-            assert described(y) == described(a), "where its operand lies"
+            assert described(y) == described(a), "as its operand"
             if 1 not in axes.values():
                 assert y.layout == layout
         assert np.array_equal(y.numpy(), expected.numpy())
 
 
 @pytest.mark.parametrize("axes, layout", MESHES)
-def test_it_is_worth_what_a_whole_one_is(axes, layout):
+def test_split_results_have_the_values_of_whole_ones(axes, layout):
     mesh = kz.Mesh(**axes)
     a, b, w = (
         laid(X, mesh, layout),
@@ -124,11 +124,11 @@ def test_small_results_and_results_of_whole_operands_are_whole():
     assert total.layout == P() and float(total) == pytest.approx(float(X.sum()), rel=1e-4)
     both = [whole * 3, a * 3]  # one program
     both[0].wait(), both[1].wait()
-    assert [one.layout for one in both] == [P(None, None), P("d", None)], "each lies as its own operands do"
+    assert [one.layout for one in both] == [P(None, None), P("d", None)], "each has the layout of its operands"
     assert (kz.with_layout(a, None, None) * 2).layout == P(None, None), "what the user laid whole stays so"
 
 
-def test_what_the_user_lays_counts_and_what_he_lays_stays():
+def test_layouts_of_the_user_are_respected_and_kept():
     mesh = kz.Mesh(d=2)
     a = laid(X, mesh, "d", None)
     assert kz.with_layout(a * 2, None, "d").layout == P(None, "d")
@@ -140,7 +140,7 @@ def test_what_the_user_lays_counts_and_what_he_lays_stays():
     assert made.layout == P(None, "d") and np.array_equal(made.numpy(), np.ones((300, 100)))
 
 
-def test_an_axis_that_divides_no_operand_divides_no_result():
+def test_an_axis_that_splits_no_operand_splits_no_result():
     mesh = kz.Mesh(a=2, b=2)
     a = laid(X, mesh, None, "b")
     w = laid(np.ones((COLUMNS, 256), np.float32), mesh, None, None)
@@ -149,11 +149,11 @@ def test_an_axis_that_divides_no_operand_divides_no_result():
         assert axes in ([], ["b"]), y.layout
 
 
-def test_a_sum_is_put_together_where_that_costs_least():
+def test_a_sum_is_reduced_where_the_cost_is_least():
     mesh = kz.Mesh(d=2)
     a = laid(np.ones((256, 512), np.float32), mesh, None, "d")
     b = laid(np.ones((512, 256), np.float32), mesh, "d", None)
-    y = a @ b  # a sum over what is divided: as large as its operands, each device sums half of it
+    y = a @ b  # a sum over split operands, as large as they are: each device sums half of it
     assert np.array_equal(y.numpy(), np.full((256, 256), 512, np.float32))
     assert [part.data.shape for part in y.parts] in ([(128, 256)] * 2, [(256, 128)] * 2) and y.layout.partial is None
     partial = kz.from_parts([X, X], mesh, P(None, None, sum="d"))
@@ -161,7 +161,7 @@ def test_a_sum_is_put_together_where_that_costs_least():
     assert np.array_equal(z.numpy(), 4 * X) and z.layout.partial is None
 
 
-def test_a_loop_keeps_the_layout_that_it_comes_to():
+def test_a_loop_keeps_its_fixed_point_layout():
     mesh = kz.Mesh(d=2)
     g, x, expected, layouts = laid(X, mesh, "d", None), laid(X, mesh, None, None), X, []
     for _ in range(6):
@@ -169,7 +169,7 @@ def test_a_loop_keeps_the_layout_that_it_comes_to():
         expected = expected * np.float32(0.9) + X
         layouts.append(x.layout)
     assert set(layouts) == {P("d", None)} and np.allclose(x.numpy(), expected, rtol=1e-5)
-    for _ in range(200):  # also where nobody asks
+    for _ in range(200):  # also if it is not read
         x = x * 0.9 + g
         expected = expected * np.float32(0.9) + X
     assert x.layout == P("d", None) and np.allclose(x.numpy(), expected, rtol=1e-4)
@@ -179,7 +179,7 @@ def test_results_are_read_in_every_way():
     mesh = kz.Mesh(d=2)
     a = laid(X, mesh, "d", None)
     expected = 2 * X
-    make = lambda: a * 2  # noqa: E731
+    make = lambda: a * 2
     assert (
         np.array_equal(make().numpy(), expected)
         and np.array_equal(np.asarray(make()), expected)
@@ -193,16 +193,16 @@ def test_results_are_read_in_every_way():
     assert np.array_equal((make() == expected).numpy(), np.ones_like(X, bool)) and bool((make() == expected).all())
     for same in (copy.copy, copy.deepcopy):
         assert np.array_equal(same(make()).numpy(), expected)
-    with pytest.raises(kz.UserError, match="is not pickled"):
+    with pytest.raises(kz.UserError, match="cannot be pickled"):
         pickle.dumps(make())
     assert str(kz.show(make())).startswith("f32[301@d, 128]")
     assert sum(1 for _ in zip(make(), range(3))) == 3
     split = kz.compile(lambda v: kz.with_layout(v, "d", None), mesh=mesh)(a)
-    with pytest.raises((kz.LayoutError, BufferError), match="lies in parts"):
-        np.from_dlpack(split)  # what a user has laid in parts is not put together unasked
+    with pytest.raises((kz.LayoutError, BufferError), match="is split over several devices"):
+        np.from_dlpack(split)  # a layout of the user's is not gathered without a request
 
 
-def test_a_function_takes_a_result_as_it_lies():
+def test_a_function_takes_a_result_in_its_layout():
     mesh = kz.Mesh(d=2)
     step = kz.compile(lambda v: kz.with_layout(v + 1, "d", None), mesh=mesh)
     a = laid(X, mesh, "d", None)
@@ -216,7 +216,7 @@ def test_a_function_takes_a_result_as_it_lies():
     before = step.signatures()
     for _ in range(3):
         step(y * 2).wait()
-    assert step.signatures() == before, "a result lies as the function's own do: one signature"
+    assert step.signatures() == before, "a result has the layout of the function's own results: one signature"
     step(X).wait()
     assert step.signatures() == before + 1, "a whole one is another signature"
 
@@ -224,7 +224,7 @@ def test_a_function_takes_a_result_as_it_lies():
 def test_gradients_outside_of_functions():
     mesh = kz.Mesh(d=2)
     a, w = laid(X, mesh, "d", None), np.random.default_rng(1).normal(size=(COLUMNS, 130)).astype(np.float32)
-    loss = lambda x, w: ((x @ w).tanh() ** 2).mean()  # noqa: E731
+    loss = lambda x, w: ((x @ w).tanh() ** 2).mean()
     value, (dx, dw) = kz.value_and_grad(loss, argnums=(0, 1))(a, laid(w, mesh, None, None))
     whole, (dx_whole, dw_whole) = kz.value_and_grad(loss, argnums=(0, 1))(kz.tensor(X), kz.tensor(w))
     assert float(value) == pytest.approx(float(whole), rel=1e-5)
@@ -232,7 +232,7 @@ def test_gradients_outside_of_functions():
     np.testing.assert_allclose(dw.numpy(), dw_whole.numpy(), rtol=1e-4, atol=1e-7)
 
 
-def test_a_parameter_in_parts_counts_as_an_operand():
+def test_a_split_parameter_counts_as_an_operand():
     mesh = kz.Mesh(d=2)
     w = nn.Parameter(X, name="w")
     kz.compile(lambda: w.sum(), mesh=mesh, rules={"w": P("d", None)})().wait()
@@ -245,7 +245,7 @@ def test_results_outlive_their_program_and_dropped_ones_are_freed():
     a = laid(X, mesh, "d", None)
     y = a * 2
     y.wait()
-    for i in range(300):  # more programs than are kept
+    for i in range(300):  # more programs than are cached
         (a[: 1 + i % ROWS] * 3).wait() if i % 2 else (kz.tensor(np.ones(i + 1, np.float32)) + 1).wait()
     assert np.array_equal(y.numpy(), 2 * X) and y.layout == P("d", None)
     held = kz.world().held_bytes()
@@ -287,7 +287,7 @@ for ask in (lambda: y.numpy(), lambda: print(y), lambda: (a * 3).layout, lambda:
         try:
             ask()
         except kz.UserError as error:
-            assert "rank 1 asks for a read of f32[301" in str(error), error
+            assert "rank 1 requests a read of f32[301" in str(error), error
             print("told")
     kz.barrier()
 assert np.array_equal(y.numpy(), 2 * x) and np.array_equal(np.from_dlpack(y), 2 * x) and (a * 3).layout == P("d", None)
@@ -301,22 +301,22 @@ print("fine")
 """
 
 
-def test_two_ranks_keep_their_parts():
+def test_results_on_two_ranks_stay_split():
     run = ranks(RANKS)
     out, _ = run.communicate(timeout=300)
     assert run.returncode == 0 and out.count("fine") == 2 and out.count("told") == 4 and out.count("loss") == 1, out
 
 
-def test_operands_on_meshes_of_other_axes_meet():
+def test_operands_on_meshes_with_different_axes_combine():
     kz.init(devices=4)
     a, b = laid(X, kz.Mesh(data=2, model=2), P("data", None)), laid(X, kz.Mesh(d=4), P("d", None))
     assert np.array_equal((a + b).numpy(), 2 * X) and np.array_equal((b + a).numpy(), 2 * X)
 
 
-def test_a_small_result_keeps_no_large_one():
+def test_a_small_result_keeps_no_large_operand_alive():
     step = kz.compile(mesh=kz.Mesh(d=2))(lambda x: (x.sum(), x * 2))
     x = np.ones(1 << 20, np.float32)
     kept = [step(x)[0] for _ in range(10)]
     assert all(float(one) == 1 << 20 for one in kept)
-    step(x)[0].wait()  # which drops what the launches before hold
+    step(x)[0].wait()  # this drops the values that earlier launches hold
     assert worlds.world().held_bytes() < 6 * x.nbytes

@@ -1,4 +1,5 @@
-"""Functions at zeros, ties, limits, infinities and NaN, of nothing, in every dtype, with gradients: against PyTorch's answers, which special.py stored."""
+"""Functions of zeros, ties, limits, infinities, NaN and empty inputs, in every dtype, with gradients, against PyTorch's
+answers stored by special.py."""
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ def infinite(*values):
     return any(np.isinf(one).any() for one in values)
 
 
-EXCLUDED = {  # by function and result: of which arguments, and why
+EXCLUDED = {  # by function and result: the arguments, and the reason
     ("F.gelu", "0"): (infinite, "the limit, where PyTorch has inf * 0"),
     ("F.gelu", "d0"): (infinite, "likewise"),
     ("F.silu", "0"): (infinite, "the limit, where PyTorch has inf * 0"),
@@ -47,7 +48,7 @@ EXCLUDED = {  # by function and result: of which arguments, and why
     ("xlogy", "d1"): (lambda x, y: not 1e-37 < abs(x) < 1e38, "0 log(y) is constant; dy x is no normal number"),
     ("xlogy", "d0"): (lambda x, y: x == 0 and infinite(y), "0 log(inf) is 0"),
 }
-REFUSED = {dtype: ["softmax"] for dtype in ("bool", "int32", "int64")}  # loudly
+REFUSED = {dtype: ["softmax"] for dtype in ("bool", "int32", "int64")}  # with an error
 
 
 def function_of(name):
@@ -78,7 +79,7 @@ def read(x):
 
 
 def differences(name, dtype):
-    """What differs from PyTorch, as lines."""
+    """The differences from PyTorch, as lines."""
     out = []
     for one, number, arguments, words in special.samples(dtype):
         keys = (
@@ -101,8 +102,8 @@ def differences(name, dtype):
                 out.append((name, dtype, result, f"{mine.dtype}{mine.shape}, not {want.dtype}{want.shape}"))
                 continue
             wide = TOLERANCE.get(want.dtype.name if dtype != "bfloat16" else dtype, 0)
-            near = wide * 0.02  # where terms cancel
-            if result.startswith("d"):  # slopes that are made of rounded results
+            near = wide * 0.02  # terms cancel
+            if result.startswith("d"):  # derivatives computed from rounded results
                 wide, near = max(2 * wide, 1e-7), 8 * wide
             elif name in special.EXACT:
                 wide, near = 0, 0
@@ -114,9 +115,8 @@ def differences(name, dtype):
                 )
             for at in map(tuple, np.argwhere(~good)):
                 given = [x[at[0]] for x in arguments]
-                beside_nan = result.startswith("d") and any(
-                    np.isnan(one).any() for one in given
-                )  # no law says what slopes are there
+                # derivatives there are not specified
+                beside_nan = result.startswith("d") and any(np.isnan(one).any() for one in given)
                 if beside_nan or (name, result) in EXCLUDED and EXCLUDED[name, result][0](*given):
                     continue
                 out.append((name, dtype, result, f"of {given}: {mine[at]!r}, not {want[at]!r}"))
@@ -125,6 +125,6 @@ def differences(name, dtype):
 
 @pytest.mark.parametrize("dtype", special.DTYPES)
 @pytest.mark.parametrize("name", [*special.UNARY, *special.BINARY, *special.REDUCTIONS])
-def test_special_values_are_pytorchs(name, dtype):
+def test_special_values_are_as_in_pytorch(name, dtype):
     found = differences(name, dtype)
     assert not found, "\n".join(map(str, found[:20]))

@@ -1,4 +1,5 @@
-"""PyTorch's answers to samples of its OpInfo database, stored in opinfo_answers.xz, against ours: forward and gradient, in every dtype, without PyTorch."""
+"""PyTorch's answers to samples of its OpInfo database, stored in opinfo_answers.xz, against Karez: forward and
+gradient, in every dtype, without PyTorch."""
 
 import numpy as np
 import opinfo_cases
@@ -12,7 +13,7 @@ AGAIN = "python python/tests/opinfo.py store, where ./dev deps --oracle has run"
 
 @pytest.mark.parametrize("part", range(3))
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_stored_answers_are_ours(dtype, part):
+def test_stored_answers_equal_those_of_karez(dtype, part):
     found = [opinfo_cases.compared(case) for case in [case for case in CASES if case.dtype == dtype][part::3]]
     faults = opinfo_cases.faults(found)
     assert not faults, "\n".join(map(str, faults[:10]))
@@ -30,18 +31,18 @@ def test_every_function_has_stored_answers_in_every_dtype():
     )
 
 
-def test_few_functions_have_no_stored_answer_in_a_dtype_and_each_says_why():
+def test_few_functions_lack_a_stored_answer_in_a_dtype_and_each_has_a_reason():
     assert all(why for _, _, why in FACTS["empty"])
     assert len(FACTS["empty"]) <= 0.05 * len(CASES)
 
 
-def test_the_file_says_which_pytorch_answered_and_how_much():
+def test_the_file_records_the_pytorch_version_and_the_counts():
     assert FACTS["torch"].startswith("2.")
     assert pinned(len(CASES), 3916)
     assert opinfo_cases.STORED.stat().st_size <= 1_500_000
 
 
-def test_a_wrong_answer_is_noticed():
+def test_a_wrong_answer_is_detected():
     x = np.array([1.0, 4.0])
     case = Case(
         "sqrt",
@@ -63,7 +64,7 @@ def test_a_wrong_answer_is_noticed():
     assert opinfo_cases.compared(case._replace(dtypes=["float32"])).what == "wrong"
 
 
-def test_arguments_come_back_as_they_were_stored():
+def test_arguments_are_restored_as_stored():
     given = [Slot(3), (1, [2.5, None]), float("inf"), slice(None, 2, None), ..., 1 - 2j, {"dim": (0, 1)}, True, "sum"]
     back = opinfo_cases.decoded(opinfo_cases.encoded(given))
     assert back[0].number == 3 and back[1:] == given[1:]

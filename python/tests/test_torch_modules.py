@@ -1,4 +1,5 @@
-"""Weights of PyTorch's modules in ours: each class of layer gives equal outputs, and equal gradients of its weights."""
+"""Weights of PyTorch's modules in modules of Karez: each layer has equal outputs, and equal gradients of its
+weights."""
 
 import os
 import subprocess
@@ -135,7 +136,7 @@ print(compared)
 """
 
 
-def test_defaults_and_places_of_arguments_are_pytorchs():
+def test_defaults_and_positions_of_arguments_are_as_in_pytorch():
     pytest.importorskip("torch")
     done = subprocess.run(
         [sys.executable, "-c", DEFAULTS],
@@ -149,7 +150,7 @@ def test_defaults_and_places_of_arguments_are_pytorchs():
     assert [line for line in wrong if line] == [] and int(compared) > 200
 
 
-def test_every_class_of_layer_is_pytorchs():
+def test_every_layer_matches_pytorch():
     pytest.importorskip("torch")
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],

@@ -1,4 +1,5 @@
-"""Attention and the layers of a transformer: NumPy's formulas, PyTorch's modules, the same losses however they lie, and copies of modules."""
+"""Attention and the layers of a transformer: NumPy's formulas, PyTorch's modules, the same losses with every layout,
+and copies of modules."""
 
 import copy
 import os
@@ -21,7 +22,7 @@ LATER = np.triu(np.ones((T, T), bool), 1)
 def softmax(x):
     with np.errstate(invalid="ignore"):
         e = np.exp(x - x.max(-1, keepdims=True))
-    return np.nan_to_num(e / e.sum(-1, keepdims=True))  # zeros where nothing is seen
+    return np.nan_to_num(e / e.sum(-1, keepdims=True))  # zeros if all keys are masked
 
 
 def attended(s, path, q, k, v, added=0.0):
@@ -65,7 +66,7 @@ def layer(s, path, x, parts, first):
             ),
         ]
     ):
-        norm = lambda y: normed(s, f"{path}norm{i + 1}.", y)  # noqa: B023, E731
+        norm = lambda y: normed(s, f"{path}norm{i + 1}.", y)
         x = x + part(norm(x)) if first else norm(x + part(x))
     return x
 
@@ -88,7 +89,7 @@ def decoded(s, path, x, memory, added, beside, first=False):
 
 
 def stirred(module):
-    """In f64, with biases and norms that are not 0 and 1."""
+    """In f64, with biases and norm weights other than 0 and 1."""
     draw, module = np.random.default_rng(5), module.double()
     module.load_state_dict({name: draw.normal(size=value.shape) / 2 for name, value in module.state_dict().items()})
     return module
@@ -99,7 +100,7 @@ def equal(got, want):
 
 
 FLAGS, NUMBERS = PADDED[:, None, None], DRAW.normal(size=(T, S))
-MASKS = {  # masks as they are given, and what they add to [n, h, t, s]
+MASKS = {  # masks as arguments, and the numbers that they add to [n, h, t, s]
     "none": ({}, 0.0),
     "padding": ({"key_padding_mask": PADDED}, minus_infinity(FLAGS)),
     "numbers for padding": ({"key_padding_mask": minus_infinity(PADDED).astype(np.float32)}, minus_infinity(FLAGS)),
@@ -128,7 +129,7 @@ MASKS = {  # masks as they are given, and what they add to [n, h, t, s]
 
 
 @pytest.mark.parametrize("name", MASKS)
-def test_masks_say_what_is_seen(name):
+def test_masks_select_the_keys(name):
     kz.init(devices=4)
     words, added = MASKS[name]
     for mesh in ("data=2,model=2", ""):
@@ -147,7 +148,7 @@ def test_masks_say_what_is_seen(name):
     equal(kz.compile(lambda q, k: run(q, k, average_attn_weights=False)[1])(TGT, SRC), seen)
 
 
-def test_attention_takes_what_pytorchs_takes():
+def test_attention_takes_the_arguments_of_pytorch():
     net = stirred(nn.MultiheadAttention(WIDTH, HEADS, kdim=6, vdim=3, bias=False))
     k, v = DRAW.normal(size=(N, S, 6)), DRAW.normal(size=(N, S, 3))
     assert [name for name, _ in net.named_parameters()] == [
@@ -179,8 +180,8 @@ def test_attention_takes_what_pytorchs_takes():
         "out_proj.bias",
     ]
     s = more.state_dict()
-    (wq, wk, wv), (bq, bk, bv) = np.split(s["in_proj_weight"], 3), np.split(s["in_proj_bias"], 3)
-    back = lambda y, w, b: np.linalg.solve(w, (y - b).T).T  # noqa: E731: what the projection makes y of
+    (_, wk, wv), (_, bk, bv) = np.split(s["in_proj_weight"], 3), np.split(s["in_proj_bias"], 3)
+    back = lambda y, w, b: np.linalg.solve(w, (y - b).T).T  # the input from which the projection makes y
     k, v = (
         np.concatenate(
             [SRC, *(np.broadcast_to(back(y, w, b), (N, 1, WIDTH)) for y in (learnt[0], np.zeros((1, WIDTH))))], 1
@@ -200,7 +201,7 @@ def test_attention_takes_what_pytorchs_takes():
 
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("mesh", ["", "data=2,model=2"])
-def test_layers_of_a_transformer_are_their_formulas(mesh, first):
+def test_transformer_layers_follow_their_formulas(mesh, first):
     kz.init(devices=4)
     words = {"dropout": 0.0, "norm_first": first, "batch_first": True}
     encoder, decoder = (
@@ -261,7 +262,8 @@ def test_activations_eps_and_time_first():
 
 
 class Translator(nn.Module):
-    """Of which, where `wide` is an axis or None, rows are split along data, and what is between the linear layers along `wide` too."""
+    """If `wide` is an axis or None, rows are split along data, and the values between the linear layers also along
+    `wide`."""
 
     def __init__(self, dropout, wide=""):
         lay = (lambda x, last=None: x) if wide == "" else (lambda x, last=None: kz.with_layout(x, "data", None, last))
@@ -299,7 +301,7 @@ def translated(mesh, dropout=0.1, wide="", rules=None):
     return [float(step(a, b, a == 0)) for _ in range(6)], step
 
 
-def test_training_is_the_same_however_it_lies():
+def test_training_is_the_same_with_every_layout():
     kz.init(devices=4, seed=3)
     one, _ = translated("")
     assert one[-1] < 0.8 * one[0]
@@ -317,7 +319,7 @@ def test_training_is_the_same_however_it_lies():
         assert "all_" in step.plan, "it is split"
 
 
-def test_dropout_is_of_the_weights_and_in_training_alone():
+def test_dropout_applies_to_the_weights_in_training_only():
     net = stirred(nn.MultiheadAttention(WIDTH, HEADS, dropout=0.25, batch_first=True))
     run = kz.compile(lambda q, k: net(q, k, k, average_attn_weights=False))
     _, seen = attended(net.state_dict(), "", TGT, SRC, SRC)
@@ -358,7 +360,7 @@ def test_scaled_dot_product_attention_drops_weights():
         assert 0.5 < (got != 0).sum() / (full != 0).sum() < 0.9
 
 
-def test_they_begin_as_pytorchs_do():
+def test_initial_weights_are_distributed_as_in_pytorch():
     net = nn.MultiheadAttention(64, 4, add_bias_kv=True)
     s = net.state_dict()
     for name, bound in (("in_proj_weight", np.sqrt(6 / (4 * 64))), ("out_proj.weight", 1 / 8)):
@@ -384,33 +386,37 @@ X = np.zeros((N, S, WIDTH), np.float32)
     "call, error, text",
     [
         (lambda: nn.MultiheadAttention(10, 4), kz.UserError, "4 heads do not divide embed_dim=10"),
-        (lambda: nn.MultiheadAttention(8, 0), kz.UserError, "num_heads=0; a whole number from 1 on"),
+        (lambda: nn.MultiheadAttention(8, 0), kz.UserError, "num_heads must be an integer of at least 1, got 0"),
         (lambda: nn.MultiheadAttention(8, 2, dropout=1.5), kz.UserError, r"a probability of 1.5 is not in \[0, 1\)"),
         (
             lambda: nn.TransformerEncoderLayer(8, 2, activation="swish"),
             kz.UserError,
-            "TransformerEncoderLayer: activation='swish'; it is 'relu', 'gelu' or a function",
+            "TransformerEncoderLayer: activation='swish'; it must be 'relu', 'gelu' or a function",
         ),
         (lambda: nn.TransformerDecoderLayer(9, 2), kz.UserError, "2 heads do not divide embed_dim=9"),
-        (lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 0), kz.UserError, "num_layers=0"),
+        (
+            lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 0),
+            kz.UserError,
+            "num_layers must be an integer of at least 1, got 0",
+        ),
         (
             lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 2**63),
             kz.UserError,
-            "9223372036854775808 copies of a TransformerEncoderLayer; of a module are meant, at most 10,000",
+            "9223372036854775808 copies of a TransformerEncoderLayer; it must be a module, and at most 10,000 copies",
         ),
         (
             lambda: nn.TransformerDecoder(F.relu, 2),
             kz.UserError,
-            "TransformerDecoder: 2 copies of a nb_func; of a module are meant",
+            "TransformerDecoder: 2 copies of a nb_func; it must be a module",
         ),
         (lambda: attention(X[:, :, :6], X, X), kz.ShapeError, r"query is \[n, t, 8\], not f32\[2, 5, 6\]"),
         (lambda: attention(X, X[0], X), kz.ShapeError, r"key is \[n, t, 8\], not f32\[5, 8\]"),
         (
             lambda: attention(X, X, X[:, :3]),
             kz.ShapeError,
-            r"query \(2, 5\), key \(2, 5\) and value \(2, 3\); key and value have the same",
+            r"query \(2, 5\), key \(2, 5\) and value \(2, 3\); those of key and value must be equal",
         ),
-        (lambda: attention(X, X[:1], X[:1]), kz.ShapeError, "and query's batch"),
+        (lambda: attention(X, X[:1], X[:1]), kz.ShapeError, "and query must have the same batch"),
         (
             lambda: attention(X, X, X, attn_mask=np.ones((3, 5), bool)),
             kz.ShapeError,
@@ -424,12 +430,12 @@ X = np.zeros((N, S, WIDTH), np.float32)
         (
             lambda: attention(X, X, X, key_padding_mask=np.ones((2, 5), np.int64)),
             kz.TypeError,
-            r"key_padding_mask is of flags \(true: not seen\) or of numbers that are added, not i64",
+            r"key_padding_mask must be flags \(true: masked\) or numbers that are added, not i64",
         ),
         (lambda: kz.compile(nn.Transformer(8, 2, 1, 1, 8))(X, X[:, :, :4]), kz.ShapeError, r"tgt is f32\[2, 5, 4\]"),
     ],
 )
-def test_wrong_ones_are_refused(call, error, text):
+def test_wrong_arguments_are_errors(call, error, text):
     with pytest.raises(error, match=text):
         call()
 
@@ -444,7 +450,7 @@ def test_an_error_names_the_users_line():
     assert "test_transformers.py" in str(caught.value)
 
 
-def test_copied_modules_have_parameters_of_their_own():
+def test_copied_modules_have_their_own_parameters():
     kz.init(seed=1)
     net = nn.Sequential(nn.Linear(3, 3), F.relu, nn.BatchNorm1d(3))
     net[0].bias.requires_grad = False
@@ -521,7 +527,7 @@ for name, sizes, words, inputs, masks in CASES:
 """
 
 
-def test_weights_of_pytorchs_give_its_outputs_and_gradients():
+def test_weights_of_pytorch_give_its_outputs_and_gradients():
     pytest.importorskip("torch")
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PYTORCH],

@@ -1,15 +1,17 @@
-"""What type checkers see: stubs of the module, and examples that mypy takes at its strictest."""
+"""Types: the stubs of the module, and examples and the package under mypy --strict."""
 
 import os
 import pathlib
 import subprocess
 import sys
+import types
+import typing
 
 import pytest
 
 import karez as kz
 
-pytestmark = pytest.mark.xdist_group("types")  # its fixtures are costly
+pytestmark = pytest.mark.xdist_group("types")  # its fixtures are expensive
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = pathlib.Path(kz.__path__[0])
@@ -42,7 +44,61 @@ def test_examples_pass_mypy_strict(cache):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_mypy_finds_what_is_wrong(cache, tmp_path):
+def test_the_package_passes_mypy_strict(cache):
+    done = mypy("-p", "karez", cache=cache)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def public_callables():
+    """By name: the functions, classes and methods of the public modules."""
+    modules = [kz, kz.nn, kz.nn.functional, kz.nn.init, kz.nn.utils, kz.optim, kz.data, kz.debug, kz.errors]
+    for module in modules:
+        for name, value in vars(module).items():
+            if name.startswith("_") or not str(getattr(value, "__module__", "")).startswith("karez"):
+                continue
+            if isinstance(value, (types.FunctionType, type)):
+                yield f"{value.__module__}.{value.__qualname__}", value
+            for one in vars(value).values() if isinstance(value, type) else ():
+                one = one.fget if isinstance(one, property) else getattr(one, "__func__", one)
+                if isinstance(one, types.FunctionType):
+                    yield f"{one.__module__}.{one.__qualname__}", one
+
+
+def test_type_hints_of_every_public_name_resolve():
+    failed = {}
+    for name, value in public_callables():
+        try:
+            typing.get_type_hints(value)
+        except Exception as error:
+            failed[name] = error
+    assert not failed, failed
+
+
+ANY_RESULTS = {  # the user's function or values determine the type
+    "karez.compiled_function.Compiled.__call__",
+    "karez.data.Batches.at",
+    "karez.dlpack.dlpack",
+    "karez.nn.module.Module.__call__",
+    "karez.nn.module.Module.forward",
+    "karez.nn.module.Module.get_submodule",
+    "karez.nn.module.Sequential.forward",
+    "karez.object_collectives.broadcast_object",
+    "karez.optim.Optimizer.lr",
+}
+
+
+def test_public_functions_have_result_types():
+    found = {
+        name
+        for name, value in public_callables()
+        if isinstance(value, types.FunctionType)
+        and not any(part.startswith("_") and part != "__call__" for part in name.split(".")[1:])
+        and typing.get_type_hints(value).get("return") is typing.Any
+    }
+    assert found <= ANY_RESULTS, found - ANY_RESULTS
+
+
+def test_mypy_finds_type_errors(cache, tmp_path):
     wrong = tmp_path / "wrong.py"
     wrong.write_text("""
 import karez as kz
@@ -58,7 +114,7 @@ kz.tensor([1.0]).topk("one")
         assert f"wrong.py:{number}: error" in said, said
 
 
-def test_what_is_right_passes(cache, tmp_path):
+def test_correct_programs_pass_mypy(cache, tmp_path):
     right = tmp_path / "right.py"
     right.write_text("""
 import numpy as np

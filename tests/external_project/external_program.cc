@@ -1,4 +1,4 @@
-// A program outside the tree, with an op and a kernel of its own: trains on two devices and on one, and compares.
+// An external program with its own op and kernel, which compares training on two devices with training on one.
 // tests/install_test.py runs it.
 #include <karez/karez.h>
 #include <algorithm>
@@ -10,11 +10,11 @@
 namespace {
 using namespace karez;
 
-// y = x * x * x, sharded as its index signature says; its gradient is made of Karez' ops.
+// y = x * x * x, with shardings from its signature; its gradient consists of built-in ops.
 OpDef cubed() {
   OpDef op;
   op.name = "cubed";
-  op.doc = "The cube of x.";
+  op.doc = "Returns the cube of x.";
   op.inputs = 1;
   op.index = "i j -> i j";
   op.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector<TensorType>{in[0]}; };
@@ -50,7 +50,7 @@ struct Net : nn::Module {
   Tensor operator()(const Tensor& x) { return second(apply("cubed", {tanh(first(x))})); }
 };
 
-// The losses of 30 steps towards the sum of each row's squares.
+// The losses of 30 steps; the target is the sum of the squares of each row.
 std::vector<double> train(std::string_view mesh) {
   World world({.devices = 2, .ops = {cubed()}, .kernels = {cubed_kernel()}});
   Net net;
@@ -77,12 +77,12 @@ std::vector<double> train(std::string_view mesh) {
 
 int main(int count, char** words) {
   try {
-    if (count > 1 && std::string_view(words[1]) == "taken") {  // a name that Karez has
+    if (count > 1 && std::string_view(words[1]) == "taken") {  // an op name that exists
       OpDef op = cubed();
       op.name = "matmul";
       World world({.ops = {op}});
     }
-    if (count > 1 && std::string_view(words[1]) == "label") {  // that no class has
+    if (count > 1 && std::string_view(words[1]) == "label") {  // an invalid label
       World world({.devices = 2});
       auto loss =
           compile(world.mesh("data=2"), [](Tensor logits, Tensor labels) { return cross_entropy(logits, labels); });

@@ -1,5 +1,5 @@
-// Any bytes as what a peer sends on a connection: delivered as an own reading of the frames says, or the connection
-// ends; no byte lands elsewhere.
+// Fuzzes a connection with any bytes from its peer: messages are delivered as an independent oracle computes, or the
+// connection ends; no other memory is written.
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace karez::tests {
 namespace {
 using namespace comm;
 
-// Once it may, gives the bytes in pieces, then nothing; takes whatever is written.
+// A wire that returns the bytes in pieces after `begin`, then nothing; it accepts all writes.
 class BytesWire : public Wire {
  public:
   BytesWire(std::string_view bytes, std::size_t piece)
@@ -29,7 +29,7 @@ class BytesWire : public Wire {
   std::int64_t read(const iovec* into, int parts) override {
     if (shut_) return -1;
     if (!open_) return 0;
-    if (bytes_.empty()) drained_ = true;  // who asks again has understood what it got before
+    if (bytes_.empty()) drained_ = true;  // the reader has processed the bytes before
     std::size_t left = piece_, done = 0;
     for (int i = 0; i < parts; ++i) {
       std::size_t step = std::min({left, bytes_.size(), into[i].iov_len});
@@ -70,13 +70,13 @@ class BytesWire : public Wire {
 
 struct PostedReceive {
   std::int64_t bytes;
-  std::string memory, expected;  // both with a guard behind
+  std::string memory, expected;  // each with guard bytes at the end
 };
 constexpr std::size_t guard = 16;
 constexpr int depth = 4;
 
-// What should come of the bytes: receives filled per channel, and whether the connection ends. Its own code, not the
-// connection's.
+// The expected outcome: the filled receives of each channel, and whether the connection ends. It does not use the
+// code of the connection.
 struct FrameOracle {
   std::map<std::uint64_t, std::vector<PostedReceive>>& posted;
   std::map<std::uint64_t, std::size_t> received = {};
@@ -109,7 +109,7 @@ struct FrameOracle {
       }
       auto at = posted.find(channel);
       if (kind != 2 || at == posted.end()) return void(ends = true);
-      if (received[channel] == at->second.size()) {  // before its receive, which never comes
+      if (received[channel] == at->second.size()) {  // eager: its receive is never posted
         if (length != size || (early_bytes[channel] += size) > 65536 || ++early[channel] > 64) return void(ends = true);
         bytes.remove_prefix(std::min<std::size_t>(length, bytes.size()));
         continue;
@@ -159,12 +159,12 @@ void fuzz_frames(std::string_view bytes) {
   wire.begin();
   while (connection.failure() == nullptr && !wire.drained()) links[1]->poll();
   check_invariant((connection.failure() != nullptr) == reading.ends,
-                  "a connection ends where it should not, or goes on");
+                  "the connection must end exactly if the oracle's does");
   for (auto& [channel, list] : posted) {
     check_invariant(links[channel]->received() == static_cast<std::int64_t>(reading.received[channel]),
-                    "other messages have arrived than were sent");
+                    "the number of received messages differs from the oracle");
     for (const PostedReceive& p : list)
-      check_invariant(p.memory == p.expected, "other bytes have arrived than were sent, or elsewhere");
+      check_invariant(p.memory == p.expected, "received bytes differ from the oracle, or other memory was written");
   }
 }
 

@@ -1,12 +1,12 @@
-// Any text as a graph: refused with an Error, or what it prints as reads back to the same text; verified and sharded
-// without harm.
+// Fuzzes the graph parser with any text: it is rejected with an Error, or its printed text parses to the same text;
+// verification and shardings of the graph must work.
 #include "karez/ops/all_ops.h"
 #include "tests/fuzz/targets.h"
 
 namespace karez::tests {
 namespace {
 
-// What a verified graph is asked next; few nodes, since the list of shardings grows with the letters of each.
+// Computes shardings of a verified graph, of few nodes, because their number grows with the letters of the signature.
 void exercise(const Graph& graph) {
   for (std::size_t n = 0; n < graph.nodes.size() && n < 16; ++n) {
     NodeView node{&graph, NodeId(n)};
@@ -26,8 +26,8 @@ void fuzz_graph(std::string_view bytes) {
   } catch (const Error&) { return; }
   std::string text = print(graph);
   try {
-    check_invariant(print(parse_graph(text, ops)) == text, "a printed graph reads back as another");
-  } catch (const Error&) { throw InvariantViolation{"a printed graph is refused"}; }
+    check_invariant(print(parse_graph(text, ops)) == text, "a printed graph parses to a different graph");
+  } catch (const Error&) { throw InvariantViolation{"a printed graph is rejected"}; }
   try {
     verify(graph);
   } catch (const Error&) { return; }

@@ -1,5 +1,5 @@
-// Any bytes as the other side of a handshake: nobody who does not know the token is let in, and no more than 64 bytes
-// are taken.
+// Fuzzes a handshake with any bytes from the other side: it never succeeds without the token, and takes at most 64
+// bytes.
 #include "karez/comm/handshake.h"
 
 #include "karez/base/error.h"
@@ -25,11 +25,11 @@ void fuzz_handshake(std::string_view bytes) {
       taken += step.size();
       said += handshake.to_send().size();
     }
-    check_invariant(!handshake.done(), "a handshake is done with one who does not know the token");
+    check_invariant(!handshake.done(), "a handshake succeeded without the token");
   } catch (const base::Error&) {}
-  check_invariant(taken <= Handshake::most_bytes, "more than 64 bytes were taken before the handshake was done");
+  check_invariant(taken <= Handshake::most_bytes, "the handshake took more than 64 bytes");
   check_invariant(said <= (initiates ? 32u : 64u),
-                  "more was said than a handshake has to say before the other side's proof");
+                  "the handshake sent more bytes than it may before the other side's proof");
 }
 
 }  // namespace karez::tests

@@ -1,4 +1,5 @@
-// Any bytes as an IDX file, plain or gzipped: refused with an Error, or as many bytes as the shape counts.
+// Fuzzes the IDX reader with any bytes, plain or gzipped: they are rejected with an Error, or the array has the bytes
+// of its shape.
 #include "karez/data/idx.h"
 #include "tests/fuzz/targets.h"
 
@@ -9,9 +10,10 @@ void fuzz_idx(std::string_view bytes) {
   for (int rank : {1, 3}) {  // labels and images
     try {
       IdxArray array = unpack_idx(file, rank, "a file");
-      check_invariant(static_cast<int>(array.shape.size()) == rank, "an array has another rank than was asked for");
+      check_invariant(static_cast<int>(array.shape.size()) == rank,
+                      "the rank of the array differs from the requested rank");
       check_invariant(count_of(array.shape) == static_cast<std::int64_t>(array.bytes.size()),
-                      "an array's bytes are not as many as its shape counts");
+                      "the bytes of the array do not match its shape");
     } catch (const Error&) {}
   }
 }

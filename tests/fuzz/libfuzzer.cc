@@ -1,4 +1,4 @@
-// The entry that libFuzzer calls; the build says which target it stands for.
+// The entry point of libFuzzer; the build defines its target.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

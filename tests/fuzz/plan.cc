@@ -1,5 +1,5 @@
-// Any text as a plan: refused with an Error, or what it prints as reads back equal; what verifies has a hash and a
-// summary.
+// Fuzzes the plan parser with any text: it is rejected with an Error, or its printed text parses to an equal plan; a
+// verified plan has a hash and a summary.
 #include "karez/plan/plan.h"
 #include "karez/plan/acts.h"
 #include "tests/fuzz/targets.h"
@@ -14,15 +14,15 @@ void fuzz_plan(std::string_view bytes) {
   std::string text = print(plan);
   try {
     Plan again = parse_plan(text);
-    check_invariant(print(again) == text, "a printed plan reads back as another");
-    check_invariant(rank_hash(again) == rank_hash(plan), "a plan that reads back has another hash");
-  } catch (const Error&) { throw InvariantViolation{"a printed plan is refused"}; }
+    check_invariant(print(again) == text, "a printed plan parses to a different plan");
+    check_invariant(rank_hash(again) == rank_hash(plan), "a printed plan parses to a plan with a different hash");
+  } catch (const Error&) { throw InvariantViolation{"a printed plan is rejected"}; }
   try {
     verify(plan);
   } catch (const Error&) { return; }
   try {
     check_invariant(!summary(plan).empty(), "a verified plan has no summary");
-  } catch (const Error&) { throw InvariantViolation{"a verified plan cannot be summed up"}; }
+  } catch (const Error&) { throw InvariantViolation{"the summary of a verified plan fails"}; }
 }
 
 }  // namespace karez::tests

@@ -1,5 +1,5 @@
-// Every seed of every fuzz target once more, with bytes cut, doubled and flipped: what a fuzzer found once stays
-// mended.
+// Replays every seed of every fuzz target, also with bytes removed, duplicated and changed, so that faults found by a
+// fuzzer do not return.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::string read(const fs::path& path) {
 
 class Replay : public ::testing::TestWithParam<FuzzTarget> {
  protected:
-  // Runs the target; whatever it throws, or seconds of work on a few bytes, is a failure.
+  // Runs the target; any exception, or more than 20 s, is a failure.
   void replay(const std::string& bytes, const std::string& what) {
     auto begin = std::chrono::steady_clock::now();
     try {
@@ -44,13 +44,13 @@ class Replay : public ::testing::TestWithParam<FuzzTarget> {
   }
 };
 
-TEST_P(Replay, EverySeedIsTakenOrRefused) {
+TEST_P(Replay, EverySeedIsAcceptedOrRejected) {
   std::vector<fs::path> seeds = seeds_of(GetParam());
   EXPECT_GE(seeds.size(), 3u);
   for (const fs::path& path : seeds) replay(read(path), path.filename());
 }
 
-TEST_P(Replay, DamagedSeedsAreTakenOrRefused) {
+TEST_P(Replay, DamagedSeedsAreAcceptedOrRejected) {
   const unsigned seed = 1;
   std::mt19937 random(seed);
   for (const fs::path& path : seeds_of(GetParam())) {

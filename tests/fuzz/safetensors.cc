@@ -1,5 +1,5 @@
-// Any bytes as a safetensors file and as an index of several: refused with an Error, or tensors that share the file
-// among them and print back as they were.
+// Fuzzes the reader of safetensors files and of their index with any bytes: they are rejected with an Error, or the
+// tensors cover the file and the printed header parses to an equal header.
 #include "karez/data/safetensors.h"
 
 #include "tests/fuzz/targets.h"
@@ -13,23 +13,24 @@ void fuzz_safetensors(std::string_view bytes) {
     WeightHeader header = parse_weight_header(bytes.substr(8, static_cast<std::size_t>(length)), size, "a file");
     std::int64_t at = 0;
     for (const WeightEntry& entry : header.entries) {
-      check_invariant(entry.begin == at, "a tensor does not begin where the one before it ends");
+      check_invariant(entry.begin == at, "a tensor does not begin at the end of the previous one");
       check_invariant(entry.end - entry.begin == checked_mul(count_of(entry.shape), item_bytes(entry.dtype)),
-                      "a tensor has other bytes than its type takes");
+                      "the bytes of a tensor do not match its type");
       at = entry.end;
     }
-    check_invariant(8 + length + at == size, "tensors do not end with the file");
+    check_invariant(8 + length + at == size, "the last tensor does not end at the end of the file");
     const bool checked = !header.entries.empty() && header.entries[0].checksum.has_value();
     const std::string head = checked ? print_checked_header(header.entries, header.notes)
                                      : print_weight_header(header.entries, header.notes);
     const WeightHeader again =
         parse_weight_header(std::string_view(head).substr(8), static_cast<std::int64_t>(head.size()) + at, "its print");
-    check_invariant(again.entries == header.entries && again.notes == header.notes, "a header reads back as another");
+    check_invariant(again.entries == header.entries && again.notes == header.notes,
+                    "a printed header parses to a different header");
   } catch (const Error&) {}
   try {
     for (const auto& [name, file] : parse_weight_index(bytes, "an index"))
       check_invariant(!file.empty() && file != ".." && file.find('/') == file.npos && file.find('\0') == file.npos,
-                      "a file may lie elsewhere");
+                      "a file of the index may be in another folder");
   } catch (const Error&) {}
 }
 

@@ -1,5 +1,5 @@
-// Any bytes as what three clients say to the store: each request is answered at most once, each answer reads back, and
-// strangers are dropped.
+// Fuzzes the store with any bytes from three clients: each request has at most one reply, each reply can be decoded,
+// and clients with invalid bytes are dropped.
 #include "karez/comm/store.h"
 
 #include <map>
@@ -12,7 +12,7 @@ namespace {
 using namespace comm;
 using base::Error;
 
-// Requests that a client's bytes begin with, by its own reading; stops at what is none.
+// The number of complete requests at the beginning of a client's bytes, counted without the store's code.
 std::size_t requests_in(std::string_view bytes) {
   std::size_t count = 0;
   while (bytes.size() >= 16) {
@@ -29,10 +29,10 @@ std::size_t requests_in(std::string_view bytes) {
 }
 }  // namespace
 
-// A byte says who speaks, the next one how long.
+// The first byte selects the client, the second is the length of its bytes.
 void fuzz_store(std::string_view bytes) {
   try {
-    std::string_view rest = bytes;  // as what the store says
+    std::string_view rest = bytes;  // also decode the bytes as replies
     for (StoreReply reply; decode(rest, reply);) {}
   } catch (const Error&) {}
   std::map<Store::Client, std::string> said;
@@ -43,7 +43,7 @@ void fuzz_store(std::string_view bytes) {
     std::string_view rest = text;
     StoreReply again;
     check_invariant(decode(rest, again) && rest.empty() && again.status == reply.status && again.value == reply.value,
-                    "an answer reads back as another");
+                    "a reply is decoded to a different reply");
   });
   for (Store::Client client : {0, 1, 2}) store.join(client);
   std::map<Store::Client, bool> dropped;
@@ -61,7 +61,7 @@ void fuzz_store(std::string_view bytes) {
     dropped[client] = leaves;
   }
   for (const auto& [client, count] : answered)
-    check_invariant(count <= requests_in(said[client]), "more answers than requests");
+    check_invariant(count <= requests_in(said[client]), "more replies than requests");
 }
 
 }  // namespace karez::tests

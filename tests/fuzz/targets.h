@@ -1,5 +1,5 @@
-// The fuzz targets: each takes any bytes; a fault is a crash, a hang, a giant allocation, a finding of a sanitizer, or
-// a broken promise.
+// The fuzz targets. Each takes any bytes; a fault is a crash, a hang, a huge allocation, a sanitizer error, or a
+// violated invariant.
 #pragma once
 
 #include <span>
@@ -9,9 +9,9 @@
 
 namespace karez::tests {
 
-// A parser refuses bytes by throwing Error; whatever else leaves `run` is a finding.
+// A parser rejects bytes by throwing Error; any other exception from `run` is a fault.
 struct FuzzTarget {
-  std::string_view name;  // of its file here and of its folder under seeds/
+  std::string_view name;  // the name of its file and of its folder in seeds/
   void (*run)(std::string_view bytes);
 };
 
@@ -31,7 +31,7 @@ inline constexpr FuzzTarget fuzz_targets[] = {{"graph", fuzz_graph},
                                               {"store", fuzz_store},
                                               {"safetensors", fuzz_safetensors}};
 
-// A promise that the bytes broke: neither an Error, which targets swallow, nor anything that code under test throws.
+// A violated invariant. It is not an Error, which targets catch, and no exception type of the tested code.
 struct InvariantViolation {
   const char* what;
 };

@@ -1,26 +1,27 @@
-"""Activations with parameters of their own, each one op of an expression."""
+"""Activations with parameters, each one op of an expression."""
 
 from __future__ import annotations
 
 from typing import Any, Optional
 
 from .. import _core
+from ..dimensions import _normalised_dim
 from ..errors import UserError
-from ..functions import clip
-from ..type_aliases import Operand, Tensor
+from ..functions import clip, softmax, split
 from ..pointwise import (
     EXPM1,
     expression,
+    hardsigmoid,
+    hardswish,
     logsigmoid,
     mish,
     relu6,
-    hardsigmoid,
-    hardswish,
     selu,
     softsign,
     tanhshrink,
     tensor_of,
 )
+from ..type_aliases import Operand, Tensor
 
 __all__ = [
     "celu",
@@ -50,18 +51,18 @@ def _number(value: float) -> str:
 
 
 def leaky_relu(input: Operand, negative_slope: float = 0.01) -> Tensor:
-    """x above 0, below it negative_slope x."""
+    """x if x > 0, otherwise negative_slope x."""
     return expression(f"select(x > 0, x, {_number(negative_slope)} * x)", input)
 
 
 def elu(input: Operand, alpha: float = 1.0) -> Tensor:
-    """x above 0, below it alpha (exp(x) - 1)."""
+    """x if x > 0, otherwise alpha (exp(x) - 1)."""
     a = _number(alpha)
     return expression(f"select(x > 0, x, {a} * ({EXPM1}))", input, f"select(x > 0, 1, {a} * exp(x))")
 
 
 def celu(input: Operand, alpha: float = 1.0) -> Tensor:
-    """x above 0, below it alpha (exp(x / alpha) - 1)."""
+    """x if x > 0, otherwise alpha (exp(x / alpha) - 1)."""
     a = _number(alpha)
     scaled = (
         EXPM1.replace("exp(x)", f"exp(x / {a})").replace("0.5 * x", f"0.5 * x / {a}").replace("abs(x)", f"abs(x / {a})")
@@ -77,7 +78,7 @@ def softplus(input: Operand, beta: float = 1.0, threshold: float = 20.0) -> Tens
 
 
 def hardtanh(input: Operand, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """x within the bounds."""
+    """x limited to the bounds."""
     x = tensor_of(input)
     if not x.dtype.is_floating_point:
         return clip(x, int(min_val), int(max_val))
@@ -86,7 +87,7 @@ def hardtanh(input: Operand, min_val: float = -1.0, max_val: float = 1.0) -> Ten
 
 
 def threshold(input: Operand, threshold: float, value: float) -> Tensor:
-    """x above the threshold, else the value."""
+    """x if it is above the threshold, otherwise the value."""
     x = tensor_of(input)
     if not x.dtype.is_floating_point:
         return _core.where(_core.gt(x, threshold), x, _core.full([], int(value), dtype=x.dtype))
@@ -94,20 +95,20 @@ def threshold(input: Operand, threshold: float, value: float) -> Tensor:
 
 
 def hardshrink(input: Operand, lambd: float = 0.5) -> Tensor:
-    """x where |x| is above lambd, else 0."""
+    """x if |x| is above lambd, otherwise 0."""
     return expression(f"select(abs(x) <= {_number(lambd)}, 0, x)", input)
 
 
 def softshrink(input: Operand, lambd: float = 0.5) -> Tensor:
-    """x, by lambd nearer to 0."""
+    """x moved by lambd toward 0; 0 if |x| is at most lambd."""
     if lambd < 0:
-        raise UserError(f"softshrink: lambd={lambd} is below 0")
+        raise UserError(f"softshrink: lambd must be at least 0, got {lambd}")
     a = _number(lambd)
     return expression(f"select(x > {a}, x - {a}, select(x < -{a}, x + {a}, 0 * x))", input)
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """x above 0, below it weight x; one weight, or one for each channel (dimension 1)."""
+    """x if x > 0, otherwise weight x; one weight, or one for each channel (dimension 1)."""
     if input.ndim == 0:
         weight = _core.reshape(weight, [])
     elif len(weight.shape) and weight.shape[0] != 1:
@@ -116,9 +117,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """Half of the input times sigmoid of the other half."""
-    from ..functions import split, _normalised_dim
-
+    """The first half of the input times the sigmoid of the second half."""
     half = input.shape[_normalised_dim(input, dim)] // 2
     a, b = split(input, [half, half], dim)
     return a * _core.sigmoid(b)
@@ -126,6 +125,4 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 def softmin(input: Tensor, dim: Optional[int] = None, dtype: Any = None) -> Tensor:
     """softmax of -x."""
-    from ..functions import softmax
-
     return softmax(-input, dim, dtype)

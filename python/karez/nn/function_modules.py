@@ -1,9 +1,9 @@
-"""Layers without weights: functions as modules, one row each."""
+"""Layers without weights: one row for each function."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Type
+from typing import Any, Callable
 
 import numpy
 
@@ -13,11 +13,11 @@ from . import functional as F
 from .layer import Layer
 
 
-def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, **words: Any) -> Type[Layer]:
-    """A module that calls the function with its inputs and the rest of its parameters, which the constructor takes, and its attributes are called, by
-    the same names: the next call takes an attribute as it is then."""
-    taken = list(inspect.signature(function).parameters.values())[inputs:] if not words else []
-    names = {one.name: one.default for one in taken} if not words else words
+def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, **words: Any) -> Any:
+    """A module that calls a function with its inputs; the constructor takes the other parameters of the function and
+    keeps them as attributes of the same names, which each call reads."""
+    taken = list(inspect.signature(function).parameters.values())[inputs:]
+    names = words or {one.name: one.default for one in taken}
 
     def __init__(self: Any, *args: Any, **keywords: Any) -> None:
         given = dict(zip(names, args)) | keywords
@@ -25,7 +25,7 @@ def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, *
         missing = [word for word, default in names.items() if default is inspect.Parameter.empty and word not in given]
         if len(args) > len(names) or unknown or missing:
             said = (
-                f"does not know {unknown[0]!r}"
+                f"has no argument {unknown[0]!r}"
                 if unknown
                 else f"needs {missing[0]!r}"
                 if missing
@@ -35,7 +35,7 @@ def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, *
         for word, default in names.items():
             setattr(self, word, given.get(word, default))
         if "stride" in names and self.stride is None:
-            self.stride = self.kernel_size  # as PyTorch: another kernel_size later does not change it
+            self.stride = self.kernel_size  # as in PyTorch: a later change of kernel_size does not change it
 
     def forward(self: Any, *inputs: Any) -> Any:
         return function(*inputs, **{word: getattr(self, word) for word in names})
@@ -58,35 +58,35 @@ Identity = _layer("Identity", lambda x: tensor_of(x) if isinstance(x, numpy.ndar
 Softmax = _layer("Softmax", lambda x, dim=None: F.softmax(x, dim), "Along a dimension.")
 LogSoftmax = _layer("LogSoftmax", lambda x, dim=None: F.log_softmax(x, dim), "Along a dimension.")
 Softmin = _layer("Softmin", F.softmin, "softmax of -x.")
-LeakyReLU = _layer("LeakyReLU", F.leaky_relu, "x above 0, below it negative_slope x.")
-ELU = _layer("ELU", F.elu, "x above 0, below it alpha (exp(x) - 1).")
-CELU = _layer("CELU", F.celu, "x above 0, below it alpha (exp(x / alpha) - 1).")
+LeakyReLU = _layer("LeakyReLU", F.leaky_relu, "x if x > 0, otherwise negative_slope x.")
+ELU = _layer("ELU", F.elu, "x if x > 0, otherwise alpha (exp(x) - 1).")
+CELU = _layer("CELU", F.celu, "x if x > 0, otherwise alpha (exp(x / alpha) - 1).")
 SELU = _layer("SELU", F.selu, "Klambauer et al., 2017.")
-ReLU6 = _layer("ReLU6", F.relu6, "x within 0 and 6.")
-Hardtanh = _layer("Hardtanh", F.hardtanh, "x within bounds.")
-Hardsigmoid = _layer("Hardsigmoid", F.hardsigmoid, "x / 6 + 1 / 2 within 0 and 1.")
+ReLU6 = _layer("ReLU6", F.relu6, "x limited to 0 and 6.")
+Hardtanh = _layer("Hardtanh", F.hardtanh, "x limited to the bounds.")
+Hardsigmoid = _layer("Hardsigmoid", F.hardsigmoid, "x / 6 + 1 / 2, limited to 0 and 1.")
 Hardswish = _layer("Hardswish", F.hardswish, "x hardsigmoid(x).")
-Hardshrink = _layer("Hardshrink", F.hardshrink, "x where |x| is above lambd, else 0.")
-Softshrink = _layer("Softshrink", F.softshrink, "x, by lambd nearer to 0.")
+Hardshrink = _layer("Hardshrink", F.hardshrink, "x if |x| is above lambd, otherwise 0.")
+Softshrink = _layer("Softshrink", F.softshrink, "x moved by lambd toward 0; 0 if |x| is at most lambd.")
 Softplus = _layer("Softplus", F.softplus, "log(1 + exp(beta x)) / beta.")
 Softsign = _layer("Softsign", F.softsign, "x / (1 + |x|).")
 LogSigmoid = _layer("LogSigmoid", F.logsigmoid, "log(sigmoid(x)).")
 Mish = _layer("Mish", F.mish, "x tanh(softplus(x)).")
 Tanhshrink = _layer("Tanhshrink", F.tanhshrink, "x - tanh(x).")
-Threshold = _layer("Threshold", F.threshold, "x above the threshold, else the value.")
-GLU = _layer("GLU", F.glu, "Half of the input times sigmoid of the other half.")
+Threshold = _layer("Threshold", F.threshold, "x if it is above the threshold, otherwise the value.")
+GLU = _layer("GLU", F.glu, "The first half of the input times the sigmoid of the second half.")
 
 Flatten = _layer(
     "Flatten",
     lambda x, start_dim=1, end_dim=-1: functions.flatten(x, start_dim, end_dim),
-    "Dimensions from the first to the last named become one.",
+    "Merges the dimensions from start_dim to end_dim.",
 )
 Unflatten = _layer(
     "Unflatten",
     lambda x, dim, unflattened_size: manipulation.unflatten(x, dim, unflattened_size),
-    "A dimension becomes several.",
+    "Splits a dimension into several.",
 )
-_windows = {
+_windows: dict[str, Any] = {
     "kernel_size": inspect.Parameter.empty,
     "stride": None,
     "padding": 0,
@@ -94,34 +94,30 @@ _windows = {
     "return_indices": False,
     "ceil_mode": False,
 }
-MaxPool1d = _layer("MaxPool1d", F.max_pool1d, "The largest of each window of [n, c, l].", **_windows)
-MaxPool2d = _layer("MaxPool2d", F.max_pool2d, "The largest of each window of [n, c, h, w].", **_windows)
+MaxPool1d = _layer("MaxPool1d", F.max_pool1d, "The maximum of each window of [n, c, l].", **_windows)
+MaxPool2d = _layer("MaxPool2d", F.max_pool2d, "The maximum of each window of [n, c, h, w].", **_windows)
 AvgPool1d = _layer("AvgPool1d", F.avg_pool1d, "The mean of each window of [n, c, l]; padding counts as zeros.")
 AvgPool2d = _layer("AvgPool2d", F.avg_pool2d, "The mean of each window of [n, c, h, w]; padding counts as zeros.")
-AdaptiveAvgPool1d = _layer("AdaptiveAvgPool1d", F.adaptive_avg_pool1d, "Means of so many windows of [n, c, l].")
+AdaptiveAvgPool1d = _layer("AdaptiveAvgPool1d", F.adaptive_avg_pool1d, "The means of output_size windows of [n, c, l].")
 AdaptiveAvgPool2d = _layer(
-    "AdaptiveAvgPool2d", F.adaptive_avg_pool2d, "Means of so many windows of [n, c, h, w] each way."
+    "AdaptiveAvgPool2d", F.adaptive_avg_pool2d, "The means of output_size windows of [n, c, h, w] along each dimension."
 )
-Upsample = _layer("Upsample", F.interpolate, "So many times as large, by the nearest element.")
+Upsample = _layer("Upsample", F.interpolate, "Enlarges by scale_factor, with the nearest element.")
 ConstantPad2d = _layer(
     "ConstantPad2d",
     lambda x, padding, value: _pad(x, padding, value),
-    "A value on all sides: a number, or (left, right, top, bottom).",
+    "Pads all sides with a value: a number, or (left, right, top, bottom).",
 )
-ZeroPad2d = _layer("ZeroPad2d", lambda x, padding: _pad(x, padding, 0.0), "Zeros on all sides.")
-CosineSimilarity = _layer("CosineSimilarity", F.cosine_similarity, "Along a dimension, of two inputs.", 2)
+ZeroPad2d = _layer("ZeroPad2d", lambda x, padding: _pad(x, padding, 0.0), "Pads all sides with zeros.")
+CosineSimilarity = _layer(
+    "CosineSimilarity", F.cosine_similarity, "The cosine similarity of two inputs along a dimension.", 2
+)
 PairwiseDistance = _layer(
     "PairwiseDistance", F.pairwise_distance, "The p-norm of a difference along the last dimension.", 2
 )
 ReLU6.absent, ZeroPad2d.absent = frozenset({"min_val", "max_val"}), frozenset({"value"})
-setattr(
-    PairwiseDistance,
-    "norm",
-    property(
-        lambda self: self.p,
-        lambda self, value: setattr(self, "p", value),
-        doc="What PyTorch calls p after construction.",
-    ),
+PairwiseDistance.norm = property(
+    lambda self: self.p, lambda self, value: setattr(self, "p", value), doc="PyTorch's name of p after construction."
 )
 
 

@@ -1,30 +1,19 @@
-"""Functions that layers are made of, with PyTorch's names and keywords: kz.nn.functional, also kz.F."""
+"""The functions of layers, with PyTorch's names and keywords: kz.nn.functional, also kz.F."""
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, Optional
 
 from .. import _core
 from .._core import correct_count, group_norm as _group_norm, linear, one_hot, relu, rotary, sigmoid, silu, tanh
+from ..creation import full, zeros_like
 from ..errors import ShapeError, UserError
-from ..functions import (
-    _at,
-    full,
-    gelu,
-    log_softmax,
-    mean,
-    reshape,
-    softmax,
-    sqrt,
-    squeeze,
-    unsqueeze,
-    where,
-    zeros_like,
-)
+from ..functions import gelu, log_softmax, mean, reshape, softmax, sqrt, squeeze, unsqueeze, where
 from ..half_precision import in_f32
-from ..type_aliases import Tensor
-from ..pointwise import tensor_of
 from ..manipulation import repeat_interleave
+from ..pointwise import tensor_of
+from ..type_aliases import Tensor
+from ..user_line import _at
 from . import activations, losses, windows
 from .activations import *
 from .losses import *
@@ -62,7 +51,7 @@ __all__ += windows.__all__
 
 
 def embedding(input: Any, weight: Any, padding_idx: Any = None) -> Tensor:
-    """Rows of weight [count, width] by index of any shape; padding_idx: a row that no gradient reaches."""
+    """Rows of weight [count, width] by an index of any shape; padding_idx: a row without a gradient."""
     rows = _core.take_rows(weight, input)
     if padding_idx is None:
         return rows
@@ -81,10 +70,11 @@ def conv2d(
     return _core.conv2d(input, weight, bias, _pair(stride), _pair(padding), _pair(dilation), groups)
 
 
-def _padded(input: Any, weight: Any, stride: Any, padding: Any, dilation: Any) -> Tuple[Tensor, Any]:
+def _padded(input: Any, weight: Any, stride: Any, padding: Any, dilation: Any) -> tuple[Tensor, Any]:
     if padding not in ("same", "valid") or padding == "same" and {*_pair(stride)} != {1}:
         raise UserError(
-            f"a convolution with padding={padding!r} and stride={stride}; it is numbers, 'valid', or 'same' with a stride of 1{_at()}"
+            f"a convolution with padding={padding!r} and stride={stride}; padding must be numbers, 'valid', or 'same' "
+            f"with a stride of 1{_at()}"
         )
     whole = [d * (size - 1) if padding == "same" else 0 for d, size in zip(dilation, weight.shape[2:])]
     if all(size % 2 == 0 for size in whole):
@@ -105,7 +95,8 @@ def conv1d(
     if isinstance(padding, str):
         if padding not in ("same", "valid") or padding == "same" and _one(stride) != 1:
             raise UserError(
-                f"a convolution with padding={padding!r} and stride={stride}; it is numbers, 'valid', or 'same' with a stride of 1{_at()}"
+                f"a convolution with padding={padding!r} and stride={stride}; padding must be numbers, 'valid', or "
+                f"'same' with a stride of 1{_at()}"
             )
         whole = _one(dilation) * (weight.shape[2] - 1) if padding == "same" else 0
         input, padding = _core.pad_both(input, [0, 0, whole // 2], [0, 0, whole - whole // 2], 0.0), 0
@@ -128,7 +119,8 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
-    """[n, c, h, w] with weight [c, o / groups, r, s] -> [n, o, p, q], p = (h - 1) stride - 2 padding + dilation (r - 1) + output_padding + 1."""
+    """[n, c, h, w] with weight [c, o / groups, r, s] -> [n, o, p, q], p = (h - 1) stride - 2 padding + dilation (r - 1)
+    + output_padding + 1."""
     if input.ndim == 3:
         return squeeze(
             conv_transpose2d(unsqueeze(input, 0), weight, bias, stride, padding, output_padding, groups, dilation), 0
@@ -154,47 +146,57 @@ def conv_transpose1d(
         return squeeze(
             conv_transpose1d(unsqueeze(input, 0), weight, bias, stride, padding, output_padding, groups, dilation), 0
         )
-    wide = [(1, _one(stride)), (0, _one(padding)), (0, _one(output_padding))]
     return squeeze(
-        conv_transpose2d(unsqueeze(input, 2), unsqueeze(weight, 2), bias, *wide, groups, (1, _one(dilation))), 2
+        conv_transpose2d(
+            unsqueeze(input, 2),
+            unsqueeze(weight, 2),
+            bias,
+            (1, _one(stride)),
+            (0, _one(padding)),
+            (0, _one(output_padding)),
+            groups,
+            (1, _one(dilation)),
+        ),
+        2,
     )
 
 
-def _pair(value: Any) -> List[int]:
+def _pair(value: Any) -> list[int]:
     return [value, value] if isinstance(value, int) else list(value) * (3 - len(value))
 
 
 def _one(value: Any) -> int:
-    return value if isinstance(value, int) else value[0]
+    return value if isinstance(value, int) else int(value[0])
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
-    """Zero with probability p, else x / (1 - p); the same elements on every mesh. x itself where it is not training."""
+    """0 with probability p, otherwise x / (1 - p); the same elements on every mesh. x itself if training is false."""
     return tensor_of(input) if not training else zeros_like(input) if p == 1 else _core.dropout(input, p)
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
-    """dropout of whole channels of [n, c, ...]."""
-    input = tensor_of(input)
+    """Dropout of whole channels of [n, c, ...]."""
+    x = tensor_of(input)
     if not training or p == 1:
-        return zeros_like(input) if training else input
-    return input * _core.dropout(full([*input.shape[:2], *[1] * (input.ndim - 2)], 1, dtype=input.dtype), p)
+        return zeros_like(x) if training else x
+    return x * _core.dropout(full([*x.shape[:2], *[1] * (x.ndim - 2)], 1, dtype=x.dtype), p)
 
 
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
-    """Over the last dimensions: (x - mean) / sqrt(var + eps) * weight + bias."""
+    """(x - mean) / sqrt(var + eps) * weight + bias, over the last dimensions."""
     shape = _normalized("layer_norm", normalized_shape, weight=weight, bias=bias)
     return _core.layer_norm(input, _or_full(weight, shape, 1, input), _or_full(bias, shape, 0, input), eps)
 
 
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: Optional[float] = None) -> Tensor:
-    """Over the last dimensions: x / sqrt(mean(x x) + eps) * weight; without eps by numpy.finfo(dtype).eps, that of float32 for halves."""
+    """x / sqrt(mean(x x) + eps) * weight, over the last dimensions; the default of eps is numpy.finfo(dtype).eps, that
+    of float32 for half dtypes."""
     shape = _normalized("rms_norm", normalized_shape, weight=weight)
     return _core.rms_norm(input, _or_full(weight, shape, 1, input), eps)
 
 
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
-    """Over each of so many groups of channels."""
+    """Normalises over each of num_groups groups of channels."""
     channels = [input.shape[1]]
     return _group_norm(input, num_groups, _or_full(weight, channels, 1, input), _or_full(bias, channels, 0, input), eps)
 
@@ -209,7 +211,8 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """By channel; in training by the statistics of the whole batch, however it lies, and the running ones (parameters) follow."""
+    """Normalises by channel; in training with the statistics of the whole batch, in any layout, and the running
+    statistics (parameters) are updated."""
     channels = [input.shape[1]]
     if getattr(running_mean, "_kind", "array") != "parameter":
         return _normalised(input, running_mean, running_var, weight, bias, training, eps)
@@ -227,7 +230,7 @@ def batch_norm(
 
 @in_f32
 def _normalised(input: Any, mean_of: Any, var_of: Any, weight: Any, bias: Any, training: bool, eps: float) -> Tensor:
-    """By numbers that are given, or the batch's own; no running ones follow."""
+    """Batch norm with given statistics, or those of the batch, without an update of running statistics."""
     shape, whole = [-1] + [1] * (input.ndim - 2), input.shape
     if training or mean_of is None:
         parts = _core.batch_parts(input)
@@ -252,9 +255,11 @@ def scaled_dot_product_attention(
     scale: Optional[float] = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(q k^T scale) v; q [n..., h, t, d], k and v [n..., g, s, d] where g divides h. attn_mask: flags (true is seen), or numbers that are added.
+    """softmax(q k^T scale) v; q [n..., h, t, d], k and v [n..., g, s, d], where g divides h. attn_mask: flags (true:
+    the key takes part), or numbers that are added.
 
-    A key to which -inf is added is not seen; a query that sees nothing gives 0. dropout_p: of the weights, whether or not a module around it is training.
+    A key to which -inf is added is masked; a query whose keys are all masked gives 0. dropout_p applies to the weights,
+    whether or not an enclosing module is training.
     """
     if query.ndim == 2:
         q, k, v = (unsqueeze(tensor_of(x), 0) for x in (query, key, value))
@@ -276,19 +281,19 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Over each channel of each example of [n, c, ...]."""
+    """Normalises each channel of each example of [n, c, ...]."""
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     return group_norm(input, input.shape[1], weight, bias, eps)
 
 
-def _normalized(what: str, shape: Any, **given: Any) -> List[int]:
-    """The dimensions that are normalised, which weight and bias have too."""
-    shape = [shape] if isinstance(shape, int) else list(shape)
+def _normalized(what: str, shape: Any, **given: Any) -> list[int]:
+    """The normalised dimensions; weight and bias must have the same."""
+    sizes = [shape] if isinstance(shape, int) else list(shape)
     for name, one in given.items():
-        if one is not None and list(one.shape) != shape:
-            raise ShapeError(f"{what}: normalized_shape {shape}, but {name} has the shape {list(one.shape)}{_at()}")
-    return shape
+        if one is not None and list(one.shape) != sizes:
+            raise ShapeError(f"{what}: normalized_shape {sizes}, but {name} has the shape {list(one.shape)}{_at()}")
+    return sizes
 
 
 def _or_full(given: Any, shape: Any, value: Any, like: Any) -> Any:

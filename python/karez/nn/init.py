@@ -1,22 +1,24 @@
-"""How parameters begin. Numbers follow the seed and how many parameters were made before, so they are the same on every mesh and in both languages."""
+"""Initialisers of parameters. The seed and the number of parameters made before determine the values, so they are the
+same on every mesh and in both languages."""
 
 from __future__ import annotations
 
-from typing import Any
+from .._core import (
+    Initialiser,
+    constant_init as constant,
+    normal_init as normal,
+    uniform_init as uniform,
+    value_init as value,
+    zero_row_init as zero_row,
+)
 
-from .._core import constant_init as constant
-from .._core import normal_init as normal
-from .._core import uniform_init as uniform
-from .._core import value_init as value
-from .._core import zero_row_init as zero_row
 
-
-def zeros() -> Any:
+def zeros() -> Initialiser:
     """All 0."""
     return constant(0.0)
 
 
-def ones() -> Any:
+def ones() -> Initialiser:
     """All 1."""
     return constant(1.0)
 

@@ -1,9 +1,9 @@
-"""Layer: a module of this package with weights, whose attributes either act when they are set or say that they cannot be."""
+"""Layer: the base of layers with weights; setting an attribute has an effect or is an error."""
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, FrozenSet
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from .module import Module
@@ -11,27 +11,29 @@ from .parameter import Parameter
 
 
 def positive(layer: Any, **sizes: Any) -> None:
-    """An error unless all of these are sizes."""
+    """Raises an error unless all values are sizes."""
     for name, size in sizes.items():
         if not isinstance(size, int) or size < 1:
-            raise UserError(f"{layer}: {name}={size!r}; a whole number from 1 on is meant")
+            raise UserError(f"{layer}: {name} must be an integer of at least 1, got {size!r}")
 
 
 def _same(a: Any, b: Any) -> bool:
     try:
         return bool(a == b)
-    except ValueError:  # arrays compare each element
+    except ValueError:  # arrays compare elementwise
         return False
 
 
 class Layer(Module):
-    """forward reads attributes by PyTorch's names at each call. By those of `fixed` construction makes weights and layers below; those of `absent` are
-    arguments that are not kept, and attributes of PyTorch's that mean nothing here. Setting either is an error, as long as forward is this package's."""
+    """forward reads attributes by PyTorch's names at each call. The constructor makes weights and sublayers by the
+    attributes in
+    `fixed`; those in `absent` are arguments that are not kept, and PyTorch's attributes without a meaning here. Setting
+    one of either is an error, unless a subclass overrides forward."""
 
-    fixed: FrozenSet[str] = frozenset()
-    absent: FrozenSet[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
+    absent: frozenset[str] = frozenset()
 
-    if not TYPE_CHECKING:  # which would take any name then
+    if not TYPE_CHECKING:  # an instance dict would accept any name
 
         def __setattr__(self, name: str, value: Any) -> None:
             if inspect.unwrap(type(self).forward).__module__.startswith("karez."):
@@ -42,12 +44,12 @@ class Layer(Module):
         kind, own = type(self).__name__, vars(self)
         if name in self.absent:
             raise AttributeError(
-                f"{kind} has no attribute {name}: setting it would change nothing. What a layer is made with, its constructor takes"
+                f"{kind} has no attribute {name}: setting it would have no effect. Pass settings to the constructor"
             )
         if name in self.fixed and name in own and not _same(own[name], value):
             raise AttributeError(
-                f"{kind}.{name} is {own[name]!r} and cannot be set after construction, which made weights or layers by it. "
-                f"Make another layer, nn.{kind}(..., {name}={value!r})"
+                f"{kind}.{name} is {own[name]!r} and cannot be set after construction, which made weights or layers "
+                f"with it. Make another layer, nn.{kind}(..., {name}={value!r})"
             )
         if (
             name in own
@@ -56,5 +58,6 @@ class Layer(Module):
         ):
             wanted = "a module" if isinstance(own[name], Module) else "a parameter"
             raise AttributeError(
-                f"{kind}.{name} is {wanted} or None, not {value!r}. Make another layer, nn.{kind}(..., {name}={value!r})"
+                f"{kind}.{name} is {wanted} or None, not {value!r}. Make another layer, nn.{kind}(..., "
+                f"{name}={value!r})"
             )

@@ -1,17 +1,17 @@
-"""The usual layers. Their parameters have PyTorch's names, shapes and first distributions."""
+"""The usual layers. Their parameters have PyTorch's names, shapes and initial distributions."""
 
 from __future__ import annotations
 
-from typing import Any, Optional
-
 import math
+from typing import Any, Optional
 
 from .. import functions
 from .._core import batch_parts
 from ..dtypes import int64
 from ..errors import UserError
-from . import functional as F
-from . import init
+from ..pointwise import tensor_of
+from ..type_aliases import Operand, Tensor
+from . import functional as F, init
 from .init import constant as _constant
 from .layer import Layer, positive
 from .parameter import Buffer, Parameter
@@ -29,7 +29,7 @@ class Linear(Layer):
         self.weight = Parameter((out_features, in_features), begin)
         self.bias = Parameter((out_features,), begin) if bias else None
 
-    def forward(self, x: Operand) -> Any:
+    def forward(self, x: Operand) -> Tensor:
         return F.linear(x, self.weight, self.bias)
 
 
@@ -58,19 +58,18 @@ class _Conv(Layer):
         shape = (in_channels, out_channels // groups) if self.transposed else (out_channels, in_channels // groups)
         begin = init.uniform(1 / math.sqrt(shape[1] * math.prod(kernel)))
         self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel
-        self.stride, self.padding, self.output_padding, self.dilation, self.groups = (
-            stride,
-            padding,
-            output_padding,
-            dilation,
-            groups,
-        )
+        self.stride = stride
+        self.padding = padding
+        self.output_padding = output_padding
+        self.dilation = dilation
+        self.groups = groups
         self.weight = Parameter((*shape, *kernel), begin)
         self.bias = Parameter((out_channels,), begin) if bias else None
 
 
 class Conv2d(_Conv):
-    """x [n, in, h, w] -> [n, out, p, q]; weight [out, in / groups, r, s] and bias uniform within 1 / sqrt(in / groups * r * s)."""
+    """x [n, in, h, w] -> [n, out, p, q]; weight [out, in / groups, r, s] and bias uniform within 1 / sqrt(in / groups *
+    r * s)."""
 
     def __init__(
         self,
@@ -85,7 +84,7 @@ class Conv2d(_Conv):
     ) -> None:
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, 0, dilation, groups, bias)
 
-    def forward(self, x: Operand) -> Any:
+    def forward(self, x: Operand) -> Tensor:
         return F.conv2d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
@@ -107,12 +106,13 @@ class Conv1d(_Conv):
     ) -> None:
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, 0, dilation, groups, bias)
 
-    def forward(self, x: Operand) -> Any:
+    def forward(self, x: Operand) -> Tensor:
         return F.conv1d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
 class ConvTranspose2d(_Conv):
-    """x [n, in, h, w] -> [n, out, p, q]; weight [in, out / groups, r, s] and bias uniform within 1 / sqrt(out / groups * r * s)."""
+    """x [n, in, h, w] -> [n, out, p, q]; weight [in, out / groups, r, s] and bias uniform within 1 / sqrt(out / groups
+    * r * s)."""
 
     transposed = True
 
@@ -132,7 +132,7 @@ class ConvTranspose2d(_Conv):
             in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, bias
         )
 
-    def forward(self, x: Operand) -> Any:
+    def forward(self, x: Operand) -> Tensor:
         return F.conv_transpose2d(
             x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation
         )
@@ -143,14 +143,15 @@ class ConvTranspose1d(ConvTranspose2d):
 
     spatial = 1
 
-    def forward(self, x: Operand) -> Any:
+    def forward(self, x: Operand) -> Tensor:
         return F.conv_transpose1d(
             x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation
         )
 
 
 class Embedding(Layer):
-    """Rows of weight [num_embeddings, embedding_dim] by index; normal, deviation 1. Row padding_idx begins with zeros, and no gradient reaches it."""
+    """Rows of weight [num_embeddings, embedding_dim] by index; normal, standard deviation 1. Row padding_idx begins as
+    zeros and has no gradient."""
 
     fixed = frozenset({"num_embeddings", "embedding_dim"})
     absent = frozenset({"max_norm", "norm_type", "scale_grad_by_freq", "sparse"})
@@ -159,7 +160,7 @@ class Embedding(Layer):
         positive("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
-                raise UserError(f"Embedding: padding_idx={padding_idx} is none of {num_embeddings} rows")
+                raise UserError(f"Embedding: padding_idx={padding_idx} is outside the {num_embeddings} rows")
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
         begin = init.normal(1.0)
@@ -167,7 +168,7 @@ class Embedding(Layer):
             (num_embeddings, embedding_dim), begin if padding_idx is None else init.zero_row(begin, padding_idx)
         )
 
-    def forward(self, index: Any) -> Any:
+    def forward(self, index: Any) -> Tensor:
         return F.embedding(index, self.weight, self.padding_idx)
 
 
@@ -183,7 +184,7 @@ class Bilinear(Layer):
         self.weight = Parameter((out_features, in1_features, in2_features), begin)
         self.bias = Parameter((out_features,), begin) if bias else None
 
-    def forward(self, x1: Any, x2: Any) -> Any:
+    def forward(self, x1: Any, x2: Any) -> Tensor:
         y = (
             functions.einsum("...a,oab,...b->...o", x1, self.weight, x2)
             if x1.ndim == 1
@@ -192,13 +193,13 @@ class Bilinear(Layer):
         return y if self.bias is None else y + self.bias
 
 
-def _bilinear(x1: Any, weight: Any, x2: Any) -> Any:
+def _bilinear(x1: Any, weight: Any, x2: Any) -> Tensor:
     lead, flat = x1.shape[:-1], [x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) for x in (x1, x2)]
     return functions.einsum("na,oab,nb->no", flat[0], weight, flat[1]).reshape(*lead, weight.shape[0])
 
 
 class PReLU(Layer):
-    """x above 0, below it weight x; one weight or one for each channel."""
+    """x if x > 0, otherwise weight x; one weight, or one for each channel."""
 
     fixed = frozenset({"num_parameters", "init"})
 
@@ -207,12 +208,13 @@ class PReLU(Layer):
         self.num_parameters, self.init = num_parameters, init
         self.weight = Parameter((num_parameters,), _constant(init))
 
-    def forward(self, x: Operand) -> Any:
-        return F.prelu(x, self.weight)
+    def forward(self, x: Operand) -> Tensor:
+        return F.prelu(tensor_of(x), self.weight)
 
 
 class LayerNorm(Layer):
-    """Over the last dimensions, as many as normalized_shape has; weight (1 at first) and bias (0) of that shape."""
+    """Layer norm over the last dimensions, of shape normalized_shape; weight (initially 1) and bias (0) of that
+    shape."""
 
     fixed = frozenset({"elementwise_affine"})
 
@@ -224,12 +226,13 @@ class LayerNorm(Layer):
         self.weight = Parameter(self.normalized_shape, init.ones()) if elementwise_affine else None
         self.bias = Parameter(self.normalized_shape, init.zeros()) if elementwise_affine and bias else None
 
-    def forward(self, x: Operand) -> Any:
+    def forward(self, x: Operand) -> Tensor:
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class RMSNorm(Layer):
-    """Over the last dimensions by the root of the mean square; weight 1 at first. Without eps by numpy.finfo(dtype).eps."""
+    """Normalises the last dimensions by the root of the mean square; weight is initially 1. The default of eps is
+    numpy.finfo(dtype).eps."""
 
     fixed = frozenset({"elementwise_affine"})
 
@@ -238,14 +241,15 @@ class RMSNorm(Layer):
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight = Parameter(self.normalized_shape, init.ones()) if elementwise_affine else None
 
-    def forward(self, x: Operand) -> Any:
+    def forward(self, x: Operand) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
 
 class BatchNorm2d(Layer):
-    """By channel of x [n, c, ...]: in training by the whole batch, and the running statistics follow; else by these.
+    """Normalises each channel of x [n, c, ...]: in training with the statistics of the whole batch, which update the
+    running ones; otherwise with the running ones.
 
-    Under micro-batches by each of them, one after the other, as where PyTorch accumulates gradients.
+    With micro-batches, each micro-batch is normalised alone, in order, as when PyTorch accumulates gradients.
     """
 
     fixed = frozenset({"num_features", "affine"})
@@ -260,7 +264,7 @@ class BatchNorm2d(Layer):
         self.running_var = Buffer((num_features,), init.ones())
         self.num_batches_tracked = Buffer((), init.zeros(), dtype=int64)
 
-    def forward(self, x: Operand) -> Any:
+    def forward(self, x: Operand) -> Tensor:
         if self.training:
             functions.update(self.num_batches_tracked, self.num_batches_tracked + batch_parts(x))
         return F.batch_norm(
@@ -277,7 +281,7 @@ class BatchNorm3d(BatchNorm2d):
 
 
 class GroupNorm(Layer):
-    """By groups of channels of x [n, c, ...]; weight (1 at first) and bias (0) [c]."""
+    """Normalises groups of channels of x [n, c, ...]; weight (initially 1) and bias (0) [c]."""
 
     fixed = frozenset({"num_channels", "affine"})
 
@@ -289,12 +293,12 @@ class GroupNorm(Layer):
         self.weight = Parameter((num_channels,), init.ones()) if affine else None
         self.bias = Parameter((num_channels,), init.zeros()) if affine else None
 
-    def forward(self, x: Operand) -> Any:
+    def forward(self, x: Operand) -> Tensor:
         return F.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
 
 
 class InstanceNorm2d(GroupNorm):
-    """By channel of each example of x [n, c, ...]."""
+    """Normalises each channel of each example of x [n, c, ...]."""
 
     fixed = frozenset({"num_features", "num_groups", "num_channels", "affine"})
     absent = frozenset({"track_running_stats"})
@@ -308,9 +312,7 @@ class InstanceNorm2d(GroupNorm):
         track_running_stats: bool = False,
     ) -> None:
         if track_running_stats:
-            raise UserError(
-                f"{type(self).__name__}: track_running_stats=True; there are no running statistics of single examples here"
-            )
+            raise UserError(f"{type(self).__name__}: track_running_stats=True is not supported")
         super().__init__(num_features, num_features, eps, affine)
         self.num_features, self.momentum = num_features, momentum
 
@@ -320,7 +322,8 @@ class InstanceNorm1d(InstanceNorm2d):
 
 
 class MultiHeadAttention(Layer):
-    """Self-attention of x [n, t, width]: heads of queries, kv_heads of keys and values, is_causal, rotary positions; the layers query, key, value, out."""
+    """Self-attention of x [n, t, width]: heads of queries, kv_heads of keys and values, is_causal, rotary positions;
+    its layers are query, key, value and out."""
 
     fixed = frozenset({"heads", "kv_heads"})
     absent = frozenset({"bias", "width"})
@@ -341,10 +344,13 @@ class MultiHeadAttention(Layer):
         kv_heads = kv_heads or heads
         if width % heads or heads % kv_heads:
             raise UserError(
-                f"MultiHeadAttention: a width of {width} for {heads} heads and {kv_heads} of keys; each must divide the one before"
+                f"MultiHeadAttention: heads={heads} must divide width={width}, and kv_heads={kv_heads} must divide "
+                "heads"
             )
         if rotary and width // heads % 2:
-            raise UserError(f"MultiHeadAttention: rotary positions turn pairs; a head has {width // heads} elements")
+            raise UserError(
+                f"MultiHeadAttention: rotary positions need heads of an even number of elements, got {width // heads}"
+            )
         self.heads, self.kv_heads, self.is_causal = heads, kv_heads, is_causal
         self.rotary, self.rotary_base, self.dropout = rotary, rotary_base, dropout
         self.query = Linear(width, width, bias)
@@ -352,7 +358,8 @@ class MultiHeadAttention(Layer):
         self.value = Linear(width, width // heads * kv_heads, bias)
         self.out = Linear(width, width, bias)
 
-    def forward(self, x: Operand, mask: Any = None) -> Any:
+    def forward(self, x: Operand, mask: Any = None) -> Tensor:
+        x = tensor_of(x)
         n, t, _ = x.shape
         q, k, v = (
             layer(x).reshape(n, t, heads, -1).transpose(1, 2)
@@ -366,14 +373,14 @@ class MultiHeadAttention(Layer):
 
 
 class Dropout(Layer):
-    """Zero with probability p, else x / (1 - p), in training."""
+    """0 with probability p, otherwise x / (1 - p), in training."""
 
     def __init__(self, p: float = 0.5) -> None:
         if not 0 <= p <= 1:
             raise UserError(f"Dropout: a probability of {p} is not in [0, 1]")
         self.p = p
 
-    def forward(self, x: Operand) -> Any:
+    def forward(self, x: Operand) -> Tensor:
         return F.dropout(x, self.p, self.training)
 
     def extra_repr(self) -> str:
@@ -381,7 +388,7 @@ class Dropout(Layer):
 
 
 class Dropout2d(Dropout):
-    """dropout of whole channels of x [n, c, ...]."""
+    """Dropout of whole channels of x [n, c, ...]."""
 
-    def forward(self, x: Operand) -> Any:
+    def forward(self, x: Operand) -> Tensor:
         return F.dropout2d(x, self.p, self.training)

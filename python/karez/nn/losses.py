@@ -7,11 +7,12 @@ from typing import Optional
 
 from .. import _core
 from ..errors import TypeError, UserError
-from ..functions import _at, clip, exp, log, log_softmax, mean, norm, sum, unsqueeze, where
+from ..functions import clip, exp, log, log_softmax, mean, norm, sum, unsqueeze, where
 from ..half_precision import in_f32
-from ..type_aliases import Operand, Tensor
-from ..pointwise import log1p, logsigmoid, square, tensor_of, xlogy
 from ..manipulation import movedim
+from ..pointwise import log1p, logsigmoid, square, tensor_of, xlogy
+from ..type_aliases import Operand, Tensor
+from ..user_line import _at
 
 __all__ = [
     "binary_cross_entropy",
@@ -38,7 +39,7 @@ __all__ = [
 
 def _reduced(what: str, values: Tensor, reduction: str) -> Tensor:
     if reduction not in ("mean", "sum", "none"):
-        raise UserError(f"{what}: reduction={reduction!r}; it is 'mean', 'sum' or 'none'{_at()}")
+        raise UserError(f"{what}: reduction={reduction!r}; it must be 'mean', 'sum' or 'none'{_at()}")
     return values if reduction == "none" else mean(values) if reduction == "mean" else sum(values)
 
 
@@ -53,9 +54,11 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     row_weights: Optional[Operand] = None,
 ) -> Tensor:
-    """-log softmax(input)[target], for input [n, c] or [n, c, ...] and target [n] or [n, ...]; or for targets of floats, the classes' probabilities.
+    """-log softmax(input)[target], for input [n, c] or [n, c, ...] and target [n] or [n, ...]; a float target holds the
+    probabilities of the classes.
 
-    Targets of ignore_index are left out; none are unless it is given (PyTorch's default is -100). weight [c] weighs classes, row_weights [n] rows.
+    Targets equal to ignore_index are ignored; there is no default (PyTorch's is -100). weight [c] weighs classes,
+    row_weights [n] rows.
     """
     input, target = tensor_of(input), tensor_of(target)
     whole = not target.dtype.is_floating_point
@@ -73,7 +76,7 @@ def cross_entropy(
         return _core.cross_entropy(input, target, row_weights=row_weights, ignore_index=ignore_index)
     if row_weights is not None:
         raise UserError(
-            f"cross_entropy: row_weights stand beside labels, reduction='mean' and no weight or label_smoothing{_at()}"
+            f"cross_entropy: row_weights need labels and reduction='mean', without weight and label_smoothing{_at()}"
         )
     at = 0 if input.ndim == 1 else 1
     logs, classes = log_softmax(input, at), input.shape[at]
@@ -85,12 +88,13 @@ def cross_entropy(
 
 
 def _require_labels(what: str, input: Tensor, target: Tensor, more: str = "") -> None:
-    """One integer where the input has a number for each class."""
+    """Checks that the target has one integer for each vector of logits."""
     at = 0 if input.ndim <= 1 else 1
     want = [*input.shape[:at], *input.shape[at + 1 :]]
     if target._dtype not in ("i32", "i64") or list(target.shape) != want:
         raise TypeError(
-            f"{what}: labels are i32 or i64 {want} for logits {input._text()}, not {target._text()}{more * target.dtype.is_floating_point}{_at()}"
+            f"{what}: labels must be i32 or i64 {want} for logits {input._text()}, not "
+            f"{target._text()}{more * target.dtype.is_floating_point}{_at()}"
         )
 
 
@@ -155,7 +159,7 @@ def l1_loss(input: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
 
 @in_f32
 def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """Half of squared differences over beta where these are below beta, else |difference| - beta / 2."""
+    """difference^2 / (2 beta) if |difference| is below beta, otherwise |difference| - beta / 2."""
     far = _core.abs(input - target)
     return _reduced(
         "smooth_l1_loss",
@@ -166,7 +170,7 @@ def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta
 
 @in_f32
 def huber_loss(input: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """Half of squared differences where these are below delta, else delta (|difference| - delta / 2)."""
+    """difference^2 / 2 if |difference| is below delta, otherwise delta (|difference| - delta / 2)."""
     far = _core.abs(input - target)
     return _reduced("huber_loss", where(far <= delta, square(far) * 0.5, (far - 0.5 * delta) * delta), reduction)
 
@@ -175,7 +179,7 @@ def huber_loss(input: Tensor, target: Operand, reduction: str = "mean", delta: f
 def binary_cross_entropy(
     input: Tensor, target: Operand, weight: Optional[Operand] = None, reduction: str = "mean"
 ) -> Tensor:
-    """-(target log(input) + (1 - target) log(1 - input)), with logarithms of -100 at least."""
+    """-(target log(input) + (1 - target) log(1 - input)), with logarithms limited to at least -100."""
     target = tensor_of(target)
     rows = (target - 1) * clip(log1p(-input), -100.0) - target * clip(log(input), -100.0)
     return _reduced("binary_cross_entropy", rows if weight is None else rows * weight, reduction)
@@ -189,7 +193,7 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Optional[Operand] = None,
 ) -> Tensor:
-    """binary_cross_entropy of sigmoid(input); pos_weight weighs what is true."""
+    """binary_cross_entropy of sigmoid(input); pos_weight weighs the positive term."""
     target = tensor_of(target)
     scale = 1.0 if pos_weight is None else (tensor_of(pos_weight) - 1) * target + 1
     rows = (1 - target) * input - logsigmoid(input) * scale
@@ -213,7 +217,8 @@ def poisson_nll_loss(
     eps: float = 1e-8,
     reduction: str = "mean",
 ) -> Tensor:
-    """exp(input) - target input, or input - target log(input + eps) where log_input is false; full adds Stirling's term."""
+    """exp(input) - target input, or input - target log(input + eps) if log_input is false; full adds Stirling's
+    term."""
     target = tensor_of(target)
     rows = exp(input) - target * input if log_input else input - target * log(input + eps)
     if full:
@@ -226,7 +231,7 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Tensor, target: Operand, var: Operand, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """(log(var) + (input - target)^2 / var) / 2, with var of eps at least."""
+    """(log(var) + (input - target)^2 / var) / 2, with var limited to at least eps."""
     var = tensor_of(var)
     if var.ndim == input.ndim - 1 and tuple(var.shape) == tuple(input.shape[:-1]):
         var = unsqueeze(var, -1)
@@ -245,7 +250,7 @@ def margin_ranking_loss(
 
 @in_f32
 def hinge_embedding_loss(input: Tensor, target: Operand, margin: float = 1.0, reduction: str = "mean") -> Tensor:
-    """input where the target is 1, max(0, margin - input) where it is -1."""
+    """input if the target is 1, max(0, margin - input) if it is -1."""
     near, far = where(_core.ne(target, -1), input, 0.0), where(_core.ne(target, 1), clip(margin - input, 0.0), 0.0)
     return _reduced("hinge_embedding_loss", near + far, reduction)
 
@@ -258,7 +263,7 @@ def soft_margin_loss(input: Tensor, target: Operand, reduction: str = "mean") ->
 
 @in_f32
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """Along a dimension, x1 x2 over both norms, each of eps at least."""
+    """x1 x2 / (|x1| |x2|) along a dimension, with each norm limited to at least eps."""
     shape = list((x1 * x2).shape)
     x1, x2 = _core.broadcast_to(x1, shape), _core.broadcast_to(x2, shape)
     norms = [_core.maximum(norm(x, 2.0, dim, True), eps) for x in (x1, x2)]
@@ -269,13 +274,11 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Operand, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """1 - cosine where the target is 1, max(0, cosine - margin) where it is -1."""
+    """1 - cosine if the target is 1, max(0, cosine - margin) if it is -1."""
     eps = 1e-12
     cosine = sum(input1 * input2, -1) / _core.sqrt((sum(square(input1), -1) + eps) * (sum(square(input2), -1) + eps))
-    near, far = (
-        where(_core.eq(target, 1), 1 - cosine, 0.0),
-        where(_core.eq(target, -1), clip(cosine - margin, 0.0), 0.0),
-    )
+    near = where(_core.eq(target, 1), 1 - cosine, 0.0)
+    far = where(_core.eq(target, -1), clip(cosine - margin, 0.0), 0.0)
     return _reduced("cosine_embedding_loss", near + far, reduction)
 
 
@@ -296,7 +299,7 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, |anchor - positive| - |anchor - negative| + margin); swap takes the nearer of both to the negative."""
+    """max(0, |anchor - positive| - |anchor - negative| + margin); swap uses the smaller distance to the negative."""
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     far = _core.minimum(far, pairwise_distance(positive, negative, p, eps)) if swap else far
     return _reduced("triplet_margin_loss", clip(near - far + margin, 0.0), reduction)
@@ -304,5 +307,5 @@ def triplet_margin_loss(
 
 @in_f32
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """Along a dimension over its p-norm, of eps at least."""
+    """input divided by its p-norm along a dimension, with the norm limited to at least eps."""
     return input / _core.maximum(norm(input, p, dim, True), eps)

@@ -1,37 +1,41 @@
-"""Module: a tree of plain attributes; paths, state, training mode and how it prints."""
+"""Module: a tree of plain attributes, with paths, state, training mode and repr."""
 
 from __future__ import annotations
-
-from typing import Any, FrozenSet
 
 import copy
 import copyreg
 import math
 import threading
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
+from typing import Any, Callable, TypeVar
 
-from .. import _core, gradients
+from .. import _core, recording
 from ..dtypes import float32, float64
 from ..errors import NameError, UserError
-from .parameter import Buffer, Parameter, value_for_parameter, parameter_values
+from ..type_aliases import Operand
+from ..worlds import world
+from .parameter import Buffer, Parameter, parameter_values, value_for_parameter
 
 _local = threading.local()
+Own = TypeVar("Own", bound="Module")
 
-copyreg.pickle(type(_core.relu), lambda function: function.__name__)  # type: ignore[arg-type]  # copied modules share functions
+copyreg.pickle(type(_core.relu), lambda function: function.__name__)  # copied modules share functions
 
 
 class Module:
-    """A node of the tree: parameters and modules are plain attributes, also in lists, tuples and dicts. Subclasses write forward(...).
+    """A node of the tree: parameters and modules are plain attributes, also in lists, tuples and dicts. Subclasses
+    define forward(...).
 
-    Names of parameters are relative to the module that is asked for them. In a compiled function, for its rules and placements, they are paths from
-    the outermost module that the function reads; with a name of its own, Module.__init__(self, "teacher"), a root comes first in them.
+    Names of parameters are relative to the module on which a method is called. In a compiled function, for its rules
+    and placements, they are paths from the outermost module that the function reads; the name of that module, given by
+    Module.__init__(self, "teacher"), is their first component.
     """
 
     training = True
     _root = ""  # its name as a root
-    _forward_attributes: FrozenSet[str] = (
-        frozenset()
-    )  # attributes that forward reads by names which its code does not mention
+    # attributes that forward reads by names that its code does not contain
+    _forward_attributes: frozenset[str] = frozenset()
 
     def __init__(self, name: Any = "") -> None:
         if name:
@@ -57,52 +61,52 @@ class Module:
             _local.depth = inside
 
     def __deepcopy__(self, memo: Any) -> Any:
-        """Another tree whose parameters are its own and begin with what these hold."""
+        """A copy of the tree, with new parameters that begin with the values of these."""
         memo[id(self)] = made = object.__new__(type(self))
         for name, value in vars(self).items():
             object.__setattr__(made, name, copy.deepcopy(value, memo))
         return made
 
-    def named_children(self) -> Any:
-        """Modules that are its attributes, with their names: "fc", "blocks.0"."""
+    def named_children(self) -> list[tuple[str, Module]]:
+        """Its child modules with their names: "fc", "blocks.0"."""
         return [(name, child) for name, child in _named_members(self) if isinstance(child, Module)]
 
-    def children(self) -> Any:
-        """Modules that are its attributes."""
+    def children(self) -> list[Module]:
+        """Its child modules."""
         return [child for _, child in self.named_children()]
 
-    def named_modules(self) -> Any:
-        """Itself and all below, each once, with their paths from here."""
+    def named_modules(self) -> list[tuple[str, Module]]:
+        """The module and its descendants, each once, with their paths from this module."""
         return list(_walk(self, "", set()))
 
-    def modules(self) -> Any:
-        """Itself and all below, each once."""
+    def modules(self) -> list[Module]:
+        """The module and its descendants, each once."""
         return [module for _, module in self.named_modules()]
 
-    def get_submodule(self, target: Operand) -> Any:
-        """The module with this path from here."""
+    def get_submodule(self, target: str) -> Any:
+        """The module with this path from this module."""
         named = dict(self.named_modules())
         if target not in named:
-            raise NameError(f"get_submodule: no module is called {target!r}; there are {', '.join(list(named)[1:9])}")
+            raise NameError(f"get_submodule: there is no module {target!r}; there are {', '.join(list(named)[1:9])}")
         return named[target]
 
-    def apply(self, fn: Any) -> Any:
-        """fn of each module below and of itself."""
+    def apply(self: Own, fn: Callable[[Module], Any]) -> Own:
+        """Calls fn with each descendant and with the module itself."""
         for child in self.children():
             child.apply(fn)
         fn(self)
         return self
 
     def add_module(self, name: Any, module: Any) -> None:
-        """An attribute that holds a module."""
+        """Sets an attribute to a module."""
         setattr(self, name, module)
 
     def register_parameter(self, name: Any, param: Any) -> None:
-        """An attribute that holds a parameter, or None."""
+        """Sets an attribute to a parameter or None."""
         setattr(self, name, param)
 
     def register_buffer(self, name: Any, tensor: Any) -> None:
-        """State that no optimiser sees, as an attribute: a Buffer, None, or numbers that become one."""
+        """Sets an attribute to untrained state: a Buffer, None, or numbers that become a Buffer."""
         setattr(
             self,
             name,
@@ -111,52 +115,52 @@ class Module:
             else Buffer(tensor.numpy() if isinstance(tensor, _core.Tensor) else tensor),
         )
 
-    def named_buffers(self) -> Any:
-        """(path from here, buffer) of all state that no optimiser sees."""
+    def named_buffers(self) -> list[tuple[str, Parameter]]:
+        """(path from this module, buffer) of all untrained state."""
         return [(name, p) for name, p in self._state() if isinstance(p, Buffer)]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets gradients, as the optimiser's."""
-        for p in self.parameters() if gradients.gradients() is not None else ():
+        """Discards gradients, as the optimiser's method."""
+        for p in self.parameters() if recording.gradients() is not None else ():
             p.grad = None
 
-    def named_parameters(self) -> Any:
-        """(path from here, parameter) of all that are trained, in attribute order; a tied one once, under its first path."""
+    def named_parameters(self) -> list[tuple[str, Parameter]]:
+        """(path from this module, parameter) of all trained parameters, in attribute order; a tied one once, under its
+        first path."""
         return [(name, p) for name, p in self._state() if not isinstance(p, Buffer)]
 
-    def parameters(self) -> Any:
-        """All that are trained, in attribute order."""
+    def parameters(self) -> list[Parameter]:
+        """All trained parameters, in attribute order."""
         return [p for _, p in self.named_parameters()]
 
-    def buffers(self) -> Any:
-        """State that no optimiser sees."""
+    def buffers(self) -> list[Parameter]:
+        """All untrained state."""
         return [p for _, p in self.named_buffers()]
 
-    def _state(self) -> Any:
-        """Parameters and buffers, each once, with the paths from here; they are called so, where no outer module has named them."""
+    def _state(self) -> list[tuple[str, Parameter]]:
+        """Parameters and buffers, each once, with the paths from this module, which become their names unless an outer
+        module has named them."""
         self._name_parameters()
-        firsts = {}
+        firsts: dict[int, tuple[str, Parameter]] = {}
         for name, p in _named_tensors(self, "", []):
             firsts.setdefault(id(p), (name, p))
         return list(firsts.values())
 
-    def _name_parameters(self) -> Any:
+    def _name_parameters(self) -> None:
         for name, p in _named_tensors(self, self._root, []):
             p._set_path(name)
 
-    def state_dict(self) -> Any:
-        """The values of parameters and buffers by path from here, as NumPy arrays: what they begin with where no function has used them. A tied one
-        stands under each of its paths."""
+    def state_dict(self) -> dict[str, Any]:
+        """The values of parameters and buffers by path from this module, as NumPy arrays: the initial values if no
+        function has used them. A tied one is under each of its paths."""
         self._name_parameters()
         state = _named_tensors(self, "", [])
         values = dict(zip((id(p) for _, p in self._state()), parameter_values([p for _, p in self._state()])))
         return {name: values[id(p)] for name, p in state}
 
-    def load_state_dict(self, state_dict: Any, strict: bool = True) -> Any:
-        """Sets parameters and buffers by path from here, from arrays of NumPy or what turns into one. strict: no path may be missing or left over, but of a
-        tied one's paths one is enough, and the last of them counts."""
-        from ..worlds import world
-
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> tuple[list[str], list[str]]:
+        """Sets parameters and buffers by path from this module, from NumPy arrays or values that convert to one.
+        strict: no path may be missing or unknown; for a tied parameter one path suffices, and the last one wins."""
         self._name_parameters()
         own = dict(_named_tensors(self, "", []))
         given = {id(own[name]) for name in state_dict if name in own}
@@ -164,7 +168,7 @@ class Module:
         if strict and (missing or extra):
             said = [
                 f"{word} {', '.join(names[:8])}"
-                for word, names in (("lacks", missing), ("has, which no parameter is called,", extra))
+                for word, names in (("lacks", missing), ("has unknown names", extra))
                 if names
             ]
             raise NameError(f"load_state_dict: the state {' and '.join(said)}; strict=False leaves these as they are")
@@ -174,38 +178,38 @@ class Module:
             world().write(p, value)
         return missing, extra
 
-    def train(self, mode: bool = True) -> Any:
-        """Dropout acts and batch norms learn, here and below."""
+    def train(self: Own, mode: bool = True) -> Own:
+        """Sets the training mode of the module and its descendants: dropout is active and batch norms learn."""
         for module in self.modules():
             module.training = mode
         return self
 
-    def eval(self) -> Any:
+    def eval(self: Own) -> Own:
         """train(False)."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Whether backward() reaches its parameters."""
+    def requires_grad_(self: Own, requires_grad: bool = True) -> Own:
+        """Sets whether backward() computes gradients of its parameters."""
         for p in self.parameters():
             p.requires_grad = requires_grad
         return self
 
-    def to(self, dtype: Any) -> Any:
-        """Its floating-point parameters in another dtype, before an optimiser or a function has them."""
+    def to(self: Own, dtype: Any) -> Own:
+        """Changes the dtype of its floating-point parameters, before an optimiser or a function uses them."""
         for p in [p for _, p in self._state() if p.dtype.is_floating_point]:
             p._adapt(dtype)
         return self
 
-    def double(self) -> Any:
+    def double(self: Own) -> Own:
         """to(float64)."""
         return self.to(float64)
 
-    def float(self) -> Any:
+    def float(self: Own) -> Own:
         """to(float32)."""
         return self.to(float32)
 
     def extra_repr(self) -> str:
-        """What its line says of it."""
+        """The text in parentheses in the repr."""
         return ""
 
     def __repr__(self) -> str:
@@ -225,17 +229,17 @@ class Module:
         return "\n".join([f"{type(self).__name__}({', '.join(said)}{count}", *lines, ")"])
 
 
-def _joined(path: Any, name: Any) -> Any:
+def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path and name else path or name
 
 
-def _named_members(module: Any) -> Any:
-    """Its parameters and modules by name, in attribute order; those of lists, tuples and dicts as "blocks.0"."""
+def _named_members(module: Any) -> Iterator[tuple[str, Any]]:
+    """Its parameters and modules by name, in attribute order; members of lists, tuples and dicts as "blocks.0"."""
     for name, value in vars(module).items():
         yield from _named_values(name, value)
 
 
-def _named_values(name: Any, value: Any) -> Any:
+def _named_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, (Parameter, Module)):
         yield name, value
     elif isinstance(value, (list, tuple)):
@@ -246,8 +250,8 @@ def _named_values(name: Any, value: Any) -> Any:
             yield from _named_values(f"{name}.{key}", one)
 
 
-def _named_tensors(module: Any, path: Any, around: Any) -> Any:
-    """(path, parameter or buffer) of all below, under each of their paths; a module inside of itself is left out."""
+def _named_tensors(module: Module, path: str, around: list[Module]) -> list[tuple[str, Parameter]]:
+    """(path, parameter or buffer) of all descendants, under each of their paths; a module inside itself is skipped."""
     out = []
     for name, one in _named_members(module):
         if isinstance(one, Parameter):
@@ -258,18 +262,19 @@ def _named_tensors(module: Any, path: Any, around: Any) -> Any:
 
 
 class ModulePathScope:
-    """While it is entered: modules of the program that this thread traces have paths from these roots, and so have their parameters."""
+    """While it is entered, the modules of the program that this thread traces, and their parameters, have paths from
+    these roots."""
 
     def __init__(self, *roots: Any) -> None:
         inside = {id(module) for root in roots for module in root.modules()[1:]}
         self.roots = [root for root in roots if id(root) not in inside]
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> None:
         self.before, _local.paths = getattr(_local, "paths", None), {}
         for root in self.roots:
             _add_root(root)
 
-    def __exit__(self, *_: Any) -> Any:
+    def __exit__(self, *_: object) -> None:
         _local.paths = self.before
 
 
@@ -279,11 +284,11 @@ def _add_root(root: Any) -> None:
     root._name_parameters()
     named = _named_tensors(root, root._root, [])
     for _, p in named:
-        p._adaptable = False  # the program holds it as it is
+        p._adaptable = False  # the program holds the parameter
     _core.name_parameters([(p, name) for name, p in named])
 
 
-def _walk(module: Any, path: Any, seen: Any) -> Any:
+def _walk(module: Module, path: str, seen: set[int]) -> Iterator[tuple[str, Module]]:
     if id(module) in seen:
         return
     seen.add(id(module))
@@ -293,16 +298,13 @@ def _walk(module: Any, path: Any, seen: Any) -> Any:
 
 
 class Sequential(Module):
-    """Modules (or functions) one after the other, called "0", "1", ..."""
+    """Modules (or functions) in sequence, with names "0", "1", ..."""
 
     def __init__(self, *layers: Any) -> None:
         for i, layer in enumerate(layers):
             setattr(self, str(i), layer)
         self._layers = len(layers)
-
-    @property
-    def _forward_attributes(self) -> FrozenSet[str]:
-        return frozenset(map(str, range(self._layers)))
+        self._forward_attributes = frozenset(map(str, range(self._layers)))
 
     def forward(self, x: Operand) -> Any:
         for i in range(self._layers):
@@ -315,15 +317,15 @@ class Sequential(Module):
     def __getitem__(self, i: Any) -> Any:
         return getattr(self, str(range(self._layers)[i]))
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Any]:
         return iter([self[i] for i in range(self._layers)])
 
 
-def ModuleList(modules: Any = ()) -> Any:
-    """A list: modules in plain lists are found."""
+def ModuleList(modules: Iterable[Any] = ()) -> list[Any]:
+    """A list; plain lists of modules work too."""
     return list(modules)
 
 
-def ModuleDict(modules: Any = ()) -> Any:
-    """A dict: modules in plain dicts are found."""
+def ModuleDict(modules: Any = ()) -> dict[Any, Any]:
+    """A dict; plain dicts of modules work too."""
     return dict(modules)

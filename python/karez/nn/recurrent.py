@@ -1,18 +1,20 @@
-"""Recurrent layers: LSTM, GRU and RNN, each a scan over the trips of its input. Weights have PyTorch's names, shapes and first distribution."""
+"""Recurrent layers: LSTM, GRU and RNN, each a scan over the steps of its input. Weights have PyTorch's names, shapes
+and initial distribution."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, Optional
 
 from .. import _core
 from ..errors import ShapeError
-from ..functions import _at, cat, stack
-from ..type_aliases import Tensor
+from ..functions import cat, stack
 from ..pointwise import tensor_of
 from ..scan import scan
-from . import functional as F
-from . import init
+from ..type_aliases import Tensor
+from ..user_line import _at
+from . import functional as F, init
 from .layer import Layer, positive
 from .parameter import Parameter
 
@@ -77,9 +79,8 @@ class _Recurrent(Layer):
 
     def _direction(self, x: Tensor, begin: tuple[Tensor, ...], end: str) -> tuple[tuple[Tensor, ...], Tensor]:
         weight, bias = getattr(self, "weight_hh_" + end), getattr(self, "bias_hh_" + end, None)
-        from_input = F.linear(
-            x, getattr(self, "weight_ih_" + end), getattr(self, "bias_ih_" + end, None)
-        )  # of all trips at once
+        # for all steps at once
+        from_input = F.linear(x, getattr(self, "weight_ih_" + end), getattr(self, "bias_ih_" + end, None))
 
         def step(state: tuple[Tensor, ...], row: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
             after = self._cell(row, F.linear(state[0], weight, bias), state)
@@ -96,7 +97,7 @@ class LSTM(_Recurrent):
 
     gates, states = 4, 2
 
-    def forward(self, x: Tensor, hx: Any = None) -> Any:
+    def forward(self, x: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
         output, (hidden, cell) = self._run(x, hx)
         return output, (hidden, cell)
 
@@ -111,7 +112,7 @@ class GRU(_Recurrent):
 
     gates = 3
 
-    def forward(self, x: Tensor, hx: Any = None) -> Any:
+    def forward(self, x: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
         output, (hidden,) = self._run(x, None if hx is None else [hx])
         return output, hidden
 
@@ -123,9 +124,10 @@ class GRU(_Recurrent):
 
 
 class RNN(_Recurrent):
-    """tanh(W x + U h) for each trip of x [t, n, in] (batch_first: [n, t, in]) -> output [t, n, width], hidden [layers, n, width]."""
+    """tanh(W x + U h) for each step of x [t, n, in] (batch_first: [n, t, in]) -> output [t, n, width], hidden [layers,
+    n, width]."""
 
-    def forward(self, x: Tensor, hx: Any = None) -> Any:
+    def forward(self, x: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
         output, (hidden,) = self._run(x, None if hx is None else [hx])
         return output, hidden
 

@@ -1,55 +1,46 @@
-"""Attention and the layers of a transformer with PyTorch's arguments, masks, and names and shapes of weights, which begin as PyTorch's do."""
+"""Attention and the layers of a transformer, with PyTorch's arguments and masks, and with its names, shapes and initial
+distributions of weights."""
 
 from __future__ import annotations
 
 import copy
 import math
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Optional, Union
+
+import numpy
 
 from .. import _core
+from ..creation import arange, full, zeros_like
 from ..dtypes import bool_
 from ..errors import ShapeError, TypeError, UserError
-from ..functions import (
-    _at,
-    arange,
-    cat,
-    chunk,
-    full,
-    mean,
-    reshape,
-    squeeze,
-    swapaxes,
-    tracing,
-    unsqueeze,
-    where,
-    zeros_like,
-)
-from ..type_aliases import Tensor
+from ..functions import cat, chunk, mean, reshape, squeeze, swapaxes, tracing, unsqueeze, where
 from ..pointwise import tensor_of
-from . import functional as F
-from . import init
+from ..type_aliases import Tensor
+from ..user_line import _at
+from . import functional as F, init
 from .layer import Layer, positive
 from .layers import Dropout, LayerNorm, Linear
 from .module import Module
 from .parameter import Parameter
 
-ACTIVATIONS: Dict[str, Callable[[Any], Any]] = {"relu": F.relu, "gelu": F.gelu}
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"relu": F.relu, "gelu": F.gelu}
 MOST_LAYERS = 10_000  # of an encoder or a decoder
-Masks = Tuple[
-    Optional[Tensor], Optional[Tensor]
-]  # flags, true where nothing is seen, and numbers that are added; to be broadcast to [n, h, t, s]
+# flags (true: masked), and numbers that are added; both broadcast to [n, h, t, s]
+Masks = tuple[Optional[Tensor], Optional[Tensor]]
 
 
 def _glorot(*shape: int) -> Any:
-    """Uniform, as PyTorch's xavier_uniform_."""
+    """The uniform distribution of PyTorch's xavier_uniform_."""
     return init.uniform(math.sqrt(6 / (shape[0] + shape[1])))
 
 
 class MultiheadAttention(Layer):
-    """query [t, n, embed_dim], key [s, n, kdim] and value [s, n, vdim] (batch_first: [n, t, ...]; all without n too) -> output as query is, weights [n, t, s].
+    """query [t, n, embed_dim], key [s, n, kdim] and value [s, n, vdim] (batch_first: [n, t, ...]; all also without n)
+    -> output of query's shape, weights [n, t, s].
 
-    Masks are PyTorch's: flags are true where nothing is to be seen, numbers are added; key_padding_mask [n, s], attn_mask [t, s] or [n * num_heads, t, s].
-    is_causal needs no mask beside it. A query that sees nothing gives zeros. Dropout is of the weights, in training.
+    Masks are PyTorch's: true flags mask keys, numbers are added; key_padding_mask [n, s], attn_mask [t, s] or
+    [n * num_heads, t, s]. is_causal needs no mask. A query whose keys are all masked gives zeros. Dropout applies to
+    the weights, in training.
     """
 
     fixed = frozenset({"embed_dim", "kdim", "vdim"})
@@ -102,7 +93,7 @@ class MultiheadAttention(Layer):
         attn_mask: Any = None,
         average_attn_weights: bool = True,
         is_causal: bool = False,
-    ) -> Tuple[Tensor, Optional[Tensor]]:
+    ) -> tuple[Tensor, Optional[Tensor]]:
         single, itself = len(query.shape) == 2, query is key is value
         first = self.batch_first or single
         query, key, value = (
@@ -115,8 +106,8 @@ class MultiheadAttention(Layer):
         )
         if key.shape[:2] != value.shape[:2] or key.shape[0] != query.shape[0]:
             raise ShapeError(
-                f"MultiheadAttention: batch and length of query {query.shape[:2]}, key {key.shape[:2]} and value {value.shape[:2]}; "
-                f"key and value have the same, and query's batch{_at()}"
+                f"MultiheadAttention: batch and length of query {query.shape[:2]}, key {key.shape[:2]} and value "
+                f"{value.shape[:2]}; those of key and value must be equal, and query must have the same batch{_at()}"
             )
         size = (query.shape[0], query.shape[1], key.shape[1])
         hidden, added = self._masks(attn_mask, key_padding_mask, size, single, query.dtype)
@@ -124,7 +115,8 @@ class MultiheadAttention(Layer):
         if self.bias_k is not None or self.add_zero_attn:
             hidden, is_causal = (_or(hidden, _causal_mask(*size[1:])), False) if is_causal else (hidden, False)
             k, v, hidden, added = self._append_bias_kv(k, v, hidden, added)
-        y, weights = self._attention(*map(self._split_heads, (q, k, v)), hidden, added, is_causal, need_weights)
+        q, k, v = map(self._split_heads, (q, k, v))
+        y, weights = self._attention(q, k, v, hidden, added, is_causal, need_weights)
         y = self.out_proj(reshape(swapaxes(y, 1, 2), query.shape))
         y = y if first else swapaxes(y, 0, 1)
         weights = mean(weights, 1) if weights is not None and average_attn_weights else weights
@@ -137,7 +129,7 @@ class MultiheadAttention(Layer):
         return unsqueeze(x, 0) if single else x if self.batch_first else swapaxes(x, 0, 1)
 
     def _masks(
-        self, attn_mask: Any, key_padding_mask: Any, size: Tuple[int, int, int], single: bool, dtype: Any
+        self, attn_mask: Any, key_padding_mask: Any, size: tuple[int, int, int], single: bool, dtype: Any
     ) -> Masks:
         n, t, s = size
         hidden: Optional[Tensor] = None
@@ -151,7 +143,8 @@ class MultiheadAttention(Layer):
             mask = tensor_of(given)
             if tuple(mask.shape) not in shapes:
                 raise ShapeError(
-                    f"MultiheadAttention: {name} is {' or '.join(str(list(one)) for one in shapes)}, not {mask._text()}{_at()}"
+                    f"MultiheadAttention: {name} is {' or '.join(str(list(one)) for one in shapes)}, not "
+                    f"{mask._text()}{_at()}"
                 )
             if mask.dtype is bool_:
                 hidden = _or(hidden, reshape(mask, shapes[tuple(mask.shape)]))
@@ -160,12 +153,12 @@ class MultiheadAttention(Layer):
                 added = more if added is None else added + more
             else:
                 raise TypeError(
-                    f"MultiheadAttention: {name} is of flags (true: not seen) or of numbers that are added, not {mask._text()}{_at()}"
+                    f"MultiheadAttention: {name} must be flags (true: masked) or numbers that are added, not "
+                    f"{mask._text()}{_at()}"
                 )
         return hidden, added
 
     def _projected(self, query: Tensor, key: Tensor, value: Tensor, itself: bool) -> Any:
-        width = self.embed_dim
         if itself and self.packed:
             return chunk(F.linear(query, self.in_proj_weight, self.in_proj_bias), 3, -1)
         weights = (
@@ -175,7 +168,7 @@ class MultiheadAttention(Layer):
         return [F.linear(x, weight, shift) for x, weight, shift in zip((query, key, value), weights, biases)]
 
     def _append_bias_kv(self, k: Tensor, v: Tensor, hidden: Optional[Tensor], added: Optional[Tensor]) -> Any:
-        """Keys and values that every query sees beside the others: learnt ones, then zeros."""
+        """Adds keys and values for every query: learnt ones, then zeros."""
         for more in [(self.bias_k, self.bias_v)] * (self.bias_k is not None) + [(None, None)] * self.add_zero_attn:
             k, v = (
                 cat([x, zeros_like(x[:, :1]) if one is None else one.expand(x.shape[0], 1, -1)], 1)
@@ -198,7 +191,7 @@ class MultiheadAttention(Layer):
         added: Optional[Tensor],
         is_causal: bool,
         need_weights: bool,
-    ) -> Tuple[Tensor, Optional[Tensor]]:
+    ) -> tuple[Tensor, Optional[Tensor]]:
         drops = self.dropout if self.training else 0.0
         mask = added if hidden is None else ~hidden if added is None else where(hidden, -math.inf, added)
         if not need_weights:
@@ -213,14 +206,15 @@ def _or(one: Optional[Tensor], other: Tensor) -> Tensor:
 
 
 def _causal_mask(t: int, s: int) -> Tensor:
-    """[t, s], true where the key comes behind the query."""
+    """[t, s], true where the key is after the query."""
     return unsqueeze(arange(t), 1) < arange(s)
 
 
 class _TransformerLayer(Layer):
-    """Attentions and two linear layers, each with what comes in added to what comes out, and a norm before (norm_first) or behind it."""
+    """Attentions and two linear layers, each with a residual connection, and a norm before (norm_first) or after it."""
 
-    attentions: Tuple[str, ...] = ("self_attn",)
+    attentions: tuple[str, ...] = ("self_attn",)
+    self_attn: MultiheadAttention
     _forward_attributes = frozenset({"norm1", "norm2", "norm3", "dropout1", "dropout2", "dropout3"})
     absent = frozenset({"batch_first", "bias", "d_model", "dim_feedforward", "layer_norm_eps", "nhead"})
 
@@ -242,11 +236,9 @@ class _TransformerLayer(Layer):
         self.activation = self._function(activation)
         for attention in self.attentions:
             setattr(self, attention, MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first))
-        self.linear1, self.dropout, self.linear2 = (
-            Linear(d_model, dim_feedforward, bias),
-            Dropout(dropout),
-            Linear(dim_feedforward, d_model, bias),
-        )
+        self.linear1 = Linear(d_model, dim_feedforward, bias)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias)
         for part in range(1, len(self.attentions) + 2):
             setattr(self, f"norm{part}", LayerNorm(d_model, layer_norm_eps, bias=bias))
         for part in range(1, len(self.attentions) + 2):
@@ -254,12 +246,15 @@ class _TransformerLayer(Layer):
 
     def _function(self, activation: Union[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
         if not callable(activation) and activation not in ACTIVATIONS:
-            raise UserError(f"{type(self).__name__}: activation={activation!r}; it is 'relu', 'gelu' or a function")
+            raise UserError(
+                f"{type(self).__name__}: activation={activation!r}; it must be 'relu', 'gelu' or a function"
+            )
         return activation if callable(activation) else ACTIVATIONS[activation]
 
     def _residual(self, x: Tensor, part: int, of: Callable[[Any], Any]) -> Tensor:
         norm, drop = getattr(self, f"norm{part}"), getattr(self, f"dropout{part}")
-        return x + drop(of(norm(x))) if self.norm_first else norm(x + drop(of(x)))
+        out: Tensor = x + drop(of(norm(x))) if self.norm_first else norm(x + drop(of(x)))
+        return out
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         activation = self._function(self.activation)
@@ -269,7 +264,8 @@ class _TransformerLayer(Layer):
 
 
 class TransformerEncoderLayer(_TransformerLayer):
-    """src [t, n, d_model] (batch_first: [n, t, d_model]) -> the same shape: attention of src to itself, then relu (or gelu) between two linear layers."""
+    """src [t, n, d_model] (batch_first: [n, t, d_model]) -> the same shape: self-attention, then two linear layers with
+    relu (or gelu) between them."""
 
     def forward(
         self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
@@ -281,9 +277,11 @@ class TransformerEncoderLayer(_TransformerLayer):
 
 
 class TransformerDecoderLayer(_TransformerLayer):
-    """tgt [t, n, d_model], memory [s, n, d_model] (batch_first: [n, ...]) -> as tgt: attention of tgt to itself, to memory, then two linear layers."""
+    """tgt [t, n, d_model], memory [s, n, d_model] (batch_first: [n, ...]) -> the shape of tgt: self-attention,
+    attention to memory, then two linear layers."""
 
     attentions = ("self_attn", "multihead_attn")
+    multihead_attn: MultiheadAttention
 
     def forward(
         self,
@@ -309,11 +307,12 @@ class TransformerDecoderLayer(_TransformerLayer):
         return self._feed_forward(x)
 
 
-def _copies(name: str, layer: Any, count: int) -> List[Module]:
+def _copies(name: str, layer: Any, count: int) -> list[Module]:
     positive(name, num_layers=count)
     if not isinstance(layer, Module) or count > MOST_LAYERS:
         raise UserError(
-            f"{name}: {count} copies of a {type(layer).__name__}; of a module are meant, at most {MOST_LAYERS:,}"
+            f"{name}: {count} copies of a {type(layer).__name__}; it must be a module, and at most {MOST_LAYERS:,} "
+            "copies"
         )
     out = [copy.deepcopy(layer) for _ in range(count)]
     for p in [p for one in out for _, p in one._state()]:
@@ -322,7 +321,8 @@ def _copies(name: str, layer: Any, count: int) -> List[Module]:
 
 
 class TransformerEncoder(Layer):
-    """So many copies of a layer, each with weights that begin with numbers of their own, then norm. enable_nested_tensor changes nothing here."""
+    """num_layers copies of a layer, each with its own random weights, then norm. enable_nested_tensor has no effect
+    here."""
 
     fixed = frozenset({"num_layers"})
 
@@ -334,31 +334,28 @@ class TransformerEncoder(Layer):
         enable_nested_tensor: bool = True,
         mask_check: bool = True,
     ) -> None:
-        self.layers, self.num_layers, self.norm = (
-            _copies("TransformerEncoder", encoder_layer, num_layers),
-            num_layers,
-            norm,
-        )
+        self.layers = _copies("TransformerEncoder", encoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
 
     def forward(
         self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: Optional[bool] = None
     ) -> Tensor:
         for layer in self.layers:
             src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
-        return src if self.norm is None else self.norm(src)
+        out: Tensor = src if self.norm is None else self.norm(src)
+        return out
 
 
 class TransformerDecoder(Layer):
-    """So many copies of a layer, each with weights that begin with numbers of their own, then norm."""
+    """num_layers copies of a layer, each with its own random weights, then norm."""
 
     fixed = frozenset({"num_layers"})
 
     def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = None) -> None:
-        self.layers, self.num_layers, self.norm = (
-            _copies("TransformerDecoder", decoder_layer, num_layers),
-            num_layers,
-            norm,
-        )
+        self.layers = _copies("TransformerDecoder", decoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
 
     def forward(
         self,
@@ -382,11 +379,13 @@ class TransformerDecoder(Layer):
                 tgt_is_causal=bool(tgt_is_causal),
                 memory_is_causal=memory_is_causal,
             )
-        return tgt if self.norm is None else self.norm(tgt)
+        out: Tensor = tgt if self.norm is None else self.norm(tgt)
+        return out
 
 
 class Transformer(Layer):
-    """src [s, n, d_model], tgt [t, n, d_model] (batch_first: [n, ...]) -> as tgt: an encoder of src, and a decoder of tgt that sees what it made."""
+    """src [s, n, d_model], tgt [t, n, d_model] (batch_first: [n, ...]) -> the shape of tgt: an encoder of src, and a
+    decoder of tgt that attends to its output."""
 
     fixed = frozenset({"d_model", "nhead", "batch_first"})
     absent = frozenset(
@@ -449,10 +448,11 @@ class Transformer(Layer):
         for name, x in (("src", src), ("tgt", tgt)):
             if x.shape[-1] != self.d_model or len(x.shape) != len(src.shape) or len(x.shape) not in (2, 3):
                 raise ShapeError(
-                    f"Transformer: src and tgt are both [..., {self.d_model}] of two or three dimensions; {name} is {tensor_of(x)._text()}{_at()}"
+                    f"Transformer: src and tgt must be [..., {self.d_model}] of two or three dimensions; {name} is "
+                    f"{tensor_of(x)._text()}{_at()}"
                 )
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
-        return self.decoder(
+        out: Tensor = self.decoder(
             tgt,
             memory,
             tgt_mask=tgt_mask,
@@ -462,9 +462,11 @@ class Transformer(Layer):
             tgt_is_causal=tgt_is_causal,
             memory_is_causal=memory_is_causal,
         )
+        return out
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int) -> Any:
-        """[sz, sz], 0 where the key does not come behind the query and minus infinity where it does; outside of compiled functions an array of NumPy, which they may capture."""
+    def generate_square_subsequent_mask(sz: int) -> Union[Tensor, numpy.ndarray[Any, Any]]:
+        """[sz, sz]: minus infinity where the key is after the query, 0 elsewhere; outside of compiled functions a NumPy
+        array, which they may capture."""
         mask = where(_causal_mask(sz, sz), full([], -math.inf), full([], 0.0))
         return mask if tracing() else mask.numpy()

@@ -1,4 +1,4 @@
-"""What PyTorch keeps in torch.nn.utils."""
+"""The functions of torch.nn.utils."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from typing import Any
 
 from .. import _core
 from ..errors import UserError
+from ..type_aliases import Tensor
 
 
-def clip_grad_norm_(parameters: Any, max_norm: Any) -> Any:
-    """All gradients as one vector, made no longer than max_norm. Behind backward(); returns the norm before."""
+def clip_grad_norm_(parameters: Any, max_norm: float) -> Tensor:
+    """Scales the gradients so that their joint norm is at most max_norm. Call it after backward(); returns the norm
+    before."""
     params = [p for p in parameters if p.grad is not None]
     if not params:
-        raise UserError("clip_grad_norm_: no parameter has a gradient; it stands behind loss.backward()")
+        raise UserError("clip_grad_norm_: no parameter has a gradient; call it after loss.backward()")
     clipped, norm = _core.clip_by_global_norm([p.grad for p in params], max_norm)
     for p, g in zip(params, clipped):
         p.grad = g

@@ -1,21 +1,22 @@
-"""Pooling, padding and resizing: what looks at windows of the last dimensions of [n, c, ...] or [c, ...]."""
+"""Pooling, padding and resizing: functions of windows of the last dimensions of [n, c, ...] or [c, ...]."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, List, Optional
+from typing import Any, Literal, Optional, Union, overload
 
 import numpy
 
 from .. import _core
 from ..dtypes import bool_
 from ..errors import ShapeError, TypeError, UserError
-from ..functions import _at, reshape, squeeze, sum, unsqueeze
+from ..functions import reshape, squeeze, sum, unsqueeze
 from ..half_precision import in_f32
-from ..type_aliases import Tensor
+from ..manipulation import index_select, movedim, narrow
 from ..pointwise import tensor_of
 from ..products import matmul
-from ..manipulation import index_select, movedim, narrow
+from ..type_aliases import Tensor
+from ..user_line import _at
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -29,6 +30,27 @@ __all__ = [
 ]
 
 
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = ...,
+    padding: Any = ...,
+    dilation: Any = ...,
+    ceil_mode: bool = ...,
+    return_indices: Literal[False] = ...,
+) -> Tensor: ...
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = ...,
+    padding: Any = ...,
+    dilation: Any = ...,
+    ceil_mode: bool = ...,
+    *,
+    return_indices: bool,
+) -> Any: ...
 def max_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -37,11 +59,32 @@ def max_pool2d(
     dilation: Any = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:
-    """The largest of each window of [n, c, h, w]; padding never wins. return_indices: also their places, row by row."""
+) -> Union[Tensor, tuple[Tensor, Tensor]]:
+    """The maximum of each window of [n, c, h, w], without the padding. return_indices: also their row-major indices."""
     return _max_pool("max_pool2d", input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 2)
 
 
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = ...,
+    padding: Any = ...,
+    dilation: Any = ...,
+    ceil_mode: bool = ...,
+    return_indices: Literal[False] = ...,
+) -> Tensor: ...
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = ...,
+    padding: Any = ...,
+    dilation: Any = ...,
+    ceil_mode: bool = ...,
+    *,
+    return_indices: bool,
+) -> Any: ...
 def max_pool1d(
     input: Tensor,
     kernel_size: Any,
@@ -50,8 +93,8 @@ def max_pool1d(
     dilation: Any = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:
-    """The largest of each window of [n, c, l]; padding never wins. return_indices: also their places."""
+) -> Union[Tensor, tuple[Tensor, Tensor]]:
+    """The maximum of each window of [n, c, l], without the padding. return_indices: also their indices."""
     return _max_pool("max_pool1d", input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 1)
 
 
@@ -64,7 +107,7 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: Optional[int] = None,
 ) -> Tensor:
-    """The mean of each window of [n, c, h, w]; padding counts as zeros unless said otherwise."""
+    """The mean of each window of [n, c, h, w]; padding counts as zeros unless count_include_pad is false."""
     return _avg_pool(
         "avg_pool2d", input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 2
     )
@@ -78,16 +121,16 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean of each window of [n, c, l]; padding counts as zeros unless said otherwise."""
+    """The mean of each window of [n, c, l]; padding counts as zeros unless count_include_pad is false."""
     return _avg_pool("avg_pool1d", input, kernel_size, stride, padding, ceil_mode, count_include_pad, None, 1)
 
 
-def _numbers(value: Any, count: int) -> List[int]:
+def _numbers(value: Any, count: int) -> list[int]:
     return [value] * count if isinstance(value, int) else list(value) * (count if len(value) == 1 else 1)
 
 
-def _is_fast(input: Tensor, spatial: int, sizes: List[List[int]], ceil_mode: bool) -> bool:
-    """What one op does: squares, of floats."""
+def _is_fast(input: Tensor, spatial: int, sizes: list[list[int]], ceil_mode: bool) -> bool:
+    """Whether a single op suffices: square windows of floats."""
     return (
         input.dtype.is_floating_point
         and spatial == 2
@@ -98,24 +141,26 @@ def _is_fast(input: Tensor, spatial: int, sizes: List[List[int]], ceil_mode: boo
 
 
 def _places(what: str, size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> Any:
-    """Where the elements of each window stand, [windows, kernel]; outside of 0 to size - 1 in the padding."""
+    """The positions of the elements of each window, [windows, kernel]; those outside of 0 to size - 1 are padding."""
     if kernel < 1 or stride < 1 or padding < 0 or dilation < 1 or 2 * padding > kernel:
         raise ShapeError(
-            f"{what}: a kernel of {kernel}, stride {stride}, padding {padding}, dilation {dilation}; padding is at most half of the kernel{_at()}"
+            f"{what}: a kernel of {kernel}, stride {stride}, padding {padding}, dilation {dilation}; padding must be "
+            f"at most half of the kernel{_at()}"
         )
     span = size + 2 * padding - dilation * (kernel - 1) - 1
     count = (-(-span // stride) if ceil_mode else span // stride) + 1
     if ceil_mode and (count - 1) * stride >= size + padding:
-        count -= 1  # a window must begin in the input or the padding before it
+        count -= 1  # a window must begin in the input or in the padding before it
     if count < 1:
         raise ShapeError(
-            f"{what}: a window of {dilation * (kernel - 1) + 1} in {size} elements and {padding} of padding each side{_at()}"
+            f"{what}: a window of {dilation * (kernel - 1) + 1} exceeds {size} elements with {padding} of padding on "
+            f"each side{_at()}"
         )
     return numpy.arange(count)[:, None] * stride - padding + numpy.arange(kernel) * dilation
 
 
-def _windows(input: Tensor, places: List[Any], outside: float) -> Tensor:
-    """[..., h, w] -> [..., p, q, r * s]: the elements at these places, and a value for those in the padding."""
+def _windows(input: Tensor, places: list[Any], outside: float) -> Tensor:
+    """[..., h, w] -> [..., p, q, r * s]: the elements at these positions, and a value for padding."""
     low = [max(0, -int(one.min())) for one in places]
     high = [max(0, int(one.max()) + 1 - size) for one, size in zip(places, input.shape[-len(places) :])]
     lead = input.ndim - len(places)
@@ -141,7 +186,7 @@ def _max_pool(
     ceil_mode: bool,
     return_indices: bool,
     spatial: int,
-) -> Any:
+) -> Union[Tensor, tuple[Tensor, Tensor]]:
     input = tensor_of(input)
     kernel, gap = _numbers(kernel_size, spatial), _numbers(dilation, spatial)
     step, edge = _numbers(stride if stride else kernel_size, spatial), _numbers(padding, spatial)
@@ -150,18 +195,19 @@ def _max_pool(
     if _is_fast(input, spatial, [kernel, step, edge], ceil_mode) and gap == [1, 1] and not return_indices:
         return _core.max_pool2d(input, kernel[0], step[0], edge[0])
     places = [
-        _places(what, size, *sizes, ceil_mode) for size, *sizes in zip(input.shape[-spatial:], kernel, step, edge, gap)
+        _places(what, *sizes, ceil_mode=ceil_mode) for sizes in zip(input.shape[-spatial:], kernel, step, edge, gap)
     ]
     windows = _windows(
         input, places, float("-inf") if input.dtype.is_floating_point else float(numpy.iinfo(input.dtype.name).min)
     )
     flat = reshape(windows, [*windows.shape[:-spatial], math.prod(windows.shape[-spatial:])])
     place = unsqueeze(_core.argmax(flat, -1), -1)
-    if not return_indices:  # the gradient goes to the first of equals, as max_pool2d's
+    if not return_indices:  # the gradient goes to the first of equal elements, as in max_pool2d
         return squeeze(_core.take_along_dim(flat, place, -1), -1)
     whole = places[0] if spatial == 1 else places[0][:, None, :, None] * input.shape[-1] + places[1][None, :, None, :]
     table = _core.broadcast_to(_core.constant(whole.reshape(flat.shape[-1 - spatial :])), list(flat.shape))
-    return tuple(squeeze(_core.take_along_dim(one, place, -1), -1) for one in (flat, table))
+    largest, indices = (squeeze(_core.take_along_dim(one, place, -1), -1) for one in (flat, table))
+    return largest, indices
 
 
 @in_f32
@@ -177,11 +223,9 @@ def _avg_pool(
     spatial: int,
 ) -> Tensor:
     input = tensor_of(input)
-    kernel, step, edge = (
-        _numbers(kernel_size, spatial),
-        _numbers(stride if stride else kernel_size, spatial),
-        _numbers(padding, spatial),
-    )
+    kernel = _numbers(kernel_size, spatial)
+    step = _numbers(stride if stride else kernel_size, spatial)
+    edge = _numbers(padding, spatial)
     if (
         _is_fast(input, spatial, [kernel, step, edge], ceil_mode)
         and (count_include_pad or edge == [0, 0])
@@ -189,18 +233,18 @@ def _avg_pool(
     ):
         return _core.avg_pool2d(input, kernel[0], step[0], edge[0])
     sizes = input.shape[-spatial:]
-    places = [_places(what, size, *numbers, 1, ceil_mode) for size, *numbers in zip(sizes, kernel, step, edge)]
+    places = [_places(what, *numbers, dilation=1, ceil_mode=ceil_mode) for numbers in zip(sizes, kernel, step, edge)]
     total = sum(_windows(input, places, 0.0), list(range(-spatial, 0)))
     if divisor is not None:
         return total / divisor
     beyond = edge if count_include_pad else [0] * spatial
     counts = [((one >= -more) & (one < size + more)).sum(1) for one, size, more in zip(places, sizes, beyond)]
     whole = counts[0] if spatial == 1 else counts[0][:, None] * counts[1]
-    return total / whole.astype(input.dtype.name)
+    return _core.over(total, whole.astype(input.dtype.name))
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Means of so many windows of [n, c, h, w] each way; None keeps a size."""
+    """The means of output_size windows of [n, c, h, w] along each dimension; None keeps a size."""
     return _resized(
         input,
         [size if wanted is None else wanted for size, wanted in zip(input.shape[-2:], _wanted(output_size, 2))],
@@ -209,22 +253,24 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """Means of so many windows of [n, c, l]."""
+    """The means of output_size windows of [n, c, l]."""
     return _resized(input, _wanted(output_size, 1), _mean_weights)
 
 
-def _wanted(size: Any, count: int) -> List[Any]:
+def _wanted(size: Any, count: int) -> list[Any]:
     return [size] * count if isinstance(size, int) or size is None else list(size)
 
 
 @in_f32
-def _resized(input: Tensor, wanted: List[int], weights: Any) -> Tensor:
-    """Along each of the last dimensions a product with a matrix [size, wanted]."""
+def _resized(input: Tensor, wanted: list[int], weights: Any) -> Tensor:
+    """Multiplies each of the last dimensions by a matrix [size, wanted]."""
     for i, count in enumerate(wanted):
         dim = input.ndim - len(wanted) + i
         size = input.shape[dim]
         if count < 1:
-            raise ShapeError(f"{count} places along dimension {dim} of {input._text()}; at least 1 is meant{_at()}")
+            raise ShapeError(
+                f"the size along dimension {dim} of {input._text()} must be at least 1, got {count}{_at()}"
+            )
         matrix = weights(size, count, i)
         if not numpy.array_equal(matrix, numpy.eye(size, count)):
             input = movedim(matmul(movedim(input, dim, -1), matrix.astype(input.dtype.name)), -1, dim)
@@ -248,18 +294,21 @@ def interpolate(
     recompute_scale_factor: Optional[bool] = None,
     antialias: bool = False,
 ) -> Tensor:
-    """[n, c, ...] with its last dimensions of another size, or so many times as large.
+    """[n, c, ...] with its last dimensions resized to size or by scale_factor.
 
-    mode: "nearest" or "nearest-exact" element, "linear" ("bilinear", "trilinear" of two and three dimensions) or "bicubic" between neighbours, "area" means.
+    mode: "nearest" or "nearest-exact" element, "linear" ("bilinear", "trilinear" for two and three dimensions) or
+    "bicubic" interpolation, "area" means.
     """
     spatial = input.ndim - 2
     if (size is None) == (scale_factor is None):
-        raise UserError(f"interpolate: size or scale_factor, one of both{_at()}")
+        raise UserError(f"interpolate: give either size or scale_factor{_at()}")
     if mode not in ("nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area") or antialias:
         raise UserError(
-            f"interpolate: mode={mode!r}, antialias={antialias}; there are nearest, nearest-exact, linear, bilinear, trilinear, bicubic and area{_at()}"
+            f"interpolate: mode={mode!r}, antialias={antialias}; there are nearest, nearest-exact, linear, bilinear, "
+            f"trilinear, bicubic and area{_at()}"
         )
-    old, factors = input.shape[2:], [None] * spatial
+    old = input.shape[2:]
+    factors: list[Any] = [None] * spatial
     if size is None:
         factors = [scale_factor] * spatial if isinstance(scale_factor, (int, float)) else list(scale_factor)
         wanted = [int(numpy.floor(one * factor)) for one, factor in zip(old, factors)]
@@ -285,8 +334,16 @@ def interpolate(
     )
 
 
+def _cubic_near(x: Any) -> Any:
+    return (1.25 * x - 2.25) * x * x + 1
+
+
+def _cubic_far(x: Any) -> Any:
+    return ((-0.75 * x + 3.75) * x - 6) * x + 3
+
+
 def _linear_weights(size: int, count: int, factor: Any, align_corners: bool, taps: int) -> Any:
-    """Weights of neighbours: of two by distance, of four by Keys' cubic with a = -0.75."""
+    """Weights of neighbours: two for linear, four for Keys' cubic with a = -0.75."""
     if align_corners:
         at = numpy.arange(count) * ((size - 1) / (count - 1) if count > 1 else 0.0)
     else:
@@ -294,23 +351,23 @@ def _linear_weights(size: int, count: int, factor: Any, align_corners: bool, tap
         at = numpy.maximum(at, 0) if taps == 2 else at
     below = numpy.floor(at).astype(int)
     t, out = at - below, numpy.zeros((size, count))
-    near, far = (lambda x: (1.25 * x - 2.25) * x * x + 1), (lambda x: ((-0.75 * x + 3.75) * x - 6) * x + 3)
-    weights = [1 - t, t] if taps == 2 else [far(t + 1), near(t), near(1 - t), far(2 - t)]
+    weights = [1 - t, t] if taps == 2 else [_cubic_far(t + 1), _cubic_near(t), _cubic_near(1 - t), _cubic_far(2 - t)]
     for k, weight in enumerate(weights):
         numpy.add.at(out, (numpy.clip(below + k - (taps // 2 - 1), 0, size - 1), numpy.arange(count)), weight)
     return out
 
 
 def pad(input: Tensor, pad: Any, mode: str = "constant", value: Optional[float] = None) -> Tensor:
-    """So many elements more before and behind, last dimension first: pad=(left, right, top, bottom); fewer where a number is below 0.
+    """Pads dimensions before and after, last dimension first: pad=(left, right, top, bottom); a negative number crops.
 
-    mode: "constant" (value), "reflect" without the edge, "replicate" it, or "circular".
+    mode: "constant" (value), "reflect" (without the edge), "replicate" (of the edge) or "circular".
     """
     if mode not in ("constant", "reflect", "replicate", "circular"):
         raise UserError(f"pad: mode={mode!r}; there are constant, reflect, replicate and circular{_at()}")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise ShapeError(
-            f"pad: {len(pad)} numbers for {input._text()}; two for each dimension, the last one first{_at()}"
+            f"pad: {len(pad)} numbers for {input._text()}; it needs two for each padded dimension, last dimension "
+            f"first{_at()}"
         )
     low, high = [0] * input.ndim, [0] * input.ndim
     for i in range(len(pad) // 2):
@@ -328,18 +385,18 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Optional[float] 
     )
 
 
-def _padded(input: Tensor, low: List[int], high: List[int], mode: str) -> Tensor:
-    for dim, (before, behind) in enumerate(zip(low, high)):
+def _padded(input: Tensor, low: list[int], high: list[int], mode: str) -> Tensor:
+    for dim, (before, after) in enumerate(zip(low, high)):
         size = input.shape[dim]
-        if before == behind == 0:
+        if before == after == 0:
             continue
         most = size - 1 if mode == "reflect" else size
-        if mode != "replicate" and max(before, behind) > most or size == 0:
-            raise ShapeError(f"pad: {before} and {behind} of {size} elements by mode={mode!r}; at most {most}{_at()}")
-        if mode == "circular":  # what is cut off does not come round
-            input = narrow(input, dim, max(0, -before), size - max(0, -before) - max(0, -behind))
-            before, behind, size = max(0, before), max(0, behind), input.shape[dim]
-        at = numpy.arange(-before, size + behind)
+        if mode != "replicate" and max(before, after) > most or size == 0:
+            raise ShapeError(f"pad: {before} and {after} of {size} elements by mode={mode!r}; at most {most}{_at()}")
+        if mode == "circular":  # cropped elements take no part in the padding
+            input = narrow(input, dim, max(0, -before), size - max(0, -before) - max(0, -after))
+            before, after, size = max(0, before), max(0, after), input.shape[dim]
+        at = numpy.arange(-before, size + after)
         at = (
             numpy.clip(at, 0, size - 1)
             if mode == "replicate"

@@ -1,0 +1,110 @@
+"""Creation of tensors, and their meshes and layouts."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+import numpy
+
+from . import _core
+from ._core import broadcast_to, cast, tracing, with_layout as _with_layout
+from .dimensions import _sizes
+from .dtypes import bool_, float32, float64, int64
+from .errors import UserError
+from .layouts import P, by_dimension
+from .type_aliases import Tensor
+from .user_line import _at
+from .worlds import Mesh
+
+__all__ = ["arange", "full", "full_like", "ones", "ones_like", "with_layout", "zeros", "zeros_like"]
+
+
+def place_on_mesh(made: Tensor, mesh: Any, layout: Any) -> Tensor:
+    """The tensor on this mesh in this layout: P("data", None), or replicated without one."""
+    if mesh is None and layout is None:
+        return made
+    words = by_dimension(
+        [] if layout is None else [layout] if isinstance(layout, (P, str)) else list(layout), "layout="
+    )
+    if tracing():
+        if mesh is not None:
+            raise UserError(f"mesh= in a compiled function, whose values are on its own mesh; use layout= alone{_at()}")
+        return _with_layout(made, words)
+    if mesh is None:
+        raise UserError(f"layout={layout!r} outside of a compiled function needs mesh={_at()}")
+    return _core.laid_on(made, (mesh if isinstance(mesh, Mesh) else Mesh(mesh))._mesh, words)
+
+
+def full(size: Any, fill_value: Any, *, dtype: Any = None, mesh: Any = None, layout: Any = None) -> Tensor:
+    """A tensor filled with a value; without dtype, the value determines it: int64, bool or float32. mesh= and layout=
+    place it."""
+    return place_on_mesh(_full(size, fill_value, dtype), mesh, layout)
+
+
+def _full(size: Any, fill_value: Any, dtype: Any) -> Tensor:
+    kind = numpy.asarray(fill_value).dtype.kind
+    if kind in "iu" and builtins.abs(int(fill_value)) > 2**53:  # float64 does not represent every int64
+        return cast(
+            broadcast_to(_core.constant(numpy.asarray(fill_value, numpy.int64)), _sizes((size,))), dtype or int64
+        )
+    fill_value = bool(fill_value) if dtype is not None and getattr(dtype, "name", dtype) == "bool" else fill_value
+    return _core.full(
+        _sizes((size,)), fill_value, dtype=dtype or (bool_ if kind == "b" else int64 if kind in "iu" else float32)
+    )
+
+
+def zeros(*size: Any, dtype: Any = float32, mesh: Any = None, layout: Any = None) -> Tensor:
+    """A tensor of zeros. mesh= and layout= place it."""
+    return full(_sizes(size), 0, dtype=dtype, mesh=mesh, layout=layout)
+
+
+def ones(*size: Any, dtype: Any = float32, mesh: Any = None, layout: Any = None) -> Tensor:
+    """A tensor of ones. mesh= and layout= place it."""
+    return full(_sizes(size), 1, dtype=dtype, mesh=mesh, layout=layout)
+
+
+def zeros_like(input: Any, dtype: Any = None) -> Tensor:
+    """Zeros of the same shape."""
+    return full(input.shape, 0, dtype=dtype or input.dtype)
+
+
+def ones_like(input: Any, dtype: Any = None) -> Tensor:
+    """Ones of the same shape."""
+    return full(input.shape, 1, dtype=dtype or input.dtype)
+
+
+def full_like(input: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+    """This value in the same shape."""
+    return full(input.shape, fill_value, dtype=dtype or input.dtype)
+
+
+def arange(
+    start: Any, end: Any = None, step: Any = 1, dtype: Any = None, *, mesh: Any = None, layout: Any = None
+) -> Tensor:
+    """start, start + step, ... before end; arange(n) begins with 0. mesh= and layout= place it."""
+    start, end = (0, start) if end is None else (start, end)
+    whole = builtins.all(isinstance(value, (int, numpy.integer)) for value in (start, end, step))
+    wanted: Any = dtype or (int64 if whole else float32)
+    name = wanted if isinstance(wanted, str) else str(getattr(wanted, "name", None) or numpy.dtype(wanted).name)
+    if not builtins.all(math.isfinite(value) for value in (start, end, step)):
+        raise UserError(f"arange: there is no range from {start} to {end} in steps of {step}{_at()}")
+    # as PyTorch: int64 truncates start and step first; other integer types truncate them after the count
+    if name == "int64":
+        start, end, step = int(start), int(end), int(step)
+    if step == 0:
+        raise UserError(f"arange: step must not be 0{_at()}")
+    if (end - start) * step < 0:
+        raise UserError(f"arange: there is no range from {start} to {end} in steps of {step}{_at()}")
+    count = -int((start - end) // step)
+    if name in ("int32", "int64"):
+        start, step, whole = int(start), int(step), True
+    places = _core.iota([count], 0, int64 if whole else float64)  # computed in f64, rounded once
+    return place_on_mesh(cast(places * step + start, wanted), mesh, layout)
+
+
+def with_layout(input: Any, *layout: Any) -> Tensor:
+    """The value in this layout, by dimensions: with_layout(x, "data", None) or with_layout(x, P("data", None)). A
+    returned value keeps its layout."""
+    return _with_layout(input, by_dimension(layout, "with_layout"))

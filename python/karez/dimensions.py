@@ -1,0 +1,24 @@
+"""Dimensions and sizes as arguments of functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .errors import ShapeError
+from .type_aliases import Tensor
+from .user_line import _at
+
+
+def _sizes(size: Any) -> list[int]:
+    return list(size[0]) if len(size) == 1 and not isinstance(size[0], int) else list(size)
+
+
+def _normalised_dim(input: Any, dim: int) -> int:
+    if len(input.shape) == 0 and dim in (0, -1):
+        return 0
+    if not -len(input.shape) <= dim < len(input.shape):
+        raise ShapeError(
+            f"dimension {dim} of {input._text() if isinstance(input, Tensor) else tuple(input.shape)} does not "
+            f"exist{_at()}"
+        )
+    return dim % len(input.shape)

@@ -1,0 +1,187 @@
+"""The program of a compiled function: one trace for one structure of arguments and one captured state."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import weakref
+from contextlib import nullcontext
+from typing import Any, Optional
+
+import numpy
+
+from . import _core, debug, tree_util
+from .captured_state import CapturedState
+from .errors import NameError
+from .module_search import modules_read
+from .nn.module import Module, ModulePathScope
+from .recording import GradientScope
+from .reflection import safe_repr
+from .type_aliases import Tensor
+
+_local = threading.local()
+
+
+class Program:
+    """The program of one structure of arguments and flags and one captured state: a function of a list of arrays.
+
+    kinds: by array, the kind of number that it replaces, see number_kind.
+    sources: captured numbers and arrays that are inputs since they change, as (captured, number of the guard).
+    rewritten: places where the value that an earlier trace left has changed.
+    """
+
+    def __init__(
+        self,
+        owner: Any,
+        structure: Any,
+        with_keywords: Any,
+        kinds: Any,
+        sources: Any = (),
+        rewritten: Any = frozenset(),
+    ) -> None:
+        self.results: Any = None  # the structure of its results
+        self.debug_outputs: list[debug.DebugOutput] = []
+        self.function: _core.Function
+        self.captured: Optional[CapturedState] = None
+        self.sources, self.rewritten = sources, rewritten
+        self.unreached = sources  # sources that the trace did not reach
+        # C++ holds the body, where Python's collector finds no cycles
+        weak_self, weak_owner = weakref.ref(self), weakref.ref(owner)
+
+        def body(inputs: Any) -> Any:
+            program, owner = weak_self(), weak_owner()
+            assert program is not None and owner is not None
+            count = len(inputs) - len(program.sources)
+            given = [one._as_number(kind) if kind else one for one, kind in zip(inputs, kinds)]
+            arguments = tree_util.tree_unflatten(structure, iter(given))
+            args, keywords = arguments if with_keywords else (arguments, {})
+            outermost = not getattr(_local, "tracing", False)
+            captured = program._captured(owner, structure) if outermost else None
+            _local.tracing = True
+            try:
+                captured_inputs = (
+                    _core.CapturedInputs(list(zip(program.originals(), inputs[count:])))
+                    if program.sources
+                    else nullcontext()
+                )
+                with (
+                    captured_inputs,
+                    GradientScope(),
+                    ModulePathScope(*modules_read(owner.__wrapped__)),
+                    debug.OutputScope() as output_scope,
+                    captured or nullcontext(),
+                ):
+                    made = owner.__wrapped__(*args, **keywords)
+            finally:
+                _local.tracing = not outermost
+            leaves: list[Any] = []
+            program.results = tree_util.tree_flatten(made, _is_result, leaves)
+            program.debug_outputs = output_scope.debug_outputs
+            if captured is not None:
+                program.captured, program.unreached = captured, captured.unguarded_inputs(program.sources)
+            return leaves + output_scope.tensors
+
+        unbatched = _unbatched(owner, structure, with_keywords)
+        if sources and owner._options["microbatches"] > 1:
+            count = tree_util.num_leaves(structure)
+            unbatched += range(count, count + len(sources))
+        self.function = owner._function_of(body, unbatched)
+
+    def inputs(self) -> list[Any]:
+        """The current values of captured numbers and arrays, as arguments."""
+        return [numpy.asarray(one) if type(one) is float else one for one in self.originals()]
+
+    def has_inputs(self) -> bool:
+        """Whether the places that the trace did not reach still hold numbers and arrays that the program accepts."""
+        return all(captured.is_input(number) for captured, number in self.unreached)
+
+    def originals(self) -> list[Any]:
+        """The values of the sources."""
+        return [captured.guards.value(number, None) for captured, number in self.sources]
+
+    def _captured(self, owner: Any, structure: Any) -> CapturedState:
+        """Continues with the captured state of an earlier trace: its values have not changed."""
+        return self.captured or CapturedState(
+            owner.__name__,
+            [
+                (f"'{owner.__name__}'", owner.__wrapped__),
+                *((f"argument {safe_repr(value):.40}", value) for value in tree_util.static_objects(structure)),
+            ],
+            self.rewritten,
+            owner._rewritten,
+        )
+
+    def emit_debug_outputs(self, values: list[Any]) -> list[Any]:
+        """The results without the debug outputs, which are printed or forwarded."""
+        count = len(values) - debug.tensor_count(self.debug_outputs)
+        if _core.tracing():
+            debug.forward_outputs(self.debug_outputs, values[count:])
+        else:
+            debug.print_outputs(self.debug_outputs, values[count:])
+        return values[:count]
+
+
+def _unbatched(owner: Any, structure: Any, with_keywords: bool) -> list[int]:
+    """The indices of the argument leaves that are no part of the batch."""
+    wanted = owner._options["unbatched"]
+    if not wanted:
+        return []
+    args, keywords = (structure[1], structure[2]) if with_keywords else (structure, (dict, ()))
+    names, own = _names_of(owner.__wrapped__), {}
+    leaves = 0
+    for number, (name, one) in enumerate(
+        [
+            *((names[i] if i < len(names) else None, one) for i, one in enumerate(args[1:])),
+            *zip(keywords[1], keywords[2:]),
+        ]
+    ):
+        count = tree_util.num_leaves(one)
+        own[number] = own[name] = range(leaves, leaves + count)
+        leaves += count
+    out: set[int] = set()
+    for argument in wanted:
+        if argument not in own and not (isinstance(argument, str) and argument in names):
+            known = ", ".join(names) or "none with a name"
+            raise NameError(
+                f"compile: unbatched={argument!r} is not an argument of {owner.__name__}; there are {known}"
+            )
+        out.update(own.get(argument, ()))
+    return sorted(out)
+
+
+def _names_of(function: Any) -> list[str]:
+    try:
+        return list(inspect.signature(function.forward if isinstance(function, Module) else function).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def is_leaf(value: Any) -> bool:
+    if isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float, _core.Feed, _core.LocalRows)):
+        return True
+    return isinstance(value, int) and not isinstance(value, bool) or tree_util.has_attribute(value, "__array__")
+
+
+def number_kind(leaf: Any) -> int:
+    """0: an array; 1: a number on the host; 2: an int outside int32. A number takes the dtype of the other operand."""
+    kind = type(leaf)
+    if kind is Tensor:
+        return int(leaf._number)
+    if kind is int:
+        return 1 if -0x80000000 <= leaf < 0x80000000 else 2
+    return int(isinstance(leaf, float))
+
+
+def _is_result(value: Any) -> bool:
+    return (
+        isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float))
+        or isinstance(value, int)
+        and not isinstance(value, bool)
+    )
+
+
+def type_of(leaf: Any) -> Any:
+    if isinstance(leaf, float):
+        return [], "float64"
+    array = leaf if hasattr(leaf, "dtype") else numpy.asarray(leaf)
+    return list(array.shape), array.dtype

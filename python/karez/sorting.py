@@ -1,0 +1,94 @@
+"""Extremes and sorting along a dimension."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, NamedTuple, Optional, Union
+
+from . import _core
+from ._core import maximum, minimum
+from .dimensions import _normalised_dim
+from .functions import reshape, squeeze, unsqueeze
+from .type_aliases import Tensor
+
+__all__ = ["Extreme", "Sorted", "argmax", "argmin", "argsort", "sort", "topk"]
+
+
+class Extreme(NamedTuple):
+    """The largest or smallest elements, and their indices."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class Sorted(NamedTuple):
+    """Sorted elements, and their indices in the input."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def max(input: Any, dim: Union[None, int, Tensor] = None, keepdim: bool = False) -> Union[Tensor, Extreme]:
+    """The largest element; with dim, the largest along it and their (first) indices; of two tensors, the elementwise
+    maximum."""
+    if isinstance(dim, Tensor):
+        return maximum(input, dim)
+    return _extreme(_core.amax, argmax, input, dim, keepdim)
+
+
+def min(input: Any, dim: Union[None, int, Tensor] = None, keepdim: bool = False) -> Union[Tensor, Extreme]:
+    """The smallest element; with dim, the smallest along it and their (first) indices; of two tensors, the elementwise
+    minimum."""
+    if isinstance(dim, Tensor):
+        return minimum(input, dim)
+    return _extreme(_core.amin, argmin, input, dim, keepdim)
+
+
+def _extreme(
+    values: Callable[..., Tensor], places: Callable[..., Tensor], input: Any, dim: Optional[int], keepdim: bool
+) -> Union[Tensor, Extreme]:
+    if dim is None:
+        return values(input)
+    index = places(input, dim, True)
+    # the gradient goes to the chosen element, not to equal ones
+    picked = _core.take_along_dim(input, index, dim) if len(input.shape) else reshape(input, [])
+    return Extreme(*((one if keepdim else squeeze(one, dim)) for one in (picked, index)))
+
+
+def argmax(input: Any, dim: Optional[int] = None, keepdim: bool = False) -> Tensor:
+    """The index of the (first) largest element along a dimension; without dim, in the flattened input."""
+    return _place(_core.argmax, input, dim, keepdim)
+
+
+def argmin(input: Any, dim: Optional[int] = None, keepdim: bool = False) -> Tensor:
+    """The index of the (first) smallest element along a dimension; without dim, in the flattened input."""
+    return _place(_core.argmin, input, dim, keepdim)
+
+
+def _place(places: Any, input: Any, dim: Optional[int], keepdim: bool) -> Tensor:
+    if dim is None:
+        index = places(reshape(input, [math.prod(input.shape)]), 0)
+        return reshape(index, [1] * len(input.shape)) if keepdim else index
+    index = places(input, dim)
+    return unsqueeze(index, dim) if keepdim and len(input.shape) else index
+
+
+def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> Sorted:
+    """Sorted values and their indices in the input; equal values keep their order, NaN is the largest."""
+    return _along(input, dim, lambda x, d: _core.sort(x, d, descending))
+
+
+def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """The indices that sort the elements."""
+    return sort(input, dim, descending).indices
+
+
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Sorted:
+    """The k largest (or smallest) along a dimension, in order, and their indices."""
+    return _along(input, dim, lambda x, d: _core.topk(x, k, d, largest))
+
+
+def _along(input: Any, dim: int, both: Any) -> Sorted:
+    if input.ndim:
+        return Sorted(*both(input, dim))
+    return Sorted(*(reshape(one, []) for one in both(reshape(input, [1]), _normalised_dim(input, dim))))

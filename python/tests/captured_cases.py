@@ -1,0 +1,25 @@
+"""Changes of captured values, for tests of guards."""
+
+import numpy as np
+
+import karez as kz
+
+ONE = np.ones(6, np.float32)
+
+
+def check(function, factor, *changes):
+    """Applies changes to captured values and compares with the factor of a new trace."""
+    f = kz.compile(function)
+    assert float(f(ONE)[0]) == factor == float(f(ONE)[0])
+    for i, (change, factor) in enumerate(changes):
+        change()
+        assert float(f(ONE)[0]) == factor == float(f(ONE)[0]), f"change {i}"
+        assert float(kz.compile(function)(ONE)[0]) == factor, f"a fresh trace after change {i}"
+
+
+def sets(thing, name, value):
+    return lambda: setattr(thing, name, value)
+
+
+def puts(thing, key, value):
+    return lambda: thing.__setitem__(key, value)
