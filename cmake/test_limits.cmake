@@ -11,7 +11,7 @@ function(limit seconds)
 endfunction()
 
 limit(300
-  passes_test:FitMemory.RefusesSmallProgramsOnlyIfNoLayoutFitsAndTakesTheFastestThatFits
+  passes_test:FitMemory.ThePassRefusesSmallProgramsOnlyIfNoLayoutFitsAndTakesTheFastestThatFits
   runtime_test:Collectives.ABrokenLinkFailsAllLaunchesInFlightAndAReloadRestoresTheSession
   system_test:Decoder.TrainingGivesTheSameOnEveryMeshWithin1e10
   system_test:MemoryCaps.NoZeroByRulesIsFasterInTheSameMemory

@@ -32,7 +32,7 @@ std::vector<std::size_t> of_channel(std::size_t c) {
   return out;
 }
 
-TEST(BatchNorm, NormalisesByTheWholeBatchOnEveryMesh) {
+TEST(BatchNorm, TheLayerNormalisesByTheWholeBatchOnEveryMesh) {
   const HostArray x = random_array(image, 1), w = random_array({4}, 2), shift = random_array({4}, 3);
   const Numbers n = numbers_of(x), scale = numbers_of(w), bias = numbers_of(shift);
   Numbers want(n.size());
@@ -50,7 +50,7 @@ TEST(BatchNorm, NormalisesByTheWholeBatchOnEveryMesh) {
       HasSubstr("batch_norm: f64[3] does not match f64[5, 4, 2, 3], which has 4 channels"));
 }
 
-TEST(GroupNorm, NormalisesGroupsOfChannels) {
+TEST(GroupNorm, TheLayerNormalisesGroupsOfChannels) {
   const HostArray x = random_array(image, 4), w = random_array({4}, 5), shift = random_array({4}, 6);
   const Numbers n = numbers_of(x), scale = numbers_of(w), bias = numbers_of(shift);
   for (std::size_t groups : {1u, 2u, 4u}) {
@@ -76,7 +76,7 @@ TEST(GroupNorm, NormalisesGroupsOfChannels) {
               HasSubstr("3 groups do not divide"));
 }
 
-TEST(Conv1d, MatchesTheSumOfProductsAlongOneDimension) {
+TEST(Conv1d, TheResultMatchesTheSumOfProductsAlongOneDimension) {
   const std::size_t length = 9, taps = 3, outs = 2, ins = 3, rows = 2;
   const HostArray x = random_array({2, 3, 9}, 7), w = random_array({2, 3, 3}, 8);
   const Numbers n = numbers_of(x), k = numbers_of(w);

@@ -147,7 +147,7 @@ def test_verify_reports_a_missing_turn(plans, tmp_path):
 
 
 @pytest.mark.parametrize("words", [["plan", "show"], ["plan", "verify"]])
-def test_an_invalid_plan_file_is_named_with_its_line(words, plans, tmp_path):
+def test_an_invalid_plan_file_is_reported_with_its_line(words, plans, tmp_path):
     path = edited(plans, tmp_path, ("register r5: a5", "register r5: zz"))
     line = 1 + path.read_text().splitlines().index(
         next(one for one in path.read_text().splitlines() if one.startswith("register r5"))
@@ -237,7 +237,7 @@ def test_simulate_rejects_invalid_arguments(words, text, code, plans):
     assert karez("simulate", plans / "mlp.plan", *words, code=code) == text
 
 
-def test_an_invalid_cost_table_is_named(plans, tmp_path):
+def test_an_invalid_cost_table_is_reported(plans, tmp_path):
     path = costs(tmp_path, "speed=3")
     said = karez("simulate", plans / "mlp.plan", "--costs", path, code=DATA)
     assert said.startswith(

@@ -102,7 +102,7 @@ Faults faults_of_table(const std::vector<Row>& rows) {
   return faults;
 }
 
-// Whether the path has one of the words: those of "kernels/cpu/onednn_matmul.cc" are kernels, cpu, onednn, matmul, cc.
+// True if the path has one of the words: those of "kernels/cpu/onednn_matmul.cc" are kernels, cpu, onednn, matmul, cc.
 bool is_named_after(const std::string& path, const std::string& names) {
   std::set<std::string> words;
   std::string spaced = path;
@@ -299,7 +299,7 @@ TEST(Components, EveryFileKeepsTheRules) {
     for (const auto& fault : faults_of_file(rows, path, read(root / path))) ADD_FAILURE() << fault;
 }
 
-TEST(PublicHeaders, IncludeOnlyPublicHeaders) {
+TEST(PublicHeaders, PublicHeadersIncludeOnlyPublicHeaders) {
   const Public seen = public_of(read(root / "CMakeLists.txt"));
   EXPECT_EQ(seen.components, (std::set<std::string>{"api", "base", "tensor", "sbp", "graph", "plan"}));
   EXPECT_EQ(seen.files,
@@ -336,7 +336,7 @@ TEST(PublicHeaders, IndirectIncludesOfOtherHeadersAreFound) {
 }
 
 // A header without such an include would compile because of the precompiled header, but not in a user's program.
-TEST(PublicHeaders, IncludeThePrecompiledHeadersThemselves) {
+TEST(PublicHeaders, PublicHeadersIncludeThePrecompiledHeadersThemselves) {
   const std::string cmake = read(root / "CMakeLists.txt");
   const Public seen = public_of(cmake);
   const std::set<std::string> precompiled = words_of(cmake, "always_included"),

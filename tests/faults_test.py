@@ -71,7 +71,7 @@ def test_a_rank_with_another_instruction_set_is_rejected(limit):
         ), result.stderr
 
 
-def test_a_killed_rank_is_named_with_launch_and_op():
+def test_a_killed_rank_is_reported_with_launch_and_op():
     """Immediately, without a missing heartbeat; run_test.py tests that no process is left."""
     slowest = 0
     for trial in range(3 * TRIALS):
@@ -105,7 +105,7 @@ def test_a_killed_rank_is_named_with_launch_and_op():
 WAIT = r"  rank \d waits for (rank \d|the others): (a\d+ '[^']+' of launch \d+ \(.*faulty_rank\.cc:\d+\), r\d+|launch \d+ has ended here, not yet on all ranks)"
 
 
-def test_a_stopped_rank_is_named_with_the_ranks_that_wait_for_it():
+def test_a_stopped_rank_is_reported_with_the_ranks_that_wait_for_it():
     """By both others, unless load on the machine delays one by the second that karez run grants: then the trial is repeated."""
     slowest = 0
     for trial in range(TRIALS):
@@ -147,7 +147,7 @@ def test_a_stopped_rank_is_named_with_the_ranks_that_wait_for_it():
         ("source", r"a\d+ 'input arg0' of launch \d+ \(its source, \S*faulty_rank\.cc:\d+\)"),
     ],
 )
-def test_a_call_that_does_not_end_is_named(place, said):
+def test_a_call_that_does_not_end_is_reported(place, said):
     for victim in (0, 1):
         started = job("--fault", place, "--rank", victim, "--seconds", 60)
         await_step(started, 4)
@@ -233,7 +233,7 @@ def test_a_reset_reports_a_lost_rank(sent):
     started.nothing_left()
 
 
-def test_a_rank_that_stops_before_the_end_of_its_world_is_named_and_not_awaited():
+def test_a_rank_that_stops_before_the_end_of_its_world_is_reported_and_not_awaited():
     for victim in (1, 0):
         started = job("--fault", "stop-end", "--rank", victim, "--steps", 5)
         ranks = ranks_of(started, 3)
@@ -376,7 +376,7 @@ def test_a_stopped_rank_ends_a_job_of_mpirun():
 @pytest.mark.parametrize(
     "place, phase", [("kernel", "kernels"), ("source", "sources"), ("host", "program between launches")]
 )
-def test_a_slow_rank_is_named_within_ten_launches_and_training_continues(place, phase):
+def test_a_slow_rank_is_reported_within_ten_launches_and_training_continues(place, phase):
     """And no other rank, unless load on the machine delays one: then the trial is repeated."""
     for victim in range(3 if ALL else 2):
         named = re.compile(

@@ -103,7 +103,7 @@ std::string why_not_differenced(const std::string& op) {
   return op == "stop_gradient" ? "it has no gradient" : "";
 }
 
-TEST(Gradient, OfEveryDifferentiableOpIsItsCentralDifference) {
+TEST(Gradient, TheGradientOfEveryDifferentiableOpEqualsItsCentralDifference) {
   const OpTable ops = all_ops();
   const KernelTable table(plain_kernels());
   const char* given = std::getenv("KAREZ_SEED");
@@ -137,7 +137,7 @@ TEST(Gradient, OfEveryDifferentiableOpIsItsCentralDifference) {
             << " ops have a reason for having none\n";
 }
 
-TEST(Gradient, OfStopGradientIsZero) {
+TEST(Gradient, TheGradientOfStopGradientIsZero) {
   const OpTable ops = all_ops();
   std::mt19937_64 random(1);
   const OpCase c{"stop_gradient", {{DType::f64, {3}}}};

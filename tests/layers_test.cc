@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 // ---- statistics
 
-TEST(Statistics, MatchLoops) {
+TEST(Statistics, ResultsMatchLoops) {
   const HostArray x = random_array({6, 5}, 1);
   const Numbers n = numbers_of(x);
   for (std::int64_t correction : {0, 1}) {
@@ -57,7 +57,7 @@ TEST(Statistics, MatchLoops) {
               HasSubstr("variance: 1 elements with correction 1"));
 }
 
-TEST(Statistics, OfBoolsAndIndices) {
+TEST(Statistics, StatisticsOfBoolsAndIndicesMatchLoops) {
   const HostArray x = array({3, 4}, {1, -2, 3, 0, /**/ -1, -1, -5, -5, /**/ 2, 2, 2, std::nan("")});
   for (const char* mesh : meshes) {
     auto got = run(mesh,
@@ -89,7 +89,7 @@ TEST(Statistics, OfBoolsAndIndices) {
               HasSubstr("the lower bound 2.0 is above the upper one, 1.0"));
 }
 
-TEST(Norms, MatchLoops) {
+TEST(Norms, ResultsMatchLoops) {
   const HostArray x = random_array({4, 3, 4}, 2), w = random_array({3, 4}, 3), b = random_array({3, 4}, 4),
                   row = random_array({4}, 5);
   const Numbers n = numbers_of(x), weight = numbers_of(w), bias = numbers_of(b), r = numbers_of(row);
@@ -152,7 +152,7 @@ Numbers attention(const Heads& z, const Numbers& q, const Numbers& k, const Numb
   return out;
 }
 
-TEST(Attention, MatchesLoops) {
+TEST(Attention, TheResultMatchesLoops) {
   const auto any_seen = [](std::size_t, std::size_t) { return true; };
   const auto past = [](std::size_t t, std::size_t s) { return s <= t; };
   const auto nothing = [](std::size_t, std::size_t) { return 0.0; };
@@ -190,7 +190,7 @@ TEST(Attention, MatchesLoops) {
   }
 }
 
-TEST(Attention, RejectsShapesThatDoNotMatch) {
+TEST(Attention, ShapesThatDoNotMatchAreRejected) {
   const HostArray q = random_array({2, 4, 3, 2}, 1), k = random_array({2, 3, 3, 2}, 2),
                   d = random_array({2, 4, 3, 4}, 3), flat = random_array({3, 2}, 4);
   auto refused = [](const HostArray& a, const HostArray& b, const HostArray& c) {
@@ -209,7 +209,7 @@ TEST(Attention, RejectsShapesThatDoNotMatch) {
               HasSubstr("the mask must be bool or f64, got i32"));
 }
 
-TEST(Rotary, RotatesPairsByTheirPosition) {
+TEST(Rotary, PairsAreRotatedByTheirPosition) {
   const HostArray x = random_array({2, 3, 5, 6}, 6);
   const Numbers n = numbers_of(x);
   for (bool interleaved : {false, true}) {
@@ -229,7 +229,7 @@ TEST(Rotary, RotatesPairsByTheirPosition) {
         want);
   }
   EXPECT_THAT(error_of([](auto in) { return std::vector{rotary(in[0])}; }, {random_array({2, 3}, 1)}),
-              HasSubstr("with an even d, not f64[2, 3]"));
+              HasSubstr("with an even d, got f64[2, 3]"));
 }
 
 // ---- einsum
@@ -263,7 +263,7 @@ Numbers sum_of_products(const std::vector<std::string>& in, const std::string& o
   return result;
 }
 
-TEST(Einsum, MatchesTheSumOfProductsOverAllIndices) {
+TEST(Einsum, TheResultMatchesTheSumOfProductsOverAllIndices) {
   struct Case {
     const char* subscripts;
     std::vector<std::string> in;
@@ -304,7 +304,7 @@ TEST(Einsum, MatchesTheSumOfProductsOverAllIndices) {
   }
 }
 
-TEST(Einsum, RejectsInvalidSubscripts) {
+TEST(Einsum, InvalidSubscriptsAreRejected) {
   const HostArray x = random_array({2, 3}, 1);
   auto refused = [&](const char* subscripts, int operands) {
     return error_of(

@@ -384,7 +384,7 @@ TEST(MicroBatches, IgnoredLabelsAndRowWeightsTrainTheSame) {
 }
 
 // The check for NaN names the op that produced it in a micro-batch.
-TEST(MicroBatches, TheOpThatProducedANanIsNamed) {
+TEST(MicroBatches, TheOpThatProducedANanIsReported) {
   World world({.check_nan = true});
   auto f = compile(world.mesh(), [](Tensor x) { return sum(log(x)); }, {.microbatches = 4});
   HostArray x = HostArray::of<float>({8}, {1, 2, 3, 4, 5, -6, 7, 8});

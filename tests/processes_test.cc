@@ -234,7 +234,7 @@ std::vector<Outcome> outcomes(const std::string& setting, const std::string& lin
 }
 
 // No rank hangs, and each names the killed rank.
-TEST(Processes, AKilledRankIsNamedByAllOthersAtOnce) {
+TEST(Processes, AllOtherRanksReportAKilledRankAtOnce) {
   const Ranks all = test_rendezvous(4);
   for (const char* link : {"shm", "tcp"}) {
     const auto folder = std::filesystem::temp_directory_path() / cat("karez-killed-", getpid(), "-", link);

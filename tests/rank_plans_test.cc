@@ -115,7 +115,7 @@ void add_to(std::map<int, Device>& devices, const plan::Plan& plan, int each) {
 
 class RankPlans : public ::testing::TestWithParam<Case> {};
 
-TEST_P(RankPlans, TogetherEqualThePlanOfOneProcessWithAllDevices) {
+TEST_P(RankPlans, PlansOfAllRanksEqualThePlanOfOneProcessWithAllDevices) {
   const Case& k = GetParam();
   const int devices = Mesh::parse(k.mesh).size();
   const graph::OpTable ops = ops::all_ops();

@@ -142,7 +142,7 @@ TEST(Recompute, ATransformersBlocksTakeHalfTheMemory) {
   }
 }
 
-TEST(Recompute, WorksWithMicroBatchesAndPlacements) {
+TEST(Recompute, RecomputationWorksWithMicroBatchesAndPlacements) {
   auto with = [](FunctionOptions options, bool again) {
     if (again) options.remat = {"block*"};
     return deep("data=2", true, 5, std::move(options));

@@ -75,7 +75,7 @@ void expect_equal(const HostArray& got, const HostArray& expected, bool infiniti
 // (masked) each element is on one device and zero on the others.
 enum class Values { plain, special, special_masked };
 
-// Whether a Partial sum is an operand of a product: each summand is multiplied with the infinity that the whole is
+// True if a Partial sum is an operand of a product: each summand is multiplied with the infinity that the whole is
 // multiplied with once, and inf - inf and 0 * inf are NaN. The expression may have a product elsewhere.
 bool passes_product(const NodeView& node, const ShardingCase& way) {
   const std::string& name = node.node().op->name;
@@ -183,7 +183,7 @@ TEST(ShardingEquivalence, ShardsOfEveryOpTogetherEqualTheWhole) {
 // Operands with zeros of both signs, infinities and NaN for every op under every sharding. A gather of split rows gives
 // masked sums; without a product they behave as other summands. (Before a product the planner reduces them, see
 // karez/passes/sharding/sum_rules.h.)
-TEST(ShardingEquivalence, WorksForZerosInfinitiesAndNan) {
+TEST(ShardingEquivalence, ShardingIsEquivalentForZerosInfinitiesAndNan) {
   const OpTable ops = all_ops();
   const auto cases = op_cases();
   const KernelTable table{plain_kernels()};
@@ -217,7 +217,7 @@ TEST(ShardingEquivalence, WorksForZerosInfinitiesAndNan) {
 }
 
 // The same in f32 on the fast kernels, with parts of all sizes including 0.
-TEST(ShardingEquivalence, WorksForTheFastKernels) {
+TEST(ShardingEquivalence, ShardingIsEquivalentOnTheFastKernels) {
   const OpTable ops = all_ops();
   std::vector<OpCase> cases;
   for (const OpCase& c : op_cases()) cases.push_back(as_f32(c));
@@ -225,7 +225,7 @@ TEST(ShardingEquivalence, WorksForTheFastKernels) {
 }
 
 // Every op must be divisible by some mesh; today there are no exceptions.
-TEST(ShardingEquivalence, EveryOpHasAnotherShardingThanBroadcast) {
+TEST(ShardingEquivalence, EveryOpHasAShardingOtherThanBroadcast) {
   const OpTable ops = all_ops();
   const auto cases = op_cases();
   std::set<std::string> divided, all;

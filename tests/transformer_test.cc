@@ -70,7 +70,7 @@ TEST(Transformer, TrainingInF32StaysCloseAndIsBitEqualToItsRerun) {
 
 // Windows split and join the heads, and the backward reads them much later, so the values that they show, which came
 // from the other stage, must stay in memory.
-TEST(Transformer, TrainsInStagesAndMicroBatches) {
+TEST(Transformer, TheModelTrainsInStagesAndMicroBatches) {
   auto one = losses("", DType::f64);
   const std::vector<PlacementRule> stages = {{"block0", 0}, {"block1", 1}};
   EXPECT_LE(worst(one, losses("stage=2", DType::f64, {}, 1, stages)), 1e-10);

@@ -113,7 +113,7 @@ TEST(Zero, ParametersCanBeSplitToo) {
 }
 
 // Gradients are reduce-scattered and parameters all-gathered, which together send the bytes of an all_reduce.
-TEST(Zero, SendsNoMoreThanDataParallelTraining) {
+TEST(Zero, ZeroSendsNoMoreThanDataParallelTraining) {
   const Result plain = trained("data=4", data_parallel), zero = trained("data=4", state_split);
   expect_same_training(plain);
   for (std::int64_t bytes : plain.state) EXPECT_EQ(bytes, 2 * numbers * 8);

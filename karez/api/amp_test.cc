@@ -82,7 +82,7 @@ TEST(Amp, TrainsNearF32) {
 
 // Sums are f32 on every mesh. Losses still differ if a sum in another order rounds to the adjacent number: by a
 // relative 2^-8 or 2^-11 of an element.
-TEST(Amp, IsEqualOnEveryMeshUpToRounding) {
+TEST(Amp, ResultsAreEqualOnEveryMeshUpToRounding) {
   const std::vector<LayoutRule> by_rule = {
       {"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
   for (const char* amp : {"bf16", "f16"}) {
@@ -321,7 +321,7 @@ TEST(LossScale, GradientsInTheBodyAreUnscaled) {
   EXPECT_THAT(list<float>(f(HostArray::of<float>({4}, {1, 2, 3, 4})).value().read()), ElementsAre(1, 4, 9, 16));
 }
 
-TEST(LossScale, IsPartOfACheckpoint) {
+TEST(LossScale, TheLossScaleIsPartOfACheckpoint) {
   const std::string path = ::testing::TempDir() + "/amp_scale.safetensors";
   {
     Scaled s;
@@ -354,7 +354,7 @@ TEST(Amp, InvalidOptionsAreErrors) {
 }
 
 // Half types used by the program itself.
-TEST(Halves, AreComputedInF32AndRoundedToTheirType) {
+TEST(Halves, HalvesAreComputedInF32AndRoundedToTheirType) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x, Tensor y) {
     Tensor a = cast(x, DType::bf16), b = cast(y, DType::f16);
@@ -374,7 +374,7 @@ TEST(Halves, AreComputedInF32AndRoundedToTheirType) {
   EXPECT_THAT(list<std::int32_t>(out.value(5).read()), ElementsAre(1, 300, 2));
 }
 
-TEST(Halves, AreVariablesThatTrainAndAreSaved) {
+TEST(Halves, HalfVariablesAreTrainedAndSaved) {
   const std::string path = ::testing::TempDir() + "/halves.safetensors";
   for (const DType dtype : {DType::bf16, DType::f16}) {
     std::vector<std::byte> bytes;

@@ -134,7 +134,7 @@ TEST(Array, ArgumentsInOtherLayoutsAreConvertedInsideThePlan) {
   }
 }
 
-TEST(Array, HasTypeLayoutAndParts) {
+TEST(Array, AnArrayHasTypeLayoutAndParts) {
   World world({.devices = 3});
   DeviceMesh mesh = world.mesh("data=3");
   auto f =
@@ -305,7 +305,7 @@ TEST(Array, UseAfterItsWorldEndedIsAnErrorAndNotACrash) {
   EXPECT_EQ(y.layout(), Layout{S(0)});
 }
 
-TEST(Array, OfAnotherWorldIsAnError) {
+TEST(Array, AnArrayOfAnotherWorldIsAnError) {
   World world({.devices = 2}), other({.devices = 2});
   auto f = compile(world.mesh("data=2"), [](Tensor x) { return x + 1; });
   auto g = compile(other.mesh("data=2"), [](Tensor x, Tensor) { return x; }, {.name = "g"});
@@ -314,7 +314,7 @@ TEST(Array, OfAnotherWorldIsAnError) {
             "argument 1 of function 'g' is an array of another world; pass the host array that read() returns");
 }
 
-TEST(Array, OnAnotherMeshIsTransferred) {
+TEST(Array, AnArrayOnAnotherMeshIsTransferred) {
   World world({.devices = 4});
   auto rows = compile(world.mesh("data=2"), [](Tensor x) { return with_layout(x + 1, P("data", nullptr)); });
   auto columns = compile(world.mesh("model=3", {.devices = {3, 1, 2}}),
@@ -330,7 +330,7 @@ TEST(Array, OnAnotherMeshIsTransferred) {
   EXPECT_GT(world.counters().sent_bytes["transfer"], 0);
 }
 
-TEST(Array, OfAWrongTypeOrShapeGivesTheErrorOfAHostArray) {
+TEST(Array, AWrongTypeOrShapeGivesTheErrorOfAHostArray) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
   auto make = compile(mesh, [](Tensor x) { return with_layout(x, x.rank() == 1 ? P("data") : P("data", nullptr)); });
@@ -347,7 +347,7 @@ TEST(Array, OfAWrongTypeOrShapeGivesTheErrorOfAHostArray) {
   EXPECT_THAT(refused(numbers(DType::f32, {4}), numbers(DType::f32, {4, 3})), HasSubstr("matmul"));
 }
 
-TEST(Array, OfAFailedCallReportsThatCallsError) {
+TEST(Array, AnArrayOfAFailedCallReportsTheErrorOfThatCall) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
   // The computed index cannot be checked before the launch.

@@ -149,7 +149,7 @@ TEST_F(Checkpoint, ContainsTheResultsOfEarlierCalls) {
   EXPECT_THAT(list(read().value().read()), Each(5.f)) << "without the calls made after it";
 }
 
-TEST_F(Checkpoint, OfAnotherModelIsRefusedAndChangesNothing) {
+TEST_F(Checkpoint, ACheckpointOfAnotherModelIsRefusedAndChangesNothing) {
   World world;
   Trained trained(world);
   trained.losses(2);

@@ -153,7 +153,7 @@ TEST(CollectiveReadsAtTheEnd, AReadIsRefusedIfOtherRanksAreAtTheEndOfTheirWorld)
 }
 
 // Tensors that are not computed yet: a request of one rank leaves them uncomputed, and all ranks can read them later.
-TEST(CollectiveReadsOfExpressions, AreRefusedBeforeAnyComputation) {
+TEST(CollectiveReadsOfExpressions, ReadsAreRefusedBeforeAnyComputation) {
   on_ranks(3, [&](const Ranks& here) {
     World world({.ranks = here});
     const Interactive scope(world.mesh("d=3"));
@@ -210,7 +210,7 @@ TEST(CollectiveReadsThatNoOtherRankJoins, WaitAndAWarningFollowsAfterPeerTimeout
 }
 
 // Interrupted by while_waiting, like Ctrl-C in Python.
-TEST(CollectiveReadsThatAreInterrupted, AreCancelledAndAllRanksContinue) {
+TEST(CollectiveReadsThatAreInterrupted, InterruptedReadsAreCancelledAndAllRanksContinue) {
   std::atomic<bool> interrupt = false;
   struct Interrupted : std::runtime_error {
     using std::runtime_error::runtime_error;
@@ -235,7 +235,7 @@ TEST(CollectiveReadsThatAreInterrupted, AreCancelledAndAllRanksContinue) {
   });
 }
 
-TEST(CollectiveWrites, OfDifferentValuesChangeNothing) {
+TEST(CollectiveWrites, DifferentValuesAreRefusedAndChangeNothing) {
   on_ranks(2, [&](const Ranks& here) {
     World world({.ranks = here});
     Parameter w("w", {DType::f64, {2}}, constant_init(1));

@@ -350,11 +350,11 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
   out->graph = trace.graph;
   {
     Graph live = trace.graph;
-    remove_dead(live);  // an unused index is no error
+    remove_dead(live);  // an unused index is not an error
     out->indices = index_checks(live);
   }
-  std::vector<std::string> own;  // names in the program, by parameter
-  for (const Variable& variable : trace.graph.variables) own.push_back(variable.name);
+  std::vector<std::string> names;  // in the program, by parameter
+  for (const Variable& variable : trace.graph.variables) names.push_back(variable.name);
   fix_layouts(world, trace, trace.graph, s.options.rules);
   out->planner_input = trace.graph;
   out->batch = batch_of(s.options, signature);
@@ -363,17 +363,17 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
   agree_on_program(world, c.plan.program_hash,
                    cat("a plan of function '", s.options.name, "' (", karez::print(s.where), ")"),
                    [&] { return print(out->graph) + print(c.graph); });
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    // By name: passes may remove an unused variable.
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    // Looked up by name, because passes may remove an unused variable.
     auto variable = std::find_if(c.graph.variables.begin(), c.graph.variables.end(),
-                                 [&](const Variable& v) { return v.name == own[i]; });
+                                 [&](const Variable& v) { return v.name == names[i]; });
     if (variable == c.graph.variables.end()) continue;
     require(variable->stored.has_value(), "the planner left variable '", trace.parameters()[i].name(),
             "' without a layout");
-    // The requested layout, even if it is only equivalent, see sbp::effective_layout.
-    const auto& asked = out->planner_input.variables[i].stored;
-    out->variables.push_back({trace.parameters()[i], own[i], c.graph.meshes[static_cast<std::size_t>(variable->mesh)],
-                              asked.value_or(*variable->stored)});
+    // Keep the requested layout, even if the stored one differs but is equivalent (sbp::effective_layout).
+    const auto& requested = out->planner_input.variables[i].stored;
+    out->variables.push_back({trace.parameters()[i], names[i], c.graph.meshes[static_cast<std::size_t>(variable->mesh)],
+                              requested.value_or(*variable->stored)});
   }
   for (const Actor& actor : c.plan.actors)
     if (actor.body == BodyKind::input) out->inputs.push_back(actor.binding);
@@ -381,8 +381,9 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
   std::vector<ArraySpec> results;
   for (std::size_t i = 0; i < c.graph.outputs.size(); ++i) {
     const ValueId value = c.graph.outputs[i].value;
-    const Graph& asked = is_planned(out->planner_input, out->planner_input.outputs[i]) ? c.graph : out->planner_input;
-    results.push_back({c.graph.type(value), c.graph.mesh(value), layout_of(asked, asked.outputs[i])});
+    const Graph& requested =
+        is_planned(out->planner_input, out->planner_input.outputs[i]) ? c.graph : out->planner_input;
+    results.push_back({c.graph.type(value), c.graph.mesh(value), layout_of(requested, requested.outputs[i])});
   }
   out->results = std::make_shared<Outputs>(Outputs{std::move(results), {}});
   out->plan = std::move(c.plan);
@@ -393,8 +394,8 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
   return out;
 }
 
-// Creates its variables with their first values and loads the plan into the session. False: another function has stored
-// one of them differently since it was planned.
+// Creates the program's variables with their initial values and loads the plan into the session. Returns false if,
+// since planning, another function has stored one of these variables with a different layout.
 bool Function::load(State& s, CompiledProgram& c) {
   WorldState& world = *s.mesh.world;
   VariableNames names;
@@ -471,7 +472,7 @@ Tensors Function::inlined(std::vector<Term> operands) const {
   require(s.arguments < 0 || static_cast<int>(operands.size()) == s.arguments, who, ", takes ", s.arguments,
           " arguments, not ", operands.size());
   require(&trace.builder.ops() == &s.mesh.world->ops, who,
-          ", belongs to another world than the program that is being traced");
+          ", belongs to a different world from the program that is being traced");
   const Mesh own = own_mesh(s.mesh, s.options);
   require(trace.mesh() == own, who, ", is compiled for ", sbp::print(own),
           ", but the program that is being traced is for ", sbp::print(trace.mesh()));

@@ -25,7 +25,7 @@ namespace karez {
 class Trace;
 
 // The placement of a part of the program: modules (and parameters) with a path that matches the glob, and all below
-// them, run on another mesh than the function's, or at one coordinate of the axis `stage` of the function's mesh.
+// them, run on a different mesh from the function's, or at one coordinate of the axis `stage` of the function's mesh.
 struct PlacementRule {
   std::string module;
   std::variant<DeviceMesh, int> where;
@@ -111,7 +111,7 @@ struct Argument {
 //   Placements: the mesh is that of the placement on which the function reads the argument. Arrays of ranks without a
 //   device of it are not read, but their shapes must still be right. Micro-batches: each takes an equal number of rows
 //   of each device, one device's after the other's, so that no rows are transferred; losses, gradients and results are
-//   those of the whole, results in the whole's order. Dropout drops other elements than it does for the whole. Rows
+//   those of the whole, results in the whole's order. Dropout drops different elements from those of the whole. Rows
 //   that devices and micro-batches do not divide, and a body that depends on the position of a row in the batch, are
 //   errors.
 Argument local(HostArray array, std::int64_t rows = 0);
@@ -303,7 +303,7 @@ template <class Result, class Object, class... Inputs> struct Caller<Result (Obj
     return run(f, in, std::index_sequence_for<Inputs...>());
   }
 };
-// Of a callable that takes any number of tensors.
+// The caller of a callable that takes any number of tensors.
 template <class Result, class Object> struct Caller<Result (Object::*)(std::vector<Tensor>)> {
   static constexpr int arguments = -1;
   template <class F> static Result run(F& f, std::span<const Tensor> in) {

@@ -325,7 +325,7 @@ TEST(Compile, ErrorsNameTheMistake) {
   EXPECT_NE(world.read(w).data<float>()[0], 1) << "the function has an update";
 }
 
-TEST(Bodies, WithEqualProgramsShareAPlan) {
+TEST(Bodies, BodiesWithEqualProgramsShareAPlan) {
   World world({.devices = 2});
   int traced = 0;
   const auto times = [&](double factor) {
@@ -348,7 +348,7 @@ TEST(Bodies, WithEqualProgramsShareAPlan) {
   EXPECT_EQ(traced, 3);
 }
 
-TEST(Bodies, WithEqualTextsButOtherParametersDoNotShareAPlan) {
+TEST(Bodies, BodiesWithEqualTextsButDifferentParametersDoNotShareAPlan) {
   World world;
   const auto reads = [](const Parameter& parameter) {
     return Body([parameter](std::span<const Tensor> in) { return std::vector<Tensor>{in[0] * parameter}; });

@@ -41,7 +41,7 @@ struct CountedWorld {
   double first() { return world.read(w).data<double>()[0]; }
 };
 
-TEST(FailedCalls, OfASourceDoNotCountAsSteps) {
+TEST(FailedCalls, FailuresOfASourceDoNotCountAsSteps) {
   for (const char* mesh : {"", "d=2", "d=3", "a=2,b=2"}) {
     CountedWorld c(mesh, [](Tensor x) { return x; });
     const auto rows = std::make_shared<Rows>();
@@ -57,7 +57,7 @@ TEST(FailedCalls, OfASourceDoNotCountAsSteps) {
   }
 }
 
-TEST(FailedCalls, ByACheckedNaNDoNotCountAsSteps) {
+TEST(FailedCalls, FailuresOfTheNaNCheckDoNotCountAsSteps) {
   for (const char* mesh : {"", "d=2"}) {
     CountedWorld c(
         mesh, [](Tensor x) { return log(x); }, true);

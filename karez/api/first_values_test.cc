@@ -104,7 +104,7 @@ TEST(WhileWaiting, AWaitCanBeInterruptedAndTheLaunchStillEnds) {
   EXPECT_EQ(twice(3.0f).item(), 6);
 }
 
-TEST(CheckNan, IsAnOptionOfASingleFunction) {
+TEST(CheckNan, TheCheckIsAnOptionOfASingleFunction) {
   World world;
   auto body = [](Tensor x) { return log(x); };
   auto checked = compile(world.mesh(), body, {.check_nan = true}), free = compile(world.mesh(), body);
@@ -139,7 +139,7 @@ TEST(Update, StoresAValueForTheNextCall) {
   EXPECT_EQ(world.read(count).data<float>()[0], 4);
 }
 
-TEST(ParametersOf, AreThoseReachedByGradients) {
+TEST(ParametersOf, ParametersAreThoseReachedByGradients) {
   World world;
   Parameter a("a", {DType::f32, {2}}, constant_init(1)), b("b", {DType::f32, {2}}, constant_init(1)),
       c("c", {DType::f32, {2}}, constant_init(1)), d("d", {DType::f32, {2}}, constant_init(1));
@@ -155,7 +155,7 @@ TEST(ParametersOf, AreThoseReachedByGradients) {
   EXPECT_EQ(found, (std::vector{b, a}));
 }
 
-TEST(Constant, IsPartOfTheProgram) {
+TEST(Constant, AConstantIsPartOfTheProgram) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x) { return x + constant(HostArray::of<float>({2}, {3, 5})); });
   EXPECT_THAT(list(f(HostArray::of<float>({2}, {1, 1})).value().read()), ElementsAre(4, 6));

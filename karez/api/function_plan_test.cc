@@ -251,7 +251,7 @@ TEST(CheckNan, IgnoresTheMaximumOfAnEmptyPart) {
   EXPECT_EQ(most(ones({3})).item<float>(), 1);
 }
 
-TEST(CheckNan, IsOffByDefault) {
+TEST(CheckNan, TheCheckIsOffByDefault) {
   World world;
   auto model = compile(world.mesh(), [](Tensor x) { return log(x); });
   HostArray zero(TensorType{DType::f32, {1}});

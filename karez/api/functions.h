@@ -124,9 +124,9 @@ struct RotaryOptions {
 Tensor rotary(Term x, RotaryOptions options = {});
 
 // Losses. cross_entropy: logits [n, c], labels i32 or i64 [n]; the mean over rows, or with weights [n] the weighted
-// mean. A label outside 0 to c - 1 is an error of the launch that names its row (one such row, if several devices find
-// one). Rows with the label ignore_index, if given, are skipped: the mean is over the other rows (NaN if there are
-// none), and their logits get gradient 0.
+// mean. A label outside 0 to c - 1 makes the launch fail with an error that names its row (one such row, if several
+// devices find one). Rows with the label ignore_index, if given, are skipped: the mean is over the other rows (NaN if
+// there are none), and their logits get gradient 0.
 struct CrossEntropyOptions {
   std::optional<std::int64_t> ignore_index = {};
 };
@@ -148,14 +148,14 @@ Tensor broadcast_to(Term x, Shape shape);
 Tensor slice(Term x, Ints begin, Ints size);
 Tensor concat(std::vector<Term> xs, int axis = 0);
 Tensor pad(Term x, Ints low, Ints high, double value = 0);
-// Rows of a table [v, d...] for an index of any shape; an index outside 0 to v - 1 is an error of the launch.
+// Rows of a table [v, d...] for an index of any shape; an index outside 0 to v - 1 makes the launch fail.
 Tensor gather(Term table, Term index);
 Tensor one_hot(Term index, std::int64_t depth, DType dtype = DType::f32);
 
 // Functions along one axis, by default the last. cumsum: the sum of all elements up to and including each one. sort:
 // values and their original indices (i64); equal elements keep their order, and NaN is the largest. topk: the first k
 // elements, largest first by default. take_along: for each element of index (with x's sizes except along the axis), the
-// element of x at that position along the axis; an index out of range is an error of the launch. add_along: zeros of
+// element of x at that position along the axis; an index out of range makes the launch fail. add_along: zeros of
 // `size` elements along the axis, with each update added at its index (of the same shape). take_along and add_along are
 // each other's gradients.
 struct Sorted {

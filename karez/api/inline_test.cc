@@ -67,7 +67,7 @@ TEST(Body, CallsAnotherFunctionWithConcreteValues) {
   EXPECT_THAT(list(f(two(1, 2)).value().read()), ElementsAre(6, 8));
 }
 
-TEST(Body, ThatCallsItselfIsAnError) {
+TEST(Body, ABodyThatCallsItselfIsAnError) {
   World world;
   std::unique_ptr<Function> f, g;
   f = std::make_unique<Function>(compile(
@@ -192,7 +192,7 @@ TEST(Inlined, MismatchesAreErrors) {
   EXPECT_THAT(traced([&](Tensor x) -> Tensor { return split(x); }),
               HasSubstr("is compiled for mesh(data=2), but the program that is being traced is for mesh()"));
   auto foreign = compile(other.mesh(), [](Tensor x) { return x + 1; });
-  EXPECT_THAT(traced([&](Tensor x) -> Tensor { return foreign(x); }), HasSubstr("belongs to another world"));
+  EXPECT_THAT(traced([&](Tensor x) -> Tensor { return foreign(x); }), HasSubstr("belongs to a different world"));
   EXPECT_THAT(error_of([&] { f(Tensor()); }), HasSubstr("an uninitialised tensor"));
 }
 

@@ -55,14 +55,14 @@ TEST(Bools, ExtremesSortsAndSelectionsKeepTheDtype) {
 }
 
 TEST(Bools, MeaninglessOperationsNameAnAlternative) {
-  const auto said = [](auto&& body) { return error_of([&] { made(body, DType::b8); }); };
-  EXPECT_THAT(said([](Tensor x, Tensor y) { return x - y; }),
+  const auto error_for = [](auto&& body) { return error_of([&] { made(body, DType::b8); }); };
+  EXPECT_THAT(error_for([](Tensor x, Tensor y) { return x - y; }),
               StartsWith("sub: takes numbers, not bool[4] and bool[4]; use x != y to compare bools"));
-  EXPECT_THAT(said([](Tensor x, Tensor) { return -x; }),
+  EXPECT_THAT(error_for([](Tensor x, Tensor) { return -x; }),
               StartsWith("neg: takes numbers, not bool[4]; use logical_not for bools"));
-  EXPECT_THAT(said([](Tensor x, Tensor) { return relu(x); }),
+  EXPECT_THAT(error_for([](Tensor x, Tensor) { return relu(x); }),
               StartsWith("relu: takes numbers, not bool[4]; cast it first"));
-  EXPECT_THAT(said([](Tensor x, Tensor y) { return pow(x, y); }),
+  EXPECT_THAT(error_for([](Tensor x, Tensor y) { return pow(x, y); }),
               StartsWith("pow: takes numbers, not bool[4] and bool[4]; cast them first"));
 }
 

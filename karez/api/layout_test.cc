@@ -73,7 +73,7 @@ TEST(WithLayout, PassesAndGradientsTreatItCorrectly) {
   EXPECT_THAT(list(f(ones({5})).value().read()), Each(5.0f));
 }
 
-TEST(WithLayout, OfAParameterFixesItsStoredLayout) {
+TEST(WithLayout, ALayoutOfAParameterFixesItsStoredLayout) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("model=2");
   Parameter w("w", {DType::f32, {4, 6}}, constant_init(1));
@@ -102,7 +102,7 @@ TEST(WithLayout, OfAParameterFixesItsStoredLayout) {
       }),
       AllOf(HasSubstr("'w' stored as f32[4, 6@model]"), HasSubstr("an earlier function stored it as f32[4@model, 6]")));
   EXPECT_THAT(list(hinted(P("model", nullptr))(ones({3, 4})).value().read()), Each(4.0f))
-      << "the same layout again is no contradiction";
+      << "requesting the same layout twice is allowed";
 }
 
 }  // namespace

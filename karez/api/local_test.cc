@@ -103,7 +103,7 @@ TEST(PartsOfArguments, GiveTheLossesOfWholeArrays) {
   }
 }
 
-TEST(PartsOfArguments, OfMicroBatchesGiveTheLossesOfWholeArrays) {
+TEST(PartsOfArguments, PartsOfMicroBatchesGiveTheLossesOfWholeArrays) {
   for (const PartsCase& one :
        std::vector<PartsCase>{{"data=2", 1, 8, false, {{0, 4}, {4, 8}}},
                               {"data=4", 2, 16, true, {{0, 8}, {8, 16}}},
@@ -135,7 +135,7 @@ TEST(PartsOfArguments, OfMicroBatchesGiveTheLossesOfWholeArrays) {
 }
 
 // A net of two stages, each on an axis `data`; ranks are numbered along the last axis of the mesh.
-TEST(PartsOfArguments, OfStagesAreReadOnTheirPlacement) {
+TEST(PartsOfArguments, PartsOfStagesAreReadOnTheirPlacement) {
   const auto staged = [](const DeviceMesh&) { return FunctionOptions{.placements = {{"fc1", 0}, {"fc2", 1}}}; };
   struct Case {
     const char* mesh;
@@ -164,7 +164,7 @@ TEST(PartsOfArguments, OfStagesAreReadOnTheirPlacement) {
     }
 }
 
-TEST(PartsOfArguments, OfMicroBatchesKeepTheOrderOfRows) {
+TEST(PartsOfArguments, PartsOfMicroBatchesKeepTheOrderOfRows) {
   on_ranks(2, [](const Ranks& here) {
     World world({.ranks = here});
     const HostArray x = numbers({12, 5}, 1), y = numbers({12, 5}, 2), w = numbers({12, 5}, 3);
@@ -195,7 +195,7 @@ TEST(PartsOfArguments, OfMicroBatchesKeepTheOrderOfRows) {
   });
 }
 
-TEST(PartsOfArguments, OfMicroBatchesThatAreInvalidAreErrors) {
+TEST(PartsOfArguments, InvalidPartsOfMicroBatchesAreErrors) {
   for (const std::string& text : errors_by_rank(2, [](const Ranks& here) {
          train({.ranks = here}, "data=2", 6, [&](const HostArray& array) { return local(rows_of(array, 0, 3)); },
                {.microbatches = 2});
@@ -215,7 +215,7 @@ TEST(PartsOfArguments, OfMicroBatchesThatAreInvalidAreErrors) {
                           HasSubstr("rank 1: it ends its world")));
 }
 
-TEST(PartsOfArguments, OfAWrongSizeAreRefusedWithThePossibleSizes) {
+TEST(PartsOfArguments, PartsOfAWrongSizeAreRefusedWithThePossibleSizes) {
   const auto texts = errors_by_rank(2, [](const Ranks& here) {
     train({.ranks = here}, "data=2", 5, [](const HostArray& array) { return local(rows_of(array, 0, 4), 6); });
   });
@@ -230,7 +230,7 @@ TEST(PartsOfArguments, OfAWrongSizeAreRefusedWithThePossibleSizes) {
   EXPECT_EQ(error_of([] { local(HostArray()); }), "local() of an uninitialised array");
 }
 
-TEST(PartsOfArguments, OfDifferentWholesOnTwoRanksAreDifferentPrograms) {
+TEST(PartsOfArguments, PartsOfDifferentGlobalArraysGiveDifferentPrograms) {
   const auto texts = errors_by_rank(2, [](const Ranks& here) {
     train({.ranks = here}, "data=2", 4,
           [&](const HostArray& array) { return local(rows_of(array, 0, here.rank == 0 ? 2 : 1)); });
@@ -258,7 +258,7 @@ void spoil_all(HostArray& array) {
 }
 void spoil_one(HostArray& array) { array.data<double>()[5] = 50; }
 
-TEST(InputsOfRanks, ThatDifferInAnEarlyCallAreReportedBeforeItBegins) {
+TEST(InputsOfRanks, DifferencesInAnEarlyCallAreReportedBeforeItBegins) {
   const std::string expected =
       "a call of function 'step' \\(local_test.cc:[0-9]+\\), number 3: ranks (0 and 1|1 and 2) pass different "
       "arguments\n"
@@ -269,7 +269,7 @@ TEST(InputsOfRanks, ThatDifferInAnEarlyCallAreReportedBeforeItBegins) {
   EXPECT_THAT(told_of_arguments(InputCheck::off, 3, 2, {6000}, spoil_one), Each("no error"));
 }
 
-TEST(InputsOfRanks, ThatDifferInALaterCallAreReportedWithoutAWait) {
+TEST(InputsOfRanks, DifferencesInALaterCallAreReportedWithoutAWait) {
   const std::string expected =
       "a call of function 'step' \\(local_test.cc:[0-9]+\\): ranks (0 and 1|1 and 2|0 and 2) pass different arguments: "
       "arg1; an array is the whole on every rank, unless local\\(array\\) marks it as this rank's part";

@@ -162,7 +162,7 @@ TEST(Initial, EqualRootsDifferAndSitesRestartWithASeedOrAWorld) {
   std::thread([&] { EXPECT_EQ(sites(), (std::vector<std::string>{"#0", "#1", "#2", "#3", "#4"})); }).join();
 }
 
-TEST(Parameter, IsRenamedWithItsStateAndKeepsItsValue) {
+TEST(Parameter, AParameterIsRenamedWithItsStateAndKeepsItsValue) {
   World world;
   Parameter w("weight", {DType::f32, {2}}, constant_init(1));
   optim::SGD sgd({w}, {.lr = 0.5, .momentum = 0.5});

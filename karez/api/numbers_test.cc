@@ -93,7 +93,7 @@ TEST(Numbers, MoreDevicesThanTheLimitAreAnImmediateError) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
-TEST(Numbers, OfAWorld) {
+TEST(Numbers, InvalidWorldOptionsAreErrors) {
   EXPECT_THAT(error_of([] { World({.devices = 0}); }), HasSubstr("a world of 0 devices"));
   EXPECT_THAT(error_of([] { World({.devices = -1}); }), HasSubstr("a world of -1 devices"));
   EXPECT_THAT(error_of([] { World({.device_limit = 0}); }), HasSubstr("device_limit of 0"));
@@ -106,7 +106,7 @@ TEST(Numbers, OfAWorld) {
   EXPECT_THAT(error_of([] { World().mesh("data=2"); }), HasSubstr("the world has 1"));
 }
 
-TEST(Numbers, OfACompiledFunction) {
+TEST(Numbers, InvalidNumbersOfACompiledFunctionAreErrors) {
   World world;
   auto identity = [](Tensor x) { return x; };
   EXPECT_THAT(error_of([&] { compile(world.mesh(), identity, {.microbatches = 0}); }),
@@ -116,7 +116,7 @@ TEST(Numbers, OfACompiledFunction) {
   EXPECT_THAT(error_of([&] { compile(world.mesh(), identity, {.keep = -1}); }), HasSubstr("keep is -1"));
 }
 
-TEST(Numbers, OfLayers) {
+TEST(Numbers, InvalidNumbersOfLayersAreErrors) {
   struct Net : nn::Module {};
   auto error = [](auto make) {
     return error_of([&] {
@@ -139,7 +139,7 @@ TEST(Numbers, OfLayers) {
   EXPECT_THAT(error([](auto& net) { nn::Dropout(net, "d", 1); }), HasSubstr("a probability of 1.0"));
 }
 
-TEST(Numbers, OfParameters) {
+TEST(Numbers, InvalidNumbersOfParametersAreErrors) {
   auto error = [](Shape shape) { return error_of([&] { Parameter("w", {DType::f32, shape}, constant_init(0)); }); };
   EXPECT_EQ(error({2, 0}), "parameter 'w' is f32[2, 0]; its sizes must be at least 1");
   EXPECT_EQ(error({-2}), "parameter 'w' is f32[-2]; its sizes must be at least 1");
@@ -151,7 +151,7 @@ TEST(Numbers, OfParameters) {
   EXPECT_THAT(error_of([] { uniform_init(-1); }), HasSubstr("a bound of -1.0"));
 }
 
-TEST(Numbers, OfFunctions) {
+TEST(Numbers, InvalidNumbersOfFunctionsAreErrors) {
   World world;
   HostArray image(TensorType{DType::f32, {1, 1, 4, 4}});
   auto error = [&](auto body) { return error_of([&] { compile(world.mesh(), body)(image); }); };
@@ -189,7 +189,7 @@ TEST(Numbers, OfFunctions) {
   EXPECT_THAT(error([](Tensor x) { return broadcast_to(x, {1, 1, 4, -4}); }), HasSubstr("numbers_test.cc:"));
 }
 
-TEST(Numbers, OfTheCommandLine) {
+TEST(Numbers, InvalidNumbersOnTheCommandLineAreErrors) {
   auto read = [](const char* text) {
     Options options({{"lr", "1", ""}, {"batch", "1", ""}});
     const char* words[] = {"program", "--lr", text, "--batch", text};

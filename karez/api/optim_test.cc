@@ -1,5 +1,5 @@
-// Tests of optimisers: steps of SGD and Adam through compile and the session, for each option, against PyTorch's
-// formulas computed by hand.
+// Tests of the optimisers: runs compiled steps of SGD and Adam with each option and compares the weights with PyTorch's
+// formulas, evaluated by hand.
 #include "karez/api/optim.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST(SgdSteps, NesterovWithWeightDecay) {
               {0.625, 0.665625, 0.526640625});
 }
 
-TEST(SgdSteps, ANewRateAppliesFromTheNextStep) {
+TEST(SgdSteps, ANewLearningRateAppliesFromTheNextStep) {
   World world;
   Parameter w("w", {DType::f64, {1}}, constant_init(1));
   SGD sgd({w}, {.lr = 0.1});
@@ -89,7 +89,7 @@ TEST(SgdSteps, WithoutMomentumThereIsNoState) {
   EXPECT_EQ(world.read(w).data<float>()[1], 0.25f);
 }
 
-// The loss reads only `used`; no optimiser updates the other parameter, also if its gradient is an empty tensor.
+// The loss reads only `used`; no optimiser updates the other parameter, even if its gradient is an empty tensor.
 template <class Optimiser, class Options> void leaves_alone(Options options) {
   for (const bool none : {false, true}) {
     World world;
@@ -110,7 +110,7 @@ template <class Optimiser, class Options> void leaves_alone(Options options) {
       EXPECT_TRUE(name == "other" || name.find("other") == name.npos) << name;
   }
 }
-TEST(Steps, DoNotUpdateAParameterWithoutGradient) {
+TEST(Steps, StepsDoNotUpdateAParameterWithoutGradient) {
   leaves_alone<SGD>(optim::SGDOptions());
   leaves_alone<SGD>(optim::SGDOptions{.momentum = 0.5});
   leaves_alone<Adam>(optim::AdamOptions());

@@ -22,7 +22,7 @@ class Options {
   explicit Options(std::vector<Option> known) : known_(std::move(known)) {}
 
   // Reads the arguments after the program's name. Returns false if the user requests --help. Errors: an unknown option,
-  // an option without a value, a word that is no option.
+  // an option without a value, a word that is not an option.
   bool read(int count, const char* const* words);
 
   const std::string& text(std::string_view name) const;

@@ -41,7 +41,7 @@ TEST(Parts, MeshAndLayoutOfAnArrayATensorAndAParameter) {
   EXPECT_FALSE(place_of(Tensor(counted({2}))).mesh.has_value());
 }
 
-TEST(Parts, OfAnArrayRebuildIt) {
+TEST(Parts, ThePartsOfAnArrayRebuildIt) {
   World world({.devices = 4});
   const DeviceMesh mesh = world.mesh("data=2,model=2");
   const auto f = compile(mesh, [](Tensor x) { return with_layout(x + 0, P("data", "model")); });
@@ -63,7 +63,7 @@ TEST(Parts, OfAnArrayRebuildIt) {
   EXPECT_EQ(sum.bytes(), nullptr);
 }
 
-TEST(Parts, OfWrongShapesAreAnErrorThatNamesBoth) {
+TEST(Parts, PartsOfWrongShapesGiveAnErrorWithBothShapes) {
   World world({.devices = 2});
   try {
     from_parts({counted({2, 3}), counted({3, 3})}, world.mesh("data=2"), {S(0)});

@@ -99,7 +99,7 @@ TEST(Placements, AnotherFunctionFindsVariablesOnTheirPlacement) {
                         "variable stays"));
 }
 
-TEST(Placements, OfAnInlinedFunctionApplyOnlyInItsBody) {
+TEST(Placements, PlacementsOfAnInlinedFunctionApplyOnlyInItsBody) {
   World world({.devices = 3});
   Pair a, b;
   auto inner = compile(world.mesh(), [&](Tensor x) { return a(x); },
@@ -155,7 +155,8 @@ TEST(Placements, InvalidPlacementsAreErrors) {
               HasSubstr("placements: 'first' is placed at stage 0, but mesh() has no axis 'stage'"));
   EXPECT_THAT(with(world.mesh("stage=2"), {{"first", 2}}),
               HasSubstr("placements: 'first' is placed at stage 2; mesh(stage=2) has stages 0 to 1"));
-  EXPECT_THAT(with(world.mesh(), {{"first", other.mesh()}}), HasSubstr("is of another world than the function's"));
+  EXPECT_THAT(with(world.mesh(), {{"first", other.mesh()}}),
+              HasSubstr("belongs to a different world from the function"));
   EXPECT_THAT(with(world.mesh(), {{"f*", world.mesh()}, {"first", world.mesh("", {.first = 1})}}),
               HasSubstr("placements: 'first' is matched by 'f*' and by 'first', which are on different devices"));
   EXPECT_THAT(with(world.mesh(), {{"fi[", world.mesh()}}), HasSubstr("fi["));

@@ -27,7 +27,7 @@ TEST(ProgramCache, DependOnTheUpdatedValueOfAParameter) {
   }
 }
 
-TEST(ProgramCache, AreBounded) {
+TEST(ProgramCache, NumberOfProgramsIsBounded) {
   World world;
   const DeviceMesh mesh = world.mesh();
   Interactive there(mesh);
@@ -36,7 +36,7 @@ TEST(ProgramCache, AreBounded) {
   EXPECT_EQ(mesh.world->expression_plans->compiled, 300);
 }
 
-TEST(ProgramCache, AreDroppedUntilTheirBytesAreBelowTheBound) {
+TEST(ProgramCache, ProgramsAreDroppedUntilTheirBytesAreBelowTheBound) {
   World world;
   const DeviceMesh mesh = world.mesh();
   Interactive there(mesh);

@@ -115,7 +115,7 @@ std::vector<std::string> errors_of_started_ranks(const std::vector<int>& come, i
   return out;
 }
 
-TEST(RanksThatDoNotCome, AreNamedOnAllAfterTheStartTimeout) {
+TEST(RanksThatDoNotCome, AllRanksReportTheMissingRanksAfterTheStartTimeout) {
   EXPECT_THAT(errors_of_started_ranks({0, 1}, 3),
               Each("rank 2 of 3 has not joined this world within the 1.5 s of start_timeout"));
   EXPECT_THAT(errors_of_started_ranks({0, 2, 3}, 5),
@@ -124,7 +124,7 @@ TEST(RanksThatDoNotCome, AreNamedOnAllAfterTheStartTimeout) {
                                                      "this world within the 1.5 s of start_timeout"));
 }
 
-TEST(RanksThatDoNotCome, AreNoLongerAwaitedAfterAnInterrupt) {
+TEST(RanksThatDoNotCome, AnInterruptEndsTheWaitForMissingRanks) {
   const auto begin = std::chrono::steady_clock::now();
   const auto texts = errors_of_started_ranks({0, 1}, 3, [&] {
     require(std::chrono::steady_clock::now() < begin + std::chrono::milliseconds(500), "interrupted");

@@ -129,7 +129,7 @@ struct WidePositionSource : Source {
 };
 
 // One rank cannot read some batches; training between them gives the losses of a run without these batches.
-TEST(RanksThatFail, ByTheirDataContinueAsIfTheCallHadNotBeen) {
+TEST(RanksThatFail, ACallThatFailsBecauseOfItsDataHasNoEffect) {
   for (const int ranks : {2, 3}) {
     std::vector<std::vector<double>> losses(2);
     for (const bool fails : {false, true}) {
@@ -164,7 +164,7 @@ TEST(RanksThatFail, ByTheirDataContinueAsIfTheCallHadNotBeen) {
 }
 
 // Ranks 0 and 1 train; rank 2 has no device of their mesh and no plan at first, but gets the same errors.
-TEST(RanksThatFail, ByTheirDataAreReportedOnARankWithoutADevice) {
+TEST(RanksThatFail, DataFailuresAreReportedOnARankWithoutADevice) {
   std::vector<std::vector<std::string>> heard(3);
   std::vector<std::vector<double>> losses(3), expected(3);
   for (const bool fails : {false, true}) {
@@ -218,7 +218,7 @@ TEST(RanksThatFail, ByTheirDataAreReportedOnARankWithoutADevice) {
 }
 
 // The program does not wait for the failed call: a later call throws, the same one on all ranks.
-TEST(RanksThatFail, ByTheirDataAreReportedOnAllRanksAtTheSameCall) {
+TEST(RanksThatFail, DataFailuresAreReportedOnAllRanksAtTheSameCall) {
   std::vector<int> thrown(3, -1);
   on_ranks(3, [&](const Ranks& here) {
     World world({.ranks = here});

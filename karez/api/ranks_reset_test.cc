@@ -152,7 +152,7 @@ TEST(ResetsOfRanks, ACheckpointReplacesThem) {
   });
 }
 
-TEST(ResetsOfRanks, ByOneRankAreAFailureOfTheOthersWhichMayResetToo) {
+TEST(ResetsOfRanks, AResetByOneRankIsAFailureOfTheOthersWhichMayResetToo) {
   on_ranks(3, [](const Ranks& here) {
     Trainer trainer(here);
     const std::vector<double> fresh = trainer.train(3);
@@ -162,7 +162,7 @@ TEST(ResetsOfRanks, ByOneRankAreAFailureOfTheOthersWhichMayResetToo) {
   });
 }
 
-TEST(ResetsOfRanks, ThatOneRankDoesNotCallNameItAndSucceedOnceItCallsThem) {
+TEST(ResetsOfRanks, AResetThatOneRankOmitsReportsThatRankAndSucceedsOnceItCallsIt) {
   std::promise<void> told[2];
   on_ranks(3, [&](const Ranks& here) {
     Trainer trainer(here, 1);

@@ -291,16 +291,16 @@ TEST(RanksInOneProcess, ExpressionsOutsideOfFunctionsAreReadOnEveryRank) {
 
 TEST(RanksInOneProcess, ADifferentExpressionOnOneRankIsReported) {
   std::mutex mutex;
-  std::vector<std::string> said;
+  std::vector<std::string> errors;
   on_ranks(2, [&](const Ranks& mine) {
     World world({.ranks = mine, .peer_timeout = 5});
     Interactive there(world.mesh("data=2"));
     const Tensor x = full({4}, 2);
     const std::string text = error_of([&] { (mine.rank == 0 ? x + 1 : exp(x)).read(); });
     std::lock_guard lock(mutex);
-    said.push_back(text);
+    errors.push_back(text);
   });
-  for (const std::string& text : said) EXPECT_THAT(text, HasSubstr("the ranks do not run the same program"));
+  for (const std::string& text : errors) EXPECT_THAT(text, HasSubstr("the ranks do not run the same program"));
 }
 
 }  // namespace

@@ -76,18 +76,18 @@ LayerResults run_layers(std::string_view kind, const Module& module, const Term&
                         std::int64_t width, const RecurrentShape& shape, std::size_t states, Trip trip) {
   return at_line(x.where, module.path(), [&](Trace& t) {
     Tensor now = t.tensor(t.value(x));
-    require(ErrorKind::shape, now.rank() == 3, kind, " '", module.path(), "': takes [",
-            shape.batch_first ? "n, t" : "t, n", ", in], not ", now.type);
+    require(ErrorKind::shape, now.rank() == 3, kind, " '", module.path(), "': the input must have shape [",
+            shape.batch_first ? "n, t" : "t, n", ", in], got ", now.type);
     const auto turned = [&](const Tensor& each) { return shape.batch_first ? transpose(each, {1, 0, 2}) : each; };
     const std::int64_t in = weights[0].shape()[1], n = now.size(shape.batch_first ? 0 : 1);
-    require(ErrorKind::shape, now.size(2) == in, kind, " '", module.path(), "': takes rows of ", in, ", not of ",
+    require(ErrorKind::shape, now.size(2) == in, kind, " '", module.path(), "': expects ", in, " input features, got ",
             now.size(2));
     const Shape whole = {shape.layers, n, width};
     std::vector<Tensor> given;
     for (const Term* term : first) {
       given.push_back(t.tensor(t.value(*term)));
-      require(ErrorKind::shape, given.back().shape() == whole, kind, " '", module.path(), "': a state is ",
-              given.back().type, ", not of shape ", whole);
+      require(ErrorKind::shape, given.back().shape() == whole, kind, " '", module.path(),
+              "': an initial state must have shape ", whole, ", got ", given.back().type);
     }
     std::vector<std::vector<Term>> last(states);
     for (int l = 0; l < shape.layers; ++l) {

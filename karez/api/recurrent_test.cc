@@ -106,7 +106,7 @@ TEST(Recurrent, LayersFollowPyTorchsFormulas) {
   const Numbers zeros(layers * batch * width, 0.0);
   for (bool bias : {true, false}) {
     World world;
-    Interactive there(world.mesh());
+    Interactive interactive(world.mesh());
     Net<nn::LSTM> lstm({.layers = layers, .bias = bias});
     Net<nn::GRU> gru({.layers = layers, .bias = bias});
     const auto a = lstm.net(x, h, c), zero = lstm.net(x);
@@ -128,7 +128,7 @@ TEST(Recurrent, LayersFollowPyTorchsFormulas) {
 
 TEST(Recurrent, BatchFirstTransposesInputAndOutput) {
   World world;
-  Interactive there(world.mesh());
+  Interactive interactive(world.mesh());
   Net<nn::GRU> net({.layers = layers});
   struct First : nn::Module {
     explicit First(std::vector<Parameter> w)
@@ -144,7 +144,7 @@ TEST(Recurrent, BatchFirstTransposesInputAndOutput) {
   expect_near(numbers(b.hidden.read()), numbers(a.hidden.read()), "hidden");
 }
 
-TEST(Recurrent, TrainsEquallyOnEveryMeshAndInMicroBatches) {
+TEST(Recurrent, TrainingGivesEqualLossesOnEveryMeshAndWithMicroBatches) {
   auto losses = [](const char* mesh, int microbatches) {
     World world({.devices = 4});
     Net<nn::LSTM> net({.layers = layers, .batch_first = true});
@@ -173,18 +173,19 @@ TEST(Recurrent, TrainsEquallyOnEveryMeshAndInMicroBatches) {
 
 TEST(Recurrent, MismatchesAreErrors) {
   World world;
-  Interactive there(world.mesh());
+  Interactive interactive(world.mesh());
   Net<nn::LSTM> net({});
   const HostArray x = random_doubles({trips, batch, in}, 1), h = random_doubles({2, batch, width}, 2);
   EXPECT_THAT(error_of([&] {
                 net.net(random_doubles({trips, in}, 1));
               }),
-              HasSubstr("LSTM 'net': takes [t, n, in], not f64[5, 3]"));
+              HasSubstr("LSTM 'net': the input must have shape [t, n, in], got f64[5, 3]"));
   EXPECT_THAT(error_of([&] {
                 net.net(random_doubles({trips, batch, 2}, 1));
               }),
-              HasSubstr("LSTM 'net': takes rows of 3, not of 2"));
-  EXPECT_THAT(error_of([&] { net.net(x, h, h); }), HasSubstr("a state is f64[2, 2, 4], not of shape [1, 2, 4]"));
+              HasSubstr("LSTM 'net': expects 3 input features, got 2"));
+  EXPECT_THAT(error_of([&] { net.net(x, h, h); }),
+              HasSubstr("an initial state must have shape [1, 2, 4], got f64[2, 2, 4]"));
   EXPECT_THAT(error_of([] { Net<nn::GRU> bad({.layers = 0}); }),
               HasSubstr("GRU 'net': 3 inputs, a width of 4 and 0 layers"));
 }

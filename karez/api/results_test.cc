@@ -42,7 +42,7 @@ std::int64_t planned_bytes(const DeviceMesh& mesh) {
                          [](std::int64_t sum, const plan::Transfer& one) { return sum + one.bytes; });
 }
 
-TEST(Results, OfASplitOperandNeedNoGather) {
+TEST(Results, ResultsOfASplitOperandNeedNoGather) {
   World world({.devices = 2});
   const DeviceMesh mesh = world.mesh("d=2");
   const Tensor a = laid(mesh, ramp({1024, 1024}), {"d", ""});
@@ -61,7 +61,7 @@ TEST(Results, OfASplitOperandNeedNoGather) {
     ASSERT_EQ(other.data<float>()[static_cast<std::size_t>(i)], 2 * one.data<float>()[static_cast<std::size_t>(i)]);
 }
 
-TEST(Results, OfASumOverASplitDimensionAreReducedAtTheLeastCost) {
+TEST(Results, PartialSumsAreReducedAtTheLowestCost) {
   World world({.devices = 2});
   const DeviceMesh mesh = world.mesh("d=2");
   const Tensor a = laid(mesh, ramp({256, 512}), {"", "d"}), b = laid(mesh, ramp({512, 256}), {"d", ""});
@@ -73,7 +73,7 @@ TEST(Results, OfASumOverASplitDimensionAreReducedAtTheLeastCost) {
   EXPECT_THAT(transfers(mesh), ElementsAre("all_reduce"));
 }
 
-TEST(Results, AreSplitOnlyAboveTheLimit) {
+TEST(Results, ResultsAreSplitOnlyAboveTheLimit) {
   World world({.devices = 2});
   const DeviceMesh mesh = world.mesh("d=2");
   for (const std::int64_t rows : {16384, 16385})
@@ -106,7 +106,7 @@ TEST(Results, ALoopHasOneProgramOnceItsLayoutsAreStable) {
   }
 }
 
-TEST(Results, OfAProgramHaveTheLayoutsOfTheirOwnOperands) {
+TEST(Results, ResultsOfAProgramHaveTheLayoutsOfTheirOwnOperands) {
   World world({.devices = 4});
   const DeviceMesh mesh = world.mesh("a=2,b=2");
   const Tensor rows = laid(mesh, ramp({200, 200}), {"a", ""}), columns = laid(mesh, ramp({200, 200}), {"", "b"}),
@@ -132,7 +132,7 @@ TEST(Results, UseNoTransfersAlongAxesThatSplitNoOperand) {
   }
 }
 
-TEST(Results, OfIntermediateValuesWithUserLayoutsAreCorrect) {
+TEST(Results, IntermediateValuesWithUserLayoutsAreCorrect) {
   World world({.devices = 4});
   const DeviceMesh mesh = world.mesh("a=2,b=2");
   const HostArray numbers = ramp({200, 200});

@@ -8,7 +8,7 @@
 
 namespace karez {
 
-// Of one trip: the next carries, and the rows to stack. Of a whole scan: the last carries, and the stacks.
+// The result of one trip (the next carries and the rows to stack) or of a whole scan (the last carries and the stacks).
 struct Scanned {
   std::vector<Tensor> carry, ys = {};
 };

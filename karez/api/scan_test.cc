@@ -66,7 +66,7 @@ TEST(Scan, EqualsALoopOfNumbers) {
   EXPECT_EQ(powers.carry[0].item<int>(), 1024);
 }
 
-TEST(Scan, IsOneNodeWithARegionThatIsParsedAndUnrolled) {
+TEST(Scan, AScanIsOneNodeWithARegionThatIsParsedAndUnrolled) {
   World world;
   const Parameter w("w", {DType::f64, {3, 3}}, uniform_init(1));
   auto f = compile(world.mesh(),

@@ -8,7 +8,7 @@
 namespace karez {
 namespace {
 
-TEST(Schedules, AreFunctionsOfTheStep) {
+TEST(Schedules, SchedulesAreFunctionsOfTheStep) {
   auto half = optim::step_schedule(0.8, 10, 0.5);
   EXPECT_EQ(half(0), 0.8);
   EXPECT_EQ(half(9), 0.8);

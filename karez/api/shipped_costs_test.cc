@@ -31,7 +31,7 @@ TEST(ShippedCosts, EachHasEveryRateOfOneThreadAndItsDate) {
   }
 }
 
-TEST(ShippedCosts, OfAnotherProcessorAreDefaultsAndMarkedSo) {
+TEST(ShippedCosts, CostsOfAnotherProcessorAreDefaultsAndMarkedSo) {
   CostTable costs = costs_for({"a processor of 2040", "avx4096"});
   EXPECT_EQ(costs.origin,
             "defaults, not measured on any processor; `karez doctor --kernels --costs FILE` measures this one (a "
@@ -102,7 +102,7 @@ TEST(ShippedCosts, TheEnvironmentNamesAFileIfTheProgramNamesNone) {
 TEST(ShippedCosts, RatesOfOtherInstructionSetsAreNotUsedAndThisIsReported) {
   const File file("origin \"of afar\"\nrate ours team 1 matmul.square=1e10\n");
   EXPECT_THAT(costs_line(World({.cost_file = file.path})),
-              ContainsRegex("costs: of afar; its rates are for other instruction sets than [a-z0-9]+, so"));
+              ContainsRegex("costs: of afar; its rates are not for the instruction set [a-z0-9]+, so"));
 }
 
 // A price depends on the threads of a team, and on the number of devices per worker.

@@ -105,8 +105,8 @@ TEST(Versions, GradientsStopAtAnOptimisersStep) {
                 return grad(sum(a * b), {b})[0];                                 // only the new a
               }),
               ElementsAre(2 - 5.0f / 8, 2 - 10.0f / 8));
-  EXPECT_THAT(result([&](Tensor x) {  // The loss depends on the old b through the step of a; this is no second version
-                                      // of b, since gradients stop at the step.
+  EXPECT_THAT(result([&](Tensor x) {  // The loss depends on the old b through the step of a; this is not a second
+                                      // version of b, since gradients stop at the step.
                 optim::SGD first({a}, {.lr = 0.125}), second({b}, {.lr = 1});
                 first.step(grad(sum(x * a * b), {a}));
                 second.step({full({2}, 1)});

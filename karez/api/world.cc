@@ -85,7 +85,7 @@ CostTable costs_of(const WorldOptions& options) {
   CostTable read = all.with_isa(own.isa);
   if (read.origin.empty()) read.origin = cat("those of ", file);
   if (!all.sets.empty() && read.sets.empty())
-    read.origin += cat("; its rates are for other instruction sets than ", own.isa,
+    read.origin += cat("; its rates are not for the instruction set ", own.isa,
                        ", so coarse rates are used (`karez doctor --kernels --costs ", file, "` measures them)");
   return read;
 }

@@ -14,7 +14,7 @@
 namespace karez::base {
 namespace {
 
-TEST(Hash, IsTheSameEverywhere) {  // a fixed value, since ranks on different machines compare hashes
+TEST(Hash, TheHashIsTheSameEverywhere) {  // a fixed value, since ranks on different machines compare hashes
   EXPECT_EQ(hash_text(""), Hash().add("").value());
   EXPECT_EQ(hash_text("karez"), 0x7bbb079494061f8dull);
 }
@@ -46,7 +46,7 @@ TEST(Hash, ManyNamesDoNotCollide) {
 }
 
 // The known-answer tests of the Random123 library, published with the paper.
-TEST(Philox, GivesThePublishedWords) {
+TEST(Philox, PhiloxGivesThePublishedWords) {
   using Words = std::array<std::uint32_t, 4>;
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}), (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));

@@ -15,7 +15,7 @@ TEST(SuggestNames, FewNamesAreAllShownNearestFirst) {
   EXPECT_EQ(suggest_names("matnul", {"add", "matmul", "mul"}), "there are 3: matmul, mul, add");
 }
 
-TEST(SuggestNames, OfManyNamesTheTenNearestAndTheCountAreShown) {
+TEST(SuggestNames, TheTenNearestOfManyNamesAndTheCountAreShown) {
   std::vector<std::string> names;
   for (int i = 0; i < 128; ++i) names.push_back("block" + std::to_string(100 + i) + ".weight");
   EXPECT_EQ(suggest_names("block150.weigh", names),

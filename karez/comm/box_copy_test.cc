@@ -60,7 +60,7 @@ template <class T> void expect_copied(const BoxView& from, const BoxView& to, DT
   ASSERT_EQ(found, want) << print(from.view.type()) << " of " << size_of(dtype) << " bytes";
 }
 
-TEST(TensorBox, WithoutSizesIsEmptyUnlessItsTensorIsAScalar) {
+TEST(TensorBox, ABoxWithoutSizesIsEmptyUnlessItsTensorIsAScalar) {
   const View matrix(DType::f32, {2, 3}, {5, 1}), scalar(DType::f32, {});
   EXPECT_EQ(count_of(matrix, {}), 0);
   EXPECT_EQ(count_of(matrix, {{1, 1}, {1, 2}}), 2);

@@ -54,7 +54,7 @@ const Variables slurm = {{"SLURM_STEP_ID", "0"},     {"SLURM_PROCID", "5"},
                          {"SLURM_LOCALID", "1"},     {"SLURM_STEP_TASKS_PER_NODE", "2(x3)"},
                          {"KAREZ_TOKEN", other_hex}, {"SLURM_STEP_NODELIST", "gpu[07-08],login"}};
 
-TEST(Launcher, WithoutAnyThereIsOneRank) {
+TEST(Launcher, WithoutALauncherThereIsOneRank) {
   for (const Variables& none :
        {Variables{}, Variables{{"RANK", ""}, {"SLURM_NTASKS", "4"}, {"MASTER_ADDR", "x"}, {"KAREZ_TOKEN", "bad"}}}) {
     JobLaunch out = launch(none);
@@ -276,7 +276,7 @@ TEST(Launcher, InvalidVariablesAreErrorsThatShowThem) {
   for (const auto& [variables, said] : cases) EXPECT_THAT(error(variables), HasSubstr(said));
 }
 
-TEST(Ports, OfAJobAreFree) {
+TEST(Ports, PortsOfAJobAreFree) {
   const int port = free_ports();
   EXPECT_GE(port, 15000);
   for (int at = port; at < port + ports_per_job; ++at) {

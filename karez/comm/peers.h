@@ -30,7 +30,7 @@ struct PeersOptions {
   std::optional<LinkClass> force = {};  // none: KAREZ_LINK decides, or without it locality
   std::string host = {};                // "": this_host()
   Seconds timeout{30};                  // for a peer to join, and to be reached
-  Seconds peer_timeout{30};             // the longest silence of a peer's kernel
+  Seconds peer_timeout{30};             // the longest time without an acknowledgement from the peer's kernel
 };
 
 class Peers {

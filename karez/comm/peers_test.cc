@@ -318,7 +318,7 @@ TEST(Peers, AVariableForcesTheLinksUnlessTheOptionsDo) {
   EXPECT_EQ(unknown.wait(), 0);
 }
 
-TEST(Host, IsTheSameForProcessesOfOneHostAndCanBeNamed) {
+TEST(Host, TheHostIsTheSameForItsProcessesAndCanBeNamed) {
   std::string here = this_host();
   EXPECT_GT(here.size(), 30u);
   ChildProcess same([&] { return this_host() == here ? 0 : 1; });

@@ -14,7 +14,7 @@ class Writer {
  public:
   Writer(const CollectiveSpec& spec, int depth)
       : spec_(spec),
-        me_(spec.member),
+        member_(spec.member),
         n_(spec.members),
         depth_(depth),
         element_(size_of(spec.in.dtype)),
@@ -48,7 +48,7 @@ class Writer {
     for (int k = 1; k < n_; ++k) out.push_back(ring(k));
     return out;
   }
-  int ring(int steps) const { return ((me_ + steps) % n_ + n_) % n_; }
+  int ring(int steps) const { return ((member_ + steps) % n_ + n_) % n_; }
 
   void add(Opcode what, int peer, BufferOffset from, BufferOffset to, std::int64_t count) {
     program_.steps.push_back({what, peer, from, to, count});
@@ -79,16 +79,16 @@ class Writer {
     return ++count.posted;
   }
   void copy(BufferOffset from, BufferOffset to, std::int64_t elements) {
-    if (elements > 0) add(Opcode::copy, me_, from, to, elements * element_);
+    if (elements > 0) add(Opcode::copy, member_, from, to, elements * element_);
   }
   void reduce(BufferOffset from, BufferOffset to, std::int64_t elements) {
-    if (elements > 0) add(Opcode::reduce, me_, from, to, elements);
+    if (elements > 0) add(Opcode::reduce, member_, from, to, elements);
   }
   void copy_box(BufferKind from, const View& from_view, const TensorBox& from_box, BufferOffset to, const View& to_view,
                 const TensorBox& to_box) {
     if (count_of(from_view, from_box) == 0) return;
     program_.boxes.emplace_back(from_view, from_box, to_view, to_box);
-    add(Opcode::copy_box, me_, {from, 0}, to, static_cast<std::int64_t>(program_.boxes.size()) - 1);
+    add(Opcode::copy_box, member_, {from, 0}, to, static_cast<std::int64_t>(program_.boxes.size()) - 1);
   }
   BufferOffset stage(std::int64_t elements) {
     BufferOffset out{BufferKind::staging, program_.staging};
@@ -114,7 +114,7 @@ class Writer {
     if (from.memory != BufferKind::staging || count_of(spec_.out, box) == 0) return;
     program_.boxes.emplace_back(packed_view(spec_.out.dtype, box.size), TensorBox{Shape(box.size.size(), 0), box.size},
                                 spec_.out, box);
-    add(Opcode::copy_box, me_, from, {BufferKind::out, 0}, static_cast<std::int64_t>(program_.boxes.size()) - 1);
+    add(Opcode::copy_box, member_, from, {BufferKind::out, 0}, static_cast<std::int64_t>(program_.boxes.size()) - 1);
   }
 
   // Calls body(offset in bytes, elements) for each chunk of this number of elements.
@@ -144,14 +144,14 @@ class Writer {
       FlatRange range = flat_range(elements, n_, m);
       from[m] = {BufferKind::in, range.begin * element_};
       size[m] = range.size;
-      if (m == me_) own.offset = range.begin * element_;
+      if (m == member_) own.offset = range.begin * element_;
     }
     std::vector<BufferOffset> buffers = receive_buffers(size[0]);
     std::int64_t rounds = ceil_div(size[0], chunk_elements(spec_));
     for (std::int64_t c = 0; c < rounds; ++c) {
       reduce_round(c, from, size, own, buffers);
       // The results are sent over the same links, each after the parts of its round.
-      for (int peer : peers()) send(peer, own + c * chunk_bytes(), size_of_chunk(size[me_], c));
+      for (int peer : peers()) send(peer, own + c * chunk_bytes(), size_of_chunk(size[member_], c));
     }
   }
 
@@ -159,7 +159,7 @@ class Writer {
   // all_reduce's results.
   void reduce_round(std::int64_t c, const std::vector<BufferOffset>& from, const std::vector<std::int64_t>& size,
                     BufferOffset own, const std::vector<BufferOffset>& buffers) {
-    std::int64_t at = c * chunk_bytes(), here = size_of_chunk(size[me_], c);
+    std::int64_t at = c * chunk_bytes(), here = size_of_chunk(size[member_], c);
     std::vector<std::int64_t> message(n_);
     for (int peer : peers()) {
       message[peer] = receive(peer, peer == 0 ? own + at : buffers[peer], here);
@@ -170,17 +170,17 @@ class Writer {
         receive(peer, BufferOffset{BufferKind::out, from[peer].offset} + at, size_of_chunk(size[peer], c));
     if (here == 0) return;
     for (int m = 0; m < n_; ++m) {
-      BufferOffset term = m == me_ ? from[me_] + at : buffers[m];
-      if (m != me_) await_received(m, message[m]);
+      BufferOffset term = m == member_ ? from[member_] + at : buffers[m];
+      if (m != member_) await_received(m, message[m]);
       if (m > 0) reduce(term, own + at, here);
-      if (m == 0 && me_ == 0) copy(term, own + at, here);  // other members receive member 0's part into the result
+      if (m == 0 && member_ == 0) copy(term, own + at, here);  // other members receive member 0's part into the result
     }
   }
 
   std::vector<BufferOffset> receive_buffers(std::int64_t elements) {
     std::vector<BufferOffset> out(n_);
     for (int m = 1; m < n_; ++m)
-      if (m != me_) out[m] = stage(std::min(elements, chunk_elements(spec_)));
+      if (m != member_) out[m] = stage(std::min(elements, chunk_elements(spec_)));
     return out;
   }
 
@@ -193,10 +193,10 @@ class Writer {
       send(peer, {BufferKind::in, 0}, elements);
     }
     for (int m = 0; m < n_; ++m) {
-      if (m != me_) await_received(m, message[m]);
-      BufferOffset term = m == me_ ? BufferOffset{BufferKind::in, 0} : buffers[m];
+      if (m != member_) await_received(m, message[m]);
+      BufferOffset term = m == member_ ? BufferOffset{BufferKind::in, 0} : buffers[m];
       if (m > 0) reduce(term, {BufferKind::out, 0}, elements);
-      if (m == 0 && me_ == 0) copy(term, {BufferKind::out, 0}, elements);
+      if (m == 0 && member_ == 0) copy(term, {BufferKind::out, 0}, elements);
     }
   }
 
@@ -271,7 +271,7 @@ class Writer {
     auto at = [&](BufferKind memory, int range) { return BufferOffset{memory, begin(range) * element_}; };
     const BufferOffset buffer = n_ > 2 ? stage(begin(n_ / 4)) : BufferOffset{};
     for (int half = n_ / 2; half >= 1; half /= 2) {
-      const int peer = me_ ^ half, kept = me_ / half * half, given = peer / half * half;
+      const int peer = member_ ^ half, kept = member_ / half * half, given = peer / half * half;
       const bool first = half == n_ / 2;
       const std::int64_t count = begin(kept + half) - begin(kept);
       const BufferOffset own = at(BufferKind::out, kept), to = first ? own : buffer;
@@ -283,7 +283,7 @@ class Writer {
       });
     }
     for (int half = 1; half < n_; half *= 2) {
-      const int peer = me_ ^ half, have = me_ / half * half, get = peer / half * half;
+      const int peer = member_ ^ half, have = member_ / half * half, get = peer / half * half;
       await_sent(peer, sent_[peer].posted);  // results are received into the memory that was sent before
       send_receive(peer, at(BufferKind::out, have), begin(have + half) - begin(have), at(BufferKind::out, get),
                    begin(get + half) - begin(get));
@@ -319,11 +319,11 @@ class Writer {
       std::vector<RingStep> steps;
       for (int s = 0; s < n_ - 1; ++s) {
         const int takes = ring(-s - 2);
-        steps.push_back({takes == me_ ? own : buffer[s % 2], size[takes], from[takes], s >= 2 && takes != me_});
+        steps.push_back({takes == member_ ? own : buffer[s % 2], size[takes], from[takes], s >= 2 && takes != member_});
       }
       run_ring(from[ring(-1)], size[ring(-1)], steps);
     } else {
-      std::vector<BufferOffset> buffers = receive_buffers(size[me_]);
+      std::vector<BufferOffset> buffers = receive_buffers(size[member_]);
       for (std::int64_t c = 0; c < ceil_div(longest, chunk_elements(spec_)); ++c)
         reduce_round(c, from, size, own, buffers);
     }
@@ -336,17 +336,17 @@ class Writer {
     std::vector<BufferOffset> to(n_);
     std::vector<std::int64_t> size(n_);
     for (int m = 0; m < n_; ++m) {
-      to[m] = m == me_ ? mine : receive_place(spec_.receives[m]);
+      to[m] = m == member_ ? mine : receive_place(spec_.receives[m]);
       size[m] = count_of(spec_.out, spec_.receives[m]);
     }
     if (spec_.algorithm == Algorithm::ring) {
       copy_own();
       std::vector<RingStep> steps;
       for (int s = 0; s < n_ - 1; ++s) steps.push_back({to[ring(-s - 1)], size[ring(-s - 1)], {}, false});
-      run_ring(mine, size[me_], steps);
+      run_ring(mine, size[member_], steps);
       for (int peer : peers()) unpack(to[peer], spec_.receives[peer]);
     } else {
-      exchange(std::vector<BufferOffset>(n_, mine), std::vector<std::int64_t>(n_, size[me_]), to, size);
+      exchange(std::vector<BufferOffset>(n_, mine), std::vector<std::int64_t>(n_, size[member_]), to, size);
     }
   }
 
@@ -363,7 +363,7 @@ class Writer {
   }
 
   void copy_own() {
-    copy_box(BufferKind::in, spec_.in, spec_.sends[me_], {BufferKind::out, 0}, spec_.out, spec_.receives[me_]);
+    copy_box(BufferKind::in, spec_.in, spec_.sends[member_], {BufferKind::out, 0}, spec_.out, spec_.receives[member_]);
   }
 
   // All pairs at once; the member's own box is copied while the messages are in transit.
@@ -385,7 +385,7 @@ class Writer {
   }
 
   const CollectiveSpec& spec_;
-  int me_, n_;
+  int member_, n_;
   std::int64_t depth_, element_;
   std::vector<Count> received_, sent_;  // by peer
   Program program_;

@@ -32,7 +32,7 @@ Rendezvous::Rendezvous(Reactor& reactor, const JobLaunch& launch, int world, Sec
                                               timeout);
     } catch (const Error& error) {
       fail(ErrorKind::peer, "rank 0 of ", launch.ranks, " from ", name_of(launch.launcher), ": ", error.what(),
-           "; is another job of the same name running here, or is rank 0 on another host than given (",
+           "; is another job of the same name running here, or is rank 0 on a different host from the one given (",
            launch.rank_variables, ")?");
     }
     if (launch.uses_pmix) pmix_->put(key, print(address = server_->address()));

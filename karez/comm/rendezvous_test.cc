@@ -117,7 +117,7 @@ TEST(Rendezvous, ARendezvousNeedsRankZero) {
   EXPECT_THAT(error_of([&] { Rendezvous(reactor, launch(0, 2), 0); }),
               HasSubstr("is another job of the same name running here"));
   EXPECT_THAT(error_of([&] { Rendezvous(reactor, on_hosts(0, 2, "192.0.2.1", 4711), 0); }),
-              HasSubstr("is rank 0 on another host than given"));
+              HasSubstr("is rank 0 on a different host from the one given"));
   EXPECT_THAT(error_of([&] { Rendezvous(reactor, launch(0, 1), 0); }), HasSubstr("needs at least 2 ranks"));
   JobLaunch open = on_hosts(0, 2, "127.0.0.1", 4711);
   open.token.reset();

@@ -74,7 +74,7 @@ TEST_F(StoreTest, WaitingClientsGetTheReasonOfADeparture) {
       {"has given up getting 'k'", "", "rank 1 (host1) has given up getting 'k'"},
       {"has given up getting 'k'", "Connection reset by peer", "rank 1 (host1) has given up getting 'k'"},
   };
-  for (const auto& [said, why, error] : rows) {
+  for (const auto& [reason, why, error] : rows) {
     Store fresh([this](Store::Client client, const StoreReply& reply) { replies[client].push_back(reply.value); });
     for (Store::Client client : {1, 2}) {
       fresh.join(client);
@@ -84,7 +84,7 @@ TEST_F(StoreTest, WaitingClientsGetTheReasonOfADeparture) {
     fresh.take(1, encode(StoreRequest{Op::wait, 0, "never", ""}));
     fresh.take(2, encode(StoreRequest{Op::wait, 0, "never", ""}));
     take_replies(1), take_replies(2);
-    if (!said.empty()) fresh.take(2, encode(StoreRequest{Op::goodbye, 0, "", said}));
+    if (!reason.empty()) fresh.take(2, encode(StoreRequest{Op::goodbye, 0, "", reason}));
     EXPECT_TRUE(take_replies(1).empty());
     fresh.leave(2, why);
     EXPECT_THAT(take_replies(1), ElementsAre(error));
@@ -204,9 +204,9 @@ TEST_F(StoreTest, InvalidRequestsAreRejectedByTheirHeader) {
       {header(2, 0xffffffff, 0xffffffff, 0), "a key of 4294967295 bytes, a value of 4294967295"},
       {header(5, 1, 0, 0xffffffff), "the number 4294967295"},
   };
-  for (const auto& [bytes, said] : rows) {
+  for (const auto& [bytes, error] : rows) {
     store.join(1);
-    EXPECT_THAT(error_of([&] { store.take(1, bytes); }), HasSubstr(said));
+    EXPECT_THAT(error_of([&] { store.take(1, bytes); }), HasSubstr(error));
     store.leave(1);
   }
   join(1, 0);
@@ -220,9 +220,9 @@ TEST_F(StoreTest, TheStoreAcceptsALimitedNumberOfBytes) {
   int taken = 0;
   for (int i = 0; i < 300; ++i) {
     ask(1, {Op::set, 0, cat("k", i), value});
-    std::string said = take_replies(1).at(0);
-    taken += said == "ok:";
-    if (said != "ok:") { EXPECT_THAT(said, HasSubstr("accepts at most 268435456")); }
+    std::string error = take_replies(1).at(0);
+    taken += error == "ok:";
+    if (error != "ok:") { EXPECT_THAT(error, HasSubstr("accepts at most 268435456")); }
   }
   EXPECT_EQ(taken, 255);
   ask(1, {Op::set, 0, "k1", value});    // replaces a value of the same size
@@ -270,95 +270,96 @@ TEST_F(StoreSockets, ATimeoutNamesTheRequest) {
 TEST_F(StoreSockets, AClientThatGivesUpIsNotReportedAsDead) {
   auto a = client(0), b = client(1, 0.2);
   EXPECT_THAT(error_of([&] { b->wait("never"); }), HasSubstr("waiting for 'never': the peer does not answer"));
-  std::string said;
-  EXPECT_TRUE(await([&] { return !(said = error_of([&] { a->check(); })).empty(); }, detection_seconds));
-  EXPECT_EQ(said, "rank 1 (host1) has given up waiting for 'never': the peer does not answer");
+  std::string error;
+  EXPECT_TRUE(await([&] { return !(error = error_of([&] { a->check(); })).empty(); }, detection_seconds));
+  EXPECT_EQ(error, "rank 1 (host1) has given up waiting for 'never': the peer does not answer");
 }
 
 // For the sockets of this process that are connected from or to this port: the milliseconds after which the kernel
 // drops an unreachable peer.
-std::vector<unsigned> patience_at(int port) {
+std::vector<unsigned> user_timeouts_of(int port) {
   std::vector<unsigned> out;
   for (int fd = 3; fd < 256; ++fd) {
-    sockaddr_in here{}, there{};
-    socklen_t size = sizeof here, other = sizeof there, four = sizeof(unsigned);
-    unsigned patience = 0;
-    if (getsockname(fd, reinterpret_cast<sockaddr*>(&here), &size) != 0 ||
-        getpeername(fd, reinterpret_cast<sockaddr*>(&there), &other) != 0)
+    sockaddr_in local{}, remote{};
+    socklen_t local_size = sizeof local, remote_size = sizeof remote, timeout_size = sizeof(unsigned);
+    unsigned user_timeout_ms = 0;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_size) != 0 ||
+        getpeername(fd, reinterpret_cast<sockaddr*>(&remote), &remote_size) != 0)
       continue;
-    if (ntohs(here.sin_port) != port && ntohs(there.sin_port) != port) continue;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, &four) == 0) out.push_back(patience);
+    if (ntohs(local.sin_port) != port && ntohs(remote.sin_port) != port) continue;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, &timeout_size) == 0)
+      out.push_back(user_timeout_ms);
   }
   return out;
 }
 
 TEST_F(StoreSockets, BothEndsUseTheirOutageTimeouts) {
-  StoreServer patient(reactor, token, {}, {}, Seconds(70));
-  StoreClient there(patient.address(), token, 1, "host1", Seconds(50));
-  there.set("k", "v");
-  EXPECT_THAT(patience_at(patient.address().port), ::testing::UnorderedElementsAre(70000, 50000));
+  StoreServer server_with_timeout(reactor, token, {}, {}, Seconds(70));
+  StoreClient client_with_timeout(server_with_timeout.address(), token, 1, "host1", Seconds(50));
+  client_with_timeout.set("k", "v");
+  EXPECT_THAT(user_timeouts_of(server_with_timeout.address().port), ::testing::UnorderedElementsAre(70000, 50000));
 }
 
 TEST_F(StoreSockets, ACutConnectionDoesNotProveThatARankHasExited) {
   auto a = client(0);
-  Descriptor stranger = dial(server.address(), Seconds(5));
-  authenticate(stranger.get(), token, store_purpose, 7, Seconds(5));
+  Descriptor raw_client = dial(server.address(), Seconds(5));
+  authenticate(raw_client.get(), token, store_purpose, 7, Seconds(5));
   std::string hello = encode(StoreRequest{Op::hello, 7, "", "host7"});
-  send_all(stranger.get(), std::as_bytes(std::span(hello)), Seconds(5));
+  send_all(raw_client.get(), std::as_bytes(std::span(hello)), Seconds(5));
   std::string answer(8, '.');
-  receive_all(stranger.get(), std::as_writable_bytes(std::span(answer)), Seconds(5));
-  const linger at_once_reset{1, 0};
-  ASSERT_EQ(setsockopt(stranger.get(), SOL_SOCKET, SO_LINGER, &at_once_reset, sizeof at_once_reset), 0);
-  stranger.close();  // with a reset, like a host that has dropped the connection
-  std::string said;
-  EXPECT_TRUE(await([&] { return !(said = error_of([&] { a->check(); })).empty(); }, detection_seconds));
+  receive_all(raw_client.get(), std::as_writable_bytes(std::span(answer)), Seconds(5));
+  const linger reset_on_close{1, 0};
+  ASSERT_EQ(setsockopt(raw_client.get(), SOL_SOCKET, SO_LINGER, &reset_on_close, sizeof reset_on_close), 0);
+  raw_client.close();  // with a reset, like a host that has dropped the connection
+  std::string error;
+  EXPECT_TRUE(await([&] { return !(error = error_of([&] { a->check(); })).empty(); }, detection_seconds));
   EXPECT_EQ(
-      said,
+      error,
       "rank 7 (host7) has exited or cannot be reached: its connection to the store ended with 'Connection reset by "
       "peer'");
 }
 
 TEST_F(StoreSockets, AWrongTokenIsRejected) {
-  std::string said = error_of([&] { StoreClient(server.address(), random_token(), 1, "x", Seconds(5)); });
-  EXPECT_THAT(said,
+  std::string error = error_of([&] { StoreClient(server.address(), random_token(), 1, "x", Seconds(5)); });
+  EXPECT_THAT(error,
               HasSubstr(cat("the store at ", print(server.address()), ": the peer does not have this world's token")));
 }
 
-TEST_F(StoreSockets, WaitingClientsGetAnErrorWhenARankVanishes) {
+TEST_F(StoreSockets, WaitingClientsGetAnErrorWhenARankDisconnects) {
   auto a = client(0), b = client(1);
-  std::string said;
-  std::atomic<bool> heard{false};
+  std::string error;
+  std::atomic<bool> failed{false};
   std::thread waits([&] {
-    said = error_of([&] { a->wait("never"); });
-    heard = true;
+    error = error_of([&] { a->wait("never"); });
+    failed = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  Descriptor stranger = dial(server.address(), Seconds(5));  // a client that sends hello and vanishes
-  authenticate(stranger.get(), token, store_purpose, 7, Seconds(5));
+  Descriptor raw_client = dial(server.address(), Seconds(5));  // a client that sends hello and disconnects
+  authenticate(raw_client.get(), token, store_purpose, 7, Seconds(5));
   std::string hello = encode(StoreRequest{Op::hello, 7, "", "host7"});
-  send_all(stranger.get(), std::as_bytes(std::span(hello)), Seconds(5));
+  send_all(raw_client.get(), std::as_bytes(std::span(hello)), Seconds(5));
   std::string answer(8, '.');
-  receive_all(stranger.get(), std::as_writable_bytes(std::span(answer)), Seconds(5));
-  stranger.close();
-  EXPECT_TRUE(await([&] { return heard.load(); }, detection_seconds));
+  receive_all(raw_client.get(), std::as_writable_bytes(std::span(answer)), Seconds(5));
+  raw_client.close();
+  EXPECT_TRUE(await([&] { return failed.load(); }, detection_seconds));
   waits.join();
-  EXPECT_EQ(said, "rank 7 (host7) has exited");
+  EXPECT_EQ(error, "rank 7 (host7) has exited");
   EXPECT_THAT(error_of([&] { b->check(); }), HasSubstr("rank 7 (host7) has exited"));
 }
 
-TEST_F(StoreSockets, GarbageAfterTheHandshakeDropsOnlyThatClient) {
+TEST_F(StoreSockets, OnlyTheClientThatSendsGarbageIsDropped) {
   auto a = client(0);
   std::mt19937_64 random(3);
   ::testing::internal::CaptureStderr();
   for (int trial = 0; trial < 10; ++trial) {
-    Descriptor stranger = dial(server.address(), Seconds(5));
-    authenticate(stranger.get(), token, store_purpose, 7, Seconds(5));
+    Descriptor raw_client = dial(server.address(), Seconds(5));
+    authenticate(raw_client.get(), token, store_purpose, 7, Seconds(5));
     std::vector<std::byte> bytes(5000);
     for (std::byte& b : bytes) b = static_cast<std::byte>(random() | 0x10);
-    send_all(stranger.get(), bytes, Seconds(5));
+    send_all(raw_client.get(), bytes, Seconds(5));
     std::byte any{};
     EXPECT_THAT(error_of([&] {
-                  receive_all(stranger.get(), {&any, 1}, Seconds(5));
+                  receive_all(raw_client.get(), {&any, 1}, Seconds(5));
                 }),
                 ::testing::AnyOf(HasSubstr("closed"), HasSubstr("reset")));
   }

@@ -148,7 +148,7 @@ struct Hello {
   std::uint64_t magic, bytes;
 };
 constexpr std::uint64_t magic = 0x317863757a72616bull;  // marks the message that carries an address
-constexpr std::size_t most_address = 64 << 10;
+constexpr std::size_t max_address_bytes = 64 << 10;
 constexpr std::size_t slot_bytes = 256 << 10;
 constexpr std::chrono::seconds close_timeout{1};
 constexpr const char* within_host = "self,shm";  // it opens no listening socket
@@ -179,7 +179,7 @@ class UcxWire : public Wire {
   };
 
   void send_address();
-  void take_socket_bytes(const std::byte* from, std::size_t bytes);
+  void parse_socket_data(const std::byte* from, std::size_t bytes);
   void connect();
   bool damaged(const std::string& why);
   // With the lock held.
@@ -209,7 +209,7 @@ class UcxWire : public Wire {
   std::size_t data_bytes_ = 0, data_at_ = 0;
   std::int64_t read_ = 0;
   std::vector<std::byte> inbox_;  // bytes from the socket; used by the reactor
-  std::atomic<std::int64_t> peer_wrote_{-1};
+  std::atomic<std::int64_t> peer_bytes_written_{-1};
   std::atomic<bool> ended_{false}, broken_{false};
 };
 
@@ -253,7 +253,8 @@ UcxWire::~UcxWire() {
   ucx.worker_destroy(worker_);
 }
 
-// Sends the own address. It is short and the first data on this socket, so the kernel accepts it whole.
+// Sends this worker's UCX address. The address is short and the first data on the socket, so the kernel accepts it in
+// one call.
 void UcxWire::send_address() {
   ucp_address_t* address = nullptr;
   std::size_t bytes = 0;
@@ -284,7 +285,7 @@ void UcxWire::handle_wakeup() {
   bool open = true;
   while (open) {
     auto n = recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
-    if (n > 0) take_socket_bytes(buffer, static_cast<std::size_t>(n));
+    if (n > 0) parse_socket_data(buffer, static_cast<std::size_t>(n));
     else if (n == 0 || (errno != EAGAIN && errno != EINTR)) open = false;
     else if (errno == EAGAIN) break;
   }
@@ -294,23 +295,24 @@ void UcxWire::handle_wakeup() {
   if (!open) ended_.store(true, std::memory_order_release);
 }
 
-// A hello with the peer's address; later the number of bytes it has written, if it ends in order.
-void UcxWire::take_socket_bytes(const std::byte* from, std::size_t bytes) {
+// Parses data from the socket: first a hello message with the peer's UCX address; at the end, if the peer closes
+// cleanly, the number of bytes that it has written.
+void UcxWire::parse_socket_data(const std::byte* from, std::size_t bytes) {
   inbox_.insert(inbox_.end(), from, from + bytes);
   if (ep_ == nullptr) {
     Hello hello{};
     if (inbox_.size() < sizeof hello) return;
     std::memcpy(&hello, inbox_.data(), sizeof hello);
-    if (hello.magic != magic || hello.bytes > most_address || hello.bytes == 0)
+    if (hello.magic != magic || hello.bytes > max_address_bytes || hello.bytes == 0)
       return static_cast<void>(damaged("the message contains no UCX address"));
     if (inbox_.size() < sizeof hello + hello.bytes) return;
     connect();
     inbox_.erase(inbox_.begin(), inbox_.begin() + static_cast<std::ptrdiff_t>(sizeof hello + hello.bytes));
   }
   if (inbox_.size() < sizeof(std::int64_t)) return;
-  std::int64_t wrote = 0;
-  std::memcpy(&wrote, inbox_.data(), sizeof wrote);
-  peer_wrote_.store(wrote, std::memory_order_release);
+  std::int64_t bytes_written = 0;
+  std::memcpy(&bytes_written, inbox_.data(), sizeof bytes_written);
+  peer_bytes_written_.store(bytes_written, std::memory_order_release);
 }
 
 void UcxWire::connect() {
@@ -326,11 +328,11 @@ void UcxWire::connect() {
   };
   if (auto status = library().ep_create(worker_, &params, &ep_); status != UCS_OK) {
     ep_ = nullptr;
-    damaged(cat("UCX cannot reach it: ", library().text(status)));
+    damaged(cat("UCX cannot connect to the peer: ", library().text(status)));
   }
 }
 
-// Called with the lock held, except for an invalid hello, before which no other thread is active.
+// Call with the lock held. An invalid hello is the exception: no other thread uses the wire yet.
 bool UcxWire::damaged(const std::string& why) {
   if (why_.empty()) why_ = ended_ ? "the process ended or closed the connection" : why;
   broken_.store(true, std::memory_order_release);
@@ -340,7 +342,7 @@ bool UcxWire::damaged(const std::string& why) {
 
 // --- moving bytes
 
-// One step of UCX. The data it receives stays in UCX's memory, so a reader fetches that first.
+// Makes UCX progress once. Received data stays in UCX's buffers, so a reader consumes those first (fetch).
 void UcxWire::progress() {
   const unsigned moved = library().progress(worker_);
   for (Slot& slot : slots_) {
@@ -375,7 +377,7 @@ std::int64_t UcxWire::read(const iovec* into, int parts) {
     std::lock_guard lock(mutex_);
     if (!fetch()) progress();
     if (!fetch()) {
-      const std::int64_t wrote = peer_wrote_.load(std::memory_order_acquire);
+      const std::int64_t wrote = peer_bytes_written_.load(std::memory_order_acquire);
       return broken_ || (ended && (wrote < 0 || read_ >= wrote)) ? -1 : 0;
     }
   }

@@ -22,7 +22,7 @@ TEST(Shuffle, KnownAnswersHoldOnEveryMachine) {
   EXPECT_THAT(shuffled(8, 2, 0), ::testing::ElementsAre(6, 0, 1, 5, 4, 3, 7, 2));
 }
 
-TEST(Shuffle, IsAPermutationOfAnyLength) {
+TEST(Shuffle, AShuffleIsAPermutationOfAnyLength) {
   for (std::size_t count : {0u, 1u, 2u, 3u, 1000u, 60000u}) {
     auto order = shuffled(count, 3, 5);
     std::sort(order.begin(), order.end());

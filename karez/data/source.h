@@ -1,4 +1,5 @@
-// Source: writes any slice of its batch at a position into given memory. A plan's input actors read from sources.
+// A data source: copies any slice of the batch at a position into the caller's memory. A plan's input actors read from
+// sources.
 #pragma once
 
 #include <cstddef>
@@ -19,16 +20,16 @@ class Source {
   // Writes the slice of batch `position` that begins at `begin` (one entry per dimension) and has `out`'s shape. Called
   // from worker threads, several at once; allocates nothing; throws Error on bad data.
   virtual void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const = 0;
-  // The address of such a slice in memory, with the view's strides, if it exists and does not change during the
-  // source's lifetime: readers then need no copy. Null if the slice must be read.
+  // Returns the address of this slice if the source keeps it in memory with the strides of `view`, unchanged for its
+  // lifetime; readers then use it without a copy. Returns null if the slice must be read.
   virtual const std::byte* find(std::int64_t position, std::span<const std::int64_t> begin, const View& view) const {
     (void)position, (void)begin, (void)view;
     return nullptr;
   }
 };
 
-// Feeds an input with batch `position` of a source. If the input acts several times in a launch, later acts read later
-// positions.
+// Feeds an input with batch `position` of a source. If the input actor runs several times in one launch, its later acts
+// read the batches at the following positions.
 struct Feed {
   std::shared_ptr<const Source> source;
   std::int64_t position = 0;

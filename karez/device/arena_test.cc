@@ -54,7 +54,7 @@ TEST(Arena, MayBeDestroyedBeforeItsLeases) {
   EXPECT_EQ(counters->current, 0);
 }
 
-TEST(Arena, ThatCannotGrowGivesNoLease) {
+TEST(Arena, AnArenaThatCannotGrowGivesNoLease) {
   Arena arena(std::make_shared<MemoryCounters>());
   auto use = arena.lease(64);
   EXPECT_FALSE(arena.lease(std::int64_t{1} << 62).has_value());

@@ -35,7 +35,7 @@ class FakeThreads : public ::testing::Test {
   const std::string root = cat(::testing::TempDir(), "/karez_core_waits_", getpid());  // tests run in parallel
 };
 
-TEST_F(FakeThreads, AreReadFromCallToCall) {
+TEST_F(FakeThreads, ThreadTimesAreReadFromCallToCall) {
   thread(7, "1000 50 3\n");
   thread(8, "2000 60 3\n");
   SchedTimesReader waits(root);
@@ -66,7 +66,7 @@ TEST_F(FakeThreads, CountFromTheSecondCallThatFindsThem) {
   EXPECT_EQ(since->waited, nanoseconds(1));
 }
 
-TEST_F(FakeThreads, AreUnknownToAKernelThatDoesNotCount) {
+TEST_F(FakeThreads, ThreadTimesAreUnknownToAKernelThatDoesNotCount) {
   SchedTimesReader none(root);
   EXPECT_FALSE(none.since_last());
   thread(7, "");
@@ -95,7 +95,7 @@ TEST(SchedTimesReader, ReadsTheTimesOfThisProcess) {
   EXPECT_LT(since->waited, took + took / 2);
 }
 
-TEST(CpuContention, IsDetectedAtTheSecondUpdateWithWaits) {
+TEST(CpuContention, ContentionIsDetectedAtTheSecondUpdateWithWaits) {
   CpuContention contention;
   EXPECT_FALSE(contention.update(times(100, 50), milliseconds(100)));
   EXPECT_FALSE(contention.update(times(200, 1), milliseconds(100))) << "a single one may be chance";
@@ -104,7 +104,7 @@ TEST(CpuContention, IsDetectedAtTheSecondUpdateWithWaits) {
   EXPECT_TRUE(contention.contended());
 }
 
-TEST(CpuContention, OfAnIdleProcessIsNone) {
+TEST(CpuContention, AnIdleProcessHasNoContention) {
   CpuContention contention;
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(contention.update({milliseconds(1), milliseconds(1)}, milliseconds(100)));
 }

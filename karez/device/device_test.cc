@@ -193,7 +193,7 @@ TEST(HostArray, CopiesShareTheirBytesAndForeignTypesAreRefused) {
   EXPECT_THROW(HostArray::of<float>({3}, {1, 2}), Error);
 }
 
-TEST(HostArray, OfATypeIsZerosAlsoInReusedMemory) {
+TEST(HostArray, AnArrayOfATypeIsZeroEvenInReusedMemory) {
   for (int round = 0; round < 3; ++round) {
     HostArray array(TensorType{DType::f32, {3, 5}});
     EXPECT_EQ(array.count(), 15);

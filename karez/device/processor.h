@@ -18,7 +18,7 @@ struct Processor {
 Processor processor(const std::string& root = "");
 
 // KAREZ_MAX_CPU_ISA: the largest instruction set that kernels may use, one of the names of Processor::isa; if it is not
-// set, "avx512", which is no limit. Any other name is an error.
+// set, "avx512", which means no limit. Any other name is an error.
 std::string instruction_limit();
 
 // The name from the text of /proc/cpuinfo.

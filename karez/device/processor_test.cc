@@ -10,7 +10,7 @@
 namespace karez::device {
 namespace {
 
-TEST(Processor, IsNamedByModelAndFamily) {
+TEST(Processor, TheProcessorIsNamedByModelAndFamily) {
   EXPECT_EQ(processor_name("processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: "
                            "AMD EPYC\nstepping\t: 1\n\n"
                            "processor\t: 1\nmodel name\t: another\n"),
@@ -20,7 +20,7 @@ TEST(Processor, IsNamedByModelAndFamily) {
   EXPECT_EQ(processor_name(""), "unnamed");
 }
 
-TEST(Processor, OfThisMachineHasAKnownInstructionSet) {
+TEST(Processor, ThisMachineHasAKnownInstructionSet) {
   const std::string isa = processor().isa;
   EXPECT_TRUE(isa == "avx512" || isa == "avx2" || isa == "baseline") << isa;
   EXPECT_EQ(processor("/nowhere"), (Processor{"unnamed", isa}));
@@ -45,7 +45,7 @@ std::string limited_to(const char* isa) {
   return processor("/nowhere").isa;
 }
 
-TEST(Processor, HasNoMoreInstructionsThanItsLimit) {
+TEST(Processor, AProcessorHasNoMoreInstructionsThanItsLimit) {
   const std::string all = limited_to("");
   EXPECT_EQ(limited_to("avx512"), all);
   EXPECT_EQ(limited_to("avx2"), all == "avx512" ? "avx2" : all);

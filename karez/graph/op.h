@@ -88,7 +88,7 @@ enum class Role {
   update,      // next versions of variables, written over the old ones; a run of updates ends a step
   store,       // writes operand 1 over operand 0, a variable's old version
   transition,  // a change of layout along one mesh axis
-  transfer,    // moves its operand to another placement: the only node with an operand that may be on another mesh than
+  transfer,    // moves its operand to another placement: the only node with an operand that may be on a mesh other than
                // its result
   accumulate,  // the sum of its operand over all acts of a launch, in their order
   micro_join,  // its operand of all acts of a launch, concatenated along {axis}

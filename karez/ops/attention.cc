@@ -123,7 +123,7 @@ ValueId attention(Builder& b, ValueId q, ValueId k, ValueId v, const AttentionOp
 ValueId rotary(Builder& b, ValueId x, const RotaryOptions& options) {
   const TensorType type = b.type(x);
   require(ErrorKind::shape, type.rank() >= 2 && type.shape.back() % 2 == 0 && is_float(type.dtype),
-          "rotary: takes f32 or f64 [..., t, d] with an even d, not ", type);
+          "rotary: expected f32 or f64 [..., t, d] with an even d, got ", type);
   require(options.base > 0 && options.first >= 0, "rotary: base ", options.base, " and first position ", options.first,
           "; the base must be positive, the position at least 0");
   const std::int64_t t = type.shape[type.shape.size() - 2], d = type.shape.back(), half = d / 2;

@@ -79,25 +79,28 @@ OpDef sort() {
 }
 
 // Requires shapes that are equal except along the axis.
-void require_same_but_axis(std::string_view op, const TensorType& a, const TensorType& b, std::size_t axis) {
+void require_equal_shapes_except(std::string_view op, const TensorType& a, const TensorType& b, std::size_t axis) {
   Shape left = a.shape, right = b.shape;
-  const bool ranks = left.size() == right.size();
-  if (ranks) left[axis] = right[axis] = 0;
-  require(ErrorKind::shape, ranks && left == right, op, ": ", a, " and ", b, " differ in more than axis ", axis);
+  const bool same_rank = left.size() == right.size();
+  if (same_rank) left[axis] = right[axis] = 0;
+  require(ErrorKind::shape, same_rank && left == right, op, ": ", a, " and ", b, " differ in dimensions other than ",
+          axis);
 }
 
 OpDef take_along() {
-  OpDef op{.name = "take_along",
-           .doc =
-               "For each element of an index (i32 or i64), the element of x at that index along {axis} and at the same "
-               "position in the other dimensions, which have equal sizes; an index out of range is an error of the "
-               "launch. Local: {offset}, {limit} and {begin} as in gather.",
-           .inputs = 2};
+  OpDef op{
+      .name = "take_along",
+      .doc =
+          "For each element of the index tensor (i32 or i64): the element of x at that index along {axis} and at "
+          "the same position in the other dimensions, whose sizes are equal in both tensors. An index out of range "
+          "makes the launch fail. Local: {offset}, {limit} and {begin} as in gather.",
+      .inputs = 2};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_number("take_along", in[0]);
     require_index("take_along", in[1]);
-    require_same_but_axis("take_along", in[0], in[1], static_cast<std::size_t>(axis_of("take_along", attrs, in[0])));
+    require_equal_shapes_except("take_along", in[0], in[1],
+                                static_cast<std::size_t>(axis_of("take_along", attrs, in[0])));
     return std::vector<TensorType>{{in[0].dtype, in[1].shape}};
   };
   op.index = [](const NodeView& node) {
@@ -127,8 +130,8 @@ OpDef take_along() {
 OpDef add_along() {
   OpDef op{.name = "add_along",
            .doc =
-               "Zeros with {size} elements along {axis}, to which each update is added at its index (i32 or i64); an "
-               "index out of range is an error of the launch. Index and updates have the same shape. Local: {offset}, "
+               "A tensor of zeros with {size} elements along {axis}, with each update added at its index (i32 or i64). "
+               "An index out of range makes the launch fail. Index and updates have the same shape. Local: {offset}, "
                "{limit} and {begin} as in gather.",
            .inputs = 2};
   op.work = WorkClass::index;

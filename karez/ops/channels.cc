@@ -10,7 +10,7 @@ namespace {
 
 void require_channels(std::string_view what, const TensorType& x) {
   require(ErrorKind::shape, x.rank() >= 2, what, ": x must be [n, c, ...], got ", x);
-  require(ErrorKind::type, is_float(x.dtype), what, ": takes f32 or f64, not ", x, "; cast it first");
+  require(ErrorKind::type, is_float(x.dtype), what, ": expected f32 or f64, got ", x, "; cast it first");
 }
 
 void require_per_channel(std::string_view what, const TensorType& v, const TensorType& x) {

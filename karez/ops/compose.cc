@@ -42,7 +42,7 @@ ValueId subtract_max(Builder& b, ValueId x, const Ints& axis) {
 
 void check_rows(std::string_view what, Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights) {
   const TensorType &x = b.type(logits), &t = b.type(labels);
-  require(ErrorKind::type, x.rank() == 2 && is_float(x.dtype), what, ": logits are f32 or f64 [n, c], not ", x);
+  require(ErrorKind::type, x.rank() == 2 && is_float(x.dtype), what, ": logits must be f32 or f64 [n, c], got ", x);
   bool fits = t.shape == Shape{x.shape[0]} && (t.dtype == DType::i32 || t.dtype == DType::i64);
   require(ErrorKind::type, fits, what, ": labels are i32 or i64 [", x.shape[0], "] for logits ", x, ", not ", t);
   if (!weights) return;
@@ -122,7 +122,7 @@ ValueId mean(Builder& b, ValueId x) { return mean(b, x, all_axes(b.type(x))); }
 
 ValueId mean(Builder& b, ValueId x, const Ints& axes, bool keep) {
   TensorType type = b.type(x);
-  require(ErrorKind::type, is_float(type.dtype), "mean: takes f32 or f64, not ", type, "; cast it first");
+  require(ErrorKind::type, is_float(type.dtype), "mean: expected f32 or f64, got ", type, "; cast it first");
   std::int64_t count = 1;
   for (auto axis : from_start("mean", type, axes))
     count = checked_mul(count, type.shape[static_cast<std::size_t>(axis)]);
@@ -191,7 +191,7 @@ ValueId correct_count(Builder& b, ValueId logits, ValueId labels, std::optional<
 
 ValueId dropout(Builder& b, ValueId x, double p, ValueId state, std::int64_t site) {
   const DType dtype = b.type(x).dtype;
-  require(is_float(dtype), "dropout: takes f32 or f64, not ", b.type(x));
+  require(is_float(dtype), "dropout: expected f32 or f64, got ", b.type(x));
   require(p >= 0 && p <= 1, "dropout: the probability is ", p, "; it must be from 0 to 1");
   if (p == 0) return x;
   x = widened(b, x);

@@ -35,7 +35,7 @@ ValueId mean(Builder& b, ValueId x, const Ints& axes,
 ValueId softmax(Builder& b, ValueId x, int axis = -1);
 ValueId log_softmax(Builder& b, ValueId x, int axis = -1);
 // Mean over the batch of -log_softmax(logits)[label]: logits [n, c], labels i32 or i64 [n]. With weights [n] of the
-// logits' dtype: the weighted sum over the sum of the weights. A label outside 0..c-1 is an error of the launch;
+// logits' dtype: the weighted sum over the sum of the weights. A label outside 0..c-1 makes the launch fail;
 // karez/ops/losses.h has a form that ignores rows.
 ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights = {});
 // The number of rows with their first maximum at the label, as a scalar of the logits' dtype; with weights, each row

@@ -242,7 +242,8 @@ TEST(Compose, ErrorsNameInvalidOperands) {
           good = p.in("good", DType::i64, {8});
   EXPECT_EQ(error([&] { cross_entropy(p.b, x, labels); }),
             "cross_entropy: labels are i32 or i64 [8] for logits f32[8, 10], not f32[8]");
-  EXPECT_EQ(error([&] { cross_entropy(p.b, good, good); }), "cross_entropy: logits are f32 or f64 [n, c], not i64[8]");
+  EXPECT_EQ(error([&] { cross_entropy(p.b, good, good); }),
+            "cross_entropy: logits must be f32 or f64 [n, c], got i64[8]");
   EXPECT_EQ(error([&] { cross_entropy(p.b, x, good, x); }),
             "cross_entropy: weights are f32[8] for logits f32[8, 10], not f32[8, 10]");
   for (ValueId wrong : {p.in("w", DType::f32, {9}), p.in("w", DType::f64, {10}), p.in("w", DType::f32, {8, 1}),
@@ -256,7 +257,7 @@ TEST(Compose, ErrorsNameInvalidOperands) {
   }
   EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, p.in("w", DType::f32, {10}), x); }), "");
   EXPECT_EQ(error([&] { softmax(p.b, x, 2); }), "softmax: axis 2 is not a dimension of f32[8, 10]");
-  EXPECT_EQ(error([&] { mean(p.b, good); }), "mean: takes f32 or f64, not i64[8]; cast it first");
+  EXPECT_EQ(error([&] { mean(p.b, good); }), "mean: expected f32 or f64, got i64[8]; cast it first");
   EXPECT_EQ(error([&] { mean(p.b, p.in("e", DType::f32, {0})); }),
             "mean: there are no elements along axes [0] of f32[0]");
 }

@@ -19,8 +19,8 @@ std::string numbered(const char* name, int count) {
 OpDef gather() {
   OpDef op{.name = "gather",
            .doc =
-               "Rows of a table [v, d...] by index [i...] (i32 or i64): [i..., d...]; an index outside 0 to v - 1 is "
-               "an error of the launch. Local: {offset} is the logical number of the device's first row, {limit} the "
+               "Rows of a table [v, d...] by index [i...] (i32 or i64): [i..., d...]; an index outside 0 to v - 1 "
+               "makes the launch fail. Local: {offset} is the logical number of the device's first row, {limit} the "
                "number of all rows, {begin} the logical position of the device's first index.",
            .inputs = 2};
   op.infer = [](std::span<const TensorType> in, const Attrs&) {
@@ -56,7 +56,7 @@ OpDef scatter_add() {
   OpDef op{.name = "scatter_add",
            .doc =
                "Sum of updates [i..., d...] into {rows} zero rows [d...] by index [i...] (i32 or i64); an index out of "
-               "range is an error of the launch. Local: {offset}, {limit} and {begin} as in gather.",
+               "range makes the launch fail. Local: {offset}, {limit} and {begin} as in gather.",
            .inputs = 2};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {

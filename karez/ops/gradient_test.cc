@@ -208,7 +208,7 @@ TEST(Gradient, MaximaShareTheGradientEqually) {
 }
 
 // The number of ties is counted over all reduced axes, and each result's gradient goes back along all of them.
-TEST(Gradient, TiesOfAnExtremeOverTwoAxesShareItsGradient) {
+TEST(Gradient, TiedMinimaOverTwoAxesShareTheGradient) {
   Program p;
   ValueId x = p.f32("x", {3, 4, 2});
   p.grad(build::sum(p.b, reduce_min(p.b, x, {0, 2})), {x});
@@ -226,7 +226,7 @@ TEST(Gradient, TiesOfAnExtremeOverTwoAxesShareItsGradient) {
 )"));
 }
 
-TEST(Gradient, ComparisonsIndicesAndStopsEndAPath) {
+TEST(Gradient, NoGradientFlowsThroughComparisonsOrStopGradient) {
   Program p;
   ValueId x = p.f32("x", {3});
   ValueId mask = gt(p.b, x, stop_gradient(p.b, exp(p.b, x)));
@@ -238,19 +238,19 @@ TEST(Gradient, ComparisonsIndicesAndStopsEndAPath) {
 )"));
 }
 
-TEST(Gradient, OfAGradientIsDerivedFromItsExpression) {
+TEST(Gradient, AGradientOfAGradientIsDerivedFromItsExpression) {
   Program p;
   ValueId x = p.f32("x", {3});
   ValueId first = p.grad(build::sum(p.b, tanh(p.b, x)), {x})[0];
   p.grad(build::sum(p.b, mul(p.b, first, first)), {x});
   std::string text = p.added();
-  // tanh_grad(r, dy) = (1 - r r) dy, by r: -(r + r) dy; then through tanh itself.
+  // tanh_grad(r, dy) = (1 - r r) dy, with respect to r: -(r + r) dy; the gradient then flows through tanh.
   EXPECT_NE(text.find("pointwise("), std::string::npos) << text;
   EXPECT_NE(text.find("{expr=\"-(x0 + x0) * x1 * x2\"}"), std::string::npos) << text;
   EXPECT_NE(text.find("tanh_grad(%1,"), std::string::npos) << text;
 }
 
-TEST(Gradient, OfAFreeExpressionReadsOnlyRequiredValues) {
+TEST(Gradient, TheGradientOfAPointwiseExpressionReadsOnlyRequiredValues) {
   Program p;
   ValueId in[] = {p.f32("a", {3}), p.f32("b", {3}), p.f32("c", {3})};
   ValueId y = pointwise(p.b, "x0 * x1 + x2", in);
@@ -273,7 +273,7 @@ TEST(Gradient, ALossMustBeAFloatScalar) {
   EXPECT_EQ(p.error(build::sum(p.b, x), {i}), "no gradient exists with respect to i64[] (reduce_sum at net.cc:7)");
 }
 
-TEST(Gradient, AnOpWithoutGradientIsNamedWithItsLine) {
+TEST(Gradient, AnOpWithoutGradientIsReportedWithItsSourceLine) {
   Program p;
   ValueId x = p.f32("x", {1, 1, 4, 4});
   MaxPool pooled = max_pool(p.b, x);
@@ -301,7 +301,7 @@ TEST(Gradient, EveryPartOfAConcatenationGetsItsOwnSlice) {
 }
 
 // h <- h * w + x for each row x of its sequence.
-TEST(Gradient, OfAScanIsAReverseScanWithSumsForOuterValues) {
+TEST(Gradient, TheGradientOfAScanIsAReverseScanWithSumsForOuterValues) {
   Program p;
   const TensorType row{DType::f32, {4}};
   ValueId h = p.f32("h", {4}), x = p.f32("x", {3, 4}), w = p.f32("w", {4});

@@ -40,7 +40,7 @@ Shape random_split(std::mt19937_64& random, std::int64_t count, bool ones) {  //
   return shape;
 }
 
-TEST(ReshapeStrides, AreCorrectAndFoundIfTheyExist) {
+TEST(ReshapeStrides, StridesAreCorrectAndFoundIfTheyExist) {
   const char* given = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 5;
   RecordProperty("seed", std::to_string(seed));

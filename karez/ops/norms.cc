@@ -57,7 +57,7 @@ ValueId variance(Builder& b, ValueId x, const Ints& axes, bool keep, std::int64_
 
 ValueId vector_norm(Builder& b, ValueId x, double p, const Ints& axes, bool keep) {
   const TensorType type = b.type(x);
-  require(ErrorKind::type, is_float(type.dtype), "norm: takes f32 or f64, not ", type, "; cast it first");
+  require(ErrorKind::type, is_float(type.dtype), "norm: expected f32 or f64, got ", type, "; cast it first");
   require(p >= 0, "norm: p is ", p, "; it must be at least 0");
   auto squeezed = [&](ValueId y) {
     if (keep) return y;

@@ -11,7 +11,7 @@ OpDef one_hot() {
   OpDef op{.name = "one_hot",
            .doc =
                "For each index of [i...] (i32 or i64) a row of {depth} elements of {dtype}: 1 at the index, otherwise "
-               "0; an index out of range is an error of the launch, which names it {of} (default 'the index'). Local: "
+               "0; an index out of range makes the launch fail; the error names it {of} (default 'the index'). Local: "
                "{offset} is the logical position in a row of the device's first element, {limit} the whole depth, "
                "{begin} the logical position of the device's first index.",
            .inputs = 1};

@@ -132,7 +132,7 @@ std::string groups(const char* expr) {
   return join(linear_groups(parse_expr(expr)), " ", [](const auto& g) { return cat("{", join(g, ","), "}"); });
 }
 
-TEST(LinearGroups, AreDerivedFromTheForm) {
+TEST(LinearGroups, LinearGroupsAreDerivedFromTheForm) {
   EXPECT_EQ(groups("x0 + x1"), "{0,1}");
   EXPECT_EQ(groups("x0 * x1"), "{0} {1}");
   EXPECT_EQ(groups("x0 / x1"), "{0}");

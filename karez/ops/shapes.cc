@@ -27,7 +27,7 @@ void require_same_dtype(std::string_view op, const TensorType& a, const TensorTy
 }
 
 void require_float(std::string_view op, const TensorType& type) {
-  require(ErrorKind::type, is_float(type.dtype), op, ": takes f32 or f64, not ", type, "; cast it first");
+  require(ErrorKind::type, is_float(type.dtype), op, ": expected f32 or f64, got ", type, "; cast it first");
 }
 
 void require_number(std::string_view op, const TensorType& type) {

@@ -102,8 +102,8 @@ TEST(Html, LongTablesAndDrawingsAreTruncatedWithANote) {
   for (Lane& lane : drawn.lanes)
     for (int i = 0; i < 100; ++i) lane.spans.push_back({4 + i * 1e-9, 4 + (i + 1) * 1e-9, "compute", "thin"});
   const std::string text = html_of(drawn);
-  for (const char* said : {"<p>... and 1002 more.</p>", "7 more, each smaller", " acts, the last: thin"})
-    EXPECT_NE(text.find(said), std::string::npos) << said;
+  for (const char* expected : {"<p>... and 1002 more.</p>", "7 more, each smaller", " acts, the last: thin"})
+    EXPECT_NE(text.find(expected), std::string::npos) << expected;
 }
 
 }  // namespace

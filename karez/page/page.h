@@ -1,5 +1,5 @@
-// The page: a report about a plan, with tables, the predicted timeline of a launch, and memory over time. Here are its
-// data; other files print them as text and as HTML.
+// The page: a report about a plan with tables, the predicted timeline of one launch, and memory use over time. This
+// file defines its data; other files format it as text and as HTML.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,12 @@ struct Span {
 
 struct Lane {
   DeviceId device;
-  std::string name;  // of the stream
+  std::string name;  // name of the stream
   std::vector<Span> spans;
 };
 
-// Bytes of a device that are in use for a time. Blocks are stacked, so `offset` counts from the first byte of the
-// device's first block.
+// A range of a device's memory that is in use during an interval. Blocks are stacked, so `offset` counts from the first
+// byte of the device's first block.
 struct MemorySpan {
   double begin = 0, end = 0;
   std::int64_t offset = 0, bytes = 0;
@@ -41,31 +41,33 @@ struct MemorySpan {
 };
 
 struct MemoryTimeline {
-  std::int64_t bytes = 0;    // of all the device's blocks
+  std::int64_t bytes = 0;    // total size of the device's blocks
   std::int64_t omitted = 0;  // number of spans not listed, each smaller than the listed ones
   std::vector<MemorySpan> spans;
 };
 
 struct Page {
-  std::string name;                       // the plan's
-  std::string header;                     // two lines of counts
-  double seconds = 0;                     // of a launch, as predicted
-  std::string costs;                      // the origin of the cost table
-  std::string caution;                    // printed after predicted numbers; "": costs are measured or given
+  std::string name;     // name of the plan
+  std::string header;   // two lines of counts
+  double seconds = 0;   // predicted duration of one launch
+  std::string costs;    // the origin of the cost table
+  std::string caution;  // appended to predicted values; empty if the costs were measured or supplied by the user
   std::int64_t transfer_bytes = 0;        // bytes between devices per launch
-  std::vector<std::string> device_names;  // of the devices: "cpu 0.1"
-  std::vector<Section> sections;  // transfers, memory by module, source lines, critical cycles of launches one at a
-                                  // time and of overlapping launches
-  Section actors;                 // all actors
-  std::vector<Lane> lanes;        // the streams with acts, by device
+  std::vector<std::string> device_names;  // for example "cpu 0.1"
+  std::vector<Section> sections;          // transfers, memory by module, source lines, critical cycles of sequential
+                                          // and of overlapping launches
+  Section actors;                         // all actors
+  std::vector<Lane> lanes;                // one lane for each stream that has acts, ordered by device
   ById<DeviceId, MemoryTimeline> memory;
 };
 
-// Times are predicted by the cost table; without one by the plan's own. The plan must be valid.
+// Builds the page with times predicted from `costs`; the second overload uses the plan's own cost table. The plan must
+// be valid.
 Page page_of(const Plan& plan, const CostTable& costs);
 Page page_of(const Plan& plan);
 
-// As text; rows beyond `most` are counted, not printed: "... and 3 more (--rows)" with `how` "--rows".
+// Formats a section as text with at most `most` rows. The number of omitted rows follows, with the option `how` that
+// shows them: "... and 3 more (--rows)".
 std::string text_of(const Section& section, std::int64_t most, std::string_view how = "");
 
 // The counts, memory and transfers of `plan::summary`, then the origin of the costs, `extra_lines` (whole lines), and

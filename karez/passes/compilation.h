@@ -94,7 +94,7 @@ struct SlotAssignment {
   double interval = 0;       // predicted seconds between consecutive launches; 0: not computed
   std::string memory_note;   // the changes that a memory limit made to the program, as lines of text; "": none
   ById<ValueId, int> slots;  // slots of the register that carries the value between segments
-  // Of box nodes that cross devices, by act: positions in the sequence of the communicators of their axis.
+  // For box nodes that cross devices, by act: positions in the sequence of the communicators of their axis.
   ById<NodeId, std::vector<int>> turns;
 };
 

@@ -78,7 +78,7 @@ template <class Fill> ById<ValueId, Array> run_graph(const Graph& graph, Fill&& 
   return values;
 }
 
-// The meaning of a graph: its outputs and its variables' next versions, by name.
+// Evaluates a graph: returns its outputs and the updated values of its variables, by name.
 template <class Fill> std::map<std::string, Array> meaning_of(const Graph& graph, Fill&& fill) {
   auto values = run_graph(graph, fill);
   std::map<std::string, Array> out;
@@ -90,18 +90,19 @@ template <class Fill> std::map<std::string, Array> meaning_of(const Graph& graph
 
 std::map<std::string, Array> meaning_of(const Graph& graph);
 
-// Numbers on which almost correct rules fail.
+// Edge cases (signed zero, subnormals, infinities, NaN, overflow of exp) that expose almost correct rewrite rules.
 inline const std::vector<double>& special_numbers() {
-  static const double inf = std::numeric_limits<double>::infinity(), least = std::numeric_limits<double>::denorm_min();
-  static const std::vector<double> numbers = {0,   -0.0, 1e-6,  -1e-6,  1,           -1,     88,
-                                              -88, 1e3,  -1e3,  least,  -least,      1e-310, -1e-310,
-                                              inf, -inf, 1e308, -1e308, std::nan("")};
+  static const double inf = std::numeric_limits<double>::infinity(),
+                      smallest = std::numeric_limits<double>::denorm_min();
+  static const std::vector<double> numbers = {0,   -0.0, 1e-6,  -1e-6,    1,           -1,     88,
+                                              -88, 1e3,  -1e3,  smallest, -smallest,   1e-310, -1e-310,
+                                              inf, -inf, 1e308, -1e308,   std::nan("")};
   return numbers;
 }
 
 bool same_bits(double a, double b);
 
-// The largest difference of two elements, relative to the larger magnitude but at least to 1.
+// The largest elementwise |a - b| / max(1, |a|, |b|).
 double difference(const std::map<std::string, Array>& a, const std::map<std::string, Array>& b);
 
 // The concatenation of rank-1 arrays.

@@ -28,21 +28,24 @@ CollectiveSequence::CollectiveSequence(const Plan& plan)
     if (!actor.collective) continue;
     const Collective& c = *actor.collective;
     DeviceId device = plan.stream(actor.stream).device;
-    auto [position, first_there] =
+    auto [position, new_position] =
         positions.emplace(std::pair{c.communicator, device}, static_cast<int>(positions_.size()));
-    if (first_there) positions_.push_back({c.communicator, device, {}});
+    if (new_position) positions_.push_back({c.communicator, device, {}});
     std::vector<ActorId>& order = positions_[static_cast<std::size_t>(position->second)].order;
-    require(!c.turns.empty(), "actor ", i, " '", actor.name, "' has no turn of communicator ", c.communicator);
+    require(!c.turns.empty(), "actor ", i, " '", actor.name, "' has no turn in the sequence of communicator ",
+            c.communicator);
     for (std::size_t act = 0; act < c.turns.size(); ++act) {
       const int turn = c.turns[act];
-      require(turn >= 0, "actor ", i, " '", actor.name, "' has turn ", turn, " of communicator ", c.communicator);
+      require(turn >= 0, "actor ", i, " '", actor.name, "' has the negative turn ", turn,
+              " in the sequence of communicator ", c.communicator);
       require(act == 0 || c.turns[act - 1] < turn, "actor ", i, " '", actor.name, "' has turn ", turn,
-              " of communicator ", c.communicator, " after turn ", act == 0 ? 0 : c.turns[act - 1]);
+              " of communicator ", c.communicator, " after turn ", act == 0 ? 0 : c.turns[act - 1],
+              "; turns must increase");
       if (order.size() <= static_cast<std::size_t>(turn)) order.resize(static_cast<std::size_t>(turn) + 1);
       order[static_cast<std::size_t>(turn)] = i;
     }
-    auto [group, first_here] = groups.emplace(std::pair{c.communicator, c.turns[0]}, static_cast<int>(groups_.size()));
-    if (first_here) groups_.emplace_back();
+    auto [group, new_group] = groups.emplace(std::pair{c.communicator, c.turns[0]}, static_cast<int>(groups_.size()));
+    if (new_group) groups_.emplace_back();
     groups_[static_cast<std::size_t>(group->second)].emplace_back(i);
     position_of_[i] = position->second;
     group_of_[i] = group->second;

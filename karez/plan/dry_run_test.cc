@@ -69,7 +69,7 @@ TEST(ReadyQueue, SmallestPriorityThenSmallestId) {
             (std::vector<ActorId>{ActorId(1), ActorId(3), ActorId(2), ActorId(0)}));
 }
 
-TEST(ReadyQueue, IsASortedSet) {
+TEST(ReadyQueue, TheQueueIsASortedSet) {
   std::mt19937 random(7);
   for (int places : {1, 63, 64, 65, 5000}) {
     ReadyQueue queue(places);
@@ -92,7 +92,7 @@ TEST(ReadyQueue, IsASortedSet) {
   }
 }
 
-TEST(Waits, TheyNameRegisterAndOtherActor) {
+TEST(Waits, WaitsNameTheRegisterAndTheOtherActor) {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   RegisterId begin = s.start(a, 2);

@@ -57,7 +57,7 @@ TEST(LiveBytes, AGapBetweenTwoValuesInTheSameBytesIsNotLive) {
   EXPECT_EQ(live_bytes(chain.s.plan)[DeviceId(0)], 64 + 128) << "ab, and y while x is not live";
 }
 
-TEST(Sharing, IsAllowedIfTokensSeparateTheTwo) {
+TEST(Sharing, RegistersMayShareBytesIfTokensSeparateThem) {
   Chain chain(ActorId(3));
   chain.share(chain.cd, chain.ab);
   EXPECT_EQ(chain.error(), "");

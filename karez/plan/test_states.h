@@ -1,5 +1,5 @@
 // A search over all states that a small plan can reach with several active launches, over Ports and CollectiveSequence:
-// memory holds marks of writers, and a call must never read bytes with another mark than it expects.
+// memory holds marks of writers, and a call must never read bytes with a different mark from the one it expects.
 #pragma once
 
 #include <algorithm>

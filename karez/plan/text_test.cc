@@ -266,7 +266,7 @@ TEST(PlanText, EveryPrefixOfAPlanIsReadOrRejected) {
   }
 }
 
-TEST(PlanText, SavedPlansAreLoadedAndMissingFilesNamed) {
+TEST(PlanText, SavedPlansAreLoadedAndMissingFilesReported) {
   auto path = (std::filesystem::temp_directory_path() / cat("karez_plan_test_", ::getpid())).string();
   save(small_plan(), path);
   EXPECT_EQ(load_plan(path), small_plan());

@@ -17,7 +17,7 @@ class TokenDistances {
  public:
   TokenDistances(const Plan& plan, const ById<ActorId, std::int64_t>& acts);
 
-  // Whether act k of each consumer reads the piece of act k of the producer: equal numbers of acts, and a piece in
+  // True if act k of each consumer reads the piece of act k of the producer: equal numbers of acts, and a piece in
   // each.
   bool in_step(RegisterId id) const { return in_step_[id]; }
   // Fewest tokens between the end of an act and the beginning of another: 0, 1, or 2 for more. From an actor to its own

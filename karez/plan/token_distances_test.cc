@@ -63,7 +63,7 @@ Plan random_plan(std::mt19937& random) {
   return s.plan;
 }
 
-TEST(TokenDistances, AgreeWithASearchOverSingleActs) {
+TEST(TokenDistances, DistancesAgreeWithASearchOverSingleActs) {
   std::mt19937 random(11);
   for (int round = 0; round < 200; ++round) {
     const Plan plan = random_plan(random);

@@ -140,7 +140,7 @@ void verify_collective(const Plan& plan, const PortIndex& port_index, ActorId ac
   const Collective& c = *plan.actor(actor).collective;
   require_in_range(c.communicator, plan.communicators, subject, "communicator");
   const Communicator& group = plan.communicators[c.communicator];
-  require(!c.turns.empty(), subject, " has no turn of communicator ", c.communicator);
+  require(!c.turns.empty(), subject, " has no turn in the sequence of communicator ", c.communicator);
   for (int turn : c.turns)
     require(turn >= 0 && static_cast<std::size_t>(turn) < group.sequence.size(), subject, ": turn ", turn,
             " of communicator ", c.communicator, ", which has a sequence of length ", group.sequence.size());

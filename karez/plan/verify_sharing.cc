@@ -186,9 +186,9 @@ class SharingVerifier {
         for (auto k = static_cast<std::size_t>(std::lower_bound(at.begin(), at.end(), t.begin) - at.begin());
              at[k] < t.end; ++k) {
           auto& list = of_stretch[k];
-          const bool anew = t.writes && (list.empty() || list.back().until[0].second < first);
-          if (anew || list.empty())
-            list.push_back({at[k], at[k + 1], {}, id, anew ? first : before_all, {{id, last}}, !anew});
+          const bool new_lifetime = t.writes && (list.empty() || list.back().until[0].second < first);
+          if (new_lifetime || list.empty())
+            list.push_back({at[k], at[k + 1], {}, id, new_lifetime ? first : before_all, {{id, last}}, !new_lifetime});
           else list.back().until[0].second = last;
           list.back().carried |= t.some_acts;
           written[k] = written[k] || t.writes;
@@ -211,13 +211,13 @@ class SharingVerifier {
     }
   }
 
-  // Whether a ends before b begins in the same launch.
+  // True if a ends before b begins in the same launch.
   bool ends_before(const Lifetime& a, const Lifetime& b) const {
     return std::all_of(a.until.begin(), a.until.end(), [&](const auto& last) {
       return last.first == b.writer ? last.second < b.from : distances_.tokens(last.first, b.writer) == 0;
     });
   }
-  // Whether b ends before a begins in the next launch.
+  // True if b ends before a begins in the next launch.
   bool ends_before_next_launch(const Lifetime& b, const Lifetime& a) const {
     return std::all_of(b.until.begin(), b.until.end(),
                        [&](const auto& last) { return distances_.tokens(last.first, a.writer) <= 1; });
@@ -227,7 +227,7 @@ class SharingVerifier {
   }
   bool in_step(const Lifetime& s) const { return s.reg.valid() ? distances_.in_step(s.reg) : !s.carried; }
 
-  // Whether the lifetimes of each byte follow one another, and the last ends before the first of the next launch
+  // True if the lifetimes of each byte follow one another, and the last ends before the first of the next launch
   // begins. It suffices to compare neighbours, since tokens add up along a path.
   bool is_totally_ordered(std::vector<Lifetime>& list) {
     std::sort(list.begin(), list.end(), [&](const Lifetime& x, const Lifetime& y) {

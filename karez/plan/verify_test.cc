@@ -190,7 +190,8 @@ TEST(Verify, EveryFaultIsReported) {
        [](Plan& p) { p.actors[ActorId(0)].calls[0].acts = {1, 1}; }},
       {"runs in acts -1..1, but the actor acts 1 times in a launch",
        [](Plan& p) { p.actors[ActorId(0)].calls[0].acts = {-1, 1}; }},
-      {"has no turn of communicator 0", [](Plan& p) { p.actors[ActorId(1)].collective->turns.clear(); }},
+      {"has no turn in the sequence of communicator 0",
+       [](Plan& p) { p.actors[ActorId(1)].collective->turns.clear(); }},
       {"has turn 0 of communicator 0 twice", [](Plan& p) { p.actors[ActorId(1)].collective->turns = {0, 0}; }},
       {"would act 1 times in a launch, but register", [](Plan& p) { p.actors[ActorId(1)].inputs[0].period = 2; }},
   };
@@ -366,7 +367,7 @@ TEST(Verify, AHugePeriodIsRejectedBeforeTheDryRun) {
             "plan 'sketch' has 2000000004 acts and messages in a launch; the limit is 16777216");
 }
 
-TEST(Verify, ACycleWithoutTokensIsNamed) {
+TEST(Verify, ACycleWithoutTokensIsReported) {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   s.start(a);

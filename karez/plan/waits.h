@@ -19,7 +19,7 @@ struct Wait {
 // The waits of an actor, by its ports alone; none if it is ready or running.
 std::vector<Wait> waits_of(const Plan& plan, ActorId actor, const Ports& ports);
 
-// Whether it is idle: not running, without filled slots, and not within a period.
+// True if the actor is idle: not running, without filled slots, and not within a period.
 bool is_idle(const Ports& ports);
 
 std::string actor_name(const Plan& plan, ActorId actor);  // "a3 'compute.1'", "the session"

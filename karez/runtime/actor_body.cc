@@ -36,9 +36,9 @@ void run_calls(LoadedPlan& loaded, ActorState& actor) {
   }
 }
 
-// Checks operands first, because a call in place overwrites them. A non-finite operand is no error of this call: it was
-// reported for the call that produced it, or it is a constant of the program. NaN in a variable may be older than this
-// launch and is reported here.
+// Checks operands first, because a call in place overwrites them. A non-finite operand is not an error of this call: it
+// was reported for the call that produced it, or it is a constant of the program. NaN in a variable may be older than
+// this launch and is reported here.
 void run_checked(LoadedPlan& loaded, ActorState& actor) {
   const Plan& plan = loaded.plan;
   for (PreparedCall& call : actor.calls) {

@@ -118,8 +118,8 @@ class World {
 const Error link_ended(ErrorKind::peer, "link to rank 1: it ended");
 
 // The failure that all ranks report when rank `sees` sees a link end, and rank `fails` (if not negative) then fails
-// with the text `word`. The end of a link is no cause, so a rank that sees it waits for the report of the rank that
-// failed.
+// with the text `word`. The end of a link is not the cause, so a rank that sees it waits for the report of the rank
+// that failed.
 std::string heard(int sees, int fails, const std::string& word) {
   World world(3);
   world[static_cast<std::size_t>(sees)].agreement().fail(link_ended);
@@ -240,14 +240,14 @@ TEST(Agreement, ARequestWaitsForTheOthersAndNamesTheMissingRank) {
     third = answer_to(world[2], "a read");
   }
   for (const std::string& text : {first, second, third}) EXPECT_EQ(text, "begun 1");
-  const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(said.starts_with("karez warning: a read: rank 2 has not reached it for 0.") &&
-              said.ends_with(" s; other ranks wait\n"))
-      << said;
-  EXPECT_EQ(said.find("warning"), said.rfind("warning")) << "once";
+  const std::string output = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(output.starts_with("karez warning: a read: rank 2 has not reached it for 0.") &&
+              output.ends_with(" s; other ranks wait\n"))
+      << output;
+  EXPECT_EQ(output.find("warning"), output.rfind("warning")) << "once";
 }
 
-// As by Ctrl-C while a program waits.
+// A callback throws while the rank waits, as Ctrl-C does.
 TEST(Agreement, AnInterruptedRequestIsWithdrawnAndAllRanksContinue) {
   for (std::size_t rank : {0, 1}) {
     World world(2);
@@ -267,17 +267,17 @@ TEST(Agreement, AnInterruptedRequestIsWithdrawnAndAllRanksContinue) {
 
 TEST(Agreement, AFailureEndsARequest) {
   World world(2);
-  std::string told;
+  std::string text;
   {
     std::jthread asks([&] {
       try {
         answer_to(world[1], "a read");
-      } catch (const Error& error) { told = error.what(); }
+      } catch (const Error& error) { text = error.what(); }
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     world[0].agreement().fail(Error(ErrorKind::user, "it cannot continue"));
   }
-  EXPECT_EQ(told, "rank 0: it cannot continue");
+  EXPECT_EQ(text, "rank 0: it cannot continue");
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ Plan plan_of(std::int64_t bytes, std::int64_t constant) {
   return s.plan;
 }
 
-TEST(SharedArena, HoldsTheLargestOfItsPlansAndShrinksWhenThatIsUnloaded) {
+TEST(SharedArena, TheArenaHoldsTheLargestOfItsPlansAndShrinksWhenThatIsUnloaded) {
   KernelTable table(test_kernels());
   Session session({}, table);
   std::vector<int> plans;

@@ -44,7 +44,7 @@ TEST(AsyncKernels, ThreeUnitActorsWithTwoSlotsAreAllActiveAtTimeTwo) {
   }
 }
 
-TEST(AsyncKernels, OverlapOnRealThreads) {
+TEST(AsyncKernels, KernelsOverlapOnRealThreads) {
   constexpr int pieces = 10, unit_ms = 30;
   KernelTable table({});
   std::vector<std::thread> threads;
@@ -133,7 +133,7 @@ TEST(AsyncKernels, AllActsDeferredByABusyStreamRunWhenItIsFree) {
   }
 }
 
-TEST(AsyncKernels, TheirErrorsReachTheWaiterAndEachMustBeTheOnlyCall) {
+TEST(AsyncKernels, ErrorsReachTheWaiterAndAnAsyncKernelMustBeTheOnlyCall) {
   KernelTable table(test_kernels());
   Session session({}, table);
   session.add({"test.refuse", [](const KernelArgs&, const Completion& done) {
@@ -156,7 +156,7 @@ TEST(AsyncKernels, TheirErrorsReachTheWaiterAndEachMustBeTheOnlyCall) {
   }
 }
 
-TEST(WaitGraph, NamesTheWaitsBetweenActors) {
+TEST(WaitGraph, TheGraphListsTheWaitsBetweenActors) {
   ManualTimer timer;
   KernelTable table({});
   Session session({.workers = 2}, table);
@@ -176,7 +176,7 @@ TEST(WaitGraph, NamesTheWaitsBetweenActors) {
   EXPECT_EQ(session.wait_graph().find("waits"), std::string::npos);
 }
 
-TEST(WaitGraph, AWorkerInAKernelIsNamedAndNotWaitedFor) {
+TEST(WaitGraph, AWorkerInAKernelIsReportedAndNotWaitedFor) {
   std::mutex gate;
   gate.lock();
   std::vector<KernelRow> rows;

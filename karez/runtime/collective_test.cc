@@ -385,7 +385,7 @@ TEST(Collectives, ABrokenLinkFailsAllLaunchesInFlightAndAReloadRestoresTheSessio
           for (int i = 0; i < 8; ++i) launches.push_back(session.launch(plan, {{"x", feed}}));
         } catch (const Error& error) {
           EXPECT_EQ(error.kind, ErrorKind::peer);
-          EXPECT_THAT(error.what(), StartsWith("this session's state is unusable since a launch failed ("));
+          EXPECT_THAT(error.what(), StartsWith("the state of this session is unusable, because a launch failed ("));
         }
         bool failed = false;
         for (const Launch& launch : launches) {
@@ -398,9 +398,9 @@ TEST(Collectives, ABrokenLinkFailsAllLaunchesInFlightAndAReloadRestoresTheSessio
             EXPECT_EQ(error.kind, ErrorKind::peer) << text;
             const bool own = text.starts_with("all_reduce at net.cc:"),
                        off = text.starts_with(name + " was aborted: the link from member ");
-            EXPECT_TRUE(
-                own || off ||
-                text.starts_with(name + " did not run: this session's state is unusable since a launch failed ("))
+            EXPECT_TRUE(own || off ||
+                        text.starts_with(
+                            name + " did not run: the state of this session is unusable, because a launch failed ("))
                 << text;
             if (own) {
               EXPECT_THAT(text, AllOf(HasSubstr(": the link from member "),

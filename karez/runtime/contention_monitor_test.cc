@@ -19,7 +19,7 @@
 namespace karez::runtime {
 namespace {
 
-TEST(ContentionMonitor, DetectsMoreThreadsThanCores) {
+TEST(ContentionMonitor, TheMonitorDetectsMoreThreadsThanCores) {
   if (device::SchedTimesReader waits; !waits.since_last()) GTEST_SKIP() << "this kernel has no schedstat";
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const ContentionMonitor monitor(cores);
@@ -89,7 +89,7 @@ TEST(ContentionMonitor, ContentionEndsWhenTheOtherProgramsStop) {
   }
 }
 
-TEST(ContentionMonitor, StopsOnAKernelWithoutSchedstat) {
+TEST(ContentionMonitor, TheMonitorStopsOnAKernelWithoutSchedstat) {
   const ContentionMonitor monitor(2, ::testing::TempDir() + "/karez_nowhere");
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_FALSE(monitor.crowded());
@@ -113,7 +113,7 @@ TEST(ContentionMonitor, TheThreadHasAName) {
   EXPECT_EQ(threads_named(), 1);
 }
 
-TEST(ContentionMonitor, IsDestroyedWithoutDelay) {
+TEST(ContentionMonitor, TheMonitorIsDestroyedWithoutDelay) {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 100; ++i) const ContentionMonitor monitor(2);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << "each would check after 100 ms";

@@ -178,9 +178,9 @@ Coordinator::Outcome Coordinator::take_ended(int rank, const ControlMessage& mes
 
 Coordinator::Outcome Coordinator::take_invalidated(const ControlMessage& message) {
   Outcome out;
-  const int said = ++invalidated_[message.op];
-  if (said == 1) out.invalidated = {message.op, false};
-  if (said < ranks_) return out;
+  const int reports = ++invalidated_[message.op];
+  if (reports == 1) out.invalidated = {message.op, false};
+  if (reports < ranks_) return out;
   invalidated_.erase(message.op);
   out.invalidated = {message.op, true};
   return out;

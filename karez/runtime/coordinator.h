@@ -54,7 +54,7 @@ class Coordinator {
   };
   // A message from a rank: begun, ended, asked, withdrawn or invalidated.
   Outcome take(int rank, const ControlMessage& message, Clock::time_point now);
-  // Whether a request is unanswered. Then `check` must be called regularly; it warns of ranks that others have waited
+  // True if a request is unanswered. Then `check` must be called regularly; it warns of ranks that others have waited
   // for too long.
   bool has_pending_requests() const { return pending_requests_ > 0; }
   Outcome check(Clock::time_point now);

@@ -192,7 +192,7 @@ TEST(Coordinator, ARequestThatOneOfSeveralRanksWithdrawsRemainsForTheOthers) {
   EXPECT_EQ(first.hears(0, asked(1, "a read")), "begun 1");
 }
 
-TEST(Coordinator, AMissingRankIsNamedOnceNoMessageHasArrivedForTheTimeout) {
+TEST(Coordinator, AMissingRankIsReportedOnceNoMessageHasArrivedForTheTimeout) {
   Rank0 first(3);
   ControlMessage call = begun(1, "a call");
   for (int rank : {0, 1, 2}) first.hears(rank, call, 1);
@@ -208,7 +208,7 @@ TEST(Coordinator, AMissingRankIsNamedOnceNoMessageHasArrivedForTheTimeout) {
   EXPECT_EQ(first.looks(320), "") << "once";
 }
 
-TEST(Coordinator, TheWarningNamesTheLastOpThatAllRanksAskedFor) {
+TEST(Coordinator, TheWarningNamesTheLastOpThatAllRanksRequested) {
   Rank0 first(2);
   ControlMessage save = asked(1, "a save");
   save.awaited = true;
@@ -247,19 +247,19 @@ std::string refused_in_order(const std::vector<std::vector<std::string>>& progra
     const Coordinator::Outcome outcome = first.take(rank, call ? begun(s.op, what) : asked(s.op, what, s.round), start);
     if (call) ++s.op, s.round = 0;
     EXPECT_FALSE(outcome.mismatch) << outcome.mismatch->first.what();
-    for (const auto& [whom, note] : outcome.answers) {
-      State& told = states[static_cast<std::size_t>(whom)];
+    for (const auto& [receiver, note] : outcome.answers) {
+      State& told = states[static_cast<std::size_t>(receiver)];
       EXPECT_TRUE(told.waits);
       told.waits = false;
       ++told.round;
-      told.log += cat("-", programs[static_cast<std::size_t>(whom)][told.at - 1], " ");
+      told.log += cat("-", programs[static_cast<std::size_t>(receiver)][told.at - 1], " ");
     }
-    for (int whom = 0; outcome.begun && whom < ranks; ++whom) {
-      State& told = states[static_cast<std::size_t>(whom)];
+    for (int receiver = 0; outcome.begun && receiver < ranks; ++receiver) {
+      State& told = states[static_cast<std::size_t>(receiver)];
       if (!std::exchange(told.waits, false)) continue;
       ++told.op;
       told.round = 0;
-      told.log += cat("+", programs[static_cast<std::size_t>(whom)][told.at - 1], " ");
+      told.log += cat("+", programs[static_cast<std::size_t>(receiver)][told.at - 1], " ");
     }
   }
   std::string out;

@@ -46,40 +46,40 @@ float counted(Session& session) {
   return session.read_variable("v", {0, 0, "cpu"}, View(DType::f32, {1})).data<float>()[0];
 }
 
-TEST(DataFailure, BeforeTheFirstWriteChangesNothing) {
+TEST(DataFailure, AFailureBeforeTheFirstWriteChangesNothing) {
   KernelTable table(test_kernels());
   Session session({.workers = 2}, table);
   const int plan = session.load(counting_plan(true, 3));
   session.write_variable("v", {0, 0, "cpu"}, View(DType::f32, {1}), HostArray::of<float>({1}, {0}));
   for (int i = 0; i < 2; ++i) session.launch(plan).wait();
   EXPECT_EQ(error_of([&] { session.launch(plan).wait(); }),
-            "test.fail at sketch.cc:2: run 3 went wrong [launch 3, actor 'fails', device 0.0]");
+            "test.fail at sketch.cc:2: run 3 failed [launch 3, actor 'fails', device 0.0]");
   EXPECT_EQ(counted(session), 2);
   for (int i = 0; i < 2; ++i) session.launch(plan).wait();
   EXPECT_EQ(counted(session), 4);
 }
 
-TEST(DataFailure, AfterTheFirstWriteLeavesTheStateUnusableUntilReloaded) {
+TEST(DataFailure, AFailureAfterTheFirstWriteLeavesTheStateUnusableUntilReloaded) {
   KernelTable table(test_kernels());
   Session session({.workers = 2}, table);
   const int plan = session.load(counting_plan(false, 3));
   session.write_variable("v", {0, 0, "cpu"}, View(DType::f32, {1}), HostArray::of<float>({1}, {0}));
   for (int i = 0; i < 2; ++i) session.launch(plan).wait();
   const std::string error = error_of([&] { session.launch(plan).wait(); });
-  EXPECT_EQ(error.find("test.fail at sketch.cc:2: run 3 went wrong [launch 3, actor 'fails', device 0.0]; the launch "
+  EXPECT_EQ(error.find("test.fail at sketch.cc:2: run 3 failed [launch 3, actor 'fails', device 0.0]; the launch "
                        "had begun to write its variables"),
             0u)
       << error;
   EXPECT_TRUE(session.failed());
   EXPECT_EQ(error_of([&] { session.launch(plan); }),
-            cat("this session's state is unusable since a launch failed (", error, "); reset the world"));
+            cat("the state of this session is unusable, because a launch failed (", error, "); reset the world"));
   EXPECT_EQ(error_of([&] { session.launch(plan); }), error_of([&] { session.launch(plan); })) << "every time";
   session.reload();
   EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());
 }
 
-// No thread waits for it: the next launch throws the error, once, and does not run.
-TEST(DataFailure, ThatNoThreadWaitedForIsReportedByTheNextLaunch) {
+// If no thread waits for a failed launch, the next launch throws its error once and does not run.
+TEST(DataFailure, AFailureThatNoThreadWaitedForIsReportedByTheNextLaunch) {
   KernelTable table(test_kernels());
   Session session({.workers = 2}, table);
   const int plan = session.load(counting_plan(true, 1)), other = session.load(plain_plan());
@@ -87,18 +87,18 @@ TEST(DataFailure, ThatNoThreadWaitedForIsReportedByTheNextLaunch) {
   Launch unread = session.launch(plan);
   while (!unread.done()) std::this_thread::yield();
   EXPECT_EQ(error_of([&] { session.launch(other); }),
-            "an earlier launch failed: test.fail at sketch.cc:2: run 1 went wrong [launch 1, actor 'fails', device "
-            "0.0]; it wrote no variable, and the "
-            "next launch runs again");
+            "an earlier launch failed: test.fail at sketch.cc:2: run 1 failed [launch 1, actor 'fails', device "
+            "0.0]; it wrote no variable; the next launch will run");
   EXPECT_NO_THROW(session.launch(other).wait());
   EXPECT_NO_THROW(session.launch(plan).wait());
   EXPECT_EQ(counted(session), 1);
-  EXPECT_NE(error_of([&] { unread.wait(); }), "no error") << "its own waiters get the error nevertheless";
+  EXPECT_NE(error_of([&] { unread.wait(); }), "no error")
+      << "threads that wait for the failed launch still get the error";
   EXPECT_NO_THROW(session.launch(plan).wait());
 }
 
-// Each is reported separately: a wait for one does not report the other.
-TEST(DataFailure, OfTwoPlansAreReportedSeparately) {
+// Each failure is reported separately: waiting for one launch does not report the failure of the other.
+TEST(DataFailure, FailuresOfTwoPlansAreReportedSeparately) {
   KernelTable table(test_kernels());
   Session session({.workers = 2}, table);
   const int one = session.load(plan_that_fails("one")), two = session.load(plan_that_fails("two"));
@@ -107,7 +107,7 @@ TEST(DataFailure, OfTwoPlansAreReportedSeparately) {
   EXPECT_NE(error_of([&] { second.wait(); }).find("actor 'two'"), std::string::npos);
   EXPECT_NE(error_of([&] {
               session.launch(two);
-            }).find("an earlier launch failed: test.fail at sketch.cc:2: run 1 went wrong [launch 1, actor 'one'"),
+            }).find("an earlier launch failed: test.fail at sketch.cc:2: run 1 failed [launch 1, actor 'one'"),
             std::string::npos);
   EXPECT_NO_THROW(session.launch(one).wait());
   EXPECT_NO_THROW(session.launch(two).wait());

@@ -16,7 +16,7 @@
 namespace karez::runtime {
 namespace {
 
-TEST(Delays, DependOnTheSeedAloneAndSpanZeroToTheMaximum) {
+TEST(Delays, DelaysDependOnTheSeedAloneAndSpanZeroToTheMaximum) {
   const Delays delays{.max_microseconds = 9, .seed = 1}, others{.max_microseconds = 9, .seed = 2};
   std::vector<int> times(10, 0);
   int same = 0;
@@ -54,7 +54,7 @@ TEST(Delays, AnActDoesNotBeginBeforeItsDelayIsOver) {
   }
 }
 
-// Of two actors that become ready together on one worker, the one with priority acts first without delays, and the one
+// If two actors become ready together on one worker, the one with priority acts first without delays, and the one
 // with the shorter delay with them.
 TEST(Delays, OtherActorsActMeanwhile) {
   PlanBuilder s;

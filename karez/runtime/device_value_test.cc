@@ -74,7 +74,7 @@ struct Fixture {
   Feeds feeds() const { return {{"x", Feed{x, 0}}}; }
 };
 
-TEST(DeviceValue, AResultIsReadWholeAndByPart) {
+TEST(DeviceValue, AResultCanBeReadWholeOrPartByPart) {
   Fixture f;
   const Result y = f.session.launch(f.session.load(step()), f.feeds()).result("y");
   EXPECT_EQ(y.type(), (TensorType{DType::f32, {5, 2}}));
@@ -95,7 +95,7 @@ TEST(DeviceValue, ReplicasAreReadOnceAndBothAreKept) {
   EXPECT_EQ(f.session.held_bytes(), 2 * 40);
 }
 
-TEST(DeviceValue, AThousandLaunchesTakeTheResultOfTheLaunchBefore) {
+TEST(DeviceValue, AThousandLaunchesEachTakeThePreviousResult) {
   for (int workers : {1, 2}) {
     Fixture f({.workers = workers, .in_flight = 4});
     const int plan = f.session.load(step());
@@ -107,14 +107,14 @@ TEST(DeviceValue, AThousandLaunchesTakeTheResultOfTheLaunchBefore) {
   }
 }
 
-TEST(DeviceValue, ALaunchThatTakesAResultBeginsWhenItExistsAndBlocksNoClient) {
+TEST(DeviceValue, ALaunchWaitsForItsInputResultWithoutBlockingTheCaller) {
   Fixture f;
   const int make = f.session.load(step({.name = "make", .timers = 1})),
             take = f.session.load(step({.name = "take", .timers = 1}));
   const Result y = f.session.launch(make, f.feeds()).result("y");
   const Result z = f.session.launch(take, {}, {{"x", y}}).result("y");
-  // It takes no result, but launches of one plan keep their order.
-  const Launch behind = f.session.launch(take, f.feeds());
+  // This launch takes no result, but launches of one plan run in order.
+  const Launch later = f.session.launch(take, f.feeds());
   EXPECT_TRUE(f.timer.active(1));
   pause();
   EXPECT_TRUE(f.timer.active(1)) << "only the first has begun";
@@ -122,15 +122,15 @@ TEST(DeviceValue, ALaunchThatTakesAResultBeginsWhenItExistsAndBlocksNoClient) {
   f.timer.tick();
   EXPECT_THAT(list(y.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
   EXPECT_FALSE(z.done());
-  EXPECT_TRUE(f.timer.active(1)) << "the sources of one plan act in sequence";
+  EXPECT_TRUE(f.timer.active(1)) << "launches of one plan run their start actors one after another";
   f.timer.tick();
   EXPECT_THAT(list(z.read()), ElementsAre(2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
   EXPECT_TRUE(f.timer.active(1));
   f.timer.tick();
-  EXPECT_THAT(list(behind.output("y")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+  EXPECT_THAT(list(later.output("y")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
 }
 
-TEST(DeviceValue, APlanOfOtherDevicesDoesNotWaitForAResultItDoesNotTake) {
+TEST(DeviceValue, APlanOnOtherDevicesDoesNotWaitForAnUnrelatedResult) {
   Fixture f;
   Plan elsewhere = step({.name = "other"});
   for (PlanDevice& device : elsewhere.devices) device.device += 2;
@@ -181,17 +181,17 @@ TEST(DeviceValue, AFailedLaunchFailsTheLaunchesThatTakeItsResult) {
   const Result z = f.session.launch(good, {}, {{"x", y}}).result("y");
   EXPECT_TRUE(f.timer.active(2));
   f.timer.tick();
-  EXPECT_THAT(error_of([&] { z.read(); }), AllOf(HasSubstr("launch 3 did not run, because an earlier launch failed: "),
-                                                 HasSubstr("run 1 went wrong")));
-  EXPECT_THAT(error_of([&] { y.read(); }), HasSubstr("run 1 went wrong [launch 2, actor 'work."));
-  EXPECT_THAT(error_of([&] { y.local(); }), HasSubstr("run 1 went wrong"));
+  EXPECT_THAT(error_of([&] { z.read(); }),
+              AllOf(HasSubstr("launch 3 did not run, because an earlier launch failed: "), HasSubstr("run 1 failed")));
+  EXPECT_THAT(error_of([&] { y.read(); }), HasSubstr("run 1 failed [launch 2, actor 'work."));
+  EXPECT_THAT(error_of([&] { y.local(); }), HasSubstr("run 1 failed"));
   EXPECT_THAT(list(before.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)) << "earlier results are kept";
   f.session.reload();
   const int again = f.session.load(step());
   EXPECT_THAT(error_of([&] {
                 f.session.launch(again, {}, {{"x", y}});
               }),
-              AllOf(HasSubstr("input 'x' is a result of a launch that failed: "), HasSubstr("run 1 went wrong")));
+              AllOf(HasSubstr("input 'x' is a result of a launch that failed: "), HasSubstr("run 1 failed")));
   EXPECT_THAT(error_of([&] {
                 f.session.launch(again, {}, {{"x", z}});
               }),

@@ -1,5 +1,5 @@
 // Handling of an act whose work throws: the first error becomes that of the launch, and the rest of the launch
-// completes without working.
+// completes without running kernels.
 #pragma once
 
 #include <string>
@@ -18,9 +18,9 @@ struct LoadedPlan;
 // not run: then no waiter would receive it, and the session must break.
 void fail_launch(LoadedPlan& loaded, const ActorState& actor, const Error& cause, const std::string& where);
 
-// From this launch of the plan on, acts complete without working. Their results are garbage, which no other rank may
-// take for valid: collectives of these launches begin only when every rank has poisoned its own part of the launch
-// (Agreement::invalidate).
+// From this launch of the plan on, acts complete without running kernels. Their results are garbage, which no other
+// rank may take for valid: collectives of these launches begin only when every rank has poisoned its own part of the
+// launch (Agreement::invalidate).
 void poison_launches(LoadedPlan& loaded, const LaunchRecord& record, std::int64_t launch);
 void release_launches(LoadedPlan& loaded, std::int64_t launch);  // every rank has poisoned it
 

@@ -60,7 +60,7 @@ TEST(Failure, TheFirstErrorReachesTheWaiterWithLineActorAndDevice) {
   Session session({.workers = 2}, table);
   Launch launch = session.launch(session.load(failing_plan()));
   EXPECT_EQ(error_of([&] { launch.wait(); }),
-            "test.fail at sketch.cc:2: run 2 went wrong [launch 1, actor 'b', device 0.0]");
+            "test.fail at sketch.cc:2: run 2 failed [launch 1, actor 'b', device 0.0]");
   EXPECT_EQ(error_of([&] { launch.outputs(); }), error_of([&] { launch.wait(); })) << "every accessor throws it";
 }
 
@@ -333,7 +333,7 @@ TEST(Failure, AnErrorBetweenLaunchesIsNotLost) {
   session.wait_graph();  // usually long enough for it to fail before the launch; the launch must report the error in
                          // any case
   std::string error = error_of([&] { session.launch(plan).wait(); });
-  EXPECT_NE(error.find("test.fail at sketch.cc:2: run 1 went wrong ["), std::string::npos) << error;
+  EXPECT_NE(error.find("test.fail at sketch.cc:2: run 1 failed ["), std::string::npos) << error;
   EXPECT_NE(error.find(", actor 'eager', device 0.0]"), std::string::npos) << error;
   session.reload();
   EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());
@@ -376,12 +376,12 @@ TEST(Failure, ALaunchKeepsTheErrorThatItGotWhenTheSessionBroke) {
   Launch first = session.launch(plan), second = session.launch(plan);
   holds.wait();  // worker 0 has not received the second launch yet
   breaks.open = true;
-  std::string told = error_of([&] { second.wait(); });
-  EXPECT_NE(told.find("launch 2 was aborted: "), std::string::npos) << told;
-  EXPECT_NE(told.find("after the gate"), std::string::npos) << told;
+  std::string text = error_of([&] { second.wait(); });
+  EXPECT_NE(text.find("launch 2 was aborted: "), std::string::npos) << text;
+  EXPECT_NE(text.find("after the gate"), std::string::npos) << text;
   holds.open = true;
   session.wait_graph();  // worker 0 has received it
-  EXPECT_EQ(error_of([&] { second.wait(); }), told);
+  EXPECT_EQ(error_of([&] { second.wait(); }), text);
 }
 
 // One worker, one slot: the input reads piece 0, its consumer fails, and the other two pieces are neither read nor

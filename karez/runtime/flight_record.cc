@@ -103,8 +103,8 @@ void take(FlightRecord& out, Line& line) {
   else if (what == "failed") out.failed_at = line.number(), out.failure = line.rest();
   else if (what == "inside") out.state.current_call = line.rest();
   else if (what == "waits") {
-    const int whom = line.number<int>();
-    out.state.waits.push_back({whom, line.rest()});
+    const int awaited_rank = line.number<int>();
+    out.state.waits.push_back({awaited_rank, line.rest()});
   } else if (what == "plan") {
     const int number = line.number<int>();
     out.plans.push_back({number, line.rest(), {}});

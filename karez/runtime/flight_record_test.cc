@@ -81,7 +81,7 @@ TEST(FlightRecord, AFailingSessionWritesItsLastEvents) {
   std::ifstream in(flight_record_path(folder.string(), 0));
   const FlightRecord r = parse_flight_record(std::string(std::istreambuf_iterator<char>(in), {}));
   EXPECT_EQ(r.ranks, 1);
-  EXPECT_THAT(r.failure, HasSubstr("run 2 went wrong"));
+  EXPECT_THAT(r.failure, HasSubstr("run 2 failed"));
   EXPECT_THAT(r.who, HasSubstr(cat("process ", getpid())));
   ASSERT_EQ(r.plans.size(), 1u);
   EXPECT_EQ(r.plans[0].actors.at(1).name, "b");
@@ -116,7 +116,7 @@ TEST(FlightRecord, IfItCannotBeWrittenTheErrorIsStillThatOfTheLaunch) {
   s.call(a, "test.fail", {}, {}, {{"at", std::int64_t{1}}});
   Session session({.flight = "/proc/none/such"}, table);
   const Launch launch = session.launch(session.load(s.plan));
-  EXPECT_THAT(error_of([&] { launch.wait(); }), HasSubstr("run 1 went wrong"));
+  EXPECT_THAT(error_of([&] { launch.wait(); }), HasSubstr("run 1 failed"));
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ std::optional<HangDiagnosis> HangDetector::find_halted() const {
     const Observation& seen = observations_[static_cast<std::size_t>(rank)];
     if (seen.halted_seconds < limits_.halt_timeout || !another_rank_waits(rank)) continue;
     const std::string was =
-        seen.state.current_call.empty() ? "" : cat("; its last heartbeat reported it in ", seen.state.current_call);
+        seen.state.current_call.empty() ? "" : cat("; at its last heartbeat it was running ", seen.state.current_call);
     return HangDiagnosis{HangDiagnosis::Kind::halted, rank,
                          cat(name_(rank), " has stopped: a signal stopped its process ",
                              seconds_text(seen.halted_seconds), " ago", was, waits_text(rank))};
@@ -85,7 +85,7 @@ std::optional<HangDiagnosis> HangDetector::find_halted() const {
   return std::nullopt;
 }
 
-// Of several silent ranks, the one that has been silent for longest.
+// If heartbeats of several ranks are overdue, diagnoses the rank whose last heartbeat is oldest.
 std::optional<HangDiagnosis> HangDetector::find_silent(const std::function<bool(int)>& answers) const {
   int worst = -1;
   for (int rank = 0; rank < static_cast<int>(observations_.size()); ++rank) {
@@ -103,7 +103,7 @@ std::optional<HangDiagnosis> HangDetector::find_silent(const std::function<bool(
   }
   if (!another_rank_waits(worst)) return std::nullopt;
   const std::string was =
-      seen.state.current_call.empty() ? "" : cat("; its last heartbeat reported it in ", seen.state.current_call);
+      seen.state.current_call.empty() ? "" : cat("; at its last heartbeat it was running ", seen.state.current_call);
   return HangDiagnosis{
       HangDiagnosis::Kind::unresponsive, worst,
       cat(name_(worst), " has stopped: ", no_beat, ", though its host answers", was, waits_text(worst))};

@@ -48,7 +48,7 @@ class HangDetector {
   HangDetector(int ranks, int own_rank, HangTimeouts limits, std::function<std::string(int rank)> name);
 
   void on_heartbeat(int rank, RankState state);  // received since the last tick
-  void on_disconnect(int rank);                  // it sent goodbye, so its silence is expected
+  void on_disconnect(int rank);                  // it sent goodbye, so no heartbeats are expected
 
   // Before each tick, for ranks whose processes this one can see: whether a signal has stopped the process.
   void set_halted(int rank, bool now);

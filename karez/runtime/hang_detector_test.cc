@@ -18,15 +18,15 @@ constexpr HangTimeouts limits{2, 10};
 
 // A world of ranks with scripted heartbeats, observed by one of them.
 struct Ranks {
-  explicit Ranks(int ranks, int me = 0)
-      : detector(ranks, me, limits, [](int rank) { return cat("rank ", rank, " (alpha)"); }),
+  explicit Ranks(int ranks, int own_rank = 0)
+      : detector(ranks, own_rank, limits, [](int rank) { return cat("rank ", rank, " (alpha)"); }),
         states(static_cast<std::size_t>(ranks)),
         beats(static_cast<std::size_t>(ranks), true),
         kernels(static_cast<std::size_t>(ranks), true) {}
 
   RankState& operator[](int rank) { return states[static_cast<std::size_t>(rank)]; }
-  void waits(int rank, int whom) {
-    states[static_cast<std::size_t>(rank)].waits = {{whom, "a5 'sum' of launch 7, r9"}};
+  void waits(int rank, int awaited_rank) {
+    states[static_cast<std::size_t>(rank)].waits = {{awaited_rank, "a5 'sum' of launch 7, r9"}};
   }
   void stop(int rank, bool kernel_answers = true) {
     beats[static_cast<std::size_t>(rank)] = false;
@@ -52,11 +52,11 @@ struct Ranks {
   double now = 1000;
 };
 
-TEST(HangDetector, AStoppedRankIsNamedWithTheRanksThatWaitForIt) {
-  for (int me : {0, 1}) {
-    Ranks ranks(3, me);
-    const int stopped = me == 0 ? 2 : 0;
-    ranks.waits(me, stopped);
+TEST(HangDetector, AStoppedRankIsReportedWithTheRanksThatWaitForIt) {
+  for (int own_rank : {0, 1}) {
+    Ranks ranks(3, own_rank);
+    const int stopped = own_rank == 0 ? 2 : 0;
+    ranks.waits(own_rank, stopped);
     EXPECT_FALSE(ranks.run(5));
     ranks.stop(stopped);
     const double begin = ranks.now;
@@ -68,27 +68,27 @@ TEST(HangDetector, AStoppedRankIsNamedWithTheRanksThatWaitForIt) {
     EXPECT_LE(ranks.now - begin, limits.peer_timeout + 2 * limits.tick());
     EXPECT_EQ(found->text,
               cat("rank ", stopped, " (alpha) has stopped: no heartbeat for 2.2 s, though its host answers\n  rank ",
-                  me, " waits for rank ", stopped, ": a5 'sum' of launch 7, r9"));
+                  own_rank, " waits for rank ", stopped, ": a5 'sum' of launch 7, r9"));
   }
 }
 
-// The host's kernel reports it long before the silence would.
-TEST(HangDetector, ARankStoppedByASignalIsNamedAfterThreeSeconds) {
+// The kernel of this host reports a stopped process long before the heartbeat timeout expires.
+TEST(HangDetector, ARankStoppedByASignalIsReportedAfterThreeSeconds) {
   constexpr HangTimeouts slow{30, 300};
-  for (int me : {0, 1}) {
-    const int stopped = me == 0 ? 2 : 0;
-    HangDetector detector(3, me, slow, [](int rank) { return cat("rank ", rank, " (alpha)"); });
+  for (int own_rank : {0, 1}) {
+    const int stopped = own_rank == 0 ? 2 : 0;
+    HangDetector detector(3, own_rank, slow, [](int rank) { return cat("rank ", rank, " (alpha)"); });
     double now = 1000;
     const auto tick = [&](bool halted, bool waits, double seconds = 1) {
       RankState state;
       if (waits) state.waits = {{stopped, "a5 'sum' of launch 7, r9"}};
-      detector.on_heartbeat(me, state);
+      detector.on_heartbeat(own_rank, state);
       detector.set_halted(stopped, halted);
       return detector.tick(now += seconds, [](int) { return true; });
     };
     tick(false, true);
     for (int i = 0; i < 2; ++i) EXPECT_FALSE(tick(true, true)) << i;
-    EXPECT_FALSE(tick(false, true)) << "it continues";
+    EXPECT_FALSE(tick(false, true)) << "the stopped process was resumed";
     for (int i = 0; i < 20; ++i) EXPECT_FALSE(tick(true, false)) << "no rank waits for it";
     EXPECT_FALSE(tick(true, true, 9)) << "this tick was late: this process may have been stopped too";
     for (int i = 0; i < 2; ++i) EXPECT_FALSE(tick(true, true)) << i;
@@ -97,12 +97,12 @@ TEST(HangDetector, ARankStoppedByASignalIsNamedAfterThreeSeconds) {
     EXPECT_EQ(found->kind, Kind::halted);
     EXPECT_EQ(found->rank, stopped);
     EXPECT_EQ(found->text,
-              cat("rank ", stopped, " (alpha) has stopped: a signal stopped its process 3.0 s ago\n  rank ", me,
+              cat("rank ", stopped, " (alpha) has stopped: a signal stopped its process 3.0 s ago\n  rank ", own_rank,
                   " waits for rank ", stopped, ": a5 'sum' of launch 7, r9"));
   }
 }
 
-TEST(HangDetector, OfTwoRanksStoppedBySignalsNoneIsBlamed) {
+TEST(HangDetector, TwoRanksStoppedBySignalsAreNotReported) {
   HangDetector detector(3, 0, {30, 300}, [](int rank) { return cat("rank ", rank); });
   RankState waits;
   waits.waits = {{1, "a"}};
@@ -119,7 +119,7 @@ TEST(HangDetector, TheCallInWhichARankStoppedIsReported) {
   ranks[1].current_call = "a3 'conv' of launch 7";
   ranks.tick();
   ranks.stop(1);
-  EXPECT_THAT(ranks.run(60)->text, HasSubstr("its last heartbeat reported it in a3 'conv' of launch 7"));
+  EXPECT_THAT(ranks.run(60)->text, HasSubstr("at its last heartbeat it was running a3 'conv' of launch 7"));
 }
 
 TEST(HangDetector, AStoppedRankThatNoRankWaitsForIsNotReported) {
@@ -130,7 +130,7 @@ TEST(HangDetector, AStoppedRankThatNoRankWaitsForIsNotReported) {
   EXPECT_EQ(ranks.tick()->rank, 1);
 }
 
-TEST(HangDetector, TheWaitOfASilentRankBlamesNoRank) {
+TEST(HangDetector, WaitsOfSilentRanksAreIgnored) {
   Ranks ranks(3);
   ranks.waits(1, 2);
   ranks.waits(2, 1);
@@ -268,8 +268,9 @@ TEST(HangDetector, ADeadlockIsReportedWhenThereIsNoProgressAnywhere) {
   }
 }
 
-// A rank that never stops for long is never blamed: random silences below the limit, random late ticks of the detector.
-TEST(HangDetector, RandomDelaysBlameNoRank) {
+// A rank that never stops for long is never reported: random delays of heartbeats below the limit, and random late
+// ticks of the detector.
+TEST(HangDetector, RandomDelaysAreNotReportedAsHangs) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     Ranks ranks(4);
@@ -288,7 +289,7 @@ TEST(HangDetector, RandomDelaysBlameNoRank) {
   }
 }
 
-TEST(RankState, IsDecodedAsItWasEncodedAndCutIfItIsTooLong) {
+TEST(RankState, TheDecodedStateEqualsTheEncodedOneAndIsCutIfTooLong) {
   RankState state{7, true, "a3 'x'\nof launch 7", {{2, "a5 'sum', r9"}, {RankWait::others, "a barrier"}}};
   RankState read = decode_state(encode(state, 1000));
   state.current_call = "a3 'x' of launch 7";

@@ -30,8 +30,8 @@ struct InvalidatedOp {
 // A variable lock of a client is treated as a launch without acts, which the client ends.
 //
 // A launch fails when an act of it throws. From then on its acts, and those of later launches of its plan, complete
-// without working, until the error has been reported to the program (Session::recover): every token is returned, and
-// the plan can run again. A launch that takes a result of a failed launch is poisoned from its start.
+// without running kernels, until the error has been reported to the program (Session::recover): every token is
+// returned, and the plan can run again. A launch that takes a result of a failed launch is poisoned from its start.
 class LaunchQueue {
  public:
   LaunchQueue(WorkerOwner& owner, Protocol& protocol, PlanUnloader& unloading, EventRing& events)
@@ -43,7 +43,7 @@ class LaunchQueue {
   }
 
   void queue(LaunchRecord& record);
-  // The plan's session ports took a token: ends the launches that are over now, and begins those that can begin.
+  // Call after the plan's session ports have received a token. Ends finished launches and begins launches that can run.
   void continue_launches(LoadedPlan& loaded);
   // A client has released its variable lock, granted or not.
   void drop(LaunchRecord& record);

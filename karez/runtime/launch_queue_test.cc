@@ -55,7 +55,7 @@ struct Fixture {
   void zero(const std::string& name) { session.write_variable(name, device, scalar, HostArray::of<float>({1}, {0})); }
 };
 
-TEST(Launches, OfPlansThatShareNothingOverlap) {
+TEST(Launches, LaunchesOfUnrelatedPlansOverlap) {
   Fixture f;
   int one = f.load("one", {"a"}, true), two = f.load("two", {"b"}, true);
   Launch first = f.session.launch(one), second = f.session.launch(two);
@@ -64,7 +64,7 @@ TEST(Launches, OfPlansThatShareNothingOverlap) {
   first.wait(), second.wait();
 }
 
-TEST(Launches, OfPlansThatReadOneVariableOverlapAndAWriterWaitsForBoth) {
+TEST(Launches, LaunchesOfPlansThatReadOneVariableOverlapAndAWriterWaitsForBoth) {
   Fixture f;
   int one = f.load("one", {"a"}, false), two = f.load("two", {"a", "b"}, false), writer = f.load("writer", {"a"}, true);
   f.zero("a");
@@ -119,7 +119,7 @@ TEST(Launches, VariablesThatACallReadsAreDistinguishedFromThoseThatItWrites) {
 
 // Acts of the next launch that do not depend on state run concurrently with those of the one before, although both
 // write the variable.
-TEST(Launches, OfOnePlanOverlapEvenIfTheyWriteAVariable) {
+TEST(Launches, LaunchesOfOnePlanOverlapEvenIfTheyWriteAVariable) {
   Fixture f;
   PlanBuilder s(1, "one");
   ActorId state = s.actor("state", 0, 0, BodyKind::state), ahead = s.actor("ahead", 1), count = s.actor("count");
@@ -165,7 +165,7 @@ TEST(Launches, AWaitingLaunchDelaysNoLaunchThatItDoesNotConflictWith) {
 }
 
 // Sources of the next launch act during the one before; state keeps them in order.
-TEST(Launches, OfOnePlanFillSlotsAheadAndRunInOrder) {
+TEST(Launches, LaunchesOfOnePlanFillSlotsAheadAndRunInOrder) {
   Fixture f({.workers = 2, .in_flight = 8});
   PlanBuilder s(1, "ahead");
   ActorId in = s.actor("in", 0), work = s.actor("work", 1), out = s.actor("out", 1, 0, BodyKind::fetch);
@@ -232,7 +232,7 @@ TEST(Launches, AnErrorInTheThirdOfEightReachesAllLaterOnesAndNamesTheThird) {
   for (int i = 0; i < 8; ++i) launches.push_back(session.launch(plan));
   gate.unlock();
   EXPECT_EQ(error_of([&] { launches[0].wait(), launches[1].wait(); }), "no error");
-  const std::string first = "test.fail at sketch.cc:2: run 3 went wrong [launch 3, actor 'b', device 0.0]";
+  const std::string first = "test.fail at sketch.cc:2: run 3 failed [launch 3, actor 'b', device 0.0]";
   EXPECT_EQ(error_of([&] { launches[2].wait(); }), first);
   for (std::size_t i = 3; i < 8; ++i)
     EXPECT_EQ(error_of([&] { launches[i].wait(); }),
@@ -241,7 +241,7 @@ TEST(Launches, AnErrorInTheThirdOfEightReachesAllLaterOnesAndNamesTheThird) {
 }
 
 // A later launch of another plan failed: launches made before it that do not conflict with it run nevertheless.
-TEST(Launches, MadeBeforeAFailedOneStillRun) {
+TEST(Launches, LaunchesMadeBeforeAFailedOneStillRun) {
   Fixture f;
   PlanBuilder s(1, "fails");
   ActorId a = s.actor("a", 1);
@@ -261,7 +261,7 @@ TEST(Launches, MadeBeforeAFailedOneStillRun) {
   EXPECT_EQ(f.value("v"), 2);
 }
 
-TEST(Launches, OfOtherPlansRunAfterAFailedOne) {
+TEST(Launches, OtherPlansRunAfterAFailedLaunch) {
   Fixture f;
   PlanBuilder s(1, "fails");
   ActorId a = s.actor("a", 0), b = s.actor("b", 0);

@@ -119,8 +119,8 @@ ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> link_members(const Plan& p
 
 namespace {
 
-// Of one collective, by member on another rank: the bytes of its messages from the higher member to the lower, and from
-// the lower to the higher.
+// For each member of a collective on another rank, the bytes of its messages from the higher member to the lower, and
+// from the lower to the higher.
 std::map<int, std::array<std::string, 2>> messages_elsewhere(const Plan& plan, const Actor& actor) {
   const Communicator& group = plan.communicators[actor.collective->communicator];
   std::map<int, std::array<std::string, 2>> out;

@@ -129,7 +129,7 @@ struct LoadedPlan {
   // Used by worker 0: op and number of launches that failed and ended here before every rank had poisoned its part.
   std::vector<std::pair<std::uint64_t, std::int64_t>> unreleased;
   static constexpr std::int64_t none = INT64_MAX;
-  std::atomic<std::int64_t> poisoned{none};  // from this launch on, acts complete without working: it failed
+  std::atomic<std::int64_t> poisoned{none};  // from this launch on, acts complete without running kernels: it failed
   std::atomic<std::int64_t> released{none};  // from this launch on, collectives run though poisoned: all ranks know
   std::atomic<std::int64_t> wrote{-1};       // the last launch in which an act that writes a variable worked
 
@@ -140,7 +140,7 @@ struct LoadedPlan {
   std::mutex error_mutex;
   std::optional<Error> collective_error;  // why it was abandoned
 
-  // Of a plan that is being unloaded. Used by worker 0, except for `unloaded`, which the session's mutex guards.
+  // State of a plan that is being unloaded. Used by worker 0, except for `unloaded`, which the session's mutex guards.
   Mail unload;
   int queued = 0;  // launches of this plan that are not over
   bool unloading = false;

@@ -110,7 +110,7 @@ TEST(Pin, ATeamMayRunOnAsManyCoresAsItHasThreads) {
 }
 
 // A thread that requests a short time slice gets it if the kernel supports it.
-TEST(ShortTimeSlice, IsSetForAllThreadsOfATeam) {
+TEST(ShortTimeSlice, TheTimeSliceIsSetForAllThreadsOfATeam) {
   std::int64_t asked = 0;
   std::thread([&] {
     comm::request_short_time_slice();

@@ -12,11 +12,10 @@ class PlanUnloader {
  public:
   PlanUnloader(WorkerOwner& owner, Protocol& protocol) : owner_(owner), protocol_(protocol) {}
 
-  // Worker 0 only: the plan is to be unloaded (posted after the mail of all its launches); a launch of it is over; a
-  // worker plan of it has answered.
+  // Worker 0 only. Starts to unload the plan; posted after the mail of all its launches.
   void begin(LoadedPlan& loaded);
-  void on_launch_end(LoadedPlan& loaded);
-  void detached(LoadedPlan& loaded);
+  void on_launch_end(LoadedPlan& loaded);  // worker 0 only; call after a launch of the plan has ended
+  void detached(LoadedPlan& loaded);       // worker 0 only; call after a worker plan has been detached
 
   // Any worker: stops serving the worker plan; handles mail for a worker plan that is no longer served.
   void detach(WorkerPlan& worker_plan);

@@ -23,7 +23,7 @@ const KernelTable& kernels() {
   return table;
 }
 
-// Whether the session's number of plans becomes `plans` within a minute.
+// True if the session's number of plans becomes `plans` within a minute.
 bool comes_to(Session& session, int plans) {
   return eventually([&] { return session.plans() == plans; });
 }
@@ -155,7 +155,7 @@ TEST(Unload, APlanWhoseLaunchFailedIsUnloaded) {
   int plan = session.load(s.plan);
   Launch launch = session.launch(plan);
   session.unload(plan);
-  EXPECT_NE(error_of([&] { launch.wait(); }).find("run 1 went wrong"), std::string::npos);
+  EXPECT_NE(error_of([&] { launch.wait(); }).find("run 1 failed"), std::string::npos);
   EXPECT_TRUE(comes_to(session, 0));
 }
 

@@ -32,7 +32,7 @@ class Protocol {
   // Polls these links.
   void poll_links();
 
-  // Whether acts are delayed; `end_delays` makes the first one ready whose delay is over.
+  // True if acts are delayed; `end_delays` makes the first one ready whose delay is over.
   bool delays() const { return !delayed_.empty(); }
   void end_delays();
 

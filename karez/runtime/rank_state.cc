@@ -9,8 +9,8 @@
 namespace karez::runtime {
 namespace {
 
-std::string one_line(std::string_view text, std::size_t most) {
-  std::string out(text.substr(0, most));
+std::string one_line(std::string_view text, std::size_t max_bytes) {
+  std::string out(text.substr(0, max_bytes));
   std::replace(out.begin(), out.end(), '\n', ' ');
   return out;
 }
@@ -51,8 +51,8 @@ RankState decode_state(std::string_view text) {
   out.current_call = take_line(text);
   while (!text.empty()) {
     line = take_line(text);
-    const int whom = take_number<int>(line);
-    out.waits.push_back({whom, std::string(line)});
+    const int rank = take_number<int>(line);
+    out.waits.push_back({rank, std::string(line)});
   }
   return out;
 }

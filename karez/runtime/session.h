@@ -363,7 +363,7 @@ class Session final : WorkerOwner {
   std::uint64_t next_ticket_ = 1;
   std::optional<Error> failure_;  // of the first launch that failed such that no launch can run until a reload
   std::uint64_t failed_ticket_ = 0;
-  // Of the first launch that failed and wrote no variable, until its error is reported to the program, at the latest by
+  // The first launch that failed and wrote no variable, until its error is reported to the program, at the latest by
   // the launch `report_within` launches later.
   struct DataFailure {
     Error error;

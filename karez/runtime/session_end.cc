@@ -89,8 +89,8 @@ void Session::await_idle(const std::function<void()>& while_waiting) {
   }
 }
 
-// Running launches complete without working, and waiting launches do not begin; they get this error unless they have
-// their own. Call with the lock held.
+// Running launches complete without running kernels, and waiting launches do not begin; they get this error unless they
+// have their own. Call with the lock held.
 void Session::abort_launches(const Error& error) {
   std::uint64_t first = next_ticket_;
   bool any = false;

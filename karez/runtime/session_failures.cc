@@ -122,7 +122,8 @@ bool Session::failed() const {
 
 Error Session::unusable_error(std::string_view text) const {
   return {failure_->kind,
-          cat(text, "this session's state is unusable since a launch failed (", failure_->what(), "); reset the world"),
+          cat(text, "the state of this session is unusable, because a launch failed (", failure_->what(),
+              "); reset the world"),
           failure_->where};
 }
 
@@ -154,7 +155,7 @@ void Session::throw_data_failure(std::unique_lock<std::mutex>& lock) {
   const Error error = data_failure_->error;
   recover(lock, data_failure_->ticket);
   throw Error(error.kind,
-              cat("an earlier launch failed: ", error.what(), "; it wrote no variable, and the next launch runs again"),
+              cat("an earlier launch failed: ", error.what(), "; it wrote no variable; the next launch will run"),
               error.where);
 }
 

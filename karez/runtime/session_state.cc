@@ -74,8 +74,8 @@ RankState Session::state(bool waits, double most) {
   }
   if (awaiting_threads_.load() > 0)
     out.waits.push_back({RankWait::others, "all ranks must begin the op that this rank has begun"});
-  if (const auto whom = options_.peers == nullptr ? std::nullopt : options_.peers->awaited())
-    out.waits.push_back({*whom, "its connection"});
+  if (const auto awaited_rank = options_.peers == nullptr ? std::nullopt : options_.peers->awaited())
+    out.waits.push_back({*awaited_rank, "its connection"});
   if (waits) add_states(out, most);
   return out;
 }

@@ -1,4 +1,4 @@
-// Whether the calling thread belongs to a session, and whether this process was forked from one with a session.
+// Reports whether the calling thread belongs to a session, and whether this process was forked from one with a session.
 #pragma once
 
 #include "karez/runtime/namespace.h"
@@ -9,7 +9,7 @@ namespace karez::runtime {
 // because ending would wait for that thread.
 void note_session_thread();
 
-// Whether this process was forked: it does not have the threads of the parent's sessions, and mutexes that they held
+// True if this process was forked: it does not have the threads of the parent's sessions, and mutexes that they held
 // may be locked forever.
 bool is_forked_child();
 

@@ -14,8 +14,8 @@
 
 namespace karez::runtime {
 
-// What an act occupies while it runs: its worker (a kernel on the CPU), or only its stream (a timer, a device).
-// Collectives occupy neither.
+// The resource that an act occupies while it runs: its worker (a kernel on the CPU), or only its stream (a timer, a
+// device). Collectives occupy neither.
 enum class Occupancy { worker, stream };
 
 struct SimulationOptions {

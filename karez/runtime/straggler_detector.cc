@@ -19,8 +19,8 @@ std::string_view name_of(Phase phase) {
 
 namespace {
 
-// By rank: the median time of the other ranks with the same work in this phase; nullopt if there are none. O(n log n)
-// for n ranks.
+// For each rank, the median time of the other ranks with the same work in this phase; nullopt if there are none. O(n
+// log n) for n ranks.
 std::vector<std::optional<double>> medians_of_others(const std::vector<RankTime>& spent, std::size_t phase) {
   auto work = [&](std::size_t rank) { return phase == static_cast<std::size_t>(Phase::host) ? 0 : spent[rank].work; };
   std::vector<std::size_t> order(spent.size());

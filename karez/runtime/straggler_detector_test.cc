@@ -28,25 +28,25 @@ TEST(StragglerDetector, ARankThatIsTenTimesSlowerIsReportedOnceWithinTenLaunches
       std::vector<double> seconds(3, 0.01);
       for (int i = 0; i < 20; ++i) EXPECT_TRUE(world.launch(seconds, phase).empty());
       seconds[static_cast<std::size_t>(slow)] = 0.1;
-      int told = 0;
+      int reported = 0;
       for (int i = 1; i <= 100; ++i)
         for (const SlowRank& found : world.launch(seconds, phase)) {
-          ++told;
+          ++reported;
           EXPECT_EQ(i, StragglerDetector::consecutive_launches);
           EXPECT_EQ(found.rank, slow);
           EXPECT_EQ(found.phase, phase);
           EXPECT_NEAR(found.seconds, 0.1, 1e-9);
           EXPECT_NEAR(found.others, 0.01, 1e-9);
         }
-      EXPECT_EQ(told, 1);
+      EXPECT_EQ(reported, 1);
     }
 }
 
-TEST(StragglerDetector, OfTwoRanksEachIsComparedWithTheOther) {
+TEST(StragglerDetector, TwoRanksAreComparedWithEachOther) {
   World world(2);
-  std::size_t told = 0;
-  for (int i = 0; i < 10; ++i) told += world.launch({0.002, 0.05}).size();
-  EXPECT_EQ(told, 1u);
+  std::size_t reported = 0;
+  for (int i = 0; i < 10; ++i) reported += world.launch({0.002, 0.05}).size();
+  EXPECT_EQ(reported, 1u);
 }
 
 TEST(StragglerDetector, SingleSlowLaunchesAndSmallTimesAreIgnored) {
@@ -61,23 +61,23 @@ TEST(StragglerDetector, SingleSlowLaunchesAndSmallTimesAreIgnored) {
 
 TEST(StragglerDetector, ARankThatIsSlowRepeatedlyIsReportedOnceForEachPhase) {
   World world(3);
-  std::size_t told = 0;
+  std::size_t reported = 0;
   for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < 10; ++i) told += world.launch({0.01, 0.01, 0.2}).size();
-    for (int i = 0; i < 10; ++i) told += world.launch({0.01, 0.01, 0.01}).size();
+    for (int i = 0; i < 10; ++i) reported += world.launch({0.01, 0.01, 0.2}).size();
+    for (int i = 0; i < 10; ++i) reported += world.launch({0.01, 0.01, 0.01}).size();
   }
-  EXPECT_EQ(told, 1u);
-  for (int i = 0; i < 10; ++i) told += world.launch({0.01, 0.01, 0.2}, Phase::host).size();
-  EXPECT_EQ(told, 2u);
+  EXPECT_EQ(reported, 1u);
+  for (int i = 0; i < 10; ++i) reported += world.launch({0.01, 0.01, 0.2}, Phase::host).size();
+  EXPECT_EQ(reported, 2u);
 }
 
 TEST(StragglerDetector, StagesWithDifferentWorkAreNotComparedButTheirProgramsAre) {
   World world(3);
   for (std::size_t rank = 0; rank < 3; ++rank) world.spent[rank].work = rank;
   for (int i = 0; i < 50; ++i) EXPECT_TRUE(world.launch({0.01, 1, 0.01}).empty());
-  std::size_t told = 0;
-  for (int i = 0; i < 10; ++i) told += world.launch({0.01, 1, 0.01}, Phase::host).size();
-  EXPECT_EQ(told, 1u);
+  std::size_t reported = 0;
+  for (int i = 0; i < 10; ++i) reported += world.launch({0.01, 1, 0.01}, Phase::host).size();
+  EXPECT_EQ(reported, 1u);
 }
 
 TEST(StragglerDetector, TimeBeforeTheFirstLaunchDoesNotCount) {
@@ -99,13 +99,13 @@ TEST(StragglerDetector, TheMedianIsThatOfTheOtherRanksWithTheSameWork) {
     for (std::uint64_t& what : work) what = 1 + random() % 3;
     StragglerDetector detector(static_cast<int>(ranks));
     std::vector<RankTime> spent(ranks);
-    std::vector<SlowRank> told;
+    std::vector<SlowRank> reported;
     for (int launch = 0; launch <= StragglerDetector::consecutive_launches; ++launch) {
       for (std::size_t rank = 0; rank < ranks; ++rank) {
         spent[rank].work = work[rank];
         if (launch > 0) spent[rank][Phase::kernels] += each[rank];
       }
-      for (const SlowRank& slow : detector.launch(spent)) told.push_back(slow);
+      for (const SlowRank& slow : detector.launch(spent)) reported.push_back(slow);
     }
     std::size_t expected = 0;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -116,11 +116,11 @@ TEST(StragglerDetector, TheMedianIsThatOfTheOtherRanksWithTheSameWork) {
       if (others.empty() || each[rank] < StragglerDetector::slowdown_factor * others[others.size() / 2] +
                                              StragglerDetector::min_excess_seconds)
         continue;
-      ASSERT_LT(expected, told.size()) << trial;
-      EXPECT_EQ(told[expected].rank, static_cast<int>(rank)) << trial;
-      EXPECT_NEAR(told[expected++].others, others[others.size() / 2], 1e-9) << trial;
+      ASSERT_LT(expected, reported.size()) << trial;
+      EXPECT_EQ(reported[expected].rank, static_cast<int>(rank)) << trial;
+      EXPECT_NEAR(reported[expected++].others, others[others.size() / 2], 1e-9) << trial;
     }
-    EXPECT_EQ(told.size(), expected) << trial;
+    EXPECT_EQ(reported.size(), expected) << trial;
   }
 }
 

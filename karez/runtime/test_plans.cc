@@ -37,7 +37,7 @@ std::vector<KernelRow> test_kernels() {
   }));
   rows.push_back(test_row("fail", [](const CallSpec& c) -> PreparedKernel {
     auto runs = std::make_shared<std::atomic<std::int64_t>>(0);
-    return [runs, at = c.attrs.integer("at")](const KernelArgs&) { require(++*runs != at, "run ", at, " went wrong"); };
+    return [runs, at = c.attrs.integer("at")](const KernelArgs&) { require(++*runs != at, "run ", at, " failed"); };
   }));
   rows.push_back(test_row("count", [](const CallSpec&) -> PreparedKernel {
     return [](const KernelArgs& args) { test_data(args.out[0])[0] += 1; };

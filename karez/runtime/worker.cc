@@ -133,9 +133,10 @@ void look_at(const ActorState& actor, const WorkerPlan& worker_plan, RankState& 
     const Collective& c = *actor.actor->collective;
     const int member = actor.collective->awaited();
     if (member < 0) return;
-    const int whom = plan.communicators[c.communicator].members[static_cast<std::size_t>(member)].rank;
+    const int awaited_rank = plan.communicators[c.communicator].members[static_cast<std::size_t>(member)].rank;
     const RegisterId reg = c.out.reg.valid() ? c.out.reg : c.in.reg;
-    if (whom != plan.rank) state.waits.push_back({whom, cat(name_of_act(actor), reg.valid() ? cat(", r", reg) : "")});
+    if (awaited_rank != plan.rank)
+      state.waits.push_back({awaited_rank, cat(name_of_act(actor), reg.valid() ? cat(", r", reg) : "")});
   } else if (actor.ports.running()) {
     state.current_call = name_of_act(actor);  // on another thread
   } else if (actor.ports.ready()) {

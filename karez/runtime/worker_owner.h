@@ -20,7 +20,7 @@ class WorkerOwner {
   virtual ~WorkerOwner() = default;
 
   virtual void finished(LaunchRecord& record) = 0;  // it has ended on this rank; the record may be freed
-  // Whether the launch must not run, because a failure ended the use of the session.
+  // True if the launch must not run, because a failure ended the use of the session.
   virtual bool rejects(const LaunchRecord& record) const = 0;
   virtual bool producer_failed(const LaunchRecord& record) const = 0;  // it takes a result of a failed launch
   virtual void invalidate(std::uint64_t op) = 0;         // reports to the other ranks that the launch fails here

@@ -59,7 +59,7 @@ TEST(AxisLowerBounds, ALaterAxisDoesNotSplitTheDimensionThatTheStepChanges) {
   EXPECT_NEAR(bounds.seconds(1, S(0), whole), 1 + 8, 1e-9);
 }
 
-TEST(AxisLowerBounds, TheirSumIsAtMostTheCheapestTreeAndEqualToItOnOneAxis) {
+TEST(AxisLowerBounds, TheSumOfBoundsIsAtMostTheCheapestTreeAndEqualToItOnOneAxis) {
   const char* given = std::getenv("KAREZ_SEED");
   const std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 1;
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));

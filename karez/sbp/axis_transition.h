@@ -14,7 +14,7 @@ namespace karez::sbp {
 // The move between two entries; none if they are equal or both Partial.
 std::optional<Move> move_between(Sbp from, Sbp to);
 
-// Whether no later axis splits a dimension that `from` or `to` splits. Only then are the parts of a group's members
+// True if no later axis splits a dimension that `from` or `to` splits. Only then are the parts of a group's members
 // contiguous in one range: on (2, 2), (S(0), S(0)) gives device (0, 1) the second quarter, and (B, S(0)) requires the
 // second half, of which its group (0, 1), (1, 1) holds the second and the fourth quarter. Axes of one device split
 // nothing.

@@ -29,7 +29,7 @@ struct CostTable {
   std::vector<RateSet> sets = {};  // measured rates by instruction set and threads, from which with_threads chooses
   std::string origin = {};         // "measured on ... 2026-11-23"; "" if not given
 
-  // Whether all numbers are defaults, neither measured nor given.
+  // True if all numbers are defaults, neither measured nor given.
   bool is_default() const;
 
   const LinkCost& of_axis(std::string_view name) const;

@@ -9,7 +9,7 @@ namespace karez::sbp {
 
 // The layout with Broadcast for each axis of one device, since such an axis splits nothing.
 Layout effective_layout(const Mesh& mesh, Layout layout);
-// Whether the stored layout satisfies the required one. On an axis of one device, a stored Broadcast satisfies every
+// True if the stored layout satisfies the required one. On an axis of one device, a stored Broadcast satisfies every
 // entry.
 bool layouts_agree(const Mesh& mesh, const Layout& stored, const Layout& wanted);
 

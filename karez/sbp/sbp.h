@@ -62,7 +62,7 @@ Range part_of(Range range, int parts, int index);
 // in mesh-axis order.
 Box local_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int position);
 
-// Whether the layout is valid for the type: one entry per axis, split dimensions exist, at most one kind of Partial.
+// True if the layout is valid for the type: one entry per axis, split dimensions exist, at most one kind of Partial.
 // Otherwise sets `why` (if given) to the reason.
 bool is_valid(const TensorType& type, const Mesh& mesh, const Layout& layout, std::string* why = nullptr);
 

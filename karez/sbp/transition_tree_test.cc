@@ -204,7 +204,7 @@ TEST(TransitionTree, TwoAxesReduceInTwoLevelsIfBytesAreExpensive) {
             "(B, S(0))->(B, B)");
 }
 
-TEST(TransitionTree, OfEqualCostsTheFewestStepsWin) {
+TEST(TransitionTree, TheFewestStepsWinAmongEqualCosts) {
   Mesh mesh = Mesh::parse("a=2,b=2");
   CostTable free;
   free.link = {0, 0};
@@ -219,7 +219,7 @@ TEST(TransitionTree, OfEqualCostsTheFewestStepsWin) {
 
 // From each layout, the tree takes a step on a cheapest path; of these a path of fewest steps; of these the step to the
 // first layout.
-TEST(TransitionTree, OfEqualCostsAndStepsTheFirstLayoutsWin) {
+TEST(TransitionTree, TheFirstLayoutsWinAmongEqualCostsAndSteps) {
   CostTable costs;
   costs.link = {1, 0};
   costs.memory_bytes = std::numeric_limits<double>::infinity();

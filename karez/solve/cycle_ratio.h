@@ -21,7 +21,7 @@ struct CycleRatio {
   double time = 0;
   long tokens = 0;
 
-  // Whether the cycle has no tokens, so that none of its nodes can ever run.
+  // True if the cycle has no tokens, so that none of its nodes can ever run.
   bool is_deadlock() const { return !cycle.empty() && tokens == 0; }
 };
 

@@ -55,7 +55,7 @@ void expect_cycle(const std::vector<TimedEdge>& edges, const CycleRatio& r) {
   ASSERT_EQ(tokens, r.tokens);
 }
 
-TEST(CycleRatio, EqualsEnumerationOfSimpleCycles) {
+TEST(CycleRatio, TheRatioEqualsEnumerationOfSimpleCycles) {
   int stuck = 0, moving = 0, acyclic = 0;
   for (int seed = 0; seed < 4000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -85,14 +85,14 @@ TEST(CycleRatio, EqualsEnumerationOfSimpleCycles) {
   EXPECT_GT(acyclic, 100);
 }
 
-TEST(CycleRatio, ReturnsACycleWithoutTokens) {
+TEST(CycleRatio, ACycleWithoutTokensIsReturned) {
   std::vector<TimedEdge> edges{{0, 1, 1, 1}, {1, 2, 1, 0}, {2, 3, 1, 0}, {3, 1, 1, 0}, {3, 0, 9, 1}};
   CycleRatio r = max_cycle_ratio(4, edges);
   EXPECT_TRUE(r.is_deadlock());
   EXPECT_EQ(r.cycle, (std::vector<int>{1, 2, 3}));
 }
 
-TEST(CycleRatio, IsTheSlowestStageOfAPipelineWithEnoughSlots) {
+TEST(CycleRatio, TheRatioIsTheSlowestStageOfAPipelineWithEnoughSlots) {
   // Stage i takes time[i]. A stage is a cycle with one token; the register between two stages is a forward edge without
   // tokens and a backward edge with `slots` tokens.
   std::vector<double> time{3, 5, 4};
@@ -107,7 +107,7 @@ TEST(CycleRatio, IsTheSlowestStageOfAPipelineWithEnoughSlots) {
   }
 }
 
-TEST(CycleRatio, ConvergesOnALongGraph) {
+TEST(CycleRatio, TheSearchConvergesOnALongGraph) {
   std::mt19937 random(11);
   constexpr int nodes = 20000;
   std::vector<TimedEdge> edges;

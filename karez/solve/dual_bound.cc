@@ -40,7 +40,7 @@ void compute_min_marginal(const Elimination& plan, Reweighting::Use use, const A
   }
 }
 
-// Whether the table has variables after this axis in the direction of the pass. Scopes are ascending.
+// True if the table has variables after this axis in the direction of the pass. Scopes are ascending.
 bool reaches_on(const Elimination& plan, Reweighting::Use use, bool ascending) {
   const int last = static_cast<int>(table_of(plan, use.table).scope.size()) - 1;
   return ascending ? use.axis < last : use.axis > 0;

@@ -63,7 +63,7 @@ double moved_cost(const Elimination& plan, const Reweighting& r, const std::vect
   return sum;
 }
 
-TEST(DualBound, MovesCostsAndKeepsPossibleStates) {
+TEST(DualBound, TheBoundMovesCostsAndKeepsPossibleStates) {
   int dropped = 0, feasible = 0;
   for (int seed = 0; seed < 600; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -113,7 +113,7 @@ TEST(DualBound, MovesCostsAndKeepsPossibleStates) {
   EXPECT_GT(feasible, 400);
 }
 
-TEST(DualBound, IsExactOnAChainAfterOnePassAndRoundsToItsOptimum) {
+TEST(DualBound, TheBoundIsExactOnAChainAfterOnePassAndRoundsToItsOptimum) {
   std::mt19937 random(1);
   MinSumProblem problem{.domain = {3, 4, 2, 5, 3}, .factors = {}};
   for (int v = 0; v + 1 < 5; ++v) {
@@ -156,7 +156,7 @@ TEST(DualBound, IsExactOnAChainAfterOnePassAndRoundsToItsOptimum) {
 }
 
 // Ascending after a descending pass and vice versa, on random chains.
-TEST(DualBound, RoundsToTheOptimumOfEveryChain) {
+TEST(DualBound, TheBoundRoundsToTheOptimumOfEveryChain) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     MinSumProblem problem{.domain = std::vector<int>(6), .factors = {}};
@@ -195,7 +195,7 @@ TEST(DualBound, AllStatesAreKeptIfAllArePossible) {
     EXPECT_EQ(std::count(states.begin(), states.end(), 1), static_cast<long>(states.size()));
 }
 
-TEST(DualBound, IsInfiniteIfEveryChoiceIsForbidden) {
+TEST(DualBound, TheBoundIsInfiniteIfEveryChoiceIsForbidden) {
   for (unsigned seed = 0; seed < 200; ++seed) {  // one table allows only the last states, the others only the first
     std::mt19937 random(seed);
     MinSumProblem problem{.domain = {2, 2, 2, 2, 2}, .factors = {}};

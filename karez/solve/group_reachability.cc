@@ -58,9 +58,9 @@ void GroupReachability::put(int node, int group) {
 void GroupReachability::close(int group) {
   Group& mine = groups_[group];
   mine.open = false;
-  for (int behind : mine.later_groups) {
-    inherit(behind, group);
-    std::erase(groups_[behind].open_predecessors, group);
+  for (int later : mine.later_groups) {
+    inherit(later, group);
+    std::erase(groups_[later].open_predecessors, group);
   }
   mine.later_groups = {};
 }
@@ -82,13 +82,13 @@ bool GroupReachability::is_after_open(int open, int group) const {
 void GroupReachability::add_open_predecessor(int open, int group) {
   require(open != group, "group reachability: group ", group, " would come before itself");
   if (is_after_open(open, group)) return;
-  auto note = [&](int behind) {
-    groups_[behind].open_predecessors.push_back(open);
-    groups_[open].later_groups.push_back(behind);
+  auto note = [&](int later) {
+    groups_[later].open_predecessors.push_back(open);
+    groups_[open].later_groups.push_back(later);
   };
   note(group);
-  for (int behind : groups_[group].later_groups)
-    if (!is_after_open(open, behind)) note(behind);
+  for (int later : groups_[group].later_groups)
+    if (!is_after_open(open, later)) note(later);
 }
 
 // A group comes after `from` if its last place on the chain of `from` is the same or later.

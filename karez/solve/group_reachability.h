@@ -28,7 +28,7 @@ class GroupReachability {
   void put(int node, int group);
   void close(int group);
 
-  // Whether `to` is reachable from `from` along all waits added so far. No group comes before itself.
+  // True if `to` is reachable from `from` along all waits added so far. No group comes before itself.
   bool before(int from, int to) const;
 
   std::int64_t work() const { return work_; }  // chain places and groups visited

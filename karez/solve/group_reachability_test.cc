@@ -41,7 +41,7 @@ std::vector<std::vector<int>> random_graph(std::mt19937& random, int nodes, int 
 
 // Nodes go into one of several open groups or into a group of their own; a node that would form a cycle opens a new
 // group.
-TEST(GroupReachability, AgreesWithTraversalAfterEveryNode) {
+TEST(GroupReachability, ReachabilityAgreesWithTraversalAfterEveryNode) {
   std::mt19937 random(7);
   std::int64_t work = 0;
   for (int round = 0; round < 200; ++round) {

@@ -10,7 +10,7 @@
 namespace karez::solve {
 namespace {
 
-// Whether both blocks are in use at some time of this or the next round.
+// True if both blocks are in use at some time of this or the next round.
 bool meet(const BlockLifetime& a, const BlockLifetime& b, int times) {
   auto now = [](const BlockLifetime& l, int t) { return l.begin <= t && t < l.end; };
   auto next = [](const BlockLifetime& l, int t) { return t < l.next_round_end; };
@@ -91,7 +91,7 @@ TEST(LifetimePacking, PeaksAndWorkDoNotExceedThePinnedNumbers) {
 }
 
 // Backward i reads the result of forward i, and each step has scratch: no memory is wasted.
-TEST(LifetimePacking, NestsTheActivationsOfATrainingStep) {
+TEST(LifetimePacking, TheActivationsOfATrainingStepAreNested) {
   Problem p;
   p.timelines.push_back({80, {}});
   for (int i = 0; i < 40; ++i) {

@@ -131,7 +131,7 @@ void expect_optimum(const MinSumProblem& p, const MinSumResult& r, double best, 
   ASSERT_EQ(sum_of(p, r.choice), r.cost);
 }
 
-TEST(MinSum, EqualsBruteForceOnRandomGraphs) {
+TEST(MinSum, TheSolutionEqualsBruteForceOnRandomGraphs) {
   int feasible = 0, forbidden = 0;
   for (int seed = 0; seed < 4000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -148,7 +148,7 @@ TEST(MinSum, EqualsBruteForceOnRandomGraphs) {
   EXPECT_GT(forbidden, 100);
 }
 
-TEST(MinSum, GivesAValidBoundIfTablesAreTooSmallForElimination) {
+TEST(MinSum, TheBoundIsValidIfTablesAreTooSmallForElimination) {
   int open = 0, proven = 0, hit = 0;
   for (int seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -172,7 +172,7 @@ TEST(MinSum, GivesAValidBoundIfTablesAreTooSmallForElimination) {
 }
 
 // Tables are large enough for the few states that a bound leaves, but not for all states.
-TEST(MinSum, SolvesReducedProblemsOfLargeProblems) {
+TEST(MinSum, ReducedProblemsOfLargeProblemsAreSolved) {
   int proven = 0, open = 0;
   for (int seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -239,13 +239,13 @@ TEST(MinSum, OnlyImpliedClassesAreAllowed) {
   EXPECT_GT(forbidden, 300);
 }
 
-TEST(MinSum, SolvesAnEmptyProblem) {
+TEST(MinSum, AnEmptyProblemIsSolved) {
   MinSumResult r = min_sum({});
   EXPECT_TRUE(r.feasible && r.optimal);
   EXPECT_EQ(r.cost, 0);
 }
 
-TEST(MinSum, PrefersTheFirstOfEqualStates) {
+TEST(MinSum, TheFirstOfEqualStatesIsPreferred) {
   MinSumProblem p{.domain = {3, 3}, .factors = {factor({0, 1}, std::vector<double>(9, 1.0))}};
   EXPECT_EQ(min_sum(p).choice, (std::vector<int>{0, 0}));
 }
@@ -292,7 +292,7 @@ std::vector<double> random_cells(std::mt19937& random, std::size_t count) {
   return cells;
 }
 
-TEST(MinSum, EqualsDynamicProgrammingOnAChain) {
+TEST(MinSum, TheSolutionEqualsDynamicProgrammingOnAChain) {
   std::mt19937 random(1);
   constexpr int n = 300, d = 36;
   MinSumProblem p{.domain = std::vector<int>(n, d), .factors = {}};
@@ -352,7 +352,7 @@ double ladder_optimum(const MinSumProblem& p, int n, int d, bool ternary) {
   return *std::min_element(reach.begin(), reach.end());
 }
 
-TEST(MinSum, EqualsDynamicProgrammingOnALadder) {
+TEST(MinSum, TheSolutionEqualsDynamicProgrammingOnALadder) {
   for (bool ternary : {false, true}) {
     std::mt19937 random(2);
     MinSumProblem p = ladder(random, 150, 12, ternary);
@@ -360,7 +360,7 @@ TEST(MinSum, EqualsDynamicProgrammingOnALadder) {
   }
 }
 
-TEST(MinSum, SolvesALadderOfManyStates) {
+TEST(MinSum, ALadderOfManyStatesIsSolved) {
   std::mt19937 random(3);
   MinSumProblem p = ladder(random, 150, 36, true);
   MinSumResult r = min_sum(p);

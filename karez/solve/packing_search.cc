@@ -95,7 +95,7 @@ class Search {
   void copy(const Word* from, Word* to) { std::copy_n(from, words_, to); }
   void clear(std::vector<Word>& set) { set.assign(words_, 0); }
 
-  // Whether the open neighbours of a block just placed are still connected with each other. Mostly they conflict with
+  // True if the open neighbours of a block just placed are still connected with each other. Mostly they conflict with
   // each other, and the search is short.
   bool still_linked(int placed) {
     int missing = 0, start = -1;
@@ -288,7 +288,7 @@ class Search {
     }
   }
 
-  // Whether the part can still fit if nothing more is placed below `level`. Only cliques with a block whose bound rose
+  // True if the part can still fit if nothing more is placed below `level`. Only cliques with a block whose bound rose
   // are checked again.
   bool promising(const std::vector<int>& part, long level) {
     for (int b : risen_) queued_[b] = 0;

@@ -17,7 +17,7 @@ struct PackProblem {
 
 enum class Feasibility { yes, no, unknown };
 
-// Whether all blocks fit into `capacity`. `rank` orders blocks of equal offset; the search decreases `work` and stops
+// True if all blocks fit into `capacity`. `rank` orders blocks of equal offset; the search decreases `work` and stops
 // at 0. On yes, `offset` has the packing. `blame` counts for each block how often a bound failed on it; placed earlier,
 // it might have fitted.
 Feasibility search_packing(const PackProblem&, long capacity, const std::vector<int>& rank, long& work,

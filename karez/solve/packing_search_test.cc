@@ -98,7 +98,7 @@ long best_of(const Instance& instance) {
   return least_peak(blocks, instance.pairs, pack(blocks, instance.pairs, {.search_work = 0}).peak);
 }
 
-TEST(PackingSearch, AgreesWithPlacingBlocksInEveryOrder) {
+TEST(PackingSearch, TheSearchAgreesWithPlacingBlocksInEveryOrder) {
   long work = 0, blame = 0;
   for (unsigned seed = 0; seed < 1000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));

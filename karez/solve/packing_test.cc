@@ -103,7 +103,7 @@ std::vector<Interval> random_intervals(std::mt19937& random, int count, long tim
   return out;
 }
 
-TEST(Packing, EqualsBruteForceOnSmallIntervals) {
+TEST(Packing, ThePackingEqualsBruteForceOnSmallIntervals) {
   for (int seed = 0; seed < 600; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -117,7 +117,7 @@ TEST(Packing, EqualsBruteForceOnSmallIntervals) {
   }
 }
 
-TEST(Packing, EqualsBruteForceOnSmallConflictGraphs) {
+TEST(Packing, ThePackingEqualsBruteForceOnSmallConflictGraphs) {
   for (int seed = 0; seed < 600; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -151,7 +151,7 @@ TEST(Packing, BlocksNeverOverlapWithAnyWork) {
   }
 }
 
-TEST(Packing, ReachesTheBoundIfAllTimesAreFull) {  // rectangles cut from one rectangle: no byte may be wasted
+TEST(Packing, ThePackingReachesTheBoundIfAllTimesAreFull) {  // rectangles cut from one rectangle: no byte may be wasted
   for (int seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -164,7 +164,7 @@ TEST(Packing, ReachesTheBoundIfAllTimesAreFull) {  // rectangles cut from one re
 }
 
 // Many of these need more than the most bytes live at once, so that only the search can prove the bound.
-TEST(Packing, EqualsAnExhaustiveSearchOnMoreBlocks) {
+TEST(Packing, ThePackingEqualsAnExhaustiveSearchOnMoreBlocks) {
   int above = 0;
   for (int seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -190,7 +190,7 @@ TEST(Packing, EqualsAnExhaustiveSearchOnMoreBlocks) {
   EXPECT_GE(above, 10);
 }
 
-TEST(Packing, FillsACapacityThatWasCutIntoManyBlocks) {
+TEST(Packing, ThePackingFillsACapacityThatWasCutIntoManyBlocks) {
   int missed = 0;  // cases in which all greedy orders fail
   for (int seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -230,7 +230,7 @@ TEST(Packing, ProofsHaveAllTheirReasons) {
   }
 }
 
-TEST(Packing, RestartsWithFailedBlocksFirst) {  // no fixed rank finds these packings with this work
+TEST(Packing, TheSearchRestartsWithFailedBlocksFirst) {  // no fixed rank finds these packings with this work
   for (auto [seed, count] : {std::pair(6, 150), std::pair(5, 200)}) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -312,7 +312,7 @@ TEST(Packing, WithoutASearchTheBoundIsTheMostLiveBytes) {
   }
 }
 
-TEST(Packing, ProvesThatACapacityIsTooSmall) {  // blocks 0 and 1 need 5 bytes
+TEST(Packing, TheSearchProvesThatACapacityIsTooSmall) {  // blocks 0 and 1 need 5 bytes
   const std::vector<Block> blocks{{3}, {2}, {2}, {2}, {1}};
   const Pairs ring{{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 0}};
   const Packing p = pack(blocks, ring, {.capacity = 4});
@@ -334,7 +334,7 @@ TEST(Packing, ProvesThatACapacityIsTooSmall) {  // blocks 0 and 1 need 5 bytes
 }
 
 // Backward i reads the result of forward i, and each step has short-lived scratch.
-TEST(Packing, NestsTheActivationsOfATrainingStep) {
+TEST(Packing, TheActivationsOfATrainingStepAreNested) {
   std::vector<Interval> intervals;
   std::mt19937 random(5);
   constexpr long layers = 100;
@@ -348,14 +348,14 @@ TEST(Packing, NestsTheActivationsOfATrainingStep) {
   EXPECT_LE(p.peak, 1.01 * static_cast<double>(p.lower_bound));
 }
 
-TEST(Packing, StopsAtASufficientCapacity) {
+TEST(Packing, TheSearchStopsAtASufficientCapacity) {
   std::vector<Interval> intervals{{0, 2, 3}, {1, 3, 5}, {2, 4, 3}};
   Packing p = pack(intervals, {.search_work = 1'000'000, .capacity = 100});
   EXPECT_LE(p.peak, 100);
   EXPECT_EQ(p.lower_bound, 8);
 }
 
-TEST(Packing, DoesNotSearchWithinTheTolerance) {
+TEST(Packing, NoSearchRunsWithinTheTolerance) {
   int left = 0, kept = 0, large = 0;
   for (int seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -441,7 +441,7 @@ TEST(Packing, PeaksDoNotExceedThePinnedNumbers) {
   EXPECT_TRUE(pinned_at_least(bounds, 198'016));
 }
 
-TEST(Packing, AcceptsNoBlocksAndEmptyBlocks) {
+TEST(Packing, AnEmptyProblemAndEmptyBlocksAreAccepted) {
   EXPECT_EQ(pack(std::vector<Interval>{}).peak, 0);
   Packing p = pack(std::vector<Interval>{{0, 5, 0}, {3, 3, 7}, {0, 9, 4}});
   EXPECT_EQ(p.peak, 4);

@@ -30,7 +30,7 @@ struct SlowCycle {
   std::vector<Part> parts;
 };
 
-// Whether the program is live and reaches the interval, to one part in 10^9.
+// True if the program is live and reaches the interval, to one part in 10^9.
 bool meets_interval(const SlotCycle& cycle, double interval);
 
 // The smallest count from `least` to `most` that is enough. `enough` must be monotonic and true for `most`. Small

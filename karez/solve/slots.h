@@ -2,7 +2,7 @@
 // slots for an interval.
 //
 // The model. In each launch an actor acts `acts` times, one act at a time, each for `seconds`. A register moves pieces
-// from its producer to its consumers. The producer takes a free slot at the begin of the first of `period` acts and
+// from its producer to its consumers. The producer takes a free slot at the beginning of the first of `period` acts and
 // fills it at the end of the last; a consumer reads it during `period` acts of its own and returns it at the end of the
 // last; the slot is free once all consumers have returned it. So each piece g gives a forward wait (the consumer's
 // first act on it waits for the producer's last) and, with s slots, a backward wait: the producer's first act for piece

@@ -1,4 +1,5 @@
-// Tests of slots: pipelines get those of 1F1B, and errors show the cycle that prevents an interval.
+// Tests of slot assignment: a pipeline gets the slots of the 1F1B schedule, and errors show the cycle that makes the
+// requested interval impossible.
 #include "karez/solve/slots.h"
 
 #include <gmock/gmock.h>
@@ -12,26 +13,27 @@ namespace {
 using testing::HasSubstr;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-SlotProblem::Register edge(int from, int to, std::int64_t bytes, int least, int most, int filled = 0) {
+SlotProblem::Register edge(int from, int to, std::int64_t bytes, int min_slots, int max_slots,
+                           int initially_filled = 0) {
   SlotProblem::Register reg;
   reg.producer = from;
   reg.consumers.push_back({to});
   reg.bytes = bytes;
-  reg.least = least;
-  reg.most = most;
-  reg.filled = filled;
+  reg.least = min_slots;
+  reg.most = max_slots;
+  reg.filled = initially_filled;
   return reg;
 }
 
-std::string failure_of(auto act) {
+std::string failure_of(auto call) {
   try {
-    act();
+    call();
   } catch (const Error& error) { return cat(name_of(error.kind), ": ", error.what()); }
   return "";
 }
 
-// Stage i of p: forward is actor i, backward is actor p + i; each stage has one stream. Register i has the activations
-// of stage i; registers between stages have two slots.
+// The forward pass of stage i of p is actor i, the backward pass actor p + i; each stage has one stream. Register i
+// holds the activations of stage i; registers between stages have two slots.
 SlotProblem pipeline(int p, int acts, double forward, double backward) {
   SlotProblem out;
   for (int i = 0; i < 2 * p; ++i) out.actors.push_back({i < p ? forward : backward, acts});
@@ -44,9 +46,9 @@ SlotProblem pipeline(int p, int acts, double forward, double backward) {
   return out;
 }
 std::vector<int> backward_first(int p) {
-  std::vector<int> rank(p, 1);
-  rank.resize(2 * p, 0);
-  return rank;
+  std::vector<int> priority(p, 1);
+  priority.resize(2 * p, 0);
+  return priority;
 }
 std::vector<int> one_f_one_b(const SlotProblem& problem, int p) {
   std::vector<int> slots;
@@ -62,7 +64,8 @@ TEST(Slots, APipelineStageNeedsOneSlotForItselfAndEachLaterStage) {
     EXPECT_TRUE(plan.optimal);
     EXPECT_EQ(plan.slots, one_f_one_b(problem, p));
     EXPECT_EQ(TokenGame(problem, plan.slots, backward_first(p)).interval(), 3);
-    // With exactly these bytes as the cap no faster slots are found, and 1F1B as an order of acts is as fast.
+    // With exactly this many bytes as the limit, the search finds no assignment with a shorter interval, and running
+    // the acts in 1F1B order gives the same interval.
     EXPECT_EQ(best_slots(problem, plan.bytes).slots, plan.slots);
     for (int i = 0; i < p; ++i) problem.streams[i] = {{}, {{i, 0}, {p + i, i + 1 - p}}};
     EXPECT_EQ(interval_of(problem, plan.slots).interval, 3);

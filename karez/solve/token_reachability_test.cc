@@ -28,7 +28,7 @@ std::set<std::pair<int, int>> unrolled(int nodes, const std::vector<TokenEdge>& 
   return seen;
 }
 
-TEST(TokenReachability, AgreesWithActsOneByOne) {
+TEST(TokenReachability, ReachabilityAgreesWithActsOneByOne) {
   std::mt19937 random(5);
   for (int round = 0; round < 300; ++round) {
     const int nodes = 2 + static_cast<int>(random() % (round % 3 == 0 ? 30u : 9u));

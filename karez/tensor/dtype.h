@@ -48,7 +48,7 @@ inline DType dtype_from(std::string_view name) {
 }
 constexpr bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
 constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f64 || is_half(dtype); }
-// Whether a sum of this type may be Partial, with summands on several devices. Halves may not: a product of halves is
+// True if a sum of this type may be Partial, with summands on several devices. Halves may not: a product of halves is
 // accumulated in f32 and rounded once the sum is complete.
 constexpr bool has_partial_sums(DType dtype) { return dtype != DType::b8 && !is_half(dtype); }
 

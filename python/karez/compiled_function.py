@@ -79,7 +79,7 @@ def compile(
     B], by mesh axis.
     placements: parts of the model on meshes of their own or stages: {"block0": 0, "block1": 1}.
     microbatches: the number of parts into which the batch is cut; unbatched: arguments, by name or number, that have as
-    many rows as the batch but are no part of it (a mask [t, t], positions); remat: modules whose values are recomputed
+    many rows as the batch but are not part of it (a mask [t, t], positions); remat: modules whose values are recomputed
     for the gradient, by glob.
     amp: mixed precision, "bf16" or "f16": products take operands of that type, parameters, sums, norms and losses stay
     float32; "f16" scales the loss.

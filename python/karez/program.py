@@ -122,7 +122,7 @@ class Program:
 
 
 def _unbatched(owner: Any, structure: Any, with_keywords: bool) -> list[int]:
-    """The indices of the argument leaves that are no part of the batch."""
+    """The indices of the argument leaves that are not part of the batch."""
     wanted = owner._options["unbatched"]
     if not wanted:
         return []

@@ -71,7 +71,7 @@ EXCLUDED = {  # the reason, by op and text of the outcome
     ): "an output_padding of the stride and more, which a dilation allows in PyTorch",
     ("nn_functional_one_hot", "the depth is negative"): "a shape that depends on numbers",
     **{
-        (f"nn_functional_{name}", "takes f32 or f64"): "convolutions of integers"
+        (f"nn_functional_{name}", "expected f32 or f64"): "convolutions of integers"
         for name in ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")
     },
     ("tensordot", "differ"): "sizes of 1 that are summed with larger ones",

@@ -71,7 +71,7 @@ def test_globals_that_called_functions_read_are_part_of_the_key():
     before = calls
     try:
         assert float(f(x).sum()) == 4 and float(f(x).sum()) == 4
-        assert calls == before + 1, "what the function itself writes is no flag"
+        assert calls == before + 1, "a value that the function itself writes is not a flag"
         scale = 3
         assert float(f(x).sum()) == 6
         assert calls == before + 2
@@ -120,7 +120,9 @@ def test_lists_of_modules_changed_in_place_are_part_of_the_key():
 
     net, x = Net(), np.array([-1, 1], np.float32)
     f = kz.compile(lambda x: net(x))
-    assert f(x).tolist() == [0, 2] == f(x).tolist() and f.signatures() == 1, "what a trace writes down is no flag"
+    assert f(x).tolist() == [0, 2] == f(x).tolist() and f.signatures() == 1, (
+        "a value that a trace records is not a flag"
+    )
     nn.ReLU().inplace = True  # attributes of modules were set: all are compared again
     assert f(x).tolist() == [0, 2] and f.signatures() == 1
     net.layers[0] = nn.Identity()

@@ -21,7 +21,7 @@ EXCLUDED = {  # by function and result: the arguments, and the reason
     ("F.silu", "0"): (infinite, "the limit, where PyTorch has inf * 0"),
     ("F.silu", "d0"): (infinite, "likewise"),
     ("F.softsign", "d0"): (infinite, "the limit, where PyTorch has inf / inf"),
-    ("logit", "d0"): (lambda x: not 0 < x < 1, "where the value is no finite number"),
+    ("logit", "d0"): (lambda x: not 0 < x < 1, "where the value is not a finite number"),
     ("pow", "d0"): (lambda x, y: abs(x) < 1e-37 or 0 < abs(y) < 1e-6, "x^(y - 1) overflows, or y - 1 is -1"),
     ("pow", "d1"): (lambda x, y: x == 0, "0 to any power is constant in the power"),
     ("remainder", "d1"): (lambda x, y: y == 0 or infinite(x), "where the value is NaN"),
@@ -45,7 +45,7 @@ EXCLUDED = {  # by function and result: the arguments, and the reason
     ("sinc", "d0"): (lambda x: abs(x) > 1e38, "pi x overflows"),
     ("sinc", "0"): (lambda x: abs(x) > 1e38, "pi x overflows"),
     ("F.softsign", "0"): (lambda x: abs(x) >= 2**31 - 1, "the absolute value of integers wraps in PyTorch"),
-    ("xlogy", "d1"): (lambda x, y: not 1e-37 < abs(x) < 1e38, "0 log(y) is constant; dy x is no normal number"),
+    ("xlogy", "d1"): (lambda x, y: not 1e-37 < abs(x) < 1e38, "0 log(y) is constant; dy x is not a normal number"),
     ("xlogy", "d0"): (lambda x, y: x == 0 and infinite(y), "0 log(inf) is 0"),
 }
 REFUSED = {dtype: ["softmax"] for dtype in ("bool", "int32", "int64")}  # with an error

@@ -23,16 +23,16 @@ namespace {
 // text of `explain`.
 void agree(
     WorldState& world, std::uint64_t hash, std::uint64_t sum, const std::string& subject,
-    const std::function<std::string(std::string_view said, std::uint64_t op, std::pair<int, int> ranks)>& explain) {
+    const std::function<std::string(std::string_view message, std::uint64_t op, std::pair<int, int> ranks)>& explain) {
   const std::uint64_t op = world.session.begin_op({.hash = hash, .what = subject, .sum = sum, .is_barrier = true});
   try {
     world.session.await_op(op);
   } catch (const Error& error) {
     const auto differing = world.session.differing_ranks(op);
-    const std::string_view said = error.what();
-    if (!differing || (differing->first >= 0 && said.find(subject) == said.rfind(subject)))
+    const std::string_view message = error.what();
+    if (!differing || (differing->first >= 0 && message.find(subject) == message.rfind(subject)))
       throw;  // one of the two ranks is at another op
-    throw Error(error.kind, explain(said, op, *differing), error.where);
+    throw Error(error.kind, explain(message, op, *differing), error.where);
   }
 }
 
@@ -70,8 +70,8 @@ std::string line_of(const Argument& argument) {
 void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& subject,
                       const std::function<std::string()>& text) {
   if (world.ranks.alone()) return;
-  agree(world, hash, 0, subject, [&](std::string_view said, std::uint64_t op, std::pair<int, int> ranks) {
-    return cat(said, "\n", world.ranks.first_difference(op, ranks, text()));
+  agree(world, hash, 0, subject, [&](std::string_view message, std::uint64_t op, std::pair<int, int> ranks) {
+    return cat(message, "\n", world.ranks.first_difference(op, ranks, text()));
   });
 }
 
@@ -104,7 +104,7 @@ void agree_on_value(WorldState& world, const HostArray& value, const std::string
 void agree_on_reset(WorldState& world) {
   if (world.ranks.alone()) return;
   agree(world, 0, 0, "a reset of the world",
-        [](std::string_view said, std::uint64_t, std::pair<int, int>) { return std::string(said); });
+        [](std::string_view message, std::uint64_t, std::pair<int, int>) { return std::string(message); });
 }
 
 void agree_on_inputs(WorldState& world, const std::string& call, int number, const CallInputs& inputs) {
@@ -140,12 +140,12 @@ void agree_on_links(WorldState& world, const Plan& plan, const std::string& subj
   if (world.ranks.alone()) return;
   std::vector<runtime::Exchange> exchanges = world.session.exchanges(plan);
   agree(world, hash_text(subject), runtime::sum_of(world.ranks.rank(), exchanges), subject,
-        [&](std::string_view said, std::uint64_t op, std::pair<int, int> ranks) {
-          if (ranks.first >= 0) return std::string(said);
+        [&](std::string_view message, std::uint64_t op, std::pair<int, int> ranks) {
+          if (ranks.first >= 0) return std::string(message);
           std::sort(exchanges.begin(), exchanges.end(), [](const auto& a, const auto& b) { return a.text < b.text; });
           std::map<int, std::string> by_rank;
           for (const runtime::Exchange& one : exchanges) by_rank[one.rank] += one.text;
-          return cat(said, "\n", world.ranks.link_mismatch(op, by_rank));
+          return cat(message, "\n", world.ranks.link_mismatch(op, by_rank));
         });
 }
 

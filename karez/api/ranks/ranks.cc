@@ -27,7 +27,7 @@ namespace karez {
 
 struct WorldRanks::Connections {
   Connections(const comm::JobLaunch& launch, int world, const Ranks& where, double timeout)
-      : rendezvous(reactor, launch, world, comm::Seconds(timeout), patience),
+      : rendezvous(reactor, launch, world, comm::Seconds(timeout), store_timeout),
         peers(reactor, rendezvous.store(), rendezvous.token(),
               {.rank = launch.rank,
                .ranks = launch.ranks,
@@ -40,7 +40,7 @@ struct WorldRanks::Connections {
 
   // Long, for ranks that compute for a long time between two store operations; a rank that exits is reported
   // immediately.
-  static constexpr comm::Seconds patience{24 * 3600.0};
+  static constexpr comm::Seconds store_timeout{24 * 3600.0};
   comm::Reactor reactor;
   comm::Rendezvous rendezvous;
   comm::Peers peers;
@@ -241,7 +241,7 @@ std::string cpu_class() {
              __builtin_cpu_supports("avx512f") ? " avx512f" : "",
              __builtin_cpu_supports("avx512bw") ? " avx512bw" : "");
 #else
-  return "another processor than x86";
+  return "not an x86 processor";
 #endif
 }
 
@@ -296,15 +296,16 @@ std::string decide(const std::vector<RankInfo>& rank_infos, std::string costs, s
 std::string WorldRanks::decide_settings(std::string costs, std::string link) const {
   comm::StoreClient& store = connections_->rendezvous.store();
   std::vector<RankInfo> rank_infos;
-  const double patience = peer_timeout_ + 1;  // there are no heartbeats yet that show that a machine is only busy
-  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
+  const double timeout_seconds =
+      peer_timeout_ + 1;  // there are no heartbeats yet that show that a machine is only busy
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_seconds);
   for (int rank = 0; rank < ranks_; ++rank) {
     std::optional<std::string> info;
     for (Backoff backoff; !(info = store.get(rank_info_key(rank))); backoff.wait()) {
       store.check();
       if (std::chrono::steady_clock::now() > until)
         return cat("!", connections_->peers.name(rank),
-                   " has stopped: it joined the rendezvous, but has sent nothing for ", patience, " s");
+                   " has stopped: it joined the rendezvous, but has sent nothing for ", timeout_seconds, " s");
     }
     rank_infos.push_back(RankInfo::parse(*info));
   }

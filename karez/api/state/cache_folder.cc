@@ -200,14 +200,14 @@ void CacheFolder::trim() {
 }
 
 std::string cache_path() {
-  auto said = [](const char* name) {
+  auto environment_value = [](const char* name) {
     const char* text = std::getenv(name);
     return std::string(text == nullptr ? "" : text);
   };
-  if (const std::string chosen = said("KAREZ_CACHE"); !chosen.empty())
+  if (const std::string chosen = environment_value("KAREZ_CACHE"); !chosen.empty())
     return chosen == "off" ? "" : std::filesystem::absolute(chosen).string();
-  if (const std::string caches = said("XDG_CACHE_HOME"); caches.starts_with("/")) return caches + "/karez";
-  if (const std::string home = said("HOME"); home.starts_with("/")) return home + "/.cache/karez";
+  if (const std::string caches = environment_value("XDG_CACHE_HOME"); caches.starts_with("/")) return caches + "/karez";
+  if (const std::string home = environment_value("HOME"); home.starts_with("/")) return home + "/.cache/karez";
   return {};
 }
 

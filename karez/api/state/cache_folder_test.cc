@@ -126,7 +126,7 @@ TEST(CacheFolder, AFolderThatCannotBeCreatedGivesOneWarning) {
   EXPECT_EQ(lines(testing::internal::GetCapturedStderr()), 1);
 }
 
-TEST(CacheFolder, IsAccessibleOnlyForItsOwner) {
+TEST(CacheFolder, TheFolderIsAccessibleOnlyForItsOwner) {
   CacheForTest test;
   const fs::path below = test.path / "a" / "b";
   CacheFolder(below).store("key", "value");

@@ -22,17 +22,17 @@ namespace karez {
 // The outputs of a function, and the position of each among the results of a launch.
 struct Outputs {
   std::vector<ArraySpec> specs;
-  // None if this rank has no device of it; set at the first launch.
+  // Nullopt if no device of this rank holds a part of the output. Set at the first launch.
   std::vector<std::optional<std::size_t>> result_indices;
 };
 
 struct Future::State {
-  std::shared_ptr<WorldState> world;  // a launch needs its session
+  std::shared_ptr<WorldState> world;  // keeps the session alive, which the launch needs
   Launch launch;
   std::shared_ptr<const Outputs> results;
 };
 
-// A parameter in a program: its name there, and the mesh and layout that the plan requires.
+// A parameter of a program: its name in the program, and the mesh and layout that the plan requires.
 struct PlannedVariable {
   Parameter parameter;
   std::string name;
@@ -40,23 +40,23 @@ struct PlannedVariable {
   Layout layout;
 };
 
-// One argument's part of a signature: its type, and for an array on devices its mesh and layout. A source may be slow,
-// so that its next batch deserves a second slot; an array needs no prefetching.
+// One argument's entry in a signature: its type, and for an array on devices its mesh and layout. Reading from a source
+// may be slow, so its next batch is prefetched into a second slot; an array is not prefetched.
 struct Function::ArgumentSignature {
   TensorType type;
   std::optional<ArraySpec> spec = {};
   bool ahead = false;                  // read from a source
-  std::optional<int> split_axes = {};  // of an argument by local(): the number of axes that split the whole
+  std::optional<int> split_axes = {};  // for local(): the number of mesh axes that split the global array
   bool operator==(const ArgumentSignature&) const = default;
 };
 
 struct Function::CompiledProgram {
   std::vector<ArgumentSignature> signature;
-  std::vector<std::uint64_t> bodies;            // numbers of the bodies that trace to this program
+  std::vector<std::uint64_t> bodies;            // ids of the function bodies whose traces are this program
   std::vector<Parameter::Identity> parameters;  // of the trace
   Graph graph;                                  // as traced
   Graph planner_input;                          // with the layouts that were fixed before planning
-  std::int64_t batch = 0;                       // rows, if there are micro-batches
+  std::int64_t batch = 0;                       // size in rows; 0 without micro-batches
   Plan plan;
   double cost = 0;  // seconds, predicted
   std::string report;
@@ -65,8 +65,8 @@ struct Function::CompiledProgram {
   std::vector<HostScalar> scalars;
   std::vector<PlannedVariable> variables;      // keeps their parameters alive: the plan uses their memory
   std::vector<std::string> inputs;             // of the plan; unused arguments are not inputs
-  std::map<std::string, std::int64_t> groups;  // number of groups of rows, by input
-  std::vector<IndexCheck> indices;             // of arguments
+  std::map<std::string, std::int64_t> groups;  // by input: the number of row groups for micro-batches
+  std::vector<IndexCheck> indices;             // of index arguments
   std::shared_ptr<Outputs> results;
   bool ready = false;                         // set by its first call
   std::unique_ptr<SessionPlan> session_plan;  // set with `ready`; null if this rank has no actors

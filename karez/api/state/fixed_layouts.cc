@@ -84,7 +84,7 @@ std::vector<TracePlacement> placements_of(const DeviceMesh& on, const FunctionOp
   for (const PlacementRule& rule : options.placements) {
     const auto* mesh = std::get_if<DeviceMesh>(&rule.where);
     require(ErrorKind::device, mesh == nullptr || mesh->world == on.world, "placements: the mesh for '", rule.module,
-            "' is of another world than the function's");
+            "' belongs to a different world from the function");
     base::Glob(rule.module);  // throws if it is malformed
     out.push_back(
         {rule.module, mesh != nullptr ? mesh->mesh : at_stage(on.mesh, std::get<int>(rule.where), rule.module)});

@@ -105,14 +105,14 @@ std::vector<InitLaunch> plan_init_launches(WorldState& world, std::span<const Ne
 // Runs a plan once. If memory is limited, it is unloaded before another plan is loaded, except if a worker stays busy
 // for too long.
 void run_once(const std::shared_ptr<WorldState>& owner, const Plan& plan, std::uint64_t op) {
-  constexpr std::chrono::seconds patience{10};
+  constexpr std::chrono::seconds wait_limit{10};
   const int before = owner->session.plans();
   {
     SessionPlan once(owner, plan);
     owner->session.launch(once.number(), {}, {}, op).wait();
   }
   if (owner->options.memory == 0) return;
-  const auto last = std::chrono::steady_clock::now() + patience;
+  const auto last = std::chrono::steady_clock::now() + wait_limit;
   while (owner->session.plans() > before && std::chrono::steady_clock::now() < last)
     std::this_thread::sleep_for(std::chrono::microseconds(50));
 }

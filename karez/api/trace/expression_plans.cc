@@ -417,7 +417,7 @@ DeviceMesh mesh_of(const Expression* expression) {
   require(scope != nullptr,
           "the mesh of this computation is unknown: no operand is an Array; set it by Interactive on(mesh)");
   require(expression == nullptr || !expression->has_world || world_of(*expression) == scope->world,
-          "a tensor of another world than that of the innermost Interactive");
+          "a tensor belongs to a different world from the innermost Interactive");
   return *scope;
 }
 

@@ -180,7 +180,7 @@ TEST(Functions, ALayoutIsFixedByAPartitionSpec) {
   EXPECT_THAT(error_of([&] { with_layout(x, P("data", "data")); }), HasSubstr("names the mesh axis 'data' twice"));
 }
 
-TEST(Parameters, HaveOneReadNodePerTraceAndReadsAfterAnUpdateGiveTheNewValue) {
+TEST(Parameters, AParameterHasOneReadNodePerTraceAndReadsAfterAnUpdateGiveTheNewValue) {
   Open o;
   Parameter w("w", {DType::f32, {2}}, constant_init(0));
   Tensor a = w * 2.0, b = w * 3.0;
@@ -217,7 +217,7 @@ TEST(Parameters, AnOrdinalCountsParametersOfOneNameMadeOnItsThread) {
   EXPECT_EQ(make("counted"), before + 2);
 }
 
-TEST(Dropout, HasItsOwnSiteAndAdvancesTheCounterOnce) {
+TEST(Dropout, EachDropoutHasItsOwnSiteAndAdvancesTheCounterOnce) {
   Open o;
   Tensor x = o.input("x", DType::f32, {4});
   o.trace.finish({dropout(x, 0.5) + dropout(x, 0.5)});
@@ -233,7 +233,7 @@ TEST(Dropout, HasItsOwnSiteAndAdvancesTheCounterOnce) {
   verify(o.trace.graph);
 }
 
-TEST(Dropout, IsTheIdentityOutsideOfTraining) {
+TEST(Dropout, DropoutIsTheIdentityOutsideOfTraining) {
   Open o({.train = false});
   Tensor x = o.input("x", DType::f32, {4});
   o.trace.finish({dropout(x, 0.5)});
@@ -241,7 +241,7 @@ TEST(Dropout, IsTheIdentityOutsideOfTraining) {
   EXPECT_TRUE(o.trace.graph.variables.empty());
 }
 
-TEST(Gradients, AreInTheOrderOfTheParameters) {
+TEST(Gradients, GradientsAreInTheOrderOfTheParameters) {
   Open o;
   Parameter w("w", {DType::f32, {3, 2}}, constant_init(0)), b("b", {DType::f32, {2}}, constant_init(0));
   Tensor x = o.input("x", DType::f32, {4, 3});

@@ -43,7 +43,7 @@ HWY_INLINE bool has_bits(V v, std::int32_t bits) {
   return !hn::AllFalse(words, hn::Eq(hn::BitCast(words, v), hn::Set(words, bits)));
 }
 
-// As in karez/base/ieee_min_max.h: NaN wins, and among zeros the sign decides.
+// As in karez/base/ieee_min_max.h: NaN is propagated, and -0 is less than +0.
 struct Max {
   static constexpr float identity = -std::numeric_limits<float>::infinity();
   static HWY_INLINE V join(V a, V b) { return max_of(a, b); }

@@ -21,7 +21,7 @@ Attrs window(Ints kernel, Ints stride, Ints padding) {
   return {{"kernel", kernel}, {"stride", stride}, {"padding", padding}};
 }
 
-TEST(Matmul, IsRowsTimesColumns) {
+TEST(Matmul, MatmulIsRowsTimesColumns) {
   auto out = run_plain("matmul", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<float>({2, 1}, {10, 1})}, {f32({2, 1})});
   EXPECT_EQ(logical<float>(out[0]), (f32s{12, 34}));
   out = run_plain("matmul", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<float>({1, 2}, {10, 1})}, {f32({2, 1})},
@@ -29,7 +29,7 @@ TEST(Matmul, IsRowsTimesColumns) {
   EXPECT_EQ(logical<float>(out[0]), (f32s{13, 24}));
 }
 
-TEST(Matmul, HasBatchesIntegersBiasAndRelu) {
+TEST(Matmul, MatmulHasBatchesIntegersBiasAndRelu) {
   auto out = run_plain("matmul", {filled<std::int32_t>({2, 1, 1}, {2, 3}), filled<std::int32_t>({2, 1, 1}, {5, 7})},
                        {View(DType::i32, {2, 1, 1})});
   EXPECT_EQ(logical<std::int32_t>(out[0]), (i32s{10, 21}));
@@ -114,7 +114,7 @@ TEST(Conv2d, NoChannelsGiveZerosAndNoImagesGiveNone) {
   EXPECT_EQ(logical<float>(dw[0]), (f32s{0}));
 }
 
-TEST(MaxPool, GivesTheFirstMaximumAndItsIndex) {
+TEST(MaxPool, MaxPoolGivesTheFirstMaximumAndItsIndex) {
   auto out = run_plain("max_pool", {filled<float>({1, 1, 2, 4}, {1, 5, 7, 7, 5, 2, 7, 7})},
                        {f32({1, 1, 1, 2}), View(DType::i32, {1, 1, 1, 2})}, window({2, 2}, {2, 2}, {0, 0}));
   EXPECT_EQ(logical<float>(out[0]), (f32s{5, 7}));
@@ -276,7 +276,7 @@ TEST(Sort, KeepsTheOrderOfEqualElementsAndPutsNanLast) {
   EXPECT_EQ(logical<std::int64_t>(rows[1]), (i64s{1, 2, 0, 2, 0, 1}));
 }
 
-TEST(Along, TakesAndAddsByIndexAndIgnoresRemoteElements) {
+TEST(Along, ElementsAreTakenAndAddedByIndexAndRemoteOnesAreIgnored) {
   const Attrs here{{"axis", whole(1)}, {"offset", whole(4)}, {"limit", whole(7)}};
   auto taken =
       run_plain("take_along", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<std::int64_t>({2, 3}, {5, 4, 3, 4, 4, 6})},

@@ -121,7 +121,7 @@ TEST(Cast, RoundsTowardsZeroAndSaturates) {
   EXPECT_EQ(logical<double>(run_plain("cast", {list<bool>({true, false})}, {vec(DType::f64, 2)})[0]), (f64s{1, 0}));
 }
 
-TEST(Constant, IsAValueOrBytes) {
+TEST(Constant, AConstantIsAValueOrBytes) {
   EXPECT_EQ(logical<float>(run_plain("constant", {}, {vec(DType::f32, 2)}, {{"value", 1.5}})[0]), (f32s{1.5, 1.5}));
   const std::int64_t big = (std::int64_t{1} << 62) + 1;
   EXPECT_EQ(logical<std::int64_t>(run_plain("constant", {}, {vec(DType::i64, 1)}, {{"value", Attr(big)}})[0]),

@@ -24,7 +24,7 @@ HalfPolicy half_policy_of(const OpDef& op) {
   }
 }
 
-// Whether a kernel multiplies this type about as fast as f32 or faster (a rate of at least 0.5).
+// True if a kernel multiplies this type about as fast as f32 or faster (a rate of at least 0.5).
 bool has_fast_matmul(const KernelCatalog& catalog, DType dtype) {
   CallSpec call;
   call.op = "matmul";

@@ -14,7 +14,7 @@ namespace {
 using testing::table;
 
 // A parameter in two shards, read by the forward pass and by a gradient.
-TEST(GatherLate, GathersAParameterBeforeItsReaderAndAgainForGradients) {
+TEST(GatherLate, AParameterIsGatheredBeforeItsReaderAndAgainForGradients) {
   Graph graph = parse_graph(R"(graph main mesh(data=2) {
   variable "w" : f32[4@data, 4] read %1
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4;]

@@ -21,7 +21,7 @@ struct BatchLayout {
   NodeId late;  // if Broadcast: a sum over all micro-batches on which the value depends, if there is one
 };
 
-// Whether a node acts once for each micro-batch, and the layouts of its operands and results if it does.
+// Reports whether a node acts once for each micro-batch, and the layouts of its operands and results if it does.
 struct NodeSplit {
   bool micro = false;
   Sharding sharding;
@@ -289,7 +289,7 @@ class BatchSplitter {
 
   // ---- sums that are computed before the first micro-batch
 
-  // Whether the value of the whole batch needs no product and depends only on values that exist when a launch begins.
+  // True if the value of the whole batch needs no product and depends only on values that exist when a launch begins.
   bool can_be_early(ValueId value) const {
     const auto known = can_be_early_.find(value);
     if (known != can_be_early_.end()) return known->second;
@@ -305,7 +305,7 @@ class BatchSplitter {
     return can_be_early_[value] = can;
   }
 
-  // Whether all sums over the batch on which the value depends can be computed early; adds them to pending_sums_ if so.
+  // True if all sums over the batch on which the value depends can be computed early; adds them to pending_sums_ if so.
   bool add_pending_sums(ValueId value) const {
     if (!can_be_early(value)) return false;
     std::vector<ValueId> open = {value};
@@ -393,7 +393,7 @@ class BatchSplitter {
     return made;
   }
 
-  // Whether the node's result depends on which rows of the batch its micro-batch has, except for row numbers in errors
+  // True if the node's result depends on which rows of the batch its micro-batch has, except for row numbers in errors
   // and for random numbers.
   bool counts_rows(NodeId n, const MicrobatchNode& local) const {
     const Node& node = graph_.node(n);

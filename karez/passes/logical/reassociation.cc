@@ -39,7 +39,7 @@ class TermLists {
     }
   }
 
-  // Whether the node is inside a larger sum, the only user of its value.
+  // True if the node is inside a larger sum, the only user of its value.
   bool is_inner(NodeId node) const {
     ValueId out = graph_.node(node).outputs[0];
     const auto& users = uses_[out];

@@ -20,7 +20,7 @@ using RegionId = Id<struct RegionTag>;
 
 bool of_gradient(const Node& node) { return node.path == "grad" || node.path.ends_with(".grad"); }
 
-// Whether a node may be computed twice; inputs, variables, updates and transfers may not.
+// True if a node may be computed twice; inputs, variables, updates and transfers may not.
 bool repeatable(const Node& node) {
   return node.op->pure && node.regions.empty() && !node.outputs.empty() &&
          (node.op->role == Role::compute || node.op->role == Role::window);

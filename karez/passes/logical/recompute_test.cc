@@ -85,8 +85,8 @@ TEST(Recompute, AnotherModuleBetweenIsNotInTheRegion) {
 
 TEST(Recompute, ValuesThatNodesOutsideOfTheRegionReadAreKept) {
   std::string program = two;
-  const std::string behind = "sigmoid(%4)";
-  program.replace(program.find(behind), behind.size(), "mul(%4, %3)");
+  const std::string old_call = "sigmoid(%4)";
+  program.replace(program.find(old_call), old_call.size(), "mul(%4, %3)");
   EXPECT_EQ(nodes(program, {"block"}), nodes(program, {})) << "read by a free function";
   program = two;
   program.insert(program.find("  output \"a\""), "  output \"h\" %3\n");

@@ -15,7 +15,7 @@ CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> o
   }
   call.op = op.call_name.empty() ? op.name : op.call_name;
   call.attrs = local;
-  for (const char* said : {"name", "shape", "dtype", "dtype_out"}) call.attrs.erase(said);
+  for (const char* attribute : {"name", "shape", "dtype", "dtype_out"}) call.attrs.erase(attribute);
   if (op.role == Role::store) call.in.erase(call.in.begin());  // the old version is only the destination
   return call;
 }

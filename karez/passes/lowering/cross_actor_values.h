@@ -6,7 +6,7 @@
 
 namespace karez::passes {
 
-// True for a root that another actor than its producer reads, so that it needs a register.
+// True for a root that an actor other than its producer reads, so that it needs a register.
 ById<LocalId, bool> crosses_actors(const LocalProgram& program, const Segmentation& segmentation);
 
 // True for roots that a launch reads or returns as outputs.

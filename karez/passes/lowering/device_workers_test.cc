@@ -34,7 +34,7 @@ double best_of_all(const std::vector<double>& seconds, int workers) {
   return best;
 }
 
-TEST(DeviceWorkers, AreAsGoodAsRoundRobinAndWithinAThirdOfTheBest) {
+TEST(DeviceWorkers, TheAssignmentIsAsGoodAsRoundRobinAndWithinAThirdOfTheBest) {
   int better = 0;
   for (int seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -57,7 +57,7 @@ TEST(DeviceWorkers, AreAsGoodAsRoundRobinAndWithinAThirdOfTheBest) {
   EXPECT_GT(better, 60);
 }
 
-TEST(DeviceWorkers, AreAssignedRoundRobinIfDevicesAreSimilar) {
+TEST(DeviceWorkers, SimilarDevicesAreAssignedRoundRobin) {
   EXPECT_EQ(device_workers({5, 5, 5, 5}, 2), (std::vector<int>{0, 1, 0, 1}));
   EXPECT_EQ(device_workers({5, 5.1, 5.2, 5}, 2), (std::vector<int>{0, 1, 0, 1}))
       << "a gain of a hundredth is not enough";

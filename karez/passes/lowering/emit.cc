@@ -96,7 +96,7 @@ class Emitter {
     }
     return seconds;
   }
-  // Whether transfers between ranks justify a separate worker: it continues them while acts run, but must be woken for
+  // True if transfers between ranks justify a separate worker: it continues them while acts run, but must be woken for
   // each.
   bool transfers_need_worker() const {
     constexpr double long_enough = 2e-4;  // ten wake-ups

@@ -20,7 +20,7 @@ namespace karez::passes {
 LocalProgram hoist(LocalProgram program, const Graph& graph, const KernelCatalog& catalog,
                    std::int64_t most_bytes = INT64_MAX);
 
-// Whether a call of the set-up with `made` bytes of results may use `workspace` bytes.
+// True if a call of the set-up with `made` bytes of results may use `workspace` bytes.
 bool works_in_setup(std::int64_t workspace, std::int64_t made);
 
 }  // namespace karez::passes

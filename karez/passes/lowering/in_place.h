@@ -1,4 +1,4 @@
-// in_place: inside an actor a result reuses the bytes of an operand that is not read later.
+// Pass in_place: within an actor, a result reuses the memory of an operand that is not read again.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,9 +6,9 @@
 
 namespace karez::passes {
 
-// Applies if the op allows it (OpDef::in_place) and the operand is scratch of this actor, viewed whole in the strides
-// of the result, and read for the last time. The result becomes a window on it, so that the plan names the same bytes
-// as operand and result. Returns the number of such results.
+// Lets a result reuse the memory of an operand if the op permits it (OpDef::in_place), the operand is scratch memory of
+// this actor with the result's shape and strides, and this is its last use. The result becomes a window on the operand:
+// the plan lists the same memory as operand and as result. Returns the number of such results.
 int write_in_place(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls,
                    const ById<LocalId, bool>& crosses);
 

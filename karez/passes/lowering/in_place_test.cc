@@ -139,7 +139,7 @@ TEST(InPlace, AnOperandIsOverwrittenOnlyIfTheOpAllowsIt) {
   ValueId a = build::exp(p.b, p.input("x", {DType::f64, {8, 8}}));
   p.output(build::reduce_sum(p.b, build::matmul(p.b, a, p.input("w", {DType::f64, {8, 8}})), {0, 1}));
   EXPECT_EQ(checked(p).find('!'), std::string::npos);
-  Program compare;  // a bool has another size than the compared operands
+  Program compare;  // a bool has a different size from the compared operands
   a = build::exp(compare.b, compare.input("x"));
   compare.output(
       build::select(compare.b, build::gt(compare.b, a, compare.input("y")), compare.input("y"), compare.input("z")));

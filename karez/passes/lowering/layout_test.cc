@@ -185,7 +185,7 @@ TEST(Layout, AReshapeAfterATransposeIsAWindowForEqualSizesToo) {
   EXPECT_EQ(c.local.copies, 0);
 }
 
-TEST(Layout, IsAPassThatCanBePrintedAndSwitchedOff) {
+TEST(Layout, ThePassCanBePrintedAndSwitchedOff) {
   Graph graph = testing::cnn_step(Mesh::of({}), 8);
   Compilation on = testing::compilation(graph), off = testing::compilation(graph);
   const RatedCatalog catalog;

@@ -35,7 +35,7 @@ class HappensBefore {
         in_step_(stepping()),
         reach_(static_cast<int>(plan.actors.size()) + 2, edges()) {}
 
-  // Whether all actors of the register have the same number of acts, and each act uses a piece of its own.
+  // True if all actors of the register have the same number of acts, and each act uses a piece of its own.
   bool in_step(RegisterId id) const { return in_step_[id]; }
   bool same(ActorId from, ActorId to) const { return reach_.before_same_act(from.index, to.index); }
   bool next(ActorId from, ActorId to) const { return reach_.before_next_act(from.index, to.index); }

@@ -18,7 +18,7 @@ Cost copy_work(const View& view);
 CallSpec copy_call(const View& from, const View& to);
 
 struct StrideChoice {
-  CallSpec call;             // its inputs may have other strides than those of the given call
+  CallSpec call;             // its inputs may have different strides from those of the given call
   std::vector<bool> copied;  // by input
   KernelChoice choice;
   double seconds = 0;  // including the copies

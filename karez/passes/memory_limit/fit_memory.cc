@@ -123,7 +123,7 @@ class MemoryFit {
     return ranks;
   }
 
-  // Whether a plan that has passed `emit` fits.
+  // True if a plan that has passed `emit` fits.
   bool fits(const Compilation& made) {
     ++plans_;
     if (!fits_here(made)) return false;
@@ -210,7 +210,7 @@ class MemoryFit {
     plan(there);
     return there;
   }
-  // Whether a graph is too large to be worth a plan. With less memory this holds for more graphs, so fewer variants
+  // True if a graph is too large to be worth a plan. With less memory this holds for more graphs, so fewer variants
   // remain.
   bool cannot_fit(const Graph& graph) const {
     return !every_layout_ &&

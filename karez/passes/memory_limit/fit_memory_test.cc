@@ -209,7 +209,7 @@ std::uint64_t programs(std::uint64_t in_all, std::uint64_t sampled) {
   return std::getenv("KAREZ_ALL") != nullptr ? in_all : sampled;
 }
 
-TEST(FitMemory, RefusesSmallProgramsOnlyIfNoLayoutFitsAndTakesTheFastestThatFits) {
+TEST(FitMemory, ThePassRefusesSmallProgramsOnlyIfNoLayoutFitsAndTakesTheFastestThatFits) {
   std::vector<std::pair<Graph, CostTable>> made;
   for (std::uint64_t seed = 1; seed <= programs(200, 12); ++seed) {
     Random random(seed);
@@ -221,7 +221,7 @@ TEST(FitMemory, RefusesSmallProgramsOnlyIfNoLayoutFitsAndTakesTheFastestThatFits
   EXPECT_GT(seen.slower, 2) << "less memory took time";
 }
 
-TEST(FitMemory, OnTwoAxesRefusesOnlyIfNoLayoutFitsAndTakesTheFastestThatFits) {
+TEST(FitMemory, ThePassRefusesOnTwoAxesOnlyIfNoLayoutFitsAndTakesTheFastestThatFits) {
   std::vector<std::pair<Graph, CostTable>> made;
   for (std::uint64_t seed = 1; seed <= programs(200, 6); ++seed) {
     Random random(seed);
@@ -348,7 +348,7 @@ Graph chain_step(const Mesh& mesh) {
   return graph;
 }
 
-TEST(FitMemory, TakesTheFastestOfAllVariantsAndSlotsAndRefusesWithTheSmallest) {
+TEST(FitMemory, ThePassTakesTheFastestOfAllVariantsAndSlotsAndRefusesWithTheSmallest) {
   struct Program {
     Graph graph;
     LinkCost link;
@@ -405,7 +405,7 @@ TEST(Frontier, EachStepTakesLongerAndHasOtherLayouts) {
 
 // The frontier of some programs: the sums of seconds and of peak bytes in program order, relative to the fastest
 // layouts. A change of the search updates these numbers, with a reason if they get worse.
-TEST(Frontier, ReachesThePinnedSecondsAndBytes) {
+TEST(Frontier, TheFrontierReachesThePinnedSecondsAndBytes) {
   struct ExpectedFrontier {
     const char* mesh;
     std::vector<std::int64_t> sizes;
@@ -433,7 +433,7 @@ TEST(Frontier, ReachesThePinnedSecondsAndBytes) {
   }
 }
 
-TEST(RecomputeCandidates, AreModulesThatDifferInANumberAndFreeValuesThatGradientsRead) {
+TEST(RecomputeCandidates, CandidatesAreModulesThatDifferInANumberAndFreeValuesThatGradientsRead) {
   const Graph graph = parse_graph(R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
   %1 = exp(%0) : f32[2, 4] in "stem"

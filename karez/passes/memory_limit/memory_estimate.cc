@@ -1,4 +1,4 @@
-// Which values are live at the peak nodes of a launch, in program order.
+// Finds the values that are live at the peak nodes of a launch, in program order.
 #include "karez/passes/memory_limit/memory_estimate.h"
 
 #include <algorithm>

@@ -100,7 +100,7 @@ std::vector<Names> expected(const Graph& graph, const Names& modules, const Name
   return out;
 }
 
-TEST(RecomputeCandidates, AreSortedByFreedBytesAndGrowByAQuarter) {
+TEST(RecomputeCandidates, CandidatesAreSortedByFreedBytesAndGrowByAQuarter) {
   struct Case {
     Names blocks, modules;  // all names; those that repeat
   };
@@ -117,7 +117,7 @@ TEST(RecomputeCandidates, AreSortedByFreedBytesAndGrowByAQuarter) {
     Random random(seed);
     const Case& one = cases[seed % 4];
     const Graph graph = random_blocks(random, one.blocks, seed % 4 == 3);
-    // A block of windows and inputs alone is no module.
+    // A block of windows and inputs alone is not a module.
     Names modules;
     for (const std::string& module : one.modules)
       for (const Node& node : graph.nodes)

@@ -43,7 +43,7 @@ class Ancestors {
     const std::size_t word = index_of(from) / bits;
     return word < ancestors_[s].size() && (ancestors_[s][word] >> index_of(from) % bits & 1U) != 0;
   }
-  // Whether every segment that `other` waits for is `s` or a segment that `s` waits for.
+  // True if every segment that `other` waits for is `s` or a segment that `s` waits for.
   bool waits_for_all_of(SegmentId s, SegmentId other) const {
     return std::all_of(predecessors_[other].begin(), predecessors_[other].end(),
                        [&](SegmentId from) { return waits_for(s, from); });

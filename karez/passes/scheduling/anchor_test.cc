@@ -170,7 +170,7 @@ TEST(Anchor, RandomProgramsTakeNoLongerAndHaveNoCycles) {
   EXPECT_GT(with_edges, 100);
 }
 
-TEST(Anchor, FreesTheOperandsOfFloatingSegments) {
+TEST(Anchor, ThePassFreesTheOperandsOfFloatingSegments) {
   std::int64_t bytes[2] = {0, 0};
   for (int with = 0; with < 2; ++with) {
     Graph graph = testing::mlp_step(Mesh::parse("model=2"), {64, 128, 128, 128, 128, 16}, 64);

@@ -137,7 +137,7 @@ class Simulation {
   ById<NodeId, int> rank_;
 };
 
-TEST(ListSchedule, HasTheOrderOfAPlainSimulation) {
+TEST(ListSchedule, TheOrderEqualsThatOfAPlainSimulation) {
   int late = 0, both = 0;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     Random random(seed);

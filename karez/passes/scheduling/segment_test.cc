@@ -170,7 +170,7 @@ TEST(Segment, ActorsOfOneActHaveTheOrdersPriority) {
   for (SegmentId s : c.segmentation.segments.ids()) EXPECT_EQ(priority_of(c.graph, c.segmentation, s), s.index + 1);
 }
 
-TEST(Segment, AmongMicroBatchesTheActorNearerToTheEndActsFirst) {
+TEST(Segment, TheActorNearerToTheEndActsFirstAmongMicroBatches) {
   Program p;
   ValueId x = p.input("x"), once = p.exp(p.input("once"));
   ValueId forward = p.exp(x), far = p.exp(p.sliced(p.gathered(forward))), farther = p.exp(p.sliced(p.gathered(far)));

@@ -25,7 +25,7 @@ struct PipelineGraph {
 
   explicit PipelineGraph(int stages, int micro, bool ahead = false) {
     const TensorType type{DType::f32, {n, n}};
-    graph.meshes = {Mesh::parse("")};  // mesh 0 is no placement
+    graph.meshes = {Mesh::parse("")};  // mesh 0 is not a placement
     for (int i = 0; i < stages; ++i) graph.meshes.push_back(Mesh({}, {{0, i}}));
     ValueId at;
     for (int i = 0; i < stages; ++i) {
@@ -67,7 +67,7 @@ struct PipelineGraph {
   }
 };
 
-TEST(MicroSlots, OfEqualStagesAreOneForTheStageAndEachLaterOne) {
+TEST(MicroSlots, APipelineStageNeedsOneSlotForItselfAndEachLaterStage) {
   for (int p : {2, 3, 4, 5}) {
     const PipelineGraph pipe(p, 8);
     EXPECT_EQ(pipe.slots_of("input", 0), p) << p;
@@ -77,7 +77,7 @@ TEST(MicroSlots, OfEqualStagesAreOneForTheStageAndEachLaterOne) {
   }
 }
 
-TEST(MicroSlots, AreAtMostTheNumberOfMicroBatches) {
+TEST(MicroSlots, SlotsAreAtMostTheNumberOfMicroBatches) {
   const PipelineGraph pipe(5, 2);
   EXPECT_EQ(pipe.slots_of("input", 0), 2);
   EXPECT_EQ(pipe.slots_of("transfer", 1), 2);
@@ -86,7 +86,7 @@ TEST(MicroSlots, AreAtMostTheNumberOfMicroBatches) {
   EXPECT_EQ(PipelineGraph(1, 8, true).slots_of("input", 0), 2) << "except for inputs that are read ahead";
 }
 
-TEST(MicroSlots, AreReducedToOneEachStepByStep) {
+TEST(MicroSlots, SlotsAreReducedToOneEachStepByStep) {
   const PipelineGraph pipe(4, 8);
   const auto fewer = fewer_slots(pipe.c.graph, pipe.c.segmentation, pipe.costs, 2);
   ASSERT_GE(fewer.size(), 6u) << "in steps no larger than the remaining slots";
@@ -131,7 +131,7 @@ TEST(SlotModel, AWeightGradientIsOneActorWithTheInputGradientBeforeIt) {
   EXPECT_EQ(model.mesh, (std::vector<int>{1, 2, 3}));
 }
 
-TEST(SlotModel, OfALaunchHasEveryActAndTheEdgesOfVariables) {
+TEST(SlotModel, TheModelOfALaunchHasEveryActAndTheEdgesOfVariables) {
   const PipelineGraph pipe(2, 4);
   const SlotModel model = launch_model(pipe.c.graph, pipe.c.segmentation, pipe.costs, ranges_of(pipe, {2, 3}));
   EXPECT_EQ(model.segment.size(), pipe.c.segmentation.segments.size());
@@ -239,7 +239,7 @@ TEST(SlotModel, ARunOfSegmentsIsOneActorEvenIfACallBetweenThemActsOnce) {
 }
 
 // An all_gather, a window on its result, and a transfer of the window to other devices. With one slot each, the next
-// all_gather waits until the window is sent, because the window is no copy. Both take a second, four times.
+// all_gather waits until the window is sent, because the window is not a copy. Both take a second, four times.
 TEST(LaunchSimulation, AReaderThroughAWindowHoldsTheWindowedValue) {
   Graph graph;
   graph.meshes = {Mesh::parse(""), Mesh({{"a", 2}}, {{0, 0}, {0, 1}}), Mesh({{"a", 2}}, {{0, 2}, {0, 3}})};

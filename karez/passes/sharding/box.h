@@ -1,4 +1,5 @@
-// box: inserts transition trees as nodes of the graph if a consumer requires another layout than its operand has.
+// box: inserts transition trees as nodes of the graph where a consumer requires a layout that differs
+// from its operand's.
 #pragma once
 
 #include "karez/passes/compilation.h"

@@ -15,7 +15,7 @@ using Bucket = std::vector<NodeId>;
 
 // Groups all_reduces of at most `bytes`, in graph order, into buckets of at most `bytes`; larger ones stay alone, and
 // so do those without a partner. Values that another axis splits stay alone too: the concatenation of one device's
-// parts is no part of the concatenated values. Axes with messages of less than ten microseconds are skipped, because
+// parts is not a part of the concatenated values. Axes with messages of less than ten microseconds are skipped, because
 // the cost table does not include the time of another act and its messages.
 std::vector<Bucket> buckets_of(const Graph& graph, const CostTable& costs, std::int64_t bytes);
 

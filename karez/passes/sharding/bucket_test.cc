@@ -122,7 +122,7 @@ TEST(Bucket, ACycleLeavesTheGraphUnchanged) {
   EXPECT_EQ(print(merge_buckets(s.graph, table(), buckets)), print(s.graph));
 }
 
-TEST(Bucket, ItsMembersAreConcatenatedBeforeAndSplitAfter) {
+TEST(Bucket, MembersAreConcatenatedBeforeAndSplitAfter) {
   Sums s;
   s.sum({2, 3});
   s.sum({4});

@@ -70,7 +70,7 @@ double cheapest(const Compilation& c, ValueId value, const Layout& layout) {
 
 TEST(Explain, EachLayoutHasTheCostOfTheCheapestProgramWithIt) {
   const Compilation c = two_products("model=4");
-  std::size_t asked = 0;
+  std::size_t choices = 0;
   for (const char* name : {"first.weight", "second.weight", "x", "first", "y"}) {
     const LayoutExplanation e = explain_layout(c, name);
     Compilation seen = c;
@@ -93,9 +93,9 @@ TEST(Explain, EachLayoutHasTheCostOfTheCheapestProgramWithIt) {
     for (const NodeChoice& choice : choices_of(seen.graph, seen.graph.value(value).producer, c.options.costs))
       legal.insert(choice.out(0));
     EXPECT_EQ(layouts, legal);
-    asked += layouts.size();
+    choices += layouts.size();
   }
-  EXPECT_GT(asked, 12u);
+  EXPECT_GT(choices, 12u);
 }
 
 TEST(Explain, CallsAndTransfersAddUpToTheCost) {

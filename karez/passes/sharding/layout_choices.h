@@ -61,7 +61,7 @@ class TransitionCostCache {
 // Seconds of one device for the node's call with these layouts, or for the transfer that the node is.
 double choice_seconds(const Graph& graph, NodeId node, const NodeChoice& choice, const CostTable& costs);
 
-// Whether the planner chooses the layout of this output: it is the result of a `layout` node with {planned}, before
+// True if the planner chooses the layout of this output: it is the result of a `layout` node with {planned}, before
 // `shard` has chosen.
 bool is_planned(const Graph& graph, const Output& output);
 

@@ -17,7 +17,7 @@ std::string error_of(const std::function<void()>& act) {
   return "no error";
 }
 
-TEST(LayoutRules, FixTheLayoutsOfParameters) {
+TEST(LayoutRules, RulesFixTheLayoutsOfParameters) {
   auto rules = [](std::vector<LayoutRule> list, const char* mesh = "data=2,model=2") {
     Graph graph = testing::mlp_step(Mesh::parse(mesh), {12, 8, 4}, 4);
     apply_rules(graph, list);
@@ -51,7 +51,7 @@ TEST(LayoutRules, FixTheLayoutsOfParameters) {
   EXPECT_TRUE(below.variables[2].stored && below.variables[3].stored && below.variables[6].stored) << "at any depth";
   EXPECT_FALSE(below.variables[4].stored) << "m.fc1.weight is not below fc1";
   EXPECT_EQ(error({{"fc1.*", {"model"}}, {"fc1.weight", {"model", ""}}}), "no error")
-      << "repeating the same layout is no error";
+      << "repeating the same layout is not an error";
   EXPECT_EQ(error({{"fc1.*", {"model"}}, {"*.weight", {"data"}}}),
             "rule '*.weight' requires fc1.weight as f32[8@data, 12], but an earlier rule or compile stored it as "
             "f32[8@model, 12]");
@@ -74,7 +74,7 @@ TEST(LayoutRules, ALayoutThatSplitsOneElementIsRefusedByTheVariable) {
       "variable at net.cc:7 cannot produce f32[1, 8] in the layout (S(0)) on mesh(data=4); it can produce (S(1)), (B)");
 }
 
-TEST(LayoutRules, OfAPatternSkipVariablesWithoutDimensions) {
+TEST(LayoutRules, RulesWithAPatternSkipVariablesWithoutDimensions) {
   Graph graph;
   graph.meshes = {Mesh::parse("data=2")};
   Builder b(graph, testing::table());
@@ -93,7 +93,7 @@ TEST(LayoutRules, OfAPatternSkipVariablesWithoutDimensions) {
   EXPECT_EQ(error("bn.step"), "rule 'bn.step' for bn.step, i64[], names 1 dimensions; there are 0");
 }
 
-TEST(LayoutRules, ApplyToTheMeshOfTheirVariable) {
+TEST(LayoutRules, RulesApplyToTheMeshOfTheirVariable) {
   Graph graph;
   graph.meshes = {Mesh::parse("a=2"), Mesh::parse("b=2,c=2")};
   Builder b(graph, testing::table());

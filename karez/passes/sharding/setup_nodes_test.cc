@@ -76,8 +76,8 @@ TEST(SetupNodes, ExplanationsHaveTheCostOfThePlan) {
   for (const bool off : {false, true}) {
     Compilation c = testing::compilation(p.graph);
     if (off) c.options.off = {"hoist"};
-    const LayoutExplanation said = explain_layout(c, "x");
-    EXPECT_DOUBLE_EQ(said.alternatives[0].seconds, p.compiled(c.options.off).cost);
+    const LayoutExplanation explanation = explain_layout(c, "x");
+    EXPECT_DOUBLE_EQ(explanation.alternatives[0].seconds, p.compiled(c.options.off).cost);
   }
 }
 

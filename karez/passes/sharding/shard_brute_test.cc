@@ -128,7 +128,7 @@ class BruteForce {
     return std::all_of(node.inputs.begin(), node.inputs.end(),
                        [&](ValueId in) { return found.count(graph_.value(in).producer) > 0; });
   }
-  // Whether the value comes from a call, through views.
+  // True if the value comes from a call, through views.
   bool has_call(NodeId n, const std::set<NodeId>& found) const {
     return is_view(n) ? has_call(maker_of(n), found) : computed_at_load(n, found);
   }
@@ -159,7 +159,7 @@ class BruteForce {
 
   const Node& maker(ValueId value) const { return graph_.node(graph_.value(value).producer); }
 
-  // Whether some layout makes sums of this value with parts that are sums themselves, not one element and zeros.
+  // True if some layout makes sums of this value with parts that are sums themselves, not one element and zeros.
   bool can_be_dense(ValueId value) const {
     const Node& node = maker(value);
     const std::string& op = node.op->name;
@@ -181,7 +181,7 @@ class BruteForce {
     return (node.op->name == "mul" || node.op->name == "matmul") && !is_constant(node.inputs[1 - operand]);
   }
 
-  // Whether sums of the value may reach such a product through ops that pass them.
+  // True if sums of the value may reach such a product through ops that pass them.
   bool meets_product(ValueId value) const {
     for (const Node& node : graph_.nodes)
       for (std::size_t k = 0; k < node.inputs.size(); ++k) {

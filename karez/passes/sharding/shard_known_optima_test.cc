@@ -76,7 +76,7 @@ TEST(ShardKnownOptima, BatchesAreSplitOnTheSlowAxisAndLayersOnTheFastOne) {
 }
 
 // bench/plans has them as text.
-TEST(ShardKnownOptima, AreEqualAfterPrintAndParse) {
+TEST(ShardKnownOptima, CostsAreEqualAfterPrintAndParse) {
   for (const KnownOptimum& form : known_optima::all()) {
     KnownOptimum read = form;
     read.graph = parse_graph(print(form.graph), testing::table());

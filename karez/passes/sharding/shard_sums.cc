@@ -18,7 +18,7 @@ bool has_sums(const Layout& layout, const std::vector<int>& axes) {
   return std::all_of(axes.begin(), axes.end(), [&](int axis) { return is_sum(layout, axis); });
 }
 
-// Whether the value reaches this target without being reduced and made Partial again on any of these axes.
+// True if the value reaches this target without being reduced and made Partial again on any of these axes.
 bool stays(const Graph& graph, ValueId value, const Layout& from, const std::set<Layout>& targets, const Layout& target,
            const std::vector<int>& axes, TransitionCostCache& prices) {
   if (from.size() == 1 || from == target || targets.size() > 16) return true;

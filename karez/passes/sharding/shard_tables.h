@@ -30,7 +30,7 @@ std::set<Layout> targets_of(const ConsumerLayouts& consumers, const Choices& cho
 const Layout& producer_layout(const ConsumerLayouts& consumers, const Choices& choices,
                               const ById<NodeId, int>& chosen);
 
-// Whether the set-up computes the value whole on each device: launches then take any layout of it as a window, or 0 as
+// True if the set-up computes the value whole on each device: launches then take any layout of it as a window, or 0 as
 // a part of a sum.
 bool made_whole_in_setup(const Graph& graph, const ConsumerLayouts& consumers, const Choices& choices);
 

@@ -12,7 +12,7 @@ namespace karez::passes {
 namespace {
 bool is_sum(Sbp entry) { return entry.is_partial() && entry.reduce == Reduce::sum; }
 
-// Whether all elements are finite: those of a constant, or of an op that only moves a constant's elements.
+// True if all elements are finite: those of a constant, or of an op that only moves a constant's elements.
 bool known_finite(const Graph& graph, ValueId value, bool not_zero) {
   const NodeId id = graph.value(value).producer;
   const Node& node = graph.node(id);
@@ -45,7 +45,7 @@ bool known_finite(const Graph& graph, ValueId value, bool not_zero) {
   return good;
 }
 
-// Whether operands outside of the group may turn its zeros into NaN.
+// True if operands outside of the group may turn its zeros into NaN.
 bool multiplies(const Graph& graph, const Node& node, const Signature& s, const std::vector<int>& group) {
   for (int k = 0; k < static_cast<int>(node.inputs.size()); ++k) {
     if (std::find(group.begin(), group.end(), k) != group.end()) continue;

@@ -1,4 +1,4 @@
-// Which Partial sums may pass through an op: exact zeros must not meet an infinity, a NaN or a divisor of 0.
+// Decides which Partial sums may pass through an op: exact zeros must not meet an infinity, a NaN or a divisor of 0.
 #pragma once
 
 #include <optional>

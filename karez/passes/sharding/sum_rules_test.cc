@@ -16,7 +16,7 @@ namespace {
 using testing::table;
 constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 
-// Whether an op may combine gathered rows of a split table with these numbers before the rows are reduced.
+// True if an op may combine gathered rows of a split table with these numbers before the rows are reduced.
 template <class T> bool passes(const char* op, const std::vector<T>& numbers) {
   const DType dtype = sizeof(T) == 4 ? DType::f32 : DType::f64;
   const Shape shape = {static_cast<std::int64_t>(numbers.size())};

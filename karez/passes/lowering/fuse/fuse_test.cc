@@ -151,7 +151,7 @@ TEST(Fuse, CallsOfDifferentActorsAreNotFused) {  // the product is Partial: it i
   EXPECT_EQ(p.calls(), "matmul add relu");
 }
 
-TEST(Fuse, CallsThatNoKernelSupportsFusedStaySeparate) {
+TEST(Fuse, CallsStaySeparateIfNoKernelSupportsTheFusedCall) {
   Linear no_relu;
   no_relu.output(no_relu.active);
   no_relu.catalog.refuses = "relu";
@@ -162,7 +162,7 @@ TEST(Fuse, CallsThatNoKernelSupportsFusedStaySeparate) {
   EXPECT_EQ(slow_bias.calls(), "matmul add relu");
 }
 
-TEST(Fuse, ACallDoesNotMoveAfterAnUpdateOfItsOperand) {
+TEST(Fuse, ACallIsNotMovedPastAnUpdateOfItsOperand) {
   Program p;
   ValueId w = testing::parameter(p.b, "w", {DType::f32, {4, 6}}),
           m = testing::parameter(p.b, "m", {DType::f32, {4, 6}});
@@ -187,10 +187,10 @@ struct Updates : Program {
   }
 };
 
-TEST(Fuse, UpdatesOfOneKindAreMerged) {
+TEST(Fuse, UpdatesWithEqualAttributesAreMerged) {
   Updates p;
   for (const char* name : {"a", "b", "c"}) p.sgd(name, p.input(cat("g", name), {4}));
-  p.sgd("d", p.input("gd", {4}), 0.5);  // other attributes
+  p.sgd("d", p.input("gd", {4}), 0.5);  // different attributes: not merged
   EXPECT_EQ(p.calls(), "sgd sgd");
   Compilation c = p.compiled();
   const LocalCall* merged = nullptr;

@@ -10,7 +10,7 @@
 namespace karez::passes {
 namespace {
 
-// Whether all members may move to the position of the last one: no call between them reads or writes a value that a
+// True if all members may move to the position of the last one: no call between them reads or writes a value that a
 // member writes, or writes a value that a member reads.
 bool independent(SegmentCalls& segment, const std::vector<std::size_t>& members) {
   std::set<std::size_t> inside(members.begin(), members.end());

@@ -86,7 +86,7 @@ void SegmentCalls::put(std::size_t place, LocalCall call) {
   }
 }
 
-// Whether a call between the two overwrites an operand of call `i`, which then must not move after it.
+// True if a call between the two overwrites an operand of call `i`, which then must not move after it.
 bool SegmentCalls::overwritten_between(std::size_t i, const LocalCall& reader) const {
   for (std::size_t k = i + 1; &calls_[k] != &reader; ++k)
     for (LocalId out : calls_[k].out)
