@@ -24,8 +24,8 @@ def gelu(x):
 
 
 def gelu_grad(x, dy):
-    bell = np.where(np.isinf(x), 0, x * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi))
-    return dy * (phi(x) + bell)
+    density = np.where(np.isinf(x), 0, x * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi))
+    return dy * (phi(x) + density)
 
 
 def gelu_tanh(x):
@@ -36,8 +36,8 @@ def gelu_tanh(x):
 def gelu_tanh_grad(x, dy):
     u = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
     slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)
-    bell = np.where(np.abs(x) > 100, 0, x * sigmoid(2 * u) * sigmoid(-2 * u) * 2 * slope)
-    return dy * (sigmoid(2 * u) + np.where(np.isnan(x), x, bell))
+    density = np.where(np.abs(x) > 100, 0, x * sigmoid(2 * u) * sigmoid(-2 * u) * 2 * slope)
+    return dy * (sigmoid(2 * u) + np.where(np.isnan(x), x, density))
 
 
 def silu(x):
@@ -45,8 +45,8 @@ def silu(x):
 
 
 def silu_grad(x, dy):
-    bell = np.where(np.isinf(x), 0, x * sigmoid(x) * sigmoid(-x))
-    return dy * (sigmoid(x) + bell)
+    density = np.where(np.isinf(x), 0, x * sigmoid(x) * sigmoid(-x))
+    return dy * (sigmoid(x) + density)
 
 
 def maximum(x, y):
