@@ -1,5 +1,6 @@
 // Tests of several launches in flight: of one plan, of plans that share variables and of plans that do not; their
 // limit, their failures, and variable locks of clients.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -281,6 +282,31 @@ TEST(Launches, OtherPlansRunAfterAFailedLaunch) {
   }));
   EXPECT_NO_THROW(second.wait());
   EXPECT_NO_THROW(third.wait());
+}
+
+TEST(Launches, ALaunchThatWaitsForOneThatTearsTheStateDoesNotRun) {
+  Fixture f;
+  PlanBuilder s(1, "tears");
+  ActorId state = s.actor("state", 0, 0, BodyKind::state), wait = s.actor("wait"), count = s.actor("count"),
+          fails = s.actor("fails");
+  BlockId block = s.block(BlockKind::variable, 0, 4, "v", "f32[1]");
+  s.start(state);
+  s.edge(state, {wait, count});
+  s.edge(wait, {count});
+  s.edge(count, {fails});
+  s.done(fails);
+  s.call(wait, "test.timer", {}, {});
+  s.call(count, "test.count", {in_block(block, scalar)}, {in_block(block, scalar)});
+  s.call(fails, "test.fail", {}, {}, {{"at", std::int64_t{1}}});
+  const int tears = f.session.load(s.plan), later = f.load("later", {"v"}, true);
+  f.zero("v");
+  Launch first = f.session.launch(tears), second = f.session.launch(later);
+  EXPECT_TRUE(f.timer.active(1)) << "the second waits, because both write v";
+  f.timer.tick();
+  EXPECT_THAT(error_of([&] { first.wait(); }), ::testing::HasSubstr("had begun to write its variables"));
+  EXPECT_TRUE(eventually([&] { return second.done(); })) << "it must not start its timer";
+  f.timer.tick();
+  EXPECT_THAT(error_of([&] { second.wait(); }), ::testing::HasSubstr("launch 2 did not run"));
 }
 
 // A read waits only for earlier launches that write the variable; during the read no later launch writes it.
