@@ -109,7 +109,7 @@ std::vector<std::string> errors_of_started_ranks(const std::vector<int>& come, i
       Ranks mine = all;
       mine.rank = come[i];
       out[i] = error_of(
-          [&] { World({.while_waiting = come[i] == 0 ? meanwhile : nullptr, .ranks = mine, .start_timeout = 1.5}); });
+          [&] { World({.while_waiting = i == 0 ? meanwhile : nullptr, .ranks = mine, .start_timeout = 1.5}); });
     });
   threads.clear();
   return out;
@@ -131,6 +131,26 @@ TEST(RanksThatDoNotCome, AnInterruptEndsTheWaitForMissingRanks) {
   });
   EXPECT_EQ(texts[0], "interrupted");
   EXPECT_NE(texts[1], "no error") << "rank 0 has left";
+}
+
+TEST(RanksThatDoNotCome, TheOthersWaitForRank0UntilTheStartTimeout) {
+  EXPECT_THAT(errors_of_started_ranks({1, 2}, 3), Each(HasSubstr("cannot join the others: cannot reach")));
+  const auto begin = std::chrono::steady_clock::now();
+  const auto texts = errors_of_started_ranks({1, 2}, 3, [] { base::fail("interrupted"); });
+  EXPECT_THAT(texts[0], HasSubstr("cannot join the others: interrupted"));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1000)) << "rank 2 waits on";
+}
+
+TEST(RanksThatDoNotCome, TheOthersWaitForRank0LongerThanThePeerTimeout) {
+  ::testing::internal::CaptureStderr();
+  const auto texts = errors_by_rank(2, [&](const Ranks& here) {
+    WorldOptions options{.ranks = here, .peer_timeout = 0.3};
+    if (here.rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(900));
+    WorldRanks ranks(options);
+  });
+  const std::string warnings = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(texts, Each("no error"));
+  EXPECT_THAT(warnings, HasSubstr("rank 0 of 2 has not begun this world for 0.3 s; it is still awaited"));
 }
 
 TEST(RanksThatDiffer, EveryMessageOfALinkIsCompared) {

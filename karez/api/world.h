@@ -73,9 +73,8 @@ struct WorldOptions {
   std::optional<bool> poison = {};
   // None: as the launcher of this process set (docs/distributed.md); without a launcher one rank.
   std::optional<Ranks> ranks = {};
-  double start_timeout = 600;  // seconds that rank 0 waits for all other ranks to join this world
-  // Seconds after which a silent rank, or a rank on a silent host, counts as exited or hanging; the other ranks wait as
-  // long for rank 0.
+  double start_timeout = 600;  // seconds that the ranks wait for each other to join this world
+  // Seconds after which a silent rank, or a rank on a silent host, counts as exited or hanging.
   double peer_timeout = 30;
   // Seconds that one call of a kernel or source may take while other ranks wait; a longer call counts as a hang.
   double call_timeout = 300;

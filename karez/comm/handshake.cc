@@ -81,21 +81,27 @@ void authenticate(int socket, const Token& token, const std::string& purpose, st
 }
 
 Descriptor dial_and_authenticate(const std::string& name, const Address& address, const Token& token,
-                                 const std::string& purpose, std::uint32_t who, Seconds timeout, bool awaited) {
-  const auto until = std::chrono::steady_clock::now() + timeout;
-  auto left = [&] { return std::max(Seconds(0.01), Seconds(until - std::chrono::steady_clock::now())); };
+                                 const std::string& purpose, std::uint32_t who, Seconds timeout,
+                                 const ListenerWait& wait) {
+  using Clock = std::chrono::steady_clock;
+  const auto wait_until = Clock::now() + wait.timeout;
+  auto until = Clock::now() + timeout;
+  bool connected = false;
+  auto left = [&] { return std::max(Seconds(0.01), Seconds(until - Clock::now())); };
   for (auto pause = std::chrono::milliseconds(5);; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
     Handshake handshake = Handshake::initiator(token, purpose, who);
     std::byte bytes[Handshake::most_bytes];
     Descriptor socket;
     try {
-      socket = dial(address, left());
+      socket = dial(address, connected ? left() : timeout);
+      if (!std::exchange(connected, true)) until = Clock::now() + timeout;
       send_all(socket.get(), handshake.to_send(), left());
       receive_all(socket.get(), std::span(bytes).first(handshake.wanted()), left());
     } catch (const Error& error) {
-      const bool over = std::chrono::steady_clock::now() + pause >= until;
-      if (!socket && (over || !awaited)) throw;
+      const bool over = Clock::now() + pause >= (connected ? until : wait_until);
+      if (!socket && (over || wait.timeout <= Seconds(0))) throw;
       if (over) fail(ErrorKind::peer, name, " at ", print(address), ": ", error.what());
+      if (!connected && wait.while_waiting) wait.while_waiting();
       std::this_thread::sleep_for(pause);
       continue;
     }

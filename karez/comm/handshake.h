@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,10 +54,17 @@ class Handshake {
 // Runs the initiator's side over a socket. Throws Error (kind peer).
 void authenticate(int socket, const Token& token, const std::string& purpose, std::uint32_t who, Seconds timeout);
 
-// Connects to an address, which errors call `name`, and runs the initiator's side there. If the connection is closed
-// before the answer (as by an acceptor with too many connections), it retries until `timeout`; with `awaited` also if
-// no process listens yet. Throws Error (kind peer).
+// How long to wait for a process that does not listen yet.
+struct ListenerWait {
+  Seconds timeout{0};
+  std::function<void()> while_waiting = {};  // called between attempts; an exception from it ends the wait
+};
+
+// Connects to an address, which errors call `name`, and runs the initiator's side there. If no process listens there,
+// it retries as long as `wait` says. If the connection is closed before the answer (as by an acceptor with too many
+// connections), it retries until `timeout` after the first connection. Throws Error (kind peer).
 Descriptor dial_and_authenticate(const std::string& name, const Address& address, const Token& token,
-                                 const std::string& purpose, std::uint32_t who, Seconds timeout, bool awaited = false);
+                                 const std::string& purpose, std::uint32_t who, Seconds timeout,
+                                 const ListenerWait& wait = {});
 
 }  // namespace karez::comm

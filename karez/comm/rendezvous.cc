@@ -18,12 +18,14 @@ Address address_at(const JobLaunch& launch, int world) {
 
 }  // namespace
 
-Rendezvous::Rendezvous(Reactor& reactor, const JobLaunch& launch, int world, Seconds timeout, Seconds reply_timeout) {
+Rendezvous::Rendezvous(Reactor& reactor, const JobLaunch& launch, int world, Seconds timeout, Seconds reply_timeout,
+                       const ListenerWait& wait) {
   require(launch.ranks > 1, "a rendezvous needs at least 2 ranks");
   const std::string key = cat("karez-store-", world);
   if (launch.uses_pmix) pmix_ = std::make_unique<Pmix>();
-  Address address =
-      launch.uses_pmix && launch.rank > 0 ? parse_address(pmix_->get(0, key, timeout)) : address_at(launch, world);
+  Address address = launch.uses_pmix && launch.rank > 0
+                        ? parse_address(pmix_->get(0, key, wait.timeout > Seconds(0) ? wait.timeout : timeout))
+                        : address_at(launch, world);
   const Token store_token = launch.token.value_or(derive_token(cat("karez, no secret: ", print(address))));
   require(launch.token || address.is_name(), "the store at ", print(address), " needs a token");
   if (launch.rank == 0) {
@@ -38,7 +40,8 @@ Rendezvous::Rendezvous(Reactor& reactor, const JobLaunch& launch, int world, Sec
     if (launch.uses_pmix) pmix_->put(key, print(address = server_->address()));
   }
   try {
-    client_ = std::make_unique<StoreClient>(address, store_token, launch.rank, this_process(), timeout, reply_timeout);
+    client_ =
+        std::make_unique<StoreClient>(address, store_token, launch.rank, this_process(), timeout, reply_timeout, wait);
   } catch (const Error& error) {
     fail(ErrorKind::peer, "rank ", launch.rank, " of ", launch.ranks, " from ", name_of(launch.launcher),
          " cannot join the others: ", error.what());

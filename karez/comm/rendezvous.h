@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "karez/comm/handshake.h"
 #include "karez/comm/launcher.h"
 #include "karez/comm/namespace.h"
 #include "karez/comm/pmix.h"
@@ -14,14 +15,15 @@ namespace karez::comm {
 class Rendezvous {
  public:
   // Joins the n-th world of this process, from 0, to the n-th worlds of the others. There are at least two ranks.
-  // Throws Error (kind peer) if the others do not join within `timeout`, or another job uses the address.
+  // Throws Error (kind peer) if another job uses the address, or if rank 0 does not begin it in time.
   //
   // If the launcher gives no token, all ranks are on one host: the store then accepts only processes of this user, as
   // the kernel reports (socket.h), and distributes a token that rank 0 creates.
   //
-  // `reply_timeout` is the limit for the store's answers; by default `timeout`.
+  // `timeout` limits each exchange of bytes, `reply_timeout` the store's answers (by default `timeout`), `wait` the
+  // time until rank 0 has begun (by default `timeout`).
   Rendezvous(Reactor& reactor, const JobLaunch& launch, int world, Seconds timeout = Seconds(30),
-             Seconds reply_timeout = {});
+             Seconds reply_timeout = {}, const ListenerWait& wait = {});
 
   StoreClient& store() { return *client_; }
   const Token& token() const { return token_; }

@@ -110,13 +110,13 @@ void StoreServer::drop_closed_clients() {
 }
 
 StoreClient::StoreClient(const Address& address, const Token& token, int rank, const std::string& name, Seconds timeout,
-                         Seconds reply_timeout)
+                         Seconds reply_timeout, ListenerWait wait)
     : address_(address),
       timeout_(timeout),
       reply_timeout_(reply_timeout > timeout ? reply_timeout : timeout) {
-  socket_ =
-      dial_and_authenticate("the store", address_, token, store_purpose, static_cast<std::uint32_t>(rank), timeout,
-                            true);  // rank 0 may not have started yet
+  if (wait.timeout <= Seconds(0)) wait.timeout = timeout;
+  socket_ = dial_and_authenticate("the store", address_, token, store_purpose, static_cast<std::uint32_t>(rank),
+                                  timeout, wait);
   set_tcp_options(socket_.get(), timeout_);
   ask({StoreRequest::Op::hello, static_cast<std::uint32_t>(rank), "", name}, "joining it");
 }

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "karez/comm/acceptor.h"
+#include "karez/comm/handshake.h"
 #include "karez/comm/namespace.h"
 #include "karez/comm/reactor.h"
 #include "karez/comm/socket.h"
@@ -43,11 +44,11 @@ class StoreServer {
 // peer if the store or another process has exited, or at the timeout.
 class StoreClient {
  public:
-  // Retries for `timeout` until the store exists, and fails once the store's host answers nothing for as long. Its
-  // replies may take `reply_timeout`, or `timeout` if that is longer. `name` is this process in errors: "alpha, process
-  // 4711".
+  // Waits for the store to exist as `wait` says (by default for `timeout`), and fails once the store's host answers
+  // nothing for `timeout`. Replies may take `reply_timeout`, or `timeout` if that is longer. `name` is this process in
+  // errors: "alpha, process 4711".
   StoreClient(const Address& address, const Token& token, int rank, const std::string& name, Seconds timeout,
-              Seconds reply_timeout = {});
+              Seconds reply_timeout = {}, ListenerWait wait = {});
   ~StoreClient();  // sends goodbye
 
   void set(const std::string& key, const std::string& value);

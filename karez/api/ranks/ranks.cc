@@ -26,8 +26,9 @@
 namespace karez {
 
 struct WorldRanks::Connections {
-  Connections(const comm::JobLaunch& launch, int world, const Ranks& where, double timeout)
-      : rendezvous(reactor, launch, world, comm::Seconds(timeout), store_timeout),
+  Connections(const comm::JobLaunch& launch, int world, const Ranks& where, double timeout,
+              const comm::ListenerWait& wait)
+      : rendezvous(reactor, launch, world, comm::Seconds(timeout), store_timeout, wait),
         peers(reactor, rendezvous.store(), rendezvous.token(),
               {.rank = launch.rank,
                .ranks = launch.ranks,
@@ -169,6 +170,23 @@ void WorldRanks::await_ranks(const WorldOptions& options) const {
   fail(ErrorKind::peer, why);
 }
 
+namespace {
+
+// On the other ranks: waits as long for rank 0 as that waits for them.
+comm::ListenerWait wait_for_rank_0(const WorldOptions& options, int ranks) {
+  using Clock = std::chrono::steady_clock;
+  const auto warn_at = Clock::now() + std::chrono::duration<double>(options.peer_timeout);
+  return {comm::Seconds(options.start_timeout), [&options, ranks, warn_at, warned = false]() mutable {
+            if (options.while_waiting) options.while_waiting();
+            if (warned || Clock::now() < warn_at) return;
+            warned = true;
+            note(base::LogLevel::warning, "rank 0 of ", ranks, " has not begun this world for ", options.peer_timeout,
+                 " s; it is still awaited");
+          }};
+}
+
+}  // namespace
+
 WorldRanks::WorldRanks(WorldOptions& options) {
   const comm::JobLaunch launch = find_launch(options);
   if (launch.devices) {
@@ -185,7 +203,8 @@ WorldRanks::WorldRanks(WorldOptions& options) {
   peer_timeout_ = options.peer_timeout;
   oversubscribed_ = launch.crowded.value_or(false);
   const int world = next_world(launch);
-  connections_ = std::make_unique<Connections>(launch, world, options.ranks.value_or(Ranks{}), options.peer_timeout);
+  connections_ = std::make_unique<Connections>(launch, world, options.ranks.value_or(Ranks{}), options.peer_timeout,
+                                               wait_for_rank_0(options, ranks_));
   if (rank_ == 0) await_ranks(options);
   if (rank_ > 0 || world > 0 || launch.launcher == comm::Launcher::none) return;
   std::set<std::string_view> links;
