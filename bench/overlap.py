@@ -112,10 +112,10 @@ class ProcessGroup:
         """Ends the processes and returns their other output."""
         for server in self.servers:
             server.process.stdin.close()
-        said = [server.process.stderr.read() for server in self.servers]
+        message = [server.process.stderr.read() for server in self.servers]
         for server in self.servers:
             server.process.wait()
-        return said
+        return message
 
 
 def measure(options, wire, cores):
@@ -137,9 +137,9 @@ def measure(options, wire, cores):
     step.run(3)
     pairs = [(sides["alone"].run(options.steps)[0], step.run(options.steps)) for _ in range(options.pairs)]
     sides["alone"].close()
-    said = step.close()
+    message = step.close()
     if options.plan:
-        print(said[0])
+        print(message[0])
     return {
         "alone": statistics.median(a for a, _ in pairs),
         "forward": forward,

@@ -122,15 +122,15 @@ def main() -> bool:
         optimizer.step()
         return loss, (scores.argmax(1) == y).float().mean()
 
-    said: list[tuple[float, float]] = []
+    message: list[tuple[float, float]] = []
     progress = kz.data.Progress(o.epochs * images.per_epoch, o.batch)
     for i, (x, y) in enumerate(kz.data.feed(images, epochs=o.epochs)):
         optimizer.lr = schedule(i)
         loss, right = step(x, y)
-        said.append((float(loss), float(right)))
-        progress.show(i + 1, i // images.per_epoch + 1, said[-1][0])
+        message.append((float(loss), float(right)))
+        progress.show(i + 1, i // images.per_epoch + 1, message[-1][0])
     progress.finish()
-    loss_at_last, right_at_last = np.mean(said[-images.per_epoch :], axis=0)
+    loss_at_last, right_at_last = np.mean(message[-images.per_epoch :], axis=0)
     print(
         f"loss {loss_at_last:.4f}, {100 * right_at_last:.1f} % right in the last epoch, of {len(images.files)} images in {len(images.classes)} classes"
     )

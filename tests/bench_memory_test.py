@@ -49,8 +49,8 @@ def test_tables_that_fit_are_reported_with_their_proof(full, tmp_path):
     assert re.match(r"full\.1024\.csv +80 +1024 +1024 +\d+ +1024 +yes +[\d.]+ +optimal$", rows[0])
     assert re.match(r"small\.9\.csv +2 +8 +9 +8 +8 +yes +[\d.]+ +optimal$", rows[1])
     assert last == "memory: worst ratio 1.000 (target 1.000)"
-    said = json.loads((tmp_path / "out.json").read_text())
-    assert [row["peak"] for row in said["rows"]] == [1024, 8] and said["worst"] == 1
+    message = json.loads((tmp_path / "out.json").read_text())
+    assert [row["peak"] for row in message["rows"]] == [1024, 8] and message["worst"] == 1
 
 
 def test_a_table_that_cannot_fit_is_a_miss_with_the_reason(full):

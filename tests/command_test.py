@@ -135,15 +135,17 @@ def test_verify_rejects_every_plan_that_exec_rejects(plans, tmp_path):
 
 def test_verify_names_the_calls_that_it_cannot_check(plans, tmp_path):
     kernel = re.search(r"(plain|hwy|onednn)\.\w+", (plans / "mlp.plan").read_text()).group()
-    said = karez("plan", "verify", edited(plans, tmp_path, (kernel, "fpga.matmul")))
-    assert "valid" in said and "not checked: 1 call of fpga.matmul, a kernel that this build does not have" in said
+    message = karez("plan", "verify", edited(plans, tmp_path, (kernel, "fpga.matmul")))
+    assert (
+        "valid" in message and "not checked: 1 call of fpga.matmul, a kernel that this build does not have" in message
+    )
 
 
 def test_verify_reports_a_missing_turn(plans, tmp_path):
     # turn 1 of the communicator twice, and no turn 0
     path = edited(plans, tmp_path, (" turn 0 ", " turn 1 "), name="mlp2.plan")
-    said = karez("plan", "verify", path, code=DATA)
-    assert "turn" in said
+    message = karez("plan", "verify", path, code=DATA)
+    assert "turn" in message
 
 
 @pytest.mark.parametrize("words", [["plan", "show"], ["plan", "verify"]])
@@ -171,9 +173,9 @@ def test_diff_prints_the_lines_that_differ_and_returns_an_exit_code(plans, tmp_p
         ('binding "arg0"', 'binding "x"'),
         ('device 0: 0 0 "cpu"\n', '# a comment\ndevice 0: 0 0   "cpu"\n'),
     )
-    said = karez("plan", "diff", path, other, code=1).splitlines()
-    assert [line[0] for line in said] == ["-", "+"]
-    assert 'binding "arg0"' in said[0] and 'binding "x"' in said[1]
+    message = karez("plan", "diff", path, other, code=1).splitlines()
+    assert [line[0] for line in message] == ["-", "+"]
+    assert 'binding "arg0"' in message[0] and 'binding "x"' in message[1]
     assert "cannot read" in karez("plan", "diff", path, tmp_path / "none", code=DATA)
 
 
@@ -199,11 +201,11 @@ def test_simulate_sums_the_calls_of_one_worker(plans, tmp_path):
     path = plans / "mlp.plan"
     calls = path.read_text().count('\n  call "')
     rates = "link alpha=0 beta=0 matmul_flops=1e300 conv_flops=1e300 memory_bytes=1e300 call=0.001"
-    said = karez("simulate", path, "--costs", costs(tmp_path, rates), "--launches", 2)
-    assert makespan(said) == 1000.0 * (calls + 4)  # three inputs and a fetch, each with the duration of a call
-    assert re.search(rf"\n +2 +{1000.0 * calls:.1f} .* a3 compute", said)
-    assert re.search(r"streams, busy for\n +\d+\.\d %  cpu 0\.0  compute   <- the busiest stream\n", said)
-    assert re.search(r"workers \(threads\), busy for\n  100\.0 %  worker 0\n", said)
+    message = karez("simulate", path, "--costs", costs(tmp_path, rates), "--launches", 2)
+    assert makespan(message) == 1000.0 * (calls + 4)  # three inputs and a fetch, each with the duration of a call
+    assert re.search(rf"\n +2 +{1000.0 * calls:.1f} .* a3 compute", message)
+    assert re.search(r"streams, busy for\n +\d+\.\d %  cpu 0\.0  compute   <- the busiest stream\n", message)
+    assert re.search(r"workers \(threads\), busy for\n  100\.0 %  worker 0\n", message)
 
 
 def test_simulate_is_slower_with_slow_messages(plans):
@@ -239,8 +241,8 @@ def test_simulate_rejects_invalid_arguments(words, text, code, plans):
 
 def test_an_invalid_cost_table_is_reported(plans, tmp_path):
     path = costs(tmp_path, "speed=3")
-    said = karez("simulate", plans / "mlp.plan", "--costs", path, code=DATA)
-    assert said.startswith(
+    message = karez("simulate", plans / "mlp.plan", "--costs", path, code=DATA)
+    assert message.startswith(
         f"karez: {path}: costs: line 1, column 6: 'speed' is not a cost; there are origin, link, rate, matmul_flops"
     )
 
@@ -254,13 +256,13 @@ def output(text):
 
 
 def test_exec_runs_a_saved_plan_and_prints_its_time(plans):
-    said = karez("exec", plans / "mlp.plan", *LABELS, "--launches", 3)
+    message = karez("exec", plans / "mlp.plan", *LABELS, "--launches", 3)
     assert re.match(
         rf"plan 'main': 3 launches on 1 worker: median {NUMBER} ms a launch \(least {NUMBER}, most {NUMBER}\)\n  out0 f32\[\] = \d",
-        said,
+        message,
     )
     least, median, most = (
-        float(re.search(rf"{word} ({NUMBER})", said).group(1)) for word in ("least", "median", "most")
+        float(re.search(rf"{word} ({NUMBER})", message).group(1)) for word in ("least", "median", "most")
     )
     assert 0 < least <= median <= most
 
@@ -275,11 +277,11 @@ def test_only_equal_seeds_give_equal_outputs(plans):
 @pytest.mark.parametrize("name, launches", [("mlp", 3), ("mlp2", 2), ("cnn", 1)])
 def test_the_trace_has_every_act_on_its_worker(name, launches, plans, tmp_path):
     path = plans / f"{name}.plan"
-    said = karez("exec", path, *LABELS, "--launches", launches, "--warm-up", 1, "--trace", tmp_path / "trace.json")
+    message = karez("exec", path, *LABELS, "--launches", launches, "--warm-up", 1, "--trace", tmp_path / "trace.json")
     trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     spans = [event for event in trace if event["ph"] == "X"]
     in_a_launch = int(re.search(r"(\d+) acts", karez("plan", "verify", path)).group(1))
-    assert f"{in_a_launch * (launches + 1)} acts in {tmp_path}/trace.json\n" in said
+    assert f"{in_a_launch * (launches + 1)} acts in {tmp_path}/trace.json\n" in message
     written = re.findall(r'^actor a\d+: (\w+) "([^"]+)" .*?(?: at "([^"]*)")?$', path.read_text(), re.M)
     assert len(written) == in_a_launch
     expected = collections.Counter(
@@ -304,25 +306,25 @@ def test_the_trace_has_every_act_on_its_worker(name, launches, plans, tmp_path):
 
 def test_a_replay_gives_the_bits_of_the_engine_and_spends_its_time_in_calls(plans):
     path = plans / "cnn.plan"
-    said = karez("exec", path, *LABELS, "--launches", 5, "--replay")
+    message = karez("exec", path, *LABELS, "--launches", 5, "--replay")
     calls = path.read_text().count('\n  call "')
     share = re.search(
         rf"\nreplay: {calls + 4} calls in a plain loop: median {NUMBER} ms a launch \(least .*\), ({NUMBER}) % of the time outside calls\n",
-        said,
+        message,
     )
     assert float(share.group(1)) <= 2
     assert re.search(
         r"\n  the engine relative to it: median [+-]\d+\.\d %, least [+-]\d+\.\d %\n  its last outputs are the engine's, bit for bit\n",
-        said,
+        message,
     )
 
 
 def test_a_replay_of_several_devices_is_rejected(plans):
-    said = karez("exec", plans / "mlp2.plan", "--replay", code=USER)
+    message = karez("exec", plans / "mlp2.plan", "--replay", code=USER)
     assert re.fullmatch(
         r"karez: replay: plan 'main' has \d+ collectives among 2 devices \(the first: \w+ %\d+\); a plain loop on one thread runs plans "
         r"of one device\n",
-        said,
+        message,
     )
 
 
@@ -371,10 +373,10 @@ def test_exec_rejects_invalid_arguments(words, text, code, plans, tmp_path):
 
 
 def test_exec_names_the_users_line_if_a_launch_fails(plans):
-    said = karez("exec", plans / "mlp.plan", "--input", "arg1=10", code=DATA)
+    message = karez("exec", plans / "mlp.plan", "--input", "arg1=10", code=DATA)
     assert re.match(
         r"karez: one_hot at .*fashion_mnist.cc:\d+: one_hot: cross_entropy's label 10 at \[0\] is outside 0 to 9 \[launch 1, ",
-        said,
+        message,
     )
 
 
@@ -476,10 +478,10 @@ def graph(tmp_path):
 
 
 def test_opt_runs_the_named_passes(graph):
-    said = karez("opt", graph, "--passes", "canonicalise")
-    assert said.count("matmul(") == 1, "the second product equals the first"
-    assert "exp(" not in said, "its result is unused"
-    assert "after n" not in said and "box(" not in said
+    message = karez("opt", graph, "--passes", "canonicalise")
+    assert message.count("matmul(") == 1, "the second product equals the first"
+    assert "exp(" not in message, "its result is unused"
+    assert "after n" not in message and "box(" not in message
     ordered = karez("opt", graph)
     assert re.search(r'= box\(%\d+\) \{axis=\d, from=".*", move="all_gather", to="B"\}', ordered)
     assert '} : f32[8@data, 6] at "net.cc:3"' in ordered.replace("f32[8@data, 6;]", "f32[8@data, 6]"), (
@@ -495,15 +497,15 @@ def test_opt_can_read_its_own_output(graph):
 
 
 def test_opt_prints_the_result_of_each_pass(graph):
-    said = karez("opt", graph, "--passes", "all", "--each")
-    names = re.findall(r"^# after (\w+), \d+\.\d+ ms", said, re.M)
+    message = karez("opt", graph, "--passes", "all", "--each")
+    names = re.findall(r"^# after (\w+), \d+\.\d+ ms", message, re.M)
     assert names[0] == "unroll" and names[-1] == "memory" and len(names) == len(set(names)) > 10
     assert re.search(
         r"^# after shard, \S+ ms: calls and transfers of \S+ us a launch, predicted with default costs \(`karez doctor` measures this machine\); optimal",
-        said,
+        message,
         re.M,
     )
-    parts = re.split(r"^# after .*\n", said, flags=re.M)[1:]
+    parts = re.split(r"^# after .*\n", message, flags=re.M)[1:]
     assert parts[names.index("shard")] == karez("opt", graph, "--passes", "canonicalise,shard")
     assert parts[-1] == karez("opt", graph, "--passes", "all")
 
@@ -517,8 +519,8 @@ def test_a_plan_of_opt_is_valid_and_gives_the_result_of_one_device(graph, tmp_pa
         plan = tmp_path / "made.plan"
         plan.write_text(karez("opt", "-", "--passes", "all", stdin=text))
         assert "valid" in karez("plan", "verify", plan)
-        said = karez("exec", plan, "--launches", 1)
-        outputs.add(re.search(r"\n  y (f32\[8, 4\] = \S+, \S+, \S+), \.\.\.", said).group(1))
+        message = karez("exec", plan, "--launches", 1)
+        outputs.add(re.search(r"\n  y (f32\[8, 4\] = \S+, \S+, \S+), \.\.\.", message).group(1))
     assert len(outputs) == 1
 
 
@@ -585,8 +587,8 @@ def test_opt_names_the_file_with_an_invalid_graph(old, new, text, graph):
 
 def test_opt_does_not_shard_a_boxed_program(graph):
     boxed = karez("opt", graph)
-    said = karez("opt", "-", "--passes", "shard", stdin=boxed, code=USER)
+    message = karez("opt", "-", "--passes", "shard", stdin=boxed, code=USER)
     assert re.match(
         r"karez: -: box at net\.cc:\d \(?.*is a change of layout, inserted by box; shard takes the program before box\n",
-        said,
+        message,
     )

@@ -25,7 +25,7 @@ using Faults = std::vector<std::string>;
 
 // Tables of data that may exceed the limit of lines: path and reason.
 const std::map<std::string, std::string> longer_tables = {};
-constexpr int most_lines = 600, most_folders = 3;
+constexpr int max_lines = 600, max_folders = 3;
 
 // A folder's row: the components that it may include; `any` stands for all.
 struct Row {
@@ -178,11 +178,11 @@ std::vector<std::pair<std::string, bool>> includes_of(const std::string& text) {
 Faults faults_of_file(const std::vector<Row>& rows, const std::string& path, const std::string& text) {
   Faults faults;
   const auto lines = lines_of(text);
-  if (static_cast<int>(lines.size()) > most_lines && !longer_tables.count(path))
-    faults.push_back(path + ": " + std::to_string(lines.size()) + " lines, at most " + std::to_string(most_lines));
+  if (static_cast<int>(lines.size()) > max_lines && !longer_tables.count(path))
+    faults.push_back(path + ": " + std::to_string(lines.size()) + " lines, at most " + std::to_string(max_lines));
   const bool inside = path.rfind("karez/", 0) == 0;
-  if (std::count(path.begin(), path.end(), '/') - inside > most_folders)
-    faults.push_back(path + ": more than " + std::to_string(most_folders) + " folders deep");
+  if (std::count(path.begin(), path.end(), '/') - inside > max_folders)
+    faults.push_back(path + ": more than " + std::to_string(max_folders) + " folders deep");
 
   const bool python = fs::path(path).extension() == ".py";
   const size_t first = python && !lines.empty() && lines[0].rfind("#!", 0) == 0 ? 1 : 0;
@@ -448,7 +448,7 @@ TEST(Components, ANamespaceSeesTheComponentsOfItsRow) {
 
 TEST(Components, LongerTablesStillExistAndExceedTheLimit) {
   for (const auto& [path, reason] : longer_tables)
-    EXPECT_GT(lines_of(read(root / path)).size(), size_t{most_lines}) << path << ": " << reason;
+    EXPECT_GT(lines_of(read(root / path)).size(), size_t{max_lines}) << path << ": " << reason;
 }
 
 TEST(Components, ARowIsReadWithoutItsLibraries) {
@@ -484,8 +484,8 @@ TEST(Components, EveryRuleCatchesItsBreach) {
       {"karez/plan/a.cc", head + "#  include \"karez/nowhere/error.h\"\n"},
       {"karez/attic/a.cc", head},
       {"stray.cc", head},
-      {"karez/plan/a.cc", head + std::string(most_lines, '\n')},
-      {"karez/plan/a.py", "# A script of Karez.\n" + std::string(most_lines, '\n')},
+      {"karez/plan/a.cc", head + std::string(max_lines, '\n')},
+      {"karez/plan/a.py", "# A script of Karez.\n" + std::string(max_lines, '\n')},
       {"karez/plan/a.cc", "#include \"karez/base/error.h\"\n"},
       {"karez/plan/a.cc", ""},
       {"karez/plan/a.cc", "//\n"},

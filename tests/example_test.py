@@ -34,7 +34,7 @@ def data(tmp_path):
     return tmp_path
 
 
-def said(result):
+def message(result):
     """The error text, with the last part of each path and without line numbers."""
     text = re.sub(r"/[^\s':]*/", "", result.stderr.strip())
     return re.sub(r"(\w+\.cc):\d+", r"\1:N", text)
@@ -45,7 +45,7 @@ USER, DATA = 64, 77  # exit codes follow from the kind of error
 
 def refused(result, code=USER):
     assert result.returncode == code, result
-    return said(result)
+    return message(result)
 
 
 def test_a_good_run_prints_accuracy_and_plan_and_writes_the_plan(data, tmp_path):

@@ -64,10 +64,10 @@ def test_a_rank_with_another_instruction_set_is_rejected(limit):
     result = started.wait(60)
     assert result.returncode not in (0, PEER, HANG), result
     for rank in range(3):
-        said = "\n".join(lines_of(result, rank))
+        error_text = "\n".join(lines_of(result, rank))
         assert re.search(
             r"rank 2's World differs from rank 0's: 'oneDNN = (.*), instructions 1' against 'oneDNN = \1, instructions \d+'",
-            said,
+            error_text,
         ), result.stderr
 
 
@@ -91,13 +91,13 @@ def test_a_killed_rank_is_reported_with_launch_and_op():
         ), result.stderr
         for rank in range(3):
             if rank != victim:
-                said = "\n".join(lines_of(result, rank))
+                error_text = "\n".join(lines_of(result, rank))
                 assert re.search(
                     rf"launch \d+.*rank {victim} \(\S+, process {ranks[victim]}\)|rank {victim} \(\S+, process {ranks[victim]}\).*launch \d+",
-                    said,
+                    error_text,
                     re.S,
                 ), result.stderr
-                assert re.search(rf"waited for (rank {victim}|the others): |actor '", said), result.stderr
+                assert re.search(rf"waited for (rank {victim}|the others): |actor '", error_text), result.stderr
     print(f"{3 * TRIALS} of {3 * TRIALS}: a killed rank was named, and all ranks ended within {slowest:.2f} s")
     assert slowest <= SOON
 
@@ -141,13 +141,13 @@ def test_a_stopped_rank_is_reported_with_the_ranks_that_wait_for_it():
 
 
 @pytest.mark.parametrize(
-    "place, said",
+    "place, error_text",
     [
         ("kernel", r"a\d+ '[^']+' of launch \d+ \(work at \S*faulty_rank\.cc:\d+\)"),
         ("source", r"a\d+ 'input arg0' of launch \d+ \(its source, \S*faulty_rank\.cc:\d+\)"),
     ],
 )
-def test_a_call_that_does_not_end_is_reported(place, said):
+def test_a_call_that_does_not_end_is_reported(place, error_text):
     for victim in (0, 1):
         started = job("--fault", place, "--rank", victim, "--seconds", 60)
         await_step(started, 4)
@@ -155,7 +155,9 @@ def test_a_call_that_does_not_end_is_reported(place, said):
         result = started.wait(60)
         assert result.returncode == HANG, result
         assert re.search(
-            rf"^\[\d\] .*rank {victim} \(\S+, process \d+\) has been inside {said} for \d\.\d s$", result.stderr, re.M
+            rf"^\[\d\] .*rank {victim} \(\S+, process \d+\) has been inside {error_text} for \d\.\d s$",
+            result.stderr,
+            re.M,
         ), result.stderr
         assert re.search(rf"^\[\d\] {WAIT}$", result.stderr, re.M), result.stderr
         assert time.monotonic() - begin <= TIMEOUT + SOON
@@ -182,14 +184,14 @@ def test_an_exception_is_reported_before_the_ranks_that_ended_as_a_consequence(p
         assert time.monotonic() - begin <= SOON, "including the end of all ranks"
         assert result.returncode == code, result
         if place == "host":
-            said = re.search(
+            error_text = re.search(
                 rf"^karez run: rank {victim} \(\S+, process \d+\) reported: faulty_rank: .*the {place} broke at step 5.*\n"
                 rf"karez run: ended as a consequence: rank (\d) with 75, rank (\d) with 75\n"
                 rf"karez run: exit code {code}, because of rank {victim} ",
                 result.stderr,
                 re.M,
             )
-            assert said and {said[1], said[2], str(victim)} == {"0", "1", "2"}, result.stderr
+            assert error_text and {error_text[1], error_text[2], str(victim)} == {"0", "1", "2"}, result.stderr
         else:  # a data failure, which is an error of the same kind on all ranks
             assert re.search(
                 rf"^karez run: rank \d \(\S+, process \d+\) reported: faulty_rank: .*the {place} broke at step 5",
@@ -246,10 +248,10 @@ def test_a_rank_that_stops_before_the_end_of_its_world_is_reported_and_not_await
         assert left == {ranks[victim]}, result
         for rank in range(3):
             if rank != victim:
-                said = "\n".join(lines_of(result, rank))
+                error_text = "\n".join(lines_of(result, rank))
                 assert re.search(
                     rf"at the end of its world: rank {victim} \(\S+, process {ranks[victim]}\) has stopped: no heartbeat for",
-                    said,
+                    error_text,
                 ), result.stderr
 
 
@@ -326,8 +328,8 @@ def test_a_partition_ends_both_sides_and_names_the_peer(namespaces, tmp_path):
         slowest = max(slowest, time.monotonic() - begin)
         assert result.returncode == PEER, result
         for side, other in (((0, 1), "[23]"), ((2, 3), "[01]")):
-            said = "\n".join(line for rank in side for line in lines_of(result, rank))
-            assert re.search(rf"rank {other} \(\S+, process \d+\)", said), result.stderr
+            error_text = "\n".join(line for rank in side for line in lines_of(result, rank))
+            assert re.search(rf"rank {other} \(\S+, process \d+\)", error_text), result.stderr
         started.nothing_left()
     print(f"{TRIALS} of {TRIALS}: both sides named the peer within {slowest:.2f} s")
     assert slowest <= TIMEOUT + SOON

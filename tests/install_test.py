@@ -98,8 +98,8 @@ def test_the_program_of_the_readme_prints_the_losses_of_the_readme(external_prog
     assert trained.returncode == 0, trained.stdout + trained.stderr
     losses = [float(line) for line in trained.stdout.split()]
     with open(os.path.join(ROOT, "README.md")) as readme:
-        (said,) = re.findall(r"It prints the loss of three steps: ([\d., ]+)\.\n", readme.read())
-    assert losses == pytest.approx([float(word) for word in said.split(", ")], abs=2e-3), trained.stdout
+        (message,) = re.findall(r"It prints the loss of three steps: ([\d., ]+)\.\n", readme.read())
+    assert losses == pytest.approx([float(word) for word in message.split(", ")], abs=2e-3), trained.stdout
 
 
 def test_an_op_with_the_name_of_a_built_in_op_is_rejected(external_program):

@@ -48,18 +48,18 @@ def test_every_package_that_cmake_requires_has_a_row():
     rows = [line.split() for line in (ROOT / "cmake/packages.txt").read_text().splitlines() if not line.startswith("#")]
     assert all(len(row) == 4 for row in rows)
     text = (ROOT / "cmake/requirements.cmake").read_text()
-    asked = {"libdnnl-dev", "libhwy-dev", "libsodium-dev"} | {
+    requested = {"libdnnl-dev", "libhwy-dev", "libsodium-dev"} | {
         word.strip('"') for word in text.split() if word.strip('")').endswith(("-dev", "1g-dev"))
     }
-    asked = {name.strip('")') for name in asked if "$" not in name}
-    assert len(asked) > 8 and asked <= {row[0] for row in rows}
+    requested = {name.strip('")') for name in requested if "$" not in name}
+    assert len(requested) > 8 and requested <= {row[0] for row in rows}
 
 
 @pytest.mark.parametrize("kind, version, old", [("GNU", "11.4.0", True), ("GNU", "12.2.0", False), ("Clang", "13.0.1", True), ("Clang", "14.0.6", False),
                                                 ("Other", "1.0", False)])  # fmt: skip
 def test_an_old_compiler_is_rejected(tmp_path, kind, version, old):
     include = f'include({ROOT}/cmake/compiler.cmake)\nmessage("taken")'
-    code, said = cmake(
+    code, message = cmake(
         tmp_path,
         "fedora",
         include,
@@ -70,10 +70,10 @@ def test_an_old_compiler_is_rejected(tmp_path, kind, version, old):
     assert (code != 0) == old
     assert (
         f"the compiler /bin/c++ is {kind} {version}, but Karez needs at least GNU 12 or Clang 14: dnf install gcc-toolset-12-gcc-c++"
-        in said
+        in message
         or not old
     )
-    assert said == "taken" or old
+    assert message == "taken" or old
 
 
 @pytest.mark.parametrize(

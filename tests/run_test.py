@@ -34,7 +34,7 @@ def test_each_rank_receives_its_variables():
 def test_invalid_arguments_are_rejected_by_run(tmp_path):
     hosts = tmp_path / "hosts"
     hosts.write_text("localhost slots=1\n")
-    for words, said in [
+    for words, message in [
         ([], "karez: PROGRAM is required; see karez run --help\n"),
         (["-n", "2"], "karez: PROGRAM is required; see karez run --help\n"),
         (["-n", "0", "true"], "karez: -n must be 1 to 65536 ranks, got 0\n"),
@@ -49,7 +49,7 @@ def test_invalid_arguments_are_rejected_by_run(tmp_path):
         ),
     ]:
         result = run(*words)
-        assert (result.returncode, result.stdout, result.stderr) == (USER, "", said), words
+        assert (result.returncode, result.stdout, result.stderr) == (USER, "", message), words
     result = run("--hosts", tmp_path / "none", "true")
     assert result.returncode == DATA and "cannot read" in result.stderr
 

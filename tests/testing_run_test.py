@@ -34,4 +34,4 @@ def test_late(i): pass
     )
     assert failures == []
     assert [r.name for r in summary.of_pytest(report) if r.outcome == "failed"], "the report counts it"
-    assert "crashed while running" in (said := capfd.readouterr().out) and "test_hangs" in said
+    assert "crashed while running" in (message := capfd.readouterr().out) and "test_hangs" in message

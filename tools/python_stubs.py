@@ -62,14 +62,14 @@ def parameters(function):
                 break
         return inside[at:].strip(), result.replace("karez._core.", "")
     signature = inspect.signature(function)
-    said = []
+    message = []
     for one in list(signature.parameters.values())[1:]:
-        if one.kind is one.KEYWORD_ONLY and not any(word.startswith("*") for word in said):
-            said.append("*")
+        if one.kind is one.KEYWORD_ONLY and not any(word.startswith("*") for word in message):
+            message.append("*")
         star = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
         kind = "Any" if one.annotation is one.empty else str(one.annotation)
-        said.append(f"{star}{one.name}: {kind}" + ("" if one.default is one.empty else " = ..."))
-    return ", ".join(said), "Tensor" if signature.return_annotation is signature.empty else str(
+        message.append(f"{star}{one.name}: {kind}" + ("" if one.default is one.empty else " = ..."))
+    return ", ".join(message), "Tensor" if signature.return_annotation is signature.empty else str(
         signature.return_annotation
     )
 

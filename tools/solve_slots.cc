@@ -30,7 +30,7 @@ void print_solution(const SlotProblem& problem, const std::string& kind, std::is
     SlotPlan plan = kind == "cap" ? best_slots(problem, parse_word<std::int64_t>(line, "cap"))
                                   : cheapest_slots(problem, parse_word<double>(line, "interval"));
     std::cout << "bytes " << plan.bytes << " bound " << plan.bound << " interval " << plan.interval << " least "
-              << plan.least_interval << " optimal " << plan.optimal << " slots " << join(plan.slots, " ") << std::endl;
+              << plan.min_interval << " optimal " << plan.optimal << " slots " << join(plan.slots, " ") << std::endl;
   } catch (const Error& error) {
     if (error.kind == ErrorKind::data) throw;
     std::cout << "error " << error.what() << std::endl;

@@ -70,14 +70,14 @@ TEST(Caps, RanksChooseTheSamePlanAndTrainAsWithoutALimit) {
 
 TEST(Caps, ARefusedPlanIsRefusedOnEveryRank) {
   std::mutex mutex;
-  std::vector<std::string> said;
+  std::vector<std::string> message;
   on_ranks(2, [&](const Ranks& ranks) {
     const std::string text = error_of([&] { trained({.devices = 2, .ranks = ranks}, 5000); });
     std::lock_guard lock(mutex);
-    said.push_back(text);
+    message.push_back(text);
   });
-  ASSERT_EQ(said.size(), 2u);
-  for (const std::string& text : said)
+  ASSERT_EQ(message.size(), 2u);
+  for (const std::string& text : message)
     EXPECT_THAT(text, ::testing::HasSubstr("but the limit is 4.88 KiB (5000 bytes)"));
 }
 

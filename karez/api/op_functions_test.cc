@@ -59,13 +59,13 @@ TEST(OpFunctions, EveryOpHasOneOrAReasonForNone) {
       {"erf", "by apply"},
       {"rsqrt", "by apply"},
   };
-  const std::set<std::string> said = written();
+  const std::set<std::string> message = written();
   for (const OpDef& op : all_op_rows()) {
     if (op.name.find("_grad") != std::string::npos) continue;  // gradients write it
-    EXPECT_NE(said.contains(op.name), without.contains(op.name))
+    EXPECT_NE(message.contains(op.name), without.contains(op.name))
         << op.name
-        << (said.contains(op.name) ? " has a function, and a reason for none"
-                                   : " has no function: add one with a use here, or a reason for none");
+        << (message.contains(op.name) ? " has a function, and a reason for none"
+                                      : " has no function: add one with a use here, or a reason for none");
   }
 }
 

@@ -109,10 +109,10 @@ TEST(PlanCache, DamagedFilesAreReplaced) {
     }
     testing::internal::CaptureStderr();
     const Trained anew = trained();
-    const std::string said = testing::internal::GetCapturedStderr();
+    const std::string message = testing::internal::GetCapturedStderr();
     EXPECT_FALSE(anew.from_disk()) << damage;
-    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), static_cast<std::ptrdiff_t>(files.size())) << said;
-    EXPECT_THAT(said, HasSubstr("; it is made again")) << damage;
+    EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), static_cast<std::ptrdiff_t>(files.size())) << message;
+    EXPECT_THAT(message, HasSubstr("; it is made again")) << damage;
     expect_same(first, anew);
     EXPECT_TRUE(trained().from_disk()) << "the new file is complete";
   }
@@ -222,12 +222,12 @@ TEST(PlanCache, CostsBoundsAndReportsAreReadFromDiskAndMalformedTextsAreNot) {
   const std::string file{std::istreambuf_iterator<char>(in), {}};
   const std::size_t head = 64, keys = std::stoul(file.substr(14, 16), nullptr, 16);
   const std::string key = file.substr(head, keys), text = file.substr(head + keys);
-  for (const auto& [said, instead] : std::map<std::string, std::string>{
+  for (const auto& [message, instead] : std::map<std::string, std::string>{
            {" optimal ", " "}, {" open ", " maybe "}, {" report ", " rapport "}, {"\n", " more\n"}}) {
     std::string odd = text;
-    const std::size_t at = odd.find(said);
+    const std::size_t at = odd.find(message);
     if (at == odd.npos) continue;
-    odd.replace(at, said.size(), instead);
+    odd.replace(at, message.size(), instead);
     CacheFolder(test.path.string()).store(key, odd);
     passes::Compilation third = short_of_memory(ops, kernels);
     testing::internal::CaptureStderr();

@@ -165,7 +165,7 @@ TEST(RanksThatFail, ACallThatFailsBecauseOfItsDataHasNoEffect) {
 
 // Ranks 0 and 1 train; rank 2 has no device of their mesh and no plan at first, but gets the same errors.
 TEST(RanksThatFail, DataFailuresAreReportedOnARankWithoutADevice) {
-  std::vector<std::vector<std::string>> heard(3);
+  std::vector<std::vector<std::string>> messages(3);
   std::vector<std::vector<double>> losses(3), expected(3);
   for (const bool fails : {false, true}) {
     on_ranks(3, [&](const Ranks& here) {
@@ -178,7 +178,7 @@ TEST(RanksThatFail, DataFailuresAreReportedOnARankWithoutADevice) {
       });
       auto g = compile(world.mesh("e=3"), [](Tensor x) { return x * 2.0; });
       auto hear = [&](const std::function<void()>& call) {
-        heard[static_cast<std::size_t>(here.rank)].push_back(error_of(call));
+        messages[static_cast<std::size_t>(here.rank)].push_back(error_of(call));
       };
       auto& told = (fails ? losses : expected)[static_cast<std::size_t>(here.rank)];
       for (int i = 0; i < 6; ++i) {
@@ -205,13 +205,13 @@ TEST(RanksThatFail, DataFailuresAreReportedOnARankWithoutADevice) {
   }
   EXPECT_THAT(losses, Each(expected[0]));
   for (std::size_t rank = 0; rank < 3; ++rank) {
-    ASSERT_EQ(heard[rank].size(), 60u);
+    ASSERT_EQ(messages[rank].size(), 60u);
     for (std::size_t i = 0; i < 60; ++i) {
       const bool known =
           rank == 2 &&
           i % 10 > 6;  // the error was reported before, and the rank holds no part of the result that is used again
-      EXPECT_THAT(heard[rank][i], HasSubstr(known ? "did not run, because an earlier launch failed"
-                                                  : cat("batch ", i / 10, " is damaged")))
+      EXPECT_THAT(messages[rank][i], HasSubstr(known ? "did not run, because an earlier launch failed"
+                                                     : cat("batch ", i / 10, " is damaged")))
           << rank << " " << i;
     }
   }

@@ -126,8 +126,9 @@ TEST(ResetsOfRanks, GiveTheLossesOfAFreshRunAfterAnyFailureTwice) {
           trainer.world.reset();  // also without a failure
           trainer.acts = 0;
           trainer.injection = {fault, here.rank == victim};
-          const std::string said = train_with_fault(trainer);
-          EXPECT_NE(said, "no error") << ranks << " ranks, fault " << static_cast<int>(fault) << ", rank " << here.rank;
+          const std::string message = train_with_fault(trainer);
+          EXPECT_NE(message, "no error") << ranks << " ranks, fault " << static_cast<int>(fault) << ", rank "
+                                         << here.rank;
           trainer.injection.armed = false;
           trainer.world.reset();
           EXPECT_EQ(trainer.train(6), fresh)

@@ -61,20 +61,21 @@ TEST(Versions, TwoStepsInOneFunctionEqualTwoCallsOfOneStep) {
 TEST(Versions, ALossThatReadTwoIsAnErrorWithBothLines) {
   World world;
   Parameter w = of_two("w", 3), other = of_two("other", 1);
-  std::string before, after, asked;
+  std::string before, after, requested;
   auto f = compile(world.mesh(), [&](Tensor x) {
     Tensor a = (before = here(), x * w);
     optim::SGD({w}, {}).step({full({2}, 1)});
     Tensor b = (after = here(), x * w);
     Tensor loss = sum(a + b);
     EXPECT_EQ(grad(loss, {other})[0].shape(), Shape{2}) << "another parameter has one version";
-    return (asked = here(), grad(loss, {w})[0]);
+    return (requested = here(), grad(loss, {w})[0]);
   });
   std::string error = error_of([&] {
     f(HostArray::of<float>({2}, {1, 2}));
   });  // called first, since it records the lines
-  EXPECT_THAT(error, AllOf(HasSubstr("the loss reads two versions of parameter 'w': an older one in mul at " + before),
-                           HasSubstr("and in mul at " + after + " the result of an update"), HasSubstr("at " + asked)));
+  EXPECT_THAT(error,
+              AllOf(HasSubstr("the loss reads two versions of parameter 'w': an older one in mul at " + before),
+                    HasSubstr("and in mul at " + after + " the result of an update"), HasSubstr("at " + requested)));
 }
 
 TEST(Versions, AReadThroughStopGradientDoesNotCount) {

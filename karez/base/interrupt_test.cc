@@ -10,15 +10,15 @@ namespace karez::base {
 namespace {
 
 TEST(Interrupt, WorkCallsTheCheckAtIntervalsAndEndsByItsException) {
-  int asked = 0, turns = 0;
+  int requested = 0, turns = 0;
   auto work = [&] {
     InterruptScope scope([&] {
-      if (++asked == 3) throw std::runtime_error("enough");
+      if (++requested == 3) throw std::runtime_error("enough");
     });
     for (;; ++turns) check_interrupt();
   };
   EXPECT_THROW(work(), std::runtime_error);
-  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(requested, 3);
   EXPECT_GT(turns, 3) << "the check is not called in every iteration";
 }
 

@@ -48,7 +48,7 @@ struct Acceptor::PendingConnection : EventHandler {
 
   // True when the handshake is done.
   bool step() {
-    std::byte bytes[Handshake::most_bytes];
+    std::byte bytes[Handshake::max_bytes];
     while (!handshake.done()) {
       auto n = recv(socket.get(), bytes, handshake.wanted(), 0);
       if (n < 0 && errno == EINTR) continue;

@@ -259,14 +259,14 @@ TEST_P(Conformance, AMessageAndAReceiveOfDifferentSizesAreAnErrorThatNamesBoth) 
   auto ends = transport->open(2);
   std::string four = "1234";
   ends->link(1).post_receive(bytes(four), 3);
-  std::string said = error_of([&] {
+  std::string error_text = error_of([&] {
     for (int i = 0; i < 1000 && ends->link(0).failure() == nullptr; ++i) {
       if (i == 0) ends->link(0).send(bytes(four), 4);  // before or after the credit arrives
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     ends->end(0).check();
   });
-  EXPECT_THAT(said, ::testing::HasSubstr("a message of 4 bytes does not match a receive of 3"));
+  EXPECT_THAT(error_text, ::testing::HasSubstr("a message of 4 bytes does not match a receive of 3"));
   auto later = transport->open(2);
   if (ends->link(0).failure() != nullptr) return;  // the connection failed with it
   later->link(1).post_receive(bytes(four), 3);
@@ -285,11 +285,11 @@ class TrafficTest : public Conformance {
       for (int m = 0; m < 2; ++m) ends[m].push_back(&links.back()->end(m));
     }
     Traffic traffic{seed, 400, 100000};
-    std::string said;
-    std::thread other([&] { said = traffic.serve(ends[1], 1, b_polls); });
+    std::string error_text;
+    std::thread other([&] { error_text = traffic.serve(ends[1], 1, b_polls); });
     EXPECT_EQ(traffic.serve(ends[0], 0, a_polls), "") << "seed " << seed;
     other.join();
-    EXPECT_EQ(said, "") << "seed " << seed;
+    EXPECT_EQ(error_text, "") << "seed " << seed;
   }
 };
 INSTANTIATE_TEST_SUITE_P(Transports, TrafficTest, ::testing::ValuesIn(transports),
@@ -304,15 +304,15 @@ TEST_P(Conformance, ThreadsThatShareAConnectionDoNotDisturbEachOther) {
   std::vector<std::unique_ptr<LinkEnds>> ends;
   for (int l = 0; l < links; ++l) ends.push_back(transport->open(4));
   std::vector<std::thread> threads;
-  std::vector<std::string> said(2 * links);
+  std::vector<std::string> error_text(2 * links);
   for (int l = 0; l < links; ++l)
     for (int m = 0; m < 2; ++m)
       threads.emplace_back([&, l, m] {
-        said[static_cast<std::size_t>(2 * l + m)] = Traffic{100u + static_cast<unsigned>(l), 200, 200000}.serve(
+        error_text[static_cast<std::size_t>(2 * l + m)] = Traffic{100u + static_cast<unsigned>(l), 200, 200000}.serve(
             {&ends[static_cast<std::size_t>(l)]->end(m)}, m, l == 3);
       });
   for (auto& t : threads) t.join();
-  for (const auto& s : said) EXPECT_EQ(s, "");
+  for (const auto& s : error_text) EXPECT_EQ(s, "");
 }
 
 // The same collectives as on the local hub; each pair of members communicates over the transport.

@@ -13,12 +13,12 @@
 
 namespace karez::comm {
 namespace {
-constexpr std::int64_t most_inline = 64 << 10;    // bytes that a sender's own thread writes; more would delay its work
-constexpr std::int64_t most_polling = 256 << 10;  // bytes that a polling thread writes before it reads again, so that
-                                                  // replies are read while they are in the caches
+constexpr std::int64_t max_inline = 64 << 10;    // bytes that a sender's own thread writes; more would delay its work
+constexpr std::int64_t max_polling = 256 << 10;  // bytes that a polling thread writes before it reads again, so that
+                                                 // replies are read while they are in the caches
 constexpr int frames_per_batch = 64;
-constexpr std::size_t most_peer_channels = 1 << 16;  // channels that a peer may name before they are opened here
-constexpr int most_depth = 1 << 12;
+constexpr std::size_t max_peer_channels = 1 << 16;  // channels that a peer may name before they are opened here
+constexpr int max_depth = 1 << 12;
 constexpr std::chrono::milliseconds close_timeout{250};  // for a stopped peer
 
 std::string sizes_differ(std::int64_t message, std::int64_t receive) {
@@ -109,7 +109,7 @@ Connection::~Connection() {
 }
 
 std::unique_ptr<Link> Connection::open(std::uint64_t number, int depth, Notifier& notifier) {
-  require(depth >= 1 && depth <= most_depth, "link depth is ", depth, "; it must be between 1 and ", most_depth);
+  require(depth >= 1 && depth <= max_depth, "link depth is ", depth, "; it must be between 1 and ", max_depth);
   std::lock_guard lock(mutex_);
   auto& channel = channels_[number];
   if (channel == nullptr) channel = std::make_unique<Channel>(number);
@@ -215,7 +215,7 @@ void Connection::write_now(std::unique_lock<std::mutex>& lock) {
   if (writing_ || ended_) return;
   writing_ = true;
   lock.unlock();
-  write(1, most_inline);
+  write(1, max_inline);
 }
 
 // In the reactor's thread or a polling thread.
@@ -298,8 +298,8 @@ void Connection::fill(std::int64_t most) {
     bool sends = !c.closed && c.can_send();
     if (sends) {
       const Channel::Message& message = c.out[c.slot(c.begun)];
-      std::int64_t length = std::min(message.bytes - c.batched_bytes, Frame::most_length);
-      if (length > most && (most <= most_inline || batch_->items_used > 0)) return;
+      std::int64_t length = std::min(message.bytes - c.batched_bytes, Frame::max_length);
+      if (length > most && (most <= max_inline || batch_->items_used > 0)) return;
       most -= length;
       bool ends = c.batched_bytes + length == message.bytes;
       batch_->add({Frame::Kind::data, static_cast<std::uint32_t>(length), c.number, message.bytes},
@@ -359,7 +359,7 @@ void Connection::on_events(std::uint32_t) noexcept {
   }
   more = more || (!polling && !wire_->wait_to_read());
   reading_.store(false, std::memory_order_release);
-  write_on(16, Frame::most_length);
+  write_on(16, Frame::max_length);
   if (more) reactor_.schedule(registration_);  // after other events
 }
 
@@ -369,7 +369,7 @@ void Connection::poll() {
     if (ended_) return;
     reading_.store(false, std::memory_order_release);
   }
-  write_on(1, most_polling);
+  write_on(1, max_polling);
 }
 
 void Connection::set_busy_poll(bool polling) {
@@ -450,7 +450,7 @@ bool Connection::parse() {
 Channel* Connection::channel_of_peer(std::uint64_t number) {
   auto at = channels_.find(number);
   if (at == channels_.end()) {
-    if (channels_.size() >= most_peer_channels) return nullptr;
+    if (channels_.size() >= max_peer_channels) return nullptr;
     at = channels_.emplace(number, std::make_unique<Channel>(number)).first;
   }
   return at->second->peer_closed ? nullptr : at->second.get();
@@ -473,12 +473,12 @@ bool Connection::take_credit(const Frame& frame) {
   Channel* named = channel_of_peer(frame.channel);
   if (named == nullptr) {
     lock.unlock();
-    return refuse(cat("credits for more than ", most_peer_channels, " links, or for one that it has closed"));
+    return refuse(cat("credits for more than ", max_peer_channels, " links, or for one that it has closed"));
   }
   Channel& c = *named;
   if (c.closed) return true;
   const std::int64_t told = c.credited + frame.length + 1;
-  if (told - c.begun > (c.out.empty() ? most_depth : static_cast<std::int64_t>(c.out.size()))) {
+  if (told - c.begun > (c.out.empty() ? max_depth : static_cast<std::int64_t>(c.out.size()))) {
     lock.unlock();
     return refuse(cat("more than ", told - 1 - c.begun, " posted receives at once"));
   }

@@ -27,11 +27,11 @@ bool decode(const std::byte* from, Frame& frame, std::string& reason) {
   frame.kind = static_cast<Frame::Kind>(kind);
   if (kind < 1 || kind > 3) {
     reason = cat("a frame of kind ", kind);
-  } else if (frame.size < 0 || frame.size > Frame::most_size) {
+  } else if (frame.size < 0 || frame.size > Frame::max_size) {
     reason = cat("a frame for a message of ", frame.size, " bytes");
-  } else if (kind == 1 && frame.length > Frame::most_credits) {
+  } else if (kind == 1 && frame.length > Frame::max_credits) {
     reason = cat("a credit for ", frame.length, " more receives");
-  } else if (kind == 2 && (frame.length > Frame::most_length || frame.length > frame.size ||
+  } else if (kind == 2 && (frame.length > Frame::max_length || frame.length > frame.size ||
                            (frame.length == 0 && frame.size != 0))) {
     reason = cat("a frame with ", frame.length, " bytes of a message of ", frame.size);
   } else if (kind == 3 && (frame.length != 0 || frame.size != 0)) {

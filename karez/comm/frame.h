@@ -26,10 +26,10 @@ struct Frame {
   std::int64_t size = 0;
 
   static constexpr std::size_t bytes = 24;
-  static constexpr std::int64_t most_length =
+  static constexpr std::int64_t max_length =
       1 << 20;  // so that a long message does not delay other links of the connection
-  static constexpr std::uint32_t most_credits = 1 << 13;            // in one frame
-  static constexpr std::int64_t most_size = std::int64_t{1} << 40;  // of a message
+  static constexpr std::uint32_t max_credits = 1 << 13;            // in one frame
+  static constexpr std::int64_t max_size = std::int64_t{1} << 40;  // of a message
 };
 
 void encode(const Frame& frame, std::byte* into);  // writes Frame::bytes bytes

@@ -73,7 +73,7 @@ void Handshake::take(std::span<const std::byte> bytes) {
 
 void authenticate(int socket, const Token& token, const std::string& purpose, std::uint32_t who, Seconds timeout) {
   Handshake handshake = Handshake::initiator(token, purpose, who);
-  std::byte bytes[Handshake::most_bytes];
+  std::byte bytes[Handshake::max_bytes];
   send_all(socket, handshake.to_send(), timeout);
   receive_all(socket, std::span(bytes).first(handshake.wanted()), timeout);
   handshake.take(bytes);
@@ -90,7 +90,7 @@ Descriptor dial_and_authenticate(const std::string& name, const Address& address
   auto left = [&] { return std::max(Seconds(0.01), Seconds(until - Clock::now())); };
   for (auto pause = std::chrono::milliseconds(5);; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
     Handshake handshake = Handshake::initiator(token, purpose, who);
-    std::byte bytes[Handshake::most_bytes];
+    std::byte bytes[Handshake::max_bytes];
     Descriptor socket;
     try {
       socket = dial(address, connected ? left() : timeout);

@@ -27,7 +27,7 @@ class Handshake {
  public:
   static Handshake initiator(const Token& token, std::string purpose, std::uint32_t who);
   static Handshake responder(const Token& token, std::string purpose);
-  static constexpr std::size_t most_bytes = 64;  // the most bytes that one step takes
+  static constexpr std::size_t max_bytes = 64;  // the most bytes that one step takes
 
   std::vector<std::byte> to_send();  // bytes to send now; each byte is returned once
   std::size_t wanted() const;        // bytes still expected in this step; no more may be read

@@ -66,9 +66,9 @@ TEST(Token, AnInvalidTokenIsRejectedAndNotQuoted) {
   std::string good = print(random_token());
   for (const std::string& bad :
        std::vector<std::string>{"", good.substr(1), good + "0", "x" + good.substr(1), good.substr(0, 32), "secret"}) {
-    std::string said = error_of([&] { parse_token(bad); });
-    EXPECT_THAT(said, HasSubstr("a token is 64 hexadecimal digits")) << bad;
-    if (!bad.empty()) { EXPECT_EQ(said.find(bad), std::string::npos); }
+    std::string message = error_of([&] { parse_token(bad); });
+    EXPECT_THAT(message, HasSubstr("a token is 64 hexadecimal digits")) << bad;
+    if (!bad.empty()) { EXPECT_EQ(message.find(bad), std::string::npos); }
   }
 }
 
@@ -145,13 +145,13 @@ TEST(Handshake, AChangedByteInvalidatesTheProof) {
     responder.take(hello);
     std::vector<std::byte> answer = responder.to_send();
     if (at >= 32 && at < 96) answer[at - 32] ^= std::byte{1};
-    std::string said = error_of([&] {
+    std::string message = error_of([&] {
       initiator.take(answer);
       std::vector<std::byte> last = initiator.to_send();
       if (at >= 96) last[at - 96] ^= std::byte{1};
       responder.take(last);
     });
-    EXPECT_THAT(said, HasSubstr("does not have")) << "byte " << at;
+    EXPECT_THAT(message, HasSubstr("does not have")) << "byte " << at;
     EXPECT_FALSE(responder.done()) << "byte " << at;
   }
 }
@@ -323,7 +323,7 @@ TEST_F(AcceptorTest, ASilentConnectionIsClosedBeforeAnIdentifiedOne) {
   Descriptor honest = dial(acceptor->address(), Seconds(5));
   Handshake handshake = Handshake::initiator(token_of(1), "test", 9);
   send_all(honest.get(), handshake.to_send(), Seconds(5));
-  std::byte answer[Handshake::most_bytes];
+  std::byte answer[Handshake::max_bytes];
   receive_all(honest.get(), std::span(answer).first(handshake.wanted()), Seconds(5));
   std::vector<Descriptor> strangers;
   for (int i = 0; i < 40; ++i) strangers.push_back(dial(acceptor->address(), Seconds(5)));
@@ -375,7 +375,7 @@ TEST(DialAndAuthenticate, RetriesAfterARejectionBeforeTheReplyButNotAfterAWrongT
         }
         if (++came < 3) continue;  // closed
         Handshake handshake = Handshake::responder(token_of(1), "test");
-        std::byte bytes[Handshake::most_bytes];
+        std::byte bytes[Handshake::max_bytes];
         while (!handshake.done()) {
           const auto wanted = std::span(bytes).first(handshake.wanted());
           if (error_of([&] { receive_all(socket.get(), wanted, Seconds(5)); }) != "no error") return;
@@ -384,13 +384,13 @@ TEST(DialAndAuthenticate, RetriesAfterARejectionBeforeTheReplyButNotAfterAWrongT
         }
       }
     });
-    const std::string said =
+    const std::string message =
         error_of([&] { dial_and_authenticate("the acceptor", address, token_of(token), "test", 4, Seconds(10)); });
     server.join();
     EXPECT_EQ(came, 3);
-    EXPECT_EQ(said, token == 1
-                        ? "no error"
-                        : cat("the acceptor at ", print(address), ": the peer does not have this world's token"));
+    EXPECT_EQ(message, token == 1
+                           ? "no error"
+                           : cat("the acceptor at ", print(address), ": the peer does not have this world's token"));
   }
 }
 

@@ -15,7 +15,7 @@
 namespace karez::comm {
 namespace {
 
-constexpr std::int64_t most_ranks = 1 << 20;
+constexpr std::int64_t max_ranks = 1 << 20;
 
 struct Reader {
   const Environment& environment;
@@ -49,15 +49,15 @@ struct Reader {
 void read_ranks(const Reader& reader, JobLaunch& out, const std::string& rank, const std::string& ranks) {
   reader.required(rank, ranks);
   reader.required(ranks, rank);
-  out.rank = static_cast<int>(*reader.number(rank, 0, most_ranks - 1));
-  out.ranks = static_cast<int>(*reader.number(ranks, 1, most_ranks));
+  out.rank = static_cast<int>(*reader.number(rank, 0, max_ranks - 1));
+  out.ranks = static_cast<int>(*reader.number(ranks, 1, max_ranks));
   out.rank_variables = cat(rank, "=", out.rank, " ", ranks, "=", out.ranks);
   require(out.rank < out.ranks, rank, " is ", out.rank, ", but ", ranks, " is ", out.ranks, "; ranks begin at 0");
 }
 
 // Counts of this host that no variable gives remain unknown, unless there is only one host.
 void read_local(const Reader& reader, JobLaunch& out, const std::string& rank, const std::string& ranks) {
-  auto here = reader.number(rank, 0, most_ranks - 1), all = reader.number(ranks, 1, most_ranks);
+  auto here = reader.number(rank, 0, max_ranks - 1), all = reader.number(ranks, 1, max_ranks);
   out.local_rank = here ? static_cast<int>(*here) : -1;
   out.local_ranks = all ? static_cast<int>(*all) : 0;
   require(!here || *here <= out.rank, rank, " is ", here.value_or(0), ", but the global rank is ", out.rank, " (",
@@ -178,15 +178,14 @@ bool started_by_slurm(const Reader& reader) {
   return step && *step < first_special_step;
 }
 void read_slurm(const Reader& reader, JobLaunch& out) {
-  auto steps = reader.number("SLURM_STEP_NUM_TASKS", 1, most_ranks),
-       tasks = reader.number("SLURM_NTASKS", 1, most_ranks);
+  auto steps = reader.number("SLURM_STEP_NUM_TASKS", 1, max_ranks), tasks = reader.number("SLURM_NTASKS", 1, max_ranks);
   require(!steps || !tasks || *steps == *tasks, "SLURM_STEP_NUM_TASKS is ", steps.value_or(0), ", but SLURM_NTASKS is ",
           tasks.value_or(0));
   read_ranks(reader, out, "SLURM_PROCID", steps ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS");
   read_local(reader, out, "SLURM_LOCALID", "");
   if (out.ranks == 1) return;
   SlurmHosts hosts = parse_slurm_hosts(reader.required("SLURM_STEP_NODELIST", "SLURM_STEP_ID"));
-  auto node = reader.number("SLURM_NODEID", 0, most_ranks);
+  auto node = reader.number("SLURM_NODEID", 0, max_ranks);
   require(!node || *node < hosts.count, "SLURM_NODEID is ", node.value_or(0), ", but SLURM_STEP_NODELIST names ",
           hosts.count, " hosts");
   auto each = reader.text("SLURM_STEP_TASKS_PER_NODE");
@@ -259,7 +258,7 @@ JobLaunch launch_from(const Environment& environment) {
       row.read(reader, out);
     }
   }
-  if (auto devices = reader.number("KAREZ_DEVICES", 1, most_ranks)) out.devices = static_cast<int>(*devices);
+  if (auto devices = reader.number("KAREZ_DEVICES", 1, max_ranks)) out.devices = static_cast<int>(*devices);
   out.crowded = reader.flag("KAREZ_CROWDED");
   out.interface = reader.text("KAREZ_INTERFACE");
   if (out.ranks > 1) read_token(reader, out);

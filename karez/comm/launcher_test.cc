@@ -220,7 +220,7 @@ TEST(Launcher, EachWorldOfAProcessHasAStoreOfItsOwn) {
 TEST(Launcher, InvalidVariablesAreErrorsThatShowThem) {
   struct {
     Variables variables;
-    std::string said;
+    std::string message;
   } const cases[] = {
       {with(torchrun, {{"WORLD_SIZE", "-"}}), "RANK is 3, but WORLD_SIZE is not set; both are required"},
       {with(torchrun, {{"RANK", "-"}}), "WORLD_SIZE is 4, but RANK is not set; both are required"},
@@ -273,7 +273,7 @@ TEST(Launcher, InvalidVariablesAreErrorsThatShowThem) {
       {with(slurm, {{"SLURM_LOCALID", "2"}}), "SLURM_LOCALID is 2, but only 2 ranks are on this node"},
       {with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "2(x"}}), "'2(x' is not a Slurm list of task counts"},
   };
-  for (const auto& [variables, said] : cases) EXPECT_THAT(error(variables), HasSubstr(said));
+  for (const auto& [variables, message] : cases) EXPECT_THAT(error(variables), HasSubstr(message));
 }
 
 TEST(Ports, PortsOfAJobAreFree) {

@@ -100,22 +100,22 @@ TEST(Peers, FourProcessesRunCollectivesOverEachTransportAndOverTwo) {
       std::set<LinkClass> used;
       for (int other = 0; other < 4; ++other)
         if (other != r) used.insert(rank.peers.link_class(other));
-      std::vector<std::string> said;
-      if (used != row.used) said.push_back("unexpected links");
+      std::vector<std::string> error_text;
+      if (used != row.used) error_text.push_back("unexpected links");
       for (std::uint64_t seed = 1; seed <= 10; ++seed) {
         Case c = random_case(4, seed);
-        said.push_back(rank.run(c));
+        error_text.push_back(rank.run(c));
       }
       for (Algorithm a : {Algorithm::ring, Algorithm::direct, Algorithm::flat, Algorithm::recursive}) {
         Case c = make_all_reduce(DType::f32, Op::sum, 4, {10007}, a, 4096, 9);
         std::int64_t before = rank.endpoint.bytes_sent();
-        said.push_back(rank.run(c));
+        error_text.push_back(rank.run(c));
         if (rank.endpoint.bytes_sent() - before != bytes_sent(c.specs[static_cast<std::size_t>(r)]))
-          said.push_back("an unexpected number of bytes");
+          error_text.push_back("an unexpected number of bytes");
       }
       rank.client.barrier("end", 4);
       int bad = 0;
-      for (const std::string& s : said)
+      for (const std::string& s : error_text)
         if (!s.empty()) ++bad, std::fprintf(stderr, "rank %d: %s\n", r, s.c_str());
       return bad;
     });

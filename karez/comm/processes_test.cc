@@ -96,9 +96,9 @@ TEST_P(Processes, RandomTrafficBetweenTwoProcessesArrivesUnchanged) {
       return traffic.serve({&side.open(7, 1), &side.open(8, 4)}, side.side(), polling);
     };
     begin([&](ConnectionEnd& side) {
-      std::string said = serve(side);
-      if (!said.empty()) std::fprintf(stderr, "in the child: %s\n", said.c_str());
-      return said.empty() ? 0 : 1;
+      std::string error_text = serve(side);
+      if (!error_text.empty()) std::fprintf(stderr, "in the child: %s\n", error_text.c_str());
+      return error_text.empty() ? 0 : 1;
     });
     EXPECT_EQ(serve(*here), "");
     EXPECT_EQ(child->wait(), 0);
@@ -196,12 +196,12 @@ TEST_P(Processes, ACollectiveEndsWithTheNameOfTheDeadRank) {
   Endpoint& end = here->open(1, 4);
   CollectiveRun run(c.specs[0], end);
   run.start(c.in[0].data(), c.out[0].data(), c.staging[0].data());
-  std::string said;
+  std::string error_text;
   EXPECT_TRUE(await([&] {
-    said = error_of([&] { run.advance(); });
-    return said != "no error" || !run.active();
+    error_text = error_of([&] { run.advance(); });
+    return error_text != "no error" || !run.active();
   }));
-  EXPECT_THAT(said, ::testing::HasSubstr("rank 1 (test, process 1)"));
+  EXPECT_THAT(error_text, ::testing::HasSubstr("rank 1 (test, process 1)"));
   EXPECT_TRUE(run.active());
   run.abandon();
   EXPECT_EQ(child->wait(), 0);

@@ -41,7 +41,7 @@ JobLaunch on_hosts(int rank, int ranks, const std::string& host, int port) {
 
 // What two ranks, each a thread with its own reactor, read from each other through the store.
 std::string talk(const JobLaunch& zero, const JobLaunch& one, int world) {
-  std::string said[2];  // each written by its own rank
+  std::string message[2];  // each written by its own rank
   auto rank = [&](int me, const JobLaunch& launch) {
     std::string other;
     const std::string wrong = error_of([&] {
@@ -51,12 +51,12 @@ std::string talk(const JobLaunch& zero, const JobLaunch& one, int world) {
       other = rendezvous.store().wait(cat("rank", 1 - me));
       rendezvous.store().barrier("over", 2);
     });
-    said[me] = wrong == "no error" ? cat("read: ", other) : wrong;
+    message[me] = wrong == "no error" ? cat("read: ", other) : wrong;
   };
   std::thread other([&] { rank(1, one); });
   rank(0, zero);
   other.join();
-  return said[0] == said[1] ? said[0] : cat(said[0], " | ", said[1]);
+  return message[0] == message[1] ? message[0] : cat(message[0], " | ", message[1]);
 }
 
 TEST(Rendezvous, EachWorldHasItsOwnStore) {
@@ -75,11 +75,11 @@ TEST(Rendezvous, WorldsCanExistAtTheSameTime) {
 }
 
 TEST(Rendezvous, WithoutATokenRankZeroCreatesOne) {
-  std::string said = talk(launch(0, 2, false), launch(1, 2, false), 0),
+  std::string message = talk(launch(0, 2, false), launch(1, 2, false), 0),
               again = talk(launch(0, 2, false), launch(1, 2, false), 0);
-  EXPECT_THAT(said, HasSubstr("read: "));
-  EXPECT_EQ(said.size(), 6u + 64 + 3);
-  EXPECT_NE(said, again) << "another one each time";
+  EXPECT_THAT(message, HasSubstr("read: "));
+  EXPECT_EQ(message.size(), 6u + 64 + 3);
+  EXPECT_NE(message, again) << "another one each time";
 }
 
 TEST(Rendezvous, OnSeveralHostsItUsesTheInterfaceThatReachesRankZero) {
@@ -105,8 +105,8 @@ TEST(Rendezvous, ARankWithAnotherTokenIsRejected) {
   Rendezvous zero(reactor, launch(0, 2), 0);
   JobLaunch other = launch(1, 2);
   other.token = derive_token("another of sixteen");
-  std::string said = error_of([&] { Rendezvous(reactor, other, 0, Seconds(2)); });
-  EXPECT_THAT(said, HasSubstr("rank 1 of 2 from karez run cannot join the others: the store at @karez-store-test-"));
+  std::string message = error_of([&] { Rendezvous(reactor, other, 0, Seconds(2)); });
+  EXPECT_THAT(message, HasSubstr("rank 1 of 2 from karez run cannot join the others: the store at @karez-store-test-"));
 }
 
 TEST(Rendezvous, ARendezvousNeedsRankZero) {
@@ -157,12 +157,12 @@ TEST(Rendezvous, AnotherUserIsRejectedAndNotTrusted) {
     ASSERT_EQ(write(ready[1], "x", 1), 1);
     EXPECT_EQ(dials.wait(), 0);
     EXPECT_TRUE(await([&] { return acceptor.rejected() == 1; }));
-    std::string said;
+    std::string message;
     EXPECT_TRUE(await([&] {  // once it listens
-      said = error_of([&] { dial(theirs, Seconds(1)); });
-      return said.find("refused") == std::string::npos;
+      message = error_of([&] { dial(theirs, Seconds(1)); });
+      return message.find("refused") == std::string::npos;
     }));
-    EXPECT_THAT(said, HasSubstr("belongs to another user"));
+    EXPECT_THAT(message, HasSubstr("belongs to another user"));
   }
   listens.kill();
   close(ready[0]);

@@ -33,7 +33,7 @@ namespace {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 constexpr std::uint64_t magic = 0x316d687a6572616bull;  // marks the message that carries a segment
 constexpr std::size_t ring_header_bytes = 4096;         // a page each
-constexpr std::size_t most_ring_bytes = std::size_t{1} << 30;
+constexpr std::size_t max_ring_bytes = std::size_t{1} << 30;
 constexpr std::size_t steps =
     8;  // a ring is filled and emptied in this number of steps, so that one side copies in while the other copies out
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -87,9 +87,9 @@ SharedWire::SharedWire(Descriptor socket, void* memory, std::size_t ring_bytes, 
 SharedWire::~SharedWire() { munmap(memory_, segment_bytes(ring_bytes_)); }
 
 std::unique_ptr<SharedWire> SharedWire::create(Descriptor socket, std::size_t ring_bytes) {
-  bool good = ring_bytes >= ring_header_bytes && ring_bytes <= most_ring_bytes && (ring_bytes & (ring_bytes - 1)) == 0;
+  bool good = ring_bytes >= ring_header_bytes && ring_bytes <= max_ring_bytes && (ring_bytes & (ring_bytes - 1)) == 0;
   require(good, "ring size is ", ring_bytes, " bytes; it must be a power of two from ", ring_header_bytes, " to ",
-          most_ring_bytes);
+          max_ring_bytes);
   Descriptor segment(memfd_create("karez-link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   bool made = segment && ftruncate(segment.get(), static_cast<off_t>(segment_bytes(ring_bytes))) == 0 &&
               fcntl(segment.get(), F_ADD_SEALS, seals) == 0;
@@ -156,7 +156,7 @@ std::unique_ptr<SharedWire> SharedWire::attach(Descriptor socket, Seconds timeou
     segment = Descriptor(descriptor);
   }
   bool good = came == static_cast<ssize_t>(sizeof hello) && hello.magic == magic && segment &&
-              hello.ring_bytes >= ring_header_bytes && hello.ring_bytes <= most_ring_bytes &&
+              hello.ring_bytes >= ring_header_bytes && hello.ring_bytes <= max_ring_bytes &&
               (hello.ring_bytes & (hello.ring_bytes - 1)) == 0;
   require(ErrorKind::peer, good, "the message contains no shared memory segment");
   struct stat status {};

@@ -75,7 +75,7 @@ TEST(SharedWire, InvalidSegmentsAreRejected) {
     std::size_t bytes;
     int seals;
     std::uint64_t magic, ring_bytes;
-    const char* said;
+    const char* error_text;
   };
   for (const Row& row : {Row{segment, seals, magic + 1, ring, "no shared memory segment"},
                          Row{segment, seals, magic, ring + 1, "no shared memory segment"},
@@ -89,7 +89,7 @@ TEST(SharedWire, InvalidSegmentsAreRejected) {
     Descriptor made;
     if (row.bytes > 0) made = memory(row.bytes, row.seals);
     send_segment(sockets[0].get(), made.get(), row.magic, row.ring_bytes);
-    EXPECT_THAT(error_of([&] { SharedWire::attach(std::move(sockets[1]), Seconds(1)); }), HasSubstr(row.said));
+    EXPECT_THAT(error_of([&] { SharedWire::attach(std::move(sockets[1]), Seconds(1)); }), HasSubstr(row.error_text));
   }
   auto sockets = socket_pair();
   EXPECT_THAT(error_of([&] { SharedWire::attach(std::move(sockets[1]), Seconds(0.05)); }),

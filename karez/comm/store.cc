@@ -36,7 +36,7 @@ bool decode(std::string_view& bytes, StoreRequest& request) {
                 number = number_at(bytes, 12);
   require(ErrorKind::peer, op >= 1 && op <= 7, "a request of kind ", op, " to the store");
   require(ErrorKind::peer,
-          key <= StoreRequest::most_key && value <= StoreRequest::most_value && number <= StoreRequest::most_number,
+          key <= StoreRequest::max_key && value <= StoreRequest::max_value && number <= StoreRequest::max_number,
           "a request to the store with a key of ", key, " bytes, a value of ", value, " and the number ", number);
   if (bytes.size() - StoreRequest::header_bytes < std::size_t{key} + value) return false;
   bytes.remove_prefix(StoreRequest::header_bytes);
@@ -57,7 +57,7 @@ std::string encode(const StoreReply& reply) {
 bool decode(std::string_view& bytes, StoreReply& reply) {
   if (bytes.size() < StoreReply::header_bytes) return false;
   std::uint32_t status = number_at(bytes, 0), value = number_at(bytes, 4);
-  require(ErrorKind::peer, status <= 2 && value <= StoreRequest::most_value, "a reply of the store of kind ", status,
+  require(ErrorKind::peer, status <= 2 && value <= StoreRequest::max_value, "a reply of the store of kind ", status,
           " and ", value, " bytes");
   if (bytes.size() - StoreReply::header_bytes < value) return false;
   bytes.remove_prefix(StoreReply::header_bytes);
@@ -104,8 +104,8 @@ void Store::serve(Client client, ClientState& state, StoreRequest& request) {
     case Op::set: {
       auto old = values_.find(request.key);
       std::size_t before = old == values_.end() ? 0 : old->second.size() + request.key.size();
-      if (bytes_ - before + request.key.size() + request.value.size() > most_bytes)
-        return reply(client, Status::error, cat("the store holds ", bytes_, " bytes and accepts at most ", most_bytes));
+      if (bytes_ - before + request.key.size() + request.value.size() > max_bytes)
+        return reply(client, Status::error, cat("the store holds ", bytes_, " bytes and accepts at most ", max_bytes));
       bytes_ = bytes_ - before + request.key.size() + request.value.size();
       set(request);
       return reply(client, Status::ok);

@@ -37,7 +37,7 @@ struct StoreRequest {
   std::string key, value;
 
   static constexpr std::size_t header_bytes = 16;
-  static constexpr std::uint32_t most_key = 256, most_value = 1 << 20, most_number = 1 << 20;
+  static constexpr std::uint32_t max_key = 256, max_value = 1 << 20, max_number = 1 << 20;
 };
 std::string encode(const StoreRequest& request);
 // Takes a request from the front of `bytes`, if a whole one is there. Throws Error (kind peer) if its first 16 bytes
@@ -66,7 +66,7 @@ class Store {
   // The client's connection has ended: closed by the client, or for the system's reason `why`.
   void leave(Client client, const std::string& why = {});
 
-  static constexpr std::size_t most_bytes = 256 << 20;  // of keys and values
+  static constexpr std::size_t max_bytes = 256 << 20;  // of keys and values
   static constexpr const char* duplicate_rank_key = "twice";
 
  private:

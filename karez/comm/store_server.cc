@@ -138,9 +138,9 @@ void StoreClient::send_goodbye(const std::string& why) {
 }
 
 StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what, Seconds reply_timeout) {
-  require(request.key.size() <= StoreRequest::most_key && request.value.size() <= StoreRequest::most_value,
-          "the store accepts keys of up to ", StoreRequest::most_key, " bytes and values of up to ",
-          StoreRequest::most_value, "; '", request.key.substr(0, 40), "' has ", request.key.size(), " and ",
+  require(request.key.size() <= StoreRequest::max_key && request.value.size() <= StoreRequest::max_value,
+          "the store accepts keys of up to ", StoreRequest::max_key, " bytes and values of up to ",
+          StoreRequest::max_value, "; '", request.key.substr(0, 40), "' has ", request.key.size(), " and ",
           request.value.size());
   std::lock_guard lock(mutex_);
   StoreReply reply;

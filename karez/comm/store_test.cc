@@ -216,7 +216,7 @@ TEST_F(StoreTest, InvalidRequestsAreRejectedByTheirHeader) {
 
 TEST_F(StoreTest, TheStoreAcceptsALimitedNumberOfBytes) {
   join(1, 0);
-  std::string value(StoreRequest::most_value, 'x');
+  std::string value(StoreRequest::max_value, 'x');
   int taken = 0;
   for (int i = 0; i < 300; ++i) {
     ask(1, {Op::set, 0, cat("k", i), value});

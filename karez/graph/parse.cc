@@ -130,8 +130,8 @@ class Parser {
 
   void count_devices(std::int64_t count) {
     devices_ = checked_add(devices_, count);
-    if (devices_ > most_devices)
-      in_.fail_here(cat("the meshes of graph and regions have over ", most_devices, " devices"));
+    if (devices_ > max_devices)
+      in_.fail_here(cat("the meshes of graph and regions have over ", max_devices, " devices"));
   }
 
   int small_int() {
@@ -362,7 +362,7 @@ class Parser {
   const OpTable& ops_;
   int nested_ = 0;
   // Limits for the whole text, regions included, so that a mistyped digit is an error and does not exhaust the memory.
-  static constexpr std::int64_t most_devices = 1 << 20;
+  static constexpr std::int64_t max_devices = 1 << 20;
   std::int64_t devices_ = 0;
   std::size_t values_ = 0;
 };

@@ -12,7 +12,7 @@ namespace karez::page {
 namespace {
 
 constexpr int row_height = 18, memory_height = 260;
-constexpr std::size_t most_rows = 2000;
+constexpr std::size_t max_rows = 2000;
 
 const char* const style = R"(
 :root { color-scheme: light dark; --back: #ffffff; --text: #1c2128; --faint: #59636e; --line: #d5dae1; --panel: #f5f7f9;
@@ -188,7 +188,7 @@ std::string table_text(const Section& section) {
                "</tr>\n");
   };
   std::string out = cat("<div class=\"scroll\"><table><thead>", row_text(section.rows[0], "th"), "</thead><tbody>\n");
-  const std::size_t shown = std::min(section.rows.size() - 1, most_rows);
+  const std::size_t shown = std::min(section.rows.size() - 1, max_rows);
   for (std::size_t r = 1; r <= shown; ++r) out += row_text(section.rows[r], "td");
   out += "</tbody></table></div>\n";
   if (shown + 1 < section.rows.size()) out += cat("<p>... and ", section.rows.size() - 1 - shown, " more.</p>\n");

@@ -8,7 +8,7 @@
 
 namespace karez::page {
 
-constexpr std::size_t most_held = 2000;  // per device; more would make browsers slow
+constexpr std::size_t max_held = 2000;  // per device; more would make browsers slow
 
 Page page_of(const Plan& plan) { return page_of(plan, costs_of(plan)); }
 
@@ -26,7 +26,7 @@ Page page_of(const Plan& plan, const CostTable& costs) {
   page.sections = sections_of(plan, launch);
   page.actors = actors_of(plan, launch.acts);
   page.lanes = lanes_of(plan, launch.run);
-  page.memory = memory_of(plan, launch.run, most_held);
+  page.memory = memory_of(plan, launch.run, max_held);
   return page;
 }
 
@@ -40,11 +40,11 @@ std::string text_of(const Section& section, std::int64_t most, std::string_view 
 }
 
 std::string summary_of(const Plan& plan, std::string_view extra_lines) {
-  constexpr std::int64_t most_rows = 12;
+  constexpr std::int64_t max_rows = 12;
   const CostTable costs = costs_of(plan);
   std::string out = cat(summary(plan), "costs: ", origin_text(costs), "\n", extra_lines);
   if (plan.actors.empty()) return out;
-  for (const Section& section : critical_cycle_sections(plan, predict(plan, costs))) out += text_of(section, most_rows);
+  for (const Section& section : critical_cycle_sections(plan, predict(plan, costs))) out += text_of(section, max_rows);
   return out;
 }
 

@@ -111,7 +111,7 @@ std::variant<std::uint64_t, Refusal> Agreement::ask(const OpDescription& op,
   throw_failure();
   asking_ = true;
   refusal_.reset();
-  ControlMessage message = message_of(ControlMessage::Kind::asked, next_, op);
+  ControlMessage message = message_of(ControlMessage::Kind::requested, next_, op);
   message.round = round_;
   lock.unlock();
   send_to_rank0(message);

@@ -120,7 +120,7 @@ const Error link_ended(ErrorKind::peer, "link to rank 1: it ended");
 // The failure that all ranks report when rank `sees` sees a link end, and rank `fails` (if not negative) then fails
 // with the text `word`. The end of a link is not the cause, so a rank that sees it waits for the report of the rank
 // that failed.
-std::string heard(int sees, int fails, const std::string& word) {
+std::string messages(int sees, int fails, const std::string& word) {
   World world(3);
   world[static_cast<std::size_t>(sees)].agreement().fail(link_ended);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // within the half second that the report may take
@@ -136,13 +136,13 @@ TEST(Agreement, ABrokenLinkWaitsForTheReportOfTheRankThatFailed) {
   for (int sees : {0, 2}) {
     std::string out;
     for (int attempt = 0; attempt < 5 && out.find("cannot continue") == out.npos; ++attempt)
-      out = heard(sees, 1, "it cannot continue");
+      out = messages(sees, 1, "it cannot continue");
     EXPECT_EQ(out, "rank 1: it cannot continue") << "seen by rank " << sees;
   }
 }
 
 TEST(Agreement, ABrokenLinkIsTheFailureIfNoRankReportsAnother) {
-  for (int sees : {0, 2}) EXPECT_EQ(heard(sees, -1, ""), "link to rank 1: it ended") << "seen by rank " << sees;
+  for (int sees : {0, 2}) EXPECT_EQ(messages(sees, -1, ""), "link to rank 1: it ended") << "seen by rank " << sees;
 }
 
 TEST(Agreement, AFailureOtherThanABrokenLinkIsReportedAtOnce) {

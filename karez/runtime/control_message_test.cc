@@ -63,10 +63,10 @@ TEST(ControlMessage, FieldsSurviveEncodingAndDecoding) {
   EXPECT_EQ(decode_control_message(encode(invalidated)).value().kind, ControlMessage::Kind::invalidated);
   EXPECT_TRUE(decode_control_message(encode(invalidated)).value().awaited);
 
-  ControlMessage asked = call();
-  asked.kind = ControlMessage::Kind::asked;
-  asked.round = 3;
-  EXPECT_EQ(decode_control_message(encode(asked)).value().round, 3u);
+  ControlMessage requested = call();
+  requested.kind = ControlMessage::Kind::requested;
+  requested.round = 3;
+  EXPECT_EQ(decode_control_message(encode(requested)).value().round, 3u);
 
   ControlMessage refused = call();
   refused.kind = ControlMessage::Kind::refused;

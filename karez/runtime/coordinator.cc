@@ -37,7 +37,7 @@ Coordinator::Outcome Coordinator::take(int rank, const ControlMessage& message, 
   switch (message.kind) {
     case ControlMessage::Kind::begun: return take_begun(rank, message);
     case ControlMessage::Kind::ended: return take_ended(rank, message);
-    case ControlMessage::Kind::asked: return take_asked(rank, message, now);
+    case ControlMessage::Kind::requested: return take_asked(rank, message, now);
     case ControlMessage::Kind::withdrawn: return take_withdrawn(rank, message);
     case ControlMessage::Kind::invalidated: return take_invalidated(message);
     default: return {};
@@ -109,7 +109,7 @@ Coordinator::Outcome Coordinator::take_asked(int rank, const ControlMessage& mes
     return out;
   }
   Round& round = op.rounds[message.round];
-  if (round.asked++ == 0) round = {{rank, message.hash, message.text}, {}, {}, 1, false, now};
+  if (round.requested++ == 0) round = {{rank, message.hash, message.text}, {}, {}, 1, false, now};
   const auto answer = [&](const Refusal& why, int other) {
     out.answers.emplace_back(rank, refusal_of(message.op, message.round, {why.reason, {rank, other}, why.text}));
   };
@@ -123,7 +123,7 @@ Coordinator::Outcome Coordinator::take_asked(int rank, const ControlMessage& mes
     round.asking.push_back(rank);
     ++pending_requests_;
   }
-  if (round.asked < ranks_) return out;
+  if (round.requested < ranks_) return out;
   if (round.refused) {
     op.rounds.erase(message.round);
     return out;
@@ -145,7 +145,7 @@ Coordinator::Outcome Coordinator::take_withdrawn(int rank, const ControlMessage&
   if (round == op->second.rounds.end()) return out;  // already answered
   if (std::erase(round->second.asking, rank) == 0) return out;
   --pending_requests_;
-  if (--round->second.asked == 0) op->second.rounds.erase(round);
+  if (--round->second.requested == 0) op->second.rounds.erase(round);
   out.answers.emplace_back(rank, refusal_of(message.op, message.round, {Refusal::Reason::withdrawn, {rank, rank}, {}}));
   return out;
 }

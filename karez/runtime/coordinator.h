@@ -69,7 +69,7 @@ class Coordinator {
     Request first;
     std::optional<Refusal> refused;  // the answer to ranks that ask in this round
     std::vector<int> asking;         // ranks that wait for an answer
-    int asked = 0;
+    int requested = 0;
     bool warned = false;
     Clock::time_point since;
   };

@@ -15,7 +15,7 @@ namespace {
 using Clock = Coordinator::Clock;
 constexpr Clock::time_point start{};
 
-ControlMessage said(ControlMessage::Kind kind, std::uint64_t op, std::string what, std::uint32_t round = 0) {
+ControlMessage message(ControlMessage::Kind kind, std::uint64_t op, std::string what, std::uint32_t round = 0) {
   ControlMessage out;
   out.kind = kind;
   out.op = op;
@@ -23,11 +23,11 @@ ControlMessage said(ControlMessage::Kind kind, std::uint64_t op, std::string wha
   out.text = std::move(what);
   return out;
 }
-ControlMessage asked(std::uint64_t op, std::string what, std::uint32_t round = 0) {
-  return said(ControlMessage::Kind::asked, op, std::move(what), round);
+ControlMessage requested(std::uint64_t op, std::string what, std::uint32_t round = 0) {
+  return message(ControlMessage::Kind::requested, op, std::move(what), round);
 }
 ControlMessage begun(std::uint64_t op, std::string what) {
-  return said(ControlMessage::Kind::begun, op, std::move(what));
+  return message(ControlMessage::Kind::begun, op, std::move(what));
 }
 
 // "0: rank 1 reaches a call" for each refused rank, in the order of ranks; "begun 3" if all have begun it.
@@ -74,11 +74,11 @@ class Rank0 : public Coordinator {
 
 TEST(Coordinator, AFailedLaunchIsReportedAtOnceAndAgainWhenAllRanksHavePoisonedIt) {
   Rank0 first(3);
-  EXPECT_EQ(first.hears(2, said(ControlMessage::Kind::invalidated, 5, "")), "invalidated 5");
-  EXPECT_EQ(first.hears(0, said(ControlMessage::Kind::invalidated, 5, "")), "");
-  EXPECT_EQ(first.hears(1, said(ControlMessage::Kind::invalidated, 6, "")), "invalidated 6")
+  EXPECT_EQ(first.hears(2, message(ControlMessage::Kind::invalidated, 5, "")), "invalidated 5");
+  EXPECT_EQ(first.hears(0, message(ControlMessage::Kind::invalidated, 5, "")), "");
+  EXPECT_EQ(first.hears(1, message(ControlMessage::Kind::invalidated, 6, "")), "invalidated 6")
       << "another launch meanwhile";
-  EXPECT_EQ(first.hears(1, said(ControlMessage::Kind::invalidated, 5, "")), "invalidated 5 by all");
+  EXPECT_EQ(first.hears(1, message(ControlMessage::Kind::invalidated, 5, "")), "invalidated 5 by all");
 }
 
 ControlMessage ended(std::uint64_t op, const LaunchEnd& end) { return ControlMessage::of_end(op, end); }
@@ -112,32 +112,32 @@ TEST(Coordinator, ALaunchThatFailedOnOneRankAndWroteOnAnotherIsTorn) {
 
 TEST(Coordinator, ARequestOfAllRanksBegins) {
   Rank0 first(3);
-  EXPECT_EQ(first.hears(2, asked(1, "a read")), "");
-  EXPECT_EQ(first.hears(0, asked(1, "a read")), "");
+  EXPECT_EQ(first.hears(2, requested(1, "a read")), "");
+  EXPECT_EQ(first.hears(0, requested(1, "a read")), "");
   EXPECT_TRUE(first.has_pending_requests());
-  EXPECT_EQ(first.hears(1, asked(1, "a read")), "begun 1");
+  EXPECT_EQ(first.hears(1, requested(1, "a read")), "begun 1");
   EXPECT_FALSE(first.has_pending_requests());
 }
 
 TEST(Coordinator, ARequestOfOneRankIsRefusedWhetherTheOtherRankIsEarlierOrLater) {
   Rank0 first(2);
-  EXPECT_EQ(first.hears(0, asked(1, "a read")), "");
+  EXPECT_EQ(first.hears(0, requested(1, "a read")), "");
   EXPECT_EQ(first.hears(1, begun(1, "a call")), "0: rank 1 reaches a call");
   EXPECT_EQ(first.hears(0, begun(1, "a call")), "");
   EXPECT_EQ(first.hears(1, begun(2, "a call")), "");
-  EXPECT_EQ(first.hears(0, asked(2, "a read")), "0: rank 1 reaches a call");
-  EXPECT_EQ(first.hears(0, asked(2, "another read", 1)), "0: rank 1 reaches a call");
+  EXPECT_EQ(first.hears(0, requested(2, "a read")), "0: rank 1 reaches a call");
+  EXPECT_EQ(first.hears(0, requested(2, "another read", 1)), "0: rank 1 reaches a call");
   EXPECT_EQ(first.hears(0, begun(2, "a call")), "") << "and no failure";
   EXPECT_FALSE(first.has_pending_requests());
 }
 
 TEST(Coordinator, RanksThatAskForDifferentOpsAreEachToldAnothersOp) {
   Rank0 first(3);
-  EXPECT_EQ(first.hears(0, asked(1, "x")), "");
-  EXPECT_EQ(first.hears(1, asked(1, "y")), "0: rank 1 reaches y; 1: rank 0 reaches x");
-  EXPECT_EQ(first.hears(2, asked(1, "x")), "2: rank 1 reaches y");
-  for (int rank : {0, 1}) EXPECT_EQ(first.hears(rank, asked(1, "z", 1)), "");
-  EXPECT_EQ(first.hears(2, asked(1, "z", 1)), "begun 1");
+  EXPECT_EQ(first.hears(0, requested(1, "x")), "");
+  EXPECT_EQ(first.hears(1, requested(1, "y")), "0: rank 1 reaches y; 1: rank 0 reaches x");
+  EXPECT_EQ(first.hears(2, requested(1, "x")), "2: rank 1 reaches y");
+  for (int rank : {0, 1}) EXPECT_EQ(first.hears(rank, requested(1, "z", 1)), "");
+  EXPECT_EQ(first.hears(2, requested(1, "z", 1)), "begun 1");
 }
 
 TEST(Coordinator, RanksThatDifferWithoutAskingFailTheWorld) {
@@ -161,7 +161,7 @@ TEST(Coordinator, TheSumsOfMatchingRanksAddUpToZero) {
 
 TEST(Coordinator, TheHashOfARequestIsComparedToo) {
   Rank0 first(2);
-  ControlMessage mine = asked(1, "a write"), other = mine;
+  ControlMessage mine = requested(1, "a write"), other = mine;
   mine.hash = 1;
   other.hash = 2;
   first.hears(0, mine);
@@ -170,36 +170,36 @@ TEST(Coordinator, TheHashOfARequestIsComparedToo) {
 
 TEST(Coordinator, OtherRanksWaitForAWithdrawnRequestToBeRepeated) {
   Rank0 first(2);
-  first.hears(0, asked(1, "a read"));
-  EXPECT_EQ(first.hears(0, said(ControlMessage::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
+  first.hears(0, requested(1, "a read"));
+  EXPECT_EQ(first.hears(0, message(ControlMessage::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
   EXPECT_FALSE(first.has_pending_requests());
-  first.hears(1, asked(1, "a read"));
-  EXPECT_EQ(first.hears(1, said(ControlMessage::Kind::withdrawn, 1, "a read")), "1: rank 1 withdrew");
-  first.hears(0, asked(1, "a read"));
-  EXPECT_EQ(first.hears(0, said(ControlMessage::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
-  first.hears(1, asked(1, "a read"));
-  EXPECT_EQ(first.hears(0, asked(1, "a read")), "begun 1");
-  EXPECT_EQ(first.hears(0, said(ControlMessage::Kind::withdrawn, 1, "a read")), "") << "too late: all have begun it";
+  first.hears(1, requested(1, "a read"));
+  EXPECT_EQ(first.hears(1, message(ControlMessage::Kind::withdrawn, 1, "a read")), "1: rank 1 withdrew");
+  first.hears(0, requested(1, "a read"));
+  EXPECT_EQ(first.hears(0, message(ControlMessage::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
+  first.hears(1, requested(1, "a read"));
+  EXPECT_EQ(first.hears(0, requested(1, "a read")), "begun 1");
+  EXPECT_EQ(first.hears(0, message(ControlMessage::Kind::withdrawn, 1, "a read")), "") << "too late: all have begun it";
 }
 
 TEST(Coordinator, ARequestThatOneOfSeveralRanksWithdrawsRemainsForTheOthers) {
   Rank0 first(3);
-  EXPECT_EQ(first.hears(0, asked(1, "a read")), "");
-  EXPECT_EQ(first.hears(1, asked(1, "a read")), "");
-  EXPECT_EQ(first.hears(0, said(ControlMessage::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
+  EXPECT_EQ(first.hears(0, requested(1, "a read")), "");
+  EXPECT_EQ(first.hears(1, requested(1, "a read")), "");
+  EXPECT_EQ(first.hears(0, message(ControlMessage::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
   EXPECT_TRUE(first.has_pending_requests());
-  EXPECT_EQ(first.hears(2, asked(1, "a read")), "");
-  EXPECT_EQ(first.hears(0, asked(1, "a read")), "begun 1");
+  EXPECT_EQ(first.hears(2, requested(1, "a read")), "");
+  EXPECT_EQ(first.hears(0, requested(1, "a read")), "begun 1");
 }
 
 TEST(Coordinator, AMissingRankIsReportedOnceNoMessageHasArrivedForTheTimeout) {
   Rank0 first(3);
   ControlMessage call = begun(1, "a call");
   for (int rank : {0, 1, 2}) first.hears(rank, call, 1);
-  first.hears(0, asked(2, "a read"), 2);
-  for (int rank : {0, 1}) first.hears(rank, said(ControlMessage::Kind::ended, 1, ""), 3);
+  first.hears(0, requested(2, "a read"), 2);
+  for (int rank : {0, 1}) first.hears(rank, message(ControlMessage::Kind::ended, 1, ""), 3);
   EXPECT_EQ(first.looks(100), "") << "an earlier op still runs on a rank";
-  first.hears(2, said(ControlMessage::Kind::ended, 1, ""), 200);
+  first.hears(2, message(ControlMessage::Kind::ended, 1, ""), 200);
   EXPECT_EQ(first.looks(229), "");
   EXPECT_EQ(
       first.looks(230),
@@ -210,10 +210,10 @@ TEST(Coordinator, AMissingRankIsReportedOnceNoMessageHasArrivedForTheTimeout) {
 
 TEST(Coordinator, TheWarningNamesTheLastOpThatAllRanksRequested) {
   Rank0 first(2);
-  ControlMessage save = asked(1, "a save");
+  ControlMessage save = requested(1, "a save");
   save.awaited = true;
   for (int rank : {0, 1}) first.hears(rank, save, 1);
-  first.hears(1, asked(2, "a read"), 2);
+  first.hears(1, requested(2, "a read"), 2);
   EXPECT_EQ(first.looks(40),
             "warning: a read: rank 0 has not reached it for 38.0 s, nor any other op after a save; other ranks wait");
 }
@@ -244,7 +244,8 @@ std::string refused_in_order(const std::vector<std::vector<std::string>>& progra
     const std::string& what = programs[static_cast<std::size_t>(rank)][s.at++];
     const bool call = what.starts_with("call");
     s.waits = !call;
-    const Coordinator::Outcome outcome = first.take(rank, call ? begun(s.op, what) : asked(s.op, what, s.round), start);
+    const Coordinator::Outcome outcome =
+        first.take(rank, call ? begun(s.op, what) : requested(s.op, what, s.round), start);
     if (call) ++s.op, s.round = 0;
     EXPECT_FALSE(outcome.mismatch) << outcome.mismatch->first.what();
     for (const auto& [receiver, note] : outcome.answers) {

@@ -51,7 +51,7 @@ std::int64_t turn_of_this_thread() {
 }
 struct Report {
   std::mutex mutex;
-  std::vector<ThreadReport> said;
+  std::vector<ThreadReport> message;
   // A kernel whose threads report and then wait for each other, so that no thread does the parts of two.
   KernelRow row() {
     return test_row("report", [this](const CallSpec& c) -> PreparedKernel {
@@ -62,7 +62,7 @@ struct Report {
           auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
           while (here < granted && std::chrono::steady_clock::now() < until) sched_yield();
           std::lock_guard lock(mutex);
-          said.push_back({gettid(), sched_getcpu(), allowed_cpus(), turn_of_this_thread()});
+          message.push_back({gettid(), sched_getcpu(), allowed_cpus(), turn_of_this_thread()});
         });
       };
     });
@@ -95,14 +95,14 @@ TEST(Pin, ATeamMayRunOnAsManyCoresAsItHasThreads) {
     Session session({.workers = 1, .pin = true}, table);
     if (before > 0) session.launch(session.load(reporting(1, before))).wait();  // the worker was bound to fewer cores
     int plan = session.load(reporting(1, team));
-    report.said.clear();
+    report.message.clear();
     session.launch(plan).wait();
     std::set<pid_t> threads;
-    for (const ThreadReport& said : report.said) {
-      threads.insert(said.thread);
-      EXPECT_EQ(said.allowed, due) << "thread " << said.thread;
-      EXPECT_EQ(std::count(due.begin(), due.end(), said.runs_on), 1)
-          << "thread " << said.thread << " runs on " << said.runs_on;
+    for (const ThreadReport& message : report.message) {
+      threads.insert(message.thread);
+      EXPECT_EQ(message.allowed, due) << "thread " << message.thread;
+      EXPECT_EQ(std::count(due.begin(), due.end(), message.runs_on), 1)
+          << "thread " << message.thread << " runs on " << message.runs_on;
     }
     EXPECT_EQ(static_cast<int>(threads.size()), granted(team));
   }
@@ -111,18 +111,18 @@ TEST(Pin, ATeamMayRunOnAsManyCoresAsItHasThreads) {
 
 // A thread that requests a short time slice gets it if the kernel supports it.
 TEST(ShortTimeSlice, TheTimeSliceIsSetForAllThreadsOfATeam) {
-  std::int64_t asked = 0;
+  std::int64_t requested = 0;
   std::thread([&] {
     comm::request_short_time_slice();
-    asked = turn_of_this_thread();
+    requested = turn_of_this_thread();
   }).join();
   Report report;
   KernelTable table({report.row()});
   Session session({.workers = 2}, table);
   session.launch(session.load(reporting(2, 2))).wait();
-  ASSERT_EQ(static_cast<int>(report.said.size()), 4);
-  for (const ThreadReport& said : report.said) EXPECT_EQ(said.turn, asked) << "thread " << said.thread;
-  EXPECT_TRUE(asked == 0 || turn_of_this_thread() != asked) << "the client's thread keeps its own";
+  ASSERT_EQ(static_cast<int>(report.message.size()), 4);
+  for (const ThreadReport& message : report.message) EXPECT_EQ(message.turn, requested) << "thread " << message.thread;
+  EXPECT_TRUE(requested == 0 || turn_of_this_thread() != requested) << "the client's thread keeps its own";
 }
 
 TEST(Pin, WorkersOfTeamsOfOneHaveACoreEach) {
@@ -131,14 +131,14 @@ TEST(Pin, WorkersOfTeamsOfOneHaveACoreEach) {
   KernelTable table({report.row()});
   Session session({.workers = 2, .pin = true}, table);
   session.launch(session.load(reporting(2, 1))).wait();
-  ASSERT_EQ(report.said.size(), 2u);
+  ASSERT_EQ(report.message.size(), 2u);
   // A session has at most as many workers as cores: on one core, one worker runs both actors.
-  std::set<pid_t> threads{report.said[0].thread, report.said[1].thread};
+  std::set<pid_t> threads{report.message[0].thread, report.message[1].thread};
   EXPECT_EQ(threads.size(), std::min<std::size_t>(2, all.size()));
   std::set<int> used;
-  for (const ThreadReport& said : report.said) {
-    EXPECT_EQ(said.allowed.size(), 1u);
-    used.insert(said.allowed.begin(), said.allowed.end());
+  for (const ThreadReport& message : report.message) {
+    EXPECT_EQ(message.allowed.size(), 1u);
+    used.insert(message.allowed.begin(), message.allowed.end());
   }
   EXPECT_EQ(used.size(), threads.size());
 }

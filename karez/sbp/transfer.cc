@@ -31,8 +31,8 @@ int sender(const BoxHolders& held, PlacedLayout from, DeviceName receiver, int t
     if (name == receiver) return position;
     if (name.rank == receiver.rank) near.push_back(position);
   }
-  const std::vector<int>& asked = near.empty() ? held.at : near;
-  return asked[static_cast<std::size_t>(turn) % asked.size()];
+  const std::vector<int>& requested = near.empty() ? held.at : near;
+  return requested[static_cast<std::size_t>(turn) % requested.size()];
 }
 
 void require_whole(const Layout& layout) {

@@ -10,7 +10,7 @@ namespace karez::solve {
 namespace {
 using WaitKind = SlotCycle::WaitKind;
 
-constexpr int most_slots = 32767;  // per register, since messages carry a slot in 16 bits
+constexpr int max_slots = 32767;  // per register, since messages carry a slot in 16 bits
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
@@ -37,8 +37,8 @@ void check_register(const SlotProblem& p, int r) {
             c.actor, " and ", c.returns, " back");
   }
   require(reg.bytes >= 0, "slots: register ", r, " has slots of ", reg.bytes, " bytes");
-  require(reg.least >= 1 && reg.least <= reg.most && reg.most <= most_slots, "slots: register ", r, " may have ",
-          reg.least, " to ", reg.most, " slots: at least 1, at most ", most_slots);
+  require(reg.least >= 1 && reg.least <= reg.most && reg.most <= max_slots, "slots: register ", r, " may have ",
+          reg.least, " to ", reg.most, " slots: at least 1, at most ", max_slots);
   require(reg.filled >= 0 && reg.filled <= reg.most, "slots: register ", r, " begins with ", reg.filled, " of ",
           reg.most, " slots full");
 }

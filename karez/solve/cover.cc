@@ -19,7 +19,7 @@ CoverProgram::CoverProgram(std::vector<double> prices, std::span<const int> low)
       gain_(count_) {}
 
 CoverProgram::Outcome CoverProgram::solve(std::span<const CoverRow> rows, std::span<const int> low,
-                                          std::span<const int> high, int most_pivots) {
+                                          std::span<const int> high, int max_pivots) {
   for (int pivots = 0;; ++pivots) {
     // Find the row or bound with the largest violation.
     double lacks = tight;
@@ -35,7 +35,7 @@ CoverProgram::Outcome CoverProgram::solve(std::span<const CoverRow> rows, std::s
       if (sum > lacks) lacks = sum, row = static_cast<int>(r);
     }
     if (row < 0 && variable < 0) return Outcome::solved;
-    if (pivots == most_pivots) return Outcome::stopped;
+    if (pivots == max_pivots) return Outcome::stopped;
 
     std::fill(gain_.begin(), gain_.end(), 0);
     auto gather = [&](int i, double factor) {

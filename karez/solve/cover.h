@@ -26,7 +26,7 @@ class CoverProgram {
   CoverProgram(std::vector<double> prices, std::span<const int> low);  // prices >= 0
 
   // `rows` must begin with the rows of earlier calls. Makes at most `most_pivots` pivots.
-  Outcome solve(std::span<const CoverRow> rows, std::span<const int> low, std::span<const int> high, int most_pivots);
+  Outcome solve(std::span<const CoverRow> rows, std::span<const int> low, std::span<const int> high, int max_pivots);
 
   std::span<const double> values() const { return values_; }
   // A lower bound on the price of every feasible x, by weak duality from the rows' prices, valid in spite of rounding

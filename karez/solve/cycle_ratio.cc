@@ -10,7 +10,7 @@
 
 namespace karez::solve {
 namespace {
-constexpr int most_rounds = 100'000;  // a handful is usual
+constexpr int max_rounds = 100'000;  // a handful is usual
 
 using Lists = std::vector<std::vector<int>>;  // edges per node
 
@@ -76,7 +76,7 @@ class Policy {
   CycleRatio run() {
     int rounds = 0;
     do {
-      require(++rounds < most_rounds, "max_cycle_ratio: ", leaving_.size(), " nodes have not converged after ", rounds,
+      require(++rounds < max_rounds, "max_cycle_ratio: ", leaving_.size(), " nodes have not converged after ", rounds,
               " rounds");
       evaluate();
     } while (improve());

@@ -13,7 +13,7 @@
 namespace karez::solve {
 namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
-constexpr double most_looked_at = 5000;  // joint classes of a step's result that states_within enumerates
+constexpr double max_looked_at = 5000;  // joint classes of a step's result that states_within enumerates
 
 const Table& table_of(const Elimination& plan, int table) { return plan.graph.tables[static_cast<std::size_t>(table)]; }
 const CostArray& cost_array_of(const Elimination& plan, int table) {
@@ -152,7 +152,7 @@ StateMasks states_within(const Elimination& plan, const Reweighting& r, double e
     if (std::any_of(may.begin(), may.end(), [](const auto& m) { return m.empty(); })) continue;  // no choice is kept
     double cells = 1;
     for (const auto& m : may) cells *= static_cast<double>(m.size());
-    if (cells > most_looked_at) {  // with so many joint classes, few states would be excluded
+    if (cells > max_looked_at) {  // with so many joint classes, few states would be excluded
       std::fill(mine.begin(), mine.end(), 1);
       continue;
     }

@@ -12,8 +12,8 @@
 namespace karez::solve {
 namespace {
 
-constexpr std::size_t most_dense = 1 << 18;  // cells up to which implied classes are expanded
-constexpr double most_written_out = 6;       // largest expanded result, as a multiple of most_cells
+constexpr std::size_t max_dense = 1 << 18;  // cells up to which implied classes are expanded
+constexpr double max_written_out = 6;       // largest expanded result, as a multiple of most_cells
 constexpr double too_many_cells = 1e300, inf = std::numeric_limits<double>::infinity();
 
 // The scope and the size of a step's result.
@@ -25,10 +25,10 @@ struct StepResult {
 
 class EliminationPlanner {
  public:
-  EliminationPlanner(CostGraph graph, EliminationRule rule, double most_cells, double most_stored)
+  EliminationPlanner(CostGraph graph, EliminationRule rule, double max_cells, double max_stored)
       : rule_(rule),
-        most_cells_(most_cells),
-        most_stored_(most_stored) {
+        max_cells_(max_cells),
+        max_stored_(max_stored) {
     made_.graph = std::move(graph);
     made_.made_by_step.assign(made_.graph.cost_arrays.size(), -1);
     made_.alive.assign(made_.graph.tables.size(), 1);
@@ -45,7 +45,7 @@ class EliminationPlanner {
   }
 
   Elimination run() {
-    while (!queue_.empty() && made_.stored <= most_stored_) {
+    while (!queue_.empty() && made_.stored <= max_stored_) {
       base::check_interrupt();
       const int v = queue_.begin()->second;
       queue_.erase(queue_.begin());
@@ -64,8 +64,8 @@ class EliminationPlanner {
 
   // Expanding implied classes permits further eliminations, but costs reads.
   bool is_cheap(const StepResult& result) const {
-    return result.cells <= most_cells_ || result.cells <= result.stored ||
-           (result.cells <= result.written_out && result.cells <= most_written_out * most_cells_);
+    return result.cells <= max_cells_ || result.cells <= result.stored ||
+           (result.cells <= result.written_out && result.cells <= max_written_out * max_cells_);
   }
 
   void link(const std::vector<int>& scope) {
@@ -80,7 +80,7 @@ class EliminationPlanner {
     std::vector<std::pair<int, int>> axes;  // variable and partition
     for (int t : tables_[v]) {
       const CostArray& cost_array = made_.graph.cost_arrays[static_cast<std::size_t>(table(t).cost_array)];
-      if (!cost_array.implied_class.empty() && cell_count(cost_array.sizes) > most_dense) result.cells = too_many_cells;
+      if (!cost_array.implied_class.empty() && cell_count(cost_array.sizes) > max_dense) result.cells = too_many_cells;
       double cells = 1;
       for (std::size_t a = 0; a < table(t).scope.size(); ++a) {
         const int w = table(t).scope[a];
@@ -174,7 +174,7 @@ class EliminationPlanner {
   }
 
   EliminationRule rule_;
-  double most_cells_, most_stored_;
+  double max_cells_, max_stored_;
   Elimination made_;
   std::vector<std::vector<int>> tables_;   // by variable: its alive tables
   std::vector<std::set<int>> neighbours_;  // by variable: variables that share a table with it
@@ -227,16 +227,16 @@ void with_join(const Elimination& plan, const EliminationStep& step, const std::
   use(join);
 }
 
-Elimination plan_elimination(CostGraph graph, EliminationRule rule, double most_cells, double most_stored) {
-  return EliminationPlanner(std::move(graph), rule, most_cells, most_stored).run();
+Elimination plan_elimination(CostGraph graph, EliminationRule rule, double max_cells, double max_stored) {
+  return EliminationPlanner(std::move(graph), rule, max_cells, max_stored).run();
 }
 
-std::optional<Elimination> plan_exact(const CostGraph& graph, double most_cells, double little_work) {
+std::optional<Elimination> plan_exact(const CostGraph& graph, double max_cells, double little_work) {
   std::optional<Elimination> best;
   for (EliminationRule rule : {EliminationRule::smallest, EliminationRule::min_fill}) {
     if (best && best->work <= little_work) break;
-    Elimination plan = plan_elimination(graph, rule, most_cells, best ? best->stored : 4 * most_cells);
-    if (plan.remaining.empty() && plan.stored <= 4 * most_cells && (!best || plan.work < best->work))
+    Elimination plan = plan_elimination(graph, rule, max_cells, best ? best->stored : 4 * max_cells);
+    if (plan.remaining.empty() && plan.stored <= 4 * max_cells && (!best || plan.work < best->work))
       best = std::move(plan);
   }
   return best;

@@ -33,11 +33,11 @@ enum class EliminationRule { smallest, min_fill };
 // Eliminates variables whose result has at most `most_cells` cells, or no more than are stored for the tables that it
 // replaces, or at most six times `most_cells` and no more than those tables have with implied classes expanded. Equal
 // steps share a cost array. Stops once more than `most_stored` cells are stored.
-Elimination plan_elimination(CostGraph graph, EliminationRule rule, double most_cells, double most_stored);
+Elimination plan_elimination(CostGraph graph, EliminationRule rule, double max_cells, double max_stored);
 
 // The plan by either rule that eliminates all variables and visits fewer cells; none if both are too large. The second
 // rule is skipped if the first one's plan visits at most `little_work` cells.
-std::optional<Elimination> plan_exact(const CostGraph& graph, double most_cells, double little_work = 0);
+std::optional<Elimination> plan_exact(const CostGraph& graph, double max_cells, double little_work = 0);
 
 // Computes the cost arrays.
 void fill(Elimination&);

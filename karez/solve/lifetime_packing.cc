@@ -85,7 +85,7 @@ class Pressure {
  public:
   Pressure(const Timeline& timeline, std::span<const Block> blocks)
       : times_(static_cast<std::size_t>(timeline.times) + 1),
-        most_(2 * times_, 0) {
+        max_(2 * times_, 0) {
     std::vector<long> more(times_ + 1, 0);
     for (std::size_t b = 0; b < blocks.size(); ++b) {
       const BlockLifetime& l = timeline.lifetimes[b];
@@ -93,22 +93,22 @@ class Pressure {
       more[0] += blocks[b].size, more[l.next_round_end] -= blocks[b].size;
     }
     for (std::size_t t = 0, live = 0; t < times_; ++t)
-      most_[times_ + t] = static_cast<long>(live += static_cast<std::size_t>(more[t]));
-    for (std::size_t n = times_; n-- > 1;) most_[n] = std::max(most_[2 * n], most_[2 * n + 1]);
+      max_[times_ + t] = static_cast<long>(live += static_cast<std::size_t>(more[t]));
+    for (std::size_t n = times_; n-- > 1;) max_[n] = std::max(max_[2 * n], max_[2 * n + 1]);
   }
   long most(int begin, int end) const {
     long most = 0;
     for (std::size_t a = times_ + static_cast<std::size_t>(begin), b = times_ + static_cast<std::size_t>(end); a < b;
          a /= 2, b /= 2) {
-      if (a % 2 == 1) most = std::max(most, most_[a++]);
-      if (b % 2 == 1) most = std::max(most, most_[--b]);
+      if (a % 2 == 1) most = std::max(most, max_[a++]);
+      if (b % 2 == 1) most = std::max(most, max_[--b]);
     }
     return most;
   }
 
  private:
   std::size_t times_;
-  std::vector<long> most_;
+  std::vector<long> max_;
 };
 
 // The blocks placed so far, on one timeline.

@@ -13,11 +13,11 @@
 
 namespace karez::solve {
 namespace {
-constexpr long most_greedy_work = 250'000'000;  // blocks visited, one to two seconds; the first order always ends
-constexpr std::size_t most_searched = 4000;     // blocks; the memory of a search grows with their square
-constexpr std::size_t most_seeds = 2000;        // blocks from which cliques of a general conflict graph are grown
-constexpr long least_share = 100;               // the tolerance is at most the lower bound divided by this
-constexpr std::size_t most_in_rows = 20'000;    // blocks up to which cliques are grown; a bit per pair, 50 MB
+constexpr long max_greedy_work = 250'000'000;  // blocks visited, one to two seconds; the first order always ends
+constexpr std::size_t max_searched = 4000;     // blocks; the memory of a search grows with their square
+constexpr std::size_t max_seeds = 2000;        // blocks from which cliques of a general conflict graph are grown
+constexpr long min_share = 100;                // the tolerance is at most the lower bound divided by this
+constexpr std::size_t max_in_rows = 20'000;    // blocks up to which cliques are grown; a bit per pair, 50 MB
 
 // Sort keys of orders: the length of a block's lifetime (or its number of conflicts) and the size of its largest
 // clique.
@@ -100,12 +100,12 @@ std::vector<long> greedy(const PackProblem& p, const std::vector<int>& order, bo
   for (int b : order) {
     placed.find(b, taken, work);
     const Block& block = p.blocks[b];
-    long top = 0, best = -1, least_room = std::numeric_limits<long>::max();
+    long top = 0, best = -1, min_room = std::numeric_limits<long>::max();
     for (auto [from, to] : taken) {
       long at = round_up(top, block.align), room = from - top;
-      if (at + block.size <= from && (best < 0 || (tightest && room < least_room))) {
+      if (at + block.size <= from && (best < 0 || (tightest && room < min_room))) {
         best = at;
-        least_room = room;
+        min_room = room;
         if (!tightest) break;
       }
       top = std::max(top, to);
@@ -135,13 +135,13 @@ Packing solve(PackProblem p, const std::vector<BlockTraits>& traits, const PackL
   for (const Block& b : p.blocks) best.lower_bound = std::max(best.lower_bound, b.size);
   best.offset.assign(p.blocks.size(), 0);
   best.peak = std::numeric_limits<long>::max();
-  const long tolerance = std::min(limits.tolerance / unit, best.lower_bound / least_share);
+  const long tolerance = std::min(limits.tolerance / unit, best.lower_bound / min_share);
   auto offer = [&](std::vector<long> offset) {  // takes a better packing
     best.peak = peak_of(p, offset);
     best.offset = std::move(offset);
   };
   const auto tried = orders(p, traits);
-  long greedy_work = most_greedy_work;
+  long greedy_work = max_greedy_work;
   for (const auto& order : tried)
     for (bool tightest : {false, true}) {
       if (best.peak <= best.lower_bound + tolerance || greedy_work <= 0) continue;
@@ -157,7 +157,7 @@ Packing solve(PackProblem p, const std::vector<BlockTraits>& traits, const PackL
   // the gap, each time with half of the remaining work.
   long enough = std::max(best.lower_bound, limits.capacity / unit), infeasible_peak = enough - 1, target = enough;
   std::vector<long> offset;
-  for (long work = p.blocks.size() <= most_searched ? limits.search_work : 0;
+  for (long work = p.blocks.size() <= max_searched ? limits.search_work : 0;
        work > 1 && best.peak > enough + tolerance && target < best.peak;) {
     long share = target == enough && limits.capacity > 0 ? work - work / 8 : work - work / 2;
     work -= share;
@@ -199,7 +199,7 @@ std::vector<std::vector<int>> grown_cliques(const PackProblem& p) {
   constexpr std::size_t bits = 64;
   const std::size_t blocks = p.blocks.size(), words = (blocks + bits - 1) / bits;
   std::vector<std::vector<int>> out;
-  if (blocks > most_in_rows) return out;
+  if (blocks > max_in_rows) return out;
   std::vector<int> by_size(blocks), rank(blocks);
   std::iota(by_size.begin(), by_size.end(), 0);
   std::stable_sort(by_size.begin(), by_size.end(), [&](int a, int b) { return p.blocks[a].size > p.blocks[b].size; });
@@ -207,7 +207,7 @@ std::vector<std::vector<int>> grown_cliques(const PackProblem& p) {
   std::vector<std::uint64_t> rows(blocks * words, 0), common(words);
   for (std::size_t b = 0; b < blocks; ++b)
     for (int c : p.conflicts[b]) rows[rank[b] * words + rank[c] / bits] |= std::uint64_t{1} << rank[c] % bits;
-  for (std::size_t seed = 0; seed < std::min(blocks, most_seeds); ++seed) {
+  for (std::size_t seed = 0; seed < std::min(blocks, max_seeds); ++seed) {
     std::vector<int> clique{by_size[seed]};
     std::copy_n(&rows[seed * words], words, common.begin());
     for (std::size_t word = 0; word < words; ++word)

@@ -382,19 +382,19 @@ class Search {
   // The same rule applies to all but the first in `open_`, all but the first two, and so on.
   void raise_all_but_firsts(long total) {
     std::size_t others = 0;
-    least_top_.clear();  // monotonic queue of places in `open_` from `first` to `others`, with the least top in front
+    min_top_.clear();  // monotonic queue of places in `open_` from `first` to `others`, with the least top in front
     std::size_t front = 0;
     auto top_of = [&](std::size_t i) { return open_[i].first + p_.blocks[open_[i].second].size; };
     for (std::size_t first = 0; first < open_.size(); ++first) {
       const long latest = capacity_ - total;
       if (open_.back().first <= latest) return;
       for (; open_[others].first <= latest; ++others) {
-        while (least_top_.size() > front && top_of(least_top_.back()) >= top_of(others)) least_top_.pop_back();
-        least_top_.push_back(others);
+        while (min_top_.size() > front && top_of(min_top_.back()) >= top_of(others)) min_top_.pop_back();
+        min_top_.push_back(others);
       }
       --work_;
-      while (least_top_[front] < first) ++front;
-      const long least = top_of(least_top_[front]);
+      while (min_top_[front] < first) ++front;
+      const long least = top_of(min_top_[front]);
       bool explained = false;  // the reasons are the same for all
       for (std::size_t i = others; i < open_.size() && open_[i].first < least; ++i) {
         int b = open_[i].second;
@@ -434,7 +434,7 @@ class Search {
   std::vector<std::vector<int>> by_earliest_;  // the cliques, in the order of the last sort
   std::vector<std::pair<int, long>> todo_;
   std::vector<std::pair<long, int>> open_;
-  std::vector<std::size_t> least_top_;
+  std::vector<std::size_t> min_top_;
   std::vector<int> risen_, reached_, closed_;
   std::vector<Change> trail_;
   std::vector<std::pair<Word, Word>> failed_;  // states that cannot be completed; newer ones replace older ones

@@ -95,7 +95,7 @@ void expect_truth(const Instance& instance, long best, long& work, long& blame) 
 
 long best_of(const Instance& instance) {
   const auto& blocks = instance.problem.blocks;
-  return least_peak(blocks, instance.pairs, pack(blocks, instance.pairs, {.search_work = 0}).peak);
+  return min_peak(blocks, instance.pairs, pack(blocks, instance.pairs, {.search_work = 0}).peak);
 }
 
 TEST(PackingSearch, TheSearchAgreesWithPlacingBlocksInEveryOrder) {

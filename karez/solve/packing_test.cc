@@ -183,7 +183,7 @@ TEST(Packing, ThePackingEqualsAnExhaustiveSearchOnMoreBlocks) {
     const Packing p = general ? pack(blocks, conflicts) : pack(intervals),
                   greedy = pack(blocks, conflicts, {.search_work = 0});
     expect_valid(blocks, conflicts, p);
-    ASSERT_EQ(p.peak, least_peak(blocks, conflicts, p.peak));
+    ASSERT_EQ(p.peak, min_peak(blocks, conflicts, p.peak));
     ASSERT_TRUE(p.optimal);
     above += p.lower_bound > greedy.lower_bound;
   }
@@ -225,7 +225,7 @@ TEST(Packing, ProofsHaveAllTheirReasons) {
         if (random() % 10 < dense) conflicts.emplace_back(i, j);
     const Packing p = pack(blocks, conflicts, {.search_work = 20'000'000});
     expect_valid(blocks, conflicts, p);
-    EXPECT_EQ(p.peak, least_peak(blocks, conflicts, p.peak));
+    EXPECT_EQ(p.peak, min_peak(blocks, conflicts, p.peak));
     EXPECT_TRUE(p.optimal);
   }
 }
@@ -325,7 +325,7 @@ TEST(Packing, TheSearchProvesThatACapacityIsTooSmall) {  // blocks 0 and 1 need 
     auto intervals = random_intervals(random, 9, 7, 7, false);
     const auto blocks = blocks_of(intervals);
     const auto conflicts = conflicts_of(intervals);
-    const long best = least_peak(blocks, conflicts, pack(intervals, {.search_work = 0}).peak);
+    const long best = min_peak(blocks, conflicts, pack(intervals, {.search_work = 0}).peak);
     const Packing tight = pack(intervals, {.capacity = best - 1}), enough = pack(intervals, {.capacity = best});
     EXPECT_EQ(tight.lower_bound, best);
     EXPECT_EQ(tight.peak, best);

@@ -23,19 +23,19 @@ bool meets_interval(const SlotCycle& cycle, double interval) {
 SlotSearch::SlotSearch(const SlotProblem& problem, const ActGraph& graph, std::vector<int> least, std::vector<int> most)
     : problem_(problem),
       graph_(graph),
-      most_(std::move(most)),
-      variable_of_(most_.size(), -1) {
-  for (int r = 0; r < static_cast<int>(most_.size()); ++r) {
+      max_(std::move(most)),
+      variable_of_(max_.size(), -1) {
+  for (int r = 0; r < static_cast<int>(max_.size()); ++r) {
     std::int64_t bytes = problem.registers[r].bytes;
     if (bytes == 0) continue;
-    if (least[r] == most_[r]) {
-      fixed_bytes_ += bytes * most_[r];
+    if (least[r] == max_[r]) {
+      fixed_bytes_ += bytes * max_[r];
       continue;
     }
     variable_of_[r] = static_cast<int>(register_of_.size());
     register_of_.push_back(r);
-    least_.push_back(least[r]);
-    high_.push_back(most_[r]);
+    min_.push_back(least[r]);
+    high_.push_back(max_[r]);
     price_.push_back(bytes);
     unit_ = price_.size() == 1 ? bytes : std::gcd(unit_, bytes);
   }
@@ -43,7 +43,7 @@ SlotSearch::SlotSearch(const SlotProblem& problem, const ActGraph& graph, std::v
 }
 
 std::vector<int> SlotSearch::all_slots(const Slots& x) const {
-  std::vector<int> slots = most_;
+  std::vector<int> slots = max_;
   for (std::size_t v = 0; v < x.size(); ++v) slots[register_of_[v]] = x[v];
   return slots;
 }
@@ -170,7 +170,7 @@ void SlotSearch::offer(Slots x) {
 // Earlier calls limit the result: a longer interval gives a lower bound, a shorter one an upper bound.
 void SlotSearch::raise_least() {
   auto longer = raised_.lower_bound(interval_);
-  const Slots from = longer == raised_.end() ? least_ : longer->second,
+  const Slots from = longer == raised_.end() ? min_ : longer->second,
               to = longer == raised_.begin() ? high_ : std::prev(longer)->second;
   Slots x = high_;
   low_ = from;
@@ -201,7 +201,7 @@ void SlotSearch::raise(std::span<const int> which, const Slots& from, const Slot
   for (int v : which) x[v] = high_[v];
 }
 
-std::int64_t SlotSearch::Node::least_price() const {
+std::int64_t SlotSearch::Node::min_price() const {
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
   return bound < static_cast<double>(most) ? static_cast<std::int64_t>(std::ceil(bound)) : most;
 }
@@ -242,7 +242,7 @@ void SlotSearch::explore(Node node) {
     --steps_;
     node.program.solve(rows_, node.low, node.high, 1000 + 50 * count);
     node.bound = std::max(node.bound, node.program.bound(rows_, node.low, node.high));
-    if (node.least_price() >= best_) return;
+    if (node.min_price() >= best_) return;
 
     auto point = node.program.values();
     Slots up(count), near(count);
@@ -258,7 +258,7 @@ void SlotSearch::explore(Node node) {
     SlotCycle why = measure(up);
     if (meets_interval(why, interval_)) {
       offer(up);
-      if (node.least_price() >= best_) return;
+      if (node.min_price() >= best_) return;
     } else if (learn(why, up, point)) {
       continue;
     } else if (between < 0) {
@@ -299,7 +299,7 @@ SlotSearch::Result SlotSearch::run(double interval, std::int64_t below, bool any
     base::check_interrupt();
     Node node = std::move(open_.back());
     open_.pop_back();
-    if (node.least_price() < best_) explore(std::move(node));
+    if (node.min_price() < best_) explore(std::move(node));
   }
   out.finished = open_.empty();
   out.found = found_;
@@ -308,7 +308,7 @@ SlotSearch::Result SlotSearch::run(double interval, std::int64_t below, bool any
     out.bytes = out.bound = fixed_bytes_ + unit_ * best_;
   }
   for (const Node& node : open_)
-    if (node.least_price() < best_) out.bound = std::min(out.bound, fixed_bytes_ + unit_ * node.least_price());
+    if (node.min_price() < best_) out.bound = std::min(out.bound, fixed_bytes_ + unit_ * node.min_price());
   return out;
 }
 

@@ -87,7 +87,7 @@ class SlotSearch {
     CoverProgram program;
     double bound;  // a lower bound on the price of all x in this node
 
-    std::int64_t least_price() const;
+    std::int64_t min_price() const;
   };
   struct SlotLowerBound {
     int variable, slots;  // the variable needs more than this
@@ -112,8 +112,8 @@ class SlotSearch {
 
   const SlotProblem& problem_;
   const ActGraph& graph_;
-  std::vector<int> most_, register_of_, variable_of_;
-  Slots least_, high_;
+  std::vector<int> max_, register_of_, variable_of_;
+  Slots min_, high_;
   std::vector<std::int64_t> price_;  // by variable: bytes of a slot, in units of `unit_`
   std::int64_t unit_ = 1, fixed_bytes_ = 0;
   std::vector<SlowCycle> cycles_;   // found so far, at any interval

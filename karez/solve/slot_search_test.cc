@@ -54,9 +54,9 @@ TEST(SlotSearch, RangesAreLoweredAsOneRegisterAfterTheOther) {
 
 TEST(SlotSearch, TheFewestSlotsAreFoundByBisection) {
   for (int enough : {1, 2, 500, 999, 1000}) {
-    int asked = 0;
-    EXPECT_EQ(fewest(1, 1000, [&](int slots) { return ++asked, slots >= enough; }), enough);
-    EXPECT_LE(asked, enough == 1 ? 1 : 11);
+    int requested = 0;
+    EXPECT_EQ(fewest(1, 1000, [&](int slots) { return ++requested, slots >= enough; }), enough);
+    EXPECT_LE(requested, enough == 1 ? 1 : 11);
   }
   std::vector<int> order{0, 1}, least{2, 3}, slots{2, 3};
   lower_each(order, least, slots, [] { return ADD_FAILURE() << "no slots can be lowered", true; });
@@ -65,13 +65,13 @@ TEST(SlotSearch, TheFewestSlotsAreFoundByBisection) {
 TEST(SlotSearch, ARangeThatCanHaveItsLeastIsTestedOnce) {
   std::vector<int> order(1000), least(1000, 1), slots(1000, 2);
   for (int r = 0; r < 1000; ++r) order[static_cast<std::size_t>(r)] = r;
-  int asked = 0;
-  lower_each(order, least, slots, [&] { return ++asked, true; });
-  EXPECT_EQ(asked, 1);
+  int requested = 0;
+  lower_each(order, least, slots, [&] { return ++requested, true; });
+  EXPECT_EQ(requested, 1);
   EXPECT_EQ(slots, least);
-  slots.assign(1000, 2), asked = 0;
-  lower_each(order, least, slots, [&] { return ++asked, slots[700] == 2; });
-  EXPECT_LE(asked, 30);
+  slots.assign(1000, 2), requested = 0;
+  lower_each(order, least, slots, [&] { return ++requested, slots[700] == 2; });
+  EXPECT_LE(requested, 30);
   EXPECT_EQ(slots[700], 2);
   EXPECT_EQ(std::count(slots.begin(), slots.end(), 1), 999);
 }

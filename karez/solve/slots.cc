@@ -15,13 +15,13 @@ using WaitKind = SlotCycle::WaitKind;
 constexpr double step = 3e-9;  // relative difference below which intervals count as equal
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-std::vector<int> most_slots(const SlotProblem& p) {
+std::vector<int> max_slots(const SlotProblem& p) {
   std::vector<int> most;
   for (const auto& reg : p.registers) most.push_back(reg.most);
   return most;
 }
 
-std::vector<int> least_slots(const SlotProblem& p) {
+std::vector<int> min_slots(const SlotProblem& p) {
   std::vector<int> least;
   for (const auto& reg : p.registers) least.push_back(std::max(reg.least, reg.filled));
   return least;
@@ -35,7 +35,7 @@ std::int64_t bytes_of(const SlotProblem& p, std::span<const int> slots) {
 
 // Removes slots while the interval stays, from the most expensive registers to those of 0 bytes.
 void trim(const SlotProblem& p, const ActGraph& graph, std::vector<int>& slots, double interval) {
-  std::vector<int> order(slots.size()), least = least_slots(p);
+  std::vector<int> order(slots.size()), least = min_slots(p);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return p.registers[a].bytes > p.registers[b].bytes; });
@@ -47,7 +47,7 @@ void require_live(const SlotCycle& cycle) {
 }
 
 SlotPlan plan_of(const SlotProblem& p, const ActGraph& graph, const SlotSearch::Result& answer, double interval,
-                 double least_interval) {
+                 double min_interval) {
   SlotPlan plan;
   plan.slots = answer.slots;
   trim(p, graph, plan.slots, interval);
@@ -55,7 +55,7 @@ SlotPlan plan_of(const SlotProblem& p, const ActGraph& graph, const SlotSearch::
   plan.interval = plan.critical.interval;
   plan.bytes = bytes_of(p, plan.slots);
   plan.bound = answer.bound;
-  plan.least_interval = least_interval;
+  plan.min_interval = min_interval;
   plan.optimal = plan.bytes == plan.bound;
   return plan;
 }
@@ -100,20 +100,20 @@ SlotCycle interval_of(const SlotProblem& problem, std::span<const int> slots, co
 SlotPlan cheapest_slots(const SlotProblem& problem, double interval, const SlotLimits& limits) {
   require(interval >= 0, "slots: the interval must be at least 0, got ", interval, " seconds");
   ActGraph graph(problem, limits);
-  SlotCycle fastest = graph.critical_cycle(most_slots(problem));
+  SlotCycle fastest = graph.critical_cycle(max_slots(problem));
   require_live(fastest);
   require(meets_interval(fastest, interval), "slots: no slots reach an interval of ", interval,
           " seconds: ", print(fastest));
-  SlotSearch search(problem, graph, least_slots(problem), most_slots(problem));
+  SlotSearch search(problem, graph, min_slots(problem), max_slots(problem));
   auto answer = search.run(interval, std::numeric_limits<std::int64_t>::max(), false, limits.steps);
   return plan_of(problem, graph, answer, interval, fastest.interval);
 }
 
 SlotPlan best_slots(const SlotProblem& problem, std::int64_t cap, const SlotLimits& limits) {
   ActGraph graph(problem, limits);
-  SlotCycle fastest = graph.critical_cycle(most_slots(problem));
+  SlotCycle fastest = graph.critical_cycle(max_slots(problem));
   require_live(fastest);
-  SlotSearch search(problem, graph, least_slots(problem), most_slots(problem));
+  SlotSearch search(problem, graph, min_slots(problem), max_slots(problem));
   constexpr auto any_bytes = std::numeric_limits<std::int64_t>::max();
   const std::int64_t below = cap + (cap < any_bytes ? 1 : 0);
 
@@ -148,7 +148,7 @@ SlotPlan best_slots(const SlotProblem& problem, std::int64_t cap, const SlotLimi
   if (!answer.found) answer.slots = held.slots;
   SlotPlan plan = plan_of(problem, graph, answer, reached, proven);
   bool fastest_possible = reached <= proven * (1 + 2 * step);
-  if (fastest_possible) plan.least_interval = plan.interval;
+  if (fastest_possible) plan.min_interval = plan.interval;
   plan.optimal &= fastest_possible;
   return plan;
 }

@@ -99,7 +99,7 @@ struct SlotPlan {
   double interval = 0;     // seconds between launches with these slots
   std::int64_t bytes = 0;  // of all slots
   std::int64_t bound = 0;  // a lower bound on the bytes for the requested interval (best_slots: for this interval)
-  double least_interval =
+  double min_interval =
       0;  // best_slots: a lower bound for slots under the cap; cheapest_slots: the interval of the `most` slots
   bool optimal = false;  // bytes == bound, and for best_slots interval == least_interval (to one part in 10^8)
   SlotCycle critical;    // the cycle that determines the interval

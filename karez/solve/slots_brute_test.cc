@@ -140,7 +140,7 @@ double best_interval(const std::vector<SlotTrial>& all, long cap) {
     if (t.bytes <= cap) best = std::min(best, t.interval);
   return best;
 }
-long least_bytes(const std::vector<SlotTrial>& all, double interval) {
+long min_bytes(const std::vector<SlotTrial>& all, double interval) {
   long best = std::numeric_limits<long>::max();
   for (const auto& t : all)
     if (t.interval <= interval * (1 + 1e-9) && t.interval < infinity) best = std::min(best, t.bytes);
@@ -153,7 +153,7 @@ void expect_plan(const SlotProblem& p, const std::vector<SlotTrial>& all, const 
   ASSERT_EQ(at->bytes, plan.bytes);
   ASSERT_NEAR(at->interval, plan.interval, 1e-9);
   ASSERT_TRUE(plan.optimal) << plan.bytes << " bound " << plan.bound << " interval " << plan.interval << " least "
-                            << plan.least_interval;
+                            << plan.min_interval;
   ASSERT_EQ(plan.bound, plan.bytes);
   for (std::size_t r = 0; r < plan.slots.size(); ++r) {  // no slot can be removed, not even from registers of 0 bytes
     auto fewer = plan.slots;
@@ -197,19 +197,19 @@ TEST(Slots, PlansEqualTheBestOfAllSlotVectorsSimulatedTokenByToken) {
     const auto& some = all[draw.below(static_cast<int>(all.size()))];
     for (double interval : {all.back().interval, some.interval, some.interval * 1.2, infinity}) {
       SlotPlan plan = cheapest_slots(p, interval);
-      ASSERT_EQ(plan.bytes, least_bytes(all, interval));
+      ASSERT_EQ(plan.bytes, min_bytes(all, interval));
       ASSERT_LE(plan.interval, interval * (1 + 1e-9));
       expect_plan(p, all, plan);
       if (HasFatalFailure()) return;
     }
-    long live = least_bytes(all, infinity);
+    long live = min_bytes(all, infinity);
     for (long cap : {live, some.bytes, all.back().bytes}) {
       if (cap < live) continue;
       SlotPlan plan = best_slots(p, cap);
       double interval = best_interval(all, cap);
       ASSERT_NEAR(plan.interval, interval, 1e-7 * interval);
-      ASSERT_NEAR(plan.least_interval, interval, 1e-7 * interval);
-      ASSERT_EQ(plan.bytes, least_bytes(all, interval));
+      ASSERT_NEAR(plan.min_interval, interval, 1e-7 * interval);
+      ASSERT_EQ(plan.bytes, min_bytes(all, interval));
       expect_plan(p, all, plan);
       if (HasFatalFailure()) return;
     }
@@ -238,14 +238,14 @@ TEST(Slots, PlansOfFewStepsAreValidAndMeetThePinnedNumbers) {
     const SlotProblem p = seed % 2 ? random_problem(seed / 2) : problem_with_a_choice(3 * seed);
     const auto all = try_all(p);
     if (all.back().interval == infinity) continue;
-    const long live = least_bytes(all, infinity), middle = (live + all.back().bytes) / 2;
+    const long live = min_bytes(all, infinity), middle = (live + all.back().bytes) / 2;
     for (std::int64_t steps : {0, 2, 5, 10, 20, 40}) {
       const double interval = all.back().interval;
       const SlotPlan plan = cheapest_slots(p, interval, {.steps = steps});
       ASSERT_LE(plan.interval, interval * (1 + 1e-9));
-      ASSERT_GE(plan.bytes, least_bytes(all, interval));
-      ASSERT_LE(plan.bound, least_bytes(all, interval));
-      ASSERT_NEAR(plan.least_interval, interval, 1e-9 * interval);
+      ASSERT_GE(plan.bytes, min_bytes(all, interval));
+      ASSERT_LE(plan.bound, min_bytes(all, interval));
+      ASSERT_NEAR(plan.min_interval, interval, 1e-9 * interval);
       if (plan.optimal) { ASSERT_EQ(plan.bytes, plan.bound); }
       bytes += plan.bytes, bounds += plan.bound, proven += plan.optimal;
       if (steps == 0) continue;
@@ -255,12 +255,12 @@ TEST(Slots, PlansOfFewStepsAreValidAndMeetThePinnedNumbers) {
         const double least = best_interval(all, middle);
         ASSERT_LE(under.bytes, middle);
         ASSERT_NEAR(under.interval, interval_of(p, under.slots).interval, 1e-12);
-        ASSERT_LE(under.least_interval, least * (1 + 1e-8));
-        ASSERT_GE(under.least_interval, interval * (1 - 1e-8));
+        ASSERT_LE(under.min_interval, least * (1 + 1e-8));
+        ASSERT_GE(under.min_interval, interval * (1 - 1e-8));
         ASSERT_GE(under.interval, least * (1 - 1e-8));
         if (under.optimal) {
           ASSERT_NEAR(under.interval, least, 1e-7 * least);
-          ASSERT_EQ(under.bytes, least_bytes(all, under.interval));
+          ASSERT_EQ(under.bytes, min_bytes(all, under.interval));
         }
         best += under.bytes, fastest += under.optimal;
       } catch (const Error& error) { failed = error.what(); }

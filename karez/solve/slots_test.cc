@@ -254,7 +254,7 @@ TEST(Slots, WithoutStepsPlansAreGreedyAndHaveABound) {
   EXPECT_TRUE(under.optimal);
   EXPECT_GT(vague.interval, 5);  // greedy finds no slots as fast, but does not claim that there are none
   EXPECT_FALSE(vague.optimal);
-  EXPECT_LE(vague.least_interval, 5);
+  EXPECT_LE(vague.min_interval, 5);
   EXPECT_LE(vague.bytes, 50);
 }
 

@@ -49,7 +49,7 @@ struct ExhaustivePacker {
 };
 
 // The least peak, given that `reached` is possible.
-inline long least_peak(const std::vector<Block>& blocks, const Pairs& conflicts, long reached) {
+inline long min_peak(const std::vector<Block>& blocks, const Pairs& conflicts, long reached) {
   ExhaustivePacker all(blocks, conflicts, reached);
   all.push(0, 0, 0);
   return all.best;

@@ -38,9 +38,9 @@ constexpr std::pair<std::string_view, std::string_view> phrases[] = {
     {"{.extra = true}", "extra=True"},
 };
 
-void replace_all(std::string& text, std::string_view said, std::string_view here) {
-  for (std::size_t at = text.find(said); at != text.npos; at = text.find(said, at + here.size()))
-    text.replace(at, said.size(), here);
+void replace_all(std::string& text, std::string_view message, std::string_view here) {
+  for (std::size_t at = text.find(message); at != text.npos; at = text.find(message, at + here.size()))
+    text.replace(at, message.size(), here);
 }
 
 // World({.devices = 4, .team = 2}) is karez.init(devices=4, team=2), and WorldOptions::team is team=.
@@ -64,7 +64,7 @@ void translate_world_options(std::string& text) {
 }
 
 std::string to_python_text(std::string text) {
-  for (const auto& [said, here] : phrases) replace_all(text, said, here);
+  for (const auto& [message, here] : phrases) replace_all(text, message, here);
   translate_world_options(text);
   return text;
 }

@@ -193,9 +193,9 @@ def compared(case):
         *((g, w if w is not None else np.zeros_like(g)) for g, w in zip(grads, case.grads)),
     ]
     for i, (one, other) in enumerate(pairs):
-        said = "gradient" if i >= len(got) else "result"
+        message = "gradient" if i >= len(got) else "result"
         if one.shape != other.shape or one.dtype != other.dtype:
-            return outcome("wrong", f"{said} {one.dtype}{one.shape}, not {other.dtype}{other.shape}")
+            return outcome("wrong", f"{message} {one.dtype}{one.shape}, not {other.dtype}{other.shape}")
         if half:  # relative to the largest of both, since terms cancel
             absolute = (
                 KINDS[case.dtype][1]
@@ -207,14 +207,14 @@ def compared(case):
             how = f"by {np.max(far):.3g}" if np.isnan(one[np.isnan(other)]).all() else "is NaN in PyTorch"
             return outcome(
                 "wrong",
-                f"{said} {i} {how}: input={case.args[0]}, args={tuple(case.args[1:])}, kwargs={case.words}"[:300],
+                f"{message} {i} {how}: input={case.args[0]}, args={tuple(case.args[1:])}, kwargs={case.words}"[:300],
             )
     return outcome("equal")
 
 
 def reason(op, text):
     """The reason for which an error is allowed; None if it is a fault."""
-    return next((why for (name, said), why in EXCLUDED.items() if name == op and said in text), None)
+    return next((why for (name, message), why in EXCLUDED.items() if name == op and message in text), None)
 
 
 def faults(outcomes):
@@ -222,7 +222,7 @@ def faults(outcomes):
 
     def is_fault(one):
         if one.what == "wrong":
-            return not any(one.op == name and said in one.text for name, said in APART)
+            return not any(one.op == name and message in one.text for name, message in APART)
         return one.what == "refused" and reason(one.op, one.text) is None
 
     return [one for one in outcomes if is_fault(one)]

@@ -226,6 +226,6 @@ def test_a_result_is_a_tensor_whatever_reads_it_first(look):
 
 def test_products_are_reassociated_only_on_request():
     x, y, z, w = (np.full(4, value) for value in (1e200, 1e200, 1e-200, 1e-200))
-    for asked in (False, True):
-        f = kz.compile(lambda x, y, z, w: (x * z * y, w * y * x), reassociate=asked)
-        assert all(np.isfinite(out.numpy()).all() != asked for out in f(x, y, z, w)), "x y overflows"
+    for requested in (False, True):
+        f = kz.compile(lambda x, y, z, w: (x * z * y, w * y * x), reassociate=requested)
+        assert all(np.isfinite(out.numpy()).all() != requested for out in f(x, y, z, w)), "x y overflows"

@@ -28,9 +28,9 @@ def test_values_are_printed_at_each_run_in_order(capsys):
     for factor in (1, 2):
         total, more = step(X * factor)
         assert float(total) == 30 * factor and more["y"].shape == (2, 3)
-    said = capsys.readouterr().out.splitlines()
-    assert said[:3] == ["begin (2, 3) a", "30.0 of [ 6.  8. 10.] with    1", "[0.00 2.00 4.00]"]
-    assert said[3:] == ["begin (2, 3) a", "60.0 of [12. 16. 20.] with    2", "[0.00 4.00 8.00]"]
+    message = capsys.readouterr().out.splitlines()
+    assert message[:3] == ["begin (2, 3) a", "30.0 of [ 6.  8. 10.] with    1", "[0.00 2.00 4.00]"]
+    assert message[3:] == ["begin (2, 3) a", "60.0 of [12. 16. 20.] with    2", "[0.00 4.00 8.00]"]
     assert step.signatures() == 1
 
 

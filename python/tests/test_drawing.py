@@ -47,9 +47,9 @@ def test_a_drawing_shows_the_devices_of_each_shard(name):
     assert repr(drawing) == text
     picture = xml.fromstring(drawing._repr_svg_())
     space = "{http://www.w3.org/2000/svg}"
-    said = [one.text for one in picture.iter(space + "text")]
+    message = [one.text for one in picture.iter(space + "text")]
     for device, _ in drawing.places:
-        assert any(device in one for one in said[1:])
+        assert any(device in one for one in message[1:])
     assert len(list(picture.iter(space + "rect"))) == len(drawing._ranges(0)) * len(
         drawing._ranges(1)
     ) and "http" not in drawing._repr_svg_().replace("http://www.w3.org/2000/svg", "")

@@ -78,10 +78,10 @@ def test_fashion_mnist_has_the_losses_of_cpp_bit_for_bit(model, optimizer, mesh,
     subprocess.run(
         [BUILD / "examples" / "fashion_mnist", *words, tmp_path / "cpp"], check=True, capture_output=True, timeout=300
     )
-    said = python("fashion_mnist.py", *words, tmp_path / "python").stdout
+    message = python("fashion_mnist.py", *words, tmp_path / "python").stdout
     cpp, ours = ([float(line) for line in (tmp_path / name).read_text().split()] for name in ("cpp", "python"))
     assert len(ours) == 6 and ours == cpp
-    assert re.search(r"accuracy 0\.\d{4} on 100 test images", said) and "MiB on a device" in said
+    assert re.search(r"accuracy 0\.\d{4} on 100 test images", message) and "MiB on a device" in message
 
 
 def test_fashion_mnist_reports_wrong_arguments(images, tmp_path):
@@ -93,9 +93,9 @@ def test_the_readmes_program_prints_the_shown_output():
     (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
-    (said,) = re.findall(r"It prints the loss of three steps: ([\d., ]+)\.\n", (ROOT / "README.md").read_text())
+    (message,) = re.findall(r"It prints the loss of three steps: ([\d., ]+)\.\n", (ROOT / "README.md").read_text())
     assert [float(line) for line in done.stdout.split()] == pytest.approx(
-        [float(word) for word in said.split(", ")], abs=2e-3
+        [float(word) for word in message.split(", ")], abs=2e-3
     )
 
 
@@ -200,11 +200,11 @@ def test_finetune_trains_only_an_adapter_on_given_weights(tmp_path):
         "--lr",
         "2e-2",
     ]
-    said = python("finetune.py", *words, "--save", tmp_path / "adapter.npz", "--at-most", "4.3").stdout
-    before, after = (float(one) for one in re.search(r"loss (\S+) at the start, (\S+) at the end", said).groups())
+    message = python("finetune.py", *words, "--save", tmp_path / "adapter.npz", "--at-most", "4.3").stdout
+    before, after = (float(one) for one in re.search(r"loss (\S+) at the start, (\S+) at the end", message).groups())
     adapter = np.load(tmp_path / "adapter.npz")
     assert len(adapter) == 16 and all(np.abs(adapter[name]).max() > 0 for name in adapter) and after < before - 0.5
-    assert re.search(r"^([\d,]+) of", said).group(1) == f"{sum(one.size for one in adapter.values()):,}"
+    assert re.search(r"^([\d,]+) of", message).group(1) == f"{sum(one.size for one in adapter.values()):,}"
     for mesh in ("data=2,model=2", "data=1,model=1", "data=2,model=1", "data=1,model=2"):
         alike = float(re.search(r"(\S+) at the end", python("finetune.py", *words, "--mesh", mesh).stdout).group(1))
         assert abs(alike - after) < 5e-3, mesh

@@ -229,7 +229,7 @@ state = [float(abs(np.asarray(value)).sum()).hex() for value in net.state_dict()
 if kz.rank() == 0:
     print("loss", loss.hex(), *state)
 """
-    said = []
+    message = []
     for bad in (True, False):
         run = ranks(
             program.replace("BAD", str(bad)).replace("DEVICES", str(devices)),
@@ -241,5 +241,5 @@ if kz.rank() == 0:
             run.kill()
             raise
         assert run.returncode == 0 and "no error" not in out, out
-        said.append([line for line in out.splitlines() if "loss" in line])
-    assert said[0] == said[1] and len(said[0]) == 1
+        message.append([line for line in out.splitlines() if "loss" in line])
+    assert message[0] == message[1] and len(message[0]) == 1

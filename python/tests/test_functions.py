@@ -245,10 +245,10 @@ def test_the_maximum_of_an_empty_tensor_is_an_error(name, compiled):
     first = lambda made: made[0] if isinstance(made, tuple) else made
     for dtype in (np.float32, np.int32, np.int64):
         for shape, dim in (((0,), ()), ((0, 3), ()), ((0, 3), (0,)), ((2, 0), (-1,)), ((2, 0, 3), (1,))):
-            said = f"{', '.join(map(str, shape))}]: dimension {dim[0] % len(shape) if dim else 0} has no elements"
+            message = f"{', '.join(map(str, shape))}]: dimension {dim[0] % len(shape) if dim else 0} has no elements"
             # of the flattened input
-            said = "0]: dimension 0 has no elements" if name.startswith("arg") and not dim else said
-            with pytest.raises(ValueError, match=re.escape(said)):
+            message = "0]: dimension 0 has no elements" if name.startswith("arg") and not dim else message
+            with pytest.raises(ValueError, match=re.escape(message)):
                 first(call(np.zeros(shape, dtype), *dim)).numpy()
         assert first(call(np.zeros((0, 3), dtype), 1)).shape == (0,), "no result is asked for"
         assert first(call(np.zeros((2, 0, 3), dtype), 0)).shape == (0, 3)

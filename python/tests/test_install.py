@@ -72,11 +72,11 @@ def test_all_missing_requirements_are_listed_together(tmp_path):
         f"-DPython_EXECUTABLE={sys.executable}",
     ]
     made = run(*words)
-    said = " ".join(made.stderr.split())
-    assert made.returncode != 0 and "apt-get install" in said
+    message = " ".join(made.stderr.split())
+    assert made.returncode != 0 and "apt-get install" in message
     for package in ("zlib1g-dev", "libeigen3-dev", "libxxhash-dev", "nlohmann-json3-dev"):
-        assert package in said
-    assert "libgtest-dev" not in said and "libcli11-dev" not in said, "only tests and tools need these"
+        assert package in message
+    assert "libgtest-dev" not in message and "libcli11-dev" not in message, "only tests and tools need these"
 
 
 @long

@@ -192,8 +192,8 @@ def test_a_plan_without_a_table_is_predicted_by_defaults_with_a_caution(tmp_path
     hashes = [re.search(r"hash \w+", karez("plan", "verify", path)).group() for path in (new, old)]
     assert hashes[0] == hashes[1]
     explained, simulated = karez("plan", "explain", old), karez("simulate", old)
-    for said in (explained, simulated, karez("plan", "show", "--summary", old)):
-        assert "\ncosts: defaults, not measured on any processor; the plan has no cost table" in said
+    for message in (explained, simulated, karez("plan", "show", "--summary", old)):
+        assert "\ncosts: defaults, not measured on any processor; the plan has no cost table" in message
     assert (
         predicted(explained)["one"] == re.match(r"plan 'step': (\S+) us a launch, predicted(.*)\n", simulated).groups()
     )
@@ -250,8 +250,8 @@ def parts_and_wholes(text):
 def test_no_share_exceeds_its_whole(name, launches, tmp_path):
     step = PROGRAMS[name]()
     step.plan.save(tmp_path / "p.plan")
-    said = karez("simulate", tmp_path / "p.plan", "--launches", launches, "--rows", 1000)
-    pairs = parts_and_wholes(said)
+    message = karez("simulate", tmp_path / "p.plan", "--launches", launches, "--rows", 1000)
+    pairs = parts_and_wholes(message)
     modules = karez("plan", "explain", tmp_path / "p.plan", "--rows", 1000).split("\n\n")[2].splitlines()
     whole = size(*re.search(r"(\S+) (\w*B) in blocks", modules[0]).groups())
     assert len(modules) > 3 and all(
@@ -262,7 +262,7 @@ def test_no_share_exceeds_its_whole(name, launches, tmp_path):
     shares = [
         float(share)
         for share in re.findall(
-            r"(\d+\.\d+) %", said + karez("plan", "explain", tmp_path / "p.plan", "--rows", 1000) + step.summary()
+            r"(\d+\.\d+) %", message + karez("plan", "explain", tmp_path / "p.plan", "--rows", 1000) + step.summary()
         )
     ]
     assert len(shares) > devices and max(shares) <= 100.0
@@ -273,8 +273,8 @@ def test_a_memory_limit_is_reported_with_the_same_caution(tmp_path):
     limit = pipeline().peak_bytes - 1
     kz.worlds._end()
     kz.init(devices=4, memory=limit, cost_file="default")
-    said = pipeline().summary().splitlines()
-    told = [line for line in said if "without that limit" in line]
+    message = pipeline().summary().splitlines()
+    told = [line for line in message if "without that limit" in line]
     assert told and all(f"predicted{CAUTION}; without that limit " in line for line in told)
 
 
@@ -298,8 +298,10 @@ device 1: 0 1 "cpu"
 
 def test_a_stream_with_concurrent_collectives_counts_busy_time_once(tmp_path):
     (tmp_path / "p.plan").write_text(AT_ONCE)
-    said = karez("simulate", tmp_path / "p.plan")
+    message = karez("simulate", tmp_path / "p.plan")
     assert re.match(
-        r"plan 'p': 20000\d\d\.\d us a launch", said
+        r"plan 'p': 20000\d\d\.\d us a launch", message
     )  # two messages at the same time, one of each communicator
-    assert re.search(r"streams, busy for\n +100\.0 %  cpu 0\.\d  comm   <- the busiest stream\n +100\.0 % ", said), said
+    assert re.search(r"streams, busy for\n +100\.0 %  cpu 0\.\d  comm   <- the busiest stream\n +100\.0 % ", message), (
+        message
+    )

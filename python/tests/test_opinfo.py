@@ -59,8 +59,8 @@ def test_exclusions_have_reasons_and_are_few(outcomes):
     refused = [one for one in outcomes if one.what == "refused" and one.dtype not in ("int32", "int64", "bool")]
     assert len(refused) <= 0.05 * len(outcomes)
     if os.environ.get("KAREZ_ALL"):
-        said = collections.Counter(opinfo_cases.reason(one.op, one.text) for one in refused)
-        assert set(said) == set(EXCLUDED.values()), "a reason that no sample needs any more"
+        message = collections.Counter(opinfo_cases.reason(one.op, one.text) for one in refused)
+        assert set(message) == set(EXCLUDED.values()), "a reason that no sample needs any more"
 
 
 def test_stored_answers_cover_every_function_of_the_database():

@@ -195,15 +195,15 @@ def test_a_step_count_that_differs_from_pytorch_warns_once(name):
         for _ in range(3):
             for function in functions:
                 function(np.ones(2, np.float32)).wait()
-    said = [str(one.message) for one in caught]
+    error_text = [str(one.message) for one in caught]
     if name in ("SGD", "Adagrad"):
-        assert not said
+        assert not error_text
     else:
         assert (
-            len(said) == 1
+            len(error_text) == 1
             and f"{name.split()[0]}: steps of 2 and of 1 parameters (unused in only one of them) share one count"
-            in said[0]
-        ), said
+            in error_text[0]
+        ), error_text
         assert caught[0].filename == __file__
     assert traced == ["one", "both"]
 

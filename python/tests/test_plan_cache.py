@@ -33,9 +33,9 @@ def begun(folder):
 
 
 def ended(processes):
-    said = [(p.communicate(), p.returncode) for p in processes]
-    assert all(code == 0 and not err for (_, err), code in said), said
-    return {out for (out, _), _ in said}
+    message = [(p.communicate(), p.returncode) for p in processes]
+    assert all(code == 0 and not err for (_, err), code in message), message
+    return {out for (out, _), _ in message}
 
 
 def test_four_processes_share_a_folder(tmp_path):
@@ -74,9 +74,9 @@ for _ in range(20):
 print(x.layout, float(x.sum()))
 """
     env = {**os.environ, "KAREZ_CACHE": str(tmp_path), "PYTHONPATH": os.path.dirname(kz.__path__[0])}
-    said = [
+    message = [
         subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=100)
         for _ in range(2)
     ]
-    assert [one.stdout for one in said] == [f"P('data', None) {301 * 128}.0\n"] * 2, said[1].stderr
+    assert [one.stdout for one in message] == [f"P('data', None) {301 * 128}.0\n"] * 2, message[1].stderr
     assert list(tmp_path.iterdir()), "it was kept"

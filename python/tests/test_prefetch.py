@@ -57,11 +57,11 @@ def test_nested_structures_are_kept_and_other_values_pass_unchanged():
 
 
 def test_at_most_slots_batches_are_prefetched():
-    asked, free = [], threading.Semaphore(0)
+    requested, free = [], threading.Semaphore(0)
 
     def batches():
         for i in range(20):
-            asked.append(i)
+            requested.append(i)
             free.release()
             yield np.full(1, i)
 
@@ -71,9 +71,9 @@ def test_at_most_slots_batches_are_prefetched():
     for taken in range(10):
         assert int(next(feed)[0]) == taken
         assert free.acquire(timeout=WAIT), "the slot is filled again"
-        assert len(asked) <= taken + 4
+        assert len(requested) <= taken + 4
     feed.close()
-    assert gone() and len(asked) <= 14 and list(feed) == []
+    assert gone() and len(requested) <= 14 and list(feed) == []
 
 
 class Held:

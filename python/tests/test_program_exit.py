@@ -127,14 +127,14 @@ def start(way, devices, *command, environment=()):
 @pytest.mark.parametrize("devices", [1, 3])
 @pytest.mark.parametrize("way", [*EXITS, *ALONE])
 def test_every_way_to_end_is_clean(way, devices):
-    program, code, said = {**EXITS, **ALONE}[way]
+    program, code, message = {**EXITS, **ALONE}[way]
     for _ in range(TRIALS):
         done = start(program, devices)
         assert done.returncode == code, done
-        if said is not None:
+        if message is not None:
             last = done.stderr.splitlines()[-1] if done.stderr else ""
-            assert last.startswith(said) if said else not done.stderr, done.stderr
-            assert done.stderr.count("Traceback") == (said != ""), done.stderr
+            assert last.startswith(message) if message else not done.stderr, done.stderr
+            assert done.stderr.count("Traceback") == (message != ""), done.stderr
         if "__del__" in program:
             assert done.stdout.startswith("late: this world has ended"), done
         if "fork()" in program:
@@ -240,8 +240,8 @@ def test_a_rank_with_an_extra_call_gets_an_error_that_names_the_others_state(mor
     assert done.returncode == 75, done
     comes = ["the end of its world"] * 2
     comes[more] = "a call of function 'body' (<string>:11)"
-    said = f"the ranks do not run the same program: rank 0 reaches {comes[0]}, but rank 1 reaches {comes[1]}"
-    assert len([line for line in done.stderr.splitlines() if said in line]) >= 2, done
+    message = f"the ranks do not run the same program: rank 0 reaches {comes[0]}, but rank 1 reaches {comes[1]}"
+    assert len([line for line in done.stderr.splitlines() if message in line]) >= 2, done
     assert "closed" not in done.stderr, done
 
 
@@ -293,7 +293,7 @@ def test_ctrl_c_under_karez_run_prints_little(_):
     job = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     assert [job.stdout.readline() for _ in range(2)]
     job.send_signal(signal.SIGINT)
-    out, said = job.communicate(timeout=60)
-    assert job.returncode == 128 + signal.SIGINT, said
-    assert "excepthook" not in said and len(said.splitlines()) <= 12, said
-    assert said.count("KeyboardInterrupt") <= 2, said
+    out, message = job.communicate(timeout=60)
+    assert job.returncode == 128 + signal.SIGINT, message
+    assert "excepthook" not in message and len(message.splitlines()) <= 12, message
+    assert message.count("KeyboardInterrupt") <= 2, message

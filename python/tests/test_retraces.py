@@ -57,19 +57,19 @@ def test_many_retraces_warn_with_the_changed_values():
     def f(x):
         return x * float(s)
 
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as error_text:
         warnings.simplefilter("always")
         for i in range(6):
             put(s=str(i))
             f(ONE)
-            assert len(said) == (i == 5)
-    text = str(said[0].message)
+            assert len(error_text) == (i == 5)
+    text = str(error_text[0].message)
     assert (
         "function 'f' (test_retraces.py:" in text
         and "retraced 5 times" in text
         and "global 's' was '4' and is '5'" in text
     )
-    assert said[0].filename == __file__
+    assert error_text[0].filename == __file__
 
 
 def test_the_least_recently_used_program_is_dropped():

@@ -109,9 +109,9 @@ kz.tensor([1.0]).flatten(begin=1)
 kz.Mesh(data=2).no_such
 kz.tensor([1.0]).topk("one")
 """)
-    said = mypy(wrong, cache=cache).stdout
+    message = mypy(wrong, cache=cache).stdout
     for number in range(3, 9):
-        assert f"wrong.py:{number}: error" in said, said
+        assert f"wrong.py:{number}: error" in message, message
 
 
 def test_correct_programs_pass_mypy(cache, tmp_path):

@@ -128,9 +128,9 @@ def test_an_error_of_a_watchpoint_reaches_the_user_unchanged():
     def raised_by_c(code, space):
         hash([])
 
-    for entered, said in ((fails, "of a watch"), (raised_by_c, "unhashable type")):
+    for entered, message in ((fails, "of a watch"), (raised_by_c, "unhashable type")):
         watch = kz._core.FunctionEntryHook(entered)
-        with pytest.raises(TypeError, match=said):
+        with pytest.raises(TypeError, match=message):
             with watch:
                 inner()
     assert sys.getprofile() is None

@@ -35,7 +35,7 @@ void fuzz_store(std::string_view bytes) {
     std::string_view rest = bytes;  // also decode the bytes as replies
     for (StoreReply reply; decode(rest, reply);) {}
   } catch (const Error&) {}
-  std::map<Store::Client, std::string> said;
+  std::map<Store::Client, std::string> message;
   std::map<Store::Client, std::size_t> answered;
   Store store([&](Store::Client client, const StoreReply& reply) {
     ++answered[client];
@@ -54,14 +54,14 @@ void fuzz_store(std::string_view bytes) {
     bytes.remove_prefix(2 + piece.size());
     if (dropped[client]) continue;
     try {
-      said[client] += piece;
+      message[client] += piece;
       store.take(client, piece);
     } catch (const Error&) { leaves = true; }
     if (leaves) store.leave(client);
     dropped[client] = leaves;
   }
   for (const auto& [client, count] : answered)
-    check_invariant(count <= requests_in(said[client]), "more replies than requests");
+    check_invariant(count <= requests_in(message[client]), "more replies than requests");
 }
 
 }  // namespace karez::tests

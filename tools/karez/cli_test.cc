@@ -23,13 +23,13 @@ CommandOutput run(const Command& root, std::vector<const char*> words) {
   words.insert(words.begin(), root.name.c_str());
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  CommandOutput said;
+  CommandOutput message;
   try {
-    said.code = run_command_line(root, static_cast<int>(words.size()), words.data());
-  } catch (const Error& error) { said.error = error.what(), said.code = exit_code(error.kind); }
-  said.out = testing::internal::GetCapturedStdout();
-  said.error += testing::internal::GetCapturedStderr();
-  return said;
+    message.code = run_command_line(root, static_cast<int>(words.size()), words.data());
+  } catch (const Error& error) { message.error = error.what(), message.code = exit_code(error.kind); }
+  message.out = testing::internal::GetCapturedStdout();
+  message.error += testing::internal::GetCapturedStderr();
+  return message;
 }
 
 struct ParsedOptions {
@@ -108,21 +108,21 @@ TEST(CommandLine, TheNamedCommandRuns) {
 
 TEST(CommandLine, HelpIsNotAnError) {
   ParsedOptions read;
-  const CommandOutput said = run(tool(read), {"work", "--help"});
-  EXPECT_EQ(said.code, 0);
-  EXPECT_EQ(said.error, "");
+  const CommandOutput message = run(tool(read), {"work", "--help"});
+  EXPECT_EQ(message.code, 0);
+  EXPECT_EQ(message.error, "");
   for (const char* word : {"Works.", "FILE", "--count", "--list"})
-    EXPECT_NE(said.out.find(word), std::string::npos) << word;
+    EXPECT_NE(message.out.find(word), std::string::npos) << word;
   EXPECT_NE(run(tool(read), {"--help"}).out.find("A footer."), std::string::npos);
 }
 
 TEST(CommandLine, InvalidWordsAreReported) {
   ParsedOptions read;
   auto error = [&](std::vector<const char*> words) {
-    const CommandOutput said = run(tool(read), std::move(words));
-    EXPECT_EQ(said.code, 64);
-    EXPECT_EQ(said.out, "");
-    return said.error;
+    const CommandOutput message = run(tool(read), std::move(words));
+    EXPECT_EQ(message.code, 64);
+    EXPECT_EQ(message.out, "");
+    return message.error;
   };
   EXPECT_EQ(error({}), "tool: A subcommand is required; see tool --help\n");
   EXPECT_EQ(error({"wrok"}),
@@ -227,10 +227,10 @@ TEST(Opt, ValuesOfNamedModulesAreRecomputedForGradients) {
 }
 )");
   auto exps = [&](const char* remat) {
-    const CommandOutput said = opt(file, "canonicalise,recompute", remat);
-    EXPECT_EQ(said.error, "");
+    const CommandOutput message = opt(file, "canonicalise,recompute", remat);
+    EXPECT_EQ(message.error, "");
     int count = 0;
-    for (std::size_t at = said.out.find("= exp("); at != std::string::npos; at = said.out.find("= exp(", at + 1))
+    for (std::size_t at = message.out.find("= exp("); at != std::string::npos; at = message.out.find("= exp(", at + 1))
       ++count;
     return count;
   };

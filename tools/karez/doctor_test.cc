@@ -33,12 +33,12 @@ struct ConnectionPair {
 TEST(MeasureLink, BothEndsAgreeOnTheNumberOfMessages) {
   ConnectionPair two;
   LinkMeasure measure;
-  std::string said;
+  std::string error_text;
   const auto begin = std::chrono::steady_clock::now();
-  std::thread other([&] { said = error_of([&] { measure_link(two.one, 1, false, 99); }); });
+  std::thread other([&] { error_text = error_of([&] { measure_link(two.one, 1, false, 99); }); });
   measure = measure_link(two.zero, 1, true, 0.3);
   other.join();
-  EXPECT_EQ(said, "no error");
+  EXPECT_EQ(error_text, "no error");
   EXPECT_GT(measure.cost.alpha, 1e-7);
   EXPECT_LT(measure.cost.alpha, 0.1);
   EXPECT_GT(measure.cost.beta, 1e-12);

@@ -144,11 +144,11 @@ double measure_stream(LinkEndpoint& end, bool begins, std::int64_t count) {
 
 // Sends the number of the end that begins to the other end.
 std::int64_t exchange_count(LinkEndpoint& end, bool begins, std::int64_t number) {
-  std::int64_t said = number;
-  auto* bytes = reinterpret_cast<std::byte*>(&said);
-  if (begins) end.send(bytes, sizeof said), end.await_sent();
-  else end.post(bytes, sizeof said), end.await_received();
-  return said;
+  std::int64_t error_text = number;
+  auto* bytes = reinterpret_cast<std::byte*>(&error_text);
+  if (begins) end.send(bytes, sizeof error_text), end.await_sent();
+  else end.post(bytes, sizeof error_text), end.await_received();
+  return error_text;
 }
 std::int64_t rounds_for(double seconds, double each, std::int64_t least, std::int64_t most) {
   return std::clamp(static_cast<std::int64_t>(seconds / std::max(each, 1e-7)), least, most);

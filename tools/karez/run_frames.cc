@@ -10,7 +10,7 @@ namespace karez::tools {
 namespace {
 
 constexpr std::string_view hello = "karez agent 1 ";
-constexpr std::size_t most_before_hello = 1 << 16;
+constexpr std::size_t max_before_hello = 1 << 16;
 
 std::string word(std::uint32_t value) {
   std::string out(4, '\0');
@@ -57,7 +57,7 @@ std::optional<RunFrame> decode_frame(std::string& bytes) {
   const std::uint32_t kind = word_at(bytes, 0), number = word_at(bytes, 4), size = word_at(bytes, 8);
   const bool known = kind >= static_cast<std::uint32_t>(RunFrame::Kind::job) &&
                      kind <= static_cast<std::uint32_t>(RunFrame::Kind::refused);
-  require(ErrorKind::peer, known && number < (1u << 20) && size <= RunFrame::most_bytes, "a frame of kind ", kind,
+  require(ErrorKind::peer, known && number < (1u << 20) && size <= RunFrame::max_bytes, "a frame of kind ", kind,
           " with number ", number, " and ", size, " bytes is invalid");
   if (bytes.size() < RunFrame::header_bytes + size) return std::nullopt;
   RunFrame out{static_cast<RunFrame::Kind>(kind), static_cast<int>(number), bytes.substr(RunFrame::header_bytes, size)};
@@ -69,7 +69,7 @@ std::string hello_line(int port) { return cat(hello, port, "\n"); }
 
 std::optional<int> take_hello(std::string& bytes) {
   const std::size_t at = bytes.find(hello), end = at == std::string::npos ? at : bytes.find('\n', at);
-  require(ErrorKind::peer, end != std::string::npos || bytes.size() <= most_before_hello,
+  require(ErrorKind::peer, end != std::string::npos || bytes.size() <= max_before_hello,
           "expected 'karez agent', got other output");
   if (end == std::string::npos) return std::nullopt;
   const std::string port = bytes.substr(at + hello.size(), end - at - hello.size());

@@ -33,7 +33,7 @@ struct RunFrame {
   int number = 0;
   std::string bytes;
 
-  static constexpr std::size_t header_bytes = 12, most_bytes = 1 << 24;
+  static constexpr std::size_t header_bytes = 12, max_bytes = 1 << 24;
 };
 std::string encode(const RunFrame& frame);
 // Removes the first frame of `bytes` if it is complete. Throws Error (kind peer) if the header is invalid.

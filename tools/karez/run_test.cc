@@ -33,15 +33,15 @@ TEST(Hostfile, LinesNameHostsAndTheirSlots) {
 }
 
 TEST(Hostfile, ErrorsNameTheLine) {
-  for (auto [text, said] : {std::pair{"a\nb slot=2\n", "hosts: line 2: 'slot=2' must be slots=N or max_slots=N"},
-                            {"a slots=0", "hosts: line 1: 'slots=0': a host has 1 to"},
-                            {"a slots=x", "'slots=x': a host has"},
-                            {"a slots=99999999", "'slots=99999999': a host has"},
-                            {"a slots", "'slots': a host has"},
-                            {"slots=4", "'slots=4' is not a host name"},
-                            {"-oProxyCommand=x", "'-oProxyCommand=x' is not a host name"},
-                            {"# none\n", "hosts: it lists no host"}})
-    EXPECT_THAT(error_of([&] { hosts(text); }), HasSubstr(said));
+  for (auto [text, message] : {std::pair{"a\nb slot=2\n", "hosts: line 2: 'slot=2' must be slots=N or max_slots=N"},
+                               {"a slots=0", "hosts: line 1: 'slots=0': a host has 1 to"},
+                               {"a slots=x", "'slots=x': a host has"},
+                               {"a slots=99999999", "'slots=99999999': a host has"},
+                               {"a slots", "'slots': a host has"},
+                               {"slots=4", "'slots=4' is not a host name"},
+                               {"-oProxyCommand=x", "'-oProxyCommand=x' is not a host name"},
+                               {"# none\n", "hosts: it lists no host"}})
+    EXPECT_THAT(error_of([&] { hosts(text); }), HasSubstr(message));
 }
 
 TEST(Hostfile, RanksFillSlotsInTheirOrder) {

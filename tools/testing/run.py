@@ -76,10 +76,10 @@ def build(targets):
 
 def listed():
     """Number and name of every test of CTest in the build folder."""
-    said = subprocess.run(["ctest", "--test-dir", BUILD, "-N"], capture_output=True, text=True)
-    if said.returncode != 0:
-        sys.exit(said.stdout + said.stderr)
-    return [(int(number), name) for number, name in re.findall(r"^\s*Test\s+#(\d+): (.*)$", said.stdout, re.M)]
+    message = subprocess.run(["ctest", "--test-dir", BUILD, "-N"], capture_output=True, text=True)
+    if message.returncode != 0:
+        sys.exit(message.stdout + message.stderr)
+    return [(int(number), name) for number, name in re.findall(r"^\s*Test\s+#(\d+): (.*)$", message.stdout, re.M)]
 
 
 def slow_ones():

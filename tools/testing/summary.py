@@ -13,7 +13,7 @@ class Result(typing.NamedTuple):
     name: str
     outcome: str  # passed, failed or skipped
     seconds: float
-    said: tuple = ()  # lines that a passed test printed
+    message: tuple = ()  # lines that a passed test printed
 
 
 class Counts(typing.NamedTuple):
@@ -35,13 +35,13 @@ def of_ctest(path):
     """The results of `ctest --output-junit`; empty if there is no file."""
     results = []
     for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase") if path.exists() else ():
-        name, seconds, said = case.get("name"), float(case.get("time") or 0), case.findtext("system-out") or ""
+        name, seconds, message = case.get("name"), float(case.get("time") or 0), case.findtext("system-out") or ""
         outcome = {"run": "passed", "notrun": "skipped", "disabled": "skipped"}.get(case.get("status"), "failed")
-        if case.get("status") == "notrun" and "[  SKIPPED ]" not in said:
+        if case.get("status") == "notrun" and "[  SKIPPED ]" not in message:
             outcome = "failed"  # not run: its program is missing
-        if outcome == "passed" and "[  PASSED  ] 1 test" not in said:
+        if outcome == "passed" and "[  PASSED  ] 1 test" not in message:
             name, outcome = name + " (ended prematurely)", "failed"
-        lines = tuple(line for line in said.splitlines() if not NOISE.match(line)) if outcome == "passed" else ()
+        lines = tuple(line for line in message.splitlines() if not NOISE.match(line)) if outcome == "passed" else ()
         results.append(Result(name, outcome, seconds, lines))
     return results
 
@@ -64,7 +64,7 @@ def allowed_skips(path):
 def add_up(results, allowed, other_failures=()):
     """Prints failures, skips and the slowest tests; returns the counts. `other_failures`: failures that belong to no test."""
     for result in results:
-        for line in result.said:
+        for line in result.message:
             print(line)
     print(f"the {SLOWEST} slowest:")
     for result in sorted(results, key=lambda r: -r.seconds)[:SLOWEST]:

@@ -69,11 +69,12 @@ comm::JobLaunch launch_of(const Ranks& where) {
 comm::JobLaunch find_launch(const WorldOptions& options) {
   comm::JobLaunch told = comm::launch_from(comm::process_environment());
   if (!options.ranks) return told;
-  const Ranks& asked = *options.ranks;
-  require(told.launcher == comm::Launcher::none || (told.rank == asked.rank && told.ranks == asked.ranks),
-          "World: its options say rank ", asked.rank, " of ", asked.ranks, ", but ", comm::name_of(told.launcher),
-          " started this process as rank ", told.rank, " of ", told.ranks, " (", told.rank_variables, ")");
-  return launch_of(asked);
+  const Ranks& requested = *options.ranks;
+  require(told.launcher == comm::Launcher::none || (told.rank == requested.rank && told.ranks == requested.ranks),
+          "World: its options say rank ", requested.rank, " of ", requested.ranks, ", but ",
+          comm::name_of(told.launcher), " started this process as rank ", told.rank, " of ", told.ranks, " (",
+          told.rank_variables, ")");
+  return launch_of(requested);
 }
 
 // The number of worlds that this process has made with a store before: the n-th joins the n-th of the others, which
@@ -151,8 +152,8 @@ void WorldRanks::await_ranks(const WorldOptions& options) const {
     if (missing.empty()) return;
     store.check();
     if (options.while_waiting) options.while_waiting();
-    if (const auto said = store.get(comm::Store::duplicate_rank_key); said && *said != twice) {
-      twice = *said;
+    if (const auto message = store.get(comm::Store::duplicate_rank_key); message && *message != twice) {
+      twice = *message;
       note(base::LogLevel::warning, twice);
     }
     if (since() > options.start_timeout) break;
@@ -355,17 +356,17 @@ CommonSettings WorldRanks::agree(const WorldOptions& options, const CostTable& c
     const auto forced = connections_->peers.forced();
     store.set("agreed", decide_settings(costs.print(), forced ? std::string(comm::name_of(*forced)) : std::string()));
   }
-  const std::string said = await_key("agreed", options.while_waiting);
-  if (said.empty() || said[0] != '+') await_readers("refused");
-  const char decision = said.empty() ? '-' : said[0];
+  const std::string message = await_key("agreed", options.while_waiting);
+  if (message.empty() || message[0] != '+') await_readers("refused");
+  const char decision = message.empty() ? '-' : message[0];
   const ErrorKind kind = decision == '!' ? ErrorKind::hang : decision == '?' ? ErrorKind::peer : ErrorKind::user;
-  require(kind, decision == '+', said.empty() ? "rank 0 sent no settings" : said.substr(1));
-  return CommonSettings::parse(std::string_view(said).substr(1));
+  require(kind, decision == '+', message.empty() ? "rank 0 sent no settings" : message.substr(1));
+  return CommonSettings::parse(std::string_view(message).substr(1));
 }
 
 namespace {
 
-constexpr std::size_t most_text = (1 << 20) - 1;  // limit of the store
+constexpr std::size_t max_text = (1 << 20) - 1;  // limit of the store
 
 // The first lines in which two ranks' texts differ.
 std::optional<std::string> first_differing_lines(int low, const std::string& low_text, int high,
@@ -393,12 +394,12 @@ std::map<int, std::string> links_by_rank(const std::string& text) {
   return out;
 }
 
-std::string first_link_mismatch(std::vector<std::map<int, std::string>>& said) {
-  const int ranks = static_cast<int>(said.size());
+std::string first_link_mismatch(std::vector<std::map<int, std::string>>& message) {
+  const int ranks = static_cast<int>(message.size());
   for (int low = 0; low < ranks; ++low)
     for (int high = low + 1; high < ranks; ++high) {
-      std::string &of_low = said[static_cast<std::size_t>(low)][high],
-                  &of_high = said[static_cast<std::size_t>(high)][low];
+      std::string &of_low = message[static_cast<std::size_t>(low)][high],
+                  &of_high = message[static_cast<std::size_t>(high)][low];
       if (const auto apart = first_differing_lines(low, of_low, high, of_high)) return *apart;
     }
   return "their texts are equal up to the length that was compared";
@@ -409,7 +410,7 @@ std::string first_link_mismatch(std::vector<std::map<int, std::string>>& said) {
 std::string WorldRanks::first_difference(std::uint64_t op, std::pair<int, int> of, const std::string& mine) const {
   comm::StoreClient& store = connections_->rendezvous.store();
   auto key = [&](int rank) { return cat(key_of("text", op), "/", rank); };
-  if (rank_ == of.first || rank_ == of.second) store.set(key(rank_), mine.substr(0, most_text));
+  if (rank_ == of.first || rank_ == of.second) store.set(key(rank_), mine.substr(0, max_text));
   const auto apart = first_differing_lines(of.first, store.wait(key(of.first)), of.second, store.wait(key(of.second)));
   await_readers(key_of("text", op));
   return apart.value_or("their texts are equal; their kernels, options or versions differ");
@@ -418,7 +419,7 @@ std::string WorldRanks::first_difference(std::uint64_t op, std::pair<int, int> o
 void WorldRanks::publish_outcome(const std::string& what, const std::optional<Error>& failure) const {
   if (connections_ == nullptr) return;
   const std::string text = failure ? cat(static_cast<int>(failure->kind), " rank 0: ", failure->what()) : "";
-  connections_->rendezvous.store().set(cat("told/", what), text.substr(0, most_text));
+  connections_->rendezvous.store().set(cat("told/", what), text.substr(0, max_text));
 }
 
 std::optional<Error> WorldRanks::read_outcome(const std::string& what) const {
@@ -433,11 +434,11 @@ std::string WorldRanks::link_mismatch(std::uint64_t op, const std::map<int, std:
   auto key = [&](int rank) { return cat(key_of("links", op), "/", rank); };
   std::string text;
   for (const auto& [rank, lines] : mine) text += cat(">", rank, "\n", lines);
-  store.set(key(rank_), text.substr(0, most_text));
+  store.set(key(rank_), text.substr(0, max_text));
   if (rank_ == 0) {
-    std::vector<std::map<int, std::string>> said;
-    for (int rank = 0; rank < ranks_; ++rank) said.push_back(links_by_rank(store.wait(key(rank))));
-    store.set(key_of("links", op), first_link_mismatch(said));
+    std::vector<std::map<int, std::string>> message;
+    for (int rank = 0; rank < ranks_; ++rank) message.push_back(links_by_rank(store.wait(key(rank))));
+    store.set(key_of("links", op), first_link_mismatch(message));
   }
   const std::string decision = store.wait(key_of("links", op));
   await_readers(key_of("links", op));

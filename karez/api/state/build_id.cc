@@ -44,8 +44,8 @@ std::string find_build_id(const char* notes, std::size_t size) {
   return {};
 }
 
-int visit_object(dl_phdr_info* object, std::size_t, void* asked) {
-  BuildIdQuery& query = *static_cast<BuildIdQuery*>(asked);
+int visit_object(dl_phdr_info* object, std::size_t, void* requested) {
+  BuildIdQuery& query = *static_cast<BuildIdQuery*>(requested);
   if (!contains_address(*object, query.address)) return 0;
   for (int i = 0; i < object->dlpi_phnum && query.id.empty(); ++i) {
     const auto& part = object->dlpi_phdr[i];

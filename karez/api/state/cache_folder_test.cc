@@ -52,17 +52,17 @@ TEST(CacheFolder, AnyTruncationAndAnyFlippedBitIsDetected) {
   const std::string whole = read(file);
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
     write(file, whole.substr(0, bytes));
-    auto [value, said] = found(test.path, "key");
+    auto [value, message] = found(test.path, "key");
     EXPECT_FALSE(value) << bytes;
-    EXPECT_EQ(lines(said), 1) << said;
+    EXPECT_EQ(lines(message), 1) << message;
   }
   for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
     std::string other = whole;
     other[bit / 8] = static_cast<char>(other[bit / 8] ^ 1 << bit % 8);
     write(file, other);
-    auto [value, said] = found(test.path, "key");
+    auto [value, message] = found(test.path, "key");
     EXPECT_TRUE(!value || *value == "some value") << bit;
-    EXPECT_EQ(lines(said), value ? 0 : 1) << said;
+    EXPECT_EQ(lines(message), value ? 0 : 1) << message;
   }
   write(file, whole + "more");
   EXPECT_FALSE(found(test.path, "key").first);
@@ -78,9 +78,9 @@ TEST(CacheFolder, AFileOfAnotherKeyIsRefused) {
   fs::remove(one);
   CacheFolder(test.path).store("two", "value of two");
   write(test.files().at(0), bytes);
-  auto [value, said] = found(test.path, "two");
+  auto [value, message] = found(test.path, "two");
   EXPECT_FALSE(value);
-  EXPECT_THAT(said, HasSubstr("belongs to another program or another build of Karez; it is made again"));
+  EXPECT_THAT(message, HasSubstr("belongs to another program or another build of Karez; it is made again"));
   CacheFolder(test.path).store("two", "value of two");
   EXPECT_EQ(found(test.path, "two").first, "value of two");
 }
@@ -94,9 +94,9 @@ TEST(CacheFolder, LinksAndFoldersInsteadOfAFileAreRefused) {
   EXPECT_FALSE(found(test.path, "key").first);
   fs::remove(file);
   fs::create_directory(file);
-  auto [value, said] = found(test.path, "key");
+  auto [value, message] = found(test.path, "key");
   EXPECT_FALSE(value);
-  EXPECT_EQ(lines(said), 1) << said;
+  EXPECT_EQ(lines(message), 1) << message;
 }
 
 TEST(CacheFolder, AFolderThatOthersMayAccessIsRefusedWithOneWarning) {
@@ -108,9 +108,9 @@ TEST(CacheFolder, AFolderThatOthersMayAccessIsRefusedWithOneWarning) {
     cache.store("key", "value");
     EXPECT_FALSE(cache.find("key"));
     cache.store("key", "value");
-    const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_EQ(lines(said), 1) << said;
-    EXPECT_THAT(said, HasSubstr("chmod 700 fixes this")) << mode;
+    const std::string message = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(lines(message), 1) << message;
+    EXPECT_THAT(message, HasSubstr("chmod 700 fixes this")) << mode;
     EXPECT_TRUE(test.files().empty());
   }
   ASSERT_EQ(::chmod(test.path.c_str(), 0700), 0);

@@ -37,7 +37,7 @@ HostArray value_of(const WeightFiles& file, const OfferedWeight& offer, const Te
 void require_fits(const WeightFiles& file, const OfferedWeight& offer, const std::string& name,
                   const TensorType& type) {
   const WeightEntry& entry = offer.entry;
-  const auto said = [&] {
+  const auto message = [&] {
     return cat(file.path(), ": tensor ", quote(entry.name), " is ", entry.dtype, entry.shape, "; ");
   };
   Shape shape;
@@ -46,10 +46,10 @@ void require_fits(const WeightFiles& file, const OfferedWeight& offer, const std
   } catch (const Error& error) { fail(ErrorKind::shape, file.path(), ": ", error.what()); }
   const bool turned = shape.size() == 2 && type.shape.size() == 2 && shape != type.shape && shape[0] == type.shape[1] &&
                       shape[1] == type.shape[0];
-  require(ErrorKind::shape, shape == type.shape, said(), "parameter '", name, "' is ", type,
+  require(ErrorKind::shape, shape == type.shape, message(), "parameter '", name, "' is ", type,
           offer.part == WeightPart{} ? "" : cat(", and the part that the rule selects is ", shape),
           turned ? "; a rule with .transposed exchanges the dimensions" : "");
-  require(ErrorKind::type, is_representable(entry, type.dtype), said(), "parameter '", name, "' is ", type,
+  require(ErrorKind::type, is_representable(entry, type.dtype), message(), "parameter '", name, "' is ", type,
           "; a dtype is only converted without loss, from F16 and BF16 to f32 or f64");
 }
 

@@ -15,7 +15,7 @@
 namespace karez {
 namespace {
 
-constexpr std::size_t least_nodes = 16;  // planning a smaller program takes no longer than reading its plan
+constexpr std::size_t min_nodes = 16;  // planning a smaller program takes no longer than reading its plan
 
 std::string build_with_libraries() {
   const std::string id = build_id();
@@ -101,7 +101,7 @@ bool PlanCache::take(Compilation& c, const std::string& key) {
 }
 
 void PlanCache::compile(Compilation& c) {
-  if (build_.empty() || c.options.keep_text || c.graph.nodes.size() < least_nodes) return passes::compile(c);
+  if (build_.empty() || c.options.keep_text || c.graph.nodes.size() < min_nodes) return passes::compile(c);
   const std::string key = key_of(build_, c);
   if (take(c, key)) return;
   passes::compile(c);

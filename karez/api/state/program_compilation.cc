@@ -29,8 +29,8 @@ void note_widened_amp(const WorldState& world, const FunctionOptions& options) {
   product.out = {View(DType::f32, {64, 64})};
   const auto kernel = world.kernels.find(product);
   if (!kernel || !kernels::is_widened(kernel->kernel)) return;
-  static std::once_flag said;
-  std::call_once(said, [] {
+  static std::once_flag message;
+  std::call_once(message, [] {
     base::note(
         base::LogLevel::warning,
         "amp=\"bf16\": oneDNN has no bf16 products for this processor's instruction set, so they are computed in "

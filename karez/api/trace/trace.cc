@@ -278,11 +278,11 @@ std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parame
     }
     if (found.empty()) continue;
     std::sort(found.begin(), found.end());
-    auto said = [&](const std::pair<std::size_t, NodeId>& read) {
+    auto message = [&](const std::pair<std::size_t, NodeId>& read) {
       return read.second.valid() ? describe(graph, read.second) : "the loss itself";
     };
     require(found.size() == 1, "the loss reads two versions of parameter '", parameter.name(), "': an older one in ",
-            said(found.front()), ", and in ", said(found.back()),
+            message(found.front()), ", and in ", message(found.back()),
             " the result of an update; a gradient is taken at one version: update after the loss, or apply ",
             "stop_gradient to one of the reads");
     out.back() = versions[found.front().first].value;

@@ -321,9 +321,10 @@ TEST(FastUpdate, AppliesTheUnconditionalUpdateOrNone) {
         const Attrs attrs = adam ? Attrs{{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}} : Attrs{{"momentum", 0.9}};
         CallSpec step = call_of(adam ? "adam" : "sgd", in, out, attrs);
         step.team = 2;
-        CallSpec asked = step;
-        asked.op += "_if", asked.in.push_back(View(DType::b8, {}));
-        KernelBench plain(table().row(cat("hwy.", step.op)), step), tested(table().row(cat("hwy.", asked.op)), asked);
+        CallSpec requested = step;
+        requested.op += "_if", requested.in.push_back(View(DType::b8, {}));
+        KernelBench plain(table().row(cat("hwy.", step.op)), step),
+            tested(table().row(cat("hwy.", requested.op)), requested);
         for (KernelBench* bench : {&plain, &tested}) {
           fill_random(*bench, 3);
           for (std::size_t t = 0; t < tensors.size(); ++t) {

@@ -17,11 +17,11 @@ constexpr std::int64_t free_workspace = 65536;  // bytes of workspace that are a
 
 class Hoister {
  public:
-  Hoister(LocalProgram program, const Graph& graph, const KernelCatalog& catalog, std::int64_t most_bytes)
+  Hoister(LocalProgram program, const Graph& graph, const KernelCatalog& catalog, std::int64_t max_bytes)
       : program_(std::move(program)),
         graph_(graph),
         catalog_(catalog),
-        most_bytes_(most_bytes),
+        max_bytes_(max_bytes),
         writers_(program_.values.size(), 0),
         in_setup_(program_.values.size(), false),
         duplicate_of_(program_.values.size()) {
@@ -81,7 +81,7 @@ class Hoister {
   std::optional<LocalCall> setup_call(const LocalCall& call) {
     if (!is_invariant(call)) return {};
     const std::int64_t made = result_bytes(call);
-    if (made > most_bytes_ - bytes_[program_.values[call.out[0]].device]) return {};
+    if (made > max_bytes_ - bytes_[program_.values[call.out[0]].device]) return {};
     LocalCall once = call;
     once.spec.team = 1;
     const auto choice = catalog_.find(once.spec);
@@ -109,7 +109,7 @@ class Hoister {
   LocalProgram program_;
   const Graph& graph_;
   const KernelCatalog& catalog_;
-  const std::int64_t most_bytes_;
+  const std::int64_t max_bytes_;
   std::map<int, std::int64_t> bytes_;    // by device: bytes of results of moved calls
   ById<LocalId, int> writers_;           // by root: calls and transfers of launches that write it
   ById<LocalId, bool> in_setup_;         // by root: whether the set-up computes it
@@ -121,8 +121,8 @@ class Hoister {
 
 bool works_in_setup(std::int64_t workspace, std::int64_t made) { return workspace <= std::max(made, free_workspace); }
 
-LocalProgram hoist(LocalProgram program, const Graph& graph, const KernelCatalog& catalog, std::int64_t most_bytes) {
-  return Hoister(std::move(program), graph, catalog, most_bytes).run();
+LocalProgram hoist(LocalProgram program, const Graph& graph, const KernelCatalog& catalog, std::int64_t max_bytes) {
+  return Hoister(std::move(program), graph, catalog, max_bytes).run();
 }
 
 }  // namespace karez::passes

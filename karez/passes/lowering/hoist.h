@@ -18,7 +18,7 @@ namespace karez::passes {
 //   is not a copy that is larger than the bytes it copies: a broadcast stays a window.
 // Results are held for the life of the plan; equal calls on one device are merged.
 LocalProgram hoist(LocalProgram program, const Graph& graph, const KernelCatalog& catalog,
-                   std::int64_t most_bytes = INT64_MAX);
+                   std::int64_t max_bytes = INT64_MAX);
 
 // True if a call of the set-up with `made` bytes of results may use `workspace` bytes.
 bool works_in_setup(std::int64_t workspace, std::int64_t made);

@@ -278,7 +278,7 @@ class LifetimeClocks {
     for (auto [chain, count] : begun) most.emplace_back(-count, chain);
     std::sort(most.begin(), most.end());
     if (most.empty()) most.emplace_back(0, 0);
-    most.resize(std::min(most.size(), most_clocks));
+    most.resize(std::min(most.size(), max_clocks));
     for (auto [count, chain] : most) chains_.push_back(chain), made.push_back(clock(chain));
     for (const ArenaBuffer& p : places) {
       const auto at = std::find(chains_.begin(), chains_.end(), reach_.chain_of(p.first.actor.index));
@@ -290,7 +290,7 @@ class LifetimeClocks {
 
  private:
   using Time = std::pair<int, int>;  // position on the chain, call of that act
-  static constexpr std::size_t most_clocks = 4;
+  static constexpr std::size_t max_clocks = 4;
   static constexpr int all_calls = INT_MAX - 1, behind_it = INT_MAX;
 
   struct Lifetime {

@@ -322,11 +322,11 @@ class MemoryFit {
   // Reports the smallest plan. The few variants with the smallest lower bounds are planned, since their packed size is
   // known only then.
   [[noreturn]] void refuse() {
-    constexpr std::size_t most_packed = 8;
+    constexpr std::size_t max_packed = 8;
     std::stable_sort(tried_.begin(), tried_.end(), [](const Tried& a, const Tried& b) { return a.least < b.least; });
     std::optional<Compilation> smallest;
     std::size_t packed = 0;
-    for (std::size_t t = 0; t < std::min(tried_.size(), most_packed); ++t, ++packed) {
+    for (std::size_t t = 0; t < std::min(tried_.size(), max_packed); ++t, ++packed) {
       if (smallest && tried_[t].least >= max_device_bytes(smallest->plan)) break;
       Compilation own = planned(variants_[tried_[t].variant]);
       set_slots(own, ById<ValueId, int>(own.slot_assignment.slots.size(), 1));

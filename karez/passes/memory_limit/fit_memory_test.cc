@@ -299,20 +299,20 @@ void expect_the_fastest_run(Compilation wide, VariantCounts& seen) {
     if (run.bytes < taken(wide.plan)) limits.insert(run.bytes);
   ASSERT_FALSE(limits.empty());
   const std::int64_t least = *limits.begin();
-  std::vector<std::int64_t> asked(limits.begin(), limits.end());
-  for (std::size_t i = 0; i < asked.size(); i += 1 + asked.size() / 12) {
+  std::vector<std::int64_t> requested(limits.begin(), limits.end());
+  for (std::size_t i = 0; i < requested.size(); i += 1 + requested.size() / 12) {
     Compilation c = testing::compilation(graph);
     c.options = options;
-    c.options.memory = asked[i];
+    c.options.memory = requested[i];
     compile(c);
     const PlannedVariant* best = nullptr;
     for (const PlannedVariant& run : runs)
-      if (run.bytes <= asked[i] && (best == nullptr || run.seconds < best->seconds * (1 - 1e-12))) best = &run;
+      if (run.bytes <= requested[i] && (best == nullptr || run.seconds < best->seconds * (1 - 1e-12))) best = &run;
     const std::string plan = print(c.plan);
     EXPECT_TRUE(std::any_of(
         runs.begin(), runs.end(),
         [&](const PlannedVariant& run) { return run.seconds <= best->seconds * (1 + 1e-12) && run.plan == plan; }))
-        << asked[i] << " bytes: not the variant that takes " << best->seconds << "\n"
+        << requested[i] << " bytes: not the variant that takes " << best->seconds << "\n"
         << c.slot_assignment.memory_note;
     EXPECT_THAT(c.slot_assignment.memory_note, HasSubstr(cat("without that limit ", microseconds(runs[0].seconds))));
     seen.late += best->late && !best->remat, seen.remat += best->remat, seen.fewer += !best->own_slots;

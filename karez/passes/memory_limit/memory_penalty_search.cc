@@ -9,7 +9,7 @@
 namespace karez::passes {
 namespace {
 
-constexpr int most_rounds = 8;  // over the axes
+constexpr int max_rounds = 8;  // over the axes
 const SearchLimits brief{.passes = 6, .rounds = 6, .reduced_problems = 0, .axis_by_axis = false};
 const SearchLimits of_one_axis{.passes = 16, .rounds = 8, .reduced_problems = 0};
 
@@ -59,7 +59,7 @@ ShardedGraph MemoryPenaltySearch::laid(const Chosen& chosen) {
 // axes.
 MemoryPenaltySearch::Chosen MemoryPenaltySearch::axis_after_axis(const Choices& penalised, Chosen chosen) {
   double cost = assignment_cost(graph_, penalised, chosen, prices_);
-  for (int round = 0, still = 0; still < axes_ && round < most_rounds * axes_; ++round) {
+  for (int round = 0, still = 0; still < axes_ && round < max_rounds * axes_; ++round) {
     check_interrupt();
     ++still;
     Chosen other = on_axis(round % axes_, penalised, chosen);

@@ -38,7 +38,7 @@ class SlotChooser {
       const bool meets = std::any_of(readers.begin(), readers.end(),
                                      [&](SegmentId s) { return segmentation.segments[s].stream != from; });
       held_.push_back(may_alias(maker) ? 1 : fills_per_launch(graph, v) > 1 ? micro : meets || ahead ? most : 1);
-      least_.push_back(ahead ? std::min(2, held_[v]) : 1);
+      min_.push_back(ahead ? std::min(2, held_[v]) : 1);
     }
     if (micro > 1) intervals_.push_back({micro_model});
     intervals_.push_back({launch_model});
@@ -71,7 +71,7 @@ class SlotChooser {
       const solve::SlotPlan plan = cheapest_slots(model.problem, std::max(times * interval_model.best, reached));
       for (ValueId v : held_.ids())
         if (is_chosen(interval_model, v))
-          held_[v] = least_[v];  // a value without a register in the model stays within one of its actors
+          held_[v] = min_[v];  // a value without a register in the model stays within one of its actors
       for (std::size_t r = 0; r < plan.slots.size(); ++r)
         if (const ValueId v = model.edge[r].value; v.valid()) held_[v] = plan.slots[r];
     }
@@ -93,14 +93,14 @@ class SlotChooser {
   // Only the registers of this interval have a choice: slots of micro-batches are chosen before those of launches.
   SlotModel model_of(const IntervalModel& interval_model) const {
     SlotRanges ranges;
-    for (ValueId v : held_.ids()) ranges.push_back({is_chosen(interval_model, v) ? least_[v] : held_[v], held_[v]});
+    for (ValueId v : held_.ids()) ranges.push_back({is_chosen(interval_model, v) ? min_[v] : held_[v], held_[v]});
     return interval_model.model(graph_, segmentation_, costs_, ranges);
   }
 
   const Graph& graph_;
   const Segmentation& segmentation_;
   const CostTable& costs_;
-  Slots held_, least_;
+  Slots held_, min_;
   std::vector<IntervalModel> intervals_;
   double slowest_ = slack;
 };

@@ -26,7 +26,7 @@ std::int64_t bytes_on(const TensorType& type, const Mesh& mesh, const Layout& la
   return count * (type.dtype == DType::i64 || type.dtype == DType::f64 ? 8 : type.dtype == DType::bf16 ? 2 : 4);
 }
 
-std::int64_t most_on_any(const TensorType& type, const Mesh& mesh, const Layout& layout) {
+std::int64_t max_on_any(const TensorType& type, const Mesh& mesh, const Layout& layout) {
   std::int64_t most = 0;
   for (int d = 0; d < mesh.size(); ++d) most = std::max(most, bytes_on(type, mesh, layout, d));
   return most;
@@ -91,7 +91,7 @@ template <class Counts> std::vector<std::int64_t> held_at_most(const Graph& grap
           }
       if (last >= now)
         held[static_cast<std::size_t>(graph.value(v).mesh)] +=
-            most_on_any(graph.type(v), graph.mesh(v), *graph.value(v).layout);
+            max_on_any(graph.type(v), graph.mesh(v), *graph.value(v).layout);
     }
     for (std::size_t m = 0; m < held.size(); ++m) most[m] = std::max(most[m], held[m]);
   }
@@ -103,7 +103,7 @@ TEST(Price, TheLargestPartIsTheMaximumOverDevices) {
     Random random(seed);
     const Graph graph = random_laid(random);
     for (ValueId v : graph.values.ids())
-      EXPECT_EQ(largest_part(graph, v), most_on_any(graph.type(v), graph.mesh(v), *graph.value(v).layout)) << seed;
+      EXPECT_EQ(largest_part(graph, v), max_on_any(graph.type(v), graph.mesh(v), *graph.value(v).layout)) << seed;
   }
 }
 
@@ -123,7 +123,7 @@ TEST(Price, PeakBytesInProgramOrderAreTheMaximumOverAllNodes) {
     });
     for (const Variable& variable : graph.variables)
       held[static_cast<std::size_t>(variable.mesh)] +=
-          most_on_any(variable.type, graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored);
+          max_on_any(variable.type, graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored);
     EXPECT_EQ(peak_device_bytes(graph), *std::max_element(held.begin(), held.end())) << "seed " << seed << "\n"
                                                                                      << print(graph);
   }

@@ -19,7 +19,7 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t most_reasons = 3;
+constexpr std::size_t max_reasons = 3;
 
 // Values by name. For equal names the order is variables, inputs, outputs, modules.
 std::map<std::string, ValueId> values_by_name(const Graph& graph) {
@@ -86,7 +86,7 @@ std::vector<std::string> slower(const Graph& graph, const CostBreakdown& before,
                    [](const Reason& a, const Reason& b) { return a.seconds > b.seconds; });
   std::vector<std::string> out;
   for (const Reason& reason : reasons)
-    if (out.size() < most_reasons && reason.seconds > 1e-9)
+    if (out.size() < max_reasons && reason.seconds > 1e-9)
       out.push_back(cat(reason.what, " +", microseconds(reason.seconds)));
   return out;
 }

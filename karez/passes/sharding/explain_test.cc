@@ -228,22 +228,22 @@ TEST(Explain, APageListsForEachLayoutTheProgramsTimeAndItsSlowerParts) {
     std::optional<Layout> fixed;  // of the value, not of a variable
   };
   std::size_t others = 0, cheaper = 0;
-  for (const ExplainCase& asked :
+  for (const ExplainCase& request :
        {ExplainCase{"fc1.weight", 1, {}}, ExplainCase{"fc2.weight", 2, {}}, ExplainCase{"fc1", 1, {}},
         ExplainCase{"x", 4, {}}, ExplainCase{"fc1", 1, Layout{B(), B()}},
         ExplainCase{"fc2.bias", 2, Layout{S(0), B()}}}) {
     Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2,model=2"), {96, 64, 10}, 64));
     c.options.costs = costs();
-    c.options.microbatches = asked.microbatches;
+    c.options.microbatches = request.microbatches;
     auto named = [&](const Graph& graph) {
       ValueId value;
       for (const Node& node : graph.nodes)
-        if (node.path == asked.name || (node.attrs.has("name") && node.attrs.text("name") == asked.name))
+        if (node.path == request.name || (node.attrs.has("name") && node.attrs.text("name") == request.name))
           value = node.outputs[0];
       return value;
     };
-    if (asked.fixed) c.graph.value(named(c.graph)).layout = asked.fixed;
-    const LayoutExplanation e = explain_layout(c, asked.name);
+    if (request.fixed) c.graph.value(named(c.graph)).layout = request.fixed;
+    const LayoutExplanation e = explain_layout(c, request.name);
     std::vector<Layout> layouts;
     for (const LayoutAlternative& a : e.alternatives) {
       cheaper += a.seconds < e.alternatives[0].seconds;
@@ -252,10 +252,10 @@ TEST(Explain, APageListsForEachLayoutTheProgramsTimeAndItsSlowerParts) {
     others += layouts.size() - 1;
     EXPECT_TRUE(std::is_sorted(e.alternatives.begin() + 1, e.alternatives.end(),
                                [](const auto& a, const auto& b) { return a.seconds < b.seconds; }));
-    EXPECT_EQ(e.fixed, asked.fixed.has_value()) << asked.name;
+    EXPECT_EQ(e.fixed, request.fixed.has_value()) << request.name;
     Compilation seen = c;
     run_passes(seen, {"canonicalise", "microbatch"});
-    EXPECT_EQ(print(e), page_of(c, asked.name, named(seen.graph), asked.fixed.has_value(), layouts));
+    EXPECT_EQ(print(e), page_of(c, request.name, named(seen.graph), request.fixed.has_value(), layouts));
   }
   EXPECT_GT(others, 15u);
   EXPECT_GT(cheaper, 0u) << "the requested layout is not always the best";

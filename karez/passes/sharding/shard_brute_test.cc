@@ -303,7 +303,7 @@ LayoutSearchResult searched(const Graph& graph, const CostTable& costs, const Se
 
 enum class Constants { few, at_load, in_launches };
 
-void expect_optimal_choice(const std::vector<const char*>& meshes, int graphs, std::size_t most_nodes,
+void expect_optimal_choice(const std::vector<const char*>& meshes, int graphs, std::size_t max_nodes,
                            bool picks = false, Constants constants = Constants::few) {
   std::uint64_t seed = base_seed();
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
@@ -312,7 +312,7 @@ void expect_optimal_choice(const std::vector<const char*>& meshes, int graphs, s
   for (int done = 0; done < graphs; ++tried) {
     Random random(seed * 100000 + static_cast<std::uint64_t>(tried));
     Mesh mesh = Mesh::parse(meshes[pick(random, meshes.size())]);
-    Graph graph = random_graph(random, mesh, most_nodes - pick(random, 3), picks, constants != Constants::few);
+    Graph graph = random_graph(random, mesh, max_nodes - pick(random, 3), picks, constants != Constants::few);
     CostTable costs = random_costs(random);
     BruteForce brute(graph, costs, constants != Constants::in_launches);
     if (brute.count() == 0 || brute.count() > 100000)
@@ -456,14 +456,14 @@ TEST(ShardOptimality, ReducedProblemsAxesAndChainOverflowEachFindTheBest) {
 }
 
 // Programs too large for enumeration: no choice found at random or by small changes is cheaper than the bound.
-void expect_no_cheaper_than_bound(const char* axes, int graphs, int each, std::size_t most_nodes) {
+void expect_no_cheaper_than_bound(const char* axes, int graphs, int each, std::size_t max_nodes) {
   const std::uint64_t seed = base_seed();
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
   int reached = 0;
   for (int tried = 0, done = 0; done < graphs; ++tried) {
     Random random(seed * 7919 + static_cast<std::uint64_t>(tried));
     const Mesh mesh = Mesh::parse(axes);
-    const Graph graph = random_graph(random, mesh, most_nodes - pick(random, 4));
+    const Graph graph = random_graph(random, mesh, max_nodes - pick(random, 4));
     const CostTable costs = random_costs(random);
     BruteForce brute(graph, costs);
     if (brute.count() < 1e6) continue;

@@ -14,13 +14,13 @@ namespace {
 
 constexpr std::size_t max_step_cells =
     1 << 17;  // of one link: sets before it times classes, and sets after it times the producer's classes
-constexpr std::size_t most_layouts = 256;       // that the consumers of one chain may require
+constexpr std::size_t max_layouts = 256;        // that the consumers of one chain may require
 constexpr std::size_t max_chain_capacity = 12;  // layouts
 constexpr int min_chain_capacity = 2;           // below it, chains over single axes give a better bound
 
 // A set of layouts that a chain's consumers require, besides those required in any case.
 struct LayoutSet {
-  std::array<std::uint64_t, most_layouts / 64> bits = {};
+  std::array<std::uint64_t, max_layouts / 64> bits = {};
   int count = 0;
   bool has(int layout) const { return (bits[layout / 64] >> layout % 64 & 1U) != 0; }
   bool meets(const LayoutSet& other) const {
@@ -47,32 +47,32 @@ struct RequestedLayouts {
 };
 
 RequestedLayouts requested_layouts(const LayoutRequest& asking) {
-  RequestedLayouts asked;
+  RequestedLayouts requested;
   TransitionTable& table = asking.table;
   for (const TableMember* consumer : asking.consumers) {
-    auto& classes = asked.wanted.emplace_back();
+    auto& classes = requested.wanted.emplace_back();
     for (const TableMember::Class& one : consumer->classes) {
       auto& places = classes.emplace_back();
       for (int target : one.targets) {
         if (table.with(asking.base, target) == asking.base) continue;
-        const auto at = std::find(asked.layouts.begin(), asked.layouts.end(), target);
-        places.push_back(static_cast<int>(at - asked.layouts.begin()));
-        if (at == asked.layouts.end()) asked.layouts.push_back(target);
+        const auto at = std::find(requested.layouts.begin(), requested.layouts.end(), target);
+        places.push_back(static_cast<int>(at - requested.layouts.begin()));
+        if (at == requested.layouts.end()) requested.layouts.push_back(target);
       }
     }
   }
-  const std::size_t count = asked.layouts.size();
-  asked.gives.resize(count);
-  asked.given_by.resize(count);
-  if (count > most_layouts) return asked;
+  const std::size_t count = requested.layouts.size();
+  requested.gives.resize(count);
+  requested.given_by.resize(count);
+  if (count > max_layouts) return requested;
   auto free = [&](std::size_t a, std::size_t b) {
-    return table.seconds(asked.layouts[a], table.with(0, asked.layouts[b])) == 0;
+    return table.seconds(requested.layouts[a], table.with(0, requested.layouts[b])) == 0;
   };
   for (std::size_t a = 0; a < count; ++a)
     for (std::size_t b = 0; b < count; ++b)
       if (a != b && free(a, b) && (a < b || !free(b, a)))
-        asked.gives[a].add(static_cast<int>(b)), asked.given_by[b].add(static_cast<int>(a));
-  return asked;
+        requested.gives[a].add(static_cast<int>(b)), requested.given_by[b].add(static_cast<int>(a));
+  return requested;
 }
 
 // The sets that are possible after a link, and the transitions to them.
@@ -88,11 +88,11 @@ struct LayoutSetChain {
 
 // The links of a chain that tracks up to `most` layouts; nullopt if it is too large, or if it forbids everything. A set
 // leaves out layouts that another of its layouts gives at no cost.
-std::optional<LayoutSetChain> set_chain(const RequestedLayouts& asked, int most, std::size_t producers,
+std::optional<LayoutSetChain> set_chain(const RequestedLayouts& requested, int most, std::size_t producers,
                                         ChainOverflow overflow) {
   LayoutSetChain chain{{}, most, false};
   std::vector<LayoutSet> before = {{}};
-  for (const auto& classes : asked.wanted) {
+  for (const auto& classes : requested.wanted) {
     ChainStep link;
     std::map<LayoutSet, int> seen;
     for (const LayoutSet& few : before) {
@@ -101,8 +101,8 @@ std::optional<LayoutSetChain> set_chain(const RequestedLayouts& asked, int most,
         bool forbidden = false;
         for (int layout : layouts) {
           const auto l = static_cast<std::size_t>(layout);
-          if (next.has(layout) || next.meets(asked.given_by[l])) continue;
-          next.drop(asked.gives[l]);
+          if (next.has(layout) || next.meets(requested.given_by[l])) continue;
+          next.drop(requested.gives[l]);
           if (next.count < most) {
             next.add(layout);
           } else {
@@ -125,15 +125,15 @@ std::optional<LayoutSetChain> set_chain(const RequestedLayouts& asked, int most,
   return chain;
 }
 
-std::optional<LayoutSetChain> longest_chain(const RequestedLayouts& asked, std::size_t producers,
+std::optional<LayoutSetChain> longest_chain(const RequestedLayouts& requested, std::size_t producers,
                                             ChainOverflow overflow) {
-  if (asked.layouts.size() > most_layouts) return std::nullopt;
-  for (int most = static_cast<int>(std::min(asked.wanted.size(), max_chain_capacity)); most > 0; --most)
-    if (auto chain = set_chain(asked, most, producers, overflow)) return chain;
+  if (requested.layouts.size() > max_layouts) return std::nullopt;
+  for (int most = static_cast<int>(std::min(requested.wanted.size(), max_chain_capacity)); most > 0; --most)
+    if (auto chain = set_chain(requested, most, producers, overflow)) return chain;
   return std::nullopt;
 }
 
-LayoutChain chain_over_sets(const LayoutRequest& asking, const RequestedLayouts& asked,
+LayoutChain chain_over_sets(const LayoutRequest& asking, const RequestedLayouts& requested,
                             std::optional<LayoutSetChain> sets) {
   LayoutChain made;
   std::vector<int> last = {asking.base};
@@ -149,8 +149,8 @@ LayoutChain chain_over_sets(const LayoutRequest& asking, const RequestedLayouts&
     last.clear();
     for (const LayoutSet& few : sets->links.back().after) {
       last.push_back(asking.base);
-      for (std::size_t l = 0; l < asked.layouts.size(); ++l)
-        if (few.has(static_cast<int>(l))) last.back() = asking.table.with(last.back(), asked.layouts[l]);
+      for (std::size_t l = 0; l < requested.layouts.size(); ++l)
+        if (few.has(static_cast<int>(l))) last.back() = asking.table.with(last.back(), requested.layouts[l]);
     }
   }
   auto price = std::make_shared<solve::CostCells>();
@@ -221,11 +221,11 @@ LayoutChain chain_over_axis(const LayoutRequest& asking, sbp::AxisLowerBounds& f
 }  // namespace
 
 LayoutChains chains_of(const LayoutRequest& asking, TransitionCostCache& prices, ChainOverflow overflow) {
-  const RequestedLayouts asked = requested_layouts(asking);
-  std::optional<LayoutSetChain> sets = longest_chain(asked, asking.producer.classes.size(), overflow);
+  const RequestedLayouts requested = requested_layouts(asking);
+  std::optional<LayoutSetChain> sets = longest_chain(requested, asking.producer.classes.size(), overflow);
   const bool exact = sets && !sets->truncated;
   if (exact || overflow == ChainOverflow::forbidden || (sets && sets->capacity >= min_chain_capacity))
-    return {{chain_over_sets(asking, asked, std::move(sets))}, exact};
+    return {{chain_over_sets(asking, requested, std::move(sets))}, exact};
   LayoutChains made{{}, false};
   sbp::AxisLowerBounds& floors = prices.floors(asking.table.type(), asking.table.mesh());
   for (int axis = 0; axis < asking.table.mesh().rank(); ++axis)

@@ -21,8 +21,8 @@ constexpr double fewer_of_many =
     0.85;  // with many states a round takes seconds: it must leave at most this share, or it is the last
 constexpr double fewer_of_few = 0.95;
 constexpr std::size_t cheap_cells_beyond_two = 16'000;  // replaces SearchLimits::cheap_cells
-constexpr int most_rounds = 8;                          // over the axes
-constexpr int most_searches_again = 2;
+constexpr int max_rounds = 8;                           // over the axes
+constexpr int max_searches_again = 2;
 constexpr double pause_gap =
     0.003;  // of the cost: at this gap the bound pauses, since few enough layouts may be open to be solved together
 
@@ -268,7 +268,7 @@ class LayoutSearch {
   void descend(SearchState& answer, int first, const SearchState& other) {
     SearchEffort effort = axes_ > 2 ? for_one_of_many : for_one_of_two;
     effort.table_cells = limits_.table_cells / 4 + 1;
-    for (int round = 0, still = 0; still < axes_ && round < most_rounds * axes_; ++round) {
+    for (int round = 0, still = 0; still < axes_ && round < max_rounds * axes_; ++round) {
       const int axis = (first + round) % axes_;
       SearchState here{answer.chosen, answer.cost, 0, false};
       narrow(here, choices_differing_on(axis, answer.chosen), effort);
@@ -330,7 +330,7 @@ LayoutSearchResult search_layouts(const Graph& graph, const Choices& choices, Tr
   for (NodeId n : choices.ids())
     for (std::size_t c = 0; c < choices[n].size(); ++c) kept[n].push_back(static_cast<int>(c));
   auto faults = first.faults(best.cost);
-  for (int again = 0; again < most_searches_again && !best.optimal && !faults.empty(); ++again) {
+  for (int again = 0; again < max_searches_again && !best.optimal && !faults.empty(); ++again) {
     for (const auto& [node, choice] : faults)
       if (kept[node].size() > 1) std::erase(kept[node], choice);
     Choices few(choices.size());

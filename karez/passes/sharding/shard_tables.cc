@@ -14,7 +14,7 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t most_cells =
+constexpr std::size_t max_cells =
     1 << 12;  // of the table of one value, so at most 12 consumers; a chain replaces a larger table
 
 class LayoutProblemBuilder {
@@ -58,12 +58,12 @@ class LayoutProblemBuilder {
         set = unite(set, member.classes[0]);
         continue;
       }
-      cells = std::min(cells * member.classes.size(), most_cells + 1);
+      cells = std::min(cells * member.classes.size(), max_cells + 1);
       members.push_back(std::move(member));
     }
     if (members.empty()) {
       problem.constant += seconds(from, set);
-    } else if (cells <= most_cells) {
+    } else if (cells <= max_cells) {
       add_factor(members, from, set);
     } else if (from >= 0) {
       add_each(members, from, set);

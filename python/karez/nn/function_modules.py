@@ -24,14 +24,14 @@ def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, *
         unknown = [word for word in given if word not in names]
         missing = [word for word, default in names.items() if default is inspect.Parameter.empty and word not in given]
         if len(args) > len(names) or unknown or missing:
-            said = (
+            message = (
                 f"has no argument {unknown[0]!r}"
                 if unknown
                 else f"needs {missing[0]!r}"
                 if missing
                 else f"takes {len(names)} arguments, not {len(args)}"
             )
-            raise TypeError(f"{name} {said}; it takes ({', '.join(names)})")
+            raise TypeError(f"{name} {message}; it takes ({', '.join(names)})")
         for word, default in names.items():
             setattr(self, word, given.get(word, default))
         if "stride" in names and self.stride is None:

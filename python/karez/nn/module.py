@@ -166,12 +166,14 @@ class Module:
         given = {id(own[name]) for name in state_dict if name in own}
         missing, extra = [n for n, p in own.items() if id(p) not in given], [n for n in state_dict if n not in own]
         if strict and (missing or extra):
-            said = [
+            message = [
                 f"{word} {', '.join(names[:8])}"
                 for word, names in (("lacks", missing), ("has unknown names", extra))
                 if names
             ]
-            raise NameError(f"load_state_dict: the state {' and '.join(said)}; strict=False leaves these as they are")
+            raise NameError(
+                f"load_state_dict: the state {' and '.join(message)}; strict=False leaves these as they are"
+            )
         values = {name: value_for_parameter(name, p, state_dict[name]) for name, p in own.items() if name in state_dict}
         for p, value in {id(own[name]): (own[name], value) for name, value in values.items()}.values():
             p._adaptable = False
@@ -214,8 +216,8 @@ class Module:
 
     def __repr__(self) -> str:
         own = [(name, p) for name, p in _named_members(self) if isinstance(p, Parameter)]
-        said = [self.extra_repr()] if self.extra_repr() else []
-        said += [f"{name} {p.dtype.short}[{', '.join(map(str, p.shape))}]" for name, p in own]
+        message = [self.extra_repr()] if self.extra_repr() else []
+        message += [f"{name} {p.dtype.short}[{', '.join(map(str, p.shape))}]" for name, p in own]
         counted = {
             id(p): math.prod(p.shape)
             for module in self.modules()
@@ -225,8 +227,8 @@ class Module:
         count = f"  # {sum(counted.values()):,}" if counted else ""
         lines = [f"  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in self.named_children()]
         if not lines:
-            return f"{type(self).__name__}({', '.join(said)}){count}"
-        return "\n".join([f"{type(self).__name__}({', '.join(said)}{count}", *lines, ")"])
+            return f"{type(self).__name__}({', '.join(message)}){count}"
+        return "\n".join([f"{type(self).__name__}({', '.join(message)}{count}", *lines, ")"])
 
 
 def _joined(path: str, name: str) -> str:

@@ -238,21 +238,21 @@ TEST(Rules, RulesKeepEveryBitOnSpecialNumbers) {
 
 // (x z) y is finite although x y is not, so it must not share the factor x y with (w y) x.
 TEST(Rules, ProductsAreRegroupedOnlyOnRequest) {
-  for (const bool asked : {false, true}) {
+  for (const bool requested : {false, true}) {
     Program p;
-    p.reassociate = asked;
+    p.reassociate = requested;
     const ValueId z = build::input(p.b, "z", grid), w = build::input(p.b, "w", grid);
     p.output(build::mul(p.b, build::mul(p.b, p.x, z), p.y));
     p.output(build::mul(p.b, build::mul(p.b, w, p.y), p.x));
     CanonicalGraph done = p.canonical();
-    EXPECT_EQ(done.rule_counts["reassociate_shared_terms"] > 0, asked);
+    EXPECT_EQ(done.rule_counts["reassociate_shared_terms"] > 0, requested);
     const auto fill = [](const std::string& name, const Shape& shape) {
       return testing::filled(shape, [&](const auto&) { return name == "x" || name == "y" ? 1e200 : 1e-200; });
     };
     const auto before = testing::meaning_of(p.graph, fill), now = testing::meaning_of(done.graph, fill);
     for (const auto& [name, was] : before) {
       ASSERT_TRUE(std::isfinite(was.data[0])) << name;
-      EXPECT_EQ(std::isfinite(now.at(name).data[0]), !asked) << name;
+      EXPECT_EQ(std::isfinite(now.at(name).data[0]), !requested) << name;
     }
   }
 }
