@@ -20,13 +20,13 @@ struct SchedulingAttributes {  // as defined by the kernel
 }  // namespace
 
 void request_short_time_slice() {
-  SchedulingAttributes now{};
-  if (syscall(SYS_sched_getattr, 0, &now, sizeof now, 0) != 0) return;
-  constexpr std::uint32_t ordinary = 0;
-  if (now.policy != ordinary) return;  // another class was chosen, which has its own rules
-  now.size = sizeof now;
-  now.runtime = 100'000;  // ns
-  syscall(SYS_sched_setattr, 0, &now, 0);
+  SchedulingAttributes attributes{};
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
+  constexpr std::uint32_t ordinary_class = 0;
+  if (attributes.policy != ordinary_class) return;  // other classes have their own rules
+  attributes.size = sizeof attributes;
+  attributes.runtime = 100'000;  // ns
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
 }  // namespace karez::comm

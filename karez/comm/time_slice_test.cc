@@ -1,4 +1,4 @@
-// Requests for short time slices.
+// Tests of requests for short time slices.
 #include "karez/comm/time_slice.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace karez::comm {
 namespace {
 
-// On a kernel without time slices nothing changes.
+// On a kernel without time slices the request has no effect.
 TEST(TimeSlice, AShortTimeSliceKeepsSchedulingClassAndNiceness) {
   std::thread([] {
     setpriority(PRIO_PROCESS, 0, 3);
