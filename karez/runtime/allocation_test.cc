@@ -1,14 +1,14 @@
-// Test that worker threads do not allocate in launches 10 to 30: all allocations of threads marked as workers are
-// counted.
+// Tests that worker threads do not allocate in launches 10 to 30, by counting all allocations of threads marked as
+// workers.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
 
-#include "karez/comm/collective.h"
+#include "karez/comm/collective/collective.h"
 #include "karez/data/array_source.h"
-#include "karez/runtime/reduce.h"
+#include "karez/runtime/actor/reduce.h"
 #include "karez/runtime/session.h"
 #include "karez/runtime/test_malloc.h"
 #include "karez/runtime/test_plans.h"
@@ -25,7 +25,7 @@ namespace karez::runtime {
 namespace {
 
 // Two devices on two workers, each with input -> mark (marks its thread) -> all_reduce -> sum -> fetch, and a variable.
-Plan everything() {
+Plan plan_with_everything() {
   PlanBuilder s(2, "everything");
   s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 64, {"x"}});
   View view(DType::f32, {100});
@@ -45,8 +45,17 @@ Plan everything() {
     s.plan.actors[in].bound = {in_register(x, view)};
     s.plan.actors[in].slices = {Attrs{{"begin", Ints{100 * d}}, {"shape", Ints{200}}}};
     s.call(first, "test.mark", {in_register(x, view)}, {in_register(y, view)});
-    Collective c{CommunicatorId(0), "all_reduce", "sum", {0}, in_register(y, view), in_register(z, view), {}, {}, {},
-                 "all_reduce",      "ring"};
+    Collective c{CommunicatorId(0),
+                 CollectiveKind::all_reduce,
+                 Reduce::sum,
+                 {0},
+                 in_register(y, view),
+                 in_register(z, view),
+                 {},
+                 {},
+                 {},
+                 "all_reduce",
+                 CollectiveAlgorithm::ring};
     s.plan.actors[all].collective = c;
     s.call(last, "test.sum", {in_register(y, view), in_register(z, view), in_block(variable, view)},
            {in_register(out, view)});
@@ -91,7 +100,7 @@ TEST(Allocation, WorkersAllocateNothingInLaunchesTenToThirty) {
   for (int workers : {1, 2}) {
     marked = 0;
     Session session({.workers = workers}, table);
-    int plan = session.load(everything());
+    int plan = session.load(plan_with_everything());
     Feed feed{array_source(HostArray::of<float>({200}, std::vector<float>(200, 0.5f))), 0};
     for (int launch = 1; launch <= 30; ++launch) {
       if (launch == 10) worker_allocations = 0;

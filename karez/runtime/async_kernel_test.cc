@@ -49,13 +49,13 @@ TEST(AsyncKernels, KernelsOverlapOnRealThreads) {
   KernelTable table({});
   std::vector<std::thread> threads;
   std::mutex mutex;
-  std::atomic<int> active = 0, most = 0;
+  std::atomic<int> active = 0, max_active = 0;
   auto begin = std::chrono::steady_clock::now();
   {
     Session session({}, table);
     session.add({"test.timer", [&](const KernelArgs&, const Completion& done) {
                    std::lock_guard lock(mutex);
-                   most = std::max(most.load(), ++active);
+                   max_active = std::max(max_active.load(), ++active);
                    threads.emplace_back([done, &active, unit = std::chrono::milliseconds(unit_ms)] {
                      std::this_thread::sleep_for(unit);
                      --active;
@@ -64,11 +64,11 @@ TEST(AsyncKernels, KernelsOverlapOnRealThreads) {
                  }});
     session.launch(session.load(timer_chain(pieces, 2))).wait();
   }
-  auto took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  auto elapsed = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(threads.size(), 3u * pieces);
-  EXPECT_GE(took, (pieces + 2) * unit_ms);
-  EXPECT_GE(most, 2) << "one after the other";
+  EXPECT_GE(elapsed, (pieces + 2) * unit_ms);
+  EXPECT_GE(max_active, 2) << "one after the other";
 }
 
 TEST(AsyncKernels, OneStreamRunsOneActAtATime) {
@@ -94,10 +94,10 @@ TEST(AsyncKernels, OneStreamRunsOneActAtATime) {
 
 TEST(AsyncKernels, AllActsDeferredByABusyStreamRunWhenItIsFree) {
   ManualTimer timer;
-  std::vector<std::string> ran;  // in this order, on the only worker
+  std::vector<std::string> run_order;  // in this order, on the only worker
   std::vector<KernelRow> rows;
   rows.push_back(test_row("note", [&](const CallSpec& c) -> PreparedKernel {
-    return [&ran, name = c.attrs.text("name")](const KernelArgs&) { ran.push_back(name); };
+    return [&run_order, name = c.attrs.text("name")](const KernelArgs&) { run_order.push_back(name); };
   }));
   KernelTable table(std::move(rows));
   Session session({.workers = 1}, table);
@@ -117,11 +117,11 @@ TEST(AsyncKernels, AllActsDeferredByABusyStreamRunWhenItIsFree) {
   }
   int plan = session.load(s.plan);
   for (int i = 0; i < 2; ++i) {
-    ran.clear();
+    run_order.clear();
     Launch launch = session.launch(plan);
     ASSERT_TRUE(timer.active(1));
     session.wait_graph();  // answered by the worker between two acts: all acts that could run have run
-    EXPECT_TRUE(ran.empty()) << "the stream is busy";
+    EXPECT_TRUE(run_order.empty()) << "the stream is busy";
     timer.tick();
     for (int wait = 0; wait < 20000 && !launch.done(); ++wait)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -129,7 +129,7 @@ TEST(AsyncKernels, AllActsDeferredByABusyStreamRunWhenItIsFree) {
       std::fprintf(stderr, "a deferred actor was forgotten\n%s", session.wait_graph().c_str());
       std::abort();  // the end of the session would wait forever
     }
-    EXPECT_EQ(ran, (std::vector<std::string>{"b", "c", "a"})) << "in the order of their priorities";
+    EXPECT_EQ(run_order, (std::vector<std::string>{"b", "c", "a"})) << "in the order of their priorities";
   }
 }
 
@@ -140,7 +140,7 @@ TEST(AsyncKernels, ErrorsReachTheWaiterAndAnAsyncKernelMustBeTheOnlyCall) {
                  done(std::make_exception_ptr(Error("the line is closed")));
                }});
   session.add({"test.throw", [](const KernelArgs&, const Completion&) { fail("no such device"); }});
-  for (auto [kernel, says] :
+  for (auto [kernel, text] :
        {std::pair{"test.refuse", "the line is closed"}, std::pair{"test.throw", "no such device"}}) {
     PlanBuilder s;
     ActorId a = s.actor("a");
@@ -148,7 +148,7 @@ TEST(AsyncKernels, ErrorsReachTheWaiterAndAnAsyncKernelMustBeTheOnlyCall) {
     s.done(a);
     s.call(a, kernel, {}, {});
     Launch launch = session.launch(session.load(s.plan));
-    EXPECT_NE(error_of([&] { launch.wait(); }).find(cat(kernel, " at sketch.cc:2: ", says)), std::string::npos);
+    EXPECT_NE(error_of([&] { launch.wait(); }).find(cat(kernel, " at sketch.cc:2: ", text)), std::string::npos);
     session.reload();
     s.call(a, kernel, {}, {});
     EXPECT_EQ(error_of([&] { session.load(s.plan); }),
@@ -176,7 +176,7 @@ TEST(WaitGraph, TheGraphListsTheWaitsBetweenActors) {
   EXPECT_EQ(session.wait_graph().find("waits"), std::string::npos);
 }
 
-TEST(WaitGraph, AWorkerInAKernelIsReportedAndNotWaitedFor) {
+TEST(WaitGraph, AWorkerInsideAKernelIsReportedWithoutWaiting) {
   std::mutex gate;
   gate.lock();
   std::vector<KernelRow> rows;

@@ -17,16 +17,16 @@ namespace karez::runtime {
 namespace {
 
 TEST(Delays, DelaysDependOnTheSeedAloneAndSpanZeroToTheMaximum) {
-  const Delays delays{.max_microseconds = 9, .seed = 1}, others{.max_microseconds = 9, .seed = 2};
+  const Delays delays{.max_microseconds = 9, .seed = 1}, other_delays{.max_microseconds = 9, .seed = 2};
   std::vector<int> times(10, 0);
   int same = 0;
   for (int actor = 0; actor < 10; ++actor)
     for (std::int64_t act = 0; act < 1000; ++act) {
-      const std::int64_t drawn = delays.microseconds(actor, act);
-      ASSERT_TRUE(drawn >= 0 && drawn <= 9) << drawn;
-      ASSERT_EQ(drawn, delays.microseconds(actor, act));
-      ++times[static_cast<std::size_t>(drawn)];
-      same += drawn == others.microseconds(actor, act);
+      const std::int64_t delay = delays.microseconds(actor, act);
+      ASSERT_TRUE(delay >= 0 && delay <= 9) << delay;
+      ASSERT_EQ(delay, delays.microseconds(actor, act));
+      ++times[static_cast<std::size_t>(delay)];
+      same += delay == other_delays.microseconds(actor, act);
     }
   for (int count : times) EXPECT_NEAR(count, 1000, 150);
   EXPECT_NEAR(same, 1000, 150);
@@ -34,7 +34,7 @@ TEST(Delays, DelaysDependOnTheSeedAloneAndSpanZeroToTheMaximum) {
             "session with delays of -1 microseconds: must be at least 0");
 }
 
-// The acts run in sequence, so a launch takes at least the sum of their delays.
+// The acts run one after another, so a launch takes at least the sum of their delays.
 TEST(Delays, AnActDoesNotBeginBeforeItsDelayIsOver) {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b", 1), c = s.actor("c");
@@ -45,27 +45,28 @@ TEST(Delays, AnActDoesNotBeginBeforeItsDelayIsOver) {
     Session session({.workers = workers, .delays = delays}, table);
     const int plan = session.load(s.plan);
     for (std::int64_t launch = 0; launch < 10; ++launch) {
-      std::int64_t least = 0;
-      for (ActorId actor : {a, b, c}) least += delays.microseconds(actor.index, launch);
+      std::int64_t min_delay = 0;
+      for (ActorId actor : {a, b, c}) min_delay += delays.microseconds(actor.index, launch);
       const auto begin = std::chrono::steady_clock::now();
       finish(session, session.launch(plan));
-      EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::microseconds(least)) << "launch " << launch;
+      EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::microseconds(min_delay)) << "launch " << launch;
     }
   }
 }
 
-// If two actors become ready together on one worker, the one with priority acts first without delays, and the one
-// with the shorter delay with them.
-TEST(Delays, OtherActorsActMeanwhile) {
+// If two actors become ready together on one worker, the actor with the higher priority acts first without delays, and
+// the actor with the shorter delay acts first with delays.
+TEST(Delays, OtherActorsActDuringADelay) {
   PlanBuilder s;
-  ActorId better = s.actor("better"), other = s.actor("other");
+  ActorId preferred = s.actor("better"), other = s.actor("other");
   s.plan.actors[other].priority = 1;
-  for (ActorId actor : {better, other}) s.start(actor), s.done(actor);
+  for (ActorId actor : {preferred, other}) s.start(actor), s.done(actor);
   KernelTable table({});
   constexpr int launches = 50;
-  // The number of launches in which the other actor acted first, and in which the actor with the shorter delay did.
-  const auto counts = [&](int most) {
-    const Delays delays{.max_microseconds = most, .seed = 4};
+  // Returns the number of launches in which the other actor acted first, and the number of launches in which the actor
+  // with the shorter delay acted first.
+  const auto counts = [&](int max_microseconds) {
+    const Delays delays{.max_microseconds = max_microseconds, .seed = 4};
     Session session({.workers = 1, .in_flight = 1, .delays = delays}, table);
     const int plan = session.load(s.plan);
     for (int i = 0; i < launches; ++i) finish(session, session.launch(plan));
@@ -102,25 +103,25 @@ TEST(Delays, RandomGraphsComputeTheSameWithSeveralLaunchesInFlight) {
       finish(session, launches.back());
       for (Launch& launch : launches)
         for (const auto& [name, value] : graph.expected) {
-          const HostArray got = launch.output(name);
-          for (float y : got.data<float>()) ASSERT_EQ(y, value) << "seed " << seed << ", output " << name;
+          const HostArray actual = launch.output(name);
+          for (float y : actual.data<float>()) ASSERT_EQ(y, value) << "seed " << seed << ", output " << name;
         }
     }
 }
 
 // Two actors on one stream with asynchronous kernels never run both, whichever of them was delayed while the stream was
 // busy.
-TEST(Delays, AStreamStillHoldsOneKernelAtATime) {
+TEST(Delays, AStreamStillRunsOneKernelAtATime) {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   for (ActorId actor : {a, b}) s.start(actor), s.done(actor), s.call(actor, "test.later", {}, {});
-  std::atomic<int> active{0}, runs{0}, together{0};
+  std::atomic<int> active{0}, runs{0}, overlaps{0};
   std::vector<std::future<void>> ends;  // pushed by the one worker only
   {
     KernelTable table({});
     Session session({.workers = 1, .delays = {.max_microseconds = 200, .seed = 5}}, table);
     session.add({"test.later", [&](const KernelArgs&, const Completion& done) {
-                   if (++active > 1) ++together;
+                   if (++active > 1) ++overlaps;
                    ++runs;
                    ends.push_back(std::async(std::launch::async, [&active, done] {
                      std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -134,7 +135,7 @@ TEST(Delays, AStreamStillHoldsOneKernelAtATime) {
     finish(session, launches.back());
   }
   EXPECT_EQ(runs, 200);
-  EXPECT_EQ(together, 0);
+  EXPECT_EQ(overlaps, 0);
 }
 
 // An actor without inputs may act ahead of its launch; an act that is still delayed when its plan is unloaded is

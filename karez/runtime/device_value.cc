@@ -4,19 +4,19 @@
 #include <algorithm>
 
 #include "karez/base/text.h"
-#include "karez/runtime/host_copy.h"
+#include "karez/runtime/actor/host_copy.h"
 
 namespace karez::runtime {
 namespace {
 
-HostArray part_of(const DeviceValue& value, std::size_t i) {
+HostArray copy_shard(const DeviceValue& value, std::size_t i) {
   const ShardLayout::Shard& part = value.layout->shards[i];
   HostArray out(part.view.type());
   part.device->read(out.bytes(), value.memory[i].data(), part.view.bytes());
   return out;
 }
 
-// The part of the whole that a shard covers, as a view with its byte offset.
+// Returns the part of the whole value that a shard covers, as a view with its byte offset.
 View window_on(const View& whole, const ShardLayout::Shard& part, std::int64_t& offset) {
   offset = offset_of(part.begin, whole.strides) * size_of(whole.dtype);
   return {whole.dtype, part.view.shape, whole.strides};
@@ -30,7 +30,8 @@ bool is_replica(const std::vector<ShardLayout::Shard>& parts, std::size_t i) {
 
 }  // namespace
 
-DeviceValue::DeviceValue(std::shared_ptr<const ShardLayout> how, bool poisoned) : layout(std::move(how)) {
+DeviceValue::DeviceValue(std::shared_ptr<const ShardLayout> value_layout, bool poisoned)
+    : layout(std::move(value_layout)) {
   memory.reserve(layout->shards.size());
   for (const ShardLayout::Shard& part : layout->shards) {
     memory.push_back(part.device->allocate_value(part.view.bytes()));
@@ -40,11 +41,11 @@ DeviceValue::DeviceValue(std::shared_ptr<const ShardLayout> how, bool poisoned) 
 
 HostArray gather_shards(const DeviceValue& value) {
   const auto& parts = value.layout->shards;
-  if (parts[0].view.shape == value.layout->type.shape) return part_of(value, 0);
+  if (parts[0].view.shape == value.layout->type.shape) return copy_shard(value, 0);
   HostArray out(value.layout->type);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (is_replica(parts, i)) continue;
-    const HostArray part = part_of(value, i);
+    const HostArray part = copy_shard(value, i);
     std::int64_t offset = 0;
     const View window = window_on(out.view(), parts[i], offset);
     copy_tensor(out.bytes() + offset, window, part.bytes(), part.view());
@@ -54,7 +55,7 @@ HostArray gather_shards(const DeviceValue& value) {
 
 std::vector<HostArray> copy_shards(const DeviceValue& value) {
   std::vector<HostArray> out;
-  for (std::size_t i = 0; i < value.memory.size(); ++i) out.push_back(part_of(value, i));
+  for (std::size_t i = 0; i < value.memory.size(); ++i) out.push_back(copy_shard(value, i));
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Values on devices that belong to the user: fetches of a launch write them, and inputs of later launches may read
-// them.
+// Values on devices that belong to the user: fetches of a launch write such a value, and inputs of later launches may
+// read it.
 #pragma once
 
 #include <memory>
@@ -20,12 +20,12 @@ struct ShardLayout {
   struct Shard {
     PlanDevice place;
     Device* device = nullptr;
-    Ints begin;  // in the whole
+    Ints begin;  // begin of the shard in the whole value
     View view;   // row-major
     bool operator==(const Shard&) const = default;
   };
-  std::string name;  // of the binding
-  TensorType type;   // of the whole
+  std::string name;  // name of the binding
+  TensorType type;   // type of the whole value
   std::vector<Shard> shards;
 };
 
@@ -34,10 +34,10 @@ struct DeviceValue {
   std::shared_ptr<const ShardLayout> layout;
   std::vector<Memory> memory;  // by shard
 
-  explicit DeviceValue(std::shared_ptr<const ShardLayout> how, bool poisoned);
+  DeviceValue(std::shared_ptr<const ShardLayout> value_layout, bool poisoned);
 };
 
-using DeviceValues = std::vector<std::shared_ptr<DeviceValue>>;  // of a launch, by fetch binding
+using DeviceValues = std::vector<std::shared_ptr<DeviceValue>>;  // the results of a launch, by fetch binding
 
 HostArray gather_shards(const DeviceValue& value);             // the whole value; skips replicas
 std::vector<HostArray> copy_shards(const DeviceValue& value);  // one array per shard

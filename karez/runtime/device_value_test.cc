@@ -1,5 +1,5 @@
-// Tests of results that stay on their devices: read whole and by part, taken by later launches before they exist,
-// counted, refused, and poisoned.
+// Tests of results that stay on their devices: they are read as a whole and part by part, taken by later launches
+// before they exist, counted, and rejected if they do not match.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<float> list(const HostArray& array) { return {array.data<float>().begin(), array.data<float>().end()}; }
+std::vector<float> to_vector(const HostArray& array) {
+  return {array.data<float>().begin(), array.data<float>().end()};
+}
 
 struct Step {
   std::string name = "add", kernel = "test.sum";
@@ -30,21 +32,21 @@ struct Step {
 };
 
 // y = x + 1 on [5, 2], with some rows on each device.
-Plan step(const Step& how = {}) {
-  PlanBuilder s(static_cast<int>(how.parts.size()), how.name);
-  for (int d = 0; d < static_cast<int>(how.parts.size()); ++d) {
-    const auto [begin, end] = how.parts[static_cast<std::size_t>(d)];
+Plan step(const Step& step_options = {}) {
+  PlanBuilder s(static_cast<int>(step_options.parts.size()), step_options.name);
+  for (int d = 0; d < static_cast<int>(step_options.parts.size()); ++d) {
+    const auto [begin, end] = step_options.parts[static_cast<std::size_t>(d)];
     const View rows(DType::f32, {end - begin, 2});
     ActorId in = s.actor(cat("in.", d), d, d, BodyKind::input), work = s.actor(cat("work.", d), d, d),
             out = s.actor(cat("out.", d), d, d, BodyKind::fetch);
     s.start(in);
     RegisterId x = s.edge(in, {work}, 2, rows.bytes()), y = s.edge(work, {out}, 2, rows.bytes());
     s.done(out);
-    s.call(work, how.kernel, {in_register(x, rows)}, {in_register(y, rows)}, how.attrs);
+    s.call(work, step_options.kernel, {in_register(x, rows)}, {in_register(y, rows)}, step_options.attrs);
     s.plan.actors[in].binding = "x", s.plan.actors[out].binding = "y";
     s.plan.actors[in].bound = {in_register(x, rows)}, s.plan.actors[out].bound = {in_register(y, rows)};
     for (ActorId a : {in, out}) s.plan.actors[a].slices = {Attrs{{"begin", Ints{begin, 0}}, {"shape", Ints{5, 2}}}};
-    if (d >= how.timers) continue;
+    if (d >= step_options.timers) continue;
     ActorId wait = s.actor(cat("wait.", d), d, d);
     s.start(wait);
     s.call(wait, "test.timer", {}, {});
@@ -54,7 +56,7 @@ Plan step(const Step& how = {}) {
 }
 
 // Counts its reads.
-struct Counted : Source {
+struct CountingSource : Source {
   mutable std::atomic<int> reads{0};
   TensorType type() const override { return {DType::f32, {5, 2}}; }
   void read(std::int64_t, std::span<const std::int64_t> begin, const TensorRef& out) const override {
@@ -66,7 +68,7 @@ struct Counted : Source {
 struct Fixture {
   KernelTable table{test_kernels()};
   ManualTimer timer;
-  std::shared_ptr<Counted> x = std::make_shared<Counted>();
+  std::shared_ptr<CountingSource> x = std::make_shared<CountingSource>();
   Session session;
   explicit Fixture(SessionOptions options = {.workers = 2, .poison = true}) : session(options, table) {
     session.add(timer.kernel());
@@ -78,11 +80,11 @@ TEST(DeviceValue, AResultCanBeReadWholeOrPartByPart) {
   Fixture f;
   const Result y = f.session.launch(f.session.load(step()), f.feeds()).result("y");
   EXPECT_EQ(y.type(), (TensorType{DType::f32, {5, 2}}));
-  EXPECT_THAT(list(y.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+  EXPECT_THAT(to_vector(y.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
   const std::vector<HostArray> parts = y.local();
   ASSERT_EQ(parts.size(), 2u);
-  EXPECT_THAT(list(parts[0]), ElementsAre(1, 2, 3, 4, 5, 6));
-  EXPECT_THAT(list(parts[1]), ElementsAre(7, 8, 9, 10));
+  EXPECT_THAT(to_vector(parts[0]), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(to_vector(parts[1]), ElementsAre(7, 8, 9, 10));
   EXPECT_TRUE(y.done());
 }
 
@@ -90,7 +92,7 @@ TEST(DeviceValue, ReplicasAreReadOnceAndBothAreKept) {
   Fixture f;
   const Plan plan = step({.parts = {{0, 5}, {0, 5}}});
   const Result y = f.session.launch(f.session.load(plan), f.feeds()).result("y");
-  EXPECT_THAT(list(y.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+  EXPECT_THAT(to_vector(y.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
   EXPECT_EQ(y.local().size(), 2u);
   EXPECT_EQ(f.session.held_bytes(), 2 * 40);
 }
@@ -101,7 +103,7 @@ TEST(DeviceValue, AThousandLaunchesEachTakeThePreviousResult) {
     const int plan = f.session.load(step());
     Result y = f.session.launch(plan, f.feeds()).result("y");
     for (int i = 0; i < 1000; ++i) y = f.session.launch(plan, {}, {{"x", y}}).result("y");
-    EXPECT_THAT(list(y.read()), ElementsAre(1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 1009, 1010));
+    EXPECT_THAT(to_vector(y.read()), ElementsAre(1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 1009, 1010));
     EXPECT_EQ(f.x->reads, 2) << "only the two devices of the first launch read the source";
     EXPECT_EQ(f.session.held_bytes(), 40) << "only the last result";
   }
@@ -117,27 +119,27 @@ TEST(DeviceValue, ALaunchWaitsForItsInputResultWithoutBlockingTheCaller) {
   const Launch later = f.session.launch(take, f.feeds());
   EXPECT_TRUE(f.timer.active(1));
   pause();
-  EXPECT_TRUE(f.timer.active(1)) << "only the first has begun";
+  EXPECT_TRUE(f.timer.active(1)) << "only the first launch has begun";
   EXPECT_FALSE(y.done());
   f.timer.tick();
-  EXPECT_THAT(list(y.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+  EXPECT_THAT(to_vector(y.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
   EXPECT_FALSE(z.done());
   EXPECT_TRUE(f.timer.active(1)) << "launches of one plan run their start actors one after another";
   f.timer.tick();
-  EXPECT_THAT(list(z.read()), ElementsAre(2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(to_vector(z.read()), ElementsAre(2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
   EXPECT_TRUE(f.timer.active(1));
   f.timer.tick();
-  EXPECT_THAT(list(later.output("y")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+  EXPECT_THAT(to_vector(later.output("y")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
 }
 
 TEST(DeviceValue, APlanOnOtherDevicesDoesNotWaitForAnUnrelatedResult) {
   Fixture f;
-  Plan elsewhere = step({.name = "other"});
-  for (PlanDevice& device : elsewhere.devices) device.device += 2;
-  const int make = f.session.load(step({.name = "make", .timers = 1})), other = f.session.load(elsewhere);
+  Plan plan_elsewhere = step({.name = "other"});
+  for (PlanDevice& device : plan_elsewhere.devices) device.device += 2;
+  const int make = f.session.load(step({.name = "make", .timers = 1})), other = f.session.load(plan_elsewhere);
   const Result y = f.session.launch(make, f.feeds()).result("y");
-  EXPECT_THAT(list(f.session.launch(other, f.feeds()).output("y")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10))
-      << "while the first runs";
+  EXPECT_THAT(to_vector(f.session.launch(other, f.feeds()).output("y")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10))
+      << "while the first launch runs";
   EXPECT_FALSE(y.done());
   EXPECT_TRUE(f.timer.active(1));
   f.timer.tick();
@@ -148,13 +150,13 @@ TEST(DeviceValue, BytesAreFreedWithTheLastHandleEvenWhileALaunchRuns) {
   Fixture f;
   const int make = f.session.load(step({.timers = 1})), take = f.session.load(step({.name = "take"}));
   EXPECT_EQ(f.session.held_bytes(), 0);
-  Result kept = f.session.launch(take, f.feeds()).result("y");
-  kept.wait();
+  Result first_result = f.session.launch(take, f.feeds()).result("y");
+  first_result.wait();
   EXPECT_EQ(f.session.held_bytes(), 40);
   std::optional<Launch> first = f.session.launch(make, f.feeds());
   EXPECT_EQ(f.session.held_bytes(), 80) << "a running launch holds the bytes that it will write";
-  kept = {};
-  EXPECT_EQ(f.session.held_bytes(), 40) << "while another is in flight";
+  first_result = {};
+  EXPECT_EQ(f.session.held_bytes(), 40) << "while another launch is in flight";
   Result second = f.session.launch(take, {}, {{"x", first->result("y")}}).result("y");
   first.reset();
   EXPECT_EQ(f.session.held_bytes(), 80) << "the first has no handle, but a launch will read it";
@@ -185,7 +187,7 @@ TEST(DeviceValue, AFailedLaunchFailsTheLaunchesThatTakeItsResult) {
               AllOf(HasSubstr("launch 3 did not run, because an earlier launch failed: "), HasSubstr("run 1 failed")));
   EXPECT_THAT(error_of([&] { y.read(); }), HasSubstr("run 1 failed [launch 2, actor 'work."));
   EXPECT_THAT(error_of([&] { y.local(); }), HasSubstr("run 1 failed"));
-  EXPECT_THAT(list(before.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)) << "earlier results are kept";
+  EXPECT_THAT(to_vector(before.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)) << "earlier results are kept";
   f.session.reload();
   const int again = f.session.load(step());
   EXPECT_THAT(error_of([&] {
@@ -196,11 +198,11 @@ TEST(DeviceValue, AFailedLaunchFailsTheLaunchesThatTakeItsResult) {
                 f.session.launch(again, {}, {{"x", z}});
               }),
               HasSubstr("input 'x' is a result of a launch that failed: launch 3"));
-  EXPECT_THAT(list(f.session.launch(again, {}, {{"x", before}}).output("y")),
+  EXPECT_THAT(to_vector(f.session.launch(again, {}, {{"x", before}}).output("y")),
               ElementsAre(2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
 }
 
-TEST(DeviceValue, MismatchedResultsAreRefused) {
+TEST(DeviceValue, MismatchedResultsAreRejected) {
   Fixture f, other;
   const int plan = f.session.load(step()), half = f.session.load(step({.name = "half", .parts = {{0, 2}, {2, 5}}}));
   const Result y = f.session.launch(plan, f.feeds()).result("y");
@@ -224,7 +226,7 @@ TEST(DeviceValue, MismatchedResultsAreRefused) {
               HasSubstr("has 1 results; there is no result 1"));
 }
 
-TEST(DeviceValue, AnUnloadedPlansResultsRemain) {
+TEST(DeviceValue, ResultsOfAnUnloadedPlanRemain) {
   Fixture f;
   const int make = f.session.load(step({.timers = 1})), take = f.session.load(step({.name = "take"}));
   const Result y = f.session.launch(make, f.feeds()).result("y");
@@ -234,8 +236,8 @@ TEST(DeviceValue, AnUnloadedPlansResultsRemain) {
   EXPECT_TRUE(f.timer.active(1));
   f.timer.tick();
   ASSERT_TRUE(eventually([&] { return f.session.plans() == 0; }));
-  EXPECT_THAT(list(y.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
-  EXPECT_THAT(list(z.read()), ElementsAre(2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(to_vector(y.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+  EXPECT_THAT(to_vector(z.read()), ElementsAre(2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
 }
 
 TEST(DeviceValue, AResultMayOutliveItsSession) {

@@ -96,11 +96,11 @@ EventLog EventRing::read() const {
     }
     log.events.push_back(event);
   }
-  auto kept = static_cast<std::size_t>(capacity_);
-  if (log.events.size() > kept) {
-    std::size_t more = log.events.size() - kept;
-    log.events.erase(log.events.begin(), log.events.begin() + static_cast<std::ptrdiff_t>(more));
-    log.overwritten += more;
+  auto max_events = static_cast<std::size_t>(capacity_);
+  if (log.events.size() > max_events) {
+    std::size_t excess = log.events.size() - max_events;
+    log.events.erase(log.events.begin(), log.events.begin() + static_cast<std::ptrdiff_t>(excess));
+    log.overwritten += excess;
   }
   return log;
 }

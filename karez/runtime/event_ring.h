@@ -1,4 +1,4 @@
-// A worker's record of when acts began and ended and which messages it sent and took: the newest entries, in a ring
+// A worker's record of when acts began and ended and which messages it sent and received: the newest entries, in a ring
 // that does not allocate.
 #pragma once
 
@@ -16,10 +16,10 @@
 namespace karez::runtime {
 
 // The entries of one worker are in the order in which they took effect, so its ring alone determines the state of its
-// actors' ports at any entry. The messages that an act sends follow the entry of its end: first those returned, then
-// those filled.
+// actors' ports at any entry. The messages that an act sends are recorded after its `ended` entry: first those of kind
+// `returned`, then those of kind `filled`.
 enum class EventKind : std::uint8_t {
-  launch_began,  // on worker 0, like launch_ended
+  launch_began,  // recorded by worker 0, like launch_ended
   launch_ended,
   began,  // an act that does work
   ended,
@@ -33,14 +33,14 @@ std::string_view name_of(EventKind kind);
 
 struct Event {
   std::int64_t time = 0;     // ns since the session was created; in the simulator, ns of virtual time
-  std::uint32_t ticket = 0;  // of its launch; 0: none yet. `ticket` and `piece` count modulo 2^32
+  std::uint32_t ticket = 0;  // ticket of the launch, 0 if there is none yet; counts modulo 2^32, like `piece`
   std::uint32_t piece = 0;   // for an act, its number within its actor; for a message, its piece
   std::int32_t plan = -1;    // the number from Session::load
   ActorId actor;             // the actor that acts, or the receiver of the message; session_actor: the session
-  RegisterId reg;            // of a message
-  std::int16_t slot = -1;    // of a message
+  RegisterId reg;            // register of a message
+  std::int16_t slot = -1;    // slot of a message
   EventKind kind = EventKind::acted;
-  Message::Kind message = Message::Kind::filled;  // of a message
+  Message::Kind message = Message::Kind::filled;  // kind of a message
   bool operator==(const Event&) const = default;
 };
 
@@ -50,28 +50,30 @@ struct EventLog {
   std::uint64_t overwritten = 0;  // the number of older entries that are lost
 };
 
-// One thread writes; any thread may read at any time. An entry that is overwritten meanwhile counts as lost.
+// One thread writes; any thread may read at any time. An entry that is overwritten during a read counts as lost.
 //
 // Data that neighbouring entries share is written once. The ring is an array of blocks of 16 cells of 16 bytes. A block
-// begins with a `mark` and a `clock`, so that it can be read without earlier blocks; either is written again within a
-// block when it changes:
-//   mark     entries ever before this cell | plan, ticket       for all entries after it
+// begins with a `mark` and a `clock`, so that it can be read without earlier blocks; each is written again within the
+// block whenever it changes:
+//   mark     entries before this cell      | plan, ticket       for all entries after it
 //   clock    time                                               for the messages after it
 //   act      kind, time                    | actor, act
 //   message  kind, slot, register          | receiver, piece
 class EventRing {
  public:
-  explicit EventRing(int entries);  // at least this many are kept
+  explicit EventRing(int entries);  // the ring keeps at least this many
 
   // Reads the clock for the entries from here on. Call it where time may have passed: when work begins or ends, or when
-  // mail arrives. Other entries (acts without work, messages) take only some ns, and reading the clock for each would
-  // double that; every block reads it once.
+  // mail arrives. Other entries (acts without work, messages) take only a few ns, and reading the clock for each would
+  // double their cost; it is also read at the start of each block.
   void update_time() {
     time_ = static_cast<std::uint64_t>(ticks()) & low_bits;
     clock_due_ = true;
   }
 
-  std::int64_t time() const { return static_cast<std::int64_t>(time_); }  // in ticks, as read last; for the writer only
+  std::int64_t time() const {
+    return static_cast<std::int64_t>(time_);
+  }  // ticks that were read last; for the writer only
 
   void act(EventKind kind, std::int32_t plan, std::uint64_t ticket, ActorId actor, std::int64_t act) {
     mark_launch(plan, ticket);

@@ -12,15 +12,15 @@
 
 #include "karez/data/array_source.h"
 #include "karez/plan/acts.h"
-#include "karez/runtime/protocol_check.h"
 #include "karez/runtime/session.h"
 #include "karez/runtime/simulator.h"
 #include "karez/runtime/test_plans.h"
+#include "karez/runtime/worker/protocol_check.h"
 
 namespace karez::runtime {
 namespace {
 
-TEST(EventRing, TheNewestEntriesStayInOrderAndTheOverwrittenAreCounted) {
+TEST(EventRing, TheNewestEntriesStayInOrderAndOverwrittenEntriesAreCounted) {
   EventRing ring(5);
   EXPECT_EQ(ring.capacity(), 8) << "rounded up";
   EXPECT_TRUE(ring.read().events.empty());
@@ -36,7 +36,7 @@ TEST(EventRing, TheNewestEntriesStayInOrderAndTheOverwrittenAreCounted) {
   EXPECT_THROW(EventRing(0), Error);
 }
 
-TEST(EventRing, EveryFieldIsReadAsWritten) {
+TEST(EventRing, EveryFieldIsReadAsItWasWritten) {
   EventRing ring(4);
   ring.update_time();
   ring.act(EventKind::began, 2, 0x1'0000'0009, ActorId(11), 0x2'0000'0005);
@@ -82,7 +82,7 @@ TEST(EventRing, EntriesThatShareNothingWithTheirNeighboursAreKeptInFull) {
   }
 }
 
-TEST(EventRing, AMessageHasTheTimeThatWasReadLastAndSoHaveTheMessagesOfAnAct) {
+TEST(EventRing, MessagesHaveTheTimeThatWasReadLast) {
   EventRing ring(64);
   Message message{Message::Kind::returned, 1, 0, ActorId(4), RegisterId(5), 0, 0};
   std::vector<std::int64_t> before;
@@ -123,10 +123,10 @@ TEST(EventRing, AConcurrentReaderSeesOnlyWholeEntriesInOrder) {
       std::thread& writer;
       ~End() { stop = true, writer.join(); }
     } end{stop, writer};
-    int seen = 0, overtaken = 0;  // read until the writer has overtaken 200 times, or for half a second
+    int entries_read = 0, overtaken = 0;  // read until the writer has overtaken 200 times, or for half a second
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
-    for (int round = 0; seen == 0 || round < 5000 || (overtaken < 200 && std::chrono::steady_clock::now() < until);
-         ++round) {
+    for (int round = 0;
+         entries_read == 0 || round < 5000 || (overtaken < 200 && std::chrono::steady_clock::now() < until); ++round) {
       EventLog log = ring.read();
       overtaken += log.overwritten > 0 && log.events.size() < 16;
       for (std::size_t k = 0; k < log.events.size(); ++k) {
@@ -136,7 +136,7 @@ TEST(EventRing, AConcurrentReaderSeesOnlyWholeEntriesInOrder) {
         ASSERT_EQ(e.plan, cells == 1 ? 0 : e.actor.index);
         ASSERT_EQ(static_cast<int>(e.ticket), e.plan);
         if (k > 0) { ASSERT_EQ(e.actor.index, (log.events[k - 1].actor.index + 1) % 1000000); }
-        ++seen;
+        ++entries_read;
       }
       ASSERT_LE(log.events.size(), 16u);
     }
@@ -207,22 +207,23 @@ TEST(EventRing, TheSimulatorsRecordObeysTheProtocol) {
 TEST(EventRing, AReplayDetectsEveryMissingOrDoubledEntry) {
   Recorded run(5, 2, 2);
   const Plan& plan = run.graph.s.plan;
-  auto sound = [&](const std::vector<EventLog>& logs) {
+  auto is_valid = [&](const std::vector<EventLog>& logs) {
     try {
       check_protocol(plan, run.number, logs);
     } catch (const Error&) { return false; }
     return true;
   };
-  ASSERT_TRUE(sound(run.logs));
-  int tried = 0;
+  ASSERT_TRUE(is_valid(run.logs));
+  int entries_checked = 0;
   for (std::size_t w = 0; w < run.logs.size(); ++w)
     for (std::size_t k = 0; k < run.logs[w].events.size(); ++k) {
       const Event& event = run.logs[w].events[k];
       if (event.plan != run.number) continue;
       bool last_taken = event.kind == EventKind::taken;  // a token returned after the last act may be missing
-      auto without = run.logs, twice = run.logs;
-      without[w].events.erase(without[w].events.begin() + static_cast<std::ptrdiff_t>(k));
-      twice[w].events.insert(twice[w].events.begin() + static_cast<std::ptrdiff_t>(k), event);
+      auto logs_without = run.logs, logs_with_duplicate = run.logs;
+      logs_without[w].events.erase(logs_without[w].events.begin() + static_cast<std::ptrdiff_t>(k));
+      logs_with_duplicate[w].events.insert(logs_with_duplicate[w].events.begin() + static_cast<std::ptrdiff_t>(k),
+                                           event);
       bool needed = !last_taken;
       if (last_taken && event.actor != session_actor)
         for (std::size_t later = k; later < run.logs[w].events.size(); ++later) {
@@ -232,12 +233,14 @@ TEST(EventRing, AReplayDetectsEveryMissingOrDoubledEntry) {
             needed = true;
         }
       if (needed) {
-        EXPECT_FALSE(sound(without)) << "worker " << w << ", without entry " << k << " (" << name_of(event.kind) << ")";
+        EXPECT_FALSE(is_valid(logs_without))
+            << "worker " << w << ", without entry " << k << " (" << name_of(event.kind) << ")";
       }
-      EXPECT_FALSE(sound(twice)) << "worker " << w << ", entry " << k << " twice (" << name_of(event.kind) << ")";
-      ++tried;
+      EXPECT_FALSE(is_valid(logs_with_duplicate))
+          << "worker " << w << ", entry " << k << " twice (" << name_of(event.kind) << ")";
+      ++entries_checked;
     }
-  EXPECT_GT(tried, 50);
+  EXPECT_GT(entries_checked, 50);
 }
 
 TEST(EventRing, AReplayDetectsASlotThatIsFilledWhileItIsRead) {
@@ -267,7 +270,7 @@ TEST(EventRing, AReplayDetectsASlotThatIsFilledWhileItIsRead) {
   }
 }
 
-TEST(EventRing, AFailureIsRecordedAndCanBeReadAfterIt) {
+TEST(EventRing, AFailureIsRecordedAndTheRecordCanBeReadAfterwards) {
   KernelTable table(test_kernels());
   Session session({.workers = 1, .events = 64}, table);
   PlanBuilder s;

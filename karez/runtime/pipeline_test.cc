@@ -9,14 +9,14 @@
 namespace karez::runtime {
 namespace {
 
-// Forward and backward of each stage on its own stream, and an update after each backward's last act.
+// The forward and backward actors of each stage, on the stage's stream, and an update after the last backward act.
 struct Pipeline {
   PlanBuilder s;
   std::vector<ActorId> forward, backward;
   std::vector<RegisterId> stash;
 
-  // `less`: the number of slots removed from the stash of stage 0.
-  Pipeline(int stages, int pieces, int less = 0) : s(1, cat("pipeline.", stages, ".", pieces)) {
+  // `removed_slots`: the number of slots removed from the stash of stage 0.
+  Pipeline(int stages, int pieces, int removed_slots = 0) : s(1, cat("pipeline.", stages, ".", pieces)) {
     for (int i = 0; i < stages; ++i) {
       forward.push_back(s.actor(cat("F", i), i));
       backward.push_back(s.actor(cat("B", i), i));
@@ -25,7 +25,7 @@ struct Pipeline {
     s.start(forward[0], pieces);
     for (int i = 0; i < stages; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      stash.push_back(s.edge(forward[at], {backward[at]}, std::min(stages - i, pieces) - (i == 0 ? less : 0)));
+      stash.push_back(s.edge(forward[at], {backward[at]}, std::min(stages - i, pieces) - (i == 0 ? removed_slots : 0)));
       if (i + 1 < stages) s.edge(forward[at], {forward[at + 1]}, 2);
       if (i > 0) s.edge(backward[at], {backward[at - 1]}, 2);
       ActorId update = s.actor(cat("U", i), i);
@@ -80,17 +80,17 @@ TEST(Pipeline, ActsAreOneForwardOneBackwardInVirtualTime) {
       }
 }
 
-TEST(Pipeline, TheBubbleFollowsFromTheNumberOfStagesAndOneSlotLessCostsMore) {
+TEST(Pipeline, TheBubbleFollowsFromTheNumberOfStagesAndOneSlotLessIsSlower) {
   for (int p = 2; p <= 8; ++p)
     for (int m : {4, 5, 8, 16, 33, 64}) {
-      auto makespan = [&](int less) {
-        Pipeline pipeline(p, m, less);
+      auto makespan = [&](int removed_slots) {
+        Pipeline pipeline(p, m, removed_slots);
         SimulationOptions options;
         options.duration = [&](ActorId actor, std::int64_t) { return seconds_of(pipeline, actor, 1, 2); };
         return simulate(pipeline.s.plan, options).makespan;
       };
-      const double bubble = 1 - 3.0 * m / makespan(0), want = static_cast<double>(p - 1) / (m + p - 1);
-      EXPECT_NEAR(bubble, want, 0.05 * want) << p << " stages, " << m << " pieces";
+      const double bubble = 1 - 3.0 * m / makespan(0), expected_bubble = static_cast<double>(p - 1) / (m + p - 1);
+      EXPECT_NEAR(bubble, expected_bubble, 0.05 * expected_bubble) << p << " stages, " << m << " pieces";
       if (m > p) { EXPECT_GT(makespan(1), makespan(0)) << p << " stages, " << m << " pieces"; }
     }
 }
@@ -105,7 +105,7 @@ TEST(Pipeline, ActsAreOneForwardOneBackwardInTheEngine) {
       const Simulation simulated = simulate(pipeline.s.plan, options);
       ManualTimer timer;
       KernelTable table({});
-      std::vector<std::string> seen(static_cast<std::size_t>(p));
+      std::vector<std::string> schedules(static_cast<std::size_t>(p));
       Session session({.workers = 2}, table);
       session.add(timer.kernel());
       Launch launch = session.launch(session.load(pipeline.s.plan));
@@ -123,14 +123,15 @@ TEST(Pipeline, ActsAreOneForwardOneBackwardInTheEngine) {
       std::vector<std::pair<std::int64_t, std::pair<std::size_t, std::string>>> acts;
       for (const EventLog& log : session.events())
         for (const Event& event : log.events)
-          for (std::size_t i = 0; i < seen.size() && event.kind == EventKind::began; ++i) {
+          for (std::size_t i = 0; i < schedules.size() && event.kind == EventKind::began; ++i) {
             if (event.actor == pipeline.forward[i]) acts.push_back({event.time, {i, cat("F", event.piece, " ")}});
             if (event.actor == pipeline.backward[i]) acts.push_back({event.time, {i, cat("B", event.piece, " ")}});
           }
       std::stable_sort(acts.begin(), acts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-      for (const auto& act : acts) seen[act.second.first] += act.second.second;
+      for (const auto& act : acts) schedules[act.second.first] += act.second.second;
       for (int i = 0; i < p; ++i)
-        EXPECT_EQ(seen[static_cast<std::size_t>(i)], Pipeline::one_f_one_b(i, p, m)) << p << " stages, stage " << i;
+        EXPECT_EQ(schedules[static_cast<std::size_t>(i)], Pipeline::one_f_one_b(i, p, m))
+            << p << " stages, stage " << i;
     }
 }
 

@@ -32,15 +32,15 @@ template <class Number> Number take_number(std::string_view& line) {
 
 }  // namespace
 
-std::string encode(const RankState& state, std::size_t most) {
+std::string encode(const RankState& state, std::size_t max_bytes) {
   std::string out = cat(state.progress, " ", state.can_progress ? 1 : 0, "\n");
-  if (out.size() < most) out += cat(one_line(state.current_call, most - out.size() - 1), "\n");
+  if (out.size() < max_bytes) out += cat(one_line(state.current_call, max_bytes - out.size() - 1), "\n");
   for (const RankWait& wait : state.waits) {
     const std::string number = cat(wait.rank, " ");
-    if (out.size() + number.size() + 1 > most) break;
-    out += cat(number, one_line(wait.what, most - out.size() - number.size() - 1), "\n");
+    if (out.size() + number.size() + 1 > max_bytes) break;
+    out += cat(number, one_line(wait.what, max_bytes - out.size() - number.size() - 1), "\n");
   }
-  return out.substr(0, most);
+  return out.substr(0, max_bytes);
 }
 
 RankState decode_state(std::string_view text) {

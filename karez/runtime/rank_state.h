@@ -13,7 +13,7 @@ namespace karez::runtime {
 struct RankWait {
   static constexpr int others = -1;  // all ranks that have not arrived yet
   int rank = others;                 // a rank, or `others`
-  std::string what;                  // "a5 'all_reduce w' of launch 7 (all_reduce at net.cc:12), r9"
+  std::string what;                  // such as "a5 'all_reduce w' of launch 7 (all_reduce at net.cc:12), r9"
   bool operator==(const RankWait&) const = default;
 };
 
@@ -21,12 +21,12 @@ struct RankState {
   std::uint64_t progress = 0;   // changes with every act, message, received byte and call of the program
   bool can_progress = false;    // this rank has work that is ready to run
   std::string current_call;     // the running call: "a3 'compute.1' of launch 7 (matmul at net.cc:12)"; "": none
-  std::vector<RankWait> waits;  // empty: it waits for no rank
+  std::vector<RankWait> waits;  // empty: this rank waits for no rank
   bool operator==(const RankState&) const = default;
 };
 
-// A text of at most `most` bytes, cut at the end if it is too long, so that waits are lost first.
-std::string encode(const RankState& state, std::size_t most);
+// Returns a text of at most `max_bytes`, cut at the end if it is too long, so that waits are lost first.
+std::string encode(const RankState& state, std::size_t max_bytes);
 RankState decode_state(std::string_view text);  // accepts any bytes
 
 }  // namespace karez::runtime

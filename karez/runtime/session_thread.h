@@ -14,6 +14,6 @@ void note_session_thread();
 bool is_forked_child();
 
 bool is_session_thread();
-void watch_forks();  // from the first session on; again does nothing
+void watch_forks();  // call when a session is created; only the first call has an effect
 
 }  // namespace karez::runtime

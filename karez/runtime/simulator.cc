@@ -60,11 +60,11 @@ class Simulator {
       worker_.push_back(plan.stream(plan.actor(a).stream).worker % static_cast<int>(workers_.size()));
       workers_[worker_.back()].order.push_back(a);
     }
-    place_.resize(ports_.size());
+    position_.resize(ports_.size());
     for (SimulatedWorker& w : workers_) {
       w.order = priority_order(plan, w.order);
       w.ready = ReadyQueue(static_cast<int>(w.order.size()));
-      for (std::size_t p = 0; p < w.order.size(); ++p) place_[w.order[p]] = static_cast<int>(p);
+      for (std::size_t p = 0; p < w.order.size(); ++p) position_[w.order[p]] = static_cast<int>(p);
     }
     stream_busy_.resize(plan.streams.size());
     slot_states_.resize(plan.registers.size());
@@ -100,11 +100,11 @@ class Simulator {
   bool may_begin(ActorId a) const { return !options_.ordered_collectives || sequence_.may_begin(a); }
 
   // The next pseudo-random number in [0, 1) for this seed.
-  double random_unit() { return unit_double(philox_word(options_.seed, 0, draws_++)); }
+  double random_unit() { return unit_double(philox_word(options_.seed, 0, random_numbers_++)); }
 
   void add(SimulatedEvent event, double time) {
     event.time = time;
-    event.order = made_++;
+    event.order = events_created_++;
     events_.push(event);
   }
   int worker_of(ActorId a) const { return a == session_actor ? 0 : worker_[a]; }
@@ -170,20 +170,20 @@ class Simulator {
 
   void schedule(ActorId a) {
     if (!may_begin(a)) return;
-    workers_[worker_of(a)].ready.insert(place_[a]);
+    workers_[worker_of(a)].ready.insert(position_[a]);
   }
 
   // Every free worker begins its best ready actor; actors on a busy stream stay ready.
   void begin_ready() {
     for (SimulatedWorker& worker : workers_) {
-      std::vector<int> kept;
+      std::vector<int> blocked;
       while (!worker.ready.empty() && !worker.busy) {
         int place = worker.ready.pop();
         ActorId a = worker.order[place];
-        if (stream_busy_[plan_.actor(a).stream]) kept.push_back(place);
+        if (stream_busy_[plan_.actor(a).stream]) blocked.push_back(place);
         else begin(a, worker);
       }
-      for (int place : kept) worker.ready.insert(place);
+      for (int place : blocked) worker.ready.insert(place);
     }
   }
 
@@ -201,10 +201,10 @@ class Simulator {
       if (ports.first_of_period(o)) take_slot(ports.output_register(o), ports.output_slot(o));
     if (plan_.actor(a).collective) {
       if (options_.ordered_collectives) sequence_.position(a).begin(a);
-      auto& here = arrived_[sequence_.group_number(a)];
-      here.push_back(a);
-      if (here.size() < sequence_.members(a).size()) return;
-      for (ActorId member : std::exchange(here, {})) end_later(member);
+      auto& arrived_members = arrived_[sequence_.group_number(a)];
+      arrived_members.push_back(a);
+      if (arrived_members.size() < sequence_.members(a).size()) return;
+      for (ActorId member : std::exchange(arrived_members, {})) end_later(member);
       return;
     }
     if (options_.occupancy == Occupancy::worker) worker.busy = 1;
@@ -216,9 +216,9 @@ class Simulator {
     SimulatedEvent event;
     event.kind = SimulatedEvent::Kind::ended;
     event.actor = a;
-    double lasts = options_.duration ? options_.duration(a, ports_[a].acts()) : 1.0;
-    require(lasts >= 0, "simulator: an act of ", actor_name(plan_, a), " has the negative duration ", lasts);
-    add(event, now_ + lasts);
+    double duration = options_.duration ? options_.duration(a, ports_[a].acts()) : 1.0;
+    require(duration >= 0, "simulator: an act of ", actor_name(plan_, a), " has the negative duration ", duration);
+    add(event, now_ + duration);
   }
 
   void step() {
@@ -254,7 +254,7 @@ class Simulator {
     if (ports.ready()) schedule(a);
     if (!in_turn) return;
     ActorId next = sequence_.position(a).due();
-    if (next != a && ports_[next].ready() && !workers_[worker_of(next)].ready.has(place_[next])) schedule(next);
+    if (next != a && ports_[next].ready() && !workers_[worker_of(next)].ready.has(position_[next])) schedule(next);
   }
 
   // Checks that every token is back in its place, except for actors that run ahead because they have no start register.
@@ -306,8 +306,8 @@ class Simulator {
       if (session_done_.filled(i) == 0)
         waits.push_back(
             {session_actor, session_done_.producer(i), cat("r", session_done_.input_register(i), " to be filled")});
-    std::string circle = cycle_text(plan_, waits);
-    fail("simulator: plan '", plan_.name, "' stalls at ", now_, circle.empty() ? "" : ": " + circle, "\n",
+    std::string cycle = cycle_text(plan_, waits);
+    fail("simulator: plan '", plan_.name, "' stalls at ", now_, cycle.empty() ? "" : ": " + cycle, "\n",
          print(plan_, waits));
   }
 
@@ -319,7 +319,7 @@ class Simulator {
   std::vector<std::vector<ActorId>> arrived_;  // by group
   ById<ActorId, std::int64_t> acts_due_;
   std::vector<SimulatedWorker> workers_;
-  ById<ActorId, int> worker_, place_;
+  ById<ActorId, int> worker_, position_;
   ById<StreamId, char> stream_busy_;
   std::priority_queue<SimulatedEvent> events_;
   std::map<std::pair<int, int>, double> last_arrival_;
@@ -328,7 +328,7 @@ class Simulator {
   ById<RegisterId, int> in_use_;
   double now_ = 0;
   std::uint32_t ticket_ = 0;
-  std::uint64_t made_ = 0, draws_ = 0;
+  std::uint64_t events_created_ = 0, random_numbers_ = 0;
   Simulation result_;
 };
 

@@ -23,9 +23,10 @@ struct SimulationOptions {
   int launches = 1;  // run one after the other
   int workers = 0;   // stream.worker is taken modulo this number; 0: all workers that the plan names
   Occupancy occupancy = Occupancy::worker;
-  double delay = 0;  // of a message between workers: random in [0, delay); in order between any two workers
+  double delay = 0;  // maximum delay of a message between workers; each delay is random, and messages keep their order
   bool ordered_collectives = true;  // collectives wait for their turn
-                                    // Default 1; of a collective, from the arrival of its last member.
+
+  // The duration of an act, by default 1. The time of a collective begins with the arrival of its last member.
   std::function<double(ActorId, std::int64_t act)> duration = nullptr;
   // Injects faults: called for each message, returns the number of times that it arrives (normally 1).
   std::function<int(const Message&)> inject_fault = nullptr;
@@ -41,7 +42,7 @@ struct SimulatedAct {
 struct SlotChange {
   RegisterId reg;
   int slot = 0;
-  bool acquired = true;  // by its producer; false: returned by its last consumer
+  bool acquired = true;  // acquired by the producer; false: returned by the last consumer
 };
 
 struct Simulation {
@@ -51,18 +52,19 @@ struct Simulation {
 
   // By worker: all events that the engine would record, at 1e9 ns per unit of time, with plan number 0.
   std::vector<EventLog> events;
-  ById<RegisterId, int> peak_slots;  // the most slots in use at once
+  ById<RegisterId, int> peak_slots;  // the maximum number of slots in use at once
   std::vector<SlotChange> slots;     // in the order of time
 
-  bool active(ActorId actor, double time) const;  // whether an act of the actor has begin <= time < end
+  bool active(ActorId actor, double time) const;  // true if an act of the actor has begin <= time < end
 };
 
 // Throws on any violation of the protocol: a lost, doubled or misordered message, a slot written while it is read,
 // tokens that were not returned at the end, and a deadlock (the error names the cycle of waiting actors).
 Simulation simulate(const Plan& plan, const SimulationOptions& options = {});
 
-// By device, the most bytes of slots in use at once. Each byte counts once, even if slots of two registers share it
-// because a call writes its output over its input. So it never exceeds the size of the blocks.
+// Returns for each device the maximum number of bytes of slots in use at once. Each byte counts once, even if slots of
+// two registers share it because a call writes its output over its input. So the result never exceeds the size of the
+// blocks.
 ById<DeviceId, std::int64_t> peak_bytes(const Plan& plan, const Simulation& run);
 
 }  // namespace karez::runtime

@@ -1,5 +1,5 @@
-// Tests of the simulator: the timing of pipelines, random plans under random delays, and injected faults that it must
-// detect.
+// Tests of the simulator: the timing of pipelines, random plans with random delays, and the detection of injected
+// faults.
 #include "karez/runtime/simulator.h"
 
 #include <gtest/gtest.h>
@@ -32,15 +32,15 @@ struct Chain {
 
 TEST(Simulator, ThreeUnitActorsWithTwoSlotsAreAllActiveAtTimeTwo) {
   Chain chain(6, 2);
-  for (Occupancy holds : {Occupancy::worker, Occupancy::stream}) {
-    Simulation result = simulate(chain.s.plan, {.occupancy = holds});
+  for (Occupancy occupancy : {Occupancy::worker, Occupancy::stream}) {
+    Simulation result = simulate(chain.s.plan, {.occupancy = occupancy});
     for (ActorId actor : {chain.a, chain.b, chain.c}) EXPECT_TRUE(result.active(actor, 2)) << actor;
     EXPECT_FALSE(result.active(chain.c, 1.5));
     EXPECT_EQ(result.makespan, 8) << "six pieces, and two acts to fill the pipeline";
   }
 }
 
-TEST(Simulator, OneSlotSerialises) {
+TEST(Simulator, OneSlotSerialisesItsActors) {
   Chain chain(6, 1);
   Simulation result = simulate(chain.s.plan);
   for (double time = 0.5; time < result.makespan; ++time)
@@ -104,12 +104,12 @@ actor a2: compute "last" stream 0 in r2 out r3
 )");
   const Simulation run = simulate(plan);
   EXPECT_EQ(peak_bytes(plan, run), (ById<DeviceId, std::int64_t>{140, 0}));
-  Plan apart = plan;
-  apart.registers[RegisterId(2)].offset = 110;  // 46 bytes of r1's first slot are shared, 54 are not
-  EXPECT_EQ(peak_bytes(apart, simulate(apart)), (ById<DeviceId, std::int64_t>{186, 0}));
+  Plan shifted = plan;
+  shifted.registers[RegisterId(2)].offset = 110;  // 46 bytes of r1's first slot are shared, 54 are not
+  EXPECT_EQ(peak_bytes(shifted, simulate(shifted)), (ById<DeviceId, std::int64_t>{186, 0}));
 }
 
-TEST(Simulator, TheNumberOfMessagesIsThatOfThePlan) {
+TEST(Simulator, TheNumberOfMessagesEqualsThePlannedNumber) {
   Chain chain(7, 2);
   EXPECT_EQ(simulate(chain.s.plan, {.launches = 3}).messages, 3 * messages_per_launch(chain.s.plan));
 }
@@ -122,10 +122,10 @@ TEST(Simulator, EqualSeedsGiveEqualRuns) {
 }
 
 TEST(Simulator, NoScheduleOfARandomPlanBreaksAnInvariant) {
-  const char* given = std::getenv("KAREZ_SEED");
-  const unsigned first = given ? static_cast<unsigned>(std::atoi(given)) : 1,
-                 many = std::getenv("KAREZ_ALL") != nullptr ? 1'000'000 : 3000;
-  for (unsigned seed = first; seed < first + many; ++seed) {
+  const char* seed_text = std::getenv("KAREZ_SEED");
+  const unsigned first = seed_text ? static_cast<unsigned>(std::atoi(seed_text)) : 1,
+                 count = std::getenv("KAREZ_ALL") != nullptr ? 1'000'000 : 3000;
+  for (unsigned seed = first; seed < first + count; ++seed) {
     RandomGraph graph(seed, 3);
     SimulationOptions options{.seed = seed,
                               .launches = 3,
@@ -143,14 +143,14 @@ TEST(Simulator, NoScheduleOfARandomPlanBreaksAnInvariant) {
 
 TEST(Simulator, LostAndDoubledMessagesAreDetected) {
   for (int times : {0, 2}) {
-    int caught = 0;
-    for (int victim = 0; victim < 40; ++victim) {
+    int detected = 0;
+    for (int faulty = 0; faulty < 40; ++faulty) {
       Chain chain(10, 2);
       int seen = 0;
-      SimulationOptions options{.inject_fault = [&](const Message&) { return seen++ == victim ? times : 1; }};
-      caught += error_of([&] { simulate(chain.s.plan, options); }) != "no error";
+      SimulationOptions options{.inject_fault = [&](const Message&) { return seen++ == faulty ? times : 1; }};
+      detected += error_of([&] { simulate(chain.s.plan, options); }) != "no error";
     }
-    EXPECT_EQ(caught, 40) << "each message arrives " << times << " times in one run";
+    EXPECT_EQ(detected, 40) << "each message arrives " << times << " times in one run";
   }
 }
 
@@ -178,7 +178,7 @@ TEST(Simulator, ASlotThatIsFilledWhileAReaderHoldsItIsDetected) {
   EXPECT_NE(error.find("slot 0 of r1 is overwritten while it is in use"), std::string::npos) << error;
 }
 
-TEST(Simulator, ADeadlockNamesTheCycle) {
+TEST(Simulator, ADeadlockIsReportedWithItsCycle) {
   PlanBuilder s;  // b waits for two pieces of c, c for the second of a, and a for b's slot
   ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c");
   s.start(a, 2);
@@ -208,7 +208,7 @@ struct TwoMembers {
         s.start(make);
         s.edge(make, {all}, 1);
         s.done(all);
-        Collective c{CommunicatorId(0), "all_reduce", "sum", {turn}, {}, {}, {}, {}, {}, ""};
+        Collective c{CommunicatorId(0), CollectiveKind::all_reduce, Reduce::sum, {turn}, {}, {}, {}, {}, {}, ""};
         c.in.view = c.out.view = View(DType::f32, {0});
         s.plan.actors[all].collective = c;
         (turn == 0 ? x : y)[d] = all;

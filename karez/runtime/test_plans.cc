@@ -45,6 +45,21 @@ std::vector<KernelRow> test_kernels() {
   return rows;
 }
 
+Plan counting_plan(const std::string& name) {
+  PlanBuilder s(1, name);
+  ActorId n = s.actor("n", 0, 0, BodyKind::state), add = s.actor("add"), out = s.actor("out", 1, 0, BodyKind::fetch);
+  BlockId block = s.block(BlockKind::variable, 0, 4, "n", "f32[1]");
+  s.start(n);
+  RegisterId old = s.edge(n, {add}), fresh = s.edge(add, {out}, 1, 4);
+  (void)old;
+  s.plan.registers[fresh].block = block;  // the new version overwrites the old one
+  s.done(out);
+  s.call(add, "test.count", {in_block(block, View(DType::f32, {1}))}, {in_block(block, View(DType::f32, {1}))});
+  s.plan.actors[out].binding = "n";
+  s.plan.actors[out].bound = {in_register(fresh, View(DType::f32, {1}))};
+  return s.plan;
+}
+
 RandomGraph::RandomGraph(unsigned seed, int workers) : s(1, cat("random.", seed)) {
   std::mt19937 random(seed);
   auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };

@@ -22,7 +22,7 @@ KernelRow test_row(std::string op, std::function<PreparedKernel(const CallSpec&)
 
 template <class T = float> T* test_data(std::byte* address) { return reinterpret_cast<T*>(address); }
 
-// matmul, relu; sum: y = bias + all inputs; fail: throws in its run number `at`; count: y[0] += 1.
+// The kernels are matmul; relu; sum: y = bias + all inputs; fail: throws in its run number `at`; count: y[0] += 1.
 std::vector<KernelRow> test_kernels();
 
 inline const View test_vector(DType::f32, {4});
@@ -59,11 +59,14 @@ struct ManualTimer {
   }
 };
 
+// A plan that adds one to the variable "n" and returns it.
+Plan counting_plan(const std::string& name = "counting");
+
 // A random acyclic graph: sources are fed by input "x", every actor adds a bias and its inputs, sinks are fetched.
 // Slots, priorities, workers and numbers of consumers are random; some edges carry no data and only order acts.
 struct RandomGraph {
   PlanBuilder s;
-  std::vector<std::pair<std::string, float>> expected;  // by output, for x of all ones
+  std::vector<std::pair<std::string, float>> expected;  // expected values by output, if all elements of x are one
 
   RandomGraph(unsigned seed, int workers);
 };

@@ -1,4 +1,4 @@
-// For tests of the runtime: waiting for an event with a timeout, and pausing to give unwanted events time to occur.
+// For tests of the runtime: waits with a timeout, and pauses that give unwanted events time to occur.
 #pragma once
 
 #include <chrono>
@@ -12,9 +12,9 @@
 
 namespace karez::runtime {
 
-// Waits until `what` holds; returns false after a minute.
-inline bool eventually(const std::function<bool()>& what) {
-  for (auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60); !what();
+// Waits until `condition` holds; returns false after a minute.
+inline bool eventually(const std::function<bool()>& condition) {
+  for (auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60); !condition();
        std::this_thread::sleep_for(std::chrono::milliseconds(1)))
     if (std::chrono::steady_clock::now() > until) return false;
   return true;

@@ -1,13 +1,12 @@
 // Clients' access to the variables of a session: locks, reading and writing.
-#include <algorithm>
+#include "karez/runtime/variable_lock.h"
 
-#include "karez/base/suggest_names.h"
-#include "karez/runtime/exit.h"
-#include "karez/runtime/host_copy.h"
-#include "karez/runtime/loaded_plan.h"
+#include "karez/runtime/actor/host_copy.h"
+#include "karez/runtime/load/loaded_plan.h"
 #include "karez/runtime/session.h"
 #include "karez/runtime/session_thread.h"
-#include "karez/runtime/worker.h"
+#include "karez/runtime/variable_store.h"
+#include "karez/runtime/worker/worker_pool.h"
 
 namespace karez::runtime {
 
@@ -28,7 +27,8 @@ VariableLock::~VariableLock() {
   if (record_ == nullptr) return;
   Session& session = *record_->session;
   std::lock_guard lock(session.mutex_);
-  if (!record_->over) session.workers_[0]->box().post(&record_->end);  // otherwise the session broke
+  if (!record_->over)
+    session.workers_->first_box()->post(&record_->end);  // a lock that is over belongs to a session that broke
 }
 
 void VariableLock::wait() const {
@@ -67,30 +67,24 @@ void VariableLock::write(const std::vector<HostArray>& values) const {
 }
 
 bool Session::has_variable(std::string_view name, const PlanDevice& d) const {
-  return variables_->by_key.count({device_name(d), std::string(name)}) > 0;
+  return variables_->find({device_name(d), std::string(name)}) != nullptr;
 }
 
 void Session::forget_variable(std::string_view name) {
   if (is_forked_child()) return;
-  std::erase_if(variables_->by_key, [&](const auto& entry) { return entry.first.second == name; });
+  variables_->forget(name);
 }
 
 VariableLock Session::lock_variable(std::string_view name, const std::vector<std::pair<PlanDevice, View>>& parts,
                                     bool writes) {
   auto record = std::make_shared<LaunchRecord>();
-  std::vector<VariableLock::Shard> found;
+  std::vector<VariableLock::Shard> shards;
   for (const auto& [d, view] : parts) {
-    auto at = variables_->by_key.find({device_name(d), std::string(name)});
-    if (at == variables_->by_key.end()) {
-      std::vector<std::string> names;
-      for (const auto& [key, variable] : variables_->by_key)
-        if (key.first == device_name(d)) names.push_back(key.second);
-      fail("device ", device_name(d), " has no variable '", name, "'; ", suggest_names(name, std::move(names)));
-    }
-    const Variable& v = *at->second;
+    const std::shared_ptr<Variable>& variable = variables_->at(d, name);
+    const Variable& v = *variable;
     require(view.bytes() <= v.memory.bytes(), "variable '", name, "' is stored as ", v.layout, " in ", v.memory.bytes(),
             " bytes; ", view, " takes ", view.bytes());
-    found.push_back({at->second, &device(d), view});
+    shards.push_back({variable, &device(d), view});
     record->own_accesses.push_back({&v, writes});
   }
   sort_accesses(record->own_accesses);
@@ -98,7 +92,7 @@ VariableLock Session::lock_variable(std::string_view name, const std::vector<std
   record->end.kind = Mail::Kind::unlock;
   record->end.payload = record.get();
   queue_variable_lock(record);
-  return {std::move(record), name, std::move(found)};
+  return {std::move(record), name, std::move(shards)};
 }
 
 HostArray Session::read_variable(std::string_view name, const PlanDevice& d, const View& view) {

@@ -1,10 +1,7 @@
-// Variables of a session, and which launches read or write them.
+// A variable of a session, and the lists of variables that launches read or write.
 #pragma once
 
-#include <map>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "karez/device/device.h"
@@ -13,7 +10,8 @@
 
 namespace karez::runtime {
 
-// A variable of the session. Plans that use it hold it too: a forgotten variable is freed with the last such plan.
+// A variable of the session. Plans that use a variable hold it too: a forgotten variable is freed with the last such
+// plan.
 struct Variable {
   std::string layout;
   Memory memory;
@@ -26,15 +24,7 @@ struct VariableAccess {
   bool writes = false;
 };
 
-void sort_accesses(std::vector<VariableAccess>& accesses);  // by variable; removes duplicates
-
-struct Variables {
-  std::map<std::pair<std::string, std::string>, std::shared_ptr<Variable>> by_key;  // device ("0.1") and name
-
-  // By device: a pseudo-variable that plans with blocks in the device's arena write, so that their launches are
-  // ordered.
-  std::map<std::string, std::shared_ptr<Variable>> arenas;
-};
+void sort_accesses(std::vector<VariableAccess>& accesses);  // sorts by variable and removes duplicates
 
 std::string device_name(const PlanDevice& device);  // "0.1"
 

@@ -1,0 +1,86 @@
+// The hang detector finds ranks that hang, from their heartbeats and states. It has no thread, clock or socket: its
+// caller reports ticks and received heartbeats.
+// These are the diagnoses, in the order of the checks; each except slow_call ends the world:
+//
+//   halted        a signal has stopped the rank's process for three seconds, according to this host's kernel, and
+//                 another rank waits
+//   unreachable   no heartbeat for peer_timeout, and the rank's host acknowledges nothing either (the connection's own
+//                 timeout usually reports this sooner)
+//   unresponsive  no heartbeat for peer_timeout, although the rank's host answers, and another rank waits: the process
+//                 is stopped or cannot run
+//   stuck_call    a rank that answers has been in one call of a kernel or a source for call_timeout without progress,
+//                 while another rank waits; after peer_timeout this is a warning, slow_call
+//   deadlock      every rank answers and waits, none is in a call or can progress by itself, and there was no progress
+//                 anywhere for 2 peer_timeout
+//
+// These are not hangs: a rank without heartbeats that no other rank waits for; a rank that waits for none and is in no
+// call (its program computes); and whatever a detector observes when its own tick is late. In that case this process
+// may have been stopped together with the others, so the detector starts waiting again.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "karez/control/namespace.h"
+#include "karez/runtime/rank_state.h"
+
+namespace karez::control {
+
+struct HangTimeouts {
+  double peer_timeout = 30;   // seconds
+  double call_timeout = 300;  // seconds that one call may take while others wait
+  double halt_timeout = 3;    // seconds for which a signal may stop a rank while others wait
+  double tick() const;        // seconds between heartbeats, and between checks
+};
+
+struct HangDiagnosis {
+  enum class Kind { slow_call, halted, unreachable, unresponsive, stuck_call, deadlock };
+  Kind kind = Kind::slow_call;
+  int rank = -1;  // the rank at fault; -1: no single rank
+  std::string text;
+};
+
+class HangDetector {
+ public:
+  // On rank 0, observes all ranks; on other ranks, only rank 0 and itself. `name`: a rank's name in messages.
+  HangDetector(int ranks, int own_rank, HangTimeouts timeouts, std::function<std::string(int rank)> name);
+
+  void on_heartbeat(int rank, RankState state);  // received since the last tick
+  void on_disconnect(int rank);                  // the rank sent goodbye, so no heartbeats are expected
+
+  // Call before each tick for ranks whose processes this process can see. `halted`: a signal has stopped the process.
+  void set_halted(int rank, bool halted);
+  // `host_answers(rank)`: whether the rank's host has acknowledged anything recently.
+  std::optional<HangDiagnosis> tick(double now, const std::function<bool(int rank)>& host_answers);
+
+ private:
+  struct Observation {
+    bool watched = false, has_heartbeat = false, halted = false;
+    // Observed seconds without a heartbeat, without progress, and in the halted state.
+    double seconds_without_heartbeat = 0, idle_seconds = 0, halted_seconds = 0;
+    RankState state;
+    bool warned = false;  // a slow call was reported
+  };
+
+  void add_time(double seconds);
+  bool is_overdue(int rank) const {
+    return observations_[static_cast<std::size_t>(rank)].seconds_without_heartbeat > timeouts_.peer_timeout;
+  }
+  bool another_rank_waits(int except) const;
+  std::optional<HangDiagnosis> find_halted() const;
+  std::optional<HangDiagnosis> find_overdue(const std::function<bool(int)>& host_answers) const;
+  std::optional<HangDiagnosis> find_stuck_call();
+  std::optional<HangDiagnosis> find_deadlock() const;
+  std::string waits_text(int except) const;
+  std::string wait_text(const RankWait& wait) const;
+
+  HangTimeouts timeouts_;
+  int own_rank_;
+  std::function<std::string(int)> name_;
+  std::vector<Observation> observations_;  // by rank
+  std::optional<double> last_tick_;
+};
+
+}  // namespace karez::control

@@ -1,0 +1,20 @@
+// The namespace of `control`: it sees the names of the components in its row of CMakeLists.txt.
+#pragma once
+
+namespace karez::base {}
+namespace karez::tensor {}
+namespace karez::plan {}
+namespace karez::device {}
+namespace karez::kernels {}
+namespace karez::comm {}
+namespace karez::runtime {}
+
+namespace karez::control {
+using namespace base;
+using namespace tensor;
+using namespace plan;
+using namespace device;
+using namespace kernels;
+using namespace comm;
+using namespace runtime;
+}  // namespace karez::control

@@ -1,0 +1,49 @@
+// The straggler detector finds slow ranks from the time that each rank spent in each launch, without waits. It has no
+// thread or clock.
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "karez/control/namespace.h"
+#include "karez/runtime/rank_time.h"
+
+namespace karez::control {
+
+std::string_view name_of(Phase phase);  // "kernels", "sources", "program between launches"
+
+struct SlowRank {
+  int rank = 0;
+  Phase phase = Phase::kernels;
+  // Per launch, means over `consecutive_launches` launches: the time of this rank, and the median of the other ranks.
+  double seconds = 0, others_median = 0;
+};
+
+// A rank is slow if in each of `consecutive_launches` launches it spent at least `slowdown_factor` times the median of
+// the other ranks plus `min_excess_seconds`. It is reported once for each phase.
+class StragglerDetector {
+ public:
+  explicit StragglerDetector(int ranks)
+      : previous_(static_cast<std::size_t>(ranks)),
+        counts_(static_cast<std::size_t>(ranks)) {}
+
+  // A launch has ended on all ranks; `times` has their reports by rank. Returns the ranks that are newly found slow.
+  std::vector<SlowRank> launch(const std::vector<RankTime>& times);
+
+  static constexpr double slowdown_factor = 4, min_excess_seconds = 1e-3;
+  static constexpr int consecutive_launches = 5;
+
+ private:
+  struct Count {
+    int slow = 0;
+    double seconds = 0, others_median = 0;
+    bool reported = false;
+  };
+
+  std::vector<RankTime> previous_;
+  std::vector<std::array<Count, phases>> counts_;
+  bool has_previous_ = false;
+};
+
+}  // namespace karez::control

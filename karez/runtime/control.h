@@ -1,0 +1,108 @@
+// The interface by which a session agrees with the other ranks on ops, ends of launches and failures. The component
+// `control` implements it; a session of one rank has none.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "karez/base/error.h"
+#include "karez/runtime/namespace.h"
+#include "karez/runtime/rank_state.h"
+#include "karez/runtime/rank_time.h"
+
+namespace karez::runtime {
+
+// Hashes of a call's inputs on one rank; 0 for an input that may differ between ranks. The last entry covers all inputs
+// without an entry of their own.
+struct InputHashes {
+  static constexpr std::size_t capacity = 16;
+  std::array<std::uint32_t, capacity> values = {};
+  bool operator==(const InputHashes&) const = default;
+};
+
+// An op as the ranks compare it.
+struct OpDescription {
+  std::uint64_t hash = 0;
+  std::string_view what;
+  std::uint64_t sum = 0;  // must add up to 0 over all ranks
+  InputHashes inputs = {};
+  // The op is over when all ranks have begun it, which some thread awaits, or (with `request`) when all have requested
+  // it.
+  bool is_barrier = false;
+};
+
+// How a launch ended, on one rank or on all of them.
+struct LaunchEnd {
+  std::optional<base::Error> error;  // the first error
+  bool skipped = false;              // some acts ran no kernels, because another launch or another rank failed
+  bool has_written = false;          // an act that writes a variable ran
+};
+
+// Why a requested op did not begin: rank `ranks[0]` requested it, but rank `ranks[1]` began or requested another op.
+struct Refusal {
+  enum class Reason : std::uint32_t {
+    other,      // that rank reached `text`
+    withdrawn,  // this rank itself withdrew the request in time
+  };
+  Reason reason = Reason::other;
+  int ranks[2] = {0, 0};
+  std::string text;
+};
+
+class Control {
+ public:
+  // Called by threads of the control, or by the thread that calls `end`, with no lock held.
+  struct Callbacks {
+    std::function<void(std::uint64_t op, const LaunchEnd& end)> ended;  // the op has ended on all ranks, in this way
+    // The launch failed on some rank: this rank must poison its part and then call `invalidate`. Called again with
+    // `on_all_ranks` when every rank has done so.
+    std::function<void(std::uint64_t op, bool on_all_ranks)> invalidated;
+    // Called once, with the first error of any rank; no op ends after it. `lost`: the rank that cannot continue, if
+    // that is the cause.
+    std::function<void(const Error& error, std::optional<int> lost)> failed;
+    // Returns this rank's state; with `waits` also its current call and its waits, which take at most `max_seconds` to
+    // find.
+    std::function<RankState(bool waits, double max_seconds)> state;
+  };
+
+  Control() = default;
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+  virtual ~Control() = default;  // every op that began must have ended, or a failure must have occurred
+
+  // This rank begins its next op, which must be the next op of all ranks. Throws the failure, if there is one.
+  virtual std::uint64_t begin(const OpDescription& op) = 0;
+  // Waits until all ranks have begun the op; throws the failure, if there is one. `while_waiting` is called some twenty
+  // times a second; an exception from it ends only the wait.
+  virtual void await_begun(std::uint64_t op, const std::function<void()>& while_waiting) = 0;
+  // The op has ended on this rank; for a launch, with the time that this rank has spent so far.
+  virtual void end(std::uint64_t op, const RankTime& spent, const LaunchEnd& end) = 0;
+  // The launch is poisoned on this rank, because it failed here or on another rank. A second call has no effect.
+  virtual void invalidate(std::uint64_t op) = 0;
+  // Waits until all ranks have requested the same op as their next one, which then has begun, or until it is known that
+  // they will not. In that case no op has begun, and this rank's next op gets the number that this op would have had.
+  // An exception from `while_waiting` ends the wait and withdraws the request.
+  virtual std::variant<std::uint64_t, Refusal> request(const OpDescription& op,
+                                                       const std::function<void()>& while_waiting) = 0;
+  virtual void fail(const Error& error) = 0;  // reports a failure of this rank to all ranks
+  // The two ranks that began different things at this op, if that is the failure; -1 and 0 if only a wrong sum is
+  // known. The same on all ranks.
+  virtual std::optional<std::pair<int, int>> differing_ranks(std::uint64_t op) const = 0;
+
+  // Heartbeats detect ranks that hang; they run from the start of the session's work with the other ranks until its
+  // end.
+  virtual void start_heartbeat() = 0;
+  virtual void stop_heartbeat() = 0;
+};
+
+using MakeControl = std::function<std::unique_ptr<Control>(Control::Callbacks)>;
+
+}  // namespace karez::runtime

@@ -1,0 +1,60 @@
+// A launch from its ticket to its end.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "karez/base/error.h"
+#include "karez/data/source.h"
+#include "karez/runtime/device_value.h"
+#include "karez/runtime/namespace.h"
+#include "karez/runtime/variables.h"
+#include "karez/runtime/worker/mailbox.h"
+
+namespace karez::runtime {
+
+class Session;
+struct LoadedPlan;
+
+// A launch; or, without a plan, a client's variable lock, or a launch that runs on other ranks' devices only.
+struct LaunchRecord {
+  Session* session = nullptr;
+  LoadedPlan* loaded = nullptr;
+  std::uint64_t ticket = 0;
+  const std::vector<VariableAccess>* accesses = nullptr;  // sorted by variable
+  bool remote_only = false;                               // the launch runs on other ranks' devices only
+  bool running = false;                                   // used by worker 0
+  bool granted = false, over = false, ended = false;  // guarded by the session's mutex; ended: on this rank at least
+  std::uint64_t op = 0;                               // number of the op of all ranks; 0: a launch of this rank only
+  std::int64_t index = 0;                             // among the session's launches
+  std::vector<Feed> feeds;                            // by input binding
+  std::vector<std::shared_ptr<const DeviceValue>> arrays;  // by input binding, instead of a feed; empty if unused
+  std::vector<std::shared_ptr<LaunchRecord>> producers;    // the launches of `arrays`; they may be over
+  std::shared_ptr<const DeviceValues> outputs;             // by fetch binding
+  std::vector<std::byte*> targets;                         // addresses of the outputs' shards, for the workers
+  Mail mail;
+  std::mutex mutex;
+  std::optional<Error> error;  // the first error
+  // Used by worker 0 until the launch has ended on this rank.
+  std::int64_t number = -1;                  // within its plan, once it runs
+  bool invalidated = false;                  // the launch failed on another rank before it began here
+  bool released = false;                     // all ranks have poisoned the launch
+  bool skipped = false;                      // the launch has no error of its own, but some acts ran no kernels
+  bool has_written = false;                  // an act that writes a variable ran
+  bool plan_unusable = false;                // its plan cannot run again until a reload
+  std::vector<VariableAccess> own_accesses;  // the accesses of a variable lock
+  Mail end;                                  // the mail that releases a variable lock
+};
+
+// A running launch of a plan, for the acts that belong to it.
+struct ActiveLaunch {
+  std::atomic<LaunchRecord*> record{nullptr};
+  std::atomic<std::uint64_t> ticket{0};
+  std::atomic<std::int64_t> number{-1};  // within the plan
+};
+
+}  // namespace karez::runtime

@@ -1,0 +1,15 @@
+// Prepares the collectives of a plan: one run for each actor, and one sequence for each communicator and device.
+#pragma once
+
+#include "karez/runtime/load/loaded_plan.h"
+#include "karez/runtime/namespace.h"
+
+namespace karez::runtime {
+
+// Creates the collective of an actor on the endpoint of its member.
+void prepare_collective(LoadedPlan& loaded, ActorState& actor);
+
+// Call after all collectives have been prepared: creates the sequences and lets their links notify the workers.
+void make_sequences(LoadedPlan& loaded);
+
+}  // namespace karez::runtime

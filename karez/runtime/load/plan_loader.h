@@ -1,0 +1,40 @@
+// Loading: allocates a plan's memory, prepares its kernels, connects its links and assigns its actors to workers.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "karez/device/device.h"
+#include "karez/kernels/kernel.h"
+#include "karez/runtime/async_kernel.h"
+#include "karez/runtime/load/links.h"
+#include "karez/runtime/load/loaded_plan.h"
+#include "karez/runtime/namespace.h"
+#include "karez/runtime/variable_store.h"
+
+namespace karez::runtime {
+
+struct LoadOptions {
+  const KernelTable* kernels = nullptr;
+  std::vector<const AsyncKernel*> async;  // must outlive the loaded plan
+  std::function<Device&(const PlanDevice&)> device;
+  int number = 0;               // number of the plan in its session
+  int in_flight = 1;            // maximum number of launches of the plan that run at once
+  int max_workers = 1;          // maximum number of workers that compute; see karez/plan/stream_assignment.h
+  std::vector<Mailbox*> boxes;  // by worker
+  SourceReader* reader = nullptr;
+  double slow_read = 0;  // seconds; after a slower read the source reader does the next read
+  bool poison = false;
+  bool check_nan = false;
+  bool order_arena_plans = true;  // order launches of plans that share an arena
+  Delays delays = {};
+  std::function<void(comm::Endpoint&)> on_endpoint = {};
+  ConnectRank connect = {};  // null without other ranks
+};
+
+// Prepares a plan that `verify` has accepted and runs its set-up. If it throws, the session is unchanged: variables are
+// added last.
+std::unique_ptr<LoadedPlan> prepare(const Plan& plan, VariableStore& variables, const LoadOptions& options);
+
+}  // namespace karez::runtime

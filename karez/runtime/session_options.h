@@ -1,0 +1,49 @@
+// The options of a session.
+#pragma once
+
+#include <functional>
+
+#include "karez/plan/plan.h"
+#include "karez/runtime/control.h"
+#include "karez/runtime/delays.h"
+#include "karez/runtime/namespace.h"
+
+namespace karez::comm {
+class Endpoint;
+class Peers;
+}  // namespace karez::comm
+
+namespace karez::runtime {
+
+struct FlightRecord;
+
+#ifdef KAREZ_POISON
+inline constexpr bool poison_by_default = true;
+#else
+inline constexpr bool poison_by_default = false;
+#endif
+
+struct SessionOptions {
+  int workers = 0;  // maximum number of worker threads; 0: one per usable core. Never more than cores or than plans use
+  bool poison = poison_by_default;  // fill new slots and scratch with a pattern that no correct plan reads
+  int spin_microseconds = 20;       // time for which an idle worker polls before it sleeps; 0 with teams of threads
+  int events = 4096;                // entries of each worker's ring, rounded up to a power of two; 55 bytes each
+  int in_flight = 4;                // maximum number of concurrent launches; unread results do not count
+  bool check_nan = false;           // check the results of every call: see check_finite.h
+
+  // Called some twenty times a second by a thread that waits for launches; an exception from it ends the wait, but not
+  // the launches.
+  std::function<void()> while_waiting = {};
+  bool pin = false;               // bind each worker and its teams to as many cores as the largest team has threads
+  comm::Peers* peers = nullptr;   // the other ranks, if any; used by this session only, and must outlive it
+  MakeControl make_control = {};  // makes the control; required with `peers`
+  // Writes the flight record of the first failure; an exception from it is logged.
+  std::function<void(const FlightRecord&)> write_flight_record = {};
+  // For tests.
+  Delays delays = {};
+  bool order_arena_plans = true;  // order launches of plans that share an arena; otherwise they overwrite each other
+  std::function<void(Plan&)> on_plan = {};  // may change a plan before its links are compared between ranks
+  std::function<void(comm::Endpoint&)> on_endpoint = {};  // may replace links of each endpoint of a loaded plan
+};
+
+}  // namespace karez::runtime

@@ -1,0 +1,88 @@
+// A worker's mailbox, with many senders and one receiver. It does not allocate: mails of the protocol are created when
+// a plan is loaded.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "karez/plan/ports.h"
+#include "karez/runtime/namespace.h"
+
+namespace karez::runtime {
+
+struct WorkerPlan;
+
+// A message to a worker. A mail belongs to its sender and may be posted again once its receiver has taken it.
+struct Mail {
+  enum class Kind : std::uint8_t {
+    message,         // a message of the protocol to an actor of `worker_plan` or to the session
+    finished,        // the asynchronous kernel or slow read of the actor at `local_index` is done
+    arrival,         // an event on the links of the sequence at `local_index`
+    abandon,         // a collective of this plan broke: its other members will not take part
+    resume,          // held collectives of this worker plan may begin
+    invalidate,      // payload: an InvalidatedOp, which failed on another rank
+    abort_launches,  // payload: a LaunchAbort
+    launch,          // payload: a LaunchRecord to queue
+    unlock,          // payload: the LaunchRecord of a released variable lock
+    attach,          // `worker_plan` is to be served from now on
+    set_affinity,    // payload: a CpuSet, the cores to run on
+    query,           // payload: a WorkerQuery
+    unload,          // payload: a LoadedPlan that no later launch uses
+    detach,          // `worker_plan` is no longer to be served
+    detached,        // payload: the LoadedPlan of a worker plan that was detached
+    stop,
+  };
+  Mail* next = nullptr;
+  Kind kind = Kind::message;
+  int local_index = 0;
+  WorkerPlan* worker_plan = nullptr;
+  void* payload = nullptr;
+  Message message;
+  std::uint64_t ticket = 0;  // ticket of the message's launch
+};
+
+// A stack that the reader empties at once and reverses: posting takes one exchange, and so does taking all mails. A
+// sleeping reader leaves a mark in place of the first mail, so only a sender that finds the mark pays for waking it.
+class Mailbox {
+ public:
+  void post(Mail* mail) {
+    Mail* first = first_.load(std::memory_order_relaxed);
+    do {
+      mail->next = first == &sleeping_ ? nullptr : first;
+    } while (!first_.compare_exchange_weak(first, mail, std::memory_order_release, std::memory_order_relaxed));
+    if (first == &sleeping_) {
+      wakes_.fetch_add(1, std::memory_order_release);
+      wakes_.notify_one();
+    }
+  }
+  bool empty() const { return first_.load(std::memory_order_relaxed) == nullptr; }
+  // Returns all mails, oldest first; mails of one sender are in the order in which it posted them.
+  Mail* take_all() {
+    Mail* mail = first_.exchange(nullptr, std::memory_order_acquire);
+    Mail* oldest = nullptr;
+    while (mail != nullptr) {
+      Mail* next = mail->next;
+      mail->next = oldest;
+      oldest = mail;
+      mail = next;
+    }
+    return oldest;
+  }
+  // Sleeps until there is mail. For the reader only.
+  void sleep() {
+    std::uint32_t wakes = wakes_.load(std::memory_order_acquire);
+    Mail* expected = nullptr;
+    if (!first_.compare_exchange_strong(expected, &sleeping_, std::memory_order_relaxed)) return;
+    while (first_.load(std::memory_order_relaxed) == &sleeping_) {
+      wakes_.wait(wakes, std::memory_order_acquire);
+      wakes = wakes_.load(std::memory_order_acquire);
+    }
+  }
+
+ private:
+  alignas(64) std::atomic<Mail*> first_{nullptr};
+  alignas(64) std::atomic<std::uint32_t> wakes_{0};
+  Mail sleeping_;  // the mark of a sleeping reader; never read
+};
+
+}  // namespace karez::runtime

@@ -1,0 +1,74 @@
+// A worker: one thread that serves the streams assigned to it. It takes mail, runs its best ready actor, and sleeps if
+// no actor is ready.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "karez/runtime/event_ring.h"
+#include "karez/runtime/launch/launch_queue.h"
+#include "karez/runtime/load/plan_unloader.h"
+#include "karez/runtime/namespace.h"
+#include "karez/runtime/rank_state.h"
+#include "karez/runtime/worker/mailbox.h"
+#include "karez/runtime/worker/protocol.h"
+#include "karez/runtime/worker/worker_owner.h"
+
+namespace karez::runtime {
+
+// A query to all workers for their waits, answered between two acts.
+struct WorkerQuery {
+  std::mutex mutex;
+  std::condition_variable answered;
+  std::vector<std::string> answers;  // by worker; "" until the worker has answered
+  std::vector<RankState> states;     // by worker: its current call, and the ranks that its collectives wait for
+  std::size_t missing = 0;
+  std::vector<Mail> mails;
+};
+
+// CPUs for a worker and the teams of its kernels. Kept until the worker has ended.
+struct CpuSet {
+  std::vector<int> cpus;
+  Mail mail;
+};
+
+class Worker {
+ public:
+  // `events`: the number of entries of its ring.
+  Worker(WorkerOwner& owner, int number, int events);
+  // Ends the thread; remaining work is not done. Must be called on all workers before one is destroyed, because they
+  // may post to each other.
+  void stop();
+
+  Mailbox& box() { return box_; }
+  void set_spin(int microseconds) { spin_microseconds_.store(microseconds, std::memory_order_relaxed); }
+  std::string current_act() const { return protocol_.current_act(); }
+  std::string current_call() const { return protocol_.current_call(); }
+  std::int64_t ticks(bool reading) const { return protocol_.ticks(reading); }
+  EventLog events() const { return events_.read(); }
+
+ private:
+  void run();
+  void step();
+  void idle();
+  void open(Mail& mail);
+  void answer(WorkerQuery& query);
+
+  WorkerOwner& owner_;
+  const int number_;
+  Mailbox box_;
+  EventRing events_;
+  Protocol protocol_;
+  PlanUnloader unloader_;
+  LaunchQueue launch_queue_;  // used by worker 0 only
+  std::atomic<int> spin_microseconds_{20};
+  bool stop_ = false;
+  Mail stop_mail_;
+  std::thread thread_;  // last: it uses the other members
+};
+
+}  // namespace karez::runtime
