@@ -3,7 +3,7 @@
 
 #include "karez/api/array.h"
 #include "karez/api/batches.h"
-#include "karez/api/checkpoint.h"
+#include "karez/api/checkpoint_options.h"
 #include "karez/api/compile.h"
 #include "karez/api/convolution.h"
 #include "karez/api/functions.h"

@@ -1,4 +1,4 @@
-// Functions along one axis: running sums, sorting, elements selected by index.
+// Functions along one axis: running sums, sorting, and selection of elements by index.
 #include "karez/api/functions.h"
 #include "karez/api/namespace.h"
 #include "karez/api/trace/trace.h"
@@ -8,22 +8,24 @@
 namespace karez {
 namespace {
 
-int from_front(std::string_view word, int axis, const TensorType& type) {
-  const int at = axis < 0 ? axis + type.rank() : axis;
-  require(ErrorKind::shape, at >= 0 && at < type.rank(), word, ": axis ", axis, " of ", type, " does not exist");
-  return at;
+// Returns the axis as a number that is not negative.
+int checked_axis(std::string_view function, int axis, const TensorType& type) {
+  const int out = axis < 0 ? axis + type.rank() : axis;
+  require(ErrorKind::shape, out >= 0 && out < type.rank(), function, ": axis ", axis, " of ", type, " does not exist");
+  return out;
 }
 
-Sorted sorted(std::string_view word, const Term& x, int axis, bool descending, std::optional<std::int64_t> first) {
+// Returns the first `count` elements of the sorted order, or all elements.
+Sorted sorted(std::string_view function, const Term& x, int axis, bool descending, std::optional<std::int64_t> count) {
   return at_line(x.where, [&](Trace& t) {
     const ValueId id = t.value(x);
     const TensorType type = t.graph.type(id);
-    const int along = from_front(word, axis, type);
-    if (first)
-      require(ErrorKind::shape, *first >= 0 && *first <= type.shape[static_cast<std::size_t>(along)], word, ": ",
-              *first, " elements along axis ", along, " of ", type);
-    const auto made = build::sort(t.builder, build::as_numbers(t.builder, id), along, descending, first);
-    return Sorted{t.tensor(build::cast(t.builder, made.values, type.dtype)), t.tensor(made.indices)};
+    const int dim = checked_axis(function, axis, type);
+    if (count)
+      require(ErrorKind::shape, *count >= 0 && *count <= type.shape[static_cast<std::size_t>(dim)], function, ": ",
+              *count, " elements along axis ", dim, " of ", type);
+    const auto result = build::sort(t.builder, build::as_numbers(t.builder, id), dim, descending, count);
+    return Sorted{t.tensor(build::cast(t.builder, result.values, type.dtype)), t.tensor(result.indices)};
   });
 }
 
@@ -36,7 +38,7 @@ Tensor cumsum(Term x, int axis) {
     const ValueId id = t.value(x);
     const TensorType type = t.graph.type(id);
     return t.tensor(build::cumsum(t.builder, is_float(type.dtype) ? id : build::cast(t.builder, id, DType::i64),
-                                  from_front("cumsum", axis, type)));
+                                  checked_axis("cumsum", axis, type)));
   });
 }
 
@@ -46,20 +48,20 @@ Sorted topk(Term x, std::int64_t k, int axis, bool largest) { return sorted("top
 
 Tensor take_along(Term x, Term index, int axis) {
   return at_line(x.where, [&](Trace& t) {
-    const ValueId id = t.value(x), places = t.value(index, DType::i64);
+    const ValueId id = t.value(x), indices = t.value(index, DType::i64);
     const TensorType type = t.graph.type(id);
-    const ValueId taken =
-        build::take_along(t.builder, build::as_numbers(t.builder, id), places, from_front("take_along", axis, type));
-    return t.tensor(build::cast(t.builder, taken, type.dtype));
+    const ValueId elements =
+        build::take_along(t.builder, build::as_numbers(t.builder, id), indices, checked_axis("take_along", axis, type));
+    return t.tensor(build::cast(t.builder, elements, type.dtype));
   });
 }
 
 Tensor add_along(Term index, Term updates, std::int64_t size, int axis) {
   return at_line(updates.where, [&](Trace& t) {
-    const ValueId id = t.value(updates), places = t.value(index, DType::i64);
+    const ValueId id = t.value(updates), indices = t.value(index, DType::i64);
     const TensorType type = t.graph.type(id);
-    const ValueId sums = build::add_along(t.builder, places, build::as_numbers(t.builder, id), size,
-                                          from_front("add_along", axis, type));
+    const ValueId sums = build::add_along(t.builder, indices, build::as_numbers(t.builder, id), size,
+                                          checked_axis("add_along", axis, type));
     return t.tensor(build::cast(t.builder, sums, type.dtype));  // for bools: whether any of them is true
   });
 }

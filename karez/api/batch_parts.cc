@@ -1,4 +1,4 @@
-// Searches a value's ancestors for the batch.
+// Searches the ancestors of a value for an input that contains the batch.
 #include "karez/api/batch_parts.h"
 
 #include <vector>
@@ -14,18 +14,18 @@ std::int64_t batch_parts(Term x) {
 
 std::int64_t batch_parts(const Graph& graph, ValueId value) {
   if (graph.type(value).shape.empty()) return 1;
-  ById<ValueId, bool> seen(graph.values.size());
-  for (std::vector<ValueId> open = {value}; !open.empty();) {
-    const ValueId id = open.back();
-    open.pop_back();
+  ById<ValueId, bool> visited(graph.values.size());
+  for (std::vector<ValueId> pending = {value}; !pending.empty();) {
+    const ValueId id = pending.back();
+    pending.pop_back();
     const NodeId producer = graph.value(id).producer;
-    if (seen[id] || !producer.valid()) continue;
-    seen[id] = true;
-    const Node& maker = graph.node(producer);
+    if (visited[id] || !producer.valid()) continue;
+    visited[id] = true;
+    const Node& node = graph.node(producer);
     const std::int64_t parts =
-        maker.op->role == Role::source && maker.attrs.has("parts") ? maker.attrs.integer("parts") : 1;
+        node.op->role == Role::source && node.attrs.has("parts") ? node.attrs.integer("parts") : 1;
     if (parts > 1) return graph.type(value).shape[0] % parts == 0 ? parts : 1;
-    open.insert(open.end(), maker.inputs.begin(), maker.inputs.end());
+    pending.insert(pending.end(), node.inputs.begin(), node.inputs.end());
   }
   return 1;
 }

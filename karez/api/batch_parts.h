@@ -1,5 +1,5 @@
-// The number of parts into which the batch of a function with micro-batches is cut, for functions that treat each part
-// separately.
+// batch_parts: the number of micro-batches into which a value's batch is split, for functions that treat each
+// micro-batch separately.
 #pragma once
 
 #include "karez/api/tensor.h"
@@ -7,8 +7,8 @@
 
 namespace karez {
 
-// The number of equal consecutive parts into which dimension 0 of x is cut: the number of micro-batches if x depends on
-// the batch, otherwise 1.
+// Returns the number of equal consecutive parts into which dimension 0 of x is split: the number of micro-batches if x
+// depends on the batch, otherwise 1.
 std::int64_t batch_parts(Term x);
 std::int64_t batch_parts(const graph::Graph& graph, ValueId value);
 

@@ -1,4 +1,4 @@
-// Batches of labelled images: wraps the data component's under public names.
+// Batches of labelled images: wraps the classes of the component data under public names.
 #include "karez/api/batches.h"
 
 #include "karez/data/batch.h"
@@ -12,13 +12,13 @@ LabelledImages read_labelled_images(const std::string& directory, std::string_vi
 }
 
 Batches::Batches(LabelledImages rows, const BatchOptions& options) {
-  const data::Batches made({std::move(rows.shape), std::move(rows.images), std::move(rows.labels)},
-                           {options.batch, options.train, options.seed, options.mean, options.deviation});
-  per_epoch_ = made.per_epoch();
-  rows_ = made.rows();
-  images_ = made.images();
-  labels_ = made.labels();
-  weights_ = made.weights();
+  const data::Batches batches({std::move(rows.shape), std::move(rows.images), std::move(rows.labels)},
+                              {options.batch, options.train, options.seed, options.mean, options.deviation});
+  per_epoch_ = batches.per_epoch();
+  rows_ = batches.rows();
+  images_ = batches.images();
+  labels_ = batches.labels();
+  weights_ = batches.weights();
 }
 
 }  // namespace karez

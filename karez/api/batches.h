@@ -19,26 +19,28 @@ struct LabelledImages {
   std::int64_t rows() const { return shape[0]; }
 };
 
-// The pair "<part>-images-idx3-ubyte" and "<part>-labels-idx1-ubyte" of a directory, each with or without ".gz"; part
-// is "train" or "t10k". Errors name the file and the defect, for example a label that is not below `classes`.
+// Reads the files "<part>-images-idx3-ubyte" and "<part>-labels-idx1-ubyte" of a directory, each with or without ".gz";
+// `part` is "train" or "t10k". Errors name the file and the defect, for example a label that is not below `classes`.
 LabelledImages read_labelled_images(const std::string& directory, std::string_view part, int classes = 10);
 
-// How rows are grouped into batches.
+// Options that determine how rows are grouped into batches.
 struct BatchOptions {
   std::int64_t batch = 64;
-  bool train = true;  // shuffle each epoch and drop the last partial batch; otherwise keep the order and pad the last
-                      // batch with rows of weight 0
+  // If true, shuffle each epoch and drop the last partial batch; otherwise keep the order and pad the last batch with
+  // rows of weight 0.
+  bool train = true;
   std::uint64_t seed = 1;         // of the shuffle
   float mean = 0, deviation = 1;  // images become (grey / 255 - mean) / deviation
 };
 
-// Three sources with the same order of rows. Position p is batch p mod per_epoch() of epoch p / per_epoch().
+// Sources of images, labels and weights with the same order of rows. Position p is batch p mod per_epoch() of epoch
+// p / per_epoch().
 class Batches {
  public:
   Batches(LabelledImages rows, const BatchOptions& options);
 
   std::int64_t per_epoch() const { return per_epoch_; }
-  std::int64_t rows() const { return rows_; }                       // in the data set
+  std::int64_t rows() const { return rows_; }                       // of the data set
   std::shared_ptr<const Source> images() const { return images_; }  // f32 [batch, 1, h, w], normalised
   std::shared_ptr<const Source> labels() const { return labels_; }  // i32 [batch]
   // f32 [batch]: 1 for a row of the data, 0 for padding.

@@ -22,7 +22,7 @@ template <class T> std::vector<T> read(const Source& source, std::int64_t positi
   return {out.data<T>().begin(), out.data<T>().end()};
 }
 
-TEST(Batches, InOrderTheLastBatchIsPaddedWithWeightZero) {
+TEST(Batches, WithoutTrainingTheLastBatchIsPaddedWithZeroWeights) {
   EXPECT_EQ(ten_images().rows(), 10);
   const Batches batches(ten_images(), {.batch = 4, .train = false, .mean = 0.5, .deviation = 0.25});
   EXPECT_EQ(batches.rows(), 10);
@@ -34,7 +34,7 @@ TEST(Batches, InOrderTheLastBatchIsPaddedWithWeightZero) {
   EXPECT_NEAR(images[1], 2, 1e-6);
 }
 
-TEST(Batches, ForTrainingTheOrderDependsOnTheSeed) {
+TEST(Batches, TheTrainingOrderDependsOnTheSeed) {
   auto order = [](std::uint64_t seed) {
     const Batches batches(ten_images(), {.batch = 5, .seed = seed});
     EXPECT_EQ(batches.per_epoch(), 2);

@@ -12,7 +12,7 @@
 #include "karez/api/namespace.h"
 #include "karez/api/nn.h"
 #include "karez/api/optim.h"
-#include "karez/api/test_texts.h"
+#include "karez/api/testing/test_texts.h"
 #include "karez/api/trace/trace.h"
 
 namespace karez {
@@ -28,7 +28,7 @@ struct Net : nn::Module {
   Tensor operator()(Tensor x) { return fc2(tanh(fc1(x))); }
 };
 
-// Numbers of a batch, equal on every mesh.
+// The images of a batch.
 HostArray images(DType dtype, std::int64_t rows, int step) {
   HostArray out(TensorType{dtype, {rows, 6}});
   with_type(dtype, [&]<class T>() {
@@ -45,15 +45,15 @@ HostArray labels(std::int64_t rows, int step) {
   return out;
 }
 
-// Losses of some steps on a mesh.
+// The losses of training steps on a mesh.
 std::vector<double> losses(const std::string& mesh, int devices, const std::vector<LayoutRule>& rules, int steps,
-                           double dropped = 0) {
+                           double dropout_rate = 0) {
   World world({.devices = devices});
   Net net(DType::f64);
   optim::Adam adam(net.parameters(), {.lr = 1e-2});
   auto step = compile(world.mesh(mesh),
                       [&](Tensor x, Tensor y) {
-                        Tensor loss = cross_entropy(net(dropout(x, dropped)), y);
+                        Tensor loss = cross_entropy(net(dropout(x, dropout_rate)), y);
                         adam.step(grad(loss, net.parameters()));
                         return loss;
                       },
@@ -68,7 +68,7 @@ void expect_same(const std::vector<double>& a, const std::vector<double>& b) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-10 * std::abs(a[i])) << "step " << i;
 }
 
-TEST(Compile, TurnsAFunctionOfTensorsIntoAFunctionOfArrays) {
+TEST(Compile, CompileTurnsAFunctionOfTensorsIntoAFunctionOfArrays) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x, Tensor y) { return std::pair(x + y, sum(x * y)); });
   Future out = f(HostArray::of<float>({3}, {1, 2, 3}), HostArray::of<float>({3}, {4, 5, 6}));
@@ -88,7 +88,7 @@ TEST(Compile, EachSignatureIsTracedOnce) {
   EXPECT_EQ(f.signatures(), 2);
 }
 
-TEST(Compile, ACallThatDiffersOnlyInItsSecondArgumentIsAnotherSignature) {
+TEST(Compile, ACallThatDiffersOnlyInItsSecondArgumentHasADifferentSignature) {
   World world;
   int traces = 0;
   auto f = compile(world.mesh(), [&](Tensor x, Tensor y) { return ++traces, std::pair(x, y + y); });
@@ -105,12 +105,12 @@ TEST(Compile, ACallThatDiffersOnlyInItsSecondArgumentIsAnotherSignature) {
 
 TEST(Compile, ABodyMayReturnAListATupleOrNothing) {
   World world;
-  auto many = compile(world.mesh(), [](std::vector<Tensor> xs) {
+  auto add_one = compile(world.mesh(), [](std::vector<Tensor> xs) {
     for (auto& x : xs) x = x + 1.0;
     return xs;
   });
-  EXPECT_EQ(many(1.0f, 2.0f, 3.0f).size(), 3u);
-  EXPECT_EQ(many(1.0f, 2.0f).item(1), 3);
+  EXPECT_EQ(add_one(1.0f, 2.0f, 3.0f).size(), 3u);
+  EXPECT_EQ(add_one(1.0f, 2.0f).item(1), 3);
   Parameter count("count", {DType::f32, {}}, constant_init(5));
   auto nothing = compile(world.mesh(), [&](Tensor x) { Trace::current().update(count, (count + x).id); });
   nothing(2.0f).wait();
@@ -118,7 +118,7 @@ TEST(Compile, ABodyMayReturnAListATupleOrNothing) {
   EXPECT_THAT(list<float>(world.read(count)), ElementsAre(10));
 }
 
-TEST(Compile, TrainingReducesTheLossAndTheRateIsAnInput) {
+TEST(Compile, TrainingReducesTheLossAndTheLearningRateIsAnInput) {
   World world;
   Net net;
   optim::SGD sgd(net.parameters(), {.lr = 0.5, .momentum = 0.5});
@@ -137,18 +137,18 @@ TEST(Compile, TrainingReducesTheLossAndTheRateIsAnInput) {
   for (int i = 0; i < 60; ++i) last = step(x, y).item();
   EXPECT_LT(last, 0.5 * first);
   sgd.set_lr(0);
-  auto before = list<float>(world.read(net.fc1.weight));
+  auto weight_before = list<float>(world.read(net.fc1.weight));
   step(x, y).wait();
-  EXPECT_EQ(list<float>(world.read(net.fc1.weight)), before);
+  EXPECT_EQ(list<float>(world.read(net.fc1.weight)), weight_before);
   EXPECT_EQ(step.signatures(), 1);
 }
 
 TEST(Compile, EveryMeshTrainsLikeOneDevice) {
-  auto one = losses("", 1, {}, 10);
-  EXPECT_LT(one.back(), one.front());
-  expect_same(one, losses("data=4", 4, {}, 10));
-  expect_same(one, losses("model=4", 4, {}, 10));
-  expect_same(one, losses("data=2,model=2", 4, {}, 10));
+  auto reference = losses("", 1, {}, 10);
+  EXPECT_LT(reference.back(), reference.front());
+  expect_same(reference, losses("data=4", 4, {}, 10));
+  expect_same(reference, losses("model=4", 4, {}, 10));
+  expect_same(reference, losses("data=2,model=2", 4, {}, 10));
 }
 
 TEST(Compile, RulesThatSplitColumnsThenRowsTrainLikeOneDevice) {
@@ -158,18 +158,18 @@ TEST(Compile, RulesThatSplitColumnsThenRowsTrainLikeOneDevice) {
 }
 
 TEST(Compile, DropoutIsEqualOnEveryMesh) {
-  auto one = losses("", 1, {}, 5, 0.3);
-  EXPECT_NE(one, losses("", 1, {}, 5));
-  expect_same(one, losses("data=4", 4, {}, 5, 0.3));
-  expect_same(one, losses("data=2,model=2", 4, {}, 5, 0.3));
+  auto reference = losses("", 1, {}, 5, 0.3);
+  EXPECT_NE(reference, losses("", 1, {}, 5));
+  expect_same(reference, losses("data=4", 4, {}, 5, 0.3));
+  expect_same(reference, losses("data=2,model=2", 4, {}, 5, 0.3));
 }
 
-TEST(Compile, ASecondRunIsEqualBitForBit) {
+TEST(Compile, TwoRunsGiveEqualLossesBitForBit) {
   EXPECT_EQ(losses("data=2,model=2", 4, {}, 10), losses("data=2,model=2", 4, {}, 10));
 }
 
 TEST(Compile, InitialWeightsDoNotDependOnTheMesh) {
-  std::vector<std::vector<float>> seen;
+  std::vector<std::vector<float>> initial_weights;
   for (const char* mesh : {"", "model=3", "data=2,model=2"}) {
     World world({.devices = 4});
     Net net;
@@ -177,12 +177,12 @@ TEST(Compile, InitialWeightsDoNotDependOnTheMesh) {
         world.mesh(mesh), [&](Tensor x) { return net(x); },
         {.rules = *mesh ? std::vector<LayoutRule>{{"fc*.weight", P("model", nullptr)}} : std::vector<LayoutRule>{}});
     f(images(DType::f32, 12, 0)).wait();
-    seen.push_back(list<float>(world.read("fc1.weight")));
+    initial_weights.push_back(list<float>(world.read("fc1.weight")));
   }
-  EXPECT_EQ(seen[0], seen[1]);
-  EXPECT_EQ(seen[0], seen[2]);
+  EXPECT_EQ(initial_weights[0], initial_weights[1]);
+  EXPECT_EQ(initial_weights[0], initial_weights[2]);
   double bound = 1 / std::sqrt(6.0), largest = 0;
-  for (float w : seen[0]) largest = std::max(largest, std::abs(static_cast<double>(w)));
+  for (float w : initial_weights[0]) largest = std::max(largest, std::abs(static_cast<double>(w)));
   EXPECT_LE(largest, bound);
   EXPECT_GT(largest, 0.8 * bound);
 }
@@ -202,8 +202,7 @@ TEST(Compile, AVariableIsWrittenAndReadInAnyLayout) {
   EXPECT_THAT(error_of([&] { world.read("fc9"); }), HasSubstr("no variable 'fc9' exists yet"));
 }
 
-// Each device computes its own row from its own copy of the weight, so a copy that `write` missed would show in that
-// row.
+// Each device computes one row from its copy of the weight, so a copy that `write` missed would give a wrong row.
 TEST(Compile, WritingAReplicatedVariableReachesEveryDevice) {
   World world({.devices = 4});
   Parameter w("w", {DType::f32, {3}}, constant_init(1));
@@ -222,15 +221,16 @@ TEST(Compile, LaterFunctionsUseTheStoredLayouts) {
   Net net;
   auto first = compile(mesh, [&](Tensor x) { return net(x); }, {.rules = {{"fc1.weight", P("model", nullptr)}}});
   first(images(DType::f32, 12, 0)).wait();
-  auto agrees = compile(mesh, [&](Tensor x) { return sum(net(x)); });
-  agrees(images(DType::f32, 12, 0)).wait();
-  auto differs = compile(mesh, [&](Tensor x) { return net(x); }, {.rules = {{"fc1.weight", P(nullptr, "model")}}});
-  std::string error = error_of([&] { differs(images(DType::f32, 12, 0)); });
+  auto same_layout = compile(mesh, [&](Tensor x) { return sum(net(x)); });
+  same_layout(images(DType::f32, 12, 0)).wait();
+  auto different_layout =
+      compile(mesh, [&](Tensor x) { return net(x); }, {.rules = {{"fc1.weight", P(nullptr, "model")}}});
+  std::string error = error_of([&] { different_layout(images(DType::f32, 12, 0)); });
   EXPECT_THAT(error, HasSubstr("f32[8, 6@model]"));
   EXPECT_THAT(error, HasSubstr("f32[8@model, 6"));
-  auto elsewhere = compile(world.mesh("data=4"), [&](Tensor x) { return net(x); });
+  auto on_other_mesh = compile(world.mesh("data=4"), [&](Tensor x) { return net(x); });
   EXPECT_THAT(
-      error_of([&] { elsewhere(images(DType::f32, 12, 0)); }),
+      error_of([&] { on_other_mesh(images(DType::f32, 12, 0)); }),
       HasSubstr("variable 'fc1.weight' is on mesh(data=2, model=2); this function is compiled for mesh(data=4)"));
 }
 
@@ -280,7 +280,7 @@ TEST(Compile, ASourceArgumentHasASecondSlotAndASeparatePlan) {
   EXPECT_EQ(f.signatures(), 3);
 }
 
-TEST(Compile, AResetDeletesStateAndCompilesAgain) {
+TEST(Compile, AResetDeletesStateAndFunctionsCompileAgain) {
   World world;
   Parameter count("count", {DType::i64, {}}, constant_init(0));
   auto f = compile(world.mesh(), [&](Tensor x) {
@@ -295,7 +295,7 @@ TEST(Compile, AResetDeletesStateAndCompilesAgain) {
   EXPECT_THAT(list<std::int64_t>(world.read(count)), ElementsAre(1));
 }
 
-TEST(Compile, ErrorsNameTheMistake) {
+TEST(Compile, ErrorsDescribeTheMistake) {
   World world({.devices = 4});
   DeviceMesh mesh = world.mesh("data=2,model=2");
   EXPECT_EQ(error_of([&] { world.mesh("data=2,model=4"); }),
@@ -314,7 +314,7 @@ TEST(Compile, ErrorsNameTheMistake) {
               HasSubstr("pipe"));
   EXPECT_THAT(error_of([&] { compile(mesh, model, {.microbatches = 0}); }),
               HasSubstr("microbatches is 0; it must be at least 1"));
-  EXPECT_THAT(error_of([&] { compile(mesh, model)(x, x); }), HasSubstr("function 'main' takes 1 arguments, not 2"));
+  EXPECT_THAT(error_of([&] { compile(mesh, model)(x, x); }), HasSubstr("function 'main' expects 1 arguments, got 2"));
   EXPECT_THAT(error_of([&] { compile(mesh, model)(images(DType::f32, 6, 0), Feed()); }), StartsWith("function 'main'"));
   EXPECT_THAT(error_of([&] { compile(mesh, model).plan(); }), HasSubstr("has no plan before its first call"));
   EXPECT_THAT(error_of([&] { compile(mesh, [](Tensor) {})(x); }),
@@ -335,15 +335,15 @@ TEST(Bodies, BodiesWithEqualProgramsShareAPlan) {
     });
   };
   const auto first = [](const Future& future) { return future.value(0).read().data<float>()[0]; };
-  const HostArray three = HostArray::of<float>({2}, {3, 4});
+  const HostArray operand = HostArray::of<float>({2}, {3, 4});
   Function twice(world.mesh("data=2"), 1, times(2), {}, SourceLine::current());
-  const Function again = twice.with_body(times(2)), thrice = twice.with_body(times(3));
-  EXPECT_EQ(first(twice.call({three})), 6);
-  EXPECT_EQ(first(again.call({three})), 6);
+  const Function same_body = twice.with_body(times(2)), thrice = twice.with_body(times(3));
+  EXPECT_EQ(first(twice.call({operand})), 6);
+  EXPECT_EQ(first(same_body.call({operand})), 6);
   EXPECT_EQ(twice.signatures(), 1);
-  EXPECT_EQ(first(thrice.call({three})), 9);
-  EXPECT_EQ(first(twice.call({three})), 6);
-  EXPECT_EQ(first(again.call({three})), 6);
+  EXPECT_EQ(first(thrice.call({operand})), 9);
+  EXPECT_EQ(first(twice.call({operand})), 6);
+  EXPECT_EQ(first(same_body.call({operand})), 6);
   EXPECT_EQ(twice.signatures(), 2);
   EXPECT_EQ(traced, 3);
 }
@@ -354,11 +354,11 @@ TEST(Bodies, BodiesWithEqualTextsButDifferentParametersDoNotShareAPlan) {
     return Body([parameter](std::span<const Tensor> in) { return std::vector<Tensor>{in[0] * parameter}; });
   };
   const Parameter a("w", {DType::f32, {}}, constant_init(2)), b("w", {DType::f32, {}}, constant_init(5));
-  Function of_a(world.mesh(""), 1, reads(a), {}, SourceLine::current());
-  const Function of_b = of_a.with_body(reads(b));
-  const HostArray one = HostArray::of<float>({}, {1});
-  EXPECT_EQ(of_a.call({one}).value(0).read().data<float>()[0], 2);
-  EXPECT_EQ(of_b.call({one}).value(0).read().data<float>()[0], 5);
+  Function function_of_a(world.mesh(""), 1, reads(a), {}, SourceLine::current());
+  const Function function_of_b = function_of_a.with_body(reads(b));
+  const HostArray input = HostArray::of<float>({}, {1});
+  EXPECT_EQ(function_of_a.call({input}).value(0).read().data<float>()[0], 2);
+  EXPECT_EQ(function_of_b.call({input}).value(0).read().data<float>()[0], 5);
   optim::SGD slow({a}, {.lr = 1}), fast({a}, {.lr = 1});
   const auto steps = [&](optim::SGD& sgd) {
     return Body([&](std::span<const Tensor>) {
@@ -366,13 +366,13 @@ TEST(Bodies, BodiesWithEqualTextsButDifferentParametersDoNotShareAPlan) {
       return std::vector<Tensor>();
     });
   };
-  Function slowly(world.mesh(""), 0, steps(slow), {}, SourceLine::current());
-  const Function quickly = slowly.with_body(steps(fast));
+  Function slow_function(world.mesh(""), 0, steps(slow), {}, SourceLine::current());
+  const Function fast_function = slow_function.with_body(steps(fast));
   fast.set_lr(0);
-  slowly.call({}).wait();
-  const float before = world.read(a).data<float>()[0];
-  quickly.call({}).wait();
-  EXPECT_EQ(world.read(a).data<float>()[0], before) << "each reads the rate of its own optimiser";
+  slow_function.call({}).wait();
+  const float weight_before = world.read(a).data<float>()[0];
+  fast_function.call({}).wait();
+  EXPECT_EQ(world.read(a).data<float>()[0], weight_before) << "each function reads the learning rate of its optimiser";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Grouped and transposed convolution, built from plain convolution and its gradient.
+// Grouped and transposed convolution, made of conv2d nodes and their gradient.
 #include "karez/api/convolution.h"
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 namespace karez {
 namespace {
 
-void check(std::string_view what, const TensorType& x, const TensorType& w, std::int64_t groups) {
+void check_operands(std::string_view what, const TensorType& x, const TensorType& w, std::int64_t groups) {
   require(ErrorKind::shape, x.rank() == 4 && w.rank() == 4, what,
-          ": takes x [n, c, h, w] and a weight of four dimensions, not ", x, " and ", w);
+          ": expected x [n, c, h, w] and a weight of four dimensions, got ", x, " and ", w);
   require(ErrorKind::shape, groups >= 1 && x.shape[1] % groups == 0 && w.shape[0] % groups == 0, what, ": ", groups,
           " groups do not divide the channels of ", x, " and the ", w.shape[0], " of weight ", w);
 }
@@ -22,9 +22,10 @@ void check(std::string_view what, const TensorType& x, const TensorType& w, std:
 Shape transposed_shape(const TensorType& x, const TensorType& w, const ConvTranspose2dOptions& o) {
   Shape out{x.shape[0], w.shape[1] * o.groups, 0, 0};
   for (std::size_t d = 0; d < 2; ++d) {
-    for (const Ints* two : {&o.stride, &o.padding, &o.output_padding, &o.dilation})
-      require(two->size() == 2,
-              "conv_transpose2d: stride, padding, output_padding and dilation are two numbers each, height and width");
+    for (const Ints* option : {&o.stride, &o.padding, &o.output_padding, &o.dilation})
+      require(option->size() == 2,
+              "conv_transpose2d: stride, padding, output_padding and dilation must be two numbers "
+              "each, height and width");
     require(o.stride[d] >= 1 && o.dilation[d] >= 1 && o.padding[d] >= 0, "conv_transpose2d: stride ", o.stride[d],
             ", padding ", o.padding[d], ", dilation ", o.dilation[d],
             "; stride and dilation must be at least 1, padding at least 0");
@@ -45,7 +46,7 @@ Tensor grouped_conv2d(Term x, Term weight, std::int64_t groups, Conv2dOptions op
   return at_line(x.where, [&](Trace& t) {
     Builder& b = t.builder;
     const ValueId image = t.value(x), kernel = t.value(weight);
-    check("grouped_conv2d", b.type(image), b.type(kernel), groups);
+    check_operands("grouped_conv2d", b.type(image), b.type(kernel), groups);
     return t.tensor(build::conv2d(b, image, kernel, {options.stride, options.padding, options.dilation, groups}));
   });
 }
@@ -55,7 +56,7 @@ Tensor conv_transpose2d(Term x, Term weight, ConvTranspose2dOptions options) {
     Builder& b = t.builder;
     const ValueId image = t.value(x), kernel = t.value(weight);
     const TensorType in = b.type(image), w = b.type(kernel);
-    check("conv_transpose2d", in, w, options.groups);
+    check_operands("conv_transpose2d", in, w, options.groups);
     require(ErrorKind::shape, w.shape[0] == in.shape[1], "conv_transpose2d: channels differ: ", in.shape[1], " and ",
             w.shape[0], " (", in, " x ", w, ")");
     const Shape shape = transposed_shape(in, w, options);

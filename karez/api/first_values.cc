@@ -1,37 +1,39 @@
-// First values of variables that no function has used yet, and the seed from which they follow.
+// The functions of World for first values of variables that no function has used yet, and for the seed.
 #include "karez/api/compile.h"
 #include "karez/api/namespace.h"
 #include "karez/api/state/world_state.h"
+#include "karez/api/trace/trace.h"
+#include "karez/api/world.h"
 
 namespace karez {
 
 bool World::has(const Parameter& parameter) const {
   WorldLock lock(*state_);
-  return state_->find(parameter) != state_->variables.end();
+  return state_->variables.contains(parameter);
 }
 
 std::vector<HostArray> World::first_values(const std::vector<Parameter>& parameters) const {
   std::vector<HostArray> out(parameters.size());
-  std::vector<std::size_t> made;  // made by their initialisers
+  std::vector<std::size_t> initialised;  // indices of the parameters whose values their initialisers make
   {
     WorldLock lock(*state_);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      const PendingWeight* loaded = state_->pending_weights.match({parameters[i]})[0];
+      const PendingWeight* loaded = state_->variables.pending_weights.match({parameters[i]})[0];
       if (loaded != nullptr) out[i] = value_of(*loaded->file, loaded->offer, parameters[i].type());
-      else made.push_back(i);
+      else initialised.push_back(i);
     }
   }
-  if (made.empty()) return out;
+  if (initialised.empty()) return out;
   const auto body = [&](std::span<const Tensor>) {
     Trace& trace = Trace::current();
     const ValueId state = first_random_state(trace.builder, state_->options.seed);
     std::vector<Tensor> values;
-    for (std::size_t i : made) values.push_back(trace.tensor(first_value(trace.builder, parameters[i], state)));
+    for (std::size_t i : initialised) values.push_back(trace.tensor(first_value(trace.builder, parameters[i], state)));
     return values;
   };
   const Future values =
       Function(mesh(), 0, body, {.train = false, .name = "first_values"}, SourceLine::current()).call({});
-  for (std::size_t i = 0; i < made.size(); ++i) out[made[i]] = values.value(i).read();
+  for (std::size_t i = 0; i < initialised.size(); ++i) out[initialised[i]] = values.value(i).read();
   return out;
 }
 

@@ -14,8 +14,8 @@
 #include "karez/api/compile.h"
 #include "karez/api/namespace.h"
 #include "karez/api/nn.h"
-#include "karez/api/test_inputs.h"
-#include "karez/api/test_texts.h"
+#include "karez/api/testing/test_inputs.h"
+#include "karez/api/testing/test_texts.h"
 
 namespace karez {
 namespace {
@@ -34,21 +34,21 @@ HostArray ones(const Shape& shape) {
   return out;
 }
 
-TEST(FirstValues, EqualThoseOfCreatedVariables) {
+TEST(FirstValues, FirstValuesEqualThoseOfCreatedVariables) {
   World world({.devices = 2, .seed = 9});
   Net net;
   EXPECT_FALSE(world.has(net.fc.weight));
-  const auto before = world.first_values(net.parameters());
+  const auto values = world.first_values(net.parameters());
   EXPECT_FALSE(world.has(net.fc.weight)) << "first_values creates no variable";
   compile(world.mesh("model=2"), [&](Tensor x) { return net(x); },
           {.rules = {{"fc.weight", P("model", nullptr)}}})(ones({2, 6}))
       .wait();
   ASSERT_TRUE(world.has(net.fc.weight));
-  for (std::size_t i = 0; i < before.size(); ++i)
-    EXPECT_EQ(list(world.read(net.parameters()[i])), list(before[i])) << net.parameters()[i].name();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(list(world.read(net.parameters()[i])), list(values[i])) << net.parameters()[i].name();
 }
 
-TEST(FirstValues, MayBeGiven) {
+TEST(FirstValues, FirstValuesCanBeWritten) {
   World world;
   Net net;
   world.write(net.fc.bias, ones({8}));
@@ -64,55 +64,55 @@ TEST(FirstValues, MayBeGiven) {
   EXPECT_EQ(error_of([&] { value_init(HostArray()); }), "value_init: the array is uninitialised");
 }
 
-TEST(FirstValues, FollowANewSeedAndDropoutRestarts) {
-  auto drawn = [](const Function& f) { return list(f(ones({64})).value().read()); };
-  World world({.seed = 1}), other({.seed = 2});
+TEST(FirstValues, ANewSeedChangesFirstValuesAndRestartsDropout) {
+  auto draw = [](const Function& f) { return list(f(ones({64})).value().read()); };
+  World world({.seed = 1}), other_world({.seed = 2});
   Net net;
   auto drop = [](World& w) { return compile(w.mesh(), [](Tensor x) { return dropout(x, 0.5); }); };
-  const Function here = drop(world), there = drop(other);
-  const auto first = drawn(there);
-  EXPECT_NE(drawn(here), first);
+  const Function first_function = drop(world), second_function = drop(other_world);
+  const auto expected = draw(second_function);
+  EXPECT_NE(draw(first_function), expected);
   world.seed(2);
-  EXPECT_EQ(drawn(here), first) << "the first step again";
-  EXPECT_EQ(list(world.first_values({net.fc.weight})[0]), list(other.first_values({net.fc.weight})[0]));
+  EXPECT_EQ(draw(first_function), expected) << "the first step again";
+  EXPECT_EQ(list(world.first_values({net.fc.weight})[0]), list(other_world.first_values({net.fc.weight})[0]));
 }
 
 TEST(WhileWaiting, AWaitCanBeInterruptedAndTheLaunchStillEnds) {
-  std::atomic<bool> leave{false};
+  std::atomic<bool> interrupt{false};
   World world({.in_flight = 1, .while_waiting = [&] {
-                 if (leave) throw std::runtime_error("left");
+                 if (interrupt) throw std::runtime_error("interrupted");
                }});
   auto twice = compile(world.mesh(), [](Tensor x) { return x * 2.0; });
   EXPECT_EQ(twice(1.0f).item(), 2);
-  std::promise<void> open, left;
-  Future late = twice(Feed{std::make_shared<LateSource>(open.get_future().share()), 0});
-  auto was_left = left.get_future();
-  bool before_it_opened = false;
+  std::promise<void> open, interrupted;
+  Future pending = twice(Feed{std::make_shared<LateSource>(open.get_future().share()), 0});
+  auto interruption = interrupted.get_future();
+  bool was_interrupted = false;
   std::thread opener([&] {
-    before_it_opened = was_left.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
+    was_interrupted = interruption.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
     open.set_value();
   });
-  leave = true;
-  EXPECT_THROW(late.wait(), std::runtime_error);
-  EXPECT_THROW(late.value().read(), std::runtime_error);
+  interrupt = true;
+  EXPECT_THROW(pending.wait(), std::runtime_error);
+  EXPECT_THROW(pending.value().read(), std::runtime_error);
   EXPECT_THROW(twice(1.0f), std::runtime_error) << "the maximum number of launches is in flight";
-  left.set_value();
+  interrupted.set_value();
   opener.join();
-  EXPECT_TRUE(before_it_opened);
-  leave = false;
-  EXPECT_EQ(late.item(), 10);
+  EXPECT_TRUE(was_interrupted);
+  interrupt = false;
+  EXPECT_EQ(pending.item(), 10);
   EXPECT_EQ(twice(3.0f).item(), 6);
 }
 
 TEST(CheckNan, TheCheckIsAnOptionOfASingleFunction) {
   World world;
   auto body = [](Tensor x) { return log(x); };
-  auto checked = compile(world.mesh(), body, {.check_nan = true}), free = compile(world.mesh(), body);
-  EXPECT_EQ(free(0.0f).item(), -std::numeric_limits<double>::infinity());
+  auto checked = compile(world.mesh(), body, {.check_nan = true}), unchecked = compile(world.mesh(), body);
+  EXPECT_EQ(unchecked(0.0f).item(), -std::numeric_limits<double>::infinity());
   EXPECT_THAT(error_of([&] { checked(0.0f).wait(); }), HasSubstr("produces -inf"));
 }
 
-TEST(Within, SetsThePathOfNewNodes) {
+TEST(Within, WithinSetsThePathOfNewNodes) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x) {
     {
@@ -127,7 +127,7 @@ TEST(Within, SetsThePathOfNewNodes) {
   EXPECT_THAT(f.graph_text(), HasSubstr("exp(%1) : f32[4] at"));
 }
 
-TEST(Update, StoresAValueForTheNextCall) {
+TEST(Update, AnUpdateStoresAValueForTheNextCall) {
   World world;
   Parameter count("count", {DType::f32, {}}, constant_init(1));
   auto next = compile(world.mesh(), [&] {
@@ -139,7 +139,7 @@ TEST(Update, StoresAValueForTheNextCall) {
   EXPECT_EQ(world.read(count).data<float>()[0], 4);
 }
 
-TEST(ParametersOf, ParametersAreThoseReachedByGradients) {
+TEST(ParametersOf, TheParametersOfALossAreThoseThatItsGradientsReach) {
   World world;
   Parameter a("a", {DType::f32, {2}}, constant_init(1)), b("b", {DType::f32, {2}}, constant_init(1)),
       c("c", {DType::f32, {2}}, constant_init(1)), d("d", {DType::f32, {2}}, constant_init(1));
@@ -148,9 +148,9 @@ TEST(ParametersOf, ParametersAreThoseReachedByGradients) {
   compile(world.mesh(), [&](Tensor x) {
     EXPECT_TRUE(tracing());
     Tensor loss = sum(x * b + stop_gradient(c) + a);
-    Tensor other = sum(d * 1.0);
+    Tensor unrelated = sum(d * 1.0);
     found = parameters_of(loss);
-    return loss + other;
+    return loss + unrelated;
   }).compile({{DType::f32, {2}}});
   EXPECT_EQ(found, (std::vector{b, a}));
 }
@@ -161,7 +161,7 @@ TEST(Constant, AConstantIsPartOfTheProgram) {
   EXPECT_THAT(list(f(HostArray::of<float>({2}, {1, 1})).value().read()), ElementsAre(4, 6));
 }
 
-TEST(SourceLine, MayBelongToAnotherLanguage) {
+TEST(SourceLine, ASourceLineMayBelongToAnotherLanguage) {
   World world;
   EXPECT_THAT(error_of([&] {
                 compile(world.mesh(),

@@ -1,4 +1,4 @@
-// Functions of tensors: promotion and source lines here, all other work in the ops' builders and compositions.
+// Functions of tensors: they promote operands and record source lines; builders and compositions of ops do the rest.
 #include "karez/api/functions.h"
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 #include "karez/api/namespace.h"
 #include "karez/api/trace/axes.h"
 #include "karez/api/trace/expression.h"
+#include "karez/api/trace/promotion.h"
 #include "karez/api/trace/trace.h"
 #include "karez/ops/attention.h"
 #include "karez/ops/compose.h"
-#include "karez/ops/gradient.h"
 #include "karez/ops/integers.h"
 #include "karez/ops/losses.h"
 #include "karez/ops/norms.h"
@@ -21,64 +21,12 @@
 namespace karez {
 namespace {
 
-// bool < integers < floats
-int kind_of(DType dtype) { return dtype == DType::b8 ? 0 : is_float(dtype) ? 2 : 1; }
-
-DType wider(DType a, DType b) {
-  if (kind_of(a) != kind_of(b)) return kind_of(a) > kind_of(b) ? a : b;
-  if (is_half(a) && is_half(b) && a != b) return DType::f32;  // neither represents all values of the other
-  return size_of(a) >= size_of(b) ? a : b;
-}
-
-// PyTorch's result type: tensors with dimensions decide before scalar tensors, and these before numbers; later groups
-// only count if their kind is higher.
-DType promoted(const Trace& trace, std::span<const Term* const> terms) {
-  std::optional<DType> ranks[3];
-  for (const Term* term : terms) {
-    const bool number = term->is_number() || term->stands_for_number();
-    bool scalar = !number && (term->value.index() == 0 ? std::get<Tensor>(term->value).rank()
-                                                       : std::get<Parameter>(term->value).shape().size()) == 0;
-    auto& slot = ranks[number ? 2 : scalar ? 1 : 0];
-    DType dtype = trace.dtype_of(*term);
-    slot = slot ? wider(*slot, dtype) : dtype;
-  }
-  std::optional<DType> out;
-  for (const auto& rank : ranks)
-    if (rank && (!out || kind_of(*rank) > kind_of(*out))) out = rank;
-  return *out;
-}
-DType promoted(const Trace& trace, std::initializer_list<const Term*> terms) {
-  return promoted(trace, std::span(terms.begin(), terms.size()));
-}
-
-ValueId as(Trace& trace, const Term& term, DType dtype) {
-  return build::cast(trace.builder, trace.value(term, dtype), dtype);
-}
-
-Tensor unary(const Term& x, std::string_view op) {
-  return at_line(x.where, [&](Trace& t) { return t.tensor(t.builder.one(op, {t.value(x, t.dtype_of(x))})); });
-}
-
-// Unary functions with fractional results: integers become f32.
-Tensor smooth(const Term& x, std::string_view op) {
-  return at_line(x.where, [&](Trace& t) {
-    DType dtype = t.dtype_of(x);
-    return t.tensor(t.builder.one(op, {as(t, x, is_float(dtype) ? dtype : DType::f32)}));
-  });
-}
-
-// Only numbers, at least one of which is an input: computed as on the host, in f64 or i64.
-bool are_numbers(const Term& a, const Term& b) {
-  return (a.stands_for_number() && (b.stands_for_number() || b.is_number())) ||
-         (b.stands_for_number() && a.is_number());
-}
-
 Tensor binary(const Term& a, const Term& b, std::string_view op) {
   return at_line(a.where, [&](Trace& t) {
     DType dtype = promoted(t, {&a, &b});
     if (op == "div" && !is_float(dtype)) dtype = DType::f32;
-    if (is_float(dtype) && are_numbers(a, b)) dtype = DType::f64;
-    // In separate statements: the order of evaluation must be the same on every rank.
+    if (is_float(dtype) && are_numbers({&a, &b})) dtype = DType::f64;
+    // These are separate statements, because the order of evaluation must be the same on every rank.
     ValueId left = as(t, a, dtype), right = as(t, b, dtype);
     return t.tensor(dtype == DType::b8 ? build::binary_of_bools(t.builder, op, left, right)
                                        : build::binary(t.builder, op, left, right));
@@ -92,43 +40,6 @@ Tensor on_bools(const Term& a, const Term& b, std::string_view op) {
   });
 }
 
-build::PoolOptions pool_options(std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
-  if (stride == 0) stride = kernel;
-  return {.kernel = {kernel, kernel}, .stride = {stride, stride}, .padding = {padding, padding}};
-}
-
-// Applies a composition to logits, labels and optional weights, which take the logits' dtype.
-template <class Op> Tensor of_rows(const Term& logits, const Term& labels, const Term* weights, Op op) {
-  return at_line(logits.where, [&](Trace& t) {
-    ValueId x = t.value(logits), y = t.value(labels, DType::i64);
-    std::optional<ValueId> w;
-    if (weights != nullptr) w = as(t, *weights, t.dtype_of(logits));
-    return t.tensor(op(t.builder, x, y, w));
-  });
-}
-Tensor mean_of_losses(const Term& logits, const Term& labels, const Term* weights, const CrossEntropyOptions& options) {
-  return of_rows(logits, labels, weights, [&](Builder& b, ValueId x, ValueId y, std::optional<ValueId> w) {
-    return build::cross_entropy(b, x, y, w, options.ignore_index);
-  });
-}
-
-Tensor attention(const Term& q, const Term& k, const Term& v, const Term* mask, const AttentionOptions& options) {
-  return at_line(q.where, [&](Trace& t) {
-    ValueId a = t.value(q), b = t.value(k), c = t.value(v);
-    std::optional<ValueId> m;
-    if (mask != nullptr) m = t.value(*mask, t.dtype_of(*mask));
-    return t.tensor(build::attention(t.builder, a, b, c, {options.causal, options.scale}, m));
-  });
-}
-Tensor weights_of(const Term& q, const Term& k, const Term* mask, const AttentionOptions& options) {
-  return at_line(q.where, [&](Trace& t) {
-    ValueId a = t.value(q), b = t.value(k);
-    std::optional<ValueId> m;
-    if (mask != nullptr) m = t.value(*mask, t.dtype_of(*mask));
-    return t.tensor(build::attention_weights(t.builder, a, b, {options.causal, options.scale}, m));
-  });
-}
-
 }  // namespace
 
 Tensor operator+(Term a, Term b) { return binary(a, b, "add"); }
@@ -138,7 +49,7 @@ Tensor operator/(Term a, Term b) { return binary(a, b, "div"); }
 Tensor operator-(Term x) {
   return at_line(x.where, [&](Trace& t) {
     const ValueId id = t.value(x, t.dtype_of(x));
-    require(ErrorKind::type, t.graph.type(id).dtype != DType::b8, "neg: takes numbers, not ", t.graph.type(id),
+    require(ErrorKind::type, t.graph.type(id).dtype != DType::b8, "neg: expected numbers, got ", t.graph.type(id),
             "; use logical_not for bools");
     return t.tensor(build::neg(t.builder, id));
   });
@@ -148,37 +59,26 @@ Tensor operator<=(Term a, Term b) { return binary(a, b, "le"); }
 Tensor operator>(Term a, Term b) { return binary(a, b, "gt"); }
 Tensor operator>=(Term a, Term b) { return binary(a, b, "ge"); }
 
-Tensor exp(Term x) { return smooth(x, "exp"); }
-Tensor log(Term x) { return smooth(x, "log"); }
-Tensor sqrt(Term x) { return smooth(x, "sqrt"); }
-Tensor tanh(Term x) { return smooth(x, "tanh"); }
-Tensor sigmoid(Term x) { return smooth(x, "sigmoid"); }
 Tensor relu(Term x) {
   return at_line(x.where, [&](Trace& t) {
     const ValueId id = t.value(x, t.dtype_of(x));
     const DType dtype = t.graph.type(id).dtype;
     if (is_float(dtype)) return t.tensor(build::relu(t.builder, id));
-    require(ErrorKind::type, dtype != DType::b8, "relu: takes numbers, not ", t.graph.type(id), "; cast it first");
+    require(ErrorKind::type, dtype != DType::b8, "relu: expected numbers, got ", t.graph.type(id), "; cast it first");
     return t.tensor(build::binary(t.builder, "max", id, build::full_like(t.builder, id, 0)));
   });
 }
-Tensor gelu(Term x) { return smooth(x, "gelu"); }
-Tensor gelu_tanh(Term x) { return smooth(x, "gelu_tanh"); }
-Tensor silu(Term x) { return smooth(x, "silu"); }
-Tensor abs(Term x) { return unary(x, "abs"); }
-Tensor sin(Term x) { return smooth(x, "sin"); }
-Tensor cos(Term x) { return smooth(x, "cos"); }
 Tensor pow(Term x, Term y) {
   return at_line(x.where, [&](Trace& t) {
     DType dtype = promoted(t, {&x, &y});
-    if (is_float(dtype) && are_numbers(x, y)) dtype = DType::f64;
+    if (is_float(dtype) && are_numbers({&x, &y})) dtype = DType::f64;
     const ValueId base = as(t, x, dtype), power = as(t, y, dtype);
     if (is_float(dtype)) return t.tensor(build::binary(t.builder, "pow", base, power));
-    require(ErrorKind::type, dtype != DType::b8, "pow: takes numbers, not ", t.graph.type(base), " and ",
+    require(ErrorKind::type, dtype != DType::b8, "pow: expected numbers, got ", t.graph.type(base), " and ",
             t.graph.type(power), "; cast them first");
-    const std::int64_t* number = std::get_if<std::int64_t>(&y.value);
-    require(number == nullptr || *number >= 0, "pow: ", t.graph.type(base), " to the power ",
-            number == nullptr ? 0 : *number, " is not an integer: cast it to a float first");
+    const std::int64_t* exponent = std::get_if<std::int64_t>(&y.value);
+    require(exponent == nullptr || *exponent >= 0, "pow: ", t.graph.type(base), " to the power ",
+            exponent == nullptr ? 0 : *exponent, " is not an integer: cast it to a float first");
     return t.tensor(build::pow_of_integers(t.builder, base, power));
   });
 }
@@ -188,8 +88,7 @@ Tensor equal(Term x, Term y) { return binary(x, y, "eq"); }
 Tensor not_equal(Term x, Term y) { return binary(x, y, "ne"); }
 Tensor logical_and(Term x, Term y) { return on_bools(x, y, "and"); }
 Tensor logical_or(Term x, Term y) { return on_bools(x, y, "or"); }
-Tensor logical_not(Term x) { return unary(x, "not"); }
-Tensor stop_gradient(Term x) { return unary(x, "stop_gradient"); }
+Tensor logical_not(Term x) { return call_op("not", {&x}); }
 
 Tensor select(Term condition, Term x, Term y) {
   return at_line(condition.where, [&](Trace& t) {
@@ -210,137 +109,19 @@ Tensor cast(Term x, DType to) {
   return at_line(x.where, [&](Trace& t) { return t.tensor(as(t, x, to)); });
 }
 
-Tensor softmax(Term x, int axis) {
-  return at_line(x.where, [&](Trace& t) { return t.tensor(build::softmax(t.builder, t.value(x), axis)); });
-}
-Tensor log_softmax(Term x, int axis) {
-  return at_line(x.where, [&](Trace& t) { return t.tensor(build::log_softmax(t.builder, t.value(x), axis)); });
-}
-
-Tensor matmul(Term a, Term b) {
-  return at_line(a.where, [&](Trace& t) {
-    ValueId left = t.value(a), right = t.value(b);
-    return t.tensor(build::matmul(t.builder, left, right));
-  });
-}
-
-Tensor linear(Term x, Term weight) {
-  return at_line(x.where, [&](Trace& t) {
-    ValueId id = t.value(x), w = t.value(weight);
-    return t.tensor(build::linear(t.builder, id, w));
-  });
-}
-Tensor linear(Term x, Term weight, Term bias) {
-  return at_line(x.where, [&](Trace& t) {
-    ValueId id = t.value(x), w = t.value(weight), shift = t.value(bias);
-    return t.tensor(build::linear(t.builder, id, w, shift));
-  });
-}
-
-Tensor einsum(std::string_view subscripts, std::vector<Term> operands) {
-  require(!operands.empty(), "einsum '", subscripts, "': at least one operand is required");
-  return at_line(operands[0].where, [&](Trace& t) {
-    std::vector<ValueId> ids;
-    for (const Term& operand : operands) ids.push_back(t.value(operand));
-    return t.tensor(build::einsum(t.builder, subscripts, ids));
-  });
-}
-
-Tensor conv2d(Term x, Term weight, Conv2dOptions options) {
-  return at_line(x.where, [&](Trace& t) {
-    ValueId image = t.value(x), kernel = t.value(weight);
-    return t.tensor(build::conv2d(t.builder, image, kernel, {options.stride, options.padding, options.dilation}));
-  });
-}
-
-Tensor conv2d(Term x, Term weight, Term bias, Conv2dOptions options) {
-  return at_line(x.where, [&](Trace& t) {
-    ValueId image = t.value(x), kernel = t.value(weight), shift = t.value(bias);
-    return t.tensor(
-        build::conv2d_bias(t.builder, image, kernel, shift, {options.stride, options.padding, options.dilation}));
-  });
-}
-
-Tensor max_pool(Term x, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
-  return at_line(x.where, [&](Trace& t) {
-    return t.tensor(build::max_pool(t.builder, t.value(x), pool_options(kernel, stride, padding)).value);
-  });
-}
-Tensor avg_pool(Term x, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
-  return at_line(x.where, [&](Trace& t) {
-    return t.tensor(build::avg_pool(t.builder, t.value(x), pool_options(kernel, stride, padding)));
-  });
-}
-
-Tensor layer_norm(Term x, Term weight, Term bias, double eps) {
-  return at_line(x.where, [&](Trace& t) {
-    ValueId id = t.value(x), w = t.value(weight), shift = t.value(bias);
-    return t.tensor(build::layer_norm(t.builder, id, t.graph.type(w).rank(), eps, w, shift));
-  });
-}
-namespace {
-// The distance from 1 to the next number of the dtype of the computation: f32 for half types.
-double epsilon(DType dtype) { return std::ldexp(1.0, dtype == DType::f64 ? -52 : -23); }
-}  // namespace
-
-Tensor rms_norm(Term x, Term weight, std::optional<double> eps) {
-  return at_line(x.where, [&](Trace& t) {
-    ValueId id = t.value(x), w = t.value(weight);
-    return t.tensor(
-        build::rms_norm(t.builder, id, t.graph.type(w).rank(), eps.value_or(epsilon(t.graph.type(id).dtype)), w));
-  });
-}
-
-Tensor scaled_dot_product_attention(Term q, Term k, Term v, AttentionOptions options) {
-  return attention(q, k, v, nullptr, options);
-}
-Tensor scaled_dot_product_attention(Term q, Term k, Term v, Term mask, AttentionOptions options) {
-  return attention(q, k, v, &mask, options);
-}
-Tensor attention_weights(Term q, Term k, AttentionOptions options) { return weights_of(q, k, nullptr, options); }
-Tensor attention_weights(Term q, Term k, Term mask, AttentionOptions options) {
-  return weights_of(q, k, &mask, options);
-}
-Tensor rotary(Term x, RotaryOptions options) {
-  return at_line(x.where, [&](Trace& t) {
-    return t.tensor(build::rotary(t.builder, t.value(x), {options.base, options.first, options.interleaved}));
-  });
-}
-
-Tensor cross_entropy(Term logits, Term labels, CrossEntropyOptions options) {
-  return mean_of_losses(logits, labels, nullptr, options);
-}
-Tensor cross_entropy(Term logits, Term labels, Term weights, CrossEntropyOptions options) {
-  return mean_of_losses(logits, labels, &weights, options);
-}
-Tensor correct_count(Term logits, Term labels) { return of_rows(logits, labels, nullptr, build::correct_count); }
-Tensor correct_count(Term logits, Term labels, Term weights) {
-  return of_rows(logits, labels, &weights, build::correct_count);
-}
-
-Tensor dropout(Term x, double p) {
-  return at_line(x.where, [&](Trace& t) {
-    require(p >= 0 && p < 1, "dropout: a probability of ", p, " is not in [0, 1)");
-    ValueId id = t.value(x);
-    if (!t.training() || p == 0) return t.tensor(id);
-    ValueId state = t.random_state();
-    return t.tensor(build::dropout(t.builder, id, p, state, t.site()));
-  });
-}
-
 Tensor reshape(Term x, Shape shape) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x);
-    std::int64_t known = 1, count = t.graph.type(id).count();
+    std::int64_t known_count = 1, count = t.graph.type(id).count();
     for (auto size : shape)
-      if (size != -1) known = checked_mul(known, size);
-    auto open = std::find(shape.begin(), shape.end(), -1);
-    if (open != shape.end()) {
+      if (size != -1) known_count = checked_mul(known_count, size);
+    auto unknown = std::find(shape.begin(), shape.end(), -1);
+    if (unknown != shape.end()) {
       require(ErrorKind::shape, std::count(shape.begin(), shape.end(), -1) == 1, "reshape to ", shape,
               ": only one size may be -1");
-      require(ErrorKind::shape, known > 0 && count % known == 0, "reshape: ", t.graph.type(id), " has ", count,
-              " elements, which ", shape, " does not divide");
-      *open = count / known;
+      require(ErrorKind::shape, known_count > 0 && count % known_count == 0, "reshape: ", t.graph.type(id), " has ",
+              count, " elements, which ", shape, " does not divide");
+      *unknown = count / known_count;
     }
     return t.tensor(build::reshape(t.builder, id, shape));
   });
@@ -393,9 +174,10 @@ Tensor pad(Term x, Ints low, Ints high, double value) {
 }
 Tensor gather(Term table, Term index) {
   return at_line(table.where, [&](Trace& t) {
-    ValueId rows = t.value(table), which = t.value(index, DType::i64);
+    ValueId rows = t.value(table), indices = t.value(index, DType::i64);
     const DType dtype = t.graph.type(rows).dtype;
-    return t.tensor(build::cast(t.builder, build::gather(t.builder, build::as_numbers(t.builder, rows), which), dtype));
+    return t.tensor(
+        build::cast(t.builder, build::gather(t.builder, build::as_numbers(t.builder, rows), indices), dtype));
   });
 }
 Tensor one_hot(Term index, std::int64_t depth, DType dtype) {
@@ -407,7 +189,7 @@ Tensor one_hot(Term index, std::int64_t depth, DType dtype) {
 Tensor full(Shape shape, double value, DType dtype, SourceLine where) {
   return at_line(where, [&](Trace& t) {
     if (t.expression == nullptr) return t.tensor(build::full(t.builder, dtype, shape, value));
-    // An input, so that another value has the same program.
+    // The value is an input, so that programs with different values are equal.
     return t.tensor(build::broadcast_to(t.builder, t.value(Term(value, where), dtype), shape));
   });
 }
@@ -478,62 +260,15 @@ Tensor with_layout(Term x, std::vector<std::string> axes) {
     ValueId id = t.value(x, t.dtype_of(x));
     if (t.expression != nullptr) t.expression->require_mesh("with_layout");
     const auto* parameter = std::get_if<Parameter>(&x.value);
-    // A parameter uses the mesh that stores it; any other value uses the mesh of the scope or the rules, or without
-    // these its own.
+    // A parameter uses the mesh that stores it; any other value uses the mesh of the scope or of the rules, otherwise
+    // its own mesh.
     const int mesh = parameter == nullptr && t.builder.mesh != 0 ? t.builder.mesh : t.resolve_mesh(id);
-    ScopedValue placed(t.builder.mesh, mesh);
+    ScopedValue mesh_scope(t.builder.mesh, mesh);
     Layout layout = layout_from(axes, t.graph.type(id).rank(), t.mesh(), cat("a layout for ", t.graph.type(id)));
     if (parameter != nullptr) t.store(*parameter, layout);
     ValueId out = t.builder.one("layout", {id});
     t.graph.value(out).layout = std::move(layout);
     return t.tensor(out);
-  });
-}
-
-namespace {
-
-// An expression contains only the nodes of this call.
-void check_loss(const Trace& t, const Term& loss) {
-  require(t.expression == nullptr || t.contains(loss),
-          "grad outside of a compiled function: the computation of the loss is not available; ",
-          "value_and_grad(f)(x) computes f(x) and its gradients");
-}
-
-// `reached`: whether the loss depends on each of them; empty: it depends on all.
-std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> wrt,
-                              const std::vector<bool>& reached = {}) {
-  std::vector<Tensor> out;
-  const ValueId scale =
-      t.scales_losses() ? build::cast(t.builder, t.loss_scale(), t.graph.type(loss).dtype) : ValueId();
-  for (ValueId id : gradient(t.builder, loss, wrt, t.gradient_stops(), scale)) {
-    const bool none = !reached.empty() && !reached[out.size()];
-    out.push_back(t.tensor(scale.valid() && !none ? t.unscale(id) : id));
-    if (none) t.mark_no_gradient(out.back());
-  }
-  return out;
-}
-
-}  // namespace
-
-std::vector<Tensor> grad(Term loss, const std::vector<Tensor>& tensors) {
-  return at_line(loss.where, [&](Trace& t) {
-    check_loss(t, loss);
-    std::vector<ValueId> wrt;
-    for (const auto& tensor : tensors) wrt.push_back(t.value(Term(tensor)));
-    return gradients(t, t.value(loss), wrt);
-  });
-}
-
-std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters) {
-  return at_line(loss.where, [&](Trace& t) {
-    check_loss(t, loss);
-    const ValueId from = t.value(loss);
-    const std::vector<ValueId> versions = t.versions_read(from, parameters);
-    const std::vector<Parameter> behind = t.ancestor_parameters(from);
-    std::vector<bool> reached;
-    for (const Parameter& parameter : parameters)
-      reached.push_back(std::find(behind.begin(), behind.end(), parameter) != behind.end());
-    return gradients(t, from, versions, reached);
   });
 }
 

@@ -1,10 +1,13 @@
-// Results of a call: waiting for it, and its values as arrays.
+// The future of a call: waits for the call and returns its results as arrays.
+#include "karez/api/future.h"
+
 #include <algorithm>
 #include <memory>
 #include <optional>
 
+#include "karez/api/namespace.h"
 #include "karez/api/state/array_value.h"
-#include "karez/api/state/compiled_function.h"
+#include "karez/api/state/call_outputs.h"
 
 namespace karez {
 namespace {
@@ -20,11 +23,11 @@ std::size_t Future::size() const { return state_->results->specs.size(); }
 Array Future::value(std::size_t i) const {
   require(i < size(), "the call has ", size(), " results; there is no result ", i);
   std::shared_ptr<const ArraySpec> spec(state_->results, &state_->results->specs[i]);
-  std::optional<Result> part;
+  std::optional<Result> result;
   if (has_rank(spec->mesh, state_->world->ranks.rank()))
-    part = state_->launch.result(*state_->results->result_indices[i]);
+    result = state_->launch.result(*state_->results->result_indices[i]);
   return Array(std::make_shared<const ArrayValue>(
-      ArrayValue{state_->world, std::move(part), std::move(spec), state_->launch.without_results()}));
+      ArrayValue{state_->world, std::move(result), std::move(spec), state_->launch.without_results()}));
 }
 
 }  // namespace karez

@@ -1,4 +1,4 @@
-// Initialisers: first values of parameters as small programs.
+// Initialisers: they make the first values of parameters as small programs.
 #include <cmath>
 #include <span>
 
@@ -27,7 +27,7 @@ Initialiser uniform_init(double bound) {
   require(std::isfinite(bound) && bound >= 0, "uniform_init: a bound of ", bound, "; it must be finite and at least 0");
   return [bound](Builder& b, const TensorType& type, const std::string& site, ValueId state) {
     const TensorType wide = build::widened(type);
-    // 63 bits, since sites are not negative.
+    // The hash is cut to 63 bits, because the site of a random node must not be negative.
     ValueId unit = build::random_uniform(b, state, wide, static_cast<std::int64_t>(hash_text(site) >> 1));
     ValueId scaled = build::binary(b, "mul", unit, build::scalar(b, wide.dtype, 2 * bound));
     return build::cast(b, build::binary(b, "sub", scaled, build::scalar(b, wide.dtype, bound)), type.dtype);
@@ -39,8 +39,8 @@ Initialiser normal_init(double deviation) {
           "; it must be finite and at least 0");
   return [deviation](Builder& b, const TensorType& type, const std::string& site, ValueId state) {
     const TensorType wide = build::widened(type);
-    auto uniform = [&](std::string_view of) {
-      return build::random_uniform(b, state, wide, static_cast<std::int64_t>(hash_text(cat(site, of)) >> 1));
+    auto uniform = [&](std::string_view suffix) {
+      return build::random_uniform(b, state, wide, static_cast<std::int64_t>(hash_text(cat(site, suffix)) >> 1));
     };
     // 1 - u is in (0, 1], so that its logarithm is finite.
     ValueId operands[] = {uniform(" radius"), uniform(" angle"), build::full(b, wide.dtype, type.shape, deviation)};
@@ -50,12 +50,13 @@ Initialiser normal_init(double deviation) {
 }
 
 Initialiser zero_row_init(Initialiser rows, std::int64_t row) {
-  require(rows != nullptr, "zero_row_init: no initialiser is given");
+  require(rows != nullptr, "zero_row_init: the initialiser is empty");
   return [rows = std::move(rows), row](Builder& b, const TensorType& type, const std::string& site, ValueId state) {
     require(!type.shape.empty() && row >= 0 && row < type.shape[0], "zero_row_init: ", type, " has no row ", row);
-    const ValueId first = rows(b, type, site, state), number = build::iota(b, {DType::i64, type.shape}, 0);
-    return build::select(b, build::eq(b, number, build::full_like(b, number, static_cast<double>(row))),
-                         build::full_like(b, first, 0), first);
+    const ValueId values = rows(b, type, site, state), rows_of_elements = build::iota(b, {DType::i64, type.shape}, 0);
+    return build::select(
+        b, build::eq(b, rows_of_elements, build::full_like(b, rows_of_elements, static_cast<double>(row))),
+        build::full_like(b, values, 0), values);
   };
 }
 

@@ -1,5 +1,5 @@
-// Names of lower components that users need: made available in `karez`, and no others, so that a program may define
-// types called Block, Node or Batch.
+// The names of lower components that users need, made available in the namespace `karez`. Other names stay in their
+// namespaces, so that a program may define types called Block, Node or Batch.
 #pragma once
 
 #include "karez/base/attrs.h"

@@ -15,6 +15,7 @@ namespace karez::kernels {}
 namespace karez::comm {}
 namespace karez::data {}
 namespace karez::runtime {}
+namespace karez::control {}
 
 namespace karez {
 using namespace base;
@@ -30,4 +31,5 @@ using namespace kernels;
 using namespace comm;
 using namespace data;
 using namespace runtime;
+using namespace control;
 }  // namespace karez

@@ -1,4 +1,4 @@
-// Modules: the tree of names, and layers, each a composition with the user's line and the module's path.
+// The module tree, and layers: each layer calls functions of tensors with the user's line and the module's path.
 #include "karez/api/nn.h"
 #include "karez/api/namespace.h"
 
@@ -37,18 +37,19 @@ Module::Module(Module& parent, const std::string& name)
 
 DType Module::dtype() const { return tree_->dtype; }
 
-std::vector<Parameter> Module::below(const std::vector<Parameter>& list) const {
+std::vector<Parameter> Module::in_subtree(const std::vector<Parameter>& list) const {
   std::vector<Parameter> out;
   for (const auto& parameter : list)
     if (path_.empty() || starts_with(parameter.name(), path_ + ".")) out.push_back(parameter);
   return out;
 }
 
-std::vector<Parameter> Module::parameters() const { return below(tree_->parameters); }
-std::vector<Parameter> Module::buffers() const { return below(tree_->buffers); }
+std::vector<Parameter> Module::parameters() const { return in_subtree(tree_->parameters); }
+std::vector<Parameter> Module::buffers() const { return in_subtree(tree_->buffers); }
 std::vector<Parameter> Module::state() const {
-  std::vector<Parameter> out = parameters(), more = buffers();
-  out.insert(out.end(), more.begin(), more.end());
+  std::vector<Parameter> out = parameters();
+  const std::vector<Parameter> untrained = buffers();
+  out.insert(out.end(), untrained.begin(), untrained.end());
   return out;
 }
 
@@ -66,29 +67,29 @@ Parameter Module::parameter(std::string_view path) const {
   fail("no parameter is named '", path, "'; ", suggest_names(path, all, [](const Parameter& p) { return p.name(); }));
 }
 
-Parameter Module::added(std::vector<Parameter>& list, const std::string& name, TensorType type, Initialiser init) {
-  Parameter made(path_.empty() ? name : cat(path_, ".", name), std::move(type), std::move(init));
+Parameter Module::add(std::vector<Parameter>& list, const std::string& name, TensorType type, Initialiser init) {
+  Parameter parameter(path_.empty() ? name : cat(path_, ".", name), std::move(type), std::move(init));
   for (const auto* others : {&tree_->parameters, &tree_->buffers})
     for (const auto& other : *others)
-      require(other.name() != made.name(), "two parameters are named '", made.name(), "'");
-  list.push_back(made);
-  made.set_model_buffers([tree = std::weak_ptr<const Tree>(tree_)] {
-    const std::shared_ptr<const Tree> alive = tree.lock();
-    return alive == nullptr ? std::vector<Parameter>() : alive->buffers;
+      require(other.name() != parameter.name(), "two parameters are named '", parameter.name(), "'");
+  list.push_back(parameter);
+  parameter.set_model_buffers([weak_tree = std::weak_ptr<const Tree>(tree_)] {
+    const std::shared_ptr<const Tree> tree = weak_tree.lock();
+    return tree == nullptr ? std::vector<Parameter>() : tree->buffers;
   });
-  return made;
+  return parameter;
 }
 
 Parameter Module::make_parameter(const std::string& name, Shape shape, Initialiser init) {
-  return added(tree_->parameters, name, {tree_->dtype, std::move(shape)}, std::move(init));
+  return add(tree_->parameters, name, {tree_->dtype, std::move(shape)}, std::move(init));
 }
 Parameter Module::make_buffer(const std::string& name, TensorType type, Initialiser init) {
-  return added(tree_->buffers, name, std::move(type), std::move(init));
+  return add(tree_->buffers, name, std::move(type), std::move(init));
 }
 
 namespace {
 
-// Calls the function under the layer's path.
+// Calls the function in the scope of the layer's path.
 template <class Function> Tensor at_path(const Term& x, const std::string& path, Function&& function) {
   return at_line(x.where, path, [&](Trace&) { return function(x); });
 }
@@ -198,11 +199,11 @@ Tensor Embedding::operator()(Term index) const {
   return at_path(index, path(), [&](const Term& v) {
     const Tensor rows = gather(Term(weight, v.where), v);
     if (!padding) return rows;
-    const Tensor pads = equal(v, Term(*padding, v.where));
-    Shape one = pads.shape();
-    one.push_back(1);
-    return where(Term(reshape(Term(pads, v.where), one), v.where), Term(stop_gradient(Term(rows, v.where)), v.where),
-                 Term(rows, v.where));
+    const Tensor is_padding = equal(v, Term(*padding, v.where));
+    Shape shape = is_padding.shape();
+    shape.push_back(1);
+    return where(Term(reshape(Term(is_padding, v.where), shape), v.where),
+                 Term(stop_gradient(Term(rows, v.where)), v.where), Term(rows, v.where));
   });
 }
 
@@ -238,18 +239,19 @@ Tensor RMSNorm::operator()(Term x) const {
 
 namespace {
 
-// The width of keys (and of values) in all heads together.
-std::int64_t checked_heads(const std::string& path, std::int64_t width, std::int64_t heads, const AttentionShape& s) {
+// Checks the options and returns the width of the keys (and of the values) in all heads together.
+std::int64_t checked_kv_width(const std::string& path, std::int64_t width, std::int64_t heads,
+                              const AttentionShape& s) {
   require(width >= 1 && heads >= 1 && width % heads == 0, "MultiHeadAttention '", path, "': ", heads,
           " heads do not divide a width of ", width);
-  const std::int64_t shared = s.kv_heads == 0 ? heads : s.kv_heads;
-  require(shared >= 1 && heads % shared == 0, "MultiHeadAttention '", path, "': ", shared,
+  const std::int64_t kv_heads = s.kv_heads == 0 ? heads : s.kv_heads;
+  require(kv_heads >= 1 && heads % kv_heads == 0, "MultiHeadAttention '", path, "': ", kv_heads,
           " heads of keys do not divide ", heads, " of queries");
   require(!s.rotary || width / heads % 2 == 0, "MultiHeadAttention '", path,
           "': rotary positions rotate pairs; a head has ", width / heads, " elements");
   require(s.dropout >= 0 && s.dropout < 1, "MultiHeadAttention '", path, "': a probability of ", s.dropout,
           " is not in [0, 1)");
-  return width / heads * shared;
+  return width / heads * kv_heads;
 }
 
 }  // namespace
@@ -260,8 +262,8 @@ MultiHeadAttention::MultiHeadAttention(Module& parent, const std::string& name, 
       heads(h),
       shape(s),
       query(*this, "query", width, width, s.bias),
-      key(*this, "key", width, checked_heads(path(), width, h, s), s.bias),
-      value(*this, "value", width, checked_heads(path(), width, h, s), s.bias),
+      key(*this, "key", width, checked_kv_width(path(), width, h, s), s.bias),
+      value(*this, "value", width, checked_kv_width(path(), width, h, s), s.bias),
       out(*this, "out", width, width, s.bias) {}
 
 Tensor MultiHeadAttention::operator()(Term x) const { return attend(x, nullptr); }
@@ -269,18 +271,18 @@ Tensor MultiHeadAttention::operator()(Term x, Term mask) const { return attend(x
 
 Tensor MultiHeadAttention::attend(const Term& x, const Term* mask) const {
   return at_line(x.where, path(), [&](Trace& t) {
-    auto line = [&](auto made) { return Term(std::move(made), x.where); };
+    auto line = [&](auto tensor) { return Term(std::move(tensor), x.where); };
     const TensorType type = t.graph.type(t.value(x));
-    require(ErrorKind::shape, type.rank() == 3, "MultiHeadAttention: x is [n, t, width], not ", type);
-    auto split = [&](const Linear& layer, std::int64_t of) {  // [n, t, of * d] -> [n, of, t, d]
+    require(ErrorKind::shape, type.rank() == 3, "MultiHeadAttention: x must have shape [n, t, width], got ", type);
+    auto split = [&](const Linear& layer, std::int64_t num_heads) {  // [n, t, num_heads * d] -> [n, num_heads, t, d]
       Tensor y = layer(line(std::get<Tensor>(x.value)));
-      return transpose(line(reshape(line(y), {type.shape[0], type.shape[1], of, -1})), {0, 2, 1, 3});
+      return transpose(line(reshape(line(y), {type.shape[0], type.shape[1], num_heads, -1})), {0, 2, 1, 3});
     };
-    const std::int64_t shared = shape.kv_heads == 0 ? heads : shape.kv_heads;
-    Tensor q = split(query, heads), k = split(key, shared), v = split(value, shared);
+    const std::int64_t kv_heads = shape.kv_heads == 0 ? heads : shape.kv_heads;
+    Tensor q = split(query, heads), k = split(key, kv_heads), v = split(value, kv_heads);
     if (shape.rotary) {
-      const RotaryOptions turn{.base = shape.rotary_base};
-      q = karez::rotary(line(q), turn), k = karez::rotary(line(k), turn);
+      const RotaryOptions rotary_options{.base = shape.rotary_base};
+      q = karez::rotary(line(q), rotary_options), k = karez::rotary(line(k), rotary_options);
     }
     const AttentionOptions options{.causal = shape.causal};
     Tensor y = mask == nullptr ? scaled_dot_product_attention(line(q), line(k), line(v), options)

@@ -1,4 +1,5 @@
-// Modules: named parameters in a tree, and the usual layers. A model is a struct of them and does not mention devices.
+// Modules: a tree of named parameters, and the usual layers. A model is a struct of modules and does not mention
+// devices.
 #pragma once
 
 #include <functional>
@@ -12,8 +13,9 @@
 
 namespace karez::nn {
 
-// A node of the tree. A root has no parent; a sub-module gets its parent and its name, which give its path
-// ("block.fc1") and those of its parameters ("block.fc1.weight"). All modules of a tree have the root's dtype.
+// A node of the module tree. A root has no parent. A sub-module is constructed with its parent and its name, which
+// determine its path ("block.fc1") and the names of its parameters ("block.fc1.weight"). All modules of a tree have the
+// dtype of the root.
 class Module {
  public:
   Module() : Module("") {}
@@ -26,31 +28,30 @@ class Module {
 
   const std::string& path() const { return path_; }
   DType dtype() const;
-  std::vector<Parameter> parameters() const;  // of this module and those below it, in order of creation
+  std::vector<Parameter> parameters() const;  // of this module and its sub-modules, in order of creation
   std::vector<std::pair<std::string, Parameter>> named_parameters() const;
-  // A parameter or buffer by its full name; an unknown name is an error that lists the existing ones.
+  // Returns a parameter or buffer by its full name; an unknown name is an error that lists the existing names.
   Parameter parameter(std::string_view path) const;
-  // Untrained state (running statistics), in the same order; state(): parameters and buffers, the contents of a weight
-  // file of the model.
-  std::vector<Parameter> buffers() const;
-  std::vector<Parameter> state() const;
+  std::vector<Parameter> buffers() const;  // untrained state (running statistics), in order of creation
+  std::vector<Parameter> state() const;    // parameters and buffers, the contents of a weight file of the model
 
-  // A new parameter of this module, for user-defined layers. make_buffer makes state that optimisers do not update.
+  // Makes a parameter of this module, for user-defined layers. make_buffer makes state that optimisers do not update.
   Parameter make_parameter(const std::string& name, Shape shape, Initialiser init);
   Parameter make_buffer(const std::string& name, TensorType type, Initialiser init);
 
  protected:
-  ~Module() = default;  // modules are owned by value or by their own type
+  ~Module() = default;  // protected, because a module is never deleted through a pointer to Module
 
  private:
   struct Tree;
-  Parameter added(std::vector<Parameter>& list, const std::string& name, TensorType type, Initialiser init);
-  std::vector<Parameter> below(const std::vector<Parameter>& list) const;
+  Parameter add(std::vector<Parameter>& list, const std::string& name, TensorType type, Initialiser init);
+  std::vector<Parameter> in_subtree(
+      const std::vector<Parameter>& list) const;  // those of this module and its sub-modules
   std::shared_ptr<Tree> tree_;
   std::string path_;
 };
 
-// x [..., in] -> [..., out]: x times the transpose of weight [out, in], plus bias [out]. Initial weights are PyTorch's:
+// Multiplies x [..., in] by the transpose of weight [out, in] and adds bias [out]. Initial weights are as in PyTorch:
 // uniform within 1 / sqrt(in).
 struct Linear : Module {
   Linear(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias = true);
@@ -59,13 +60,13 @@ struct Linear : Module {
   bool has_bias;
 };
 
-// The shape of a convolution.
+// Options of a convolution layer.
 struct ConvShape {
   std::int64_t stride = 1, padding = 0;
   bool bias = true;
 };
-// x [n, in, h, w] -> [n, out, p, q]; weight [out, in, kernel, kernel], bias [out], uniform within 1 / sqrt(in * kernel
-// * kernel).
+// Convolution x [n, in, h, w] -> [n, out, p, q]; weight [out, in, kernel, kernel], bias [out]. Initial values are
+// uniform within 1 / sqrt(in * kernel * kernel).
 struct Conv2d : Module {
   Conv2d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel,
          ConvShape shape = {});
@@ -74,7 +75,8 @@ struct Conv2d : Module {
   ConvShape shape;
 };
 
-// x [n, in, l] -> [n, out, m]; weight [out, in, kernel], bias [out], uniform within 1 / sqrt(in * kernel).
+// Convolution x [n, in, l] -> [n, out, m]; weight [out, in, kernel], bias [out]. Initial values are uniform within 1 /
+// sqrt(in * kernel).
 struct Conv1d : Module {
   Conv1d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel,
          ConvShape shape = {});
@@ -83,7 +85,7 @@ struct Conv1d : Module {
   ConvShape shape;
 };
 
-// The maximum of each window, [n, c, h, w].
+// The maximum of each window of x [n, c, h, w]. Stride 0 means the size of the kernel.
 struct MaxPool2d : Module {
   MaxPool2d(Module& parent, const std::string& name, std::int64_t kernel, std::int64_t stride = 0,
             std::int64_t padding = 0);
@@ -91,7 +93,7 @@ struct MaxPool2d : Module {
   std::int64_t kernel, stride, padding;
 };
 
-// The mean of each window, [n, c, h, w].
+// The mean of each window of x [n, c, h, w]. Stride 0 means the size of the kernel.
 struct AvgPool2d : Module {
   AvgPool2d(Module& parent, const std::string& name, std::int64_t kernel, std::int64_t stride = 0,
             std::int64_t padding = 0);
@@ -99,7 +101,7 @@ struct AvgPool2d : Module {
   std::int64_t kernel, stride, padding;
 };
 
-// Active if the function is compiled for training (FunctionOptions::train); modules have no training mode of their own.
+// Dropout, active if the function is compiled for training (FunctionOptions::train); modules have no training mode.
 struct Dropout : Module {
   Dropout(Module& parent, const std::string& name, double p);
   Tensor operator()(Term x) const;
@@ -130,8 +132,9 @@ struct SiLU : Module {
   Tensor operator()(Term x) const;
 };
 
-// Rows of weight [count, width] by index, of any shape [i...] -> [i..., width]. Initial weights are PyTorch's: normal
-// with deviation 1. Row `padding` (negative: from the end) is initially zero and gets no gradient.
+// Selects rows of weight [count, width] by an index tensor of any shape: [i...] -> [i..., width]. Initial weights are
+// as in PyTorch: normal with standard deviation 1. Row `padding` (counted from the end if negative) is initially zero
+// and gets no gradient.
 struct Embedding : Module {
   Embedding(Module& parent, const std::string& name, std::int64_t count, std::int64_t width,
             std::optional<std::int64_t> padding = {});
@@ -140,14 +143,16 @@ struct Embedding : Module {
   std::optional<std::int64_t> padding;
 };
 
-// Over the last dimensions, with the sizes `shape`; weight (initially 1) and bias (initially 0) have that shape.
+// layer_norm over the last dimensions, whose sizes are `shape`; weight (initially 1) and bias (initially 0) have that
+// shape.
 struct LayerNorm : Module {
   LayerNorm(Module& parent, const std::string& name, Shape shape, double eps = 1e-5);
   Tensor operator()(Term x) const;
   Parameter weight, bias;
   double eps;
 };
-// x divided by the root of its mean square over the last dimensions, times a weight; eps as in rms_norm.
+// Divides x by the root of its mean square over the last dimensions and multiplies it by a weight; eps is as in
+// rms_norm.
 struct RMSNorm : Module {
   RMSNorm(Module& parent, const std::string& name, Shape shape, std::optional<double> eps = {});
   Tensor operator()(Term x) const;
@@ -159,10 +164,10 @@ struct RMSNorm : Module {
 struct BatchNormOptions {
   double momentum = 0.1, eps = 1e-5;
 };
-// By channel of x [n, c, ...] (as PyTorch's BatchNorm1d to 3d, with the same names of its state). In training it uses
-// mean and variance s of the whole batch and updates running statistics r = (1 - momentum) r + momentum s, with the
-// unbiased variance; otherwise it uses the running ones. Each micro-batch is normalised by its own mean and variance
-// and then updates the running statistics, as when PyTorch accumulates gradients.
+// Normalises each channel of x [n, c, ...], as PyTorch's BatchNorm1d to 3d do, with the same names of the state.
+// Training uses mean and variance s of the complete batch and updates the running statistics r = (1 - momentum) r +
+// momentum s, with the unbiased variance; inference uses the running statistics. Each micro-batch is normalised by its
+// own mean and variance and then updates the running statistics, as when PyTorch accumulates gradients.
 struct BatchNorm : Module {
   BatchNorm(Module& parent, const std::string& name, std::int64_t channels, BatchNormOptions options = {});
   Tensor operator()(Term x) const;
@@ -170,7 +175,7 @@ struct BatchNorm : Module {
   Parameter running_mean, running_var, num_batches_tracked;
   BatchNormOptions options;
 };
-// By groups of channels of x [n, c, ...]; weight [c] (initially 1) and bias (initially 0).
+// Normalises groups of channels of x [n, c, ...]; weight [c] is initially 1, bias [c] initially 0.
 struct GroupNorm : Module {
   GroupNorm(Module& parent, const std::string& name, std::int64_t groups, std::int64_t channels, double eps = 1e-5);
   Tensor operator()(Term x) const;
@@ -179,17 +184,18 @@ struct GroupNorm : Module {
   double eps;
 };
 
-// Heads and positions of an attention layer.
+// Options of an attention layer.
 struct AttentionShape {
-  std::int64_t kv_heads = 0;  // grouped queries: the number of heads of keys and values; 0: that of queries
+  std::int64_t kv_heads = 0;  // the number of heads of keys and values; 0 means the number of query heads
   bool causal = false;
-  bool rotary = false;  // rotate queries and keys by their positions, pairs i and i + d / 2
+  bool rotary = false;  // rotate queries and keys by their positions; a pair is elements i and i + d / 2
   double rotary_base = 10000;
   double dropout = 0;  // of the output
   bool bias = true;
 };
-// Self-attention of x [n, t, width] -> [n, t, width]; heads divides width. Linear layers "query", "key", "value",
-// "out". Splitting heads, by rows of the first three and columns of the last, is the usual tensor parallelism.
+// Self-attention of x [n, t, width] -> [n, t, width], with the linear layers "query", "key", "value" and "out"; `heads`
+// must divide `width`. The usual tensor parallelism splits the heads: rows of the first three weights, and columns of
+// the last.
 struct MultiHeadAttention : Module {
   MultiHeadAttention(Module& parent, const std::string& name, std::int64_t width, std::int64_t heads,
                      AttentionShape shape = {});
@@ -203,7 +209,7 @@ struct MultiHeadAttention : Module {
   Tensor attend(const Term& x, const Term* mask) const;
 };
 
-// Merges all dimensions but the first.
+// Merges all dimensions except the first.
 struct Flatten : Module {
   using Module::Module;
   Tensor operator()(Term x) const;

@@ -12,24 +12,26 @@
 namespace karez {
 namespace {
 
-// (1 - momentum) old + momentum now, of old's dtype; several values `now` [parts, c] are applied one after the other.
-ValueId blend(Builder& b, ValueId old, ValueId now, double momentum) {
-  const TensorType type = b.type(now);
-  const ValueId wide = build::widened(b, old);
+// Returns (1 - momentum) average + momentum value, with the dtype of `average`. Several values [parts, c] are applied
+// one after another.
+ValueId moving_average(Builder& b, ValueId average, ValueId value, double momentum) {
+  const TensorType type = b.type(value);
+  const ValueId wide = build::widened(b, average);
   if (type.rank() == 2) {
     const std::int64_t parts = type.shape[0];
-    ValueId late = build::iota(b, {type.dtype, {parts}}, 0);  // the last one has the largest weight
-    const double keeps = std::log1p(-std::min(momentum, 1 - 1e-300));
-    const ValueId operands[] = {late, build::full_like(b, late, static_cast<double>(parts - 1)),
-                                build::full_like(b, late, keeps), build::full_like(b, late, momentum)};
-    late = build::pointwise(b, "x3 * exp((x1 - x0) * x2)", operands);
-    const ValueId added = build::reduce_sum(b, build::mul(b, now, build::broadcast(b, late, type.shape, {0})), {0});
-    const ValueId kept =
+    ValueId weights = build::iota(b, {type.dtype, {parts}}, 0);  // the last part gets the largest weight
+    const double log_decay = std::log1p(-std::min(momentum, 1 - 1e-300));
+    const ValueId operands[] = {weights, build::full_like(b, weights, static_cast<double>(parts - 1)),
+                                build::full_like(b, weights, log_decay), build::full_like(b, weights, momentum)};
+    weights = build::pointwise(b, "x3 * exp((x1 - x0) * x2)", operands);
+    const ValueId update =
+        build::reduce_sum(b, build::mul(b, value, build::broadcast(b, weights, type.shape, {0})), {0});
+    const ValueId rest =
         build::mul(b, wide, build::full_like(b, wide, std::pow(1 - momentum, static_cast<double>(parts))));
-    return build::cast(b, build::add(b, kept, added), b.type(old).dtype);
+    return build::cast(b, build::add(b, rest, update), b.type(average).dtype);
   }
-  const ValueId operands[] = {wide, now, build::full_like(b, wide, momentum)};
-  return build::cast(b, build::pointwise(b, "x0 + x2 * (x1 - x0)", operands), b.type(old).dtype);
+  const ValueId operands[] = {wide, value, build::full_like(b, wide, momentum)};
+  return build::cast(b, build::pointwise(b, "x0 + x2 * (x1 - x0)", operands), b.type(average).dtype);
 }
 
 }  // namespace
@@ -46,18 +48,20 @@ Tensor batch_norm(Term x, const RunningStatistics& running, bool training, Term 
   return at_line(x.where, [&](Trace& t) {
     Builder& b = t.builder;
     const ValueId id = t.value(x);
-    build::ChannelStatistics used;
+    build::ChannelStatistics statistics;
     if (training) {
-      used = build::channel_statistics(b, id, batch_parts(t.graph, id));
-      const double count = static_cast<double>(b.type(id).count()) / static_cast<double>(b.type(used.mean).count());
-      const ValueId sample = build::mul(b, used.variance, build::full_like(b, used.variance, count / (count - 1)));
-      t.update(running.mean, blend(b, t.read(running.mean), build::stop_gradient(b, used.mean), running.momentum));
-      t.update(running.variance, blend(b, t.read(running.variance), build::stop_gradient(b, sample), running.momentum));
+      statistics = build::channel_statistics(b, id, batch_parts(t.graph, id));
+      const ValueId mean = statistics.mean, variance = statistics.variance;
+      const double count = static_cast<double>(b.type(id).count()) / static_cast<double>(b.type(mean).count());
+      const ValueId unbiased = build::mul(b, variance, build::full_like(b, variance, count / (count - 1)));
+      t.update(running.mean, moving_average(b, t.read(running.mean), build::stop_gradient(b, mean), running.momentum));
+      t.update(running.variance,
+               moving_average(b, t.read(running.variance), build::stop_gradient(b, unbiased), running.momentum));
     } else {
-      used = {t.read(running.mean), t.read(running.variance)};
+      statistics = {t.read(running.mean), t.read(running.variance)};
     }
     const ValueId w = t.value(weight), shift = t.value(bias);
-    return t.tensor(build::batch_norm(b, id, used, eps, w, shift));
+    return t.tensor(build::batch_norm(b, id, statistics, eps, w, shift));
   });
 }
 
@@ -94,11 +98,11 @@ void check_channels(std::string_view layer, const std::string& path, std::int64_
 
 }  // namespace
 
-BatchNorm::BatchNorm(Module& parent, const std::string& name, std::int64_t channels, BatchNormOptions o)
+BatchNorm::BatchNorm(Module& parent, const std::string& name, std::int64_t channels, BatchNormOptions norm_options)
     : Module(parent, name),
-      options(o) {
-  check_channels("BatchNorm", path(), channels, o.eps);
-  require(o.momentum > 0 && o.momentum <= 1, "BatchNorm '", path(), "': a momentum of ", o.momentum,
+      options(norm_options) {
+  check_channels("BatchNorm", path(), channels, options.eps);
+  require(options.momentum > 0 && options.momentum <= 1, "BatchNorm '", path(), "': a momentum of ", options.momentum,
           " is not in (0, 1]");
   weight = make_parameter("weight", {channels}, constant_init(1));
   bias = make_parameter("bias", {channels}, constant_init(0));
@@ -110,9 +114,9 @@ BatchNorm::BatchNorm(Module& parent, const std::string& name, std::int64_t chann
 Tensor BatchNorm::operator()(Term x) const {
   return at_line(x.where, path(), [&](Trace& t) {
     if (t.training()) {
-      const ValueId seen = t.read(num_batches_tracked);
+      const ValueId count = t.read(num_batches_tracked);
       const auto parts = static_cast<double>(batch_parts(t.graph, t.value(x)));
-      t.update(num_batches_tracked, build::add(t.builder, seen, build::full_like(t.builder, seen, parts)));
+      t.update(num_batches_tracked, build::add(t.builder, count, build::full_like(t.builder, count, parts)));
     }
     return batch_norm(x, {running_mean, running_var, options.momentum}, t.training(), Term(weight, x.where),
                       Term(bias, x.where), options.eps);

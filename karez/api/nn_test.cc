@@ -9,7 +9,7 @@
 
 #include "karez/api/compile.h"
 #include "karez/api/optim.h"
-#include "karez/api/test_texts.h"
+#include "karez/api/testing/test_texts.h"
 #include "karez/api/trace/trace.h"
 #include "karez/ops/all_ops.h"
 
@@ -47,13 +47,13 @@ TEST(Module, ParametersAreNamedByPath) {
               HasSubstr("no parameter is named 'conv.bais'; there are 5: conv.bias, conv.weight, "));
 }
 
-TEST(Module, TheRootsDtypeIsThatOfAllItsWeights) {
+TEST(Module, AllWeightsHaveTheDtypeOfTheRoot) {
   Net net(DType::f64);
   for (const auto& parameter : net.parameters()) EXPECT_EQ(parameter.dtype(), DType::f64);
   EXPECT_THAT(error_of([] { Net(DType::i32); }), HasSubstr("its dtype must be f32 or f64"));
 }
 
-TEST(Module, ARootsNameIsFirstInEveryPath) {
+TEST(Module, EveryPathBeginsWithTheNameOfTheRoot) {
   struct Named : nn::Module {
     Named() : Module("teacher") {}
     nn::Linear fc{*this, "fc", 2, 2};
@@ -61,7 +61,7 @@ TEST(Module, ARootsNameIsFirstInEveryPath) {
   EXPECT_EQ(net.fc.weight.name(), "teacher.fc.weight");
 }
 
-TEST(Module, TwoChildrenOfOneNameAreRefused) {
+TEST(Module, TwoChildrenOfOneNameAreRejected) {
   struct Twice : nn::Module {
     nn::Linear a{*this, "fc", 2, 2}, b{*this, "fc", 2, 2};
   };
@@ -72,7 +72,7 @@ TEST(Module, TwoChildrenOfOneNameAreRefused) {
   EXPECT_THAT(error_of([] { Dotted(); }), HasSubstr("must not be empty or contain a dot"));
 }
 
-TEST(Sequential, NumbersItsLayersAndKeepsTheUsersLine) {
+TEST(Sequential, SequentialNumbersItsLayersAndKeepsTheUsersLine) {
   struct Net : nn::Module {
     nn::Sequential body{*this, "body"};
     Net() { body.add<nn::Flatten>().add<nn::Linear>(6, 4).add<nn::ReLU>().add<nn::Dropout>(0.5).add<nn::Linear>(4, 2); }
@@ -91,7 +91,7 @@ TEST(Sequential, NumbersItsLayersAndKeepsTheUsersLine) {
   EXPECT_EQ(trace.graph.nodes.back().path, "body.4");
 }
 
-TEST(Layers, ShapesEqualPyTorchs) {
+TEST(Layers, ShapesEqualThoseOfPyTorch) {
   Net net;
   OpTable ops = all_ops();
   Trace trace(ops, {});
@@ -100,7 +100,7 @@ TEST(Layers, ShapesEqualPyTorchs) {
   EXPECT_EQ(net.block(trace.input("y", {DType::f32, {5, 6}})).shape(), (Shape{5, 2}));
 }
 
-TEST(Layers, ReportMismatches) {
+TEST(Layers, MismatchesAreErrors) {
   struct Net : nn::Module {
   } net;
   EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "a", 10, 4); }),
@@ -135,10 +135,11 @@ TEST(Initial, WeightsDependOnlyOnTheirSitesAndStayWithinTheBound) {
   ASSERT_EQ(sites.size(), 3u);
   EXPECT_EQ(sites[0], sites[1]);
   EXPECT_NE(sites[0], sites[2]);
-  EXPECT_THAT(numbers, ElementsAre(0.5, 0.25, 0.5, 0.25, 0.5, 0.25));  // 1 / sqrt(16), doubled for the width
+  EXPECT_THAT(numbers,
+              ElementsAre(0.5, 0.25, 0.5, 0.25, 0.5, 0.25));  // the width of the range, and the bound 1 / sqrt(16)
 }
 
-TEST(Initial, EqualRootsDifferAndSitesRestartWithASeedOrAWorld) {
+TEST(Initial, EqualModelsDifferAndSitesRestartWithASeedOrAWorld) {
   const auto sites = [] {
     Net net;
     std::vector<std::string> out;
@@ -172,9 +173,9 @@ TEST(Parameter, AParameterIsRenamedWithItsStateAndKeepsItsValue) {
     return loss;
   });
   EXPECT_EQ(step(HostArray::of<float>({2}, {1, 1})).item(), 2);
-  const std::string& before = w.name();
+  const std::string& old_name = w.name();
   w.set_name("net.weight");
-  EXPECT_EQ(before, "weight");
+  EXPECT_EQ(old_name, "weight");
   EXPECT_THAT(world.variables(), ElementsAre("net.weight", "sgd.m.net.weight"));
   EXPECT_EQ(step(HostArray::of<float>({2}, {1, 1})).item(), 1);
   EXPECT_EQ(world.read("net.weight").data<float>()[0], -0.25f);
@@ -191,15 +192,15 @@ TEST(Embedding, ThePaddingRowIsInitiallyZeroAndGetsNoGradient) {
   EXPECT_EQ(first.data<float>()[2], 0);
   EXPECT_EQ(first.data<float>()[3], 0);
   EXPECT_NE(first.data<float>()[0], 0);
-  auto slope = compile(world.mesh(), [&](Tensor i) { return grad(sum(net.rows(i)), {net.rows.weight})[0]; });
-  const HostArray got = slope(HostArray::of<std::int64_t>({3}, {0, 1, 1})).value().read();
-  EXPECT_THAT(std::vector<float>(got.data<float>().begin(), got.data<float>().end()),
+  auto gradient = compile(world.mesh(), [&](Tensor i) { return grad(sum(net.rows(i)), {net.rows.weight})[0]; });
+  const HostArray result = gradient(HostArray::of<std::int64_t>({3}, {0, 1, 1})).value().read();
+  EXPECT_THAT(std::vector<float>(result.data<float>().begin(), result.data<float>().end()),
               ElementsAre(1, 1, 0, 0, 0, 0, 0, 0));
   EXPECT_THAT(error_of([&] { nn::Embedding(net, "more", 4, 2, 4); }),
               HasSubstr("padding row 4 does not exist; there are 4 rows"));
 }
 
-TEST(Optim, OneStepOfSgdIsThisProgram) {
+TEST(Optim, OneStepOfSgdHasTheExpectedProgram) {
   struct Net : nn::Module {
     nn::Linear fc{*this, "fc", 3, 1, false};
   } net;
@@ -242,7 +243,7 @@ TEST(Optim, AdamHasOneStepCounterForAllParameters) {
 
 TEST(Optim, WrongGradientsAreErrorsAtTheUsersLine) {
   Net net;
-  optim::Adam adam(net.parameters(), {}), other(net.parameters(), {});
+  optim::Adam adam(net.parameters(), {});
   OpTable ops = all_ops();
   Trace trace(ops, {});
   Trace::Scope scope(trace);
@@ -257,10 +258,10 @@ TEST(Optim, WrongGradientsAreErrorsAtTheUsersLine) {
   EXPECT_EQ(error_of([&] { optim::Adam(twice, {}); }), "an optimiser 'adam': parameter 'w' is listed twice");
   EXPECT_EQ(error_of([&] { optim::Lion(twice, {}); }), "an optimiser 'lion': parameter 'w' is listed twice");
   EXPECT_EQ(error_of([&] { optim::EMA(twice, 0.5); }), "an average 'ema': parameter 'w' is listed twice");
-  optim::SGD({w, other_w}, {});  // one name, two parameters
+  optim::SGD({w, other_w}, {});  // two parameters of one name are allowed
 }
 
-TEST(Optim, TwoOptimisersOfOneNameHaveSeparateRatesInOneProgram) {
+TEST(Optim, TwoOptimisersOfOneNameHaveSeparateLearningRatesInOneProgram) {
   Parameter a("a", {DType::f32, {}}, constant_init(0)), b("b", {DType::f32, {}}, constant_init(0));
   optim::SGD first({a}, {.lr = 0.5}), second({b}, {.lr = 0.25});
   OpTable ops = all_ops();

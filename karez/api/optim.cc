@@ -13,51 +13,51 @@
 namespace karez::optim {
 namespace {
 
-void not_negative(std::string_view what, double value) {
+void require_not_negative(std::string_view what, double value) {
   require(std::isfinite(value) && value >= 0, what, " is ", value, "; it must be finite and at least 0");
 }
 
-void beta(std::string_view what, double value) {
+void require_beta(std::string_view what, double value) {
   require(value >= 0 && value < 1, what, " is ", value, "; it must be in [0, 1)");  // false for NaN
 }
 
 SGDOptions checked(SGDOptions options) {
-  not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
-  not_negative(cat("optimiser '", options.name, "': momentum"), options.momentum);
-  not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
+  require_not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
+  require_not_negative(cat("optimiser '", options.name, "': momentum"), options.momentum);
+  require_not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
   require(!options.nesterov || options.momentum > 0, "optimiser '", options.name,
-          "': nesterov needs a momentum above 0, not ", options.momentum);
+          "': nesterov requires a momentum above 0, got ", options.momentum);
   return options;
 }
 
 AdamOptions checked(AdamOptions options) {
-  not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
-  beta(cat("optimiser '", options.name, "': beta1"), options.beta1);
-  beta(cat("optimiser '", options.name, "': beta2"), options.beta2);
-  not_negative(cat("optimiser '", options.name, "': eps"), options.eps);
-  not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
+  require_not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
+  require_beta(cat("optimiser '", options.name, "': beta1"), options.beta1);
+  require_beta(cat("optimiser '", options.name, "': beta2"), options.beta2);
+  require_not_negative(cat("optimiser '", options.name, "': eps"), options.eps);
+  require_not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
   return options;
 }
 
-// Checks that there is at least one, and each only once: one that is listed twice would step twice.
-std::vector<Parameter> listed(const std::string& whose, std::vector<Parameter> parameters) {
-  require(!parameters.empty(), whose, " without parameters");
-  std::set<Parameter::Identity, std::owner_less<>> seen;
+// Checks that the list is not empty and has no duplicates, which would be updated twice in a step.
+std::vector<Parameter> checked_parameters(const std::string& owner, std::vector<Parameter> parameters) {
+  require(!parameters.empty(), owner, " without parameters");
+  std::set<Parameter::Identity, std::owner_less<>> identities;
   for (const Parameter& p : parameters)
-    require(seen.insert(p.identity()).second, whose, ": parameter '", p.name(), "' is listed twice");
+    require(identities.insert(p.identity()).second, owner, ": parameter '", p.name(), "' is listed twice");
   return parameters;
 }
 
-// State of each parameter's own type, initially zero.
-std::vector<Parameter> state_of(const std::vector<Parameter>& parameters, const std::string& prefix) {
+// Creates a state variable for each parameter, of the parameter's type and initially zero.
+std::vector<Parameter> make_state(const std::vector<Parameter>& parameters, const std::string& prefix) {
   std::vector<Parameter> out;
   for (const auto& p : parameters) out.emplace_back(prefix, p, p.type(), constant_init(0));
   return out;
 }
 
-// The indices of the parameters that have a gradient; others are not updated.
-std::vector<std::size_t> with_gradient(const Trace& t, const std::vector<Parameter>& parameters,
-                                       const std::vector<Tensor>& grads) {
+// Returns the indices of the parameters that have a gradient; others are not updated.
+std::vector<std::size_t> indices_with_gradient(const Trace& t, const std::vector<Parameter>& parameters,
+                                               const std::vector<Tensor>& grads) {
   require(grads.size() == parameters.size(), "step got ", grads.size(), " gradients for ", parameters.size(),
           " parameters");
   std::vector<std::size_t> out;
@@ -75,7 +75,7 @@ std::vector<std::size_t> with_gradient(const Trace& t, const std::vector<Paramet
 Rate::Rate(double value) : value_(std::make_shared<std::atomic<double>>(0)) { set(value); }
 
 void Rate::set(double value) {
-  not_negative("the learning rate", value);
+  require_not_negative("the learning rate", value);
   *value_ = value;
 }
 
@@ -86,16 +86,16 @@ ValueId Rate::read(const std::string& name, DType dtype) const {
 SGD::SGD(std::vector<Parameter> parameters, SGDOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))) {
-  if (options_.momentum > 0) momentum_ = state_of(parameters_, cat(options_.name, ".m"));
+      parameters_(checked_parameters(cat("an optimiser '", options_.name, "'"), std::move(parameters))) {
+  if (options_.momentum > 0) momentum_ = make_state(parameters_, cat(options_.name, ".m"));
 }
 
 void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
-    const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
+    const std::vector<std::size_t> updated_indices = indices_with_gradient(t, parameters_, grads);
     build::SgdOptions options{options_.momentum, options_.weight_decay, options_.nesterov};
     const ValueId apply = t.update_condition();
-    for (std::size_t i : stepping) {
+    for (std::size_t i : updated_indices) {
       const Parameter& parameter = parameters_[i];
       ValueId lr = rate_.read(cat(options_.name, ".lr"), parameter.dtype());
       ValueId w = t.read(parameter), g = t.value(Term(grads[i]));
@@ -109,9 +109,9 @@ void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
         t.step(parameter, build::pointwise(t.builder, "x0 - x2 * x1", operands));
         continue;
       }
-      auto next = build::sgd(t.builder, w, t.read(momentum_[i]), g, lr, options, apply);
-      t.update(parameters_[i], next.w);
-      t.update(momentum_[i], next.m);
+      auto updated = build::sgd(t.builder, w, t.read(momentum_[i]), g, lr, options, apply);
+      t.update(parameters_[i], updated.w);
+      t.update(momentum_[i], updated.m);
     }
     return 0;
   });
@@ -120,50 +120,50 @@ void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
 Adam::Adam(std::vector<Parameter> parameters, AdamOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
-      first_(state_of(parameters_, cat(options_.name, ".m"))),
-      second_(state_of(parameters_, cat(options_.name, ".v"))),
+      parameters_(checked_parameters(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
+      first_(make_state(parameters_, cat(options_.name, ".m"))),
+      second_(make_state(parameters_, cat(options_.name, ".v"))),
       count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0), "step") {}
 
 void Adam::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
-    const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
-    if (stepping.empty()) return 0;
-    ValueId before = t.read(count_),
-            count = build::add(t.builder, before, build::constant(t.builder, count_.type(), 1));
+    const std::vector<std::size_t> updated_indices = indices_with_gradient(t, parameters_, grads);
+    if (updated_indices.empty()) return 0;
+    ValueId old_count = t.read(count_),
+            count = build::add(t.builder, old_count, build::constant(t.builder, count_.type(), 1));
     t.step(count_, count);
     build::AdamOptions options{options_.beta1, options_.beta2, options_.eps, options_.weight_decay, options_.decoupled};
     const ValueId apply = t.update_condition();
-    for (std::size_t i : stepping) {
+    for (std::size_t i : updated_indices) {
       ValueId lr = rate_.read(cat(options_.name, ".lr"), parameters_[i].dtype());
       ValueId w = t.read(parameters_[i]), m = t.read(first_[i]), v = t.read(second_[i]), g = t.value(Term(grads[i]));
-      auto next = build::adam(t.builder, w, m, v, g, lr, count, options, apply);
-      t.update(parameters_[i], next.w);
-      t.update(first_[i], next.m);
-      t.update(second_[i], next.v);
+      auto updated = build::adam(t.builder, w, m, v, g, lr, count, options, apply);
+      t.update(parameters_[i], updated.w);
+      t.update(first_[i], updated.m);
+      t.update(second_[i], updated.v);
     }
     return 0;
   });
 }
 
-AdamW::AdamW(std::vector<Parameter> parameters, AdamWOptions o)
-    : Adam(std::move(parameters), {.lr = o.lr,
-                                   .beta1 = o.beta1,
-                                   .beta2 = o.beta2,
-                                   .eps = o.eps,
-                                   .weight_decay = o.weight_decay,
+AdamW::AdamW(std::vector<Parameter> parameters, AdamWOptions options)
+    : Adam(std::move(parameters), {.lr = options.lr,
+                                   .beta1 = options.beta1,
+                                   .beta2 = options.beta2,
+                                   .eps = options.eps,
+                                   .weight_decay = options.weight_decay,
                                    .decoupled = true,
-                                   .name = std::move(o.name)}) {}
+                                   .name = std::move(options.name)}) {}
 
 namespace {
 
 RMSpropOptions checked(RMSpropOptions options) {
-  not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
-  not_negative(cat("optimiser '", options.name, "': alpha"), options.alpha);
+  require_not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
+  require_not_negative(cat("optimiser '", options.name, "': alpha"), options.alpha);
   require(options.alpha <= 1, "optimiser '", options.name, "': alpha is ", options.alpha, "; it must be at most 1");
-  not_negative(cat("optimiser '", options.name, "': eps"), options.eps);
-  not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
-  not_negative(cat("optimiser '", options.name, "': momentum"), options.momentum);
+  require_not_negative(cat("optimiser '", options.name, "': eps"), options.eps);
+  require_not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
+  require_not_negative(cat("optimiser '", options.name, "': momentum"), options.momentum);
   return options;
 }
 
@@ -172,22 +172,22 @@ RMSpropOptions checked(RMSpropOptions options) {
 RMSprop::RMSprop(std::vector<Parameter> parameters, RMSpropOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
-      square_(state_of(parameters_, cat(options_.name, ".v"))) {
-  if (options_.centered) mean_ = state_of(parameters_, cat(options_.name, ".mean"));
-  if (options_.momentum > 0) momentum_ = state_of(parameters_, cat(options_.name, ".m"));
+      parameters_(checked_parameters(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
+      square_(make_state(parameters_, cat(options_.name, ".v"))) {
+  if (options_.centered) mean_ = make_state(parameters_, cat(options_.name, ".mean"));
+  if (options_.momentum > 0) momentum_ = make_state(parameters_, cat(options_.name, ".m"));
 }
 
 void RMSprop::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
-    const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
+    const std::vector<std::size_t> updated_indices = indices_with_gradient(t, parameters_, grads);
     Builder& b = t.builder;
     const RMSpropOptions& o = options_;
-    for (std::size_t i : stepping) {
+    for (std::size_t i : updated_indices) {
       const Parameter& parameter = parameters_[i];
       auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
-      auto blend = [&](ValueId old, ValueId now) {  // alpha * old + (1 - alpha) * now
-        return build::add(b, build::mul(b, old, number(o.alpha)), build::mul(b, now, number(1 - o.alpha)));
+      auto blend = [&](ValueId average, ValueId value) {  // alpha * average + (1 - alpha) * value
+        return build::add(b, build::mul(b, average, number(o.alpha)), build::mul(b, value, number(1 - o.alpha)));
       };
       ValueId lr = build::broadcast(b, rate_.read(cat(o.name, ".lr"), parameter.dtype()), parameter.shape(), {});
       ValueId w = t.read(parameter), g = t.value(Term(grads[i]));
@@ -213,19 +213,19 @@ void RMSprop::step(const std::vector<Tensor>& grads, SourceLine where) {
 namespace {
 
 AdagradOptions checked(AdagradOptions options) {
-  not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
-  not_negative(cat("optimiser '", options.name, "': lr_decay"), options.lr_decay);
-  not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
-  not_negative(cat("optimiser '", options.name, "': initial"), options.initial);
-  not_negative(cat("optimiser '", options.name, "': eps"), options.eps);
+  require_not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
+  require_not_negative(cat("optimiser '", options.name, "': lr_decay"), options.lr_decay);
+  require_not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
+  require_not_negative(cat("optimiser '", options.name, "': initial"), options.initial);
+  require_not_negative(cat("optimiser '", options.name, "': eps"), options.eps);
   return options;
 }
 
 LionOptions checked(LionOptions options) {
-  not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
-  beta(cat("optimiser '", options.name, "': beta1"), options.beta1);
-  beta(cat("optimiser '", options.name, "': beta2"), options.beta2);
-  not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
+  require_not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
+  require_beta(cat("optimiser '", options.name, "': beta1"), options.beta1);
+  require_beta(cat("optimiser '", options.name, "': beta2"), options.beta2);
+  require_not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
   return options;
 }
 
@@ -234,7 +234,7 @@ LionOptions checked(LionOptions options) {
 Adagrad::Adagrad(std::vector<Parameter> parameters, AdagradOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
+      parameters_(checked_parameters(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
       count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0), "step") {
   for (const Parameter& p : parameters_)
     sum_.emplace_back(cat(options_.name, ".sum"), p, p.type(), constant_init(options_.initial));
@@ -242,16 +242,16 @@ Adagrad::Adagrad(std::vector<Parameter> parameters, AdagradOptions options)
 
 void Adagrad::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
-    const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
+    const std::vector<std::size_t> updated_indices = indices_with_gradient(t, parameters_, grads);
     Builder& b = t.builder;
-    if (stepping.empty()) return 0;
-    const ValueId before = t.read(count_);
-    t.step(count_, build::add(b, before, build::full_like(b, before, 1)));
-    for (std::size_t i : stepping) {
+    if (updated_indices.empty()) return 0;
+    const ValueId old_count = t.read(count_);
+    t.step(count_, build::add(b, old_count, build::full_like(b, old_count, 1)));
+    for (std::size_t i : updated_indices) {
       const Parameter& parameter = parameters_[i];
       const auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
       const ValueId lr = rate_.read(cat(options_.name, ".lr"), parameter.dtype());
-      const ValueId decay[] = {lr, build::cast(b, before, parameter.dtype()),
+      const ValueId decay[] = {lr, build::cast(b, old_count, parameter.dtype()),
                                build::full_like(b, lr, options_.lr_decay)};
       const ValueId rate = build::broadcast(b, build::pointwise(b, "x0 / (1 + x1 * x2)", decay), parameter.shape(), {});
       const ValueId w = t.read(parameter);
@@ -271,25 +271,25 @@ void Adagrad::step(const std::vector<Tensor>& grads, SourceLine where) {
 Lion::Lion(std::vector<Parameter> parameters, LionOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
-      momentum_(state_of(parameters_, cat(options_.name, ".m"))) {}
+      parameters_(checked_parameters(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
+      momentum_(make_state(parameters_, cat(options_.name, ".m"))) {}
 
 void Lion::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
-    const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
+    const std::vector<std::size_t> updated_indices = indices_with_gradient(t, parameters_, grads);
     Builder& b = t.builder;
-    for (std::size_t i : stepping) {
+    for (std::size_t i : updated_indices) {
       const Parameter& parameter = parameters_[i];
       const auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
       const ValueId lr =
           build::broadcast(b, rate_.read(cat(options_.name, ".lr"), parameter.dtype()), parameter.shape(), {});
       const ValueId w = t.read(parameter), g = t.value(Term(grads[i])), m = t.read(momentum_[i]);
-      const auto blend = [&](double rest) {
-        const ValueId operands[] = {m, g, number(rest)};
+      const auto blend = [&](double beta) {
+        const ValueId operands[] = {m, g, number(beta)};
         return build::pointwise(b, "x2 * x0 + (1 - x2) * x1", operands);
       };
-      const ValueId towards[] = {blend(options_.beta1)};
-      ValueId step = build::pointwise(b, "select(x0 > 0, 1, select(x0 < 0, -1, x0))", towards);  // NaN stays
+      const ValueId direction[] = {blend(options_.beta1)};
+      ValueId step = build::pointwise(b, "select(x0 > 0, 1, select(x0 < 0, -1, x0))", direction);  // NaN stays
       if (options_.weight_decay > 0) step = build::add(b, step, build::mul(b, w, number(options_.weight_decay)));
       t.step(parameter, build::sub(b, w, build::mul(b, lr, step)));
       t.step(momentum_[i], blend(options_.beta2));
@@ -298,9 +298,9 @@ void Lion::step(const std::vector<Tensor>& grads, SourceLine where) {
   });
 }
 
-Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double most, SourceLine where) {
+Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double max_norm, SourceLine where) {
   require(!grads.empty(), "clip_by_global_norm: at least one gradient is required");
-  not_negative("clip_by_global_norm: the norm limit", most);
+  require_not_negative("clip_by_global_norm: the norm limit", max_norm);
   return at_line(where, [&](Trace& t) {
     Builder& b = t.builder;
     ValueId squares;
@@ -311,7 +311,7 @@ Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double most, Sourc
       squares = squares.valid() ? build::add(b, squares, sum) : sum;
     }
     ValueId norm = build::sqrt(b, squares);
-    ValueId operands[] = {norm, build::full_like(b, norm, most)};
+    ValueId operands[] = {norm, build::full_like(b, norm, max_norm)};
     ValueId scale = build::pointwise(b, "min(1, x1 / (x0 + 1e-6))", operands);
     Clipped out{{}, t.tensor(norm)};
     for (const Tensor& grad : grads)
@@ -323,24 +323,24 @@ Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double most, Sourc
 EMA::EMA(std::vector<Parameter> parameters, double decay, std::string name)
     : decay_(decay),
       name_(std::move(name)),
-      parameters_(listed(cat("an average '", name_, "'"), std::move(parameters))),
-      averages_(state_of(parameters_, name_)),
+      parameters_(checked_parameters(cat("an average '", name_, "'"), std::move(parameters))),
+      averages_(make_state(parameters_, name_)),
       count_(cat(name_, ".step"), {DType::i64, {}}, constant_init(0), "step") {
-  beta(cat("average '", name_, "': decay"), decay_);
+  require_beta(cat("average '", name_, "': decay"), decay_);
 }
 
 void EMA::update(SourceLine where) {
   at_line(where, name_, [&](Trace& t) {
     Builder& b = t.builder;
-    ValueId before = t.read(count_);
-    ValueId fresh = build::eq(b, before, build::full_like(b, before, 0));
-    t.update(count_, build::add(b, before, build::full_like(b, before, 1)));
+    ValueId old_count = t.read(count_);
+    ValueId is_first = build::eq(b, old_count, build::full_like(b, old_count, 0));
+    t.update(count_, build::add(b, old_count, build::full_like(b, old_count, 1)));
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       const Shape& shape = parameters_[i].shape();
-      ValueId w = t.read(parameters_[i]), old = t.read(averages_[i]);
-      ValueId operands[] = {old, w, build::full(b, parameters_[i].dtype(), shape, decay_)};
-      ValueId next = build::pointwise(b, "x2 * x0 + (1 - x2) * x1", operands);
-      t.update(averages_[i], build::select(b, build::broadcast_to(b, fresh, shape), w, next));
+      ValueId w = t.read(parameters_[i]), average = t.read(averages_[i]);
+      ValueId operands[] = {average, w, build::full(b, parameters_[i].dtype(), shape, decay_)};
+      ValueId new_value = build::pointwise(b, "x2 * x0 + (1 - x2) * x1", operands);
+      t.update(averages_[i], build::select(b, build::broadcast_to(b, is_first, shape), w, new_value));
     }
     return 0;
   });
@@ -348,46 +348,49 @@ void EMA::update(SourceLine where) {
 
 namespace {
 
-void check_schedule(std::string_view what, double lr, std::int64_t total, std::int64_t warmup, double least) {
-  not_negative(cat(what, ": lr"), lr);
-  not_negative(cat(what, ": the minimum rate"), least);
+void check_schedule(std::string_view what, double lr, std::int64_t total, std::int64_t warmup, double min_lr) {
+  require_not_negative(cat(what, ": lr"), lr);
+  require_not_negative(cat(what, ": the minimum rate"), min_lr);
   require(warmup >= 0 && total > warmup, what, ": ", warmup, " warm-up steps of ", total,
           " in total; there must be at least 0 and fewer than the total");
 }
 
-// Decreases from lr to `least` after the warm-up, by `fall` (1 to 0) of the fraction of steps done.
-Schedule falling(double lr, std::int64_t total, std::int64_t warmup, double least, double (*fall)(double)) {
+// Decreases from lr to min_lr after the warm-up; `decay` maps the fraction of steps that are done to a factor from 1 to
+// 0.
+Schedule decreasing_schedule(double lr, std::int64_t total, std::int64_t warmup, double min_lr,
+                             double (*decay)(double)) {
   return [=](std::int64_t step) {
     if (step < warmup) return lr * static_cast<double>(std::max<std::int64_t>(step, 0)) / static_cast<double>(warmup);
-    const double way = std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(total - warmup));
-    return least + (lr - least) * fall(way);
+    const double progress = std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(total - warmup));
+    return min_lr + (lr - min_lr) * decay(progress);
   };
 }
 
 }  // namespace
 
 Schedule constant_schedule(double lr) {
-  not_negative("constant_schedule: lr", lr);
+  require_not_negative("constant_schedule: lr", lr);
   return [lr](std::int64_t) { return lr; };
 }
 
 Schedule step_schedule(double lr, std::int64_t every, double factor) {
-  not_negative("step_schedule: lr", lr);
-  not_negative("step_schedule: the factor", factor);
+  require_not_negative("step_schedule: lr", lr);
+  require_not_negative("step_schedule: the factor", factor);
   require(every >= 1, "step_schedule: every is ", every, "; it must be at least 1");
   return [=](std::int64_t step) {
     return lr * std::pow(factor, static_cast<double>(std::max<std::int64_t>(step, 0) / every));
   };
 }
 
-Schedule cosine_schedule(double lr, std::int64_t total, std::int64_t warmup, double least) {
-  check_schedule("cosine_schedule", lr, total, warmup, least);
-  return falling(lr, total, warmup, least, [](double way) { return (1 + std::cos(way * 3.14159265358979323846)) / 2; });
+Schedule cosine_schedule(double lr, std::int64_t total, std::int64_t warmup, double min_lr) {
+  check_schedule("cosine_schedule", lr, total, warmup, min_lr);
+  return decreasing_schedule(lr, total, warmup, min_lr,
+                             [](double progress) { return (1 + std::cos(progress * 3.14159265358979323846)) / 2; });
 }
 
-Schedule linear_schedule(double lr, std::int64_t total, std::int64_t warmup, double least) {
-  check_schedule("linear_schedule", lr, total, warmup, least);
-  return falling(lr, total, warmup, least, [](double way) { return 1 - way; });
+Schedule linear_schedule(double lr, std::int64_t total, std::int64_t warmup, double min_lr) {
+  check_schedule("linear_schedule", lr, total, warmup, min_lr);
+  return decreasing_schedule(lr, total, warmup, min_lr, [](double progress) { return 1 - progress; });
 }
 
 }  // namespace karez::optim

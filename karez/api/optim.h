@@ -13,34 +13,36 @@
 
 namespace karez::optim {
 
-// A learning rate that the host may change between launches: an input of every function that uses it in a step, not a
-// constant, so that a change compiles nothing.
+// A learning rate that the host may change between launches. The rate is an input of every function that uses it in a
+// step, not a constant, so a change does not compile anything.
 class Rate {
  public:
   explicit Rate(double value);
   double get() const { return *value_; }
   void set(double value);  // finite and at least 0
-  // The scalar `name` of the current trace, as a value of `dtype`.
+  // Returns the scalar `name` of the current trace, as a value of `dtype`.
   ValueId read(const std::string& name, DType dtype) const;
 
  private:
   std::shared_ptr<std::atomic<double>> value_;
 };
 
-// Options are finite, rates and decays at least 0, betas in [0, 1), and nesterov requires a momentum, as in PyTorch.
+// Options of SGD. Options of all optimisers must be finite, rates and decays at least 0, betas in [0, 1); nesterov
+// requires a momentum, as in PyTorch.
 struct SGDOptions {
   double lr = 1e-3;
   double momentum = 0, weight_decay = 0;
   bool nesterov = false;
-  std::string name = "sgd";  // prefix of its state: "sgd.m.fc1.weight"; without momentum there is none
+  std::string name = "sgd";  // prefix of the state's names: "sgd.m.fc1.weight"; SGD without momentum has no state
 };
 
-// PyTorch's form: m = momentum * m + (g + weight_decay * w); w = w - lr * m (nesterov: w - lr * (g + momentum * m)).
+// Stochastic gradient descent in PyTorch's form: m = momentum * m + (g + weight_decay * w); w = w - lr * m (nesterov:
+// w - lr * (g + momentum * m)).
 class SGD {
  public:
   SGD(std::vector<Parameter> parameters, SGDOptions options);
-  // grads as returned by grad(loss, parameters): one for each parameter. A parameter that the loss does not depend on,
-  // or with the gradient Tensor(), is not updated, nor is its state; this applies to every optimiser.
+  // Takes the gradients of grad(loss, parameters), one for each parameter. A parameter on which the loss does not
+  // depend, or whose gradient is Tensor(), is not updated, and neither is its state; this applies to every optimiser.
   void step(const std::vector<Tensor>& grads, SourceLine where = SourceLine::current());
   void set_lr(double lr) { rate_.set(lr); }
   double lr() const { return rate_.get(); }
@@ -56,10 +58,10 @@ struct AdamOptions {
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = false;     // weight decay is not part of the gradient (AdamW)
-  std::string name = "adam";  // prefix of its state: "adam.m.fc1.weight", "adam.v.fc1.weight", "adam.step"
+  std::string name = "adam";  // prefix of the state's names: "adam.m.fc1.weight", "adam.v.fc1.weight", "adam.step"
 };
 
-// Kingma and Ba, "Adam: a method for stochastic optimization" (2015), with bias correction.
+// Adam with bias correction: Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
 class Adam {
  public:
   Adam(std::vector<Parameter> parameters, AdamOptions options);
@@ -74,14 +76,14 @@ class Adam {
   Parameter count_;
 };
 
-// Adam with weight decay that bypasses the moments: w = w - lr * (step + weight_decay * w). Loshchilov and Hutter,
-// 2019.
+// Options of AdamW.
 struct AdamWOptions {
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
   std::string name = "adamw";
 };
-// Adam with decoupled weight decay.
+// Adam with decoupled weight decay, which bypasses the moments: w = w - lr * (step + weight_decay * w). Loshchilov and
+// Hutter, 2019.
 class AdamW : public Adam {
  public:
   AdamW(std::vector<Parameter> parameters, AdamWOptions options);
@@ -92,11 +94,12 @@ struct RMSpropOptions {
   double lr = 1e-2;
   double alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
   bool centered = false;
-  // Prefix of its state: "rmsprop.v.fc1.weight"; with momentum "rmsprop.m...", centred "rmsprop.mean...".
+  // Prefix of the state's names: "rmsprop.v.fc1.weight"; with momentum "rmsprop.m...", if centred "rmsprop.mean...".
   std::string name = "rmsprop";
 };
-// PyTorch's form: v = alpha * v + (1 - alpha) * g^2; w = w - lr * g / (sqrt(v) + eps). Centred: the variance v - mean^2
-// instead of v, with a running mean of g. With momentum: m = momentum * m + g / (sqrt(v) + eps); w = w - lr * m.
+// RMSprop in PyTorch's form: v = alpha * v + (1 - alpha) * g^2; w = w - lr * g / (sqrt(v) + eps). If centred, it uses
+// the variance v - mean^2 instead of v, with a running mean of g. With momentum: m = momentum * m + g / (sqrt(v) +
+// eps); w = w - lr * m.
 class RMSprop {
  public:
   RMSprop(std::vector<Parameter> parameters, RMSpropOptions options);
@@ -112,11 +115,13 @@ class RMSprop {
 
 // Options of Adagrad.
 struct AdagradOptions {
-  double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial = 0, eps = 1e-10;  // initial: of the sum of squares
-  std::string name = "adagrad";  // prefix of its state: "adagrad.sum.fc1.weight", "adagrad.step"
+  double lr = 1e-2, lr_decay = 0, weight_decay = 0;
+  double initial = 0;  // initial value of the sum of squares
+  double eps = 1e-10;
+  std::string name = "adagrad";  // prefix of the state's names: "adagrad.sum.fc1.weight", "adagrad.step"
 };
-// PyTorch's form: s = s + g^2; w = w - lr / (1 + step * lr_decay) * g / (sqrt(s) + eps), step from 0. Duchi, Hazan and
-// Singer, 2011.
+// Adagrad in PyTorch's form: s = s + g^2; w = w - lr / (1 + step * lr_decay) * g / (sqrt(s) + eps), where step counts
+// from 0. Duchi, Hazan and Singer, 2011.
 class Adagrad {
  public:
   Adagrad(std::vector<Parameter> parameters, AdagradOptions options);
@@ -134,10 +139,10 @@ class Adagrad {
 // Options of Lion.
 struct LionOptions {
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
-  std::string name = "lion";  // prefix of its state: "lion.m.fc1.weight"
+  std::string name = "lion";  // prefix of the state's names: "lion.m.fc1.weight"
 };
-// w = w - lr * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * w); m = beta2 * m + (1 - beta2) * g. Chen et al.,
-// 2023.
+// Lion: w = w - lr * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * w); m = beta2 * m + (1 - beta2) * g. Chen et
+// al., 2023.
 class Lion {
  public:
   Lion(std::vector<Parameter> parameters, LionOptions options);
@@ -151,20 +156,22 @@ class Lion {
   std::vector<Parameter> parameters_, momentum_;
 };
 
-// Limits the norm of all gradients, taken as one vector, to `most`: each is multiplied by min(1, most / (norm + 1e-6)),
-// as in PyTorch.
+// The result of clip_by_global_norm.
 struct Clipped {
   std::vector<Tensor> grads;
   Tensor norm;  // before clipping
 };
-Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double most, SourceLine where = SourceLine::current());
+// Limits the norm of all gradients, taken as one vector, to max_norm: multiplies each gradient by min(1, max_norm /
+// (norm + 1e-6)), as in PyTorch.
+Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double max_norm,
+                            SourceLine where = SourceLine::current());
 
-// Exponential moving averages of parameters: ema = decay * ema + (1 - decay) * w, named "ema.fc1.weight"; initially the
-// values that the parameters have at the first update.
+// Exponential moving averages of parameters: ema = decay * ema + (1 - decay) * w, named "ema.fc1.weight". The initial
+// averages are the values of the parameters at the first update.
 class EMA {
  public:
   EMA(std::vector<Parameter> parameters, double decay, std::string name = "ema");
-  void update(SourceLine where = SourceLine::current());  // in a traced function, after the optimiser's step
+  void update(SourceLine where = SourceLine::current());  // call in a traced function, after the optimiser's step
   const std::vector<Parameter>& averages() const { return averages_; }
 
  private:
@@ -174,15 +181,16 @@ class EMA {
   Parameter count_;
 };
 
-// Learning rates as functions of the step, from 0: `adam.set_lr(schedule(step))` before each launch compiles nothing.
+// A learning rate as a function of the step, which counts from 0. Calling `adam.set_lr(schedule(step))` before each
+// launch does not compile anything.
 using Schedule = std::function<double(std::int64_t)>;
 Schedule constant_schedule(double lr);
-// lr, times `factor` at every multiple of `every` steps.
+// Starts at lr and multiplies the rate by `factor` at every multiple of `every` steps.
 Schedule step_schedule(double lr, std::int64_t every, double factor);
-// Linear from 0 to lr in `warmup` steps, then half a cosine down to `least` at step `total`, and constant from there;
-// Loshchilov and Hutter, 2017.
-Schedule cosine_schedule(double lr, std::int64_t total, std::int64_t warmup = 0, double least = 0);
-// The same with a linear decrease.
-Schedule linear_schedule(double lr, std::int64_t total, std::int64_t warmup = 0, double least = 0);
+// Rises linearly from 0 to lr in `warmup` steps, falls by half a cosine to min_lr at step `total`, and is constant
+// afterwards; Loshchilov and Hutter, 2017.
+Schedule cosine_schedule(double lr, std::int64_t total, std::int64_t warmup = 0, double min_lr = 0);
+// As cosine_schedule, but with a linear decrease.
+Schedule linear_schedule(double lr, std::int64_t total, std::int64_t warmup = 0, double min_lr = 0);
 
 }  // namespace karez::optim

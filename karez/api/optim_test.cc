@@ -32,31 +32,31 @@ template <class Optimiser, class Options> std::vector<double> weights(Options op
   return out;
 }
 
-void expect_near(const std::vector<double>& got, const std::vector<double>& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-12) << "step " << i + 1;
+void expect_near(const std::vector<double>& result, const std::vector<double>& expected) {
+  ASSERT_EQ(result.size(), expected.size());
+  for (std::size_t i = 0; i < result.size(); ++i) EXPECT_NEAR(result[i], expected[i], 1e-12) << "step " << i + 1;
 }
 
 using optim::Adam;
 using optim::SGD;
 
-TEST(SgdSteps, Plain) {  // w - lr g
+TEST(SgdSteps, PlainStepsFollowTheFormula) {  // w - lr g
   expect_near(weights<SGD>(optim::SGDOptions{.lr = 0.1}), {0.8, 0.9, 0.85});
 }
 
-TEST(SgdSteps, Momentum) {  // m: 2, 0, 0.5
+TEST(SgdSteps, MomentumFollowsTheFormula) {  // m: 2, 0, 0.5
   expect_near(weights<SGD>(optim::SGDOptions{.lr = 0.1, .momentum = 0.5}), {0.8, 0.8, 0.75});
 }
 
-TEST(SgdSteps, WeightDecay) {  // g + w / 2: 2.5, -0.625, 0.90625
+TEST(SgdSteps, WeightDecayFollowsTheFormula) {  // g + w / 2: 2.5, -0.625, 0.90625
   expect_near(weights<SGD>(optim::SGDOptions{.lr = 0.1, .weight_decay = 0.5}), {0.75, 0.8125, 0.721875});
 }
 
-TEST(SgdSteps, Nesterov) {  // m as with momentum; steps by g + m / 2: 3, -1, 0.75
+TEST(SgdSteps, NesterovMomentumFollowsTheFormula) {  // m as with momentum; steps by g + m / 2: 3, -1, 0.75
   expect_near(weights<SGD>(optim::SGDOptions{.lr = 0.1, .momentum = 0.5, .nesterov = true}), {0.7, 0.8, 0.725});
 }
 
-TEST(SgdSteps, NesterovWithWeightDecay) {
+TEST(SgdSteps, NesterovMomentumWithWeightDecayFollowsTheFormula) {
   // g: 2 + 0.5 = 2.5; m = 2.5; w = 1 - 0.1 (2.5 + 1.25) = 0.625
   // g: -1 + 0.3125 = -0.6875; m = 1.25 - 0.6875 = 0.5625; w = 0.625 - 0.1 (-0.6875 + 0.28125) = 0.665625
   // g: 0.5 + 0.3328125 = 0.8328125; m = 0.28125 + 0.8328125 = 1.1140625; w = 0.665625 - 0.1 (0.8328125 + 0.55703125) =
@@ -75,7 +75,7 @@ TEST(SgdSteps, ANewLearningRateAppliesFromTheNextStep) {
   EXPECT_EQ(sgd.lr(), 0.5);
   step(HostArray::of<double>({1}, {1})).wait();
   EXPECT_NEAR(world.read(w).data<double>()[0], 0.8 - 0.5, 1e-12);
-  EXPECT_EQ(step.signatures(), 1) << "a rate is an input";
+  EXPECT_EQ(step.signatures(), 1) << "the learning rate is an input";
 }
 
 TEST(SgdSteps, WithoutMomentumThereIsNoState) {
@@ -89,39 +89,41 @@ TEST(SgdSteps, WithoutMomentumThereIsNoState) {
   EXPECT_EQ(world.read(w).data<float>()[1], 0.25f);
 }
 
-// The loss reads only `used`; no optimiser updates the other parameter, even if its gradient is an empty tensor.
-template <class Optimiser, class Options> void leaves_alone(Options options) {
-  for (const bool none : {false, true}) {
+// The loss reads only one parameter; no optimiser updates the other parameter, even if its gradient is an empty tensor.
+template <class Optimiser, class Options> void expect_no_update(Options options) {
+  for (const bool has_empty_gradient : {false, true}) {
     World world;
-    Parameter used("used", {DType::f32, {2}}, constant_init(1)), other("other", {DType::f32, {2}}, constant_init(3));
+    Parameter loss_parameter("used", {DType::f32, {2}}, constant_init(1)),
+        unread("other", {DType::f32, {2}}, constant_init(3));
     options.lr = 0.5;
     options.weight_decay = 0.5;
-    Optimiser optimiser({other, used}, options);
+    Optimiser optimiser({unread, loss_parameter}, options);
     auto step = compile(world.mesh(), [&](Tensor x) {
-      Tensor loss = sum(used * x);
-      optimiser.step(none ? std::vector<Tensor>{Tensor(), grad(loss, {used})[0]} : grad(loss, {other, used}));
-      return std::pair(loss, Tensor(other * 1.0));
+      Tensor loss = sum(loss_parameter * x);
+      optimiser.step(has_empty_gradient ? std::vector<Tensor>{Tensor(), grad(loss, {loss_parameter})[0]}
+                                        : grad(loss, {unread, loss_parameter}));
+      return std::pair(loss, Tensor(unread * 1.0));
     });
     for (int i = 0; i < 2; ++i)
       EXPECT_EQ(step(HostArray::of<float>({2}, {1, 1})).value(1).read().template data<float>()[1], 3);
-    EXPECT_EQ(world.read(other).template data<float>()[0], 3);
-    EXPECT_LT(world.read(used).template data<float>()[0], 1);
+    EXPECT_EQ(world.read(unread).template data<float>()[0], 3);
+    EXPECT_LT(world.read(loss_parameter).template data<float>()[0], 1);
     for (const std::string& name : world.variables())
       EXPECT_TRUE(name == "other" || name.find("other") == name.npos) << name;
   }
 }
 TEST(Steps, StepsDoNotUpdateAParameterWithoutGradient) {
-  leaves_alone<SGD>(optim::SGDOptions());
-  leaves_alone<SGD>(optim::SGDOptions{.momentum = 0.5});
-  leaves_alone<Adam>(optim::AdamOptions());
-  leaves_alone<Adam>(optim::AdamOptions{.decoupled = true});
-  leaves_alone<optim::RMSprop>(optim::RMSpropOptions{.momentum = 0.5, .centered = true});
-  leaves_alone<optim::Adagrad>(optim::AdagradOptions());
-  leaves_alone<optim::Lion>(optim::LionOptions());
+  expect_no_update<SGD>(optim::SGDOptions());
+  expect_no_update<SGD>(optim::SGDOptions{.momentum = 0.5});
+  expect_no_update<Adam>(optim::AdamOptions());
+  expect_no_update<Adam>(optim::AdamOptions{.decoupled = true});
+  expect_no_update<optim::RMSprop>(optim::RMSpropOptions{.momentum = 0.5, .centered = true});
+  expect_no_update<optim::Adagrad>(optim::AdagradOptions());
+  expect_no_update<optim::Lion>(optim::LionOptions());
 }
 
 // Kingma and Ba's algorithm as in the paper, with PyTorch's two kinds of weight decay.
-std::vector<double> adam_by_hand(const optim::AdamOptions& o) {
+std::vector<double> reference_adam(const optim::AdamOptions& o) {
   double w = 1, m = 0, v = 0;
   std::vector<double> out;
   int t = 0;
@@ -139,10 +141,10 @@ std::vector<double> adam_by_hand(const optim::AdamOptions& o) {
 }
 
 TEST(AdamSteps, EachOptionHasAnEffect) {
-  const optim::AdamOptions usual{.lr = 0.1};
-  std::vector<std::vector<double>> seen;
+  const optim::AdamOptions defaults{.lr = 0.1};
+  std::vector<std::vector<double>> results;
   for (const optim::AdamOptions& options :
-       {usual,
+       {defaults,
         optim::AdamOptions{.lr = 0.2},
         {.lr = 0.1, .beta1 = 0.5},
         {.lr = 0.1, .beta2 = 0.25},
@@ -150,15 +152,15 @@ TEST(AdamSteps, EachOptionHasAnEffect) {
         {.lr = 0.1, .weight_decay = 0.5},
         {.lr = 0.1, .weight_decay = 0.5, .decoupled = true},
         {.lr = 0.05, .beta1 = 0.5, .beta2 = 0.25, .eps = 0.5, .weight_decay = 0.25}}) {
-    seen.push_back(weights<Adam>(options));
-    expect_near(seen.back(), adam_by_hand(options));
+    results.push_back(weights<Adam>(options));
+    expect_near(results.back(), reference_adam(options));
   }
-  for (std::size_t i = 0; i < seen.size(); ++i)
+  for (std::size_t i = 0; i < results.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      EXPECT_NE(seen[i], seen[j]) << "options " << i << " and " << j << " give equal steps";
+      EXPECT_NE(results[i], results[j]) << "options " << i << " and " << j << " give equal steps";
 }
 
-TEST(AdamSteps, TheFirstStepOnPaper) {
+TEST(AdamSteps, TheFirstStepEqualsACalculationByHand) {
   // g = 2 + 0.5 = 2.5; m = 1.25, v = 0.75 * 6.25; corrected 2.5 and 6.25; w = 1 - 0.1 * 2.5 / (2.5 + 1)
   EXPECT_NEAR(
       weights<Adam>(optim::AdamOptions{.lr = 0.1, .beta1 = 0.5, .beta2 = 0.25, .eps = 1, .weight_decay = 0.5})[0],

@@ -1,4 +1,4 @@
-// Command-line options of a small program: a list of names with defaults; any other option is an error.
+// Options: command-line options of a small program, as a list of names with defaults.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +19,22 @@ struct Option {
 // The options of a program with their values.
 class Options {
  public:
-  explicit Options(std::vector<Option> known) : known_(std::move(known)) {}
+  explicit Options(std::vector<Option> options) : options_(std::move(options)) {}
 
-  // Reads the arguments after the program's name. Returns false if the user requests --help. Errors: an unknown option,
-  // an option without a value, a word that is not an option.
-  bool read(int count, const char* const* words);
+  // Reads the arguments of the command line after the program's name. Returns false if the user requests --help.
+  // Errors: an unknown option, an option without a value, an argument that is not an option.
+  bool read(int count, const char* const* arguments);
 
   const std::string& text(std::string_view name) const;
-  // Values such as "a" and "3x" are errors that name the option, as is a number outside of least .. most.
-  std::int64_t integer(std::string_view name, std::int64_t least = std::numeric_limits<std::int64_t>::min(),
-                       std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
+  // Values such as "a" and "3x" are errors that name the option, as is a number below `min` or above `max`.
+  std::int64_t integer(std::string_view name, std::int64_t min = std::numeric_limits<std::int64_t>::min(),
+                       std::int64_t max = std::numeric_limits<std::int64_t>::max()) const;
   double real(std::string_view name) const;  // finite
   std::string one_of(std::string_view name, const std::vector<std::string>& choices) const;
   std::string help() const;  // one line for each option
 
  private:
-  std::vector<Option> known_;
+  std::vector<Option> options_;
 };
 
 }  // namespace karez

@@ -6,21 +6,23 @@
 #include <gtest/gtest.h>
 
 #include "karez/api/progress.h"
-#include "karez/api/test_texts.h"
+#include "karez/api/testing/test_texts.h"
 #include "karez/base/error.h"
 
 namespace karez {
 namespace {
 
-Options some() { return Options({{"epochs", "3", "how often"}, {"lr", "0.5", "rate"}, {"model", "cnn", "which"}}); }
+Options make_options() {
+  return Options({{"epochs", "3", "how often"}, {"lr", "0.5", "rate"}, {"model", "cnn", "which"}});
+}
 
-bool read(Options& options, std::vector<const char*> words) {
-  words.insert(words.begin(), "program");
-  return options.read(static_cast<int>(words.size()), words.data());
+bool read(Options& options, std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "program");
+  return options.read(static_cast<int>(arguments.size()), arguments.data());
 }
 
 TEST(Options, DefaultsApplyUnlessTheUserSetsAValue) {
-  Options o = some();
+  Options o = make_options();
   EXPECT_TRUE(read(o, {"--lr", "0.25", "--model=mlp"}));
   EXPECT_EQ(o.integer("epochs"), 3);
   EXPECT_EQ(o.real("lr"), 0.25);
@@ -28,13 +30,13 @@ TEST(Options, DefaultsApplyUnlessTheUserSetsAValue) {
 }
 
 TEST(Options, HelpListsEveryOption) {
-  Options o = some();
+  Options o = make_options();
   EXPECT_FALSE(read(o, {"--help"}));
   EXPECT_THAT(o.help(), ::testing::HasSubstr("  --lr 0.5"));
 }
 
 TEST(Options, ErrorsNameTheOption) {
-  Options o = some();
+  Options o = make_options();
   EXPECT_EQ(error_of([&] {
               read(o, {"--epoch", "3"});
             }),
@@ -47,7 +49,7 @@ TEST(Options, ErrorsNameTheOption) {
   EXPECT_EQ(error_of([&] { o.one_of("model", {"cnn", "mlp"}); }), "option --model: 'gpt' is not one of cnn, mlp");
 }
 
-std::string written(bool terminal, std::int64_t steps) {
+std::string progress_output(bool terminal, std::int64_t steps) {
   std::FILE* file = std::tmpfile();
   Progress progress(steps, 64, file, terminal);
   for (std::int64_t i = 1; i <= steps; ++i) progress.show(i, 1, 0.5);
@@ -59,20 +61,20 @@ std::string written(bool terminal, std::int64_t steps) {
   return out;
 }
 
-TEST(Progress, ALineContainsStepLossRateAndTimeLeft) {
+TEST(Progress, ALineContainsStepLossRateAndRemainingTime) {
   EXPECT_EQ(progress_line(938, 2814, 2, 0.31414, 12345.4, 42.3),
             "step 938/2814  epoch 2  loss 0.3141  12345 samples/s  ETA 0:42");
   EXPECT_EQ(progress_line(1, 2, 1, 2, 0, 605), "step 1/2  epoch 1  loss 2.0000  0 samples/s  ETA 10:05");
 }
 
 TEST(Progress, WithoutATerminalTwentyPlainLinesAreWritten) {
-  std::string text = written(false, 100);
+  std::string text = progress_output(false, 100);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 20);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 0);
 }
 
 TEST(Progress, OnATerminalOneLineIsRewrittenAndEnded) {
-  std::string text = written(true, 100);
+  std::string text = progress_output(true, 100);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
   EXPECT_EQ(text.front(), '\r');
   EXPECT_THAT(text, ::testing::HasSubstr("step 100/100"));

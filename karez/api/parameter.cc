@@ -1,34 +1,25 @@
-// Parameters: their names, sites and first values.
+// Implements Parameter: names, sites and initial values.
+#include "karez/api/parameter.h"
+
 #include <map>
 #include <memory>
 #include <mutex>
 
-#include "karez/api/trace/trace.h"
+#include "karez/api/namespace.h"
+#include "karez/api/trace/variable_sites.h"
 
 namespace karez {
 namespace {
 
-// Per thread: the number of parameters made of each name, and the number of sites assigned.
-thread_local std::map<std::string, int> had;
-thread_local const std::shared_ptr<Sites> sites = std::make_shared<Sites>();
+// The number of parameters that this thread has made, by name.
+thread_local std::map<std::string, int> name_counts;
 
 }  // namespace
 
-std::string next_site() { return cat("#", sites->next++); }
-void restart_sites() { sites->restart(); }
+std::string next_site() { return cat("#", thread_sites()->next++); }
+void restart_sites() { thread_sites()->restart(); }
 
-void Sites::restart() {
-  next = 0;
-  std::lock_guard lock(mutex);
-  made.clear();
-}
-
-SitesReference::SitesReference() : sites_(sites) { ++sites_->worlds; }
-SitesReference::~SitesReference() {
-  if (--sites_->worlds == 0) sites_->restart();
-}
-
-std::shared_ptr<const Parameter::Info> Parameter::made(std::shared_ptr<Info> info) {
+std::shared_ptr<const Parameter::Info> Parameter::checked(std::shared_ptr<Info> info) {
   const std::string& name = info->name();
   require(info->init != nullptr, "parameter '", name, "' has no initialiser");
   for (auto size : info->type.shape)
@@ -41,21 +32,22 @@ Parameter::Parameter(std::string name, TensorType type, Initialiser init, std::s
   require(!name.empty(), "a parameter ", type, " without a name");
   std::shared_ptr<Info> info(new Info{std::move(type), std::move(site), nullptr, {}, std::move(init)});
   {
-    std::lock_guard lock(sites->mutex);
-    info->copy = sites->made[info->site]++;
+    Sites& sites = *thread_sites();
+    std::lock_guard lock(sites.mutex);
+    info->copy = sites.parameter_counts[info->site]++;
   }
   info->set_name(std::move(name));
-  info_ = made(std::move(info));
+  info_ = checked(std::move(info));
 }
 
 Parameter::Parameter(std::string prefix, const Parameter& base_parameter, TensorType type, Initialiser init)
-    : info_(made(
+    : info_(checked(
           std::shared_ptr<Info>(new Info{std::move(type), prefix, base_parameter.info_, prefix, std::move(init)}))) {}
 
 void Parameter::Info::set_name(std::string name) const {
   require(name.find('#') == name.npos, "a parameter is named '", name,
           "'; '#' is reserved for numbering parameters of one name");
-  ordinal = had[name]++;
+  ordinal = name_counts[name]++;
   names.push_back(std::move(name));
 }
 
@@ -64,9 +56,9 @@ const std::string& Parameter::Info::name() const {
     std::lock_guard lock(mutex);
     return names.back();
   }
-  std::string now = cat(prefix, ".", base_parameter->name());
+  std::string current = cat(prefix, ".", base_parameter->name());
   std::lock_guard lock(mutex);
-  if (names.empty() || names.back() != now) set_name(std::move(now));
+  if (names.empty() || names.back() != current) set_name(std::move(current));
   return names.back();
 }
 
@@ -97,7 +89,7 @@ Parameter Parameter::of(const Identity& identity) {
 }
 
 Parameter::Info::~Info() {
-  for (const auto& act : on_destroy) act();
+  for (const auto& callback : on_destroy) callback();
 }
 
 Initialiser Parameter::init() const {
@@ -113,9 +105,9 @@ void Parameter::set_initial_value(const HostArray& value) const {
   info_->init = std::move(init);
 }
 
-void Parameter::on_destroy(std::function<void()> act) const {
+void Parameter::on_destroy(std::function<void()> callback) const {
   std::lock_guard lock(info_->mutex);
-  info_->on_destroy.push_back(std::move(act));
+  info_->on_destroy.push_back(std::move(callback));
 }
 
 std::vector<Parameter> Parameter::buffers_of_model() const {
@@ -130,7 +122,5 @@ void Parameter::set_model_buffers(std::function<std::vector<Parameter>()> buffer
   std::lock_guard lock(info_->mutex);
   info_->buffers = std::move(buffers);
 }
-
-std::string key_of(const std::string& name, int ordinal) { return ordinal == 0 ? name : cat(name, "#", ordinal); }
 
 }  // namespace karez

@@ -1,4 +1,4 @@
-// Mesh and layout of arrays and of values that are not computed yet, and arrays made from parts.
+// The mesh and layout of arrays and of uncomputed values, and arrays made from parts.
 #include "karez/api/parts.h"
 #include "karez/api/namespace.h"
 
@@ -27,12 +27,12 @@ Place place_of(const Tensor& tensor, SourceLine where) {
   require(tensor.lazy != nullptr, "a tensor ", tensor.type,
           " of a program that is being traced has no mesh and layout yet: the planner chooses them");
   if (tensor.lazy->host.valid()) return {};
-  // Another thread may compute it between these lines, but then its array exists.
-  const auto from = tensor.lazy->producer();
+  // Another thread may compute the value between these lines, but then its array exists.
+  const auto producer = tensor.lazy->producer();
   if (const Array array = tensor.lazy->array(); array.valid()) return place_of(array);
   if (has_planner_layout(*tensor.lazy) || tensor.lazy->producer() == nullptr) return place_of(computed(tensor, where));
-  const DeviceMesh mesh = mesh_of(from.get());
-  const auto& layout = from->trace.graph.value(tensor.lazy->id).layout;
+  const DeviceMesh mesh = mesh_of(producer.get());
+  const auto& layout = producer->trace.graph.value(tensor.lazy->id).layout;
   return {mesh, layout ? *layout : broadcast_layout(mesh.mesh)};
 }
 
@@ -40,28 +40,28 @@ std::optional<DeviceMesh> mesh_of(const Tensor& tensor) {
   require(tensor.lazy != nullptr, "a tensor ", tensor.type,
           " of a program that is being traced: it is on the mesh of the program");
   if (tensor.lazy->host.valid()) return {};
-  const auto from = tensor.lazy->producer();
+  const auto producer = tensor.lazy->producer();
   if (const Array array = tensor.lazy->array(); array.valid()) return place_of(array).mesh;
-  return mesh_of(from.get());
+  return mesh_of(producer.get());
 }
 
 Place place_of(const World& world, const Parameter& parameter) {
   const auto state = world.mesh().world;
   WorldLock lock(*state);
-  const StoredVariable& stored = state->stored(parameter)->second;
+  const StoredVariable& stored = state->variables.stored(parameter)->second;
   return {DeviceMesh{state, stored.mesh}, stored.layout};
 }
 
 Array computed_whole(const Tensor& tensor, SourceLine where) {
   const Array array = computed(tensor, where);
-  const bool whole = sbp::effective_layout(array.mesh(), array.layout()) == broadcast_layout(array.mesh());
-  if (whole || tensor.lazy == nullptr || tensor.lazy->has_user_layout()) return array;
+  const bool is_broadcast = sbp::effective_layout(array.mesh(), array.layout()) == broadcast_layout(array.mesh());
+  if (is_broadcast || tensor.lazy == nullptr || tensor.lazy->has_user_layout()) return array;
   return computed(with_layout(Term(tensor, where), {}), where);
 }
 
 namespace {
 
-// Positions on the mesh of this rank's devices.
+// Returns the positions of this rank's devices on the mesh.
 std::vector<int> positions_of(const Mesh& mesh, int rank) {
   std::vector<int> out;
   for (int position = 0; position < mesh.size(); ++position)
@@ -72,24 +72,24 @@ std::vector<int> positions_of(const Mesh& mesh, int rank) {
 std::string name_of(DeviceName device) { return cat(device.rank, ".", device.device); }
 DeviceName device_at(const Mesh& mesh, int position) { return mesh.devices[static_cast<std::size_t>(position)]; }
 
-// Its coordinates on the axes for which `counts` is true, and 0 on the others.
-template <class Counts>
-std::vector<int> coordinates_on(const Mesh& mesh, int position, const Layout& layout, Counts counts) {
+// Returns the coordinates of the position on the axes whose layout entry satisfies `is_selected`, and 0 on the others.
+template <class Predicate>
+std::vector<int> coordinates_on(const Mesh& mesh, int position, const Layout& layout, Predicate is_selected) {
   std::vector<int> out = mesh.coordinates(position);
   for (std::size_t axis = 0; axis < layout.size(); ++axis)
-    if (!counts(layout[axis])) out[axis] = 0;
+    if (!is_selected(layout[axis])) out[axis] = 0;
   return out;
 }
 
-// The size of one dimension: the sum over the devices if all parts are here; otherwise every device has as much as each
-// of these.
-std::int64_t size_of_whole(const std::vector<HostArray>& parts, const Mesh& mesh, const std::vector<int>& positions,
-                           const Layout& layout, int dim) {
-  const auto at = static_cast<std::size_t>(dim);
+// Returns the size of one dimension of the global array: the sum over the devices if this rank holds the complete
+// dimension; otherwise every device of the mesh holds as much as each device of this rank.
+std::int64_t global_size(const std::vector<HostArray>& parts, const Mesh& mesh, const std::vector<int>& positions,
+                         const Layout& layout, int dim) {
+  const auto index = static_cast<std::size_t>(dim);
   std::map<std::vector<int>, std::int64_t> sizes;
   std::int64_t sum = 0, devices = 1;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::int64_t size = parts[i].shape()[at];
+    const std::int64_t size = parts[i].shape()[index];
     if (sizes.emplace(coordinates_on(mesh, positions[i], layout, [&](Sbp entry) { return entry.is_split(dim); }), size)
             .second)
       sum += size;
@@ -99,18 +99,18 @@ std::int64_t size_of_whole(const std::vector<HostArray>& parts, const Mesh& mesh
   if (static_cast<std::int64_t>(sizes.size()) == devices) return sum;
   const std::int64_t first = sizes.begin()->second;
   require(ErrorKind::shape,
-          std::all_of(sizes.begin(), sizes.end(), [&](const auto& each) { return each.second == first; }),
-          "from_parts: this rank's devices have different sizes of dimension ", dim,
-          " and not all of it; give the shape of the whole");
+          std::all_of(sizes.begin(), sizes.end(), [&](const auto& entry) { return entry.second == first; }),
+          "from_parts: the parts of this rank have different sizes in dimension ", dim,
+          " and do not cover it; pass the shape of the global array");
   return first * devices;
 }
 
-TensorType whole_of(const std::vector<HostArray>& parts, const Mesh& mesh, int rank, const std::vector<int>& positions,
-                    const Layout& layout, const WholeType& given) {
+TensorType global_type(const std::vector<HostArray>& parts, const Mesh& mesh, int rank,
+                       const std::vector<int>& positions, const Layout& layout, const WholeType& requested) {
   if (parts.empty()) {
-    require(ErrorKind::shape, given.shape && given.dtype, "from_parts: rank ", rank, " has no device of ",
-            sbp::print(mesh), ", and so no part that determines the type of the whole; give its shape and dtype");
-    return {*given.dtype, *given.shape};
+    require(ErrorKind::shape, requested.shape && requested.dtype, "from_parts: rank ", rank, " has no device of ",
+            sbp::print(mesh), ", so it has no part that determines the type; pass shape and dtype of the global array");
+    return {*requested.dtype, *requested.shape};
   }
   const TensorType& first = parts[0].type();
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -118,87 +118,88 @@ TensorType whole_of(const std::vector<HostArray>& parts, const Mesh& mesh, int r
     require(ErrorKind::type, type.dtype == first.dtype, "from_parts: part 0 is ", first, ", part ", i, " is ", type,
             "; a value has one dtype");
     require(ErrorKind::shape, type.rank() == first.rank(), "from_parts: part 0 is ", first, ", part ", i, " is ", type,
-            "; parts have the whole's number of dimensions");
+            "; all parts must have the same number of dimensions");
   }
-  require(ErrorKind::type, !given.dtype || *given.dtype == first.dtype, "from_parts: part 0 is ", first,
-          ", but the given dtype of the whole is ", given.dtype.value_or(first.dtype));
+  require(ErrorKind::type, !requested.dtype || *requested.dtype == first.dtype, "from_parts: part 0 is ", first,
+          ", but the requested dtype is ", requested.dtype.value_or(first.dtype));
   TensorType out = first;
-  for (int dim = 0; dim < first.rank() && !given.shape; ++dim)
-    out.shape[static_cast<std::size_t>(dim)] = size_of_whole(parts, mesh, positions, layout, dim);
-  if (given.shape) out.shape = *given.shape;
+  for (int dim = 0; dim < first.rank() && !requested.shape; ++dim)
+    out.shape[static_cast<std::size_t>(dim)] = global_size(parts, mesh, positions, layout, dim);
+  if (requested.shape) out.shape = *requested.shape;
   return out;
 }
 
 }  // namespace
 
 std::vector<LocalData> local_parts(const Array& array) {
-  const std::vector<HostArray> held = array.local();  // in the order of the devices' names
+  const std::vector<HostArray> local = array.local();  // in the order of the devices' names
   const Mesh& mesh = array.mesh();
   const std::vector<int> positions = positions_of(mesh, ArrayValue::of(array).living_world()->ranks.rank());
   std::vector<LocalData> out;
   for (const int position : positions) {
     const DeviceName device = device_at(mesh, position);
-    const auto before =
+    const auto index =
         std::count_if(positions.begin(), positions.end(), [&](int other) { return device_at(mesh, other) < device; });
     out.push_back({device, local_box(array.type().shape, mesh, array.layout(), position),
-                   held[static_cast<std::size_t>(before)]});
+                   local[static_cast<std::size_t>(index)]});
   }
   return out;
 }
 
-Array from_parts(std::vector<HostArray> parts, const DeviceMesh& on, Layout layout, const WholeType& given) {
-  require(on.world != nullptr, "from_parts needs a mesh that a World has made");
-  WorldState& world = *on.world;
-  const Mesh& mesh = on.mesh;
+Array from_parts(std::vector<HostArray> parts, const DeviceMesh& device_mesh, Layout layout,
+                 const WholeType& requested) {
+  require(device_mesh.world != nullptr, "from_parts requires a mesh made by World::mesh");
+  WorldState& world = *device_mesh.world;
+  const Mesh& mesh = device_mesh.mesh;
   const int rank = world.ranks.rank();
   const std::vector<int> positions = positions_of(mesh, rank);
   require(ErrorKind::shape, parts.size() == positions.size(), "from_parts: ", parts.size(), " parts; rank ", rank,
-          " has ", positions.size(), " devices of ", sbp::print(mesh), "; give one part for each",
+          " has ", positions.size(), " devices of ", sbp::print(mesh), "; pass one part for each",
           positions.empty() ? std::string()
                             : cat(": ", join(positions, ", ", [&](int p) { return name_of(device_at(mesh, p)); })));
   require(ErrorKind::layout, layout.size() == mesh.axes.size(), "from_parts: a layout ", sbp::print(layout), " of ",
           layout.size(), " entries; ", sbp::print(mesh), " has ", mesh.rank(), " axes");
   for (const HostArray& part : parts) require(part.valid(), "from_parts: an uninitialised array");
-  const TensorType whole = whole_of(parts, mesh, rank, positions, layout, given);
-  std::string why;
-  require(ErrorKind::layout, is_valid(whole, mesh, layout, &why), "from_parts: ", why);
-  const std::string lies = cat(sbp::print(whole, mesh, layout), " on ", sbp::print(mesh));
-  const auto rows = summands_of(whole, mesh, layout);
-  std::map<std::vector<int>, std::size_t> alike;
-  std::vector<runtime::DeviceShard> held;
+  const TensorType type = global_type(parts, mesh, rank, positions, layout, requested);
+  std::string reason;
+  require(ErrorKind::layout, is_valid(type, mesh, layout, &reason), "from_parts: ", reason);
+  const std::string placement = cat(sbp::print(type, mesh, layout), " on ", sbp::print(mesh));
+  const auto summands = summands_of(type, mesh, layout);
+  std::map<std::vector<int>, std::size_t> first_parts;  // by coordinates: devices with equal coordinates hold one part
+  std::vector<runtime::DeviceShard> shards;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const DeviceName device = device_at(mesh, positions[i]);
-    const Box box = local_box(whole.shape, mesh, layout, positions[i]);
+    const Box box = local_box(type.shape, mesh, layout, positions[i]);
     require(ErrorKind::shape, parts[i].shape() == shape_of(box), "from_parts: part ", i, " is ", parts[i].type(),
-            ", but device ", name_of(device), " has ", TensorType{whole.dtype, shape_of(box)}, " of ", lies);
-    const auto [other, is_new] =
-        alike.emplace(coordinates_on(mesh, positions[i], layout, [](Sbp entry) { return !entry.is_broadcast(); }), i);
+            ", but device ", name_of(device), " has ", TensorType{type.dtype, shape_of(box)}, " of ", placement);
+    const auto [other, is_new] = first_parts.emplace(
+        coordinates_on(mesh, positions[i], layout, [](Sbp entry) { return !entry.is_broadcast(); }), i);
     require(is_new || std::memcmp(parts[i].bytes(), parts[other->second].bytes(),
                                   static_cast<std::size_t>(parts[i].type().bytes())) == 0,
             "from_parts: parts ", other->second, " and ", i, " differ, but devices ",
             name_of(device_at(mesh, positions[other->second])), " and ", name_of(device), " hold the same part of ",
-            lies);
-    const Box held_box = rows ? local_box(rows->type.shape, mesh, rows->layout, positions[i]) : box;
+            placement);
+    const Box shard_box = summands ? local_box(summands->type.shape, mesh, summands->layout, positions[i]) : box;
     Ints begin;
-    for (const Range& range : held_box) begin.push_back(range.begin);
-    held.push_back({{device.rank, device.device}, std::move(begin), shape_of(held_box), parts[i]});
+    for (const Range& range : shard_box) begin.push_back(range.begin);
+    shards.push_back({{device.rank, device.device}, std::move(begin), shape_of(shard_box), parts[i]});
   }
   std::optional<runtime::Result> result;
-  if (held.empty()) world.session.check_open();
-  else result = world.session.device_put(rows ? rows->type : whole, std::move(held));
+  if (shards.empty()) world.session.check_open();
+  else result = world.session.device_put(summands ? summands->type : type, std::move(shards));
   return Array(std::make_shared<const ArrayValue>(
       ArrayValue{world.weak_from_this(), std::move(result),
-                 std::make_shared<const ArraySpec>(ArraySpec{whole, mesh, std::move(layout)})}));
+                 std::make_shared<const ArraySpec>(ArraySpec{type, mesh, std::move(layout)})}));
 }
 
-Tensor laid_on(Term x, const DeviceMesh& mesh, const std::vector<std::string>& words) {
-  require(mesh.world != nullptr, "laid_on needs a mesh that a World has made");
+Tensor laid_on(Term x, const DeviceMesh& mesh, const std::vector<std::string>& axes) {
+  require(mesh.world != nullptr, "laid_on requires a mesh made by World::mesh");
   return at_line(x.where, [&](Trace& t) {
     require(t.expression != nullptr,
-            "a program that is being traced runs on its function's mesh; another mesh cannot be given here");
+            "a program that is being traced runs on the mesh of its function; a different mesh cannot be given");
     t.expression->place_on(mesh.world, mesh.mesh);
     const ValueId id = t.value(x, t.dtype_of(x));
-    Layout layout = layout_from(words, t.graph.type(id).rank(), mesh.mesh, cat("a layout for ", t.graph.type(id)));
+    Layout layout = layout_from(axes, t.graph.type(id).rank(), mesh.mesh, cat("a layout for ", t.graph.type(id)));
     const ValueId out = t.builder.one("layout", {id});
     t.graph.value(out).layout = std::move(layout);
     return t.tensor(out);

@@ -4,17 +4,17 @@
 #include "karez/api/functions.h"
 #include "karez/api/interactive.h"
 #include "karez/api/namespace.h"
-#include "karez/api/test_texts.h"
+#include "karez/api/testing/test_texts.h"
 #include "karez/base/test_golden.h"
 #include "karez/base/text.h"
 
 namespace karez {
 namespace {
 
-TEST(Printing, ShowsTheLayoutAndTheCorners) {
+TEST(Printing, TextsShowTheLayoutAndTheCorners) {
   World world({.devices = 2});
   const DeviceMesh mesh = world.mesh("data=2");
-  Interactive there(mesh);
+  Interactive scope(mesh);
   EXPECT_EQ(print(Tensor(HostArray::of<float>({3}, {1, 2.5f, -3e-9f}))), "f32[3] [1, 2.5, -3e-09]");
   const Tensor big = with_layout(iota({8, 9}, 0) * 10 + iota({8, 9}, 1), P("data", nullptr));
   EXPECT_TRUE(

@@ -1,4 +1,4 @@
-// A progress line: when to write it, and its text.
+// The progress line: its text, and the steps at which it is written.
 #include "karez/api/progress.h"
 #include "karez/api/namespace.h"
 
@@ -12,18 +12,19 @@
 namespace karez {
 namespace {
 
-// Steps between two lines without a terminal: twenty lines in all, always including the last step.
-std::int64_t interval(std::int64_t steps) { return std::max<std::int64_t>(1, steps / 20); }
+// Returns the number of steps between two lines without a terminal, for about twenty lines; the last step always
+// writes a line.
+std::int64_t line_interval(std::int64_t steps) { return std::max<std::int64_t>(1, steps / 20); }
 
 }  // namespace
 
-std::string progress_line(std::int64_t step, std::int64_t steps, std::int64_t epoch, double loss, double rate,
-                          double left) {
+std::string progress_line(std::int64_t step, std::int64_t steps, std::int64_t epoch, double loss,
+                          double samples_per_second, double seconds_left) {
   char text[160];
-  auto seconds = static_cast<long long>(std::llround(std::max(0.0, left)));
+  auto seconds = static_cast<long long>(std::llround(std::max(0.0, seconds_left)));
   std::snprintf(text, sizeof text, "step %lld/%lld  epoch %lld  loss %.4f  %.0f samples/s  ETA %lld:%02lld",
-                static_cast<long long>(step), static_cast<long long>(steps), static_cast<long long>(epoch), loss, rate,
-                seconds / 60, seconds % 60);
+                static_cast<long long>(step), static_cast<long long>(steps), static_cast<long long>(epoch), loss,
+                samples_per_second, seconds / 60, seconds % 60);
   return text;
 }
 
@@ -43,16 +44,16 @@ void Progress::show(std::int64_t step, std::int64_t epoch, double loss) {
     first_ = step;
     begin_ = now;
   }
-  bool due =
-      step == steps_ || (terminal_ ? now - shown_ > std::chrono::milliseconds(100) : step % interval(steps_) == 0);
-  if (!due) return;
+  bool is_due =
+      step == steps_ || (terminal_ ? now - shown_ > std::chrono::milliseconds(100) : step % line_interval(steps_) == 0);
+  if (!is_due) return;
   shown_ = now;
   double seconds = std::chrono::duration<double>(now - begin_).count();
   double rate = seconds > 0 ? static_cast<double>((step - first_) * samples_) / seconds : 0;
-  double left = rate > 0 ? static_cast<double>((steps_ - step) * samples_) / rate : 0;
-  std::string line = progress_line(step, steps_, epoch, loss, rate, left);
+  double seconds_left = rate > 0 ? static_cast<double>((steps_ - step) * samples_) / rate : 0;
+  std::string line = progress_line(step, steps_, epoch, loss, rate, seconds_left);
   std::size_t width = line.size();
-  if (terminal_ && width < width_) line.append(width_ - width, ' ');  // covers the rest of a longer line
+  if (terminal_ && width < width_) line.append(width_ - width, ' ');  // overwrites the rest of a longer line
   width_ = width;
   std::fprintf(out_, terminal_ ? "\r%s" : "%s\n", line.c_str());
   std::fflush(out_);

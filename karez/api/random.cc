@@ -1,5 +1,5 @@
-// Random numbers: nodes keyed by the world's random state and the node's site. Half types are drawn in f32 and rounded
-// once.
+// Random numbers: nodes that depend on the world's random state and on their site. Numbers of half types are drawn in
+// f32 and rounded once.
 #include "karez/api/random.h"
 #include "karez/api/namespace.h"
 
@@ -20,12 +20,12 @@ ValueId uniform(Trace& t, const TensorType& type) {
 
 Tensor random_uniform(Shape shape, DType dtype, SourceLine where) {
   return at_line(where, [&](Trace& t) {
-    ValueId drawn = uniform(t, build::widened({dtype, shape}));
+    ValueId numbers = uniform(t, build::widened({dtype, shape}));
     if (is_half(dtype)) {  // the largest number below 1, so that rounding does not give 1
-      const double most = 1 - (dtype == DType::bf16 ? 0x1p-8 : 0x1p-11);
-      drawn = build::min(t.builder, drawn, build::full_like(t.builder, drawn, most));
+      const double largest = 1 - (dtype == DType::bf16 ? 0x1p-8 : 0x1p-11);
+      numbers = build::min(t.builder, numbers, build::full_like(t.builder, numbers, largest));
     }
-    return t.tensor(build::cast(t.builder, drawn, dtype));
+    return t.tensor(build::cast(t.builder, numbers, dtype));
   });
 }
 

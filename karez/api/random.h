@@ -6,9 +6,10 @@
 
 namespace karez {
 
-// Uniform in [0, 1). Every call of the function draws new numbers; no gradient passes. dtype is f32 or f64.
+// Uniform numbers in [0, 1). Every call of the compiled function draws new numbers; gradients do not pass. dtype is a
+// floating-point type.
 Tensor random_uniform(Shape shape, DType dtype = DType::f32, SourceLine where = SourceLine::current());
-// Normal with mean 0 and deviation 1, by the Box-Muller transform of two such uniform numbers.
+// Normal numbers with mean 0 and standard deviation 1, by the Box-Muller transform of two uniform numbers.
 Tensor random_normal(Shape shape, DType dtype = DType::f32, SourceLine where = SourceLine::current());
 
 }  // namespace karez

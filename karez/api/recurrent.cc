@@ -1,4 +1,4 @@
-// LSTM and GRU: the formulas of their gates, in one scan per layer.
+// The layers LSTM and GRU: each layer is one scan over the time steps with the formulas of its gates.
 #include "karez/api/recurrent.h"
 #include "karez/api/namespace.h"
 
@@ -33,13 +33,14 @@ Tensor linear(const Tensor& x, const Parameter& weight, const Parameter* bias) {
   return t.tensor(bias == nullptr ? build::linear(t.builder, id, w) : build::linear(t.builder, id, w, t.read(*bias)));
 }
 
-// One layer's weights.
+// The weights of one layer.
 struct Layer {
-  const Parameter* all;
+  const Parameter* weights;
   bool has_bias;
-  // The gates' contributions: of x, for all trips, and of the state, for one trip.
-  Tensor of_input(const Tensor& x) const { return linear(x, all[0], has_bias ? all + 2 : nullptr); }
-  Tensor of_state(const Tensor& h) const { return linear(h, all[1], has_bias ? all + 3 : nullptr); }
+  // Returns the contribution of the input to the gates, for all trips.
+  Tensor input_gates(const Tensor& x) const { return linear(x, weights[0], has_bias ? weights + 2 : nullptr); }
+  // Returns the contribution of the state to the gates, for one trip.
+  Tensor state_gates(const Tensor& h) const { return linear(h, weights[1], has_bias ? weights + 3 : nullptr); }
 };
 
 Tensor gate(const Tensor& gates, std::int64_t number, std::int64_t width) {
@@ -49,7 +50,7 @@ Tensor gate(const Tensor& gates, std::int64_t number, std::int64_t width) {
 using Trip = Scanned (*)(const Layer&, const std::vector<Tensor>& state, const Tensor& from_input, std::int64_t width);
 
 Scanned lstm_trip(const Layer& layer, const std::vector<Tensor>& state, const Tensor& from_input, std::int64_t width) {
-  const Tensor gates = from_input + layer.of_state(state[0]);
+  const Tensor gates = from_input + layer.state_gates(state[0]);
   const Tensor input = sigmoid(gate(gates, 0, width)), forget = sigmoid(gate(gates, 1, width));
   const Tensor candidate = tanh(gate(gates, 2, width)), output = sigmoid(gate(gates, 3, width));
   const Tensor cell = forget * state[1] + input * candidate;
@@ -58,7 +59,7 @@ Scanned lstm_trip(const Layer& layer, const std::vector<Tensor>& state, const Te
 }
 
 Scanned gru_trip(const Layer& layer, const std::vector<Tensor>& state, const Tensor& from_input, std::int64_t width) {
-  const Tensor from_state = layer.of_state(state[0]);
+  const Tensor from_state = layer.state_gates(state[0]);
   const Tensor reset = sigmoid(gate(from_input, 0, width) + gate(from_state, 0, width));
   const Tensor update = sigmoid(gate(from_input, 1, width) + gate(from_state, 1, width));
   const Tensor candidate = tanh(gate(from_input, 2, width) + reset * gate(from_state, 2, width));
@@ -68,45 +69,45 @@ Scanned gru_trip(const Layer& layer, const std::vector<Tensor>& state, const Ten
 
 struct LayerResults {
   Tensor output;
-  std::vector<Tensor> states;  // [layers, n, width] each
+  std::vector<Tensor> states;  // each [layers, n, width]
 };
 
 LayerResults run_layers(std::string_view kind, const Module& module, const Term& x,
-                        const std::vector<const Term*>& first, const std::vector<Parameter>& weights,
-                        std::int64_t width, const RecurrentShape& shape, std::size_t states, Trip trip) {
+                        const std::vector<const Term*>& initial_states, const std::vector<Parameter>& weights,
+                        std::int64_t width, const RecurrentShape& shape, std::size_t num_states, Trip trip) {
   return at_line(x.where, module.path(), [&](Trace& t) {
-    Tensor now = t.tensor(t.value(x));
-    require(ErrorKind::shape, now.rank() == 3, kind, " '", module.path(), "': the input must have shape [",
-            shape.batch_first ? "n, t" : "t, n", ", in], got ", now.type);
-    const auto turned = [&](const Tensor& each) { return shape.batch_first ? transpose(each, {1, 0, 2}) : each; };
-    const std::int64_t in = weights[0].shape()[1], n = now.size(shape.batch_first ? 0 : 1);
-    require(ErrorKind::shape, now.size(2) == in, kind, " '", module.path(), "': expects ", in, " input features, got ",
-            now.size(2));
-    const Shape whole = {shape.layers, n, width};
-    std::vector<Tensor> given;
-    for (const Term* term : first) {
-      given.push_back(t.tensor(t.value(*term)));
-      require(ErrorKind::shape, given.back().shape() == whole, kind, " '", module.path(),
-              "': an initial state must have shape ", whole, ", got ", given.back().type);
+    Tensor sequence = t.tensor(t.value(x));
+    require(ErrorKind::shape, sequence.rank() == 3, kind, " '", module.path(), "': the input must have shape [",
+            shape.batch_first ? "n, t" : "t, n", ", in], got ", sequence.type);
+    const auto reordered = [&](const Tensor& value) { return shape.batch_first ? transpose(value, {1, 0, 2}) : value; };
+    const std::int64_t in = weights[0].shape()[1], n = sequence.size(shape.batch_first ? 0 : 1);
+    require(ErrorKind::shape, sequence.size(2) == in, kind, " '", module.path(), "': expects ", in,
+            " input features, got ", sequence.size(2));
+    const Shape state_shape = {shape.layers, n, width};
+    std::vector<Tensor> initial;
+    for (const Term* term : initial_states) {
+      initial.push_back(t.tensor(t.value(*term)));
+      require(ErrorKind::shape, initial.back().shape() == state_shape, kind, " '", module.path(),
+              "': an initial state must have shape ", state_shape, ", got ", initial.back().type);
     }
-    std::vector<std::vector<Term>> last(states);
+    std::vector<std::vector<Term>> final_states(num_states);
     for (int l = 0; l < shape.layers; ++l) {
       const Layer layer{&weights[static_cast<std::size_t>(l) * (shape.bias ? 4 : 2)], shape.bias};
-      std::vector<Term> begin;
-      for (std::size_t s = 0; s < states; ++s)
-        begin.push_back(given.empty() ? full({n, width}, 0, now.dtype(), x.where)
-                                      : reshape(slice(given[s], {l, 0, 0}, {1, n, width}), {n, width}));
+      std::vector<Term> carry;
+      for (std::size_t s = 0; s < num_states; ++s)
+        carry.push_back(initial.empty() ? full({n, width}, 0, sequence.dtype(), x.where)
+                                        : reshape(slice(initial[s], {l, 0, 0}, {1, n, width}), {n, width}));
       const auto body = [&](const std::vector<Tensor>& state, const std::vector<Tensor>& rows) {
         return trip(layer, state, rows[0], width);
       };
-      const Scanned out = scan(body, begin, {turned(layer.of_input(now))}, {}, x.where);
-      now = turned(out.ys[0]);
-      for (std::size_t s = 0; s < states; ++s) last[s].push_back(reshape(out.carry[s], {1, n, width}));
+      const Scanned out = scan(body, carry, {reordered(layer.input_gates(sequence))}, {}, x.where);
+      sequence = reordered(out.ys[0]);
+      for (std::size_t s = 0; s < num_states; ++s) final_states[s].push_back(reshape(out.carry[s], {1, n, width}));
     }
     LayerResults results;
-    for (const auto& each : last)
-      results.states.push_back(shape.layers == 1 ? std::get<Tensor>(each[0].value) : concat(each));
-    results.output = now;
+    for (const auto& states : final_states)
+      results.states.push_back(shape.layers == 1 ? std::get<Tensor>(states[0].value) : concat(states));
+    results.output = sequence;
     return results;
   });
 }
@@ -122,9 +123,9 @@ LSTM::LSTM(Module& parent, const std::string& name, std::int64_t in, std::int64_
 LSTM::Result LSTM::operator()(Term x) const { return run(x, nullptr, nullptr); }
 LSTM::Result LSTM::operator()(Term x, Term hidden, Term cell) const { return run(x, &hidden, &cell); }
 LSTM::Result LSTM::run(const Term& x, const Term* hidden, const Term* cell) const {
-  std::vector<const Term*> first;
-  if (hidden != nullptr) first = {hidden, cell};
-  LayerResults results = run_layers("LSTM", *this, x, first, weights, width, shape, 2, lstm_trip);
+  std::vector<const Term*> initial_states;
+  if (hidden != nullptr) initial_states = {hidden, cell};
+  LayerResults results = run_layers("LSTM", *this, x, initial_states, weights, width, shape, 2, lstm_trip);
   return {results.output, results.states[0], results.states[1]};
 }
 
@@ -137,9 +138,9 @@ GRU::GRU(Module& parent, const std::string& name, std::int64_t in, std::int64_t 
 GRU::Result GRU::operator()(Term x) const { return run(x, nullptr); }
 GRU::Result GRU::operator()(Term x, Term hidden) const { return run(x, &hidden); }
 GRU::Result GRU::run(const Term& x, const Term* hidden) const {
-  std::vector<const Term*> first;
-  if (hidden != nullptr) first = {hidden};
-  LayerResults results = run_layers("GRU", *this, x, first, weights, width, shape, 1, gru_trip);
+  std::vector<const Term*> initial_states;
+  if (hidden != nullptr) initial_states = {hidden};
+  LayerResults results = run_layers("GRU", *this, x, initial_states, weights, width, shape, 1, gru_trip);
   return {results.output, results.states[0]};
 }
 

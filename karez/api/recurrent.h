@@ -12,15 +12,15 @@ namespace karez::nn {
 struct RecurrentShape {
   int layers = 1;
   bool bias = true;
-  // x and output are [n, t, ...] instead of [t, n, ...]. This form keeps the batch split if it is split over devices or
-  // into micro-batches.
+  // x and output are [n, t, ...] instead of [t, n, ...]. With this form a batch that is split over devices or into
+  // micro-batches stays split.
   bool batch_first = false;
 };
 
-// x [t, n, in] -> output [t, n, width], the last layer's states; hidden (and for LSTM cell) [layers, n, width], the
-// final state of each layer. Initial states are zero or given. Weights have PyTorch's names and shapes ("weight_ih_l0"
-// [gates * width, in], ...) and initial values: uniform within 1 / sqrt(width). The contribution of the input to the
-// gates is one product for all trips; that of the state is one product per trip.
+// Long short-term memory. Maps x [t, n, in] to output [t, n, width], the states of the last layer, and to hidden and
+// cell [layers, n, width], the final states of each layer. Initial states default to zero. Weights have PyTorch's names
+// and shapes ("weight_ih_l0" [gates * width, in], ...) and initial values: uniform within 1 / sqrt(width). The input's
+// contribution to the gates is one product for all time steps; the state's contribution is one product per step.
 struct LSTM : Module {
   struct Result {
     Tensor output, hidden, cell;
@@ -36,7 +36,7 @@ struct LSTM : Module {
   Result run(const Term& x, const Term* hidden, const Term* cell) const;
 };
 
-// Gated recurrent units in PyTorch's form.
+// Gated recurrent units in PyTorch's form; shapes and weights are as in LSTM, without a cell state.
 struct GRU : Module {
   struct Result {
     Tensor output, hidden;

@@ -1,4 +1,4 @@
-// Tests of LSTM and GRU: against PyTorch's formulas as plain loops, training on meshes, and errors.
+// Tests of LSTM and GRU: results are compared with PyTorch's formulas as plain loops; training on meshes, and errors.
 #include "karez/api/recurrent.h"
 #include "karez/api/namespace.h"
 
@@ -6,12 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
 #include "karez/api/interactive.h"
 #include "karez/api/optim.h"
-#include "karez/api/test_inputs.h"
-#include "karez/api/test_texts.h"
+#include "karez/api/testing/test_inputs.h"
+#include "karez/api/testing/test_texts.h"
 #include "karez/base/text.h"
 
 namespace karez {
@@ -23,7 +22,7 @@ using Numbers = std::vector<double>;
 Numbers numbers(const HostArray& array) { return {array.data<double>().begin(), array.data<double>().end()}; }
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
-constexpr int trips = 5, batch = 2, in = 3, width = 4, layers = 2;
+constexpr int steps = 5, batch = 2, in = 3, width = 4, layers = 2;
 
 struct Weights {
   Numbers ih, hh, bih, bhh;
@@ -36,25 +35,25 @@ double product(const Numbers& w, const Numbers& b, int row, const double* x, int
   return out;
 }
 
-// One layer over x [t, n, in]: the states after each trip [t, n, width]; h and c [n, width] become the last states.
+// One layer over x [t, n, in]: the states after each step [t, n, width]; h and c [n, width] become the last states.
 Numbers layer(bool lstm, const Weights& w, const Numbers& x, Numbers& h, Numbers& c) {
   Numbers out;
-  for (int t = 0; t < trips; ++t) {
+  for (int t = 0; t < steps; ++t) {
     for (int n = 0; n < batch; ++n) {
       const double* row = &x[static_cast<std::size_t>((t * batch + n) * w.in)];
-      const Numbers before(h.begin() + n * width, h.begin() + (n + 1) * width);
+      const Numbers old_state(h.begin() + n * width, h.begin() + (n + 1) * width);
       for (int j = 0; j < width; ++j) {
         const auto at = static_cast<std::size_t>(n * width + j);
-        const auto from_x = [&](int gate) { return product(w.ih, w.bih, gate * width + j, row, w.in); };
-        const auto from_h = [&](int gate) { return product(w.hh, w.bhh, gate * width + j, before.data(), width); };
+        const auto x_term = [&](int gate) { return product(w.ih, w.bih, gate * width + j, row, w.in); };
+        const auto h_term = [&](int gate) { return product(w.hh, w.bhh, gate * width + j, old_state.data(), width); };
         if (lstm) {
-          const double i = logistic(from_x(0) + from_h(0)), f = logistic(from_x(1) + from_h(1));
-          const double g = std::tanh(from_x(2) + from_h(2)), o = logistic(from_x(3) + from_h(3));
+          const double i = logistic(x_term(0) + h_term(0)), f = logistic(x_term(1) + h_term(1));
+          const double g = std::tanh(x_term(2) + h_term(2)), o = logistic(x_term(3) + h_term(3));
           c[at] = f * c[at] + i * g;
           h[at] = o * std::tanh(c[at]);
         } else {
-          const double r = logistic(from_x(0) + from_h(0)), z = logistic(from_x(1) + from_h(1));
-          h[at] = (1 - z) * std::tanh(from_x(2) + r * from_h(2)) + z * before[static_cast<std::size_t>(j)];
+          const double r = logistic(x_term(0) + h_term(0)), z = logistic(x_term(1) + h_term(1));
+          h[at] = (1 - z) * std::tanh(x_term(2) + r * h_term(2)) + z * old_state[static_cast<std::size_t>(j)];
         }
       }
     }
@@ -63,18 +62,18 @@ Numbers layer(bool lstm, const Weights& w, const Numbers& x, Numbers& h, Numbers
   return out;
 }
 
-struct Expected {
+struct Reference {
   Numbers output, hidden, cell;
 };
-Expected expected(bool lstm, const World& world, const nn::Module& net, const Numbers& x, Numbers hidden,
-                  Numbers cell) {
-  Expected out{x, {}, {}};
+Reference reference(bool lstm, const World& world, const nn::Module& net, const Numbers& x, Numbers hidden,
+                    Numbers cell) {
+  Reference out{x, {}, {}};
   const int gates = lstm ? 4 : 3;
   for (int l = 0; l < layers; ++l) {
     const auto read = [&](const char* name, int size) {
       const std::string path = cat("net.", name, "_l", l);
-      for (const auto& [known, parameter] : net.named_parameters())
-        if (known == path) return numbers(world.read(parameter));
+      for (const auto& [parameter_path, parameter] : net.named_parameters())
+        if (parameter_path == path) return numbers(world.read(parameter));
       return Numbers(static_cast<std::size_t>(size), 0);
     };
     Weights w{read("weight_ih", 0), read("weight_hh", 0), read("bias_ih", gates * width),
@@ -90,9 +89,9 @@ Expected expected(bool lstm, const World& world, const nn::Module& net, const Nu
   return out;
 }
 
-void expect_near(const Numbers& got, const Numbers& want, const std::string& what) {
-  ASSERT_EQ(got.size(), want.size()) << what;
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-12) << what << " " << i;
+void expect_near(const Numbers& result, const Numbers& expected, const std::string& label) {
+  ASSERT_EQ(result.size(), expected.size()) << label;
+  for (std::size_t i = 0; i < result.size(); ++i) EXPECT_NEAR(result[i], expected[i], 1e-12) << label << " " << i;
 }
 
 template <class Recurrent> struct Net : nn::Module {
@@ -100,8 +99,8 @@ template <class Recurrent> struct Net : nn::Module {
   Recurrent net;
 };
 
-TEST(Recurrent, LayersFollowPyTorchsFormulas) {
-  const HostArray x = random_doubles({trips, batch, in}, 1), h = random_doubles({layers, batch, width}, 2),
+TEST(Recurrent, LayersFollowTheFormulasOfPyTorch) {
+  const HostArray x = random_doubles({steps, batch, in}, 1), h = random_doubles({layers, batch, width}, 2),
                   c = random_doubles({layers, batch, width}, 3);
   const Numbers zeros(layers * batch * width, 0.0);
   for (bool bias : {true, false}) {
@@ -110,16 +109,16 @@ TEST(Recurrent, LayersFollowPyTorchsFormulas) {
     Net<nn::LSTM> lstm({.layers = layers, .bias = bias});
     Net<nn::GRU> gru({.layers = layers, .bias = bias});
     const auto a = lstm.net(x, h, c), zero = lstm.net(x);
-    Expected want = expected(true, world, lstm, numbers(x), numbers(h), numbers(c));
-    expect_near(numbers(a.output.read()), want.output, "output");
-    expect_near(numbers(a.hidden.read()), want.hidden, "hidden");
-    expect_near(numbers(a.cell.read()), want.cell, "cell");
-    expect_near(numbers(zero.cell.read()), expected(true, world, lstm, numbers(x), zeros, zeros).cell, "from zeros");
+    Reference expected = reference(true, world, lstm, numbers(x), numbers(h), numbers(c));
+    expect_near(numbers(a.output.read()), expected.output, "output");
+    expect_near(numbers(a.hidden.read()), expected.hidden, "hidden");
+    expect_near(numbers(a.cell.read()), expected.cell, "cell");
+    expect_near(numbers(zero.cell.read()), reference(true, world, lstm, numbers(x), zeros, zeros).cell, "from zeros");
     const auto b = gru.net(x, h);
-    want = expected(false, world, gru, numbers(x), numbers(h), zeros);
-    expect_near(numbers(b.output.read()), want.output, "output");
-    expect_near(numbers(b.hidden.read()), want.hidden, "hidden");
-    expect_near(numbers(gru.net(x).output.read()), expected(false, world, gru, numbers(x), zeros, zeros).output,
+    expected = reference(false, world, gru, numbers(x), numbers(h), zeros);
+    expect_near(numbers(b.output.read()), expected.output, "output");
+    expect_near(numbers(b.hidden.read()), expected.hidden, "hidden");
+    expect_near(numbers(gru.net(x).output.read()), reference(false, world, gru, numbers(x), zeros, zeros).output,
                 "from zeros");
     EXPECT_EQ(lstm.parameters().size(), bias ? 8u : 4u);
     EXPECT_EQ(gru.parameter("net.weight_ih_l1").shape(), (Shape{3 * width, width}));
@@ -130,15 +129,15 @@ TEST(Recurrent, BatchFirstTransposesInputAndOutput) {
   World world;
   Interactive interactive(world.mesh());
   Net<nn::GRU> net({.layers = layers});
-  struct First : nn::Module {
-    explicit First(std::vector<Parameter> w)
+  struct BatchFirst : nn::Module {
+    explicit BatchFirst(std::vector<Parameter> w)
         : Module(DType::f64),
           net(*this, "net", in, width, {.layers = layers, .batch_first = true}) {
       net.weights = std::move(w);
     }
     nn::GRU net;
   } first(net.net.weights);
-  const Tensor x = random_doubles({trips, batch, in}, 1);
+  const Tensor x = random_doubles({steps, batch, in}, 1);
   const auto a = net.net(x), b = first.net(transpose(x, {1, 0, 2}));
   expect_near(numbers(transpose(b.output, {1, 0, 2}).read()), numbers(a.output.read()), "output");
   expect_near(numbers(b.hidden.read()), numbers(a.hidden.read()), "hidden");
@@ -159,15 +158,15 @@ TEST(Recurrent, TrainingGivesEqualLossesOnEveryMeshAndWithMicroBatches) {
                         {.microbatches = microbatches});
     Numbers out;
     for (int s = 0; s < 8; ++s)
-      out.push_back(step(random_doubles({4, trips, in}, 1), random_doubles({4, trips, width}, 2)).item());
+      out.push_back(step(random_doubles({4, steps, in}, 1), random_doubles({4, steps, width}, 2)).item());
     return out;
   };
-  const Numbers one = losses("", 1);
-  EXPECT_LT(one.back(), one.front());
+  const Numbers single = losses("", 1);
+  EXPECT_LT(single.back(), single.front());
   for (const auto& [mesh, microbatches] : {std::pair("data=2", 1), std::pair("data=2,model=2", 1), std::pair("", 2)}) {
-    const Numbers other = losses(mesh, microbatches);
-    for (std::size_t s = 0; s < one.size(); ++s)
-      EXPECT_NEAR(other[s], one[s], 1e-10 * one[s]) << mesh << " " << microbatches << " step " << s;
+    const Numbers mesh_losses = losses(mesh, microbatches);
+    for (std::size_t s = 0; s < single.size(); ++s)
+      EXPECT_NEAR(mesh_losses[s], single[s], 1e-10 * single[s]) << mesh << " " << microbatches << " step " << s;
   }
 }
 
@@ -175,13 +174,13 @@ TEST(Recurrent, MismatchesAreErrors) {
   World world;
   Interactive interactive(world.mesh());
   Net<nn::LSTM> net({});
-  const HostArray x = random_doubles({trips, batch, in}, 1), h = random_doubles({2, batch, width}, 2);
+  const HostArray x = random_doubles({steps, batch, in}, 1), h = random_doubles({2, batch, width}, 2);
   EXPECT_THAT(error_of([&] {
-                net.net(random_doubles({trips, in}, 1));
+                net.net(random_doubles({steps, in}, 1));
               }),
               HasSubstr("LSTM 'net': the input must have shape [t, n, in], got f64[5, 3]"));
   EXPECT_THAT(error_of([&] {
-                net.net(random_doubles({trips, batch, 2}, 1));
+                net.net(random_doubles({steps, batch, 2}, 1));
               }),
               HasSubstr("LSTM 'net': expects 3 input features, got 2"));
   EXPECT_THAT(error_of([&] { net.net(x, h, h); }),
@@ -210,11 +209,11 @@ TEST(Optimisers, AdagradAndLionFollowTheirFormulas) {
       g.data<double>()[5] = 0;
       step(g).wait();
       for (std::size_t i = 0; i < 12; ++i) {
-        const double d = g.data<double>()[i], with = d + 0.02 * w[i];
-        s[i] += with * with;
-        w[i] -= 0.1 / (1 + 0.5 * t) * with / (std::sqrt(s[i]) + 1e-10);
-        const double to = 0.9 * m[i] + (1 - 0.9) * d;
-        v[i] -= 0.1 * ((to > 0 ? 1 : to < 0 ? -1 : 0) + 0.2 * v[i]);
+        const double d = g.data<double>()[i], decayed = d + 0.02 * w[i];
+        s[i] += decayed * decayed;
+        w[i] -= 0.1 / (1 + 0.5 * t) * decayed / (std::sqrt(s[i]) + 1e-10);
+        const double direction = 0.9 * m[i] + (1 - 0.9) * d;
+        v[i] -= 0.1 * ((direction > 0 ? 1 : direction < 0 ? -1 : 0) + 0.2 * v[i]);
         m[i] = 0.99 * m[i] + (1 - 0.99) * d;
       }
       expect_near(numbers(world.read(a)), w, cat("Adagrad, step ", t, " on ", mesh));

@@ -12,8 +12,8 @@
 namespace karez {
 namespace {
 
-// A reduction of no elements has no maximum, although the op has an identity for it: parts of shards may be empty. A
-// result without elements needs no check.
+// Rejects the maximum or minimum of no elements. The op itself allows it and returns an identity, because parts of
+// shards may be empty. A result without elements needs no check.
 void require_elements(std::string_view what, const TensorType& type, const Ints& axes) {
   Shape result = type.shape;
   for (auto axis : axes) result[static_cast<std::size_t>(axis)] = 1;
@@ -23,14 +23,15 @@ void require_elements(std::string_view what, const TensorType& type, const Ints&
             " has no elements to choose from");
 }
 
-// A reduction that may keep its axes with size 1. `choice`: the function's name, if its result is one of the elements.
-Tensor reduced(const Term& x, const Ints& axes, bool keep, ValueId (*op)(Builder&, ValueId, const Ints&),
-               std::string_view choice = {}) {
+// Applies a reduction; if `keep` is true, the reduced axes stay with size 1. `selection` is the name of a function
+// whose result is one of the elements, otherwise empty.
+Tensor reduce(const Term& x, const Ints& axes, bool keep, ValueId (*op)(Builder&, ValueId, const Ints&),
+              std::string_view selection = {}) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x);
     Shape shape = t.graph.type(id).shape;
     Ints all = axes_or_all(axes, static_cast<int>(shape.size()));
-    if (!choice.empty()) require_elements(choice, t.graph.type(id), all);
+    if (!selection.empty()) require_elements(selection, t.graph.type(id), all);
     ValueId out = op(t.builder, id, all);
     if (!keep) return t.tensor(out);
     for (auto axis : all) shape[static_cast<std::size_t>(axis)] = 1;
@@ -41,24 +42,28 @@ Tensor reduced(const Term& x, const Ints& axes, bool keep, ValueId (*op)(Builder
 }  // namespace
 
 Tensor sum(Term x, Ints axes, bool keep) {
-  return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
+  return reduce(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
     return build::reduce_sum(b, is_float(b.type(value).dtype) ? value : build::cast(b, value, DType::i64), all);
   });
 }
 Tensor max(Term x, Ints axes, bool keep) {
-  return reduced(
+  return reduce(
       x, axes, keep,
-      [](Builder& b, ValueId value, const Ints& all) { return build::extreme(b, value, all, build::reduce_max); },
+      [](Builder& b, ValueId value, const Ints& all) {
+        return build::reduce_extremum(b, value, all, build::reduce_max);
+      },
       "max");
 }
 Tensor min(Term x, Ints axes, bool keep) {
-  return reduced(
+  return reduce(
       x, axes, keep,
-      [](Builder& b, ValueId value, const Ints& all) { return build::extreme(b, value, all, build::reduce_min); },
+      [](Builder& b, ValueId value, const Ints& all) {
+        return build::reduce_extremum(b, value, all, build::reduce_min);
+      },
       "min");
 }
 Tensor mean(Term x, Ints axes, bool keep) {
-  return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
+  return reduce(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
     require(ErrorKind::type, is_float(b.type(value).dtype), "mean of ", b.type(value), ": cast it to a float first");
     return build::mean(b, value, all);
   });
@@ -73,30 +78,31 @@ Tensor arg_max(Term x, int axis) {
   });
 }
 
-// arg_max of a decreasing function of x: the negative, for integers the complement, which cannot overflow.
+// arg_min is the arg_max of a decreasing function of x: the negative, or for integers the complement, which cannot
+// overflow.
 Tensor arg_min(Term x, int axis) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = build::as_numbers(t.builder, t.value(x));
     const TensorType type = t.graph.type(id);
     const Ints along = axes_or_all({axis}, type.rank());
     require_elements("arg_min", type, along);
-    const auto last = static_cast<int>(along[0]);
+    const auto dim = static_cast<int>(along[0]);
     Builder& b = t.builder;
     return t.tensor(build::arg_max(
-        b, is_float(type.dtype) ? build::neg(b, id) : build::sub(b, build::full_like(b, id, -1), id), last));
+        b, is_float(type.dtype) ? build::neg(b, id) : build::sub(b, build::full_like(b, id, -1), id), dim));
   });
 }
 
 Tensor any(Term x, Ints axes, bool keep) {
-  return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
-    require(ErrorKind::type, b.type(value).dtype == DType::b8, "any: takes bool, not ", b.type(value));
-    return build::extreme(b, value, all, build::reduce_max);
+  return reduce(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
+    require(ErrorKind::type, b.type(value).dtype == DType::b8, "any: expected bool, got ", b.type(value));
+    return build::reduce_extremum(b, value, all, build::reduce_max);
   });
 }
 Tensor all(Term x, Ints axes, bool keep) {
-  return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
-    require(ErrorKind::type, b.type(value).dtype == DType::b8, "all: takes bool, not ", b.type(value));
-    return build::extreme(b, value, all, build::reduce_min);
+  return reduce(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
+    require(ErrorKind::type, b.type(value).dtype == DType::b8, "all: expected bool, got ", b.type(value));
+    return build::reduce_extremum(b, value, all, build::reduce_min);
   });
 }
 
@@ -110,11 +116,9 @@ Tensor stddev(Term x, Ints axes, bool keep, std::int64_t correction) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x);
     Builder& b = t.builder;
-    const ValueId spread =
-        build::variance(b, build::widened(b, id), axes_or_all(axes, t.graph.type(id).rank()), keep, correction);
     const ValueId operands[] = {
-        // Avoids the square root at 0, where its slope is infinite: the gradient of equal elements is 0, as in PyTorch.
-        spread};
+        build::variance(b, build::widened(b, id), axes_or_all(axes, t.graph.type(id).rank()), keep, correction)};
+    // Avoids the square root at 0, where its slope is infinite: the gradient of equal elements is 0, as in PyTorch.
     const ValueId root = build::pointwise(b, "select(x0 == 0, 0, sqrt(select(x0 == 0, 1, x0)))", operands);
     return t.tensor(build::cast(b, root, t.graph.type(id).dtype));
   });

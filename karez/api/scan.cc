@@ -1,4 +1,4 @@
-// scan: traces its body as a region and checks it against its carries.
+// scan: traces the body as a region and checks that its results have the types of the carries.
 #include "karez/api/scan.h"
 #include "karez/api/namespace.h"
 
@@ -14,7 +14,7 @@ std::vector<Tensor> tensors(const Trace& t, std::span<const ValueId> ids) {
   return out;
 }
 
-std::int64_t trips_of(const Trace& t, const std::vector<ValueId>& sequences, const ScanOptions& options) {
+std::int64_t count_trips(const Trace& t, const std::vector<ValueId>& sequences, const ScanOptions& options) {
   if (sequences.empty()) {
     require(options.length >= 1, "scan without sequences: ScanOptions::length must be at least 1, got ",
             options.length);
@@ -24,7 +24,7 @@ std::int64_t trips_of(const Trace& t, const std::vector<ValueId>& sequences, con
   for (ValueId id : sequences) {
     const TensorType& type = t.graph.type(id);
     require(ErrorKind::shape, type.rank() >= 1, "scan: a sequence is ", type,
-            "; its first dimension must be the trips");
+            "; its first dimension must be the number of trips");
     require(ErrorKind::shape, type.shape[0] == first.shape[0], "scan: sequences have ", first.shape[0], " and ",
             type.shape[0], " rows");
   }
@@ -44,22 +44,22 @@ Scanned scan(const ScanBody& body, const std::vector<Term>& init, const std::vec
     for (const Term& term : xs) sequences.push_back(t.value(term, t.dtype_of(term)));
     ops::ScanShape shape{.carries = static_cast<int>(init.size()),
                          .sequences = static_cast<int>(xs.size()),
-                         .trips = trips_of(t, sequences, options),
+                         .trips = count_trips(t, sequences, options),
                          .reverse = options.reverse};
     std::vector<TensorType> types;
     for (ValueId id : operands) types.push_back(t.graph.type(id));
     for (ValueId id : sequences) types.push_back(ops::row_of(t.graph.type(id)));
     Trace::Region region = t.region("scan", types, [&](std::span<const ValueId> arguments) {
-      const Scanned made = body(tensors(t, arguments.first(init.size())), tensors(t, arguments.subspan(init.size())));
-      require(made.carry.size() == init.size(), "scan: ", init.size(), " carries, but the body returns ",
-              made.carry.size());
+      const Scanned next = body(tensors(t, arguments.first(init.size())), tensors(t, arguments.subspan(init.size())));
+      require(next.carry.size() == init.size(), "scan: ", init.size(), " carries, but the body returns ",
+              next.carry.size());
       std::vector<ValueId> results;
       for (std::size_t i = 0; i < init.size(); ++i) {
-        results.push_back(t.value(Term(made.carry[i], where)));
+        results.push_back(t.value(Term(next.carry[i], where)));
         require(ErrorKind::type, t.graph.type(results[i]) == types[i], "scan: carry ", i, " is initially ", types[i],
                 ", but the body returns ", t.graph.type(results[i]));
       }
-      for (const Tensor& row : made.ys) {
+      for (const Tensor& row : next.ys) {
         results.push_back(t.value(Term(row, where)));
         shape.rows.push_back(t.graph.type(results.back()));
       }

@@ -8,7 +8,7 @@
 
 namespace karez {
 
-// The result of one trip (the next carries and the rows to stack) or of a whole scan (the last carries and the stacks).
+// The result of one trip (the next carries and the rows to stack) or of a scan (the last carries and the stacked rows).
 struct Scanned {
   std::vector<Tensor> carry, ys = {};
 };
@@ -20,10 +20,10 @@ struct ScanOptions {
   std::int64_t length = -1;  // number of trips if there are no sequences
 };
 
-// carry = init; for each row t of the sequences xs [trips, ...]: (carry, ys[t]) = body(carry, xs[t]). The number of
-// trips is fixed when the program is traced. The body is traced once; it may read values of the enclosing program, but
-// must not update variables. Carries keep their types. Each trip draws its own random numbers. Gradients flow to init,
-// xs and values that the body reads. The plan contains the body once for each trip.
+// Computes carry = init; for each row t of the sequences xs [trips, ...]: (carry, ys[t]) = body(carry, xs[t]). The
+// number of trips is fixed when the program is traced. The body is traced once; it may read values of the enclosing
+// program, but must not update variables. Carries keep their types. Each trip draws its own random numbers. Gradients
+// flow to init, xs and values that the body reads. The plan contains the body once for each trip.
 Scanned scan(const ScanBody& body, const std::vector<Term>& init, const std::vector<Term>& xs, ScanOptions options = {},
              SourceLine where = SourceLine::current());
 

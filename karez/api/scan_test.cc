@@ -1,5 +1,5 @@
-// Tests of scan: against plain loops, its gradient against difference quotients and against the unrolled body, and
-// errors.
+// Tests of scan: results are compared with plain loops, gradients with difference quotients and with the unrolled body;
+// and errors.
 #include "karez/api/scan.h"
 #include "karez/api/namespace.h"
 
@@ -7,13 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
 #include "karez/api/interactive.h"
 #include "karez/api/nn.h"
 #include "karez/api/optim.h"
-#include "karez/api/test_inputs.h"
-#include "karez/api/test_texts.h"
+#include "karez/api/testing/test_inputs.h"
+#include "karez/api/testing/test_texts.h"
 #include "karez/base/text.h"
 #include "karez/ops/all_ops.h"
 
@@ -27,8 +26,8 @@ std::vector<double> doubles(const HostArray& array) {
   return {array.data<double>().begin(), array.data<double>().end()};
 }
 
-// h <- tanh(h w + x), out: h * h; over rows of x [t, n, d], by scan and unrolled by hand.
-Scanned by_scan(const Tensor& h, const Tensor& x, const Tensor& w, bool reverse = false) {
+// Both compute h <- tanh(h w + x) with the output h * h over the rows of x [t, n, d].
+Scanned scanned_loop(const Tensor& h, const Tensor& x, const Tensor& w, bool reverse = false) {
   return scan(
       [&](const auto& carry, const auto& rows) {
         const Tensor next = tanh(matmul(carry[0], w) + rows[0]);
@@ -36,31 +35,31 @@ Scanned by_scan(const Tensor& h, const Tensor& x, const Tensor& w, bool reverse 
       },
       {h}, {x}, {.reverse = reverse});
 }
-Scanned by_hand(Tensor h, const Tensor& x, const Tensor& w, bool reverse = false) {
-  const std::int64_t trips = x.size(0), n = x.size(1), d = x.size(2);
-  std::vector<Term> rows(static_cast<std::size_t>(trips), Term(h));
-  for (std::int64_t i = 0; i < trips; ++i) {
-    const std::int64_t t = reverse ? trips - 1 - i : i;
+Scanned unrolled_loop(Tensor h, const Tensor& x, const Tensor& w, bool reverse = false) {
+  const std::int64_t steps = x.size(0), n = x.size(1), d = x.size(2);
+  std::vector<Term> rows(static_cast<std::size_t>(steps), Term(h));
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const std::int64_t t = reverse ? steps - 1 - i : i;
     h = tanh(matmul(h, w) + reshape(slice(x, {t, 0, 0}, {1, n, d}), {n, d}));
     rows[static_cast<std::size_t>(t)] = reshape(h * h, {1, n, d});
   }
   return {{h}, {concat(rows)}};
 }
 
-TEST(Scan, EqualsALoopOfNumbers) {
+TEST(Scan, AScanEqualsALoopOfNumbers) {
   World world;
-  Interactive there(world.mesh());
+  Interactive scope(world.mesh());
   const Tensor x = HostArray::of<double>({4}, {1, 2, 3, 4});
   const auto sums = [](const auto& carry, const auto& rows) {
     return Scanned{{carry[0] + rows[0]}, {carry[0] * 10, rows[0]}};
   };
-  const Scanned up = scan(sums, {Tensor(HostArray::of<double>({}, {100}))}, {x});
-  EXPECT_EQ(up.carry[0].item(), 110);
-  EXPECT_THAT(doubles(up.ys[0].read()), ElementsAre(1000, 1010, 1030, 1060));
-  EXPECT_THAT(doubles(up.ys[1].read()), ElementsAre(1, 2, 3, 4));
-  const Scanned down = scan(sums, {Tensor(HostArray::of<double>({}, {100}))}, {x}, {.reverse = true});
-  EXPECT_EQ(down.carry[0].item(), 110);
-  EXPECT_THAT(doubles(down.ys[0].read()), ElementsAre(1090, 1070, 1040, 1000));
+  const Scanned forwards = scan(sums, {Tensor(HostArray::of<double>({}, {100}))}, {x});
+  EXPECT_EQ(forwards.carry[0].item(), 110);
+  EXPECT_THAT(doubles(forwards.ys[0].read()), ElementsAre(1000, 1010, 1030, 1060));
+  EXPECT_THAT(doubles(forwards.ys[1].read()), ElementsAre(1, 2, 3, 4));
+  const Scanned backwards = scan(sums, {Tensor(HostArray::of<double>({}, {100}))}, {x}, {.reverse = true});
+  EXPECT_EQ(backwards.carry[0].item(), 110);
+  EXPECT_THAT(doubles(backwards.ys[0].read()), ElementsAre(1090, 1070, 1040, 1000));
   const Scanned powers =
       scan([](const auto& carry, const auto&) { return Scanned{{carry[0] * 2}}; }, {Tensor(1)}, {}, {.length = 10});
   EXPECT_EQ(powers.carry[0].item<int>(), 1024);
@@ -72,7 +71,7 @@ TEST(Scan, AScanIsOneNodeWithARegionThatIsParsedAndUnrolled) {
   auto f = compile(world.mesh(),
                    [&](Tensor h, Tensor x) {
                      const Scanned out = scan(
-                         [&](const auto& carry, const auto& rows) {  // w is first read here
+                         [&](const auto& carry, const auto& rows) {  // the first read of w
                            return Scanned{{tanh(matmul(carry[0], w) + rows[0])}};
                          },
                          {h}, {x});
@@ -80,7 +79,7 @@ TEST(Scan, AScanIsOneNodeWithARegionThatIsParsedAndUnrolled) {
                    },
                    {.keep_text = true});
   const HostArray h = random_doubles({2, 3}, 1), x = random_doubles({5, 2, 3}, 2);
-  const std::vector<double> got = doubles(f(h, x).value().read());
+  const std::vector<double> last_carry = doubles(f(h, x).value().read());
   int scans = 0;
   for (const Node& node : f.graph().nodes) scans += node.op->name == "scan" && node.regions.size() == 1;
   EXPECT_EQ(scans, 1);
@@ -95,29 +94,29 @@ TEST(Scan, AScanIsOneNodeWithARegionThatIsParsedAndUnrolled) {
   double total = 0;
   for (double v : weight) total += v;
   for (int n = 0; n < 2; ++n) {
-    std::vector<double> now(h.data<double>().begin() + 3 * n, h.data<double>().begin() + 3 * n + 3);
+    std::vector<double> state(h.data<double>().begin() + 3 * n, h.data<double>().begin() + 3 * n + 3);
     for (int t = 0; t < 5; ++t) {
       std::vector<double> next(3);
       for (int j = 0; j < 3; ++j) {
         next[j] = x.data<double>()[(t * 2 + n) * 3 + j];
-        for (int i = 0; i < 3; ++i) next[j] += now[i] * weight[i * 3 + j];
+        for (int i = 0; i < 3; ++i) next[j] += state[i] * weight[i * 3 + j];
         next[j] = std::tanh(next[j]);
       }
-      now = next;
+      state = next;
     }
-    for (int j = 0; j < 3; ++j) EXPECT_NEAR(got[n * 3 + j], now[j] + total, 1e-12);
+    for (int j = 0; j < 3; ++j) EXPECT_NEAR(last_carry[n * 3 + j], state[j] + total, 1e-12);
   }
 }
 
-TEST(Scan, EqualsTheUnrolledBodyWithItsGradientOnEveryMesh) {
+TEST(Scan, AScanAndItsGradientEqualTheUnrolledBodyOnEveryMesh) {
   World world({.devices = 4});
   const HostArray h = random_doubles({4, 3}, 1), x = random_doubles({5, 4, 3}, 2), w = random_doubles({3, 3}, 3),
                   seed = random_doubles({5, 4, 3}, 4);
   for (bool reverse : {false, true})
     for (const char* mesh : {"", "data=2", "data=2,model=2"}) {
-      auto with = [&](auto how) {
-        auto f = compile(world.mesh(mesh), [&, how](Tensor a, Tensor b, Tensor c, Tensor weight) {
-          const Scanned out = how(a, b, c, reverse);
+      auto run = [&](auto loop) {
+        auto f = compile(world.mesh(mesh), [&, loop](Tensor a, Tensor b, Tensor c, Tensor weight) {
+          const Scanned out = loop(a, b, c, reverse);
           const Tensor loss = sum(out.ys[0] * weight) + sum(out.carry[0] * out.carry[0]);
           std::vector<Tensor> all = grad(loss, {a, b, c});
           all.insert(all.begin(), {out.carry[0], out.ys[0]});
@@ -129,42 +128,42 @@ TEST(Scan, EqualsTheUnrolledBodyWithItsGradientOnEveryMesh) {
           for (double v : doubles(future.value(i).read())) all.push_back(v);
         return all;
       };
-      const auto one = with(by_scan), other = with(by_hand);
-      ASSERT_EQ(one.size(), other.size());
-      for (std::size_t i = 0; i < one.size(); ++i)
-        EXPECT_NEAR(one[i], other[i], 1e-12) << i << " on " << mesh << (reverse ? " reversed" : "");
+      const auto scanned = run(scanned_loop), unrolled = run(unrolled_loop);
+      ASSERT_EQ(scanned.size(), unrolled.size());
+      for (std::size_t i = 0; i < scanned.size(); ++i)
+        EXPECT_NEAR(scanned[i], unrolled[i], 1e-12) << i << " on " << mesh << (reverse ? " reversed" : "");
     }
 }
 
-TEST(Scan, GradientsAreDifferenceQuotients) {
+TEST(Scan, GradientsEqualDifferenceQuotients) {
   World world;
-  Interactive there(world.mesh());
+  Interactive scope(world.mesh());
   const auto loss = [](Tensor h, Tensor x, Tensor w) {
-    const Scanned out = by_scan(h, x, w);
+    const Scanned out = scanned_loop(h, x, w);
     return sum(exp(out.ys[0])) + sum(out.carry[0]);
   };
-  HostArray at[] = {random_doubles({2, 2}, 1), random_doubles({3, 2, 2}, 2), random_doubles({2, 2}, 3)};
-  const auto result = value_and_grad(loss, {.arguments = {0, 1, 2}})(at[0], at[1], at[2]);
+  HostArray operands[] = {random_doubles({2, 2}, 1), random_doubles({3, 2, 2}, 2), random_doubles({2, 2}, 3)};
+  const auto result = value_and_grad(loss, {.arguments = {0, 1, 2}})(operands[0], operands[1], operands[2]);
   const double step = 1e-5;
-  for (std::size_t which = 0; which < 3; ++which) {
-    const HostArray gradient = result.gradients[which].read();
+  for (std::size_t operand = 0; operand < 3; ++operand) {
+    const HostArray gradient = result.gradients[operand].read();
     for (std::size_t i = 0; i < gradient.data<double>().size(); ++i) {
-      double& place = at[which].data<double>()[i];
-      const double before = place;
-      place = before + step;
-      const double above = loss(at[0], at[1], at[2]).item();
-      place = before - step;
-      const double below = loss(at[0], at[1], at[2]).item();
-      place = before;
-      EXPECT_NEAR(gradient.data<double>()[i], (above - below) / (2 * step), 1e-7) << which << " " << i;
+      double& element_value = operands[operand].data<double>()[i];
+      const double old_value = element_value;
+      element_value = old_value + step;
+      const double loss_above = loss(operands[0], operands[1], operands[2]).item();
+      element_value = old_value - step;
+      const double loss_below = loss(operands[0], operands[1], operands[2]).item();
+      element_value = old_value;
+      EXPECT_NEAR(gradient.data<double>()[i], (loss_above - loss_below) / (2 * step), 1e-7) << operand << " " << i;
     }
   }
 }
 
-TEST(Scan, NestsAndDifferentiatesTwice) {
+TEST(Scan, ScansCanBeNestedAndDifferentiatedTwice) {
   World world;
-  Interactive there(world.mesh());
-  // 3 times: c <- 2 times: c <- c * x, which gives c x^6.
+  Interactive scope(world.mesh());
+  // 3 iterations of 2 iterations each multiply c by x, which gives c x^6.
   const auto power = [](Tensor c, Tensor x) {
     return scan(
                [&](const auto& outer, const auto&) {
@@ -185,7 +184,7 @@ TEST(Scan, NestsAndDifferentiatesTwice) {
   EXPECT_EQ(second.gradients[0].item(), 5 * 30 * 16);
 }
 
-TEST(Scan, RandomNumbersAreNewInEachTripAndEqualForTheGradient) {
+TEST(Scan, RandomNumbersDifferBetweenIterationsAndAreReusedByTheGradient) {
   World world({.devices = 2});
   const HostArray ones = HostArray::of<double>({64}, std::vector<double>(64, 1));
   for (const char* mesh : {"", "data=2"}) {
@@ -193,21 +192,22 @@ TEST(Scan, RandomNumbersAreNewInEachTripAndEqualForTheGradient) {
     auto f = compile(world.mesh(mesh), [](Tensor x) {
       const Scanned out = scan(
           [&](const auto& carry, const auto&) {
-            const Tensor kept = dropout(x, 0.5);
-            return Scanned{{carry[0] + sum(kept)}, {kept}};
+            const Tensor masked = dropout(x, 0.5);
+            return Scanned{{carry[0] + sum(masked)}, {masked}};
           },
           {Tensor(sum(x) * 0)}, {}, {.length = 3});
       return std::pair(out.ys[0], grad(out.carry[0], {x})[0]);
     });
     const Future future = f(ones);
-    const auto drawn = doubles(future.value(0).read()), gradient = doubles(future.value(1).read());
-    const std::vector<double> first(drawn.begin(), drawn.begin() + 64), second(drawn.begin() + 64, drawn.begin() + 128);
+    const auto outputs = doubles(future.value(0).read()), gradient = doubles(future.value(1).read());
+    const std::vector<double> first(outputs.begin(), outputs.begin() + 64),
+        second(outputs.begin() + 64, outputs.begin() + 128);
     EXPECT_NE(first, second);
-    for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(gradient[i], drawn[i] + drawn[64 + i] + drawn[128 + i]);
+    for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(gradient[i], outputs[i] + outputs[64 + i] + outputs[128 + i]);
   }
 }
 
-TEST(Scan, ModulesTrainInIt) {
+TEST(Scan, ModulesTrainInAScan) {
   struct Net : nn::Module {
     Net() : Module(DType::f64) {}
     nn::Linear fc{*this, "fc", 3, 3};
@@ -235,24 +235,28 @@ TEST(Scan, ModulesTrainInIt) {
     for (int i = 0; i < 5; ++i) out.push_back(step(random_doubles({2, 3}, 1), random_doubles({4, 2, 3}, 2)).item());
     return out;
   };
-  const auto one = losses(true), other = losses(false);
-  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(one[i], other[i], 1e-12 * std::abs(other[i]));
-  EXPECT_LT(one.back(), one.front());
-  EXPECT_EQ(losses(true, {.remat = {"fc"}}), one);
+  const auto scan_losses = losses(true), loop_losses = losses(false);
+  for (std::size_t i = 0; i < scan_losses.size(); ++i)
+    EXPECT_NEAR(scan_losses[i], loop_losses[i], 1e-12 * std::abs(loop_losses[i]));
+  EXPECT_LT(scan_losses.back(), scan_losses.front());
+  EXPECT_EQ(losses(true, {.remat = {"fc"}}), scan_losses);
 }
 
 TEST(Scan, MismatchesAreErrors) {
   World world;
-  Interactive there(world.mesh());
+  Interactive scope(world.mesh());
   const Tensor x = random_doubles({4, 2}, 1), y = random_doubles({3, 2}, 2), c = random_doubles({2}, 3);
-  const auto with = [](Scanned made) { return [made](const auto&, const auto&) { return made; }; };
-  const auto same = [](const auto& carry, const auto&) { return Scanned{carry}; };
-  EXPECT_THAT(error_of([&] { scan(same, {c}, {x, y}); }), HasSubstr("scan: sequences have 4 and 3 rows"));
-  EXPECT_THAT(error_of([&] { scan(same, {c}, {}); }), HasSubstr("ScanOptions::length must be at least 1, got -1"));
-  EXPECT_THAT(error_of([&] { scan(same, {c}, {x}, {.length = 5}); }),
+  const auto constant_body = [](Scanned result) { return [result](const auto&, const auto&) { return result; }; };
+  const auto keep_carry = [](const auto& carry, const auto&) { return Scanned{carry}; };
+  EXPECT_THAT(error_of([&] { scan(keep_carry, {c}, {x, y}); }), HasSubstr("scan: sequences have 4 and 3 rows"));
+  EXPECT_THAT(error_of([&] { scan(keep_carry, {c}, {}); }),
+              HasSubstr("ScanOptions::length must be at least 1, got -1"));
+  EXPECT_THAT(error_of([&] { scan(keep_carry, {c}, {x}, {.length = 5}); }),
               HasSubstr("the length is 5, but the sequences have 4 rows"));
-  EXPECT_THAT(error_of([&] { scan(same, {c}, {Tensor(1)}); }), HasSubstr("its first dimension must be the trips"));
-  EXPECT_THAT(error_of([&] { scan(with({{}}), {c}, {x}); }), HasSubstr("scan: 1 carries, but the body returns 0"));
+  EXPECT_THAT(error_of([&] { scan(keep_carry, {c}, {Tensor(1)}); }),
+              HasSubstr("its first dimension must be the number of trips"));
+  EXPECT_THAT(error_of([&] { scan(constant_body({{}}), {c}, {x}); }),
+              HasSubstr("scan: 1 carries, but the body returns 0"));
   EXPECT_THAT(error_of([&] { scan([](const auto& k, const auto&) { return Scanned{{sum(k[0])}}; }, {c}, {x}); }),
               HasSubstr("carry 0 is initially f64[2], but the body returns f64[]"));
   const Parameter w("w", {DType::f64, {2}}, constant_init(1));
@@ -265,7 +269,7 @@ TEST(Scan, MismatchesAreErrors) {
                     },
                     {c}, {x});
               }),
-              HasSubstr("its body updates a variable; pass it on as a carry"));
+              HasSubstr("the body updates a variable; pass its value as a carry"));
   Tensor leaked;
   scan([&](const auto& carry, const auto& rows) { return leaked = carry[0] * rows[0], Scanned{carry}; }, {c}, {x});
   EXPECT_THAT(error_of([&] { (void)(leaked + 1); }), HasSubstr("is used outside of it"));

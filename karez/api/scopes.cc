@@ -1,7 +1,8 @@
-// Scopes of a trace: set the mesh or the module path of nodes that are made inside of them.
+// The scopes Placed and Within, which set the mesh or the module path of a trace and restore it at their end.
+#include "karez/api/scopes.h"
+
 #include <utility>
 
-#include "karez/api/compile.h"
 #include "karez/api/namespace.h"
 #include "karez/api/trace/trace.h"
 
@@ -17,8 +18,8 @@ Placed::Placed(const DeviceMesh& mesh, SourceLine where)
                      })),
       scope_(trace_->scope),
       mesh_(trace_->builder.mesh) {
-  trace_->scope = trace_->number_of(mesh.mesh);
-  trace_->builder.mesh = trace_->place_of(trace_->builder.path);
+  trace_->scope = trace_->mesh_index(mesh.mesh);
+  trace_->builder.mesh = trace_->mesh_of_path(trace_->builder.path);
 }
 
 Placed::~Placed() {
@@ -38,7 +39,7 @@ Within::Within(const std::string& path, SourceLine where)
                      })),
       path_(std::exchange(trace_->builder.path, path)),
       mesh_(trace_->builder.mesh) {
-  trace_->builder.mesh = trace_->place_of(path);
+  trace_->builder.mesh = trace_->mesh_of_path(path);
 }
 
 Within::~Within() {

@@ -1,9 +1,10 @@
-// Constructors, destructors and assignment of tensors and operands.
+// Constructors, destructors, assignment and sizes of tensors and operands.
 #include "karez/api/tensor.h"
 
 #include <utility>
 
 #include "karez/api/array.h"
+#include "karez/api/namespace.h"
 
 namespace karez {
 
@@ -13,7 +14,21 @@ Tensor::Tensor(Tensor&&) noexcept = default;
 Tensor& Tensor::operator=(const Tensor&) = default;
 Tensor& Tensor::operator=(Tensor&&) noexcept = default;
 Tensor::~Tensor() = default;
-Tensor::Tensor(ValueId value, std::uint64_t of, TensorType t) : id(value), trace(of), type(std::move(t)) {}
+Tensor::Tensor(ValueId value, std::uint64_t trace_number, TensorType t)
+    : id(value),
+      trace(trace_number),
+      type(std::move(t)) {}
+
+std::int64_t Tensor::size(int dimension) const {
+  int d = dimension < 0 ? dimension + rank() : dimension;
+  require(d >= 0 && d < rank(), "dimension ", dimension, " of a tensor of shape ", type.shape, " does not exist");
+  return type.shape[static_cast<std::size_t>(d)];
+}
+
+const Tensor& Tensors::only() const {
+  require(list.size() == 1, "a function returns ", list.size(), " tensors, but one is required; select one: f(x)[0]");
+  return list[0];
+}
 
 Term::Term(const Term&) = default;
 Term::Term(Term&&) noexcept = default;

@@ -1,4 +1,4 @@
-// Programs that gather one value for a read, made when first needed and kept in a small cache.
+// Implements gathers: makes a plan for each value when it is first read, and keeps the plans in a small cache.
 #include "karez/api/ranks/gather.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include "karez/base/text.h"
 #include "karez/passes/compile.h"
 #include "karez/passes/logical/place.h"
-#include "karez/runtime/failure.h"
+#include "karez/runtime/launch/failure.h"
 
 namespace karez {
 namespace {
@@ -25,41 +25,42 @@ Mesh first_devices(const WorldState& world) {
   return mesh;
 }
 
-std::string text_of(const Mesh& mesh) {
+std::string format_mesh(const Mesh& mesh) {
   return cat(sbp::print(mesh), " on ", join(mesh.devices, " ", [](DeviceName device) { return sbp::print(device); }));
 }
 
-// A program that makes one value on the mesh with `make`, and copies all of it to a device of each rank.
-template <class Make> Plan plan_of(WorldState& world, const Mesh& mesh, Make make) {
-  Trace trace(world.ops, {.name = "read", .mesh = first_devices(world)});
+// Makes the plan of a program that makes one value on the mesh with `make`, and copies the complete value to a device
+// of each rank.
+template <class Make> Plan make_gather_plan(WorldState& world, const Mesh& mesh, Make make) {
+  Trace trace(world.tables.ops, {.name = "read", .mesh = first_devices(world)});
   Builder& b = trace.builder;
-  b.where = "a read of a value that is not whole on every rank";
-  const int from = trace.number_of(mesh), to = trace.number_of(first_devices(world));
-  b.mesh = from;
+  b.where = "a read of a value that is not complete on every rank";
+  const int value_mesh = trace.mesh_index(mesh), gather_mesh = trace.mesh_index(first_devices(world));
+  b.mesh = value_mesh;
   const ValueId value = make(trace);
-  b.mesh = to;
-  trace.graph.outputs.push_back({"out0", b.transfer_to_mesh(value, to), std::nullopt});
+  b.mesh = gather_mesh;
+  trace.graph.outputs.push_back({"out0", b.transfer_to_mesh(value, gather_mesh), std::nullopt});
   Compilation c;
-  c.graph = place(std::move(trace.graph), world.ops);
-  c.ops = &world.ops;
-  c.catalog = &world.kernels;
-  c.evaluate = world.evaluate;
+  c.graph = place(std::move(trace.graph), world.tables.ops);
+  c.ops = &world.tables.ops;
+  c.catalog = &world.tables.kernels;
+  c.evaluate = world.tables.evaluate;
   c.options = world.compile_options(c.graph);
   compile(c);
   return std::move(c.plan);
 }
 
-// The number of the plan in the session.
+// Finds or loads the plan, and returns its number in the session.
 template <class Make> int load_gather_plan(WorldState& world, const std::string& what, const Mesh& mesh, Make make) {
   auto& gather_plans = world.gather_plans;
-  std::erase_if(gather_plans, [&](const WorldState::GatherPlan& g) { return g.generation != world.generation; });
-  auto known = std::find_if(gather_plans.begin(), gather_plans.end(),
-                            [&](const WorldState::GatherPlan& g) { return g.what == what; });
-  if (known != gather_plans.end()) {
-    std::rotate(known, known + 1, gather_plans.end());
+  std::erase_if(gather_plans, [&](const GatherPlan& g) { return g.generation != world.generation; });
+  auto existing =
+      std::find_if(gather_plans.begin(), gather_plans.end(), [&](const GatherPlan& g) { return g.what == what; });
+  if (existing != gather_plans.end()) {
+    std::rotate(existing, existing + 1, gather_plans.end());
     return gather_plans.back().plan;
   }
-  const Plan plan = plan_of(world, mesh, make);
+  const Plan plan = make_gather_plan(world, mesh, make);
   agree_on_links(world, plan, cat("the links of a read of ", what));
   gather_plans.push_back({what, world.session.load(plan), world.generation});
   if (gather_plans.size() > max_gather_plans) {
@@ -69,14 +70,13 @@ template <class Make> int load_gather_plan(WorldState& world, const std::string&
   return gather_plans.back().plan;
 }
 
-// Called before the plan is made and loaded, so that nothing has changed if not all ranks read this value.
+// Call before the plan is made and loaded, so that nothing has changed if some rank does not read this value.
 std::uint64_t request_read(WorldState& world, const std::string& what, SourceLine where) {
-  return agree_on_op(
-      world,
-      {.hash = hash_text(what),
-       .what = cat("a read of ", what),
-       .where = where,
-       .advice = "a value that is not whole on every rank is read by all ranks: read it on each, and print it on one"});
+  return agree_on_op(world, {.hash = hash_text(what),
+                             .what = cat("a read of ", what),
+                             .where = where,
+                             .advice = "a value that is not complete on every rank must be read by all ranks: read it "
+                                       "on each, and print it on one"});
 }
 
 template <class Make>
@@ -95,29 +95,29 @@ runtime::Result launch_gather(WorldState& world, std::uint64_t op, const std::st
 bool whole_on_every_rank(const WorldState& world, const TensorType& type, const Mesh& mesh, const Layout& layout) {
   if (summands_of(type, mesh, layout)) return false;
   if (world.ranks.alone()) return true;
-  std::map<int, std::set<std::string>> seen;  // boxes, by rank
-  std::map<int, std::int64_t> elements;       // elements in those boxes, by rank
+  std::map<int, std::set<std::string>> boxes;  // by rank
+  std::map<int, std::int64_t> elements;        // number of elements in the boxes, by rank
   for (int position = 0; position < mesh.size(); ++position) {
     const int rank = mesh.devices[static_cast<std::size_t>(position)].rank;
     const Box box = local_box(type.shape, mesh, layout, position);
-    if (seen[rank].insert(join(box, " ", [](const Range& r) { return cat(r.begin, ":", r.end); })).second)
+    if (boxes[rank].insert(join(box, " ", [](const Range& r) { return cat(r.begin, ":", r.end); })).second)
       elements[rank] += count_of(shape_of(box));
   }
   return static_cast<int>(elements.size()) == world.ranks.ranks() &&
-         std::all_of(elements.begin(), elements.end(), [&](const auto& of) { return of.second == type.count(); });
+         std::all_of(elements.begin(), elements.end(), [&](const auto& entry) { return entry.second == type.count(); });
 }
 
-runtime::Result start_gather(WorldState& world, const WorldState::Key& key, const StoredVariable& variable,
+runtime::Result start_gather(WorldState& world, const VariableKey& key, const StoredVariable& variable,
                              SourceLine where) {
-  const std::string name = key_of(key.first, key.second),
-                    type = sbp::print(variable.type, variable.mesh, variable.layout);
+  const std::string name = session_name(key), type = sbp::print(variable.type, variable.mesh, variable.layout);
   const auto make = [&](Trace& trace) {
     const ValueId read = build::variable(trace.builder, name, variable.type);
     trace.graph.variables.push_back({name, variable.type, trace.builder.mesh, variable.layout, read, {}});
     return read;
   };
   return launch_gather(
-      world, request_read(world, cat("variable '", WorldState::display_name(key, variable).first, "', ", type), where),
+      world,
+      request_read(world, cat("variable '", VariableTable::display_name(key, variable).first, "', ", type), where),
       cat("variable ", name, " ", type), variable.mesh, {}, make);
 }
 
@@ -129,8 +129,8 @@ runtime::Result start_gather(WorldState& world, const ArraySpec& spec, const std
   };
   Results arrays;
   if (part) arrays.emplace_back("array", *part);
-  return launch_gather(world, request_read(world, type, where), cat("array ", type, " ", text_of(spec.mesh)), spec.mesh,
-                       arrays, make);
+  return launch_gather(world, request_read(world, type, where), cat("array ", type, " ", format_mesh(spec.mesh)),
+                       spec.mesh, arrays, make);
 }
 
 }  // namespace karez

@@ -1,4 +1,4 @@
-// Costs of the links of a program's meshes, by the class of link between their ranks.
+// Adds costs of mesh axes to a cost table, by the class of the links between ranks.
 #pragma once
 
 #include <string>
@@ -17,10 +17,11 @@ struct RankTopology {
   bool operator==(const RankTopology&) const = default;
 };
 
-// The table with an added entry for every axis that has none: that of `@tcp` if the devices along the axis are on
-// several hosts (or ranks, if tcp is forced), that of `@local` if they are all on one rank and the table has it,
-// otherwise that of `@shm`, if the table has it. If axes of one name differ, the slowest class is used; the axis
-// between placements ("stage") uses the slowest class between any two ranks.
+// Returns the table with an added entry for every axis without an entry. The new entry equals that of `@tcp` if the
+// devices along the axis are on several hosts (or ranks, if tcp is forced), that of `@local` if they are all on one
+// rank and the table has such an entry, otherwise that of `@shm`, if the table has it. If axes with the same name
+// differ, the slowest class is used; the axis between placements ("stage") uses the slowest class between any two
+// ranks.
 CostTable with_class_costs(CostTable costs, const std::vector<Mesh>& meshes, const RankTopology& topology);
 
 }  // namespace karez

@@ -1,4 +1,4 @@
-// Agreement of ranks by ops; if ranks differ, their texts are compared through the rendezvous store.
+// Implements agreement of ranks by ops; if ranks differ, their texts are compared through the rendezvous store.
 #include "karez/api/ranks/rank_agreement.h"
 
 #include <algorithm>
@@ -13,14 +13,14 @@
 #include "karez/base/hash.h"
 #include "karez/base/text.h"
 #include "karez/base/xxhash.h"
-#include "karez/runtime/links.h"
+#include "karez/runtime/load/links.h"
 
 namespace karez {
 
 namespace {
 
-// Begins an op and waits for all ranks. If two came to it with different hashes, or the sum is wrong, the error has the
-// text of `explain`.
+// Begins an op and waits for all ranks. If two ranks began it with different hashes, or the sum is wrong, the error has
+// the text that `explain` returns.
 void agree(
     WorldState& world, std::uint64_t hash, std::uint64_t sum, const std::string& subject,
     const std::function<std::string(std::string_view message, std::uint64_t op, std::pair<int, int> ranks)>& explain) {
@@ -31,7 +31,7 @@ void agree(
     const auto differing = world.session.differing_ranks(op);
     const std::string_view message = error.what();
     if (!differing || (differing->first >= 0 && message.find(subject) == message.rfind(subject)))
-      throw;  // one of the two ranks is at another op
+      throw;  // one of the two ranks is at a different op
     throw Error(error.kind, explain(message, op, *differing), error.where);
   }
 }
@@ -43,21 +43,22 @@ std::uint64_t hash_of(const HostArray& array) { return hash_bytes(bytes_of(array
 
 constexpr std::size_t cache_line = 64, sampled_lines = 64;
 
-// A hash of `lines` random cache lines, or of all bytes if the array has no more. The last line of an array may be
-// incomplete, so its sample is the array's last 64 bytes.
+// Returns a hash of `lines` random cache lines, or of all bytes if the array has no more lines. The last line of an
+// array may be incomplete, so its sample is the last 64 bytes of the array.
 std::uint64_t sampled_hash(const HostArray& array, std::uint64_t draw, std::size_t lines) {
   const auto bytes = bytes_of(array);
   if (bytes.size() <= cache_line * lines) return hash_bytes(bytes);
-  std::array<std::byte, cache_line * sampled_lines> drawn;
+  std::array<std::byte, cache_line * sampled_lines> sample;
   for (std::size_t line = 0; line < lines; ++line) {
-    const std::uint64_t where =
+    const std::uint64_t index =
         base::Hash().add(draw).add(static_cast<std::uint64_t>(line)).value() % (bytes.size() / cache_line + 1);
-    std::memcpy(&drawn[line * cache_line], &bytes[std::min(where * cache_line, bytes.size() - cache_line)], cache_line);
+    std::memcpy(&sample[line * cache_line], &bytes[std::min(index * cache_line, bytes.size() - cache_line)],
+                cache_line);
   }
-  return hash_bytes(std::span(drawn).first(lines * cache_line));
+  return hash_bytes(std::span(sample).first(lines * cache_line));
 }
 
-std::string line_of(const Argument& argument) {
+std::string describe(const Argument& argument) {
   if (argument.on_mesh.valid()) return "an array on a mesh";
   if (!argument.array.valid())
     return cat("batch ", argument.feed.position, " of a source of ", argument.feed.source->type());
@@ -79,19 +80,21 @@ std::uint64_t agree_on_op(WorldState& world, const OpRequest& request) {
   if (world.ranks.alone()) return 0;
   const std::string line = request.where ? karez::print(*request.where) : std::string(),
                     what = line.empty() ? request.what : cat(request.what, " (", line, ")");
-  const auto answer = world.session.ask_op({.hash = request.hash, .what = what, .is_barrier = request.is_barrier});
+  const auto answer = world.session.request_op({.hash = request.hash, .what = what, .is_barrier = request.is_barrier});
   if (const std::uint64_t* op = std::get_if<std::uint64_t>(&answer)) return *op;
   using Reason = runtime::Refusal::Reason;
   const auto& refusal = std::get<runtime::Refusal>(answer);
-  const std::string refused = ": it is refused on every rank that requested it, and all may continue; ";
-  const auto [mine, other] = refusal.ranks;
+  const std::string refused = ": every rank that requested it gets this error, and all may continue; ";
+  const auto [requesting_rank, other_rank] = refusal.ranks;
   if (refusal.reason == Reason::other && refusal.text == what)
     throw Error(ErrorKind::user,
-                cat("ranks ", std::min(mine, other), " and ", std::max(mine, other), " differ in ", what, refused,
-                    request.advice),
+                cat("ranks ", std::min(requesting_rank, other_rank), " and ", std::max(requesting_rank, other_rank),
+                    " differ in ", what, refused, request.advice),
                 line);
-  const std::string asks = cat("rank ", mine, " requests ", what);
-  throw Error(ErrorKind::user, cat(asks, ", but rank ", other, " is at ", refusal.text, refused, request.advice), line);
+  throw Error(ErrorKind::user,
+              cat("rank ", requesting_rank, " requests ", what, ", but rank ", other_rank, " is at ", refusal.text,
+                  refused, request.advice),
+              line);
 }
 
 void agree_on_value(WorldState& world, const HostArray& value, const std::string& what) {
@@ -110,12 +113,12 @@ void agree_on_reset(WorldState& world) {
 void agree_on_inputs(WorldState& world, const std::string& call, int number, const CallInputs& inputs) {
   std::string lines;
   for (std::size_t i = 0; i < inputs.arguments.size(); ++i)
-    lines += cat("arg", i, ": ", line_of(inputs.arguments[i]), "\n");
+    lines += cat("arg", i, ": ", describe(inputs.arguments[i]), "\n");
   for (const auto& [name, value] : inputs.numbers) lines += cat(name, ": ", value, "\n");
   agree(world, hash_text(lines), 0, call, [&](std::string_view, std::uint64_t op, std::pair<int, int> ranks) {
     return cat(call, ", number ", number, ": ranks ", ranks.first, " and ", ranks.second, " pass different arguments\n",
                world.ranks.first_difference(op, ranks, lines),
-               "\nan array is the whole on every rank, unless local(array) marks it as this rank's part");
+               "\nan array must be complete on every rank, unless local(array) marks it as this rank's part");
   });
 }
 
@@ -123,16 +126,16 @@ runtime::InputHashes sampled_hashes(const CallInputs& inputs, std::uint64_t draw
   runtime::InputHashes out;
   const std::size_t count = inputs.arguments.size(), last = runtime::InputHashes::capacity - 1;
   const std::size_t lines = std::max<std::size_t>(1, sampled_lines / std::max<std::size_t>(1, count));
-  Hash rest;
+  Hash last_hash;  // of the numbers, and of the arguments for which there is no separate hash
   for (std::size_t i = 0; i < count; ++i) {
     const Argument& argument = inputs.arguments[i];
-    const bool whole = !argument.on_mesh.valid() && argument.array.valid() && !argument.part;
-    const std::uint64_t hash = whole ? sampled_hash(argument.array, draw + i, lines) : 0;
+    const bool is_global_array = !argument.on_mesh.valid() && argument.array.valid() && !argument.part;
+    const std::uint64_t hash = is_global_array ? sampled_hash(argument.array, draw + i, lines) : 0;
     if (i < last) out.values[i] = static_cast<std::uint32_t>(hash ^ hash >> 32);
-    else rest.add(hash);
+    else last_hash.add(hash);
   }
-  for (const auto& [name, value] : inputs.numbers) rest.add(value);
-  out.values[last] = static_cast<std::uint32_t>(rest.value());
+  for (const auto& [name, value] : inputs.numbers) last_hash.add(value);
+  out.values[last] = static_cast<std::uint32_t>(last_hash.value());
   return out;
 }
 
@@ -143,9 +146,9 @@ void agree_on_links(WorldState& world, const Plan& plan, const std::string& subj
         [&](std::string_view message, std::uint64_t op, std::pair<int, int> ranks) {
           if (ranks.first >= 0) return std::string(message);
           std::sort(exchanges.begin(), exchanges.end(), [](const auto& a, const auto& b) { return a.text < b.text; });
-          std::map<int, std::string> by_rank;
-          for (const runtime::Exchange& one : exchanges) by_rank[one.rank] += one.text;
-          return cat(message, "\n", world.ranks.link_mismatch(op, by_rank));
+          std::map<int, std::string> lines_by_rank;
+          for (const runtime::Exchange& exchange : exchanges) lines_by_rank[exchange.rank] += exchange.text;
+          return cat(message, "\n", world.ranks.link_mismatch(op, lines_by_rank));
         });
 }
 

@@ -1,5 +1,5 @@
-// Checks by which all ranks of a world agree before they run something together. Each throws on all ranks if two
-// differ, with the first difference; in a world of one rank each does nothing.
+// Checks by which all ranks of a world agree before they run a program together. A check throws on all ranks if two
+// ranks differ, with the first difference; in a world of one rank it does nothing.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "karez/api/compile.h"
+#include "karez/api/argument.h"
 #include "karez/api/state/world_state.h"
-#include "karez/runtime/agreement.h"
+#include "karez/runtime/control.h"
 
 namespace karez {
 
-// Checks that all ranks have made this program, before any of them continues; `text` returns this rank's text, needed
-// only if two differ. `subject` names the program.
+// Checks that all ranks have made this program, before any of them continues. `text` returns this rank's text of the
+// program, which is needed only if two ranks differ. `subject` names the program.
 void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& subject,
                       const std::function<std::string()>& text);
 
@@ -25,15 +25,15 @@ void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& 
 struct OpRequest {
   std::uint64_t hash = 0;
   std::string what;                      // "a read of f64[3@d]"
-  std::optional<SourceLine> where = {};  // line of the user's program
-  std::string_view advice = {};          // for an error: the correct use
+  std::optional<SourceLine> where = {};  // the line of the user's program
+  std::string_view advice = {};          // the correct use, for an error message
   bool is_barrier = false;               // no launch follows
 };
-// Waits until all ranks have requested it, and returns its number. If one calls another op, throws on all ranks that
-// requested it, and nothing has begun.
+// Waits until all ranks have requested the op, and returns its number. If a rank calls a different op, throws on all
+// ranks that requested this one, and no op begins.
 std::uint64_t agree_on_op(WorldState& world, const OpRequest& request);
 
-// Checks that all ranks write this value; `what` names it.
+// Checks that all ranks write this value; `what` describes the write.
 void agree_on_value(WorldState& world, const HostArray& value, const std::string& what);
 
 // Checks that all ranks reset.
@@ -45,16 +45,16 @@ struct CallInputs {
   std::vector<std::pair<std::string, double>> numbers;
 };
 
-// Checks that they are equal on all ranks, except for parts by local(), by hashes of all bytes. `call` is the name of
-// the call, `number` counts the calls of its program.
+// Checks by hashes of all bytes that the inputs are equal on all ranks, except for parts passed by local(). `call`
+// names the call, and `number` counts the calls of its program.
 void agree_on_inputs(WorldState& world, const std::string& call, int number, const CallInputs& inputs);
 
-// Hashes for a check without waiting: for large arrays only of some cache lines, which `draw` selects (equal on all
-// ranks).
+// Returns hashes for a check without waiting. Of large arrays, only some cache lines are hashed, which `draw` selects;
+// it must be equal on all ranks.
 runtime::InputHashes sampled_hashes(const CallInputs& inputs, std::uint64_t draw);
 
-// Checks that each pair of ranks agrees on the transfers between them, before the first link is made. Also called by
-// ranks without devices in the plan.
+// Checks that each pair of ranks agrees on the transfers between them, before the first link is made. Ranks without
+// devices in the plan must call this function too.
 void agree_on_links(WorldState& world, const plan::Plan& plan, const std::string& subject);
 
 }  // namespace karez

@@ -1,4 +1,4 @@
-// The contents of an Array.
+// ArrayValue: the contents of an Array.
 #pragma once
 
 #include <memory>
@@ -17,14 +17,15 @@ struct ArraySpec {
   bool operator==(const ArraySpec&) const = default;
 };
 
+// The parts of an array on this rank's devices, with its world and the launch that makes it.
 struct ArrayValue {
   std::weak_ptr<WorldState> world;
-  std::optional<runtime::Result> result;  // the parts on this rank's devices; none if they hold no part
+  std::optional<runtime::Result> result;  // the parts on this rank's devices; nullopt if they hold no part
   std::shared_ptr<const ArraySpec> spec;
-  std::optional<runtime::Launch> launch = {};  // the launch that makes it; none if the user gave it
+  std::optional<runtime::Launch> launch = {};  // the launch that makes the array; nullopt if the user passed its parts
 
-  static const ArrayValue& of(const Array& array);   // an error if it is empty
-  std::shared_ptr<WorldState> living_world() const;  // an error if it no longer exists
+  static const ArrayValue& of(const Array& array);   // an error for an uninitialised array
+  std::shared_ptr<WorldState> living_world() const;  // the world; an error if it no longer exists
 };
 
 }  // namespace karez

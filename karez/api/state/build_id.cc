@@ -28,10 +28,10 @@ bool contains_address(const dl_phdr_info& object, std::uintptr_t address) {
 std::string find_build_id(const char* notes, std::size_t size) {
   constexpr std::size_t step = 4;
   auto padded = [](std::size_t bytes) { return (bytes + step - 1) / step * step; };
-  for (std::size_t at = 0; at + sizeof(ElfW(Nhdr)) <= size;) {
+  for (std::size_t offset = 0; offset + sizeof(ElfW(Nhdr)) <= size;) {
     ElfW(Nhdr) note;
-    std::memcpy(&note, notes + at, sizeof note);
-    const char* name = notes + at + sizeof note;
+    std::memcpy(&note, notes + offset, sizeof note);
+    const char* name = notes + offset + sizeof note;
     const char* bytes = name + padded(note.n_namesz);
     if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0) {
       std::string id;
@@ -39,7 +39,7 @@ std::string find_build_id(const char* notes, std::size_t size) {
         for (int high : {4, 0}) id += "0123456789abcdef"[(static_cast<unsigned char>(bytes[i]) >> high) & 15];
       return id;
     }
-    at += sizeof note + padded(note.n_namesz) + padded(note.n_descsz);
+    offset += sizeof note + padded(note.n_namesz) + padded(note.n_descsz);
   }
   return {};
 }

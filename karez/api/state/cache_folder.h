@@ -1,4 +1,4 @@
-// A key-value store of files in a folder, shared between processes: a stored value is found complete or not at all.
+// CacheFolder: a key-value store of files in a folder that processes share. A process never finds an incomplete value.
 #pragma once
 
 #include <cstdint>
@@ -6,27 +6,27 @@
 #include <string>
 #include <string_view>
 
-#include "karez/comm/socket.h"
+#include "karez/comm/transport/socket.h"
 
 namespace karez {
 
-// Each file contains its key, its value and a checksum of both. It is written under a temporary name and renamed, so
-// that processes may share the folder, which only its owner may access (0700). Functions do not throw: without the
-// cache the program still works. Problems are reported as warnings, for the folder once, for a file each time.
+// Each file contains its key, its value and a checksum of both. A file is written under a temporary name and renamed,
+// so that processes may share the folder, which only its owner may access (0700). Functions do not throw, because the
+// program works without the cache. Problems are reported as warnings: once for the folder, each time for a file.
 class CacheFolder {
  public:
-  explicit CacheFolder(std::string path, std::int64_t limit = 1'000'000'000);  // "": stores nothing
+  explicit CacheFolder(std::string path, std::int64_t limit = 1'000'000'000);  // an empty path stores nothing
 
-  bool open();  // whether the folder exists (it is created if needed) and belongs to this user
-  // None if there is no file, or if it is truncated, modified or has another key.
+  bool open();  // creates the folder if needed; returns whether it can be used
+  // Returns the value; nullopt if there is no file for the key, or if the file is damaged or has a different key.
   std::optional<std::string> find(std::string_view key);
   void store(std::string_view key, std::string_view value);
-  void warn(std::string_view key, std::string_view wrong) const;  // about the file of this key
+  void warn(std::string_view key, std::string_view defect) const;  // warns about the file of this key
 
  private:
   bool write_temporary(const std::string& name, std::string_view head, std::string_view key, std::string_view value);
   void trim();  // removes the least recently used files until an eighth of the limit is free
-  void refuse(std::string_view why);
+  void warn_disabled(std::string_view reason);
 
   std::string path_;
   std::int64_t limit_, written_ = 0;  // bytes written since trim() ran
@@ -34,8 +34,8 @@ class CacheFolder {
   comm::Descriptor folder_;
 };
 
-// KAREZ_CACHE; without it $XDG_CACHE_HOME/karez, and without that ~/.cache/karez. "" disables the cache
-// (KAREZ_CACHE=off, or no home directory).
+// Returns KAREZ_CACHE if set, otherwise $XDG_CACHE_HOME/karez if set, otherwise ~/.cache/karez. Returns "", which
+// disables the cache, if KAREZ_CACHE is off or there is no home directory.
 std::string cache_path();
 
 }  // namespace karez

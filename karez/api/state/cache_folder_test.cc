@@ -11,7 +11,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "karez/api/test_cache.h"
+#include "karez/api/testing/test_cache.h"
 
 namespace karez {
 namespace {
@@ -28,79 +28,79 @@ void write(const fs::path& path, const std::string& bytes) { std::ofstream(path,
 int lines(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
 
 // The found value, and the text on standard error.
-std::pair<std::optional<std::string>, std::string> found(const fs::path& folder, std::string_view key) {
+std::pair<std::optional<std::string>, std::string> find_value(const fs::path& folder, std::string_view key) {
   CacheFolder cache(folder);
   testing::internal::CaptureStderr();
   auto value = cache.find(key);
   return {std::move(value), testing::internal::GetCapturedStderr()};
 }
 
-TEST(CacheFolder, AValueStoredByOneIsFoundByAnother) {
-  CacheForTest test;
+TEST(CacheFolder, AValueStoredByOneCacheIsFoundByAnother) {
+  TemporaryCache test;
   CacheFolder(test.path).store("a program", std::string("its\0plan", 8));
-  EXPECT_EQ(found(test.path, "a program").first, std::string("its\0plan", 8));
-  EXPECT_EQ(found(test.path, "another program"), std::pair(std::optional<std::string>(), std::string()));
+  EXPECT_EQ(find_value(test.path, "a program").first, std::string("its\0plan", 8));
+  EXPECT_EQ(find_value(test.path, "another program"), std::pair(std::optional<std::string>(), std::string()));
   CacheFolder(test.path).store("a program", "");
-  EXPECT_EQ(found(test.path, "a program").first, "");
+  EXPECT_EQ(find_value(test.path, "a program").first, "");
   EXPECT_EQ(test.files().size(), 1u);
 }
 
 TEST(CacheFolder, AnyTruncationAndAnyFlippedBitIsDetected) {
-  CacheForTest test;
+  TemporaryCache test;
   CacheFolder(test.path).store("key", "some value");
   const fs::path file = test.files().at(0);
-  const std::string whole = read(file);
-  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
-    write(file, whole.substr(0, bytes));
-    auto [value, message] = found(test.path, "key");
+  const std::string original = read(file);
+  for (std::size_t bytes = 0; bytes < original.size(); ++bytes) {
+    write(file, original.substr(0, bytes));
+    auto [value, message] = find_value(test.path, "key");
     EXPECT_FALSE(value) << bytes;
     EXPECT_EQ(lines(message), 1) << message;
   }
-  for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
-    std::string other = whole;
-    other[bit / 8] = static_cast<char>(other[bit / 8] ^ 1 << bit % 8);
-    write(file, other);
-    auto [value, message] = found(test.path, "key");
+  for (std::size_t bit = 0; bit < 8 * original.size(); ++bit) {
+    std::string damaged = original;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ 1 << bit % 8);
+    write(file, damaged);
+    auto [value, message] = find_value(test.path, "key");
     EXPECT_TRUE(!value || *value == "some value") << bit;
     EXPECT_EQ(lines(message), value ? 0 : 1) << message;
   }
-  write(file, whole + "more");
-  EXPECT_FALSE(found(test.path, "key").first);
-  write(file, whole);
-  EXPECT_EQ(found(test.path, "key").first, "some value");
+  write(file, original + "more");
+  EXPECT_FALSE(find_value(test.path, "key").first);
+  write(file, original);
+  EXPECT_EQ(find_value(test.path, "key").first, "some value");
 }
 
-TEST(CacheFolder, AFileOfAnotherKeyIsRefused) {
-  CacheForTest test;
+TEST(CacheFolder, AFileOfAnotherKeyIsRejected) {
+  TemporaryCache test;
   CacheFolder(test.path).store("one", "value of one");
-  const fs::path one = test.files().at(0);
-  const std::string bytes = read(one);
-  fs::remove(one);
+  const fs::path file_of_one = test.files().at(0);
+  const std::string bytes = read(file_of_one);
+  fs::remove(file_of_one);
   CacheFolder(test.path).store("two", "value of two");
   write(test.files().at(0), bytes);
-  auto [value, message] = found(test.path, "two");
+  auto [value, message] = find_value(test.path, "two");
   EXPECT_FALSE(value);
   EXPECT_THAT(message, HasSubstr("belongs to another program or another build of Karez; it is made again"));
   CacheFolder(test.path).store("two", "value of two");
-  EXPECT_EQ(found(test.path, "two").first, "value of two");
+  EXPECT_EQ(find_value(test.path, "two").first, "value of two");
 }
 
-TEST(CacheFolder, LinksAndFoldersInsteadOfAFileAreRefused) {
-  CacheForTest test;
+TEST(CacheFolder, LinksAndFoldersInsteadOfAFileAreRejected) {
+  TemporaryCache test;
   CacheFolder(test.path).store("key", "value");
   const fs::path file = test.files().at(0), moved = test.path / "elsewhere";
   fs::rename(file, moved);
   fs::create_symlink(moved, file);
-  EXPECT_FALSE(found(test.path, "key").first);
+  EXPECT_FALSE(find_value(test.path, "key").first);
   fs::remove(file);
   fs::create_directory(file);
-  auto [value, message] = found(test.path, "key");
+  auto [value, message] = find_value(test.path, "key");
   EXPECT_FALSE(value);
   EXPECT_EQ(lines(message), 1) << message;
 }
 
-TEST(CacheFolder, AFolderThatOthersMayAccessIsRefusedWithOneWarning) {
-  CacheForTest test;
+TEST(CacheFolder, AFolderThatOthersMayAccessIsRejectedWithOneWarning) {
+  TemporaryCache test;
   for (const mode_t mode : {0755u, 0770u, 0701u, 0500u}) {
     ASSERT_EQ(::chmod(test.path.c_str(), mode), 0);
     CacheFolder cache(test.path);
@@ -117,7 +117,7 @@ TEST(CacheFolder, AFolderThatOthersMayAccessIsRefusedWithOneWarning) {
 }
 
 TEST(CacheFolder, AFolderThatCannotBeCreatedGivesOneWarning) {
-  CacheForTest test;
+  TemporaryCache test;
   write(test.path / "file", "");
   CacheFolder cache(test.path / "file" / "below");
   testing::internal::CaptureStderr();
@@ -126,16 +126,16 @@ TEST(CacheFolder, AFolderThatCannotBeCreatedGivesOneWarning) {
   EXPECT_EQ(lines(testing::internal::GetCapturedStderr()), 1);
 }
 
-TEST(CacheFolder, TheFolderIsAccessibleOnlyForItsOwner) {
-  CacheForTest test;
+TEST(CacheFolder, TheFolderIsAccessibleOnlyByItsOwner) {
+  TemporaryCache test;
   const fs::path below = test.path / "a" / "b";
   CacheFolder(below).store("key", "value");
   EXPECT_EQ(fs::status(below).permissions() & fs::perms::all, fs::perms::owner_all);
-  EXPECT_EQ(found(below, "key").first, "value");
+  EXPECT_EQ(find_value(below, "key").first, "value");
 }
 
-TEST(CacheFolder, RemovesTheLeastRecentlyUsedFiles) {
-  CacheForTest test;
+TEST(CacheFolder, TheLeastRecentlyUsedFilesAreRemoved) {
+  TemporaryCache test;
   constexpr std::int64_t limit = 100'000;
   auto key = [](int i) { return base::cat("key ", i); };
   const std::string value(8'000, 'v');
@@ -145,7 +145,7 @@ TEST(CacheFolder, RemovesTheLeastRecentlyUsedFiles) {
     const std::string bytes = read(file);
     fs::last_write_time(file, Clock::now() - std::chrono::hours(100 - (bytes.back() - '0')));
   }
-  EXPECT_TRUE(CacheFolder(test.path, limit).find(key(1))) << "just used";
+  EXPECT_TRUE(CacheFolder(test.path, limit).find(key(1))) << "this marks the file as just used";
   CacheFolder cache(test.path, limit);
   for (int i = 10; i < 16; ++i) cache.store(key(i), value + key(i));
   std::int64_t bytes = 0;
@@ -154,41 +154,41 @@ TEST(CacheFolder, RemovesTheLeastRecentlyUsedFiles) {
   EXPECT_GE(bytes, limit / 2);
   EXPECT_TRUE(cache.find(key(1)));
   EXPECT_TRUE(cache.find(key(15)));
-  for (int gone : {0, 2, 3}) EXPECT_FALSE(cache.find(key(gone))) << gone;
+  for (int removed : {0, 2, 3}) EXPECT_FALSE(cache.find(key(removed))) << removed;
   cache.store("large", std::string(limit / 4, 'x'));
   EXPECT_FALSE(cache.find("large")) << "a value that would replace all others is not stored";
 }
 
-TEST(CacheFolder, RemovesTemporaryFilesOfEndedProcesses) {
-  CacheForTest test;
-  for (const char* name : {"aside-1-2", "aside-3-4", "mine.txt"}) write(test.path / name, "half");
+TEST(CacheFolder, TemporaryFilesOfEndedProcessesAreRemoved) {
+  TemporaryCache test;
+  for (const char* name : {"aside-1-2", "aside-3-4", "notes.txt"}) write(test.path / name, "half");
   fs::last_write_time(test.path / "aside-1-2", fs::file_time_type::clock::now() - std::chrono::hours(2));
   CacheFolder(test.path).store("key", "value");
   EXPECT_FALSE(fs::exists(test.path / "aside-1-2"));
   EXPECT_TRUE(fs::exists(test.path / "aside-3-4")) << "a process may still write it";
-  EXPECT_TRUE(fs::exists(test.path / "mine.txt"));
+  EXPECT_TRUE(fs::exists(test.path / "notes.txt"));
 }
 
-// One of four processes that write and read the same keys, in a folder too small for all of them: every value found is
-// correct.
-int one_of_four(const fs::path& folder) {
+// Writes and reads keys that four processes share, in a folder too small for all of them. Returns 0 if every value
+// found is correct.
+int share_folder(const fs::path& folder) {
   CacheFolder cache(folder, 200'000);
   for (int turn = 0; turn < 300; ++turn) {
     const std::string key = base::cat("key ", turn % 12),
                       value(10'000 + 100 * (turn % 12), static_cast<char>('a' + turn % 12));
-    if (const auto known = cache.find(key); known && *known != value) return 1;
+    if (const auto cached = cache.find(key); cached && *cached != value) return 1;
     cache.store(key, value);
   }
   return 0;
 }
 
-TEST(CacheFolder, FourProcessesShareIt) {
-  CacheForTest test;
+TEST(CacheFolder, FourProcessesCanShareAFolder) {
+  TemporaryCache test;
   std::vector<pid_t> children;
   for (int i = 0; i < 4; ++i) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
-    if (child == 0) ::_exit(one_of_four(test.path));
+    if (child == 0) ::_exit(share_folder(test.path));
     children.push_back(child);
   }
   for (const pid_t child : children) {
@@ -200,13 +200,13 @@ TEST(CacheFolder, FourProcessesShareIt) {
 }
 
 TEST(CacheFolder, TheEnvironmentSetsThePath) {
-  CacheForTest test;
+  TemporaryCache test;
   const std::string caches = std::getenv("XDG_CACHE_HOME") == nullptr ? "" : std::getenv("XDG_CACHE_HOME");
   EXPECT_EQ(cache_path(), test.path);
   ::setenv("KAREZ_CACHE", "off", 1);
   EXPECT_EQ(cache_path(), "");
-  ::setenv("KAREZ_CACHE", "here", 1);
-  EXPECT_EQ(cache_path(), fs::absolute("here"));
+  ::setenv("KAREZ_CACHE", "plans", 1);
+  EXPECT_EQ(cache_path(), fs::absolute("plans"));
   ::unsetenv("KAREZ_CACHE");
   ::setenv("XDG_CACHE_HOME", "/caches", 1);
   EXPECT_EQ(cache_path(), "/caches/karez");

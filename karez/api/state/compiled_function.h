@@ -12,25 +12,13 @@
 #include "karez/api/compile.h"
 #include "karez/api/namespace.h"
 #include "karez/api/state/array_value.h"
+#include "karez/api/state/call_outputs.h"
 #include "karez/api/state/session_plan.h"
 #include "karez/api/state/world_state.h"
 #include "karez/api/trace/index_checks.h"
 #include "karez/api/trace/trace.h"
 
 namespace karez {
-
-// The outputs of a function, and the position of each among the results of a launch.
-struct Outputs {
-  std::vector<ArraySpec> specs;
-  // Nullopt if no device of this rank holds a part of the output. Set at the first launch.
-  std::vector<std::optional<std::size_t>> result_indices;
-};
-
-struct Future::State {
-  std::shared_ptr<WorldState> world;  // keeps the session alive, which the launch needs
-  Launch launch;
-  std::shared_ptr<const Outputs> results;
-};
 
 // A parameter of a program: its name in the program, and the mesh and layout that the plan requires.
 struct PlannedVariable {
@@ -45,33 +33,39 @@ struct PlannedVariable {
 struct Function::ArgumentSignature {
   TensorType type;
   std::optional<ArraySpec> spec = {};
-  bool ahead = false;                  // read from a source
+  bool prefetched = false;             // read from a source
   std::optional<int> split_axes = {};  // for local(): the number of mesh axes that split the global array
   bool operator==(const ArgumentSignature&) const = default;
+};
+
+// Where a plan's input comes from: an argument, or a number that the host may change. Unused arguments are no inputs.
+struct PlanInput {
+  std::optional<std::size_t> argument = {}, scalar = {};
+  std::int64_t row_groups = 0;  // of an argument in micro-batches, see local_part.h; 0: its rows stay in order
 };
 
 struct Function::CompiledProgram {
   std::vector<ArgumentSignature> signature;
   std::vector<std::uint64_t> bodies;            // ids of the function bodies whose traces are this program
-  std::vector<Parameter::Identity> parameters;  // of the trace
-  Graph graph;                                  // as traced
-  Graph planner_input;                          // with the layouts that were fixed before planning
+  std::vector<Parameter::Identity> parameters;  // the parameters of the trace
+  Graph graph;                                  // the graph of the trace
+  Graph planner_input;                          // the graph with the layouts that were fixed before planning
   std::int64_t batch = 0;                       // size in rows; 0 without micro-batches
   Plan plan;
-  double cost = 0;  // seconds, predicted
+  double cost = 0;  // predicted seconds
   std::string report;
   std::string memory_note;  // for summary(): the effect of a memory limit
   std::vector<PassTime> passes;
   std::vector<HostScalar> scalars;
-  std::vector<PlannedVariable> variables;      // keeps their parameters alive: the plan uses their memory
-  std::vector<std::string> inputs;             // of the plan; unused arguments are not inputs
-  std::map<std::string, std::int64_t> groups;  // by input: the number of row groups for micro-batches
-  std::vector<IndexCheck> indices;             // of index arguments
+  std::vector<PlannedVariable> variables;          // keep their parameters alive, because the plan uses their memory
+  std::map<std::string, std::int64_t> row_groups;  // number of row groups for micro-batches, by input
+  std::vector<IndexCheck> index_checks;            // of index arguments
   std::shared_ptr<Outputs> results;
-  bool ready = false;                         // set by its first call
-  std::unique_ptr<SessionPlan> session_plan;  // set with `ready`; null if this rank has no actors
+  bool ready = false;                         // set by the first call
+  std::vector<PlanInput> plan_inputs;         // set with `ready`, in the order of the session
+  std::unique_ptr<SessionPlan> session_plan;  // set together with `ready`; null if this rank has no actors
   int generation = 0;
-  mutable int calls = 0;  // equal on all ranks
+  mutable int calls = 0;  // number of calls, equal on all ranks
 };
 
 struct Function::State {
@@ -81,16 +75,16 @@ struct Function::State {
   FunctionOptions options;
   SourceLine where;
   std::shared_ptr<Plans> plans = {};
-  std::uint64_t number = 0;  // of the body, among the bodies that share the plans
+  std::uint64_t number = 0;  // the number of the body among the bodies that share the plans
 };
 
-// The plans of a function, shared with functions that have other bodies.
+// The plans of a function, shared with the functions that with_body returns.
 struct Function::Plans {
   TraceOwner trace_owner = {};
   std::atomic<std::uint64_t> bodies = 0;
   // Guarded by the world's lock.
   std::vector<std::shared_ptr<CompiledProgram>> list = {};  // by signature and program; the most recently used last
-  bool recompile_reported = false;                          // the reason for compiling again
+  bool recompile_reported = false;                          // the warning about a second signature was printed
 };
 
 }  // namespace karez

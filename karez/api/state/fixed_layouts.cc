@@ -1,4 +1,4 @@
-// Fixes stored layouts by rules, by earlier functions and by placements.
+// Implements fixed layouts: rules, layouts of earlier functions, placements, and relocation.
 #include "karez/api/state/fixed_layouts.h"
 
 #include <algorithm>
@@ -7,28 +7,28 @@
 #include <utility>
 
 #include "karez/api/state/stored_parts.h"
-#include "karez/api/trace/expression_plans.h"
 #include "karez/base/glob.h"
 #include "karez/base/text.h"
 #include "karez/sbp/effective_layout.h"
 
 namespace karez {
 
-void apply_rules_to(Graph& graph, const Trace& trace, const std::vector<std::size_t>& which,
+void apply_rules_to(Graph& graph, const Trace& trace, const std::vector<std::size_t>& variables,
                     const std::vector<LayoutRule>& rules) {
-  Graph part;
-  part.meshes = graph.meshes;
-  for (std::size_t v : which) {
-    part.variables.push_back(graph.variables[v]);
-    part.variables.back().name = trace.path_of(trace.parameters()[v]);
+  Graph selection;
+  selection.meshes = graph.meshes;
+  for (std::size_t v : variables) {
+    selection.variables.push_back(graph.variables[v]);
+    selection.variables.back().name = trace.path_of(trace.parameters()[v]);
   }
-  apply_rules(part, rules);
-  for (std::size_t i = 0; i < which.size(); ++i) graph.variables[which[i]].stored = part.variables[i].stored;
+  apply_rules(selection, rules);
+  for (std::size_t i = 0; i < variables.size(); ++i)
+    graph.variables[variables[i]].stored = selection.variables[i].stored;
 }
 
 namespace {
-// The mesh as text, with its devices if the other mesh has the same text.
-std::string lies_on(const Mesh& mesh, const Mesh& other) {
+// Formats the mesh, with its devices if the other mesh would have the same text.
+std::string format_mesh(const Mesh& mesh, const Mesh& other) {
   const std::string text = sbp::print(mesh);
   return text == sbp::print(other)
              ? cat(text, " at ", join(mesh.devices, ", ", [](DeviceName device) { return sbp::print(device); }))
@@ -39,20 +39,19 @@ std::string lies_on(const Mesh& mesh, const Mesh& other) {
 void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, const std::vector<LayoutRule>& rules) {
   for (std::size_t i = 0; i < graph.variables.size(); ++i) {
     Variable& variable = graph.variables[i];
-    auto found = world.find(trace.parameters()[i]);
-    if (found == world.variables.end()) continue;
-    const StoredVariable& stored = found->second;
+    auto match = world.variables.find(trace.parameters()[i]);
+    if (match == world.variables.by_key.end()) continue;
+    const StoredVariable& stored = match->second;
     const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
-    require(stored.mesh == mesh, "variable '", variable.name, "' is on ", lies_on(stored.mesh, mesh),
-            "; this function is compiled for ", lies_on(mesh, stored.mesh),
+    require(stored.mesh == mesh, "variable '", variable.name, "' is on ", format_mesh(stored.mesh, mesh),
+            "; this function is compiled for ", format_mesh(mesh, stored.mesh),
             ". A variable stays on the mesh of the first function that used it: compile for that mesh, with the same "
-            "placements "
-            "(gradients of variables on ",
-            "several meshes must be taken inside of a compiled function), or save, reset the world and load");
+            "placements (gradients of variables on several meshes must be taken inside of a compiled function), or "
+            "save, reset the world and load");
     require(!variable.stored || layouts_agree(mesh, stored.layout, *variable.stored), "this function's body requires '",
             variable.name, "' stored as ",
             variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string(),
-            " (by with_layout, or by a rule of a function in it), ", "but an earlier function stored it as ",
+            " (by with_layout, or by a rule of a function in it), but an earlier function stored it as ",
             sbp::print(variable.type, mesh, stored.layout));
     if (!variable.stored) variable.stored = stored.layout;
   }
@@ -62,8 +61,8 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
 }
 
 namespace {
-// The devices of a mesh at one coordinate of its axis `stage`, along the remaining axes.
-Mesh at_stage(const Mesh& mesh, int stage, const std::string& module) {
+// Returns the devices of a mesh at one coordinate of its axis `stage`, as a mesh of the remaining axes.
+Mesh stage_mesh(const Mesh& mesh, int stage, const std::string& module) {
   auto axis = std::find_if(mesh.axes.begin(), mesh.axes.end(), [](const MeshAxis& a) { return a.name == "stage"; });
   require(ErrorKind::device, axis != mesh.axes.end(), "placements: '", module, "' is placed at stage ", stage, ", but ",
           sbp::print(mesh), " has no axis 'stage'");
@@ -79,50 +78,51 @@ Mesh at_stage(const Mesh& mesh, int stage, const std::string& module) {
 }
 }  // namespace
 
-std::vector<TracePlacement> placements_of(const DeviceMesh& on, const FunctionOptions& options) {
+std::vector<TracePlacement> placements_of(const DeviceMesh& function_mesh, const FunctionOptions& options) {
   std::vector<TracePlacement> out;
   for (const PlacementRule& rule : options.placements) {
     const auto* mesh = std::get_if<DeviceMesh>(&rule.where);
-    require(ErrorKind::device, mesh == nullptr || mesh->world == on.world, "placements: the mesh for '", rule.module,
-            "' belongs to a different world from the function");
-    base::Glob(rule.module);  // throws if it is malformed
-    out.push_back(
-        {rule.module, mesh != nullptr ? mesh->mesh : at_stage(on.mesh, std::get<int>(rule.where), rule.module)});
+    require(ErrorKind::device, mesh == nullptr || mesh->world == function_mesh.world, "placements: the mesh for '",
+            rule.module, "' belongs to a different world from the function");
+    base::Glob(rule.module);  // throws if the glob is malformed
+    out.push_back({rule.module, mesh != nullptr
+                                    ? mesh->mesh
+                                    : stage_mesh(function_mesh.mesh, std::get<int>(rule.where), rule.module)});
   }
   return out;
 }
 
-Mesh own_mesh(const DeviceMesh& on, const FunctionOptions& options) {
+Mesh own_mesh(const DeviceMesh& mesh, const FunctionOptions& options) {
   for (const PlacementRule& rule : options.placements)
-    if (std::holds_alternative<int>(rule.where)) return at_stage(on.mesh, 0, rule.module);
-  return on.mesh;
+    if (std::holds_alternative<int>(rule.where)) return stage_mesh(mesh.mesh, 0, rule.module);
+  return mesh.mesh;
 }
 
 void relocate_variables(WorldState& world, const Trace& trace, SourceLine where) {
   const std::vector<Mesh>& meshes = trace.graph.meshes;
-  std::unique_lock<std::mutex> no_expression;
+  std::unique_lock<std::mutex> expressions_lock;
   for (const Parameter& parameter : trace.parameters()) {
-    const auto provisional = [&]() -> std::optional<WorldState::Key> {
-      const auto found = world.find(parameter);
-      if (found == world.variables.end() || !found->second.provisional ||
-          (meshes.size() == 1 && meshes[0] == found->second.mesh))
+    const auto key_to_relocate = [&]() -> std::optional<VariableKey> {
+      const auto match = world.variables.find(parameter);
+      if (match == world.variables.by_key.end() || !match->second.provisional ||
+          (meshes.size() == 1 && meshes[0] == match->second.mesh))
         return {};
-      return found->first;
+      return match->first;
     };
     {
       WorldLock lock(world);
-      if (!provisional()) continue;
+      if (!key_to_relocate()) continue;
     }
-    if (!no_expression.owns_lock()) {
-      no_expression = std::unique_lock(world.expression_plans->mutex);
-      world.expression_plans->plans.clear();  // they hold references to the parameters
+    if (!expressions_lock.owns_lock()) {
+      expressions_lock = std::unique_lock(world.expression_plans.mutex);
+      world.expression_plans.entries.clear();  // the plans hold references to the parameters
     }
     const HostArray value = read_variable(world, parameter, where);
     WorldLock lock(world);
-    const auto key = provisional();
+    const auto key = key_to_relocate();
     if (!key) continue;
-    world.relocated_values.emplace_back(parameter, value);
-    world.erase(*key);
+    world.variables.relocated_values.emplace_back(parameter, value);
+    world.erase_variable(*key);
   }
 }
 

@@ -1,4 +1,4 @@
-// Finds the rows that a rank holds, and reads them from its part.
+// Finds the rows that a rank holds, and reads these rows from the rank's part.
 #include "karez/api/state/local_part.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace karez {
 namespace {
 
-Layout rows_split(const Mesh& mesh, int axes) {
+Layout split_rows_layout(const Mesh& mesh, int axes) {
   Layout out(mesh.axes.size(), B());
   for (int axis = 0; axis < axes; ++axis) out[static_cast<std::size_t>(axis)] = S(0);
   return out;
@@ -34,20 +34,20 @@ RowRange rows_of(const TensorType& whole, const Mesh& mesh, const Layout& layout
   }
   if (ranges.empty()) return {};
   std::int64_t end = ranges.begin()->first;
-  for (const auto& [from, to] : ranges) {
-    require(ErrorKind::device, from == end, subject, ": rank ", rank, "'s devices on ", sbp::print(mesh),
-            " hold rows that are not contiguous; give the whole array");
-    end = to;
+  for (const auto& [range_begin, range_end] : ranges) {
+    require(ErrorKind::device, range_begin == end, subject, ": rank ", rank, "'s devices on ", sbp::print(mesh),
+            " hold rows that are not contiguous; pass the global array");
+    end = range_end;
   }
   return {ranges.begin()->first, end - ranges.begin()->first};
 }
 
 class PartSource : public data::Source {
  public:
-  PartSource(std::shared_ptr<const data::Source> part, const LocalPart& of)
+  PartSource(std::shared_ptr<const data::Source> part, const LocalPart& position)
       : part_(std::move(part)),
-        type_(of.whole),
-        first_(of.first) {}
+        type_(position.whole),
+        first_(position.first) {}
   TensorType type() const override { return type_; }
   void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const override {
     part_->read(position, PartOffset(*this, begin).begin(), out);
@@ -57,17 +57,17 @@ class PartSource : public data::Source {
   }
 
  private:
-  // The offset in the part of a slice of the whole.
+  // The offset of a slice of the global array in the part.
   class PartOffset {
    public:
     PartOffset(const PartSource& source, std::span<const std::int64_t> begin) : count_(begin.size()) {
-      std::copy(begin.begin(), begin.end(), at_.begin());
-      at_[0] -= source.first_;
+      std::copy(begin.begin(), begin.end(), begin_.begin());
+      begin_[0] -= source.first_;
     }
-    std::span<const std::int64_t> begin() const { return {at_.data(), count_}; }
+    std::span<const std::int64_t> begin() const { return {begin_.data(), count_}; }
 
    private:
-    std::array<std::int64_t, 16> at_{};
+    std::array<std::int64_t, 16> begin_{};
     std::size_t count_;
   };
 
@@ -83,21 +83,21 @@ LocalPart local_part_on(const TensorType& part, std::int64_t rows, const Mesh& m
   if (ranks.count(rank) == 0) rank = mesh.devices[0].rank;
   LocalPart out{part, 0, 0};
   out.whole.shape[0] = rows > 0 ? rows : part.shape[0] * static_cast<std::int64_t>(ranks.size());
-  std::vector<std::string> held;
+  std::vector<std::string> candidates;
   for (; out.axes <= mesh.rank(); ++out.axes) {
-    const Layout layout = rows_split(mesh, out.axes);
-    const RowRange here = rows_of(out.whole, mesh, layout, rank, subject);
-    out.first = here.first;
-    if (here.count == part.shape[0]) return out;
-    TensorType wanted = part;
-    wanted.shape[0] = here.count;
-    held.push_back(cat(wanted, " if the whole is ", sbp::print(out.whole, mesh, layout)));
+    const Layout layout = split_rows_layout(mesh, out.axes);
+    const RowRange rank_rows = rows_of(out.whole, mesh, layout, rank, subject);
+    out.first = rank_rows.first;
+    if (rank_rows.count == part.shape[0]) return out;
+    TensorType candidate = part;
+    candidate.shape[0] = rank_rows.count;
+    candidates.push_back(cat(candidate, " if the global array is ", sbp::print(out.whole, mesh, layout)));
   }
-  fail(ErrorKind::shape, subject, " is ", part, " of a whole of ", out.whole.shape[0], " rows; rank ", rank, " holds ",
-       join(held, ", "), "; give the number of rows of the whole by local(array, ROWS)");
+  fail(ErrorKind::shape, subject, " is ", part, " of a global array of ", out.whole.shape[0], " rows; rank ", rank,
+       " holds ", join(candidates, ", "), "; pass the number of rows of the global array: local(array, ROWS)");
 }
 
-bool is_on(const Mesh& mesh, int rank) {
+bool has_device_of(const Mesh& mesh, int rank) {
   return std::any_of(mesh.devices.begin(), mesh.devices.end(), [&](DeviceName device) { return device.rank == rank; });
 }
 
@@ -111,21 +111,22 @@ LocalPart local_part(const TensorType& part, std::int64_t rows, const std::vecto
   std::optional<LocalPart> out;
   const Mesh* first = nullptr;
   for (const Mesh& mesh : meshes) {
-    if (!is_on(mesh, rank)) continue;
-    const LocalPart here = local_part_on(part, rows, mesh, rank, subject);
-    if (!out) out = here, first = &mesh;
-    require(ErrorKind::layout, here.whole == out->whole && here.axes == out->axes && here.first == out->first, subject,
+    if (!has_device_of(mesh, rank)) continue;
+    const LocalPart position = local_part_on(part, rows, mesh, rank, subject);
+    if (!out) out = position, first = &mesh;
+    require(ErrorKind::layout,
+            position.whole == out->whole && position.axes == out->axes && position.first == out->first, subject,
             " is rows ", out->first, " to ", out->first + part.shape[0], " of ", out->whole.shape[0], " on ",
-            sbp::print(*first), ", and rows ", here.first, " to ", here.first + part.shape[0], " of ",
-            here.whole.shape[0], " on ", sbp::print(mesh),
-            ", which are placements of the function with devices of this rank; give the whole");
+            sbp::print(*first), ", and rows ", position.first, " to ", position.first + part.shape[0], " of ",
+            position.whole.shape[0], " on ", sbp::print(mesh),
+            ", which are placements of the function with devices of this rank; pass the global array");
   }
   return out ? *out : local_part_on(part, rows, meshes[0], rank, subject);
 }
 
-std::vector<Mesh> meshes_of(const DeviceMesh& on, const FunctionOptions& options) {
-  std::vector<Mesh> out = {own_mesh(on, options)};
-  for (const TracePlacement& placement : placements_of(on, options))
+std::vector<Mesh> meshes_of(const DeviceMesh& mesh, const FunctionOptions& options) {
+  std::vector<Mesh> out = {own_mesh(mesh, options)};
+  for (const TracePlacement& placement : placements_of(mesh, options))
     if (std::find(out.begin(), out.end(), placement.mesh) == out.end()) out.push_back(placement.mesh);
   return out;
 }
@@ -142,9 +143,10 @@ void set_part_layouts(Graph& graph, const std::map<std::string, int>& axes, int 
     Value& value = graph.value(node.outputs[0]);
     const Mesh& mesh = graph.mesh(node.outputs[0]);
     require(ErrorKind::layout, part->second <= mesh.rank(), subject, ": ", part->first,
-            ", parts by local() split along ", part->second, " axes, is on ", sbp::print(mesh), "; give the whole");
-    value.layout = rows_split(mesh, part->second);
-    if (!node.attrs.has("parts")) continue;  // not part of the batch that is cut into micro-batches
+            ", parts by local() split along ", part->second, " axes, is on ", sbp::print(mesh),
+            "; pass the global array");
+    value.layout = split_rows_layout(mesh, part->second);
+    if (!node.attrs.has("parts")) continue;  // not a part of the batch that is split into micro-batches
     std::int64_t devices = 1;
     for (int axis = 0; axis < part->second; ++axis) devices *= mesh.axes[static_cast<std::size_t>(axis)].size;
     require(ErrorKind::shape, value.type.shape[0] % (devices * microbatches) == 0, subject, ": ", part->first,
@@ -170,7 +172,8 @@ std::map<std::string, std::int64_t> row_groups(const Graph& graph) {
 
 namespace {
 
-// The batch in the order of micro-batches: the first rows of each group, then the next rows of each, and so on.
+// A source of the batch in the order of micro-batches: the first rows of each group, then the next rows of each group,
+// and so on.
 class GroupedSource : public data::Source {
  public:
   GroupedSource(std::shared_ptr<const data::Source> batch, std::int64_t groups, int microbatches)
@@ -178,46 +181,47 @@ class GroupedSource : public data::Source {
         type_(batch_->type()),
         groups_(groups),
         rows_(type_.shape[0] / (groups * microbatches)),
-        each_(rows_ * microbatches) {}
+        group_rows_(rows_ * microbatches) {}
   TensorType type() const override { return type_; }
 
   void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const override {
-    std::array<std::int64_t, 16> at{};
-    std::copy(begin.begin(), begin.end(), at.begin());
-    const std::span<const std::int64_t> there{at.data(), begin.size()};
-    const std::int64_t rows = out.view->shape[0], step = out.view->strides[0] * size_of(out.view->dtype);
-    if (rows <= left(begin[0])) {
-      at[0] = row(begin[0]);
-      return batch_->read(position, there, out);
+    std::array<std::int64_t, 16> source_begin{};
+    std::copy(begin.begin(), begin.end(), source_begin.begin());
+    const std::span<const std::int64_t> batch_begin{source_begin.data(), begin.size()};
+    const std::int64_t rows = out.view->shape[0], row_bytes = out.view->strides[0] * size_of(out.view->dtype);
+    if (rows <= contiguous_rows(begin[0])) {
+      source_begin[0] = batch_row(begin[0]);
+      return batch_->read(position, batch_begin, out);
     }
-    View some = *out.view;
-    for (std::int64_t done = 0; done < rows; done += some.shape[0]) {
-      some.shape[0] = std::min(rows - done, left(begin[0] + done));
-      at[0] = row(begin[0] + done);
-      batch_->read(position, there, {out.data + done * step, &some});
+    View view = *out.view;
+    for (std::int64_t row = 0; row < rows; row += view.shape[0]) {
+      view.shape[0] = std::min(rows - row, contiguous_rows(begin[0] + row));
+      source_begin[0] = batch_row(begin[0] + row);
+      batch_->read(position, batch_begin, {out.data + row * row_bytes, &view});
     }
   }
 
   const std::byte* find(std::int64_t position, std::span<const std::int64_t> begin, const View& view) const override {
-    if (view.shape[0] > left(begin[0])) return nullptr;
-    std::array<std::int64_t, 16> at{};
-    std::copy(begin.begin(), begin.end(), at.begin());
-    at[0] = row(begin[0]);
-    return batch_->find(position, {at.data(), begin.size()}, view);
+    if (view.shape[0] > contiguous_rows(begin[0])) return nullptr;
+    std::array<std::int64_t, 16> source_begin{};
+    std::copy(begin.begin(), begin.end(), source_begin.begin());
+    source_begin[0] = batch_row(begin[0]);
+    return batch_->find(position, {source_begin.data(), begin.size()}, view);
   }
 
  private:
-  // row: the row of the batch at a position in this order. left: the number of rows from there that are contiguous in
-  // the batch.
-  std::int64_t row(std::int64_t at) const {
-    const std::int64_t in_group = at / rows_ % groups_, micro = at / (rows_ * groups_);
-    return in_group * each_ + micro * rows_ + at % rows_;
+  // Returns the row of the batch for a row of this source.
+  std::int64_t batch_row(std::int64_t row) const {
+    const std::int64_t group = row / rows_ % groups_, microbatch = row / (rows_ * groups_);
+    return group * group_rows_ + microbatch * rows_ + row % rows_;
   }
-  std::int64_t left(std::int64_t at) const { return rows_ - at % rows_; }
+  // Returns the number of rows, beginning with this one, that are contiguous in the batch.
+  std::int64_t contiguous_rows(std::int64_t row) const { return rows_ - row % rows_; }
 
   std::shared_ptr<const data::Source> batch_;
   TensorType type_;
-  std::int64_t groups_, rows_, each_;  // rows of a group in one micro-batch, and in all of them
+  std::int64_t groups_;
+  std::int64_t rows_, group_rows_;  // number of rows of a group in one micro-batch, and in the batch
 };
 
 }  // namespace
@@ -227,8 +231,8 @@ Feed group_rows(Feed feed, std::int64_t groups, int microbatches) {
   return feed;
 }
 
-std::shared_ptr<const data::Source> part_source(std::shared_ptr<const data::Source> part, const LocalPart& of) {
-  return std::make_shared<PartSource>(std::move(part), of);
+std::shared_ptr<const data::Source> part_source(std::shared_ptr<const data::Source> part, const LocalPart& position) {
+  return std::make_shared<PartSource>(std::move(part), position);
 }
 
 Error explain_parts(const Error& error, const std::vector<Argument>& arguments) {
@@ -239,9 +243,9 @@ Error explain_parts(const Error& error, const std::vector<Argument>& arguments) 
     if (!argument.part || argument.rows > 0) continue;
     const std::int64_t rows = argument.array.type().shape[0];
     text += cat("\nargument ", i, " is a part by local(array) of ", rows,
-                " rows here, which means that every rank gives ", rows,
-                "; if ranks give different numbers of rows, each must give the number of rows of the whole, as in "
-                "local(array, rows=",
+                " rows here, which means that every rank passes ", rows,
+                "; if ranks pass different numbers of rows, each must pass the number of rows of the global array, as "
+                "in local(array, rows=",
                 2 * rows, ")");
   }
   return {error.kind, text, error.where};

@@ -1,4 +1,4 @@
-// Finds the loaded value for a new variable.
+// Matches loaded values with new variables.
 #include "karez/api/state/pending_weights.h"
 #include "karez/api/namespace.h"
 
@@ -10,22 +10,22 @@
 namespace karez {
 namespace {
 
-bool same(const Parameter::Identity& a, const Parameter::Identity& b) {
+bool is_same(const Parameter::Identity& a, const Parameter::Identity& b) {
   return !a.owner_before(b) && !b.owner_before(a);
 }
 
-// The index of the parameter's value: one that it owns, otherwise one of its name.
-std::ptrdiff_t place_of(const std::vector<PendingWeight>& list, const Parameter& parameter) {
-  std::ptrdiff_t found = -1;
+// Returns the index of the parameter's value: a value that the parameter owns, otherwise one with its name, or -1.
+std::ptrdiff_t index_of(const std::vector<PendingWeight>& list, const Parameter& parameter) {
+  std::ptrdiff_t match = -1;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const PendingWeight& one = list[i];
-    if (one.owner && same(*one.owner, parameter.identity())) return static_cast<std::ptrdiff_t>(i);
-    if (one.owner || one.offer.name != parameter.name()) continue;
-    if (one.offer.origin.empty() ? one.offer.ordinal.value_or(parameter.ordinal()) == parameter.ordinal()
-                                 : one.offer.origin == parameter.origin())
-      found = static_cast<std::ptrdiff_t>(i);
+    const PendingWeight& weight = list[i];
+    if (weight.owner && is_same(*weight.owner, parameter.identity())) return static_cast<std::ptrdiff_t>(i);
+    if (weight.owner || weight.offer.name != parameter.name()) continue;
+    if (weight.offer.origin.empty() ? weight.offer.ordinal.value_or(parameter.ordinal()) == parameter.ordinal()
+                                    : weight.offer.origin == parameter.origin())
+      match = static_cast<std::ptrdiff_t>(i);
   }
-  return found;
+  return match;
 }
 
 }  // namespace
@@ -44,11 +44,11 @@ void require_fits(const WeightFiles& file, const OfferedWeight& offer, const std
   try {
     shape = data::shape_of(entry, offer.part);
   } catch (const Error& error) { fail(ErrorKind::shape, file.path(), ": ", error.what()); }
-  const bool turned = shape.size() == 2 && type.shape.size() == 2 && shape != type.shape && shape[0] == type.shape[1] &&
-                      shape[1] == type.shape[0];
+  const bool is_transposed = shape.size() == 2 && type.shape.size() == 2 && shape != type.shape &&
+                             shape[0] == type.shape[1] && shape[1] == type.shape[0];
   require(ErrorKind::shape, shape == type.shape, message(), "parameter '", name, "' is ", type,
           offer.part == WeightPart{} ? "" : cat(", and the part that the rule selects is ", shape),
-          turned ? "; a rule with .transposed exchanges the dimensions" : "");
+          is_transposed ? "; a rule with .transposed exchanges the dimensions" : "");
   require(ErrorKind::type, is_representable(entry, type.dtype), message(), "parameter '", name, "' is ", type,
           "; a dtype is only converted without loss, from F16 and BF16 to f32 or f64");
 }
@@ -56,38 +56,37 @@ void require_fits(const WeightFiles& file, const OfferedWeight& offer, const std
 std::vector<const PendingWeight*> PendingWeights::match(const std::vector<Parameter>& parameters) const {
   std::vector<const PendingWeight*> out;
   for (const Parameter& parameter : parameters) {
-    const std::ptrdiff_t at = place_of(list, parameter);
-    const auto other = std::find_if(list.begin(), list.end(), [&](const PendingWeight& one) {
-      return !one.owner && one.offer.name == parameter.name();
+    const std::ptrdiff_t index = index_of(list, parameter);
+    const auto other = std::find_if(list.begin(), list.end(), [&](const PendingWeight& weight) {
+      return !weight.owner && weight.offer.name == parameter.name();
     });
-    if (at < 0 && other != list.end())
+    if (index < 0 && other != list.end())
       fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", other->file->path(),
            " has several of this name, made at other places of the program that saved them, so that the match is "
-           "ambiguous; give them distinct names "
-           "by a named root module");
-    if (at < 0 && !whole_checkpoint.empty())
-      fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", whole_checkpoint,
+           "ambiguous; give them distinct names by a named root module");
+    if (index < 0 && !complete_checkpoint.empty())
+      fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", complete_checkpoint,
            ", which was loaded for all variables, has no value for it; of the waiting values ",
-           suggest_names(parameter.name(), list, [](const PendingWeight& one) { return one.offer.name; }),
+           suggest_names(parameter.name(), list, [](const PendingWeight& weight) { return weight.offer.name; }),
            ". load(path, {.parameters = net.state()}) loads only a model's weights; with {.missing = true} missing "
            "parameters begin with their initial values");
-    out.push_back(at < 0 ? nullptr : &list[static_cast<std::size_t>(at)]);
-    if (at < 0) continue;
-    const PendingWeight& found = *out.back();
-    require(ErrorKind::name, std::count(out.begin(), out.end(), &found) == 1, "two new variables are named '",
-            parameter.name(), "', but ", found.file->path(),
+    out.push_back(index < 0 ? nullptr : &list[static_cast<std::size_t>(index)]);
+    if (index < 0) continue;
+    const PendingWeight& weight = *out.back();
+    require(ErrorKind::name, std::count(out.begin(), out.end(), &weight) == 1, "two new variables are named '",
+            parameter.name(), "', but ", weight.file->path(),
             " has one of this name; give them distinct names by a named root module");
-    require_fits(*found.file, found.offer, parameter.name(), parameter.type());
+    require_fits(*weight.file, weight.offer, parameter.name(), parameter.type());
   }
   return out;
 }
 
 void PendingWeights::remove(const Parameter& parameter) {
-  if (const std::ptrdiff_t at = place_of(list, parameter); at >= 0) list.erase(list.begin() + at);
+  if (const std::ptrdiff_t index = index_of(list, parameter); index >= 0) list.erase(list.begin() + index);
 }
 
 void PendingWeights::drop_expired() {
-  std::erase_if(list, [](const PendingWeight& one) { return one.owner && one.owner->expired(); });
+  std::erase_if(list, [](const PendingWeight& weight) { return weight.owner && weight.owner->expired(); });
 }
 
 }  // namespace karez

@@ -1,4 +1,4 @@
-// Values that were loaded for variables that do not exist yet; each variable takes its value when it is created.
+// Values that were loaded for variables that do not exist yet; a variable takes its value when it is created.
 #pragma once
 
 #include <memory>
@@ -13,27 +13,28 @@ namespace karez {
 struct PendingWeight {
   std::shared_ptr<const data::WeightFiles> file;  // the file, kept open
   OfferedWeight offer;
-  // The parameter it is for; none: the first with its name (and ordinal, if it has one).
+  // The parameter for which the value is loaded; nullopt means the first with this name (and ordinal, if any).
   std::optional<Parameter::Identity> owner;
 };
 
-// The value of an offer for a variable of this type, read from its file.
+// Reads the value of an offer for a variable of this type from the file.
 HostArray value_of(const data::WeightFiles& file, const OfferedWeight& offer, const TensorType& type);
-// Errors contain both types, and a possible fix.
+// Throws an error with both types and a possible fix if the offer does not fit a variable of this type.
 void require_fits(const data::WeightFiles& file, const OfferedWeight& offer, const std::string& name,
                   const TensorType& type);
 
 struct PendingWeights {
   std::vector<PendingWeight> list;
-  // The checkpoint from which everything was loaded: each new variable must be in it. Empty: variables may start with
-  // their initial values.
-  std::string whole_checkpoint;
+  // The path of the checkpoint from which everything was loaded, so that it must contain each new variable. If empty,
+  // variables may start with their initial values.
+  std::string complete_checkpoint;
 
-  // The pending value for each of these parameters, which are created together; null if there is none. A value of
-  // another type, no value although `whole_checkpoint` is set, and one value for two parameters are errors.
+  // Returns the pending value for each of these parameters, which are created together; null if there is no value.
+  // Errors: a value of a different type, a missing value although `complete_checkpoint` is set, and one value for two
+  // parameters.
   std::vector<const PendingWeight*> match(const std::vector<Parameter>& parameters) const;
-  void remove(const Parameter& parameter);  // also used if the parameter gets another value
-  void drop_expired();                      // values with an owner that no longer exists
+  void remove(const Parameter& parameter);  // removes the value of a parameter, if any
+  void drop_expired();                      // removes values with an owner that no longer exists
 };
 
 }  // namespace karez

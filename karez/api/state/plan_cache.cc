@@ -1,4 +1,4 @@
-// Writes the result of a compilation as text, and reads it back.
+// Implements PlanCache: writes the result of a compilation as text, and reads the text.
 #include "karez/api/state/plan_cache.h"
 #include "karez/api/namespace.h"
 
@@ -23,50 +23,52 @@ std::string build_with_libraries() {
   return id.empty() ? id : cat(id, "\n", library_versions());
 }
 
-// The graph and the plan come last; their lengths are given before.
-std::string text_of(const Compilation& c) {
+// Formats a result; the first line has the lengths of graph and plan, which follow it.
+std::string format_result(const Compilation& c) {
   const std::string graph = print(c.graph), plan = print(c.plan);
   return cat("cost ", number(c.cost), " bound ", number(c.cost_bound), c.optimal ? " optimal" : " open", " report ",
              quote(c.shard_report), " limited ", quote(c.slot_assignment.memory_note), " graph ", graph.size(),
              " plan ", plan.size(), "\n", graph, plan);
 }
 
-double real(Scanner& in, std::string_view word) {
+double read_real(Scanner& in, std::string_view word) {
   in.expect(word);
   bool integer = false;
   return in.number(integer);
 }
 
-std::string quoted(Scanner& in, std::string_view word) {
+std::string read_quoted(Scanner& in, std::string_view word) {
   in.expect(word);
   return in.quoted();
 }
 
-std::size_t length(Scanner& in, std::string_view word, std::size_t most) {
+std::size_t read_length(Scanner& in, std::string_view word, std::size_t max) {
   in.expect(word);
   const std::int64_t value = in.integer();
-  if (value < 0 || static_cast<std::size_t>(value) > most) in.fail_here(cat(value, " is out of range"));
+  if (value < 0 || static_cast<std::size_t>(value) > max) in.fail_here(cat(value, " is out of range"));
   return static_cast<std::size_t>(value);
 }
 
-void read_text(Compilation& c, std::string_view text) {
+void parse_result(Compilation& c, std::string_view text) {
   const std::size_t line = text.find('\n');
   require(ErrorKind::data, line != text.npos, "it has no first line");
   const std::string_view rest = text.substr(line + 1);
   Scanner in(text.substr(0, line), "cached plan");
-  const double cost = real(in, "cost"), bound = real(in, "bound");
+  const double cost = read_real(in, "cost"), bound = read_real(in, "bound");
   const bool optimal = in.accept("optimal");
   if (!optimal) in.expect("open");
-  std::string report = quoted(in, "report"), limited = quoted(in, "limited");
-  const std::size_t graph = length(in, "graph", rest.size()), plan = length(in, "plan", rest.size() - graph);
-  require(ErrorKind::data, in.at_end() && graph + plan == rest.size(), "the lengths of its parts are wrong");
-  Graph read = parse_graph(rest.substr(0, graph), *c.ops);
-  verify(read);
-  Plan made = parse_plan(rest.substr(graph));
-  verify(made);
-  c.graph = std::move(read), c.plan = std::move(made);
+  std::string report = read_quoted(in, "report"), memory_note = read_quoted(in, "limited");
+  const std::size_t graph_length = read_length(in, "graph", rest.size()),
+                    plan_length = read_length(in, "plan", rest.size() - graph_length);
+  require(ErrorKind::data, in.at_end() && graph_length + plan_length == rest.size(),
+          "the lengths of its parts are wrong");
+  Graph graph = parse_graph(rest.substr(0, graph_length), *c.ops);
+  verify(graph);
+  Plan plan = parse_plan(rest.substr(graph_length));
+  verify(plan);
+  c.graph = std::move(graph), c.plan = std::move(plan);
   c.cost = cost, c.cost_bound = bound, c.optimal = optimal;
-  c.shard_report = std::move(report), c.slot_assignment.memory_note = std::move(limited);
+  c.shard_report = std::move(report), c.slot_assignment.memory_note = std::move(memory_note);
 }
 
 }  // namespace
@@ -82,16 +84,16 @@ std::string key_of(const std::string& build, const Compilation& c) {
              print(c.graph));
 }
 
-PlanCache::PlanCache(std::string folder, bool own_rows)
-    : folder_(own_rows ? std::string() : std::move(folder)),
+PlanCache::PlanCache(std::string folder, bool has_user_rows)
+    : folder_(has_user_rows ? std::string() : std::move(folder)),
       build_(folder_.open() ? build_with_libraries() : std::string()) {}
 
-bool PlanCache::take(Compilation& c, const std::string& key) {
+bool PlanCache::read(Compilation& c, const std::string& key) {
   const auto begin = std::chrono::steady_clock::now();
   const auto text = folder_.find(key);
   if (!text) return false;
   try {
-    read_text(c, *text);
+    parse_result(c, *text);
   } catch (const Error& error) {
     folder_.warn(key, cat("cannot be read: ", error.what()));
     return false;
@@ -103,9 +105,9 @@ bool PlanCache::take(Compilation& c, const std::string& key) {
 void PlanCache::compile(Compilation& c) {
   if (build_.empty() || c.options.keep_text || c.graph.nodes.size() < min_nodes) return passes::compile(c);
   const std::string key = key_of(build_, c);
-  if (take(c, key)) return;
+  if (read(c, key)) return;
   passes::compile(c);
-  folder_.store(key, text_of(c));
+  folder_.store(key, format_result(c));
 }
 
 }  // namespace karez

@@ -1,4 +1,4 @@
-// A cache of plans made by this process or another: a program that was planned once is read instead of planned again.
+// PlanCache: a cache of plans on disk, so that a program that any process has planned is not planned again.
 #pragma once
 
 #include <string>
@@ -10,20 +10,20 @@ namespace karez {
 
 // The key of a program contains everything that its plan depends on: the graph, the options (cost table, ranks,
 // threads, limits), the build of Karez, its libraries and the instruction set that they choose. With user-defined ops
-// or kernels nothing is cached, since changes of these cannot be detected.
+// or kernels nothing is cached, because changes of these cannot be detected.
 class PlanCache {
  public:
-  PlanCache(std::string folder, bool own_rows);
+  PlanCache(std::string folder, bool has_user_rows);
 
-  // Does passes::compile, or reads its result from the cache. A cached result contains only graph, cost, report and
-  // plan, and its only pass is "cache". A plan from disk is verified; a damaged one is made again.
+  // Calls passes::compile, or reads its result from the cache. A cached result contains only graph, cost, report and
+  // plan, and its only pass is "cache". A plan from disk is verified; a damaged plan is made again.
   void compile(passes::Compilation& c);
 
  private:
-  bool take(passes::Compilation& c, const std::string& key);
+  bool read(passes::Compilation& c, const std::string& key);
 
   CacheFolder folder_;
-  std::string build_;  // with libraries; "": nothing is cached
+  std::string build_;  // identifies the build of Karez and its libraries; if empty, nothing is cached
 };
 
 std::string key_of(const std::string& build, const passes::Compilation& c);

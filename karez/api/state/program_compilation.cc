@@ -1,4 +1,4 @@
-// Sets up a compilation from a world and a function's options.
+// Sets up compilations from the options of a world and of a function, and runs them.
 #include "karez/api/state/program_compilation.h"
 
 #include <mutex>
@@ -10,7 +10,9 @@
 namespace karez {
 namespace {
 
-bool takes_part(const WorldState& world, const Graph& graph) { return !own_devices(graph, world.ranks.rank()).empty(); }
+bool has_own_device(const WorldState& world, const Graph& graph) {
+  return !own_devices(graph, world.ranks.rank()).empty();
+}
 
 }  // namespace
 
@@ -27,16 +29,15 @@ void note_widened_amp(const WorldState& world, const FunctionOptions& options) {
   product.op = "matmul";
   product.in = {View(DType::bf16, {64, 64}), View(DType::bf16, {64, 64})};
   product.out = {View(DType::f32, {64, 64})};
-  const auto kernel = world.kernels.find(product);
+  const auto kernel = world.tables.kernels.find(product);
   if (!kernel || !kernels::is_widened(kernel->kernel)) return;
   static std::once_flag message;
   std::call_once(message, [] {
     base::note(
         base::LogLevel::warning,
         "amp=\"bf16\": oneDNN has no bf16 products for this processor's instruction set, so they are computed in "
-        "f32: operands are widened ",
-        "before each product, and results are rounded to bf16 after it. Activations take the memory of bf16, but "
-        "a step is no faster than in f32");
+        "f32: operands are widened before each product, and results are rounded to bf16 after it. Activations take the "
+        "memory of bf16, but a step is no faster than in f32");
   });
 }
 
@@ -44,11 +45,11 @@ Compilation make_compilation(WorldState& world, Graph graph, const FunctionOptio
                              std::vector<std::string> remat) {
   Compilation c;
   c.graph = std::move(graph);
-  c.ops = &world.ops;
-  c.catalog = &world.kernels;
-  c.evaluate = world.evaluate;
+  c.ops = &world.tables.ops;
+  c.catalog = &world.tables.kernels;
+  c.evaluate = world.tables.evaluate;
   c.options = world.compile_options(c.graph);
-  if (!takes_part(world, c.graph)) c.options.rank = c.graph.meshes[0].devices[0].rank;
+  if (!has_own_device(world, c.graph)) c.options.rank = c.graph.meshes[0].devices[0].rank;
   c.options.microbatches = options.microbatches;
   c.options.batch = batch;
   c.options.amp = amp_of(options);
@@ -61,18 +62,18 @@ Compilation make_compilation(WorldState& world, Graph graph, const FunctionOptio
 }
 
 Compilation compile_program(WorldState& world, Compilation c) {
-  const bool here = takes_part(world, c.graph);
+  const bool has_device = has_own_device(world, c.graph);
   const std::string costs = world.act_costs(c.graph, c.options.team).print();
   world.plans.compile(c);
   c.plan.costs = costs;
-  if (here) return c;
-  Plan none;
-  none.name = c.plan.name;
-  none.world = c.plan.world;
-  none.rank = world.ranks.rank();
-  none.program_hash = c.plan.program_hash;
-  none.costs = costs;
-  c.plan = std::move(none);
+  if (has_device) return c;
+  Plan empty_plan;
+  empty_plan.name = c.plan.name;
+  empty_plan.world = c.plan.world;
+  empty_plan.rank = world.ranks.rank();
+  empty_plan.program_hash = c.plan.program_hash;
+  empty_plan.costs = costs;
+  c.plan = std::move(empty_plan);
   return c;
 }
 

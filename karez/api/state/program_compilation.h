@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "karez/api/compile.h"
+#include "karez/api/function_options.h"
 #include "karez/api/state/world_state.h"
 #include "karez/passes/compilation.h"
 
@@ -14,16 +14,16 @@ namespace karez {
 
 // The data type of FunctionOptions::amp; an unknown name is an error.
 std::optional<DType> amp_of(const FunctionOptions& options);
-// Warns, once per process, that amp bf16 multiplies in f32 if this processor has no bf16 products.
+// If this processor has no bf16 products, warns once per process that amp bf16 multiplies in f32.
 void note_widened_amp(const WorldState& world, const FunctionOptions& options);
 
-// `batch`: rows, for micro-batches (0: of the first input that has dimensions); `remat`: globs of modules to recompute
-// for gradients.
+// Sets up a compilation. `batch` is the number of rows of the batch, for micro-batches; 0 means the rows of the first
+// input that has dimensions. `remat` lists globs of modules to recompute for gradients.
 Compilation make_compilation(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0,
                              std::vector<std::string> remat = {});
 
-// The compiled result. A rank without a device of the program makes the decisions of the program's first rank, and gets
-// an empty plan.
+// Compiles the program. A rank without a device of the program makes the decisions of the program's first rank, and
+// gets an empty plan.
 Compilation compile_program(WorldState& world, Compilation c);
 
 }  // namespace karez

@@ -1,4 +1,4 @@
-// A plan that a world's session has loaded.
+// SessionPlan: a plan that a world's session has loaded.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Cost tables that `karez doctor --kernels --costs FILE` wrote on these processors; if a machine gave cores at varying
-// distances, the geometric mean.
+// The cost tables that `karez doctor --kernels --costs FILE` wrote on these processors. If cores with and without a
+// shared cache were measured, a table has the geometric means.
 #include "karez/api/state/shipped_costs.h"
 
 #include "karez/base/text.h"

@@ -1,4 +1,4 @@
-// Cost tables that are part of Karez, by the processor on which they were measured.
+// The cost tables that are part of Karez, by the processor on which they were measured.
 #pragma once
 
 #include <span>
@@ -11,13 +11,14 @@
 
 namespace karez {
 
+// The cost table of one processor.
 struct ShippedCosts {
-  std::string_view processor;  // as device::Processor names it
+  std::string_view processor;  // the name in device::Processor
   std::string_view text;       // the table, with the date of measurement
 };
 std::span<const ShippedCosts> all_shipped_costs();
 
-// The table of this processor; without one, the default table, with an origin that says so.
+// Returns the table of this processor. If there is none, returns the default table with an origin that says so.
 CostTable costs_for(const device::Processor& processor);
 
 }  // namespace karez

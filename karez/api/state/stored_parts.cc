@@ -1,4 +1,4 @@
-// Reads and writes variables: selects boxes, and copies rows of elements between a box and the whole.
+// Reads and writes the parts of variables: copies rows of elements between a part and an array with the complete value.
 #include "karez/api/state/stored_parts.h"
 #include "karez/api/namespace.h"
 
@@ -12,26 +12,28 @@ namespace {
 
 PlanDevice plan_device(DeviceName name) { return {name.rank, name.device, "cpu"}; }
 
-// Copies the box of a whole tensor from or to an array that holds only that box, a row of its last dimension at a time.
-void copy_box(const HostArray& all, const HostArray& part, const Box& box, bool into_all) {
-  const auto item = static_cast<std::size_t>(size_of(all.dtype()));
-  const std::size_t row = (part.shape().empty() ? 1 : static_cast<std::size_t>(part.shape().back())) * item;
+// Copies a box of an array to `part`, which holds only this box, or from `part` if `into_array`; copies one row of the
+// last dimension at a time.
+void copy_box(const HostArray& array, const HostArray& part, const Box& box, bool into_array) {
+  const auto element_bytes = static_cast<std::size_t>(size_of(array.dtype()));
+  const std::size_t row_bytes =
+      (part.shape().empty() ? 1 : static_cast<std::size_t>(part.shape().back())) * element_bytes;
   const Shape rows(part.shape().begin(), part.shape().empty() ? part.shape().end() : part.shape().end() - 1);
   std::byte* part_row = part.bytes();
   for_each_index(rows, [&](const std::vector<std::int64_t>& index) {
     std::int64_t offset = box.empty() ? 0 : box.back().begin;
-    for (std::size_t d = 0; d < index.size(); ++d) offset += (box[d].begin + index[d]) * all.view().strides[d];
-    std::byte* whole_row = all.bytes() + static_cast<std::size_t>(offset) * item;
-    std::memcpy(into_all ? whole_row : part_row, into_all ? part_row : whole_row, row);
-    part_row += row;
+    for (std::size_t d = 0; d < index.size(); ++d) offset += (box[d].begin + index[d]) * array.view().strides[d];
+    std::byte* array_row = array.bytes() + static_cast<std::size_t>(offset) * element_bytes;
+    std::memcpy(into_array ? array_row : part_row, into_array ? part_row : array_row, row_bytes);
+    part_row += row_bytes;
   });
 }
 
 }  // namespace
 
-StoredParts parts_of(WorldState& world, const WorldState::Key& key, const StoredVariable& variable, bool writes) {
+StoredParts parts_of(WorldState& world, const VariableKey& key, const StoredVariable& variable, bool writes) {
   const TensorType& type = variable.type;
-  std::set<std::vector<std::pair<std::int64_t, std::int64_t>>> seen;
+  std::set<std::vector<std::pair<std::int64_t, std::int64_t>>> distinct_boxes;
   std::vector<Box> boxes;
   std::vector<std::pair<PlanDevice, View>> parts;
   for (int position = 0; position < variable.mesh.size(); ++position) {
@@ -39,12 +41,12 @@ StoredParts parts_of(WorldState& world, const WorldState::Key& key, const Stored
     Box box = local_box(type.shape, variable.mesh, variable.layout, position);
     std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
     for (const Range& range : box) ranges.emplace_back(range.begin, range.end);
-    if (empty(box) || (!seen.insert(ranges).second && !writes)) continue;
+    if (empty(box) || (!distinct_boxes.insert(ranges).second && !writes)) continue;
     parts.emplace_back(plan_device(variable.mesh.devices[static_cast<std::size_t>(position)]),
                        stored_view(type.dtype, sbp::shape_of(box)));
     boxes.push_back(std::move(box));
   }
-  return {type, std::move(boxes), world.session.lock_variable(key_of(key.first, key.second), parts, writes)};
+  return {type, std::move(boxes), world.session.lock_variable(session_name(key), parts, writes)};
 }
 
 HostArray read_parts(const StoredParts& stored) {

@@ -1,8 +1,9 @@
-// A variable's parts on its devices: reading them as a whole tensor and writing a whole tensor to them.
+// StoredParts: the parts of a variable on this rank's devices, for reading and writing its value.
 #pragma once
 
 #include <vector>
 
+#include "karez/api/source_line.h"
 #include "karez/api/state/world_state.h"
 
 namespace karez {
@@ -14,14 +15,14 @@ struct StoredParts {
   runtime::VariableLock lock;
 };
 
-// Requires the world's lock; the variable lock is waited for without it. A reader skips replicas, which are equal bit
-// for bit. With several ranks each rank handles its own devices; `read_parts` requires all parts on this rank (gather.h
-// handles other cases).
-StoredParts parts_of(WorldState& world, const WorldState::Key& key, const StoredVariable& variable, bool writes);
+// parts_of requires the world's lock; the variable lock is waited for later, without the world's lock. A reader skips
+// replicas, which are equal bit for bit. With several ranks each rank handles its own devices; `read_parts` requires
+// that all parts are on this rank (gather.h handles other cases).
+StoredParts parts_of(WorldState& world, const VariableKey& key, const StoredVariable& variable, bool writes);
 HostArray read_parts(const StoredParts& stored);
-void write_parts(const StoredParts& stored, const HostArray& value);  // of the variable's type
+void write_parts(const StoredParts& stored, const HostArray& value);  // `value` has the variable's type
 
-// The whole value of a variable; in a world of several ranks all must call it.
+// Returns the complete value of a variable; in a world of several ranks all must call read_variable.
 HostArray read_variable(WorldState& world, const Parameter& parameter, SourceLine where);
 
 }  // namespace karez

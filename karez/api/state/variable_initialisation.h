@@ -1,4 +1,4 @@
-// First values of variables that no function has used before.
+// Creates variables and writes their first values.
 #pragma once
 
 #include <map>
@@ -11,24 +11,25 @@
 
 namespace karez {
 
-// A variable that no compiled function has used before, under its future key.
+// A variable that no compiled function has used yet, with its future key.
 struct NewVariable {
   Parameter parameter;
-  WorldState::Key key;
+  VariableKey key;
   Mesh mesh;
   Layout layout;
-  std::optional<HostArray> relocated_value;  // its value on its previous mesh
+  std::optional<HostArray> relocated_value;  // the variable's value on its previous mesh, if any
 };
 
-// Names in the session, by names in the program.
+// The names of variables in the session, by their names in the program.
 using VariableNames = std::map<std::string, std::string>;
 
-// Names in a program are unique in that program only, names in the session in the whole world.
+// Replaces the names of the program, which are unique only in the program, by those of the session, which are unique in
+// the world.
 Plan& rename_variables(Plan& plan, const VariableNames& names);
 
-// Writes their first values, in the chosen layouts: by one launch, or if that needs too much memory under a limit, by
-// several, each within the memory that the other variables leave. If a single variable needs too much, that is an error
-// (kind device), and no variable is created.
-void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<NewVariable>& fresh);
+// Creates the variables and writes their first values, in the chosen layouts: by one launch, or if one launch would
+// exceed a memory limit, by several, each within the memory that the other variables leave. A single variable that
+// needs too much memory is an error of kind device, and no variable is created.
+void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<NewVariable>& variables);
 
 }  // namespace karez

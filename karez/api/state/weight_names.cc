@@ -1,4 +1,4 @@
-// Maps names of weights in files to names in worlds.
+// Applies weight rules to the tensors of a file, and matches their names with those of variables.
 #include "karez/api/state/weight_names.h"
 #include "karez/api/namespace.h"
 
@@ -12,19 +12,20 @@
 namespace karez {
 namespace {
 
-// The text that each '*' of the pattern matches in the name, shortest first from the left; none if the pattern does not
-// match.
+// Returns the text that each '*' of the pattern matches in the name, as short as possible from the left; nullopt if the
+// pattern does not match.
 std::optional<std::vector<std::string>> match_stars(std::string_view pattern, std::string_view name) {
   const std::vector<std::string> pieces = split(pattern, '*');  // separated by stars
   if (!name.starts_with(pieces[0])) return {};
-  // Dynamic programming over (piece, end), so that no pattern takes long: the possible ends of piece i.
-  std::vector<std::map<std::size_t, std::size_t>> ends(pieces.size());  // end -> end of the previous piece
+  // Dynamic programming limits the time of any pattern: ends[i] maps each possible end of piece i to the end of the
+  // previous piece.
+  std::vector<std::map<std::size_t, std::size_t>> ends(pieces.size());
   ends[0][pieces[0].size()] = 0;
   for (std::size_t i = 1; i < pieces.size(); ++i) {
-    for (const auto& [begin, before] : ends[i - 1]) {
+    for (const auto& [begin, previous_end] : ends[i - 1]) {
       const std::size_t dot = std::min(name.find('.', begin), name.size());
-      for (std::size_t at = begin; at <= dot; ++at)
-        if (name.substr(at).starts_with(pieces[i])) ends[i].emplace(at + pieces[i].size(), begin);
+      for (std::size_t piece_begin = begin; piece_begin <= dot; ++piece_begin)
+        if (name.substr(piece_begin).starts_with(pieces[i])) ends[i].emplace(piece_begin + pieces[i].size(), begin);
     }
   }
   std::size_t end = name.size();
@@ -38,7 +39,7 @@ std::optional<std::vector<std::string>> match_stars(std::string_view pattern, st
   return stars;
 }
 
-std::string filled(std::string_view name, const std::vector<std::string>& stars) {
+std::string fill_stars(std::string_view name, const std::vector<std::string>& stars) {
   std::string out;
   std::size_t next = 0;
   for (char c : name) {
@@ -50,7 +51,7 @@ std::string filled(std::string_view name, const std::vector<std::string>& stars)
 
 std::string print(const WeightRule& rule) { return cat("{", quote(rule.file), ", ", quote(rule.name), "}"); }
 
-void check(const WeightRule& rule, const std::string& path) {
+void check_rule(const WeightRule& rule, const std::string& path) {
   const auto stars = [](const std::string& text) { return std::count(text.begin(), text.end(), '*'); };
   require(!rule.file.empty(), path, ": rule ", print(rule), " names no tensor of the file");
   require(rule.name.empty() || stars(rule.name) == stars(rule.file), path, ": rule ", print(rule), " has ",
@@ -59,29 +60,29 @@ void check(const WeightRule& rule, const std::string& path) {
           rule.part, " of ", rule.parts, " does not exist; the first is 0");
 }
 
-// "w#2" has the name w and the ordinal 2.
-OfferedWeight offer(std::string name, const WeightEntry& entry, const WeightPart& part) {
+// Makes an offer; "w#2" has the name w and the ordinal 2.
+OfferedWeight make_offer(std::string name, const WeightEntry& entry, const WeightPart& part) {
   OfferedWeight out{std::move(name), {}, {}, entry, part};
-  const auto at = out.name.find_last_of('#');
-  if (at == out.name.npos || at + 1 == out.name.size() || out.name.size() - at > 9) return out;
-  if (out.name.find_first_not_of("0123456789", at + 1) != out.name.npos) return out;
-  out.ordinal = std::stoi(out.name.substr(at + 1));
-  out.name.resize(at);
+  const auto hash = out.name.find_last_of('#');
+  if (hash == out.name.npos || hash + 1 == out.name.size() || out.name.size() - hash > 9) return out;
+  if (out.name.find_first_not_of("0123456789", hash + 1) != out.name.npos) return out;
+  out.ordinal = std::stoi(out.name.substr(hash + 1));
+  out.name.resize(hash);
   return out;
 }
 
-// Checks that rules use all parts of an entry: a forgotten part would be lost silently.
+// Checks that rules use all parts of an entry, because a forgotten part would not be loaded.
 void check_parts(const WeightEntry& entry, const std::vector<const WeightRule*>& rules, const std::string& path) {
-  std::set<int> taken;
+  std::set<int> parts;
   for (const WeightRule* rule : rules) {
     require(rule->parts == rules[0]->parts && rule->axis == rules[0]->axis, path, ": tensor ", quote(entry.name),
             " is cut differently by rules ", print(*rules[0]), " and ", print(*rule));
-    require(taken.insert(rule->part).second, path, ": tensor ", quote(entry.name), " is used by two rules: part ",
+    require(parts.insert(rule->part).second, path, ": tensor ", quote(entry.name), " is used by two rules: part ",
             rule->part, " of ", rule->parts, " again by ", print(*rule));
   }
   if (!rules.empty())
-    require(static_cast<int>(taken.size()) == rules[0]->parts, path, ": tensor ", quote(entry.name), " is cut into ",
-            rules[0]->parts, " parts, and ", taken.size(), " are used; a rule with an empty name skips one");
+    require(static_cast<int>(parts.size()) == rules[0]->parts, path, ": tensor ", quote(entry.name), " is cut into ",
+            rules[0]->parts, " parts, and ", parts.size(), " are used; a rule with an empty name skips one");
 }
 
 }  // namespace
@@ -89,9 +90,9 @@ void check_parts(const WeightEntry& entry, const std::vector<const WeightRule*>&
 std::vector<OfferedWeight> offered_weights(const WeightFiles& file, const std::vector<WeightRule>& rules) {
   const std::vector<WeightEntry>& entries = file.entries();
   const std::string& path = file.path();
-  for (const WeightRule& rule : rules) check(rule, path);
+  for (const WeightRule& rule : rules) check_rule(rule, path);
   std::vector<OfferedWeight> out;
-  std::set<const WeightRule*> used;
+  std::set<const WeightRule*> used_rules;
   for (const WeightEntry& entry : entries) {
     std::vector<const WeightRule*> matching;
     for (const WeightRule& rule : rules) {
@@ -99,24 +100,25 @@ std::vector<OfferedWeight> offered_weights(const WeightFiles& file, const std::v
       if (!stars) continue;
       matching.push_back(&rule);
       if (!rule.name.empty())
-        out.push_back(offer(filled(rule.name, *stars), entry, {rule.transposed, rule.part, rule.parts, rule.axis}));
+        out.push_back(
+            make_offer(fill_stars(rule.name, *stars), entry, {rule.transposed, rule.part, rule.parts, rule.axis}));
     }
-    used.insert(matching.begin(), matching.end());
+    used_rules.insert(matching.begin(), matching.end());
     check_parts(entry, matching, path);
-    if (matching.empty()) out.push_back(offer(entry.name, entry, {}));
+    if (matching.empty()) out.push_back(make_offer(entry.name, entry, {}));
   }
   for (const WeightRule& rule : rules)
-    if (used.count(&rule) == 0)
+    if (used_rules.count(&rule) == 0)
       fail(ErrorKind::name, path, ": rule ", print(rule), " matches no tensor of the file; ",
            suggest_names(rule.file, entries, [](const WeightEntry& entry) { return entry.name; }));
-  for (OfferedWeight& one : out)
-    if (const auto note = file.notes().find(origin_note(one.entry.name)); note != file.notes().end())
-      one.origin = note->second;
-  std::map<std::pair<std::string, int>, std::string> seen;
-  for (const OfferedWeight& one : out) {
-    auto [at, fresh] = seen.emplace(std::pair(one.name, one.ordinal.value_or(0)), one.entry.name);
-    require(ErrorKind::name, fresh, path, ": tensors ", quote(at->second), " and ", quote(one.entry.name),
-            " are both named '", one.name, "' here");
+  for (OfferedWeight& offer : out)
+    if (const auto note = file.notes().find(origin_note(offer.entry.name)); note != file.notes().end())
+      offer.origin = note->second;
+  std::map<std::pair<std::string, int>, std::string> entry_names;
+  for (const OfferedWeight& offer : out) {
+    auto [first, is_new] = entry_names.emplace(std::pair(offer.name, offer.ordinal.value_or(0)), offer.entry.name);
+    require(ErrorKind::name, is_new, path, ": tensors ", quote(first->second), " and ", quote(offer.entry.name),
+            " are both named '", offer.name, "' in this program");
   }
   return out;
 }
@@ -125,48 +127,52 @@ std::string origin_note(const std::string& entry) { return "karez.origin." + ent
 
 bool created_before(const std::string& origin, const std::string& other) {
   const auto number = [](const std::string& text) {
-    const std::size_t at = text.find_last_of('#');
-    const std::string numbers = at == text.npos ? "" : text.substr(at + 1), site = numbers.substr(0, numbers.find('.')),
+    const std::size_t hash = text.find_last_of('#');
+    const std::string numbers = hash == text.npos ? "" : text.substr(hash + 1),
+                      site = numbers.substr(0, numbers.find('.')),
                       copy = site.size() < numbers.size() ? numbers.substr(site.size() + 1) : "";
-    return std::tuple(site.size(), site, copy.size(), copy);  // numbers without leading zeros
+    return std::tuple(site.size(), site, copy.size(), copy);  // compares numbers, which have no leading zeros
   };
   return number(origin) < number(other);
 }
 
 std::vector<int> match_weights(const std::vector<OfferedWeight>& offers, const std::vector<WantedWeight>& wanted,
-                               const std::string& path, bool some) {
-  std::map<std::string_view, std::vector<int>> offers_of, wanted_of;
-  for (std::size_t i = 0; i < offers.size(); ++i) offers_of[offers[i].name].push_back(static_cast<int>(i));
-  for (std::size_t i = 0; i < wanted.size(); ++i) wanted_of[wanted[i].name].push_back(static_cast<int>(i));
+                               const std::string& path, bool is_partial) {
+  std::map<std::string_view, std::vector<int>> offers_by_name, wanted_by_name;  // indices
+  for (std::size_t i = 0; i < offers.size(); ++i) offers_by_name[offers[i].name].push_back(static_cast<int>(i));
+  for (std::size_t i = 0; i < wanted.size(); ++i) wanted_by_name[wanted[i].name].push_back(static_cast<int>(i));
   const auto offer = [&](int i) -> const OfferedWeight& { return offers[static_cast<std::size_t>(i)]; };
-  const auto want = [&](int i) -> const WantedWeight& { return wanted[static_cast<std::size_t>(i)]; };
+  const auto weight = [&](int i) -> const WantedWeight& { return wanted[static_cast<std::size_t>(i)]; };
   const auto ordinal = [&](int i) { return offer(i).ordinal.value_or(0); };
   std::vector<int> out(wanted.size(), -1);
-  for (auto& [name, who] : wanted_of) {
-    auto& have = offers_of[name];
-    if (have.empty()) continue;
-    std::stable_sort(who.begin(), who.end(), [&](int a, int b) { return want(a).ordinal < want(b).ordinal; });
-    std::stable_sort(who.begin(), who.end(),
-                     [&](int a, int b) { return created_before(want(a).origin, want(b).origin); });
-    std::sort(have.begin(), have.end(), [&](int a, int b) { return ordinal(a) < ordinal(b); });
-    if (who.size() == have.size()) {
-      for (std::size_t i = 0; i < who.size(); ++i) out[static_cast<std::size_t>(who[i])] = have[i];
+  for (auto& [name, targets] : wanted_by_name) {
+    auto& sources = offers_by_name[name];
+    if (sources.empty()) continue;
+    std::stable_sort(targets.begin(), targets.end(),
+                     [&](int a, int b) { return weight(a).ordinal < weight(b).ordinal; });
+    std::stable_sort(targets.begin(), targets.end(),
+                     [&](int a, int b) { return created_before(weight(a).origin, weight(b).origin); });
+    std::sort(sources.begin(), sources.end(), [&](int a, int b) { return ordinal(a) < ordinal(b); });
+    if (targets.size() == sources.size()) {
+      for (std::size_t i = 0; i < targets.size(); ++i) out[static_cast<std::size_t>(targets[i])] = sources[i];
       continue;
     }
-    const auto same = [&](int i, int j) {
-      return offer(j).origin.empty() ? want(i).ordinal == ordinal(j) : want(i).origin == offer(j).origin;
+    const auto is_match = [&](int i, int j) {
+      return offer(j).origin.empty() ? weight(i).ordinal == ordinal(j) : weight(i).origin == offer(j).origin;
     };
-    for (int i : who)
-      if (const auto found =
-              std::find_if(have.begin(), have.end(), [&](int j) { return !some && have.size() > 1 && same(i, j); });
-          found != have.end())
-        out[static_cast<std::size_t>(i)] = *found;
-    const bool told = std::all_of(who.begin(), who.end(), [&](int i) { return out[static_cast<std::size_t>(i)] >= 0; });
-    require(ErrorKind::name, told, path, ": ", who.size(), who.size() == 1 ? " variable is" : " variables are",
-            " named '", name, "', the file has ", have.size(), " (",
-            join(have, ", ", [&](int i) { return quote(offer(i).entry.name); }),
-            "): the match is ambiguous; give them distinct names by a named root module",
-            have.size() > who.size() ? ", or skip unneeded tensors by rules that map names to an empty one" : "");
+    if (!is_partial && sources.size() > 1)
+      for (int i : targets)
+        if (const auto source = std::find_if(sources.begin(), sources.end(), [&](int j) { return is_match(i, j); });
+            source != sources.end())
+          out[static_cast<std::size_t>(i)] = *source;
+    const bool all_matched =
+        std::all_of(targets.begin(), targets.end(), [&](int i) { return out[static_cast<std::size_t>(i)] >= 0; });
+    require(
+        ErrorKind::name, all_matched, path, ": ", targets.size(),
+        targets.size() == 1 ? " variable is" : " variables are", " named '", name, "', the file has ", sources.size(),
+        " (", join(sources, ", ", [&](int i) { return quote(offer(i).entry.name); }),
+        "): the match is ambiguous; give them distinct names by a named root module",
+        sources.size() > targets.size() ? ", or skip unneeded tensors by rules that map names to an empty one" : "");
   }
   return out;
 }

@@ -9,16 +9,16 @@ namespace karez {
 namespace {
 
 // The world is not used in between: destroying the last copy deletes the variable.
-TEST(WorldState, DeletesAVariableWhenItsLastOwnerIsDestroyed) {
+TEST(WorldState, AVariableIsDeletedWhenItsLastOwnerIsDestroyed) {
   World world;
   DeviceMesh mesh = world.mesh();
   {
     Parameter p("p", {DType::f32, {4}}, constant_init(1));
     auto f = compile(mesh, [p] { return p * 2.0; });
     f().wait();
-    EXPECT_EQ(mesh.world->variables.size(), 1u);
+    EXPECT_EQ(mesh.world->variables.by_key.size(), 1u);
   }
-  EXPECT_TRUE(mesh.world->variables.empty());
+  EXPECT_TRUE(mesh.world->variables.by_key.empty());
   EXPECT_FALSE(mesh.world->session.has_variable("p", {0, 0, "cpu"}));
 }
 

@@ -1,4 +1,4 @@
-// Axes as user arguments.
+// axes_or_all: checks the axes that a user passes to a reduction.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace karez {
 
-// Axes from 0, sorted; negative ones count from the end; all axes if none is given.
+// Returns the axes as sorted numbers from 0; negative axes count from the end, and an empty list means all axes.
 inline Ints axes_or_all(const Ints& axes, int rank) {
   Ints out = axes;
   if (out.empty()) {

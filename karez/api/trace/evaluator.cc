@@ -10,7 +10,7 @@
 namespace karez {
 namespace {
 
-// 64-byte aligned memory for a view with any strides.
+// Allocates 64-byte aligned memory for a view with any strides.
 HostArray allocate(std::int64_t bytes) { return HostArray(TensorType{DType::b8, {std::max<std::int64_t>(bytes, 1)}}); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Evaluates one call on host bytes with the plain kernels; the compiler folds constants with it.
+// make_evaluator: a function that evaluates one call on host bytes; the compiler folds constants with it.
 #pragma once
 
 #include <memory>

@@ -1,22 +1,21 @@
-// Writes expressions: operands from outside, the world and mesh, and when they are computed.
+// Implements expressions and lazy values: their operands, their world and mesh, and their computed arrays.
 #include "karez/api/trace/expression.h"
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
 
-#include "karez/api/interactive.h"
+#include "karez/api/interactive_scope.h"
 #include "karez/api/namespace.h"
 #include "karez/api/state/array_value.h"
 #include "karez/api/state/world_state.h"
-#include "karez/api/trace/expression_plans.h"
 #include "karez/base/attr_cast.h"
 #include "karez/ops/all_ops.h"
 
 namespace karez {
 namespace {
 
-// The op table used until an array or Interactive determines the world.
+// Returns the op table that is used until an array or Interactive determines the world.
 const OpTable& builtin_ops() {
   static const OpTable rows = all_ops();
   return rows;
@@ -33,11 +32,11 @@ Array LazyValue::array() const {
   return array_;
 }
 void LazyValue::set_array(Array array) {
-  std::shared_ptr<const Expression> done;  // destroyed after the lock is released
+  std::shared_ptr<const Expression> old_producer;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
   array_ = std::move(array);
   if (producer_ != nullptr) has_user_layout_ = producer_->trace.graph.value(id).layout.has_value();
-  done = std::move(producer_);
+  old_producer = std::move(producer_);
   producer_ = nullptr;
 }
 
@@ -47,8 +46,8 @@ bool LazyValue::has_user_layout() const {
 }
 
 const void* LazyValue::identity() const {
-  const Array known = array();
-  return known.valid() ? static_cast<const void*>(&ArrayValue::of(known)) : this;
+  const Array value = array();
+  return value.valid() ? static_cast<const void*>(&ArrayValue::of(value)) : this;
 }
 
 Tensor::Tensor(const Array& array)
@@ -56,17 +55,35 @@ Tensor::Tensor(const Array& array)
       lazy(std::make_shared<LazyValue>(array.type(), array)),
       handle(lazy) {}
 Tensor::Tensor(const HostArray& shared) : Tensor(HostArray(shared)) {}
-Tensor::Tensor(HostArray&& moved) {
-  require(moved.valid(), "a tensor of an uninitialised host array");
-  HostArray own = std::move(moved);
-  if (!own.unique()) {
-    HostArray copy(own.type());
-    std::memcpy(copy.bytes(), own.bytes(), static_cast<std::size_t>(own.type().bytes()));
-    own = std::move(copy);
+Tensor::Tensor(HostArray&& owned) {
+  require(owned.valid(), "a tensor of an uninitialised host array");
+  HostArray array = std::move(owned);
+  if (!array.unique()) {
+    HostArray copy(array.type());
+    std::memcpy(copy.bytes(), array.bytes(), static_cast<std::size_t>(array.type().bytes()));
+    array = std::move(copy);
   }
-  type = own.type();
-  lazy = std::make_shared<LazyValue>(type, std::move(own));
+  type = array.type();
+  lazy = std::make_shared<LazyValue>(type, std::move(array));
   handle = lazy;
+}
+
+std::shared_ptr<WorldState> world_of(const Expression& expression) {
+  auto world = expression.world.lock();
+  require(world != nullptr,
+          "a tensor of a world that no longer exists: read it while the World, or a mesh, function or future of it, is "
+          "alive");
+  return world;
+}
+
+DeviceMesh mesh_of(const Expression* expression) {
+  if (expression != nullptr && expression->has_mesh) return {world_of(*expression), expression->mesh()};
+  const DeviceMesh* scope = Interactive::mesh();
+  require(scope != nullptr,
+          "the mesh of this computation is unknown: no operand is an Array; set it by Interactive on(mesh)");
+  require(expression == nullptr || !expression->has_world || world_of(*expression) == scope->world,
+          "a tensor belongs to a different world from the innermost Interactive");
+  return *scope;
 }
 
 Expression::Expression() : trace(builtin_ops(), {.name = "expression", .train = Interactive::training()}) {
@@ -74,20 +91,20 @@ Expression::Expression() : trace(builtin_ops(), {.name = "expression", .train = 
   if (const DeviceMesh* mesh = Interactive::mesh()) join_world(mesh->world);
 }
 
-void Expression::join_world(const std::shared_ptr<WorldState>& of) {
-  require(!has_world || world.lock() == of,
+void Expression::join_world(const std::shared_ptr<WorldState>& world_state) {
+  require(!has_world || world.lock() == world_state,
           "arrays of different worlds in one expression; pass the host arrays that read() returns");
   if (has_world) return;
   has_world = true;
-  world = of;
-  trace.configure(of->ops, mesh(), of->counter);
+  world = world_state;
+  trace.configure(world_state->tables.ops, mesh(), world_state->counter);
 }
 
-void Expression::place_on(const std::shared_ptr<WorldState>& of, const Mesh& mesh) {
-  join_world(of);
+void Expression::place_on(const std::shared_ptr<WorldState>& world_state, const Mesh& mesh) {
+  join_world(world_state);
   if (has_mesh) return;
   has_mesh = true;
-  trace.configure(of->ops, mesh, of->counter);
+  trace.configure(world_state->tables.ops, mesh, world_state->counter);
 }
 
 void Expression::require_mesh(std::string_view what) {
@@ -102,17 +119,18 @@ void Expression::require_mesh(std::string_view what) {
 void Expression::place_with(const Parameter& parameter) {
   const std::string what = cat("parameter '", parameter.name(), "'");
   const DeviceMesh* scope = Interactive::mesh();
-  const std::shared_ptr<WorldState> of = has_world ? world.lock() : scope != nullptr ? scope->world : nullptr;
-  if (of == nullptr || has_parameter_mesh) return require_mesh(what);
-  std::optional<Mesh> stored;
+  const std::shared_ptr<WorldState> state = has_world ? world.lock() : scope != nullptr ? scope->world : nullptr;
+  if (state == nullptr || has_parameter_mesh) return require_mesh(what);
+  std::optional<Mesh> stored_mesh;
   {
-    WorldLock lock(*of);
-    if (const auto found = of->find(parameter); found != of->variables.end()) stored = found->second.mesh;
+    WorldLock lock(*state);
+    if (const auto variable = state->variables.find(parameter); variable != state->variables.by_key.end())
+      stored_mesh = variable->second.mesh;
   }
-  if (!stored) return require_mesh(what);
-  join_world(of);
+  if (!stored_mesh) return require_mesh(what);
+  join_world(state);
   has_mesh = has_parameter_mesh = true;
-  trace.configure(of->ops, *stored, of->counter);
+  trace.configure(state->tables.ops, *stored_mesh, state->counter);
 }
 
 ValueId Expression::input(const std::shared_ptr<LazyValue>& value) {
@@ -122,18 +140,19 @@ ValueId Expression::input(const std::shared_ptr<LazyValue>& value) {
 }
 
 ValueId Expression::operand(const std::shared_ptr<LazyValue>& value) {
-  if (const auto from = value->producer()) {
-    if (from->has_mesh) place_on(world_of(*from), from->mesh());
-    else if (from->has_world) join_world(world_of(*from));
-    depth = std::max(depth, from->depth + 1);
+  if (const auto producer = value->producer()) {
+    if (producer->has_mesh) place_on(world_of(*producer), producer->mesh());
+    else if (producer->has_world) join_world(world_of(*producer));
+    depth = std::max(depth, producer->depth + 1);
   } else if (const Array array = value->array(); array.valid()) {
     place_on(ArrayValue::of(array).living_world(), array.mesh());
   }
-  const auto known = std::find_if(operands.begin(), operands.end(),
-                                  [who = value->identity()](const auto& other) { return other->identity() == who; });
-  if (known == operands.end()) return input(value);
+  const auto existing =
+      std::find_if(operands.begin(), operands.end(),
+                   [identity = value->identity()](const auto& other) { return other->identity() == identity; });
+  if (existing == operands.end()) return input(value);
   for (const Node& node : trace.graph.nodes)
-    if (node.op->role == Role::source && node.attrs.text("name") == cat("operand", known - operands.begin()))
+    if (node.op->role == Role::source && node.attrs.text("name") == cat("operand", existing - operands.begin()))
       return node.outputs[0];
   fail("an operand without a node");
 }
@@ -153,24 +172,10 @@ void Expression::add_value(Tensor& tensor) {
 
 LazyValues Expression::pending_values() const {
   LazyValues out;
-  for (const auto& value : values)
-    if (auto alive = value.lock(); alive != nullptr && !alive->handle.expired() && alive->producer() != nullptr)
-      out.push_back(std::move(alive));
+  for (const auto& weak_value : values)
+    if (auto value = weak_value.lock(); value != nullptr && !value->handle.expired() && value->producer() != nullptr)
+      out.push_back(std::move(value));
   return out;
-}
-
-ExpressionScope::ExpressionScope() {
-  if (Trace::open() != nullptr) return;
-  expression_ = std::make_shared<Expression>();
-  scope_.emplace(expression_->trace);
-}
-ExpressionScope::~ExpressionScope() = default;
-
-void ExpressionScope::finish(const SourceLine& where) const {
-  if (expression_ == nullptr) return;
-  expression_->complete = true;
-  if (!expression_->trace.parameters().empty()) run_now(expression_, where);
-  else if (expression_->depth >= max_expression_depth) run(expression_->pending_values(), where);
 }
 
 }  // namespace karez

@@ -1,5 +1,5 @@
-// Partial arrays: devices store their summands as rows of an additional dimension, and a program that takes the array
-// adds them up.
+// Partial arrays: devices store their summands as rows of an additional dimension, and a program that takes such an
+// array adds up the rows.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,16 @@
 
 namespace karez {
 
-// The type and layout of these rows: f32[5, 4; sum@data] on two devices is stored as f32[2@data, 5, 4].
+// The type and layout of the summands: f32[5, 4; sum@data] on two devices is stored as f32[2@data, 5, 4].
 struct Summands {
   TensorType type;
   Layout layout;
   sbp::Reduce reduce = sbp::Reduce::sum;
 };
-// None if the array is not Partial.
+// Returns the summands of a Partial array; nullopt for any other layout.
 std::optional<Summands> summands_of(const TensorType& type, const Mesh& mesh, const Layout& layout);
 
-// The value of an array on the builder's mesh.
+// Adds an input for an array on the builder's mesh, and returns the value of the array.
 ValueId array_value(graph::Builder& b, std::string_view name, const TensorType& type, const Mesh& mesh,
                     const Layout& layout);
 

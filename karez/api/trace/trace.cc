@@ -1,4 +1,4 @@
-// A trace: adds parameters, numbers and random state to the graph that is being written.
+// Implements Trace: adds inputs, parameters, numbers and random state to the graph that is being written.
 #include "karez/api/trace/trace.h"
 #include "karez/api/namespace.h"
 
@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "karez/api/state/variable_key.h"
 #include "karez/api/trace/expression.h"
 #include "karez/api/trace/summands.h"
 #include "karez/base/glob.h"
@@ -18,7 +19,7 @@
 namespace karez {
 namespace {
 
-// Per thread: the trace that it is writing. Only Scope changes it.
+// The current trace of this thread, which only Trace::Scope changes.
 thread_local Trace* current_trace = nullptr;
 
 }  // namespace
@@ -28,46 +29,6 @@ std::uint64_t next_trace_number() {
   return ++last;
 }
 
-std::string print(const SourceLine& line) {
-  std::string_view file = line.file_name();
-  return cat(file.substr(file.find_last_of('/') + 1), ":", line.line());
-}
-
-std::int64_t Tensor::size(int dimension) const {
-  int d = dimension < 0 ? dimension + rank() : dimension;
-  require(d >= 0 && d < rank(), "dimension ", dimension, " of a tensor of shape ", type.shape, " does not exist");
-  return type.shape[static_cast<std::size_t>(d)];
-}
-
-const Tensor& Tensors::only() const {
-  require(list.size() == 1, "a function returns ", list.size(), " tensors, but one is required; select one: f(x)[0]");
-  return list[0];
-}
-
-Parameter random_counter() {
-  return {"rng",
-          {DType::i64, {2}},
-          [](Builder&, const TensorType&, const std::string&, ValueId state) { return state; },
-          "rng"};
-}
-
-ValueId first_random_state(Builder& b, std::uint64_t seed) {
-  const std::int64_t state[2] = {static_cast<std::int64_t>(seed), 0};
-  return build::constant(b, {DType::i64, {2}}, std::as_bytes(std::span(state)));
-}
-
-ValueId first_value(Builder& b, const Parameter& parameter, ValueId random_state) {
-  ScopedValue path(b.path, parameter.name());
-  const ValueId first = parameter.init()(b, parameter.type(), parameter.site(), random_state);
-  require(b.type(first) == parameter.type(), "variable '", parameter.name(), "' is ", parameter.type(),
-          "; its initialiser makes ", b.type(first));
-  return first;
-}
-
-LossScaleState::LossScaleState(std::size_t number)
-    : scale(cat("amp.scale", number > 1 ? cat(".", number) : ""), {DType::f32, {}}, constant_init(65536), "amp"),
-      good(cat("amp.good", number > 1 ? cat(".", number) : ""), {DType::i64, {}}, constant_init(0), "amp") {}
-
 Trace::Trace(const OpTable& ops, TraceOptions options)
     : builder(graph, ops),
       options_(std::move(options)),
@@ -76,8 +37,8 @@ Trace::Trace(const OpTable& ops, TraceOptions options)
   graph.meshes = {options_.mesh};
 }
 
-Trace::Scope::Scope(Trace& trace) : before_(std::exchange(current_trace, &trace)) {}
-Trace::Scope::~Scope() { current_trace = before_; }
+Trace::Scope::Scope(Trace& trace) : enclosing_(std::exchange(current_trace, &trace)) {}
+Trace::Scope::~Scope() { current_trace = enclosing_; }
 
 Trace* Trace::open() { return current_trace; }
 Trace& Trace::current() {
@@ -88,10 +49,10 @@ Trace& Trace::current() {
 void Trace::configure(const OpTable& ops, const Mesh& mesh, const Parameter& counter) {
   graph.meshes[0] = mesh;
   options_.counter = counter;
-  Builder knowing(graph, ops);
-  knowing.path = builder.path;
-  knowing.where = builder.where;
-  builder = std::move(knowing);
+  Builder new_builder(graph, ops);
+  new_builder.path = builder.path;
+  new_builder.where = builder.where;
+  builder = std::move(new_builder);
 }
 
 Tensor Trace::tensor(ValueId id) const {
@@ -116,18 +77,18 @@ Tensor Trace::prefetched_input(std::string_view name, const TensorType& type) {
 }
 
 Tensor Trace::array_input(std::string_view name, const TensorType& type, const Mesh& mesh, const Layout& layout) {
-  const bool own = mesh == graph.meshes[0];
-  bool known = own;
-  for (const TracePlacement& rule : options_.placements) known |= rule.mesh == mesh;
+  const bool is_own_mesh = mesh == graph.meshes[0];
+  bool is_used = is_own_mesh;
+  for (const TracePlacement& rule : options_.placements) is_used |= rule.mesh == mesh;
   ValueId id;
   {
-    ScopedValue placed(builder.mesh, own && !has_placements() ? 0 : number_of(mesh));
+    ScopedValue mesh_scope(builder.mesh, is_own_mesh && !has_placements() ? 0 : mesh_index(mesh));
     id = array_value(builder, name, type, mesh, layout);
   }
-  return tensor(known ? id : builder.transfer_to_mesh(id, number_of(Mesh(graph.meshes[0]))));
+  return tensor(is_used ? id : builder.transfer_to_mesh(id, mesh_index(Mesh(graph.meshes[0]))));
 }
 
-int Trace::number_of(const Mesh& mesh) {
+int Trace::mesh_index(const Mesh& mesh) {
   for (std::size_t m = 1; m < graph.meshes.size(); ++m)
     if (graph.meshes[m] == mesh) return static_cast<int>(m);
   graph.meshes.push_back(mesh);
@@ -135,21 +96,22 @@ int Trace::number_of(const Mesh& mesh) {
 }
 
 std::optional<int> Trace::rule_mesh(const std::string& path) {
-  const TracePlacement* found = nullptr;
+  const TracePlacement* match = nullptr;
   for (TracePlacement& rule : options_.placements) {
     if (path.empty() || !base::Glob(rule.module).matches(path)) continue;
     rule.matched = true;
-    require(ErrorKind::device, found == nullptr || found->mesh == rule.mesh, "placements: '", path, "' is matched by '",
-            found == nullptr ? "" : found->module, "' and by '", rule.module, "', which are on different devices");
-    found = &rule;
+    require(ErrorKind::device, match == nullptr || match->mesh == rule.mesh, "placements: '", path, "' is matched by '",
+            match == nullptr ? "" : match->module, "' and by '", rule.module, "', which are on different devices");
+    match = &rule;
   }
-  if (found == nullptr) return {};
-  return number_of(found->mesh);
+  if (match == nullptr) return {};
+  return mesh_index(match->mesh);
 }
 
 int Trace::resolve_mesh(ValueId id) {
-  const int at = graph.value(id).mesh;
-  return at != 0 || !has_placements() ? at : builder.mesh != 0 ? builder.mesh : number_of(Mesh(graph.meshes[0]));
+  const int mesh = graph.value(id).mesh;
+  if (mesh != 0 || !has_placements()) return mesh;
+  return builder.mesh != 0 ? builder.mesh : mesh_index(Mesh(graph.meshes[0]));
 }
 
 DType Trace::dtype_of(const Term& term) const {
@@ -160,8 +122,8 @@ DType Trace::dtype_of(const Term& term) const {
     DType operator()(std::int64_t) const { return DType::i64; }
     DType operator()(double) const { return DType::f32; }
   };
-  const DType own = std::visit(Visit{}, term.value);
-  return term.stands_for_number() && is_float(own) ? DType::f32 : own;
+  const DType dtype = std::visit(Visit{}, term.value);
+  return term.stands_for_number() && is_float(dtype) ? DType::f32 : dtype;
 }
 
 ValueId Trace::value(const Term& term, DType dtype) {
@@ -179,9 +141,8 @@ ValueId Trace::value(const Term& term, DType dtype) {
               " of a program that was traced is used outside of it, where it has no bytes: return ",
               "it from the function, and compute with the result of a call");
       fail("a tensor ", t.type,
-           " belongs to another trace: a compiled function uses only its arguments and values that it makes; keep a "
-           "value ",
-           "between calls in a parameter");
+           " belongs to another trace: a compiled function uses only its arguments and values that it makes; keep a ",
+           "value between calls in a parameter");
     }
     ValueId operator()(const Parameter& p) const { return trace.read(p); }
     ValueId operator()(bool v) const { return number(v ? 1 : 0); }
@@ -200,30 +161,31 @@ ValueId Trace::value(const Term& term, DType dtype) {
 }
 
 std::string Trace::path_of(const Parameter& parameter) const {
-  const auto known = paths.find(parameter.identity());
-  return known == paths.end() ? parameter.name() : known->second;
+  const auto path = paths.find(parameter.identity());
+  return path == paths.end() ? parameter.name() : path->second;
 }
 
-std::size_t Trace::join(const Parameter& parameter) {
+std::size_t Trace::index_of(const Parameter& parameter) {
   require(parameter != Parameter(), "an uninitialised parameter");
   if (expression != nullptr) expression->place_with(parameter);
-  auto known = std::find(parameters_.begin(), parameters_.end(), parameter);
-  auto index = static_cast<std::size_t>(known - parameters_.begin());
-  if (known != parameters_.end()) return index;
+  auto existing = std::find(parameters_.begin(), parameters_.end(), parameter);
+  auto index = static_cast<std::size_t>(existing - parameters_.begin());
+  if (existing != parameters_.end()) return index;
   const std::string path = path_of(parameter);
   int ordinal = 0;
   for (const auto& other : parameters_) ordinal += path_of(other) == path;
-  std::string key = key_of(path, ordinal);
-  const auto taken = [&] {
+  std::string key = session_name(path, ordinal);
+  const auto key_is_used = [&] {
     return std::any_of(graph.variables.begin(), graph.variables.end(),
                        [&](const Variable& v) { return v.name == key; });
   };
-  while (taken()) key = key_of(path, ++ordinal);  // by a parameter that had another path when it joined
-  // By its own path, which includes its module's: it may be read outside of the module first.
+  // The key may belong to a parameter that had a different path when it was added.
+  while (key_is_used()) key = session_name(path, ++ordinal);
+  // Uses the parameter's path, which includes that of its module, because the first read may be outside of the module.
   std::optional<int> mesh = rule_mesh(path);
   if (!mesh && has_placements() && options_.stored)
-    if (auto stored = options_.stored(parameter)) mesh = number_of(*stored);
-  ScopedValue placed(builder.mesh, mesh.value_or(builder.mesh));
+    if (auto stored = options_.stored(parameter)) mesh = mesh_index(*stored);
+  ScopedValue mesh_scope(builder.mesh, mesh.value_or(builder.mesh));
   ValueId id = build::variable(builder, key, parameter.type());
   graph.variables.push_back({key, parameter.type(), builder.mesh, {}, id, {}});
   parameters_.push_back(parameter);
@@ -232,7 +194,7 @@ std::size_t Trace::join(const Parameter& parameter) {
 }
 
 ValueId Trace::read(const Parameter& parameter) {
-  std::size_t index = join(parameter);
+  std::size_t index = index_of(parameter);
   accessed_.push_back(index);
   Version& latest = versions_[index].back();
   latest.read = true;
@@ -240,78 +202,19 @@ ValueId Trace::read(const Parameter& parameter) {
 }
 
 void Trace::update(const Parameter& parameter, ValueId value) {
-  std::size_t index = join(parameter);  // also for a parameter that was not read before
+  std::size_t index = index_of(parameter);  // adds a parameter that has not been read yet
   require(graph.type(value) == parameter.type(), "parameter '", parameter.name(), "' is ", parameter.type(),
           "; its update is ", graph.type(value));
   accessed_.push_back(index);
   graph.variables[index].updated = value;
   versions_[index].push_back({value});
-  NodeId maker = graph.value(value).producer;
-  if (maker.valid() && !graph.node(maker).op->grad && !graph.node(maker).inputs.empty())
+  NodeId producer = graph.value(value).producer;
+  if (producer.valid() && !graph.node(producer).op->grad && !graph.node(producer).inputs.empty())
     gradient_stops_.push_back(value);
 }
 
-std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parameter>& parameters) {
-  std::vector<ValueId> out;
-  for (const auto& parameter : parameters) {
-    const auto& versions = versions_[join(parameter)];
-    out.push_back(versions.back().value);
-    if (versions.size() == 1) continue;
-    // Searches backwards from the loss, up to versions of this parameter and to nodes at which gradients stop.
-    std::vector<std::pair<std::size_t, NodeId>> found;  // number of the version, its reader
-    ById<ValueId, bool> seen(graph.values.size());
-    std::vector<std::pair<ValueId, NodeId>> stack = {{loss, NodeId()}};
-    while (!stack.empty()) {
-      auto [value, reader] = stack.back();
-      stack.pop_back();
-      if (seen[value] || !is_float(graph.type(value).dtype)) continue;
-      seen[value] = true;
-      auto version = std::find_if(versions.begin(), versions.end(),
-                                  [&, v = value](const Version& one) { return one.read && one.value == v; });
-      if (version != versions.end()) {
-        found.emplace_back(version - versions.begin(), reader);
-        continue;
-      }
-      NodeId maker = graph.value(value).producer;
-      if (!maker.valid() || !graph.node(maker).op->grad || graph.node(maker).op->name == "stop_gradient") continue;
-      for (ValueId in : graph.node(maker).inputs) stack.emplace_back(in, maker);
-    }
-    if (found.empty()) continue;
-    std::sort(found.begin(), found.end());
-    auto message = [&](const std::pair<std::size_t, NodeId>& read) {
-      return read.second.valid() ? describe(graph, read.second) : "the loss itself";
-    };
-    require(found.size() == 1, "the loss reads two versions of parameter '", parameter.name(), "': an older one in ",
-            message(found.front()), ", and in ", message(found.back()),
-            " the result of an update; a gradient is taken at one version: update after the loss, or apply ",
-            "stop_gradient to one of the reads");
-    out.back() = versions[found.front().first].value;
-  }
-  return out;
-}
-
-std::vector<Parameter> Trace::ancestor_parameters(ValueId value) const {
-  ById<ValueId, bool> seen(graph.values.size());
-  std::vector<ValueId> open = {value};
-  while (!open.empty()) {
-    const ValueId id = open.back();
-    open.pop_back();
-    if (seen[id] || !is_float(graph.type(id).dtype)) continue;
-    seen[id] = true;
-    const NodeId maker = graph.value(id).producer;
-    if (!maker.valid() || !graph.node(maker).op->grad || graph.node(maker).op->name == "stop_gradient") continue;
-    for (ValueId in : graph.node(maker).inputs) open.push_back(in);
-  }
-  std::vector<Parameter> out;
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (std::any_of(versions_[i].begin(), versions_[i].end(),
-                    [&](const Version& version) { return seen[version.value]; }))
-      out.push_back(parameters_[i]);
-  return out;
-}
-
 void Trace::store(const Parameter& parameter, const Layout& layout) {
-  Variable& variable = graph.variables[join(parameter)];
+  Variable& variable = graph.variables[index_of(parameter)];
   if (variable.mesh == 0) variable.mesh = graph.value(variable.read).mesh = resolve_mesh(variable.read);
   const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
   require(!variable.stored || *variable.stored == layout, "parameter '", parameter.name(), "' is requested as ",
@@ -322,26 +225,21 @@ void Trace::store(const Parameter& parameter, const Layout& layout) {
 
 ValueId Trace::host_scalar(const std::string& name, DType dtype, const void* owner, std::function<double()> value) {
   if (expression != nullptr) return expression->number(dtype, value());
-  std::string base = dtype == DType::f32 ? name : cat(name, ".", name_of(dtype)), full = base;
-  for (int twin = 1;; full = cat(base, "#", twin++)) {
-    auto same = std::find_if(host_scalars_.begin(), host_scalars_.end(),
-                             [&](const HostScalar& scalar) { return scalar.name == full; });
-    if (same == host_scalars_.end()) break;
-    if (same->owner == owner) return same->id;
+  std::string base = dtype == DType::f32 ? name : cat(name, ".", name_of(dtype)), unique_name = base;
+  for (int count = 1;; unique_name = cat(base, "#", count++)) {
+    auto scalar = std::find_if(host_scalars_.begin(), host_scalars_.end(),
+                               [&](const HostScalar& other) { return other.name == unique_name; });
+    if (scalar == host_scalars_.end()) break;
+    if (scalar->owner == owner) return scalar->id;
   }
-  ValueId id = build::input(builder, full, {dtype, {}});
-  host_scalars_.push_back({full, dtype, std::move(value), owner, id});
+  ValueId id = build::input(builder, unique_name, {dtype, {}});
+  host_scalars_.push_back({unique_name, dtype, std::move(value), owner, id});
   return id;
 }
 
 std::vector<std::size_t> Trace::inlined(bool train, const std::vector<TracePlacement>& placements,
                                         const std::function<void()>& body) {
-  struct Restored {
-    bool& place;
-    bool before;
-    ~Restored() { place = before; }
-  } restored{options_.train, options_.train};
-  options_.train = train;
+  ScopedValue train_scope(options_.train, train);
   std::size_t first = accessed_.size();
   const std::size_t rules = options_.placements.size();
   options_.placements.insert(options_.placements.end(), placements.begin(), placements.end());
@@ -368,13 +266,13 @@ ValueId Trace::unscale(ValueId gradient) {
   const ValueId inverse[] = {build::cast(b, loss_scale(), type.dtype)};
   const ValueId out =
       build::mul(b, gradient, build::broadcast_to(b, build::pointwise(b, "1 / x0", inverse), type.shape));
-  const ValueId looked[] = {out};
-  ValueId broken = build::pointwise(b, "select(x0 - x0 == 0, 0, 1)", looked);
-  Ints all(type.shape.size());
-  std::iota(all.begin(), all.end(), 0);
-  if (!all.empty()) broken = build::reduce_max(b, broken, all);
-  broken = build::cast(b, broken, DType::f32);
-  non_finite_ = non_finite_.valid() ? build::max(b, non_finite_, broken) : broken;
+  const ValueId operands[] = {out};
+  ValueId non_finite = build::pointwise(b, "select(x0 - x0 == 0, 0, 1)", operands);
+  Ints all_axes(type.shape.size());
+  std::iota(all_axes.begin(), all_axes.end(), 0);
+  if (!all_axes.empty()) non_finite = build::reduce_max(b, non_finite, all_axes);
+  non_finite = build::cast(b, non_finite, DType::f32);
+  non_finite_ = non_finite_.valid() ? build::max(b, non_finite_, non_finite) : non_finite;
   return out;
 }
 
@@ -390,21 +288,21 @@ void Trace::step(const Parameter& parameter, ValueId next) {
          build::select(builder, build::broadcast_to(builder, apply, parameter.shape()), next, read(parameter)));
 }
 
-// Increases the scale after enough good steps, decreases it after a bad one.
+// Increases the loss scale after enough steps with finite gradients, and decreases it after any other step.
 void Trace::adjust_scale() {
   if (!non_finite_.valid()) return;
   const auto& [state, options] = *options_.scaling;
   ScopedValue path(builder.path, std::string("amp"));
   Builder& b = builder;
-  const ValueId scale = read(state.scale), fine = build::eq(b, non_finite_, build::scalar(b, DType::f32, 0));
-  const ValueId more = build::add(b, read(state.good), build::scalar(b, DType::i64, 1)),
-                none = build::scalar(b, DType::i64, 0);
-  const ValueId grows =
-      build::and_(b, fine, build::ge(b, more, build::scalar(b, DType::i64, static_cast<double>(options.interval))));
-  const auto times = [&](double factor) { return build::mul(b, scale, build::scalar(b, DType::f32, factor)); };
-  const ValueId larger = times(options.growth), smaller = times(options.backoff);
-  update(state.scale, build::select(b, grows, larger, build::select(b, fine, scale, smaller)));
-  update(state.good, build::select(b, grows, none, build::select(b, fine, more, none)));
+  const ValueId scale = read(state.scale), is_finite = build::eq(b, non_finite_, build::scalar(b, DType::f32, 0));
+  const ValueId steps = build::add(b, read(state.good), build::scalar(b, DType::i64, 1)),
+                zero = build::scalar(b, DType::i64, 0);
+  const ValueId grows = build::and_(
+      b, is_finite, build::ge(b, steps, build::scalar(b, DType::i64, static_cast<double>(options.interval))));
+  const auto scaled = [&](double factor) { return build::mul(b, scale, build::scalar(b, DType::f32, factor)); };
+  const ValueId larger = scaled(options.growth), smaller = scaled(options.backoff);
+  update(state.scale, build::select(b, grows, larger, build::select(b, is_finite, scale, smaller)));
+  update(state.good, build::select(b, grows, zero, build::select(b, is_finite, steps, zero)));
 }
 
 std::int64_t Trace::site() {
@@ -424,24 +322,24 @@ void Trace::finish(const std::vector<Tensor>& outputs) {
   require_matched(0);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const ValueId id = value(Term(outputs[i]));
-    const NodeId maker = graph.value(id).producer;
-    const bool laid = maker.valid() && graph.node(maker).op->name == "layout";
-    graph.outputs.push_back({cat("out", i), id, laid ? graph.value(id).layout : std::nullopt});
+    const NodeId producer = graph.value(id).producer;
+    const bool has_layout = producer.valid() && graph.node(producer).op->name == "layout";
+    graph.outputs.push_back({cat("out", i), id, has_layout ? graph.value(id).layout : std::nullopt});
   }
   adjust_scale();
   if (std::find(parameters_.begin(), parameters_.end(), options_.counter) == parameters_.end()) return;
   const std::int64_t one_step[2] = {0, 1};
   ScopedValue path(builder.path, options_.counter.name());
-  ValueId advance = build::constant(builder, options_.counter.type(), std::as_bytes(std::span(one_step)));
-  ValueId next = build::add(builder, random_state(), advance);
+  ValueId increment = build::constant(builder, options_.counter.type(), std::as_bytes(std::span(one_step)));
+  ValueId next = build::add(builder, random_state(), increment);
   update(options_.counter, next);
 }
 
 std::string line_of(const Tensor& tensor) {
   const Trace* trace = Trace::open();
   if (trace == nullptr || !trace->contains(Term(tensor))) return {};
-  const NodeId maker = trace->graph.value(tensor.id).producer;
-  return maker.valid() ? trace->graph.node(maker).where : std::string();
+  const NodeId producer = trace->graph.value(tensor.id).producer;
+  return producer.valid() ? trace->graph.node(producer).where : std::string();
 }
 
 }  // namespace karez

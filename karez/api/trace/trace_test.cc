@@ -12,25 +12,24 @@
 #include "karez/api/functions.h"
 #include "karez/api/nn.h"
 #include "karez/api/optim.h"
-#include "karez/api/test_texts.h"
+#include "karez/api/testing/test_texts.h"
 #include "karez/base/text.h"
 #include "karez/ops/all_ops.h"
 
 namespace karez {
 namespace {
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// One open trace.
-struct Open {
+// A trace that is open during the object's lifetime.
+struct OpenTrace {
   OpTable ops = all_ops();
   Trace trace;
   Trace::Scope scope;
-  explicit Open(TraceOptions options = {}) : trace(ops, std::move(options)), scope(trace) {}
+  explicit OpenTrace(TraceOptions options = {}) : trace(ops, std::move(options)), scope(trace) {}
   Tensor input(std::string_view name, DType dtype, Shape shape) { return trace.input(name, {dtype, std::move(shape)}); }
 };
 
-std::string here(SourceLine line = SourceLine::current()) { return print(line); }
+std::string current_line(SourceLine line = SourceLine::current()) { return print(line); }
 
 // "op op op": the ops of the nodes, in order.
 std::string ops_of(const Graph& graph) {
@@ -38,10 +37,10 @@ std::string ops_of(const Graph& graph) {
 }
 
 TEST(Trace, AFunctionOfTensorsWritesNodesWithTheUsersLine) {
-  Open o;
+  OpenTrace o;
   Tensor x = o.input("x", DType::f32, {4, 3});
   Tensor y = relu(x);
-  std::string line = here();  // of this line; the line above is one less
+  std::string line = current_line();  // of this line; the call is on the line above
   o.trace.finish({y + 1.0});
   EXPECT_EQ(ops_of(o.trace.graph), "input relu constant broadcast add");
   EXPECT_EQ(o.trace.graph.nodes[NodeId(1)].where,
@@ -51,72 +50,72 @@ TEST(Trace, AFunctionOfTensorsWritesNodesWithTheUsersLine) {
   verify(o.trace.graph);
 }
 
-TEST(Trace, AnErrorQuotesTheLineOfTheCallNotOfTheLibrary) {
-  Open o;
+TEST(Trace, AnErrorQuotesTheLineOfTheCallAndNotOfTheLibrary) {
+  OpenTrace o;
   Tensor a = o.input("a", DType::f32, {4, 3}), b = o.input("b", DType::f32, {5, 2});
   std::string line;
-  std::string error = error_of([&] { line = here(), matmul(a, b); });
+  std::string error = error_of([&] { line = current_line(), matmul(a, b); });
   EXPECT_THAT(error, HasSubstr("3 and 5"));
   EXPECT_THAT(error, HasSubstr("at " + line));
-  error = error_of([&] { line = here(), a + b; });
+  error = error_of([&] { line = current_line(), a + b; });
   EXPECT_THAT(error, HasSubstr("[4, 3]"));
   EXPECT_THAT(error, HasSubstr("[5, 2]"));
   EXPECT_THAT(error, HasSubstr("at " + line));
 }
 
 TEST(Trace, ALayersErrorNamesTheModuleAndTheLineOfItsCall) {
-  Open o;
+  OpenTrace o;
   struct Net : nn::Module {
     nn::Linear fc{*this, "fc", 8, 2};
   } net;
   std::string line;
-  std::string error = error_of([&] { line = here(), net.fc(o.input("x", DType::f32, {4, 7})); });
+  std::string error = error_of([&] { line = current_line(), net.fc(o.input("x", DType::f32, {4, 7})); });
   EXPECT_THAT(error, HasSubstr("at " + line));
   EXPECT_THAT(error, HasSubstr("fc"));
 }
 
-TEST(Trace, OutsideOfATraceAFunctionWritesItsOwnExpression) {
-  const Tensor two = full({2}, 1);
-  ASSERT_NE(two.lazy, nullptr);
-  EXPECT_EQ(ops_of(two.lazy->producer()->trace.graph), "input broadcast");
+TEST(Trace, OutsideOfATraceAFunctionWritesASeparateExpression) {
+  const Tensor tensor = full({2}, 1);
+  ASSERT_NE(tensor.lazy, nullptr);
+  EXPECT_EQ(ops_of(tensor.lazy->producer()->trace.graph), "input broadcast");
   EXPECT_EQ(Trace::open(), nullptr);
   EXPECT_THAT(error_of([] { Trace::current(); }), HasSubstr("no program is being traced on this thread"));
 }
 
 TEST(Trace, ATensorOfAnotherTraceIsAnError) {
-  Tensor kept;
+  Tensor foreign;
   {
-    Open first;
-    kept = first.input("x", DType::f32, {2});
+    OpenTrace first;
+    foreign = first.input("x", DType::f32, {2});
   }
-  Open second;
-  EXPECT_THAT(error_of([&] { relu(kept); }), HasSubstr("a tensor f32[2] belongs to another trace"));
+  OpenTrace second;
+  EXPECT_THAT(error_of([&] { relu(foreign); }), HasSubstr("a tensor f32[2] belongs to another trace"));
   EXPECT_THAT(error_of([&] { relu(Tensor()); }), HasSubstr("uninitialised"));
 }
 
-TEST(Trace, EachThreadHasItsOwnTrace) {
-  Open o;
+TEST(Trace, EachThreadHasASeparateTrace) {
+  OpenTrace o;
   bool lazy = false;
   std::thread([&] { lazy = full({2}, 1).lazy != nullptr; }).join();
   EXPECT_TRUE(lazy);
   EXPECT_EQ(full({2}, 1).lazy, nullptr);
 }
 
-TEST(Trace, AScopeThatEndsRestoresTheEnclosingOne) {
-  Open outer;
+TEST(Trace, AScopeRestoresTheEnclosingScopeAtItsEnd) {
+  OpenTrace outer;
   {
-    Open inner;
+    OpenTrace inner;
     full({2}, 1);
   }
   full({3}, 1);
   EXPECT_EQ(outer.trace.graph.values.back().type.shape, Shape{3});
 }
 
-TEST(Promotion, FollowsPyTorch) {
-  Open o;
+TEST(Promotion, PromotionFollowsPyTorch) {
+  OpenTrace o;
   Tensor f = o.input("f", DType::f32, {2}), d = o.input("d", DType::f64, {2}), i = o.input("i", DType::i32, {2}),
          l = o.input("l", DType::i64, {2});
-  Tensor scalar = o.input("s", DType::f64, {}), b = f > 0, whole = o.input("w", DType::i64, {});
+  Tensor scalar = o.input("s", DType::f64, {}), b = f > 0, integer_scalar = o.input("w", DType::i64, {});
   EXPECT_EQ((f + d).dtype(), DType::f64);
   EXPECT_EQ((i + l).dtype(), DType::i64);
   EXPECT_EQ((i + f).dtype(), DType::f32);
@@ -125,8 +124,8 @@ TEST(Promotion, FollowsPyTorch) {
   EXPECT_EQ((i + 0.5).dtype(), DType::f32);
   EXPECT_EQ((d * 2).dtype(), DType::f64);
   EXPECT_EQ((f + scalar).dtype(), DType::f32);  // a scalar tensor does not widen within its kind
-  EXPECT_EQ((i + whole).dtype(), DType::i32);
-  EXPECT_EQ((i + scalar).dtype(), DType::f64);  // but a higher kind wins
+  EXPECT_EQ((i + integer_scalar).dtype(), DType::i32);
+  EXPECT_EQ((i + scalar).dtype(), DType::f64);  // a scalar of a higher kind determines the dtype
   EXPECT_EQ((b + 1).dtype(), DType::i64);
   EXPECT_EQ((i / i).dtype(), DType::f32);
   EXPECT_EQ((f < 1).dtype(), DType::b8);
@@ -135,7 +134,7 @@ TEST(Promotion, FollowsPyTorch) {
 }
 
 TEST(Functions, ShapesFollowNumPyAndPyTorch) {
-  Open o;
+  OpenTrace o;
   Tensor x = o.input("x", DType::f32, {2, 3, 8, 8});
   EXPECT_EQ(flatten(x).shape(), (Shape{2, 192}));
   EXPECT_EQ(reshape(x, {6, -1}).shape(), (Shape{6, 64}));
@@ -165,7 +164,7 @@ TEST(Functions, ShapesFollowNumPyAndPyTorch) {
 }
 
 TEST(Functions, ALayoutIsFixedByAPartitionSpec) {
-  Open o({.mesh = Mesh::parse("data=2,model=2")});
+  OpenTrace o({.mesh = Mesh::parse("data=2,model=2")});
   Tensor x = o.input("x", DType::f32, {8, 6});
   auto layout_of = [&](const Tensor& t) { return *o.trace.graph.value(t.id).layout; };
   Tensor rows = with_layout(x, P("data", nullptr)), columns = with_layout(x, P(nullptr, "data+model"));
@@ -181,7 +180,7 @@ TEST(Functions, ALayoutIsFixedByAPartitionSpec) {
 }
 
 TEST(Parameters, AParameterHasOneReadNodePerTraceAndReadsAfterAnUpdateGiveTheNewValue) {
-  Open o;
+  OpenTrace o;
   Parameter w("w", {DType::f32, {2}}, constant_init(0));
   Tensor a = w * 2.0, b = w * 3.0;
   EXPECT_EQ(ops_of(o.trace.graph), "variable constant broadcast mul constant broadcast mul");
@@ -194,8 +193,8 @@ TEST(Parameters, AParameterHasOneReadNodePerTraceAndReadsAfterAnUpdateGiveTheNew
               HasSubstr("parameter 'w' is f32[2]; its update is f32[]"));
 }
 
-TEST(Parameters, TwoOfOneNameAreTwoVariables) {
-  Open o;
+TEST(Parameters, TwoParametersOfOneNameAreTwoVariables) {
+  OpenTrace o;
   Parameter a("w", {DType::f32, {2}}, constant_init(0)), b("w", {DType::f32, {3}}, constant_init(0));
   relu(b), relu(a), relu(b);
   o.trace.update(a, full({2}, 1).id);
@@ -208,17 +207,17 @@ TEST(Parameters, TwoOfOneNameAreTwoVariables) {
 
 TEST(Parameters, AnOrdinalCountsParametersOfOneNameMadeOnItsThread) {
   auto make = [](const char* name) { return Parameter(name, {DType::f32, {}}, constant_init(0)).ordinal(); };
-  int before = make("counted");
+  int first_ordinal = make("counted");
   make("other");
-  EXPECT_EQ(make("counted"), before + 1);
-  int elsewhere = -1;
-  std::thread([&] { make("counted"), elsewhere = make("counted"); }).join();
-  EXPECT_EQ(elsewhere, 1) << "independent of other threads";
-  EXPECT_EQ(make("counted"), before + 2);
+  EXPECT_EQ(make("counted"), first_ordinal + 1);
+  int ordinal_on_thread = -1;
+  std::thread([&] { make("counted"), ordinal_on_thread = make("counted"); }).join();
+  EXPECT_EQ(ordinal_on_thread, 1) << "independent of other threads";
+  EXPECT_EQ(make("counted"), first_ordinal + 2);
 }
 
-TEST(Dropout, EachDropoutHasItsOwnSiteAndAdvancesTheCounterOnce) {
-  Open o;
+TEST(Dropout, EachDropoutHasASeparateSiteAndTheCounterAdvances) {
+  OpenTrace o;
   Tensor x = o.input("x", DType::f32, {4});
   o.trace.finish({dropout(x, 0.5) + dropout(x, 0.5)});
   std::vector<std::int64_t> sites;
@@ -234,7 +233,7 @@ TEST(Dropout, EachDropoutHasItsOwnSiteAndAdvancesTheCounterOnce) {
 }
 
 TEST(Dropout, DropoutIsTheIdentityOutsideOfTraining) {
-  Open o({.train = false});
+  OpenTrace o({.train = false});
   Tensor x = o.input("x", DType::f32, {4});
   o.trace.finish({dropout(x, 0.5)});
   EXPECT_EQ(ops_of(o.trace.graph), "input");
@@ -242,7 +241,7 @@ TEST(Dropout, DropoutIsTheIdentityOutsideOfTraining) {
 }
 
 TEST(Gradients, GradientsAreInTheOrderOfTheParameters) {
-  Open o;
+  OpenTrace o;
   Parameter w("w", {DType::f32, {3, 2}}, constant_init(0)), b("b", {DType::f32, {2}}, constant_init(0));
   Tensor x = o.input("x", DType::f32, {4, 3});
   auto grads = grad(mean(matmul(x, w) + b), {b, w});

@@ -1,0 +1,52 @@
+// Arguments of compiled functions.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "karez/api/array.h"
+#include "karez/api/names.h"
+#include "karez/api/tensor.h"
+
+namespace karez {
+
+// An argument of a compiled function: an array on the mesh (a result of another call), a host array, a number (a scalar
+// tensor), or a batch of a source, which the plan itself reads. Each device reads its own part of an array on the mesh;
+// the layout of the array belongs to the signature, and the call that makes the array may still be running. The bytes
+// of a host array are copied before the call returns, so the caller may then overwrite them. A host array that is moved
+// in by its only owner is donated and not copied. Sources and arrays have different signatures, because the next batch
+// of a source is read during a launch, which needs memory for a second batch.
+struct Argument {
+  // Exactly one of these three is set.
+  Feed feed;
+  HostArray array;
+  Array on_mesh;
+  bool donated = false;
+  bool part = false;      // `array` is this rank's part, see `local`
+  std::int64_t rows = 0;  // number of rows of the global array
+
+  Argument(Feed batch) : feed(std::move(batch)) {}
+  Argument(const HostArray& shared) : array(shared) {}
+  Argument(HostArray&& owned) : array(std::move(owned)), donated(array.unique()) {}
+  Argument(Array value) : on_mesh(std::move(value)) {}
+  // Takes a tensor outside of a trace and starts the computation of its array; host bytes are read in place.
+  Argument(const Tensor& tensor, SourceLine where);
+  Argument(float value) : Argument(HostArray::of<float>({}, {value})) {}
+  Argument(double value) : Argument(HostArray::of<double>({}, {value})) {}
+};
+
+// Makes an argument from this rank's rows of a global array: the rows that its devices hold if the global array is
+// split over its rows (dimension 0) along the first axes of the mesh. `rows` is the number of rows of the global array.
+// Without `rows`, every rank of the mesh has the same number of rows, in the order of the ranks. With `rows`, ranks may
+// share rows (data=2,model=2: rows is twice the number of rows of a part) or differ by one row (5 rows on two ranks: 3
+// and 2). A part of the wrong size is an error that lists the possible sizes. In a world of one rank the array is the
+// global array.
+//   Placements: the mesh is that of the placement on which the function reads the argument. Arrays of ranks without a
+//   device of this mesh are not read, but their shapes must be correct.
+//   Micro-batches: each takes an equal number of rows from each device, one device after another, so that no rows are
+//   transferred. Losses, gradients and results are those of the global batch, with results in its order, but dropout
+//   drops different elements. Errors: a number of rows that devices and micro-batches do not divide, and a body that
+//   depends on the position of a row in the batch.
+Argument local(HostArray array, std::int64_t rows = 0);
+
+}  // namespace karez

@@ -1,0 +1,28 @@
+// Interactive: a scope that sets the mesh of computations outside of compiled functions.
+#pragma once
+
+#include "karez/api/device_mesh.h"
+
+namespace karez {
+
+// A scope in which computations of this thread outside of compiled functions run on this mesh, if all their operands
+// are host arrays, numbers and parameters that no function has used. An array of a different world is an error. A
+// computation that reads a stored parameter runs on the mesh that stores it. Scopes can be nested.
+class Interactive {
+ public:
+  // If `train` is true, dropout is active and batch norm uses the statistics of the batch.
+  explicit Interactive(DeviceMesh mesh, bool train = true);
+  ~Interactive();
+  Interactive(const Interactive&) = delete;
+  Interactive& operator=(const Interactive&) = delete;
+
+  static const DeviceMesh* mesh();  // the mesh of the innermost scope; null outside of all scopes
+  static bool training();
+
+ private:
+  DeviceMesh mesh_;
+  bool train_;
+  const Interactive* enclosing_;
+};
+
+}  // namespace karez

@@ -1,0 +1,172 @@
+// Creates the state of a world from the options of the world, and the options of the compiler from that state.
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "karez/api/namespace.h"
+#include "karez/api/state/shipped_costs.h"
+#include "karez/api/state/world_state.h"
+#include "karez/api/trace/evaluator.h"
+#include "karez/control/flight_recorder.h"
+#include "karez/control/rank_control.h"
+#include "karez/device/processor.h"
+#include "karez/kernels/cpu/library_versions.h"
+#include "karez/ops/all_ops.h"
+
+namespace karez {
+namespace {
+
+WorldOptions checked(WorldOptions options) {
+  require(options.devices >= 1, "a world of ", options.devices, " devices; at least 1 is required");
+  require(options.device_limit >= 1, "a world with a device_limit of ", options.device_limit,
+          "; it must be at least 1");
+  require(options.devices <= options.device_limit, "a world of ", options.devices, " devices; more than ",
+          options.device_limit, " need a higher WorldOptions::device_limit, World({.devices = ", options.devices,
+          ", .device_limit = ", options.devices, "}): plans for so many take minutes to make");
+  require(options.workers >= 0, "a world with ", options.workers, " workers; 0 selects the number automatically");
+  require(options.in_flight >= 1 && options.in_flight <= 1024, "a world with ", options.in_flight,
+          " launches in flight; the range is 1 to 1024");
+  require(options.memory >= 0, "a world with ", options.memory, " bytes per device; 0 sets no limit");
+  if (const char* check = std::getenv("KAREZ_CHECK_INPUTS");
+      check != nullptr && options.check_inputs == InputCheck::sampled) {
+    const std::string_view word = check;
+    require(word == "off" || word == "sampled" || word == "full", "KAREZ_CHECK_INPUTS=", word,
+            "; it must be off, sampled or full");
+    options.check_inputs = word == "off" ? InputCheck::off : word == "full" ? InputCheck::full : InputCheck::sampled;
+  }
+  require(options.team >= 0 && options.team <= 1024, "a world with kernels of ", options.team,
+          " threads; the range is 1 to 1024, and 0 selects the number automatically");
+  return options;
+}
+
+SessionOptions session_options(const WorldOptions& options, const WorldRanks& ranks,
+                               const CommonSettings& common_settings) {
+  SessionOptions out{.workers = options.workers,
+                     .poison = options.poison.value_or(poison_by_default),
+                     .in_flight = options.in_flight,
+                     .check_nan = options.check_nan,
+                     .while_waiting = options.while_waiting,
+                     .peers = ranks.peers()};
+  if (ranks.peers() != nullptr)
+    out.make_control = control::rank_control(
+        *ranks.peers(), {.peer_timeout = options.peer_timeout, .call_timeout = options.call_timeout});
+  if (const char* folder = std::getenv("KAREZ_FLIGHT"); folder != nullptr && *folder != '\0')
+    out.write_flight_record = [folder = std::string(folder)](const FlightRecord& record) {
+      control::write_flight_record(folder, record);
+    };
+  if (!ranks.alone() && common_settings.cores == 1)
+    out.spin_microseconds = 0;  // a rank that spins takes another rank's core
+  if (options.session) options.session(out);
+  return out;
+}
+
+CostTable costs_of(const WorldOptions& options) {
+  const device::Processor processor = device::processor();
+  if (options.costs) {
+    options.costs->check();
+    CostTable costs = options.costs->with_isa(processor.isa);
+    if (costs.origin.empty()) costs.origin = "those of WorldOptions::costs";
+    return costs;
+  }
+  std::string file = options.cost_file;
+  if (const char* variable = std::getenv("KAREZ_COSTS"); variable != nullptr && file.empty()) file = variable;
+  if (file == "default") return costs_for({});
+  if (file.empty()) return costs_for(processor);
+  std::ifstream in(file);
+  require(ErrorKind::data, in.good(), "cannot open the cost table '", file, "'");
+  const CostTable table = CostTable::parse(std::string(std::istreambuf_iterator<char>(in), {}));
+  CostTable costs = table.with_isa(processor.isa);
+  if (costs.origin.empty()) costs.origin = cat("those of ", file);
+  if (!table.sets.empty() && costs.sets.empty())
+    costs.origin += cat("; its rates are not for the instruction set ", processor.isa,
+                        ", so coarse rates are used (`karez doctor --kernels --costs ", file, "` measures them)");
+  return costs;
+}
+
+// Appends the user's rows to the built-in rows. A duplicate name is an error that says which kind of row has the name;
+// the tables make all other checks.
+template <class Row>
+std::vector<Row> with_rows(std::vector<Row> rows, const std::vector<Row>& user_rows, std::string_view list,
+                           std::string_view kind) {
+  const std::size_t num_builtin = rows.size();
+  for (std::size_t i = 0; i < user_rows.size(); ++i) {
+    for (std::size_t other = 0; other < rows.size(); ++other)
+      require(rows[other].name != user_rows[i].name, list, "[", i,
+              "]: ", other < num_builtin ? cat("Karez has ", kind) : cat("row ", other - num_builtin, " is ", kind),
+              " called '", user_rows[i].name, "' already");
+    rows.push_back(user_rows[i]);
+  }
+  return rows;
+}
+
+// Marks ops that may fail, because a user's kernel may throw any exception.
+std::vector<OpDef> mark_may_fail(std::vector<OpDef> rows) {
+  for (OpDef& row : rows) row.may_fail = true;
+  return rows;
+}
+
+WorldTables make_tables(const WorldOptions& options, const CommonSettings& common_settings) {
+  const auto kernels = [&](std::vector<KernelRow> rows) {
+    return with_rows(std::move(rows), options.kernels, "WorldOptions::kernels", "a kernel");
+  };
+  return {.costs = CostTable::parse(common_settings.costs),
+          .ops = graph::OpTable(with_rows(all_op_rows(), mark_may_fail(options.ops), "WorldOptions::ops", "an op")),
+          .kernels = KernelTable(kernels(cpu_kernels())),
+          .evaluate = make_evaluator(std::make_shared<const KernelTable>(kernels(plain_kernels())))};
+}
+
+}  // namespace
+
+WorldState::WorldState(WorldOptions requested_options)
+    : options(checked(std::move(requested_options))),
+      ranks(options),
+      common_settings(ranks.agree(options, costs_of(options), library_versions())),
+      tables(make_tables(options, common_settings)),
+      plans(cache_path(), !options.ops.empty() || !options.kernels.empty()),
+      session(session_options(options, ranks, common_settings), tables.kernels) {}
+
+void WorldState::grow_to(int devices) {
+  WorldOptions new_options = options;
+  new_options.devices = devices;
+  options.devices = checked(std::move(new_options)).devices;
+}
+
+namespace {
+
+// Returns the largest number of devices of any rank. All ranks use this number, because the number of threads of a call
+// must not differ between ranks.
+int max_devices_per_rank(const Graph& graph) {
+  std::set<DeviceName> devices;
+  std::map<int, int> device_counts;  // by rank
+  int max_devices = 1;
+  for (const Mesh& mesh : graph.meshes)
+    for (DeviceName device : mesh.devices)
+      if (devices.insert(device).second) max_devices = std::max(max_devices, ++device_counts[device.rank]);
+  return max_devices;
+}
+
+}  // namespace
+
+CostTable WorldState::act_costs(const Graph& graph, int team) const {
+  return with_class_costs(tables.costs.with_threads(team, 1), graph.meshes, common_settings.topology);
+}
+
+CompileOptions WorldState::compile_options(const Graph& graph) const {
+  const int devices = max_devices_per_rank(graph), cores = common_settings.cores;
+  CompileOptions out;
+  out.rank = ranks.rank();
+  out.world = ranks.ranks();
+  out.memory = common_settings.memory;
+  out.check_nan = options.check_nan;
+  out.workers = std::min({devices, cores, options.workers > 0 ? options.workers : devices});
+  out.team = options.team > 0 ? options.team : std::max(1, cores / out.workers);
+  out.costs = with_class_costs(tables.costs.with_threads(out.team, (devices + out.workers - 1) / out.workers),
+                               graph.meshes, common_settings.topology);
+  return out;
+}
+
+}  // namespace karez

@@ -1,0 +1,124 @@
+// Assembles programs of expressions, and computes their keys.
+#include "karez/api/trace/expression_program.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "karez/api/namespace.h"
+#include "karez/api/state/array_value.h"
+
+namespace karez {
+namespace {
+
+template <class T> void put(std::string& key, T number) {
+  key.append(reinterpret_cast<const char*>(&number), sizeof(number));
+}
+void put(std::string& key, const ExpressionProgram::ValueSource& source) {
+  put(key, source.part);
+  put(key, source.argument);
+  put(key, source.id.index);
+}
+void put(std::string& key, const Mesh& mesh) {
+  key += sbp::print(mesh);
+  for (DeviceName device : mesh.devices) put(key, device.rank), put(key, device.device);
+}
+
+// Returns whether the node may fail in a launch (an index out of range), so that the key must contain the user's line.
+bool may_fail(const Graph& graph, const Node& node) {
+  return std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId in) { return !is_float(graph.type(in).dtype) && graph.type(in).dtype != DType::b8; });
+}
+
+void put(std::string& key, const Expression& expression, bool lines) {
+  const Graph& graph = expression.trace.graph;
+  for (const Node& node : graph.nodes) {
+    key += node.op->name;
+    if (node.op->role == Role::source) continue;  // the key of the program contains the operand
+    key += node.attrs.print();
+    key += node.path;
+    for (const Graph& region : node.regions) key += graph::print(region);
+    for (ValueId in : node.inputs) put(key, in.index);
+    if (lines || may_fail(graph, node)) key += node.where;
+    const auto& layout = graph.value(node.outputs[0]).layout;
+    if (layout) key += sbp::print(graph.type(node.outputs[0]), expression.mesh(), *layout);
+    key += ';';
+  }
+  for (std::size_t i = 0; i < graph.variables.size(); ++i) {
+    put(key, expression.trace.parameters()[i].identity().lock().get());
+    put(key, graph.variables[i].read.index);
+    put(key, graph.variables[i].updated.index);
+  }
+}
+
+}  // namespace
+
+void ProgramBuilder::add(const std::shared_ptr<const Expression>& root) {
+  // Each entry has an expression and the number of its operands that have been visited.
+  std::vector<std::pair<std::shared_ptr<const Expression>, std::size_t>> stack;
+  const auto push = [&](const std::shared_ptr<const Expression>& expression) {
+    if (parts_.count(expression.get()) == 0) stack.emplace_back(expression, 0);
+  };
+  push(root);
+  while (!stack.empty()) {
+    auto& [expression, next] = stack.back();
+    if (next < expression->operands.size()) {
+      const auto& operand = expression->operands[next++];
+      const auto producer = operand->producer();
+      if (producer == nullptr || parts_.count(producer.get()) > 0) continue;
+      if (producer->has_mesh && producer->mesh() != mesh_) other_mesh_operands.push_back(operand);
+      else push(producer);
+    } else {
+      add_part(std::move(expression));
+      stack.pop_back();
+    }
+  }
+}
+
+void ProgramBuilder::add_result(const std::shared_ptr<LazyValue>& value) {
+  const auto binding = std::find_if(program.bindings.begin(), program.bindings.end(),
+                                    [&](const auto& other) { return other.first == value; });
+  if (binding != program.bindings.end()) return;
+  const ExpressionProgram::ValueSource source = source_of(value);
+  const auto result = std::find(program.results.begin(), program.results.end(), source);
+  program.bindings.emplace_back(value, static_cast<int>(result - program.results.begin()));
+  if (result == program.results.end()) program.results.push_back(source);
+}
+
+void ProgramBuilder::add_part(std::shared_ptr<const Expression> expression) {
+  ExpressionProgram::Part part;
+  for (const auto& operand : expression->operands) part.operands.push_back(source_of(operand));
+  parts_.emplace(expression.get(), static_cast<int>(program.parts.size()));
+  part.expression = std::move(expression);
+  program.parts.push_back(std::move(part));
+}
+
+ExpressionProgram::ValueSource ProgramBuilder::source_of(const std::shared_ptr<LazyValue>& value) {
+  if (const auto producer = value->producer())
+    if (const auto part = parts_.find(producer.get()); part != parts_.end())
+      return {.part = part->second, .id = value->id};
+  const auto [argument, is_new] = arguments_.emplace(value->identity(), static_cast<int>(program.arguments.size()));
+  if (is_new) program.arguments.push_back(value);
+  return {.argument = argument->second};
+}
+
+std::string key_of(const ExpressionProgram& program, const Mesh& mesh, bool lines) {
+  std::string key;
+  put(key, mesh);
+  for (const auto& value : program.arguments) {
+    key += tensor::print(value->type);
+    const Array array = value->array();
+    if (!array.valid()) continue;
+    key += sbp::print(value->type, array.mesh(), array.layout());
+    put(key, array.mesh());
+  }
+  for (const ExpressionProgram::Part& part : program.parts) {
+    key += '\n';
+    put(key, *part.expression, lines);
+    for (const ExpressionProgram::ValueSource& operand : part.operands) put(key, operand);
+  }
+  key += '\n';
+  for (const ExpressionProgram::ValueSource& result : program.results) put(key, result);
+  return key;
+}
+
+}  // namespace karez

@@ -1,0 +1,55 @@
+// ExpressionProgram: a program that joins expressions, and a key of its structure.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "karez/api/trace/expression.h"
+
+namespace karez {
+
+// A list of expressions in dependency order, with arguments and results.
+struct ExpressionProgram {
+  // Refers to a value of a part, or to an argument.
+  struct ValueSource {
+    int part = -1, argument = -1;
+    ValueId id = {};
+    bool operator==(const ValueSource&) const = default;
+  };
+  struct Part {
+    std::shared_ptr<const Expression> expression;
+    std::vector<ValueSource> operands;
+  };
+  std::vector<Part> parts;
+  LazyValues arguments;
+  std::vector<ValueSource> results;                                  // distinct
+  std::vector<std::pair<std::shared_ptr<LazyValue>, int>> bindings;  // values, each with the index of its result
+};
+
+// Assembles a program. Operands that must first be computed on another mesh are listed in `other_mesh_operands`.
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(const Mesh& mesh) : mesh_(mesh) {}
+
+  void add(const std::shared_ptr<const Expression>& expression);  // also adds the expressions of its operands
+  void add_result(const std::shared_ptr<LazyValue>& value);
+
+  ExpressionProgram program;
+  LazyValues other_mesh_operands;
+
+ private:
+  void add_part(std::shared_ptr<const Expression> expression);
+  ExpressionProgram::ValueSource source_of(const std::shared_ptr<LazyValue>& value);
+
+  const Mesh& mesh_;
+  std::map<const Expression*, int> parts_;
+  std::map<const void*, int> arguments_;
+};
+
+// Returns a key that contains everything on which the plan depends.
+std::string key_of(const ExpressionProgram& program, const Mesh& mesh, bool lines);
+
+}  // namespace karez

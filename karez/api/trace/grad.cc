@@ -1,0 +1,59 @@
+// Gradients in the program that is being traced.
+#include <algorithm>
+#include <vector>
+
+#include "karez/api/functions.h"
+#include "karez/api/namespace.h"
+#include "karez/api/trace/trace.h"
+#include "karez/ops/compose.h"
+#include "karez/ops/gradient.h"
+
+namespace karez {
+namespace {
+
+// Rejects a loss outside of a trace, because an expression contains only the nodes of one call.
+void check_loss(const Trace& t, const Term& loss) {
+  require(t.expression == nullptr || t.contains(loss),
+          "grad outside of a compiled function: the computation of the loss is not available; ",
+          "value_and_grad(f)(x) computes f(x) and its gradients");
+}
+
+// `depends` says for each value in `wrt` whether the loss depends on it; empty means that the loss depends on all.
+std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> wrt,
+                              const std::vector<bool>& depends = {}) {
+  std::vector<Tensor> out;
+  const ValueId scale =
+      t.scales_losses() ? build::cast(t.builder, t.loss_scale(), t.graph.type(loss).dtype) : ValueId();
+  for (ValueId id : gradient(t.builder, loss, wrt, t.gradient_stops(), scale)) {
+    const bool is_zero = !depends.empty() && !depends[out.size()];
+    out.push_back(t.tensor(scale.valid() && !is_zero ? t.unscale(id) : id));
+    if (is_zero) t.mark_no_gradient(out.back());
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Tensor> grad(Term loss, const std::vector<Tensor>& tensors) {
+  return at_line(loss.where, [&](Trace& t) {
+    check_loss(t, loss);
+    std::vector<ValueId> wrt;
+    for (const auto& tensor : tensors) wrt.push_back(t.value(Term(tensor)));
+    return gradients(t, t.value(loss), wrt);
+  });
+}
+
+std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters) {
+  return at_line(loss.where, [&](Trace& t) {
+    check_loss(t, loss);
+    const ValueId id = t.value(loss);
+    const std::vector<ValueId> versions = t.versions_read(id, parameters);
+    const std::vector<Parameter> ancestors = t.ancestor_parameters(id);
+    std::vector<bool> depends;
+    for (const Parameter& parameter : parameters)
+      depends.push_back(std::find(ancestors.begin(), ancestors.end(), parameter) != ancestors.end());
+    return gradients(t, id, versions, depends);
+  });
+}
+
+}  // namespace karez
