@@ -1,5 +1,7 @@
-// Special member functions of the large types, compiled once.
+// Special member functions of the types in compilation.h, so that they are compiled once, and small queries.
 #include "karez/passes/compilation.h"
+
+#include <algorithm>
 
 namespace karez::passes {
 
@@ -18,7 +20,7 @@ LocalCall& LocalCall::operator=(LocalCall&&) noexcept = default;
 LocalCall::~LocalCall() = default;
 
 LocalSegment::LocalSegment() = default;
-LocalSegment::LocalSegment(SegmentId of, int on) : segment(of), device(on) {}
+LocalSegment::LocalSegment(SegmentId segment_id, int device_number) : segment(segment_id), device(device_number) {}
 LocalSegment::LocalSegment(const LocalSegment&) = default;
 LocalSegment::LocalSegment(LocalSegment&&) noexcept = default;
 LocalSegment& LocalSegment::operator=(const LocalSegment&) = default;
@@ -52,5 +54,24 @@ Compilation::Compilation(Compilation&&) noexcept = default;
 Compilation& Compilation::operator=(const Compilation&) = default;
 Compilation& Compilation::operator=(Compilation&&) noexcept = default;
 Compilation::~Compilation() = default;
+
+std::string_view name_of(StreamKind kind) {
+  constexpr std::string_view names[] = {"host", "compute", "comm"};
+  return names[static_cast<int>(kind)];
+}
+
+std::vector<DeviceName> own_devices(const Graph& graph, int rank) {
+  std::vector<DeviceName> devices;
+  for (const Mesh& mesh : graph.meshes)
+    for (DeviceName device : mesh.devices)
+      if (device.rank == rank && std::find(devices.begin(), devices.end(), device) == devices.end())
+        devices.push_back(device);
+  return devices;
+}
+
+int position_on(const Mesh& mesh, DeviceName device) {
+  auto at = std::find(mesh.devices.begin(), mesh.devices.end(), device);
+  return at == mesh.devices.end() ? -1 : static_cast<int>(at - mesh.devices.begin());
+}
 
 }  // namespace karez::passes

@@ -37,14 +37,14 @@ struct CompileOptions {
   int world = 1;
   int team = 1;     // threads of one kernel call
   int workers = 1;  // worker threads that serve this rank's streams
-  int slots = 2;    // the most slots of a register between streams that is filled once per launch
+  int slots = 2;    // the maximum number of slots of a register between streams that is filled once per launch
   int microbatches = 1;
-  std::int64_t batch = 0;   // with micro-batches: rows of the whole batch; 0: those of the first input with dimensions
+  std::int64_t batch = 0;   // with micro-batches: rows of the whole batch; 0: rows of the first input with dimensions
   std::int64_t memory = 0;  // bytes of each device that the plan may use (see fit_memory.h); 0: no limit
-  std::int64_t fold_bytes = 4096;  // folding creates no larger constants
-  std::optional<DType> amp;        // mixed precision: products in this type
-  std::vector<std::string> remat;  // globs of modules whose values gradients recompute
-  bool reassociate = false;        // products too may be regrouped if that shares work
+  std::int64_t fold_bytes = 4096;  // maximum bytes of a constant that folding creates
+  std::optional<DType> amp;        // mixed precision: the type in which products are computed
+  std::vector<std::string> remat;  // globs of modules whose values are recomputed for gradients
+  bool reassociate = false;        // whether products may be regrouped too, where that shares work
   std::vector<std::string> off;    // names of passes that are switched off
   bool check_nan = false;          // kernels check their results for NaN
   bool keep_text = false;          // keep the result of each pass as text
@@ -55,15 +55,15 @@ std::string_view name_of(StreamKind kind);
 
 using SegmentId = Id<struct SegmentTag>;
 using LocalId = Id<struct LocalTag>;
-using OperandLayouts = ById<NodeId, std::vector<Layout>>;  // by operand: the layout in which the node reads it
+using OperandLayouts = ById<NodeId, std::vector<Layout>>;  // the layout in which each node reads each operand
 using Streams = ById<NodeId, StreamKind>;
-using DimensionOrders = ById<ValueId, Ints>;  // dimensions, outermost in memory first; empty: row-major
+using DimensionOrders = ById<ValueId, Ints>;  // the dimensions of each value, outermost first; empty: row-major
 
 // Nodes that become one actor on each device: an interval of the node order, on one stream.
 struct Segment {
   StreamKind stream = StreamKind::compute;
   std::vector<NodeId> nodes;
-  int mesh = 0;  // index in Graph::meshes: the mesh of its results
+  int mesh = 0;  // the mesh of the segment's results, as an index in Graph::meshes
 };
 
 struct Segmentation {
@@ -78,9 +78,9 @@ struct Segmentation {
   ById<NodeId, SegmentId> segment_of;
 };
 
-// Priority of a segment's actors when several actors are ready; the smallest number acts first. Segments are in the
-// program's order; among segments of micro-batches the later one has priority, so that a micro-batch frees its memory
-// before another one begins.
+// The priority of a segment's actors when several actors are ready: the actor with the smallest number acts first.
+// Segments have the program's order; among segments of micro-batches the later one has priority, so that a micro-batch
+// frees its memory before another one begins.
 int priority_of(const Graph& graph, const Segmentation& segmentation, SegmentId segment);
 
 struct SlotAssignment {
@@ -92,22 +92,22 @@ struct SlotAssignment {
   ~SlotAssignment();
 
   double interval = 0;       // predicted seconds between consecutive launches; 0: not computed
-  std::string memory_note;   // the changes that a memory limit made to the program, as lines of text; "": none
+  std::string memory_note;   // text that lists the changes made to fit a memory limit; "": none
   ById<ValueId, int> slots;  // slots of the register that carries the value between segments
-  // For box nodes that cross devices, by act: positions in the sequence of the communicators of their axis.
+  // For each box node that crosses devices: the position of each act in the sequence of its communicator.
   ById<NodeId, std::vector<int>> turns;
 };
 
-// The part of a value on one device, or a copy of it in other strides. Aliases share the bytes of their root.
+// The part of a value on one device, or a copy of that part in other strides. Aliases share the memory of their root.
 struct LocalValue {
-  ValueId value;   // invalid: created by a pass (a copy)
+  ValueId value;   // invalid for a copy that a pass created
   int device = 0;  // own device number; -1: the rank's host
-  Box box;         // of the logical tensor
+  Box box;         // the part of the logical tensor
   View view;
-  LocalId root;             // the local value that owns the bytes; itself if it owns them
+  LocalId root;             // the local value that owns the memory; this value itself if it owns its memory
   std::int64_t offset = 0;  // in bytes, from the root's first byte
-  SegmentId segment;        // the producing segment (of a root)
-  int variable = -1;        // index in Graph::variables if its bytes are those of a variable
+  SegmentId segment;        // of a root: the segment that produces it
+  int variable = -1;        // index in Graph::variables if the memory is that of a variable
   bool constant = false;    // filled by the plan's setup
 };
 
@@ -140,7 +140,7 @@ struct LocalSegment {
   SegmentId segment;
   int device = 0;
   std::vector<LocalCall> calls;
-  NodeId collective;                   // of a comm segment: its box node
+  NodeId collective;                   // the box node of a comm segment
   std::vector<LocalId> reads, writes;  // local values of collectives, inputs and fetches, in addition to those of calls
 };
 
@@ -163,12 +163,12 @@ struct LocalProgram {
   ById<LocalId, LocalValue> values;
   std::vector<LocalSegment> segments;  // by segment, then by device
   std::vector<LocalCall> setup;
-  int copies = 0;  // copies inserted because a kernel requires other strides
+  int copies = 0;  // number of copies that were inserted because a kernel requires other strides
   std::vector<LocalOutput> outputs;
 };
 
-// The compiler's input, and the results of passes that later passes read. Only the pipeline writes it: a pass takes its
-// arguments and returns its result.
+// The compiler's input, and the results of passes that later passes read. Only the pipeline writes to a Compilation: a
+// pass takes arguments and returns its result.
 struct Compilation {
   Compilation();
   Compilation(const Compilation&);
@@ -183,25 +183,25 @@ struct Compilation {
   Evaluate evaluate;
   CompileOptions options;
 
-  double cost = 0, cost_bound = 0;  // of shard, in seconds: of the chosen layouts, and the proven lower bound
+  double cost = 0, cost_bound = 0;  // seconds of the layouts that shard chose, and the proven lower bound
   bool optimal = false;
   std::string shard_report;  // "optimal" or "gap <= 3.1 %", with the method
-  OperandLayouts wanted;
+  OperandLayouts operand_layouts;
   std::shared_ptr<const Graph> before_remat;           // if memory is limited: the program before recompute
   std::shared_ptr<const struct ShardedGraph> sharded;  // if memory is limited: the program with its layouts
   Streams stream;
   Segmentation segmentation;
   SlotAssignment slot_assignment;
   DimensionOrders orders;
-  std::int64_t hoist_bytes = INT64_MAX;  // the most bytes per device of the results of calls moved to the set-up
+  std::int64_t hoist_bytes = INT64_MAX;  // maximum bytes per device of the results of calls moved to the set-up
   LocalProgram local;
   Plan plan;
   std::vector<PassTime> passes;
 };
 
-// This rank's devices on all meshes of the graph, each once: own device numbers are indices in this list.
+// Lists each device that this rank has on the meshes of the graph. Own device numbers are indices in this list.
 std::vector<DeviceName> own_devices(const Graph& graph, int rank);
-// The device's position in the mesh; -1 if it is not in the mesh.
+// Returns the device's position in the mesh; -1 if the device is not in the mesh.
 int position_on(const Mesh& mesh, DeviceName device);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// The pipeline, then the search under a memory limit.
+// Runs the pipeline and then, if there is a memory limit, the search for a variant that fits.
 #include "karez/passes/compile.h"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The compiler: a traced graph becomes a plan.
+// The compiler, which turns a traced graph into a plan.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -7,8 +7,8 @@
 namespace karez::passes {
 
 // Compiles a traced graph to c.plan: runs the pipeline and, if the plan exceeds the memory limit, searches for a
-// variant that fits (memory_limit/fit_memory.h). Errors name the pass, and the node with the user's line if there is
-// one.
+// variant that fits (memory_limit/fit_memory.h). Errors name the pass, and the node with the user's line if one is
+// known.
 void compile(Compilation& c);
 
 }  // namespace karez::passes

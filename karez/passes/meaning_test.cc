@@ -1,5 +1,5 @@
-// Tests whole compilations of random training steps, run by a small interpreter on every device: the plan computes the
-// same values as the graph.
+// Tests that the plans of random training steps, run on every device by a small interpreter, compute the same values as
+// the graphs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,34 +17,35 @@ namespace {
 
 using testing::table;
 
-// A random step over f64[5, 6] (or another shape of 6 columns): windows, products, sums, updates (in place or not), old
-// and new versions of variables mixed, layouts fixed at random.
+// Draws a random step over f64[5, 6] (or another shape of 6 columns), with windows, products, sums, updates (in place
+// or not), reads of both old and new versions of variables, and layouts that are fixed at random.
 Graph random_step(std::mt19937_64& random, const Mesh& mesh, const Shape& shape = {5, 6}, int steps = 14) {
   Graph graph;
   graph.meshes = {mesh};
   Builder b(graph, table());
   auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   std::vector<ValueId> pool;
-  auto drawn = [&] {
+  auto random_layout = [&] {
     Layout layout;
     for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
       layout.push_back(below(3) == 0 ? B() : S(static_cast<int>(below(2))));
     return layout;
   };
   for (const char* name : {"x", "y"})
-    pool.push_back(below(2) ? build::array_input(b, name, {DType::f64, shape}, drawn())
+    pool.push_back(below(2) ? build::array_input(b, name, {DType::f64, shape}, random_layout())
                             : build::input(b, name, {DType::f64, shape}));
-  ValueId lr = build::input(b, "lr", {DType::f64, {}}), bias = build::input(b, "bias", {DType::f64, {6}});
+  ValueId learning_rate = build::input(b, "lr", {DType::f64, {}}), bias = build::input(b, "bias", {DType::f64, {6}});
   for (const char* name : {"u", "v", "w", "m.u", "m.v", "m.w"})
     pool.push_back(testing::parameter(b, name, {DType::f64, shape}));
   auto any = [&] { return pool[below(pool.size())]; };
   auto fix_some = [&](ValueId value) {
     auto layouts = mesh_shardings({&graph, graph.value(value).producer}, mesh);
     if (layouts.empty() || below(4) != 0) return value;
-    const auto& picked = layouts[below(layouts.size())];
+    const auto& sharding_of_axes = layouts[below(layouts.size())];
     Layout layout;
-    for (const Sharding& axis : picked) layout.push_back(axis.out[static_cast<std::size_t>(graph.value(value).output)]);
-    // A partial result of a product is legal only if an operand is partial.
+    for (const Sharding& axis : sharding_of_axes)
+      layout.push_back(axis.out[static_cast<std::size_t>(graph.value(value).output)]);
+    // The result of a product may be partial only if an operand is partial.
     const bool sum = std::find(layout.begin(), layout.end(), P()) != layout.end();
     if (!sum || graph.node(graph.value(value).producer).op->name != "mul") graph.value(value).layout = layout;
     return value;
@@ -75,7 +76,8 @@ Graph random_step(std::mt19937_64& random, const Mesh& mesh, const Shape& shape 
         if (free.empty()) break;
         std::size_t v = free.back();
         free.pop_back();
-        auto next = build::sgd(b, graph.variables[v].read, graph.variables[v + 3].read, x, lr, {.momentum = 0.9});
+        auto next =
+            build::sgd(b, graph.variables[v].read, graph.variables[v + 3].read, x, learning_rate, {.momentum = 0.9});
         graph.variables[v].updated = next.w, graph.variables[v + 3].updated = next.m;
         if (below(3) == 0) pool.push_back(below(2) ? next.w : next.m);
         break;
@@ -84,17 +86,17 @@ Graph random_step(std::mt19937_64& random, const Mesh& mesh, const Shape& shape 
     }
   }
   for (std::size_t v : free)
-    if (below(2)) graph.variables[v].updated = any();  // assigned, perhaps from another variable or from itself
+    if (below(2)) graph.variables[v].updated = any();  // an assignment, perhaps of another variable or of itself
   graph.outputs = {{"a", any()}, {"b", pool.back()}};
   for (Output& output : graph.outputs)
-    if (below(2)) output.layout = drawn();
+    if (below(2)) output.layout = random_layout();
   return graph;
 }
 
-// Returns whether results could be compared. `buckets`: makes messages expensive and counts the plans in which some
-// all_reduces are bucketed.
+// Compiles and runs the graph, and returns whether results could be compared. With `buckets`, messages are expensive,
+// and *buckets counts the plans in which some all_reduces are bucketed.
 bool check(const Graph& graph, std::uint64_t seed, bool plain, int microbatches = 1, int* buckets = nullptr) {
-  auto wanted = testing::meaning_of(graph);
+  auto expected = testing::evaluate_graph(graph);
   Compilation c = testing::compilation(graph);
   if (buckets != nullptr) c.options.costs.link = {1e-2, 1e-4};
   if (plain) c.options.off = {"canonicalise", "fuse", "in_place"};
@@ -102,14 +104,14 @@ bool check(const Graph& graph, std::uint64_t seed, bool plain, int microbatches 
   try {
     compile(c);
   } catch (const Error& error) {
-    // Drawn layouts may contradict each other, and some steps need the whole batch; every other error is a defect.
+    // Random layouts may contradict each other, and some steps need the whole batch; every other error is a defect.
     using ::testing::HasSubstr;
-    const auto refused = ::testing::AnyOf(HasSubstr("shard: no choice of layouts satisfies everything that is fixed"),
-                                          HasSubstr(" cannot produce f64["));
+    const auto impossible_layout = ::testing::AnyOf(
+        HasSubstr("shard: no choice of layouts satisfies everything that is fixed"), HasSubstr(" cannot produce f64["));
     if (microbatches == 1)
       EXPECT_STREQ(error.what(), "shard: no choice of layouts satisfies everything that is fixed") << print(graph);
     else
-      EXPECT_THAT(error.what(), ::testing::AnyOf(refused, HasSubstr(cat("microbatches=", microbatches))))
+      EXPECT_THAT(error.what(), ::testing::AnyOf(impossible_layout, HasSubstr(cat("microbatches=", microbatches))))
           << print(graph);
     return false;
   }
@@ -118,12 +120,13 @@ bool check(const Graph& graph, std::uint64_t seed, bool plain, int microbatches 
   std::map<std::string, testing::Array> inputs;
   for (const Node& node : graph.nodes)
     if (node.op->name == "input")
-      inputs[node.attrs.text("name")] = testing::drawn(node.attrs.text("name"), graph.type(node.outputs[0]).shape);
+      inputs[node.attrs.text("name")] =
+          testing::random_array(node.attrs.text("name"), graph.type(node.outputs[0]).shape);
   auto variable_of = [&](const Block& block) -> const Variable& {
     return *std::find_if(c.graph.variables.begin(), c.graph.variables.end(),
                          [&](const Variable& v) { return v.name == block.name; });
   };
-  auto each_element = [&](const Block& block, auto body) {  // body(position in the block, logical index)
+  auto each_element = [&](const Block& block, auto body) {  // calls body(position in the block, logical index)
     const Variable& variable = variable_of(block);
     Box box = local_box(variable.type.shape, c.graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored,
                         block.device.index);
@@ -135,37 +138,40 @@ bool check(const Graph& graph, std::uint64_t seed, bool plain, int microbatches 
   };
   for (BlockId k : c.plan.blocks.ids()) {
     if (c.plan.blocks[k].kind != BlockKind::variable) continue;
-    testing::Array whole = testing::drawn(c.plan.blocks[k].name, variable_of(c.plan.blocks[k]).type.shape);
-    each_element(c.plan.blocks[k], [&](std::size_t i, const auto& index) { run.block(k)[i] = at(whole, index); });
+    testing::Array variable_value =
+        testing::random_array(c.plan.blocks[k].name, variable_of(c.plan.blocks[k]).type.shape);
+    each_element(c.plan.blocks[k],
+                 [&](std::size_t i, const auto& index) { run.block(k)[i] = at(variable_value, index); });
   }
   run.launch(inputs);
   for (const Output& output : graph.outputs) {
-    const testing::Array &is = run.outputs.at(output.name), &should = wanted.at("output " + output.name);
-    EXPECT_EQ(is.shape, should.shape);
-    for (std::size_t i = 0; i < is.data.size() && !::testing::Test::HasFailure(); ++i)
-      EXPECT_NEAR(is.data[i], should.data[i], 1e-9 * std::max(1.0, std::abs(should.data[i])))
+    const testing::Array &result = run.outputs.at(output.name), &expected_result = expected.at("output " + output.name);
+    EXPECT_EQ(result.shape, expected_result.shape);
+    for (std::size_t i = 0; i < result.data.size() && !::testing::Test::HasFailure(); ++i)
+      EXPECT_NEAR(result.data[i], expected_result.data[i], 1e-9 * std::max(1.0, std::abs(expected_result.data[i])))
           << output.name << " KAREZ_SEED=" << seed << "\n"
           << print(c.graph) << print(c.plan);
   }
   for (BlockId k : c.plan.blocks.ids()) {
     const Block& block = c.plan.blocks[k];
     if (block.kind != BlockKind::variable) continue;
-    auto at_name = wanted.find("variable " + block.name);
-    testing::Array should =
-        at_name != wanted.end() ? at_name->second : testing::drawn(block.name, variable_of(block).type.shape);
+    auto found = expected.find("variable " + block.name);
+    testing::Array expected_result =
+        found != expected.end() ? found->second : testing::random_array(block.name, variable_of(block).type.shape);
     each_element(block, [&](std::size_t i, const auto& index) {
-      double want = at(should, index), is = run.block(k)[i];
+      double expected_element = at(expected_result, index), result = run.block(k)[i];
       if (::testing::Test::HasFailure()) return;
-      EXPECT_NEAR(is, want, 1e-9 * std::max(1.0, std::abs(want))) << block.name << " KAREZ_SEED=" << seed << "\n"
-                                                                  << print(c.graph) << print(c.plan);
+      EXPECT_NEAR(result, expected_element, 1e-9 * std::max(1.0, std::abs(expected_element)))
+          << block.name << " KAREZ_SEED=" << seed << "\n"
+          << print(c.graph) << print(c.plan);
     });
   }
   return true;
 }
 
-TEST(Meaning, RandomStepsMeanTheSameOnEveryMeshInAnyOrderOfActs) {
-  const char* given = std::getenv("KAREZ_SEED");
-  std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 4242;
+TEST(Meaning, PlansOfRandomStepsComputeTheSameAsTheirGraphsOnEveryMeshInAnyOrderOfActs) {
+  const char* given_seed = std::getenv("KAREZ_SEED");
+  std::uint64_t seed = given_seed ? std::strtoull(given_seed, nullptr, 10) : 4242;
   RecordProperty("seed", std::to_string(seed));
   const char* meshes[] = {"", "data=2", "data=3", "data=2,model=2"};
   int compared = 0;
@@ -177,7 +183,7 @@ TEST(Meaning, RandomStepsMeanTheSameOnEveryMeshInAnyOrderOfActs) {
     compared += check(graph, seed + round, round % 4 == 0);
     ASSERT_FALSE(HasFailure()) << "KAREZ_SEED=" << seed + round;
   }
-  EXPECT_GT(compared, 60) << "most drawn layouts should be possible";
+  EXPECT_GT(compared, 60) << "most random layouts should be possible";
 }
 
 // Adds sums over rows that the first axis splits, so that the sums are Partial; some have a consumer.
@@ -195,9 +201,9 @@ void add_sums(Graph& graph, std::mt19937_64& random) {
   }
 }
 
-TEST(Meaning, RandomStepsMeanTheSameWhenTheirSumsAreBucketed) {
-  const char* given = std::getenv("KAREZ_SEED");
-  std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 31;
+TEST(Meaning, PlansOfRandomStepsComputeTheSameAsTheirGraphsIfSumsAreBucketed) {
+  const char* given_seed = std::getenv("KAREZ_SEED");
+  std::uint64_t seed = given_seed ? std::strtoull(given_seed, nullptr, 10) : 31;
   RecordProperty("seed", std::to_string(seed));
   const char* meshes[] = {"data=2", "data=3", "data=2,model=2"};
   int compared = 0, buckets = 0;
@@ -212,11 +218,11 @@ TEST(Meaning, RandomStepsMeanTheSameWhenTheirSumsAreBucketed) {
   EXPECT_GT(buckets, 4) << "of " << compared;
 }
 
-// A random step is rejected or means the same, in any order of acts. Layouts fixed for whole values may be impossible
-// for micro-batches.
-TEST(Meaning, RandomStepsMeanTheSameInMicroBatches) {
-  const char* given = std::getenv("KAREZ_SEED");
-  std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 977;
+// A random step is rejected or computes the same, in any order of acts. Layouts that are fixed for whole values may be
+// impossible for micro-batches.
+TEST(Meaning, PlansOfRandomStepsComputeTheSameAsTheirGraphsInMicroBatches) {
+  const char* given_seed = std::getenv("KAREZ_SEED");
+  std::uint64_t seed = given_seed ? std::strtoull(given_seed, nullptr, 10) : 977;
   RecordProperty("seed", std::to_string(seed));
   const char* meshes[] = {"", "data=2", "data=3", "data=2,model=2"};
   int compared = 0;
@@ -229,17 +235,17 @@ TEST(Meaning, RandomStepsMeanTheSameInMicroBatches) {
     compared += check(graph, seed + round, round % 4 == 0, microbatches);
     ASSERT_FALSE(HasFailure()) << "KAREZ_SEED=" << seed + round << " microbatches=" << microbatches;
   }
-  EXPECT_GT(compared, 80) << "most drawn steps should be possible";
+  EXPECT_GT(compared, 80) << "most random steps should be possible";
 }
 
 // Two placements of different shapes in one graph, on disjoint or overlapping devices: each value's layout refers to
 // its own mesh.
 TEST(Meaning, OneGraphMayHaveValuesOnSeveralMeshes) {
   for (int overlap = 0; overlap < 2; ++overlap) {
-    Mesh pair = Mesh::parse("data=2"), other = Mesh::parse("model=3");
-    for (int d = 0; d < 3; ++d) other.devices[static_cast<std::size_t>(d)] = {0, 2 - overlap + d};
+    Mesh two_devices = Mesh::parse("data=2"), three_devices = Mesh::parse("model=3");
+    for (int d = 0; d < 3; ++d) three_devices.devices[static_cast<std::size_t>(d)] = {0, 2 - overlap + d};
     Graph graph;
-    graph.meshes = {pair, other};
+    graph.meshes = {two_devices, three_devices};
     Builder b(graph, table());
     std::map<std::string, testing::Array> inputs;
     for (int m = 0; m < 2; ++m) {
@@ -253,10 +259,10 @@ TEST(Meaning, OneGraphMayHaveValuesOnSeveralMeshes) {
       ValueId sums = build::reduce_sum(b, product, {0, 1});
       graph.value(sums).layout = Layout{P()};
       graph.outputs.push_back({"product" + suffix, product}), graph.outputs.push_back({"sums" + suffix, sums});
-      inputs["x" + suffix] = testing::drawn("x" + suffix, {5, 6}),
-                   inputs["y" + suffix] = testing::drawn("y" + suffix, {6, 4});
+      inputs["x" + suffix] = testing::random_array("x" + suffix, {5, 6}),
+                   inputs["y" + suffix] = testing::random_array("y" + suffix, {6, 4});
     }
-    auto wanted = testing::meaning_of(graph);
+    auto expected = testing::evaluate_graph(graph);
     Compilation c = testing::compilation(graph);
     compile(c);
     EXPECT_EQ(c.plan.devices.size(), overlap ? 4u : 5u);
@@ -264,18 +270,20 @@ TEST(Meaning, OneGraphMayHaveValuesOnSeveralMeshes) {
     testing::Interpreter run(c.plan, 3);
     run.launch(inputs);
     for (const Output& output : graph.outputs) {
-      const testing::Array &is = run.outputs.at(output.name), &should = wanted.at("output " + output.name);
-      ASSERT_EQ(is.data.size(), should.data.size());
-      for (std::size_t i = 0; i < is.data.size(); ++i) EXPECT_NEAR(is.data[i], should.data[i], 1e-12) << output.name;
+      const testing::Array &result = run.outputs.at(output.name),
+                           &expected_result = expected.at("output " + output.name);
+      ASSERT_EQ(result.data.size(), expected_result.data.size());
+      for (std::size_t i = 0; i < result.data.size(); ++i)
+        EXPECT_NEAR(result.data[i], expected_result.data[i], 1e-12) << output.name;
     }
   }
 }
 
 TEST(Meaning, AnOutputThatNoDeviceOfTheRankHoldsIsKeptByTheOtherRanks) {
-  Mesh here = Mesh::parse("data=2"), there = Mesh::parse("data=2");
-  for (int d = 0; d < 2; ++d) there.devices[static_cast<std::size_t>(d)] = {1, d};
+  Mesh local_mesh = Mesh::parse("data=2"), remote_mesh = Mesh::parse("data=2");
+  for (int d = 0; d < 2; ++d) remote_mesh.devices[static_cast<std::size_t>(d)] = {1, d};
   Graph graph;
-  graph.meshes = {here, there};
+  graph.meshes = {local_mesh, remote_mesh};
   Builder b(graph, table());
   graph.outputs.push_back({"a", build::exp(b, build::input(b, "x", {DType::f64, {4}}))});
   b.mesh = 1;
@@ -285,14 +293,14 @@ TEST(Meaning, AnOutputThatNoDeviceOfTheRankHoldsIsKeptByTheOtherRanks) {
     c.options.rank = rank;
     c.options.world = 2;
     compile(c);
-    int bound = 0;
+    int bound_actors = 0;
     for (const plan::Actor& actor : c.plan.actors)
       if (!actor.binding.empty()) {
         EXPECT_EQ(actor.binding,
                   actor.body == plan::BodyKind::fetch ? (rank == 0 ? "a" : "b") : (rank == 0 ? "x" : "y"));
-        ++bound;
+        ++bound_actors;
       }
-    EXPECT_EQ(bound, 3) << "one input, and the parts of one output on two devices";
+    EXPECT_EQ(bound_actors, 3) << "one input, and the parts of one output on two devices";
   }
 }
 

@@ -1,4 +1,4 @@
-// The namespace of `passes`: it sees the names of the components in its row of CMakeLists.txt.
+// The namespace of `passes`, which uses the namespaces of the components in its row of CMakeLists.txt.
 #pragma once
 
 namespace karez::base {}

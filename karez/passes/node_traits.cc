@@ -1,4 +1,4 @@
-// Derives the properties from the roles of ops and the variables of the graph.
+// Derives properties of nodes from the roles of their ops and from the variables of the graph.
 #include "karez/passes/node_traits.h"
 
 #include "karez/sbp/transition.h"
@@ -11,15 +11,17 @@ ValueId source_of(const Graph& graph, ValueId value) {
 }
 
 std::vector<bool> updates_in_place(const Graph& graph) {
-  ById<ValueId, int> writers(graph.values.size(), 0);  // variables that take the value
-  ById<ValueId, bool> read(graph.values.size(), false);
+  // The number of variables of which each value is the next version.
+  ById<ValueId, int> variable_count(graph.values.size(), 0);
+  ById<ValueId, bool> is_read(graph.values.size(), false);
   for (const Variable& variable : graph.variables)
-    if (variable.updated.valid()) ++writers[variable.updated];
+    if (variable.updated.valid()) ++variable_count[variable.updated];
   for (const Node& node : graph.nodes)
-    for (ValueId in : node.inputs) read[in] = true;
-  for (const Output& output : graph.outputs) read[output.value] = true;
-  auto in_place = [&](const Variable& variable) {
-    if (!variable.read.valid() || !variable.updated.valid() || writers[variable.updated] > 1 || read[variable.updated])
+    for (ValueId in : node.inputs) is_read[in] = true;
+  for (const Output& output : graph.outputs) is_read[output.value] = true;
+  auto is_in_place = [&](const Variable& variable) {
+    if (!variable.read.valid() || !variable.updated.valid() || variable_count[variable.updated] > 1 ||
+        is_read[variable.updated])
       return false;
     const Value& updated = graph.value(variable.updated);
     const Node& node = graph.node(updated.producer);
@@ -28,14 +30,15 @@ std::vector<bool> updates_in_place(const Graph& graph) {
     for (auto [in, out] : node.op->in_place)
       declared |= out == updated.output && node.inputs[static_cast<std::size_t>(in)] == variable.read;
     if (!declared) return false;
-    int reads = 0;  // the writer takes the old version once, as the operand that it overwrites: another window on it
-                    // would change while it is read
+    // The writer may read the old version only as the operand that it overwrites: any other window on the old version
+    // would change while it is read.
+    int reads = 0;
     for (ValueId in : node.inputs) reads += source_of(graph, in) == variable.read;
     return reads == 1;
   };
-  std::vector<bool> made;
-  for (const Variable& variable : graph.variables) made.push_back(in_place(variable));
-  return made;
+  std::vector<bool> in_place_flags;
+  for (const Variable& variable : graph.variables) in_place_flags.push_back(is_in_place(variable));
+  return in_place_flags;
 }
 
 bool updates_in_place(const Graph& graph, const Variable& variable) {

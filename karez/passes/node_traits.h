@@ -8,19 +8,19 @@
 
 namespace karez::passes {
 
-// True if the node that makes the variable's next version may overwrite the old one: it reads the old version directly,
-// declares the operand as in-place, and no other node reads the new version in this step.
+// True if the node that computes the variable's next version may overwrite the old version: the node reads the old
+// version directly and declares the operand as in-place, and no node reads the new version in this step.
 bool updates_in_place(const Graph& graph, const Variable& variable);
-std::vector<bool> updates_in_place(const Graph& graph);  // of every variable
+std::vector<bool> updates_in_place(const Graph& graph);  // the same for every variable
 
 // True for changes of layout that move bytes between devices, and for transfers between placements.
 bool crosses_devices(const Node& node);
 
-// True for ops with a result that may be a window on their operand's bytes.
+// True for ops whose result may be a window on the memory of their operand.
 bool may_alias(const Node& node);
 
-// The value with the bytes that this one shows, as far as the ops alone determine it: the value itself if it has its
-// own bytes.
+// Follows windows to the value that owns the memory, as far as the ops alone determine it. Returns `value` itself if it
+// owns its memory.
 ValueId source_of(const Graph& graph, ValueId value);
 
 }  // namespace karez::passes

@@ -37,7 +37,7 @@ constexpr long page = 4096;  // bytes; memory is committed in pages
 void run_unroll(Compilation& c) {
   if (std::any_of(c.graph.nodes.begin(), c.graph.nodes.end(), [](const Node& node) { return !node.regions.empty(); }))
     c.graph = unroll(c.graph, *c.ops);
-  // Here, after regions are unrolled, so that no later pass sees an axis that splits nothing.
+  // This runs after regions are unrolled, so that no later pass gets an axis that splits nothing.
   c.graph = with_effective_layouts(std::move(c.graph));
 }
 void run_canonicalise(Compilation& c) {
@@ -54,26 +54,26 @@ bool is_off(const Compilation& c, std::string_view pass) {
 }
 
 void run_shard(Compilation& c) {
-  const Graph before = c.graph;
-  Graph marked = is_off(c, "hoist") ? before : with_setup_nodes(before, *c.catalog);
-  ShardedGraph made = c.options.remat.empty() ? shard(std::move(marked), c.options.costs)
-                                              : shard_copies(std::move(marked), c.options.costs);
-  split_setup_nodes(made, before);
-  c.graph = std::move(made.graph), c.wanted = std::move(made.wanted);
-  c.cost = made.cost, c.cost_bound = made.cost_bound, c.optimal = made.optimal;
-  c.shard_report = std::move(made.report);
+  const Graph without_marks = c.graph;
+  Graph with_marks = is_off(c, "hoist") ? without_marks : with_setup_nodes(without_marks, *c.catalog);
+  ShardedGraph sharded = c.options.remat.empty() ? shard(std::move(with_marks), c.options.costs)
+                                                 : shard_copies(std::move(with_marks), c.options.costs);
+  split_setup_nodes(sharded, without_marks);
+  c.graph = std::move(sharded.graph), c.operand_layouts = std::move(sharded.operand_layouts);
+  c.cost = sharded.cost, c.cost_bound = sharded.cost_bound, c.optimal = sharded.optimal;
+  c.shard_report = std::move(sharded.report);
   if (c.options.memory == 0) return;
-  ShardedGraph laid;
-  laid.graph = c.graph, laid.wanted = c.wanted, laid.cost = c.cost;
-  c.sharded = std::make_shared<const ShardedGraph>(std::move(laid));
+  ShardedGraph before_box;
+  before_box.graph = c.graph, before_box.operand_layouts = c.operand_layouts, before_box.cost = c.cost;
+  c.sharded = std::make_shared<const ShardedGraph>(std::move(before_box));
 }
-void run_box(Compilation& c) { c.graph = box(c.graph, *c.ops, c.wanted, c.options.costs); }
+void run_box(Compilation& c) { c.graph = box(c.graph, *c.ops, c.operand_layouts, c.options.costs); }
 void run_bucket(Compilation& c) {
   c.graph = bucket(std::move(c.graph), *c.ops, c.options.costs, c.options.slots).graph;
 }
 void run_order(Compilation& c) {
-  OrderedGraph made = order(std::move(c.graph), *c.ops, c.options.costs, c.options.slots, c.options.check_nan);
-  c.graph = std::move(made.graph), c.stream = std::move(made.stream);
+  OrderedGraph ordered = order(std::move(c.graph), *c.ops, c.options.costs, c.options.slots, c.options.check_nan);
+  c.graph = std::move(ordered.graph), c.stream = std::move(ordered.stream);
 }
 void run_segment(Compilation& c) { c.segmentation = segment(c.graph, c.stream); }
 void run_anchor(Compilation& c) { c.graph = anchor(std::move(c.graph), c.segmentation); }
@@ -83,7 +83,7 @@ void run_slots(Compilation& c) {
 }
 void run_layout(Compilation& c) { c.orders = layout(c.graph, *c.catalog, c.options.costs); }
 void run_localise(Compilation& c) {
-  c.orders.resize(c.graph.values.size());  // all row-major if the pass layout is off
+  c.orders.resize(c.graph.values.size());  // all values are row-major if the pass layout is off
   c.local = localise(c.graph, c.stream, c.segmentation, c.orders, *c.catalog, c.options);
 }
 void run_hoist(Compilation& c) { c.local = hoist(std::move(c.local), c.graph, *c.catalog, c.hoist_bytes); }
@@ -92,14 +92,14 @@ void run_fuse(Compilation& c) {
 }
 void run_in_place(Compilation& c) { c.local = in_place(std::move(c.local), c.graph, c.segmentation); }
 void run_emit(Compilation& c) { c.plan = emit(c); }
-// If memory is limited, packs as tightly as possible; otherwise to within a page.
+// Packs as tightly as possible if memory is limited, otherwise to within a page.
 void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan), {.tolerance = c.options.memory > 0 ? 0 : page}); }
 
 using enum PassResult;
 constexpr Pass passes[] = {
     {"unroll", run_unroll, graph},                    // first: no other pass supports regions
     {"canonicalise", run_canonicalise, graph, true},  // before the expensive passes: removed nodes need no layouts
-    // After canonicalise: each value is cast once; before shard, which also chooses the layouts of casts.
+    // After canonicalise, so that each value is cast once; before shard, which also chooses the layouts of casts.
     {"cast", run_cast, graph},
     {"recompute", run_recompute, graph, true},  // after canonicalise, which would merge a node and its copy
     {"microbatch", run_microbatch, graph},      // before shard: from here on types are those of one micro-batch
@@ -108,20 +108,20 @@ constexpr Pass passes[] = {
     {"bucket", run_bucket, graph, true},        // after box: groups the boxes that box inserted
     {"order", run_order, graph},                // after bucket: transfers are nodes to be ordered like all others
     {"segment", run_segment, segments},         // after order: segments are intervals of the order
-    {"anchor", run_anchor, graph, true},        // after segment: it fixes when segments run
+    {"anchor", run_anchor, graph, true},        // after segment: anchor fixes when segments run
     {"slots", run_slots, segments},             // after segment: registers carry the values between segments
-    {"layout", run_layout, orders, true},       // before localise: it decides in which strides values are produced
+    {"layout", run_layout, orders, true},       // before localise: layout decides in which strides values are produced
     {"localise", run_localise, local_program},  // from here on the program is that of one rank and its devices
     // After localise: operands of calls are known; before fuse, which might merge a call to be hoisted with a call of
     // the launch.
     {"hoist", run_hoist, local_program, true},
     {"fuse", run_fuse, local_program, true},          // after localise: kernels and the calls of each actor are known
-    {"in_place", run_in_place, local_program, true},  // after fuse: it examines the remaining calls
+    {"in_place", run_in_place, local_program, true},  // after fuse: in_place examines the remaining calls
     {"emit", run_emit, plan},
-    {"memory", run_memory, plan, true},  // after emit: actors, registers and turns determine which blocks share bytes
+    {"memory", run_memory, plan, true},  // after emit: actors, registers and turns determine which blocks share memory
 };
 
-// The result of a pass as text.
+// Formats the result of a pass as text.
 std::string text_of(const Compilation& c, PassResult result) {
   if (result == orders) return orders_text(c.graph, c.orders);
   return result == plan ? print(c.plan) : print(c.graph);
@@ -144,7 +144,7 @@ void run_passes(Compilation& c, std::initializer_list<std::string_view> names) {
 
 void run_pipeline(Compilation& c) {
   for (const std::string& name : c.options.off)
-    require(pass_named(name).may_be_off, "the pass '", name, "' cannot be switched off");
+    require(pass_named(name).can_be_off, "the pass '", name, "' cannot be switched off");
   verify(c.graph);
   check_remat(c.graph, c.options.remat);
   c.passes.clear();

@@ -1,4 +1,4 @@
-// The pipeline: runs all passes in a fixed order, and verifies and times each.
+// The pipeline, which runs all passes in a fixed order, and verifies and times each pass.
 #pragma once
 
 #include <initializer_list>
@@ -17,14 +17,14 @@ struct Pass {
   const char* name;
   void (*run)(Compilation&);
   PassResult result;
-  bool may_be_off = false;  // whether it can be switched off by name
+  bool can_be_off = false;  // whether it can be switched off by name
 };
 std::span<const Pass> pipeline();
 const Pass& pass_named(std::string_view name);
-void run_passes(Compilation& c, std::initializer_list<std::string_view> names);  // only these, in this order
+void run_passes(Compilation& c, std::initializer_list<std::string_view> names);  // runs only these, in this order
 
-// Runs all passes on a traced graph, without regard to the memory limit: see compile.h. Errors name the pass, and the
-// node with the user's line if there is one.
+// Runs all passes on a traced graph, without regard to the memory limit (see compile.h). Errors name the pass, and the
+// node with the user's line if one is known.
 void run_pipeline(Compilation& c);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// Tests whole compilations of small steps: the plan's contents, passes switched off, times and texts.
+// Tests complete compilations of small steps: the contents of the plan, passes that are switched off, times and texts.
 #include "karez/passes/pipeline.h"
 #include "karez/passes/compile.h"
 
@@ -47,17 +47,17 @@ TEST(Pipeline, AnMlpCompilesOnMeshesOfOneAndTwoAxes) {
 }
 
 TEST(Pipeline, EveryPassIsTimedAndItsTextIsKeptOnRequest) {
-  for (bool keep : {false, true}) {
+  for (bool keep_text : {false, true}) {
     Compilation c = testing::compilation(testing::mlp_step(Mesh::of({}), {4, 3}, 2));
-    c.options.keep_text = keep;
+    c.options.keep_text = keep_text;
     compile(c);
     ASSERT_EQ(c.passes.size(), pipeline().size());
     for (std::size_t i = 0; i < c.passes.size(); ++i) {
       EXPECT_EQ(c.passes[i].name, pipeline()[i].name);
       EXPECT_GE(c.passes[i].seconds, 0);
-      EXPECT_EQ(!c.passes[i].text.empty(), keep) << c.passes[i].name;
+      EXPECT_EQ(!c.passes[i].text.empty(), keep_text) << c.passes[i].name;
     }
-    if (!keep) continue;
+    if (!keep_text) continue;
     EXPECT_EQ(print(parse_graph(c.passes[0].text, table())), c.passes[0].text);
     EXPECT_EQ(parse_plan(c.passes.back().text), c.plan);
   }
@@ -82,16 +82,16 @@ TEST(Pipeline, PassesThatMayBeOffAreSwitchedOffByName) {
   EXPECT_EQ(error_with_off({"shard"}), "the pass 'shard' cannot be switched off");
   EXPECT_EQ(error_with_off({"fuse", "emit"}), "the pass 'emit' cannot be switched off");
   EXPECT_EQ(error_with_off({"fold"}),
-            "no pass is called 'fold'; of 19 the nearest are: box, fuse, cast, emit, hoist, order, shard, slots, "
+            "no pass is called 'fold'; the nearest of 19 are: box, fuse, cast, emit, hoist, order, shard, slots, "
             "unroll, layout");
 }
 
 TEST(Pipeline, CompilingAgainGivesTheSamePlan) {
   Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {4, 3}, 2));
   compile(c);
-  Compilation again = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {4, 3}, 2));
-  compile(again);
-  EXPECT_EQ(again.plan, c.plan);
+  Compilation recompiled = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {4, 3}, 2));
+  compile(recompiled);
+  EXPECT_EQ(recompiled.plan, c.plan);
 }
 
 }  // namespace

@@ -11,12 +11,12 @@ namespace {
 
 using testing::table;
 
-// A chain of pointwise nodes with a few weights in it, so that it has gradients, updates and transfers too.
+// Builds a chain of pointwise nodes with a few weights in it, so that the program has gradients, updates and transfers.
 Graph long_chain(const char* mesh, int nodes) {
   Graph graph;
   graph.meshes = {Mesh::parse(mesh)};
   Builder b(graph, table());
-  ValueId x = build::input(b, "x", {DType::f32, {64, 64}}), lr = build::input(b, "lr", {DType::f32, {}});
+  ValueId x = build::input(b, "x", {DType::f32, {64, 64}}), learning_rate = build::input(b, "lr", {DType::f32, {}});
   std::vector<ValueId> weights, momenta;
   for (int n = 0; n < nodes; ++n) {
     if (n % 100 == 50) {
@@ -29,8 +29,8 @@ Graph long_chain(const char* mesh, int nodes) {
     }
   }
   for (std::size_t k = 0; k < weights.size(); ++k) {
-    auto next = build::sgd(b, weights[k], momenta[k], build::matmul(b, x, weights[k], {.transpose_a = true}), lr,
-                           {.momentum = 0.9});
+    auto next = build::sgd(b, weights[k], momenta[k], build::matmul(b, x, weights[k], {.transpose_a = true}),
+                           learning_rate, {.momentum = 0.9});
     graph.variables[2 * k].updated = next.w, graph.variables[2 * k + 1].updated = next.m;
   }
   graph.outputs = {{"y", x}};
@@ -45,7 +45,7 @@ TEST(Pipeline, ProgramsOfTwoThousandNodesCompileInSeconds) {
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     std::string times;
     for (const PassTime& pass : c.passes) times += cat(pass.name, " ", pass.seconds, " ");
-    EXPECT_LT(seconds, 20) << times;  // far less on an idle machine: the bound detects quadratic time, not noise
+    EXPECT_LT(seconds, 20) << times;  // far above the time on an idle machine: the bound detects only quadratic time
   }
 }
 

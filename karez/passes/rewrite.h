@@ -1,4 +1,4 @@
-// Rewrite: builds a new graph from an old one, for passes that add, remove or move nodes.
+// Rewrite, which builds a new graph from an old one, for passes that add, remove or move nodes.
 #pragma once
 
 #include <vector>
@@ -8,32 +8,32 @@
 
 namespace karez::passes {
 
-// Copies nodes of `from` one by one into a new graph and translates values. For each node a pass decides whether to
-// keep it, replace it or add others.
+// Copies nodes of `old_graph` one by one into a new graph and translates values. For each node a pass decides whether
+// to keep it, replace it or add others.
 class Rewrite {
  public:
-  explicit Rewrite(const Graph& from);
+  explicit Rewrite(const Graph& old_graph);
 
   // The new id of an old value; set by keep() or map().
   ValueId at(ValueId old) const { return values_[old]; }
-  void map(ValueId old, ValueId now) { values_[old] = now; }
+  void map(ValueId old, ValueId new_value) { values_[old] = new_value; }
   NodeId node_at(NodeId old) const { return nodes_[old]; }
 
-  NodeId keep(NodeId old);                               // with its inputs translated
-  NodeId keep(NodeId old, std::vector<ValueId> inputs);  // with these (new) inputs
-  // Adds a node with outputs of the given types and the path and source line of `like`.
+  NodeId keep(NodeId old);                               // copies the node and translates its inputs
+  NodeId keep(NodeId old, std::vector<ValueId> inputs);  // copies the node with these (new) inputs
+  // Adds a node with outputs of the given types and the path and source line of `source`.
   NodeId add(const OpDef* op, std::vector<ValueId> inputs, Attrs attrs, std::span<const TensorType> types, int mesh,
-             NodeId like);
+             NodeId source);
   // Translates control edges, variables and outputs, and returns the new graph. A variable's `read` becomes invalid if
   // its value was not kept.
   Graph finish();
 
-  Graph& graph() { return to_; }
-  const Graph& graph() const { return to_; }
+  Graph& graph() { return new_graph_; }
+  const Graph& graph() const { return new_graph_; }
 
  private:
-  const Graph& from_;
-  Graph to_;
+  const Graph& old_graph_;
+  Graph new_graph_;
   ById<ValueId, ValueId> values_;
   ById<NodeId, NodeId> nodes_;
 };

@@ -1,4 +1,4 @@
-// Evaluates each op by a short direct implementation.
+// Short direct implementations of the ops.
 #include "karez/passes/test_evaluate.h"
 
 namespace karez::passes::testing {
@@ -7,13 +7,13 @@ double at(const Array& a, const std::vector<std::int64_t>& index) {
   return a.data[static_cast<std::size_t>(offset_of(index, row_major(a.shape)))];
 }
 
-double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+double max_or_nan(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
-Array pointwise_of(const std::string& text, const std::vector<Array>& in) {
+Array run_pointwise(const std::string& text, const std::vector<Array>& in) {
   static std::map<std::string, ExprProgram> parsed;
-  auto [known, fresh] = parsed.try_emplace(text);
-  if (fresh) known->second = flatten(parse_expr(text));
-  const ExprProgram& program = known->second;
+  auto [entry, inserted] = parsed.try_emplace(text);
+  if (inserted) entry->second = flatten(parse_expr(text));
+  const ExprProgram& program = entry->second;
   Array out{in[0].shape, {}};
   for (std::size_t i = 0; i < in[0].data.size(); ++i) {
     std::vector<double> x;
@@ -23,39 +23,40 @@ Array pointwise_of(const std::string& text, const std::vector<Array>& in) {
   return out;
 }
 
-std::vector<Array> max_pool_of(const Array& x, const Shape& out, const Attrs& attrs) {
+std::vector<Array> run_max_pool(const Array& x, const Shape& out, const Attrs& attrs) {
   const Ints &kernel = attrs.ints("kernel"), &stride = attrs.ints("stride"), &padding = attrs.ints("padding");
-  Array place{out, {}};
-  Array value = filled(out, [&](const std::vector<std::int64_t>& o) {
-    double best = -INFINITY;
-    std::int64_t where = -1;
+  Array index{out, {}};
+  Array value = make_array(out, [&](const std::vector<std::int64_t>& o) {
+    double maximum = -INFINITY;
+    std::int64_t best_index = -1;
     for (std::int64_t r = 0; r < kernel[0]; ++r)
       for (std::int64_t s = 0; s < kernel[1]; ++s) {
         std::int64_t h = o[2] * stride[0] - padding[0] + r, w = o[3] * stride[1] - padding[1] + s;
         if (h < 0 || w < 0 || h >= x.shape[2] || w >= x.shape[3]) continue;
         double v = at(x, {o[0], o[1], h, w});
-        if (where < 0 || v > best || (std::isnan(v) && !std::isnan(best))) best = v, where = r * kernel[1] + s;
+        if (best_index < 0 || v > maximum || (std::isnan(v) && !std::isnan(maximum)))
+          maximum = v, best_index = r * kernel[1] + s;
       }
-    place.data.push_back(static_cast<double>(where));
-    return best;
+    index.data.push_back(static_cast<double>(best_index));
+    return maximum;
   });
-  return {value, place};
+  return {value, index};
 }
 
-Array max_pool_grad_of(const Array& dy, const Array& place, const Attrs& attrs) {
+Array run_max_pool_grad(const Array& dy, const Array& index, const Attrs& attrs) {
   const Ints &kernel = attrs.ints("kernel"), &stride = attrs.ints("stride"), &padding = attrs.ints("padding");
-  Array dx = filled(attrs.ints("shape"), [](const auto&) { return 0.0; });
+  Array dx = make_array(attrs.ints("shape"), [](const auto&) { return 0.0; });
   std::size_t i = 0;
   for_each_index(dy.shape, [&](const std::vector<std::int64_t>& o) {
-    auto k = static_cast<std::int64_t>(place.data[i]);
+    auto k = static_cast<std::int64_t>(index.data[i]);
     std::int64_t h = o[2] * stride[0] - padding[0] + k / kernel[1], w = o[3] * stride[1] - padding[1] + k % kernel[1];
     dx.data[static_cast<std::size_t>(offset_of({o[0], o[1], h, w}, row_major(dx.shape)))] += dy.data[i++];
   });
   return dx;
 }
 
-Array padded(const Array& x, const Shape& shape, const Attrs& attrs) {
-  return filled(shape, [&](std::vector<std::int64_t> o) {
+Array run_pad(const Array& x, const Shape& shape, const Attrs& attrs) {
+  return make_array(shape, [&](std::vector<std::int64_t> o) {
     for (std::size_t d = 0; d < o.size(); ++d) {
       o[d] -= attrs.ints("low")[d];
       if (o[d] < 0 || o[d] >= x.shape[d]) return attrs.real("value");
@@ -64,11 +65,11 @@ Array padded(const Array& x, const Shape& shape, const Attrs& attrs) {
   });
 }
 
-Array product(const Array& a, const Array& b, const Shape& shape, const Attrs& attrs) {
+Array run_matmul(const Array& a, const Array& b, const Shape& shape, const Attrs& attrs) {
   using Index = std::vector<std::int64_t>;
   bool ta = attrs.flag("transpose_a", false), tb = attrs.flag("transpose_b", false);
   std::int64_t inner = ta ? a.shape[0] : a.shape[1];
-  return filled(shape, [&](const Index& o) {
+  return make_array(shape, [&](const Index& o) {
     double total = 0;
     for (std::int64_t k = 0; k < inner; ++k)
       total += at(a, ta ? Index{k, o[0]} : Index{o[0], k}) * at(b, tb ? Index{o[1], k} : Index{k, o[1]});
@@ -81,13 +82,14 @@ std::vector<Array> run_node(const NodeView& node, const std::vector<Array>& in) 
   const Attrs& attrs = node.attrs();
   const Shape& shape = node.out_type(0).shape;
   using Index = std::vector<std::int64_t>;
-  if (!node.node().op->expr.empty()) return {pointwise_of(node.node().op->expr, in)};
-  if (op == "pointwise") return {pointwise_of(attrs.text("expr"), in)};
+  if (!node.node().op->expr.empty()) return {run_pointwise(node.node().op->expr, in)};
+  if (op == "pointwise") return {run_pointwise(attrs.text("expr"), in)};
   if (op == "cast" || op == "box" || op == "copy") return {in[0]};
   if (op == "reshape") return {{shape, in[0].data}};
   if (op == "concat" && in.size() == 1) return {in[0]};
   if (op == "stop_gradient") return {in[0]};
-  if (op == "constant" && attrs.has("value")) return {filled(shape, [&](const Index&) { return attrs.real("value"); })};
+  if (op == "constant" && attrs.has("value"))
+    return {make_array(shape, [&](const Index&) { return attrs.real("value"); })};
   if (op == "constant") {
     Array out{shape, {}};
     const std::string& hex = attrs.text("data");
@@ -102,29 +104,29 @@ std::vector<Array> run_node(const NodeView& node, const std::vector<Array>& in) 
     return {out};
   }
   if (op == "broadcast")
-    return {filled(shape, [&](const Index& o) {
+    return {make_array(shape, [&](const Index& o) {
       Index i;
       for (std::int64_t d : attrs.ints("dims")) i.push_back(o[static_cast<std::size_t>(d)]);
       return at(in[0], i);
     })};
   if (op == "transpose")
-    return {filled(shape, [&](const Index& o) {
+    return {make_array(shape, [&](const Index& o) {
       Index i(o.size());
       for (std::size_t d = 0; d < o.size(); ++d) i[static_cast<std::size_t>(attrs.ints("perm")[d])] = o[d];
       return at(in[0], i);
     })};
   if (op == "slice")
-    return {filled(shape, [&](Index o) {
+    return {make_array(shape, [&](Index o) {
       for (std::size_t d = 0; d < o.size(); ++d) o[d] += attrs.ints("begin")[d];
       return at(in[0], o);
     })};
-  if (op == "pad") return {padded(in[0], shape, attrs)};
+  if (op == "pad") return {run_pad(in[0], shape, attrs)};
   if (op == "reduce_sum")
-    return {reduced(in[0], shape, attrs.ints("axes"), 0, [](double a, double b) { return a + b; })};
-  if (op == "reduce_max") return {reduced(in[0], shape, attrs.ints("axes"), -INFINITY, larger)};
-  if (op == "matmul") return {product(in[0], in[1], shape, attrs)};
-  if (op == "max_pool") return max_pool_of(in[0], shape, attrs);
-  if (op == "max_pool_grad") return {max_pool_grad_of(in[0], in[1], attrs)};
+    return {run_reduction(in[0], shape, attrs.ints("axes"), 0, [](double a, double b) { return a + b; })};
+  if (op == "reduce_max") return {run_reduction(in[0], shape, attrs.ints("axes"), -INFINITY, max_or_nan)};
+  if (op == "matmul") return {run_matmul(in[0], in[1], shape, attrs)};
+  if (op == "max_pool") return run_max_pool(in[0], shape, attrs);
+  if (op == "max_pool_grad") return {run_max_pool_grad(in[0], in[1], attrs)};
   if (op == "sgd") {
     double momentum = attrs.real("momentum"), lr = in[3].data[0];
     Array w = in[0], m = in[1];
@@ -136,29 +138,29 @@ std::vector<Array> run_node(const NodeView& node, const std::vector<Array>& in) 
   fail("the test's evaluator does not support ", op);
 }
 
-Array drawn(const std::string& name, const Shape& shape) {
+Array random_array(const std::string& name, const Shape& shape) {
   std::mt19937_64 random(std::hash<std::string>()(name));
-  return filled(shape, [&](const auto&) { return std::uniform_real_distribution<double>(-1, 1)(random); });
+  return make_array(shape, [&](const auto&) { return std::uniform_real_distribution<double>(-1, 1)(random); });
 }
 
-std::map<std::string, Array> meaning_of(const Graph& graph) { return meaning_of(graph, drawn); }
+std::map<std::string, Array> evaluate_graph(const Graph& graph) { return evaluate_graph(graph, random_array); }
 
 bool same_bits(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b)); }
 
-double difference(const std::map<std::string, Array>& a, const std::map<std::string, Array>& b) {
+double max_relative_difference(const std::map<std::string, Array>& a, const std::map<std::string, Array>& b) {
   require(a.size() == b.size(), "the numbers of results differ: ", a.size(), " and ", b.size());
-  double most = 0;
+  double maximum = 0;
   for (const auto& [name, x] : a) {
     const Array& y = b.at(name);
     require(x.shape == y.shape, "the shapes of ", name, " differ");
     for (std::size_t i = 0; i < x.data.size(); ++i)
-      most =
-          std::max(most, std::abs(x.data[i] - y.data[i]) / std::max({1.0, std::abs(x.data[i]), std::abs(y.data[i])}));
+      maximum = std::max(maximum,
+                         std::abs(x.data[i] - y.data[i]) / std::max({1.0, std::abs(x.data[i]), std::abs(y.data[i])}));
   }
-  return most;
+  return maximum;
 }
 
-Array joined(const std::vector<Array>& in, const std::vector<std::int64_t>& shape) {
+Array run_concat(const std::vector<Array>& in, const std::vector<std::int64_t>& shape) {
   require(shape.size() == 1, "the test's interpreter concatenates rank-1 arrays only");
   Array out{shape, {}};
   for (const Array& list : in) out.data.insert(out.data.end(), list.data.begin(), list.data.end());

@@ -1,4 +1,4 @@
-// A direct evaluator of small graphs in double precision, for tests of whether a pass preserves a graph's meaning.
+// An evaluator of small graphs in double precision, for tests that a pass preserves what a graph computes.
 #pragma once
 
 #include <algorithm>
@@ -22,45 +22,46 @@ struct Array {
   std::vector<double> data;  // row-major
 };
 
-template <class F> Array filled(const Shape& shape, F&& element) {
+template <class F> Array make_array(const Shape& shape, F&& element) {
   Array out{shape, {}};
   for_each_index(shape, [&](const std::vector<std::int64_t>& index) { out.data.push_back(element(index)); });
   return out;
 }
 double at(const Array& a, const std::vector<std::int64_t>& index);
 
-// The maximum; NaN if either is NaN, as in max, min and pooling.
-double larger(double a, double b);
+// Returns the maximum; NaN if either argument is NaN, as in max, min and pooling.
+double max_or_nan(double a, double b);
 
-Array pointwise_of(const std::string& text, const std::vector<Array>& in);
+Array run_pointwise(const std::string& text, const std::vector<Array>& in);
 
-// Each window's first maximum and its position in the window.
-std::vector<Array> max_pool_of(const Array& x, const Shape& out, const Attrs& attrs);
-Array max_pool_grad_of(const Array& dy, const Array& place, const Attrs& attrs);
+// Returns the first maximum of each window and its position in the window.
+std::vector<Array> run_max_pool(const Array& x, const Shape& out, const Attrs& attrs);
+Array run_max_pool_grad(const Array& dy, const Array& index, const Attrs& attrs);
 
-template <class F> Array reduced(const Array& x, const Shape& shape, const Ints& axes, double identity, F&& join) {
-  Array out = filled(shape, [&](const auto&) { return identity; });
+template <class F>
+Array run_reduction(const Array& x, const Shape& shape, const Ints& axes, double identity, F&& combine) {
+  Array out = make_array(shape, [&](const auto&) { return identity; });
   std::size_t n = 0;
   for_each_index(x.shape, [&](const std::vector<std::int64_t>& i) {
     std::vector<std::int64_t> o;
     for (std::size_t d = 0; d < i.size(); ++d)
       if (std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(d)) == axes.end()) o.push_back(i[d]);
-    double& into = out.data[static_cast<std::size_t>(offset_of(o, row_major(shape)))];
-    into = join(into, x.data[n++]);
+    double& element = out.data[static_cast<std::size_t>(offset_of(o, row_major(shape)))];
+    element = combine(element, x.data[n++]);
   });
   return out;
 }
 
-Array padded(const Array& x, const Shape& shape, const Attrs& attrs);
+Array run_pad(const Array& x, const Shape& shape, const Attrs& attrs);
 
-Array product(const Array& a, const Array& b, const Shape& shape, const Attrs& attrs);
+Array run_matmul(const Array& a, const Array& b, const Shape& shape, const Attrs& attrs);
 
 std::vector<Array> run_node(const NodeView& node, const std::vector<Array>& in);
 
-// The random value of an input or variable, seeded by its name, so that equal names have equal values in all graphs.
-Array drawn(const std::string& name, const Shape& shape);
+// Draws the value of an input or variable. The name is the seed, so that equal names have equal values in all graphs.
+Array random_array(const std::string& name, const Shape& shape);
 
-// `fill(name, shape)` returns the values of inputs and variables.
+// Evaluates all values of a graph. `fill(name, shape)` returns the values of inputs and variables.
 template <class Fill> ById<ValueId, Array> run_graph(const Graph& graph, Fill&& fill) {
   ById<ValueId, Array> values(graph.values.size());
   for (NodeId n : graph.nodes.ids()) {
@@ -79,7 +80,7 @@ template <class Fill> ById<ValueId, Array> run_graph(const Graph& graph, Fill&& 
 }
 
 // Evaluates a graph: returns its outputs and the updated values of its variables, by name.
-template <class Fill> std::map<std::string, Array> meaning_of(const Graph& graph, Fill&& fill) {
+template <class Fill> std::map<std::string, Array> evaluate_graph(const Graph& graph, Fill&& fill) {
   auto values = run_graph(graph, fill);
   std::map<std::string, Array> out;
   for (const Output& output : graph.outputs) out["output " + output.name] = values[output.value];
@@ -88,7 +89,7 @@ template <class Fill> std::map<std::string, Array> meaning_of(const Graph& graph
   return out;
 }
 
-std::map<std::string, Array> meaning_of(const Graph& graph);
+std::map<std::string, Array> evaluate_graph(const Graph& graph);
 
 // Edge cases (signed zero, subnormals, infinities, NaN, overflow of exp) that expose almost correct rewrite rules.
 inline const std::vector<double>& special_numbers() {
@@ -102,11 +103,11 @@ inline const std::vector<double>& special_numbers() {
 
 bool same_bits(double a, double b);
 
-// The largest elementwise |a - b| / max(1, |a|, |b|).
-double difference(const std::map<std::string, Array>& a, const std::map<std::string, Array>& b);
+// Returns the largest elementwise |a - b| / max(1, |a|, |b|).
+double max_relative_difference(const std::map<std::string, Array>& a, const std::map<std::string, Array>& b);
 
-// The concatenation of rank-1 arrays.
-Array joined(const std::vector<Array>& in, const std::vector<std::int64_t>& shape);
+// Concatenates rank-1 arrays.
+Array run_concat(const std::vector<Array>& in, const std::vector<std::int64_t>& shape);
 
 int count_op(const Graph& graph, std::string_view op);
 

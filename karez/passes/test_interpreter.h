@@ -1,5 +1,5 @@
-// Runs a whole plan on doubles, one actor at a time in a seeded order, for tests of whether a plan computes the same as
-// its graph.
+// An interpreter that runs a plan in double precision, one actor at a time in a seeded order, for tests that a plan
+// computes the same as its graph.
 #pragma once
 
 #include <cstring>
@@ -24,12 +24,12 @@ class Interpreter {
 
   double* block(BlockId id) { return blocks_[id].data(); }
 
-  // `inputs` are whole logical arrays by name.
+  // `inputs` has the complete logical array of each input, by name.
   void launch(const std::map<std::string, Array>& inputs) {
     ById<ActorId, Ports> ports;
     for (ActorId a : plan_.actors.ids()) ports.emplace_back(plan_, a);
     Ports session_start = Ports::session_start(plan_), session_done = Ports::session_done(plan_);
-    CollectiveSequence turns(plan_);
+    CollectiveSequence sequence(plan_);
     auto deliver = [&](const Message& m) {
       if (m.to != session_actor) {
         ports[m.to].take(m);
@@ -39,28 +39,28 @@ class Interpreter {
     };
     session_start.begin();
     session_start.complete(deliver);
-    std::map<std::pair<int, int>, std::vector<ActorId>> waiting;  // begun collectives, by communicator and turn
-    const auto due = acts_per_launch(plan_);
-    std::int64_t all = 0;
-    for (std::int64_t acts : due) all += acts;
-    for (std::int64_t done = 0; done < all;) {
+    std::map<std::pair<int, int>, std::vector<ActorId>> waiting;  // actors of begun collectives, by communicator, turn
+    const auto acts_due = acts_per_launch(plan_);
+    std::int64_t total_acts = 0;
+    for (std::int64_t acts : acts_due) total_acts += acts;
+    for (std::int64_t finished_acts = 0; finished_acts < total_acts;) {
       std::vector<ActorId> ready;
       for (ActorId a : ports.ids())
-        if (ports[a].acts() < due[a] && ports[a].ready() && turns.may_begin(a)) ready.push_back(a);
-      require(!ready.empty(), "the plan stalls after ", done, " of ", all, " acts");
+        if (ports[a].acts() < acts_due[a] && ports[a].ready() && sequence.may_begin(a)) ready.push_back(a);
+      require(!ready.empty(), "the plan stalls after ", finished_acts, " of ", total_acts, " acts");
       ActorId a = ready[static_cast<std::size_t>(random_() % ready.size())];
       const std::int64_t act = ports[a].acts();
       ports[a].begin();
       const Actor& actor = plan_.actors[a];
-      look_from(actor, ports[a]);
+      set_current_actor(actor, ports[a]);
       if (actor.body == BodyKind::collective) {
         auto& members =
             waiting[{actor.collective->communicator.index, actor.collective->turns[static_cast<std::size_t>(act)]}];
         members.push_back(a);
-        turns.position(a).begin(a);
+        sequence.position(a).begin(a);
         if (members.size() < plan_.communicators[actor.collective->communicator].members.size()) continue;
         collective(members, ports);
-        for (ActorId m : members) turns.position(m).end(), ports[m].complete(deliver), ++done;
+        for (ActorId m : members) sequence.position(m).end(), ports[m].complete(deliver), ++finished_acts;
         continue;
       }
       if (actor.body == BodyKind::input) {
@@ -77,14 +77,14 @@ class Interpreter {
       for (const Call& call : actor.calls)
         if (call.acts.has(act)) run(call);
       ports[a].complete(deliver);
-      ++done;
+      ++finished_acts;
     }
   }
   std::map<std::string, Array> outputs;
 
  private:
-  // From here on, operands are read from the slots that this act holds.
-  void look_from(const Actor& actor, const Ports& ports) { actor_ = &actor, ports_ = &ports; }
+  // Makes address() use the slots that the current act of this actor holds.
+  void set_current_actor(const Actor& actor, const Ports& ports) { actor_ = &actor, ports_ = &ports; }
   int slot_of(RegisterId reg) const {
     for (std::size_t i = 0; i < actor_->outputs.size(); ++i)
       if (actor_->outputs[i].reg == reg) return ports_->output_slot(static_cast<int>(i));
@@ -99,25 +99,26 @@ class Interpreter {
     }
     return block(o.block) + o.offset / 8;
   }
-  // Fetches one device's part of an output, or all of it.
+  // Fetches one device's part of an output, or the entire output.
   void fetch(const Actor& actor) {
-    Array part = read(actor.bound[0]);
+    Array result = read(actor.bound[0]);
     if (actor.slices.empty()) {
-      outputs[actor.binding] = std::move(part);
+      outputs[actor.binding] = std::move(result);
       return;
     }
-    auto whole =
-        outputs.try_emplace(actor.binding, filled(actor.slices[0].ints("shape"), [](const auto&) { return 0.0; }))
+    auto output =
+        outputs.try_emplace(actor.binding, make_array(actor.slices[0].ints("shape"), [](const auto&) { return 0.0; }))
             .first;
     std::size_t i = 0;
-    for_each_index(part.shape, [&](std::vector<std::int64_t> index) {
+    for_each_index(result.shape, [&](std::vector<std::int64_t> index) {
       for (std::size_t d = 0; d < index.size(); ++d) index[d] += actor.slices[0].ints("begin")[d];
-      whole->second.data[static_cast<std::size_t>(offset_of(index, row_major(whole->second.shape)))] = part.data[i++];
+      output->second.data[static_cast<std::size_t>(offset_of(index, row_major(output->second.shape)))] =
+          result.data[i++];
     });
   }
   Array read(const Operand& o) {
     const double* from = address(o);
-    return filled(o.view.shape, [&](const auto& index) { return from[offset_of(index, o.view.strides)]; });
+    return make_array(o.view.shape, [&](const auto& index) { return from[offset_of(index, o.view.strides)]; });
   }
   void write(const Operand& o, const Array& from) {
     require(from.data.size() == static_cast<std::size_t>(o.view.count()), "an operand ", o.view, " received ",
@@ -127,8 +128,8 @@ class Interpreter {
     for_each_index(o.view.shape, [&](const auto& index) { to[offset_of(index, o.view.strides)] = from.data[i++]; });
   }
 
-  static Array cut(const Array& from, const PeerBox& piece) {
-    return filled(piece.size, [&](std::vector<std::int64_t> index) {
+  static Array slice_piece(const Array& from, const PeerBox& piece) {
+    return make_array(piece.size, [&](std::vector<std::int64_t> index) {
       for (std::size_t d = 0; d < index.size(); ++d) index[d] += piece.begin[d];
       return at(from, index);
     });
@@ -136,42 +137,44 @@ class Interpreter {
 
   void collective(const std::vector<ActorId>& actors, const ById<ActorId, Ports>& ports) {
     const Collective& first = *plan_.actors[actors[0]].collective;
-    const auto& group = plan_.communicators[first.communicator].members;
-    std::vector<const Collective*> members(group.size());
-    std::vector<ActorId> acting(group.size());
+    const auto& devices = plan_.communicators[first.communicator].members;
+    std::vector<const Collective*> members(devices.size());
+    std::vector<ActorId> member_actors(devices.size());
     for (ActorId a : actors) {
       const PlanDevice& device = plan_.devices[plan_.stream(plan_.actors[a].stream).device];
-      const auto member = static_cast<std::size_t>(std::find(group.begin(), group.end(), device) - group.begin());
+      const auto member = static_cast<std::size_t>(std::find(devices.begin(), devices.end(), device) - devices.begin());
       members[member] = &*plan_.actors[a].collective;
-      acting[member] = a;
+      member_actors[member] = a;
     }
-    auto look = [&](std::size_t member) { look_from(plan_.actors[acting[member]], ports[acting[member]]); };
-    auto join = [&](Array& into, const Array& from) {
-      for (std::size_t i = 0; i < into.data.size(); ++i)
-        into.data[i] = first.reduce == "max"   ? larger(into.data[i], from.data[i])
-                       : first.reduce == "min" ? std::min(into.data[i], from.data[i])
-                                               : into.data[i] + from.data[i];
+    auto select_member = [&](std::size_t member) {
+      set_current_actor(plan_.actors[member_actors[member]], ports[member_actors[member]]);
+    };
+    auto reduce_into = [&](Array& sum, const Array& summand) {
+      for (std::size_t i = 0; i < sum.data.size(); ++i)
+        sum.data[i] = first.reduce == Reduce::max   ? max_or_nan(sum.data[i], summand.data[i])
+                      : first.reduce == Reduce::min ? std::min(sum.data[i], summand.data[i])
+                                                    : sum.data[i] + summand.data[i];
     };
     std::vector<Array> in;
-    for (std::size_t m = 0; m < members.size(); ++m) look(m), in.push_back(read(members[m]->in));
+    for (std::size_t m = 0; m < members.size(); ++m) select_member(m), in.push_back(read(members[m]->in));
     for (std::size_t m = 0; m < members.size(); ++m) {
-      look(m);
-      Array out = first.kind == "all_reduce" ? in[0] : read(members[m]->out);
+      select_member(m);
+      Array out = first.kind == CollectiveKind::all_reduce ? in[0] : read(members[m]->out);
       for (std::size_t k = 0; k < members.size(); ++k) {
-        if (first.kind == "all_reduce") {
-          if (k > 0) join(out, in[k]);
+        if (first.kind == CollectiveKind::all_reduce) {
+          if (k > 0) reduce_into(out, in[k]);
           continue;
         }
-        Array piece = cut(in[k], members[k]->sends[m]);
-        if (first.kind == "reduce_scatter") {
+        Array piece = slice_piece(in[k], members[k]->sends[m]);
+        if (first.kind == CollectiveKind::reduce_scatter) {
           if (k == 0) out = piece;
-          else join(out, piece);
+          else reduce_into(out, piece);
           continue;
         }
-        const PeerBox& to = members[m]->receives[k];
+        const PeerBox& target = members[m]->receives[k];
         std::size_t i = 0;
-        for_each_index(to.size, [&](std::vector<std::int64_t> index) {
-          for (std::size_t d = 0; d < index.size(); ++d) index[d] += to.begin[d];
+        for_each_index(target.size, [&](std::vector<std::int64_t> index) {
+          for (std::size_t d = 0; d < index.size(); ++d) index[d] += target.begin[d];
           out.data[static_cast<std::size_t>(offset_of(index, row_major(out.shape)))] = piece.data[i++];
         });
       }
@@ -202,17 +205,18 @@ class Interpreter {
   }
 
   static Array run_call(const std::string& op, const Attrs& attrs, const std::vector<Array>& in, const Shape& shape) {
-    if (op == "pointwise") return pointwise_of(attrs.text("expr"), in);
+    if (op == "pointwise") return run_pointwise(attrs.text("expr"), in);
     if (op == "copy") return in[0];
-    if (op == "constant") return filled(shape, [&](const auto&) { return attrs.real("value"); });
+    if (op == "constant") return make_array(shape, [&](const auto&) { return attrs.real("value"); });
     if (op == "reduce_sum")
-      return reduced(in[0], shape, attrs.ints("axes"), 0, [](double a, double b) { return a + b; });
+      return run_reduction(in[0], shape, attrs.ints("axes"), 0, [](double a, double b) { return a + b; });
     if (op == "reduce_max")
-      return reduced(in[0], shape, attrs.ints("axes"), -INFINITY, [](double a, double b) { return std::max(a, b); });
-    if (op == "pad") return padded(in[0], shape, attrs);
-    if (op == "concat") return joined(in, shape);
+      return run_reduction(in[0], shape, attrs.ints("axes"), -INFINITY,
+                           [](double a, double b) { return std::max(a, b); });
+    if (op == "pad") return run_pad(in[0], shape, attrs);
+    if (op == "concat") return run_concat(in, shape);
     if (op == "matmul") {
-      Array y = product(in[0], in[1], shape, attrs);
+      Array y = run_matmul(in[0], in[1], shape, attrs);
       for (std::size_t i = 0; i < y.data.size(); ++i) {
         if (attrs.flag("bias", false)) y.data[i] += in[2].data[i % in[2].data.size()];
         if (attrs.flag("relu", false)) y.data[i] = std::max(y.data[i], 0.0);

@@ -1,4 +1,4 @@
-// The training steps that the tests of this component compile.
+// Builds the training steps that the tests of this component compile.
 #include "karez/passes/test_programs.h"
 
 namespace karez::passes::testing {

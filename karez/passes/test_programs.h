@@ -14,7 +14,7 @@
 
 namespace karez::passes::testing {
 
-// Supports every call except those of the op `missing`, in any strides; names the kernel after the op.
+// Supports every call except those of the op `missing`, in any strides. The kernel is named after the op.
 class AnyCatalog : public KernelCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
@@ -39,7 +39,7 @@ inline const AnyCatalog& catalog() {
 
 ValueId parameter(Builder& b, const std::string& name, const TensorType& type);
 
-// One step of SGD with momentum on an MLP with sizes[0] inputs and sizes.back() classes.
+// Builds one step of SGD with momentum for an MLP with sizes[0] inputs and sizes.back() classes.
 Graph mlp_step(const Mesh& mesh, const std::vector<std::int64_t>& sizes, std::int64_t batch);
 
 Compilation compilation(Graph graph);

@@ -1,4 +1,4 @@
-// Draws random ops until the program is long enough.
+// Builds random programs from random ops.
 #include "karez/passes/test_random_graphs.h"
 
 #include <algorithm>
@@ -11,9 +11,10 @@ Graph random_graph(Random& random, const Mesh& mesh, std::size_t nodes, bool pic
   Builder b(graph, table());
   b.where = "random.cc:1";
   const std::int64_t sizes[] = {1, 2, 3, 5, 64, 250, 1000};
-  std::int64_t some[] = {sizes[pick(random, 7)], sizes[pick(random, 7)]};  // few sizes, so that operands often fit
-  auto size = [&] { return some[pick(random, 2)]; };
-  auto any = [&] { return ValueId(pick(random, graph.values.size())); };
+  std::int64_t program_sizes[] = {sizes[pick(random, 7)],
+                                  sizes[pick(random, 7)]};  // few sizes, so that operands often fit
+  auto size = [&] { return program_sizes[pick(random, 2)]; };
+  auto random_value = [&] { return ValueId(pick(random, graph.values.size())); };
   std::uint64_t sources = 1 + pick(random, std::min<std::size_t>(3, nodes - 1));
   while (graph.nodes.size() < nodes) {
     if (graph.nodes.size() < sources) {
@@ -27,58 +28,60 @@ Graph random_graph(Random& random, const Mesh& mesh, std::size_t nodes, bool pic
       pick(random, 2) ? build::input(b, name, type) : parameter(b, name, type);
       continue;
     }
-    ValueId x = any(), y = any();
-    Shape s = graph.type(x).shape, t = graph.type(y).shape;
+    ValueId x = random_value(), y = random_value();
+    Shape x_shape = graph.type(x).shape, y_shape = graph.type(y).shape;
     if (graph.type(x).dtype != DType::f32 || graph.type(y).dtype != DType::f32) continue;
     if (picks && pick(random, 4) == 0) {  // rows of a table, or a product with a finite constant
-      if (pick(random, 3) == 0) build::mul(b, x, build::constant(b, {DType::f32, s}, 2));
-      else if (graph.nodes.size() + 1 < nodes && !s.empty())
+      if (pick(random, 3) == 0) build::mul(b, x, build::constant(b, {DType::f32, x_shape}, 2));
+      else if (graph.nodes.size() + 1 < nodes && !x_shape.empty())
         build::gather(b, x, build::input(b, cat("i", graph.nodes.size()), {DType::i32, {size()}}));
       continue;
     }
     switch (pick(random, 10)) {
       case 0:
       case 1:
-        if (s.size() == 2 && t.size() == 2 && s[1] == t[0]) build::matmul(b, x, y);
-        else if (s.size() == 2 && t.size() == 2 && s[1] == t[1]) build::matmul(b, x, y, {.transpose_b = true});
+        if (x_shape.size() == 2 && y_shape.size() == 2 && x_shape[1] == y_shape[0]) build::matmul(b, x, y);
+        else if (x_shape.size() == 2 && y_shape.size() == 2 && x_shape[1] == y_shape[1])
+          build::matmul(b, x, y, {.transpose_b = true});
         break;
       case 2:
-        if (s == t) build::add(b, x, y);
+        if (x_shape == y_shape) build::add(b, x, y);
         break;
       case 3:
-        if (s == t) build::mul(b, x, y);
+        if (x_shape == y_shape) build::mul(b, x, y);
         break;
       case 4: build::relu(b, x); break;
       case 5:
-        if (!s.empty()) build::reduce_sum(b, x, {static_cast<std::int64_t>(pick(random, s.size()))});
+        if (!x_shape.empty()) build::reduce_sum(b, x, {static_cast<std::int64_t>(pick(random, x_shape.size()))});
         break;
       case 6:
-        if (s.size() == 2) build::transpose(b, x, {1, 0});
+        if (x_shape.size() == 2) build::transpose(b, x, {1, 0});
         break;
       case 8:
-        if (graph.nodes.size() + 1 < nodes) build::relu(b, build::constant(b, {DType::f32, s}, 2));
+        if (graph.nodes.size() + 1 < nodes) build::relu(b, build::constant(b, {DType::f32, x_shape}, 2));
         break;
       case 7:
-        if (s.size() == 1)
-          pick(random, 2) ? build::broadcast(b, x, {size(), s[0]}, {1}) : build::broadcast(b, x, {s[0], size()}, {0});
+        if (x_shape.size() == 1)
+          pick(random, 2) ? build::broadcast(b, x, {size(), x_shape[0]}, {1})
+                          : build::broadcast(b, x, {x_shape[0], size()}, {0});
         break;
       default:
-        if (s.size() == 2) build::reshape(b, x, {s[0] * s[1]});
+        if (x_shape.size() == 2) build::reshape(b, x, {x_shape[0] * x_shape[1]});
     }
   }
   graph.outputs.push_back({"last", ValueId(graph.values.size() - 1)});
-  if (pick(random, 3) == 0) graph.outputs.push_back({"other", any()});
-  for (Output& output : graph.outputs)  // the user requires that it is split
+  if (pick(random, 3) == 0) graph.outputs.push_back({"other", random_value()});
+  for (Output& output : graph.outputs)  // the user sometimes requires that an output is split
     if (!graph.type(output.value).shape.empty() && pick(random, 4) == 0) output.layout = Layout(mesh.axes.size(), S(0));
-  if (pick(random, 4) == 0) {  // the user fixed a layout that the op can give
-    NodeId node(sources + pick(random, nodes - sources));
-    auto ways = mesh_shardings({&graph, node}, mesh);
+  if (pick(random, 4) == 0) {  // the user fixed a layout that the op can produce
+    NodeId fixed_node(sources + pick(random, nodes - sources));
+    auto node_shardings = mesh_shardings({&graph, fixed_node}, mesh);
     Layout layout;
-    for (const Sharding& axis : ways[pick(random, ways.size())]) layout.push_back(axis.out[0]);
-    graph.value(graph.node(node).outputs[0]).layout = layout;
+    for (const Sharding& axis : node_shardings[pick(random, node_shardings.size())]) layout.push_back(axis.out[0]);
+    graph.value(graph.node(fixed_node).outputs[0]).layout = layout;
   }
   for (Variable& variable : graph.variables) {
-    ValueId next = any();
+    ValueId next = random_value();
     if (graph.type(next) == variable.type && pick(random, 2)) variable.updated = next;
     if (pick(random, 4) == 0) variable.stored = Layout(mesh.axes.size(), S(0));
   }

@@ -1,4 +1,4 @@
-// canonicalise: the order of its steps, dead node removal and the application of the algebraic rules.
+// Runs the steps of canonicalise, removes dead nodes and applies the algebraic rules.
 #include "karez/passes/logical/canonicalise.h"
 
 #include "karez/passes/logical/algebra/rules.h"
@@ -13,7 +13,7 @@ int remove_dead(Graph& graph) {
   for (const Variable& variable : graph.variables) {
     if (!variable.updated.valid()) continue;
     need(variable.updated);
-    if (variable.read.valid()) need(variable.read);  // the new version is written to its memory
+    if (variable.read.valid()) need(variable.read);  // the new version is written to the same memory
   }
   for (std::size_t n = graph.nodes.size(); n-- > 0;)
     if (needed[NodeId(n)])
@@ -32,36 +32,36 @@ int remove_dead(Graph& graph) {
 }
 
 int simplify_algebra(Graph& graph, RuleCounts& rule_counts) {
-  int total = 0;
+  int graph_rule_applications = 0;
   for (const AlgebraRule& rule : algebra_rules()) {
     if (rule.on_graph == nullptr) continue;
-    int times = rule.on_graph(graph);
-    rule_counts[rule.name] += times, total += times;
+    int applications = rule.on_graph(graph);
+    rule_counts[rule.name] += applications, graph_rule_applications += applications;
   }
   Rewrite rewrite(graph);
-  int at_nodes = 0;
+  int replaced_nodes = 0;
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.nodes[n];
-    std::optional<Replacement> instead;
+    std::optional<Replacement> replacement;
     for (const AlgebraRule& rule : algebra_rules()) {
       if (rule.at_node == nullptr || node.outputs.size() != 1) continue;
-      instead = rule.at_node(graph, node);
-      if (instead && !instead->as_operand && graph.value(node.outputs[0]).layout)
-        instead.reset();  // the user fixed its layout: it stays
-      if (!instead) continue;
-      ++rule_counts[rule.name], ++at_nodes;
+      replacement = rule.at_node(graph, node);
+      if (replacement && !replacement->as_operand && graph.value(node.outputs[0]).layout)
+        replacement.reset();  // the user fixed the layout of the result, so the node stays
+      if (!replacement) continue;
+      ++rule_counts[rule.name], ++replaced_nodes;
       break;
     }
-    if (!instead) {
+    if (!replacement) {
       rewrite.keep(n);
-    } else if (instead->as_operand) {
-      rewrite.keep(n, {rewrite.at(instead->value)});
+    } else if (replacement->as_operand) {
+      rewrite.keep(n, {rewrite.at(replacement->value)});
     } else {
-      rewrite.map(node.outputs[0], rewrite.at(instead->value));
+      rewrite.map(node.outputs[0], rewrite.at(replacement->value));
     }
   }
-  if (at_nodes > 0) graph = rewrite.finish();
-  return total + at_nodes;
+  if (replaced_nodes > 0) graph = rewrite.finish();
+  return graph_rule_applications + replaced_nodes;
 }
 
 CanonicalGraph canonicalise(Graph graph, const FoldOptions& folding) {

@@ -1,4 +1,4 @@
-// canonicalise: algebraic rules, constant folding, common subexpressions and dead node removal on the logical graph.
+// Pass canonicalise: algebraic rules, constant folding, common subexpressions and dead node removal.
 #pragma once
 
 #include <map>
@@ -9,24 +9,24 @@
 
 namespace karez::passes {
 
-// The number of times each rule was applied, by name: the rows of algebra_rules() and the functions below.
+// The number of times that each rule was applied. The names are those of algebra_rules() and of the functions below.
 using RuleCounts = std::map<std::string, int>;
 
-// Options of canonicalise: how to evaluate a call, the largest constant that folding creates, and regrouping.
 struct FoldOptions {
   const OpTable* ops = nullptr;
-  Evaluate evaluate;
-  std::int64_t max_bytes = 4096;
-  bool reassociate = false;  // see CompileOptions
+  Evaluate evaluate;              // evaluates a call
+  std::int64_t max_bytes = 4096;  // maximum bytes of a constant that folding creates
+  bool reassociate = false;       // see CompileOptions
 };
 
 // The steps of canonicalise, separate for tests; each returns the number of nodes that it removed or replaced.
 int simplify_algebra(Graph& graph, RuleCounts& rule_counts);
 int fold_constants(Graph& graph, const FoldOptions& folding);
-// a + b + c and d + b + a share a + b; products too if `reassociate` is set.
+// Lets sums share common terms: a + b + c and d + b + a share a + b. Products are regrouped too if `reassociate` is
+// set.
 int reassociate_shared_terms(Graph& graph, bool reassociate);
 int eliminate_common_subexpressions(Graph& graph);
-int remove_dead(Graph& graph);  // removes nodes that no output and no variable depends on
+int remove_dead(Graph& graph);  // removes nodes on which no output and no variable depends
 
 struct CanonicalGraph {
   Graph graph;

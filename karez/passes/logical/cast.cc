@@ -1,4 +1,4 @@
-// cast: decides which ops compute in bf16 or f16 and which values are only stored in them, and inserts the casts.
+// Decides which ops compute in bf16 or f16 and which values are only stored in these types, and inserts the casts.
 #include "karez/passes/logical/cast.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace karez::passes {
 namespace {
 
-// Windows, transfers and similar nodes only move elements, so they keep the type whatever their op's policy is.
+// Windows, transfers and similar nodes only move elements, so they keep the type regardless of the op's policy.
 HalfPolicy half_policy_of(const OpDef& op) {
   switch (op.role) {
     case Role::source:
@@ -24,7 +24,7 @@ HalfPolicy half_policy_of(const OpDef& op) {
   }
 }
 
-// True if a kernel multiplies this type about as fast as f32 or faster (a rate of at least 0.5).
+// True if some kernel multiplies this type about as fast as f32 or faster (at a rate of at least 0.5).
 bool has_fast_matmul(const KernelCatalog& catalog, DType dtype) {
   CallSpec call;
   call.op = "matmul";
@@ -34,34 +34,34 @@ bool has_fast_matmul(const KernelCatalog& catalog, DType dtype) {
   return kernel && kernel->rate >= 0.5;
 }
 
-// Copies the nodes of a graph into a new one, with casts between them.
+// Copies the nodes of a graph into a new graph, with casts between the nodes.
 class CastRewriter {
  public:
   CastRewriter(const Graph& graph, const OpTable& ops) : graph_(graph), op_(&ops.at("cast")), rewrite_(graph) {}
 
  protected:
-  ValueId cast(ValueId value, DType to, NodeId like) {
+  ValueId cast(ValueId value, DType to, NodeId source) {
     const Value& from = rewrite_.graph().value(value);
     if (from.type.dtype == to) return value;
     const TensorType type{to, from.type.shape};
-    const NodeId made =
-        rewrite_.add(op_, {value}, Attrs{{"to", std::string(name_of(to))}}, std::span(&type, 1), from.mesh, like);
-    return rewrite_.graph().node(made).outputs[0];
+    const NodeId cast_node =
+        rewrite_.add(op_, {value}, Attrs{{"to", std::string(name_of(to))}}, std::span(&type, 1), from.mesh, source);
+    return rewrite_.graph().node(cast_node).outputs[0];
   }
-  // Copies the node with these operands and the result types that follow from them.
+  // Copies the node with the given operands, and infers the result types.
   std::vector<ValueId> rebuild(NodeId id, std::vector<ValueId> inputs, Attrs attrs) {
     const Node& node = graph_.node(id);
     std::vector<TensorType> types;
     for (ValueId in : inputs) types.push_back(rewrite_.graph().type(in));
     types = node.op->infer(types, attrs);
-    const NodeId made =
+    const NodeId new_node =
         rewrite_.add(node.op, std::move(inputs), std::move(attrs), types, graph_.value(node.outputs[0]).mesh, id);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      Value& value = rewrite_.graph().value(rewrite_.graph().node(made).outputs[i]);
+      Value& value = rewrite_.graph().value(rewrite_.graph().node(new_node).outputs[i]);
       value.mesh = graph_.value(node.outputs[i]).mesh;
       value.layout = graph_.value(node.outputs[i]).layout;
     }
-    return rewrite_.graph().node(made).outputs;
+    return rewrite_.graph().node(new_node).outputs;
   }
 
   const Graph& graph_;
@@ -72,92 +72,97 @@ class CastRewriter {
 // Converts an f32 program to mixed precision.
 class MixedPrecision : public CastRewriter {
  public:
-  MixedPrecision(const Graph& graph, const OpTable& ops, DType low, bool multiplied)
+  MixedPrecision(const Graph& graph, const OpTable& ops, DType low_type, bool has_low_matmul)
       : CastRewriter(graph, ops),
-        low_(low),
-        multiplied_(multiplied),
+        low_type_(low_type),
+        has_low_matmul_(has_low_matmul),
         is_low_(graph.values.size()),
-        is_weak_(graph.values.size()),
-        stored_low_(graph.values.size()),
-        made_(graph.values.size()) {}
+        follows_others_(graph.values.size()),
+        is_stored_low_(graph.values.size()),
+        versions_(graph.values.size()) {}
 
   Graph run() {
     for (NodeId n : graph_.nodes.ids()) decide(n);
     choose_stored();
     for (NodeId n : graph_.nodes.ids()) write(n);
     for (const Output& output : graph_.outputs)
-      rewrite_.map(output.value, wide(output.value, graph_.value(output.value).producer));
+      rewrite_.map(output.value, cast_wide(output.value, graph_.value(output.value).producer));
     for (const Variable& variable : graph_.variables) {
       if (variable.updated.valid())
-        rewrite_.map(variable.updated, wide(variable.updated, graph_.value(variable.updated).producer));
+        rewrite_.map(variable.updated, cast_wide(variable.updated, graph_.value(variable.updated).producer));
     }
     return rewrite_.finish();
   }
 
  private:
   struct CastVersions {
-    ValueId wide, low, back;  // as computed, rounded, and the rounded one as f32 again
+    ValueId unrounded;  // the computed value
+    ValueId rounded;
+    ValueId widened;  // the rounded value, cast back to f32
   };
 
   bool is_f32(ValueId value) const { return graph_.type(value).dtype == DType::f32; }
   bool has_other_floats(const Node& node) const {
-    const auto other = [&](ValueId v) { return is_float(graph_.type(v).dtype) && !is_f32(v); };
-    return std::any_of(node.inputs.begin(), node.inputs.end(), other) ||
-           std::any_of(node.outputs.begin(), node.outputs.end(), other);
+    const auto is_other_float = [&](ValueId v) { return is_float(graph_.type(v).dtype) && !is_f32(v); };
+    return std::any_of(node.inputs.begin(), node.inputs.end(), is_other_float) ||
+           std::any_of(node.outputs.begin(), node.outputs.end(), is_other_float);
   }
 
-  // Decides which results have the low type. Constants and variables, also through windows, follow the other operands.
+  // Decides which results have the low type. Constants and variables, and windows on them, follow the other operands.
   void decide(NodeId id) {
     const Node& node = graph_.node(id);
     const HalfPolicy half_policy = half_policy_of(*node.op);
     require(ErrorKind::type, half_policy != HalfPolicy::multiply || graph_.type(node.inputs[0]).dtype != DType::f64,
             "amp: ", describe(graph_, id),
             " multiplies f64, but mixed precision requires f32; cast its operands to f32, or omit amp");
-    const bool fixed = node.op->role == Role::constant || node.op->role == Role::state;
-    is_weak_[node.outputs[0]] = fixed || (node.op->role == Role::window && is_weak_[node.inputs[0]]);
+    const bool is_constant_or_state = node.op->role == Role::constant || node.op->role == Role::state;
+    follows_others_[node.outputs[0]] =
+        is_constant_or_state || (node.op->role == Role::window && follows_others_[node.inputs[0]]);
     if (has_other_floats(node) || half_policy == HalfPolicy::widen) return;
-    bool any = false, all = true;
+    bool any_low = false, all_low_or_weak = true;
     for (ValueId in : node.inputs) {
       if (!is_f32(in)) continue;
-      any |= is_low_[in];
-      all &= is_low_[in] || is_weak_[in];
+      any_low |= is_low_[in];
+      all_low_or_weak &= is_low_[in] || follows_others_[in];
     }
-    const bool low = half_policy == HalfPolicy::multiply ? is_f32(node.inputs[0]) : any && all;
-    for (ValueId out : node.outputs) is_low_[out] = low && is_f32(out);
+    const bool is_low_result =
+        half_policy == HalfPolicy::multiply ? is_f32(node.inputs[0]) : any_low && all_low_or_weak;
+    for (ValueId out : node.outputs) is_low_[out] = is_low_result && is_f32(out);
   }
 
-  // A low value is stored rounded if a consumer reads it rounded. A single consumer that computes in f32 reads it
-  // unrounded.
+  // A low value is stored rounded if a consumer reads the rounded value. A single consumer that computes in f32 reads
+  // the unrounded value.
   void choose_stored() {
     const auto uses = uses_of(graph_);
-    ById<ValueId, bool> kept_alive(graph_.values.size());
-    for (const Output& output : graph_.outputs) kept_alive[output.value] = true;
+    ById<ValueId, bool> is_output(graph_.values.size());
+    for (const Output& output : graph_.outputs) is_output[output.value] = true;
     for (ValueId v : graph_.values.ids()) {
       if (!is_low_[v]) continue;
       for (const Use& use : uses[v]) {
         const Node& reader = graph_.node(use.node);
         const HalfPolicy half_policy = half_policy_of(*reader.op);
-        const bool low = !reader.outputs.empty() && is_low_[reader.outputs[0]];
-        const bool alone = uses[v].size() == 1 && !kept_alive[v];
-        stored_low_[v] = stored_low_[v] || half_policy == HalfPolicy::multiply ||
-                         (low && (half_policy == HalfPolicy::keep || !alone));
+        const bool is_low_result = !reader.outputs.empty() && is_low_[reader.outputs[0]];
+        const bool is_only_use = uses[v].size() == 1 && !is_output[v];
+        is_stored_low_[v] = is_stored_low_[v] || half_policy == HalfPolicy::multiply ||
+                            (is_low_result && (half_policy == HalfPolicy::keep || !is_only_use));
       }
     }
   }
 
-  ValueId low(ValueId v, NodeId like) {
-    CastVersions& made = made_[v];
-    if (!made.low.valid()) made.low = cast(made.wide, low_, like);
-    return made.low;
+  ValueId cast_low(ValueId v, NodeId source) {
+    CastVersions& versions = versions_[v];
+    if (!versions.rounded.valid()) versions.rounded = cast(versions.unrounded, low_type_, source);
+    return versions.rounded;
   }
-  ValueId back(ValueId v, NodeId like) {
-    const ValueId rounded = low(v, like);
-    CastVersions& made = made_[v];
-    if (!made.back.valid()) made.back = cast(rounded, DType::f32, like);
-    return made.back;
+  ValueId cast_back(ValueId v, NodeId source) {
+    const ValueId rounded = cast_low(v, source);
+    CastVersions& versions = versions_[v];
+    if (!versions.widened.valid()) versions.widened = cast(rounded, DType::f32, source);
+    return versions.widened;
   }
-  ValueId wide(ValueId v, NodeId like) {
-    return is_low_[v] && (stored_low_[v] || !made_[v].wide.valid()) ? back(v, like) : made_[v].wide;
+  ValueId cast_wide(ValueId v, NodeId source) {
+    return is_low_[v] && (is_stored_low_[v] || !versions_[v].unrounded.valid()) ? cast_back(v, source)
+                                                                                : versions_[v].unrounded;
   }
 
   void write(NodeId id) {
@@ -166,40 +171,41 @@ class MixedPrecision : public CastRewriter {
     const bool low_result = is_low_[node.outputs[0]];
     std::vector<ValueId> inputs;
     for (ValueId in : node.inputs) {
-      if (!is_f32(in)) inputs.push_back(made_[in].wide);
+      if (!is_f32(in)) inputs.push_back(versions_[in].unrounded);
       else if (low_result && half_policy == HalfPolicy::multiply)
-        inputs.push_back(multiplied_ ? low(in, id) : back(in, id));
-      else if (low_result && half_policy == HalfPolicy::keep) inputs.push_back(low(in, id));
-      else inputs.push_back(wide(in, id));
+        inputs.push_back(has_low_matmul_ ? cast_low(in, id) : cast_back(in, id));
+      else if (low_result && half_policy == HalfPolicy::keep) inputs.push_back(cast_low(in, id));
+      else inputs.push_back(cast_wide(in, id));
     }
     Attrs attrs = node.attrs;
     if (!low_result || half_policy == HalfPolicy::widen_and_round) {
       rewrite_.keep(id, std::move(inputs));
-      for (ValueId out : node.outputs) made_[out].wide = rewrite_.at(out);
+      for (ValueId out : node.outputs) versions_[out].unrounded = rewrite_.at(out);
       return;
     }
-    if (half_policy == HalfPolicy::multiply && multiplied_) attrs.set("wide", true);
+    if (half_policy == HalfPolicy::multiply && has_low_matmul_) attrs.set("wide", true);
     const std::vector<ValueId> outputs = rebuild(id, std::move(inputs), std::move(attrs));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      CastVersions& made = made_[node.outputs[i]];
-      (half_policy == HalfPolicy::keep && is_low_[node.outputs[i]] ? made.low : made.wide) = outputs[i];
+      CastVersions& versions = versions_[node.outputs[i]];
+      (half_policy == HalfPolicy::keep && is_low_[node.outputs[i]] ? versions.rounded : versions.unrounded) =
+          outputs[i];
       rewrite_.map(node.outputs[i], outputs[i]);
     }
   }
 
-  DType low_;
-  bool multiplied_;  // a kernel multiplies the low type; otherwise products run in f32
-  ById<ValueId, bool> is_low_, is_weak_, stored_low_;
-  ById<ValueId, CastVersions> made_;
+  DType low_type_;
+  bool has_low_matmul_;  // whether a kernel multiplies the low type; otherwise products run in f32
+  ById<ValueId, bool> is_low_, follows_others_, is_stored_low_;
+  ById<ValueId, CastVersions> versions_;
 };
 
-// Computes ops on the program's own bf16 and f16 values in f32.
+// Widens ops on bf16 and f16 values that the program itself declares to f32.
 class HalfWidening : public CastRewriter {
  public:
-  HalfWidening(const Graph& graph, const OpTable& ops, bool multiplied)
+  HalfWidening(const Graph& graph, const OpTable& ops, bool has_low_matmul)
       : CastRewriter(graph, ops),
-        multiplied_(multiplied),
-        backs_(graph.values.size()) {}
+        has_low_matmul_(has_low_matmul),
+        casts_back_(graph.values.size()) {}
 
   Graph run() {
     for (NodeId n : graph_.nodes.ids())
@@ -209,28 +215,29 @@ class HalfWidening : public CastRewriter {
   }
 
  private:
-  bool half(ValueId value) const { return is_half(graph_.type(value).dtype); }
-  bool native(const Node& node) const {
-    return multiplied_ && half_policy_of(*node.op) == HalfPolicy::multiply &&
+  bool is_half_value(ValueId value) const { return is_half(graph_.type(value).dtype); }
+  bool is_native_product(const Node& node) const {
+    return has_low_matmul_ && half_policy_of(*node.op) == HalfPolicy::multiply &&
            graph_.type(node.inputs[0]).dtype == DType::bf16;
   }
   bool is_widened(const Node& node) const {
-    const auto of_half = [&](ValueId v) { return half(v); };
-    if (std::none_of(node.inputs.begin(), node.inputs.end(), of_half) &&
-        std::none_of(node.outputs.begin(), node.outputs.end(), of_half))
+    const auto is_half_operand = [&](ValueId v) { return is_half_value(v); };
+    if (std::none_of(node.inputs.begin(), node.inputs.end(), is_half_operand) &&
+        std::none_of(node.outputs.begin(), node.outputs.end(), is_half_operand))
       return false;
-    return half_policy_of(*node.op) != HalfPolicy::keep && !(native(node) && node.attrs.flag("wide", false));
+    return half_policy_of(*node.op) != HalfPolicy::keep && !(is_native_product(node) && node.attrs.flag("wide", false));
   }
 
   void widen(NodeId id) {
     const Node& node = graph_.node(id);
     Attrs attrs = node.attrs;
-    if (native(node)) attrs.set("wide", true);
+    if (is_native_product(node)) attrs.set("wide", true);
     else attrs.erase("wide");
     if (attrs.has("dtype") && is_half(graph_.type(node.outputs[0]).dtype))
       attrs.set("dtype", std::string(name_of(DType::f32)));
     std::vector<ValueId> inputs;
-    for (ValueId in : node.inputs) inputs.push_back(half(in) && !native(node) ? back(in, id) : rewrite_.at(in));
+    for (ValueId in : node.inputs)
+      inputs.push_back(is_half_value(in) && !is_native_product(node) ? cast_back(in, id) : rewrite_.at(in));
     const std::vector<ValueId> outputs = rebuild(id, std::move(inputs), std::move(attrs));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const Value& old = graph_.value(node.outputs[i]);
@@ -240,13 +247,13 @@ class HalfWidening : public CastRewriter {
       rewrite_.map(node.outputs[i], result);
     }
   }
-  ValueId back(ValueId value, NodeId like) {
-    if (!backs_[value].valid()) backs_[value] = cast(rewrite_.at(value), DType::f32, like);
-    return backs_[value];
+  ValueId cast_back(ValueId value, NodeId source) {
+    if (!casts_back_[value].valid()) casts_back_[value] = cast(rewrite_.at(value), DType::f32, source);
+    return casts_back_[value];
   }
 
-  bool multiplied_;
-  ById<ValueId, ValueId> backs_;
+  bool has_low_matmul_;
+  ById<ValueId, ValueId> casts_back_;
 };
 
 bool has_halves(const Graph& graph) {
@@ -256,11 +263,11 @@ bool has_halves(const Graph& graph) {
 
 }  // namespace
 
-Graph cast_halves(Graph graph, const OpTable& ops, const KernelCatalog& catalog, std::optional<DType> low) {
-  if (!low && !has_halves(graph)) return graph;
-  const bool multiplied = has_fast_matmul(catalog, DType::bf16);
-  if (low) graph = MixedPrecision(graph, ops, *low, multiplied && *low == DType::bf16).run();
-  return has_halves(graph) ? HalfWidening(graph, ops, multiplied).run() : graph;
+Graph cast_halves(Graph graph, const OpTable& ops, const KernelCatalog& catalog, std::optional<DType> low_type) {
+  if (!low_type && !has_halves(graph)) return graph;
+  const bool has_bf16_matmul = has_fast_matmul(catalog, DType::bf16);
+  if (low_type) graph = MixedPrecision(graph, ops, *low_type, has_bf16_matmul && *low_type == DType::bf16).run();
+  return has_halves(graph) ? HalfWidening(graph, ops, has_bf16_matmul).run() : graph;
 }
 
 }  // namespace karez::passes

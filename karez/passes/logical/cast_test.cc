@@ -1,4 +1,4 @@
-// Tests of cast: which values mixed precision rounds, and how many times.
+// Tests of the pass cast: which values mixed precision rounds, and how many times.
 #include "karez/passes/logical/cast.h"
 
 #include <gmock/gmock.h>
@@ -16,18 +16,19 @@ using testing::table;
 // A catalog with or without fast bf16 products.
 class HalfCatalog : public testing::AnyCatalog {
  public:
-  explicit HalfCatalog(bool has) : has_(has) {}
+  explicit HalfCatalog(bool has_fast_products) : has_fast_products_(has_fast_products) {}
   std::optional<KernelChoice> find(const CallSpec& call) const override {
     auto choice = AnyCatalog::find(call);
-    if (choice && is_half(call.in[0].dtype) && !(has_ && call.in[0].dtype == DType::bf16)) choice->rate = 0.05;
+    if (choice && is_half(call.in[0].dtype) && !(has_fast_products_ && call.in[0].dtype == DType::bf16))
+      choice->rate = 0.05;
     return choice;
   }
 
  private:
-  bool has_;
+  bool has_fast_products_;
 };
 
-// The nodes of the result except inputs, with its variables and outputs.
+// Formats the nodes of the result except inputs, and its variables and outputs.
 std::string nodes(std::string_view program, std::optional<DType> low, bool has_products = true) {
   const HalfCatalog catalog(has_products);
   const Graph graph = cast_halves(parse_graph(program, table()), table(), catalog, low);
@@ -84,7 +85,7 @@ TEST(Cast, WithoutFastProductsHalvesAreOnlyStored) {
   EXPECT_THAT(f16, HasSubstr("%3 = cast(%0) {to=\"f16\"} : f16[2, 4]\n%4 = cast(%3) {to=\"f32\"} : f32[2, 4]\n"));
 }
 
-TEST(Cast, AValueWithSeveralReadersIsRoundedForAllAndMovedAsHalves) {
+TEST(Cast, AValueWithSeveralReadersIsRoundedForAllReadersAndMovedInHalfPrecision) {
   EXPECT_TRUE(golden(nodes(R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
   %1 = matmul(%0, %0) {transpose_b=true} : f32[2, 2]
@@ -129,25 +130,25 @@ output "z" %6
 )"));
 }
 
-TEST(Cast, AnF32OperandNextToAHalfMakesTheResultF32UnlessItIsAParameterOrAConstant) {
-  const auto text = [](const char* other) {
+TEST(Cast, AResultOfF32AndHalfOperandsIsF32UnlessTheF32OperandIsAParameterOrConstant) {
+  const auto program_with_operand = [](const char* operand) {
     return cat(R"(graph main {
   variable "w" : f32[2, 2] read %1
   %0 = input() {dtype="f32", name="x", shape=[2, 2]} : f32[2, 2]
   %1 = variable() {dtype="f32", name="w", shape=[2, 2]} : f32[2, 2]
   %2 = matmul(%0, %1) : f32[2, 2]
   %3 = add(%2, )",
-               other, R"() : f32[2, 2]
+               operand, R"() : f32[2, 2]
   %4 = transpose(%3) {perm=[1, 0]} : f32[2, 2]
   output "y" %4
 }
 )");
   };
-  EXPECT_THAT(nodes(text("%1"), DType::bf16), HasSubstr("transpose(%6) {perm=[1, 0]} : bf16[2, 2]"));
-  EXPECT_THAT(nodes(text("%0"), DType::bf16), HasSubstr("transpose(%5) {perm=[1, 0]} : f32[2, 2]"));
+  EXPECT_THAT(nodes(program_with_operand("%1"), DType::bf16), HasSubstr("transpose(%6) {perm=[1, 0]} : bf16[2, 2]"));
+  EXPECT_THAT(nodes(program_with_operand("%0"), DType::bf16), HasSubstr("transpose(%5) {perm=[1, 0]} : f32[2, 2]"));
 }
 
-TEST(Cast, AProgramWithoutHalvesIsNotChangedAndItsOwnHalvesAreComputedInF32) {
+TEST(Cast, WithoutMixedPrecisionOpsOnHalvesAreComputedInF32AndOtherProgramsAreNotChanged) {
   const Graph graph = parse_graph(layer, table());
   EXPECT_EQ(print(cast_halves(graph, table(), HalfCatalog(true), {})), print(graph));
   constexpr const char* program = R"(graph main {

@@ -1,4 +1,4 @@
-// canonicalise's common subexpressions: merges nodes with equal op, attributes and operands.
+// The step of canonicalise that merges nodes with equal op, attributes and operands.
 #include <algorithm>
 #include <map>
 
@@ -11,8 +11,8 @@ namespace karez::passes {
 
 int eliminate_common_subexpressions(Graph& graph) {
   Rewrite rewrite(graph);
-  std::map<std::string, NodeId> seen;
-  int same = 0;
+  std::map<std::string, NodeId> node_by_key;
+  int merged_nodes = 0;
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.nodes[n];
     std::vector<int> inputs;
@@ -22,20 +22,20 @@ int eliminate_common_subexpressions(Graph& graph) {
     for (ValueId out : node.outputs) key += cat(" ", graph.value(out).mesh);
     for (ValueId out : node.outputs)
       if (graph.value(out).layout)
-        key += cat(" ", out, print(*graph.value(out).layout));  // the user fixed its layout: it is not merged
-    bool stays = !node.op->pure || !node.regions.empty() || node.op->role == Role::source;
-    auto at = stays ? seen.end() : seen.find(key);
-    if (at == seen.end()) {
-      NodeId kept = rewrite.keep(n);
-      if (!stays) seen.emplace(std::move(key), kept);
+        key += cat(" ", out, print(*graph.value(out).layout));  // a value with a fixed layout is not merged
+    bool is_unique = !node.op->pure || !node.regions.empty() || node.op->role == Role::source;
+    auto found = is_unique ? node_by_key.end() : node_by_key.find(key);
+    if (found == node_by_key.end()) {
+      NodeId kept_node = rewrite.keep(n);
+      if (!is_unique) node_by_key.emplace(std::move(key), kept_node);
       continue;
     }
     for (std::size_t o = 0; o < node.outputs.size(); ++o)
-      rewrite.map(node.outputs[o], rewrite.graph().node(at->second).outputs[o]);
-    ++same;
+      rewrite.map(node.outputs[o], rewrite.graph().node(found->second).outputs[o]);
+    ++merged_nodes;
   }
-  if (same > 0) graph = rewrite.finish();
-  return same;
+  if (merged_nodes > 0) graph = rewrite.finish();
+  return merged_nodes;
 }
 
 }  // namespace karez::passes

@@ -1,4 +1,5 @@
-// canonicalise's constant folding: nodes that depend only on constants are evaluated now, by the caller's evaluate.
+// The step of canonicalise that folds constants: nodes that depend only on constants are evaluated at compile time, by
+// FoldOptions::evaluate.
 #include <cstring>
 #include <optional>
 
@@ -20,17 +21,17 @@ double number_of(const HostBytes& bytes, DType dtype) {
   });
 }
 
-HostBytes bytes_of(const Attr& number, DType dtype) {
+HostBytes bytes_of(const Attr& attribute, DType dtype) {
   return with_type(dtype, [&]<class T>() {
-    T value = attr_cast<T>(number);
+    T value = attr_cast<T>(attribute);
     HostBytes bytes(sizeof(T));
     std::memcpy(bytes.data(), &value, sizeof(T));
     return bytes;
   });
 }
 
-// A double represents every i64 up to 2^53; beyond that a splat would be a different number.
-bool survives(double number, DType dtype) { return dtype != DType::i64 || (number > -9e15 && number < 9e15); }
+// True if the attribute of a splat, a double, represents the number exactly: a double represents every i64 up to 2^53.
+bool is_exact(double number, DType dtype) { return dtype != DType::i64 || (number > -9e15 && number < 9e15); }
 
 class Folder {
  public:
@@ -40,10 +41,10 @@ class Folder {
     int folded = 0;
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
-      bool constant_in = node.op->pure && node.outputs.size() == 1 && !node.inputs.empty() && node.regions.empty() &&
+      bool is_foldable = node.op->pure && node.outputs.size() == 1 && !node.inputs.empty() && node.regions.empty() &&
                          !graph_.value(node.outputs[0]).layout;
-      for (ValueId in : node.inputs) constant_in &= known(in);
-      if (constant_in && fold(n)) {
+      for (ValueId in : node.inputs) is_foldable &= is_constant(in);
+      if (is_foldable && fold(n)) {
         ++folded;
       } else {
         rewrite_.keep(n);
@@ -56,13 +57,15 @@ class Folder {
  private:
   const Node* producer(ValueId value) const { return rewritable_producer(rewrite_.graph(), rewrite_.at(value)); }
   const Node& constant_of(ValueId value) const { return *producer(value); }
-  bool known(ValueId value) const { return producer(value) != nullptr && producer(value)->op->name == "constant"; }
+  bool is_constant(ValueId value) const {
+    return producer(value) != nullptr && producer(value)->op->name == "constant";
+  }
 
-  bool add_constant(NodeId like, const TensorType& type, Attrs value) {
+  bool add_constant(NodeId source, const TensorType& type, Attrs value) {
     value.set("dtype", std::string(name_of(type.dtype))).set("shape", Ints(type.shape));
     NodeId node = rewrite_.add(&folding_.ops->at("constant"), {}, std::move(value), std::span(&type, 1),
-                               graph_.value(graph_.node(like).outputs[0]).mesh, like);
-    rewrite_.map(graph_.node(like).outputs[0], rewrite_.graph().node(node).outputs[0]);
+                               graph_.value(graph_.node(source).outputs[0]).mesh, source);
+    rewrite_.map(graph_.node(source).outputs[0], rewrite_.graph().node(node).outputs[0]);
     return true;
   }
 
@@ -70,38 +73,39 @@ class Folder {
     NodeView view{&graph_, id};
     const Node& node = view.node();
     const TensorType type = view.out_type(0);
-    bool splats = true;
-    for (ValueId in : node.inputs) splats &= constant_of(in).attrs.has("value");
-    bool window = node.op->role == Role::window, moved = node.op->role == Role::transfer;
-    if (moved) return add_constant(id, type, Attrs(constant_of(node.inputs[0]).attrs));  // created on both meshes
-    if (splats && window)
+    bool all_splats = true;
+    for (ValueId in : node.inputs) all_splats &= constant_of(in).attrs.has("value");
+    bool is_window = node.op->role == Role::window, is_transfer = node.op->role == Role::transfer;
+    if (is_transfer) return add_constant(id, type, Attrs(constant_of(node.inputs[0]).attrs));  // created on both meshes
+    if (all_splats && is_window)
       return add_constant(id, type, Attrs().set("value", attr_at(constant_of(node.inputs[0]).attrs, "value")));
     if (!folding_.evaluate) return false;
-    bool one = splats && node.op->elementwise;  // all elements are equal: one is computed, for any shape
-    if (!one && type.bytes() > folding_.max_bytes) return false;
+    bool one_element = all_splats && node.op->elementwise;  // all elements are equal, so only one element is computed
+    if (!one_element && type.bytes() > folding_.max_bytes) return false;
     std::vector<View> in;
     std::vector<HostBytes> bytes;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Node& constant = constant_of(node.inputs[i]);
-      TensorType from{view.in_type(i).dtype, one ? Shape() : view.in_type(i).shape};
-      if (from.bytes() > folding_.max_bytes) return false;
-      in.emplace_back(from);
+      TensorType element_type{view.in_type(i).dtype, one_element ? Shape() : view.in_type(i).shape};
+      if (element_type.bytes() > folding_.max_bytes) return false;
+      in.emplace_back(element_type);
       HostBytes value;
       if (constant.attrs.has("value")) {
-        HostBytes element = bytes_of(attr_at(constant.attrs, "value"), from.dtype);
-        for (std::int64_t k = 0; k < from.count(); ++k) value.insert(value.end(), element.begin(), element.end());
+        HostBytes element = bytes_of(attr_at(constant.attrs, "value"), element_type.dtype);
+        for (std::int64_t k = 0; k < element_type.count(); ++k)
+          value.insert(value.end(), element.begin(), element.end());
       } else {
         value = base::bytes_of_hex(constant.attrs.text("data"));
       }
       bytes.push_back(std::move(value));
     }
-    View out(type.dtype, one ? Shape() : type.shape);
-    if (window) return false;  // of constant data: a view costs nothing
+    View out(type.dtype, one_element ? Shape() : type.shape);
+    if (is_window) return false;  // a window on constant data costs nothing
     HostBytes result = folding_.evaluate(call_of(view, std::move(in), {out}, node.attrs), bytes)[0];
-    if (one || type.count() == 1) {
+    if (one_element || type.count() == 1) {
       double number = number_of(result, type.dtype);
-      if (survives(number, type.dtype)) return add_constant(id, type, Attrs().set("value", number));
-      if (one) return false;
+      if (is_exact(number, type.dtype)) return add_constant(id, type, Attrs().set("value", number));
+      if (one_element) return false;
     }
     return add_constant(id, type, Attrs().set("data", base::hex_of(result)));
   }

@@ -1,4 +1,4 @@
-// Copies the boxes of variables to their readers.
+// Moves the boxes of variables to the positions before their readers.
 #include "karez/passes/logical/gather_late.h"
 
 #include <map>
@@ -11,91 +11,92 @@
 namespace karez::passes {
 namespace {
 
-bool of_gradient(const Node& node) { return node.path == "grad" || node.path.ends_with(".grad"); }
+bool is_gradient(const Node& node) { return node.path == "grad" || node.path.ends_with(".grad"); }
 
 class GatherLate {
  public:
   explicit GatherLate(const Graph& graph)
       : graph_(graph),
-        late_(graph.nodes.size(), false),
+        is_late_(graph.nodes.size(), false),
         rewrite_(graph),
-        last_(graph.meshes.size()) {
-    std::set<ValueId> travel, kept;
+        last_compute_node_(graph.meshes.size()) {
+    std::set<ValueId> transferred_variables, microbatch_variables;
     for (NodeId n : graph.nodes.ids()) {
       const Node& node = graph.node(n);
       if (node.op->role == Role::transition) {
         const ValueId root = root_of(node.inputs[0]);
         if (graph.node(graph.value(root).producer).op->role != Role::state) continue;
         roots_[n] = root;
-        if (crosses_devices(node)) travel.insert(root);
+        if (crosses_devices(node)) transferred_variables.insert(root);
       } else if (node.acts > 1) {
-        for (ValueId in : node.inputs) kept.insert(root_of(in));
+        for (ValueId in : node.inputs) microbatch_variables.insert(root_of(in));
       }
     }
     for (const auto& [n, root] : roots_)
-      late_[n] = travel.count(root) > 0 && kept.count(root) == 0, any_ = any_ || late_[n];
+      is_late_[n] = transferred_variables.count(root) > 0 && microbatch_variables.count(root) == 0,
+      has_late_boxes_ = has_late_boxes_ || is_late_[n];
   }
 
-  bool any() const { return any_; }
+  bool has_late_boxes() const { return has_late_boxes_; }
 
   Graph run() {
-    bool backward = false;
+    bool is_backward = false;
     for (NodeId n : graph_.nodes.ids()) {
-      if (late_[n]) continue;
+      if (is_late_[n]) continue;
       const Node& node = graph_.node(n);
-      backward = backward || of_gradient(node);
+      is_backward = is_backward || is_gradient(node);
       std::vector<ValueId> inputs;
-      for (ValueId in : node.inputs) inputs.push_back(gathered(in, backward));
-      const NodeId now = rewrite_.keep(n, std::move(inputs));
-      if (node.op->role == Role::compute && node.acts == 1) last_on_mesh(n) = now;
+      for (ValueId in : node.inputs) inputs.push_back(gathered(in, is_backward));
+      const NodeId new_node = rewrite_.keep(n, std::move(inputs));
+      if (node.op->role == Role::compute && node.acts == 1) last_on_mesh(n) = new_node;
     }
-    for (const Output& output : graph_.outputs) gathered(output.value, backward);
+    for (const Output& output : graph_.outputs) gathered(output.value, is_backward);
     for (const Variable& variable : graph_.variables)
-      if (variable.updated.valid()) gathered(variable.updated, backward);
+      if (variable.updated.valid()) gathered(variable.updated, is_backward);
     return rewrite_.finish();
   }
 
  private:
-  // The last (new) compute node on the mesh of `n`.
-  NodeId& last_on_mesh(NodeId n) { return last_[static_cast<std::size_t>(mesh_of(graph_, n))]; }
+  // Returns the last (new) compute node on the mesh of `n`.
+  NodeId& last_on_mesh(NodeId n) { return last_compute_node_[static_cast<std::size_t>(mesh_of(graph_, n))]; }
   ValueId root_of(ValueId value) const {
     while (graph_.node(graph_.value(value).producer).op->role == Role::transition)
       value = graph_.node(graph_.value(value).producer).inputs[0];
     return value;
   }
 
-  // The (new) value for the forward or backward half of the launch.
-  ValueId gathered(ValueId value, bool backward) {
+  // Returns the (new) value for the forward or backward half of the launch.
+  ValueId gathered(ValueId value, bool is_backward) {
     const NodeId box = graph_.value(value).producer;
-    if (!late_[box]) return rewrite_.at(value);
-    auto& known = made_[backward];
-    if (const auto found = known.find(value); found != known.end()) return found->second;
+    if (!is_late_[box]) return rewrite_.at(value);
+    auto& gathered_boxes = gathered_values_[is_backward];
+    if (const auto found = gathered_boxes.find(value); found != gathered_boxes.end()) return found->second;
     const Node& node = graph_.node(box);
-    const ValueId from = gathered(node.inputs[0], backward);
-    const NodeId now =
-        rewrite_.add(node.op, {from}, node.attrs, std::span(&graph_.type(value), 1), graph_.value(value).mesh, box);
-    const ValueId out = rewrite_.graph().node(now).outputs[0];
-    rewrite_.graph().value(out).layout = graph_.value(value).layout;
-    if (const NodeId before = last_on_mesh(box); before.valid() && crosses_devices(node))
-      rewrite_.graph().node(now).after = {before};
-    rewrite_.map(value, out);
-    return known[value] = out;
+    const ValueId operand = gathered(node.inputs[0], is_backward);
+    const NodeId new_box =
+        rewrite_.add(node.op, {operand}, node.attrs, std::span(&graph_.type(value), 1), graph_.value(value).mesh, box);
+    const ValueId result = rewrite_.graph().node(new_box).outputs[0];
+    rewrite_.graph().value(result).layout = graph_.value(value).layout;
+    if (const NodeId predecessor = last_on_mesh(box); predecessor.valid() && crosses_devices(node))
+      rewrite_.graph().node(new_box).after = {predecessor};
+    rewrite_.map(value, result);
+    return gathered_boxes[value] = result;
   }
 
   const Graph& graph_;
-  std::map<NodeId, ValueId> roots_;  // by box: the variable
-  ById<NodeId, bool> late_;
-  bool any_ = false;
+  std::map<NodeId, ValueId> roots_;  // the variable that each box reads
+  ById<NodeId, bool> is_late_;
+  bool has_late_boxes_ = false;
   Rewrite rewrite_;
-  std::vector<NodeId> last_;  // by mesh: the last (new) compute node so far
-  std::map<ValueId, ValueId> made_[2];
+  std::vector<NodeId> last_compute_node_;  // by mesh: the last (new) compute node so far
+  std::map<ValueId, ValueId> gathered_values_[2];
 };
 
 }  // namespace
 
 Graph gather_late(Graph graph) {
-  GatherLate late(graph);
-  return late.any() ? late.run() : graph;
+  GatherLate rewriter(graph);
+  return rewriter.has_late_boxes() ? rewriter.run() : graph;
 }
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// gather_late: sharded parameters are gathered right before they are read, and again for the gradients.
+// Rewrite gather_late: sharded parameters are gathered right before they are read, and again for the gradients.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,18 +6,18 @@
 
 namespace karez::passes {
 
-// Takes a boxed graph. If a variable is transferred between devices to be read, its boxes move right before the first
-// node that reads them, after the preceding call (Node::after). Without that edge they could run at the start of the
-// launch, when the whole parameter is not needed yet. Nodes from the first gradient on read a second copy, so that no
-// whole parameter is held from the forward pass to the backward pass.
+// Rewrites a boxed graph. If a variable must be transferred between devices before a node can read it, its boxes move
+// to the position right before their first reader, and get an edge from the preceding call (Node::after). Without that
+// edge the boxes could run at the start of the launch, before the gathered parameter is needed. Nodes from the first
+// gradient on read a second copy, so that no gathered parameter is held from the forward to the backward pass.
 //   w' = box(w) all_gather                              h = ...
 //   h = ...                                             w' = box(w) all_gather after h
 //   y = matmul(h, w')                                   y = matmul(h, w')
 //   dh = matmul(dy, w')                        ->       dy = ...
 //                                                       w'' = box(w) all_gather after dy
 //                                                       dh = matmul(dy, w'')
-// A variable that micro-batches read is gathered once for all of them. If no variable is transferred, the graph is
-// returned unchanged.
+// A variable that micro-batches read is gathered once for all micro-batches. If no variable is transferred, the graph
+// is returned unchanged.
 Graph gather_late(Graph graph);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// Tests of gather_late: the positions at which sharded parameters are gathered.
+// Tests of gather_late: the positions in the program at which sharded parameters are gathered.
 #include "karez/passes/logical/gather_late.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 using testing::table;
 
-// A parameter in two shards, read by the forward pass and by a gradient.
+// The parameter has two shards and is read by the forward pass and by a gradient.
 TEST(GatherLate, AParameterIsGatheredBeforeItsReaderAndAgainForGradients) {
   Graph graph = parse_graph(R"(graph main mesh(data=2) {
   variable "w" : f32[4@data, 4] read %1
@@ -27,42 +27,42 @@ TEST(GatherLate, AParameterIsGatheredBeforeItsReaderAndAgainForGradients) {
 }
 )",
                             table());
-  const Layout whole = {B()};
-  OperandLayouts wanted;
-  for (const std::size_t operands : {0, 0, 1, 2, 1, 2}) wanted.emplace_back(operands, whole);
-  const Graph late = gather_late(box(graph, table(), wanted, CostTable()));
-  verify(late);
+  const Layout replicated = {B()};
+  OperandLayouts operand_layouts;
+  for (const std::size_t operands : {0, 0, 1, 2, 1, 2}) operand_layouts.emplace_back(operands, replicated);
+  const Graph result = gather_late(box(graph, table(), operand_layouts, CostTable()));
+  verify(result);
   std::string out;
-  for (const Node& node : late.nodes) {
+  for (const Node& node : result.nodes) {
     out += node.op->name;
-    for (NodeId before : node.after) out += cat(" after ", late.node(before).op->name);
+    for (NodeId predecessor : node.after) out += cat(" after ", result.node(predecessor).op->name);
     out += "\n";
   }
   EXPECT_TRUE(golden(out, "input\nvariable\ntanh\nbox after tanh\nmatmul\nexp\nbox after exp\nmatmul\n"));
 }
 
-// The nodes, one per line: number, op, move, producers of operands, and nodes that it must follow.
+// Formats the nodes, one per line: number, op, move, producers of operands, and predecessors by control edges.
 std::string gathered(const char* program) {
   Graph graph = parse_graph(program, table());
   for (Variable& variable : graph.variables)
     if (!variable.stored) variable.stored = graph.value(variable.read).layout;
-  OperandLayouts wanted;
-  for (const Node& node : graph.nodes) wanted.emplace_back(node.inputs.size(), Layout{B()});
-  const Graph late = gather_late(box(graph, table(), wanted, CostTable()));
-  verify(late);
+  OperandLayouts operand_layouts;
+  for (const Node& node : graph.nodes) operand_layouts.emplace_back(node.inputs.size(), Layout{B()});
+  const Graph result = gather_late(box(graph, table(), operand_layouts, CostTable()));
+  verify(result);
   std::string out;
-  for (NodeId n : late.nodes.ids()) {
-    const Node& node = late.node(n);
+  for (NodeId n : result.nodes.ids()) {
+    const Node& node = result.node(n);
     out += cat(n, " ", node.op->name, node.op->name == "box" ? cat(" ", node.attrs.text("move")) : "");
-    for (ValueId in : node.inputs) out += cat(" ", late.value(in).producer);
-    for (NodeId before : node.after) out += cat(" after ", before);
+    for (ValueId in : node.inputs) out += cat(" ", result.value(in).producer);
+    for (NodeId predecessor : node.after) out += cat(" after ", predecessor);
     out += "\n";
   }
   return out;
 }
 
-// Two readers in the forward pass share one gathered value; readers after the first gradient, gradients or not, share
-// another one with the outputs.
+// Two readers in the forward pass share one gathered value. Readers after the first gradient, gradients or not, and the
+// outputs share a second gathered value.
 TEST(GatherLate, EachHalfOfALaunchGathersAParameterOnce) {
   EXPECT_TRUE(golden(gathered(R"(graph main mesh(data=2) {
   variable "w" : f32[4@data, 4] read %1 updated %6

@@ -1,4 +1,4 @@
-// Tests of microbatch: graph text in, graph text out; errors and their messages.
+// Tests of the pass microbatch: it turns one graph text into another, or throws an error.
 #include "karez/passes/logical/microbatch.h"
 
 #include <gmock/gmock.h>
@@ -15,22 +15,22 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::table;
 
-std::string cut(const std::string& lines, int count, const std::string& ends = "  output \"y\" %9\n") {
-  const Graph graph = parse_graph(cat("graph main {\n", lines, ends, "}\n"), table());
+std::string split_batch(const std::string& lines, int count, const std::string& outputs = "  output \"y\" %9\n") {
+  const Graph graph = parse_graph(cat("graph main {\n", lines, outputs, "}\n"), table());
   verify(graph);
-  const Graph made = microbatch(graph, table(), count);
-  verify(made);
-  return print(made);
+  const Graph result = microbatch(graph, table(), count);
+  verify(result);
+  return print(result);
 }
 
-std::string refusal(const std::string& lines, int count, const std::string& ends = "  output \"y\" %9\n") {
+std::string error_of(const std::string& lines, int count, const std::string& outputs = "  output \"y\" %9\n") {
   try {
-    return cut(lines, count, ends);
+    return split_batch(lines, count, outputs);
   } catch (const Error& error) { return error.what(); }
 }
 
-TEST(MicroBatch, TheBatchIsSplitWeightsAreWholeAndGradientsAreAccumulated) {
-  EXPECT_TRUE(golden(cut(R"(
+TEST(MicroBatch, TheBatchIsSplitWeightsAreNotSplitAndGradientsAreAccumulated) {
+  EXPECT_TRUE(golden(split_batch(R"(
   %0 = input() {dtype="f32", name="x", shape=[8, 3]} : f32[8, 3]
   %1 = input() {dtype="f32", name="dy", shape=[8, 5]} : f32[8, 5]
   %2 = input() {dtype="f32", name="w", shape=[3, 5]} : f32[3, 5]
@@ -38,7 +38,7 @@ TEST(MicroBatch, TheBatchIsSplitWeightsAreWholeAndGradientsAreAccumulated) {
   %4 = mul(%3, %1) : f32[8, 5]
   %9 = matmul(%0, %4) {transpose_a=true} : f32[3, 5]
 )",
-                         4),
+                                 4),
                      R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 3]} : f32[2, 3] acts 4
   %1 = input() {dtype="f32", name="dy", shape=[2, 5]} : f32[2, 5] acts 4
@@ -57,13 +57,13 @@ TEST(MicroBatch, OneMicroBatchDoesNotChangeTheGraph) {
   %0 = input() {dtype="f32", name="x", shape=[8, 3]} : f32[8, 3]
   %9 = exp(%0) : f32[8, 3]
 )";
-  EXPECT_EQ(cut(lines, 1).find("acts"), std::string::npos);
+  EXPECT_EQ(split_batch(lines, 1).find("acts"), std::string::npos);
 }
 
-// Splats and windows on them are created in the size of a part; values that differ by position are sliced or get an
+// Splats and windows on splats are created in the size of a part; values that differ by position are sliced or get an
 // offset; sums of sums are accumulated once.
-TEST(MicroBatch, WholeValuesThatAreReadInPartsAreCreatedSmallOrSliced) {
-  EXPECT_TRUE(golden(cut(R"(
+TEST(MicroBatch, WholeValuesThatAreReadInPartsAreCreatedInTheSizeOfAPartOrSliced) {
+  EXPECT_TRUE(golden(split_batch(R"(
   %0 = input() {dtype="f64", name="x", shape=[4, 3]} : f64[4, 3]
   %1 = constant() {dtype="f64", shape=[], value=2} : f64[]
   %2 = broadcast(%1) {dims=[], shape=[4, 3]} : f64[4, 3]
@@ -78,7 +78,7 @@ TEST(MicroBatch, WholeValuesThatAreReadInPartsAreCreatedSmallOrSliced) {
   %12 = reduce_sum(%3) {axes=[0]} : f64[3]
   %9 = add(%11, %12) : f64[3]
 )",
-                         2),
+                                 2),
                      R"(graph main {
   %0 = input() {dtype="f64", name="x", shape=[2, 3]} : f64[2, 3] acts 2
   %1 = constant() {dtype="f64", shape=[], value=2} : f64[]
@@ -101,7 +101,7 @@ TEST(MicroBatch, WholeValuesThatAreReadInPartsAreCreatedSmallOrSliced) {
 }
 
 TEST(MicroBatch, OutputsAreJoinedAndUpdatesWaitForAllMicroBatches) {
-  EXPECT_TRUE(golden(cut(R"(
+  EXPECT_TRUE(golden(split_batch(R"(
   variable "w" : f32[3] read %1 updated %9
   %0 = input() {dtype="f32", name="x", shape=[6, 3]} : f32[6, 3]
   %1 = variable() {dtype="f32", name="w", shape=[3]} : f32[3]
@@ -110,7 +110,7 @@ TEST(MicroBatch, OutputsAreJoinedAndUpdatesWaitForAllMicroBatches) {
   %4 = mul(%3, %1) : f32[3]
   %9 = assign(%1, %4) : f32[3]
 )",
-                         3, "  output \"y\" %2\n  output \"x\" %0\n"),
+                                 3, "  output \"y\" %2\n  output \"x\" %0\n"),
                      R"(graph main {
   variable "w" : f32[3] read %2 updated %8
   %0 = input() {dtype="f32", name="x", shape=[2, 3]} : f32[2, 3] acts 3
@@ -128,14 +128,14 @@ TEST(MicroBatch, OutputsAreJoinedAndUpdatesWaitForAllMicroBatches) {
 )"));
 }
 
-// Each device has its rows of every micro-batch in its own group; whole values have the rows in the original order.
+// Each device has its rows of every micro-batch in one group; whole values have the rows in the original order.
 TEST(MicroBatch, AMicroBatchHasRowsOfEachGroupAndResultsHaveTheOriginalOrder) {
-  EXPECT_TRUE(golden(cut(R"(
+  EXPECT_TRUE(golden(split_batch(R"(
   %0 = input() {dtype="f32", groups=2, name="x", shape=[12, 3]} : f32[12, 3]
   %1 = input() {array=true, dtype="f32", groups=2, name="y", shape=[12, 3]} : f32[12, 3]
   %9 = add(%0, %1) : f32[12, 3]
 )",
-                         3),
+                                 3),
                      R"(graph main {
   %0 = input() {dtype="f32", groups=2, name="x", shape=[4, 3]} : f32[4, 3] acts 3
   %1 = input() {array=true, dtype="f32", name="y", shape=[12, 3]} : f32[12, 3]
@@ -151,28 +151,28 @@ TEST(MicroBatch, AMicroBatchHasRowsOfEachGroupAndResultsHaveTheOriginalOrder) {
   output "y" %10
 }
 )"));
-  EXPECT_THAT(refusal(R"(
+  EXPECT_THAT(error_of(R"(
   %0 = input() {dtype="f32", groups=2, name="x", shape=[6, 3]} : f32[6, 3]
   %9 = exp(%0) : f32[6, 3]
 )",
-                      2),
+                       2),
               HasSubstr("4 does not divide a dimension of 6 that is split with the batch of 6"));
-  const auto pairs = [](int rows) {  // the maximum of each two adjacent rows
+  const auto pairs = [](int rows) {  // computes the maximum of every two adjacent rows
     return cat("  %0 = input() {dtype=\"f32\", groups=2, name=\"x\", shape=[", rows, "]} : f32[", rows,
                "]\n  %1 = reshape(%0) {shape=[", rows / 2, ", 2]} : f32[", rows / 2,
                ", 2]\n  %2 = reduce_max(%1) {axes=[1]} : f32[", rows / 2,
                "]\n  %9 = reduce_sum(%2) {axes=[0]} : f32[]\n");
   };
-  EXPECT_THAT(refusal(pairs(8), 2), HasSubstr("output \"y\""));
+  EXPECT_THAT(error_of(pairs(8), 2), HasSubstr("output \"y\""));
   EXPECT_THAT(
-      refusal(pairs(4), 2),
+      error_of(pairs(4), 2),
       HasSubstr(
           "4 does not divide a dimension of 2 that is split with the batch of 4, so that rows of different devices"));
 }
 
-// The gradient of a variable of the batch's size is computed in parts, and its update needs all of them.
+// The gradient of a variable that has the size of the batch is computed in parts, and the update needs all parts.
 TEST(MicroBatch, AnUpdateActsOnceForAnyLayoutOfItsGradient) {
-  const std::string text = cut(R"(
+  const std::string text = split_batch(R"(
   variable "w" : f32[4] read %1 updated %8
   variable "m" : f32[4] read %2 updated %9
   %0 = input() {dtype="f32", name="x", shape=[4]} : f32[4]
@@ -182,14 +182,14 @@ TEST(MicroBatch, AnUpdateActsOnceForAnyLayoutOfItsGradient) {
   %4 = mul(%0, %1) : f32[4]
   %8, %9 = sgd(%1, %2, %4, %3) {momentum=0.5} : f32[4], f32[4]
 )",
-                               2, "");
+                                       2, "");
   EXPECT_THAT(text, AllOf(HasSubstr("micro_slice(%1) {axis=0, parts=2} : f32[2] acts 2"),
                           HasSubstr("micro_join(%5) {axis=0, parts=2} : f32[4] acts 2"),
                           HasSubstr("sgd(%1, %2, %6, %3) {momentum=0.5} : f32[4], f32[4]\n")));
 }
 
 // Flat labels are split with their sequences: 8 labels next to a batch of 4 are split at the input.
-TEST(MicroBatch, AnInputOfAnotherSizeIsSplitTooIfOnlyItsPartsAreRead) {
+TEST(MicroBatch, AnInputOfADifferentSizeIsSplitTooIfOnlyItsPartsAreRead) {
   const std::string lines = R"(
   %0 = input() {dtype="f32", name="x", shape=[4, 2, 5]} : f32[4, 2, 5]
   %1 = input() {dtype="i32", name="y", shape=[8]} : i32[8]
@@ -198,11 +198,12 @@ TEST(MicroBatch, AnInputOfAnotherSizeIsSplitTooIfOnlyItsPartsAreRead) {
   %4 = mul(%2, %3) : f32[8, 5]
   %9 = reduce_sum(%4) {axes=[0, 1]} : f32[]
 )";
-  EXPECT_THAT(cut(lines, 2), AllOf(HasSubstr("name=\"y\", shape=[4]} : i32[4] acts 2"), Not(HasSubstr("micro_slice"))));
+  EXPECT_THAT(split_batch(lines, 2),
+              AllOf(HasSubstr("name=\"y\", shape=[4]} : i32[4] acts 2"), Not(HasSubstr("micro_slice"))));
   // The labels are also an output, which joins the parts.
-  EXPECT_THAT(cut(lines, 2, "  output \"y\" %9\n  output \"labels\" %1\n"),
+  EXPECT_THAT(split_batch(lines, 2, "  output \"y\" %9\n  output \"labels\" %1\n"),
               HasSubstr("input() {dtype=\"i32\", name=\"y\", shape=[4]} : i32[4] acts 2"));
-  EXPECT_THAT(cut(R"(
+  EXPECT_THAT(split_batch(R"(
   %0 = input() {dtype="f32", name="x", shape=[4, 5]} : f32[4, 5]
   %1 = input() {dtype="f32", name="t", shape=[4, 3]} : f32[4, 3]
   %2 = input() {dtype="f32", name="z", shape=[8]} : f32[8]
@@ -213,7 +214,7 @@ TEST(MicroBatch, AnInputOfAnotherSizeIsSplitTooIfOnlyItsPartsAreRead) {
   %7 = reduce_max(%2) {axes=[0]} : f32[]
   %9 = reduce_sum(%6) {axes=[0, 1]} : f32[]
 )",
-                  2, "  output \"y\" %9\n  output \"m\" %7\n"),
+                          2, "  output \"y\" %9\n  output \"m\" %7\n"),
               AllOf(HasSubstr("name=\"z\", shape=[8]} : f32[8]\n"), HasSubstr("micro_slice")));
 }
 
@@ -221,25 +222,25 @@ const std::string x = R"(
   %0 = input() {dtype="f32", name="x", shape=[12, 3]} : f32[12, 3]
 )";
 
-TEST(MicroBatch, ACountThatDoesNotDivideTheBatchIsRejectedWithTheNearestThatDo) {
+TEST(MicroBatch, ACountThatDoesNotDivideTheBatchIsRejectedWithTheNearestCountsThatDo) {
   const std::string lines = x + "  %9 = exp(%0) : f32[12, 3]\n";
-  EXPECT_EQ(refusal(lines, 5), "microbatches=5 does not divide the batch of 12; nearest: 4, 6");
-  EXPECT_EQ(refusal(lines, 7), "microbatches=7 does not divide the batch of 12; nearest: 6, 12");
-  EXPECT_EQ(refusal(lines, 13), "microbatches=13 does not divide the batch of 12; nearest: 12");
-  EXPECT_EQ(refusal(lines, 0), "microbatches must be at least 1, got 0");
-  EXPECT_EQ(refusal("  %9 = constant() {dtype=\"f32\", shape=[4], value=1} : f32[4]\n", 2),
+  EXPECT_EQ(error_of(lines, 5), "microbatches=5 does not divide the batch of 12; nearest: 4, 6");
+  EXPECT_EQ(error_of(lines, 7), "microbatches=7 does not divide the batch of 12; nearest: 6, 12");
+  EXPECT_EQ(error_of(lines, 13), "microbatches=13 does not divide the batch of 12; nearest: 12");
+  EXPECT_EQ(error_of(lines, 0), "microbatches must be at least 1, got 0");
+  EXPECT_EQ(error_of("  %9 = constant() {dtype=\"f32\", shape=[4], value=1} : f32[4]\n", 2),
             "microbatches=2, but no input of 'main' has a batch (a dimension 0 that is not empty)");
 }
 
 TEST(MicroBatch, AMaximumOverTheBatchIsRejectedWithItsLine) {
-  EXPECT_EQ(refusal(x + "  %9 = reduce_max(%0) {axes=[0]} : f32[3] in \"norm\" at \"net.cc:5\"\n", 4),
+  EXPECT_EQ(error_of(x + "  %9 = reduce_max(%0) {axes=[0]} : f32[3] in \"norm\" at \"net.cc:5\"\n", 4),
             "reduce_max at net.cc:5 (norm) takes the max over the batch, which cannot be accumulated over "
             "microbatches=4: only sums can be; the batch of "
             "12 is dimension 0 of input 'x'");
 }
 
 TEST(MicroBatch, BatchStatisticsAreRejectedWithTheWaitingNodeAndItsProducer) {
-  EXPECT_EQ(refusal(x + R"(
+  EXPECT_EQ(error_of(x + R"(
   %4 = input() {dtype="f32", name="w", shape=[3, 3]} : f32[3, 3]
   %5 = matmul(%0, %4) : f32[12, 3]
   %1 = reduce_sum(%5) {axes=[0]} : f32[3] at "norm.cc:3"
@@ -247,7 +248,7 @@ TEST(MicroBatch, BatchStatisticsAreRejectedWithTheWaitingNodeAndItsProducer) {
   %3 = broadcast(%2) {dims=[1], shape=[12, 3]} : f32[12, 3] at "norm.cc:5"
   %9 = add(%0, %3) : f32[12, 3] at "norm.cc:6"
 )",
-                    4),
+                     4),
             "add at norm.cc:6 works on one micro-batch, but waits for broadcast at norm.cc:5, which depends on "
             "reduce_sum at norm.cc:3, a sum over the "
             "whole batch: statistics of a batch cannot be accumulated with microbatches=4; the batch of 12 is "
@@ -255,20 +256,20 @@ TEST(MicroBatch, BatchStatisticsAreRejectedWithTheWaitingNodeAndItsProducer) {
 }
 
 TEST(MicroBatch, ANodeThatMixesRowsOfDifferentPartsIsRejected) {
-  EXPECT_EQ(refusal(x + R"(
+  EXPECT_EQ(error_of(x + R"(
   %1 = input() {dtype="f32", name="t", shape=[12, 3]} : f32[12, 3]
   %9 = concat(%0, %1) {axis=0} : f32[24, 3] at "net.cc:9"
 )",
-                    4),
+                     4),
             "concat at net.cc:9 needs more of the batch than one micro-batch of microbatches=4: its operands are "
             "f32[12, 3] with the batch in dimension 0, "
             "f32[12, 3] with the batch in dimension 0; the batch of 12 is dimension 0 of the inputs 'x', 't'; an input "
             "of this length that is not a batch must be declared as unbatched");
 }
 
-// The number of labels is computed once, from the whole batch; the loss is accumulated as usual.
+// The number of labels is computed once, from the whole batch, and the loss is accumulated over the micro-batches.
 TEST(MicroBatch, SumsOfInputsAreComputedBeforeTheFirstMicroBatch) {
-  EXPECT_TRUE(golden(cut(R"(
+  EXPECT_TRUE(golden(split_batch(R"(
   %0 = input() {dtype="f32", name="x", shape=[8, 3]} : f32[8, 3]
   %1 = input() {dtype="f32", name="weight", shape=[8]} : f32[8]
   %2 = reduce_sum(%1) {axes=[0]} : f32[]
@@ -278,7 +279,7 @@ TEST(MicroBatch, SumsOfInputsAreComputedBeforeTheFirstMicroBatch) {
   %6 = mul(%0, %5) : f32[8, 3]
   %9 = reduce_sum(%6) {axes=[0]} : f32[3]
 )",
-                         4),
+                                 4),
                      R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 3]} : f32[2, 3] acts 4
   %1 = input() {dtype="f32", name="weight", shape=[8]} : f32[8]
@@ -295,7 +296,7 @@ TEST(MicroBatch, SumsOfInputsAreComputedBeforeTheFirstMicroBatch) {
 )"));
 }
 
-TEST(MicroBatch, AnUnbatchedInputOfTheBatchsLengthIsNotSplit) {
+TEST(MicroBatch, AnUnbatchedInputWithAsManyRowsAsTheBatchIsNotSplit) {
   const Graph graph = parse_graph(R"(graph main {
   %0 = input() {dtype="f32", name="mask", shape=[4, 4], unbatched=true} : f32[4, 4]
   %1 = input() {dtype="f32", name="x", shape=[4, 4]} : f32[4, 4]
@@ -304,13 +305,13 @@ TEST(MicroBatch, AnUnbatchedInputOfTheBatchsLengthIsNotSplit) {
 }
 )",
                                   table());
-  const Graph made = microbatch(graph, table(), 2);
-  verify(made);
-  EXPECT_THAT(print(made), HasSubstr("name=\"mask\", shape=[4, 4]} : f32[4, 4]\n"));
-  EXPECT_THAT(print(made), HasSubstr("matmul(%1, %0) : f32[2, 4] acts 2"));
+  const Graph result = microbatch(graph, table(), 2);
+  verify(result);
+  EXPECT_THAT(print(result), HasSubstr("name=\"mask\", shape=[4, 4]} : f32[4, 4]\n"));
+  EXPECT_THAT(print(result), HasSubstr("matmul(%1, %0) : f32[2, 4] acts 2"));
 }
 
-// The cost of a node that acts four times counts four times, for work and transfers.
+// The work and transfers of a node that acts four times count four times.
 TEST(MicroBatch, ShardCountsTheCostOfEachAct) {
   auto cost = [](const std::string& acts) {
     const std::string text = cat(R"(graph main mesh(data=2) {
@@ -328,14 +329,14 @@ TEST(MicroBatch, ShardCountsTheCostOfEachAct) {
   EXPECT_DOUBLE_EQ(cost(" acts 4"), 4 * cost(""));
 }
 
-// Gradients of shared weights that have another reader are accumulated separately.
+// The gradients of a shared weight are accumulated separately if one of them has another reader.
 TEST(MicroBatch, ASumThatIsReadTwiceIsAccumulatedBeforeItsReaders) {
-  const std::string text = cut(x + R"(
+  const std::string text = split_batch(x + R"(
   %1 = reduce_sum(%0) {axes=[0]} : f32[3]
   %2 = add(%1, %1) : f32[3]
   %9 = mul(%1, %2) : f32[3]
 )",
-                               2);
+                                       2);
   EXPECT_THAT(text, HasSubstr("%2 = accumulate(%1) : f32[3] acts 2\n  %3 = add(%2, %2) : f32[3]\n"));
 }
 

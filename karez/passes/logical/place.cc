@@ -1,4 +1,4 @@
-// place: assigns undecided values to the mesh of their first reader, and transfers values that other meshes read.
+// Assigns undecided values to the mesh of their first reader, and transfers values that other meshes read.
 #include "karez/passes/logical/place.h"
 
 #include <algorithm>
@@ -9,36 +9,37 @@
 namespace karez::passes {
 namespace {
 
-// Assigns values one after another to the mesh of a reader, of a variable's update, or, if neither has a mesh, of an
-// operand.
+// Assigns values one after another to the mesh of a reader or of a variable's update or, if these have no mesh, to the
+// mesh of an operand.
 class MeshAssigner {
  public:
-  explicit MeshAssigner(Graph& graph) : graph_(graph), uses_(uses_of(graph)), update_(graph.nodes.size()) {
+  explicit MeshAssigner(Graph& graph) : graph_(graph), uses_(uses_of(graph)), next_version_(graph.nodes.size()) {
     for (const Variable& variable : graph.variables)
-      if (variable.read.valid()) update_[graph.value(variable.read).producer] = variable.updated;
+      if (variable.read.valid()) next_version_[graph.value(variable.read).producer] = variable.updated;
   }
 
   void run() {
-    while (backward() || forward()) {}
+    while (assign_from_readers() || assign_from_operands()) {}
     for (Variable& variable : graph_.variables)
       if (variable.read.valid()) variable.mesh = graph_.value(variable.read).mesh;
   }
 
  private:
-  bool put(NodeId node, int mesh) {
+  bool assign_mesh(NodeId node, int mesh) {
     for (ValueId out : graph_.node(node).outputs) graph_.value(out).mesh = mesh;
     return mesh != 0;
   }
 
-  // In reverse order, so that all readers of a value are assigned before it.
-  bool backward() {
+  // Visits nodes in reverse order, so that all readers of a value are assigned before the value.
+  bool assign_from_readers() {
     bool changed = false;
     for (std::size_t n = graph_.nodes.size(); n-- > 0;)
-      if (NodeId node(n); mesh_of(graph_, node) == 0) changed |= put(node, where_read(node));
+      if (NodeId node(n); mesh_of(graph_, node) == 0) changed |= assign_mesh(node, mesh_of_reader(node));
     return changed;
   }
-  int where_read(NodeId node) const {
-    if (update_[node].valid() && graph_.value(update_[node]).mesh != 0) return graph_.value(update_[node]).mesh;
+  int mesh_of_reader(NodeId node) const {
+    if (next_version_[node].valid() && graph_.value(next_version_[node]).mesh != 0)
+      return graph_.value(next_version_[node]).mesh;
     std::vector<NodeId> readers;
     for (ValueId out : graph_.node(node).outputs)
       for (const Use& use : uses_[out]) readers.push_back(use.node);
@@ -48,42 +49,42 @@ class MeshAssigner {
     return 0;
   }
 
-  // Values without an assigned reader, such as the next step of a counter, get the mesh of their largest operand.
-  bool forward() {
+  // Assigns a value without an assigned reader, such as the next step of a counter, to the mesh of its largest operand.
+  bool assign_from_operands() {
     for (NodeId n : graph_.nodes.ids()) {
       if (mesh_of(graph_, n) != 0) continue;
       int mesh = 0;
-      std::int64_t most = -1;
+      std::int64_t max_bytes = -1;
       for (ValueId in : graph_.node(n).inputs)
-        if (const Value& value = graph_.value(in); value.mesh != 0 && value.type.bytes() > most)
-          mesh = value.mesh, most = value.type.bytes();
-      if (put(n, mesh)) return true;
+        if (const Value& value = graph_.value(in); value.mesh != 0 && value.type.bytes() > max_bytes)
+          mesh = value.mesh, max_bytes = value.type.bytes();
+      if (assign_mesh(n, mesh)) return true;
     }
     return false;
   }
 
   Graph& graph_;
   ById<ValueId, std::vector<Use>> uses_;
-  ById<NodeId, ValueId> update_;  // by node of a variable
+  ById<NodeId, ValueId> next_version_;  // the next version of each variable, by the node that reads the variable
 };
 
 // Merges equal meshes and removes unused ones.
 void merge_meshes(Graph& graph) {
-  std::vector<int> now(graph.meshes.size(), -1);
-  std::vector<Mesh> kept;
-  auto use = [&](int& mesh) {
-    int& number = now[static_cast<std::size_t>(mesh)];
+  std::vector<int> new_index(graph.meshes.size(), -1);
+  std::vector<Mesh> merged_meshes;
+  auto renumber = [&](int& mesh) {
+    int& number = new_index[static_cast<std::size_t>(mesh)];
     if (number < 0) {
-      const Mesh& wanted = graph.meshes[static_cast<std::size_t>(mesh)];
-      auto same = std::find(kept.begin(), kept.end(), wanted);
-      number = static_cast<int>(same - kept.begin());
-      if (same == kept.end()) kept.push_back(wanted);
+      const Mesh& old_mesh = graph.meshes[static_cast<std::size_t>(mesh)];
+      auto found = std::find(merged_meshes.begin(), merged_meshes.end(), old_mesh);
+      number = static_cast<int>(found - merged_meshes.begin());
+      if (found == merged_meshes.end()) merged_meshes.push_back(old_mesh);
     }
     mesh = number;
   };
-  for (Value& value : graph.values) use(value.mesh);
-  for (Variable& variable : graph.variables) use(variable.mesh);
-  if (!kept.empty()) graph.meshes = std::move(kept);
+  for (Value& value : graph.values) renumber(value.mesh);
+  for (Variable& variable : graph.variables) renumber(variable.mesh);
+  if (!merged_meshes.empty()) graph.meshes = std::move(merged_meshes);
 }
 
 class TransferInserter {
@@ -93,7 +94,7 @@ class TransferInserter {
   Graph run() {
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.node(n);
-      if (node.op->role == Role::transfer) {  // from the trace; between meshes that are merged it is the operand itself
+      if (node.op->role == Role::transfer) {  // a traced transfer; between merged meshes its result is its operand
         rewrite_.map(node.outputs[0], value_on_mesh(node.inputs[0], graph_.value(node.outputs[0]).mesh, n));
         continue;
       }
@@ -108,25 +109,28 @@ class TransferInserter {
       updated.push_back(variable.updated.valid()
                             ? value_on_mesh(variable.updated, variable.mesh, graph_.value(variable.updated).producer)
                             : ValueId());
-    Graph made = rewrite_.finish();
-    for (std::size_t v = 0; v < updated.size(); ++v) made.variables[v].updated = updated[v];
-    return made;
+    Graph new_graph = rewrite_.finish();
+    for (std::size_t v = 0; v < updated.size(); ++v) new_graph.variables[v].updated = updated[v];
+    return new_graph;
   }
 
  private:
-  // The (new) value on the mesh.
+  // Returns the (new) value on the mesh.
   ValueId value_on_mesh(ValueId old, int mesh, NodeId reader) {
     ValueId value = rewrite_.at(old);
-    const Graph& made = rewrite_.graph();
-    if (made.value(value).mesh == mesh) return value;
-    ValueId& there = transferred_[{value, mesh}];
-    if (there.valid()) return there;
-    const TensorType type = made.type(value);
-    const Node maker = made.node(made.value(value).producer);  // a copy: nodes move while others are added
-    const bool again = maker.op->role == Role::constant && maker.inputs.empty() && !made.value(value).layout;
-    NodeId node = again ? rewrite_.add(maker.op, {}, maker.attrs, std::span(&type, 1), mesh, reader)
-                        : rewrite_.add(&ops_.at("transfer"), {value}, {}, std::span(&type, 1), mesh, reader);
-    return there = rewrite_.graph().node(node).outputs[0];
+    const Graph& new_graph = rewrite_.graph();
+    if (new_graph.value(value).mesh == mesh) return value;
+    ValueId& transferred = transferred_[{value, mesh}];
+    if (transferred.valid()) return transferred;
+    const TensorType type = new_graph.type(value);
+    // A copy, since adding nodes invalidates references.
+    const Node producer = new_graph.node(new_graph.value(value).producer);
+    const bool is_plain_constant =
+        producer.op->role == Role::constant && producer.inputs.empty() && !new_graph.value(value).layout;
+    NodeId node = is_plain_constant
+                      ? rewrite_.add(producer.op, {}, producer.attrs, std::span(&type, 1), mesh, reader)
+                      : rewrite_.add(&ops_.at("transfer"), {value}, {}, std::span(&type, 1), mesh, reader);
+    return transferred = rewrite_.graph().node(node).outputs[0];
   }
 
   const Graph& graph_;

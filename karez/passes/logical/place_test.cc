@@ -1,4 +1,4 @@
-// Tests of place: the meshes of undecided values, and the transfers.
+// Tests of the pass place: the meshes of undecided values, and the transfers.
 #include "karez/passes/logical/place.h"
 
 #include <gtest/gtest.h>
@@ -9,14 +9,14 @@
 namespace karez::passes::testing {
 namespace {
 
-std::string placed(std::string_view text) {
+std::string run_place(std::string_view text) {
   Graph graph = place(parse_graph(text, table()), table());
   verify(graph);
   return print(graph);
 }
 
-TEST(Place, AnInputIsOnTheMeshOfItsFirstReaderAndIsTransferredOnceToEachOther) {
-  EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh(a=2) [0:2, 0:3] {
+TEST(Place, AnInputIsOnTheMeshOfItsFirstReaderAndIsTransferredOnceToEachOtherMesh) {
+  EXPECT_TRUE(golden(run_place(R"(graph main mesh() mesh() [0:1] mesh(a=2) [0:2, 0:3] {
   %0 = input() {dtype="f32", name="x", shape=[4]} : f32[4]
   %1 = copy(%0) : f32[4] on mesh1
   %2 = copy(%0) : f32[4] on mesh2
@@ -39,7 +39,7 @@ TEST(Place, AnInputIsOnTheMeshOfItsFirstReaderAndIsTransferredOnceToEachOther) {
 }
 
 TEST(Place, AConstantIsCreatedOnEachMeshThatReadsItAndAnUnreadInputStays) {
-  EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
+  EXPECT_TRUE(golden(run_place(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
   %0 = constant() {dtype="f32", shape=[4], value=2} : f32[4]
   %1 = input() {dtype="f32", name="x", shape=[4]} : f32[4] on mesh1
   %2 = input() {dtype="f32", name="y", shape=[4]} : f32[4] on mesh2
@@ -65,9 +65,9 @@ TEST(Place, AConstantIsCreatedOnEachMeshThatReadsItAndAnUnreadInputStays) {
 )"));
 }
 
-// A counter that two placements read is stored and updated on the first and transferred to the second.
-TEST(Place, AVariableIsUpdatedOnItsOwnMesh) {
-  EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
+// A counter that two placements read is stored and updated on the first placement and transferred to the second.
+TEST(Place, AVariableIsUpdatedOnTheMeshThatStoresIt) {
+  EXPECT_TRUE(golden(run_place(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
   variable "n" : f32[4] read %0 updated %4
   %0 = variable() {dtype="f32", name="n", shape=[4]} : f32[4]
   %1 = tanh(%0) : f32[4] on mesh1
@@ -92,7 +92,7 @@ TEST(Place, AVariableIsUpdatedOnItsOwnMesh) {
 }
 
 TEST(Place, AVariableIsOnTheMeshOfItsUpdate) {
-  EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
+  EXPECT_TRUE(golden(run_place(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
   variable "n" : f32[4] read %0 updated %2
   %0 = variable() {dtype="f32", name="n", shape=[4]} : f32[4]
   %1 = tanh(%0) : f32[4] on mesh1
@@ -112,7 +112,7 @@ TEST(Place, AVariableIsOnTheMeshOfItsUpdate) {
 
 // Equal meshes get one number, and transfers between them are removed.
 TEST(Place, EqualMeshesAreMerged) {
-  EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh() {
+  EXPECT_TRUE(golden(run_place(R"(graph main mesh() mesh() [0:1] mesh() {
   %0 = input() {dtype="f32", name="x", shape=[4]} : f32[4] on mesh2
   %1 = transfer(%0) : f32[4] on mesh1
   %2 = tanh(%1) : f32[4] on mesh1
@@ -129,7 +129,7 @@ TEST(Place, EqualMeshesAreMerged) {
   output "a" %4
 }
 )"));
-  EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:1] {
+  EXPECT_TRUE(golden(run_place(R"(graph main mesh() mesh() [0:1] mesh() [0:1] {
   %0 = input() {dtype="f32", name="x", shape=[4]} : f32[4] on mesh1
   %1 = transfer(%0) : f32[4] on mesh2
   %2 = tanh(%1) : f32[4] on mesh2

@@ -1,5 +1,5 @@
-// canonicalise's sharing of common terms: a + b + c and d + b + a share a + b, in any order of terms; products only if
-// `reassociate` is set.
+// The step of canonicalise that lets sums share common terms: a + b + c and d + b + a share a + b, in any order of
+// terms; products share factors only if `reassociate` is set.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -13,7 +13,7 @@
 namespace karez::passes {
 namespace {
 
-// A sum such as a + b + c as the tree's root and its operands: inner nodes are used once and have no fixed layout.
+// A tree of additions such as a + b + c, as its root and operands. Inner nodes are used once and have no fixed layout.
 struct Terms {
   NodeId root;
   std::vector<ValueId> operands;  // sorted; one entry per occurrence
@@ -25,28 +25,28 @@ class TermLists {
       : graph_(graph),
         op_(op),
         uses_(uses_of(graph)),
-        kept_(graph.values.size(), false) {
-    for (const Output& output : graph.outputs) kept_[output.value] = true;
+        is_result_(graph.values.size(), false) {
+    for (const Output& output : graph.outputs) is_result_[output.value] = true;
     for (const Variable& variable : graph.variables)
-      if (variable.updated.valid()) kept_[variable.updated] = true;
+      if (variable.updated.valid()) is_result_[variable.updated] = true;
     for (NodeId n : graph.nodes.ids()) {
-      // A sum whose layout the user fixed stays: as a term of another sum it would impose its layout on both.
+      // A sum whose layout the user fixed is not regrouped: a shared term would impose that layout on other sums too.
       if (graph.nodes[n].op != op || is_inner(n) || graph.value(graph.nodes[n].outputs[0]).layout) continue;
-      Terms chain{n, {}};
-      collect(n, chain.operands);
-      std::sort(chain.operands.begin(), chain.operands.end());
-      chains.push_back(std::move(chain));
+      Terms terms{n, {}};
+      collect(n, terms.operands);
+      std::sort(terms.operands.begin(), terms.operands.end());
+      terms_of_sums.push_back(std::move(terms));
     }
   }
 
-  // True if the node is inside a larger sum, the only user of its value.
+  // True if the node is an inner node of a larger sum, which is the only user of its value.
   bool is_inner(NodeId node) const {
     ValueId out = graph_.node(node).outputs[0];
     const auto& users = uses_[out];
-    return users.size() == 1 && graph_.node(users[0].node).op == op_ && !kept_[out] && !graph_.value(out).layout;
+    return users.size() == 1 && graph_.node(users[0].node).op == op_ && !is_result_[out] && !graph_.value(out).layout;
   }
 
-  std::vector<Terms> chains;
+  std::vector<Terms> terms_of_sums;
 
  private:
   void collect(NodeId node, std::vector<ValueId>& operands) const {
@@ -63,102 +63,104 @@ class TermLists {
   const Graph& graph_;
   const OpDef* op_;
   ById<ValueId, std::vector<Use>> uses_;
-  ById<ValueId, bool> kept_;
+  ById<ValueId, bool> is_result_;
 };
 
 using Pair = std::pair<ValueId, ValueId>;
 
-// The pair of operands that the most sums share (at least two); of several, the smallest pair.
-std::optional<Pair> shared_pair(const std::vector<Terms>& chains) {
-  std::map<Pair, int> count;
-  constexpr std::size_t longest = 32;  // longer sums are not changed: the number of pairs is quadratic
-  for (const Terms& chain : chains) {
-    if (chain.operands.size() > longest) continue;
+// Finds the pair of operands that the largest number of sums share (at least two sums); on a tie, the smallest pair.
+std::optional<Pair> shared_pair(const std::vector<Terms>& terms_of_sums) {
+  std::map<Pair, int> sums_by_pair;
+  constexpr std::size_t max_terms = 32;  // longer sums are not changed: the number of pairs is quadratic
+  for (const Terms& terms : terms_of_sums) {
+    if (terms.operands.size() > max_terms) continue;
     std::set<Pair> pairs;
-    for (std::size_t i = 0; i < chain.operands.size(); ++i)
-      for (std::size_t k = i + 1; k < chain.operands.size(); ++k) pairs.insert({chain.operands[i], chain.operands[k]});
-    for (const Pair& pair : pairs) ++count[pair];
+    for (std::size_t i = 0; i < terms.operands.size(); ++i)
+      for (std::size_t k = i + 1; k < terms.operands.size(); ++k) pairs.insert({terms.operands[i], terms.operands[k]});
+    for (const Pair& pair : pairs) ++sums_by_pair[pair];
   }
-  std::optional<Pair> best;
-  int most = 1;
-  for (const auto& [pair, times] : count)
-    if (times > most) best = pair, most = times;
-  return best;
+  std::optional<Pair> most_shared;
+  int max_count = 1;
+  for (const auto& [pair, count] : sums_by_pair)
+    if (count > max_count) most_shared = pair, max_count = count;
+  return most_shared;
 }
 
 int reassociate_shared_terms_of(Graph& graph, const OpDef* op) {
-  TermLists found(graph, op);
-  bool any_long = std::any_of(found.chains.begin(), found.chains.end(),
-                              [](const Terms& chain) { return chain.operands.size() > 2; });
-  if (!any_long) return 0;
-  // Each new value stands for a pair; new values are numbered after the old ones.
-  std::vector<Pair> made;
-  std::set<NodeId> changed;
-  auto first = graph.values.size();
-  while (auto pair = shared_pair(found.chains)) {
-    ValueId name(first + made.size());
-    made.push_back(*pair);
-    for (Terms& chain : found.chains) {
-      auto a = std::find(chain.operands.begin(), chain.operands.end(), pair->first);
-      if (a == chain.operands.end()) continue;
-      auto b = std::find(a + 1, chain.operands.end(), pair->second);
-      if (b == chain.operands.end()) continue;
-      chain.operands.erase(b);
-      *a = name;
-      std::sort(chain.operands.begin(), chain.operands.end());
-      changed.insert(chain.root);
+  TermLists term_lists(graph, op);
+  bool has_long_sum = std::any_of(term_lists.terms_of_sums.begin(), term_lists.terms_of_sums.end(),
+                                  [](const Terms& terms) { return terms.operands.size() > 2; });
+  if (!has_long_sum) return 0;
+  // Each new value represents a pair; new values are numbered after the old values.
+  std::vector<Pair> new_pairs;
+  std::set<NodeId> changed_roots;
+  auto first_new_value = graph.values.size();
+  while (auto pair = shared_pair(term_lists.terms_of_sums)) {
+    ValueId pair_value(first_new_value + new_pairs.size());
+    new_pairs.push_back(*pair);
+    for (Terms& terms : term_lists.terms_of_sums) {
+      auto a = std::find(terms.operands.begin(), terms.operands.end(), pair->first);
+      if (a == terms.operands.end()) continue;
+      auto b = std::find(a + 1, terms.operands.end(), pair->second);
+      if (b == terms.operands.end()) continue;
+      terms.operands.erase(b);
+      *a = pair_value;
+      std::sort(terms.operands.begin(), terms.operands.end());
+      changed_roots.insert(terms.root);
     }
   }
-  if (made.empty()) return 0;
+  if (new_pairs.empty()) return 0;
   Rewrite rewrite(graph);
-  std::vector<ValueId> parts(made.size());
-  std::map<NodeId, const Terms*> chain_of;
-  for (const Terms& chain : found.chains)
-    if (changed.count(chain.root)) chain_of[chain.root] = &chain;
-  int saved = static_cast<int>(graph.nodes.size());
+  std::vector<ValueId> pair_values(new_pairs.size());
+  std::map<NodeId, const Terms*> terms_by_root;
+  for (const Terms& terms : term_lists.terms_of_sums)
+    if (changed_roots.count(terms.root)) terms_by_root[terms.root] = &terms;
+  int old_node_count = static_cast<int>(graph.nodes.size());
   for (NodeId n : graph.nodes.ids()) {
-    auto at = chain_of.find(n);
-    if (at == chain_of.end()) {
+    auto found_terms = terms_by_root.find(n);
+    if (found_terms == terms_by_root.end()) {
       rewrite.keep(n);
       continue;
     }
     const Node& root = graph.nodes[n];
     const TensorType& type = graph.type(root.outputs[0]);
     int mesh = graph.value(root.outputs[0]).mesh;
-    auto join = [&](ValueId a, ValueId b) {
+    auto add_node = [&](ValueId a, ValueId b) {
       NodeId node = rewrite.add(root.op, {a, b}, root.attrs, std::span(&type, 1), mesh, n);
       return rewrite.graph().node(node).outputs[0];
     };
-    // A pair is computed at the root of the first sum that contains it: its operands exist there.
-    auto value = [&](auto& self, ValueId id) -> ValueId {
-      if (static_cast<std::size_t>(id.index) < first) return rewrite.at(id);
-      auto k = static_cast<std::size_t>(id.index) - first;
-      if (!parts[k].valid()) parts[k] = join(self(self, made[k].first), self(self, made[k].second));
-      return parts[k];
+    // A pair is computed at the root of the first sum that contains it, where its operands exist.
+    auto value_of = [&](auto& self, ValueId id) -> ValueId {
+      if (static_cast<std::size_t>(id.index) < first_new_value) return rewrite.at(id);
+      auto pair_index = static_cast<std::size_t>(id.index) - first_new_value;
+      if (!pair_values[pair_index].valid())
+        pair_values[pair_index] =
+            add_node(self(self, new_pairs[pair_index].first), self(self, new_pairs[pair_index].second));
+      return pair_values[pair_index];
     };
-    ValueId sum = value(value, at->second->operands[0]);
-    for (std::size_t i = 1; i < at->second->operands.size(); ++i)
-      sum = join(sum, value(value, at->second->operands[i]));
+    ValueId sum = value_of(value_of, found_terms->second->operands[0]);
+    for (std::size_t i = 1; i < found_terms->second->operands.size(); ++i)
+      sum = add_node(sum, value_of(value_of, found_terms->second->operands[i]));
     rewrite.map(root.outputs[0], sum);
   }
   graph = rewrite.finish();
   remove_dead(graph);
-  return saved - static_cast<int>(graph.nodes.size());
+  return old_node_count - static_cast<int>(graph.nodes.size());
 }
 
 }  // namespace
 
 int reassociate_shared_terms(Graph& graph, bool reassociate) {
-  std::set<std::string> seen;
+  std::set<std::string> op_names;
   for (const Node& node : graph.nodes)
-    if (node.op->associative && (reassociate || !node.op->overflows_regrouped)) seen.insert(node.op->name);
-  int saved = 0;
-  for (const std::string& name : seen) {
-    auto any =
+    if (node.op->associative && (reassociate || !node.op->overflows_regrouped)) op_names.insert(node.op->name);
+  int removed_nodes = 0;
+  for (const std::string& name : op_names) {
+    auto found =
         std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return node.op->name == name; });
-    if (any != graph.nodes.end()) saved += reassociate_shared_terms_of(graph, any->op);
+    if (found != graph.nodes.end()) removed_nodes += reassociate_shared_terms_of(graph, found->op);
   }
-  return saved;
+  return removed_nodes;
 }
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// Tests of recompute: the nodes of a region, the values that are kept and those that are recomputed.
+// Tests of the pass recompute: the nodes of a region, the values that are kept and the values that are recomputed.
 #include "karez/passes/logical/recompute.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::table;
 
-// The nodes of the result, without types and source lines.
+// Formats the nodes of the result, without types and source lines.
 std::string nodes(std::string_view program, std::vector<std::string> globs) {
   Graph graph = recompute(parse_graph(program, table()), globs);
   verify(graph);
@@ -30,8 +30,8 @@ std::string nodes(std::string_view program, std::vector<std::string> globs) {
   return out;
 }
 
-// Two layers with a free function between them and one after them, and their gradients.
-constexpr const char* two = R"(graph main {
+// A program of two layers with a free function between them and another after them, and their gradients.
+constexpr const char* two_layers = R"(graph main {
   variable "w" : f32[4, 4] read %1
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
   %1 = variable() {dtype="f32", name="w", shape=[4, 4]} : f32[4, 4]
@@ -52,7 +52,7 @@ constexpr const char* two = R"(graph main {
 )";
 
 TEST(Recompute, NodesBetweenAModulesNodesAreRecomputedOnceAfterThePrecedingGradient) {
-  EXPECT_TRUE(golden(nodes(two, {"block"}), R"(%0 = input() {dtype="f32", name="x", shape=[2, 4]}
+  EXPECT_TRUE(golden(nodes(two_layers, {"block"}), R"(%0 = input() {dtype="f32", name="x", shape=[2, 4]}
 %1 = variable() {dtype="f32", name="w", shape=[4, 4]}
 %2 = matmul(%0, %1) in "block.up"
 %3 = tanh(%2)
@@ -70,25 +70,25 @@ TEST(Recompute, NodesBetweenAModulesNodesAreRecomputedOnceAfterThePrecedingGradi
 }
 
 TEST(Recompute, TheOutermostMatchingModuleIsTheRegion) {
-  EXPECT_EQ(nodes(two, {"block", "block.up"}), nodes(two, {"block"}));
-  EXPECT_EQ(nodes(two, {"b*"}), nodes(two, {"block"}));
-  EXPECT_EQ(nodes(two, {"block.*"}), nodes(two, {})) << "all their results are kept";
-  EXPECT_EQ(nodes(two, {"block.up"}), nodes(two, {}));
+  EXPECT_EQ(nodes(two_layers, {"block", "block.up"}), nodes(two_layers, {"block"}));
+  EXPECT_EQ(nodes(two_layers, {"b*"}), nodes(two_layers, {"block"}));
+  EXPECT_EQ(nodes(two_layers, {"block.*"}), nodes(two_layers, {})) << "all their results are kept";
+  EXPECT_EQ(nodes(two_layers, {"block.up"}), nodes(two_layers, {}));
 }
 
-TEST(Recompute, AnotherModuleBetweenIsNotInTheRegion) {
-  std::string program = two;
-  const std::string free = "tanh(%2) : f32[2, 4]\n";
-  program.replace(program.find(free), free.size(), "tanh(%2) : f32[2, 4] in \"other\"\n");
+TEST(Recompute, AnUnmatchedModuleBetweenNodesOfARegionIsNotInTheRegion) {
+  std::string program = two_layers;
+  const std::string free_function = "tanh(%2) : f32[2, 4]\n";
+  program.replace(program.find(free_function), free_function.size(), "tanh(%2) : f32[2, 4] in \"other\"\n");
   EXPECT_EQ(nodes(program, {"block"}), nodes(program, {}));
 }
 
 TEST(Recompute, ValuesThatNodesOutsideOfTheRegionReadAreKept) {
-  std::string program = two;
+  std::string program = two_layers;
   const std::string old_call = "sigmoid(%4)";
   program.replace(program.find(old_call), old_call.size(), "mul(%4, %3)");
   EXPECT_EQ(nodes(program, {"block"}), nodes(program, {})) << "read by a free function";
-  program = two;
+  program = two_layers;
   program.insert(program.find("  output \"a\""), "  output \"h\" %3\n");
   EXPECT_EQ(nodes(program, {"block"}), nodes(program, {})) << "an output";
 }
@@ -109,7 +109,7 @@ TEST(Recompute, ValuesThatTheNextRegionReadsAreKept) {
 
 // The whole program, including the loss, is one module: no gradient precedes the copies, so they come after the
 // region's last node.
-TEST(Recompute, ALossInTheRegionIsKeptAndCopiesFollowIt) {
+TEST(Recompute, ALossInTheRegionIsKeptAndCopiesRunAfterIt) {
   constexpr const char* program = R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
   %1 = tanh(%0) : f32[2, 4] in "net"
@@ -162,12 +162,12 @@ TEST(Recompute, AFunctionWithoutGradientsIsNotChanged) {
 
 std::string error_of(std::vector<std::string> globs) {
   try {
-    check_remat(parse_graph(two, table()), globs);
+    check_remat(parse_graph(two_layers, table()), globs);
     return "";
   } catch (const Error& error) { return error.what(); }
 }
 
-TEST(Recompute, AGlobThatMatchesNoModuleIsAnErrorWithTheNearest) {
+TEST(Recompute, AGlobThatMatchesNoModuleIsAnErrorThatListsTheNearestModules) {
   EXPECT_EQ(error_of({"block", "**.up"}), "");
   EXPECT_EQ(error_of({"block", "blokc.up"}),
             "remat: 'blokc.up' matches no module of this function; there are 3: block.up, block, block.down");
@@ -176,11 +176,12 @@ TEST(Recompute, AGlobThatMatchesNoModuleIsAnErrorWithTheNearest) {
   EXPECT_THAT(error_of({"blo["}), HasSubstr("blo["));
 }
 
-// If a weight is overwritten before recomputed nodes that need its old version can run, they read a copy of it.
-TEST(Recompute, ACopyReadsTheVersionThatItsOriginalRead) {
-  std::string program = two;
+// If a weight is overwritten before recomputed nodes that need its old version can run, these read a copy of the
+// weight.
+TEST(Recompute, ARecomputedNodeReadsTheVersionOfAWeightThatItsOriginalRead) {
+  std::string program = two_layers;
   program.replace(program.find("read %1"), 7, "read %1 updated %12");
-  // Written in place, and the last gradient before the copies.
+  // Adds an update in place, which is the last gradient node before the copies.
   program.insert(program.find("  %8 ="), "  %12 = exp(%1) : f32[4, 4] in \"grad\"\n");
   Compilation c = testing::compilation(parse_graph(program, table()));
   c.options.remat = {"block"};
@@ -190,29 +191,29 @@ TEST(Recompute, ACopyReadsTheVersionThatItsOriginalRead) {
   EXPECT_TRUE(copied) << print(c.graph);
 }
 
-TEST(Recompute, CopiesHaveTheLayoutsOfTheirOriginalsWhichDoNotChange) {
+TEST(Recompute, CopiesHaveTheLayoutsOfTheirOriginalsAndRecomputationChangesNoLayout) {
   for (const char* mesh : {"data=2,model=2", "model=4"}) {
     Graph graph = testing::mlp_step(Mesh::parse(mesh), {16, 32, 32, 8}, 12);
     for (Node& node : graph.nodes)
       if (node.path == "fc1" || node.path == "fc2" || node.path == "fc1.grad" || node.path == "fc2.grad")
         node.path = "body." + node.path;
     CostTable costs;
-    const ShardedGraph plain = shard(graph, costs);
-    Graph twice = recompute(graph, std::vector<std::string>{"body"});
-    ASSERT_GT(twice.nodes.size(), graph.nodes.size());
-    const ShardedGraph made = shard_copies(std::move(twice), costs);
-    EXPECT_EQ(made.cost, plain.cost);
-    EXPECT_EQ(made.wanted.size(), made.graph.nodes.size());
-    auto layouts = [](const Graph& of) {
+    const ShardedGraph sharded = shard(graph, costs);
+    Graph recomputed = recompute(graph, std::vector<std::string>{"body"});
+    ASSERT_GT(recomputed.nodes.size(), graph.nodes.size());
+    const ShardedGraph sharded_copies = shard_copies(std::move(recomputed), costs);
+    EXPECT_EQ(sharded_copies.cost, sharded.cost);
+    EXPECT_EQ(sharded_copies.operand_layouts.size(), sharded_copies.graph.nodes.size());
+    auto layouts = [](const Graph& program) {
       std::set<std::string> out;
-      for (const Value& value : of.values)
-        out.insert(cat(of.node(value.producer).op->name, of.node(value.producer).path,
-                       print(value.type, of.meshes[0], *value.layout)));
+      for (const Value& value : program.values)
+        out.insert(cat(program.node(value.producer).op->name, program.node(value.producer).path,
+                       print(value.type, program.meshes[0], *value.layout)));
       return out;
     };
-    EXPECT_EQ(layouts(made.graph), layouts(plain.graph)) << mesh;
+    EXPECT_EQ(layouts(sharded_copies.graph), layouts(sharded.graph)) << mesh;
     for (std::size_t v = 0; v < graph.variables.size(); ++v)
-      EXPECT_EQ(made.graph.variables[v].stored, plain.graph.variables[v].stored);
+      EXPECT_EQ(sharded_copies.graph.variables[v].stored, sharded.graph.variables[v].stored);
   }
 }
 

@@ -1,4 +1,4 @@
-// Finds the node that produces a value, unless the user fixed the value's layout.
+// Looks up the node that produces a value, unless the user fixed the value's layout.
 #include "karez/passes/logical/rewritable_producer.h"
 
 namespace karez::passes {

@@ -1,4 +1,4 @@
-// rewritable_producer: the producer of a value, if a rewrite may bypass the value.
+// Finds the producer of a value, if a rewrite may bypass the value.
 #pragma once
 
 #include "karez/graph/graph.h"
@@ -6,9 +6,9 @@
 
 namespace karez::passes {
 
-// The producer of the value; null if the user fixed the value's layout, which a rule that bypassed the value would
-// lose. Every rule that matches the producer of an operand uses this function. Valid only before `shard`: after it
-// every value has a layout.
+// Returns the producer of the value; null if the user fixed the value's layout, since a rule that bypassed the value
+// would lose that layout. Every rule that matches the producer of an operand uses this function. It is valid only
+// before the pass shard, after which every value has a layout.
 const Node* rewritable_producer(const Graph& graph, ValueId value);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// Lowers one node to the local call that a kernel runs.
+// Builds the local call of a node.
 #include "karez/passes/lowering/call.h"
 
 namespace karez::passes {

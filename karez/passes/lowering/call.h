@@ -1,4 +1,4 @@
-// Lowers one node to the local call that a kernel runs: the only place where logical ops become kernel calls.
+// Lowers one node to the local call that a kernel runs. No other file turns logical ops into kernel calls.
 #pragma once
 
 #include <vector>
@@ -9,12 +9,12 @@
 
 namespace karez::passes {
 
-// `local` are the localised attributes; views have local shapes. Pointwise ops become `pointwise {expr}`; names are
-// dropped, and so are shapes and types, which the views have.
+// `local` has the localised attributes, and the views have local shapes. Pointwise ops become `pointwise {expr}`. The
+// attributes for names are dropped, and so are shapes and types, which the views have.
 CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> out, const Attrs& local);
 
-// How variables are stored, in all functions alike: channels-last with four dimensions (conv weights), otherwise
-// row-major.
+// Returns the view in which all functions store a variable: channels-last if there are four dimensions (convolution
+// weights), otherwise row-major.
 View stored_view(DType dtype, const Shape& shape);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// Packs the results of the set-up by their lifetimes, which are counted in its calls.
+// Packs the results of the set-up by their lifetimes, which are counted in calls of the set-up.
 #include "karez/passes/lowering/constant_places.h"
 
 #include <algorithm>
@@ -10,36 +10,37 @@
 namespace karez::passes {
 namespace {
 
-constexpr long alignment = 64, for_good = LONG_MAX;
+constexpr long alignment = 64, permanent = LONG_MAX;
 
 // The size and lifetime of a value, or of the workspace of a call.
 struct Piece {
-  solve::Interval life;
+  solve::Interval lifetime;
   std::int64_t* offset;
 };
 
-// Returns the total size. Permanent pieces that begin before any temporary one share bytes with no other, so they are
-// placed without packing, whose work is quadratic.
+// Returns the total size. Permanent pieces that begin before all temporary pieces share memory with no other piece, so
+// they are placed without packing, whose work is quadratic.
 std::int64_t pack(std::vector<Piece> pieces) {
-  long first_end = for_good;  // the time at which the first temporary piece begins
+  long first_temporary = permanent;  // the time at which the first temporary piece begins
   for (const Piece& piece : pieces)
-    if (piece.life.end != for_good) first_end = std::min(first_end, piece.life.begin);
+    if (piece.lifetime.end != permanent) first_temporary = std::min(first_temporary, piece.lifetime.begin);
   std::int64_t bytes = 0;
-  std::vector<solve::Interval> shared;
+  std::vector<solve::Interval> temporary_lifetimes;
   for (const Piece& piece : pieces) {
-    if (piece.life.end != for_good || piece.life.begin > first_end) {
-      shared.push_back(piece.life);
+    if (piece.lifetime.end != permanent || piece.lifetime.begin > first_temporary) {
+      temporary_lifetimes.push_back(piece.lifetime);
       continue;
     }
     *piece.offset = round_up(bytes, alignment);
-    bytes = *piece.offset + piece.life.size;
+    bytes = *piece.offset + piece.lifetime.size;
   }
-  if (shared.empty()) return bytes;
-  const solve::Packing packed = solve::pack(shared, {.search_work = 0});
+  if (temporary_lifetimes.empty()) return bytes;
+  const solve::Packing packed = solve::pack(temporary_lifetimes, {.search_work = 0});
   const std::int64_t begin = round_up(bytes, alignment);
   std::size_t next = 0;
   for (const Piece& piece : pieces)
-    if (piece.life.end != for_good || piece.life.begin > first_end) *piece.offset = begin + packed.offset[next++];
+    if (piece.lifetime.end != permanent || piece.lifetime.begin > first_temporary)
+      *piece.offset = begin + packed.offset[next++];
   return begin + packed.peak;
 }
 
@@ -52,34 +53,35 @@ int device_of(const LocalProgram& program, const LocalCall& call) {
 ConstantPlaces place_constants(const LocalProgram& program, int devices) {
   ConstantPlaces places;
   places.workspace.assign(program.setup.size(), 0);
-  const ById<LocalId, bool> read = read_by_launches(program);
+  const ById<LocalId, bool> is_read_by_launches = read_by_launches(program);
   auto root = [&](LocalId v) { return program.values[v].root; };
-  struct Life {
+  struct CallRange {
     int device = 0;
-    long begin = 0, end = 0;  // calls of the set-up
+    long begin = 0, end = 0;  // indices of calls of the set-up
   };
-  std::map<LocalId, Life> lives;  // of roots
+  std::map<LocalId, CallRange> lifetimes;  // by root
   for (std::size_t i = 0; i < program.setup.size(); ++i) {
-    const long now = static_cast<long>(i);
+    const long call_index = static_cast<long>(i);
     const LocalCall& call = program.setup[i];
-    for (LocalId in : call.in) lives.at(root(in)).end = now + 1;
+    for (LocalId in : call.in) lifetimes.at(root(in)).end = call_index + 1;
     for (LocalId out : call.out)
-      lives.try_emplace(root(out), Life{device_of(program, call), now, 0}).first->second.end = now + 1;
+      lifetimes.try_emplace(root(out), CallRange{device_of(program, call), call_index, 0}).first->second.end =
+          call_index + 1;
   }
   std::vector<std::vector<Piece>> pieces(static_cast<std::size_t>(devices));
-  for (const auto& [v, life] : lives) {
+  for (const auto& [v, lifetime] : lifetimes) {
     const long bytes = std::max<long>(program.values[v].view.bytes(), 1);
-    pieces[static_cast<std::size_t>(life.device)].push_back(
-        {{life.begin, read[v] ? for_good : life.end, bytes, alignment}, &places.offset[v]});
+    pieces[static_cast<std::size_t>(lifetime.device)].push_back(
+        {{lifetime.begin, is_read_by_launches[v] ? permanent : lifetime.end, bytes, alignment}, &places.offset[v]});
   }
   for (std::size_t i = 0; i < program.setup.size(); ++i) {
     const LocalCall& call = program.setup[i];
-    const long now = static_cast<long>(i);
+    const long call_index = static_cast<long>(i);
     if (call.workspace > 0)
       pieces[static_cast<std::size_t>(device_of(program, call))].push_back(
-          {{now, now + 1, static_cast<long>(call.workspace), alignment}, &places.workspace[i]});
+          {{call_index, call_index + 1, static_cast<long>(call.workspace), alignment}, &places.workspace[i]});
   }
-  for (std::vector<Piece>& of_device : pieces) places.bytes.push_back(pack(std::move(of_device)));
+  for (std::vector<Piece>& device_pieces : pieces) places.bytes.push_back(pack(std::move(device_pieces)));
   return places;
 }
 

@@ -1,4 +1,4 @@
-// The offsets of the set-up's results in the blocks of constants of their devices.
+// The offsets of the results of the set-up in the devices' blocks of constants.
 #pragma once
 
 #include <map>
@@ -10,16 +10,16 @@
 namespace karez::passes {
 
 struct ConstantPlaces {
-  std::map<LocalId, std::int64_t> offset;  // of roots that the set-up computes
-  std::vector<std::int64_t> workspace;     // by call of the set-up: the offset of its workspace, if it has one
-  std::vector<std::int64_t> bytes;         // by own device: the size of the block
+  std::map<LocalId, std::int64_t> offset;  // the offsets of the roots that the set-up computes
+  std::vector<std::int64_t> workspace;     // the offset of the workspace of each call of the set-up, if it has one
+  std::vector<std::int64_t> bytes;         // the size of the block of each own device
 };
 
-// Values that launches read are permanent; values that only the set-up reads, and workspaces, share bytes with later
+// Values that launches read are permanent; values that only the set-up reads, and workspaces, share memory with later
 // results.
 ConstantPlaces place_constants(const LocalProgram& program, int devices);
 
-// The own device on which the call of the set-up runs.
+// Returns the own device on which the call of the set-up runs.
 int device_of(const LocalProgram& program, const LocalCall& call);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// The values of the local program that actors other than the producer read.
+// Queries for the values of the local program that are read outside of the actor or set-up that computes them.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,7 +6,7 @@
 
 namespace karez::passes {
 
-// True for a root that an actor other than its producer reads, so that it needs a register.
+// True for roots that an actor other than their producer reads, so that they need a register.
 ById<LocalId, bool> crosses_actors(const LocalProgram& program, const Segmentation& segmentation);
 
 // True for roots that a launch reads or returns as outputs.

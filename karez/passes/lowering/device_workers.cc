@@ -7,9 +7,10 @@
 namespace karez::passes {
 namespace {
 
-constexpr double max_time_ratio = 0.95;  // of the busiest worker's time; at more, the assignment is round-robin
+// The assignment by load is used if the busiest worker's time is at most this fraction of its time by round-robin.
+constexpr double max_time_ratio = 0.95;
 
-double busiest(const std::vector<double>& seconds, const std::vector<int>& worker, int workers) {
+double max_load(const std::vector<double>& seconds, const std::vector<int>& worker, int workers) {
   std::vector<double> load(static_cast<std::size_t>(workers), 0.0);
   for (std::size_t d = 0; d < seconds.size(); ++d) load[static_cast<std::size_t>(worker[d])] += seconds[d];
   return *std::max_element(load.begin(), load.end());
@@ -18,25 +19,26 @@ double busiest(const std::vector<double>& seconds, const std::vector<int>& worke
 }  // namespace
 
 std::vector<int> device_workers(const std::vector<double>& seconds, int workers) {
-  std::vector<int> turns(seconds.size()), by_load(seconds.size()), order(seconds.size());
-  for (std::size_t d = 0; d < seconds.size(); ++d) turns[d] = static_cast<int>(d) % workers;
+  std::vector<int> round_robin(seconds.size()), by_load(seconds.size()), order(seconds.size());
+  for (std::size_t d = 0; d < seconds.size(); ++d) round_robin[d] = static_cast<int>(d) % workers;
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     return seconds[static_cast<std::size_t>(a)] > seconds[static_cast<std::size_t>(b)];
   });
   std::vector<double> load(static_cast<std::size_t>(workers), 0.0);
   for (int d : order) {
-    const auto least = std::min_element(load.begin(), load.end());
-    *least += seconds[static_cast<std::size_t>(d)];
-    by_load[static_cast<std::size_t>(d)] = static_cast<int>(least - load.begin());
+    const auto min_load = std::min_element(load.begin(), load.end());
+    *min_load += seconds[static_cast<std::size_t>(d)];
+    by_load[static_cast<std::size_t>(d)] = static_cast<int>(min_load - load.begin());
   }
-  if (busiest(seconds, by_load, workers) >= max_time_ratio * busiest(seconds, turns, workers)) return turns;
-  std::vector<int> number(static_cast<std::size_t>(workers), -1);  // in the order of the devices
-  int known = 0;
+  if (max_load(seconds, by_load, workers) >= max_time_ratio * max_load(seconds, round_robin, workers))
+    return round_robin;
+  std::vector<int> new_number(static_cast<std::size_t>(workers), -1);  // in the order of the devices
+  int numbered_workers = 0;
   for (int& worker : by_load) {
-    int& now = number[static_cast<std::size_t>(worker)];
-    if (now < 0) now = known++;
-    worker = now;
+    int& worker_number = new_number[static_cast<std::size_t>(worker)];
+    if (worker_number < 0) worker_number = numbered_workers++;
+    worker = worker_number;
   }
   return by_load;
 }

@@ -1,4 +1,4 @@
-// Tests of device_workers, compared with round-robin and with the best of all assignments.
+// Tests that compare device_workers with round-robin and with the best of all assignments.
 #include "karez/passes/lowering/device_workers.h"
 
 #include <gtest/gtest.h>
@@ -12,26 +12,26 @@
 namespace karez::passes {
 namespace {
 
-// The seconds of the busiest worker.
-double longest(const std::vector<double>& seconds, const std::vector<int>& worker) {
+// Returns the seconds of the busiest worker.
+double max_load(const std::vector<double>& seconds, const std::vector<int>& worker) {
   std::map<int, double> load;
-  double most = 0;
-  for (std::size_t d = 0; d < seconds.size(); ++d) most = std::max(most, load[worker[d]] += seconds[d]);
-  return most;
+  double maximum = 0;
+  for (std::size_t d = 0; d < seconds.size(); ++d) maximum = std::max(maximum, load[worker[d]] += seconds[d]);
+  return maximum;
 }
 
-double best_of_all(const std::vector<double>& seconds, int workers) {
+double min_max_load(const std::vector<double>& seconds, int workers) {
   std::vector<int> worker(seconds.size(), 0);
-  double best = longest(seconds, worker);
+  double minimum = max_load(seconds, worker);
   for (std::size_t d = 0; d < worker.size();) {
     if (++worker[d] == workers) {
       worker[d++] = 0;
       continue;
     }
-    best = std::min(best, longest(seconds, worker));
+    minimum = std::min(minimum, max_load(seconds, worker));
     d = 0;
   }
-  return best;
+  return minimum;
 }
 
 TEST(DeviceWorkers, TheAssignmentIsAsGoodAsRoundRobinAndWithinAThirdOfTheBest) {
@@ -42,17 +42,17 @@ TEST(DeviceWorkers, TheAssignmentIsAsGoodAsRoundRobinAndWithinAThirdOfTheBest) {
     const int workers = 1 + static_cast<int>(random() % 4);
     std::vector<double> seconds(1 + random() % 7);
     for (double& s : seconds) s = static_cast<double>(random() % 100);
-    std::vector<int> turns;
-    for (std::size_t d = 0; d < seconds.size(); ++d) turns.push_back(static_cast<int>(d) % workers);
-    const std::vector<int> dealt = device_workers(seconds, workers);
-    ASSERT_EQ(dealt.size(), seconds.size());
-    for (int w : dealt) ASSERT_TRUE(w >= 0 && w < workers);
-    const double time = longest(seconds, dealt);
-    ASSERT_LE(time, longest(seconds, turns));
-    ASSERT_LE(time, best_of_all(seconds, workers) * (4.0 / 3) / 0.95);  // Graham's bound
-    if (dealt == turns) continue;
+    std::vector<int> round_robin;
+    for (std::size_t d = 0; d < seconds.size(); ++d) round_robin.push_back(static_cast<int>(d) % workers);
+    const std::vector<int> assignment = device_workers(seconds, workers);
+    ASSERT_EQ(assignment.size(), seconds.size());
+    for (int w : assignment) ASSERT_TRUE(w >= 0 && w < workers);
+    const double time = max_load(seconds, assignment);
+    ASSERT_LE(time, max_load(seconds, round_robin));
+    ASSERT_LE(time, min_max_load(seconds, workers) * (4.0 / 3) / 0.95);  // Graham's bound
+    if (assignment == round_robin) continue;
     ++better;
-    ASSERT_LT(time, 0.95 * longest(seconds, turns));
+    ASSERT_LT(time, 0.95 * max_load(seconds, round_robin));
   }
   EXPECT_GT(better, 60);
 }

@@ -1,4 +1,4 @@
-// emit: creates actors from local segments, registers for values between actors, blocks, and start and done registers.
+// Creates actors from local segments, registers for values between actors, blocks, and start and done registers.
 #include "karez/passes/lowering/emit.h"
 
 #include <algorithm>
@@ -7,35 +7,23 @@
 #include <set>
 #include <utility>
 
-#include "karez/base/hash.h"
 #include "karez/base/text.h"
+#include "karez/passes/lowering/actor_order.h"
 #include "karez/passes/lowering/constant_places.h"
 #include "karez/passes/lowering/cross_actor_values.h"
-#include "karez/passes/lowering/device_workers.h"
 #include "karez/passes/lowering/emit_collective.h"
+#include "karez/passes/lowering/plan_streams.h"
+#include "karez/passes/lowering/program_hash.h"
 #include "karez/passes/node_traits.h"
-#include "karez/passes/scheduling/launch_simulation.h"
 
 namespace karez::passes {
 namespace {
-
-bool crosses_ranks(const Graph& graph, NodeId id) {
-  const Node& node = graph.node(id);
-  const Mesh &from = graph.mesh(node.inputs[0]), &to = graph.mesh(node.outputs[0]);
-  auto elsewhere = [&](DeviceName name) { return name.rank != from.devices[0].rank; };
-  if (node.op->role == Role::transfer)
-    return std::any_of(from.devices.begin(), from.devices.end(), elsewhere) ||
-           std::any_of(to.devices.begin(), to.devices.end(), elsewhere);
-  const std::vector<int> group = from.group(step_of(graph, id).axis, 0);
-  return std::any_of(group.begin(), group.end(),
-                     [&](int position) { return elsewhere(from.devices[static_cast<std::size_t>(position)]); });
-}
 
 class Emitter {
  public:
   explicit Emitter(const Compilation& c)
       : c_(c),
-        own_(own_devices(c.graph, c.options.rank)),
+        own_devices_(own_devices(c.graph, c.options.rank)),
         crosses_(crosses_actors(c.local, c.segmentation)),
         communicators_(c, plan_) {}
 
@@ -43,24 +31,25 @@ class Emitter {
     plan_.name = c_.graph.name;
     plan_.world = c_.options.world;
     plan_.rank = c_.options.rank;
-    devices_and_streams();
+    add_devices_and_streams(c_, own_devices_, plan_);
+    add_blocks();
     for (std::size_t s = 0; s < c_.local.segments.size(); ++s) actor_of_.push_back(make_actor(s));
     first_fetch_ = ActorId(plan_.actors.size());
-    fetches();
-    find_users();
+    add_fetches();
+    find_readers_and_writers();
     place_constants();
     for (LocalId v : c_.local.values.ids())
-      if (root(v) == v) place(v);
+      if (root(v) == v) place_root(v);
     for (std::size_t s = 0; s < c_.local.segments.size(); ++s)
-      if (actor_of_[s].valid()) fill(s);
-    for (const auto& [id, fetched] : fetch_) bind_fetch(actor(id), fetched);
-    setup();
+      if (actor_of_[s].valid()) fill_actor(s);
+    for (const auto& [id, fetched] : fetches_) bind_fetch(actor(id), fetched);
+    add_setup_calls();
     add_order_edges();
     connect_session();
     finish_blocks();
     for (const Segment& segment : c_.segmentation.segments)
       if (segment.stream == StreamKind::comm) communicators_.transfer(segment.nodes[0]);
-    plan_.program_hash = program_hash();
+    plan_.program_hash = program_hash(c_);
     verify(plan_);
     return std::move(plan_);
   }
@@ -70,53 +59,14 @@ class Emitter {
   const LocalValue& value(LocalId v) const { return c_.local.values[v]; }
   LocalId root(LocalId v) const { return value(v).root; }
 
-  void devices_and_streams() {
-    const int workers = std::max(1, c_.options.workers), beside = std::min(workers, static_cast<int>(own_.size()));
-    const bool apart = transfers_need_worker();
-    const std::vector<int> served_by = device_workers(seconds_by_device(), workers);
-    for (std::size_t d = 0; d < own_.size(); ++d) {
-      DeviceName name = own_[d];
-      plan_.devices.push_back({name.rank, name.device, "cpu"});
-      const int worker = served_by[d];
-      plan_.streams.push_back({DeviceId(d), "compute", worker});
-      plan_.streams.push_back({DeviceId(d), "comm", apart ? beside : worker});
-      for (BlockKind kind : {BlockKind::scratch, BlockKind::constant})
-        plan_.blocks.push_back({kind, DeviceId(d), 0, "", ""});
-    }
-    plan_.streams.push_back({DeviceId(0), "host", 0});
+  void add_blocks() {
+    for (DeviceId d : plan_.devices.ids())
+      for (BlockKind kind : {BlockKind::scratch, BlockKind::constant}) plan_.blocks.push_back({kind, d, 0, "", ""});
   }
-  // The predicted seconds for which each own device is busy in a launch.
-  std::vector<double> seconds_by_device() const {
-    std::vector<double> seconds(own_.size(), 0.0);
-    for (const LocalSegment& local : c_.local.segments) {
-      if (local.device < 0) continue;
-      const Segment& segment = c_.segmentation.segments[local.segment];
-      seconds[static_cast<std::size_t>(local.device)] +=
-          c_.graph.node(segment.nodes[0]).acts * seconds_of(c_.graph, segment, c_.options.costs);
-    }
-    return seconds;
-  }
-  // True if transfers between ranks justify a separate worker: it continues them while acts run, but must be woken for
-  // each.
-  bool transfers_need_worker() const {
-    constexpr double long_enough = 2e-4;  // ten wake-ups
-    double seconds = 0;
-    int transfers = 0;
-    for (const Segment& segment : c_.segmentation.segments) {
-      if (segment.stream != StreamKind::comm || !crosses_ranks(c_.graph, segment.nodes[0])) continue;
-      seconds += seconds_of(c_.graph, segment, c_.options.costs);
-      ++transfers;
-    }
-    return seconds > long_enough * transfers;
-  }
-  StreamId stream(int device, StreamKind kind) const {
-    return kind == StreamKind::host ? StreamId(plan_.streams.size() - 1)
-                                    : StreamId(device * 2 + (kind == StreamKind::comm ? 1 : 0));
-  }
-  // Blocks of each device: the arena has registers and values inside actors, each in its own bytes; the second block
-  // has constants. The pass `memory` decides later which of them share bytes.
+  // Each device has two blocks: the arena, with registers and values inside actors, and the block of constants. Here no
+  // two values share memory; the pass memory decides later which values of the arena do.
   static constexpr int arena = 0, constants = 1, blocks_of_device = 2;
-  BlockId block(int device, int which) const { return BlockId(std::max(device, 0) * blocks_of_device + which); }
+  BlockId block(int device, int index) const { return BlockId(std::max(device, 0) * blocks_of_device + index); }
   std::int64_t grow(BlockId id, std::int64_t bytes) {
     std::int64_t& size = plan_.blocks[id].bytes;
     std::int64_t offset = round_up(size, 64);
@@ -125,13 +75,13 @@ class Emitter {
   }
 
   ActorId add_actor(std::string name, StreamId stream, BodyKind body, int priority, int acts = 1) {
-    Actor made;
-    made.name = std::move(name);
-    made.stream = stream;
-    made.body = body;
-    made.priority = priority;
-    acts_.push_back(acts);
-    return plan_.actors.add(std::move(made));
+    Actor actor;
+    actor.name = std::move(name);
+    actor.stream = stream;
+    actor.body = body;
+    actor.priority = priority;
+    acts_per_launch_.push_back(acts);
+    return plan_.actors.add(std::move(actor));
   }
 
   ActorId make_actor(std::size_t s) {
@@ -146,19 +96,19 @@ class Emitter {
                        : body == BodyKind::collective ? cat(kind_of_transfer(first), " %", first.outputs[0])
                                                       : cat("compute.", local.segment);
     const bool array = body == BodyKind::input && local.device >= 0;
-    ActorId id = add_actor(name, stream(local.device, array ? StreamKind::compute : segment.stream), body,
+    ActorId id = add_actor(name, stream_of(plan_, local.device, array ? StreamKind::compute : segment.stream), body,
                            priority_of(c_.graph, c_.segmentation, local.segment), first.acts);
     actor(id).where = first.where;
     if (body == BodyKind::input) actor(id).binding = first.attrs.text("name");
     return id;
   }
 
-  void fetches() {
+  void add_fetches() {
     for (const LocalOutput& fetched : c_.local.outputs) {
-      ActorId id = add_actor(cat("fetch ", fetched.output), stream(fetched.device, StreamKind::compute),
+      ActorId id = add_actor(cat("fetch ", fetched.output), stream_of(plan_, fetched.device, StreamKind::compute),
                              BodyKind::fetch, static_cast<int>(c_.segmentation.segments.size()) + 1);
       actor(id).binding = fetched.output;
-      fetch_.emplace_back(id, fetched.value);
+      fetches_.emplace_back(id, fetched.value);
     }
   }
 
@@ -176,32 +126,32 @@ class Emitter {
   }
 
   // Finds the actors that read and write each root.
-  void find_users() {
+  void find_readers_and_writers() {
     readers_.resize(c_.local.values.size());
     writers_.resize(c_.local.values.size());
     for (std::size_t s = 0; s < c_.local.segments.size(); ++s) {
       if (!actor_of_[s].valid()) continue;
-      auto note = [&](ById<LocalId, std::set<ActorId>>& who, LocalId v) { who[root(v)].insert(actor_of_[s]); };
+      auto add_user = [&](ById<LocalId, std::set<ActorId>>& users, LocalId v) { users[root(v)].insert(actor_of_[s]); };
       for (const LocalCall& call : c_.local.segments[s].calls) {
-        for (LocalId in : call.in) note(readers_, in);
-        for (LocalId out : call.out) note(writers_, out);
+        for (LocalId in : call.in) add_user(readers_, in);
+        for (LocalId out : call.out) add_user(writers_, out);
       }
-      for (LocalId in : c_.local.segments[s].reads) note(readers_, in);
-      for (LocalId out : c_.local.segments[s].writes) note(writers_, out);
+      for (LocalId in : c_.local.segments[s].reads) add_user(readers_, in);
+      for (LocalId out : c_.local.segments[s].writes) add_user(writers_, out);
     }
-    for (const auto& [actor, fetched] : fetch_) readers_[root(fetched)].insert(actor);
+    for (const auto& [actor, fetched] : fetches_) readers_[root(fetched)].insert(actor);
   }
 
-  // `fills`: how many times per launch it is filled; an actor with more acts fills or returns it on the last act of
-  // each period.
+  // Adds a register that is filled `fills` times per launch; an actor with more acts fills or returns the register on
+  // the last act of each period.
   RegisterId connect(ActorId producer, std::vector<ActorId> consumers, int fills = 1) {
     Register reg;
     reg.producer = producer;
     reg.consumers = consumers;
     RegisterId id = plan_.registers.add(std::move(reg));
-    if (producer != session_actor) actor(producer).outputs.push_back({id, acts_[producer] / fills});
+    if (producer != session_actor) actor(producer).outputs.push_back({id, acts_per_launch_[producer] / fills});
     for (ActorId consumer : consumers)
-      if (consumer != session_actor) actor(consumer).inputs.push_back({id, acts_[consumer] / fills});
+      if (consumer != session_actor) actor(consumer).inputs.push_back({id, acts_per_launch_[consumer] / fills});
     return id;
   }
 
@@ -212,25 +162,27 @@ class Emitter {
   }
 
   ActorId state_actor(int device) {
-    auto [at, fresh] = state_.try_emplace(device);
-    if (fresh) at->second = add_actor(cat("state ", device), stream(device, StreamKind::compute), BodyKind::state, 0);
-    return at->second;
+    auto [entry, inserted] = state_actors_.try_emplace(device);
+    if (inserted)
+      entry->second =
+          add_actor(cat("state ", device), stream_of(plan_, device, StreamKind::compute), BodyKind::state, 0);
+    return entry->second;
   }
 
   std::int64_t bytes_at_least_one(LocalId v) const { return std::max<std::int64_t>(value(v).view.bytes(), 1); }
 
   void place_constants() {
-    constants_ = passes::place_constants(c_.local, static_cast<int>(own_.size()));
+    constants_ = passes::place_constants(c_.local, static_cast<int>(own_devices_.size()));
     for (const auto& [v, offset] : constants_.offset) {
       locations_[v].block = block(value(v).device, constants);
       locations_[v].offset = offset;
     }
-    for (std::size_t d = 0; d < own_.size(); ++d)
+    for (std::size_t d = 0; d < own_devices_.size(); ++d)
       plan_.blocks[block(static_cast<int>(d), constants)].bytes = constants_.bytes[d];
   }
 
   // Assigns a root to a variable's block, to scratch or to a register.
-  void place(LocalId v) {
+  void place_root(LocalId v) {
     const LocalValue& local = value(v);
     if (local.constant) return;
     Operand& location = locations_[v];
@@ -251,7 +203,7 @@ class Emitter {
       reg.type = type_text(local);
       return;
     }
-    if (writers_[v].empty()) return;  // never written: unused aliases
+    if (writers_[v].empty()) return;  // an unused alias, which is never written
     ActorId producer = *writers_[v].begin();
     if (!crosses_[v]) {
       location.block = block(local.device, arena);
@@ -266,7 +218,7 @@ class Emitter {
       return;
     }
     location.reg = connect(producer, std::move(consumers),
-                           local.value.valid() ? fills_per_launch(c_.graph, local.value) : acts_[producer]);
+                           local.value.valid() ? fills_per_launch(c_.graph, local.value) : acts_per_launch_[producer]);
     Register& reg = plan_.registers[location.reg];
     reg.slots = local.value.valid() ? c_.slot_assignment.slots[local.value] : 1;
     reg.bytes = bytes;
@@ -276,20 +228,21 @@ class Emitter {
     reg.type = type_text(local);
   }
 
-  // A writer of a variable names its block, a reader its register; the register's slot has the same bytes.
-  Operand operand(LocalId v, bool written) const {
+  // Returns the operand of a local value. A writer of a variable uses the variable's block, and a reader uses the
+  // register, whose slot is the same memory.
+  Operand operand(LocalId v, bool is_written) const {
     const Operand& location = locations_.at(root(v));
-    Operand out = location;
+    Operand result = location;
     if (location.reg.valid() && location.block.valid()) {
-      if (written) {
-        out.reg = {};
+      if (is_written) {
+        result.reg = {};
       } else {
-        out.block = {};
+        result.block = {};
       }
     }
-    out.offset += value(v).offset;
-    out.view = value(v).view;
-    return out;
+    result.offset += value(v).offset;
+    result.view = value(v).view;
+    return result;
   }
 
   static Operand workspace_at(BlockId block, std::int64_t offset, std::int64_t bytes) {
@@ -300,9 +253,9 @@ class Emitter {
     return workspace;
   }
   Call call_of_act(const LocalCall& local, int device) {
-    const BlockId there = block(device, arena);
-    return call_from(local,
-                     workspace_at(there, local.workspace > 0 ? grow(there, local.workspace) : 0, local.workspace));
+    const BlockId block_id = block(device, arena);
+    return call_from(
+        local, workspace_at(block_id, local.workspace > 0 ? grow(block_id, local.workspace) : 0, local.workspace));
   }
   Call call_from(const LocalCall& local, const Operand& workspace) {
     Call call;
@@ -323,35 +276,36 @@ class Emitter {
     return call;
   }
 
-  void fill(std::size_t s) {
+  void fill_actor(std::size_t s) {
     const LocalSegment& local = c_.local.segments[s];
-    Actor& made = actor(actor_of_[s]);
-    for (const LocalCall& call : local.calls) made.calls.push_back(call_of_act(call, local.device));
-    if (made.body == BodyKind::input) {
+    Actor& target = actor(actor_of_[s]);
+    for (const LocalCall& call : local.calls) target.calls.push_back(call_of_act(call, local.device));
+    if (target.body == BodyKind::input) {
       const LocalValue& root = value(local.writes[0]);
-      made.bound = {operand(local.writes[0], true)};
-      const int acts = acts_[actor_of_[s]];
+      target.bound = {operand(local.writes[0], true)};
+      const int acts = acts_per_launch_[actor_of_[s]];
       Box box = root.box;
-      Shape whole = c_.graph.type(root.value).shape;  // of one act
-      const std::int64_t rows = whole.empty() ? 0 : whole[0];
-      if (acts > 1) whole[0] *= acts;
+      Shape total_shape = c_.graph.type(root.value).shape;  // the shape of one act, extended to all acts below
+      const std::int64_t rows = total_shape.empty() ? 0 : total_shape[0];
+      if (acts > 1) total_shape[0] *= acts;
       for (int act = 0; act < acts; ++act) {
-        made.slices.push_back(slice(box, whole));
+        target.slices.push_back(slice(box, total_shape));
         if (acts > 1) box[0] = {box[0].begin + rows, box[0].end + rows};
       }
-    } else if (made.body == BodyKind::collective) {
+    } else if (target.body == BodyKind::collective) {
       std::int64_t staging = 0;
       const DType dtype = c_.graph.type(c_.graph.node(local.collective).outputs[0]).dtype;
-      Operand nothing;  // for a transfer: a device that only sends has no result, one that only receives no operand
-      nothing.block = block(local.device, arena);
-      nothing.view = View(dtype, {0});
-      Operand in = local.reads.empty() ? nothing : operand(local.reads[0], false);
-      Operand out = local.writes.empty() ? nothing : operand(local.writes[0], true);
-      for (Operand* side : {&in, &out})
-        if (side->view.shape.empty())
-          side->view = View(dtype, {1});  // see Communicators: a scalar is sent as an array of one element
-      Collective collective = communicators_.collective(local.collective, own_[static_cast<std::size_t>(local.device)],
-                                                        in.view, out.view, staging);
+      // In a transfer, a device that only sends has no result, and a device that only receives has no operand.
+      Operand empty_operand;
+      empty_operand.block = block(local.device, arena);
+      empty_operand.view = View(dtype, {0});
+      Operand in = local.reads.empty() ? empty_operand : operand(local.reads[0], false);
+      Operand out = local.writes.empty() ? empty_operand : operand(local.writes[0], true);
+      for (Operand* operand : {&in, &out})
+        if (operand->view.shape.empty())
+          operand->view = View(dtype, {1});  // see Communicators: a scalar is sent as an array of one element
+      Collective collective = communicators_.collective(
+          local.collective, own_devices_[static_cast<std::size_t>(local.device)], in.view, out.view, staging);
       collective.in = in;
       collective.out = out;
       if (staging > 0) {
@@ -361,123 +315,80 @@ class Emitter {
         operand.view = View(DType::b8, {staging});
         collective.staging = operand;
       }
-      made.where = collective.where;
-      made.collective = std::move(collective);
+      target.where = collective.where;
+      target.collective = std::move(collective);
     }
   }
 
-  void setup() {
+  void add_setup_calls() {
     for (std::size_t i = 0; i < c_.local.setup.size(); ++i) {
       const LocalCall& local = c_.local.setup[i];
-      const BlockId there = block(device_of(c_.local, local), constants);
-      plan_.setup.push_back(call_from(local, workspace_at(there, constants_.workspace[i], local.workspace)));
+      const BlockId block_id = block(device_of(c_.local, local), constants);
+      plan_.setup.push_back(call_from(local, workspace_at(block_id, constants_.workspace[i], local.workspace)));
     }
   }
 
-  ById<ActorId, std::set<ActorId>> predecessors() const {
-    ById<ActorId, std::set<ActorId>> before(plan_.actors.size());
-    for (const Register& reg : plan_.registers)
-      for (ActorId to : reg.consumers)
-        if (reg.producer != session_actor && to != session_actor) before[to].insert(reg.producer);
-    return before;
-  }
-
-  // Orders every reader of a variable's old bytes before its writer, and every node after those of its control edges;
-  // if no data path does so, a register without bytes is added.
+  // Orders every reader of a variable's old version before the writer, and every node after its predecessors by control
+  // edges. If no path of registers does so, a register without bytes is added.
   void add_order_edges() {
-    auto before = predecessors();
-    ById<ActorId, int> seen(plan_.actors.size(), 0);
-    int round = 0;
-    // A backward depth-first search that begins with the predecessors nearest to `from`: a reader of old bytes is often
-    // a direct predecessor of the writer. Actors are numbered in the order of segments.
-    auto reaches = [&](ActorId from, ActorId to) {
-      ++round;
-      std::vector<std::pair<ActorId, std::set<ActorId>::const_iterator>> way;
-      auto enter = [&](ActorId a) {
-        way.emplace_back(a, from < first_fetch_ ? before[a].lower_bound(from) : before[a].begin());
-      };
-      enter(to);
-      while (!way.empty()) {
-        auto& [at, next] = way.back();
-        if (next == before[at].end()) {
-          way.pop_back();
-          continue;
-        }
-        const ActorId n = *next++;
-        if (n == from) return true;
-        if (std::exchange(seen[n], round) != round) enter(n);
-      }
-      return false;
-    };
-    auto put_before = [&](ActorId first, ActorId then) {
-      if (first == then || reaches(first, then)) return;
-      connect(first, {then}, std::gcd(acts_[first], acts_[then]));
-      before[then].insert(first);
+    ActorOrder order(plan_, first_fetch_);
+    auto put_before = [&](ActorId earlier, ActorId later) {
+      if (earlier == later || order.precedes(earlier, later)) return;
+      connect(earlier, {later}, std::gcd(acts_per_launch_[earlier], acts_per_launch_[later]));
+      order.add(earlier, later);
     };
     for (LocalId v : c_.local.values.ids()) {
       if (value(v).variable < 0 || root(v) != v) continue;
       for (ActorId writer : writers_[v])
         for (ActorId reader : readers_[v]) put_before(reader, writer);
     }
-    std::set<std::pair<SegmentId, SegmentId>> controls;
+    std::set<std::pair<SegmentId, SegmentId>> control_edges;
     for (NodeId n : c_.graph.nodes.ids())
-      for (NodeId before : c_.graph.node(n).after)
-        controls.insert({c_.segmentation.segment_of[before], c_.segmentation.segment_of[n]});
-    if (controls.empty()) return;
+      for (NodeId predecessor : c_.graph.node(n).after)
+        control_edges.insert({c_.segmentation.segment_of[predecessor], c_.segmentation.segment_of[n]});
+    if (control_edges.empty()) return;
     constexpr int host = -1;                                           // the device of inputs, which all devices read
     std::map<std::pair<SegmentId, int>, std::vector<ActorId>> actors;  // by segment and device
     for (std::size_t s = 0; s < c_.local.segments.size(); ++s)
       if (actor_of_[s].valid())
         actors[{c_.local.segments[s].segment, c_.local.segments[s].device}].push_back(actor_of_[s]);
-    for (const auto& [from, to] : controls)
-      for (int device = 0; device < static_cast<int>(own_.size()); ++device)
-        for (ActorId then : actors[{to, device}])
-          for (int place : {host, device})
-            for (ActorId first : actors[{from, place}]) put_before(first, then);
+    for (const auto& [from, to] : control_edges)
+      for (int device = 0; device < static_cast<int>(own_devices_.size()); ++device)
+        for (ActorId later : actors[{to, device}])
+          for (int earlier_device : {host, device})
+            for (ActorId earlier : actors[{from, earlier_device}]) put_before(earlier, later);
   }
 
   void connect_session() {
     for (ActorId a : plan_.actors.ids())
       if (plan_.actors[a].inputs.empty()) connect(session_actor, {a});
-    ById<ActorId, bool> followed(plan_.actors.size(), false);
+    ById<ActorId, bool> has_consumer(plan_.actors.size(), false);
     for (const Register& reg : plan_.registers)
       if (reg.producer != session_actor)
-        for (ActorId to : reg.consumers) followed[reg.producer] = followed[reg.producer] || to != session_actor;
-    for (ActorId a : followed.ids())
-      if (!followed[a]) connect(a, {session_actor});
+        for (ActorId to : reg.consumers) has_consumer[reg.producer] = has_consumer[reg.producer] || to != session_actor;
+    for (ActorId a : has_consumer.ids())
+      if (!has_consumer[a]) connect(a, {session_actor});
   }
 
   void finish_blocks() {
-    for (int d = 0; d < static_cast<int>(own_.size()); ++d)
+    for (int d = 0; d < static_cast<int>(own_devices_.size()); ++d)
       for (int which : {arena, constants})
         plan_.blocks[block(d, which)].bytes = round_up(plan_.blocks[block(d, which)].bytes, 64);
   }
 
-  // Hashes everything that must be equal on all ranks, without paths and source lines.
-  std::uint64_t program_hash() const {
-    Graph bare = c_.graph;
-    for (Node& node : bare.nodes) node.path.clear(), node.where.clear();
-    Hash hash;
-    hash.add(print(bare)).add(c_.options.costs.print());
-    for (int slots : c_.slot_assignment.slots) hash.add(static_cast<std::uint64_t>(slots));
-    for (const std::vector<int>& turns : c_.slot_assignment.turns) hash.add(join(turns, " "));
-    hash.add(static_cast<std::uint64_t>(c_.options.team));  // results depend on it
-    return hash.value();
-  }
-
   const Compilation& c_;
   Plan plan_;
-  std::vector<DeviceName> own_;
+  std::vector<DeviceName> own_devices_;
   ById<LocalId, bool> crosses_;
   Communicators communicators_;
-  ById<ActorId, int> acts_;        // per launch
-  std::vector<ActorId> actor_of_;  // by local segment
-  ActorId first_fetch_;            // actors before it are numbered in the order of segments
-  std::vector<std::pair<ActorId, LocalId>> fetch_;
-  ById<LocalId, std::set<ActorId>> readers_, writers_;  // of roots
-  std::map<int, ActorId> state_;                        // by device
+  ById<ActorId, int> acts_per_launch_;  // the acts of each actor per launch
+  std::vector<ActorId> actor_of_;       // the actor of each local segment
+  ActorId first_fetch_;                 // the actors before this one are numbered in the order of segments
+  std::vector<std::pair<ActorId, LocalId>> fetches_;
+  ById<LocalId, std::set<ActorId>> readers_, writers_;  // by root
+  std::map<int, ActorId> state_actors_;                 // by device
   ConstantPlaces constants_;
-  std::map<LocalId, Operand> locations_;  // of roots
+  std::map<LocalId, Operand> locations_;  // by root
 };
 
 }  // namespace

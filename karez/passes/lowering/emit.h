@@ -1,4 +1,4 @@
-// emit: converts the local program to a Plan.
+// Pass emit: converts the local program to a Plan.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,7 +6,7 @@
 
 namespace karez::passes {
 
-// Reads the results of all earlier passes.
+// Returns the plan. emit reads the results of all earlier passes.
 Plan emit(const Compilation& c);
 
 }  // namespace karez::passes

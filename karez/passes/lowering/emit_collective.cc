@@ -1,4 +1,4 @@
-// Converts a box node to a Collective: its pieces are intersections of the members' boxes.
+// Converts box nodes to collectives, whose pieces are intersections of the members' boxes.
 #include "karez/passes/lowering/emit_collective.h"
 
 #include <algorithm>
@@ -8,7 +8,29 @@
 namespace karez::passes {
 namespace {
 
-PeerBox piece(int peer, const Box& box, const Box& within) {
+CollectiveKind collective_kind_of(Move move) {
+  switch (move) {
+    case Move::all_reduce: return CollectiveKind::all_reduce;
+    case Move::reduce_scatter: return CollectiveKind::reduce_scatter;
+    case Move::all_gather: return CollectiveKind::all_gather;
+    case Move::all_to_all: return CollectiveKind::all_to_all;
+    case Move::slice:
+    case Move::to_partial: break;
+  }
+  fail("emit: a ", name_of(move), " is local and has no collective");
+}
+
+CollectiveAlgorithm algorithm_of(AllReduceAlgorithm algorithm) {
+  switch (algorithm) {
+    case AllReduceAlgorithm::direct: return CollectiveAlgorithm::direct;
+    case AllReduceAlgorithm::ring: return CollectiveAlgorithm::ring;
+    case AllReduceAlgorithm::recursive: return CollectiveAlgorithm::recursive;
+    case AllReduceAlgorithm::flat: return CollectiveAlgorithm::flat;
+  }
+  fail("emit: an all_reduce without an algorithm");
+}
+
+PeerBox make_piece(int peer, const Box& box, const Box& within) {
   PeerBox out;
   out.peer = peer;
   for (std::size_t d = 0; d < box.size(); ++d) {
@@ -20,39 +42,42 @@ PeerBox piece(int peer, const Box& box, const Box& within) {
 
 std::int64_t bytes_of(const PeerBox& piece, DType dtype) { return count_of(piece.size) * size_of(dtype); }
 
-// Elements that the device at `position` sends in a step, by the formula of comm. On a ring a member forwards what it
-// receives, so the number depends on the next member's part too.
+// Returns the number of elements that the device at `position` sends in a step, by the formula of comm. On a ring a
+// member forwards the parts that it receives, so the number depends on the next member's part too.
 std::int64_t elements_sent(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs,
                            int position) {
   const Shape& shape = type.shape;
   const std::vector<int> group = mesh.group(step.axis, position);
   const int n = static_cast<int>(group.size());
   const int member = static_cast<int>(std::find(group.begin(), group.end(), position) - group.begin()),
-            next = (member + 1) % n;
+            next_member = (member + 1) % n;
   const bool ring = uses_ring(n);
   const Box from = local_box(shape, mesh, step.from, position), to = local_box(shape, mesh, step.to, position);
-  const std::int64_t held = count_of(shape_of(from)), kept = count_of(shape_of(to));
-  auto range = [&](int m) { return part_of({0, held}, n, m).size(); };  // elements that member m reduces
+  const std::int64_t elements_before = count_of(shape_of(from)), elements_after = count_of(shape_of(to));
+  // The number of elements that member m reduces.
+  auto range = [&](int m) { return part_of({0, elements_before}, n, m).size(); };
   switch (step.move) {
     case Move::all_reduce:
       switch (all_reduce_of(type, mesh, step, costs)) {
-        case AllReduceAlgorithm::direct: return held + (n - 2) * range(member);
-        case AllReduceAlgorithm::ring: return 2 * held - range(member) - range(next);
-        case AllReduceAlgorithm::flat: return (n - 1) * held;
+        case AllReduceAlgorithm::direct: return elements_before + (n - 2) * range(member);
+        case AllReduceAlgorithm::ring: return 2 * elements_before - range(member) - range(next_member);
+        case AllReduceAlgorithm::flat: return (n - 1) * elements_before;
         case AllReduceAlgorithm::recursive: {
-          std::int64_t back = 0;
-          for (int have = 1; have < n; have *= 2)
-            for (int r = member / have * have; r < member / have * have + have; ++r) back += range(r);
-          return held - range(member) + back;
+          std::int64_t elements_back = 0;
+          for (int known_parts = 1; known_parts < n; known_parts *= 2)
+            for (int r = member / known_parts * known_parts; r < member / known_parts * known_parts + known_parts; ++r)
+              elements_back += range(r);
+          return elements_before - range(member) + elements_back;
         }
       }
       return 0;
     case Move::all_gather:
       if (ring)
-        return kept - count_of(shape_of(local_box(shape, mesh, step.from, group[static_cast<std::size_t>(next)])));
-      return (n - 1) * held;
-    case Move::reduce_scatter: return held - kept;
-    case Move::all_to_all: return held - count_of(shape_of(intersect(from, to)));
+        return elements_after -
+               count_of(shape_of(local_box(shape, mesh, step.from, group[static_cast<std::size_t>(next_member)])));
+      return (n - 1) * elements_before;
+    case Move::reduce_scatter: return elements_before - elements_after;
+    case Move::all_to_all: return elements_before - count_of(shape_of(intersect(from, to)));
     default: return 0;
   }
 }
@@ -65,27 +90,28 @@ TransitionStep step_of(const Graph& graph, NodeId box) {
           *graph.value(node.inputs[0]).layout, *graph.value(node.outputs[0]).layout};
 }
 
-std::string kind_of_transfer(const Node& node) {
-  return node.op->role == Role::transfer ? "transfer" : node.attrs.text("move");
+CollectiveKind kind_of_transfer(const Node& node) {
+  if (node.op->role == Role::transfer) return CollectiveKind::transfer;
+  return collective_kind_of(move_from(node.attrs.text("move")));
 }
 
 CommunicatorId Communicators::communicator(NodeId node, std::vector<DeviceName> members) {
   const CommunicatorKey key = communicator_key(c_.graph, node);
-  auto [at, fresh] = ids_.try_emplace({key, members[0]}, CommunicatorId(plan_.communicators.size()));
-  if (!fresh) return at->second;
-  Communicator out;
-  for (DeviceName name : members) out.members.push_back({name.rank, name.device, "cpu"});
+  auto [entry, inserted] = ids_.try_emplace({key, members[0]}, CommunicatorId(plan_.communicators.size()));
+  if (!inserted) return entry->second;
+  Communicator result;
+  for (DeviceName name : members) result.members.push_back({name.rank, name.device, "cpu"});
   std::vector<std::pair<int, std::string>> names;
   for (NodeId n : c_.graph.nodes.ids()) {
-    const Node& other = c_.graph.nodes[n];
+    const Node& same_communicator_node = c_.graph.nodes[n];
     if (c_.slot_assignment.turns[n].empty() || communicator_key(c_.graph, n) != key) continue;
     for (int turn : c_.slot_assignment.turns[n])
-      names.emplace_back(turn, cat(kind_of_transfer(other), " %", other.outputs[0]));
+      names.emplace_back(turn, cat(kind_of_transfer(same_communicator_node), " %", same_communicator_node.outputs[0]));
   }
   std::sort(names.begin(), names.end());
-  for (auto& name : names) out.sequence.push_back(std::move(name.second));
-  plan_.communicators.push_back(std::move(out));
-  return at->second;
+  for (auto& name : names) result.sequence.push_back(std::move(name.second));
+  plan_.communicators.push_back(std::move(result));
+  return entry->second;
 }
 
 // A transfer between two meshes is an all_to_all among the devices of both, in which most pieces are empty.
@@ -93,37 +119,40 @@ Collective Communicators::transfer_between(NodeId id, DeviceName device, std::in
   const Graph& graph = c_.graph;
   const Node& node = graph.node(id);
   const Mesh &from = graph.mesh(node.inputs[0]), &to = graph.mesh(node.outputs[0]);
-  const Layout &before = *graph.value(node.inputs[0]).layout, &after = *graph.value(node.outputs[0]).layout;
+  const Layout &from_layout = *graph.value(node.inputs[0]).layout, &to_layout = *graph.value(node.outputs[0]).layout;
   TensorType type = graph.type(node.outputs[0]);
   if (type.shape.empty())
     type.shape = {1};  // a scalar is sent as an array of one element: a piece without dimensions could not be empty
   std::vector<DeviceName> members = from.devices;
   for (DeviceName name : to.devices)
     if (std::find(members.begin(), members.end(), name) == members.end()) members.push_back(name);
-  Collective made;
-  made.communicator = communicator(id, members);
-  made.kind = "transfer";
-  made.turns = c_.slot_assignment.turns[id];
-  made.where = describe(graph, graph.value(node.inputs[0]).producer);
-  for (std::size_t m = 0; m < members.size(); ++m) made.sends.push_back({static_cast<int>(m), {}, {}});
-  made.receives = made.sends;
+  Collective collective;
+  collective.communicator = communicator(id, members);
+  collective.kind = CollectiveKind::transfer;
+  collective.turns = c_.slot_assignment.turns[id];
+  collective.where = describe(graph, graph.value(node.inputs[0]).producer);
+  for (std::size_t m = 0; m < members.size(); ++m) collective.sends.push_back({static_cast<int>(m), {}, {}});
+  collective.receives = collective.sends;
   auto member = [&](DeviceName name) {
     return static_cast<std::size_t>(std::find(members.begin(), members.end(), name) - members.begin());
   };
-  const int mine_before = position_on(from, device), mine_after = position_on(to, device);
-  for (const TransferPiece& each : transfer_pieces(type.shape, {from, before}, {to, after})) {
-    const DeviceName sender = from.devices[static_cast<std::size_t>(each.from)],
-                     receiver = to.devices[static_cast<std::size_t>(each.to)];
-    auto note = [&](std::vector<PeerBox>& list, DeviceName peer, const Box& within) {
-      PeerBox& there = list[member(peer)];
-      require(there.size.empty(), "emit: a transfer has two pieces between the same two devices: ", made.where);
-      there = piece(there.peer, each.box, within);
-      staging += round_up(bytes_of(there, type.dtype), 64);
+  const int position_before = position_on(from, device), position_after = position_on(to, device);
+  for (const TransferPiece& piece : transfer_pieces(type.shape, {from, from_layout}, {to, to_layout})) {
+    const DeviceName sender = from.devices[static_cast<std::size_t>(piece.from)],
+                     receiver = to.devices[static_cast<std::size_t>(piece.to)];
+    auto add_piece = [&](std::vector<PeerBox>& boxes, DeviceName peer, const Box& local) {
+      PeerBox& peer_box = boxes[member(peer)];
+      require(peer_box.size.empty(),
+              "emit: a transfer has two pieces between the same two devices: ", collective.where);
+      peer_box = make_piece(peer_box.peer, piece.box, local);
+      staging += round_up(bytes_of(peer_box, type.dtype), 64);
     };
-    if (sender == device) note(made.sends, receiver, local_box(type.shape, from, before, mine_before));
-    if (receiver == device) note(made.receives, sender, local_box(type.shape, to, after, mine_after));
+    if (sender == device)
+      add_piece(collective.sends, receiver, local_box(type.shape, from, from_layout, position_before));
+    if (receiver == device)
+      add_piece(collective.receives, sender, local_box(type.shape, to, to_layout, position_after));
   }
-  return made;
+  return collective;
 }
 
 Collective Communicators::collective(NodeId box, DeviceName device, const View& in, const View& out,
@@ -135,37 +164,37 @@ Collective Communicators::collective(NodeId box, DeviceName device, const View& 
   TransitionStep step = step_of(graph, box);
   const Shape& shape = graph.type(graph.node(box).outputs[0]).shape;
   std::vector<int> group = mesh.group(step.axis, position);
-  Collective made;
+  Collective collective;
   std::vector<DeviceName> members;
   for (int member : group) members.push_back(mesh.devices[static_cast<std::size_t>(member)]);
-  made.communicator = communicator(box, members);
-  made.kind = std::string(name_of(step.move));
-  made.turns = c_.slot_assignment.turns[box];
-  made.where = describe(graph, graph.value(graph.node(box).inputs[0]).producer);
+  collective.communicator = communicator(box, members);
+  collective.kind = collective_kind_of(step.move);
+  collective.turns = c_.slot_assignment.turns[box];
+  collective.where = describe(graph, graph.value(graph.node(box).inputs[0]).producer);
   Sbp from = step.from[static_cast<std::size_t>(step.axis)];
-  if (from.is_partial()) made.reduce = std::string(name_of(from.reduce));
-  Box my_in = local_box(shape, mesh, step.from, position), my_out = local_box(shape, mesh, step.to, position);
+  if (from.is_partial()) collective.reduce = from.reduce;
+  Box own_in = local_box(shape, mesh, step.from, position), own_out = local_box(shape, mesh, step.to, position);
   for (std::size_t m = 0; m < group.size() && step.move != Move::all_reduce; ++m) {
-    Box their_in = local_box(shape, mesh, step.from, group[m]), their_out = local_box(shape, mesh, step.to, group[m]);
+    Box peer_in = local_box(shape, mesh, step.from, group[m]), peer_out = local_box(shape, mesh, step.to, group[m]);
     int peer = static_cast<int>(m);
-    made.sends.push_back(piece(peer, intersect(my_in, their_out), my_in));
-    made.receives.push_back(piece(peer, intersect(their_in, my_out), my_out));
+    collective.sends.push_back(make_piece(peer, intersect(own_in, peer_out), own_in));
+    collective.receives.push_back(make_piece(peer, intersect(peer_in, own_out), own_out));
   }
-  // The bound of comm's staging formula if no box is contiguous.
+  // Computes the bound of comm's staging formula for the case that no box is contiguous.
   auto r64 = [](std::int64_t bytes) { return round_up(bytes, 64); };
   auto n = static_cast<std::int64_t>(group.size());
   std::int64_t in_bytes = in.count() * size_of(in.dtype), out_bytes = out.count() * size_of(out.dtype), sends = 0,
                receives = 0, largest = 0;
-  for (const PeerBox& p : made.sends)
+  for (const PeerBox& p : collective.sends)
     sends += r64(bytes_of(p, in.dtype)), largest = std::max(largest, r64(bytes_of(p, in.dtype)));
-  for (const PeerBox& p : made.receives) receives += r64(bytes_of(p, in.dtype));
+  for (const PeerBox& p : collective.receives) receives += r64(bytes_of(p, in.dtype));
   const bool direct = !uses_ring(static_cast<int>(n));
-  made.algorithm = direct ? "direct" : "ring";
+  collective.algorithm = direct ? CollectiveAlgorithm::direct : CollectiveAlgorithm::ring;
   switch (step.move) {
     case Move::all_reduce: {
       const AllReduceAlgorithm algorithm =
           all_reduce_of(graph.type(graph.node(box).outputs[0]), mesh, step, c_.options.costs);
-      made.algorithm = std::string(name_of(algorithm));
+      collective.algorithm = algorithm_of(algorithm);
       staging = algorithm == AllReduceAlgorithm::flat     ? (n - 1) * r64(in_bytes)
                 : algorithm == AllReduceAlgorithm::direct ? (n - 1) * r64(ceil_div(in.count(), n) * size_of(in.dtype))
                 : algorithm == AllReduceAlgorithm::recursive
@@ -179,24 +208,25 @@ Collective Communicators::collective(NodeId box, DeviceName device, const View& 
     case Move::all_gather: staging = r64(in_bytes) + receives; break;
     default: staging = sends + receives; break;
   }
-  return made;
+  return collective;
 }
 
 void Communicators::note_transfer(NodeId id) {
   const Node& node = c_.graph.node(id);
   const TensorType& type = c_.graph.type(node.outputs[0]);
   const Mesh &from = c_.graph.mesh(node.inputs[0]), &to = c_.graph.mesh(node.outputs[0]);
-  const Layout &before = *c_.graph.value(node.inputs[0]).layout, &after = *c_.graph.value(node.outputs[0]).layout;
-  Transfer out;
-  out.kind = "transfer";
-  out.axis = cat("mesh", c_.graph.value(node.inputs[0]).mesh, " to mesh", c_.graph.value(node.outputs[0]).mesh);
-  out.value = cat(describe(c_.graph, c_.graph.value(node.inputs[0]).producer), " ", print(type, from, before), " -> ",
-                  print(type, to, after));
-  for (const TransferPiece& piece : transfer_pieces(type.shape, {from, before}, {to, after}))
+  const Layout &from_layout = *c_.graph.value(node.inputs[0]).layout,
+               &to_layout = *c_.graph.value(node.outputs[0]).layout;
+  Transfer transfer;
+  transfer.kind = CollectiveKind::transfer;
+  transfer.axis = cat("mesh", c_.graph.value(node.inputs[0]).mesh, " to mesh", c_.graph.value(node.outputs[0]).mesh);
+  transfer.value = cat(describe(c_.graph, c_.graph.value(node.inputs[0]).producer), " ", print(type, from, from_layout),
+                       " -> ", print(type, to, to_layout));
+  for (const TransferPiece& piece : transfer_pieces(type.shape, {from, from_layout}, {to, to_layout}))
     if (!piece.is_local && from.devices[static_cast<std::size_t>(piece.from)].rank == c_.options.rank)
-      out.bytes += checked_mul(count_of(shape_of(piece.box)), size_of(type.dtype));
-  out.bytes = checked_mul(out.bytes, node.acts);
-  plan_.transfers.push_back(std::move(out));
+      transfer.bytes += checked_mul(count_of(shape_of(piece.box)), size_of(type.dtype));
+  transfer.bytes = checked_mul(transfer.bytes, node.acts);
+  plan_.transfers.push_back(std::move(transfer));
 }
 
 void Communicators::transfer(NodeId box) {
@@ -205,16 +235,18 @@ void Communicators::transfer(NodeId box) {
   const Node& node = c_.graph.node(box);
   const TensorType& type = c_.graph.type(node.outputs[0]);
   const Mesh& mesh = c_.graph.mesh(node.outputs[0]);
-  Transfer out;
-  out.kind = std::string(name_of(step.move));
-  out.axis = mesh.axes[static_cast<std::size_t>(step.axis)].name;
+  Transfer transfer_row;
+  transfer_row.kind = collective_kind_of(step.move);
+  transfer_row.axis = mesh.axes[static_cast<std::size_t>(step.axis)].name;
   NodeId producer = c_.graph.value(node.inputs[0]).producer;
-  out.value = cat(describe(c_.graph, producer), " ", print(type, mesh, step.from), " -> ", print(type, mesh, step.to));
+  transfer_row.value =
+      cat(describe(c_.graph, producer), " ", print(type, mesh, step.from), " -> ", print(type, mesh, step.to));
   for (int position = 0; position < mesh.size(); ++position)
     if (mesh.devices[static_cast<std::size_t>(position)].rank == c_.options.rank)
-      out.bytes += checked_mul(elements_sent(type, mesh, step, c_.options.costs, position), size_of(type.dtype));
-  out.bytes = checked_mul(out.bytes, node.acts);
-  plan_.transfers.push_back(std::move(out));
+      transfer_row.bytes +=
+          checked_mul(elements_sent(type, mesh, step, c_.options.costs, position), size_of(type.dtype));
+  transfer_row.bytes = checked_mul(transfer_row.bytes, node.acts);
+  plan_.transfers.push_back(std::move(transfer_row));
 }
 
 }  // namespace karez::passes

@@ -13,19 +13,19 @@
 
 namespace karez::passes {
 
-// The transition step of a box node.
+// Returns the transition step of a box node.
 TransitionStep step_of(const Graph& graph, NodeId box);
-// The plan's name for a node of a comm stream: "all_reduce", "transfer".
-std::string kind_of_transfer(const Node& node);
+// Returns the plan's name for a node of a comm stream: "all_reduce", "transfer".
+CollectiveKind kind_of_transfer(const Node& node);
 
-// The communicators of one plan, created when first needed: one per mesh, axis and group of devices along it, and one
-// per pair of meshes with transfers.
+// The communicators of one plan, each created when first needed: one for each mesh, axis and group of devices along the
+// axis, and one for each pair of meshes with transfers.
 class Communicators {
  public:
   // Communicators and transfers are added to `plan`.
   Communicators(const Compilation& c, Plan& plan) : c_(c), plan_(plan) {}
-  // The device's part in this box or transfer node, without its operands; `staging` becomes an upper bound of the bytes
-  // that it needs.
+  // Returns the device's part in this box or transfer node, without operands. Sets `staging` to an upper bound of the
+  // bytes of staging that the part needs.
   Collective collective(NodeId box, DeviceName device, const View& in, const View& out, std::int64_t& staging);
   void transfer(NodeId box);  // adds a transfer with the bytes that this rank's devices send
 
@@ -35,7 +35,7 @@ class Communicators {
   Collective transfer_between(NodeId node, DeviceName device, std::int64_t& staging);
   const Compilation& c_;
   Plan& plan_;
-  std::map<std::pair<CommunicatorKey, DeviceName>, CommunicatorId> ids_;  // with the first member of the group
+  std::map<std::pair<CommunicatorKey, DeviceName>, CommunicatorId> ids_;  // by key and first member of the group
 };
 
 }  // namespace karez::passes

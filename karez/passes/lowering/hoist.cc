@@ -1,4 +1,4 @@
-// hoist: finds the calls that depend only on constants, moves them to the set-up and marks their results as constants.
+// Finds the calls that depend only on constants, moves them to the set-up and marks their results as constants.
 #include "karez/passes/lowering/hoist.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::int64_t free_workspace = 65536;  // bytes of workspace that are allowed for any size of the results
+constexpr std::int64_t free_workspace = 65536;  // bytes of workspace that a call may use for results of any size
 
 class Hoister {
  public:
@@ -35,16 +35,16 @@ class Hoister {
   LocalProgram run() {
     for (LocalCall& call : std::exchange(program_.setup, {})) add_to_setup(std::move(call));
     for (LocalSegment& segment : program_.segments) {
-      std::vector<LocalCall> left;
+      std::vector<LocalCall> launch_calls;
       for (LocalCall& call : segment.calls) {
-        if (auto once = setup_call(call)) {
+        if (auto hoisted = setup_call(call)) {
           bytes_[segment.device] += result_bytes(call);
-          add_to_setup(std::move(*once));
+          add_to_setup(std::move(*hoisted));
         } else {
-          left.push_back(std::move(call));
+          launch_calls.push_back(std::move(call));
         }
       }
-      segment.calls = std::move(left);
+      segment.calls = std::move(launch_calls);
     }
     for (LocalId v : program_.values.ids()) {
       LocalValue& value = program_.values[v];
@@ -68,58 +68,60 @@ class Hoister {
   bool is_invariant(const LocalCall& call) const {
     if (!call.node.valid() || !call.acts.all() || call.in.empty()) return false;
     if (!std::all_of(call.in.begin(), call.in.end(), [&](LocalId in) { return in_setup_[root(in)]; })) return false;
-    auto alone = [&](LocalId out) {
+    auto is_only_result = [&](LocalId out) {
       return root(out) == out && program_.values[out].variable < 0 && writers_[out] == 1;
     };
-    if (!std::all_of(call.out.begin(), call.out.end(), alone)) return false;
+    if (!std::all_of(call.out.begin(), call.out.end(), is_only_result)) return false;
     if (call.spec.op == "copy") return call.spec.out[0].bytes() <= program_.values[root(call.in[0])].view.bytes();
     const OpDef& op = *graph_.node(call.node).op;
     return op.pure && op.role == Role::compute;
   }
 
-  // The call for the set-up, on one thread; none if it cannot move.
+  // Returns the call for the set-up, which runs on one thread; nullopt if the call cannot move there.
   std::optional<LocalCall> setup_call(const LocalCall& call) {
     if (!is_invariant(call)) return {};
-    const std::int64_t made = result_bytes(call);
-    if (made > max_bytes_ - bytes_[program_.values[call.out[0]].device]) return {};
-    LocalCall once = call;
-    once.spec.team = 1;
-    const auto choice = catalog_.find(once.spec);
-    if (!choice || !works_in_setup(choice->workspace, made)) return {};
-    once.kernel = choice->kernel;
-    once.workspace = choice->workspace;
-    return once;
+    const std::int64_t call_bytes = result_bytes(call);
+    if (call_bytes > max_bytes_ - bytes_[program_.values[call.out[0]].device]) return {};
+    LocalCall hoisted = call;
+    hoisted.spec.team = 1;
+    const auto choice = catalog_.find(hoisted.spec);
+    if (!choice || !works_in_setup(choice->workspace, call_bytes)) return {};
+    hoisted.kernel = choice->kernel;
+    hoisted.workspace = choice->workspace;
+    return hoisted;
   }
 
   void add_to_setup(LocalCall call) {
     for (LocalId out : call.out) in_setup_[out] = true;
     std::string key = cat(program_.values[call.out[0]].device, " ", print(call.spec));
     for (LocalId in : call.in) {
-      const LocalId made = duplicate_of_[root(in)].valid() ? duplicate_of_[root(in)] : root(in);
-      key += cat(" ", made, "+", program_.values[in].offset);
+      const LocalId result = duplicate_of_[root(in)].valid() ? duplicate_of_[root(in)] : root(in);
+      key += cat(" ", result, "+", program_.values[in].offset);
     }
-    const auto [known, fresh] = made_.try_emplace(std::move(key), call.out);
-    if (fresh) {
+    const auto [entry, inserted] = results_by_key_.try_emplace(std::move(key), call.out);
+    if (inserted) {
       program_.setup.push_back(std::move(call));
       return;
     }
-    for (std::size_t i = 0; i < call.out.size(); ++i) duplicate_of_[call.out[i]] = known->second[i];
+    for (std::size_t i = 0; i < call.out.size(); ++i) duplicate_of_[call.out[i]] = entry->second[i];
   }
 
   LocalProgram program_;
   const Graph& graph_;
   const KernelCatalog& catalog_;
   const std::int64_t max_bytes_;
-  std::map<int, std::int64_t> bytes_;    // by device: bytes of results of moved calls
-  ById<LocalId, int> writers_;           // by root: calls and transfers of launches that write it
-  ById<LocalId, bool> in_setup_;         // by root: whether the set-up computes it
-  ById<LocalId, LocalId> duplicate_of_;  // by root: the equal root that replaces it
-  std::map<std::string, std::vector<LocalId>> made_;
+  std::map<int, std::int64_t> bytes_;    // bytes of the results of moved calls, by device
+  ById<LocalId, int> writers_;           // number of calls and transfers of launches that write each root
+  ById<LocalId, bool> in_setup_;         // whether the set-up computes each root
+  ById<LocalId, LocalId> duplicate_of_;  // the equal root that replaces each root, if any
+  std::map<std::string, std::vector<LocalId>> results_by_key_;
 };
 
 }  // namespace
 
-bool works_in_setup(std::int64_t workspace, std::int64_t made) { return workspace <= std::max(made, free_workspace); }
+bool works_in_setup(std::int64_t workspace, std::int64_t result_bytes) {
+  return workspace <= std::max(result_bytes, free_workspace);
+}
 
 LocalProgram hoist(LocalProgram program, const Graph& graph, const KernelCatalog& catalog, std::int64_t max_bytes) {
   return Hoister(std::move(program), graph, catalog, max_bytes).run();

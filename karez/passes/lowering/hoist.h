@@ -1,4 +1,4 @@
-// hoist: calls that read only constants run once, when the plan is loaded.
+// Pass hoist: calls that read only constants run once, when the plan is loaded.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ namespace karez::passes {
 //   computes a pure op or a copy,
 //   reads only values that the set-up computes, or windows on them,
 //   is the same in every act of a launch,
-//   has results that fit in the rest of `most_bytes` on its device, in the order of the program,
-//   needs no more workspace than the size of its results (64 KiB in any case), since workspace is stored with the
+//   has results that fit in the rest of `max_bytes` on its device, in the order of the program,
+//   needs at most 64 KiB of workspace, or at most the size of its results, since workspace is stored with the
 //   constants, and
-//   is not a copy that is larger than the bytes it copies: a broadcast stays a window.
+//   is not a copy that is larger than its operand: a broadcast stays a window.
 // Results are held for the life of the plan; equal calls on one device are merged.
 LocalProgram hoist(LocalProgram program, const Graph& graph, const KernelCatalog& catalog,
                    std::int64_t max_bytes = INT64_MAX);
 
-// True if a call of the set-up with `made` bytes of results may use `workspace` bytes.
-bool works_in_setup(std::int64_t workspace, std::int64_t made);
+// True if a call of the set-up with `result_bytes` of results may use `workspace` bytes of workspace.
+bool works_in_setup(std::int64_t workspace, std::int64_t result_bytes);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// Tests of hoist: calls on constants run once, when the plan is loaded, and hold no more bytes than their results.
+// Tests of the pass hoist: calls on constants run once, when the plan is loaded, and only their results stay in memory.
 #include "karez/passes/lowering/hoist.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ std::int64_t constant_bytes(const Plan& plan) {
   return bytes;
 }
 
-constexpr std::int64_t n = 4096;  // f32 elements: more bytes than folding creates
+constexpr std::int64_t n = 4096;  // elements; n f32 elements have more bytes than a folded constant may have
 
 TEST(Hoist, ALaunchRunsOnlyCallsThatDependOnItsInputs) {
   Program p;
@@ -65,7 +65,7 @@ TEST(Hoist, ALaunchRunsOnlyCallsThatDependOnItsInputs) {
   EXPECT_EQ(launch_kernels(off.plan).size(), 2u);
 }
 
-TEST(Hoist, AChainHoldsOnlyTheBytesOfItsResult) {
+TEST(Hoist, OnlyTheResultOfAChainIsHeldInMemory) {
   Program p;
   ValueId table = build::iota(p.b, {DType::f32, {n}}, 0);
   for (int i = 0; i < 5; ++i) table = build::exp(p.b, table);
@@ -73,28 +73,29 @@ TEST(Hoist, AChainHoldsOnlyTheBytesOfItsResult) {
   EXPECT_EQ(constant_bytes(p.compiled().plan), 4 * n);
 }
 
-TEST(Hoist, IntermediateValuesOfAnotherTypeShareBytesWithLaterOnes) {
+TEST(Hoist, IntermediateValuesOfADifferentTypeShareBytesWithLaterValues) {
   Program p;
-  ValueId wide = build::iota(p.b, {DType::f64, {n}}, 0);
-  ValueId narrow = build::cast(p.b, build::exp(p.b, wide), DType::f32);
-  ValueId more = build::cast(p.b, build::sin(p.b, build::exp(p.b, build::iota(p.b, {DType::f64, {n}}, 0))), DType::f32);
+  ValueId f64_value = build::iota(p.b, {DType::f64, {n}}, 0);
+  ValueId f32_value = build::cast(p.b, build::exp(p.b, f64_value), DType::f32);
+  ValueId second_f32_value =
+      build::cast(p.b, build::sin(p.b, build::exp(p.b, build::iota(p.b, {DType::f64, {n}}, 0))), DType::f32);
   ValueId x = p.input("x", {n});
-  p.output(build::add(p.b, build::add(p.b, x, narrow), more));
+  p.output(build::add(p.b, build::add(p.b, x, f32_value), second_f32_value));
   const Plan plan = p.compiled().plan;
   EXPECT_LE(constant_bytes(plan), (8 + 8 + 4) * n) << "two f64 values at the same time, and a result";
   for (std::size_t i = 0; i < plan.setup.size(); ++i) {
-    const plan::Operand& held = plan.setup[i].out[0];
-    if (held.view.dtype != DType::f32) continue;
+    const plan::Operand& result = plan.setup[i].out[0];
+    if (result.view.dtype != DType::f32) continue;
     for (std::size_t later = i + 1; later < plan.setup.size(); ++later) {
       const plan::Operand& out = plan.setup[later].out[0];
-      EXPECT_TRUE(held.offset + held.view.bytes() <= out.offset || out.offset + out.view.bytes() <= held.offset)
+      EXPECT_TRUE(result.offset + result.view.bytes() <= out.offset || out.offset + out.view.bytes() <= result.offset)
           << print(plan);
     }
   }
 }
 
-// A value that launches read too may not be overwritten by the next call.
-TEST(Hoist, AnIntermediateValueThatLaunchesReadKeepsItsBytes) {
+// A value that launches also read must not be overwritten by the next call.
+TEST(Hoist, AnIntermediateValueThatLaunchesReadIsNotOverwritten) {
   Program p;
   ValueId first = build::exp(p.b, build::iota(p.b, {DType::f32, {n}}, 0)), second = build::exp(p.b, first);
   ValueId x = p.input("x", {n});
@@ -124,7 +125,7 @@ TEST(Hoist, CallsThatReadInputsOrVariablesStayInTheLaunch) {
   EXPECT_EQ(launch_kernels(c.plan).size(), 3u);
 }
 
-// Its reduce_sum needs workspace.
+// A catalog whose reduce_sum needs workspace.
 class WorkspaceCatalog : public testing::AnyCatalog {
  public:
   std::int64_t bytes = 0;
@@ -135,7 +136,7 @@ class WorkspaceCatalog : public testing::AnyCatalog {
   }
 };
 
-TEST(Hoist, AKernelWithMoreWorkspaceThanResultStaysInTheLaunch) {
+TEST(Hoist, ACallThatNeedsMoreWorkspaceThanItsResultStaysInTheLaunch) {
   Program p;
   ValueId total = build::reduce_sum(p.b, build::iota(p.b, {DType::f32, {64, n}}, 1), {0});
   p.output(build::add(p.b, p.input("x", {n}), total));
@@ -145,26 +146,26 @@ TEST(Hoist, AKernelWithMoreWorkspaceThanResultStaysInTheLaunch) {
     workspace.bytes = bytes;
     c.catalog = &workspace;
     compile(c);
-    const bool held = bytes == 65536;
-    ASSERT_EQ(c.plan.setup.size(), held ? 2u : 1u);
-    EXPECT_EQ(launch_kernels(c.plan).size(), held ? 1u : 2u);
-    if (!held) continue;
+    const bool is_hoisted = bytes == 65536;
+    ASSERT_EQ(c.plan.setup.size(), is_hoisted ? 2u : 1u);
+    EXPECT_EQ(launch_kernels(c.plan).size(), is_hoisted ? 1u : 2u);
+    if (!is_hoisted) continue;
     const plan::Call& call = c.plan.setup[1];
     ASSERT_TRUE(call.workspace.has_value());
     EXPECT_EQ(plan::BlockKind::constant, c.plan.block(call.workspace->block).kind);
-    for (const plan::Operand* other : {&call.in[0], &call.out[0]})
-      EXPECT_TRUE(other->offset + other->view.bytes() <= call.workspace->offset ||
-                  call.workspace->offset + bytes <= other->offset);
+    for (const plan::Operand* operand : {&call.in[0], &call.out[0]})
+      EXPECT_TRUE(operand->offset + operand->view.bytes() <= call.workspace->offset ||
+                  call.workspace->offset + bytes <= operand->offset);
   }
 }
 
-TEST(Hoist, EveryDeviceComputesItsOwnPart) {
+TEST(Hoist, EveryDeviceComputesItsPartOfAConstant) {
   Program p("data=2");
   ValueId x = p.input("x", {n});
   p.graph.value(x).layout = Layout{S(0)};
-  ValueId place = build::iota(p.b, {DType::f32, {n}}, 0);
-  p.graph.value(place).layout = Layout{S(0)};
-  p.output(build::add(p.b, x, build::exp(p.b, place)));
+  ValueId positions = build::iota(p.b, {DType::f32, {n}}, 0);
+  p.graph.value(positions).layout = Layout{S(0)};
+  p.output(build::add(p.b, x, build::exp(p.b, positions)));
   const Compilation c = p.compiled();
   ASSERT_EQ(c.plan.setup.size(), 4u) << print(c.plan);
   std::vector<std::int64_t> starts;
@@ -176,14 +177,14 @@ TEST(Hoist, EveryDeviceComputesItsOwnPart) {
   EXPECT_EQ(constant_bytes(c.plan), 4 * n);
 }
 
-TEST(Hoist, NoDeviceReadsConstantsOfAnother) {
+TEST(Hoist, NoDeviceReadsConstantsOfAnotherDevice) {
   Program p("data=2");
-  ValueId place = build::iota(p.b, {DType::f32, {n}}, 0);
-  p.graph.value(place).layout = Layout{B()};
-  ValueId wave = build::exp(p.b, place), x = p.input("x", {n});
-  p.graph.value(wave).layout = Layout{B()};
+  ValueId positions = build::iota(p.b, {DType::f32, {n}}, 0);
+  p.graph.value(positions).layout = Layout{B()};
+  ValueId exponentials = build::exp(p.b, positions), x = p.input("x", {n});
+  p.graph.value(exponentials).layout = Layout{B()};
   p.graph.value(x).layout = Layout{B()};
-  p.output(build::add(p.b, x, wave));
+  p.output(build::add(p.b, x, exponentials));
   const Plan plan = p.compiled().plan;
   ASSERT_EQ(plan.setup.size(), 4u) << print(plan);
   for (const plan::Call& call : plan.setup)
@@ -191,7 +192,7 @@ TEST(Hoist, NoDeviceReadsConstantsOfAnother) {
       EXPECT_EQ(plan.block(in.block).device, plan.block(call.out[0].block).device);
 }
 
-// Twelve tables that the launch reads one at a time: if it computes them, they need the bytes of only one.
+// The launch reads twelve tables one at a time. If it computes them, they need the memory of only one table.
 TEST(Hoist, IfNotAllConstantsFitThePlanHoldsSomeOfThem) {
   Program p;
   ValueId x = p.input("x", {n});
@@ -201,26 +202,26 @@ TEST(Hoist, IfNotAllConstantsFitThePlanHoldsSomeOfThem) {
   }
   p.output(x);
   const auto bytes = [](const Compilation& c) { return planned_bytes(c.plan)[DeviceId(0)]; };
-  const std::int64_t held = bytes(p.compiled()), again = bytes(p.compiled({"hoist"}));
-  ASSERT_LT(again, held);
+  const std::int64_t bytes_with_constants = bytes(p.compiled()), bytes_without_constants = bytes(p.compiled({"hoist"}));
+  ASSERT_LT(bytes_without_constants, bytes_with_constants);
   Compilation c = testing::compilation(p.graph);
-  c.options.memory = held - 1;
+  c.options.memory = bytes_with_constants - 1;
   compile(c);
-  EXPECT_LE(bytes(c), held - 1);
+  EXPECT_LE(bytes(c), bytes_with_constants - 1);
   EXPECT_LT(launch_kernels(c.plan).size(), launch_kernels(p.compiled({"hoist"}).plan).size())
       << c.slot_assignment.memory_note;
   EXPECT_GT(launch_kernels(c.plan).size(), 12u);
   EXPECT_NE(c.slot_assignment.memory_note.find("constants that do not fit are computed in every launch: "),
             std::string::npos)
       << c.slot_assignment.memory_note;
-  Compilation least = testing::compilation(p.graph);
-  least.options.memory = again;
-  compile(least);
-  EXPECT_EQ(bytes(least), again) << "no constant is held";
-  Compilation with_memory = testing::compilation(p.graph);
-  with_memory.options.memory = held;
-  compile(with_memory);
-  EXPECT_EQ(launch_kernels(with_memory.plan).size(), 12u) << "constants that fit are held";
+  Compilation smallest = testing::compilation(p.graph);
+  smallest.options.memory = bytes_without_constants;
+  compile(smallest);
+  EXPECT_EQ(bytes(smallest), bytes_without_constants) << "no constant is held";
+  Compilation unrestricted = testing::compilation(p.graph);
+  unrestricted.options.memory = bytes_with_constants;
+  compile(unrestricted);
+  EXPECT_EQ(launch_kernels(unrestricted.plan).size(), 12u) << "constants that fit are held";
 }
 
 Compilation attention(std::int64_t t) {
@@ -230,7 +231,7 @@ Compilation attention(std::int64_t t) {
   return p.compiled();
 }
 
-TEST(Hoist, ACausalMaskIsOneTableOfBoolsThatNoLaunchComputes) {
+TEST(Hoist, ACausalMaskIsOneTableOfBoolsThatIsComputedOnlyInTheSetUp) {
   const std::int64_t t = 2048;
   const Compilation c = attention(t);
   EXPECT_LE(constant_bytes(c.plan), t * t + 2 * 8 * t + 1024) << print(c.plan);

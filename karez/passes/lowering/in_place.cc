@@ -1,4 +1,4 @@
-// in_place: finds operands that are not read later and gives their bytes to results.
+// Finds operands that are not read later and gives their memory to results.
 #include "karez/passes/lowering/in_place.h"
 
 #include <algorithm>
@@ -13,31 +13,33 @@ namespace karez::passes {
 
 namespace {
 
-using RootPredicate = std::function<bool(LocalId)>;  // whether it may give its bytes, or take those of another root
+using RootPredicate = std::function<bool(LocalId)>;
 using Windows = std::map<LocalId, std::vector<LocalId>>;
 
-// `windows`: by root, every value on its bytes that is used.
-int take_bytes(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls,
-               Windows windows, const RootPredicate& may_give, const RootPredicate& may_take) {
+// Lets results take the memory of operands. A root gives its memory only if `may_give` is true for all windows on it,
+// and takes memory only if `may_take` is true. `windows` has the used values on each root's memory.
+int reuse_memory(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls,
+                 Windows windows, const RootPredicate& may_give, const RootPredicate& may_take) {
   auto local = [&](LocalId v) -> LocalValue& { return values[v]; };
-  std::map<LocalId, std::size_t> last;  // by root: the last call that accesses its bytes
+  std::map<LocalId, std::size_t> last;  // the last call that accesses the memory of each root
   for (std::size_t i = 0; i < calls.size(); ++i) {
     for (LocalId in : calls[i].in) last[local(in).root] = i;
     for (LocalId out : calls[i].out) last[local(out).root] = i;
   }
   auto try_pair = [&](std::size_t i, std::size_t operand, std::size_t result) {
     const LocalCall& call = calls[i];
-    LocalId from = call.in[operand], to = call.out[result], root = local(from).root;
-    if (local(to).root != to || root == to || !may_take(to) || !may_give(root) || last[root] != i) return false;
-    const std::vector<LocalId>& all = windows[root];  // includes results that took these bytes before
-    if (!std::all_of(all.begin(), all.end(), may_give)) return false;
-    if (local(from).view != local(root).view || call.spec.in[operand] != call.spec.out[result] ||
-        local(to).view != local(root).view)
+    LocalId source = call.in[operand], target = call.out[result], root = local(source).root;
+    if (local(target).root != target || root == target || !may_take(target) || !may_give(root) || last[root] != i)
       return false;
-    for (std::size_t k = 0; k < call.in.size(); ++k)  // x * x is fine, x * transpose(x) is not
+    const std::vector<LocalId>& windows_on_root = windows[root];  // includes results that already took this memory
+    if (!std::all_of(windows_on_root.begin(), windows_on_root.end(), may_give)) return false;
+    if (local(source).view != local(root).view || call.spec.in[operand] != call.spec.out[result] ||
+        local(target).view != local(root).view)
+      return false;
+    for (std::size_t k = 0; k < call.in.size(); ++k)  // x * x may be in place, x * transpose(x) may not
       if (local(call.in[k]).root == root && call.spec.in[k] != call.spec.out[result]) return false;
-    last[root] = last[to];
-    for (LocalId window : windows[to]) {
+    last[root] = last[target];
+    for (LocalId window : windows[target]) {
       local(window).root = root;
       windows[root].push_back(window);
     }
@@ -60,16 +62,16 @@ int take_bytes(const Graph& graph, ById<LocalId, LocalValue>& values, const std:
   return count;
 }
 
-// Only a value that no launch reads may give its bytes; any result may take them.
+// Applies the rule to the set-up: only a value that no launch reads may give its memory; any result may take memory.
 void write_set_up_in_place(LocalProgram& program, const Graph& graph) {
-  const ById<LocalId, bool> read = read_by_launches(program);
+  const ById<LocalId, bool> is_read_by_launches = read_by_launches(program);
   Windows windows;
   for (LocalId v : program.values.ids()) {
     const LocalId root = program.values[v].root;
     if (program.values[root].constant) windows[root].push_back(v);
   }
-  take_bytes(
-      graph, program.values, program.setup, std::move(windows), [&](LocalId v) { return !read[v]; },
+  reuse_memory(
+      graph, program.values, program.setup, std::move(windows), [&](LocalId v) { return !is_read_by_launches[v]; },
       [](LocalId) { return true; });
 }
 
@@ -79,10 +81,12 @@ int write_in_place(const Graph& graph, ById<LocalId, LocalValue>& values, const 
                    const ById<LocalId, bool>& crosses) {
   Windows windows;
   for (const LocalCall& call : calls)
-    for (const auto* touched : {&call.in, &call.out})
-      for (LocalId v : *touched) windows[values[v].root].push_back(v);
-  const RootPredicate scratch = [&](LocalId v) { return values[v].variable < 0 && !values[v].constant && !crosses[v]; };
-  return take_bytes(graph, values, calls, std::move(windows), scratch, scratch);
+    for (const auto* operands : {&call.in, &call.out})
+      for (LocalId v : *operands) windows[values[v].root].push_back(v);
+  const RootPredicate is_scratch = [&](LocalId v) {
+    return values[v].variable < 0 && !values[v].constant && !crosses[v];
+  };
+  return reuse_memory(graph, values, calls, std::move(windows), is_scratch, is_scratch);
 }
 
 LocalProgram in_place(LocalProgram program, const Graph& graph, const Segmentation& segmentation) {

@@ -1,4 +1,4 @@
-// Tests of in_place: results that reuse an operand's bytes in the plan, saved bytes, and unchanged results.
+// Tests of the pass in_place: results reuse the memory of operands, plans become smaller, and results do not change.
 #include "karez/passes/lowering/in_place.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ const TensorType vec{DType::f64, {64}};
 struct Program {
   Graph graph;
   Builder b{graph, table()};
-  // Read ahead, so that no other value shares its bytes.
+  // Adds an input that is read ahead, so that no other value shares its memory.
   ValueId input(const std::string& name, const TensorType& type = vec) {
     return build::prefetched_input(b, name, type);
   }
@@ -32,17 +32,17 @@ struct Program {
   }
 };
 
-// "exp, neg!": the calls of the only device in order; ! marks those that overwrite an operand.
+// Formats the calls of the only device in order: "exp, neg!", where ! marks calls that overwrite an operand.
 std::string calls_of(const Compilation& c) {
   std::string text;
   for (const Actor& actor : c.plan.actors)
     for (const Call& call : actor.calls) {
-      bool same = false;
+      bool is_in_place = false;
       for (const Operand& in : call.in)
         for (const Operand& out : call.out)
-          same |= in.block.valid() && in.block == out.block && in.offset == out.offset;
+          is_in_place |= in.block.valid() && in.block == out.block && in.offset == out.offset;
       std::string name = call.attrs.has("expr") ? call.attrs.text("expr") : call.kernel;
-      text += cat(text.empty() ? "" : ", ", name, same ? "!" : "");
+      text += cat(text.empty() ? "" : ", ", name, is_in_place ? "!" : "");
     }
   return text;
 }
@@ -52,21 +52,22 @@ std::map<std::string, testing::Array> run(const Program& p, const Compilation& c
   std::map<std::string, testing::Array> inputs;
   for (const Node& node : p.graph.nodes)
     if (node.op->name == "input")
-      inputs[node.attrs.text("name")] = testing::drawn(node.attrs.text("name"), p.graph.type(node.outputs[0]).shape);
+      inputs[node.attrs.text("name")] =
+          testing::random_array(node.attrs.text("name"), p.graph.type(node.outputs[0]).shape);
   interpreter.launch(inputs);
   return interpreter.outputs;
 }
 
 std::int64_t arena(const Compilation& c) { return plan::arena_bytes(c.plan)[DeviceId(0)]; }
 
-// Returns the calls with in_place on, and checks that results are equal to those without it in every bit.
+// Returns the calls with in_place on, and checks that the results without in_place are equal in every bit.
 std::string checked(const Program& p) {
-  Compilation with = p.compiled(true), without = p.compiled(false);
-  EXPECT_EQ(calls_of(without).find('!'), std::string::npos) << calls_of(without);
-  EXPECT_LE(arena(with), arena(without));
-  auto a = run(p, with), b = run(p, without);
-  for (const auto& [name, array] : b) EXPECT_EQ(a.at(name).data, array.data) << name;
-  return calls_of(with);
+  Compilation with_pass = p.compiled(true), without_pass = p.compiled(false);
+  EXPECT_EQ(calls_of(without_pass).find('!'), std::string::npos) << calls_of(without_pass);
+  EXPECT_LE(arena(with_pass), arena(without_pass));
+  auto results = run(p, with_pass), expected = run(p, without_pass);
+  for (const auto& [name, array] : expected) EXPECT_EQ(results.at(name).data, array.data) << name;
+  return calls_of(with_pass);
 }
 
 TEST(InPlace, AChainInsideAnActorUsesOneBufferAndSavesBytes) {
@@ -78,14 +79,14 @@ TEST(InPlace, AChainInsideAnActorUsesOneBufferAndSavesBytes) {
       << "except for the result, which may be in the second buffer";
 }
 
-TEST(InPlace, AnOperandThatIsReadLaterKeepsItsBytes) {
+TEST(InPlace, AnOperandThatIsReadLaterIsNotOverwritten) {
   Program p;
   ValueId a = build::exp(p.b, p.input("x")), b = build::neg(p.b, a);
   p.output(build::reduce_sum(p.b, build::mul(p.b, b, a), {0}));
   EXPECT_EQ(checked(p), "exp(x0), -x0, x0 * x1!, any.reduce_sum");
 }
 
-TEST(InPlace, AnOperandThatIsReadLaterThroughAWindowKeepsItsBytes) {
+TEST(InPlace, AnOperandThatIsReadLaterThroughAWindowIsNotOverwritten) {
   Program p;
   ValueId a = build::exp(p.b, p.input("x", {DType::f64, {8, 8}})), turned = build::transpose(p.b, a, {1, 0}),
           b = build::neg(p.b, a);
@@ -105,20 +106,21 @@ TEST(InPlace, AnOperandThatTheCallReadsThroughTwoViewsIsNotOverwritten) {
   EXPECT_EQ(checked(square), "exp(x0), x0 * x1!, any.reduce_sum");
 }
 
-TEST(InPlace, AnOperandThatIsReadInPartOrInOtherStridesIsNotOverwritten) {
-  Program part;
-  ValueId a = build::exp(part.b, part.input("x"));
-  part.output(build::reduce_sum(part.b, build::neg(part.b, build::slice(part.b, a, {0}, {32})), {0}));
-  EXPECT_EQ(checked(part), "exp(x0), -x0, any.reduce_sum");
-  Program turned;
-  a = build::exp(turned.b, turned.input("x", {DType::f64, {8, 8}}));
-  turned.output(build::reduce_sum(turned.b, build::neg(turned.b, build::transpose(turned.b, a, {1, 0})), {0, 1}));
-  EXPECT_EQ(checked(turned), "exp(x0), -x0, any.reduce_sum");
-  Program repeated;
-  a = build::exp(repeated.b, repeated.input("x", {DType::f64, {8}}));
-  repeated.output(
-      build::reduce_sum(repeated.b, build::neg(repeated.b, build::broadcast(repeated.b, a, {8, 8}, {1})), {0, 1}));
-  EXPECT_EQ(checked(repeated), "exp(x0), -x0, any.reduce_sum");
+TEST(InPlace, AnOperandOfWhichThePartOrStridesDifferFromTheResultIsNotOverwritten) {
+  Program slice;
+  ValueId a = build::exp(slice.b, slice.input("x"));
+  slice.output(build::reduce_sum(slice.b, build::neg(slice.b, build::slice(slice.b, a, {0}, {32})), {0}));
+  EXPECT_EQ(checked(slice), "exp(x0), -x0, any.reduce_sum");
+  Program transposed;
+  a = build::exp(transposed.b, transposed.input("x", {DType::f64, {8, 8}}));
+  transposed.output(
+      build::reduce_sum(transposed.b, build::neg(transposed.b, build::transpose(transposed.b, a, {1, 0})), {0, 1}));
+  EXPECT_EQ(checked(transposed), "exp(x0), -x0, any.reduce_sum");
+  Program broadcast;
+  a = build::exp(broadcast.b, broadcast.input("x", {DType::f64, {8}}));
+  broadcast.output(
+      build::reduce_sum(broadcast.b, build::neg(broadcast.b, build::broadcast(broadcast.b, a, {8, 8}, {1})), {0, 1}));
+  EXPECT_EQ(checked(broadcast), "exp(x0), -x0, any.reduce_sum");
 }
 
 TEST(InPlace, InputsVariablesConstantsAndOutputsAreNotOverwritten) {

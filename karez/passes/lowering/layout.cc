@@ -1,4 +1,4 @@
-// layout: finds regions of values that share an order and the orders that their calls prefer, and chooses the cheapest.
+// Finds groups of values that share an order, collects the orders that their calls prefer, and chooses the cheapest.
 #include "karez/passes/lowering/layout.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include "karez/base/text.h"
 #include "karez/ops/local_views.h"
 #include "karez/passes/lowering/call.h"
+#include "karez/passes/lowering/dimension_order.h"
 #include "karez/passes/lowering/stride_choice.h"
 #include "karez/passes/node_traits.h"
 #include "karez/passes/scheduling/order.h"
@@ -18,21 +19,11 @@
 namespace karez::passes {
 namespace {
 
-// Dimensions, outermost in memory first; of equal strides, in logical order.
-Ints order_of(const View& view) {
-  Ints order(view.shape.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-    return view.strides[static_cast<std::size_t>(a)] > view.strides[static_cast<std::size_t>(b)];
-  });
-  return order;
-}
-
-// Values with the same order: all results of a chain of pointwise calls, operand and result of a transfer.
-struct Region {
+// Values with the same order: all results of a chain of pointwise calls, or the operand and the result of a transfer.
+struct OrderGroup {
   std::vector<Ints> orders;  // candidates; the first is row-major
   std::size_t chosen = 0;
-  int variable = -1;  // of the factor graph; -1 for a single candidate
+  int variable = -1;  // the variable of the factor graph; -1 for a single candidate
 };
 
 class OrderChooser {
@@ -47,24 +38,24 @@ class OrderChooser {
 
   DimensionOrders run() {
     classify();
-    join_regions();
+    join_groups();
     gather_orders();
     solve();
     DimensionOrders out(graph_.values.size());
     for (ValueId v : out.ids()) {
-      const Region* region = region_at(v);
-      if (region != nullptr && region->chosen > 0) out[v] = region->orders[region->chosen];
+      const OrderGroup* group = find_group(v);
+      if (group != nullptr && group->chosen > 0) out[v] = group->orders[group->chosen];
     }
     return out;
   }
 
  private:
   enum class Kind : std::uint8_t {
-    free,       // a call's result: its order is chosen here
-    window,     // bytes of another value, viewed through other strides
-    repeated,   // a splat: all strides are 0
-    row_major,  // filled by the host
-    stored,     // a variable's bytes, before or after an update in place
+    free,       // the result of a call, whose order this pass chooses
+    window,     // a view of another value through different strides
+    repeated,   // a splat, whose strides are all 0
+    row_major,  // an input, which the host fills
+    stored,     // a variable, before or after an update in place
   };
   Kind kind(ValueId value) const { return kind_[value]; }
   const Node& producer(ValueId value) const { return graph_.node(graph_.value(value).producer); }
@@ -97,7 +88,7 @@ class OrderChooser {
     parent_[std::max(x, y)] = std::min(x, y);
   }
 
-  void join_regions() {
+  void join_groups() {
     for (const Node& node : graph_.nodes) {
       if (crosses_devices(node) || (node.op->role == Role::transition && kind(node.outputs[0]) == Kind::free)) {
         // A transfer's operand has the order of its result; an operand with another order is copied first.
@@ -105,9 +96,9 @@ class OrderChooser {
         join(node.inputs[0], node.outputs[0]);
       }
       const Role role = node.op->role;
-      const bool as_it_is =
+      const bool keeps_order =
           node.op->elementwise || role == Role::accumulate || role == Role::micro_join || role == Role::micro_slice;
-      if (as_it_is && kind(node.outputs[0]) == Kind::free)
+      if (keeps_order && kind(node.outputs[0]) == Kind::free)
         for (ValueId in : node.inputs)
           if (kind(in) == Kind::free) join(in, node.outputs[0]);
     }
@@ -115,43 +106,43 @@ class OrderChooser {
       if (find(v) != v) continue;
       Ints row_major(graph_.type(v).shape.size());
       std::iota(row_major.begin(), row_major.end(), 0);
-      regions_[v].orders = {row_major};
+      groups_[v].orders = {row_major};
     }
     is_laid_.assign(graph_.values.size(), false);
     for (ValueId value : laid_for_transfer_) is_laid_[value] = true;
     for (ValueId v : graph_.values.ids())
       if (kind(v) == Kind::free) is_laid_[v] = true;
   }
-  Region& region(ValueId value) { return regions_.at(find(value)); }
-  const Region* region_at(ValueId value) { return is_laid_[value] ? &region(value) : nullptr; }
+  OrderGroup& group(ValueId value) { return groups_.at(find(value)); }
+  const OrderGroup* find_group(ValueId value) { return is_laid_[value] ? &group(value) : nullptr; }
 
   Shape local_shape(ValueId value) const {
     return shape_of(local_box(graph_.type(value).shape, graph_.mesh(value), *graph_.value(value).layout, 0));
   }
 
-  // The view of a value on the first device under the current choices of the regions.
+  // Returns the view of a value on the first device under the current choices of the groups.
   View view_of(ValueId value) {
     const TensorType type{graph_.type(value).dtype, local_shape(value)};
     switch (kind(value)) {
       case Kind::repeated: return View(type.dtype, type.shape, Strides(type.shape.size(), 0));
       case Kind::row_major: return View(type);
       case Kind::stored: return stored_view(type.dtype, type.shape);
-      case Kind::free: return laid_out(type.dtype, type.shape, region(value).orders[region(value).chosen]);
+      case Kind::free: return view_in_order(type.dtype, type.shape, group(value).orders[group(value).chosen]);
       case Kind::window: break;
     }
     const Node& node = producer(value);
     View source = view_of(node.inputs[0]);
     if (node.op->role == Role::transition)
       return View(type.dtype, type.shape, source.strides);  // a slice of a whole value
-    auto seen = window_at(graph_.value(value).producer, source);
-    return seen ? *seen : *window_at(graph_.value(value).producer, View(source.type()));
+    auto window_view = window_at(graph_.value(value).producer, source);
+    return window_view ? *window_view : *window_at(graph_.value(value).producer, View(source.type()));
   }
 
-  // The view of a window's result for this view of its operand; none if strides cannot express it.
+  // Returns the view of a window's result for this view of its operand; nullopt if strides cannot express it.
   std::optional<View> window_at(NodeId id, const View& source) const {
     const Node& node = graph_.node(id);
-    auto seen = node.op->window(source, local_shape(node.outputs[0]), graph::localise(local_at(id)));
-    return seen ? std::optional(seen->view) : std::nullopt;
+    auto result = node.op->window(source, local_shape(node.outputs[0]), graph::localise(local_at(id)));
+    return result ? std::optional(result->view) : std::nullopt;
   }
 
   LocalView local_at(NodeId id) const {
@@ -162,27 +153,27 @@ class OrderChooser {
     return local;
   }
 
-  // Adds the region of the free value that determines the view of `value`, if there is one.
+  // Adds the group of the free value that determines the view of `value`, if there is one.
   void roots_of(ValueId value, std::vector<ValueId>& roots) {
     while (kind(value) == Kind::window) value = producer(value).inputs[0];
     if (kind(value) == Kind::free) roots.push_back(find(value));
   }
 
   void offer(ValueId value, const Ints& order) {
-    Region& r = region(value);
+    OrderGroup& candidates = group(value);
     const Shape shape = local_shape(value);
-    constexpr std::size_t most = 6;
-    const Strides strides = laid_out(DType::b8, shape, order).strides;
-    for (const Ints& known : r.orders)
-      if (same_order(shape, laid_out(DType::b8, shape, known).strides, strides)) return;
-    if (r.orders.size() < most) r.orders.push_back(order);
+    constexpr std::size_t max_orders = 6;
+    const Strides strides = view_in_order(DType::b8, shape, order).strides;
+    for (const Ints& known_order : candidates.orders)
+      if (same_order(shape, view_in_order(DType::b8, shape, known_order).strides, strides)) return;
+    if (candidates.orders.size() < max_orders) candidates.orders.push_back(order);
   }
 
   static bool is_call(const Node& node) {
     return node.op->role == Role::compute || node.op->role == Role::update || node.op->role == Role::store;
   }
 
-  // The call that localise creates for the node on the first device.
+  // Returns the call that localise creates for the node on the first device.
   CallSpec call_at(NodeId id) {
     NodeView view{&graph_, id};
     std::vector<View> in, out;
@@ -196,111 +187,114 @@ class OrderChooser {
   void gather_orders() {
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
-      if (node.op->role == Role::window && !window_at(n, view_of(node.inputs[0]))) ask_for_window(node);
+      if (node.op->role == Role::window && !window_at(n, view_of(node.inputs[0]))) offer_window_order(node);
       if (!is_call(node)) continue;
       if (node.op->elementwise) {
-        if (kind(node.outputs[0]) == Kind::free) ask_like_operands(node);
+        if (kind(node.outputs[0]) == Kind::free) offer_operand_orders(node);
         continue;
       }
       CallSpec call = call_at(n);
-      auto wanted = catalog_.suggest(call);
-      auto ask = [&](ValueId value, const View& as) {
-        if (kind(value) == Kind::free && !has_zero_stride(as)) offer(value, order_of(as));
+      auto suggested = catalog_.suggest(call);
+      auto offer_order = [&](ValueId value, const View& view) {
+        if (kind(value) == Kind::free && !has_zero_stride(view)) offer(value, order_of(view));
       };
-      std::size_t dropped = node.inputs.size() - call.in.size();  // the old version of an assignment
-      for (std::size_t i = 0; wanted && i < call.in.size(); ++i) ask(node.inputs[i + dropped], wanted->in[i]);
-      for (std::size_t i = 0; wanted && i < call.out.size(); ++i) ask(node.outputs[i], wanted->out[i]);
+      std::size_t dropped_operands = node.inputs.size() - call.in.size();  // the old version of an assignment
+      for (std::size_t i = 0; suggested && i < call.in.size(); ++i)
+        offer_order(node.inputs[i + dropped_operands], suggested->in[i]);
+      for (std::size_t i = 0; suggested && i < call.out.size(); ++i) offer_order(node.outputs[i], suggested->out[i]);
       for (std::size_t i = 0; i < call.in.size(); ++i) {
-        if (kind(node.inputs[i + dropped]) != Kind::stored) continue;
+        if (kind(node.inputs[i + dropped_operands]) != Kind::stored) continue;
         for (std::size_t k = 0; k < call.in.size(); ++k)
-          if (call.in[k].shape == call.in[i].shape) ask(node.inputs[k + dropped], call.in[i]);
+          if (call.in[k].shape == call.in[i].shape) offer_order(node.inputs[k + dropped_operands], call.in[i]);
       }
     }
   }
 
-  // reshape(transpose(x)) is a window if the order of x makes its transpose row-major. This runs while all values are
-  // row-major, so that strides identify the dimensions of the source.
-  void ask_for_window(const Node& node) {
+  // reshape(transpose(x)) is a window if the order of x makes the transpose row-major. This function is called while
+  // all values are row-major, so that strides identify the dimensions of the source.
+  void offer_window_order(const Node& node) {
     ValueId source = node.inputs[0];
-    const View seen = view_of(source);
+    const View window_view = view_of(source);
     while (kind(source) == Kind::window) source = producer(source).inputs[0];
     if (kind(source) != Kind::free) return;
-    const View whole = view_of(source);
-    if (seen.shape.size() != whole.shape.size()) return;
+    const View source_view = view_of(source);
+    if (window_view.shape.size() != source_view.shape.size()) return;
     Ints order;
-    std::vector<bool> taken(whole.shape.size(), false);
-    for (std::size_t d = 0; d < seen.shape.size(); ++d)
-      for (std::size_t from = 0; from < whole.shape.size(); ++from) {
-        if (taken[from] || seen.shape[d] != whole.shape[from] ||
-            (seen.shape[d] > 1 && seen.strides[d] != whole.strides[from]))
+    std::vector<bool> is_taken(source_view.shape.size(), false);
+    for (std::size_t d = 0; d < window_view.shape.size(); ++d)
+      for (std::size_t source_dim = 0; source_dim < source_view.shape.size(); ++source_dim) {
+        if (is_taken[source_dim] || window_view.shape[d] != source_view.shape[source_dim] ||
+            (window_view.shape[d] > 1 && window_view.strides[d] != source_view.strides[source_dim]))
           continue;
-        taken[from] = true;
-        order.push_back(static_cast<std::int64_t>(from));
+        is_taken[source_dim] = true;
+        order.push_back(static_cast<std::int64_t>(source_dim));
         break;
       }
-    if (order.size() == whole.shape.size()) offer(source, order);
+    if (order.size() == source_view.shape.size()) offer(source, order);
   }
 
-  void ask_like_operands(const Node& node) {
+  void offer_operand_orders(const Node& node) {
     for (ValueId in : node.inputs) {
       if (kind(in) != Kind::window && kind(in) != Kind::stored) continue;
-      View seen = view_of(in);
-      if (!has_zero_stride(seen)) offer(node.outputs[0], order_of(seen));
+      View operand_view = view_of(in);
+      if (!has_zero_stride(operand_view)) offer(node.outputs[0], order_of(operand_view));
     }
   }
 
   double call_seconds(const CallSpec& call, const Cost& work) {
-    auto [at, fresh] = known_.try_emplace(print(call), 0.0);
-    if (!fresh) return at->second;
+    auto [entry, inserted] = known_seconds_.try_emplace(print(call), 0.0);
+    if (!inserted) return entry->second;
     auto choice = choose_strides(catalog_, costs_, call, work);
-    constexpr double missing = 1.0;  // seconds; if no other choice remains, localise reports the missing kernel
-    at->second = choice ? choice->seconds : missing;
-    return at->second;
+    constexpr double missing_kernel_seconds = 1;  // if no other choice remains, localise reports the missing kernel
+    entry->second = choice ? choice->seconds : missing_kernel_seconds;
+    return entry->second;
   }
 
   double copy_seconds(const View& from, const View& to) {
     return same_order(from.shape, from.strides, to.strides) ? 0 : call_seconds(copy_call(from, to), copy_work(from));
   }
 
-  // Adds the cost of each joint choice of the regions in `roots`. If there are too many (a concat of many values), it
-  // tries each region only together with the first one, with the others row-major, and assumes that each region's
-  // additional cost depends only on these two.
+  // Adds the cost of each joint choice of the groups in `roots`. If there are too many joint choices (for a concat of
+  // many values), each group is tried only together with the first group, while all others are row-major, and the
+  // additional cost of the group is assumed to depend only on these two.
   template <class Seconds>
   void add_factor(solve::MinSumProblem& problem, std::vector<ValueId> roots, Seconds&& seconds) {
-    std::erase_if(roots, [&](ValueId r) { return regions_.at(r).variable < 0; });
+    std::erase_if(roots, [&](ValueId r) { return groups_.at(r).variable < 0; });
     if (roots.empty()) return;
     const ValueId first = roots[0];
     std::sort(roots.begin(), roots.end());
     roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
-    constexpr double most = 1024;
-    double joint = 1;
-    for (ValueId r : roots) joint *= static_cast<double>(regions_.at(r).orders.size());
-    if (joint <= most) {
+    constexpr double max_joint = 1024;
+    double joint_choices = 1;
+    for (ValueId r : roots) joint_choices *= static_cast<double>(groups_.at(r).orders.size());
+    if (joint_choices <= max_joint) {
       problem.factors.push_back(solve::factor(variables_of(roots), costs_of(roots, seconds)));
       return;
     }
-    const std::vector<double> alone = costs_of({first}, seconds);
-    problem.factors.push_back(solve::factor(variables_of({first}), alone));
+    const std::vector<double> first_costs = costs_of({first}, seconds);
+    problem.factors.push_back(solve::factor(variables_of({first}), first_costs));
     for (ValueId r : roots) {
       if (r == first) continue;
-      std::vector<double> more = costs_of({first, r}, seconds);
-      for (std::size_t i = 0; i < more.size(); ++i) more[i] -= alone[i / (more.size() / alone.size())];
-      problem.factors.push_back(solve::factor(variables_of({first, r}), std::move(more)));
+      std::vector<double> additional_costs = costs_of({first, r}, seconds);
+      for (std::size_t i = 0; i < additional_costs.size(); ++i)
+        additional_costs[i] -= first_costs[i / (additional_costs.size() / first_costs.size())];
+      problem.factors.push_back(solve::factor(variables_of({first, r}), std::move(additional_costs)));
     }
   }
   std::vector<int> variables_of(const std::vector<ValueId>& roots) const {
     std::vector<int> variables;
-    for (ValueId r : roots) variables.push_back(regions_.at(r).variable);
+    for (ValueId r : roots) variables.push_back(groups_.at(r).variable);
     return variables;
   }
-  // The costs of the roots' joint choices, of which the last varies fastest. All others are row-major.
+  // Returns the costs of the joint choices of the roots, of which the last one varies fastest. All other groups are
+  // row-major.
   template <class Seconds> std::vector<double> costs_of(const std::vector<ValueId>& roots, Seconds&& seconds) {
     std::vector<double> cost;
     while (true) {
       cost.push_back(seconds());
       std::size_t k = roots.size();
       while (k > 0) {
-        Region& r = regions_.at(roots[k - 1]);
+        OrderGroup& r = groups_.at(roots[k - 1]);
         if (++r.chosen < r.orders.size()) break;
         r.chosen = 0;
         --k;
@@ -311,22 +305,23 @@ class OrderChooser {
 
   void solve() {
     solve::MinSumProblem problem;
-    std::vector<ValueId> of;  // by variable: its region
-    for (auto& [root, region] : regions_) {
-      if (region.orders.size() < 2) continue;
-      region.variable = static_cast<int>(of.size());
-      of.push_back(root);
-      problem.domain.push_back(static_cast<int>(region.orders.size()));
-      std::vector<double> first;  // of equal costs, the first order wins: row-major
-      constexpr double nothing = 1e-12;
-      for (std::size_t i = 0; i < region.orders.size(); ++i) first.push_back(nothing * static_cast<double>(i));
-      problem.factors.push_back(solve::factor({region.variable}, std::move(first)));
+    std::vector<ValueId> group_of_variable;  // by variable: its group
+    for (auto& [root, group] : groups_) {
+      if (group.orders.size() < 2) continue;
+      group.variable = static_cast<int>(group_of_variable.size());
+      group_of_variable.push_back(root);
+      problem.domain.push_back(static_cast<int>(group.orders.size()));
+      std::vector<double> order_costs;  // of equal costs, the first order wins: row-major
+      constexpr double tiny_seconds = 1e-12;
+      for (std::size_t i = 0; i < group.orders.size(); ++i)
+        order_costs.push_back(tiny_seconds * static_cast<double>(i));
+      problem.factors.push_back(solve::factor({group.variable}, std::move(order_costs)));
     }
-    if (of.empty()) return;
+    if (group_of_variable.empty()) return;
     std::map<ValueId, std::vector<NodeId>> windows;  // by operand
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
-      std::vector<ValueId> roots;  // those of results first
+      std::vector<ValueId> roots;  // the roots of results come first
       if (node.op->role == Role::window) windows[node.inputs[0]].push_back(n);
       if (!is_call(node)) continue;
       for (ValueId out : node.outputs) roots_of(out, roots);
@@ -339,9 +334,9 @@ class OrderChooser {
       std::vector<ValueId> roots;
       roots_of(source, roots);
       add_factor(problem, roots, [&, source = source, &users = users] {
-        View from = view_of(source);
+        View source_view = view_of(source);
         for (NodeId user : users)
-          if (!window_at(user, from)) return copy_seconds(from, View(from.type()));
+          if (!window_at(user, source_view)) return copy_seconds(source_view, View(source_view.type()));
         return 0.0;
       });
     }
@@ -349,24 +344,26 @@ class OrderChooser {
       std::vector<ValueId> roots{find(value)};
       roots_of(value, roots);
       add_factor(problem, roots, [&] {
-        View from = view_of(value);
-        return copy_seconds(from, laid_out(from.dtype, from.shape, region(value).orders[region(value).chosen]));
+        View source_view = view_of(value);
+        return copy_seconds(
+            source_view, view_in_order(source_view.dtype, source_view.shape, group(value).orders[group(value).chosen]));
       });
     }
-    solve::MinSumResult best = solve::min_sum(problem);
-    require(best.feasible, "layout: found no choice of strides: ", best.method);
-    for (std::size_t v = 0; v < of.size(); ++v) regions_.at(of[v]).chosen = static_cast<std::size_t>(best.choice[v]);
+    solve::MinSumResult result = solve::min_sum(problem);
+    require(result.feasible, "layout: found no choice of strides: ", result.method);
+    for (std::size_t v = 0; v < group_of_variable.size(); ++v)
+      groups_.at(group_of_variable[v]).chosen = static_cast<std::size_t>(result.choice[v]);
   }
 
   const Graph& graph_;
   const KernelCatalog& catalog_;
   const CostTable& costs_;
   ById<ValueId, Kind> kind_;
-  ById<ValueId, ValueId> parent_;           // of the forest of regions
-  ById<ValueId, bool> is_laid_;             // whether its region determines its order, or that of its transfer copy
+  ById<ValueId, ValueId> parent_;           // in the forest of groups
+  ById<ValueId, bool> is_laid_;             // whether the group determines the order of the value or its transfer copy
   std::vector<ValueId> laid_for_transfer_;  // windows and stored values that a transfer reads
-  std::map<ValueId, Region> regions_;       // by the forest's roots
-  std::map<std::string, double> known_;     // seconds by call
+  std::map<ValueId, OrderGroup> groups_;    // by the forest's roots
+  std::map<std::string, double> known_seconds_;  // seconds by call
 };
 
 }  // namespace
@@ -382,17 +379,6 @@ std::string orders_text(const Graph& graph, const DimensionOrders& orders) {
       text += cat("%", v, " ", graph.node(graph.value(v).producer).op->name, " ", graph.type(v), ": ",
                   join(orders[v], " "), "\n");
   return text.empty() ? "all row-major\n" : text;
-}
-
-View laid_out(DType dtype, const Shape& shape, const Ints& order) {
-  View out(dtype, shape);
-  std::int64_t step = 1;
-  for (std::size_t i = order.size(); i-- > 0;) {
-    auto d = static_cast<std::size_t>(order[i]);
-    out.strides[d] = step;
-    step *= std::max<std::int64_t>(shape[d], 1);
-  }
-  return out;
 }
 
 }  // namespace karez::passes

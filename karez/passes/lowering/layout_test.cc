@@ -1,4 +1,5 @@
-// Tests of layout: channels-last and row-major values, copies if they pay off, and the same choice on all ranks.
+// Tests of the pass layout: channels-last and row-major values, copies where they pay off, and equal choices on all
+// ranks.
 #include "karez/passes/lowering/layout.h"
 
 #include <gtest/gtest.h>
@@ -23,8 +24,9 @@ namespace {
 
 using testing::table;
 
-// Similar to the CPU's kernels: convolutions and pools are fast on channels-last data, pointwise calls on operands that
-// have the order of the result or stride 0, other ops on any strides. Plain kernels run all other calls.
+// A catalog similar to that of the CPU: convolutions and pools are fast on channels-last data, pointwise calls on
+// operands that have the order of the result or stride 0, and other ops on any strides. Plain kernels run all other
+// calls.
 class RatedCatalog : public KernelCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
@@ -58,7 +60,7 @@ struct Program {
     return build::input(b, name, {dtype, std::move(shape)});
   }
   void output(ValueId value, const std::string& name = "y") { graph.outputs.push_back({name, value}); }
-  Compilation laid(int rank = 0) {
+  Compilation ordered(int rank = 0) {
     Compilation c = testing::compilation(graph);
     c.catalog = &catalog;
     c.options.rank = rank;
@@ -67,7 +69,7 @@ struct Program {
   }
 };
 
-// "conv2d 0231": the order of every value of four dimensions, with its op; row-major ones too.
+// Formats the op and the order of every value of four dimensions, row-major or not: "conv2d 0231".
 std::string orders_of(const Compilation& c) {
   std::string text;
   const DimensionOrders orders = layout(c.graph, *c.catalog, c.options.costs);
@@ -80,7 +82,7 @@ std::string orders_of(const Compilation& c) {
   return text;
 }
 
-int calls_with(const Compilation& c, std::string_view kernel) {
+int count_calls(const Compilation& c, std::string_view kernel) {
   int count = 0;
   for (const LocalSegment& segment : c.local.segments)
     for (const LocalCall& call : segment.calls) count += starts_with(call.kernel, kernel);
@@ -97,23 +99,24 @@ TEST(Layout, AValueBetweenAConvolutionAndAPoolIsChannelsLast) {
   ValueId x = p.input("x", {2, 8, 16, 16}), w = p.input("w", {4, 8, 3, 3});
   ValueId y = build::relu(p.b, build::conv2d(p.b, x, w));
   p.output(build::neg(p.b, build::max_pool(p.b, y).value));
-  Compilation c = p.laid();
+  Compilation c = p.ordered();
   EXPECT_TRUE(
       golden(orders_of(c), "input 0123\ninput 0123\nconv2d 0231\nrelu 0231\nmax_pool 0231\nmax_pool 0231\nneg 0231\n"));
   run_passes(c, {"layout", "localise"});
   EXPECT_EQ(c.local.copies, 2) << "of the image and of the weight, which are inputs";
-  EXPECT_EQ(calls_with(c, "plain."), 0);
+  EXPECT_EQ(count_calls(c, "plain."), 0);
 }
 
-// The joint choices of a concat's operands are 2 to the power of their number: 16 and 60 get the same orders as 3.
-TEST(Layout, AConcatOfManyConvolutionsHasTheSameOrdersAsOneOfThree) {
+// n operands of a concat have 2^n joint choices of orders: 16 and 60 operands get the same orders as 3.
+TEST(Layout, AConcatOfManyConvolutionsHasTheSameOrdersAsAConcatOfThree) {
   for (const int groups : {3, 16, 60}) {
     Program p;
     const ValueId w = p.input("w", {4, 8, 3, 3});
-    std::vector<ValueId> made;
-    for (int g = 0; g < groups; ++g) made.push_back(build::conv2d(p.b, p.input(cat("x", g), {2, 8, 16, 16}), w));
-    p.output(build::max_pool(p.b, build::concat(p.b, made, 1)).value);
-    const std::string orders = orders_of(p.laid());
+    std::vector<ValueId> convolutions;
+    for (int g = 0; g < groups; ++g)
+      convolutions.push_back(build::conv2d(p.b, p.input(cat("x", g), {2, 8, 16, 16}), w));
+    p.output(build::max_pool(p.b, build::concat(p.b, convolutions, 1)).value);
+    const std::string orders = orders_of(p.ordered());
     EXPECT_EQ(orders.find("conv2d 0123"), std::string::npos) << groups;
     EXPECT_NE(orders.find("concat 0231"), std::string::npos) << groups << "\n" << orders;
     EXPECT_NE(orders.find("max_pool 0231"), std::string::npos) << groups;
@@ -125,11 +128,11 @@ TEST(Layout, AnAttentionScoreStaysRowMajor) {
   ValueId q = heads(p.b, p.input("q", {2, 8, 12}), 2, 8, 3, 4), k = heads(p.b, p.input("k", {2, 8, 12}), 2, 8, 3, 4);
   ValueId scores = build::matmul(p.b, q, build::transpose(p.b, k, {0, 1, 3, 2}));
   p.output(build::softmax(p.b, build::mul(p.b, scores, build::full(p.b, DType::f32, {2, 3, 8, 8}, 0.5))));
-  Compilation c = p.laid();
+  Compilation c = p.ordered();
   for (const Ints& order : layout(c.graph, *c.catalog, c.options.costs)) EXPECT_TRUE(order.empty()) << orders_of(c);
   run_passes(c, {"layout", "localise"});
   EXPECT_EQ(c.local.copies, 0);
-  EXPECT_EQ(calls_with(c, "plain."), 0);
+  EXPECT_EQ(count_calls(c, "plain."), 0);
 }
 
 TEST(Layout, AProductHasTheOrderInWhichTheReshapeAfterItsTransposeIsAWindow) {
@@ -137,21 +140,21 @@ TEST(Layout, AProductHasTheOrderInWhichTheReshapeAfterItsTransposeIsAWindow) {
   ValueId weights = p.input("weights", {2, 3, 8, 8}), v = heads(p.b, p.input("v", {2, 8, 12}), 2, 8, 3, 4);
   ValueId y = build::matmul(p.b, weights, v);
   p.output(build::exp(p.b, build::reshape(p.b, build::transpose(p.b, y, {0, 2, 1, 3}), {16, 12})));
-  Compilation c = p.laid();
+  Compilation c = p.ordered();
   EXPECT_NE(orders_of(c).find("matmul 0213"), std::string::npos) << orders_of(c);
   run_passes(c, {"layout", "localise"});
   EXPECT_EQ(c.local.copies, 0);
 }
 
-TEST(Layout, KernelsThatPreferDifferentOrdersNeedACountedCopy) {
+TEST(Layout, AValueWhoseReadersPreferDifferentOrdersIsCopiedOnce) {
   Program p;
   ValueId x = build::exp(p.b, p.input("x", {2, 8, 16, 16}));
   p.output(build::max_pool(p.b, x).value);
   p.output(build::tanh(p.b, build::reshape(p.b, x, {2, 2048})), "flat");
-  Compilation c = p.laid();
+  Compilation c = p.ordered();
   run_passes(c, {"layout", "localise"});
   EXPECT_EQ(c.local.copies, 1) << orders_of(c);
-  EXPECT_EQ(calls_with(c, "plain."), 0);
+  EXPECT_EQ(count_calls(c, "plain."), 0);
 }
 
 TEST(Layout, OperandAndResultOfATransferHaveTheSameOrderAndAWindowIsCopiedForIt) {
@@ -160,10 +163,10 @@ TEST(Layout, OperandAndResultOfATransferHaveTheSameOrderAndAWindowIsCopiedForIt)
   p.graph.value(x).layout = Layout{S(0)};
   ValueId y = build::exp(p.b, x);
   p.graph.value(y).layout = Layout{S(0)};
-  ValueId turned = build::transpose(p.b, y, {1, 0});
-  p.graph.value(turned).layout = Layout{S(1)};
-  p.output(turned);
-  Compilation c = p.laid();
+  ValueId transposed = build::transpose(p.b, y, {1, 0});
+  p.graph.value(transposed).layout = Layout{S(1)};
+  p.output(transposed);
+  Compilation c = p.ordered();
   run_passes(c, {"layout", "localise"});
   for (const LocalSegment& segment : c.local.segments)
     if (segment.collective.valid()) {
@@ -174,12 +177,12 @@ TEST(Layout, OperandAndResultOfATransferHaveTheSameOrderAndAWindowIsCopiedForIt)
 }
 
 // Dimensions of equal sizes are identified by their strides.
-TEST(Layout, AReshapeAfterATransposeIsAWindowForEqualSizesToo) {
+TEST(Layout, AReshapeAfterATransposeIsAWindowEvenIfDimensionsHaveEqualSizes) {
   Program p;
   p.output(build::reshape(
       p.b, build::transpose(p.b, build::matmul(p.b, p.input("x", {4, 4, 6}), p.input("y", {4, 6, 6})), {1, 0, 2}),
       {16, 6}));
-  Compilation c = p.laid();
+  Compilation c = p.ordered();
   EXPECT_EQ(orders_text(c.graph, layout(c.graph, *c.catalog, c.options.costs)), "%2 matmul f32[4, 4, 6]: 1 0 2\n");
   run_passes(c, {"layout", "localise"});
   EXPECT_EQ(c.local.copies, 0);
@@ -211,15 +214,15 @@ TEST(Layout, AllRanksChooseTheSameOrdersAlthoughTheirPartsDiffer) {
     ValueId x = p.input("x", {4, 8, 16, 16}), w = p.input("w", {4, 8, 3, 3});
     p.graph.value(x).layout = Layout{S(0)};
     p.output(build::max_pool(p.b, build::relu(p.b, build::conv2d(p.b, x, w))).value);
-    return orders_of(p.laid(rank));
+    return orders_of(p.ordered(rank));
   };
   EXPECT_NE(orders(0).find("conv2d 0231"), std::string::npos);
   EXPECT_EQ(orders(0), orders(1));
   EXPECT_EQ(orders(0), orders(2));
 }
 
-// The seconds of the calls that localise creates, including copies.
-double seconds_of_calls(Compilation c, const DimensionOrders& orders) {
+// Returns the seconds of the calls that localise creates, including copies.
+double total_seconds(Compilation c, const DimensionOrders& orders) {
   c.orders = orders;
   run_passes(c, {"localise"});
   double seconds = 0;
@@ -234,12 +237,12 @@ double seconds_of_calls(Compilation c, const DimensionOrders& orders) {
 // Adds convolutions, pools, sums, transposes and reshapes of images, and an update in place.
 void add_random_calls(Program& p, std::mt19937_64& random, std::size_t calls) {
   auto below = [&](std::size_t count) { return random() % count; };
-  std::vector<ValueId> made;
+  std::vector<ValueId> values;
   for (int k = 0; k < 2; ++k)
-    made.push_back(k ? p.input("x", {2, 4, 6, 6}) : testing::parameter(p.b, "w", {DType::f32, {2, 4, 6, 6}}));
+    values.push_back(k ? p.input("x", {2, 4, 6, 6}) : testing::parameter(p.b, "w", {DType::f32, {2, 4, 6, 6}}));
   const ValueId weight = p.input("kernel", {4, 4, 3, 3}), factor = p.input("factor", {6, 5});
   while (calls > 0) {
-    const ValueId x = made[below(made.size())], y = made[below(made.size())];
+    const ValueId x = values[below(values.size())], y = values[below(values.size())];
     const Shape shape = p.graph.type(x).shape;
     const bool image = shape.size() == 4, alike = p.graph.type(y).shape == shape;
     ValueId out;
@@ -257,10 +260,10 @@ void add_random_calls(Program& p, std::mt19937_64& random, std::size_t calls) {
         if (alike && image) out = build::concat(p.b, std::vector{x, y}, 1);
         break;
       case 4:
-        if (image) made.push_back(build::transpose(p.b, x, {0, 2, 3, 1}));
+        if (image) values.push_back(build::transpose(p.b, x, {0, 2, 3, 1}));
         continue;
       case 5:
-        if (image) made.push_back(build::reshape(p.b, x, {shape[0] * shape[1] * shape[2], shape[3]}));
+        if (image) values.push_back(build::reshape(p.b, x, {shape[0] * shape[1] * shape[2], shape[3]}));
         continue;
       case 6:
         if (shape.size() == 2 && shape[1] == 6) out = build::matmul(p.b, x, factor);
@@ -271,48 +274,49 @@ void add_random_calls(Program& p, std::mt19937_64& random, std::size_t calls) {
       default: out = build::exp(p.b, x);
     }
     if (!out.valid()) continue;
-    made.push_back(out);
+    values.push_back(out);
     --calls;
     if (below(4) == 0) p.output(out, cat("y", calls));
   }
-  p.output(made.back());
-  const ValueId next = made[below(made.size())];
+  p.output(values.back());
+  const ValueId next = values[below(values.size())];
   if (next.index > 3 && p.graph.type(next) == p.graph.variables[0].type) p.graph.variables[0].updated = next;
 }
 
-TEST(Layout, NoOtherOrdersOfRandomProgramsCostLess) {
+TEST(Layout, OrdersOfRandomProgramsAreNearlyOptimalOnAverage) {
   constexpr int programs = 60;
-  double chosen = 0;
-  int other = 0;
+  double sum_of_ratios = 0;
+  int non_row_major = 0;
   for (std::uint64_t seed = 1; seed <= programs; ++seed) {
     std::mt19937_64 random(seed);
     Program p;
     add_random_calls(p, random, 3 + random() % 3);
-    Compilation c = p.laid();
+    Compilation c = p.ordered();
     c.options.costs.memory_bytes = 1e9, c.options.costs.call = random() % 2 ? 1e-6 : 1e-9;
     const DimensionOrders orders = layout(c.graph, *c.catalog, c.options.costs);
-    const double mine = seconds_of_calls(c, orders);
-    std::vector<std::pair<ValueId, std::vector<Ints>>> free;
+    const double chosen_seconds = total_seconds(c, orders);
+    std::vector<std::pair<ValueId, std::vector<Ints>>> free_values;
     for (ValueId v : c.graph.values.ids()) {
-      other += !orders[v].empty();
+      non_row_major += !orders[v].empty();
       if (c.graph.node(c.graph.value(v).producer).op->role != Role::compute) continue;
       const std::size_t rank = c.graph.type(v).shape.size();
-      if (rank == 4) free.push_back({v, {{}, {0, 2, 3, 1}}});
+      if (rank == 4) free_values.push_back({v, {{}, {0, 2, 3, 1}}});
     }
-    double best = mine;
-    for (std::size_t bits = 0; bits < std::size_t{1} << std::min<std::size_t>(free.size(), 6); ++bits) {
+    double min_seconds = chosen_seconds;
+    for (std::size_t bits = 0; bits < std::size_t{1} << std::min<std::size_t>(free_values.size(), 6); ++bits) {
       DimensionOrders tried(c.graph.values.size());
-      for (std::size_t f = 0; f < free.size() && f < 6; ++f) tried[free[f].first] = free[f].second[bits >> f & 1];
-      best = std::min(best, seconds_of_calls(c, tried));
+      for (std::size_t f = 0; f < free_values.size() && f < 6; ++f)
+        tried[free_values[f].first] = free_values[f].second[bits >> f & 1];
+      min_seconds = std::min(min_seconds, total_seconds(c, tried));
     }
-    chosen += mine / best;
+    sum_of_ratios += chosen_seconds / min_seconds;
   }
-  EXPECT_GT(other, 100) << "values that are not row-major";
-  EXPECT_TRUE(pinned_at_most(chosen / programs, 1.00634))
+  EXPECT_GT(non_row_major, 100) << "values that are not row-major";
+  EXPECT_TRUE(pinned_at_most(sum_of_ratios / programs, 1.00634))
       << "mean ratio of cost to the least cost; 1 for 57 of the programs";
 }
 
-// A concat is fast if all operands and the result are channels-last, or none is.
+// A catalog whose concat is fast if the operands and the result are all channels-last, or none of them is.
 class ConcatCatalog : public RatedCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
@@ -334,19 +338,19 @@ class ConcatCatalog : public RatedCatalog {
   static bool is_last(const View& v) { return same_order(v.shape, v.strides, channels_last(v.shape)); }
 };
 
-// Changing one operand's order saves one copy, whatever the others have: no operand is skipped.
+// Changing the order of one operand saves one copy, whatever orders the others have, so no operand may be skipped.
 TEST(Layout, EachOfManyOperandsHasTheOrderThatItsReaderPrefers) {
   const ConcatCatalog catalog;
   for (const int operands : {3, 12, 24}) {
     Program p;
-    std::vector<ValueId> made;
+    std::vector<ValueId> sums;
     for (int k = 0; k < operands; ++k)
-      made.push_back(build::reduce_sum(p.b, p.input(cat("x", k), {2, 8, 16, 16, 3}), {4}));
-    p.output(build::max_pool(p.b, build::concat(p.b, made, 1)).value);
-    Compilation c = p.laid();
+      sums.push_back(build::reduce_sum(p.b, p.input(cat("x", k), {2, 8, 16, 16, 3}), {4}));
+    p.output(build::max_pool(p.b, build::concat(p.b, sums, 1)).value);
+    Compilation c = p.ordered();
     c.catalog = &catalog;
     const DimensionOrders orders = layout(c.graph, catalog, c.options.costs);
-    for (const ValueId v : made) EXPECT_EQ(orders[v], (Ints{0, 2, 3, 1})) << operands << " operands, %" << v;
+    for (const ValueId v : sums) EXPECT_EQ(orders[v], (Ints{0, 2, 3, 1})) << operands << " operands, %" << v;
   }
 }
 

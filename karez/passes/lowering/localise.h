@@ -1,4 +1,5 @@
-// localise: converts this rank's nodes to calls on each own device, with local shapes, offsets, kernels and windows.
+// Pass localise: converts this rank's nodes to calls on each own device, with local shapes, offsets, kernels and
+// windows.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,7 +7,7 @@
 
 namespace karez::passes {
 
-// Every value is dense in its order of `orders`, unless it is a window on another.
+// Every value is dense in its order of `orders`, unless it is a window on another value.
 LocalProgram localise(const Graph& graph, const Streams& stream, const Segmentation& segmentation,
                       const DimensionOrders& orders, const KernelCatalog& catalog, const CompileOptions& options);
 

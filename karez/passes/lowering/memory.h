@@ -1,5 +1,5 @@
-// memory: assigns offsets in one arena per device; registers and values inside actors share bytes if the plan's tokens
-// prove that they are never in use at the same time.
+// Pass memory: assigns offsets in one arena per device. Registers and values inside actors share memory if the plan's
+// tokens prove that they are never in use at the same time.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace karez::passes {
 
-// emit gives every register, and every value inside an actor, bytes of its own. This pass packs those of a device's
-// scratch and register blocks into one block. Two of these buffers, r and s, may share bytes if and only if they are
-// never in use at the same time, with any number of launches active:
+// The pass emit gives every register, and every value inside an actor, separate memory. This pass packs the contents of
+// a device's scratch and register blocks into one block. Two of these buffers, r and s, may share memory if and only if
+// they are never in use at the same time, with any number of active launches:
 //
 //   one ends before the other begins  every reader's last call on r comes before the first call on s (in the same actor
 //                                     by the order of calls, otherwise along edges without tokens), and every reader's
@@ -21,13 +21,14 @@ namespace karez::passes {
 //   both are on one stream            each lives within one act of a compute actor of this stream
 //
 // Edges are registers (forward without tokens, back with as many tokens as slots), the session's starts and ends, and
-// the turns of communicators. A register keeps its own bytes if its actors act at different rates or if a link uses it.
-// A block is not packed if operands overlap with a register or with operands of another actor. A register gets one slot
-// if others could never be used, because each reader's act comes before the producer's next act in any case.
+// the turns of communicators. A register shares no memory if its actors act at different rates or if a link uses the
+// register. A block is not packed if operands overlap with a register or with operands of another actor. A register
+// gets only one slot if further slots could never be used, because each reader's act precedes the producer's next act
+// anyway.
 //
 // Up to `max_pairwise` buffers of a device are packed by all pairs that may not share. With more buffers there are too
 // many pairs, and lifetimes are intervals of time along the longest chains of acts. Such lifetimes sometimes forbid
-// sharing that is possible, but never permit sharing that is not.
+// sharing that would be safe, but never permit sharing that is not.
 Plan memory(Plan plan, const solve::PackLimits& limits = {}, std::size_t max_pairwise = 4000);
 
 }  // namespace karez::passes

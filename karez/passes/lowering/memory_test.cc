@@ -1,4 +1,5 @@
-// Tests of memory: values that are live at the same time share no byte, in random programs and in plans built by hand.
+// Tests of the pass memory: values that are live at the same time share no byte, in random programs and in plans that
+// are built by hand.
 #include "karez/passes/lowering/memory.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ namespace {
 
 using testing::table;
 
-// Its matmul needs workspace.
+// A catalog whose matmul needs workspace.
 class LargeWorkspaceCatalog : public testing::AnyCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
@@ -54,38 +55,40 @@ Graph random_program(std::uint64_t seed) {
   return graph;
 }
 
-// An operand's bytes, in the order of an actor's calls.
+// An access of a call to the bytes of an operand.
 struct OperandAccess {
   const Operand *bare, *packed;
   std::int64_t begin, end;
   bool writes;
 };
 
-// In the bare plan a value has bytes of its own. Every read in the packed plan must find the value that its own actor
-// wrote there last.
-std::string first_clobbered(const Actor& bare, const Actor& packed, BlockId arena) {
-  std::map<std::int64_t, std::int64_t> holds;  // by byte / 4 in the packed plan: the byte in the bare plan
+// In the bare plan no two values share memory. Every read in the packed plan must find the value that the same actor
+// wrote at this address last. Returns a description of the first read or write that breaks this rule; "" if there is
+// none.
+std::string find_overwrite(const Actor& bare, const Actor& packed, BlockId arena) {
+  std::map<std::int64_t, std::int64_t> holds;  // the byte of the bare plan, by byte / 4 of the packed plan
   for (std::size_t i = 0; i < bare.calls.size(); ++i) {
-    std::vector<OperandAccess> touches;
-    auto add = [&](const Operand& from, const Operand& to, bool writes) {
-      if (from.block.valid() && to.block == arena)
-        touches.push_back({&from, &to, to.offset, to.offset + to.view.bytes(), writes});
+    std::vector<OperandAccess> accesses;
+    auto add = [&](const Operand& bare_operand, const Operand& packed_operand, bool writes) {
+      if (bare_operand.block.valid() && packed_operand.block == arena)
+        accesses.push_back({&bare_operand, &packed_operand, packed_operand.offset,
+                            packed_operand.offset + packed_operand.view.bytes(), writes});
     };
     for (std::size_t k = 0; k < bare.calls[i].in.size(); ++k) add(bare.calls[i].in[k], packed.calls[i].in[k], false);
     for (std::size_t k = 0; k < bare.calls[i].out.size(); ++k) add(bare.calls[i].out[k], packed.calls[i].out[k], true);
     if (bare.calls[i].workspace) add(*bare.calls[i].workspace, *packed.calls[i].workspace, true);
     for (bool writes : {false, true})
-      for (const OperandAccess& t : touches) {
-        if (t.writes != writes) continue;
-        for (std::int64_t byte = t.begin; byte < t.end; byte += 4) {
-          const std::int64_t meant = t.bare->offset + byte - t.begin;
-          if (writes) holds[byte / 4] = meant;
-          else if (holds.count(byte / 4) == 0 || holds[byte / 4] != meant)
+      for (const OperandAccess& access : accesses) {
+        if (access.writes != writes) continue;
+        for (std::int64_t byte = access.begin; byte < access.end; byte += 4) {
+          const std::int64_t expected_byte = access.bare->offset + byte - access.begin;
+          if (writes) holds[byte / 4] = expected_byte;
+          else if (holds.count(byte / 4) == 0 || holds[byte / 4] != expected_byte)
             return cat(packed.name, " call ", i, " reads byte ", byte, " of another value");
         }
-        for (const OperandAccess& other : touches)  // a call may overwrite its own operand only in place
-          if (writes && !other.writes && t.begin < other.end && other.begin < t.end &&
-              t.begin - t.bare->offset != other.begin - other.bare->offset)
+        for (const OperandAccess& read_access : accesses)  // a call may overwrite its own operand only in place
+          if (writes && !read_access.writes && access.begin < read_access.end && read_access.begin < access.end &&
+              access.begin - access.bare->offset != read_access.begin - read_access.bare->offset)
             return cat(packed.name, " call ", i, " overwrites its own operand");
       }
   }
@@ -93,11 +96,11 @@ std::string first_clobbered(const Actor& bare, const Actor& packed, BlockId aren
 }
 
 TEST(Memory, ValuesThatAreLiveAtTheSameTimeDoNotOverlap) {
-  const char* given = std::getenv("KAREZ_SEED");
-  std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 31;
+  const char* given_seed = std::getenv("KAREZ_SEED");
+  std::uint64_t seed = given_seed ? std::strtoull(given_seed, nullptr, 10) : 31;
   RecordProperty("seed", std::to_string(seed));
   LargeWorkspaceCatalog catalog;
-  double peaks = 0, bounds = 0, before = 0;
+  double peak_sum = 0, live_sum = 0, unshared_sum = 0;
   for (std::uint64_t round = 0; round < 30; ++round) {
     Compilation c = testing::compilation(random_program(seed + round)),
                 bare = testing::compilation(random_program(seed + round));
@@ -111,43 +114,45 @@ TEST(Memory, ValuesThatAreLiveAtTheSameTimeDoNotOverlap) {
       BlockId arena;
       for (BlockId b : c.plan.blocks.ids())
         if (c.plan.blocks[b].kind == BlockKind::scratch && c.plan.blocks[b].device == device) arena = b;
-      EXPECT_EQ(first_clobbered(bare.plan.actor(a), c.plan.actor(a), arena), "") << "KAREZ_SEED=" << seed + round;
+      EXPECT_EQ(find_overwrite(bare.plan.actor(a), c.plan.actor(a), arena), "") << "KAREZ_SEED=" << seed + round;
     }
-    const auto peak = plan::arena_bytes(c.plan), bound = plan::live_bytes(c.plan), alone = plan::arena_bytes(bare.plan);
-    EXPECT_EQ(bound, plan::live_bytes(bare.plan)) << "the bound depends on values, not on their offsets";
+    const auto peak = plan::arena_bytes(c.plan), live = plan::live_bytes(c.plan),
+               unshared = plan::arena_bytes(bare.plan);
+    EXPECT_EQ(live, plan::live_bytes(bare.plan)) << "the bound depends on values, not on their offsets";
     for (DeviceId d : c.plan.devices.ids()) {
-      ASSERT_GE(peak[d], bound[d]);
-      peaks += static_cast<double>(peak[d]), bounds += static_cast<double>(bound[d]),
-          before += static_cast<double>(alone[d]);
+      ASSERT_GE(peak[d], live[d]);
+      peak_sum += static_cast<double>(peak[d]), live_sum += static_cast<double>(live[d]),
+          unshared_sum += static_cast<double>(unshared[d]);
     }
   }
-  std::printf("bytes / live bytes: %.3f; %.3f without sharing\n", peaks / bounds, before / bounds);
-  EXPECT_LT(peaks, before * 0.75);
+  std::printf("bytes / live bytes: %.3f; %.3f without sharing\n", peak_sum / live_sum, unshared_sum / live_sum);
+  EXPECT_LT(peak_sum, unshared_sum * 0.75);
 }
 
-// The packing that is used for very large plans; memory() verifies the result.
+// Packing by clocks is used for very large plans; memory() verifies the result.
 TEST(Memory, PackingByClocksAllowsNoSharingThatTokensForbid) {
   LargeWorkspaceCatalog catalog;
-  double by_times = 0, by_pairs = 0, apart = 0;
+  double by_times = 0, by_pairs = 0, unshared_sum = 0;
   for (std::uint64_t round = 0; round < 40; ++round) {
     Compilation c = testing::compilation(random_program(700 + round));
     c.catalog = &catalog;
     c.options.off = {"memory"};
     compile(c);
-    const Plan times = memory(c.plan, {}, 0), pairs = memory(c.plan);
-    const auto got = plan::arena_bytes(times), want = plan::arena_bytes(pairs), alone = plan::arena_bytes(c.plan),
-               live = plan::live_bytes(c.plan);
+    const Plan by_clocks_plan = memory(c.plan, {}, 0), by_pairs_plan = memory(c.plan);
+    const auto clock_bytes = plan::arena_bytes(by_clocks_plan), pair_bytes = plan::arena_bytes(by_pairs_plan),
+               unshared = plan::arena_bytes(c.plan), live = plan::live_bytes(c.plan);
     for (DeviceId d : c.plan.devices.ids()) {
-      EXPECT_GE(got[d], live[d]);
-      by_times += static_cast<double>(got[d]), by_pairs += static_cast<double>(want[d]),
-          apart += static_cast<double>(alone[d]);
+      EXPECT_GE(clock_bytes[d], live[d]);
+      by_times += static_cast<double>(clock_bytes[d]), by_pairs += static_cast<double>(pair_bytes[d]),
+          unshared_sum += static_cast<double>(unshared[d]);
     }
   }
-  std::printf("bytes by clocks / bytes by pairs: %.3f; %.3f without sharing\n", by_times / by_pairs, apart / by_pairs);
-  EXPECT_LT(by_times, apart);
+  std::printf("bytes by clocks / bytes by pairs: %.3f; %.3f without sharing\n", by_times / by_pairs,
+              unshared_sum / by_pairs);
+  EXPECT_LT(by_times, unshared_sum);
 }
 
-// a -> b -> c -> d, each edge a register; `guard` orders a's next act after the act of `last`.
+// A plan a -> b -> c -> d, where each edge is a register. `guard` orders a's next act after the act of `last`.
 struct Chain {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c", 1), d = s.actor("d"),
@@ -167,11 +172,11 @@ struct Chain {
 };
 
 TEST(Memory, RegistersShareBytesIfTokensSeparateThemInThisLaunchAndTheNext) {
-  Chain whole(1, ActorId(3));
-  Plan packed = memory(whole.s.plan);
-  EXPECT_EQ(packed.reg(whole.ab).offset, packed.reg(whole.cd).offset)
+  Chain closed(1, ActorId(3));
+  Plan packed = memory(closed.s.plan);
+  EXPECT_EQ(packed.reg(closed.ab).offset, packed.reg(closed.cd).offset)
       << "b, which reads ab, comes before c, which writes cd";
-  EXPECT_NE(packed.reg(whole.ab).offset, packed.reg(whole.bc).offset) << "b reads ab while it writes bc";
+  EXPECT_NE(packed.reg(closed.ab).offset, packed.reg(closed.bc).offset) << "b reads ab while it writes bc";
   EXPECT_EQ(packed.blocks.size(), 1u);
   EXPECT_EQ(packed.blocks[BlockId(0)].bytes, 128);
 
@@ -181,10 +186,10 @@ TEST(Memory, RegistersShareBytesIfTokensSeparateThemInThisLaunchAndTheNext) {
   EXPECT_NE(packed.reg(open.ab).offset, packed.reg(open.cd).offset);
 }
 
-TEST(Memory, SlotsThatNoLaunchCanUseAreRemoved) {
-  Chain whole(2, ActorId(3));
-  Plan packed = memory(whole.s.plan);
-  for (RegisterId r : {whole.ab, whole.bc, whole.cd}) EXPECT_EQ(packed.reg(r).slots, 1) << r;
+TEST(Memory, SlotsThatCanNeverBeUsedAreRemoved) {
+  Chain closed(2, ActorId(3));
+  Plan packed = memory(closed.s.plan);
+  for (RegisterId r : {closed.ab, closed.bc, closed.cd}) EXPECT_EQ(packed.reg(r).slots, 1) << r;
   Chain open(2, ActorId(1));
   packed = memory(open.s.plan);
   EXPECT_EQ(packed.reg(open.ab).slots, 1) << "b comes before a's next act";
@@ -192,19 +197,19 @@ TEST(Memory, SlotsThatNoLaunchCanUseAreRemoved) {
   EXPECT_EQ(packed.reg(open.cd).slots, 2);
 }
 
-// A chain whose actors act twice per launch.
+// Builds a chain whose actors act twice per launch.
 Chain twice(ActorId last) {
-  Chain often(1, last);
-  for (Register& r : often.s.plan.registers) {
-    if (r.producer == session_actor) often.s.plan.actors[r.consumers[0]].inputs.back().period = 2;
-    else if (r.consumers[0] == session_actor) often.s.plan.actors[r.producer].outputs.back().period = 2;
+  Chain chain(1, last);
+  for (Register& r : chain.s.plan.registers) {
+    if (r.producer == session_actor) chain.s.plan.actors[r.consumers[0]].inputs.back().period = 2;
+    else if (r.consumers[0] == session_actor) chain.s.plan.actors[r.producer].outputs.back().period = 2;
   }
-  return often;
+  return chain;
 }
 
 TEST(Memory, RegistersWithSeveralPiecesPerLaunchShareBytesIfTokensSeparateThePieces) {
-  Chain whole = twice(ActorId(3));
-  EXPECT_EQ(memory(whole.s.plan).blocks[BlockId(0)].bytes, 128);
+  Chain closed = twice(ActorId(3));
+  EXPECT_EQ(memory(closed.s.plan).blocks[BlockId(0)].bytes, 128);
   Chain open = twice(ActorId(1));
   EXPECT_EQ(memory(open.s.plan).blocks[BlockId(0)].bytes, 192);
 
@@ -245,7 +250,7 @@ TEST(Memory, BytesThatOnlySomeActsAccessAreInUseForTheWholeAct) {
   }
 }
 
-TEST(Memory, ReadersOfOneVersionInSeveralActsDoNotWaitForEachOther) {
+TEST(Memory, ActorsThatReadOneVersionInSeveralActsDoNotWaitForEachOther) {
   PlanBuilder s;  // x and z read p's register in two acts each
   ActorId p = s.actor("p"), x = s.actor("x", 1), y = s.actor("y", 2), z = s.actor("z", 3);
   RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64);
@@ -268,16 +273,16 @@ TEST(Memory, StagingSharesBytesIfTurnsAlternate) {
     s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, 1024, {"x", "y", "x", "y"}});
     ActorId begin = s.actor("begin"), end = s.actor("end");
     const View view(DType::f32, {16});
-    const BlockId given = s.block(BlockKind::constant, 0, 64),
-                  made = s.block(BlockKind::variable, 0, 64, "v", "f32[16;]");
+    const BlockId input_block = s.block(BlockKind::constant, 0, 64),
+                  output_block = s.block(BlockKind::variable, 0, 64, "v", "f32[16;]");
     for (const auto& turns : {x_turns, y_turns}) {
       ActorId a = s.actor(cat("at ", turns[0]), 1, 0, BodyKind::collective);
       s.edge(begin, {a}, 2), s.edge(a, {end}, 2);
       Collective c;
       c.communicator = CommunicatorId(0);
-      c.kind = "all_gather";
+      c.kind = CollectiveKind::all_gather;
       c.turns = turns;
-      c.in = in_block(given, view), c.out = in_block(made, view),
+      c.in = in_block(input_block, view), c.out = in_block(output_block, view),
       c.staging = in_block(s.block(BlockKind::scratch, 0, 64), view);
       s.plan.actors[a].collective = c;
     }
@@ -291,7 +296,7 @@ TEST(Memory, StagingSharesBytesIfTurnsAlternate) {
   EXPECT_EQ(bytes({0, 3}, {1, 2}), 128);
 }
 
-TEST(Memory, LinksAndBlocksOfUnknownUseKeepTheirBytes) {
+TEST(Memory, RegistersOfLinksAndBlocksOfUnknownUseShareNoMemory) {
   Chain linked(1, ActorId(3));
   linked.s.plan.links.push_back({linked.ab, {0, 0, "cpu"}, false, 1024});
   EXPECT_EQ(memory(linked.s.plan).blocks[BlockId(0)].bytes, 128 + 64 - 64 + 64)
@@ -309,16 +314,16 @@ TEST(Memory, LinksAndBlocksOfUnknownUseKeepTheirBytes) {
   EXPECT_EQ(packed.actor(shared.d).calls[1].in[0].block, packed.actor(shared.c).calls[1].out[0].block);
 }
 
-TEST(Memory, AnActorsOwnValuesReuseTheBytesOfItsReadOperands) {
-  Chain whole(1, ActorId(3));
-  PlanBuilder& s = whole.s;
+TEST(Memory, ValuesInsideAnActorReuseTheBytesOfOperandsThatItHasRead) {
+  Chain chain(1, ActorId(3));
+  PlanBuilder& s = chain.s;
   BlockId scratch = s.block(BlockKind::scratch, 0, 128);
   const View view(DType::f32, {16});
-  s.call(whole.b, "test.any", {}, {in_block(scratch, view)});
-  s.call(whole.b, "test.any", {in_block(scratch, view)}, {in_block(scratch, view, 64)});
+  s.call(chain.b, "test.any", {}, {in_block(scratch, view)});
+  s.call(chain.b, "test.any", {in_block(scratch, view)}, {in_block(scratch, view, 64)});
   Plan packed = memory(s.plan);
-  EXPECT_EQ(packed.blocks[BlockId(0)].bytes, 192) << "bc and two values, of which the first has the bytes of ab";
-  EXPECT_EQ(packed.actor(whole.b).calls[1].out[0].offset, packed.reg(whole.ab).offset);
+  EXPECT_EQ(packed.blocks[BlockId(0)].bytes, 192) << "bc and two values, of which the first one reuses the bytes of ab";
+  EXPECT_EQ(packed.actor(chain.b).calls[1].out[0].offset, packed.reg(chain.ab).offset);
 }
 
 TEST(Memory, ValuesThatAnotherActorOrTheHostReadsAreNotInScratch) {
@@ -327,9 +332,9 @@ TEST(Memory, ValuesThatAnotherActorOrTheHostReadsAreNotInScratch) {
   Builder b(graph, table());
   ValueId x = build::input(b, "x", {DType::f32, {4}});
   graph.value(x).layout = Layout{S(0)};
-  ValueId kept = build::exp(b, x), inner = build::neg(b, kept), shown = build::tanh(b, inner);
-  for (ValueId v : {kept, inner, shown}) graph.value(v).layout = Layout{S(0)};
-  graph.outputs = {{"kept", kept}, {"shown", shown}};
+  ValueId output_exp = build::exp(b, x), inner_neg = build::neg(b, output_exp), output_tanh = build::tanh(b, inner_neg);
+  for (ValueId v : {output_exp, inner_neg, output_tanh}) graph.value(v).layout = Layout{S(0)};
+  graph.outputs = {{"kept", output_exp}, {"shown", output_tanh}};
   Compilation c = testing::compilation(std::move(graph));
   compile(c);
   auto crosses = crosses_actors(c.local, c.segmentation);

@@ -1,4 +1,4 @@
-// Tries other strides for a call's operands and compares kernel and copy times.
+// Tries different strides for a call's operands and compares kernel and copy times.
 #include "karez/passes/lowering/stride_choice.h"
 
 #include <algorithm>
@@ -6,22 +6,22 @@
 namespace karez::passes {
 namespace {
 
-// Candidate strides of the inputs, fewest changes first.
+// Returns calls with candidate strides of the inputs, those with the fewest changes first.
 std::vector<CallSpec> stride_candidates(const KernelCatalog& catalog, const CallSpec& call) {
   std::vector<CallSpec> out;
   if (auto suggested = catalog.suggest(call)) {
     suggested->out = call.out;
     out.push_back(std::move(*suggested));
   }
-  CallSpec like_result = call, plain = call, whole = call;
+  CallSpec like_result = call, row_major_if_dense = call, all_row_major = call;
   for (View& view : like_result.in)
     if (!has_zero_stride(view) && view.shape == call.out[0].shape) view.strides = call.out[0].strides;
-  for (View& view : plain.in)
+  for (View& view : row_major_if_dense.in)
     if (!has_zero_stride(view)) view = View(view.type());
-  for (View& view : whole.in) view = View(view.type());
+  for (View& view : all_row_major.in) view = View(view.type());
   out.push_back(std::move(like_result));
-  out.push_back(std::move(plain));
-  out.push_back(std::move(whole));
+  out.push_back(std::move(row_major_if_dense));
+  out.push_back(std::move(all_row_major));
   return out;
 }
 
@@ -51,32 +51,33 @@ CallSpec copy_call(const View& from, const View& to) {
 
 std::optional<StrideChoice> choose_strides(const KernelCatalog& catalog, const CostTable& costs, const CallSpec& call,
                                            const Cost& work) {
-  std::optional<StrideChoice> best;
+  std::optional<StrideChoice> cheapest;
   if (auto choice = catalog.find(call)) {
-    best = StrideChoice{call, std::vector<bool>(call.in.size(), false), *choice, kernel_seconds(costs, work, *choice)};
-    if (choice->rate >= 1 || call.out.empty() || call.op == "copy") return best;
+    cheapest =
+        StrideChoice{call, std::vector<bool>(call.in.size(), false), *choice, kernel_seconds(costs, work, *choice)};
+    if (choice->rate >= 1 || call.out.empty() || call.op == "copy") return cheapest;
   } else if (call.out.empty()) {
-    return best;
+    return cheapest;
   }
   for (CallSpec& candidate : stride_candidates(catalog, call)) {
-    StrideChoice made{std::move(candidate), {}, {}, 0};
+    StrideChoice trial{std::move(candidate), {}, {}, 0};
     for (std::size_t i = 0; i < call.in.size(); ++i) {
-      made.copied.push_back(!same_order(call.in[i].shape, call.in[i].strides, made.call.in[i].strides));
-      if (!made.copied[i]) {
-        made.call.in[i] = call.in[i];
+      trial.copied.push_back(!same_order(call.in[i].shape, call.in[i].strides, trial.call.in[i].strides));
+      if (!trial.copied[i]) {
+        trial.call.in[i] = call.in[i];
         continue;
       }
-      auto copy = catalog.find(copy_call(call.in[i], made.call.in[i]));
-      if (!copy) return best;
-      made.seconds += kernel_seconds(costs, copy_work(call.in[i]), *copy);
+      auto copy = catalog.find(copy_call(call.in[i], trial.call.in[i]));
+      if (!copy) return cheapest;
+      trial.seconds += kernel_seconds(costs, copy_work(call.in[i]), *copy);
     }
-    auto choice = catalog.find(made.call);
+    auto choice = catalog.find(trial.call);
     if (!choice) continue;
-    made.choice = *choice;
-    made.seconds += kernel_seconds(costs, work, *choice);
-    if (!best || made.seconds < best->seconds) best = std::move(made);
+    trial.choice = *choice;
+    trial.seconds += kernel_seconds(costs, work, *choice);
+    if (!cheapest || trial.seconds < cheapest->seconds) cheapest = std::move(trial);
   }
-  return best;
+  return cheapest;
 }
 
 }  // namespace karez::passes

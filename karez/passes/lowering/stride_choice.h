@@ -1,4 +1,5 @@
-// The strides in which a call reads its operands: their own, or others after copies, whichever costs less.
+// Chooses the strides in which a call reads its operands: their present strides or, after copies, different strides,
+// whichever costs less.
 #pragma once
 
 #include <optional>
@@ -10,22 +11,23 @@
 
 namespace karez::passes {
 
-bool has_zero_stride(const View& view);  // whether an element has more than one index
-// Seconds of one call of `work` at the rate of the chosen kernel.
+bool has_zero_stride(const View& view);  // true if an element has more than one index
+// Returns the seconds of one call of `work` at the rate of the chosen kernel.
 double kernel_seconds(const CostTable& costs, const Cost& work, const KernelChoice& choice);
-// The work of copying every element of a view once.
+// Returns the work of copying every element of a view once.
 Cost copy_work(const View& view);
 CallSpec copy_call(const View& from, const View& to);
 
 struct StrideChoice {
   CallSpec call;             // its inputs may have different strides from those of the given call
-  std::vector<bool> copied;  // by input
+  std::vector<bool> copied;  // whether each input is copied
   KernelChoice choice;
   double seconds = 0;  // including the copies
 };
 
-// None if no kernel supports the call with any of the strides tried. Outputs keep their strides. A call that a kernel
-// supports at the full rate is not changed; of equal costs, the choice with the fewest copies wins.
+// Returns nullopt if no kernel supports the call with any of the candidate strides. Outputs keep their strides. A call
+// that a kernel supports at the full rate is not changed; among choices of equal cost, the one with the fewest copies
+// is taken.
 std::optional<StrideChoice> choose_strides(const KernelCatalog& catalog, const CostTable& costs, const CallSpec& call,
                                            const Cost& work);
 

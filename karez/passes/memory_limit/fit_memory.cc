@@ -1,10 +1,9 @@
-// Tries variants in the order of their predicted time and takes the first that fits.
+// Tries variants in the order of their predicted time and takes the first one that fits.
 #include "karez/passes/memory_limit/fit_memory.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <queue>
 #include <set>
 
@@ -18,6 +17,7 @@
 #include "karez/passes/memory_limit/frontier.h"
 #include "karez/passes/memory_limit/memory_estimate.h"
 #include "karez/passes/memory_limit/memory_limit.h"
+#include "karez/passes/memory_limit/plan_bytes.h"
 #include "karez/passes/memory_limit/recompute_candidates.h"
 #include "karez/passes/node_traits.h"
 #include "karez/passes/pipeline.h"
@@ -26,20 +26,20 @@
 #include "karez/passes/scheduling/slots.h"
 #include "karez/passes/sharding/box.h"
 #include "karez/passes/sharding/layout_copy.h"
-#include "karez/plan/live_bytes.h"
 
 namespace karez::passes {
 namespace {
 
-// Assumed least ratio of a plan's bytes to the peak bytes of its graph in program order; the least seen is 0.95.
+// The assumed minimum of the ratio of a plan's bytes to the peak bytes of its graph in program order; the lowest ratio
+// measured is 0.95.
 constexpr double min_plan_share = 0.85;
 
 // One variant of the program: its layouts, late gathering and recomputation.
 struct MemoryVariant {
-  ShardedGraph laid;
+  ShardedGraph sharded;
   Graph boxed;
-  double seconds = 0;  // of its calls and transfers
-  bool late = false;   // parameters gathered late
+  double seconds = 0;  // of all calls and transfers
+  bool late = false;   // whether parameters are gathered late
   std::vector<std::string> remat;
 };
 
@@ -54,15 +54,16 @@ double seconds_of_all(const Graph& boxed, const CostTable& costs) {
   return total;
 }
 
-// A variant and its slots. It is planned when it is tried.
+// A variant and its slots, which is planned only when it is tried.
 struct Candidate {
   double seconds = 0;
   std::size_t variant = 0;
-  std::optional<ById<ValueId, int>> slots;  // none: those of slot_counts
+  std::optional<ById<ValueId, int>> slots;  // nullopt: the slots that slot_counts returns
   bool fits = false;
+  // A priority queue returns the fastest candidate first.
   bool operator<(const Candidate& other) const {
     return std::pair(seconds, variant) > std::pair(other.seconds, other.variant);
-  }  // the fastest comes first
+  }
 };
 
 class MemoryFit {
@@ -70,51 +71,39 @@ class MemoryFit {
   explicit MemoryFit(Compilation& c) : c_(c), bytes_(c.options.memory) {}
 
   void run() {
-    if (as_planned_fits()) return;
+    if (original_plan_fits()) return;
     list_variants();
     std::priority_queue<Candidate> open;
-    for (std::size_t w = 0; w < variants_.size(); ++w) open.push({variants_[w].seconds, w, {}, false});
+    for (std::size_t variant = 0; variant < variants_.size(); ++variant)
+      open.push({variants_[variant].seconds, variant, {}, false});
     while (!open.empty()) {
       check_interrupt();
-      const Candidate now = open.top();
+      const Candidate candidate = open.top();
       open.pop();
-      if (now.fits) return take(now);
-      if (auto found = fitted(now)) open.push(std::move(*found));
+      if (candidate.fits) return replace_compilation(candidate);
+      if (auto fitting = fitted(candidate)) open.push(std::move(*fitting));
     }
-    refuse();
+    fail_with_smallest_plan();
   }
 
  private:
   bool is_off(std::string_view pass) const {
     return std::find(c_.options.off.begin(), c_.options.off.end(), pass) != c_.options.off.end();
   }
-  void run_on(Compilation& there, std::initializer_list<std::string_view> passes) const {
+  void run_on(Compilation& compilation, std::initializer_list<std::string_view> passes) const {
     for (const std::string_view pass : passes)
-      if (!is_off(pass)) run_passes(there, {pass});
+      if (!is_off(pass)) run_passes(compilation, {pass});
   }
 
-  // A lower bound for the fullest device: the live bytes of a launch that runs one act after the other, and the blocks
-  // that share no bytes.
-  static std::int64_t min_device_bytes(const Plan& plan) {
-    const auto planned = planned_bytes(plan), arena = plan::arena_bytes(plan), live = plan::live_bytes(plan);
-    std::int64_t most = 0;
-    for (DeviceId d : planned.ids()) most = std::max(most, planned[d] - arena[d] + live[d]);
-    return most;
+  // Returns the compilation for another rank, up to the pass emit.
+  Compilation on_rank(const Compilation& compilation, int rank) const {
+    Compilation other = compilation;
+    other.options.rank = rank;
+    run_on(other, {"localise", "hoist", "fuse", "in_place", "emit"});
+    return other;
   }
-  static std::int64_t max_device_bytes(const Plan& plan) {
-    const auto planned = planned_bytes(plan);
-    return planned.empty() ? 0 : *std::max_element(planned.begin(), planned.end());
-  }
-
-  // The plan of another rank.
-  Compilation on_rank(const Compilation& made, int rank) const {
-    Compilation there = made;
-    there.options.rank = rank;
-    run_on(there, {"localise", "hoist", "fuse", "in_place", "emit"});
-    return there;
-  }
-  // All ranks have the same slots, so the plans of the ranks with the largest parts are checked too: those of each
-  // mesh's first device.
+  // Returns the other ranks whose plans are checked. All ranks have the same slots, so these are the ranks with the
+  // largest parts, which have the first device of each mesh.
   std::set<int> other_ranks() const {
     std::set<int> ranks;
     if (c_.options.world > 1)
@@ -123,46 +112,47 @@ class MemoryFit {
     return ranks;
   }
 
-  // True if a plan that has passed `emit` fits.
-  bool fits(const Compilation& made) {
-    ++plans_;
-    if (!fits_here(made)) return false;
+  // True if the plan of a compilation that has run up to emit fits on all checked ranks.
+  bool fits(const Compilation& compilation) {
+    ++plans_tried_;
+    if (!fits_on_rank(compilation)) return false;
     const std::set<int> ranks = other_ranks();
-    return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return fits_here(on_rank(made, rank)); });
+    return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return fits_on_rank(on_rank(compilation, rank)); });
   }
-  bool fits_here(Compilation made) const {
-    if (min_device_bytes(made.plan) > bytes_) return false;
-    run_on(made, {"memory"});
-    return max_device_bytes(made.plan) <= bytes_;
+  bool fits_on_rank(Compilation compilation) const {
+    if (min_device_bytes(compilation.plan) > bytes_) return false;
+    run_on(compilation, {"memory"});
+    return max_device_bytes(compilation.plan) <= bytes_;
   }
 
-  bool as_planned_fits() {
+  bool original_plan_fits() {
     if (max_device_bytes(c_.plan) > bytes_) return false;
     const std::set<int> ranks = other_ranks();
-    return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return fits_here(on_rank(c_, rank)); });
+    return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return fits_on_rank(on_rank(c_, rank)); });
   }
 
   Compilation compilation_of(Graph graph) const {
-    Compilation there;
-    there.graph = std::move(graph);
-    there.ops = c_.ops, there.catalog = c_.catalog, there.evaluate = c_.evaluate, there.options = c_.options;
-    there.hoist_bytes = 0;  // launches recompute constants in memory that other values use too
-    return there;
+    Compilation compilation;
+    compilation.graph = std::move(graph);
+    compilation.ops = c_.ops, compilation.catalog = c_.catalog, compilation.evaluate = c_.evaluate,
+    compilation.options = c_.options;
+    compilation.hoist_bytes = 0;  // launches recompute constants, whose memory other values can then share
+    return compilation;
   }
 
-  // The program before `shard`.
+  // Returns the program before the pass shard.
   Graph before_shard(std::span<const std::string> remat) const {
     Graph graph = is_off("recompute") ? *c_.before_remat : recompute(*c_.before_remat, remat);
     return microbatch(graph, *c_.ops, c_.options.microbatches, c_.options.batch);
   }
 
-  void add(ShardedGraph laid, bool late, const std::vector<std::string>& remat) {
-    MemoryVariant variant{std::move(laid), {}, 0, late, remat};
-    variant.boxed = box(variant.laid.graph, *c_.ops, variant.laid.wanted, c_.options.costs);
+  void add(ShardedGraph sharded, bool late, const std::vector<std::string>& remat) {
+    MemoryVariant variant{std::move(sharded), {}, 0, late, remat};
+    variant.boxed = box(variant.sharded.graph, *c_.ops, variant.sharded.operand_layouts, c_.options.costs);
     if (late) {
       Graph gathered = gather_late(variant.boxed);
       if (remat.size() == c_.options.remat.size() && gathered.nodes.size() == variant.boxed.nodes.size())
-        return;  // nothing is gathered
+        return;  // no parameter is gathered
       variant.boxed = std::move(gathered);
     }
     variant.seconds = seconds_of_all(variant.boxed, c_.options.costs);
@@ -170,216 +160,209 @@ class MemoryFit {
   }
 
   void list_variants() {
-    const auto& own = c_.options.remat;
-    const Graph once = before_shard({});
-    auto fastest = copy_layouts(once, *c_.sharded);  // recomputation changes no layout
+    const auto& user_remat = c_.options.remat;
+    const Graph graph = before_shard({});
+    auto fastest = copy_layouts(graph, *c_.sharded);  // recomputation changes no layout
     require(fastest.has_value(), "fit: a node of plan '", c_.graph.name,
             "' has no equal in the program without recomputation");
-    const Graph& held = c_.sharded->graph;
-    if (std::any_of(held.nodes.begin(), held.nodes.end(), [](const Node& node) {
+    const Graph& planned_graph = c_.sharded->graph;
+    if (std::any_of(planned_graph.nodes.begin(), planned_graph.nodes.end(), [](const Node& node) {
           return node.setup;
-        }))  // here launches compute the values that its set-up stored
-      fastest = shard(once, c_.options.costs);
-    unlimited_seconds_ = seconds_of_all(box(held, *c_.ops, c_.sharded->wanted, c_.options.costs), c_.options.costs);
-    const auto laid = frontier(once, *c_.ops, c_.options.costs, *fastest);
-    every_layout_ = laid.exhaustive;
-    add_all(laid.candidates, own, false);
-    add_all(laid.candidates, own, true);
+        }))  // launches of the variants compute the values that the set-up stores
+      fastest = shard(graph, c_.options.costs);
+    unlimited_seconds_ =
+        seconds_of_all(box(planned_graph, *c_.ops, c_.sharded->operand_layouts, c_.options.costs), c_.options.costs);
+    const auto layouts = frontier(graph, *c_.ops, c_.options.costs, *fastest);
+    has_all_layouts_ = layouts.exhaustive;
+    add_all(layouts.candidates, user_remat, false);
+    add_all(layouts.candidates, user_remat, true);
     if (is_off("recompute")) return;
-    for (const auto& remat : recompute_candidates(*c_.before_remat, own)) add_all(laid.candidates, remat, true);
+    for (const auto& remat : recompute_candidates(*c_.before_remat, user_remat))
+      add_all(layouts.candidates, remat, true);
   }
-  void add_all(const std::vector<ShardedGraph>& laid, const std::vector<std::string>& remat, bool late) {
+  void add_all(const std::vector<ShardedGraph>& candidates, const std::vector<std::string>& remat, bool late) {
     const Graph graph = before_shard(remat);
-    for (const ShardedGraph& one : laid) {
+    for (const ShardedGraph& layouts : candidates) {
       check_interrupt();
-      if (auto like = copy_layouts(graph, one)) add(std::move(*like), late, remat);
+      if (auto copied = copy_layouts(graph, layouts)) add(std::move(*copied), late, remat);
     }
   }
 
   Compilation ordered(const MemoryVariant& variant) const {
-    Compilation there = compilation_of(variant.boxed);
-    if (!variant.late) run_on(there, {"bucket"});  // which copies the values that it concatenates
-    run_on(there, {"order"});
-    return there;
+    Compilation compilation = compilation_of(variant.boxed);
+    if (!variant.late)
+      run_on(compilation, {"bucket"});  // bucket copies the values that it concatenates, which takes memory
+    run_on(compilation, {"order"});
+    return compilation;
   }
-  void plan(Compilation& there) const {
-    run_on(there, {"segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "in_place", "emit"});
+  void plan(Compilation& compilation) const {
+    run_on(compilation, {"segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "in_place", "emit"});
   }
   Compilation planned(const MemoryVariant& variant) const {
-    Compilation there = ordered(variant);
-    plan(there);
-    return there;
+    Compilation compilation = ordered(variant);
+    plan(compilation);
+    return compilation;
   }
-  // True if a graph is too large to be worth a plan. With less memory this holds for more graphs, so fewer variants
+  // True if a graph is so large that no plan is tried. With less memory this holds for more graphs, so fewer variants
   // remain.
   bool cannot_fit(const Graph& graph) const {
-    return !every_layout_ &&
+    return !has_all_layouts_ &&
            min_plan_share * static_cast<double>(peak_device_bytes(graph)) > static_cast<double>(bytes_);
   }
-  void set_slots(Compilation& there, const ById<ValueId, int>& slots) const {
-    there.slot_assignment = assign_slots(there.graph, there.segmentation, there.options.costs, slots);
-    run_on(there, {"emit"});
+  void set_slots(Compilation& compilation, const ById<ValueId, int>& slots) const {
+    compilation.slot_assignment =
+        assign_slots(compilation.graph, compilation.segmentation, compilation.options.costs, slots);
+    run_on(compilation, {"emit"});
   }
 
-  // The candidate with the most slots with which it fits, if any.
-  std::optional<Candidate> fitted(const Candidate& now) {
-    const MemoryVariant& variant = variants_[now.variant];
-    tried_.push_back({peak_device_bytes(variant.boxed), now.variant});
+  // Returns the candidate with the maximum number of slots with which it fits; nullopt if it fits with none.
+  std::optional<Candidate> fitted(const Candidate& candidate) {
+    const MemoryVariant& variant = variants_[candidate.variant];
+    tried_.push_back({peak_device_bytes(variant.boxed), candidate.variant});
     if (cannot_fit(variant.boxed)) return std::nullopt;
-    Compilation there = ordered(variant);
-    if (cannot_fit(there.graph)) return std::nullopt;
-    plan(there);
-    if (fits(there)) return Candidate{now.seconds, now.variant, {}, true};
-    const ById<ValueId, int> least(there.slot_assignment.slots.size(), 1);
-    tried_.back().least = min_device_bytes(there.plan);
-    if (there.slot_assignment.slots == least) return std::nullopt;
-    const double interval = there.slot_assignment.interval;
-    Compilation small = there;
-    set_slots(small, least);
-    if (!fits(small)) {
-      tried_.back().least = min_device_bytes(small.plan);
+    Compilation compilation = ordered(variant);
+    if (cannot_fit(compilation.graph)) return std::nullopt;
+    plan(compilation);
+    if (fits(compilation)) return Candidate{candidate.seconds, candidate.variant, {}, true};
+    const ById<ValueId, int> one_slot(compilation.slot_assignment.slots.size(), 1);
+    tried_.back().min_bytes = min_device_bytes(compilation.plan);
+    if (compilation.slot_assignment.slots == one_slot) return std::nullopt;
+    const double interval = compilation.slot_assignment.interval;
+    Compilation with_one_slot = compilation;
+    set_slots(with_one_slot, one_slot);
+    if (!fits(with_one_slot)) {
+      tried_.back().min_bytes = min_device_bytes(with_one_slot.plan);
       return std::nullopt;
     }
-    const auto fewer = fewer_slots(there.graph, there.segmentation, there.options.costs, there.options.slots);
+    const auto fewer =
+        fewer_slots(compilation.graph, compilation.segmentation, compilation.options.costs, compilation.options.slots);
     auto fits_with = [&](std::size_t choice) {
       check_interrupt();
-      set_slots(there, fewer[choice]);
-      return fits(there);
+      set_slots(compilation, fewer[choice]);
+      return fits(compilation);
     };
     if (fewer.empty() || !fits_with(fewer.size() - 1)) return std::nullopt;
-    std::size_t first = 0, end = fewer.size() - 1;  // it fits with `end`, and with none tried before `first`
-    while (first < end) {
-      const std::size_t tried = first + (end - first) / 2;
-      if (fits_with(tried)) end = tried;
-      else first = tried + 1;
+    std::size_t first = 0, last = fewer.size() - 1;  // the plan fits with choice `last`, and not before `first`
+    while (first < last) {
+      const std::size_t middle = first + (last - first) / 2;
+      if (fits_with(middle)) last = middle;
+      else first = middle + 1;
     }
-    const double lost =
-        assign_slots(there.graph, there.segmentation, there.options.costs, fewer[end]).interval - interval;
-    return Candidate{now.seconds + std::max(lost, 0.0), now.variant, fewer[end], true};
+    const double lost_seconds =
+        assign_slots(compilation.graph, compilation.segmentation, compilation.options.costs, fewer[last]).interval -
+        interval;
+    return Candidate{candidate.seconds + std::max(lost_seconds, 0.0), candidate.variant, fewer[last], true};
   }
 
-  static std::int64_t constant_bytes(const Plan& plan) {
-    std::int64_t bytes = 0;
-    for (const plan::Block& block : plan.blocks)
-      if (block.kind == plan::BlockKind::constant) bytes = std::max(bytes, block.bytes);
-    return bytes;
-  }
-
-  // Bytes of the results of calls that `hoist` moved, on the device with most of them.
-  static std::int64_t moved_bytes(const LocalProgram& program) {
-    std::map<int, std::int64_t> bytes;
-    std::int64_t most = 0;
-    for (const LocalCall& call : program.setup)
-      for (LocalId out : call.out)
-        if (!call.in.empty())
-          most = std::max(most, bytes[program.values[out].device] += program.values[out].view.bytes());
-    return most;
-  }
-
-  // The candidate's plan that stores as many of its constants as fit, in eighths of them.
+  // Returns the candidate's plan that stores as many constants as fit, in steps of an eighth of all constants.
   Compilation holding_constants(const Candidate& chosen, double& interval) {
     constexpr int shares = 8;
     auto planned_with = [&](std::int64_t hoist_bytes) {
-      Compilation there = ordered(variants_[chosen.variant]);
-      there.hoist_bytes = hoist_bytes;
-      plan(there);
-      interval = there.slot_assignment.interval;
-      if (chosen.slots) set_slots(there, *chosen.slots);
-      return there;
+      Compilation compilation = ordered(variants_[chosen.variant]);
+      compilation.hoist_bytes = hoist_bytes;
+      plan(compilation);
+      interval = compilation.slot_assignment.interval;
+      if (chosen.slots) set_slots(compilation, *chosen.slots);
+      return compilation;
     };
-    Compilation none = planned_with(0);
-    const std::int64_t least = constant_bytes(none.plan);
-    const Compilation all = planned_with(INT64_MAX);
-    all_constants_ = constant_bytes(all.plan);
-    for (int share = all_constants_ > least ? shares - 1 : 0; share > 0; --share) {
+    Compilation without_constants = planned_with(0);
+    const std::int64_t min_constants = constant_bytes(without_constants.plan);
+    const Compilation with_all_constants = planned_with(INT64_MAX);
+    all_constants_ = constant_bytes(with_all_constants.plan);
+    for (int share = all_constants_ > min_constants ? shares - 1 : 0; share > 0; --share) {
       check_interrupt();
-      Compilation some = planned_with(moved_bytes(all.local) / shares * share);
-      if (fits(some)) return some;
+      Compilation with_share = planned_with(moved_bytes(with_all_constants.local) / shares * share);
+      if (fits(with_share)) return with_share;
     }
-    return none;
+    return without_constants;
   }
 
-  void take(const Candidate& chosen) {
+  void replace_compilation(const Candidate& chosen) {
     const MemoryVariant& variant = variants_[chosen.variant];
-    const std::size_t plans = plans_;
+    const std::size_t plans = plans_tried_;
     double interval = 0;
-    Compilation there = holding_constants(chosen, interval);
-    plans_ = plans;
-    run_on(there, {"memory"});
-    there.slot_assignment.memory_note = memory_note(chosen, there.plan, interval, there.slot_assignment.interval);
-    there.passes = std::move(c_.passes);
-    there.before_remat = c_.before_remat, there.sharded = std::make_shared<const ShardedGraph>(variant.laid);
-    there.cost = variant.laid.cost, there.cost_bound = c_.cost_bound;
-    there.optimal = c_.optimal && there.cost <= c_.cost * (1 + 1e-11);
-    there.wanted = variant.laid.wanted;
-    const double gap = there.cost > 0 ? 100 * (there.cost - there.cost_bound) / there.cost : 0;
-    there.shard_report = there.optimal ? c_.shard_report
-                                       : cat("gap <= ", base::number(std::ceil(std::max(gap, 0.0) * 10) / 10),
-                                             " % (layouts for memory)");
-    c_ = std::move(there);
+    Compilation compilation = holding_constants(chosen, interval);
+    plans_tried_ = plans;
+    run_on(compilation, {"memory"});
+    compilation.slot_assignment.memory_note =
+        memory_note(chosen, compilation.plan, interval, compilation.slot_assignment.interval);
+    compilation.passes = std::move(c_.passes);
+    compilation.before_remat = c_.before_remat,
+    compilation.sharded = std::make_shared<const ShardedGraph>(variant.sharded);
+    compilation.cost = variant.sharded.cost, compilation.cost_bound = c_.cost_bound;
+    compilation.optimal = c_.optimal && compilation.cost <= c_.cost * (1 + 1e-11);
+    compilation.operand_layouts = variant.sharded.operand_layouts;
+    const double gap = compilation.cost > 0 ? 100 * (compilation.cost - compilation.cost_bound) / compilation.cost : 0;
+    compilation.shard_report =
+        compilation.optimal
+            ? c_.shard_report
+            : cat("gap <= ", base::number(std::ceil(std::max(gap, 0.0) * 10) / 10), " % (layouts for memory)");
+    c_ = std::move(compilation);
   }
 
-  // Reports the smallest plan. The few variants with the smallest lower bounds are planned, since their packed size is
-  // known only then.
-  [[noreturn]] void refuse() {
+  // Reports the smallest plan. To find it, plans the few variants with the smallest lower bounds, since the packed size
+  // of a variant is known only then.
+  [[noreturn]] void fail_with_smallest_plan() {
     constexpr std::size_t max_packed = 8;
-    std::stable_sort(tried_.begin(), tried_.end(), [](const Tried& a, const Tried& b) { return a.least < b.least; });
+    std::stable_sort(tried_.begin(), tried_.end(),
+                     [](const TriedVariant& a, const TriedVariant& b) { return a.min_bytes < b.min_bytes; });
     std::optional<Compilation> smallest;
     std::size_t packed = 0;
     for (std::size_t t = 0; t < std::min(tried_.size(), max_packed); ++t, ++packed) {
-      if (smallest && tried_[t].least >= max_device_bytes(smallest->plan)) break;
-      Compilation own = planned(variants_[tried_[t].variant]);
-      set_slots(own, ById<ValueId, int>(own.slot_assignment.slots.size(), 1));
-      std::vector<Compilation> all;
-      for (const int rank : other_ranks()) all.push_back(on_rank(own, rank));
-      all.push_back(std::move(own));
-      for (Compilation& one : all) run_on(one, {"memory"});
-      auto fullest = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
-        return max_device_bytes(a.plan) < max_device_bytes(b.plan);
-      });
+      if (smallest && tried_[t].min_bytes >= max_device_bytes(smallest->plan)) break;
+      Compilation compilation = planned(variants_[tried_[t].variant]);
+      set_slots(compilation, ById<ValueId, int>(compilation.slot_assignment.slots.size(), 1));
+      std::vector<Compilation> rank_compilations;
+      for (const int rank : other_ranks()) rank_compilations.push_back(on_rank(compilation, rank));
+      rank_compilations.push_back(std::move(compilation));
+      for (Compilation& rank_compilation : rank_compilations) run_on(rank_compilation, {"memory"});
+      auto fullest = std::max_element(
+          rank_compilations.begin(), rank_compilations.end(),
+          [](const auto& a, const auto& b) { return max_device_bytes(a.plan) < max_device_bytes(b.plan); });
       if (!smallest || max_device_bytes(fullest->plan) < max_device_bytes(smallest->plan))
         smallest = std::move(*fullest);
     }
-    fail_memory_limit(*smallest, bytes_, std::max(plans_, packed));
+    fail_memory_limit(*smallest, bytes_, std::max(plans_tried_, packed));
   }
 
   std::string_view caution() const { return default_costs_warning(c_.options.costs); }
 
-  // `interval` between launches with the variant's own slots, `limited` with those that fit.
-  std::string memory_note(const Candidate& chosen, const Plan& made, double interval, double limited) const {
+  // Describes the chosen variant. `interval` is the time between launches with the variant's preferred slots, and
+  // `limited_interval` the time with the slots that fit.
+  std::string memory_note(const Candidate& chosen, const Plan& plan, double interval, double limited_interval) const {
     const MemoryVariant& variant = variants_[chosen.variant];
     std::string out;
-    const std::int64_t held = constant_bytes(made);
-    if (chosen.variant > 0 || variants_.size() > 1 || held < all_constants_) {
+    const std::int64_t constants = constant_bytes(plan);
+    if (chosen.variant > 0 || variants_.size() > 1 || constants < all_constants_) {
       out = cat("within ", bytes_text(bytes_), " per device: calls and transfers of ", microseconds(chosen.seconds),
                 " a launch, predicted", caution(), "; without that limit ", microseconds(unlimited_seconds_), "; ",
-                plans_, " plans tried of ", variants_.size(), " variants\n");
-      if (held < all_constants_)
-        out += cat("  constants that do not fit are computed in every launch: ", bytes_text(held), " of ",
+                plans_tried_, " plans tried of ", variants_.size(), " variants\n");
+      if (constants < all_constants_)
+        out += cat("  constants that do not fit are computed in every launch: ", bytes_text(constants), " of ",
                    bytes_text(all_constants_), " are stored\n");
       if (variant.late) out += "  sharded parameters are gathered right before use\n";
       if (variant.remat.size() > c_.options.remat.size())
         out += cat("  recomputed: ", join(variant.remat, " ", [](const std::string& module) { return module; }), "\n");
     }
     if (chosen.slots && interval > 0)
-      out +=
-          cat("slots given up to fit ", bytes_text(bytes_), " per device: by the planner's bound a launch every ",
-              microseconds(limited), ", predicted", caution(), "; without that limit ", microseconds(interval), "\n");
+      out += cat("slots given up to fit ", bytes_text(bytes_), " per device: by the planner's bound a launch every ",
+                 microseconds(limited_interval), ", predicted", caution(), "; without that limit ",
+                 microseconds(interval), "\n");
     return out;
   }
 
   Compilation& c_;
   const std::int64_t bytes_;
   std::vector<MemoryVariant> variants_;
-  bool every_layout_ = false;
-  std::int64_t all_constants_ = 0;  // bytes, if the set-up of the chosen variant stores all of them
-  double unlimited_seconds_ = 0;    // of the calls and transfers of the plan that does not fit
-  std::size_t plans_ = 0;
-  struct Tried {
-    std::int64_t least = 0;  // bytes
+  bool has_all_layouts_ = false;
+  std::int64_t all_constants_ = 0;  // bytes of constants if the set-up of the chosen variant stores all of them
+  double unlimited_seconds_ = 0;    // seconds of the calls and transfers of the plan that does not fit
+  std::size_t plans_tried_ = 0;
+  struct TriedVariant {
+    std::int64_t min_bytes = 0;
     std::size_t variant = 0;
   };
-  std::vector<Tried> tried_;  // without success, or not worth a plan
+  std::vector<TriedVariant> tried_;  // variants that do not fit, or for which no plan was tried
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
-// fit_memory: if a plan exceeds the memory limit of a device, finds the fastest variant of the program that fits, or
-// refuses the program.
+// fit_memory, which finds the fastest variant of a program that fits the memory limit of a device, or throws an error.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -7,13 +6,15 @@
 
 namespace karez::passes {
 
-// The variants, none of which depends on the limit, are the layouts along the frontier of time and memory (frontier.h),
+// Does nothing if there is no limit or the plan of `c` fits. Otherwise replaces `c` by the fastest variant that fits;
+// `slot_assignment.memory_note` then names the variant and the number of plans tried. If no variant is small enough,
+// throws an error (kind device) with the bytes of the smallest variant, its ten largest tensors, and suggestions.
+//
+// The variants do not depend on the limit. They are the layouts along the frontier of time and memory (frontier.h),
 // each unchanged, with parameters gathered late (gather_late.h), and with more and more modules recomputed
-// (recompute_candidates.h); of each, fewer and fewer slots (slots.h). A variant's seconds are those of all its calls
-// and transfers, plus the time that successive launches lose by fewer slots. Variants are tried from the fastest on, so
-// with less memory the chosen one is never predicted to be faster. `c` becomes that plan; `slot_assignment.memory_note`
-// names the variant and the number of plans tried. If no variant is small enough, the error (kind device) has the bytes
-// of the smallest, its ten largest tensors, and suggestions.
+// (recompute_candidates.h); each of these can have fewer slots (slots.h). The seconds of a variant are those of all its
+// calls and transfers, plus the time that successive launches lose by fewer slots. The fastest variants are tried
+// first, so with less memory the chosen variant is never predicted to be faster.
 void fit_memory(Compilation& c);
 
 }  // namespace karez::passes

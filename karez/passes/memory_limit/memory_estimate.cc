@@ -27,21 +27,21 @@ double part_bytes(const Graph& graph, ValueId value, const Layout& layout) {
                              size_of(type.dtype));
 }
 
-// By placement and node of a boxed graph: bytes that become live at the node, minus bytes that were last read before
-// it.
+// Returns, by placement and node of a boxed graph, the bytes that become live at the node, minus the bytes whose last
+// reader is the preceding node.
 std::vector<std::vector<std::int64_t>> changes_of(const Graph& boxed) {
   const auto uses = uses_of(boxed);
   std::vector<std::vector<std::int64_t>> change(boxed.meshes.size(),
                                                 std::vector<std::int64_t>(boxed.nodes.size() + 1, 0));
   for (ValueId v : boxed.values.ids()) {
-    const NodeId maker = boxed.value(v).producer;
-    if (shares_bytes(boxed.node(maker)) || is_state(boxed, v)) continue;
+    const NodeId producer = boxed.value(v).producer;
+    if (shares_bytes(boxed.node(producer)) || is_state(boxed, v)) continue;
     std::set<NodeId> readers;
     collect_readers(boxed, uses, v, readers);
-    const NodeId last = readers.empty() ? maker : *readers.rbegin();
-    auto& here = change[static_cast<std::size_t>(boxed.value(v).mesh)];
-    here[static_cast<std::size_t>(maker.index)] += largest_part(boxed, v);
-    here[static_cast<std::size_t>(last.index) + 1] -= largest_part(boxed, v);
+    const NodeId last = readers.empty() ? producer : *readers.rbegin();
+    auto& changes = change[static_cast<std::size_t>(boxed.value(v).mesh)];
+    changes[static_cast<std::size_t>(producer.index)] += largest_part(boxed, v);
+    changes[static_cast<std::size_t>(last.index) + 1] -= largest_part(boxed, v);
   }
   return change;
 }
@@ -52,55 +52,56 @@ std::int64_t peak_device_bytes(const Graph& boxed) {
   std::int64_t fullest = 0;
   const auto change = changes_of(boxed);
   for (std::size_t m = 0; m < change.size(); ++m) {
-    std::int64_t stored = 0, live = 0, most = 0;
+    std::int64_t stored = 0, live = 0, max_live = 0;
     for (const Variable& variable : boxed.variables)
       if (variable.mesh == static_cast<int>(m))
         stored += count_of(shape_of(local_box(variable.type.shape, boxed.meshes[m], *variable.stored, 0))) *
                   size_of(variable.type.dtype);
-    for (const std::int64_t more : change[m]) most = std::max(most, live += more);
-    fullest = std::max(fullest, stored + most);
+    for (const std::int64_t bytes : change[m]) max_live = std::max(max_live, live += bytes);
+    fullest = std::max(fullest, stored + max_live);
   }
   return fullest;
 }
 
-PeakNodes peak_nodes(const ShardedGraph& laid, const OpTable& ops, const CostTable& costs) {
-  const Graph boxed = box(laid.graph, ops, laid.wanted, costs);
+PeakNodes peak_nodes(const ShardedGraph& sharded, const OpTable& ops, const CostTable& costs) {
+  const Graph boxed = box(sharded.graph, ops, sharded.operand_layouts, costs);
   const auto change = changes_of(boxed);
   PeakNodes out;
-  for (const auto& here : change) {
-    std::int64_t live = 0, most = 0;
-    NodeId fullest(0), node;  // of the graph without boxes, which come after the producer of their operand
-    auto at = here.begin();
+  for (const auto& changes : change) {
+    std::int64_t live = 0, max_live = 0;
+    NodeId fullest(0), node;  // nodes of the graph without boxes; a box comes after the producer of its operand
+    auto bytes = changes.begin();
     for (NodeId n : boxed.nodes.ids()) {
       if (boxed.node(n).op->role != Role::transition) node = node.valid() ? NodeId(node.index + 1) : NodeId(0);
-      if ((live += *at++) > most) most = live, fullest = node;
+      if ((live += *bytes++) > max_live) max_live = live, fullest = node;
     }
     out.push_back(fullest);
   }
   return out;
 }
 
-MemoryEstimate::MemoryEstimate(const Graph& graph, const std::vector<PeakNodes>& moments, MemoryAccount account) {
+MemoryEstimate::MemoryEstimate(const Graph& graph, const std::vector<PeakNodes>& peaks, MemoryAccount account) {
   for (const Node& node : graph.nodes) {
     const bool state = node.op->role == Role::state;
-    read_.emplace_back(node.inputs.size(), may_alias(node) ? 0 : shared_bytes_weight);
-    made_.emplace_back(node.outputs.size(), state ? 1 : shares_bytes(node) ? 0 : shared_bytes_weight);
+    operand_weights_.emplace_back(node.inputs.size(), may_alias(node) ? 0 : shared_bytes_weight);
+    result_weights_.emplace_back(node.outputs.size(), state ? 1 : shares_bytes(node) ? 0 : shared_bytes_weight);
   }
   const auto uses = uses_of(graph);
   for (ValueId v : graph.values.ids()) {
     const Value& value = graph.value(v);
     if (is_state(graph, v)) continue;
-    for (const PeakNodes& moment : moments) {
-      const NodeId at = moment[static_cast<std::size_t>(value.mesh)];
-      std::vector<Use> late;
+    for (const PeakNodes& peak_nodes : peaks) {
+      const NodeId peak = peak_nodes[static_cast<std::size_t>(value.mesh)];
+      std::vector<Use> late_uses;
       for (const Use& use : uses[v])
-        if (value.producer <= at && at <= use.node) late.push_back(use);
-      if (account == MemoryAccount::producer_layouts && !late.empty() && !shares_bytes(graph.node(value.producer))) {
-        made_[value.producer][static_cast<std::size_t>(value.output)] = 1;
+        if (value.producer <= peak && peak <= use.node) late_uses.push_back(use);
+      if (account == MemoryAccount::producer_layouts && !late_uses.empty() &&
+          !shares_bytes(graph.node(value.producer))) {
+        result_weights_[value.producer][static_cast<std::size_t>(value.output)] = 1;
       } else if (account == MemoryAccount::consumer_layouts) {
-        for (const Use& use : late)
-          read_[use.node][static_cast<std::size_t>(use.operand)] +=
-              1 / static_cast<double>(late.size()) / static_cast<double>(moments.size());
+        for (const Use& use : late_uses)
+          operand_weights_[use.node][static_cast<std::size_t>(use.operand)] +=
+              1 / static_cast<double>(late_uses.size()) / static_cast<double>(peaks.size());
       }
     }
   }
@@ -109,20 +110,22 @@ MemoryEstimate::MemoryEstimate(const Graph& graph, const std::vector<PeakNodes>&
 double MemoryEstimate::of(const Graph& graph, NodeId id, const std::vector<Layout>& ins,
                           const std::vector<Layout>& outs) const {
   const Node& node = graph.node(id);
-  double held = 0;
-  for (std::size_t o = 0; o < outs.size(); ++o) held += made_[id][o] * part_bytes(graph, node.outputs[o], outs[o]);
-  for (std::size_t i = 0; i < ins.size(); ++i) held += read_[id][i] * part_bytes(graph, node.inputs[i], ins[i]);
-  return held;
+  double bytes = 0;
+  for (std::size_t o = 0; o < outs.size(); ++o)
+    bytes += result_weights_[id][o] * part_bytes(graph, node.outputs[o], outs[o]);
+  for (std::size_t i = 0; i < ins.size(); ++i)
+    bytes += operand_weights_[id][i] * part_bytes(graph, node.inputs[i], ins[i]);
+  return bytes;
 }
 
-double MemoryEstimate::of(const ShardedGraph& laid) const {
-  double held = 0;
-  for (NodeId n : laid.graph.nodes.ids()) {
+double MemoryEstimate::of(const ShardedGraph& sharded) const {
+  double bytes = 0;
+  for (NodeId n : sharded.graph.nodes.ids()) {
     std::vector<Layout> outs;
-    for (ValueId out : laid.graph.node(n).outputs) outs.push_back(*laid.graph.value(out).layout);
-    held += of(laid.graph, n, laid.wanted[n], outs);
+    for (ValueId out : sharded.graph.node(n).outputs) outs.push_back(*sharded.graph.value(out).layout);
+    bytes += of(sharded.graph, n, sharded.operand_layouts[n], outs);
   }
-  return held;
+  return bytes;
 }
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// Lists the ten largest tensors of a device that exceeds its limit.
+// Lists the ten largest tensors of a device that exceeds the limit.
 #include "karez/passes/memory_limit/memory_limit.h"
 
 #include <algorithm>
@@ -17,54 +17,59 @@ std::string type_of(const TensorType& type, const Mesh& mesh, const Layout& layo
   return mesh.rank() == 0 ? print(type) : sbp::print(type, mesh, layout);
 }
 
-std::string text_of(const Compilation& c, const LiveTensor& held) {
-  const LocalValue& local = c.local.values[held.value];
-  std::string who = print(local.view);
+std::string text_of(const Compilation& c, const LiveTensor& tensor) {
+  const LocalValue& local = c.local.values[tensor.value];
+  std::string description = print(local.view);
   if (local.variable >= 0) {
     const graph::Variable& variable = c.graph.variables[static_cast<std::size_t>(local.variable)];
-    who = cat("variable '", variable.name, "' ",
-              type_of(variable.type, c.graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored));
+    description =
+        cat("variable '", variable.name, "' ",
+            type_of(variable.type, c.graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored));
   } else if (local.value.valid()) {
-    const bool whole = local.device < 0;  // on the host; each device takes its part of it
-    who = cat(whole ? print(c.graph.type(local.value))
-                    : type_of(c.graph.type(local.value), c.graph.mesh(local.value), *c.graph.value(local.value).layout),
-              " of ", describe(c.graph, c.graph.value(local.value).producer), whole ? ", whole for all devices" : "");
+    const bool is_on_host = local.device < 0;  // the value is on the host, and each device takes its part
+    description = cat(
+        is_on_host ? print(c.graph.type(local.value))
+                   : type_of(c.graph.type(local.value), c.graph.mesh(local.value), *c.graph.value(local.value).layout),
+        " of ", describe(c.graph, c.graph.value(local.value).producer), is_on_host ? ", whole for all devices" : "");
   }
   const int slots = local.variable < 0 && local.value.valid() ? c.slot_assignment.slots[local.value] : 1;
-  return cat("  ", bytes_text(held.bytes), "  ", who, slots > 1 ? cat(", ", slots, " times if in a register") : "");
+  return cat("  ", bytes_text(tensor.bytes), "  ", description,
+             slots > 1 ? cat(", ", slots, " times if in a register") : "");
 }
 
 std::vector<LiveTensor> live_tensors(const Compilation& c, DeviceId device) {
-  std::vector<LiveTensor> held;
+  std::vector<LiveTensor> tensors;
   for (LocalId v : c.local.values.ids())
     if (c.local.values[v].root == v &&
         std::max(c.local.values[v].device, 0) == device.index)  // values on the host count for the first device
-      held.push_back({c.local.values[v].view.bytes(), v});
-  std::stable_sort(held.begin(), held.end(),
+      tensors.push_back({c.local.values[v].view.bytes(), v});
+  std::stable_sort(tensors.begin(), tensors.end(),
                    [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
-  return held;
+  return tensors;
 }
 
 std::string memory_suggestions(const Compilation& c, DeviceId device) {
-  std::int64_t state = 0, all = 0;
+  std::int64_t variable_bytes = 0, total_bytes = 0;
   for (const Block& block : c.plan.blocks) {
     if (block.device != device) continue;
-    all += block.bytes;
-    if (block.kind == BlockKind::variable) state += block.bytes;
+    total_bytes += block.bytes;
+    if (block.kind == BlockKind::variable) variable_bytes += block.bytes;
   }
-  const bool fed = std::any_of(c.graph.nodes.begin(), c.graph.nodes.end(),
-                               [](const Node& node) { return node.op->role == Role::source; });
-  const bool floats = std::any_of(c.graph.values.begin(), c.graph.values.end(),
-                                  [](const Value& value) { return value.type.dtype == DType::f32; });
-  std::string out;
-  if (state > 0) out += cat("\n  more devices, to split the ", bytes_text(state), " of variables");
-  if (fed)
-    out += cat("\n  a smaller batch", c.options.microbatches == 1 ? ", or microbatches" : ", or more microbatches",
-               ", for the ", bytes_text(all - state), " of the launch's values");
+  const bool has_inputs = std::any_of(c.graph.nodes.begin(), c.graph.nodes.end(),
+                                      [](const Node& node) { return node.op->role == Role::source; });
+  const bool has_f32 = std::any_of(c.graph.values.begin(), c.graph.values.end(),
+                                   [](const Value& value) { return value.type.dtype == DType::f32; });
+  std::string suggestions;
+  if (variable_bytes > 0)
+    suggestions += cat("\n  more devices, to split the ", bytes_text(variable_bytes), " of variables");
+  if (has_inputs)
+    suggestions +=
+        cat("\n  a smaller batch", c.options.microbatches == 1 ? ", or microbatches" : ", or more microbatches",
+            ", for the ", bytes_text(total_bytes - variable_bytes), " of the launch's values");
   if (std::find(c.options.off.begin(), c.options.off.end(), "recompute") != c.options.off.end())
-    out += "\n  recomputation, which is switched off";
-  if (floats && !c.options.amp) out += "\n  amp=\"bf16\", for the f32 values among them";
-  return out.empty() ? "" : cat("\nsuggestions:", out);
+    suggestions += "\n  recomputation, which is switched off";
+  if (has_f32 && !c.options.amp) suggestions += "\n  amp=\"bf16\", for the f32 values among them";
+  return suggestions.empty() ? "" : cat("\nsuggestions:", suggestions);
 }
 
 }  // namespace
@@ -74,15 +79,16 @@ void fail_memory_limit(const Compilation& c, std::int64_t bytes, std::size_t pla
   DeviceId device(0);
   for (DeviceId d : planned.ids())
     if (planned[d] > planned[device]) device = d;
-  std::vector<LiveTensor> held = live_tensors(c, device);
-  const std::size_t all = held.size();
-  held.resize(std::min<std::size_t>(all, 10));
+  std::vector<LiveTensor> largest = live_tensors(c, device);
+  const std::size_t tensor_count = largest.size();
+  largest.resize(std::min<std::size_t>(tensor_count, 10));
   const PlanDevice& d = c.plan.devices[device];
   fail(ErrorKind::device, "plan '", c.plan.name, "' needs ", bytes_text(planned[device]), " (", planned[device],
        " bytes) on device ", d.rank, ".", d.device, ", but the limit is ", bytes_text(bytes), " (", bytes,
-       " bytes); the largest ", held.size(), " of its ", all, " tensors, in the smallest of ", plans,
+       " bytes); the largest ", largest.size(), " of its ", tensor_count, " tensors, in the smallest of ", plans,
        plans == 1 ? " plan" : " plans", " tried:\n",
-       join(held, "\n", [&](const LiveTensor& h) { return text_of(c, h); }), memory_suggestions(c, device));
+       join(largest, "\n", [&](const LiveTensor& tensor) { return text_of(c, tensor); }),
+       memory_suggestions(c, device));
 }
 
 }  // namespace karez::passes

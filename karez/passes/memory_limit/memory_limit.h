@@ -1,4 +1,4 @@
-// The error that is raised if no variant of a program fits the memory limit of a device.
+// The error that is thrown if no variant of a program fits the memory limit of a device.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,8 +6,8 @@
 
 namespace karez::passes {
 
-// Throws (kind device) about `c`, the smallest of `plans` plans: the bytes of its fullest device and the limit, its ten
-// largest tensors there with their layouts and lines, and suggestions.
+// Throws an error (kind device) about `c`, the smallest of `plans` plans. The error has the bytes of the fullest device
+// and the limit, the ten largest tensors on that device with their layouts and lines, and suggestions.
 [[noreturn]] void fail_memory_limit(const Compilation& c, std::int64_t bytes, std::size_t plans);
 
 }  // namespace karez::passes

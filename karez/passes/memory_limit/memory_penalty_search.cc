@@ -1,4 +1,4 @@
-// A memory penalty changes the costs of single nodes, and no cost between nodes.
+// Adds the memory penalty to the cost of each node's choice and searches; costs between nodes do not change.
 #include "karez/passes/memory_limit/memory_penalty_search.h"
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 namespace karez::passes {
 namespace {
 
-constexpr int max_rounds = 8;  // over the axes
-const SearchLimits brief{.passes = 6, .rounds = 6, .reduced_problems = 0, .axis_by_axis = false};
-const SearchLimits of_one_axis{.passes = 16, .rounds = 8, .reduced_problems = 0};
+constexpr int max_rounds = 8;  // maximum number of rounds over the axes
+const SearchLimits axis_limits{.passes = 6, .rounds = 6, .reduced_problems = 0, .axis_by_axis = false};
+const SearchLimits full_limits{.passes = 16, .rounds = 8, .reduced_problems = 0};
 
 bool equal_except_on_axis(int axis, const std::vector<Layout>& one, const std::vector<Layout>& other) {
   for (std::size_t i = 0; i < one.size(); ++i)
@@ -39,63 +39,63 @@ Choices MemoryPenaltySearch::penalised_choices(const MemoryPenalty& price) const
 ShardedGraph MemoryPenaltySearch::search_from(const MemoryPenalty& price, const ShardedGraph& from) {
   const Choices penalised = penalised_choices(price);
   const Chosen chosen = axes_ > 1 ? axis_after_axis(penalised, choices_matching(from))
-                                  : search_layouts(graph_, penalised, prices_, of_one_axis).chosen;
-  return laid(chosen);
+                                  : search_layouts(graph_, penalised, prices_, full_limits).chosen;
+  return sharded_graph(chosen);
 }
 
 ShardedGraph MemoryPenaltySearch::search_from_scratch(const MemoryPenalty& price) {
-  SearchLimits limits = of_one_axis;
+  SearchLimits limits = full_limits;
   if (axes_ > 1) limits.rounds = 0;
-  return laid(search_layouts(graph_, penalised_choices(price), prices_, limits).chosen);
+  return sharded_graph(search_layouts(graph_, penalised_choices(price), prices_, limits).chosen);
 }
 
-ShardedGraph MemoryPenaltySearch::laid(const Chosen& chosen) {
-  ShardedGraph made = apply_choices(graph_, choices_, chosen);
-  made.cost = passes::assignment_cost(graph_, choices_, chosen, prices_);
-  return made;
+ShardedGraph MemoryPenaltySearch::sharded_graph(const Chosen& chosen) {
+  ShardedGraph result = apply_choices(graph_, choices_, chosen);
+  result.cost = passes::assignment_cost(graph_, choices_, chosen, prices_);
+  return result;
 }
 
-// Cycles through the axes until nothing changes: each time it takes the best layouts on one axis and keeps the other
-// axes.
+// Cycles through the axes until nothing changes: each step takes the best layouts on one axis and keeps the layouts on
+// the other axes.
 MemoryPenaltySearch::Chosen MemoryPenaltySearch::axis_after_axis(const Choices& penalised, Chosen chosen) {
   double cost = assignment_cost(graph_, penalised, chosen, prices_);
-  for (int round = 0, still = 0; still < axes_ && round < max_rounds * axes_; ++round) {
+  for (int round = 0, unchanged_axes = 0; unchanged_axes < axes_ && round < max_rounds * axes_; ++round) {
     check_interrupt();
-    ++still;
-    Chosen other = on_axis(round % axes_, penalised, chosen);
-    const double now = assignment_cost(graph_, penalised, other, prices_);
-    if (!(now < cost * (1 - 1e-12))) continue;
-    chosen = std::move(other), cost = now;
-    still = 1;
+    ++unchanged_axes;
+    Chosen trial = on_axis(round % axes_, penalised, chosen);
+    const double trial_cost = assignment_cost(graph_, penalised, trial, prices_);
+    if (!(trial_cost < cost * (1 - 1e-12))) continue;
+    chosen = std::move(trial), cost = trial_cost;
+    unchanged_axes = 1;
   }
   return chosen;
 }
 
 MemoryPenaltySearch::Chosen MemoryPenaltySearch::on_axis(int axis, const Choices& penalised, const Chosen& chosen) {
-  ById<NodeId, std::vector<int>> kept(penalised.size());
-  Choices few(penalised.size());
+  ById<NodeId, std::vector<int>> kept_choices(penalised.size());
+  Choices axis_choices(penalised.size());
   for (NodeId n : penalised.ids()) {
-    const NodeChoice& now = penalised[n][static_cast<std::size_t>(chosen[n])];
+    const NodeChoice& current = penalised[n][static_cast<std::size_t>(chosen[n])];
     for (std::size_t c = 0; c < penalised[n].size(); ++c) {
-      if (!equal_except_on_axis(axis, penalised[n][c].ins(), now.ins()) ||
-          !equal_except_on_axis(axis, penalised[n][c].outs(), now.outs()))
+      if (!equal_except_on_axis(axis, penalised[n][c].ins(), current.ins()) ||
+          !equal_except_on_axis(axis, penalised[n][c].outs(), current.outs()))
         continue;
-      kept[n].push_back(static_cast<int>(c));
-      few[n].push_back(penalised[n][c]);
+      kept_choices[n].push_back(static_cast<int>(c));
+      axis_choices[n].push_back(penalised[n][c]);
     }
   }
-  Chosen best = search_layouts(graph_, few, prices_, brief).chosen;
-  for (NodeId n : penalised.ids()) best[n] = kept[n][static_cast<std::size_t>(best[n])];
-  return best;
+  Chosen result = search_layouts(graph_, axis_choices, prices_, axis_limits).chosen;
+  for (NodeId n : penalised.ids()) result[n] = kept_choices[n][static_cast<std::size_t>(result[n])];
+  return result;
 }
 
-MemoryPenaltySearch::Chosen MemoryPenaltySearch::choices_matching(const ShardedGraph& laid) const {
+MemoryPenaltySearch::Chosen MemoryPenaltySearch::choices_matching(const ShardedGraph& sharded_graph) const {
   Chosen chosen;
   for (NodeId n : graph_.nodes.ids()) {
     std::vector<Layout> outs;
-    for (ValueId out : laid.graph.node(n).outputs) outs.push_back(*laid.graph.value(out).layout);
+    for (ValueId out : sharded_graph.graph.node(n).outputs) outs.push_back(*sharded_graph.graph.value(out).layout);
     const auto found = std::find_if(choices_[n].begin(), choices_[n].end(), [&](const NodeChoice& choice) {
-      return choice.ins() == laid.wanted[n] && choice.outs() == outs;
+      return choice.ins() == sharded_graph.operand_layouts[n] && choice.outs() == outs;
     });
     chosen.push_back(found == choices_[n].end() ? 0 : static_cast<int>(found - choices_[n].begin()));
   }

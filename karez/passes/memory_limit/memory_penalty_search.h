@@ -1,4 +1,4 @@
-// Searches for layouts that minimise seconds plus a memory penalty, for one penalty after the other.
+// Searches for layouts that minimise the sum of seconds and a memory penalty, for one penalty after the other.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace karez::passes {
 
-// Additional seconds of a node's choice.
+// Returns the additional seconds of a node's choice.
 using MemoryPenalty = std::function<double(const Graph& graph, NodeId node, const NodeChoice& choice)>;
 
 // Searches for one graph and cost table. No proof of optimality is needed, so each search is short.
@@ -16,19 +16,19 @@ class MemoryPenaltySearch {
  public:
   MemoryPenaltySearch(const Graph& graph, const CostTable& costs);
 
-  // Layouts with a small sum; `cost` leaves out the penalty. On several axes it searches axis after axis, starting with
-  // the layouts of `from`.
+  // Finds layouts with a small sum, whose `cost` leaves out the penalty. On several axes, searches axis after axis,
+  // starting with the layouts of `from`.
   ShardedGraph search_from(const MemoryPenalty& price, const ShardedGraph& from);
-  // The same without a starting point, which on several axes takes longer and gives other results.
+  // Searches without a starting point, which on several axes takes longer and gives different results.
   ShardedGraph search_from_scratch(const MemoryPenalty& price);
 
  private:
   using Chosen = ById<NodeId, int>;
   Choices penalised_choices(const MemoryPenalty& price) const;
-  ShardedGraph laid(const Chosen& chosen);
+  ShardedGraph sharded_graph(const Chosen& chosen);
   Chosen axis_after_axis(const Choices& penalised, Chosen chosen);
   Chosen on_axis(int axis, const Choices& penalised, const Chosen& chosen);
-  Chosen choices_matching(const ShardedGraph& laid) const;
+  Chosen choices_matching(const ShardedGraph& sharded_graph) const;
 
   const Graph& graph_;
   Choices choices_;

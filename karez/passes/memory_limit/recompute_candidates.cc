@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t parts = 4;
 
-bool of_gradient(const Node& node) { return node.path == "grad" || node.path.ends_with(".grad"); }
+bool is_gradient(const Node& node) { return node.path == "grad" || node.path.ends_with(".grad"); }
 
 std::vector<std::string> enclosing_modules(const std::string& path) {
   std::vector<std::string> out;
@@ -37,40 +37,42 @@ std::string without_numbers(const std::string& path) {
   return out;
 }
 
-// The module of each path of a node that is not part of a gradient; "" for none.
+// Returns the module of each path of a node that is not part of a gradient; "" if the path has no module.
 std::map<std::string, std::string> modules_of(const Graph& graph) {
   std::set<std::string> paths;
   for (const Node& node : graph.nodes)
-    if (node.op->role == Role::compute && !of_gradient(node)) paths.insert(node.path);
-  std::map<std::string, std::set<std::string>> alike;
+    if (node.op->role == Role::compute && !is_gradient(node)) paths.insert(node.path);
+  std::map<std::string, std::set<std::string>> similar_modules;
   for (const std::string& path : paths)
-    for (const std::string& module : enclosing_modules(path)) alike[without_numbers(module)].insert(module);
-  const bool repeat = std::any_of(alike.begin(), alike.end(), [](const auto& kind) { return kind.second.size() > 1; });
-  std::map<std::string, std::string> out;
+    for (const std::string& module : enclosing_modules(path)) similar_modules[without_numbers(module)].insert(module);
+  const bool any_repeats = std::any_of(similar_modules.begin(), similar_modules.end(),
+                                       [](const auto& similar) { return similar.second.size() > 1; });
+  std::map<std::string, std::string> modules;
   for (const std::string& path : paths) {
-    const auto around = enclosing_modules(path);
-    const auto found = std::find_if(around.begin(), around.end(), [&](const std::string& m) {
-      return !repeat || alike[without_numbers(m)].size() > 1;
+    const auto enclosing = enclosing_modules(path);
+    const auto found = std::find_if(enclosing.begin(), enclosing.end(), [&](const std::string& m) {
+      return !any_repeats || similar_modules[without_numbers(m)].size() > 1;
     });
-    out[path] = found == around.end() ? "" : *found;
+    modules[path] = found == enclosing.end() ? "" : *found;
   }
-  return out;
+  return modules;
 }
 
-// Bytes of the values that are computed before the first gradient and read at or after it, also through windows.
+// Returns the bytes of the values that are computed before the first gradient and read by it or by later nodes, also
+// through windows.
 std::int64_t activation_bytes(const Graph& graph) {
   const auto uses = uses_of(graph);
-  NodeId first;
+  NodeId first_gradient;
   for (NodeId n : graph.nodes.ids())
-    if (!first.valid() && of_gradient(graph.node(n))) first = n;
+    if (!first_gradient.valid() && is_gradient(graph.node(n))) first_gradient = n;
   std::int64_t bytes = 0;
   for (ValueId v : graph.values.ids()) {
-    const NodeId maker = graph.value(v).producer;
-    if (!first.valid() || maker > first) break;
-    if (graph.node(maker).op->role != Role::compute) continue;
+    const NodeId producer = graph.value(v).producer;
+    if (!first_gradient.valid() || producer > first_gradient) break;
+    if (graph.node(producer).op->role != Role::compute) continue;
     std::set<NodeId> readers;
     collect_readers(graph, uses, v, readers);
-    if (!readers.empty() && *readers.rbegin() >= first)
+    if (!readers.empty() && *readers.rbegin() >= first_gradient)
       bytes += count_of(graph.type(v).shape) * size_of(graph.type(v).dtype);
   }
   return bytes;
@@ -78,35 +80,36 @@ std::int64_t activation_bytes(const Graph& graph) {
 
 }  // namespace
 
-std::vector<std::vector<std::string>> recompute_candidates(const Graph& graph, std::span<const std::string> already) {
+std::vector<std::vector<std::string>> recompute_candidates(const Graph& graph,
+                                                           std::span<const std::string> user_modules) {
   std::vector<std::string> modules;  // in program order
   const auto module_at = modules_of(graph);
   for (const Node& node : graph.nodes) {
-    const auto at = module_at.find(node.path);
-    if (at == module_at.end() || at->second.empty() ||
-        std::find(modules.begin(), modules.end(), at->second) != modules.end())
+    const auto found = module_at.find(node.path);
+    if (found == module_at.end() || found->second.empty() ||
+        std::find(modules.begin(), modules.end(), found->second) != modules.end())
       continue;
-    modules.push_back(at->second);
+    modules.push_back(found->second);
   }
-  std::vector<std::string> with(already.begin(), already.end());
-  const std::int64_t all = activation_bytes(recompute(graph, with));
+  std::vector<std::string> recomputed(user_modules.begin(), user_modules.end());
+  const std::int64_t all_bytes = activation_bytes(recompute(graph, recomputed));
   std::vector<std::pair<std::string, std::int64_t>> freed;
   for (const std::string& module : modules) {
-    with.push_back(module);
-    if (const std::int64_t less = all - activation_bytes(recompute(graph, with)); less > 0)
-      freed.emplace_back(module, less);
-    with.pop_back();
+    recomputed.push_back(module);
+    if (const std::int64_t freed_bytes = all_bytes - activation_bytes(recompute(graph, recomputed)); freed_bytes > 0)
+      freed.emplace_back(module, freed_bytes);
+    recomputed.pop_back();
   }
   std::stable_sort(freed.begin(), freed.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-  std::vector<std::vector<std::string>> out;
+  std::vector<std::vector<std::string>> candidates;
   for (std::size_t part = 1; part <= parts; ++part) {
     const std::size_t count = (freed.size() * part + parts - 1) / parts;
-    if (count == 0 || (!out.empty() && out.back().size() == already.size() + count)) continue;
-    for (std::size_t i = 0; i < count; ++i) with.push_back(freed[i].first);
-    out.push_back(with);
-    with.resize(already.size());
+    if (count == 0 || (!candidates.empty() && candidates.back().size() == user_modules.size() + count)) continue;
+    for (std::size_t i = 0; i < count; ++i) recomputed.push_back(freed[i].first);
+    candidates.push_back(recomputed);
+    recomputed.resize(user_modules.size());
   }
-  return out;
+  return candidates;
 }
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// Modules that may be recomputed if memory is short, besides those that the user named.
+// Finds modules that may be recomputed if memory is short, in addition to those that the user named.
 #pragma once
 
 #include <span>
@@ -10,11 +10,13 @@
 
 namespace karez::passes {
 
-// Lists of more and more modules to be recomputed, each with `already` and the whole list before it. Modules are sorted
-// by the bytes, kept from the forward pass for gradients, that recomputing them frees; the lists have the first quarter
-// of them, a half, three quarters, all. Modules are those that repeat: outermost ones with paths that differ only in a
-// number ("block0", "block1"; "blocks.0", ...); if none repeats, the outermost ones. Modules that free nothing are left
-// out. `graph` is the program before recompute.
-std::vector<std::vector<std::string>> recompute_candidates(const Graph& graph, std::span<const std::string> already);
+// Returns ever longer lists of modules to recompute; each contains `user_modules` and the preceding list. Modules are
+// sorted by the bytes of activations (values that the forward pass keeps for gradients) that recomputing them would
+// free, most first. The lists have the first quarter of the modules, a half, three quarters, and all of them. The
+// modules are those that repeat: outermost modules whose paths differ only in a number ("block0", "block1"; "blocks.0",
+// ...). If no module repeats, all outermost modules are used. Modules that free nothing are left out. `graph` is the
+// program before the pass recompute.
+std::vector<std::vector<std::string>> recompute_candidates(const Graph& graph,
+                                                           std::span<const std::string> user_modules);
 
 }  // namespace karez::passes

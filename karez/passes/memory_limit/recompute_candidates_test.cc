@@ -1,4 +1,4 @@
-// The modules offered for recomputation, compared with a separate count of bytes for random programs.
+// Tests that compare the candidates for recomputation with a separate count of bytes for random programs.
 #include "karez/passes/memory_limit/recompute_candidates.h"
 
 #include <gtest/gtest.h>
@@ -19,13 +19,13 @@ using Names = std::vector<std::string>;
 
 std::size_t below(Random& random, std::size_t count) { return random() % count; }
 
-// Consecutive blocks, with windows and small types between, then gradients that read some of the blocks' values.
-// `feeds`: inputs have modules of their own.
+// Builds consecutive blocks, with windows and values of small types, and gradients that read some of the blocks'
+// values. With `feeds`, each input is in a separate module.
 Graph random_blocks(Random& random, const Names& names, bool feeds) {
   Graph graph;
   Builder b(graph, testing::table());
   ValueId h = build::input(b, "x", {DType::f32, {4, 6}});
-  std::vector<ValueId> made = {h};
+  std::vector<ValueId> values = {h};
   for (const std::string& name : names) {
     for (std::size_t k = 2 + below(random, 4); k > 0; --k) {
       b.path = below(random, 2) ? name : cat(name, below(random, 2) ? ".up" : ".down2");
@@ -33,76 +33,101 @@ Graph random_blocks(Random& random, const Names& names, bool feeds) {
         case 0: h = build::reshape(b, h, {graph.type(h).shape[1], graph.type(h).shape[0]}); break;
         case 1: h = build::cast(b, h, graph.type(h).dtype == DType::f32 ? DType::bf16 : DType::f32); break;
         case 2:
-          if (feeds) b.path = cat("feed", made.size());
-          made.push_back(build::input(b, cat("more", made.size()), {DType::f32, {4, 6}}));
+          if (feeds) b.path = cat("feed", values.size());
+          values.push_back(build::input(b, cat("more", values.size()), {DType::f32, {4, 6}}));
           break;
-        case 3: made.push_back(build::full(b, DType::f32, {3}, 2)); break;
+        case 3: values.push_back(build::full(b, DType::f32, {3}, 2)); break;
         default: h = below(random, 2) ? build::tanh(b, h) : build::exp(b, h);
       }
-      made.push_back(h);
+      values.push_back(h);
     }
   }
-  std::shuffle(made.begin(), made.end(), random);
-  made.resize(3 * made.size() / 4);
-  for (std::size_t k = 0; k < made.size(); ++k) {
+  std::shuffle(values.begin(), values.end(), random);
+  values.resize(3 * values.size() / 4);
+  for (std::size_t k = 0; k < values.size(); ++k) {
     b.path = k % 2 ? "grad" : cat(names[below(random, names.size())], ".grad");
-    graph.outputs.push_back({cat("y", k), build::exp(b, made[k])});
+    graph.outputs.push_back({cat("y", k), build::exp(b, values[k])});
   }
   return graph;
 }
 
-bool gradient(const Node& node) { return node.path == "grad" || node.path.ends_with(".grad"); }
+bool is_gradient(const Node& node) { return node.path == "grad" || node.path.ends_with(".grad"); }
 
-// Bytes of the values that calls make before the first gradient and that a node from there on reads, also through
-// windows.
+// Returns the bytes of the values that calls compute before the first gradient and that the first gradient or a later
+// node reads, also through windows.
 std::int64_t bytes_over(const Graph& graph) {
-  std::size_t first = graph.nodes.size();
+  std::size_t first_gradient = graph.nodes.size();
   std::vector<const Node*> nodes;
   for (const Node& node : graph.nodes) {
-    if (gradient(node)) first = std::min(first, nodes.size());
+    if (is_gradient(node)) first_gradient = std::min(first_gradient, nodes.size());
     nodes.push_back(&node);
   }
   std::int64_t bytes = 0;
-  for (std::size_t n = 0; n < first; ++n) {
+  for (std::size_t n = 0; n < first_gradient; ++n) {
     if (nodes[n]->op->role != Role::compute) continue;
     for (ValueId out : nodes[n]->outputs) {
-      std::vector<ValueId> seen = {out};  // and windows on it
-      bool late = false;
+      std::vector<ValueId> aliases = {out};  // the value and windows on it
+      bool is_read_late = false;
       for (std::size_t m = n + 1; m < nodes.size(); ++m)
         for (ValueId in : nodes[m]->inputs)
-          if (std::find(seen.begin(), seen.end(), in) != seen.end()) {
-            if (nodes[m]->op->role == Role::window) seen.push_back(nodes[m]->outputs[0]);
-            else late = late || m >= first;
+          if (std::find(aliases.begin(), aliases.end(), in) != aliases.end()) {
+            if (nodes[m]->op->role == Role::window) aliases.push_back(nodes[m]->outputs[0]);
+            else is_read_late = is_read_late || m >= first_gradient;
           }
-      if (late) bytes += count_of(graph.type(out).shape) * (graph.type(out).dtype == DType::bf16 ? 2 : 4);
+      if (is_read_late) bytes += count_of(graph.type(out).shape) * (graph.type(out).dtype == DType::bf16 ? 2 : 4);
     }
   }
   return bytes;
 }
 
-// Every quarter of the modules that free something, the largest first.
+// Returns the expected lists: quarters of the modules that free something, the largest first.
 std::vector<Names> expected(const Graph& graph, const Names& modules, const Names& already) {
   std::vector<std::pair<std::int64_t, std::string>> freed;
   for (const std::string& module : modules) {
-    Names with = already;
-    with.push_back(module);
-    const std::int64_t less = bytes_over(recompute(graph, already)) - bytes_over(recompute(graph, with));
-    if (less > 0) freed.emplace_back(less, module);
+    Names recomputed = already;
+    recomputed.push_back(module);
+    const std::int64_t freed_bytes = bytes_over(recompute(graph, already)) - bytes_over(recompute(graph, recomputed));
+    if (freed_bytes > 0) freed.emplace_back(freed_bytes, module);
   }
   std::stable_sort(freed.begin(), freed.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::vector<Names> out;
+  std::vector<Names> lists;
   for (double share : {0.25, 0.5, 0.75, 1.0}) {
     Names list = already;
     for (std::size_t i = 0; static_cast<double>(i) < share * static_cast<double>(freed.size()); ++i)
       list.push_back(freed[i].second);
-    if (list.size() > already.size() && (out.empty() || out.back() != list)) out.push_back(list);
+    if (list.size() > already.size() && (lists.empty() || lists.back() != list)) lists.push_back(list);
   }
-  return out;
+  return lists;
+}
+
+TEST(RecomputeCandidates, CandidatesAreNumberedModulesWhoseRecomputationFreesValues) {
+  const Graph graph = parse_graph(R"(graph main {
+  %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
+  %1 = exp(%0) : f32[2, 4] in "stem"
+  %2 = tanh(%1) : f32[2, 4] in "block0.up"
+  %3 = tanh(%2) : f32[2, 4] in "block0.up"
+  %4 = sigmoid(%3) : f32[2, 4] in "block0.down"
+  %5 = tanh(%4) : f32[2, 4] in "block1.up"
+  %6 = tanh(%5) : f32[2, 4] in "block1.up"
+  %7 = sigmoid(%6) : f32[2, 4] in "block1.down"
+  %8 = mul(%7, %6) : f32[2, 4] in "block1.grad"
+  %9 = mul(%8, %5) : f32[2, 4] in "block1.grad"
+  %10 = mul(%9, %3) : f32[2, 4] in "block0.grad"
+  %11 = mul(%10, %2) : f32[2, 4] in "block0.grad"
+  output "y" %11
+}
+)",
+                                  testing::table());
+  const std::vector<std::vector<std::string>> want = {
+      {"block0"}};  // recomputing the last one would free nothing: its copies would be live as long as its values
+  EXPECT_EQ(recompute_candidates(graph, {}), want);
+  const std::vector<std::string> already = {"block1"};
+  EXPECT_EQ(recompute_candidates(graph, already), (std::vector<std::vector<std::string>>{{"block1", "block0"}}));
 }
 
 TEST(RecomputeCandidates, CandidatesAreSortedByFreedBytesAndGrowByAQuarter) {
   struct Case {
-    Names blocks, modules;  // all names; those that repeat
+    Names blocks, modules;  // `modules` has the names that repeat
   };
   const Case cases[] = {
       {{"stem", "block7", "block8", "block9", "block10", "block11", "block12"},
@@ -115,23 +140,23 @@ TEST(RecomputeCandidates, CandidatesAreSortedByFreedBytesAndGrowByAQuarter) {
   std::map<std::size_t, int> lists;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     Random random(seed);
-    const Case& one = cases[seed % 4];
-    const Graph graph = random_blocks(random, one.blocks, seed % 4 == 3);
-    // A block of windows and inputs alone is not a module.
+    const Case& test_case = cases[seed % 4];
+    const Graph graph = random_blocks(random, test_case.blocks, seed % 4 == 3);
+    // A block that has only windows and inputs is not a module.
     Names modules;
-    for (const std::string& module : one.modules)
+    for (const std::string& module : test_case.modules)
       for (const Node& node : graph.nodes)
-        if (!gradient(node) && node.op->role == Role::compute &&
+        if (!is_gradient(node) && node.op->role == Role::compute &&
             (node.path == module || node.path.starts_with(module + "."))) {
           modules.push_back(module);
           break;
         }
     if (modules.size() < 2) continue;
     Names already;
-    if (below(random, 3) == 0) already = {one.modules[below(random, one.modules.size())]};
-    const auto want = expected(graph, modules, already);
-    EXPECT_EQ(recompute_candidates(graph, already), want) << "seed " << seed << "\n" << print(graph);
-    ++lists[want.size()];
+    if (below(random, 3) == 0) already = {test_case.modules[below(random, test_case.modules.size())]};
+    const auto expected_lists = expected(graph, modules, already);
+    EXPECT_EQ(recompute_candidates(graph, already), expected_lists) << "seed " << seed << "\n" << print(graph);
+    ++lists[expected_lists.size()];
   }
   EXPECT_GT(lists[4], 0);
   EXPECT_GT(lists[2], 5);

@@ -1,4 +1,4 @@
-// The segments that each segment waits for, directly and transitively.
+// The segments for which each segment waits, directly and transitively.
 #pragma once
 
 #include <algorithm>
@@ -11,20 +11,20 @@
 
 namespace karez::passes {
 
-// Call `compute` for one segment after the other, in their order. An `add` to a segment must come before `compute` of
-// the later segments that wait for it.
+// Call `compute` for one segment after the other, in their order. Call `add` for a segment before `compute` for the
+// later segments that wait for it.
 class Ancestors {
  public:
   Ancestors(const Graph& graph, const Segmentation& segmentation)
       : predecessors_(segmentation.segments.size()),
         ancestors_(segmentation.segments.size()) {
     for (NodeId n : graph.nodes.ids()) {
-      auto need = [&](NodeId from) {
+      auto add_predecessor = [&](NodeId from) {
         if (segmentation.segment_of[from] != segmentation.segment_of[n])
           predecessors_[segmentation.segment_of[n]].insert(segmentation.segment_of[from]);
       };
-      for (ValueId in : graph.node(n).inputs) need(graph.value(in).producer);
-      for (NodeId before : graph.node(n).after) need(before);
+      for (ValueId in : graph.node(n).inputs) add_predecessor(graph.value(in).producer);
+      for (NodeId before : graph.node(n).after) add_predecessor(before);
     }
   }
 
@@ -34,16 +34,16 @@ class Ancestors {
     for (SegmentId from : predecessors_[s]) add(s, from);
   }
   void add(SegmentId s, SegmentId from) {
-    auto& mine = ancestors_[s];
-    const auto& other = ancestors_[from];
-    if (mine.size() < other.size()) mine.resize(other.size(), 0);
-    for (std::size_t i = 0; i < other.size(); ++i) mine[i] |= other[i];
+    auto& target = ancestors_[s];
+    const auto& source = ancestors_[from];
+    if (target.size() < source.size()) target.resize(source.size(), 0);
+    for (std::size_t i = 0; i < source.size(); ++i) target[i] |= source[i];
   }
-  bool waits_for(SegmentId s, SegmentId from) const {  // also true if they are equal
+  bool waits_for(SegmentId s, SegmentId from) const {  // also true if both are the same segment
     const std::size_t word = index_of(from) / bits;
     return word < ancestors_[s].size() && (ancestors_[s][word] >> index_of(from) % bits & 1U) != 0;
   }
-  // True if every segment that `other` waits for is `s` or a segment that `s` waits for.
+  // True if every segment for which `other` waits is `s` or a segment for which `s` waits.
   bool waits_for_all_of(SegmentId s, SegmentId other) const {
     return std::all_of(predecessors_[other].begin(), predecessors_[other].end(),
                        [&](SegmentId from) { return waits_for(s, from); });

@@ -1,4 +1,4 @@
-// anchor: adds at most one edge from each segment.
+// anchor: adds at most one control edge from each segment.
 #include "karez/passes/scheduling/anchor.h"
 
 #include <algorithm>
@@ -20,20 +20,20 @@ Graph anchor(Graph graph, const Segmentation& segmentation) {
     ancestors.compute(s);
     const Segment& segment = segmentation.segments[s];
     if (segment.stream != StreamKind::compute || graph.node(segment.nodes[0]).acts != 1) continue;
-    // emit takes edges to updates for edges from the readers of the variables that they write.
+    // emit would treat an edge to an update as an edge from a reader of the variable that the update writes.
     const auto first = std::find_if(segment.nodes.begin(), segment.nodes.end(),
                                     [&](NodeId n) { return !writes_state(graph.node(n)); });
-    std::vector<SegmentId>& others = floating[segment.mesh];
-    for (auto other = others.rbegin(); other != others.rend() && first != segment.nodes.end(); ++other) {
+    std::vector<SegmentId>& candidates = floating[segment.mesh];
+    for (auto other = candidates.rbegin(); other != candidates.rend() && first != segment.nodes.end(); ++other) {
       const NodeId last = segmentation.segments[*other].nodes.back();
       if (*first < last || ancestors.waits_for(s, *other) || !ancestors.waits_for_all_of(s, *other)) continue;
       graph.node(*first).after.push_back(last);
       ancestors.add(s, *other);
     }
-    others.erase(
-        std::remove_if(others.begin(), others.end(), [&](SegmentId other) { return ancestors.waits_for(s, other); }),
-        others.end());
-    others.push_back(s);
+    candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
+                                    [&](SegmentId other) { return ancestors.waits_for(s, other); }),
+                     candidates.end());
+    candidates.push_back(s);
   }
   return graph;
 }

@@ -1,4 +1,4 @@
-// anchor: floating segments are fixed before later ones if that costs nothing; the bytes that this frees.
+// Tests of anchor: floating segments are fixed before later ones if this costs nothing, and the plan needs fewer bytes.
 #include "karez/passes/scheduling/anchor.h"
 
 #include <gtest/gtest.h>
@@ -21,23 +21,23 @@ using testing::table;
 
 const TensorType vec{DType::f32, {8}};
 
-// A program on two devices, cut into segments in its traced order.
+// A program on two devices, divided into segments in its traced order.
 struct Program {
   Graph graph;
   Builder b{graph, table()};
   Streams stream;
   Segmentation segmentation;
   Program() { graph.meshes = {Mesh::parse("data=2")}; }
-  ValueId laid(ValueId value, Sbp entry) {
+  ValueId with_layout(ValueId value, Sbp entry) {
     graph.value(value).layout = Layout{entry};
     return value;
   }
-  ValueId input(const std::string& name) { return laid(build::input(b, name, vec), S(0)); }
-  ValueId exp(ValueId x) { return laid(build::exp(b, x), graph.value(x).layout->at(0)); }
-  ValueId add(ValueId x, ValueId y) { return laid(build::add(b, x, y), graph.value(x).layout->at(0)); }
+  ValueId input(const std::string& name) { return with_layout(build::input(b, name, vec), S(0)); }
+  ValueId exp(ValueId x) { return with_layout(build::exp(b, x), graph.value(x).layout->at(0)); }
+  ValueId add(ValueId x, ValueId y) { return with_layout(build::add(b, x, y), graph.value(x).layout->at(0)); }
   ValueId gathered(ValueId x) {
-    return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "all_gather").set("from", "S(0)").set("to", "B")),
-                B());
+    return with_layout(
+        b.one("box", {x}, Attrs().set("axis", 0).set("move", "all_gather").set("from", "S(0)").set("to", "B")), B());
   }
   NodeId maker(ValueId v) const { return graph.value(v).producer; }
   Graph anchored() {
@@ -51,120 +51,124 @@ struct Program {
   }
 };
 
-// "4<2 7<5": node 4 after node 2, ...
+// "4<2 7<5" if node 4 comes after node 2 and node 7 after node 5.
 std::string edges(const Graph& graph) {
   std::string out;
   for (NodeId n : graph.nodes.ids())
-    for (NodeId before : graph.nodes[n].after) out += cat(out.empty() ? "" : " ", n.index, "<", before.index);
+    for (NodeId predecessor : graph.nodes[n].after) out += cat(out.empty() ? "" : " ", n.index, "<", predecessor.index);
   return out;
 }
 
 TEST(Anchor, AWeightGradientIsFixedBeforeTheReaderOfTheTransfer) {
   Program p;
-  ValueId dx = p.exp(p.input("dy"));                // n1
-  ValueId moved = p.gathered(dx);                   // n2
-  ValueId dw = p.exp(dx);                           // n3: only the user reads it
-  ValueId next = p.exp(moved), last = p.exp(next);  // n4, n5
+  ValueId dx = p.exp(p.input("dy"));                      // n1
+  ValueId gathered_dx = p.gathered(dx);                   // n2
+  ValueId dw = p.exp(dx);                                 // n3, which only the user reads
+  ValueId next = p.exp(gathered_dx), last = p.exp(next);  // n4, n5
   p.graph.outputs = {{"dw", dw}, {"last", last}};
   EXPECT_EQ(edges(p.anchored()), "4<3");
 }
 
-TEST(Anchor, EachSegmentIsFixedOnceBeforeTheFirstWithAllItsWaits) {
+TEST(Anchor, EachSegmentIsFixedOnceBeforeTheFirstSegmentWithAllItsWaits) {
   Program p;
   ValueId dx = p.exp(p.input("dy"));                                 // n1
   ValueId first = p.gathered(dx), dw = p.exp(dx);                    // n2, n3
   ValueId y = p.exp(first), second = p.gathered(dx);                 // n4, n5
   ValueId floats = p.exp(second), z = p.exp(p.gathered(p.exp(dx)));  // n6, n7, n8, n9
   p.graph.outputs = {{"dw", dw}, {"y", y}, {"floats", floats}, {"z", z}};
-  Graph made = p.anchored();
-  // n6 waits for the second transfer, for which no other node waits: it stays floating, without an edge.
-  for (const Node& node : made.nodes) EXPECT_LE(node.after.size(), 2u) << edges(made);
-  auto held = [&](ValueId v) {
+  Graph anchored_graph = p.anchored();
+  // n6 waits for the second transfer, for which no other node waits, so n6 stays floating, without an edge.
+  for (const Node& node : anchored_graph.nodes) EXPECT_LE(node.after.size(), 2u) << edges(anchored_graph);
+  auto edges_from = [&](ValueId v) {
     int times = 0;
-    for (const Node& node : made.nodes)
+    for (const Node& node : anchored_graph.nodes)
       times += static_cast<int>(std::count(node.after.begin(), node.after.end(), p.maker(v)));
     return times;
   };
-  EXPECT_EQ(held(floats), 0) << edges(made);
-  EXPECT_EQ(held(dw), 1) << edges(made);
+  EXPECT_EQ(edges_from(floats), 0) << edges(anchored_graph);
+  EXPECT_EQ(edges_from(dw), 1) << edges(anchored_graph);
 }
 
-TEST(Anchor, NoEdgeIsAddedIfDataGivesTheOrderOrOnOneStreamAlone) {
+TEST(Anchor, NoEdgeIsAddedIfDataDeterminesTheOrderOrIfThereIsOnlyOneStream) {
   Program p;
-  ValueId a = p.exp(p.input("x")), moved = p.gathered(a);
-  ValueId b = p.exp(moved), all = p.add(b, p.gathered(a));
+  ValueId a = p.exp(p.input("x")), gathered_dx = p.gathered(a);
+  ValueId b = p.exp(gathered_dx), all = p.add(b, p.gathered(a));
   p.graph.outputs = {{"all", all}};
   EXPECT_EQ(edges(p.anchored()), "");
-  Program one;
-  ValueId x = one.input("x");
-  one.graph.outputs = {{"a", one.exp(x)}, {"b", one.exp(x)}};
-  EXPECT_EQ(edges(one.anchored()), "");
+  Program single_stream;
+  ValueId x = single_stream.input("x");
+  single_stream.graph.outputs = {{"a", single_stream.exp(x)}, {"b", single_stream.exp(x)}};
+  EXPECT_EQ(edges(single_stream.anchored()), "");
 }
 
 TEST(Anchor, NoEdgeIsAddedAmongMicroBatches) {
   Program p;
   ValueId dx = p.exp(p.input("dy"));
-  ValueId moved = p.gathered(dx), dw = p.exp(dx);
-  p.graph.outputs = {{"dw", dw}, {"next", p.exp(moved)}};
+  ValueId gathered_dx = p.gathered(dx), dw = p.exp(dx);
+  p.graph.outputs = {{"dw", dw}, {"next", p.exp(gathered_dx)}};
   for (Node& node : p.graph.nodes) node.acts = 2;
   EXPECT_EQ(edges(p.anchored()), "");
 }
 
-// emit takes an update's edges for those from readers of its variable.
+// emit would treat such an edge to an update as an edge from a reader of its variable.
 TEST(Anchor, NoEdgeIsAddedBeforeASegmentOfUpdates) {
   Program p;
-  ValueId lr = p.laid(build::input(p.b, "lr", {DType::f32, {}}), B());
-  ValueId w = p.laid(testing::parameter(p.b, "w", vec), B()), m = p.laid(testing::parameter(p.b, "m", vec), B());
+  ValueId lr = p.with_layout(build::input(p.b, "lr", {DType::f32, {}}), B());
+  ValueId w = p.with_layout(testing::parameter(p.b, "w", vec), B()),
+          m = p.with_layout(testing::parameter(p.b, "m", vec), B());
   ValueId dx = p.exp(p.input("dy"));
-  ValueId moved = p.gathered(dx), floats = p.exp(dx);
-  auto next = build::sgd(p.b, w, m, moved, lr, {.momentum = 0.9});
-  p.laid(next.w, B()), p.laid(next.m, B());
+  ValueId gathered_dx = p.gathered(dx), floats = p.exp(dx);
+  auto next = build::sgd(p.b, w, m, gathered_dx, lr, {.momentum = 0.9});
+  p.with_layout(next.w, B()), p.with_layout(next.m, B());
   p.graph.variables[0].updated = next.w, p.graph.variables[1].updated = next.m;
   p.graph.outputs = {{"floats", floats}};
-  Graph made = p.anchored();
-  for (const Node& node : made.nodes)
-    if (node.op->role == Role::update) { EXPECT_TRUE(node.after.empty()) << edges(made); }
+  Graph anchored_graph = p.anchored();
+  for (const Node& node : anchored_graph.nodes)
+    if (node.op->role == Role::update) { EXPECT_TRUE(node.after.empty()) << edges(anchored_graph); }
 }
 
-TEST(Anchor, NoSegmentWaitsForALaterOne) {  // x and y are one segment; a node between them waits for all micro-batches
+// x and y are one segment; a node between them waits for all micro-batches.
+TEST(Anchor, NoSegmentWaitsForALaterSegment) {
   Program p;
-  ValueId in = p.input("in"), often = p.exp(in);
+  ValueId in = p.input("in"), repeated = p.exp(in);
   ValueId x = p.exp(in), joined = p.exp(in), y = p.exp(x);
   p.graph.outputs = {{"joined", joined}, {"y", y}};
-  p.graph.node(p.maker(often)).acts = 2;
-  p.graph.node(p.maker(joined)).after = {p.maker(often)};
-  Graph made = p.anchored();
+  p.graph.node(p.maker(repeated)).acts = 2;
+  p.graph.node(p.maker(joined)).after = {p.maker(repeated)};
+  Graph anchored_graph = p.anchored();
   ASSERT_EQ(p.segmentation.segment_of[p.maker(x)], p.segmentation.segment_of[p.maker(y)]);
   ASSERT_LT(p.segmentation.segment_of[p.maker(x)], p.segmentation.segment_of[p.maker(joined)]);
-  EXPECT_NO_THROW(verify(made)) << edges(made);
+  EXPECT_NO_THROW(verify(anchored_graph)) << edges(anchored_graph);
 }
 
-TEST(Anchor, RandomProgramsTakeNoLongerAndHaveNoCycles) {
-  const char* given = std::getenv("KAREZ_SEED");
-  std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 53;
+TEST(Anchor, AnchoredRandomProgramsAreNotSlowerAndHaveNoCycles) {
+  const char* seed_text = std::getenv("KAREZ_SEED");
+  std::uint64_t seed = seed_text ? std::strtoull(seed_text, nullptr, 10) : 53;
   RecordProperty("seed", std::to_string(seed));
   int with_edges = 0;
   for (std::uint64_t round = 0; round < 300; ++round) {
     std::mt19937_64 random(seed + round);
     Program p;
     std::vector<ValueId> split = {p.input("x"), p.input("y")}, whole = {p.gathered(split[0])};
-    auto any = [&](const std::vector<ValueId>& of) { return of[static_cast<std::size_t>(random() % of.size())]; };
+    auto random_value = [&](const std::vector<ValueId>& of) {
+      return of[static_cast<std::size_t>(random() % of.size())];
+    };
     for (int step = 0; step < 30; ++step) {
       switch (random() % 4) {
-        case 0: whole.push_back(p.gathered(any(split))); break;
-        case 1: whole.push_back(p.add(any(whole), any(whole))); break;
-        case 2: whole.push_back(p.exp(any(whole))); break;
-        default: split.push_back(p.add(any(split), any(split))); break;
+        case 0: whole.push_back(p.gathered(random_value(split))); break;
+        case 1: whole.push_back(p.add(random_value(whole), random_value(whole))); break;
+        case 2: whole.push_back(p.exp(random_value(whole))); break;
+        default: split.push_back(p.add(random_value(split), random_value(split))); break;
       }
     }
     p.graph.outputs = {{"a", split.back()}, {"b", whole.back()}};
-    Graph made = p.anchored();
-    verify(made);
-    ById<ValueId, int> slots(made.values.size(), 1);
-    const double before = simulate_launch(p.graph, p.segmentation, slots, CostTable()).seconds;
-    EXPECT_EQ(simulate_launch(made, p.segmentation, slots, CostTable()).seconds, before)
+    Graph anchored_graph = p.anchored();
+    verify(anchored_graph);
+    ById<ValueId, int> slots(anchored_graph.values.size(), 1);
+    const double seconds_before = simulate_launch(p.graph, p.segmentation, slots, CostTable()).seconds;
+    EXPECT_EQ(simulate_launch(anchored_graph, p.segmentation, slots, CostTable()).seconds, seconds_before)
         << "KAREZ_SEED=" << seed + round;
-    with_edges += !edges(made).empty();
+    with_edges += !edges(anchored_graph).empty();
     ASSERT_FALSE(HasFailure()) << "KAREZ_SEED=" << seed + round;
   }
   EXPECT_GT(with_edges, 100);
@@ -172,14 +176,14 @@ TEST(Anchor, RandomProgramsTakeNoLongerAndHaveNoCycles) {
 
 TEST(Anchor, ThePassFreesTheOperandsOfFloatingSegments) {
   std::int64_t bytes[2] = {0, 0};
-  for (int with = 0; with < 2; ++with) {
+  for (int enabled = 0; enabled < 2; ++enabled) {
     Graph graph = testing::mlp_step(Mesh::parse("model=2"), {64, 128, 128, 128, 128, 16}, 64);
     LayoutRule rules[] = {{"fc1.weight", {"model"}}, {"fc2.weight", {"model"}}, {"fc3.weight", {"model"}}};
     apply_rules(graph, rules);
     Compilation c = testing::compilation(std::move(graph));
-    if (with == 0) c.options.off = {"anchor"};
+    if (enabled == 0) c.options.off = {"anchor"};
     compile(c);
-    bytes[with] = arena_bytes(c.plan)[plan::DeviceId(0)];
+    bytes[enabled] = arena_bytes(c.plan)[plan::DeviceId(0)];
   }
   EXPECT_LT(static_cast<double>(bytes[1]), 0.9 * static_cast<double>(bytes[0])) << bytes[0] << " -> " << bytes[1];
 }

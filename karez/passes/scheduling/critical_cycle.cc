@@ -1,4 +1,4 @@
-// The whole launch as a slot problem, and its slowest cycle.
+// Models a launch as a slot problem and finds its slowest cycle.
 #include "karez/passes/scheduling/critical_cycle.h"
 
 #include <cmath>
@@ -14,13 +14,13 @@ std::string microseconds(double seconds) { return cat(base::number(std::round(se
 double launch_interval(const Graph& graph, const Segmentation& segmentation, const ById<ValueId, int>& slots,
                        const CostTable& costs) {
   SlotRanges ranges;
-  for (int held : slots) ranges.push_back({held, held});
+  for (int slot_counts : slots) ranges.push_back({slot_counts, slot_counts});
   const SlotModel model = launch_model(graph, segmentation, costs, ranges);
   const solve::SlotLimits limits;
   if (solve::acts_of(model.problem) > limits.acts) return 0;
-  std::vector<int> held;
-  for (const auto& reg : model.problem.registers) held.push_back(reg.least);
-  return interval_of(model.problem, held, limits).interval;
+  std::vector<int> slot_counts;
+  for (const auto& reg : model.problem.registers) slot_counts.push_back(reg.min_slots);
+  return interval_of(model.problem, slot_counts, limits).interval;
 }
 
 }  // namespace karez::passes

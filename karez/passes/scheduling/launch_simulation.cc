@@ -1,4 +1,4 @@
-// The representative plan: built from segments, run with Ports in virtual time.
+// Builds the representative plan from segments and runs it with Ports in virtual time.
 #include "karez/passes/scheduling/launch_simulation.h"
 
 #include <algorithm>
@@ -22,8 +22,9 @@ namespace {
 ActorId actor_of(SegmentId segment) { return ActorId(segment.index); }
 SegmentId segment_of(ActorId actor) { return SegmentId(actor.index); }
 
-// One actor per segment, which acts as often as its nodes. One register for all values of a segment with the same
-// number of fills and slots (control edges have one slot). Sources wait for `start`, and `done` waits for sinks.
+// The plan has one actor per segment, which acts as often as its nodes, and one register for all values of a segment
+// with the same number of fills and slots (control edges have one slot). Actors without inputs wait for the start
+// register, and the done registers wait for actors without outputs.
 Plan representative_plan(const Graph& graph, const Segmentation& segmentation, const ById<ValueId, int>& slots) {
   Plan plan;
   plan.name = "collapsed";
@@ -39,9 +40,9 @@ Plan representative_plan(const Graph& graph, const Segmentation& segmentation, c
   std::map<Kind, std::set<SegmentId>> readers;
   ById<SegmentId, bool> has_input(segmentation.segments.size(), false), has_output(segmentation.segments.size(), false);
   auto acts = [&](SegmentId s) { return graph.node(segmentation.segments[s].nodes[0]).acts; };
-  auto edge = [&](NodeId from, NodeId to, int fills, int held) {
+  auto edge = [&](NodeId from, NodeId to, int fills, int slot_count) {
     SegmentId a = segmentation.segment_of[from], b = segmentation.segment_of[to];
-    if (a != b) readers[{a, fills, held}].insert(b), has_input[b] = has_output[a] = true;
+    if (a != b) readers[{a, fills, slot_count}].insert(b), has_input[b] = has_output[a] = true;
   };
   for (NodeId n : graph.nodes.ids()) {
     for (ValueId in : graph.node(n).inputs) {
@@ -62,11 +63,11 @@ Plan representative_plan(const Graph& graph, const Segmentation& segmentation, c
     actor.priority = priority_of(graph, segmentation, s);
     plan.actors.push_back(std::move(actor));
   }
-  auto connect = [&](ActorId producer, const std::vector<ActorId>& consumers, int fills, int held) {
+  auto connect = [&](ActorId producer, const std::vector<ActorId>& consumers, int fills, int slot_count) {
     Register reg;
     reg.producer = producer;
     reg.consumers = consumers;
-    reg.slots = held;
+    reg.slots = slot_count;
     RegisterId id = plan.registers.add(std::move(reg));
     auto period = [&](ActorId actor) { return acts(segment_of(actor)) / fills; };
     if (producer != session_actor) plan.actors[producer].outputs.push_back({id, period(producer)});
@@ -117,19 +118,19 @@ LaunchSimulation simulate_launch(const Graph& graph, const Segmentation& segment
   for (ActorId a : plan.actors.ids()) ports.emplace_back(plan, a, port_numbers);
   Ports session_start = Ports::session_start(plan, port_numbers),
         session_done = Ports::session_done(plan, port_numbers);
-  auto due = [&](ActorId a) { return graph.node(segmentation.segments[segment_of(a)].nodes[0]).acts; };
-  auto later = [&](ActorId a, ActorId b) { return plan::precedes_in_priority(plan, b, a); };
-  using ReadyActors = std::priority_queue<ActorId, std::vector<ActorId>, decltype(later)>;
+  auto act_count = [&](ActorId a) { return graph.node(segmentation.segments[segment_of(a)].nodes[0]).acts; };
+  auto starts_later = [&](ActorId a, ActorId b) { return plan::precedes_in_priority(plan, b, a); };
+  using ReadyActors = std::priority_queue<ActorId, std::vector<ActorId>, decltype(starts_later)>;
   ById<StreamId, ReadyActors> ready(
       plan.streams.size(),
-      ReadyActors(later));  // actors that are ready and do not run; once ready, they stay ready
-  auto consider = [&](ActorId a) {
-    if (ports[a].ready() && ports[a].acts() < due(a)) ready[plan.actor(a).stream].push(a);
+      ReadyActors(starts_later));  // actors that are ready and not running; once ready, an actor stays ready
+  auto enqueue_if_ready = [&](ActorId a) {
+    if (ports[a].ready() && ports[a].acts() < act_count(a)) ready[plan.actor(a).stream].push(a);
   };
-  for (ActorId a : ports.ids()) consider(a);
+  for (ActorId a : ports.ids()) enqueue_if_ready(a);
   auto deliver = [&](const Message& m) {
     if (m.to != session_actor) {
-      if (ports[m.to].take(m)) consider(m.to);
+      if (ports[m.to].take(m)) enqueue_if_ready(m.to);
     } else {
       (m.kind == Message::Kind::filled ? session_done : session_start).take(m);
     }
@@ -143,9 +144,9 @@ LaunchSimulation simulate_launch(const Graph& graph, const Segmentation& segment
   };
   ById<StreamId, Running> streams(plan.streams.size());
   double now = 0;
-  std::int64_t done = 0, all = 0;
-  for (ActorId a : ports.ids()) all += due(a);
-  while (done < all) {
+  std::int64_t done = 0, total_acts = 0;
+  for (ActorId a : ports.ids()) total_acts += act_count(a);
+  while (done < total_acts) {
     check_interrupt();
     for (StreamId s : streams.ids()) {  // every idle stream takes its best ready actor
       if (streams[s].actor.valid() || ready[s].empty()) continue;
@@ -159,11 +160,12 @@ LaunchSimulation simulate_launch(const Graph& graph, const Segmentation& segment
     StreamId first;
     for (StreamId s : streams.ids())
       if (streams[s].actor.valid() && (!first.valid() || streams[s].end < streams[first].end)) first = s;
-    require(first.valid(), "slots: the step stalls after ", done, " of ", all, " acts: a segment waits for itself");
+    require(first.valid(), "slots: the step stalls after ", done, " of ", total_acts,
+            " acts: a segment waits for itself");
     Running& next = streams[first];
     now = next.end;
     ports[next.actor].complete(deliver);
-    consider(std::exchange(next.actor, {}));
+    enqueue_if_ready(std::exchange(next.actor, {}));
     ++done;
   }
   run.seconds = now;

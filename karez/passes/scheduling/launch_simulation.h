@@ -11,14 +11,14 @@ namespace karez::passes {
 // Seconds of one act of the segment on the device with the most work.
 double seconds_of(const Graph& graph, const Segment& segment, const CostTable& costs);
 
-// A launch in which one representative device of each placement runs the step with the cost table's times. Each device
-// has a compute and a comm stream, and the same Ports and the same rule for the next actor as the engine. All ranks
-// have the same inputs, so all get the same result. A run that stalls is a compile error. `slots`: by value, of the
-// register that carries it.
+// The result of a simulated launch, in which one representative device of each placement runs the step with the times
+// of the cost table. Each device has a compute and a comm stream, and the same Ports and the same rule for the next
+// actor as the engine. All ranks have the same inputs, so all get the same result. A launch that stalls is a compile
+// error. `slots` has for each value the slots of the register that carries it.
 struct LaunchSimulation {
   std::vector<NodeId>
-      collectives;     // every node that crosses devices, once for each of its acts, in the order in which they begin
-  double seconds = 0;  // of the launch
+      collectives;     // every node that crosses devices, once for each of its acts, in the order of their beginnings
+  double seconds = 0;  // duration of the launch
 };
 LaunchSimulation simulate_launch(const Graph& graph, const Segmentation& segmentation, const ById<ValueId, int>& slots,
                                  const CostTable& costs);

@@ -1,4 +1,4 @@
-// A list schedule by the longest path to the end.
+// Computes a list schedule by the longest path to the end of the launch.
 #include "karez/passes/scheduling/list_schedule.h"
 
 #include <algorithm>
@@ -23,15 +23,16 @@ class Schedule {
         dependencies_(graph),
         seconds_(graph.nodes.size(), 0),
         path_seconds_(graph.nodes.size(), 0),
-        after_update_(graph.nodes.size(), false),
+        waits_for_update_(graph.nodes.size(), false),
         rank_(graph.nodes.size(), INT_MAX) {
     for (NodeId n : graph.nodes.ids()) {
       if (stream[n] != StreamKind::host)
         seconds_[n] = seconds_of(graph, Segment{stream[n], {n}, mesh_of(graph_, n)}, costs);
       const Role role = graph.node(n).op->role;
-      if (role == Role::update || role == Role::store) after_update_[n] = true;
-      for (NodeId to : dependencies_.successors[n]) after_update_[to] = after_update_[to] || after_update_[n];
-      if (!after_update_[n] && seconds_[n] > 0) ++lanes_[lane_of(n)].early;
+      if (role == Role::update || role == Role::store) waits_for_update_[n] = true;
+      for (NodeId to : dependencies_.successors[n])
+        waits_for_update_[to] = waits_for_update_[to] || waits_for_update_[n];
+      if (!waits_for_update_[n] && seconds_[n] > 0) ++lanes_[lane_of(n)].pending_before_updates;
     }
     for (std::size_t i = graph.nodes.size(); i-- > 0;) {
       NodeId n(i);
@@ -41,20 +42,21 @@ class Schedule {
   }
 
   ById<NodeId, int> run() {
-    std::vector<NodeId> first;  // collected before any is done, which makes others ready
+    std::vector<NodeId>
+        initial;  // collected before any of them is finished, because finishing one makes other nodes ready
     for (NodeId n : graph_.nodes.ids())
-      if (dependencies_.in_degree[n] == 0) first.push_back(n);
-    for (NodeId n : first) ready(n);
+      if (dependencies_.in_degree[n] == 0) initial.push_back(n);
+    for (NodeId n : initial) ready(n);
     double now = 0;
     for (;;) {
       check_interrupt();
-      for (auto& [where, lane] : lanes_) begin_best(lane, now);
+      for (auto& [key, lane] : lanes_) begin_best(lane, now);
       if (ends_.empty()) break;
       now = std::get<double>(*ends_.begin());
       const NodeId n = std::get<NodeId>(*ends_.begin());
       ends_.erase(ends_.begin());
       lanes_.at(lane_of(n)).busy = false;
-      done(n);
+      finish(n);
     }
     for (std::size_t i = graph_.nodes.size(); i-- > 0;)
       if (NodeId n(i); seconds_[n] == 0)
@@ -64,10 +66,10 @@ class Schedule {
 
  private:
   using Key = std::tuple<double, NodeId>;  // smaller first
-  using LaneKey = std::pair<bool, int>;    // computes, mesh: transfers begin first
+  using LaneKey = std::pair<bool, int>;    // whether the lane computes, and its mesh; lanes of transfers begin first
   struct Lane {
-    std::set<Key> ready, ready_late;
-    int early = 0;  // nodes not begun that wait for no update
+    std::set<Key> ready, ready_after_updates;
+    int pending_before_updates = 0;  // nodes that have not begun and do not wait for an update
     bool busy = false;
   };
 
@@ -75,38 +77,39 @@ class Schedule {
 
   void ready(NodeId n) {
     if (seconds_[n] == 0) {
-      done(n);
+      finish(n);
       return;
     }
     Lane& lane = lanes_[lane_of(n)];
-    (after_update_[n] ? lane.ready_late : lane.ready).emplace(-path_seconds_[n], n);
+    (waits_for_update_[n] ? lane.ready_after_updates : lane.ready).emplace(-path_seconds_[n], n);
   }
 
-  void done(NodeId n) {
+  void finish(NodeId n) {
     for (NodeId to : dependencies_.successors[n])
       if (--dependencies_.in_degree[to] == 0) ready(to);
   }
 
   void begin_best(Lane& lane, double now) {
-    std::set<Key>& from = lane.early > 0 ? lane.ready : lane.ready_late;
+    std::set<Key>& from = lane.pending_before_updates > 0 ? lane.ready : lane.ready_after_updates;
     if (lane.busy || from.empty()) return;
     const NodeId n = std::get<NodeId>(*from.begin());
     from.erase(from.begin());
-    if (!after_update_[n]) --lane.early;
+    if (!waits_for_update_[n]) --lane.pending_before_updates;
     lane.busy = true;
-    rank_[n] = begun_++;
+    rank_[n] = begun_count_++;
     ends_.emplace(now + seconds_[n], n);
   }
 
   const Graph& graph_;
   const Streams& stream_;
   NodeDependencies dependencies_;
-  ById<NodeId, double> seconds_, path_seconds_;  // of the node; from its beginning to the end of the launch
-  ById<NodeId, bool> after_update_;              // an update, or after one
+  ById<NodeId, double> seconds_,
+      path_seconds_;                     // seconds of the node; seconds from its beginning to the end of the launch
+  ById<NodeId, bool> waits_for_update_;  // true for an update or a node after one
   std::map<LaneKey, Lane> lanes_;
   std::set<Key> ends_;
   ById<NodeId, int> rank_;
-  int begun_ = 0;
+  int begun_count_ = 0;
 };
 
 }  // namespace

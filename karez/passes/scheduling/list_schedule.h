@@ -1,4 +1,4 @@
-// List scheduling: the order in which nodes begin if every stream runs its ready node with the longest path first.
+// List scheduling: the order in which nodes begin if every stream runs the ready node with the longest path first.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -8,12 +8,12 @@ namespace karez::passes {
 
 // Runs the nodes, each once, on one representative device of each placement with a compute and a comm stream each, as
 // `simulate_launch` does. An idle stream begins the ready node with the longest path to the end of the launch, in
-// seconds of the cost table; of equal nodes, the one traced first. So a transfer begins as soon as its operand is there
-// and the stream is idle. An input gradient, for which the rest of the backward pass waits, comes before a weight
-// gradient, for which only an update waits, and weight gradients fill the gaps that transfers leave. Updates, and nodes
-// that wait for them, begin when the stream has done everything else. Ranks number the nodes in the order in which they
-// begin. A node that takes no time (window, constant, variable, or input: its source acts when the launch begins) has
-// the rank of its first reader.
+// seconds of the cost table; among equal nodes, the one traced first. So a transfer begins as soon as its operand
+// exists and the stream is idle. An input gradient, for which the rest of the backward pass waits, comes before a
+// weight gradient, for which only an update waits, and weight gradients fill the gaps that transfers leave. Updates,
+// and nodes that wait for them, begin when the stream has finished everything else. Ranks number the nodes in the order
+// in which they begin. A node that takes no time (a window, constant, variable, or an input, whose source acts when the
+// launch begins) has the rank of its first reader.
 ById<NodeId, int> list_schedule(const Graph& graph, const Streams& stream, const CostTable& costs);
 
 }  // namespace karez::passes

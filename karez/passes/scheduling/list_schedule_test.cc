@@ -1,4 +1,4 @@
-// The list schedule of random programs on two placements, compared with a plain simulation.
+// Tests of the list schedule: compares it with a plain simulation of random programs on two placements.
 #include "karez/passes/scheduling/list_schedule.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,8 @@ Graph random_graph(Random& random) {
   return graph;
 }
 
-// Checks all streams at every step, transfers first; an idle stream begins the node with the longest path to the end.
+// A simulation that checks all streams at every step, transfers first. An idle stream begins the node with the longest
+// path to the end.
 class Simulation {
  public:
   Simulation(const Graph& graph, const Streams& stream, const CostTable& costs)
@@ -57,30 +58,30 @@ class Simulation {
         stream_(stream),
         count_(graph.nodes.size()),
         seconds_(count_, 0),
-        way_(count_, 0),
-        late_(count_, false),
-        needs_(count_),
+        path_seconds_(count_, 0),
+        waits_for_update_(count_, false),
+        predecessors_(count_),
         end_(count_, -1),
         done_(count_, false),
         rank_(count_, INT_MAX) {
     for (NodeId n : graph.nodes.ids()) {
       if (stream[n] != StreamKind::host) seconds_[n] = seconds_of(graph, Segment{stream[n], {n}, mesh(n)}, costs);
-      for (ValueId in : graph.node(n).inputs) needs_[n].push_back(graph.value(in).producer);
-      for (NodeId before : graph.node(n).after) needs_[n].push_back(before);
+      for (ValueId in : graph.node(n).inputs) predecessors_[n].push_back(graph.value(in).producer);
+      for (NodeId predecessor : graph.node(n).after) predecessors_[n].push_back(predecessor);
       const Role role = graph.node(n).op->role;
-      late_[n] = role == Role::update || role == Role::store;
-      for (NodeId from : needs_[n]) late_[n] = late_[n] || late_[from];
+      waits_for_update_[n] = role == Role::update || role == Role::store;
+      for (NodeId from : predecessors_[n]) waits_for_update_[n] = waits_for_update_[n] || waits_for_update_[from];
     }
     for (std::size_t i = count_; i-- > 0;) {
       const NodeId n(i);
-      way_[n] += seconds_[n];
-      for (NodeId from : needs_[n]) way_[from] = std::max(way_[from], way_[n]);
+      path_seconds_[n] += seconds_[n];
+      for (NodeId from : predecessors_[n]) path_seconds_[from] = std::max(path_seconds_[from], path_seconds_[n]);
     }
   }
 
   ById<NodeId, int> run() {
     double now = 0;
-    int begun = 0;
+    int begun_count = 0;
     while (true) {
       for (bool changed = true; changed;) {
         changed = false;
@@ -88,8 +89,9 @@ class Simulation {
           if (!done_[n] && seconds_[n] == 0 && is_ready(n)) done_[n] = changed = true;
       }
       for (StreamKind kind : {StreamKind::comm, StreamKind::compute})
-        for (int on : {0, 1})
-          if (const NodeId n = best(kind, on); n.valid()) end_[n] = now + seconds_[n], rank_[n] = begun++;
+        for (int mesh_number : {0, 1})
+          if (const NodeId n = best(kind, mesh_number); n.valid())
+            end_[n] = now + seconds_[n], rank_[n] = begun_count++;
       NodeId next;
       for (NodeId n : graph_.nodes.ids())
         if (end_[n] >= 0 && !done_[n] && (!next.valid() || end_[n] < end_[next])) next = n;
@@ -98,7 +100,7 @@ class Simulation {
       now = end_[next];
     }
     for (std::size_t i = count_; i-- > 0;)
-      for (NodeId from : needs_[NodeId(i)])
+      for (NodeId from : predecessors_[NodeId(i)])
         if (seconds_[from] == 0) rank_[from] = std::min(rank_[from], rank_[NodeId(i)]);
     return rank_;
   }
@@ -106,39 +108,39 @@ class Simulation {
  private:
   int mesh(NodeId n) const { return graph_.value(graph_.node(n).outputs[0]).mesh; }
   bool is_ready(NodeId n) const {
-    return std::all_of(needs_[n].begin(), needs_[n].end(), [&](NodeId from) { return done_[from]; });
+    return std::all_of(predecessors_[n].begin(), predecessors_[n].end(), [&](NodeId from) { return done_[from]; });
   }
   // The node that an idle stream begins. Nodes that wait for an update begin after all others.
-  NodeId best(StreamKind kind, int on) const {
-    bool others = false;
+  NodeId best(StreamKind kind, int mesh_number) const {
+    bool has_others = false;
     for (NodeId n : graph_.nodes.ids())
-      if (stream_[n] == kind && mesh(n) == on && seconds_[n] > 0) {
+      if (stream_[n] == kind && mesh(n) == mesh_number && seconds_[n] > 0) {
         if (end_[n] >= 0 && !done_[n]) return {};
-        others = others || (end_[n] < 0 && !late_[n]);
+        has_others = has_others || (end_[n] < 0 && !waits_for_update_[n]);
       }
-    NodeId found;
+    NodeId best_node;
     for (NodeId n : graph_.nodes.ids()) {
-      if (stream_[n] != kind || mesh(n) != on || seconds_[n] == 0 || end_[n] >= 0 || !is_ready(n) ||
-          (others && late_[n]))
+      if (stream_[n] != kind || mesh(n) != mesh_number || seconds_[n] == 0 || end_[n] >= 0 || !is_ready(n) ||
+          (has_others && waits_for_update_[n]))
         continue;
-      if (!found.valid() || way_[n] > way_[found]) found = n;
+      if (!best_node.valid() || path_seconds_[n] > path_seconds_[best_node]) best_node = n;
     }
-    return found;
+    return best_node;
   }
 
   const Graph& graph_;
   const Streams& stream_;
   std::size_t count_;
-  ById<NodeId, double> seconds_, way_;
-  ById<NodeId, bool> late_;
-  ById<NodeId, std::vector<NodeId>> needs_;
+  ById<NodeId, double> seconds_, path_seconds_;
+  ById<NodeId, bool> waits_for_update_;
+  ById<NodeId, std::vector<NodeId>> predecessors_;
   ById<NodeId, double> end_;
   ById<NodeId, bool> done_;
   ById<NodeId, int> rank_;
 };
 
-TEST(ListSchedule, TheOrderEqualsThatOfAPlainSimulation) {
-  int late = 0, both = 0;
+TEST(ListSchedule, TheOrderEqualsTheOrderOfAPlainSimulation) {
+  int updates = 0, transfers = 0;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     Random random(seed);
     const Graph graph = random_graph(random);
@@ -151,15 +153,15 @@ TEST(ListSchedule, TheOrderEqualsThatOfAPlainSimulation) {
       stream.push_back(role == Role::transfer ? StreamKind::comm
                        : role == Role::source ? StreamKind::host
                                               : StreamKind::compute);
-      late += role == Role::update || role == Role::store;
-      both += role == Role::transfer;
+      updates += role == Role::update || role == Role::store;
+      transfers += role == Role::transfer;
     }
-    const auto got = list_schedule(graph, stream, costs), want = Simulation(graph, stream, costs).run();
+    const auto actual = list_schedule(graph, stream, costs), expected = Simulation(graph, stream, costs).run();
     for (NodeId n : graph.nodes.ids())
-      ASSERT_EQ(got[n], want[n]) << "seed " << seed << ", node " << n.index << "\n" << print(graph);
+      ASSERT_EQ(actual[n], expected[n]) << "seed " << seed << ", node " << n.index << "\n" << print(graph);
   }
-  EXPECT_GT(late, 100);
-  EXPECT_GT(both, 100);
+  EXPECT_GT(updates, 100);
+  EXPECT_GT(transfers, 100);
 }
 
 }  // namespace

@@ -9,31 +9,31 @@
 namespace karez::passes {
 
 struct NodeDependencies {
-  ById<NodeId, std::vector<NodeId>> successors;  // nodes that wait for it, once for each edge
-  ById<NodeId, int> in_degree;                   // number of edges from nodes that it waits for
+  ById<NodeId, std::vector<NodeId>> successors;  // the nodes that wait for the node, once for each edge
+  ById<NodeId, int> in_degree;                   // the number of edges from nodes for which the node waits
 
   explicit NodeDependencies(const Graph& graph) : successors(graph.nodes.size()), in_degree(graph.nodes.size(), 0) {
     for (NodeId n : graph.nodes.ids()) {
       for (ValueId in : graph.node(n).inputs) edge(graph.value(in).producer, n);
-      for (NodeId before : graph.node(n).after) edge(before, n);
+      for (NodeId predecessor : graph.node(n).after) edge(predecessor, n);
     }
   }
 
-  // All nodes, each after the nodes that it waits for.
+  // All nodes, each after the nodes for which it waits.
   std::vector<NodeId> topological_order() const {
-    ById<NodeId, int> left = in_degree;
+    ById<NodeId, int> remaining = in_degree;
     std::vector<NodeId> order;
     for (NodeId n : in_degree.ids())
       if (in_degree[n] == 0) order.push_back(n);
-    for (std::size_t at = 0; at < order.size(); ++at)
-      for (NodeId after : successors[order[at]])
-        if (--left[after] == 0) order.push_back(after);
+    for (std::size_t i = 0; i < order.size(); ++i)
+      for (NodeId successor : successors[order[i]])
+        if (--remaining[successor] == 0) order.push_back(successor);
     return order;
   }
 
  private:
-  void edge(NodeId before, NodeId node) {
-    successors[before].push_back(node);
+  void edge(NodeId predecessor, NodeId node) {
+    successors[predecessor].push_back(node);
     ++in_degree[node];
   }
 };

@@ -1,5 +1,5 @@
-// order: adds stores of values that are not updated in place, puts every reader of an old version before its writer,
-// and sorts.
+// order: adds stores of values that are not updated in place, puts every reader of an old version before the writer,
+// and sorts the nodes.
 #include "karez/passes/scheduling/order.h"
 
 #include <algorithm>
@@ -21,9 +21,9 @@
 namespace karez::passes {
 namespace {
 
-constexpr double max_time_ratio = 0.99;  // of the traced order's launch: predictions are no more accurate than that
+constexpr double max_time_ratio = 0.99;  // of the launch in traced order; predictions are not more accurate than this
 
-// Updates end the step together, so that they fuse; after them come the nodes that store the results of others.
+// Updates end the step together, so that they can be fused; after them come the nodes that store the results of others.
 enum class UpdateStage : std::uint8_t { before_updates, update, store };
 UpdateStage update_stage(const Node& node) {
   return node.op->role == Role::update  ? UpdateStage::update
@@ -34,20 +34,20 @@ UpdateStage update_stage(const Node& node) {
 // Adds an `assign` after every updated value that is not written in place.
 void add_assigns(Graph& graph, const OpTable& ops) {
   const std::vector<bool> in_place = updates_in_place(graph);
-  std::vector<int> late;
+  std::vector<int> not_in_place;
   for (std::size_t v = 0; v < graph.variables.size(); ++v)
-    if (graph.variables[v].updated.valid() && !in_place[v]) late.push_back(static_cast<int>(v));
-  if (late.empty()) return;
+    if (graph.variables[v].updated.valid() && !in_place[v]) not_in_place.push_back(static_cast<int>(v));
+  if (not_in_place.empty()) return;
   Rewrite rewrite(graph);
   for (NodeId n : graph.nodes.ids()) rewrite.keep(n);
   std::vector<std::pair<int, ValueId>> stored;
-  for (int v : late) {
+  for (int v : not_in_place) {
     const Variable& variable = graph.variables[static_cast<std::size_t>(v)];
     require(variable.read.valid(), "variable '", variable.name, "' is updated but the graph has no node that reads it");
     NodeId like = graph.value(variable.updated).producer;
     ValueId value = rewrite.at(variable.updated);
     if (source_of(graph, variable.updated) ==
-        variable.read) {  // w = transpose(w): no call may read the bytes that it overwrites
+        variable.read) {  // in w = transpose(w), no call may read the bytes that it overwrites
       NodeId node = rewrite.add(&ops.at("copy"), {value}, {}, std::span(&variable.type, 1), variable.mesh, like);
       value = rewrite.graph().node(node).outputs[0];
       rewrite.graph().value(value).layout = variable.stored;
@@ -62,31 +62,31 @@ void add_assigns(Graph& graph, const OpTable& ops) {
   for (auto [v, value] : stored) graph.variables[static_cast<std::size_t>(v)].updated = value;
 }
 
-// The nodes after a node, along data edges and those of `then`.
+// The nodes after a node, along data edges and `control_edges`.
 class Descendants {
  public:
   Descendants(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses,
-              const ById<NodeId, std::vector<NodeId>>& then)
+              const ById<NodeId, std::vector<NodeId>>& control_edges)
       : graph_(graph),
         uses_(uses),
-        then_(then),
+        control_edges_(control_edges),
         seen_(graph.nodes.size(), 0) {}
 
   void visit_from(NodeId from) {
     ++round_;
-    std::vector<NodeId> open = {from};
+    std::vector<NodeId> pending = {from};
     seen_[from] = round_;
     auto visit = [&](NodeId node) {
       if (seen_[node] == round_) return;
       seen_[node] = round_;
-      open.push_back(node);
+      pending.push_back(node);
     };
-    while (!open.empty()) {
-      const NodeId at = open.back();
-      open.pop_back();
-      for (ValueId out : graph_.node(at).outputs)
+    while (!pending.empty()) {
+      const NodeId current = pending.back();
+      pending.pop_back();
+      for (ValueId out : graph_.node(current).outputs)
         for (const Use& use : uses_[out]) visit(use.node);
-      for (NodeId node : then_[at]) visit(node);
+      for (NodeId node : control_edges_[current]) visit(node);
     }
   }
   bool has(NodeId node) const { return seen_[node] == round_; }
@@ -94,47 +94,47 @@ class Descendants {
  private:
   const Graph& graph_;
   const ById<ValueId, std::vector<Use>>& uses_;
-  const ById<NodeId, std::vector<NodeId>>& then_;
-  ById<NodeId, int> seen_;  // the last round in which it was visited
+  const ById<NodeId, std::vector<NodeId>>& control_edges_;
+  ById<NodeId, int> seen_;  // by node: the last round in which it was visited
   int round_ = 0;
 };
 
-// A reader that depends on the new version cannot come before its write, so it gets a copy of the old version. So does
-// a reader that would close a cycle of writers, as in a, b = b, a. Returns whether any copy was made.
+// A reader that depends on the new version cannot come before the write, so it gets a copy of the old version. A reader
+// that would close a cycle of writers, as in a, b = b, a, gets a copy too. Returns whether any copy was made.
 bool copy_for_late_readers(Graph& graph, const OpTable& ops) {
   auto uses = uses_of(graph);
-  std::set<std::pair<NodeId, int>> late;  // (reading node, operand)
-  std::set<ValueId> copied;               // values read late
-  ById<NodeId, std::vector<NodeId>> then(
-      graph.nodes.size());  // control edges: existing ones, and from readers to writers visited so far
+  std::set<std::pair<NodeId, int>> not_in_place;  // (reading node, operand)
+  std::set<ValueId> copied;                       // values read late
+  ById<NodeId, std::vector<NodeId>> control_edges(
+      graph.nodes.size());  // existing control edges, and edges from readers to the writers visited so far
   for (NodeId n : graph.nodes.ids())
-    for (NodeId before : graph.node(n).after) then[before].push_back(n);
-  Descendants descendants(graph, uses, then);
+    for (NodeId predecessor : graph.node(n).after) control_edges[predecessor].push_back(n);
+  Descendants descendants(graph, uses, control_edges);
   for (const Variable& variable : graph.variables) {
     if (!variable.updated.valid() || !variable.read.valid()) continue;
     NodeId writer = graph.value(variable.updated).producer;
     descendants.visit_from(writer);
     for (const Use& use : uses[variable.read]) {
       if (use.node == writer) continue;
-      std::set<NodeId> through = {use.node};
+      std::set<NodeId> readers_through_views = {use.node};
       if (may_alias(graph.node(use.node)))
-        for (ValueId out : graph.node(use.node).outputs) collect_readers(graph, uses, out, through);
-      through.erase(writer);
-      bool is_late =
-          std::any_of(through.begin(), through.end(), [&](NodeId reader) { return descendants.has(reader); });
-      if (is_late) late.insert({use.node, use.operand}), copied.insert(variable.read);
-      for (NodeId reader : through)
-        if (!is_late) then[reader].push_back(writer);
+        for (ValueId out : graph.node(use.node).outputs) collect_readers(graph, uses, out, readers_through_views);
+      readers_through_views.erase(writer);
+      bool is_late = std::any_of(readers_through_views.begin(), readers_through_views.end(),
+                                 [&](NodeId reader) { return descendants.has(reader); });
+      if (is_late) not_in_place.insert({use.node, use.operand}), copied.insert(variable.read);
+      for (NodeId reader : readers_through_views)
+        if (!is_late) control_edges[reader].push_back(writer);
     }
   }
-  if (late.empty()) return false;
+  if (not_in_place.empty()) return false;
   Rewrite rewrite(graph);
   ById<ValueId, ValueId> copies(graph.values.size());
   for (NodeId n : graph.nodes.ids()) {
     std::vector<ValueId> inputs;
     for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) {
       ValueId in = graph.nodes[n].inputs[i];
-      bool is_late = late.count({n, static_cast<int>(i)}) > 0;
+      bool is_late = not_in_place.count({n, static_cast<int>(i)}) > 0;
       inputs.push_back(is_late ? copies[in] : rewrite.at(in));
     }
     rewrite.keep(n, std::move(inputs));
@@ -163,24 +163,25 @@ void add_control_edges(Graph& graph) {
   }
 }
 
-// With micro-batches, the nodes that all of them read come first, then the nodes that act for each of them, then the
-// nodes that wait for all their acts. So nodes with the same number of acts are adjacent and need few actors.
-enum class MicrobatchPhase : std::uint8_t { before, during, after };
+// With micro-batches, the nodes that all micro-batches read come first, then the nodes that act for each micro-batch,
+// then the nodes that wait for all of these acts. So nodes with the same number of acts are adjacent and need few
+// actors.
+enum class MicrobatchPhase : std::uint8_t { predecessor, during, successor };
 ById<NodeId, MicrobatchPhase> phases_of(const Graph& graph) {
   ById<NodeId, MicrobatchPhase> phases;
   for (const Node& node : graph.nodes) {
     bool waits = false;
-    for (ValueId in : node.inputs) waits = waits || phases[graph.value(in).producer] != MicrobatchPhase::before;
-    for (NodeId before : node.after) waits = waits || graph.node(before).acts > 1;
+    for (ValueId in : node.inputs) waits = waits || phases[graph.value(in).producer] != MicrobatchPhase::predecessor;
+    for (NodeId predecessor : node.after) waits = waits || graph.node(predecessor).acts > 1;
     phases.push_back(node.acts > 1 ? MicrobatchPhase::during
-                     : waits       ? MicrobatchPhase::after
-                                   : MicrobatchPhase::before);
+                     : waits       ? MicrobatchPhase::successor
+                                   : MicrobatchPhase::predecessor);
   }
   return phases;
 }
 
-// Kahn's algorithm; of the ready nodes of one phase and update stage, the node of the smallest rank comes first, and of
-// equal ranks the node traced first.
+// Sorts by Kahn's algorithm. Among the ready nodes of one phase and update stage, the node with the smallest rank comes
+// first, and among equal ranks the node traced first.
 std::vector<NodeId> sorted(const Graph& graph, const ById<NodeId, int>& rank) {
   NodeDependencies dependencies(graph);
   const auto phases = phases_of(graph);
@@ -194,8 +195,8 @@ std::vector<NodeId> sorted(const Graph& graph, const ById<NodeId, int>& rank) {
     NodeId n = std::get<NodeId>(ready.top());
     ready.pop();
     result.push_back(n);
-    for (NodeId after : dependencies.successors[n])
-      if (--dependencies.in_degree[after] == 0) push(after);
+    for (NodeId successor : dependencies.successors[n])
+      if (--dependencies.in_degree[successor] == 0) push(successor);
   }
   require(result.size() == graph.nodes.size(),
           "order: the graph has a cycle through a variable's readers and its writer");
@@ -217,7 +218,7 @@ OrderedGraph in_order(const Graph& graph, const std::vector<NodeId>& list) {
   return made;
 }
 
-// Seconds of one launch, with the slots that `slots` will choose.
+// Seconds of one launch, with the slots that the pass `slots` will choose.
 double seconds_of(const OrderedGraph& ordered, const CostTable& costs, int streams_meet) {
   const Segmentation segmentation = segment(ordered.graph, ordered.stream);
   return simulate_launch(ordered.graph, segmentation, slot_counts(ordered.graph, segmentation, costs, streams_meet),
@@ -236,13 +237,13 @@ OrderedGraph order(Graph graph, const OpTable& ops, const CostTable& costs, int 
   // One compute stream takes the same time in any order.
   if (std::find(traced.stream.begin(), traced.stream.end(), StreamKind::comm) == traced.stream.end()) return traced;
   traced.seconds = seconds_of(traced, costs, streams_meet);
-  OrderedGraph by_cost =
+  OrderedGraph cost_order =
       in_order(traced.graph, sorted(traced.graph, list_schedule(traced.graph, traced.stream, costs)));
-  by_cost.seconds = seconds_of(by_cost, costs, streams_meet);
-  by_cost.traced_seconds = traced.traced_seconds = traced.seconds;
-  if (by_cost.seconds >= max_time_ratio * traced.seconds) return traced;
+  cost_order.seconds = seconds_of(cost_order, costs, streams_meet);
+  cost_order.traced_seconds = traced.traced_seconds = traced.seconds;
+  if (cost_order.seconds >= max_time_ratio * traced.seconds) return traced;
   const auto bytes = [](const OrderedGraph& ordered) { return static_cast<double>(peak_live_bytes(ordered.graph)); };
-  return by_cost.seconds * bytes(by_cost) <= traced.seconds * bytes(traced) ? by_cost : traced;
+  return cost_order.seconds * bytes(cost_order) <= traced.seconds * bytes(traced) ? cost_order : traced;
 }
 
 }  // namespace karez::passes

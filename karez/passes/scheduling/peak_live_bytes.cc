@@ -1,4 +1,4 @@
-// One sweep over the order for each placement.
+// Sweeps over the order once for each placement.
 #include "karez/passes/scheduling/peak_live_bytes.h"
 
 #include <algorithm>
@@ -11,9 +11,9 @@ namespace karez::passes {
 
 std::int64_t peak_live_bytes(const Graph& graph) {
   const auto uses = uses_of(graph);
-  // By placement and node: bytes that become live when it acts, minus bytes that were last read before it.
-  std::vector<std::vector<std::int64_t>> change(graph.meshes.size(),
-                                                std::vector<std::int64_t>(graph.nodes.size() + 1, 0));
+  // By placement and node: bytes that become live when the node acts, minus bytes that were last read before it.
+  std::vector<std::vector<std::int64_t>> change_by_mesh(graph.meshes.size(),
+                                                        std::vector<std::int64_t>(graph.nodes.size() + 1, 0));
   for (ValueId v : graph.values.ids()) {
     const NodeId maker = graph.value(v).producer;
     const Role role = graph.node(maker).op->role;
@@ -23,17 +23,17 @@ std::int64_t peak_live_bytes(const Graph& graph) {
     std::set<NodeId> readers;
     collect_readers(graph, uses, v, readers);
     const NodeId last = readers.empty() ? maker : *readers.rbegin();
-    auto& here = change[static_cast<std::size_t>(graph.value(v).mesh)];
+    auto& changes = change_by_mesh[static_cast<std::size_t>(graph.value(v).mesh)];
     const std::int64_t bytes = largest_part(graph, v);
-    here[static_cast<std::size_t>(maker.index)] += bytes;
-    here[static_cast<std::size_t>(last.index) + 1] -= bytes;
+    changes[static_cast<std::size_t>(maker.index)] += bytes;
+    changes[static_cast<std::size_t>(last.index) + 1] -= bytes;
   }
-  std::int64_t most = 0;
-  for (const auto& here : change) {
+  std::int64_t peak = 0;
+  for (const auto& changes : change_by_mesh) {
     std::int64_t live = 0;
-    for (std::int64_t bytes : here) most = std::max(most, live += bytes);
+    for (std::int64_t bytes : changes) peak = std::max(peak, live += bytes);
   }
-  return most;
+  return peak;
 }
 
 }  // namespace karez::passes

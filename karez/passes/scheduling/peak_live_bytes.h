@@ -8,8 +8,9 @@
 
 namespace karez::passes {
 
-// The maximum over all placements, on their busiest devices. A value is live from the node that makes it to its last
-// reader, also through windows. Variables, constants, inputs and the results of updates are left out.
+// Returns the maximum over all placements, on their busiest devices. A value is live from the node that computes it to
+// its last reader, including readers through windows. Variables, constants, inputs and the results of updates are left
+// out.
 std::int64_t peak_live_bytes(const Graph& graph);
 
 }  // namespace karez::passes

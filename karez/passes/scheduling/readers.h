@@ -1,4 +1,4 @@
-// The readers of a value's bytes, also through windows on them.
+// The readers of a value's bytes, including readers through windows.
 #pragma once
 
 #include <set>

@@ -11,48 +11,48 @@
 namespace karez::passes {
 namespace {
 
-// By node: the producers of its operands, and the nodes at the other ends of its control edges.
+// By node: the producers of its operands, and the nodes from which its control edges come.
 std::vector<std::vector<int>> waits_for(const Graph& graph) {
-  std::vector<std::vector<int>> made;
-  made.reserve(graph.nodes.size());
+  std::vector<std::vector<int>> result;
+  result.reserve(graph.nodes.size());
   for (const Node& node : graph.nodes) {
-    std::vector<int>& from = made.emplace_back();
-    for (ValueId in : node.inputs) from.push_back(graph.value(in).producer.index);
-    for (NodeId before : node.after) from.push_back(before.index);
-    std::sort(from.begin(), from.end());
-    from.erase(std::unique(from.begin(), from.end()), from.end());
+    std::vector<int>& producers = result.emplace_back();
+    for (ValueId in : node.inputs) producers.push_back(graph.value(in).producer.index);
+    for (NodeId predecessor : node.after) producers.push_back(predecessor.index);
+    std::sort(producers.begin(), producers.end());
+    producers.erase(std::unique(producers.begin(), producers.end()), producers.end());
   }
-  return made;
+  return result;
 }
 
 // Numbers segments so that producers come before consumers; ready segments are in the order of their first nodes.
-void number_in_order(const Graph& graph, Segmentation& made) {
-  ById<SegmentId, std::set<SegmentId>> next(made.segments.size());
-  ById<SegmentId, int> waiting(made.segments.size(), 0);
-  auto edge = [&](NodeId from, NodeId to) {
-    SegmentId a = made.segment_of[from], b = made.segment_of[to];
-    if (a != b && next[a].insert(b).second) ++waiting[b];
+void number_in_order(const Graph& graph, Segmentation& result) {
+  ById<SegmentId, std::set<SegmentId>> next(result.segments.size());
+  ById<SegmentId, int> inputs_left(result.segments.size(), 0);
+  auto edge = [&](NodeId producers, NodeId to) {
+    SegmentId a = result.segment_of[producers], b = result.segment_of[to];
+    if (a != b && next[a].insert(b).second) ++inputs_left[b];
   };
   for (NodeId n : graph.nodes.ids()) {
     for (ValueId in : graph.node(n).inputs) edge(graph.value(in).producer, n);
-    for (NodeId before : graph.node(n).after) edge(before, n);
+    for (NodeId predecessor : graph.node(n).after) edge(predecessor, n);
   }
   std::set<std::pair<NodeId, SegmentId>> ready;  // by first node
-  auto push = [&](SegmentId s) { ready.emplace(made.segments[s].nodes[0], s); };
-  for (SegmentId s : made.segments.ids())
-    if (waiting[s] == 0) push(s);
+  auto push = [&](SegmentId s) { ready.emplace(result.segments[s].nodes[0], s); };
+  for (SegmentId s : result.segments.ids())
+    if (inputs_left[s] == 0) push(s);
   ById<SegmentId, Segment> ordered;
   while (!ready.empty()) {
     SegmentId s = ready.begin()->second;
     ready.erase(ready.begin());
     for (SegmentId to : next[s])
-      if (--waiting[to] == 0) push(to);
-    ordered.push_back(std::move(made.segments[s]));
+      if (--inputs_left[to] == 0) push(to);
+    ordered.push_back(std::move(result.segments[s]));
   }
-  require(ordered.size() == made.segments.size(), "segment: segments wait for each other");
-  made.segments = std::move(ordered);
-  for (SegmentId s : made.segments.ids())
-    for (NodeId node : made.segments[s].nodes) made.segment_of[node] = s;
+  require(ordered.size() == result.segments.size(), "segment: segments wait for each other");
+  result.segments = std::move(ordered);
+  for (SegmentId s : result.segments.ids())
+    for (NodeId node : result.segments[s].nodes) result.segment_of[node] = s;
 }
 
 class Segmenter {
@@ -73,11 +73,11 @@ class Segmenter {
   Segmentation run() {
     for (NodeId n : graph_.nodes.ids()) {
       const bool waits = waits_for_all(n);
-      const SegmentId mine = stream_of_[n] == StreamKind::compute ? segment_of_compute(n, waits) : start(n);
-      reach_.put(n.index, mine.index);
-      if (stream_of_[n] != StreamKind::compute) reach_.close(mine.index);
-      made_.segments[mine].nodes.push_back(n);
-      made_.segment_of[n] = mine;
+      const SegmentId own_segment = stream_of_[n] == StreamKind::compute ? segment_of_compute(n, waits) : start(n);
+      reach_.put(n.index, own_segment.index);
+      if (stream_of_[n] != StreamKind::compute) reach_.close(own_segment.index);
+      made_.segments[own_segment].nodes.push_back(n);
+      made_.segment_of[n] = own_segment;
     }
     number_in_order(graph_, made_);
     return std::move(made_);
@@ -86,12 +86,12 @@ class Segmenter {
  private:
   struct OpenSegment {
     SegmentId open;           // the segment that may still grow
-    bool closing = false;     // it has fed another stream
+    bool closing = false;     // a node of another stream reads from the segment
     bool in_updates = false;  // its last node is an update
   };
   struct Needs {
-    bool new_wait = false;  // a transfer for which the open segment does not wait
-    bool cycle = false;     // a node that comes after the open segment
+    bool new_wait = false;  // the node needs a transfer for which the open segment does not wait
+    bool cycle = false;     // the node needs a node that comes after the open segment
   };
 
   SegmentId start(NodeId first) {
@@ -101,33 +101,36 @@ class Segmenter {
 
   bool waits_for_all(NodeId n) {
     if (graph_.node(n).acts > 1) return false;
-    const auto& before = waits_for_[n.index];
-    return waits_for_all_[n] = std::any_of(before.begin(), before.end(), [&](int b) {
+    const auto& predecessor = waits_for_[n.index];
+    return waits_for_all_[n] = std::any_of(predecessor.begin(), predecessor.end(), [&](int b) {
              return graph_.node(NodeId(b)).acts > 1 || waits_for_all_[NodeId(b)];
            });
   }
 
   Needs needs(NodeId n, SegmentId open) const {
-    Needs found;
-    for (int before : waits_for_[n.index]) {
-      const SegmentId from = made_.segment_of[NodeId(before)];
-      if (from == open) continue;
-      if (open.valid() && reach_.before(open.index, from.index)) found.cycle = true;
-      if (made_.segments[from].stream != StreamKind::comm) continue;  // sources act when the launch begins: no wait
-      if (!found.new_wait) found.new_wait = !open.valid() || !reach_.before(from.index, open.index);
+    Needs needs_of_node;
+    for (int predecessor : waits_for_[n.index]) {
+      const SegmentId producers = made_.segment_of[NodeId(predecessor)];
+      if (producers == open) continue;
+      if (open.valid() && reach_.before(open.index, producers.index)) needs_of_node.cycle = true;
+      if (made_.segments[producers].stream != StreamKind::comm)
+        continue;  // sources act when the launch begins, so no wait is needed
+      if (!needs_of_node.new_wait)
+        needs_of_node.new_wait = !open.valid() || !reach_.before(producers.index, open.index);
     }
-    return found;
+    return needs_of_node;
   }
 
   SegmentId segment_of_compute(NodeId n, bool waits) {
     auto& [open, closing, in_updates] = compute_[{mesh_of(graph_, n), graph_.node(n).acts, waits}];
-    const Needs found = needs(n, open);
-    const bool update = graph_.node(n).op->role == Role::update, run = in_updates && update && !found.cycle;
-    if (!open.valid() || found.cycle || (!run && (closing || found.new_wait))) {
+    const Needs needs_of_node = needs(n, open);
+    const bool is_update = graph_.node(n).op->role == Role::update,
+               extends_updates = in_updates && is_update && !needs_of_node.cycle;
+    if (!open.valid() || needs_of_node.cycle || (!extends_updates && (closing || needs_of_node.new_wait))) {
       if (open.valid()) reach_.close(open.index);
       open = start(n), closing = false;
     }
-    in_updates = update;
+    in_updates = is_update;
     closing = closing || feeds_transfer_[n];
     return open;
   }
@@ -137,9 +140,9 @@ class Segmenter {
   const std::vector<std::vector<int>> waits_for_;  // by node
   solve::GroupReachability reach_;
   ById<NodeId, bool> feeds_transfer_;
-  ById<NodeId, bool> waits_for_all_;  // for all acts of micro-batches
-  // By placement (one stream each; only transfers lead from one to another), by the number of acts of its nodes (the
-  // same for all nodes of an actor), and by whether they wait for all acts of micro-batches, which may depend on other
+  ById<NodeId, bool> waits_for_all_;  // true if the node waits for all acts of micro-batches
+  // By placement (one stream each; only transfers lead from one placement to another), by the number of acts (the same
+  // for all nodes of an actor), and by whether the nodes wait for all acts of micro-batches, which may depend on other
   // nodes that act once.
   std::map<std::tuple<int, int, bool>, OpenSegment> compute_;
   Segmentation made_;

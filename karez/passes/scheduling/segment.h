@@ -1,4 +1,4 @@
-// segment: groups nodes into segments, intervals of the order on one stream, which become actors.
+// segment: divides the nodes of each stream, in their order, into segments; each segment becomes an actor.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,9 +6,10 @@
 
 namespace karez::passes {
 
-// Cuts after a node if another stream takes its value, and before the first node that takes a value from another stream
-// for which its segment does not wait yet. Host inputs do not cut: their sources act when the launch begins. A run of
-// updates is not cut: it ends the step, and one multi-tensor update is faster than an early first one.
+// A segment ends after a node whose value another stream reads. It also ends before a node that reads a value from
+// another stream, unless the segment already waits for that value. Host inputs do not end a segment, because their
+// sources act when the launch begins. Consecutive updates stay in one segment: they come last in the step, and one
+// multi-tensor update saves more time than an early start of the first update.
 Segmentation segment(const Graph& graph, const Streams& stream_of);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// segment: where actors are cut, and that the cuts leave no cycle.
+// Tests of segment: where segments end, and that segments form no cycle.
 #include "karez/passes/scheduling/segment.h"
 
 #include <gtest/gtest.h>
@@ -20,27 +20,27 @@ using testing::table;
 
 const TensorType vec{DType::f32, {8}};
 
-// A program on two devices; `gathered` makes a split value Broadcast, other results have the layouts of their operands.
+// A program on two devices. `gathered` makes a split value Broadcast; other results have the layouts of their operands.
 struct Program {
   Graph graph;
   Builder b{graph, table()};
   Program() { graph.meshes = {Mesh::parse("data=2")}; }
-  ValueId laid(ValueId value, Sbp entry) {
+  ValueId with_layout(ValueId value, Sbp entry) {
     graph.value(value).layout = Layout{entry};
     return value;
   }
-  ValueId input(const std::string& name, Sbp entry = S(0)) { return laid(build::input(b, name, vec), entry); }
-  ValueId exp(ValueId x) { return laid(build::exp(b, x), graph.value(x).layout->at(0)); }
-  ValueId add(ValueId x, ValueId y) { return laid(build::add(b, x, y), graph.value(x).layout->at(0)); }
+  ValueId input(const std::string& name, Sbp entry = S(0)) { return with_layout(build::input(b, name, vec), entry); }
+  ValueId exp(ValueId x) { return with_layout(build::exp(b, x), graph.value(x).layout->at(0)); }
+  ValueId add(ValueId x, ValueId y) { return with_layout(build::add(b, x, y), graph.value(x).layout->at(0)); }
   ValueId gathered(ValueId x) {
-    return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "all_gather").set("from", "S(0)").set("to", "B")),
-                B());
+    return with_layout(
+        b.one("box", {x}, Attrs().set("axis", 0).set("move", "all_gather").set("from", "S(0)").set("to", "B")), B());
   }
   ValueId sliced(ValueId x) {
-    return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")),
-                S(0));
+    return with_layout(
+        b.one("box", {x}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")), S(0));
   }
-  Compilation cut() {
+  Compilation segmented() {
     Compilation c = testing::compilation(graph);
     run_passes(c, {"order"});
     run_passes(c, {"segment"});
@@ -55,8 +55,8 @@ std::string text_of(const Compilation& c) {
   });
 }
 
-// Every node is in one segment of its own stream, and edges lead from lower to higher numbers.
-void check_cuts(const Compilation& c) {
+// Checks that every node is in one segment of its stream, and that edges lead from lower to higher numbers.
+void check_segments(const Compilation& c) {
   std::size_t nodes = 0;
   for (SegmentId s : c.segmentation.segments.ids()) {
     nodes += c.segmentation.segments[s].nodes.size();
@@ -73,20 +73,21 @@ void check_cuts(const Compilation& c) {
       EXPECT_LE(c.segmentation.segment_of[from], c.segmentation.segment_of[n]) << text_of(c);
     };
     for (ValueId in : c.graph.nodes[n].inputs) check(c.graph.value(in).producer);
-    for (NodeId before : c.graph.nodes[n].after) check(before);
+    for (NodeId predecessor : c.graph.nodes[n].after) check(predecessor);
   }
 }
 
-TEST(Segment, NodesThatNeedNoTransferDoNotWaitForOne) {  // a, b, c: only c needs the network
+// Of a, b and c, only c needs the network.
+TEST(Segment, NodesThatNeedNoTransferDoNotWaitForOne) {
   Program p;
   ValueId a = p.exp(p.input("x"));
-  ValueId moved = p.gathered(a);
+  ValueId gathered_value = p.gathered(a);
   ValueId b = p.exp(p.exp(a));
-  ValueId c = p.add(p.sliced(moved), b);
+  ValueId c = p.add(p.sliced(gathered_value), b);
   p.graph.outputs = {{"c", c}};
-  Compilation cut = p.cut();
-  check_cuts(cut);
-  EXPECT_EQ(text_of(cut), "host: input | compute: exp | comm: box | compute: exp exp | compute: box add");
+  Compilation segmented = p.segmented();
+  check_segments(segmented);
+  EXPECT_EQ(text_of(segmented), "host: input | compute: exp | comm: box | compute: exp exp | compute: box add");
 }
 
 TEST(Segment, ASegmentEndsAfterTheOperandOfATransfer) {
@@ -94,46 +95,46 @@ TEST(Segment, ASegmentEndsAfterTheOperandOfATransfer) {
   ValueId a = p.exp(p.input("x"));
   ValueId b = p.exp(p.exp(a));
   p.graph.outputs = {{"a", p.gathered(a)}, {"b", p.gathered(b)}};
-  Compilation cut = p.cut();
-  check_cuts(cut);
-  EXPECT_EQ(text_of(cut), "host: input | compute: exp | compute: exp exp | comm: box | comm: box")
+  Compilation segmented = p.segmented();
+  check_segments(segmented);
+  EXPECT_EQ(text_of(segmented), "host: input | compute: exp | compute: exp exp | comm: box | comm: box")
       << "numbered in the order of first nodes";
 }
 
-TEST(Segment, HostInputsDoNotCut) {
+TEST(Segment, HostInputsDoNotEndASegment) {
   Program p;
   ValueId a = p.exp(p.input("x"));
   p.graph.outputs = {{"y", p.gathered(p.add(a, p.input("late")))}};
-  Compilation cut = p.cut();
-  check_cuts(cut);
-  EXPECT_EQ(text_of(cut), "host: input | host: input | compute: exp add | comm: box");
+  Compilation segmented = p.segmented();
+  check_segments(segmented);
+  EXPECT_EQ(text_of(segmented), "host: input | host: input | compute: exp add | comm: box");
 }
 
-TEST(Segment, ANodeThatAlreadyWaitsForATransferIsNotCutForItAgain) {
+TEST(Segment, ATransferForWhichTheSegmentAlreadyWaitsDoesNotEndIt) {
   Program p;
-  ValueId moved = p.gathered(p.exp(p.input("x")));
-  ValueId first = p.exp(moved), second = p.add(moved, first);
+  ValueId gathered_value = p.gathered(p.exp(p.input("x")));
+  ValueId first = p.exp(gathered_value), second = p.add(gathered_value, first);
   p.graph.outputs = {{"y", second}};
-  Compilation cut = p.cut();
-  check_cuts(cut);
-  EXPECT_EQ(text_of(cut), "host: input | compute: exp | comm: box | compute: exp add");
+  Compilation segmented = p.segmented();
+  check_segments(segmented);
+  EXPECT_EQ(text_of(segmented), "host: input | compute: exp | comm: box | compute: exp add");
 }
 
-TEST(Segment, AControlEdgeAloneCuts) {
+TEST(Segment, AControlEdgeFromATransferEndsASegment) {
   Program p;
-  ValueId x = p.input("x"), y = p.input("y"), moved = p.gathered(x);
+  ValueId x = p.input("x"), y = p.input("y"), gathered_value = p.gathered(x);
   ValueId first = p.exp(y), second = p.add(first, y);
-  p.graph.outputs = {{"moved", moved}, {"y", second}};
-  EXPECT_EQ(text_of(p.cut()), "host: input | host: input | comm: box | compute: exp add") << "without the edge";
-  p.graph.node(p.graph.value(second).producer).after = {p.graph.value(moved).producer};
-  Compilation cut = p.cut();
-  check_cuts(cut);
-  EXPECT_EQ(text_of(cut), "host: input | host: input | comm: box | compute: exp | compute: add")
+  p.graph.outputs = {{"moved", gathered_value}, {"y", second}};
+  EXPECT_EQ(text_of(p.segmented()), "host: input | host: input | comm: box | compute: exp add") << "without the edge";
+  p.graph.node(p.graph.value(second).producer).after = {p.graph.value(gathered_value).producer};
+  Compilation segmented = p.segmented();
+  check_segments(segmented);
+  EXPECT_EQ(text_of(segmented), "host: input | host: input | comm: box | compute: exp | compute: add")
       << "otherwise exp would wait for a transfer that it does not need";
 }
 
-// Cut as traced, each node on its own stream.
-Compilation cut_as_traced(const Graph& graph) {
+// Divides the graph into segments in traced order, with each node on the stream of its role.
+Compilation segment_as_traced(const Graph& graph) {
   Compilation c = testing::compilation(graph);
   for (const Node& node : graph.nodes)
     c.stream.push_back(node.op->role == Role::source ? StreamKind::host
@@ -143,7 +144,7 @@ Compilation cut_as_traced(const Graph& graph) {
   return c;
 }
 
-TEST(Segment, NodesThatWaitForAllMicroBatchesShareNoActorWithNodesThatTheseRead) {
+TEST(Segment, NodesThatWaitForAllMicroBatchesShareNoActorWithNodesThatMicroBatchesRead) {
   Program p;
   ValueId x = p.input("x"), y = p.input("y");
   ValueId first = p.exp(y), read = p.exp(x);
@@ -153,41 +154,42 @@ TEST(Segment, NodesThatWaitForAllMicroBatchesShareNoActorWithNodesThatTheseRead)
   p.graph.outputs = {{"after", after}, {"second", second}};
   for (ValueId v : {y, first, second}) p.graph.nodes[p.graph.value(v).producer].acts = 3;
   p.graph.nodes[joined].after = {
-      p.graph.value(first).producer};  // it waits for all acts of `first`; `second` needs `read`, which acts once
-  Compilation c = cut_as_traced(p.graph);
-  check_cuts(c);
-  auto of = [&](ValueId v) { return c.segmentation.segment_of[c.graph.value(v).producer]; };
-  EXPECT_NE(of(read), of(after)) << text_of(c);
+      p.graph.value(first).producer};  // `joined` waits for all acts of `first`; `second` needs `read`, which acts once
+  Compilation c = segment_as_traced(p.graph);
+  check_segments(c);
+  auto segment_of_value = [&](ValueId v) { return c.segmentation.segment_of[c.graph.value(v).producer]; };
+  EXPECT_NE(segment_of_value(read), segment_of_value(after)) << text_of(c);
   EXPECT_NO_THROW(run_passes(c, {"slots"})) << "otherwise they wait for each other";
 }
 
-TEST(Segment, ActorsOfOneActHaveTheOrdersPriority) {
+TEST(Segment, ActorsThatActOncePerLaunchHavePrioritiesInTheirOrder) {
   Program p;
   ValueId a = p.exp(p.input("x"));
   p.graph.outputs = {{"y", p.exp(p.gathered(a))}, {"b", p.exp(a)}};
-  Compilation c = cut_as_traced(p.graph);
+  Compilation c = segment_as_traced(p.graph);
   ASSERT_GT(c.segmentation.segments.size(), 3u);
   for (SegmentId s : c.segmentation.segments.ids()) EXPECT_EQ(priority_of(c.graph, c.segmentation, s), s.index + 1);
 }
 
 TEST(Segment, TheActorNearerToTheEndActsFirstAmongMicroBatches) {
   Program p;
-  ValueId x = p.input("x"), once = p.exp(p.input("once"));
-  ValueId forward = p.exp(x), far = p.exp(p.sliced(p.gathered(forward))), farther = p.exp(p.sliced(p.gathered(far)));
-  p.graph.outputs = {{"once", once}, {"y", farther}};
+  ValueId x = p.input("x"), acts_once = p.exp(p.input("once"));
+  ValueId forward = p.exp(x), middle = p.exp(p.sliced(p.gathered(forward))),
+          third = p.exp(p.sliced(p.gathered(middle)));
+  p.graph.outputs = {{"once", acts_once}, {"y", third}};
   for (NodeId n : p.graph.nodes.ids())
-    if (n != p.graph.value(once).producer && n.index != 1) p.graph.nodes[n].acts = 4;
-  Compilation c = cut_as_traced(p.graph);
-  check_cuts(c);
-  auto of = [&](ValueId v) {
+    if (n != p.graph.value(acts_once).producer && n.index != 1) p.graph.nodes[n].acts = 4;
+  Compilation c = segment_as_traced(p.graph);
+  check_segments(c);
+  auto segment_of_value = [&](ValueId v) {
     return priority_of(c.graph, c.segmentation, c.segmentation.segment_of[c.graph.value(v).producer]);
   };
-  EXPECT_LT(of(farther), of(far)) << text_of(c);
-  EXPECT_LT(of(far), of(forward));
-  EXPECT_LT(of(once), of(farther)) << "nodes that micro-batches read come before them";
-  std::set<int> all;
+  EXPECT_LT(segment_of_value(third), segment_of_value(middle)) << text_of(c);
+  EXPECT_LT(segment_of_value(middle), segment_of_value(forward));
+  EXPECT_LT(segment_of_value(acts_once), segment_of_value(third)) << "nodes that micro-batches read come before them";
+  std::set<int> priorities;
   for (SegmentId s : c.segmentation.segments.ids())
-    EXPECT_TRUE(all.insert(priority_of(c.graph, c.segmentation, s)).second) << "no two are equal";
+    EXPECT_TRUE(priorities.insert(priority_of(c.graph, c.segmentation, s)).second) << "no two are equal";
 }
 
 TEST(Segment, OneDeviceIsOneComputeSegment) {
@@ -196,23 +198,23 @@ TEST(Segment, OneDeviceIsOneComputeSegment) {
   run_passes(c, {"box"});
   run_passes(c, {"order"});
   run_passes(c, {"segment"});
-  check_cuts(c);
+  check_segments(c);
   int compute = 0;
   for (const Segment& s : c.segmentation.segments) compute += s.stream == StreamKind::compute;
   EXPECT_EQ(compute, 1) << text_of(c);
 }
 
-TEST(Segment, UpdatesAreOneSegmentThoughTheirGradientsArriveOneByOne) {
+TEST(Segment, UpdatesAreOneSegmentAlthoughTheirGradientsArriveOneAfterTheOther) {
   Graph graph = testing::mlp_step(Mesh::parse("data=4"), {20, 30, 30, 10}, 64);
   for (Variable& variable : graph.variables) variable.stored = Layout{B()};
   graph.value(graph.nodes[NodeId(0)].outputs[0]).layout = Layout{S(0)};
   Compilation c = testing::compilation(std::move(graph));
-  c.options.costs.link.alpha = 0;  // so that data parallelism wins
+  c.options.costs.link.alpha = 0;  // so that data parallelism is the fastest
   run_passes(c, {"shard"});
   run_passes(c, {"box"});
   run_passes(c, {"order"});
   run_passes(c, {"segment"});
-  check_cuts(c);
+  check_segments(c);
   std::set<SegmentId> with_updates;
   int comm = 0;
   for (NodeId n : c.graph.nodes.ids())
@@ -222,56 +224,58 @@ TEST(Segment, UpdatesAreOneSegmentThoughTheirGradientsArriveOneByOne) {
   EXPECT_EQ(with_updates.size(), 1u) << text_of(c);
 }
 
-TEST(Segment, AnUpdateThatNeedsATransferOfAnEarlierOneLeavesTheRun) {
+TEST(Segment, AnUpdateThatNeedsATransferOfAnEarlierUpdateIsInADifferentSegment) {
   Program p;
-  ValueId lr = p.laid(build::input(p.b, "lr", {DType::f32, {}}), B()), sent;
+  ValueId lr = p.with_layout(build::input(p.b, "lr", {DType::f32, {}}), B()), sent;
   for (const char* name : {"a", "b"}) {
     Sbp entry = *name == 'a' ? S(0) : B();
-    ValueId w = p.laid(testing::parameter(p.b, name, vec), entry),
-            m = p.laid(testing::parameter(p.b, cat("m", name), vec), entry);
+    ValueId w = p.with_layout(testing::parameter(p.b, name, vec), entry),
+            m = p.with_layout(testing::parameter(p.b, cat("m", name), vec), entry);
     auto next = build::sgd(p.b, w, m, *name == 'a' ? p.input("g") : sent, lr);
-    p.laid(next.w, entry), p.laid(next.m, entry);
+    p.with_layout(next.w, entry), p.with_layout(next.m, entry);
     std::size_t last = p.graph.variables.size();
     p.graph.variables[last - 2].updated = next.w, p.graph.variables[last - 1].updated = next.m;
     p.graph.variables[last - 2].stored = p.graph.variables[last - 1].stored = Layout{entry};
     if (*name == 'a') sent = p.gathered(next.w);
   }
-  Compilation cut = p.cut();
-  check_cuts(cut);
+  Compilation segmented = p.segmented();
+  check_segments(segmented);
   std::set<SegmentId> with_updates;
-  for (NodeId n : cut.graph.nodes.ids())
-    if (cut.graph.nodes[n].op->name == "sgd") with_updates.insert(cut.segmentation.segment_of[n]);
-  EXPECT_EQ(with_updates.size(), 2u) << text_of(cut);
+  for (NodeId n : segmented.graph.nodes.ids())
+    if (segmented.graph.nodes[n].op->name == "sgd") with_updates.insert(segmented.segmentation.segment_of[n]);
+  EXPECT_EQ(with_updates.size(), 2u) << text_of(segmented);
 }
 
 TEST(Segment, RandomProgramsHaveNoCycles) {
-  const char* given = std::getenv("KAREZ_SEED");
-  std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 77;
+  const char* seed_text = std::getenv("KAREZ_SEED");
+  std::uint64_t seed = seed_text ? std::strtoull(seed_text, nullptr, 10) : 77;
   RecordProperty("seed", std::to_string(seed));
   int segments = 0;
   for (std::uint64_t round = 0; round < 300; ++round) {
     std::mt19937_64 random(seed + round);
     Program p;
     std::vector<ValueId> split = {p.input("x"), p.input("y")}, whole = {p.gathered(split[0])};
-    auto any = [&](const std::vector<ValueId>& of) { return of[static_cast<std::size_t>(random() % of.size())]; };
+    auto random_value = [&](const std::vector<ValueId>& segment_of_value) {
+      return segment_of_value[static_cast<std::size_t>(random() % segment_of_value.size())];
+    };
     for (int step = 0; step < 30; ++step) {
       switch (random() % 5) {
-        case 0: whole.push_back(p.gathered(any(split))); break;
-        case 1: split.push_back(p.sliced(any(whole))); break;
-        case 2: whole.push_back(p.add(any(whole), any(whole))); break;
-        default: split.push_back(p.add(any(split), any(split))); break;
+        case 0: whole.push_back(p.gathered(random_value(split))); break;
+        case 1: split.push_back(p.sliced(random_value(whole))); break;
+        case 2: whole.push_back(p.add(random_value(whole), random_value(whole))); break;
+        default: split.push_back(p.add(random_value(split), random_value(split))); break;
       }
     }
     p.graph.outputs = {{"a", whole.back()}};
     if (random() % 2) {  // a reader and a late writer far apart
-      ValueId w = p.laid(testing::parameter(p.b, "w", vec), S(0));
+      ValueId w = p.with_layout(testing::parameter(p.b, "w", vec), S(0));
       p.graph.variables[0].stored = Layout{S(0)};
-      p.graph.variables[0].updated = any(split);
+      p.graph.variables[0].updated = random_value(split);
       whole.push_back(p.gathered(w));
-      p.graph.outputs.push_back({"w", p.add(whole.back(), any(whole))});
+      p.graph.outputs.push_back({"w", p.add(whole.back(), random_value(whole))});
     }
-    Compilation c = p.cut();
-    check_cuts(c);
+    Compilation c = p.segmented();
+    check_segments(c);
     ASSERT_FALSE(HasFailure()) << "KAREZ_SEED=" << seed + round;
     segments += static_cast<int>(c.segmentation.segments.size());
   }

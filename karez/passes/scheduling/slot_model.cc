@@ -1,4 +1,4 @@
-// Segments become actors; values, variables and control edges become registers.
+// Makes actors from segments, and registers from values, variables and control edges.
 #include "karez/passes/scheduling/slot_model.h"
 
 #include <algorithm>
@@ -19,20 +19,20 @@ int acts_of(const Graph& graph, const Segmentation& segmentation, SegmentId s) {
   return graph.node(segmentation.segments[s].nodes[0]).acts;
 }
 
-// By segment: the first segment of its run. A stream can execute the segments of a run one after the other without a
-// new wait.
+// By segment: the first segment of its run. A run is a sequence of segments that a stream can execute one after the
+// other without a new wait.
 ById<SegmentId, SegmentId> runs_of(const Graph& graph, const Segmentation& segmentation) {
   Ancestors ancestors(graph, segmentation);
   ById<SegmentId, SegmentId> run(segmentation.segments.size());
-  std::map<int, SegmentId> last;  // by mesh: the last run of its compute stream
+  std::map<int, SegmentId> last;  // by mesh: the last run of the mesh's compute stream
   for (SegmentId s : segmentation.segments.ids()) {
     ancestors.compute(s);
     run[s] = s;
     const Segment& segment = segmentation.segments[s];
     if (segment.stream != StreamKind::compute || acts_of(graph, segmentation, s) == 1) continue;
-    const auto at = last.find(segment.mesh);
-    if (at != last.end() && ancestors.waits_for_all_of(at->second, s)) {
-      run[s] = at->second;
+    const auto consumer_actor = last.find(segment.mesh);
+    if (consumer_actor != last.end() && ancestors.waits_for_all_of(consumer_actor->second, s)) {
+      run[s] = consumer_actor->second;
       ancestors.add(run[s], s);
     } else {
       last[segment.mesh] = s;
@@ -64,15 +64,16 @@ class SlotModelBuilder {
     for (std::size_t i = 0; i < graph_.variables.size(); ++i) {
       const Variable& variable = graph_.variables[i];
       if (!variable.read.valid() || !variable.updated.valid()) continue;
-      // The writer makes the version that the next launch's readers wait for.
+      // The writer computes the version for which the readers of the next launch wait.
       add(segmentation_.segment_of[graph_.value(variable.updated).producer],
           reading_segments(graph_, segmentation_, uses, variable.read), 1, {}, 1, 0, {.variable = static_cast<int>(i)});
     }
     for (NodeId n : graph_.nodes.ids())
-      for (NodeId before : graph_.node(n).after)
-        add(segmentation_.segment_of[before], {segmentation_.segment_of[n]},
-            std::gcd(acts(segmentation_.segment_of[before]), acts(segmentation_.segment_of[n])), {}, 0, 0, {.then = n});
-    return std::move(made_);
+      for (NodeId predecessor : graph_.node(n).after)
+        add(segmentation_.segment_of[predecessor], {segmentation_.segment_of[n]},
+            std::gcd(acts(segmentation_.segment_of[predecessor]), acts(segmentation_.segment_of[n])), {}, 0, 0,
+            {.later = n});
+    return std::move(model_);
   }
 
  private:
@@ -86,42 +87,43 @@ class SlotModelBuilder {
       const double seconds = seconds_of(graph_, segmentation_.segments[s], costs_);
       if (micro_ && run[s] != s) {
         actor_[s] = actor_[run[s]];
-        made_.problem.actors[static_cast<std::size_t>(actor_[s])].seconds += seconds;
+        model_.problem.actors[static_cast<std::size_t>(actor_[s])].seconds += seconds;
         continue;
       }
-      actor_[s] = static_cast<int>(made_.segment.size());
-      made_.problem.actors.push_back({seconds, micro_ ? 1 : acts(s)});
-      made_.segment.push_back(s);
+      actor_[s] = static_cast<int>(model_.segment.size());
+      model_.problem.actors.push_back({seconds, micro_ ? 1 : acts(s)});
+      model_.segment.push_back(s);
       if (segmentation_.segments[s].stream == StreamKind::compute)
         streams[segmentation_.segments[s].mesh].actors.push_back(actor_[s]);
     }
     for (auto& [mesh, stream] : streams) {
-      made_.problem.streams.push_back(std::move(stream));
-      made_.mesh.push_back(mesh);
+      model_.problem.streams.push_back(std::move(stream));
+      model_.mesh.push_back(mesh);
     }
   }
 
-  // `pieces`: fills per launch.
+  // `pieces` is the number of fills per launch.
   void add(SegmentId producer, const std::set<SegmentId>& readers, int pieces, SlotRange slots, int filled,
            std::int64_t bytes, SlotModel::Edge edge) {
-    const bool each = pieces > 1;  // for each micro-batch
-    if (actor_[producer] < 0 || (micro_ && !each)) return;
+    const bool per_microbatch = pieces > 1;  // filled for each micro-batch
+    if (actor_[producer] < 0 || (micro_ && !per_microbatch)) return;
     solve::SlotProblem::Register reg;
     reg.producer = actor_[producer];
     reg.period = micro_ ? 1 : acts(producer) / pieces;
     for (SegmentId reader : readers) {
-      const int at = actor_[reader];
-      const bool known = std::any_of(reg.consumers.begin(), reg.consumers.end(),
-                                     [&](const auto& consumer) { return consumer.actor == at; });
-      if (at >= 0 && at != reg.producer && !known) reg.consumers.push_back({at, micro_ ? 1 : acts(reader) / pieces});
+      const int consumer_actor = actor_[reader];
+      const bool is_consumer = std::any_of(reg.consumers.begin(), reg.consumers.end(),
+                                           [&](const auto& consumer) { return consumer.actor == consumer_actor; });
+      if (consumer_actor >= 0 && consumer_actor != reg.producer && !is_consumer)
+        reg.consumers.push_back({consumer_actor, micro_ ? 1 : acts(reader) / pieces});
     }
     if (reg.consumers.empty()) return;
-    reg.least = slots.least, reg.most = slots.most;
+    reg.min_slots = slots.min_slots, reg.max_slots = slots.max_slots;
     reg.filled = filled;
-    reg.bytes =
-        edge.value.valid() ? std::max<std::int64_t>(1, bytes) : 0;  // an empty value gets no more slots than others
-    made_.problem.registers.push_back(std::move(reg));
-    made_.edge.push_back(edge);
+    reg.bytes = edge.value.valid() ? std::max<std::int64_t>(1, bytes)
+                                   : 0;  // an empty value must not get more slots than others
+    model_.problem.registers.push_back(std::move(reg));
+    model_.edge.push_back(edge);
   }
 
   const Graph& graph_;
@@ -129,8 +131,8 @@ class SlotModelBuilder {
   const CostTable& costs_;
   const SlotRanges& ranges_;
   const bool micro_;
-  ById<SegmentId, int> actor_;  // -1: none
-  SlotModel made_;
+  ById<SegmentId, int> actor_;  // -1 if the segment has no actor
+  SlotModel model_;
 };
 
 }  // namespace

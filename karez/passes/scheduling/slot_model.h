@@ -1,4 +1,5 @@
-// A program's segments as a slot problem: the waits between successive launches, or between micro-batches of one.
+// A program's segments as a slot problem: the waits between successive launches, or between micro-batches of one
+// launch.
 #pragma once
 
 #include <vector>
@@ -10,32 +11,33 @@
 namespace karez::passes {
 
 struct SlotRange {
-  int least = 1, most = 1;
+  int min_slots = 1, max_slots = 1;
 };
-using SlotRanges = ById<ValueId, SlotRange>;  // of the registers that carry values between segments
+using SlotRanges = ById<ValueId, SlotRange>;  // by value, for the registers that carry values between segments
 
 struct SlotModel {
-  // The meaning of a register of the problem: a value, a variable between its update and the next launch's readers, or
+  // What a register of the problem represents: a value, a variable between its update and the next launch's readers, or
   // a control edge.
   struct Edge {
     ValueId value = {};
     int variable = -1;
-    NodeId then = {};  // of a control edge: the later node
+    NodeId later = {};  // for a control edge, the later node
   };
   solve::SlotProblem problem;
   std::vector<SegmentId> segment;  // by actor
   std::vector<Edge> edge;          // by register
-  std::vector<int> mesh;           // by stream, all of which are compute streams
+  std::vector<int> mesh;           // by stream; all streams are compute streams
 };
 
-// Segments with their numbers of acts, and variables as registers that are full when the launch begins. Only the sum of
-// a stream's acts counts, not their order.
+// Models launches: segments with their numbers of acts, and variables as registers that are full when the launch
+// begins. Only the sum of a stream's acts counts, not their order.
 SlotModel launch_model(const Graph& graph, const Segmentation& segmentation, const CostTable& costs,
                        const SlotRanges& ranges);
 
-// A steady state of micro-batches: segments that act for each of them act once, and segments that act once per launch
-// are left out. Segments that a stream can run one after the other without a new wait are one actor, such as an input
-// gradient, for which the next stage waits, and its weight gradient. This allows any order of the two.
+// Models a steady state of micro-batches: segments that act for each micro-batch act once, and segments that act once
+// per launch are left out. Segments that a stream can run one after the other without a new wait are one actor, such as
+// an input gradient, for which the next stage waits, and the weight gradient next to it. This allows any order of the
+// two.
 SlotModel micro_model(const Graph& graph, const Segmentation& segmentation, const CostTable& costs,
                       const SlotRanges& ranges);
 

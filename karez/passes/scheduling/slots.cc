@@ -1,5 +1,5 @@
-// slots: the fewest bytes of slots that keep the launch interval, then longer intervals step by step; collectives get
-// turns in the order of a simulated launch.
+// slots: finds the fewest bytes of slots that keep the launch interval, then slots for increasing intervals;
+// collectives get turns in the order of a simulated launch.
 #include "karez/passes/scheduling/slots.h"
 
 #include <algorithm>
@@ -15,15 +15,15 @@
 namespace karez::passes {
 namespace {
 
-constexpr double slack = 1.03;  // of the best interval: a slot that saves less time is not worth its bytes
-constexpr int steps = 16;       // from the cheapest slots that keep the interval to one slot each
+constexpr double slack = 1.03;  // relative to the best interval; a slot that saves less time is not worth its bytes
+constexpr int max_steps = 16;   // steps from the cheapest slots that keep the interval to one slot for every value
 
 using Slots = ById<ValueId, int>;
 
-// Finds slots for increasing launch intervals, and never more slots than before.
+// Finds slots for increasing launch intervals; the number of slots never increases.
 class SlotChooser {
  public:
-  SlotChooser(const Graph& graph, const Segmentation& segmentation, const CostTable& costs, int most)
+  SlotChooser(const Graph& graph, const Segmentation& segmentation, const CostTable& costs, int max_slots)
       : graph_(graph),
         segmentation_(segmentation),
         costs_(costs) {
@@ -34,73 +34,79 @@ class SlotChooser {
       const Node& maker = graph.node(graph.value(v).producer);
       const std::set<SegmentId> readers = reading_segments(graph, segmentation, uses, v);
       const StreamKind from = segmentation.segments[segmentation.segment_of[graph.value(v).producer]].stream;
-      const bool ahead = maker.op->role == Role::source && maker.attrs.flag("ahead", false);
-      const bool meets = std::any_of(readers.begin(), readers.end(),
-                                     [&](SegmentId s) { return segmentation.segments[s].stream != from; });
-      held_.push_back(may_alias(maker) ? 1 : fills_per_launch(graph, v) > 1 ? micro : meets || ahead ? most : 1);
-      min_.push_back(ahead ? std::min(2, held_[v]) : 1);
+      const bool is_prefetched = maker.op->role == Role::source && maker.attrs.flag("ahead", false);
+      const bool crosses_streams = std::any_of(readers.begin(), readers.end(),
+                                               [&](SegmentId s) { return segmentation.segments[s].stream != from; });
+      max_.push_back(may_alias(maker)                   ? 1
+                     : fills_per_launch(graph, v) > 1   ? micro
+                     : crosses_streams || is_prefetched ? max_slots
+                                                        : 1);
+      min_.push_back(is_prefetched ? std::min(2, max_[v]) : 1);
     }
     if (micro > 1) intervals_.push_back({micro_model});
     intervals_.push_back({launch_model});
     for (IntervalModel& interval_model : intervals_) {
       const SlotModel model = model_of(interval_model);
-      std::vector<int> least, all;
-      for (const auto& reg : model.problem.registers) least.push_back(reg.least), all.push_back(reg.most);
+      std::vector<int> min_counts, max_counts;
+      for (const auto& reg : model.problem.registers)
+        min_counts.push_back(reg.min_slots), max_counts.push_back(reg.max_slots);
       if (solve::acts_of(model.problem) > solve::SlotLimits().acts) continue;
-      const solve::SlotCycle best = interval_of(model.problem, all);
-      if (best.is_deadlock()) continue;  // the simulation reports where
-      interval_model.best = best.interval;
-      if (interval_model.best > 0)
-        slowest_ = std::max(slowest_, interval_of(model.problem, least).interval / interval_model.best);
-      interval_model.known = true;
+      const solve::SlotCycle min_interval = interval_of(model.problem, max_counts);
+      if (min_interval.is_deadlock()) continue;  // the simulation reports the deadlock
+      interval_model.min_interval = min_interval.interval;
+      if (interval_model.min_interval > 0)
+        slowest_ = std::max(slowest_, interval_of(model.problem, min_counts).interval / interval_model.min_interval);
+      interval_model.is_known = true;
     }
   }
 
   double slowest() const {
     return slowest_;
-  }  // relative to the best intervals, with the least slots everywhere; at least `slack`
+  }  // the slowest interval relative to the best one, with the fewest slots for all values; at least `slack`
 
-  // The cheapest slots for intervals that are `times` the best ones.
-  const Slots& at(double times) {
+  // The cheapest slots for intervals that are `times` as long as the best ones.
+  const Slots& slots_for(double times) {
     for (const IntervalModel& interval_model : intervals_) {
-      if (!interval_model.known) continue;
+      if (!interval_model.is_known) continue;
       const SlotModel model = model_of(interval_model);
-      std::vector<int> all;
-      for (const auto& reg : model.problem.registers) all.push_back(reg.most);
-      const double reached = interval_of(model.problem, all).interval;  // with the slots that are left
-      const solve::SlotPlan plan = cheapest_slots(model.problem, std::max(times * interval_model.best, reached));
-      for (ValueId v : held_.ids())
+      std::vector<int> max_counts;
+      for (const auto& reg : model.problem.registers) max_counts.push_back(reg.max_slots);
+      const double reached = interval_of(model.problem, max_counts).interval;  // with the slots that remain
+      const solve::SlotPlan plan =
+          cheapest_slots(model.problem, std::max(times * interval_model.min_interval, reached));
+      for (ValueId v : max_.ids())
         if (is_chosen(interval_model, v))
-          held_[v] = min_[v];  // a value without a register in the model stays within one of its actors
+          max_[v] = min_[v];  // a value without a register in the model is used by only one actor of the model
       for (std::size_t r = 0; r < plan.slots.size(); ++r)
-        if (const ValueId v = model.edge[r].value; v.valid()) held_[v] = plan.slots[r];
+        if (const ValueId v = model.edge[r].value; v.valid()) max_[v] = plan.slots[r];
     }
-    return held_;
+    return max_;
   }
 
  private:
-  // The interval that slots may lengthen: of micro-batches in a steady state, or of launches.
+  // An interval that slots may lengthen: between micro-batches in a steady state, or between launches.
   struct IntervalModel {
     SlotModel (*model)(const Graph&, const Segmentation&, const CostTable&, const SlotRanges&);
-    double best = 0;  // interval
-    bool known = false;
+    double min_interval = 0;  // interval
+    bool is_known = false;
   };
 
   bool is_chosen(const IntervalModel& interval_model, ValueId v) const {
     return (fills_per_launch(graph_, v) > 1) == (interval_model.model == micro_model);
   }
 
-  // Only the registers of this interval have a choice: slots of micro-batches are chosen before those of launches.
+  // Only the registers of this interval have a choice, since slots of micro-batches are chosen before those of
+  // launches.
   SlotModel model_of(const IntervalModel& interval_model) const {
     SlotRanges ranges;
-    for (ValueId v : held_.ids()) ranges.push_back({is_chosen(interval_model, v) ? min_[v] : held_[v], held_[v]});
+    for (ValueId v : max_.ids()) ranges.push_back({is_chosen(interval_model, v) ? min_[v] : max_[v], max_[v]});
     return interval_model.model(graph_, segmentation_, costs_, ranges);
   }
 
   const Graph& graph_;
   const Segmentation& segmentation_;
   const CostTable& costs_;
-  Slots held_, min_;
+  Slots max_, min_;
   std::vector<IntervalModel> intervals_;
   double slowest_ = slack;
 };
@@ -122,33 +128,35 @@ CommunicatorKey communicator_key(const Graph& graph, NodeId id) {
 }
 
 SlotAssignment assign_slots(const Graph& graph, const Segmentation& segmentation, const CostTable& costs, Slots slots) {
-  SlotAssignment made;
-  made.slots = std::move(slots);
-  made.interval = launch_interval(graph, segmentation, made.slots, costs);
-  made.turns.resize(graph.nodes.size());
+  SlotAssignment result;
+  result.slots = std::move(slots);
+  result.interval = launch_interval(graph, segmentation, result.slots, costs);
+  result.turns.resize(graph.nodes.size());
   std::map<CommunicatorKey, int> next;
-  for (NodeId node : simulate_launch(graph, segmentation, made.slots, costs).collectives)
-    made.turns[node].push_back(next[communicator_key(graph, node)]++);
-  return made;
+  for (NodeId node : simulate_launch(graph, segmentation, result.slots, costs).collectives)
+    result.turns[node].push_back(next[communicator_key(graph, node)]++);
+  return result;
 }
 
-Slots slot_counts(const Graph& graph, const Segmentation& segmentation, const CostTable& costs, int most) {
-  return with_windows(graph, SlotChooser(graph, segmentation, costs, most).at(slack));
+Slots slot_counts(const Graph& graph, const Segmentation& segmentation, const CostTable& costs, int max_slots) {
+  return with_windows(graph, SlotChooser(graph, segmentation, costs, max_slots).slots_for(slack));
 }
 
-std::vector<Slots> fewer_slots(const Graph& graph, const Segmentation& segmentation, const CostTable& costs, int most) {
-  SlotChooser chooser(graph, segmentation, costs, most);
-  std::vector<Slots> made;
-  Slots last = with_windows(graph, chooser.at(slack));
+std::vector<Slots> fewer_slots(const Graph& graph, const Segmentation& segmentation, const CostTable& costs,
+                               int max_slots) {
+  SlotChooser chooser(graph, segmentation, costs, max_slots);
+  std::vector<Slots> result;
+  Slots previous = with_windows(graph, chooser.slots_for(slack));
   auto add = [&](Slots slots) {
-    if (slots == last) return;
-    last = slots;
-    made.push_back(std::move(slots));
+    if (slots == previous) return;
+    previous = slots;
+    result.push_back(std::move(slots));
   };
   const double end = chooser.slowest();
-  for (int i = 1; i <= steps; ++i) add(with_windows(graph, chooser.at(slack + (end - slack) * i / steps)));
-  add(Slots(graph.values.size(), 1));  // inputs that are read ahead included
-  return made;
+  for (int i = 1; i <= max_steps; ++i)
+    add(with_windows(graph, chooser.slots_for(slack + (end - slack) * i / max_steps)));
+  add(Slots(graph.values.size(), 1));  // including inputs that are prefetched
+  return result;
 }
 
 }  // namespace karez::passes

@@ -1,4 +1,5 @@
-// slots: the fewest that keep the interval, fewer ones for less memory; turns of collectives; a step that stalls.
+// Tests of slots: the fewest slots that keep the interval, fewer slots for less memory, turns of collectives, and a
+// step that stalls.
 #include "karez/passes/scheduling/slots.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ struct Program {
   Graph graph;
   Builder b{graph, table()};
   explicit Program(const char* mesh = "data=2") { graph.meshes = {Mesh::parse(mesh)}; }
-  ValueId laid(ValueId value, Layout layout) {
+  ValueId with_layout(ValueId value, Layout layout) {
     graph.value(value).layout = std::move(layout);
     return value;
   }
@@ -37,9 +38,9 @@ struct Program {
   }
 };
 
-int slots_of(const Compilation& c, std::string_view op, int nth = 0) {
+int slots_of(const Compilation& c, std::string_view op, int index = 0) {
   for (const Node& node : c.graph.nodes)
-    if (node.op->name == op && nth-- == 0) return c.slot_assignment.slots[node.outputs[0]];
+    if (node.op->name == op && index-- == 0) return c.slot_assignment.slots[node.outputs[0]];
   return -1;
 }
 
@@ -47,25 +48,26 @@ Attrs gather(int axis, const char* from) {
   return Attrs().set("axis", axis).set("move", "all_gather").set("from", from).set("to", "B");
 }
 
-// exp, a transfer that takes `transfer` times as long, and a chain of two nodes that takes as long as exp.
+// A program of exp, a transfer that takes `transfer` times as long, and two nodes that together take as long as exp.
 struct Relay : Program {
   CostTable costs;
-  explicit Relay(double transfer, bool ahead = false) {
+  explicit Relay(double transfer, bool is_prefetched = false) {
     const TensorType type{DType::f32, {1 << 20}};
-    ValueId x = laid(ahead ? build::prefetched_input(b, "x", type) : build::input(b, "x", type), {S(0)});
-    ValueId a = laid(build::exp(b, x), {S(0)});
-    ValueId moved = laid(b.one("box", {a}, gather(0, "S(0)")), {B()});
-    ValueId part = laid(
-        b.one("box", {moved}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")), {S(0)});
-    graph.outputs = {{"z", laid(build::tanh(b, laid(build::neg(b, part), {S(0)})), {S(0)})}};
-    const double exp =
-        costs.seconds({WorkClass::memory, 0, static_cast<double>(type.bytes())});  // half is read, half is written
+    ValueId x = with_layout(is_prefetched ? build::prefetched_input(b, "x", type) : build::input(b, "x", type), {S(0)});
+    ValueId a = with_layout(build::exp(b, x), {S(0)});
+    ValueId transferred = with_layout(b.one("box", {a}, gather(0, "S(0)")), {B()});
+    ValueId own_rows = with_layout(
+        b.one("box", {transferred}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")),
+        {S(0)});
+    graph.outputs = {{"z", with_layout(build::tanh(b, with_layout(build::neg(b, own_rows), {S(0)})), {S(0)})}};
+    const double exp = costs.seconds(
+        {WorkClass::memory, 0, static_cast<double>(type.bytes())});  // half of the bytes are read, half are written
     costs.link = {.alpha = transfer * exp, .beta = 0};
   }
-  Compilation until_slots(int most = 2) {
+  Compilation until_slots(int max_slots = 2) {
     Compilation c = testing::compilation(graph);
     c.options.costs = costs;
-    c.options.slots = most;
+    c.options.slots = max_slots;
     run_passes(c, {"order", "segment", "slots"});
     return c;
   }
@@ -73,59 +75,58 @@ struct Relay : Program {
 
 // With one slot each, a transfer waits for its consumer and its producer. If this takes longer than everything else, a
 // second slot is worth its bytes.
-TEST(Slots, TwoIfAStreamWouldWaitForAnotherAndOneOtherwise) {
-  for (int most : {2, 3}) {
-    Compilation c = Relay(3).until_slots(most);
+TEST(Slots, AValueHasTwoSlotsIfAStreamWouldWaitForAnotherAndOtherwiseOne) {
+  for (int max_slots : {2, 3}) {
+    Compilation c = Relay(3).until_slots(max_slots);
     EXPECT_EQ(slots_of(c, "exp"), 2);
     EXPECT_EQ(slots_of(c, "box"), 2);
     EXPECT_EQ(slots_of(c, "neg"), 1) << "within an actor";
     EXPECT_EQ(slots_of(c, "input"), 1) << "an array is available at once";
   }
-  Compilation quick = Relay(0.1).until_slots();
-  EXPECT_EQ(slots_of(quick, "exp"), 1);
-  EXPECT_EQ(slots_of(quick, "box"), 1);
-  Compilation one = Relay(3).until_slots(1);
-  EXPECT_EQ(slots_of(one, "exp"), 1) << "as the options require";
+  Compilation fast = Relay(0.1).until_slots();
+  EXPECT_EQ(slots_of(fast, "exp"), 1);
+  EXPECT_EQ(slots_of(fast, "box"), 1);
+  Compilation single_slot = Relay(3).until_slots(1);
+  EXPECT_EQ(slots_of(single_slot, "exp"), 1) << "as the options require";
 }
 
-TEST(Slots, InputsThatAreReadAheadHaveTwo) {
+TEST(Slots, PrefetchedInputsHaveTwoSlots) {
   Compilation c = Relay(0.1, true).until_slots();
   EXPECT_EQ(slots_of(c, "input"), 2);
   EXPECT_EQ(slots_of(c, "exp"), 1);
   EXPECT_EQ(slots_of(Relay(0.1, true).until_slots(1), "input"), 1);
 }
 
-TEST(Slots, FewerSlotsAreNeverFasterAndEndWithOneEach) {
+TEST(Slots, StepsWithFewerSlotsAreNeverFasterAndEndWithOneSlotForEveryValue) {
   Relay relay(3, true);
   Compilation c = relay.until_slots();
-  const auto fewer = fewer_slots(c.graph, c.segmentation, relay.costs, 2);
-  ASSERT_GE(fewer.size(), 2u);
-  SlotAssignment last = c.slot_assignment;
-  EXPECT_GT(last.interval, 0);
-  for (const auto& slots : fewer) {
+  const auto steps = fewer_slots(c.graph, c.segmentation, relay.costs, 2);
+  ASSERT_GE(steps.size(), 2u);
+  SlotAssignment previous = c.slot_assignment;
+  EXPECT_GT(previous.interval, 0);
+  for (const auto& slots : steps) {
     const SlotAssignment next = assign_slots(c.graph, c.segmentation, relay.costs, slots);
-    EXPECT_NE(next.slots, last.slots);
-    for (ValueId v : c.graph.values.ids()) EXPECT_LE(next.slots[v], last.slots[v]);
-    EXPECT_GE(next.interval, last.interval);
+    EXPECT_NE(next.slots, previous.slots);
+    for (ValueId v : c.graph.values.ids()) EXPECT_LE(next.slots[v], previous.slots[v]);
+    EXPECT_GE(next.interval, previous.interval);
     EXPECT_EQ(next.turns, c.slot_assignment.turns);
-    last = next;
+    previous = next;
   }
-  EXPECT_GT(last.interval, 1.2 * c.slot_assignment.interval) << "four to three";
-  EXPECT_EQ(*std::max_element(last.slots.begin(), last.slots.end()), 1);
-  Compilation quick = Relay(0.1).until_slots();
-  EXPECT_TRUE(fewer_slots(quick.graph, quick.segmentation, quick.options.costs, 2).empty())
-      << "no slot can be given up";
+  EXPECT_GT(previous.interval, 1.2 * c.slot_assignment.interval) << "the intervals are as four to three";
+  EXPECT_EQ(*std::max_element(previous.slots.begin(), previous.slots.end()), 1);
+  Compilation fast = Relay(0.1).until_slots();
+  EXPECT_TRUE(fewer_slots(fast.graph, fast.segmentation, fast.options.costs, 2).empty()) << "no slot can be removed";
 }
 
 TEST(Slots, ATransferOfAWindowReadsTheWindowedValue) {
   Program p;
-  ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {8, 2}}), {S(0)});
-  ValueId a = p.laid(build::exp(p.b, x), {S(0)});
-  ValueId t =
-      p.laid(build::reshape(p.b, build::transpose(p.b, p.laid(build::neg(p.b, a), {S(0)}), {1, 0}), {2, 8, 1}), {S(1)});
+  ValueId x = p.with_layout(build::input(p.b, "x", {DType::f32, {8, 2}}), {S(0)});
+  ValueId a = p.with_layout(build::exp(p.b, x), {S(0)});
+  ValueId t = p.with_layout(
+      build::reshape(p.b, build::transpose(p.b, p.with_layout(build::neg(p.b, a), {S(0)}), {1, 0}), {2, 8, 1}), {S(1)});
   for (Value& value : p.graph.values)
     if (!value.layout) value.layout = Layout{S(1)};
-  p.graph.outputs = {{"z", p.laid(p.b.one("box", {t}, gather(0, "S(1)")), {B()})}};
+  p.graph.outputs = {{"z", p.with_layout(p.b.one("box", {t}, gather(0, "S(1)")), {B()})}};
   Compilation c = p.until_slots();
   EXPECT_EQ(slots_of(c, "reshape"), 2);
   EXPECT_EQ(slots_of(c, "transpose"), 2);
@@ -156,56 +157,57 @@ TEST(Slots, EachAxisHasItsOwnTurnsWithoutGaps) {
   }
 }
 
-TEST(Slots, TurnsFollowReadinessNotTheNumbering) {
+TEST(Slots, TurnsFollowTheTimeAtWhichOperandsAreReady) {
   Program p;
-  ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {1024, 1024}}), {S(0)});
-  ValueId slow =
-      p.laid(build::matmul(p.b, x, p.laid(build::input(p.b, "w", {DType::f32, {1024, 1024}}), {B()})), {S(0)});
-  ValueId y = p.laid(build::input(p.b, "y", {DType::f32, {8}}), {S(0)});
-  ValueId first = p.laid(p.b.one("box", {slow}, gather(0, "S(0)")), {B()});
-  ValueId second = p.laid(p.b.one("box", {y}, gather(0, "S(0)")), {B()});
+  ValueId x = p.with_layout(build::input(p.b, "x", {DType::f32, {1024, 1024}}), {S(0)});
+  ValueId slow = p.with_layout(
+      build::matmul(p.b, x, p.with_layout(build::input(p.b, "w", {DType::f32, {1024, 1024}}), {B()})), {S(0)});
+  ValueId y = p.with_layout(build::input(p.b, "y", {DType::f32, {8}}), {S(0)});
+  ValueId first = p.with_layout(p.b.one("box", {slow}, gather(0, "S(0)")), {B()});
+  ValueId second = p.with_layout(p.b.one("box", {y}, gather(0, "S(0)")), {B()});
   p.graph.outputs = {{"first", first}, {"second", second}};
   Compilation c = p.until_slots();
   std::vector<int> turns;
   for (NodeId n : c.graph.nodes.ids())
     if (c.stream[n] == StreamKind::comm) turns.push_back(c.slot_assignment.turns[n].at(0));
-  EXPECT_EQ(turns, (std::vector<int>{1, 0})) << "the small one needs no matmul";
+  EXPECT_EQ(turns, (std::vector<int>{1, 0})) << "the small transfer does not wait for the matmul";
 }
 
 // One transfer follows a product; another follows a first transfer that takes longer than a quarter of the product but
-// less than all of it. On four devices, a product that every device computes whole ends after the first transfer, a
-// split one before it.
-TEST(Slots, AProductThatEveryDeviceComputesWholeTakesItsWholeTime) {
+// less than the full product. On four devices, a product that every device computes in full ends after the first
+// transfer, and a split product ends before it.
+TEST(Slots, AProductThatEveryDeviceComputesInFullTakesItsFullTime) {
   CostTable costs;
   Mesh mesh = Mesh::parse("data=2,model=2");
   const std::int64_t n = 512;
-  Cost whole = cost_of(table().at("matmul"), std::vector<TensorType>(2, {DType::f32, {n, n}}),
-                       std::vector<TensorType>{{DType::f32, {n, n}}}, {});
-  double product = costs.seconds(whole);
-  TensorType moved{DType::f32, {64, 2}};
-  auto transfer = [&] { return seconds(moved, mesh, {0, Move::all_gather, {S(0), S(1)}, {B(), S(1)}}, costs); };
-  while (transfer() < product / 2.5) moved.shape[0] += 64;
+  Cost full_product = cost_of(table().at("matmul"), std::vector<TensorType>(2, {DType::f32, {n, n}}),
+                              std::vector<TensorType>{{DType::f32, {n, n}}}, {});
+  double product = costs.seconds(full_product);
+  TensorType transferred{DType::f32, {64, 2}};
+  auto transfer = [&] { return seconds(transferred, mesh, {0, Move::all_gather, {S(0), S(1)}, {B(), S(1)}}, costs); };
+  while (transfer() < product / 2.5) transferred.shape[0] += 64;
   ASSERT_LT(transfer(), product * 0.8);
   for (bool split : {false, true}) {
     Program p("data=2,model=2");
-    Layout everywhere = {B(), B()}, rows = split ? Layout{S(0), S(0)} : everywhere;
-    ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {n, n}}), rows);
-    ValueId w = p.laid(build::input(p.b, "w", {DType::f32, {n, n}}), everywhere);
-    ValueId late = p.laid(build::matmul(p.b, x, w), rows);
-    ValueId small = p.laid(build::reduce_sum(p.b, late, {1}), split ? Layout{S(0), S(0)} : everywhere);
-    ValueId part = split
-                       ? small
-                       : p.laid(p.b.one("box", {small},
-                                        Attrs().set("axis", 1).set("move", "slice").set("from", "B").set("to", "S(0)")),
-                                {B(), S(0)});
-    ValueId y = p.laid(build::input(p.b, "y", moved), {S(0), S(1)});
-    ValueId after_product = p.laid(p.b.one("box", {part}, gather(1, "S(0)")), {split ? S(0) : B(), B()});
-    ValueId first = p.laid(p.b.one("box", {y}, gather(0, "S(0)")), {B(), S(1)});
-    ValueId after_transfer = p.laid(p.b.one("box", {first}, gather(1, "S(1)")), everywhere);
-    // The product's consumers take longer than the second transfer, so its transfer goes first if both are ready.
+    Layout replicated = {B(), B()}, rows = split ? Layout{S(0), S(0)} : replicated;
+    ValueId x = p.with_layout(build::input(p.b, "x", {DType::f32, {n, n}}), rows);
+    ValueId w = p.with_layout(build::input(p.b, "w", {DType::f32, {n, n}}), replicated);
+    ValueId product_value = p.with_layout(build::matmul(p.b, x, w), rows);
+    ValueId small = p.with_layout(build::reduce_sum(p.b, product_value, {1}), split ? Layout{S(0), S(0)} : replicated);
+    ValueId own_rows =
+        split ? small
+              : p.with_layout(p.b.one("box", {small},
+                                      Attrs().set("axis", 1).set("move", "slice").set("from", "B").set("to", "S(0)")),
+                              {B(), S(0)});
+    ValueId y = p.with_layout(build::input(p.b, "y", transferred), {S(0), S(1)});
+    ValueId after_product = p.with_layout(p.b.one("box", {own_rows}, gather(1, "S(0)")), {split ? S(0) : B(), B()});
+    ValueId first = p.with_layout(p.b.one("box", {y}, gather(0, "S(0)")), {B(), S(1)});
+    ValueId after_transfer = p.with_layout(p.b.one("box", {first}, gather(1, "S(1)")), replicated);
+    // The product's consumers take longer than the second transfer, so the product's transfer runs first if both are
+    // ready.
     ValueId wide =
-        p.laid(build::broadcast(p.b, after_product, {n, 32 * n}, {0}), split ? Layout{S(0), B()} : everywhere);
-    p.graph.outputs = {{"a", p.laid(build::exp(p.b, wide), split ? Layout{S(0), B()} : everywhere)},
+        p.with_layout(build::broadcast(p.b, after_product, {n, 32 * n}, {0}), split ? Layout{S(0), B()} : replicated);
+    p.graph.outputs = {{"a", p.with_layout(build::exp(p.b, wide), split ? Layout{S(0), B()} : replicated)},
                        {"b", after_transfer}};
     Compilation c = p.until_slots();
     std::map<std::string, int> turn;  // on axis 1, by the operand's entry
@@ -219,10 +221,10 @@ TEST(Slots, AProductThatEveryDeviceComputesWholeTakesItsWholeTime) {
 
 TEST(Slots, AStepThatStallsIsAnError) {
   Program p("");
-  ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {8}}), {});
-  ValueId a = p.laid(build::exp(p.b, x), {});
-  ValueId y = p.laid(build::neg(p.b, a), {});
-  p.graph.outputs = {{"y", p.laid(build::tanh(p.b, y), {})}};
+  ValueId x = p.with_layout(build::input(p.b, "x", {DType::f32, {8}}), {});
+  ValueId a = p.with_layout(build::exp(p.b, x), {});
+  ValueId y = p.with_layout(build::neg(p.b, a), {});
+  p.graph.outputs = {{"y", p.with_layout(build::tanh(p.b, y), {})}};
   Compilation c = p.until_slots();
   c.segmentation.segments = {Segment{StreamKind::host, {NodeId(0)}},
                              Segment{StreamKind::compute, {NodeId(1), NodeId(3)}},

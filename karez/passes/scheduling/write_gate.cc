@@ -12,7 +12,7 @@ namespace karez::passes {
 namespace {
 
 using Bits = std::uint64_t;
-constexpr std::size_t at_once = 64;  // nodes that may fail, a bit each
+constexpr std::size_t batch_size = 64;  // number of nodes that may fail that are handled together, one bit each
 
 class Gate {
  public:
@@ -20,15 +20,15 @@ class Gate {
       : graph_(graph),
         dependencies_(graph),
         order_(dependencies_.topological_order()),
-        written_(graph.nodes.size(), 0),
-        leads_(graph.nodes.size(), 0),
+        depends_on_write_(graph.nodes.size(), 0),
+        leads_to_failing_(graph.nodes.size(), 0),
         precedes_acts_(graph.nodes.size(), 0) {
     for (const Variable& variable : graph.variables)
       if (variable.updated.valid() && variable.read.valid()) writers_.push_back(graph.value(variable.updated).producer);
-    for (NodeId writer : writers_) written_[writer] = 1;
+    for (NodeId writer : writers_) depends_on_write_[writer] = 1;
     for (NodeId n : order_)
-      if (written_[n])
-        for (NodeId after : dependencies_.successors[n]) written_[after] = 1;
+      if (depends_on_write_[n])
+        for (NodeId after : dependencies_.successors[n]) depends_on_write_[after] = 1;
     for (auto n = order_.rbegin(); n != order_.rend(); ++n)
       for (NodeId after : dependencies_.successors[*n])
         if (precedes_acts_[after] || graph.node(after).acts > 1) precedes_acts_[*n] = 1;
@@ -38,41 +38,47 @@ class Gate {
     if (writers_.empty()) return;
     std::vector<NodeId> failing;
     for (NodeId n : order_)
-      if (!written_[n] && (may_fail(graph_.node(n)) || (check_nan && graph_.node(n).op->role == Role::compute)))
+      if (!depends_on_write_[n] &&
+          (may_fail(graph_.node(n)) || (check_nan && graph_.node(n).op->role == Role::compute)))
         failing.push_back(n);
-    ById<NodeId, char> may(graph_.nodes.size(), 0);
-    for (NodeId n : failing) may[n] = 1;
+    ById<NodeId, char> may_fail_node(graph_.nodes.size(), 0);
+    for (NodeId n : failing) may_fail_node[n] = 1;
     for (NodeId n : failing)
-      leads_[n] =
-          std::any_of(dependencies_.successors[n].begin(), dependencies_.successors[n].end(),
-                      [&](NodeId after) { return may[after] != 0 && graph_.node(after).acts == graph_.node(n).acts; });
-    for (std::size_t first = 0; first < failing.size(); first += at_once)
-      close(std::span(failing).subspan(first, std::min(at_once, failing.size() - first)));
+      leads_to_failing_[n] = std::any_of(
+          dependencies_.successors[n].begin(), dependencies_.successors[n].end(),
+          [&](NodeId after) { return may_fail_node[after] != 0 && graph_.node(after).acts == graph_.node(n).acts; });
+    for (std::size_t first_collectives = 0; first_collectives < failing.size(); first_collectives += batch_size)
+      close(std::span(failing).subspan(first_collectives, std::min(batch_size, failing.size() - first_collectives)));
   }
 
  private:
   void close(std::span<const NodeId> failing) {
     ById<NodeId, Bits> follows(graph_.nodes.size(), 0),
-        across(graph_.nodes.size(), 0);  // across: through a collective on its mesh
+        through_collective(graph_.nodes.size(),
+                           0);  // through_collective: along a path with a collective on the node's mesh
     for (std::size_t i = 0; i < failing.size(); ++i) follows[failing[i]] |= Bits{1} << i;
     std::map<std::pair<int, std::int64_t>, std::vector<NodeId>>
-        first;  // by mesh and axis: the first collective after each of `failing`, or none
+        first_collectives;  // by mesh and axis: the first collective after each node of `failing`, or an invalid id
     for (NodeId n : order_) {
-      if (!written_[n] && is_collective(n)) {
-        across[n] |= follows[n];
-        auto& firsts = first[{mesh_of(graph_, n), graph_.node(n).attrs.integer("axis", 0)}];
-        firsts.resize(failing.size());
-        for (Bits left = follows[n]; left != 0; left &= left - 1)
-          if (NodeId& one = firsts[static_cast<std::size_t>(std::countr_zero(left))]; !one.valid()) one = n;
+      if (!depends_on_write_[n] && is_collective(n)) {
+        through_collective[n] |= follows[n];
+        auto& first_of_failing = first_collectives[{mesh_of(graph_, n), graph_.node(n).attrs.integer("axis", 0)}];
+        first_of_failing.resize(failing.size());
+        for (Bits remaining = follows[n]; remaining != 0; remaining &= remaining - 1)
+          if (NodeId& collective = first_of_failing[static_cast<std::size_t>(std::countr_zero(remaining))];
+              !collective.valid())
+            collective = n;
       }
-      for (NodeId after : dependencies_.successors[n]) follows[after] |= follows[n], across[after] |= across[n];
+      for (NodeId after : dependencies_.successors[n])
+        follows[after] |= follows[n], through_collective[after] |= through_collective[n];
     }
     for (NodeId writer : writers_)
       for (std::size_t i = 0; i < failing.size(); ++i) {
-        if ((follows[writer] >> i & 1) == 0 && !leads_[failing[i]]) put_before(failing[i], writer);
-        if ((across[writer] >> i & 1) != 0) continue;
-        for (const auto& [where, firsts] : first)
-          if (where.first == mesh_of(graph_, writer) && firsts[i].valid()) put_before(firsts[i], writer);
+        if ((follows[writer] >> i & 1) == 0 && !leads_to_failing_[failing[i]]) add_edge(failing[i], writer);
+        if ((through_collective[writer] >> i & 1) != 0) continue;
+        for (const auto& [key, first_of_failing] : first_collectives)
+          if (key.first == mesh_of(graph_, writer) && first_of_failing[i].valid())
+            add_edge(first_of_failing[i], writer);
       }
   }
 
@@ -80,8 +86,8 @@ class Gate {
     return graph_.node(n).op->role == Role::transition && crosses_devices(graph_.node(n));
   }
 
-  // A write cannot wait for all acts of micro-batches that read its result.
-  void put_before(NodeId node, NodeId writer) {
+  // A write cannot wait for acts of micro-batches that read its result.
+  void add_edge(NodeId node, NodeId writer) {
     if (graph_.node(node).acts > 1 && precedes_acts_[writer]) return;
     auto& after = graph_.node(writer).after;
     if (std::find(after.begin(), after.end(), node) == after.end()) after.push_back(node);
@@ -91,9 +97,10 @@ class Gate {
   const NodeDependencies dependencies_;
   const std::vector<NodeId> order_;
   std::vector<NodeId> writers_;
-  ById<NodeId, char> written_;        // a write, or after one
-  ById<NodeId, char> leads_;          // to another node that may fail; its edges to writes are enough for both
-  ById<NodeId, char> precedes_acts_;  // before a node that acts more than once in a launch
+  ById<NodeId, char> depends_on_write_;  // true for a write or a node after one
+  ById<NodeId, char> leads_to_failing_;  // true if a node that may fail comes after this one; the edges from that node
+                                         // to writes are enough for both
+  ById<NodeId, char> precedes_acts_;     // true if a node that acts more than once in a launch comes after this one
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tests of the edges that put writes after nodes that may fail.
+// Tests of the control edges that put writes after nodes that may fail.
 #include "karez/passes/scheduling/write_gate.h"
 
 #include <gmock/gmock.h>
@@ -14,13 +14,13 @@ using ::testing::IsEmpty;
 using testing::table;
 
 // The numbers of the nodes with control edges to the writer of the variable.
-std::vector<int> gated(const char* text, const char* variable, bool check_nan = false) {
+std::vector<int> gating_nodes(const char* text, const char* variable, bool check_nan = false) {
   Graph graph = parse_graph(text, table());
   gate_writes(graph, check_nan);
   for (const Variable& v : graph.variables) {
     if (v.name != variable) continue;
     std::vector<int> out;
-    for (NodeId before : graph.node(graph.value(v.updated).producer).after) out.push_back(before.index);
+    for (NodeId predecessor : graph.node(graph.value(v.updated).producer).after) out.push_back(predecessor.index);
     return out;
   }
   return {-1};
@@ -43,13 +43,13 @@ constexpr const char* step = R"(graph main mesh(data=1) {
 )";
 
 TEST(WriteGate, WritesComeAfterNodesThatMayFail) {
-  EXPECT_THAT(gated(step, "w"), IsEmpty()) << "it depends on all of these anyway";
-  EXPECT_THAT(gated(step, "steps"), ElementsAre(4)) << "the gather, which depends on both inputs";
-  EXPECT_THAT(gated(step, "w", true), ElementsAre(6)) << "any call may make a NaN";
+  EXPECT_THAT(gating_nodes(step, "w"), IsEmpty()) << "the write already depends on all of these nodes";
+  EXPECT_THAT(gating_nodes(step, "steps"), ElementsAre(4)) << "the gather, which depends on both inputs";
+  EXPECT_THAT(gating_nodes(step, "w", true), ElementsAre(6)) << "any call may make a NaN";
 }
 
-TEST(WriteGate, ReadersOfAWriteMayFailAfterIt) {
-  EXPECT_THAT(gated(R"(graph main mesh(data=1) {
+TEST(WriteGate, NodesThatReadTheResultOfAWriteMayFailAfterTheWrite) {
+  EXPECT_THAT(gating_nodes(R"(graph main mesh(data=1) {
   variable "w" : f32[4] read %1 updated %2
   %0 = input() {dtype="i64", name="i", shape=[3]} : i64[3]
   %1 = variable() {dtype="f32", name="w", shape=[4]} : f32[4]
@@ -58,12 +58,12 @@ TEST(WriteGate, ReadersOfAWriteMayFailAfterIt) {
   output "y" %3
 }
 )",
-                    "w"),
+                           "w"),
               ElementsAre(0));
 }
 
-TEST(WriteGate, AWriteThatMicroBatchesReadComesBeforeTheirActs) {
-  const auto acting = [](const char* result) {
+TEST(WriteGate, AWriteWhoseResultMicroBatchesReadComesBeforeTheirActs) {
+  const auto edge_count = [](const char* result) {
     Graph graph = parse_graph(cat(R"(graph main mesh(data=1) {
   variable "steps" : f32[] read %1 updated %2
   %0 = input() {dtype="f32", name="x", shape=[]} : f32[]
@@ -79,12 +79,12 @@ TEST(WriteGate, AWriteThatMicroBatchesReadComesBeforeTheirActs) {
     gate_writes(graph, false);
     return graph.node(NodeId(2)).after.size();
   };
-  EXPECT_EQ(acting("%2"), 0u) << "they would wait for each other";
-  EXPECT_EQ(acting("%1"), 1u);
+  EXPECT_EQ(edge_count("%2"), 0u) << "they would wait for each other";
+  EXPECT_EQ(edge_count("%1"), 1u);
 }
 
 TEST(WriteGate, WritesWaitForOtherDevicesThroughTheFirstCollective) {
-  EXPECT_THAT(gated(R"text(graph main mesh(data=2) {
+  EXPECT_THAT(gating_nodes(R"text(graph main mesh(data=2) {
   variable "steps" : f32[] read %1 updated %5
   %0 = input() {dtype="f32", name="x", shape=[6]} : f32[6@data]
   %1 = variable() {dtype="f32", name="steps", shape=[]} : f32[]
@@ -95,7 +95,7 @@ TEST(WriteGate, WritesWaitForOtherDevicesThroughTheFirstCollective) {
   output "y" %4
 }
 )text",
-                    "steps"),
+                           "steps"),
               ElementsAre(0, 3));
 }
 

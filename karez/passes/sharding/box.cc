@@ -1,4 +1,4 @@
-// box: transition trees as nodes, if a value's producer and consumers have different layouts.
+// box: adds transition trees as nodes where a value's producer and consumers have different layouts.
 #include "karez/passes/sharding/box.h"
 
 #include <algorithm>
@@ -15,17 +15,17 @@ std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId 
                                     const std::vector<Layout>& targets, const CostTable& costs, NodeId like) {
   Graph& graph = rewrite.graph();
   const TensorType type = graph.type(value);
-  const int at = graph.value(value).mesh;
+  const int mesh = graph.value(value).mesh;
   const Layout start = *graph.value(value).layout;
   const int acts = fills_per_launch(graph, value);
   std::map<Layout, ValueId> reached = {{start, value}};
   for (const TransitionStep& step :
-       transition_tree(type, graph.meshes[static_cast<std::size_t>(at)], start, targets, costs).steps) {
+       transition_tree(type, graph.meshes[static_cast<std::size_t>(mesh)], start, targets, costs).steps) {
     auto axis = static_cast<std::size_t>(step.axis);
     Attrs attrs;
     attrs.set("axis", step.axis).set("move", std::string(name_of(step.move)));
     attrs.set("from", print(step.from[axis])).set("to", print(step.to[axis]));
-    NodeId node = rewrite.add(box, {reached.at(step.from)}, std::move(attrs), std::span(&type, 1), at, like);
+    NodeId node = rewrite.add(box, {reached.at(step.from)}, std::move(attrs), std::span(&type, 1), mesh, like);
     graph.node(node).acts = acts;
     ValueId out = graph.node(node).outputs[0];
     graph.value(out).layout = step.to;
@@ -36,45 +36,45 @@ std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId 
 
 }  // namespace
 
-Graph box(const Graph& graph, const OpTable& ops, const OperandLayouts& wanted, const CostTable& costs) {
+Graph box(const Graph& graph, const OpTable& ops, const OperandLayouts& operand_layouts, const CostTable& costs) {
   const OpDef* box = &ops.at("box");
   auto uses = uses_of(graph);
   ById<ValueId, std::vector<Layout>> targets(graph.values.size());
-  auto want = [&](ValueId value, const Layout& layout) {
+  auto add_target = [&](ValueId value, const Layout& layout) {
     auto& list = targets[value];
     if (std::find(list.begin(), list.end(), layout) == list.end()) list.push_back(layout);
   };
   for (ValueId v : graph.values.ids())
-    for (const Use& use : uses[v]) want(v, wanted[use.node][static_cast<std::size_t>(use.operand)]);
-  for (const Output& output : graph.outputs) want(output.value, layout_of(graph, output));
+    for (const Use& use : uses[v]) add_target(v, operand_layouts[use.node][static_cast<std::size_t>(use.operand)]);
+  for (const Output& output : graph.outputs) add_target(output.value, layout_of(graph, output));
   for (const Variable& variable : graph.variables)
-    if (variable.updated.valid()) want(variable.updated, *variable.stored);
+    if (variable.updated.valid()) add_target(variable.updated, *variable.stored);
 
   Rewrite rewrite(graph);
-  ById<ValueId, std::map<Layout, ValueId>> at(graph.values.size());
+  ById<ValueId, std::map<Layout, ValueId>> placed_value(graph.values.size());
   for (NodeId n : graph.nodes.ids()) {
     NodeId old(n);
     std::vector<ValueId> inputs;
     for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i)
-      inputs.push_back(at[graph.nodes[n].inputs[i]].at(wanted[n][i]));
+      inputs.push_back(placed_value[graph.nodes[n].inputs[i]].at(operand_layouts[n][i]));
     rewrite.keep(old, std::move(inputs));
     for (ValueId out : graph.nodes[n].outputs) {
       auto& list = targets[out];
       std::sort(list.begin(), list.end());
-      at[out] = grow_tree(rewrite, box, rewrite.at(out), list, costs, old);
+      placed_value[out] = grow_tree(rewrite, box, rewrite.at(out), list, costs, old);
     }
   }
-  // One value may be an output and the next version of several variables, each in its own layout, so each gets its
-  // value separately.
+  // One value may be an output and the next version of several variables, each in a different layout, so the output and
+  // each variable get their values separately.
   Graph boxed = rewrite.finish();
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const Output& output = graph.outputs[i];
-    boxed.outputs[i].value = at[output.value].at(layout_of(graph, output));
+    boxed.outputs[i].value = placed_value[output.value].at(layout_of(graph, output));
   }
   for (std::size_t i = 0; i < graph.variables.size(); ++i) {
     const Variable& variable = graph.variables[i];
-    if (variable.read.valid()) boxed.variables[i].read = at[variable.read].at(*variable.stored);
-    if (variable.updated.valid()) boxed.variables[i].updated = at[variable.updated].at(*variable.stored);
+    if (variable.read.valid()) boxed.variables[i].read = placed_value[variable.read].at(*variable.stored);
+    if (variable.updated.valid()) boxed.variables[i].updated = placed_value[variable.updated].at(*variable.stored);
   }
   return boxed;
 }

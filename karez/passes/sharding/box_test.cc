@@ -1,4 +1,4 @@
-// box: trees if layouts differ, no nodes if they agree, and the values of outputs and variables.
+// Tests of box: trees where layouts differ, no nodes where they agree, and the values of outputs and variables.
 #include "karez/passes/sharding/box.h"
 
 #include <gtest/gtest.h>
@@ -16,25 +16,26 @@ using testing::table;
 
 Layout on_data(Sbp entry) { return {entry}; }
 
-// A graph with given layouts. Every operand is required in its producer's layout, unless a test changes `wanted`.
-struct Placed {
+// A graph with given layouts. Every operand is required in its producer's layout, unless a test changes
+// `operand_layouts`.
+struct PlacedProgram {
   Graph graph;
   Builder b{graph, table()};
-  OperandLayouts wanted;
-  explicit Placed(const char* mesh = "data=2") { graph.meshes = {Mesh::parse(mesh)}; }
-  ValueId with(ValueId value, Layout layout) {
+  OperandLayouts operand_layouts;
+  explicit PlacedProgram(const char* mesh = "data=2") { graph.meshes = {Mesh::parse(mesh)}; }
+  ValueId with_layout(ValueId value, Layout layout) {
     graph.value(value).layout = std::move(layout);
     return value;
   }
-  void as_made() {
-    wanted.clear();
+  void use_producer_layouts() {
+    operand_layouts.clear();
     for (const Node& node : graph.nodes) {
-      wanted.emplace_back();
-      for (ValueId in : node.inputs) wanted.back().push_back(*graph.value(in).layout);
+      operand_layouts.emplace_back();
+      for (ValueId in : node.inputs) operand_layouts.back().push_back(*graph.value(in).layout);
     }
   }
   std::string boxed() {
-    graph = box(graph, table(), wanted, CostTable());
+    graph = box(graph, table(), operand_layouts, CostTable());
     verify(graph);
     std::string text;
     for (const Node& node : graph.nodes)
@@ -49,38 +50,38 @@ struct Placed {
 };
 
 TEST(Box, NoBoxIsInsertedIfLayoutsAgree) {
-  Placed p;
-  ValueId x = p.with(build::input(p.b, "x", {DType::f32, {4, 6}}), on_data(S(0)));
-  ValueId y = p.with(build::exp(p.b, x), on_data(S(0)));
-  ValueId z = p.with(build::reduce_max(p.b, y, {1}), on_data(S(0)));
-  ValueId n = p.with(build::constant(p.b, {DType::f32, {}}, 1), on_data(B()));
+  PlacedProgram p;
+  ValueId x = p.with_layout(build::input(p.b, "x", {DType::f32, {4, 6}}), on_data(S(0)));
+  ValueId y = p.with_layout(build::exp(p.b, x), on_data(S(0)));
+  ValueId z = p.with_layout(build::reduce_max(p.b, y, {1}), on_data(S(0)));
+  ValueId n = p.with_layout(build::constant(p.b, {DType::f32, {}}, 1), on_data(B()));
   (void)z;
   p.graph.outputs.push_back({"n", n});
-  p.as_made();
+  p.use_producer_layouts();
   EXPECT_EQ(p.boxed(), "");
 }
 
 TEST(Box, APartialRequiredSplitAndBroadcastIsReducedOnce) {
-  Placed p;
-  ValueId x = p.with(build::input(p.b, "x", {DType::f32, {4, 6}}), on_data(S(1)));
-  ValueId c = p.with(build::reduce_sum(p.b, x, {1}), on_data(P()));
-  ValueId split = p.with(build::exp(p.b, c), on_data(S(0)));
-  ValueId whole = p.with(build::tanh(p.b, c), on_data(B()));
-  ValueId again = p.with(build::neg(p.b, c), on_data(B()));
+  PlacedProgram p;
+  ValueId x = p.with_layout(build::input(p.b, "x", {DType::f32, {4, 6}}), on_data(S(1)));
+  ValueId c = p.with_layout(build::reduce_sum(p.b, x, {1}), on_data(P()));
+  ValueId split = p.with_layout(build::exp(p.b, c), on_data(S(0)));
+  ValueId replicated = p.with_layout(build::tanh(p.b, c), on_data(B()));
+  ValueId repeated = p.with_layout(build::neg(p.b, c), on_data(B()));
   (void)split;
-  p.graph.outputs = {{"whole", whole}, {"again", again}};
-  p.as_made();
-  p.wanted[NodeId(2)] = {on_data(S(0))};
-  p.wanted[NodeId(3)] = p.wanted[NodeId(4)] = {on_data(B())};
+  p.graph.outputs = {{"whole", replicated}, {"again", repeated}};
+  p.use_producer_layouts();
+  p.operand_layouts[NodeId(2)] = {on_data(S(0))};
+  p.operand_layouts[NodeId(3)] = p.operand_layouts[NodeId(4)] = {on_data(B())};
   EXPECT_TRUE(golden(p.boxed(), "all_reduce f32[4; sum@data] -> f32[4;]\nslice f32[4;] -> f32[4@data]\n"));
 }
 
 TEST(Box, OutputsAreBroadcastAndKeepTheirNames) {
-  Placed p;
-  ValueId x = p.with(build::input(p.b, "x", {DType::f32, {5, 6}}), on_data(S(0)));
-  ValueId y = p.with(build::exp(p.b, x), on_data(S(0)));
+  PlacedProgram p;
+  ValueId x = p.with_layout(build::input(p.b, "x", {DType::f32, {5, 6}}), on_data(S(0)));
+  ValueId y = p.with_layout(build::exp(p.b, x), on_data(S(0)));
   p.graph.outputs = {{"y", y}, {"x", x}};
-  p.as_made();
+  p.use_producer_layouts();
   EXPECT_TRUE(golden(p.boxed(), "all_gather f32[5@data, 6] -> f32[5, 6;]\nall_gather f32[5@data, 6] -> f32[5, 6;]\n"));
   for (const Output& output : p.graph.outputs) {
     EXPECT_EQ(*p.graph.value(output.value).layout, on_data(B()));
@@ -89,44 +90,45 @@ TEST(Box, OutputsAreBroadcastAndKeepTheirNames) {
   }
 }
 
-TEST(Box, AnOutputWithALayoutGetsThatLayoutAlone) {
-  Placed p;
-  ValueId x = p.with(build::input(p.b, "x", {DType::f32, {5, 6}}), on_data(S(0)));
-  ValueId y = p.with(build::exp(p.b, x), on_data(S(0)));
+TEST(Box, AnOutputWithALayoutGetsOnlyThatLayout) {
+  PlacedProgram p;
+  ValueId x = p.with_layout(build::input(p.b, "x", {DType::f32, {5, 6}}), on_data(S(0)));
+  ValueId y = p.with_layout(build::exp(p.b, x), on_data(S(0)));
   p.graph.outputs = {{"y", y, on_data(S(0))}, {"columns", y, on_data(S(1))}};
-  p.as_made();
+  p.use_producer_layouts();
   EXPECT_EQ(p.boxed(), "all_to_all f32[5@data, 6] -> f32[5, 6@data]\n");
   EXPECT_EQ(*p.graph.value(p.graph.outputs[0].value).layout, on_data(S(0)));
   EXPECT_EQ(*p.graph.value(p.graph.outputs[1].value).layout, on_data(S(1)));
-  EXPECT_EQ(p.graph.outputs[1].layout, on_data(S(1))) << "later passes see it too";
+  EXPECT_EQ(p.graph.outputs[1].layout, on_data(S(1))) << "later passes can read the layout";
 }
 
 TEST(Box, BoxesHaveTheSourceLineOfTheirOperand) {
-  Placed p;
+  PlacedProgram p;
   p.b.where = "net.cc:7";
-  ValueId x = p.with(build::input(p.b, "x", {DType::f32, {4}}), on_data(S(0)));
+  ValueId x = p.with_layout(build::input(p.b, "x", {DType::f32, {4}}), on_data(S(0)));
   p.graph.outputs = {{"x", x}};
-  p.as_made();
+  p.use_producer_layouts();
   p.boxed();
   EXPECT_EQ(p.graph.nodes.back().where, "net.cc:7");
 }
 
-TEST(Box, UpdatesOnSplitStateAreGatheredAndThenAssigned) {  // as a sharded optimiser does
-  Placed p;
+// A sharded optimiser does this.
+TEST(Box, UpdatesOnSplitStateAreGatheredAndThenAssigned) {
+  PlacedProgram p;
   TensorType type{DType::f32, {6, 4}};
-  ValueId w = p.with(testing::parameter(p.b, "w", type), on_data(B()));
-  ValueId m = p.with(testing::parameter(p.b, "m", type), on_data(S(0)));
-  ValueId v = p.with(testing::parameter(p.b, "v", type), on_data(S(0)));
+  ValueId w = p.with_layout(testing::parameter(p.b, "w", type), on_data(B()));
+  ValueId m = p.with_layout(testing::parameter(p.b, "m", type), on_data(S(0)));
+  ValueId v = p.with_layout(testing::parameter(p.b, "v", type), on_data(S(0)));
   p.graph.variables[0].stored = on_data(B());
   p.graph.variables[1].stored = p.graph.variables[2].stored = on_data(S(0));
-  ValueId g = p.with(build::input(p.b, "g", type), on_data(S(0)));
-  ValueId lr = p.with(build::input(p.b, "lr", {DType::f32, {}}), on_data(B()));
-  ValueId step = p.with(build::input(p.b, "step", {DType::i64, {}}), on_data(B()));
+  ValueId g = p.with_layout(build::input(p.b, "g", type), on_data(S(0)));
+  ValueId lr = p.with_layout(build::input(p.b, "lr", {DType::f32, {}}), on_data(B()));
+  ValueId step = p.with_layout(build::input(p.b, "step", {DType::i64, {}}), on_data(B()));
   auto next = build::adam(p.b, w, m, v, g, lr, step);
-  for (ValueId out : {next.w, next.m, next.v}) p.with(out, on_data(S(0)));
+  for (ValueId out : {next.w, next.m, next.v}) p.with_layout(out, on_data(S(0)));
   p.graph.variables[0].updated = next.w, p.graph.variables[1].updated = next.m, p.graph.variables[2].updated = next.v;
-  p.as_made();
-  p.wanted.back()[0] = on_data(S(0));
+  p.use_producer_layouts();
+  p.operand_layouts.back()[0] = on_data(S(0));
   EXPECT_TRUE(golden(p.boxed(), "slice f32[6, 4;] -> f32[6@data, 4]\nall_gather f32[6@data, 4] -> f32[6, 4;]\n"));
   EXPECT_EQ(*p.graph.value(p.graph.variables[0].updated).layout, on_data(B()));
   EXPECT_EQ(*p.graph.value(p.graph.variables[0].read).layout, on_data(B()));
@@ -143,31 +145,31 @@ TEST(Box, UpdatesOnSplitStateAreGatheredAndThenAssigned) {  // as a sharded opti
 }
 
 TEST(Box, OneValueMayUpdateVariablesWithDifferentStoredLayouts) {
-  Placed p;
-  ValueId x = p.with(build::input(p.b, "x", {DType::f32, {4}}), on_data(S(0)));
-  ValueId whole = p.with(testing::parameter(p.b, "whole", {DType::f32, {4}}), on_data(B()));
-  ValueId split = p.with(testing::parameter(p.b, "split", {DType::f32, {4}}), on_data(S(0)));
+  PlacedProgram p;
+  ValueId x = p.with_layout(build::input(p.b, "x", {DType::f32, {4}}), on_data(S(0)));
+  ValueId replicated = p.with_layout(testing::parameter(p.b, "whole", {DType::f32, {4}}), on_data(B()));
+  ValueId split = p.with_layout(testing::parameter(p.b, "split", {DType::f32, {4}}), on_data(S(0)));
   p.graph.variables[0].stored = on_data(B());
   p.graph.variables[1].stored = on_data(S(0));
   p.graph.variables[0].updated = p.graph.variables[1].updated = x;
   p.graph.outputs = {{"x", x}};
-  p.as_made();
+  p.use_producer_layouts();
   EXPECT_EQ(p.boxed(), "all_gather f32[4@data] -> f32[4;]\n");
   EXPECT_EQ(*p.graph.value(p.graph.variables[0].updated).layout, on_data(B()));
   EXPECT_EQ(*p.graph.value(p.graph.variables[1].updated).layout, on_data(S(0)));
   EXPECT_EQ(p.graph.node(p.graph.value(p.graph.variables[1].updated).producer).op->name, "input");
-  (void)whole, (void)split;
+  (void)replicated, (void)split;
 }
 
-TEST(Box, OnTwoAxesEachStepNamesItsAxisAndTheResultsStayEqual) {
-  Placed p("data=2,model=2");
-  ValueId x = p.with(build::input(p.b, "x", {DType::f64, {4, 6}}), {S(0), S(1)});
-  ValueId c = p.with(build::reduce_sum(p.b, x, {1}), {S(0), P()});
-  ValueId y = p.with(build::exp(p.b, c), {B(), S(0)});
+TEST(Box, OnTwoAxesEachStepNamesItsAxisAndTheResultsAreUnchanged) {
+  PlacedProgram p("data=2,model=2");
+  ValueId x = p.with_layout(build::input(p.b, "x", {DType::f64, {4, 6}}), {S(0), S(1)});
+  ValueId c = p.with_layout(build::reduce_sum(p.b, x, {1}), {S(0), P()});
+  ValueId y = p.with_layout(build::exp(p.b, c), {B(), S(0)});
   p.graph.outputs = {{"y", y}};
-  p.as_made();
-  p.wanted[NodeId(2)] = {{B(), S(0)}};
-  auto before = testing::meaning_of(p.graph);
+  p.use_producer_layouts();
+  p.operand_layouts[NodeId(2)] = {{B(), S(0)}};
+  auto old_results = testing::evaluate_graph(p.graph);
   p.boxed();
   for (const Node& node : p.graph.nodes) {
     if (node.op->name != "box") continue;
@@ -178,7 +180,7 @@ TEST(Box, OnTwoAxesEachStepNamesItsAxisAndTheResultsStayEqual) {
     EXPECT_EQ(node.attrs.text("from"), print(from[axis]));
     EXPECT_EQ(node.attrs.text("to"), print(to[axis]));
   }
-  EXPECT_EQ(testing::difference(before, testing::meaning_of(p.graph)), 0);
+  EXPECT_EQ(testing::max_relative_difference(old_results, testing::evaluate_graph(p.graph)), 0);
 }
 
 }  // namespace

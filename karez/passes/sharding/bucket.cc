@@ -1,4 +1,4 @@
-// bucket: which all_reduces may be merged, the bucket size that pays, and the merged graph.
+// bucket: finds the all_reduces that may be merged and the fastest bucket size, and builds the merged graph.
 #include "karez/passes/sharding/bucket.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace karez::passes {
 namespace {
 
 constexpr double min_message_seconds = 1e-5;  // latency of one message
-constexpr double max_time_ratio = 0.998;      // of the launch without buckets
+constexpr double max_time_ratio = 0.998;      // relative to the launch without buckets
 
 // The attributes that members of a bucket share. The move is an all_reduce, so "from" gives the reduction.
 using BucketKey = std::tuple<int, std::int64_t, std::string, DType>;  // mesh, axis, from, dtype
@@ -60,8 +60,8 @@ struct OpenBucket {
   }
 };
 
-// Nodes and buckets in a topological order as close to the old one as possible; a bucket has the position of its last
-// member. Empty if buckets depend on each other in a cycle.
+// Sorts nodes and buckets topologically, as close to the old order as possible; a bucket has the position of its last
+// member. The result is empty if buckets depend on each other in a cycle.
 class BucketOrder {
  public:
   BucketOrder(const Graph& graph, const std::vector<Bucket>& buckets)
@@ -100,7 +100,7 @@ class BucketOrder {
 
  private:
   const Graph& graph_;
-  ById<NodeId, NodeId> first_, last_;  // first member of a member's bucket; last member, by the first
+  ById<NodeId, NodeId> first_, last_;  // by member: the first member of its bucket; by first member: the last one
 };
 
 class BucketRewriter {
@@ -108,10 +108,10 @@ class BucketRewriter {
   BucketRewriter(const Graph& graph, const OpTable& ops) : graph_(graph), ops_(ops), rewrite_(graph) {}
 
   Graph run(const std::vector<NodeId>& line, const std::vector<Bucket>& buckets) {
-    std::map<NodeId, const Bucket*> at;
-    for (const Bucket& bucket : buckets) at[bucket.front()] = &bucket;
+    std::map<NodeId, const Bucket*> bucket_of_first;
+    for (const Bucket& bucket : buckets) bucket_of_first[bucket.front()] = &bucket;
     for (NodeId n : line) {
-      if (auto found = at.find(n); found != at.end()) join(*found->second);
+      if (auto found = bucket_of_first.find(n); found != bucket_of_first.end()) join(*found->second);
       else rewrite_.keep(n);
     }
     return rewrite_.finish();
@@ -123,9 +123,9 @@ class BucketRewriter {
     const int mesh = graph_.value(operand(graph_, like)).mesh;
     const NodeId node =
         rewrite_.add(&ops_.at(op), std::move(inputs), std::move(attrs), std::span(&type, 1), mesh, like);
-    const ValueId made = rewrite_.graph().node(node).outputs[0];
-    rewrite_.graph().value(made).layout = std::move(layout);
-    return made;
+    const ValueId result = rewrite_.graph().node(node).outputs[0];
+    rewrite_.graph().value(result).layout = std::move(layout);
+    return result;
   }
   ValueId shaped(ValueId value, const Shape& shape, NodeId like) {
     const TensorType type = rewrite_.graph().type(value);
@@ -136,25 +136,25 @@ class BucketRewriter {
 
   void join(const Bucket& bucket) {
     const NodeId first = bucket.front();
-    const Layout before = *graph_.value(operand(graph_, first)).layout,
-                 after = *graph_.value(graph_.node(first).outputs[0]).layout;
-    std::vector<ValueId> flat;
+    const Layout old_layout = *graph_.value(operand(graph_, first)).layout,
+                 new_layout = *graph_.value(graph_.node(first).outputs[0]).layout;
+    std::vector<ValueId> flat_values;
     std::int64_t count = 0;
     for (NodeId box : bucket) {
-      const std::int64_t own = graph_.type(operand(graph_, box)).count();
-      flat.push_back(shaped(rewrite_.at(operand(graph_, box)), {own}, box));
-      count += own;
+      const std::int64_t member_size = graph_.type(operand(graph_, box)).count();
+      flat_values.push_back(shaped(rewrite_.at(operand(graph_, box)), {member_size}, box));
+      count += member_size;
     }
     const TensorType type{graph_.type(operand(graph_, first)).dtype, {count}};
-    const ValueId whole = add("concat", std::move(flat), Attrs().set("axis", 0), type, before, first);
-    const ValueId sum = add("box", {whole}, graph_.node(first).attrs, type, after, first);
+    const ValueId concatenated = add("concat", std::move(flat_values), Attrs().set("axis", 0), type, old_layout, first);
+    const ValueId sum = add("box", {concatenated}, graph_.node(first).attrs, type, new_layout, first);
     std::int64_t begin = 0;
     for (NodeId box : bucket) {
-      const TensorType& own = graph_.type(operand(graph_, box));
-      const ValueId part = add("slice", {sum}, Attrs().set("begin", Ints{begin}).set("size", Ints{own.count()}),
-                               {own.dtype, {own.count()}}, after, box);
-      rewrite_.map(graph_.node(box).outputs[0], shaped(part, own.shape, box));
-      begin += own.count();
+      const TensorType& member_size = graph_.type(operand(graph_, box));
+      const ValueId part = add("slice", {sum}, Attrs().set("begin", Ints{begin}).set("size", Ints{member_size.count()}),
+                               {member_size.dtype, {member_size.count()}}, new_layout, box);
+      rewrite_.map(graph_.node(box).outputs[0], shaped(part, member_size.shape, box));
+      begin += member_size.count();
     }
   }
 
@@ -174,21 +174,23 @@ std::vector<NodeId> candidates(const Graph& graph, const CostTable& costs) {
 
 std::vector<Bucket> buckets_of(const Graph& graph, const CostTable& costs, std::int64_t bytes) {
   const NodeDependencies dependencies(graph);
-  std::map<BucketKey, OpenBucket> open;
-  std::vector<Bucket> made;
-  auto close = [&](OpenBucket& one) {
-    if (one.members.size() > 1) made.push_back(std::move(one.members));
-    one = {};
+  std::map<BucketKey, OpenBucket> open_buckets;
+  std::vector<Bucket> result;
+  auto close = [&](OpenBucket& bucket_to_fill) {
+    if (bucket_to_fill.members.size() > 1) result.push_back(std::move(bucket_to_fill.members));
+    bucket_to_fill = {};
   };
   for (NodeId n : candidates(graph, costs)) {
     if (bytes_of(graph, n) > bytes) continue;
-    OpenBucket& one = open[bucket_key(graph, n)];
-    if (!one.members.empty() && (one.bytes + bytes_of(graph, n) > bytes || one.descendants[n])) close(one);
-    one.add(graph, dependencies, n);
+    OpenBucket& bucket_to_fill = open_buckets[bucket_key(graph, n)];
+    if (!bucket_to_fill.members.empty() &&
+        (bucket_to_fill.bytes + bytes_of(graph, n) > bytes || bucket_to_fill.descendants[n]))
+      close(bucket_to_fill);
+    bucket_to_fill.add(graph, dependencies, n);
   }
-  for (auto& [kind, one] : open) close(one);
-  std::sort(made.begin(), made.end());
-  return made;
+  for (auto& [kind, bucket_to_fill] : open_buckets) close(bucket_to_fill);
+  std::sort(result.begin(), result.end());
+  return result;
 }
 
 Graph merge_buckets(const Graph& graph, const OpTable& ops, const std::vector<Bucket>& buckets) {
@@ -197,21 +199,21 @@ Graph merge_buckets(const Graph& graph, const OpTable& ops, const std::vector<Bu
 }
 
 BucketedGraph bucket(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet) {
-  std::int64_t all = 0;
-  for (NodeId n : candidates(graph, costs)) all += bytes_of(graph, n);
-  if (buckets_of(graph, costs, all).empty()) return {std::move(graph)};
+  std::int64_t total_bytes = 0;
+  for (NodeId n : candidates(graph, costs)) total_bytes += bytes_of(graph, n);
+  if (buckets_of(graph, costs, total_bytes).empty()) return {std::move(graph)};
   BucketedGraph best;
   best.seconds_before = order(graph, ops, costs, streams_meet).seconds;
   best.seconds = max_time_ratio * best.seconds_before;
-  std::vector<Bucket> tried;
-  for (std::int64_t bytes = all; bytes > 0; bytes /= 2) {
+  std::vector<Bucket> previous;
+  for (std::int64_t bytes = total_bytes; bytes > 0; bytes /= 2) {
     std::vector<Bucket> buckets = buckets_of(graph, costs, bytes);
     if (buckets.empty()) break;
-    if (buckets == tried) continue;
-    Graph joined = merge_buckets(graph, ops, buckets);
-    const double seconds = order(joined, ops, costs, streams_meet).seconds;
-    if (seconds < best.seconds) best.graph = std::move(joined), best.bytes = bytes, best.seconds = seconds;
-    tried = std::move(buckets);
+    if (buckets == previous) continue;
+    Graph merged = merge_buckets(graph, ops, buckets);
+    const double seconds = order(merged, ops, costs, streams_meet).seconds;
+    if (seconds < best.seconds) best.graph = std::move(merged), best.bytes = bytes, best.seconds = seconds;
+    previous = std::move(buckets);
   }
   if (best.bytes == 0) best.graph = std::move(graph), best.seconds = best.seconds_before;
   return best;

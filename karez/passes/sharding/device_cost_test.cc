@@ -1,4 +1,4 @@
-// The largest part of a value, compared with every device; copied layouts; and peak bytes in program order.
+// Tests of the largest part of a value, of peak bytes in program order, and of copied layouts.
 #include "karez/passes/sharding/device_cost.h"
 
 #include <gtest/gtest.h>
@@ -26,14 +26,14 @@ std::int64_t bytes_on(const TensorType& type, const Mesh& mesh, const Layout& la
   return count * (type.dtype == DType::i64 || type.dtype == DType::f64 ? 8 : type.dtype == DType::bf16 ? 2 : 4);
 }
 
-std::int64_t max_on_any(const TensorType& type, const Mesh& mesh, const Layout& layout) {
-  std::int64_t most = 0;
-  for (int d = 0; d < mesh.size(); ++d) most = std::max(most, bytes_on(type, mesh, layout, d));
-  return most;
+std::int64_t max_bytes_on_any_device(const TensorType& type, const Mesh& mesh, const Layout& layout) {
+  std::int64_t maximum = 0;
+  for (int d = 0; d < mesh.size(); ++d) maximum = std::max(maximum, bytes_on(type, mesh, layout, d));
+  return maximum;
 }
 
 // Pointwise calls, windows, constants, inputs, variables and their updates, each with a random layout.
-Graph random_laid(Random& random) {
+Graph random_graph_with_layouts(Random& random) {
   Graph graph;
   graph.meshes = {Mesh::parse("a=2"), Mesh::parse("b=3")};
   Builder b(graph, testing::table());
@@ -65,22 +65,22 @@ Graph random_laid(Random& random) {
     }
   }
   for (ValueId v : graph.values.ids()) {
-    const auto all = layouts_without_partial(graph.type(v), graph.mesh(v));
-    graph.value(v).layout = all[below(random, all.size())];
+    const auto legal_layouts = layouts_without_partial(graph.type(v), graph.mesh(v));
+    graph.value(v).layout = legal_layouts[below(random, legal_layouts.size())];
   }
   for (Variable& variable : graph.variables) variable.stored = graph.value(variable.read).layout;
   return graph;
 }
 
-// Peak live bytes by placement, of the nodes that `counts` selects: a value lives from its producer to the last reader
-// of it or of a window on it.
-template <class Counts> std::vector<std::int64_t> held_at_most(const Graph& graph, Counts counts) {
-  std::vector<std::int64_t> most(graph.meshes.size(), 0);
+// Peak live bytes by placement, of the nodes that `is_counted` selects. A value is live from its producer to the last
+// reader of the value or of a window on it.
+template <class Counts> std::vector<std::int64_t> peak_bytes(const Graph& graph, Counts is_counted) {
+  std::vector<std::int64_t> maximum(graph.meshes.size(), 0);
   for (std::size_t now = 0; now < graph.nodes.size(); ++now) {
-    std::vector<std::int64_t> held(graph.meshes.size(), 0);
+    std::vector<std::int64_t> live_bytes(graph.meshes.size(), 0);
     for (ValueId v : graph.values.ids()) {
       const auto made = static_cast<std::size_t>(graph.value(v).producer.index);
-      if (made > now || !counts(graph.node(graph.value(v).producer))) continue;
+      if (made > now || !is_counted(graph.node(graph.value(v).producer))) continue;
       std::size_t last = made;
       std::vector<ValueId> seen = {v};
       for (std::size_t n = made + 1; n < graph.nodes.size(); ++n)
@@ -90,83 +90,86 @@ template <class Counts> std::vector<std::int64_t> held_at_most(const Graph& grap
             if (graph.node(NodeId(n)).op->role == Role::window) seen.push_back(graph.node(NodeId(n)).outputs[0]);
           }
       if (last >= now)
-        held[static_cast<std::size_t>(graph.value(v).mesh)] +=
-            max_on_any(graph.type(v), graph.mesh(v), *graph.value(v).layout);
+        live_bytes[static_cast<std::size_t>(graph.value(v).mesh)] +=
+            max_bytes_on_any_device(graph.type(v), graph.mesh(v), *graph.value(v).layout);
     }
-    for (std::size_t m = 0; m < held.size(); ++m) most[m] = std::max(most[m], held[m]);
+    for (std::size_t m = 0; m < live_bytes.size(); ++m) maximum[m] = std::max(maximum[m], live_bytes[m]);
   }
-  return most;
+  return maximum;
 }
 
 TEST(Price, TheLargestPartIsTheMaximumOverDevices) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     Random random(seed);
-    const Graph graph = random_laid(random);
+    const Graph graph = random_graph_with_layouts(random);
     for (ValueId v : graph.values.ids())
-      EXPECT_EQ(largest_part(graph, v), max_on_any(graph.type(v), graph.mesh(v), *graph.value(v).layout)) << seed;
+      EXPECT_EQ(largest_part(graph, v), max_bytes_on_any_device(graph.type(v), graph.mesh(v), *graph.value(v).layout))
+          << seed;
   }
 }
 
 TEST(Price, PeakBytesInProgramOrderAreTheMaximumOverAllNodes) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     Random random(seed);
-    const Graph graph = random_laid(random);
-    const auto live = held_at_most(graph, [](const Node& node) {
+    const Graph graph = random_graph_with_layouts(random);
+    const auto live = peak_bytes(graph, [](const Node& node) {
       return node.op->role != Role::window && node.op->role != Role::state && node.op->role != Role::constant &&
              node.op->role != Role::source && node.op->role != Role::update;
     });
     EXPECT_EQ(peak_live_bytes(graph), *std::max_element(live.begin(), live.end())) << "seed " << seed << "\n"
                                                                                    << print(graph);
-    auto held = held_at_most(graph, [](const Node& node) {
+    auto live_bytes = peak_bytes(graph, [](const Node& node) {
       return node.op->role != Role::window && node.op->role != Role::state && node.op->role != Role::constant &&
              node.op->role != Role::update && node.op->role != Role::store;
     });
     for (const Variable& variable : graph.variables)
-      held[static_cast<std::size_t>(variable.mesh)] +=
-          max_on_any(variable.type, graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored);
-    EXPECT_EQ(peak_device_bytes(graph), *std::max_element(held.begin(), held.end())) << "seed " << seed << "\n"
-                                                                                     << print(graph);
+      live_bytes[static_cast<std::size_t>(variable.mesh)] += max_bytes_on_any_device(
+          variable.type, graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored);
+    EXPECT_EQ(peak_device_bytes(graph), *std::max_element(live_bytes.begin(), live_bytes.end()))
+        << "seed " << seed << "\n"
+        << print(graph);
   }
 }
 
-TEST(LayoutCopy, NodesThatDifferInOnePropertyKeepTheirOwnLayouts) {
-  const std::vector<std::string> things = {"path", "line", "acts", "attribute", "operand", "result", "mesh"};
-  for (const std::string& thing : things) {
+TEST(LayoutCopy, NodesThatDifferInOnePropertyGetDifferentLayouts) {
+  const std::vector<std::string> properties = {"path", "line", "acts", "attribute", "operand", "result", "mesh"};
+  for (const std::string& property : properties) {
     Graph graph;
     graph.meshes = {Mesh::parse("a=2"), Mesh::parse("b=2")};
     Builder b(graph, testing::table());
     b.where = "net.cc:1";
     const ValueId x = build::input(b, "x", {DType::f32, {4, 4}}), y = build::input(b, "y", {DType::f32, {4, 4}});
     const auto sorted = build::sort(b, x, 0);
-    const ValueId one = thing == "result" ? build::cast(b, sorted.values, DType::bf16) : build::reduce_sum(b, x, {0});
-    if (thing == "path") b.path = "other";
-    if (thing == "line") b.where = "net.cc:2";
-    const ValueId from = thing == "mesh" ? b.transfer_to_mesh(x, 1) : x;
-    if (thing == "mesh") b.mesh = 1;
-    const ValueId other = thing == "result"
-                              ? build::cast(b, sorted.indices, DType::bf16)
-                              : build::reduce_sum(b, thing == "operand" ? y : from, {thing == "attribute" ? 1 : 0});
-    if (thing == "acts") graph.nodes[graph.value(other).producer].acts = 2;
+    const ValueId first_value =
+        property == "result" ? build::cast(b, sorted.values, DType::bf16) : build::reduce_sum(b, x, {0});
+    if (property == "path") b.path = "other";
+    if (property == "line") b.where = "net.cc:2";
+    const ValueId operand = property == "mesh" ? b.transfer_to_mesh(x, 1) : x;
+    if (property == "mesh") b.mesh = 1;
+    const ValueId second_value = property == "result" ? build::cast(b, sorted.indices, DType::bf16)
+                                                      : build::reduce_sum(b, property == "operand" ? y : operand,
+                                                                          {property == "attribute" ? 1 : 0});
+    if (property == "acts") graph.nodes[graph.value(second_value).producer].acts = 2;
     testing::parameter(b, "w", {DType::f32, {4}});
-    const Graph bare = graph;
-    ShardedGraph laid;
-    laid.graph = graph;
-    laid.cost = 7;
+    const Graph unsharded = graph;
+    ShardedGraph sharded;
+    sharded.graph = graph;
+    sharded.cost = 7;
     for (NodeId n : graph.nodes.ids()) {
-      laid.wanted.emplace_back(graph.node(n).inputs.size(), Layout{n.index % 2 ? S(0) : B()});
-      for (ValueId out : graph.node(n).outputs) laid.graph.value(out).layout = Layout{n.index % 3 ? B() : S(0)};
+      sharded.operand_layouts.emplace_back(graph.node(n).inputs.size(), Layout{n.index % 2 ? S(0) : B()});
+      for (ValueId out : graph.node(n).outputs) sharded.graph.value(out).layout = Layout{n.index % 3 ? B() : S(0)};
     }
-    laid.graph.value(one).layout = Layout{S(0)}, laid.graph.value(other).layout = Layout{B()};
-    laid.graph.variables[0].stored = Layout{S(0)};
-    Graph fixed = bare;
+    sharded.graph.value(first_value).layout = Layout{S(0)}, sharded.graph.value(second_value).layout = Layout{B()};
+    sharded.graph.variables[0].stored = Layout{S(0)};
+    Graph fixed = unsharded;
     fixed.variables[0].stored = Layout{B()};
-    const auto made = copy_layouts(fixed, laid);
+    const auto made = copy_layouts(fixed, sharded);
     ASSERT_TRUE(made.has_value());
     EXPECT_EQ(made->cost, 7);
     for (ValueId v : graph.values.ids())
-      EXPECT_EQ(made->graph.value(v).layout, laid.graph.value(v).layout) << thing << " %" << v;
-    EXPECT_EQ(made->wanted, laid.wanted) << thing;
-    EXPECT_EQ(made->graph.variables[0].stored, laid.graph.variables[0].stored);
+      EXPECT_EQ(made->graph.value(v).layout, sharded.graph.value(v).layout) << property << " %" << v;
+    EXPECT_EQ(made->operand_layouts, sharded.operand_layouts) << property;
+    EXPECT_EQ(made->graph.variables[0].stored, sharded.graph.variables[0].stored);
   }
 }
 

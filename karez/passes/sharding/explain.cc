@@ -1,4 +1,4 @@
-// Fixes the value in each of its legal layouts in turn and runs the planner.
+// Runs the planner with the value fixed in each of its legal layouts in turn.
 #include "karez/passes/sharding/explain.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t max_reasons = 3;
 
-// Values by name. For equal names the order is variables, inputs, outputs, modules.
+// Values by name. Among equal names, variables come first, then inputs, outputs and modules.
 std::map<std::string, ValueId> values_by_name(const Graph& graph) {
   std::map<std::string, ValueId> out;
   for (const Variable& variable : graph.variables)
@@ -64,10 +64,10 @@ Graph with_layout(Graph graph, ValueId value, const std::optional<Layout>& layou
 }
 
 std::set<Layout> legal_layouts(const Graph& graph, ValueId value, const CostTable& costs) {
-  const Graph open = with_layout(graph, value, std::nullopt);
+  const Graph unfixed = with_layout(graph, value, std::nullopt);
   std::set<Layout> out;
-  for (const NodeChoice& choice : choices_of(open, open.value(value).producer, costs))
-    out.insert(choice.out(static_cast<std::size_t>(open.value(value).output)));
+  for (const NodeChoice& choice : choices_of(unfixed, unfixed.value(value).producer, costs))
+    out.insert(choice.out(static_cast<std::size_t>(unfixed.value(value).output)));
   return out;
 }
 
@@ -76,12 +76,14 @@ struct Reason {
   std::string what;
 };
 
-std::vector<std::string> slower(const Graph& graph, const CostBreakdown& before, const CostBreakdown& after) {
+std::vector<std::string> slower_parts(const Graph& graph, const CostBreakdown& old_costs,
+                                      const CostBreakdown& new_costs) {
   std::vector<Reason> reasons;
-  for (NodeId n : before.calls.ids()) reasons.push_back({after.calls[n] - before.calls[n], describe(graph, n)});
-  for (ValueId v : before.moves.ids())
+  for (NodeId n : old_costs.calls.ids())
+    reasons.push_back({new_costs.calls[n] - old_costs.calls[n], describe(graph, n)});
+  for (ValueId v : old_costs.moves.ids())
     reasons.push_back(
-        {after.moves[v] - before.moves[v], cat("transfer of ", describe(graph, graph.value(v).producer))});
+        {new_costs.moves[v] - old_costs.moves[v], cat("transfer of ", describe(graph, graph.value(v).producer))});
   std::stable_sort(reasons.begin(), reasons.end(),
                    [](const Reason& a, const Reason& b) { return a.seconds > b.seconds; });
   std::vector<std::string> out;
@@ -98,26 +100,26 @@ LimitedLayout layout_within_limit(Compilation c, std::string_view name) {
     compile(c);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::device) throw;
-    out.why = error.what();
-    out.why = out.why.substr(0, out.why.find(';'));
+    out.reason = error.what();
+    out.reason = out.reason.substr(0, out.reason.find(';'));
     return out;
   }
   if (!c.slot_assignment.memory_note.starts_with("within ")) return out;
-  out.why = c.slot_assignment.memory_note.substr(0, c.slot_assignment.memory_note.find('\n'));
+  out.reason = c.slot_assignment.memory_note.substr(0, c.slot_assignment.memory_note.find('\n'));
   if (!name.starts_with('%')) out.layout = c.sharded->graph.value(value_named(c.sharded->graph, name)).layout;
   return out;
 }
 
 double sum(const ById<NodeId, double>& seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
-std::string text_of(const LayoutExplanation& e) {
-  const LimitedLayout& within = *e.within;
-  const std::string limit = bytes_text(within.bytes);
-  if (within.why.empty()) return cat("the fastest plan needs no more than the limit of ", limit, " per device\n");
-  const std::string lies =
-      within.layout ? cat("  ", sbp::print(e.type, e.mesh, *within.layout), ": chosen within ", limit, " per device\n")
-                    : "";
-  return cat(lies, "  ", within.why, "\nwithout that limit:\n");
+std::string limit_text(const LayoutExplanation& e) {
+  const LimitedLayout& limited = *e.within;
+  const std::string limit = bytes_text(limited.bytes);
+  if (limited.reason.empty()) return cat("the fastest plan needs no more than the limit of ", limit, " per device\n");
+  const std::string layout_text = limited.layout ? cat("  ", sbp::print(e.type, e.mesh, *limited.layout),
+                                                       ": chosen within ", limit, " per device\n")
+                                                 : "";
+  return cat(layout_text, "  ", limited.reason, "\nwithout that limit:\n");
 }
 
 }  // namespace
@@ -132,7 +134,7 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
     return shard(setup ? with_setup_nodes(std::move(graph), *c.catalog) : std::move(graph), costs);
   };
   const ShardedGraph chosen = sharded(c.graph);
-  const CostBreakdown before = cost_breakdown(chosen.graph, chosen.wanted, costs);
+  const CostBreakdown old_costs = cost_breakdown(chosen.graph, chosen.operand_layouts, costs);
   const Layout layout = *chosen.graph.value(value).layout;
   LayoutExplanation out{std::string(name),
                         c.graph.type(value),
@@ -141,12 +143,13 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
                         {},
                         {},
                         std::string(default_costs_warning(costs))};
-  out.alternatives.push_back({layout, chosen.cost, sum(before.calls), chosen.report, {}});
-  for (const Layout& other : legal_layouts(c.graph, value, costs)) {
-    if (other == layout) continue;
-    const ShardedGraph made = sharded(with_layout(c.graph, value, other));
-    const CostBreakdown after = cost_breakdown(made.graph, made.wanted, costs);
-    out.alternatives.push_back({other, made.cost, sum(after.calls), made.report, slower(c.graph, before, after)});
+  out.alternatives.push_back({layout, chosen.cost, sum(old_costs.calls), chosen.report, {}});
+  for (const Layout& alternative_layout : legal_layouts(c.graph, value, costs)) {
+    if (alternative_layout == layout) continue;
+    const ShardedGraph alternative = sharded(with_layout(c.graph, value, alternative_layout));
+    const CostBreakdown new_costs = cost_breakdown(alternative.graph, alternative.operand_layouts, costs);
+    out.alternatives.push_back({alternative_layout, alternative.cost, sum(new_costs.calls), alternative.report,
+                                slower_parts(c.graph, old_costs, new_costs)});
   }
   std::stable_sort(out.alternatives.begin() + 1, out.alternatives.end(),
                    [](const LayoutAlternative& a, const LayoutAlternative& b) { return a.seconds < b.seconds; });
@@ -157,8 +160,8 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
 std::string print(const LayoutExplanation& e) {
   std::string out = cat("'", e.name, "' on ", sbp::print(e.mesh),
                         ", predicted for a launch of the whole program with each of its layouts",
-                        e.caution.empty() ? "" : ",", e.caution, "\n");
-  if (e.within) out += text_of(e);
+                        e.warning.empty() ? "" : ",", e.warning, "\n");
+  if (e.within) out += limit_text(e);
   const double best = e.alternatives.front().seconds;
   for (const LayoutAlternative& a : e.alternatives) {
     const bool chosen = &a == &e.alternatives.front();

@@ -1,4 +1,4 @@
-// Explanations compared with a search of all assignments, which shares only the cost of one assignment with them.
+// Tests of explanations: compares them with a search of all assignments, which shares only the cost of an assignment.
 #include "karez/passes/sharding/explain.h"
 
 #include <gmock/gmock.h>
@@ -68,29 +68,29 @@ double cheapest(const Compilation& c, ValueId value, const Layout& layout) {
   }
 }
 
-TEST(Explain, EachLayoutHasTheCostOfTheCheapestProgramWithIt) {
+TEST(Explain, EachLayoutHasTheCostOfTheCheapestProgramWithThisLayout) {
   const Compilation c = two_products("model=4");
   std::size_t choices = 0;
   for (const char* name : {"first.weight", "second.weight", "x", "first", "y"}) {
     const LayoutExplanation e = explain_layout(c, name);
-    Compilation seen = c;
-    run_passes(seen, {"canonicalise"});
+    Compilation canonical = c;
+    run_passes(canonical, {"canonicalise"});
     ValueId value;
-    for (const Variable& variable : seen.graph.variables)
+    for (const Variable& variable : canonical.graph.variables)
       if (variable.name == name) value = variable.read;
-    for (const Node& node : seen.graph.nodes)
+    for (const Node& node : canonical.graph.nodes)
       if (node.path == name || (node.op->name == "input" && node.attrs.text("name") == name)) value = node.outputs[0];
-    if (std::string_view(name) == "y") value = seen.graph.outputs[0].value;
+    if (std::string_view(name) == "y") value = canonical.graph.outputs[0].value;
     std::set<Layout> layouts;
     for (const LayoutAlternative& a : e.alternatives) {
-      EXPECT_NEAR(a.seconds, cheapest(seen, value, a.layout), 1e-12) << name << " as " << print(a.layout);
+      EXPECT_NEAR(a.seconds, cheapest(canonical, value, a.layout), 1e-12) << name << " as " << print(a.layout);
       EXPECT_GE(a.seconds, e.alternatives.front().seconds) << "the choice is the best";
       EXPECT_THAT(a.report, HasSubstr("optimal"));
       layouts.insert(a.layout);
     }
-    EXPECT_EQ(layouts.size(), e.alternatives.size()) << "each once";
+    EXPECT_EQ(layouts.size(), e.alternatives.size()) << "each layout is listed once";
     std::set<Layout> legal;
-    for (const NodeChoice& choice : choices_of(seen.graph, seen.graph.value(value).producer, c.options.costs))
+    for (const NodeChoice& choice : choices_of(canonical.graph, canonical.graph.value(value).producer, c.options.costs))
       legal.insert(choice.out(0));
     EXPECT_EQ(layouts, legal);
     choices += layouts.size();
@@ -104,30 +104,31 @@ TEST(Explain, CallsAndTransfersAddUpToTheCost) {
     c.options.costs = costs();
     c.options.microbatches = microbatches;
     run_passes(c, {"canonicalise", "microbatch"});
-    const ShardedGraph made = shard(c.graph, c.options.costs);
-    const CostBreakdown priced = passes::cost_breakdown(made.graph, made.wanted, c.options.costs);
+    const ShardedGraph alternative = shard(c.graph, c.options.costs);
+    const CostBreakdown breakdown =
+        passes::cost_breakdown(alternative.graph, alternative.operand_layouts, c.options.costs);
     double sum = 0;
-    for (double seconds : priced.calls) sum += seconds;
-    for (double seconds : priced.moves) sum += seconds;
-    EXPECT_NEAR(sum, made.cost, 1e-12 * made.cost) << microbatches;
+    for (double seconds : breakdown.calls) sum += seconds;
+    for (double seconds : breakdown.moves) sum += seconds;
+    EXPECT_NEAR(sum, alternative.cost, 1e-12 * alternative.cost) << microbatches;
   }
 }
 
 TEST(Explain, SlowerPartsAreListedLargestFirst) {
   Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2,model=2"), {96, 64, 10}, 64));
   c.options.costs = costs();
-  std::size_t several = 0;
+  std::size_t multiple = 0;
   for (const LayoutAlternative& a : explain_layout(c, "fc1.weight").alternatives) {
     std::vector<double> numbers;
     for (const std::string& reason : a.slower) numbers.push_back(std::stod(reason.substr(reason.rfind('+') + 1)));
     EXPECT_TRUE(std::is_sorted(numbers.rbegin(), numbers.rend())) << ::testing::PrintToString(a.slower);
     EXPECT_LE(numbers.size(), 3u);
-    several += numbers.size() > 1;
+    multiple += numbers.size() > 1;
   }
-  EXPECT_GT(several, 0u);
+  EXPECT_GT(multiple, 0u);
 }
 
-TEST(Explain, ARequestedLayoutIsComparedToo) {
+TEST(Explain, ARequestedLayoutIsComparedWithTheOthers) {
   Compilation c = two_products("model=4");
   for (Variable& variable : c.graph.variables)
     if (variable.name == "second.weight") variable.stored = Layout{S(1)};
@@ -135,7 +136,7 @@ TEST(Explain, ARequestedLayoutIsComparedToo) {
   EXPECT_TRUE(e.fixed);
   ASSERT_GT(e.alternatives.size(), 1u) << "other layouts than the requested one";
   EXPECT_EQ(e.alternatives[0].layout, Layout{S(1)});
-  EXPECT_LT(e.alternatives[1].seconds, e.alternatives[0].seconds) << "there is a better one";
+  EXPECT_LT(e.alternatives[1].seconds, e.alternatives[0].seconds) << "a better layout exists";
   EXPECT_THAT(print(e), HasSubstr("f32[128, 48@model]: "));
   EXPECT_THAT(print(e), HasSubstr(", as requested; optimal"));
 }
@@ -153,23 +154,23 @@ TEST(Explain, ThePageListsSlowerParts) {
 TEST(Explain, AMemoryLimitThatChangesLayoutsIsReported) {
   Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=4"), {64, 128, 64, 10}, 32));
   c.options.costs.link = {1e-4, 1e-12};
-  Compilation free = c;
-  compile(free);
-  const auto bytes = planned_bytes(free.plan);
-  const std::int64_t taken = *std::max_element(bytes.begin(), bytes.end());
-  c.options.memory = taken;
+  Compilation unlimited = c;
+  compile(unlimited);
+  const auto bytes = planned_bytes(unlimited.plan);
+  const std::int64_t needed_bytes = *std::max_element(bytes.begin(), bytes.end());
+  c.options.memory = needed_bytes;
   EXPECT_THAT(print(explain_layout(c, "fc1.weight")), HasSubstr("\nthe fastest plan needs no more than the limit of "));
-  c.options.memory = taken / 2;
+  c.options.memory = needed_bytes / 2;
   Compilation limited = c;
   compile(limited);
-  int otherwise = 0;
+  int changed = 0;
   for (const Variable& variable : limited.graph.variables) {
     const LayoutExplanation e = explain_layout(c, variable.name);
     ASSERT_TRUE(e.within && e.within->layout) << variable.name;
     EXPECT_EQ(*e.within->layout, *variable.stored) << variable.name;
-    otherwise += *e.within->layout != e.alternatives[0].layout;
+    changed += *e.within->layout != e.alternatives[0].layout;
   }
-  EXPECT_GT(otherwise, 0);
+  EXPECT_GT(changed, 0);
   const std::string page = print(explain_layout(c, "fc1.weight"));
   EXPECT_THAT(page,
               ::testing::ContainsRegex(
@@ -181,41 +182,42 @@ TEST(Explain, AMemoryLimitThatChangesLayoutsIsReported) {
               HasSubstr("but the limit is 1000 B (1000 bytes)\nwithout that limit:\n"));
 }
 
-// The expected page, from costs alone: for each layout the program that the planner makes with it.
-std::string page_of(Compilation c, const std::string& name, ValueId value, bool fixed,
-                    const std::vector<Layout>& layouts) {
+// The expected text, computed from costs only: for each layout, the program that the planner makes with it.
+std::string expected_text(Compilation c, const std::string& name, ValueId value, bool fixed,
+                          const std::vector<Layout>& layouts) {
   run_passes(c, {"canonicalise", "microbatch"});
   const Mesh& mesh = c.graph.mesh(value);
   std::string out = cat("'", name, "' on ", sbp::print(mesh),
                         ", predicted for a launch of the whole program with each of its layouts",
                         c.options.costs.is_default() ? "," : "", default_costs_warning(c.options.costs), "\n");
   const ShardedGraph chosen = shard(with_setup_nodes(c.graph, *c.catalog), c.options.costs);
-  const CostBreakdown before = cost_breakdown(chosen.graph, chosen.wanted, c.options.costs);
+  const CostBreakdown old_costs = cost_breakdown(chosen.graph, chosen.operand_layouts, c.options.costs);
   for (const Layout& layout : layouts) {
     Graph graph = c.graph;
     graph.value(value).layout = layout;
     for (Variable& variable : graph.variables)
       if (variable.read == value) variable.stored = layout;
-    const ShardedGraph made = shard(with_setup_nodes(graph, *c.catalog), c.options.costs);
-    const CostBreakdown after = cost_breakdown(made.graph, made.wanted, c.options.costs);
+    const ShardedGraph alternative = shard(with_setup_nodes(graph, *c.catalog), c.options.costs);
+    const CostBreakdown new_costs = cost_breakdown(alternative.graph, alternative.operand_layouts, c.options.costs);
     double calls = 0;
-    std::multimap<double, std::string, std::greater<>> more;
+    std::multimap<double, std::string, std::greater<>> increases;
     for (NodeId n : graph.nodes.ids())
-      calls += after.calls[n], more.emplace(after.calls[n] - before.calls[n], describe(graph, n));
+      calls += new_costs.calls[n], increases.emplace(new_costs.calls[n] - old_costs.calls[n], describe(graph, n));
     for (ValueId v : graph.values.ids())
-      more.emplace(after.moves[v] - before.moves[v], cat("transfer of ", describe(graph, graph.value(v).producer)));
-    const bool first = layout == layouts[0];
-    const double percent = std::round(std::abs(made.cost - chosen.cost) / chosen.cost * 10000) / 100;
-    out += cat("  ", sbp::print(c.graph.type(value), mesh, layout), ": ", microseconds(made.cost), ", ",
-               microseconds(calls), " in calls and ", microseconds(made.cost - calls), " in transfers",
-               first ? (fixed ? ", as requested" : ", chosen")
-                     : cat(made.cost < chosen.cost ? ", -" : ", +", base::number(percent), " %"),
-               "; ", made.report, "\n");
+      increases.emplace(new_costs.moves[v] - old_costs.moves[v],
+                        cat("transfer of ", describe(graph, graph.value(v).producer)));
+    const bool is_first = layout == layouts[0];
+    const double percent = std::round(std::abs(alternative.cost - chosen.cost) / chosen.cost * 10000) / 100;
+    out += cat("  ", sbp::print(c.graph.type(value), mesh, layout), ": ", microseconds(alternative.cost), ", ",
+               microseconds(calls), " in calls and ", microseconds(alternative.cost - calls), " in transfers",
+               is_first ? (fixed ? ", as requested" : ", chosen")
+                        : cat(alternative.cost < chosen.cost ? ", -" : ", +", base::number(percent), " %"),
+               "; ", alternative.report, "\n");
     std::string slower;
     int listed = 0;
-    for (const auto& [seconds, what] : more)
-      if (!first && seconds > 1e-9 && listed++ < 3)
-        slower += cat(slower.empty() ? "    slower: " : "; ", what, " +", microseconds(seconds));
+    for (const auto& [seconds, part] : increases)
+      if (!is_first && seconds > 1e-9 && listed++ < 3)
+        slower += cat(slower.empty() ? "    slower: " : "; ", part, " +", microseconds(seconds));
     if (!slower.empty()) out += slower + "\n";
   }
   return out;
@@ -225,39 +227,40 @@ TEST(Explain, APageListsForEachLayoutTheProgramsTimeAndItsSlowerParts) {
   struct ExplainCase {
     const char* name;
     int microbatches;
-    std::optional<Layout> fixed;  // of the value, not of a variable
+    std::optional<Layout> fixed;  // fixed layout of the value, not of a variable
   };
-  std::size_t others = 0, cheaper = 0;
-  for (const ExplainCase& request :
+  std::size_t alternatives_count = 0, cheaper = 0;
+  for (const ExplainCase& test_case :
        {ExplainCase{"fc1.weight", 1, {}}, ExplainCase{"fc2.weight", 2, {}}, ExplainCase{"fc1", 1, {}},
         ExplainCase{"x", 4, {}}, ExplainCase{"fc1", 1, Layout{B(), B()}},
         ExplainCase{"fc2.bias", 2, Layout{S(0), B()}}}) {
     Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2,model=2"), {96, 64, 10}, 64));
     c.options.costs = costs();
-    c.options.microbatches = request.microbatches;
-    auto named = [&](const Graph& graph) {
+    c.options.microbatches = test_case.microbatches;
+    auto value_named = [&](const Graph& graph) {
       ValueId value;
       for (const Node& node : graph.nodes)
-        if (node.path == request.name || (node.attrs.has("name") && node.attrs.text("name") == request.name))
+        if (node.path == test_case.name || (node.attrs.has("name") && node.attrs.text("name") == test_case.name))
           value = node.outputs[0];
       return value;
     };
-    if (request.fixed) c.graph.value(named(c.graph)).layout = request.fixed;
-    const LayoutExplanation e = explain_layout(c, request.name);
+    if (test_case.fixed) c.graph.value(value_named(c.graph)).layout = test_case.fixed;
+    const LayoutExplanation e = explain_layout(c, test_case.name);
     std::vector<Layout> layouts;
     for (const LayoutAlternative& a : e.alternatives) {
       cheaper += a.seconds < e.alternatives[0].seconds;
       layouts.push_back(a.layout);
     }
-    others += layouts.size() - 1;
+    alternatives_count += layouts.size() - 1;
     EXPECT_TRUE(std::is_sorted(e.alternatives.begin() + 1, e.alternatives.end(),
                                [](const auto& a, const auto& b) { return a.seconds < b.seconds; }));
-    EXPECT_EQ(e.fixed, request.fixed.has_value()) << request.name;
-    Compilation seen = c;
-    run_passes(seen, {"canonicalise", "microbatch"});
-    EXPECT_EQ(print(e), page_of(c, request.name, named(seen.graph), request.fixed.has_value(), layouts));
+    EXPECT_EQ(e.fixed, test_case.fixed.has_value()) << test_case.name;
+    Compilation canonical = c;
+    run_passes(canonical, {"canonicalise", "microbatch"});
+    EXPECT_EQ(print(e),
+              expected_text(c, test_case.name, value_named(canonical.graph), test_case.fixed.has_value(), layouts));
   }
-  EXPECT_GT(others, 15u);
+  EXPECT_GT(alternatives_count, 15u);
   EXPECT_GT(cheaper, 0u) << "the requested layout is not always the best";
 }
 

@@ -1,4 +1,4 @@
-// Adds up the costs of a choice for every node, and applies it.
+// Adds up the costs of one choice for every node, and applies the choices.
 #include "karez/passes/sharding/layout_assignment.h"
 
 #include <cmath>
@@ -11,16 +11,17 @@
 namespace karez::passes {
 namespace {
 
-// Seconds of one value's transfers; +inf if it is required in more layouts than a transition tree can serve.
-double transfer_cost(const Graph& graph, ValueId value, const ConsumerLayouts& w, const Choices& choices,
+// Seconds of one value's transfers; +inf if the value is required in more layouts than a transition tree supports.
+double transfer_cost(const Graph& graph, ValueId value, const ConsumerLayouts& layouts_of_value, const Choices& choices,
                      const ById<NodeId, int>& chosen, TransitionCostCache& prices) {
-  if (made_whole_in_setup(graph, w, choices)) return 0;
-  const std::set<Layout> targets = targets_of(w, choices, chosen);
+  if (made_whole_in_setup(graph, layouts_of_value, choices)) return 0;
+  const std::set<Layout> targets = targets_of(layouts_of_value, choices, chosen);
   if (targets.size() > 16) return INFINITY;
   TransitionTable& table = prices.table(graph.type(value), graph.mesh(value));
   int set = 0;
   for (const Layout& target : targets) set = table.with(set, table.number(target));
-  return fills_per_launch(graph, value) * table.seconds(table.number(producer_layout(w, choices, chosen)), set);
+  return fills_per_launch(graph, value) *
+         table.seconds(table.number(producer_layout(layouts_of_value, choices, chosen)), set);
 }
 
 }  // namespace
@@ -42,11 +43,11 @@ double unchecked_assignment_cost(const Graph& graph, const Choices& choices, con
 }
 
 ShardedGraph apply_choices(Graph graph, const Choices& choices, const ById<NodeId, int>& chosen) {
-  ShardedGraph made;
-  made.wanted.resize(graph.nodes.size());
+  ShardedGraph result;
+  result.operand_layouts.resize(graph.nodes.size());
   for (NodeId n : graph.nodes.ids()) {
     const NodeChoice& choice = choices[n][static_cast<std::size_t>(chosen[n])];
-    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) made.wanted[n].push_back(choice.in(i));
+    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) result.operand_layouts[n].push_back(choice.in(i));
     for (std::size_t o = 0; o < graph.nodes[n].outputs.size(); ++o)
       graph.value(graph.nodes[n].outputs[o]).layout = choice.out(o);
   }
@@ -56,25 +57,26 @@ ShardedGraph apply_choices(Graph graph, const Choices& choices, const ById<NodeI
     if (!variable.stored)
       variable.stored = variable.read.valid() ? *graph.value(variable.read).layout
                                               : broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]);
-  made.graph = std::move(graph);
-  return made;
+  result.graph = std::move(graph);
+  return result;
 }
 
-CostBreakdown cost_breakdown(const Graph& sharded, const OperandLayouts& wanted, const CostTable& costs) {
+CostBreakdown cost_breakdown(const Graph& sharded, const OperandLayouts& operand_layouts, const CostTable& costs) {
   CostBreakdown out;
   Choices choices;
   for (NodeId n : sharded.nodes.ids()) {
-    NodeChoice::Layouts laid{wanted[n], {}};
-    for (ValueId made : sharded.node(n).outputs) laid.outs.push_back(*sharded.value(made).layout);
-    NodeChoice choice(std::move(laid), 0);
+    NodeChoice::Layouts layouts{operand_layouts[n], {}};
+    for (ValueId result : sharded.node(n).outputs) layouts.outs.push_back(*sharded.value(result).layout);
+    NodeChoice choice(std::move(layouts), 0);
     choice.seconds = sharded.node(n).acts * choice_seconds(sharded, n, choice, costs);
     out.calls.push_back(choice.seconds);
     choices.push_back({std::move(choice)});
   }
   TransitionCostCache prices(costs);
-  const ById<NodeId, int> only(sharded.nodes.size(), 0);
+  const ById<NodeId, int> single_choice(sharded.nodes.size(), 0);
   const auto consumers = consumer_layouts(sharded);
-  for (ValueId v : consumers.ids()) out.moves.push_back(transfer_cost(sharded, v, consumers[v], choices, only, prices));
+  for (ValueId v : consumers.ids())
+    out.moves.push_back(transfer_cost(sharded, v, consumers[v], choices, single_choice, prices));
   return out;
 }
 

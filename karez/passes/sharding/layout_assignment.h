@@ -1,4 +1,4 @@
-// One layout choice for every node: its cost, and the graph with these layouts.
+// The cost of one layout choice for every node, and the graph with these layouts.
 #pragma once
 
 #include <string>
@@ -8,30 +8,30 @@
 
 namespace karez::passes {
 
-// Seconds of a whole assignment, one choice number per node: the cost that shard minimises, and that a brute force may
-// call. +inf if masked sums meet values that may not be finite (see sum_rules.h), or if a value is required in too many
-// layouts.
+// Seconds of a complete assignment, with one choice number per node. This is the cost that shard minimises; brute-force
+// tests call it too. It is +inf if masked sums meet values that may not be finite (see sum_rules.h), or if a value is
+// required in too many layouts.
 double assignment_cost(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen,
                        TransitionCostCache& prices);
 double unchecked_assignment_cost(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen,
                                  TransitionCostCache& prices);  // without a check of masked sums
 
 struct ShardedGraph {
-  Graph graph;                      // every value has a layout, every variable a stored one
-  double cost = 0, cost_bound = 0;  // seconds: of the choice, and proven lower bound
+  Graph graph;                      // every value has a layout, and every variable has a stored layout
+  double cost = 0, cost_bound = 0;  // seconds of the choice, and a proven lower bound
   bool optimal = false;
   std::string report;  // "optimal" or "gap <= 3.1 %", with the method
-  OperandLayouts wanted;
+  OperandLayouts operand_layouts;
 };
 
-// The graph with the layouts of one choice for every node.
+// Returns the graph with the layouts of one choice for every node.
 ShardedGraph apply_choices(Graph graph, const Choices& choices, const ById<NodeId, int>& chosen);
 
-// Seconds of each node and of each value's transfers in such a graph; their sum is its cost.
+// Seconds of each node and of each value's transfers in a sharded graph; their sum is the cost of the graph.
 struct CostBreakdown {
   ById<NodeId, double> calls;
   ById<ValueId, double> moves;
 };
-CostBreakdown cost_breakdown(const Graph& sharded, const OperandLayouts& wanted, const CostTable& costs);
+CostBreakdown cost_breakdown(const Graph& sharded, const OperandLayouts& operand_layouts, const CostTable& costs);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// The product of a node's shardings over the mesh axes, and the limits that the user has fixed.
+// Computes the product of a node's shardings over the mesh axes, restricted to the layouts that the user has fixed.
 #include "karez/passes/sharding/layout_choices.h"
 
 #include <algorithm>
@@ -20,7 +20,8 @@ Layout entries(const std::vector<Sharding>& axes, bool out, std::size_t index) {
   return layout;
 }
 
-// All choices for a node on its mesh: the product of its shardings; for a transfer, any two layouts on its two meshes.
+// All choices for a node on its mesh: the product of its shardings; for a transfer, all pairs of layouts on its two
+// meshes.
 std::vector<NodeChoice> all_choices(const Graph& graph, NodeId id, const SumRules& rules) {
   const Node& node = graph.node(id);
   std::vector<NodeChoice> choices;
@@ -32,26 +33,26 @@ std::vector<NodeChoice> all_choices(const Graph& graph, NodeId id, const SumRule
       for (const Layout& out : to) choices.push_back({{{in}, {out}}, 0});
     return choices;
   }
-  std::vector<std::shared_ptr<const Sums>> known;
+  std::vector<std::shared_ptr<const Sums>> known_sums;
   for (const auto& axes : mesh_shardings({&graph, id}, graph.mesh(node.outputs[0]))) {
-    NodeChoice::Layouts laid;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) laid.ins.push_back(entries(axes, false, i));
-    for (std::size_t o = 0; o < node.outputs.size(); ++o) laid.outs.push_back(entries(axes, true, o));
-    std::optional<Sums> sums = rules.in(id, laid.ins, laid.outs);
+    NodeChoice::Layouts node_layouts;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) node_layouts.ins.push_back(entries(axes, false, i));
+    for (std::size_t o = 0; o < node.outputs.size(); ++o) node_layouts.outs.push_back(entries(axes, true, o));
+    std::optional<Sums> sums = rules.in(id, node_layouts.ins, node_layouts.outs);
     if (!sums) continue;
-    choices.emplace_back(std::move(laid), 0.0);
+    choices.emplace_back(std::move(node_layouts), 0.0);
     if (!sums->matter()) continue;
-    auto same = std::find_if(known.begin(), known.end(), [&](const auto& one) { return *one == *sums; });
-    if (same == known.end()) same = known.insert(same, std::make_shared<const Sums>(*std::move(sums)));
+    auto same = std::find_if(known_sums.begin(), known_sums.end(), [&](const auto& one) { return *one == *sums; });
+    if (same == known_sums.end()) same = known_sums.insert(same, std::make_shared<const Sums>(*std::move(sums)));
     choices.back().sums = *same;
   }
   return choices;
 }
 
-// For each node the axes of its mesh along which it may be split; empty: all. If the planner chooses an output's
-// layout, neither the output nor the values that it is computed from are split along an axis that is not named: the
-// caller's arguments are whole there, and computing a part would end in a gather. The walk stops at layouts that the
-// user fixed.
+// For each node, the axes of its mesh along which it may be split; empty if all are allowed. If the planner chooses an
+// output's layout, neither the output nor the values from which it is computed are split along an axis that is not
+// named: the caller's arguments are not split along this axis, and a split result would have to be gathered. The
+// traversal stops at layouts that the user fixed.
 using AxisLimits = ById<NodeId, std::vector<bool>>;
 AxisLimits axis_limits(const Graph& graph) {
   AxisLimits limits(graph.nodes.size());
@@ -75,27 +76,27 @@ AxisLimits axis_limits(const Graph& graph) {
   return limits;
 }
 
-// Checks the results alone: a result of split operands is split or Partial, and operands of a transfer are on another
-// mesh.
-bool within(const std::vector<bool>& limit, const NodeChoice& choice) {
+// Only the results are checked: a result of split operands is split or Partial, and operands of a transfer are on
+// another mesh.
+bool respects_limit(const std::vector<bool>& limit, const NodeChoice& choice) {
   for (const Layout& layout : choice.outs())
     for (std::size_t axis = 0; axis < layout.size(); ++axis)
       if (!limit[axis] && !layout[axis].is_broadcast()) return false;
   return true;
 }
 
-void keep_within(const std::vector<bool>& limit, std::vector<NodeChoice>& choices) {
+void apply_limit(const std::vector<bool>& limit, std::vector<NodeChoice>& choices) {
   if (limit.empty() ||
-      std::none_of(choices.begin(), choices.end(), [&](const NodeChoice& one) { return within(limit, one); }))
+      std::none_of(choices.begin(), choices.end(), [&](const NodeChoice& one) { return respects_limit(limit, one); }))
     return;
-  std::erase_if(choices, [&](const NodeChoice& one) { return !within(limit, one); });
+  std::erase_if(choices, [&](const NodeChoice& one) { return !respects_limit(limit, one); });
 }
 
 bool is_partial(const Layout& layout) {
   return std::any_of(layout.begin(), layout.end(), [](const Sbp& entry) { return entry.is_partial(); });
 }
 
-// `stored`: for a state node, the layout of its variable, if it is fixed.
+// `stored` is the fixed layout of the variable, for a state node.
 std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::optional<Layout>& stored,
                                      const CostTable& costs, const SumRules& rules, const std::vector<bool>& limit) {
   const Node& node = graph.node(id);
@@ -104,34 +105,34 @@ std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::o
   for (ValueId out : node.outputs) fixed.push_back(graph.value(out).layout);
   if (stored) fixed[0] = stored;
   std::vector<NodeChoice> choices;
-  std::size_t wrong = fixed.size();
-  std::vector<NodeChoice> all = all_choices(graph, id, rules);
+  std::size_t first_mismatch = fixed.size();
+  std::vector<NodeChoice> all_options = all_choices(graph, id, rules);
   if (node.attrs.has("planned"))
-    std::erase_if(all, [&](const NodeChoice& choice) { return is_partial(choice.out(0)); });
-  for (NodeChoice& choice : all) {
-    bool fits = true;
+    std::erase_if(all_options, [&](const NodeChoice& choice) { return is_partial(choice.out(0)); });
+  for (NodeChoice& choice : all_options) {
+    bool matches = true;
     for (std::size_t o = 0; o < fixed.size(); ++o)
-      if (fixed[o] && *fixed[o] != choice.out(o)) fits = false, wrong = std::min(wrong, o);
-    if (!fits) continue;
+      if (fixed[o] && *fixed[o] != choice.out(o)) matches = false, first_mismatch = std::min(first_mismatch, o);
+    if (!matches) continue;
     choice.seconds = node.acts * choice_seconds(graph, id, choice, costs);
     choices.push_back(choice);
   }
   if (choices.empty()) {
     std::set<Layout> legal;
-    std::size_t o = std::min(wrong, fixed.size() - 1);
-    for (const NodeChoice& choice : all) legal.insert(choice.out(o));
+    std::size_t o = std::min(first_mismatch, fixed.size() - 1);
+    for (const NodeChoice& choice : all_options) legal.insert(choice.out(o));
     fail(ErrorKind::layout, describe(graph, id), " cannot produce ", print(graph.type(node.outputs[o])),
          " in the layout ", fixed[o] ? print(*fixed[o]) : std::string("required"), " on ", print(mesh),
          "; it can produce ", join(legal, ", ", [](const Layout& layout) { return print(layout); }));
   }
-  keep_within(limit, choices);
+  apply_limit(limit, choices);
   return choices;
 }
 
-// Values that cost nothing when whole on every device are made whole: every split of them is then free, so no other
-// choice is ever better. This matters for constants and views of them, which would couple all layers that read them.
-void lay_free_nodes_whole(const Graph& graph, Choices& choices) {
-  ById<ValueId, bool> free(graph.values.size(), false);  // whole on every device at no cost
+// If a value costs nothing in Broadcast, it is made Broadcast: every split of it is then free, so no other choice is
+// ever better. This matters for constants and views of them, which would couple all layers that read them.
+void replicate_free_nodes(const Graph& graph, Choices& choices) {
+  ById<ValueId, bool> is_free(graph.values.size(), false);  // Broadcast at no cost
   auto whole = [](const std::vector<Layout>& layouts) {
     return std::all_of(layouts.begin(), layouts.end(), [](const Layout& l) {
       return std::all_of(l.begin(), l.end(), [](Sbp entry) { return entry.is_broadcast(); });
@@ -140,11 +141,11 @@ void lay_free_nodes_whole(const Graph& graph, Choices& choices) {
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.node(n);
     if (node.op->role != Role::constant && node.op->role != Role::window && node.op->role != Role::compute) continue;
-    if (!std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return free[in]; })) continue;
+    if (!std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return is_free[in]; })) continue;
     for (const NodeChoice& choice : choices[n]) {
       if (choice.seconds > 0 || !whole(choice.ins()) || !whole(choice.outs())) continue;
       choices[n] = {NodeChoice(choice)};
-      for (ValueId out : node.outputs) free[out] = true;
+      for (ValueId out : node.outputs) is_free[out] = true;
       break;
     }
   }
@@ -152,10 +153,10 @@ void lay_free_nodes_whole(const Graph& graph, Choices& choices) {
 
 void share_layouts(Choices& choices) {
   using Layouts = std::shared_ptr<const NodeChoice::Layouts>;
-  auto before = [](const Layouts& a, const Layouts& b) { return *a < *b; };
-  std::set<Layouts, decltype(before)> known(before);
+  auto precedes = [](const Layouts& a, const Layouts& b) { return *a < *b; };
+  std::set<Layouts, decltype(precedes)> known_sums(precedes);
   for (auto& list : choices)
-    for (NodeChoice& choice : list) choice.layouts = *known.insert(choice.layouts).first;
+    for (NodeChoice& choice : list) choice.layouts = *known_sums.insert(choice.layouts).first;
 }
 
 }  // namespace
@@ -186,7 +187,7 @@ std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTabl
 }
 
 Choices choices_of(const Graph& graph, const CostTable& costs) {
-  std::map<std::string_view, const Layout*> stored;  // by variable
+  std::map<std::string_view, const Layout*> stored;  // by name of the variable
   for (const Variable& variable : graph.variables)
     if (variable.stored) stored[variable.name] = &*variable.stored;
   Choices choices;
@@ -200,7 +201,7 @@ Choices choices_of(const Graph& graph, const CostTable& costs) {
     choices[n].shrink_to_fit();
   }
   share_layouts(choices);
-  lay_free_nodes_whole(graph, choices);
+  replicate_free_nodes(graph, choices);
   return choices;
 }
 

@@ -16,8 +16,8 @@
 
 namespace karez::passes {
 
-// One choice of layouts for a node, with the seconds of one device for its call, or for the transfer between placements
-// if it is one. Copies share the layouts, and so do equal nodes.
+// One choice of layouts for a node, with the seconds of one device for its call or for its transfer between placements.
+// Copies of a choice share the layouts, and so do equal nodes.
 struct NodeChoice {
   struct Layouts {
     std::vector<Layout> ins, outs;  // by operand and by result
@@ -25,7 +25,7 @@ struct NodeChoice {
   };
   std::shared_ptr<const Layouts> layouts;
   double seconds = 0;
-  std::shared_ptr<const Sums> sums;  // null if no Partial sum passes through or is made
+  std::shared_ptr<const Sums> sums;  // null if the node neither makes nor passes a Partial sum
   NodeChoice(Layouts layouts, double seconds)
       : layouts(std::make_shared<const Layouts>(std::move(layouts))),
         seconds(seconds) {}
@@ -36,15 +36,16 @@ struct NodeChoice {
 };
 
 // All choices of a node that respect the fixed layouts of values and the stored layouts of variables. If there is none,
-// the error lists the legal layouts of the value with the fixed layout.
+// throws an error that lists the legal layouts of the value with the fixed layout.
 std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs);
 std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs,
-                                   const SumRules& rules);  // the same, for many nodes
+                                   const SumRules& rules);  // faster for many nodes
 using Choices = ById<NodeId, std::vector<NodeChoice>>;
-Choices choices_of(const Graph& graph, const CostTable& costs);  // of all nodes, without choices that are never better
+Choices choices_of(const Graph& graph,
+                   const CostTable& costs);  // choices of all nodes, without those that are never better
 
-// Computes the costs of transition trees and caches them by type: the planner requests the same few thousand many
-// times.
+// Computes the costs of transition trees and caches them by type, because the planner requests the same few thousand
+// trees many times.
 class TransitionCostCache {
  public:
   explicit TransitionCostCache(CostTable costs) : costs_(std::move(costs)) {}
@@ -58,11 +59,11 @@ class TransitionCostCache {
   std::map<std::string, sbp::AxisLowerBounds> floors_;
 };
 
-// Seconds of one device for the node's call with these layouts, or for the transfer that the node is.
+// Seconds of one device for the node's call or transfer with these layouts.
 double choice_seconds(const Graph& graph, NodeId node, const NodeChoice& choice, const CostTable& costs);
 
-// True if the planner chooses the layout of this output: it is the result of a `layout` node with {planned}, before
-// `shard` has chosen.
+// True if the planner chooses the layout of this output: the output is the result of a `layout` node with {planned},
+// and `shard` has not run yet.
 bool is_planned(const Graph& graph, const Output& output);
 
 }  // namespace karez::passes

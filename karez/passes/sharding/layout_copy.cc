@@ -9,8 +9,8 @@
 namespace karez::passes {
 namespace {
 
-// A number for each node, the same for equal nodes of all graphs.
-class Names {
+// Numbers nodes so that equal nodes of all graphs have the same number.
+class NodeNumbers {
  public:
   ById<NodeId, int> of(const Graph& graph) {
     ById<NodeId, int> number;
@@ -30,28 +30,28 @@ class Names {
 
 }  // namespace
 
-std::optional<ShardedGraph> copy_layouts(Graph graph, const ShardedGraph& laid) {
-  Names names;
-  const ById<NodeId, int> there = names.of(laid.graph), here = names.of(graph);
-  std::map<int, NodeId> stands;
-  for (NodeId n : there.ids()) stands.try_emplace(there[n], n);
-  ShardedGraph made;
-  for (NodeId n : here.ids()) {
-    const auto like = stands.find(here[n]);
-    if (like == stands.end()) return std::nullopt;
-    made.wanted.push_back(laid.wanted[like->second]);
-    const auto& outs = laid.graph.node(like->second).outputs;
+std::optional<ShardedGraph> copy_layouts(Graph graph, const ShardedGraph& source) {
+  NodeNumbers names;
+  const ById<NodeId, int> source_numbers = names.of(source.graph), target_numbers = names.of(graph);
+  std::map<int, NodeId> node_by_number;
+  for (NodeId n : source_numbers.ids()) node_by_number.try_emplace(source_numbers[n], n);
+  ShardedGraph result;
+  for (NodeId n : target_numbers.ids()) {
+    const auto source_node = node_by_number.find(target_numbers[n]);
+    if (source_node == node_by_number.end()) return std::nullopt;
+    result.operand_layouts.push_back(source.operand_layouts[source_node->second]);
+    const auto& outs = source.graph.node(source_node->second).outputs;
     for (std::size_t o = 0; o < outs.size(); ++o)
-      graph.value(graph.node(n).outputs[o]).layout = laid.graph.value(outs[o]).layout;
+      graph.value(graph.node(n).outputs[o]).layout = source.graph.value(outs[o]).layout;
   }
   std::map<std::string, Layout> stored;
-  for (const Variable& variable : laid.graph.variables) stored[variable.name] = *variable.stored;
+  for (const Variable& variable : source.graph.variables) stored[variable.name] = *variable.stored;
   for (Variable& variable : graph.variables) variable.stored = stored.at(variable.name);
   for (Output& output : graph.outputs)
     if (is_planned(graph, output)) output.layout = graph.value(output.value).layout;
-  made.graph = std::move(graph);
-  made.cost = laid.cost;
-  return made;
+  result.graph = std::move(graph);
+  result.cost = source.cost;
+  return result;
 }
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// Copies the layouts of one program to another that computes some of its nodes twice.
+// Copies the layouts of one program to another program that computes some of the nodes twice.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace karez::passes {
 
-// Gives every node of `graph` the layouts of its equal in `laid` (equal op, attributes, module, line, and operands);
-// nullopt if a node has no equal there.
-std::optional<ShardedGraph> copy_layouts(Graph graph, const ShardedGraph& laid);
+// Gives every node of `graph` the layouts of the equal node in `source` (with the same op, attributes, module, line and
+// operands). Returns nullopt if a node has no equal node in `source`.
+std::optional<ShardedGraph> copy_layouts(Graph graph, const ShardedGraph& source);
 
 }  // namespace karez::passes

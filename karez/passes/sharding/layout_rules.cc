@@ -12,9 +12,9 @@
 namespace karez::passes {
 
 void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
-  std::vector<bool> ruled(graph.variables.size());  // by an earlier rule
+  std::vector<bool> has_rule(graph.variables.size());  // variables with an earlier rule
   for (const LayoutRule& rule : rules) {
-    bool any = false;
+    bool has_match = false;
     std::vector<std::size_t> scalars;
     const Glob pattern(rule.pattern);
     for (std::size_t v = 0; v < graph.variables.size(); ++v) {
@@ -27,26 +27,26 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
         scalars.push_back(v);
         continue;
       }
-      any = true;
+      has_match = true;
       const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
-      const std::string what = cat("rule '", rule.pattern, "' for ", variable.name, ", ", variable.type, ",");
-      require(ErrorKind::layout, rule.axes.empty() || rule.splits.empty(), what,
+      const std::string error_prefix = cat("rule '", rule.pattern, "' for ", variable.name, ", ", variable.type, ",");
+      require(ErrorKind::layout, rule.axes.empty() || rule.splits.empty(), error_prefix,
               " lists both dimensions and mesh axes; give only one of them");
       const int rank = variable.type.rank();
-      Layout layout =
-          rule.splits.empty() ? layout_from(rule.axes, rank, mesh, what) : layout_from(rule.splits, rank, mesh, what);
-      const bool agrees = !variable.stored ||
-                          (ruled[v] ? *variable.stored == layout : sbp::layouts_agree(mesh, *variable.stored, layout));
+      Layout layout = rule.splits.empty() ? layout_from(rule.axes, rank, mesh, error_prefix)
+                                          : layout_from(rule.splits, rank, mesh, error_prefix);
+      const bool agrees = !variable.stored || (has_rule[v] ? *variable.stored == layout
+                                                           : sbp::layouts_agree(mesh, *variable.stored, layout));
       require(ErrorKind::layout, agrees, "rule '", rule.pattern, "' requires ", variable.name, " as ",
               print(variable.type, mesh, layout), ", but an earlier rule or compile stored it as ",
               variable.stored ? print(variable.type, mesh, *variable.stored) : std::string());
       variable.stored = layout;
-      ruled[v] = true;
+      has_rule[v] = true;
     }
-    if (!any && !scalars.empty())
+    if (!has_match && !scalars.empty())
       fail(ErrorKind::layout, "rule '", rule.pattern, "' splits variables without dimensions: it matches ",
            join(scalars, ", ", [&](std::size_t v) { return graph.variables[v].name; }), " only");
-    if (!any)
+    if (!has_match)
       fail(ErrorKind::name, "rule '", rule.pattern, "' matches no parameter; ",
            suggest_names(rule.pattern, graph.variables, [](const Variable& v) { return v.name; }));
   }

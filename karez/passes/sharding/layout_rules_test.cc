@@ -1,4 +1,5 @@
-// The user's layout rules for variables: the variables they match, the layouts they fix, and the rules refused.
+// Tests of the user's layout rules: the variables that they match, the layouts that they fix, and rules that are
+// errors.
 #include "karez/passes/sharding/layout_rules.h"
 
 #include <gtest/gtest.h>
@@ -10,9 +11,9 @@
 namespace karez::passes {
 namespace {
 
-std::string error_of(const std::function<void()>& act) {
+std::string error_of(const std::function<void()>& call) {
   try {
-    act();
+    call();
   } catch (const Error& error) { return error.what(); }
   return "no error";
 }
@@ -37,19 +38,21 @@ TEST(LayoutRules, RulesFixTheLayoutsOfParameters) {
             "m.fc2.bias, m.fc1.weight, "
             "m.fc2.weight");
   EXPECT_EQ(error({{"fc[1", {"model"}}}), "pattern 'fc[1': '[' at character 3 is not closed");
-  Graph last = rules({{"*.bias", {}, {{"model", -1}}}, {"fc?.weight", {}, {{"data", 0}, {"model", -1}}}});
-  EXPECT_EQ(print(*last.variables[0].stored), "(S(0), S(1))") << "dimensions from the end";
-  EXPECT_EQ(print(*last.variables[1].stored), "(B, S(0))");
+  Graph from_the_end = rules({{"*.bias", {}, {{"model", -1}}}, {"fc?.weight", {}, {{"data", 0}, {"model", -1}}}});
+  EXPECT_EQ(print(*from_the_end.variables[0].stored), "(S(0), S(1))") << "dimensions from the end";
+  EXPECT_EQ(print(*from_the_end.variables[1].stored), "(B, S(0))");
   EXPECT_EQ(
       error({{"fc1.bias", {}, {{"model", -2}}}}),
       "rule 'fc1.bias' for fc1.bias, f32[8], splits dimension -2 on the mesh axis 'model'; the rank is 1: use 0 to 0, "
       "or -1 to -1 from the end");
   EXPECT_EQ(error({{"fc1.bias", {"model"}, {{"model", 0}}}}),
             "rule 'fc1.bias' for fc1.bias, f32[8], lists both dimensions and mesh axes; give only one of them");
-  Graph below = rules({{"fc1", {"model"}}, {"**.fc2.{weight,bias}", {"data"}}});
-  EXPECT_TRUE(below.variables[0].stored && below.variables[1].stored) << "a module stands for all variables below it";
-  EXPECT_TRUE(below.variables[2].stored && below.variables[3].stored && below.variables[6].stored) << "at any depth";
-  EXPECT_FALSE(below.variables[4].stored) << "m.fc1.weight is not below fc1";
+  Graph by_module = rules({{"fc1", {"model"}}, {"**.fc2.{weight,bias}", {"data"}}});
+  EXPECT_TRUE(by_module.variables[0].stored && by_module.variables[1].stored)
+      << "a module stands for all variables below it";
+  EXPECT_TRUE(by_module.variables[2].stored && by_module.variables[3].stored && by_module.variables[6].stored)
+      << "at any depth";
+  EXPECT_FALSE(by_module.variables[4].stored) << "m.fc1.weight is not below fc1";
   EXPECT_EQ(error({{"fc1.*", {"model"}}, {"fc1.weight", {"model", ""}}}), "no error")
       << "repeating the same layout is not an error";
   EXPECT_EQ(error({{"fc1.*", {"model"}}, {"*.weight", {"data"}}}),
@@ -60,7 +63,7 @@ TEST(LayoutRules, RulesFixTheLayoutsOfParameters) {
       "rule 'fc1.weight' for fc1.weight, f32[8, 12], names the mesh axis 'model' twice: it can split one dimension");
 }
 
-TEST(LayoutRules, ALayoutThatSplitsOneElementIsRefusedByTheVariable) {
+TEST(LayoutRules, ALayoutThatSplitsADimensionOfOneElementIsAnError) {
   Graph graph;
   graph.meshes = {Mesh::parse("data=4")};
   Builder b(graph, testing::table());
@@ -81,10 +84,10 @@ TEST(LayoutRules, RulesWithAPatternSkipVariablesWithoutDimensions) {
   testing::parameter(b, "bn.weight", {DType::f32, {4}});
   testing::parameter(b, "bn.step", {DType::i64, {}});
   for (const char* pattern : {"*", "bn.*", "bn"}) {
-    Graph ruled = graph;
-    apply_rules(ruled, std::vector<LayoutRule>{{pattern, {"data"}}});
-    EXPECT_EQ(print(*ruled.variables[0].stored), "(S(0))") << pattern;
-    EXPECT_FALSE(ruled.variables[1].stored) << pattern;
+    Graph with_rules = graph;
+    apply_rules(with_rules, std::vector<LayoutRule>{{pattern, {"data"}}});
+    EXPECT_EQ(print(*with_rules.variables[0].stored), "(S(0))") << pattern;
+    EXPECT_FALSE(with_rules.variables[1].stored) << pattern;
   }
   auto error = [&](const char* pattern) {
     return error_of([&] { apply_rules(graph, std::vector<LayoutRule>{{pattern, {"data"}}}); });

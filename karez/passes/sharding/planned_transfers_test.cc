@@ -1,5 +1,5 @@
-// With a pinned cost table, the transfers that each plan of an MLP's training step must contain, so that "replicate
-// everything" cannot pass.
+// Tests of the transfers that plans of an MLP's training step must contain with a pinned cost table, so that
+// replicating everything cannot pass.
 #include <gtest/gtest.h>
 
 #include "karez/base/test_golden.h"
@@ -11,13 +11,13 @@
 namespace karez::passes {
 namespace {
 
-CostTable pinned() {
+CostTable pinned_costs() {
   return CostTable::parse(
       "link alpha=1e-6 beta=1e-10\n"
       "matmul_flops=1e10 conv_flops=1e10 memory_bytes=1e10 call=1e-6\n");
 }
 
-Compilation compiled(const char* mesh, const std::vector<LayoutRule>& rules, bool batch_split, std::int64_t batch) {
+Compilation compile_step(const char* mesh, const std::vector<LayoutRule>& rules, bool batch_split, std::int64_t batch) {
   Graph graph = testing::mlp_step(Mesh::parse(mesh), {784, 256, 128, 10}, batch);
   apply_rules(graph, rules);
   if (batch_split)
@@ -27,7 +27,7 @@ Compilation compiled(const char* mesh, const std::vector<LayoutRule>& rules, boo
         layout[0] = S(0);
       }
   Compilation c = testing::compilation(std::move(graph));
-  c.options.costs = pinned();
+  c.options.costs = pinned_costs();
   compile(c);
   return c;
 }
@@ -35,7 +35,7 @@ Compilation compiled(const char* mesh, const std::vector<LayoutRule>& rules, boo
 const std::vector<LayoutRule> column_then_row = {
     {"**.fc1.*", {"model"}}, {"**.fc2.weight", {"", "model"}}, {"**.fc2.bias", {}}, {"**.fc3.*", {}}};
 
-// One line "all_reduce data 1234 ..." per transfer.
+// One line such as "all_reduce data 1234 ..." per transfer.
 std::string transfers(const Compilation& c) {
   std::string out;
   for (const Transfer& t : c.plan.transfers) out += cat(t.kind, " ", t.axis, " ", t.bytes, " ", t.value, "\n");
@@ -43,24 +43,25 @@ std::string transfers(const Compilation& c) {
 }
 
 // The cost of the same step with every value replicated on every device.
-double replicated(const char* mesh, std::int64_t batch) {
+double replicated_cost(const char* mesh, std::int64_t batch) {
   Graph graph = testing::mlp_step(Mesh::parse(mesh), {784, 256, 128, 10}, batch);
   Choices choices;
-  for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, pinned()));
-  TransitionCostCache prices(pinned());
+  for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, pinned_costs()));
+  TransitionCostCache prices(pinned_costs());
   return assignment_cost(graph, choices, ById<NodeId, int>(choices.size(), 0), prices);
 }
 
-void expect(const char* mesh, const std::vector<LayoutRule>& rules, bool batch_split, std::string_view wanted,
-            std::int64_t batch = 64, base::SourceLocation at = base::SourceLocation::here()) {
-  Compilation c = compiled(mesh, rules, batch_split, batch);
+void expect_transfers(const char* mesh, const std::vector<LayoutRule>& rules, bool batch_split,
+                      std::string_view expected, std::int64_t batch = 64,
+                      base::SourceLocation at = base::SourceLocation::here()) {
+  Compilation c = compile_step(mesh, rules, batch_split, batch);
   EXPECT_TRUE(c.optimal);
-  EXPECT_LT(c.cost, 0.75 * replicated(mesh, batch)) << c.cost;
-  EXPECT_TRUE(golden("\n" + transfers(c), wanted, at));
+  EXPECT_LT(c.cost, 0.75 * replicated_cost(mesh, batch)) << c.cost;
+  EXPECT_TRUE(golden("\n" + transfers(c), expected, at));
 }
 
-TEST(PlannedTransfers, DataParallelByRule) {
-  expect("data=4", {{"fc*", {}}}, true, R"(
+TEST(PlannedTransfers, RulesMakeTheStepDataParallel) {
+  expect_transfers("data=4", {{"fc*", {}}}, true, R"(
 all_to_all data 150528 input at mlp.cc:1 f32[64@data, 784] -> f32[64, 784@data]
 all_to_all data 49152 relu at mlp.cc:2 (fc1) f32[64@data, 256] -> f32[64, 256@data]
 all_to_all data 24576 relu at mlp.cc:3 (fc2) f32[64@data, 128] -> f32[64, 128@data]
@@ -75,8 +76,8 @@ all_gather data 3072 sgd at mlp.cc:4 f32[256@data] -> f32[256;]
 )");
 }
 
-TEST(PlannedTransfers, DataParallelByRuleWithALargeBatch) {
-  expect("data=4", {{"fc*", {}}}, true, R"(
+TEST(PlannedTransfers, RulesMakeAStepWithALargeBatchDataParallel) {
+  expect_transfers("data=4", {{"fc*", {}}}, true, R"(
 all_reduce data 24 reduce_sum at mlp.cc:4 f32[; sum@data] -> f32[;]
 reduce_scatter data 120 reduce_sum at mlp.cc:4 (fc3.grad) f32[10; sum@data] -> f32[10@data]
 reduce_scatter data 15360 matmul at mlp.cc:4 (fc3.grad) f32[10, 128; sum@data] -> f32[10, 128@data]
@@ -91,11 +92,11 @@ all_gather data 1536 sgd at mlp.cc:4 f32[128@data] -> f32[128;]
 all_gather data 15360 sgd at mlp.cc:4 f32[10, 128@data] -> f32[10, 128;]
 all_gather data 120 sgd at mlp.cc:4 f32[10@data] -> f32[10;]
 )",
-         16384);
+                   16384);
 }
 
-TEST(PlannedTransfers, ColumnThenRowByRule) {
-  expect("model=4", column_then_row, false, R"(
+TEST(PlannedTransfers, RulesSplitLayersByColumnsThenByRows) {
+  expect_transfers("model=4", column_then_row, false, R"(
 reduce_scatter model 98304 matmul at mlp.cc:3 (fc2) f32[64, 128; sum@model] -> f32[64, 128@model]
 reduce_scatter model 7680 matmul at mlp.cc:4 (fc3) f32[64, 10; sum@model] -> f32[64@model, 10]
 all_gather model 768 sub at mlp.cc:4 f32[64@model] -> f32[64;]
@@ -105,8 +106,8 @@ all_gather model 98304 relu_grad at mlp.cc:3 (fc2.grad) f32[64, 128@model] -> f3
 )");
 }
 
-TEST(PlannedTransfers, DataAndModelByRule) {
-  expect("data=2,model=2", column_then_row, true, R"(
+TEST(PlannedTransfers, RulesSplitDataAndModel) {
+  expect_transfers("data=2,model=2", column_then_row, true, R"(
 all_to_all data 200704 input at mlp.cc:1 f32[64@data, 784] -> f32[64, 784@data]
 all_gather data 65536 relu at mlp.cc:2 (fc1) f32[64@data, 256@model] -> f32[64, 256@model]
 reduce_scatter model 32768 matmul at mlp.cc:3 (fc2) f32[64@data, 128; sum@model] -> f32[64@data, 128@model]
@@ -127,8 +128,8 @@ all_gather data 131072 sgd at mlp.cc:4 f32[128@data, 256@model] -> f32[128, 256@
 )");
 }
 
-TEST(PlannedTransfers, FreeChoiceOnDataOf4) {
-  expect("data=4", {}, false, R"(
+TEST(PlannedTransfers, ThePlannerChoosesTransfersOnDataOf4) {
+  expect_transfers("data=4", {}, false, R"(
 reduce_scatter data 98304 matmul at mlp.cc:3 (fc2) f32[64, 128; sum@data] -> f32[64, 128@data]
 reduce_scatter data 7680 matmul at mlp.cc:4 (fc3) f32[64, 10; sum@data] -> f32[64@data, 10]
 all_gather data 768 sub at mlp.cc:4 f32[64@data] -> f32[64;]
@@ -137,8 +138,8 @@ all_gather data 98304 relu_grad at mlp.cc:3 (fc2.grad) f32[64, 128@data] -> f32[
 )");
 }
 
-TEST(PlannedTransfers, FreeChoiceOnModelOf4) {
-  expect("model=4", {}, false, R"(
+TEST(PlannedTransfers, ThePlannerChoosesTransfersOnModelOf4) {
+  expect_transfers("model=4", {}, false, R"(
 reduce_scatter model 98304 matmul at mlp.cc:3 (fc2) f32[64, 128; sum@model] -> f32[64, 128@model]
 reduce_scatter model 7680 matmul at mlp.cc:4 (fc3) f32[64, 10; sum@model] -> f32[64@model, 10]
 all_gather model 768 sub at mlp.cc:4 f32[64@model] -> f32[64;]
@@ -147,8 +148,8 @@ all_gather model 98304 relu_grad at mlp.cc:3 (fc2.grad) f32[64, 128@model] -> f3
 )");
 }
 
-TEST(PlannedTransfers, FreeChoiceOn2x2) {
-  expect("data=2,model=2", {}, false, R"(
+TEST(PlannedTransfers, ThePlannerChoosesTransfersOn2x2) {
+  expect_transfers("data=2,model=2", {}, false, R"(
 reduce_scatter data 65536 matmul at mlp.cc:3 (fc2) f32[64, 128; sum@data@model] -> f32[64, 128@data; sum@model]
 reduce_scatter model 32768 box at mlp.cc:3 (fc2) f32[64, 128@data; sum@model] -> f32[64, 128@data@model]
 reduce_scatter data 5120 matmul at mlp.cc:4 (fc3) f32[64, 10; sum@data@model] -> f32[64@data, 10; sum@model]

@@ -1,4 +1,4 @@
-// Follows constants forward through pure calls and windows, and their readers' layouts backward.
+// Follows constants forward through pure calls and windows, and propagates the layouts of their readers backward.
 #include "karez/passes/sharding/setup_nodes.h"
 
 #include <algorithm>
@@ -25,12 +25,12 @@ struct NodeLayouts {
 };
 
 NodeLayouts layouts_of(const Node& node, const std::vector<Sharding>& axes) {
-  NodeLayouts laid{std::vector<Layout>(node.inputs.size()), std::vector<Layout>(node.outputs.size())};
+  NodeLayouts layouts_of_call{std::vector<Layout>(node.inputs.size()), std::vector<Layout>(node.outputs.size())};
   for (const Sharding& axis : axes) {
-    for (std::size_t i = 0; i < laid.ins.size(); ++i) laid.ins[i].push_back(axis.in[i]);
-    for (std::size_t o = 0; o < laid.outs.size(); ++o) laid.outs[o].push_back(axis.out[o]);
+    for (std::size_t i = 0; i < layouts_of_call.ins.size(); ++i) layouts_of_call.ins[i].push_back(axis.in[i]);
+    for (std::size_t o = 0; o < layouts_of_call.outs.size(); ++o) layouts_of_call.outs[o].push_back(axis.out[o]);
   }
-  return laid;
+  return layouts_of_call;
 }
 
 class SetupNodes {
@@ -38,108 +38,111 @@ class SetupNodes {
   SetupNodes(Graph graph, const KernelCatalog& catalog)
       : graph_(std::move(graph)),
         catalog_(catalog),
-        held_(graph_.values.size()) {}
+        setup_values_(graph_.values.size()) {}
 
   Graph run() {
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.node(n);
-      if (node.op->role == Role::constant) constant(node);
-      else if (std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return held_[in].has_value(); }) &&
+      if (node.op->role == Role::constant) add_constant(node);
+      else if (std::all_of(node.inputs.begin(), node.inputs.end(),
+                           [&](ValueId in) { return setup_values_[in].has_value(); }) &&
                !node.inputs.empty())
-        node.op->role == Role::window ? window(n) : call(n);
+        node.op->role == Role::window ? add_window(n) : add_call(n);
     }
     return std::move(graph_);
   }
 
  private:
-  // A value that the set-up computes whole on each device.
+  // A value that the set-up computes in full on each device.
   struct SetupValue {
     View view;
-    std::int64_t root_bytes = 0;  // of the value that the view shows
-    bool computed = false;        // by a call, so it is worth marking
+    std::int64_t root_bytes = 0;  // bytes of the value that the view shows
+    bool computed = false;        // true if a call computes the value, so that marking nodes saves time
   };
 
   bool may_be_whole(ValueId value) const {
     return !graph_.value(value).layout || is_whole(*graph_.value(value).layout);
   }
 
-  void constant(const Node& node) {
+  void add_constant(const Node& node) {
     const ValueId out = node.outputs[0];
     if (!may_be_whole(out)) return;
     const TensorType& type = graph_.type(out);
     const bool splat = node.attrs.has("value");
-    held_[out] = SetupValue{splat ? View(type.dtype, type.shape, Strides(type.shape.size(), 0)) : View(type),
-                            splat ? static_cast<std::int64_t>(size_of(type.dtype)) : type.bytes(), false};
+    setup_values_[out] = SetupValue{splat ? View(type.dtype, type.shape, Strides(type.shape.size(), 0)) : View(type),
+                                    splat ? static_cast<std::int64_t>(size_of(type.dtype)) : type.bytes(), false};
   }
 
-  void window(NodeId id) {
+  void add_window(NodeId id) {
     const Node& node = graph_.node(id);
-    const SetupValue& from = *held_[node.inputs[0]];
+    const SetupValue& from = *setup_values_[node.inputs[0]];
     const ValueId out = node.outputs[0];
     if (!may_be_whole(out)) return;
-    const NodeLayouts way = whole(node);
-    SetupValue made{{}, from.root_bytes, from.computed};
-    auto seen = node.op->window(from.view, graph_.type(out).shape, local_attrs(id, way));
-    if (!seen) {  // of a copy, which the set-up makes only if it is no larger
+    const NodeLayouts layouts = broadcast_layouts(node);
+    SetupValue result{{}, from.root_bytes, from.computed};
+    auto window_view = node.op->window(from.view, graph_.type(out).shape, local_attrs(id, layouts));
+    if (!window_view) {  // the window needs a copy, which the set-up makes only if it is not larger
       const View copy(from.view.type());
       if (copy.bytes() > from.root_bytes) return;
-      made.root_bytes = copy.bytes();
-      seen = node.op->window(copy, graph_.type(out).shape, local_attrs(id, way));
-      if (!seen) return;
+      result.root_bytes = copy.bytes();
+      window_view = node.op->window(copy, graph_.type(out).shape, local_attrs(id, layouts));
+      if (!window_view) return;
     }
-    made.view = std::move(seen->view);
-    if (made.computed) mark(id, way);
-    held_[out] = std::move(made);
+    result.view = std::move(window_view->view);
+    if (result.computed) mark(id, layouts);
+    setup_values_[out] = std::move(result);
   }
 
-  void call(NodeId id) {
+  void add_call(NodeId id) {
     const Node& node = graph_.node(id);
     if (node.op->role != Role::compute || !node.op->pure || !node.act_attrs.empty() || !node.regions.empty()) return;
-    const auto way = laid(id);
-    if (!way) return;
+    const auto layouts = layouts_of_call(id);
+    if (!layouts) return;
     std::vector<View> in, out;
-    std::int64_t read = 0, made = 0;
+    std::int64_t read = 0, result = 0;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      View view = held_[node.inputs[i]]->view;
-      view.shape = shape_of(box_of(node.inputs[i], way->ins[i]));
+      View view = setup_values_[node.inputs[i]]->view;
+      view.shape = shape_of(box_of(node.inputs[i], layouts->ins[i]));
       in.push_back(std::move(view));
-      read += held_[node.inputs[i]]->root_bytes;
+      read += setup_values_[node.inputs[i]]->root_bytes;
     }
     for (std::size_t o = 0; o < node.outputs.size(); ++o) {
-      out.emplace_back(TensorType{graph_.type(node.outputs[o]).dtype, shape_of(box_of(node.outputs[o], way->outs[o]))});
-      made += out.back().bytes();
+      out.emplace_back(
+          TensorType{graph_.type(node.outputs[o]).dtype, shape_of(box_of(node.outputs[o], layouts->outs[o]))});
+      result += out.back().bytes();
     }
-    CallSpec spec = call_of({&graph_, id}, std::move(in), std::move(out), local_attrs(id, *way));
-    if (spec.op == "copy" && made > read) return;
+    CallSpec spec = call_of({&graph_, id}, std::move(in), std::move(out), local_attrs(id, *layouts));
+    if (spec.op == "copy" && result > read) return;
     auto choice = catalog_.find(spec);
-    if (!choice) {  // it reads copies, which the set-up makes only if they are no larger
+    if (!choice) {  // the call needs copies, which the set-up makes only if they are not larger
       for (std::size_t i = 0; i < spec.in.size(); ++i) {
-        if (spec.in[i].bytes() > held_[node.inputs[i]]->root_bytes) return;
+        if (spec.in[i].bytes() > setup_values_[node.inputs[i]]->root_bytes) return;
         spec.in[i] = View(spec.in[i].type());
       }
       choice = catalog_.find(spec);
     }
-    if (!choice || !works_in_setup(choice->workspace, made)) return;
-    mark(id, *way);
+    if (!choice || !works_in_setup(choice->workspace, result)) return;
+    mark(id, *layouts);
     for (std::size_t o = 0; o < node.outputs.size(); ++o)
-      if (is_whole(way->outs[o])) held_[node.outputs[o]] = SetupValue{spec.out[o], spec.out[o].bytes(), true};
+      if (is_whole(layouts->outs[o]))
+        setup_values_[node.outputs[o]] = SetupValue{spec.out[o], spec.out[o].bytes(), true};
   }
 
-  NodeLayouts whole(const Node& node) const {
+  NodeLayouts broadcast_layouts(const Node& node) const {
     const Layout layout = broadcast_layout(graph_.mesh(node.outputs[0]));
     return {std::vector<Layout>(node.inputs.size(), layout), std::vector<Layout>(node.outputs.size(), layout)};
   }
-  // Broadcast layouts, or those that give its results their fixed layouts; nullopt if no sharding does.
-  std::optional<NodeLayouts> laid(NodeId id) const {
+  // Broadcast layouts, or layouts that give the results their fixed layouts; nullopt if no sharding does this.
+  std::optional<NodeLayouts> layouts_of_call(NodeId id) const {
     const Node& node = graph_.node(id);
     if (std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId out) { return may_be_whole(out); }))
-      return whole(node);
+      return broadcast_layouts(node);
     for (const auto& axes : mesh_shardings({&graph_, id}, graph_.mesh(node.outputs[0]))) {
-      NodeLayouts way = layouts_of(node, axes);
-      bool fits = true;
-      for (std::size_t o = 0; o < way.outs.size(); ++o)
-        fits = fits && graph_.value(node.outputs[o]).layout.value_or(way.outs[o]) == way.outs[o];
-      if (fits) return way;
+      NodeLayouts layouts = layouts_of(node, axes);
+      bool matches = true;
+      for (std::size_t o = 0; o < layouts.outs.size(); ++o)
+        matches = matches && graph_.value(node.outputs[o]).layout.value_or(layouts.outs[o]) == layouts.outs[o];
+      if (matches) return layouts;
     }
     return {};
   }
@@ -147,23 +150,23 @@ class SetupNodes {
   Box box_of(ValueId value, const Layout& layout) const {
     return local_box(graph_.type(value).shape, graph_.mesh(value), layout, 0);
   }
-  Attrs local_attrs(NodeId id, const NodeLayouts& way) const {
+  Attrs local_attrs(NodeId id, const NodeLayouts& layouts) const {
     const Node& node = graph_.node(id);
     LocalView local{{&graph_, id}, {}, {}};
-    for (std::size_t i = 0; i < way.ins.size(); ++i) local.in.push_back(box_of(node.inputs[i], way.ins[i]));
-    for (std::size_t o = 0; o < way.outs.size(); ++o) local.out.push_back(box_of(node.outputs[o], way.outs[o]));
+    for (std::size_t i = 0; i < layouts.ins.size(); ++i) local.in.push_back(box_of(node.inputs[i], layouts.ins[i]));
+    for (std::size_t o = 0; o < layouts.outs.size(); ++o) local.out.push_back(box_of(node.outputs[o], layouts.outs[o]));
     return graph::localise(local);
   }
 
-  void mark(NodeId id, const NodeLayouts& way) {
+  void mark(NodeId id, const NodeLayouts& layouts) {
     Node& node = graph_.node(id);
     node.setup = true;
-    for (std::size_t o = 0; o < way.outs.size(); ++o) graph_.value(node.outputs[o]).layout = way.outs[o];
+    for (std::size_t o = 0; o < layouts.outs.size(); ++o) graph_.value(node.outputs[o]).layout = layouts.outs[o];
   }
 
   Graph graph_;
   const KernelCatalog& catalog_;
-  ById<ValueId, std::optional<SetupValue>> held_;
+  ById<ValueId, std::optional<SetupValue>> setup_values_;
 };
 
 }  // namespace
@@ -172,35 +175,41 @@ Graph with_setup_nodes(Graph graph, const KernelCatalog& catalog) {
   return SetupNodes(std::move(graph), catalog).run();
 }
 
-void split_setup_nodes(ShardedGraph& laid, const Graph& before) {
-  Graph& graph = laid.graph;
+void split_setup_nodes(ShardedGraph& layouts_of_call, const Graph& unmarked) {
+  Graph& graph = layouts_of_call.graph;
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.setup; })) return;
   const auto consumers = consumer_layouts(graph);
-  auto made_for_setup = [&](const Node& node, const ConsumerLayouts& w) {  // a constant that no launch reads
-    return node.op->role == Role::constant && !w.uses.empty() &&
-           std::all_of(w.uses.begin(), w.uses.end(), [&](const Use& use) { return graph.node(use.node).setup; });
-  };
+  auto is_read_only_in_setup =
+      [&](const Node& node,
+          const ConsumerLayouts& consumers_of_value) {  // true for a constant that no launch reads
+        return node.op->role == Role::constant && !consumers_of_value.uses.empty() &&
+               std::all_of(consumers_of_value.uses.begin(), consumers_of_value.uses.end(),
+                           [&](const Use& use) { return graph.node(use.node).setup; });
+      };
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     const NodeId n(i);
     const Node& node = graph.node(n);
     if (node.outputs.size() != 1) continue;
     const ValueId out = node.outputs[0];
-    const ConsumerLayouts& w = consumers[out];
-    if (!(node.setup || made_for_setup(node, w)) || before.value(out).layout || !is_whole(*graph.value(out).layout))
+    const ConsumerLayouts& consumers_of_value = consumers[out];
+    if (!(node.setup || is_read_only_in_setup(node, consumers_of_value)) || unmarked.value(out).layout ||
+        !is_whole(*graph.value(out).layout))
       continue;
-    std::set<Layout> taken(w.outputs.begin(), w.outputs.end());
-    taken.insert(w.stored.begin(), w.stored.end());
-    for (NodeId like : w.stored_as_outputs_of) taken.insert(*graph.value(graph.node(like).outputs[0]).layout);
-    for (const Use& use : w.uses) taken.insert(laid.wanted[use.node][static_cast<std::size_t>(use.operand)]);
-    if (taken.size() != 1 || has_partial(*taken.begin())) continue;
+    std::set<Layout> required_layouts(consumers_of_value.outputs.begin(), consumers_of_value.outputs.end());
+    required_layouts.insert(consumers_of_value.stored.begin(), consumers_of_value.stored.end());
+    for (NodeId variable_node : consumers_of_value.stored_as_outputs_of)
+      required_layouts.insert(*graph.value(graph.node(variable_node).outputs[0]).layout);
+    for (const Use& use : consumers_of_value.uses)
+      required_layouts.insert(layouts_of_call.operand_layouts[use.node][static_cast<std::size_t>(use.operand)]);
+    if (required_layouts.size() != 1 || has_partial(*required_layouts.begin())) continue;
     for (const auto& axes : mesh_shardings({&graph, n}, graph.mesh(out))) {
-      NodeLayouts way = layouts_of(node, axes);
-      bool fits = way.outs[0] == *taken.begin();
-      for (std::size_t k = 0; k < way.ins.size(); ++k)
-        fits = fits && is_whole(*graph.value(node.inputs[k]).layout) && !has_partial(way.ins[k]);
-      if (!fits) continue;
-      graph.value(out).layout = way.outs[0];
-      laid.wanted[n] = std::move(way.ins);
+      NodeLayouts layouts = layouts_of(node, axes);
+      bool matches = layouts.outs[0] == *required_layouts.begin();
+      for (std::size_t k = 0; k < layouts.ins.size(); ++k)
+        matches = matches && is_whole(*graph.value(node.inputs[k]).layout) && !has_partial(layouts.ins[k]);
+      if (!matches) continue;
+      graph.value(out).layout = layouts.outs[0];
+      layouts_of_call.operand_layouts[n] = std::move(layouts.ins);
       break;
     }
   }

@@ -1,4 +1,4 @@
-// Nodes that depend on constants alone have the cost of their launches: zero, if the set-up computes them.
+// Tests of set-up nodes: nodes that depend only on constants cost launches nothing if the set-up computes them.
 #include "karez/passes/sharding/setup_nodes.h"
 
 #include <gtest/gtest.h>
@@ -16,14 +16,14 @@ namespace {
 
 using testing::table;
 
-constexpr std::int64_t n = 4096;  // f32 elements: more than constant folding computes
+constexpr std::int64_t n = 4096;  // f32 elements; more than constant folding computes
 
 struct Program {
   Graph graph;
   Builder b;
   explicit Program(const char* mesh) : b(graph, table()) { graph.meshes = {Mesh::parse(mesh)}; }
   ValueId input(const char* name, Shape shape) { return build::input(b, name, {DType::f32, std::move(shape)}); }
-  ValueId wave() { return build::exp(b, build::iota(b, {DType::f32, {n}}, 0)); }
+  ValueId exp_of_iota() { return build::exp(b, build::iota(b, {DType::f32, {n}}, 0)); }
   void output(ValueId v) { graph.outputs.push_back({"y", v}); }
   Compilation compiled(std::vector<std::string> off = {}) {
     Compilation c = testing::compilation(graph);
@@ -33,7 +33,7 @@ struct Program {
   }
 };
 
-std::ptrdiff_t marked(const Graph& graph) {
+std::ptrdiff_t setup_node_count(const Graph& graph) {
   return std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.setup; });
 }
 std::int64_t constant_bytes(const Plan& plan) {
@@ -43,7 +43,7 @@ std::int64_t constant_bytes(const Plan& plan) {
   return bytes;
 }
 // Bytes of one element type that the collectives of one launch deliver.
-std::int64_t brought(const Plan& plan, DType dtype) {
+std::int64_t collective_bytes(const Plan& plan, DType dtype) {
   std::int64_t bytes = 0;
   for (const plan::Actor& actor : plan.actors)
     if (actor.collective && actor.collective->out.view.dtype == dtype) bytes += actor.collective->out.view.bytes();
@@ -51,28 +51,29 @@ std::int64_t brought(const Plan& plan, DType dtype) {
 }
 
 TEST(SetupNodes, ValuesOfTheSetUpCostLaunchesNothing) {
-  Program with("data=2"), without("data=2");
-  with.output(build::add(with.b, with.input("x", {n}), with.wave()));
-  without.output(build::add(without.b, without.input("x", {n}), without.input("wave", {n})));
-  const Compilation held = with.compiled(), again = with.compiled({"hoist"}), bare = without.compiled();
-  EXPECT_DOUBLE_EQ(held.cost, bare.cost);
-  EXPECT_GT(again.cost, bare.cost);
-  EXPECT_EQ(marked(held.graph), 1) << print(held.graph);
-  EXPECT_EQ(marked(again.graph), 0);
-  EXPECT_EQ(print(parse_graph(print(held.graph), table())), print(held.graph));
+  Program with_constant("data=2"), with_input("data=2");
+  with_constant.output(build::add(with_constant.b, with_constant.input("x", {n}), with_constant.exp_of_iota()));
+  with_input.output(build::add(with_input.b, with_input.input("x", {n}), with_input.input("wave", {n})));
+  const Compilation in_setup = with_constant.compiled(), in_launches = with_constant.compiled({"hoist"}),
+                    input_only = with_input.compiled();
+  EXPECT_DOUBLE_EQ(in_setup.cost, input_only.cost);
+  EXPECT_GT(in_launches.cost, input_only.cost);
+  EXPECT_EQ(setup_node_count(in_setup.graph), 1) << print(in_setup.graph);
+  EXPECT_EQ(setup_node_count(in_launches.graph), 0);
+  EXPECT_EQ(print(parse_graph(print(in_setup.graph), table())), print(in_setup.graph));
   const auto sum = [](const Compilation& c) {
     Graph graph = c.graph;
-    const ShardedGraph laid = shard(with_setup_nodes(std::move(graph), *c.catalog), c.options.costs);
-    const CostBreakdown parts = cost_breakdown(laid.graph, laid.wanted, c.options.costs);
-    return std::accumulate(parts.calls.begin(), parts.calls.end(), 0.0) +
-           std::accumulate(parts.moves.begin(), parts.moves.end(), 0.0);
+    const ShardedGraph sharded = shard(with_setup_nodes(std::move(graph), *c.catalog), c.options.costs);
+    const CostBreakdown breakdown = cost_breakdown(sharded.graph, sharded.operand_layouts, c.options.costs);
+    return std::accumulate(breakdown.calls.begin(), breakdown.calls.end(), 0.0) +
+           std::accumulate(breakdown.moves.begin(), breakdown.moves.end(), 0.0);
   };
-  EXPECT_DOUBLE_EQ(sum(testing::compilation(with.graph)), held.cost);
+  EXPECT_DOUBLE_EQ(sum(testing::compilation(with_constant.graph)), in_setup.cost);
 }
 
 TEST(SetupNodes, ExplanationsHaveTheCostOfThePlan) {
   Program p("data=2");
-  p.output(build::add(p.b, p.input("x", {n}), p.wave()));
+  p.output(build::add(p.b, p.input("x", {n}), p.exp_of_iota()));
   for (const bool off : {false, true}) {
     Compilation c = testing::compilation(p.graph);
     if (off) c.options.off = {"hoist"};
@@ -88,38 +89,38 @@ TEST(SetupNodes, ACausalMaskIsNotGatheredInLaunches) {
     ValueId q = p.input("q", {4, 2, t, 8}), k = p.input("k", {4, 2, t, 8}), v = p.input("v", {4, 2, t, 8});
     p.output(build::attention(p.b, q, k, v, {.causal = true}));
     const Compilation c = p.compiled();
-    EXPECT_GT(marked(c.graph), 0);
-    EXPECT_EQ(brought(c.plan, DType::b8), 0) << mesh << "\n" << print(c.graph);
-    EXPECT_EQ(brought(c.plan, DType::i64), 0) << mesh;
+    EXPECT_GT(setup_node_count(c.graph), 0);
+    EXPECT_EQ(collective_bytes(c.plan, DType::b8), 0) << mesh << "\n" << print(c.graph);
+    EXPECT_EQ(collective_bytes(c.plan, DType::i64), 0) << mesh;
     for (const LocalSegment& segment : c.local.segments)
       for (const LocalCall& call : segment.calls) EXPECT_NE(call.spec.out[0].dtype, DType::b8) << mesh;
   }
 }
 
-TEST(SetupNodes, AConstantThatAllReadersTakeInPartsIsComputedInParts) {
+TEST(SetupNodes, AConstantThatAllReadersRequireInPartsIsComputedInParts) {
   Program p("data=2");
   const ValueId x = p.input("x", {n});
   p.graph.value(x).layout = Layout{S(0)};
-  p.output(build::add(p.b, x, p.wave()));
+  p.output(build::add(p.b, x, p.exp_of_iota()));
   p.graph.outputs[0].layout = Layout{S(0)};
   const Compilation c = p.compiled();
   EXPECT_EQ(constant_bytes(c.plan), 4 * n) << "half on each device\n" << print(c.graph);
   Program fixed("data=2");
-  const ValueId wave = fixed.wave(), y = fixed.input("x", {n});
-  fixed.graph.value(wave).layout = Layout{B()};
+  const ValueId exp_of_iota = fixed.exp_of_iota(), y = fixed.input("x", {n});
+  fixed.graph.value(exp_of_iota).layout = Layout{B()};
   fixed.graph.value(y).layout = Layout{S(0)};
-  fixed.output(build::add(fixed.b, y, wave));
+  fixed.output(build::add(fixed.b, y, exp_of_iota));
   fixed.graph.outputs[0].layout = Layout{S(0)};
-  EXPECT_EQ(constant_bytes(fixed.compiled().plan), 2 * 4 * n) << "as the user required";
+  EXPECT_EQ(constant_bytes(fixed.compiled().plan), 2 * 4 * n) << "the user required Broadcast";
 }
 
-TEST(SetupNodes, ReadersOfAValueThatTheUserSplitCountAsPartOfLaunches) {
+TEST(SetupNodes, ReadersOfAValueThatTheUserSplitArePartOfLaunches) {
   Program p("data=2");
-  const ValueId wave = p.wave();
-  p.graph.value(wave).layout = Layout{S(0)};
-  p.output(build::add(p.b, p.input("x", {n}), build::exp(p.b, wave)));
+  const ValueId exp_of_iota = p.exp_of_iota();
+  p.graph.value(exp_of_iota).layout = Layout{S(0)};
+  p.output(build::add(p.b, p.input("x", {n}), build::exp(p.b, exp_of_iota)));
   const Compilation c = p.compiled();
-  EXPECT_EQ(marked(c.graph), 1) << print(c.graph);
+  EXPECT_EQ(setup_node_count(c.graph), 1) << print(c.graph);
 }
 
 // Reports a large workspace for matmuls.
@@ -132,7 +133,7 @@ class WorkspaceCatalog : public testing::AnyCatalog {
   }
 };
 
-TEST(SetupNodes, NodesThatHoistLeavesInTheLaunchHaveTheirCost) {
+TEST(SetupNodes, TheCostIncludesNodesThatHoistLeavesInTheLaunch) {
   Program p("data=2");
   const ValueId a = build::exp(p.b, build::iota(p.b, {DType::f32, {64, 64}}, 0));
   p.output(build::add(p.b, p.input("x", {64, 64}), build::matmul(p.b, a, a)));
@@ -145,7 +146,7 @@ TEST(SetupNodes, NodesThatHoistLeavesInTheLaunchHaveTheirCost) {
 }
 
 TEST(SetupNodes, NoLaunchComputesMarkedNodes) {
-  int all = 0;
+  int setup_nodes = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     testing::Random random(seed);
     const Mesh mesh = Mesh::parse(testing::pick(random, 2) ? "a=2" : "a=2,b=2");
@@ -155,14 +156,14 @@ TEST(SetupNodes, NoLaunchComputesMarkedNodes) {
     try {
       compile(c);
     } catch (const Error&) { continue; }  // a fixed layout is not legal
-    all += static_cast<int>(marked(c.graph));
+    setup_nodes += static_cast<int>(setup_node_count(c.graph));
     for (const LocalSegment& segment : c.local.segments) {
       EXPECT_FALSE(segment.collective.valid() && c.graph.node(segment.collective).setup);
       for (const LocalCall& call : segment.calls)
         EXPECT_FALSE(c.graph.node(call.node).setup) << "seed " << seed << "\n" << print(c.graph);
     }
   }
-  EXPECT_GT(all, 200);
+  EXPECT_GT(setup_nodes, 200);
 }
 
 }  // namespace

@@ -29,16 +29,16 @@ ShardedGraph shard(Graph graph, const CostTable& costs) {
   graph = with_effective_layouts(std::move(graph));
   const Choices choices = choices_of(graph, costs);
   TransitionCostCache prices(costs);
-  const LayoutSearchResult found = search_layouts(graph, choices, prices);
-  ShardedGraph made = apply_choices(std::move(graph), choices, found.chosen);
-  made.cost = found.cost;
-  made.cost_bound = found.bound;
-  made.optimal = found.optimal;
-  double gap = made.cost > 0 ? 100 * (made.cost - made.cost_bound) / made.cost : 0;
-  made.report =
-      cat(made.optimal ? std::string("optimal") : cat("gap <= ", base::number(std::ceil(gap * 10) / 10), " %"), " (",
-          found.method, ")");
-  return made;
+  const LayoutSearchResult result = search_layouts(graph, choices, prices);
+  ShardedGraph sharded = apply_choices(std::move(graph), choices, result.chosen);
+  sharded.cost = result.cost;
+  sharded.cost_bound = result.bound;
+  sharded.optimal = result.optimal;
+  double gap = sharded.cost > 0 ? 100 * (sharded.cost - sharded.cost_bound) / sharded.cost : 0;
+  sharded.report =
+      cat(sharded.optimal ? std::string("optimal") : cat("gap <= ", base::number(std::ceil(gap * 10) / 10), " %"), " (",
+          result.method, ")");
+  return sharded;
 }
 
 }  // namespace karez::passes

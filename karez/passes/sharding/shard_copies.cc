@@ -1,4 +1,4 @@
-// shard for programs that compute some nodes twice: shards the program with equal nodes merged, and gives copies the
+// shard for programs that compute some nodes twice: merges equal nodes, shards the program, and gives all copies the
 // same layouts.
 #include "karez/passes/sharding/shard_copies.h"
 
@@ -13,11 +13,11 @@ namespace {
 
 struct DeduplicatedGraph {
   Graph graph;
-  ById<NodeId, NodeId> node;     // the node that represents it
-  ById<ValueId, ValueId> value;  // likewise
+  ById<NodeId, NodeId> node;     // by node: the node that represents it
+  ById<ValueId, ValueId> value;  // by value: the value that represents it
 };
 
-// A copy keeps module and line, which two separate calls of the user seldom share.
+// The key includes module and line: a copy keeps them, and two separate calls of the user seldom share both.
 std::string key_of(const Graph& graph, NodeId n, const Rewrite& rewrite) {
   const Node& node = graph.node(n);
   std::string key = cat(node.op->name, node.attrs.print(), " ", node.path, " ", node.where, " ", node.acts);
@@ -31,42 +31,43 @@ std::string key_of(const Graph& graph, NodeId n, const Rewrite& rewrite) {
 }
 
 DeduplicatedGraph deduplicate(const Graph& graph) {
-  DeduplicatedGraph made{{}, ById<NodeId, NodeId>(graph.nodes.size()), ById<ValueId, ValueId>(graph.values.size())};
+  DeduplicatedGraph result{{}, ById<NodeId, NodeId>(graph.nodes.size()), ById<ValueId, ValueId>(graph.values.size())};
   Rewrite rewrite(graph);
   std::map<std::string, NodeId> seen;
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.node(n);
-    const bool twice = node.op->pure && node.regions.empty() && !node.inputs.empty() && node.op->role != Role::update &&
-                       node.op->role != Role::store;
-    auto [known, fresh] = twice ? seen.try_emplace(key_of(graph, n, rewrite)) : std::pair(seen.end(), true);
-    NodeId stands = fresh ? rewrite.keep(n) : known->second;
-    if (twice) known->second = stands;
+    const bool may_be_copy = node.op->pure && node.regions.empty() && !node.inputs.empty() &&
+                             node.op->role != Role::update && node.op->role != Role::store;
+    auto [entry, inserted] = may_be_copy ? seen.try_emplace(key_of(graph, n, rewrite)) : std::pair(seen.end(), true);
+    NodeId representative = inserted ? rewrite.keep(n) : entry->second;
+    if (may_be_copy) entry->second = representative;
     for (std::size_t o = 0; o < node.outputs.size(); ++o) {
-      const ValueId value = rewrite.graph().node(stands).outputs[o];
+      const ValueId value = rewrite.graph().node(representative).outputs[o];
       rewrite.map(node.outputs[o], value);
-      made.value[node.outputs[o]] = value;
+      result.value[node.outputs[o]] = value;
     }
-    made.node[n] = stands;
+    result.node[n] = representative;
   }
-  made.graph = rewrite.finish();
-  return made;
+  result.graph = rewrite.finish();
+  return result;
 }
 
 }  // namespace
 
 ShardedGraph shard_copies(Graph graph, const CostTable& costs) {
-  DeduplicatedGraph once = deduplicate(graph);
-  ShardedGraph made = shard(std::move(once.graph), costs);
-  OperandLayouts wanted;
+  DeduplicatedGraph deduplicated = deduplicate(graph);
+  ShardedGraph result = shard(std::move(deduplicated.graph), costs);
+  OperandLayouts operand_layouts;
   for (NodeId n : graph.nodes.ids()) {
-    wanted.push_back(made.wanted[once.node[n]]);
-    for (ValueId out : graph.node(n).outputs) graph.value(out).layout = made.graph.value(once.value[out]).layout;
+    operand_layouts.push_back(result.operand_layouts[deduplicated.node[n]]);
+    for (ValueId out : graph.node(n).outputs)
+      graph.value(out).layout = result.graph.value(deduplicated.value[out]).layout;
   }
-  for (std::size_t i = 0; i < graph.outputs.size(); ++i) graph.outputs[i].layout = made.graph.outputs[i].layout;
-  for (std::size_t v = 0; v < graph.variables.size(); ++v) graph.variables[v].stored = made.graph.variables[v].stored;
-  made.graph = std::move(graph);
-  made.wanted = std::move(wanted);
-  return made;
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) graph.outputs[i].layout = result.graph.outputs[i].layout;
+  for (std::size_t v = 0; v < graph.variables.size(); ++v) graph.variables[v].stored = result.graph.variables[v].stored;
+  result.graph = std::move(graph);
+  result.operand_layouts = std::move(operand_layouts);
+  return result;
 }
 
 }  // namespace karez::passes

@@ -1,5 +1,5 @@
-// Programs on two placements, with nodes of several results, variables that are never read, and nodes of many acts: the
-// planner's cost is that of the best of all layouts, each tried.
+// Tests of programs on two placements, with nodes of several results, variables that are never read, and nodes of many
+// acts: the planner's cost is the minimum over all layouts, found by enumeration.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,14 +40,14 @@ Graph random_graph(Random& random, std::size_t nodes) {
   graph.meshes = {Mesh::parse("a=2"), Mesh::parse(second[below(random, 5)])};
   Builder b(graph, testing::table());
   const std::int64_t sizes[] = {1, 3, 8, 500}, m = sizes[below(random, 4)], k = sizes[below(random, 4)];
-  auto any = [&] { return ValueId(below(random, graph.values.size())); };
+  auto random_value = [&] { return ValueId(below(random, graph.values.size())); };
   for (std::size_t s = 1 + below(random, 2); s > 0; --s) {
     const TensorType type{DType::f32, {m, k}};
     below(random, 2) ? testing::parameter(b, cat("w", s), type) : build::input(b, cat("x", s), type);
   }
   const std::size_t sources = graph.nodes.size();
   while (graph.nodes.size() < nodes) {
-    const ValueId x = any(), y = any();
+    const ValueId x = random_value(), y = random_value();
     b.mesh = graph.value(x).mesh;
     const TensorType type = graph.type(x);
     const bool f32 = type.dtype == DType::f32;
@@ -71,28 +71,27 @@ Graph random_graph(Random& random, std::size_t nodes) {
     }
   }
   graph.outputs.push_back({"last", ValueId(graph.values.size() - 1)});
-  if (below(random, 2)) graph.outputs.push_back({"other", any()});
+  if (below(random, 2)) graph.outputs.push_back({"other", random_value()});
   for (std::size_t v = 0; v < graph.variables.size(); ++v) {
     Variable& variable = graph.variables[v];
-    const ValueId next = any();
+    const ValueId next = random_value();
     if (graph.type(next) == variable.type && graph.value(next).mesh == variable.mesh) variable.updated = next;
     if (below(random, 3) == 0 && variable.type.shape[0] > 2) variable.stored = Layout{S(0)};
   }
-  const ValueId kept = any();  // state that is written and not read
+  const ValueId log_value = random_value();  // state that is written and not read
   Variable log;
-  log.name = "log", log.type = graph.type(kept), log.mesh = graph.value(kept).mesh, log.updated = kept;
+  log.name = "log", log.type = graph.type(log_value), log.mesh = graph.value(log_value).mesh, log.updated = log_value;
   if (below(random, 2) && !log.type.shape.empty() && log.type.shape[0] > 2)
-    log.stored = Layout(graph.mesh(kept).axes.size(), S(0));
+    log.stored = Layout(graph.mesh(log_value).axes.size(), S(0));
   if (below(random, 2)) graph.variables.push_back(log);
-  if (below(random, 3) ==
-      0) {  // the user fixes one result, perhaps the second of its op, in a layout that the op can produce
+  if (below(random, 3) == 0) {  // fix one result, perhaps the second of its op, in a layout that the op can produce
     const NodeId n(sources + below(random, nodes - sources));
     const ValueId out = graph.node(n).outputs.back();
     if (graph.node(n).op->role != Role::transfer && below(random, 2)) {
-      const auto ways = mesh_shardings({&graph, n}, graph.mesh(out));
+      const auto choices = mesh_shardings({&graph, n}, graph.mesh(out));
       Layout layout;
-      for (const Sharding& axis : ways[below(random, ways.size())]) layout.push_back(axis.out.back());
-      // A product may have a Partial sum as its result only if an operand is one.
+      for (const Sharding& axis : choices[below(random, choices.size())]) layout.push_back(axis.out.back());
+      // A product may have a Partial sum as its result only if an operand is a Partial sum.
       const bool sum = std::find(layout.begin(), layout.end(), P()) != layout.end();
       if (!sum || graph.node(n).op->name != "mul") graph.value(out).layout = layout;
     } else if (graph.node(n).op->role == Role::transfer) {
@@ -110,16 +109,17 @@ struct NodeCost {
   double seconds = 0;
 };
 
-std::vector<NodeCost> ways_of(const Graph& graph, NodeId n, const CostTable& costs) {
+std::vector<NodeCost> node_costs(const Graph& graph, NodeId n, const CostTable& costs) {
   const Node& node = graph.node(n);
   const Mesh& mesh = graph.mesh(node.outputs[0]);
-  std::vector<NodeCost> all;
+  std::vector<NodeCost> costs_of_choices;
   if (node.op->role == Role::transfer) {
     const TensorType& type = graph.type(node.inputs[0]);
     const Mesh& source = graph.mesh(node.inputs[0]);
     for (const Layout& from : layouts_without_partial(type, source))
       for (const Layout& to : layouts_without_partial(type, mesh))
-        all.push_back({{from}, {to}, node.acts * transfer_seconds(type, {source, from}, {mesh, to}, costs)});
+        costs_of_choices.push_back(
+            {{from}, {to}, node.acts * transfer_seconds(type, {source, from}, {mesh, to}, costs)});
   } else {
     for (const auto& axes : mesh_shardings({&graph, n}, mesh)) {
       NodeCost way{std::vector<Layout>(node.inputs.size()), std::vector<Layout>(node.outputs.size()), 0};
@@ -135,10 +135,10 @@ std::vector<NodeCost> ways_of(const Graph& graph, NodeId n, const CostTable& cos
       for (std::size_t o = 0; o < way.out.size(); ++o) out.push_back(part(node.outputs[o], way.out[o]));
       if (node.op->role == Role::compute)
         way.seconds = node.acts * costs.seconds(cost_of(*node.op, in, out, node.attrs));
-      all.push_back(std::move(way));
+      costs_of_choices.push_back(std::move(way));
     }
   }
-  std::erase_if(all, [&](const NodeCost& way) {
+  std::erase_if(costs_of_choices, [&](const NodeCost& way) {
     for (std::size_t o = 0; o < way.out.size(); ++o) {
       if (const auto& fixed = graph.value(node.outputs[o]).layout; fixed && *fixed != way.out[o]) return true;
       for (const Variable& variable : graph.variables)
@@ -146,106 +146,107 @@ std::vector<NodeCost> ways_of(const Graph& graph, NodeId n, const CostTable& cos
     }
     return false;
   });
-  return all;
+  return costs_of_choices;
 }
 
-// The least seconds of all assignments; nullopt if there are too many to try.
-std::optional<double> best_of_all(const Graph& graph, const CostTable& costs) {
-  ById<NodeId, std::vector<NodeCost>> ways;
+// The minimum seconds over all assignments; nullopt if there are too many to enumerate.
+std::optional<double> min_cost(const Graph& graph, const CostTable& costs) {
+  ById<NodeId, std::vector<NodeCost>> choices;
   double count = 1;
   for (NodeId n : graph.nodes.ids())
-    ways.push_back(ways_of(graph, n, costs)), count *= static_cast<double>(ways[n].size());
+    choices.push_back(node_costs(graph, n, costs)), count *= static_cast<double>(choices[n].size());
   if (count > 4000) return std::nullopt;
   double best = INFINITY;
-  ById<NodeId, std::size_t> at(ways.size(), 0);
+  ById<NodeId, std::size_t> chosen(choices.size(), 0);
   std::map<std::tuple<ValueId, Layout, std::set<Layout>>, double> trees;
   while (count > 0) {
     double sum = 0;
-    ById<ValueId, std::set<Layout>> wanted(graph.values.size());
-    auto made = [&](ValueId v) {
-      return ways[graph.value(v).producer][at[graph.value(v).producer]]
+    ById<ValueId, std::set<Layout>> targets(graph.values.size());
+    auto produced_layout = [&](ValueId v) {
+      return choices[graph.value(v).producer][chosen[graph.value(v).producer]]
           .out[static_cast<std::size_t>(graph.value(v).output)];
     };
     for (NodeId n : graph.nodes.ids()) {
-      sum += ways[n][at[n]].seconds;
+      sum += choices[n][chosen[n]].seconds;
       for (std::size_t i = 0; i < graph.node(n).inputs.size(); ++i)
-        wanted[graph.node(n).inputs[i]].insert(ways[n][at[n]].in[i]);
+        targets[graph.node(n).inputs[i]].insert(choices[n][chosen[n]].in[i]);
     }
-    for (const Output& output : graph.outputs) wanted[output.value].insert(broadcast_layout(graph.mesh(output.value)));
+    for (const Output& output : graph.outputs) targets[output.value].insert(broadcast_layout(graph.mesh(output.value)));
     for (const Variable& variable : graph.variables)
       if (variable.updated.valid())
-        wanted[variable.updated].insert(variable.stored ? *variable.stored
-                                        : variable.read.valid()
-                                            ? made(variable.read)
-                                            : broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]));
+        targets[variable.updated].insert(variable.stored ? *variable.stored
+                                         : variable.read.valid()
+                                             ? produced_layout(variable.read)
+                                             : broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]));
     for (ValueId v : graph.values.ids()) {
-      auto [tree, fresh] = trees.try_emplace({v, made(v), wanted[v]}, 0);
-      if (fresh)
-        tree->second = transition_tree(graph.type(v), graph.mesh(v), made(v),
-                                       std::vector<Layout>(wanted[v].begin(), wanted[v].end()), costs)
+      auto [tree, inserted] = trees.try_emplace({v, produced_layout(v), targets[v]}, 0);
+      if (inserted)
+        tree->second = transition_tree(graph.type(v), graph.mesh(v), produced_layout(v),
+                                       std::vector<Layout>(targets[v].begin(), targets[v].end()), costs)
                            .seconds;
       sum += graph.node(graph.value(v).producer).acts * tree->second;
     }
     best = std::min(best, sum);
     int n = 0;
-    for (; at.has(NodeId(n)) && ++at[NodeId(n)] == ways[NodeId(n)].size(); ++n) at[NodeId(n)] = 0;
-    if (!at.has(NodeId(n))) break;
+    for (; chosen.has(NodeId(n)) && ++chosen[NodeId(n)] == choices[NodeId(n)].size(); ++n) chosen[NodeId(n)] = 0;
+    if (!chosen.has(NodeId(n))) break;
   }
   return best;
 }
 
-TEST(ShardPlacements, TheChoiceIsTheBestOfAll) {
-  int tried = 0, travelled = 0;
-  for (std::uint64_t seed = 1; tried < 250; ++seed) {
+TEST(ShardPlacements, TheChoiceIsOptimal) {
+  int accepted = 0, transfers = 0;
+  for (std::uint64_t seed = 1; accepted < 250; ++seed) {
     Random random(seed);
     const Graph graph = random_graph(random, 4 + below(random, 3));
     const CostTable costs = random_costs(random);
-    const auto best = best_of_all(graph, costs);
+    const auto best = min_cost(graph, costs);
     if (!best) continue;
-    ++tried;
+    ++accepted;
     const std::string what = cat("seed ", seed, "\n", print(graph), costs.print());
-    const ShardedGraph made = shard(graph, costs);
-    ASSERT_NEAR(made.cost, *best, 1e-9 * *best + 1e-18) << what;
-    ASSERT_TRUE(made.optimal) << what;
+    const ShardedGraph produced_layout = shard(graph, costs);
+    ASSERT_NEAR(produced_layout.cost, *best, 1e-9 * *best + 1e-18) << what;
+    ASSERT_TRUE(produced_layout.optimal) << what;
     for (ValueId v : graph.values.ids())
-      if (graph.value(v).layout) { EXPECT_EQ(made.graph.value(v).layout, graph.value(v).layout) << what; }
+      if (graph.value(v).layout) { EXPECT_EQ(produced_layout.graph.value(v).layout, graph.value(v).layout) << what; }
     for (std::size_t v = 0; v < graph.variables.size(); ++v) {
-      const Variable &before = graph.variables[v], &after = made.graph.variables[v];
-      const Layout free = before.read.valid() ? *made.graph.value(before.read).layout
-                                              : broadcast_layout(graph.meshes[static_cast<std::size_t>(before.mesh)]);
-      EXPECT_EQ(*after.stored, before.stored ? *before.stored : free) << what;
+      const Variable &given_variable = graph.variables[v], &sharded_variable = produced_layout.graph.variables[v];
+      const Layout unfixed_layout = given_variable.read.valid()
+                                        ? *produced_layout.graph.value(given_variable.read).layout
+                                        : broadcast_layout(graph.meshes[static_cast<std::size_t>(given_variable.mesh)]);
+      EXPECT_EQ(*sharded_variable.stored, given_variable.stored ? *given_variable.stored : unfixed_layout) << what;
     }
-    for (const Node& node : graph.nodes) travelled += node.op->role == Role::transfer;
+    for (const Node& node : graph.nodes) transfers += node.op->role == Role::transfer;
   }
-  EXPECT_GT(travelled, 100);
+  EXPECT_GT(transfers, 100);
 }
 
-// Nodes that differ in one property are not merged: the program costs the same as without merging.
+// Nodes that differ in one property are not merged, so the program costs the same as without merging.
 TEST(ShardCopies, NodesThatDifferInOnePropertyAreNotMerged) {
-  for (const char* but : {"path", "line", "acts", "layout", "nothing"}) {
+  for (const char* property : {"path", "line", "acts", "layout", "nothing"}) {
     Graph graph;
     graph.meshes = {Mesh::parse("a=2")};
     Builder b(graph, testing::table());
     b.where = "net.cc:1";
-    const std::string_view thing = but;
+    const std::string_view property_name = property;
     const ValueId x = build::input(b, "x", {DType::f32, {64, 500}});
-    const ValueId one = build::tanh(b, x);
-    if (thing == "path") b.path = "other";
-    if (thing == "line") b.where = "net.cc:2";
+    const ValueId first = build::tanh(b, x);
+    if (property_name == "path") b.path = "other";
+    if (property_name == "line") b.where = "net.cc:2";
     const ValueId other = build::tanh(b, x);
-    if (thing == "acts") graph.nodes[graph.value(other).producer].acts = 2;
-    if (thing == "layout") graph.value(one).layout = Layout{S(0)}, graph.value(other).layout = Layout{B()};
-    graph.outputs = {{"one", one, Layout{S(0)}}, {"other", other}};
+    if (property_name == "acts") graph.nodes[graph.value(other).producer].acts = 2;
+    if (property_name == "layout") graph.value(first).layout = Layout{S(0)}, graph.value(other).layout = Layout{B()};
+    graph.outputs = {{"one", first, Layout{S(0)}}, {"other", other}};
     CostTable costs;
     costs.memory_bytes = 1e8;
-    const ShardedGraph apart = shard(graph, costs), together = shard_copies(graph, costs);
-    if (thing == "nothing") {
-      EXPECT_LT(together.cost, 0.8 * apart.cost);
+    const ShardedGraph separate = shard(graph, costs), merged = shard_copies(graph, costs);
+    if (property_name == "nothing") {
+      EXPECT_LT(merged.cost, 0.8 * separate.cost);
     } else {
-      EXPECT_NEAR(together.cost, apart.cost, 1e-12 * apart.cost) << but;
+      EXPECT_NEAR(merged.cost, separate.cost, 1e-12 * separate.cost) << property;
     }
-    for (ValueId v : {one, other})
-      if (graph.value(v).layout) { EXPECT_EQ(together.graph.value(v).layout, graph.value(v).layout) << but; }
+    for (ValueId v : {first, other})
+      if (graph.value(v).layout) { EXPECT_EQ(merged.graph.value(v).layout, graph.value(v).layout) << property; }
   }
 }
 
@@ -256,10 +257,10 @@ TEST(ShardCopies, EveryOutputHasItsLayoutWithoutCopies) {
   Builder b(graph, testing::table());
   const ValueId x = build::input(b, "x", {DType::f32, {8, 4}});
   for (const char* name : {"one", "two", "three"}) graph.outputs.push_back({name, build::tanh(b, x), Layout{S(0)}});
-  const ShardedGraph apart = shard(graph, CostTable()), together = shard_copies(graph, CostTable());
+  const ShardedGraph separate = shard(graph, CostTable()), merged = shard_copies(graph, CostTable());
   for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(apart.graph.outputs[i].layout, Layout{B()}) << i;
-    EXPECT_EQ(together.graph.outputs[i].layout, Layout{B()}) << i;
+    EXPECT_EQ(separate.graph.outputs[i].layout, Layout{B()}) << i;
+    EXPECT_EQ(merged.graph.outputs[i].layout, Layout{B()}) << i;
   }
 }
 

@@ -9,7 +9,8 @@
 
 namespace karez::passes::testing {
 
-// One step of a CNN on 28 x 28 images by Adam: two 3 x 3 convolutions with max pooling, two dense layers.
+// One training step of a CNN on 28 x 28 images with Adam: two 3 x 3 convolutions with max pooling, and two dense
+// layers.
 inline Graph cnn_step(const Mesh& mesh, std::int64_t batch) {
   Graph graph;
   graph.name = "step";

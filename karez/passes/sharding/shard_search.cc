@@ -1,6 +1,6 @@
-// One axis at a time gives problems of few layouts, which elimination solves exactly; the best layouts on each axis
-// alone are nearly the best. The bound then shows which layouts could still be part of a better choice, and those few
-// are solved exactly together.
+// Searches one axis at a time, which gives problems of few layouts that elimination solves exactly; the best layouts on
+// each single axis are nearly the best. The bound then shows which layouts could still be part of a better choice, and
+// these few layouts are solved exactly together.
 #include "karez/passes/sharding/shard_search.h"
 
 #include <algorithm>
@@ -15,24 +15,24 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t many_states = 10'000;  // above it, a proof to the last digit is not attempted
-constexpr double good_gap = 0.005;           // which is enough then
-constexpr double fewer_of_many =
-    0.85;  // with many states a round takes seconds: it must leave at most this share, or it is the last
+constexpr std::size_t many_states = 10'000;  // with more states, a proof to the last digit is not attempted
+constexpr double good_gap = 0.005;           // the gap that is sufficient with many states
+constexpr double fewer_of_many = 0.85;  // with many states a round takes seconds, so it is the last unless it leaves at
+                                        // most this share of the states
 constexpr double fewer_of_few = 0.95;
 constexpr std::size_t cheap_cells_beyond_two = 16'000;  // replaces SearchLimits::cheap_cells
-constexpr int max_rounds = 8;                           // over the axes
+constexpr int max_rounds = 8;                           // of descents over the axes
 constexpr int max_searches_again = 2;
-constexpr double pause_gap =
-    0.003;  // of the cost: at this gap the bound pauses, since few enough layouts may be open to be solved together
+constexpr double pause_gap = 0.003;  // share of the cost: at this gap the bound pauses, since the remaining layouts may
+                                     // be few enough to be solved together
 
 struct SearchEffort {
   int passes, rounds, reduced_problems;
-  std::size_t table_cells;   // of one table of an exact elimination
+  std::size_t table_cells;   // limit for one table of an exact elimination
   bool repeat_axes = false;  // search single axes again after the reduced problems
 };
-// For one axis, with the others kept. Reduced problems make up for few passes; beyond two axes more passes lead to
-// better choices than reduced problems do.
+// The effort for one axis while the others are kept. Reduced problems compensate for few passes; with more than two
+// axes, more passes lead to better choices than reduced problems.
 constexpr SearchEffort for_one_of_two = {6, 6, 2, 0}, for_one_of_many = {24, 6, 0, 0};
 
 class LayoutSearch {
@@ -48,27 +48,27 @@ class LayoutSearch {
   LayoutSearchResult run() {
     SearchState best{ById<NodeId, int>(choices_.size(), 0), 0, 0, false};
     best.cost = assignment_cost(graph_, choices_, best.chosen, prices_);
-    ChoiceSubset all(choices_.size());
+    ChoiceSubset is_complete(choices_.size());
     for (NodeId n : choices_.ids())
-      for (std::size_t c = 0; c < choices_[n].size(); ++c) all[n].push_back(static_cast<int>(c));
+      for (std::size_t c = 0; c < choices_[n].size(); ++c) is_complete[n].push_back(static_cast<int>(c));
     if (axes_ > 1 && limits_.axis_by_axis) {
       const SearchState start = best;
-      for (int first = 0; first < axes_; ++first) {
-        SearchState here = start;
-        descend(here, first, best);
-        if (here.cost < best.cost) best = here;
+      for (int first_axis = 0; first_axis < axes_; ++first_axis) {
+        SearchState axis_state = start;
+        descend_axes(axis_state, first_axis, best);
+        if (axis_state.cost < best.cost) best = axis_state;
       }
       descended_ = best.cost;
     }
-    all_states_ = states_of(all);
+    all_states_ = states_of(is_complete);
     narrow(
-        best, std::move(all),
+        best, std::move(is_complete),
         {limits_.passes, limits_.rounds, limits_.reduced_problems, limits_.table_cells, limits_.reduced_problems > 0});
     return {best.chosen, best.cost, best.bound, best.optimal,
             axes_ > 1 ? "axis by axis, bound and reduced problems" : "bound and reduced problems"};
   }
 
-  // Choices that made an assignment unsound (see shard_sums.h) which costs less than `cost`.
+  // Choices that made an assignment unsound (see shard_sums.h) although it costs less than `cost`.
   std::vector<std::pair<NodeId, int>> faults(double cost) const {
     std::vector<std::pair<NodeId, int>> out;
     for (const UnsoundChoice& fault : faults_)
@@ -97,18 +97,18 @@ class LayoutSearch {
     return states;
   }
 
-  // Improves `best` within the kept choices: drops those that the bound proves to be part of no better assignment, and
-  // begins again with the rest.
+  // Improves `best` within the kept choices: drops choices that the bound proves to be part of no better assignment,
+  // and begins again with the rest.
   void narrow(SearchState& best, ChoiceSubset kept, const SearchEffort& effort) {
     for (int round = 0; round < effort.rounds; ++round) {
-      const bool everything = round == 0 && states_of(kept) == all_states_;
-      const Choices some = everything ? Choices() : choices_among(kept);
-      const Choices& few = everything ? choices_ : some;
-      const LayoutProblem problem = layout_problem(graph_, few, prices_, ChainOverflow::free);
-      if (everything) prices_.clear_tables();  // most sets of layouts are requested here and never again
-      if (const auto exact = best_among(kept, problem, effort.table_cells, &few)) {
-        const double lower = exact->least;
-        take(best, *exact);
+      const bool is_full = round == 0 && states_of(kept) == all_states_;
+      const Choices subset_choices = is_full ? Choices() : choices_among(kept);
+      const Choices& subset = is_full ? choices_ : subset_choices;
+      const LayoutProblem problem = layout_problem(graph_, subset, prices_, ChainOverflow::free);
+      if (is_full) prices_.clear_tables();  // most sets of layouts are requested only for the full problem
+      if (const auto exact = best_of_subset(kept, problem, effort.table_cells, &subset)) {
+        const double lower = exact->min_cost;
+        accept(best, *exact);
         best.bound = std::max(best.bound, std::min(best.cost, lower));
         best.optimal = best.cost <= best.bound * (1 + 1e-11);
         if (best.optimal) best.bound = best.cost;
@@ -116,141 +116,147 @@ class LayoutSearch {
       }
       const double ceiling = effort.reduced_problems > 0 ? best.cost - problem.constant : INFINITY;
       const double rest = std::isfinite(ceiling) ? ceiling - pause_gap * best.cost : INFINITY;
-      solve::LowerBound least(problem.sum,
-                              {effort.passes, axes_ > 2 ? cheap_cells_beyond_two : limits_.cheap_cells, ceiling, rest});
-      if (update_from_bound(best, kept, problem, least)) return;
-      if (least.is_paused()) {
-        if (solve_open(best, kept, problem, least, effort)) return;
-        least.resume();
-        if (update_from_bound(best, kept, problem, least)) return;
+      solve::LowerBound dual_bound(
+          problem.sum, {effort.passes, axes_ > 2 ? cheap_cells_beyond_two : limits_.cheap_cells, ceiling, rest});
+      if (update_from_bound(best, kept, problem, dual_bound)) return;
+      if (dual_bound.is_paused()) {
+        if (solve_open(best, kept, problem, dual_bound, effort)) return;
+        dual_bound.resume();
+        if (update_from_bound(best, kept, problem, dual_bound)) return;
       }
-      if (effort.reduced_problems > 0 && improve(best, kept, problem, least, effort)) return;
+      if (effort.reduced_problems > 0 && improve(best, kept, problem, dual_bound, effort)) return;
       if (effort.repeat_axes) repeat_axes(best);
-      if (!std::isfinite(best.cost)) return;  // no cost to compare other choices with
+      if (!std::isfinite(best.cost)) return;  // there is no cost with which to compare other choices
       if (states_of(kept) > many_states && best.cost - best.bound <= good_gap * best.cost) return;
-      ChoiceSubset fewer = restricted(
-          kept, problem, least.candidate_states(best.cost - least.bound() - problem.constant + 2 * least.rounding()),
+      ChoiceSubset remaining = restricted(
+          kept, problem,
+          dual_bound.candidate_states(best.cost - dual_bound.bound() - problem.constant + 2 * dual_bound.rounding()),
           best.chosen);
-      const std::size_t before = states_of(kept);
-      kept = std::move(fewer);
+      const std::size_t old_states = states_of(kept);
+      kept = std::move(remaining);
       if (static_cast<double>(states_of(kept)) >
-          (before > many_states ? fewer_of_many : fewer_of_few) * static_cast<double>(before))
+          (old_states > many_states ? fewer_of_many : fewer_of_few) * static_cast<double>(old_states))
         return;
     }
   }
 
-  // Takes the bound, and the choice that it gives; true if it proves the best.
+  // Updates `best` with the bound and the choice that the bound gives. Returns true if the bound proves that `best` is
+  // optimal.
   bool update_from_bound(SearchState& best, const ChoiceSubset& kept, const LayoutProblem& problem,
-                         const solve::LowerBound& least) {
-    if (!least.rounded_choice().empty()) take(best, solution_of(kept, problem, least.rounded_choice()));
-    best.bound = std::max(best.bound, std::min(best.cost, least.bound() + problem.constant));
-    if (!std::isfinite(best.cost)) return !std::isfinite(best.bound);  // no choice is known; true if none exists
-    if (best.cost - best.bound > 2 * least.rounding()) return false;
+                         const solve::LowerBound& dual_bound) {
+    if (!dual_bound.rounded_choice().empty()) accept(best, solution_of(kept, problem, dual_bound.rounded_choice()));
+    best.bound = std::max(best.bound, std::min(best.cost, dual_bound.bound() + problem.constant));
+    if (!std::isfinite(best.cost))
+      return !std::isfinite(best.bound);  // no choice is known; returns true if none exists
+    if (best.cost - best.bound > 2 * dual_bound.rounding()) return false;
     best.optimal = true;
     best.bound = best.cost;
     return true;
   }
 
-  // Solves all that the bound leaves open at once, if that is at most half of all; true if that proves the best.
+  // Solves all layouts that the bound leaves open in one problem, if these are at most half of the kept ones. Returns
+  // true if this proves that `best` is optimal.
   bool solve_open(SearchState& best, const ChoiceSubset& kept, const LayoutProblem& problem,
-                  const solve::LowerBound& least, const SearchEffort& effort) {
-    const ChoiceSubset open = reduced_problem(best, kept, problem, least, best.cost - least.bound() - problem.constant);
+                  const solve::LowerBound& dual_bound, const SearchEffort& effort) {
+    const ChoiceSubset open =
+        reduced_problem(best, kept, problem, dual_bound, best.cost - dual_bound.bound() - problem.constant);
     return 2 * states_of(open) <= states_of(kept) && solve_reduced(best, open, best.cost, effort) && best.optimal;
   }
 
-  // Reduced problems: solves the layouts that the bound puts within a small excess exactly, then those within twice the
-  // excess, and so on. True if the best is proven.
+  // Solves reduced problems: first exactly the layouts whose excess over the bound is small, then those within twice
+  // this excess, and so on. Returns true if `best` is proven to be optimal.
   bool improve(SearchState& best, const ChoiceSubset& kept, const LayoutProblem& problem,
-               const solve::LowerBound& least, const SearchEffort& effort) {
-    const double floor = least.bound() + problem.constant;
-    double excess = (best.cost - floor) / 1024;
-    std::size_t before = 0;
+               const solve::LowerBound& dual_bound, const SearchEffort& effort) {
+    const double lower_bound = dual_bound.bound() + problem.constant;
+    double excess = (best.cost - lower_bound) / 1024;
+    std::size_t old_states = 0;
     bool solved = false;
     for (int reduced = 0; reduced < effort.reduced_problems; ++reduced, excess *= 2) {
-      const bool all = excess >= best.cost - floor;
-      const double within = std::min(excess, best.cost - floor);
-      const ChoiceSubset few = reduced_problem(best, kept, problem, least, within);
-      if (states_of(few) == before && !all) continue;
-      before = states_of(few);
-      if (!solve_reduced(best, few, floor + within, effort)) {
+      const bool is_complete = excess >= best.cost - lower_bound;
+      const double excess_limit = std::min(excess, best.cost - lower_bound);
+      const ChoiceSubset subset = reduced_problem(best, kept, problem, dual_bound, excess_limit);
+      if (states_of(subset) == old_states && !is_complete) continue;
+      old_states = states_of(subset);
+      if (!solve_reduced(best, subset, lower_bound + excess_limit, effort)) {
         if (solved || reduced + 1 == effort.reduced_problems) return false;
-        if (reduced == 0) {  // narrow it by its own bound
-          SearchState here{best.chosen, best.cost, 0, false};
-          narrow(here, few, {16, 4, 0, effort.table_cells});
-          if (here.cost < best.cost) best.chosen = here.chosen, best.cost = here.cost;
+        if (reduced == 0) {  // narrow the reduced problem by its own bound
+          SearchState axis_state{best.chosen, best.cost, 0, false};
+          narrow(axis_state, subset, {16, 4, 0, effort.table_cells});
+          if (axis_state.cost < best.cost) best.chosen = axis_state.chosen, best.cost = axis_state.cost;
         }
         excess /= 16;
         continue;
       }
       solved = true;
-      if (all || best.optimal) return best.optimal;
+      if (is_complete || best.optimal) return best.optimal;
     }
     return false;
   }
 
   ChoiceSubset reduced_problem(const SearchState& best, const ChoiceSubset& kept, const LayoutProblem& problem,
-                               const solve::LowerBound& least, double excess) const {
-    return restricted(kept, problem, least.candidate_states(excess + 2 * least.rounding()), best.chosen);
+                               const solve::LowerBound& dual_bound, double excess) const {
+    return restricted(kept, problem, dual_bound.candidate_states(excess + 2 * dual_bound.rounding()), best.chosen);
   }
 
-  // Finds the best of few layouts, if it can; every choice outside of them costs at least `others`.
-  bool solve_reduced(SearchState& best, const ChoiceSubset& few, double others, const SearchEffort& effort) {
-    const Choices choices = choices_among(few);
+  // Finds the best choice among few layouts, if they can be solved; every choice outside of them costs at least
+  // `outside_cost`.
+  bool solve_reduced(SearchState& best, const ChoiceSubset& subset, double outside_cost, const SearchEffort& effort) {
+    const Choices choices = choices_among(subset);
     const LayoutProblem small = layout_problem(graph_, choices, prices_, ChainOverflow::free);
-    const auto exact = best_among(few, small, effort.table_cells, &choices);
+    const auto exact = best_of_subset(subset, small, effort.table_cells, &choices);
     if (!exact) return false;
-    take(best, *exact);
-    best.bound = std::max(best.bound, std::min({best.cost, exact->least, others}));
+    accept(best, *exact);
+    best.bound = std::max(best.bound, std::min({best.cost, exact->min_cost, outside_cost}));
     best.optimal = best.cost <= best.bound * (1 + 1e-11);
     return true;
   }
 
   Choices choices_among(const ChoiceSubset& kept) const {
-    Choices few;
+    Choices subset;
     for (NodeId n : kept.ids()) {
-      few.emplace_back();
-      for (int number : kept[n]) few[n].push_back(choices_[n][static_cast<std::size_t>(number)]);
+      subset.emplace_back();
+      for (int number : kept[n]) subset[n].push_back(choices_[n][static_cast<std::size_t>(number)]);
     }
-    return few;
+    return subset;
   }
 
   // The kept choices that are marked or chosen.
   static ChoiceSubset restricted(const ChoiceSubset& kept, const LayoutProblem& problem, const solve::StateMasks& marks,
                                  const ById<NodeId, int>& chosen) {
-    ChoiceSubset fewer(kept.size());
+    ChoiceSubset remaining(kept.size());
     for (NodeId n : kept.ids())
       for (std::size_t c = 0; c < kept[n].size(); ++c)
         if (marks[static_cast<std::size_t>(problem.variable[n])][c] || kept[n][c] == chosen[n])
-          fewer[n].push_back(kept[n][c]);
-    return fewer;
+          remaining[n].push_back(kept[n][c]);
+    return remaining;
   }
 
   // A choice, its true cost, and a lower bound for the kept choices.
   struct Solution {
     ById<NodeId, int> chosen;
-    double cost = INFINITY, least = INFINITY;
+    double cost = INFINITY, min_cost = INFINITY;
   };
-  static void take(SearchState& best, const Solution& other) {
-    if (!(other.cost < best.cost * (1 - 1e-12))) return;
-    best.chosen = other.chosen;
-    best.cost = other.cost;
+  static void accept(SearchState& best, const Solution& candidate) {
+    if (!(candidate.cost < best.cost * (1 - 1e-12))) return;
+    best.chosen = candidate.chosen;
+    best.cost = candidate.cost;
   }
 
-  std::optional<Solution> best_among(const ChoiceSubset& kept, const LayoutProblem& problem, std::size_t table_cells,
-                                     const Choices* few) {
+  std::optional<Solution> best_of_subset(const ChoiceSubset& kept, const LayoutProblem& problem,
+                                         std::size_t table_cells, const Choices* subset) {
     const auto result = solve::solve_by_elimination(problem.sum, table_cells);
     if (!result) return std::nullopt;
     if (!result->feasible) return Solution{};
     Solution best = solution_of(kept, problem, result->choice);
-    best.least = result->cost + problem.constant;
-    if (problem.inexact_values == 0 || best.cost <= best.least * (1 + 1e-11)) return best;
-    // A transition counted as free that is not.
-    const LayoutProblem true_prices = layout_problem(graph_, *few, prices_, ChainOverflow::forbidden);
-    const auto dear = solve::solve_by_elimination(true_prices.sum, table_cells);
-    if (!dear || !dear->feasible) return best;
-    Solution other = solution_of(kept, true_prices, dear->choice);
-    other.least = best.least;
-    return other.cost < best.cost ? other : best;
+    best.min_cost = result->cost + problem.constant;
+    if (problem.inexact_values == 0 || best.cost <= best.min_cost * (1 + 1e-11)) return best;
+    // A transition was counted as free although it is not.
+    const LayoutProblem true_prices = layout_problem(graph_, *subset, prices_, ChainOverflow::forbidden);
+    const auto exact_solution = solve::solve_by_elimination(true_prices.sum, table_cells);
+    if (!exact_solution || !exact_solution->feasible) return best;
+    Solution candidate = solution_of(kept, true_prices, exact_solution->choice);
+    candidate.min_cost = best.min_cost;
+    return candidate.cost < best.cost ? candidate : best;
   }
   Solution solution_of(const ChoiceSubset& kept, const LayoutProblem& problem, const std::vector<int>& states) {
     Solution best{ById<NodeId, int>(kept.size()), 0, 0};
@@ -263,48 +269,49 @@ class LayoutSearch {
     return best;
   }
 
-  // Cycles through the axes until nothing changes, or until it reaches the result of another descent: each time it
-  // takes the best layouts on one axis and keeps the others.
-  void descend(SearchState& answer, int first, const SearchState& other) {
+  // Cycles through the axes until the choice stays the same or equals the result of another descent. Each step takes
+  // the best layouts on one axis and keeps the others.
+  void descend_axes(SearchState& state, int first_axis, const SearchState& candidate) {
     SearchEffort effort = axes_ > 2 ? for_one_of_many : for_one_of_two;
     effort.table_cells = limits_.table_cells / 4 + 1;
-    for (int round = 0, still = 0; still < axes_ && round < max_rounds * axes_; ++round) {
-      const int axis = (first + round) % axes_;
-      SearchState here{answer.chosen, answer.cost, 0, false};
-      narrow(here, choices_differing_on(axis, answer.chosen), effort);
-      ++still;
-      if (!(here.cost < answer.cost * (1 - 1e-12))) continue;
-      answer.chosen = here.chosen;
-      answer.cost = here.cost;
-      if (answer.chosen == other.chosen) return;
-      still = 1;
+    for (int round = 0, unchanged_axes = 0; unchanged_axes < axes_ && round < max_rounds * axes_; ++round) {
+      const int axis = (first_axis + round) % axes_;
+      SearchState axis_state{state.chosen, state.cost, 0, false};
+      narrow(axis_state, choices_differing_on(axis, state.chosen), effort);
+      ++unchanged_axes;
+      if (!(axis_state.cost < state.cost * (1 - 1e-12))) continue;
+      state.chosen = axis_state.chosen;
+      state.cost = axis_state.cost;
+      if (state.chosen == candidate.chosen) return;
+      unchanged_axes = 1;
     }
   }
 
-  // Searches single axes again from the result of the reduced problems, which is often far from that of the first
-  // start.
+  // Searches single axes again from the result of the reduced problems, which often differs much from the first start.
   void repeat_axes(SearchState& best) {
     if (axes_ < 2 || !limits_.axis_by_axis) return;
-    for (int first = 0; first < axes_ && best.cost < descended_; ++first) descend(best, first, {});
+    for (int first_axis = 0; first_axis < axes_ && best.cost < descended_; ++first_axis)
+      descend_axes(best, first_axis, {});
     descended_ = best.cost;
   }
 
-  // The choices that differ from the chosen one on this axis alone.
+  // The choices that differ from the chosen one only on this axis.
   ChoiceSubset choices_differing_on(int axis, const ById<NodeId, int>& chosen) const {
     ChoiceSubset kept(choices_.size());
     for (NodeId n : choices_.ids()) {
-      const NodeChoice& now = choices_[n][static_cast<std::size_t>(chosen[n])];
+      const NodeChoice& current = choices_[n][static_cast<std::size_t>(chosen[n])];
       for (std::size_t c = 0; c < choices_[n].size(); ++c)
-        if (equal_except_on_axis(choices_[n][c].ins(), now.ins(), axis) &&
-            equal_except_on_axis(choices_[n][c].outs(), now.outs(), axis))
+        if (equal_except_on_axis(choices_[n][c].ins(), current.ins(), axis) &&
+            equal_except_on_axis(choices_[n][c].outs(), current.outs(), axis))
           kept[n].push_back(static_cast<int>(c));
     }
     return kept;
   }
-  static bool equal_except_on_axis(const std::vector<Layout>& one, const std::vector<Layout>& other, int axis) {
-    for (std::size_t i = 0; i < one.size(); ++i)
-      for (std::size_t a = 0; a < one[i].size(); ++a)
-        if (static_cast<int>(a) != axis && one[i][a] != other[i][a]) return false;
+  static bool equal_except_on_axis(const std::vector<Layout>& first_layouts, const std::vector<Layout>& candidate,
+                                   int axis) {
+    for (std::size_t i = 0; i < first_layouts.size(); ++i)
+      for (std::size_t a = 0; a < first_layouts[i].size(); ++a)
+        if (static_cast<int>(a) != axis && first_layouts[i][a] != candidate[i][a]) return false;
     return true;
   }
 
@@ -320,27 +327,27 @@ class LayoutSearch {
 
 }  // namespace
 
-// The tables forbid nearly all unsound choices. If another unsound one was cheaper, that choice is removed and the
+// The tables forbid nearly all unsound choices. If one of the other unsound choices was cheaper, it is removed and the
 // search begins again; the bound of the first search stays valid.
 LayoutSearchResult search_layouts(const Graph& graph, const Choices& choices, TransitionCostCache& prices,
                                   const SearchLimits& limits) {
-  LayoutSearch first(graph, choices, prices, limits);
-  LayoutSearchResult best = first.run();
+  LayoutSearch first_axis(graph, choices, prices, limits);
+  LayoutSearchResult best = first_axis.run();
   LayoutSearch::ChoiceSubset kept(choices.size());
   for (NodeId n : choices.ids())
     for (std::size_t c = 0; c < choices[n].size(); ++c) kept[n].push_back(static_cast<int>(c));
-  auto faults = first.faults(best.cost);
-  for (int again = 0; again < max_searches_again && !best.optimal && !faults.empty(); ++again) {
+  auto faults = first_axis.faults(best.cost);
+  for (int repeat = 0; repeat < max_searches_again && !best.optimal && !faults.empty(); ++repeat) {
     for (const auto& [node, choice] : faults)
       if (kept[node].size() > 1) std::erase(kept[node], choice);
-    Choices few(choices.size());
+    Choices subset(choices.size());
     for (NodeId n : choices.ids())
-      for (int number : kept[n]) few[n].push_back(choices[n][static_cast<std::size_t>(number)]);
-    LayoutSearch search(graph, few, prices, limits);
-    LayoutSearchResult found = search.run();
+      for (int number : kept[n]) subset[n].push_back(choices[n][static_cast<std::size_t>(number)]);
+    LayoutSearch search(graph, subset, prices, limits);
+    LayoutSearchResult second_result = search.run();
     auto original = [&](NodeId n, int number) { return kept[n][static_cast<std::size_t>(number)]; };
-    for (NodeId n : choices.ids()) found.chosen[n] = original(n, found.chosen[n]);
-    if (found.cost < best.cost) best.chosen = std::move(found.chosen), best.cost = found.cost;
+    for (NodeId n : choices.ids()) second_result.chosen[n] = original(n, second_result.chosen[n]);
+    if (second_result.cost < best.cost) best.chosen = std::move(second_result.chosen), best.cost = second_result.cost;
     best.optimal = best.cost <= best.bound * (1 + 1e-11);
     faults = search.faults(best.cost);
     for (auto& [node, choice] : faults) choice = original(node, choice);

@@ -1,4 +1,5 @@
-// The search for layouts on a saved program for which choices axis by axis are poor unless each axis is nearly solved.
+// Tests of the search for layouts: a saved program that is hard to search axis by axis, and programs with unsound
+// choices.
 #include "karez/passes/sharding/shard_search.h"
 
 #include <gtest/gtest.h>
@@ -16,25 +17,25 @@
 namespace karez::passes {
 namespace {
 
-std::string saved(const std::string& name) {
+std::string read_plan_file(const std::string& name) {
   std::ifstream in(base::source_folder() / "bench/plans" / name);
   EXPECT_TRUE(in.good()) << name;
   return std::string((std::istreambuf_iterator<char>(in)), {});
 }
 
-// With measured rates calls cost much compared with transfers, and the bound of one axis is loose: without reduced
-// problems a gap of 0.2 % remains here.
+// With measured rates, calls cost much compared with transfers, and the bound of one axis is loose: without reduced
+// problems, a gap of 0.2 % remains.
 TEST(ShardSearch, OneAxisIsNearlySolvedWithMeasuredRates) {
   const OpTable ops = all_ops();
-  Graph graph = parse_graph(saved("gpt2_rates.graph"), ops);
+  Graph graph = parse_graph(read_plan_file("gpt2_rates.graph"), ops);
   graph.meshes[0] = Mesh::parse("data=2,model=2");
-  const ShardedGraph found = shard(std::move(graph), CostTable::parse(saved("rates.costs")));
-  EXPECT_LE((found.cost - found.cost_bound) / found.cost, 0.001) << found.report;
+  const ShardedGraph result = shard(std::move(graph), CostTable::parse(read_plan_file("rates.costs")));
+  EXPECT_LE((result.cost - result.cost_bound) / result.cost, 0.001) << result.report;
 }
 
-// Of the two choices that make the product Partial, the cheaper one multiplies the zeros of a split table; the first
-// choice of every node does so too.
-TEST(ShardSearch, IfTheFirstAndTheCheapestChoiceAreUnsoundAnotherIsFound) {
+// Two choices make the product Partial. The cheaper one multiplies the zeros of a split table, and so does the first
+// choice of every node.
+TEST(ShardSearch, ASoundChoiceIsFoundIfTheFirstAndTheCheapestOnesAreUnsound) {
   const OpTable ops = all_ops();
   Graph graph;
   graph.meshes = {Mesh::parse("a=2")};
@@ -53,14 +54,14 @@ TEST(ShardSearch, IfTheFirstAndTheCheapestChoiceAreUnsoundAnotherIsFound) {
   const Choices choices = choices_of(graph, costs);
   TransitionCostCache prices(costs);
   ASSERT_TRUE(first_unsound(graph, choices, ById<NodeId, int>(graph.nodes.size(), 0), prices).valid());
-  const LayoutSearchResult found = search_layouts(graph, choices, prices);
-  EXPECT_TRUE(std::isfinite(found.cost));
-  EXPECT_FALSE(first_unsound(graph, choices, found.chosen, prices).valid());
-  EXPECT_LE(found.bound, found.cost);
+  const LayoutSearchResult result = search_layouts(graph, choices, prices);
+  EXPECT_TRUE(std::isfinite(result.cost));
+  EXPECT_FALSE(first_unsound(graph, choices, result.chosen, prices).valid());
+  EXPECT_LE(result.bound, result.cost);
 }
 
-// A product of two whole values cannot be a sum of parts some of which are zeros.
-TEST(ShardSearch, IfEveryChoiceIsUnsoundItIsAnError) {
+// A product of two Broadcast values cannot be a sum of parts some of which are zeros.
+TEST(ShardSearch, AProgramWithOnlyUnsoundChoicesIsAnError) {
   const OpTable ops = all_ops();
   Graph graph;
   graph.meshes = {Mesh::parse("a=2")};

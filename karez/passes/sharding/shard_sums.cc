@@ -1,4 +1,4 @@
-// Checks that sums are dense from the node that makes them to the nodes that pass them.
+// Checks that sums are dense on the way from the node that makes them to the nodes that pass them.
 #include "karez/passes/sharding/shard_sums.h"
 
 #include <algorithm>
@@ -19,27 +19,27 @@ bool has_sums(const Layout& layout, const std::vector<int>& axes) {
 }
 
 // True if the value reaches this target without being reduced and made Partial again on any of these axes.
-bool stays(const Graph& graph, ValueId value, const Layout& from, const std::set<Layout>& targets, const Layout& target,
-           const std::vector<int>& axes, TransitionCostCache& prices) {
+bool keeps_sums(const Graph& graph, ValueId value, const Layout& from, const std::set<Layout>& targets,
+                const Layout& target, const std::vector<int>& axes, TransitionCostCache& prices) {
   if (from.size() == 1 || from == target || targets.size() > 16) return true;
   TransitionTable& table = prices.table(graph.type(value), graph.mesh(value));
   int set = 0;
-  for (const Layout& one : targets) set = table.with(set, table.number(one));
+  for (const Layout& layout_in_set : targets) set = table.with(set, table.number(layout_in_set));
   const sbp::TransitionTree tree = table.tree(table.number(from), set);
-  for (const Layout* at = &target; *at != from;) {
-    const auto step =
-        std::find_if(tree.steps.begin(), tree.steps.end(), [&](const TransitionStep& one) { return one.to == *at; });
+  for (const Layout* current = &target; *current != from;) {
+    const auto step = std::find_if(tree.steps.begin(), tree.steps.end(),
+                                   [&](const TransitionStep& layout_in_set) { return layout_in_set.to == *current; });
     if (step == tree.steps.end()) return true;
     if (step->move == sbp::Move::to_partial && std::find(axes.begin(), axes.end(), step->axis) != axes.end())
       return false;
-    at = &step->from;
+    current = &step->from;
   }
   return true;
 }
 
 // The sums that a node needs from one producer: pairs of result and axes.
 using NeededSums = std::vector<std::pair<int, std::vector<int>>>;
-// For each result the axes on which it is a dense sum.
+// For each result, the axes on which it is a dense sum.
 using DenseSums = std::vector<std::vector<int>>;
 
 DenseSums dense_sums_of(const NodeChoice& choice) {
@@ -51,14 +51,14 @@ DenseSums dense_sums_of(const NodeChoice& choice) {
   return dense;
 }
 
-bool fits(const DenseSums& dense, const NeededSums& needed) {
-  return std::all_of(needed.begin(), needed.end(), [&](const auto& one) {
-    const std::vector<int>& axes = dense[static_cast<std::size_t>(one.first)];
-    return std::includes(axes.begin(), axes.end(), one.second.begin(), one.second.end());
+bool has_needed_sums(const DenseSums& dense, const NeededSums& needed) {
+  return std::all_of(needed.begin(), needed.end(), [&](const auto& layout_in_set) {
+    const std::vector<int>& axes = dense[static_cast<std::size_t>(layout_in_set.first)];
+    return std::includes(axes.begin(), axes.end(), layout_in_set.second.begin(), layout_in_set.second.end());
   });
 }
 
-// By producer, then by the node's choice.
+// The sums that a node needs, by producer, then by the node's choice.
 std::map<NodeId, std::vector<NeededSums>> needed_sums(const Graph& graph, NodeId node,
                                                       const std::vector<NodeChoice>& choices) {
   std::map<NodeId, std::vector<NeededSums>> needed;
@@ -66,7 +66,7 @@ std::map<NodeId, std::vector<NeededSums>> needed_sums(const Graph& graph, NodeId
     if (choices[c].sums == nullptr) continue;
     for (const SumPass& pass : choices[c].sums->passes) {
       if (!pass.all && pass.operands.size() != 1)
-        continue;  // one of several: no table between two nodes can express it
+        continue;  // it is enough that one of several operands is dense, which no table between two nodes can express
       for (int operand : pass.operands) {
         const auto& value = graph.value(graph.node(node).inputs[static_cast<std::size_t>(operand)]);
         needed.try_emplace(value.producer, choices.size()).first->second[c].emplace_back(value.output, pass.axes);
@@ -76,10 +76,11 @@ std::map<NodeId, std::vector<NeededSums>> needed_sums(const Graph& graph, NodeId
   return needed;
 }
 
-// 0 if the producer makes all needed sums dense, otherwise +inf. Choices that fit the same needs are one class.
+// The cost is 0 if the producer makes all needed sums dense, otherwise +inf. Choices that satisfy the same needs are
+// one class.
 solve::CostCells cells_of(const std::vector<NodeChoice>& producer, const std::vector<NeededSums>& list) {
   const std::set<NeededSums> kinds(list.begin(), list.end());
-  std::map<NeededSums, std::vector<bool>> fit;  // for each choice of the producer
+  std::map<NeededSums, std::vector<bool>> fit;  // by choice of the producer
   for (const NeededSums& needed : kinds) fit[needed];
   std::map<std::vector<bool>, int> rows, columns;
   solve::CostCells cells;
@@ -88,7 +89,7 @@ solve::CostCells cells_of(const std::vector<NodeChoice>& producer, const std::ve
     const DenseSums dense = dense_sums_of(choice);
     std::vector<bool> row;
     for (auto& [needed, column] : fit) {
-      row.push_back(fits(dense, needed));
+      row.push_back(has_needed_sums(dense, needed));
       column.push_back(row.back());
     }
     cells.classes[0].push_back(rows.try_emplace(std::move(row), static_cast<int>(rows.size())).first->second);
@@ -107,11 +108,13 @@ solve::CostCells cells_of(const std::vector<NodeChoice>& producer, const std::ve
 
 NodeId first_unsound(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen,
                      TransitionCostCache& prices) {
-  auto pick = [&](NodeId node) -> const NodeChoice& { return choices[node][static_cast<std::size_t>(chosen[node])]; };
+  auto choice_of = [&](NodeId node) -> const NodeChoice& {
+    return choices[node][static_cast<std::size_t>(chosen[node])];
+  };
   ById<ValueId, ConsumerLayouts> consumers;  // computed when first needed
   ById<NodeId, bool> masked(choices.size(), false);
   for (NodeId n : choices.ids()) {
-    const NodeChoice& choice = pick(n);
+    const NodeChoice& choice = choice_of(n);
     if (choice.sums == nullptr) continue;
     masked[n] = !choice.sums->can_be_dense();
     for (const SumPass& pass : choice.sums->passes) {
@@ -119,12 +122,12 @@ NodeId first_unsound(const Graph& graph, const Choices& choices, const ById<Node
       auto dense = [&](int operand) {
         const ValueId value = graph.node(n).inputs[static_cast<std::size_t>(operand)];
         const NodeId producer = graph.value(value).producer;
-        const Layout &from = pick(producer).out(static_cast<std::size_t>(graph.value(value).output)),
+        const Layout &from = choice_of(producer).out(static_cast<std::size_t>(graph.value(value).output)),
                      &target = choice.in(static_cast<std::size_t>(operand));
         if (masked[producer] || !has_sums(from, pass.axes)) return false;
         if (from.size() == 1 || from == target) return true;
         if (consumers.size() == 0) consumers = consumer_layouts(graph);
-        return stays(graph, value, from, targets_of(consumers[value], choices, chosen), target, pass.axes, prices);
+        return keeps_sums(graph, value, from, targets_of(consumers[value], choices, chosen), target, pass.axes, prices);
       };
       const auto& operands = pass.operands;
       if (pass.all ? !std::all_of(operands.begin(), operands.end(), dense)
@@ -137,15 +140,15 @@ NodeId first_unsound(const Graph& graph, const Choices& choices, const ById<Node
 
 void forbid_masked_sums(const Graph& graph, const Choices& choices, LayoutProblem& problem) {
   using Cells = std::shared_ptr<const solve::CostCells>;
-  auto before = [](const Cells& a, const Cells& b) {
+  auto precedes = [](const Cells& a, const Cells& b) {
     return std::tie(a->classes, a->cost) < std::tie(b->classes, b->cost);
   };
-  std::set<Cells, decltype(before)> known(before);  // equal tables are shared
+  std::set<Cells, decltype(precedes)> distinct_cells(precedes);  // equal tables are shared
   for (NodeId n : choices.ids())
     for (const auto& [producer, list] : needed_sums(graph, n, choices[n])) {
       solve::CostCells cells = cells_of(choices[producer], list);
       if (std::none_of(cells.cost.begin(), cells.cost.end(), [](double cost) { return cost > 0; })) continue;
-      const Cells shared = *known.insert(std::make_shared<const solve::CostCells>(std::move(cells))).first;
+      const Cells shared = *distinct_cells.insert(std::make_shared<const solve::CostCells>(std::move(cells))).first;
       problem.sum.factors.push_back({{problem.variable[producer], problem.variable[n]}, shared});
     }
 }

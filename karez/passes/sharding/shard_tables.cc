@@ -1,5 +1,5 @@
-// Tables of the planner. In the table of a value, a node has one class for all choices with the same layouts of that
-// value, so it has fewer classes than choices.
+// Builds the tables of the planner. In the table of a value, a node has one class for all choices with the same layouts
+// of the value, so it has fewer classes than choices.
 #include "karez/passes/sharding/shard_tables.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace karez::passes {
 namespace {
 
 constexpr std::size_t max_cells =
-    1 << 12;  // of the table of one value, so at most 12 consumers; a chain replaces a larger table
+    1 << 12;  // limit for the table of one value, so at most 12 consumers; a chain replaces a larger table
 
 class LayoutProblemBuilder {
  public:
@@ -45,15 +45,15 @@ class LayoutProblemBuilder {
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
 
-    int from = -1, set = 0;  // equal for all choices
+    int fixed_layout = -1, set = 0;  // layouts that are equal for all choices
     for (const Layout& output : w.outputs) set = table_->with(set, table_->number(output));
     for (const Layout& stored : w.stored) set = table_->with(set, table_->number(stored));
     std::vector<TableMember> members;
-    if (TableMember producer = member_of(w.producer, w, from); producer.classes.size() == 1)
-      from = producer.classes[0].from;
+    if (TableMember producer = member_of(w.producer, w, fixed_layout); producer.classes.size() == 1)
+      fixed_layout = producer.classes[0].from;
     std::size_t cells = 1;
     for (NodeId node : nodes) {
-      TableMember member = member_of(node, w, from);
+      TableMember member = member_of(node, w, fixed_layout);
       if (member.classes.size() == 1) {
         set = unite(set, member.classes[0]);
         continue;
@@ -62,17 +62,17 @@ class LayoutProblemBuilder {
       members.push_back(std::move(member));
     }
     if (members.empty()) {
-      problem.constant += seconds(from, set);
+      problem.constant += seconds(fixed_layout, set);
     } else if (cells <= max_cells) {
-      add_factor(members, from, set);
-    } else if (from >= 0) {
-      add_each(members, from, set);
+      add_factor(members, fixed_layout, set);
+    } else if (fixed_layout >= 0) {
+      add_each(members, fixed_layout, set);
     } else {
       add_chain(members, set);
     }
   }
 
-  // Numbers the variables in program order, which the bound follows.
+  // Numbers the variables in program order, in which the bound visits them.
   LayoutProblem finish() {
     std::vector<int> order(position_.size()), number(position_.size());
     std::iota(order.begin(), order.end(), 0);
@@ -94,74 +94,77 @@ class LayoutProblemBuilder {
  private:
   // `from`: the layout of the value if it is always the same, otherwise -1. Targets that it becomes at no cost are left
   // out.
-  TableMember member_of(NodeId node, const ConsumerLayouts& w, int from) const {
+  TableMember member_of(NodeId node, const ConsumerLayouts& w, int fixed_layout) const {
     TableMember member{node.index, {}, {}};
-    std::map<TableMember::Class, int> seen;
+    std::map<TableMember::Class, int> class_numbers;
     const auto by_node = [](const Use& a, const Use& b) { return a.node < b.node; };  // uses are sorted by node
     const auto [first, last] = std::equal_range(w.uses.begin(), w.uses.end(), Use{node, 0}, by_node);
     for (const NodeChoice& choice : choices_[node]) {
-      TableMember::Class one;
-      if (node == w.producer) one.from = table_->number(choice.out(static_cast<std::size_t>(w.output)));
+      TableMember::Class member_class;
+      if (node == w.producer) member_class.from = table_->number(choice.out(static_cast<std::size_t>(w.output)));
       for (auto use = first; use != last; ++use)
-        one.targets.push_back(table_->number(choice.in(static_cast<std::size_t>(use->operand))));
+        member_class.targets.push_back(table_->number(choice.in(static_cast<std::size_t>(use->operand))));
       if (std::find(w.stored_as_outputs_of.begin(), w.stored_as_outputs_of.end(), node) != w.stored_as_outputs_of.end())
-        one.targets.push_back(table_->number(choice.out(0)));
-      if (from >= 0)
-        std::erase_if(one.targets, [&](int target) { return table_->seconds(from, table_->with(0, target)) == 0; });
-      std::sort(one.targets.begin(), one.targets.end());
-      one.targets.erase(std::unique(one.targets.begin(), one.targets.end()), one.targets.end());
-      auto [at, fresh] = seen.try_emplace(one, static_cast<int>(seen.size()));
-      if (fresh) member.classes.push_back(std::move(one));
+        member_class.targets.push_back(table_->number(choice.out(0)));
+      if (fixed_layout >= 0)
+        std::erase_if(member_class.targets,
+                      [&](int target) { return table_->seconds(fixed_layout, table_->with(0, target)) == 0; });
+      std::sort(member_class.targets.begin(), member_class.targets.end());
+      member_class.targets.erase(std::unique(member_class.targets.begin(), member_class.targets.end()),
+                                 member_class.targets.end());
+      auto [at, inserted] = class_numbers.try_emplace(member_class, static_cast<int>(class_numbers.size()));
+      if (inserted) member.classes.push_back(std::move(member_class));
       member.class_of.push_back(at->second);
     }
     return member;
   }
 
-  double seconds(int from, int set) const { return times_ * table_->seconds(from, set); }
+  double seconds(int fixed_layout, int set) const { return times_ * table_->seconds(fixed_layout, set); }
 
-  int unite(int set, const TableMember::Class& one) const {
-    for (int target : one.targets) set = table_->with(set, target);
+  int unite(int set, const TableMember::Class& member_class) const {
+    for (int target : member_class.targets) set = table_->with(set, target);
     return set;
   }
 
-  // Row-major over the members' classes.
-  void fill(const std::vector<TableMember>& members, std::size_t level, int from, int set,
+  // Fills the cells, row-major over the members' classes.
+  void fill(const std::vector<TableMember>& members, std::size_t level, int fixed_layout, int set,
             std::vector<double>& cost) const {
-    if (level == members.size()) return cost.push_back(seconds(from, set));
-    for (const TableMember::Class& one : members[level].classes)
-      fill(members, level + 1, one.from >= 0 ? one.from : from, unite(set, one), cost);
+    if (level == members.size()) return cost.push_back(seconds(fixed_layout, set));
+    for (const TableMember::Class& member_class : members[level].classes)
+      fill(members, level + 1, member_class.from >= 0 ? member_class.from : fixed_layout, unite(set, member_class),
+           cost);
   }
 
-  // The cost of the members' joint classes. Values with equal requests share cells.
-  void add_factor(const std::vector<TableMember>& members, int from, int set) {
+  // Adds a factor with the cost of the members' joint classes. Values with equal requests share cells.
+  void add_factor(const std::vector<TableMember>& members, int fixed_layout, int set) {
     solve::Factor factor;
     for (const TableMember& member : members) factor.scope.push_back(member.node);
-    auto [at, fresh] = known_.try_emplace(key_of(members, from, set));
-    if (fresh) {
+    auto [at, inserted] = cells_of_key_.try_emplace(key_of(members, fixed_layout, set));
+    if (inserted) {
       auto cells = std::make_shared<solve::CostCells>();
       for (const TableMember& member : members) cells->classes.push_back(member.class_of);
-      fill(members, 0, from, set, cells->cost);
+      fill(members, 0, fixed_layout, set, cells->cost);
       at->second = std::move(cells);
     }
     factor.cells = at->second;
     problem.sum.factors.push_back(std::move(factor));
   }
 
-  // The producer is one of the members: its choices differ.
+  // Adds a chain. The producer is one of the members, since its choices differ.
   void add_chain(const std::vector<TableMember>& members, int base) {
     const TableMember* producer = nullptr;
     std::vector<const TableMember*> consumers;
-    for (const TableMember& member : members) {  // the producer's own targets are the layouts that it produces
+    for (const TableMember& member : members) {  // the targets of the producer are the layouts that it produces
       if (member.classes[0].from >= 0) producer = &member;
       else consumers.push_back(&member);
     }
-    auto [known, fresh] = chains_.try_emplace(key_of(members, -1, base));
+    auto [known, inserted] = chains_.try_emplace(key_of(members, -1, base));
     LayoutChains& chains = known->second;
-    if (fresh) chains = chains_of({*table_, *producer, consumers, base, times_}, prices_, overflow_);
+    if (inserted) chains = chains_of({*table_, *producer, consumers, base, times_}, prices_, overflow_);
     problem.inexact_values += !chains.exact;
     if (chains.chains[0].links.empty() &&
-        overflow_ == ChainOverflow::forbidden)  // too many layouts to track even one: each consumer is charged alone,
-                                                // which is never too little
+        overflow_ == ChainOverflow::forbidden)  // too many layouts to track even one: each consumer pays for its own
+                                                // transitions, which is never too little
       for (const TableMember* consumer : consumers) add_factor({*producer, *consumer}, -1, 0);
     for (const LayoutChain& chain : chains.chains) add_links(chain, *producer, consumers);
   }
@@ -187,32 +190,32 @@ class LayoutProblemBuilder {
 
   // Many consumers of a value with one layout: each has a table of its own. All together cost at least the mean of
   // these and at most the sum.
-  void add_each(const std::vector<TableMember>& members, int from, int set) {
+  void add_each(const std::vector<TableMember>& members, int fixed_layout, int set) {
     ++problem.inexact_values;
     for (const TableMember& member : members) {
       solve::Factor each;
       auto cells = std::make_shared<solve::CostCells>();
       each.scope = {member.node};
       cells->classes = {member.class_of};
-      for (const TableMember::Class& one : member.classes)
-        cells->cost.push_back(overflow_ == ChainOverflow::forbidden
-                                  ? seconds(from, unite(0, one))
-                                  : seconds(from, unite(set, one)) / static_cast<double>(members.size()));
+      for (const TableMember::Class& member_class : member.classes)
+        cells->cost.push_back(overflow_ == ChainOverflow::forbidden ? seconds(fixed_layout, unite(0, member_class))
+                                                                    : seconds(fixed_layout, unite(set, member_class)) /
+                                                                          static_cast<double>(members.size()));
       each.cells = std::move(cells);
       problem.sum.factors.push_back(std::move(each));
     }
-    if (overflow_ == ChainOverflow::forbidden) problem.constant += seconds(from, set);
+    if (overflow_ == ChainOverflow::forbidden) problem.constant += seconds(fixed_layout, set);
   }
 
-  // Everything that cells depend on.
+  // Everything on which the cells depend.
   struct TableKey {
     const TransitionTable* table;
-    int times, from, set;
+    int times, fixed_layout, set;
     std::vector<std::pair<std::vector<TableMember::Class>, std::vector<int>>> members;
     auto operator<=>(const TableKey&) const = default;
   };
-  TableKey key_of(const std::vector<TableMember>& members, int from, int set) const {
-    TableKey key{table_, times_, from, set, {}};
+  TableKey key_of(const std::vector<TableMember>& members, int fixed_layout, int set) const {
+    TableKey key{table_, times_, fixed_layout, set, {}};
     for (const TableMember& member : members) key.members.emplace_back(member.classes, member.class_of);
     return key;
   }
@@ -221,9 +224,9 @@ class LayoutProblemBuilder {
   const Choices& choices_;
   TransitionCostCache& prices_;
   ChainOverflow overflow_;
-  TransitionTable* table_ = nullptr;  // of the current value
-  int times_ = 1;                     // how often a launch computes it
-  std::map<TableKey, std::shared_ptr<const solve::CostCells>> known_;
+  TransitionTable* table_ = nullptr;  // table of the current value
+  int times_ = 1;                     // number of times that a launch computes the current value
+  std::map<TableKey, std::shared_ptr<const solve::CostCells>> cells_of_key_;
   std::map<TableKey, LayoutChains> chains_;
   std::map<std::vector<double>, std::shared_ptr<const solve::CostCells>> nodes_;
   std::vector<int> position_;  // by variable: the node after which it is ordered
@@ -256,12 +259,14 @@ ById<ValueId, ConsumerLayouts> consumer_layouts(const Graph& graph) {
 }
 
 std::set<Layout> targets_of(const ConsumerLayouts& w, const Choices& choices, const ById<NodeId, int>& chosen) {
-  auto pick = [&](NodeId node) -> const NodeChoice& { return choices[node][static_cast<std::size_t>(chosen[node])]; };
+  auto choice_of = [&](NodeId node) -> const NodeChoice& {
+    return choices[node][static_cast<std::size_t>(chosen[node])];
+  };
   std::set<Layout> targets;
-  for (const Use& use : w.uses) targets.insert(pick(use.node).in(static_cast<std::size_t>(use.operand)));
+  for (const Use& use : w.uses) targets.insert(choice_of(use.node).in(static_cast<std::size_t>(use.operand)));
   targets.insert(w.outputs.begin(), w.outputs.end());
   targets.insert(w.stored.begin(), w.stored.end());
-  for (NodeId like : w.stored_as_outputs_of) targets.insert(pick(like).out(0));
+  for (NodeId variable_node : w.stored_as_outputs_of) targets.insert(choice_of(variable_node).out(0));
   return targets;
 }
 
@@ -271,10 +276,10 @@ const Layout& producer_layout(const ConsumerLayouts& w, const Choices& choices, 
 
 bool made_whole_in_setup(const Graph& graph, const ConsumerLayouts& w, const Choices& choices) {
   if (!graph.node(w.producer).setup) return false;
-  const auto& ways = choices[w.producer];
-  return std::all_of(ways.begin(), ways.end(), [&](const NodeChoice& way) {
-    const Layout& made = way.out(static_cast<std::size_t>(w.output));
-    return std::all_of(made.begin(), made.end(), [](Sbp entry) { return entry.is_broadcast(); });
+  const auto& producer_choices = choices[w.producer];
+  return std::all_of(producer_choices.begin(), producer_choices.end(), [&](const NodeChoice& producer_choice) {
+    const Layout& layout = producer_choice.out(static_cast<std::size_t>(w.output));
+    return std::all_of(layout.begin(), layout.end(), [](Sbp entry) { return entry.is_broadcast(); });
   });
 }
 

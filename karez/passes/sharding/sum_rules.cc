@@ -12,7 +12,7 @@ namespace karez::passes {
 namespace {
 bool is_sum(Sbp entry) { return entry.is_partial() && entry.reduce == Reduce::sum; }
 
-// True if all elements are finite: those of a constant, or of an op that only moves a constant's elements.
+// True if all elements are known to be finite, because the value is a constant or only moves the elements of one.
 bool known_finite(const Graph& graph, ValueId value, bool not_zero) {
   const NodeId id = graph.value(value).producer;
   const Node& node = graph.node(id);
@@ -22,27 +22,27 @@ bool known_finite(const Graph& graph, ValueId value, bool not_zero) {
   }
   const DType dtype = graph.type(value).dtype;
   if (dtype != DType::f32 && dtype != DType::f64) return false;
-  bool good = true;
-  const auto look = [&](double x) { good = good && std::isfinite(x) && (!not_zero || x != 0); };
+  bool is_good = true;
+  const auto check = [&](double x) { is_good = is_good && std::isfinite(x) && (!not_zero || x != 0); };
   if (node.attrs.has("value")) {
     const double x = base::attr_cast<double>(base::attr_at(node.attrs, "value"));
-    look(dtype == DType::f32 ? static_cast<float>(x) : x);
-    return good;
+    check(dtype == DType::f32 ? static_cast<float>(x) : x);
+    return is_good;
   }
   if (!node.attrs.has("data")) return false;
   const std::vector<std::byte> bytes = base::bytes_of_hex(node.attrs.text("data"));
-  for (std::size_t at = 0; at < bytes.size() && good; at += static_cast<std::size_t>(size_of(dtype))) {
+  for (std::size_t offset = 0; offset < bytes.size() && is_good; offset += static_cast<std::size_t>(size_of(dtype))) {
     if (dtype == DType::f32) {
       float number = 0;
-      std::memcpy(&number, &bytes[at], sizeof number);
-      look(number);
+      std::memcpy(&number, &bytes[offset], sizeof number);
+      check(number);
     } else {
       double number = 0;
-      std::memcpy(&number, &bytes[at], sizeof number);
-      look(number);
+      std::memcpy(&number, &bytes[offset], sizeof number);
+      check(number);
     }
   }
-  return good;
+  return is_good;
 }
 
 // True if operands outside of the group may turn its zeros into NaN.
@@ -51,11 +51,11 @@ bool multiplies(const Graph& graph, const Node& node, const Signature& s, const 
     if (std::find(group.begin(), group.end(), k) != group.end()) continue;
     const ValueId value = node.inputs[static_cast<std::size_t>(k)];
     if (!is_float(graph.type(value).dtype)) continue;
-    const auto named = s.outside.find(k);
-    const auto what = named == s.outside.end() ? Signature::OutsideEffect::factor : named->second;
-    if (what == Signature::OutsideEffect::condition) continue;
-    if (what == Signature::OutsideEffect::unknown ||
-        !known_finite(graph, value, what == Signature::OutsideEffect::divisor))
+    const auto effect_entry = s.outside.find(k);
+    const auto effect = effect_entry == s.outside.end() ? Signature::OutsideEffect::factor : effect_entry->second;
+    if (effect == Signature::OutsideEffect::condition) continue;
+    if (effect == Signature::OutsideEffect::unknown ||
+        !known_finite(graph, value, effect == Signature::OutsideEffect::divisor))
       return true;
   }
   return false;
@@ -83,28 +83,28 @@ std::optional<Sums> SumRules::in(NodeId id, std::span<const Layout> ins, std::sp
       return one.operands.size() == partial.size() &&
              std::is_permutation(partial.begin(), partial.end(), one.operands.begin());
     });
-    if (group == node.groups.end()) continue;  // the sum is made here
+    if (group == node.groups.end()) continue;  // this node makes the sum
     if (group->product && group->dense.size() < group->operands.size()) return std::nullopt;
-    const auto known = std::find(passing.begin(), passing.end(), &*group);
-    if (known == passing.end()) {
+    const auto same_group = std::find(passing.begin(), passing.end(), &*group);
+    if (same_group == passing.end()) {
       passing.push_back(&*group);
       sums.passes.push_back(
           {group->dense, {static_cast<int>(axis)}, group->product || (group->picks && !group->dense.empty())});
     } else {
-      sums.passes[static_cast<std::size_t>(known - passing.begin())].axes.push_back(static_cast<int>(axis));
+      sums.passes[static_cast<std::size_t>(same_group - passing.begin())].axes.push_back(static_cast<int>(axis));
     }
   }
   if (!node.meets_product) {  // no product reads the result
     sums.masked = false;
-    std::size_t at = 0;
-    std::erase_if(sums.passes, [&](const SumPass&) { return !passing[at++]->product; });
+    std::size_t offset = 0;
+    std::erase_if(sums.passes, [&](const SumPass&) { return !passing[offset++]->product; });
   }
   return sums;
 }
 
 void SumRules::add(NodeId id) {
   const Node& node = graph_.node(id);
-  OfNode& of = nodes_[id];
+  OfNode& rules = nodes_[id];
   const bool floats = std::all_of(node.outputs.begin(), node.outputs.end(),
                                   [&](ValueId out) { return is_float(graph_.type(out).dtype); });
   if (node.op->role == Role::transfer || node.inputs.empty() || !floats) return;
@@ -122,7 +122,7 @@ void SumRules::add(NodeId id) {
     group.picks = s.picks && group.operands.size() > 1;
     if (group.picks && !all) group.dense.clear();
     dense = dense || (group.product ? all : !group.dense.empty());
-    of.groups.push_back(std::move(group));
+    rules.groups.push_back(std::move(group));
   }
   for (std::size_t k = 0; k < s.in.size(); ++k)
     for (std::size_t d = 0; d < s.in[k].size(); ++d) {
@@ -133,7 +133,7 @@ void SumRules::add(NodeId id) {
       if (std::all_of(s.out.begin(), s.out.end(),
                       [&](const auto& out) { return std::count(out.begin(), out.end(), letter) != 0; }))
         continue;
-      if (s.masked.count(letter) != 0) of.masked.emplace_back(static_cast<int>(k), static_cast<int>(d));
+      if (s.masked.count(letter) != 0) rules.masked.emplace_back(static_cast<int>(k), static_cast<int>(d));
       else dense = true;
     }
   for (ValueId out : node.outputs) dense_[out] = dense;

@@ -11,20 +11,21 @@
 
 namespace karez::passes {
 
-// A Partial sum is *masked* if its parts are the element itself on one device and 0 on all others, as in a gather from
-// split rows, or a sum made from a whole value. It is *dense* if every part is a sum of its own, as in a product
+// A Partial sum is *masked* if its parts are the element on one device and 0 on all others, as in a gather from split
+// rows, or in a sum made from a Broadcast value. It is *dense* if every part is a true partial sum, as in a product
 // with a split summed dimension. A product passes dense sums for all factors (an infinity in a factor may then become
 // NaN, see docs/layouts.md), and masked sums only for factors that are finite constants:
 //   gather(table S(0), i) P  *  mask B      0 * inf is NaN: not legal, the sum is reduced first
 //   matmul(x S(1), w S(0)) P  *  mask B     legal
 //   matmul(...) P  +  bias P                dense: one operand is enough
-//   concat(gather(...) P, matmul(...) P)    masked: each element is one operand's, so all would have to be dense
+//   concat(gather(...) P, matmul(...) P)    masked: each element is from one operand, so all would have to be dense
 //
-// The sums that an op passes, on all axes on which the same operands are Partial. The pass is legal if the sums of one
-// of `operands`, or of `all` of them, are dense. This is required of products and of all ops before one: there, a value
-// that can be dense is passed on only if it is dense, so an op needs to check only the op before it.
+// A SumPass describes the sums that an op passes, on all axes on which the same operands are Partial. The pass is legal
+// if the sums of one of `operands`, or of `all` of them, are dense. This is required of products and of all ops before
+// a product: these ops pass a value that can be dense only if it is dense, so an op needs to check only the op before
+// it.
 struct SumPass {
-  std::vector<int> operands;  // that can be dense; none: the result is masked
+  std::vector<int> operands;  // operands that can be dense; if there are none, the result is masked
   std::vector<int> axes;
   bool all = false;
   bool operator==(const SumPass&) const = default;
@@ -37,7 +38,7 @@ struct Sums {
   bool operator==(const Sums&) const = default;
 
   bool matter() const { return masked || !passes.empty(); }
-  bool can_be_dense() const;  // the results, if the operands meet all requirements
+  bool can_be_dense() const;  // whether the results can be dense if the operands meet all requirements
 };
 
 // The rules of the nodes of one graph.
@@ -45,25 +46,26 @@ class SumRules {
  public:
   explicit SumRules(const Graph& graph);
 
-  // For one choice of layouts, by operand and by result; nullopt if a product would pass sums that cannot be dense.
+  // The sums for one choice of layouts, by operand and by result; nullopt if a product would pass sums that cannot be
+  // dense.
   std::optional<Sums> in(NodeId node, std::span<const Layout> ins, std::span<const Layout> outs) const;
 
  private:
   struct Group {
-    std::vector<int> operands, dense;  // all; those that can be dense
-    bool product = false;              // with a factor that is not known to be finite
-    bool picks = false;                // each element is one operand's: all must be dense, or the result is masked
+    std::vector<int> operands, dense;  // all operands; operands that can be dense
+    bool product = false;              // true for a product with a factor that is not known to be finite
+    bool picks = false;  // each element is from one operand, so all must be dense, or the result is masked
   };
   struct OfNode {
     std::vector<Group> groups;
     std::vector<std::pair<int, int>> masked;  // operands and their dimensions that make masked sums if they are split
-    bool meets_product = false;               // the result may reach one
+    bool meets_product = false;               // true if the result may reach a product
   };
-  void add(NodeId node);  // after the producers of its operands
+  void add(NodeId node);  // call for the producers of its operands first
 
   const Graph& graph_;
   ById<NodeId, OfNode> nodes_;
-  ById<ValueId, bool> dense_;  // some choice of layouts makes dense sums of it
+  ById<ValueId, bool> dense_;  // true if some choice of layouts makes dense sums of the value
 };
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// Tests of the sums that a product may pass.
+// Tests of which sums a product may pass.
 #include "karez/passes/sharding/sum_rules.h"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ namespace {
 using testing::table;
 constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 
-// True if an op may combine gathered rows of a split table with these numbers before the rows are reduced.
-template <class T> bool passes(const char* op, const std::vector<T>& numbers) {
+// True if the op may combine gathered rows of a split table with these numbers before the rows are reduced.
+template <class T> bool may_pass(const char* op, const std::vector<T>& numbers) {
   const DType dtype = sizeof(T) == 4 ? DType::f32 : DType::f64;
   const Shape shape = {static_cast<std::int64_t>(numbers.size())};
   Graph graph;
@@ -25,23 +25,23 @@ template <class T> bool passes(const char* op, const std::vector<T>& numbers) {
   Builder b(graph, table());
   const ValueId rows =
       build::gather(b, build::input(b, "t", {dtype, {4, shape[0]}}), build::input(b, "i", {DType::i64, {}}));
-  const ValueId by = build::constant(b, {dtype, shape}, std::as_bytes(std::span(numbers)));
-  const NodeId product = graph.value(build::binary(b, op, rows, by)).producer;
+  const ValueId factor = build::constant(b, {dtype, shape}, std::as_bytes(std::span(numbers)));
+  const NodeId product = graph.value(build::binary(b, op, rows, factor)).producer;
   const Layout ins[] = {{P()}, {B()}}, outs[] = {{P()}};
   return SumRules(graph).in(product, ins, outs).has_value();
 }
 
-TEST(SumRules, MaskedSumsMeetOnlyNumbersThatAreKnownToBeFinite) {
-  EXPECT_TRUE(passes<double>("mul", {1, 0, -3.5}));
-  EXPECT_TRUE(passes<float>("mul", {1, 0, -3.5f}));
-  for (const double bad : {inf, -inf, nan}) {
-    EXPECT_FALSE(passes<double>("mul", {1, 2, bad})) << bad;
-    EXPECT_FALSE(passes<float>("mul", {static_cast<float>(bad), 1, 2})) << bad;
-    EXPECT_FALSE(passes<double>("div", {bad, 1})) << bad;
+TEST(SumRules, MaskedSumsMayMeetOnlyNumbersThatAreKnownToBeFinite) {
+  EXPECT_TRUE(may_pass<double>("mul", {1, 0, -3.5}));
+  EXPECT_TRUE(may_pass<float>("mul", {1, 0, -3.5f}));
+  for (const double number : {inf, -inf, nan}) {
+    EXPECT_FALSE(may_pass<double>("mul", {1, 2, number})) << number;
+    EXPECT_FALSE(may_pass<float>("mul", {static_cast<float>(number), 1, 2})) << number;
+    EXPECT_FALSE(may_pass<double>("div", {number, 1})) << number;
   }
-  EXPECT_TRUE(passes<double>("div", {2, -0.5}));
-  EXPECT_FALSE(passes<double>("div", {2, 0})) << "0 / 0";
-  EXPECT_FALSE(passes<float>("div", {-0.0f, 2})) << "0 / 0";
+  EXPECT_TRUE(may_pass<double>("div", {2, -0.5}));
+  EXPECT_FALSE(may_pass<double>("div", {2, 0})) << "0 / 0";
+  EXPECT_FALSE(may_pass<float>("div", {-0.0f, 2})) << "0 / 0";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Reads the planner's tables for one choice of every node.
+// For tests: evaluates the planner's tables for one choice of every node.
 #pragma once
 
 #include <algorithm>
@@ -16,16 +16,17 @@ inline double cost_of_choices(const LayoutProblem& problem, const Choices& choic
   for (NodeId n : choices.ids()) state[static_cast<std::size_t>(problem.variable[n])] = chosen[n];
   for (const solve::Factor& link : problem.sum.factors) {
     if (link.cells->implied_class.empty()) continue;
-    std::size_t at = 0;
+    std::size_t cell = 0;
     for (std::size_t a = 0; a + 1 < link.scope.size(); ++a) {
       const auto v = static_cast<std::size_t>(link.scope[a]);
-      const auto& of = link.cells->classes[a];
-      const int classes = of.empty() ? problem.sum.domain[v] : 1 + *std::max_element(of.begin(), of.end());
-      at = at * static_cast<std::size_t>(classes) +
-           static_cast<std::size_t>(of.empty() ? state[v] : of[static_cast<std::size_t>(state[v])]);
+      const auto& class_of = link.cells->classes[a];
+      const int classes =
+          class_of.empty() ? problem.sum.domain[v] : 1 + *std::max_element(class_of.begin(), class_of.end());
+      cell = cell * static_cast<std::size_t>(classes) +
+             static_cast<std::size_t>(class_of.empty() ? state[v] : class_of[static_cast<std::size_t>(state[v])]);
     }
-    if (link.cells->implied_class[at] < 0) return INFINITY;
-    state[static_cast<std::size_t>(link.scope.back())] = link.cells->implied_class[at];
+    if (link.cells->implied_class[cell] < 0) return INFINITY;
+    state[static_cast<std::size_t>(link.scope.back())] = link.cells->implied_class[cell];
   }
   return solve::cost_of(problem.sum, state) + problem.constant;
 }

@@ -1,6 +1,6 @@
-// Programs with well-known best layouts, and the closed form of their cost. r = (n - 1) / n, s bytes per element,
-// B tokens, H width, L layers; a byte costs `beta`, a message nothing, only matrix products take time, and all devices
-// share them.
+// For tests: programs with well-known best layouts, and the closed form of their cost, with r = (n - 1) / n, s bytes
+// per element, B tokens, width H and L layers. A byte costs `beta`, a message costs nothing, only matrix products take
+// time, and all devices share the products.
 #pragma once
 
 #include <string>
@@ -16,17 +16,17 @@ struct KnownOptimum {
   std::string name;
   Graph graph;
   CostTable costs;
-  double bytes = 0;        // sent by each device; scalars (the loss) may add `few`
-  double byte = 1e-10;     // seconds
-  double few = 64;         // bytes
-  double seconds() const;  // of products and bytes
+  double bytes = 0;             // bytes sent by each device; scalars (the loss) may add `tolerated_bytes`
+  double byte = 1e-10;          // seconds per byte
+  double tolerated_bytes = 64;  // bytes that are tolerated in addition
+  double seconds() const;       // seconds of products and bytes
 };
 
 namespace known_optima {
 
 constexpr double beta = 1e-10, rate = 1e9, s = 4;
 
-inline CostTable bytes_alone() {
+inline CostTable byte_costs() {
   CostTable costs;
   costs.link = {0, beta};
   costs.matmul_flops = rate;
@@ -35,7 +35,7 @@ inline CostTable bytes_alone() {
   return costs;
 }
 
-// 2 m n k for each product.
+// Counts 2 m n k for each product.
 inline double flops_of(const Graph& graph) {
   double flops = 0;
   for (const Node& node : graph.nodes) {
@@ -43,8 +43,8 @@ inline double flops_of(const Graph& graph) {
     double cells = 1;
     for (auto d : graph.type(node.outputs[0]).shape) cells *= static_cast<double>(d);
     const Shape& a = graph.type(node.inputs[0]).shape;
-    const bool turned = node.attrs.has("transpose_a") && node.attrs.flag("transpose_a");
-    flops += 2 * cells * static_cast<double>(turned ? a[a.size() - 2] : a.back());
+    const bool transposed = node.attrs.has("transpose_a") && node.attrs.flag("transpose_a");
+    flops += 2 * cells * static_cast<double>(transposed ? a[a.size() - 2] : a.back());
   }
   return flops;
 }
@@ -66,7 +66,7 @@ struct Program {
     weights.push_back(parameter(b, cat("w", weights.size()), {DType::f32, {out, shape[1]}}));
     return build::matmul(b, x, weights.back(), {.transpose_b = true});
   }
-  ValueId whole_input(const char* name, const Shape& shape) {
+  ValueId replicated_input(const char* name, const Shape& shape) {
     ValueId x = build::input(b, name, {DType::f32, shape});
     graph.value(x).layout = broadcast_layout(graph.meshes[0]);
     return x;
@@ -74,28 +74,28 @@ struct Program {
   // Updates every weight by SGD on the loss. Gradients of `more` become outputs, in the layouts of these values.
   void train(ValueId loss, const std::vector<ValueId>& more = {}) {
     graph.outputs.push_back({"loss", loss});
-    std::vector<ValueId> of = weights;
-    of.insert(of.end(), more.begin(), more.end());
-    const auto gradients = gradient(b, loss, of);
+    std::vector<ValueId> gradient_targets = weights;
+    gradient_targets.insert(gradient_targets.end(), more.begin(), more.end());
+    const auto gradients = gradient(b, loss, gradient_targets);
     for (std::size_t i = 0; i < weights.size(); ++i) {
       ValueId m = parameter(b, cat("m", i), graph.type(weights[i]));
       auto updated = build::sgd(b, weights[i], m, gradients[i], lr, {.momentum = 0.9});
       graph.variables[i].updated = updated.w;
       graph.variables.back().updated = updated.m;
     }
-    for (std::size_t i = weights.size(); i < of.size(); ++i) {
+    for (std::size_t i = weights.size(); i < gradient_targets.size(); ++i) {
       graph.outputs.push_back({cat("d", i), gradients[i]});
-      graph.outputs.back().layout = graph.value(of[i]).layout;
+      graph.outputs.back().layout = graph.value(gradient_targets[i]).layout;
     }
   }
   KnownOptimum known_optimum(std::string name, double bytes) && {
     KnownOptimum out;
-    out.name = std::move(name), out.graph = std::move(graph), out.costs = bytes_alone(), out.bytes = bytes;
+    out.name = std::move(name), out.graph = std::move(graph), out.costs = byte_costs(), out.bytes = bytes;
     return out;
   }
 };
 
-inline ValueId stack(Program& p, std::int64_t tokens, std::int64_t width, int layers) {
+inline ValueId layer_stack(Program& p, std::int64_t tokens, std::int64_t width, int layers) {
   ValueId h = build::input(p.b, "x", {DType::f32, {tokens, width}});
   for (int l = 0; l < layers; ++l) h = build::tanh(p.b, p.dense(h, width));
   return build::mean(p.b, h);
@@ -106,38 +106,38 @@ inline double ratio(int n) { return (n - 1.0) / n; }
 inline KnownOptimum data_parallel() {
   constexpr int n = 4, L = 3, H = 64, B = 4096;
   Program p("data=4");
-  p.train(stack(p, B, H, L));
+  p.train(layer_stack(p, B, H, L));
   return std::move(p).known_optimum("data", 2 * ratio(n) * L * H * H * s);
 }
 
 inline KnownOptimum columns_and_rows() {
   constexpr int n = 4, L = 4, H = 512, B = 16;
   Program p("model=4");
-  p.train(stack(p, B, H, L));
+  p.train(layer_stack(p, B, H, L));
   return std::move(p).known_optimum("columns_rows", 2 * ratio(n) * (L - 1) * B * H * s);
 }
 
 inline KnownOptimum megatron_mlp() {
   constexpr int n = 4, H = 128, B = 16;
   Program p("model=4");
-  ValueId x = p.whole_input("x", {B, H});
+  ValueId x = p.replicated_input("x", {B, H});
   ValueId y = p.dense(build::relu(p.b, p.dense(x, 4 * H)), H);
   p.train(build::mean(p.b, build::tanh(p.b, y)), {x});
   return std::move(p).known_optimum("mlp", 4 * ratio(n) * B * H * s);
 }
 
-// Attention with heads split among devices, then the MLP. The input, the value between both and the output are whole:
-// two all_reduces forward and two backward; or they are split by tokens: an all_gather before and a reduce_scatter
-// after each block, and likewise backward. Both send 8 r B H s.
+// Attention with heads split among devices, then the MLP. Either the input, the value between both and the output are
+// Broadcast, with two all_reduces forward and two backward; or they are split by tokens, with an all_gather before and
+// a reduce_scatter after each block, forward and backward. Both send 8 r B H s.
 inline KnownOptimum attention_and_mlp(bool tokens_split) {
   constexpr int n = 4, H = 64, sequences = 2, length = 8, heads = 4, B = sequences * length;
   Program p("model=4");
   Builder& b = p.b;
   ValueId x = build::input(b, "x", {DType::f32, {B, H}});
-  auto stream = [&](ValueId value) {
+  auto set_layout = [&](ValueId value) {
     p.graph.value(value).layout = tokens_split ? Layout{S(0)} : broadcast_layout(p.graph.meshes[0]);
   };
-  stream(x);
+  set_layout(x);
   auto split = [&](ValueId v) {
     return build::transpose(b, build::reshape(b, v, {sequences, length, heads, H / heads}), {0, 2, 1, 3});
   };
@@ -145,24 +145,24 @@ inline KnownOptimum attention_and_mlp(bool tokens_split) {
   ValueId weights = build::softmax(b, build::matmul(b, q, k, {.transpose_b = true}));
   ValueId mixed = build::reshape(b, build::transpose(b, build::matmul(b, weights, v), {0, 2, 1, 3}), {B, H});
   ValueId h = build::tanh(b, p.dense(mixed, H));
-  if (tokens_split) stream(h);
+  if (tokens_split) set_layout(h);
   ValueId y = build::tanh(b, p.dense(build::relu(b, p.dense(h, 4 * H)), H));
-  if (tokens_split) stream(y);
+  if (tokens_split) set_layout(y);
   p.train(build::mean(b, y), {x});
   return std::move(p).known_optimum(tokens_split ? "sequence" : "attention", 8 * ratio(n) * B * H * s);
 }
 
-// Many classes and few rows: each device has its part of the classes; all receive the largest logit of each row and the
-// sum of its exponentials. The logits of labels, which would cost 8 r B more if all received them, are summed into the
-// loss on the device that has them.
+// With many classes and few rows, each device has a part of the classes; all devices receive the largest logit of each
+// row and the sum of its exponentials. The logits of labels, which would cost 8 r B more if all devices received them,
+// are summed into the loss on the device that has them.
 inline KnownOptimum wide_classifier() {
   constexpr int n = 4, d = 64, B = 16, classes = 4096;
   Program p("model=4");
-  ValueId x = p.whole_input("x", {B, d});
+  ValueId x = p.replicated_input("x", {B, d});
   p.train(build::cross_entropy(p.b, p.dense(x, classes), build::input(p.b, "labels", {DType::i32, {B}})), {x});
   return std::move(p).known_optimum("classes", 2 * ratio(n) * B * d * s + 4 * ratio(n) * B * s);
 }
-// With many rows and few classes, the weights are whole and their gradients are summed.
+// With many rows and few classes, the weights are Broadcast and their gradients are summed.
 inline KnownOptimum narrow_classifier() {
   constexpr int n = 4, d = 64, B = 4096, classes = 16;
   Program p("model=4");
@@ -171,12 +171,12 @@ inline KnownOptimum narrow_classifier() {
   return std::move(p).known_optimum("classes_flip", 2 * ratio(n) * classes * d * s);
 }
 
-// Rows of a large table are gathered for a split batch. With the table split by columns, each device sends the part of
-// its columns that the other devices' batches need; split by rows, the whole batch is summed.
+// Rows of a large table are gathered for a split batch. If the table is split by columns, each device sends the part of
+// its columns that the other devices' batches need; if it is split by rows, the rows of the full batch are summed.
 inline KnownOptimum embedding(bool by_rows) {
-  constexpr int n = 4, d = 64, B = 256, words = 16384;
+  constexpr int n = 4, d = 64, B = 256, vocabulary = 16384;
   Program p("data=4");
-  p.weights.push_back(parameter(p.b, "table", {DType::f32, {words, d}}));
+  p.weights.push_back(parameter(p.b, "table", {DType::f32, {vocabulary, d}}));
   if (by_rows) p.graph.variables[0].stored = Layout{S(0)};
   ValueId h = build::gather(p.b, p.weights[0], build::input(p.b, "x", {DType::i32, {B}}));
   ValueId split = build::tanh(p.b, h);
@@ -186,26 +186,26 @@ inline KnownOptimum embedding(bool by_rows) {
                                     2 * ratio(n) * B * d * s / (by_rows ? 1 : n));
 }
 
-// One message costs more than all computation: every device computes everything, and none sends.
+// One message costs more than all computation, so every device computes everything and sends nothing.
 inline KnownOptimum tiny() {
   Program p("data=2,model=2");
-  p.train(stack(p, 4, 4, 2));
+  p.train(layer_stack(p, 4, 4, 2));
   KnownOptimum out = std::move(p).known_optimum("tiny", 0);
   out.costs.link.alpha = 1;
   return out;
 }
 
-// Gradients cross the slow axis once per step, each device sending its part of the fast axis; activations of every
+// Gradients cross the slow axis once per step, and each device sends its part of the fast axis; activations of every
 // layer cross the fast axis, which costs little.
 inline KnownOptimum slow_and_fast(bool slow_first) {
   constexpr int H = 64, L = 2, tokens = 512;
   Program p(slow_first ? "slow=2,fast=2" : "fast=2,slow=2");
-  p.train(stack(p, tokens, H, L));
+  p.train(layer_stack(p, tokens, H, L));
   KnownOptimum out =
       std::move(p).known_optimum(slow_first ? "slow_fast" : "fast_slow", 2 * ratio(2) * L * H * H * s / 2);
   out.costs.axis_links = {{"slow", {0, 1e-8}}, {"fast", {0, 1e-12}}};
   out.byte = 1e-8;
-  out.few = 0.05 * out.bytes;
+  out.tolerated_bytes = 0.05 * out.bytes;
   return out;
 }
 

@@ -1,4 +1,4 @@
-// For brute-force tests: the cheapest tree of steps between the layouts of one tensor, found without the planner's
+// For brute-force tests: finds the cheapest tree of steps between the layouts of one tensor without the planner's
 // search.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace karez::passes::testing {
 
-// All layouts of one tensor and the costs of the cheapest trees: distances by the Floyd-Warshall algorithm, then every
-// layout at which a tree may branch and every division of its targets there.
+// All layouts of one tensor and the costs of the cheapest trees. Distances are computed by the Floyd-Warshall
+// algorithm; trees are found by trying every layout at which a tree may branch, with every division of its targets.
 class TransitionTrees {
  public:
   TransitionTrees(const TensorType& type, const Mesh& mesh, const std::set<Sbp>& partials, const CostTable& costs) {
@@ -31,14 +31,16 @@ class TransitionTrees {
       for (const TransitionStep& step : steps(layouts_[i]))
         if (number(step.to) == layouts_.size()) layouts_.push_back(step.to);
     std::size_t n = layouts_.size();
-    far_.assign(n, std::vector<double>(n, INFINITY));
+    distance_.assign(n, std::vector<double>(n, INFINITY));
     for (std::size_t i = 0; i < n; ++i) {
-      far_[i][i] = 0;
-      for (const TransitionStep& step : steps(layouts_[i])) far_[i][number(step.to)] = seconds(type, mesh, step, costs);
+      distance_[i][i] = 0;
+      for (const TransitionStep& step : steps(layouts_[i]))
+        distance_[i][number(step.to)] = seconds(type, mesh, step, costs);
     }
     for (std::size_t k = 0; k < n; ++k)
       for (std::size_t i = 0; i < n; ++i)
-        for (std::size_t j = 0; j < n; ++j) far_[i][j] = std::min(far_[i][j], far_[i][k] + far_[k][j]);
+        for (std::size_t j = 0; j < n; ++j)
+          distance_[i][j] = std::min(distance_[i][j], distance_[i][k] + distance_[k][j]);
   }
   double cheapest(const Layout& from, const std::set<Layout>& targets) {
     std::vector<std::size_t> ends;
@@ -53,22 +55,23 @@ class TransitionTrees {
 
   double tree(std::size_t from, const std::vector<std::size_t>& ends) {
     if (ends.empty()) return 0;
-    if (ends.size() == 1) return far_[from][ends[0]];
-    auto [known, fresh] = trees_.try_emplace({from, ends}, INFINITY);
-    if (!fresh) return known->second;
+    if (ends.size() == 1) return distance_[from][ends[0]];
+    auto [cached, inserted] = trees_.try_emplace({from, ends}, INFINITY);
+    if (!inserted) return cached->second;
     double best = INFINITY;
-    for (std::size_t at = 0; at < layouts_.size(); ++at)
-      for (std::size_t bits = 1; bits + 1 < std::size_t{1} << ends.size() && far_[from][at] < best; bits += 2) {
-        std::vector<std::size_t> here, there;  // `here` has the first end
-        for (std::size_t e = 0; e < ends.size(); ++e) (bits >> e & 1U ? here : there).push_back(ends[e]);
-        double sum = far_[from][at] + tree(at, here);
-        if (sum < best) best = std::min(best, sum + tree(at, there));
+    for (std::size_t branch = 0; branch < layouts_.size(); ++branch)
+      for (std::size_t bits = 1; bits + 1 < std::size_t{1} << ends.size() && distance_[from][branch] < best;
+           bits += 2) {
+        std::vector<std::size_t> first_ends, other_ends;  // `here` has the first end
+        for (std::size_t e = 0; e < ends.size(); ++e) (bits >> e & 1U ? first_ends : other_ends).push_back(ends[e]);
+        double sum = distance_[from][branch] + tree(branch, first_ends);
+        if (sum < best) best = std::min(best, sum + tree(branch, other_ends));
       }
     return trees_[{from, ends}] = best;
   }
 
   std::vector<Layout> layouts_;
-  std::vector<std::vector<double>> far_;
+  std::vector<std::vector<double>> distance_;
   std::map<std::pair<std::size_t, std::vector<std::size_t>>, double> trees_;
 };
 

@@ -6,14 +6,15 @@
 
 namespace karez::passes {
 
-// If x is -0, x + 0 is not x but 0, and a division by it shows the difference. x + -0 and x - 0 are x for every x.
+// If x is -0, x + 0 is not x but 0, and a division by the result shows the difference. x + -0 and x - 0 are x for every
+// x.
 std::optional<Replacement> add_zero(const Graph& graph, const Node& node) {
   const std::string& op = node.op->name;
   if (op != "add" && op != "sub") return std::nullopt;
-  bool any_zero = !is_float(graph.type(node.outputs[0]).dtype);
-  auto is_zero = [&](std::size_t operand, bool minus) {
+  bool is_integer = !is_float(graph.type(node.outputs[0]).dtype);
+  auto is_zero = [&](std::size_t operand, bool is_negative) {
     auto number = splat_of(graph, node.inputs[operand]);
-    return number && *number == 0 && (any_zero || std::signbit(*number) == minus);
+    return number && *number == 0 && (is_integer || std::signbit(*number) == is_negative);
   };
   if (is_zero(1, op == "add")) return Replacement{node.inputs[0]};
   if (op == "add" && is_zero(0, true)) return Replacement{node.inputs[1]};

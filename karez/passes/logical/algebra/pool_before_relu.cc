@@ -9,26 +9,26 @@
 namespace karez::passes {
 namespace {
 
-// max_pool(relu(x)) equals relu(max_pool(x)), and so do their gradients: if a window's maximum is not positive, the two
-// may select different elements, but ReLU's gradient is zero there.
+// max_pool(relu(x)) equals relu(max_pool(x)), and their gradients are equal too: if the maximum of a window is not
+// positive, the two forms may select different elements, but the gradient of ReLU is zero for these elements.
 struct PooledRelu {
   NodeId relu, pool;
   std::set<NodeId> pool_grads, relu_grads;
 };
 
-std::vector<PooledRelu> pooled_relus(const Graph& graph) {
+std::vector<PooledRelu> find_pooled_relus(const Graph& graph) {
   auto uses = uses_of(graph);
-  std::set<ValueId> kept;
-  for (const Output& output : graph.outputs) kept.insert(output.value);
-  for (const Variable& variable : graph.variables) kept.insert(variable.updated);
+  std::set<ValueId> results;
+  for (const Output& output : graph.outputs) results.insert(output.value);
+  for (const Variable& variable : graph.variables) results.insert(variable.updated);
   auto users = [&](ValueId value) -> const std::vector<Use>& { return uses[value]; };
-  std::vector<PooledRelu> found;
+  std::vector<PooledRelu> matches;
   for (NodeId n : graph.nodes.ids()) {
     const Node& relu = graph.nodes[n];
-    if (relu.op->name != "relu" || kept.count(relu.outputs[0]) || graph.value(relu.outputs[0]).layout) continue;
+    if (relu.op->name != "relu" || results.count(relu.outputs[0]) || graph.value(relu.outputs[0]).layout) continue;
     PooledRelu match;
     match.relu = n;
-    bool fits = true;
+    bool is_match = true;
     for (const Use& use : users(relu.outputs[0])) {
       const Node& user = graph.node(use.node);
       if (user.op->name == "max_pool" && !match.pool.valid()) {
@@ -36,72 +36,72 @@ std::vector<PooledRelu> pooled_relus(const Graph& graph) {
       } else if (user.op->name == "relu_grad" && use.operand == 0) {
         match.relu_grads.insert(use.node);
       } else {
-        fits = false;
+        is_match = false;
       }
     }
-    if (!fits || !match.pool.valid()) continue;
+    if (!is_match || !match.pool.valid()) continue;
     ValueId index = graph.nodes[match.pool].outputs[1];
-    fits =
-        kept.count(index) == 0 && !graph.value(index).layout && !graph.value(graph.nodes[match.pool].outputs[0]).layout;
+    is_match = results.count(index) == 0 && !graph.value(index).layout &&
+               !graph.value(graph.nodes[match.pool].outputs[0]).layout;
     for (const Use& use : users(index)) {
       const Node& user = graph.node(use.node);
-      bool is_grad = user.op->name == "max_pool_grad" && use.operand == 1 && kept.count(user.outputs[0]) == 0 &&
+      bool is_grad = user.op->name == "max_pool_grad" && use.operand == 1 && results.count(user.outputs[0]) == 0 &&
                      users(user.outputs[0]).size() == 1;
-      fits &= is_grad && match.relu_grads.count(users(user.outputs[0])[0].node) > 0;
+      is_match &= is_grad && match.relu_grads.count(users(user.outputs[0])[0].node) > 0;
       match.pool_grads.insert(use.node);
     }
     for (NodeId grad : match.relu_grads) {
       NodeId producer = graph.value(graph.nodes[grad].inputs[1]).producer;
-      fits &= match.pool_grads.count(producer) > 0 && !graph.value(graph.nodes[grad].outputs[0]).layout;
+      is_match &= match.pool_grads.count(producer) > 0 && !graph.value(graph.nodes[grad].outputs[0]).layout;
     }
-    for (NodeId grad : match.pool_grads) fits &= !graph.value(graph.nodes[grad].outputs[0]).layout;
-    if (fits) found.push_back(std::move(match));
+    for (NodeId grad : match.pool_grads) is_match &= !graph.value(graph.nodes[grad].outputs[0]).layout;
+    if (is_match) matches.push_back(std::move(match));
   }
-  return found;
+  return matches;
 }
 
 }  // namespace
 
 int pool_before_relu(Graph& graph) {
-  auto found = pooled_relus(graph);
-  if (found.empty()) return 0;
+  auto matches = find_pooled_relus(graph);
+  if (matches.empty()) return 0;
   std::map<NodeId, const PooledRelu*> pools, pool_grads, relu_grads;
   std::set<NodeId> relus;
-  for (const PooledRelu& match : found) {
+  for (const PooledRelu& match : matches) {
     pools[match.pool] = &match;
     relus.insert(match.relu);
     for (NodeId n : match.pool_grads) pool_grads[n] = &match;
     for (NodeId n : match.relu_grads) relu_grads[n] = &match;
   }
   Rewrite rewrite(graph);
-  auto add = [&](NodeId like, std::vector<ValueId> inputs, const TensorType& type) {
-    const Node& node = graph.nodes[like];
-    NodeId made = rewrite.add(node.op, std::move(inputs), node.attrs, std::span(&type, 1),
-                              graph.value(node.outputs[0]).mesh, like);
-    return rewrite.graph().node(made).outputs[0];
+  auto add = [&](NodeId source, std::vector<ValueId> inputs, const TensorType& type) {
+    const Node& node = graph.nodes[source];
+    NodeId new_node = rewrite.add(node.op, std::move(inputs), node.attrs, std::span(&type, 1),
+                                  graph.value(node.outputs[0]).mesh, source);
+    return rewrite.graph().node(new_node).outputs[0];
   };
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.nodes[n];
     if (relus.count(n)) continue;
-    if (auto at = pools.find(n); at != pools.end()) {
-      const Node& relu = graph.nodes[at->second->relu];
+    if (auto pool = pools.find(n); pool != pools.end()) {
+      const Node& relu = graph.nodes[pool->second->relu];
       rewrite.keep(n, {rewrite.at(relu.inputs[0])});
-      rewrite.map(node.outputs[0], add(at->second->relu, {rewrite.at(node.outputs[0])}, graph.type(node.outputs[0])));
+      rewrite.map(node.outputs[0], add(pool->second->relu, {rewrite.at(node.outputs[0])}, graph.type(node.outputs[0])));
     } else if (pool_grads.count(n)) {
       continue;
-    } else if (auto grad = relu_grads.find(n); grad != relu_grads.end()) {
-      const PooledRelu& match = *grad->second;
-      NodeId old = graph.value(node.inputs[1]).producer;  // the max_pool_grad
+    } else if (auto relu_grad = relu_grads.find(n); relu_grad != relu_grads.end()) {
+      const PooledRelu& match = *relu_grad->second;
+      NodeId pool_grad = graph.value(node.inputs[1]).producer;  // the max_pool_grad
       ValueId pooled = graph.nodes[match.pool].outputs[0];
-      ValueId dy = add(n, {rewrite.at(pooled), rewrite.at(graph.nodes[old].inputs[0])}, graph.type(pooled));
+      ValueId dy = add(n, {rewrite.at(pooled), rewrite.at(graph.nodes[pool_grad].inputs[0])}, graph.type(pooled));
       rewrite.map(node.outputs[0],
-                  add(old, {dy, rewrite.at(graph.nodes[match.pool].outputs[1])}, graph.type(node.outputs[0])));
+                  add(pool_grad, {dy, rewrite.at(graph.nodes[match.pool].outputs[1])}, graph.type(node.outputs[0])));
     } else {
       rewrite.keep(n);
     }
   }
   graph = rewrite.finish();
-  return static_cast<int>(found.size());
+  return static_cast<int>(matches.size());
 }
 
 }  // namespace karez::passes

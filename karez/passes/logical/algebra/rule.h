@@ -1,5 +1,5 @@
-// The algebraic rules of canonicalise. Each has a file and a row in rules.cc. Results stay identical in every bit, NaN
-// and the sign of zero included, unless the row sets reorders_sums.
+// The algebraic rules of canonicalise. Each rule has a file and a row in rules.cc. Results stay identical in every bit,
+// NaN and the sign of zero included, unless the row sets reorders_sums.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace karez::passes {
 
-// The change to a node with one result: it is removed because its result equals `value`, or it stays and reads `value`
-// as operand 0.
+// The change to a node with one result: the node is removed because its result equals `value`, or, with `as_operand`,
+// the node stays and reads `value` as operand 0.
 struct Replacement {
   ValueId value;
   bool as_operand = false;
@@ -19,7 +19,7 @@ struct Replacement {
 using NodeRule = std::optional<Replacement> (*)(const Graph&, const Node&);
 using GraphRule = int (*)(Graph&);  // returns how many times it was applied
 
-// The number, if the value is a splat or a window on one, and the user fixed no layout of these values.
+// Returns the number, if the value is a splat or a window on a splat and the user fixed the layout of neither.
 std::optional<double> splat_of(const Graph& graph, ValueId value);
 
 std::optional<Replacement> stop_gradient(const Graph& graph, const Node& node);

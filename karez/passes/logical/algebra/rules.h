@@ -1,4 +1,4 @@
-// The table of canonicalise's algebraic rules.
+// The type of the table of algebraic rules.
 #pragma once
 
 #include <span>
@@ -11,9 +11,9 @@ namespace karez::passes {
 struct AlgebraRule {
   const char* name;
   const char* description;
-  NodeRule at_node = nullptr;    // rewrites one node with one result whose layout the user did not fix
-  GraphRule on_graph = nullptr;  // or rewrites the whole graph
-  bool reorders_sums = false;    // sums are reordered: results are equal up to rounding
+  NodeRule at_node = nullptr;    // rewrites a node that has one result, whose layout the user did not fix
+  GraphRule on_graph = nullptr;  // rewrites the whole graph; a rule has either at_node or on_graph
+  bool reorders_sums = false;    // whether the rule reorders sums, so that results are equal only up to rounding
 };
 std::span<const AlgebraRule> algebra_rules();
 

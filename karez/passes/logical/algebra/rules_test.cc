@@ -1,5 +1,5 @@
-// Tests each rewrite rule: it is applied, keeps every bit on special numbers, and never bypasses a value whose layout
-// the user fixed.
+// Tests that each rewrite rule is applied, keeps every bit of the results for special numbers, and never bypasses a
+// value whose layout the user fixed.
 #include "karez/passes/logical/algebra/rules.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ std::vector<HostBytes> evaluate_pointwise(const CallSpec& call, const std::vecto
     arrays.push_back({call.out[0].shape, std::vector<double>(bytes.size() / 8)});
     std::memcpy(arrays.back().data.data(), bytes.data(), bytes.size());
   }
-  testing::Array out = testing::pointwise_of(call.attrs.text("expr"), arrays);
+  testing::Array out = testing::run_pointwise(call.attrs.text("expr"), arrays);
   HostBytes bytes(out.data.size() * 8);
   std::memcpy(bytes.data(), out.data.data(), bytes.size());
   return {bytes};
@@ -44,18 +44,18 @@ struct Program {
   }
   ValueId splat(double value) { return build::full_like(b, x, value); }
   void output(ValueId value) { graph.outputs.push_back({cat("out", graph.outputs.size()), value}); }
-  // Adds an output that a node rule removes.
-  void goes(ValueId value) {
+  // Adds an output whose node is removed by a rule.
+  void output_removed(ValueId value) {
     output(value);
     middles.push_back(value);
   }
-  void pin(ValueId value) { graph.value(value).layout = Layout{B()}; }
+  void fix_layout(ValueId value) { graph.value(value).layout = Layout{B()}; }
   CanonicalGraph canonical() const { return canonicalise(graph, {&table(), evaluate_pointwise, 4096, reassociate}); }
   bool reassociate = false;
 };
 
-// Adds a splat's constant and its window to the middles.
-void splat_middles(Program& p, ValueId splat) {
+// Adds a splat and the constant that it shows to the middles.
+void add_splat_middles(Program& p, ValueId splat) {
   p.middles.push_back(splat);
   const Node& node = p.graph.node(p.graph.value(splat).producer);
   if (!node.inputs.empty()) p.middles.push_back(node.inputs[0]);
@@ -65,65 +65,66 @@ struct Case {
   const char* rule;
   const char* what;
   std::function<void(Program&)> make;
-  bool reorders_sums = false;  // equal up to rounding; NaN and infinities still agree
+  bool reorders_sums = false;  // results are equal only up to rounding, but NaN and infinities agree
 };
 
 const std::vector<Case>& cases() {
   using namespace build;
   static const std::vector<Case> list = {
-      {"stop_gradient", "", [](Program& p) { p.goes(build::stop_gradient(p.b, p.x)); }},
-      {"same_type", "reshape", [](Program& p) { p.goes(p.b.one("reshape", {p.x}, Attrs().set("shape", grid.shape))); }},
+      {"stop_gradient", "", [](Program& p) { p.output_removed(build::stop_gradient(p.b, p.x)); }},
+      {"same_type", "reshape",
+       [](Program& p) { p.output_removed(p.b.one("reshape", {p.x}, Attrs().set("shape", grid.shape))); }},
       {"same_type", "broadcast",
        [](Program& p) {
-         p.goes(p.b.one("broadcast", {p.x}, Attrs().set("shape", grid.shape).set("dims", Ints{0, 1})));
+         p.output_removed(p.b.one("broadcast", {p.x}, Attrs().set("shape", grid.shape).set("dims", Ints{0, 1})));
        }},
       {"same_type", "slice",
        [](Program& p) {
-         p.goes(slice(p.b, p.x, {0, 0}, grid.shape));
+         p.output_removed(slice(p.b, p.x, {0, 0}, grid.shape));
        }},
       {"same_type", "pad",
        [](Program& p) {
-         p.goes(pad(p.b, p.x, {0, 0}, {0, 0}, 7));
+         p.output_removed(pad(p.b, p.x, {0, 0}, {0, 0}, 7));
        }},
       {"same_order", "",
        [](Program& p) {
-         p.goes(transpose(p.b, p.x, {0, 1}));
+         p.output_removed(transpose(p.b, p.x, {0, 1}));
        }},
-      {"one_part", "", [](Program& p) { p.goes(concat(p.b, std::vector{p.x}, 1)); }},
+      {"one_part", "", [](Program& p) { p.output_removed(concat(p.b, std::vector{p.x}, 1)); }},
       {"add_zero", "x + -0",
        [](Program& p) {
          ValueId zero = p.splat(-0.0);
-         p.goes(add(p.b, p.x, zero)), splat_middles(p, zero);
+         p.output_removed(add(p.b, p.x, zero)), add_splat_middles(p, zero);
        }},
       {"add_zero", "-0 + x",
        [](Program& p) {
          ValueId zero = p.splat(-0.0);
-         p.goes(add(p.b, zero, p.x)), splat_middles(p, zero);
+         p.output_removed(add(p.b, zero, p.x)), add_splat_middles(p, zero);
        }},
       {"add_zero", "x - 0",
        [](Program& p) {
          ValueId zero = p.splat(0);
-         p.goes(sub(p.b, p.x, zero)), splat_middles(p, zero);
+         p.output_removed(sub(p.b, p.x, zero)), add_splat_middles(p, zero);
        }},
       {"multiply_by_one", "x * 1",
        [](Program& p) {
          ValueId one = p.splat(1);
-         p.goes(mul(p.b, p.x, one)), splat_middles(p, one);
+         p.output_removed(mul(p.b, p.x, one)), add_splat_middles(p, one);
        }},
       {"multiply_by_one", "1 * x",
        [](Program& p) {
          ValueId one = p.splat(1);
-         p.goes(mul(p.b, one, p.x)), splat_middles(p, one);
+         p.output_removed(mul(p.b, one, p.x)), add_splat_middles(p, one);
        }},
       {"multiply_by_one", "x / 1",
        [](Program& p) {
          ValueId one = p.splat(1);
-         p.goes(div(p.b, p.x, one)), splat_middles(p, one);
+         p.output_removed(div(p.b, p.x, one)), add_splat_middles(p, one);
        }},
       {"double_negation", "",
        [](Program& p) {
          ValueId inner = neg(p.b, p.x);
-         p.goes(neg(p.b, inner)), p.middles.push_back(inner);
+         p.output_removed(neg(p.b, inner)), p.middles.push_back(inner);
        }},
       {"pooled_gradient_sum", "",
        [](Program& p) {
@@ -174,15 +175,15 @@ const std::vector<Case>& cases() {
        true},
       {"eliminate_common_subexpressions", "",
        [](Program& p) {
-         ValueId one = mul(p.b, p.x, p.y), other = mul(p.b, p.y, p.x);
-         p.output(neg(p.b, one)), p.output(exp(p.b, other));
-         p.middles = {other};
+         ValueId first = mul(p.b, p.x, p.y), second = mul(p.b, p.y, p.x);
+         p.output(neg(p.b, first)), p.output(exp(p.b, second));
+         p.middles = {second};
        }},
   };
   return list;
 }
 
-TEST(Rules, EveryRowOfTheTableHasACaseToWhichItApplies) {
+TEST(Rules, EveryRuleOfTheTableAppliesToATestCase) {
   for (const AlgebraRule& rule : algebra_rules()) {
     EXPECT_NE(rule.at_node == nullptr, rule.on_graph == nullptr) << rule.name;
     EXPECT_TRUE(std::any_of(cases().begin(), cases().end(), [&](const Case& c) {
@@ -196,10 +197,10 @@ TEST(Rules, EveryRowOfTheTableHasACaseToWhichItApplies) {
   }
 }
 
-// Each element is drawn from the special numbers, so that pairs and windows of them occur too.
+// Each element is drawn from the special numbers, so that pairs and windows of special numbers occur too.
 TEST(Rules, RulesKeepEveryBitOnSpecialNumbers) {
-  const char* given = std::getenv("KAREZ_SEED");
-  std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 7;
+  const char* given_seed = std::getenv("KAREZ_SEED");
+  std::uint64_t seed = given_seed ? std::strtoull(given_seed, nullptr, 10) : 7;
   for (const Case& c : cases()) {
     Program p;
     c.make(p);
@@ -208,27 +209,29 @@ TEST(Rules, RulesKeepEveryBitOnSpecialNumbers) {
       auto fill = [&](const std::string& name, const Shape& shape) {
         std::mt19937_64 random(std::hash<std::string>()(name) + seed + round);
         const auto& numbers = testing::special_numbers();
-        return testing::filled(shape, [&](const auto&) {
+        return testing::make_array(shape, [&](const auto&) {
           double number = numbers[random() % numbers.size()];
-          // If products and sums are regrouped, intermediate results may overflow or underflow differently (1e308 +
-          // 1e308 - 1e308).
+          // If products and sums are regrouped, different intermediate results may overflow or underflow (1e308 + 1e308
+          // - 1e308).
           while (c.reorders_sums && std::isfinite(number) && number != 0 &&
                  (std::abs(number) > 1e300 || std::abs(number) < 1e-300))
             number = numbers[random() % numbers.size()];
           return number;
         });
       };
-      auto before = testing::meaning_of(p.graph, fill), now = testing::meaning_of(after, fill);
-      ASSERT_EQ(before.size(), now.size());
-      for (const auto& [name, was] : before) {
-        const auto& is = now.at(name);
-        ASSERT_EQ(was.shape, is.shape);
-        for (std::size_t i = 0; i < was.data.size(); ++i) {
-          double a = was.data[i], b = is.data[i];
-          bool near = std::isfinite(a) && std::isfinite(b) && std::abs(a - b) <= 1e-15 * std::max(std::abs(a), 1e5);
-          ASSERT_TRUE(testing::same_bits(a, b) || (c.reorders_sums && near))
-              << c.rule << " " << c.what << ": " << name << "[" << i << "] was " << a << " and is " << b
-              << "; KAREZ_SEED=" << seed << "\n"
+      auto results_before = testing::evaluate_graph(p.graph, fill),
+           results_after = testing::evaluate_graph(after, fill);
+      ASSERT_EQ(results_before.size(), results_after.size());
+      for (const auto& [name, expected] : results_before) {
+        const auto& actual = results_after.at(name);
+        ASSERT_EQ(expected.shape, actual.shape);
+        for (std::size_t i = 0; i < expected.data.size(); ++i) {
+          double expected_number = expected.data[i], actual_number = actual.data[i];
+          bool is_close = std::isfinite(expected_number) && std::isfinite(actual_number) &&
+                          std::abs(expected_number - actual_number) <= 1e-15 * std::max(std::abs(expected_number), 1e5);
+          ASSERT_TRUE(testing::same_bits(expected_number, actual_number) || (c.reorders_sums && is_close))
+              << c.rule << " " << c.what << ": " << name << "[" << i << "] was " << expected_number << " and is "
+              << actual_number << "; KAREZ_SEED=" << seed << "\n"
               << print(p.graph) << print(after);
         }
       }
@@ -244,68 +247,69 @@ TEST(Rules, ProductsAreRegroupedOnlyOnRequest) {
     const ValueId z = build::input(p.b, "z", grid), w = build::input(p.b, "w", grid);
     p.output(build::mul(p.b, build::mul(p.b, p.x, z), p.y));
     p.output(build::mul(p.b, build::mul(p.b, w, p.y), p.x));
-    CanonicalGraph done = p.canonical();
-    EXPECT_EQ(done.rule_counts["reassociate_shared_terms"] > 0, requested);
+    CanonicalGraph result = p.canonical();
+    EXPECT_EQ(result.rule_counts["reassociate_shared_terms"] > 0, requested);
     const auto fill = [](const std::string& name, const Shape& shape) {
-      return testing::filled(shape, [&](const auto&) { return name == "x" || name == "y" ? 1e200 : 1e-200; });
+      return testing::make_array(shape, [&](const auto&) { return name == "x" || name == "y" ? 1e200 : 1e-200; });
     };
-    const auto before = testing::meaning_of(p.graph, fill), now = testing::meaning_of(done.graph, fill);
-    for (const auto& [name, was] : before) {
-      ASSERT_TRUE(std::isfinite(was.data[0])) << name;
-      EXPECT_EQ(std::isfinite(now.at(name).data[0]), !requested) << name;
+    const auto results_before = testing::evaluate_graph(p.graph, fill),
+               results_after = testing::evaluate_graph(result.graph, fill);
+    for (const auto& [name, expected] : results_before) {
+      ASSERT_TRUE(std::isfinite(expected.data[0])) << name;
+      EXPECT_EQ(std::isfinite(results_after.at(name).data[0]), !requested) << name;
     }
   }
 }
 
 TEST(Rules, NoRuleBypassesAValueWhoseLayoutTheUserFixed) {
   for (const Case& c : cases()) {
-    Program open;
-    c.make(open);
-    for (std::size_t k = 0; k < open.middles.size(); ++k) {
+    Program unfixed;
+    c.make(unfixed);
+    for (std::size_t k = 0; k < unfixed.middles.size(); ++k) {
       Program p;
       c.make(p);
-      p.pin(p.middles[k]);
-      CanonicalGraph done = p.canonical();
-      EXPECT_EQ(done.rule_counts[c.rule], 0) << c.rule << " " << c.what << " with middle " << k << " pinned\n"
-                                             << print(p.graph) << print(done.graph);
-      int pinned = 0;
-      for (const Value& value : done.graph.values) pinned += value.layout.has_value();
-      EXPECT_EQ(pinned, 1) << c.rule << " " << c.what << " lost middle " << k << "\n" << print(done.graph);
+      p.fix_layout(p.middles[k]);
+      CanonicalGraph result = p.canonical();
+      EXPECT_EQ(result.rule_counts[c.rule], 0) << c.rule << " " << c.what << " with middle " << k << " pinned\n"
+                                               << print(p.graph) << print(result.graph);
+      int fixed_layouts = 0;
+      for (const Value& value : result.graph.values) fixed_layouts += value.layout.has_value();
+      EXPECT_EQ(fixed_layouts, 1) << c.rule << " " << c.what << " lost middle " << k << "\n" << print(result.graph);
     }
   }
 }
 
 TEST(Rules, SimilarExpressionsThatAreNotEqualStay) {
   using namespace build;
-  auto nodes_left = [](auto make) {
+  auto count_nodes = [](auto make) {
     Program p;
     p.output(make(p));
     return static_cast<int>(p.canonical().graph.nodes.size());
   };
-  EXPECT_GT(nodes_left([](Program& p) { return add(p.b, p.x, p.splat(0)); }), 1) << "-0 + 0 is 0";
-  EXPECT_GT(nodes_left([](Program& p) { return add(p.b, p.splat(0), p.x); }), 1);
-  EXPECT_GT(nodes_left([](Program& p) { return sub(p.b, p.x, p.splat(-0.0)); }), 1) << "-0 - -0 is 0";
-  EXPECT_GT(nodes_left([](Program& p) { return mul(p.b, p.x, p.splat(0)); }), 1) << "NaN times zero is NaN";
-  EXPECT_GT(nodes_left([](Program& p) { return sub(p.b, p.x, p.x); }), 1) << "inf - inf is NaN";
-  EXPECT_GT(nodes_left([](Program& p) { return div(p.b, p.x, p.x); }), 1) << "0 / 0 is NaN";
-  EXPECT_GT(nodes_left([](Program& p) { return eq(p.b, p.x, p.x); }), 1) << "NaN is not NaN";
-  EXPECT_GT(nodes_left([](Program& p) { return max(p.b, p.x, p.splat(-INFINITY)); }), 1);
-  EXPECT_GT(nodes_left([](Program& p) { return div(p.b, p.splat(1), p.x); }), 1);
-  EXPECT_GT(nodes_left([](Program& p) { return pow(p.b, p.x, p.splat(1)); }), 1);
-  EXPECT_GT(nodes_left([](Program& p) { return neg(p.b, exp(p.b, neg(p.b, p.x))); }), 1);
-  EXPECT_GT(nodes_left([](Program& p) { return reshape(p.b, p.x, {8, 6}); }), 1);
-  EXPECT_GT(nodes_left([](Program& p) { return transpose(p.b, p.x, {1, 0}); }), 1);
-  EXPECT_GT(nodes_left([](Program& p) { return pad(p.b, p.x, {0, 1}, {0, 0}); }), 1);
-  EXPECT_GT(nodes_left([](Program& p) { return slice(p.b, p.x, {0, 1}, {6, 7}); }), 1);
+  EXPECT_GT(count_nodes([](Program& p) { return add(p.b, p.x, p.splat(0)); }), 1) << "-0 + 0 is 0";
+  EXPECT_GT(count_nodes([](Program& p) { return add(p.b, p.splat(0), p.x); }), 1);
+  EXPECT_GT(count_nodes([](Program& p) { return sub(p.b, p.x, p.splat(-0.0)); }), 1) << "-0 - -0 is 0";
+  EXPECT_GT(count_nodes([](Program& p) { return mul(p.b, p.x, p.splat(0)); }), 1) << "NaN times zero is NaN";
+  EXPECT_GT(count_nodes([](Program& p) { return sub(p.b, p.x, p.x); }), 1) << "inf - inf is NaN";
+  EXPECT_GT(count_nodes([](Program& p) { return div(p.b, p.x, p.x); }), 1) << "0 / 0 is NaN";
+  EXPECT_GT(count_nodes([](Program& p) { return eq(p.b, p.x, p.x); }), 1) << "NaN is not NaN";
+  EXPECT_GT(count_nodes([](Program& p) { return max(p.b, p.x, p.splat(-INFINITY)); }), 1);
+  EXPECT_GT(count_nodes([](Program& p) { return div(p.b, p.splat(1), p.x); }), 1);
+  EXPECT_GT(count_nodes([](Program& p) { return pow(p.b, p.x, p.splat(1)); }), 1);
+  EXPECT_GT(count_nodes([](Program& p) { return neg(p.b, exp(p.b, neg(p.b, p.x))); }), 1);
+  EXPECT_GT(count_nodes([](Program& p) { return reshape(p.b, p.x, {8, 6}); }), 1);
+  EXPECT_GT(count_nodes([](Program& p) { return transpose(p.b, p.x, {1, 0}); }), 1);
+  EXPECT_GT(count_nodes([](Program& p) { return pad(p.b, p.x, {0, 1}, {0, 0}); }), 1);
+  EXPECT_GT(count_nodes([](Program& p) { return slice(p.b, p.x, {0, 1}, {6, 7}); }), 1);
 }
 
 TEST(Rules, AdditionsOfAnyIntegerZeroAreRemoved) {
   Program p;
   ValueId n = build::input(p.b, "n", {DType::i32, {4}}), zero = build::full_like(p.b, n, 0);
   p.output(build::sub(p.b, build::add(p.b, zero, build::add(p.b, n, zero)), zero));
-  CanonicalGraph done = p.canonical();
-  EXPECT_EQ(done.rule_counts["add_zero"], 3);
-  EXPECT_EQ(done.graph.nodes.size(), 1u);
+  CanonicalGraph result = p.canonical();
+  EXPECT_EQ(result.rule_counts["add_zero"], 3);
+  EXPECT_EQ(result.graph.nodes.size(), 1u);
 }
 
 TEST(Rules, ASumOverAxesOtherThanThePixelsStays) {

@@ -1,4 +1,4 @@
-// Removes a transpose that moves no dimension.
+// Removes a transpose that keeps the order of dimensions.
 #include "karez/graph/op.h"
 #include "karez/passes/logical/algebra/rule.h"
 

@@ -1,4 +1,4 @@
-// Recognises values whose elements are all one number.
+// Recognises splats: values whose elements are all equal.
 #include "karez/graph/op.h"
 #include "karez/passes/logical/algebra/rule.h"
 

@@ -1,4 +1,4 @@
-// Removes stop_gradient: gradients have been built before.
+// Removes stop_gradient, which has no effect once gradients have been built.
 #include "karez/graph/op.h"
 #include "karez/passes/logical/algebra/rule.h"
 

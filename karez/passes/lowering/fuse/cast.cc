@@ -13,9 +13,9 @@ bool is_pointwise(const LocalCall& call) { return !SegmentCalls::is_removed(call
 
 }  // namespace
 
-// cast(matmul(a, w)), cast(add(x, y)): the call rounds its result.
+// Fuses cast(matmul(a, w)) or cast(add(x, y)) into a call that rounds its result.
 int fuse_cast_after(SegmentCalls& segment) {
-  int fired = 0;
+  int changes = 0;
   for (std::size_t i = 0; i < segment.calls().size(); ++i) {
     const LocalCall& call = segment.calls()[i];
     if ((!segment.accepts_epilogue(call) && !is_pointwise(call)) || call.out.size() != 1 ||
@@ -25,20 +25,20 @@ int fuse_cast_after(SegmentCalls& segment) {
     if (reader == nullptr || !is_cast(segment, *reader) || reader->in[0] != call.out[0] ||
         !is_half(reader->spec.out[0].dtype))
       continue;
-    fired += segment.absorb(i, *reader, call);
+    changes += segment.absorb(i, *reader, call);
   }
-  return fired;
+  return changes;
 }
 
-// add(cast(x), y): the call reads the half value directly.
+// Fuses add(cast(x), y) into a call that reads the half value directly.
 int fuse_cast_before(SegmentCalls& segment) {
-  int fired = 0;
+  int changes = 0;
   for (std::size_t i = 0; i < segment.calls().size(); ++i) {
     const LocalCall& cast = segment.calls()[i];
     if (!is_cast(segment, cast) || !is_half(cast.spec.in[0].dtype)) continue;
-    fired += segment.bypass(i, is_pointwise);
+    changes += segment.bypass(i, is_pointwise);
   }
-  return fired;
+  return changes;
 }
 
 }  // namespace karez::passes

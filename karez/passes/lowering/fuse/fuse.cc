@@ -1,4 +1,4 @@
-// fuse: applies the rules in order to every actor of every own device.
+// Applies the rules of fuse in order to every actor of every own device.
 #include "karez/passes/lowering/fuse/fuse.h"
 
 #include "karez/passes/lowering/cross_actor_values.h"

@@ -1,5 +1,5 @@
-// fuse: inside an actor, fuses bias and ReLU into the library call before them, casts into neighbouring calls, and
-// equal updates into one call.
+// Pass fuse: within an actor, bias and ReLU become part of the preceding library call, casts become part of
+// neighbouring calls, and updates with equal attributes become one call.
 #pragma once
 
 #include "karez/passes/compilation.h"

@@ -1,4 +1,5 @@
-// Tests of fuse: which calls are fused into a library call or one update, and which must not be.
+// Tests of the pass fuse: calls that are fused into a library call or into one update, and calls that must stay
+// separate.
 #include "karez/passes/lowering/fuse/fuse.h"
 
 #include <gtest/gtest.h>
@@ -15,22 +16,22 @@ namespace {
 
 using testing::table;
 
-// Supports every call except those that `refuses` names; a bias gets a slower kernel.
-class PickyCatalog : public testing::AnyCatalog {
+// A catalog that supports every call except the fused calls that `unsupported` names; for "bias" it has a slow kernel.
+class LimitedCatalog : public testing::AnyCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
-    if (call.attrs.flag("relu", false) && refuses == "relu") return std::nullopt;
-    if (call.attrs.flag("bias", false) && refuses == "bias") return KernelChoice{"slow." + call.op, 0};
-    if (call.op == "sgd" && call.in.size() > 4 && refuses == "many") return std::nullopt;
+    if (call.attrs.flag("relu", false) && unsupported == "relu") return std::nullopt;
+    if (call.attrs.flag("bias", false) && unsupported == "bias") return KernelChoice{"slow." + call.op, 0};
+    if (call.op == "sgd" && call.in.size() > 4 && unsupported == "many") return std::nullopt;
     return AnyCatalog::find(call);
   }
-  std::string refuses;
+  std::string unsupported;
 };
 
 struct Program {
   Graph graph;
   Builder b{graph, table()};
-  PickyCatalog catalog;
+  LimitedCatalog catalog;
   CompileOptions options;
   ValueId input(const std::string& name, Shape shape) { return build::input(b, name, {DType::f32, std::move(shape)}); }
   Compilation compiled() {
@@ -40,7 +41,7 @@ struct Program {
     compile(c);
     return c;
   }
-  // "matmul{bias relu} add", of the first device's calls in order
+  // Formats the calls of the first device in order: "matmul{bias relu} add".
   std::string calls() {
     std::string text;
     Compilation c = compiled();
@@ -58,19 +59,19 @@ struct Program {
 };
 
 struct Linear : Program {
-  ValueId product, sum, active;
+  ValueId product, sum, activation;
   explicit Linear(bool swapped = false) {
     product = build::matmul(b, input("x", {8, 4}), input("w", {4, 6}));
-    ValueId seen = build::broadcast(b, input("bias", {6}), {8, 6}, {1});
-    sum = swapped ? build::add(b, seen, product) : build::add(b, product, seen);
-    active = build::relu(b, sum);
+    ValueId broadcast_bias = build::broadcast(b, input("bias", {6}), {8, 6}, {1});
+    sum = swapped ? build::add(b, broadcast_bias, product) : build::add(b, product, broadcast_bias);
+    activation = build::relu(b, sum);
   }
 };
 
 TEST(Fuse, BiasAndReluAreFusedIntoAMatmul) {
   for (bool swapped : {false, true}) {
     Linear p(swapped);
-    p.output(p.active);
+    p.output(p.activation);
     EXPECT_EQ(p.calls(), "matmul{bias relu}");
     Compilation c = p.compiled();
     for (const LocalSegment& segment : c.local.segments)
@@ -96,24 +97,24 @@ TEST(Fuse, AReluWithoutABiasIsFused) {
 
 TEST(Fuse, AProductOrSumWithAnotherReaderIsNotFused) {
   Linear product_read;
-  product_read.output(product_read.active);
+  product_read.output(product_read.activation);
   product_read.output(build::exp(product_read.b, product_read.product), "z");
   EXPECT_EQ(product_read.calls(), "matmul add relu exp");
   Linear sum_read;
-  sum_read.output(sum_read.active);
+  sum_read.output(sum_read.activation);
   sum_read.output(build::exp(sum_read.b, sum_read.sum), "z");
   EXPECT_EQ(sum_read.calls(), "matmul{bias} relu exp");
-  Linear product_shown;
-  product_shown.output(product_shown.active);
-  product_shown.output(product_shown.product, "z");
-  EXPECT_EQ(product_shown.calls(), "matmul add relu");
+  Linear product_output;
+  product_output.output(product_output.activation);
+  product_output.output(product_output.product, "z");
+  EXPECT_EQ(product_output.calls(), "matmul add relu");
   Linear window_read;
-  window_read.output(window_read.active);
+  window_read.output(window_read.activation);
   window_read.output(build::exp(window_read.b, build::transpose(window_read.b, window_read.product, {1, 0})), "z");
   EXPECT_EQ(window_read.calls(), "matmul add relu exp") << "a window is a reader";
 }
 
-// The second product reads the first one too, at the position of the sum whose bias it includes.
+// The second product, which moves to the position of the sum whose bias it includes, reads the first product too.
 TEST(Fuse, AReluIsNotFusedIntoAProductThatAFusedProductReads) {
   Program p;
   ValueId product = build::matmul(p.b, p.input("x", {8, 4}), p.input("w", {4, 6}));
@@ -123,19 +124,21 @@ TEST(Fuse, AReluIsNotFusedIntoAProductThatAFusedProductReads) {
   EXPECT_EQ(p.calls(), "matmul matmul{bias} relu");
 }
 
-TEST(Fuse, OtherSummandsThanABiasAreNotFused) {
-  Program full;
-  full.output(build::add(full.b, build::matmul(full.b, full.input("x", {8, 4}), full.input("w", {4, 6})),
-                         full.input("bias", {8, 6})));
-  EXPECT_EQ(full.calls(), "matmul add");
-  Program rows;
-  ValueId column = build::broadcast(rows.b, rows.input("bias", {8}), {8, 6}, {0});
-  rows.output(build::add(rows.b, build::matmul(rows.b, rows.input("x", {8, 4}), rows.input("w", {4, 6})), column));
-  EXPECT_EQ(rows.calls(), "matmul add");
-  Program twice;
-  ValueId product = build::matmul(twice.b, twice.input("x", {8, 4}), twice.input("w", {4, 6}));
-  twice.output(build::add(twice.b, product, product));
-  EXPECT_EQ(twice.calls(), "matmul add");
+TEST(Fuse, SummandsThatAreNotABiasAreNotFused) {
+  Program full_sum;
+  full_sum.output(build::add(full_sum.b,
+                             build::matmul(full_sum.b, full_sum.input("x", {8, 4}), full_sum.input("w", {4, 6})),
+                             full_sum.input("bias", {8, 6})));
+  EXPECT_EQ(full_sum.calls(), "matmul add");
+  Program row_sum;
+  ValueId column = build::broadcast(row_sum.b, row_sum.input("bias", {8}), {8, 6}, {0});
+  row_sum.output(
+      build::add(row_sum.b, build::matmul(row_sum.b, row_sum.input("x", {8, 4}), row_sum.input("w", {4, 6})), column));
+  EXPECT_EQ(row_sum.calls(), "matmul add");
+  Program doubled;
+  ValueId product = build::matmul(doubled.b, doubled.input("x", {8, 4}), doubled.input("w", {4, 6}));
+  doubled.output(build::add(doubled.b, product, product));
+  EXPECT_EQ(doubled.calls(), "matmul add");
 }
 
 TEST(Fuse, CallsOfDifferentActorsAreNotFused) {  // the product is Partial: it is reduced before the bias is added
@@ -153,12 +156,12 @@ TEST(Fuse, CallsOfDifferentActorsAreNotFused) {  // the product is Partial: it i
 
 TEST(Fuse, CallsStaySeparateIfNoKernelSupportsTheFusedCall) {
   Linear no_relu;
-  no_relu.output(no_relu.active);
-  no_relu.catalog.refuses = "relu";
+  no_relu.output(no_relu.activation);
+  no_relu.catalog.unsupported = "relu";
   EXPECT_EQ(no_relu.calls(), "matmul{bias} relu");
   Linear slow_bias;  // only a slower kernel supports a bias
-  slow_bias.output(slow_bias.active);
-  slow_bias.catalog.refuses = "bias";
+  slow_bias.output(slow_bias.activation);
+  slow_bias.catalog.unsupported = "bias";
   EXPECT_EQ(slow_bias.calls(), "matmul add relu");
 }
 
@@ -169,7 +172,7 @@ TEST(Fuse, ACallIsNotMovedPastAnUpdateOfItsOperand) {
   ValueId lr = p.input("lr", {});
   auto next = build::sgd(p.b, w, m, p.input("g", {4, 6}), lr, {.momentum = 0.9});
   p.graph.variables[0].updated = next.w, p.graph.variables[1].updated = next.m;
-  ValueId bias = build::reduce_sum(p.b, next.m, {0});  // of the new momentum, which exists only after the update
+  ValueId bias = build::reduce_sum(p.b, next.m, {0});  // depends on the new momentum, which the update computes
   p.output(build::add(p.b, build::matmul(p.b, p.input("x", {8, 4}), w), build::broadcast(p.b, bias, {8, 6}, {1})));
   EXPECT_EQ(p.calls(), "matmul sgd reduce_sum add copy") << "the product reads the weight before sgd overwrites it";
 }
@@ -209,7 +212,7 @@ TEST(Fuse, UpdatesWithEqualAttributesAreMerged) {
   EXPECT_EQ(join(merged->out, " ", name), "a m.a b m.b c m.c");
 }
 
-TEST(Fuse, AdamUpdatesMergeToo) {
+TEST(Fuse, AdamUpdatesAreMergedToo) {
   Program p;
   ValueId lr = p.input("lr", {}), step = build::input(p.b, "step", {DType::i64, {}});
   for (const char* name : {"a", "b"}) {
@@ -223,23 +226,23 @@ TEST(Fuse, AdamUpdatesMergeToo) {
   EXPECT_EQ(p.calls(), "adam");
 }
 
-TEST(Fuse, UpdatesAreNotMergedIfACallBetweenReadsTheResultOfTheFirst) {
+TEST(Fuse, UpdatesAreNotMergedIfACallBetweenThemReadsTheResultOfTheFirst) {
   Updates p;
   ValueId new_a = p.sgd("a", p.input("ga", {4}));
   p.sgd("b", build::exp(p.b, new_a));  // the second gradient needs the first update
   EXPECT_EQ(p.calls(), "sgd exp sgd copy");
 }
 
-TEST(Fuse, UpdatesAreNotMergedIfTheKernelSupportsOnlyOne) {
+TEST(Fuse, UpdatesAreNotMergedIfTheKernelSupportsOnlyOneUpdate) {
   Updates p;
   for (const char* name : {"a", "b", "c"}) p.sgd(name, p.input(cat("g", name), {4}));
-  p.catalog.refuses = "many";
+  p.catalog.unsupported = "many";
   EXPECT_EQ(p.calls(), "sgd sgd sgd");
 }
 
 TEST(Fuse, NothingIsFusedIfThePassIsOff) {
   Linear p;
-  p.output(p.active);
+  p.output(p.activation);
   p.options.off = {"fuse"};
   EXPECT_EQ(p.calls(), "matmul add relu");
 }

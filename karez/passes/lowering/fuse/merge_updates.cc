@@ -1,5 +1,5 @@
-// Merges updates of one kind with equal attributes and shared operands into one call on many parameters, at the
-// position of the last one.
+// Merges updates with equal op, attributes and shared operands into one call on many parameters, at the position of the
+// last update.
 #include <map>
 #include <set>
 
@@ -10,19 +10,19 @@
 namespace karez::passes {
 namespace {
 
-// True if all members may move to the position of the last one: no call between them reads or writes a value that a
+// True if all members may move to the position of the last member: no call between them reads or writes a value that a
 // member writes, or writes a value that a member reads.
-bool independent(SegmentCalls& segment, const std::vector<std::size_t>& members) {
-  std::set<std::size_t> inside(members.begin(), members.end());
+bool are_independent(SegmentCalls& segment, const std::vector<std::size_t>& members) {
+  std::set<std::size_t> member_set(members.begin(), members.end());
   std::set<LocalId> written, read;
   for (std::size_t i = members.front(); i <= members.back(); ++i) {
     const LocalCall& call = segment.calls()[i];
-    bool member = inside.count(i) > 0;
+    bool is_member = member_set.count(i) > 0;
     for (LocalId in : call.in)
       if (written.count(segment.root(in))) return false;
     for (LocalId out : call.out)
-      if (!member && (written.count(segment.root(out)) || read.count(segment.root(out)))) return false;
-    if (!member) continue;
+      if (!is_member && (written.count(segment.root(out)) || read.count(segment.root(out)))) return false;
+    if (!is_member) continue;
     for (LocalId in : call.in) read.insert(segment.root(in));
     for (LocalId out : call.out) written.insert(segment.root(out));
   }
@@ -39,17 +39,18 @@ LocalCall merged_call(const std::vector<LocalCall>& calls, const std::vector<std
   const LocalCall& last = calls[members.back()];
   LocalCall merged = last;
   merged.in.clear(), merged.spec.in.clear(), merged.out.clear(), merged.spec.out.clear();
-  const std::size_t own = last.in.size() - shared;
+  const std::size_t own_operands = last.in.size() - shared;
   std::int64_t elements = 0;
   for (std::size_t i : members) {
     const LocalCall& call = calls[i];
-    append(merged.in, call.in, 0, own), append(merged.spec.in, call.spec.in, 0, own);
+    append(merged.in, call.in, 0, own_operands), append(merged.spec.in, call.spec.in, 0, own_operands);
     append(merged.out, call.out, 0, call.out.size()), append(merged.spec.out, call.spec.out, 0, call.out.size());
     elements += call.spec.out[0].count();
   }
-  append(merged.in, last.in, own, last.in.size()), append(merged.spec.in, last.spec.in, own, last.in.size());
-  constexpr std::int64_t worth = 1 << 14;  // elements; with fewer, a second thread does not pay off
-  merged.spec.team = elements >= worth ? team : 1;
+  append(merged.in, last.in, own_operands, last.in.size()),
+      append(merged.spec.in, last.spec.in, own_operands, last.in.size());
+  constexpr std::int64_t min_team_elements = 1 << 14;  // elements; with fewer, a second thread does not pay off
+  merged.spec.team = elements >= min_team_elements ? team : 1;
   return merged;
 }
 
@@ -57,7 +58,7 @@ LocalCall merged_call(const std::vector<LocalCall>& calls, const std::vector<std
 
 int merge_updates(SegmentCalls& segment) {
   std::vector<LocalCall>& calls = segment.calls();
-  std::map<std::string, std::vector<std::size_t>> groups;  // op, kernel, attributes, dtype and shared operands
+  std::map<std::string, std::vector<std::size_t>> groups;  // by op, kernel, attributes, dtype and shared operands
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const LocalCall& call = calls[i];
     const OpDef* op = segment.op_of(call);
@@ -67,9 +68,9 @@ int merge_updates(SegmentCalls& segment) {
       key += cat(" ", call.in[s]);
     groups[key].push_back(i);
   }
-  int fired = 0;
+  int changes = 0;
   for (const auto& [key, members] : groups) {
-    if (members.size() < 2 || !independent(segment, members)) continue;
+    if (members.size() < 2 || !are_independent(segment, members)) continue;
     auto shared = static_cast<std::size_t>(*segment.op_of(calls[members.back()])->shared_operands);
     LocalCall merged = merged_call(calls, members, shared, segment.team());
     auto choice = segment.catalog().find(merged.spec);
@@ -78,9 +79,9 @@ int merge_updates(SegmentCalls& segment) {
     for (std::size_t i : members) segment.drop(i);
     calls[members.back()] = std::move(merged);
     segment.count_uses();
-    ++fired;
+    ++changes;
   }
-  return fired;
+  return changes;
 }
 
 }  // namespace karez::passes

@@ -1,5 +1,5 @@
-// Tests of merge_updates on calls written by hand: whether they may move to the last one's position depends on the
-// bytes that they access, not on the ids of values.
+// Tests of merge_updates on calls that are written by hand: whether updates may move to the position of the last update
+// depends on the bytes that calls access, not on the ids of values.
 #include <gtest/gtest.h>
 
 #include "karez/passes/lowering/fuse/rules.h"
@@ -11,14 +11,14 @@ namespace {
 using testing::table;
 
 // A graph with one node per op, and local values and calls that the tests build.
-struct Actor {
+struct ActorCalls {
   Graph graph;
   Builder b{graph, table()};
   ById<LocalId, LocalValue> locals;
   std::vector<LocalCall> calls;
   NodeId sgd_node, exp_node, adam_node;
 
-  Actor() {
+  ActorCalls() {
     TensorType vec{DType::f32, {4}};
     ValueId x = build::input(b, "x", vec), lr = build::input(b, "lr", {DType::f32, {}}),
             step = build::input(b, "step", {DType::i64, {}});
@@ -27,35 +27,35 @@ struct Actor {
     exp_node = graph.value(build::exp(b, x)).producer;
   }
   LocalId value(Shape shape = {4}, DType dtype = DType::f32) {
-    LocalValue made;
-    made.view = View(dtype, std::move(shape));
-    LocalId id = locals.add(std::move(made));
+    LocalValue value;
+    value.view = View(dtype, std::move(shape));
+    LocalId id = locals.add(std::move(value));
     return locals[id].root = id;
   }
-  LocalId window(LocalId of) { return locals.add(locals[of]); }  // with its root
+  LocalId window(LocalId value) { return locals.add(locals[value]); }  // has the same root as `value`
   void call(NodeId node, std::vector<LocalId> in, std::vector<LocalId> out) {
-    LocalCall made;
-    made.node = node;
-    made.spec.op = graph.node(node).op->name;
-    made.kernel = "any." + made.spec.op;
-    for (LocalId v : in) made.spec.in.push_back(locals[v].view);
-    for (LocalId v : out) made.spec.out.push_back(locals[v].view);
-    made.in = std::move(in), made.out = std::move(out);
-    calls.push_back(std::move(made));
+    LocalCall call;
+    call.node = node;
+    call.spec.op = graph.node(node).op->name;
+    call.kernel = "any." + call.spec.op;
+    for (LocalId v : in) call.spec.in.push_back(locals[v].view);
+    for (LocalId v : out) call.spec.out.push_back(locals[v].view);
+    call.in = std::move(in), call.out = std::move(out);
+    calls.push_back(std::move(call));
   }
   // Overwrites w and m through windows, as `localise` does for updates in place.
   void sgd(LocalId w, LocalId m, LocalId g, LocalId lr) { call(sgd_node, {w, m, g, lr}, {window(w), window(m)}); }
   int merged() {
     ById<LocalId, bool> crosses(locals.size(), false);
     SegmentCalls segment(graph, locals, testing::catalog(), 2, calls, crosses);
-    int fired = merge_updates(segment);
+    int changes = merge_updates(segment);
     segment.remove_dropped();
-    return fired;
+    return changes;
   }
 };
 
 TEST(MergeUpdates, TwoUpdatesInPlaceAreMerged) {
-  Actor a;
+  ActorCalls a;
   LocalId lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value(), h = a.value();
   a.sgd(w, m, g, lr), a.sgd(v, n, h, lr);
   EXPECT_EQ(a.merged(), 1);
@@ -67,7 +67,7 @@ TEST(MergeUpdates, TwoUpdatesInPlaceAreMerged) {
 TEST(MergeUpdates, UpdatesAreMergedOnlyWithTheSameLearningRateAndStepCounter) {
   for (int other_rate = 0; other_rate < 2; ++other_rate)
     for (int other_step = 0; other_step < 2; ++other_step) {
-      Actor a;
+      ActorCalls a;
       LocalId lr[] = {a.value({}), a.value({})}, step[] = {a.value({}, DType::i64), a.value({}, DType::i64)};
       for (int k = 0; k < 2; ++k) {
         LocalId w = a.value(), m = a.value(), v = a.value(), g = a.value();
@@ -78,8 +78,8 @@ TEST(MergeUpdates, UpdatesAreMergedOnlyWithTheSameLearningRateAndStepCounter) {
     }
 }
 
-TEST(MergeUpdates, UpdatesAreNotMergedIfACallBetweenReadsTheFirstResultThroughAWindow) {
-  Actor a;
+TEST(MergeUpdates, UpdatesAreNotMergedIfACallBetweenThemReadsTheFirstResultThroughAWindow) {
+  ActorCalls a;
   LocalId lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value(), h = a.value();
   a.sgd(w, m, g, lr);
   a.call(a.exp_node, {a.window(m)}, {h});
@@ -87,9 +87,9 @@ TEST(MergeUpdates, UpdatesAreNotMergedIfACallBetweenReadsTheFirstResultThroughAW
   EXPECT_EQ(a.merged(), 0);
 }
 
-TEST(MergeUpdates, UpdatesAreNotMergedIfACallBetweenOverwritesAnOperandOrResultOfTheFirst) {
+TEST(MergeUpdates, UpdatesAreNotMergedIfACallBetweenThemOverwritesAnOperandOrResultOfTheFirst) {
   for (int which = 0; which < 3; ++which) {
-    Actor a;
+    ActorCalls a;
     LocalId lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value(), h = a.value(),
             x = a.value();
     a.sgd(w, m, g, lr);
@@ -100,15 +100,15 @@ TEST(MergeUpdates, UpdatesAreNotMergedIfACallBetweenOverwritesAnOperandOrResultO
 }
 
 TEST(MergeUpdates, UpdatesAreNotMergedIfTheSecondReadsTheFirstResult) {
-  Actor a;
+  ActorCalls a;
   LocalId lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value();
   a.sgd(w, m, g, lr), a.sgd(v, n, a.window(w), lr);
   EXPECT_EQ(a.merged(), 0);
 }
 
 TEST(MergeUpdates, OnlyUpdatesOfManyElementsUseTheTeam) {
-  for (std::int64_t elements : {8191, 8192}) {  // of each of two updates; the limit is 16,384 in total
-    Actor a;
+  for (std::int64_t elements : {8191, 8192}) {  // elements of each of two updates; the limit is 16,384 in total
+    ActorCalls a;
     LocalId lr = a.value({});
     for (int k = 0; k < 2; ++k) {
       LocalId w = a.value({elements}), m = a.value({elements}), g = a.value({elements});

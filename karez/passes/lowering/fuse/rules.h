@@ -8,7 +8,7 @@
 
 namespace karez::passes {
 
-// Each is applied to the calls of one actor and returns how many times it changed them.
+// Each rule changes the calls of one actor and returns the number of its changes.
 int fuse_bias(SegmentCalls& segment);
 int fuse_relu(SegmentCalls& segment);
 int fuse_cast_after(SegmentCalls& segment);
@@ -20,6 +20,6 @@ struct FuseRule {
   const char* description;
   int (*run)(SegmentCalls&);
 };
-std::span<const FuseRule> fuse_rules();  // in the order in which they run
+std::span<const FuseRule> fuse_rules();  // in the order in which the rules run
 
 }  // namespace karez::passes

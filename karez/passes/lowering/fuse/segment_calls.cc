@@ -35,28 +35,28 @@ LocalCall* SegmentCalls::only_reader(const LocalCall& call) {
   return &calls_[at->second[0]];
 }
 
-bool SegmentCalls::absorb(std::size_t i, LocalCall& reader, LocalCall changed) {
-  changed.out = reader.out;
-  changed.spec.out = reader.spec.out;
-  auto choice = catalog_.find(changed.spec);
+bool SegmentCalls::absorb(std::size_t i, LocalCall& reader, LocalCall fused) {
+  fused.out = reader.out;
+  fused.spec.out = reader.spec.out;
+  auto choice = catalog_.find(fused.spec);
   if (!choice || choice->kernel != calls_[i].kernel || overwritten_between(i, reader)) return false;
-  changed.workspace = choice->workspace;
+  fused.workspace = choice->workspace;
   // The reader's position: the reader's operands exist there, and readers of the result come after it.
-  changed.kernel = choice->kernel;
-  put(static_cast<std::size_t>(&reader - calls_.data()), std::move(changed));
+  fused.kernel = choice->kernel;
+  put(static_cast<std::size_t>(&reader - calls_.data()), std::move(fused));
   drop(i);
   return true;
 }
 
-bool SegmentCalls::bypass(std::size_t i, bool (*may)(const LocalCall&)) {
+bool SegmentCalls::bypass(std::size_t i, bool (*may_read_operand)(const LocalCall&)) {
   const LocalId out = calls_[i].out[0], in = calls_[i].in[0];
   const auto users = users_.find(root(out));
   if (users == users_.end() || crosses_[root(out)] || values_[root(out)].variable >= 0) return false;
-  std::vector<std::pair<std::size_t, LocalCall>> changed;
+  std::vector<std::pair<std::size_t, LocalCall>> changed_calls;
   for (std::size_t user : users->second) {
-    if (!changed.empty() && changed.back().first == user) continue;  // it reads the value twice
+    if (!changed_calls.empty() && changed_calls.back().first == user) continue;  // the call reads the value twice
     LocalCall call = calls_[user];
-    if (!may(call) || overwritten_between(i, calls_[user])) return false;
+    if (!may_read_operand(call) || overwritten_between(i, calls_[user])) return false;
     for (std::size_t k = 0; k < call.in.size(); ++k) {
       if (root(call.in[k]) != root(out)) continue;
       if (call.in[k] != out || view(out).strides != view(in).strides) return false;
@@ -66,27 +66,27 @@ bool SegmentCalls::bypass(std::size_t i, bool (*may)(const LocalCall&)) {
     const auto choice = catalog_.find(call.spec);
     if (!choice || choice->kernel != call.kernel) return false;
     call.workspace = choice->workspace;
-    changed.emplace_back(user, std::move(call));
+    changed_calls.emplace_back(user, std::move(call));
   }
-  for (auto& [user, call] : changed) put(user, std::move(call));
+  for (auto& [user, call] : changed_calls) put(user, std::move(call));
   drop(i);
   return true;
 }
 
-void SegmentCalls::put(std::size_t place, LocalCall call) {
-  for (LocalId in : calls_[place].in) {
+void SegmentCalls::put(std::size_t index, LocalCall call) {
+  for (LocalId in : calls_[index].in) {
     auto& users = users_[root(in)];
-    users.erase(std::lower_bound(users.begin(), users.end(), place));
+    users.erase(std::lower_bound(users.begin(), users.end(), index));
     if (users.empty()) users_.erase(root(in));
   }
-  calls_[place] = std::move(call);
-  for (LocalId in : calls_[place].in) {
+  calls_[index] = std::move(call);
+  for (LocalId in : calls_[index].in) {
     auto& users = users_[root(in)];
-    users.insert(std::upper_bound(users.begin(), users.end(), place), place);
+    users.insert(std::upper_bound(users.begin(), users.end(), index), index);
   }
 }
 
-// True if a call between the two overwrites an operand of call `i`, which then must not move after it.
+// True if a call between call `i` and the reader overwrites an operand of call `i`, which then must not move.
 bool SegmentCalls::overwritten_between(std::size_t i, const LocalCall& reader) const {
   for (std::size_t k = i + 1; &calls_[k] != &reader; ++k)
     for (LocalId out : calls_[k].out)

@@ -1,4 +1,4 @@
-// SegmentCalls: the calls of one actor while they are fused, with the readers of each value.
+// SegmentCalls, which holds the calls of one actor while they are fused, and the readers of each value.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,12 @@ class SegmentCalls {
   const KernelCatalog& catalog() const { return catalog_; }
   int team() const { return team_; }  // threads that a call may have
 
-  // A call that was fused into another has no kernel.
+  // True for a call that was fused into another call, which has no kernel.
   static bool is_removed(const LocalCall& call) { return call.kernel.empty(); }
   void drop(std::size_t call) { calls_[call].kernel.clear(); }
   void remove_dropped();
 
-  // The op of the node that a call implements; null for calls that passes created, and for removed calls.
+  // Returns the op of the node that a call implements; null for calls that passes created, and for removed calls.
   const OpDef* op_of(const LocalCall& call) const;
   LocalId root(LocalId value) const { return values_[value].root; }
   const View& view(LocalId value) const { return values_[value].view; }
@@ -33,27 +33,27 @@ class SegmentCalls {
   static bool accepts_epilogue(const LocalCall& call) {
     return !is_removed(call) && (call.spec.op == "matmul" || call.spec.op == "conv2d");
   }
-  // The only reader of the result of `call`; null if there are others.
+  // Returns the only reader of the result of `call`; null if there is not exactly one.
   LocalCall* only_reader(const LocalCall& call);
-  // Replaces call `i` and its reader by `changed`, with the position and result of the reader, if the kernel is the
+  // Replaces call `i` and its reader by `fused`, with the position and result of the reader, if the kernel is the
   // same.
-  bool absorb(std::size_t i, LocalCall& reader, LocalCall changed);
+  bool absorb(std::size_t i, LocalCall& reader, LocalCall fused);
 
-  // Removes call `i` and lets its readers read its operand instead, if `may` is true for all of them.
-  bool bypass(std::size_t i, bool (*may)(const LocalCall&));
+  // Removes call `i` and lets its readers read its operand instead, if `may_read_operand` is true for all readers.
+  bool bypass(std::size_t i, bool (*may_read_operand)(const LocalCall&));
 
-  void count_uses();  // must be called after calls have changed
+  void count_uses();  // must be called after `calls` has been changed directly
 
  private:
   bool overwritten_between(std::size_t i, const LocalCall& reader) const;
-  void put(std::size_t place, LocalCall call);  // replaces the call at `place`
+  void put(std::size_t index, LocalCall call);  // replaces the call at `index`
 
   const Graph& graph_;
   const ById<LocalId, LocalValue>& values_;
   const KernelCatalog& catalog_;
   int team_;
   std::vector<LocalCall>& calls_;
-  const ById<LocalId, bool>& crosses_;                 // by root: whether another actor reads it
+  const ById<LocalId, bool>& crosses_;                 // whether another actor reads each root
   std::map<LocalId, std::vector<std::size_t>> users_;  // by root
 };
 

@@ -1,0 +1,38 @@
+// HappensBefore, the order between acts of a plan that its tokens and turns guarantee.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "karez/passes/namespace.h"
+#include "karez/plan/plan.h"
+#include "karez/solve/token_reachability.h"
+
+namespace karez::passes {
+
+// The order between acts of actors with the same number of acts per launch, act by act. The session is represented by
+// two nodes after the actors: one starts launches and one ends them, once per launch.
+class HappensBefore {
+ public:
+  explicit HappensBefore(const Plan& plan);
+
+  // True if all actors of the register have the same number of acts, and each act uses a different piece.
+  bool is_in_step(RegisterId id) const { return in_step_[id]; }
+  // True if each act of `from` ends before the same act of `to` begins, or before the next act of `to` begins.
+  bool before_same_act(ActorId from, ActorId to) const { return reachability_.before_same_act(from.index, to.index); }
+  bool before_next_act(ActorId from, ActorId to) const { return reachability_.before_next_act(from.index, to.index); }
+  const solve::TokenReachability& reachability() const { return reachability_; }
+
+ private:
+  std::int64_t acts(ActorId a) const { return a == session_actor ? 1 : acts_[a]; }
+  ById<RegisterId, bool> registers_in_step() const;
+  std::vector<solve::TokenEdge> edges() const;
+  void add_turns(std::vector<solve::TokenEdge>& edges) const;
+
+  const Plan& plan_;
+  ById<ActorId, std::int64_t> acts_;
+  ById<RegisterId, bool> in_step_;
+  solve::TokenReachability reachability_;
+};
+
+}  // namespace karez::passes
