@@ -1,4 +1,4 @@
-// Least seconds of the steps on one axis, and of the trees made of them.
+// Minimum seconds of the steps on one axis, and of the trees made of such steps.
 #include "karez/sbp/axis_lower_bounds.h"
 
 #include <algorithm>
@@ -20,16 +20,16 @@ std::vector<Sbp> entries_of(const TensorType& type) {
 
 // Calls visit() for all splits of the tensor by the other axes, with `layout` set to each.
 template <class Visit>
-void for_each_rest(const TensorType& type, const Mesh& mesh, int axis, int other, Layout& layout, Visit visit) {
-  if (other == mesh.rank()) return visit();
-  if (other == axis) return for_each_rest(type, mesh, axis, other + 1, layout, visit);
+void for_each_rest(const TensorType& type, const Mesh& mesh, int axis, int other_axis, Layout& layout, Visit visit) {
+  if (other_axis == mesh.rank()) return visit();
+  if (other_axis == axis) return for_each_rest(type, mesh, axis, other_axis + 1, layout, visit);
   for (int d = 0; d <= type.rank(); ++d) {
-    layout[static_cast<std::size_t>(other)] = d < type.rank() ? S(d) : B();
-    for_each_rest(type, mesh, axis, other + 1, layout, visit);
+    layout[static_cast<std::size_t>(other_axis)] = d < type.rank() ? S(d) : B();
+    for_each_rest(type, mesh, axis, other_axis + 1, layout, visit);
   }
 }
 
-// Shortest paths by Floyd and Warshall.
+// Computes shortest paths by the algorithm of Floyd and Warshall.
 void shorten(std::vector<std::vector<double>>& distances) {
   for (std::size_t k = 0; k < distances.size(); ++k)
     for (auto& row : distances)
@@ -65,31 +65,32 @@ int AxisLowerBounds::number(Sbp entry) const {
   return entry.is_split() ? entry.dim : entry.is_broadcast() ? rank_ : rank_ + 1 + static_cast<int>(entry.reduce);
 }
 
-double AxisLowerBounds::seconds(int axis, Sbp from, unsigned wanted) {
-  const unsigned rest = wanted & ~(1U << number(from));
+double AxisLowerBounds::seconds(int axis, Sbp from, unsigned targets) {
+  const unsigned rest = targets & ~(1U << number(from));
   return rest == none ? 0 : tree(axis, rest)[static_cast<std::size_t>(number(from))];
 }
 
-// The algorithm of Dreyfus and Wagner, over few entries.
-const std::vector<double>& AxisLowerBounds::tree(int axis, unsigned wanted) {
+// The algorithm of Dreyfus and Wagner; the number of entries is small.
+const std::vector<double>& AxisLowerBounds::tree(int axis, unsigned targets) {
   Trees& trees = trees_[static_cast<std::size_t>(axis)];
-  if (const auto known = trees.find(wanted); known != trees.end()) return known->second;
+  if (const auto cached = trees.find(targets); cached != trees.end()) return cached->second;
   const auto& distances = distances_[static_cast<std::size_t>(axis)];
   std::vector<double> branch(distances.size(), inf);
-  const unsigned first = wanted & -wanted;
-  if (first == wanted) {
+  const unsigned lowest = targets & -targets;
+  if (lowest == targets) {
     for (std::size_t e = 0; e < distances.size(); ++e)
-      if (wanted == 1U << e) branch[e] = 0;
+      if (targets == 1U << e) branch[e] = 0;
   }
-  for (unsigned part = (wanted - 1) & wanted; part != 0; part = (part - 1) & wanted) {
-    if ((part & first) == 0) continue;  // visit each partition once
-    const auto &one = tree(axis, part), &other = tree(axis, wanted ^ part);
-    for (std::size_t e = 0; e < distances.size(); ++e) branch[e] = std::min(branch[e], one[e] + other[e]);
+  for (unsigned part = (targets - 1) & targets; part != 0; part = (part - 1) & targets) {
+    if ((part & lowest) == 0) continue;  // visit each partition once
+    const auto &first_tree = tree(axis, part), &second_tree = tree(axis, targets ^ part);
+    for (std::size_t e = 0; e < distances.size(); ++e) branch[e] = std::min(branch[e], first_tree[e] + second_tree[e]);
   }
-  std::vector<double> least(distances.size(), inf);
+  std::vector<double> total(distances.size(), inf);
   for (std::size_t e = 0; e < distances.size(); ++e)
-    for (std::size_t at = 0; at < distances.size(); ++at) least[e] = std::min(least[e], distances[e][at] + branch[at]);
-  return trees[wanted] = std::move(least);
+    for (std::size_t root = 0; root < distances.size(); ++root)
+      total[e] = std::min(total[e], distances[e][root] + branch[root]);
+  return trees[targets] = std::move(total);
 }
 
 }  // namespace karez::sbp

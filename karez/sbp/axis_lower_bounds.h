@@ -1,5 +1,5 @@
-// Lower bounds on the cost of a transition on one mesh axis for any layout of the other axes, used where there are too
-// many transition trees to price each.
+// Lower bounds on the cost of a transition on one mesh axis for any layout of the other axes, used where pricing every
+// transition tree would take too long.
 #pragma once
 
 #include <map>
@@ -20,14 +20,15 @@ class AxisLowerBounds {
 
   static constexpr unsigned none = 0;
   unsigned with(unsigned set, Sbp entry) const { return set | 1U << number(entry); }  // the set with one more entry
-  double seconds(int axis, Sbp from, unsigned wanted);
+  // The lower bound in seconds for reaching all entries of the set `targets` from `from`.
+  double seconds(int axis, Sbp from, unsigned targets);
 
  private:
-  // By set of entries: the least seconds from each entry to the whole set.
+  // By set of entries: the minimum seconds from each entry to all entries of the set.
   using Trees = std::map<unsigned, std::vector<double>>;
 
   int number(Sbp entry) const;
-  const std::vector<double>& tree(int axis, unsigned wanted);
+  const std::vector<double>& tree(int axis, unsigned targets);
 
   int rank_;
   std::vector<std::vector<std::vector<double>>> distances_;  // by axis and both entries

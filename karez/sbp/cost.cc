@@ -1,4 +1,4 @@
-// The cost table: lookup, the price of a call, and the text format.
+// Lookup in the cost table, the price of a call, and the text format.
 #include "karez/sbp/cost.h"
 
 #include <algorithm>
@@ -29,72 +29,72 @@ double number_after(Scanner& in, std::string_view word) {
 
 LinkCost parse_link(Scanner& in) { return {.alpha = number_after(in, "alpha="), .beta = number_after(in, "beta=")}; }
 
-void check(double value, double least, std::string_view name, std::string_view of = "") {
-  require(std::isfinite(value) && value >= least, "costs: ", name, of, " is ", value,
-          "; it must be a finite number, at least ", least);
+void check(double value, double min_value, std::string_view name, std::string_view owner = "") {
+  require(std::isfinite(value) && value >= min_value, "costs: ", name, owner, " is ", value,
+          "; it must be a finite number, at least ", min_value);
 }
 
-void check(const LinkCost& link, std::string_view of) {
-  check(link.alpha, 0, "alpha", of);
-  check(link.beta, 0, "beta", of);
+void check(const LinkCost& link, std::string_view owner) {
+  check(link.alpha, 0, "alpha", owner);
+  check(link.beta, 0, "beta", owner);
 }
 
-// Unknown rates of a set are 0.
-void check_rates(const Rates& rates, std::string_view of) {
+// Checks all known rates; unknown rates of a set are 0.
+void check_rates(const Rates& rates, std::string_view owner) {
   for (std::size_t i = 0; i < rate_count; ++i)
-    if (rates[i] != 0) check(rates[i], 1e-300, cat("rate ", rate_name(i)), of);
+    if (rates[i] != 0) check(rates[i], 1e-300, cat("rate ", rate_name(i)), owner);
 }
 
-std::string print_rates(std::string_view before, const Rates& rates) {
+std::string print_rates(std::string_view prefix, const Rates& rates) {
   std::string out;
   for (std::size_t i = 0; i < rate_count; ++i)
-    if (rates[i] != 0) out += cat(before, rate_name(i), "=", number(rates[i]), "\n");
+    if (rates[i] != 0) out += cat(prefix, rate_name(i), "=", number(rates[i]), "\n");
   return out;
 }
 
-// "matmul.square=1e11", a rate in effect, or "avx512 team 2 matmul.square=1e11", a rate of a set.
+// Parses "matmul.square=1e11", a rate in effect, or "avx512 team 2 matmul.square=1e11", a rate of a set.
 void parse_rate(Scanner& in, CostTable& out) {
   std::string name = in.name();
-  Rates* into = &out.rates;
+  Rates* target = &out.rates;
   if (in.accept("team")) {
     const std::int64_t team = in.integer();
     if (team < 1 || team > 1024) in.fail_here(cat("a team of ", team, " threads; it must have 1 to 1024"));
     auto set = std::find_if(out.sets.begin(), out.sets.end(),
                             [&](const RateSet& s) { return s.isa == name && s.team == team; });
     if (set == out.sets.end()) set = out.sets.insert(set, {name, static_cast<int>(team), {}});
-    into = &set->rates;
+    target = &set->rates;
     name = in.name();
   }
   const std::size_t rate = find_rate(name);
   if (rate == rate_count) in.fail_here(cat("'", name, "' is not a rate that this build of Karez supports"));
-  if ((*into)[rate] != 0) in.fail_here(cat("rate ", name, " appears twice"));
-  check((*into)[rate] = number_after(in, "="), 1e-300, cat("rate ", name));
+  if ((*target)[rate] != 0) in.fail_here(cat("rate ", name, " appears twice"));
+  check((*target)[rate] = number_after(in, "="), 1e-300, cat("rate ", name));
 }
 }  // namespace
 
 void CostTable::check() const {
   sbp::check(link, "");
-  for (auto at = axis_links.begin(); at != axis_links.end(); ++at) {
-    for (auto before = axis_links.begin(); before != at; ++before)
-      require(before->first != at->first, "costs: the link of axis ", at->first, " appears twice");
-    sbp::check(at->second, cat(" of @", at->first));
+  for (auto entry = axis_links.begin(); entry != axis_links.end(); ++entry) {
+    for (auto previous = axis_links.begin(); previous != entry; ++previous)
+      require(previous->first != entry->first, "costs: the link of axis ", entry->first, " appears twice");
+    sbp::check(entry->second, cat(" of @", entry->first));
   }
   for (const Rate& rate : coarse_rates)
     sbp::check(this->*rate.field, rate.field == &CostTable::call ? 0 : 1e-300, rate.name);  // rates are divisors
   check_rates(rates, "");
-  for (auto at = sets.begin(); at != sets.end(); ++at) {
-    const std::string of = cat(" of ", at->isa, " team ", at->team);
-    require(at->team >= 1 && at->team <= 1024, "costs: rates", of, "; a team must have 1 to 1024 threads");
-    for (auto before = sets.begin(); before != at; ++before)
-      require(before->isa != at->isa || before->team != at->team, "costs: rates", of, " appear twice");
-    check_rates(at->rates, of);
+  for (auto entry = sets.begin(); entry != sets.end(); ++entry) {
+    const std::string owner = cat(" of ", entry->isa, " team ", entry->team);
+    require(entry->team >= 1 && entry->team <= 1024, "costs: rates", owner, "; a team must have 1 to 1024 threads");
+    for (auto previous = sets.begin(); previous != entry; ++previous)
+      require(previous->isa != entry->isa || previous->team != entry->team, "costs: rates", owner, " appear twice");
+    check_rates(entry->rates, owner);
   }
 }
 
 bool CostTable::is_default() const {
-  CostTable numbers = *this;
-  numbers.origin.clear();
-  return (origin.empty() || starts_with(origin, default_origin)) && numbers == CostTable();
+  CostTable copy = *this;
+  copy.origin.clear();
+  return (origin.empty() || starts_with(origin, default_origin)) && copy == CostTable();
 }
 
 std::string origin_text(const CostTable& costs) {
@@ -117,19 +117,21 @@ namespace {
 
 bool is_product(WorkClass work) { return work != WorkClass::none && work < WorkClass::memory; }
 
-// The rates of the given number of threads, from sets of one processor.
+// The rates for calls of `team` threads, from sets of one processor.
 Rates rates_of(const std::vector<RateSet>& sets, int team) {
-  const RateSet *below = nullptr, *above = nullptr;
+  const RateSet *smaller = nullptr, *larger = nullptr;
   for (const RateSet& set : sets) {
-    if (set.team <= team && (below == nullptr || set.team > below->team)) below = &set;
-    if (set.team >= team && (above == nullptr || set.team < above->team)) above = &set;
+    if (set.team <= team && (smaller == nullptr || set.team > smaller->team)) smaller = &set;
+    if (set.team >= team && (larger == nullptr || set.team < larger->team)) larger = &set;
   }
-  if (below == nullptr || above == nullptr || below == above) return below != nullptr ? below->rates : above->rates;
-  Rates out = below->rates;
-  const double way =
-      std::log(static_cast<double>(team) / below->team) / std::log(static_cast<double>(above->team) / below->team);
+  if (smaller == nullptr || larger == nullptr || smaller == larger)
+    return smaller != nullptr ? smaller->rates : larger->rates;
+  Rates out = smaller->rates;
+  const double fraction =
+      std::log(static_cast<double>(team) / smaller->team) / std::log(static_cast<double>(larger->team) / smaller->team);
   for (std::size_t i = 0; i < rate_count; ++i)
-    if (above->rates[i] > 0) out[i] = out[i] > 0 ? out[i] * std::pow(above->rates[i] / out[i], way) : above->rates[i];
+    if (larger->rates[i] > 0)
+      out[i] = out[i] > 0 ? out[i] * std::pow(larger->rates[i] / out[i], fraction) : larger->rates[i];
   return out;
 }
 
@@ -137,12 +139,15 @@ Rates rates_of(const std::vector<RateSet>& sets, int team) {
 
 double CostTable::seconds(const Work& work) const {
   const std::size_t rate = rate_of(work);
-  if (rate == rate_count) return 0;  // a view, without a kernel call
-  const std::size_t moving = is_product(work.work) ? rate_of({.work = WorkClass::memory, .bytes = work.bytes}) : rate;
-  const double of_bytes = work.bytes / (rates[moving] > 0 ? rates[moving] : memory_bytes);
-  const double coarse = work.work == WorkClass::matmul ? matmul_flops : conv_flops;
-  if (is_product(work.work)) return std::max(work.flops / (rates[rate] > 0 ? rates[rate] : coarse), of_bytes) + call;
-  return (rates[functions_rate] > 0 ? std::max(work.flops / rates[functions_rate], of_bytes) : of_bytes) + call;
+  if (rate == rate_count) return 0;  // a view has no kernel call
+  const std::size_t memory_rate =
+      is_product(work.work) ? rate_of({.work = WorkClass::memory, .bytes = work.bytes}) : rate;
+  const double memory_seconds = work.bytes / (rates[memory_rate] > 0 ? rates[memory_rate] : memory_bytes);
+  const double coarse_rate = work.work == WorkClass::matmul ? matmul_flops : conv_flops;
+  if (is_product(work.work))
+    return std::max(work.flops / (rates[rate] > 0 ? rates[rate] : coarse_rate), memory_seconds) + call;
+  return (rates[functions_rate] > 0 ? std::max(work.flops / rates[functions_rate], memory_seconds) : memory_seconds) +
+         call;
 }
 
 CostTable CostTable::with_isa(std::string_view isa) const {
@@ -156,12 +161,12 @@ CostTable CostTable::with_threads(int team, int devices) const {
   if (!sets.empty()) out.rates = rates_of(sets, team);
   out.sets.clear();
   if (out.rates == Rates()) return out;  // rates that were not measured do not depend on the number of threads
-  const double turns = devices;
-  for (double& rate : out.rates) rate /= turns;
-  for (double* rate : {&out.matmul_flops, &out.conv_flops, &out.memory_bytes}) *rate /= turns;
-  out.call *= turns;
+  const double slowdown = devices;
+  for (double& rate : out.rates) rate /= slowdown;
+  for (double* rate : {&out.matmul_flops, &out.conv_flops, &out.memory_bytes}) *rate /= slowdown;
+  out.call *= slowdown;
   for (auto& [axis, cost] : out.axis_links)
-    if (axis == "local") cost.beta *= turns;
+    if (axis == "local") cost.beta *= slowdown;
   return out;
 }
 

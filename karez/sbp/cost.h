@@ -27,9 +27,9 @@ struct CostTable {
   double call = 1e-6;          // seconds of overhead per kernel call
   Rates rates = {};            // the rates in effect
   std::vector<RateSet> sets = {};  // measured rates by instruction set and threads, from which with_threads chooses
-  std::string origin = {};         // "measured on ... 2026-11-23"; "" if not given
+  std::string origin = {};         // where the numbers come from, "measured on ... 2026-11-23"; "" if unknown
 
-  // True if all numbers are defaults, neither measured nor given.
+  // True if all numbers are the defaults, neither measured nor set by the user.
   bool is_default() const;
 
   const LinkCost& of_axis(std::string_view name) const;
@@ -37,10 +37,11 @@ struct CostTable {
   // longer, plus the overhead.
   double seconds(const Work& work) const;
 
-  // with_isa keeps only the sets of these instructions. with_threads gives the table for calls of `team` threads when
-  // each worker thread serves `devices` devices in turn: work takes that many times longer, and so do the bytes of
-  // "local" links, within a process; messages do not, because a device that waits for one leaves the worker to others.
-  // Between two measured teams, rates grow by a power of the threads. Without rates the table does not change.
+  // with_isa keeps only the sets of this instruction set. with_threads returns the table for calls of `team` threads
+  // when each worker thread serves `devices` devices in turn: calls take `devices` times longer, and so does sending
+  // bytes over "local" links, within a process. Messages do not take longer, because a device that waits for a message
+  // leaves the worker to other devices. Between two measured teams, rates grow by a power of the number of threads. A
+  // table without rates does not change.
   CostTable with_isa(std::string_view isa) const;
   CostTable with_threads(int team, int devices) const;
 
@@ -54,8 +55,8 @@ struct CostTable {
 inline constexpr std::string_view default_origin = "defaults, not measured on any processor";
 // The origin of the numbers, in one line.
 std::string origin_text(const CostTable& costs);
-// The text printed after a number that such a table predicts: "" or " with default costs (`karez doctor` measures this
-// machine)".
+// The text printed after a number that was predicted with this table: "" or " with default costs (`karez doctor`
+// measures this machine)".
 std::string_view default_costs_warning(const CostTable& costs);
 
 }  // namespace karez::sbp

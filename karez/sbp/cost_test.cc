@@ -1,4 +1,4 @@
-// Tests of the cost table: prices, lookup and text.
+// Tests of the prices, the lookup and the text of the cost table.
 #include "karez/sbp/cost.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ CostTable table() {
   return out;
 }
 
-TEST(CostTable, AnAxisHasItsOwnLinkOrTheDefaultLink) {
+TEST(CostTable, AnAxisUsesItsOwnLinkOrTheDefaultLink) {
   CostTable costs = table();
   EXPECT_EQ(costs.of_axis("model").alpha, 3e-7);
   EXPECT_EQ(costs.of_axis("data").alpha, 1e-6);
@@ -34,7 +34,7 @@ TEST(CostTable, ACallCostsTheMaximumOfWorkAndMemoryPlusItsOverhead) {
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 1e9, 1e6}), 1e-2 + 1e-6);
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 1e3, 1e9}), 1e-1 + 1e-6);
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::conv, 1e9, 1e6}), 2e-2 + 1e-6);
-  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 1e12, 1e6}), 1e-4 + 1e-6);  // its arithmetic is free
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 1e12, 1e6}), 1e-4 + 1e-6);  // arithmetic is free
   EXPECT_EQ(costs.seconds({WorkClass::none, 1e12, 1e12}), 0);
 }
 
@@ -55,27 +55,27 @@ TEST(CostTable, BadTextIsRejected) {
 // Tables that a program fills in are checked like parsed ones.
 TEST(CostTable, InvalidFieldsAreRejectedByName) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  auto fault = [](const CostTable& costs) -> std::string {
+  auto error_text = [](const CostTable& costs) -> std::string {
     try {
       costs.check();
       return "";
     } catch (const Error& error) { return error.what(); }
   };
-  EXPECT_EQ(fault({}), "");
-  EXPECT_EQ(fault({.link = {.alpha = nan}, .axis_links = {}}),
+  EXPECT_EQ(error_text({}), "");
+  EXPECT_EQ(error_text({.link = {.alpha = nan}, .axis_links = {}}),
             "costs: alpha is nan; it must be a finite number, at least 0.0");
-  EXPECT_EQ(fault({.link = {}, .axis_links = {{"data", {}}, {"model", {.beta = -1}}}}),
+  EXPECT_EQ(error_text({.link = {}, .axis_links = {{"data", {}}, {"model", {.beta = -1}}}}),
             "costs: beta of @model is -1.0; it must be a finite number, at least 0.0");
-  EXPECT_EQ(fault({.link = {}, .axis_links = {{"data", {}}, {"data", {}}}}),
+  EXPECT_EQ(error_text({.link = {}, .axis_links = {{"data", {}}, {"data", {}}}}),
             "costs: the link of axis data appears twice");
-  EXPECT_EQ(fault({.link = {}, .axis_links = {}, .conv_flops = 0}),
+  EXPECT_EQ(error_text({.link = {}, .axis_links = {}, .conv_flops = 0}),
             "costs: conv_flops is 0.0; it must be a finite number, at least 1e-300");
-  EXPECT_EQ(fault({.link = {}, .axis_links = {}, .call = -1e-6}),
+  EXPECT_EQ(error_text({.link = {}, .axis_links = {}, .call = -1e-6}),
             "costs: call is -1e-06; it must be a finite number, at least 0.0");
-  EXPECT_EQ(fault({.link = {}, .axis_links = {}, .call = 0}), "");
+  EXPECT_EQ(error_text({.link = {}, .axis_links = {}, .call = 0}), "");
 }
 
-TEST(CostTable, NumbersNeitherMeasuredNorGivenAreDefaults) {
+TEST(CostTable, NumbersThatWereNeitherMeasuredNorSuppliedAreDefaults) {
   CostTable costs;
   EXPECT_TRUE(costs.is_default());
   EXPECT_EQ(origin_text(costs),
@@ -85,11 +85,11 @@ TEST(CostTable, NumbersNeitherMeasuredNorGivenAreDefaults) {
   costs.origin = cat(default_origin, "; of some machine");
   EXPECT_TRUE(costs.is_default());
   EXPECT_EQ(origin_text(costs), costs.origin);
-  for (CostTable given : {CostTable::parse("call=2e-6"), CostTable::parse("link @shm alpha=1 beta=1"),
-                          CostTable::parse("origin \"mine\""), CostTable::parse("rate functions=1e9"),
-                          CostTable::parse(cat("origin \"", default_origin, "\" call=2e-6"))}) {
-    EXPECT_FALSE(given.is_default()) << given.print();
-    EXPECT_EQ(default_costs_warning(given), "");
+  for (CostTable supplied : {CostTable::parse("call=2e-6"), CostTable::parse("link @shm alpha=1 beta=1"),
+                             CostTable::parse("origin \"mine\""), CostTable::parse("rate functions=1e9"),
+                             CostTable::parse(cat("origin \"", default_origin, "\" call=2e-6"))}) {
+    EXPECT_FALSE(supplied.is_default()) << supplied.print();
+    EXPECT_EQ(default_costs_warning(supplied), "");
   }
   EXPECT_EQ(origin_text(CostTable::parse("call=2e-6")), "from a table without an origin");
 }
@@ -121,27 +121,27 @@ TEST(CostTable, SetsAreChosenByInstructionsAndThreads) {
   costs.sets = {{"avx2", 1, {}}, {"avx512", 1, {}}, {"avx512", 4, {}}};
   for (std::size_t i = 0; i < 3; ++i)
     costs.sets[i].rates[square] = 1e11 * static_cast<double>(i + 1), costs.sets[i].rates[pointwise_l2] = 1e10;
-  const CostTable own = costs.with_isa("avx512");
-  ASSERT_EQ(own.sets.size(), 2u);
-  EXPECT_EQ(own.with_threads(1, 1).rates[square], 2e11);
-  EXPECT_EQ(own.with_threads(4, 1).rates[square], 3e11);
-  EXPECT_EQ(own.with_threads(64, 1).rates[square], 3e11) << "not extrapolated beyond the measured teams";
-  EXPECT_NEAR(own.with_threads(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1)
-      << "the geometric mean for a doubling of threads";
-  EXPECT_NEAR(own.with_threads(2, 1).rates[pointwise_l2], 1e10, 1);
-  EXPECT_TRUE(own.with_threads(2, 1).sets.empty());
-  EXPECT_EQ(own.with_threads(1, 1).rates[0], 0) << "unknown";
+  const CostTable with_avx512 = costs.with_isa("avx512");
+  ASSERT_EQ(with_avx512.sets.size(), 2u);
+  EXPECT_EQ(with_avx512.with_threads(1, 1).rates[square], 2e11);
+  EXPECT_EQ(with_avx512.with_threads(4, 1).rates[square], 3e11);
+  EXPECT_EQ(with_avx512.with_threads(64, 1).rates[square], 3e11) << "not extrapolated beyond the measured teams";
+  EXPECT_NEAR(with_avx512.with_threads(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1)
+      << "doubling the threads gives the geometric mean";
+  EXPECT_NEAR(with_avx512.with_threads(2, 1).rates[pointwise_l2], 1e10, 1);
+  EXPECT_TRUE(with_avx512.with_threads(2, 1).sets.empty());
+  EXPECT_EQ(with_avx512.with_threads(1, 1).rates[0], 0) << "unknown";
   EXPECT_EQ(costs.with_isa("avx2").with_threads(4, 1).rates[square], 1e11);
-  CostTable wider = own;
-  wider.sets.push_back({"avx512", 16, {}});
-  wider.sets.back().rates[square] = 9e11;
-  EXPECT_NEAR(wider.with_threads(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1)
+  CostTable three_teams = with_avx512;
+  three_teams.sets.push_back({"avx512", 16, {}});
+  three_teams.sets.back().rates[square] = 9e11;
+  EXPECT_NEAR(three_teams.with_threads(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1)
       << "interpolated between the nearest teams";
-  EXPECT_NEAR(wider.with_threads(8, 1).rates[square], std::sqrt(27.0) * 1e11, 1);
-  wider.sets[0].rates[square] = 0;
-  EXPECT_EQ(wider.with_threads(2, 1).rates[square], 3e11) << "only the larger team's rate is known";
-  wider.sets[0].rates[square] = 2e11, wider.sets[1].rates[square] = 0;
-  EXPECT_EQ(wider.with_threads(2, 1).rates[square], 2e11) << "only the smaller team's rate is known";
+  EXPECT_NEAR(three_teams.with_threads(8, 1).rates[square], std::sqrt(27.0) * 1e11, 1);
+  three_teams.sets[0].rates[square] = 0;
+  EXPECT_EQ(three_teams.with_threads(2, 1).rates[square], 3e11) << "only the larger team's rate is known";
+  three_teams.sets[0].rates[square] = 2e11, three_teams.sets[1].rates[square] = 0;
+  EXPECT_EQ(three_teams.with_threads(2, 1).rates[square], 2e11) << "only the smaller team's rate is known";
   EXPECT_EQ(costs.with_isa("neon").with_threads(1, 1), table()) << "coarse rates only";
   EXPECT_EQ(table().with_threads(3, 1), table());
 }
@@ -149,16 +149,16 @@ TEST(CostTable, SetsAreChosenByInstructionsAndThreads) {
 TEST(CostTable, DevicesThatShareAWorkerSlowDownCallsAndLinksOfTheirProcess) {
   CostTable costs = measured();
   costs.axis_links.emplace_back("local", LinkCost{1e-6, 1e-10});
-  const CostTable three = costs.with_threads(1, 3);
+  const CostTable three_devices = costs.with_threads(1, 3);
   for (const Work& work :
        {Work{WorkClass::matmul, 2e9, 1e4, 64}, Work{WorkClass::conv, 1e9, 1e4, 1}, Work{WorkClass::memory, 0, 2e4},
         Work{WorkClass::memory, 1e6, 2e4}, Work{WorkClass::reduce, 0, 1e9}})
-    EXPECT_DOUBLE_EQ(three.seconds(work), 3 * costs.seconds(work));
-  EXPECT_EQ(three.of_axis("local"), (LinkCost{1e-6, 3 * 1e-10}))
+    EXPECT_DOUBLE_EQ(three_devices.seconds(work), 3 * costs.seconds(work));
+  EXPECT_EQ(three_devices.of_axis("local"), (LinkCost{1e-6, 3 * 1e-10}))
       << "a device that waits for a message leaves the worker to others";
-  EXPECT_EQ(three.of_axis("model"), costs.of_axis("model")) << "a network link is not slowed down";
-  EXPECT_EQ(three.link, costs.link);
-  EXPECT_DOUBLE_EQ(three.memory_bytes, costs.memory_bytes / 3);
+  EXPECT_EQ(three_devices.of_axis("model"), costs.of_axis("model")) << "a network link is not slowed down";
+  EXPECT_EQ(three_devices.link, costs.link);
+  EXPECT_DOUBLE_EQ(three_devices.memory_bytes, costs.memory_bytes / 3);
   EXPECT_EQ(table().with_threads(1, 3), table()) << "coarse rates do not depend on devices per worker";
 }
 
@@ -179,20 +179,20 @@ TEST(CostTable, BadRatesAreRejected) {
                     "rate avx2 team 4294967297 matmul.thin=1", "rate matmul.thin=1 rate matmul.thin=1",
                     "rate avx2 team 1", "origin here", "rate a team 1 matmul.thin=1 rate a team 1 matmul.thin=2"})
     EXPECT_THROW(CostTable::parse(text), Error) << text;
-  CostTable twice = table();
-  twice.sets = {{"avx2", 1, {}}, {"avx2", 1, {}}};
-  EXPECT_THROW(twice.check(), Error);
+  CostTable bad_sets = table();
+  bad_sets.sets = {{"avx2", 1, {}}, {"avx2", 1, {}}};
+  EXPECT_THROW(bad_sets.check(), Error);
   for (int team : {0, 1025}) {
-    twice.sets = {{"avx2", team, {}}};
-    EXPECT_THROW(twice.check(), Error);
+    bad_sets.sets = {{"avx2", team, {}}};
+    EXPECT_THROW(bad_sets.check(), Error);
   }
-  twice.sets = {{"avx2", 1, {}}};
-  twice.check();
-  twice.sets[0].rates[2] = -1;
-  EXPECT_THROW(twice.check(), Error);
-  CostTable wrong = table();
-  wrong.rates[2] = -1;
-  EXPECT_THROW(wrong.check(), Error);
+  bad_sets.sets = {{"avx2", 1, {}}};
+  bad_sets.check();
+  bad_sets.sets[0].rates[2] = -1;
+  EXPECT_THROW(bad_sets.check(), Error);
+  CostTable bad_rates = table();
+  bad_rates.rates[2] = -1;
+  EXPECT_THROW(bad_rates.check(), Error);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Effective layouts and the comparison of layouts on axes of one device.
+// Effective layouts, and the comparison of layouts on axes of one device.
 #include "karez/sbp/effective_layout.h"
 
 namespace karez::sbp {
@@ -9,10 +9,10 @@ Layout effective_layout(const Mesh& mesh, Layout layout) {
   return layout;
 }
 
-bool layouts_agree(const Mesh& mesh, const Layout& stored, const Layout& wanted) {
-  if (stored.size() != wanted.size()) return false;
+bool layouts_agree(const Mesh& mesh, const Layout& stored, const Layout& required) {
+  if (stored.size() != required.size()) return false;
   for (std::size_t a = 0; a < stored.size(); ++a)
-    if (stored[a] != wanted[a] && !(mesh.axes[a].size == 1 && stored[a].is_broadcast())) return false;
+    if (stored[a] != required[a] && !(mesh.axes[a].size == 1 && stored[a].is_broadcast())) return false;
   return true;
 }
 

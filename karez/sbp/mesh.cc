@@ -1,4 +1,4 @@
-// Meshes: construction, parsing and coordinates.
+// Construction, parsing and coordinates of meshes.
 #include "karez/sbp/mesh.h"
 
 #include "karez/base/error.h"

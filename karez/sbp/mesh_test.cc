@@ -1,4 +1,4 @@
-// Tests of meshes: coordinates, groups, text and errors.
+// Tests of the coordinates, groups, text and errors of meshes.
 #include "karez/sbp/mesh.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ TEST(Mesh, DevicesAreInRowMajorOrderOfTheirCoordinates) {
   EXPECT_EQ(mesh.devices[4], (DeviceName{0, 4}));
 }
 
-TEST(Mesh, AGroupDiffersOnOneAxisOnly) {
+TEST(Mesh, PositionsOfAGroupDifferOnOneAxisOnly) {
   Mesh mesh = Mesh::of({{"data", 2}, {"model", 3}});
   EXPECT_EQ(mesh.group(0, 4), (std::vector<int>{1, 4}));
   EXPECT_EQ(mesh.group(1, 4), (std::vector<int>{3, 4, 5}));
@@ -53,7 +53,7 @@ TEST(Mesh, BadMeshesAreRejected) {
             "mesh: axis data has size -1; it must be 1 to 16777216 (in 'data=-1')");
 }
 
-TEST(Mesh, MeshesOfOtherDevicesOrAxesDiffer) {
+TEST(Mesh, MeshesWithDifferentDevicesOrAxesDiffer) {
   const Mesh mesh({{"data", 2}}, {{0, 0}, {0, 1}});
   EXPECT_EQ(mesh, Mesh::of({{"data", 2}}));
   EXPECT_NE(mesh, Mesh({{"data", 2}}, {{0, 1}, {0, 0}}));

@@ -1,5 +1,5 @@
-// Partition specs: layouts given per dimension, by the mesh axes that split it, or per mesh axis, by the dimension that
-// it splits.
+// Partition specs: layouts given as the mesh axes that split each dimension, or as the dimension that each mesh axis
+// splits.
 #pragma once
 
 #include <string>
@@ -18,10 +18,10 @@ struct AxisSplit {
   bool operator==(const AxisSplit&) const = default;
 };
 
-// {"model", ""} for rank 2 on mesh(data=2, model=2) is (B, S(0)); "data+model" splits one dimension on both axes; ""
-// and dimensions after the last one given are not split. Errors: more dimensions than `rank`, an unknown axis, an axis
-// given twice, and "model+data", since splits nest in the order of the mesh's axes. Error texts begin with `what`, such
-// as "a layout for f32[10, 784]".
+// {"model", ""} for rank 2 on mesh(data=2, model=2) is (B, S(0)); "data+model" splits one dimension on both axes.
+// Dimensions with the entry "" or without an entry are not split. Errors: more dimensions than `rank`, an unknown axis,
+// an axis given twice, and "model+data", since splits nest in the order of the mesh's axes. Error texts begin with
+// `what`, such as "a layout for f32[10, 784]".
 Layout layout_from(const std::vector<std::string>& spec, int rank, const Mesh& mesh, std::string_view what);
 // {{"model", -1}} for rank 2 is (B, S(1)); other axes split nothing. Errors as above, and a dimension out of range.
 Layout layout_from(const std::vector<AxisSplit>& splits, int rank, const Mesh& mesh, std::string_view what);

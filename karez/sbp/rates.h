@@ -17,9 +17,9 @@ struct Work {
   WorkClass work = WorkClass::memory;
   double flops =
       0;  // operations of products and convolutions; otherwise evaluations of functions (e^x, tanh, ...), 0 if none
-  double bytes = 0;       // read and written
-  double min_extent = 0;  // of a product, the least of m, n and k; of a convolution, the channels of its result: if
-                          // they are few, vectors are not filled
+  double bytes = 0;       // bytes read and written
+  double min_extent = 0;  // for a product, the minimum of m, n and k; for a convolution, the channels of its result: if
+                          // this is small, vectors are not filled
 };
 
 // Each rate is for a class and a size of work:
@@ -31,12 +31,12 @@ struct Work {
 //   functions                      evaluations/s  e^x, tanh, ... of one element
 inline constexpr std::size_t rate_count = 38, functions_rate = rate_count - 1;
 std::string_view rate_name(std::size_t rate);  // "matmul.square"
-std::size_t find_rate(std::string_view name);  // rate_count if there is none
+std::size_t find_rate(std::string_view name);  // rate_count if no rate has this name
 std::size_t rate_of(const Work& work);         // rate_count for WorkClass::none
 
 using Rates = std::array<double, rate_count>;  // 0 if unknown
 
-// The rates of a processor with these instructions and `team` threads per call.
+// The rates of a processor with the instruction set `isa` and `team` threads per call.
 struct RateSet {
   std::string isa;  // "avx512", see karez/device/processor.h
   int team = 1;

@@ -1,5 +1,7 @@
-// Layouts: text, boxes and validity.
+// Text, boxes and validity of layouts.
 #include "karez/sbp/sbp.h"
+
+#include <optional>
 
 #include <algorithm>
 
@@ -7,23 +9,6 @@
 #include "karez/base/text.h"
 
 namespace karez::sbp {
-namespace {
-Reduce reduce_from(std::string_view name) {
-  for (Reduce r : {Reduce::sum, Reduce::max, Reduce::min})
-    if (name_of(r) == name) return r;
-  fail(ErrorKind::name, "no kind of Partial is called '", name, "'; there are sum, max, min");
-}
-}  // namespace
-
-std::string_view name_of(Reduce reduce) {
-  switch (reduce) {
-    case Reduce::sum: return "sum";
-    case Reduce::max: return "max";
-    case Reduce::min: return "min";
-  }
-  return "?";
-}
-
 std::string print(Sbp sbp) {
   switch (sbp.kind) {
     case Sbp::Kind::split: return cat("S(", sbp.dim, ")");
@@ -43,7 +28,10 @@ Sbp sbp_from(std::string_view text) {
     out = S(static_cast<int>(dim));
     in.expect(")");
   } else if (in.accept("P(")) {
-    out = P(reduce_from(in.name()));
+    const std::string name = in.name();
+    const std::optional<Reduce> reduce = reduce_from(name);
+    require(ErrorKind::name, reduce.has_value(), "no kind of Partial is called '", name, "'; expected sum, max or min");
+    out = P(*reduce);
     in.expect(")");
   } else {
     in.expect("B");
@@ -59,8 +47,8 @@ std::string print(const Layout& layout) {
 Layout broadcast_layout(const Mesh& mesh) { return Layout(mesh.axes.size(), B()); }
 
 std::string print(const TensorType& type, const Mesh& mesh, const Layout& layout) {
-  std::string why;
-  require(ErrorKind::layout, is_valid(type, mesh, layout, &why), why);
+  std::string reason;
+  require(ErrorKind::layout, is_valid(type, mesh, layout, &reason), reason);
   std::string out = cat(type.dtype, "[");
   for (int d = 0; d < type.rank(); ++d) {
     out += cat(d > 0 ? ", " : "", type.shape[d]);
@@ -104,9 +92,9 @@ bool empty(const Box& box) {
 
 Range part_of(Range range, int parts, int index) {
   require(parts >= 1 && index >= 0 && index < parts, "there is no part ", index, " of ", parts);
-  std::int64_t each = range.size() / parts, longer = range.size() % parts;
-  std::int64_t begin = range.begin + each * index + std::min<std::int64_t>(index, longer);
-  return {begin, begin + each + (index < longer ? 1 : 0)};
+  std::int64_t min_size = range.size() / parts, long_parts = range.size() % parts;
+  std::int64_t begin = range.begin + min_size * index + std::min<std::int64_t>(index, long_parts);
+  return {begin, begin + min_size + (index < long_parts ? 1 : 0)};
 }
 
 Box local_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int position) {
@@ -128,22 +116,22 @@ Box local_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int po
   return box;
 }
 
-bool is_valid(const TensorType& type, const Mesh& mesh, const Layout& layout, std::string* why) {
-  auto wrong = [&](const auto&... parts) {
-    if (why) *why = cat("layout ", print(layout), " of ", type, " on ", print(mesh), ": ", parts...);
+bool is_valid(const TensorType& type, const Mesh& mesh, const Layout& layout, std::string* reason) {
+  auto reject = [&](const auto&... parts) {
+    if (reason) *reason = cat("layout ", print(layout), " of ", type, " on ", print(mesh), ": ", parts...);
     return false;
   };
-  if (layout.size() != mesh.axes.size()) return wrong(layout.size(), " entries for ", mesh.rank(), " axes");
+  if (layout.size() != mesh.axes.size()) return reject(layout.size(), " entries for ", mesh.rank(), " axes");
   const Sbp* partial = nullptr;
   for (const Sbp& entry : layout) {
     if (entry.is_split() && (entry.dim < 0 || entry.dim >= type.rank()))
-      return wrong("there is no dimension ", entry.dim);
+      return reject("there is no dimension ", entry.dim);
     if (!entry.is_partial()) continue;
     if (entry.reduce == Reduce::sum && !has_partial_sums(type.dtype))
-      return wrong("a ", type.dtype, " cannot be a partial sum",
-                   is_half(type.dtype) ? ": it is rounded from a complete f32 sum" : "");
+      return reject("a ", type.dtype, " cannot be a partial sum",
+                    is_half(type.dtype) ? ": it is rounded from a complete f32 sum" : "");
     if (partial && *partial != entry)
-      return wrong("a value must have one kind of Partial, got ", *partial, " and ", entry);
+      return reject("a value must have one kind of Partial, got ", *partial, " and ", entry);
     partial = &entry;
   }
   return true;

@@ -1,4 +1,4 @@
-// Tests of layouts: parts, nested boxes, text and validity.
+// Tests of the parts, nested boxes, text and validity of layouts.
 #include "karez/sbp/sbp.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@ namespace karez::sbp {
 namespace {
 const Mesh two_by_two = Mesh::parse("data=2,model=2");
 
-TEST(Sbp, TheFirstPartsAreOneLonger) {
+TEST(Sbp, TheFirstPartsAreOneElementLonger) {
   std::vector<std::int64_t> sizes;
   for (int i = 0; i < 4; ++i) sizes.push_back(part_of({0, 6}, 4, i).size());
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{2, 2, 1, 1}));
@@ -22,13 +22,13 @@ TEST(Sbp, TheFirstPartsAreOneLonger) {
 TEST(Sbp, PartsTileTheirRange) {
   for (int size = 0; size < 20; ++size)
     for (int parts = 1; parts < 8; ++parts) {
-      std::int64_t at = 3;
+      std::int64_t next_begin = 3;
       for (int i = 0; i < parts; ++i) {
         Range part = part_of({3, 3 + size}, parts, i);
-        EXPECT_EQ(part.begin, at);
-        at = part.end;
+        EXPECT_EQ(part.begin, next_begin);
+        next_begin = part.end;
       }
-      EXPECT_EQ(at, 3 + size);
+      EXPECT_EQ(next_begin, 3 + size);
     }
 }
 
@@ -40,7 +40,7 @@ TEST(Sbp, SplitsNestInMeshAxisOrder) {
   EXPECT_EQ(local_box({6}, two_by_two, {S(0), S(0)}, 2)[0], (Range{3, 5}));
 }
 
-TEST(Sbp, BroadcastAndPartialHoldTheWholeBox) {
+TEST(Sbp, DevicesOfABroadcastOrPartialAxisHoldTheFullBox) {
   EXPECT_EQ(local_box({6, 4}, two_by_two, {B(), P()}, 3), full_box({6, 4}));
   EXPECT_EQ(local_box({6, 4}, two_by_two, {P(), S(1)}, 3), (Box{{0, 6}, {2, 4}}));
   EXPECT_EQ(local_box({}, two_by_two, {P(), B()}, 3), Box{});
@@ -61,7 +61,7 @@ TEST(Sbp, IntersectionsOfDisjointBoxesAreEmpty) {
   EXPECT_EQ(shape_of({{2, 5}, {1, 1}}), (Shape{3, 0}));
 }
 
-TEST(Sbp, TextShowsEachAxisAtTheDimensionItSplits) {
+TEST(Sbp, ThePrintedLayoutShowsEachAxisAtTheDimensionItSplits) {
   EXPECT_EQ(print(S(1)), "S(1)");
   EXPECT_EQ(print(B()), "B");
   EXPECT_EQ(print(P(Reduce::max)), "P(max)");
@@ -83,23 +83,23 @@ TEST(Sbp, EntriesHaveATotalOrder) {
 }
 
 TEST(Sbp, InvalidLayoutsAreRejectedWithAReason) {
-  auto why = [](const TensorType& type, const Layout& layout) {
+  auto reason = [](const TensorType& type, const Layout& layout) {
     std::string text;
     EXPECT_FALSE(is_valid(type, two_by_two, layout, &text));
     EXPECT_FALSE(is_valid(type, two_by_two, layout));
     return text;
   };
   TensorType type{DType::f32, {8}};
-  EXPECT_EQ(why(type, {B()}), "layout (B) of f32[8] on mesh(data=2, model=2): 1 entries for 2 axes");
-  EXPECT_EQ(why(type, {B(), S(1)}), "layout (B, S(1)) of f32[8] on mesh(data=2, model=2): there is no dimension 1");
+  EXPECT_EQ(reason(type, {B()}), "layout (B) of f32[8] on mesh(data=2, model=2): 1 entries for 2 axes");
+  EXPECT_EQ(reason(type, {B(), S(1)}), "layout (B, S(1)) of f32[8] on mesh(data=2, model=2): there is no dimension 1");
   EXPECT_EQ(
-      why(type, {P(), P(Reduce::max)}),
+      reason(type, {P(), P(Reduce::max)}),
       "layout (P(sum), P(max)) of f32[8] on mesh(data=2, model=2): a value must have one kind of Partial, got P(sum) "
       "and P(max)");
-  EXPECT_EQ(why({DType::b8, {8}}, {P(), B()}),
+  EXPECT_EQ(reason({DType::b8, {8}}, {P(), B()}),
             "layout (P(sum), B) of bool[8] on mesh(data=2, model=2): a bool cannot be a partial sum");
   EXPECT_EQ(
-      why({DType::bf16, {8}}, {P(), B()}),
+      reason({DType::bf16, {8}}, {P(), B()}),
       "layout (P(sum), B) of bf16[8] on mesh(data=2, model=2): a bf16 cannot be a partial sum: it is rounded from "
       "a complete f32 sum");
   EXPECT_TRUE(is_valid({DType::f16, {8}}, two_by_two, {P(Reduce::max), B()}));

@@ -1,4 +1,4 @@
-// Transitions on one axis: legality, bytes and seconds.
+// Legality, bytes and seconds of transitions on one axis.
 #include "karez/sbp/transition.h"
 
 #include <algorithm>
@@ -20,9 +20,9 @@ std::int64_t count_of(const Box& box) {
 }
 
 void require_step(const TensorType& type, const Mesh& mesh, const TransitionStep& step) {
-  std::string why;
-  require(ErrorKind::layout, is_valid(type, mesh, step.from, &why) && is_valid(type, mesh, step.to, &why),
-          "transition: ", why);
+  std::string reason;
+  require(ErrorKind::layout, is_valid(type, mesh, step.from, &reason) && is_valid(type, mesh, step.to, &reason),
+          "transition: ", reason);
   if (step.axis < 0 || step.axis >= mesh.rank())
     fail(ErrorKind::layout, "transition: axis number ", step.axis, " is outside of ", print(mesh), " of ", mesh.rank(),
          " axes");
@@ -72,20 +72,21 @@ std::optional<Move> move_between(Sbp from, Sbp to) {
 }
 
 bool boxes_nest(const Mesh& mesh, std::span<const Sbp> layout, int axis, Sbp from, Sbp to) {
-  for (int later = axis + 1; later < mesh.rank(); ++later) {
-    if (!layout[later].is_split() || mesh.axes[later].size == 1) continue;
-    if (from.is_split(layout[later].dim) || to.is_split(layout[later].dim)) return false;
+  for (int later_axis = axis + 1; later_axis < mesh.rank(); ++later_axis) {
+    if (!layout[later_axis].is_split() || mesh.axes[later_axis].size == 1) continue;
+    if (from.is_split(layout[later_axis].dim) || to.is_split(layout[later_axis].dim)) return false;
   }
   return true;
 }
 
 AllReduceChoice cheapest_all_reduce(int n, double bytes, double range, const LinkCost& link, double memory_bytes) {
-  const bool halves = uses_ring(n) && (n & (n - 1)) == 0;
-  const double messages = halves ? 2 * std::log2(n) : 2 * (n - 1), sent = bytes - range + (n - 1) * range;
-  AllReduceChoice best{halves         ? AllReduceAlgorithm::recursive
+  const bool is_recursive = uses_ring(n) && (n & (n - 1)) == 0;
+  const double messages = is_recursive ? 2 * std::log2(n) : 2 * (n - 1),
+               bytes_sent_by_busiest = bytes - range + (n - 1) * range;
+  AllReduceChoice best{is_recursive   ? AllReduceAlgorithm::recursive
                        : uses_ring(n) ? AllReduceAlgorithm::ring
                                       : AllReduceAlgorithm::direct,
-                       messages * link.alpha + sent * link.beta + n * range / memory_bytes};
+                       messages * link.alpha + bytes_sent_by_busiest * link.beta + n * range / memory_bytes};
   const double flat = link.alpha + bytes * link.beta + 2 * bytes / memory_bytes;
   if (n == 2 && flat < best.seconds) best = {AllReduceAlgorithm::flat, flat};
   return best;
@@ -100,34 +101,34 @@ double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int
     std::int64_t size = shape[dim];
     return size == 0 ? 0.0 : all / static_cast<double>(size) * static_cast<double>(part_of({0, size}, n, index).size());
   };
-  double messages = 0, sent = 0, local = 0;
+  double messages = 0, bytes_sent_by_busiest = 0, local_bytes = 0;
   switch (move) {
     case Move::slice: break;
     case Move::to_partial:
-      if (from.is_split() || to.reduce == Reduce::sum) local = all;
+      if (from.is_split() || to.reduce == Reduce::sum) local_bytes = all;
       break;
     case Move::all_gather:
       messages = n - 1;
-      sent = (n - 1) * part(from.dim, 0);
-      local = part(from.dim, 0);
+      bytes_sent_by_busiest = (n - 1) * part(from.dim, 0);
+      local_bytes = part(from.dim, 0);
       break;
     case Move::all_to_all: {
       messages = n - 1;
-      double keeps_of_one = 1.0 / static_cast<double>(std::max<std::int64_t>(shape[to.dim], 1));
-      // Both parts shrink with the position, so the most is sent by the first member that keeps the least, or by the
-      // first of all.
+      double row_share = 1.0 / static_cast<double>(std::max<std::int64_t>(shape[to.dim], 1));
+      // Both parts shrink with the position, so either the first member that keeps the fewest bytes or the first member
+      // of all sends the most.
       for (int i : {0, static_cast<int>(shape[to.dim] % n)}) {
-        double held = part(from.dim, i);
-        double kept = held * keeps_of_one * static_cast<double>(part_of({0, shape[to.dim]}, n, i).size());
-        sent = std::max(sent, held - kept);
-        local = std::max(local, kept);
+        double before_bytes = part(from.dim, i);
+        double kept_bytes = before_bytes * row_share * static_cast<double>(part_of({0, shape[to.dim]}, n, i).size());
+        bytes_sent_by_busiest = std::max(bytes_sent_by_busiest, before_bytes - kept_bytes);
+        local_bytes = std::max(local_bytes, kept_bytes);
       }
       break;
     }
     case Move::reduce_scatter:
       messages = n - 1;
-      sent = all - part(to.dim, n - 1);
-      local = n * part(to.dim, 0);
+      bytes_sent_by_busiest = all - part(to.dim, n - 1);
+      local_bytes = n * part(to.dim, 0);
       break;
     case Move::all_reduce: {
       double elements = all / static_cast<double>(element_bytes);
@@ -136,12 +137,12 @@ double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int
       return cheapest_all_reduce(n, all, range, link, memory_bytes).seconds;
     }
   }
-  return messages * link.alpha + sent * link.beta + local / memory_bytes;
+  return messages * link.alpha + bytes_sent_by_busiest * link.beta + local_bytes / memory_bytes;
 }
 
 std::vector<TransitionStep> steps_from(const TensorType& type, const Mesh& mesh, const Layout& from) {
-  std::string why;
-  require(ErrorKind::layout, is_valid(type, mesh, from, &why), "transition: ", why);
+  std::string reason;
+  require(ErrorKind::layout, is_valid(type, mesh, from, &reason), "transition: ", reason);
   std::vector<Sbp> entries;
   entries.reserve(static_cast<std::size_t>(type.rank()) + 4);
   for (int d = 0; d < type.rank(); ++d) entries.push_back(S(d));
@@ -164,18 +165,19 @@ std::int64_t bytes_sent(const TensorType& type, const Mesh& mesh, const Transiti
   require_step(type, mesh, step);
   std::int64_t n = mesh.axes[step.axis].size, elements = 0;
   if (is_local(step.move)) return 0;
-  std::int64_t held = 0;
+  std::int64_t before_bytes = 0;
   for (int d = 0; d < mesh.size(); ++d) {
     Box before = local_box(type.shape, mesh, step.from, d), after = local_box(type.shape, mesh, step.to, d);
     switch (step.move) {
       case Move::all_gather: elements += (n - 1) * count_of(before); break;
       case Move::reduce_scatter: elements += (n - 1) * count_of(after); break;
       case Move::all_to_all: elements += count_of(before) - count_of(intersect(before, after)); break;
-      case Move::all_reduce: held += count_of(after); break;
+      case Move::all_reduce: before_bytes += count_of(after); break;
       default: break;
     }
   }
-  if (step.move == Move::all_reduce) elements = 2 * (n - 1) * (held / n);  // the n members of a group hold the same box
+  if (step.move == Move::all_reduce)
+    elements = 2 * (n - 1) * (before_bytes / n);  // the n members of a group hold the same box
   return checked_mul(elements, size_of(type.dtype));
 }
 
@@ -185,7 +187,8 @@ double seconds(const TensorType& type, const Mesh& mesh, const TransitionStep& s
 }
 
 namespace {
-// The shape that the group of position 0 holds together: the largest of all groups, since first parts are the longest.
+// The shape that the group of position 0 holds together. It is the largest of all groups, since first parts are the
+// longest.
 Shape shape_of_group(const TensorType& type, const Mesh& mesh, const TransitionStep& step) {
   Shape shape = type.shape;
   for (int a = 0; a < mesh.rank(); ++a)
@@ -205,7 +208,8 @@ std::string_view name_of(AllReduceAlgorithm algorithm) {
   return "?";
 }
 
-// Exchanging between all pairs at once takes the fewest rounds, which determines the time of few members on one host.
+// Exchanging between all pairs at once takes the fewest rounds, which determines the time if few members on one host
+// take part.
 bool uses_ring(int members) { return members > 8; }
 
 AllReduceAlgorithm all_reduce_of(const TensorType& type, const Mesh& mesh, const TransitionStep& step,

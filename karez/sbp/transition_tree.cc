@@ -1,4 +1,4 @@
-// TransitionTable: numbers of layouts and sets of targets, and the trees found for them.
+// TransitionTable: numbers layouts and sets of targets, and finds trees for them.
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -9,16 +9,16 @@
 
 namespace karez::sbp {
 
-// Numbers, sets and cached results.
+// The numbered layouts and sets, and the cached results.
 struct TransitionTable::State {
   TensorType type;
   Mesh mesh;
   CostTable costs;
   std::vector<Layout> layouts;  // by number
   std::map<Layout, int> number_of;
-  std::vector<std::vector<int>> sets = {{}};  // by number: layouts, in the order of layouts
+  std::vector<std::vector<int>> sets = {{}};  // by number: the layouts in the set, in ascending order
   std::map<std::vector<int>, int> set_of = {{{}, 0}};
-  std::unordered_map<std::int64_t, int> extended;                      // by set and layout: the set with it
+  std::unordered_map<std::int64_t, int> extended;                      // by set and layout: the set with this layout
   std::vector<std::vector<double>> seconds;                            // by set and start; negative if unknown
   std::map<unsigned, TreeSearch> searches;                             // by kinds of Partial
   std::map<unsigned, std::unordered_map<std::int64_t, double>> steps;  // seconds by kinds of Partial and both ends
@@ -43,16 +43,16 @@ TransitionTable::TransitionTable(const TensorType& type, const Mesh& mesh, const
 TransitionTable::~TransitionTable() = default;
 
 int TransitionTable::number(const Layout& layout) {
-  auto [at, fresh] = state_->number_of.try_emplace(layout, static_cast<int>(state_->layouts.size()));
-  if (fresh) {
-    std::string why;
-    if (!is_valid(state_->type, state_->mesh, layout, &why)) {
-      state_->number_of.erase(at);
-      fail(ErrorKind::layout, "transition: ", why);
+  auto [entry, inserted] = state_->number_of.try_emplace(layout, static_cast<int>(state_->layouts.size()));
+  if (inserted) {
+    std::string reason;
+    if (!is_valid(state_->type, state_->mesh, layout, &reason)) {
+      state_->number_of.erase(entry);
+      fail(ErrorKind::layout, "transition: ", reason);
     }
     state_->layouts.push_back(layout);
   }
-  return at->second;
+  return entry->second;
 }
 
 const Layout& TransitionTable::layout(int number) const { return state_->layouts[static_cast<std::size_t>(number)]; }
@@ -64,22 +64,22 @@ const TensorType& TransitionTable::type() const { return state_->type; }
 const Mesh& TransitionTable::mesh() const { return state_->mesh; }
 
 int TransitionTable::State::with(int set, int layout) {
-  auto [at, fresh] = extended.try_emplace(key(set, layout), set);
-  if (!fresh) return at->second;
+  auto [entry, inserted] = extended.try_emplace(key(set, layout), set);
+  if (!inserted) return entry->second;
   std::vector<int> members = sets[set];
-  auto place = std::find_if(members.begin(), members.end(), [&](int m) { return !(layouts[m] < layouts[layout]); });
-  if (place != members.end() && *place == layout) return set;
-  members.insert(place, layout);
-  auto [known, added] = set_of.try_emplace(members, static_cast<int>(sets.size()));
-  if (added) sets.push_back(std::move(members));
-  return at->second = known->second;
+  auto insert_at = std::find_if(members.begin(), members.end(), [&](int m) { return !(layouts[m] < layouts[layout]); });
+  if (insert_at != members.end() && *insert_at == layout) return set;
+  members.insert(insert_at, layout);
+  auto [existing, is_new] = set_of.try_emplace(members, static_cast<int>(sets.size()));
+  if (is_new) sets.push_back(std::move(members));
+  return entry->second = existing->second;
 }
 
 int TransitionTable::with(int set, int layout) { return state_->with(set, layout); }
 
 TransitionTable::State::FoundTree TransitionTable::State::find_tree(int from, int set) {
-  // A copy without the start; the result does not depend on the order of consumers, since members are in the order of
-  // layouts.
+  // Remove the start from a copy of the set. The result does not depend on the order of consumers, since members are in
+  // the order of layouts.
   std::vector<int> members = sets[set];
   if (std::erase(members, from) != 0) {
     set = 0;
@@ -98,14 +98,15 @@ TransitionTable::State::FoundTree TransitionTable::State::find_tree(int from, in
       for (std::size_t i = 0, count = subsets.size(); i < count; ++i) subsets.push_back(with(subsets[i], member));
     for (std::size_t bits = 1; bits < subsets.size(); ++bits) {
       if (search->second.has_result(subsets[bits])) continue;
-      std::vector<int> below = {0};  // the subsets of `bits`, indexed by a bit mask of its own members
+      std::vector<int> subsets_below = {0};  // the subsets of `bits`, indexed by a bit mask of the members in `bits`
       std::size_t last = 0;
       for (std::size_t m = 0; m < members.size(); ++m) {
         if ((bits >> m & 1U) == 0) continue;
         last = m;
-        for (std::size_t i = 0, count = below.size(); i < count; ++i) below.push_back(with(below[i], members[m]));
+        for (std::size_t i = 0, count = subsets_below.size(); i < count; ++i)
+          subsets_below.push_back(with(subsets_below[i], members[m]));
       }
-      search->second.run(subsets[bits], below, space.number(layouts[members[last]]));
+      search->second.run(subsets[bits], subsets_below, space.number(layouts[members[last]]));
     }
   }
   std::vector<std::pair<int, int>> pairs;
@@ -123,10 +124,10 @@ TransitionStep TransitionTable::State::step(const LayoutSpace& space, int begin,
 }
 
 TransitionTree TransitionTable::tree(int from, int set) {
-  const State::FoundTree way = state_->find_tree(from, set);
+  const State::FoundTree found = state_->find_tree(from, set);
   TransitionTree out;
-  for (auto [begin, end] : way.pairs) {
-    out.steps.push_back(state_->step(way.search->space(), begin, end));
+  for (auto [begin, end] : found.pairs) {
+    out.steps.push_back(state_->step(found.search->space(), begin, end));
     out.seconds += step_seconds(state_->type, state_->mesh, out.steps.back(), state_->costs);
   }
   return out;
@@ -134,20 +135,20 @@ TransitionTree TransitionTable::tree(int from, int set) {
 
 double TransitionTable::seconds(int from, int set) {
   const auto s = static_cast<std::size_t>(set), f = static_cast<std::size_t>(from);
-  auto& all = state_->seconds;
-  if (all.size() <= s) all.resize(state_->sets.size());
-  if (f < all[s].size() && all[s][f] >= 0) return all[s][f];
-  const State::FoundTree way = state_->find_tree(from, set);
+  auto& cache = state_->seconds;
+  if (cache.size() <= s) cache.resize(state_->sets.size());
+  if (f < cache[s].size() && cache[s][f] >= 0) return cache[s][f];
+  const State::FoundTree found = state_->find_tree(from, set);
   double sum = 0;
-  for (auto [begin, end] : way.pairs) {
-    auto [step, first] = state_->steps[way.kinds].try_emplace(state_->key(begin, end), 0);
-    if (first)
+  for (auto [begin, end] : found.pairs) {
+    auto [step, inserted] = state_->steps[found.kinds].try_emplace(state_->key(begin, end), 0);
+    if (inserted)
       step->second =
-          step_seconds(state_->type, state_->mesh, state_->step(way.search->space(), begin, end), state_->costs);
+          step_seconds(state_->type, state_->mesh, state_->step(found.search->space(), begin, end), state_->costs);
     sum += step->second;
   }
-  if (all[s].size() <= f) all[s].resize(state_->layouts.size(), -1);
-  return all[s][f] = sum;
+  if (cache[s].size() <= f) cache[s].resize(state_->layouts.size(), -1);
+  return cache[s][f] = sum;
 }
 
 TransitionTree transition_tree(const TensorType& type, const Mesh& mesh, const Layout& from,

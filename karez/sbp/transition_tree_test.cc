@@ -1,4 +1,4 @@
-// Tests of transition trees against an exhaustive search over all layouts and all branch points.
+// Tests of transition trees: compares them with an exhaustive search over all layouts and all branch points.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 namespace karez::sbp {
 namespace {
 
-// All layouts reachable from one with the given kinds of Partial, and the cheapest path between each two (Floyd and
-// Warshall).
+// All layouts that are reachable from one layout with the given kinds of Partial, and the costs of the cheapest paths
+// between them, computed by the algorithm of Floyd and Warshall.
 struct AllPaths {
   std::vector<Layout> layouts;
   std::vector<std::vector<double>> seconds;
@@ -59,17 +59,17 @@ struct AllPaths {
       if (t.size() == 2) best = std::min(best, seconds[0][v] + seconds[v][t[0]] + seconds[v][t[1]]);
       if (t.size() == 3)
         for (std::size_t w = 0; w < layouts.size(); ++w)
-          for (std::size_t alone = 0; alone < 3; ++alone)
-            best = std::min(best, seconds[0][v] + seconds[v][t[alone]] + seconds[v][w] +
-                                      seconds[w][t[(alone + 1) % 3]] + seconds[w][t[(alone + 2) % 3]]);
+          for (std::size_t branch_target = 0; branch_target < 3; ++branch_target)
+            best = std::min(best, seconds[0][v] + seconds[v][t[branch_target]] + seconds[v][w] +
+                                      seconds[w][t[(branch_target + 1) % 3]] + seconds[w][t[(branch_target + 2) % 3]]);
     }
     return best;
   }
 };
 
-// "" or the error in a tree.
-std::string fault(const TransitionTree& tree, const TensorType& type, const Mesh& mesh, const Layout& from,
-                  const std::vector<Layout>& targets, const CostTable& costs) {
+// Returns the error in a tree, or "".
+std::string error_in(const TransitionTree& tree, const TensorType& type, const Mesh& mesh, const Layout& from,
+                     const std::vector<Layout>& targets, const CostTable& costs) {
   std::set<Layout> reached{from};
   double sum = 0;
   for (const TransitionStep& step : tree.steps) {
@@ -85,27 +85,28 @@ std::string fault(const TransitionTree& tree, const TensorType& type, const Mesh
   return std::abs(sum - tree.seconds) <= 1e-12 * sum ? "" : cat("the tree costs ", tree.seconds, ", its steps ", sum);
 }
 
-std::string show(const TransitionTree& tree) {
+std::string print_steps(const TransitionTree& tree) {
   return join(tree.steps, "; ", [](const TransitionStep& s) {
     return cat(name_of(s.move), "@", s.axis, " ", print(s.from), "->", print(s.to));
   });
 }
 
-// A layout a few random steps away.
-Layout walk(const TensorType& type, const Mesh& mesh, Layout at, std::uint64_t most, std::mt19937_64& random) {
-  for (std::uint64_t steps = random() % (most + 1); steps > 0; --steps) {
-    auto next = steps_from(type, mesh, at);
-    at = next[random() % next.size()].to;
+// A layout that is up to `max_steps` random steps away.
+Layout random_layout(const TensorType& type, const Mesh& mesh, Layout layout, std::uint64_t max_steps,
+                     std::mt19937_64& random) {
+  for (std::uint64_t steps = random() % (max_steps + 1); steps > 0; --steps) {
+    auto next = steps_from(type, mesh, layout);
+    layout = next[random() % next.size()].to;
   }
-  return at;
+  return layout;
 }
 
 std::uint64_t base_seed() {
-  const char* given = std::getenv("KAREZ_SEED");
-  return given ? std::strtoull(given, nullptr, 10) : 1;
+  const char* seed_text = std::getenv("KAREZ_SEED");
+  return seed_text ? std::strtoull(seed_text, nullptr, 10) : 1;
 }
 
-TEST(TransitionTree, RandomTreesAreAsCheapAsExhaustiveSearchFinds) {
+TEST(TransitionTree, RandomTreesCostTheSameAsTheBestTreesOfAnExhaustiveSearch) {
   std::uint64_t seed = base_seed();
   for (std::uint64_t i = 0; i < 250; ++i) {
     std::mt19937_64 random(seed * 1000 + i);
@@ -120,17 +121,17 @@ TEST(TransitionTree, RandomTreesAreAsCheapAsExhaustiveSearchFinds) {
     double alphas[] = {0, 1e-6, 1e-3}, betas[] = {0, 1e-10, 1e-7};
     costs.link = {alphas[random() % 3], betas[random() % 3]};
     if (random() % 2) costs.axis_links = {{"b", {alphas[random() % 3], betas[random() % 3]}}};
-    Layout from = walk(type, mesh, broadcast_layout(mesh), 4, random);
+    Layout from = random_layout(type, mesh, broadcast_layout(mesh), 4, random);
     std::vector<Layout> targets;
-    for (std::uint64_t k = random() % 3 + 1; k > 0; --k) targets.push_back(walk(type, mesh, from, 5, random));
+    for (std::uint64_t k = random() % 3 + 1; k > 0; --k) targets.push_back(random_layout(type, mesh, from, 5, random));
     std::set<Sbp> partials;
     for (const Layout& layout : targets) partials.insert(layout.begin(), layout.end());
     partials.insert(from.begin(), from.end());
     AllPaths paths(type, mesh, from, partials, costs);
     TransitionTree tree = transition_tree(type, mesh, from, targets, costs);
     std::string what = cat("seed ", seed, ", case ", i, ": ", print(type, mesh, from), " -> ",
-                           join(targets, " ", [](const Layout& t) { return print(t); }), ": ", show(tree));
-    ASSERT_EQ(fault(tree, type, mesh, from, targets, costs), "") << what;
+                           join(targets, " ", [](const Layout& t) { return print(t); }), ": ", print_steps(tree));
+    ASSERT_EQ(error_in(tree, type, mesh, from, targets, costs), "") << what;
     double best = paths.cheapest(targets);
     ASSERT_NEAR(tree.seconds, best, 1e-9 * best + 1e-18) << what;
     std::reverse(targets.begin(), targets.end());
@@ -146,31 +147,32 @@ TEST(TransitionTree, ATableGivesTheSameTreesFromItsCache) {
     TensorType type{DType::f32, {64, i % 3 ? 1000 : 3}};
     TransitionTable table(type, mesh, CostTable{});
     for (int query = 0; query < 30; ++query) {  // one table for all queries, so that later ones use cached results
-      Layout from = walk(type, mesh, broadcast_layout(mesh), 4, random);
+      Layout from = random_layout(type, mesh, broadcast_layout(mesh), 4, random);
       std::vector<Layout> targets;
       int set = 0, start = table.number(from);
-      for (std::uint64_t k = random() % 5; k > 0; --k) targets.push_back(walk(type, mesh, from, 5, random));
+      for (std::uint64_t k = random() % 5; k > 0; --k) targets.push_back(random_layout(type, mesh, from, 5, random));
       for (const Layout& target : targets) set = table.with(set, table.number(target));
-      TransitionTree fresh = transition_tree(type, mesh, from, targets, CostTable{});
-      ASSERT_EQ(table.tree(start, set).steps, fresh.steps) << "seed " << seed << ", case " << i << "." << query;
-      ASSERT_EQ(table.seconds(start, set), fresh.seconds);
-      ASSERT_EQ(table.seconds(start, set), fresh.seconds);  // and again
+      TransitionTree uncached = transition_tree(type, mesh, from, targets, CostTable{});
+      ASSERT_EQ(table.tree(start, set).steps, uncached.steps) << "seed " << seed << ", case " << i << "." << query;
+      ASSERT_EQ(table.seconds(start, set), uncached.seconds);
+      ASSERT_EQ(table.seconds(start, set), uncached.seconds);  // the second call reads the cache
     }
   }
   TransitionTable table({DType::f32, {8}}, Mesh::parse("a=2"), CostTable{});
-  const int whole = table.with(0, table.number({B()})), both = table.with(whole, table.number({S(0)}));
-  EXPECT_EQ(table.with(both, table.number({B()})), both) << "it is in the set already";
-  EXPECT_EQ(table.with(table.with(0, table.number({S(0)})), table.number({B()})), both) << "in another order";
+  const int broadcast = table.with(0, table.number({B()})), two_targets = table.with(broadcast, table.number({S(0)}));
+  EXPECT_EQ(table.with(two_targets, table.number({B()})), two_targets) << "the target is already in the set";
+  EXPECT_EQ(table.with(table.with(0, table.number({S(0)})), table.number({B()})), two_targets)
+      << "the order of targets has no effect";
   EXPECT_THROW(table.number({S(1)}), Error);
   EXPECT_THROW(table.number({S(1)}), Error);  // the failed call left no entry
 }
 
-TEST(TransitionTree, FromPartialToSplitAndBroadcastIsOneAllReduceAndAFreeSlice) {
+TEST(TransitionTree, APartialBecomesSplitAndBroadcastByOneAllReduceAndAFreeSlice) {
   TensorType type{DType::f32, {64, 64}};
   for (auto text : {"a=2", "a=4"}) {
     Mesh mesh = Mesh::parse(text);
     TransitionTree tree = transition_tree(type, mesh, {P()}, {{S(0)}, {B()}}, CostTable{});
-    EXPECT_EQ(show(tree), "all_reduce@0 (P(sum))->(B); slice@0 (B)->(S(0))");
+    EXPECT_EQ(print_steps(tree), "all_reduce@0 (P(sum))->(B); slice@0 (B)->(S(0))");
     EXPECT_EQ(tree.seconds, transition_tree(type, mesh, {P()}, {{B()}}, CostTable{}).seconds);
   }
 }
@@ -180,8 +182,8 @@ TEST(TransitionTree, WithoutNewTargetsTheTreeIsEmpty) {
   TensorType type{DType::f32, {8}};
   EXPECT_TRUE(transition_tree(type, mesh, {S(0)}, {}, CostTable{}).steps.empty());
   EXPECT_TRUE(transition_tree(type, mesh, {S(0)}, {{S(0)}, {S(0)}}, CostTable{}).steps.empty());
-  Mesh one = Mesh::parse("");
-  EXPECT_TRUE(transition_tree(type, one, {}, {{}}, CostTable{}).steps.empty());
+  Mesh single_device = Mesh::parse("");
+  EXPECT_TRUE(transition_tree(type, single_device, {}, {{}}, CostTable{}).steps.empty());
 }
 
 TEST(TransitionTree, ManyTargetsShareSteps) {
@@ -189,9 +191,9 @@ TEST(TransitionTree, ManyTargetsShareSteps) {
   TensorType type{DType::f32, {64, 64}};
   std::vector<Layout> targets{{B(), B()}, {S(0), B()}, {B(), S(0)}, {S(0), S(1)}, {B(), B()}};
   TransitionTree tree = transition_tree(type, mesh, {P(), P()}, targets, CostTable{});
-  EXPECT_EQ(fault(tree, type, mesh, {P(), P()}, targets, CostTable{}), "");
+  EXPECT_EQ(error_in(tree, type, mesh, {P(), P()}, targets, CostTable{}), "");
   EXPECT_EQ(tree.seconds,
-            transition_tree(type, mesh, {P(), P()}, {{B(), B()}}, CostTable{}).seconds);  // the rest is slices
+            transition_tree(type, mesh, {P(), P()}, {{B(), B()}}, CostTable{}).seconds);  // the other steps are slices
 }
 
 TEST(TransitionTree, TwoAxesReduceInTwoLevelsIfBytesAreExpensive) {
@@ -199,27 +201,27 @@ TEST(TransitionTree, TwoAxesReduceInTwoLevelsIfBytesAreExpensive) {
   CostTable costs;
   costs.axis_links = {{"host", {0, 1e-8}}, {"local", {0, 1e-10}}};
   TransitionTree tree = transition_tree({DType::f32, {1024, 64}}, mesh, {P(), P()}, {{B(), B()}}, costs);
-  EXPECT_EQ(show(tree),
+  EXPECT_EQ(print_steps(tree),
             "reduce_scatter@1 (P(sum), P(sum))->(P(sum), S(0)); all_reduce@0 (P(sum), S(0))->(B, S(0)); all_gather@1 "
             "(B, S(0))->(B, B)");
 }
 
-TEST(TransitionTree, TheFewestStepsWinAmongEqualCosts) {
+TEST(TransitionTree, ThePathWithTheFewestStepsIsChosenAmongEqualCosts) {
   Mesh mesh = Mesh::parse("a=2,b=2");
-  CostTable free;
-  free.link = {0, 0};
-  free.memory_bytes = std::numeric_limits<double>::infinity();
+  CostTable zero_costs;
+  zero_costs.link = {0, 0};
+  zero_costs.memory_bytes = std::numeric_limits<double>::infinity();
   TensorType type{DType::f32, {8, 8}};
-  EXPECT_EQ(show(transition_tree(type, mesh, {P(), B()}, {{S(0), B()}}, free)),
+  EXPECT_EQ(print_steps(transition_tree(type, mesh, {P(), B()}, {{S(0), B()}}, zero_costs)),
             "reduce_scatter@0 (P(sum), B)->(S(0), B)");
-  EXPECT_EQ(show(transition_tree(type, mesh, {P(), P()}, {{B(), B()}}, free)),
+  EXPECT_EQ(print_steps(transition_tree(type, mesh, {P(), P()}, {{B(), B()}}, zero_costs)),
             "all_reduce@0 (P(sum), P(sum))->(B, P(sum)); all_reduce@1 (B, P(sum))->(B, B)");
-  EXPECT_EQ(transition_tree(type, mesh, {S(0), S(0)}, {{B(), S(0)}}, free).steps.size(), 3u);
+  EXPECT_EQ(transition_tree(type, mesh, {S(0), S(0)}, {{B(), S(0)}}, zero_costs).steps.size(), 3u);
 }
 
-// From each layout, the tree takes a step on a cheapest path; of these a path of fewest steps; of these the step to the
-// first layout.
-TEST(TransitionTree, TheFirstLayoutsWinAmongEqualCostsAndSteps) {
+// From each layout, the tree takes a step on a cheapest path. Among several such paths it takes one with the fewest
+// steps, and among these the one whose next layout is first in order.
+TEST(TransitionTree, TheFirstLayoutIsChosenAmongEqualCostsAndSteps) {
   CostTable costs;
   costs.link = {1, 0};
   costs.memory_bytes = std::numeric_limits<double>::infinity();
@@ -228,45 +230,46 @@ TEST(TransitionTree, TheFirstLayoutsWinAmongEqualCostsAndSteps) {
     std::mt19937_64 random(base_seed() * 1000 + i);
     const Mesh mesh = Mesh::parse(i % 2 ? "a=2,b=2" : "a=2,b=2,c=2");
     const TensorType type{DType::f32, std::vector<std::int64_t>(1 + i % 3, 8)};
-    const Layout from = walk(type, mesh, broadcast_layout(mesh), 6, random), target = walk(type, mesh, from, 8, random);
+    const Layout from = random_layout(type, mesh, broadcast_layout(mesh), 6, random),
+                 target = random_layout(type, mesh, from, 8, random);
     std::set<Sbp> partials(from.begin(), from.end());
     partials.insert(target.begin(), target.end());
-    std::map<Layout, std::pair<double, int>> far = {{target, {0, 0}}};  // seconds and steps to the target
+    std::map<Layout, std::pair<double, int>> distance = {{target, {0, 0}}};  // seconds and steps to the target
     std::map<Layout, std::vector<TransitionStep>> steps;
     const AllPaths all(type, mesh, from, partials, costs);
     for (const Layout& layout : all.layouts)
       for (TransitionStep& step : steps_from(type, mesh, layout))
         if (std::find(all.layouts.begin(), all.layouts.end(), step.to) != all.layouts.end())
           steps[layout].push_back(std::move(step));
-    for (bool moved = true; moved;) {
-      moved = false;
+    for (bool changed = true; changed;) {
+      changed = false;
       for (const Layout& layout : all.layouts)
         for (const TransitionStep& step : steps[layout])
-          if (auto to = far.find(step.to); to != far.end()) {
-            const std::pair way(to->second.first + seconds(type, mesh, step, costs), to->second.second + 1);
-            auto [at, fresh] = far.try_emplace(layout, way);
-            if (fresh || way < at->second) at->second = way, moved = true;
+          if (auto to = distance.find(step.to); to != distance.end()) {
+            const std::pair new_cost(to->second.first + seconds(type, mesh, step, costs), to->second.second + 1);
+            auto [entry, inserted] = distance.try_emplace(layout, new_cost);
+            if (inserted || new_cost < entry->second) entry->second = new_cost, changed = true;
           }
     }
     std::vector<TransitionStep> expected;
-    for (Layout at = from; at != target; at = expected.back().to) {
+    for (Layout layout = from; layout != target; layout = expected.back().to) {
       const TransitionStep* first = nullptr;
-      for (const TransitionStep& step : steps[at]) {
-        const auto [rest, count] = far.at(step.to);
-        if (std::pair(rest + seconds(type, mesh, step, costs), count + 1) != far.at(at)) continue;
+      for (const TransitionStep& step : steps[layout]) {
+        const auto [rest, count] = distance.at(step.to);
+        if (std::pair(rest + seconds(type, mesh, step, costs), count + 1) != distance.at(layout)) continue;
         choices += first != nullptr;
         if (first == nullptr || step.to < first->to) first = &step;
       }
       expected.push_back(*first);
     }
     TransitionTree tree = transition_tree(type, mesh, from, {target}, costs);
-    ASSERT_EQ(show(tree), show({expected, 0})) << "case " << i;
+    ASSERT_EQ(print_steps(tree), print_steps({expected, 0})) << "case " << i;
   }
   EXPECT_GT(choices, 100);
 }
 
 // The element size decides whether messages or bytes dominate the cost.
-TEST(TransitionTree, ElementsHaveTheSizeOfTheirType) {
+TEST(TransitionTree, CostsUseTheSizeOfTheElementType) {
   const Mesh mesh = Mesh::parse("a=2,b=2");
   const CostTable costs;
   std::set<std::size_t> lengths;
@@ -290,10 +293,10 @@ TEST(TransitionTree, TooManyLayoutsAreAnError) {
   } catch (const Error& error) { EXPECT_NE(std::string(error.what()).find("has too many layouts"), std::string::npos); }
 }
 
-TEST(TransitionTree, OnePartialBecomesAnotherThroughASplit) {
+TEST(TransitionTree, APartialBecomesADifferentPartialThroughASplit) {
   Mesh mesh = Mesh::parse("a=2");
   TransitionTree tree = transition_tree({DType::f32, {8}}, mesh, {P()}, {{P(Reduce::max)}}, CostTable{});
-  EXPECT_EQ(show(tree), "reduce_scatter@0 (P(sum))->(S(0)); to_partial@0 (S(0))->(P(max))");
+  EXPECT_EQ(print_steps(tree), "reduce_scatter@0 (P(sum))->(S(0)); to_partial@0 (S(0))->(P(max))");
 }
 
 TEST(TransitionTree, MoreThanSixteenTargetsAreAnError) {

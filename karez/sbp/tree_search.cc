@@ -10,11 +10,12 @@
 
 namespace karez::sbp {
 namespace {
-constexpr double finest = 17592186044416.0;  // 2^44
+constexpr double units_per_max_step = 17592186044416.0;  // 2^44
 constexpr CostUnits per_step = 16;
 
-// All splits, even of a dimension of size 1 (P(min) -> S -> P(max) has half the messages of the path through
-// Broadcast). Partial only of the kinds that the start or a target has: adding zeros without need would turn -0 into 0.
+// The space has all splits, even of a dimension of size 1, because P(min) -> S -> P(max) has half the messages of the
+// path through Broadcast. It has Partial only of the kinds that the start or a target has: adding zeros without need
+// would turn -0 into 0.
 LayoutSpace space_of(const TensorType& type, const Mesh& mesh, unsigned kinds, const CostTable& costs) {
   LayoutSpace out{type, mesh, {}, {}, 1, {}, costs.memory_bytes, 0};
   for (int d = 0; d < type.rank(); ++d) out.entries.push_back(S(d));
@@ -22,7 +23,7 @@ LayoutSpace space_of(const TensorType& type, const Mesh& mesh, unsigned kinds, c
   for (Reduce reduce : {Reduce::sum, Reduce::max, Reduce::min})
     if ((kinds >> static_cast<unsigned>(reduce) & 1U) != 0) out.entries.push_back(P(reduce));
   out.stride.resize(mesh.axes.size());
-  double bytes = static_cast<double>(type.bytes()), most = 0;
+  double bytes = static_cast<double>(type.bytes()), max_step = 0;
   for (int a = mesh.rank() - 1; a >= 0; --a) {
     out.stride[a] = out.states;
     require(ErrorKind::layout, out.states <= (1 << 20) / static_cast<int>(out.entries.size()), "transition: ", type,
@@ -31,10 +32,11 @@ LayoutSpace space_of(const TensorType& type, const Mesh& mesh, unsigned kinds, c
   }
   for (const MeshAxis& axis : mesh.axes) {
     out.link.push_back(&costs.of_axis(axis.name));
-    most = std::max(
-        most, 2 * axis.size * (out.link.back()->alpha + bytes * out.link.back()->beta + bytes / costs.memory_bytes));
+    max_step =
+        std::max(max_step,
+                 2 * axis.size * (out.link.back()->alpha + bytes * out.link.back()->beta + bytes / costs.memory_bytes));
   }
-  out.scale = most > 0 ? finest / most : 0;
+  out.scale = max_step > 0 ? units_per_max_step / max_step : 0;
   return out;
 }
 }  // namespace
@@ -65,7 +67,7 @@ void PredecessorCosts::fill(int state, CostUnits* row) {
   int entries = static_cast<int>(space_.entries.size());
   for (int a = 0; a < space_.mesh.rank(); ++a) {
     shape_ = space_.type.shape;
-    const Sbp* partial = nullptr;  // the kind that the other axes have
+    const Sbp* partial = nullptr;  // the kind of Partial on the other axes
     for (int b = 0; b < space_.mesh.rank(); ++b) {
       if (b == a) continue;
       if (layout_[b].is_split()) shape_[layout_[b].dim] = ceil_div(shape_[layout_[b].dim], space_.mesh.axes[b].size);
@@ -105,15 +107,15 @@ void TreeSearch::run(int set, const std::vector<int>& subsets, int target_state)
 
 void TreeSearch::collect(int set, int state, std::vector<std::pair<int, int>>& steps) const {
   while (true) {
-    const BestTree& here = best_[set][state];
-    require(ErrorKind::layout, here.units < infinite_cost,
-            "transition: a target cannot be reached");  // cannot happen: all layouts connect to all Broadcast
-    if (here.part != 0) {
-      collect(here.part, state, steps);
-      set = here.rest;
-    } else if (here.rest >= 0) {
-      steps.emplace_back(state, here.rest);
-      state = here.rest;
+    const BestTree& best = best_[set][state];
+    require(ErrorKind::layout, best.units < infinite_cost,
+            "transition: a target cannot be reached");  // a bug if it fails: every layout is connected with Broadcast
+    if (best.part != 0) {
+      collect(best.part, state, steps);
+      set = best.rest;
+    } else if (best.rest >= 0) {
+      steps.emplace_back(state, best.rest);
+      state = best.rest;
     } else {
       return;
     }
@@ -123,10 +125,10 @@ void TreeSearch::collect(int set, int state, std::vector<std::pair<int, int>>& s
 void TreeSearch::merge(int set, const std::vector<int>& subsets) {
   std::size_t full = subsets.size() - 1;
   for (std::size_t part = (full - 1) & full; part > (full ^ part);
-       part = (part - 1) & full) {  // each partition of the set once
-    const std::vector<BestTree>&one = best_[subsets[part]], &other = best_[subsets[full ^ part]];
+       part = (part - 1) & full) {  // visits each partition of the set once
+    const std::vector<BestTree>&first = best_[subsets[part]], &second = best_[subsets[full ^ part]];
     for (int s = 0; s < space_.states; ++s) {
-      CostUnits units = one[s].units + other[s].units;
+      CostUnits units = first[s].units + second[s].units;
       if (units < best_[set][s].units) best_[set][s] = {units, subsets[part], subsets[full ^ part]};
     }
   }
@@ -139,24 +141,25 @@ void TreeSearch::grow(std::vector<BestTree>& best) {
   std::make_heap(heap_.begin(), heap_.end());
   int entries = static_cast<int>(space_.entries.size());
   while (!heap_.empty()) {
-    auto [negated, at] = heap_.front();
+    auto [negated_units, negated_state] = heap_.front();
     std::pop_heap(heap_.begin(), heap_.end());
     heap_.pop_back();
-    int to = -at;
-    if (-negated != best[to].units) continue;  // a cheaper path has been found since
+    int to = -negated_state;
+    if (-negated_units != best[to].units) continue;  // a cheaper path was found after this entry
     const CostUnits* steps = predecessors_.of(to);
     for (int a = 0; a < space_.mesh.rank(); ++a) {
-      int rest = to - space_.digit(to, a) * space_.stride[a];
+      int base = to - space_.digit(to, a) * space_.stride[a];
       for (int e = 0; e < entries; ++e) {
         CostUnits step = steps[a * entries + e];
         if (step == infinite_cost) continue;
-        BestTree& before = best[rest + e * space_.stride[a]];
+        BestTree& candidate = best[base + e * space_.stride[a]];
         CostUnits units = best[to].units + step;
-        if (units > before.units || (units == before.units && (before.part != 0 || before.rest < to))) continue;
-        bool cheaper = units < before.units;
-        before = {units, 0, to};
+        if (units > candidate.units || (units == candidate.units && (candidate.part != 0 || candidate.rest < to)))
+          continue;
+        bool cheaper = units < candidate.units;
+        candidate = {units, 0, to};
         if (!cheaper) continue;
-        heap_.emplace_back(-units, -(rest + e * space_.stride[a]));
+        heap_.emplace_back(-units, -(base + e * space_.stride[a]));
         std::push_heap(heap_.begin(), heap_.end());
       }
     }

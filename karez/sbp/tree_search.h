@@ -13,14 +13,14 @@
 namespace karez::sbp {
 
 // Costs are compared as integers, so that sums in a different order are still equal. One unit is 2^-44 of a bound on
-// the cost of a step; each step adds 16 units, so that of equal costs the tree of fewer steps wins in spite of
-// rounding.
+// the cost of a step; each step adds 16 units, so that among trees of equal cost the one with fewer steps wins in spite
+// of rounding.
 using CostUnits = std::int64_t;
 inline constexpr CostUnits infinite_cost =
-    std::numeric_limits<CostUnits>::max() / 4;  // the sum of two does not overflow
+    std::numeric_limits<CostUnits>::max() / 4;  // the sum of two infinite costs does not overflow
 
-// All layouts of a tensor, numbered in their order: each axis' entry is a digit, that of the first axis most
-// significant.
+// All layouts of a tensor, numbered in ascending order: each axis' entry is a digit, and the digit of the first axis is
+// the most significant.
 struct LayoutSpace {
   const TensorType& type;
   const Mesh& mesh;
@@ -45,9 +45,9 @@ struct LayoutSpace {
   int digit(int state, int axis) const { return state / stride[axis] % static_cast<int>(entries.size()); }
 };
 
-unsigned kinds_of(const Layout& layout);  // kinds of Partial as bits
+unsigned kinds_of(const Layout& layout);  // the kinds of Partial in the layout, as bits
 
-// Costs of the steps into one state, by axis and by the digit that they start from; computed on first use.
+// Costs of the steps into one state, by axis and by the digit from which a step starts; computed on first use.
 class PredecessorCosts {
  public:
   explicit PredecessorCosts(const LayoutSpace& space);
@@ -66,19 +66,20 @@ class PredecessorCosts {
   Shape shape_;
 };
 
-// All searches in one space; each serves every start. The caller numbers the sets of targets; 0 is the empty set.
+// All searches in one space, one for each set of targets; each gives the trees from every start. The caller numbers the
+// sets of targets; 0 is the empty set.
 class TreeSearch {
  public:
   TreeSearch(const TensorType& type, const Mesh& mesh, unsigned kinds,
-             const CostTable& costs);      // allows only these kinds of Partial
+             const CostTable& costs);      // layouts may have only these kinds of Partial
   TreeSearch(const TreeSearch&) = delete;  // predecessors_ refers to space_
 
   const LayoutSpace& space() const { return space_; }
   bool has_result(int set) const { return static_cast<std::size_t>(set) < best_.size() && !best_[set].empty(); }
-  // Runs the search for one set. `subsets` has the numbers of its subsets, indexed by a bit mask of targets; all
-  // smaller ones must have results. A set of one target starts at `target_state`.
+  // Runs the search for one set. `subsets` has the numbers of its subsets, indexed by a bit mask of targets; all proper
+  // subsets must have results. The search for a set of one target starts at `target_state`.
   void run(int set, const std::vector<int>& subsets, int target_state);
-  // Appends the steps as pairs of states, in pre-order: each starts where an earlier one ended, or at the root.
+  // Appends the steps as pairs of states, in pre-order: each step starts where an earlier one ended, or at the root.
   void collect(int set, int state, std::vector<std::pair<int, int>>& steps) const;
 
  private:
@@ -86,8 +87,8 @@ class TreeSearch {
   // branch.
   struct BestTree {
     CostUnits units = infinite_cost;
-    int part = 0;   // 0: one step to the state `rest`, or none if `rest` is -1
-    int rest = -1;  // otherwise two trees start here, for the sets `part` and `rest`
+    int part = 0;   // if 0, the tree begins with a step to the state `rest`, or is empty if `rest` is -1
+    int rest = -1;  // if `part` is not 0, two trees start at the state, for the sets `part` and `rest`
   };
   void merge(int set, const std::vector<int>& subsets);
   void grow(std::vector<BestTree>& best);
@@ -95,7 +96,7 @@ class TreeSearch {
   LayoutSpace space_;
   PredecessorCosts predecessors_;
   std::vector<std::vector<BestTree>> best_;      // by set of targets, by state
-  std::vector<std::pair<CostUnits, int>> heap_;  // negated, since the standard heap has its largest element first
+  std::vector<std::pair<CostUnits, int>> heap_;  // negated, since a standard heap has its largest element first
 };
 
 }  // namespace karez::sbp

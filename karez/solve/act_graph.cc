@@ -1,4 +1,4 @@
-// The graph of waits between the acts of a launch.
+// Builds the graph of waits between the acts of a launch and finds its critical cycle.
 #include "karez/solve/act_graph.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace karez::solve {
 namespace {
 using WaitKind = SlotCycle::WaitKind;
 
-constexpr int max_slots = 32767;  // per register, since messages carry a slot in 16 bits
+constexpr int slot_limit = 32767;  // per register, since messages carry a slot in 16 bits
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
@@ -37,27 +37,27 @@ void check_register(const SlotProblem& p, int r) {
             c.actor, " and ", c.returns, " back");
   }
   require(reg.bytes >= 0, "slots: register ", r, " has slots of ", reg.bytes, " bytes");
-  require(reg.least >= 1 && reg.least <= reg.most && reg.most <= max_slots, "slots: register ", r, " may have ",
-          reg.least, " to ", reg.most, " slots: at least 1, at most ", max_slots);
-  require(reg.filled >= 0 && reg.filled <= reg.most, "slots: register ", r, " begins with ", reg.filled, " of ",
-          reg.most, " slots full");
+  require(reg.min_slots >= 1 && reg.min_slots <= reg.max_slots && reg.max_slots <= slot_limit, "slots: register ", r,
+          " may have ", reg.min_slots, " to ", reg.max_slots, " slots: at least 1, at most ", slot_limit);
+  require(reg.filled >= 0 && reg.filled <= reg.max_slots, "slots: register ", r, " begins with ", reg.filled, " of ",
+          reg.max_slots, " slots full");
 }
 
-// An order must have `acts` acts of each of its actors, with consecutive numbers.
+// Checks that an order has `acts` acts of each of its actors, with consecutive numbers.
 void check_order(const SlotProblem& p, int s) {
-  std::vector<std::int64_t> seen(p.actors.size(), 0), last(p.actors.size(), 0);
-  constexpr std::int64_t far = std::int64_t{1} << 40;
+  std::vector<std::int64_t> act_counts(p.actors.size(), 0), last(p.actors.size(), 0);
+  constexpr std::int64_t max_act = std::int64_t{1} << 40;
   for (const auto& a : p.streams[s].order) {
     require(a.actor >= 0 && a.actor < static_cast<int>(p.actors.size()), "slots: stream ", s, " orders actor ", a.actor,
             ", but the number of actors is ", p.actors.size());
-    require(a.act > -far && a.act < far, "slots: stream ", s, " orders act ", a.act, " of actor ", a.actor);
-    require(seen[a.actor]++ == 0 || a.act == last[a.actor] + 1, "slots: stream ", s, " orders act ", a.act,
+    require(a.act > -max_act && a.act < max_act, "slots: stream ", s, " orders act ", a.act, " of actor ", a.actor);
+    require(act_counts[a.actor]++ == 0 || a.act == last[a.actor] + 1, "slots: stream ", s, " orders act ", a.act,
             " of actor ", a.actor, " after act ", last[a.actor]);
     last[a.actor] = a.act;
   }
   for (const auto& a : p.streams[s].order)
-    require(seen[a.actor] == p.actors[a.actor].acts, "slots: stream ", s, " orders ", seen[a.actor], " acts of actor ",
-            a.actor, ", which acts ", p.actors[a.actor].acts, " times a launch");
+    require(act_counts[a.actor] == p.actors[a.actor].acts, "slots: stream ", s, " orders ", act_counts[a.actor],
+            " acts of actor ", a.actor, ", which acts ", p.actors[a.actor].acts, " times a launch");
 }
 }  // namespace
 
@@ -77,7 +77,7 @@ ActGraph::ActGraph(const SlotProblem& problem, const SlotLimits& limits) : probl
     check_register(problem, r);
     const auto& reg = problem.registers[r];
     pieces_.push_back(problem.actors[reg.producer].acts / reg.period);
-    bytes = checked_add(bytes, checked_mul(reg.bytes, reg.most));
+    bytes = checked_add(bytes, checked_mul(reg.bytes, reg.max_slots));
     for (const auto& c : reg.consumers) seconds += (c.arrives + c.returns) * static_cast<double>(pieces_.back());
   }
   require(std::isfinite(seconds), "slots: the seconds of a launch are not finite");
@@ -103,17 +103,17 @@ void ActGraph::add_stream(int s) {
   require(stream.actors.empty() || stream.order.empty(), "slots: stream ", s, " has both actors and an order of acts");
   check_order(problem_, s);
   for (std::size_t i = 0; i < stream.order.size(); ++i) {
-    auto at = stream.order[i], then = stream.order[(i + 1) % stream.order.size()];
-    if (i + 1 == stream.order.size()) then.act += problem_.actors[then.actor].acts;
-    add(fixed_, at.actor, at.act, then.actor, then.act, 0, {WaitKind::stream, s});
+    auto current = stream.order[i], next = stream.order[(i + 1) % stream.order.size()];
+    if (i + 1 == stream.order.size()) next.act += problem_.actors[next.actor].acts;
+    add(fixed_, current.actor, current.act, next.actor, next.act, 0, {WaitKind::stream, s});
   }
   SlotCycle load;
   load.tokens = 1;
-  std::vector<char> seen(problem_.actors.size(), 0);
+  std::vector<char> act_counts(problem_.actors.size(), 0);
   for (int a : stream.actors) {
     require(a >= 0 && a < static_cast<int>(problem_.actors.size()), "slots: stream ", s, " has actor ", a,
             ", but the number of actors is ", problem_.actors.size());
-    require(seen[a]++ == 0, "slots: stream ", s, " has actor ", a, " twice");
+    require(act_counts[a]++ == 0, "slots: stream ", s, " has actor ", a, " twice");
     load.seconds += problem_.actors[a].seconds * problem_.actors[a].acts;
     load.steps.push_back({a, 0, WaitKind::stream, s});
   }
@@ -121,15 +121,15 @@ void ActGraph::add_stream(int s) {
   if (load.seconds > load_.seconds) load_ = std::move(load);
 }
 
-// Act `then_act` of each launch begins `delay` after the end of `from_act`. The edge has a token for each launch
-// between them.
-void ActGraph::add(WaitEdges& to, int from, std::int64_t from_act, int then, std::int64_t then_act, double delay,
+// Adds the edge by which act `next_act` of each launch begins `delay` after the end of `from_act`. It has a token for
+// each launch between the two acts.
+void ActGraph::add(WaitEdges& to, int from, std::int64_t from_act, int next, std::int64_t next_act, double delay,
                    Wait wait) const {
-  std::int64_t from_acts = problem_.actors[from].acts, then_acts = problem_.actors[then].acts;
-  std::int64_t from_launch = floor_div(from_act, from_acts), then_launch = floor_div(then_act, then_acts);
+  std::int64_t from_acts = problem_.actors[from].acts, next_acts = problem_.actors[next].acts;
+  std::int64_t from_launch = floor_div(from_act, from_acts), next_launch = floor_div(next_act, next_acts);
   int tail = first_[from] + static_cast<int>(from_act - from_launch * from_acts);
-  int head = first_[then] + static_cast<int>(then_act - then_launch * then_acts);
-  to.edges.push_back({tail, head, problem_.actors[from].seconds + delay, static_cast<long>(then_launch - from_launch)});
+  int head = first_[next] + static_cast<int>(next_act - next_launch * next_acts);
+  to.edges.push_back({tail, head, problem_.actors[from].seconds + delay, static_cast<long>(next_launch - from_launch)});
   to.waits.push_back(wait);
   to.backward |= to.edges.back().tokens < 0;
 }
@@ -149,30 +149,32 @@ SlotCycle ActGraph::cycle_of(const WaitEdges& all, const std::vector<int>& edges
 }
 
 namespace {
-// Shifts the launch numbers of acts so that no edge has a negative number of tokens; the tokens of cycles do not change
-// (retiming by shortest paths). If that is impossible, returns the edges of a cycle with a negative number of tokens.
+// Shifts the launch numbers of acts so that no edge has a negative number of tokens (retiming by shortest paths); the
+// tokens of cycles do not change. If this is impossible, returns the edges of a cycle with a negative number of tokens.
 std::vector<int> retime(int nodes, std::vector<TimedEdge>& edges) {
   std::vector<std::int64_t> shift(nodes, 0);
-  std::vector<int> by(nodes, -1);
-  int moved = -1;
+  std::vector<int> last_edge(nodes, -1);
+  int changed_node = -1;
   for (int round = 0; round <= nodes; ++round) {
-    moved = -1;
+    changed_node = -1;
     for (int e = 0; e < static_cast<int>(edges.size()); ++e) {
       const TimedEdge& edge = edges[e];
       if (shift[edge.from] + edge.tokens >= shift[edge.to]) continue;
       shift[edge.to] = shift[edge.from] + edge.tokens;
-      by[edge.to] = e;
-      moved = edge.to;
+      last_edge[edge.to] = e;
+      changed_node = edge.to;
     }
-    if (moved < 0) break;
+    if (changed_node < 0) break;
   }
-  if (moved < 0) {
+  if (changed_node < 0) {
     for (TimedEdge& e : edges) e.tokens += static_cast<long>(shift[e.from] - shift[e.to]);
     return {};
   }
-  for (int i = 0; i < nodes; ++i) moved = edges[by[moved]].from;  // back onto the cycle
+  for (int i = 0; i < nodes; ++i)
+    changed_node = edges[last_edge[changed_node]].from;  // go back until the node is on the cycle
   std::vector<int> cycle;
-  for (int at = moved; cycle.empty() || at != moved; at = edges[by[at]].from) cycle.push_back(by[at]);
+  for (int node = changed_node; cycle.empty() || node != changed_node; node = edges[last_edge[node]].from)
+    cycle.push_back(last_edge[node]);
   std::reverse(cycle.begin(), cycle.end());
   return cycle;
 }
@@ -188,16 +190,16 @@ SlotCycle ActGraph::critical_cycle(std::span<const int> slots) const {
             c.returns, {WaitKind::slot, r});
   }
   const int nodes = static_cast<int>(actor_.size());
-  SlotCycle worst;
+  SlotCycle slowest;
   if (all.backward) {
-    std::vector<TimedEdge> counted = all.edges;
-    std::vector<int> stuck = retime(nodes, counted);
-    if (!stuck.empty()) return cycle_of(all, stuck);
-    worst = cycle_of(all, max_cycle_ratio(nodes, counted).cycle);
+    std::vector<TimedEdge> retimed = all.edges;
+    std::vector<int> negative_cycle = retime(nodes, retimed);
+    if (!negative_cycle.empty()) return cycle_of(all, negative_cycle);
+    slowest = cycle_of(all, max_cycle_ratio(nodes, retimed).cycle);
   } else {
-    worst = cycle_of(all, max_cycle_ratio(nodes, all.edges).cycle);
+    slowest = cycle_of(all, max_cycle_ratio(nodes, all.edges).cycle);
   }
-  return load_.seconds > worst.interval ? load_ : worst;
+  return load_.seconds > slowest.interval ? load_ : slowest;
 }
 
 }  // namespace karez::solve

@@ -13,11 +13,11 @@ class ActGraph {
   // Checks the problem and throws an error if it is inconsistent.
   ActGraph(const SlotProblem& problem, const SlotLimits& limits);
 
-  // The cycle with the largest ratio, or the load of a stream without order if that is larger. Each register must have
-  // at least `filled` slots.
+  // Returns the cycle with the largest ratio, or the load of a stream without order if the load is larger. Each
+  // register must have at least `filled` slots.
   SlotCycle critical_cycle(std::span<const int> slots) const;
 
-  std::int64_t pieces(int reg) const { return pieces_[reg]; }  // in a launch
+  std::int64_t pieces(int reg) const { return pieces_[reg]; }  // pieces of a register in one launch
 
  private:
   struct Wait {
@@ -27,19 +27,19 @@ class ActGraph {
   struct WaitEdges {
     std::vector<TimedEdge> edges;
     std::vector<Wait> waits;
-    bool backward = false;  // some edge has a negative number of tokens
+    bool backward = false;  // true if some edge has a negative number of tokens
   };
-  void add(WaitEdges& to, int from, std::int64_t from_act, int then, std::int64_t then_act, double delay,
+  void add(WaitEdges& to, int from, std::int64_t from_act, int next, std::int64_t next_act, double delay,
            Wait wait) const;
   void add_stream(int stream);
   SlotCycle cycle_of(const WaitEdges& all, const std::vector<int>& edges) const;
 
   const SlotProblem& problem_;
-  std::vector<int> first_;  // node of each actor's first act
+  std::vector<int> first_;  // by actor: the node of its first act
   std::vector<int> actor_;  // by node
   std::vector<std::int64_t> pieces_;
   WaitEdges fixed_;  // all edges except those for slots
-  SlotCycle load_;   // of the busiest stream without order
+  SlotCycle load_;   // the load of the busiest stream without order
 };
 
 }  // namespace karez::solve

@@ -1,4 +1,4 @@
-// Tests of chains: their lengths against longest paths, and the limits.
+// Tests of chains: compares their lengths with longest paths, and checks the limits.
 #include "karez/solve/chains.h"
 
 #include <gtest/gtest.h>
@@ -10,16 +10,17 @@
 namespace karez::solve {
 namespace {
 
-// The most nodes on any path that are on none of the first `chains` chains; edges lead to larger numbers.
-int longest(const std::vector<std::vector<int>>& next, const std::vector<int>& chain, int chains) {
-  std::vector<int> most(next.size(), 0);
-  int all = 0;
+// The maximum number of nodes on one path that are on none of the first `chain_count` chains. Edges lead to larger
+// numbers.
+int longest(const std::vector<std::vector<int>>& next, const std::vector<int>& chain, int chain_count) {
+  std::vector<int> new_nodes(next.size(), 0);
+  int longest_path = 0;
   for (std::size_t n = next.size(); n-- > 0;) {
-    for (int to : next[n]) most[n] = std::max(most[n], most[static_cast<std::size_t>(to)]);
-    most[n] += chain[n] < 0 || chain[n] >= chains;
-    all = std::max(all, most[n]);
+    for (int to : next[n]) new_nodes[n] = std::max(new_nodes[n], new_nodes[static_cast<std::size_t>(to)]);
+    new_nodes[n] += chain[n] < 0 || chain[n] >= chain_count;
+    longest_path = std::max(longest_path, new_nodes[n]);
   }
-  return all;
+  return longest_path;
 }
 
 TEST(Chains, EachChainIsTheLongestPathOfRemainingNodes) {
@@ -34,27 +35,27 @@ TEST(Chains, EachChainIsTheLongestPathOfRemainingNodes) {
     const ChainLimits limits{1 + static_cast<int>(random() % 5), 1 + static_cast<int>(random() % 6)};
     std::vector<int> order(nodes);
     for (std::size_t n = 0; n < nodes; ++n) order[n] = static_cast<int>(nodes - 1 - n);
-    const Chains made = long_chains(
+    const Chains found = long_chains(
         order,
         [&](int n, auto visit) {
           for (int to : next[static_cast<std::size_t>(n)]) visit(to);
         },
         limits);
-    ASSERT_GE(made.count(), 1);
-    ASSERT_LE(made.count(), limits.most);
-    for (int c = 0; c < made.count(); ++c) {
-      ASSERT_EQ(made.length[static_cast<std::size_t>(c)], longest(next, made.chain, c)) << "chain " << c;
-      if (c > 0) { ASSERT_GE(made.length[static_cast<std::size_t>(c)], limits.shortest); }
-      std::vector<int> at(static_cast<std::size_t>(made.length[static_cast<std::size_t>(c)]), -1);
+    ASSERT_GE(found.count(), 1);
+    ASSERT_LE(found.count(), limits.max_chains);
+    for (int c = 0; c < found.count(); ++c) {
+      ASSERT_EQ(found.length[static_cast<std::size_t>(c)], longest(next, found.chain, c)) << "chain " << c;
+      if (c > 0) { ASSERT_GE(found.length[static_cast<std::size_t>(c)], limits.min_length); }
+      std::vector<int> nodes_by_place(static_cast<std::size_t>(found.length[static_cast<std::size_t>(c)]), -1);
       for (std::size_t n = 0; n < nodes; ++n)
-        if (made.chain[n] == c) at[static_cast<std::size_t>(made.place[n])] = static_cast<int>(n);
-      for (std::size_t i = 0; i < at.size(); ++i) {
-        ASSERT_GE(at[i], 0) << "every place is taken";
-        if (i > 0) { ASSERT_LT(at[i - 1], at[i]); }
+        if (found.chain[n] == c) nodes_by_place[static_cast<std::size_t>(found.place[n])] = static_cast<int>(n);
+      for (std::size_t i = 0; i < nodes_by_place.size(); ++i) {
+        ASSERT_GE(nodes_by_place[i], 0) << "every place is taken";
+        if (i > 0) { ASSERT_LT(nodes_by_place[i - 1], nodes_by_place[i]); }
       }
     }
-    const int left = longest(next, made.chain, made.count());
-    ASSERT_TRUE(made.count() == limits.most || left == 0 || left < limits.shortest) << left;
+    const int remaining = longest(next, found.chain, found.count());
+    ASSERT_TRUE(found.count() == limits.max_chains || remaining == 0 || remaining < limits.min_length) << remaining;
   }
   EXPECT_EQ(long_chains(std::vector<int>{}, [](int, auto) {}).count(), 0);
 }

@@ -1,4 +1,4 @@
-// Construction of cost graphs, and sums over them.
+// Builds cost graphs and computes sums over them.
 #include "karez/solve/cost_graph.h"
 
 #include <algorithm>
@@ -35,17 +35,17 @@ void check(const MinSumProblem& problem) {
       }
       require(static_cast<int>(of.size()) == problem.domain[v], "min_sum: factor ", f, " has classes for ", of.size(),
               " states of variable ", v, ", which has ", problem.domain[v]);
-      std::vector<char> there(of.size(), 0);
-      int most = -1;
+      std::vector<char> present(of.size(), 0);
+      int max_class = -1;
       for (int c : of) {
         require(c >= 0 && c < static_cast<int>(of.size()), "min_sum: factor ", f, " has class ", c,
                 " for a variable of ", of.size(), " states");
-        there[static_cast<std::size_t>(c)] = 1;
-        most = std::max(most, c);
+        present[static_cast<std::size_t>(c)] = 1;
+        max_class = std::max(max_class, c);
       }
-      require(std::count(there.begin(), there.end(), 1) == most + 1, "min_sum: factor ", f,
+      require(std::count(present.begin(), present.end(), 1) == max_class + 1, "min_sum: factor ", f,
               " skips a class number of variable ", v);
-      count = checked_mul(count, most + 1);
+      count = checked_mul(count, max_class + 1);
     }
     if (!cells.implied_class.empty()) {
       require(cells.cost.empty() && !factor.scope.empty(), "min_sum: factor ", f,
@@ -68,17 +68,18 @@ void check(const MinSumProblem& problem) {
   }
 }
 
-// A factor's axes in the order of their variables; axes of the same variable are merged and axes of one class removed.
+// A factor whose axes are in the order of their variables; axes of the same variable are merged, and axes with one
+// class are removed.
 struct ArrangedFactor {
   Table table;
   std::vector<int> sizes;
   AxisOffsets step;
-  bool as_given = true;    // the cells keep their order
-  std::vector<int> given;  // the factor's own sizes
+  bool keeps_order = true;        // true if the cells keep their order
+  std::vector<int> factor_sizes;  // the sizes of the factor's original axes
 };
 
 ArrangedFactor arrange(CostGraph& graph, const Factor& factor) {
-  ArrangedFactor made;
+  ArrangedFactor arranged;
   const CostCells& cells = *factor.cells;
   std::vector<std::vector<int>> class_of;
   std::vector<int> sizes;
@@ -91,7 +92,7 @@ ArrangedFactor arrange(CostGraph& graph, const Factor& factor) {
     sizes.push_back(1 + *std::max_element(class_of.back().begin(), class_of.back().end()));
   }
   const std::vector<std::size_t> stride = strides_of(sizes);
-  made.given = sizes;
+  arranged.factor_sizes = sizes;
   std::vector<int> order = factor.scope;
   std::sort(order.begin(), order.end());
   order.erase(std::unique(order.begin(), order.end()), order.end());
@@ -100,61 +101,63 @@ ArrangedFactor arrange(CostGraph& graph, const Factor& factor) {
     int partition = -1;
     for (std::size_t a = 0; a < factor.scope.size(); ++a)
       if (factor.scope[a] == v) {
-        const int one = graph.partitions.number(class_of[a]);
-        partition = partition < 0 ? one : graph.partitions.common_refinement(partition, one);
+        const int class_partition = graph.partitions.number(class_of[a]);
+        partition = partition < 0 ? class_partition : graph.partitions.common_refinement(partition, class_partition);
         place.push_back(a);
       }
     const StatePartition& joint = graph.partitions[partition];
     if (joint.count() == 1) continue;
-    made.table.scope.push_back(v);
-    made.table.partitions.push_back(partition);
-    made.sizes.push_back(joint.count());
-    auto& step = made.step.emplace_back(joint.first.size(), 0);
+    arranged.table.scope.push_back(v);
+    arranged.table.partitions.push_back(partition);
+    arranged.sizes.push_back(joint.count());
+    auto& step = arranged.step.emplace_back(joint.first.size(), 0);
     for (std::size_t c = 0; c < step.size(); ++c) {
       for (std::size_t a = 0; a < factor.scope.size(); ++a)
         if (factor.scope[a] == v)
           step[c] += stride[a] * static_cast<std::size_t>(class_of[a][static_cast<std::size_t>(joint.first[c])]);
     }
   }
-  const std::vector<std::size_t> straight = strides_of(made.sizes);
-  for (std::size_t a = 0; a < made.step.size(); ++a)
-    for (std::size_t c = 0; c < made.step[a].size(); ++c) made.as_given &= made.step[a][c] == c * straight[a];
-  return made;
+  const std::vector<std::size_t> row_major = strides_of(arranged.sizes);
+  for (std::size_t a = 0; a < arranged.step.size(); ++a)
+    for (std::size_t c = 0; c < arranged.step[a].size(); ++c)
+      arranged.keeps_order &= arranged.step[a][c] == c * row_major[a];
+  return arranged;
 }
 }  // namespace
 
 int StatePartitions::number(const std::vector<int>& class_of) {
-  StatePartition made;
+  StatePartition partition;
   std::vector<int> seen(class_of.size(), -1);
   for (std::size_t s = 0; s < class_of.size(); ++s) {
-    int& at = seen[static_cast<std::size_t>(class_of[s])];
-    if (at < 0) {
-      at = made.count();
-      made.first.push_back(static_cast<int>(s));
+    int& number = seen[static_cast<std::size_t>(class_of[s])];
+    if (number < 0) {
+      number = partition.count();
+      partition.first.push_back(static_cast<int>(s));
     }
-    made.of.push_back(at);
+    partition.of.push_back(number);
   }
-  auto [at, fresh] = number_of_.try_emplace(made.of, static_cast<int>(all_.size()));
-  if (fresh) all_.push_back(std::move(made));
-  return at->second;
+  auto [entry, inserted] = number_of_.try_emplace(partition.of, static_cast<int>(all_.size()));
+  if (inserted) all_.push_back(std::move(partition));
+  return entry->second;
 }
 
 int StatePartitions::finest(int states) {
-  std::vector<int> each(static_cast<std::size_t>(states));
-  std::iota(each.begin(), each.end(), 0);
-  return number(each);
+  std::vector<int> identity(static_cast<std::size_t>(states));
+  std::iota(identity.begin(), identity.end(), 0);
+  return number(identity);
 }
 
 int StatePartitions::common_refinement(int a, int b) {
   if (a == b) return a;
-  auto [at, fresh] = refinements_.try_emplace({std::min(a, b), std::max(a, b)}, -1);
-  if (!fresh) return at->second;
-  const StatePartition &one = (*this)[a], &other = (*this)[b];
+  auto [entry, inserted] = refinements_.try_emplace({std::min(a, b), std::max(a, b)}, -1);
+  if (!inserted) return entry->second;
+  const StatePartition &class_partition = (*this)[a], &other_partition = (*this)[b];
   std::map<std::pair<int, int>, int> joint;
   std::vector<int> class_of;
-  for (std::size_t s = 0; s < one.of.size(); ++s)
-    class_of.push_back(joint.try_emplace({one.of[s], other.of[s]}, static_cast<int>(joint.size())).first->second);
-  return at->second = number(class_of);
+  for (std::size_t s = 0; s < class_partition.of.size(); ++s)
+    class_of.push_back(joint.try_emplace({class_partition.of[s], other_partition.of[s]}, static_cast<int>(joint.size()))
+                           .first->second);
+  return entry->second = number(class_of);
 }
 
 std::vector<double> dense_cells(const CostArray& cost_array) {
@@ -183,39 +186,39 @@ void add_gathered(std::span<double> out, std::span<const double> cells, const Ax
     return;
   }
   std::size_t axes = step.size();
-  std::vector<std::size_t> index(axes, 0), from(axes, 0);  // from[a]: offset of the axes before a
+  std::vector<std::size_t> index(axes, 0), from(axes, 0);  // from[a]: the offset given by the axes before a
   const auto& last = step.back();
-  std::size_t moved = 0;  // the outermost axis whose index changed
-  for (std::size_t at = 0; at < out.size(); at += last.size()) {
-    for (std::size_t a = moved; a + 1 < axes; ++a) from[a + 1] = from[a] + step[a][index[a]];
+  std::size_t outermost = 0;  // the outermost axis whose index changed
+  for (std::size_t position = 0; position < out.size(); position += last.size()) {
+    for (std::size_t a = outermost; a + 1 < axes; ++a) from[a + 1] = from[a] + step[a][index[a]];
     const double* row = cells.data() + from[axes - 1];
-    for (std::size_t i = 0; i < last.size(); ++i) out[at + i] += row[last[i]];
-    for (moved = axes - 1; moved-- > 0;) {
-      if (++index[moved] < step[moved].size()) break;
-      index[moved] = 0;
+    for (std::size_t i = 0; i < last.size(); ++i) out[position + i] += row[last[i]];
+    for (outermost = axes - 1; outermost-- > 0;) {
+      if (++index[outermost] < step[outermost].size()) break;
+      index[outermost] = 0;
     }
   }
 }
 
 namespace {
 // The cost array of a factor with its axes arranged.
-CostArray cost_array_of(const CostCells& cells, const ArrangedFactor& made) {
-  CostArray cost_array{made.sizes, {}, cells.cost, {}};
+CostArray cost_array_of(const CostCells& cells, const ArrangedFactor& arranged) {
+  CostArray cost_array{arranged.sizes, {}, cells.cost, {}};
   if (cells.implied_class.empty()) {
-    if (made.as_given) return cost_array;
-    cost_array.own.assign(cell_count(made.sizes), 0.0);
-    add_gathered(cost_array.own, cells.cost, made.step);
-    cost_array.borrowed = {};
+    if (arranged.keeps_order) return cost_array;
+    cost_array.owned_cells.assign(cell_count(arranged.sizes), 0.0);
+    add_gathered(cost_array.owned_cells, cells.cost, arranged.step);
+    cost_array.borrowed_cells = {};
     return cost_array;
   }
-  cost_array.borrowed = {};
-  if (made.as_given && made.sizes.size() == made.given.size()) {
+  cost_array.borrowed_cells = {};
+  if (arranged.keeps_order && arranged.sizes.size() == arranged.factor_sizes.size()) {
     cost_array.implied_class = cells.implied_class;
     return cost_array;
   }
-  const std::vector<double> dense = dense_cells({made.given, {}, {}, cells.implied_class});
-  cost_array.own.assign(cell_count(made.sizes), 0.0);
-  add_gathered(cost_array.own, dense, made.step);
+  const std::vector<double> dense = dense_cells({arranged.factor_sizes, {}, {}, cells.implied_class});
+  cost_array.owned_cells.assign(cell_count(arranged.sizes), 0.0);
+  add_gathered(cost_array.owned_cells, dense, arranged.step);
   return cost_array;
 }
 }  // namespace
@@ -224,42 +227,43 @@ CostGraph cost_graph(const MinSumProblem& problem) {
   check(problem);
   CostGraph graph;
   graph.states = problem.domain;
-  std::map<std::pair<const CostCells*, std::vector<int>>, int> known;  // cost array by cells and order of axes
+  std::map<std::pair<const CostCells*, std::vector<int>>, int> cost_array_of_axes;  // by cells and order of axes
   for (const Factor& factor : problem.factors) {
-    ArrangedFactor made = arrange(graph, factor);
-    if (made.table.scope.empty()) {
+    ArrangedFactor arranged = arrange(graph, factor);
+    if (arranged.table.scope.empty()) {
       graph.constant += factor.cells->implied_class.empty()  ? factor.cells->cost[0]
                         : factor.cells->implied_class[0] < 0 ? inf
                                                              : 0;
       continue;
     }
-    // The permutation of the axes: with the cells' own classes, it determines where each cell goes.
-    std::vector<int> turn = made.sizes;
+    // The permutation of the axes; together with the classes of the cells, it determines where each cell goes.
+    std::vector<int> permutation = arranged.sizes;
     for (std::size_t a = 0; a < factor.scope.size(); ++a) {
-      auto at = std::lower_bound(made.table.scope.begin(), made.table.scope.end(), factor.scope[a]);
-      turn.push_back(at != made.table.scope.end() && *at == factor.scope[a]
-                         ? static_cast<int>(at - made.table.scope.begin())
-                         : -1);
+      auto position = std::lower_bound(arranged.table.scope.begin(), arranged.table.scope.end(), factor.scope[a]);
+      permutation.push_back(position != arranged.table.scope.end() && *position == factor.scope[a]
+                                ? static_cast<int>(position - arranged.table.scope.begin())
+                                : -1);
     }
-    auto [at, fresh] = known.try_emplace({factor.cells.get(), turn}, static_cast<int>(graph.cost_arrays.size()));
-    if (fresh) graph.cost_arrays.push_back(cost_array_of(*factor.cells, made));
-    made.table.cost_array = at->second;
-    graph.tables.push_back(std::move(made.table));
+    auto [entry, inserted] =
+        cost_array_of_axes.try_emplace({factor.cells.get(), permutation}, static_cast<int>(graph.cost_arrays.size()));
+    if (inserted) graph.cost_arrays.push_back(cost_array_of(*factor.cells, arranged));
+    arranged.table.cost_array = entry->second;
+    graph.tables.push_back(std::move(arranged.table));
   }
   return graph;
 }
 
 double cell_of(const CostGraph& graph, const Table& table, std::span<const int> choice) {
   const CostArray& cost_array = graph.cost_arrays[static_cast<std::size_t>(table.cost_array)];
-  std::size_t at = 0;
+  std::size_t position = 0;
   for (std::size_t a = 0; a < table.scope.size(); ++a) {
     const int state = choice[static_cast<std::size_t>(table.scope[a])];
-    at = at * static_cast<std::size_t>(cost_array.sizes[a]) +
-         static_cast<std::size_t>(graph.partitions[table.partitions[a]].of[static_cast<std::size_t>(state)]);
+    position = position * static_cast<std::size_t>(cost_array.sizes[a]) +
+               static_cast<std::size_t>(graph.partitions[table.partitions[a]].of[static_cast<std::size_t>(state)]);
   }
-  if (cost_array.implied_class.empty()) return cost_array.cells()[at];
+  if (cost_array.implied_class.empty()) return cost_array.cells()[position];
   const auto last = static_cast<std::size_t>(cost_array.sizes.back());
-  return cost_array.implied_class[at / last] == static_cast<int>(at % last) ? 0 : inf;
+  return cost_array.implied_class[position / last] == static_cast<int>(position % last) ? 0 : inf;
 }
 
 double cost_of(const CostGraph& graph, std::span<const int> choice) {
@@ -271,10 +275,10 @@ double cost_of(const CostGraph& graph, std::span<const int> choice) {
 double magnitude(const CostGraph& graph) {
   std::vector<double> largest;
   for (const CostArray& cost_array : graph.cost_arrays) {
-    double most = 0;
+    double max_class = 0;
     for (double c : cost_array.cells())
-      if (c < inf) most = std::max(most, std::abs(c));
-    largest.push_back(most);
+      if (c < inf) max_class = std::max(max_class, std::abs(c));
+    largest.push_back(max_class);
   }
   double sum = std::abs(graph.constant);
   for (const Table& table : graph.tables) sum += largest[static_cast<std::size_t>(table.cost_array)];

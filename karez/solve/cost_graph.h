@@ -1,4 +1,4 @@
-// A factor graph in the form that min_sum uses: tables over classes of states, with distinct cells and classes stored
+// A factor graph in the form that min_sum uses: tables over classes of states. Equal cells and equal classes are stored
 // once.
 #pragma once
 
@@ -23,9 +23,9 @@ struct StatePartition {
 // Distinct state partitions, by number.
 class StatePartitions {
  public:
-  int number(const std::vector<int>& class_of);  // any numbering of classes
+  int number(const std::vector<int>& class_of);  // `class_of` may number the classes in any way
   int finest(int states);
-  int common_refinement(int a, int b);  // two states share a class if they do in both
+  int common_refinement(int a, int b);  // two states share a class if they share one in both a and b
   const StatePartition& operator[](int number) const { return all_[static_cast<std::size_t>(number)]; }
 
  private:
@@ -42,19 +42,21 @@ struct Table {
 
 // Distinct cells, shared by any number of tables.
 struct CostArray {
-  std::vector<int> sizes;            // by axis
-  std::vector<double> own;           // the cells, unless the caller owns them
-  std::span<const double> borrowed;  // the caller's cells
-  std::span<const int>
-      implied_class;  // or the class of the last axis, if the others imply it (see CostCells); owned by the caller
-  std::span<const double> cells() const { return own.empty() ? borrowed : std::span<const double>(own); }
+  std::vector<int> sizes;                  // by axis
+  std::vector<double> owned_cells;         // empty if the caller owns the cells
+  std::span<const double> borrowed_cells;  // the caller's cells
+  std::span<const int> implied_class;      // replaces the cells if the other axes imply the class of the last axis (see
+                                           // CostCells); owned by the caller
+  std::span<const double> cells() const {
+    return owned_cells.empty() ? borrowed_cells : std::span<const double>(owned_cells);
+  }
 };
 
 struct CostGraph {
   std::vector<int> states;  // by variable
   StatePartitions partitions;
   std::vector<CostArray> cost_arrays;
-  std::vector<Table> tables;  // each of one variable or more
+  std::vector<Table> tables;  // each has one variable or more
   double constant = 0;
 
   int variables() const { return static_cast<int>(states.size()); }
@@ -63,22 +65,22 @@ struct CostGraph {
 // Checks the problem. The graph refers to the problem's cells.
 CostGraph cost_graph(const MinSumProblem&);
 
-// Cost of one choice.
+// The cost of one choice.
 double cost_of(const CostGraph&, std::span<const int> choice);
 double cell_of(const CostGraph&, const Table&, std::span<const int> choice);
 
-// Sum over tables of the largest finite magnitude, relative to which rounding errors are measured.
+// The sum over all tables of their largest finite magnitude. Rounding errors are measured relative to it.
 double magnitude(const CostGraph&);
 
 // Row-major strides; the last is 1.
 std::vector<std::size_t> strides_of(std::span<const int> sizes);
 std::size_t cell_count(std::span<const int> sizes);
-std::vector<double> dense_cells(const CostArray&);  // the cells that `implied_class` represents
+std::vector<double> dense_cells(const CostArray&);  // expands `implied_class` to cells
 
 using AxisOffsets = std::vector<std::vector<std::size_t>>;  // by axis and index: the offset of the cell
 
-// out[i, j, ...] += cells[step[0][i] + step[1][j] + ...] with row-major out: restricts, transposes, broadcasts and
-// takes diagonals.
+// out[i, j, ...] += cells[step[0][i] + step[1][j] + ...] with row-major `out`. It can restrict, transpose and broadcast
+// cells and take diagonals.
 void add_gathered(std::span<double> out, std::span<const double> cells, const AxisOffsets& step);
 
 }  // namespace karez::solve

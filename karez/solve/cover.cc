@@ -22,26 +22,26 @@ CoverProgram::Outcome CoverProgram::solve(std::span<const CoverRow> rows, std::s
                                           std::span<const int> high, int max_pivots) {
   for (int pivots = 0;; ++pivots) {
     // Find the row or bound with the largest violation.
-    double lacks = tight;
+    double violation = tight;
     int row = -1, variable = -1;
     double sign = 1;
     for (std::size_t i = 0; i < count_; ++i) {
-      if (low[i] - values_[i] > lacks) lacks = low[i] - values_[i], variable = static_cast<int>(i), sign = 1;
-      if (values_[i] - high[i] > lacks) lacks = values_[i] - high[i], variable = static_cast<int>(i), sign = -1;
+      if (low[i] - values_[i] > violation) violation = low[i] - values_[i], variable = static_cast<int>(i), sign = 1;
+      if (values_[i] - high[i] > violation) violation = values_[i] - high[i], variable = static_cast<int>(i), sign = -1;
     }
     for (std::size_t r = 0; r < rows.size(); ++r) {
-      auto sum = static_cast<double>(rows[r].least);
+      auto sum = static_cast<double>(rows[r].bound);
       for (auto [i, factor] : rows[r].terms) sum -= static_cast<double>(factor) * values_[i];
-      if (sum > lacks) lacks = sum, row = static_cast<int>(r);
+      if (sum > violation) violation = sum, row = static_cast<int>(r);
     }
     if (row < 0 && variable < 0) return Outcome::solved;
     if (pivots == max_pivots) return Outcome::stopped;
 
     std::fill(gain_.begin(), gain_.end(), 0);
     auto gather = [&](int i, double factor) {
-      const std::vector<double>& mine = factors_[i];
-      if (mine.empty()) gain_[i] += factor;
-      for (std::size_t k = 0; k < mine.size(); ++k) gain_[k] += factor * mine[k];
+      const std::vector<double>& own_factors = factors_[i];
+      if (own_factors.empty()) gain_[i] += factor;
+      for (std::size_t k = 0; k < own_factors.size(); ++k) gain_[k] += factor * own_factors[k];
     };
     if (row >= 0) {
       for (auto [i, factor] : rows[row].terms) gather(i, static_cast<double>(factor));
@@ -49,55 +49,55 @@ CoverProgram::Outcome CoverProgram::solve(std::span<const CoverRow> rows, std::s
       gather(variable, sign);
     }
 
-    std::size_t enters = count_;
+    std::size_t entering = count_;
     for (std::size_t k = 0; k < count_; ++k) {
       if (gain_[k] < 1e-9) continue;
-      double here = enters < count_ ? costs_[k] * gain_[enters] - costs_[enters] * gain_[k] : -1;
-      if (here < 0 || (here == 0 && gain_[k] > gain_[enters])) enters = k;
+      double comparison = entering < count_ ? costs_[k] * gain_[entering] - costs_[entering] * gain_[k] : -1;
+      if (comparison < 0 || (comparison == 0 && gain_[k] > gain_[entering])) entering = k;
     }
-    if (enters == count_) {
+    if (entering == count_) {
       if (row >= 0) ray_.emplace_back(row, 1);
       for (std::size_t k = 0; k < count_; ++k)
         if (slack_of_[k] >= 0 && gain_[k] < 0) ray_.emplace_back(slack_of_[k], -gain_[k]);
       return Outcome::infeasible;
     }
 
-    double by = 1 / gain_[enters];
-    for (std::size_t k = 0; k < count_; ++k) gain_[k] = k == enters ? 1 : gain_[k] * by;
+    double scale = 1 / gain_[entering];
+    for (std::size_t k = 0; k < count_; ++k) gain_[k] = k == entering ? 1 : gain_[k] * scale;
     for (std::size_t i = 0; i < count_; ++i) {
-      std::vector<double>& mine = factors_[i];
-      if (mine.empty() && i == enters) mine.resize(count_, 0), mine[i] = 1;
-      const double old = mine.empty() ? 0 : mine[enters];
+      std::vector<double>& own_factors = factors_[i];
+      if (own_factors.empty() && i == entering) own_factors.resize(count_, 0), own_factors[i] = 1;
+      const double old = own_factors.empty() ? 0 : own_factors[entering];
       if (old == 0) continue;
-      values_[i] += old * by * lacks;
-      for (std::size_t k = 0; k < count_; ++k) mine[k] -= old * gain_[k];
-      mine[enters] = old * by;
+      values_[i] += old * scale * violation;
+      for (std::size_t k = 0; k < count_; ++k) own_factors[k] -= old * gain_[k];
+      own_factors[entering] = old * scale;
     }
-    double cost = costs_[enters];
+    double cost = costs_[entering];
     for (std::size_t k = 0; k < count_; ++k) costs_[k] = std::max(0.0, costs_[k] - cost * gain_[k]);
-    costs_[enters] = cost * by;
-    slack_of_[enters] = row;
+    costs_[entering] = cost * scale;
+    slack_of_[entering] = row;
   }
 }
 
-// Any weights on rows give a bound: the sum of weight * least, plus each variable's reduced price times its cheaper
-// bound.
+// Any weights on rows give a bound: the sum of weight * bound over the rows, plus the product of each variable's
+// reduced price with its cheaper bound.
 double CoverProgram::dual_value(std::span<const CoverRow> rows, std::span<const int> low, std::span<const int> high,
                                 std::span<const double> prices, std::span<const std::pair<int, double>> weights) const {
-  std::vector<double> rest(prices.begin(), prices.end());
+  std::vector<double> reduced_prices(prices.begin(), prices.end());
   double sum = 0, size = 0;
-  auto count = [&](double term) {
+  auto add_term = [&](double term) {
     sum += term;
     size += std::abs(term);
   };
   for (auto [row, weight] : weights) {
-    count(weight * static_cast<double>(rows[row].least));
+    add_term(weight * static_cast<double>(rows[row].bound));
     for (auto [i, factor] : rows[row].terms) {
-      rest[i] -= weight * static_cast<double>(factor);
+      reduced_prices[i] -= weight * static_cast<double>(factor);
       size += weight * static_cast<double>(factor) * high[i];
     }
   }
-  for (std::size_t i = 0; i < count_; ++i) count(rest[i] * (rest[i] >= 0 ? low[i] : high[i]));
+  for (std::size_t i = 0; i < count_; ++i) add_term(reduced_prices[i] * (reduced_prices[i] >= 0 ? low[i] : high[i]));
   return sum - 1e-13 * size;  // subtracts a bound on the rounding error
 }
 

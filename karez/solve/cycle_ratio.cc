@@ -18,17 +18,18 @@ CycleRatio measure(std::span<const TimedEdge> edges, std::vector<int> cycle) {
   auto first =
       std::min_element(cycle.begin(), cycle.end(), [&](int a, int b) { return edges[a].from < edges[b].from; });
   std::rotate(cycle.begin(), first, cycle.end());  // so that the sum does not depend on the first edge found
-  CycleRatio out;
+  CycleRatio leaving_count;
   for (int e : cycle) {
-    out.time += edges[e].time;
-    out.tokens += edges[e].tokens;
+    leaving_count.time += edges[e].time;
+    leaving_count.tokens += edges[e].tokens;
   }
-  out.ratio = out.tokens > 0 ? out.time / static_cast<double>(out.tokens) : std::numeric_limits<double>::infinity();
-  out.cycle = std::move(cycle);
-  return out;
+  leaving_count.ratio = leaving_count.tokens > 0 ? leaving_count.time / static_cast<double>(leaving_count.tokens)
+                                                 : std::numeric_limits<double>::infinity();
+  leaving_count.cycle = std::move(cycle);
+  return leaving_count;
 }
 
-// A cycle of edges without tokens, found by depth-first search; empty if there is none.
+// Finds a cycle of edges without tokens by depth-first search; returns an empty list if there is none.
 std::vector<int> tokenless_cycle(std::span<const TimedEdge> edges, const Lists& leaving) {
   std::vector<char> colour(leaving.size(), 0);  // 1: on the path, 2: done
   std::vector<std::size_t> next(leaving.size(), 0);
@@ -58,7 +59,8 @@ std::vector<int> tokenless_cycle(std::span<const TimedEdge> edges, const Lists& 
   return {};
 }
 
-// Each node follows one edge, so every path ends in a cycle; improving an edge never lowers the ratio of that cycle.
+// A policy chooses one outgoing edge of each node, so every path ends in a cycle. Improving an edge never lowers the
+// ratio of the cycle.
 class Policy {
  public:
   Policy(std::span<const TimedEdge> edges, const Lists& leaving)
@@ -87,8 +89,8 @@ class Policy {
   }
 
  private:
-  // For each node, finds the cycle that its path ends in and its value: the sum of time - ratio * tokens on the path to
-  // the cycle's first node.
+  // For each node, finds the cycle in which its path ends, and the node's value: the sum of time - ratio * tokens on
+  // the path to the first node of the cycle.
   void evaluate() {
     cycles_.clear();
     std::fill(cycle_of_.begin(), cycle_of_.end(), -1);
@@ -105,41 +107,42 @@ class Policy {
         std::vector<int> cycle;
         for (auto at = std::find(path.begin(), path.end(), u); at != path.end(); ++at) cycle.push_back(chosen_[*at]);
         cycles_.push_back(measure(edges_, std::move(cycle)));
-        const auto& found = cycles_.back();
-        int root = edges_[found.cycle[0]].from;
-        settle(root, static_cast<int>(cycles_.size()) - 1, 0);
-        for (std::size_t i = found.cycle.size(); i-- > 1;) follow(edges_[found.cycle[i]].from);
+        const auto& cycle_found = cycles_.back();
+        int root = edges_[cycle_found.cycle[0]].from;
+        set_node(root, static_cast<int>(cycles_.size()) - 1, 0);
+        for (std::size_t i = cycle_found.cycle.size(); i-- > 1;) set_from_next(edges_[cycle_found.cycle[i]].from);
       }
       for (std::size_t i = path.size(); i-- > 0;)
-        if (cycle_of_[path[i]] < 0) follow(path[i]);
+        if (cycle_of_[path[i]] < 0) set_from_next(path[i]);
     }
   }
 
-  void settle(int u, int cycle, double value) {
+  void set_node(int u, int cycle, double value) {
     cycle_of_[u] = cycle;
     ratio_[u] = cycles_[cycle].ratio;
     value_[u] = value;
   }
 
-  void follow(int u) {
+  void set_from_next(int u) {
     const TimedEdge& e = edges_[chosen_[u]];
-    settle(u, cycle_of_[e.to], gain(e) + value_[e.to]);
+    set_node(u, cycle_of_[e.to], gain(e) + value_[e.to]);
   }
 
   double gain(const TimedEdge& e) const { return e.time - ratio_[e.to] * static_cast<double>(e.tokens); }
 
   bool improve() {
     bool changed = false;
-    for (bool moved = true; moved;
-         changed |= moved) {  // a better ratio spreads to all nodes that reach it before the next evaluation
+    for (bool changed_now = true; changed_now;
+         changed |=
+         changed_now) {  // a better ratio spreads to all nodes that reach its cycle before the next evaluation
       base::check_interrupt();
-      moved = false;
+      changed_now = false;
       for (std::size_t u = leaving_.size(); u-- > 0;)
         for (int e : leaving_[u])
           if (ratio_[edges_[e].to] > ratio_[u]) {
             chosen_[u] = e;
             ratio_[u] = ratio_[edges_[e].to];
-            moved = true;
+            changed_now = true;
           }
     }
     if (changed) return true;
@@ -179,16 +182,17 @@ CycleRatio max_cycle_ratio(int nodes, std::span<const TimedEdge> edges) {
     leaving[edge.from].push_back(e);
     entering[edge.to].push_back(e);
   }
-  if (std::vector<int> stuck = tokenless_cycle(edges, leaving); !stuck.empty()) return measure(edges, std::move(stuck));
+  if (std::vector<int> tokenless = tokenless_cycle(edges, leaving); !tokenless.empty())
+    return measure(edges, std::move(tokenless));
   // Remove nodes from which no cycle is reachable.
-  std::vector<int> ends;
-  std::vector<std::size_t> out(nodes);
+  std::vector<int> dead_ends;
+  std::vector<std::size_t> leaving_count(nodes);
   for (int u = 0; u < nodes; ++u)
-    if ((out[u] = leaving[u].size()) == 0) ends.push_back(u);
-  for (std::size_t i = 0; i < ends.size(); ++i)
-    for (int e : entering[ends[i]])
-      if (--out[edges[e].from] == 0) ends.push_back(edges[e].from);
-  for (auto& list : leaving) std::erase_if(list, [&](int e) { return out[edges[e].to] == 0; });
+    if ((leaving_count[u] = leaving[u].size()) == 0) dead_ends.push_back(u);
+  for (std::size_t i = 0; i < dead_ends.size(); ++i)
+    for (int e : entering[dead_ends[i]])
+      if (--leaving_count[edges[e].from] == 0) dead_ends.push_back(edges[e].from);
+  for (auto& list : leaving) std::erase_if(list, [&](int e) { return leaving_count[edges[e].to] == 0; });
   return Policy(edges, leaving).run();
 }
 

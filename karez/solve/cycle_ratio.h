@@ -1,5 +1,5 @@
-// The maximum ratio of time to tokens over the cycles of a graph: the least interval between launches of a synchronous
-// dataflow program.
+// The maximum ratio of time to tokens over the cycles of a graph, which is the minimum interval between launches of a
+// synchronous dataflow program.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ struct TimedEdge {
 
 struct CycleRatio {
   double ratio = 0;        // time / tokens of the cycle; 0 without a cycle; +inf for a cycle without tokens
-  std::vector<int> cycle;  // its edges in order; empty if the graph has no cycle
+  std::vector<int> cycle;  // the edges of the cycle in order; empty if the graph has no cycle
   double time = 0;
   long tokens = 0;
 
@@ -25,8 +25,9 @@ struct CycleRatio {
   bool is_deadlock() const { return !cycle.empty() && tokens == 0; }
 };
 
-// Policy iteration (Howard; Cochet-Terrasson et al., "Numerical computation of spectral elements in max-plus algebra",
-// 1998). No cycle has a larger ratio than the returned one, except for rounding; equal inputs give equal cycles.
+// Finds the cycle by policy iteration (Howard; Cochet-Terrasson et al., "Numerical computation of spectral elements in
+// max-plus algebra", 1998). No cycle has a larger ratio than the returned one, except for rounding. Equal inputs give
+// equal cycles.
 CycleRatio max_cycle_ratio(int nodes, std::span<const TimedEdge> edges);
 
 }  // namespace karez::solve

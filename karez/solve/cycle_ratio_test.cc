@@ -1,4 +1,4 @@
-// Tests of the maximum cycle ratio against enumeration of simple cycles, and of deadlocks.
+// Tests of the maximum cycle ratio: compares it with an enumeration of simple cycles, and checks deadlocks.
 #include "karez/solve/cycle_ratio.h"
 
 #include <gtest/gtest.h>
@@ -11,14 +11,14 @@
 
 namespace karez::solve {
 namespace {
-// Visits every simple cycle once: from its smallest node through larger ones.
+// Visits every simple cycle once, from its smallest node through larger nodes.
 class Enumeration {
  public:
   Enumeration(int nodes, const std::vector<TimedEdge>& edges) : edges_(edges), on_path_(nodes, 0) {
     for (start_ = 0; start_ < nodes; ++start_) walk(start_, 0, 0);
   }
   double best = -std::numeric_limits<double>::infinity();
-  bool any = false;
+  bool has_cycle = false;
 
  private:
   void walk(int at, double time, long tokens) {
@@ -26,10 +26,10 @@ class Enumeration {
     for (const TimedEdge& e : edges_) {
       if (e.from != at || e.to < start_) continue;
       if (e.to == start_) {
-        any = true;
-        long all = tokens + e.tokens;
-        best = std::max(best,
-                        all > 0 ? (time + e.time) / static_cast<double>(all) : std::numeric_limits<double>::infinity());
+        has_cycle = true;
+        long all_cycles = tokens + e.tokens;
+        best = std::max(best, all_cycles > 0 ? (time + e.time) / static_cast<double>(all_cycles)
+                                             : std::numeric_limits<double>::infinity());
       } else if (!on_path_[e.to]) {
         walk(e.to, time + e.time, tokens + e.tokens);
       }
@@ -42,21 +42,21 @@ class Enumeration {
   int start_ = 0;
 };
 
-void expect_cycle(const std::vector<TimedEdge>& edges, const CycleRatio& r) {
+void expect_cycle(const std::vector<TimedEdge>& edges, const CycleRatio& result) {
   double time = 0;
   long tokens = 0;
-  for (std::size_t i = 0; i < r.cycle.size(); ++i) {
-    ASSERT_LE(edges[r.cycle[0]].from, edges[r.cycle[i]].from);
-    ASSERT_EQ(edges[r.cycle[i]].to, edges[r.cycle[(i + 1) % r.cycle.size()]].from);
-    time += edges[r.cycle[i]].time;
-    tokens += edges[r.cycle[i]].tokens;
+  for (std::size_t i = 0; i < result.cycle.size(); ++i) {
+    ASSERT_LE(edges[result.cycle[0]].from, edges[result.cycle[i]].from);
+    ASSERT_EQ(edges[result.cycle[i]].to, edges[result.cycle[(i + 1) % result.cycle.size()]].from);
+    time += edges[result.cycle[i]].time;
+    tokens += edges[result.cycle[i]].tokens;
   }
-  ASSERT_EQ(time, r.time);
-  ASSERT_EQ(tokens, r.tokens);
+  ASSERT_EQ(time, result.time);
+  ASSERT_EQ(tokens, result.tokens);
 }
 
-TEST(CycleRatio, TheRatioEqualsEnumerationOfSimpleCycles) {
-  int stuck = 0, moving = 0, acyclic = 0;
+TEST(CycleRatio, TheRatioEqualsTheMaximumOverEnumeratedSimpleCycles) {
+  int deadlocks = 0, live = 0, acyclic = 0;
   for (int seed = 0; seed < 4000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -68,28 +68,28 @@ TEST(CycleRatio, TheRatioEqualsEnumerationOfSimpleCycles) {
       long tokens = static_cast<long>(random() % 4) + (seed % 2 == 0 ? 1 : 0);
       edges.push_back({static_cast<int>(random() % nodes), static_cast<int>(random() % nodes), time, tokens});
     }
-    Enumeration all(nodes, edges);
-    CycleRatio r = max_cycle_ratio(nodes, edges);
-    ASSERT_EQ(all.any, !r.cycle.empty());
-    expect_cycle(edges, r);
+    Enumeration all_cycles(nodes, edges);
+    CycleRatio result = max_cycle_ratio(nodes, edges);
+    ASSERT_EQ(all_cycles.has_cycle, !result.cycle.empty());
+    expect_cycle(edges, result);
     if (HasFatalFailure()) return;
-    if (r.is_deadlock()) {
-      ASSERT_EQ(r.ratio, all.best);
-    } else if (all.any) {
-      ASSERT_NEAR(r.ratio, all.best, 1e-10);
+    if (result.is_deadlock()) {
+      ASSERT_EQ(result.ratio, all_cycles.best);
+    } else if (all_cycles.has_cycle) {
+      ASSERT_NEAR(result.ratio, all_cycles.best, 1e-10);
     }
-    (r.is_deadlock() ? stuck : all.any ? moving : acyclic) += 1;
+    (result.is_deadlock() ? deadlocks : all_cycles.has_cycle ? live : acyclic) += 1;
   }
-  EXPECT_GT(stuck, 100);
-  EXPECT_GT(moving, 1000);
+  EXPECT_GT(deadlocks, 100);
+  EXPECT_GT(live, 1000);
   EXPECT_GT(acyclic, 100);
 }
 
 TEST(CycleRatio, ACycleWithoutTokensIsReturned) {
   std::vector<TimedEdge> edges{{0, 1, 1, 1}, {1, 2, 1, 0}, {2, 3, 1, 0}, {3, 1, 1, 0}, {3, 0, 9, 1}};
-  CycleRatio r = max_cycle_ratio(4, edges);
-  EXPECT_TRUE(r.is_deadlock());
-  EXPECT_EQ(r.cycle, (std::vector<int>{1, 2, 3}));
+  CycleRatio result = max_cycle_ratio(4, edges);
+  EXPECT_TRUE(result.is_deadlock());
+  EXPECT_EQ(result.cycle, (std::vector<int>{1, 2, 3}));
 }
 
 TEST(CycleRatio, TheRatioIsTheSlowestStageOfAPipelineWithEnoughSlots) {
@@ -117,17 +117,17 @@ TEST(CycleRatio, TheSearchConvergesOnALongGraph) {
     if (i + 1 < nodes) edges.push_back({i + 1, i, static_cast<double>(random() % 1000) / 1000, 2});
     if (i % 100 == 99) edges.push_back({i, static_cast<int>(random() % i), 1, 1 + nodes});
   }
-  double least = 0;  // the maximum over cycles of one and of two edges
+  double short_cycle_ratio = 0;  // the maximum over cycles of one and of two edges
   for (std::size_t e = 0; e + 2 < edges.size(); ++e) {
     const TimedEdge &a = edges[e], &b = edges[e + 1];
-    if (a.from == a.to) least = std::max(least, a.time);
+    if (a.from == a.to) short_cycle_ratio = std::max(short_cycle_ratio, a.time);
     if (a.from == b.to && a.to == b.from && a.tokens + b.tokens > 0)
-      least = std::max(least, (a.time + b.time) / static_cast<double>(a.tokens + b.tokens));
+      short_cycle_ratio = std::max(short_cycle_ratio, (a.time + b.time) / static_cast<double>(a.tokens + b.tokens));
   }
-  CycleRatio r = max_cycle_ratio(nodes, edges);
-  expect_cycle(edges, r);
-  EXPECT_GE(r.ratio, least);
-  EXPECT_LT(r.ratio, 1.1 * least);
+  CycleRatio result = max_cycle_ratio(nodes, edges);
+  expect_cycle(edges, result);
+  EXPECT_GE(result.ratio, short_cycle_ratio);
+  EXPECT_LT(result.ratio, 1.1 * short_cycle_ratio);
 }
 
 TEST(CycleRatio, ASlightlySlowerCycleIsFound) {  // slower than a self-loop by less than one in a million

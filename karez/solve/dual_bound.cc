@@ -1,7 +1,8 @@
 // Sequential reweighted message passing (Kolmogorov, "A new look at reweighted message passing", 2015) with
 // single-variable separators. Each pass collects the min-marginals of a variable's tables at the variable, then passes
-// equal shares to the tables that have later variables; on a chain, one pass is dynamic programming and the bound is
-// exact. The bound never falls. Tables have classes of states; a message to a class is the least of its states' costs.
+// equal shares to the tables that have later variables. On a chain, one pass is dynamic programming and the bound is
+// exact. The bound never decreases. Tables have classes of states; a message to a class is the minimum of the costs of
+// its states.
 #include "karez/solve/dual_bound.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace karez::solve {
 namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
-constexpr double max_looked_at = 5000;  // joint classes of a step's result that states_within enumerates
+constexpr double max_enumerated = 5000;  // joint classes of a step's result that states_within enumerates
 
 const Table& table_of(const Elimination& plan, int table) { return plan.graph.tables[static_cast<std::size_t>(table)]; }
 const CostArray& cost_array_of(const Elimination& plan, int table) {
@@ -30,13 +31,14 @@ Axes axes_of(const Elimination& plan, const Reweighting& r, int table) {
   return axes;
 }
 
-// The least cost for each class of one axis.
-void compute_min_marginal(const Elimination& plan, Reweighting::Use use, const Axes& axes, std::span<double> least) {
+// Computes the minimum cost for each class of one axis.
+void compute_min_marginal(const Elimination& plan, Reweighting::Use use, const Axes& axes,
+                          std::span<double> min_costs) {
   const CostArray& cost_array = cost_array_of(plan, use.table);
   if (cost_array.implied_class.empty()) {
-    min_marginal(cost_array.cells(), axes, static_cast<std::size_t>(use.axis), least);
+    min_marginal(cost_array.cells(), axes, static_cast<std::size_t>(use.axis), min_costs);
   } else {
-    min_marginal(std::span<const int>(cost_array.implied_class), axes, static_cast<std::size_t>(use.axis), least);
+    min_marginal(std::span<const int>(cost_array.implied_class), axes, static_cast<std::size_t>(use.axis), min_costs);
   }
 }
 
@@ -74,24 +76,24 @@ Reweighting reweighting(const Elimination& plan) {
 }
 
 void run_pass(const Elimination& plan, Reweighting& r, bool ascending) {
-  std::vector<double> least, taken;
+  std::vector<double> min_costs, subtracted;
   for (std::size_t i = 0; i < plan.remaining.size(); ++i) {
     base::check_interrupt();
     const int v = plan.remaining[ascending ? i : plan.remaining.size() - 1 - i];
     auto& node = r.node[v];
-    int in = 0, out = 0;
+    int sources = 0, sinks = 0;
     for (Reweighting::Use use : r.uses[v]) {
       const bool from_before = reaches_on(plan, use, !ascending);
-      in += from_before;
-      out += reaches_on(plan, use, ascending);
+      sources += from_before;
+      sinks += reaches_on(plan, use, ascending);
       if (!from_before && !r.first_pass) continue;  // unchanged since the opposite pass read it
       const StatePartition& partition = partition_of(plan, use);
-      least.resize(partition.first.size());
-      compute_min_marginal(plan, use, axes_of(plan, r, use.table), least);
+      min_costs.resize(partition.first.size());
+      compute_min_marginal(plan, use, axes_of(plan, r, use.table), min_costs);
       auto& message = r.message[use.table][use.axis];
-      for (std::size_t c = 0; c < least.size(); ++c)
-        if (least[c] < inf) message[c] -= least[c];
-      for (std::size_t s = 0; s < node.size(); ++s) node[s] += least[partition.of[s]];
+      for (std::size_t c = 0; c < min_costs.size(); ++c)
+        if (min_costs[c] < inf) message[c] -= min_costs[c];
+      for (std::size_t s = 0; s < node.size(); ++s) node[s] += min_costs[partition.of[s]];
     }
     const double floor = *std::min_element(node.begin(), node.end());
     r.bound += floor;
@@ -99,97 +101,98 @@ void run_pass(const Elimination& plan, Reweighting& r, bool ascending) {
     for (double& cost : node) cost -= floor;
     if (!r.first_pass)  // the minima of all other tables and variables are now at least zero
       for (std::size_t s = 0; s < node.size(); ++s) r.min_cost[v][s] = std::max(r.min_cost[v][s], r.bound + node[s]);
-    if (out == 0) continue;
-    const double share = 1.0 / std::max(in, out);
-    taken.assign(node.size(), 0.0);
+    if (sinks == 0) continue;
+    const double share = 1.0 / std::max(sources, sinks);
+    subtracted.assign(node.size(), 0.0);
     for (Reweighting::Use use : r.uses[v]) {
       if (!reaches_on(plan, use, ascending)) continue;
       const StatePartition& partition = partition_of(plan, use);
-      least.assign(partition.first.size(), inf);
+      min_costs.assign(partition.first.size(), inf);
       for (std::size_t s = 0; s < node.size(); ++s)
-        least[partition.of[s]] = std::min(least[partition.of[s]], node[s] * share);
+        min_costs[partition.of[s]] = std::min(min_costs[partition.of[s]], node[s] * share);
       auto& message = r.message[use.table][use.axis];
-      for (std::size_t c = 0; c < least.size(); ++c) message[c] += least[c];
-      for (std::size_t s = 0; s < node.size(); ++s) taken[s] += least[partition.of[s]];
+      for (std::size_t c = 0; c < min_costs.size(); ++c) message[c] += min_costs[c];
+      for (std::size_t s = 0; s < node.size(); ++s) subtracted[s] += min_costs[partition.of[s]];
     }
     for (std::size_t s = 0; s < node.size(); ++s)
-      if (node[s] < inf) node[s] -= taken[s];
+      if (node[s] < inf) node[s] -= subtracted[s];
   }
   r.first_pass = false;
 }
 
 StateMasks states_within(const Elimination& plan, const Reweighting& r, double excess) {
-  StateMasks keep;
-  for (int states : plan.graph.states) keep.emplace_back(states, 0);
-  std::vector<double> least;
+  StateMasks kept;
+  for (int states : plan.graph.states) kept.emplace_back(states, 0);
+  std::vector<double> min_costs;
   for (int v : plan.remaining) {
     std::vector<double> cost = r.node[v];
     for (Reweighting::Use use : r.uses[v]) {  // the minima of all other tables and variables are at least zero
       const StatePartition& partition = partition_of(plan, use);
-      least.resize(partition.first.size());
-      compute_min_marginal(plan, use, axes_of(plan, r, use.table), least);
-      for (std::size_t s = 0; s < cost.size(); ++s) cost[s] += least[partition.of[s]];
+      min_costs.resize(partition.first.size());
+      compute_min_marginal(plan, use, axes_of(plan, r, use.table), min_costs);
+      for (std::size_t s = 0; s < cost.size(); ++s) cost[s] += min_costs[partition.of[s]];
     }
-    for (std::size_t s = 0; s < cost.size(); ++s) keep[v][s] = std::max(cost[s], r.min_cost[v][s] - r.bound) <= excess;
+    for (std::size_t s = 0; s < cost.size(); ++s) kept[v][s] = std::max(cost[s], r.min_cost[v][s] - r.bound) <= excess;
   }
-  // A state of an eliminated variable is kept if its excess over the best state is small enough for some choice of the
-  // others' kept states.
+  // A state of an eliminated variable is kept if its excess over the best state is small enough for some choice of kept
+  // states of the other variables.
   for (std::size_t i = plan.steps.size(); i-- > 0;) {
     base::check_interrupt();
     const EliminationStep& step = plan.steps[i];
-    const Table& out = table_of(plan, step.out);
-    auto& mine = keep[step.variable];
-    std::vector<std::vector<int>> may;  // by axis: a state of each class that is kept
-    for (std::size_t a = 0; a < out.scope.size(); ++a) {
+    const Table& result = table_of(plan, step.out);
+    auto& own_states = kept[step.variable];
+    std::vector<std::vector<int>> kept_classes;  // by axis: one state of each kept class
+    for (std::size_t a = 0; a < result.scope.size(); ++a) {
       const StatePartition& partition = partition_of(plan, {step.out, static_cast<int>(a)});
-      std::vector<char> seen(partition.first.size(), 0);
+      std::vector<char> present(partition.first.size(), 0);
       for (std::size_t s = 0; s < partition.of.size(); ++s)
-        if (keep[out.scope[a]][s]) seen[partition.of[s]] = 1;
-      may.emplace_back();
-      for (std::size_t c = 0; c < seen.size(); ++c)
-        if (seen[c]) may.back().push_back(partition.first[c]);
+        if (kept[result.scope[a]][s]) present[partition.of[s]] = 1;
+      kept_classes.emplace_back();
+      for (std::size_t c = 0; c < present.size(); ++c)
+        if (present[c]) kept_classes.back().push_back(partition.first[c]);
     }
-    if (std::any_of(may.begin(), may.end(), [](const auto& m) { return m.empty(); })) continue;  // no choice is kept
+    if (std::any_of(kept_classes.begin(), kept_classes.end(), [](const auto& m) { return m.empty(); }))
+      continue;  // no choice is kept
     double cells = 1;
-    for (const auto& m : may) cells *= static_cast<double>(m.size());
-    if (cells > max_looked_at) {  // with so many joint classes, few states would be excluded
-      std::fill(mine.begin(), mine.end(), 1);
+    for (const auto& m : kept_classes) cells *= static_cast<double>(m.size());
+    if (cells > max_enumerated) {  // with so many joint classes, few states would be excluded
+      std::fill(own_states.begin(), own_states.end(), 1);
       continue;
     }
-    with_join(plan, step, may, [&](Join& join) {
+    with_join(plan, step, kept_classes, [&](Join& join) {
       join.for_each([&](std::span<const double> costs) {
-        const double most = *std::min_element(costs.begin(), costs.end()) + excess;
-        bool all = true;
+        const double max_cost = *std::min_element(costs.begin(), costs.end()) + excess;
+        bool all_kept = true;
         for (std::size_t s = 0; s < costs.size(); ++s) {
-          mine[s] = mine[s] || costs[s] <= most;
-          all = all && mine[s];
+          own_states[s] = own_states[s] || costs[s] <= max_cost;
+          all_kept = all_kept && own_states[s];
         }
-        return !all;
+        return !all_kept;
       });
     });
   }
-  return keep;
+  return kept;
 }
 
 std::vector<int> round_choice(const Elimination& plan, const Reweighting& r, bool ascending) {
   std::vector<int> choice(plan.graph.states.size(), -1);
-  std::vector<double> least;
+  std::vector<double> min_costs;
   for (std::size_t i = 0; i < plan.remaining.size(); ++i) {
     base::check_interrupt();
     const int v = plan.remaining[ascending ? i : plan.remaining.size() - 1 - i];
     std::vector<double> cost = r.node[v];
     for (Reweighting::Use use : r.uses[v]) {
       if (!reaches_on(plan, use, !ascending))
-        continue;  // none of its variables is chosen yet, and its minimum is zero for every state
+        continue;  // no variable of the table is chosen yet, and its minimum is zero for every state
       Axes axes = axes_of(plan, r, use.table);
       const auto& scope = table_of(plan, use.table).scope;
       for (std::size_t a = 0; a < axes.size(); ++a)
         if (choice[scope[a]] >= 0)
           axes[a].fixed = partition_of(plan, {use.table, static_cast<int>(a)}).of[choice[scope[a]]];
       const StatePartition& partition = partition_of(plan, use);
-      least.resize(partition.first.size());
-      compute_min_marginal(plan, use, axes, least);
-      for (std::size_t s = 0; s < cost.size(); ++s) cost[s] += least[partition.of[s]];
+      min_costs.resize(partition.first.size());
+      compute_min_marginal(plan, use, axes, min_costs);
+      for (std::size_t s = 0; s < cost.size(); ++s) cost[s] += min_costs[partition.of[s]];
     }
     choice[v] = static_cast<int>(std::min_element(cost.begin(), cost.end()) - cost.begin());
   }
@@ -199,20 +202,20 @@ std::vector<int> round_choice(const Elimination& plan, const Reweighting& r, boo
 
 double recomputed_bound(const Elimination& plan, const Reweighting& r) {
   double sum = constant_of(plan);
-  std::vector<double> least;
+  std::vector<double> min_costs;
   for (int t = 0; t < static_cast<int>(plan.graph.tables.size()); ++t) {
     const Table& table = table_of(plan, t);
     if (!plan.alive[t] || table.scope.size() < 2) continue;
-    least.resize(static_cast<std::size_t>(cost_array_of(plan, t).sizes[0]));
-    compute_min_marginal(plan, {t, 0}, axes_of(plan, r, t), least);
-    sum += *std::min_element(least.begin(), least.end());
+    min_costs.resize(static_cast<std::size_t>(cost_array_of(plan, t).sizes[0]));
+    compute_min_marginal(plan, {t, 0}, axes_of(plan, r, t), min_costs);
+    sum += *std::min_element(min_costs.begin(), min_costs.end());
   }
-  for (int v : plan.remaining) {  // its own costs minus all messages to its tables
+  for (int v : plan.remaining) {  // the variable's initial costs minus all messages to its tables
     std::vector<double> node = r.unary_cost[v];
     for (Reweighting::Use use : r.uses[v])
       for (std::size_t s = 0; s < node.size(); ++s) {
-        const double told = r.message[use.table][use.axis][partition_of(plan, use).of[s]];
-        node[s] = told < inf ? node[s] - told : inf;
+        const double sent_cost = r.message[use.table][use.axis][partition_of(plan, use).of[s]];
+        node[s] = sent_cost < inf ? node[s] - sent_cost : inf;
       }
     sum += *std::min_element(node.begin(), node.end());
   }

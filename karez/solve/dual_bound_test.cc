@@ -1,5 +1,5 @@
-// Tests of the dual bound: moved costs keep their sums, the bound never exceeds the optimum and is exact on chains, and
-// all possible states are kept.
+// Tests of the dual bound: reweighting keeps the costs of choices, the bound never exceeds the optimum and is exact on
+// chains, and all possible states are kept.
 #include "karez/solve/dual_bound.h"
 
 #include <gtest/gtest.h>
@@ -48,9 +48,9 @@ MinSumProblem random_problem(std::mt19937& random, bool forbidding) {
   return p;
 }
 
-// The cost of a choice by the reweighted tables and variables: of the remaining variables, with eliminated ones at
-// their best.
-double moved_cost(const Elimination& plan, const Reweighting& r, const std::vector<int>& choice) {
+// The cost of a choice of the remaining variables by the reweighted tables and variables, with the best states of the
+// eliminated variables.
+double reweighted_cost(const Elimination& plan, const Reweighting& r, const std::vector<int>& choice) {
   double sum = r.bound;
   for (int v : plan.remaining) sum += r.node[v][choice[v]];
   for (std::size_t t = 0; t < plan.graph.tables.size(); ++t) {
@@ -63,30 +63,31 @@ double moved_cost(const Elimination& plan, const Reweighting& r, const std::vect
   return sum;
 }
 
-TEST(DualBound, TheBoundMovesCostsAndKeepsPossibleStates) {
-  int dropped = 0, feasible = 0;
+TEST(DualBound, PassesKeepTheCostsOfChoicesAndAllPossibleStates) {
+  int excluded = 0, feasible = 0;
   for (int seed = 0; seed < 600; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
     MinSumProblem problem = random_problem(random, seed % 2 == 1);
     double best = inf;
-    std::vector<std::vector<double>> best_with;  // per variable and state
-    for (int states : problem.domain) best_with.emplace_back(states, inf);
+    std::vector<std::vector<double>> min_cost_of_state;  // per variable and state
+    for (int states : problem.domain) min_cost_of_state.emplace_back(states, inf);
     for_each_choice(problem.domain, [&](const std::vector<int>& choice) {
       double cost = cost_of(problem, choice);
       best = std::min(best, cost);
-      for (std::size_t v = 0; v < choice.size(); ++v) best_with[v][choice[v]] = std::min(best_with[v][choice[v]], cost);
+      for (std::size_t v = 0; v < choice.size(); ++v)
+        min_cost_of_state[v][choice[v]] = std::min(min_cost_of_state[v][choice[v]], cost);
     });
-    // Eliminates no variable, some variables or all variables.
+    // This eliminates no variable, some variables or all variables.
     Elimination plan = plan_elimination(cost_graph(problem), EliminationRule::smallest, 20,
                                         std::vector<double>{-1, 8, 40}[random() % 3]);
     fill(plan);
     Reweighting r = reweighting(plan);
-    double before = -inf;
+    double last_bound = -inf;
     for (int i = 0; i < 8 && r.bound < inf; ++i) {
       run_pass(plan, r, i % 2 == 1);
-      ASSERT_GE(r.bound, before - 1e-9);
-      before = r.bound;
+      ASSERT_GE(r.bound, last_bound - 1e-9);
+      last_bound = r.bound;
     }
     ASSERT_EQ(r.bound, r.bound) << "not a number";
     if (best == inf) continue;
@@ -97,23 +98,23 @@ TEST(DualBound, TheBoundMovesCostsAndKeepsPossibleStates) {
       double cost = cost_of(problem, choice);
       if (cost == inf) return;
       decode_choice(plan, choice);  // chooses the eliminated variables
-      ASSERT_NEAR(moved_cost(plan, r, choice), cost_of(problem, choice), 1e-9);
+      ASSERT_NEAR(reweighted_cost(plan, r, choice), cost_of(problem, choice), 1e-9);
       ASSERT_LE(cost_of(problem, choice), cost + 1e-9);
     });
     const double excess = static_cast<double>(random() % 300) / 100;
-    const StateMasks keep = states_within(plan, r, excess);
-    for (std::size_t v = 0; v < keep.size(); ++v)
-      for (std::size_t s = 0; s < keep[v].size(); ++s)
-        if (!keep[v][s]) {
-          ASSERT_GT(best_with[v][s], r.bound + excess - 1e-9) << v << " " << s;
-          ++dropped;
+    const StateMasks kept = states_within(plan, r, excess);
+    for (std::size_t v = 0; v < kept.size(); ++v)
+      for (std::size_t s = 0; s < kept[v].size(); ++s)
+        if (!kept[v][s]) {
+          ASSERT_GT(min_cost_of_state[v][s], r.bound + excess - 1e-9) << v << " " << s;
+          ++excluded;
         }
   }
-  EXPECT_GT(dropped, 4700);  // of 4,834 that this bound and its passes exclude
+  EXPECT_GT(excluded, 4700);  // of the 4,834 states that this bound excludes after its passes
   EXPECT_GT(feasible, 400);
 }
 
-TEST(DualBound, TheBoundIsExactOnAChainAfterOnePassAndRoundsToItsOptimum) {
+TEST(DualBound, OnAChainTheBoundIsExactAfterOnePassAndRoundingGivesTheOptimum) {
   std::mt19937 random(1);
   MinSumProblem problem{.domain = {3, 4, 2, 5, 3}, .factors = {}};
   for (int v = 0; v + 1 < 5; ++v) {
@@ -132,31 +133,32 @@ TEST(DualBound, TheBoundIsExactOnAChainAfterOnePassAndRoundsToItsOptimum) {
   run_pass(plan, r, false);
   EXPECT_NEAR(r.bound, best, 1e-9);
   EXPECT_NEAR(cost_of(problem, round_choice(plan, r, true)), best, 1e-9);
-  // The mask of the variable visited last is exact; those of the others include the states of all good choices.
-  // Integer costs are exact.
+  // The mask of the variable visited last is exact; the masks of the others include the states of all good choices.
+  // Integer costs are represented exactly.
   for (double excess : {0.0, 100.0, 500.0}) {
-    const StateMasks keep = states_within(plan, r, excess);
-    std::vector<double> first(3, inf);
+    const StateMasks kept = states_within(plan, r, excess);
+    std::vector<double> min_cost_of_first(3, inf);
     for_each_choice(problem.domain, [&](const std::vector<int>& choice) {
       const double cost = cost_of(problem, choice);
-      first[choice[0]] = std::min(first[choice[0]], cost);
+      min_cost_of_first[choice[0]] = std::min(min_cost_of_first[choice[0]], cost);
       for (std::size_t v = 0; cost <= best + excess && v < choice.size(); ++v)
-        ASSERT_TRUE(keep[v][choice[v]]) << v << " at " << excess;
+        ASSERT_TRUE(kept[v][choice[v]]) << v << " at " << excess;
     });
-    for (std::size_t s = 0; s < 3; ++s) EXPECT_EQ(keep[0][s] != 0, first[s] <= best + excess) << s << " at " << excess;
+    for (std::size_t s = 0; s < 3; ++s)
+      EXPECT_EQ(kept[0][s] != 0, min_cost_of_first[s] <= best + excess) << s << " at " << excess;
   }
-  Elimination gone = plan_elimination(cost_graph(problem), EliminationRule::smallest, 1000, 1000);
-  ASSERT_TRUE(gone.remaining.empty());
-  fill(gone);
-  const StateMasks keep = states_within(gone, reweighting(gone), 0);
+  Elimination all_eliminated = plan_elimination(cost_graph(problem), EliminationRule::smallest, 1000, 1000);
+  ASSERT_TRUE(all_eliminated.remaining.empty());
+  fill(all_eliminated);
+  const StateMasks kept = states_within(all_eliminated, reweighting(all_eliminated), 0);
   for_each_choice(problem.domain, [&](const std::vector<int>& choice) {
     for (std::size_t v = 0; cost_of(problem, choice) == best && v < choice.size(); ++v)
-      EXPECT_TRUE(keep[v][choice[v]]) << v;
+      EXPECT_TRUE(kept[v][choice[v]]) << v;
   });
 }
 
-// Ascending after a descending pass and vice versa, on random chains.
-TEST(DualBound, TheBoundRoundsToTheOptimumOfEveryChain) {
+// Rounds in ascending order after a descending pass and vice versa, on random chains.
+TEST(DualBound, RoundingGivesTheOptimumOfEveryChain) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     MinSumProblem problem{.domain = std::vector<int>(6), .factors = {}};
@@ -180,7 +182,7 @@ TEST(DualBound, TheBoundRoundsToTheOptimumOfEveryChain) {
   }
 }
 
-// An eliminated variable between three others that have more joint states than are enumerated.
+// The eliminated variable is linked with three others that have more joint states than states_within enumerates.
 TEST(DualBound, AllStatesAreKeptIfAllArePossible) {
   std::mt19937 random(1);
   std::vector<double> cost;
@@ -199,9 +201,10 @@ TEST(DualBound, TheBoundIsInfiniteIfEveryChoiceIsForbidden) {
   for (unsigned seed = 0; seed < 200; ++seed) {  // one table allows only the last states, the others only the first
     std::mt19937 random(seed);
     MinSumProblem problem{.domain = {2, 2, 2, 2, 2}, .factors = {}};
-    const int at = static_cast<int>(random() % 4);
+    const int forbidden_edge = static_cast<int>(random() % 4);
     for (int v = 0; v < 4; ++v)
-      problem.factors.push_back(factor({v, v + 1}, {v == at ? inf : 1, inf, inf, v == at ? 2.0 : inf}));
+      problem.factors.push_back(
+          factor({v, v + 1}, {v == forbidden_edge ? inf : 1, inf, inf, v == forbidden_edge ? 2.0 : inf}));
     problem.factors.push_back(factor({static_cast<int>(random() % 5)}, {0, inf}));
     const Elimination plan = plan_elimination(cost_graph(problem), EliminationRule::smallest, 0, -1);
     for (bool ascending : {false, true}) {

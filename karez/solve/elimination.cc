@@ -1,4 +1,4 @@
-// Planning and execution of eliminations.
+// Plans and executes eliminations.
 #include "karez/solve/elimination.h"
 
 #include <algorithm>
@@ -13,14 +13,14 @@ namespace karez::solve {
 namespace {
 
 constexpr std::size_t max_dense = 1 << 18;  // cells up to which implied classes are expanded
-constexpr double max_written_out = 6;       // largest expanded result, as a multiple of most_cells
+constexpr double max_expansion = 6;         // largest expanded result, as a multiple of max_cells
 constexpr double too_many_cells = 1e300, inf = std::numeric_limits<double>::infinity();
 
 // The scope and the size of a step's result.
 struct StepResult {
   std::vector<int> scope, partitions;
   double cells = 1, stored = 0,
-         written_out = 0;  // cells of the result, and of the tables it replaces as stored and expanded
+         expanded_cells = 0;  // cells of the result; stored and expanded cells of the tables that it replaces
 };
 
 class EliminationPlanner {
@@ -29,46 +29,46 @@ class EliminationPlanner {
       : rule_(rule),
         max_cells_(max_cells),
         max_stored_(max_stored) {
-    made_.graph = std::move(graph);
-    made_.made_by_step.assign(made_.graph.cost_arrays.size(), -1);
-    made_.alive.assign(made_.graph.tables.size(), 1);
-    const auto variables = made_.graph.states.size();
+    plan_.graph = std::move(graph);
+    plan_.filled_by.assign(plan_.graph.cost_arrays.size(), -1);
+    plan_.alive.assign(plan_.graph.tables.size(), 1);
+    const auto variables = plan_.graph.states.size();
     tables_.resize(variables);
     neighbours_.resize(variables);
     scores_.resize(variables);
-    for (int t = 0; t < static_cast<int>(made_.graph.tables.size()); ++t) {
-      const auto& scope = made_.graph.tables[static_cast<std::size_t>(t)].scope;
+    for (int t = 0; t < static_cast<int>(plan_.graph.tables.size()); ++t) {
+      const auto& scope = plan_.graph.tables[static_cast<std::size_t>(t)].scope;
       for (int v : scope) tables_[v].push_back(t);
-      link(scope);
+      add_neighbours(scope);
     }
     for (int v = 0; v < static_cast<int>(variables); ++v) score(v);
   }
 
   Elimination run() {
-    while (!queue_.empty() && made_.stored <= max_stored_) {
+    while (!queue_.empty() && plan_.stored <= max_stored_) {
       base::check_interrupt();
       const int v = queue_.begin()->second;
       queue_.erase(queue_.begin());
       const StepResult result = result_of(v);
-      if (!is_cheap(result)) continue;  // it is queued again when a neighbour is eliminated
+      if (!is_cheap(result)) continue;  // the variable is queued again when a neighbour is eliminated
       eliminated_.insert(v);
       eliminate(v, result);
     }
-    for (int v = 0; v < made_.graph.variables(); ++v)
-      if (!eliminated_.count(v)) made_.remaining.push_back(v);
-    return std::move(made_);
+    for (int v = 0; v < plan_.graph.variables(); ++v)
+      if (!eliminated_.count(v)) plan_.remaining.push_back(v);
+    return std::move(plan_);
   }
 
  private:
-  const Table& table(int t) const { return made_.graph.tables[static_cast<std::size_t>(t)]; }
+  const Table& table(int t) const { return plan_.graph.tables[static_cast<std::size_t>(t)]; }
 
-  // Expanding implied classes permits further eliminations, but costs reads.
+  // Expanding implied classes permits further eliminations, but makes more cells to read.
   bool is_cheap(const StepResult& result) const {
     return result.cells <= max_cells_ || result.cells <= result.stored ||
-           (result.cells <= result.written_out && result.cells <= max_written_out * max_cells_);
+           (result.cells <= result.expanded_cells && result.cells <= max_expansion * max_cells_);
   }
 
-  void link(const std::vector<int>& scope) {
+  void add_neighbours(const std::vector<int>& scope) {
     if (rule_ != EliminationRule::min_fill) return;
     for (int v : scope)
       for (int w : scope)
@@ -79,27 +79,27 @@ class EliminationPlanner {
     StepResult result;
     std::vector<std::pair<int, int>> axes;  // variable and partition
     for (int t : tables_[v]) {
-      const CostArray& cost_array = made_.graph.cost_arrays[static_cast<std::size_t>(table(t).cost_array)];
+      const CostArray& cost_array = plan_.graph.cost_arrays[static_cast<std::size_t>(table(t).cost_array)];
       if (!cost_array.implied_class.empty() && cell_count(cost_array.sizes) > max_dense) result.cells = too_many_cells;
       double cells = 1;
       for (std::size_t a = 0; a < table(t).scope.size(); ++a) {
         const int w = table(t).scope[a];
-        cells *= made_.graph.partitions[table(t).partitions[a]].count();
+        cells *= plan_.graph.partitions[table(t).partitions[a]].count();
         if (w != v) axes.emplace_back(w, table(t).partitions[a]);
       }
-      result.written_out += cells;
+      result.expanded_cells += cells;
       result.stored += cost_array.implied_class.empty() ? cells : static_cast<double>(cost_array.implied_class.size());
     }
     std::sort(axes.begin(), axes.end());
     for (auto [w, partition] : axes) {
       if (!result.scope.empty() && result.scope.back() == w) {
-        result.partitions.back() = made_.graph.partitions.common_refinement(result.partitions.back(), partition);
+        result.partitions.back() = plan_.graph.partitions.common_refinement(result.partitions.back(), partition);
       } else {
         result.scope.push_back(w);
         result.partitions.push_back(partition);
       }
     }
-    for (int partition : result.partitions) result.cells *= made_.graph.partitions[partition].count();
+    for (int partition : result.partitions) result.cells *= plan_.graph.partitions[partition].count();
     return result;
   }
 
@@ -109,7 +109,7 @@ class EliminationPlanner {
     if (rule_ == EliminationRule::min_fill) {
       score = 1e-9 * std::min(result.cells, 1e9);  // ties go to the smaller result
       auto size = [&](std::size_t i) {
-        return static_cast<double>(made_.graph.partitions[result.partitions[i]].count());
+        return static_cast<double>(plan_.graph.partitions[result.partitions[i]].count());
       };
       for (std::size_t i = 0; i < result.scope.size(); ++i)
         for (std::size_t j = i + 1; j < result.scope.size(); ++j)
@@ -119,8 +119,8 @@ class EliminationPlanner {
     queue_.emplace(score, v);
   }
 
-  // The cost array of a step's result, shared with an earlier step that had the same inputs. Tables with the same cost
-  // array have the same partitions.
+  // Returns the cost array of a step's result, which is shared with an earlier step that had the same inputs. Tables
+  // with the same cost array have the same partitions.
   int cost_array_of(int v, const EliminationStep& step, const StepResult& result) {
     std::vector<int> key;
     for (int t : step.inputs) {
@@ -132,30 +132,31 @@ class EliminationPlanner {
                                                 result.scope.begin()));
       }
     }
-    auto [at, fresh] = known_.try_emplace(std::move(key), static_cast<int>(made_.graph.cost_arrays.size()));
-    if (!fresh) return at->second;
+    auto [entry, inserted] =
+        cost_array_of_inputs_.try_emplace(std::move(key), static_cast<int>(plan_.graph.cost_arrays.size()));
+    if (!inserted) return entry->second;
     CostArray cost_array;
-    for (int partition : result.partitions) cost_array.sizes.push_back(made_.graph.partitions[partition].count());
-    made_.graph.cost_arrays.push_back(std::move(cost_array));
-    made_.made_by_step.push_back(static_cast<int>(made_.steps.size()));
-    made_.stored += result.cells;
-    made_.work += result.cells * made_.graph.states[static_cast<std::size_t>(v)];
-    return at->second;
+    for (int partition : result.partitions) cost_array.sizes.push_back(plan_.graph.partitions[partition].count());
+    plan_.graph.cost_arrays.push_back(std::move(cost_array));
+    plan_.filled_by.push_back(static_cast<int>(plan_.steps.size()));
+    plan_.stored += result.cells;
+    plan_.work += result.cells * plan_.graph.states[static_cast<std::size_t>(v)];
+    return entry->second;
   }
 
   void eliminate(int v, const StepResult& result) {
-    EliminationStep step{v, tables_[v], static_cast<int>(made_.graph.tables.size())};
+    EliminationStep step{v, tables_[v], static_cast<int>(plan_.graph.tables.size())};
     std::sort(step.inputs.begin(), step.inputs.end(), [&](int a, int b) {  // the same order for the same inputs
-      const Table &one = table(a), &other = table(b);
-      return std::pair(one.cost_array, a) < std::pair(other.cost_array, b);
+      const Table &first_table = table(a), &second_table = table(b);
+      return std::pair(first_table.cost_array, a) < std::pair(second_table.cost_array, b);
     });
     const int cost_array = cost_array_of(v, step, result);
     for (int t : step.inputs) {
-      made_.alive[static_cast<std::size_t>(t)] = 0;
+      plan_.alive[static_cast<std::size_t>(t)] = 0;
       for (int w : table(t).scope) std::erase(tables_[w], t);
     }
-    made_.graph.tables.push_back({result.scope, result.partitions, cost_array});
-    made_.alive.push_back(1);
+    plan_.graph.tables.push_back({result.scope, result.partitions, cost_array});
+    plan_.alive.push_back(1);
     std::set<int> changed(result.scope.begin(), result.scope.end());
     for (int w : result.scope) tables_[w].push_back(step.out);
     if (rule_ == EliminationRule::min_fill) {
@@ -163,34 +164,34 @@ class EliminationPlanner {
         neighbours_[w].erase(v);
         changed.insert(w);
       }
-      link(result.scope);
+      add_neighbours(result.scope);
       for (int w : result.scope) changed.insert(neighbours_[w].begin(), neighbours_[w].end());
     }
     for (int w : changed) {
       queue_.erase({scores_[w], w});
       score(w);
     }
-    made_.steps.push_back(std::move(step));
+    plan_.steps.push_back(std::move(step));
   }
 
   EliminationRule rule_;
   double max_cells_, max_stored_;
-  Elimination made_;
+  Elimination plan_;
   std::vector<std::vector<int>> tables_;   // by variable: its alive tables
-  std::vector<std::set<int>> neighbours_;  // by variable: variables that share a table with it
+  std::vector<std::set<int>> neighbours_;  // by variable: the variables that share a table with it
   std::vector<double> scores_;
   std::set<std::pair<double, int>> queue_;
   std::set<int> eliminated_;
-  std::map<std::vector<int>, int> known_;
+  std::map<std::vector<int>, int> cost_array_of_inputs_;
 };
 
 void fill(Elimination& plan, const EliminationStep& step) {
   const Table& out = plan.graph.tables[static_cast<std::size_t>(step.out)];
   std::vector<std::vector<int>> states;
   for (int partition : out.partitions) states.push_back(plan.graph.partitions[partition].first);
-  std::vector<double> made;
-  with_join(plan, step, states, [&](Join& join) { made = join.minimise(); });
-  plan.graph.cost_arrays[static_cast<std::size_t>(out.cost_array)].own = std::move(made);
+  std::vector<double> result;
+  with_join(plan, step, states, [&](Join& join) { result = join.minimise(); });
+  plan.graph.cost_arrays[static_cast<std::size_t>(out.cost_array)].owned_cells = std::move(result);
 }
 }  // namespace
 
@@ -206,10 +207,10 @@ void with_join(const Elimination& plan, const EliminationStep& step, const std::
   for (int t : step.inputs) {
     const Table& table = graph.tables[static_cast<std::size_t>(t)];
     const CostArray& from = graph.cost_arrays[static_cast<std::size_t>(table.cost_array)];
-    const std::vector<double>* written = nullptr;
-    if (!from.implied_class.empty()) written = &dense.emplace_back(dense_cells(from));
+    const std::vector<double>* expanded = nullptr;
+    if (!from.implied_class.empty()) expanded = &dense.emplace_back(dense_cells(from));
     const std::vector<std::size_t> stride = strides_of(from.sizes);
-    AxisOffsets jumps(out.scope.size());
+    AxisOffsets offsets(out.scope.size());
     std::vector<std::size_t> of_x;
     for (std::size_t a = 0; a < table.scope.size(); ++a) {
       const StatePartition& partition = graph.partitions[table.partitions[a]];
@@ -220,9 +221,9 @@ void with_join(const Elimination& plan, const EliminationStep& step, const std::
       const auto place = static_cast<std::size_t>(std::lower_bound(out.scope.begin(), out.scope.end(), table.scope[a]) -
                                                   out.scope.begin());
       for (int state : states[place])
-        jumps[place].push_back(stride[a] * static_cast<std::size_t>(partition.of[static_cast<std::size_t>(state)]));
+        offsets[place].push_back(stride[a] * static_cast<std::size_t>(partition.of[static_cast<std::size_t>(state)]));
     }
-    join.add(written ? std::span<const double>(*written) : from.cells(), std::move(jumps), of_x);
+    join.add(expanded ? std::span<const double>(*expanded) : from.cells(), std::move(offsets), of_x);
   }
   use(join);
 }
@@ -247,7 +248,7 @@ void fill(Elimination& plan) {
     base::check_interrupt();
     const EliminationStep& step = plan.steps[s];
     const int cost_array = plan.graph.tables[static_cast<std::size_t>(step.out)].cost_array;
-    if (plan.made_by_step[static_cast<std::size_t>(cost_array)] == static_cast<int>(s)) fill(plan, step);
+    if (plan.filled_by[static_cast<std::size_t>(cost_array)] == static_cast<int>(s)) fill(plan, step);
   }
 }
 
@@ -269,18 +270,19 @@ void costs_of(const Elimination& plan, const EliminationStep& step, std::span<co
     const Table& table = graph.tables[static_cast<std::size_t>(t)];
     const CostArray& cost_array = graph.cost_arrays[static_cast<std::size_t>(table.cost_array)];
     const std::vector<std::size_t> stride = strides_of(cost_array.sizes);
-    std::size_t at = 0, own = 0;
+    std::size_t offset = 0, variable_axis = 0;
     for (std::size_t a = 0; a < table.scope.size(); ++a) {
       const StatePartition& partition = graph.partitions[table.partitions[a]];
-      if (table.scope[a] == step.variable) own = a;
+      if (table.scope[a] == step.variable) variable_axis = a;
       else
-        at += stride[a] * static_cast<std::size_t>(
-                              partition.of[static_cast<std::size_t>(choice[static_cast<std::size_t>(table.scope[a])])]);
+        offset +=
+            stride[a] * static_cast<std::size_t>(
+                            partition.of[static_cast<std::size_t>(choice[static_cast<std::size_t>(table.scope[a])])]);
     }
-    const StatePartition& partition = graph.partitions[table.partitions[own]];
+    const StatePartition& partition = graph.partitions[table.partitions[variable_axis]];
     const auto last = static_cast<std::size_t>(cost_array.sizes.back());
     for (std::size_t s = 0; s < costs.size(); ++s) {
-      const std::size_t cell = at + stride[own] * static_cast<std::size_t>(partition.of[s]);
+      const std::size_t cell = offset + stride[variable_axis] * static_cast<std::size_t>(partition.of[s]);
       costs[s] += cost_array.implied_class.empty()                                         ? cost_array.cells()[cell]
                   : cost_array.implied_class[cell / last] == static_cast<int>(cell % last) ? 0
                                                                                            : inf;

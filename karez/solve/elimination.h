@@ -1,4 +1,4 @@
-// Elimination: variables are minimised out of a cost graph one after the other, in an order planned from sizes only.
+// Elimination: minimises variables out of a cost graph one after the other, in an order planned from sizes only.
 #pragma once
 
 #include <functional>
@@ -20,23 +20,23 @@ struct EliminationStep {
 struct Elimination {
   CostGraph graph;  // the given tables, followed by the result of each step
   std::vector<EliminationStep> steps;
-  std::vector<int> made_by_step;  // by cost array: the first step that makes it, -1 if given
-  std::vector<char> alive;        // by table
-  std::vector<int> remaining;     // variables that are not eliminated, ascending
-  double stored = 0, work = 0;    // cells of all distinct cost arrays made; cells visited to fill them
+  std::vector<int> filled_by;   // by cost array: the first step that computes it, -1 for arrays of given tables
+  std::vector<char> alive;      // by table
+  std::vector<int> remaining;   // variables that are not eliminated, ascending
+  double stored = 0, work = 0;  // cells of all distinct computed cost arrays; cells visited to fill them
 };
 
-// The variable to eliminate next: that with the smallest result, or that which links the fewest new pairs of variables
-// (counted by their cells).
+// The rule that selects the variable to eliminate next: the one with the smallest result, or the one that links the
+// fewest new pairs of variables (counted by their cells).
 enum class EliminationRule { smallest, min_fill };
 
-// Eliminates variables whose result has at most `most_cells` cells, or no more than are stored for the tables that it
-// replaces, or at most six times `most_cells` and no more than those tables have with implied classes expanded. Equal
-// steps share a cost array. Stops once more than `most_stored` cells are stored.
+// Eliminates a variable if its result has at most `max_cells` cells, or no more cells than are stored for the tables
+// that it replaces, or at most six times `max_cells` and no more than the replaced tables have with implied classes
+// expanded. Equal steps share a cost array. Stops once more than `max_stored` cells are stored.
 Elimination plan_elimination(CostGraph graph, EliminationRule rule, double max_cells, double max_stored);
 
-// The plan by either rule that eliminates all variables and visits fewer cells; none if both are too large. The second
-// rule is skipped if the first one's plan visits at most `little_work` cells.
+// Plans by both rules and returns the plan that eliminates all variables and visits fewer cells, or nullopt if both
+// plans are too large. The second rule is skipped if the plan of the first one visits at most `little_work` cells.
 std::optional<Elimination> plan_exact(const CostGraph& graph, double max_cells, double little_work = 0);
 
 // Computes the cost arrays.
@@ -49,10 +49,11 @@ void with_join(const Elimination&, const EliminationStep&, const std::vector<std
 // The sum of the constant and of all results without variables; if no variables remain, this is the minimum.
 double constant_of(const Elimination&);
 
-// Costs of a step's variable by state, with the other variables as in `choice`.
+// Computes the costs of a step's variable by state, with the other variables as in `choice`.
 void costs_of(const Elimination&, const EliminationStep&, std::span<const int> choice, std::vector<double>& costs);
 
-// Chooses the variables of the steps, given the remaining ones; of equal states the first.
+// Chooses the states of the eliminated variables, given those of the remaining ones. Among equal states, the first is
+// chosen.
 void decode_choice(const Elimination&, std::vector<int>& choice);
 
 }  // namespace karez::solve

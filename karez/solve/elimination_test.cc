@@ -1,4 +1,4 @@
-// Tests of eliminations: shared results of steps, the choice of the smaller plan, and counted cells.
+// Tests of eliminations: the sharing of step results, the choice of the smaller plan, and the counts of cells.
 #include "karez/solve/elimination.h"
 
 #include <gtest/gtest.h>
@@ -21,28 +21,29 @@ std::vector<double> random_cells(std::mt19937& random, int count) {
 
 TEST(StatePartitions, ClassesAreNumberedInTheOrderOfTheirFirstStates) {
   StatePartitions partitions;
-  const int two = partitions.number({2, 0, 2});
-  EXPECT_EQ(partitions[two].of, (std::vector<int>{0, 1, 0}));
-  EXPECT_EQ(partitions[two].first, (std::vector<int>{0, 1}));
-  EXPECT_EQ(partitions.number({1, 2, 1}), two) << "class names do not matter";
-  const int other = partitions.number({0, 0, 1});
-  EXPECT_NE(other, two);
-  EXPECT_EQ(partitions.common_refinement(two, other), partitions.finest(3));
-  EXPECT_EQ(partitions.common_refinement(two, partitions.finest(3)), partitions.finest(3));
+  const int two_classes = partitions.number({2, 0, 2});
+  EXPECT_EQ(partitions[two_classes].of, (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(partitions[two_classes].first, (std::vector<int>{0, 1}));
+  EXPECT_EQ(partitions.number({1, 2, 1}), two_classes) << "class names do not matter";
+  const int other_partition = partitions.number({0, 0, 1});
+  EXPECT_NE(other_partition, two_classes);
+  EXPECT_EQ(partitions.common_refinement(two_classes, other_partition), partitions.finest(3));
+  EXPECT_EQ(partitions.common_refinement(two_classes, partitions.finest(3)), partitions.finest(3));
 }
 
-TEST(StatePartitions, TheFinestHasAClassForEachState) {
+TEST(StatePartitions, TheFinestPartitionHasAClassForEachState) {
   for (int states = 1; states <= 40; ++states) {
     StatePartitions partitions;
     const StatePartition& finest = partitions[partitions.finest(states)];
-    std::vector<int> each;
-    for (int s = 0; s < states; ++s) each.push_back(s);
-    EXPECT_EQ(finest.of, each);
-    EXPECT_EQ(finest.first, each);
+    std::vector<int> identity;
+    for (int s = 0; s < states; ++s) identity.push_back(s);
+    EXPECT_EQ(finest.of, identity);
+    EXPECT_EQ(finest.first, identity);
   }
 }
 
-// Variables 2 and 3 have the same tables, but one with (0, 1) and the other with (1, 0): the results are transposes.
+// Variables 2 and 3 have the same tables, but variable 2 shares them with (0, 1) and variable 3 with (1, 0), so that
+// the results are transposes of each other.
 TEST(Elimination, ATransposedResultIsNotShared) {
   for (unsigned seed = 0; seed < 50; ++seed) {
     std::mt19937 random(seed);
@@ -60,44 +61,47 @@ TEST(Elimination, ATransposedResultIsNotShared) {
   }
 }
 
-// A cycle of tables with random chords; variables differ in states, so that the rules differ.
-MinSumProblem wheel(std::mt19937& random, int rim) {
+// A cycle of tables with random chords. Variables have different numbers of states, so that the two rules give
+// different plans.
+MinSumProblem random_wheel(std::mt19937& random, int rim) {
   MinSumProblem problem;
   for (int v = 0; v < rim; ++v) problem.domain.push_back(2 + static_cast<int>(random() % 5));
   for (int v = 0; v < rim; ++v) {
-    const int next = (v + 1) % rim, across = static_cast<int>(random() % static_cast<unsigned>(rim));
-    problem.factors.push_back(factor({v, next}, random_cells(random, problem.domain[v] * problem.domain[next])));
-    if (across != v)
-      problem.factors.push_back(factor({v, across}, random_cells(random, problem.domain[v] * problem.domain[across])));
+    const int rule = (v + 1) % rim, opposite = static_cast<int>(random() % static_cast<unsigned>(rim));
+    problem.factors.push_back(factor({v, rule}, random_cells(random, problem.domain[v] * problem.domain[rule])));
+    if (opposite != v)
+      problem.factors.push_back(
+          factor({v, opposite}, random_cells(random, problem.domain[v] * problem.domain[opposite])));
   }
   return problem;
 }
 
-TEST(Elimination, CountsStoredAndVisitedCellsAndStopsAtTheLimit) {
+TEST(Elimination, APlanCountsStoredAndVisitedCellsAndStopsAtTheLimit) {
   int stopped = 0;
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
-    const MinSumProblem problem = wheel(random, 6);
-    for (EliminationRule next : {EliminationRule::smallest, EliminationRule::min_fill})
-      for (double most : {50.0, 1e6}) {
-        const Elimination plan = plan_elimination(cost_graph(problem), next, 1e6, most);
-        double stored = 0, work = 0, last = 0;
+    const MinSumProblem problem = random_wheel(random, 6);
+    for (EliminationRule rule : {EliminationRule::smallest, EliminationRule::min_fill})
+      for (double max_stored : {50.0, 1e6}) {
+        const Elimination plan = plan_elimination(cost_graph(problem), rule, 1e6, max_stored);
+        double stored = 0, work = 0, result_cells = 0;
         for (const EliminationStep& step : plan.steps) {
-          last = 1;
+          result_cells = 1;
           for (int w : plan.graph.tables[static_cast<std::size_t>(step.out)].scope)
-            last *= problem.domain[static_cast<std::size_t>(w)];
-          stored += last, work += last * problem.domain[static_cast<std::size_t>(step.variable)];
+            result_cells *= problem.domain[static_cast<std::size_t>(w)];
+          stored += result_cells, work += result_cells * problem.domain[static_cast<std::size_t>(step.variable)];
         }
         ASSERT_EQ(plan.stored, stored) << "seed " << seed;  // tables share no cells and distinguish all states
         ASSERT_EQ(plan.work, work) << "seed " << seed;
-        ASSERT_LE(stored - last, most);
+        ASSERT_LE(stored - result_cells, max_stored);
         stopped += !plan.remaining.empty();
       }
   }
   EXPECT_GT(stopped, 50);
 }
 
-TEST(Elimination, AVariableWhoseResultIsNoLargerIsEliminated) {  // 16 cells replace twice 8
+// A result of 16 cells replaces two tables of 8 cells.
+TEST(Elimination, AVariableIsEliminatedIfItsResultIsNotLargerThanTheReplacedTables) {
   std::mt19937 random(1);
   const MinSumProblem problem{
       .domain = {2, 4, 4},
@@ -110,24 +114,24 @@ TEST(Elimination, AVariableWhoseResultIsNoLargerIsEliminated) {  // 16 cells rep
 // Variables 0 and 1 imply variable 3. A result of 540 cells replaces tables with 210 stored cells, 1,920 when expanded.
 TEST(Elimination, ImpliedClassesAreExpandedUpToSixTimesTheCheapSize) {
   std::mt19937 random(1);
-  auto follows = std::make_shared<CostCells>();
-  follows->classes = {{}, {}, {}};
-  for (int c = 0; c < 90; ++c) follows->implied_class.push_back(c % 20);
+  auto implied = std::make_shared<CostCells>();
+  implied->classes = {{}, {}, {}};
+  for (int c = 0; c < 90; ++c) implied->implied_class.push_back(c % 20);
   const MinSumProblem problem{.domain = {10, 9, 6, 20},
-                              .factors = {{{0, 1, 3}, follows},
+                              .factors = {{{0, 1, 3}, implied},
                                           factor({2, 3}, random_cells(random, 120)),
                                           factor({0, 2}, random_cells(random, 60)),
                                           factor({1, 2}, random_cells(random, 54))}};
-  const auto gone = [&](double cheap) {
+  const auto eliminated_variable = [&](double cheap) {
     const Elimination plan = plan_elimination(cost_graph(problem), EliminationRule::smallest, cheap, 1e6);
     return plan.steps.empty() ? -1 : plan.steps[0].variable;
   };
-  EXPECT_EQ(gone(90), 3);
-  EXPECT_EQ(gone(89), -1);
+  EXPECT_EQ(eliminated_variable(90), 3);
+  EXPECT_EQ(eliminated_variable(89), -1);
 }
 
-// The results are four tables of two cells and one of one cell.
-TEST(Elimination, AllTablesTogetherAreAtMostFourTimesOne) {
+// The results are four tables of two cells and one table of one cell.
+TEST(Elimination, AllTablesTogetherHaveAtMostFourTimesTheCellLimitOfOneTable) {
   std::mt19937 random(1);
   MinSumProblem problem{.domain = std::vector<int>(5, 2), .factors = {}};
   for (int v = 0; v < 4; ++v) problem.factors.push_back(factor({v, v + 1}, random_cells(random, 4)));
@@ -136,7 +140,7 @@ TEST(Elimination, AllTablesTogetherAreAtMostFourTimesOne) {
 }
 
 TEST(Elimination, LargeImpliedClassesAreNotExpanded) {
-  for (int states : {64, 65}) {  // 2^18 cells, and more
+  for (int states : {64, 65}) {  // 2^18 cells, and more than 2^18
     auto cells = std::make_shared<CostCells>(
         CostCells{{}, {{}, {}, {}}, std::vector<int>(static_cast<std::size_t>(states) * states, 0)});
     const MinSumProblem problem{.domain = std::vector<int>(3, states), .factors = {{{0, 1, 2}, cells}}};
@@ -145,14 +149,15 @@ TEST(Elimination, LargeImpliedClassesAreNotExpanded) {
   }
 }
 
-// Equal groups of tables, given in different orders: their results are shared.
+// Equal groups of tables, given in different orders, share their results.
 TEST(Elimination, EqualResultsAreComputedOnce) {
   std::mt19937 random(1);
-  const auto one = factor({0}, random_cells(random, 4)), link = factor({0, 1}, random_cells(random, 8));
+  const auto unary = factor({0}, random_cells(random, 4)), binary = factor({0, 1}, random_cells(random, 8));
   MinSumProblem problem{.domain = {4, 2, 4, 2, 4, 2}, .factors = {}};
   for (int v = 0; v < 6; v += 2) {
-    const Factor mine{{v}, one.cells}, to{{v, v + 1}, link.cells};
-    problem.factors.push_back(v == 2 ? to : mine), problem.factors.push_back(v == 2 ? mine : to);
+    const Factor unary_factor{{v}, unary.cells}, link_factor{{v, v + 1}, binary.cells};
+    problem.factors.push_back(v == 2 ? link_factor : unary_factor),
+        problem.factors.push_back(v == 2 ? unary_factor : link_factor);
   }
   EXPECT_EQ(plan_elimination(cost_graph(problem), EliminationRule::smallest, 1e9, 1e9).stored, 2 + 1);
 }
@@ -161,7 +166,7 @@ TEST(Elimination, VisitedCellsDoNotExceedThePinnedNumbers) {
   double smallest = 0, links = 0;
   for (unsigned seed = 0; seed < 100; ++seed) {
     std::mt19937 random(seed);
-    const CostGraph graph = cost_graph(wheel(random, 12));
+    const CostGraph graph = cost_graph(random_wheel(random, 12));
     smallest += plan_elimination(graph, EliminationRule::smallest, 1e9, 1e9).work,
         links += plan_elimination(graph, EliminationRule::min_fill, 1e9, 1e9).work;
   }
@@ -169,23 +174,23 @@ TEST(Elimination, VisitedCellsDoNotExceedThePinnedNumbers) {
   EXPECT_TRUE(pinned_at_most(links, 285'738));
 }
 
-TEST(Elimination, TheRuleThatVisitsFewerCellsIsTaken) {
-  int differ = 0;
+TEST(Elimination, TheRuleThatVisitsFewerCellsIsChosen) {
+  int different = 0;
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
-    const CostGraph graph = cost_graph(wheel(random, 9));
+    const CostGraph graph = cost_graph(random_wheel(random, 9));
     const Elimination smallest = plan_elimination(graph, EliminationRule::smallest, 1e9, 1e9),
                       links = plan_elimination(graph, EliminationRule::min_fill, 1e9, 1e9);
-    const auto taken = plan_exact(graph, 1e9);
-    ASSERT_TRUE(taken);
+    const auto chosen = plan_exact(graph, 1e9);
+    ASSERT_TRUE(chosen);
     if (links.stored > smallest.stored) {  // a plan that stores more is not considered
-      ASSERT_EQ(taken->work, smallest.work) << "seed " << seed;
+      ASSERT_EQ(chosen->work, smallest.work) << "seed " << seed;
       continue;
     }
-    ASSERT_EQ(taken->work, std::min(smallest.work, links.work)) << "seed " << seed;
-    differ += smallest.work != links.work;
+    ASSERT_EQ(chosen->work, std::min(smallest.work, links.work)) << "seed " << seed;
+    different += smallest.work != links.work;
   }
-  EXPECT_GT(differ, 20);
+  EXPECT_GT(different, 20);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Reachability between groups of nodes, while the nodes of a graph are put into groups one after the other.
+// Reachability between groups of nodes while the nodes of a graph are put into groups one after the other.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,26 @@
 
 namespace karez::solve {
 
-// Each node has a larger number than the nodes it waits for, and nodes are put into groups in that order. A group waits
-// for the groups of all nodes that its nodes wait for; this must not form a cycle of groups (check `before` first).
-// Several groups may be open at a time; a closed group takes no more nodes.
+// Each node has a larger number than the nodes for which it waits, and nodes are put into groups in ascending order. A
+// group waits for the groups of all nodes for which its nodes wait; this must not form a cycle of groups (check
+// `before` first). Several groups may be open at a time; no node can be put into a closed group.
 //
-// For every long chain of nodes (chains.h), each group stores the last place that precedes it or is in it. Groups after
-// an open group are listed with it and inherit its places when it is closed. Groups without a node on a chain are
-// traversed; such paths are short. Time and memory grow with nodes and edges times chains, and with open groups times
-// the groups after them.
+// For every long chain of nodes (chains.h), each group stores the last place that precedes it or is in it. An open
+// group lists the groups after it, which inherit its places when it is closed. Groups without a node on a chain are
+// traversed; such paths are short. Time and memory grow as (nodes + edges) times chains, and as open groups times the
+// groups after them.
 //
-//   nodes a -> b -> c, a -> d; groups {a d} {b} {c}: before(0, 1), before(0, 2), before(1, 2)
+//   nodes a -> b -> c, a -> d; groups {a d} {b} {c}: before(0, 1), before(0, 2) and before(1, 2) are true
 class GroupReachability {
  public:
-  explicit GroupReachability(std::vector<std::vector<int>> waits_for);  // by node: smaller node numbers
+  explicit GroupReachability(
+      std::vector<std::vector<int>> waits_for);  // by node: the smaller numbers of the nodes for which it waits
 
   int begin();  // opens a new group
   void put(int node, int group);
   void close(int group);
 
-  // True if `to` is reachable from `from` along all waits added so far. No group comes before itself.
+  // True if `to` is reachable from `from` along the waits added so far. No group comes before itself.
   bool before(int from, int to) const;
 
   std::int64_t work() const { return work_; }  // chain places and groups visited
@@ -36,10 +37,10 @@ class GroupReachability {
  private:
   struct Group {
     bool open = true;
-    int chain = -1, place = 0;           // of its first node that is on a chain
-    std::vector<int> next;               // groups that wait for it directly
-    std::vector<int> open_predecessors;  // open groups before it
-    std::vector<int> later_groups;       // if open: the groups after it
+    int chain = -1, place = 0;           // chain and place of its first node that is on a chain
+    std::vector<int> next;               // groups that wait for this one directly
+    std::vector<int> open_predecessors;  // open groups before this one
+    std::vector<int> later_groups;       // if this group is open: the groups after it
   };
   const int* last_of(int group) const {
     return &last_[static_cast<std::size_t>(group) * static_cast<std::size_t>(chains_.count())];
@@ -52,9 +53,9 @@ class GroupReachability {
   std::vector<std::vector<int>> waits_for_;
   Chains chains_;
   std::vector<Group> groups_;
-  std::vector<int> of_;  // group by node
+  std::vector<int> group_of_;  // group by node
   std::vector<int>
-      last_;  // by group and chain: the last place before it or in it, not counting paths through open groups
+      last_;  // by group and chain: the last place before the group or in it, without paths through open groups
   mutable std::vector<int> seen_;
   mutable int round_ = 0;
   mutable std::int64_t work_ = 0;

@@ -1,4 +1,4 @@
-// Nested loops over the scope's axes; tables that do not depend on the inner axes are summed in outer loops.
+// Nested loops over the scope's axes. Tables that do not depend on the inner axes are summed in outer loops.
 #include "karez/solve/join.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@ Join::Join(std::vector<int> sizes, int states)
       base_(static_cast<std::size_t>(states), 0.0) {}
 
 void Join::add(std::span<const double> cells, AxisOffsets step, const std::vector<std::size_t>& of_x) {
-  Part part{.own = {}, .step = std::move(step), .deepest = 0, .at = {}, .cells = cells};
-  bool runs = true;
-  for (std::size_t x = 0; x < of_x.size(); ++x) runs &= of_x[x] == x;
-  if (!runs) {
+  Part part{.owned_cells = {}, .step = std::move(step), .end_axis = 0, .cell = {}, .cells = cells};
+  bool is_contiguous = true;
+  for (std::size_t x = 0; x < of_x.size(); ++x) is_contiguous &= of_x[x] == x;
+  if (!is_contiguous) {
     // Copy the cells with x as the last axis; offsets of the other axes become offsets of rows in the copy.
     std::vector<std::size_t> starts = {0};
     for (auto& axis : part.step) {
@@ -26,27 +26,28 @@ void Join::add(std::span<const double> cells, AxisOffsets step, const std::vecto
       distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
       std::vector<std::size_t> next;
       for (std::size_t start : starts)
-        for (std::size_t jump : distinct) next.push_back(start + jump);
+        for (std::size_t offset : distinct) next.push_back(start + offset);
       starts = std::move(next);
     }
-    std::size_t runs_inside = starts.size();
+    std::size_t inner_rows = starts.size();
     for (auto& axis : part.step) {
       if (axis.empty()) continue;
       std::vector<std::size_t> distinct = axis;
       std::sort(distinct.begin(), distinct.end());
       distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-      runs_inside /= distinct.size();
-      for (std::size_t& jump : axis)
-        jump = static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), jump) - distinct.begin()) *
-               runs_inside * of_x.size();
+      inner_rows /= distinct.size();
+      for (std::size_t& offset : axis)
+        offset =
+            static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), offset) - distinct.begin()) *
+            inner_rows * of_x.size();
     }
-    part.own.reserve(starts.size() * of_x.size());
+    part.owned_cells.reserve(starts.size() * of_x.size());
     for (std::size_t start : starts)
-      for (std::size_t jump : of_x) part.own.push_back(cells[start + jump]);
-    part.cells = part.own;
+      for (std::size_t offset : of_x) part.owned_cells.push_back(cells[start + offset]);
+    part.cells = part.owned_cells;
   }
   for (std::size_t a = 0; a < part.step.size(); ++a)
-    if (!part.step[a].empty()) part.deepest = a + 1;
+    if (!part.step[a].empty()) part.end_axis = a + 1;
   parts_.push_back(std::move(part));
 }
 
@@ -58,9 +59,9 @@ void Join::begin() {
   ends_.assign(sizes_.size(), {});
   partial_.assign(sizes_.size(), std::vector<double>(static_cast<std::size_t>(states_)));
   for (Part& part : parts_) {
-    part.at.assign(sizes_.size() + 1, part.cells.data());
-    if (part.deepest == 0) add_row(part.at[0], base_.data(), base_.data());
-    else ends_[part.deepest - 1].push_back(&part);
+    part.cell.assign(sizes_.size() + 1, part.cells.data());
+    if (part.end_axis == 0) add_row(part.cell[0], base_.data(), base_.data());
+    else ends_[part.end_axis - 1].push_back(&part);
   }
 }
 
@@ -81,12 +82,12 @@ bool Join::walk(std::size_t axis, const double* sum, const std::function<bool(st
   if (axis == sizes_.size()) return visit({sum, static_cast<std::size_t>(states_)});
   for (int i = 0; i < sizes_[axis]; ++i) {
     for (Part& part : parts_)
-      if (part.deepest > axis)
-        part.at[axis + 1] =
-            part.at[axis] + (part.step[axis].empty() ? 0 : part.step[axis][static_cast<std::size_t>(i)]);
+      if (part.end_axis > axis)
+        part.cell[axis + 1] =
+            part.cell[axis] + (part.step[axis].empty() ? 0 : part.step[axis][static_cast<std::size_t>(i)]);
     const double* total = sum;
     for (Part* part : ends_[axis]) {
-      add_row(part->at[axis + 1], total, partial_[axis].data());
+      add_row(part->cell[axis + 1], total, partial_[axis].data());
       total = partial_[axis].data();
     }
     if (!walk(axis + 1, total, visit)) return false;
@@ -104,14 +105,14 @@ void Join::descend(std::size_t axis, const double* sum) {
   double* partial = partial_[axis].data();
   for (int i = 0; i < sizes_[axis]; ++i) {
     for (Part& part : parts_)
-      if (part.deepest > axis)
-        part.at[axis + 1] =
-            part.at[axis] + (part.step[axis].empty() ? 0 : part.step[axis][static_cast<std::size_t>(i)]);
+      if (part.end_axis > axis)
+        part.cell[axis + 1] =
+            part.cell[axis] + (part.step[axis].empty() ? 0 : part.step[axis][static_cast<std::size_t>(i)]);
     const double* total = sum;
-    const std::size_t kept = last && !ends.empty() ? 1 : 0;  // the last table is added while minimising
-    for (std::size_t e = 0; e + kept < ends.size(); ++e, total = partial)
-      add_row(ends[e]->at[axis + 1], total, partial);
-    if (kept) out_.push_back(min_plus(ends.back()->at[axis + 1], total, states_));
+    const std::size_t deferred = last && !ends.empty() ? 1 : 0;  // the last table is added while its row is minimised
+    for (std::size_t e = 0; e + deferred < ends.size(); ++e, total = partial)
+      add_row(ends[e]->cell[axis + 1], total, partial);
+    if (deferred) out_.push_back(min_plus(ends.back()->cell[axis + 1], total, states_));
     else descend(axis + 1, total);
   }
 }

@@ -1,4 +1,4 @@
-// Minimisation of one variable out of a sum of tables: the inner loop of elimination.
+// Minimisation of one variable out of a sum of tables, which is the inner loop of elimination.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace karez::solve {
 
-// out[i...] = min over x of the sum of tables at (i..., x), for all i of the scope, row-major.
+// out[i...] = min over x of the sum of tables at (i..., x), for all i of the scope; `out` is row-major.
 class Join {
  public:
-  Join(std::vector<int> sizes, int states);  // of the scope's axes, and of x
+  Join(std::vector<int> sizes, int states);  // the sizes of the scope's axes, and the number of states of x
 
-  // Adds a table: `step` has the offset of index i on each axis of the scope, empty for axes that the table does not
-  // have; `of_x` has the offset of state x, which every table has.
+  // Adds a table. `step` has the offset of each index on each axis of the scope; the list is empty for axes that the
+  // table does not have. `of_x` has the offset of each state of x, which every table has.
   void add(std::span<const double> cells, AxisOffsets step, const std::vector<std::size_t>& of_x);
   std::vector<double> minimise();
   // Visits the sums at (i..., x) for all x, once for each i, until `visit` returns false.
@@ -25,10 +25,11 @@ class Join {
 
  private:
   struct Part {
-    std::vector<double> own;        // copy of the cells with x contiguous, if the given cells are not so
-    AxisOffsets step;               // by axis of the scope
-    std::size_t deepest = 0;        // 1 + the last axis it depends on; 0 if none
-    std::vector<const double*> at;  // by axis: current cell, without the offsets of this axis and later ones
+    std::vector<double>
+        owned_cells;           // a copy of the cells with contiguous x, unless x is contiguous in the given cells
+    AxisOffsets step;          // by axis of the scope
+    std::size_t end_axis = 0;  // 1 + the last axis on which the table depends; 0 if it depends on none
+    std::vector<const double*> cell;  // by axis: the current cell, without the offsets of this axis and later ones
     std::span<const double> cells;
   };
 
@@ -41,8 +42,8 @@ class Join {
   int states_;
   std::vector<double> base_;
   std::vector<Part> parts_;
-  std::vector<std::vector<Part*>> ends_;      // by axis: parts that depend on no later axis
-  std::vector<std::vector<double>> partial_;  // by axis: partial sum for each state of x
+  std::vector<std::vector<Part*>> ends_;      // by axis: the parts that depend on this axis and on no later one
+  std::vector<std::vector<double>> partial_;  // by axis: the partial sum for each state of x
   std::vector<double> out_;
 };
 

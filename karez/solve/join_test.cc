@@ -1,4 +1,4 @@
-// Tests of joins against sums cell by cell, and of visits that stop early.
+// Tests of joins: compares them with sums over cells, and checks visits that stop early.
 #include "karez/solve/join.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ struct Part {
   std::vector<std::size_t> of_x;
 };
 
-// A table over some of the scope's axes and x, with x at any position; axes have classes of states, so that offsets
+// A table over some of the scope's axes and x, with x at any position. Axes have classes of states, so that offsets
 // repeat.
 Part random_part(std::mt19937& random, const std::vector<int>& sizes, int states) {
   Part part{{}, AxisOffsets(sizes.size()), {}};
@@ -43,7 +43,7 @@ Part random_part(std::mt19937& random, const std::vector<int>& sizes, int states
   return part;
 }
 
-TEST(Join, SumsEqualThoseOfTheCells) {
+TEST(Join, MinimaAndVisitedSumsEqualTheSumsOfTheCells) {
   for (unsigned seed = 0; seed < 1000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -58,26 +58,26 @@ TEST(Join, SumsEqualThoseOfTheCells) {
       auto& row = sums.emplace_back(static_cast<std::size_t>(states), 0.0);
       for (const Part& part : parts)
         for (std::size_t x = 0; x < row.size(); ++x) {
-          std::size_t at = part.of_x[x];
+          std::size_t cell = part.of_x[x];
           for (std::size_t a = 0; a < sizes.size(); ++a)
-            at += part.step[a].empty() ? 0 : part.step[a][static_cast<std::size_t>(index[a])];
-          row[x] += part.cells[at];
+            cell += part.step[a].empty() ? 0 : part.step[a][static_cast<std::size_t>(index[a])];
+          row[x] += part.cells[cell];
         }
       std::size_t a = sizes.size();
       while (a > 0 && ++index[a - 1] == sizes[a - 1]) index[--a] = 0;
       more = a > 0;
     }
     auto join = [&] {
-      Join made(sizes, states);
-      for (const Part& part : parts) made.add(part.cells, part.step, part.of_x);
-      return made;
+      Join built(sizes, states);
+      for (const Part& part : parts) built.add(part.cells, part.step, part.of_x);
+      return built;
     };
-    std::vector<double> least;
-    for (const auto& row : sums) least.push_back(*std::min_element(row.begin(), row.end()));
-    ASSERT_EQ(join().minimise(), least);
+    std::vector<double> minima;
+    for (const auto& row : sums) minima.push_back(*std::min_element(row.begin(), row.end()));
+    ASSERT_EQ(join().minimise(), minima);
     std::size_t visited = 0, end = random() % (sums.size() + 1);
-    Join walked = join();
-    walked.for_each([&](std::span<const double> row) {
+    Join visited_join = join();
+    visited_join.for_each([&](std::span<const double> row) {
       EXPECT_TRUE(std::equal(row.begin(), row.end(), sums[visited].begin(), sums[visited].end()));
       return ++visited != end;
     });

@@ -1,4 +1,4 @@
-// Packing with a segment tree over times, whose nodes have the occupied bytes.
+// Packing with a segment tree over times, whose nodes hold the occupied bytes.
 #include "karez/solve/lifetime_packing.h"
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 namespace karez::solve {
 namespace {
 
-// Begin and end; a trivial type, so that list elements are moved as bytes.
+// Begin and end of a range; a trivial type, so that list elements are moved as bytes.
 struct ByteRange {
   long first, second;
 };
 
-// Disjoint ranges in ascending order; ranges with less than `gap` bytes between them are merged, for searches of larger
-// gaps only.
+// Disjoint ranges in ascending order. Ranges with less than `gap` bytes between them are merged, so the list serves
+// only searches for larger gaps.
 class OccupiedRanges {
  public:
   void add(long from, long to, long gap) {
@@ -40,8 +40,8 @@ class OccupiedRanges {
   std::vector<ByteRange> list_;
 };
 
-// A segment tree over times. Each node has the bytes occupied at some time of its interval, and those occupied
-// throughout.
+// A segment tree over times. Each node has the bytes occupied at some time of its interval, and the bytes occupied
+// during all of it.
 class TimeTree {
  public:
   TimeTree(int times, long gap)
@@ -86,24 +86,24 @@ class Pressure {
   Pressure(const Timeline& timeline, std::span<const Block> blocks)
       : times_(static_cast<std::size_t>(timeline.times) + 1),
         max_(2 * times_, 0) {
-    std::vector<long> more(times_ + 1, 0);
+    std::vector<long> change(times_ + 1, 0);
     for (std::size_t b = 0; b < blocks.size(); ++b) {
       const BlockLifetime& l = timeline.lifetimes[b];
-      more[l.begin] += blocks[b].size, more[l.end] -= blocks[b].size;
-      more[0] += blocks[b].size, more[l.next_round_end] -= blocks[b].size;
+      change[l.begin] += blocks[b].size, change[l.end] -= blocks[b].size;
+      change[0] += blocks[b].size, change[l.next_round_end] -= blocks[b].size;
     }
     for (std::size_t t = 0, live = 0; t < times_; ++t)
-      max_[times_ + t] = static_cast<long>(live += static_cast<std::size_t>(more[t]));
+      max_[times_ + t] = static_cast<long>(live += static_cast<std::size_t>(change[t]));
     for (std::size_t n = times_; n-- > 1;) max_[n] = std::max(max_[2 * n], max_[2 * n + 1]);
   }
-  long most(int begin, int end) const {
-    long most = 0;
+  long max_bytes(int begin, int end) const {
+    long maximum = 0;
     for (std::size_t a = times_ + static_cast<std::size_t>(begin), b = times_ + static_cast<std::size_t>(end); a < b;
          a /= 2, b /= 2) {
-      if (a % 2 == 1) most = std::max(most, max_[a++]);
-      if (b % 2 == 1) most = std::max(most, max_[--b]);
+      if (a % 2 == 1) maximum = std::max(maximum, max_[a++]);
+      if (b % 2 == 1) maximum = std::max(maximum, max_[--b]);
     }
-    return most;
+    return maximum;
   }
 
  private:
@@ -111,21 +111,21 @@ class Pressure {
   std::vector<long> max_;
 };
 
-// The blocks placed so far, on one timeline.
+// The bytes of the blocks placed so far, on one timeline.
 struct TimelineOccupancy {
   TimeTree now, next;
   TimelineOccupancy(int times, long gap) : now(times, gap), next(times, gap) {}
 };
 
-// 1 and the largest block sizes, rounded down to powers of two: a block of at least such a size ignores smaller gaps.
+// 1 and the largest block sizes, rounded down to powers of two. A block of at least such a size ignores smaller gaps.
 std::vector<long> gaps_of(std::span<const Block> blocks) {
-  constexpr std::size_t most = 3;
+  constexpr std::size_t max_powers = 3;
   std::set<long, std::greater<>> powers;
   for (const Block& b : blocks)
     if (b.size > 1) powers.insert(static_cast<long>(std::bit_floor(static_cast<unsigned long>(b.size))));
   std::vector<long> gaps = {1};
   for (long power : powers)
-    if (gaps.size() <= most) gaps.push_back(power);
+    if (gaps.size() <= max_powers) gaps.push_back(power);
   std::sort(gaps.begin(), gaps.end());
   return gaps;
 }
@@ -138,7 +138,7 @@ class LifetimePacker {
         timeline_of_(timeline_of),
         gaps_(gaps_of(blocks)) {}
 
-  // Empty if the peak would not be below `limit`.
+  // Returns an empty list if the peak would not be below `limit`.
   std::vector<long> pack_in_order(const std::vector<int>& order, long limit, std::int64_t& work) {
     std::vector<std::vector<TimelineOccupancy>> occupancy(timelines_.size());  // by timeline and gap
     for (std::size_t c = 0; c < timelines_.size(); ++c)
@@ -146,14 +146,14 @@ class LifetimePacker {
     std::vector<long> offset(blocks_.size(), 0);
     for (int b : order) {
       const auto gap = std::upper_bound(gaps_.begin(), gaps_.end(), blocks_[b].size) - gaps_.begin() - 1;
-      const long at = lowest(occupancy[timeline_of_[b]][gap], b, work), to = at + blocks_[b].size;
-      if (to >= limit) return {};
-      offset[b] = at;
+      const long begin = lowest(occupancy[timeline_of_[b]][gap], b, work), end = begin + blocks_[b].size;
+      if (end >= limit) return {};
+      offset[b] = begin;
       for (std::size_t c = 0; c < timelines_.size(); ++c)
         for (TimelineOccupancy& h : occupancy[c]) {
           const BlockLifetime& life = timelines_[c].lifetimes[b];
-          h.now.add(life.begin, life.end, at, to);
-          h.next.add(0, life.next_round_end, at, to);
+          h.now.add(life.begin, life.end, begin, end);
+          h.next.add(0, life.next_round_end, begin, end);
         }
     }
     return offset;
@@ -162,35 +162,35 @@ class LifetimePacker {
  private:
   long lowest(const TimelineOccupancy& occupancy, int b, std::int64_t& work) {
     const BlockLifetime& life = timelines_[timeline_of_[b]].lifetimes[b];
-    taken_.clear();
-    auto take = [&](const std::vector<ByteRange>& list) {
-      if (!list.empty()) taken_.push_back(list);
+    occupied_.clear();
+    auto add_ranges = [&](const std::vector<ByteRange>& list) {
+      if (!list.empty()) occupied_.push_back(list);
     };
-    occupancy.now.visit(life.begin, life.end, take);
-    occupancy.now.visit(0, life.next_round_end, take);
-    occupancy.next.visit(life.begin, std::min(life.begin + 1, life.end), take);
+    occupancy.now.visit(life.begin, life.end, add_ranges);
+    occupancy.now.visit(0, life.next_round_end, add_ranges);
+    occupancy.next.visit(life.begin, std::min(life.begin + 1, life.end), add_ranges);
     const Block& block = blocks_[b];
-    long at = 0;
-    for (bool moved = true; moved;) {
-      moved = false;
-      work += static_cast<std::int64_t>(taken_.size());
-      for (auto& list : taken_) {
-        const auto over =
-            std::upper_bound(list.begin(), list.end(), at, [](long a, const ByteRange& s) { return a < s.second; });
-        list = list.subspan(static_cast<std::size_t>(over - list.begin()));
-        if (list.empty() || list[0].first >= at + block.size) continue;
-        at = round_up(list[0].second, block.align);
-        moved = true;
+    long offset = 0;
+    for (bool raised_offset = true; raised_offset;) {
+      raised_offset = false;
+      work += static_cast<std::int64_t>(occupied_.size());
+      for (auto& list : occupied_) {
+        const auto next_range =
+            std::upper_bound(list.begin(), list.end(), offset, [](long a, const ByteRange& s) { return a < s.second; });
+        list = list.subspan(static_cast<std::size_t>(next_range - list.begin()));
+        if (list.empty() || list[0].first >= offset + block.size) continue;
+        offset = round_up(list[0].second, block.align);
+        raised_offset = true;
       }
     }
-    return at;
+    return offset;
   }
 
   std::span<const Block> blocks_;
   std::span<const Timeline> timelines_;
   std::span<const int> timeline_of_;
   std::vector<long> gaps_;
-  std::vector<std::span<const ByteRange>> taken_;
+  std::vector<std::span<const ByteRange>> occupied_;
 };
 
 void check(std::span<const Block> blocks, std::span<const Timeline> timelines, std::span<const int> timeline_of) {
@@ -218,43 +218,45 @@ LifetimePacking pack(std::span<const Block> blocks, std::span<const Timeline> ti
                      std::span<const int> timeline_of, const LifetimePackingLimits& limits) {
   check(blocks, timelines, timeline_of);
   LifetimePacking best{std::vector<long>(blocks.size(), 0), 0, 0};
-  std::vector<int> some;
+  std::vector<int> nonempty;
   for (std::size_t b = 0; b < blocks.size(); ++b)
-    if (blocks[b].size > 0) some.push_back(static_cast<int>(b));
-  if (some.empty()) return best;
+    if (blocks[b].size > 0) nonempty.push_back(static_cast<int>(b));
+  if (nonempty.empty()) return best;
   auto life = [&](int b) -> const BlockLifetime& {
     return timelines[static_cast<std::size_t>(timeline_of[b])].lifetimes[b];
   };
   auto length = [&](int b) { return life(b).end - life(b).begin + life(b).next_round_end; };
-  auto ordered = [&](auto key) {
-    std::vector<int> order = some;
+  auto sorted_by = [&](auto key) {
+    std::vector<int> order = nonempty;
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) < key(b); });
     return order;
   };
   std::vector<Pressure> pressures;
   for (const Timeline& timeline : timelines) pressures.emplace_back(timeline, blocks);
-  std::vector<double> pressed(blocks.size(), 0);
-  for (int b : some) {
+  std::vector<double> max_pressure(blocks.size(), 0);
+  for (int b : nonempty) {
     const Pressure& p = pressures[static_cast<std::size_t>(timeline_of[b])];
-    pressed[b] = static_cast<double>(std::max(p.most(life(b).begin, life(b).end), p.most(0, life(b).next_round_end)));
+    max_pressure[b] =
+        static_cast<double>(std::max(p.max_bytes(life(b).begin, life(b).end), p.max_bytes(0, life(b).next_round_end)));
   }
   auto size = [&](int b) { return static_cast<double>(blocks[b].size); };
   const std::vector<int> orders[] = {
-      some,
-      ordered([&](int b) { return std::pair(-pressed[b], -size(b) * length(b)); }),
-      ordered([&](int b) { return std::pair(-pressed[b], -size(b)); }),
-      ordered([&](int b) { return std::pair(-size(b) * length(b), -size(b)); }),
-      ordered([&](int b) { return std::pair(-size(b), -static_cast<double>(length(b))); }),
-      ordered([&](int b) { return std::pair(-static_cast<double>(length(b)), -size(b)); })};
+      nonempty,
+      sorted_by([&](int b) { return std::pair(-max_pressure[b], -size(b) * length(b)); }),
+      sorted_by([&](int b) { return std::pair(-max_pressure[b], -size(b)); }),
+      sorted_by([&](int b) { return std::pair(-size(b) * length(b), -size(b)); }),
+      sorted_by([&](int b) { return std::pair(-size(b), -static_cast<double>(length(b))); }),
+      sorted_by([&](int b) { return std::pair(-static_cast<double>(length(b)), -size(b)); })};
   LifetimePacker packer(blocks, timelines, timeline_of);
   best.peak = std::numeric_limits<long>::max();
   for (const auto& order : orders) {
-    if (best.peak <= limits.target_peak || best.work > limits.work_per_block * static_cast<std::int64_t>(some.size()))
+    if (best.peak <= limits.target_peak ||
+        best.work > limits.work_per_block * static_cast<std::int64_t>(nonempty.size()))
       break;
     std::vector<long> offset = packer.pack_in_order(order, best.peak, best.work);
     if (offset.empty()) continue;
     best.offset = std::move(offset), best.peak = 0;
-    for (int b : some) best.peak = std::max(best.peak, best.offset[b] + blocks[b].size);
+    for (int b : nonempty) best.peak = std::max(best.peak, best.offset[b] + blocks[b].size);
   }
   return best;
 }

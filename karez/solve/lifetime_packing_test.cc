@@ -1,4 +1,4 @@
-// Tests of packings by lifetimes: blocks overlap only if a timeline shows them disjoint, and little memory is wasted.
+// Tests of packings by lifetimes: blocks overlap only if they are disjoint on a timeline, and little memory is wasted.
 #include "karez/solve/lifetime_packing.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace karez::solve {
 namespace {
 
 // True if both blocks are in use at some time of this or the next round.
-bool meet(const BlockLifetime& a, const BlockLifetime& b, int times) {
+bool are_used_together(const BlockLifetime& a, const BlockLifetime& b, int times) {
   auto now = [](const BlockLifetime& l, int t) { return l.begin <= t && t < l.end; };
   auto next = [](const BlockLifetime& l, int t) { return t < l.next_round_end; };
   for (int t = 0; t < times; ++t)
@@ -43,54 +43,55 @@ Problem random_problem(std::mt19937& random, std::size_t count, std::size_t time
   return p;
 }
 
-bool overlap(const Problem& p, const LifetimePacking& packed, std::size_t a, std::size_t b) {
-  return packed.offset[a] < packed.offset[b] + p.blocks[b].size &&
-         packed.offset[b] < packed.offset[a] + p.blocks[a].size;
+bool overlap(const Problem& p, const LifetimePacking& packing, std::size_t a, std::size_t b) {
+  return packing.offset[a] < packing.offset[b] + p.blocks[b].size &&
+         packing.offset[b] < packing.offset[a] + p.blocks[a].size;
 }
 
 TEST(LifetimePacking, BlocksInConflictOnEveryTimelineNeverOverlap) {
   std::mt19937 random(3);
   for (int round = 0; round < 60; ++round) {
     const Problem p = random_problem(random, 2 + random() % 40, 1 + random() % 3, 12);
-    const LifetimePacking packed = pack(p.blocks, p.timelines, p.timeline_of);
+    const LifetimePacking packing = pack(p.blocks, p.timelines, p.timeline_of);
     for (std::size_t a = 0; a < p.blocks.size(); ++a) {
-      ASSERT_EQ(packed.offset[a] % p.blocks[a].align, 0);
-      ASSERT_LE(packed.offset[a] + p.blocks[a].size, packed.peak);
+      ASSERT_EQ(packing.offset[a] % p.blocks[a].align, 0);
+      ASSERT_LE(packing.offset[a] + p.blocks[a].size, packing.peak);
       for (std::size_t b = 0; b < a; ++b) {
-        if (!overlap(p, packed, a, b)) continue;
-        bool apart = false;
+        if (!overlap(p, packing, a, b)) continue;
+        bool are_disjoint = false;
         for (int timeline : {p.timeline_of[a], p.timeline_of[b]})
-          apart |= !meet(p.timelines[static_cast<std::size_t>(timeline)].lifetimes[a],
-                         p.timelines[static_cast<std::size_t>(timeline)].lifetimes[b], 12);
-        ASSERT_TRUE(apart) << a << " " << b << " round " << round;
+          are_disjoint |= !are_used_together(p.timelines[static_cast<std::size_t>(timeline)].lifetimes[a],
+                                             p.timelines[static_cast<std::size_t>(timeline)].lifetimes[b], 12);
+        ASSERT_TRUE(are_disjoint) << a << " " << b << " round " << round;
       }
     }
   }
 }
 
-// Sums of peaks and of ranges visited.
+// The pinned numbers are sums of peaks and of visited ranges.
 TEST(LifetimePacking, PeaksAndWorkDoNotExceedThePinnedNumbers) {
   std::mt19937 random(4);
-  long peaks = 0, first = 0;
-  std::int64_t work = 0, least = 0;
+  long peaks = 0, first_order_peaks = 0;
+  std::int64_t work = 0, first_order_work = 0;
   for (int round = 0; round < 60; ++round) {
     const Problem p = random_problem(random, 100, 1 + random() % 2, 40);
-    const LifetimePacking packed = pack(p.blocks, p.timelines, p.timeline_of),
-                          given = pack(p.blocks, p.timelines, p.timeline_of,
-                                       {.target_peak = packed.peak, .work_per_block = 0});
-    EXPECT_LE(packed.peak, given.peak);
-    peaks += packed.peak, work += packed.work, first += given.peak, least += given.work;
-    EXPECT_EQ(pack(p.blocks, p.timelines, p.timeline_of, {.target_peak = packed.peak}).peak, packed.peak);
-    EXPECT_EQ(pack(p.blocks, p.timelines, p.timeline_of, {.target_peak = given.peak}).work, given.work)
+    const LifetimePacking packing = pack(p.blocks, p.timelines, p.timeline_of),
+                          first_order = pack(p.blocks, p.timelines, p.timeline_of,
+                                             {.target_peak = packing.peak, .work_per_block = 0});
+    EXPECT_LE(packing.peak, first_order.peak);
+    peaks += packing.peak, work += packing.work, first_order_peaks += first_order.peak,
+        first_order_work += first_order.work;
+    EXPECT_EQ(pack(p.blocks, p.timelines, p.timeline_of, {.target_peak = packing.peak}).peak, packing.peak);
+    EXPECT_EQ(pack(p.blocks, p.timelines, p.timeline_of, {.target_peak = first_order.peak}).work, first_order.work)
         << "a sufficient peak ends the search";
   }
   EXPECT_TRUE(pinned_at_most(peaks, 27'758));
-  EXPECT_TRUE(pinned_at_most(first, 31'074));
+  EXPECT_TRUE(pinned_at_most(first_order_peaks, 31'074));
   EXPECT_TRUE(pinned_at_most(work, 1'333'117));
-  EXPECT_TRUE(pinned_at_most(least, 212'763));
+  EXPECT_TRUE(pinned_at_most(first_order_work, 212'763));
 }
 
-// Backward i reads the result of forward i, and each step has scratch: no memory is wasted.
+// Backward step i reads the result of forward step i, and each step has scratch. No memory is wasted.
 TEST(LifetimePacking, TheActivationsOfATrainingStepAreNested) {
   Problem p;
   p.timelines.push_back({80, {}});
@@ -102,9 +103,9 @@ TEST(LifetimePacking, TheActivationsOfATrainingStepAreNested) {
   EXPECT_EQ(pack(p.blocks, p.timelines, p.timeline_of).peak, 40 * 64 + 256);
 }
 
-// A chain of layers, whose gradients are kept in memory that activations release. Four times the layers is about four
+// A chain of layers, whose gradients are kept in memory that activations release. Four times the layers need about four
 // times the work.
-TEST(LifetimePacking, WorkGrowsWithBlocks) {
+TEST(LifetimePacking, WorkGrowsAlmostLinearlyWithBlocks) {
   auto work = [](int layers) {
     Problem p;
     p.timelines.push_back({4 * layers + 1, {}});
@@ -117,20 +118,22 @@ TEST(LifetimePacking, WorkGrowsWithBlocks) {
     p.timeline_of.assign(p.blocks.size(), 0);
     return static_cast<double>(pack(p.blocks, p.timelines, p.timeline_of, {.target_peak = 1'000'000'000}).work);
   };
-  const double once = work(500), more = work(2000);
-  EXPECT_LT(more / once, 6.5) << once << " and " << more;
+  const double small_work = work(500), large_work = work(2000);
+  EXPECT_LT(large_work / small_work, 6.5) << small_work << " and " << large_work;
 }
 
-TEST(LifetimePacking, LifetimesOutsideOfTheirTimesAreErrors) {
+TEST(LifetimePacking, LifetimesOutsideOfTheTimelineAreErrors) {
   const std::vector<Block> blocks = {{8}};
-  const std::vector<int> first = {0};
-  auto with = [&](BlockLifetime life) { return pack(blocks, std::vector<Timeline>{{4, {life}}}, first); };
-  EXPECT_EQ(with({1, 4, 1}).peak, 8);
+  const std::vector<int> first_order_peaks = {0};
+  auto pack_one = [&](BlockLifetime life) {
+    return pack(blocks, std::vector<Timeline>{{4, {life}}}, first_order_peaks);
+  };
+  EXPECT_EQ(pack_one({1, 4, 1}).peak, 8);
   for (BlockLifetime life :
        {BlockLifetime{2, 1, 0}, BlockLifetime{-1, 1, 0}, BlockLifetime{0, 5, 0}, BlockLifetime{0, 1, 5}})
-    EXPECT_THROW(with(life), std::exception);
-  EXPECT_THROW(pack(blocks, std::vector<Timeline>{{4, {}}}, first), std::exception);
-  EXPECT_THROW(pack(blocks, std::vector<Timeline>{}, first), std::exception);
+    EXPECT_THROW(pack_one(life), std::exception);
+  EXPECT_THROW(pack(blocks, std::vector<Timeline>{{4, {}}}, first_order_peaks), std::exception);
+  EXPECT_THROW(pack(blocks, std::vector<Timeline>{}, first_order_peaks), std::exception);
   EXPECT_EQ(pack(std::vector<Block>{}, std::vector<Timeline>{}, std::vector<int>{}).peak, 0);
 }
 

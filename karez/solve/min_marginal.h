@@ -1,4 +1,4 @@
-// Min-marginals of a row-major table with a vector added along each axis: the inner loop of min_sum.
+// Min-marginals of a row-major table with a vector added along each axis, which are the inner loop of min_sum.
 #pragma once
 
 #include <algorithm>
@@ -18,30 +18,30 @@ struct Axis {
 };
 using Axes = std::vector<Axis>;
 
-// The least of row[i] + add[i]. -O2 vectorises this form with four minima in one array; the result does not depend on
+// The minimum of row[i] + add[i]. -O2 vectorises this form with four minima in one array; the result does not depend on
 // the order.
 inline double min_plus(const double* row, const double* add, int count) {
   constexpr double inf = std::numeric_limits<double>::infinity();
-  double least[4] = {inf, inf, inf, inf};
+  double minimum[4] = {inf, inf, inf, inf};
   int i = 0;
   for (; i + 4 <= count; i += 4)
     for (int k = 0; k < 4; ++k) {
       const double sum = row[i + k] + add[i + k];
-      least[k] = sum < least[k] ? sum : least[k];
+      minimum[k] = sum < minimum[k] ? sum : minimum[k];
     }
-  for (; i < count; ++i) least[0] = std::min(least[0], row[i] + add[i]);
-  return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
+  for (; i < count; ++i) minimum[0] = std::min(minimum[0], row[i] + add[i]);
+  return std::min(std::min(minimum[0], minimum[1]), std::min(minimum[2], minimum[3]));
 }
 
-// least[i] = min(least[i], row[i] + base), in the same form.
-inline void lower(double* least, const double* row, double base, int count) {
+// minimum[i] = min(minimum[i], row[i] + base), in the same form.
+inline void lower(double* minimum, const double* row, double base, int count) {
   int i = 0;
   for (; i + 4 <= count; i += 4) {
-    double four[4];
-    for (int k = 0; k < 4; ++k) four[k] = row[i + k] + base;
-    for (int k = 0; k < 4; ++k) least[i + k] = four[k] < least[i + k] ? four[k] : least[i + k];
+    double sums[4];
+    for (int k = 0; k < 4; ++k) sums[k] = row[i + k] + base;
+    for (int k = 0; k < 4; ++k) minimum[i + k] = sums[k] < minimum[i + k] ? sums[k] : minimum[i + k];
   }
-  for (; i < count; ++i) least[i] = std::min(least[i], row[i] + base);
+  for (; i < count; ++i) minimum[i] = std::min(minimum[i], row[i] + base);
 }
 
 // Calls visit(index, row, base) for each visited row along the last axis; base is the sum of the other axes' summands.
@@ -73,35 +73,36 @@ template <class Visit> void for_each_row(std::span<const double> cells, const Ax
   }
 }
 
-// least[s] = the least of cell plus summands over the visited cells with state s on `axis`; +inf if none is visited.
-inline void min_marginal(std::span<const double> cells, const Axes& axes, std::size_t axis, std::span<double> least) {
+// minimum[s] = the minimum of cell plus summands over the visited cells with state s on `axis`; +inf if no such cell is
+// visited.
+inline void min_marginal(std::span<const double> cells, const Axes& axes, std::size_t axis, std::span<double> minimum) {
   const Axis& last = axes.back();
-  std::fill(least.begin(), least.end(), std::numeric_limits<double>::infinity());
+  std::fill(minimum.begin(), minimum.end(), std::numeric_limits<double>::infinity());
   if (axis + 1 == axes.size()) {
     for_each_row(cells, axes,
-                 [&](const int*, const double* row, double base) { lower(least.data(), row, base, last.size); });
-    for (int i = 0; i < last.size; ++i) least[i] += last.add[i];
+                 [&](const int*, const double* row, double base) { lower(minimum.data(), row, base, last.size); });
+    for (int i = 0; i < last.size; ++i) minimum[i] += last.add[i];
   } else if (last.fixed >= 0) {
     for_each_row(cells, axes, [&](const int* index, const double* row, double base) {
-      double& out = least[index[axis]];
+      double& out = minimum[index[axis]];
       out = std::min(out, row[last.fixed] + last.add[last.fixed] + base);
     });
   } else {
     for_each_row(cells, axes, [&](const int* index, const double* row, double base) {
-      double& out = least[index[axis]];
+      double& out = minimum[index[axis]];
       out = std::min(out, min_plus(row, last.add, last.size) + base);
     });
   }
 }
 
-// The same if the other axes, with `implied_class.size()` joint classes, imply the last axis: see CostCells.
+// Computes the same if the other axes, with `implied_class.size()` joint classes, imply the last axis (see CostCells).
 inline void min_marginal(std::span<const int> implied_class, const Axes& axes, std::size_t axis,
-                         std::span<double> least) {
+                         std::span<double> minimum) {
   const std::size_t last = axes.size() - 1, inner = last - 1;
-  std::fill(least.begin(), least.end(), std::numeric_limits<double>::infinity());
+  std::fill(minimum.begin(), minimum.end(), std::numeric_limits<double>::infinity());
   std::vector<int> index(inner, 0);
-  const int count = axes[inner].size, one = axes[inner].fixed, only = axes[last].fixed;
-  const double *add = axes[inner].add, *after = axes[last].add;
+  const int count = axes[inner].size, fixed_inner = axes[inner].fixed, fixed_last = axes[last].fixed;
+  const double *add = axes[inner].add, *last_add = axes[last].add;
   for (const int* row = implied_class.data(); row != implied_class.data() + implied_class.size(); row += count) {
     double base = 0;
     bool visited = true;
@@ -110,11 +111,11 @@ inline void min_marginal(std::span<const int> implied_class, const Axes& axes, s
       base += axes[a].add[index[a]];
     }
     if (visited) {
-      double* here = axis < inner ? &least[index[axis]] : nullptr;
-      for (int i = one < 0 ? 0 : one, end = one < 0 ? count : one + 1; i < end; ++i) {
-        if (row[i] < 0 || (only >= 0 && only != row[i])) continue;
-        const double sum = base + add[i] + after[row[i]];
-        double& out = here ? *here : least[axis == last ? row[i] : i];
+      double* state_minimum = axis < inner ? &minimum[index[axis]] : nullptr;
+      for (int i = fixed_inner < 0 ? 0 : fixed_inner, end = fixed_inner < 0 ? count : fixed_inner + 1; i < end; ++i) {
+        if (row[i] < 0 || (fixed_last >= 0 && fixed_last != row[i])) continue;
+        const double sum = base + add[i] + last_add[row[i]];
+        double& out = state_minimum ? *state_minimum : minimum[axis == last ? row[i] : i];
         out = std::min(out, sum);
       }
     }

@@ -1,4 +1,4 @@
-// Tests of min-marginals against loops that visit every cell.
+// Tests of min-marginals: compares them with loops that visit every cell.
 #include "karez/solve/min_marginal.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ struct MarginalCase {
     for (std::size_t a = 0; a < sizes.size(); ++a) out.push_back({sizes[a], add[a].data(), fixed[a]});
     return out;
   }
-  // The least cost by state on the axis; cells are row-major.
-  std::vector<double> least(const std::vector<double>& cells, std::size_t axis) const {
+  // The minimum cost by state on the axis; cells are row-major.
+  std::vector<double> expected_minima(const std::vector<double>& cells, std::size_t axis) const {
     std::vector<double> out(static_cast<std::size_t>(sizes[axis]), inf);
     for (std::size_t at = 0; at < cells.size(); ++at) {
       std::size_t rest = at;
@@ -30,10 +30,10 @@ struct MarginalCase {
       int state = 0;
       bool visited = true;
       for (std::size_t a = sizes.size(); a-- > 0; rest /= static_cast<std::size_t>(sizes[a])) {
-        const int here = static_cast<int>(rest % static_cast<std::size_t>(sizes[a]));
-        visited = visited && (fixed[a] < 0 || fixed[a] == here);
-        sum += add[a][static_cast<std::size_t>(here)];
-        if (a == axis) state = here;
+        const int index = static_cast<int>(rest % static_cast<std::size_t>(sizes[a]));
+        visited = visited && (fixed[a] < 0 || fixed[a] == index);
+        sum += add[a][static_cast<std::size_t>(index)];
+        if (a == axis) state = index;
       }
       if (visited) out[static_cast<std::size_t>(state)] = std::min(out[static_cast<std::size_t>(state)], sum);
     }
@@ -42,18 +42,18 @@ struct MarginalCase {
 };
 
 MarginalCase random_case(std::mt19937& random, std::size_t axes) {
-  MarginalCase made;
+  MarginalCase sample_case;
   for (std::size_t a = 0; a < axes; ++a) {
     const int size = 1 + static_cast<int>(random() % 7);
-    made.sizes.push_back(size);
-    auto& add = made.add.emplace_back();
+    sample_case.sizes.push_back(size);
+    auto& add = sample_case.add.emplace_back();
     for (int s = 0; s < size; ++s) add.push_back(static_cast<double>(random() % 100));
-    made.fixed.push_back(random() % 3 == 0 ? static_cast<int>(random() % static_cast<unsigned>(size)) : -1);
+    sample_case.fixed.push_back(random() % 3 == 0 ? static_cast<int>(random() % static_cast<unsigned>(size)) : -1);
   }
-  return made;
+  return sample_case;
 }
 
-TEST(MinMarginal, TheMinimumOfEachStateIsThatOfItsCells) {
+TEST(MinMarginal, TheMinimumOfEachStateIsTheMinimumOfItsCells) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -65,14 +65,14 @@ TEST(MinMarginal, TheMinimumOfEachStateIsThatOfItsCells) {
     for (std::size_t axis = 0; axis < all.sizes.size(); ++axis) {
       MarginalCase sample = all;
       sample.fixed[axis] = -1;  // the axis of the result is not fixed
-      std::vector<double> least(static_cast<std::size_t>(sample.sizes[axis]));
-      min_marginal(std::span<const double>(cells), sample.axes(), axis, least);
-      ASSERT_EQ(least, sample.least(cells, axis));
+      std::vector<double> expected_minima(static_cast<std::size_t>(sample.sizes[axis]));
+      min_marginal(std::span<const double>(cells), sample.axes(), axis, expected_minima);
+      ASSERT_EQ(expected_minima, sample.expected_minima(cells, axis));
     }
   }
 }
 
-TEST(MinMarginal, ImpliedClassesEqualTheirExpandedCells) {
+TEST(MinMarginal, ImpliedClassesGiveTheMinimaOfTheirExpandedCells) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -80,18 +80,18 @@ TEST(MinMarginal, ImpliedClassesEqualTheirExpandedCells) {
     const auto last = static_cast<std::size_t>(all.sizes.back());
     std::size_t classes = 1;
     for (std::size_t a = 0; a + 1 < all.sizes.size(); ++a) classes *= static_cast<std::size_t>(all.sizes[a]);
-    std::vector<int> follows;
+    std::vector<int> implied;
     std::vector<double> cells(classes * last, inf);
     for (std::size_t c = 0; c < classes; ++c) {
-      follows.push_back(static_cast<int>(random() % (last + 1)) - 1);
-      if (follows[c] >= 0) cells[c * last + static_cast<std::size_t>(follows[c])] = 0;
+      implied.push_back(static_cast<int>(random() % (last + 1)) - 1);
+      if (implied[c] >= 0) cells[c * last + static_cast<std::size_t>(implied[c])] = 0;
     }
     for (std::size_t axis = 0; axis < all.sizes.size(); ++axis) {
       MarginalCase sample = all;
       sample.fixed[axis] = -1;  // the axis of the result is not fixed
-      std::vector<double> least(static_cast<std::size_t>(sample.sizes[axis]));
-      min_marginal(std::span<const int>(follows), sample.axes(), axis, least);
-      ASSERT_EQ(least, sample.least(cells, axis));
+      std::vector<double> expected_minima(static_cast<std::size_t>(sample.sizes[axis]));
+      min_marginal(std::span<const int>(implied), sample.axes(), axis, expected_minima);
+      ASSERT_EQ(expected_minima, sample.expected_minima(cells, axis));
     }
   }
 }

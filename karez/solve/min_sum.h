@@ -1,5 +1,5 @@
-// Minimisation of a sum of cost tables over discrete variables (a factor graph): exact if tables stay small, otherwise
-// with a proven bound.
+// Minimisation of a sum of cost tables over discrete variables (a factor graph). It is exact if tables stay small;
+// otherwise the result has a proven bound.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,15 @@
 
 namespace karez::solve {
 
-// Limits are counts and never seconds, so that every rank decides alike.
+// Limits are counts, never seconds, so that every rank makes the same decisions.
 struct MinSumLimits {
   std::size_t table_cells =
-      std::size_t{1} << 22;  // per table; all distinct tables of one elimination together have at most four times that
-  int passes = 40;           // of the dual bound
+      std::size_t{1}
+      << 22;        // per table; all distinct tables of one elimination together have at most four times as many cells
+  int passes = 40;  // of the dual bound
 };
 
-// Forbidden choices must cost +inf: large finite costs weaken the bound. NaN and -inf are errors.
+// Forbidden choices should cost +inf, since large finite costs weaken the bound. NaN and -inf are errors.
 MinSumResult min_sum(const MinSumProblem&, const MinSumLimits& = {});
 
 }  // namespace karez::solve

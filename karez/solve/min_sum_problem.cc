@@ -1,4 +1,4 @@
-// Builds factors, and adds up the costs of one choice.
+// Builds factors and adds up the costs of one choice.
 #include "karez/solve/min_sum_problem.h"
 
 #include <algorithm>
@@ -21,22 +21,24 @@ Factor factor(std::vector<int> scope, std::vector<double> cost) {
 double cost_of(const MinSumProblem& problem, const std::vector<int>& choice) {
   double cost = 0;
   for (const Factor& factor : problem.factors) {
-    std::size_t at = 0;
+    std::size_t cell = 0;
     for (std::size_t a = 0; a < factor.scope.size(); ++a) {
       const auto v = static_cast<std::size_t>(factor.scope[a]), s = static_cast<std::size_t>(choice[v]);
-      const auto& of = factor.cells->classes[a];
-      const int size = of.empty() ? problem.domain[v] : 1 + *std::max_element(of.begin(), of.end());
-      at = at * static_cast<std::size_t>(size) + static_cast<std::size_t>(of.empty() ? static_cast<int>(s) : of[s]);
+      const auto& class_of = factor.cells->classes[a];
+      const int size = class_of.empty() ? problem.domain[v] : 1 + *std::max_element(class_of.begin(), class_of.end());
+      cell = cell * static_cast<std::size_t>(size) +
+             static_cast<std::size_t>(class_of.empty() ? static_cast<int>(s) : class_of[s]);
     }
     const auto& implied_class = factor.cells->implied_class;
     if (implied_class.empty()) {
-      cost += factor.cells->cost[at];
+      cost += factor.cells->cost[cell];
       continue;
     }
-    const auto& of = factor.cells->classes.back();
-    const auto last = static_cast<std::size_t>(of.empty() ? problem.domain[factor.scope.back()]
-                                                          : 1 + *std::max_element(of.begin(), of.end()));
-    if (implied_class[at / last] != static_cast<int>(at % last)) return inf;
+    const auto& class_of = factor.cells->classes.back();
+    const auto last =
+        static_cast<std::size_t>(class_of.empty() ? problem.domain[factor.scope.back()]
+                                                  : 1 + *std::max_element(class_of.begin(), class_of.end()));
+    if (implied_class[cell / last] != static_cast<int>(cell % last)) return inf;
   }
   return cost;
 }

@@ -9,23 +9,25 @@
 
 namespace karez::solve {
 
-// Costs by class of state: row-major over the classes of each axis; +inf forbids. An axis with an empty list has a
-// class for each state. Two axes, classes {0, 1, 1} and {}, cost {a, b, c, d}: state (2, 1) costs d.
+// Costs by class of state, row-major over the classes of each axis; +inf forbids a combination. An axis with an empty
+// list has a class for each state. Example: with two axes, classes {0, 1, 1} and {}, and cost {a, b, c, d}, the states
+// (2, 1) cost d.
 struct CostCells {
   std::vector<double> cost;
   std::vector<std::vector<int>> classes;  // by axis and state; numbered from 0 without gaps
-  // Replaces costs if the other axes imply the last: for each of their joint classes, the only class of the last axis
-  // that is allowed, at cost 0; -1 if none is. Two axes of 2 classes each: {1, 0} means the costs {+inf, 0, 0, +inf}.
+  // Replaces `cost` if the other axes imply the last axis: for each joint class of the other axes, the only class of
+  // the last axis that is allowed, at cost 0; -1 if none is allowed. For two axes with 2 classes each, {1, 0} stands
+  // for the costs {+inf, 0, 0, +inf}.
   std::vector<int> implied_class;
 };
 
-// Equal factors should share their cells, so that derived tables are computed once. A variable named twice reads the
-// diagonal.
+// Equal factors should share their cells, so that derived tables are computed once. If a scope names a variable twice,
+// the diagonal of the cells is read.
 struct Factor {
   std::vector<int> scope;
   std::shared_ptr<const CostCells> cells;
 };
-Factor factor(std::vector<int> scope, std::vector<double> cost);  // a class for each state
+Factor factor(std::vector<int> scope, std::vector<double> cost);  // has a class for each state
 
 struct MinSumProblem {
   std::vector<int> domain;  // number of states of each variable, at least 1
@@ -33,12 +35,13 @@ struct MinSumProblem {
 };
 
 struct MinSumResult {
-  bool feasible = false;    // if false: with `optimal`, every choice is forbidden; without it, no choice was found
+  bool feasible =
+      false;  // if false and `optimal`, every choice is forbidden; if false and not `optimal`, no choice was found
   std::vector<int> choice;  // one state per variable; empty if not feasible
-  double cost = 0;          // of the choice, summed in the order of the factors; +inf if not feasible
-  double lower_bound = 0;   // on all choices
-  bool optimal = false;     // except for rounding: 1e-12 of the sum of the factors' largest finite costs
-  std::string method;       // for reports
+  double cost = 0;          // cost of the choice, summed in the order of the factors; +inf if not feasible
+  double lower_bound = 0;   // lower bound on the cost of all choices
+  bool optimal = false;     // true up to rounding: 1e-12 of the sum of the factors' largest finite costs
+  std::string method;       // name of the method, for reports
 };
 
 double cost_of(const MinSumProblem&, const std::vector<int>& choice);

@@ -1,4 +1,4 @@
-// Tests of min_sum against brute force on small graphs and against dynamic programming on long ones.
+// Tests of min_sum: compares it with brute force on small graphs and with dynamic programming on long ones.
 #include "karez/solve/min_sum.h"
 
 #include <gtest/gtest.h>
@@ -20,21 +20,21 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 double sum_of(const MinSumProblem& p, const std::vector<int>& choice) {
   double cost = 0;
   for (const Factor& f : p.factors) {
-    std::size_t at = 0;
+    std::size_t cell = 0;
     for (std::size_t a = 0; a < f.scope.size(); ++a) {
       const int v = f.scope[a], s = choice[v];
       const auto& classes = f.cells->classes[a];
       int count = p.domain[v];
       if (!classes.empty()) count = *std::max_element(classes.begin(), classes.end()) + 1;
-      at = at * count + (classes.empty() ? s : classes[s]);
+      cell = cell * count + (classes.empty() ? s : classes[s]);
     }
     if (f.cells->implied_class.empty()) {
-      cost += f.cells->cost[at];
+      cost += f.cells->cost[cell];
       continue;
     }
     const auto& last = f.cells->classes.back();
     const int count = last.empty() ? p.domain[f.scope.back()] : *std::max_element(last.begin(), last.end()) + 1;
-    if (f.cells->implied_class[at / count] != static_cast<int>(at % count)) return inf;
+    if (f.cells->implied_class[cell / count] != static_cast<int>(cell % count)) return inf;
   }
   return cost;
 }
@@ -52,7 +52,7 @@ double brute_force(const MinSumProblem& p) {
 
 enum class Costs { real, ties, forbidding, signs };
 
-// Random classes of a variable's states; each class has a state.
+// Random classes of a variable's states; each class has at least one state.
 std::vector<int> random_classes(std::mt19937& random, int states) {
   std::vector<int> classes;
   int count = 1 + static_cast<int>(random() % states);
@@ -61,8 +61,8 @@ std::vector<int> random_classes(std::mt19937& random, int states) {
   return classes;
 }
 
-// Scopes are in any order, sometimes with a variable twice, sometimes empty or repeated; half of the axes have classes,
-// and some factors share the cells of an earlier one.
+// Scopes are in any order; some name a variable twice, are empty, or are equal to an earlier scope. Half of the axes
+// have classes, and some factors share the cells of an earlier factor.
 MinSumProblem random_problem(std::mt19937& random, int variables, int domain, int factors, int arity, Costs kind) {
   MinSumProblem p;
   auto below = [&](int n) { return static_cast<int>(random() % n); };
@@ -86,33 +86,33 @@ MinSumProblem random_problem(std::mt19937& random, int variables, int domain, in
       cells->cost.push_back(cost);
     }
     factor.cells = cells;
-    for (const Factor& before : p.factors)  // the same cells on other variables with the same numbers of states
-      if (below(4) == 0 && before.scope.size() == factor.scope.size()) {
-        bool fits = true;
+    for (const Factor& earlier : p.factors)  // the same cells on other variables with the same numbers of states
+      if (below(4) == 0 && earlier.scope.size() == factor.scope.size()) {
+        bool same_states = true;
         for (std::size_t a = 0; a < factor.scope.size(); ++a)
-          fits &= p.domain[before.scope[a]] == p.domain[factor.scope[a]];
-        if (fits) factor.cells = before.cells;
+          same_states &= p.domain[earlier.scope[a]] == p.domain[factor.scope[a]];
+        if (same_states) factor.cells = earlier.cells;
       }
     p.factors.push_back(factor);
   }
   return p;
 }
 
-// Gives some factors implied classes, one class or none per joint class; factors that shared cells still do.
-void let_some_follow(std::mt19937& random, MinSumProblem& p) {
-  std::map<const CostCells*, std::shared_ptr<const CostCells>> made;
+// Gives some factors implied classes, one class or none per joint class. Factors that shared cells still share them.
+void imply_some_classes(std::mt19937& random, MinSumProblem& p) {
+  std::map<const CostCells*, std::shared_ptr<const CostCells>> implied_cells;
   for (Factor& f : p.factors) {
     if (f.scope.empty() || random() % 3 != 0) continue;
-    auto& known = made[f.cells.get()];
-    if (!known) {
+    auto& shared_cells = implied_cells[f.cells.get()];
+    if (!shared_cells) {
       auto cells = std::make_shared<CostCells>(CostCells{{}, f.cells->classes, {}});
       const auto& last = cells->classes.back();
       const int count = last.empty() ? p.domain[f.scope.back()] : *std::max_element(last.begin(), last.end()) + 1;
       for (std::size_t c = 0; c < f.cells->cost.size() / count; ++c)
         cells->implied_class.push_back(random() % 6 == 0 ? -1 : static_cast<int>(random() % count));
-      known = cells;
+      shared_cells = cells;
     }
-    f.cells = known;
+    f.cells = shared_cells;
   }
 }
 
@@ -149,7 +149,7 @@ TEST(MinSum, TheSolutionEqualsBruteForceOnRandomGraphs) {
 }
 
 TEST(MinSum, TheBoundIsValidIfTablesAreTooSmallForElimination) {
-  int open = 0, proven = 0, hit = 0;
+  int unproven = 0, proven = 0, best_found = 0;
   for (int seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -162,18 +162,18 @@ TEST(MinSum, TheBoundIsValidIfTablesAreTooSmallForElimination) {
     if (r.feasible) { ASSERT_EQ(sum_of(p, r.choice), r.cost); }
     if (r.optimal) expect_optimum(p, r, best);
     if (HasFatalFailure()) return;
-    open += !r.optimal;
+    unproven += !r.optimal;
     proven += r.optimal;
-    hit += r.cost <= best + 1e-9;
+    best_found += r.cost <= best + 1e-9;
   }
-  EXPECT_GT(open, 3);
+  EXPECT_GT(unproven, 3);
   EXPECT_GT(proven, 250);
-  EXPECT_GT(hit, 290);
+  EXPECT_GT(best_found, 290);
 }
 
-// Tables are large enough for the few states that a bound leaves, but not for all states.
+// The table limit is large enough for the few states that a bound leaves, but not for all states.
 TEST(MinSum, ReducedProblemsOfLargeProblemsAreSolved) {
-  int proven = 0, open = 0;
+  int proven = 0, unproven = 0;
   for (int seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -184,7 +184,7 @@ TEST(MinSum, ReducedProblemsOfLargeProblemsAreSolved) {
         for (int c = 0; c < 25; ++c) cost.push_back(static_cast<double>(random() % (seed % 2 ? 60 : 1000)) / 10);
         p.factors.push_back(factor({w, v}, cost));
       }
-    let_some_follow(random, p);
+    imply_some_classes(random, p);
     const double best = brute_force(p);
     const MinSumResult r =
         min_sum(p, {.table_cells = std::size_t{8} << random() % 5, .passes = 1 + static_cast<int>(random() % 30)});
@@ -193,15 +193,15 @@ TEST(MinSum, ReducedProblemsOfLargeProblemsAreSolved) {
     if (r.optimal) expect_optimum(p, r, best);
     if (HasFatalFailure()) return;
     proven += r.optimal && r.method == "bound and reduced problems";
-    open += !r.optimal;
+    unproven += !r.optimal;
   }
   EXPECT_GT(proven, 50);
-  EXPECT_GT(open, 10);
+  EXPECT_GT(unproven, 10);
 }
 
-// Sums differ by about 1e-10, so that a solver that takes these differences for rounding fails. Rounding is below 1e-14
-// here.
-TEST(MinSum, OptimalMeansEqualToBruteForceTo1e11) {
+// Sums differ by about 1e-10, so that a solver that mistakes these differences for rounding fails. Rounding errors are
+// below 1e-14 in this test.
+TEST(MinSum, AnOptimalResultEqualsBruteForceTo1e11) {
   for (int seed = 0; seed < 1500; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -225,7 +225,7 @@ TEST(MinSum, OnlyImpliedClassesAreAllowed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
     MinSumProblem p = random_problem(random, 6, 4, 2 + static_cast<int>(random() % 7), 3, static_cast<Costs>(seed % 4));
-    let_some_follow(random, p);
+    imply_some_classes(random, p);
     const double best = brute_force(p);
     expect_optimum(p, min_sum(p), best);
     const MinSumResult r = min_sum(p, {.table_cells = 1 + random() % 3, .passes = static_cast<int>(random() % 12)});
@@ -256,32 +256,32 @@ TEST(MinSum, InvalidProblemsAreErrors) {
               min_sum({.domain = {2}, .factors = {factor({1}, {1, 2})}});
             }),
             "min_sum: factor 0 names variable 1, but the number of variables is 1");
-  auto following = [](std::vector<int> follows) {
+  auto implied_problem = [](std::vector<int> implied) {
     return MinSumProblem{
         .domain = {2, 3},
-        .factors = {{{0, 1}, std::make_shared<CostCells>(CostCells{{}, {{}, {}}, std::move(follows)})}}};
+        .factors = {{{0, 1}, std::make_shared<CostCells>(CostCells{{}, {{}, {}}, std::move(implied)})}}};
   };
-  EXPECT_EQ(min_sum(following({2, -1})).choice, (std::vector<int>{0, 2}));
-  EXPECT_THROW(min_sum(following({2, 3})), Error);  // there are three classes
-  EXPECT_THROW(min_sum(following({2, -2})), Error);
-  EXPECT_THROW(min_sum(following({2})), Error);  // two are required
-  const auto both = std::make_shared<CostCells>(CostCells{std::vector<double>(6, 1.0), {{}, {}}, {2, -1}});
-  EXPECT_THROW(min_sum({.domain = {2, 3}, .factors = {{{0, 1}, both}}}), Error);
+  EXPECT_EQ(min_sum(implied_problem({2, -1})).choice, (std::vector<int>{0, 2}));
+  EXPECT_THROW(min_sum(implied_problem({2, 3})), Error);  // there are three classes
+  EXPECT_THROW(min_sum(implied_problem({2, -2})), Error);
+  EXPECT_THROW(min_sum(implied_problem({2})), Error);  // two are required
+  const auto both_kinds = std::make_shared<CostCells>(CostCells{std::vector<double>(6, 1.0), {{}, {}}, {2, -1}});
+  EXPECT_THROW(min_sum({.domain = {2, 3}, .factors = {{{0, 1}, both_kinds}}}), Error);
   EXPECT_THROW(min_sum({.domain = {0}, .factors = {}}), Error);
   EXPECT_THROW(min_sum({.domain = {2}, .factors = {factor({0}, {1, std::nan("")})}}), Error);
   EXPECT_THROW(min_sum({.domain = {2}, .factors = {factor({0}, {1, -inf})}}), Error);
   EXPECT_THROW(min_sum({.domain = {2}, .factors = {{{0}, nullptr}}}), Error);
-  auto with = [](std::vector<std::vector<int>> classes, std::vector<double> cost) {
+  auto with_classes = [](std::vector<std::vector<int>> classes, std::vector<double> cost) {
     return MinSumProblem{
         .domain = {3},
         .factors = {{{0}, std::make_shared<CostCells>(CostCells{std::move(cost), std::move(classes), {}})}}};
   };
-  EXPECT_EQ(min_sum(with({{0, 1, 1}}, {2, 1})).cost, 1);
-  EXPECT_THROW(min_sum(with({{0, 1}}, {2, 1})), Error);        // classes of two states only
-  EXPECT_THROW(min_sum(with({{0, 2, 2}}, {3, 2, 1})), Error);  // no state has class 1
-  EXPECT_THROW(min_sum(with({{0, 3, 1}}, {2, 1})), Error);
-  EXPECT_THROW(min_sum(with({{0, -1, 1}}, {2, 1})), Error);
-  EXPECT_THROW(min_sum(with({{0, 1, 1}, {}}, {2, 1})), Error);
+  EXPECT_EQ(min_sum(with_classes({{0, 1, 1}}, {2, 1})).cost, 1);
+  EXPECT_THROW(min_sum(with_classes({{0, 1}}, {2, 1})), Error);        // classes of two states only
+  EXPECT_THROW(min_sum(with_classes({{0, 2, 2}}, {3, 2, 1})), Error);  // no state has class 1
+  EXPECT_THROW(min_sum(with_classes({{0, 3, 1}}, {2, 1})), Error);
+  EXPECT_THROW(min_sum(with_classes({{0, -1, 1}}, {2, 1})), Error);
+  EXPECT_THROW(min_sum(with_classes({{0, 1, 1}, {}}, {2, 1})), Error);
   EXPECT_THROW(min_sum({}, {.table_cells = 0}), Error);
   EXPECT_THROW(min_sum({}, {.passes = -1}), Error);
 }
@@ -297,18 +297,18 @@ TEST(MinSum, TheSolutionEqualsDynamicProgrammingOnAChain) {
   constexpr int n = 300, d = 36;
   MinSumProblem p{.domain = std::vector<int>(n, d), .factors = {}};
   for (int v = 0; v + 1 < n; ++v) p.factors.push_back(factor({v, v + 1}, random_cells(random, d * d)));
-  std::vector<double> reach(d, 0.0);
+  std::vector<double> min_costs(d, 0.0);
   for (int v = 0; v + 1 < n; ++v) {
     std::vector<double> next(d, inf);
     for (int a = 0; a < d; ++a)
-      for (int b = 0; b < d; ++b) next[b] = std::min(next[b], reach[a] + p.factors[v].cells->cost[a * d + b]);
-    reach = next;
+      for (int b = 0; b < d; ++b) next[b] = std::min(next[b], min_costs[a] + p.factors[v].cells->cost[a * d + b]);
+    min_costs = next;
   }
-  expect_optimum(p, min_sum(p), *std::min_element(reach.begin(), reach.end()), 1e-9);
+  expect_optimum(p, min_sum(p), *std::min_element(min_costs.begin(), min_costs.end()), 1e-9);
 }
 
 // A forward chain 0..n-1, a backward chain 2n-1..n and rungs between them, as in a training step. With `ternary`, each
-// value's factor has its producer, the next node and the backward node that reads it.
+// value's factor has the producer, the next node and the backward node that reads the value.
 MinSumProblem ladder(std::mt19937& random, int n, int d, bool ternary) {
   MinSumProblem p{.domain = std::vector<int>(2 * n, d), .factors = {}};
   auto forward = [](int i) { return i; };
@@ -327,29 +327,30 @@ MinSumProblem ladder(std::mt19937& random, int n, int d, bool ternary) {
 
 // Dynamic programming over the rungs; the state is (forward, backward) of one rung.
 double ladder_optimum(const MinSumProblem& p, int n, int d, bool ternary) {
-  std::vector<double> reach(static_cast<std::size_t>(d) * d, 0.0);
+  std::vector<double> min_costs(static_cast<std::size_t>(d) * d, 0.0);
   std::size_t f = 0;
   std::vector<double> link;  // from rung i to i + 1
   for (int i = 0; i < n; ++i) {
-    const auto& own = p.factors[f++].cells->cost;
-    const std::vector<double>* on = i + 1 < n ? &p.factors[f++].cells->cost : nullptr;
-    const std::vector<double>* rung = !ternary || i + 1 == n ? &p.factors[f++].cells->cost : nullptr;
-    if (i > 0) {  // backward(i), backward(i - 1): needs both rungs
-      const auto& back = p.factors[f++].cells->cost;
-      const auto previous = reach;
-      reach.assign(reach.size(), inf);
+    const auto& own_costs = p.factors[f++].cells->cost;
+    const std::vector<double>* next_link = i + 1 < n ? &p.factors[f++].cells->cost : nullptr;
+    const std::vector<double>* rung_costs = !ternary || i + 1 == n ? &p.factors[f++].cells->cost : nullptr;
+    if (i > 0) {  // the factor of backward(i) and backward(i - 1) needs both rungs
+      const auto& back_costs = p.factors[f++].cells->cost;
+      const auto previous = min_costs;
+      min_costs.assign(min_costs.size(), inf);
       for (int a = 0; a < d; ++a)
         for (int b = 0; b < d; ++b)
           for (int a2 = 0; a2 < d; ++a2) {
             double base = previous[a * d + b] + (ternary ? link[(a * d + a2) * d + b] : link[a * d + a2]);
-            for (int b2 = 0; b2 < d; ++b2) reach[a2 * d + b2] = std::min(reach[a2 * d + b2], base + back[b2 * d + b]);
+            for (int b2 = 0; b2 < d; ++b2)
+              min_costs[a2 * d + b2] = std::min(min_costs[a2 * d + b2], base + back_costs[b2 * d + b]);
           }
     }
     for (int a = 0; a < d; ++a)
-      for (int b = 0; b < d; ++b) reach[a * d + b] += own[a] + (rung ? (*rung)[a * d + b] : 0);
-    if (on) link = *on;
+      for (int b = 0; b < d; ++b) min_costs[a * d + b] += own_costs[a] + (rung_costs ? (*rung_costs)[a * d + b] : 0);
+    if (next_link) link = *next_link;
   }
-  return *std::min_element(reach.begin(), reach.end());
+  return *std::min_element(min_costs.begin(), min_costs.end());
 }
 
 TEST(MinSum, TheSolutionEqualsDynamicProgrammingOnALadder) {

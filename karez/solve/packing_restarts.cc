@@ -1,9 +1,10 @@
-// Restarts of the search for a packing: blocks on which it failed come earlier in the next run.
+// Restarts of the search for a packing: blocks on which a run failed come earlier in the next run.
 //
-// A search that began badly seldom recovers, so it is restarted repeatedly. Its failures show which blocks are hard to
-// place: these move forward in the order ("squeaky wheel": Joslin, Clements, "Squeaky Wheel Optimization", JAIR 10,
-// 1999). All computations use integers, since the ranks of a world must decide alike. From time to time, a search in
-// the first order gets up to a quarter of the work spent so far: a proof that no packing fits needs one long search.
+// A search that places its first blocks badly seldom recovers, so it is restarted repeatedly. Its failures show which
+// blocks are hard to place; these blocks move forward in the order ("squeaky wheel": Joslin, Clements, "Squeaky Wheel
+// Optimization", JAIR 10, 1999). All computations use integers, since all ranks of a world must make the same
+// decisions. From time to time, a search in the first order gets up to a quarter of the work spent so far, because a
+// proof that no packing fits needs one long search.
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -12,36 +13,38 @@
 
 namespace karez::solve {
 namespace {
-constexpr long one = 1024;                // 1 in fixed point
-constexpr long min_run_work = 1'000'000;  // least work of a run
-constexpr long descents = 3;              // least number of full descents of a run
+constexpr long unit = 1024;               // 1 in fixed point
+constexpr long min_run_work = 1'000'000;  // minimum work of a run
+constexpr long min_descents = 3;          // minimum number of full descents of a run
 
-// log2 of x / one, in fixed point, linear between powers of two.
+// log2 of x / unit, in fixed point, linear between powers of two.
 long log2_of(long x) {
   int power = std::bit_width(static_cast<unsigned long>(x)) - 1;
-  return (power - 10) * one + ((x << 10) >> power) - one;
+  return (power - 10) * unit + ((x << 10) >> power) - unit;
 }
 
-// Blame decays, and one run adds `one` per block on average.
-void add_blame(std::vector<long>& blame, const std::vector<long>& turn) {
+// Failure counts decay, and one run adds `unit` per block on average.
+void add_failures(std::vector<long>& failures, const std::vector<long>& run_failures) {
   long total = 0;
-  for (long b : turn) total += b;
-  for (std::size_t i = 0; i < blame.size(); ++i)
-    blame[i] = blame[i] * 7 / 10 + turn[i] * one * static_cast<long>(blame.size()) / std::max(total, 1L);
+  for (long b : run_failures) total += b;
+  for (std::size_t i = 0; i < failures.size(); ++i)
+    failures[i] =
+        failures[i] * 7 / 10 + run_failures[i] * unit * static_cast<long>(failures.size()) / std::max(total, 1L);
 }
 
-// The rank adjusted by blame: each doubling of a block's blame moves it forward by a fifth of all blocks.
-std::vector<int> reranked(const std::vector<int>& rank, const std::vector<long>& blame) {
+// The rank adjusted by failures: each doubling of a block's count moves it forward by a fifth of all blocks.
+std::vector<int> reranked(const std::vector<int>& rank, const std::vector<long>& failures) {
   std::vector<std::pair<long, int>> key;
   for (std::size_t i = 0; i < rank.size(); ++i)
-    key.emplace_back(rank[i] * one / static_cast<long>(rank.size()) - log2_of(one + blame[i]) / 5, static_cast<int>(i));
+    key.emplace_back(rank[i] * unit / static_cast<long>(rank.size()) - log2_of(unit + failures[i]) / 5,
+                     static_cast<int>(i));
   std::sort(key.begin(), key.end());
   std::vector<int> out(rank.size());
   for (std::size_t i = 0; i < key.size(); ++i) out[key[i].second] = static_cast<int>(i);
   return out;
 }
 // Approximate work of placing every block once: each placement visits all open blocks and the block's cliques.
-long descent(const PackProblem& p) {
+long descent_work(const PackProblem& p) {
   const long count = static_cast<long>(p.blocks.size());
   long work = 4 * count * count;
   for (const auto& clique : p.cliques) work += 10 * static_cast<long>(clique.size() * clique.size());
@@ -51,31 +54,31 @@ long descent(const PackProblem& p) {
 
 Feasibility search_with_restarts(const PackProblem& p, const std::vector<std::vector<int>>& ranks, long capacity,
                                  long work, std::vector<long>& offset) {
-  const std::vector<long> nobody(p.blocks.size(), 0);
-  std::vector<std::vector<long>> blame(ranks.size(), nobody);
-  std::vector<std::vector<int>> next = ranks;
+  const std::vector<long> no_failures(p.blocks.size(), 0);
+  std::vector<std::vector<long>> failures(ranks.size(), no_failures);
+  std::vector<std::vector<int>> next_ranks = ranks;
   long spent = 0;
-  std::vector<long> fresh;
-  auto run_once = [&](const std::vector<int>& rank, long turn) {
-    fresh = nobody;
-    long lent = std::min(turn, work - spent), left = lent;
-    Feasibility answer = search_packing(p, capacity, rank, left, offset, fresh);
-    spent += lent - std::max(left, 0L);
-    return answer;
+  std::vector<long> run_failures;
+  auto run_once = [&](const std::vector<int>& rank, long run_budget) {
+    run_failures = no_failures;
+    long budget = std::min(run_budget, work - spent), remaining = budget;
+    Feasibility result = search_packing(p, capacity, rank, remaining, offset, run_failures);
+    spent += budget - std::max(remaining, 0L);
+    return result;
   };
-  long turn = std::max(min_run_work, descents * descent(p)), proof = 2 * turn;
+  long run_budget = std::max(min_run_work, min_descents * descent_work(p)), proof_work = 2 * run_budget;
   while (spent < work) {
     for (std::size_t r = 0; r < ranks.size() && spent < work; ++r) {
-      Feasibility answer = run_once(next[r], turn);
-      if (answer != Feasibility::unknown) return answer;  // any run that is decisive ends the search
-      add_blame(blame[r], fresh);
-      next[r] = reranked(ranks[r], blame[r]);
+      Feasibility result = run_once(next_ranks[r], run_budget);
+      if (result != Feasibility::unknown) return result;  // a run with an answer ends the search
+      add_failures(failures[r], run_failures);
+      next_ranks[r] = reranked(ranks[r], failures[r]);
     }
-    turn += turn / 32;
-    if (spent < 4 * proof || spent >= work) continue;
-    Feasibility answer = run_once(ranks.front(), proof);
-    if (answer != Feasibility::unknown) return answer;
-    proof *= 2;
+    run_budget += run_budget / 32;
+    if (spent < 4 * proof_work || spent >= work) continue;
+    Feasibility result = run_once(ranks.front(), proof_work);
+    if (result != Feasibility::unknown) return result;
+    proof_work *= 2;
   }
   return Feasibility::unknown;
 }

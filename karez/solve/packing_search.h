@@ -4,26 +4,20 @@
 #include <vector>
 
 #include "karez/solve/namespace.h"
-#include "karez/solve/packing.h"
+#include "karez/solve/pack_problem.h"
 
 namespace karez::solve {
 
-// A packing problem: conflicts as ascending lists, and cliques of blocks that all conflict with each other.
-struct PackProblem {
-  std::vector<Block> blocks;
-  std::vector<std::vector<int>> conflicts;
-  std::vector<std::vector<int>> cliques;  // the total size of each is a lower bound
-};
-
 enum class Feasibility { yes, no, unknown };
 
-// True if all blocks fit into `capacity`. `rank` orders blocks of equal offset; the search decreases `work` and stops
-// at 0. On yes, `offset` has the packing. `blame` counts for each block how often a bound failed on it; placed earlier,
-// it might have fitted.
+// Searches for a packing of all blocks within `capacity`. `rank` orders blocks of equal offset; the search decreases
+// `work` and stops at 0. If the answer is yes, `offset` has the packing. `failures` counts for each block how often a
+// bound failed on it; the block might have fitted if it had been placed earlier.
 Feasibility search_packing(const PackProblem&, long capacity, const std::vector<int>& rank, long& work,
-                           std::vector<long>& offset, std::vector<long>& blame);
+                           std::vector<long>& offset, std::vector<long>& failures);
 
-// The same in many runs of bounded work, starting from several ranks; blocks with blame come earlier in the next run.
+// Searches in many runs of bounded work, starting from several ranks. Blocks with failures come earlier in the next
+// run.
 Feasibility search_with_restarts(const PackProblem&, const std::vector<std::vector<int>>& ranks, long capacity,
                                  long work, std::vector<long>& offset);
 

@@ -1,4 +1,4 @@
-// Tests of the packing search: it agrees with placing blocks in every order, within pinned work.
+// Tests of the packing search: compares it with placing blocks in every order, and pins its work.
 #include "karez/solve/packing_search.h"
 
 #include <gtest/gtest.h>
@@ -19,25 +19,26 @@ struct Instance {
   std::vector<int> rank;
 };
 
-// Random conflicts, or those of lifetimes; none, some or all of the cliques grown from each block.
+// Conflicts are random or those of random lifetimes; the cliques are none, some or all of those grown from each block.
 Instance random_instance(unsigned seed) {
   std::mt19937 random(seed);
   auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-  Instance made;
-  PackProblem& p = made.problem;
-  const int count = 6 + below(5), most = 3 + below(12), dense = 3 + below(5), kind = below(3);
-  for (int b = 0; b < count; ++b) p.blocks.push_back({1 + below(most), seed % 3 == 0 ? 1L << below(3) : 1});
-  std::vector<std::pair<int, int>> lives;
+  Instance result;
+  PackProblem& p = result.problem;
+  const int count = 6 + below(5), max_size = 3 + below(12), density = 3 + below(5), kind = below(3);
+  for (int b = 0; b < count; ++b) p.blocks.push_back({1 + below(max_size), seed % 3 == 0 ? 1L << below(3) : 1});
+  std::vector<std::pair<int, int>> lifetimes;
   for (int b = 0; b < count; ++b) {
     const int begin = below(9);
-    lives.emplace_back(begin, begin + 1 + below(5));
+    lifetimes.emplace_back(begin, begin + 1 + below(5));
   }
   p.conflicts.resize(p.blocks.size());
   for (int a = 0; a < count; ++a)
     for (int b = 0; b < a; ++b) {
-      const bool meet = lives[a].first < lives[b].second && lives[b].first < lives[a].second;
-      if (!(seed % 4 == 0 ? meet : below(10) < dense)) continue;
-      made.pairs.emplace_back(a, b);
+      const bool lifetimes_overlap =
+          lifetimes[a].first < lifetimes[b].second && lifetimes[b].first < lifetimes[a].second;
+      if (!(seed % 4 == 0 ? lifetimes_overlap : below(10) < density)) continue;
+      result.pairs.emplace_back(a, b);
       p.conflicts[a].push_back(b), p.conflicts[b].push_back(a);
     }
   for (auto& list : p.conflicts) std::sort(list.begin(), list.end());
@@ -52,62 +53,65 @@ Instance random_instance(unsigned seed) {
     std::sort(clique.begin(), clique.end());
     p.cliques.push_back(clique);
   }
-  made.rank.resize(p.blocks.size());
-  std::iota(made.rank.begin(), made.rank.end(), 0);
-  std::shuffle(made.rank.begin(), made.rank.end(), random);
-  return made;
+  result.rank.resize(p.blocks.size());
+  std::iota(result.rank.begin(), result.rank.end(), 0);
+  std::shuffle(result.rank.begin(), result.rank.end(), random);
+  return result;
 }
 
 struct SearchRun {
-  Feasibility fit = Feasibility::unknown;
+  Feasibility answer = Feasibility::unknown;
   long work = 0;
-  std::vector<long> offset = {}, blame = {};
+  std::vector<long> offset = {}, failures = {};
 };
 
 SearchRun run_search(const Instance& instance, long capacity, long work) {
-  SearchRun made{.work = work, .blame = std::vector<long>(instance.problem.blocks.size(), 0)};
-  made.fit = search_packing(instance.problem, capacity, instance.rank, made.work, made.offset, made.blame);
-  made.work = work - made.work;
-  return made;
+  SearchRun result{.work = work, .failures = std::vector<long>(instance.problem.blocks.size(), 0)};
+  result.answer =
+      search_packing(instance.problem, capacity, instance.rank, result.work, result.offset, result.failures);
+  result.work = work - result.work;
+  return result;
 }
 
-// Yes at the least peak, with a packing; no below it; with less work no wrong answer.
-void expect_truth(const Instance& instance, long best, long& work, long& blame) {
+// Expects yes with a packing at the minimum peak, no below it, and no wrong answer with less work.
+void expect_truth(const Instance& instance, long min_peak_value, long& work, long& failures) {
   const auto& blocks = instance.problem.blocks;
-  const SearchRun yes = run_search(instance, best, 10'000'000), no = run_search(instance, best - 1, 10'000'000);
-  ASSERT_EQ(yes.fit, Feasibility::yes);
-  ASSERT_EQ(no.fit, Feasibility::no);
+  const SearchRun at_minimum = run_search(instance, min_peak_value, 10'000'000),
+                  below_minimum = run_search(instance, min_peak_value - 1, 10'000'000);
+  ASSERT_EQ(at_minimum.answer, Feasibility::yes);
+  ASSERT_EQ(below_minimum.answer, Feasibility::no);
   for (std::size_t b = 0; b < blocks.size(); ++b) {
-    ASSERT_GE(yes.offset[b], 0);
-    ASSERT_LE(yes.offset[b] + blocks[b].size, best);
-    ASSERT_EQ(yes.offset[b] % blocks[b].align, 0);
+    ASSERT_GE(at_minimum.offset[b], 0);
+    ASSERT_LE(at_minimum.offset[b] + blocks[b].size, min_peak_value);
+    ASSERT_EQ(at_minimum.offset[b] % blocks[b].align, 0);
   }
   for (auto [a, b] : instance.pairs)
-    ASSERT_TRUE(yes.offset[a] + blocks[a].size <= yes.offset[b] || yes.offset[b] + blocks[b].size <= yes.offset[a])
+    ASSERT_TRUE(at_minimum.offset[a] + blocks[a].size <= at_minimum.offset[b] ||
+                at_minimum.offset[b] + blocks[b].size <= at_minimum.offset[a])
         << a << " and " << b;
-  work += yes.work + no.work;
-  blame += std::accumulate(no.blame.begin(), no.blame.end(), 0L);
-  for (long part = 1; part < 8 && best % 8 == 0; part += 2) {
-    ASSERT_NE(run_search(instance, best, yes.work * part / 8).fit, Feasibility::no);
-    ASSERT_NE(run_search(instance, best - 1, no.work * part / 8).fit, Feasibility::yes);
+  work += at_minimum.work + below_minimum.work;
+  failures += std::accumulate(below_minimum.failures.begin(), below_minimum.failures.end(), 0L);
+  for (long eighths = 1; eighths < 8 && min_peak_value % 8 == 0; eighths += 2) {
+    ASSERT_NE(run_search(instance, min_peak_value, at_minimum.work * eighths / 8).answer, Feasibility::no);
+    ASSERT_NE(run_search(instance, min_peak_value - 1, below_minimum.work * eighths / 8).answer, Feasibility::yes);
   }
 }
 
-long best_of(const Instance& instance) {
+long min_peak_of(const Instance& instance) {
   const auto& blocks = instance.problem.blocks;
   return min_peak(blocks, instance.pairs, pack(blocks, instance.pairs, {.search_work = 0}).peak);
 }
 
 TEST(PackingSearch, TheSearchAgreesWithPlacingBlocksInEveryOrder) {
-  long work = 0, blame = 0;
+  long work = 0, failures = 0;
   for (unsigned seed = 0; seed < 1000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     const Instance instance = random_instance(seed);
-    expect_truth(instance, best_of(instance), work, blame);
+    expect_truth(instance, min_peak_of(instance), work, failures);
     if (testing::Test::HasFatalFailure()) return;
   }
   EXPECT_TRUE(pinned_at_most(work, 10'765'349));
-  EXPECT_TRUE(pinned(blame, 90'179));
+  EXPECT_TRUE(pinned(failures, 90'179));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Reduced problems: choices among the few states that a lower bound leaves possible, solved exactly with more and more
-// states.
+// Reduced problems, which have only the few states that a lower bound leaves possible; they are solved exactly with an
+// increasing number of states.
 #pragma once
 
 #include <functional>
@@ -12,57 +12,58 @@
 
 namespace karez::solve {
 
-// A lower bound of a problem that is too large to be eliminated. It refers to the problem's cells.
+// A lower bound for a problem that is too large for elimination. It refers to the problem's cells.
 class LowerBound {
  public:
-  // At least `count` passes, and at least one; up to four times as many while they raise the bound by much, or fast
-  // enough to reach `ceiling`, the largest useful bound, eventually.
+  // The bound makes at least `count` passes and at least one. It makes up to four times as many while they raise the
+  // bound by much, or fast enough to reach `ceiling`, the largest useful bound, in the end.
   struct PassLimits {
     int count = 0;
     std::size_t cheap_cells = 0;  // variables with results of at most this size are eliminated first
     double ceiling = std::numeric_limits<double>::infinity();
-    double target = std::numeric_limits<double>::infinity();  // a bound at which it pauses
+    double target = std::numeric_limits<double>::infinity();  // passes pause at this bound
   };
   LowerBound(const MinSumProblem&, const PassLimits&);
   bool is_paused() const { return paused_; }
   void resume();  // makes the remaining passes
-  int passes() const { return made_; }
+  int passes() const { return passes_made_; }
   double bound() const { return bound_; }     // +inf if every choice is forbidden
-  double rounding() const { return slack_; }  // of sums over the whole problem
-  StateMasks candidate_states(double excess) const { return states_within(plan_, r_, excess); }
+  double rounding() const { return slack_; }  // rounding error of sums over all factors
+  StateMasks candidate_states(double excess) const { return states_within(plan_, reweighting_, excess); }
   const std::vector<int>& rounded_choice() const {
     return rounded_choice_;
-  }  // a choice derived from the bound; may be forbidden
+  }  // a choice derived from the bound; it may be forbidden
 
  private:
   void raise(double target);
-  PassLimits passes_;
+  PassLimits limits_;
   Elimination plan_;
-  Reweighting r_;
-  int made_ = 0;                                              // passes made
-  double before_ = -std::numeric_limits<double>::infinity();  // the bound when the last group of passes began
+  Reweighting reweighting_;
+  int passes_made_ = 0;                                           // passes made
+  double last_bound_ = -std::numeric_limits<double>::infinity();  // the bound at the start of the last group of passes
   bool paused_ = false;
   double slack_, bound_ = 0;
   std::vector<int> rounded_choice_;
 };
 
-// The exact minimum, if elimination needs tables of at most `table_cells` cells; otherwise none.
+// Returns the exact minimum if elimination needs only tables of at most `table_cells` cells; otherwise nullopt.
 std::optional<MinSumResult> solve_by_elimination(const MinSumProblem&, std::size_t table_cells);
 
 struct ReducedSolution {
   std::vector<int> choice;  // empty if every choice is forbidden
   double cost = 0;
-  bool best = true;  // no choice of the given states costs less
+  bool best = true;  // true if no choice of the given states costs less
 };
-// Finds a good choice of the given states only; none if that is too much work.
+// Finds a good choice that uses only the given states; returns nullopt if this is too much work.
 using ReducedSolver = std::function<std::optional<ReducedSolution>(const StateMasks&)>;
 
 struct ReducedSearchResult {
-  double bound = 0;  // a lower bound of the whole problem
+  double bound = 0;  // a lower bound for the full problem
   bool better = false, optimal = false;
 };
-// Improves `choice` of cost `cost` with the states whose cost exceeds the bound by little, then by twice as much, and
-// so on while `solve_reduced` finds an answer. The result is optimal if no state that could be cheaper was left out.
+// Improves `choice`, which costs `cost`, with the states whose cost exceeds the bound by little, then by twice as much,
+// and so on while `solve_reduced` finds an answer. The result is optimal if no state that could be cheaper was left
+// out.
 ReducedSearchResult search_reduced(const LowerBound&, const ReducedSolver&, std::vector<int>& choice, double& cost);
 
 }  // namespace karez::solve

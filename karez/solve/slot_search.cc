@@ -1,4 +1,4 @@
-// Branch and bound for the cheapest slots.
+// Finds the cheapest slots by branch and bound.
 #include "karez/solve/slot_search.h"
 
 #include <algorithm>
@@ -12,29 +12,30 @@ namespace karez::solve {
 namespace {
 using WaitKind = SlotCycle::WaitKind;
 
-constexpr double whole = 1e-6;                    // tolerance within which a value counts as an integer
-constexpr std::int64_t largest_unit = 1'000'000;  // rows with larger factors are omitted
+constexpr double integer_tolerance = 1e-6;    // tolerance within variables a value counts as an integer
+constexpr std::int64_t max_unit = 1'000'000;  // rows with larger factors are omitted
 }  // namespace
 
 bool meets_interval(const SlotCycle& cycle, double interval) {
   return !cycle.is_deadlock() && cycle.interval <= interval * (1 + 1e-9);
 }
 
-SlotSearch::SlotSearch(const SlotProblem& problem, const ActGraph& graph, std::vector<int> least, std::vector<int> most)
+SlotSearch::SlotSearch(const SlotProblem& problem, const ActGraph& graph, std::vector<int> min_slots,
+                       std::vector<int> max_slots)
     : problem_(problem),
       graph_(graph),
-      max_(std::move(most)),
+      max_(std::move(max_slots)),
       variable_of_(max_.size(), -1) {
   for (int r = 0; r < static_cast<int>(max_.size()); ++r) {
     std::int64_t bytes = problem.registers[r].bytes;
     if (bytes == 0) continue;
-    if (least[r] == max_[r]) {
+    if (min_slots[r] == max_[r]) {
       fixed_bytes_ += bytes * max_[r];
       continue;
     }
     variable_of_[r] = static_cast<int>(register_of_.size());
     register_of_.push_back(r);
-    min_.push_back(least[r]);
+    min_.push_back(min_slots[r]);
     high_.push_back(max_[r]);
     price_.push_back(bytes);
     unit_ = price_.size() == 1 ? bytes : std::gcd(unit_, bytes);
@@ -63,7 +64,7 @@ bool SlotSearch::is_slow(const Slots& x) {
   for (const CoverRow& row : rows_) {
     std::int64_t sum = 0;
     for (auto [v, factor] : row.terms) sum += factor * x[v];
-    if (sum < row.least) return true;
+    if (sum < row.bound) return true;
   }
   return !meets_interval(measure(x), interval_);
 }
@@ -78,84 +79,89 @@ SlowCycle SlotSearch::slow_cycle(const SlotCycle& cycle, const Slots& x) const {
     out.symmetry = std::gcd(out.symmetry, step.kind == WaitKind::stream ? 1 : graph_.pieces(step.index));
     int v = step.kind == WaitKind::slot ? variable_of_[step.index] : -1;
     if (v < 0) continue;
-    auto at = std::find_if(out.parts.begin(), out.parts.end(), [&](const auto& part) { return part.variable == v; });
-    if (at == out.parts.end()) at = out.parts.insert(at, {v, x[v], 0, 1});
-    ++at->times;
+    auto position =
+        std::find_if(out.parts.begin(), out.parts.end(), [&](const auto& part) { return part.variable == v; });
+    if (position == out.parts.end()) position = out.parts.insert(position, {v, x[v], 0, 1});
+    ++position->passes;
   }
-  for (auto& part : out.parts) part.unit = graph_.pieces(register_of_[part.variable]) / out.symmetry;
+  for (auto& part : out.parts) part.slots_per_step = graph_.pieces(register_of_[part.variable]) / out.symmetry;
   return out;
 }
 
-// u = ceil((x - had) / unit) <= (x - had + unit - 1) / unit, and the sum of times * u is an integer.
+// u = ceil((x - slow_slots) / slots_per_step) <= (x - slow_slots + slots_per_step - 1) / slots_per_step, and the sum of
+// passes * u is an integer.
 CoverRow SlotSearch::row_of(const SlowCycle& cycle) const {
   CoverRow row;
-  double needs = interval_ > 0 ? static_cast<double>(cycle.symmetry) * cycle.seconds / (interval_ * (1 + 1e-9)) : 0;
-  needs = std::max(
-      1.0, std::ceil(needs * (1 - 1e-12)));  // tokens, in units of 1 / symmetry; with none the cycle is a deadlock
-  std::int64_t steps = static_cast<std::int64_t>(needs) - cycle.symmetry * cycle.tokens;
-  std::int64_t all = 1;
+  double required_steps =
+      interval_ > 0 ? static_cast<double>(cycle.symmetry) * cycle.seconds / (interval_ * (1 + 1e-9)) : 0;
+  required_steps =
+      std::max(1.0,
+               std::ceil(required_steps *
+                         (1 - 1e-12)));  // tokens, in units of 1 / symmetry; a cycle without tokens is a deadlock
+  std::int64_t steps = static_cast<std::int64_t>(required_steps) - cycle.symmetry * cycle.tokens;
+  std::int64_t common_unit = 1;
   for (const auto& part : cycle.parts) {
-    all = std::lcm(all, part.unit);
-    if (all > largest_unit) return row;
+    common_unit = std::lcm(common_unit, part.slots_per_step);
+    if (common_unit > max_unit) return row;
   }
-  row.least = checked_mul(all, steps);
+  row.bound = checked_mul(common_unit, steps);
   for (const auto& part : cycle.parts) {
-    std::int64_t factor = part.times * (all / part.unit);
+    std::int64_t factor = part.passes * (common_unit / part.slots_per_step);
     row.terms.emplace_back(part.variable, factor);
-    row.least += factor * (part.had - part.unit + 1);
+    row.bound += factor * (part.slow_slots - part.slots_per_step + 1);
   }
   tighten(row);
   return row;
 }
 
-// Changes that keep all integer solutions x >= low_: limits each factor to what the row still needs, and divides by the
-// common divisor of all factors.
+// Tightens the row without excluding integer solutions x >= low_: limits each factor to the sum that the row still
+// needs, and divides by the common divisor of all factors.
 void SlotSearch::tighten(CoverRow& row) const {
-  std::int64_t needs = row.least, divisor = 0;
-  for (auto [v, factor] : row.terms) needs -= factor * low_[v];
-  if (needs <= 0) return;
+  std::int64_t required_steps = row.bound, divisor = 0;
+  for (auto [v, factor] : row.terms) required_steps -= factor * low_[v];
+  if (required_steps <= 0) return;
   for (auto& [v, factor] : row.terms) {
-    row.least -= (factor - std::min(factor, needs)) * low_[v];
-    factor = std::min(factor, needs);
+    row.bound -= (factor - std::min(factor, required_steps)) * low_[v];
+    factor = std::min(factor, required_steps);
     divisor = std::gcd(divisor, factor);
   }
   for (auto& term : row.terms) term.second /= divisor;
-  row.least = ceil_div(row.least, divisor);
+  row.bound = ceil_div(row.bound, divisor);
 }
 
-// Adds the cycle's row if it excludes `point`. Returns whether it does.
-bool SlotSearch::learn(const SlotCycle& why, const Slots& x, std::span<const double> point) {
-  SlowCycle cycle = slow_cycle(why, x);
+// Adds the row of the cycle if it excludes `point`. Returns whether it was added.
+bool SlotSearch::add_row(const SlotCycle& cycle_found, const Slots& x, std::span<const double> point) {
+  SlowCycle cycle = slow_cycle(cycle_found, x);
   CoverRow row = row_of(cycle);
-  auto lacks = static_cast<double>(row.least);
-  for (auto [v, factor] : row.terms) lacks -= static_cast<double>(factor) * point[v];
-  if (row.terms.empty() || lacks < whole) return false;
+  auto violation = static_cast<double>(row.bound);
+  for (auto [v, factor] : row.terms) violation -= static_cast<double>(factor) * point[v];
+  if (row.terms.empty() || violation < integer_tolerance) return false;
   rows_.push_back(std::move(row));
   cycles_.push_back(std::move(cycle));
   return true;
 }
 
-// For a slow x: one of these registers needs more than its count here. With these counts, and all others at their most,
-// the program is still too slow.
-std::vector<SlotSearch::SlotLowerBound> SlotSearch::alternatives(const SlotCycle& why, const Slots& x) {
+// Given a slow x, returns lower bounds of which at least one must be exceeded: with these counts, and all other
+// registers at their maximum, the program is still too slow.
+std::vector<SlotSearch::SlotLowerBound> SlotSearch::alternatives(const SlotCycle& cycle_found, const Slots& x) {
   Slots slow = high_;
-  SlowCycle cycle = slow_cycle(why, x);
+  SlowCycle cycle = slow_cycle(cycle_found, x);
   for (const auto& part : cycle.parts) slow[part.variable] = x[part.variable];
   std::vector<SlotLowerBound> out;
   for (const auto& part : cycle.parts) {
-    int& mine = slow[part.variable];
-    auto enough = [&](int slots) {
-      mine = slots;
+    int& slot_count = slow[part.variable];
+    auto is_enough = [&](int slots) {
+      slot_count = slots;
       return !is_slow(slow);
     };
-    mine = fewest(mine + 1, high_[part.variable] + 1, enough) - 1;
-    if (mine < high_[part.variable]) out.push_back({part.variable, mine});
+    slot_count = fewest(slot_count + 1, high_[part.variable] + 1, is_enough) - 1;
+    if (slot_count < high_[part.variable]) out.push_back({part.variable, slot_count});
   }
   return out;
 }
 
-// Lowers x, the most expensive registers first, and keeps it if it is the cheapest so far.
-void SlotSearch::offer(Slots x) {
+// Lowers x, the most expensive registers first, and stores it if it is the cheapest so far.
+void SlotSearch::accept(Slots x) {
   std::vector<int> order(x.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return price_[a] > price_[b]; });
@@ -167,11 +173,11 @@ void SlotSearch::offer(Slots x) {
   best_slots_ = std::move(x);
 }
 
-// Earlier calls limit the result: a longer interval gives a lower bound, a shorter one an upper bound.
-void SlotSearch::raise_least() {
-  auto longer = raised_.lower_bound(interval_);
-  const Slots from = longer == raised_.end() ? min_ : longer->second,
-              to = longer == raised_.begin() ? high_ : std::prev(longer)->second;
+// Sets low_. Earlier calls limit the result: a longer interval gives a lower bound, a shorter one an upper bound.
+void SlotSearch::raise_low() {
+  auto next_longer = raised_.lower_bound(interval_);
+  const Slots from = next_longer == raised_.end() ? min_ : next_longer->second,
+              to = next_longer == raised_.begin() ? high_ : std::prev(next_longer)->second;
   Slots x = high_;
   low_ = from;
   std::vector<int> all(low_.size());
@@ -180,63 +186,63 @@ void SlotSearch::raise_least() {
   raised_[interval_] = low_;
 }
 
-// Counts that are enough together are also enough for each variable alone if all others have their most.
-void SlotSearch::raise(std::span<const int> which, const Slots& from, const Slots& to, Slots& x) {
-  if (which.size() == 1) {
-    const int v = which[0];
-    auto enough = [&](int slots) {
+// Counts that are enough together are also enough for each variable alone if all others have their maximum.
+void SlotSearch::raise(std::span<const int> variables, const Slots& from, const Slots& to, Slots& x) {
+  if (variables.size() == 1) {
+    const int v = variables[0];
+    auto is_enough = [&](int slots) {
       x[v] = slots;
       return !is_slow(x);
     };
-    low_[v] = fewest(from[v], to[v], enough);
-  } else if (!which.empty()) {
-    for (int v : which) x[v] = from[v];
-    const bool enough = !is_slow(x);
-    for (int v : which) x[v] = high_[v];
-    if (enough) return;
-    raise(which.first(which.size() / 2), from, to, x);
-    raise(which.subspan(which.size() / 2), from, to, x);
+    low_[v] = fewest(from[v], to[v], is_enough);
+  } else if (!variables.empty()) {
+    for (int v : variables) x[v] = from[v];
+    const bool is_enough = !is_slow(x);
+    for (int v : variables) x[v] = high_[v];
+    if (is_enough) return;
+    raise(variables.first(variables.size() / 2), from, to, x);
+    raise(variables.subspan(variables.size() / 2), from, to, x);
     return;
   }
-  for (int v : which) x[v] = high_[v];
+  for (int v : variables) x[v] = high_[v];
 }
 
 std::int64_t SlotSearch::Node::min_price() const {
-  constexpr auto most = std::numeric_limits<std::int64_t>::max();
-  return bound < static_cast<double>(most) ? static_cast<std::int64_t>(std::ceil(bound)) : most;
+  constexpr auto max_price = std::numeric_limits<std::int64_t>::max();
+  return bound < static_cast<double>(max_price) ? static_cast<std::int64_t>(std::ceil(bound)) : max_price;
 }
 
-// At least one variable must exceed its lower bound: makes a child for the first that does, the second, ...
+// At least one variable must exceed its lower bound. Makes one child for each variable that may be the first to do so.
 void SlotSearch::split(const Node& node, std::span<const SlotLowerBound> lower_bounds) {
-  Node rest = node;
+  Node remaining_node = node;
   std::vector<Node> children;
   for (auto [v, slots] : lower_bounds) {
-    if (slots < rest.high[v]) {
-      children.push_back(rest);
-      children.back().low[v] = std::max(rest.low[v], slots + 1);
+    if (slots < remaining_node.high[v]) {
+      children.push_back(remaining_node);
+      children.back().low[v] = std::max(remaining_node.low[v], slots + 1);
     }
-    if (slots < rest.low[v]) break;
-    rest.high[v] = std::min(rest.high[v], slots);
+    if (slots < remaining_node.low[v]) break;
+    remaining_node.high[v] = std::min(remaining_node.high[v], slots);
   }
-  for (std::size_t i = children.size(); i-- > 0;) open_.push_back(std::move(children[i]));
+  for (std::size_t i = children.size(); i-- > 0;) open_nodes_.push_back(std::move(children[i]));
 }
 
-void SlotSearch::halve(Node node, int v) {
+void SlotSearch::split_range(Node node, int v) {
   double value = node.program.values()[v];
   Node higher = node;
   node.high[v] = std::clamp(static_cast<int>(std::floor(value)), node.low[v], node.high[v] - 1);
   higher.low[v] = node.high[v] + 1;
   if (value - std::floor(value) > 0.5) std::swap(node, higher);
-  open_.push_back(std::move(higher));
-  open_.push_back(std::move(node));  // the half nearer to the value is explored first
+  open_nodes_.push_back(std::move(higher));
+  open_nodes_.push_back(std::move(node));  // the half nearer to the value is explored first
 }
 
 void SlotSearch::explore(Node node) {
   const auto count = static_cast<int>(low_.size());
   for (;;) {
     base::check_interrupt();
-    if (stops()) {
-      open_.push_back(std::move(node));
+    if (is_done()) {
+      open_nodes_.push_back(std::move(node));
       return;
     }
     --steps_;
@@ -245,69 +251,69 @@ void SlotSearch::explore(Node node) {
     if (node.min_price() >= best_) return;
 
     auto point = node.program.values();
-    Slots up(count), near(count);
-    int between = -1, open = -1;  // the variable farthest from an integer; one that still has a choice
-    double farthest = whole;
+    Slots rounded_up(count), nearest_slots(count);
+    int fractional = -1, undecided = -1;  // the variable farthest from an integer; a variable that still has a choice
+    double max_distance = integer_tolerance;
     for (int v = 0; v < count; ++v) {
-      double nearest = std::floor(point[v] + 0.5), away = std::abs(point[v] - nearest);
-      up[v] = std::clamp(static_cast<int>(std::ceil(point[v] - whole)), node.low[v], node.high[v]);
-      near[v] = std::clamp(static_cast<int>(nearest), node.low[v], node.high[v]);
-      if (away > farthest) between = v, farthest = away;
-      if (node.low[v] < node.high[v]) open = v;
+      double nearest = std::floor(point[v] + 0.5), distance = std::abs(point[v] - nearest);
+      rounded_up[v] = std::clamp(static_cast<int>(std::ceil(point[v] - integer_tolerance)), node.low[v], node.high[v]);
+      nearest_slots[v] = std::clamp(static_cast<int>(nearest), node.low[v], node.high[v]);
+      if (distance > max_distance) fractional = v, max_distance = distance;
+      if (node.low[v] < node.high[v]) undecided = v;
     }
-    SlotCycle why = measure(up);
-    if (meets_interval(why, interval_)) {
-      offer(up);
+    SlotCycle cycle_found = measure(rounded_up);
+    if (meets_interval(cycle_found, interval_)) {
+      accept(rounded_up);
       if (node.min_price() >= best_) return;
-    } else if (learn(why, up, point)) {
+    } else if (add_row(cycle_found, rounded_up, point)) {
       continue;
-    } else if (between < 0) {
-      auto lower_bounds = alternatives(why, up);
+    } else if (fractional < 0) {
+      auto lower_bounds = alternatives(cycle_found, rounded_up);
       if (lower_bounds.size() != 1) return split(node, lower_bounds);
       rows_.push_back({{{lower_bounds[0].variable, 1}}, lower_bounds[0].slots + 1});
       continue;
     }
-    if (between >= 0) {
-      why = measure(near);
-      if (!meets_interval(why, interval_) && learn(why, near, point)) continue;
-      return halve(std::move(node), between);
+    if (fractional >= 0) {
+      cycle_found = measure(nearest_slots);
+      if (!meets_interval(cycle_found, interval_) && add_row(cycle_found, nearest_slots, point)) continue;
+      return split_range(std::move(node), fractional);
     }
-    if (open >= 0) halve(std::move(node), open);  // the linear program was stopped before its optimum
+    if (undecided >= 0) split_range(std::move(node), undecided);  // the linear program was stopped before its optimum
     return;
   }
 }
 
-SlotSearch::Result SlotSearch::run(double interval, std::int64_t below, bool any, std::int64_t steps) {
+SlotSearch::Result SlotSearch::run(double interval, std::int64_t byte_limit, bool any_solution, std::int64_t steps) {
   Result out;
-  out.bound = below;
-  out.finished = below <= fixed_bytes_;
+  out.bound = byte_limit;
+  out.finished = byte_limit <= fixed_bytes_;
   if (out.finished) return out;
   interval_ = interval;
-  any_ = any;
+  any_solution_ = any_solution;
   steps_ = steps;
-  best_ = (below - fixed_bytes_ - 1) / unit_ + 1;
+  best_ = (byte_limit - fixed_bytes_ - 1) / unit_ + 1;
   rows_.clear();
   found_ = false;
-  open_.clear();
-  raise_least();
+  open_nodes_.clear();
+  raise_low();
   for (const SlowCycle& cycle : cycles_)
     if (CoverRow row = row_of(cycle); !row.terms.empty()) rows_.push_back(std::move(row));
-  offer(high_);
+  accept(high_);
   std::vector<double> prices(price_.begin(), price_.end());
-  open_.push_back({low_, high_, CoverProgram(prices, low_), static_cast<double>(price_of(low_))});
-  while (!open_.empty() && !stops()) {
+  open_nodes_.push_back({low_, high_, CoverProgram(prices, low_), static_cast<double>(price_of(low_))});
+  while (!open_nodes_.empty() && !is_done()) {
     base::check_interrupt();
-    Node node = std::move(open_.back());
-    open_.pop_back();
+    Node node = std::move(open_nodes_.back());
+    open_nodes_.pop_back();
     if (node.min_price() < best_) explore(std::move(node));
   }
-  out.finished = open_.empty();
+  out.finished = open_nodes_.empty();
   out.found = found_;
   if (found_) {
     out.slots = all_slots(best_slots_);
     out.bytes = out.bound = fixed_bytes_ + unit_ * best_;
   }
-  for (const Node& node : open_)
+  for (const Node& node : open_nodes_)
     if (node.min_price() < best_) out.bound = std::min(out.bound, fixed_bytes_ + unit_ * node.min_price());
   return out;
 }

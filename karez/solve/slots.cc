@@ -1,4 +1,4 @@
-// The cheapest slots for an interval, and the best interval under a cap.
+// Finds the cheapest slots for an interval, and the best interval under a cap.
 #include "karez/solve/slots.h"
 
 #include <algorithm>
@@ -12,19 +12,19 @@
 namespace karez::solve {
 namespace {
 using WaitKind = SlotCycle::WaitKind;
-constexpr double step = 3e-9;  // relative difference below which intervals count as equal
+constexpr double tolerance = 3e-9;  // relative difference below which intervals count as equal
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::vector<int> max_slots(const SlotProblem& p) {
-  std::vector<int> most;
-  for (const auto& reg : p.registers) most.push_back(reg.most);
-  return most;
+  std::vector<int> max_counts;
+  for (const auto& reg : p.registers) max_counts.push_back(reg.max_slots);
+  return max_counts;
 }
 
 std::vector<int> min_slots(const SlotProblem& p) {
-  std::vector<int> least;
-  for (const auto& reg : p.registers) least.push_back(std::max(reg.least, reg.filled));
-  return least;
+  std::vector<int> min_counts;
+  for (const auto& reg : p.registers) min_counts.push_back(std::max(reg.min_slots, reg.filled));
+  return min_counts;
 }
 
 std::int64_t bytes_of(const SlotProblem& p, std::span<const int> slots) {
@@ -33,28 +33,28 @@ std::int64_t bytes_of(const SlotProblem& p, std::span<const int> slots) {
   return bytes;
 }
 
-// Removes slots while the interval stays, from the most expensive registers to those of 0 bytes.
+// Removes slots as long as the interval does not change, from the most expensive registers to those of 0 bytes.
 void trim(const SlotProblem& p, const ActGraph& graph, std::vector<int>& slots, double interval) {
-  std::vector<int> order(slots.size()), least = min_slots(p);
+  std::vector<int> order(slots.size()), min_counts = min_slots(p);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return p.registers[a].bytes > p.registers[b].bytes; });
-  lower_each(order, least, slots, [&] { return meets_interval(graph.critical_cycle(slots), interval); });
+  lower_each(order, min_counts, slots, [&] { return meets_interval(graph.critical_cycle(slots), interval); });
 }
 
 void require_live(const SlotCycle& cycle) {
   require(ErrorKind::hang, !cycle.is_deadlock(), "slots: the program is not live with the most slots: ", print(cycle));
 }
 
-SlotPlan plan_of(const SlotProblem& p, const ActGraph& graph, const SlotSearch::Result& answer, double interval,
+SlotPlan plan_of(const SlotProblem& p, const ActGraph& graph, const SlotSearch::Result& result, double interval,
                  double min_interval) {
   SlotPlan plan;
-  plan.slots = answer.slots;
+  plan.slots = result.slots;
   trim(p, graph, plan.slots, interval);
   plan.critical = graph.critical_cycle(plan.slots);
   plan.interval = plan.critical.interval;
   plan.bytes = bytes_of(p, plan.slots);
-  plan.bound = answer.bound;
+  plan.bound = result.bound;
   plan.min_interval = min_interval;
   plan.optimal = plan.bytes == plan.bound;
   return plan;
@@ -105,8 +105,8 @@ SlotPlan cheapest_slots(const SlotProblem& problem, double interval, const SlotL
   require(meets_interval(fastest, interval), "slots: no slots reach an interval of ", interval,
           " seconds: ", print(fastest));
   SlotSearch search(problem, graph, min_slots(problem), max_slots(problem));
-  auto answer = search.run(interval, std::numeric_limits<std::int64_t>::max(), false, limits.steps);
-  return plan_of(problem, graph, answer, interval, fastest.interval);
+  auto result = search.run(interval, std::numeric_limits<std::int64_t>::max(), false, limits.steps);
+  return plan_of(problem, graph, result, interval, fastest.interval);
 }
 
 SlotPlan best_slots(const SlotProblem& problem, std::int64_t cap, const SlotLimits& limits) {
@@ -117,37 +117,37 @@ SlotPlan best_slots(const SlotProblem& problem, std::int64_t cap, const SlotLimi
   constexpr auto any_bytes = std::numeric_limits<std::int64_t>::max();
   const std::int64_t below = cap + (cap < any_bytes ? 1 : 0);
 
-  // Bisects between an interval that was not reached and one that was; after a success it tries an interval just below
-  // the one reached.
-  double refused = fastest.interval, reached = fastest.interval, proven = refused;
-  auto held = search.run(refused, below, true, limits.steps);
-  if (!held.found) {
-    held = search.run(infinity, below, true, limits.steps);
-    if (!held.found) {
+  // Bisects between an interval that was not reached and one that was reached. After a success, tries an interval just
+  // below the one reached.
+  double unreached = fastest.interval, reached = fastest.interval, proven = unreached;
+  auto best_found = search.run(unreached, below, true, limits.steps);
+  if (!best_found.found) {
+    best_found = search.run(infinity, below, true, limits.steps);
+    if (!best_found.found) {
       auto live = search.run(infinity, any_bytes, false, limits.steps);
-      fail("slots: the program is not live within ", cap, " bytes: it takes ", live.bytes,
+      fail("slots: the program is not live within ", cap, " bytes: it needs ", live.bytes,
            live.finished ? "" : ", or at least ", live.finished ? "" : cat(live.bound));
     }
-    reached = graph.critical_cycle(held.slots).interval;
+    reached = graph.critical_cycle(best_found.slots).interval;
   }
-  bool halve = true;
-  while (reached > refused * (1 + step)) {
-    double want = halve ? refused + (reached - refused) / 2 : std::max(refused, reached * (1 - step));
-    auto answer = search.run(want, below, true, limits.steps);
-    if (!answer.found) {
-      refused = want;
-      if (answer.finished) proven = want;
-      halve = true;
+  bool bisect = true;
+  while (reached > unreached * (1 + tolerance)) {
+    double candidate = bisect ? unreached + (reached - unreached) / 2 : std::max(unreached, reached * (1 - tolerance));
+    auto result = search.run(candidate, below, true, limits.steps);
+    if (!result.found) {
+      unreached = candidate;
+      if (result.finished) proven = candidate;
+      bisect = true;
     } else {
-      held = std::move(answer);
-      reached = graph.critical_cycle(held.slots).interval;
-      halve = !halve;
+      best_found = std::move(result);
+      reached = graph.critical_cycle(best_found.slots).interval;
+      bisect = !bisect;
     }
   }
-  auto answer = search.run(reached, below, false, limits.steps);
-  if (!answer.found) answer.slots = held.slots;
-  SlotPlan plan = plan_of(problem, graph, answer, reached, proven);
-  bool fastest_possible = reached <= proven * (1 + 2 * step);
+  auto result = search.run(reached, below, false, limits.steps);
+  if (!result.found) result.slots = best_found.slots;
+  SlotPlan plan = plan_of(problem, graph, result, reached, proven);
+  bool fastest_possible = reached <= proven * (1 + 2 * tolerance);
   if (fastest_possible) plan.min_interval = plan.interval;
   plan.optimal &= fastest_possible;
   return plan;

@@ -1,17 +1,17 @@
-// Slots for the registers of a synchronous dataflow program: the interval that given slots allow, and the cheapest
+// Slots for the registers of a synchronous dataflow program: the interval that a slot vector allows, and the cheapest
 // slots for an interval.
 //
-// The model. In each launch an actor acts `acts` times, one act at a time, each for `seconds`. A register moves pieces
+// The model: in each launch an actor acts `acts` times, one act at a time, each for `seconds`. A register moves pieces
 // from its producer to its consumers. The producer takes a free slot at the beginning of the first of `period` acts and
 // fills it at the end of the last; a consumer reads it during `period` acts of its own and returns it at the end of the
 // last; the slot is free once all consumers have returned it. So each piece g gives a forward wait (the consumer's
-// first act on it waits for the producer's last) and, with s slots, a backward wait: the producer's first act for piece
-// g waits for the last act on piece g - s. The acts of one launch are the nodes of a graph and these waits are its
-// edges, with a token for every launch that they reach back. The interval between launches is the maximum cycle ratio
-// (cycle_ratio.h). This is exact: acts that begin as early as possible converge to this interval (if parts of the
-// program do not wait for each other, the slowest part does).
+// first act on the piece waits for the producer's last act) and, with s slots, a backward wait: the producer's first
+// act for piece g waits for the last act on piece g - s. The acts of one launch are the nodes of a graph and these
+// waits are its edges, with a token for every launch that they reach back. The interval between launches is the maximum
+// cycle ratio (cycle_ratio.h). This is exact: acts that begin as early as possible converge to this interval (if parts
+// of the program do not wait for each other, the slowest part converges to it).
 //
-// A stream lets one of its actors act at a time. With an `order` of its acts it is one more cycle with one token, which
+// On a stream, only one actor acts at a time. A stream with an `order` of acts is one more cycle with one token, which
 // is exact. Without an order, the sum of its actors' seconds is only a lower bound on the interval: a scheduler that
 // chooses acts as they become ready may be slower.
 //
@@ -30,31 +30,31 @@ namespace karez::solve {
 
 struct SlotProblem {
   struct Actor {
-    double seconds = 0;  // of one act; >= 0
-    int acts = 1;        // in a launch
+    double seconds = 0;  // duration of one act; >= 0
+    int acts = 1;        // number of acts in a launch
   };
   struct Consumer {
     int actor = 0;
-    int period = 1;      // acts during which it holds a slot
-    double arrives = 0;  // seconds from the producer's end until it can read
-    double returns = 0;  // seconds from its own end until the producer gets the slot back
+    int period = 1;      // acts during which the consumer holds a slot
+    double arrives = 0;  // seconds from the producer's end until the consumer can read
+    double returns = 0;  // seconds from the consumer's end until the producer gets the slot back
   };
   struct Register {
     int producer = 0;
     std::vector<Consumer> consumers;  // at least one; each reads all pieces that are produced in a launch
-    std::int64_t bytes = 0;           // of a slot; a plan also minimises the slots of registers of 0 bytes
-    int least = 1, most = 1;          // slots
-    int period = 1;                   // acts of the producer for each piece
-    int filled = 0;                   // slots filled before the first launch
+    std::int64_t bytes = 0;           // size of a slot; a plan also minimises the slots of registers of 0 bytes
+    int min_slots = 1, max_slots = 1;
+    int period = 1;  // acts of the producer for each piece
+    int filled = 0;  // slots filled before the first launch
   };
   struct Act {
     int actor = 0;
     std::int64_t act = 0;  // number, counted from the first launch; acts below 0 do not exist and are not waited for
   };
   struct Stream {
-    std::vector<int> actors;  // if no order is known
+    std::vector<int> actors;  // the stream's actors, if no order is known
     std::vector<Act> order;  // otherwise the acts of one launch interval in order; the next interval has the same order
-                             // with act numbers higher by `acts`. An actor's acts have consecutive numbers: F 0, B -2
+                             // with act numbers higher by `acts`. An actor's acts have consecutive numbers. {F 0, B -2}
                              // is a stream that runs B two launches after F
   };
   std::vector<Actor> actors;
@@ -62,13 +62,13 @@ struct SlotProblem {
   std::vector<Stream> streams;
 };
 
-std::int64_t acts_of(const SlotProblem& problem);  // in a launch, of all actors
+std::int64_t acts_of(const SlotProblem& problem);  // the acts of all actors in a launch
 
-// Limits are counts and never seconds, so that every rank decides alike.
+// Limits are counts, never seconds, so that every rank makes the same decisions.
 struct SlotLimits {
   std::int64_t steps =
-      20'000;  // of one search: slot vectors measured and linear programs solved; 0 returns the greedy answer
-  std::int64_t acts = 20'000;  // in a launch of all actors; more is an error
+      20'000;  // slot vectors measured and linear programs solved in one search; 0 returns the greedy answer
+  std::int64_t acts = 20'000;  // limit on the acts of all actors in a launch; more acts are an error
 };
 
 // A cycle of waits that determines the interval between launches.
@@ -85,9 +85,9 @@ struct SlotCycle {
     int index = 0;  // the register, actor or stream
   };
   double interval = 0;      // seconds / tokens; 0 without a cycle; infinite in a deadlock
-  double seconds = 0;       // around the cycle
-  std::int64_t tokens = 0;  // launches
-  std::vector<Step> steps;  // for a stream without order: its actors, with one token
+  double seconds = 0;       // time of all steps of the cycle
+  std::int64_t tokens = 0;  // launches that the cycle reaches back
+  std::vector<Step> steps;  // for a stream without order, its actors, with one token
 
   bool is_deadlock() const { return !steps.empty() && tokens <= 0; }  // the program is not live, and `steps` proves it
 };
@@ -95,29 +95,29 @@ std::string print(
     const SlotCycle& cycle);  // "actor 0 -register 1-> actor 2 -slots of register 1-> actor 0: 3 seconds over 1 token"
 
 struct SlotPlan {
-  std::vector<int> slots;  // of each register
+  std::vector<int> slots;  // by register
   double interval = 0;     // seconds between launches with these slots
-  std::int64_t bytes = 0;  // of all slots
+  std::int64_t bytes = 0;  // size of all slots
   std::int64_t bound = 0;  // a lower bound on the bytes for the requested interval (best_slots: for this interval)
   double min_interval =
-      0;  // best_slots: a lower bound for slots under the cap; cheapest_slots: the interval of the `most` slots
-  bool optimal = false;  // bytes == bound, and for best_slots interval == least_interval (to one part in 10^8)
+      0;  // best_slots: a lower bound for slots under the cap; cheapest_slots: the interval with `max_slots`
+  bool optimal = false;  // bytes == bound, and for best_slots interval == min_interval (to one part in 10^8)
   SlotCycle critical;    // the cycle that determines the interval
 };
 
-// The interval with these slots: exact, except that it is a lower bound if there are streams without order. Additional
-// slots never increase the interval.
+// Computes the interval with these slots. It is exact, but only a lower bound if there are streams without order.
+// Additional slots never increase the interval.
 SlotCycle interval_of(const SlotProblem& problem, std::span<const int> slots, const SlotLimits& limits = {});
 
-// The fewest bytes with which the interval is at most `interval` (to one part in 10^9; infinity requires only
-// liveness). If not even the most slots reach it, throws an error that shows the cycle. The critical cycle of a slot
-// vector that is too slow gives a sum of slots that must grow. A covering program over such rows, added as needed, is
-// solved by branch and bound (for equal rates it is the integer program of Govindarajan, Gao and Desai, "Minimizing
+// Finds the slots with the fewest bytes whose interval is at most `interval` (to one part in 10^9; infinity requires
+// only liveness). If even `max_slots` do not reach it, throws an error that shows the cycle. The critical cycle of a
+// slot vector that is too slow gives a sum of slots that must grow. A covering program over such rows, added as needed,
+// is solved by branch and bound (for equal rates it is the integer program of Govindarajan, Gao and Desai, "Minimizing
 // buffer requirements under rate-optimal schedule in regular dataflow networks", 2002).
 SlotPlan cheapest_slots(const SlotProblem& problem, double interval, const SlotLimits& limits = {});
 
-// The smallest interval among slots of at most `cap` bytes, then the fewest bytes for that interval. If the program is
-// not live within the cap, throws an error that gives the least bytes with which it is.
+// Finds the smallest interval among slots of at most `cap` bytes, then the fewest bytes for that interval. If the
+// program is not live within the cap, throws an error that gives the minimum number of bytes with which it is live.
 SlotPlan best_slots(const SlotProblem& problem, std::int64_t cap, const SlotLimits& limits = {});
 
 }  // namespace karez::solve

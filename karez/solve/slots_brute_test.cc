@@ -1,4 +1,4 @@
-// Tests of the cheapest slots against all slot vectors, each simulated token by token.
+// Tests of the cheapest slots: compares them with all slot vectors, each simulated token by token.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -19,93 +19,93 @@ struct RandomSource {
   bool chance(int percent) { return below(100) < percent; }
 };
 
-SlotProblem::Consumer reader(int actor, int acts, int pieces, RandomSource& draw) {
+SlotProblem::Consumer random_consumer(int actor, int acts, int pieces, RandomSource& source) {
   SlotProblem::Consumer out{actor, acts / pieces};
-  if (draw.chance(15)) out.arrives = draw.below(4);
-  if (draw.chance(15)) out.returns = draw.below(4);
+  if (source.chance(15)) out.arrives = source.below(4);
+  if (source.chance(15)) out.returns = source.below(4);
   return out;
 }
 
-// Acts of some actors, shuffled; some actors begin some acts late.
-std::vector<SlotProblem::Act> order_of(const SlotProblem& p, const std::vector<int>& members, RandomSource& draw) {
-  std::vector<int> row;
-  for (int a : members) row.insert(row.end(), p.actors[a].acts, a);
-  if (draw.chance(60)) std::shuffle(row.begin(), row.end(), draw.random);
-  std::vector<long> next(p.actors.size(), 0);
+// A random order of the acts of some actors. The first acts of some actors belong to earlier launches.
+std::vector<SlotProblem::Act> order_of(const SlotProblem& p, const std::vector<int>& members, RandomSource& source) {
+  std::vector<int> shuffled;
+  for (int a : members) shuffled.insert(shuffled.end(), p.actors[a].acts, a);
+  if (source.chance(60)) std::shuffle(shuffled.begin(), shuffled.end(), source.random);
+  std::vector<long> next_act(p.actors.size(), 0);
   for (int a : members)
-    if (draw.chance(25)) next[a] = draw.below(4) - 3;
+    if (source.chance(25)) next_act[a] = source.below(4) - 3;
   std::vector<SlotProblem::Act> order;
-  for (int a : row) order.push_back({a, next[a]++});
+  for (int a : shuffled) order.push_back({a, next_act[a]++});
   return order;
 }
 
 SlotProblem random_problem(int seed) {
-  RandomSource draw{std::mt19937(static_cast<unsigned>(seed))};
+  RandomSource source{std::mt19937(static_cast<unsigned>(seed))};
   SlotProblem p;
-  int actors = 2 + draw.below(4);
-  bool rates = seed % 2 == 1;
+  int actors = 2 + source.below(4);
+  bool multirate = seed % 2 == 1;
   for (int a = 0; a < actors; ++a)
-    p.actors.push_back(
-        {static_cast<double>(a == 0 || !draw.chance(10) ? 1 + draw.below(9) : 0), rates ? 1 + draw.below(3) : 1});
-  int registers = actors - 1 + draw.below(3);
-  long vectors = 1;
+    p.actors.push_back({static_cast<double>(a == 0 || !source.chance(10) ? 1 + source.below(9) : 0),
+                        multirate ? 1 + source.below(3) : 1});
+  int registers = actors - 1 + source.below(3);
+  long vector_count = 1;
   for (int r = 0; r < registers; ++r) {
-    int to = r + 1 < actors ? r + 1 : draw.below(actors), at = draw.below(r + 1 < actors ? to : actors);
-    int common = std::gcd(p.actors[at].acts, p.actors[to].acts);
+    int to = r + 1 < actors ? r + 1 : source.below(actors), producer = source.below(r + 1 < actors ? to : actors);
+    int common = std::gcd(p.actors[producer].acts, p.actors[to].acts);
     SlotProblem::Register reg;
-    reg.producer = at;
-    reg.bytes = draw.chance(10) ? 0 : 1 + draw.below(12);
-    reg.period = p.actors[at].acts / common;
-    reg.consumers.push_back(reader(to, p.actors[to].acts, common, draw));
+    reg.producer = producer;
+    reg.bytes = source.chance(10) ? 0 : 1 + source.below(12);
+    reg.period = p.actors[producer].acts / common;
+    reg.consumers.push_back(random_consumer(to, p.actors[to].acts, common, source));
     for (int c = 0; c < actors; ++c)
-      if (c != to && c > at && draw.chance(15) && p.actors[c].acts % common == 0)
-        reg.consumers.push_back(reader(c, p.actors[c].acts, common, draw));
-    reg.filled = at >= to ? 1 + draw.below(3) : draw.chance(10) ? 1 : 0;
-    reg.least = 1 + (draw.chance(10) ? 1 : 0);
-    reg.most = std::max(reg.filled, reg.least) + draw.below(5);
-    while (reg.most > std::max(reg.filled, reg.least) &&
-           vectors * (reg.most - std::max(reg.filled, reg.least) + 1) > 150)
-      --reg.most;
-    vectors *= reg.most - std::max(reg.filled, reg.least) + 1;
+      if (c != to && c > producer && source.chance(15) && p.actors[c].acts % common == 0)
+        reg.consumers.push_back(random_consumer(c, p.actors[c].acts, common, source));
+    reg.filled = producer >= to ? 1 + source.below(3) : source.chance(10) ? 1 : 0;
+    reg.min_slots = 1 + (source.chance(10) ? 1 : 0);
+    reg.max_slots = std::max(reg.filled, reg.min_slots) + source.below(5);
+    while (reg.max_slots > std::max(reg.filled, reg.min_slots) &&
+           vector_count * (reg.max_slots - std::max(reg.filled, reg.min_slots) + 1) > 150)
+      --reg.max_slots;
+    vector_count *= reg.max_slots - std::max(reg.filled, reg.min_slots) + 1;
     p.registers.push_back(std::move(reg));
   }
-  if (draw.chance(35)) {
+  if (source.chance(35)) {
     std::vector<int> members(actors);
     std::iota(members.begin(), members.end(), 0);
-    if (draw.chance(50)) std::shuffle(members.begin(), members.end(), draw.random);
-    members.resize(2 + draw.below(actors - 1));
-    if (draw.chance(70)) std::sort(members.begin(), members.end());
-    p.streams.push_back({{}, order_of(p, members, draw)});
+    if (source.chance(50)) std::shuffle(members.begin(), members.end(), source.random);
+    members.resize(2 + source.below(actors - 1));
+    if (source.chance(70)) std::sort(members.begin(), members.end());
+    p.streams.push_back({{}, order_of(p, members, source)});
   }
   return p;
 }
 
-// Three registers in a row, and a slow path parallel to each two neighbours: slots can be added to either register, at
+// Three registers in a row, and a slow path parallel to each two neighbours. Slots can be added to either register, at
 // different prices.
 SlotProblem problem_with_a_choice(int seed) {
-  RandomSource draw{std::mt19937(static_cast<unsigned>(seed))};
-  const int rates[] = {1, 2, 3, 4, 6}, common = rates[draw.below(4)];
+  RandomSource source{std::mt19937(static_cast<unsigned>(seed))};
+  const int multirate[] = {1, 2, 3, 4, 6}, common = multirate[source.below(4)];
   SlotProblem p;
   for (int a = 0; a < 6; ++a) {
-    int acts = seed % 2 == 0 ? common : rates[draw.below(5)];
-    p.actors.push_back({static_cast<double>(a < 4 ? draw.below(4) : 2 + draw.below(12)), acts});
+    int acts = seed % 2 == 0 ? common : multirate[source.below(5)];
+    p.actors.push_back({static_cast<double>(a < 4 ? source.below(4) : 2 + source.below(12)), acts});
   }
   for (auto [from, to] : {std::pair(0, 1), {1, 2}, {2, 3}, {0, 4}, {4, 2}, {1, 5}, {5, 3}}) {
-    bool in_a_row = p.registers.size() < 3;
+    bool is_chain = p.registers.size() < 3;
     SlotProblem::Register reg;
     reg.producer = from;
     int pieces = std::gcd(p.actors[from].acts, p.actors[to].acts);
     reg.period = p.actors[from].acts / pieces;
     reg.consumers.push_back({to, p.actors[to].acts / pieces});
-    reg.bytes = in_a_row ? 8 + draw.below(8) : 1;
-    reg.least = in_a_row ? 1 : 3;
-    reg.most = in_a_row ? 4 : 3;
+    reg.bytes = is_chain ? 8 + source.below(8) : 1;
+    reg.min_slots = is_chain ? 1 : 3;
+    reg.max_slots = is_chain ? 4 : 3;
     p.registers.push_back(std::move(reg));
   }
   if (seed % 3 > 0) {
     std::vector<int> members{0, 1, 2, 3};
-    members.erase(members.begin() + draw.below(4));
-    p.streams.push_back({{}, order_of(p, members, draw)});
+    members.erase(members.begin() + source.below(4));
+    p.streams.push_back({{}, order_of(p, members, source)});
   }
   return p;
 }
@@ -117,53 +117,54 @@ struct SlotTrial {
 };
 
 std::vector<SlotTrial> try_all(const SlotProblem& p) {
-  std::vector<SlotTrial> all;
+  std::vector<SlotTrial> trials;
   std::vector<int> slots;
-  for (const auto& reg : p.registers) slots.push_back(std::max(reg.least, reg.filled));
+  for (const auto& reg : p.registers) slots.push_back(std::max(reg.min_slots, reg.filled));
   for (;;) {
     SlotTrial trial{slots};
     for (std::size_t r = 0; r < slots.size(); ++r) trial.bytes += slots[r] * p.registers[r].bytes;
     trial.interval = TokenGame(p, slots).interval();
-    all.push_back(std::move(trial));
+    trials.push_back(std::move(trial));
     std::size_t r = 0;
-    for (; r < slots.size() && slots[r] == p.registers[r].most; ++r)
-      slots[r] = std::max(p.registers[r].least, p.registers[r].filled);
-    if (r == slots.size()) return all;
+    for (; r < slots.size() && slots[r] == p.registers[r].max_slots; ++r)
+      slots[r] = std::max(p.registers[r].min_slots, p.registers[r].filled);
+    if (r == slots.size()) return trials;
     ++slots[r];
   }
 }
 
-// The least interval of at most `cap` bytes, and the least bytes of at most `interval`.
-double best_interval(const std::vector<SlotTrial>& all, long cap) {
+// The minimum interval with at most `cap` bytes, and the minimum bytes with an interval of at most `interval`.
+double best_interval(const std::vector<SlotTrial>& trials, long cap) {
   double best = infinity;
-  for (const auto& t : all)
+  for (const auto& t : trials)
     if (t.bytes <= cap) best = std::min(best, t.interval);
   return best;
 }
-long min_bytes(const std::vector<SlotTrial>& all, double interval) {
+long min_bytes(const std::vector<SlotTrial>& trials, double interval) {
   long best = std::numeric_limits<long>::max();
-  for (const auto& t : all)
+  for (const auto& t : trials)
     if (t.interval <= interval * (1 + 1e-9) && t.interval < infinity) best = std::min(best, t.bytes);
   return best;
 }
 
-void expect_plan(const SlotProblem& p, const std::vector<SlotTrial>& all, const SlotPlan& plan) {
-  auto at = std::find_if(all.begin(), all.end(), [&](const auto& t) { return t.slots == plan.slots; });
-  ASSERT_NE(at, all.end());
-  ASSERT_EQ(at->bytes, plan.bytes);
-  ASSERT_NEAR(at->interval, plan.interval, 1e-9);
+void expect_plan(const SlotProblem& p, const std::vector<SlotTrial>& trials, const SlotPlan& plan) {
+  auto trial = std::find_if(trials.begin(), trials.end(), [&](const auto& t) { return t.slots == plan.slots; });
+  ASSERT_NE(trial, trials.end());
+  ASSERT_EQ(trial->bytes, plan.bytes);
+  ASSERT_NEAR(trial->interval, plan.interval, 1e-9);
   ASSERT_TRUE(plan.optimal) << plan.bytes << " bound " << plan.bound << " interval " << plan.interval << " least "
                             << plan.min_interval;
   ASSERT_EQ(plan.bound, plan.bytes);
-  for (std::size_t r = 0; r < plan.slots.size(); ++r) {  // no slot can be removed, not even from registers of 0 bytes
-    auto fewer = plan.slots;
-    if (fewer[r]-- == std::max(p.registers[r].least, p.registers[r].filled)) continue;
-    auto less = std::find_if(all.begin(), all.end(), [&](const auto& t) { return t.slots == fewer; });
-    ASSERT_GT(less->interval, plan.interval);
+  for (std::size_t r = 0; r < plan.slots.size(); ++r) {  // no slot can be removed, even from registers of 0 bytes
+    auto fewer_slots = plan.slots;
+    if (fewer_slots[r]-- == std::max(p.registers[r].min_slots, p.registers[r].filled)) continue;
+    auto fewer_trial =
+        std::find_if(trials.begin(), trials.end(), [&](const auto& t) { return t.slots == fewer_slots; });
+    ASSERT_GT(fewer_trial->interval, plan.interval);
   }
 }
 
-std::string failure_of(auto act) {
+std::string error_of(auto act) {
   try {
     act();
   } catch (const Error& error) { return cat(name_of(error.kind), ": ", error.what()); }
@@ -171,136 +172,140 @@ std::string failure_of(auto act) {
 }
 
 TEST(Slots, PlansEqualTheBestOfAllSlotVectorsSimulatedTokenByToken) {
-  int dead = 0, moving = 0, several = 0, rates = 0;
+  int deadlocks = 0, live = 0, several_intervals = 0, multirate = 0;
   std::vector<int> seeds(1000);
   std::iota(seeds.begin(), seeds.end(), 0);
-  seeds.insert(seeds.end(),
-               {1707, 2336});  // a slow cycle that passes a register twice; one through an order with several acts
+  seeds.insert(
+      seeds.end(),
+      {1707,
+       2336});  // in 1707, a slow cycle passes a register twice; in 2336, one passes through an order of several acts
   for (int seed : seeds) {
     SCOPED_TRACE(cat("seed ", seed));
     SlotProblem p = seed < 800 ? random_problem(seed) : problem_with_a_choice(seed);
-    auto all = try_all(p);
-    for (const auto& t : all) {
+    auto trials = try_all(p);
+    for (const auto& t : trials) {
       SlotCycle cycle = interval_of(p, t.slots);
       ASSERT_EQ(cycle.is_deadlock(), t.interval == infinity) << print(cycle);
       if (!cycle.is_deadlock()) { ASSERT_NEAR(cycle.interval, t.interval, 1e-9) << print(cycle); }
     }
-    if (all.back().interval == infinity) {
-      EXPECT_NE(failure_of([&] {
+    if (trials.back().interval == infinity) {
+      EXPECT_NE(error_of([&] {
                   cheapest_slots(p, 1000);
                 }).find("hang: slots: the program is not live with the most slots: actor "),
                 std::string::npos);
-      ++dead;
+      ++deadlocks;
       continue;
     }
-    RandomSource draw{std::mt19937(static_cast<unsigned>(seed))};
-    const auto& some = all[draw.below(static_cast<int>(all.size()))];
-    for (double interval : {all.back().interval, some.interval, some.interval * 1.2, infinity}) {
+    RandomSource source{std::mt19937(static_cast<unsigned>(seed))};
+    const auto& random_trial = trials[source.below(static_cast<int>(trials.size()))];
+    for (double interval : {trials.back().interval, random_trial.interval, random_trial.interval * 1.2, infinity}) {
       SlotPlan plan = cheapest_slots(p, interval);
-      ASSERT_EQ(plan.bytes, min_bytes(all, interval));
+      ASSERT_EQ(plan.bytes, min_bytes(trials, interval));
       ASSERT_LE(plan.interval, interval * (1 + 1e-9));
-      expect_plan(p, all, plan);
+      expect_plan(p, trials, plan);
       if (HasFatalFailure()) return;
     }
-    long live = min_bytes(all, infinity);
-    for (long cap : {live, some.bytes, all.back().bytes}) {
-      if (cap < live) continue;
+    long min_live_bytes = min_bytes(trials, infinity);
+    for (long cap : {min_live_bytes, random_trial.bytes, trials.back().bytes}) {
+      if (cap < min_live_bytes) continue;
       SlotPlan plan = best_slots(p, cap);
-      double interval = best_interval(all, cap);
+      double interval = best_interval(trials, cap);
       ASSERT_NEAR(plan.interval, interval, 1e-7 * interval);
       ASSERT_NEAR(plan.min_interval, interval, 1e-7 * interval);
-      ASSERT_EQ(plan.bytes, min_bytes(all, interval));
-      expect_plan(p, all, plan);
+      ASSERT_EQ(plan.bytes, min_bytes(trials, interval));
+      expect_plan(p, trials, plan);
       if (HasFatalFailure()) return;
     }
-    ASSERT_EQ(failure_of([&] { best_slots(p, live - 1); }),
-              cat("user: slots: the program is not live within ", live - 1, " bytes: it takes ", live));
-    double fastest = best_interval(all, all.back().bytes);
-    ASSERT_NE(failure_of([&] { cheapest_slots(p, fastest * 0.99); }).find("slots: no slots reach an interval of "),
-              std::string::npos);
-    ++moving;
-    several += best_interval(all, live) > fastest;
-    rates += std::any_of(p.actors.begin(), p.actors.end(), [](const auto& a) { return a.acts > 1; });
+    ASSERT_EQ(
+        error_of([&] { best_slots(p, min_live_bytes - 1); }),
+        cat("user: slots: the program is not live within ", min_live_bytes - 1, " bytes: it needs ", min_live_bytes));
+    double fastest_interval = best_interval(trials, trials.back().bytes);
+    ASSERT_NE(
+        error_of([&] { cheapest_slots(p, fastest_interval * 0.99); }).find("slots: no slots reach an interval of "),
+        std::string::npos);
+    ++live;
+    several_intervals += best_interval(trials, min_live_bytes) > fastest_interval;
+    multirate += std::any_of(p.actors.begin(), p.actors.end(), [](const auto& a) { return a.acts > 1; });
   }
-  EXPECT_GT(dead, 30);
-  EXPECT_GT(moving, 600);
-  EXPECT_GT(several, 150);
-  EXPECT_GT(rates, 150);
+  EXPECT_GT(deadlocks, 30);
+  EXPECT_GT(live, 600);
+  EXPECT_GT(several_intervals, 150);
+  EXPECT_GT(multirate, 150);
 }
 
-// With few steps, slots suffice, bounds are valid, and only optimal plans are called optimal. Sums of the results are
-// pinned.
-TEST(Slots, PlansOfFewStepsAreValidAndMeetThePinnedNumbers) {
+// With few steps, slots must suffice, bounds must be valid, and only optimal plans may be reported as optimal. Sums of
+// the results are pinned.
+TEST(Slots, PlansMadeWithFewStepsAreValidAndMeetThePinnedNumbers) {
   long bytes = 0, bounds = 0, best = 0;
-  int proven = 0, fastest = 0;
+  int proven = 0, fastest_interval = 0;
   for (int seed = 0; seed < 240; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     const SlotProblem p = seed % 2 ? random_problem(seed / 2) : problem_with_a_choice(3 * seed);
-    const auto all = try_all(p);
-    if (all.back().interval == infinity) continue;
-    const long live = min_bytes(all, infinity), middle = (live + all.back().bytes) / 2;
+    const auto trials = try_all(p);
+    if (trials.back().interval == infinity) continue;
+    const long min_live_bytes = min_bytes(trials, infinity), middle_bytes = (min_live_bytes + trials.back().bytes) / 2;
     for (std::int64_t steps : {0, 2, 5, 10, 20, 40}) {
-      const double interval = all.back().interval;
+      const double interval = trials.back().interval;
       const SlotPlan plan = cheapest_slots(p, interval, {.steps = steps});
       ASSERT_LE(plan.interval, interval * (1 + 1e-9));
-      ASSERT_GE(plan.bytes, min_bytes(all, interval));
-      ASSERT_LE(plan.bound, min_bytes(all, interval));
+      ASSERT_GE(plan.bytes, min_bytes(trials, interval));
+      ASSERT_LE(plan.bound, min_bytes(trials, interval));
       ASSERT_NEAR(plan.min_interval, interval, 1e-9 * interval);
       if (plan.optimal) { ASSERT_EQ(plan.bytes, plan.bound); }
       bytes += plan.bytes, bounds += plan.bound, proven += plan.optimal;
       if (steps == 0) continue;
-      std::string failed;
+      std::string error_text;
       try {
-        const SlotPlan under = best_slots(p, middle, {.steps = steps});
-        const double least = best_interval(all, middle);
-        ASSERT_LE(under.bytes, middle);
-        ASSERT_NEAR(under.interval, interval_of(p, under.slots).interval, 1e-12);
-        ASSERT_LE(under.min_interval, least * (1 + 1e-8));
-        ASSERT_GE(under.min_interval, interval * (1 - 1e-8));
-        ASSERT_GE(under.interval, least * (1 - 1e-8));
-        if (under.optimal) {
-          ASSERT_NEAR(under.interval, least, 1e-7 * least);
-          ASSERT_EQ(under.bytes, min_bytes(all, under.interval));
+        const SlotPlan capped = best_slots(p, middle_bytes, {.steps = steps});
+        const double optimal_interval = best_interval(trials, middle_bytes);
+        ASSERT_LE(capped.bytes, middle_bytes);
+        ASSERT_NEAR(capped.interval, interval_of(p, capped.slots).interval, 1e-12);
+        ASSERT_LE(capped.min_interval, optimal_interval * (1 + 1e-8));
+        ASSERT_GE(capped.min_interval, interval * (1 - 1e-8));
+        ASSERT_GE(capped.interval, optimal_interval * (1 - 1e-8));
+        if (capped.optimal) {
+          ASSERT_NEAR(capped.interval, optimal_interval, 1e-7 * optimal_interval);
+          ASSERT_EQ(capped.bytes, min_bytes(trials, capped.interval));
         }
-        best += under.bytes, fastest += under.optimal;
-      } catch (const Error& error) { failed = error.what(); }
-      if (steps >= 20) { ASSERT_EQ(failed, ""); }
+        best += capped.bytes, fastest_interval += capped.optimal;
+      } catch (const Error& error) { error_text = error.what(); }
+      if (steps >= 20) { ASSERT_EQ(error_text, ""); }
     }
   }
   EXPECT_TRUE(pinned_at_most(bytes, 49'152));
   EXPECT_TRUE(pinned_at_least(bounds, 48'864));
   EXPECT_TRUE(pinned_at_least(proven, 1152));
   EXPECT_TRUE(pinned_at_most(best, 40'770));
-  EXPECT_TRUE(pinned_at_least(fastest, 957));
+  EXPECT_TRUE(pinned_at_least(fastest_interval, 957));
 }
 
 // An interval of ten million and one seconds differs from one of ten million seconds.
 TEST(Slots, IntervalsThatHardlyDifferAreDistinguished) {
-  int near = 0;
+  int close_intervals = 0;
   for (int seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     SlotProblem p = problem_with_a_choice(2 * seed);
     for (auto& actor : p.actors) actor.seconds += 10'000'000, actor.acts = 1;
     for (auto& reg : p.registers) reg.period = reg.consumers[0].period = 1;
     p.streams.clear();
-    std::vector<SlotTrial> all;
+    std::vector<SlotTrial> trials;
     for (int v = 0; v < 64; ++v) {
       SlotTrial trial{{1 + v % 4, 1 + v / 4 % 4, 1 + v / 16, 3, 3, 3, 3}};
       for (std::size_t r = 0; r < 7; ++r) trial.bytes += trial.slots[r] * p.registers[r].bytes;
       trial.interval = interval_of(p, trial.slots).interval;
-      all.push_back(std::move(trial));
+      trials.push_back(std::move(trial));
     }
-    for (const SlotTrial& some : all) {
-      if (some.slots[0] + some.slots[1] + some.slots[2] > 6) continue;
-      const double least = best_interval(all, some.bytes);
-      const SlotPlan plan = best_slots(p, some.bytes);
-      ASSERT_NEAR(plan.interval, least, 1e-8 * least);
-      near += std::any_of(all.begin(), all.end(), [&](const SlotTrial& t) {
-        return t.interval != least && std::abs(t.interval - least) < 1e-6 * least;
+    for (const SlotTrial& random_trial : trials) {
+      if (random_trial.slots[0] + random_trial.slots[1] + random_trial.slots[2] > 6) continue;
+      const double optimal_interval = best_interval(trials, random_trial.bytes);
+      const SlotPlan plan = best_slots(p, random_trial.bytes);
+      ASSERT_NEAR(plan.interval, optimal_interval, 1e-8 * optimal_interval);
+      close_intervals += std::any_of(trials.begin(), trials.end(), [&](const SlotTrial& t) {
+        return t.interval != optimal_interval && std::abs(t.interval - optimal_interval) < 1e-6 * optimal_interval;
       });
     }
   }
-  EXPECT_GT(near, 50);
+  EXPECT_GT(close_intervals, 50);
 }
 
 }  // namespace

@@ -19,13 +19,13 @@ SlotProblem::Register edge(int from, int to, std::int64_t bytes, int min_slots, 
   reg.producer = from;
   reg.consumers.push_back({to});
   reg.bytes = bytes;
-  reg.least = min_slots;
-  reg.most = max_slots;
+  reg.min_slots = min_slots;
+  reg.max_slots = max_slots;
   reg.filled = initially_filled;
   return reg;
 }
 
-std::string failure_of(auto call) {
+std::string error_of(auto call) {
   try {
     call();
   } catch (const Error& error) { return cat(name_of(error.kind), ": ", error.what()); }
@@ -52,7 +52,7 @@ std::vector<int> backward_first(int p) {
 }
 std::vector<int> one_f_one_b(const SlotProblem& problem, int p) {
   std::vector<int> slots;
-  for (const auto& reg : problem.registers) slots.push_back(reg.least);
+  for (const auto& reg : problem.registers) slots.push_back(reg.min_slots);
   for (int i = 0; i < p; ++i) slots[i] = p - i;
   return slots;
 }
@@ -73,17 +73,17 @@ TEST(Slots, APipelineStageNeedsOneSlotForItselfAndEachLaterStage) {
   }
 }
 
-TEST(Slots, APipelineHasTheBubbleOfItsLength) {
+TEST(Slots, ThePipelineBubbleHasTheExpectedShare) {
   for (int p = 2; p <= 8; ++p)
     for (int m = 4; m <= 64; ++m) {
       SlotProblem problem = pipeline(p, m, 2, 4);
       double bubble = 1 - m * 6 / TokenGame(problem, one_f_one_b(problem, p), backward_first(p)).makespan(1);
-      double want = static_cast<double>(p - 1) / (m + p - 1);
-      EXPECT_NEAR(bubble, want, 0.05 * want) << p << " stages, " << m << " micro-batches";
+      double expected = static_cast<double>(p - 1) / (m + p - 1);
+      EXPECT_NEAR(bubble, expected, 0.05 * expected) << p << " stages, " << m << " micro-batches";
     }
 }
 
-TEST(Slots, OneSlotLessInAPipelineGivesTheIntervalOfTheCycle) {
+TEST(Slots, WithOneSlotLessAPipelineHasTheIntervalOfItsSlowCycle) {
   for (int p = 2; p <= 8; ++p)
     for (int i = 0; i + 1 < p; ++i) {
       SCOPED_TRACE(cat("stage ", i, " of ", p));
@@ -94,8 +94,8 @@ TEST(Slots, OneSlotLessInAPipelineGivesTheIntervalOfTheCycle) {
       EXPECT_DOUBLE_EQ(cycle.interval, 6.0 * (p - i) / (p - i - 1));  // forward and back through the later stages
       EXPECT_EQ(cycle.tokens, p - i - 1);
       EXPECT_NEAR(TokenGame(problem, slots, backward_first(p)).interval(), cycle.interval, 1e-9);
-      problem.registers[i].most = p - i - 1;
-      EXPECT_THAT(failure_of([&] { cheapest_slots(problem, 6); }), HasSubstr(cat("-slots of register ", i, "-> ")));
+      problem.registers[i].max_slots = p - i - 1;
+      EXPECT_THAT(error_of([&] { cheapest_slots(problem, 6); }), HasSubstr(cat("-slots of register ", i, "-> ")));
     }
 }
 
@@ -110,8 +110,8 @@ TEST(Slots, SlotsHideTheRoundTripOfALink) {
 }
 
 TEST(Slots, AnUpdateMayReadTheSumOfAllMicroBatches) {
-  // Four backward acts fill a sum that one update reads; the weights return, filled at the start, and are held for four
-  // acts.
+  // Four backward acts fill a sum that one update reads. The register of the weights, from the update back to the
+  // backward actor, is filled at the start, and a backward actor holds its slot for four acts.
   SlotProblem p;
   p.actors = {{1, 4}, {2, 1}};
   p.registers = {edge(0, 1, 100, 1, 4), edge(1, 0, 10, 1, 4, 1)};
@@ -119,9 +119,9 @@ TEST(Slots, AnUpdateMayReadTheSumOfAllMicroBatches) {
   p.registers[1].consumers[0].period = 4;
   EXPECT_EQ(interval_of(p, std::vector{1, 1}).interval, 6);
   EXPECT_EQ(best_slots(p, 1000).slots, (std::vector<int>{1, 1}));
-  p.registers[1].filled = 2;  // one launch late, so that the update overlaps with the next launch
+  p.registers[1].filled = 2;  // weights are one launch old, so that the update overlaps with the next launch
   EXPECT_EQ(interval_of(p, std::vector{1, 2}).interval,
-            6);  // the next sum has no slot while the update reads this one
+            6);  // the next sum has no slot while the update reads the current one
   SlotPlan plan = best_slots(p, 1000);
   EXPECT_EQ(plan.interval, 4);
   EXPECT_EQ(plan.slots, (std::vector<int>{2, 2}));
@@ -152,13 +152,13 @@ TEST(Slots, ADeadlockIsReportedWithItsCycle) {
   SlotCycle cycle = interval_of(p, std::vector{1, 1, 1});
   EXPECT_TRUE(cycle.is_deadlock());
   EXPECT_EQ(cycle.interval, infinity);
-  const char* why =
+  const char* message =
       "hang: slots: the program is not live with the most slots: actor 1 -register 1-> actor 2 -register 2-> actor 1: "
       "2.0 seconds over 0 tokens";
-  EXPECT_EQ(failure_of([&] { cheapest_slots(p, 9); }), why);
-  EXPECT_EQ(failure_of([&] { best_slots(p, 9); }), why);
+  EXPECT_EQ(error_of([&] { cheapest_slots(p, 9); }), message);
+  EXPECT_EQ(error_of([&] { best_slots(p, 9); }), message);
   p.registers[2].filled = 1;
-  EXPECT_EQ(failure_of([&] {
+  EXPECT_EQ(error_of([&] {
               interval_of(p, std::vector{1, 1, 0});
             }),
             "user: slots: register 2 has 0 slots, of which 1 are full before the first launch");
@@ -169,13 +169,13 @@ TEST(Slots, AnOrderThatWaitsForLaterLaunchesIsADeadlock) {
   SlotProblem p;
   p.actors = {{1}, {1}};
   p.registers = {edge(0, 1, 1, 1, 3)};
-  p.streams = {{{}, {{1, 2}, {0, 0}}}};  // the third act of actor 1 before the first of actor 0
+  p.streams = {{{}, {{1, 2}, {0, 0}}}};  // the third act of actor 1 precedes the first act of actor 0
   SlotCycle cycle = interval_of(p, std::vector{3});
   EXPECT_TRUE(cycle.is_deadlock());
   EXPECT_EQ(print(cycle), "actor 0 -register 0-> actor 1 -stream 0-> actor 0: 2.0 seconds over -2 tokens");
   p.actors.push_back({1});
   p.registers.push_back(edge(1, 2, 1, 1, 9));
-  p.streams[0].order = {{2, 2}, {0, 0}};  // through three actors
+  p.streams[0].order = {{2, 2}, {0, 0}};  // the cycle passes three actors
   EXPECT_EQ(print(interval_of(p, std::vector{3, 9})),
             "actor 0 -register 0-> actor 1 -register 1-> actor 2 -stream 0-> actor 0: 3.0 seconds over -2 tokens");
   p.actors.pop_back();
@@ -193,7 +193,7 @@ TEST(Slots, AnIntervalMayBeZero) {
   EXPECT_EQ(best_slots(p, 8).interval, 0);
   p.actors[1].seconds = 1;
   EXPECT_EQ(
-      failure_of([&] { cheapest_slots(p, 0); }),
+      error_of([&] { cheapest_slots(p, 0); }),
       "user: slots: no slots reach an interval of 0.0 seconds: actor 1 -next act-> actor 1: 1.0 seconds over 1 token");
 }
 
@@ -219,19 +219,18 @@ TEST(Slots, AProgramWithoutRegistersNeedsNoBytes) {
   EXPECT_EQ(plan.interval, 3);
 }
 
-TEST(Slots, ATooSmallCapIsAnErrorThatGivesTheLeastBytes) {
+TEST(Slots, ATooSmallCapIsAnErrorThatGivesTheMinimumBytes) {
   SlotProblem p;
   p.actors = {{1}, {1}};
   p.registers = {edge(0, 1, 100, 1, 4), edge(1, 0, 7, 1, 4, 2)};
-  EXPECT_EQ(failure_of([&] { best_slots(p, 113); }),
-            "user: slots: the program is not live within 113 bytes: it takes 114");
-  EXPECT_EQ(failure_of([&] { best_slots(p, -5); }),
-            "user: slots: the program is not live within -5 bytes: it takes 114");
+  EXPECT_EQ(error_of([&] { best_slots(p, 113); }),
+            "user: slots: the program is not live within 113 bytes: it needs 114");
+  EXPECT_EQ(error_of([&] { best_slots(p, -5); }), "user: slots: the program is not live within -5 bytes: it needs 114");
   EXPECT_EQ(best_slots(p, 114).slots, (std::vector<int>{1, 2}));
   EXPECT_EQ(best_slots(p, std::numeric_limits<std::int64_t>::max()).slots, (std::vector<int>{2, 2}));
 }
 
-TEST(Slots, WithoutStepsPlansAreGreedyAndHaveABound) {
+TEST(Slots, PlansMadeWithoutStepsAreGreedyAndHaveABound) {
   // Two slow paths, parallel to registers 0 and 1 and to registers 1 and 2: each pair needs three slots. The best
   // register for the additional slot is the most expensive one.
   SlotProblem p;
@@ -249,17 +248,17 @@ TEST(Slots, WithoutStepsPlansAreGreedyAndHaveABound) {
   EXPECT_GE(greedy.bound, 40);
   EXPECT_LE(greedy.bound, 50);
   EXPECT_LE(greedy.interval, 5);
-  SlotPlan under = best_slots(p, 50), vague = best_slots(p, 50, {.steps = 0});
-  EXPECT_EQ(under.slots, best.slots);
-  EXPECT_TRUE(under.optimal);
-  EXPECT_GT(vague.interval, 5);  // greedy finds no slots as fast, but does not claim that there are none
-  EXPECT_FALSE(vague.optimal);
-  EXPECT_LE(vague.min_interval, 5);
-  EXPECT_LE(vague.bytes, 50);
+  SlotPlan capped = best_slots(p, 50), capped_greedy = best_slots(p, 50, {.steps = 0});
+  EXPECT_EQ(capped.slots, best.slots);
+  EXPECT_TRUE(capped.optimal);
+  EXPECT_GT(capped_greedy.interval, 5);  // the greedy search finds no slots as fast, but does not claim that none exist
+  EXPECT_FALSE(capped_greedy.optimal);
+  EXPECT_LE(capped_greedy.min_interval, 5);
+  EXPECT_LE(capped_greedy.bytes, 50);
 }
 
 TEST(Slots, RatesWithoutACommonDivisorAreExact) {
-  // 37, 41, 43 and 31 pieces per launch: covering rows are weak here, and the registers of a slow cycle are tried one
+  // With 37, 41, 43 and 31 pieces per launch, covering rows are weak, and the registers of a slow cycle are tried one
   // after the other.
   SlotProblem p;
   p.actors = {{1, 31 * 37}, {1, 37 * 41}, {1, 41 * 43}, {1, 43 * 31}};
@@ -270,13 +269,13 @@ TEST(Slots, RatesWithoutACommonDivisorAreExact) {
     p.registers[r].consumers[0].period = p.actors[(r + 1) % 4].acts / pieces[r];
   }
   std::vector<int> best;
-  std::int64_t least = 1'000'000;
+  std::int64_t min_bytes = 1'000'000;
   for (int v = 0; v < 16; ++v) {
     std::vector<int> slots{1 + v % 2, 1 + v / 2 % 2, 1 + v / 4 % 2, 8 + v / 8};
     std::int64_t bytes = 10 * slots[0] + 11 * slots[1] + 12 * slots[2] + 13 * slots[3];
     double interval = TokenGame(p, slots).interval();
     EXPECT_EQ(interval_of(p, slots).interval, interval);
-    if (interval <= 41 * 43 && bytes < least) best = slots, least = bytes;
+    if (interval <= 41 * 43 && bytes < min_bytes) best = slots, min_bytes = bytes;
   }
   SlotPlan plan = cheapest_slots(p, 41 * 43);
   EXPECT_EQ(plan.slots, best);
@@ -284,81 +283,84 @@ TEST(Slots, RatesWithoutACommonDivisorAreExact) {
 }
 
 TEST(Slots, InvalidProblemsAreErrors) {
-  SlotProblem good;
-  good.actors = {{1, 4}, {1, 2}};
-  good.registers = {edge(0, 1, 8, 1, 3)};
-  good.registers[0].period = 2;
-  ASSERT_EQ(failure_of([&] { cheapest_slots(good, 10); }), "");
-  auto failure = [&](auto change) {
-    SlotProblem p = good;
+  SlotProblem valid;
+  valid.actors = {{1, 4}, {1, 2}};
+  valid.registers = {edge(0, 1, 8, 1, 3)};
+  valid.registers[0].period = 2;
+  ASSERT_EQ(error_of([&] { cheapest_slots(valid, 10); }), "");
+  auto error_after = [&](auto change) {
+    SlotProblem p = valid;
     change(p);
-    std::string text = failure_of([&] { cheapest_slots(p, 10); });
-    EXPECT_EQ(text, failure_of([&] { best_slots(p, 10000); }));
+    std::string text = error_of([&] { cheapest_slots(p, 10); });
+    EXPECT_EQ(text, error_of([&] { best_slots(p, 10000); }));
     return text;
   };
-  EXPECT_EQ(failure([](auto& p) { p.actors[0].seconds = -1; }), "user: slots: actor 0 takes -1.0 seconds");
-  EXPECT_THAT(failure([](auto& p) { p.actors[0].seconds = infinity; }), HasSubstr("actor 0 takes inf seconds"));
-  EXPECT_THAT(failure([](auto& p) { p.actors[0].seconds = 1e308; }),
+  EXPECT_EQ(error_after([](auto& p) { p.actors[0].seconds = -1; }), "user: slots: actor 0 takes -1.0 seconds");
+  EXPECT_THAT(error_after([](auto& p) { p.actors[0].seconds = infinity; }), HasSubstr("actor 0 takes inf seconds"));
+  EXPECT_THAT(error_after([](auto& p) { p.actors[0].seconds = 1e308; }),
               HasSubstr("the seconds of a launch are not finite"));
-  EXPECT_THAT(failure([](auto& p) { p.actors[1].acts = 0; }), HasSubstr("actor 1 acts 0 times a launch"));
-  EXPECT_THAT(failure([](auto& p) { p.actors[1].acts = 20'000; }),
+  EXPECT_THAT(error_after([](auto& p) { p.actors[1].acts = 0; }), HasSubstr("actor 1 acts 0 times a launch"));
+  EXPECT_THAT(error_after([](auto& p) { p.actors[1].acts = 20'000; }),
               HasSubstr("a launch has 20004 acts; the limit is 20000"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].producer = 2; }),
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].producer = 2; }),
               HasSubstr("register 0 has producer 2, but there are 2 actors"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].actor = -1; }),
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].consumers[0].actor = -1; }),
               HasSubstr("register 0 has consumer -1, but there are 2 actors"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers.clear(); }), HasSubstr("register 0 has no consumer"));
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].consumers.clear(); }), HasSubstr("register 0 has no consumer"));
   EXPECT_THAT(
-      failure([](auto& p) { p.registers[0].period = 3; }),
+      error_after([](auto& p) { p.registers[0].period = 3; }),
       HasSubstr("period 3 at producer 0, which acts 4 times a launch: the acts must be a multiple of the period"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].period = 1; }),
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].period = 1; }),
               HasSubstr("gets 4 pieces a launch from actor 0, but actor 1 reads 2"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].arrives = -1; }),
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].consumers[0].arrives = -1; }),
               HasSubstr("takes -1.0 seconds to actor 1 and 0.0 back"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].bytes = -8; }), HasSubstr("slots of -8 bytes"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].bytes = std::int64_t{1} << 62; }),
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].bytes = -8; }), HasSubstr("slots of -8 bytes"));
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].bytes = std::int64_t{1} << 62; }),
               HasSubstr("size overflows 64 bits"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].least = 0; }), HasSubstr("may have 0 to 3 slots"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].most = 40'000; }),
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].min_slots = 0; }), HasSubstr("may have 0 to 3 slots"));
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].max_slots = 40'000; }),
               HasSubstr("may have 1 to 40000 slots: at least 1, at most 32767"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].filled = 4; }), HasSubstr("begins with 4 of 3 slots full"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].filled = -1; }), HasSubstr("begins with -1 of 3 slots full"));
-  EXPECT_THAT(failure([](auto& p) { p.streams = {{{0, 0}, {}}}; }), HasSubstr("stream 0 has actor 0 twice"));
-  EXPECT_THAT(failure([](auto& p) {
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].filled = 4; }), HasSubstr("begins with 4 of 3 slots full"));
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].filled = -1; }), HasSubstr("begins with -1 of 3 slots full"));
+  EXPECT_THAT(error_after([](auto& p) { p.streams = {{{0, 0}, {}}}; }), HasSubstr("stream 0 has actor 0 twice"));
+  EXPECT_THAT(error_after([](auto& p) {
                 p.streams = {{{7}, {}}};
               }),
               HasSubstr("stream 0 has actor 7, but the number of actors is 2"));
-  EXPECT_THAT(failure([](auto& p) { p.streams = {{{0}, {{1, 0}, {1, 1}}}}; }), HasSubstr("both actors and an order"));
-  EXPECT_THAT(failure([](auto& p) {
+  EXPECT_THAT(error_after([](auto& p) {
+                p.streams = {{{0}, {{1, 0}, {1, 1}}}};
+              }),
+              HasSubstr("both actors and an order"));
+  EXPECT_THAT(error_after([](auto& p) {
                 p.streams = {{{}, {{1, 0}}}};
               }),
               HasSubstr("orders 1 acts of actor 1, which acts 2 times a launch"));
-  EXPECT_THAT(failure([](auto& p) {
+  EXPECT_THAT(error_after([](auto& p) {
                 p.streams = {{{}, {{1, 0}, {1, 0}}}};
               }),
               HasSubstr("orders act 0 of actor 1 after act 0"));
-  EXPECT_THAT(failure([](auto& p) {
+  EXPECT_THAT(error_after([](auto& p) {
                 p.streams = {{{}, {{1, 0}, {1, 2}}}};
               }),
               HasSubstr("orders act 2 of actor 1 after act 0"));
-  EXPECT_THAT(failure([](auto& p) {
+  EXPECT_THAT(error_after([](auto& p) {
                 p.streams = {{{}, {{3, 0}}}};
               }),
               HasSubstr("orders actor 3, but the number of actors is 2"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].least = 4; }), HasSubstr("may have 4 to 3 slots"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].returns = -1; }),
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].min_slots = 4; }), HasSubstr("may have 4 to 3 slots"));
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].consumers[0].returns = -1; }),
               HasSubstr("takes 0.0 seconds to actor 1 and -1.0 back"));
-  for (std::int64_t far : {std::int64_t{1} << 40, -(std::int64_t{1} << 40)})
-    EXPECT_THAT(failure([&](auto& p) { p.streams = {{{}, {{1, far}}}}; }), HasSubstr("orders act "));
-  good.registers[0].filled = 2;
-  EXPECT_EQ(failure_of([&] { interval_of(good, std::vector{1}); }),
+  for (std::int64_t large_act : {std::int64_t{1} << 40, -(std::int64_t{1} << 40)})
+    EXPECT_THAT(error_after([&](auto& p) { p.streams = {{{}, {{1, large_act}}}}; }), HasSubstr("orders act "));
+  valid.registers[0].filled = 2;
+  EXPECT_EQ(error_of([&] { interval_of(valid, std::vector{1}); }),
             "user: slots: register 0 has 1 slots, of which 2 are full before the first launch");
-  EXPECT_NE(failure_of([&] { interval_of(good, std::vector{32768}); }), "");
-  EXPECT_EQ(failure_of([&] { interval_of(good, std::vector{2}, {.acts = 6}); }), "") << "six acts";
-  EXPECT_NE(failure_of([&] { interval_of(good, std::vector{2}, {.acts = 5}); }), "");
-  EXPECT_EQ(failure_of([&] { cheapest_slots(good, -1); }),
+  EXPECT_NE(error_of([&] { interval_of(valid, std::vector{32768}); }), "");
+  EXPECT_EQ(error_of([&] { interval_of(valid, std::vector{2}, {.acts = 6}); }), "") << "six acts";
+  EXPECT_NE(error_of([&] { interval_of(valid, std::vector{2}, {.acts = 5}); }), "");
+  EXPECT_EQ(error_of([&] { cheapest_slots(valid, -1); }),
             "user: slots: the interval must be at least 0, got -1.0 seconds");
-  EXPECT_EQ(failure_of([&] { interval_of(good, std::vector{1, 1}); }), "user: slots: 2 slot counts for 1 registers");
+  EXPECT_EQ(error_of([&] { interval_of(valid, std::vector{1, 1}); }), "user: slots: 2 slot counts for 1 registers");
 }
 
 }  // namespace

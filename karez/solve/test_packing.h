@@ -1,7 +1,9 @@
-// For tests: the least peak of a packing, found by placing blocks in every order of their offsets.
+// For tests: the minimum peak of a packing, found by placing blocks in every order of their offsets.
 #pragma once
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -12,8 +14,8 @@
 namespace karez::solve {
 using Pairs = std::vector<std::pair<int, int>>;
 
-// For more blocks than a search over all orders permits: places blocks in order of offsets (no block below the one
-// before it), and cuts a branch when it cannot be lower than the best. Offsets are in bytes.
+// Handles more blocks than a search over all orders: places blocks in order of offsets (no block below the previous
+// one), and cuts a branch when it cannot be lower than the best packing. Offsets are in bytes.
 struct ExhaustivePacker {
   const std::vector<Block>& blocks;
   std::vector<std::vector<int>> neighbours;
@@ -39,8 +41,8 @@ struct ExhaustivePacker {
       for (int w : neighbours[b])
         if (offset[w] >= 0) at = std::max(at, offset[w] + blocks[w].size);
       at = round_up(at, blocks[b].align);
-      if (at + blocks[b].size >= best) return;  // later offsets of it are no lower
-      if (at < low) continue;                   // it belongs earlier in the order
+      if (at + blocks[b].size >= best) return;  // later offsets of the block are not lower
+      if (at < low) continue;                   // the block belongs earlier in the order
       offset[b] = at;
       push(at, std::max(peak, at + blocks[b].size), placed + 1);
       offset[b] = -1;
@@ -48,11 +50,34 @@ struct ExhaustivePacker {
   }
 };
 
-// The least peak, given that `reached` is possible.
+// The minimum peak, given that the peak `reached` is possible.
 inline long min_peak(const std::vector<Block>& blocks, const Pairs& conflicts, long reached) {
   ExhaustivePacker all(blocks, conflicts, reached);
   all.push(0, 0, 0);
   return all.best;
+}
+
+// The minimum peak over all orders of placing blocks. In an optimal packing, each block in order of offsets can be
+// moved down onto the blocks before it, so some order of placing blocks is optimal.
+inline long brute_force(const std::vector<Block>& blocks, const Pairs& conflicts) {
+  std::vector<int> order(blocks.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<std::vector<char>> conflict(blocks.size(), std::vector<char>(blocks.size(), 0));
+  for (auto [a, b] : conflicts) conflict[a][b] = conflict[b][a] = 1;
+  long best = std::numeric_limits<long>::max();
+  do {
+    std::vector<long> top(blocks.size(), 0);
+    long peak = 0;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      long position = 0;
+      for (std::size_t j = 0; j < i; ++j)
+        if (conflict[order[i]][order[j]]) position = std::max(position, top[order[j]]);
+      top[order[i]] = round_up(position, blocks[order[i]].align) + blocks[order[i]].size;
+      peak = std::max(peak, top[order[i]]);
+    }
+    best = std::min(best, peak);
+  } while (std::next_permutation(order.begin(), order.end()));
+  return best;
 }
 
 }  // namespace karez::solve

@@ -1,4 +1,4 @@
-// For tests: a synchronous dataflow program simulated token by token, by counting slots and pieces without a graph of
+// For tests: simulates a synchronous dataflow program token by token, by counting slots and pieces without a graph of
 // waits.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace karez::solve {
 
-// Seconds must be integers. Actors begin as early as possible; if an unordered stream permits several, the one with the
-// smallest number, or with the smallest `rank` if given, begins first.
+// Seconds must be integers. Actors begin as early as possible. If an unordered stream permits several, the actor with
+// the smallest number, or with the smallest `rank` if ranks are given, begins first.
 class TokenGame {
  public:
   TokenGame(const SlotProblem& problem, std::vector<int> slots, std::vector<int> rank = {})
@@ -56,7 +56,7 @@ class TokenGame {
     }
   }
 
-  // Seconds until every actor has acted for exactly so many launches; infinite if there is a deadlock before.
+  // Seconds until every actor has acted for exactly `launches` launches; infinite if a deadlock occurs first.
   double makespan(int launches) {
     launches_ = launches;
     for (begin_all(); !events_.empty(); begin_all()) advance();
@@ -70,11 +70,11 @@ class TokenGame {
   enum Kind : int { ends, arrives, returns };
   struct Event {
     Kind kind;
-    int index;  // actor, or place in arrived_ and returned_
+    int index;  // the actor, or a place in arrived_ and returned_
     bool operator<(const Event& other) const { return std::pair(kind, index) < std::pair(other.kind, other.index); }
   };
 
-  // The stream's next act, without those before the first launch.
+  // The stream's next act; acts before the first launch are skipped.
   SlotProblem::Act next(std::size_t s) {
     const auto& order = problem_.streams[s].order;
     for (;; ++place_[s]) {
@@ -163,7 +163,7 @@ class TokenGame {
     }
   }
 
-  // The whole state that determines the future.
+  // The complete state that determines the rest of the simulation.
   std::vector<long> state() {
     std::vector<long> out;
     for (std::size_t a = 0; a < acts_.size(); ++a) out.push_back(acts_[a] % problem_.actors[a].acts);

@@ -1,4 +1,5 @@
-// Token reachability by long chains without tokens, the nearest places on them, and traversal of the other nodes.
+// Computes token reachability from long chains without tokens, the nearest places on them, and traversal of the other
+// nodes.
 #include "karez/solve/token_reachability.h"
 
 #include <algorithm>
@@ -26,14 +27,14 @@ TokenReachability::TokenReachability(int nodes, std::span<const TokenEdge> edges
 }
 
 void TokenReachability::sort(int nodes) {
-  std::vector<int> waiting(out_.size(), 0);
+  std::vector<int> inputs_left(out_.size(), 0);
   for (const auto& steps : out_)
-    for (const Step& s : steps) waiting[static_cast<std::size_t>(s.node)] += s.tokens == 0;
+    for (const Step& s : steps) inputs_left[static_cast<std::size_t>(s.node)] += s.tokens == 0;
   for (int n = 0; n < nodes; ++n)
-    if (waiting[static_cast<std::size_t>(n)] == 0) order_.push_back(n);
+    if (inputs_left[static_cast<std::size_t>(n)] == 0) order_.push_back(n);
   for (std::size_t i = 0; i < order_.size(); ++i)
     for (const Step& s : out_[static_cast<std::size_t>(order_[i])])
-      if (s.tokens == 0 && --waiting[static_cast<std::size_t>(s.node)] == 0) order_.push_back(s.node);
+      if (s.tokens == 0 && --inputs_left[static_cast<std::size_t>(s.node)] == 0) order_.push_back(s.node);
   require(order_.size() == out_.size(), "token reachability: edges without tokens form a cycle");
   rank_.resize(order_.size());
   for (std::size_t i = 0; i < order_.size(); ++i) rank_[static_cast<std::size_t>(order_[i])] = static_cast<int>(i);
@@ -44,11 +45,11 @@ void TokenReachability::fill() {
   before_.assign(out_.size() * width, -1);
   for (std::size_t n = 0; n < out_.size(); ++n)
     after_.insert(after_.end(), chains_.length.begin(), chains_.length.end());
-  auto each = [&](int to, int from, std::vector<int>& into, const std::vector<int>& other, auto better) {
-    for (int c = 0; c < chains(); ++c) into[at(to, c)] = better(into[at(to, c)], other[at(from, c)]);
+  auto combine = [&](int to, int from, std::vector<int>& places, const std::vector<int>& other_places, auto better) {
+    for (int c = 0; c < chains(); ++c) places[at(to, c)] = better(places[at(to, c)], other_places[at(from, c)]);
   };
   auto later = [](int a, int b) { return std::max(a, b); };
-  auto sooner = [](int a, int b) { return std::min(a, b); };
+  auto earlier = [](int a, int b) { return std::min(a, b); };
   for (int n : order_) {
     const auto node = static_cast<std::size_t>(n);
     if (const int chain = chains_.chain[node]; chain >= 0)
@@ -56,35 +57,35 @@ void TokenReachability::fill() {
   }
   for (int n : order_)
     for (const Step& s : in_[static_cast<std::size_t>(n)])
-      if (s.tokens == 0) each(n, s.node, before_, before_, later);
+      if (s.tokens == 0) combine(n, s.node, before_, before_, later);
   for (auto n = order_.rbegin(); n != order_.rend(); ++n)
     for (const Step& s : out_[static_cast<std::size_t>(*n)])
-      if (s.tokens == 0) each(*n, s.node, after_, after_, sooner);
+      if (s.tokens == 0) combine(*n, s.node, after_, after_, earlier);
   next_before_ = before_, next_after_ = after_;
   for (int n : order_)
     for (const Step& s : in_[static_cast<std::size_t>(n)])
-      each(n, s.node, next_before_, s.tokens == 0 ? next_before_ : before_, later);
+      combine(n, s.node, next_before_, s.tokens == 0 ? next_before_ : before_, later);
   for (auto n = order_.rbegin(); n != order_.rend(); ++n)
     for (const Step& s : out_[static_cast<std::size_t>(*n)])
-      each(*n, s.node, next_after_, s.tokens == 0 ? next_after_ : after_, sooner);
+      combine(*n, s.node, next_after_, s.tokens == 0 ? next_after_ : after_, earlier);
 }
 
-// A node on no chain is followed forward until the paths reach chains.
+// From a node on no chain, traverses forward until the paths reach chains.
 bool TokenReachability::reaches(int from, int to, int tokens) const {
-  auto behind = [&](int node, int left) {
+  auto is_on_path = [&](int node, int left) {
     return (left == 0 ? before_ : next_before_)[at(to, chain_of(node))] >= place_of(node);
   };
-  if (chain_of(from) >= 0) return behind(from, tokens);
-  std::vector<std::pair<int, int>> seen = {{from, tokens}};
-  for (std::size_t i = 0; i < seen.size(); ++i)
-    for (const Step& s : out_[static_cast<std::size_t>(seen[i].first)]) {
-      const std::pair open(s.node, seen[i].second - s.tokens);
-      if (open.second < 0) continue;
+  if (chain_of(from) >= 0) return is_on_path(from, tokens);
+  std::vector<std::pair<int, int>> visited = {{from, tokens}};
+  for (std::size_t i = 0; i < visited.size(); ++i)
+    for (const Step& s : out_[static_cast<std::size_t>(visited[i].first)]) {
+      const std::pair state(s.node, visited[i].second - s.tokens);
+      if (state.second < 0) continue;
       if (s.node == to) return true;
       if (chain_of(s.node) >= 0) {
-        if (behind(s.node, open.second)) return true;
-      } else if (std::find(seen.begin(), seen.end(), open) == seen.end()) {
-        seen.push_back(open);
+        if (is_on_path(s.node, state.second)) return true;
+      } else if (std::find(visited.begin(), visited.end(), state) == visited.end()) {
+        visited.push_back(state);
       }
     }
   return false;

@@ -1,4 +1,4 @@
-// Reachability between acts in a graph of actors whose edges have tokens.
+// Reachability between acts of actors in a graph whose edges have tokens.
 #pragma once
 
 #include <span>
@@ -12,36 +12,41 @@ namespace karez::solve {
 // Act k + tokens of `to` begins after act k of `from` has ended.
 struct TokenEdge {
   int from = 0, to = 0;
-  int tokens = 0;  // 0 if `to` reads the piece that `from` fills; otherwise slots that are free at the start
+  int tokens =
+      0;  // 0 if `to` reads the piece that `from` fills; otherwise the number of slots that are free at the start
 };
 
-// Orders implied by the edges: act k of one node ends before act k (or k + 1) of another begins, for every k. Nodes are
-// numbered from 0; no node begins an act before its previous one has ended. Throws if edges without tokens form a
-// cycle.
+// Finds orders that the edges imply: act k of one node ends before act k (or k + 1) of another node begins, for every
+// k. Nodes are numbered from 0; no node begins an act before its previous one has ended. Throws an error if edges
+// without tokens form a cycle.
 //
 // A chain is a sequence of nodes, each of which precedes the next. For every node and each long chain, the object
-// stores the last node of the chain before it and the first after it. The few nodes on no chain are traversed. Time and
-// memory grow with nodes and edges times chains.
+// stores the last node of the chain before the node and the first one after it. The few nodes on no chain are
+// traversed. Time and memory grow as (nodes + edges) times chains.
 //
-//   a -> b -> c, a -> d: one chain a b c of places 0 1 2; first_after(a, 0) = 0, first_after(d, 0) = 3: none;
+//   a -> b -> c, a -> d: one chain a b c with places 0 1 2; first_after(a, 0) = 0, first_after(d, 0) = 3 (none),
 //   last_before(d, 0) = 0
 class TokenReachability {
  public:
   TokenReachability(int nodes, std::span<const TokenEdge> edges);
 
-  // In the same act: along edges without tokens. No node comes before itself.
+  // True if `from` comes before `to` in the same act: along edges without tokens. No node comes before itself.
   bool before_same_act(int from, int to) const { return from != to && reaches(from, to, 0); }
-  // Before the next act: along paths with at most one token.
+  // True if `from` comes before the next act of `to`: along paths with at most one token.
   bool before_next_act(int from, int to) const { return from == to || reaches(from, to, 1); }
 
-  int rank(int node) const { return rank_[static_cast<std::size_t>(node)]; }  // larger than that of all nodes before it
+  int rank(int node) const {
+    return rank_[static_cast<std::size_t>(node)];
+  }  // larger than the ranks of all nodes before it
   int chains() const { return chains_.count(); }
   int length(int chain) const { return chains_.length[static_cast<std::size_t>(chain)]; }
-  int chain_of(int node) const { return chains_.chain[static_cast<std::size_t>(node)]; }  // -1 if on no chain
+  int chain_of(int node) const {
+    return chains_.chain[static_cast<std::size_t>(node)];
+  }  // -1 if the node is on no chain
   int place_of(int node) const { return chains_.place[static_cast<std::size_t>(node)]; }
-  // The last place of the chain that comes before the node, or that the node has; -1 if none.
+  // The last place of the chain that comes before the node, or the place of the node on this chain; -1 if none.
   int last_before(int node, int chain) const { return before_[at(node, chain)]; }
-  // The first place of the chain that comes after the node, or that the node has; the chain's length if none.
+  // The first place of the chain that comes after the node, or the place of the node; the chain's length if none.
   // `next_after` is the same for the next act of the chain's nodes.
   int first_after(int node, int chain) const { return after_[at(node, chain)]; }
   int next_after(int node, int chain) const { return next_after_[at(node, chain)]; }

@@ -1,4 +1,4 @@
-// Tests of token reachability against a traversal of acts one by one.
+// Tests of token reachability: compares it with a traversal of individual acts.
 #include "karez/solve/token_reachability.h"
 
 #include <gtest/gtest.h>
@@ -10,25 +10,25 @@
 namespace karez::solve {
 namespace {
 
-// The nodes and acts below 10 that are reached from act 4 of `from`, in the unrolled graph.
+// The nodes and acts below act 10 that are reached from act 4 of `from` in the unrolled graph.
 std::set<std::pair<int, int>> unrolled(int nodes, const std::vector<TokenEdge>& edges, int from) {
-  std::set<std::pair<int, int>> seen;
-  std::vector<std::pair<int, int>> open = {{from, 4}};
-  while (!open.empty()) {
-    auto [node, act] = open.back();
-    open.pop_back();
-    auto go = [&](int to, int number) {
-      if (number < 10 && seen.emplace(to, number).second) open.emplace_back(to, number);
+  std::set<std::pair<int, int>> reached;
+  std::vector<std::pair<int, int>> pending = {{from, 4}};
+  while (!pending.empty()) {
+    auto [node, act] = pending.back();
+    pending.pop_back();
+    auto visit = [&](int to, int number) {
+      if (number < 10 && reached.emplace(to, number).second) pending.emplace_back(to, number);
     };
     for (const TokenEdge& e : edges)
-      if (e.from == node) go(e.to, act + e.tokens);
+      if (e.from == node) visit(e.to, act + e.tokens);
     for (int n = 0; n < nodes; ++n)
-      if (n == node) go(n, act + 1);
+      if (n == node) visit(n, act + 1);
   }
-  return seen;
+  return reached;
 }
 
-TEST(TokenReachability, ReachabilityAgreesWithActsOneByOne) {
+TEST(TokenReachability, ReachabilityAgreesWithATraversalOfActs) {
   std::mt19937 random(5);
   for (int round = 0; round < 300; ++round) {
     const int nodes = 2 + static_cast<int>(random() % (round % 3 == 0 ? 30u : 9u));
@@ -41,25 +41,25 @@ TEST(TokenReachability, ReachabilityAgreesWithActsOneByOne) {
       edges.push_back({a, b, tokens});
     }
     const TokenReachability reach(nodes, edges);
-    std::vector<std::vector<int>> on(static_cast<std::size_t>(reach.chains()));  // node by chain and place
+    std::vector<std::vector<int>> node_at(static_cast<std::size_t>(reach.chains()));  // by chain and place: the node
     for (int c = 0; c < reach.chains(); ++c)
-      on[static_cast<std::size_t>(c)].assign(static_cast<std::size_t>(reach.length(c)), -1);
+      node_at[static_cast<std::size_t>(c)].assign(static_cast<std::size_t>(reach.length(c)), -1);
     for (int n = 0; n < nodes; ++n)
       if (const int c = reach.chain_of(n); c >= 0)
-        on[static_cast<std::size_t>(c)][static_cast<std::size_t>(reach.place_of(n))] = n;
+        node_at[static_cast<std::size_t>(c)][static_cast<std::size_t>(reach.place_of(n))] = n;
     for (int a = 0; a < nodes; ++a) {
-      const auto seen = unrolled(nodes, edges, a);
+      const auto reached = unrolled(nodes, edges, a);
       for (int c = 0; c < reach.chains(); ++c) {
-        const auto& chain = on[static_cast<std::size_t>(c)];
-        auto first = [&](int act) {
+        const auto& chain = node_at[static_cast<std::size_t>(c)];
+        auto first_place = [&](int act) {
           return std::find_if(chain.begin(), chain.end(),
                               [&](int n) {
-                                return n == a || seen.count({n, act}) > 0;
+                                return n == a || reached.count({n, act}) > 0;
                               }) -
                  chain.begin();
         };
-        ASSERT_EQ(reach.first_after(a, c), first(4)) << a << " chain " << c << " round " << round;
-        ASSERT_EQ(reach.next_after(a, c), first(5)) << a << " chain " << c << " round " << round;
+        ASSERT_EQ(reach.first_after(a, c), first_place(4)) << a << " chain " << c << " round " << round;
+        ASSERT_EQ(reach.next_after(a, c), first_place(5)) << a << " chain " << c << " round " << round;
         for (int place = 0; place < reach.length(c); ++place) {
           const int n = chain[static_cast<std::size_t>(place)];
           ASSERT_EQ(reach.last_before(a, c) >= place, n == a || unrolled(nodes, edges, n).count({a, 4}) > 0)
@@ -67,18 +67,18 @@ TEST(TokenReachability, ReachabilityAgreesWithActsOneByOne) {
         }
       }
       for (int b = 0; b < nodes; ++b) {
-        ASSERT_EQ(reach.before_same_act(a, b), seen.count({b, 4}) > 0) << a << " " << b << " round " << round;
+        ASSERT_EQ(reach.before_same_act(a, b), reached.count({b, 4}) > 0) << a << " " << b << " round " << round;
         if (reach.before_same_act(a, b)) { ASSERT_LT(reach.rank(a), reach.rank(b)); }
-        ASSERT_EQ(reach.before_next_act(a, b), seen.count({b, 5}) > 0) << a << " " << b << " round " << round;
+        ASSERT_EQ(reach.before_next_act(a, b), reached.count({b, 5}) > 0) << a << " " << b << " round " << round;
       }
     }
   }
 }
 
 TEST(TokenReachability, ACycleWithoutTokensAndAnUnknownNodeAreErrors) {
-  const TokenEdge circle[] = {{0, 1, 0}, {1, 0, 0}}, nowhere[] = {{0, 2, 0}};
-  EXPECT_THROW(TokenReachability(2, circle), std::exception);
-  EXPECT_THROW(TokenReachability(2, nowhere), std::exception);
+  const TokenEdge cycle[] = {{0, 1, 0}, {1, 0, 0}}, unknown_node[] = {{0, 2, 0}};
+  EXPECT_THROW(TokenReachability(2, cycle), std::exception);
+  EXPECT_THROW(TokenReachability(2, unknown_node), std::exception);
 }
 
 }  // namespace
