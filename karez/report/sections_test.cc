@@ -1,30 +1,30 @@
-// Tests of the tables of a page, with plans of few actors.
+// Tests of the tables of a report, with plans of few actors.
 #include <gmock/gmock.h>
 
 #include <tuple>
 
 #include "karez/base/text.h"
-#include "karez/page/page.h"
+#include "karez/report/plan_report.h"
 
-namespace karez::page {
+namespace karez::report {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-Section section_of(const Page& page, std::string_view title) {
-  for (const Section& section : page.sections)
+Section section_of(const PlanReport& report, std::string_view title) {
+  for (const Section& section : report.sections)
     if (section.title.starts_with(title)) return section;
   throw std::runtime_error(cat("no section '", title, "'"));
 }
 
-Page page(const std::string& plan) {
-  return page_of(parse_plan(plan),
-                 CostTable::parse("link alpha=1 beta=0 matmul_flops=1 conv_flops=1 memory_bytes=1e18 call=4"));
+PlanReport make_test_report(const std::string& plan) {
+  return make_report(parse_plan(plan),
+                     CostTable::parse("link alpha=1 beta=0 matmul_flops=1 conv_flops=1 memory_bytes=1e18 call=4"));
 }
 
-// A plan with one all_reduce of the given number of devices.
+// Makes a plan with one all_reduce of the given number of devices.
 std::string all_reduce(int devices) {
   std::string out = "plan \"p\" world 1 rank 0 hash 0\n", members;
   for (int d = 0; d < devices; ++d)
@@ -41,7 +41,7 @@ std::string all_reduce(int devices) {
 
 TEST(Sections, ACollectiveInTheCriticalCycleHasItsNumberOfMembers) {
   auto actors = [](int devices) {
-    const Section section = section_of(page(all_reduce(devices)), "Critical cycle");
+    const Section section = section_of(make_test_report(all_reduce(devices)), "Critical cycle");
     std::string out;
     for (const auto& row : section.rows) out += row.at(1) + "\n";
     return out;
@@ -51,10 +51,10 @@ TEST(Sections, ACollectiveInTheCriticalCycleHasItsNumberOfMembers) {
   EXPECT_THAT(actors(3), HasSubstr("a0 all_reduce %1 and its 2 other members\n"));
 }
 
-// A step that updates a variable cannot begin again before its update: overlapping launches wait for the variable, and
-// launches one at a time also for the last act.
+// A step that updates a variable cannot begin again before its update. Overlapping launches wait only for the variable,
+// but launches one at a time also wait for the last act.
 TEST(Sections, TheCriticalCycleOfOverlappingLaunchesNamesItsVariable) {
-  const Page drawn = page(R"plan(
+  const PlanReport report = make_test_report(R"plan(
 plan "p" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
 stream 0: "zero" device 0 worker 0
@@ -76,9 +76,9 @@ actor a2: compute "update" stream 2 in r1, r2 out r3
 actor a3: compute "last" stream 3 in r3 out r4
   call "plain.constant" {value=1.0} out b1 + 64 f32[16] team 1
 )plan");
-  EXPECT_EQ(section_of(drawn, "Critical cycle").title,
+  EXPECT_EQ(section_of(report, "Critical cycle").title,
             "Critical cycle of launches one at a time: 12000000.0 us a launch, predicted");
-  const Section overlap = section_of(drawn, "Launches that overlap");
+  const Section overlap = section_of(report, "Launches that overlap");
   EXPECT_EQ(overlap.title, "Launches that overlap as far as slots allow: 8000000.0 us a launch, predicted");
   EXPECT_THAT(overlap.rows,
               testing::UnorderedElementsAre(testing::_, ElementsAre("0.0", "a0 state 0", "grants variable fc.w"),
@@ -88,16 +88,16 @@ actor a3: compute "last" stream 3 in r3 out r4
 
 TEST(Sections, BytesThatRegistersOfAModuleShareCountOnce) {
   for (const auto& [first, second, shared] : {std::tuple("", " + 40", "120 B"), std::tuple(" + 28", "", "128 B")}) {
-    const Section section = section_of(page(cat(R"plan(
+    const Section section = section_of(make_test_report(cat(R"plan(
 plan "p" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
 stream 0: "one" device 0 worker 0
 block b0: register device 0 bytes 128
 register r0: session -> a0
 register r1: a0 -> a1 bytes 100 in b0)plan",
-                                                first, R"plan( stride 128 type "f32[25]"
+                                                            first, R"plan( stride 128 type "f32[25]"
 register r2: a1 -> session bytes 80 in b0)plan",
-                                                second, R"plan( stride 128 type "f32[20]"
+                                                            second, R"plan( stride 128 type "f32[20]"
 actor a0: compute "x" stream 0 in r0 out r1 at "relu at net.cc:3 (act)"
 actor a1: compute "y" stream 0 in r1 out r2 at "relu at net.cc:3 (act)"
 )plan")),
@@ -107,8 +107,8 @@ actor a1: compute "y" stream 0 in r1 out r2 at "relu at net.cc:3 (act)"
   }
 }
 
-TEST(Sections, MemoryIsByKindOfBlockAndByModule) {
-  const Section section = section_of(page(R"plan(
+TEST(Sections, MemoryIsListedByKindOfBlockAndByModule) {
+  const Section section = section_of(make_test_report(R"plan(
 plan "p" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
 stream 0: "one" device 0 worker 0
@@ -127,4 +127,4 @@ actor a0: compute "x" stream 0 in r0 out r1
 }
 
 }  // namespace
-}  // namespace karez::page
+}  // namespace karez::report

@@ -1,5 +1,5 @@
 // Builds the slot problem of a plan and finds its critical cycle.
-#include "karez/page/critical_cycle.h"
+#include "karez/report/critical_cycle.h"
 
 #include <algorithm>
 #include <limits>
@@ -9,7 +9,7 @@
 #include "karez/plan/collective_sequence.h"
 #include "karez/runtime/simulator.h"
 
-namespace karez::page {
+namespace karez::report {
 namespace {
 
 class Model {
@@ -37,13 +37,13 @@ class Model {
     number_.resize(plan_.actors.size(), -1);
     for (ActorId a : plan_.actors.ids()) {
       if (number_[a] >= 0) continue;
-      std::vector<ActorId> together = {a};
-      if (plan_.actor(a).collective) together = sequence_.members(a);
+      std::vector<ActorId> collective_members = {a};
+      if (plan_.actor(a).collective) collective_members = sequence_.members(a);
       double longest = 0;
-      for (ActorId member : together)
+      for (ActorId member : collective_members)
         number_[member] = static_cast<int>(out_.actors.size()), longest = std::max(longest, seconds_[member]);
       problem_.actors.push_back({longest, static_cast<int>(acts_[a])});
-      out_.actors.push_back(std::move(together));
+      out_.actors.push_back(std::move(collective_members));
     }
     arrivals_.resize(plan_.actors.size(), -1);
     for (ActorId a : plan_.actors.ids()) {
@@ -72,23 +72,23 @@ class Model {
     for (RegisterId r : plan_.registers.ids()) {
       const Register& reg = plan_.registers[r];
       if (overlap_ && reg.producer == session_actor) continue;
-      SlotProblem::Register made;
-      made.producer = number_of(reg.producer);
-      made.period = period_of(plan_, reg.producer, r, true);
-      made.least = made.most = reg.slots;
-      made.filled = reg.producer == session_actor ? 1 : 0;  // the first launch has begun
+      SlotProblem::Register slot_register;
+      slot_register.producer = number_of(reg.producer);
+      slot_register.period = period_of(plan_, reg.producer, r, true);
+      slot_register.min_slots = slot_register.max_slots = reg.slots;
+      slot_register.filled = reg.producer == session_actor ? 1 : 0;  // the first launch has begun
       for (ActorId consumer : reg.consumers) {
         const int number = number_of(consumer);
         if (overlap_ && consumer == session_actor) continue;
-        if (std::any_of(made.consumers.begin(), made.consumers.end(),
-                        [&](const auto& known) { return known.actor == number; }))
+        if (std::any_of(slot_register.consumers.begin(), slot_register.consumers.end(),
+                        [&](const auto& known_orders) { return known_orders.actor == number; }))
           continue;
-        made.consumers.push_back({number, period_of(plan_, consumer, r, false)});
+        slot_register.consumers.push_back({number, period_of(plan_, consumer, r, false)});
         if (consumer != session_actor && arrivals_[consumer] >= 0)
-          made.consumers.push_back({arrivals_[consumer], made.consumers.back().period});
+          slot_register.consumers.push_back({arrivals_[consumer], slot_register.consumers.back().period});
       }
-      if (made.consumers.empty()) continue;
-      problem_.registers.push_back(std::move(made));
+      if (slot_register.consumers.empty()) continue;
+      problem_.registers.push_back(std::move(slot_register));
       out_.registers.push_back(r);
       slots_.push_back(reg.slots);
     }
@@ -113,16 +113,16 @@ class Model {
   }
 
   void add_sequences() {
-    std::map<std::vector<int>, std::string> known;  // devices of one communicator have one order
+    std::map<std::vector<int>, std::string> known_orders;  // devices of one communicator have one order
     for (ActorId a : plan_.actors.ids()) {
       if (!plan_.actor(a).collective) continue;
       const SequencePosition& position = sequence_.position(a);
       std::vector<int> order;
-      for (ActorId one : position.order) order.push_back(number_[one]);
-      if (!known.emplace(order, "").second) continue;
+      for (ActorId turn_actor : position.order) order.push_back(number_[turn_actor]);
+      if (!known_orders.emplace(order, "").second) continue;
       SlotProblem::Stream stream;
       std::map<int, int> acts;  // acts with an earlier turn
-      for (int one : order) stream.order.push_back({one, acts[one]++});
+      for (int actor : order) stream.order.push_back({actor, acts[actor]++});
       problem_.streams.push_back(std::move(stream));
       out_.streams.push_back(cat("turns of communicator ", position.communicator));
     }
@@ -136,7 +136,7 @@ class Model {
   SlotProblem problem_;
   std::vector<int> slots_;
   ById<ActorId, int> number_;    // the members of a collective share one
-  ById<ActorId, int> arrivals_;  // of a collective: an act without duration in which the worker starts this member
+  ById<ActorId, int> arrivals_;  // for a member of a collective: an act of no duration in which the worker starts it
   int session_ = 0;
   CriticalCycle out_;
 };
@@ -147,4 +147,4 @@ CriticalCycle critical_cycle(const Plan& plan, const ById<ActorId, double>& seco
   return Model(plan, seconds, overlap).run();
 }
 
-}  // namespace karez::page
+}  // namespace karez::report

@@ -1,13 +1,13 @@
-// Tests of predicted times against hand-computed sums.
-#include "karez/page/predictor.h"
+// Tests that compare predicted times with sums computed by hand.
+#include "karez/report/predictor.h"
 
 #include <gtest/gtest.h>
 
-namespace karez::page {
+namespace karez::report {
 namespace {
 
-// Rates that distinguish the terms: a call 1 s, a byte 1e-3 s, an operation 10 s (matmul) or 100 s (conv); a message
-// 1e6 s, a byte sent 1e4 s.
+// Rates that make the terms distinguishable: 1 s a call, 1e-3 s a byte, 10 s (matmul) or 100 s (conv) an operation,
+// 1e6 s a message, 1e4 s a byte sent.
 CostTable costs() {
   return CostTable::parse(
       "link alpha=1e6 beta=1e4 link @far alpha=3e6 beta=1e4 matmul_flops=0.1 conv_flops=0.01 memory_bytes=1000 call=1");
@@ -56,16 +56,17 @@ TEST(Predictor, ACallHasTheRateOfItsKindAndSize) {
   rates.rates[find_rate("matmul.vector")] = 10;
   rates.rates[find_rate("reduce.l1")] = 100;
   rates.rates[functions_rate] = 2;
-  auto of = [&](std::string kernel, std::vector<View> in, View out, Attrs attrs) {
+  auto seconds_of = [&](std::string kernel, std::vector<View> in, View out, Attrs attrs) {
     Call call;
     call.kernel = std::move(kernel), call.attrs = std::move(attrs);
     for (View& view : in) call.in.push_back(operand(std::move(view)));
     call.out.push_back(operand(std::move(out)));
     return Predictor(rates).call(call);
   };
-  EXPECT_DOUBLE_EQ(of("onednn.matmul", {{f32, {2, 3}}, {f32, {3, 5}}}, {f32, {2, 5}}, {}), 60 / 10.0 + 1);
-  EXPECT_DOUBLE_EQ(of("hwy.reduce_sum", {{f32, {4, 6}}}, {f32, {4}}, {{"axes", Ints{1}}}), (96 + 16) / 100.0 + 1);
-  EXPECT_DOUBLE_EQ(of("hwy.pointwise", {{f32, {4}}}, {f32, {4}}, {{"expr", "exp(x0)"}}), 4 / 2.0 + 1);
+  EXPECT_DOUBLE_EQ(seconds_of("onednn.matmul", {{f32, {2, 3}}, {f32, {3, 5}}}, {f32, {2, 5}}, {}), 60 / 10.0 + 1);
+  EXPECT_DOUBLE_EQ(seconds_of("hwy.reduce_sum", {{f32, {4, 6}}}, {f32, {4}}, {{"axes", Ints{1}}}),
+                   (96 + 16) / 100.0 + 1);
+  EXPECT_DOUBLE_EQ(seconds_of("hwy.pointwise", {{f32, {4}}}, {f32, {4}}, {{"expr", "exp(x0)"}}), 4 / 2.0 + 1);
 }
 
 TEST(Predictor, APlainKernelTakesTwentyTimesAsLong) {
@@ -77,8 +78,8 @@ TEST(Predictor, AnUnknownKernelIsPricedByItsBytes) {
   EXPECT_DOUBLE_EQ(seconds("mine.matmul", {{f32, {10}}}, {f32, {10}}), 80 / 1000.0 + 1);
 }
 
-// One collective between two devices, with a transfer on an axis.
-Plan with_collective(std::string kind, View in, View out, std::vector<plan::PeerBox> sends, std::string axis) {
+// Makes a plan with one collective between two devices and its transfer on an axis.
+Plan with_collective(CollectiveKind kind, View in, View out, std::vector<plan::PeerBox> sends, std::string axis) {
   Plan plan;
   plan.devices = {{0, 0, "cpu"}, {0, 1, "cpu"}};
   plan.streams = {{DeviceId(1), "comm", 0}};
@@ -90,7 +91,7 @@ Plan with_collective(std::string kind, View in, View out, std::vector<plan::Peer
   c.sends = std::move(sends);
   c.where = "relu at net.cc:1";
   Actor actor;
-  actor.name = kind + " %1";
+  actor.name = base::cat(kind, " %1");
   actor.stream = StreamId(0);
   actor.body = BodyKind::collective;
   actor.collective = c;
@@ -101,52 +102,53 @@ Plan with_collective(std::string kind, View in, View out, std::vector<plan::Peer
 double collective_seconds(const Plan& plan) { return Predictor(costs()).act(plan, ActorId(0)); }
 
 TEST(Predictor, ACollectiveSendsMessagesAndBytesButNotToItself) {
-  EXPECT_DOUBLE_EQ(
-      collective_seconds(with_collective("all_gather", {f32, {4}}, {f32, {8}}, {{0, {0}, {4}}, {1, {0}, {4}}}, "near")),
-      1e6 + 16 * 1e4 + 16 / 1000.0 + 1);
-  EXPECT_DOUBLE_EQ(collective_seconds(with_collective("all_reduce", {f32, {8}}, {f32, {8}}, {}, "near")),
+  EXPECT_DOUBLE_EQ(collective_seconds(with_collective(CollectiveKind::all_gather, {f32, {4}}, {f32, {8}},
+                                                      {{0, {0}, {4}}, {1, {0}, {4}}}, "near")),
+                   1e6 + 16 * 1e4 + 16 / 1000.0 + 1);
+  EXPECT_DOUBLE_EQ(collective_seconds(with_collective(CollectiveKind::all_reduce, {f32, {8}}, {f32, {8}}, {}, "near")),
                    2e6 + 32 * 1e4 + 32 / 1000.0 + 1);
-  EXPECT_DOUBLE_EQ(collective_seconds(with_collective("reduce_scatter", {f32, {9}}, {f32, {4}},
+  EXPECT_DOUBLE_EQ(collective_seconds(with_collective(CollectiveKind::reduce_scatter, {f32, {9}}, {f32, {4}},
                                                       {{0, {0}, {5}}, {1, {5}, {4}}}, "near")),
                    1e6 + 20 * 1e4 + 2 * 16 / 1000.0 + 1);
 }
 
 TEST(Predictor, AMemberInTheMiddleSendsToBothNeighbours) {
-  Plan plan =
-      with_collective("all_to_all", {f32, {6}}, {f32, {6}}, {{0, {0}, {1}}, {1, {1}, {2}}, {2, {3}, {3}}}, "near");
+  Plan plan = with_collective(CollectiveKind::all_to_all, {f32, {6}}, {f32, {6}},
+                              {{0, {0}, {1}}, {1, {1}, {2}}, {2, {3}, {3}}}, "near");
   plan.devices.push_back({0, 2, "cpu"});
   plan.communicators[CommunicatorId(0)].members.push_back({0, 2, "cpu"});
   EXPECT_DOUBLE_EQ(collective_seconds(plan), 2e6 + (1 + 3) * 4 * 1e4 + 24 / 1000.0 + 1);
 }
 
 TEST(Predictor, ACollectiveUsesTheLinkOfItsAxis) {
-  EXPECT_DOUBLE_EQ(collective_seconds(with_collective("all_reduce", {f32, {8}}, {f32, {8}}, {}, "far")),
+  EXPECT_DOUBLE_EQ(collective_seconds(with_collective(CollectiveKind::all_reduce, {f32, {8}}, {f32, {8}}, {}, "far")),
                    6e6 + 32 * 1e4 + 32 / 1000.0 + 1);
 }
 
-TEST(Predictor, MembersOfACollectiveShareATransferAndTheNextCollectiveHasItsOwn) {
-  Plan plan = with_collective("all_reduce", {f32, {8}}, {f32, {8}}, {}, "near");
-  Actor other = plan.actors[ActorId(0)];
-  plan.actors.push_back(other);
-  other.name = "all_reduce %2";
-  plan.actors.push_back(other);
+TEST(Predictor, MembersOfACollectiveShareATransferAndTheNextCollectiveHasAnother) {
+  Plan plan = with_collective(CollectiveKind::all_reduce, {f32, {8}}, {f32, {8}}, {}, "near");
+  Actor copy = plan.actors[ActorId(0)];
+  plan.actors.push_back(copy);
+  copy.name = "all_reduce %2";
+  plan.actors.push_back(copy);
   EXPECT_EQ(transfer_indices(plan), (std::vector<int>{0, 0, -1})) << "there is no second transfer";
   plan.transfers.push_back(plan.transfers[0]);
   EXPECT_EQ(transfer_indices(plan), (std::vector<int>{0, 0, 1}));
-  plan.transfers[0].kind = "all_gather";
+  plan.transfers[0].kind = CollectiveKind::all_gather;
   EXPECT_EQ(transfer_indices(plan), (std::vector<int>{1, 1, -1}));
 }
 
 TEST(Predictor, ATransferBetweenPlacementsUsesTheLinkOfThePlanner) {
   CostTable table = costs();
-  const Plan plan = with_collective("transfer", {f32, {8}}, {f32, {1}}, {{0, {0}, {8}}}, "mesh0 to mesh1");
+  const Plan plan =
+      with_collective(CollectiveKind::transfer, {f32, {8}}, {f32, {1}}, {{0, {0}, {8}}}, "mesh0 to mesh1");
   const double common = Predictor(table).act(plan, ActorId(0));
   table.axis_links.emplace_back("stage", LinkCost{table.link.alpha + 5, table.link.beta});
   EXPECT_DOUBLE_EQ(Predictor(table).act(plan, ActorId(0)), common + 5);
 }
 
 TEST(Predictor, AMemberThatOnlyReceivesTakesAsLongAsTheSender) {
-  Plan plan = with_collective("transfer", {f32, {8}}, {f32, {1}}, {{0, {0}, {8}}}, "near");
+  Plan plan = with_collective(CollectiveKind::transfer, {f32, {8}}, {f32, {1}}, {{0, {0}, {8}}}, "near");
   Actor receiver = plan.actors[ActorId(0)];
   receiver.stream = plan.streams.add({DeviceId(0), "comm", 0});
   receiver.collective->in = operand({f32, {1}}), receiver.collective->sends.clear();
@@ -156,7 +158,7 @@ TEST(Predictor, AMemberThatOnlyReceivesTakesAsLongAsTheSender) {
   EXPECT_EQ(predictor.acts(plan), (ById<ActorId, double>(2, predictor.act(plan, ActorId(0)))));
 }
 
-TEST(Predictor, CopiesReadAndWrite) {
+TEST(Predictor, CopiesArePricedByBytesReadAndWritten) {
   Plan plan;
   Actor input;
   input.body = BodyKind::input;
@@ -166,4 +168,4 @@ TEST(Predictor, CopiesReadAndWrite) {
 }
 
 }  // namespace
-}  // namespace karez::page
+}  // namespace karez::report

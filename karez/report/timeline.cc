@@ -1,14 +1,14 @@
-// Derives lanes and lifetimes from simulated acts.
-#include "karez/page/timeline.h"
+// Derives lanes and memory spans from simulated acts.
+#include "karez/report/timeline.h"
 
 #include <algorithm>
 #include <map>
 
 #include "karez/base/text.h"
-#include "karez/page/table.h"
 #include "karez/plan/acts.h"
+#include "karez/report/table.h"
 
-namespace karez::page {
+namespace karez::report {
 namespace {
 
 std::string text_of(const Plan& plan, const SimulatedAct& act, std::int64_t acts) {
@@ -22,11 +22,11 @@ std::string text_of(const Plan& plan, const SimulatedAct& act, std::int64_t acts
 // The times at which the acts of one launch begin and end.
 class Times {
  public:
-  Times(const Plan& plan, const Simulation& run) : whole_{0, run.makespan}, acts_(plan.actors.size()) {
-    const auto due = acts_per_launch(plan);
-    for (ActorId a : plan.actors.ids()) acts_[a].resize(static_cast<std::size_t>(due[a]), whole_);
+  Times(const Plan& plan, const Simulation& run) : launch_{0, run.makespan}, acts_(plan.actors.size()) {
+    const auto acts_of_launch = acts_per_launch(plan);
+    for (ActorId a : plan.actors.ids()) acts_[a].resize(static_cast<std::size_t>(acts_of_launch[a]), launch_);
     for (const SimulatedAct& act : run.acts)
-      if (act.act < due[act.actor])
+      if (act.act < acts_of_launch[act.actor])
         acts_[act.actor][static_cast<std::size_t>(act.act)] = {act.begin, std::min(act.end, run.makespan)};
   }
   struct Time {
@@ -34,11 +34,11 @@ class Times {
   };
   std::int64_t acts(ActorId actor) const { return static_cast<std::int64_t>(acts_[actor].size()); }
   const Time& of(ActorId actor, std::int64_t act) const {
-    return actor == session_actor ? whole_ : acts_[actor][static_cast<std::size_t>(act)];
+    return actor == session_actor ? launch_ : acts_[actor][static_cast<std::size_t>(act)];
   }
 
  private:
-  Time whole_;
+  Time launch_;
   ById<ActorId, std::vector<Time>> acts_;
 };
 
@@ -54,13 +54,13 @@ class MemoryTimelineBuilder {
       : plan_(plan),
         times_(plan, run),
         makespan_(run.makespan),
-        first_(plan.blocks.size()) {
+        first_byte_(plan.blocks.size()) {
     out_.resize(plan.devices.size());
-    for (bool lasting : {true, false})  // memory that is always in use is at the bottom
+    for (bool permanent : {true, false})  // memory that is always in use is at the bottom
       for (BlockId b : plan.blocks.ids()) {
-        if (lasts(b) != lasting) continue;
+        if (lasts(b) != permanent) continue;
         MemoryTimeline& memory = out_[plan.block(b).device];
-        first_[b] = memory.bytes;
+        first_byte_[b] = memory.bytes;
         memory.bytes += plan.block(b).bytes;
       }
   }
@@ -80,7 +80,7 @@ class MemoryTimelineBuilder {
   void add(BlockId b, Times::Time time, std::int64_t offset, std::int64_t bytes, std::string_view kind,
            std::string label) {
     out_[plan_.block(b).device].spans.push_back(
-        {time.begin, time.end, first_[b] + offset, bytes, std::string(kind), std::move(label)});
+        {time.begin, time.end, first_byte_[b] + offset, bytes, std::string(kind), std::move(label)});
   }
   void add_block(BlockId b) {
     const Block& block = plan_.block(b);
@@ -97,11 +97,11 @@ class MemoryTimelineBuilder {
     const Register& reg = plan_.reg(r);
     if (!reg.block.valid() || lasts(reg.block) || plan_.block(reg.block).kind == BlockKind::external) return;
     for (std::int64_t piece = 0; piece < fills(r); ++piece) {
-      const int every = reg.producer == session_actor ? 1 : period_of(plan_.actor(reg.producer).outputs, r);
-      Times::Time time{times_.of(reg.producer, piece * every).begin, 0};
+      const int write_period = reg.producer == session_actor ? 1 : period_of(plan_.actor(reg.producer).outputs, r);
+      Times::Time time{times_.of(reg.producer, piece * write_period).begin, 0};
       for (ActorId consumer : reg.consumers) {
-        const int reads = consumer == session_actor ? 1 : period_of(plan_.actor(consumer).inputs, r);
-        time.end = std::max(time.end, times_.of(consumer, piece * reads + reads - 1).end);
+        const int read_period = consumer == session_actor ? 1 : period_of(plan_.actor(consumer).inputs, r);
+        time.end = std::max(time.end, times_.of(consumer, piece * read_period + read_period - 1).end);
       }
       const std::int64_t slot = piece % reg.slots;
       add(reg.block, time, reg.offset + slot * reg.stride, reg.bytes, "register",
@@ -111,20 +111,20 @@ class MemoryTimelineBuilder {
   }
   void add_scratch(ActorId a, std::int64_t act) {
     const Actor& actor = plan_.actor(a);
-    std::map<BlockId, std::vector<std::pair<std::int64_t, std::int64_t>>> used;
-    auto take = [&](const Operand& o) {
+    std::map<BlockId, std::vector<std::pair<std::int64_t, std::int64_t>>> ranges_by_block;
+    auto add_operand = [&](const Operand& o) {
       if (!o.reg.valid() && o.block.valid() && o.view.bytes() > 0 && !lasts(o.block) &&
           plan_.block(o.block).kind != BlockKind::external)
-        used[o.block].emplace_back(o.offset, o.offset + o.view.bytes());
+        ranges_by_block[o.block].emplace_back(o.offset, o.offset + o.view.bytes());
     };
     for (const Call& call : actor.calls) {
       if (!call.acts.has(act)) continue;
-      for (const Operand& in : call.in) take(in);
-      for (const Operand& out : call.out) take(out);
-      if (call.workspace) take(*call.workspace);
+      for (const Operand& in : call.in) add_operand(in);
+      for (const Operand& out : call.out) add_operand(out);
+      if (call.workspace) add_operand(*call.workspace);
     }
-    if (actor.collective && actor.collective->staging) take(*actor.collective->staging);
-    for (auto& [block, ranges] : used) {
+    if (actor.collective && actor.collective->staging) add_operand(*actor.collective->staging);
+    for (auto& [block, ranges] : ranges_by_block) {
       std::sort(ranges.begin(), ranges.end());
       for (std::size_t i = 0; i < ranges.size();) {
         auto [begin, end] = ranges[i];
@@ -138,21 +138,21 @@ class MemoryTimelineBuilder {
   const Plan& plan_;
   const Times times_;
   const double makespan_;
-  ById<BlockId, std::int64_t> first_;  // its first byte among the device's blocks
+  ById<BlockId, std::int64_t> first_byte_;  // offset of the block among the device's blocks
   ById<DeviceId, MemoryTimeline> out_;
 };
 
 }  // namespace
 
 std::vector<Lane> lanes_of(const Plan& plan, const Simulation& run) {
-  const auto due = acts_per_launch(plan);
+  const auto acts_of_launch = acts_per_launch(plan);
   ById<StreamId, Lane> lanes;
   for (const Stream& stream : plan.streams) lanes.push_back({stream.device, stream.name, {}});
   for (const SimulatedAct& act : run.acts) {
     const Actor& actor = plan.actor(act.actor);
-    if (act.act < due[act.actor] && act.begin <= run.makespan)
+    if (act.act < acts_of_launch[act.actor] && act.begin <= run.makespan)
       lanes[actor.stream].spans.push_back({act.begin, std::min(act.end, run.makespan), std::string(name_of(actor.body)),
-                                           text_of(plan, act, due[act.actor])});
+                                           text_of(plan, act, acts_of_launch[act.actor])});
   }
   std::vector<Lane> out;
   for (DeviceId d : plan.devices.ids())
@@ -164,16 +164,16 @@ std::vector<Lane> lanes_of(const Plan& plan, const Simulation& run) {
   return out;
 }
 
-ById<DeviceId, MemoryTimeline> memory_of(const Plan& plan, const Simulation& run, std::size_t most) {
+ById<DeviceId, MemoryTimeline> memory_of(const Plan& plan, const Simulation& run, std::size_t max_spans) {
   ById<DeviceId, MemoryTimeline> out = MemoryTimelineBuilder(plan, run).run();
   for (MemoryTimeline& memory : out) {
-    if (memory.spans.size() <= most) continue;
+    if (memory.spans.size() <= max_spans) continue;
     std::stable_sort(memory.spans.begin(), memory.spans.end(),
                      [](const MemorySpan& a, const MemorySpan& b) { return a.bytes > b.bytes; });
-    memory.omitted = static_cast<std::int64_t>(memory.spans.size() - most);
-    memory.spans.resize(most);
+    memory.omitted = static_cast<std::int64_t>(memory.spans.size() - max_spans);
+    memory.spans.resize(max_spans);
   }
   return out;
 }
 
-}  // namespace karez::page
+}  // namespace karez::report

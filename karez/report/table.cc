@@ -1,10 +1,10 @@
-// Tables and numbers as text.
-#include "karez/page/table.h"
+// Formats tables and numbers as text.
+#include "karez/report/table.h"
 
 #include <algorithm>
 #include <cstdio>
 
-namespace karez::page {
+namespace karez::report {
 namespace {
 
 bool is_number(const std::string& cell) {
@@ -43,4 +43,4 @@ std::string microseconds(double seconds) { return fixed(seconds * 1e6, 1); }
 
 std::string percent(double share) { return fixed(share * 100, 1) + " %"; }
 
-}  // namespace karez::page
+}  // namespace karez::report

@@ -1,17 +1,17 @@
-// The tables of a page: traffic between devices, memory by module, time by source line, and critical cycles.
-#include "karez/page/sections.h"
+// Builds the tables of a report: traffic between devices, memory by module, time by source line, and critical cycles.
+#include "karez/report/sections.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "karez/base/text.h"
-#include "karez/page/critical_cycle.h"
-#include "karez/page/origin.h"
-#include "karez/page/table.h"
 #include "karez/plan/acts.h"
+#include "karez/report/critical_cycle.h"
+#include "karez/report/origin.h"
+#include "karez/report/table.h"
 
-namespace karez::page {
+namespace karez::report {
 namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
@@ -19,30 +19,31 @@ using Rows = std::vector<std::vector<std::string>>;
 Section transfer_section(const Plan& plan, const ById<ActorId, double>& seconds, std::string_view caution) {
   if (plan.transfers.empty()) return {"Traffic between devices: none", {}, ""};
   const auto transfer = transfer_indices(plan);
-  std::vector<double> lasts(plan.transfers.size());
+  std::vector<double> duration(plan.transfers.size());
   std::vector<std::string> where(plan.transfers.size());
   for (ActorId a : plan.actors.ids())
     if (int t = transfer[static_cast<std::size_t>(a.index)]; t >= 0)
-      lasts[static_cast<std::size_t>(t)] = std::max(lasts[static_cast<std::size_t>(t)], seconds[a]);
+      duration[static_cast<std::size_t>(t)] = std::max(duration[static_cast<std::size_t>(t)], seconds[a]);
   std::vector<std::size_t> order(plan.transfers.size());
   for (std::size_t t = 0; t < order.size(); ++t) order[t] = t;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return lasts[a] > lasts[b]; });
-  double all = 0;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return duration[a] > duration[b]; });
+  double total = 0;
   std::int64_t bytes = 0;
   Rows rows = {{"us", "bytes", "kind", "axis", "value"}};
   for (std::size_t t : order) {
-    const Transfer& one = plan.transfers[t];
-    rows.push_back({microseconds(lasts[t]), cat(one.bytes), one.kind, one.axis, one.value});
-    all += lasts[t], bytes += one.bytes;
+    const Transfer& transfer_entry = plan.transfers[t];
+    rows.push_back({microseconds(duration[t]), cat(transfer_entry.bytes), std::string(name_of(transfer_entry.kind)),
+                    transfer_entry.axis, transfer_entry.value});
+    total += duration[t], bytes += transfer_entry.bytes;
   }
   return {cat("Traffic between devices: ", plan.transfers.size(),
               plan.transfers.size() == 1 ? " transfer, " : " transfers, ", bytes_text(bytes), " (", bytes,
-              " bytes) a launch, ", microseconds(all), " us in sequence, predicted", caution),
+              " bytes) a launch, ", microseconds(total), " us in sequence, predicted", caution),
           std::move(rows), ""};
 }
 
 struct ModuleMemory {
-  std::int64_t variables = 0, state = 0, registers = 0;  // registers: bytes that several of them share count once
+  std::int64_t variables = 0, state = 0, registers = 0;  // bytes that several registers share count once
   std::int64_t sum() const { return variables + state + registers; }
 };
 
@@ -57,14 +58,14 @@ std::map<std::string, ModuleMemory> memory_of_modules(const Plan& plan) {
   std::map<std::string, ModuleMemory> out;
   for (const Block& block : plan.blocks) {
     if (block.kind != BlockKind::variable) continue;
-    std::string of = block.name;
+    std::string owner = block.name;
     for (std::size_t dot = block.name.find('.'); dot != std::string::npos; dot = block.name.find('.', dot + 1))
       if (names.count(block.name.substr(dot + 1)) > 0) {
-        of = block.name.substr(dot + 1);
+        owner = block.name.substr(dot + 1);
         break;
       }
-    ModuleMemory& memory = out[module_of(of)];
-    (of == block.name ? memory.variables : memory.state) += block.bytes;
+    ModuleMemory& memory = out[module_of(owner)];
+    (owner == block.name ? memory.variables : memory.state) += block.bytes;
   }
   std::map<std::pair<std::string, BlockId>, std::vector<std::pair<std::int64_t, std::int64_t>>>
       ranges;  // begins and ends of slots
@@ -76,8 +77,8 @@ std::map<std::string, ModuleMemory> memory_of_modules(const Plan& plan) {
       const Actor& actor = plan.actor(reg.producer);
       module = origin_of(actor.collective ? actor.collective->where : actor.where).module;
       for (const Call& call : actor.calls)
-        for (const Operand& made : call.out)
-          if (made.reg == r) module = origin_of(call.where).module;
+        for (const Operand& output : call.out)
+          if (output.reg == r) module = origin_of(call.where).module;
     }
     for (int slot = 0; slot < reg.slots; ++slot)
       ranges[{module, reg.block}].emplace_back(reg.offset + slot * reg.stride,
@@ -85,10 +86,10 @@ std::map<std::string, ModuleMemory> memory_of_modules(const Plan& plan) {
   }
   for (auto& [where, slots] : ranges) {
     std::sort(slots.begin(), slots.end());
-    std::int64_t until = 0;
+    std::int64_t covered_end = 0;
     for (const auto& [begin, end] : slots) {
-      out[where.first].registers += std::max<std::int64_t>(0, end - std::max(begin, until));
-      until = std::max(until, end);
+      out[where.first].registers += std::max<std::int64_t>(0, end - std::max(begin, covered_end));
+      covered_end = std::max(covered_end, end);
     }
   }
   return out;
@@ -105,10 +106,10 @@ Section memory_by_module(const Plan& plan) {
     rows.push_back({bytes(memory.sum()), bytes(memory.variables), bytes(memory.state), bytes(memory.registers),
                     module.empty() ? "(no module)" : module});
   std::map<BlockKind, std::int64_t> kinds;
-  std::int64_t all = 0;
-  for (const Block& block : plan.blocks) kinds[block.kind] += block.bytes, all += block.bytes;
+  std::int64_t total = 0;
+  for (const Block& block : plan.blocks) kinds[block.kind] += block.bytes, total += block.bytes;
   std::string out = cat(
-      "Memory by module, on all ", plan.devices.size(), " devices: ", bytes_text(all), " in blocks (",
+      "Memory by module, on all ", plan.devices.size(), " devices: ", bytes_text(total), " in blocks (",
       join(kinds, ", ", [](const auto& kind) { return cat(name_of(kind.first), " ", bytes_text(kind.second)); }), ")");
   if (plan.devices.size() == 1) out.replace(out.find("on all 1 devices"), 16, "on its device");
   return {out, std::move(rows),
@@ -126,7 +127,7 @@ std::string name_of_step(const Plan& plan, const CriticalCycle& critical, const 
   return step.act > 0 ? cat(out, ", act ", step.act) : out;
 }
 
-// The variable in the register; "" if there is none.
+// Returns the name of the variable in the register; "" if there is none.
 std::string variable_of(const Plan& plan, RegisterId r) {
   const BlockId block = r.valid() ? plan.reg(r).block : BlockId();
   return block.valid() && plan.block(block).kind == BlockKind::variable ? plan.block(block).name : std::string();
@@ -156,11 +157,11 @@ std::string reason_of_step(const Plan& plan, const CriticalCycle& critical, cons
 Rows steps_of(const Plan& plan, const CriticalCycle& critical, const ById<ActorId, double>& seconds) {
   Rows rows = {{"us", "actor", "why the next one waits for it"}};
   for (const SlotCycle::Step& step : critical.cycle.steps) {
-    double lasts = 0;
+    double duration = 0;
     const auto& members = critical.actors[static_cast<std::size_t>(step.actor)];
     for (ActorId member : members)
-      if (members.size() > 1 || !plan.actor(member).collective) lasts = std::max(lasts, seconds[member]);
-    rows.push_back({microseconds(lasts), name_of_step(plan, critical, step), reason_of_step(plan, critical, step)});
+      if (members.size() > 1 || !plan.actor(member).collective) duration = std::max(duration, seconds[member]);
+    rows.push_back({microseconds(duration), name_of_step(plan, critical, step), reason_of_step(plan, critical, step)});
   }
   return rows;
 }
@@ -173,21 +174,22 @@ Section source_lines(const Plan& plan, const Predictor& predictor, const ById<Ac
   };
   std::map<std::string, Line> lines;
   const auto acts = acts_per_launch(plan);
-  double all = 0;
-  auto add = [&](std::string_view where, const std::string& op, double lasts, double bytes, std::int64_t times) {
+  double total = 0;
+  auto add = [&](std::string_view where, const std::string& op, double duration, double bytes, std::int64_t times) {
     const Origin origin = origin_of(where);
     Line& line = lines[origin.line.empty() ? "(no line)" : origin.line];
-    line.seconds += lasts * static_cast<double>(times), line.bytes += bytes * static_cast<double>(times),
+    line.seconds += duration * static_cast<double>(times), line.bytes += bytes * static_cast<double>(times),
         line.calls += times;
-    line.ops[op.empty() ? origin.op : op] += lasts * static_cast<double>(times);
-    all += lasts * static_cast<double>(times);
+    line.ops[op.empty() ? origin.op : op] += duration * static_cast<double>(times);
+    total += duration * static_cast<double>(times);
   };
   for (ActorId a : plan.actors.ids()) {
     const Actor& actor = plan.actors[a];
     for (const Call& call : actor.calls) add(call.where, "", predictor.call(call), bytes_touched(call), acts[a]);
     if (actor.calls.empty() && seconds[a] > 0)
       add(actor.collective ? actor.collective->where : actor.where,
-          actor.collective ? actor.collective->kind : std::string(name_of(actor.body)), seconds[a], 0, acts[a]);
+          std::string(actor.collective ? name_of(actor.collective->kind) : name_of(actor.body)), seconds[a], 0,
+          acts[a]);
   }
   std::vector<std::pair<std::string, Line>> order(lines.begin(), lines.end());
   std::stable_sort(order.begin(), order.end(),
@@ -197,10 +199,10 @@ Section source_lines(const Plan& plan, const Predictor& predictor, const ById<Ac
     std::vector<std::pair<std::string, double>> ops(line.ops.begin(), line.ops.end());
     std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
     if (ops.size() > 4) ops.resize(4), ops.emplace_back("...", 0);
-    rows.push_back({microseconds(line.seconds), percent(all > 0 ? line.seconds / all : 0), cat(line.calls),
+    rows.push_back({microseconds(line.seconds), percent(total > 0 ? line.seconds / total : 0), cat(line.calls),
                     fixed(line.bytes / (1 << 20), 2), name, join(ops, ", ", [](const auto& op) { return op.first; })});
   }
-  return {cat("Source lines, summed over devices, forward and backward: ", microseconds(all),
+  return {cat("Source lines, summed over devices, forward and backward: ", microseconds(total),
               " us of work a launch, predicted", default_costs_warning(predictor.costs())),
           std::move(rows), ""};
 }
@@ -220,14 +222,20 @@ std::vector<Section> sections_of(const Plan& plan, const Prediction& launch) {
 }
 
 std::vector<Section> critical_cycle_sections(const Plan& plan, const Prediction& launch) {
-  const CriticalCycle alone = critical_cycle(plan, launch.acts, false), ahead = critical_cycle(plan, launch.acts, true);
+  const CriticalCycle sequential = critical_cycle(plan, launch.acts, false),
+                      overlapping = critical_cycle(plan, launch.acts, true);
   const auto caution = default_costs_warning(launch.predictor.costs());
-  const std::string one = microseconds(launch.seconds), many = microseconds(ahead.cycle.interval);
-  Section first{cat("Critical cycle of launches one at a time: ", one, " us a launch, predicted", caution), {}, ""};
-  if (!alone.cycle.steps.empty()) first.rows = steps_of(plan, alone, launch.acts);
+  const std::string transfer_entry = microseconds(launch.seconds),
+                    overlapping_text = microseconds(overlapping.cycle.interval);
+  Section first{
+      cat("Critical cycle of launches one at a time: ", transfer_entry, " us a launch, predicted", caution), {}, ""};
+  if (!sequential.cycle.steps.empty()) first.rows = steps_of(plan, sequential, launch.acts);
   Section second{
-      cat("Launches that overlap as far as slots allow: ", many, " us a launch, predicted", caution), {}, ""};
-  if (!ahead.cycle.steps.empty() && many != one) second.rows = steps_of(plan, ahead, launch.acts);
+      cat("Launches that overlap as far as slots allow: ", overlapping_text, " us a launch, predicted", caution),
+      {},
+      ""};
+  if (!overlapping.cycle.steps.empty() && overlapping_text != transfer_entry)
+    second.rows = steps_of(plan, overlapping, launch.acts);
   return {std::move(first), std::move(second)};
 }
 
@@ -249,4 +257,4 @@ Section actors_of(const Plan& plan, const ById<ActorId, double>& seconds) {
   return {cat("Actors: ", plan.actors.size()), std::move(rows), "r4/2: a port that moves on every second act."};
 }
 
-}  // namespace karez::page
+}  // namespace karez::report

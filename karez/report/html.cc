@@ -1,14 +1,14 @@
-// A page as an HTML document: one file without scripts or external resources. Drawings scale with the window, since
-// coordinates are percentages.
+// Formats a report as an HTML document: one file without scripts or external resources. Drawings scale with the window,
+// since coordinates are percentages.
 #include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "karez/base/text.h"
-#include "karez/page/page.h"
-#include "karez/page/table.h"
+#include "karez/report/plan_report.h"
+#include "karez/report/table.h"
 
-namespace karez::page {
+namespace karez::report {
 namespace {
 
 constexpr int row_height = 18, memory_height = 260;
@@ -63,7 +63,7 @@ std::string escape_html(std::string_view text) {
   return out;
 }
 
-std::string percent_of(double value, double whole) { return fixed(whole > 0 ? 100 * value / whole : 0, 3) + "%"; }
+std::string percent_of(double value, double full) { return fixed(full > 0 ? 100 * value / full : 0, 3) + "%"; }
 
 // Thin rectangles have no border, which would hide them.
 std::string rectangle(const std::string& kind, const std::string& x, const std::string& width, const std::string& y,
@@ -82,11 +82,11 @@ std::string legend(const std::set<std::string>& kinds) {
              "</div>\n");
 }
 
-// 1, 2 or 5 times a power of ten, so that there are four to ten steps.
-double axis_step(double whole) {
-  double step = std::pow(10, std::floor(std::log10(whole / 4)));
+// Returns 1, 2 or 5 times a power of ten, so that the axis has four to ten steps.
+double axis_step(double full) {
+  double step = std::pow(10, std::floor(std::log10(full / 4)));
   for (double factor : {5.0, 2.0})
-    if (whole / (factor * step) >= 4) return factor * step;
+    if (full / (factor * step) >= 4) return factor * step;
   return step;
 }
 
@@ -105,8 +105,8 @@ std::vector<Span> merge_narrow_spans(const std::vector<Span>& spans, double narr
   std::vector<Span> out;
   std::vector<int> counts;
   for (const Span& span : spans) {
-    const bool slim = span.end - span.begin < narrow;
-    if (slim && !out.empty() && out.back().kind == span.kind && out.back().end - out.back().begin < 4 * narrow &&
+    const bool is_narrow = span.end - span.begin < narrow;
+    if (is_narrow && !out.empty() && out.back().kind == span.kind && out.back().end - out.back().begin < 4 * narrow &&
         span.begin - out.back().end < narrow && (counts.back() > 1 || out.back().end - out.back().begin < narrow)) {
       out.back().end = std::max(out.back().end, span.end);
       out.back().label = cat(++counts.back(), " acts, the last: ", span.label);
@@ -119,10 +119,10 @@ std::vector<Span> merge_narrow_spans(const std::vector<Span>& spans, double narr
 
 // Acts that overlap in time are drawn in different rows.
 std::string lane_text(const Lane& lane, const std::string& name, double seconds) {
-  std::vector<double> free;  // by row: the time from which it is free
+  std::vector<double> free;  // by row: the time from which the row is free
   std::string shapes;
   for (const Span& span : merge_narrow_spans(lane.spans, seconds / 1500)) {
-    auto row = std::find_if(free.begin(), free.end(), [&](double from) { return from <= span.begin; });
+    auto row = std::find_if(free.begin(), free.end(), [&](double free_time) { return free_time <= span.begin; });
     if (row == free.end()) row = free.insert(free.end(), 0);
     *row = span.end;
     shapes += rectangle(span.kind, percent_of(span.begin, seconds),
@@ -133,39 +133,40 @@ std::string lane_text(const Lane& lane, const std::string& name, double seconds)
              escape_html(name), "\" height=\"", free.size() * row_height, "\">\n", shapes, "</svg></div>\n");
 }
 
-std::string timeline(const Page& page) {
+std::string timeline(const PlanReport& report) {
   std::set<std::string> kinds;
   std::string lanes;
-  for (const Lane& lane : page.lanes) {
+  for (const Lane& lane : report.lanes) {
     for (const Span& span : lane.spans) kinds.insert(span.kind);
-    lanes += lane_text(lane, cat(page.device_names[static_cast<std::size_t>(lane.device.index)], " ", lane.name),
-                       page.seconds);
+    lanes += lane_text(lane, cat(report.device_names[static_cast<std::size_t>(lane.device.index)], " ", lane.name),
+                       report.seconds);
   }
-  return cat("<section id=\"timeline\"><h2>One launch, as predicted", escape_html(page.caution), "</h2>\n",
-             legend(kinds), time_axis(page.seconds), lanes, "</section>\n");
+  return cat("<section id=\"timeline\"><h2>One launch, as predicted", escape_html(report.caution), "</h2>\n",
+             legend(kinds), time_axis(report.seconds), lanes, "</section>\n");
 }
 
-std::string memory(const Page& page) {
+std::string memory(const PlanReport& report) {
   std::set<std::string> kinds;
   std::string out;
-  for (DeviceId d : page.memory.ids()) {
-    const MemoryTimeline& memory = page.memory[d];
+  for (DeviceId d : report.memory.ids()) {
+    const MemoryTimeline& memory = report.memory[d];
     if (memory.bytes == 0) continue;
-    const auto whole = static_cast<double>(memory.bytes);
+    const auto full = static_cast<double>(memory.bytes);
     std::string shapes;
     for (const MemorySpan& span : memory.spans) {
       kinds.insert(span.kind);
       const auto bytes = static_cast<double>(span.bytes);
-      const double top = whole - static_cast<double>(span.offset) - bytes;
-      shapes += rectangle(span.kind, percent_of(span.begin, page.seconds),
-                          percent_of(std::max(span.end - span.begin, page.seconds / 3000), page.seconds),
-                          percent_of(top, whole), percent_of(bytes, whole), span.label);
+      const double top = full - static_cast<double>(span.offset) - bytes;
+      shapes += rectangle(span.kind, percent_of(span.begin, report.seconds),
+                          percent_of(std::max(span.end - span.begin, report.seconds / 3000), report.seconds),
+                          percent_of(top, full), percent_of(bytes, full), span.label);
     }
-    const std::string name = cat(page.device_names[static_cast<std::size_t>(d.index)], ", ", bytes_text(memory.bytes));
+    const std::string name =
+        cat(report.device_names[static_cast<std::size_t>(d.index)], ", ", bytes_text(memory.bytes));
     out += cat(
         "<h3>", escape_html(name),
         "</h3>\n<div class=\"lane\"><span>offsets, 0 at the bottom</span><svg role=\"img\" aria-label=\"memory of ",
-        escape_html(name), "\" height=\"", memory_height, "\">\n", shapes, "</svg></div>\n", time_axis(page.seconds));
+        escape_html(name), "\" height=\"", memory_height, "\">\n", shapes, "</svg></div>\n", time_axis(report.seconds));
     if (memory.omitted > 0)
       out += cat("<p>", memory.omitted, " more, each smaller than those drawn, are omitted.</p>\n");
   }
@@ -188,39 +189,45 @@ std::string table_text(const Section& section) {
                "</tr>\n");
   };
   std::string out = cat("<div class=\"scroll\"><table><thead>", row_text(section.rows[0], "th"), "</thead><tbody>\n");
-  const std::size_t shown = std::min(section.rows.size() - 1, max_rows);
-  for (std::size_t r = 1; r <= shown; ++r) out += row_text(section.rows[r], "td");
+  const std::size_t row_count = std::min(section.rows.size() - 1, max_rows);
+  for (std::size_t r = 1; r <= row_count; ++r) out += row_text(section.rows[r], "td");
   out += "</tbody></table></div>\n";
-  if (shown + 1 < section.rows.size()) out += cat("<p>... and ", section.rows.size() - 1 - shown, " more.</p>\n");
+  if (row_count + 1 < section.rows.size())
+    out += cat("<p>... and ", section.rows.size() - 1 - row_count, " more.</p>\n");
   return out + (section.note.empty() ? "" : cat("<p>", escape_html(section.note), "</p>\n"));
 }
 
-std::string figures(const Page& page) {
-  std::int64_t most = 0;
-  for (const MemoryTimeline& memory : page.memory) most = std::max(most, memory.bytes);
-  auto one = [](const std::string& value, const char* name) { return cat("<div><b>", value, "</b>", name, "</div>"); };
-  return cat("<div class=\"figures\">",
-             one(microseconds(page.seconds) + " us", cat("a launch, predicted", escape_html(page.caution)).c_str()),
-             one(cat(page.device_names.size()), "devices"), one(bytes_text(most), "peak memory of the fullest device"),
-             one(bytes_text(page.transfer_bytes), "between devices per launch"), "</div>\n");
+std::string figures(const PlanReport& report) {
+  std::int64_t max_bytes = 0;
+  for (const MemoryTimeline& memory : report.memory) max_bytes = std::max(max_bytes, memory.bytes);
+  auto figure = [](const std::string& value, const char* name) {
+    return cat("<div><b>", value, "</b>", name, "</div>");
+  };
+  return cat(
+      "<div class=\"figures\">",
+      figure(microseconds(report.seconds) + " us", cat("a launch, predicted", escape_html(report.caution)).c_str()),
+      figure(cat(report.device_names.size()), "devices"),
+      figure(bytes_text(max_bytes), "peak memory of the fullest device"),
+      figure(bytes_text(report.transfer_bytes), "between devices per launch"), "</div>\n");
 }
 
 }  // namespace
 
-std::string html_of(const Page& page) {
-  const std::string title = cat("Plan ", page.name);
+std::string html_of(const PlanReport& report) {
+  const std::string title = cat("Plan ", report.name);
   std::string out =
       cat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n",
           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n",
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>", escape_html(title),
           "</title>\n<style>", style, "</style></head>\n<body>\n<h1>", escape_html(title), "</h1>\n");
-  for (const std::string& line : split(trim(page.header), '\n')) out += cat("<p>", escape_html(line), "</p>\n");
-  out += figures(page) + timeline(page) + memory(page);
-  for (const Section& section : page.sections)
+  for (const std::string& line : split(trim(report.header), '\n')) out += cat("<p>", escape_html(line), "</p>\n");
+  out += figures(report) + timeline(report) + memory(report);
+  for (const Section& section : report.sections)
     out += cat("<section><h2>", escape_html(section.title), "</h2>\n", table_text(section), "</section>\n");
-  out += cat("<details id=\"actors\"><summary>", escape_html(page.actors.title), "</summary>\n",
-             table_text(page.actors), "</details>\n");
-  return out + cat("<p>Times are predicted, not measured. Costs: ", escape_html(page.costs), "</p>\n</body></html>\n");
+  out += cat("<details id=\"actors\"><summary>", escape_html(report.actors.title), "</summary>\n",
+             table_text(report.actors), "</details>\n");
+  return out +
+         cat("<p>Times are predicted, not measured. Costs: ", escape_html(report.costs), "</p>\n</body></html>\n");
 }
 
-}  // namespace karez::page
+}  // namespace karez::report

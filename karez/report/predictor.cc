@@ -1,5 +1,5 @@
-// Predicted times of calls, collectives and copies by the cost table.
-#include "karez/page/predictor.h"
+// Predicts the times of calls, collectives and copies from the cost table.
+#include "karez/report/predictor.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "karez/plan/collective_sequence.h"
 #include "karez/sbp/transfer.h"
 
-namespace karez::page {
+namespace karez::report {
 namespace {
 
 double bytes_of(const Operand& operand) {
@@ -52,34 +52,34 @@ double Predictor::call(const Call& call) const {
     if (const OpDef* op = ops_.find(row->op)) work = cost_of(*op, types_of(call.in), types_of(call.out), call.attrs);
   }
   if (work.work == WorkClass::none)
-    work.work = WorkClass::memory;  // the planner prices it as an alias, but here it is called
+    work.work = WorkClass::memory;  // the planner prices this op as an alias, but the plan calls a kernel
   work.bytes = bytes_touched(call);
   return (costs_.seconds(work) - costs_.call) / rate + costs_.call;
 }
 
-// Priced as the transition step in sbp, but for this member's own part.
+// The price of a collective is that of the transition step in sbp, but for the part of this member.
 double Predictor::collective(const Plan& plan, ActorId id, int transfer) const {
   const Actor& actor = plan.actor(id);
   const Collective& c = *actor.collective;
   const auto& members = plan.communicators[c.communicator].members;
   const auto n = static_cast<double>(members.size());
-  const auto me =
+  const auto own_member =
       std::find(members.begin(), members.end(), plan.devices[plan.stream(actor.stream).device]) - members.begin();
-  const double in = bytes_of(c.in), part = bytes_of(c.out);
-  double sent = 0, messages = n - 1, copied = in;
-  if (c.kind == "all_reduce") {
-    const bool one_round = c.algorithm == "flat";
-    messages = one_round ? n - 1 : c.algorithm == "recursive" ? 2 * std::log2(n) : 2 * (n - 1);
-    sent = one_round ? (n - 1) * in : 2 * (n - 1) * in / n;
-    copied = one_round ? n * in : in;
+  const double in_bytes = bytes_of(c.in), out_bytes = bytes_of(c.out);
+  double sent_bytes = 0, messages = n - 1, copied_bytes = in_bytes;
+  if (c.kind == CollectiveKind::all_reduce) {
+    const bool one_round = c.algorithm == CollectiveAlgorithm::flat;
+    messages = one_round ? n - 1 : c.algorithm == CollectiveAlgorithm::recursive ? 2 * std::log2(n) : 2 * (n - 1);
+    sent_bytes = one_round ? (n - 1) * in_bytes : 2 * (n - 1) * in_bytes / n;
+    copied_bytes = one_round ? n * in_bytes : in_bytes;
   } else {
     for (const plan::PeerBox& piece : c.sends)
-      if (piece.peer != me) sent += static_cast<double>(count_of(piece.size) * size_of(c.in.view.dtype));
-    if (c.kind == "reduce_scatter") copied = n * part;
+      if (piece.peer != own_member) sent_bytes += static_cast<double>(count_of(piece.size) * size_of(c.in.view.dtype));
+    if (c.kind == CollectiveKind::reduce_scatter) copied_bytes = n * out_bytes;
   }
   const LinkCost& link =
       transfer < 0 ? costs_.link : costs_.of_axis(link_axis(plan.transfers[static_cast<std::size_t>(transfer)]));
-  return messages * link.alpha + sent * link.beta + costs_.seconds({.bytes = copied});
+  return messages * link.alpha + sent_bytes * link.beta + costs_.seconds({.bytes = copied_bytes});
 }
 
 double Predictor::act(const Plan& plan, ActorId id) const {
@@ -102,29 +102,29 @@ double Predictor::act(const Plan& plan, ActorId id, int transfer) const {
   const Actor& actor = plan.actor(id);
   if (actor.collective) return collective(plan, id, transfer);
   double seconds = 0;
-  for (const Call& one : actor.calls) seconds += call(one);
+  for (const Call& call_of_actor : actor.calls) seconds += call(call_of_actor);
   for (const Operand& operand : actor.bound) seconds += costs_.seconds({WorkClass::move, 0, 2 * bytes_of(operand)});
   return seconds;
 }
 
 std::string_view link_axis(const Transfer& transfer) {
-  return transfer.kind == "transfer" ? sbp::placements_axis : transfer.axis;
+  return transfer.kind == CollectiveKind::transfer ? sbp::placements_axis : transfer.axis;
 }
 
 std::vector<int> transfer_indices(const Plan& plan) {
-  std::map<std::string, int> known;  // by the collective's name, which all its members share
+  std::map<std::string, int> transfer_by_name;  // the key is the collective's name, which all its members share
   std::vector<int> out(plan.actors.size(), -1);
-  std::vector<char> taken(plan.transfers.size());
+  std::vector<char> is_taken(plan.transfers.size());
   for (ActorId a : plan.actors.ids()) {
     const Actor& actor = plan.actors[a];
     if (!actor.collective) continue;
-    auto [at, fresh] = known.emplace(actor.name, -1);
-    for (std::size_t t = 0; fresh && t < plan.transfers.size(); ++t) {
+    auto [at, is_new] = transfer_by_name.emplace(actor.name, -1);
+    for (std::size_t t = 0; is_new && t < plan.transfers.size(); ++t) {
       const Transfer& transfer = plan.transfers[t];
-      if (taken[t] || transfer.kind != actor.collective->kind ||
+      if (is_taken[t] || transfer.kind != actor.collective->kind ||
           !starts_with(transfer.value, actor.collective->where + " "))
         continue;
-      taken[t] = 1;
+      is_taken[t] = 1;
       at->second = static_cast<int>(t);
       break;
     }
@@ -150,4 +150,4 @@ Prediction predict(const Plan& plan, CostTable costs, SimulationOptions options)
   return out;
 }
 
-}  // namespace karez::page
+}  // namespace karez::report

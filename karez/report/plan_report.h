@@ -1,20 +1,19 @@
-// The page: a report about a plan with tables, the predicted timeline of one launch, and memory use over time. This
-// file defines its data; other files format it as text and as HTML.
+// The data of a report on a plan: tables, the predicted timeline of one launch, and memory use over time.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "karez/page/namespace.h"
 #include "karez/plan/plan.h"
+#include "karez/report/namespace.h"
 #include "karez/sbp/cost.h"
 
-namespace karez::page {
+namespace karez::report {
 
 struct Section {
   std::string title;                           // a sentence with totals
-  std::vector<std::vector<std::string>> rows;  // the headings first; empty if there is nothing to list
+  std::vector<std::vector<std::string>> rows;  // the first row has the headings; empty if there is nothing to list
   std::string note;
 };
 
@@ -46,7 +45,7 @@ struct MemoryTimeline {
   std::vector<MemorySpan> spans;
 };
 
-struct Page {
+struct PlanReport {
   std::string name;     // name of the plan
   std::string header;   // two lines of counts
   double seconds = 0;   // predicted duration of one launch
@@ -61,21 +60,21 @@ struct Page {
   ById<DeviceId, MemoryTimeline> memory;
 };
 
-// Builds the page with times predicted from `costs`; the second overload uses the plan's own cost table. The plan must
-// be valid.
-Page page_of(const Plan& plan, const CostTable& costs);
-Page page_of(const Plan& plan);
+// Builds the report with times predicted from `costs`; the second overload uses the plan's own cost table. The plan
+// must be valid.
+PlanReport make_report(const Plan& plan, const CostTable& costs);
+PlanReport make_report(const Plan& plan);
 
-// Formats a section as text with at most `most` rows. The number of omitted rows follows, with the option `how` that
-// shows them: "... and 3 more (--rows)".
-std::string text_of(const Section& section, std::int64_t most, std::string_view how = "");
+// Formats a section as text with at most `max_rows` rows. The number of omitted rows follows, with the command-line
+// option `option_name` that shows them: "... and 3 more (--rows)".
+std::string text_of(const Section& section, std::int64_t max_rows, std::string_view option_name = "");
 
-// The counts, memory and transfers of `plan::summary`, then the origin of the costs, `extra_lines` (whole lines), and
-// the critical cycles.
+// Returns the counts, memory and transfers of `plan::summary`, then the origin of the costs, `extra_lines` (complete
+// lines), and the critical cycles.
 std::string summary_of(const Plan& plan, std::string_view extra_lines = "");
 
-// A self-contained document: no script, no network. Long tables and drawings with very many parts are truncated, with a
-// note.
-std::string html_of(const Page& page);
+// Formats the report as a self-contained document without scripts or network access. Long tables and drawings with very
+// many parts are truncated, with a note.
+std::string html_of(const PlanReport& report);
 
-}  // namespace karez::page
+}  // namespace karez::report

@@ -1,4 +1,4 @@
-// The namespace of `page`, which uses the names of the components in its row of CMakeLists.txt.
+// The namespace of `report`, which uses the names of the components in its row of CMakeLists.txt.
 #pragma once
 
 namespace karez::base {}
@@ -12,7 +12,7 @@ namespace karez::device {}
 namespace karez::kernels {}
 namespace karez::runtime {}
 
-namespace karez::page {
+namespace karez::report {
 using namespace base;
 using namespace tensor;
 using namespace solve;
@@ -23,4 +23,4 @@ using namespace plan;
 using namespace device;
 using namespace kernels;
 using namespace runtime;
-}  // namespace karez::page
+}  // namespace karez::report

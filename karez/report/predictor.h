@@ -8,27 +8,27 @@
 
 #include "karez/graph/op.h"
 #include "karez/kernels/kernel.h"
-#include "karez/page/namespace.h"
 #include "karez/plan/plan.h"
+#include "karez/report/namespace.h"
 #include "karez/runtime/simulator.h"
 #include "karez/sbp/cost.h"
 
-namespace karez::page {
+namespace karez::report {
 
-// The method of prediction for each kind of act, for help texts.
+// A text for help pages: the method of prediction for each kind of act.
 extern const char* const prediction_method;
 
-// The bytes that a call reads and writes: the distinct bytes of each operand (a value that is broadcast by a stride of
-// 0 counts once), without the workspace.
+// Returns the bytes that a call reads and writes: the distinct bytes of each operand (a value that is broadcast by a
+// stride of 0 counts once), without the workspace.
 double bytes_touched(const Call& call);
 
-// Seconds by the rates of the cost table; a kernel without a row is priced by its bytes.
+// Predicts seconds from the rates of the cost table; a kernel without a row is priced by its bytes.
 class Predictor {
  public:
   explicit Predictor(CostTable costs);
   double call(const Call& call) const;
   double act(const Plan& plan,
-             ActorId actor) const;  // for a collective, the member's own part from the arrival of the last member
+             ActorId actor) const;  // for a collective: this member's part, from the arrival of the last member on
   ById<ActorId, double> acts(const Plan& plan) const;  // of all actors; members of a collective take as long as the
                                                        // slowest, since a receiver waits for its sender
   const CostTable& costs() const { return costs_; }
@@ -41,17 +41,17 @@ class Predictor {
   OpTable ops_;
 };
 
-// By actor, the index of the transfer that a collective belongs to; -1 if none matches. Transfers and collectives are
-// in the same order, and the texts of both begin with their origin.
+// Returns for each actor the index of the transfer that its collective belongs to; -1 if none matches. Transfers and
+// collectives are in the same order, and the texts of both begin with their origin.
 std::vector<int> transfer_indices(const Plan& plan);
 
-// The axis name of its links in the cost table.
+// Returns the axis of a transfer, which is the name of its links in the cost table.
 std::string_view link_axis(const Transfer& transfer);
 
-// The cost table of the plan; without one the defaults, with an origin that states it.
+// Returns the cost table of the plan, or default costs with an origin that says so if the plan has no table.
 CostTable costs_of(const Plan& plan);
 
-// Launches of a plan in virtual time: the source of all reported times of a plan.
+// The simulated launches of a plan, from which all reported times of the plan are taken.
 struct Prediction {
   Predictor predictor;
   ById<ActorId, double> acts;  // seconds of an act, by actor
@@ -61,4 +61,4 @@ struct Prediction {
 // Uses all options except `duration`. The plan must be valid.
 Prediction predict(const Plan& plan, CostTable costs, SimulationOptions options = {});
 
-}  // namespace karez::page
+}  // namespace karez::report

@@ -1,12 +1,12 @@
-// The origin of a call, parsed from the text that a plan stores for people: "matmul at net.cc:12 (fc1)".
+// The origin of a call, parsed from the text that a plan stores for readers: "matmul at net.cc:12 (fc1)".
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "karez/page/namespace.h"
+#include "karez/report/namespace.h"
 
-namespace karez::page {
+namespace karez::report {
 
 struct Origin {
   std::string op;      // "matmul"
@@ -15,4 +15,4 @@ struct Origin {
 };
 Origin origin_of(std::string_view where);
 
-}  // namespace karez::page
+}  // namespace karez::report

@@ -1,7 +1,7 @@
-// Parses the origin of a call.
-#include "karez/page/origin.h"
+// Splits the origin text of a call into op, line and module.
+#include "karez/report/origin.h"
 
-namespace karez::page {
+namespace karez::report {
 
 Origin origin_of(std::string_view where) {
   Origin out;
@@ -18,8 +18,8 @@ Origin origin_of(std::string_view where) {
   const std::size_t at = where.find(" at ");
   out.op = where.substr(0, at);
   if (at != std::string_view::npos) out.line = where.substr(at + 4);
-  else if (out.op.find(':') != std::string::npos) out.line.swap(out.op);  // the text of an actor is a line alone
+  else if (out.op.find(':') != std::string::npos) out.line.swap(out.op);  // the text of an actor has only a line
   return out;
 }
 
-}  // namespace karez::page
+}  // namespace karez::report

@@ -1,15 +1,15 @@
-// Tests of the critical cycle, found by cycle ratios, against the simulator, which runs act by act.
-#include "karez/page/critical_cycle.h"
+// Tests that compare the critical cycle, which is found by cycle ratios, with the simulator, which runs act by act.
+#include "karez/report/critical_cycle.h"
 
 #include <gtest/gtest.h>
 
 #include "karez/base/philox.h"
 #include "karez/base/text.h"
-#include "karez/page/origin.h"
+#include "karez/report/origin.h"
 #include "karez/runtime/simulator.h"
 #include "karez/runtime/test_plans.h"
 
-namespace karez::page {
+namespace karez::report {
 namespace {
 
 double makespan(const Plan& plan, const ById<ActorId, double>& seconds) {
@@ -31,7 +31,7 @@ TEST(CriticalCycle, TheIntervalOfRandomPlansEqualsTheSimulatedTime) {
   }
 }
 
-// Two devices on two workers, with two all_reduces of both in turn. The second device is late for each.
+// Two devices on two workers run two all_reduces, one after the other. The second device is late for each.
 const char* pair = R"(
 plan "pair" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
@@ -73,7 +73,7 @@ std::string path_of(const CriticalCycle& critical) {
   });
 }
 
-TEST(CriticalCycle, CollectivesBeginWithTheirLastMemberInTurn) {
+TEST(CriticalCycle, CollectivesBeginInTurnWithTheirLastMember) {
   const Plan plan = parse_plan(pair);
   const ById<ActorId, double> seconds = {1, 5, 10, 10, 0, 0, 20, 20};
   const CriticalCycle critical = critical_cycle(plan, seconds, false);
@@ -107,7 +107,7 @@ actor a1: compute "second" stream 1 in r1 out r2
   EXPECT_DOUBLE_EQ(critical_cycle(plan, {3, 4}, true).cycle.interval, 4);
 }
 
-TEST(Origin, AnOriginIsOpLineAndModule) {
+TEST(Origin, AnOriginHasAnOpALineAndAModule) {
   auto text = [](std::string_view where) {
     const Origin o = origin_of(where);
     return cat(o.op, "|", o.line, "|", o.module);
@@ -122,4 +122,4 @@ TEST(Origin, AnOriginIsOpLineAndModule) {
 }
 
 }  // namespace
-}  // namespace karez::page
+}  // namespace karez::report

@@ -1,0 +1,28 @@
+// Finds the critical cycle of a plan: the cycle of waits that determines the interval between launches.
+#pragma once
+
+#include <vector>
+
+#include "karez/plan/plan.h"
+#include "karez/report/namespace.h"
+#include "karez/solve/slots.h"
+
+namespace karez::report {
+
+struct CriticalCycle {
+  SlotCycle cycle;  // over the actors below
+  std::vector<std::vector<ActorId>>
+      actors;                         // by number: one actor; all members of a collective; one member of a
+                                      // collective, for the act in which its worker starts it; empty: the session
+  std::vector<std::string> streams;   // by number: "worker 0", "turns of communicator 1"
+  std::vector<RegisterId> registers;  // by number; invalid: the wait of a collective for the start of a member
+};
+
+// `seconds` has the duration of an act of each actor. Registers have the plan's slots; a collective is one act of all
+// its members; a worker performs its acts in the order of the simulator, and a communicator its collectives by turn.
+//
+//   overlap false   a launch begins when the previous one has ended: the interval is the time of a launch
+//   overlap true    a launch begins as soon as slots allow
+CriticalCycle critical_cycle(const Plan& plan, const ById<ActorId, double>& seconds, bool overlap);
+
+}  // namespace karez::report
