@@ -19,10 +19,10 @@ bool Attrs::operator==(const Attrs&) const = default;
 namespace {
 
 std::string print_attr(const Attr& attr) {
-  if (const auto* v = std::get_if<bool>(&attr)) return *v ? "true" : "false";
-  if (const auto* v = std::get_if<std::int64_t>(&attr)) return cat(*v);
-  if (const auto* v = std::get_if<double>(&attr)) return number(*v);
-  if (const auto* v = std::get_if<std::string>(&attr)) return quote(*v);
+  if (const auto* typed_value = std::get_if<bool>(&attr)) return *typed_value ? "true" : "false";
+  if (const auto* typed_value = std::get_if<std::int64_t>(&attr)) return cat(*typed_value);
+  if (const auto* typed_value = std::get_if<double>(&attr)) return number(*typed_value);
+  if (const auto* typed_value = std::get_if<std::string>(&attr)) return quote(*typed_value);
   return cat("[", join(std::get<Ints>(attr), ", "), "]");
 }
 
@@ -38,13 +38,13 @@ Attr parse_attr(Scanner& in) {
     }
     return values;
   }
-  Scanner again = in;
+  Scanner integer_in = in;
   bool is_integer = false;
   double value = in.number(is_integer);
   if (!is_integer) return value;
-  std::int64_t whole = again.integer();  // all 64 bits, which a double would lose
-  in = again;
-  return whole;
+  std::int64_t integer_value = integer_in.integer();  // all 64 bits, which a double would lose
+  in = integer_in;
+  return integer_value;
 }
 
 }  // namespace
@@ -79,21 +79,21 @@ const Attr* Attrs::find(std::string_view name) const {
 }
 
 namespace {
-template <class T> const T& typed(const Attr* attr, const Attrs& all, std::string_view name, const char* kind) {
-  if (attr == nullptr) fail("attribute '", name, "' is missing in ", all.print());
+template <class T> const T& typed(const Attr* attr, const Attrs& attr_list, std::string_view name, const char* kind) {
+  if (attr == nullptr) fail("attribute '", name, "' is missing in ", attr_list.print());
   const T* value = std::get_if<T>(attr);
-  if (value == nullptr) fail("attribute '", name, "' is not ", kind, " in ", all.print());
+  if (value == nullptr) fail("attribute '", name, "' is not ", kind, " in ", attr_list.print());
   return *value;
 }
 }  // namespace
 
 bool Attrs::flag(std::string_view name) const { return typed<bool>(find(name), *this, name, "true or false"); }
-bool Attrs::flag(std::string_view name, bool otherwise) const { return has(name) ? flag(name) : otherwise; }
+bool Attrs::flag(std::string_view name, bool default_value) const { return has(name) ? flag(name) : default_value; }
 std::int64_t Attrs::integer(std::string_view name) const {
   return typed<std::int64_t>(find(name), *this, name, "an integer");
 }
-std::int64_t Attrs::integer(std::string_view name, std::int64_t otherwise) const {
-  return has(name) ? integer(name) : otherwise;
+std::int64_t Attrs::integer(std::string_view name, std::int64_t default_value) const {
+  return has(name) ? integer(name) : default_value;
 }
 double Attrs::real(std::string_view name) const {
   const Attr* attr = find(name);
@@ -101,12 +101,12 @@ double Attrs::real(std::string_view name) const {
     return static_cast<double>(std::get<std::int64_t>(*attr));
   return typed<double>(attr, *this, name, "a number");
 }
-double Attrs::real(std::string_view name, double otherwise) const { return has(name) ? real(name) : otherwise; }
+double Attrs::real(std::string_view name, double default_value) const { return has(name) ? real(name) : default_value; }
 const std::string& Attrs::text(std::string_view name) const {
-  return typed<std::string>(find(name), *this, name, "a text");
+  return typed<std::string>(find(name), *this, name, "a string");
 }
-std::string Attrs::text(std::string_view name, std::string_view otherwise) const {
-  return has(name) ? text(name) : std::string(otherwise);
+std::string Attrs::text(std::string_view name, std::string_view default_value) const {
+  return has(name) ? text(name) : std::string(default_value);
 }
 const Ints& Attrs::ints(std::string_view name) const {
   return typed<Ints>(find(name), *this, name, "a list of integers");
@@ -124,9 +124,9 @@ Attrs Attrs::parse(Scanner& in) {
   while (!in.accept("}")) {
     if (!first) in.expect(",");
     first = false;
-    Scanner before = in;
+    Scanner name_start = in;
     std::string name = in.word();
-    if (out.has(name)) before.fail_here(cat("attribute '", name, "' is given twice"));
+    if (out.has(name)) name_start.fail_here(cat("attribute '", name, "' is given twice"));
     in.expect("=");
     out.set(name, parse_attr(in));
   }

@@ -44,13 +44,13 @@ class Attrs {
 
   // Typed reads: a missing name or another kind is an error that shows the attributes; the second form takes a default.
   bool flag(std::string_view name) const;
-  bool flag(std::string_view name, bool otherwise) const;
+  bool flag(std::string_view name, bool default_value) const;
   std::int64_t integer(std::string_view name) const;
-  std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
+  std::int64_t integer(std::string_view name, std::int64_t default_value) const;
   double real(std::string_view name) const;  // also converts an integer
-  double real(std::string_view name, double otherwise) const;
+  double real(std::string_view name, double default_value) const;
   const std::string& text(std::string_view name) const;
-  std::string text(std::string_view name, std::string_view otherwise) const;
+  std::string text(std::string_view name, std::string_view default_value) const;
   const Ints& ints(std::string_view name) const;
 
   std::string print() const;  // "{}" when empty

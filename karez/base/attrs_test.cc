@@ -24,7 +24,7 @@ TEST(Attrs, TextIsSortedAndParsesToEqualAttributes) {
   EXPECT_EQ(Attrs().print(), "{}");
 }
 
-TEST(Attrs, OrderOfSettingDoesNotMatterAndTheLastValueIsKept) {
+TEST(Attrs, TheOrderOfSettingDoesNotMatterAndTheLastValueIsKept) {
   Attrs a, b;
   a.set("x", 1).set("y", 2).set("x", 3);
   b.set("y", 2).set("x", 3);
@@ -36,10 +36,10 @@ TEST(Attrs, OrderOfSettingDoesNotMatterAndTheLastValueIsKept) {
 
 TEST(Attrs, EveryKindOfNumberKeepsItsKindAndItsBits) {
   Attrs attrs;
-  std::int64_t big = std::numeric_limits<std::int64_t>::min();
+  std::int64_t min_int64 = std::numeric_limits<std::int64_t>::min();
   attrs.set("flag", true)
       .set("eps", 1e-5)
-      .set("big", big)
+      .set("big", min_int64)
       .set("size", std::size_t{7})
       .set("f", 0.5f)
       .set("text", "t")
@@ -47,7 +47,7 @@ TEST(Attrs, EveryKindOfNumberKeepsItsKindAndItsBits) {
   EXPECT_EQ(attrs.print(), R"({big=-9223372036854775808, eps=1e-05, f=0.5, flag=true, inf=-inf, size=7, text="t"})");
   EXPECT_EQ(Attrs::parse(attrs.print()), attrs);
   EXPECT_TRUE(attrs.flag("flag"));
-  EXPECT_EQ(attrs.integer("big"), big);
+  EXPECT_EQ(attrs.integer("big"), min_int64);
 }
 
 TEST(Attrs, TypedReadsTakeDefaultsAndConvertIntegersToReals) {
@@ -60,12 +60,12 @@ TEST(Attrs, TypedReadsTakeDefaultsAndConvertIntegersToReals) {
   EXPECT_EQ(attrs.real("other", 0.5), 0.5);
 }
 
-TEST(Attrs, AMissingNameOrAnotherKindIsAnErrorThatShowsTheAttributes) {
+TEST(Attrs, AMissingNameOrADifferentKindIsAnErrorThatShowsTheAttributes) {
   Attrs attrs{{"axis", 1}};
   EXPECT_EQ(error_of([&] { attrs.integer("axes"); }), "attribute 'axes' is missing in {axis=1}");
   EXPECT_EQ(error_of([&] { attrs.flag("axis"); }), "attribute 'axis' is not true or false in {axis=1}");
   EXPECT_EQ(error_of([&] { attrs.ints("axis"); }), "attribute 'axis' is not a list of integers in {axis=1}");
-  EXPECT_EQ(error_of([&] { attrs.text("axis", "x"); }), "attribute 'axis' is not a text in {axis=1}");
+  EXPECT_EQ(error_of([&] { attrs.text("axis", "x"); }), "attribute 'axis' is not a string in {axis=1}");
 }
 
 TEST(Attrs, NamesThatWouldNotParseAreRejected) {

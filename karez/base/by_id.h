@@ -23,8 +23,8 @@ template <class Key, class T> class ById {
   ById(std::initializer_list<T> items) : items_(items) {}
   explicit ById(std::vector<T> items) : items_(std::move(items)) {}
 
-  reference operator[](Key id) { return items_[place(id)]; }
-  const_reference operator[](Key id) const { return items_[place(id)]; }
+  reference operator[](Key id) { return items_[position(id)]; }
+  const_reference operator[](Key id) const { return items_[position(id)]; }
 
   // Appends an item and returns its id.
   Key add(T item) {
@@ -89,7 +89,7 @@ template <class Key, class T> class ById {
   bool operator==(const ById&) const = default;
 
  private:
-  std::size_t place(Key id) const {
+  std::size_t position(Key id) const {
     assert(has(id));
     return static_cast<std::size_t>(id.index);
   }

@@ -1,4 +1,4 @@
-// Tests of ById, a list that only its own kind of id can index.
+// Tests of ById, a list that only ids of its key type can index.
 #include "karez/base/by_id.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(ById, TheIdThatAddReturnsFindsTheItem) {
   EXPECT_EQ(names.list(), (std::vector<std::string>{"upper", "mother"}));
 }
 
-TEST(ById, NoOtherKindOfIdAndNoNumberIndexesIt) {
+TEST(ById, OtherIdTypesAndNumbersCannotIndexAList) {
   EXPECT_TRUE((Indexed<ById<WellId, int>, WellId>));
   EXPECT_FALSE((Indexed<ById<WellId, int>, TownId>));
   EXPECT_FALSE((Indexed<ById<WellId, int>, int>));
@@ -45,7 +45,7 @@ TEST(ById, IdsListsAllIdsInOrder) {
   EXPECT_EQ(next, 3);
 }
 
-TEST(ById, HasIsFalseForNoneAndForTooLargeIds) {
+TEST(ById, HasIsFalseForInvalidAndTooLargeIds) {
   ById<WellId, bool> dry(2);
   EXPECT_TRUE(dry.has(WellId(1)));
   EXPECT_FALSE(dry.has(WellId(2)));

@@ -1,4 +1,4 @@
-// Concatenation: how each kind of part is written.
+// Concatenation of parts of each kind as text.
 #include "karez/base/cat.h"
 
 #include <array>
@@ -31,13 +31,13 @@ void TextPart::append_to(std::string& out) const {
     case Kind::natural: digits(natural_); break;
     case Kind::real: out += number(real_); break;
     case Kind::sizes: {
-      const char* before = "[";
+      const char* separator = "[";
       for (std::int64_t size : *static_cast<const std::vector<std::int64_t>*>(value_)) {
-        out += before;
+        out += separator;
         digits(size);
-        before = ", ";
+        separator = ", ";
       }
-      out += before[0] == '[' ? "[]" : "]";
+      out += separator[0] == '[' ? "[]" : "]";
       break;
     }
     case Kind::streamed: {

@@ -14,8 +14,9 @@ namespace karez::base {
 // The shortest decimal text that parses to the same double; always distinct from an integer's ("1.0", "0.1", "inf").
 std::string number(double value);
 
-// One part of a text, referenced and not copied: it is valid during the call that takes it. One type covers all kinds
-// of value, so that `cat` and `require` are compiled once instead of for each combination of parts.
+// One part of a text. It refers to the value without a copy, so it is valid only during the call that takes it. One
+// type covers all kinds of value, so that `cat` and `require` are compiled once instead of for each combination of
+// parts.
 class TextPart {
  public:
   TextPart(const char* text) : TextPart(std::string_view(text)) {}
@@ -33,7 +34,7 @@ class TextPart {
     else if constexpr (std::same_as<T, std::vector<std::int64_t>>) kind_ = Kind::sizes, value_ = &value;
     else
       kind_ = Kind::streamed, value_ = &value,
-      write_ = [](std::ostream& out, const void* what) { out << *static_cast<const T*>(what); };
+      write_ = [](std::ostream& out, const void* object) { out << *static_cast<const T*>(object); };
   }
 
   void append_to(std::string& out) const;

@@ -12,8 +12,8 @@ namespace karez::base {
 // (sourceware.org/bugzilla/show_bug.cgi?id=30994).
 inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
   constexpr std::size_t piece = 2048, page = 4096, line = 64;
-  const std::size_t above = (reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from)) % page;
-  if (bytes > piece && above - 1 < line - 1) {
+  const std::size_t distance = (reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from)) % page;
+  if (bytes > piece && distance - 1 < line - 1) {
     auto* t = static_cast<std::byte*>(to);
     const auto* f = static_cast<const std::byte*>(from);
     for (; bytes > piece; bytes -= piece, t += piece, f += piece) std::memcpy(t, f, piece);

@@ -19,41 +19,42 @@ struct Pages {
   std::unique_ptr<unsigned char, void (*)(void*)> memory;
 };
 
-TEST(CopyBytes, CopiesAllBytesAndNoOthers) {
-  constexpr std::size_t room = 1 << 16;
-  Pages a(room), b(room);
-  for (std::size_t i = 0; i < room; ++i) a.memory.get()[i] = static_cast<unsigned char>(i * 7 + i / 251);
+TEST(CopyBytes, ExactlyTheGivenBytesAreCopied) {
+  constexpr std::size_t size = 1 << 16;
+  Pages a(size), b(size);
+  for (std::size_t i = 0; i < size; ++i) a.memory.get()[i] = static_cast<unsigned char>(i * 7 + i / 251);
   for (std::size_t bytes : {0, 1, 63, 2047, 2048, 2049, 4096, 4097, 6144, 20000})
     for (std::size_t from : {0, 1, 48, 4095})
       for (std::size_t to = 0; to < 200; to += to < 70 ? 1 : 13) {
         unsigned char *source = a.memory.get() + from, *target = b.memory.get() + 4096 + to;
-        std::fill_n(b.memory.get(), room, 0xee);
+        std::fill_n(b.memory.get(), size, 0xee);
         copy_bytes(target, source, bytes);
         ASSERT_TRUE(std::equal(source, source + bytes, target)) << bytes << " from " << from << " to " << to;
         ASSERT_EQ(std::count(b.memory.get(), target, 0xee), target - b.memory.get())
             << bytes << " from " << from << " to " << to;
-        ASSERT_EQ(std::count(target + bytes, b.memory.get() + room, 0xee),
-                  b.memory.get() + room - target - static_cast<std::ptrdiff_t>(bytes));
+        ASSERT_EQ(std::count(target + bytes, b.memory.get() + size, 0xee),
+                  b.memory.get() + size - target - static_cast<std::ptrdiff_t>(bytes));
       }
 }
 
-// Seconds of the fastest of 200 copies of 64 KB to an address `above` bytes above the start of a page.
-double seconds_of_copy(const Pages& from, const Pages& to, std::size_t above) {
-  double best = 1;
+// Returns the seconds of the fastest of 200 copies of 64 KB to an address `distance` bytes above the start of a page.
+double seconds_of_copy(const Pages& from, const Pages& to, std::size_t distance) {
+  double min_seconds = 1;
   for (int i = 0; i < 200; ++i) {
     const auto begin = Clock::now();
-    copy_bytes(to.memory.get() + above, from.memory.get(), 1 << 16);
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
+    copy_bytes(to.memory.get() + distance, from.memory.get(), 1 << 16);
+    min_seconds = std::min(min_seconds, std::chrono::duration<double>(Clock::now() - begin).count());
   }
-  return best;
+  return min_seconds;
 }
 
 TEST(CopyBytes, SpeedDoesNotDependOnTheOffset) {
   Pages from(1 << 17), to(1 << 17);
   std::fill_n(from.memory.get(), 1 << 17, 1);
   std::fill_n(to.memory.get(), 1 << 17, 2);
-  const double usual = seconds_of_copy(from, to, 1024);
-  for (std::size_t above : {0, 1, 16, 32, 48, 63, 64}) EXPECT_LT(seconds_of_copy(from, to, above), 5 * usual) << above;
+  const double reference = seconds_of_copy(from, to, 1024);
+  for (std::size_t distance : {0, 1, 16, 32, 48, 63, 64})
+    EXPECT_LT(seconds_of_copy(from, to, distance), 5 * reference) << distance;
 }
 
 }  // namespace

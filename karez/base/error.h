@@ -1,5 +1,5 @@
-// The only exception class: its kind classifies the cause, and its text states the problem, both values and the source
-// line.
+// The only exception class: its kind classifies the cause, and its text states the problem, the expected and the actual
+// value, and the source line.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ enum class ErrorKind {
   type,    // dtypes do not match
   layout,  // a sharding or placement is not legal
   name,    // a name is unknown or ambiguous
-  device,  // a device, its memory or a kernel for it
-  peer,    // another rank is gone
+  device,  // a device, its memory or a kernel for it fails
+  peer,    // the connection to another rank is lost
   hang,    // the program makes no progress
   data,    // a file or source has unexpected contents
 };

@@ -58,10 +58,10 @@ TEST(Error, APartWithAStreamOperatorIsShown) {
 }
 
 TEST(Error, AnOverflowOfSizesIsAShapeError) {
-  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ(checked_mul(most, 1), most);
-  EXPECT_EQ(thrown_by([] { checked_mul(most, 2); }).kind, ErrorKind::shape);
-  EXPECT_EQ(thrown_by([] { checked_add(most, 1); }).kind, ErrorKind::shape);
+  constexpr std::int64_t max_int = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(checked_mul(max_int, 1), max_int);
+  EXPECT_EQ(thrown_by([] { checked_mul(max_int, 2); }).kind, ErrorKind::shape);
+  EXPECT_EQ(thrown_by([] { checked_add(max_int, 1); }).kind, ErrorKind::shape);
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ class Parser {
   }
 
   Expr unary() {
-    if (++nested_ > 200) in_.fail_here("nested too deeply");
+    if (++nesting_ > 200) in_.fail_here("nested too deeply");
     Expr out;
     if (in_.peek_number()) {  // "-2" is a constant; "-(2)" is a negation
       bool is_integer = false;
@@ -76,13 +76,13 @@ class Parser {
     } else {
       out = named();
     }
-    --nested_;
+    --nesting_;
     return out;
   }
 
   Expr named() {
     if (!in_.peek_name()) in_.fail_here("expected a number, a variable, a function or '('");
-    Scanner before = in_;
+    Scanner name_start = in_;
     std::string name = in_.word();
     if (name == "x" || name == "y" || name == "z") return expr_variable(name[0] - 'x');
     bool digits = name.size() <= 3 && name.find_first_not_of("0123456789", 1) == std::string::npos;
@@ -98,19 +98,19 @@ class Parser {
       in_.expect(")");
       return expr_of(static_cast<ExprKind>(i), operands[0], operands[1], operands[2]);
     }
-    before.fail_here(cat("'", name, "' is neither a variable (x0 to x", max_variables - 1, ") nor a function"));
+    name_start.fail_here(cat("'", name, "' is neither a variable (x0 to x", max_variables - 1, ") nor a function"));
   }
 
   Scanner in_;
-  int nested_ = 0;
+  int nesting_ = 0;
 };
 
 std::string number_text(double value) {
-  bool whole = value == std::trunc(value) && std::abs(value) < 1e15 && !(value == 0 && std::signbit(value));
-  return whole ? std::to_string(static_cast<std::int64_t>(value)) : number(value);
+  bool is_whole_number = value == std::trunc(value) && std::abs(value) < 1e15 && !(value == 0 && std::signbit(value));
+  return is_whole_number ? std::to_string(static_cast<std::int64_t>(value)) : number(value);
 }
 
-void write(std::string& out, const Expr& e, int least) {
+void write(std::string& out, const Expr& e, int min_precedence) {
   const Row& r = row(e->kind);
   const auto& [a, b, c] = e->operands;
   if (e->kind == ExprKind::constant) {
@@ -125,8 +125,8 @@ void write(std::string& out, const Expr& e, int least) {
     }
     out += ")";
   } else {
-    bool enclose = r.precedence < least;
-    if (enclose) out += "(";
+    bool parenthesize = r.precedence < min_precedence;
+    if (parenthesize) out += "(";
     if (r.operands == 2) {  // all operators associate to the left: a - b - c is (a - b) - c
       write(out, a, r.precedence);
       out += cat(" ", r.name, " ");
@@ -138,7 +138,7 @@ void write(std::string& out, const Expr& e, int least) {
       write(out, a, r.precedence);
       if (literal) out += ")";
     }
-    if (enclose) out += ")";
+    if (parenthesize) out += ")";
   }
 }
 
@@ -150,65 +150,65 @@ class Flattener {
     int result = visit(expr);
     int fixed = out_.variables + static_cast<int>(out_.constants.size());
     // Operand numbers at this point: variable i is i, constant i is -1 - i, temporary i is 1000 + i.
-    std::vector<int> last(out_.ops.size(), -1);
+    std::vector<int> last_use(out_.ops.size(), -1);
     for (std::size_t i = 0; i < out_.ops.size(); ++i)
       for (int r : {out_.ops[i].a, out_.ops[i].b, out_.ops[i].c})
-        if (is_temporary(r)) last[static_cast<std::size_t>(r - first_temporary)] = static_cast<int>(i);
-    std::vector<int> place(out_.ops.size(), -1), unused;
+        if (is_temporary(r)) last_use[static_cast<std::size_t>(r - first_temporary)] = static_cast<int>(i);
+    std::vector<int> assigned(out_.ops.size(), -1), unused;
     int next = fixed;
-    auto placed = [&](int r) {
-      return r == nothing      ? -1
+    auto register_of = [&](int r) {
+      return r == no_operand   ? -1
              : r < 0           ? out_.variables - 1 - r
-             : is_temporary(r) ? place[static_cast<std::size_t>(r - first_temporary)]
+             : is_temporary(r) ? assigned[static_cast<std::size_t>(r - first_temporary)]
                                : r;
     };
     for (std::size_t i = 0; i < out_.ops.size(); ++i) {
       ExprOp& op = out_.ops[i];
       std::array<int*, 3> operands{&op.a, &op.b, &op.c};
       std::array<int, 3> names{op.a, op.b, op.c};
-      for (int k = 0; k < 3; ++k) *operands[k] = placed(names[k]);
+      for (int k = 0; k < 3; ++k) *operands[k] = register_of(names[k]);
       for (int k = 0; k < 3; ++k) {
-        bool again = std::find(names.begin(), names.begin() + k, names[k]) != names.begin() + k;
-        if (!again && is_temporary(names[k]) &&
-            last[static_cast<std::size_t>(names[k] - first_temporary)] == static_cast<int>(i))
+        bool repeated = std::find(names.begin(), names.begin() + k, names[k]) != names.begin() + k;
+        if (!repeated && is_temporary(names[k]) &&
+            last_use[static_cast<std::size_t>(names[k] - first_temporary)] == static_cast<int>(i))
           unused.push_back(*operands[k]);
       }
       if (unused.empty()) unused.push_back(next++);
       auto lowest = std::min_element(unused.begin(), unused.end());
-      place[i] = op.dst = *lowest;
+      assigned[i] = op.dst = *lowest;
       unused.erase(lowest);
     }
     out_.registers = next;
-    out_.result = placed(result);
+    out_.result = register_of(result);
     return std::move(out_);
   }
 
  private:
-  static constexpr int first_temporary = 1000, nothing = std::numeric_limits<int>::min();
+  static constexpr int first_temporary = 1000, no_operand = std::numeric_limits<int>::min();
   static bool is_temporary(int r) { return r >= first_temporary; }
 
   int visit(const Expr& e) {
-    if (e == nullptr) return nothing;
-    if (auto seen = seen_.find(e.get()); seen != seen_.end()) return seen->second;
+    if (e == nullptr) return no_operand;
+    if (auto at = seen_.find(e.get()); at != seen_.end()) return at->second;
     int& name = seen_[e.get()];
     if (e->kind == ExprKind::variable) return name = e->variable;
     if (e->kind == ExprKind::constant) {
       std::uint64_t bits = 0;
       std::memcpy(&bits, &e->value, sizeof bits);
-      auto [at, fresh] = constants_.try_emplace(bits, -1 - static_cast<int>(out_.constants.size()));
-      if (fresh) out_.constants.push_back(e->value);
+      auto [at, inserted] = constants_.try_emplace(bits, -1 - static_cast<int>(out_.constants.size()));
+      if (inserted) out_.constants.push_back(e->value);
       return name = at->second;
     }
     // The deepest operand comes first: it needs the most registers, and the others occupy none yet.
-    std::array<int, 3> order{0, 1, 2}, value{nothing, nothing, nothing};
+    std::array<int, 3> order{0, 1, 2}, value{no_operand, no_operand, no_operand};
     auto depth = [&](int k) {
       return e->operands[static_cast<std::size_t>(k)] ? e->operands[static_cast<std::size_t>(k)]->depth : 0;
     };
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return depth(a) > depth(b); });
     for (int k : order) value[static_cast<std::size_t>(k)] = visit(e->operands[static_cast<std::size_t>(k)]);
-    auto [at, fresh] =
+    auto [at, inserted] =
         ops_.try_emplace({e->kind, value[0], value[1], value[2]}, first_temporary + static_cast<int>(out_.ops.size()));
-    if (fresh) out_.ops.push_back({e->kind, value[0], value[1], value[2], -1});
+    if (inserted) out_.ops.push_back({e->kind, value[0], value[1], value[2], -1});
     return name = at->second;
   }
 
@@ -234,9 +234,9 @@ Expr expr_variable(int index) {
 }
 
 Expr expr_of(ExprKind kind, Expr a, Expr b, Expr c) {
-  int given = (a != nullptr) + (b != nullptr) + (c != nullptr);
-  require(given == operands_of(kind) && given > 0, "'", name_of(kind), "' takes ", operands_of(kind), " operands, got ",
-          given);
+  int operand_count = (a != nullptr) + (b != nullptr) + (c != nullptr);
+  require(operand_count == operands_of(kind) && operand_count > 0, "'", name_of(kind), "' takes ", operands_of(kind),
+          " operands, got ", operand_count);
   int depth = 0;
   for (const Expr* e : {&a, &b, &c})
     if (*e) depth = std::max(depth, (*e)->depth);
@@ -262,13 +262,13 @@ bool same(const Expr& a, const Expr& b) {
 }
 
 int variable_count(const Expr& expr) {
-  std::map<const ExprNode*, int> seen;
+  std::map<const ExprNode*, int> counts;
   auto visit = [&](auto&& self, const Expr& e) -> int {
     if (e == nullptr) return 0;
-    if (auto at = seen.find(e.get()); at != seen.end()) return at->second;
+    if (auto at = counts.find(e.get()); at != counts.end()) return at->second;
     int count = e->kind == ExprKind::variable ? e->variable + 1 : 0;
     for (const Expr& operand : e->operands) count = std::max(count, self(self, operand));
-    return seen[e.get()] = count;
+    return counts[e.get()] = count;
   };
   return visit(visit, expr);
 }

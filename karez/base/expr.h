@@ -51,13 +51,13 @@ enum class ExprKind : std::uint8_t {
   fmod,  // the exact remainder of a / b, with the sign of a
   bit_and,
   bit_or,
-  bit_xor,  // last kind with two operands; the three bit operations take integers only
+  bit_xor,  // last kind with two operands; the three bit operations accept integers only
   select,   // select(c, a, b): a if c is not zero, otherwise b
 };
-std::string_view name_of(ExprKind kind);  // as written: "+", "max", "&&"; "constant", "variable"
+std::string_view name_of(ExprKind kind);  // as printed: "+", "max", "&&"; "constant", "variable"
 int operands_of(ExprKind kind);           // 0 to 3
 constexpr bool is_bitwise(ExprKind kind) { return kind >= ExprKind::bit_and && kind <= ExprKind::bit_xor; }
-// Comparisons, && || and !: the value is 0 or 1.
+// True for comparisons, &&, || and !, whose value is 0 or 1.
 constexpr bool is_boolean(ExprKind kind) {
   return kind == ExprKind::not_ || (kind >= ExprKind::lt && kind <= ExprKind::or_);
 }
@@ -84,8 +84,8 @@ std::string print(const Expr& expr);
 bool same(const Expr& a, const Expr& b);
 int variable_count(const Expr& expr);  // the highest index used plus one
 
-// d expr / d x_variable, simplified a little (factors and terms 0 and 1, constants). Comparisons have derivative 0;
-// max(a, b) has that of a if a >= b; abs has derivative 0 at 0.
+// Returns d expr / d x_variable, simplified a little (factors and terms 0 and 1, constants). Comparisons have
+// derivative 0; max(a, b) has the derivative of a if a >= b, otherwise that of b; abs has derivative 0 at 0.
 Expr derive(const Expr& expr, int variable);
 // Replaces every x_i by with[i]; a missing or null entry is an error.
 Expr substitute(const Expr& expr, std::span<const Expr> with);
@@ -183,7 +183,7 @@ template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
   fail("'", name_of(op), "' does not exist for integers");
 }
 
-// A constant converted to T; a value that an integer type does not represent is an error.
+// Converts a constant to T; a value that an integer type does not represent is an error.
 template <class T> T constant_as(double value) {
   if constexpr (!std::is_floating_point_v<T>) {
     constexpr double bound = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2;  // 2^31 or 2^63, exactly
@@ -193,7 +193,7 @@ template <class T> T constant_as(double value) {
   return static_cast<T>(value);
 }
 
-// The value at x_i = values[i]. Both branches of a select are computed.
+// Returns the value at x_i = values[i]. Both branches of a select are computed.
 template <class T> T evaluate(const ExprProgram& program, std::span<const T> values) {
   require(static_cast<int>(values.size()) >= program.variables, "an expression over ", program.variables,
           " variables needs a value for each, got ", values.size());

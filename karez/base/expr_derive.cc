@@ -92,8 +92,9 @@ class Derivative {
       case sub: return difference(da, db);
       case mul: return sum(product(da, b), product(a, db));
       case div: return difference(ratio(da, b), ratio(product(db, e), b));
-      // b a^(b-1) a' + log(a) a^b b'; the second term is dropped if b is constant, so that a may then be negative. The
-      // slope of a^0 is 0, even at a = 0, where the first term is 0 times infinity; the slope of 0^b in b is 0.
+      // The derivative is b a^(b-1) a' + log(a) a^b b'. If b is constant, the second term is dropped, so that a may be
+      // negative. The slope of a^0 is 0, even at a = 0, where the first term is 0 times infinity; the slope of 0^b in b
+      // is 0.
       case pow: {
         Expr in_a = product(product(da, b), simple(pow, a, difference(b, one)));
         if (b->kind != constant) in_a = choose(expr_of(eq, b, zero), zero, in_a);
@@ -117,7 +118,7 @@ class Derivative {
 Expr derive(const Expr& expr, int variable) { return Derivative(variable).of(expr); }
 
 Expr substitute(const Expr& expr, std::span<const Expr> with) {
-  std::map<const ExprNode*, Expr> seen;
+  std::map<const ExprNode*, Expr> visited;
   auto visit = [&](auto&& self, const Expr& e) -> Expr {
     if (e == nullptr || e->kind == ExprKind::constant) return e;
     if (e->kind == ExprKind::variable) {
@@ -126,9 +127,9 @@ Expr substitute(const Expr& expr, std::span<const Expr> with) {
               print(expr));
       return with[index];
     }
-    if (auto at = seen.find(e.get()); at != seen.end()) return at->second;
+    if (auto at = visited.find(e.get()); at != visited.end()) return at->second;
     Expr out = expr_of(e->kind, self(self, e->operands[0]), self(self, e->operands[1]), self(self, e->operands[2]));
-    return seen[e.get()] = out;
+    return visited[e.get()] = out;
   };
   return visit(visit, expr);
 }

@@ -6,7 +6,7 @@
 namespace karez::base {
 namespace {
 
-constexpr int max_depth = 32;  // of nested braces
+constexpr int max_depth = 32;  // the limit of nested braces
 
 std::size_t index_of(char c) { return static_cast<unsigned char>(c); }
 
@@ -31,7 +31,7 @@ class Glob::Compiler {
   int next() const { return static_cast<int>(steps_.size()); }
   void character(const std::bitset<256>& set) { steps_.push_back({Step::Kind::character, set, next() + 1}); }
 
-  // Any number of times, even zero: a fork into the loop and past it.
+  // Repeats the set any number of times, even zero: a fork leads into the loop and past it.
   void repeat(const std::bitset<256>& set) {
     const int fork = next();
     steps_.push_back({Step::Kind::fork, {}, fork + 1, fork + 2});
@@ -43,13 +43,13 @@ class Glob::Compiler {
     while (at_ < text_.size() && text_[at_] != '}' && !(depth > 0 && text_[at_] == ',')) {
       const char c = text_[at_];
       const bool begins = std::exchange(part_begins, c == '.');
-      if (begins && at("**.")) {  // any number of parts with their dots, even none
+      if (begins && at("**.")) {  // matches any number of parts with their dots, even none
         at_ += 3;
         const int fork = next();
         steps_.push_back({Step::Kind::fork, {}, fork + 1, 0});
         repeat(any_);
         character(std::bitset<256>().set(index_of('.')));
-        steps_[static_cast<std::size_t>(fork)].other = next();
+        steps_[static_cast<std::size_t>(fork)].alternative = next();
         part_begins = true;
       } else if (at("**")) {
         at_ += 2;
@@ -77,7 +77,7 @@ class Glob::Compiler {
     std::bitset<256> out;
     const bool negated = at("!");
     if (negated) ++at_;
-    const std::size_t first = at_;
+    const std::size_t set_begin = at_;
     while (at_ < text_.size() && text_[at_] != ']') {
       const char from = text_[at_++];
       char to = from;
@@ -91,7 +91,7 @@ class Glob::Compiler {
       for (std::size_t i = index_of(from); i <= index_of(to); ++i) out.set(i);
     }
     require(at_ < text_.size(), error_prefix(), "'[' at character ", begin + 1, " is not closed");
-    require(at_ > first, error_prefix(), "the set at character ", begin + 1, " is empty");
+    require(at_ > set_begin, error_prefix(), "the set at character ", begin + 1, " is empty");
     ++at_;
     character((negated ? ~out : out) & in_part_);
   }
@@ -108,7 +108,7 @@ class Glob::Compiler {
       ends.push_back(steps_.size());
       steps_.push_back({Step::Kind::fork, {}, 0, -1});
       if (text_[at_++] == '}') break;
-      steps_[static_cast<std::size_t>(fork)].other = next();
+      steps_[static_cast<std::size_t>(fork)].alternative = next();
     }
     for (std::size_t end : ends) steps_[end].to = next();
   }
@@ -122,33 +122,33 @@ class Glob::Compiler {
 Glob::Glob(std::string_view pattern) { Compiler(pattern, steps_); }
 
 bool Glob::matches(std::string_view name) const {
-  std::vector<int> now, next, open;
-  std::vector<std::size_t> seen(steps_.size(), 0);  // the last round in which each step was reached
+  std::vector<int> current, next, pending;
+  std::vector<std::size_t> last_rounds(steps_.size(), 0);  // the last round in which each step was reached
   bool end = false;
   auto reach = [&](std::vector<int>& list, int step, std::size_t round) {
-    open.push_back(step);
-    while (!open.empty()) {
-      const auto s = static_cast<std::size_t>(open.back());
-      open.pop_back();
-      if (seen[s] == round) continue;
-      seen[s] = round;
+    pending.push_back(step);
+    while (!pending.empty()) {
+      const auto s = static_cast<std::size_t>(pending.back());
+      pending.pop_back();
+      if (last_rounds[s] == round) continue;
+      last_rounds[s] = round;
       if (steps_[s].kind == Step::Kind::character) list.push_back(static_cast<int>(s));
       end |= steps_[s].kind == Step::Kind::end;
       if (steps_[s].kind != Step::Kind::fork) continue;
-      open.push_back(steps_[s].to);
-      if (steps_[s].other >= 0) open.push_back(steps_[s].other);
+      pending.push_back(steps_[s].to);
+      if (steps_[s].alternative >= 0) pending.push_back(steps_[s].alternative);
     }
   };
-  reach(now, 0, 1);
+  reach(current, 0, 1);
   for (std::size_t i = 0; i < name.size(); ++i) {
     if (end && name[i] == '.' && i > 0) return true;  // the pattern names a module that contains this name
     end = false;
     next.clear();
-    for (int step : now)
+    for (int step : current)
       if (const Step& s = steps_[static_cast<std::size_t>(step)]; s.set.test(index_of(name[i])))
         reach(next, s.to, i + 2);
-    now.swap(next);
-    if (now.empty() && !end) return false;
+    current.swap(next);
+    if (current.empty() && !end) return false;
   }
   return end;
 }

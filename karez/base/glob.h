@@ -9,7 +9,7 @@
 namespace karez::base {
 
 // '*'    any characters within one part (the text between two dots)
-// '?'    one character of a part;  [abc], [a-c], [!a-c]  one that is listed, or not listed
+// '?'    one character of a part;  [abc], [a-c], [!a-c]  one character that is listed, or not listed
 // "**"   any characters and dots; "**." before a part also matches no part: "**.bias" matches "bias" and "a.b.bias"
 // {a,b}  either pattern; braces may nest
 // A pattern that matches a module's full name matches all names below it: "block0" matches "block0.fc.weight". A
@@ -22,10 +22,11 @@ class Glob {
  private:
   class Compiler;
   struct Step {
-    enum class Kind : std::uint8_t { character, fork, end };  // one of `set`; continue at `to` and `other`; a match
+    // character: matches one of `set`; fork: continues at `to` and at `alternative`; end: the pattern matches
+    enum class Kind : std::uint8_t { character, fork, end };
     Kind kind = Kind::end;
     std::bitset<256> set = {};
-    int to = 0, other = -1;
+    int to = 0, alternative = -1;
   };
   std::vector<Step> steps_;
 };

@@ -42,7 +42,7 @@ TEST(Glob, StarsAndQuestionMarksStayWithinOnePart) {
 TEST(Glob, TwoStarsCrossDots) {
   EXPECT_TRUE(match("**.weight", "a.b.c.weight"));
   EXPECT_TRUE(match("**.weight", "fc.weight"));
-  EXPECT_TRUE(match("**.weight", "weight")) << "no part at all";
+  EXPECT_TRUE(match("**.weight", "weight")) << "without a part before it";
   EXPECT_FALSE(match("**.weight", "a.overweight"));
   EXPECT_TRUE(match("**weight", "a.overweight"));
   EXPECT_TRUE(match("a.**.z", "a.z"));
@@ -139,14 +139,15 @@ TEST(Glob, AgreesWithRegularExpressions) {
     }
     regex_t oracle;
     ASSERT_EQ(::regcomp(&oracle, cat("^(", regex, ")(\\..*)?$").c_str(), REG_EXTENDED | REG_NOSUB), 0);
-    const Glob ours(glob);
+    const Glob glob_under_test(glob);
     for (int i = 0; i < 20; ++i) {
       std::string name;
       for (int n = 1 + below(6); n > 0; --n) name += "abc.."[below(5)];
       if (name[0] == '.') continue;
-      const bool want = ::regexec(&oracle, name.c_str(), 0, nullptr, 0) == 0;
-      matched += want;
-      EXPECT_EQ(ours.matches(name), want) << "seed " << seed << ", pattern " << glob << ", name " << name;
+      const bool expected = ::regexec(&oracle, name.c_str(), 0, nullptr, 0) == 0;
+      matched += expected;
+      EXPECT_EQ(glob_under_test.matches(name), expected)
+          << "seed " << seed << ", pattern " << glob << ", name " << name;
     }
     ::regfree(&oracle);
   }

@@ -16,7 +16,7 @@ class Hash {
   }
   template <class T>
   requires std::is_integral_v<T> Hash& add(T word) { return add(static_cast<std::uint64_t>(word)); }
-  Hash& add(double value) { return add(std::bit_cast<std::uint64_t>(value)); }  // by its bits
+  Hash& add(double value) { return add(std::bit_cast<std::uint64_t>(value)); }  // hashes the bits
   Hash& add(std::uint64_t word) {
     for (int i = 0; i < 8; ++i) state_ = (state_ ^ ((word >> (8 * i)) & 0xff)) * 0x100000001b3ull;
     return *this;

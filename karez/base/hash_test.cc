@@ -14,7 +14,7 @@
 namespace karez::base {
 namespace {
 
-TEST(Hash, TheHashIsTheSameEverywhere) {  // a fixed value, since ranks on different machines compare hashes
+TEST(Hash, TheHashIsTheSameOnEveryMachine) {  // ranks on different machines compare hashes
   EXPECT_EQ(hash_text(""), Hash().add("").value());
   EXPECT_EQ(hash_text("karez"), 0x7bbb079494061f8dull);
 }
@@ -40,9 +40,9 @@ TEST(Hash, OneChangedBitChangesHalfOfTheHash) {
 }
 
 TEST(Hash, ManyNamesDoNotCollide) {
-  std::set<std::uint64_t> seen;
-  for (int i = 0; i < 100000; ++i) seen.insert(hash_text("layer" + std::to_string(i)));
-  EXPECT_EQ(seen.size(), 100000u);
+  std::set<std::uint64_t> distinct_hashes;
+  for (int i = 0; i < 100000; ++i) distinct_hashes.insert(hash_text("layer" + std::to_string(i)));
+  EXPECT_EQ(distinct_hashes.size(), 100000u);
 }
 
 // The known-answer tests of the Random123 library, published with the paper.

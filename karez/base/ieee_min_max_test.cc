@@ -34,22 +34,22 @@ TEST(IeeeMinMax, NanPropagatesAndZerosAreOrdered) {
 }
 
 TEST(AttrCast, KeepsAllBitsOrThrows) {
-  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ(attr_cast<std::int64_t>(Attr(most)), most);
+  constexpr std::int64_t max_int = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(attr_cast<std::int64_t>(Attr(max_int)), max_int);
   EXPECT_EQ(attr_cast<std::int64_t>(Attr(-9223372036854775808.0)), std::numeric_limits<std::int64_t>::min());
   EXPECT_EQ(attr_cast<std::int32_t>(Attr(-2147483648.0)), std::numeric_limits<std::int32_t>::min());
   EXPECT_EQ(attr_cast<float>(Attr(std::int64_t{3})), 3.0f);
   EXPECT_EQ(attr_cast<bool>(Attr(1.0)), true);
-  for (double bad : {9223372036854775808.0, HUGE_VAL, -HUGE_VAL, std::nan(""), 0.5, -1e300}) {
-    EXPECT_THROW(attr_cast<std::int64_t>(Attr(bad)), Error) << bad;
-    EXPECT_THROW(attr_cast<std::int32_t>(Attr(bad)), Error) << bad;
+  for (double invalid : {9223372036854775808.0, HUGE_VAL, -HUGE_VAL, std::nan(""), 0.5, -1e300}) {
+    EXPECT_THROW(attr_cast<std::int64_t>(Attr(invalid)), Error) << invalid;
+    EXPECT_THROW(attr_cast<std::int32_t>(Attr(invalid)), Error) << invalid;
   }
   EXPECT_THROW(attr_cast<std::int32_t>(Attr(2147483648.0)), Error);
   EXPECT_THROW(attr_cast<std::int32_t>(Attr(std::int64_t{-2147483649})), Error);
   EXPECT_THROW(attr_cast<bool>(Attr(std::int64_t{2})), Error);
   EXPECT_THROW(attr_cast<float>(Attr(std::string("1"))), Error);
-  EXPECT_EQ(std::get<std::int64_t>(attr_at(Attrs{{"value", most}}, "value")), most);
-  EXPECT_THROW(attr_at(Attrs{{"value", most}}, "values"), Error);
+  EXPECT_EQ(std::get<std::int64_t>(attr_at(Attrs{{"value", max_int}}, "value")), max_int);
+  EXPECT_THROW(attr_at(Attrs{{"value", max_int}}, "values"), Error);
 }
 
 // The implementations neither overflow nor cancel where the mathematical function is well behaved.

@@ -1,4 +1,4 @@
-// Calls of interrupt checks at intervals of time.
+// Calls the installed interrupt checks at intervals of time.
 #include "karez/base/interrupt.h"
 
 #include <utility>
@@ -13,17 +13,17 @@ thread_local InterruptScope* innermost = nullptr;
 
 InterruptScope::InterruptScope(std::function<void()> check)
     : check_(std::move(check)),
-      next_(std::chrono::steady_clock::now() + pause),
-      outer_(std::exchange(innermost, this)) {}
-InterruptScope::~InterruptScope() { innermost = outer_; }
+      next_check_(std::chrono::steady_clock::now() + pause),
+      enclosing_(std::exchange(innermost, this)) {}
+InterruptScope::~InterruptScope() { innermost = enclosing_; }
 
 void check_interrupt() {
-  InterruptScope* here = innermost;
-  if (here == nullptr || !here->check_) return;
+  InterruptScope* scope = innermost;
+  if (scope == nullptr || !scope->check_) return;
   const auto now = std::chrono::steady_clock::now();
-  if (now < here->next_) return;
-  here->next_ = now + pause;
-  here->check_();
+  if (now < scope->next_check_) return;
+  scope->next_check_ = now + pause;
+  scope->check_();
 }
 
 }  // namespace karez::base

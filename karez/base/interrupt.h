@@ -6,8 +6,8 @@
 
 namespace karez::base {
 
-// While it exists, `check_interrupt` on this thread calls `check` (unless it is empty) some twenty times a second; an
-// exception that `check` throws ends the work. Scopes nest.
+// While a scope exists, `check_interrupt` on its thread calls `check` (unless it is empty) some twenty times a second;
+// an exception that `check` throws ends the work. Scopes nest.
 class InterruptScope {
  public:
   explicit InterruptScope(std::function<void()> check);
@@ -18,11 +18,12 @@ class InterruptScope {
  private:
   friend void check_interrupt();
   std::function<void()> check_;
-  std::chrono::steady_clock::time_point next_;
-  InterruptScope* outer_;
+  std::chrono::steady_clock::time_point next_check_;
+  InterruptScope* enclosing_;
 };
 
-// For loops whose iterations take at most a few milliseconds; takes 30 ns. Does nothing outside of a scope.
+// Call in loops whose iterations take at most a few milliseconds. A call takes 30 ns; outside of a scope it does
+// nothing.
 void check_interrupt();
 
 }  // namespace karez::base

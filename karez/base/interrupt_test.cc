@@ -9,32 +9,32 @@
 namespace karez::base {
 namespace {
 
-TEST(Interrupt, WorkCallsTheCheckAtIntervalsAndEndsByItsException) {
-  int requested = 0, turns = 0;
+TEST(Interrupt, WorkCallsTheCheckAtIntervalsAndEndsWithItsException) {
+  int checks = 0, iterations = 0;
   auto work = [&] {
     InterruptScope scope([&] {
-      if (++requested == 3) throw std::runtime_error("enough");
+      if (++checks == 3) throw std::runtime_error("enough");
     });
-    for (;; ++turns) check_interrupt();
+    for (;; ++iterations) check_interrupt();
   };
   EXPECT_THROW(work(), std::runtime_error);
-  EXPECT_EQ(requested, 3);
-  EXPECT_GT(turns, 3) << "the check is not called in every iteration";
+  EXPECT_EQ(checks, 3);
+  EXPECT_GT(iterations, 3) << "the check is not called in every iteration";
 }
 
 TEST(Interrupt, OnlyTheInnermostScopeIsChecked) {
   int outer = 0, inner = 0;
-  auto until = [](int& count) {
+  auto wait_for_call = [](int& count) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (count == 0 && std::chrono::steady_clock::now() < end) check_interrupt();
   };
   InterruptScope first([&] { ++outer; });
   {
     InterruptScope second([&] { ++inner; });
-    until(inner);
+    wait_for_call(inner);
     EXPECT_EQ(outer, 0);
   }
-  until(outer);
+  wait_for_call(outer);
   EXPECT_GE(outer, 1);
   InterruptScope none({});
   check_interrupt();

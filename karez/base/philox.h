@@ -6,7 +6,7 @@
 
 namespace karez::base {
 
-// Four random words from a 128-bit counter and a 64-bit key; equal on every machine and device.
+// Returns four random words for a 128-bit counter and a 64-bit key; they are equal on every machine and device.
 inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     std::uint64_t p0 = std::uint64_t{0xD2511F53} * counter[0];
@@ -18,8 +18,8 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
   return counter;
 }
 
-// One word for one logical element: element e takes lane e % 4 of counter (e / 4, stream), so a shard of any shape gets
-// the same numbers as the whole tensor.
+// Returns the word of one logical element: element e takes lane e % 4 of counter (e / 4, stream), so a shard of any
+// shape gets the same numbers as the whole tensor.
 inline std::uint32_t philox_word(std::uint64_t seed, std::uint64_t stream, std::uint64_t element) {
   std::uint64_t block = element / 4;
   auto words = philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
@@ -28,7 +28,7 @@ inline std::uint32_t philox_word(std::uint64_t seed, std::uint64_t stream, std::
   return words[element % 4];
 }
 
-// Uniform in [0, 1) with 24 (f32) or 32 (f64) random bits.
+// Uniform numbers in [0, 1) with 24 (f32) or 32 (f64) random bits.
 inline float unit_float(std::uint32_t word) { return static_cast<float>(word >> 8) * (1.0f / 16777216.0f); }
 inline double unit_double(std::uint32_t word) { return static_cast<double>(word) * (1.0 / 4294967296.0); }
 

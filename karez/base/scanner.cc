@@ -134,11 +134,11 @@ std::int64_t Scanner::integer() {
 }
 
 void Scanner::fail_here(std::string_view message) const {
-  Scanner here = *this;
-  here.skip_space();  // report the position of the next token
+  Scanner next_token = *this;
+  next_token.skip_space();  // report the position of the next token
   std::size_t line = 1, column = 1;
-  for (std::size_t i = 0; i < here.at_; ++i) text_[i] == '\n' ? (++line, column = 1) : ++column;
-  std::string_view rest = text_.substr(here.at_);
+  for (std::size_t i = 0; i < next_token.at_; ++i) text_[i] == '\n' ? (++line, column = 1) : ++column;
+  std::string_view rest = text_.substr(next_token.at_);
   rest = rest.substr(0, rest.find('\n')).substr(0, 40);
   fail(what_, ": line ", line, ", column ", column, ": ", message,
        rest.empty() ? std::string(" at the end") : cat(" at '", rest, "'"));

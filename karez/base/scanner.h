@@ -25,7 +25,7 @@ class Scanner {
   std::string quoted();  // the text that `quote` wrote
   std::int64_t integer();
   bool peek_number();
-  // A number, inf, -inf or nan; sets `is_integer` if it has neither point nor exponent.
+  // Reads a number, inf, -inf or nan. `is_integer` tells whether the number has neither point nor exponent.
   double number(bool& is_integer);
   std::size_t position() const { return at_; }
   [[noreturn]] void fail_here(std::string_view message) const;

@@ -10,7 +10,7 @@
 namespace karez::base {
 namespace {
 
-constexpr std::size_t most = 10;
+constexpr std::size_t max_names = 10;
 
 // Levenshtein's distance: the number of letters to insert, delete or replace.
 std::size_t distance(std::string_view a, std::string_view b) {
@@ -29,24 +29,24 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }  // npos + 1 is 0
 
-std::size_t name_distance(std::string_view wanted, std::string_view name) {
-  if (!wanted.empty() && name.find(wanted) != name.npos) return 1;
-  if (last_part(wanted) == last_part(name)) return 2;
-  return distance(wanted, name);
+std::size_t name_distance(std::string_view requested, std::string_view name) {
+  if (!requested.empty() && name.find(requested) != name.npos) return 1;
+  if (last_part(requested) == last_part(name)) return 2;
+  return distance(requested, name);
 }
 
 }  // namespace
 
-std::string suggest_names(std::string_view wanted, std::vector<std::string> names) {
+std::string suggest_names(std::string_view requested, std::vector<std::string> names) {
   if (names.empty()) return "there is none";
-  std::vector<std::pair<std::size_t, std::string>> near;
-  for (auto& name : names) near.emplace_back(name_distance(wanted, name), std::move(name));
-  std::sort(near.begin(), near.end());
-  const std::size_t count = near.size();
-  near.resize(std::min(count, most));
+  std::vector<std::pair<std::size_t, std::string>> candidates;
+  for (auto& name : names) candidates.emplace_back(name_distance(requested, name), std::move(name));
+  std::sort(candidates.begin(), candidates.end());
+  const std::size_t count = candidates.size();
+  candidates.resize(std::min(count, max_names));
   const std::string list = join(
-      near, ", ", [](const auto& n) -> const auto& { return n.second; });
-  if (count > most) return cat("of ", count, " the nearest are: ", list);
+      candidates, ", ", [](const auto& n) -> const auto& { return n.second; });
+  if (count > max_names) return cat("the nearest of ", count, " are: ", list);
   return cat(count == 1 ? "there is " : "there are ", count, ": ", list);
 }
 

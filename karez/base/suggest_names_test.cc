@@ -9,7 +9,7 @@
 namespace karez::base {
 namespace {
 
-TEST(SuggestNames, FewNamesAreAllShownNearestFirst) {
+TEST(SuggestNames, FewNamesAreAllShownWithTheNearestFirst) {
   EXPECT_EQ(suggest_names("x", {}), "there is none");
   EXPECT_EQ(suggest_names("x", {"abc"}), "there is 1: abc");
   EXPECT_EQ(suggest_names("matnul", {"add", "matmul", "mul"}), "there are 3: matmul, mul, add");
@@ -19,7 +19,7 @@ TEST(SuggestNames, TheTenNearestOfManyNamesAndTheCountAreShown) {
   std::vector<std::string> names;
   for (int i = 0; i < 128; ++i) names.push_back("block" + std::to_string(100 + i) + ".weight");
   EXPECT_EQ(suggest_names("block150.weigh", names),
-            "of 128 the nearest are: block150.weight, block100.weight, block110.weight, block120.weight, "
+            "the nearest of 128 are: block150.weight, block100.weight, block110.weight, block120.weight, "
             "block130.weight, block140.weight, "
             "block151.weight, block152.weight, block153.weight, block154.weight");
 }
@@ -30,7 +30,7 @@ TEST(SuggestNames, ExactlyTenNamesAreAllShown) {
   EXPECT_EQ(suggest_names("z", names), "there are 10: a, b, c, d, e, f, g, h, i, j");
 }
 
-TEST(SuggestNames, ANameThatContainsTheWantedOneOrSharesItsLastPartIsNear) {
+TEST(SuggestNames, ANameThatContainsTheRequestedOneOrSharesItsLastPartIsNear) {
   EXPECT_EQ(suggest_names("reduce", {"relu", "reduce_max_and_more", "reduce_sum"}),
             "there are 3: reduce_max_and_more, reduce_sum, relu");
   EXPECT_EQ(suggest_names("cuda.matmul", {"cuda.add", "plain.matmul", "plain.add"}),

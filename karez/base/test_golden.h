@@ -18,15 +18,15 @@
 
 namespace karez::base {
 
-// For EXPECT_TRUE(same_lines(again, text)) of two computed texts. A longest common subsequence gives the lines in
-// common; of the others, "-" marks a golden line and "+" a line that was got, each with its number in its own text:
+// Compares two computed texts: EXPECT_TRUE(same_lines(again, text)). Lines outside of the longest common subsequence
+// are shown with their numbers: "-" marks a golden line and "+" a line of the text got:
 //   - 3: %2 = relu(%1)
 //   + 3: %2 = tanh(%1)
 inline ::testing::AssertionResult same_lines(std::string_view got, std::string_view golden) {
   if (got == golden) return ::testing::AssertionSuccess();
   const auto a = split(golden, '\n'), b = split(got, '\n');
   std::vector<std::vector<int>> common(a.size() + 1,
-                                       std::vector<int>(b.size() + 1, 0));  // lines in common from i and j on
+                                       std::vector<int>(b.size() + 1, 0));  // number of common lines from i and j on
   for (std::size_t i = a.size(); i-- > 0;)
     for (std::size_t j = b.size(); j-- > 0;)
       common[i][j] = a[i] == b[j] ? common[i + 1][j + 1] + 1 : std::max(common[i + 1][j], common[i][j + 1]);
@@ -52,15 +52,15 @@ struct SourceLocation {
 
 // If KAREZ_UPDATE names a folder, a test does not compare with the text in its source: it writes the text of the source
 // and the new text to that folder, for tools/testing/goldens.py. Returns whether it did.
-inline bool record_update(const char* kind, std::string_view stands, std::string_view got, const SourceLocation& at) {
+inline bool record_update(const char* kind, std::string_view expected, std::string_view got, const SourceLocation& at) {
   const char* folder = std::getenv("KAREZ_UPDATE");
   if (folder == nullptr || *folder == '\0') return false;
   std::FILE* out = std::fopen(cat(folder, "/", ::getpid()).c_str(), "ab");
   if (out == nullptr) return false;
   const std::string text =
-      cat(kind, " ", at.line, " ", stands.size(), " ", got.size(), " ", at.file, "\n", stands, got, "\n");
-  const bool whole = std::fwrite(text.data(), 1, text.size(), out) == text.size();
-  return (std::fclose(out) == 0) && whole;
+      cat(kind, " ", at.line, " ", expected.size(), " ", got.size(), " ", at.file, "\n", expected, got, "\n");
+  const bool complete = std::fwrite(text.data(), 1, text.size(), out) == text.size();
+  return (std::fclose(out) == 0) && complete;
 }
 
 // EXPECT_TRUE(golden(print(graph), R"(...)")). A helper that takes the text as an argument must take and pass `at` too.
@@ -69,35 +69,35 @@ inline ::testing::AssertionResult golden(std::string_view got, std::string_view 
   return record_update("golden", text, got, at) ? ::testing::AssertionSuccess() : same_lines(got, text);
 }
 
-// A pinned number of type T: `shown` gives the text of its literal.
+// A pinned number of type T: `text_of` gives the text of its literal.
 template <class T>
-::testing::AssertionResult pinned_as(const char* kind, const char* must, bool holds, T got, T wanted,
+::testing::AssertionResult pinned_as(const char* kind, const char* relation, bool passes, T got, T expected,
                                      const SourceLocation& at) {
-  const auto shown = [](T value) {
+  const auto text_of = [](T value) {
     return std::is_integral_v<T> ? std::to_string(value) : number(static_cast<double>(value));
   };
-  if (record_update(kind, shown(wanted), shown(got), at) || holds) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << shown(got) << must << shown(wanted)
+  if (record_update(kind, text_of(expected), text_of(got), at) || passes) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << text_of(got) << relation << text_of(expected)
                                        << "; if this is intended, run ./dev test --update";
 }
 
 // EXPECT_TRUE(pinned(cases, 39'530)): a count that must not change unnoticed.
 template <class T>
-::testing::AssertionResult pinned(T got, std::type_identity_t<T> wanted, SourceLocation at = SourceLocation::here()) {
-  return pinned_as("pinned", " instead of ", got == wanted, got, wanted, at);
+::testing::AssertionResult pinned(T got, std::type_identity_t<T> expected, SourceLocation at = SourceLocation::here()) {
+  return pinned_as("pinned", " instead of ", got == expected, got, expected, at);
 }
 
-// The same for a number that may improve unnoticed but not get worse, such as the work of a search or the bytes it
-// finds.
+// The same for a number that may improve unnoticed but must not get worse, such as the steps of a search or the bytes
+// that it finds.
 template <class T>
-::testing::AssertionResult pinned_at_most(T got, std::type_identity_t<T> most,
+::testing::AssertionResult pinned_at_most(T got, std::type_identity_t<T> limit,
                                           SourceLocation at = SourceLocation::here()) {
-  return pinned_as("pinned_at_most", " is more than ", got <= most, got, most, at);
+  return pinned_as("pinned_at_most", " is more than ", got <= limit, got, limit, at);
 }
 template <class T>
-::testing::AssertionResult pinned_at_least(T got, std::type_identity_t<T> least,
+::testing::AssertionResult pinned_at_least(T got, std::type_identity_t<T> limit,
                                            SourceLocation at = SourceLocation::here()) {
-  return pinned_as("pinned_at_least", " is less than ", got >= least, got, least, at);
+  return pinned_as("pinned_at_least", " is less than ", got >= limit, got, limit, at);
 }
 
 }  // namespace karez::base

@@ -1,5 +1,6 @@
 // Tests of golden texts and pinned numbers: passes, failure messages and records for an update.
 #include "karez/base/test_golden.h"
+#include "karez/base/test_golden_file.h"
 
 #include <gtest/gtest.h>
 
@@ -16,16 +17,16 @@ TEST(SameLines, EqualTextsPass) {
 }
 
 TEST(SameLines, OnlyTheLinesThatDifferAreShown) {
-  auto shown = [](std::string_view got, std::string_view golden) {
+  auto message_of = [](std::string_view got, std::string_view golden) {
     const ::testing::AssertionResult result = same_lines(got, golden);
     EXPECT_FALSE(result);
     return std::string(result.message());
   };
   const std::string head = "lines differ (- golden, + got):\n";
-  EXPECT_EQ(shown("a\nx\nc\n", "a\nb\nc\n"), head + "- 2: b\n+ 2: x\n");
-  EXPECT_EQ(shown("a\nc\n", "a\nb\nc\n"), head + "- 2: b\n");
-  EXPECT_EQ(shown("new\na\nb\nc", "a\nb\nc"), head + "+ 1: new\n");
-  EXPECT_EQ(shown("a", "a\n"), head + "- 2: \n") << "a missing end of line is a difference too";
+  EXPECT_EQ(message_of("a\nx\nc\n", "a\nb\nc\n"), head + "- 2: b\n+ 2: x\n");
+  EXPECT_EQ(message_of("a\nc\n", "a\nb\nc\n"), head + "- 2: b\n");
+  EXPECT_EQ(message_of("new\na\nb\nc", "a\nb\nc"), head + "+ 1: new\n");
+  EXPECT_EQ(message_of("a", "a\n"), head + "- 2: \n") << "a missing end of line is a difference too";
 }
 
 TEST(Golden, APinnedNumberThatDiffersShowsBoth) {
@@ -44,24 +45,34 @@ TEST(Golden, InUpdateModeBothTextsAreRecordedInsteadOfAFailure) {
   const auto folder = std::filesystem::temp_directory_path() / cat("karez-golden-", ::getpid());
   std::filesystem::create_directory(folder);
   ::setenv("KAREZ_UPDATE", folder.c_str(), 1);
-  const auto here = SourceLocation::here();
+  const auto location = SourceLocation::here();
   const bool text = static_cast<bool>(golden("new\n", "old")), count = static_cast<bool>(pinned_at_most(12, 7));
   ::unsetenv("KAREZ_UPDATE");
   std::ifstream in(folder / std::to_string(::getpid()), std::ios::binary);
-  const std::string left{std::istreambuf_iterator<char>(in), {}};
+  const std::string recorded{std::istreambuf_iterator<char>(in), {}};
   std::filesystem::remove_all(folder);
   EXPECT_TRUE(text);
   EXPECT_TRUE(count);
-  const auto line = here.line + 1;
-  EXPECT_EQ(left, cat("golden ", line, " 3 4 ", here.file, "\noldnew\n\n", "pinned_at_most ", line, " 1 2 ", here.file,
-                      "\n712\n"));
+  const auto line = location.line + 1;
+  EXPECT_EQ(recorded, cat("golden ", line, " 3 4 ", location.file, "\noldnew\n\n", "pinned_at_most ", line, " 1 2 ",
+                          location.file, "\n712\n"));
+}
+
+TEST(Golden, AGoldenFileThatDiffersIsNamed) {
+  const std::string path = "karez/base/test_golden_file.h";
+  std::ifstream in(source_folder() / path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_TRUE(golden_file(text, path));
+  const ::testing::AssertionResult result = golden_file(text + "more", path);
+  EXPECT_FALSE(result);
+  EXPECT_NE(std::string(result.message()).find(path + " follows from the program"), std::string::npos);
 }
 
 TEST(Golden, WithoutUpdateModeNothingIsRecorded) {
   ::setenv("KAREZ_UPDATE", "", 1);
   EXPECT_FALSE(golden("new", "old"));
   ::setenv("KAREZ_UPDATE", "/nowhere/at/all", 1);
-  EXPECT_FALSE(golden("new", "old")) << "a record that cannot be written is a failure";
+  EXPECT_FALSE(golden("new", "old")) << "a record that cannot be written makes the test fail";
   ::unsetenv("KAREZ_UPDATE");
 }
 

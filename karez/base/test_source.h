@@ -11,7 +11,7 @@ namespace karez::base {
 // usually the build folder's parent.
 inline std::filesystem::path source_folder() {
   namespace fs = std::filesystem;
-  if (const char* given = std::getenv("KAREZ_SOURCE")) return given;
+  if (const char* source_path = std::getenv("KAREZ_SOURCE")) return source_path;
   for (fs::path at = fs::read_symlink("/proc/self/exe").parent_path(); at != at.root_path(); at = at.parent_path())
     if (fs::exists(at / "dev") && fs::exists(at / "CMakeLists.txt")) return at;
   throw std::runtime_error("the program is outside of the source folder; set KAREZ_SOURCE to that folder");

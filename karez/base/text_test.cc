@@ -26,8 +26,8 @@ TEST(Text, CatTakesEveryKindOfPart) {
   EXPECT_EQ(cat(std::numeric_limits<std::int64_t>::min(), " ", std::numeric_limits<std::uint64_t>::max()),
             "-9223372036854775808 18446744073709551615");
   EXPECT_EQ(cat(Id<struct SomeTag>(4)), "4") << "a value with a stream operator is accepted";
-  const std::vector<std::int64_t> none, one{-7}, two{0, std::numeric_limits<std::int64_t>::max()};
-  EXPECT_EQ(cat("sizes ", none, one, two), "sizes [][-7][0, 9223372036854775807]");
+  const std::vector<std::int64_t> no_numbers, one_number{-7}, two_numbers{0, std::numeric_limits<std::int64_t>::max()};
+  EXPECT_EQ(cat("sizes ", no_numbers, one_number, two_numbers), "sizes [][-7][0, 9223372036854775807]");
 }
 
 TEST(Text, JoinPutsTheSeparatorBetweenItems) {
@@ -65,12 +65,12 @@ TEST(Text, NumbersAreDistinctFromIntegersAndParseToTheSameBits) {
   std::mt19937_64 random(11);
   for (int i = 0; i < 10000; ++i) {
     std::uint64_t bits = random();
-    double value = 0, back = 0;
+    double value = 0, parsed = 0;
     std::memcpy(&value, &bits, sizeof value);
     if (std::isnan(value)) continue;
     std::string text = number(value);
-    back = std::strtod(text.c_str(), nullptr);
-    ASSERT_EQ(std::memcmp(&value, &back, sizeof value), 0) << text;
+    parsed = std::strtod(text.c_str(), nullptr);
+    ASSERT_EQ(std::memcmp(&value, &parsed, sizeof value), 0) << text;
     ASSERT_NE(text.find_first_of(".en"), std::string::npos) << text;
   }
 }
@@ -85,11 +85,11 @@ TEST(Text, BytesAreShownWithAUnit) {
 }
 
 TEST(Error, AnOverflowOfSizesIsAnErrorWithBothValues) {
-  std::int64_t big = std::int64_t{1} << 40;
-  EXPECT_EQ(checked_mul(big, 4), big * 4);
-  EXPECT_EQ(checked_add(big, -4), big - 4);
+  std::int64_t large_size = std::int64_t{1} << 40;
+  EXPECT_EQ(checked_mul(large_size, 4), large_size * 4);
+  EXPECT_EQ(checked_add(large_size, -4), large_size - 4);
   try {
-    checked_mul(big, big);
+    checked_mul(large_size, large_size);
     FAIL() << "no error";
   } catch (const Error& error) { EXPECT_STREQ(error.what(), "size overflows 64 bits: 1099511627776 x 1099511627776"); }
   EXPECT_THROW(checked_add(std::numeric_limits<std::int64_t>::max(), 1), Error);

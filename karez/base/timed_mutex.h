@@ -14,9 +14,9 @@ class TimedMutex {
     released_.wait(lock, [this] { return !locked_; });
     locked_ = true;
   }
-  template <class Rep, class Period> bool try_lock_for(std::chrono::duration<Rep, Period> most) {
+  template <class Rep, class Period> bool try_lock_for(std::chrono::duration<Rep, Period> wait_time) {
     std::unique_lock lock(mutex_);
-    if (!released_.wait_for(lock, most, [this] { return !locked_; })) return false;
+    if (!released_.wait_for(lock, wait_time, [this] { return !locked_; })) return false;
     return locked_ = true;
   }
   void unlock() {

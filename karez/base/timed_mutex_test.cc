@@ -9,7 +9,7 @@
 namespace karez::base {
 namespace {
 
-TEST(TimedMutex, OneThreadAtATimeHoldsIt) {
+TEST(TimedMutex, OneThreadAtATimeHoldsTheMutex) {
   TimedMutex mutex;
   int count = 0;
   std::vector<std::thread> threads;
@@ -26,10 +26,10 @@ TEST(TimedMutex, OneThreadAtATimeHoldsIt) {
   EXPECT_EQ(count, 4000);
 }
 
-TEST(TimedMutex, ATimeoutDoesNotAcquireIt) {
+TEST(TimedMutex, ALockThatTimesOutDoesNotAcquireTheMutex) {
   TimedMutex mutex;
   {
-    const std::lock_guard held(mutex);
+    const std::lock_guard guard(mutex);
     EXPECT_FALSE(std::unique_lock(mutex, std::chrono::milliseconds(1)));
     EXPECT_FALSE(std::unique_lock(mutex, std::chrono::milliseconds(-1)));
   }

@@ -1,4 +1,4 @@
-// xxHash, compiled into this file.
+// The hash of many bytes, with xxHash compiled into this file.
 #include "karez/base/xxhash.h"
 
 #define XXH_INLINE_ALL

@@ -1,4 +1,4 @@
-// Arrays as sources: slices are copied in runs that are contiguous on both sides. Also the pool of memory for copies.
+// Array sources, which copy slices in runs that are contiguous on both sides, and the pool of memory for copies.
 #include "karez/data/array_source.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace karez::data {
 namespace {
 
-constexpr int max_dimensions = 16;  // the index is on the stack: reads allocate nothing
+constexpr int max_dimensions = 16;  // limits the index, which is on the stack so that reads allocate nothing
 
 // Copies the slice that begins at `begin` out of the array with these bytes and this row-major view.
 void read_slice(const std::byte* bytes, const View& view, std::span<const std::int64_t> begin, const TensorRef& out) {
@@ -27,12 +27,13 @@ void read_slice(const std::byte* bytes, const View& view, std::span<const std::i
     std::memcpy(out.data, bytes, item);
     return;
   }
-  // Dimensions from `last` on are one run: whole in the array, and contiguous on both sides.
+  // Dimensions from `run_dimension` on are one run: the slice has all their elements, contiguous on both sides.
   const std::int64_t to_step = out.strides()[rank - 1];
-  std::size_t last = rank - 1;
-  std::int64_t run = shape[last];
-  while (last > 0 && to_step == 1 && run == view.strides[last - 1] && run == out.strides()[last - 1])
-    run *= shape[--last];
+  std::size_t run_dimension = rank - 1;
+  std::int64_t run = shape[run_dimension];
+  while (run_dimension > 0 && to_step == 1 && run == view.strides[run_dimension - 1] &&
+         run == out.strides()[run_dimension - 1])
+    run *= shape[--run_dimension];
   std::array<std::int64_t, max_dimensions> index{};
   while (true) {
     std::int64_t from = 0, to = 0;
@@ -49,21 +50,21 @@ void read_slice(const std::byte* bytes, const View& view, std::span<const std::i
         std::memcpy(target + i * to_step * static_cast<std::int64_t>(item),
                     source + i * static_cast<std::int64_t>(item), item);
     }
-    std::size_t d = last;  // the next index of the dimensions before it
+    std::size_t d = run_dimension;  // the next index of the dimensions before it
     while (d > 0 && ++index[d - 1] == shape[d - 1]) index[--d] = 0;
     if (d == 0) return;
   }
 }
 
-// The address of the slice, if its strides equal the array's in all dimensions of more than one element.
-const std::byte* find_slice(const std::byte* bytes, const View& of, std::span<const std::int64_t> begin,
+// Returns the address of the slice if its strides equal the array's in all dimensions of more than one element.
+const std::byte* find_slice(const std::byte* bytes, const View& array_view, std::span<const std::int64_t> begin,
                             const View& view) {
   std::int64_t at = 0;
   for (std::size_t d = 0; d < begin.size(); ++d) {
-    if (view.shape[d] > 1 && view.strides[d] != of.strides[d]) return nullptr;
-    at += begin[d] * of.strides[d];
+    if (view.shape[d] > 1 && view.strides[d] != array_view.strides[d]) return nullptr;
+    at += begin[d] * array_view.strides[d];
   }
-  return bytes + at * size_of(of.dtype);
+  return bytes + at * size_of(array_view.dtype);
 }
 
 void check(const HostArray& array) {
@@ -122,11 +123,11 @@ std::shared_ptr<const Source> array_source(HostArray array) {
   return std::make_shared<ArraySource>(std::move(array));
 }
 
-// Idle blocks, and the clock by which they age: one tick per copy.
+// The idle blocks, and a clock that measures how long they are idle: it has one tick per copy.
 struct ArrayCopyPool::State {
   struct IdleBlock {
     std::unique_ptr<CopySource> source;
-    std::int64_t since = 0;
+    std::int64_t idle_since = 0;
   };
   static constexpr std::int64_t max_idle_ticks = 64;  // ticks after which idle memory is freed
 
@@ -134,17 +135,17 @@ struct ArrayCopyPool::State {
   std::vector<IdleBlock> idle;
   std::int64_t now = 0, allocated = 0, pooled_bytes = 0;
 
-  // The smallest idle block of at least `bytes` and at most twice as many.
+  // Takes the smallest idle block of at least `bytes` and at most 2 * `bytes` bytes.
   std::unique_ptr<CopySource> find(std::int64_t bytes) {
-    auto best = idle.end();
+    auto best_block = idle.end();
     for (auto at = idle.begin(); at != idle.end(); ++at)
       if (at->source->bytes() >= bytes && at->source->bytes() <= 2 * bytes &&
-          (best == idle.end() || at->source->bytes() < best->source->bytes()))
-        best = at;
-    if (best == idle.end()) return nullptr;
-    auto found = std::move(best->source);
-    idle.erase(best);
-    return found;
+          (best_block == idle.end() || at->source->bytes() < best_block->source->bytes()))
+        best_block = at;
+    if (best_block == idle.end()) return nullptr;
+    auto result = std::move(best_block->source);
+    idle.erase(best_block);
+    return result;
   }
 };
 
@@ -154,26 +155,27 @@ std::shared_ptr<const Source> ArrayCopyPool::copy(const HostArray& array) {
   check(array);
   const std::int64_t bytes = std::max<std::int64_t>(array.view().bytes(), 1);
   std::unique_ptr<CopySource> source;
-  std::vector<State::IdleBlock> old;  // freed after the lock is released
+  std::vector<State::IdleBlock> expired;  // freed after the lock is released
   {
     std::lock_guard lock(state_->mutex);
     ++state_->now;
     source = state_->find(bytes);
-    auto first = std::partition(state_->idle.begin(), state_->idle.end(),
-                                [&](const auto& r) { return state_->now - r.since <= State::max_idle_ticks; });
-    for (auto at = first; at != state_->idle.end(); ++at) {
+    auto expired_begin = std::partition(state_->idle.begin(), state_->idle.end(), [&](const auto& r) {
+      return state_->now - r.idle_since <= State::max_idle_ticks;
+    });
+    for (auto at = expired_begin; at != state_->idle.end(); ++at) {
       state_->pooled_bytes -= at->source->bytes();
-      old.push_back(std::move(*at));
+      expired.push_back(std::move(*at));
     }
-    state_->idle.erase(first, state_->idle.end());
+    state_->idle.erase(expired_begin, state_->idle.end());
     if (!source) ++state_->allocated, state_->pooled_bytes += bytes;
   }
   if (!source) source = std::make_unique<CopySource>(bytes);
   source->assign(array);
-  return {source.release(), [state = state_](const CopySource* done) {
-            std::unique_ptr<CopySource> back(const_cast<CopySource*>(done));
+  return {source.release(), [state = state_](const CopySource* released_copy) {
+            std::unique_ptr<CopySource> owner(const_cast<CopySource*>(released_copy));
             std::lock_guard lock(state->mutex);
-            state->idle.push_back({std::move(back), state->now});
+            state->idle.push_back({std::move(owner), state->now});
           }};
 }
 

@@ -1,5 +1,5 @@
-// Arrays in host memory as sources, with the same batch at every position, either shared or copied. Through these the
-// user's values enter a plan.
+// Sources of arrays in host memory, shared or copied, with the same batch at every position. They pass the user's
+// values to a plan.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace karez::data {
 std::shared_ptr<const Source> array_source(HostArray array);  // shares its bytes
 
 // Makes sources that own copies of arrays, in reused memory: when the last handle of a source is destroyed, the next
-// array that fits takes its bytes. May be called from any thread; sources may outlive the pool.
+// array that fits uses its memory. May be called from any thread; sources may outlive the pool.
 class ArrayCopyPool {
  public:
   ArrayCopyPool();

@@ -1,4 +1,4 @@
-// Tests of arrays as sources: copies share no memory with the originals, and their memory is reused.
+// Tests of array sources: copies share no memory with the originals, and their memory is reused.
 #include "karez/data/array_source.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace karez::data {
 namespace {
 
-HostArray counted(Shape shape) {
+HostArray make_counted_array(Shape shape) {
   HostArray out(TensorType{DType::f32, std::move(shape)});
   std::iota(out.data<float>().begin(), out.data<float>().end(), 1.0f);
   return out;
@@ -23,90 +23,91 @@ std::vector<float> read(const Source& source, std::vector<std::int64_t> begin, S
   return {out.data<float>().begin(), out.data<float>().end()};
 }
 
-TEST(ArraySource, FindsASliceWithTheArraysStrides) {
+TEST(ArraySource, ASliceWithTheStridesOfTheArrayIsFound) {
   const HostArray array(TensorType{DType::f32, {6, 8}});
   const auto source = array_source(array);
   auto at = [&](std::vector<std::int64_t> begin, const View& view) { return source->find(0, begin, view); };
   EXPECT_EQ(at({0, 0}, View(DType::f32, {6, 8})), array.bytes());
   EXPECT_EQ(at({2, 0}, View(DType::f32, {3, 8})), array.bytes() + 2 * 8 * 4);
   EXPECT_EQ(at({5, 4}, View(DType::f32, {1, 4})), array.bytes() + (5 * 8 + 4) * 4) << "one row has no stride";
-  EXPECT_EQ(at({2, 4}, View(DType::f32, {3, 4})), nullptr) << "other strides";
+  EXPECT_EQ(at({2, 4}, View(DType::f32, {3, 4})), nullptr) << "the strides differ";
   EXPECT_EQ(at({2, 4}, View(DType::f32, {3, 4}, {8, 1})), array.bytes() + (2 * 8 + 4) * 4);
   EXPECT_THROW(at({4, 0}, View(DType::f32, {3, 8})), base::Error);
 }
 
-TEST(ArrayCopyPool, ItsCopiesShareNoMemoryWithTheArray) {
+TEST(ArrayCopyPool, CopiesShareNoMemoryWithTheArray) {
   ArrayCopyPool copies;
-  HostArray array = counted({2, 3});
+  HostArray array = make_counted_array({2, 3});
   auto copy = copies.copy(array), shared = array_source(array);
   array.data<float>()[4] = -1;
   EXPECT_EQ(read(*copy, {1, 0}, {1, 3}), (std::vector<float>{4, 5, 6}));
-  EXPECT_EQ(read(*shared, {1, 0}, {1, 3}), (std::vector<float>{4, -1, 6})) << "a plain source shares its bytes";
+  EXPECT_EQ(read(*shared, {1, 0}, {1, 3}), (std::vector<float>{4, -1, 6}))
+      << "an array source shares the bytes of the array";
   EXPECT_EQ(copy->type(), array.type());
 }
 
-TEST(ArrayCopyPool, ItsCopiesFindASliceInTheirOwnMemory) {
+TEST(ArrayCopyPool, CopiesFindASliceInTheirOwnMemory) {
   ArrayCopyPool copies;
-  const HostArray array = counted({6, 8});
+  const HostArray array = make_counted_array({6, 8});
   const auto copy = copies.copy(array);
-  const auto first = [](const std::byte* found) {
+  const auto first = [](const std::byte* slice_address) {
     float out = 0;
-    if (found) std::memcpy(&out, found, sizeof out);
+    if (slice_address) std::memcpy(&out, slice_address, sizeof out);
     return out;
   };
-  const std::byte* whole = copy->find(0, std::vector<std::int64_t>{0, 0}, array.view());
-  ASSERT_NE(whole, nullptr);
-  EXPECT_NE(whole, array.bytes());
-  EXPECT_EQ(first(whole), 1);
+  const std::byte* address = copy->find(0, std::vector<std::int64_t>{0, 0}, array.view());
+  ASSERT_NE(address, nullptr);
+  EXPECT_NE(address, array.bytes());
+  EXPECT_EQ(first(address), 1);
   EXPECT_EQ(first(copy->find(0, std::vector<std::int64_t>{2, 0}, View(DType::f32, {3, 8}))), 17);
-  EXPECT_EQ(copy->find(0, std::vector<std::int64_t>{2, 4}, View(DType::f32, {3, 4})), nullptr) << "other strides";
+  EXPECT_EQ(copy->find(0, std::vector<std::int64_t>{2, 4}, View(DType::f32, {3, 4})), nullptr) << "the strides differ";
   EXPECT_THROW(copy->find(0, std::vector<std::int64_t>{4, 0}, View(DType::f32, {3, 8})), Error);
 }
 
-TEST(ArrayCopyPool, MemoryIsReusedAfterTheLastHandleIsGone) {
+TEST(ArrayCopyPool, MemoryIsReusedAfterTheLastHandleIsDestroyed) {
   ArrayCopyPool copies;
-  auto first = copies.copy(counted({100}));
-  auto second = copies.copy(counted({100}));
-  EXPECT_EQ(copies.allocated(), 2) << "the first is still in use";
+  auto first = copies.copy(make_counted_array({100}));
+  auto second = copies.copy(make_counted_array({100}));
+  EXPECT_EQ(copies.allocated(), 2) << "the first block is still in use";
   first.reset();
-  auto third = copies.copy(counted({10, 9}));
+  auto third = copies.copy(make_counted_array({10, 9}));
   EXPECT_EQ(copies.allocated(), 2) << "a smaller array fits";
-  EXPECT_EQ(read(*third, {9, 8}, {1, 1}), (std::vector<float>{90})) << "under its own type";
+  EXPECT_EQ(read(*third, {9, 8}, {1, 1}), (std::vector<float>{90})) << "the copy has the type of its own array";
   EXPECT_EQ(read(*second, {99}, {1}), (std::vector<float>{100}));
   second.reset();
-  auto small = copies.copy(counted({20}));
+  auto small = copies.copy(make_counted_array({20}));
   EXPECT_EQ(copies.allocated(), 3) << "a small array does not use a large block";
-  auto large = copies.copy(counted({101}));
+  auto large = copies.copy(make_counted_array({101}));
   EXPECT_EQ(copies.allocated(), 4);
 }
 
 TEST(ArrayCopyPool, IdleMemoryIsFreed) {
   ArrayCopyPool copies;
-  copies.copy(counted({100000}));
+  copies.copy(make_counted_array({100000}));
   EXPECT_EQ(copies.pooled_bytes(), 400000);
-  for (int i = 0; i < 64; ++i) copies.copy(counted({4}));
+  for (int i = 0; i < 64; ++i) copies.copy(make_counted_array({4}));
   EXPECT_EQ(copies.pooled_bytes(), 400016) << "the idle block stays for a while";
-  for (int i = 0; i < 2; ++i) copies.copy(counted({4}));
+  for (int i = 0; i < 2; ++i) copies.copy(make_counted_array({4}));
   EXPECT_EQ(copies.pooled_bytes(), 16);
   EXPECT_EQ(copies.allocated(), 2);
 }
 
-TEST(ArrayCopyPool, SourcesOutliveIt) {
+TEST(ArrayCopyPool, SourcesMayOutliveThePool) {
   std::shared_ptr<const Source> source;
   {
     ArrayCopyPool copies;
-    source = copies.copy(counted({3}));
+    source = copies.copy(make_counted_array({3}));
   }
   EXPECT_EQ(read(*source, {0}, {3}), (std::vector<float>{1, 2, 3}));
 }
 
-TEST(ArrayCopyPool, ThreadsMayCopyAtOnce) {
+TEST(ArrayCopyPool, SeveralThreadsMayCopyConcurrently) {
   ArrayCopyPool copies;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&copies, t] {
       for (int i = 0; i < 500; ++i) {
-        HostArray array = counted({10 + t});
+        HostArray array = make_counted_array({10 + t});
         array.data<float>()[0] = static_cast<float>(i);
         auto copy = copies.copy(array);
         ASSERT_EQ(read(*copy, {0}, {1}), (std::vector<float>{static_cast<float>(i)}));

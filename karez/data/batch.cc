@@ -1,5 +1,5 @@
-// Batches of labelled images: rows are looked up by logical index when a device reads its slice; nothing is copied
-// earlier.
+// Batches of labelled images. Rows are looked up by logical index when a device reads its slice, and nothing is copied
+// before.
 #include "karez/data/batch.h"
 
 #include <array>
@@ -31,27 +31,28 @@ struct Batches::Rows {
     return options.train ? data.rows() / options.batch : ceil_div(data.rows(), options.batch);
   }
 
-  // visit(i, row) for the slice [begin, begin + count) of the batch; row is -1 for padding.
+  // Calls visit(i, row) for the slice [begin, begin + count) of the batch; row is -1 for padding.
   template <class Visit>
   void for_rows(std::int64_t position, std::int64_t begin, std::int64_t count, Visit&& visit) const {
-    require(position >= 0, "a batch's position is ", position, "; it must be at least 0");
-    std::int64_t epoch = position / per_epoch(), first = position % per_epoch() * options.batch + begin;
+    require(position >= 0, "the position of a batch must be at least 0, got ", position);
+    std::int64_t epoch = position / per_epoch(), first_row = position % per_epoch() * options.batch + begin;
     if (!options.train) {
-      for (std::int64_t i = 0; i < count; ++i) visit(i, first + i < data.rows() ? first + i : -1);
+      for (std::int64_t i = 0; i < count; ++i) visit(i, first_row + i < data.rows() ? first_row + i : -1);
       return;
     }
-    Epoch& slot = epochs[static_cast<std::size_t>(epoch % 2)];
+    Epoch& epoch_order = epochs[static_cast<std::size_t>(epoch % 2)];
     std::shared_lock reading(mutex);
-    while (slot.number != epoch) {
+    while (epoch_order.number != epoch) {
       reading.unlock();
       {
         std::unique_lock writing(mutex);
-        if (slot.number != epoch) shuffle(slot.order, options.seed, epoch);
-        slot.number = epoch;
+        if (epoch_order.number != epoch) shuffle(epoch_order.order, options.seed, epoch);
+        epoch_order.number = epoch;
       }
       reading.lock();
     }
-    for (std::int64_t i = 0; i < count; ++i) visit(i, std::int64_t{slot.order[static_cast<std::size_t>(first + i)]});
+    for (std::int64_t i = 0; i < count; ++i)
+      visit(i, std::int64_t{epoch_order.order[static_cast<std::size_t>(first_row + i)]});
   }
 };
 
@@ -70,11 +71,11 @@ class Batches::Images : public Source {
     if (out.count() == 0) return;
     rows_->for_rows(position, begin[0], shape[0], [&](std::int64_t i, std::int64_t row) {
       float* to = out.as<float>() + i * strides[0];
-      const std::uint8_t* from =
+      const std::uint8_t* source =
           row < 0 ? nullptr : rows_->data.images.data() + row * pixels + begin[2] * width + begin[3];
       for (std::int64_t y = 0; y < shape[2]; ++y)
         for (std::int64_t x = 0; x < shape[3]; ++x)
-          to[y * strides[2] + x * strides[3]] = from ? rows_->normalised[from[y * width + x]] : 0.0f;
+          to[y * strides[2] + x * strides[3]] = source ? rows_->normalised[source[y * width + x]] : 0.0f;
     });
   }
 
@@ -120,15 +121,15 @@ class Batches::Weights : public Source {
 };
 
 Batches::Batches(LabelledImages rows, const BatchOptions& options) : rows_(std::make_shared<Rows>()) {
-  require(options.batch >= 1, "a batch of ", options.batch, " rows; it must have at least 1");
-  require(std::isfinite(options.mean), "a mean of ", options.mean, " for images; it must be finite");
-  require(std::isfinite(options.deviation) && options.deviation > 0, "a deviation of ", options.deviation,
-          " for images; it must be finite and positive");
+  require(options.batch >= 1, "a batch must have at least 1 row, got ", options.batch);
+  require(std::isfinite(options.mean), "the mean of images must be finite, got ", options.mean);
+  require(std::isfinite(options.deviation) && options.deviation > 0,
+          "the deviation of images must be finite and positive, got ", options.deviation);
   require(ErrorKind::data, !options.train || options.batch <= rows.rows(), "a batch of ", options.batch,
           " rows, but the data set has only ", rows.rows());
   require(ErrorKind::data, rows.rows() >= 1, "the data set has no rows");
-  require(ErrorKind::data, rows.rows() < (std::int64_t{1} << 31), "a data set of ", rows.rows(),
-          " rows; it must have fewer than 2^31");
+  require(ErrorKind::data, rows.rows() < (std::int64_t{1} << 31), "a data set must have fewer than 2^31 rows, got ",
+          rows.rows());
   rows_->data = std::move(rows);
   rows_->options = options;
   for (std::size_t grey = 0; grey < 256; ++grey)

@@ -1,5 +1,5 @@
-// Batches of labelled images: position -> (epoch, batch of the epoch) -> rows, as sources from which each device reads
-// its slice.
+// Batches of labelled images, as sources from which each device reads its slice. A position gives the epoch and the
+// batch of the epoch, and these give the rows.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace karez::data {
 
 struct BatchOptions {
   std::int64_t batch = 64;
-  bool train = true;  // shuffles each epoch and drops the last partial batch; otherwise in order, the last batch padded
-                      // with weight zero
+  bool train = true;  // true: each epoch is shuffled, and the last partial batch is dropped; false: rows are in order,
+                      // and the last batch is padded with weight zero
   std::uint64_t seed = 1;         // of the shuffle
   float mean = 0, deviation = 1;  // images become (grey / 255 - mean) / deviation
 };

@@ -54,7 +54,7 @@ TEST(Batches, AnEpochVisitsEveryRowOnceExceptTheLastPartialBatch) {
   }
 }
 
-TEST(Batches, ImagesAndLabelsOfAPositionAreOfTheSameRows) {
+TEST(Batches, ImagesAndLabelsOfAPositionBelongToTheSameRows) {
   Batches batches(rows(20), {.batch = 4, .mean = 0.5f, .deviation = 2});
   for (std::int64_t position : {0, 7, 3, 12}) {
     auto labels = list<std::int32_t>(read(*batches.labels(), position));
@@ -75,7 +75,7 @@ TEST(Batches, ADevicesSliceIsItsPartOfTheWholeBatch) {
   EXPECT_EQ(column, std::vector<float>{whole_batch[6 + 5]});
 }
 
-TEST(Batches, StridesOfTheTargetAreFollowed) {
+TEST(Batches, ReadsUseTheStridesOfTheTarget) {
   Batches batches(rows(4), {.batch = 2, .train = false});
   View spread(DType::f32, {2, 1, 2, 3}, {12, 12, 6, 2});
   std::vector<float> memory(24, -1);
@@ -99,47 +99,47 @@ TEST(Batches, ManyThreadsOnManyEpochsReadTheSameAsOneThread) {
   Batches batches(rows(200), {.batch = 10, .seed = 3});
   std::vector<std::vector<std::int32_t>> expected;
   {
-    Batches alone(rows(200), {.batch = 10, .seed = 3});
-    for (std::int64_t p = 0; p < 100; ++p) expected.push_back(list<std::int32_t>(read(*alone.labels(), p)));
+    Batches single_reader(rows(200), {.batch = 10, .seed = 3});
+    for (std::int64_t p = 0; p < 100; ++p) expected.push_back(list<std::int32_t>(read(*single_reader.labels(), p)));
   }
-  std::atomic<int> wrong = 0;
+  std::atomic<int> mismatches = 0;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       for (std::int64_t i = 0; i < 300; ++i) {
         std::int64_t p = (i * 37 + t * 53) % 100;
-        if (list<std::int32_t>(read(*batches.labels(), p)) != expected[static_cast<std::size_t>(p)]) ++wrong;
+        if (list<std::int32_t>(read(*batches.labels(), p)) != expected[static_cast<std::size_t>(p)]) ++mismatches;
       }
     });
   for (auto& thread : threads) thread.join();
-  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(mismatches, 0);
 }
 
 TEST(Batches, BadOptionsAndSlicesAreErrorsWithTheValues) {
-  EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 0}); }), "a batch of 0 rows; it must have at least 1");
+  EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 0}); }), "a batch must have at least 1 row, got 0");
   EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 5}); }), "a batch of 5 rows, but the data set has only 4");
   EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 2, .deviation = 0}); }),
-            "a deviation of 0.0 for images; it must be finite and positive");
+            "the deviation of images must be finite and positive, got 0.0");
   Batches batches(rows(4), {.batch = 2});
-  EXPECT_EQ(error_of([&] { read(*batches.labels(), -1); }), "a batch's position is -1; it must be at least 0");
+  EXPECT_EQ(error_of([&] { read(*batches.labels(), -1); }), "the position of a batch must be at least 0, got -1");
   EXPECT_EQ(error_of([&] { read(*batches.labels(), 0, {1}, {2}); }), "a source of i32[2] has no slice i32[2] at [1]");
 }
 
-TEST(ArraySource, ReadsAnySliceInAnyStrides) {
+TEST(ArraySource, AnySliceIsReadIntoAnyStrides) {
   HostArray array = HostArray::of<std::int32_t>({2, 3, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
   auto source = array_source(array);
   EXPECT_THAT(list<std::int32_t>(read(*source, 9, {0, 1, 0}, {2, 2, 1})), ::testing::ElementsAre(2, 4, 8, 10));
-  View turned(DType::i32, {2, 3, 2}, {1, 2, 6});
+  View transposed(DType::i32, {2, 3, 2}, {1, 2, 6});
   HostArray out(TensorType{DType::i32, {12}});
-  source->read(0, Ints{0, 0, 0}, {out.bytes(), &turned});
+  source->read(0, Ints{0, 0, 0}, {out.bytes(), &transposed});
   EXPECT_THAT(list<std::int32_t>(out), ::testing::ElementsAre(0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11));
 }
 
-// Every slice of an array, into memory that is contiguous or has gaps after rows, matrices or both: runs are as long as
-// both sides allow.
-TEST(ArraySource, ReadsEverySliceIntoMemoryWithGaps) {
-  const Shape whole{2, 3, 2, 2};
-  HostArray array(TensorType{DType::i32, whole});
+// Reads every slice of an array into memory that is contiguous or has gaps after rows, matrices or both, so that runs
+// have all possible lengths.
+TEST(ArraySource, EverySliceIsReadIntoMemoryWithGaps) {
+  const Shape shape_of_array{2, 3, 2, 2};
+  HostArray array(TensorType{DType::i32, shape_of_array});
   std::iota(array.data<std::int32_t>().begin(), array.data<std::int32_t>().end(), 0);
   auto source = array_source(array);
   for_each_index(
@@ -147,26 +147,26 @@ TEST(ArraySource, ReadsEverySliceIntoMemoryWithGaps) {
         const Ints begin(at.begin(), at.begin() + 4);
         Shape size(at.begin() + 4, at.begin() + 8);
         for (std::size_t d = 0; d < 4; ++d)
-          if (begin[d] + ++size[d] > whole[d]) return;
+          if (begin[d] + ++size[d] > shape_of_array[d]) return;
         Strides strides(4, 1);
         for (std::size_t d = 3; d-- > 0;)
           strides[d] = strides[d + 1] * size[d + 1] + ((d == 2 && at[8] % 2 == 1) || (d == 1 && at[8] >= 2) ? 1 : 0);
         const View view(DType::i32, size, strides);
-        std::vector<std::int32_t> got(static_cast<std::size_t>(view.extent()), -1), want = got;
+        std::vector<std::int32_t> result(static_cast<std::size_t>(view.extent()), -1), expected_elements = result;
         for_each_index(size, [&](const Ints& i) {
-          want[static_cast<std::size_t>(offset_of(i, strides))] = static_cast<std::int32_t>(
+          expected_elements[static_cast<std::size_t>(offset_of(i, strides))] = static_cast<std::int32_t>(
               (((begin[0] + i[0]) * 3 + begin[1] + i[1]) * 2 + begin[2] + i[2]) * 2 + begin[3] + i[3]);
         });
-        source->read(0, begin, {reinterpret_cast<std::byte*>(got.data()), &view});
-        ASSERT_EQ(got, want) << print(view) << " at " << print_shape(begin);
+        source->read(0, begin, {reinterpret_cast<std::byte*>(result.data()), &view});
+        ASSERT_EQ(result, expected_elements) << print(view) << " at " << print_shape(begin);
       });
 }
 
 TEST(ArraySource, ScalarsAndEmptySlicesAreRead) {
   EXPECT_THAT(list<float>(read(*array_source(HostArray::of<float>({}, {2.5f})), 0)), ::testing::ElementsAre(2.5f));
   auto source = array_source(HostArray::of<float>({3}, {1, 2, 3}));
-  View none(DType::f32, {0});
-  source->read(0, Ints{3}, {nullptr, &none});
+  View empty_view(DType::f32, {0});
+  source->read(0, Ints{3}, {nullptr, &empty_view});
 }
 
 }  // namespace

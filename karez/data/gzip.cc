@@ -1,4 +1,4 @@
-// Reading gzip data: inflate into a growing buffer, member after member.
+// Unpacks gzip data into a growing buffer, member after member.
 #include "karez/data/gzip.h"
 
 #include <zlib.h>

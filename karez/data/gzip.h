@@ -1,4 +1,4 @@
-// Reading gzip data: the only place that calls zlib.
+// Unpacks gzip data; the only files that call zlib.
 #pragma once
 
 #include <cstdint>

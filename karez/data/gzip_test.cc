@@ -1,4 +1,4 @@
-// Tests of gzip reading: compressed bytes are restored; each kind of damage has its error.
+// Tests of gzip reading: compressed bytes are restored, and each kind of damage is an error.
 #include "karez/data/gzip.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ Bytes gzip(const Bytes& plain) {
   return out;
 }
 
-Bytes some(std::size_t count) {
+Bytes make_bytes(std::size_t count) {
   Bytes out(count);
   std::uint32_t word = 7;
   for (auto& byte : out) byte = static_cast<std::uint8_t>((word = word * 1664525u + 1013904223u) >> 28);
@@ -38,7 +38,8 @@ Bytes some(std::size_t count) {
 auto fails_with(const std::string& text) { return Throws<Error>(Property(&Error::what, HasSubstr(text))); }
 
 TEST(Gzip, CompressedBytesAreRestored) {
-  for (std::size_t count : {0u, 1u, 100u, 300000u}) EXPECT_EQ(gunzip(gzip(some(count)), "x"), some(count)) << count;
+  for (std::size_t count : {0u, 1u, 100u, 300000u})
+    EXPECT_EQ(gunzip(gzip(make_bytes(count)), "x"), make_bytes(count)) << count;
 }
 
 TEST(Gzip, AZeroFileOfMegabytesGrowsTheBuffer) { EXPECT_EQ(gunzip(gzip(Bytes(5000000)), "x"), Bytes(5000000)); }
@@ -52,28 +53,30 @@ TEST(Gzip, AtMostTheRequestedBytesAreUnpacked) {
 }
 
 TEST(Gzip, ConcatenatedMembersAreOneStream) {
-  Bytes two = gzip({1, 2, 3}), more = gzip({4, 5});
-  two.insert(two.end(), more.begin(), more.end());
-  EXPECT_EQ(gunzip(two, "x"), (Bytes{1, 2, 3, 4, 5}));
+  Bytes members = gzip({1, 2, 3}), more = gzip({4, 5});
+  members.insert(members.end(), more.begin(), more.end());
+  EXPECT_EQ(gunzip(members, "x"), (Bytes{1, 2, 3, 4, 5}));
 }
 
 TEST(Gzip, AnEarlyEndIsAnErrorAtEveryLength) {
-  Bytes all = gzip(some(2000));
-  for (std::size_t length = 2; length < all.size(); ++length)
-    EXPECT_THAT([&] { gunzip(std::span(all).first(length), "cut.gz"); }, fails_with("cut.gz: gzip data ends early"))
+  Bytes gzip_bytes = gzip(make_bytes(2000));
+  for (std::size_t length = 2; length < gzip_bytes.size(); ++length)
+    EXPECT_THAT([&] { gunzip(std::span(gzip_bytes).first(length), "cut.gz"); },
+                fails_with("cut.gz: gzip data ends early"))
         << length;
 }
 
 TEST(Gzip, AFlippedByteOfTheContentFailsTheChecksum) {
-  Bytes all = gzip(some(2000));
-  all[all.size() - 8] ^= 1;  // the stored checksum
-  EXPECT_THAT([&] { gunzip(all, "bad.gz"); }, fails_with("bad.gz: gzip data is damaged near byte"));
+  Bytes gzip_bytes = gzip(make_bytes(2000));
+  gzip_bytes[gzip_bytes.size() - 8] ^= 1;  // the stored checksum
+  EXPECT_THAT([&] { gunzip(gzip_bytes, "bad.gz"); }, fails_with("bad.gz: gzip data is damaged near byte"));
 }
 
 TEST(Gzip, RandomDamageIsAlwaysAnError) {
-  Bytes plain = some(3000), all = gzip(plain);
-  for (std::size_t at = 10; at < all.size() - 4; ++at) {  // after the header: its time and flags may change freely
-    Bytes damaged = all;
+  Bytes plain = make_bytes(3000), gzip_bytes = gzip(plain);
+  for (std::size_t at = 10; at < gzip_bytes.size() - 4;
+       ++at) {  // after the header: its time and flags may change freely
+    Bytes damaged = gzip_bytes;
     damaged[at] ^= 0x55;
     EXPECT_THROW(gunzip(damaged, "x"), Error) << "byte " << at;
   }

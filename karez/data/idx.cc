@@ -1,4 +1,4 @@
-// IDX files: magic 00 00 08 rank, one big-endian 32-bit count per dimension, then the bytes.
+// Reads IDX files: magic number 00 00 08 rank, one big-endian 32-bit count per dimension, then the bytes.
 #include "karez/data/idx.h"
 
 #include <algorithm>
@@ -24,8 +24,8 @@ std::uint32_t big_endian(std::span<const std::uint8_t> bytes, std::size_t at) {
          static_cast<std::uint32_t>(bytes[at + 2]) << 8 | static_cast<std::uint32_t>(bytes[at + 3]);
 }
 
-// The path of the file with this name, or with ".gz" appended.
-std::string find(const std::string& directory, const std::string& name) {
+// Returns the path of the file with this name, or with ".gz" appended.
+std::string find_file(const std::string& directory, const std::string& name) {
   for (const auto& candidate : {name, name + ".gz"})
     if (auto path = fs::path(directory) / candidate; fs::is_regular_file(path)) return path.string();
   fail(ErrorKind::data, "data directory '", directory, "' has no file ", name, ", neither plain nor with .gz");
@@ -58,11 +58,11 @@ Header header_of(std::span<const std::uint8_t> bytes, int rank, std::string_view
 
 IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
   Header header = header_of(bytes, rank, name);
-  std::int64_t present = static_cast<std::int64_t>(bytes.size()) - header.bytes;
-  require(ErrorKind::data, header.count <= present, name, ": the header counts ", header.shape, " = ", header.count,
-          " bytes, but only ", present, " follow it");
-  require(ErrorKind::data, header.count == present, name, ": the header counts ", header.shape, " = ", header.count,
-          " bytes, but ", present, " follow it");
+  std::int64_t bytes_present = static_cast<std::int64_t>(bytes.size()) - header.bytes;
+  require(ErrorKind::data, header.count <= bytes_present, name, ": the header counts ", header.shape, " = ",
+          header.count, " bytes, but only ", bytes_present, " follow it");
+  require(ErrorKind::data, header.count == bytes_present, name, ": the header counts ", header.shape, " = ",
+          header.count, " bytes, but ", bytes_present, " follow it");
   return {std::move(header.shape), {bytes.begin() + header.bytes, bytes.end()}};
 }
 
@@ -70,10 +70,10 @@ IdxArray unpack_idx(std::span<const std::uint8_t> bytes, int rank, std::string_v
   if (!is_gzip(bytes)) return parse_idx(bytes, rank, name);
   // A few bytes can unpack to a thousand times as many, so the header is read first for the expected count.
   Header header = header_of(gunzip(bytes, name, header_bytes(rank)), rank, name);
-  std::int64_t whole = checked_add(header.bytes, header.count);
-  std::vector<std::uint8_t> plain = gunzip(bytes, name, static_cast<std::size_t>(checked_add(whole, 1)));
-  require(ErrorKind::data, static_cast<std::int64_t>(plain.size()) <= whole, name, ": the header counts ", header.shape,
-          " = ", header.count, " bytes, but more follow it");
+  std::int64_t expected_bytes = checked_add(header.bytes, header.count);
+  std::vector<std::uint8_t> plain = gunzip(bytes, name, static_cast<std::size_t>(checked_add(expected_bytes, 1)));
+  require(ErrorKind::data, static_cast<std::int64_t>(plain.size()) <= expected_bytes, name, ": the header counts ",
+          header.shape, " = ", header.count, " bytes, but more follow it");
   return parse_idx(plain, rank, name);
 }
 
@@ -89,16 +89,16 @@ IdxArray read_idx(const std::string& path, int rank) {
 
 LabelledImages read_labelled_images(const std::string& directory, std::string_view part, int classes) {
   require(ErrorKind::data, fs::is_directory(directory), "data directory '", directory, "' does not exist");
-  std::string image_path = find(directory, cat(part, "-images-idx3-ubyte")),
-              label_path = find(directory, cat(part, "-labels-idx1-ubyte"));
+  std::string image_path = find_file(directory, cat(part, "-images-idx3-ubyte")),
+              label_path = find_file(directory, cat(part, "-labels-idx1-ubyte"));
   IdxArray images = read_idx(image_path, 3), labels = read_idx(label_path, 1);
   require(ErrorKind::data, images.shape[0] == labels.shape[0], image_path, " has ", images.shape[0], " images, but ",
           label_path, " has ", labels.shape[0], " labels");
-  auto wrong =
+  auto invalid_label =
       std::find_if(labels.bytes.begin(), labels.bytes.end(), [&](std::uint8_t label) { return label >= classes; });
-  require(ErrorKind::data, wrong == labels.bytes.end(), label_path, ": label ",
-          wrong == labels.bytes.end() ? 0 : static_cast<int>(*wrong), " of row ", wrong - labels.bytes.begin(),
-          " is not in 0..", classes - 1);
+  require(ErrorKind::data, invalid_label == labels.bytes.end(), label_path, ": label ",
+          invalid_label == labels.bytes.end() ? 0 : static_cast<int>(*invalid_label), " of row ",
+          invalid_label - labels.bytes.begin(), " is not in 0..", classes - 1);
   return {std::move(images.shape), std::move(images.bytes), std::move(labels.bytes)};
 }
 

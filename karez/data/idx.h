@@ -21,7 +21,7 @@ struct IdxArray {
 // Reads a file of `rank` dimensions. Errors have the file's name and the wrong values: a bad magic number, counts
 // beyond the file, missing or additional bytes, gzip damage.
 IdxArray read_idx(const std::string& path, int rank);
-// The same from the file's bytes, plain or gzipped. Allocates the bytes that the header counts, but no more than the
+// Parses the bytes of such a file, plain or gzipped. Allocates the bytes that the header counts, but no more than the
 // file can contain.
 IdxArray unpack_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name);
 IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name);
@@ -34,8 +34,8 @@ struct LabelledImages {
   std::int64_t rows() const { return shape[0]; }
 };
 
-// The pair "<part>-images-idx3-ubyte" and "<part>-labels-idx1-ubyte" of a directory, each with or without ".gz"; part
-// is "train" or "t10k".
+// Reads the pair "<part>-images-idx3-ubyte" and "<part>-labels-idx1-ubyte" of a directory, each with or without ".gz";
+// part is "train" or "t10k".
 LabelledImages read_labelled_images(const std::string& directory, std::string_view part, int classes = 10);
 
 }  // namespace karez::data

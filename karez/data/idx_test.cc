@@ -1,4 +1,4 @@
-// Tests of IDX files: valid files are read; each kind of invalid file has an error with the wrong values.
+// Tests of IDX files: valid files are read, and the error for each kind of invalid file states the wrong values.
 #include "karez/data/idx.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using Bytes = std::vector<std::uint8_t>;
 
-// Magic, counts, content.
+// Makes the bytes of an IDX file.
 Bytes idx(std::uint32_t magic, const std::vector<std::uint32_t>& counts, const Bytes& content) {
   Bytes out;
   auto word = [&](std::uint32_t w) {
@@ -87,11 +87,11 @@ TEST(Idx, ACutHeaderIsTruncated) {
             "f: truncated: the header takes 16 bytes, the file has 8");
 }
 
-// `plain` as one stored block of gzip without its checksum.
+// Stores `plain` as one block of gzip without its checksum.
 Bytes stored_gzip(const Bytes& plain) {
   Bytes out{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3};
-  auto length = static_cast<std::uint16_t>(plain.size()), other = static_cast<std::uint16_t>(~length);
-  for (int byte : {1, length & 255, length >> 8, other & 255, other >> 8})
+  auto length = static_cast<std::uint16_t>(plain.size()), complement = static_cast<std::uint16_t>(~length);
+  for (int byte : {1, length & 255, length >> 8, complement & 255, complement >> 8})
     out.push_back(static_cast<std::uint8_t>(byte));
   out.insert(out.end(), plain.begin(), plain.end());
   return out;
@@ -113,12 +113,12 @@ TEST(Idx, GzipUnpacksNoMoreThanTheHeaderCounts) {
               ::testing::HasSubstr("gzip data ends early"));
 }
 
-TEST(Idx, AMissingFileIsNamed) {
+TEST(Idx, TheErrorForAMissingFileHasItsPath) {
   EXPECT_EQ(error_of([] { read_idx("/nowhere/x", 1); }), "cannot open '/nowhere/x'");
   EXPECT_EQ(error_of([] { read_idx("/tmp", 1); }), "cannot open '/tmp'");
 }
 
-TEST(LabelledImages, ThePairIsReadTogether) {
+TEST(LabelledImages, ImagesAndLabelsAreReadTogether) {
   Folder folder;
   folder.write("train-images-idx3-ubyte", idx(0x803, {2, 1, 2}, {1, 2, 3, 4}));
   folder.write("train-labels-idx1-ubyte", idx(0x801, {2}, {9, 0}));
@@ -140,14 +140,14 @@ TEST(LabelledImages, CountsOfImagesAndLabelsMustAgree) {
   EXPECT_EQ(folder.error(), "DIR/train-images-idx3-ubyte has 2 images, but DIR/train-labels-idx1-ubyte has 3 labels");
 }
 
-TEST(LabelledImages, ALabelOutOfRangeIsNamedWithItsRow) {
+TEST(LabelledImages, ALabelOutOfRangeIsReportedWithItsRow) {
   Folder folder;
   folder.write("train-images-idx3-ubyte", idx(0x803, {3, 1, 1}, {1, 2, 3}));
   folder.write("train-labels-idx1-ubyte", idx(0x801, {3}, {9, 10, 11}));
   EXPECT_EQ(folder.error(), "DIR/train-labels-idx1-ubyte: label 10 of row 1 is not in 0..9");
 }
 
-TEST(LabelledImages, GzipDamageIsNamedWithTheFile) {
+TEST(LabelledImages, GzipDamageIsReportedWithTheFile) {
   Folder folder;
   folder.write("train-images-idx3-ubyte.gz", {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3});
   folder.write("train-labels-idx1-ubyte", idx(0x801, {0}, {}));

@@ -1,4 +1,4 @@
-// JSON by nlohmann-json's event parser, which keeps no tree and does not recurse.
+// Scans JSON with nlohmann-json's event parser, which keeps no tree and does not recurse.
 #include "karez/data/json.h"
 
 #include <algorithm>
@@ -12,7 +12,9 @@ using nlohmann::json;
 
 class SaxHandler : public nlohmann::json_sax<json> {
  public:
-  SaxHandler(std::string_view name, const std::function<void(const JsonEvent&)>& take) : name_(name), take_(take) {}
+  SaxHandler(std::string_view name, const std::function<void(const JsonEvent&)>& handle)
+      : name_(name),
+        handle_(handle) {}
 
   bool null() override { return emit({JsonKind::other}); }
   bool boolean(bool) override { return emit({JsonKind::other}); }
@@ -30,27 +32,28 @@ class SaxHandler : public nlohmann::json_sax<json> {
   bool start_array(std::size_t) override { return emit({JsonKind::array}); }
   bool end_array() override { return emit({JsonKind::array_end}); }
   bool parse_error(std::size_t position, const std::string&, const json::exception& error) override {
-    std::string_view what = error.what();
-    what.remove_prefix(std::min(what.find("] ") + 2, what.size()));  // the number of the exception
-    std::string shown(what.substr(0, 200));
-    for (char& c : shown)
-      if (static_cast<unsigned char>(c) >= 128) c = '?';  // it may not be UTF-8, but a message must be
-    fail(ErrorKind::data, name_, ": invalid JSON at byte ", position, ": ", shown);
+    std::string_view message_text = error.what();
+    message_text.remove_prefix(
+        std::min(message_text.find("] ") + 2, message_text.size()));  // the number of the exception
+    std::string excerpt(message_text.substr(0, 200));
+    for (char& c : excerpt)
+      if (static_cast<unsigned char>(c) >= 128) c = '?';  // the text may not be UTF-8, but a message must be
+    fail(ErrorKind::data, name_, ": invalid JSON at byte ", position, ": ", excerpt);
   }
 
  private:
   bool emit(const JsonEvent& event) {
-    take_(event);
+    handle_(event);
     return true;
   }
   std::string_view name_;
-  const std::function<void(const JsonEvent&)>& take_;
+  const std::function<void(const JsonEvent&)>& handle_;
 };
 
 }  // namespace
 
-void scan_json(std::string_view text, std::string_view name, const std::function<void(const JsonEvent&)>& take) {
-  SaxHandler events(name, take);
+void scan_json(std::string_view text, std::string_view name, const std::function<void(const JsonEvent&)>& handle) {
+  SaxHandler events(name, handle);
   json::sax_parse(text.begin(), text.end(), &events);
 }
 

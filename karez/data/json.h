@@ -1,4 +1,4 @@
-// JSON as a sequence of events: no tree is built, so a text needs no more memory than its reader keeps.
+// Reads JSON as a sequence of events. No tree is built, so only the data that the handler keeps needs memory.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ enum class JsonKind : std::uint8_t {
   text,
   integer,
   other
-};  // other: null, bool, any further number
+};  // other: null, bool, or a number that is not a 64-bit integer
 
 struct JsonEvent {
   JsonKind kind = JsonKind::other;
-  std::string_view text = {};  // of a key or a text; valid during the call
+  std::string_view text = {};  // the text of a key or string; valid during the call
   std::int64_t integer = 0;
 };
 
-// Invalid JSON is a data error that begins with `name` and has the position. An exception from `take` ends the scan.
-void scan_json(std::string_view text, std::string_view name, const std::function<void(const JsonEvent&)>& take);
-// A string as JSON text, in quotes; one that is not UTF-8 is an error.
+// Invalid JSON throws a data error that names `name` and the position. An exception from `handle` ends the scan.
+void scan_json(std::string_view text, std::string_view name, const std::function<void(const JsonEvent&)>& handle);
+// Formats a string as JSON text, in quotes; a string that is not UTF-8 is an error.
 std::string json_text(std::string_view text);
 
 }  // namespace karez::data

@@ -1,4 +1,4 @@
-// The namespace of `data`: it sees the names of the components in its row of CMakeLists.txt.
+// The namespace of `data`, which uses the names of the components in its row of CMakeLists.txt.
 #pragma once
 
 namespace karez::base {}

@@ -1,4 +1,4 @@
-// The .npy format: magic, version, header length, a Python dictionary as text, the elements.
+// Parses the .npy format: magic number, version, header length, a Python dictionary as text, and the elements.
 #include "karez/data/npy.h"
 
 #include <cerrno>
@@ -28,10 +28,10 @@ std::string python_text(Scanner& in) {  // '<f4': types contain no quotes
   std::string out;
   constexpr std::string_view letters = "<>|=abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   while (!in.accept(single ? "'" : "\"")) {
-    bool found = false;
+    bool is_letter = false;
     for (char c : letters)
-      if (in.accept(std::string_view(&c, 1))) out += c, found = true;
-    if (!found) in.fail_here("a string must end with ' or \"");
+      if (in.accept(std::string_view(&c, 1))) out += c, is_letter = true;
+    if (!is_letter) in.fail_here("a string must end with ' or \"");
   }
   return out;
 }
@@ -112,8 +112,8 @@ HostArray parse_npy(std::span<const char> bytes, std::string_view name) {
     });
     return out;
   } catch (const Error& error) {
-    const std::string_view what = error.what();
-    throw Error(ErrorKind::data, starts_with(what, name) ? std::string(what) : cat(name, ": ", what));
+    const std::string_view message = error.what();
+    throw Error(ErrorKind::data, starts_with(message, name) ? std::string(message) : cat(name, ": ", message));
   }
 }
 

@@ -1,4 +1,4 @@
-// .npy files written by hand as NumPy writes them, and damaged ones.
+// Tests of .npy files, valid ones as NumPy writes them and damaged ones.
 #include "karez/data/npy.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST(Npy, AnArrayKeepsItsTypeShapeAndElements) {
   EXPECT_EQ(values<float>(a), (std::vector<float>{1, 2, 3, 4, 5, 6}));
 }
 
-TEST(Npy, EveryTypeHasItsName) {
+TEST(Npy, EveryTypeIsReadByItsName) {
   const std::pair<const char*, DType> types[] = {{"<f4", DType::f32}, {"<f8", DType::f64}, {"<i4", DType::i32},
                                                  {"<i8", DType::i64}, {"|b1", DType::b8},  {"<f2", DType::f16}};
   for (const auto& [name, dtype] : types) {
@@ -69,22 +69,25 @@ TEST(Npy, ScalarsEmptyArraysAndLaterVersionsAreRead) {
 }
 
 TEST(Npy, ErrorsNameTheFileAndTheFault) {
-  const std::string good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", two = bytes_of<float>({1, 2});
+  const std::string valid_header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }",
+                    two_floats = bytes_of<float>({1, 2});
   EXPECT_EQ(error_of(""), "a.npy: not a .npy file: it does not begin with the magic number");
   EXPECT_EQ(error_of("PK\3\4 and so on"), "a.npy: not a .npy file: it does not begin with the magic number");
-  EXPECT_EQ(error_of(npy(good, two, 4)), "a.npy: a .npy file of version 4; versions 1 to 3 are supported");
-  EXPECT_EQ(error_of(npy(good, two).substr(0, 20)), "a.npy: the header has 58 bytes, but only 10 follow");
-  EXPECT_EQ(error_of(npy(good, two + "x")), "a.npy: f32[2] takes 8 bytes, but the file has 9");
-  EXPECT_EQ(error_of(npy(good, two.substr(1))), "a.npy: f32[2] takes 8 bytes, but the file has 7");
-  EXPECT_EQ(error_of(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", two)),
+  EXPECT_EQ(error_of(npy(valid_header, two_floats, 4)),
+            "a.npy: a .npy file of version 4; versions 1 to 3 are supported");
+  EXPECT_EQ(error_of(npy(valid_header, two_floats).substr(0, 20)),
+            "a.npy: the header has 58 bytes, but only 10 follow");
+  EXPECT_EQ(error_of(npy(valid_header, two_floats + "x")), "a.npy: f32[2] takes 8 bytes, but the file has 9");
+  EXPECT_EQ(error_of(npy(valid_header, two_floats.substr(1))), "a.npy: f32[2] takes 8 bytes, but the file has 7");
+  EXPECT_EQ(error_of(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", two_floats)),
             "a.npy: elements of type '>f4'; supported are <f2, <f4, <f8, <i4, <i8 and |b1");
-  EXPECT_EQ(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }", two)),
+  EXPECT_EQ(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }", two_floats)),
             "a.npy: line 1, column 54: a size is below 0 at ',), }'");
-  EXPECT_EQ(error_of(npy("{'descr': '<f4', 'fortran_order': 0, 'shape': (2,), }", two)),
+  EXPECT_EQ(error_of(npy("{'descr': '<f4', 'fortran_order': 0, 'shape': (2,), }", two_floats)),
             "a.npy: line 1, column 35: expected 'False' at '0, 'shape': (2,), }'");
-  EXPECT_EQ(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }", two)),
+  EXPECT_EQ(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }", two_floats)),
             "a.npy: size overflows 64 bits: 4611686018427387904 x 4");
-  EXPECT_EQ(error_of(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", two)),
+  EXPECT_EQ(error_of(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", two_floats)),
             "a.npy: line 1, column 11: expected '\"' at '[('a', '<f4')], 'fortran_order': False, '");
 }
 

@@ -24,7 +24,7 @@ constexpr FormatType format_types[] = {{"BOOL", 1},    {"U8", 1},  {"I8", 1},  {
                                        {"U64", 8},     {"C64", 8}};
 constexpr std::size_t max_dimensions = 64;
 
-// For messages: cuts long text, but not within a UTF-8 character.
+// Shortens a long text for messages, but not within a UTF-8 character.
 std::string abbreviate(std::string_view text) {
   std::size_t end = std::min<std::size_t>(text.size(), 100);
   while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
@@ -86,8 +86,8 @@ class HeaderReader {
   void key(std::string_view text) {
     key_ = text;
     if (state_ == State::top && text == "__metadata__") {
-      check(!any_notes_, "duplicate key");
-      any_notes_ = true;
+      check(!has_notes_, "duplicate key");
+      has_notes_ = true;
     }
     if (state_ == State::notes) check(header.notes.count(key_) == 0, "duplicate key");
     if (state_ != State::entry) return;
@@ -126,11 +126,11 @@ class HeaderReader {
   State state_ = State::outside;
   std::string key_;
   std::array<bool, 3> seen_ = {};
-  bool any_notes_ = false;
+  bool has_notes_ = false;
   Shape offsets_, *list_ = nullptr;
 };
 
-// Checks that the offsets have the size of shape and dtype.
+// Checks that the offsets agree with the size of shape and dtype.
 void check_entry(const WeightEntry& entry, std::int64_t data_bytes, std::string_view file) {
   const std::string location = cat(file, ": tensor ", abbreviate(entry.name), ": ");
   const std::int64_t item = item_bytes(entry.dtype);
@@ -146,7 +146,7 @@ void check_entry(const WeightEntry& entry, std::int64_t data_bytes, std::string_
           entry.end, " have ", entry.end - entry.begin);
 }
 
-// Each tensor begins where the one before it ends, and the last ends with the file.
+// Checks that each tensor begins where the previous one ends, and that the last one ends with the file.
 void check_offsets(const std::vector<WeightEntry>& entries, std::int64_t data_bytes, std::string_view file) {
   std::int64_t at = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -177,7 +177,7 @@ std::string hex_of(std::uint64_t value) {
   return out;
 }
 
-// The offset of the header's own checksum in it; npos if it has none.
+// Returns the offset in the header of the header's own checksum, or npos if the header has none.
 std::size_t checksum_offset(std::string_view header) {
   const std::string key = cat("\"", header_note, "\":\"");
   const std::size_t at = header.find(key);
@@ -191,23 +191,26 @@ std::string length_of(std::size_t header_bytes) {
 }
 
 // The checksum of the header's length and text, with its own checksum set to 0.
-std::string checksum_of(std::string header, std::size_t place) {
-  header.replace(place, no_checksum.size(), no_checksum);
-  const std::string all = length_of(header.size()) + header;
-  return hex_of(hash_bytes(std::as_bytes(std::span(all))));
+std::string checksum_of(std::string header, std::size_t position) {
+  header.replace(position, no_checksum.size(), no_checksum);
+  const std::string complete_notes = length_of(header.size()) + header;
+  return hex_of(hash_bytes(std::as_bytes(std::span(complete_notes))));
 }
 
-// Moves the checksums from the notes to the entries, and verifies the header's own. Both notes exist, or none.
+// Moves the checksums from the notes to the entries, and verifies the checksum of the header. Either both notes exist
+// or none.
 void extract_checksums(WeightHeader& header, std::string_view text, std::string_view file) {
-  const auto own = header.notes.find(std::string(header_note)), list = header.notes.find(std::string(checksums_note));
-  if (own == header.notes.end() && list == header.notes.end()) return;
-  const std::size_t place = checksum_offset(text);
-  const bool whole = own != header.notes.end() && list != header.notes.end() && place != text.npos &&
-                     own->second == checksum_of(std::string(text), place);
-  require(ErrorKind::data, whole, file,
+  const auto header_entry = header.notes.find(std::string(header_note)),
+             checksum_list = header.notes.find(std::string(checksums_note));
+  if (header_entry == header.notes.end() && checksum_list == header.notes.end()) return;
+  const std::size_t position = checksum_offset(text);
+  const bool is_intact = header_entry != header.notes.end() && checksum_list != header.notes.end() &&
+                         position != text.npos && header_entry->second == checksum_of(std::string(text), position);
+  require(ErrorKind::data, is_intact, file,
           ": the header does not match its checksum: the file is damaged, or another program rewrote it ",
           "and kept the notes '", header_note, "' and '", checksums_note, "', which it must leave out");
-  const std::vector<std::string> words = header.entries.empty() ? std::vector<std::string>() : split(list->second, ' ');
+  const std::vector<std::string> words =
+      header.entries.empty() ? std::vector<std::string>() : split(checksum_list->second, ' ');
   require(ErrorKind::data, words.size() == header.entries.size(), file, ": it has checksums of ", words.size(),
           " tensors, but ", header.entries.size(), " tensors");
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -217,8 +220,8 @@ void extract_checksums(WeightHeader& header, std::string_view text, std::string_
             abbreviate(words[i]), " is not a checksum");
     header.entries[i].checksum = value;
   }
-  header.notes.erase(own);
-  header.notes.erase(list);
+  header.notes.erase(header_entry);
+  header.notes.erase(checksum_list);
 }
 
 }  // namespace
@@ -242,11 +245,11 @@ std::string_view weight_dtype(DType dtype) {
   fail(ErrorKind::type, "safetensors has no dtype for ", dtype);
 }
 
-std::int64_t weight_header_bytes(std::string_view first, std::int64_t file_bytes, std::string_view file) {
-  require(ErrorKind::data, first.size() >= 8, file, ": ", file_bytes,
+std::int64_t weight_header_bytes(std::string_view prefix, std::int64_t file_bytes, std::string_view file) {
+  require(ErrorKind::data, prefix.size() >= 8, file, ": ", file_bytes,
           " bytes; a safetensors file begins with 8 bytes that give the length of its header");
   std::uint64_t bytes = 0;
-  for (int i = 7; i >= 0; --i) bytes = bytes << 8 | static_cast<unsigned char>(first[static_cast<std::size_t>(i)]);
+  for (int i = 7; i >= 0; --i) bytes = bytes << 8 | static_cast<unsigned char>(prefix[static_cast<std::size_t>(i)]);
   require(ErrorKind::data, bytes <= static_cast<std::uint64_t>(longest_weight_header), file, ": a header of ", bytes,
           " bytes; at most ", longest_weight_header, " are allowed. This may not be a safetensors file");
   require(ErrorKind::data, static_cast<std::int64_t>(bytes) <= file_bytes - 8, file, ": a header of ", bytes,
@@ -272,9 +275,9 @@ WeightHeader parse_weight_header(std::string_view text, std::int64_t file_bytes,
 
 std::string print_weight_header(std::vector<WeightEntry>& entries, const WeightNotes& notes) {
   std::string text = "{";
-  const auto more = [&]() -> std::string& { return text += text.size() > 1 ? "," : ""; };
+  const auto append = [&]() -> std::string& { return text += text.size() > 1 ? "," : ""; };
   if (!notes.empty())
-    more() +=
+    append() +=
         cat("\"__metadata__\":{",
             join(notes, ",", [](const auto& note) { return cat(json_text(note.first), ":", json_text(note.second)); }),
             "}");
@@ -286,8 +289,8 @@ std::string print_weight_header(std::vector<WeightEntry>& entries, const WeightN
     for (std::int64_t size : entry.shape) bytes = checked_mul(bytes, size);
     entry.begin = at;
     entry.end = at = checked_add(at, bytes);
-    more() += cat(json_text(entry.name), ":{\"dtype\":\"", entry.dtype, "\",\"shape\":[", join(entry.shape, ","),
-                  "],\"data_offsets\":[", entry.begin, ",", entry.end, "]}");
+    append() += cat(json_text(entry.name), ":{\"dtype\":\"", entry.dtype, "\",\"shape\":[", join(entry.shape, ","),
+                    "],\"data_offsets\":[", entry.begin, ",", entry.end, "]}");
   }
   text += "}";
   text.resize(static_cast<std::size_t>(round_up(static_cast<std::int64_t>(text.size()), 8)), ' ');
@@ -297,13 +300,13 @@ std::string print_weight_header(std::vector<WeightEntry>& entries, const WeightN
 }
 
 std::string print_checked_header(std::vector<WeightEntry>& entries, const WeightNotes& notes) {
-  WeightNotes all = notes;
-  all[std::string(checksums_note)] =
+  WeightNotes complete_notes = notes;
+  complete_notes[std::string(checksums_note)] =
       join(entries, " ", [](const WeightEntry& entry) { return hex_of(entry.checksum.value_or(0)); });
-  all[std::string(header_note)] = no_checksum;
-  std::string header = print_weight_header(entries, all).substr(8);
-  const std::size_t place = checksum_offset(header);
-  header.replace(place, no_checksum.size(), checksum_of(header, place));
+  complete_notes[std::string(header_note)] = no_checksum;
+  std::string header = print_weight_header(entries, complete_notes).substr(8);
+  const std::size_t position = checksum_offset(header);
+  header.replace(position, no_checksum.size(), checksum_of(header, position));
   return length_of(header.size()) + header;
 }
 
@@ -311,7 +314,7 @@ std::map<std::string, std::string> parse_weight_index(std::string_view text, std
   std::map<std::string, std::string> out;
   std::string key, name;
   int depth = 0;
-  bool in_map = false, any = false;
+  bool in_map = false, found_map = false;
   scan_json(text, file, [&](const JsonEvent& event) {
     if (in_map) {
       if (event.kind == JsonKind::object_end) return static_cast<void>((in_map = false, --depth));
@@ -320,21 +323,23 @@ std::map<std::string, std::string> parse_weight_index(std::string_view text, std
               ": not a file name");
       require(ErrorKind::data, out.emplace(name, event.text).second, file, ": weight_map: ", abbreviate(name),
               " occurs twice");
-      const std::string_view to = event.text;
-      require(ErrorKind::data,
-              !to.empty() && to != "." && to != ".." && to.find_first_of(std::string_view("/\\\0", 3)) == to.npos, file,
-              ": weight_map, ", abbreviate(name), ": ", abbreviate(to), " is not a file in the folder of the index");
+      const std::string_view path = event.text;
+      require(
+          ErrorKind::data,
+          !path.empty() && path != "." && path != ".." && path.find_first_of(std::string_view("/\\\0", 3)) == path.npos,
+          file, ": weight_map, ", abbreviate(name), ": ", abbreviate(path),
+          " is not a file in the folder of the index");
       return;
     }
     if (event.kind == JsonKind::object && depth == 1 && key == "weight_map") {
-      require(ErrorKind::data, !any, file, ": weight_map occurs twice");
-      any = in_map = true;
+      require(ErrorKind::data, !found_map, file, ": weight_map occurs twice");
+      found_map = in_map = true;
     }
     if (event.kind == JsonKind::object || event.kind == JsonKind::array) ++depth;
     if (event.kind == JsonKind::object_end || event.kind == JsonKind::array_end) --depth;
     if (event.kind == JsonKind::key && depth == 1) key = event.text;
   });
-  require(ErrorKind::data, any, file, ": it has no object \"weight_map\"");
+  require(ErrorKind::data, found_map, file, ": it has no object \"weight_map\"");
   return out;
 }
 

@@ -26,7 +26,7 @@ struct WeightEntry {
 using WeightNotes = std::map<std::string, std::string>;  // "__metadata__": text by name
 
 struct WeightHeader {
-  std::vector<WeightEntry> entries;  // as their bytes follow one another
+  std::vector<WeightEntry> entries;  // in the order of their bytes
   WeightNotes notes;
 };
 
@@ -36,21 +36,21 @@ std::int64_t item_bytes(std::string_view dtype);  // for the format's dtypes; 0 
 std::string_view weight_dtype(DType dtype);       // its name in the format
 
 // The length of the header, from a file's first eight bytes (or all its bytes, if fewer).
-std::int64_t weight_header_bytes(std::string_view first, std::int64_t file_bytes, std::string_view file);
-// Parses the header's text. If it has checksums (see print_checked_header), the header's own is verified and entries
-// get theirs; `notes` leave them out. Errors are data errors with the file, the tensor and the fault: invalid JSON, a
-// duplicate name, an unknown dtype or key, a size below 0, offsets that do not match shape and dtype, exceed the file,
-// overlap or leave a gap, or a wrong checksum.
+std::int64_t weight_header_bytes(std::string_view prefix, std::int64_t file_bytes, std::string_view file);
+// Parses the header's text. If it has checksums (see print_checked_header), the checksum of the header is verified,
+// those of the tensors are stored in the entries, and `notes` leaves them out. Errors are data errors with the file,
+// the tensor and the fault: invalid JSON, a duplicate name, an unknown dtype or key, a size below 0, offsets that do
+// not match shape and dtype, exceed the file, overlap or leave a gap, or a wrong checksum.
 WeightHeader parse_weight_header(std::string_view text, std::int64_t file_bytes, std::string_view file);
-// The eight bytes and the header, padded so that the tensors are aligned; sets every entry's begin and end.
+// Returns the eight bytes and the header, padded so that the tensors are aligned; sets every entry's begin and end.
 std::string print_weight_header(std::vector<WeightEntry>& entries, const WeightNotes& notes);
-// The same with two more notes. "karez.checksums" has the XXH3 (64 bits) of each tensor's bytes in 16 hexadecimal
-// digits, in the order of the tensors' offsets (0 if `checksum` is not set yet; the header has the same length).
-// "karez.header" has the checksum of the eight bytes and the header, with its own digits set to 0.
+// Returns the same with two more notes. "karez.checksums" has the XXH3 (64 bits) of each tensor's bytes in 16
+// hexadecimal digits, in the order of the tensors' offsets (0 if `checksum` is not set yet; the header has the same
+// length). "karez.header" has the checksum of the eight bytes and the header, with its own digits set to 0.
 std::string print_checked_header(std::vector<WeightEntry>& entries, const WeightNotes& notes);
 
-// The index of a model in several files: the file of each tensor, by name. All files are in the folder of the index: a
-// name that could refer to another folder is an error.
+// Parses the index of a model in several files and returns the file of each tensor, by name. All files are in the
+// folder of the index: a name that could refer to another folder is an error.
 std::map<std::string, std::string> parse_weight_index(std::string_view text, std::string_view file);
 
 }  // namespace karez::data

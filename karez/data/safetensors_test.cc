@@ -1,4 +1,4 @@
-// Headers of safetensors files, written by hand after the format's description, and damaged ones.
+// Tests of headers of safetensors files, valid ones after the format's description and damaged ones.
 #include "karez/data/safetensors.h"
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@ namespace karez::data {
 namespace {
 using ::testing::HasSubstr;
 
-// The error for a header's text and the number of bytes after it.
+// Returns the error for a header's text and the number of bytes after it.
 std::string error_of(const std::string& text, std::int64_t data_bytes) {
   try {
     parse_weight_header(text, 8 + static_cast<std::int64_t>(text.size()) + data_bytes, "m.safetensors");
@@ -46,9 +46,9 @@ TEST(Safetensors, TheLengthOfTheHeaderIsChecked) {
     } catch (const Error& error) { return std::string(error.what()); }
     return std::string("no error");
   };
-  const std::string ten("\x0a\0\0\0\0\0\0\0", 8);
-  EXPECT_EQ(weight_header_bytes(ten, 18, "m"), 10);
-  EXPECT_EQ(error(ten, 17), "m.safetensors: a header of 10 bytes, but only 9 follow: the file is truncated");
+  const std::string length_ten("\x0a\0\0\0\0\0\0\0", 8);
+  EXPECT_EQ(weight_header_bytes(length_ten, 18, "m"), 10);
+  EXPECT_EQ(error(length_ten, 17), "m.safetensors: a header of 10 bytes, but only 9 follow: the file is truncated");
   EXPECT_EQ(error("", 0),
             "m.safetensors: 0 bytes; a safetensors file begins with 8 bytes that give the length of its header");
   EXPECT_EQ(
@@ -98,15 +98,15 @@ TEST(Safetensors, TypesHaveTheSizesOfTheFormat) {
     for (const std::string& type : by_size[power]) {
       const int bytes = 1 << power;
       EXPECT_EQ(error_of("{" + entry("a", type, "3", cat("0,", 3 * bytes)) + "}", 3 * bytes), "no error") << type;
-      std::vector<WeightEntry> one = {{"a", type, {3}}};
-      print_weight_header(one, {});
-      EXPECT_EQ(one[0].end, 3 * bytes) << type;
+      std::vector<WeightEntry> single = {{"a", type, {3}}};
+      print_weight_header(single, {});
+      EXPECT_EQ(single[0].end, 3 * bytes) << type;
     }
 }
 
-TEST(Safetensors, InvalidHeadersAreRefused) {
+TEST(Safetensors, InvalidHeadersAreRejected) {
   const std::string a = entry("a", "U8", "", "0,1");
-  const std::pair<std::string, std::string> wrong[] = {
+  const std::pair<std::string, std::string> invalid_headers[] = {
       {"", "the header does not begin with '{'"},
       {"  {}", "the header does not begin with '{'"},
       {"[]", "the header does not begin with '{'"},
@@ -137,18 +137,20 @@ TEST(Safetensors, InvalidHeadersAreRefused) {
       {"{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}", "__metadata__ \"a\": duplicate key"},
       {"{\"__metadata__\":{},\"__metadata__\":{}}", "header, key \"__metadata__\": duplicate key"},
   };
-  for (const auto& [text, what] : wrong) EXPECT_THAT(error_of(text, 1), HasSubstr("m.safetensors: " + what)) << text;
+  for (const auto& [text, message] : invalid_headers)
+    EXPECT_THAT(error_of(text, 1), HasSubstr("m.safetensors: " + message)) << text;
   const std::string empty = entry("a", "U8", "0", "0,0");
   EXPECT_EQ(error_of("{" + empty + "," + empty + "}", 0), "m.safetensors: tensor \"a\" occurs twice")
       << "although no bytes overlap";
   EXPECT_THAT(error_of("{\"a\xff\":1}", 0), HasSubstr("last read: '\"a?'")) << "messages are UTF-8";
-  std::string cut;
-  for (int i = 0; i < 60; ++i) cut += "\xc3\xa4";
-  EXPECT_THAT(error_of("{\"x" + cut + "\":1}", 0), HasSubstr("key \"x" + cut.substr(0, 98) + "\": unexpected number"))
-      << "whole characters";
-  std::string many = "0";
-  for (int i = 0; i < 64; ++i) many += ",0";
-  EXPECT_THAT(error_of("{" + entry("a", "U8", many, "0,0") + "}", 0), HasSubstr("shape: more than 64 numbers"));
+  std::string long_name;
+  for (int i = 0; i < 60; ++i) long_name += "\xc3\xa4";
+  EXPECT_THAT(error_of("{\"x" + long_name + "\":1}", 0),
+              HasSubstr("key \"x" + long_name.substr(0, 98) + "\": unexpected number"))
+      << "no character is cut";
+  std::string sizes = "0";
+  for (int i = 0; i < 64; ++i) sizes += ",0";
+  EXPECT_THAT(error_of("{" + entry("a", "U8", sizes, "0,0") + "}", 0), HasSubstr("shape: more than 64 numbers"));
   EXPECT_THAT(error_of("{\"a\":" + std::string(1'000'000, '['), 0), HasSubstr("unexpected list")) << "at any depth";
 }
 
@@ -165,8 +167,8 @@ TEST(Safetensors, APrintedHeaderParsesToTheSameEntries) {
   const WeightHeader header = parse_weight_header(head.substr(8), bytes, "m");
   EXPECT_EQ(header.entries, entries);
   EXPECT_EQ(header.notes, notes);
-  std::vector<WeightEntry> one = {{"w", "F32", {2}}};
-  EXPECT_EQ(print_weight_header(one, {}).substr(8),
+  std::vector<WeightEntry> single = {{"w", "F32", {2}}};
+  EXPECT_EQ(print_weight_header(single, {}).substr(8),
             "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}  ");
   std::vector<WeightEntry> bad = {{"__metadata__", "F32", {}}};
   EXPECT_THROW(print_weight_header(bad, {}), Error);
@@ -174,12 +176,12 @@ TEST(Safetensors, APrintedHeaderParsesToTheSameEntries) {
   EXPECT_THROW(print_weight_header(bad, {}), Error);
 }
 
-TEST(Safetensors, ChecksumsAreNotesThatReturnToTheirTensors) {
+TEST(Safetensors, ChecksumsAreStoredAsNotesAndParsedIntoEntries) {
   std::vector<WeightEntry> entries = {{"w", "F64", {3, 2}}, {"c", "BOOL", {0, 4}}, {"d", "BOOL", {3}}};
-  const std::string before = print_checked_header(entries, {{"k", "v"}});
+  const std::string without_checksums = print_checked_header(entries, {{"k", "v"}});
   entries[0].checksum = 0x123456789abcdef0, entries[1].checksum = 0, entries[2].checksum = 7;
   const std::string head = print_checked_header(entries, {{"k", "v"}});
-  EXPECT_EQ(head.size(), before.size()) << "the first header is overwritten";
+  EXPECT_EQ(head.size(), without_checksums.size()) << "the first header is overwritten";
   EXPECT_THAT(
       head,
       HasSubstr("\"karez.checksums\":\"123456789abcdef0 0000000000000000 0000000000000007\",\"karez.header\":\""));
@@ -187,12 +189,12 @@ TEST(Safetensors, ChecksumsAreNotesThatReturnToTheirTensors) {
   const WeightHeader header = parse_weight_header(head.substr(8), bytes, "m");
   EXPECT_EQ(header.entries, entries);
   EXPECT_EQ(header.notes, (WeightNotes{{"k", "v"}}));
-  std::vector<WeightEntry> none;
-  const std::string empty = print_checked_header(none, {});
+  std::vector<WeightEntry> no_entries;
+  const std::string empty = print_checked_header(no_entries, {});
   EXPECT_TRUE(parse_weight_header(empty.substr(8), static_cast<std::int64_t>(empty.size()), "m").entries.empty());
 }
 
-TEST(WeightIndex, NamesFilesInItsOwnFolder) {
+TEST(WeightIndex, AnIndexNamesFilesInItsOwnFolder) {
   const auto index = parse_weight_index(R"({"metadata": {"total_size": 8, "weight_map": {"deep": 1}, "l": [[1]]},
                                             "weight_map": {"a": "m-1.safetensors", "b": "m-2.safetensors"}, "more": null})",
                                         "m.index.json");
@@ -203,11 +205,11 @@ TEST(WeightIndex, NamesFilesInItsOwnFolder) {
     } catch (const Error& error) { return std::string(error.what()); }
     return std::string("no error");
   };
-  for (const char* way :
+  for (const char* path :
        {"../m", "/etc/passwd", "..", ".", "", "sub/m", "..\\\\m", "m\\u0000.safetensors", "a/../../m"})
-    EXPECT_THAT(error(std::string("{\"weight_map\":{\"a\":\"") + way + "\"}}"),
+    EXPECT_THAT(error(std::string("{\"weight_map\":{\"a\":\"") + path + "\"}}"),
                 HasSubstr("m.index.json: weight_map, \"a\": "))
-        << way;
+        << path;
   EXPECT_EQ(error(R"({"weight_map":{"a":"../m"}})"),
             "m.index.json: weight_map, \"a\": \"../m\" is not a file in the folder of the index");
   EXPECT_EQ(error(R"({"weight_map":{"a":1}})"), "m.index.json: weight_map, \"a\": not a file name");

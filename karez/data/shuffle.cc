@@ -1,4 +1,5 @@
-// Fisher-Yates with Philox: random words are a function of (seed, epoch, position), so no state is kept between epochs.
+// Shuffles by Fisher-Yates with Philox: random words are a function of (seed, epoch, position), so no state is kept
+// between epochs.
 #include "karez/data/shuffle.h"
 
 #include <numeric>

@@ -30,21 +30,21 @@ TEST(Shuffle, AShuffleIsAPermutationOfAnyLength) {
   }
 }
 
-TEST(Shuffle, PreviousContentDoesNotMatter) {
+TEST(Shuffle, PreviousContentHasNoInfluence) {
   std::vector<std::int32_t> order = shuffled(100, 9, 9);
   shuffle(order, 1, 0);
   EXPECT_EQ(order, shuffled(100, 1, 0));
 }
 
 TEST(Shuffle, AllOrdersOfThreeRowsAreEquallyFrequent) {
-  std::vector<int> seen(27, 0);
+  std::vector<int> order_counts(27, 0);
   const int draws = 6000;
   for (int epoch = 0; epoch < draws; ++epoch) {
     auto o = shuffled(3, 11, epoch);
-    ++seen[static_cast<std::size_t>(o[0] * 9 + o[1] * 3 + o[2])];
+    ++order_counts[static_cast<std::size_t>(o[0] * 9 + o[1] * 3 + o[2])];
   }
   int orders = 0;
-  for (int count : seen) {
+  for (int count : order_counts) {
     if (count == 0) continue;
     ++orders;
     EXPECT_NEAR(count, draws / 6, 5 * 29);  // five standard deviations of a binomial (6000, 1/6)

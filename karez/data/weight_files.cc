@@ -19,14 +19,15 @@ namespace karez::data {
 namespace {
 
 // Reads `bytes` bytes from offset `at` on; fewer bytes are an error.
-void read_at(int descriptor, std::byte* to, std::int64_t bytes, std::int64_t at, std::string_view file) {
+void read_at(int descriptor, std::byte* destination, std::int64_t bytes, std::int64_t at, std::string_view file) {
   while (bytes > 0) {
-    const ssize_t got = ::pread(descriptor, to, static_cast<std::size_t>(std::min<std::int64_t>(bytes, 1 << 30)), at);
+    const ssize_t got =
+        ::pread(descriptor, destination, static_cast<std::size_t>(std::min<std::int64_t>(bytes, 1 << 30)), at);
     if (got < 0 && errno == EINTR) continue;
     require(ErrorKind::data, got >= 0, "cannot read ", file, ": ", std::strerror(errno));
     require(ErrorKind::data, got > 0, file, ": it ends at byte ", at, ", but ", bytes,
             " more are expected: the file was truncated after it was opened");
-    to += got;
+    destination += got;
     at += got;
     bytes -= got;
   }
@@ -38,38 +39,38 @@ std::string read_text(int descriptor, std::int64_t bytes, std::int64_t at, std::
   return text;
 }
 
-// Row-major elements of `shape`, each from its offset: copy(to, from), both counted in elements.
+// Calls copy(to, from) for each element of `shape` in row-major order; both offsets are counted in elements.
 template <class Copy> void for_rows(const Shape& shape, const Strides& strides, Copy&& copy) {
   if (count_of(shape) == 0) return;
   const std::int64_t inner = shape.empty() ? 1 : shape.back(), step = shape.empty() ? 1 : strides.back();
   const Shape outer(shape.begin(), shape.empty() ? shape.end() : shape.end() - 1);
-  std::int64_t to = 0;
+  std::int64_t destination = 0;
   for_each_index(outer, [&](const std::vector<std::int64_t>& index) {
     std::int64_t from = 0;
     for (std::size_t d = 0; d < index.size(); ++d) from += index[d] * strides[d];
-    for (std::int64_t i = 0; i < inner; ++i) copy(to++, from + i * step);
+    for (std::int64_t i = 0; i < inner; ++i) copy(destination++, from + i * step);
   });
 }
 
-// The offset of the part's first element, and its strides; in elements.
+// Returns the offset of the part's first element and the part's strides, both in elements.
 std::pair<std::int64_t, Strides> part_layout(const WeightEntry& entry, const WeightPart& part) {
   Strides strides = row_major(entry.shape);
-  std::int64_t first = 0;
+  std::int64_t first_element = 0;
   if (part.parts > 1) {
     const auto axis = static_cast<std::size_t>(part.axis);
-    first = entry.shape[axis] / part.parts * part.part * strides[axis];
+    first_element = entry.shape[axis] / part.parts * part.part * strides[axis];
   }
   if (part.transposed) std::swap(strides[0], strides[1]);
-  return {first, std::move(strides)};
+  return {first_element, std::move(strides)};
 }
 
 template <class From, class To, class Make>
-void convert(const WeightEntry& entry, const WeightPart& part, const std::byte* bytes, To* to, Make&& make) {
-  const auto [first, strides] = part_layout(entry, part);
-  for_rows(shape_of(entry, part), strides, [&, first = first](std::int64_t at, std::int64_t from) {
+void convert(const WeightEntry& entry, const WeightPart& part, const std::byte* bytes, To* destination, Make&& make) {
+  const auto [first_element, strides] = part_layout(entry, part);
+  for_rows(shape_of(entry, part), strides, [&, first_element = first_element](std::int64_t at, std::int64_t from) {
     From value;
-    std::memcpy(&value, bytes + static_cast<std::size_t>(first + from) * sizeof(From), sizeof(From));
-    to[at] = make(value);
+    std::memcpy(&value, bytes + static_cast<std::size_t>(first_element + from) * sizeof(From), sizeof(From));
+    destination[at] = make(value);
   });
 }
 
@@ -81,7 +82,7 @@ WeightFiles::WeightFiles(const std::string& path) : path_(path) {
       open(path);
     } else {
       const std::string folder = path.substr(0, path.find_last_of('/') + 1);
-      open(path);  // as an index: its text alone
+      open(path);  // opens the index without parsing its text
       const auto index = parse_weight_index(read_text(files_[0].descriptor, files_[0].data, 0, path), path);
       std::map<std::string, int> numbers;
       for (const auto& [name, file] : index)
@@ -90,15 +91,15 @@ WeightFiles::WeightFiles(const std::string& path) : path_(path) {
         auto indexed = index.find(entry.name);
         const std::string& file = files_[static_cast<std::size_t>(entry.file)].path;
         require(ErrorKind::data, indexed != index.end() && numbers.at(indexed->second) == entry.file, file,
-                ": it has tensor ", quote(entry.name), ", which ", path,
+                ": the file has tensor ", quote(entry.name), ", which ", path,
                 indexed == index.end() ? " does not list" : cat(" lists in ", indexed->second));
       }
-      std::set<std::string> have;
-      for (const WeightEntry& entry : entries_) have.insert(entry.name);
+      std::set<std::string> present;
+      for (const WeightEntry& entry : entries_) present.insert(entry.name);
       for (const auto& [name, file] : index)
-        if (have.count(name) == 0)
+        if (present.count(name) == 0)
           fail(ErrorKind::data, folder, file, ": ", path, " lists it for tensor ", quote(name), "; ",
-               suggest_names(name, std::vector<std::string>(have.begin(), have.end())));
+               suggest_names(name, std::vector<std::string>(present.begin(), present.end())));
     }
   } catch (...) {
     for (const File& file : files_) ::close(file.descriptor);
@@ -118,8 +119,8 @@ void WeightFiles::open(const std::string& path) {
   require(ErrorKind::data, descriptor >= 0, "cannot read ", path, ": ", std::strerror(errno));
   files_.push_back({path, descriptor, 0});
   struct stat status = {};
-  const bool found = ::fstat(descriptor, &status) == 0;
-  require(ErrorKind::data, found, "cannot read ", path, ": ", std::strerror(errno));
+  const bool has_status = ::fstat(descriptor, &status) == 0;
+  require(ErrorKind::data, has_status, "cannot read ", path, ": ", std::strerror(errno));
   require(ErrorKind::data, S_ISREG(status.st_mode), "cannot read ", path, ": it is not a regular file");
   const std::int64_t bytes = status.st_size;
   if (path.ends_with(".index.json")) {
@@ -187,14 +188,14 @@ HostArray array_of(const WeightEntry& entry, const WeightPart& part, DType dtype
               static_cast<int>(bytes[i]), ", not a BOOL");
   }
   if (item_bytes(entry.dtype) == size_of(dtype)) {
-    const std::vector<std::byte> turned = bytes_of(entry, part, bytes);
-    if (!turned.empty()) std::memcpy(out.bytes(), turned.data(), turned.size());
+    const std::vector<std::byte> converted = bytes_of(entry, part, bytes);
+    if (!converted.empty()) std::memcpy(out.bytes(), converted.data(), converted.size());
     return out;
   }
-  const auto widen = [&]<class T>(T* to) {
+  const auto widen = [&]<class T>(T* destination) {
     const auto element = [](auto half) { return static_cast<T>(half); };
-    if (entry.dtype == "F16") convert<tensor::F16>(entry, part, bytes.data(), to, element);
-    else convert<tensor::Bf16>(entry, part, bytes.data(), to, element);
+    if (entry.dtype == "F16") convert<tensor::F16>(entry, part, bytes.data(), destination, element);
+    else convert<tensor::Bf16>(entry, part, bytes.data(), destination, element);
   };
   if (dtype == DType::f32) widen(out.data<float>().data());
   else widen(out.data<double>().data());
@@ -205,10 +206,12 @@ std::vector<std::byte> bytes_of(const WeightEntry& entry, const WeightPart& part
   if (part == WeightPart{}) return bytes;
   const auto item = static_cast<std::size_t>(item_bytes(entry.dtype));
   std::vector<std::byte> out(static_cast<std::size_t>(count_of(shape_of(entry, part))) * item);
-  const auto [first, strides] = part_layout(entry, part);
-  for_rows(shape_of(entry, part), strides, [&, first = first](std::int64_t to, std::int64_t from) {
-    std::memcpy(&out[static_cast<std::size_t>(to) * item], &bytes[static_cast<std::size_t>(first + from) * item], item);
-  });
+  const auto [first_element, strides] = part_layout(entry, part);
+  for_rows(shape_of(entry, part), strides,
+           [&, first_element = first_element](std::int64_t destination, std::int64_t from) {
+             std::memcpy(&out[static_cast<std::size_t>(destination) * item],
+                         &bytes[static_cast<std::size_t>(first_element + from) * item], item);
+           });
   return out;
 }
 

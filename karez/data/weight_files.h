@@ -13,12 +13,12 @@ namespace karez::data {
 
 // A part of an entry, and the order of its dimensions.
 struct WeightPart {
-  bool transposed = false;            // its two dimensions are exchanged, after the part is taken
+  bool transposed = false;            // exchanges the two dimensions after the part is taken
   int part = 0, parts = 1, axis = 0;  // number `part` of `parts` equal parts along an axis of the entry
   bool operator==(const WeightPart&) const = default;
 };
 
-// Keeps the files open: if a file is replaced meanwhile, this still reads the old one.
+// Open weight files. They stay open, so that the old file is still read after its path is replaced.
 class WeightFiles {
  public:
   // A .safetensors file, or an index (*.index.json) with its files in the same folder, which must have exactly the
@@ -31,7 +31,8 @@ class WeightFiles {
   const std::string& path() const { return path_; }
   const std::vector<WeightEntry>& entries() const { return entries_; }  // by name
   const WeightNotes& notes() const { return notes_; }
-  // All its bytes; a file that has become shorter is an error, and so are bytes that do not match their checksum.
+  // Returns all bytes of the entry. A file that has become shorter and bytes that do not match their checksum are
+  // errors.
   std::vector<std::byte> read(const WeightEntry& entry) const;
   void check_bytes() const;  // reads all tensors that have checksums, for the same errors
 
@@ -50,12 +51,12 @@ class WeightFiles {
 
 // The shape of a part; a part that the entry does not have is an error.
 Shape shape_of(const WeightEntry& entry, const WeightPart& part);
-// Whether the dtype represents an entry's numbers exactly: its dtype is the same, or it has 16-bit floats and the dtype
-// is f32 or f64.
+// Returns whether the dtype represents an entry's numbers exactly: the entry has the same dtype, or it has 16-bit
+// floats and the dtype is f32 or f64.
 bool is_representable(const WeightEntry& entry, DType dtype);
-// The part as an array of a dtype that represents it; a bool that is neither 0 nor 1 is an error.
+// Returns the part as an array of a dtype that represents it; a bool that is neither 0 nor 1 is an error.
 HostArray array_of(const WeightEntry& entry, const WeightPart& part, DType dtype, const std::vector<std::byte>& bytes);
-// The part's bytes without conversion, row-major.
+// Returns the part's bytes without conversion, in row-major order.
 std::vector<std::byte> bytes_of(const WeightEntry& entry, const WeightPart& part, const std::vector<std::byte>& bytes);
 
 }  // namespace karez::data

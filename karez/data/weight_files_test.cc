@@ -1,4 +1,4 @@
-// Files of weights on disk: written whole or not at all, read in parts, and the errors for damaged ones.
+// Tests of weight files: atomic writes, reads of parts, and errors for damaged files.
 #include "karez/data/weight_files.h"
 
 #include <gmock/gmock.h>
@@ -44,13 +44,13 @@ class Folder : public ::testing::Test {
   void put(const std::string& name, const std::string& bytes) const {
     std::ofstream(at(name), std::ios::binary) << bytes;
   }
-  // Bytes written by hand, not by the writer.
+  // Makes the bytes of a file without the writer.
   static std::string image(std::string header, const std::string& data) {
     std::string length;
     for (int i = 0; i < 8; ++i) length += static_cast<char>(header.size() >> (8 * i) & 255);
     return length + header + data;
   }
-  // One matrix [2, 3] of I32: 1 to 6.
+  // Makes a file of one I32 matrix [2, 3] with the numbers 1 to 6.
   static std::string matrix(const std::string& name) {
     std::string data;
     for (char c = 1; c <= 6; ++c) data += std::string{c, 0, 0, 0};
@@ -83,18 +83,20 @@ TEST_F(WeightFile, TensorsAreReadByName) {
               ElementsAre(1.f, -2.f));
 }
 
-TEST_F(WeightFile, PartsAreTakenAndMatricesTransposed) {
+TEST_F(WeightFile, PartsAreReadAndMatricesTransposed) {
   put("m.safetensors", matrix("w"));
   const WeightFiles file(at("m.safetensors"));
   const WeightEntry& w = file.entries()[0];
-  const auto all = file.read(w);
-  const auto taken = [&](const WeightPart& part) { return list<std::int32_t>(array_of(w, part, DType::i32, all)); };
-  EXPECT_THAT(taken({}), ElementsAre(1, 2, 3, 4, 5, 6));
-  EXPECT_THAT(taken({.transposed = true}), ElementsAre(1, 4, 2, 5, 3, 6));
+  const auto bytes_read = file.read(w);
+  const auto read_part = [&](const WeightPart& part) {
+    return list<std::int32_t>(array_of(w, part, DType::i32, bytes_read));
+  };
+  EXPECT_THAT(read_part({}), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(read_part({.transposed = true}), ElementsAre(1, 4, 2, 5, 3, 6));
   EXPECT_EQ(shape_of(w, {.transposed = true}), (Shape{3, 2}));
-  EXPECT_THAT(taken({.part = 1, .parts = 2}), ElementsAre(4, 5, 6));
-  EXPECT_THAT(taken({.part = 1, .parts = 3, .axis = 1}), ElementsAre(2, 5));
-  EXPECT_THAT(taken({.transposed = true, .part = 1, .parts = 2}), ElementsAre(4, 5, 6));
+  EXPECT_THAT(read_part({.part = 1, .parts = 2}), ElementsAre(4, 5, 6));
+  EXPECT_THAT(read_part({.part = 1, .parts = 3, .axis = 1}), ElementsAre(2, 5));
+  EXPECT_THAT(read_part({.transposed = true, .part = 1, .parts = 2}), ElementsAre(4, 5, 6));
   EXPECT_EQ(shape_of(w, {.transposed = true, .part = 1, .parts = 2}), (Shape{3, 1}));
   EXPECT_EQ(error_of([&] { shape_of(w, {.part = 0, .parts = 2, .axis = 1}); }),
             "tensor \"w\" I32[2, 3] cannot be split into 2 equal parts along axis 1");
@@ -106,11 +108,12 @@ TEST_F(WeightFile, PartsAreTakenAndMatricesTransposed) {
               shape_of({"v", "F32", {4}}, {.transposed = true});
             }),
             "tensor \"v\" F32[4] must have two dimensions to be transposed");
-  EXPECT_EQ(error_of([&] { array_of(w, {}, DType::i64, all); }), "tensor \"w\" is I32, which i64 cannot represent");
+  EXPECT_EQ(error_of([&] { array_of(w, {}, DType::i64, bytes_read); }),
+            "tensor \"w\" is I32, which i64 cannot represent");
 }
 
 TEST_F(WeightFile, NumbersOf16BitsAreWidened) {
-  const WeightEntry halves{"h", "F16", {2, 2}, 0, 8}, brains{"b", "BF16", {2}, 0, 4};
+  const WeightEntry halves{"h", "F16", {2, 2}, 0, 8}, bfloats{"b", "BF16", {2}, 0, 4};
   const std::string h("\0\x3c\0\xc0\0\x38\x01\0", 8), b("\x80\x3f\x20\xc1", 4);  // 1, -2, 0.5, 2^-24; 1, -10
   const auto bytes = [](const std::string& text) {
     return std::vector<std::byte>(bytes_of_text(text).begin(), bytes_of_text(text).end());
@@ -118,12 +121,12 @@ TEST_F(WeightFile, NumbersOf16BitsAreWidened) {
   EXPECT_THAT(list<float>(array_of(halves, {}, DType::f32, bytes(h))), ElementsAre(1.f, -2.f, 0.5f, 0x1p-24f));
   EXPECT_THAT(list<double>(array_of(halves, {.transposed = true}, DType::f64, bytes(h))),
               ElementsAre(1., 0.5, -2., 0x1p-24));
-  EXPECT_THAT(list<float>(array_of(brains, {.part = 1, .parts = 2}, DType::f32, bytes(b))), ElementsAre(-10.f));
+  EXPECT_THAT(list<float>(array_of(bfloats, {.part = 1, .parts = 2}, DType::f32, bytes(b))), ElementsAre(-10.f));
   EXPECT_FALSE(is_representable(halves, DType::i32));
-  EXPECT_FALSE(is_representable({"f", "F32", {2}}, DType::f64)) << "a checkpoint of f32 is not one of f64";
+  EXPECT_FALSE(is_representable({"f", "F32", {2}}, DType::f64)) << "a checkpoint with f32 does not load as f64";
 }
 
-TEST_F(WeightFile, ABoolIsZeroOrOne) {
+TEST_F(WeightFile, ABoolMustBeZeroOrOne) {
   EXPECT_EQ(error_of([] {
               array_of({"b", "BOOL", {2}, 0, 2}, {}, DType::b8, {std::byte{1}, std::byte{7}});
             }),
@@ -135,9 +138,9 @@ TEST_F(WeightFile, OnlyValidRegularFilesAreAccepted) {
   EXPECT_THAT(error_of([&] { WeightFiles file(at("")); }), HasSubstr("it is not a regular file"));
   ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
   EXPECT_THAT(error_of([&] { WeightFiles file(at("pipe")); }), HasSubstr("it is not a regular file"));
-  const std::string whole = matrix("w");
-  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
-    put("cut", whole.substr(0, bytes));
+  const std::string complete_file = matrix("w");
+  for (std::size_t bytes = 0; bytes < complete_file.size(); ++bytes) {
+    put("cut", complete_file.substr(0, bytes));
     EXPECT_NE(error_of([&] { WeightFiles file(at("cut")); }), "no error") << bytes;
   }
 }
@@ -150,7 +153,7 @@ TEST_F(WeightFile, AFileThatIsTruncatedAfterItWasOpenedIsReported) {
               HasSubstr("but 4 more are expected: the file was truncated after it was opened"));
 }
 
-TEST_F(WeightFile, AReplacedFileIsStillReadAsTheOldOne) {
+TEST_F(WeightFile, TheOldFileIsStillReadAfterItsPathIsReplaced) {
   put("m", matrix("w"));
   const WeightFiles file(at("m"));
   put("other", matrix("v"));
@@ -174,15 +177,15 @@ TEST_F(WeightFile, AnIndexListsSeveralFiles) {
   EXPECT_THAT(error(R"("a":"m-1.safetensors","b":"m-1.safetensors")"), HasSubstr("m-1.safetensors: "));
   EXPECT_THAT(error(R"("a":"m-1.safetensors","b":"m-1.safetensors")"),
               HasSubstr("lists it for tensor \"b\"; there is 1: a"));
-  EXPECT_THAT(error(R"("a":"m-2.safetensors","b":"m-1.safetensors")"), HasSubstr("it has tensor \""));
-  EXPECT_THAT(error(R"("c":"m-1.safetensors")"), HasSubstr("m-1.safetensors: it has tensor \"a\", which "));
+  EXPECT_THAT(error(R"("a":"m-2.safetensors","b":"m-1.safetensors")"), HasSubstr("the file has tensor \""));
+  EXPECT_THAT(error(R"("c":"m-1.safetensors")"), HasSubstr("m-1.safetensors: the file has tensor \"a\", which "));
   EXPECT_THAT(error(R"("a":"m-3.safetensors")"), HasSubstr("m-3.safetensors: No such file"));
   EXPECT_THAT(error(R"("a":"../m-1.safetensors")"), HasSubstr("is not a file in the folder of the index"));
 }
 
 using Writer = Folder;
 
-TEST_F(Writer, ThePathHasTheOldBytesUntilAllNewOnesAreWritten) {
+TEST_F(Writer, ThePathHasTheOldBytesUntilAllNewBytesAreWritten) {
   put("m", "old");
   {
     WeightWriter writer(at("m"), {{"w", "F32", {2}}, {"v", "BOOL", {1}}}, {});
@@ -223,23 +226,25 @@ TEST_F(Writer, EveryBitOfAFileIsCheckedWhenItIsRead) {
     put("m", damaged);
     EXPECT_NE(read(), "no error") << "bit " << bit % 8 << " of byte " << bit / 8;
   }
-  const auto with = [&](const std::string& before, const std::string& after) {
-    std::string other = bytes;
-    other.replace(other.find(before), before.size(), after);
-    put("m", other);
+  const auto error_after_replacing = [&](const std::string& original, const std::string& replacement) {
+    std::string changed = bytes;
+    changed.replace(changed.find(original), original.size(), replacement);
+    put("m", changed);
     return read();
   };
-  EXPECT_THAT(with("xxxx", "xxyx"),
+  EXPECT_THAT(error_after_replacing("xxxx", "xxyx"),
               HasSubstr("m: the bytes of tensor \"w\" do not match their checksum: the file is damaged"));
-  EXPECT_THAT(with("[3,2]", "[2,3]"),
+  EXPECT_THAT(error_after_replacing("[3,2]", "[2,3]"),
               HasSubstr("m: the header does not match its checksum: the file is damaged, or another program"));
-  EXPECT_THAT(with("\"17\"", "\"71\""), HasSubstr("the header does not match its checksum"));
-  EXPECT_THAT(with("karez.header", "karez.holder"), HasSubstr("the header does not match its checksum"));
-  EXPECT_THAT(with("karez.checksums", "karez.nothing!!"), HasSubstr("the header does not match its checksum"));
+  EXPECT_THAT(error_after_replacing("\"17\"", "\"71\""), HasSubstr("the header does not match its checksum"));
+  EXPECT_THAT(error_after_replacing("karez.header", "karez.holder"),
+              HasSubstr("the header does not match its checksum"));
+  EXPECT_THAT(error_after_replacing("karez.checksums", "karez.nothing!!"),
+              HasSubstr("the header does not match its checksum"));
 }
 
-TEST_F(Writer, RemovesTheTemporaryFilesOfKilledWritersOnly) {
-  std::vector<std::string> left;
+TEST_F(Writer, OnlyTheTemporaryFilesOfKilledWritersAreRemoved) {
+  std::vector<std::string> leftover_files;
   for (int i = 0; i < 2; ++i) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -250,58 +255,58 @@ TEST_F(Writer, RemovesTheTemporaryFilesOfKilledWritersOnly) {
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status));
     ASSERT_EQ(names().size(), 1u) << "the second child removed the file that the first one left";
-    EXPECT_NE(names()[0], left.empty() ? "" : left.back());
-    left.push_back(names()[0]);
+    EXPECT_NE(names()[0], leftover_files.empty() ? "" : leftover_files.back());
+    leftover_files.push_back(names()[0]);
   }
-  for (const char* other : {"m.writing-1", "m.writing-1-", "m.writing--1", "m.writing-1-x", "n.writing-1-1",
-                            "mm.writing-1-1", "m.writing-1-1.old"})
-    put(other, "");
+  for (const char* other_name : {"m.writing-1", "m.writing-1-", "m.writing--1", "m.writing-1-x", "n.writing-1-1",
+                                 "mm.writing-1-1", "m.writing-1-1.old"})
+    put(other_name, "");
   fs::create_directory(at("m.writing-2-2"));
-  const std::size_t others = names().size() - 1;
+  const std::size_t other_count = names().size() - 1;
   {
-    WeightWriter first(at("m"), {}, {});
-    EXPECT_EQ(names().size(), others + 1) << "its own file instead of the stale one";
-    WeightWriter second(at("m"), {}, {});
-    EXPECT_EQ(names().size(), others + 2) << "the first still writes";
-    first.commit();
-    second.commit();
+    WeightWriter first_writer(at("m"), {}, {});
+    EXPECT_EQ(names().size(), other_count + 1) << "its own file instead of the stale one";
+    WeightWriter second_writer(at("m"), {}, {});
+    EXPECT_EQ(names().size(), other_count + 2) << "the first writer is still writing";
+    first_writer.commit();
+    second_writer.commit();
   }
-  EXPECT_EQ(names().size(), others + 1);
+  EXPECT_EQ(names().size(), other_count + 1);
   EXPECT_THAT(names(), ::testing::Contains("m"));
 }
 
-TEST_F(Writer, LeavesNoDescriptorOpen) {
+TEST_F(Writer, NoDescriptorStaysOpen) {
   auto open = [] { return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()); };
-  const auto before = open();
+  const auto initial_count = open();
   for (int i = 0; i < 3; ++i) WeightWriter(at("m"), {}, {}).commit();
   { WeightWriter dropped(at("m"), {}, {}); }
-  EXPECT_EQ(open(), before);
+  EXPECT_EQ(open(), initial_count);
 }
 
 TEST_F(Writer, APathWithoutAFolderIsInTheWorkingDirectory) {
-  const fs::path before = fs::current_path();
+  const fs::path old_folder = fs::current_path();
   fs::current_path(at(""));
   const std::string error = error_of([] { WeightWriter("m", {}, {}).commit(); });
-  fs::current_path(before);
+  fs::current_path(old_folder);
   EXPECT_EQ(error, "no error");
   EXPECT_THAT(names(), UnorderedElementsAre("m"));
 }
 
-TEST_F(Writer, NoSpaceAndNoFolderAreErrorsThatLeaveTheOldFile) {
+TEST_F(Writer, AFullDiskAndAMissingFolderAreErrorsThatKeepTheOldFile) {
   put("m", "old");
   EXPECT_THAT(error_of([&] { WeightWriter writer(at("no/folder/m"), {}, {}); }),
               HasSubstr("No such file or directory"));
-  struct rlimit before = {};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit old_limit = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old_limit), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  const struct rlimit small = {4096, before.rlim_max};
+  const struct rlimit small = {4096, old_limit.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   const std::string error = error_of([&] {
     WeightWriter writer(at("m"), {{"w", "F32", {2048}}}, {});
     writer.write(bytes_of_text(std::string(8192, 'x')));
     writer.commit();
   });
-  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::setrlimit(RLIMIT_FSIZE, &old_limit);
   std::signal(SIGXFSZ, handler);
   EXPECT_THAT(error, HasSubstr("File too large"));
   EXPECT_EQ(content(at("m")), "old");

@@ -1,4 +1,4 @@
-// Writes a safetensors file atomically: its path has either the old bytes or all of the new ones.
+// Writes a safetensors file atomically: the path has either all old bytes or all new bytes.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ namespace karez::data {
 
 // Writes to a temporary file in the same folder (PATH.writing-PROCESS-NUMBER), with a checksum of each tensor and of
 // the header; `commit` syncs the bytes, renames the file to the path and syncs the folder. A writer that is destroyed
-// before that removes its file. Files of killed writers of this path are removed when the next writer begins: a writer
-// locks its file (flock) as long as it lives. Errors are data errors with the file and the reason: no such folder, no
-// space.
+// before `commit` removes its temporary file. Files of killed writers of this path are removed when the next writer
+// begins: a writer locks its file (flock) as long as it lives. Errors are data errors with the file and the reason: no
+// such folder, no space.
 class WeightWriter {
  public:
   WeightWriter(std::string path, std::vector<WeightEntry> entries,

@@ -1,4 +1,4 @@
-// Arenas in reserved address ranges of the host.
+// Implements arenas with reserved address ranges of the host.
 #include "karez/device/arena.h"
 
 #include <sys/mman.h>
@@ -20,46 +20,48 @@ struct Arena::Range {
   std::mutex mutex;
   std::shared_ptr<MemoryCounters> counters;
 
-  Range(std::int64_t least, std::shared_ptr<MemoryCounters> shared) : counters(std::move(shared)) {
-    constexpr std::int64_t usual = std::int64_t{64} << 30;
-    const std::int64_t all = sysconf(_SC_PHYS_PAGES) * page();
+  Range(std::int64_t min_bytes, std::shared_ptr<MemoryCounters> shared) : counters(std::move(shared)) {
+    constexpr std::int64_t default_bytes = std::int64_t{64} << 30;
+    const std::int64_t physical_bytes = sysconf(_SC_PHYS_PAGES) * page_size();
     if (rlimit limit{}; getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-      return;  // reserved addresses would count against the limit
-    for (std::int64_t wanted = round_up(std::max({usual, all, least}), page()); wanted >= least;
-         wanted = round_up(wanted / 2, page())) {
-      void* at = mmap(nullptr, static_cast<std::size_t>(wanted), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                      -1, 0);
-      if (at == MAP_FAILED) continue;
-      begin = static_cast<std::byte*>(at);
-      reserved = wanted;
+      return;  // reserved addresses would count towards the limit
+    for (std::int64_t reserved_bytes = round_up(std::max({default_bytes, physical_bytes, min_bytes}), page_size());
+         reserved_bytes >= min_bytes; reserved_bytes = round_up(reserved_bytes / 2, page_size())) {
+      void* address = mmap(nullptr, static_cast<std::size_t>(reserved_bytes), PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (address == MAP_FAILED) continue;
+      begin = static_cast<std::byte*>(address);
+      reserved = reserved_bytes;
       return;
     }
   }
   ~Range() {
-    if (begin != nullptr) munmap(begin, static_cast<std::size_t>(reserved));  // without a lease no memory is counted
+    if (begin != nullptr)
+      munmap(begin, static_cast<std::size_t>(reserved));  // no lease is left, so no memory is counted
   }
   Range(const Range&) = delete;
   Range& operator=(const Range&) = delete;
 
-  static std::int64_t page() {
+  static std::int64_t page_size() {
     static const std::int64_t size = sysconf(_SC_PAGESIZE);
     return size;
   }
 
-  // Call with the lock. Touches new pages here, so that the first launch need not.
+  // Call with the lock held. Touches new pages here, so that the first launch does not.
   void commit(std::int64_t bytes) {
-    const std::int64_t to = round_up(bytes, page()), from = round_up(committed, page());
-    if (bytes > committed && from > committed)
+    const std::int64_t new_end = round_up(bytes, page_size()), old_end = round_up(committed, page_size());
+    if (bytes > committed && old_end > committed)
       std::memset(begin + committed, 0,
-                  static_cast<std::size_t>(std::min(bytes, from) - committed));  // of an earlier lease
-    if (to > from) {
-      if (to > reserved || mprotect(begin + from, static_cast<std::size_t>(to - from), PROT_READ | PROT_WRITE) != 0)
+                  static_cast<std::size_t>(std::min(bytes, old_end) - committed));  // bytes of an earlier lease
+    if (new_end > old_end) {
+      if (new_end > reserved ||
+          mprotect(begin + old_end, static_cast<std::size_t>(new_end - old_end), PROT_READ | PROT_WRITE) != 0)
         fail(ErrorKind::device, "out of host memory: ", bytes_text(bytes), " requested, ",
              bytes_text(counters->current.load()), " in use");
-      std::memset(begin + from, 0, static_cast<std::size_t>(to - from));
-    } else if (to < from) {
-      madvise(begin + to, static_cast<std::size_t>(from - to), MADV_DONTNEED);
-      mprotect(begin + to, static_cast<std::size_t>(from - to), PROT_NONE);
+      std::memset(begin + old_end, 0, static_cast<std::size_t>(new_end - old_end));
+    } else if (new_end < old_end) {
+      madvise(begin + new_end, static_cast<std::size_t>(old_end - new_end), MADV_DONTNEED);
+      mprotect(begin + new_end, static_cast<std::size_t>(old_end - new_end), PROT_NONE);
     }
     counters->add(bytes - committed);
     committed = bytes;
@@ -71,7 +73,7 @@ Arena::Arena(std::shared_ptr<MemoryCounters> counters) : counters_(std::move(cou
 std::optional<Arena::Lease> Arena::lease(std::int64_t bytes) {
   require(bytes >= 0, "an arena of ", bytes, " bytes was requested");
   if (range_ == nullptr) {
-    auto range = std::make_shared<Range>(round_up(std::max<std::int64_t>(bytes, 1), Range::page()), counters_);
+    auto range = std::make_shared<Range>(round_up(std::max<std::int64_t>(bytes, 1), Range::page_size()), counters_);
     if (range->begin == nullptr) return std::nullopt;
     range_ = std::move(range);
   }

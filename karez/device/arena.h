@@ -1,4 +1,4 @@
-// Arena: memory of one device that several plans use one after the other.
+// An arena: memory of one device that several plans use one after another.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class Arena {
  public:
   explicit Arena(std::shared_ptr<MemoryCounters> counters);
 
-  // The right to use the first `bytes` bytes, as long as this object lives.
+  // The right to use the first `bytes` bytes during the lifetime of this object.
   class Lease {
    public:
     Lease(std::shared_ptr<Range> range, std::int64_t bytes);
@@ -30,15 +30,15 @@ class Arena {
     Lease& operator=(Lease&&) = delete;
     ~Lease();
     std::byte* data() const;
-    std::int64_t zeroed_from() const { return zeroed_from_; }  // bytes from here on are new, and zero
+    std::int64_t zeroed_from() const { return zeroed_from_; }  // bytes from this offset on are new and zero
 
    private:
     std::shared_ptr<Range> range_;
     std::int64_t bytes_ = 0, zeroed_from_ = 0;
   };
-  // nullopt if addresses are limited (`ulimit -v`), or if no range of this size is free. Out of memory is an error.
+  // Returns nullopt if addresses are limited (`ulimit -v`) or no range of this size is free; throws if memory runs out.
   std::optional<Lease> lease(std::int64_t bytes);
-  std::int64_t bytes() const;  // committed
+  std::int64_t bytes() const;  // the committed bytes
 
  private:
   std::shared_ptr<MemoryCounters> counters_;

@@ -1,4 +1,4 @@
-// Tests of arenas.
+// Tests of the growth, counters and lifetime of arenas.
 #include "karez/device/arena.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace karez::device {
 namespace {
 
-TEST(Arena, CommitsTheLargestLeaseAtOneAddress) {
+TEST(Arena, TheLargestLeaseIsCommittedAtOneAddress) {
   auto counters = std::make_shared<MemoryCounters>();
   Arena arena(counters);
   EXPECT_EQ(arena.bytes(), 0);
@@ -23,7 +23,7 @@ TEST(Arena, CommitsTheLargestLeaseAtOneAddress) {
     auto large = arena.lease(10'000'000);
     EXPECT_EQ(large->data(), begin);
     EXPECT_EQ(large->zeroed_from(), 100);
-    EXPECT_EQ(begin[99], std::byte{7}) << "the other lease's bytes stay";
+    EXPECT_EQ(begin[99], std::byte{7}) << "the bytes of the other lease are kept";
     EXPECT_EQ(begin[100], std::byte{0});
     EXPECT_EQ(begin[9'999'999], std::byte{0});
     begin[100] = begin[9'999'999] = std::byte{1};
@@ -32,31 +32,31 @@ TEST(Arena, CommitsTheLargestLeaseAtOneAddress) {
   EXPECT_EQ(arena.bytes(), 100);
   EXPECT_EQ(counters->current, 100);
   EXPECT_EQ(begin[99], std::byte{7});
-  auto again = arena.lease(10'000'000);
-  EXPECT_EQ(begin[9'999'999], std::byte{0}) << "it was freed";
-  EXPECT_EQ(begin[100], std::byte{0}) << "so was this, though its page stayed";
+  auto second_large = arena.lease(10'000'000);
+  EXPECT_EQ(begin[9'999'999], std::byte{0}) << "the page was freed";
+  EXPECT_EQ(begin[100], std::byte{0}) << "the byte was zeroed, although its page was kept";
   small.reset();
   EXPECT_EQ(counters->current, 10'000'000);
-  again.reset();
+  second_large.reset();
   EXPECT_EQ(counters->current, 0);
   EXPECT_EQ(counters->peak, 10'000'000);
   EXPECT_EQ(arena.lease(0)->data(), begin);
 }
 
-TEST(Arena, MayBeDestroyedBeforeItsLeases) {
+TEST(Arena, AnArenaMayBeDestroyedBeforeItsLeases) {
   auto counters = std::make_shared<MemoryCounters>();
   auto arena = std::make_unique<Arena>(counters);
-  auto use = arena->lease(4096);
+  auto held_lease = arena->lease(4096);
   arena.reset();
-  std::memset(use->data(), 1, 4096);
+  std::memset(held_lease->data(), 1, 4096);
   EXPECT_EQ(counters->current, 4096);
-  use.reset();
+  held_lease.reset();
   EXPECT_EQ(counters->current, 0);
 }
 
 TEST(Arena, AnArenaThatCannotGrowGivesNoLease) {
   Arena arena(std::make_shared<MemoryCounters>());
-  auto use = arena.lease(64);
+  auto held_lease = arena.lease(64);
   EXPECT_FALSE(arena.lease(std::int64_t{1} << 62).has_value());
   EXPECT_EQ(arena.bytes(), 64);
   EXPECT_FALSE(Arena(std::make_shared<MemoryCounters>()).lease(std::int64_t{1} << 61).has_value())

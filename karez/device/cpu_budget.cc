@@ -1,5 +1,5 @@
-// The CPU budget, read from the affinity mask and from the cpu.max (cgroup 2) or cpu.cfs_* (cgroup 1) files of this
-// process's group and the groups above it.
+// Reads the CPU budget from the affinity mask and from the cpu.max (cgroup 2) or cpu.cfs_* (cgroup 1) files of the
+// group of this process and the groups above it.
 #include "karez/device/cpu_budget.h"
 
 #include <sched.h>
@@ -22,12 +22,12 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
-void tighten(double& quota, double found) {
-  if (found > 0 && (quota == 0 || found < quota)) quota = found;
+void lower_quota(double& quota, double limit) {
+  if (limit > 0 && (quota == 0 || limit < quota)) quota = limit;
 }
 
-// Any level above the group may have a limit, so all are read; `mount` is where the hierarchy is mounted, `group`
-// "/a/b".
+// Reads the group and all groups above it, because each may have a limit. `mount` is the mount point of the hierarchy,
+// `group` a path such as "/a/b".
 template <class Read> void walk_up(const std::string& mount, std::string group, Read read) {
   while (true) {
     read(mount + group);
@@ -47,13 +47,13 @@ double cgroup_quota(const std::string& root) {
     if (controllers == ",,") {
       walk_up(root + "/sys/fs/cgroup", group, [&](const std::string& folder) {
         std::string text = read_text(folder + "/cpu.max");
-        if (!text.empty()) tighten(quota, parse_cpu_max(text));
+        if (!text.empty()) lower_quota(quota, parse_cpu_max(text));
       });
     } else if (controllers.find(",cpu,") != std::string::npos) {
       walk_up(root + "/sys/fs/cgroup/cpu", group, [&](const std::string& folder) {
         std::string time = read_text(folder + "/cpu.cfs_quota_us"), period = read_text(folder + "/cpu.cfs_period_us");
         if (time.empty() || period.empty() || time[0] == '-') return;
-        tighten(quota, parse_cpu_max(cat(trim(time), " ", trim(period))));
+        lower_quota(quota, parse_cpu_max(cat(trim(time), " ", trim(period))));
       });
     }
   }
@@ -66,28 +66,28 @@ double parse_cpu_max(std::string_view text) {
   std::istringstream in{std::string(text)};
   std::string time;
   double period = 0;
-  bool both = static_cast<bool>(in >> time >> period);
-  if (both && time == "max") return 0;
+  bool is_complete = static_cast<bool>(in >> time >> period);
+  if (is_complete && time == "max") return 0;
   char* end = nullptr;
   double value = std::strtod(time.c_str(), &end);
-  require(both && *end == '\0' && value > 0 && period > 0, "cpu.max must have a quota and a period, got '", trim(text),
-          "'");
+  require(is_complete && *end == '\0' && value > 0 && period > 0, "cpu.max must have a quota and a period, got '",
+          trim(text), "'");
   return value / period;
 }
 
 CpuBudget cpu_budget(const std::string& root) {
   CpuBudget budget;
-  // A mask for the machine's CPUs may be longer than cpu_set_t: grow it until the call accepts it.
+  // The mask may be longer than cpu_set_t, so it is enlarged until the call accepts it.
   for (std::size_t bits = 1024; bits <= (1u << 20); bits *= 2) {
     cpu_set_t* set = CPU_ALLOC(bits);
     std::size_t bytes = CPU_ALLOC_SIZE(bits);
     CPU_ZERO_S(bytes, set);
-    bool known = sched_getaffinity(0, bytes, set) == 0;
-    if (known)
+    bool succeeded = sched_getaffinity(0, bytes, set) == 0;
+    if (succeeded)
       for (std::size_t cpu = 0; cpu < bits; ++cpu)
         if (CPU_ISSET_S(cpu, bytes, set)) budget.cpus.push_back(static_cast<int>(cpu));
     CPU_FREE(set);
-    if (known) break;
+    if (succeeded) break;
   }
   if (budget.cpus.empty()) budget.cpus.push_back(0);
   budget.quota = cgroup_quota(root);
@@ -106,9 +106,9 @@ bool bind_to_cpus(std::span<const int> cpus) {
   return sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 
-double fair_core_share(std::span<const int> own, std::span<const std::vector<int>> all) {
+double fair_core_share(std::span<const int> process, std::span<const std::vector<int>> all) {
   double out = 0;
-  for (int cpu : own) {
+  for (int cpu : process) {
     const auto users = std::count_if(all.begin(), all.end(), [&](const auto& cpus) {
       return std::find(cpus.begin(), cpus.end(), cpu) != cpus.end();
     });
@@ -122,9 +122,9 @@ std::vector<std::vector<int>> assign_cpus(std::span<const int> cpus, std::span<c
   std::vector<std::vector<int>> assigned;
   std::size_t next = 0;
   for (int team : teams) {
-    auto& own = assigned.emplace_back();
+    auto& team_cpus = assigned.emplace_back();
     for (std::size_t i = 0; i < std::min<std::size_t>(static_cast<std::size_t>(std::max(team, 1)), cpus.size()); ++i)
-      own.push_back(cpus[next++ % cpus.size()]);
+      team_cpus.push_back(cpus[next++ % cpus.size()]);
   }
   return assigned;
 }

@@ -1,4 +1,5 @@
-// The CPU budget of a process: the number of cores that it may use, by its affinity mask and its cgroup's quota.
+// The CPU budget of a process: the number of cores that it may use, according to its affinity mask and the quota of its
+// cgroup.
 #pragma once
 
 #include <span>
@@ -11,28 +12,27 @@
 namespace karez::device {
 
 struct CpuBudget {
-  std::vector<int> cpus;  // allowed by the affinity mask
-  double quota = 0;       // cores of time per period that the cgroup grants; 0: no limit
+  std::vector<int> cpus;  // the CPUs that the affinity mask allows
+  double quota = 0;       // quota of the cgroup, in cores; 0 means no limit
   int cores = 1;          // cores to plan with: min(cpus, quota rounded up), at least 1
 };
 
 // `root` replaces "/" in tests.
 CpuBudget cpu_budget(const std::string& root = "");
 
-// "max 100000" -> 0, "150000 100000" -> 1.5; anything else is an error.
+// Parses a quota: "max 100000" -> 0, "150000 100000" -> 1.5. Throws for any other text.
 double parse_cpu_max(std::string_view text);
 
-// Binds the calling thread to these CPUs, on any of which it may then run; returns whether that worked.
+// Binds the calling thread to these CPUs: it may run on any of them. Returns whether the system accepted the binding.
 bool bind_to_cpus(std::span<const int> cpus);
 
-// For each team, in order, one CPU per thread (all CPUs, if there are fewer); the sets are disjoint if there are enough
-// CPUs for all teams.
-// ({0, 1, 2, 3}, {2, 1}) -> {0, 1}, {2}; ({0, 1}, {2, 1}) -> {0, 1}, {0}.
+// Assigns to each team, in order, one CPU per thread, or all CPUs if there are fewer. The sets are disjoint if there
+// are enough CPUs for all teams: ({0, 1, 2, 3}, {2, 1}) -> {0, 1}, {2}; ({0, 1}, {2, 1}) -> {0, 1}, {0}.
 std::vector<std::vector<int>> assign_cpus(std::span<const int> cpus, std::span<const int> teams);
 
-// The cores that a process may expect next to the other processes of its job on one host. `all` has the CPUs of each
-// process, including its own: a CPU that k processes have counts 1 / k. Below 1 the processes compete for cores.
-// ({0, 1}, {{0, 1}, {1, 2}}) -> 1.5
-double fair_core_share(std::span<const int> own, std::span<const std::vector<int>> all);
+// Returns the number of cores that a process can expect if the other processes of its job on the host are busy. `all`
+// holds the CPUs of each process, including this one; a CPU of k processes counts as 1 / k. Below 1, processes compete
+// for cores. Example: ({0, 1}, {{0, 1}, {1, 2}}) -> 1.5
+double fair_core_share(std::span<const int> process, std::span<const std::vector<int>> all);
 
 }  // namespace karez::device

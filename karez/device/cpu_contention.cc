@@ -1,4 +1,4 @@
-// Lists the threads at each update, because OpenMP ends and starts some when a team's size changes.
+// Lists the threads at each update, because OpenMP ends and starts threads when the size of a team changes.
 #include "karez/device/cpu_contention.h"
 
 #include <dirent.h>
@@ -29,28 +29,28 @@ SchedTimesReader::SchedTimesReader(std::string root) : folder_(root + "/proc/sel
 std::optional<SchedTimes> SchedTimesReader::since_last() {
   std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(folder_.c_str()), closedir);
   if (!folder) return std::nullopt;
-  std::map<int, SchedTimes> now;
+  std::map<int, SchedTimes> current;
   SchedTimes out;
   while (const dirent* entry = readdir(folder.get())) {
     const int thread = std::atoi(entry->d_name);
     if (thread <= 0) continue;
     const auto times = read_times(cat(folder_, thread, "/schedstat"));
-    if (!times) continue;  // it has ended
-    now[thread] = *times;
-    const auto before = last_.find(thread);
-    if (before == last_.end() || times->ran < before->second.ran)
+    if (!times) continue;  // the thread has ended
+    current[thread] = *times;
+    const auto previous = last_.find(thread);
+    if (previous == last_.end() || times->ran < previous->second.ran)
       continue;  // a new thread, possibly with the number of an ended one
-    out.ran += times->ran - before->second.ran;
-    out.waited = std::max(out.waited, times->waited - before->second.waited);
+    out.ran += times->ran - previous->second.ran;
+    out.waited = std::max(out.waited, times->waited - previous->second.waited);
   }
-  last_ = std::move(now);
+  last_ = std::move(current);
   if (last_.empty()) return std::nullopt;
   return out;
 }
 
 bool CpuContention::update(const SchedTimes& since, nanoseconds period) {
-  // Without contention a thread waits up to a twentieth of the time, for threads of the kernel; next to one busy
-  // process a quarter or more, however it waits for its team.
+  // Without contention, a thread waits up to a twentieth of the time, for threads of the kernel. With one other busy
+  // process it waits a quarter of the time or more, whether it spins or sleeps while it waits for its team.
   const bool waits = since.waited > period / 8;
   if (!contended_) {
     contended_periods_ = waits ? contended_periods_ + 1 : 0;

@@ -1,4 +1,5 @@
-// Detects other programs that compute on the cores of this process, from the time that its threads wait for a core.
+// Detects other programs that compute on the cores of this process, from the time that threads of this process wait for
+// a core.
 #pragma once
 
 #include <chrono>
@@ -12,15 +13,15 @@
 namespace karez::device {
 
 struct SchedTimes {
-  std::chrono::nanoseconds ran{};     // all threads together
-  std::chrono::nanoseconds waited{};  // of the thread that waited longest: it was ready to run while the core was busy
+  std::chrono::nanoseconds ran{};     // of all threads together
+  std::chrono::nanoseconds waited{};  // of the thread that waited longest while it was ready to run
 };
 
 // Reads the kernel's counters of each thread (/proc/self/task/*/schedstat of Linux).
 class SchedTimesReader {
  public:
-  explicit SchedTimesReader(std::string root = "");  // replaces "/" in tests
-  // Times since the last call, of the threads that existed then. nullopt if the kernel does not count them.
+  explicit SchedTimesReader(std::string root = "");  // `root` replaces "/" in tests
+  // Returns the times since the last call, of the threads that existed then; nullopt if the kernel does not count them.
   std::optional<SchedTimes> since_last();
 
  private:
@@ -28,8 +29,8 @@ class SchedTimesReader {
   std::map<int, SchedTimes> last_;  // by thread
 };
 
-// Whether other programs compute on the cores of this process: from two successive updates with waits on, until one
-// second has passed without waits.
+// Decides whether other programs compute on the cores of this process: contention begins with two successive updates
+// with waits, and ends after one second without waits.
 class CpuContention {
  public:
   bool update(const SchedTimes& since, std::chrono::nanoseconds period);
@@ -38,7 +39,7 @@ class CpuContention {
  private:
   bool contended_ = false;
   int contended_periods_ = 0;                    // successive updates with waits
-  std::chrono::nanoseconds uncontended_time_{};  // without waits, while contended
+  std::chrono::nanoseconds uncontended_time_{};  // time without waits during contention
 };
 
 }  // namespace karez::device

@@ -1,4 +1,4 @@
-// The CPU as a device: its memory is the host's, and its work is done when a call returns.
+// The CPU as a device: its memory is that of the host, and work is finished when a call returns.
 #include "karez/device/device.h"
 
 #include "karez/base/copy_bytes.h"

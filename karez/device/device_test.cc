@@ -1,4 +1,4 @@
-// Tests of the device component: the CPU budget, memory with its counters, poison, the CPU device.
+// Tests of the device component: the CPU budget, memory with its counters, poison, the CPU device and host arrays.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ struct FakeRoot {
   ~FakeRoot() { fs::remove_all(path); }
 };
 
-TEST(CpuBudget, AQuotaIsTimeOverPeriodAndMaxIsNoLimit) {
+TEST(CpuBudget, AQuotaIsTimeOverPeriodAndMaxMeansNoLimit) {
   EXPECT_EQ(parse_cpu_max("max 100000\n"), 0);
   EXPECT_EQ(parse_cpu_max("150000 100000"), 1.5);
   EXPECT_THROW(parse_cpu_max(""), Error);
@@ -37,7 +37,7 @@ TEST(CpuBudget, AQuotaIsTimeOverPeriodAndMaxIsNoLimit) {
   EXPECT_THROW(parse_cpu_max("many 100000"), Error);
 }
 
-TEST(CpuBudget, TheTightestQuotaAboveTheGroupCounts) {
+TEST(CpuBudget, TheSmallestQuotaOfAGroupAndItsAncestorsIsUsed) {
   FakeRoot root;
   root.write("proc/self/cgroup", "0::/outer/inner\n");
   root.write("sys/fs/cgroup/outer/inner/cpu.max", "400000 100000\n");
@@ -46,10 +46,10 @@ TEST(CpuBudget, TheTightestQuotaAboveTheGroupCounts) {
   EXPECT_EQ(budget.quota, 0.5);
   EXPECT_EQ(budget.cores, 1) << "half a core counts as one";
   root.write("sys/fs/cgroup/outer/inner/cpu.max", "25000 100000\n");
-  EXPECT_EQ(cpu_budget(root.path.string()).quota, 0.25) << "an inner group may have the tighter quota, too";
+  EXPECT_EQ(cpu_budget(root.path.string()).quota, 0.25) << "an inner group may have the smaller quota";
 }
 
-TEST(CpuBudget, TheFirstVersionOfCgroupsIsReadToo) {
+TEST(CpuBudget, CgroupsOfVersion1AreRead) {
   FakeRoot root;
   root.write("proc/self/cgroup", "4:cpu,cpuacct:/box\n2:memory:/box\n");
   root.write("sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "100000\n");
@@ -59,7 +59,7 @@ TEST(CpuBudget, TheFirstVersionOfCgroupsIsReadToo) {
   EXPECT_EQ(cpu_budget(root.path.string()).quota, 1.0);
 }
 
-TEST(CpuBudget, WithoutAQuotaTheAffinityMaskDecides) {
+TEST(CpuBudget, WithoutAQuotaTheAffinityMaskGivesTheCores) {
   FakeRoot root;
   CpuBudget budget = cpu_budget(root.path.string());
   EXPECT_EQ(budget.quota, 0);
@@ -69,7 +69,7 @@ TEST(CpuBudget, WithoutAQuotaTheAffinityMaskDecides) {
 }
 
 TEST(CpuBudget, ABoundThreadHasOnlyItsCpus) {
-  int before = static_cast<int>(cpu_budget().cpus.size());
+  int count_before = static_cast<int>(cpu_budget().cpus.size());
   std::thread([] {
     std::vector<int> all = cpu_budget().cpus, last = {all.back()};
     ASSERT_TRUE(bind_to_cpus(all));
@@ -79,27 +79,27 @@ TEST(CpuBudget, ABoundThreadHasOnlyItsCpus) {
     EXPECT_FALSE(bind_to_cpus(std::vector<int>{-1}));
     EXPECT_FALSE(bind_to_cpus(std::vector<int>{1 << 20}));
   }).join();
-  EXPECT_EQ(static_cast<int>(cpu_budget().cpus.size()), before) << "other threads keep theirs";
+  EXPECT_EQ(static_cast<int>(cpu_budget().cpus.size()), count_before) << "other threads keep their CPUs";
 }
 
-TEST(CpuBudget, SharedCpusCountInPart) {
+TEST(CpuBudget, SharedCpusCountAsFractions) {
   using Sets = std::vector<std::vector<int>>;
-  auto fair = [](std::vector<int> own, const Sets& all) { return fair_core_share(own, all); };
+  auto fair = [](std::vector<int> process, const Sets& all) { return fair_core_share(process, all); };
   EXPECT_EQ(fair({0, 1}, {{0, 1}}), 2);
   EXPECT_EQ(fair({0, 1}, {{0, 1}, {1, 2}}), 1.5);
-  EXPECT_EQ(fair({3}, {{0, 1}, {3}, {2}}), 1) << "bound";
+  EXPECT_EQ(fair({3}, {{0, 1}, {3}, {2}}), 1) << "the process is bound to its own CPU";
   EXPECT_EQ(fair({0, 1}, Sets(4, {0, 1})), 0.5) << "four processes on two cores";
 }
 
-TEST(CpuBudget, TeamsGetCpusOfTheirOwnIfThereAreEnough) {
+TEST(CpuBudget, TeamsGetSeparateCpusIfThereAreEnough) {
   using Sets = std::vector<std::vector<int>>;
-  auto deal = [](std::vector<int> cpus, std::vector<int> teams) { return assign_cpus(cpus, teams); };
-  EXPECT_EQ(deal({0, 1, 2, 3}, {2, 1, 1}), (Sets{{0, 1}, {2}, {3}}));
-  EXPECT_EQ(deal({4, 7}, {1, 1}), (Sets{{4}, {7}}));
-  EXPECT_EQ(deal({0, 1}, {2, 1}), (Sets{{0, 1}, {0}})) << "too few: they are shared in turn";
-  EXPECT_EQ(deal({5, 6}, {8}), (Sets{{5, 6}}));
-  EXPECT_EQ(deal({5, 6, 7}, {0, 2}), (Sets{{5}, {6, 7}}));
-  EXPECT_THROW(deal({}, {1}), Error);
+  auto assign = [](std::vector<int> cpus, std::vector<int> teams) { return assign_cpus(cpus, teams); };
+  EXPECT_EQ(assign({0, 1, 2, 3}, {2, 1, 1}), (Sets{{0, 1}, {2}, {3}}));
+  EXPECT_EQ(assign({4, 7}, {1, 1}), (Sets{{4}, {7}}));
+  EXPECT_EQ(assign({0, 1}, {2, 1}), (Sets{{0, 1}, {0}})) << "too few CPUs are shared in turn";
+  EXPECT_EQ(assign({5, 6}, {8}), (Sets{{5, 6}}));
+  EXPECT_EQ(assign({5, 6, 7}, {0, 2}), (Sets{{5}, {6, 7}}));
+  EXPECT_THROW(assign({}, {1}), Error);
 }
 
 TEST(Memory, BlocksAreAlignedZeroedAndCounted) {
@@ -110,7 +110,7 @@ TEST(Memory, BlocksAreAlignedZeroedAndCounted) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(empty.data()) % 64, 0u);
     for (int i = 0; i < 100; ++i) EXPECT_EQ(a.data()[i], std::byte{0});
     EXPECT_GE(malloc_usable_size(a.data()), 128u)
-        << "a vector load may reach beyond the end, to the end of its cache line";
+        << "a vector load may read past the end, up to the end of the cache line";
     EXPECT_GE(malloc_usable_size(empty.data()), 64u);
     { Memory b = allocate_host(28, counters); }
     EXPECT_EQ(counters->current, 100);
@@ -152,7 +152,7 @@ TEST(Memory, PoisonIsInvalidForAllTypes) {
   for (std::byte b : bytes) EXPECT_GT(static_cast<int>(b), 1);
 }
 
-TEST(Memory, PoisonFillsAllBytesAndNoOther) {
+TEST(Memory, PoisonFillsExactlyTheGivenBytes) {
   const unsigned char pattern[] = {0xFB, 0xFB, 0xFB, 0xFF};
   for (std::int64_t size = 0; size <= 9; ++size) {
     alignas(8) std::byte bytes[24];
@@ -172,7 +172,7 @@ TEST(Device, EmptyCopiesMayHaveNullPointers) {  // the undefined-behaviour sanit
   EXPECT_NO_THROW(device->read(nullptr, nullptr, 0));
 }
 
-TEST(Device, TheCpuReadsAndWritesItsCountedMemory) {
+TEST(Device, TheCpuDeviceReadsWritesAndCountsItsMemory) {
   auto device = make_device("0.1", "cpu");
   EXPECT_EQ(device->name(), "0.1");
   Memory block = device->allocate(16);
@@ -185,7 +185,7 @@ TEST(Device, TheCpuReadsAndWritesItsCountedMemory) {
   EXPECT_THROW(make_device("0.0", "abacus"), Error);
 }
 
-TEST(HostArray, CopiesShareTheirBytesAndForeignTypesAreRefused) {
+TEST(HostArray, CopiesShareTheirBytesAndOtherTypesAreRejected) {
   HostArray a = HostArray::of<float>({2, 2}, {1, 2, 3, 4}), b = a;
   b.data<float>()[3] = 5;
   EXPECT_EQ(a.data<float>()[3], 5);

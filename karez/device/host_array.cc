@@ -1,4 +1,4 @@
-// Allocates the bytes of an array in host memory, or takes existing ones.
+// Allocates the bytes of an array in host memory, or uses existing bytes.
 #include "karez/device/host_array.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A device's memory on the host: aligned allocation, accounting, poison.
+// Device memory on the host: aligned allocation, counters and poison.
 #include "karez/device/memory.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace karez::device {
 
 void MemoryCounters::add(std::int64_t bytes) {
-  std::int64_t now = current.fetch_add(bytes) + bytes, seen = peak.load();
-  while (now > seen && !peak.compare_exchange_weak(seen, now)) {}
+  std::int64_t total = current.fetch_add(bytes) + bytes, old_peak = peak.load();
+  while (total > old_peak && !peak.compare_exchange_weak(old_peak, total)) {}
 }
 
 Memory::Memory(std::byte* data, std::int64_t bytes, std::shared_ptr<MemoryCounters> counters)
@@ -37,7 +37,7 @@ Memory::~Memory() {
 Memory allocate_host(std::int64_t bytes, std::shared_ptr<MemoryCounters> counters) {
   require(bytes >= 0, "a block of ", bytes, " bytes was requested");
   auto rounded = round_up(std::max<std::int64_t>(bytes, 1), 64);
-  // Sizes beyond any address space are not passed to malloc, for which sanitizers would abort.
+  // Sizes larger than any address space are not passed to malloc, because sanitizers would abort.
   auto* data =
       rounded >> 47 ? nullptr : static_cast<std::byte*>(std::aligned_alloc(64, static_cast<std::size_t>(rounded)));
   if (data == nullptr)  // formatting sizes takes longer than allocating small blocks
@@ -47,8 +47,8 @@ Memory allocate_host(std::int64_t bytes, std::shared_ptr<MemoryCounters> counter
   return Memory(data, bytes, std::move(counters));
 }
 
-// 0xFBFBFBFB is a large negative f32, not a NaN, so it would pass unnoticed. The pattern is invalid in all types: f32
-// 0xFFFBFBFB and f64 0xFFFBFBFBFFFBFBFB are NaNs, i32 and i64 are negative, no byte is 0 or 1.
+// The pattern 0xFBFBFBFB would be unsuitable: it is a large negative f32, not a NaN. This pattern is invalid in all
+// types: f32 0xFFFBFBFB and f64 0xFFFBFBFBFFFBFBFB are NaNs, i32 and i64 are negative, no byte is 0 or 1.
 void poison(std::byte* data, std::int64_t bytes) {
   static constexpr unsigned char pattern[4] = {0xFB, 0xFB, 0xFB, 0xFF};
   for (std::int64_t i = 0; i < bytes; ++i) data[i] = std::byte{pattern[i % 4]};

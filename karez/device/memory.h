@@ -1,4 +1,4 @@
-// A device's memory: blocks that free themselves, and counters of the bytes in use and their peak.
+// Device memory: blocks that are freed by their destructors, and counters of the bytes in use and their peak.
 #pragma once
 
 #include <atomic>
@@ -11,13 +11,13 @@
 
 namespace karez::device {
 
-// Bytes in use by all blocks that share these counters. Blocks may be freed on other threads.
+// Counts the bytes of all blocks that share these counters. Blocks may be freed on other threads.
 struct MemoryCounters {
   std::atomic<std::int64_t> current{0}, peak{0};
   void add(std::int64_t bytes);
 };
 
-// One block, aligned to 64 bytes. Its counters live as long as any block of them.
+// A block of memory, aligned to 64 bytes. Counters live as long as the last block that shares them.
 class Memory {
  public:
   Memory() = default;
@@ -35,12 +35,12 @@ class Memory {
   std::shared_ptr<MemoryCounters> counters_;
 };
 
-// Zeroed host memory, counted with the requested bytes. Out of memory is an error with the bytes requested and the
-// bytes in use.
+// Allocates zeroed host memory and counts the requested bytes. If memory runs out, throws an error with the bytes
+// requested and the bytes in use.
 Memory allocate_host(std::int64_t bytes, std::shared_ptr<MemoryCounters> counters);
 
 // Fills unused memory with values that no correct program reads: NaN in f32 and f64, negative as an index, neither 0
-// nor 1 as a bool. `data` is aligned to 4 bytes.
+// nor 1 as a bool. `data` must be aligned to 4 bytes.
 void poison(std::byte* data, std::int64_t bytes);
 
 }  // namespace karez::device

@@ -12,7 +12,7 @@
 namespace karez::device {
 namespace {
 
-// The value after "name :" on the first such line.
+// Returns the value after "name :" in the first line with this name, or "".
 std::string value_in(std::string_view text, std::string_view name) {
   for (const std::string& line : split(text, '\n')) {
     const auto colon = line.find(':');
@@ -22,7 +22,7 @@ std::string value_in(std::string_view text, std::string_view name) {
   return "";
 }
 
-std::string instructions() {
+std::string best_instruction_set() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) return "avx512";
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
@@ -30,13 +30,13 @@ std::string instructions() {
   return "baseline";
 }
 
-constexpr std::string_view instruction_sets[] = {"baseline", "avx2", "avx512"};  // each includes those before it
+constexpr std::string_view instruction_sets[] = {"baseline", "avx2", "avx512"};  // each set includes the previous ones
 
 }  // namespace
 
 std::string instruction_limit() {
-  const char* given = std::getenv("KAREZ_MAX_CPU_ISA");
-  const std::string_view limit = given == nullptr || *given == 0 ? "avx512" : given;
+  const char* value = std::getenv("KAREZ_MAX_CPU_ISA");
+  const std::string_view limit = value == nullptr || *value == 0 ? "avx512" : value;
   require(ErrorKind::name,
           std::find(std::begin(instruction_sets), std::end(instruction_sets), limit) != std::end(instruction_sets),
           "KAREZ_MAX_CPU_ISA must be baseline, avx2 or avx512, got '", limit, "'");
@@ -52,11 +52,11 @@ std::string processor_name(std::string_view cpuinfo) {
 
 Processor processor(const std::string& root) {
   std::ifstream in(root + "/proc/cpuinfo");
-  const std::string has = instructions(), limit = instruction_limit();
+  const std::string best = best_instruction_set(), limit = instruction_limit();
   const auto rank = [](std::string_view isa) {
     return std::find(std::begin(instruction_sets), std::end(instruction_sets), isa);
   };
-  return {processor_name(std::string(std::istreambuf_iterator<char>(in), {})), rank(limit) < rank(has) ? limit : has};
+  return {processor_name(std::string(std::istreambuf_iterator<char>(in), {})), rank(limit) < rank(best) ? limit : best};
 }
 
 }  // namespace karez::device

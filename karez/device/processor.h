@@ -1,4 +1,4 @@
-// The processor's name, and the largest instruction set that it has of those for which kernels are written.
+// The name of the processor, and its largest instruction set among those for which kernels are compiled.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ struct Processor {
   bool operator==(const Processor&) const = default;
 };
 
-// `root` replaces "/" in tests.
+// Returns this processor. `root` replaces "/" in tests.
 Processor processor(const std::string& root = "");
 
-// KAREZ_MAX_CPU_ISA: the largest instruction set that kernels may use, one of the names of Processor::isa; if it is not
-// set, "avx512", which means no limit. Any other name is an error.
+// Returns KAREZ_MAX_CPU_ISA, the largest instruction set that kernels may use: one of the names of Processor::isa. The
+// default is "avx512", which means no limit. Throws for any other name.
 std::string instruction_limit();
 
-// The name from the text of /proc/cpuinfo.
+// Returns the name of the processor from the text of /proc/cpuinfo.
 std::string processor_name(std::string_view cpuinfo);
 
 }  // namespace karez::device

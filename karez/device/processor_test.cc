@@ -1,4 +1,4 @@
-// Names of processors from the kernel's description, and instruction sets with their limit.
+// Tests the names of processors in /proc/cpuinfo, and the limit on instruction sets.
 #include "karez/device/processor.h"
 
 #include <gtest/gtest.h>
@@ -29,26 +29,26 @@ TEST(Processor, ThisMachineHasAKnownInstructionSet) {
 // Sets KAREZ_MAX_CPU_ISA and restores the old value.
 class ScopedIsaLimit {
  public:
-  explicit ScopedIsaLimit(const char* isa) : before_(std::getenv(name) == nullptr ? "" : std::getenv(name)) {
+  explicit ScopedIsaLimit(const char* isa) : old_value_(std::getenv(name) == nullptr ? "" : std::getenv(name)) {
     setenv(name, isa, 1);
   }
-  ~ScopedIsaLimit() { setenv(name, before_.c_str(), 1); }  // empty counts as not set
+  ~ScopedIsaLimit() { setenv(name, old_value_.c_str(), 1); }  // empty counts as not set
   ScopedIsaLimit(const ScopedIsaLimit&) = delete;
   ScopedIsaLimit& operator=(const ScopedIsaLimit&) = delete;
 
  private:
   static constexpr const char* name = "KAREZ_MAX_CPU_ISA";
-  std::string before_;
+  std::string old_value_;
 };
 std::string limited_to(const char* isa) {
   const ScopedIsaLimit limit(isa);
   return processor("/nowhere").isa;
 }
 
-TEST(Processor, AProcessorHasNoMoreInstructionsThanItsLimit) {
-  const std::string all = limited_to("");
-  EXPECT_EQ(limited_to("avx512"), all);
-  EXPECT_EQ(limited_to("avx2"), all == "avx512" ? "avx2" : all);
+TEST(Processor, TheInstructionSetIsAtMostTheLimit) {
+  const std::string unlimited = limited_to("");
+  EXPECT_EQ(limited_to("avx512"), unlimited);
+  EXPECT_EQ(limited_to("avx2"), unlimited == "avx512" ? "avx2" : unlimited);
   EXPECT_EQ(limited_to("baseline"), "baseline");
   EXPECT_EQ(base::error_of([] { limited_to("AVX9"); }),
             "KAREZ_MAX_CPU_ISA must be baseline, avx2 or avx512, got 'AVX9'");

@@ -8,8 +8,8 @@ namespace {
 
 std::vector<TensorType> infer(const Graph& graph, const OpDef& op, std::span<const ValueId> inputs,
                               const Attrs& attrs) {
-  require(op.inputs < 0 || static_cast<int>(inputs.size()) == op.inputs, op.name, " takes ", op.inputs,
-          op.inputs == 1 ? " operand" : " operands", ", not ", inputs.size());
+  require(op.inputs < 0 || static_cast<int>(inputs.size()) == op.inputs, op.name, " expects ", op.inputs,
+          op.inputs == 1 ? " operand" : " operands", ", got ", inputs.size());
   std::vector<TensorType> types;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     require(graph.values.has(inputs[i]), op.name, ": operand ", i, " is %", inputs[i],
@@ -21,7 +21,7 @@ std::vector<TensorType> infer(const Graph& graph, const OpDef& op, std::span<con
 
 }  // namespace
 
-// Mesh 0 of a trace means that no mesh is chosen yet. To choose a mesh equal to it, a caller lists that mesh again
+// Mesh 0 of a trace means that no mesh is chosen yet. To choose a mesh equal to mesh 0, a caller lists this mesh again
 // under another number.
 int Builder::placement_of(const OpDef& op, std::span<const ValueId> inputs) const {
   if (mesh != 0 || op.role == Role::transfer) return mesh;
@@ -29,35 +29,34 @@ int Builder::placement_of(const OpDef& op, std::span<const ValueId> inputs) cons
   for (ValueId in : inputs)
     if (graph_->value(in).mesh != 0) largest = std::max(largest, graph_->type(in).bytes());
   int best = 0;
-  std::int64_t most = -1;
+  std::int64_t max_available = -1;
   for (ValueId in : inputs) {
     const Value& value = graph_->value(in);
     if (value.mesh == 0 || value.type.bytes() < largest) continue;
-    std::int64_t at_hand = 0;
-    for (ValueId other : inputs)
-      if (graph_->value(other).mesh == value.mesh || find_transferred(other, value.mesh).valid())
-        at_hand += graph_->type(other).bytes();
-    if (at_hand > most) most = at_hand, best = value.mesh;
+    std::int64_t available_bytes = 0;
+    for (ValueId operand : inputs)
+      if (graph_->value(operand).mesh == value.mesh || find_transferred(operand, value.mesh).valid())
+        available_bytes += graph_->type(operand).bytes();
+    if (available_bytes > max_available) max_available = available_bytes, best = value.mesh;
   }
   return best;
 }
 
 ValueId Builder::find_transferred(ValueId value, int target) const {
-  auto known = transferred_.find({value, target});
-  if (known == transferred_.end() || !graph_->values.has(known->second) || graph_->value(known->second).mesh != target)
+  auto entry = transferred_.find({value, target});
+  if (entry == transferred_.end() || !graph_->values.has(entry->second) || graph_->value(entry->second).mesh != target)
     return {};
-  const Node& node = graph_->node(graph_->value(known->second).producer);
-  return node.op->role == Role::transfer && node.inputs[0] == value ? known->second : ValueId();
+  const Node& node = graph_->node(graph_->value(entry->second).producer);
+  return node.op->role == Role::transfer && node.inputs[0] == value ? entry->second : ValueId();
 }
 
 ValueId Builder::transfer_to_mesh(ValueId value, int target) {
-  const int at = graph_->value(value).mesh;
-  if (at == target) return value;
-  if (ValueId there = find_transferred(value, target); there.valid()) return there;
+  if (graph_->value(value).mesh == target) return value;
+  if (ValueId transferred = find_transferred(value, target); transferred.valid()) return transferred;
   struct MeshGuard {
-    int& place;
-    int before;
-    ~MeshGuard() { place = before; }
+    int& mesh;
+    int old_mesh;
+    ~MeshGuard() { mesh = old_mesh; }
   } guard{mesh, std::exchange(mesh, target)};
   return transferred_[{value, target}] = one("transfer", {value});
 }
@@ -76,10 +75,10 @@ std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> 
     for (ValueId& in : inputs)
       if (row->role != Role::transfer && graph_->value(in).mesh != 0) in = transfer_to_mesh(in, placement);
   } catch (const Error& error) {
-    std::string place = where.empty() ? "" : cat(" at ", where);
-    if (!path.empty()) place += where.empty() ? cat(" in ", path) : cat(" (in ", path, ")");
-    if (place.empty()) throw;
-    throw Error(error.kind, cat(error.what(), "\n ", place), where);
+    std::string location = where.empty() ? "" : cat(" at ", where);
+    if (!path.empty()) location += where.empty() ? cat(" in ", path) : cat(" (in ", path, ")");
+    if (location.empty()) throw;
+    throw Error(error.kind, cat(error.what(), "\n ", location), where);
   }
   Node node;
   node.op = row;
@@ -102,7 +101,7 @@ std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> 
 
 ValueId Builder::one(std::string_view op, std::initializer_list<ValueId> inputs, Attrs attrs) {
   std::vector<ValueId> out = add(op, std::span<const ValueId>(inputs.begin(), inputs.size()), std::move(attrs));
-  require(out.size() == 1, op, " has ", out.size(), " results, not 1");
+  require(out.size() == 1, op, " must have 1 result, got ", out.size());
   return out[0];
 }
 

@@ -47,31 +47,30 @@ struct Node {
   Attrs attrs;
   std::vector<ValueId> outputs;
   std::string path;              // module path, "fc1"
-  std::string where;             // the user's source line, "net.cc:12"
-  std::vector<NodeId> after;     // control edges (from `order`): nodes that must be done before this one begins
+  std::string where;             // source line of the user's program, "net.cc:12"
+  std::vector<NodeId> after;     // control edges (from `order`): nodes that must end before this node begins
   int acts = 1;                  // number of acts in one launch: 1, or one for each micro-batch
-  std::vector<Attrs> act_attrs;  // by act: the attributes that differ from act to act (see attrs_at); empty if none do
-  bool setup =
-      false;  // depends on constants alone; runs when the plan is loaded instead of in launches (set by `shard`)
-  std::vector<Graph> regions;  // bodies of scan, while, cond; closed: every outer value that they read is an argument
+  std::vector<Attrs> act_attrs;  // by act: the attributes that differ between acts (see attrs_at); may be empty
+  bool setup = false;            // depends only on constants; runs once when the plan is loaded (set by `shard`)
+  std::vector<Graph> regions;    // bodies of scan, while, cond; each outer value that they read is an argument
 };
 
-// A parameter, optimiser state, running statistic or counter: stored in the Session under its name. A small graph of
-// its own with one output (`init`) initialises it.
+// A parameter, optimiser state, running statistic or counter, stored in the Session under its name. A separate small
+// graph with one output (`init`) computes its initial value.
 struct Variable {
   std::string name;  // "fc1.weight"
   TensorType type;
   int mesh = 0;
   std::optional<Layout> stored;  // fixed by the user, an earlier compile, or `shard`
-  ValueId read;                  // the `variable` node's output; invalid if never read here
-  ValueId updated;               // the value that becomes the next version; invalid if only read here
+  ValueId read;                  // output of the `variable` node; invalid if this graph does not read the variable
+  ValueId updated;               // the new value of the variable; invalid if this graph does not update it
   bool operator==(const Variable&) const = default;
 };
 
 struct Output {
   std::string name;
   ValueId value;
-  std::optional<Layout> layout = {};  // in which the caller receives it; none: Broadcast
+  std::optional<Layout> layout = {};  // layout in which the caller receives the value; Broadcast if absent
   bool operator==(const Output&) const = default;
 };
 
@@ -85,9 +84,9 @@ struct Graph {
 
   std::string name = "main";
   std::vector<Mesh> meshes = {Mesh::of({})};
-  ById<NodeId, Node> nodes;  // always ordered: producers before consumers
+  ById<NodeId, Node> nodes;  // in order: producers precede consumers
   ById<ValueId, Value> values;
-  std::vector<ValueId> arguments;  // of a region; empty for a whole program, which has `input` nodes instead
+  std::vector<ValueId> arguments;  // arguments of a region; empty for a program, which has `input` nodes instead
   std::vector<Variable> variables;
   std::vector<Output> outputs;
 
@@ -99,19 +98,19 @@ struct Graph {
   const Mesh& mesh(ValueId id) const { return meshes[static_cast<std::size_t>(value(id).mesh)]; }
 };
 
-// The number of times that its results are filled in one launch: once if it combines the results of its acts (see
-// combines_acts() in op.h), otherwise once per act.
+// Returns the number of times that the results of a node are filled in one launch: once if the node combines the
+// results of its acts (see combines_acts() in op.h), otherwise once per act.
 int fills_per_launch(const Node& node);
 int fills_per_launch(const Graph& graph, ValueId value);
 
-// The node's attributes in one of its acts: `attrs`, overridden by the entry of `act_attrs`.
+// Returns the attributes of a node in one of its acts: `attrs`, overridden by the entry of `act_attrs`.
 Attrs attrs_at(const Node& node, int act);
 
-// One node with its graph: the argument of index functions, localise hooks, gradients and costs.
+// A node with its graph: the argument of index functions, localise hooks, gradients and costs.
 struct NodeView {
   const Graph* graph = nullptr;
   NodeId id;
-  const Attrs* resolved_attrs = nullptr;  // its attributes in one act; null: those of the node
+  const Attrs* resolved_attrs = nullptr;  // attributes in one act; if null, the node's attributes
 
   const Node& node() const { return graph->node(id); }
   const Attrs& attrs() const { return resolved_attrs != nullptr ? *resolved_attrs : node().attrs; }
@@ -125,14 +124,14 @@ struct NodeView {
   std::vector<TensorType> out_types() const;
 };
 
-Layout layout_of(const Graph& graph, const Output& output);  // in which the caller receives it
+Layout layout_of(const Graph& graph, const Output& output);  // layout in which the caller receives it
 
-int mesh_of(const Graph& graph, NodeId id);  // index in Graph::meshes of the mesh of its results; 0 if it has none
+int mesh_of(const Graph& graph, NodeId id);  // mesh of the results, as an index in Graph::meshes; 0 without results
 
-// The name of a node in errors and traces: "matmul at net.cc:12 (fc1)".
+// Describes a node for errors and traces: "matmul at net.cc:12 (fc1)".
 std::string describe(const Graph& graph, NodeId id);
 
-// A consumer of a value and the number of its operand. Outputs and updates of variables are not listed.
+// A consumer of a value, and the index of the operand. Outputs and updates of variables are not listed.
 struct Use {
   NodeId node;
   int operand = 0;
@@ -140,7 +139,7 @@ struct Use {
 };
 ById<ValueId, std::vector<Use>> uses_of(const Graph& graph);
 
-// Text: one line per node; `print(parse_graph(print(g)))` equals `print(g)`.
+// The text of a graph has one line per node; `print(parse_graph(print(g)))` equals `print(g)`.
 //   graph main mesh(data=2, model=2) {
 //     variable "fc.weight" : f32[10, 784@model] read %1 updated %9
 //     %0 = input() {name="x"} : f32[64@data, 784] at "net.cc:3"
@@ -156,8 +155,8 @@ std::string print(const Graph& graph);
 Graph parse_graph(std::string_view text, const OpTable& ops);
 
 // Throws unless ids exist, producers precede consumers, types equal the inferred ones, layouts are valid, and variables
-// are read and written once. Rates must match too: a node with several acts in a launch reads values that are filled
-// once per act or once per launch, and none that waits for all acts.
+// are read and written once. Rates must also match: a node with several acts in a launch reads values that are filled
+// once per act or once per launch, but no value that waits for all acts.
 void verify(const Graph& graph);
 
 }  // namespace karez::graph

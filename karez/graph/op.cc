@@ -1,4 +1,4 @@
-// The table of ops, with the default localise and cost rules for rows without their own.
+// The table of ops, and the default localise and cost rules for rows without such functions.
 #include "karez/graph/op.h"
 
 #include "karez/base/suggest_names.h"
@@ -26,8 +26,8 @@ OpTable::OpTable(std::vector<OpDef> rows) {
 }
 
 const OpDef* OpTable::find(std::string_view name) const {
-  auto at = rows_.find(name);
-  return at == rows_.end() ? nullptr : &at->second;
+  auto row = rows_.find(name);
+  return row == rows_.end() ? nullptr : &row->second;
 }
 
 const OpDef& OpTable::at(std::string_view name) const {

@@ -1,13 +1,13 @@
-// The parser of a graph's text; errors name line and column.
+// Parses the text of a graph; errors report line and column.
 #include "karez/base/scanner.h"
 #include "karez/graph/op.h"
 
 namespace karez::graph {
 namespace {
 
-// A type with a layout of axis names: the text names its mesh after it.
+// A type with a layout of axis names; in the text, its mesh follows.
 struct ParsedType {
-  Scanner at;  // its position, for errors
+  Scanner position;  // position in the text, for errors
   TensorType type;
   bool has_layout = false;  // the text gives a layout
   std::vector<std::pair<std::string, Sbp>> entries;
@@ -35,7 +35,7 @@ class Parser {
     Graph graph;
     keyword("graph");
     graph.name = in_.peek("\"") ? in_.quoted() : in_.word();
-    // Arguments precede the meshes that their types name, so they are read twice.
+    // Arguments precede the meshes to which their types refer, so they are read twice.
     Scanner arguments = in_;
     bool has_arguments = in_.accept("(");
     if (has_arguments) skip_arguments();
@@ -64,43 +64,43 @@ class Parser {
         node(graph);
       }
     }
-    for (auto& [at, id] : unresolved)
-      if (!is_defined(graph, id)) at.fail_here("no node defines this value");
+    for (auto& [position, id] : unresolved)
+      if (!is_defined(graph, id)) position.fail_here("no node defines this value");
     --nested_;
     return graph;
   }
 
   void keyword(std::string_view word) {
-    Scanner before = in_;
-    if (!in_.peek_name() || in_.word() != word) before.fail_here(cat("expected '", word, "'"));
+    Scanner start = in_;
+    if (!in_.peek_name() || in_.word() != word) start.fail_here(cat("expected '", word, "'"));
   }
 
   bool accept_keyword(std::string_view word) {
-    Scanner before = in_;
+    Scanner start = in_;
     if (in_.peek_name() && in_.word() == word) return true;
-    in_ = before;
+    in_ = start;
     return false;
   }
 
   // `variable "w"` and `output "y"` are declarations; `variable()` is a node.
   bool accept_line(std::string_view word) {
-    Scanner before = in_;
+    Scanner start = in_;
     if (accept_keyword(word) && in_.peek("\"")) return true;
-    in_ = before;
+    in_ = start;
     return false;
   }
 
   // Calls a function and adds the position to the errors that it throws.
-  template <class Act> static auto with_position(const Scanner& at, Act act) -> decltype(act()) {
+  template <class Act> static auto with_position(const Scanner& position, Act act) -> decltype(act()) {
     std::string message;
     try {
       return act();
     } catch (const Error& error) { message = error.what(); }
-    at.fail_here(message);
+    position.fail_here(message);
   }
 
   Mesh mesh() {
-    Scanner before = in_;
+    Scanner start = in_;
     in_.expect("mesh(");
     std::vector<MeshAxis> axes;
     while (!in_.accept(")")) {
@@ -110,9 +110,9 @@ class Parser {
       axes.push_back({std::move(name), small_int()});
     }
     std::int64_t size = 1;
-    for (const MeshAxis& axis : axes) size = with_position(before, [&] { return checked_mul(size, axis.size); });
+    for (const MeshAxis& axis : axes) size = with_position(start, [&] { return checked_mul(size, axis.size); });
     count_devices(size);
-    Mesh mesh = with_position(before, [&] { return Mesh::of(axes); });
+    Mesh mesh = with_position(start, [&] { return Mesh::of(axes); });
     if (in_.accept("[")) {
       std::vector<DeviceName> devices;
       while (!in_.accept("]")) {
@@ -122,7 +122,7 @@ class Parser {
         devices.push_back({rank, small_int()});
       }
       if (devices.size() != mesh.devices.size())
-        before.fail_here(cat("a mesh of ", mesh.devices.size(), " devices lists ", devices.size()));
+        start.fail_here(cat("a mesh of ", mesh.devices.size(), " devices lists ", devices.size()));
       mesh.devices = std::move(devices);
     }
     return mesh;
@@ -135,18 +135,18 @@ class Parser {
   }
 
   int small_int() {
-    Scanner before = in_;
+    Scanner start = in_;
     std::int64_t value = in_.integer();
-    if (value < 0 || value > 1'000'000'000) before.fail_here("expected a number from 0 to 1000000000");
+    if (value < 0 || value > 1'000'000'000) start.fail_here("expected a number from 0 to 1000000000");
     return static_cast<int>(value);
   }
 
-  // %12. A text of n characters defines fewer than n values, so a mistyped digit cannot request all memory.
+  // Parses "%12". A text of n characters defines fewer than n values, so a mistyped digit cannot exhaust the memory.
   ValueId value_name() {
-    Scanner before = in_;
+    Scanner start = in_;
     in_.expect("%");
     int index = small_int();
-    if (static_cast<std::size_t>(index) >= length_) before.fail_here("a value has a number beyond the text's length");
+    if (static_cast<std::size_t>(index) >= length_) start.fail_here("a value has a number beyond the text's length");
     return ValueId(index);
   }
 
@@ -160,9 +160,9 @@ class Parser {
 
   ValueId defined_value(const Graph& graph) {
     in_.skip_space();
-    Scanner before = in_;
+    Scanner start = in_;
     ValueId id = value_name();
-    if (!is_defined(graph, id)) before.fail_here("a value is used before it is defined");
+    if (!is_defined(graph, id)) start.fail_here("a value is used before it is defined");
     return id;
   }
 
@@ -170,27 +170,27 @@ class Parser {
     ValueId value = defined_value(graph);
     std::optional<Layout> layout;
     in_.skip_space();
-    Scanner before = in_;
+    Scanner start = in_;
     if (in_.accept(":")) {
-      PlacedType at = placed_type(graph);
-      if (at.type != graph.type(value) || at.mesh != graph.value(value).mesh || !at.layout)
-        before.fail_here(
+      PlacedType placed = placed_type(graph);
+      if (placed.type != graph.type(value) || placed.mesh != graph.value(value).mesh || !placed.layout)
+        start.fail_here(
             cat("the type of output %", value, " must be ", graph.type(value), " with a layout on its mesh"));
-      layout = std::move(at.layout);
+      layout = std::move(placed.layout);
     }
     graph.outputs.push_back({std::move(name), value, std::move(layout)});
   }
 
   ValueId new_value(Graph& graph) {
     in_.skip_space();
-    Scanner before = in_;
+    Scanner start = in_;
     ValueId id = value_name();
-    if (is_defined(graph, id)) before.fail_here("a value is defined twice");
+    if (is_defined(graph, id)) start.fail_here("a value is defined twice");
     std::size_t size = static_cast<std::size_t>(id.index) + 1;
     if (size > graph.values.size()) {
       values_ += size - graph.values.size();
       if (values_ > length_)
-        before.fail_here("the value numbers of graph and regions exceed the number of characters of the text");
+        start.fail_here("the value numbers of graph and regions exceed the number of characters of the text");
       graph.values.resize(size);
     }
     return id;
@@ -211,18 +211,18 @@ class Parser {
     do {
       ValueId id = new_value(graph);
       in_.expect(":");
-      PlacedType at = placed_type(graph);
-      graph.value(id) = {NodeId(), 0, std::move(at.type), at.mesh, std::move(at.layout)};
+      PlacedType placed = placed_type(graph);
+      graph.value(id) = {NodeId(), 0, std::move(placed.type), placed.mesh, std::move(placed.layout)};
       graph.arguments.push_back(id);
     } while (in_.accept(","));
     in_.expect(")");
   }
 
-  // "f32[64@data, 10; sum@model]"; several axes: "[8@data@model, 4]", "; sum@data@model".
+  // Parses "f32[64@data, 10; sum@model]", and with several axes "[8@data@model, 4]" or "; sum@data@model".
   ParsedType type() {
     in_.skip_space();
     ParsedType out{in_, {}, false, {}};
-    out.type.dtype = with_position(out.at, [&] { return dtype_from(in_.word()); });
+    out.type.dtype = with_position(out.position, [&] { return dtype_from(in_.word()); });
     auto axes = [&](Sbp entry) {
       while (in_.accept("@")) {
         out.entries.emplace_back(in_.name(), entry);
@@ -232,23 +232,21 @@ class Parser {
     in_.expect("[");
     while (!in_.peek("]") && !in_.peek(";")) {
       if (!out.type.shape.empty()) in_.expect(",");
-      Scanner before = in_;
+      Scanner start = in_;
       out.type.shape.push_back(in_.integer());
-      if (out.type.shape.back() < 0) before.fail_here("a size is negative");
+      if (out.type.shape.back() < 0) start.fail_here("a size is negative");
       axes(S(static_cast<int>(out.type.shape.size()) - 1));
     }
     if (in_.accept(";")) {
       out.has_layout = true;
       while (!in_.peek("]")) {
         in_.accept(",");
-        Scanner before = in_;
+        Scanner start = in_;
         std::string kind = in_.word();
-        Sbp entry = B();
-        for (Reduce reduce : {Reduce::sum, Reduce::max, Reduce::min})
-          if (name_of(reduce) == kind) entry = P(reduce);
-        if (entry.is_broadcast()) before.fail_here("expected sum, max or min");
+        const std::optional<Reduce> reduce = reduce_from(kind);
+        if (!reduce) start.fail_here("expected sum, max or min");
         if (!in_.peek("@")) in_.expect("@");
-        axes(entry);
+        axes(P(*reduce));
       }
     }
     in_.expect("]");
@@ -262,18 +260,19 @@ class Parser {
   }
 
   PlacedType placed_type(const Graph& graph) {
-    ParsedType written = type();
-    PlacedType out{written.type, mesh_index(), std::nullopt};
+    ParsedType parsed_type = type();
+    PlacedType out{parsed_type.type, mesh_index(), std::nullopt};
     if (static_cast<std::size_t>(out.mesh) >= graph.meshes.size())
-      written.at.fail_here(cat("there is no mesh", out.mesh, "; the graph has ", graph.meshes.size()));
-    if (!written.has_layout) return out;
+      parsed_type.position.fail_here(cat("there is no mesh", out.mesh, "; the graph has ", graph.meshes.size()));
+    if (!parsed_type.has_layout) return out;
     const Mesh& mesh = graph.meshes[static_cast<std::size_t>(out.mesh)];
     out.layout = broadcast_layout(mesh);
-    for (const auto& [name, entry] : written.entries) {
-      int axis = with_position(written.at, [&, wanted = std::string_view(name)] { return mesh.axis(wanted); });
-      Sbp& there = (*out.layout)[static_cast<std::size_t>(axis)];
-      if (!there.is_broadcast()) written.at.fail_here(cat("the axis '", name, "' is used twice"));
-      there = entry;
+    for (const auto& [name, entry] : parsed_type.entries) {
+      int axis =
+          with_position(parsed_type.position, [&, axis_name = std::string_view(name)] { return mesh.axis(axis_name); });
+      Sbp& sbp = (*out.layout)[static_cast<std::size_t>(axis)];
+      if (!sbp.is_broadcast()) parsed_type.position.fail_here(cat("the axis '", name, "' is used twice"));
+      sbp = entry;
     }
     return out;
   }
@@ -282,15 +281,15 @@ class Parser {
     Variable v;
     v.name = in_.quoted();
     in_.expect(":");
-    PlacedType at = placed_type(graph);
-    v.type = std::move(at.type);
-    v.mesh = at.mesh;
-    v.stored = std::move(at.layout);
+    PlacedType placed = placed_type(graph);
+    v.type = std::move(placed.type);
+    v.mesh = placed.mesh;
+    v.stored = std::move(placed.layout);
     auto value = [&] {
       in_.skip_space();
-      Scanner before = in_;
+      Scanner start = in_;
       ValueId id = value_name();
-      unresolved.emplace_back(before, id);
+      unresolved.emplace_back(start, id);
       return id;
     };
     if (accept_keyword("read")) v.read = value();
@@ -310,8 +309,8 @@ class Parser {
     }
     if (!node.outputs.empty()) in_.expect("=");
     in_.skip_space();
-    Scanner before = in_;
-    node.op = with_position(before, [&] { return &ops_.at(in_.word()); });
+    Scanner start = in_;
+    node.op = with_position(start, [&] { return &ops_.at(in_.word()); });
     in_.expect("(");
     while (!in_.accept(")")) {
       if (!node.inputs.empty()) in_.expect(",");
@@ -323,11 +322,11 @@ class Parser {
     if (in_.peek("{")) node.attrs = Attrs::parse(in_);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       in_.expect(i == 0 ? ":" : ",");
-      PlacedType at = placed_type(graph);
+      PlacedType placed = placed_type(graph);
       Value& value = graph.value(node.outputs[i]);
-      value.type = std::move(at.type);
-      value.mesh = at.mesh;
-      value.layout = std::move(at.layout);
+      value.type = std::move(placed.type);
+      value.mesh = placed.mesh;
+      value.layout = std::move(placed.layout);
     }
     if (accept_keyword("in")) node.path = in_.quoted();
     if (accept_keyword("at")) node.where = in_.quoted();
@@ -349,12 +348,12 @@ class Parser {
     graph.nodes.push_back(std::move(node));
   }
 
-  bool is_node_name() {  // n12, if it is not the op of the next line
-    Scanner ahead = in_;
-    if (!ahead.peek_name()) return false;
-    std::string word = ahead.word();
+  bool is_node_name() {  // "n12", unless it is the op of the next line
+    Scanner lookahead = in_;
+    if (!lookahead.peek_name()) return false;
+    std::string word = lookahead.word();
     return word.size() > 1 && word[0] == 'n' && word.find_first_not_of("0123456789", 1) == std::string::npos &&
-           !ahead.peek("(");
+           !lookahead.peek("(");
   }
 
   Scanner in_;

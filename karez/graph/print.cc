@@ -1,4 +1,4 @@
-// The printer of a graph: one line per node; karez/graph/parse.cc parses the text.
+// Prints a graph with one line per node; karez/graph/parse.cc parses the text.
 #include <algorithm>
 #include <cctype>
 
@@ -10,21 +10,21 @@ namespace {
 
 std::string value_name(ValueId id) { return cat("%", id); }
 
-// Quoted unless it is one word.
+// Returns the name, quoted if it is not one word.
 std::string graph_name(const std::string& name) {
-  bool word = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0]));
-  for (unsigned char c : name) word = word && (std::isalnum(c) != 0 || c == '_');
-  return word ? name : quote(name);
+  bool is_word = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0]));
+  for (unsigned char c : name) is_word = is_word && (std::isalnum(c) != 0 || c == '_');
+  return is_word ? name : quote(name);
 }
 
-// "f32[64@data, 10; sum@model] on mesh1"; the default mesh is not named.
+// Returns "f32[64@data, 10; sum@model] on mesh1"; the default mesh is omitted.
 std::string type_text(const Graph& graph, const TensorType& type, int mesh, const std::optional<Layout>& layout) {
   std::string text = print(type);
-  if (layout) {  // an invalid layout is printed too, but does not parse
-    bool sound = mesh >= 0 && static_cast<std::size_t>(mesh) < graph.meshes.size() &&
-                 is_valid(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout);
-    text = sound ? print(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout)
-                 : cat(text, " with layout ", print(*layout));
+  if (layout) {  // an invalid layout is printed, too, but cannot be parsed
+    bool is_valid_layout = mesh >= 0 && static_cast<std::size_t>(mesh) < graph.meshes.size() &&
+                           is_valid(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout);
+    text = is_valid_layout ? print(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout)
+                           : cat(text, " with layout ", print(*layout));
   }
   return mesh == 0 ? text : cat(text, " on mesh", mesh);
 }
@@ -33,9 +33,9 @@ std::string type_text(const Graph& graph, ValueId id) {
 }
 
 std::string mesh_text(const Mesh& mesh) {
-  bool usual = mesh.devices == Mesh::of(mesh.axes).devices;
-  return usual ? print(mesh)
-               : cat(print(mesh), " [", join(mesh.devices, ", ", [](DeviceName d) { return print(d); }), "]");
+  bool is_default = mesh.devices == Mesh::of(mesh.axes).devices;
+  return is_default ? print(mesh)
+                    : cat(print(mesh), " [", join(mesh.devices, ", ", [](DeviceName d) { return print(d); }), "]");
 }
 
 class Printer {
@@ -79,7 +79,7 @@ class Printer {
     if (!node.path.empty()) out_ += cat(" in ", quote(node.path));
     if (!node.where.empty()) out_ += cat(" at ", quote(node.where));
     if (node.acts != 1) out_ += cat(" acts ", node.acts);
-    for (const Attrs& place : node.act_attrs) out_ += cat(" ", place.print());
+    for (const Attrs& attrs_of_act : node.act_attrs) out_ += cat(" ", attrs_of_act.print());
     if (node.setup) out_ += " setup";
     if (!node.after.empty()) out_ += cat(" after ", join(node.after, " ", [](NodeId id) { return cat("n", id); }));
     if (!node.regions.empty()) {

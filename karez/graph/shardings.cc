@@ -7,7 +7,7 @@
 namespace karez::graph {
 namespace {
 
-// Letters in order of appearance, operands before results.
+// Returns the letters in order of appearance, operands before results.
 std::vector<std::string> letters_of(const Signature& s) {
   std::vector<std::string> letters;
   for (const auto* side : {&s.in, &s.out})
@@ -18,19 +18,19 @@ std::vector<std::string> letters_of(const Signature& s) {
   return letters;
 }
 
-// The dimension of an operand that has the letter; -1: none.
+// Returns the dimension of an operand with the letter, or -1.
 int dim_of(const std::vector<std::string>& operand, const std::string& letter) {
-  auto at = std::find(operand.begin(), operand.end(), letter);
-  return at == operand.end() ? -1 : static_cast<int>(at - operand.begin());
+  auto position = std::find(operand.begin(), operand.end(), letter);
+  return position == operand.end() ? -1 : static_cast<int>(position - operand.begin());
 }
 
 bool can_be_partial(const TensorType& type, Reduce reduce) {
   return reduce != Reduce::sum || has_partial_sums(type.dtype);
 }
 
-// The sharding that splits a letter: operands and results with the letter are Split in its dimension, other operands
-// are Broadcast, other results Partial of the letter's kind. (A letter that no operand has is not summed over: results
-// without it are Broadcast.)
+// Returns the sharding that splits a letter: operands and results with the letter are Split along its dimension, other
+// operands are Broadcast, and other results are Partial of the letter's kind. If no operand has the letter, nothing is
+// reduced, and results without the letter are Broadcast.
 std::optional<Sharding> split(const NodeView& node, const Signature& s, const std::string& letter) {
   auto kind = s.reduced.find(letter);
   Reduce reduce = kind == s.reduced.end() ? Reduce::sum : kind->second;
@@ -51,7 +51,7 @@ std::optional<Sharding> split(const NodeView& node, const Signature& s, const st
   return out;
 }
 
-// The sharding that passes Partial through: operands of the group and all results are Partial, the others Broadcast.
+// Returns the sharding in which operands of the group and all results are Partial, and other operands are Broadcast.
 std::optional<Sharding> pass_partial(const NodeView& node, const std::vector<int>& group, Reduce reduce) {
   Sharding out{std::vector<Sbp>(node.in_count(), B()), std::vector<Sbp>(node.out_count(), P(reduce))};
   for (int operand : group) {
@@ -93,18 +93,17 @@ std::vector<AxisSharding> axis_shardings(const NodeView& node, const Signature& 
   return out;
 }
 
-// Whether the shardings of the axes are legal together.
+// Returns whether the shardings of the axes are legal together.
 bool is_consistent(const NodeView& node, const Signature& s, const Mesh& mesh,
                    const std::vector<const AxisSharding*>& chosen) {
-  // A split of a merged dimension splits its major factor only if the product of the axes that split it divides that
-  // factor.
+  // A merged dimension may be split only if the product of the sizes of these axes divides its major factor.
   std::map<std::string, std::int64_t> parts;
   for (std::size_t axis = 0; axis < chosen.size(); ++axis)
     if (!chosen[axis]->divides.empty())
       parts.try_emplace(chosen[axis]->divides, 1).first->second *= mesh.axes[axis].size;
   for (const auto& [letter, count] : parts)
     if (s.divides.at(letter) % count != 0) return false;
-  // Each value has one kind of Partial (is_valid checks it): a maximum of sums is not a sum of maxima.
+  // Each value has one kind of Partial, as is_valid() checks: a maximum of sums is not a sum of maxima.
   auto valid = [&](const TensorType& type, auto entry) {
     Layout layout;
     for (const AxisSharding* choice : chosen) layout.push_back(entry(choice->sharding));
@@ -132,13 +131,13 @@ std::vector<Sharding> shardings(const NodeView& node, int size) {
 
 std::vector<std::vector<Sharding>> mesh_shardings(const NodeView& node, const Mesh& mesh) {
   Signature s = signature_of(node);
-  std::vector<std::vector<AxisSharding>> of_axis;
-  for (const MeshAxis& axis : mesh.axes) of_axis.push_back(axis_shardings(node, s, axis.size));
+  std::vector<std::vector<AxisSharding>> shardings_by_axis;
+  for (const MeshAxis& axis : mesh.axes) shardings_by_axis.push_back(axis_shardings(node, s, axis.size));
   std::vector<std::vector<Sharding>> out;
   std::vector<const AxisSharding*> chosen;
   auto visit = [&](auto&& self) -> void {
-    if (chosen.size() < of_axis.size()) {
-      for (const AxisSharding& choice : of_axis[chosen.size()]) {
+    if (chosen.size() < shardings_by_axis.size()) {
+      for (const AxisSharding& choice : shardings_by_axis[chosen.size()]) {
         chosen.push_back(&choice);
         self(self);
         chosen.pop_back();

@@ -1,4 +1,4 @@
-// Index signatures: their parser and printer, and the checked signature of a node.
+// Parses, prints and checks index signatures.
 #include <algorithm>
 
 #include "karez/base/scanner.h"
@@ -30,12 +30,11 @@ bool appears(const std::vector<std::vector<std::string>>& side, const std::strin
   });
 }
 
-Reduce reduce_from(Scanner& in) {
-  Scanner before = in;
+Reduce parse_reduce(Scanner& in) {
+  Scanner start = in;
   std::string name = in.word();
-  for (Reduce reduce : {Reduce::sum, Reduce::max, Reduce::min})
-    if (name_of(reduce) == name) return reduce;
-  before.fail_here("expected sum, max or min");
+  if (const auto reduce = tensor::reduce_from(name)) return *reduce;
+  start.fail_here("expected sum, max or min");
 }
 
 using OutsideEffect = Signature::OutsideEffect;
@@ -45,28 +44,28 @@ constexpr std::pair<OutsideEffect, std::string_view> outside_effect_names[] = {{
                                                                                {OutsideEffect::unknown, "unknown"}};
 
 OutsideEffect parse_outside_effect(Scanner& in) {
-  Scanner before = in;
+  Scanner start = in;
   const std::string name = in.word();
-  for (const auto& [outside, known] : outside_effect_names)
-    if (known == name) return outside;
-  before.fail_here("expected factor, divisor, condition or unknown");
+  for (const auto& [effect, effect_name] : outside_effect_names)
+    if (effect_name == name) return effect;
+  start.fail_here("expected factor, divisor, condition or unknown");
 }
 
-// One clause after a '|'.
+// Parses one clause after a '|'.
 void parse_clause(Scanner& in, Signature& s) {
-  auto known = [&](bool of_results) {
-    Scanner before = in;
+  auto parse_letter = [&](bool allow_results) {
+    Scanner start = in;
     std::string letter = in.word();
-    if (letter == never_split) before.fail_here("a dimension that is never split has no letter");
-    if (!appears(s.in, letter) && !(of_results && appears(s.out, letter)))
-      before.fail_here(cat("no operand has the letter '", letter, "'"));
+    if (letter == never_split) start.fail_here("a dimension that is never split has no letter");
+    if (!appears(s.in, letter) && !(allow_results && appears(s.out, letter)))
+      start.fail_here(cat("no operand has the letter '", letter, "'"));
     return letter;
   };
   auto operand = [&] {
-    Scanner before = in;
+    Scanner start = in;
     std::int64_t number = in.integer();
     if (number < 0 || number >= static_cast<std::int64_t>(s.in.size()))
-      before.fail_here(cat("there is no operand ", number));
+      start.fail_here(cat("there is no operand ", number));
     return static_cast<int>(number);
   };
   if (in.accept("linear")) {
@@ -89,14 +88,14 @@ void parse_clause(Scanner& in, Signature& s) {
     s.moves = true;
   } else {
     do {
-      std::string letter = known(true);
+      std::string letter = parse_letter(true);
       if (in.accept("divides")) {
         s.divides[letter] = in.integer();
       } else if (in.accept("masked")) {
         s.masked.insert(letter);
       } else {
         in.expect("by");
-        s.reduced[letter] = reduce_from(in);
+        s.reduced[letter] = parse_reduce(in);
       }
     } while (in.peek_name());
   }
@@ -106,7 +105,7 @@ std::string print_operand_list(const std::vector<std::vector<std::string>>& side
   return join(side, ", ", [](const auto& operand) { return operand.empty() ? std::string("()") : join(operand, " "); });
 }
 
-// One dimension of an operand or result with its letter, for the checks of a node's signature.
+// A dimension of an operand or result with its letter, for the checks of the signature of a node.
 struct LabelledDim {
   const std::string& letter;
   std::int64_t size;
@@ -146,18 +145,18 @@ std::vector<LabelledDim> labelled_dims(const NodeView& node, const Signature& s)
 
 void check(const NodeView& node, const Signature& s) {
   std::map<std::string, const LabelledDim*> first;
-  std::vector<LabelledDim> all = labelled_dims(node, s);
-  for (const LabelledDim& dim : all) {
+  std::vector<LabelledDim> dims = labelled_dims(node, s);
+  for (const LabelledDim& dim : dims) {
     if (auto divides = s.divides.find(dim.letter); divides != s.divides.end()) {
       require(divides->second > 0 && dim.size % divides->second == 0, "its signature ", s, " limits splits of '",
               dim.letter, "' to divisors of ", divides->second, ", which does not divide size ", dim.size, " of ",
               dim.side, " ", dim.index, " ", dim.type);
-      continue;  // a merged dimension is a multiple of its major factor
+      continue;  // the size of a merged dimension may be any multiple of its major factor
     }
-    auto [at, fresh] = first.try_emplace(dim.letter, &dim);
-    if (!fresh && at->second->size != dim.size)
-      fail("sizes of '", dim.letter, "' differ: ", at->second->size, " in ", at->second->text(), " and ", dim.size,
-           " in ", dim.text());
+    auto [entry, inserted] = first.try_emplace(dim.letter, &dim);
+    if (!inserted && entry->second->size != dim.size)
+      fail("sizes of '", dim.letter, "' differ: ", entry->second->size, " in ", entry->second->text(), " and ",
+           dim.size, " in ", dim.text());
   }
   for (const auto& group : s.linear)
     for (int operand : group)
@@ -190,9 +189,9 @@ std::string print(const Signature& s) {
     clauses.push_back(
         cat("linear ", join(s.linear, " ", [](const auto& group) { return cat("{", join(group, ", "), "}"); })));
   if (!s.outside.empty())
-    clauses.push_back(cat("outside ", join(s.outside, ", ", [](const auto& one) {
-                            return cat(one.first, " ",
-                                       outside_effect_names[static_cast<std::size_t>(one.second)].second);
+    clauses.push_back(cat("outside ", join(s.outside, ", ", [](const auto& entry) {
+                            return cat(entry.first, " ",
+                                       outside_effect_names[static_cast<std::size_t>(entry.second)].second);
                           })));
   if (s.moves) clauses.push_back("moves");
   for (const std::string& clause : clauses) text += cat(" | ", clause);
@@ -204,7 +203,7 @@ Signature signature_of(const NodeView& node) {
   try {
     Signature s = index.index() == 0 ? parse_signature(std::get<0>(index)) : std::get<1>(index)(node);
     if (s.in.empty() && node.in_count() == 1)
-      s.in.emplace_back();  // an empty left side means no operand or one scalar, by the node's operands
+      s.in.emplace_back();  // an empty left side means no operand or one scalar, depending on the node
     check(node, s);
     return s;
   } catch (const Error& error) { fail(error.kind, describe(*node.graph, node.id), ": ", error.what()); }

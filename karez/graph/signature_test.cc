@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// One node of the op over operands of the given types.
+// A graph with one node of an op on operands of the given types.
 struct SingleNodeGraph {
   OpTable ops;
   Graph graph;
@@ -34,9 +34,9 @@ struct SingleNodeGraph {
   NodeView view() const { return {&graph, id}; }
 };
 
-std::vector<std::string> texts(const std::vector<Sharding>& all) {
+std::vector<std::string> texts(const std::vector<Sharding>& shardings) {
   std::vector<std::string> out;
-  for (const auto& s : all) out.push_back(print(s));
+  for (const auto& s : shardings) out.push_back(print(s));
   return out;
 }
 std::vector<std::string> texts_of(std::string_view op, std::vector<TensorType> operands, int size, Attrs attrs = {}) {
@@ -53,7 +53,7 @@ std::vector<std::string> mesh_texts(std::string_view op, std::vector<TensorType>
 
 const TensorType a{DType::f32, {64, 10}}, b{DType::f32, {10, 50}};
 
-TEST(Signature, TextRoundTrips) {
+TEST(Signature, ParsingAndPrintingGiveTheSameText) {
   for (const char* text :
        {"m k, k n -> m n | linear {0} {1}", "i j -> i | j by max", "n c _ _, o c _ _ -> n o _ _ | linear {0} {1}",
         "i j -> j i | moves", "a b -> a | a divides 12", "a _, () -> a, () | linear {0, 1}", "-> n _", "() -> a",
@@ -64,7 +64,7 @@ TEST(Signature, TextRoundTrips) {
   EXPECT_EQ(print(parse_signature("a,->")), "a, () -> ()");
 }
 
-TEST(Signature, BadTextIsRejectedWithItsPosition) {
+TEST(Signature, InvalidTextIsRejectedWithItsPosition) {
   auto error = [](std::string_view text) { return error_of([&] { parse_signature(text); }); };
   EXPECT_EQ(error("a b c"), "signature: line 1, column 6: expected '->' at the end");
   EXPECT_EQ(error("a -> a | b by max"), "signature: line 1, column 10: no operand has the letter 'b' at 'b by max'");
@@ -76,7 +76,7 @@ TEST(Signature, BadTextIsRejectedWithItsPosition) {
   EXPECT_EQ(error("a -> a; moves"), "signature: line 1, column 7: unexpected text after the signature at '; moves'");
 }
 
-TEST(Shardings, AMatmulHasExactlySix) {
+TEST(Shardings, AMatmulHasExactlySixShardings) {
   EXPECT_THAT(texts_of("matmul", {a, b}, 2), ElementsAre("B, B -> B",             //
                                                          "S(0), B -> S(0)",       // rows
                                                          "S(1), S(0) -> P(sum)",  // inner
@@ -97,7 +97,7 @@ TEST(Shardings, OperandsOfALinearGroupArePartialTogether) {
               ElementsAre("B, B -> B", "S(0), S(0) -> S(0)", "S(1), S(1) -> S(1)", "P(sum), P(sum) -> P(sum)"));
 }
 
-TEST(Shardings, ANonlinearOpTakesNoPartial) {
+TEST(Shardings, ANonlinearOpAcceptsNoPartial) {
   EXPECT_THAT(texts_of("relu", {a}, 2), ElementsAre("B -> B", "S(0) -> S(0)", "S(1) -> S(1)"));
 }
 
@@ -108,7 +108,7 @@ TEST(Shardings, SplittingAReducedLetterGivesPartialOfItsKind) {
   EXPECT_THAT(texts_of("total", {a}, 2), ElementsAre("B -> B", "S(0) -> P(sum)", "S(1) -> P(sum)"));
 }
 
-TEST(Shardings, BoolsAreNotSummed) {
+TEST(Shardings, BoolsHaveNoPartialSums) {
   EXPECT_THAT(texts_of("any_zero", {a}, 2), ElementsAre("B -> B", "S(0) -> S(0)"));
   EXPECT_THAT(texts_of("add", {{DType::b8, {4, 4}}, {DType::b8, {4, 4}}}, 2),
               ElementsAre("B, B -> B", "S(0), S(0) -> S(0)", "S(1), S(1) -> S(1)"));
@@ -117,12 +117,12 @@ TEST(Shardings, BoolsAreNotSummed) {
   EXPECT_THAT(texts_of("add", {{DType::i32, {4, 4}}, {DType::i32, {4, 4}}}, 2), Contains("P(sum), P(sum) -> P(sum)"));
 }
 
-TEST(Shardings, AnOpThatMovesElementsPassesPartialOfAnyKind) {
+TEST(Shardings, AnOpThatMovesElementsAcceptsPartialOfAnyKind) {
   EXPECT_THAT(texts_of("transpose", {a}, 2), ElementsAre("B -> B", "S(0) -> S(1)", "S(1) -> S(0)", "P(sum) -> P(sum)",
                                                          "P(max) -> P(max)", "P(min) -> P(min)"));
 }
 
-TEST(Shardings, ADimensionWithoutLetterIsNeverSplitAndMayChangeItsSize) {
+TEST(Shardings, ADimensionWithoutALetterIsNeverSplitAndMayChangeItsSize) {
   EXPECT_THAT(texts_of("crop", {a}, 2), ElementsAre("B -> B", "S(0) -> S(0)"));
 }
 
@@ -131,13 +131,13 @@ TEST(Shardings, AMergedDimensionIsSplitOnlyIfTheMeshDividesItsMajorFactor) {
   EXPECT_THAT(texts_of("flatten", {merged}, 4), Contains("S(0) -> S(0)"));
   EXPECT_THAT(texts_of("flatten", {merged}, 5), Not(Contains("S(0) -> S(0)")));
   EXPECT_THAT(mesh_texts("flatten", {merged}, "a=2,b=3"), Contains("S(0) -> S(0); S(0) -> S(0)"));
-  auto four_by_two = mesh_texts("flatten", {merged}, "a=4,b=2");
-  EXPECT_THAT(four_by_two, Contains("S(0) -> S(0); B -> B"));
-  EXPECT_THAT(four_by_two, Contains("B -> B; S(0) -> S(0)"));
-  EXPECT_THAT(four_by_two, Not(Contains("S(0) -> S(0); S(0) -> S(0)"))) << "8 does not divide 12";
+  auto on_4_by_2 = mesh_texts("flatten", {merged}, "a=4,b=2");
+  EXPECT_THAT(on_4_by_2, Contains("S(0) -> S(0); B -> B"));
+  EXPECT_THAT(on_4_by_2, Contains("B -> B; S(0) -> S(0)"));
+  EXPECT_THAT(on_4_by_2, Not(Contains("S(0) -> S(0); S(0) -> S(0)"))) << "8 does not divide 12";
 }
 
-TEST(Shardings, ALetterOfResultsAloneIsNotSummed) {
+TEST(Shardings, ALetterThatOnlyResultsHaveIsNotReduced) {
   OpDef op;
   op.name = "spread";
   op.inputs = 1;
@@ -178,7 +178,7 @@ TEST(Shardings, AValueHasOneKindOfPartial) {
   EXPECT_EQ(all.size(), 36u - 6u);
 }
 
-TEST(Signature, AMismatchWithTheNodeIsAnErrorThatNamesIt) {
+TEST(Signature, AMismatchWithTheNodeIsReportedWithTheNode) {
   EXPECT_EQ(error_of([] {
               texts_of("wrong", {{DType::f32, {3, 3}}}, 2);
             }),
@@ -229,14 +229,14 @@ TEST(Signature, AnEmptyLetterIsAnError) {
             "split has '_'");
 }
 
-// A letter that no operand has is not summed over: a result without it is Broadcast, whatever its dtype.
+// A letter that no operand has is not reduced: a result without the letter is Broadcast, for every dtype.
 TEST(Signature, AResultWithoutALetterThatOnlyAnotherResultHasIsBroadcast) {
-  OpDef made;
-  made.name = "made";
-  made.inputs = 0;
-  made.index = "-> a, ()";
-  made.infer = [](auto, const Attrs&) { return std::vector<TensorType>{{DType::f32, {8}}, {DType::b8, {}}}; };
-  SingleNodeGraph node("made", {}, {}, OpTable({made}));
+  OpDef source;
+  source.name = "made";
+  source.inputs = 0;
+  source.index = "-> a, ()";
+  source.infer = [](auto, const Attrs&) { return std::vector<TensorType>{{DType::f32, {8}}, {DType::b8, {}}}; };
+  SingleNodeGraph node("made", {}, {}, OpTable({source}));
   EXPECT_THAT(texts(shardings(node.view(), 2)), Contains(HasSubstr("S(0), B")));
 }
 

@@ -1,4 +1,4 @@
-// The op table for tests of graphs.
+// Defines the ops of the table for tests of graphs.
 #include "karez/graph/test_ops.h"
 
 namespace karez::graph {

@@ -1,4 +1,4 @@
-// Tests of a graph's text: printed text parses to the same graph, and bad text is rejected with its position.
+// Tests of the text of graphs: printed text parses to the same graph, and invalid text is rejected with its position.
 #include "karez/graph/test_ops.h"
 
 #include <gmock/gmock.h>
@@ -68,7 +68,7 @@ TEST(GraphText, LayoutsArePrintedInTheOrderOfMeshAxes) {
              "graph g mesh(a=2, b=2) {\n  %0 = input() : f32[8@a@b, 4]\n  %1 = input() : f32[8, 4; sum@a@b]\n}\n"));
 }
 
-TEST(GraphText, NoLayoutDiffersFromAllBroadcast) {
+TEST(GraphText, AMissingLayoutDiffersFromAllBroadcast) {
   OpTable ops = test_ops();
   Graph g = parse_graph(
       "graph g mesh(a=2) { %0 = input() : f32[8, 4] %1 = input() : f32[8, 4;] %2 = input() : f32[;] }", ops);
@@ -91,7 +91,7 @@ TEST(GraphText, CommentsAndWhiteSpaceAreSkipped) {
                      "graph main {\n  %0 = input() : f32[2]\n}\n"));
 }
 
-TEST(GraphText, ValueNumbersAreKept) {  // so errors name values as passes print them
+TEST(GraphText, ValueNumbersAreKept) {  // so that errors refer to values as passes print them
   const char* text = "graph main {\n  %7 = input() : f32[2]\n  %3 = relu(%7) : f32[2]\n}\n";
   EXPECT_TRUE(same_lines(reprint(text), text));
 }
@@ -104,8 +104,8 @@ TEST(GraphText, AnInvalidLayoutIsPrinted) {
 }
 
 TEST(GraphText, RandomGraphsRoundTrip) {
-  const char* given = std::getenv("KAREZ_SEED");
-  std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 7;
+  const char* environment_seed = std::getenv("KAREZ_SEED");
+  std::uint64_t seed = environment_seed ? std::strtoull(environment_seed, nullptr, 10) : 7;
   std::mt19937_64 random(seed);
   auto pick = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   OpTable ops = test_ops();
@@ -132,21 +132,21 @@ TEST(GraphText, RandomGraphsRoundTrip) {
     }
     g.outputs.push_back({"y", values.back()});
     std::string text = print(g);
-    Graph parsed = parse_graph(text, ops);
-    ASSERT_TRUE(same_lines(print(parsed), text)) << "KAREZ_SEED=" << seed;
-    ASSERT_EQ(parsed.values, g.values);
-    ASSERT_EQ(parsed.meshes, g.meshes);
-    for (NodeId n : g.nodes.ids()) ASSERT_EQ(parsed.nodes[n].attrs, g.nodes[n].attrs);
+    Graph parsed_graph = parse_graph(text, ops);
+    ASSERT_TRUE(same_lines(print(parsed_graph), text)) << "KAREZ_SEED=" << seed;
+    ASSERT_EQ(parsed_graph.values, g.values);
+    ASSERT_EQ(parsed_graph.meshes, g.meshes);
+    for (NodeId n : g.nodes.ids()) ASSERT_EQ(parsed_graph.nodes[n].attrs, g.nodes[n].attrs);
   }
 }
 
-TEST(GraphText, BadTextIsRejectedWithItsPosition) {
+TEST(GraphText, InvalidTextIsRejectedWithItsPosition) {
   auto error = [](std::string_view text) { return error_of([&] { reprint(text); }); };
   EXPECT_EQ(error("graph main"), "graph: line 1, column 11: expected '{' at the end");
   EXPECT_EQ(error("graph main {\n  %0 = input() : f32[2]\n"), "graph: line 3, column 1: expected '}' at the end");
   EXPECT_EQ(error("graph main {} x"), "graph: line 1, column 15: unexpected text after the graph at 'x'");
   EXPECT_EQ(error("graph main {\n  %0 = matmull(%1) : f32[2]\n}"),
-            "graph: line 2, column 8: no op is called 'matmull'; of 22 the nearest are: matmul, fill, total, add, "
+            "graph: line 2, column 8: no op is called 'matmull'; the nearest of 22 are: matmul, fill, total, add, "
             "flatten, input, part, relu, top, "
             "variable at 'matmull(%1) : f32[2]'");
   EXPECT_EQ(error("graph main {\n  %0 = relu(%1) : f32[2]\n}"),
@@ -159,8 +159,8 @@ TEST(GraphText, BadTextIsRejectedWithItsPosition) {
             "graph: line 2, column 30: no node defines this value at '%4'");
   EXPECT_EQ(error("graph main { output \"y\" %0 }"),
             "graph: line 1, column 25: a value is used before it is defined at '%0 }'");
-  for (const char* wrong : {"f32[4]", "f64[4@data]", "f32[2@data]"})
-    EXPECT_THAT(error(cat("graph main mesh(data=2) { %0 = input() : f32[4] output \"y\" %0 : ", wrong, " }")),
+  for (const char* other_type : {"f32[4]", "f64[4@data]", "f32[2@data]"})
+    EXPECT_THAT(error(cat("graph main mesh(data=2) { %0 = input() : f32[4] output \"y\" %0 : ", other_type, " }")),
                 HasSubstr("column 63: the type of output %0 must be f32[4] with a layout on its mesh"));
   EXPECT_EQ(error("graph main mesh(data=2) { %0 = input() : f32[4@modle] }"),
             "graph: line 1, column 42: mesh: no axis is called 'modle'; mesh(data=2) has data at 'f32[4@modle] }'");
@@ -180,7 +180,7 @@ TEST(GraphText, BadTextIsRejectedWithItsPosition) {
   EXPECT_THAT(error("graph main { %99999999 = input() : f32[4] }"), HasSubstr("beyond the text's length"));
 }
 
-TEST(GraphText, AShortTextCannotRequestAllMemory) {
+TEST(GraphText, AShortTextCannotExhaustTheMemory) {
   OpTable ops = test_ops();
   auto error = [&](const std::string& text) { return error_of([&] { parse_graph(text, ops); }); };
   EXPECT_THAT(error("graph main mesh(data=1048576) mesh(a=1) {}"),
@@ -198,7 +198,7 @@ TEST(GraphText, AShortTextCannotRequestAllMemory) {
               HasSubstr("the value numbers of graph and regions exceed the number of characters of the text"));
 }
 
-TEST(GraphText, NoTextCrashesTheParser) {  // every prefix of a valid text, and single damaged characters
+TEST(GraphText, NoTextCrashesTheParser) {  // tests every prefix of a valid text, and changes of single characters
   OpTable ops = test_ops();
   std::string text = print(parse_graph(R"(graph main mesh(data=2) [0:1, 0:2] { variable "w" : f32[4;] read %1
     %0 = input() {a=[1, 2], s="x"} : f32[4@data] in "a" at "b" after n0 %1 = scan(%0) : f32[4] regions { graph r(%0: f32[2]) { output "o" %0 } } })",

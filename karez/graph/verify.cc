@@ -1,4 +1,4 @@
-// The graph verifier, which runs between passes; errors describe a node by its op and source line.
+// The graph verifier, which runs between passes. Errors describe a node by its op and source line.
 #include <set>
 
 #include "karez/graph/op.h"
@@ -6,7 +6,7 @@
 namespace karez::graph {
 namespace {
 
-// The description of a node, which is formatted only in an error.
+// Describes a node; the text is formatted only if there is an error.
 struct NodeName {
   const Graph& graph;
   NodeId id;
@@ -20,23 +20,23 @@ class Verifier {
  public:
   explicit Verifier(const Graph& graph)
       : graph_(graph),
-        known_(graph.values.size(), false),
+        is_defined_(graph.values.size(), false),
         waits_for_all_acts_(graph.values.size(), false) {}
 
   void run() {
     require(!graph_.meshes.empty(), "graph ", graph_.name, " has no mesh");
     for (ValueId id : graph_.arguments) {
-      require(exists(id) && !known(id), "graph ", graph_.name, ": argument %", id,
+      require(exists(id) && !is_defined(id), "graph ", graph_.name, ": argument %", id,
               exists(id) ? " is listed twice" : " does not exist");
       require(!graph_.value(id).producer.valid(), "graph ", graph_.name, ": argument %", id,
               " is also a result of node n", graph_.value(id).producer);
       layout([&] { return cat("argument %", id, " of graph ", graph_.name); }, id);
-      known_[id] = true;
+      is_defined_[id] = true;
     }
     for (NodeId n : graph_.nodes.ids()) node(n);
     for (ValueId v : graph_.values.ids()) {
       NodeId producer = graph_.values[v].producer;
-      require(!producer.valid() || known_[v], "graph ", graph_.name, ": value %", v, " names node n", producer,
+      require(!producer.valid() || is_defined_[v], "graph ", graph_.name, ": value %", v, " names node n", producer,
               " as its producer, which does not list it as a result");
     }
     variables();
@@ -45,7 +45,7 @@ class Verifier {
 
  private:
   bool exists(ValueId id) const { return graph_.values.has(id); }
-  bool known(ValueId id) const { return exists(id) && known_[id]; }
+  bool is_defined(ValueId id) const { return exists(id) && is_defined_[id]; }
 
   template <class What> void layout(const What& what, ValueId id) const {
     const Value& value = graph_.value(id);
@@ -56,23 +56,24 @@ class Verifier {
   void verify_layout(const What& what, const TensorType& type, int mesh, const std::optional<Layout>& layout) const {
     if (mesh < 0 || static_cast<std::size_t>(mesh) >= graph_.meshes.size())
       fail(what(), " is on mesh", mesh, "; the graph has ", graph_.meshes.size());
-    std::string why;
-    const Mesh& on = graph_.meshes[static_cast<std::size_t>(mesh)];
-    if (layout && !is_valid(type, on, *layout, &why))
-      fail(ErrorKind::layout, what(), ": ", type, " cannot have layout ", print(*layout), " on ", print(on), ": ", why);
+    std::string reason;
+    const Mesh& value_mesh = graph_.meshes[static_cast<std::size_t>(mesh)];
+    if (layout && !is_valid(type, value_mesh, *layout, &reason))
+      fail(ErrorKind::layout, what(), ": ", type, " cannot have layout ", print(*layout), " on ", print(value_mesh),
+           ": ", reason);
   }
 
   void node(NodeId id) {
     const Node& node = graph_.node(id);
     require(node.op != nullptr, "node n", id, " has no op");
     const NodeName name{graph_, id};
-    require(node.op->inputs < 0 || static_cast<int>(node.inputs.size()) == node.op->inputs, name, " takes ",
-            node.op->inputs, node.op->inputs == 1 ? " operand" : " operands", ", not ", node.inputs.size());
+    require(node.op->inputs < 0 || static_cast<int>(node.inputs.size()) == node.op->inputs, name, " expects ",
+            node.op->inputs, node.op->inputs == 1 ? " operand" : " operands", ", got ", node.inputs.size());
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       ValueId in = node.inputs[i];
       require(exists(in), name, ": operand ", i, " is %", in, ", which does not exist; the graph has ",
               graph_.values.size(), " values");
-      require(known(in), name, ": operand ", i, " is %", in, ", which no earlier node produces");
+      require(is_defined(in), name, ": operand ", i, " is %", in, ", which no earlier node produces");
       require(graph_.value(in).mesh == graph_.value(node.inputs[0]).mesh, name, ": operand ", i, " is on mesh",
               graph_.value(in).mesh, ", operand 0 on mesh", graph_.value(node.inputs[0]).mesh);
     }
@@ -81,7 +82,7 @@ class Verifier {
       require(exists(out), name, ": result ", i, " is %", out, ", which does not exist; the graph has ",
               graph_.values.size(), " values");
       const Value& value = graph_.value(out);
-      require(!known(out), name, ": result ", i, " is %", out, ", which node n", value.producer, " also produces");
+      require(!is_defined(out), name, ": result ", i, " is %", out, ", which node n", value.producer, " also produces");
       require(value.producer == id && value.output == static_cast<int>(i), name, ": result ", i, " is %", out,
               ", which is recorded as result ", value.output, " of node n", value.producer);
       layout([&] { return cat(name, ": result ", i); }, out);
@@ -91,10 +92,10 @@ class Verifier {
     }
     types(name, NodeView{&graph_, id});
     rates(name, node);
-    for (ValueId out : node.outputs) known_[out] = true;
-    for (NodeId before : node.after)
-      require(before.valid() && before < id, name, " must run after node n", before, ", which does not precede it (n",
-              id, ")");
+    for (ValueId out : node.outputs) is_defined_[out] = true;
+    for (NodeId earlier : node.after)
+      require(earlier.valid() && earlier < id, name, " must run after node n", earlier,
+              ", which does not precede it (n", id, ")");
     for (const Graph& region : node.regions) {
       try {
         require(region.variables.empty(), "graph ", region.name, " is a region and has ", region.variables.size(),
@@ -116,7 +117,7 @@ class Verifier {
               "; inferred from its operands: ", inferred[i]);
   }
 
-  // An operand is filled once per act, or once per launch and then kept for all acts. A node with several acts must not
+  // An operand is filled once per act, or once per launch and then used by all acts. A node with several acts must not
   // wait, directly or indirectly, for a result of all acts of another node.
   void rates(const NodeName& name, const Node& node) {
     require(node.acts >= 1, name, " acts ", node.acts, " times in a launch; must be at least 1");
@@ -127,10 +128,10 @@ class Verifier {
     bool waits = combines_acts(role) && node.acts > 1;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId in = node.inputs[i];
-      const int filled = fills_per_launch(graph_, in);
-      require(filled == node.acts || (filled == 1 && !combines_acts(role)), name, " acts ", node.acts,
-              " times in a launch, but operand ", i, ", %", in, ", is produced ", filled, " times");
-      require(role != Role::micro_slice || filled == 1, name, " slices %", in, ", which is produced ", filled,
+      const int fills = fills_per_launch(graph_, in);
+      require(fills == node.acts || (fills == 1 && !combines_acts(role)), name, " acts ", node.acts,
+              " times in a launch, but operand ", i, ", %", in, ", is produced ", fills, " times");
+      require(role != Role::micro_slice || fills == 1, name, " slices %", in, ", which is produced ", fills,
               " times in a launch, not once");
       require(node.acts == 1 || !waits_for_all_acts_[in], name, " acts ", node.acts, " times in a launch, but operand ",
               i, ", %", in, ", waits for all acts of earlier nodes");
@@ -142,7 +143,7 @@ class Verifier {
     for (ValueId out : node.outputs) waits_for_all_acts_[out] = waits;
   }
 
-  void once(const std::string& what, ValueId value) const {
+  void require_one_fill(const std::string& what, ValueId value) const {
     require(fills_per_launch(graph_, value) == 1, what, " is %", value, ", which is produced ",
             fills_per_launch(graph_, value), " times in a launch, not once");
   }
@@ -156,12 +157,12 @@ class Verifier {
       verify_layout([&] { return what; }, v.type, v.mesh, v.stored);
       for (auto [id, verb] : {std::pair{v.read, "read as"}, std::pair{v.updated, "updated to"}}) {
         if (!id.valid()) continue;
-        require(known(id), what, " is ", verb, " %", id, ", which no node produces");
+        require(is_defined(id), what, " is ", verb, " %", id, ", which no node produces");
         require(graph_.type(id) == v.type, what, " is ", v.type, " and ", verb, " %", id, ", a ", graph_.type(id));
         require(graph_.value(id).mesh == v.mesh, what, " is on mesh", v.mesh, " and ", verb, " %", id, " on mesh",
                 graph_.value(id).mesh);
       }
-      if (v.updated.valid()) once(cat("the next version of ", what), v.updated);
+      if (v.updated.valid()) require_one_fill(cat("the next version of ", what), v.updated);
       if (!v.read.valid()) continue;
       require(read.insert(v.read).second, what, " is read as %", v.read, ", and so is another variable");
       NodeId reader = graph_.value(v.read).producer;
@@ -183,8 +184,8 @@ class Verifier {
     std::set<std::string> names;
     for (const Output& output : graph_.outputs) {
       require(ErrorKind::name, names.insert(output.name).second, "two outputs are called '", output.name, "'");
-      require(known(output.value), "output '", output.name, "' is %", output.value, ", which no node produces");
-      once(cat("output '", output.name, "'"), output.value);
+      require(is_defined(output.value), "output '", output.name, "' is %", output.value, ", which no node produces");
+      require_one_fill(cat("output '", output.name, "'"), output.value);
       if (!output.layout) continue;
       const std::string what = cat("output '", output.name, "'");
       verify_layout([&] { return what; }, graph_.type(output.value), graph_.value(output.value).mesh, output.layout);
@@ -195,8 +196,8 @@ class Verifier {
   }
 
   const Graph& graph_;
-  ById<ValueId, bool> known_;
-  ById<ValueId, bool> waits_for_all_acts_;  // whether it waits for all acts of a node with several acts
+  ById<ValueId, bool> is_defined_;
+  ById<ValueId, bool> waits_for_all_acts_;  // whether the value waits for all acts of a node with several acts
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The table of kernels: the best row for a call, the strides that a better row supports, and lists of rows.
+// The table of kernels: finds the best row for a call, suggests strides that a better row supports, and lists rows.
 #include "karez/kernels/kernel.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ const KernelRow* best_row(const std::vector<KernelRow>& rows, const CallSpec& ca
   return best;
 }
 
-// All operands row-major, or those of rank 4 channels-last. A stride of zero is kept: the operand repeats in any
-// layout.
+// Returns the call with the strides that `order` (row_major or channels_last) gives to each operand. An operand with a
+// stride of zero keeps its strides, because it repeats elements in any order.
 CallSpec with_order(CallSpec call, Strides (*order)(const Shape&)) {
   for (auto* views : {&call.in, &call.out})
     for (View& view : *views)
@@ -33,7 +33,7 @@ KernelTable::KernelTable(std::vector<KernelRow> rows) : rows_(std::move(rows)) {
     require(ErrorKind::name, rows_[i].supports && rows_[i].prepare, "kernel '", rows_[i].name,
             "' lacks `supports` or `prepare`");
     require(rows_[i].rate > 0 && rows_[i].rate < 1e6, "kernel '", rows_[i].name, "' has an invalid rate of ",
-            rows_[i].rate, " times the cost table's");
+            rows_[i].rate, " times the cost table's rate");
     for (std::size_t j = 0; j < i; ++j)
       require(ErrorKind::name, rows_[i].name != rows_[j].name, "two kernels are called '", rows_[i].name, "'");
   }
@@ -59,13 +59,14 @@ std::optional<CallSpec> KernelTable::suggest(const CallSpec& call) const {
 }
 
 std::string KernelTable::list(std::string_view op) const {
-  std::vector<const KernelRow*> of_op;
+  std::vector<const KernelRow*> candidates;
   for (const KernelRow& row : rows_)
-    if (row.op == op) of_op.push_back(&row);
-  if (of_op.empty()) return cat("no kernel implements '", op, "'");
-  std::stable_sort(of_op.begin(), of_op.end(),
+    if (row.op == op) candidates.push_back(&row);
+  if (candidates.empty()) return cat("no kernel implements '", op, "'");
+  std::stable_sort(candidates.begin(), candidates.end(),
                    [](const KernelRow* a, const KernelRow* b) { return a->rank > b->rank; });
-  return cat("kernels of '", op, "', best first: ", join(of_op, ", ", [](const KernelRow* row) { return row->name; }));
+  return cat("kernels of '", op,
+             "', best first: ", join(candidates, ", ", [](const KernelRow* row) { return row->name; }));
 }
 
 const KernelRow& KernelTable::row(std::string_view name) const {

@@ -1,5 +1,5 @@
-// A kernel, prepared once for a call's exact views when a plan is loaded and then run on addresses only, and the table
-// of all kernels.
+// The table of kernels. A kernel is prepared once for the exact views of a call, when a plan is loaded, and then runs
+// on addresses only.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@
 
 namespace karez::kernels {
 
-// Addresses of one run, in the call's order. Kernels write every element of their outputs and allocate nothing.
+// Addresses of the operands of one run, in the order of the call. Kernels write every element of their outputs and
+// allocate nothing.
 struct KernelArgs {
   std::span<std::byte* const> in;
   std::span<std::byte* const> out;
@@ -25,16 +26,16 @@ struct KernelArgs {
 };
 using PreparedKernel = std::function<void(const KernelArgs&)>;
 
-// One row: the calls that it runs, and how well.
+// A kernel: the op that it implements, the calls that it supports, and its rank among the kernels of this op.
 struct KernelRow {
   std::string name;  // "plain.matmul", "onednn.matmul", "hwy.pointwise"
-  std::string op;    // op it implements
+  std::string op;    // the op that it implements
   int rank = 0;      // larger is better; plain kernels are 0
   std::function<bool(const CallSpec&)> supports;
-  std::function<std::int64_t(const CallSpec&)> workspace;  // absent: none
-  std::function<PreparedKernel(const CallSpec&)> prepare;  // may allocate; the prepared kernel may not
+  std::function<std::int64_t(const CallSpec&)> workspace;  // in bytes; none if absent
+  std::function<PreparedKernel(const CallSpec&)> prepare;  // may allocate memory; the prepared kernel may not
   double rate =
-      1;  // relative to the cost table's rate for its op; below one, copies that let another row run may pay off
+      1;  // speed relative to the cost table's rate for the op; below 1, copies that let a faster row run may pay off
 };
 
 class KernelTable : public KernelCatalog {
@@ -43,14 +44,14 @@ class KernelTable : public KernelCatalog {
   std::optional<KernelChoice> find(const CallSpec& call) const override;
   std::optional<CallSpec> suggest(const CallSpec& call) const override;
   std::string list(std::string_view op) const override;
-  const KernelRow& row(std::string_view name) const;  // unknown: an error that lists similar names
+  const KernelRow& row(std::string_view name) const;  // throws for an unknown name, and lists similar names
   const std::vector<KernelRow>& rows() const { return rows_; }
 
  private:
   std::vector<KernelRow> rows_;
 };
 
-std::vector<KernelRow> plain_kernels();  // every op, for f32 and f64 (and other types it supports): the reference
-std::vector<KernelRow> cpu_kernels();    // plain and fast ones
+std::vector<KernelRow> plain_kernels();  // the reference: every op, for f32, f64 and other types that it supports
+std::vector<KernelRow> cpu_kernels();    // the plain and the fast kernels
 
 }  // namespace karez::kernels

@@ -1,4 +1,4 @@
-// The table of kernels: choice by rank, suggested strides, errors that list similar names.
+// Tests of the kernel table: choice by rank, suggested strides, and errors that list similar names.
 #include "karez/kernels/kernel.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ KernelRow row(std::string name, std::string op, int rank, std::function<bool(con
       std::move(supports), nullptr,       [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) {}; }};
 }
 bool always(const CallSpec&) { return true; }
-bool wants_channels_last(const CallSpec& call) {
+bool is_channels_last(const CallSpec& call) {
   return same_order(call.in[0].shape, call.in[0].strides, channels_last(call.in[0].shape));
 }
 
@@ -30,34 +30,34 @@ CallSpec call_on(std::string op, View x) {
   call.out = {x};
   return call;
 }
-const View rows_of_pixels(DType::f32, {2, 3, 4, 5});
-const View channels(DType::f32, {2, 3, 4, 5}, channels_last({2, 3, 4, 5}));
+const View row_major_view(DType::f32, {2, 3, 4, 5});
+const View channels_last_view(DType::f32, {2, 3, 4, 5}, channels_last({2, 3, 4, 5}));
 
-TEST(KernelTable, TheSupportedRowOfTheHighestRankRuns) {
-  KernelTable table({row("plain.a", "a", 0, always), row("best.a", "a", 2, wants_channels_last),
+TEST(KernelTable, TheSupportedRowWithTheHighestRankRuns) {
+  KernelTable table({row("plain.a", "a", 0, always), row("best.a", "a", 2, is_channels_last),
                      row("good.a", "a", 1, always), row("plain.b", "b", 9, always)});
-  EXPECT_EQ(table.find(call_on("a", rows_of_pixels))->kernel, "good.a");
-  EXPECT_EQ(table.find(call_on("a", channels))->kernel, "best.a");
-  EXPECT_FALSE(table.find(call_on("c", channels)).has_value());
+  EXPECT_EQ(table.find(call_on("a", row_major_view))->kernel, "good.a");
+  EXPECT_EQ(table.find(call_on("a", channels_last_view))->kernel, "best.a");
+  EXPECT_FALSE(table.find(call_on("c", channels_last_view)).has_value());
 }
 
-TEST(KernelTable, TheFirstOfEqualRowsRuns) {
+TEST(KernelTable, TheFirstOfTwoEqualRowsRuns) {
   KernelTable table({row("first", "a", 1, always), row("second", "a", 1, always)});
-  EXPECT_EQ(table.find(call_on("a", channels))->kernel, "first");
+  EXPECT_EQ(table.find(call_on("a", channels_last_view))->kernel, "first");
 }
 
 TEST(KernelTable, TheChoiceIncludesTheWorkspace) {
-  KernelRow hungry = row("a", "a", 0, always);
-  hungry.workspace = [](const CallSpec& call) { return call.in[0].count(); };
-  EXPECT_EQ(KernelTable({hungry}).find(call_on("a", channels))->workspace, 120);
+  KernelRow with_workspace = row("a", "a", 0, always);
+  with_workspace.workspace = [](const CallSpec& call) { return call.in[0].count(); };
+  EXPECT_EQ(KernelTable({with_workspace}).find(call_on("a", channels_last_view))->workspace, 120);
 }
 
 TEST(KernelTable, TheChoiceIncludesTheRate) {
   KernelRow slow = row("slow", "a", 0, always), fast = row("fast", "b", 0, always);
   slow.rate = 0.25;
   KernelTable table({slow, fast});
-  EXPECT_EQ(table.find(call_on("a", channels))->rate, 0.25);
-  EXPECT_EQ(table.find(call_on("b", channels))->rate, 1);
+  EXPECT_EQ(table.find(call_on("a", channels_last_view))->rate, 0.25);
+  EXPECT_EQ(table.find(call_on("b", channels_last_view))->rate, 1);
   for (const KernelRow& plain : plain_kernels()) EXPECT_LT(plain.rate, 1) << plain.name;
   for (double rate : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
     slow.rate = rate;
@@ -66,15 +66,15 @@ TEST(KernelTable, TheChoiceIncludesTheRate) {
 }
 
 TEST(KernelTable, StridesOfABetterRowAreSuggested) {
-  KernelTable table({row("plain.a", "a", 0, always), row("best.a", "a", 2, wants_channels_last)});
-  EXPECT_EQ(table.suggest(call_on("a", rows_of_pixels))->in[0], channels);
-  EXPECT_FALSE(table.suggest(call_on("b", channels)).has_value());
+  KernelTable table({row("plain.a", "a", 0, always), row("best.a", "a", 2, is_channels_last)});
+  EXPECT_EQ(table.suggest(call_on("a", row_major_view))->in[0], channels_last_view);
+  EXPECT_FALSE(table.suggest(call_on("b", channels_last_view)).has_value());
 }
 
-TEST(KernelTable, ACallIsUnchangedIfNoOrderIsBetter) {
+TEST(KernelTable, ACallKeepsItsStridesIfNoOrderIsBetter) {
   KernelTable table({row("plain.a", "a", 0, always)});
-  const View gaps(DType::f32, {2, 3}, {7, 2});
-  EXPECT_EQ(table.suggest(call_on("a", gaps))->in[0], gaps);
+  const View strided(DType::f32, {2, 3}, {7, 2});
+  EXPECT_EQ(table.suggest(call_on("a", strided))->in[0], strided);
 }
 
 TEST(KernelTable, ARepeatedOperandKeepsItsZeroStride) {
@@ -95,14 +95,15 @@ TEST(KernelTable, RowsAreListedBestFirst) {
 TEST(KernelTable, AnUnknownNameIsAnErrorWithSimilarNames) {
   KernelTable table(plain_kernels());
   EXPECT_EQ(table.row("plain.matmul").op, "matmul");
-  EXPECT_THAT(error_of([&] { table.row("plain.matmull"); }), HasSubstr("no kernel is called 'plain.matmull'; of "));
-  EXPECT_THAT(error_of([&] { table.row("plain.matmull"); }), HasSubstr(" the nearest are: plain.matmul, "));
-  EXPECT_THAT(error_of([&] { table.row("cuda.matmul"); }), HasSubstr(" the nearest are: plain.matmul, "));
+  EXPECT_THAT(error_of([&] { table.row("plain.matmull"); }),
+              HasSubstr("no kernel is called 'plain.matmull'; the nearest of "));
+  EXPECT_THAT(error_of([&] { table.row("plain.matmull"); }), HasSubstr(" are: plain.matmul, "));
+  EXPECT_THAT(error_of([&] { table.row("cuda.matmul"); }), HasSubstr(" are: plain.matmul, "));
   EXPECT_EQ(error_of([] { KernelTable({row("x", "a", 0, always)}).row("y"); }),
             "no kernel is called 'y'; there is 1: x");
 }
 
-TEST(KernelTable, TwoRowsOfOneNameAreAnError) {
+TEST(KernelTable, TwoRowsWithTheSameNameAreAnError) {
   EXPECT_EQ(error_of([] {
               KernelTable({row("x", "a", 0, always), row("x", "b", 0, always)});
             }),

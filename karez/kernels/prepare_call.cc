@@ -1,4 +1,4 @@
-// The checks of a call against its kernel, and the prepared kernel.
+// Checks that the kernel of a call supports it, and prepares the kernel.
 #include "karez/kernels/prepare_call.h"
 
 #include "karez/base/text.h"
@@ -16,10 +16,10 @@ PreparedKernel prepare_call(const KernelTable& kernels, const plan::Call& call, 
   for (const plan::Operand& o : call.out) spec.out.push_back(o.view);
   require(!row.supports || row.supports(spec), "kernel ", call.kernel, " does not support ", print(spec),
           "; available for ", row.op, ": ", kernels.list(row.op));
-  const std::int64_t needs = row.workspace ? row.workspace(spec) : 0,
-                     has = call.workspace ? call.workspace->view.bytes() : 0;
-  require(needs <= has, "kernel ", call.kernel, " needs ", needs, " bytes of workspace for ", print(spec),
-          ", but the plan gives ", has);
+  const std::int64_t required = row.workspace ? row.workspace(spec) : 0,
+                     available = call.workspace ? call.workspace->view.bytes() : 0;
+  require(required <= available, "kernel ", call.kernel, " needs ", required, " bytes of workspace for ", print(spec),
+          ", but the plan gives ", available);
   return row.prepare(spec);
 }
 

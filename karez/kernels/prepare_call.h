@@ -9,8 +9,8 @@
 
 namespace karez::kernels {
 
-// An error if there is no such kernel, or if it does not support the call: other shapes, dtypes, strides or attributes,
-// or too little workspace.
+// Throws if the kernel does not exist or does not support the shapes, dtypes, strides or attributes of the call, or if
+// the workspace is too small.
 PreparedKernel prepare_call(const KernelTable& kernels, const plan::Call& call, const std::string& device);
 
 }  // namespace karez::kernels

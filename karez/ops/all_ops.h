@@ -6,7 +6,7 @@
 
 namespace karez::ops {
 
-// All ops of this component, by name. A user's own op is one more row: OpTable({all_op_rows()..., mine}).
+// All ops of this component. A user's op is one more row of a table: OpTable({all_op_rows()..., user_op}).
 OpTable all_ops();
 std::vector<OpDef> all_op_rows();
 

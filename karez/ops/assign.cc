@@ -1,14 +1,15 @@
-// Ops that return their operand unchanged: assign stores it as a variable's next version, copy keeps an old version for
-// later consumers, layout applies the user's layout.
+// Ops that return their operand unchanged: assign stores it as the new value of a variable, copy preserves an old value
+// for later consumers, and layout applies the layout that a user requests.
 #include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
 
 std::vector<OpDef> assign_ops() {
-  OpDef assign{.name = "assign",
-               .doc = "(old, value) -> value, written over old's bytes: the next version of a variable.",
-               .inputs = 2};
+  OpDef assign{
+      .name = "assign",
+      .doc = "Returns the second operand and writes it over the first: (old, value) -> value. Assigns a variable.",
+      .inputs = 2};
   assign.work = WorkClass::move;
   assign.infer = [](std::span<const TensorType> in, const Attrs&) {
     require_same_type("assign", in[0], in[1]);
@@ -21,7 +22,7 @@ std::vector<OpDef> assign_ops() {
   assign.call_name = "copy";
   assign.half_policy = HalfPolicy::keep;
 
-  OpDef copy{.name = "copy", .doc = "A copy of x in separate memory.", .inputs = 1};
+  OpDef copy{.name = "copy", .doc = "Returns a copy of x in separate memory.", .inputs = 1};
   copy.work = WorkClass::move;
   copy.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector{in[0]}; };
   copy.index = [](const NodeView& node) {
@@ -35,8 +36,8 @@ std::vector<OpDef> assign_ops() {
   OpDef layout{
       .name = "layout",
       .doc =
-          "x itself. A layout that the user fixes for the result applies to this value alone, not to x. If {planned} "
-          "names axes of the mesh, the planner chooses a layout that splits the value only along these.",
+          "Returns x. A layout that the user requests for the result does not apply to x. If {planned} names mesh "
+          "axes, the planner chooses a layout that splits the result only along these axes.",
       .inputs = 1};
   layout.infer = copy.infer;
   layout.index = copy.index;

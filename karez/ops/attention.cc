@@ -1,5 +1,5 @@
-// Attention as two products and a softmax (grouped queries as rows of one head), rotary positions, and einsum as matrix
-// products.
+// Composes attention of two products and a softmax (grouped queries are rows of one head), rotary positions of slices
+// and products, and einsum of matrix products.
 #include "karez/ops/attention.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace karez::ops::build {
 namespace {
 
-// The score of a masked key: the lowest number, since infinity would trigger check_nan.
+// Returns the score of a masked key: the lowest number, because infinity would trigger check_nan.
 ValueId masked_score_like(Builder& b, ValueId scores) {
   const bool single = b.type(scores).dtype == DType::f32;
   return full_like(
@@ -22,46 +22,48 @@ ValueId masked_score_like(Builder& b, ValueId scores) {
 }
 
 void check_attention(const TensorType& q, const TensorType& k, const TensorType& v) {
-  auto texts = [&] { return cat("q ", q, ", k ", k, ", v ", v); };
+  auto print_types = [&] { return cat("q ", q, ", k ", k, ", v ", v); };
   require(ErrorKind::type, is_float(q.dtype) && k.dtype == q.dtype && v.dtype == q.dtype,
-          "attention: operands must have one float dtype: ", texts());
-  const bool ranks = q.rank() >= 3 && k.rank() == q.rank() && v.rank() == q.rank();
-  require(ErrorKind::shape, ranks,
-          "attention: q [n..., h, t, d], k [n..., g, s, d] and v [n..., g, s, e] must have equal ranks: ", texts());
-  const auto r = static_cast<std::size_t>(q.rank());
-  const bool leading = std::equal(q.shape.begin(), q.shape.end() - 3, k.shape.begin()) &&
-                       std::equal(k.shape.begin(), k.shape.end() - 1, v.shape.begin());
+          "attention: operands must have one float dtype: ", print_types());
+  const bool equal_ranks = q.rank() >= 3 && k.rank() == q.rank() && v.rank() == q.rank();
   require(
-      ErrorKind::shape, leading,
-      "attention: k and v may differ only in their last dimension, and must match q in the leading ones: ", texts());
+      ErrorKind::shape, equal_ranks,
+      "attention: q [n..., h, t, d], k [n..., g, s, d] and v [n..., g, s, e] must have equal ranks: ", print_types());
+  const auto r = static_cast<std::size_t>(q.rank());
+  const bool equal_leading = std::equal(q.shape.begin(), q.shape.end() - 3, k.shape.begin()) &&
+                             std::equal(k.shape.begin(), k.shape.end() - 1, v.shape.begin());
+  require(ErrorKind::shape, equal_leading,
+          "attention: k and v may differ only in their last dimension, and must match q in the leading ones: ",
+          print_types());
   require(ErrorKind::shape, q.shape[r - 1] == k.shape[r - 1], "attention: queries have ", q.shape[r - 1],
-          " elements, keys have ", k.shape[r - 1], ": ", texts());
+          " elements, keys have ", k.shape[r - 1], ": ", print_types());
   require(ErrorKind::shape, k.shape[r - 3] > 0 && q.shape[r - 3] % k.shape[r - 3] == 0, "attention: ", k.shape[r - 3],
-          " heads of keys do not divide ", q.shape[r - 3], " of queries: ", texts());
+          " heads of keys do not divide ", q.shape[r - 3], " of queries: ", print_types());
 }
 
-// softmax over the last axis, of visible keys alone; 0 if none is visible.
-ValueId masked_softmax(Builder& b, ValueId scores, ValueId seen) {
+// Computes a softmax of the visible keys over the last axis; the result is 0 if no key is visible.
+ValueId masked_softmax(Builder& b, ValueId scores, ValueId visible) {
   const TensorType type = b.type(scores);
-  ValueId far = select(b, seen, scores, masked_score_like(b, scores));
+  ValueId masked = select(b, visible, scores, masked_score_like(b, scores));
   const Ints axis = {type.rank() - 1};
-  Shape kept = type.shape;
-  kept.back() = 1;
-  ValueId most = reshape(b, stop_gradient(b, reduce_max(b, far, axis)), kept);
-  ValueId e = select(b, seen, exp(b, binary(b, "sub", far, most)), full_like(b, scores, 0));
+  Shape reduced_shape = type.shape;
+  reduced_shape.back() = 1;
+  ValueId maximum = reshape(b, stop_gradient(b, reduce_max(b, masked, axis)), reduced_shape);
+  ValueId e = select(b, visible, exp(b, binary(b, "sub", masked, maximum)), full_like(b, scores, 0));
   ValueId total = sum(b, e, axis, true);
   return binary(b, "div", e, select(b, gt(b, total, full_like(b, total, 0)), total, full_like(b, total, 1)));
 }
 
-// [n..., heads, rows, columns] with the n... of the queries.
+// Returns the shape [n..., heads, rows, columns], where n... are the leading sizes of the queries.
 Shape heads_of(const TensorType& q, std::int64_t heads, std::int64_t rows, std::int64_t columns) {
   Shape shape(q.shape.begin(), q.shape.end() - 3);
   shape.insert(shape.end(), {heads, rows, columns});
   return shape;
 }
 
-// [n..., h, t, s]; f32 for halves.
-ValueId wide_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& options, std::optional<ValueId> mask) {
+// Computes the weights [n..., h, t, s], in f32 for halves.
+ValueId compute_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& options,
+                        std::optional<ValueId> mask) {
   const TensorType tq = b.type(q), tk = b.type(k);
   const auto r = static_cast<std::size_t>(tq.rank());
   const std::int64_t h = tq.shape[r - 3], t = tq.shape[r - 2], d = tq.shape[r - 1], g = tk.shape[r - 3],
@@ -72,30 +74,30 @@ ValueId wide_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& o
   q = mul(b, q, full_like(b, q, options.scale.value_or(1 / std::sqrt(static_cast<double>(d)))));
   k = widened(b, k);
   ValueId scores = matmul(b, q, k, {.transpose_b = true});
-  const Shape whole = heads_of(tq, h, t, s);
-  if (g != h) scores = reshape(b, scores, whole);
-  std::optional<ValueId> seen;
-  if (options.causal) {  // positions along one dimension each, so that no [t, s] table of integers is stored
+  const Shape full_shape = heads_of(tq, h, t, s);
+  if (g != h) scores = reshape(b, scores, full_shape);
+  std::optional<ValueId> visible;
+  if (options.causal) {  // each operand has positions along one dimension, so no [t, s] table of integers is stored
     auto positions = [&](const Shape& shape, int axis) {
       return broadcast_to(b, iota(b, {DType::i64, shape}, axis), {t, s});
     };
-    seen = broadcast_to(b, ge(b, positions({t, 1}, 0), positions({1, s}, 1)), whole);
+    visible = broadcast_to(b, ge(b, positions({t, 1}, 0), positions({1, s}, 1)), full_shape);
   }
   if (!mask)
-    return softmax(b,
-                   seen ? select(b, *seen, scores, masked_score_like(b, scores)) : scores);  // every query sees key 0
-  const TensorType given = b.type(*mask);
-  const bool flags = given.dtype == DType::b8;
-  require(ErrorKind::type, flags || given.dtype == tq.dtype, "attention: the mask must be bool or ", name_of(tq.dtype),
-          ", got ", given);
-  ValueId open = *mask;  // keys that the mask leaves visible: those to which it does not add -inf
-  if (!flags) {
+    return softmax(b, visible ? select(b, *visible, scores, masked_score_like(b, scores))
+                              : scores);  // key 0 is visible to every query
+  const TensorType mask_type = b.type(*mask);
+  const bool is_bool = mask_type.dtype == DType::b8;
+  require(ErrorKind::type, is_bool || mask_type.dtype == tq.dtype, "attention: the mask must be bool or ",
+          name_of(tq.dtype), ", got ", mask_type);
+  ValueId unmasked = *mask;  // keys that the mask leaves visible, because it does not add -inf to them
+  if (!is_bool) {
     const ValueId added = widened(b, *mask);
-    open = ne(b, added, full_like(b, added, -std::numeric_limits<double>::infinity()));
-    scores = add(b, scores, broadcast_to(b, select(b, open, added, full_like(b, added, 0)), whole));
+    unmasked = ne(b, added, full_like(b, added, -std::numeric_limits<double>::infinity()));
+    scores = add(b, scores, broadcast_to(b, select(b, unmasked, added, full_like(b, added, 0)), full_shape));
   }
-  open = broadcast_to(b, open, whole);
-  return masked_softmax(b, scores, seen ? and_(b, *seen, open) : open);
+  unmasked = broadcast_to(b, unmasked, full_shape);
+  return masked_softmax(b, scores, visible ? and_(b, *visible, unmasked) : unmasked);
 }
 
 }  // namespace
@@ -103,7 +105,7 @@ ValueId wide_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& o
 ValueId attention_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& options,
                           std::optional<ValueId> mask) {
   check_attention(b.type(q), b.type(k), b.type(k));
-  return cast(b, wide_weights(b, q, k, options, mask), b.type(q).dtype);
+  return cast(b, compute_weights(b, q, k, options, mask), b.type(q).dtype);
 }
 
 ValueId attention(Builder& b, ValueId q, ValueId k, ValueId v, const AttentionOptions& options,
@@ -113,7 +115,7 @@ ValueId attention(Builder& b, ValueId q, ValueId k, ValueId v, const AttentionOp
   const auto r = static_cast<std::size_t>(tq.rank());
   const std::int64_t h = tq.shape[r - 3], t = tq.shape[r - 2], g = tv.shape[r - 3], s = tv.shape[r - 2],
                      e = tv.shape[r - 1];
-  ValueId weights = wide_weights(b, q, k, options, mask);
+  ValueId weights = compute_weights(b, q, k, options, mask);
   if (g != h) weights = reshape(b, weights, heads_of(tq, g, h / g * t, s));
   v = widened(b, v);
   const ValueId out = cast(b, matmul(b, weights, v), tq.dtype);
@@ -129,13 +131,13 @@ ValueId rotary(Builder& b, ValueId x, const RotaryOptions& options) {
   const std::int64_t t = type.shape[type.shape.size() - 2], d = type.shape.back(), half = d / 2;
   x = widened(b, x);
   const TensorType table{b.type(x).dtype, {t, half}};
-  ValueId place = iota(b, table, 0), pair = iota(b, table, 1);
-  if (options.first > 0) place = add(b, place, full_like(b, place, static_cast<double>(options.first)));
-  ValueId speed = exp(b, mul(b, pair, full_like(b, pair, -2 * std::log(options.base) / static_cast<double>(d))));
-  ValueId angle = mul(b, place, speed);
+  ValueId position = iota(b, table, 0), pair = iota(b, table, 1);
+  if (options.first > 0) position = add(b, position, full_like(b, position, static_cast<double>(options.first)));
+  ValueId frequency = exp(b, mul(b, pair, full_like(b, pair, -2 * std::log(options.base) / static_cast<double>(d))));
+  ValueId angle = mul(b, position, frequency);
   ValueId c = cos(b, angle), s = sin(b, angle);
   const auto axis = static_cast<std::int64_t>(options.interleaved ? type.rank() : type.rank() - 1);
-  Shape split = type.shape;  // interleaved pairs get an axis of their own
+  Shape split = type.shape;  // interleaved pairs get a separate axis
   if (options.interleaved) {
     split.back() = half, split.push_back(2);
     x = reshape(b, x, split);
@@ -151,12 +153,12 @@ ValueId rotary(Builder& b, ValueId x, const RotaryOptions& options) {
     return reshape(b, y, flat);
   };
   ValueId first = part(0), second = part(1);
-  ValueId turned[] = {sub(b, binary(b, "mul", first, c), binary(b, "mul", second, s)),
-                      add(b, binary(b, "mul", second, c), binary(b, "mul", first, s))};
-  if (!options.interleaved) return cast(b, concat(b, turned, static_cast<int>(axis)), type.dtype);
+  ValueId rotated[] = {sub(b, binary(b, "mul", first, c), binary(b, "mul", second, s)),
+                       add(b, binary(b, "mul", second, c), binary(b, "mul", first, s))};
+  if (!options.interleaved) return cast(b, concat(b, rotated, static_cast<int>(axis)), type.dtype);
   split.back() = 1;
-  for (ValueId& each : turned) each = reshape(b, each, split);
-  return cast(b, reshape(b, concat(b, turned, static_cast<int>(axis)), type.shape), type.dtype);
+  for (ValueId& each : rotated) each = reshape(b, each, split);
+  return cast(b, reshape(b, concat(b, rotated, static_cast<int>(axis)), type.shape), type.dtype);
 }
 
 // ---- einsum
@@ -164,7 +166,7 @@ ValueId rotary(Builder& b, ValueId x, const RotaryOptions& options) {
 namespace {
 
 using Label = int;                  // a letter, or from 256 on a dimension of "..."
-using Labels = std::vector<Label>;  // of a value's dimensions
+using Labels = std::vector<Label>;  // one label for each dimension of a value
 
 struct Subscripts {
   std::vector<Labels> in;
@@ -173,75 +175,77 @@ struct Subscripts {
 
 bool has(const Labels& labels, Label label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
 
-// The labels of one operand or the result; "..." stands for `under` dimensions.
-Labels labels_of(std::string_view text, std::string_view all, int under) {
+// Returns the labels of an operand or of the result; "..." stands for `ellipsis_rank` dimensions.
+Labels labels_of(std::string_view text, std::string_view subscripts, int ellipsis_rank) {
   Labels labels;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text.substr(i, 3) == "...") {
       require(!labels.empty()
                   ? labels.front() < 256 && std::none_of(labels.begin(), labels.end(), [](Label l) { return l >= 256; })
                   : true,
-              "einsum '", all, "': '...' occurs twice in '", text, "'");
-      for (int d = under; d-- > 0;) labels.push_back(256 + d);
+              "einsum '", subscripts, "': '...' occurs twice in '", text, "'");
+      for (int d = ellipsis_rank; d-- > 0;) labels.push_back(256 + d);
       i += 2;
       continue;
     }
     const char c = text[i];
-    require((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), "einsum '", all, "': '", c, "' is not a letter");
-    require(!has(labels, c), "einsum '", all, "': '", c, "' occurs twice in '", text, "'; diagonals are not supported");
+    require((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), "einsum '", subscripts, "': '", c, "' is not a letter");
+    require(!has(labels, c), "einsum '", subscripts, "': '", c, "' occurs twice in '", text,
+            "'; diagonals are not supported");
     labels.push_back(c);
   }
   return labels;
 }
 
-Subscripts parse_subscripts(Builder& b, std::string_view written, std::span<const ValueId> operands) {
-  std::string all;
-  for (char c : written)
-    if (c != ' ') all += c;
-  const auto arrow = all.find("->");
-  const std::string left = all.substr(0, arrow);
+Subscripts parse_subscripts(Builder& b, std::string_view subscripts, std::span<const ValueId> operands) {
+  std::string compact;
+  for (char c : subscripts)
+    if (c != ' ') compact += c;
+  const auto arrow = compact.find("->");
+  const std::string left = compact.substr(0, arrow);
   std::vector<std::string> parts;
-  for (std::size_t at = 0; at != std::string::npos;) {
-    const auto comma = left.find(',', at);
-    parts.push_back(left.substr(at, comma == std::string::npos ? comma : comma - at));
-    at = comma == std::string::npos ? comma : comma + 1;
+  for (std::size_t begin = 0; begin != std::string::npos;) {
+    const auto comma = left.find(',', begin);
+    parts.push_back(left.substr(begin, comma == std::string::npos ? comma : comma - begin));
+    begin = comma == std::string::npos ? comma : comma + 1;
   }
-  require(!operands.empty() && parts.size() == operands.size(), "einsum '", written, "': ", parts.size(),
+  require(!operands.empty() && parts.size() == operands.size(), "einsum '", subscripts, "': ", parts.size(),
           " operands in the subscripts, ", operands.size(), " given");
-  Subscripts made;
-  int under = 0;
+  Subscripts parsed;
+  int ellipsis_rank = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const bool dots = parts[i].find("...") != std::string::npos;
-    const int named = static_cast<int>(parts[i].size()) - (dots ? 3 : 0), rank = b.type(operands[i]).rank();
-    require(ErrorKind::shape, dots ? named <= rank : named == rank, "einsum '", written, "': '", parts[i], "' for ",
-            b.type(operands[i]));
-    made.in.push_back(labels_of(parts[i], written, rank - named));
-    if (dots) under = std::max(under, rank - named);
+    const bool has_ellipsis = parts[i].find("...") != std::string::npos;
+    const int letter_count = static_cast<int>(parts[i].size()) - (has_ellipsis ? 3 : 0),
+              rank = b.type(operands[i]).rank();
+    require(ErrorKind::shape, has_ellipsis ? letter_count <= rank : letter_count == rank, "einsum '", subscripts,
+            "': '", parts[i], "' for ", b.type(operands[i]));
+    parsed.in.push_back(labels_of(parts[i], subscripts, rank - letter_count));
+    if (has_ellipsis) ellipsis_rank = std::max(ellipsis_rank, rank - letter_count);
   }
   if (arrow != std::string::npos) {
-    made.out = labels_of(all.substr(arrow + 2), written, under);
+    parsed.out = labels_of(compact.substr(arrow + 2), subscripts, ellipsis_rank);
   } else {
-    std::map<Label, int> times;
-    for (const Labels& in : made.in)
-      for (Label l : in) ++times[l];
-    for (int d = under; d-- > 0;) made.out.push_back(256 + d);
-    for (auto [label, count] : times)
-      if (label < 256 && count == 1) made.out.push_back(label);
+    std::map<Label, int> occurrences;
+    for (const Labels& in : parsed.in)
+      for (Label l : in) ++occurrences[l];
+    for (int d = ellipsis_rank; d-- > 0;) parsed.out.push_back(256 + d);
+    for (auto [label, count] : occurrences)
+      if (label < 256 && count == 1) parsed.out.push_back(label);
   }
   std::map<Label, std::int64_t> sizes;
-  for (std::size_t i = 0; i < made.in.size(); ++i)
-    for (std::size_t d = 0; d < made.in[i].size(); ++d) {
+  for (std::size_t i = 0; i < parsed.in.size(); ++i)
+    for (std::size_t d = 0; d < parsed.in[i].size(); ++d) {
       const std::int64_t size = b.type(operands[i]).shape[d];
-      auto [known, fresh] = sizes.try_emplace(made.in[i][d], size);
-      require(
-          ErrorKind::shape, known->second == size, "einsum '", written, "': ",
-          made.in[i][d] < 256 ? cat("'", static_cast<char>(made.in[i][d]), "'") : std::string("a dimension of '...'"),
-          " has sizes ", known->second, " and ", size);
+      auto [entry, inserted] = sizes.try_emplace(parsed.in[i][d], size);
+      require(ErrorKind::shape, entry->second == size, "einsum '", subscripts, "': ",
+              parsed.in[i][d] < 256 ? cat("'", static_cast<char>(parsed.in[i][d]), "'")
+                                    : std::string("a dimension of '...'"),
+              " has sizes ", entry->second, " and ", size);
     }
-  for (Label l : made.out)
-    require(sizes.count(l) > 0, "einsum '", written, "': '", l < 256 ? std::string(1, static_cast<char>(l)) : "...",
+  for (Label l : parsed.out)
+    require(sizes.count(l) > 0, "einsum '", subscripts, "': '", l < 256 ? std::string(1, static_cast<char>(l)) : "...",
             "' of the result is not in any operand");
-  return made;
+  return parsed;
 }
 
 // A value with its labels.
@@ -250,30 +254,30 @@ struct LabelledValue {
   Labels labels;
 };
 
-LabelledValue sum_out(Builder& b, LabelledValue x, const Labels& kept) {
-  Ints gone;
-  Labels left;
+LabelledValue sum_out(Builder& b, LabelledValue x, const Labels& kept_labels) {
+  Ints summed;
+  Labels remaining;
   for (std::size_t d = 0; d < x.labels.size(); ++d) {
-    if (has(kept, x.labels[d])) left.push_back(x.labels[d]);
-    else gone.push_back(static_cast<std::int64_t>(d));
+    if (has(kept_labels, x.labels[d])) remaining.push_back(x.labels[d]);
+    else summed.push_back(static_cast<std::int64_t>(d));
   }
-  return gone.empty() ? x : LabelledValue{reduce_sum(b, x.id, gone), left};
+  return summed.empty() ? x : LabelledValue{reduce_sum(b, x.id, summed), remaining};
 }
 
-ValueId permuted(Builder& b, const LabelledValue& x, const Labels& wanted) {
+ValueId permute(Builder& b, const LabelledValue& x, const Labels& order) {
   Ints perm;
-  for (Label l : wanted) perm.push_back(std::find(x.labels.begin(), x.labels.end(), l) - x.labels.begin());
+  for (Label l : order) perm.push_back(std::find(x.labels.begin(), x.labels.end(), l) - x.labels.begin());
   return std::is_sorted(perm.begin(), perm.end()) ? x.id : transpose(b, x.id, perm);
 }
 
-// The product of two values. Labels are in both and kept (batch), in x alone (rows), in y alone (columns), or in both
-// and summed over (inner).
-LabelledValue product(Builder& b, LabelledValue x, LabelledValue y, const Labels& kept) {
+// Multiplies two values. A label occurs in both and in `kept_labels` (batch), only in x (rows), only in y (columns), or
+// in both and is summed over (inner).
+LabelledValue product(Builder& b, LabelledValue x, LabelledValue y, const Labels& kept_labels) {
   Labels batch, rows, columns, inner;
-  for (Label l : x.labels) (has(y.labels, l) ? has(kept, l) ? batch : inner : rows).push_back(l);
+  for (Label l : x.labels) (has(y.labels, l) ? has(kept_labels, l) ? batch : inner : rows).push_back(l);
   for (Label l : y.labels)
     if (!has(x.labels, l)) columns.push_back(l);
-  auto joined = [](std::initializer_list<const Labels*> parts) {
+  auto join_labels = [](std::initializer_list<const Labels*> parts) {
     Labels all;
     for (const Labels* part : parts) all.insert(all.end(), part->begin(), part->end());
     return all;
@@ -290,30 +294,30 @@ LabelledValue product(Builder& b, LabelledValue x, LabelledValue y, const Labels
     Shape shape = shape_over(batch);
     shape.push_back(count_of(shape_over(first)));
     shape.push_back(count_of(shape_over(second)));
-    return reshape(b, permuted(b, from, joined({&batch, &first, &second})), shape);
+    return reshape(b, permute(b, from, join_labels({&batch, &first, &second})), shape);
   };
   ValueId left = matrix(x, rows, inner), right = matrix(y, inner, columns);
-  const Labels out = joined({&batch, &rows, &columns});
+  const Labels out = join_labels({&batch, &rows, &columns});
   return {reshape(b, matmul(b, left, right), shape_over(out)), out};
 }
 
 }  // namespace
 
-ValueId einsum(Builder& b, std::string_view written, std::span<const ValueId> operands) {
-  const Subscripts s = parse_subscripts(b, written, operands);
-  auto needed = [&](std::size_t from) {  // labels of the result and of the operands from `from` on
+ValueId einsum(Builder& b, std::string_view subscripts, std::span<const ValueId> operands) {
+  const Subscripts s = parse_subscripts(b, subscripts, operands);
+  auto needed_labels = [&](std::size_t from) {  // labels of the result and of the operands from `from` on
     Labels labels = s.out;
     for (std::size_t i = from; i < s.in.size(); ++i) labels.insert(labels.end(), s.in[i].begin(), s.in[i].end());
     return labels;
   };
-  LabelledValue result = sum_out(b, {operands[0], s.in[0]}, needed(1));
+  LabelledValue result = sum_out(b, {operands[0], s.in[0]}, needed_labels(1));
   for (std::size_t i = 1; i < operands.size(); ++i) {
-    Labels kept = needed(i + 1), of_left = kept;
-    of_left.insert(of_left.end(), result.labels.begin(), result.labels.end());
-    LabelledValue next = sum_out(b, {operands[i], s.in[i]}, of_left);
-    result = product(b, result, next, kept);
+    Labels kept_labels = needed_labels(i + 1), needed_by_product = kept_labels;
+    needed_by_product.insert(needed_by_product.end(), result.labels.begin(), result.labels.end());
+    LabelledValue next = sum_out(b, {operands[i], s.in[i]}, needed_by_product);
+    result = product(b, result, next, kept_labels);
   }
-  return permuted(b, result, s.out);
+  return permute(b, result, s.out);
 }
 
 }  // namespace karez::ops::build

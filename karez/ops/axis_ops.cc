@@ -7,10 +7,10 @@
 namespace karez::ops {
 namespace {
 
-// The letters of a shape, with `as` for the axis.
-std::vector<std::string> letters_with_axis(const Shape& shape, int axis, const std::string& as) {
+// Returns the letters of a shape, with `label` for the axis.
+std::vector<std::string> letters_with_axis(const Shape& shape, int axis, const std::string& label) {
   std::vector<std::string> out = letters(shape);
-  out[static_cast<std::size_t>(axis)] = as;
+  out[static_cast<std::size_t>(axis)] = label;
   return out;
 }
 
@@ -19,7 +19,9 @@ int axis_attr(const NodeView& node) { return static_cast<int>(node.attrs().integ
 OpDef cumsum() {
   OpDef op{
       .name = "cumsum",
-      .doc = "Inclusive running sum along {axis}; with {reverse} from the last element to the first. Integers wrap.",
+      .doc =
+          "Returns the inclusive cumulative sum along {axis}, or from the last element to the first with {reverse}. "
+          "Integers wrap around.",
       .inputs = 1};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -41,12 +43,13 @@ OpDef cumsum() {
 }
 
 OpDef sort() {
-  OpDef op{.name = "sort",
-           .doc =
-               "Elements sorted along {axis}, ascending or with {descending} descending, and their original indices "
-               "(i64); with {first} only the first {first} of them. Equal elements keep their order; NaN is larger "
-               "than every number.",
-           .inputs = 1};
+  OpDef op{
+      .name = "sort",
+      .doc =
+          "Sorts the elements along {axis} in ascending order, or in descending order with {descending}, and returns "
+          "them with their original indices (i64). With {first}, returns only the first {first} elements. Equal "
+          "elements keep their order; NaN is larger than every number.",
+      .inputs = 1};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_number("sort", in[0]);
     const auto axis = static_cast<std::size_t>(axis_of("sort", attrs, in[0]));
@@ -68,7 +71,7 @@ OpDef sort() {
     const int axis = axis_attr(n);
     return {build::add_along(b, n.out(1), dy[0], n.in_type(0).shape[static_cast<std::size_t>(axis)], axis)};
   };
-  // Each element is compared with about log2(size) others.
+  // Sorting compares each element with about log2(size) others.
   op.cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
     const std::int64_t size = in[0].shape[static_cast<std::size_t>(attrs.integer("axis"))];
     double rounds = 1;
@@ -78,7 +81,7 @@ OpDef sort() {
   return op;
 }
 
-// Requires shapes that are equal except along the axis.
+// Requires that the shapes are equal except along the axis.
 void require_equal_shapes_except(std::string_view op, const TensorType& a, const TensorType& b, std::size_t axis) {
   Shape left = a.shape, right = b.shape;
   const bool same_rank = left.size() == right.size();
@@ -91,9 +94,9 @@ OpDef take_along() {
   OpDef op{
       .name = "take_along",
       .doc =
-          "For each element of the index tensor (i32 or i64): the element of x at that index along {axis} and at "
-          "the same position in the other dimensions, whose sizes are equal in both tensors. An index out of range "
-          "makes the launch fail. Local: {offset}, {limit} and {begin} as in gather.",
+          "Returns, for each element of the index tensor (i32 or i64), the element of x at this index along {axis} and "
+          "at the same position in the other dimensions, whose sizes must be equal in both tensors. An index out of "
+          "range makes the launch fail. Local attributes: {offset}, {limit} and {begin}, as in gather.",
       .inputs = 2};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -128,12 +131,13 @@ OpDef take_along() {
 }
 
 OpDef add_along() {
-  OpDef op{.name = "add_along",
-           .doc =
-               "A tensor of zeros with {size} elements along {axis}, with each update added at its index (i32 or i64). "
-               "An index out of range makes the launch fail. Index and updates have the same shape. Local: {offset}, "
-               "{limit} and {begin} as in gather.",
-           .inputs = 2};
+  OpDef op{
+      .name = "add_along",
+      .doc =
+          "Returns a tensor with {size} elements along {axis}: zeros to which each update is added at its index (i32 "
+          "or i64). Index and updates have the same shape. An index out of range makes the launch fail. Local "
+          "attributes: {offset}, {limit} and {begin}, as in gather.",
+      .inputs = 2};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     const auto &index = in[0], &updates = in[1];

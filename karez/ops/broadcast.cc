@@ -26,7 +26,7 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
   return {{x.dtype, shape}};
 }
 
-// New dimensions have letters that no operand has: each device makes its own copies.
+// New dimensions have letters that no operand has, because each device makes its own copies.
 Signature index(const NodeView& node) {
   Signature s;
   s.moves = true;
@@ -52,13 +52,13 @@ std::optional<OffsetView> window(const View& x, const Shape& shape, const Attrs&
 
 std::vector<OpDef> broadcast_ops() {
   return {{.name = "broadcast",
-           .doc = "x repeated to {shape}: dimension i of x is dimension {dims}[i] of the result, with the same size; "
-                  "the other dimensions are new.",
+           .doc = "Repeats x to {shape}. Dimension i of x is dimension {dims}[i] of the result, with the same size; "
+                  "x is repeated along all other dimensions.",
            .inputs = 1,
            .infer = infer,
            .index = index,
            .grad = grad,
-           .cost = no_cost,  // an alias with stride 0 if its consumer accepts one
+           .cost = no_cost,  // an alias with stride 0 if the consumer accepts one
            .role = Role::window,
            .window = window}};
 }

@@ -1,4 +1,4 @@
-// Typed wrappers: each sets the attributes of one op.
+// Adds nodes with the attributes of each op.
 #include "karez/ops/build.h"
 
 #include <cmath>
@@ -53,40 +53,6 @@ ValueId random_uniform(Builder& b, ValueId state, const TensorType& type, std::i
   return b.one("random_uniform", {state}, type_attrs(type).set("site", Attr(site)));
 }
 
-ValueId neg(Builder& b, ValueId x) { return b.one("neg", {x}); }
-ValueId exp(Builder& b, ValueId x) { return b.one("exp", {x}); }
-ValueId log(Builder& b, ValueId x) { return b.one("log", {x}); }
-ValueId sqrt(Builder& b, ValueId x) { return b.one("sqrt", {x}); }
-ValueId rsqrt(Builder& b, ValueId x) { return b.one("rsqrt", {x}); }
-ValueId tanh(Builder& b, ValueId x) { return b.one("tanh", {x}); }
-ValueId sigmoid(Builder& b, ValueId x) { return b.one("sigmoid", {x}); }
-ValueId relu(Builder& b, ValueId x) { return b.one("relu", {x}); }
-ValueId gelu(Builder& b, ValueId x) { return b.one("gelu", {x}); }
-ValueId gelu_tanh(Builder& b, ValueId x) { return b.one("gelu_tanh", {x}); }
-ValueId silu(Builder& b, ValueId x) { return b.one("silu", {x}); }
-ValueId erf(Builder& b, ValueId x) { return b.one("erf", {x}); }
-ValueId abs(Builder& b, ValueId x) { return b.one("abs", {x}); }
-ValueId sin(Builder& b, ValueId x) { return b.one("sin", {x}); }
-ValueId cos(Builder& b, ValueId x) { return b.one("cos", {x}); }
-ValueId stop_gradient(Builder& b, ValueId x) { return b.one("stop_gradient", {x}); }
-ValueId add(Builder& b, ValueId x, ValueId y) { return b.one("add", {x, y}); }
-ValueId sub(Builder& b, ValueId x, ValueId y) { return b.one("sub", {x, y}); }
-ValueId mul(Builder& b, ValueId x, ValueId y) { return b.one("mul", {x, y}); }
-ValueId div(Builder& b, ValueId x, ValueId y) { return b.one("div", {x, y}); }
-ValueId pow(Builder& b, ValueId x, ValueId y) { return b.one("pow", {x, y}); }
-ValueId max(Builder& b, ValueId x, ValueId y) { return b.one("max", {x, y}); }
-ValueId min(Builder& b, ValueId x, ValueId y) { return b.one("min", {x, y}); }
-ValueId eq(Builder& b, ValueId x, ValueId y) { return b.one("eq", {x, y}); }
-ValueId ne(Builder& b, ValueId x, ValueId y) { return b.one("ne", {x, y}); }
-ValueId lt(Builder& b, ValueId x, ValueId y) { return b.one("lt", {x, y}); }
-ValueId le(Builder& b, ValueId x, ValueId y) { return b.one("le", {x, y}); }
-ValueId gt(Builder& b, ValueId x, ValueId y) { return b.one("gt", {x, y}); }
-ValueId ge(Builder& b, ValueId x, ValueId y) { return b.one("ge", {x, y}); }
-ValueId and_(Builder& b, ValueId x, ValueId y) { return b.one("and", {x, y}); }
-ValueId or_(Builder& b, ValueId x, ValueId y) { return b.one("or", {x, y}); }
-ValueId not_(Builder& b, ValueId x) { return b.one("not", {x}); }
-ValueId select(Builder& b, ValueId condition, ValueId x, ValueId y) { return b.one("select", {condition, x, y}); }
-
 ValueId cast(Builder& b, ValueId x, DType to) {
   return b.type(x).dtype == to ? x : b.one("cast", {x}, {{"to", std::string(name_of(to))}});
 }
@@ -96,7 +62,7 @@ ValueId pointwise(Builder& b, std::string_view expr, std::span<const ValueId> in
 }
 
 ValueId matmul(Builder& b, ValueId a, ValueId w, MatmulOptions options) {
-  Attrs attrs;  // only attributes that are set, so that the plain product prints short
+  Attrs attrs;  // sets only attributes that are true, so that the text of a plain product is short
   if (options.transpose_a) attrs.set("transpose_a", Attr(true));
   if (options.transpose_b) attrs.set("transpose_b", Attr(true));
   return b.one("matmul", {a, w}, attrs);

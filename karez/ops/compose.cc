@@ -1,17 +1,17 @@
-// Compositions: broadcasting, means, softmax, losses, dropout, dense layers.
+// Composes broadcasting, means, softmax, losses, dropout and dense layers of primitive ops.
 #include "karez/ops/compose.h"
 
 #include <algorithm>
 
 #include "karez/ops/losses.h"
 
-// At most one argument of a call adds nodes: C++ does not fix the order in which arguments are evaluated, and all ranks
-// must number nodes equally.
+// At most one argument of a call adds nodes, because C++ does not define the order in which arguments are evaluated,
+// and all ranks must number nodes equally.
 namespace karez::ops::build {
 namespace {
 
-// Axes counted from 0; -1 is the last.
-Ints from_start(std::string_view what, const TensorType& x, Ints axes) {
+// Converts negative axes, which count from the end, and sorts the axes.
+Ints normalise_axes(std::string_view what, const TensorType& x, Ints axes) {
   for (auto& axis : axes) {
     require(ErrorKind::type, axis >= -x.rank() && axis < x.rank(), what, ": axis ", axis, " is not a dimension of ", x);
     if (axis < 0) axis += x.rank();
@@ -28,13 +28,13 @@ Ints all_axes(const TensorType& x) {
 
 // Broadcasts y, which lacks `axes` of x, to the shape of x.
 ValueId broadcast_back(Builder& b, ValueId y, const Shape& shape, const Ints& axes) {
-  Ints kept;
+  Ints kept_dims;
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(shape.size()); ++d)
-    if (std::find(axes.begin(), axes.end(), d) == axes.end()) kept.push_back(d);
-  return broadcast(b, y, shape, kept);
+    if (std::find(axes.begin(), axes.end(), d) == axes.end()) kept_dims.push_back(d);
+  return broadcast(b, y, shape, kept_dims);
 }
 
-// x minus its maximum along the axis. The maximum needs no gradient, since softmax does not change under shifts.
+// Subtracts the maximum along the axis. It needs no gradient, because shifts do not change a softmax.
 ValueId subtract_max(Builder& b, ValueId x, const Ints& axis) {
   Shape shape = b.type(x).shape;
   return sub(b, x, broadcast_back(b, stop_gradient(b, reduce_max(b, x, axis)), shape, axis));
@@ -43,11 +43,12 @@ ValueId subtract_max(Builder& b, ValueId x, const Ints& axis) {
 void check_rows(std::string_view what, Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights) {
   const TensorType &x = b.type(logits), &t = b.type(labels);
   require(ErrorKind::type, x.rank() == 2 && is_float(x.dtype), what, ": logits must be f32 or f64 [n, c], got ", x);
-  bool fits = t.shape == Shape{x.shape[0]} && (t.dtype == DType::i32 || t.dtype == DType::i64);
-  require(ErrorKind::type, fits, what, ": labels are i32 or i64 [", x.shape[0], "] for logits ", x, ", not ", t);
+  bool is_valid = t.shape == Shape{x.shape[0]} && (t.dtype == DType::i32 || t.dtype == DType::i64);
+  require(ErrorKind::type, is_valid, what, ": labels must be i32 or i64 [", x.shape[0], "] for logits ", x, ", got ",
+          t);
   if (!weights) return;
-  require(ErrorKind::type, (b.type(*weights) == TensorType{x.dtype, {x.shape[0]}}), what, ": weights are ",
-          name_of(x.dtype), "[", x.shape[0], "] for logits ", x, ", not ", b.type(*weights));
+  require(ErrorKind::type, (b.type(*weights) == TensorType{x.dtype, {x.shape[0]}}), what, ": weights must be ",
+          name_of(x.dtype), "[", x.shape[0], "] for logits ", x, ", got ", b.type(*weights));
 }
 
 }  // namespace
@@ -55,8 +56,8 @@ void check_rows(std::string_view what, Builder& b, ValueId logits, ValueId label
 ValueId scalar(Builder& b, DType dtype, double value) { return constant(b, {dtype, {}}, value); }
 
 ValueId full(Builder& b, DType dtype, const Shape& shape, double value) {
-  ValueId one = scalar(b, dtype, value);
-  return shape.empty() ? one : broadcast(b, one, shape, {});
+  ValueId number = scalar(b, dtype, value);
+  return shape.empty() ? number : broadcast(b, number, shape, {});
 }
 
 ValueId full_like(Builder& b, ValueId x, double value) {
@@ -69,7 +70,7 @@ ValueId widened(Builder& b, ValueId x) { return is_half(b.type(x).dtype) ? cast(
 
 Shape broadcast_shape(const Shape& x, const Shape& y) {
   Shape out(std::max(x.size(), y.size()));
-  for (std::size_t i = 0; i < out.size(); ++i) {  // from the last dimension
+  for (std::size_t i = 0; i < out.size(); ++i) {  // counted from the last dimension
     auto size = [i](const Shape& s) { return i < s.size() ? s[s.size() - 1 - i] : 1; };
     auto a = size(x), c = size(y);
     require(ErrorKind::shape, a == c || a == 1 || c == 1, "shapes do not broadcast: ", x, " and ", y);
@@ -83,15 +84,15 @@ ValueId broadcast_to(Builder& b, ValueId x, const Shape& shape) {
   if (from == shape) return x;
   require(ErrorKind::shape, broadcast_shape(from, shape) == shape, "shape ", from, " does not broadcast to ", shape);
   // Dimensions of size 1 that are enlarged are removed first: broadcast keeps the sizes of its operand.
-  Shape kept;
+  Shape kept_dims;
   Ints dims;
-  std::size_t lead = shape.size() - from.size();
+  std::size_t new_dims = shape.size() - from.size();
   for (std::size_t i = 0; i < from.size(); ++i) {
-    if (from[i] != shape[lead + i]) continue;
-    kept.push_back(from[i]);
-    dims.push_back(static_cast<std::int64_t>(lead + i));
+    if (from[i] != shape[new_dims + i]) continue;
+    kept_dims.push_back(from[i]);
+    dims.push_back(static_cast<std::int64_t>(new_dims + i));
   }
-  if (kept != from) x = reshape(b, x, kept);
+  if (kept_dims != from) x = reshape(b, x, kept_dims);
   return broadcast(b, x, shape, dims);
 }
 
@@ -111,10 +112,10 @@ ValueId sum(Builder& b, ValueId x) { return reduce_sum(b, x, all_axes(b.type(x))
 
 ValueId sum(Builder& b, ValueId x, const Ints& axes, bool keep) {
   TensorType type = b.type(x);
-  Ints gone = from_start("sum", type, axes);
-  ValueId y = reduce_sum(b, x, gone);
+  Ints reduced = normalise_axes("sum", type, axes);
+  ValueId y = reduce_sum(b, x, reduced);
   if (!keep) return y;
-  for (auto axis : gone) type.shape[static_cast<std::size_t>(axis)] = 1;
+  for (auto axis : reduced) type.shape[static_cast<std::size_t>(axis)] = 1;
   return reshape(b, y, type.shape);
 }
 
@@ -124,7 +125,7 @@ ValueId mean(Builder& b, ValueId x, const Ints& axes, bool keep) {
   TensorType type = b.type(x);
   require(ErrorKind::type, is_float(type.dtype), "mean: expected f32 or f64, got ", type, "; cast it first");
   std::int64_t count = 1;
-  for (auto axis : from_start("mean", type, axes))
+  for (auto axis : normalise_axes("mean", type, axes))
     count = checked_mul(count, type.shape[static_cast<std::size_t>(axis)]);
   require(ErrorKind::shape, count > 0, "mean: there are no elements along axes ", axes, " of ", type);
   ValueId total = sum(b, widened(b, x), axes, keep);
@@ -133,14 +134,14 @@ ValueId mean(Builder& b, ValueId x, const Ints& axes, bool keep) {
 
 ValueId softmax(Builder& b, ValueId x, int axis) {
   const TensorType type = b.type(x);
-  Ints axes = from_start("softmax", type, {axis});
+  Ints axes = normalise_axes("softmax", type, {axis});
   ValueId e = exp(b, subtract_max(b, widened(b, x), axes));
   return cast(b, div(b, e, broadcast_back(b, reduce_sum(b, e, axes), type.shape, axes)), type.dtype);
 }
 
 ValueId log_softmax(Builder& b, ValueId x, int axis) {
   const TensorType type = b.type(x);
-  Ints axes = from_start("log_softmax", type, {axis});
+  Ints axes = normalise_axes("log_softmax", type, {axis});
   ValueId s = subtract_max(b, widened(b, x), axes);
   return cast(b, sub(b, s, broadcast_back(b, log(b, reduce_sum(b, exp(b, s), axes)), type.shape, axes)), type.dtype);
 }
@@ -156,27 +157,27 @@ ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<
   logits = widened(b, logits);
   if (weights) weights = widened(b, *weights);
   const TensorType x = b.type(logits), t = b.type(labels);
-  ValueId zero, counts;  // with ignore_index: whether each row counts
+  ValueId zero, is_counted;  // with ignore_index: zeros, and whether each row is counted
   if (ignore_index) {
-    ValueId left_out =
+    ValueId ignored_label =
         b.one("constant", {}, {{"dtype", std::string(name_of(t.dtype))}, {"shape", Ints{}}, {"value", *ignore_index}});
-    counts = ne(b, labels, broadcast(b, left_out, t.shape, {}));
-    labels = select(b, counts, labels, full(b, t.dtype, t.shape, 0));
+    is_counted = ne(b, labels, broadcast(b, ignored_label, t.shape, {}));
+    labels = select(b, is_counted, labels, full(b, t.dtype, t.shape, 0));
     zero = full(b, x.dtype, t.shape, 0);
-    weights = weights ? select(b, counts, *weights, zero) : cast(b, counts, x.dtype);
+    weights = weights ? select(b, is_counted, *weights, zero) : cast(b, is_counted, x.dtype);
   }
-  // The label's entry is picked before the logarithm of the sum is subtracted, so that only vectors [n] cross devices
-  // if classes are split: -log_softmax[label] = log(sum(exp(s))) - s[label].
+  // The logit of the label is selected before the logarithm of the sum is subtracted, so that only vectors [n] are sent
+  // between devices if classes are split: -log_softmax[label] = log(sum(exp(s))) - s[label].
   ValueId s = subtract_max(b, logits, {1});
   ValueId normaliser = log(b, reduce_sum(b, exp(b, s), {1}));
-  // Selected, not multiplied: a class masked by a logit of -inf would give 0 * inf.
+  // The logit is selected, not multiplied: a class masked by a logit of -inf would give 0 * inf.
   ValueId label =
       b.one("one_hot", {labels},
             {{"depth", x.shape[1]}, {"dtype", std::string("bool")}, {"of", std::string("cross_entropy's label")}});
-  ValueId picked = reduce_sum(b, select(b, label, s, full(b, x.dtype, x.shape, 0)), {1});
-  ValueId loss = sub(b, normaliser, picked);
+  ValueId label_logit = reduce_sum(b, select(b, label, s, full(b, x.dtype, x.shape, 0)), {1});
+  ValueId loss = sub(b, normaliser, label_logit);
   if (!weights) return cast(b, mean(b, loss), dtype);
-  if (ignore_index) loss = select(b, counts, loss, zero);
+  if (ignore_index) loss = select(b, is_counted, loss, zero);
   ValueId total = sum(b, mul(b, loss, *weights));
   return cast(b, div(b, total, sum(b, *weights)), dtype);
 }
@@ -184,15 +185,15 @@ ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<
 ValueId correct_count(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights) {
   check_rows("correct_count", b, logits, labels, weights);
   DType dtype = b.type(logits).dtype;
-  ValueId guess = arg_max(b, logits, 1);
-  ValueId hit = cast(b, eq(b, guess, cast(b, labels, DType::i64)), is_half(dtype) ? DType::f32 : dtype);
-  return cast(b, sum(b, weights ? mul(b, hit, widened(b, *weights)) : hit), dtype);
+  ValueId prediction = arg_max(b, logits, 1);
+  ValueId is_correct = cast(b, eq(b, prediction, cast(b, labels, DType::i64)), is_half(dtype) ? DType::f32 : dtype);
+  return cast(b, sum(b, weights ? mul(b, is_correct, widened(b, *weights)) : is_correct), dtype);
 }
 
 ValueId dropout(Builder& b, ValueId x, double p, ValueId state, std::int64_t site) {
   const DType dtype = b.type(x).dtype;
   require(is_float(dtype), "dropout: expected f32 or f64, got ", b.type(x));
-  require(p >= 0 && p <= 1, "dropout: the probability is ", p, "; it must be from 0 to 1");
+  require(p >= 0 && p <= 1, "dropout: the probability must be from 0 to 1, got ", p);
   if (p == 0) return x;
   x = widened(b, x);
   const TensorType type = b.type(x);
@@ -209,15 +210,15 @@ ValueId linear(Builder& b, ValueId x, ValueId w, std::optional<ValueId> bias) {
   require(ErrorKind::shape, in.rank() >= 1 && in.shape.back() == weight.shape[1],
           "linear: inner sizes differ: ", in.shape.empty() ? 0 : in.shape.back(), " and ", weight.shape[1], " (x ", in,
           ", weight ", weight, ")");
-  // The product sees leading dimensions as one batch.
+  // Leading dimensions become the rows of one matrix.
   Shape out = in.shape;
   out.back() = weight.shape[0];
   std::int64_t rows = 1;
   for (std::size_t d = 0; d + 1 < in.shape.size(); ++d) rows = checked_mul(rows, in.shape[d]);
-  bool flat = in.rank() == 2;
-  ValueId y = matmul(b, flat ? x : reshape(b, x, {rows, weight.shape[1]}), w, {.transpose_b = true});
+  bool is_matrix = in.rank() == 2;
+  ValueId y = matmul(b, is_matrix ? x : reshape(b, x, {rows, weight.shape[1]}), w, {.transpose_b = true});
   if (bias) y = add(b, y, broadcast(b, *bias, {rows, weight.shape[0]}, {1}));
-  return flat ? y : reshape(b, y, out);
+  return is_matrix ? y : reshape(b, y, out);
 }
 
 ValueId conv2d_bias(Builder& b, ValueId x, ValueId w, ValueId bias, const ConvOptions& options) {

@@ -1,4 +1,4 @@
-// Layers and losses, composed of primitive ops, so that the sharding rules apply to them.
+// Layers and losses, composed of primitive ops so that the sharding rules apply.
 #pragma once
 
 #include <cstdint>
@@ -13,40 +13,41 @@ ValueId scalar(Builder& b, DType dtype, double value);
 ValueId full(Builder& b, DType dtype, const Shape& shape, double value);  // a scalar constant, broadcast
 ValueId full_like(Builder& b, ValueId x, double value);
 
-// Compositions over halves compute in f32: they widen their operands once and round their result once. `widened` gives
-// the f32 of a half and returns any other value unchanged.
+// Compositions of halves are computed in f32: operands are widened once, and the result is rounded once. `widened`
+// converts halves to f32 and returns other values unchanged.
 ValueId widened(Builder& b, ValueId x);
 TensorType widened(TensorType type);
 
-// NumPy's rule: shapes are aligned at their last dimension, sizes must be equal or one of them 1. The error "shapes do
-// not broadcast" names both shapes.
+// Broadcasts shapes as NumPy does: they are aligned at their last dimension, and two sizes must be equal or one of them
+// 1. Otherwise throws "shapes do not broadcast" with both shapes.
 Shape broadcast_shape(const Shape& x, const Shape& y);
 ValueId broadcast_to(Builder& b, ValueId x, const Shape& shape);
-// A two-operand op of the table ("add", "lt") on operands of equal dtype, broadcast against each other.
+// Adds an op with two operands ("add", "lt"); the operands have equal dtypes and are broadcast to a common shape.
 ValueId binary(Builder& b, std::string_view op, ValueId x, ValueId y);
 
-ValueId sum(Builder& b, ValueId x);  // of all elements
+ValueId sum(Builder& b, ValueId x);  // the sum of all elements
 ValueId sum(Builder& b, ValueId x, const Ints& axes,
-            bool keep = false);  // negative axes count from the end; keep: reduced axes stay with size 1
+            bool keep = false);  // negative axes count from the end; if keep, reduced axes have size 1
 ValueId mean(Builder& b, ValueId x);
 ValueId mean(Builder& b, ValueId x, const Ints& axes,
-             bool keep = false);  // the sum times one over the logical count: linear, unlike a mean of means
+             bool keep = false);  // the sum times the inverse of the logical count, which is linear
 
 ValueId softmax(Builder& b, ValueId x, int axis = -1);
 ValueId log_softmax(Builder& b, ValueId x, int axis = -1);
-// Mean over the batch of -log_softmax(logits)[label]: logits [n, c], labels i32 or i64 [n]. With weights [n] of the
-// logits' dtype: the weighted sum over the sum of the weights. A label outside 0..c-1 makes the launch fail;
-// karez/ops/losses.h has a form that ignores rows.
+// Returns the mean of -log_softmax(logits)[label] over the batch: logits [n, c], labels i32 or i64 [n]. With weights
+// [n] of the logits' dtype, returns the weighted sum divided by the sum of the weights. A label outside 0..c-1 makes
+// the launch fail; karez/ops/losses.h has a version that ignores rows.
 ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights = {});
-// The number of rows with their first maximum at the label, as a scalar of the logits' dtype; with weights, each row
-// counts by its weight.
+// Returns the number of rows whose first maximum is at the label, as a scalar of the logits' dtype. With weights,
+// returns the sum of their weights.
 ValueId correct_count(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights = {});
 
-// Zero with probability p, otherwise x / (1 - p). Uniform numbers from state i64[2] = (seed, step) and the site.
+// Sets elements to zero with probability p and divides the others by 1 - p. Random numbers depend on state i64[2] =
+// (seed, step) and the site.
 ValueId dropout(Builder& b, ValueId x, double p, ValueId state, std::int64_t site);
-// x [..., in] times the transpose of w [out, in], plus bias [out].
+// Multiplies x [..., in] by the transpose of w [out, in] and adds the bias [out].
 ValueId linear(Builder& b, ValueId x, ValueId w, std::optional<ValueId> bias = {});
-// conv2d plus bias [o] on every pixel.
+// Adds a bias [o] to every pixel of a conv2d.
 ValueId conv2d_bias(Builder& b, ValueId x, ValueId w, ValueId bias, const ConvOptions& options = {});
 
 }  // namespace karez::ops::build

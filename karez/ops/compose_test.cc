@@ -1,4 +1,4 @@
-// Tests of compositions as text, and of their shardings.
+// Tests the text of compositions and their shardings.
 #include "karez/ops/compose.h"
 #include "karez/base/text.h"
 
@@ -38,7 +38,7 @@ template <class Body> std::string error(Body&& body) {
   } catch (const Error& e) { return e.what(); }
 }
 
-TEST(Compose, CrossEntropyPicksBeforeItSubtracts) {
+TEST(Compose, CrossEntropySelectsTheLogitBeforeItSubtracts) {
   Program p;
   ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i64, {8});
   cross_entropy(p.b, logits, labels);
@@ -61,15 +61,15 @@ TEST(Compose, CrossEntropyPicksBeforeItSubtracts) {
 )"));
 }
 
-// Class-parallel: every node between the split logits and the vectors [n] may have its class dimension split, and
-// vectors are Partial.
+// Classes can be split: every node between the split logits and the vectors [n] may have a split class dimension, and
+// the vectors are Partial.
 TEST(Compose, CrossEntropyMayBeSplitByClasses) {
   Program p;
   ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i64, {8});
   cross_entropy(p.b, logits, labels);
-  auto allows = [&](int node, const char* way) {
+  auto allows = [&](int node, const char* sharding_text) {
     for (const Sharding& s : shardings({&p.graph, NodeId(node)}, 2))
-      if (print(s) == way) return true;
+      if (print(s) == sharding_text) return true;
     return false;
   };
   EXPECT_TRUE(allows(2, "S(1) -> P(max)"));
@@ -80,7 +80,7 @@ TEST(Compose, CrossEntropyMayBeSplitByClasses) {
   EXPECT_TRUE(allows(9, "B -> S(1)"));
   EXPECT_TRUE(allows(12, "S(1), S(1), S(1) -> S(1)"));
   EXPECT_TRUE(allows(13, "S(1) -> P(sum)"));
-  EXPECT_TRUE(allows(15, "S(0) -> P(sum)")) << "the batch may be split too";
+  EXPECT_TRUE(allows(15, "S(0) -> P(sum)")) << "the batch may be split, too";
   EXPECT_TRUE(allows(17, "P(sum), B -> P(sum)")) << "the mean is linear";
 }
 
@@ -98,7 +98,7 @@ TEST(Compose, WeightedCrossEntropyDividesByTheSumOfWeights) {
 )"));
 }
 
-// Ignored rows use class 0 and have weight 0 and loss 0, whatever their logits are.
+// Ignored rows use class 0 and have weight 0 and loss 0 for all logits.
 TEST(Compose, IgnoredLabelsAreRemovedBySelect) {
   Program p;
   ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i32, {8});
@@ -122,7 +122,7 @@ TEST(Compose, IgnoredLabelsAreRemovedBySelect) {
 )"));
 }
 
-TEST(Compose, SoftmaxTakesAnyAxis) {
+TEST(Compose, SoftmaxSupportsEveryAxis) {
   Program p;
   softmax(p.b, p.in("x", DType::f32, {8, 10}), 0);
   EXPECT_TRUE(golden(p.text(), R"(%1 = reduce_max(%0) {axes=[0]}
@@ -148,7 +148,7 @@ TEST(Compose, SoftmaxTakesAnyAxis) {
 )"));
 }
 
-TEST(Compose, MeanIsTheSumTimesOneOverTheLogicalCount) {
+TEST(Compose, AMeanIsTheSumTimesTheInverseLogicalCount) {
   Program p;
   ValueId x = p.in("x", DType::f32, {8, 10});
   ValueId y = mean(p.b, x, {-1}, true);
@@ -177,7 +177,7 @@ TEST(Compose, DropoutSelectsByLogicalRandomNumbers) {
 %10 = mul(%0, %9)
 %11 = select(%7, %3, %10)
 )"));
-  EXPECT_EQ(error([&] { dropout(p.b, x, 1.5, state, 0); }), "dropout: the probability is 1.5; it must be from 0 to 1");
+  EXPECT_EQ(error([&] { dropout(p.b, x, 1.5, state, 0); }), "dropout: the probability must be from 0 to 1, got 1.5");
 }
 
 TEST(Compose, LinearFlattensLeadingDimensions) {
@@ -212,7 +212,7 @@ TEST(Compose, CorrectCountComparesIntegers) {
 )"));
 }
 
-TEST(Broadcast, FollowsNumPy) {
+TEST(Broadcast, ShapesAreBroadcastAsInNumPy) {
   EXPECT_EQ(broadcast_shape({8, 10}, {10}), (Shape{8, 10}));
   EXPECT_EQ(broadcast_shape({8, 1}, {3, 1, 10}), (Shape{3, 8, 10}));
   EXPECT_EQ(broadcast_shape({}, {2}), (Shape{2}));
@@ -220,7 +220,7 @@ TEST(Broadcast, FollowsNumPy) {
   EXPECT_EQ(error([] { broadcast_shape({8, 10}, {8}); }), "shapes do not broadcast: [8, 10] and [8]");
 }
 
-TEST(Broadcast, EnlargedDimensionsAreRemovedFirst) {
+TEST(Broadcast, ExpandedDimensionsAreRemovedFirst) {
   Program p;
   ValueId x = p.in("x", DType::f32, {8, 1}), y = p.in("y", DType::f32, {10});
   binary(p.b, "lt", x, y);
@@ -236,28 +236,28 @@ TEST(Broadcast, EnlargedDimensionsAreRemovedFirst) {
                      "add: shapes do not broadcast: [8, 1] and [3, 2]\n  at net.cc:4"));
 }
 
-TEST(Compose, ErrorsNameInvalidOperands) {
+TEST(Compose, InvalidOperandsAreReported) {
   Program p;
   ValueId x = p.in("x", DType::f32, {8, 10}), labels = p.in("labels", DType::f32, {8}),
-          good = p.in("good", DType::i64, {8});
+          int_labels = p.in("int_labels", DType::i64, {8});
   EXPECT_EQ(error([&] { cross_entropy(p.b, x, labels); }),
-            "cross_entropy: labels are i32 or i64 [8] for logits f32[8, 10], not f32[8]");
-  EXPECT_EQ(error([&] { cross_entropy(p.b, good, good); }),
+            "cross_entropy: labels must be i32 or i64 [8] for logits f32[8, 10], got f32[8]");
+  EXPECT_EQ(error([&] { cross_entropy(p.b, int_labels, int_labels); }),
             "cross_entropy: logits must be f32 or f64 [n, c], got i64[8]");
-  EXPECT_EQ(error([&] { cross_entropy(p.b, x, good, x); }),
-            "cross_entropy: weights are f32[8] for logits f32[8, 10], not f32[8, 10]");
-  for (ValueId wrong : {p.in("w", DType::f32, {9}), p.in("w", DType::f64, {10}), p.in("w", DType::f32, {8, 1}),
-                        p.in("w", DType::f32, {1, 8, 10})}) {
-    EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, wrong); }),
-              cat("layer_norm: ", p.b.type(wrong),
+  EXPECT_EQ(error([&] { cross_entropy(p.b, x, int_labels, x); }),
+            "cross_entropy: weights must be f32[8] for logits f32[8, 10], got f32[8, 10]");
+  for (ValueId operand : {p.in("w", DType::f32, {9}), p.in("w", DType::f64, {10}), p.in("w", DType::f32, {8, 1}),
+                          p.in("w", DType::f32, {1, 8, 10})}) {
+    EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, operand); }),
+              cat("layer_norm: ", p.b.type(operand),
                   " does not match f32[8, 10]; weight and bias must have its last dimensions"));
-    EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, {}, wrong); }),
-              cat("layer_norm: ", p.b.type(wrong),
+    EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, {}, operand); }),
+              cat("layer_norm: ", p.b.type(operand),
                   " does not match f32[8, 10]; weight and bias must have its last dimensions"));
   }
   EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, p.in("w", DType::f32, {10}), x); }), "");
   EXPECT_EQ(error([&] { softmax(p.b, x, 2); }), "softmax: axis 2 is not a dimension of f32[8, 10]");
-  EXPECT_EQ(error([&] { mean(p.b, good); }), "mean: expected f32 or f64, got i64[8]; cast it first");
+  EXPECT_EQ(error([&] { mean(p.b, int_labels); }), "mean: expected f32 or f64, got i64[8]; cast it first");
   EXPECT_EQ(error([&] { mean(p.b, p.in("e", DType::f32, {0})); }),
             "mean: there are no elements along axes [0] of f32[0]");
 }

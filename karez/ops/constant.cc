@@ -1,4 +1,4 @@
-// constant: a tensor known at compile time, given as one number or as bytes.
+// constant: a tensor known at compile time, given as a number or as bytes.
 #include "karez/base/attr_cast.h"
 #include "karez/ops/build.h"
 #include "karez/ops/op_rows.h"
@@ -13,9 +13,9 @@ std::vector<TensorType> infer(std::span<const TensorType>, const Attrs& attrs) {
           attrs.has("value") ? "both" : "neither");
   if (attrs.has("data")) {
     const std::string& hex = attrs.text("data");
-    std::int64_t wanted = checked_mul(2, type.bytes());
-    require(static_cast<std::int64_t>(hex.size()) == wanted, "constant: data of ", type, " must have ", wanted,
-            " hexadecimal digits, got ", hex.size());
+    std::int64_t digit_count = checked_mul(2, type.bytes());
+    require(static_cast<std::int64_t>(hex.size()) == digit_count, "constant: data of ", type, " must have ",
+            digit_count, " hexadecimal digits, got ", hex.size());
     require(hex.find_first_not_of("0123456789abcdef") == std::string::npos, "constant: data of ", type,
             " is not lower-case hexadecimal");
     return {type};
@@ -31,21 +31,21 @@ std::vector<TensorType> infer(std::span<const TensorType>, const Attrs& attrs) {
   return {type};
 }
 
-// Replaces {data} by the bytes of the device's part, in row-major order.
+// Replaces {data} by the bytes of the local box, in row-major order.
 Attrs localise_constant(const LocalView& view) {
   Attrs attrs = with_local_shape(view);
   if (!attrs.has("data")) return attrs;
-  const TensorType& whole_type = view.node.out_type(0);
+  const TensorType& logical_type = view.node.out_type(0);
   const Box& box = view.out[0];
-  if (box == full_box(whole_type.shape)) return attrs;
-  const std::string& all = view.node.attrs().text("data");
-  Strides strides = row_major(whole_type.shape);
-  std::size_t digits = static_cast<std::size_t>(2 * size_of(whole_type.dtype));
+  if (box == full_box(logical_type.shape)) return attrs;
+  const std::string& hex = view.node.attrs().text("data");
+  Strides strides = row_major(logical_type.shape);
+  std::size_t digits = static_cast<std::size_t>(2 * size_of(logical_type.dtype));
   std::string data;
   for_each_index(shape_of(box), [&](const std::vector<std::int64_t>& index) {
-    std::int64_t at = 0;
-    for (std::size_t d = 0; d < index.size(); ++d) at += (box[d].begin + index[d]) * strides[d];
-    data.append(all, static_cast<std::size_t>(at) * digits, digits);
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < index.size(); ++d) offset += (box[d].begin + index[d]) * strides[d];
+    data.append(hex, static_cast<std::size_t>(offset) * digits, digits);
   });
   return attrs.set("data", data);
 }
@@ -56,7 +56,8 @@ std::vector<OpDef> constant_ops() {
   return {
       {.name = "constant",
        .doc =
-           "{dtype} of {shape}: {value} in every element, or {data}, its row-major little-endian bytes in hexadecimal.",
+           "Returns a tensor of {dtype} and {shape}. Every element is {value}, or {data} has the elements: row-major, "
+           "little-endian bytes in hexadecimal.",
        .infer = infer,
        .index = same_shape_signature,
        .localise = localise_constant,

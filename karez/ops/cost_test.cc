@@ -1,4 +1,4 @@
-// Tests of the class and the amount of work of ops.
+// Tests the class and the amount of work of ops.
 #include <gtest/gtest.h>
 
 #include "karez/ops/all_ops.h"
@@ -17,11 +17,11 @@ Cost cost(const char* op, const std::vector<TensorType>& in, const std::vector<T
   return cost_of(table().at(op), in, out, attrs);
 }
 
-void expect(const Cost& got, WorkClass work, double flops, double bytes, double least = 0) {
-  EXPECT_EQ(got.work, work);
-  EXPECT_EQ(got.flops, flops);
-  EXPECT_EQ(got.bytes, bytes);
-  EXPECT_EQ(got.min_extent, least);
+void expect(const Cost& cost, WorkClass work, double flops, double bytes, double min_extent = 0) {
+  EXPECT_EQ(cost.work, work);
+  EXPECT_EQ(cost.flops, flops);
+  EXPECT_EQ(cost.bytes, bytes);
+  EXPECT_EQ(cost.min_extent, min_extent);
 }
 
 TEST(Cost, AMatmulReportsItsSmallestExtent) {
@@ -49,7 +49,7 @@ TEST(Cost, FunctionsAreCountedForEachElement) {
          WorkClass::memory, 40, 80);
 }
 
-TEST(Cost, EveryWorkClassHasItsOps) {
+TEST(Cost, EveryWorkClassHasTheListedOps) {
   auto ops_of = [](WorkClass work) {
     std::string names;
     for (const OpDef* op : table().rows())

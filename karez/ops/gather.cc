@@ -1,4 +1,4 @@
-// gather: rows of a table by index; scatter_add: its gradient, which adds rows into a table.
+// gather, which selects rows of a table by index, and its gradient scatter_add, which adds rows to a table.
 #include <algorithm>
 
 #include "karez/ops/build.h"
@@ -9,20 +9,22 @@
 namespace karez::ops {
 namespace {
 
-// "i0 i1 " for two dimensions.
-std::string numbered(const char* name, int count) {
+// Returns letters for `count` dimensions, such as "i0 i1 ".
+std::string numbered_letters(const char* name, int count) {
   std::string text;
   for (int d = 0; d < count; ++d) text += cat(name, d, " ");
   return text;
 }
 
 OpDef gather() {
-  OpDef op{.name = "gather",
-           .doc =
-               "Rows of a table [v, d...] by index [i...] (i32 or i64): [i..., d...]; an index outside 0 to v - 1 "
-               "makes the launch fail. Local: {offset} is the logical number of the device's first row, {limit} the "
-               "number of all rows, {begin} the logical position of the device's first index.",
-           .inputs = 2};
+  OpDef op{
+      .name = "gather",
+      .doc =
+          "Selects rows of a table [v, d...] by an index tensor [i...] (i32 or i64); the result is [i..., d...]. An "
+          "index outside 0 to v - 1 makes the launch fail. Local attributes: {offset} is the logical number of "
+          "the first local row, {limit} the number of all rows, {begin} the logical position of the first local "
+          "index.",
+      .inputs = 2};
   op.infer = [](std::span<const TensorType> in, const Attrs&) {
     const auto &table = in[0], &index = in[1];
     require_number("gather", table);
@@ -33,7 +35,8 @@ OpDef gather() {
     return std::vector{out};
   };
   op.index = [](const NodeView& node) {
-    std::string i = numbered("i", node.in_type(1).rank()), d = numbered("d", node.in_type(0).rank() - 1);
+    std::string i = numbered_letters("i", node.in_type(1).rank()),
+                d = numbered_letters("d", node.in_type(0).rank() - 1);
     return parse_signature(cat("v ", d, ", ", i, " -> ", i, d, " | v masked | linear {0}"));
   };
   op.localise = [](const LocalView& view) {
@@ -43,7 +46,7 @@ OpDef gather() {
     auto rows = n.in_type(0).shape[0];
     return {build::scatter_add(b, n.in(1), dy[0], rows), ValueId()};
   };
-  // Reads the rows that it writes, not the whole table.
+  // Counts the rows that are read, not all rows of the table.
   op.cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) {
     return Cost{WorkClass::index, 0, bytes_of(in.subspan(1), out) + static_cast<double>(out[0].bytes())};
   };
@@ -53,19 +56,21 @@ OpDef gather() {
 }
 
 OpDef scatter_add() {
-  OpDef op{.name = "scatter_add",
-           .doc =
-               "Sum of updates [i..., d...] into {rows} zero rows [d...] by index [i...] (i32 or i64); an index out of "
-               "range makes the launch fail. Local: {offset}, {limit} and {begin} as in gather.",
-           .inputs = 2};
+  OpDef op{
+      .name = "scatter_add",
+      .doc =
+          "Adds updates [i..., d...] to a tensor of zeros with {rows} rows [d...]; each update is added to the row "
+          "given by an index tensor [i...] (i32 or i64). An index out of range makes the launch fail. Local "
+          "attributes: {offset}, {limit} and {begin}, as in gather.",
+      .inputs = 2};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     const auto &index = in[0], &updates = in[1];
     require_index("scatter_add", index);
     require_number("scatter_add", updates);
-    bool prefix =
+    bool is_prefix =
         updates.rank() >= index.rank() && std::equal(index.shape.begin(), index.shape.end(), updates.shape.begin());
-    require(ErrorKind::shape, prefix, "scatter_add: updates ", updates, " do not begin with the shape of the index ",
+    require(ErrorKind::shape, is_prefix, "scatter_add: updates ", updates, " do not begin with the shape of the index ",
             index);
     std::int64_t rows = attrs.integer("rows");
     require(ErrorKind::type, rows >= 0, "scatter_add: the number of rows is negative: ", rows);
@@ -75,8 +80,8 @@ OpDef scatter_add() {
   };
   op.index = [](const NodeView& node) {
     int indices = node.in_type(0).rank();
-    std::string i = numbered("i", indices), d = numbered("d", node.in_type(1).rank() - indices);
-    // A device without an index of a row adds nothing to it: its partial sum is 0 there.
+    std::string i = numbered_letters("i", indices), d = numbered_letters("d", node.in_type(1).rank() - indices);
+    // If a device has no index of a row, its partial sum of this row is 0.
     Signature s = parse_signature(cat(i, ", ", i, d, " -> v ", d, " | linear {1}"));
     for (int k = 0; k < indices; ++k) s.masked.insert(cat("i", k));
     return s;

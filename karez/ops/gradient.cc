@@ -1,4 +1,4 @@
-// Reverse accumulation: calls the grad of each op from the loss backward, and adds contributions.
+// Reverse-mode differentiation: calls the grad of each op from the loss backward, and adds contributions.
 #include "karez/ops/gradient.h"
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 namespace karez::ops {
 namespace {
 
-// The values that depend on `wrt` through floats; only these get a gradient. A comparison or an index ends a path.
+// Returns the values that depend on `wrt` through floats. Only these have a gradient; a comparison or an index ends a
+// path.
 ById<ValueId, bool> reached_from(const Graph& graph, std::span<const ValueId> wrt, const ById<ValueId, bool>& stops) {
   ById<ValueId, bool> reached(graph.values.size());
   for (ValueId v : wrt) reached[v] = true;
@@ -21,8 +22,8 @@ ById<ValueId, bool> reached_from(const Graph& graph, std::span<const ValueId> wr
   return reached;
 }
 
-// Removes the nodes from `first_node` on that no value of `keep` depends on: the grad of an op builds the gradients of
-// all operands, required or not. The remaining nodes and values are renumbered, also in `keep`.
+// Removes the nodes from `first_node` on that no value of `keep` depends on, because the grad of an op builds the
+// gradients of all operands. The remaining nodes and values are renumbered, also in `keep`.
 void drop_unused(Graph& graph, std::size_t first_node, std::size_t first_value, std::vector<ValueId>& keep) {
   ById<NodeId, bool> used(graph.nodes.size());
   auto use = [&](ValueId v) {
@@ -33,19 +34,19 @@ void drop_unused(Graph& graph, std::size_t first_node, std::size_t first_value, 
     if (used[NodeId(n)])
       for (ValueId v : graph.node(NodeId(n)).inputs) use(v);
 
-  ById<ValueId, ValueId> renamed(graph.values.size());
+  ById<ValueId, ValueId> new_ids(graph.values.size());
   std::size_t nodes = first_node, values = first_value;
   auto rename = [&](ValueId& v) {
-    if (v.valid() && static_cast<std::size_t>(v.index) >= first_value) v = renamed[v];
+    if (v.valid() && static_cast<std::size_t>(v.index) >= first_value) v = new_ids[v];
   };
   for (std::size_t n = first_node; n < graph.nodes.size(); ++n) {
     if (!used[NodeId(n)]) continue;
     Node node = std::move(graph.node(NodeId(n)));
     for (ValueId& v : node.inputs) rename(v);
-    for (ValueId& v : node.outputs) {  // ids only decrease, so no used value is overwritten
+    for (ValueId& v : node.outputs) {  // ids only decrease, so a value in use is not overwritten
       Value value = graph.value(v);
       value.producer = NodeId(nodes);
-      renamed[v] = ValueId(values);
+      new_ids[v] = ValueId(values);
       v = ValueId(values);
       graph.value(ValueId(values++)) = std::move(value);
     }
@@ -56,12 +57,12 @@ void drop_unused(Graph& graph, std::size_t first_node, std::size_t first_value, 
   graph.values.resize(values);
 }
 
-// Sets the builder's path, line and mesh to those of a node, and restores them at the end.
+// Sets path, source line and mesh of the builder to those of a node; the destructor restores them.
 class BuilderLocation {
  public:
   explicit BuilderLocation(Builder& b) : b_(&b), path_(b.path), where_(b.where), mesh_(b.mesh) {}
   ~BuilderLocation() { b_->path = path_, b_->where = where_, b_->mesh = mesh_; }
-  void at(const Node& node, int mesh) {
+  void set(const Node& node, int mesh) {
     b_->path = node.path.empty() ? "grad" : cat(node.path, ".grad");
     b_->where = node.where;
     b_->mesh = mesh;
@@ -73,15 +74,15 @@ class BuilderLocation {
   int mesh_;
 };
 
-// The gradients of the operands of a node that are reached; invalid for the others.
+// Returns the gradients of the operands in `reached`, and invalid ids for the others.
 std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const ValueId> dy,
                                        const ById<ValueId, bool>& reached) {
   Graph& graph = b.graph();
   NodeView view{&graph, id};
   const OpDef& op = *view.node().op;
   require(static_cast<bool>(op.grad), describe(graph, id), ": no gradient passes through ", op.name, ": ",
-          op.no_grad.empty() ? "none is defined" : op.no_grad, "; insert stop_gradient before it to end the path");
-  std::vector<ValueId> inputs = view.node().inputs;  // a copy: adding nodes may move this one
+          op.no_grad.empty() ? "none is defined" : op.no_grad, "; apply stop_gradient to its operand to end the path");
+  std::vector<ValueId> inputs = view.node().inputs;  // a copy, because adding nodes may move the node
   std::size_t first_node = graph.nodes.size(), first_value = graph.values.size();
   std::vector<ValueId> out = op.grad(b, view, dy);
   require(out.size() == inputs.size(), op.name, ": its gradient has ", out.size(), " values for ", inputs.size(),
@@ -103,9 +104,9 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
   Graph& graph = b.graph();
   TensorType type = graph.type(loss);
   NodeId last = graph.value(loss).producer;
-  std::string line = last.valid() ? cat(" (", describe(graph, last), ")") : "";
+  std::string location_text = last.valid() ? cat(" (", describe(graph, last), ")") : "";
   require(ErrorKind::type, type.shape.empty() && is_float(type.dtype),
-          "the loss of a gradient must be a float scalar, f32[] or f64[], got ", type, line);
+          "the loss of a gradient must be a float scalar, f32[] or f64[], got ", type, location_text);
   for (ValueId v : wrt) {
     NodeId from = graph.value(v).producer;
     require(ErrorKind::type, is_float(graph.type(v).dtype), "no gradient exists with respect to ", graph.type(v),
@@ -116,25 +117,25 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
   ById<ValueId, bool> is_stop(graph.values.size());
   for (ValueId v : stops) is_stop[v] = true;
   ById<ValueId, bool> reached = reached_from(graph, wrt, is_stop);
-  ById<ValueId, ValueId> gradients(graph.values.size());  // the gradient of each value, summed so far
+  ById<ValueId, ValueId> gradients(graph.values.size());  // the sum of the contributions to the gradient of each value
   auto gradient_of = [&](ValueId v) -> ValueId& { return gradients[v]; };
   if (reached[loss]) {
-    if (last.valid()) location.at(graph.node(last), graph.value(loss).mesh);
+    if (last.valid()) location.set(graph.node(last), graph.value(loss).mesh);
     gradient_of(loss) = seed.valid() ? seed : build::constant(b, type, 1);
   }
   for (int n = last.index; n >= 0; --n) {
     NodeId id{n};
     std::vector<ValueId> inputs = graph.node(id).inputs, dy;
     for (ValueId out : graph.node(id).outputs) dy.push_back(is_stop[out] ? ValueId() : gradient_of(out));
-    bool flows = std::any_of(dy.begin(), dy.end(), [](ValueId v) { return v.valid(); });
-    bool wanted = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return reached[v]; });
-    if (!flows || !wanted) continue;
-    location.at(graph.node(id), graph.value(graph.node(id).outputs[0]).mesh);
-    std::vector<ValueId> more = operand_gradients(b, id, dy, reached);
+    bool has_gradient = std::any_of(dy.begin(), dy.end(), [](ValueId v) { return v.valid(); });
+    bool is_needed = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return reached[v]; });
+    if (!has_gradient || !is_needed) continue;
+    location.set(graph.node(id), graph.value(graph.node(id).outputs[0]).mesh);
+    std::vector<ValueId> contributions = operand_gradients(b, id, dy, reached);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!more[i].valid()) continue;
+      if (!contributions[i].valid()) continue;
       ValueId& sum = gradient_of(inputs[i]);
-      sum = sum.valid() ? build::add(b, sum, more[i]) : more[i];
+      sum = sum.valid() ? build::add(b, sum, contributions[i]) : contributions[i];
     }
   }
 
@@ -142,7 +143,7 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
   for (ValueId v : wrt) {
     if (!gradient_of(v).valid()) {
       const Value& value = graph.value(v);
-      if (value.producer.valid()) location.at(graph.node(value.producer), value.mesh);
+      if (value.producer.valid()) location.set(graph.node(value.producer), value.mesh);
       b.mesh = value.mesh;
       gradient_of(v) = build::full_like(b, v, 0);
     }

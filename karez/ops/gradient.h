@@ -1,4 +1,4 @@
-// Reverse-mode differentiation, graph to graph: adds the nodes that compute gradients to the graph of the builder.
+// Reverse-mode differentiation of a graph: adds the nodes that compute gradients to the graph of the builder.
 #pragma once
 
 #include <span>
@@ -9,11 +9,12 @@
 
 namespace karez::ops {
 
-// The gradients of a scalar float loss with respect to each value of `wrt`, of the type of that value; zeros if the
-// loss does not depend on it. Only gradients that `wrt` requires are built: the input gradient of a first layer is not.
-// Gradients do not pass from the values of `stops` to their producers. `seed`, of the type of the loss, multiplies all
-// gradients; invalid: 1. New nodes have the source line of the forward node, and its module path followed by ".grad".
-// Errors: a loss that is not a float scalar, `wrt` of integers, an op on the path without a gradient.
+// Returns the gradient of a scalar float loss with respect to each value of `wrt`, with the type of this value; zeros
+// if the loss does not depend on the value. Builds only the gradients that `wrt` requires, so not the input gradient of
+// a first layer. Gradients do not flow from the values of `stops` to their producers. `seed` has the type of the loss
+// and multiplies all gradients; it is 1 if invalid. New nodes have the source line of the forward node, and its module
+// path followed by ".grad". Throws if the loss is not a float scalar, a value of `wrt` is an integer, or an op on the
+// path has no gradient.
 std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt,
                               std::span<const ValueId> stops = {}, ValueId seed = {});
 

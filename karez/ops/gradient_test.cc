@@ -1,4 +1,4 @@
-// Tests of differentiation as text: the nodes that are built, those that are omitted, and errors.
+// Tests the text of gradients: the nodes that are built, the nodes that are omitted, and errors.
 #include "karez/ops/gradient.h"
 #include "karez/base/text.h"
 
@@ -18,7 +18,7 @@ struct Program {
   OpTable ops = all_ops();
   Graph graph;
   Builder b{graph, ops};
-  std::size_t forward = 0;  // nodes before the gradient
+  std::size_t forward = 0;  // number of nodes before the gradient
 
   ValueId state(const char* name, TensorType type) {
     ValueId read = variable(b, name, type);
@@ -32,7 +32,7 @@ struct Program {
     verify(graph);
     return out;
   }
-  // The lines of the new nodes, cut off before their types.
+  // Returns the lines of the new nodes without their types.
   std::string added() const {
     std::string text;
     auto lines = split(print(graph), '\n');
@@ -48,23 +48,23 @@ struct Program {
   }
 };
 
-TEST(Gradient, GradientsEndAtStopsUnlessRequestedThere) {
+TEST(Gradient, GradientsEndAtStopsButReachTheStopsThemselves) {
   Program p;
   ValueId w = p.f32("w", {4}), v = p.f32("v", {4}), lr = constant(p.b, {DType::f32, {}}, 1);
   ValueId next = sgd(p.b, w, v, mul(p.b, w, v), lr).w;  // an op without gradient
   ValueId loss = build::sum(p.b, mul(p.b, next, v));
-  const ValueId ends[] = {next};
-  auto of = [&](std::vector<ValueId> wrt) {
-    auto out = gradient(p.b, loss, wrt, ends);
+  const ValueId stops[] = {next};
+  auto gradient_ops = [&](std::vector<ValueId> wrt) {
+    auto out = gradient(p.b, loss, wrt, stops);
     return p.graph.node(p.graph.value(out[0]).producer).op->name + " of " +
            p.graph.node(p.graph.value(out.back()).producer).op->name;
   };
-  EXPECT_EQ(of({v, next}), "mul of mul");
-  EXPECT_EQ(of({w}), "broadcast of broadcast") << "zeros: no gradient passes the stop";
+  EXPECT_EQ(gradient_ops({v, next}), "mul of mul");
+  EXPECT_EQ(gradient_ops({w}), "broadcast of broadcast") << "zeros, because no gradient flows through a stop";
   EXPECT_NE(p.error(loss, {w}).find("no gradient passes through sgd"), std::string::npos) << "without the stop";
 }
 
-TEST(Gradient, APerceptronsWeightNeedsNoInputGradient) {
+TEST(Gradient, TheWeightGradientOfAPerceptronNeedsNoInputGradient) {
   Program p;
   p.b.where = "net.cc:1";
   ValueId x = input(p.b, "x", {DType::f32, {8, 4}});
@@ -95,7 +95,7 @@ TEST(Gradient, APerceptronsWeightNeedsNoInputGradient) {
   EXPECT_EQ(p.b.where, "net.cc:3");
 }
 
-TEST(Gradient, EveryTransposeOfAProductHasItsOwnForm) {
+TEST(Gradient, TheGradientOfEveryTransposeOfAProductConsistsOfProducts) {
   auto products = [](bool ta, bool tb) {
     Program p;
     ValueId a = p.f32("a", ta ? Shape{4, 2} : Shape{2, 4}), w = p.f32("w", tb ? Shape{3, 4} : Shape{4, 3});
@@ -113,7 +113,7 @@ TEST(Gradient, EveryTransposeOfAProductHasItsOwnForm) {
                      "transpose_b=true}\n"));
 }
 
-TEST(Gradient, AConvolutionsFirstLayerHasNoInputGradient) {
+TEST(Gradient, AConvolutionInTheFirstLayerHasNoInputGradient) {
   Program p;
   ValueId x = input(p.b, "x", {DType::f32, {2, 1, 4, 4}}), w = p.f32("w", {3, 1, 3, 3}), bias = p.f32("b", {3});
   ValueId loss = build::sum(p.b, max_pool(p.b, conv2d_bias(p.b, x, w, bias)).value);
@@ -139,11 +139,11 @@ TEST(Gradient, ContributionsOfEveryConsumerAreAdded) {
 )"));
 }
 
-TEST(Gradient, ValuesOutsideThePathGetZerosOfTheirType) {
+TEST(Gradient, ValuesThatTheLossDoesNotDependOnGetZeros) {
   Program p;
-  ValueId x = p.f32("x", {3}), other = p.f32("other", {2, 2}), d = p.state("d", {DType::f64, {}});
+  ValueId x = p.f32("x", {3}), unrelated = p.f32("other", {2, 2}), d = p.state("d", {DType::f64, {}});
   ValueId loss = build::sum(p.b, x);
-  auto grads = p.grad(loss, {other, x, d});
+  auto grads = p.grad(loss, {unrelated, x, d});
   EXPECT_EQ(p.graph.type(grads[0]), (TensorType{DType::f32, {2, 2}}));
   EXPECT_EQ(p.graph.type(grads[2]), (TensorType{DType::f64, {}}));
   EXPECT_TRUE(golden(p.added(), R"(%4 = constant() {dtype="f32", shape=[], value=1.0}
@@ -154,14 +154,14 @@ TEST(Gradient, ValuesOutsideThePathGetZerosOfTheirType) {
 )"));
 }
 
-TEST(Gradient, TheLossItselfHasGradientOne) {
+TEST(Gradient, TheGradientOfTheLossIsOne) {
   Program p;
   ValueId x = p.f32("x", {});
   EXPECT_EQ(p.grad(x, {x}).size(), 1u);
   EXPECT_EQ(p.added(), "%1 = constant() {dtype=\"f32\", shape=[], value=1.0}\n");
 }
 
-TEST(Gradient, GradientsOfMovesAreMoves) {
+TEST(Gradient, GradientsOfOpsThatMoveElementsMoveElements) {
   Program p;
   ValueId x = p.f32("x", {4, 6});
   ValueId t = transpose(p.b, reshape(p.b, slice(p.b, x, {1, 0}, {2, 6}), {2, 3, 2}), {2, 0, 1});
@@ -179,7 +179,7 @@ TEST(Gradient, GradientsOfMovesAreMoves) {
 )"));
 }
 
-TEST(Gradient, ATablesGradientIsAScatter) {
+TEST(Gradient, TheGradientOfATableIsAScatterAdd) {
   Program p;
   ValueId table = p.f32("table", {10, 4}), index = input(p.b, "index", {DType::i64, {3}});
   p.grad(build::sum(p.b, gather(p.b, table, index)), {table});
@@ -207,7 +207,7 @@ TEST(Gradient, MaximaShareTheGradientEqually) {
 )"));
 }
 
-// The number of ties is counted over all reduced axes, and each result's gradient goes back along all of them.
+// Ties are counted over all reduced axes, and the gradient of each result is broadcast along all of them.
 TEST(Gradient, TiedMinimaOverTwoAxesShareTheGradient) {
   Program p;
   ValueId x = p.f32("x", {3, 4, 2});
@@ -282,14 +282,14 @@ TEST(Gradient, AnOpWithoutGradientIsReportedWithItsSourceLine) {
   EXPECT_EQ(
       p.error(build::sum(p.b, back), {x}),
       "max_pool_grad at net.cc:9: no gradient passes through max_pool_grad: a second derivative of max pooling would "
-      "read x at the window's index, for which there is no op; insert stop_gradient before it to end the path");
+      "read x at the window's index, for which there is no op; apply stop_gradient to its operand to end the path");
   EXPECT_EQ(
       p.error(build::sum(p.b, max_pool_grad(p.b, stop_gradient(p.b, pooled.value), pooled.index, {}, {1, 1, 4, 4})),
               {x}),
       "");
 }
 
-TEST(Gradient, EveryPartOfAConcatenationGetsItsOwnSlice) {
+TEST(Gradient, EveryOperandOfAConcatGetsASliceOfTheGradient) {
   Program p;
   ValueId a = p.f32("a", {2, 3}), b = p.f32("b", {2, 2}), c = p.f32("c", {2, 4});
   ValueId parts[] = {a, b, c};
@@ -300,17 +300,17 @@ TEST(Gradient, EveryPartOfAConcatenationGetsItsOwnSlice) {
     EXPECT_NE(added.find(slice), std::string::npos) << added;
 }
 
-// h <- h * w + x for each row x of its sequence.
+// The body is h <- h * w + x for each row x of the sequence.
 TEST(Gradient, TheGradientOfAScanIsAReverseScanWithSumsForOuterValues) {
   Program p;
-  const TensorType row{DType::f32, {4}};
+  const TensorType row_type{DType::f32, {4}};
   ValueId h = p.f32("h", {4}), x = p.f32("x", {3, 4}), w = p.f32("w", {4});
   Graph body;
   body.name = "step";
   body.meshes = p.graph.meshes;
   for (int i = 0; i < 3; ++i) {
     body.arguments.emplace_back(body.values.size());
-    body.values.push_back({.producer = {}, .output = 0, .type = row, .mesh = 0, .layout = {}});
+    body.values.push_back({.producer = {}, .output = 0, .type = row_type, .mesh = 0, .layout = {}});
   }
   Builder inner(body, p.ops);
   const ValueId next = add(inner, mul(inner, body.arguments[0], body.arguments[2]), body.arguments[1]);
@@ -323,8 +323,8 @@ TEST(Gradient, TheGradientOfAScanIsAReverseScanWithSumsForOuterValues) {
   const ScanShape shape = scan_shape(back.attrs);
   EXPECT_EQ(std::tuple(back.op->name, shape.carries, shape.sequences, shape.trips, shape.reverse),
             std::tuple("scan", 2, 2, 3, true))
-      << "carries: the gradients of h and w; sequences: h before each trip, x";
-  EXPECT_EQ(shape.rows, std::vector<TensorType>{row}) << "of the gradient of x";
+      << "the carries are the gradients of h and w; the sequences are h before each trip, and x";
+  EXPECT_EQ(shape.rows, std::vector<TensorType>{row_type}) << "rows of the gradient of x";
   EXPECT_EQ(back.regions.at(0).outputs.size(), 3u);
   EXPECT_EQ(back.regions.at(0).arguments.size(), 5u);
 }

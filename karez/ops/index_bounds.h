@@ -1,4 +1,4 @@
-// Attributes with which a kernel reports an invalid index by its logical position, for ops that read rows by index.
+// Attributes of ops that select rows by index, with which a kernel reports the logical position of an invalid index.
 #pragma once
 
 #include <utility>
@@ -8,9 +8,9 @@
 
 namespace karez::ops {
 
-// Attributes of the local call: "offset", the logical number of the device's first row, "limit", the number of rows on
-// all devices, and "begin", the logical position of the device's first index. Defaults (0, all rows, the first element)
-// are omitted. If `attrs` has them already (of a micro-batch), they describe the whole of which the boxes are parts.
+// Adds attributes of the local call: "offset", the logical number of the first local row, "limit", the number of rows
+// on all devices, and "begin", the logical position of the first local index. Defaults (0, all rows, the first element)
+// are omitted. If `attrs` already has these attributes (of a micro-batch), boxes are relative to them.
 inline Attrs with_index_bounds(Attrs attrs, const Box& index, const Range& rows, std::int64_t all_rows) {
   if (rows.begin != 0) attrs.set("offset", attrs.integer("offset", 0) + rows.begin);
   if (rows.size() != all_rows && !attrs.has("limit")) attrs.set("limit", all_rows);

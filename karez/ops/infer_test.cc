@@ -1,4 +1,4 @@
-// Tests of errors for operands that do not match: each names both sizes.
+// Tests the errors for operands that do not match: each error reports both sizes.
 #include <gtest/gtest.h>
 
 #include "karez/ops/test_node.h"
@@ -7,7 +7,7 @@ namespace karez::ops {
 namespace {
 
 struct InvalidCase {
-  const char *op, *types, *attrs, *says;
+  const char *op, *types, *attrs, *message;
 };
 
 const InvalidCase invalid_cases[] = {
@@ -18,16 +18,16 @@ const InvalidCase invalid_cases[] = {
      "matmul: batch sizes differ: [2] and [3] (f32[2, 4, 5] x f32[3, 5, 6])"},
     {"matmul", "f32[4, 5], f32[5]", "", "matmul: ranks must be equal and at least 2: f32[4, 5] x f32[5]"},
     {"matmul", "f32[4, 5], f64[5, 6]", "", "matmul: dtypes differ: f32[4, 5] and f64[5, 6]"},
-    {"matmul", "f32[4, 5]", "", "matmul takes 2 operands, not 1"},
+    {"matmul", "f32[4, 5]", "", "matmul expects 2 operands, got 1"},
     {"add", "f32[4], f32[5]", "", "add: shapes differ: f32[4] and f32[5]"},
     {"add", "f32[4], f64[4]", "", "add: dtypes differ: f32[4] and f64[4]"},
-    {"add", "bool[4], bool[4]", "", "add: takes numbers, not bool[4]; cast it first"},
+    {"add", "bool[4], bool[4]", "", "add: expected numbers, got bool[4]; cast it first"},
     {"exp", "i32[4]", "", "exp: expected f32 or f64, got i32[4]; cast it first"},
-    {"and", "f32[4], bool[4]", "", "and: operand 0 is a condition and must be bool, not f32[4]"},
-    {"select", "f32[4], f32[4], f32[4]", "", "select: operand 0 is a condition and must be bool, not f32[4]"},
+    {"and", "f32[4], bool[4]", "", "and: operand 0 is a condition and must be bool, got f32[4]"},
+    {"select", "f32[4], f32[4], f32[4]", "", "select: operand 0 is a condition and must be bool, got f32[4]"},
     {"select", "bool[4], f32[4], i32[4]", "", "select: dtypes differ: f32[4] and i32[4]"},
     {"pointwise", "f32[4]", R"({expr="x0 + x1"})", "pointwise: x0 + x1 uses x1 but has 1 operands"},
-    {"pointwise", "f32[4]", R"({dtype_out="bool", expr="x0 + 1"})", "pointwise: x0 + 1 gives f32, not bool"},
+    {"pointwise", "f32[4]", R"({dtype_out="bool", expr="x0 + 1"})", "pointwise: x0 + 1 has dtype f32, expected bool"},
     {"cast", "f32[4]", R"({to="f8"})", "no dtype is called 'f8'; there are f32, f64, i32, i64, bool, bf16, f16"},
     {"conv2d", "f32[8, 3, 6, 6], f32[4, 2, 3, 3]", "{padding=[0, 0], stride=[1, 1]}",
      "conv2d: channels differ: 3 and 2 (f32[8, 3, 6, 6] x f32[4, 2, 3, 3])"},
@@ -44,11 +44,11 @@ const InvalidCase invalid_cases[] = {
     {"conv2d", "f32[8, 3, 2, 6], f32[4, 3, 3, 3]", "{padding=[0, 0], stride=[1, 1]}",
      "conv2d: the window 3 is larger than the padded height 2 of [8, 3, 2, 6]"},
     {"conv2d", "f32[8, 3, 6], f32[4, 3, 3, 3]", "{padding=[0, 0], stride=[1, 1]}",
-     "conv2d: takes x [n, c, h, w], which has rank 4, not f32[8, 3, 6]"},
+     "conv2d: x [n, c, h, w] must have rank 4, got f32[8, 3, 6]"},
     {"conv2d", "f32[8, 3, 6, 6], f32[4, 3, 3, 3]", "{padding=[0, 0], stride=[0, 1]}",
      "conv2d: stride [0, 1] has an entry below 1"},
     {"conv2d_grad_input", "f32[8, 4, 5, 6], f32[4, 3, 3, 3]", "{padding=[1, 1], shape=[8, 3, 6, 6], stride=[1, 1]}",
-     "conv2d_grad_input: windows over an image [8, 3, 6, 6] give [6, 6] results, not [5, 6]"},
+     "conv2d_grad_input: windows over an image [8, 3, 6, 6] give [6, 6] results, got [5, 6]"},
     {"conv2d_grad_weight", "f32[8, 3, 6, 6], f32[7, 4, 6, 6]", "{kernel=[3, 3], padding=[1, 1], stride=[1, 1]}",
      "conv2d_grad_weight: batch sizes differ: 8 and 7 (f32[8, 3, 6, 6] x f32[7, 4, 6, 6])"},
     {"max_pool", "f32[8, 3, 6, 6]", "{kernel=[2, 2], padding=[2, 0], stride=[2, 2]}",
@@ -60,7 +60,7 @@ const InvalidCase invalid_cases[] = {
      "avg_pool: expected f32 or f64, got i32[8, 3, 6, 6]; cast it first"},
     {"reduce_sum", "f32[6, 4]", "{axes=[2]}", "reduce_sum: axis 2 is not a dimension of f32[6, 4]"},
     {"reduce_sum", "f32[6, 4]", "{axes=[1, 1]}", "reduce_sum: axis 1 occurs twice in [1, 1]"},
-    {"reduce_sum", "bool[6, 4]", "{axes=[1]}", "reduce_sum: takes numbers, not bool[6, 4]; cast it first"},
+    {"reduce_sum", "bool[6, 4]", "{axes=[1]}", "reduce_sum: expected numbers, got bool[6, 4]; cast it first"},
     {"broadcast", "f32[4]", "{dims=[0], shape=[6, 4]}",
      "broadcast: sizes differ: dimension 0 of f32[4] and dimension 0 of [6, 4]"},
     {"broadcast", "f32[4, 6]", "{dims=[1, 0], shape=[6, 4]}", "broadcast: dims must increase, got [1, 0]"},
@@ -69,15 +69,16 @@ const InvalidCase invalid_cases[] = {
     {"transpose", "f32[6, 4]", "{perm=[1, 1]}",
      "transpose: perm [1, 1] is not a permutation of the dimensions of f32[6, 4]"},
     {"slice", "f32[6, 4]", "{begin=[0, 3], size=[6, 2]}", "slice: 3 to 5 is not within dimension 1 of f32[6, 4]"},
-    {"concat", "f32[6, 4], f32[5, 4]", "{axis=1}", "concat: shapes differ beyond axis 1: f32[6, 4] and f32[5, 4]"},
-    {"concat", "", "{axis=0}", "concat: takes at least one operand"},
+    {"concat", "f32[6, 4], f32[5, 4]", "{axis=1}",
+     "concat: shapes differ in dimensions other than axis 1: f32[6, 4] and f32[5, 4]"},
+    {"concat", "", "{axis=0}", "concat: expected at least one operand"},
     {"pad", "i32[6]", "{high=[1], low=[0], value=0.5}", "pad: 0.5 is not a valid i32"},
     {"pad", "f32[6]", "{high=[1], low=[-1]}", "pad: low [-1] has an entry below 0"},
     {"gather", "f32[10, 4], f32[6]", "", "gather: an index must be i32 or i64, got f32[6]"},
     {"scatter_add", "i64[6, 5], f32[5, 6, 4]", "{rows=10}",
      "scatter_add: updates f32[5, 6, 4] do not begin with the shape of the index i64[6, 5]"},
     {"cumsum", "f32[6]", "{axis=1}", "cumsum: axis 1 is not a dimension of f32[6]"},
-    {"cumsum", "bool[6]", "{axis=0}", "cumsum: takes numbers, not bool[6]; cast it first"},
+    {"cumsum", "bool[6]", "{axis=0}", "cumsum: expected numbers, got bool[6]; cast it first"},
     {"sort", "f32[6, 4]", "{axis=1, first=5}", "sort: first is 5, but axis 1 of f32[6, 4] has size 4"},
     {"take_along", "f32[6, 4], i64[5, 3]", "{axis=1}",
      "take_along: f32[6, 4] and i64[5, 3] differ in dimensions other than 1"},
@@ -92,9 +93,9 @@ const InvalidCase invalid_cases[] = {
     {"sgd", "f32[6], f32[6], f32[6], f64[]", "{momentum=0.9}",
      "sgd: the learning rate must be a scalar f32[], got f64[]"},
     {"sgd", "f32[6], f32[6], f32[6], f32[]", "{momentum=-0.5}",
-     "sgd: momentum is -0.5; it must be at least 0 and below inf"},
+     "sgd: momentum must be at least 0 and less than inf, got -0.5"},
     {"adam", "f32[6], f32[6], f32[6], f32[6], f32[], i64[]", "{beta1=1.0, beta2=0.999, eps=1e-08}",
-     "adam: beta1 is 1.0; it must be at least 0 and below 1.0"},
+     "adam: beta1 must be at least 0 and less than 1.0, got 1.0"},
     {"adam", "f32[6], f32[6], f32[6], f32[6], f32[], i32[]", "{beta1=0.9, beta2=0.999, eps=1e-08}",
      "adam: the step must be a scalar i64[], got i32[]"},
     {"sgd_if", "f32[6], f32[6], f32[6], f32[], i32[]", "{momentum=0.9}",
@@ -122,10 +123,10 @@ const InvalidCase invalid_cases[] = {
 TEST(Infer, MismatchedOperandsAreRejectedWithBothSizes) {
   OpTable ops = all_ops();
   for (const InvalidCase& m : invalid_cases)
-    EXPECT_EQ(construction_error(ops, m.op, m.types, m.attrs), m.says) << m.op << "(" << m.types << ") " << m.attrs;
+    EXPECT_EQ(construction_error(ops, m.op, m.types, m.attrs), m.message) << m.op << "(" << m.types << ") " << m.attrs;
 }
 
-TEST(Infer, ZeroSizesAreLegalEverywhere) {
+TEST(Infer, SizesMayBeZero) {
   OpTable ops = all_ops();
   EXPECT_EQ(results_of(single_node_graph(ops, "matmul", "f32[0, 4], f32[4, 5]", "")), "f32[0, 5]");
   EXPECT_EQ(results_of(single_node_graph(ops, "matmul", "f32[3, 0], f32[0, 5]", "")), "f32[3, 5]");
@@ -137,7 +138,7 @@ TEST(Infer, ZeroSizesAreLegalEverywhere) {
             "f32[0, 4, 3, 3]");
 }
 
-TEST(Infer, DilationAndStrideCountAsInPyTorch) {
+TEST(Infer, OutputSizesAreThoseOfPyTorch) {
   OpTable ops = all_ops();
   // (28 + 2 * 2 - 2 * (5 - 1) - 1) / 3 + 1 = 8; (27 + 2 - 1 * (3 - 1) - 1) / 2 + 1 = 14
   EXPECT_EQ(results_of(single_node_graph(ops, "conv2d", "f32[1, 1, 28, 27], f32[2, 1, 5, 3]",
@@ -145,8 +146,8 @@ TEST(Infer, DilationAndStrideCountAsInPyTorch) {
             "f32[1, 2, 8, 14]");
 }
 
-// Half of [4, 3] is 2 rows of 3 or 3 rows of 2; a quarter is 1 row of 3, but not of 2.
-TEST(Shardings, AReshapeIsSplitIfItsPartsAreWholeRowsOnBothSides) {
+// Half of [4, 3] is 2 rows of 3 or 3 rows of 2; a quarter is 1 row of 3, but not a whole number of rows of 2.
+TEST(Shardings, AReshapeIsSplitIfTheSplitIsBetweenRowsOnBothSides) {
   const OpTable ops = all_ops();
   SingleNodeGraph node = single_node_graph(ops, "reshape", "f32[4, 3]", "{shape=[6, 2]}");
   EXPECT_NE(shardings_of(node, 2).find("S(0) -> S(0)"), std::string::npos) << shardings_of(node, 2);

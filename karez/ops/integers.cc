@@ -1,4 +1,4 @@
-// Compositions over bools and integers.
+// Composes operations on bools and integers of primitive ops.
 #include "karez/ops/integers.h"
 
 #include "karez/ops/compose.h"
@@ -8,14 +8,14 @@ namespace karez::ops::build {
 ValueId as_numbers(Builder& b, ValueId x) { return b.type(x).dtype == DType::b8 ? cast(b, x, DType::i32) : x; }
 
 ValueId binary_of_bools(Builder& b, std::string_view op, ValueId x, ValueId y) {
-  const auto no = [&](ValueId value) { return b.one("not", {value}); };
+  const auto negate = [&](ValueId value) { return b.one("not", {value}); };
   if (op == "add" || op == "max") return binary(b, "or", x, y);
   if (op == "mul" || op == "min") return binary(b, "and", x, y);
-  if (op == "lt") return binary(b, "and", no(x), y);
-  if (op == "gt") return binary(b, "and", x, no(y));
-  if (op == "le") return binary(b, "or", no(x), y);
-  if (op == "ge") return binary(b, "or", x, no(y));
-  require(ErrorKind::type, op != "sub", "sub: takes numbers, not ", b.type(x), " and ", b.type(y),
+  if (op == "lt") return binary(b, "and", negate(x), y);
+  if (op == "gt") return binary(b, "and", x, negate(y));
+  if (op == "le") return binary(b, "or", negate(x), y);
+  if (op == "ge") return binary(b, "or", x, negate(y));
+  require(ErrorKind::type, op != "sub", "sub: expected numbers, got ", b.type(x), " and ", b.type(y),
           "; use x != y to compare bools");
   return binary(b, op, x, y);
 }
@@ -28,7 +28,7 @@ ValueId pow_of_integers(Builder& b, ValueId base, ValueId power) {
       operands);
 }
 
-ValueId extreme(Builder& b, ValueId x, const Ints& axes, ValueId (*op)(Builder&, ValueId, const Ints&)) {
+ValueId reduce_extremum(Builder& b, ValueId x, const Ints& axes, ValueId (*op)(Builder&, ValueId, const Ints&)) {
   const bool is_bool = b.type(x).dtype == DType::b8;
   const ValueId out = op(b, as_numbers(b, x), axes);
   return is_bool ? gt(b, out, full_like(b, out, 0)) : out;

@@ -1,5 +1,5 @@
-// Compositions over bools and integers that have no op of their own: sums, products, comparisons and extremes of bools,
-// powers of integers.
+// Operations on bools and integers without an op, composed of primitive ops: sums, products, comparisons, maxima and
+// minima of bools, and powers of integers.
 #pragma once
 
 #include <string_view>
@@ -9,14 +9,14 @@
 
 namespace karez::ops::build {
 
-// Bools as i32 0 and 1; any other value unchanged.
+// Converts bools to i32 0 and 1, and returns other values unchanged.
 ValueId as_numbers(Builder& b, ValueId x);
-// A two-operand op of the table on bools: a sum is a logical or, a product a logical and, false is less than true. A
-// difference is an error.
+// Adds an op with two bool operands: a sum is a logical or, a product is a logical and, and false is less than true.
+// Throws for a difference.
 ValueId binary_of_bools(Builder& b, std::string_view op, ValueId x, ValueId y);
-// Negative powers are 0, except of 1 and -1, as in PyTorch.
+// Computes powers of integers. Negative powers are 0, except for bases 1 and -1, as in PyTorch.
 ValueId pow_of_integers(Builder& b, ValueId base, ValueId power);
-// reduce_max or reduce_min for any dtype.
-ValueId extreme(Builder& b, ValueId x, const Ints& axes, ValueId (*op)(Builder&, ValueId, const Ints&));
+// Applies reduce_max or reduce_min, for any dtype.
+ValueId reduce_extremum(Builder& b, ValueId x, const Ints& axes, ValueId (*op)(Builder&, ValueId, const Ints&));
 
 }  // namespace karez::ops::build

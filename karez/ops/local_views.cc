@@ -1,38 +1,38 @@
-// Strides of windows, which show existing bytes.
+// Computes the strides of windows, which are views of existing bytes.
 #include "karez/ops/local_views.h"
 
 namespace karez::ops {
 
 std::optional<Strides> reshape_strides(const View& view, const Shape& shape) {
   require(ErrorKind::shape, view.count() == count_of(shape), "reshape: ", view,
-          " has a different number of elements than ", shape);
+          " has a different number of elements from ", shape);
   if (view.count() == 0) return row_major(shape);
   Strides out(shape.size(), 1);
   // Walks both shapes from the last dimension; a run of mutually contiguous source dimensions maps to a run of target
   // dimensions.
   int target = static_cast<int>(shape.size()) - 1;
   std::int64_t run = 1, filled = 1, base = 0;
-  bool fresh = true;
+  bool starts_run = true;
   for (int d = view.rank() - 1; d >= 0; --d) {
-    auto at = static_cast<std::size_t>(d);
-    if (view.shape[at] == 1) continue;
-    if (fresh) {
-      base = view.strides[at];
+    auto dim = static_cast<std::size_t>(d);
+    if (view.shape[dim] == 1) continue;
+    if (starts_run) {
+      base = view.strides[dim];
       run = filled = 1;
-      fresh = false;
-    } else if (view.strides[at] != base * run) {
+      starts_run = false;
+    } else if (view.strides[dim] != base * run) {
       return std::nullopt;
     }
-    run *= view.shape[at];
+    run *= view.shape[dim];
     while (target >= 0 && filled * shape[static_cast<std::size_t>(target)] <= run) {
       std::int64_t size = shape[static_cast<std::size_t>(target)];
       out[static_cast<std::size_t>(target)] = base * filled;
       filled *= size;
       --target;
     }
-    if (filled == run) fresh = true;
+    if (filled == run) starts_run = true;
   }
-  if (!fresh) return std::nullopt;
+  if (!starts_run) return std::nullopt;
   for (; target >= 0; --target) out[static_cast<std::size_t>(target)] = 1;  // only dimensions of size 1 remain
   return out;
 }

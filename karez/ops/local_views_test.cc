@@ -1,4 +1,4 @@
-// Tests of the strides of windows against brute force over every index.
+// Tests the strides of windows by brute force over every index.
 #include "karez/ops/local_views.h"
 
 #include <gtest/gtest.h>
@@ -17,16 +17,16 @@ std::vector<std::int64_t> addresses(const Shape& shape, const Strides& strides) 
   return out;
 }
 
-// Whether any strides give these addresses for `shape`: the stride of a dimension must be the step to its second
-// element.
-bool can_be_seen_as(const std::vector<std::int64_t>& wanted, const Shape& shape) {
+// Returns whether any strides give these addresses for `shape`: the stride of a dimension must be the step to its
+// second element.
+bool have_strides(const std::vector<std::int64_t>& expected, const Shape& shape) {
   Strides strides(shape.size(), 0), rows = row_major(shape);
   for (std::size_t d = 0; d < shape.size(); ++d)
-    if (shape[d] > 1) strides[d] = wanted[static_cast<std::size_t>(rows[d])] - wanted[0];
-  return addresses(shape, strides) == wanted;
+    if (shape[d] > 1) strides[d] = expected[static_cast<std::size_t>(rows[d])] - expected[0];
+  return addresses(shape, strides) == expected;
 }
 
-Shape random_split(std::mt19937_64& random, std::int64_t count, bool ones) {  // dimensions with this product
+Shape random_split(std::mt19937_64& random, std::int64_t count, bool with_ones) {  // dimensions with this product
   Shape shape;
   while (count > 1) {
     std::int64_t factor = 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(count));
@@ -35,23 +35,23 @@ Shape random_split(std::mt19937_64& random, std::int64_t count, bool ones) {  //
     count /= factor;
   }
   std::shuffle(shape.begin(), shape.end(), random);
-  for (int k = 0; ones && k < 2; ++k)
+  for (int k = 0; with_ones && k < 2; ++k)
     if (random() % 3 == 0) shape.insert(shape.begin() + static_cast<long>(random() % (shape.size() + 1)), 1);
   return shape;
 }
 
 TEST(ReshapeStrides, StridesAreCorrectAndFoundIfTheyExist) {
-  const char* given = std::getenv("KAREZ_SEED");
-  std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 5;
+  const char* text = std::getenv("KAREZ_SEED");
+  std::uint64_t seed = text ? std::strtoull(text, nullptr, 10) : 5;
   RecordProperty("seed", std::to_string(seed));
-  int found = 0, none = 0;
+  int found = 0, missing = 0;
   for (std::uint64_t round = 0; round < 20000; ++round) {
     std::mt19937_64 random(seed + round);
     std::int64_t counts[] = {1, 2, 4, 6, 8, 12, 24, 30, 36};
     std::int64_t count = counts[random() % 9];
     View view;
     view.shape = random_split(random, count, true);
-    // Strides: a permutation of dense ones, sometimes with a gap, a repetition, or any stride for size 1.
+    // Strides are a permutation of dense ones, sometimes with a gap, a repetition, or any stride for size 1.
     std::vector<std::size_t> order(view.shape.size());
     for (std::size_t d = 0; d < order.size(); ++d) order[d] = d;
     if (random() % 3 == 0) std::shuffle(order.begin(), order.end(), random);
@@ -59,28 +59,28 @@ TEST(ReshapeStrides, StridesAreCorrectAndFoundIfTheyExist) {
     std::int64_t step = 1;
     for (std::size_t k = order.size(); k-- > 0;) {
       if (random() % 6 == 0) step *= 2;
-      bool repeats = random() % 8 == 0;
-      view.strides[order[k]] = repeats                     ? 0
+      bool is_repeated = random() % 8 == 0;
+      view.strides[order[k]] = is_repeated                 ? 0
                                : view.shape[order[k]] == 1 ? static_cast<std::int64_t>(random() % 50)
                                                            : step;
-      if (!repeats) step *= view.shape[order[k]];
+      if (!is_repeated) step *= view.shape[order[k]];
     }
     Shape shape = random_split(random, count, true);
-    auto wanted = addresses(view.shape, view.strides);
+    auto expected = addresses(view.shape, view.strides);
     auto strides = reshape_strides(view, shape);
-    ASSERT_EQ(strides.has_value(), can_be_seen_as(wanted, shape))
+    ASSERT_EQ(strides.has_value(), have_strides(expected, shape))
         << print(view) << " as " << print_shape(shape) << " KAREZ_SEED=" << seed + round;
-    (strides ? found : none) += 1;
+    (strides ? found : missing) += 1;
     if (strides) {
-      ASSERT_EQ(addresses(shape, *strides), wanted)
+      ASSERT_EQ(addresses(shape, *strides), expected)
           << print(view) << " as " << print_shape(shape) << " KAREZ_SEED=" << seed + round;
     }
   }
   EXPECT_GT(found, 4000);
-  EXPECT_GT(none, 2000);
+  EXPECT_GT(missing, 2000);
 }
 
-TEST(ReshapeStrides, SplitAndMergeRuns) {
+TEST(ReshapeStrides, RunsOfDimensionsAreSplitAndMerged) {
   View dense(DType::f32, {4, 6});
   EXPECT_EQ(reshape_strides(dense, {3, 8}), (Strides{8, 1}));
   EXPECT_EQ(reshape_strides(dense, {2, 2, 1, 6}), (Strides{12, 6, 6, 1}));
@@ -88,14 +88,14 @@ TEST(ReshapeStrides, SplitAndMergeRuns) {
   EXPECT_EQ(reshape_strides(transposed, {24}), std::nullopt);
   EXPECT_EQ(reshape_strides(transposed, {2, 3, 4}), (Strides{3, 1, 6}));
   View images(DType::f32, {2, 3, 4, 5}, channels_last({2, 3, 4, 5}));
-  EXPECT_EQ(reshape_strides(images, {2, 60}), std::nullopt) << "flattening channels-last needs a copy";
+  EXPECT_EQ(reshape_strides(images, {2, 60}), std::nullopt) << "flattening channels-last data requires a copy";
   EXPECT_TRUE(reshape_strides(images, {2, 3, 20}).has_value());
   View repeated(DType::f32, {4, 3}, {0, 1});
   EXPECT_EQ(reshape_strides(repeated, {2, 2, 3}), (Strides{0, 0, 1}));
   EXPECT_EQ(reshape_strides(repeated, {12}), std::nullopt);
 }
 
-TEST(ReshapeStrides, NoElementsAndOneElementFitAnyShape) {
+TEST(ReshapeStrides, EmptyAndSingleElementViewsFitAnyShape) {
   EXPECT_TRUE(reshape_strides(View(DType::f32, {0, 3}, {7, 1}), {3, 0}).has_value());
   EXPECT_EQ(reshape_strides(View(DType::f32, {1, 1}, {9, 4}), {})->size(), 0u);
   EXPECT_EQ(reshape_strides(View(DType::f32, {}), {1, 1, 1})->size(), 3u);
@@ -103,35 +103,35 @@ TEST(ReshapeStrides, NoElementsAndOneElementFitAnyShape) {
     reshape_strides(View(DType::f32, {2, 3}), {5});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "reshape: f32[2, 3] has a different number of elements than [5]");
+    EXPECT_STREQ(error.what(), "reshape: f32[2, 3] has a different number of elements from [5]");
   }
 }
 
-TEST(WindowView, ABoxOfAPartStartsAtItsCorner) {
-  Box origin = {{4, 10}, {2, 7}}, box = {{6, 9}, {3, 5}};  // of a logical tensor; the part begins at (4, 2)
-  View part(DType::f64, {6, 5});
+TEST(WindowView, ABoxStartsAtItsCornerOfTheLocalPart) {
+  Box origin = {{4, 10}, {2, 7}}, box = {{6, 9}, {3, 5}};  // boxes of a logical tensor; the local part begins at (4, 2)
+  View local(DType::f64, {6, 5});
   std::int64_t offset = -1;
-  View window = slice_view(part, origin, box, offset);
+  View window = slice_view(local, origin, box, offset);
   EXPECT_EQ(window.shape, (Shape{3, 2}));
-  EXPECT_EQ(window.strides, part.strides);
+  EXPECT_EQ(window.strides, local.strides);
   EXPECT_EQ(offset, (2 * 5 + 1) * 8);
-  std::vector<std::int64_t> wanted;
+  std::vector<std::int64_t> expected;
   for (std::int64_t i = 6; i < 9; ++i)
-    for (std::int64_t j = 3; j < 5; ++j) wanted.push_back((i - 4) * 5 + (j - 2));
-  auto seen = addresses(window.shape, window.strides);
-  for (auto& a : seen) a += offset / 8;
-  EXPECT_EQ(seen, wanted);
+    for (std::int64_t j = 3; j < 5; ++j) expected.push_back((i - 4) * 5 + (j - 2));
+  auto window_addresses = addresses(window.shape, window.strides);
+  for (auto& a : window_addresses) a += offset / 8;
+  EXPECT_EQ(window_addresses, expected);
 }
 
-TEST(WindowView, AnEmptyPartStaysAtTheFirstByte) {
-  View whole(DType::f32, {3});
+TEST(WindowView, AnEmptyBoxStartsAtTheFirstByte) {
+  View local_view(DType::f32, {3});
   std::int64_t offset = -1;
-  View window = slice_view(whole, {{0, 3}}, {{3, 3}}, offset);
+  View window = slice_view(local_view, {{0, 3}}, {{3, 3}}, offset);
   EXPECT_EQ(window.count(), 0);
   EXPECT_EQ(offset, 0) << "one past the end may be outside the block";
 }
 
-TEST(BroadcastView, NewDimensionsRepeatAndOldOnesKeepTheirStrides) {
+TEST(BroadcastView, NewDimensionsHaveStrideZeroAndOthersKeepTheirStrides) {
   View x(DType::f32, {3, 2}, {1, 3});
   View y = broadcast_view(x, {5, 3, 4, 2}, {1, 3});
   EXPECT_EQ(y.strides, (Strides{0, 1, 0, 3}));
@@ -141,7 +141,7 @@ TEST(BroadcastView, NewDimensionsRepeatAndOldOnesKeepTheirStrides) {
   EXPECT_EQ(broadcast_view(View(DType::f32, {}), {2, 2}, {}).strides, (Strides{0, 0}));
 }
 
-TEST(TransposeView, DimensionIOfTheResultIsPermI) {
+TEST(TransposeView, DimensionIOfTheResultIsDimensionPermIOfTheInput) {
   View x(DType::f32, {2, 3, 4});
   View y = transpose_view(x, {2, 0, 1});
   EXPECT_EQ(y.shape, (Shape{4, 2, 3}));

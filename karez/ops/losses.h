@@ -1,4 +1,4 @@
-// Losses with more options than those of karez/ops/compose.h: cross-entropy that ignores rows.
+// Losses with more options than in karez/ops/compose.h: cross-entropy that ignores rows.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace karez::ops::build {
 
-// cross_entropy without the rows with label ignore_index, which count neither in the sum nor in the mean; NaN if no
-// row remains (PyTorch's rule). The mean divides by a count that devices sum before any gradient begins, so this form
-// is not the default.
+// Computes cross_entropy without the rows whose label is ignore_index, which count neither in the sum nor in the mean.
+// As in PyTorch, the result is NaN if no row remains. The devices must sum the count of rows before they compute
+// gradients, so this version is not the default.
 ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights,
                       std::optional<std::int64_t> ignore_index);
 

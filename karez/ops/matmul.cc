@@ -1,4 +1,4 @@
-// c[..., m, n] = sum over k of a[..., m, k] b[..., k, n].
+// matmul: c[..., m, n] = sum over k of a[..., m, k] b[..., k, n].
 #include <algorithm>
 
 #include "karez/ops/build.h"
@@ -37,7 +37,7 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
   return {{product_dtype("matmul", a.dtype, attrs), out}};
 }
 
-// Letters b0, b1, ... of the batch, then m, k, n.
+// Letters are b0, b1, ... for the batch, and m, k, n.
 Signature index(const NodeView& node) {
   std::string batch;
   for (int d = 0; d < node.in_type(0).rank() - 2; ++d) batch += cat("b", d, " ");
@@ -46,8 +46,8 @@ Signature index(const NodeView& node) {
       cat(batch, ta ? "k m" : "m k", ", ", batch, tb ? "n k" : "k n", " -> ", batch, "m n | linear {0} {1}"));
 }
 
-// Let a' and b' be the operands as multiplied: da' = dy b'^T and db' = a'^T dy. A transposed operand's gradient is the
-// transposed product, which is the product with the factors exchanged.
+// Let a' and b' be the operands after transposition: da' = dy b'^T and db' = a'^T dy. The gradient of a transposed
+// operand is the transposed product, which is the product with exchanged factors.
 std::vector<ValueId> grad(Builder& b, const NodeView& n, std::span<const ValueId> dy) {
   bool ta = n.attrs().flag("transpose_a", false), tb = n.attrs().flag("transpose_b", false);
   ValueId x = n.in(0), w = n.in(1);
@@ -62,23 +62,24 @@ std::vector<ValueId> grad(Builder& b, const NodeView& n, std::span<const ValueId
 Cost cost(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
   double k = static_cast<double>(sizes_of(in[0], in[1], attrs).k_of_a);
   const Shape& c = out[0].shape;
-  const double least = std::min({k, static_cast<double>(c[c.size() - 2]), static_cast<double>(c.back())});
-  return {WorkClass::matmul, 2 * k * static_cast<double>(out[0].count()), bytes_of(in, out), least};
+  const double min_extent = std::min({k, static_cast<double>(c[c.size() - 2]), static_cast<double>(c.back())});
+  return {WorkClass::matmul, 2 * k * static_cast<double>(out[0].count()), bytes_of(in, out), min_extent};
 }
 
 }  // namespace
 
 std::vector<OpDef> matmul_ops() {
-  return {{.name = "matmul",
-           .doc = "Matrix product of a [..., m, k] and b [..., k, n] with equal leading dimensions; {transpose_a}, "
-                  "{transpose_b}: the last two "
-                  "dimensions of that operand are exchanged; {wide}: the product of halves is f32.",
-           .inputs = 2,
-           .infer = infer,
-           .index = index,
-           .grad = grad,
-           .cost = cost,
-           .half_policy = HalfPolicy::multiply}};
+  return {
+      {.name = "matmul",
+       .doc = "Computes the matrix product of a [..., m, k] and b [..., k, n], whose leading dimensions must be equal. "
+              "With {transpose_a} or {transpose_b}, the last two dimensions of a or b are exchanged. With {wide}, "
+              "the product of halves is f32.",
+       .inputs = 2,
+       .infer = infer,
+       .index = index,
+       .grad = grad,
+       .cost = cost,
+       .half_policy = HalfPolicy::multiply}};
 }
 
 }  // namespace karez::ops

@@ -1,4 +1,4 @@
-// Ops between micro-batches and the whole batch: their sum, their concatenation, and slices of whole values. Only the
+// Ops between micro-batches and the full batch: sums, concatenations and slices over the acts of a launch. Only the
 // pass `microbatch` inserts them.
 #include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
@@ -6,9 +6,9 @@
 namespace karez::ops {
 namespace {
 
-// A letter for every dimension except the one that is sliced in time: a slice of a device's part is not an interval of
-// the whole.
-Signature letters_but_axis(const NodeView& node) {
+// Returns a letter for every dimension except the axis of the micro-batches: a slice of a local part is not an interval
+// of the logical tensor.
+Signature letters_except_axis(const NodeView& node) {
   Signature s;
   s.in = {letters(node.in_type(0).shape)};
   s.in[0][static_cast<std::size_t>(node.attrs().integer("axis"))] = never_split;
@@ -19,16 +19,17 @@ Signature letters_but_axis(const NodeView& node) {
 
 std::int64_t parts_of(std::string_view op, const Attrs& attrs) {
   std::int64_t parts = attrs.integer("parts");
-  require(ErrorKind::shape, parts >= 1, op, ": parts is ", parts, "; it must be at least 1");
+  require(ErrorKind::shape, parts >= 1, op, ": parts must be at least 1, got ", parts);
   return parts;
 }
 
 }  // namespace
 
 std::vector<OpDef> microbatch_ops() {
-  OpDef accumulate{.name = "accumulate",
-                   .doc = "The sum of x over all acts of a launch, in their order; complete after the last act.",
-                   .inputs = 1};
+  OpDef accumulate{
+      .name = "accumulate",
+      .doc = "Sums x over all acts of a launch, in the order of the acts. The result is complete after the last act.",
+      .inputs = 1};
   accumulate.infer = [](std::span<const TensorType> in, const Attrs&) {
     require_number("accumulate", in[0]);
     return std::vector{in[0]};
@@ -44,22 +45,24 @@ std::vector<OpDef> microbatch_ops() {
   };
   accumulate.role = Role::accumulate;
 
-  OpDef join{.name = "micro_join",
-             .doc = "x of all {parts} acts of a launch, concatenated along {axis}; complete after the last act.",
-             .inputs = 1};
+  OpDef join{
+      .name = "micro_join",
+      .doc = "Concatenates x of all {parts} acts of a launch along {axis}. The result is complete after the last act.",
+      .inputs = 1};
   join.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     TensorType out = in[0];
     auto& size = out.shape[static_cast<std::size_t>(axis_of("micro_join", attrs, in[0]))];
     size = checked_mul(size, parts_of("micro_join", attrs));
     return std::vector{out};
   };
-  join.index = letters_but_axis;
+  join.index = letters_except_axis;
   join.no_grad = accumulate.no_grad;
   join.role = Role::micro_join;
 
-  OpDef part{.name = "micro_slice",
-             .doc = "In each act, the next of {parts} equal parts along {axis} of x, which is filled once per launch.",
-             .inputs = 1};
+  OpDef part{
+      .name = "micro_slice",
+      .doc = "Returns, in each act, the next of {parts} equal parts of x along {axis}; x is filled once per launch.",
+      .inputs = 1};
   part.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     TensorType out = in[0];
     auto& size = out.shape[static_cast<std::size_t>(axis_of("micro_slice", attrs, in[0]))];
@@ -68,7 +71,7 @@ std::vector<OpDef> microbatch_ops() {
     size /= parts;
     return std::vector{out};
   };
-  part.index = letters_but_axis;
+  part.index = letters_except_axis;
   part.no_grad = accumulate.no_grad;
   part.cost = [](std::span<const TensorType>, std::span<const TensorType> out, const Attrs&) {
     return Cost{WorkClass::memory, 0, 2 * bytes_of({}, out)};

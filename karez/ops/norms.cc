@@ -1,4 +1,4 @@
-// Statistics and normalisation, composed of primitive ops.
+// Composes statistics and normalisation of primitive ops.
 #include "karez/ops/norms.h"
 
 #include <cmath>
@@ -8,7 +8,7 @@
 namespace karez::ops::build {
 namespace {
 
-Ints last(std::string_view what, const TensorType& x, std::int64_t dimensions) {
+Ints last_axes(std::string_view what, const TensorType& x, std::int64_t dimensions) {
   require(ErrorKind::shape, dimensions >= 1 && dimensions <= x.rank(), what, ": ", x, " has no ", dimensions,
           " last dimensions");
   Ints axes;
@@ -23,17 +23,17 @@ std::int64_t count_over(const TensorType& x, const Ints& axes) {
   return count;
 }
 
-ValueId plus(Builder& b, ValueId x, double number) { return add(b, x, full_like(b, x, number)); }
+ValueId add_number(Builder& b, ValueId x, double number) { return add(b, x, full_like(b, x, number)); }
 
-// x times the normaliser and weight, plus bias, as a value of this type.
-ValueId scaled(Builder& b, std::string_view what, const TensorType& type, ValueId x, ValueId normaliser,
-               std::optional<ValueId> weight, std::optional<ValueId> bias) {
+// Multiplies x by the normaliser and the weight, adds the bias, and converts the result to this type.
+ValueId scale_and_shift(Builder& b, std::string_view what, const TensorType& type, ValueId x, ValueId normaliser,
+                        std::optional<ValueId> weight, std::optional<ValueId> bias) {
   for (auto operand : {weight, bias})
     if (operand) {
-      const TensorType& given = b.type(*operand);
-      const bool fits = given.dtype == type.dtype && given.rank() <= type.rank() &&
-                        std::equal(given.shape.rbegin(), given.shape.rend(), type.shape.rbegin());
-      require(ErrorKind::shape, fits, what, ": ", given, " does not match ", type,
+      const TensorType& operand_type = b.type(*operand);
+      const bool matches = operand_type.dtype == type.dtype && operand_type.rank() <= type.rank() &&
+                           std::equal(operand_type.shape.rbegin(), operand_type.shape.rend(), type.shape.rbegin());
+      require(ErrorKind::shape, matches, what, ": ", operand_type, " does not match ", type,
               "; weight and bias must have its last dimensions");
     }
   ValueId y = binary(b, "mul", x, normaliser);
@@ -58,8 +58,8 @@ ValueId variance(Builder& b, ValueId x, const Ints& axes, bool keep, std::int64_
 ValueId vector_norm(Builder& b, ValueId x, double p, const Ints& axes, bool keep) {
   const TensorType type = b.type(x);
   require(ErrorKind::type, is_float(type.dtype), "norm: expected f32 or f64, got ", type, "; cast it first");
-  require(p >= 0, "norm: p is ", p, "; it must be at least 0");
-  auto squeezed = [&](ValueId y) {
+  require(p >= 0, "norm: p must be at least 0, got ", p);
+  auto squeeze = [&](ValueId y) {
     if (keep) return y;
     Shape shape;
     for (std::int64_t d = 0; d < type.rank(); ++d)
@@ -81,41 +81,42 @@ ValueId vector_norm(Builder& b, ValueId x, double p, const Ints& axes, bool keep
   if (p == 0) return cast(b, sum(b, cast(b, ne(b, x, full_like(b, x, 0)), b.type(x).dtype), axes, keep), type.dtype);
   if (p == 1) return cast(b, sum(b, abs(b, x), axes, keep), type.dtype);
   ValueId total = p == 2 ? sum(b, mul(b, x, x), axes, true) : sum(b, pow(b, abs(b, x), full_like(b, x, p)), axes, true);
-  // The slope of the root is infinite at 0: 1 replaces 0 before the root, and 0 the result.
-  ValueId zero = full_like(b, total, 0), some = ne(b, total, zero);
-  ValueId safe = select(b, some, total, full_like(b, total, 1));
+  // The derivative of the root is infinite at 0, so 0 is replaced by 1 before the root, and the result by 0.
+  ValueId zero = full_like(b, total, 0), is_nonzero = ne(b, total, zero);
+  ValueId safe = select(b, is_nonzero, total, full_like(b, total, 1));
   ValueId root = p == 2 ? sqrt(b, safe) : pow(b, safe, full_like(b, safe, 1 / p));
-  return cast(b, squeezed(select(b, some, root, zero)), type.dtype);
+  return cast(b, squeeze(select(b, is_nonzero, root, zero)), type.dtype);
 }
 
 ValueId clip(Builder& b, ValueId x, std::optional<double> low, std::optional<double> high) {
-  require(!(low && high) || *low <= *high, "clip: the lower bound ", low.value_or(0), " is above the upper one, ",
+  require(!(low && high) || *low <= *high, "clip: the lower bound ", low.value_or(0), " is above the upper bound ",
           high.value_or(0));
-  // max and min are not used, since they halve the gradient at a bound.
-  const auto bounded = [&](std::string_view text, double bound) {
+  // max and min are not used, because they halve the gradient at a bound.
+  const auto limit = [&](std::string_view text, double bound) {
     const ValueId operands[] = {x, full_like(b, x, bound)};
     x = pointwise(b, text, operands);
   };
-  if (low) bounded("select(x0 < x1, x1, x0)", *low);
-  if (high) bounded("select(x0 > x1, x1, x0)", *high);
+  if (low) limit("select(x0 < x1, x1, x0)", *low);
+  if (high) limit("select(x0 > x1, x1, x0)", *high);
   return x;
 }
 
 ValueId layer_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, std::optional<ValueId> weight,
                    std::optional<ValueId> bias) {
   const TensorType type = b.type(x);
-  const Ints axes = last("layer_norm", type, dimensions);
+  const Ints axes = last_axes("layer_norm", type, dimensions);
   x = widened(b, x);
   ValueId centred = binary(b, "sub", x, mean(b, x, axes, true));
-  return scaled(b, "layer_norm", type, centred, rsqrt(b, plus(b, mean(b, mul(b, centred, centred), axes, true), eps)),
-                weight, bias);
+  return scale_and_shift(b, "layer_norm", type, centred,
+                         rsqrt(b, add_number(b, mean(b, mul(b, centred, centred), axes, true), eps)), weight, bias);
 }
 
 ValueId rms_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, std::optional<ValueId> weight) {
   const TensorType type = b.type(x);
-  const Ints axes = last("rms_norm", type, dimensions);
+  const Ints axes = last_axes("rms_norm", type, dimensions);
   x = widened(b, x);
-  return scaled(b, "rms_norm", type, x, rsqrt(b, plus(b, mean(b, mul(b, x, x), axes, true), eps)), weight, {});
+  return scale_and_shift(b, "rms_norm", type, x, rsqrt(b, add_number(b, mean(b, mul(b, x, x), axes, true), eps)),
+                         weight, {});
 }
 
 }  // namespace karez::ops::build

@@ -8,13 +8,14 @@ namespace karez::ops {
 namespace {
 
 OpDef one_hot() {
-  OpDef op{.name = "one_hot",
-           .doc =
-               "For each index of [i...] (i32 or i64) a row of {depth} elements of {dtype}: 1 at the index, otherwise "
-               "0; an index out of range makes the launch fail; the error names it {of} (default 'the index'). Local: "
-               "{offset} is the logical position in a row of the device's first element, {limit} the whole depth, "
-               "{begin} the logical position of the device's first index.",
-           .inputs = 1};
+  OpDef op{
+      .name = "one_hot",
+      .doc =
+          "Returns, for each index of [i...] (i32 or i64), a row of {depth} elements of {dtype}: 1 at the index and 0 "
+          "elsewhere. An index out of range makes the launch fail, with an error that calls the index {of} "
+          "('the index' by default). Local attributes: {offset} is the logical position of the first local "
+          "element of a row, {limit} the logical depth, {begin} the logical position of the first local index.",
+      .inputs = 1};
   op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_index("one_hot", in[0]);
@@ -32,10 +33,10 @@ OpDef one_hot() {
   };
   op.localise = [](const LocalView& view) {
     Attrs attrs = view.node.attrs();
-    const Range& here = view.out[0].back();
+    const Range& range = view.out[0].back();
     const std::int64_t depth = attrs.integer("depth");
-    attrs.set("depth", here.size());
-    return with_index_bounds(std::move(attrs), view.in[0], here, depth);
+    attrs.set("depth", range.size());
+    return with_index_bounds(std::move(attrs), view.in[0], range, depth);
   };
   op.no_grad = "its operand is an index";
   op.indices = [](const NodeView& node) { return graph::IndexOperand{0, node.attrs().integer("depth")}; };
@@ -43,9 +44,10 @@ OpDef one_hot() {
 }
 
 OpDef arg_max() {
-  OpDef op{.name = "arg_max",
-           .doc = "Index (i64) of the largest element along {axis}, which is removed; the first maximum wins.",
-           .inputs = 1};
+  OpDef op{
+      .name = "arg_max",
+      .doc = "Returns the index (i64) of the maximum along {axis}, which is removed; of equal maxima, the first one.",
+      .inputs = 1};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_number("arg_max", in[0]);

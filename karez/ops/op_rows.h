@@ -1,4 +1,4 @@
-// The rows of the op table that each file of this component defines; only all_ops.cc calls these functions.
+// Functions that return the rows of the op table in each file of this component; only all_ops.cc calls them.
 #pragma once
 
 #include <vector>

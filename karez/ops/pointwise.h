@@ -1,5 +1,5 @@
-// The table of pointwise ops: a row is a scalar expression; gradient ops, linear groups, kernels and jit code all come
-// from it.
+// The table of pointwise ops. A row is a scalar expression, from which gradient ops, linear groups, kernels and jit
+// code are derived.
 #pragma once
 
 #include <map>
@@ -18,12 +18,12 @@ enum class OperandDTypes {
   numbers,
   bools,
   any
-};  // dtypes of the operands (a select's condition is always bool)
+};  // dtypes of the operands (the condition of a select is always bool)
 std::string_view name_of(OperandDTypes dtypes);
 
-// The gradient of one operand: one op of this table, applied to values of the forward node.
+// The gradient of an operand: an op of this table, applied to values of the forward node.
 struct PointwiseGradient {
-  std::string op;                     // "mul", "tanh_grad"; "" for no gradient; "=" if dy itself is the gradient
+  std::string op;                     // "mul", "tanh_grad"; "" for no gradient; "=" if dy is the gradient
   std::vector<std::string> operands;  // "x", "y", "z" (operands), "r" (the result), "dy"
   bool operator==(const PointwiseGradient&) const = default;
 };
@@ -34,22 +34,27 @@ struct Pointwise {
   int operands = 1;
   OperandDTypes dtypes = OperandDTypes::floats;
   bool returns_bool = false;
-  std::vector<PointwiseGradient> grads;  // one per operand; empty for gradient ops, which are differentiated
-                                         // symbolically, and if there is a `no_grad`
+  std::vector<PointwiseGradient> grads;  // one per operand; empty if there is a `no_grad`, and for gradient ops, which
+                                         // are differentiated symbolically
   std::string no_grad;
   std::string doc;
+  bool has_function = false;  // users get a function of this name, which follows from the row
+  bool positive = false;      // the row or the row whose gradient it is has a log, sqrt or pow; tests use operands > 0
 };
 
-// All rows in the order of the table, each gradient op after its row. Constant data, built at first use.
+// Returns all rows in the order of the table, each gradient op after its row. The rows are built at the first call.
 const std::vector<Pointwise>& pointwise_rows();
-const Pointwise* pointwise_row(std::string_view name);  // null: no such pointwise op
+const Pointwise* pointwise_row(std::string_view name);  // null if there is no such row
 
-// The sets of variables in which an expression is linear (additive and homogeneous, the others fixed): "x0 - x1": {0,
-// 1}; "x0 * x1": {0}, {1}. Partial sums may pass through those operands together. Proved from the form alone: a set
-// that cannot be proved is omitted.
+// Returns for each variable whether it is used as a bool: as the condition of a select, or an operand of &&, || or !.
+std::vector<bool> bool_operands(const Expr& expr);
+
+// Returns the sets of variables in which an expression is linear (additive and homogeneous, with the others fixed): {0,
+// 1} for "x0 - x1", and {0}, {1} for "x0 * x1". Partial sums may pass through the operands of a set together. Sets are
+// derived from the form of the expression; a set that cannot be proved is omitted.
 std::vector<std::vector<int>> linear_groups(const Expr& expr);
 
-// The effect of each operand on the others, if it is not a factor: in "x0 / x1", operand 1 is a divisor.
+// Returns the effect of each operand that is not a factor: in "x0 / x1", operand 1 is a divisor.
 std::map<int, graph::Signature::OutsideEffect> outside_effects(const Expr& expr);
 
 }  // namespace karez::ops

@@ -1,8 +1,9 @@
-// The pointwise ops: one row of the op table for each row of pointwise.cc, the free-form `pointwise`, and `cast`.
+// The pointwise ops: a row of the op table for each row of pointwise.cc, `pointwise` for any expression, and `cast`.
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
+#include "karez/base/text.h"
 #include "karez/ops/build.h"
 #include "karez/ops/op_rows.h"
 #include "karez/ops/pointwise.h"
@@ -11,31 +12,20 @@
 namespace karez::ops {
 namespace {
 
-// Marks the variables that are used as bools: conditions of select, operands of &&, || and !.
-void find_bool_operands(const Expr& e, std::vector<bool>& truth) {
-  for (int k = 0; k < operands_of(e->kind); ++k) {
-    const Expr& operand = e->operands[static_cast<std::size_t>(k)];
-    bool wants = e->kind == ExprKind::not_ || e->kind == ExprKind::and_ || e->kind == ExprKind::or_ ||
-                 (e->kind == ExprKind::select && k == 0);
-    if (wants && operand->kind == ExprKind::variable) truth[static_cast<std::size_t>(operand->variable)] = true;
-    find_bool_operands(operand, truth);
-  }
-}
-
-// The type of the result: bool for comparisons, otherwise the dtype of the operands that are not conditions.
+// Returns the type of the result: bool for comparisons, otherwise the dtype of the operands that are not conditions.
 TensorType infer_pointwise(std::string_view op, const Expr& expr, OperandDTypes dtypes,
                            std::span<const TensorType> in) {
-  require(!in.empty(), op, ": takes at least one operand");
+  require(!in.empty(), op, ": expected at least one operand");
   int used = variable_count(expr);
   require(ErrorKind::shape, used <= static_cast<int>(in.size()), op, ": ", print(expr), " uses x", used - 1,
           " but has ", in.size(), " operands");
-  std::vector<bool> truth(in.size());
-  find_bool_operands(expr, truth);
+  std::vector<bool> is_bool = bool_operands(expr);
+  is_bool.resize(in.size());
   const TensorType* value = nullptr;
   for (std::size_t i = 0; i < in.size(); ++i) {
     require(ErrorKind::shape, in[i].shape == in[0].shape, op, ": shapes differ: ", in[0], " and ", in[i]);
-    if (truth[i]) {
-      require(ErrorKind::type, in[i].dtype == DType::b8, op, ": operand ", i, " is a condition and must be bool, not ",
+    if (is_bool[i]) {
+      require(ErrorKind::type, in[i].dtype == DType::b8, op, ": operand ", i, " is a condition and must be bool, got ",
               in[i]);
     } else if (value == nullptr) {
       value = &in[i];
@@ -64,15 +54,16 @@ bool has_select(const Expr& e) {
 
 Signature index_pointwise(const NodeView& node, const Expr& expr) {
   Signature s = same_shape_signature(node);
-  bool rounds = !is_float(node.out_type(0).dtype) && has_division(expr);  // 1 / 2 + 1 / 2 is not 2 / 2 in integers
-  if (!rounds) s.linear = linear_groups(expr);
+  bool truncates = !is_float(node.out_type(0).dtype) && has_division(expr);  // 1 / 2 + 1 / 2 is not 2 / 2 in integers
+  if (!truncates) s.linear = linear_groups(expr);
   if (!s.linear.empty()) s.outside = outside_effects(expr);
   s.picks = has_select(expr) &&
             std::any_of(s.linear.begin(), s.linear.end(), [](const auto& group) { return group.size() > 1; });
   return s;
 }
 
-// The gradient of an operand from its slope: a `pointwise` node over those of (inputs, dy) that the product reads.
+// Returns the gradient of an operand, given its derivative: a `pointwise` node over the values of (inputs, dy) that
+// occur in the product.
 ValueId gradient_by_slope(Builder& b, const NodeView& n, const Expr& slope, int operand, ValueId dy) {
   int count = static_cast<int>(n.in_count());
   if (!is_float(n.in_type(static_cast<std::size_t>(operand)).dtype) || !is_float(n.out_type(0).dtype)) return {};
@@ -80,20 +71,20 @@ ValueId gradient_by_slope(Builder& b, const NodeView& n, const Expr& slope, int 
   Expr product = expr_of(ExprKind::mul, slope, expr_variable(count));
   if (slope->kind == ExprKind::constant && slope->value == 1) return dy;
 
-  std::vector<bool> reads(static_cast<std::size_t>(count) + 1);
+  std::vector<bool> is_read(static_cast<std::size_t>(count) + 1);
   auto visit = [&](auto&& self, const Expr& e) -> void {
-    if (e->kind == ExprKind::variable) reads[static_cast<std::size_t>(e->variable)] = true;
+    if (e->kind == ExprKind::variable) is_read[static_cast<std::size_t>(e->variable)] = true;
     for (int k = 0; k < operands_of(e->kind); ++k) self(self, e->operands[static_cast<std::size_t>(k)]);
   };
   visit(visit, product);
-  std::vector<Expr> renamed(reads.size());
+  std::vector<Expr> new_variables(is_read.size());
   std::vector<ValueId> inputs;
-  for (std::size_t i = 0; i < reads.size(); ++i) {
-    if (!reads[i]) continue;
-    renamed[i] = expr_variable(static_cast<int>(inputs.size()));
+  for (std::size_t i = 0; i < is_read.size(); ++i) {
+    if (!is_read[i]) continue;
+    new_variables[i] = expr_variable(static_cast<int>(inputs.size()));
     inputs.push_back(static_cast<int>(i) == count ? dy : n.in(i));
   }
-  return build::pointwise(b, print(substitute(product, renamed)), inputs);
+  return build::pointwise(b, print(substitute(product, new_variables)), inputs);
 }
 
 std::vector<ValueId> derived_gradients(Builder& b, const NodeView& n, const Expr& expr, ValueId dy) {
@@ -103,9 +94,9 @@ std::vector<ValueId> derived_gradients(Builder& b, const NodeView& n, const Expr
   return out;
 }
 
-// Gradients from explicit slopes, one per operand and separated by ";", for expressions with a symbolic derivative that
-// would cancel or overflow.
-std::vector<ValueId> written_gradients(Builder& b, const NodeView& n, std::string_view slopes, ValueId dy) {
+// Returns gradients from explicit derivatives, one per operand and separated by ";", for expressions whose symbolic
+// derivative would cancel or overflow.
+std::vector<ValueId> gradients_from_slopes(Builder& b, const NodeView& n, std::string_view slopes, ValueId dy) {
   std::vector<ValueId> out;
   for (int i = 0, count = static_cast<int>(n.in_count()); i < count; ++i) {
     const auto end = slopes.find(';');
@@ -137,7 +128,8 @@ std::vector<ValueId> row_gradients(Builder& b, const NodeView& n, const Pointwis
   return out;
 }
 
-// Whether it is one operation on its two operands that gives the same result if they are swapped, such as x + y.
+// Returns whether the expression is an operation on two operands whose result does not change if they are swapped, such
+// as x + y.
 bool is_commutative(const Expr& expr) {
   switch (expr->kind) {
     case ExprKind::add:
@@ -154,31 +146,31 @@ bool is_commutative(const Expr& expr) {
   return a->kind == ExprKind::variable && b->kind == ExprKind::variable && a->variable != b->variable;
 }
 
-// Functions with results for which halves are too coarse: e^x, x^y, and functions that are infinite at zero.
+// Returns whether halves are too coarse for the results: e^x, x^y, and functions that are infinite at zero.
 bool is_steep(const Expr& e) {
   return e->kind == ExprKind::exp || e->kind == ExprKind::log || e->kind == ExprKind::pow || e->kind == ExprKind::rsqrt;
 }
 
-// The time of the functions in the expression, in evaluations of e^x. It scans the text without parsing, since planners
-// call it often.
+// Returns the time of the functions in the expression, in evaluations of e^x. Scans the text without parsing, because
+// planners call it often.
 double transcendentals_in(std::string_view expr) {
   constexpr std::pair<std::string_view, double> weights[] = {{"exp", 1},   {"sigmoid", 1}, {"log", 1.5}, {"tanh", 1.5},
                                                              {"sin", 1.5}, {"cos", 1.5},   {"erf", 3},   {"phi", 3},
                                                              {"pow", 3},   {"fmod", 3}};
   double sum = 0;
-  for (std::size_t at = expr.find('('); at != expr.npos; at = expr.find('(', at + 1)) {
-    std::size_t begin = at;
+  for (std::size_t open = expr.find('('); open != expr.npos; open = expr.find('(', open + 1)) {
+    std::size_t begin = open;
     while (begin > 0 && expr[begin - 1] >= 'a' && expr[begin - 1] <= 'z') --begin;
     for (const auto& [name, weight] : weights)
-      if (expr.substr(begin, at - begin) == name) sum += weight;
+      if (expr.substr(begin, open - begin) == name) sum += weight;
   }
   return sum;
 }
 
-OpDef op_of(const Pointwise& row) {
+OpDef make_op(const Pointwise& row) {
   Expr expr = parse_expr(row.expr);
   OpDef op{.name = row.name,
-           .doc = cat(row.doc, " Pointwise on operands of equal shape; takes ", name_of(row.dtypes), "."),
+           .doc = cat(row.doc, " Elementwise on operands of equal shape; supports ", name_of(row.dtypes), "."),
            .inputs = row.operands};
   op.infer = [name = row.name, expr, dtypes = row.dtypes](std::span<const TensorType> in, const Attrs&) {
     return std::vector{infer_pointwise(name, expr, dtypes, in)};
@@ -194,52 +186,52 @@ OpDef op_of(const Pointwise& row) {
       return row_gradients(b, n, row, dy[0]);
     };
   }
-  // The result may overwrite any operand of its own dtype: not the operands of a comparison of numbers, nor the
-  // condition of select.
-  std::vector<bool> truth(static_cast<std::size_t>(row.operands));
-  find_bool_operands(expr, truth);
+  // The result may overwrite any operand of the same dtype, but not the operands of a comparison of numbers or the
+  // condition of a select.
+  const std::vector<bool> is_bool = bool_operands(expr);
   bool bools = row.dtypes == OperandDTypes::bools;
   for (int i = 0; i < row.operands; ++i)
-    if (bools || (!row.returns_bool && !truth[static_cast<std::size_t>(i)])) op.in_place.push_back({i, 0});
+    if (bools || (!row.returns_bool && !is_bool[static_cast<std::size_t>(i)])) op.in_place.push_back({i, 0});
+  op.example = cat(row.name, "(", join(is_bool, ", ", [](bool b) { return b ? "bool[6]" : "f32[6]"; }), ")");
   op.expr = row.expr;
   op.transcendentals = transcendentals_in(row.expr);
   op.half_policy = is_steep(expr) ? HalfPolicy::widen : HalfPolicy::widen_and_round;
   op.elementwise = true;
   op.commutative = is_commutative(expr);
-  // Maxima could be regrouped too, but real programs would not share work by it.
+  // Maxima could be regrouped, too, but programs would not share work by it.
   op.associative = op.commutative && (expr->kind == ExprKind::add || expr->kind == ExprKind::mul);
   op.overflows_regrouped = op.associative && expr->kind == ExprKind::mul;
   return op;
 }
 
-OpDef free_form() {
+OpDef expression_op() {
   OpDef op{.name = "pointwise",
            .doc =
-               "The scalar expression {expr} over x0, x1, ... at every element; operands have equal shapes, conditions "
-               "are bool, the others have one dtype. {dtype_out}, if given, is the dtype of a comparison's result, "
-               "bool otherwise; {slopes}, if "
-               "given, are the derivatives.",
+               "Evaluates the scalar expression {expr} over x0, x1, ... at every element. Operands have equal shapes; "
+               "conditions are bool, and all others have the same dtype. The result of a comparison has dtype "
+               "{dtype_out}, which is bool by default. {slopes} are the derivatives; by default they are derived from "
+               "the expression.",
            .inputs = -1};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     Expr expr = parse_expr(attrs.text("expr"));
     TensorType out = infer_pointwise("pointwise", expr, OperandDTypes::any, in);
     if (attrs.has("dtype_out")) {
-      DType wanted = dtype_from(attrs.text("dtype_out"));
-      require(ErrorKind::type, wanted == out.dtype || out.dtype == DType::b8, "pointwise: ", print(expr), " gives ",
-              name_of(out.dtype), ", not ", name_of(wanted));
-      out.dtype = wanted;
+      DType dtype_out = dtype_from(attrs.text("dtype_out"));
+      require(ErrorKind::type, dtype_out == out.dtype || out.dtype == DType::b8, "pointwise: ", print(expr),
+              " has dtype ", name_of(out.dtype), ", expected ", name_of(dtype_out));
+      out.dtype = dtype_out;
     }
     return std::vector{out};
   };
   op.index = [](const NodeView& node) { return index_pointwise(node, parse_expr(node.attrs().text("expr"))); };
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) {
-    if (n.attrs().has("slopes")) return written_gradients(b, n, n.attrs().text("slopes"), dy[0]);
+    if (n.attrs().has("slopes")) return gradients_from_slopes(b, n, n.attrs().text("slopes"), dy[0]);
     return derived_gradients(b, n, parse_expr(n.attrs().text("expr")), dy[0]);
   };
   op.half_policy = HalfPolicy::widen_and_round;
   op.cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
     const double transcendentals =
-        attrs.has("expr") ? transcendentals_in(attrs.text("expr")) : 0;  // a hand-written plan may lack it
+        attrs.has("expr") ? transcendentals_in(attrs.text("expr")) : 0;  // a hand-written plan may have no expression
     return Cost{WorkClass::memory, transcendentals * static_cast<double>(out[0].count()), bytes_of(in, out)};
   };
   return op;
@@ -248,15 +240,15 @@ OpDef free_form() {
 OpDef cast() {
   OpDef op{.name = "cast",
            .doc =
-               "Elements of x as dtype {to}: float to integer drops the fraction, bool is 0 or 1, a number is true "
-               "unless 0.",
+               "Converts x to dtype {to}. Floats are truncated to integers, bools become 0 or 1, and numbers become "
+               "true unless they are 0.",
            .inputs = 1};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     return std::vector{TensorType{dtype_from(attrs.text("to")), in[0].shape}};
   };
   op.index = [](const NodeView& node) {
     Signature s = same_shape_signature(node);
-    // Truncating summands differs from truncating their sum: only float to float passes Partial.
+    // Truncating summands differs from truncating their sum, so only casts from float to float accept Partial.
     if (is_float(node.in_type(0).dtype) && is_float(node.out_type(0).dtype)) s.linear = {{0}};
     return s;
   };
@@ -275,8 +267,8 @@ OpDef cast() {
 
 std::vector<OpDef> pointwise_ops() {
   std::vector<OpDef> ops;
-  for (const Pointwise& row : pointwise_rows()) ops.push_back(op_of(row));
-  ops.push_back(free_form());
+  for (const Pointwise& row : pointwise_rows()) ops.push_back(make_op(row));
+  ops.push_back(expression_op());
   ops.push_back(cast());
   return ops;
 }

@@ -10,7 +10,7 @@ namespace {
 constexpr const char* image = "x [n, c, h, w]";
 constexpr const char* result = "dy [n, c, p, q]";
 
-// PyTorch's rule: padding of at most half the kernel, so that no window contains only padding.
+// As in PyTorch, padding is at most half of the kernel, so that no window contains only padding.
 void check_padding(std::string_view op, const Window& window) {
   for (std::size_t i = 0; i < 2; ++i)
     require(ErrorKind::shape, 2 * window.padding[i] <= window.kernel[i], op, ": padding ", window.padding,
@@ -39,27 +39,32 @@ TensorType infer_gradient(std::string_view op, const TensorType& dy, const Attrs
 }
 
 OpDef max_pool() {
-  return {.name = "max_pool",
-          .doc =
-              "Largest element of each {kernel} window of x [n, c, h, w], {stride} apart, and its position r * kernel "
-              "width + s in the window as i32; the first maximum wins, {padding} never does.",
-          .inputs = 1,
-          .infer =
-              [](std::span<const TensorType> in, const Attrs& attrs) {
-                TensorType y = infer_forward("max_pool", in[0], attrs);
-                return std::vector{y, TensorType{DType::i32, y.shape}};
-              },
-          .index = "n c _ _ -> n c _ _, n c _ _",
-          .grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
-            if (!dy[0].valid()) return {ValueId()};
-            Shape shape = n.in_type(0).shape;
-            return {build::max_pool_grad(b, dy[0], n.out(1), pool_options(n.attrs()), shape)};
-          }};
+  return {
+      .name = "max_pool",
+      .doc =
+          "Applies 2D max pooling: returns the maximum of each {kernel} window of x [n, c, h, w], with {stride} "
+          "between "
+          "windows, and its position r * kernel width + s in the window (i32). Of equal maxima, the position is that "
+          "of the first one; {padding} is ignored.",
+      .inputs = 1,
+      .infer =
+          [](std::span<const TensorType> in, const Attrs& attrs) {
+            TensorType y = infer_forward("max_pool", in[0], attrs);
+            return std::vector{y, TensorType{DType::i32, y.shape}};
+          },
+      .index = "n c _ _ -> n c _ _, n c _ _",
+      .grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
+        if (!dy[0].valid()) return {ValueId()};
+        Shape shape = n.in_type(0).shape;
+        return {build::max_pool_grad(b, dy[0], n.out(1), pool_options(n.attrs()), shape)};
+      }};
 }
 
 OpDef max_pool_grad() {
   return {.name = "max_pool_grad",
-          .doc = "Gradient of max_pool in x = {shape}, from dy [n, c, p, q] and the index of max_pool.",
+          .doc =
+              "Computes the gradient of max_pool with respect to x of {shape}, from dy [n, c, p, q] and the positions "
+              "that max_pool returned.",
           .inputs = 2,
           .infer =
               [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -73,7 +78,9 @@ OpDef max_pool_grad() {
 
 OpDef avg_pool() {
   return {.name = "avg_pool",
-          .doc = "Mean of each {kernel} window of x [n, c, h, w], {stride} apart; {padding} counts as zeros.",
+          .doc =
+              "Applies 2D average pooling: returns the mean of each {kernel} window of x [n, c, h, w], with {stride} "
+              "between windows. {padding} counts as zeros.",
           .inputs = 1,
           .infer = [](std::span<const TensorType> in,
                       const Attrs& attrs) { return std::vector{infer_forward("avg_pool", in[0], attrs)}; },
@@ -86,7 +93,7 @@ OpDef avg_pool() {
 
 OpDef avg_pool_grad() {
   return {.name = "avg_pool_grad",
-          .doc = "Gradient of avg_pool in x = {shape}, from dy [n, c, p, q].",
+          .doc = "Computes the gradient of avg_pool with respect to x of {shape}, from dy [n, c, p, q].",
           .inputs = 1,
           .infer = [](std::span<const TensorType> in,
                       const Attrs& attrs) { return std::vector{infer_gradient("avg_pool_grad", in[0], attrs)}; },

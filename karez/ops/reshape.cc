@@ -1,4 +1,4 @@
-// reshape: the same elements in the same logical row-major order with another shape.
+// reshape: changes the shape, but not the elements in logical row-major order.
 #include <numeric>
 
 #include "karez/ops/build.h"
@@ -23,10 +23,10 @@ std::vector<std::size_t> dims_above_one(const Shape& shape) {
   return dims;
 }
 
-// Both shapes, without sizes of 1, are divided into the smallest groups of equal product. [6, 4, 5] -> [24, 5] has
-// groups (6, 4 | 24) and (5 | 5). A dimension alone on both sides keeps its letter. In other groups the first
-// dimensions share a letter, and equal parts of one must be whole rows of the other: parts of size 24 / k are whole
-// rows of 4 only if k divides 6. In general k must divide both, so their greatest common divisor.
+// Both shapes, without sizes of 1, are divided into the smallest groups of equal product: [6, 4, 5] -> [24, 5] has the
+// groups (6, 4 | 24) and (5 | 5). If a group has one dimension on each side, both have the same letter. In other groups
+// the first dimensions share a letter, and a split of one must be between rows of the other: a part of size 24 / k
+// consists of rows of 4 only if k divides 6. In general, k must divide both, that is their greatest common divisor.
 Signature index(const NodeView& node) {
   const Shape &from = node.in_type(0).shape, &to = node.out_type(0).shape;
   Signature s;
@@ -43,12 +43,12 @@ Signature index(const NodeView& node) {
       if (p < q) p *= from[a[i++]];
       else q *= to[b[j++]];
     }
-    bool alone = i == i0 + 1 && j == j0 + 1;
+    bool is_single = i == i0 + 1 && j == j0 + 1;
     std::int64_t shared = std::gcd(from[a[i0]], to[b[j0]]);
-    if (!alone && shared == 1) continue;
+    if (!is_single && shared == 1) continue;
     std::string name = letter(groups++);
     s.in[0][a[i0]] = s.out[0][b[j0]] = name;
-    if (!alone) s.divides[name] = shared;
+    if (!is_single) s.divides[name] = shared;
   }
   return s;
 }
@@ -67,7 +67,8 @@ std::optional<OffsetView> window(const View& x, const Shape& shape, const Attrs&
 
 std::vector<OpDef> reshape_ops() {
   return {{.name = "reshape",
-           .doc = "x with {shape}, which has the same number of elements in the same logical row-major order.",
+           .doc = "Returns x with {shape}, which must have the same number of elements. Elements keep their logical "
+                  "row-major order.",
            .inputs = 1,
            .infer = infer,
            .index = index,

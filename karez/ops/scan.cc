@@ -1,5 +1,5 @@
-// scan and its gradient, a scan in the opposite direction that computes the body of each trip again and differentiates
-// it.
+// scan and its gradient, which is a scan in the opposite direction that computes the body of each trip again and
+// differentiates it.
 #include "karez/ops/scan.h"
 
 #include "karez/base/scanner.h"
@@ -21,9 +21,9 @@ std::vector<TensorType> parse_types(const std::string& text) {
 std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs) {
   const ScanShape s = scan_shape(attrs);
   const auto carries = static_cast<std::size_t>(s.carries), sequences = static_cast<std::size_t>(s.sequences);
-  require(s.trips >= 1, "scan: ", s.trips, " trips; there must be at least 1");
-  require(in.size() >= carries + sequences, "scan: ", in.size(), " operands for ", carries, " carries and ", sequences,
-          " sequences");
+  require(s.trips >= 1, "scan: the number of trips must be at least 1, got ", s.trips);
+  require(in.size() >= carries + sequences, "scan: expected at least ", carries, " carries and ", sequences,
+          " sequences, got ", in.size(), " operands");
   for (std::size_t i = carries; i < carries + sequences; ++i)
     require(ErrorKind::shape, in[i].rank() >= 1 && in[i].shape[0] == s.trips, "scan: sequence ", i - carries, " is ",
             in[i], "; its first size must be ", s.trips, ", the number of trips");
@@ -32,7 +32,7 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
   return out;
 }
 
-// Nothing is split: scans are unrolled before layouts are chosen.
+// No dimension is split, because scans are unrolled before layouts are chosen.
 Signature index(const NodeView& node) {
   Signature s;
   for (const TensorType& type : node.in_types()) s.in.emplace_back(type.shape.size(), never_split);
@@ -40,16 +40,17 @@ Signature index(const NodeView& node) {
   return s;
 }
 
-// Appends the nodes of a body to the builder's graph. `now`: by value of the body; the arguments are set already.
-void copy_nodes(Builder& b, const Graph& body, ById<ValueId, ValueId>& now) {
+// Appends the nodes of a body to the builder's graph. `mapped` has the new value for each value of the body; the
+// caller sets those of the arguments.
+void copy_nodes(Builder& b, const Graph& body, ById<ValueId, ValueId>& mapped) {
   for (const Node& node : body.nodes) {
     b.path = node.path, b.where = node.where;
     std::vector<ValueId> inputs;
-    for (ValueId in : node.inputs) inputs.push_back(now[in]);
+    for (ValueId in : node.inputs) inputs.push_back(mapped[in]);
     const std::vector<ValueId> outputs = b.add(node.op->name, inputs, node.attrs);
     b.graph().nodes.back().regions = node.regions;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      now[node.outputs[i]] = outputs[i];
+      mapped[node.outputs[i]] = outputs[i];
       b.graph().value(outputs[i]).layout = body.value(node.outputs[i]).layout;
     }
   }
@@ -67,7 +68,7 @@ struct Body {
     }
     return out;
   }
-  void give(ValueId value) { graph.outputs.push_back({cat("out", graph.outputs.size()), value, std::nullopt}); }
+  void add_output(ValueId value) { graph.outputs.push_back({cat("out", graph.outputs.size()), value, std::nullopt}); }
 };
 
 Body empty_body(const Graph& like, std::string name) {
@@ -83,10 +84,10 @@ std::vector<TensorType> types_of(const Graph& graph, std::span<const ValueId> id
   return out;
 }
 
-// Differentiates one scan node. It considers floats alone: other values have no gradient.
-class Backward {
+// Differentiates a scan node. Only floats have gradients.
+class ScanGradient {
  public:
-  Backward(Builder& b, const NodeView& view, std::span<const ValueId> dy)
+  ScanGradient(Builder& b, const NodeView& view, std::span<const ValueId> dy)
       : b_(b),
         body_(view.node().regions.at(0)),
         inputs_(view.node().inputs),
@@ -96,42 +97,44 @@ class Backward {
         sequences_(static_cast<std::size_t>(s_.sequences)) {}
 
   std::vector<ValueId> run() {
-    const std::vector<ValueId> before = carries_before();
+    const std::vector<ValueId> old_carries = compute_old_carries();
     ScanShape shape{.trips = s_.trips, .reverse = !s_.reverse};
-    std::vector<ValueId> operands, sequences = before;
+    std::vector<ValueId> operands, sequences = old_carries;
     for (std::size_t i = 0; i < inputs_.size();
-         ++i)  // gradients that pass from trip to trip: of carries, and sums for outer values
-      if (carried(i)) operands.push_back(i < carries_ && dy_[i].valid() ? dy_[i] : build::full_like(b_, inputs_[i], 0));
+         ++i)  // gradients that pass from trip to trip: those of carries, and sums for outer values
+      if (is_carried(i))
+        operands.push_back(i < carries_ && dy_[i].valid() ? dy_[i] : build::full_like(b_, inputs_[i], 0));
     shape.carries = static_cast<int>(operands.size());
-    sequences.insert(sequences.end(), inputs_.begin() + at(carries_), inputs_.begin() + at(carries_ + sequences_));
+    sequences.insert(sequences.end(), inputs_.begin() + offset(carries_),
+                     inputs_.begin() + offset(carries_ + sequences_));
     for (std::size_t y = carries_; y < dy_.size(); ++y)
       if (dy_[y].valid()) sequences.push_back(dy_[y]);
     shape.sequences = static_cast<int>(sequences.size());
     operands.insert(operands.end(), sequences.begin(), sequences.end());
-    operands.insert(operands.end(), inputs_.begin() + at(carries_ + sequences_), inputs_.end());
+    operands.insert(operands.end(), inputs_.begin() + offset(carries_ + sequences_), inputs_.end());
     Graph body = backward_body(operands, shape);
     for (std::size_t i = carries_; i < carries_ + sequences_; ++i)
-      if (is_a_float(i)) shape.rows.push_back(row_of(b_.type(inputs_[i])));
+      if (is_float_operand(i)) shape.rows.push_back(row_of(b_.type(inputs_[i])));
     return by_operand(build::scan(b_, std::move(body), operands, shape));
   }
 
  private:
-  static std::ptrdiff_t at(std::size_t i) { return static_cast<std::ptrdiff_t>(i); }
-  bool is_a_float(std::size_t operand) const { return is_float(b_.type(inputs_[operand]).dtype); }
+  static std::ptrdiff_t offset(std::size_t i) { return static_cast<std::ptrdiff_t>(i); }
+  bool is_float_operand(std::size_t operand) const { return is_float(b_.type(inputs_[operand]).dtype); }
   bool is_sequence(std::size_t operand) const { return operand >= carries_ && operand < carries_ + sequences_; }
-  bool carried(std::size_t operand) const { return is_a_float(operand) && !is_sequence(operand); }
+  bool is_carried(std::size_t operand) const { return is_float_operand(operand) && !is_sequence(operand); }
 
-  // The same scan, which also returns the carries before each trip. A later pass merges the repeated computation.
-  std::vector<ValueId> carries_before() {
+  // Adds the scan again so that it also returns the carries before each trip. A later pass merges equal computations.
+  std::vector<ValueId> compute_old_carries() {
     Graph body = body_;
     ScanShape shape = s_;
-    std::size_t place = carries_ + s_.rows.size();
+    std::size_t number = carries_ + s_.rows.size();
     for (std::size_t i = 0; i < carries_; ++i) {
-      body.outputs.push_back({cat("out", place++), body.arguments[i], std::nullopt});
+      body.outputs.push_back({cat("out", number++), body.arguments[i], std::nullopt});
       shape.rows.push_back(b_.type(inputs_[i]));
     }
     const std::vector<ValueId> out = build::scan(b_, std::move(body), inputs_, shape);
-    return {out.end() - at(carries_), out.end()};
+    return {out.end() - offset(carries_), out.end()};
   }
 
   Graph backward_body(std::span<const ValueId> operands, const ScanShape& shape) {
@@ -140,36 +143,36 @@ class Backward {
     const auto first = static_cast<std::size_t>(shape.carries);
     for (std::size_t i = first; i < first + static_cast<std::size_t>(shape.sequences); ++i) types[i] = row_of(types[i]);
     const std::vector<ValueId> arguments = out.add_arguments(types);
-    // After the carried gradients: carries, rows of the sequences, gradients of the returned rows, outer values.
+    // Arguments after the carried gradients: carries, rows of sequences, gradients of the returned rows, outer values.
     std::size_t next = first;
-    ById<ValueId, ValueId> now(body_.values.size());
-    for (std::size_t i = 0; i < carries_ + sequences_; ++i) now[body_.arguments[i]] = arguments[next++];
-    std::vector<ValueId> of_rows;
+    ById<ValueId, ValueId> mapped(body_.values.size());
+    for (std::size_t i = 0; i < carries_ + sequences_; ++i) mapped[body_.arguments[i]] = arguments[next++];
+    std::vector<ValueId> row_gradients;
     for (std::size_t y = carries_; y < dy_.size(); ++y)
-      of_rows.push_back(dy_[y].valid() ? arguments[next++] : ValueId());
-    for (std::size_t i = carries_ + sequences_; i < inputs_.size(); ++i) now[body_.arguments[i]] = arguments[next++];
+      row_gradients.push_back(dy_[y].valid() ? arguments[next++] : ValueId());
+    for (std::size_t i = carries_ + sequences_; i < inputs_.size(); ++i) mapped[body_.arguments[i]] = arguments[next++];
 
     Builder b(out.graph, b_.ops());
-    copy_nodes(b, body_, now);
-    std::vector<ValueId> wanted, gradient_of(inputs_.size());
+    copy_nodes(b, body_, mapped);
+    std::vector<ValueId> float_arguments, gradient_of(inputs_.size());
     for (std::size_t i = 0; i < inputs_.size(); ++i)
-      if (is_a_float(i)) wanted.push_back(now[body_.arguments[i]]);
-    const std::vector<ValueId> gradients = gradient(b, product(b, arguments, of_rows, now), wanted);
+      if (is_float_operand(i)) float_arguments.push_back(mapped[body_.arguments[i]]);
+    const std::vector<ValueId> gradients = gradient(b, product(b, arguments, row_gradients, mapped), float_arguments);
     for (std::size_t i = 0, g = 0; i < inputs_.size(); ++i)
-      if (is_a_float(i)) gradient_of[i] = gradients[g++];
+      if (is_float_operand(i)) gradient_of[i] = gradients[g++];
     for (std::size_t i = 0, carry = 0; i < inputs_.size(); ++i)
-      if (carried(i)) {
+      if (is_carried(i)) {
         const ValueId sum = arguments[carry++];
-        out.give(i < carries_ ? gradient_of[i] : build::add(b, sum, gradient_of[i]));
+        out.add_output(i < carries_ ? gradient_of[i] : build::add(b, sum, gradient_of[i]));
       }
     for (std::size_t i = carries_; i < carries_ + sequences_; ++i)
-      if (is_a_float(i)) out.give(gradient_of[i]);
+      if (is_float_operand(i)) out.add_output(gradient_of[i]);
     return std::move(out.graph);
   }
 
-  // The sum of the trip's results times their gradients: the scalar to differentiate.
-  ValueId product(Builder& b, std::span<const ValueId> arguments, std::span<const ValueId> of_rows,
-                  const ById<ValueId, ValueId>& now) const {
+  // Returns the scalar to differentiate: the sum of the results of the trip times their gradients.
+  ValueId product(Builder& b, std::span<const ValueId> arguments, std::span<const ValueId> row_gradients,
+                  const ById<ValueId, ValueId>& mapped) const {
     ValueId sum;
     const auto add = [&](ValueId value, ValueId gradient) {
       ValueId part = build::sum(b, build::mul(b, value, gradient));
@@ -178,24 +181,24 @@ class Backward {
     };
     std::size_t carry = 0;
     for (std::size_t i = 0; i < carries_; ++i)
-      if (carried(i)) add(now[body_.outputs[i].value], arguments[carry++]);
-    for (std::size_t y = 0; y < of_rows.size(); ++y)
-      if (of_rows[y].valid()) add(now[body_.outputs[carries_ + y].value], of_rows[y]);
+      if (is_carried(i)) add(mapped[body_.outputs[i].value], arguments[carry++]);
+    for (std::size_t y = 0; y < row_gradients.size(); ++y)
+      if (row_gradients[y].valid()) add(mapped[body_.outputs[carries_ + y].value], row_gradients[y]);
     return sum;
   }
 
-  std::vector<ValueId> by_operand(const std::vector<ValueId>& made) const {
+  std::vector<ValueId> by_operand(const std::vector<ValueId>& results) const {
     std::vector<ValueId> out(inputs_.size());
     std::size_t next = 0;
     for (std::size_t i = 0; i < inputs_.size(); ++i)
-      if (carried(i)) out[i] = made[next++];
+      if (is_carried(i)) out[i] = results[next++];
     for (std::size_t i = carries_; i < carries_ + sequences_; ++i)
-      if (is_a_float(i)) out[i] = made[next++];
+      if (is_float_operand(i)) out[i] = results[next++];
     return out;
   }
 
   Builder& b_;
-  const Graph body_;  // copies: adding nodes moves others
+  const Graph body_;  // copies, because adding nodes moves existing ones
   const std::vector<ValueId> inputs_;
   const ScanShape s_;
   const std::vector<ValueId> dy_;
@@ -233,13 +236,13 @@ std::vector<ValueId> build::scan(Builder& b, Graph body, std::span<const ValueId
 
 std::vector<OpDef> scan_ops() {
   return {{.name = "scan",
-           .doc = "Runs its region once for each row of its sequences, with the carries of the previous run; see "
+           .doc = "Runs its region once for each row of its sequences, with the carries of the previous run. See "
                   "karez/ops/scan.h.",
            .inputs = -1,
            .infer = infer,
            .index = index,
            .grad = [](Builder& b, const NodeView& view, std::span<const ValueId> dy) {
-             return Backward(b, view, dy).run();
+             return ScanGradient(b, view, dy).run();
            }}};
 }
 

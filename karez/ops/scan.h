@@ -1,4 +1,4 @@
-// scan: a body that runs once for each row of its sequences, as one node with the body as its region.
+// scan: a node whose region, the body, runs once for each row of its sequences.
 #pragma once
 
 #include <span>
@@ -9,15 +9,15 @@
 
 namespace karez::ops {
 
-// Operands: first carries, then sequences (with first dimension `trips`), then the outer values that the body
-// reads. The region has one argument for each: the carries of the previous trip, rows of the sequences, outer values.
-// Its outputs: the next carries, then `rows`, which the node stacks. The node's results: the last carries, then those
-// stacks.
+// The operands are the first carries, then sequences (whose first dimension is `trips`), then the outer values that the
+// body reads. The region has an argument for each operand: the carries of the previous trip, the rows of the sequences,
+// and the outer values. The outputs of the region are the next carries, then `rows`. The results of the node are the
+// last carries, then the stacked rows.
 struct ScanShape {
   int carries = 0, sequences = 0;
   std::int64_t trips = 1;
-  bool reverse = false;               // from the last row to the first
-  std::vector<TensorType> rows = {};  // types of the rows that a trip adds
+  bool reverse = false;               // whether the rows are visited from the last to the first
+  std::vector<TensorType> rows = {};  // types of the rows that each trip outputs
 };
 ScanShape scan_shape(const Attrs& attrs);
 TensorType stacked(const TensorType& row, std::int64_t trips);

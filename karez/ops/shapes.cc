@@ -1,4 +1,4 @@
-// Letters of dimensions, checks of operands and attributes, sums of bytes.
+// Letters of dimensions, checks of operands and attributes, and sums of bytes.
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
@@ -31,7 +31,7 @@ void require_float(std::string_view op, const TensorType& type) {
 }
 
 void require_number(std::string_view op, const TensorType& type) {
-  require(ErrorKind::type, type.dtype != DType::b8, op, ": takes numbers, not ", type, "; cast it first");
+  require(ErrorKind::type, type.dtype != DType::b8, op, ": expected numbers, got ", type, "; cast it first");
 }
 
 void require_index(std::string_view op, const TensorType& type) {
@@ -46,15 +46,15 @@ DType product_dtype(std::string_view op, DType operands, const Attrs& attrs) {
 }
 
 void require_rank(std::string_view op, const TensorType& type, int rank, std::string_view what) {
-  require(ErrorKind::shape, type.rank() == rank, op, ": takes ", what, ", which has rank ", rank, ", not ", type);
+  require(ErrorKind::shape, type.rank() == rank, op, ": ", what, " must have rank ", rank, ", got ", type);
 }
 
-Ints ints_of(std::string_view op, const Attrs& attrs, std::string_view name, std::size_t count, std::int64_t least) {
+Ints ints_of(std::string_view op, const Attrs& attrs, std::string_view name, std::size_t count,
+             std::int64_t min_value) {
   Ints values = attrs.ints(name);
-  require(ErrorKind::shape, values.size() == count, op, ": ", name, " has ", values.size(), " entries, not ", count,
-          ": ", values);
+  require(ErrorKind::shape, values.size() == count, op, ": ", name, " must have ", count, " entries, got ", values);
   for (auto v : values)
-    require(ErrorKind::shape, v >= least, op, ": ", name, " ", values, " has an entry below ", least);
+    require(ErrorKind::shape, v >= min_value, op, ": ", name, " ", values, " has an entry below ", min_value);
   return values;
 }
 

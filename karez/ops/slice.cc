@@ -7,9 +7,8 @@
 namespace karez::ops {
 namespace {
 
-// A letter for every dimension that has the same size in x and y; a sliced or padded dimension must be whole on each
-// device.
-Signature uncut_letters(const NodeView& node, const Ints& begin) {
+// Returns a letter for every dimension that is equal in x and y; sliced or padded dimensions must not be split.
+Signature unsliced_letters(const NodeView& node, const Ints& begin) {
   const Shape &x = node.in_type(0).shape, &y = node.out_type(0).shape;
   Signature s;
   s.in = {letters(x)};
@@ -20,7 +19,7 @@ Signature uncut_letters(const NodeView& node, const Ints& begin) {
 }
 
 OpDef slice() {
-  OpDef op{.name = "slice", .doc = "The box of {size} elements of x that begins at {begin}.", .inputs = 1};
+  OpDef op{.name = "slice", .doc = "Returns the box of x that begins at {begin} and has {size} elements.", .inputs = 1};
   op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     auto rank = in[0].shape.size();
@@ -31,7 +30,7 @@ OpDef slice() {
     return std::vector{TensorType{in[0].dtype, size}};
   };
   op.index = [](const NodeView& node) {
-    Signature s = uncut_letters(node, node.attrs().ints("begin"));
+    Signature s = unsliced_letters(node, node.attrs().ints("begin"));
     s.moves = true;
     return s;
   };
@@ -56,19 +55,19 @@ OpDef slice() {
 
 OpDef concat() {
   OpDef op{.name = "concat",
-           .doc = "The operands concatenated along {axis}; their other dimensions are equal.",
+           .doc = "Concatenates the operands along {axis}; their other dimensions must be equal.",
            .inputs = -1};
   op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
-    require(ErrorKind::shape, !in.empty(), "concat: takes at least one operand");
+    require(ErrorKind::shape, !in.empty(), "concat: expected at least one operand");
     auto axis = static_cast<std::size_t>(axis_of("concat", attrs, in[0]));
     TensorType out = in[0];
     for (const auto& x : in.subspan(1)) {
       require_same_dtype("concat", in[0], x);
-      Shape like = x.shape;
-      if (like.size() == in[0].shape.size()) like[axis] = in[0].shape[axis];
-      require(ErrorKind::shape, like == in[0].shape, "concat: shapes differ beyond axis ", axis, ": ", in[0], " and ",
-              x);
+      Shape expected = x.shape;
+      if (expected.size() == in[0].shape.size()) expected[axis] = in[0].shape[axis];
+      require(ErrorKind::shape, expected == in[0].shape, "concat: shapes differ in dimensions other than axis ", axis,
+              ": ", in[0], " and ", x);
       out.shape[axis] = checked_add(out.shape[axis], x.shape[axis]);
     }
     return std::vector{out};
@@ -80,9 +79,9 @@ OpDef concat() {
     row[axis] = never_split;
     s.in.assign(node.in_count(), row);
     s.out = {row};
-    std::vector<int> all;
-    for (int i = 0; i < static_cast<int>(node.in_count()); ++i) all.push_back(i);
-    s.linear = {all};
+    std::vector<int> operands;
+    for (int i = 0; i < static_cast<int>(node.in_count()); ++i) operands.push_back(i);
+    s.linear = {operands};
     s.picks = true;
     return s;
   };
@@ -101,9 +100,10 @@ OpDef concat() {
 }
 
 OpDef pad() {
-  OpDef op{.name = "pad",
-           .doc = "x with {low} elements of {value} before it and {high} after it in every dimension.",
-           .inputs = 1};
+  OpDef op{
+      .name = "pad",
+      .doc = "Pads x in every dimension with {low} elements before it and {high} elements after it, which are {value}.",
+      .inputs = 1};
   op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     auto rank = in[0].shape.size();
@@ -116,7 +116,7 @@ OpDef pad() {
     return std::vector{out};
   };
   op.index = [](const NodeView& node) {
-    Signature s = uncut_letters(node, node.attrs().ints("low"));
+    Signature s = unsliced_letters(node, node.attrs().ints("low"));
     // If every summand were padded with v, the sum would be padded with a multiple of v.
     if (node.attrs().real("value", 0) == 0) s.linear = {{0}};
     return s;

@@ -1,4 +1,4 @@
-// Values from outside or computed from indices: input, variable, iota, random_uniform.
+// Ops whose results come from outside or are computed from indices: input, variable, iota, random_uniform.
 #include "karez/ops/build.h"
 #include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
@@ -11,15 +11,16 @@ std::vector<TensorType> infer_named(std::string_view op, const Attrs& attrs) {
   return {type_attr(op, attrs)};
 }
 
-// Results with a letter for every dimension: every device produces its own part.
+// Results have a letter for every dimension, because every device produces its part.
 Signature every_letter(const NodeView& node) { return same_shape_signature(node); }
 
 OpDef input() {
   return {.name = "input",
           .doc =
-              "The user's input {name} of each step: {dtype} of {shape}. Only the first dimension, the batch, may be "
-              "split; with {array} it is a value already on the mesh, split in any way. With {ahead} it is slow to "
-              "read, and is read one launch ahead.",
+              "Returns the input {name} of each step, with {dtype} and {shape}. Only the first dimension, the batch, "
+              "may be "
+              "split. With {array}, the input is a value that is already on the mesh, with any layout. With {ahead}, "
+              "reading is slow, so the input is read one launch ahead.",
           .infer = [](std::span<const TensorType>, const Attrs& attrs) { return infer_named("input", attrs); },
           .index =
               [](const NodeView& node) {
@@ -37,7 +38,7 @@ OpDef input() {
 
 OpDef variable() {
   return {.name = "variable",
-          .doc = "The variable {name}, {dtype} of {shape}, as stored before the launch.",
+          .doc = "Returns the variable {name}, with {dtype} and {shape}, as stored before the launch.",
           .infer = [](std::span<const TensorType>, const Attrs& attrs) { return infer_named("variable", attrs); },
           .index = every_letter,
           .no_grad = "it has no operands",
@@ -46,68 +47,69 @@ OpDef variable() {
 }
 
 OpDef iota() {
-  return {.name = "iota",
-          .doc =
-              "{dtype} of {shape}: the logical index along {axis}. Local: {start} is the index of the device's first "
-              "element.",
-          .infer =
-              [](std::span<const TensorType>, const Attrs& attrs) {
-                TensorType type = type_attr("iota", attrs);
-                require_number("iota", type);
-                axis_of("iota", attrs, type);
-                return std::vector{type};
-              },
-          .index = every_letter,
-          .localise =
-              [](const LocalView& view) {
-                Attrs attrs = with_local_shape(view);
-                attrs.set("start", attrs.integer("start", 0) +
-                                       view.out[0][static_cast<std::size_t>(attrs.integer("axis"))].begin);
-                return attrs;
-              },
-          .no_grad = "it has no operands",
-          .role = Role::constant};
+  return {
+      .name = "iota",
+      .doc =
+          "Returns a tensor of {dtype} and {shape} whose elements are the logical index along {axis}. Local attribute: "
+          "{start} is the index of the first local element.",
+      .infer =
+          [](std::span<const TensorType>, const Attrs& attrs) {
+            TensorType type = type_attr("iota", attrs);
+            require_number("iota", type);
+            axis_of("iota", attrs, type);
+            return std::vector{type};
+          },
+      .index = every_letter,
+      .localise =
+          [](const LocalView& view) {
+            Attrs attrs = with_local_shape(view);
+            attrs.set("start",
+                      attrs.integer("start", 0) + view.out[0][static_cast<std::size_t>(attrs.integer("axis"))].begin);
+            return attrs;
+          },
+      .no_grad = "it has no operands",
+      .role = Role::constant};
 }
 
 OpDef random_uniform() {
-  return {.name = "random_uniform",
-          .doc =
-              "{dtype} (f32 or f64) of {shape}, uniform in [0, 1), from state i64[2] = (seed, step) and {site}: a "
-              "function of the logical "
-              "element alone. Local: {begin} is the position of the device's part in the whole, {logical} the shape of "
-              "the whole.",
-          .inputs = 1,
-          .infer =
-              [](std::span<const TensorType> in, const Attrs& attrs) {
-                require(ErrorKind::type, in[0] == TensorType{DType::i64, {2}},
-                        "random_uniform: the state must be i64[2] (seed, step), got ", in[0]);
-                attrs.integer("site");
-                TensorType type = type_attr("random_uniform", attrs);
-                require_float("random_uniform", type);
-                return std::vector{type};
-              },
-          .index =
-              [](const NodeView& node) {
-                Signature s = same_shape_signature(node);
-                s.in[0] = {never_split};  // seed and step stay together
-                return s;
-              },
-          .localise =
-              [](const LocalView& view) {
-                Attrs attrs = with_local_shape(view);
-                Ints begin;  // in the whole; the attributes have the position of a micro-batch
-                for (const Range& range : view.out[0])
-                  begin.push_back(range.begin + (attrs.has("begin") ? attrs.ints("begin")[begin.size()] : 0));
-                attrs.set("begin", begin);
-                if (!attrs.has("logical")) attrs.set("logical", view.node.out_type(0).shape);
-                return attrs;
-              },
-          .no_grad = "its operand is a seed and a step",
-          // Ten rounds of Philox give four words: about 20 operations per element, priced as memory work of equal time.
-          .cost =
-              [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) {
-                return Cost{WorkClass::memory, 0, 4 * bytes_of(in, out)};
-              }};
+  return {
+      .name = "random_uniform",
+      .doc =
+          "Returns random numbers, uniform in [0, 1), of {dtype} (f32 or f64) and {shape}. They depend only on the "
+          "state i64[2] = (seed, step), {site} and the logical index of the element. Local attributes: {begin} is the "
+          "logical position of the first local element, {logical} the logical shape.",
+      .inputs = 1,
+      .infer =
+          [](std::span<const TensorType> in, const Attrs& attrs) {
+            require(ErrorKind::type, in[0] == TensorType{DType::i64, {2}},
+                    "random_uniform: the state must be i64[2] (seed, step), got ", in[0]);
+            attrs.integer("site");
+            TensorType type = type_attr("random_uniform", attrs);
+            require_float("random_uniform", type);
+            return std::vector{type};
+          },
+      .index =
+          [](const NodeView& node) {
+            Signature s = same_shape_signature(node);
+            s.in[0] = {never_split};  // seed and step stay together
+            return s;
+          },
+      .localise =
+          [](const LocalView& view) {
+            Attrs attrs = with_local_shape(view);
+            Ints begin;  // logical position; the attributes have the position of a micro-batch
+            for (const Range& range : view.out[0])
+              begin.push_back(range.begin + (attrs.has("begin") ? attrs.ints("begin")[begin.size()] : 0));
+            attrs.set("begin", begin);
+            if (!attrs.has("logical")) attrs.set("logical", view.node.out_type(0).shape);
+            return attrs;
+          },
+      .no_grad = "its operand is a seed and a step",
+      // Ten rounds of Philox give four words: about 20 operations per element, counted as memory work of equal time.
+      .cost =
+          [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) {
+            return Cost{WorkClass::memory, 0, 4 * bytes_of(in, out)};
+          }};
 }
 
 }  // namespace

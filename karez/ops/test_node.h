@@ -1,4 +1,4 @@
-// A graph of one node for tests, built from text.
+// Builds a graph of one node from text, for tests.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct SingleNodeGraph {
   NodeView view() const { return {&graph, id}; }
 };
 
-// Operands are the graph's arguments: "f32[2, 3], f32[3]".
+// Adds arguments with types such as "f32[2, 3], f32[3]" to the graph; they are the operands.
 inline std::vector<ValueId> arguments(Graph& graph, std::string_view types) {
   std::vector<ValueId> out;
   Scanner in(types, "types");
@@ -48,7 +48,7 @@ inline std::string shardings_of(const SingleNodeGraph& node, int size) {
   return join(shardings(node.view(), size), " | ", [](const Sharding& s) { return print(s); });
 }
 
-// The error of constructing a node; "" if there is none.
+// Returns the error of constructing a node, or "".
 inline std::string construction_error(const OpTable& ops, std::string_view op, std::string_view types,
                                       std::string_view attrs) {
   try {

@@ -1,4 +1,4 @@
-// Tests of the properties of ops that passes use: roles, and that the properties which rows claim hold.
+// Tests the roles and properties of ops that passes use.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,17 +16,17 @@ const OpTable& table() {
   return ops;
 }
 
-template <class F> std::string names_where(F&& is) {
+template <class F> std::string names_where(F&& condition) {
   std::string names;
   for (const OpDef* op : table().rows())
-    if (is(*op)) names += (names.empty() ? "" : " ") + op->name;
+    if (condition(*op)) names += (names.empty() ? "" : " ") + op->name;
   return names;
 }
 std::string names_of(Role role) {
   return names_where([&](const OpDef& op) { return op.role == role; });
 }
 
-TEST(Traits, EveryOpThatIsNotComputeHasItsRole) {
+TEST(Traits, OpsHaveTheListedRoles) {
   EXPECT_EQ(names_of(Role::source), "input");
   EXPECT_EQ(names_of(Role::state), "variable");
   EXPECT_EQ(names_of(Role::constant), "constant iota");
@@ -41,7 +41,7 @@ TEST(Traits, EveryOpThatIsNotComputeHasItsRole) {
   EXPECT_EQ(names_where([](const OpDef& op) { return !op.call_name.empty(); }), "assign layout");
 }
 
-TEST(Traits, ARoleComesWithTheFieldsThatPassesRequire) {
+TEST(Traits, OpsOfEachRoleHaveTheFieldsThatPassesRequire) {
   for (const OpDef* op : table().rows()) {
     EXPECT_EQ(op->role == Role::window, static_cast<bool>(op->window)) << op->name;
     if (op->role == Role::window) { EXPECT_EQ(op->inputs, 1) << op->name; }
@@ -58,7 +58,7 @@ TEST(Traits, ARoleComesWithTheFieldsThatPassesRequire) {
   }
 }
 
-// The operands of shared updates: states first, each overwritten by the result of the same index.
+// The first operands of updates are states, and each is overwritten by the result with the same index.
 TEST(Traits, AnUpdateOverwritesItsFirstOperandsInOrder) {
   for (const char* name : {"sgd", "adam", "sgd_if", "adam_if"}) {
     const auto& pairs = table().at(name).in_place;
@@ -75,12 +75,12 @@ TEST(Traits, CommutativeOpsGiveTheSameResultWhenSwapped) {
       EXPECT_FALSE(op->commutative) << op->name;
       continue;
     }
-    bool truths = op->name == "and" || op->name == "or";
+    bool is_logical = op->name == "and" || op->name == "or";
     ExprProgram program = flatten(parse_expr(op->expr));
     bool same = true;
     for (double a : numbers)
       for (double b : numbers) {
-        if (truths) a = a > 0, b = b > 0;
+        if (is_logical) a = a > 0, b = b > 0;
         double x = evaluate<double>(program, std::vector{a, b}), y = evaluate<double>(program, std::vector{b, a});
         same &= x == y || (std::isnan(x) && std::isnan(y));
       }
@@ -91,22 +91,22 @@ TEST(Traits, CommutativeOpsGiveTheSameResultWhenSwapped) {
   EXPECT_EQ(names_where([](const OpDef& op) { return op.overflows_regrouped; }), "mul");
 }
 
-// A window's view and offset against the elements that it must show.
+// Compares the view and the offset of a window with the elements that it must show.
 TEST(Traits, AWindowShowsTheElementsOfItsOp) {
   View x(DType::f32, {4, 6}, {6, 1});
   auto slice = table().at("slice").window(x, {2, 3}, Attrs().set("begin", Ints{1, 2}).set("size", Ints{2, 3}));
   ASSERT_TRUE(slice);
   EXPECT_EQ(slice->view, View(DType::f32, {2, 3}, {6, 1}));
   EXPECT_EQ(slice->offset, 4 * (6 + 2));
-  auto none = table().at("slice").window(x, {0, 3}, Attrs().set("begin", Ints{4, 2}).set("size", Ints{0, 3}));
-  EXPECT_EQ(none->offset, 0) << "an empty result has offset 0, not one past the end";
-  auto turned = table().at("transpose").window(x, {6, 4}, Attrs().set("perm", Ints{1, 0}));
-  EXPECT_EQ(turned->view, View(DType::f32, {6, 4}, {1, 6}));
+  auto empty_slice = table().at("slice").window(x, {0, 3}, Attrs().set("begin", Ints{4, 2}).set("size", Ints{0, 3}));
+  EXPECT_EQ(empty_slice->offset, 0) << "an empty result has offset 0, not one past the end";
+  auto transposed = table().at("transpose").window(x, {6, 4}, Attrs().set("perm", Ints{1, 0}));
+  EXPECT_EQ(transposed->view, View(DType::f32, {6, 4}, {1, 6}));
   auto repeated = table().at("broadcast").window(View(DType::f32, {6}, {1}), {4, 6}, Attrs().set("dims", Ints{1}));
   EXPECT_EQ(repeated->view, View(DType::f32, {4, 6}, {0, 1}));
   EXPECT_TRUE(table().at("reshape").window(x, {2, 12}, {}));
   EXPECT_FALSE(table().at("reshape").window(View(DType::f32, {4, 6}, {1, 4}), {2, 12}, {}))
-      << "column-major: no strides show it in row-major order";
+      << "no strides show column-major data in row-major order";
 }
 
 }  // namespace

@@ -10,14 +10,14 @@ namespace {
 std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs) {
   const TensorType& x = in[0];
   const Ints& perm = attrs.ints("perm");
-  std::vector<bool> seen(x.shape.size());
+  std::vector<bool> is_used(x.shape.size());
   TensorType out{x.dtype, {}};
   require(ErrorKind::shape, static_cast<int>(perm.size()) == x.rank(), "transpose: perm ", perm, " has ", perm.size(),
           " entries, but x is ", x);
   for (auto d : perm) {
-    require(ErrorKind::type, d >= 0 && d < x.rank() && !seen[static_cast<std::size_t>(d)], "transpose: perm ", perm,
+    require(ErrorKind::type, d >= 0 && d < x.rank() && !is_used[static_cast<std::size_t>(d)], "transpose: perm ", perm,
             " is not a permutation of the dimensions of ", x);
-    seen[static_cast<std::size_t>(d)] = true;
+    is_used[static_cast<std::size_t>(d)] = true;
     out.shape.push_back(x.shape[static_cast<std::size_t>(d)]);
   }
   return {out};
@@ -48,7 +48,7 @@ std::optional<OffsetView> window(const View& x, const Shape&, const Attrs& attrs
 
 std::vector<OpDef> transpose_ops() {
   return {{.name = "transpose",
-           .doc = "x with its dimensions in another order: dimension i of the result is dimension {perm}[i] of x.",
+           .doc = "Permutes the dimensions of x: dimension i of the result is dimension {perm}[i] of x.",
            .inputs = 1,
            .infer = infer,
            .index = index,

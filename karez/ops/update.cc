@@ -1,4 +1,4 @@
-// One step of an optimiser on one parameter, in PyTorch's form: sgd and adam, and the conditional sgd_if and adam_if.
+// Steps of optimisers on one parameter, as in PyTorch: sgd and adam, and the conditional sgd_if and adam_if.
 #include <cmath>
 
 #include "karez/ops/build.h"
@@ -8,7 +8,7 @@
 namespace karez::ops {
 namespace {
 
-// w, its states and its gradient must have one float type, and lr must be a scalar of its dtype.
+// w, its states and its gradient must have the same float type, and lr must be a scalar of the same dtype.
 void check(std::string_view op, std::span<const TensorType> tensors, const TensorType& lr) {
   require_float(op, tensors[0]);
   for (const auto& t : tensors.subspan(1)) require_same_type(op, tensors[0], t);
@@ -16,17 +16,20 @@ void check(std::string_view op, std::span<const TensorType> tensors, const Tenso
           name_of(tensors[0].dtype), "[], got ", lr);
 }
 
-void check_range(std::string_view op, const Attrs& attrs, std::string_view name, double otherwise, double below) {
-  double value = attrs.real(name, otherwise);
-  require(value >= 0 && value < below, op, ": ", name, " is ", value, "; it must be at least 0 and below ", below);
+void check_range(std::string_view op, const Attrs& attrs, std::string_view name, double default_value,
+                 double upper_bound) {
+  double value = attrs.real(name, default_value);
+  require(value >= 0 && value < upper_bound, op, ": ", name, " must be at least 0 and less than ", upper_bound,
+          ", got ", value);
 }
 
 OpDef sgd() {
-  OpDef op{.name = "sgd",
-           .doc =
-               "(w, m, g, lr) -> (w', m'): g += {weight_decay} w; m' = {momentum} m + g; w' = w - lr m', or with "
-               "{nesterov} w - lr (g + momentum m').",
-           .inputs = 4};
+  OpDef op{
+      .name = "sgd",
+      .doc =
+          "Applies a step of SGD: (w, m, g, lr) -> (w', m') with g += {weight_decay} w; m' = {momentum} m + g; w' = w "
+          "- lr m', or w' = w - lr (g + momentum m') with {nesterov}.",
+      .inputs = 4};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     check("sgd", in.first(3), in[3]);
     check_range("sgd", attrs, "momentum", 0, INFINITY);
@@ -46,9 +49,9 @@ OpDef sgd() {
 OpDef adam() {
   OpDef op{.name = "adam",
            .doc =
-               "(w, m, v, g, lr, step) -> (w', m', v') with {beta1}, {beta2}, {eps}, {weight_decay}; step is i64[] and "
-               "1 at the first update. "
-               "{decoupled}: w is multiplied by 1 - lr {weight_decay}, and g is unchanged (AdamW).",
+               "Applies a step of Adam: (w, m, v, g, lr, step) -> (w', m', v') with {beta1}, {beta2}, {eps} and "
+               "{weight_decay}. step is i64[] and 1 at the first update. With {decoupled}, w is multiplied by 1 - lr "
+               "{weight_decay}, and g is unchanged (AdamW).",
            .inputs = 6};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     check("adam", in.first(4), in[4]);
@@ -72,11 +75,11 @@ OpDef adam() {
   return op;
 }
 
-// The same op with one more operand, `apply`, a bool[]: if false, every bit of the old values is kept.
-OpDef conditional(OpDef op) {
+// Returns the op with a last operand `apply`, a bool[]: if it is false, every bit of the old values is preserved.
+OpDef make_conditional(OpDef op) {
   const std::string step = op.name;
   op.name += "_if";
-  op.doc += " A last operand, apply, is a bool[]: if false, all results are the old values.";
+  op.doc += " The last operand, apply, is a bool[]; if it is false, the results are the old values.";
   op.infer = [step, infer = op.infer](std::span<const TensorType> in, const Attrs& attrs) {
     require(ErrorKind::type, (in.back() == TensorType{DType::b8, {}}), step, "_if: apply must be a scalar bool[], got ",
             in.back());
@@ -89,6 +92,6 @@ OpDef conditional(OpDef op) {
 
 }  // namespace
 
-std::vector<OpDef> update_ops() { return {sgd(), adam(), conditional(sgd()), conditional(adam())}; }
+std::vector<OpDef> update_ops() { return {sgd(), adam(), make_conditional(sgd()), make_conditional(adam())}; }
 
 }  // namespace karez::ops

@@ -1,4 +1,4 @@
-// Sliding windows of convolutions and pools: attributes and the sizes of results.
+// Reads the attributes of sliding windows of convolutions and pools, and computes the sizes of results.
 #include "karez/ops/window.h"
 
 #include "karez/ops/shapes.h"
@@ -19,18 +19,19 @@ Ints output_size(std::string_view op, const Window& window, const Shape& image) 
   for (std::size_t i = 0; i < 2; ++i) {
     require(ErrorKind::shape, window.kernel[i] >= 1, op, ": the kernel is empty: ", window.kernel);
     std::int64_t padded = checked_add(image[i + 2], checked_mul(2, window.padding[i]));
-    std::int64_t reach = checked_add(checked_mul(window.dilation[i], window.kernel[i] - 1), 1);
-    require(ErrorKind::shape, reach <= padded, op, ": the window ", reach, " is larger than the padded ",
+    std::int64_t extent = checked_add(checked_mul(window.dilation[i], window.kernel[i] - 1), 1);
+    require(ErrorKind::shape, extent <= padded, op, ": the window ", extent, " is larger than the padded ",
             i == 0 ? "height " : "width ", padded, " of ", image);
-    out[i] = (padded - reach) / window.stride[i] + 1;
+    out[i] = (padded - extent) / window.stride[i] + 1;
   }
   return out;
 }
 
-void require_output_size(std::string_view op, const Window& window, const Shape& image, const TensorType& got) {
-  Ints want = output_size(op, window, image);
-  require(ErrorKind::shape, got.shape[2] == want[0] && got.shape[3] == want[1], op, ": windows over an image ", image,
-          " give ", want, " results, not ", Shape{got.shape[2], got.shape[3]});
+void require_output_size(std::string_view op, const Window& window, const Shape& image, const TensorType& output) {
+  Ints expected = output_size(op, window, image);
+  require(ErrorKind::shape, output.shape[2] == expected[0] && output.shape[3] == expected[1], op,
+          ": windows over an image ", image, " give ", expected, " results, got ",
+          Shape{output.shape[2], output.shape[3]});
 }
 
 build::ConvOptions conv_options(const Attrs& attrs) {

@@ -1,4 +1,4 @@
-// Sliding windows of convolutions and pools: their attributes and the sizes of results.
+// Sliding windows of convolutions and pools: the attributes of windows and the sizes of results.
 #pragma once
 
 #include <string_view>
@@ -12,13 +12,14 @@ struct Window {
   Ints kernel, stride, padding, dilation;  // height, width
 };
 
-// From {stride, padding, dilation} (dilation 1 if absent), with the kernel's size given or, if null, from {kernel}.
+// Makes a window from {stride, padding, dilation} (dilation is 1 if absent) and the size of the kernel, which is
+// {kernel} if `kernel` is null.
 Window window_of(std::string_view op, const Attrs& attrs, const Ints* kernel = nullptr);
-// (h + 2 padding - dilation (kernel - 1) - 1) / stride + 1 in both directions; a window larger than the padded image is
-// an error.
+// Returns (h + 2 padding - dilation (kernel - 1) - 1) / stride + 1 in both directions. Throws if a window is larger
+// than the padded image.
 Ints output_size(std::string_view op, const Window& window, const Shape& image);
-// Requires that the last two dimensions of `got` [n', c', p, q] are the output size for the image [n, c, h, w].
-void require_output_size(std::string_view op, const Window& window, const Shape& image, const TensorType& got);
+// Requires that the last two dimensions of `output` [n', c', p, q] are the output size for the image [n, c, h, w].
+void require_output_size(std::string_view op, const Window& window, const Shape& image, const TensorType& output);
 
 build::ConvOptions conv_options(const Attrs& attrs);
 build::PoolOptions pool_options(const Attrs& attrs);

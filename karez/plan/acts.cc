@@ -1,4 +1,5 @@
-// The number of acts of each actor in one launch: rates propagate from the session along registers, in both directions.
+// Computes the number of acts of each actor in one launch. Rates propagate from the session along registers, in both
+// directions.
 #include "karez/plan/acts.h"
 
 #include <algorithm>
@@ -9,7 +10,7 @@ namespace {
 
 struct Rate {
   std::int64_t num = 0, den = 1;  // 0: not yet known
-  bool known() const { return num != 0; }
+  bool is_known() const { return num != 0; }
   bool operator==(const Rate&) const = default;
 };
 
@@ -22,34 +23,36 @@ Rate scaled(Rate rate, std::int64_t num, std::int64_t den) {
 // The periods of the ports at both ends of each register.
 class PortPeriods {
  public:
-  explicit PortPeriods(const Plan& plan) : written_(plan.registers.size(), 0), read_(plan.registers.size()) {
-    auto known = [&](RegisterId reg) {
+  explicit PortPeriods(const Plan& plan)
+      : write_periods_(plan.registers.size(), 0),
+        read_periods_(plan.registers.size()) {
+    auto is_in_plan = [&](RegisterId reg) {
       return reg.index >= 0 && static_cast<std::size_t>(reg.index) < plan.registers.size();
     };
     for (ActorId a : plan.actors.ids()) {
       for (const Port& port : plan.actors[a].outputs)
-        if (known(port.reg) && plan.registers[port.reg].producer == a && written_[port.reg] == 0)
-          written_[port.reg] = port.period;
+        if (is_in_plan(port.reg) && plan.registers[port.reg].producer == a && write_periods_[port.reg] == 0)
+          write_periods_[port.reg] = port.period;
       for (const Port& port : plan.actors[a].inputs)
-        if (known(port.reg)) read_[port.reg].emplace_back(a, port.period);
+        if (is_in_plan(port.reg)) read_periods_[port.reg].emplace_back(a, port.period);
     }
   }
   int of(RegisterId reg, ActorId end, bool produces) const {
     if (produces) {
-      require(written_[reg] != 0, not_listed, reg, by_an_actor);
-      return written_[reg];
+      require(write_periods_[reg] != 0, not_listed, reg, by_an_actor);
+      return write_periods_[reg];
     }
-    const auto at = std::lower_bound(read_[reg].begin(), read_[reg].end(), end,
+    const auto at = std::lower_bound(read_periods_[reg].begin(), read_periods_[reg].end(), end,
                                      [](const auto& reader, ActorId a) { return reader.first < a; });
-    require(at != read_[reg].end() && at->first == end, not_listed, reg, by_an_actor);
+    require(at != read_periods_[reg].end() && at->first == end, not_listed, reg, by_an_actor);
     return at->second;
   }
 
  private:
   static constexpr const char *not_listed = "plan: register ",
                               *by_an_actor = " is not listed by an actor that it names";
-  ById<RegisterId, int> written_;
-  ById<RegisterId, std::vector<std::pair<ActorId, int>>> read_;  // ascending
+  ById<RegisterId, int> write_periods_;
+  ById<RegisterId, std::vector<std::pair<ActorId, int>>> read_periods_;  // ascending
 };
 
 std::string text_of(Rate rate) { return rate.den == 1 ? cat(rate.num) : cat(rate.num, "/", rate.den); }
@@ -61,7 +64,7 @@ struct RatePropagation {
   std::vector<ActorId> reached;
   ById<RegisterId, bool> propagated;
 
-  // Fills of the register per launch, by the rate of one of its ends.
+  // Returns the fills of the register per launch, computed from the rate of one of its ends.
   Rate fills(RegisterId reg, ActorId end, bool produces) {
     if (end == session_actor) return {1, 1};
     return scaled(acts[end], 1, periods.of(reg, end, produces));
@@ -74,16 +77,16 @@ struct RatePropagation {
     }
     const Actor& actor = plan.actor(end);
     Rate rate = scaled(fill, periods.of(reg, end, produces), 1);
-    Rate& known = acts[end];
-    require(!known.known() || known == rate, "plan: actor ", end, " '", actor.name, "' would act ", text_of(known),
-            " times in a launch, but register ", reg, " requires ", text_of(rate));
-    if (!known.known()) {
-      known = rate;
+    Rate& stored = acts[end];
+    require(!stored.is_known() || stored == rate, "plan: actor ", end, " '", actor.name, "' would act ",
+            text_of(stored), " times in a launch, but register ", reg, " requires ", text_of(rate));
+    if (!stored.is_known()) {
+      stored = rate;
       reached.push_back(end);
     }
   }
   void propagate(RegisterId reg, Rate fill) {
-    if (propagated[reg]) return;  // all its ends have this rate already
+    if (propagated[reg]) return;  // all ends of the register already have this rate
     propagated[reg] = true;
     const Register& r = plan.reg(reg);
     set_rate(reg, fill, r.producer, true);
@@ -99,9 +102,9 @@ ById<ActorId, std::int64_t> acts_per_launch(const Plan& plan) {
       plan, periods, ById<ActorId, Rate>(plan.actors.size()), {}, ById<RegisterId, bool>(plan.registers.size(), false)};
   for (RegisterId i : plan.registers.ids()) {
     const Register& r = plan.registers[i];
-    bool of_session = r.producer == session_actor;
-    for (ActorId consumer : r.consumers) of_session |= consumer == session_actor;
-    if (of_session) propagation.propagate(i, {1, 1});
+    bool connects_session = r.producer == session_actor;
+    for (ActorId consumer : r.consumers) connects_session |= consumer == session_actor;
+    if (connects_session) propagation.propagate(i, {1, 1});
   }
   while (!propagation.reached.empty()) {
     ActorId id = propagation.reached.back();
@@ -113,7 +116,7 @@ ById<ActorId, std::int64_t> acts_per_launch(const Plan& plan) {
   ById<ActorId, std::int64_t> counts;
   for (ActorId i : plan.actors.ids()) {
     const Rate& rate = propagation.acts[i];
-    require(rate.known(), "plan: actor ", i, " '", plan.actors[i].name, "' is not connected to the session");
+    require(rate.is_known(), "plan: actor ", i, " '", plan.actors[i].name, "' is not connected to the session");
     require(rate.den == 1, "plan: actor ", i, " '", plan.actors[i].name, "' would act ", text_of(rate),
             " times in a launch");
     counts.push_back(rate.num);

@@ -9,13 +9,14 @@
 
 namespace karez::plan {
 
-// By actor. A start register is filled once, a done register is read once; a port of period k moves on every k-th act.
+// Returns the number of acts of each actor. A start register is filled once, a done register is read once; a port of
+// period k moves on every k-th act.
 // Throws if two paths to an actor disagree, if a count is not an integer, or if an actor is not connected to the
 // session.
 ById<ActorId, std::int64_t> acts_per_launch(const Plan& plan);
 
-// Both kinds of messages, including the session's own: each fill of a register causes one `filled` and one `returned`
-// per consumer.
+// Counts both kinds of messages, including those from and to the session: each fill of a register causes one `filled`
+// and one `returned` message per consumer.
 std::int64_t messages_per_launch(const Plan& plan);
 
 }  // namespace karez::plan

@@ -1,4 +1,4 @@
-// The compiler's interface to kernels: which kernel runs a call, the strides it takes and the workspace it requires.
+// The compiler's interface to kernels: which kernel runs a call, with which strides and how much workspace.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace karez::plan {
 
-// A local op to run: `call_of` lowers a node to it.
+// A local op to run; `call_of` lowers a node to a CallSpec.
 struct CallSpec {
   CallSpec();
   CallSpec(const CallSpec&);
@@ -38,11 +38,11 @@ struct KernelChoice {
 class KernelCatalog {
  public:
   virtual ~KernelCatalog() = default;
-  // The best kernel for the call with its strides, or none.
+  // Returns the best kernel for the call with its strides, or nullopt.
   virtual std::optional<KernelChoice> find(const CallSpec& call) const = 0;
-  // The call with the strides that allow the best kernel: its own, all channels-last, or all row-major.
+  // Returns the call with the strides that allow the best kernel: its given strides, channels-last, or row-major.
   virtual std::optional<CallSpec> suggest(const CallSpec& call) const = 0;
-  // The kernels of this op, for the error of a missing kernel.
+  // Lists the kernels of this op for the error about a missing kernel.
   virtual std::string list(std::string_view op) const = 0;
 };
 

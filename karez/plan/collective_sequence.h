@@ -1,6 +1,6 @@
-// The rule of turns, for compiler, engine and simulator: a device's collectives of one communicator begin one after
-// another, in the order of its sequence, which starts again when its last collective has ended. A collective with
-// several acts in a launch has a turn for each.
+// The rule of turns, which compiler, engine and simulator share: a device's collectives of one communicator begin one
+// after another, in the order of the communicator's sequence, which starts again when the last collective has ended. A
+// collective with several acts in a launch has a turn for each.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class CollectiveSequence {
  public:
   explicit CollectiveSequence(const Plan& plan);
 
-  bool may_begin(ActorId actor) const {  // an actor without a collective always may
+  bool may_begin(ActorId actor) const {  // true for an actor without a collective
     int at = position_number(actor);
     return at < 0 || positions_[static_cast<std::size_t>(at)].may_begin(actor);
   }

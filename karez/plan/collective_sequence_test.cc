@@ -21,7 +21,7 @@ struct CollectivePlan {
     for (int d = 0; d < 2; ++d)
       for (int t = 0; t < length; ++t) {
         ActorId a = s.actor(cat(d, ".", t), 0, d, BodyKind::collective);
-        Collective c{CommunicatorId(0), "all_reduce", "sum", {t}, {}, {}, {}, {}, {}, ""};
+        Collective c{CommunicatorId(0), CollectiveKind::all_reduce, Reduce::sum, {t}, {}, {}, {}, {}, {}, ""};
         c.in.view = c.out.view = View(DType::f32, {0});
         s.plan.actors[a].collective = c;
         s.start(a);
@@ -40,22 +40,22 @@ std::vector<ActorId> may_begin(const CollectiveSequence& turns, int actors) {
 
 TEST(CollectiveSequence, CollectivesBeginInOrderAndTheSequenceRepeats) {
   CollectivePlan collectives(3);
-  ActorId apart = collectives.s.actor("apart");
-  collectives.s.start(apart);
-  collectives.s.done(apart);
+  ActorId independent = collectives.s.actor("apart");
+  collectives.s.start(independent);
+  collectives.s.done(independent);
   CollectiveSequence turns(collectives.s.plan);
-  auto now = [&] { return may_begin(turns, 7); };
+  auto startable = [&] { return may_begin(turns, 7); };
   using Actors = std::vector<ActorId>;
-  EXPECT_EQ(now(), (Actors{collectives.at(0, 0), collectives.at(1, 0), apart}));
+  EXPECT_EQ(startable(), (Actors{collectives.at(0, 0), collectives.at(1, 0), independent}));
   for (int round = 0; round < 2; ++round)
     for (int t = 0; t < 3; ++t) {
       SequencePosition& position = turns.position(collectives.at(0, 2 - t));  // any of its actors gives the position
       EXPECT_EQ(position.due(), collectives.at(0, t));
       position.begin(collectives.at(0, t));
-      EXPECT_EQ(now(), (Actors{collectives.at(1, 0), apart}))
+      EXPECT_EQ(startable(), (Actors{collectives.at(1, 0), independent}))
           << "while one runs, its device begins neither another nor the same again";
       position.end();
-      EXPECT_EQ(now(), (Actors{collectives.at(0, (t + 1) % 3), collectives.at(1, 0), apart}));
+      EXPECT_EQ(startable(), (Actors{collectives.at(0, (t + 1) % 3), collectives.at(1, 0), independent}));
     }
 }
 
@@ -101,28 +101,28 @@ TEST(CollectiveSequence, MembersOfACollectiveWaitForEachOtherInADryRun) {
   PlanBuilder& s = collectives.s;  // a second communicator, which device 0 uses after the first and device 1 before it
   s.plan.communicators.push_back(s.plan.communicators[CommunicatorId(0)]);
   for (int d = 0; d < 2; ++d) {
-    ActorId other = s.actor(cat("other.", d), 0, d, BodyKind::collective), first = collectives.at(d, 0);
-    s.plan.actors[other].collective = s.plan.actors[first].collective;
-    s.plan.actors[other].collective->communicator = CommunicatorId(1);
-    s.edge(d == 0 ? first : other, {d == 0 ? other : first});
-    s.start(other);
-    s.done(other);
+    ActorId second_collective = s.actor(cat("other.", d), 0, d, BodyKind::collective), first = collectives.at(d, 0);
+    s.plan.actors[second_collective].collective = s.plan.actors[first].collective;
+    s.plan.actors[second_collective].collective->communicator = CommunicatorId(1);
+    s.edge(d == 0 ? first : second_collective, {d == 0 ? second_collective : first});
+    s.start(second_collective);
+    s.done(second_collective);
   }
   EXPECT_THROW(dry_run(s.plan), Error);
   EXPECT_EQ(dry_run(s.plan, false).order.size(), 4u) << "without turns, collectives do not wait for members";
 }
 
-TEST(CollectiveSequence, ADryRunKeepsTurnsWhateverThePriorities) {
+TEST(CollectiveSequence, ADryRunKeepsTheOrderOfTurnsAtAnyPriorities) {
   CollectivePlan collectives(3);
   for (int t = 0; t < 3; ++t)
     collectives.s.plan.actors[collectives.at(0, t)].priority = -t;  // device 0 would begin with the last
   std::vector<ActorId> order = dry_run(collectives.s.plan).order;
   ASSERT_EQ(order.size(), 6u);
   for (int d = 0; d < 2; ++d) {
-    std::vector<ActorId> own;
+    std::vector<ActorId> device_order;
     for (ActorId a : order)
-      if (a.index / 3 == d) own.push_back(a);
-    EXPECT_EQ(own, (std::vector<ActorId>{collectives.at(d, 0), collectives.at(d, 1), collectives.at(d, 2)}));
+      if (a.index / 3 == d) device_order.push_back(a);
+    EXPECT_EQ(device_order, (std::vector<ActorId>{collectives.at(d, 0), collectives.at(d, 1), collectives.at(d, 2)}));
   }
   EXPECT_EQ(dry_run(collectives.s.plan, false).order.front(), collectives.at(0, 2))
       << "without turns, priorities decide";

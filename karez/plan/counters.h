@@ -9,11 +9,11 @@
 
 namespace karez::plan {
 
-// Since the session began. Exact whenever no launch is in flight.
+// Counts since the session began. They are exact whenever no launch is in flight.
 struct Counters {
   std::int64_t launches = 0;
   std::int64_t acts = 0;
-  std::int64_t messages = 0;                       // both kinds, the session's own start and done included
+  std::int64_t messages = 0;                       // both kinds, including those of start and done registers
   std::map<std::string, std::int64_t> sent_bytes;  // by kind of collective, counted at the copy
   std::map<std::string, std::int64_t> peak_bytes;  // by device ("0.1"): blocks and variables
   std::map<std::string, std::int64_t> held_bytes;  // by device: of arrays held at this moment

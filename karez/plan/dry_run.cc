@@ -1,4 +1,4 @@
-// A launch without data: every actor's ports, one ready queue, and messages that arrive immediately.
+// Runs a launch without data, with every actor's ports, one ready queue, and messages that arrive immediately.
 #include "karez/plan/dry_run.h"
 
 #include <algorithm>
@@ -22,16 +22,16 @@ class Runner {
         port_numbers_(plan),
         session_start_(Ports::session_start(plan, port_numbers_)),
         session_done_(Ports::session_done(plan, port_numbers_)) {
-    std::vector<ActorId> all;
+    std::vector<ActorId> all_actors;
     for (ActorId a : plan.actors.ids()) {
-      all.push_back(a);
+      all_actors.push_back(a);
       ports_.emplace_back(plan, a, port_numbers_);
     }
-    order_ = priority_order(plan, all);
-    place_.resize(all.size());
+    order_ = priority_order(plan, all_actors);
+    place_.resize(all_actors.size());
     for (std::size_t i = 0; i < order_.size(); ++i) place_[order_[i]] = static_cast<int>(i);
     ready_ = ReadyQueue(static_cast<int>(order_.size()));
-    for (ActorId a : all) consider(a);
+    for (ActorId a : all_actors) consider(a);
   }
 
   DryRun launch() {
@@ -64,10 +64,10 @@ class Runner {
     ports_[a].begin();
     if (!with_turns_ || !plan_.actor(a).collective) return complete(a);
     sequence_.position(a).begin(a);
-    auto& here = arrived_[sequence_.group_number(a)];  // the members of one collective act together
-    here.push_back(a);
-    if (here.size() < sequence_.members(a).size()) return;
-    for (ActorId member : std::exchange(here, {})) {
+    auto& arrived = arrived_[sequence_.group_number(a)];  // the members of one collective act together
+    arrived.push_back(a);
+    if (arrived.size() < sequence_.members(a).size()) return;
+    for (ActorId member : std::exchange(arrived, {})) {
       SequencePosition& position = sequence_.position(member);
       position.end();
       complete(member);

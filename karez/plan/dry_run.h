@@ -16,8 +16,9 @@ struct DryRun {
 };
 
 // Token counts alone decide which actors can run, so a plan that stalls in one order stalls in all, and one run proves
-// it live. With `turns` a collective waits for its turn and for the other members; without, `order` gives the order for
-// a communicator's sequence. Throws on a stall, with the waits between actors, a cycle first.
+// that the plan is live. With `turns`, a collective waits for its turn and for the other members; without turns,
+// `order` gives the order for a communicator's sequence. Throws on a stall, with the waits between actors, a cycle
+// first.
 DryRun dry_run(const Plan& plan, bool turns = true);
 
 }  // namespace karez::plan

@@ -47,7 +47,7 @@ TEST(Acts, FractionalActsAndUnconnectedActorsAreErrors) {
             std::string::npos);
 }
 
-TEST(DryRun, OrdersActsByPriority) {
+TEST(DryRun, ActsAreOrderedByPriority) {
   PlanBuilder s;
   ActorId a = s.actor("a"), late = s.actor("late"), soon = s.actor("soon");
   s.plan.actors[late].priority = 2;
@@ -59,7 +59,7 @@ TEST(DryRun, OrdersActsByPriority) {
   EXPECT_EQ(dry_run(s.plan).order, (std::vector<ActorId>{a, soon, late}));
 }
 
-TEST(ReadyQueue, SmallestPriorityThenSmallestId) {
+TEST(ReadyQueue, ActorsAreOrderedByPriorityAndThenById) {
   PlanBuilder s;
   for (int priority : {2, 0, 1, 0}) {
     ActorId a = s.actor("x");

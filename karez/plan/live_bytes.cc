@@ -1,4 +1,4 @@
-// Liveness of bytes, by elementary ranges between the ends of operands.
+// Computes live bytes from the elementary ranges between the ends of operands.
 #include "karez/plan/live_bytes.h"
 
 #include <algorithm>
@@ -12,17 +12,17 @@ struct Access {
   BlockId block;
   std::int64_t begin = 0, end = 0;  // bytes of the block
   int time = 0;
-  bool writes = false, parts = false;  // parts: bytes between the elements are kept
+  bool writes = false, partial = false;  // parts: bytes between the elements are kept
 };
 
-bool counts(BlockKind kind) { return kind == BlockKind::scratch || kind == BlockKind::reg; }
+bool is_in_arena(BlockKind kind) { return kind == BlockKind::scratch || kind == BlockKind::reg; }
 
 class Accesses {
  public:
   explicit Accesses(const Plan& plan) : plan_(plan), acts_(plan.actors.size(), 0) {
     for (ActorId a : dry_run(plan).order) act(plan.actor(a), acts_[a]++);
   }
-  std::vector<Access> made;
+  std::vector<Access> items;
   int time = 0;
 
  private:
@@ -38,8 +38,8 @@ class Accesses {
           if (port.reg == o.reg) access.begin += r.offset + act / port.period % r.slots * r.stride;
     }
     access.end = access.begin + o.view.bytes();
-    if (access.block.valid() && access.end > access.begin && counts(plan_.block(access.block).kind))
-      made.push_back(access);
+    if (access.block.valid() && access.end > access.begin && is_in_arena(plan_.block(access.block).kind))
+      items.push_back(access);
   }
   void act(const Actor& actor, std::int64_t number) {
     for (const Call& call : actor.calls) {
@@ -62,10 +62,10 @@ class Accesses {
   ById<ActorId, std::int64_t> acts_;
 };
 
-// Bytes between two neighbouring ends of operands, which are always accessed together.
+// The state of the bytes between two neighbouring ends of operands; these bytes are always accessed together.
 struct ByteRange {
-  int begin = -1, last = -1;  // calls of the current value: its write, its last access
-  bool by_parts = false;      // last accessed by a write of parts
+  int begin = -1, last = -1;   // calls of the current value: its write, its last access
+  bool partial_write = false;  // last accessed by a write of parts
 };
 
 }  // namespace
@@ -73,50 +73,50 @@ struct ByteRange {
 ById<DeviceId, std::int64_t> live_bytes(const Plan& plan) {
   const Accesses accesses(plan);
   ById<BlockId, std::vector<std::int64_t>> ends(plan.blocks.size());
-  for (const Access& a : accesses.made) ends[a.block].push_back(a.begin), ends[a.block].push_back(a.end);
-  ById<BlockId, std::vector<ByteRange>> held(plan.blocks.size());
+  for (const Access& a : accesses.items) ends[a.block].push_back(a.begin), ends[a.block].push_back(a.end);
+  ById<BlockId, std::vector<ByteRange>> byte_ranges(plan.blocks.size());
   for (BlockId b : plan.blocks.ids()) {
     std::sort(ends[b].begin(), ends[b].end());
     ends[b].erase(std::unique(ends[b].begin(), ends[b].end()), ends[b].end());
-    held[b].resize(ends[b].size());
+    byte_ranges[b].resize(ends[b].size());
   }
   ById<DeviceId, std::vector<std::int64_t>> change(
       plan.devices.size(), std::vector<std::int64_t>(static_cast<std::size_t>(accesses.time) + 2, 0));
   auto close = [&](BlockId b, std::size_t at) {
-    const ByteRange& s = held[b][at];
+    const ByteRange& s = byte_ranges[b][at];
     if (s.begin < 0) return;
     auto& of_device = change[plan.block(b).device];
     const std::int64_t bytes = ends[b][at + 1] - ends[b][at];
     of_device[static_cast<std::size_t>(s.begin)] += bytes;
     of_device[static_cast<std::size_t>(s.last) + 1] -= bytes;
   };
-  for (const Access& a : accesses.made) {
+  for (const Access& a : accesses.items) {
     const auto& bounds = ends[a.block];
     for (auto at = static_cast<std::size_t>(std::lower_bound(bounds.begin(), bounds.end(), a.begin) - bounds.begin());
          bounds[at] < a.end; ++at) {
-      ByteRange& s = held[a.block][at];
-      const bool goes_on =
-          !a.writes || (a.parts && s.by_parts) || s.last == a.time;  // last condition: one call reads and writes it
+      ByteRange& s = byte_ranges[a.block][at];
+      const bool keeps_value = !a.writes || (a.partial && s.partial_write) ||
+                               s.last == a.time;  // last condition: one call reads and writes it
       if (s.begin < 0) s.begin = a.writes ? a.time : 0;
-      else if (!goes_on) close(a.block, at), s.begin = a.time;
+      else if (!keeps_value) close(a.block, at), s.begin = a.time;
       s.last = a.time;
-      s.by_parts = a.parts;
+      s.partial_write = a.partial;
     }
   }
   for (BlockId b : plan.blocks.ids())
-    for (std::size_t at = 0; at < held[b].size(); ++at) close(b, at);
-  ById<DeviceId, std::int64_t> most(plan.devices.size(), 0);
+    for (std::size_t at = 0; at < byte_ranges[b].size(); ++at) close(b, at);
+  ById<DeviceId, std::int64_t> peak(plan.devices.size(), 0);
   for (DeviceId d : plan.devices.ids()) {
     std::int64_t live = 0;
-    for (std::int64_t by : change[d]) most[d] = std::max(most[d], live += by);
+    for (std::int64_t change_at : change[d]) peak[d] = std::max(peak[d], live += change_at);
   }
-  return most;
+  return peak;
 }
 
 ById<DeviceId, std::int64_t> run_ahead_bytes(const Plan& plan) {
   ById<DeviceId, std::int64_t> bytes(plan.devices.size(), 0);
   for (const Register& r : plan.registers)
-    if (r.block.valid() && counts(plan.block(r.block).kind))
+    if (r.block.valid() && is_in_arena(plan.block(r.block).kind))
       bytes[plan.block(r.block).device] += (r.slots - 1) * r.bytes;
   return bytes;
 }
@@ -124,7 +124,7 @@ ById<DeviceId, std::int64_t> run_ahead_bytes(const Plan& plan) {
 ById<DeviceId, std::int64_t> arena_bytes(const Plan& plan) {
   ById<DeviceId, std::int64_t> bytes(plan.devices.size(), 0);
   for (const Block& b : plan.blocks)
-    if (counts(b.kind)) bytes[b.device] += b.bytes;
+    if (is_in_arena(b.kind)) bytes[b.device] += b.bytes;
   return bytes;
 }
 

@@ -1,4 +1,4 @@
-// Tests of the bound of live bytes and of the sharing verifier, on hand-written plans.
+// Tests of the live-bytes bound and of the sharing verifier, on hand-written plans.
 #include "karez/plan/live_bytes.h"
 
 #include <gtest/gtest.h>
@@ -11,63 +11,66 @@ namespace {
 
 const View line(DType::f32, {16});
 
-// a -> b -> c -> d, one slot each, and a guard with a register that makes a's next act wait for `last`.
+// A chain a -> b -> c -> d with one slot each, and an actor `guard` whose register makes the next act of `a` wait for
+// `last_reader`.
 struct Chain {
-  PlanBuilder s;
-  ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c", 1), d = s.actor("d"),
-          guard = s.actor("guard", 0, 0, BodyKind::state);
-  RegisterId ab = s.edge(a, {b}, 1, 64), bc = s.edge(b, {c}, 1, 64), cd = s.edge(c, {d}, 1, 64);
-  explicit Chain(ActorId last) {
-    s.edge(guard, {a, last});
-    s.start(guard);
-    s.done(d);
-    s.call(a, "test.any", {}, {in_register(ab, line)});
-    s.call(b, "test.any", {in_register(ab, line)}, {in_register(bc, line)});
-    s.call(c, "test.any", {in_register(bc, line)}, {in_register(cd, line)});
-    s.call(d, "test.any", {in_register(cd, line)}, {});
+  PlanBuilder builder;
+  ActorId a = builder.actor("a"), b = builder.actor("b"), c = builder.actor("c", 1), d = builder.actor("d"),
+          guard = builder.actor("guard", 0, 0, BodyKind::state);
+  RegisterId ab = builder.edge(a, {b}, 1, 64), bc = builder.edge(b, {c}, 1, 64), cd = builder.edge(c, {d}, 1, 64);
+  explicit Chain(ActorId last_reader) {
+    builder.edge(guard, {a, last_reader});
+    builder.start(guard);
+    builder.done(d);
+    builder.call(a, "test.any", {}, {in_register(ab, line)});
+    builder.call(b, "test.any", {in_register(ab, line)}, {in_register(bc, line)});
+    builder.call(c, "test.any", {in_register(bc, line)}, {in_register(cd, line)});
+    builder.call(d, "test.any", {in_register(cd, line)}, {});
   }
-  void share(RegisterId one, RegisterId other) { s.plan.registers[one].block = s.plan.registers[other].block; }
+  void share(RegisterId reader, RegisterId owner) {
+    builder.plan.registers[reader].block = builder.plan.registers[owner].block;
+  }
   std::string error() const {
     try {
-      verify(s.plan);
+      verify(builder.plan);
     } catch (const Error& error) { return error.what(); }
     return "";
   }
 };
 
-TEST(LiveBytes, CountsFromTheWriteToTheLastRead) {
+TEST(LiveBytes, BytesCountFromTheWriteToTheLastRead) {
   Chain chain(ActorId(3));
-  EXPECT_EQ(live_bytes(chain.s.plan)[DeviceId(0)], 128) << "two of three are live at once";
-  EXPECT_EQ(arena_bytes(chain.s.plan)[DeviceId(0)], 192);
+  EXPECT_EQ(live_bytes(chain.builder.plan)[DeviceId(0)], 128) << "two of three are live at once";
+  EXPECT_EQ(arena_bytes(chain.builder.plan)[DeviceId(0)], 192);
   chain.share(chain.cd, chain.ab);
-  EXPECT_EQ(live_bytes(chain.s.plan)[DeviceId(0)], 128) << "independent of placement";
-  chain.s.plan.registers[chain.bc].slots = 3;
-  chain.s.plan.blocks[chain.s.plan.registers[chain.bc].block].bytes = 192;
-  EXPECT_EQ(live_bytes(chain.s.plan)[DeviceId(0)], 128) << "one piece per launch";
-  EXPECT_EQ(run_ahead_bytes(chain.s.plan)[DeviceId(0)], 128);
+  EXPECT_EQ(live_bytes(chain.builder.plan)[DeviceId(0)], 128) << "independent of placement";
+  chain.builder.plan.registers[chain.bc].slots = 3;
+  chain.builder.plan.blocks[chain.builder.plan.registers[chain.bc].block].bytes = 192;
+  EXPECT_EQ(live_bytes(chain.builder.plan)[DeviceId(0)], 128) << "one piece per launch";
+  EXPECT_EQ(run_ahead_bytes(chain.builder.plan)[DeviceId(0)], 128);
 }
 
 TEST(LiveBytes, AGapBetweenTwoValuesInTheSameBytesIsNotLive) {
   Chain chain(ActorId(3));
-  BlockId x = chain.s.block(BlockKind::scratch, 0, 64), y = chain.s.block(BlockKind::scratch, 0, 128);
-  chain.s.call(chain.a, "test.any", {}, {in_block(x, line)});
-  chain.s.call(chain.a, "test.any", {in_block(x, line)}, {});
-  chain.s.call(chain.a, "test.any", {}, {in_block(y, View(DType::f32, {32}))});
-  chain.s.call(chain.a, "test.any", {}, {in_block(x, line)});
-  EXPECT_EQ(live_bytes(chain.s.plan)[DeviceId(0)], 64 + 128) << "ab, and y while x is not live";
+  BlockId x = chain.builder.block(BlockKind::scratch, 0, 64), y = chain.builder.block(BlockKind::scratch, 0, 128);
+  chain.builder.call(chain.a, "test.any", {}, {in_block(x, line)});
+  chain.builder.call(chain.a, "test.any", {in_block(x, line)}, {});
+  chain.builder.call(chain.a, "test.any", {}, {in_block(y, View(DType::f32, {32}))});
+  chain.builder.call(chain.a, "test.any", {}, {in_block(x, line)});
+  EXPECT_EQ(live_bytes(chain.builder.plan)[DeviceId(0)], 64 + 128) << "ab, and y while x is not live";
 }
 
 TEST(Sharing, RegistersMayShareBytesIfTokensSeparateThem) {
   Chain chain(ActorId(3));
   chain.share(chain.cd, chain.ab);
   EXPECT_EQ(chain.error(), "");
-  chain.s.plan.registers[chain.ab].slots = 1;
-  Chain open(ActorId(1));  // a's next act waits for b alone: d may still read
-  open.share(open.cd, open.ab);
-  EXPECT_NE(
-      open.error().find("register r0 and register r2 share bytes 0 to 64 of block b0, but no tokens keep them apart"),
-      std::string::npos)
-      << open.error();
+  chain.builder.plan.registers[chain.ab].slots = 1;
+  Chain unordered(ActorId(1));  // a's next act waits for b alone: d may still read
+  unordered.share(unordered.cd, unordered.ab);
+  EXPECT_NE(unordered.error().find(
+                "register r0 and register r2 share bytes 0 to 64 of block b0, but no tokens keep them apart"),
+            std::string::npos)
+      << unordered.error();
   Chain neighbours(ActorId(3));
   neighbours.share(neighbours.bc, neighbours.ab);
   EXPECT_NE(neighbours.error().find("no tokens keep them apart"), std::string::npos) << neighbours.error();
@@ -76,145 +79,148 @@ TEST(Sharing, RegistersMayShareBytesIfTokensSeparateThem) {
 TEST(Sharing, TwoSlotsOfTheGuardSeparateNothing) {
   Chain chain(ActorId(3));
   chain.share(chain.cd, chain.ab);
-  chain.s.plan.registers[RegisterId(3)].slots = 2;
+  chain.builder.plan.registers[RegisterId(3)].slots = 2;
   EXPECT_NE(chain.error().find("no tokens keep them apart"), std::string::npos) << chain.error();
 }
 
 TEST(Sharing, PiecesOfOneLaunchAreSeparatedLikeLaunches) {
   auto twice = [](Chain& chain) {
-    for (Register& r : chain.s.plan.registers) {
-      if (r.producer == session_actor) chain.s.plan.actors[r.consumers[0]].inputs.back().period = 2;
-      else if (r.consumers[0] == session_actor) chain.s.plan.actors[r.producer].outputs.back().period = 2;
+    for (Register& r : chain.builder.plan.registers) {
+      if (r.producer == session_actor) chain.builder.plan.actors[r.consumers[0]].inputs.back().period = 2;
+      else if (r.consumers[0] == session_actor) chain.builder.plan.actors[r.producer].outputs.back().period = 2;
     }
   };
-  Chain chain(ActorId(3)), open(ActorId(1));
-  for (Chain* c : {&chain, &open}) twice(*c), c->share(c->cd, c->ab);
+  Chain chain(ActorId(3)), unordered(ActorId(1));
+  for (Chain* c : {&chain, &unordered}) twice(*c), c->share(c->cd, c->ab);
   EXPECT_EQ(chain.error(), "");
-  EXPECT_NE(open.error().find("no tokens keep them apart"), std::string::npos) << open.error();
+  EXPECT_NE(unordered.error().find("no tokens keep them apart"), std::string::npos) << unordered.error();
 }
 
-TEST(Sharing, TheRestOfASplitRangeKeepsItsOwner) {
-  // ab holds both lines until b has read it; afterwards cd uses the first line, and yz, which waits for nothing unless
-  // `kept`, the second.
-  for (const bool kept : {true, false}) {
-    PlanBuilder s;
-    ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c"), d = s.actor("d"),
-            guard = s.actor("guard", 0, 0, BodyKind::state);
-    ActorId before = s.actor("before0", 1);
-    s.start(before);
+TEST(Sharing, TheRemainderOfASplitRangeKeepsItsOwner) {
+  // ab holds both lines until b has read it; afterwards cd uses the first line and yz the second. If `ordered`, yz
+  // waits for b; otherwise it waits for nothing.
+  for (const bool ordered : {true, false}) {
+    PlanBuilder builder;
+    ActorId a = builder.actor("a"), b = builder.actor("b"), c = builder.actor("c"), d = builder.actor("d"),
+            guard = builder.actor("guard", 0, 0, BodyKind::state);
+    ActorId delay = builder.actor("before0", 1);
+    builder.start(delay);
     for (int i = 1; i < 8; ++i) {
-      ActorId next = s.actor(cat("before", i), 1);
-      s.edge(before, {next});
-      before = next;
+      ActorId next = builder.actor(cat("before", i), 1);
+      builder.edge(delay, {next});
+      delay = next;
     }
-    ActorId y = s.actor("y", 1), z = s.actor("z", 1);
-    const View two(DType::f32, {32});
-    RegisterId ab = s.edge(a, {b}, 1, 128), cd = s.edge(c, {d}, 1, 64), yz = s.edge(y, {z}, 1, 64);
-    s.edge(before, {y});
-    s.edge(b, {c});
-    if (kept) s.edge(b, {y});
-    s.edge(guard, {a, d, z});
-    s.start(guard);
-    s.done(d), s.done(z);
-    s.call(a, "test.any", {}, {in_register(ab, two)});
-    s.call(b, "test.any", {in_register(ab, two)}, {});
-    s.call(c, "test.any", {}, {in_register(cd, line)});
-    s.call(d, "test.any", {in_register(cd, line)}, {});
-    s.call(y, "test.any", {}, {in_register(yz, line)});
-    s.call(z, "test.any", {in_register(yz, line)}, {});
-    s.plan.registers[cd].block = s.plan.registers[yz].block = s.plan.registers[ab].block;
-    s.plan.registers[yz].offset = 64;
-    if (kept) EXPECT_NO_THROW(verify(s.plan));
-    else EXPECT_NE(error_of([&] { verify(s.plan); }).find("share bytes 64 to 128"), std::string::npos);
+    ActorId y = builder.actor("y", 1), z = builder.actor("z", 1);
+    const View two_lines(DType::f32, {32});
+    RegisterId ab = builder.edge(a, {b}, 1, 128), cd = builder.edge(c, {d}, 1, 64), yz = builder.edge(y, {z}, 1, 64);
+    builder.edge(delay, {y});
+    builder.edge(b, {c});
+    if (ordered) builder.edge(b, {y});
+    builder.edge(guard, {a, d, z});
+    builder.start(guard);
+    builder.done(d), builder.done(z);
+    builder.call(a, "test.any", {}, {in_register(ab, two_lines)});
+    builder.call(b, "test.any", {in_register(ab, two_lines)}, {});
+    builder.call(c, "test.any", {}, {in_register(cd, line)});
+    builder.call(d, "test.any", {in_register(cd, line)}, {});
+    builder.call(y, "test.any", {}, {in_register(yz, line)});
+    builder.call(z, "test.any", {in_register(yz, line)}, {});
+    builder.plan.registers[cd].block = builder.plan.registers[yz].block = builder.plan.registers[ab].block;
+    builder.plan.registers[yz].offset = 64;
+    if (ordered) EXPECT_NO_THROW(verify(builder.plan));
+    else EXPECT_NE(error_of([&] { verify(builder.plan); }).find("share bytes 64 to 128"), std::string::npos);
   }
 }
 
-TEST(Sharing, ValuesAccumulatedOverActsShareNothing) {
+TEST(Sharing, ValuesAccumulatedOverActsShareNoBytes) {
   // With period 2, z waits for two acts of x, so x acts twice before z does; yz shares the bytes of xy, which y has
   // read.
   auto plan_with = [](int period) {
-    PlanBuilder s;
-    ActorId x = s.actor("x"), y = s.actor("y", 1), z = s.actor("z", 2);
-    RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64);
-    s.edge(x, {z}, 1, 0, period, period);
-    s.start(x, 2);
-    s.done(z, 2);
-    s.call(x, "test.any", {}, {in_register(xy, line)});
-    s.call(y, "test.any", {in_register(xy, line)}, {});
-    s.call(y, "test.any", {}, {in_register(yz, line)});
-    s.call(z, "test.any", {in_register(yz, line)}, {});
-    s.plan.registers[yz].block = s.plan.registers[xy].block;
-    return s.plan;
+    PlanBuilder builder;
+    ActorId x = builder.actor("x"), y = builder.actor("y", 1), z = builder.actor("z", 2);
+    RegisterId xy = builder.edge(x, {y}, 1, 64), yz = builder.edge(y, {z}, 1, 64);
+    builder.edge(x, {z}, 1, 0, period, period);
+    builder.start(x, 2);
+    builder.done(z, 2);
+    builder.call(x, "test.any", {}, {in_register(xy, line)});
+    builder.call(y, "test.any", {in_register(xy, line)}, {});
+    builder.call(y, "test.any", {}, {in_register(yz, line)});
+    builder.call(z, "test.any", {in_register(yz, line)}, {});
+    builder.plan.registers[yz].block = builder.plan.registers[xy].block;
+    return builder.plan;
   };
   EXPECT_NO_THROW(verify(plan_with(1)));
   EXPECT_NE(error_of([&] { verify(plan_with(2)); }).find("no tokens keep them apart"), std::string::npos);
 
   // x and z read one piece of p in two acts each, so both wait for p but not for each other.
-  PlanBuilder s;
-  ActorId p = s.actor("p"), x = s.actor("x", 1), y = s.actor("y", 2), z = s.actor("z", 3);
-  RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64);
-  s.edge(p, {x, z}, 1, 0, 1, 2);
-  s.start(p);
-  s.done(z, 2);
-  s.call(x, "test.any", {}, {in_register(xy, line)});
-  s.call(y, "test.any", {in_register(xy, line)}, {});
-  s.call(y, "test.any", {}, {in_register(yz, line)});
-  s.call(z, "test.any", {in_register(yz, line)}, {});
-  EXPECT_NO_THROW(verify(s.plan));
-  s.plan.registers[yz].block = s.plan.registers[xy].block;
-  EXPECT_NE(error_of([&] { verify(s.plan); }).find("no tokens keep them apart"), std::string::npos);
+  PlanBuilder builder;
+  ActorId p = builder.actor("p"), x = builder.actor("x", 1), y = builder.actor("y", 2), z = builder.actor("z", 3);
+  RegisterId xy = builder.edge(x, {y}, 1, 64), yz = builder.edge(y, {z}, 1, 64);
+  builder.edge(p, {x, z}, 1, 0, 1, 2);
+  builder.start(p);
+  builder.done(z, 2);
+  builder.call(x, "test.any", {}, {in_register(xy, line)});
+  builder.call(y, "test.any", {in_register(xy, line)}, {});
+  builder.call(y, "test.any", {}, {in_register(yz, line)});
+  builder.call(z, "test.any", {in_register(yz, line)}, {});
+  EXPECT_NO_THROW(verify(builder.plan));
+  builder.plan.registers[yz].block = builder.plan.registers[xy].block;
+  EXPECT_NE(error_of([&] { verify(builder.plan); }).find("no tokens keep them apart"), std::string::npos);
 
-  Chain whole(ActorId(3));  // b's value is written in some of its acts only
-  whole.s.call(whole.b, "test.any", {in_register(whole.ab, line)},
-               {in_block(whole.s.plan.registers[whole.cd].block, line)});
-  EXPECT_EQ(whole.error(), "");
-  whole.s.plan.actors[whole.b].calls.back().acts = {0, 1};
-  EXPECT_NE(whole.error().find("no tokens keep them apart"), std::string::npos) << whole.error();
+  Chain written_in_one_act(ActorId(3));  // b's value is written in some of its acts only
+  written_in_one_act.builder.call(
+      written_in_one_act.b, "test.any", {in_register(written_in_one_act.ab, line)},
+      {in_block(written_in_one_act.builder.plan.registers[written_in_one_act.cd].block, line)});
+  EXPECT_EQ(written_in_one_act.error(), "");
+  written_in_one_act.builder.plan.actors[written_in_one_act.b].calls.back().acts = {0, 1};
+  EXPECT_NE(written_in_one_act.error().find("no tokens keep them apart"), std::string::npos)
+      << written_in_one_act.error();
 
-  Chain last(ActorId(
+  Chain kept_value(ActorId(
       3));  // a value that the last actor keeps from act to act may not share bytes with the first actor's output
-  last.s.call(last.d, "test.any", {in_register(last.cd, line)}, {in_block(last.s.plan.registers[last.ab].block, line)});
-  EXPECT_EQ(last.error(), "");
-  last.s.plan.actors[last.d].calls.back().acts = {0, 1};
-  EXPECT_NE(last.error().find("no tokens keep them apart"), std::string::npos) << last.error();
+  kept_value.builder.call(kept_value.d, "test.any", {in_register(kept_value.cd, line)},
+                          {in_block(kept_value.builder.plan.registers[kept_value.ab].block, line)});
+  EXPECT_EQ(kept_value.error(), "");
+  kept_value.builder.plan.actors[kept_value.d].calls.back().acts = {0, 1};
+  EXPECT_NE(kept_value.error().find("no tokens keep them apart"), std::string::npos) << kept_value.error();
 }
 
 TEST(Sharing, ARegisterAccessedInSomeActsIsInUseForTheWholeAct) {
   Chain chain(ActorId(3));
-  auto& calls = chain.s.plan.actors[chain.b].calls;
+  auto& calls = chain.builder.plan.actors[chain.b].calls;
   calls.clear();
-  chain.s.call(chain.b, "test.any", {in_register(chain.ab, line)}, {});
-  chain.s.call(chain.b, "test.any", {}, {in_register(chain.bc, line)});
+  chain.builder.call(chain.b, "test.any", {in_register(chain.ab, line)}, {});
+  chain.builder.call(chain.b, "test.any", {}, {in_register(chain.bc, line)});
   chain.share(chain.bc, chain.ab);
   EXPECT_EQ(chain.error(), "");
   calls.back().acts = {0, 1};
   EXPECT_NE(chain.error().find("no tokens keep them apart"), std::string::npos) << chain.error();
 }
 
-// x, y: collectives of one sequence position that act twice and share the bytes of their staging.
-TEST(Sharing, TurnsSeparatePieces) {
+// x and y are collectives of one sequence position that act twice and share the bytes of their staging.
+TEST(Sharing, TurnsOfCollectivesSeparatePieces) {
   auto plan_with = [](std::vector<int> x_turns, std::vector<int> y_turns) {
-    PlanBuilder s;
-    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, 1024, {"x", "y", "x", "y"}});
-    ActorId begin = s.actor("begin"), end = s.actor("end");
-    ActorId x = s.actor("x", 1, 0, BodyKind::collective), y = s.actor("y", 1, 0, BodyKind::collective);
+    PlanBuilder builder;
+    builder.plan.communicators.push_back({{builder.plan.devices[DeviceId(0)]}, 1024, {"x", "y", "x", "y"}});
+    ActorId begin = builder.actor("begin"), end = builder.actor("end");
+    ActorId x = builder.actor("x", 1, 0, BodyKind::collective), y = builder.actor("y", 1, 0, BodyKind::collective);
     for (auto& [actor, turns] : {std::pair(x, x_turns), std::pair(y, y_turns)}) {
-      RegisterId in = s.edge(begin, {actor}, 2, 64), out = s.edge(actor, {end}, 2, 64);
+      RegisterId in = builder.edge(begin, {actor}, 2, 64), out = builder.edge(actor, {end}, 2, 64);
       Collective c;
       c.communicator = CommunicatorId(0);
-      c.kind = "all_gather";
+      c.kind = CollectiveKind::all_gather;
       c.turns = turns;
       c.in = in_register(in, line), c.out = in_register(out, line);
       c.staging = in_block(BlockId(0), line);
-      s.plan.actors[actor].collective = c;
-      s.call(begin, "test.any", {}, {in_register(in, line)});
-      s.call(end, "test.any", {in_register(out, line)}, {});
+      builder.plan.actors[actor].collective = c;
+      builder.call(begin, "test.any", {}, {in_register(in, line)});
+      builder.call(end, "test.any", {in_register(out, line)}, {});
     }
-    const BlockId both = s.block(BlockKind::scratch, 0, 64);
-    for (ActorId a : {x, y}) s.plan.actors[a].collective->staging = in_block(both, line);
-    s.start(begin, 2);
-    s.done(end, 2);
-    return s.plan;
+    const BlockId shared = builder.block(BlockKind::scratch, 0, 64);
+    for (ActorId a : {x, y}) builder.plan.actors[a].collective->staging = in_block(shared, line);
+    builder.start(begin, 2);
+    builder.done(end, 2);
+    return builder.plan;
   };
   EXPECT_NO_THROW(verify(plan_with({0, 2}, {1, 3})));
   for (const auto& [x, y] : {std::pair<std::vector<int>, std::vector<int>>{{0, 1}, {2, 3}}, {{0, 3}, {1, 2}}})
@@ -223,32 +229,35 @@ TEST(Sharing, TurnsSeparatePieces) {
 
 TEST(Sharing, ValuesOfTwoActorsShareOnOneStreamOnly) {
   Chain chain(ActorId(3));
-  BlockId x = chain.s.block(BlockKind::scratch, 0, 64);
-  chain.s.call(chain.a, "test.any", {}, {in_block(x, line)});
-  chain.s.call(chain.b, "test.any", {}, {in_block(x, line)});
+  BlockId x = chain.builder.block(BlockKind::scratch, 0, 64);
+  chain.builder.call(chain.a, "test.any", {}, {in_block(x, line)});
+  chain.builder.call(chain.b, "test.any", {}, {in_block(x, line)});
   EXPECT_EQ(chain.error(), "");
-  Chain apart(ActorId(1));
-  BlockId y = apart.s.block(BlockKind::scratch, 0, 64);
-  apart.s.call(apart.a, "test.any", {}, {in_block(y, line)});
-  apart.s.call(apart.c, "test.any", {}, {in_block(y, line)});  // on another stream, and a may be an act ahead
-  EXPECT_NE(apart.error().find("the value of actor a0 'a' at bytes 0 to 64"), std::string::npos) << apart.error();
+  Chain two_streams(ActorId(1));
+  BlockId y = two_streams.builder.block(BlockKind::scratch, 0, 64);
+  two_streams.builder.call(two_streams.a, "test.any", {}, {in_block(y, line)});
+  two_streams.builder.call(two_streams.c, "test.any", {},
+                           {in_block(y, line)});  // on another stream, and a may be an act ahead
+  EXPECT_NE(two_streams.error().find("the value of actor a0 'a' at bytes 0 to 64"), std::string::npos)
+      << two_streams.error();
 }
 
-TEST(Sharing, ValuesKeptFromActToActShareNothingOnTheirStream) {
+TEST(Sharing, ValuesKeptFromActToActShareNoBytesOnTheirStream) {
   Chain read(ActorId(3));  // a reads the value of its previous act, and b writes to the same bytes
-  BlockId x = read.s.block(BlockKind::scratch, 0, 64);
-  read.s.call(read.a, "test.any", {in_block(x, line)}, {in_block(x, line)});
+  BlockId x = read.builder.block(BlockKind::scratch, 0, 64);
+  read.builder.call(read.a, "test.any", {in_block(x, line)}, {in_block(x, line)});
   EXPECT_EQ(read.error(), "");
-  read.s.call(read.b, "test.any", {}, {in_block(x, line)});
+  read.builder.call(read.b, "test.any", {}, {in_block(x, line)});
   EXPECT_NE(read.error().find("the value of actor a0 'a' at bytes 0 to 64"), std::string::npos) << read.error();
 
-  Chain begun(ActorId(3));  // written in some acts only
-  BlockId y = begun.s.block(BlockKind::scratch, 0, 64);
-  begun.s.call(begun.a, "test.any", {}, {in_block(y, line)});
-  begun.s.call(begun.b, "test.any", {}, {in_block(y, line)});
-  EXPECT_EQ(begun.error(), "");
-  begun.s.plan.actors[begun.b].calls.back().acts = {0, 1};
-  EXPECT_NE(begun.error().find("no tokens keep them apart"), std::string::npos) << begun.error();
+  Chain written_in_some_acts(ActorId(3));  // written in some acts only
+  BlockId y = written_in_some_acts.builder.block(BlockKind::scratch, 0, 64);
+  written_in_some_acts.builder.call(written_in_some_acts.a, "test.any", {}, {in_block(y, line)});
+  written_in_some_acts.builder.call(written_in_some_acts.b, "test.any", {}, {in_block(y, line)});
+  EXPECT_EQ(written_in_some_acts.error(), "");
+  written_in_some_acts.builder.plan.actors[written_in_some_acts.b].calls.back().acts = {0, 1};
+  EXPECT_NE(written_in_some_acts.error().find("no tokens keep them apart"), std::string::npos)
+      << written_in_some_acts.error();
 }
 
 }  // namespace

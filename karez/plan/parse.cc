@@ -1,4 +1,4 @@
-// The parser of a plan's text, with the same fields in the same order as text.cc prints them, so that
+// The parser of a plan's text. It reads the fields in the order in which text.cc prints them, so that
 // `parse_plan(print(p)) == p`.
 #include <fstream>
 #include <sstream>
@@ -33,13 +33,15 @@ class PlanReader {
     if (value != static_cast<int>(value)) in_.fail_here(cat(value, " is out of range"));
     return static_cast<int>(value);
   }
-  int small_int_after(std::string_view word, int otherwise) { return in_.accept(word) ? small_int() : otherwise; }
+  int small_int_after(std::string_view word, int default_value) {
+    return in_.accept(word) ? small_int() : default_value;
+  }
   std::string quoted_after(std::string_view word) { return in_.accept(word) ? in_.quoted() : std::string(); }
   template <class IdType> IdType id(std::string_view letter) {
     in_.expect(letter);
     return IdType(small_int());
   }
-  // Items of a kind are numbered in order; the number is for human readers.
+  // Reads the number of an item. Items of a kind are numbered in order; the number helps human readers.
   template <class Items> typename Items::value_type& numbered(Items& items, std::string_view letter) {
     in_.expect(letter);
     if (static_cast<std::size_t>(in_.integer()) != items.size())
@@ -79,11 +81,11 @@ class PlanReader {
   }
   void block(Block& b) {
     std::string kind = in_.name();
-    bool known = false;
+    bool is_known = false;
     for (BlockKind k :
          {BlockKind::scratch, BlockKind::reg, BlockKind::variable, BlockKind::constant, BlockKind::external})
-      if (name_of(k) == kind) b.kind = k, known = true;
-    if (!known)
+      if (name_of(k) == kind) b.kind = k, is_known = true;
+    if (!is_known)
       in_.fail_here(cat("'", kind, "' is not a kind of block (scratch, register, variable, constant, external)"));
     in_.expect("device");
     b.device = DeviceId(small_int());
@@ -127,7 +129,7 @@ class PlanReader {
     while (in_.accept(","));
     return list;
   }
-  // {..} up to its closing brace; texts inside may contain braces.
+  // Reads {..} up to its closing brace; quoted texts may contain braces.
   Attrs attrs() {
     if (!in_.peek("{")) return {};
     std::size_t begin = in_.position(), end = begin;
@@ -137,9 +139,9 @@ class PlanReader {
       else if (text_[end] == '"') inside = !inside;
     }
     if (end >= text_.size()) in_.fail_here("attributes have no closing '}'");
-    std::string_view whole = text_.substr(begin, end + 1 - begin);
-    in_.expect(whole);
-    return Attrs::parse(whole);
+    std::string_view braced_text = text_.substr(begin, end + 1 - begin);
+    in_.expect(braced_text);
+    return Attrs::parse(braced_text);
   }
   Call call() {
     Call c;
@@ -179,9 +181,13 @@ class PlanReader {
   }
   Collective collective() {
     Collective c;
-    c.kind = in_.quoted();
-    if (in_.peek("\"")) c.reduce = in_.quoted();
-    c.algorithm = quoted_after("by");
+    c.kind = collective_kind_from(in_.quoted());
+    if (in_.peek("\"")) {
+      const std::string name = in_.quoted();
+      c.reduce = reduce_from(name);
+      require(c.reduce.has_value(), "no reduction is called '", name, "'; there are sum, max and min");
+    }
+    c.algorithm = collective_algorithm_from(quoted_after("by"));
     in_.expect("communicator");
     c.communicator = CommunicatorId(small_int());
     in_.expect("turn");
@@ -210,10 +216,10 @@ class PlanReader {
   }
   void actor(Actor& a) {
     std::string body = in_.name();
-    bool known = false;
+    bool is_known = false;
     for (BodyKind k : {BodyKind::compute, BodyKind::input, BodyKind::fetch, BodyKind::state, BodyKind::collective})
-      if (name_of(k) == body) a.body = k, known = true;
-    if (!known) in_.fail_here(cat("'", body, "' is not a kind of actor (compute, input, fetch, state, collective)"));
+      if (name_of(k) == body) a.body = k, is_known = true;
+    if (!is_known) in_.fail_here(cat("'", body, "' is not a kind of actor (compute, input, fetch, state, collective)"));
     a.name = in_.quoted();
     in_.expect("stream");
     a.stream = StreamId(small_int());
@@ -256,7 +262,7 @@ class PlanReader {
   }
   void transfer() {
     Transfer t;
-    t.kind = in_.quoted();
+    t.kind = collective_kind_from(in_.quoted());
     t.axis = in_.quoted();
     in_.expect("bytes");
     t.bytes = in_.integer();

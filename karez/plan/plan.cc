@@ -1,4 +1,4 @@
-// Special members of the large types, compiled once.
+// The special member functions of the large types, compiled once.
 #include "karez/plan/plan.h"
 #include "karez/plan/catalog.h"
 

@@ -11,7 +11,9 @@
 #include "karez/base/attrs.h"
 #include "karez/base/by_id.h"
 #include "karez/base/id.h"
+#include "karez/plan/collective_kind.h"
 #include "karez/plan/namespace.h"
+#include "karez/tensor/reduce.h"
 #include "karez/tensor/tensor.h"
 
 namespace karez::plan {
@@ -64,7 +66,7 @@ struct Register {
   BlockId block;           // invalid when bytes is 0
   std::int64_t offset = 0;
   std::int64_t stride = 0;
-  std::string type;  // for people: "f32[64@data, 256]"
+  std::string type;  // for readers: "f32[64@data, 256]"
   bool operator==(const Register&) const;
 };
 
@@ -114,8 +116,8 @@ struct PeerBox {
 // One member's part in a collective.
 struct Collective {
   CommunicatorId communicator;
-  std::string kind;    // "all_reduce", "reduce_scatter", "all_gather", "all_to_all"
-  std::string reduce;  // "sum", "max", "min" or ""
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  std::optional<Reduce> reduce = {};  // of all_reduce and reduce_scatter
   std::vector<int> turns = {
       0};  // by act of a launch, ascending: positions in the communicator's sequence; it begins only at its turn
   Operand in, out;
@@ -123,7 +125,7 @@ struct Collective {
       receives;  // one per member in their order, including itself; all_reduce: empty (flat ranges)
   std::optional<Operand> staging;
   std::string where;
-  std::string algorithm = "direct";  // the same for all members; karez/comm/collective.h lists them
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::direct;  // the same for all members
   bool operator==(const Collective&) const;
 };
 
@@ -138,7 +140,7 @@ enum class BodyKind {
   compute,     // runs `calls`
   input,       // fills its outputs from the feed of `binding`: a source, or its device's part of an array
   fetch,       // copies its input to its device's part of the array that `binding` names
-  state,       // grants access to variables, without work
+  state,       // grants access to variables and computes nothing
   collective,  // runs `collective`
 };
 std::string_view name_of(BodyKind kind);
@@ -151,27 +153,28 @@ struct Actor {
   Actor& operator=(Actor&&) noexcept;
   ~Actor();
 
-  std::string name;  // for people: "compute.3", "all_reduce fc1.weight.grad"
+  std::string name;  // for readers: "compute.3", "all_reduce fc1.weight.grad"
   StreamId stream;
   std::vector<Port> inputs, outputs;
   BodyKind body = BodyKind::compute;
   std::vector<Call> calls;
   std::optional<Collective> collective;
   std::string binding;
-  std::vector<Operand> bound;  // input: the operands that the source writes, in order; fetch: the one to read
-  // Per bound operand, {begin=[..], shape=[..]} of the logical tensor; none for a fetch of the whole. An input may have
-  // several sets: act k reads with the k-th set, and after the last set the first one reads the source's next batch.
+  std::vector<Operand> bound;  // input: the operands that the source writes, in order; fetch: the operand to read
+  // One for each bound operand: {begin=[..], shape=[..]} of the logical tensor; empty for a fetch of the whole tensor.
+  // An input may have several sets of slices: act k uses set k; after the last set a new batch begins with the first.
   std::vector<Attrs> slices;
-  int priority = 0;  // the actor with the smaller one acts first
+  int priority = 0;  // the actor with the smaller number acts first
   std::string where;
   bool operator==(const Actor&) const;
 };
 
-// A planned transfer between devices over links; the planned bytes of all of them equal the bytes counted at run time.
+// A planned transfer between devices over links. The planned bytes of all transfers equal the bytes counted at run
+// time.
 struct Transfer {
-  std::string kind;        // "all_reduce"
+  CollectiveKind kind = CollectiveKind::all_reduce;
   std::string axis;        // mesh axis
-  std::string value;       // for people: "fc1.weight gradient f32[...]"
+  std::string value;       // for readers: "fc1.weight gradient f32[...]"
   std::int64_t bytes = 0;  // sent by this rank's devices in one launch
   bool operator==(const Transfer&) const = default;
 };
@@ -180,11 +183,11 @@ struct Communicator {
   std::vector<PlanDevice> members;
   std::int64_t chunk = 1 << 18;  // bytes
   std::vector<std::string>
-      sequence;  // the collectives of one launch, in order (names for people; only the length matters)
+      sequence;  // the collectives of one launch, in order (names for readers; only the length matters)
   bool operator==(const Communicator&) const;
 };
 
-// A register that is sent to, or received from, a device of another actor chain.
+// A register that is sent to, or received from, another device.
 struct Link {
   RegisterId reg;
   PlanDevice peer;
@@ -228,17 +231,17 @@ std::string print(const Plan& plan);  // `parse_plan(print(p)) == p`
 Plan parse_plan(std::string_view text);
 void save(const Plan& plan, const std::string& path);
 Plan load_plan(const std::string& path);
-std::uint64_t rank_hash(const Plan& plan);  // of everything except texts for people and the cost table
+std::uint64_t rank_hash(const Plan& plan);  // of everything except texts for readers and the cost table
 
 // Throws if a plan cannot run: ids out of range, a register that its producer or consumers do not list, operands
-// outside their slot or block, two members of one sequence that disagree in length, overlapping registers of a block, a
-// cycle without tokens.
+// outside of their slot or block, members of a communicator with sequences of different lengths, overlapping registers
+// of a block, a cycle without tokens.
 void verify(const Plan& plan);
 
-// Bytes of all its blocks on each device: the planned peak.
+// The bytes of the plan's blocks on each device: the planned peak.
 ById<DeviceId, std::int64_t> planned_bytes(const Plan& plan);
 
-// A text page for people: actors, registers, each transfer with kind, axis and bytes, peak memory per device.
+// A readable report: actors, registers, each transfer with kind, axis and bytes, peak memory per device.
 std::string summary(const Plan& plan);
 
 }  // namespace karez::plan

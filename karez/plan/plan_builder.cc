@@ -1,4 +1,4 @@
-// The builder of small plans; each call keeps the plan consistent.
+// Builds small plans; each call keeps the plan consistent.
 #include "karez/plan/plan_builder.h"
 
 namespace karez::plan {

@@ -1,5 +1,5 @@
-// An index of the actors that list a register among their ports, and of those that a register names; sorted once and
-// then queried for each operand.
+// An index of the actors that list a register among their ports, and of the consumers that a register names. It is
+// sorted once and then queried for each operand.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The protocol: the construction of an actor's ports from a plan, and the errors for messages that break the rules.
+// Constructs an actor's ports from a plan, and reports messages that break the protocol.
 #include "karez/plan/ports.h"
 
 #include <algorithm>
@@ -7,23 +7,23 @@
 namespace karez::plan {
 
 PortNumbers::PortNumbers(const Plan& plan) : written_(plan.registers.size(), -1), readers_(plan.registers.size()) {
-  auto known = [&](RegisterId reg) {
+  auto is_valid = [&](RegisterId reg) {
     return reg.index >= 0 && static_cast<std::size_t>(reg.index) < plan.registers.size();
   };
   for (ActorId a : plan.actors.ids()) {
     const Actor& actor = plan.actors[a];
     for (std::size_t i = actor.outputs.size(); i-- > 0;)
-      if (const RegisterId reg = actor.outputs[i].reg; known(reg) && plan.registers[reg].producer == a)
+      if (const RegisterId reg = actor.outputs[i].reg; is_valid(reg) && plan.registers[reg].producer == a)
         written_[reg] = static_cast<int>(i);
     for (std::size_t i = 0; i < actor.inputs.size(); ++i)
-      if (known(actor.inputs[i].reg)) readers_[actor.inputs[i].reg].emplace_back(a, static_cast<int>(i));
+      if (is_valid(actor.inputs[i].reg)) readers_[actor.inputs[i].reg].emplace_back(a, static_cast<int>(i));
   }
-  int started = 0, done = 0;
+  int start_count = 0, done_count = 0;
   for (RegisterId reg : plan.registers.ids()) {
     const Register& r = plan.registers[reg];
-    if (r.producer == session_actor) written_[reg] = started++;
+    if (r.producer == session_actor) written_[reg] = start_count++;
     if (std::find(r.consumers.begin(), r.consumers.end(), session_actor) != r.consumers.end())
-      readers_[reg].insert(readers_[reg].begin(), {session_actor, done++});
+      readers_[reg].insert(readers_[reg].begin(), {session_actor, done_count++});
   }
 }
 
@@ -137,8 +137,8 @@ void Ports::fail_begin() const {
   fail("actor ", actor_, " begins or completes out of turn: ", missing_, " of its ports are not ready");
 }
 
-void Ports::fail_take(const Message& message, const char* why) const {
-  fail("actor ", actor_, " received '", print(message), "' at port ", message.port, ", but ", why);
+void Ports::fail_take(const Message& message, const char* reason) const {
+  fail("actor ", actor_, " received '", print(message), "' at port ", message.port, ", but ", reason);
 }
 
 }  // namespace karez::plan

@@ -1,5 +1,5 @@
-// The protocol of an actor, without a thread: the messages it may take, when it may begin, and the messages it sends
-// when it completes.
+// The protocol of an actor, without a thread: the messages that it accepts, when it may begin, and the messages that it
+// sends when it completes.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Message {
   RegisterId reg;
   std::int32_t lane =
       0;  // numbers the sender's possible messages: at most one message of a lane is in flight at any time
-  std::int64_t piece = 0;  // filled: the number of earlier fillings of this register
+  std::int64_t piece = 0;  // filled: number of times that this register was filled before
 };
 static_assert(sizeof(Message) <= 64 && std::is_trivially_copyable_v<Message>);
 std::string print(const Message& message);  // "filled r3 slot 1 piece 7 to actor 4"
@@ -63,8 +63,8 @@ class Ports {
   bool running() const { return running_; }
   std::int64_t acts() const { return acts_; }  // completed acts
 
-  // True if the message makes the actor ready. Always inlined, as is `complete`: if the sender knows the message's kind
-  // and fields, the compiler removes most of the code (7 of a hop's 50 ns).
+  // Returns true if the message makes the actor ready. Always inlined, as is `complete`: if the sender knows the
+  // message's kind and fields, the compiler removes most of the code (7 of a hop's 50 ns).
   [[gnu::always_inline]] bool take(const Message& message) {
     return message.kind == Message::Kind::filled ? take_filled(message) : take_returned(message);
   }
@@ -72,7 +72,7 @@ class Ports {
     if (missing_ != 0) [[unlikely]]
       fail_begin();
     running_ = true;
-    missing_ = 1;  // the act itself: not ready while it runs
+    missing_ = 1;  // not ready while the act runs
     for (Output& out : outputs_)
       if (out.phase == 0) out.slot = store_[out.free + --out.free_count];
   }
@@ -108,7 +108,7 @@ class Ports {
     ActorId producer;
     std::int32_t producer_port = 0, period = 1, phase = 0;
     std::int32_t ring = 0, slots = 1, head = 0, count = 0, lane = 0;  // ring: index in store_ of the slot numbers
-    std::int64_t piece = 0;                                           // the next one expected
+    std::int64_t piece = 0;                                           // the next expected piece
   };
   struct Consumer {
     ActorId actor;
@@ -129,7 +129,7 @@ class Ports {
   const Input& in(int port) const { return inputs_[static_cast<std::size_t>(port)]; }
   const Output& out(int port) const { return outputs_[static_cast<std::size_t>(port)]; }
   [[noreturn]] void fail_begin() const;
-  [[noreturn]] void fail_take(const Message& message, const char* why) const;
+  [[noreturn]] void fail_take(const Message& message, const char* reason) const;
 
   [[gnu::always_inline]] bool take_filled(const Message& m) {
     if (static_cast<std::size_t>(m.port) >= inputs_.size()) [[unlikely]]

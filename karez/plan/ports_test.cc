@@ -1,4 +1,4 @@
-// Tests of the protocol: single ports with hand-written messages, then every order of messages and acts on small
+// Tests of the protocol with hand-written messages to single ports, and with every order of messages and acts on small
 // graphs.
 #include "karez/plan/ports.h"
 #include "karez/base/text.h"
@@ -15,10 +15,10 @@
 namespace karez::plan {
 namespace {
 
-std::vector<Message> sent_by(Ports& ports) {
-  std::vector<Message> sent;
-  ports.complete([&](const Message& m) { sent.push_back(m); });
-  return sent;
+std::vector<Message> messages_of(Ports& ports) {
+  std::vector<Message> sent_messages;
+  ports.complete([&](const Message& m) { sent_messages.push_back(m); });
+  return sent_messages;
 }
 
 // start -> a -> {b, c} with `slots`; b and c feed d.
@@ -41,7 +41,7 @@ TEST(Ports, AFullInputWaitsWhileNoOutputSlotIsFree) {
   EXPECT_TRUE(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0}));
   EXPECT_TRUE(a.ready());
   a.begin();
-  sent_by(a);
+  messages_of(a);
   EXPECT_FALSE(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1})) << "b and c hold its one slot";
   EXPECT_FALSE(a.ready());
   EXPECT_FALSE(a.take({.kind = Message::Kind::returned, .port = 0, .to = g.a, .reg = g.ab})) << "c has not returned it";
@@ -50,25 +50,25 @@ TEST(Ports, AFullInputWaitsWhileNoOutputSlotIsFree) {
   EXPECT_TRUE(a.ready());
 }
 
-TEST(Ports, AnActSendsOneMessagePerInputAndPerConsumerReturnsFirst) {
+TEST(Ports, AnActReturnsItsInputsAndThenInformsItsConsumers) {
   Diamond g(2);
   Ports a(g.s.plan, g.a);
   a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0});
   a.begin();
   EXPECT_TRUE(a.running());
   EXPECT_FALSE(a.ready()) << "it is running";
-  auto sent = sent_by(a);
-  ASSERT_EQ(sent.size(), 3u);
-  EXPECT_EQ(print(sent[0]), "returned r0 slot 0 to actor -1");
-  EXPECT_EQ(print(sent[1]), "filled r1 slot 0 piece 0 to actor 1");
-  EXPECT_EQ(print(sent[2]), "filled r1 slot 0 piece 0 to actor 2");
+  auto sent_messages = messages_of(a);
+  ASSERT_EQ(sent_messages.size(), 3u);
+  EXPECT_EQ(print(sent_messages[0]), "returned r0 slot 0 to actor -1");
+  EXPECT_EQ(print(sent_messages[1]), "filled r1 slot 0 piece 0 to actor 1");
+  EXPECT_EQ(print(sent_messages[2]), "filled r1 slot 0 piece 0 to actor 2");
   std::set<int> lanes;
-  for (const Message& m : sent) lanes.insert(m.lane);
+  for (const Message& m : sent_messages) lanes.insert(m.lane);
   EXPECT_EQ(lanes.size(), 3u) << "each has its own lane";
   EXPECT_EQ(a.lanes(), 1 + 2 * 2);
 }
 
-TEST(Ports, AMessageTakenDuringAnActCounts) {
+TEST(Ports, AMessageTakenDuringAnActIsCounted) {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   s.start(a, 9);
@@ -78,7 +78,7 @@ TEST(Ports, AMessageTakenDuringAnActCounts) {
   ports.take({.port = 0, .to = b, .reg = ab, .piece = 0});
   ports.begin();
   EXPECT_FALSE(ports.take({.slot = 1, .port = 0, .to = b, .reg = ab, .piece = 1})) << "it is running";
-  sent_by(ports);
+  messages_of(ports);
   EXPECT_TRUE(ports.ready()) << "the next piece has arrived already";
 }
 
@@ -93,11 +93,11 @@ TEST(Ports, AnInputOfPeriodThreeReturnsItsSlotOnEveryThirdAct) {
     ports.begin();
     EXPECT_EQ(ports.input_slot(0), 0);
     EXPECT_EQ(ports.first_of_period(0), act == 0) << "the output's slot is taken at the first act";
-    auto sent = sent_by(ports);
-    EXPECT_EQ(sent.size(), act == 2 ? 2u : 0u) << "and is filled at the last";
+    auto sent_messages = messages_of(ports);
+    EXPECT_EQ(sent_messages.size(), act == 2 ? 2u : 0u) << "and is filled at the last";
     if (act == 2) {
-      EXPECT_EQ(sent[0].reg, begin);
-      EXPECT_EQ(sent[1].reg, end);
+      EXPECT_EQ(sent_messages[0].reg, begin);
+      EXPECT_EQ(sent_messages[1].reg, end);
     }
   }
   EXPECT_FALSE(ports.ready());
@@ -108,7 +108,7 @@ TEST(Ports, BreakingTheProtocolIsAnError) {
   Diamond g(1);
   Ports a(g.s.plan, g.a);
   EXPECT_THROW(a.begin(), Error) << "not ready";
-  EXPECT_THROW(sent_by(a), Error) << "not running";
+  EXPECT_THROW(messages_of(a), Error) << "not running";
   EXPECT_THROW(a.take({.port = 1, .to = g.a, .reg = g.begin}), Error) << "no such input";
   EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.ab}), Error) << "another register";
   EXPECT_THROW(a.take({.slot = 1, .port = 0, .to = g.a, .reg = g.begin}), Error) << "no such slot";
@@ -120,7 +120,7 @@ TEST(Ports, BreakingTheProtocolIsAnError) {
   EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0}), Error) << "filled twice";
   EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1}), Error) << "its one slot is in use";
   a.begin();
-  EXPECT_THROW(a.begin(), Error) << "begun twice";
+  EXPECT_THROW(a.begin(), Error) << "the act has already begun";
 }
 
 TEST(Ports, AnInvalidPlanIsAnError) {
@@ -148,7 +148,7 @@ class Explorer {
         messages_due_(messages_per_launch(plan)),
         acts_due_(acts_per_launch(plan)) {}
 
-  // The number of states seen; an invalid state fails the test.
+  // Returns the number of states visited; an invalid state fails the test.
   std::size_t explore() {
     State first{{}, Ports::session_start(plan_), Ports::session_done(plan_), {}, {}, 0, false};
     for (ActorId i : plan_.actors.ids()) first.ports.emplace_back(plan_, i);
@@ -163,21 +163,21 @@ class Explorer {
     while (!open.empty() && !::testing::Test::HasFailure()) {
       State state = std::move(open.back());
       open.pop_back();
-      bool moved = false;
-      auto go = [&](State next) {
-        moved = true;
+      bool has_successor = false;
+      auto visit = [&](State next) {
+        has_successor = true;
         if (seen_.insert(key(next)).second) open.push_back(std::move(next));
       };
       for (auto& [pair, channel] : state.channels)
-        if (!channel.empty()) go(deliver(state, pair));
+        if (!channel.empty()) visit(deliver(state, pair));
       for (ActorId i : state.ports.ids()) {
-        if (state.ports[i].ready()) go(begin(state, i));
-        if (state.ports[i].running()) go(end(state, i));
+        if (state.ports[i].ready()) visit(begin(state, i));
+        if (state.ports[i].running()) visit(end(state, i));
       }
-      if (state.session_done.ready()) go(end_launch(state));
-      if (!moved) check_final(state);
+      if (state.session_done.ready()) visit(end_launch(state));
+      if (!has_successor) check_final(state);
     }
-    EXPECT_GT(finals_, 0u) << "no order ended";
+    EXPECT_GT(final_states_, 0u) << "no order reached the end of the launch";
     return seen_.size();
   }
 
@@ -188,11 +188,11 @@ class Explorer {
     std::map<std::pair<int, int>, std::deque<Message>> channels;  // (from, to): in order
     ById<RegisterId, std::vector<std::int64_t>> memory;           // by slot: the piece in it; -1 garbage
     std::int64_t messages;
-    bool over;
+    bool launch_ended;
   };
 
   std::string key(const State& s) const {
-    std::string text = cat(s.session_start.text(), s.session_done.text(), s.over);
+    std::string text = cat(s.session_start.text(), s.session_done.text(), s.launch_ended);
     for (const Ports& p : s.ports) text += cat(p.text(), "\n");
     for (const auto& [pair, channel] : s.channels)
       for (const Message& m : channel) text += cat(pair.first, print(m), m.port, "\n");
@@ -203,8 +203,8 @@ class Explorer {
     ++s.messages;
     s.channels[{from.index, m.to.index}].push_back(m);
   }
-  State deliver(const State& before, std::pair<int, int> pair) const {
-    State s = before;
+  State deliver(const State& previous, std::pair<int, int> pair) const {
+    State s = previous;
     Message m = s.channels[pair].front();
     s.channels[pair].pop_front();
     if (m.to == session_actor) (m.kind == Message::Kind::filled ? s.session_done : s.session_start).take(m);
@@ -214,37 +214,37 @@ class Explorer {
   void check_reads(const State& s, ActorId i) const {
     const Ports& p = s.ports[i];
     for (int in = 0; in < p.input_count(); ++in) {
-      std::int64_t due = p.acts() / plan_.actors[i].inputs[in].period;
-      EXPECT_EQ(s.memory[p.input_register(in)][p.input_slot(in)], due)
+      std::int64_t expected_piece = p.acts() / plan_.actors[i].inputs[in].period;
+      EXPECT_EQ(s.memory[p.input_register(in)][p.input_slot(in)], expected_piece)
           << plan_.actors[i].name << " reads register " << p.input_register(in);
     }
   }
-  State begin(const State& before, ActorId i) const {
-    State s = before;
+  State begin(const State& previous, ActorId i) const {
+    State s = previous;
     Ports& p = s.ports[i];
     p.begin();
     check_reads(s, i);
     for (int o = 0; o < p.output_count(); ++o) s.memory[p.output_register(o)][p.output_slot(o)] = -1;
     return s;
   }
-  State end(const State& before, ActorId i) const {
-    State s = before;
+  State end(const State& previous, ActorId i) const {
+    State s = previous;
     Ports& p = s.ports[i];
     check_reads(s, i);
     for (int o = 0; o < p.output_count(); ++o) s.memory[p.output_register(o)][p.output_slot(o)] = p.pieces(o);
     p.complete([&](const Message& m) { send(s, i, m); });
     return s;
   }
-  State end_launch(const State& before) const {
-    State s = before;
+  State end_launch(const State& previous) const {
+    State s = previous;
     s.session_done.begin();
     s.session_done.complete([&](const Message& m) { send(s, session_actor, m); });
-    s.over = true;
+    s.launch_ended = true;
     return s;
   }
   void check_final(const State& s) {
-    ++finals_;
-    ASSERT_TRUE(s.over) << "a deadlock:\n" << key(s);
+    ++final_states_;
+    ASSERT_TRUE(s.launch_ended) << "a deadlock:\n" << key(s);
     EXPECT_TRUE(s.session_start.ready()) << "a start slot is missing";
     EXPECT_EQ(s.messages, messages_due_);
     for (ActorId i : s.ports.ids()) {
@@ -259,10 +259,10 @@ class Explorer {
   std::int64_t messages_due_;
   ById<ActorId, std::int64_t> acts_due_;
   std::set<std::string> seen_;
-  std::size_t finals_ = 0;
+  std::size_t final_states_ = 0;
 };
 
-TEST(PortsInEveryOrder, AProducerAndAConsumerWithOneToThreeSlots) {
+TEST(PortsInEveryOrder, AProducerAndAConsumerWorkWithOneToThreeSlots) {
   for (int slots : {1, 2, 3}) {
     PlanBuilder s;
     ActorId a = s.actor("a"), b = s.actor("b");
@@ -308,7 +308,7 @@ TEST(PortsInEveryOrder, AnAccumulatorFillsOnEverySecondActAndAWeightIsKept) {
   Explorer(s.plan).explore();
 }
 
-TEST(PortsInEveryOrder, ADiamond) {
+TEST(PortsInEveryOrder, ADiamondCompletes) {
   Diamond g(1);
   Explorer(g.s.plan).explore();
 }

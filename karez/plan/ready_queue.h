@@ -24,8 +24,8 @@ inline std::vector<ActorId> priority_order(const Plan& plan, std::vector<ActorId
   return actors;
 }
 
-// The set of ready places; `pop` gives the smallest. A bitmap of two levels, fixed when constructed: a few instructions
-// per operation.
+// The set of ready places; `pop` gives the smallest. It is a bitmap of two levels whose size is fixed when constructed,
+// so that an operation takes a few instructions.
 class ReadyQueue {
  public:
   explicit ReadyQueue(int places = 0)

@@ -6,10 +6,11 @@
 
 namespace karez::plan {
 
-// At most `most` workers compute: the worker number of a stream is taken modulo `most`. A worker that serves only comm
-// streams mostly waits for links and occupies no core: it is an additional worker, numbered after those that compute.
+// At most `max_workers` workers compute: the worker number of a stream is taken modulo `max_workers`. A worker that
+// serves only comm streams mostly waits for links and occupies no core: it is an additional worker, numbered after
+// those that compute.
 //
-//   workers  compute 0, comm 1; compute 2, comm 1       most 4: 0 3, 2 3     most 1: 0 1, 0 1
-ById<StreamId, int> assign_streams(const Plan& plan, int most);
+// Two devices with (compute 0, comm 1) and (compute 2, comm 1): workers (0, 3) and (2, 3) of 4, (0, 1) and (0, 1) of 1.
+ById<StreamId, int> assign_streams(const Plan& plan, int max_workers);
 
 }  // namespace karez::plan

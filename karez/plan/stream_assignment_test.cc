@@ -6,10 +6,10 @@
 namespace karez::plan {
 namespace {
 
-std::vector<int> assigned(const std::vector<std::pair<const char*, int>>& streams, int most) {
+std::vector<int> assigned(const std::vector<std::pair<const char*, int>>& streams, int max_workers) {
   Plan plan;
   for (auto [name, worker] : streams) plan.streams.push_back({DeviceId(0), name, worker});
-  const auto by_stream = assign_streams(plan, most);
+  const auto by_stream = assign_streams(plan, max_workers);
   return {by_stream.begin(), by_stream.end()};
 }
 

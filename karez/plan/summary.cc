@@ -10,7 +10,7 @@
 namespace karez::plan {
 namespace {
 
-// Columns as wide as their widest entry; the last one is not padded.
+// Formats rows as a table. Columns are as wide as their widest entry; the last one is not padded.
 std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> width;
   for (const auto& row : rows) {
@@ -46,17 +46,17 @@ std::string ratio_text(std::int64_t bytes, std::int64_t bound) {
   return cat(thousandths / 1000, ".", digits.substr(1));
 }
 
-// The bytes of registers and scratch, relative to those of the values that are live at once.
+// Formats the bytes of registers and scratch, relative to those of the values that are live at once.
 std::string arenas(const Plan& plan) {
-  const auto peak = arena_bytes(plan), bound = live_bytes(plan), ahead = run_ahead_bytes(plan);
+  const auto peak = arena_bytes(plan), bound = live_bytes(plan), run_ahead = run_ahead_bytes(plan);
   std::vector<std::vector<std::string>> rows;
   for (DeviceId d : plan.devices.ids()) {
     if (bound[d] == 0) continue;
     const PlanDevice& device = plan.devices[d];
     rows.push_back({cat(device.kind, " ", device.rank, ".", device.device), cat("planned ", bytes_text(peak[d]), ","),
                     cat("bound ", bytes_text(bound[d]), ","), cat("ratio ", ratio_text(peak[d], bound[d]))});
-    if (ahead[d] > 0)
-      rows.back().back() += cat("; ", ratio_text(peak[d], bound[d] + ahead[d]), " with ", bytes_text(ahead[d]),
+    if (run_ahead[d] > 0)
+      rows.back().back() += cat("; ", ratio_text(peak[d], bound[d] + run_ahead[d]), " with ", bytes_text(run_ahead[d]),
                                 " of launches that run ahead");
   }
   return rows.empty() ? "" : "registers and scratch, relative to the bytes live at once\n" + table(rows);
@@ -67,13 +67,13 @@ std::vector<std::string> memory_row(const Plan& plan, DeviceId device) {
   for (const Block& b : plan.blocks)
     if (b.device == device) kinds[b.kind] += b.bytes;
   const PlanDevice& d = plan.devices[device];
-  auto one = [](const auto& kind) { return cat(name_of(kind.first), " ", bytes_text(kind.second)); };
+  auto format = [](const auto& kind) { return cat(name_of(kind.first), " ", bytes_text(kind.second)); };
   return {cat(d.kind, " ", d.rank, ".", d.device), bytes_text(planned_bytes(plan)[device]),
-          kinds.empty() ? "" : cat("(", join(kinds, ", ", one), ")")};
+          kinds.empty() ? "" : cat("(", join(kinds, ", ", format), ")")};
 }
 
-// Calls on plain kernels, which are slow references and therefore always reported. Shares are of the bytes that all
-// calls access.
+// Lists calls on plain kernels; these are slow references and therefore always reported. Shares are of the bytes that
+// all calls access.
 std::string plain_calls(const Plan& plan) {
   auto touched = [](const Call& call) {
     double bytes = 0;
@@ -82,48 +82,48 @@ std::string plain_calls(const Plan& plan) {
         bytes += static_cast<double>(operand.view.count() * size_of(operand.view.dtype));
     return bytes;
   };
-  struct Found {
+  struct PlainKernel {
     int calls = 0;
     double bytes = 0;
     std::string where;  // of the first call
   };
-  std::map<std::string, Found> found;
-  double all = 0;
-  int plain = 0;
+  std::map<std::string, PlainKernel> kernels_found;
+  double total = 0;
+  int plain_call_count = 0;
   for (const Actor& a : plan.actors)
     for (const Call& call : a.calls) {
-      all += touched(call);
+      total += touched(call);
       if (!starts_with(call.kernel, "plain.")) continue;
-      ++plain;
-      Found& one = found[call.kernel];
-      if (one.calls++ == 0) one.where = call.where;
-      one.bytes += touched(call);
+      ++plain_call_count;
+      PlainKernel& kernel_use = kernels_found[call.kernel];
+      if (kernel_use.calls++ == 0) kernel_use.where = call.where;
+      kernel_use.bytes += touched(call);
     }
-  if (found.empty()) return "";
+  if (kernels_found.empty()) return "";
   std::vector<std::vector<std::string>> rows = {{"kernel", "calls", "share of bytes", "first call"}};
-  for (const auto& [kernel, one] : found) {
-    auto tenths = static_cast<long>(1000 * one.bytes / std::max(all, 1.0) + 0.5);
-    rows.push_back({kernel, cat(one.calls), cat(tenths / 10, ".", tenths % 10, " %"), one.where});
+  for (const auto& [kernel, kernel_use] : kernels_found) {
+    auto tenths = static_cast<long>(1000 * kernel_use.bytes / std::max(total, 1.0) + 0.5);
+    rows.push_back({kernel, cat(kernel_use.calls), cat(tenths / 10, ".", tenths % 10, " %"), kernel_use.where});
   }
-  return cat(plain, plain == 1 ? " call runs" : " calls run",
+  return cat(plain_call_count, plain_call_count == 1 ? " call runs" : " calls run",
              " on a plain kernel, because no fast kernel supports the types or strides\n", table(rows));
 }
 
-// Conversions between halves and other types: calls that only convert, and calls that convert their operands or
-// results.
+// Counts conversions between 16-bit and other types: calls that only convert, and calls that also compute.
 std::string casts(const Plan& plan) {
-  int alone = 0, within = 0;
+  int cast_calls = 0, converting_calls = 0;
   for (const Actor& actor : plan.actors)
     for (const Call& call : actor.calls) {
       bool halves = false, others = false;
       for (const auto* operands : {&call.in, &call.out})
         for (const Operand& operand : *operands) (is_half(operand.view.dtype) ? halves : others) = true;
       const bool cast = call.kernel.ends_with(".cast");
-      alone += halves && cast;
-      within += halves && others && !cast;
+      cast_calls += halves && cast;
+      converting_calls += halves && others && !cast;
     }
-  if (alone + within == 0) return "";
-  return cat("mixed precision: ", alone, " separate cast calls, ", within, " other calls that convert\n");
+  if (cast_calls + converting_calls == 0) return "";
+  return cat("mixed precision: ", cast_calls, " separate cast calls, ", converting_calls,
+             " other calls that convert\n");
 }
 
 }  // namespace
@@ -147,7 +147,7 @@ std::string summary(const Plan& plan) {
   std::vector<std::vector<std::string>> transfers = {{"kind", "axis", "bytes", "value"}};
   std::int64_t sum = 0;
   for (const Transfer& t : plan.transfers) {
-    transfers.push_back({t.kind, t.axis, cat(t.bytes), t.value});
+    transfers.push_back({std::string(name_of(t.kind)), t.axis, cat(t.bytes), t.value});
     sum += t.bytes;
   }
   return out +

@@ -1,5 +1,5 @@
-// A search over all states that a small plan can reach with several active launches, over Ports and CollectiveSequence:
-// memory holds marks of writers, and a call must never read bytes with a different mark from the one it expects.
+// A search over all states of Ports and CollectiveSequence that a small plan can reach with several active launches.
+// Memory holds marks of writers, and a call must never read bytes with a different mark from the one that it expects.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace karez::plan::testing {
 // `placed` is `bare` with registers and values moved: calls, ports and operands correspond one to one. In `bare` no two
 // values share bytes, so the place of an operand there identifies its value. A collective, input or fetch without calls
 // reads and writes its registers as one call each. Messages arrive immediately, which allows every state that late
-// messages allow. An act is a step to begin, one for each call, and one to end.
+// messages allow. An act consists of a step to begin, a step for each call, and a step to end.
 class StateSearch {
  public:
   StateSearch(const Plan& bare, const Plan& placed, int launches) : bare_(bare), placed_(placed), launches_(launches) {
@@ -26,10 +26,10 @@ class StateSearch {
   }
 
   std::size_t states = 0;
-  bool complete = true;  // false: there are more than `most` states, and not all were visited
+  bool complete = true;  // false: there are more than `max_states` states, and not all were visited
 
-  // The first wrong mark that a call read; empty: none in any state.
-  std::string run(std::size_t most = 200'000) {
+  // Returns a text about the first wrong mark that a call reads; empty if no state has one.
+  std::string run(std::size_t max_states = 200'000) {
     State first(placed_);
     first.memory.assign(placed_.blocks.size(), {});
     for (BlockId b : placed_.blocks.ids())
@@ -38,42 +38,42 @@ class StateSearch {
     std::vector<State> open;
     open.push_back(std::move(first));
     seen_.insert(key(open[0]));
-    while (!open.empty() && wrong_.empty()) {
-      State here = std::move(open.back());
+    while (!open.empty() && error_.empty()) {
+      State current = std::move(open.back());
       open.pop_back();
-      if (++states > most) {
+      if (++states > max_states) {
         complete = false;
         break;
       }
-      auto go = [&](auto change) {
-        State next = here;
+      auto branch = [&](auto change) {
+        State next = current;
         change(next);
         if (seen_.insert(key(next)).second) open.push_back(std::move(next));
       };
-      if (here.session_start.ready() && here.launched < launches_)
-        go([&](State& s) {
+      if (current.session_start.ready() && current.launched < launches_)
+        branch([&](State& s) {
           ++s.launched;
           s.session_start.begin();
           s.session_start.complete([&](const Message& m) { deliver(s, m); });
         });
-      if (here.session_done.ready())
-        go([&](State& s) {
+      if (current.session_done.ready())
+        branch([&](State& s) {
           s.session_done.begin();
           s.session_done.complete([&](const Message& m) { deliver(s, m); });
         });
       for (ActorId a : placed_.actors.ids()) {
         const int last = static_cast<int>(calls_[a].size());
-        if (here.at[a] < 0) {
-          if (!here.ports[a].ready() || !here.sequence.may_begin(a) || stream_is_busy(here, a)) continue;
-          go([&](State& s) {
+        if (current.at[a] < 0) {
+          if (!current.ports[a].ready() || !current.sequence.may_begin(a) || stream_is_busy(current, a)) continue;
+          branch([&](State& s) {
             s.ports[a].begin();
             if (placed_.actor(a).collective) s.sequence.position(a).begin(a);
             s.at[a] = 0;
           });
-        } else if (here.at[a] < last) {
-          go([&](State& s) { call(s, a, calls_[a][static_cast<std::size_t>(s.at[a]++)]); });
+        } else if (current.at[a] < last) {
+          branch([&](State& s) { call(s, a, calls_[a][static_cast<std::size_t>(s.at[a]++)]); });
         } else {
-          go([&](State& s) {
+          branch([&](State& s) {
             s.at[a] = -1;
             if (placed_.actor(a).collective) s.sequence.position(a).end();
             s.ports[a].complete([&](const Message& m) { deliver(s, m); });
@@ -81,7 +81,7 @@ class StateSearch {
         }
       }
     }
-    return wrong_;
+    return error_;
   }
 
  private:
@@ -101,7 +101,7 @@ class StateSearch {
     ById<ActorId, Ports> ports;
     Ports session_start, session_done;
     CollectiveSequence sequence;
-    ById<ActorId, int> at;                             // the next call; -1: it does not act
+    ById<ActorId, int> at;                             // the next call; -1: the actor is not running
     ById<BlockId, std::vector<std::uint64_t>> memory;  // by grain: the mark of its writer
     int launched = 0;
   };
@@ -110,24 +110,25 @@ class StateSearch {
 
   std::vector<std::vector<OperandAccess>> calls_of(ActorId id) const {
     const Actor &bare = bare_.actor(id), &placed = placed_.actor(id);
-    std::vector<std::vector<OperandAccess>> made;
+    std::vector<std::vector<OperandAccess>> call_accesses;
     for (std::size_t c = 0; c < bare.calls.size(); ++c) {
-      auto& accesses = made.emplace_back();
+      auto& accesses = call_accesses.emplace_back();
       for (std::size_t i = 0; i < bare.calls[c].in.size(); ++i)
         accesses.push_back({&bare.calls[c].in[i], &placed.calls[c].in[i], false});
       for (std::size_t i = 0; i < bare.calls[c].out.size(); ++i)
         accesses.push_back({&bare.calls[c].out[i], &placed.calls[c].out[i], true});
     }
     if (bare.collective) {
-      made.push_back({{&bare.collective->in, &placed.collective->in, false},
-                      {&bare.collective->out, &placed.collective->out, true}});
+      call_accesses.push_back({{&bare.collective->in, &placed.collective->in, false},
+                               {&bare.collective->out, &placed.collective->out, true}});
       if (bare.collective->staging)
-        made.back().push_back({&*bare.collective->staging, &*placed.collective->staging, true});
-      made.push_back({{&bare.collective->in, &placed.collective->in, false}});  // it reads its operands until its end
+        call_accesses.back().push_back({&*bare.collective->staging, &*placed.collective->staging, true});
+      call_accesses.push_back(
+          {{&bare.collective->in, &placed.collective->in, false}});  // it reads its operands until its end
       if (bare.collective->staging)
-        made.back().push_back({&*bare.collective->staging, &*placed.collective->staging, false});
+        call_accesses.back().push_back({&*bare.collective->staging, &*placed.collective->staging, false});
     }
-    return made;
+    return call_accesses;
   }
 
   bool stream_is_busy(const State& s, ActorId a) const {
@@ -143,13 +144,15 @@ class StateSearch {
     else (m.kind == Message::Kind::filled ? s.session_done : s.session_start).take(m);
   }
 
-  // Its place in the bare plan and the number of the piece, which writer and readers of a register count alike.
+  // The mark combines the place of the operand in the bare plan with the number of the piece, which the writer and the
+  // readers of a register count in the same way.
   std::uint64_t mark(const State& s, ActorId a, const Operand& bare) const {
     const auto act = static_cast<std::uint64_t>(s.ports[a].acts()) + 1;
-    const std::uint64_t whose = bare.reg.valid() ? 1000 + static_cast<std::uint64_t>(bare.reg.index)
-                                                 : 100'000 + static_cast<std::uint64_t>(bare.block.index) * 10'000 +
-                                                       static_cast<std::uint64_t>(bare.offset);
-    return whose * 1000 + act;
+    const std::uint64_t value_number =
+        bare.reg.valid()
+            ? 1000 + static_cast<std::uint64_t>(bare.reg.index)
+            : 100'000 + static_cast<std::uint64_t>(bare.block.index) * 10'000 + static_cast<std::uint64_t>(bare.offset);
+    return value_number * 1000 + act;
   }
 
   void call(State& s, ActorId a, const std::vector<OperandAccess>& accesses) {
@@ -169,13 +172,13 @@ class StateSearch {
           begin += r.offset + slot * r.stride;
         }
         if (!block.valid() || placed_.block(block).kind == BlockKind::variable) continue;
-        const std::uint64_t want = mark(s, a, *t.bare);
+        const std::uint64_t expected = mark(s, a, *t.bare);
         for (std::int64_t g = begin / grain; g * grain < begin + t.placed->view.bytes(); ++g) {
-          auto& there = s.memory[block][static_cast<std::size_t>(g)];
-          if (writes) there = want;
-          else if (there != want && wrong_.empty())
-            wrong_ = cat("actor a", a, " '", placed_.actor(a).name, "' expects mark ", want, " at byte ", g * grain,
-                         " of block b", block, " but reads ", there);
+          auto& stored = s.memory[block][static_cast<std::size_t>(g)];
+          if (writes) stored = expected;
+          else if (stored != expected && error_.empty())
+            error_ = cat("actor a", a, " '", placed_.actor(a).name, "' expects mark ", expected, " at byte ", g * grain,
+                         " of block b", block, " but reads ", stored);
         }
       }
   }
@@ -194,7 +197,7 @@ class StateSearch {
   const Plan &bare_, &placed_;
   int launches_;
   std::unordered_set<std::string> seen_;
-  std::string wrong_;
+  std::string error_;
 };
 
 }  // namespace karez::plan::testing

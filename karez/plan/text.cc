@@ -1,5 +1,4 @@
-// The printer of a plan, with one readable line per item; and its hash, which is that of the text without names for
-// people.
+// Prints a plan with one readable line per item, and hashes this text without the names for human readers.
 #include <fstream>
 
 #include "karez/base/hash.h"
@@ -38,7 +37,7 @@ std::string print(const CallSpec& call) {
              call.team == 1 ? "" : cat(" team ", call.team));
 }
 
-// Printing. A field with its default value is omitted; ids are written r3 (register), b0 (block), a7 (actor).
+// A field with its default value is not printed; ids are printed as r3 (register), b0 (block), a7 (actor).
 namespace {
 
 std::string actor_text(ActorId id) { return id == session_actor ? "session" : cat("a", id.index); }
@@ -47,9 +46,9 @@ std::string at_text(const std::string& where) { return where.empty() ? "" : " at
 std::string ints_text(const std::vector<std::int64_t>& values) { return cat("[", join(values, ", "), "]"); }
 
 std::string operand_text(const Operand& o) {
-  std::string place = o.reg.valid() ? cat("r", o.reg) : o.block.valid() ? cat("b", o.block) : "none";
-  if (o.reg.valid() && o.block.valid()) place += cat(" b", o.block);
-  return cat(place, o.offset == 0 ? "" : cat(" + ", o.offset), " ", print(o.view));
+  std::string location = o.reg.valid() ? cat("r", o.reg) : o.block.valid() ? cat("b", o.block) : "none";
+  if (o.reg.valid() && o.block.valid()) location += cat(" b", o.block);
+  return cat(location, o.offset == 0 ? "" : cat(" + ", o.offset), " ", print(o.view));
 }
 
 std::string operands_text(std::string_view word, const std::vector<Operand>& list) {
@@ -64,20 +63,21 @@ std::string call_text(const Call& c) {
 }
 
 std::string ports_text(std::string_view word, const std::vector<Port>& ports) {
-  auto one = [](const Port& p) { return cat("r", p.reg, p.period == 1 ? "" : cat(" every ", p.period)); };
-  return ports.empty() ? "" : cat(" ", word, " ", join(ports, ", ", one));
+  auto format = [](const Port& p) { return cat("r", p.reg, p.period == 1 ? "" : cat(" every ", p.period)); };
+  return ports.empty() ? "" : cat(" ", word, " ", join(ports, ", ", format));
 }
 
 std::string pieces_text(std::string_view word, const std::vector<PeerBox>& pieces) {
-  auto one = [](const PeerBox& p) { return cat(p.peer, " ", ints_text(p.begin), " ", ints_text(p.size)); };
-  return pieces.empty() ? "" : cat(" ", word, " ", join(pieces, ", ", one));
+  auto format = [](const PeerBox& p) { return cat(p.peer, " ", ints_text(p.begin), " ", ints_text(p.size)); };
+  return pieces.empty() ? "" : cat(" ", word, " ", join(pieces, ", ", format));
 }
 
 std::string collective_text(const Collective& c) {
-  return cat(quote(c.kind), c.reduce.empty() ? "" : " " + quote(c.reduce), " by ", quote(c.algorithm), " communicator ",
-             c.communicator, " turn ", join(c.turns, ", "), " in ", operand_text(c.in), " out ", operand_text(c.out),
-             pieces_text("sends", c.sends), pieces_text("receives", c.receives),
-             c.staging ? " staging " + operand_text(*c.staging) : "", at_text(c.where));
+  return cat(quote(name_of(c.kind)), c.reduce ? " " + quote(name_of(*c.reduce)) : "", " by ",
+             quote(name_of(c.algorithm)), " communicator ", c.communicator, " turn ", join(c.turns, ", "), " in ",
+             operand_text(c.in), " out ", operand_text(c.out), pieces_text("sends", c.sends),
+             pieces_text("receives", c.receives), c.staging ? " staging " + operand_text(*c.staging) : "",
+             at_text(c.where));
 }
 
 void print_actor(std::string& out, ActorId number, const Actor& a) {
@@ -124,7 +124,7 @@ std::string print(const Plan& plan) {
                join(c.sequence, ", ", [](const std::string& s) { return quote(s); }), "\n");
   }
   for (const Transfer& t : plan.transfers)
-    out += cat("transfer ", quote(t.kind), " ", quote(t.axis), " bytes ", t.bytes, " ", quote(t.value), "\n");
+    out += cat("transfer ", quote(name_of(t.kind)), " ", quote(t.axis), " bytes ", t.bytes, " ", quote(t.value), "\n");
   for (const Call& c : plan.setup) out += cat("setup ", call_text(c), "\n");
   for (const std::string& line : split(trim(plan.costs), '\n'))
     if (!line.empty()) out += cat("cost ", line, "\n");

@@ -1,4 +1,4 @@
-// Tests of a plan's text: its form, that it parses to an equal plan, errors of bad text; of hashes and the summary.
+// Tests of a plan's text form, of its parser and the parser's errors, of hashes, and of the summary.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 namespace karez::plan {
 namespace {
 
-// matmul then relu on one device, with a variable.
+// A matmul and a sum on one device, with a variable.
 Plan small_plan() {
   PlanBuilder s(1, "small");
   ActorId in = s.actor("feed", 0, 0, BodyKind::input), w = s.actor("w", 0, 0, BodyKind::state), f = s.actor("forward"),
@@ -43,7 +43,7 @@ Plan small_plan() {
   return s.plan;
 }
 
-TEST(PlanText, OneReadableLinePerItem) {
+TEST(PlanText, EachItemHasOneReadableLine) {
   EXPECT_TRUE(golden(print(small_plan()), R"(plan "small" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
 stream 0: "stream 0" device 0 worker 0
@@ -79,7 +79,7 @@ TEST(PlanText, TheLinesOfTheCostTableComeLast) {
             bare + "cost origin \"measured on a # of machines\"\ncost link @data alpha=1 beta=2\ncost call=3\n");
   EXPECT_EQ(parse_plan(print(plan)), plan);
   EXPECT_EQ(parse_plan(bare).costs, "");
-  EXPECT_EQ(rank_hash(plan), hash) << "launches do not read it";
+  EXPECT_EQ(rank_hash(plan), hash) << "launches do not read the cost table";
 }
 
 TEST(PlanText, AVerifiedPlanRoundTrips) {
@@ -88,7 +88,7 @@ TEST(PlanText, AVerifiedPlanRoundTrips) {
   EXPECT_EQ(parse_plan(print(plan)), plan);
 }
 
-// Random plans that need not be valid: texts with quotes and braces, ids that name nothing, empty lists.
+// Makes random plans that may be invalid: texts with quotes and braces, ids that name nothing, empty lists.
 class RandomPlan {
  public:
   explicit RandomPlan(unsigned seed) : random_(seed) {}
@@ -114,7 +114,7 @@ class RandomPlan {
       fill(c.sequence, [&] { return text(); });
       return c;
     });
-    fill(p.transfers, [&] { return Transfer{text(), text(), text(), big()}; });
+    fill(p.transfers, [&] { return Transfer{collective_kind(), text(), text(), big()}; });
     fill(p.setup, [&] { return call(); });
     return p;
   }
@@ -132,6 +132,7 @@ class RandomPlan {
   template <class Items, class Make> void fill(Items& items, Make make) {
     for (int n = small() - 1; n > 0; --n) items.push_back(make());
   }
+  CollectiveKind collective_kind() { return static_cast<CollectiveKind>(random_() % 5); }
   PlanDevice place() { return {small(), small(), text()}; }
   View view() {
     Shape shape;
@@ -164,8 +165,18 @@ class RandomPlan {
     return c;
   }
   Collective collective() {
-    Collective c{
-        CommunicatorId(id()), text(), text(), {small(), small()}, operand(), operand(), {}, {}, {}, text(), text()};
+    Collective c{CommunicatorId(id()),
+                 collective_kind(),
+                 {},
+                 {small(), small()},
+                 operand(),
+                 operand(),
+                 {},
+                 {},
+                 {},
+                 text(),
+                 static_cast<CollectiveAlgorithm>(random_() % 4)};
+    if (flip()) c.reduce = static_cast<Reduce>(random_() % 3);
     auto piece = [&] {
       return PeerBox{small(), {1, 2}, flip() ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{3, 4}};
     };
@@ -194,14 +205,14 @@ class RandomPlan {
 };
 
 TEST(PlanText, AnyPlanRoundTrips) {
-  const char* given = std::getenv("KAREZ_SEED");
-  unsigned first = given ? static_cast<unsigned>(std::atoi(given)) : 1;
-  for (unsigned seed = first; seed < first + 300; ++seed) {
+  const char* seed_text = std::getenv("KAREZ_SEED");
+  unsigned first_seed = seed_text ? static_cast<unsigned>(std::atoi(seed_text)) : 1;
+  for (unsigned seed = first_seed; seed < first_seed + 300; ++seed) {
     Plan plan = RandomPlan(seed).plan();
     std::string text = print(plan);
-    Plan back;
-    ASSERT_NO_THROW(back = parse_plan(text)) << "KAREZ_SEED=" << seed << "\n" << text;
-    ASSERT_EQ(back, plan) << "KAREZ_SEED=" << seed << "\n" << text << "became\n" << print(back);
+    Plan parsed;
+    ASSERT_NO_THROW(parsed = parse_plan(text)) << "KAREZ_SEED=" << seed << "\n" << text;
+    ASSERT_EQ(parsed, plan) << "KAREZ_SEED=" << seed << "\n" << text << "became\n" << print(parsed);
   }
 }
 
@@ -218,11 +229,11 @@ TEST(PlanText, QuotesBracesAndLineEndsInsideAttributesRoundTrip) {
     }
     for (Block& block : plan.blocks) block.name = block.layout = text;
     std::string printed = print(plan);
-    Plan back;
-    ASSERT_NO_THROW(back = parse_plan(printed)) << printed;
-    ASSERT_EQ(back, plan) << printed;
-    EXPECT_EQ(back.actors[ActorId(2)].calls[0].attrs.text("text"), text);
-    EXPECT_EQ(print(back), printed);
+    Plan parsed;
+    ASSERT_NO_THROW(parsed = parse_plan(printed)) << printed;
+    ASSERT_EQ(parsed, plan) << printed;
+    EXPECT_EQ(parsed.actors[ActorId(2)].calls[0].attrs.text("text"), text);
+    EXPECT_EQ(print(parsed), printed);
   }
 }
 
@@ -251,13 +262,13 @@ TEST(PlanText, BadTextIsAnErrorWithItsLine) {
       {head + "stream 0: \"s\" device 99999999999 worker 0\n", "99999999999 is out of range at"},
       {head + "device 0: 0 0 \"cpu\"\nregister r0: b1\n", "line 3, column 14: expected 'a' at 'b1'"},
   };
-  for (const auto& [text, says] : rows) {
+  for (const auto& [text, message] : rows) {
     std::string error = error_of(text);
-    EXPECT_NE(error.find(says), std::string::npos) << "expected: " << says << "\nbut: " << error;
+    EXPECT_NE(error.find(message), std::string::npos) << "expected: " << message << "\nbut: " << error;
   }
 }
 
-TEST(PlanText, EveryPrefixOfAPlanIsReadOrRejected) {
+TEST(PlanText, EveryPrefixOfAPlanIsParsedOrRejected) {
   std::string text = print(small_plan());
   for (std::size_t n = 0; n < text.size(); ++n) {
     try {
@@ -282,24 +293,24 @@ TEST(PlanText, SavedPlansAreLoadedAndMissingFilesReported) {
   EXPECT_THROW(save(small_plan(), "/nowhere/at/all"), Error);
 }
 
-TEST(PlanText, TheHashCoversWhatRunsButNotTextsForPeople) {
-  Plan plan = small_plan(), other = plan;
-  other.name = "other";
-  other.actors[ActorId(2)].name = "renamed";
-  other.actors[ActorId(2)].calls[0].where = "elsewhere.cc:9";
-  other.registers[RegisterId(2)].type = "f32[2@data, 4]";
-  EXPECT_EQ(rank_hash(other), rank_hash(plan));
-  other.actors[ActorId(2)].calls[0].attrs.set("transpose_a", true);
-  EXPECT_NE(rank_hash(other), rank_hash(plan));
-  other = plan;
-  other.registers[RegisterId(2)].slots = 3;
-  EXPECT_NE(rank_hash(other), rank_hash(plan));
-  Plan set_up = plan;
-  set_up.setup.push_back(plan.actors[ActorId(2)].calls[0]);
-  EXPECT_NE(rank_hash(set_up), rank_hash(plan));
-  other = set_up;
-  other.setup.back().where = "elsewhere.cc:9";
-  EXPECT_EQ(rank_hash(other), rank_hash(set_up));
+TEST(PlanText, TheHashCoversWhatRunsButNotTextsForReaders) {
+  Plan plan = small_plan(), changed = plan;
+  changed.name = "other";
+  changed.actors[ActorId(2)].name = "renamed";
+  changed.actors[ActorId(2)].calls[0].where = "elsewhere.cc:9";
+  changed.registers[RegisterId(2)].type = "f32[2@data, 4]";
+  EXPECT_EQ(rank_hash(changed), rank_hash(plan));
+  changed.actors[ActorId(2)].calls[0].attrs.set("transpose_a", true);
+  EXPECT_NE(rank_hash(changed), rank_hash(plan));
+  changed = plan;
+  changed.registers[RegisterId(2)].slots = 3;
+  EXPECT_NE(rank_hash(changed), rank_hash(plan));
+  Plan with_setup = plan;
+  with_setup.setup.push_back(plan.actors[ActorId(2)].calls[0]);
+  EXPECT_NE(rank_hash(with_setup), rank_hash(plan));
+  changed = with_setup;
+  changed.setup.back().where = "elsewhere.cc:9";
+  EXPECT_EQ(rank_hash(changed), rank_hash(with_setup));
 }
 
 TEST(PlanText, ACallIsPrintedWithItsTypes) {
@@ -312,7 +323,7 @@ TEST(PlanText, ACallIsPrintedWithItsTypes) {
   EXPECT_EQ(print(call), "matmul(f32[8, 4], f32[8, 6]{1, 8}) {transpose_a=true} -> f32[4, 6] team 2");
 }
 
-TEST(PlanSummary, CountsMemoryAndTransfers) {
+TEST(PlanSummary, TheSummaryListsCountsMemoryAndTransfers) {
   Plan plan = small_plan();
   EXPECT_TRUE(golden(summary(plan), R"(plan 'small' of rank 0 of 1: 1 device, 2 streams
 4 actors (1 compute, 1 fetch, 1 input, 1 state), 2 kernel calls, 6 registers, 12 messages per launch
@@ -329,7 +340,8 @@ no transfers between devices
   for (Actor& actor : plan.actors)
     for (Call& call : actor.calls) call.kernel = "fast.any";
   EXPECT_EQ(summary(plan).find("plain kernel"), std::string::npos) << "not reported if there is none";
-  plan.transfers = {{"all_reduce", "data", "fc.weight gradient", 1024}, {"all_gather", "model", "loss", 96}};
+  plan.transfers = {{CollectiveKind::all_reduce, "data", "fc.weight gradient", 1024},
+                    {CollectiveKind::all_gather, "model", "loss", 96}};
   std::string text = summary(plan);
   EXPECT_NE(text.find(R"(2 transfers, 1.09 KiB (1120 bytes) per launch
   kind        axis   bytes  value

@@ -1,4 +1,4 @@
-// Chains of actors, the longest first, and the first actor of each chain that waits for a given actor.
+// Builds chains of actors, the longest first, and finds the first actor of each chain that waits for a given actor.
 #include "karez/plan/token_distances.h"
 
 #include <algorithm>
@@ -45,17 +45,17 @@ int TokenDistances::tokens(ActorId from, ActorId to) const {
   const std::size_t begin = node(from), end = node(to);
   auto to_chain = [&](std::size_t at) { return reaches(first_, begin, at) ? 0 : reaches(later_, begin, at) ? 1 : 2; };
   if (chain_[end] >= 0) return to_chain(end);
-  int least = 2;
-  std::vector<std::pair<std::size_t, int>> seen = {{end, 0}};
-  for (std::size_t i = 0; i < seen.size() && least > 0; ++i)
-    for (const Step& step : reverse_steps_[seen[i].first]) {
-      const std::pair at(step.node, seen[i].second + step.tokens);
-      if (at.second >= least || std::find(seen.begin(), seen.end(), at) != seen.end()) continue;
-      if (step.node == begin) least = at.second;
-      else if (chain_[step.node] >= 0) least = std::min(least, at.second + to_chain(step.node));
-      else seen.push_back(at);
+  int min_tokens = 2;
+  std::vector<std::pair<std::size_t, int>> visited = {{end, 0}};
+  for (std::size_t i = 0; i < visited.size() && min_tokens > 0; ++i)
+    for (const Step& step : reverse_steps_[visited[i].first]) {
+      const std::pair at(step.node, visited[i].second + step.tokens);
+      if (at.second >= min_tokens || std::find(visited.begin(), visited.end(), at) != visited.end()) continue;
+      if (step.node == begin) min_tokens = at.second;
+      else if (chain_[step.node] >= 0) min_tokens = std::min(min_tokens, at.second + to_chain(step.node));
+      else visited.push_back(at);
     }
-  return least;
+  return min_tokens;
 }
 
 void TokenDistances::add(std::size_t from, std::size_t to, int tokens) {
@@ -107,31 +107,32 @@ void TokenDistances::sort() {
 
 // Builds one chain after another: the path with the most actors that are in no chain yet.
 void TokenDistances::build_chains() {
-  constexpr std::size_t none = SIZE_MAX;
+  constexpr std::size_t no_node = SIZE_MAX;
   chain_.assign(steps_.size(), -1);
   position_.assign(steps_.size(), -1);
   std::vector<int> length(steps_.size());
-  std::vector<std::size_t> before(steps_.size());
+  std::vector<std::size_t> predecessor(steps_.size());
   for (; chain_count_ < max_chains; ++chain_count_) {
     std::size_t last = order_[0];
     for (std::size_t n : order_) {
-      length[n] = 0, before[n] = none;
+      length[n] = 0, predecessor[n] = no_node;
       for (const Step& step : reverse_steps_[n])
-        if (step.tokens == 0 && length[step.node] > length[n]) length[n] = length[step.node], before[n] = step.node;
+        if (step.tokens == 0 && length[step.node] > length[n])
+          length[n] = length[step.node], predecessor[n] = step.node;
       length[n] += chain_[n] < 0;
       if (length[n] > length[last]) last = n;
     }
     if (length[last] < min_chain_length && chain_count_ > 0) return;
-    for (std::size_t n = last; n != none; n = before[n])
+    for (std::size_t n = last; n != no_node; n = predecessor[n])
       if (chain_[n] < 0) chain_[n] = static_cast<int>(chain_count_), position_[n] = length[n] - 1;
   }
 }
 
 void TokenDistances::compute_reachability() {
   first_.assign(steps_.size() * chain_count_, unreachable);
-  auto lower = [&](std::vector<int>& into, std::size_t n, const std::vector<int>& from, std::size_t other) {
+  auto lower = [&](std::vector<int>& target, std::size_t n, const std::vector<int>& from, std::size_t source) {
     for (std::size_t l = 0; l < chain_count_; ++l)
-      into[n * chain_count_ + l] = std::min(into[n * chain_count_ + l], from[other * chain_count_ + l]);
+      target[n * chain_count_ + l] = std::min(target[n * chain_count_ + l], from[source * chain_count_ + l]);
   };
   for (auto n = order_.rbegin(); n != order_.rend(); ++n) {
     if (chain_[*n] >= 0) first_[*n * chain_count_ + static_cast<std::size_t>(chain_[*n])] = position_[*n];

@@ -1,4 +1,5 @@
-// The number of tokens between the end of one act and the beginning of another, by a plan's registers and turns.
+// Computes the number of tokens between the end of one act and the beginning of another from a plan's registers and
+// turns.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,9 @@
 namespace karez::plan {
 
 // Actors that act one after another in every launch form a chain; for each actor, the first actor of each chain that
-// waits for it is stored, for this launch and for the next. Actors outside of chains are searched, over short
-// distances: chains are taken, the longest first, until no path of eight actors remains. Time and memory grow with
-// actors times chains; the number of chains is about that of streams.
+// waits for it is stored, for this launch and for the next. Actors outside of chains are found by a search over short
+// distances, since chains are built, the longest first, until no path of eight actors remains. Time and memory grow
+// with actors times chains; there are about as many chains as streams.
 class TokenDistances {
  public:
   TokenDistances(const Plan& plan, const ById<ActorId, std::int64_t>& acts);
@@ -20,8 +21,8 @@ class TokenDistances {
   // True if act k of each consumer reads the piece of act k of the producer: equal numbers of acts, and a piece in
   // each.
   bool in_step(RegisterId id) const { return in_step_[id]; }
-  // Fewest tokens between the end of an act and the beginning of another: 0, 1, or 2 for more. From an actor to its own
-  // next act: 1.
+  // Returns the smallest number of tokens between the end of an act and the beginning of another: 0, 1, or 2 for two or
+  // more. The distance from an actor to its own next act is 1.
   int tokens(ActorId from, ActorId to) const;
   // False if acts wait for each other in a cycle: the other functions are then invalid.
   bool is_acyclic() const { return order_.size() == steps_.size(); }

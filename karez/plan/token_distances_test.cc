@@ -1,4 +1,4 @@
-// Tests of token distances against a search over single acts.
+// Tests that compare token distances with a search over single acts.
 #include "karez/plan/token_distances.h"
 
 #include <gtest/gtest.h>
@@ -11,17 +11,18 @@
 namespace karez::plan {
 namespace {
 
-// The acts 0 to 3, as (actor, act), that must wait for act 0 of an actor, by registers, returned slots and turns.
+// Returns the acts 0 to 3, as (actor, act), that must wait for act 0 of an actor because of registers, returned slots
+// or turns.
 std::set<std::pair<int, int>> waiting_acts(const Plan& plan, ActorId from) {
   constexpr int acts = 4;
-  std::set<std::pair<int, int>> seen;
+  std::set<std::pair<int, int>> waiting;
   std::vector<std::pair<int, int>> open = {{from.index, 0}};
   while (!open.empty()) {
     const auto [actor, act] = open.back();
     open.pop_back();
-    auto go = [&, at = act](ActorId to, int later) {
-      if (to != session_actor && at + later < acts && seen.emplace(to.index, at + later).second)
-        open.emplace_back(to.index, at + later);
+    auto go = [&, at = act](ActorId to, int delay) {
+      if (to != session_actor && at + delay < acts && waiting.emplace(to.index, at + delay).second)
+        open.emplace_back(to.index, at + delay);
     };
     go(ActorId(actor), 1);
     for (const Register& r : plan.registers) {
@@ -30,16 +31,17 @@ std::set<std::pair<int, int>> waiting_acts(const Plan& plan, ActorId from) {
       for (ActorId c : r.consumers)
         if (c.index == actor) go(r.producer, r.slots);
     }
-    const auto& mine = plan.actor(ActorId(actor)).collective;
-    if (!mine) continue;
-    for (ActorId other : plan.actors.ids())
-      if (const auto& c = plan.actors[other].collective; c && other.index != actor)
-        go(other, c->turns[0] > mine->turns[0] ? 0 : 1);
+    const auto& own_collective = plan.actor(ActorId(actor)).collective;
+    if (!own_collective) continue;
+    for (ActorId other_actor : plan.actors.ids())
+      if (const auto& c = plan.actors[other_actor].collective; c && other_actor.index != actor)
+        go(other_actor, c->turns[0] > own_collective->turns[0] ? 0 : 1);
   }
-  return seen;
+  return waiting;
 }
 
-// Two long chains, the second of collectives with turns, and other actors that depend on one or two actors.
+// Returns a plan of two long chains, the second of collectives with turns, and other actors that depend on one or two
+// actors.
 Plan random_plan(std::mt19937& random) {
   PlanBuilder s;
   auto below = [&](std::size_t n) { return random() % static_cast<unsigned>(n); };
@@ -71,11 +73,11 @@ TEST(TokenDistances, DistancesAgreeWithASearchOverSingleActs) {
     const TokenDistances lanes(plan, once);
     ASSERT_TRUE(lanes.is_acyclic());
     for (ActorId a : plan.actors.ids()) {
-      const auto seen = waiting_acts(plan, a);
+      const auto waiting = waiting_acts(plan, a);
       for (ActorId b : plan.actors.ids()) {
-        const int want = seen.count({b.index, 0}) > 0 ? 0 : seen.count({b.index, 1}) > 0 ? 1 : 2;
-        ASSERT_EQ(lanes.tokens(a, b), want) << a << " " << b << " round " << round;
-        if (want == 0) { ASSERT_LT(lanes.topological_rank(a), lanes.topological_rank(b)); }
+        const int expected = waiting.count({b.index, 0}) > 0 ? 0 : waiting.count({b.index, 1}) > 0 ? 1 : 2;
+        ASSERT_EQ(lanes.tokens(a, b), expected) << a << " " << b << " round " << round;
+        if (expected == 0) { ASSERT_LT(lanes.topological_rank(a), lanes.topological_rank(b)); }
       }
     }
   }
@@ -84,19 +86,19 @@ TEST(TokenDistances, DistancesAgreeWithASearchOverSingleActs) {
 // Each actor of a long chain feeds one actor outside of it, for which no actor waits in the same launch.
 TEST(TokenDistances, ActorsOutsideOfALongChainAreSearched) {
   PlanBuilder s;
-  std::vector<ActorId> chain, beside;
-  for (int i = 0; i < 20; ++i) chain.push_back(s.actor(cat("c", i))), beside.push_back(s.actor(cat("b", i)));
+  std::vector<ActorId> chain, side_actors;
+  for (int i = 0; i < 20; ++i) chain.push_back(s.actor(cat("c", i))), side_actors.push_back(s.actor(cat("b", i)));
   for (std::size_t i = 0; i < 20; ++i) {
     if (i > 0) s.edge(chain[i - 1], {chain[i]});
-    s.edge(chain[i], {beside[i]});
+    s.edge(chain[i], {side_actors[i]});
   }
   const ById<ActorId, std::int64_t> once(s.plan.actors.size(), 1);
   const TokenDistances lanes(s.plan, once);
-  EXPECT_EQ(lanes.tokens(chain[3], beside[7]), 0);
-  EXPECT_EQ(lanes.tokens(chain[7], beside[6]), 1) << "by the returned slot";
-  EXPECT_EQ(lanes.tokens(chain[7], beside[3]), 2);
-  EXPECT_EQ(lanes.tokens(beside[3], beside[7]), 1);
-  EXPECT_EQ(lanes.tokens(beside[7], beside[3]), 2);
+  EXPECT_EQ(lanes.tokens(chain[3], side_actors[7]), 0);
+  EXPECT_EQ(lanes.tokens(chain[7], side_actors[6]), 1) << "by the returned slot";
+  EXPECT_EQ(lanes.tokens(chain[7], side_actors[3]), 2);
+  EXPECT_EQ(lanes.tokens(side_actors[3], side_actors[7]), 1);
+  EXPECT_EQ(lanes.tokens(side_actors[7], side_actors[3]), 2);
 }
 
 TEST(TokenDistances, ActsThatWaitForEachOtherInACycleHaveNoOrder) {

@@ -1,5 +1,4 @@
-// The plan verifier: ids in range, consistent registers and actors, operands inside their memory, consistent sequences,
-// liveness.
+// The plan verifier: checks ids, registers, actors, operands, sequences and liveness.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -7,22 +6,19 @@
 #include "karez/base/text.h"
 #include "karez/plan/acts.h"
 #include "karez/plan/dry_run.h"
+#include "karez/plan/item_names.h"
 #include "karez/plan/plan.h"
 #include "karez/plan/port_index.h"
+#include "karez/plan/verify_bindings.h"
 #include "karez/plan/verify_sharing.h"
 
 namespace karez::plan {
 namespace {
 
 template <class IdType, class Items>
-void require_in_range(IdType id, const Items& items, const std::string& subject, const char* what) {
-  require(id.index >= 0 && static_cast<std::size_t>(id.index) < items.size(), subject, " names ", what, " ", id,
+void require_in_range(IdType id, const Items& items, const std::string& subject, const char* item) {
+  require(id.index >= 0 && static_cast<std::size_t>(id.index) < items.size(), subject, " names ", item, " ", id,
           ", of which there are ", items.size());
-}
-
-std::string name_of_actor(const Plan& plan, ActorId i) {
-  return cat("actor a", i, " '", plan.actors[i].name, "'",
-             plan.actors[i].where.empty() ? "" : " (" + plan.actors[i].where + ")");
 }
 
 void verify_devices_and_blocks(const Plan& plan) {
@@ -38,16 +34,16 @@ void verify_devices_and_blocks(const Plan& plan) {
     require(plan.streams[i].worker >= 0, "stream ", i, " is served by worker ", plan.streams[i].worker);
   }
   std::set<std::pair<DeviceId, std::string>> variables;
-  std::int64_t all_bytes = 0, moved = 0;  // sums that other code computes unchecked
+  std::int64_t total_bytes = 0, transferred_bytes = 0;  // checked for overflow, because other code sums without checks
   for (const Transfer& t : plan.transfers) {
     require(t.bytes >= 0, "transfer of '", t.value, "' has ", t.bytes, " bytes");
-    moved = checked_add(moved, t.bytes);
+    transferred_bytes = checked_add(transferred_bytes, t.bytes);
   }
   for (BlockId i : plan.blocks.ids()) {
     const Block& b = plan.blocks[i];
     require_in_range(b.device, plan.devices, cat("block b", i), "device");
     require(b.bytes >= 0, "block b", i, " has ", b.bytes, " bytes");
-    all_bytes = checked_add(all_bytes, b.bytes);
+    total_bytes = checked_add(total_bytes, b.bytes);
     if (b.kind != BlockKind::variable) continue;
     require(!b.name.empty(), "block b", i, " is a variable without a name");
     require(variables.emplace(b.device, b.name).second, "block b", i, ": variable '", b.name,
@@ -55,7 +51,7 @@ void verify_devices_and_blocks(const Plan& plan) {
   }
 }
 
-constexpr ActorId no_actor;  // the owner of the set-up calls
+constexpr ActorId no_actor;  // stands for the owner of the set-up calls
 
 void verify_register(const Plan& plan, const PortIndex& port_index, RegisterId id) {
   const Register& r = plan.reg(id);
@@ -147,9 +143,9 @@ void verify_collective(const Plan& plan, const PortIndex& port_index, ActorId ac
   verify_operand(plan, port_index, actor, c.in, false, subject);
   verify_operand(plan, port_index, actor, c.out, true, subject);
   if (c.staging) verify_operand(plan, port_index, actor, *c.staging, true, subject);
-  const PlanDevice& here = plan.devices[plan.stream(plan.actor(actor).stream).device];
-  require(std::find(group.members.begin(), group.members.end(), here) != group.members.end(), subject, ": device ",
-          here.rank, ".", here.device, " is not a member of communicator ", c.communicator);
+  const PlanDevice& own_device = plan.devices[plan.stream(plan.actor(actor).stream).device];
+  require(std::find(group.members.begin(), group.members.end(), own_device) != group.members.end(), subject,
+          ": device ", own_device.rank, ".", own_device.device, " is not a member of communicator ", c.communicator);
   for (const auto* pieces : {&c.sends, &c.receives}) {
     require(pieces->empty() || pieces->size() == group.members.size(), subject, ": ", pieces->size(),
             " peer boxes for ", group.members.size(), " members");
@@ -207,7 +203,7 @@ void verify_actor(const Plan& plan, const PortIndex& port_index, ActorId i) {
   if (a.collective) verify_collective(plan, port_index, i, subject);
 }
 
-// Registers have no tokens at first, so actors that feed each other in a cycle would all wait.
+// Rejects cycles of actors that feed each other: registers have no tokens at first, so these actors would all wait.
 void verify_acyclic(const Plan& plan) {
   ById<ActorId, int> waiting(plan.actors.size(), 0);
   std::vector<ActorId> free;
@@ -216,12 +212,12 @@ void verify_acyclic(const Plan& plan) {
       if (c != session_actor && r.producer != session_actor) ++waiting[c];
   for (ActorId a : waiting.ids())
     if (waiting[a] == 0) free.push_back(a);
-  std::size_t done = 0;
-  for (; done < free.size(); ++done)
-    for (const Port& port : plan.actors[free[done]].outputs)
+  std::size_t visited = 0;
+  for (; visited < free.size(); ++visited)
+    for (const Port& port : plan.actors[free[visited]].outputs)
       for (ActorId c : plan.reg(port.reg).consumers)
         if (c != session_actor && --waiting[c] == 0) free.push_back(c);
-  if (done == plan.actors.size()) return;
+  if (visited == plan.actors.size()) return;
   std::string names;
   for (ActorId a : waiting.ids())
     if (waiting[a] > 0) names += cat(names.empty() ? "" : ", ", "a", a, " '", plan.actor(a).name, "'");
@@ -270,71 +266,6 @@ void verify_within_launch(const Plan& plan) {
   }
 }
 
-// The part of the whole that a fetch copies.
-struct FetchedPart {
-  Ints begin, size, whole;
-};
-FetchedPart part_of(const Actor& fetch) {
-  const Shape& size = fetch.bound[0].view.shape;
-  if (fetch.slices.empty()) return {Ints(size.size(), 0), size, size};
-  return {fetch.slices[0].ints("begin"), size, fetch.slices[0].ints("shape")};
-}
-
-// The fetches of one output: at most one part per device; parts are equal or disjoint, and those of all ranks cover the
-// whole.
-void verify_parts(const Plan& plan, const std::string& output, const std::vector<ActorId>& fetches) {
-  const FetchedPart first = part_of(plan.actor(fetches[0]));
-  const DType dtype = plan.actor(fetches[0]).bound[0].view.dtype;
-  auto device = [&](ActorId i) { return plan.stream(plan.actor(i).stream).device; };
-  std::int64_t covered = 0;
-  for (std::size_t i = 0; i < fetches.size(); ++i) {
-    const FetchedPart part = part_of(plan.actor(fetches[i]));
-    require(part.whole == first.whole && plan.actor(fetches[i]).bound[0].view.dtype == dtype,
-            name_of_actor(plan, fetches[i]), " fetches '", output, "' as a part of ",
-            print(TensorType{plan.actor(fetches[i]).bound[0].view.dtype, part.whole}), ", but ",
-            name_of_actor(plan, fetches[0]), " of ", print(TensorType{dtype, first.whole}));
-    bool again = false;
-    for (std::size_t j = 0; j < i; ++j) {
-      const FetchedPart other = part_of(plan.actor(fetches[j]));
-      require(device(fetches[i]) != device(fetches[j]), name_of_actor(plan, fetches[i]), " and ",
-              name_of_actor(plan, fetches[j]), " both fetch '", output, "' on device ", device(fetches[i]));
-      bool same = part.begin == other.begin && part.size == other.size, apart = false;
-      for (std::size_t d = 0; d < part.size.size(); ++d)
-        apart |= part.begin[d] >= other.begin[d] + other.size[d] || other.begin[d] >= part.begin[d] + part.size[d];
-      require(same || apart, name_of_actor(plan, fetches[i]), " and ", name_of_actor(plan, fetches[j]),
-              " fetch parts of '", output, "' that overlap and differ");
-      again |= same;
-    }
-    if (!again) covered = checked_add(covered, count_of(part.size));
-  }
-  require(plan.world > 1 || covered == count_of(first.whole), "plan '", plan.name, "': the fetches of '", output,
-          "' cover ", covered, " of its ", count_of(first.whole), " elements");
-}
-
-// Checks the input and fetch actors against the launch's feeds and outputs.
-void verify_bindings(const Plan& plan, const ById<ActorId, std::int64_t>& acts) {
-  std::map<std::string, ActorId> inputs;
-  std::map<std::string, std::vector<ActorId>> outputs;
-  for (ActorId i : plan.actors.ids()) {
-    const Actor& a = plan.actors[i];
-    if (a.body == BodyKind::fetch) {
-      outputs[a.binding].push_back(i);
-      require(acts[i] == 1, name_of_actor(plan, i), " acts ", acts[i], " times in a launch, but '", a.binding,
-              "' is fetched once");
-    }
-    if (a.body == BodyKind::input) {
-      auto [other, first] = inputs.emplace(a.binding, i);
-      const auto lots = static_cast<std::int64_t>(a.slices.size() / a.bound.size());
-      require(acts[i] % lots == 0, name_of_actor(plan, i), " has ", lots, " sets of slices, but acts ", acts[i],
-              " times in a launch");
-      require(first || acts[i] == acts[other->second], name_of_actor(plan, i), " reads input '", a.binding, "' ",
-              acts[i], " times in a launch, but ", name_of_actor(plan, other->second), " reads it ",
-              acts[other->second], " times");
-    }
-  }
-  for (const auto& [output, fetches] : outputs) verify_parts(plan, output, fetches);
-}
-
 // Turns and act ranges must refer to existing acts.
 void verify_acts(const Plan& plan, ActorId i, std::int64_t acts) {
   const Actor& a = plan.actors[i];
@@ -347,6 +278,9 @@ void verify_acts(const Plan& plan, ActorId i, std::int64_t acts) {
             ", but the actor acts ", acts, " times in a launch");
 }
 
+// "all_reduce sum", "all_gather"
+std::string collective_text(const Collective& c) { return cat(c.kind, c.reduce ? cat(" ", name_of(*c.reduce)) : ""); }
+
 void verify_sequences(const Plan& plan) {
   std::map<std::pair<CommunicatorId, DeviceId>, std::map<int, ActorId>> turns;
   std::map<std::pair<CommunicatorId, int>, const Collective*> first;
@@ -354,34 +288,34 @@ void verify_sequences(const Plan& plan) {
     if (!plan.actors[i].collective) continue;
     const Collective& c = *plan.actors[i].collective;
     for (int turn : c.turns) {
-      auto [at, fresh] = turns[{c.communicator, plan.stream(plan.actors[i].stream).device}].emplace(turn, i);
-      require(fresh, name_of_actor(plan, i),
+      auto [at, is_new] = turns[{c.communicator, plan.stream(plan.actors[i].stream).device}].emplace(turn, i);
+      require(is_new, name_of_actor(plan, i),
               at->second == i ? " has turn " : cat(" and ", name_of_actor(plan, at->second), " both have turn "), turn,
               " of communicator ", c.communicator, at->second == i ? " twice" : "");
-      auto [other, alone] = first.emplace(std::pair{c.communicator, turn}, &c);
-      require(alone || (other->second->kind == c.kind && other->second->reduce == c.reduce), name_of_actor(plan, i),
-              ": turn ", turn, " of communicator ", c.communicator, " is ", c.kind, " ", c.reduce, " here, but ",
-              other->second->kind, " ", other->second->reduce, " for another member");
-      require(alone || other->second->algorithm == c.algorithm, name_of_actor(plan, i), ": turn ", turn,
+      auto [first_use, is_first] = first.emplace(std::pair{c.communicator, turn}, &c);
+      require(is_first || (first_use->second->kind == c.kind && first_use->second->reduce == c.reduce),
+              name_of_actor(plan, i), ": turn ", turn, " of communicator ", c.communicator, " is ", collective_text(c),
+              " here, but ", collective_text(*first_use->second), " for another member");
+      require(is_first || first_use->second->algorithm == c.algorithm, name_of_actor(plan, i), ": turn ", turn,
               " of communicator ", c.communicator, " uses algorithm ", c.algorithm, " here, but ",
-              other->second->algorithm, " for another member");
-      require(alone || c.kind != "all_reduce" || other->second->in.view.type() == c.in.view.type(),
+              first_use->second->algorithm, " for another member");
+      require(is_first || c.kind != CollectiveKind::all_reduce || first_use->second->in.view.type() == c.in.view.type(),
               name_of_actor(plan, i), ": turn ", turn, " of communicator ", c.communicator, " has type ", c.in.view,
-              " here, but ", other->second->in.view, " for another member");
-      require(alone || other->second->turns == c.turns, name_of_actor(plan, i), ": with turn ", turn,
-              " of communicator ", c.communicator, " it has the turns ", join(c.turns, ", "), " here, but ",
-              join(other->second->turns, ", "), " for another member");
+              " here, but ", first_use->second->in.view, " for another member");
+      require(is_first || first_use->second->turns == c.turns, name_of_actor(plan, i), ": at turn ", turn,
+              " of communicator ", c.communicator, ", this member has turns ", join(c.turns, ", "),
+              ", but another member has turns ", join(first_use->second->turns, ", "));
     }
   }
   for (CommunicatorId c : plan.communicators.ids()) {
     const Communicator& group = plan.communicators[c];
-    require(!group.members.empty() && group.chunk > 0, "communicator ", c, " has ", group.members.size(),
-            " members and chunks of ", group.chunk, " bytes");
+    require(!group.members.empty() && group.chunk > 0, "communicator ", c,
+            " needs at least one member and a positive chunk, but has ", group.members.size(),
+            group.members.size() == 1 ? " member" : " members", " and a chunk of ", group.chunk, " bytes");
     for (std::size_t m = 0; m < group.members.size(); ++m)
       require(std::find(group.members.begin() + static_cast<std::ptrdiff_t>(m) + 1, group.members.end(),
                         group.members[m]) == group.members.end(),
-              "communicator ", c, ": device ", group.members[m].rank, ".", group.members[m].device,
-              " is a member twice");
+              "communicator ", c, ": device ", group.members[m].rank, ".", group.members[m].device, " is listed twice");
     for (DeviceId d : plan.devices.ids()) {
       if (std::find(group.members.begin(), group.members.end(), plan.devices[d]) == group.members.end()) continue;
       std::size_t count = turns[{c, d}].size();
@@ -389,6 +323,34 @@ void verify_sequences(const Plan& plan) {
               " turns, but device ", plan.devices[d].rank, ".", plan.devices[d].device, " has ", count, " collectives");
     }
   }
+}
+
+bool is_empty(const PeerBox& box, const View& view) {
+  if (box.size.empty()) return !view.shape.empty();
+  return std::find(box.size.begin(), box.size.end(), 0) != box.size.end();
+}
+
+// The box that a member sends to another member of this plan has the size of the box that the other member receives.
+void verify_peer_boxes(const Plan& plan) {
+  std::map<std::pair<CommunicatorId, int>, std::map<int, ActorId>> members;  // by first turn and member number
+  for (ActorId i : plan.actors.ids()) {
+    if (!plan.actors[i].collective || plan.actors[i].collective->sends.empty()) continue;
+    const Collective& c = *plan.actors[i].collective;
+    const auto& group = plan.communicators[c.communicator].members;
+    const auto place = std::find(group.begin(), group.end(), plan.devices[plan.stream(plan.actors[i].stream).device]);
+    members[{c.communicator, c.turns[0]}][static_cast<int>(place - group.begin())] = i;
+  }
+  for (const auto& [key, actors] : members)
+    for (const auto& [sender, from] : actors)
+      for (const auto& [receiver, to] : actors) {
+        const Collective &a = *plan.actors[from].collective, &b = *plan.actors[to].collective;
+        if (b.receives.empty()) continue;
+        const PeerBox &sent = a.sends[static_cast<std::size_t>(receiver)],
+                      &received = b.receives[static_cast<std::size_t>(sender)];
+        require(sent.size == received.size || (is_empty(sent, a.in.view) && is_empty(received, b.out.view)),
+                name_of_actor(plan, from), " sends a box of ", sent.size, " to ", name_of_actor(plan, to),
+                ", which receives a box of ", received.size, " from it");
+      }
 }
 
 }  // namespace
@@ -405,11 +367,13 @@ void verify(const Plan& plan) {
     require_in_range(plan.links[i].reg, plan.registers, cat("link ", i), "register");
   verify_acyclic(plan);
   verify_sequences(plan);
+  verify_peer_boxes(plan);
   verify_within_launch(plan);
   auto acts = acts_per_launch(plan);
-  std::int64_t work = messages_per_launch(plan), most = 1 << 24;  // the dry run handles each act and each message
+  std::int64_t work = messages_per_launch(plan), max_work = 1 << 24;  // the dry run handles each act and each message
   for (std::int64_t count : acts) work = checked_add(work, count);
-  require(work <= most, "plan '", plan.name, "' has ", work, " acts and messages in a launch; the limit is ", most);
+  require(work <= max_work, "plan '", plan.name, "' has ", work, " acts and messages in a launch; the limit is ",
+          max_work);
   verify_bindings(plan, acts);
   verify_sharing(plan, acts);
   for (ActorId i : plan.actors.ids()) verify_acts(plan, i, acts[i]);

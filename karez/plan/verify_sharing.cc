@@ -1,4 +1,4 @@
-// The lifetimes of values in bytes, and the tokens between values that share bytes.
+// Finds the lifetimes of values in bytes and checks that tokens separate the values that share bytes.
 #include "karez/plan/verify_sharing.h"
 
 #include <algorithm>
@@ -22,8 +22,8 @@ struct Lifetime {
   ActorId writer;
   int from = before_all;
   std::vector<std::pair<ActorId, int>> until;
-  bool carried = false;  // possibly kept from one act to the next
-  bool own = true;       // false: its actor only reads it
+  bool carried = false;    // possibly kept from one act to the next
+  bool is_written = true;  // false: the actor only reads the value
 };
 
 std::string name_of(const Plan& plan, const Lifetime& s) {
@@ -32,30 +32,31 @@ std::string name_of(const Plan& plan, const Lifetime& s) {
   return cat("the value of actor a", s.writer, " '", plan.actor(s.writer).name, "' at bytes ", s.begin, " to ", s.end);
 }
 
-// Disjoint byte ranges, each with one owner.
+// A map of disjoint byte ranges to their owners.
 class RangeOwners {
  public:
-  template <class Visit> void each(std::int64_t begin, std::int64_t end, Visit visit) const {
-    for (auto at = first_overlap(begin); at != by_.end() && at->first < end; ++at) visit(*at->second.lifetime);
+  template <class Visit> void visit(std::int64_t begin, std::int64_t end, Visit callback) const {
+    for (auto at = first_overlap(begin); at != ranges_.end() && at->first < end; ++at) callback(*at->second.lifetime);
   }
   void assign(std::int64_t begin, std::int64_t end, const Lifetime* lifetime) {
     split_at(begin), split_at(end);
-    by_.erase(by_.lower_bound(begin), by_.lower_bound(end));
-    by_[begin] = {end, lifetime};
+    ranges_.erase(ranges_.lower_bound(begin), ranges_.lower_bound(end));
+    ranges_[begin] = {end, lifetime};
   }
   // Assigns the bytes of the range that have no owner.
   void assign_free(std::int64_t begin, std::int64_t end, const Lifetime* lifetime) {
     for (auto at = first_overlap(begin); begin < end; ++at) {
-      const bool none = at == by_.end() || at->first >= end;
-      if (const std::int64_t until = none ? end : at->first; begin < until)
-        by_.emplace_hint(at, begin, OwnedRange{until, lifetime});
-      if (none) return;
+      const bool is_past_end = at == ranges_.end() || at->first >= end;
+      if (const std::int64_t gap_end = is_past_end ? end : at->first; begin < gap_end)
+        ranges_.emplace_hint(at, begin, OwnedRange{gap_end, lifetime});
+      if (is_past_end) return;
       begin = at->second.end;
     }
   }
-  template <class Visit> void each_with(const RangeOwners& other, Visit visit) const {
-    for (const auto& [begin, range] : by_)
-      other.each(begin, range.end, [&](const Lifetime& there) { visit(*range.lifetime, there); });
+  template <class Visit> void visit_overlaps(const RangeOwners& owners, Visit callback) const {
+    for (const auto& [begin, range] : ranges_)
+      owners.visit(begin, range.end,
+                   [&](const Lifetime& other_lifetime) { callback(*range.lifetime, other_lifetime); });
   }
 
  private:
@@ -64,19 +65,19 @@ class RangeOwners {
     const Lifetime* lifetime = nullptr;
   };
   std::map<std::int64_t, OwnedRange>::const_iterator first_overlap(std::int64_t begin) const {
-    auto at = by_.upper_bound(begin);
-    return at != by_.begin() && std::prev(at)->second.end > begin ? std::prev(at) : at;
+    auto at = ranges_.upper_bound(begin);
+    return at != ranges_.begin() && std::prev(at)->second.end > begin ? std::prev(at) : at;
   }
   void split_at(std::int64_t at) {
-    auto next = by_.upper_bound(at);
-    if (next == by_.begin()) return;
+    auto next = ranges_.upper_bound(at);
+    if (next == ranges_.begin()) return;
     auto& [begin, range] = *std::prev(next);
     if (begin == at || range.end <= at) return;
-    by_[at] = range;
+    ranges_[at] = range;
     range.end = at;
   }
 
-  std::map<std::int64_t, OwnedRange> by_;  // by begin
+  std::map<std::int64_t, OwnedRange> ranges_;  // by begin
 };
 
 class SharingVerifier {
@@ -111,16 +112,16 @@ class SharingVerifier {
     for (ActorId a : plan_.actors.ids()) {
       const auto& calls = plan_.actors[a].calls;
       for (std::size_t i = 0; i < calls.size(); ++i) {
-        auto each = [&](const Operand& o) { touch(o, a, static_cast<int>(i), calls[i].acts.all()); };
-        std::for_each(calls[i].in.begin(), calls[i].in.end(), each);
-        std::for_each(calls[i].out.begin(), calls[i].out.end(), each);
-        if (calls[i].workspace) each(*calls[i].workspace);
+        auto add_operand = [&](const Operand& o) { touch(o, a, static_cast<int>(i), calls[i].acts.all()); };
+        std::for_each(calls[i].in.begin(), calls[i].in.end(), add_operand);
+        std::for_each(calls[i].out.begin(), calls[i].out.end(), add_operand);
+        if (calls[i].workspace) add_operand(*calls[i].workspace);
       }
     }
   }
 
-  // The first and the last call of an act that access the register; the whole act if no call does, or one that runs in
-  // some acts only.
+  // Returns the first and the last call of an act that access the register, or the whole act if no call accesses it or
+  // if one of these calls runs in some acts only.
   std::pair<int, int> calls_of(ActorId id, RegisterId reg) const {
     const auto& list = call_ranges_[reg];
     const auto at =
@@ -195,17 +196,18 @@ class SharingVerifier {
         }
       }
       std::map<std::tuple<int, int, bool, bool>, std::size_t>
-          open;  // neighbouring ranges in use at the same time are merged
-      auto& made = lifetimes_[block];
+          open;  // for merging neighbouring ranges that are in use at the same time
+      auto& block_lifetimes = lifetimes_[block];
       for (std::size_t k = 0; k < of_stretch.size(); ++k)
         for (Lifetime& s : of_stretch[k]) {
-          s.own = written[k];
-          auto [found, fresh] = open.try_emplace({s.from, s.until[0].second, s.carried, s.own}, made.size());
-          if (!fresh && made[found->second].end == s.begin) {
-            made[found->second].end = s.end;
+          s.is_written = written[k];
+          auto [found, is_new] =
+              open.try_emplace({s.from, s.until[0].second, s.carried, s.is_written}, block_lifetimes.size());
+          if (!is_new && block_lifetimes[found->second].end == s.begin) {
+            block_lifetimes[found->second].end = s.end;
           } else {
-            found->second = made.size();
-            made.push_back(std::move(s));
+            found->second = block_lifetimes.size();
+            block_lifetimes.push_back(std::move(s));
           }
         }
     }
@@ -236,19 +238,20 @@ class SharingVerifier {
     });
     RangeOwners first, last;
     for (const Lifetime& s : list) {
-      bool kept = true;
-      last.each(s.begin, s.end, [&](const Lifetime& before) {
-        kept = kept && in_step(before) && in_step(s) && ends_before(before, s);
+      bool ordered = true;
+      last.visit(s.begin, s.end, [&](const Lifetime& earlier) {
+        ordered = ordered && in_step(earlier) && in_step(s) && ends_before(earlier, s);
       });
-      if (!kept) return false;
+      if (!ordered) return false;
       last.assign(s.begin, s.end, &s);
       first.assign_free(s.begin, s.end, &s);
     }
-    bool again = true;
-    first.each_with(last, [&](const Lifetime& from, const Lifetime& to) {
-      again = again && (&from == &to || ends_before_next_launch(to, from));
+    bool next_launch_ordered = true;
+    first.visit_overlaps(last, [&](const Lifetime& first_lifetime, const Lifetime& last_lifetime) {
+      next_launch_ordered = next_launch_ordered && (&first_lifetime == &last_lifetime ||
+                                                    ends_before_next_launch(last_lifetime, first_lifetime));
     });
-    return again;
+    return next_launch_ordered;
   }
 
   void check_pairs(BlockId block) {
@@ -262,8 +265,8 @@ class SharingVerifier {
     if (!a.reg.valid() && !b.reg.valid()) {
       if (a.writer == b.writer) return;
       const Actor &x = plan_.actor(a.writer), &y = plan_.actor(b.writer);
-      const bool kept = (a.carried && a.own) || (b.carried && b.own);
-      if (!kept && x.stream == y.stream && x.body == BodyKind::compute && y.body == BodyKind::compute)
+      const bool keeps_value = (a.carried && a.is_written) || (b.carried && b.is_written);
+      if (!keeps_value && x.stream == y.stream && x.body == BodyKind::compute && y.body == BodyKind::compute)
         return;  // a stream runs one act at a time
     }
     if (in_step(a) && in_step(b) && (always_ends_before(a, b) || always_ends_before(b, a))) return;
@@ -278,7 +281,7 @@ class SharingVerifier {
   struct CallRange {
     ActorId actor;
     int first, last;  // calls
-    bool some_acts;   // by a call that does not run in all acts of the actor
+    bool some_acts;   // true if one of the calls does not run in all acts of the actor
   };
   ById<RegisterId, std::vector<CallRange>> call_ranges_;  // ascending by actor
   ById<BlockId, std::vector<Lifetime>> lifetimes_;

@@ -1,4 +1,4 @@
-// Waits between actors as text, and a cycle among them.
+// Finds the waits of an actor, prints waits, and finds a cycle among them.
 #include "karez/plan/waits.h"
 
 #include <map>
@@ -41,22 +41,22 @@ std::string print(const Plan& plan, std::span<const Wait> waits) {
 }
 
 std::string cycle_text(const Plan& plan, std::span<const Wait> waits) {
-  std::multimap<ActorId, const Wait*> from;
-  for (const Wait& wait : waits) from.emplace(wait.waiter, &wait);
-  // Depth first; `path` is the chain of waits that led here.
+  std::multimap<ActorId, const Wait*> waits_by_actor;
+  for (const Wait& wait : waits) waits_by_actor.emplace(wait.waiter, &wait);
+  // A depth-first search; `path` is the chain of waits to the current actor.
   std::set<ActorId> finished;
   std::vector<const Wait*> path;
-  std::string found;
+  std::string cycle_found;
   std::function<bool(ActorId)> visit = [&](ActorId actor) {
     for (std::size_t i = 0; i < path.size(); ++i) {
       if (path[i]->waiter != actor) continue;
       for (; i < path.size(); ++i)
-        found += cat(actor_name(plan, path[i]->waiter), " waits for ", path[i]->what, " -> ");
-      found += actor_name(plan, actor);
+        cycle_found += cat(actor_name(plan, path[i]->waiter), " waits for ", path[i]->what, " -> ");
+      cycle_found += actor_name(plan, actor);
       return true;
     }
     if (!finished.insert(actor).second) return false;
-    auto [begin, end] = from.equal_range(actor);
+    auto [begin, end] = waits_by_actor.equal_range(actor);
     for (auto at = begin; at != end; ++at) {
       path.push_back(at->second);
       if (visit(at->second->awaited)) return true;
@@ -66,7 +66,7 @@ std::string cycle_text(const Plan& plan, std::span<const Wait> waits) {
   };
   for (const Wait& wait : waits)
     if (visit(wait.waiter)) break;
-  return found;
+  return cycle_found;
 }
 
 }  // namespace karez::plan

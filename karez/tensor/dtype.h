@@ -1,4 +1,4 @@
-// Element types: name, size and dispatch from the run-time tag to the C++ type.
+// Element types: their names and sizes, and dispatch from the run-time tag to the C++ type.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,8 @@ inline DType dtype_from(std::string_view name) {
 }
 constexpr bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
 constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f64 || is_half(dtype); }
-// True if a sum of this type may be Partial, with summands on several devices. Halves may not: a product of halves is
-// accumulated in f32 and rounded once the sum is complete.
+// Returns whether a sum of this type may be Partial, with summands on several devices. Halves may not, because a
+// product of halves is accumulated in f32 and rounded when the sum is complete.
 constexpr bool has_partial_sums(DType dtype) { return dtype != DType::b8 && !is_half(dtype); }
 
 template <class T> constexpr DType dtype_of();

@@ -1,4 +1,4 @@
-// 16-bit floats: each converts to a 32-bit float exactly; numbers convert to one by rounding once, to nearest, ties to
+// 16-bit floats. They convert to f32 exactly; numbers are converted to them by rounding once, to nearest, with ties to
 // even.
 #pragma once
 
@@ -11,27 +11,29 @@
 
 namespace karez::tensor {
 
-// The bits of the number nearest to x with the given bits of exponent and fraction: infinity beyond the largest number,
-// zero below the smallest, subnormals as in IEEE 754. NaN becomes quiet and keeps its sign and the highest bits of its
-// payload.
+// Returns the bits of the number nearest to x in a format with these numbers of exponent and fraction bits. As in IEEE
+// 754, numbers that are too large become infinity, and small numbers become subnormal or zero. NaN becomes quiet and
+// keeps its sign and the highest bits of its payload.
 template <int exponent_bits, int fraction_bits> constexpr std::uint16_t round_to_half(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);
   const auto sign = static_cast<std::uint16_t>(bits >> 63 << 15);
   const std::uint64_t fraction = bits & ((std::uint64_t{1} << 52) - 1);
   const int exponent = static_cast<int>(bits >> 52 & 2047) - 1023;
-  constexpr int least = 2 - (1 << (exponent_bits - 1));  // least exponent of a normal number
+  constexpr int min_exponent = 2 - (1 << (exponent_bits - 1));  // of a normal number
   constexpr std::int64_t infinity = ((std::int64_t{1} << exponent_bits) - 1) << fraction_bits;
   if (exponent == 1024 && fraction != 0)
     return static_cast<std::uint16_t>(sign | infinity | (std::uint64_t{1} << (fraction_bits - 1)) |
                                       fraction >> (52 - fraction_bits));
-  const int below = exponent < least ? least - exponent : 0, shift = 52 - fraction_bits + below;
-  if (shift > 53) return sign;  // less than half of the smallest number; includes subnormal doubles
-  const std::uint64_t whole = fraction | std::uint64_t{1} << 52, half = std::uint64_t{1} << (shift - 1),
-                      rest = whole & (2 * half - 1);
-  std::uint64_t kept = whole >> shift;
-  kept += rest > half || (rest == half && (kept & 1) != 0);
+  const int subnormal_shift = exponent < min_exponent ? min_exponent - exponent : 0,
+            shift = 52 - fraction_bits + subnormal_shift;
+  if (shift > 53) return sign;  // less than half of the smallest number, as are subnormal doubles
+  const std::uint64_t significand = fraction | std::uint64_t{1} << 52, half = std::uint64_t{1} << (shift - 1),
+                      remainder = significand & (2 * half - 1);
+  std::uint64_t rounded_bits = significand >> shift;
+  rounded_bits += remainder > half || (remainder == half && (rounded_bits & 1) != 0);
   const std::int64_t out =
-      (below > 0 ? 0 : static_cast<std::int64_t>(exponent - least) << fraction_bits) + static_cast<std::int64_t>(kept);
+      (subnormal_shift > 0 ? 0 : static_cast<std::int64_t>(exponent - min_exponent) << fraction_bits) +
+      static_cast<std::int64_t>(rounded_bits);
   return static_cast<std::uint16_t>(sign | (out < infinity ? out : infinity));
 }
 
@@ -52,9 +54,9 @@ struct Bf16 {
 
  private:
   static constexpr std::uint16_t rounded(float x) {
-    const auto all = std::bit_cast<std::uint32_t>(x);
-    if (x != x) return static_cast<std::uint16_t>(all >> 16 | 0x40);
-    return static_cast<std::uint16_t>((all + 0x7FFF + (all >> 16 & 1)) >> 16);
+    const auto float_bits = std::bit_cast<std::uint32_t>(x);
+    if (x != x) return static_cast<std::uint16_t>(float_bits >> 16 | 0x40);
+    return static_cast<std::uint16_t>((float_bits + 0x7FFF + (float_bits >> 16 & 1)) >> 16);
   }
   template <class T> static constexpr std::uint16_t rounded(T x) { return round_to_half<8, 7>(static_cast<double>(x)); }
 };

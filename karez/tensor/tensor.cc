@@ -1,4 +1,4 @@
-// Sizes, strides and text of tensors and views.
+// Computes sizes and strides, and prints and parses types and views.
 #include "karez/tensor/tensor.h"
 
 #include <algorithm>
@@ -36,20 +36,20 @@ std::vector<std::int64_t> parse_list(Scanner& in, std::string_view open, std::st
   in.expect(open);
   while (!in.accept(close)) {
     if (!values.empty()) in.expect(",");
-    Scanner before = in;
+    Scanner start = in;
     values.push_back(in.integer());
-    if (values.back() < 0) before.fail_here("a size or a stride is negative");
+    if (values.back() < 0) start.fail_here("a size or a stride is negative");
   }
   return values;
 }
 }  // namespace
 
 TensorType parse_type(Scanner& in) {
-  Scanner before = in;
+  Scanner start = in;
   DType dtype = DType::f32;
   try {
     dtype = dtype_from(in.word());
-  } catch (const Error& error) { before.fail_here(error.what()); }
+  } catch (const Error& error) { start.fail_here(error.what()); }
   return {dtype, parse_list(in, "[", "]")};
 }
 

@@ -17,7 +17,7 @@ namespace karez::tensor {
 using Shape = std::vector<std::int64_t>;
 using Strides = std::vector<std::int64_t>;  // in elements
 
-std::int64_t count_of(const Shape& shape);    // product; 1 for a scalar; overflow is an error
+std::int64_t count_of(const Shape& shape);    // the product of the sizes, 1 for a scalar; throws on overflow
 std::string print_shape(const Shape& shape);  // "[2, 3]"
 
 // The logical type of a tensor: "f32[64, 10]".
@@ -34,12 +34,14 @@ std::string print(const TensorType& type);
 TensorType parse_type(Scanner& in);
 inline std::ostream& operator<<(std::ostream& out, const TensorType& type) { return out << print(type); }
 
-// The order of logical dimensions in memory. Logical order is always n c h w; channels-last differs in strides only.
+// Strides that store the dimensions in some order. The logical order is n c h w also for channels-last strides.
 Strides row_major(const Shape& shape);
-Strides channels_last(const Shape& shape);                  // [n, c, h, w] with c fastest; row-major for other ranks
-bool is_dense(const Shape& shape, const Strides& strides);  // a permutation of row-major without gaps or overlap
+Strides channels_last(const Shape& shape);  // of [n, c, h, w], with c fastest; other ranks are row-major
+bool is_dense(
+    const Shape& shape,
+    const Strides& strides);  // whether the strides are a permutation of row-major ones, without gaps or overlap
 bool same_order(const Shape& shape, const Strides& a,
-                const Strides& b);  // equal except in dimensions of size one; true for empty shapes
+                const Strides& b);  // whether strides are equal except in dimensions of size 1; true for empty shapes
 
 // A typed view of bytes: shape and strides in elements, without an address.
 struct View {
@@ -60,7 +62,7 @@ struct View {
   TensorType type() const { return {dtype, shape}; }
   int rank() const { return static_cast<int>(shape.size()); }
   std::int64_t count() const { return count_of(shape); }
-  std::int64_t extent() const;  // elements from the first to the last that is accessed; 0 when empty
+  std::int64_t extent() const;  // number of elements from the first to the last; 0 if empty
   std::int64_t bytes() const { return checked_mul(extent(), size_of(dtype)); }
   bool contiguous() const { return same_order(shape, strides, row_major(shape)); }
   bool operator==(const View&) const = default;
@@ -81,7 +83,7 @@ struct TensorRef {
   std::int64_t count() const { return view->count(); }
 };
 
-// Visits every index of `shape` in row-major order: body(index).
+// Calls body(index) for every index of `shape`, in row-major order.
 template <class Body> void for_each_index(const Shape& shape, Body&& body) {
   if (count_of(shape) == 0) return;
   std::vector<std::int64_t> index(shape.size(), 0);

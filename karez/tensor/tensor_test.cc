@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(DType, NamesParseAndWithTypePassesTheElementType) {
+TEST(DType, NamesAreParsedAndWithTypePassesTheElementType) {
   for (DType d : all_dtypes) {
     EXPECT_EQ(dtype_from(name_of(d)), d);
     with_type(d, [&]<class T>() {
@@ -30,7 +30,7 @@ TEST(DType, NamesParseAndWithTypePassesTheElementType) {
   EXPECT_THROW(with_type(static_cast<DType>(9), []<class T>() {}), Error);
 }
 
-TEST(DType, NamesAreThoseOfTheTextFormat) {
+TEST(DType, NamesEqualThoseOfTheTextFormat) {
   std::vector<std::string_view> names;
   for (DType d : all_dtypes) names.push_back(name_of(d));
   EXPECT_THAT(names, ElementsAre("f32", "f64", "i32", "i64", "bool", "bf16", "f16"));
@@ -45,7 +45,7 @@ TEST(Shape, TheCountIsTheProductAndOverflowIsAnError) {
   EXPECT_THAT(error_of([] { (TensorType{DType::f64, {std::int64_t{1} << 61}}).bytes(); }), HasSubstr("overflows"));
 }
 
-TEST(TensorType, TextRoundTrips) {
+TEST(TensorType, ParsingAndPrintingGiveTheSameText) {
   for (const char* text : {"f32[64, 10]", "i64[]", "bool[0]", "bf16[2]", "f16[]"}) {
     Scanner in(text, "type");
     EXPECT_EQ(print(parse_type(in)), text);
@@ -81,7 +81,7 @@ TEST(Strides, ChannelsLastHasChannelsFastest) {
   EXPECT_EQ(*offsets.rbegin(), 119);
 }
 
-TEST(Strides, DenseMeansAPermutationWithoutGapsOrOverlap) {
+TEST(Strides, DenseStridesAreAPermutationWithoutGapsOrOverlap) {
   Shape shape{2, 3, 4, 5};
   EXPECT_TRUE(is_dense(shape, row_major(shape)));
   EXPECT_TRUE(is_dense(shape, channels_last(shape)));
@@ -89,9 +89,9 @@ TEST(Strides, DenseMeansAPermutationWithoutGapsOrOverlap) {
   EXPECT_TRUE(is_dense({2, 1, 3}, {3, 77, 1})) << "the stride of a dimension of size one is ignored";
   EXPECT_TRUE(is_dense({}, {}));
   EXPECT_TRUE(is_dense({0, 3}, {9, 9}));
-  EXPECT_FALSE(is_dense({2, 3}, {4, 1})) << "a gap";
-  EXPECT_FALSE(is_dense({2, 3}, {0, 1})) << "an alias";
-  EXPECT_FALSE(is_dense({2, 2}, {1, 1})) << "an overlap";
+  EXPECT_FALSE(is_dense({2, 3}, {4, 1})) << "strides with a gap";
+  EXPECT_FALSE(is_dense({2, 3}, {0, 1})) << "strides of an alias";
+  EXPECT_FALSE(is_dense({2, 2}, {1, 1})) << "strides of overlapping rows";
   EXPECT_FALSE(is_dense({3}, {2}));
 }
 
@@ -113,7 +113,7 @@ TEST(View, TheExtentReachesToTheLastAccessedElement) {
   EXPECT_EQ(View(DType::f64, {2, 3}, {10, 1}).bytes(), 104);
 }
 
-TEST(View, TextRoundTrips) {
+TEST(View, ParsingAndPrintingGiveTheSameText) {
   for (const char* text : {"f32[2, 3]", "f32[2, 3]{1, 2}", "bool[]", "f32[4, 4]{0, 1}", "i32[1, 3]{9, 1}"}) {
     Scanner in(text, "view");
     View view = parse_view(in);

@@ -1,5 +1,5 @@
-// Products of bf16 as products of f32, with conversions before and after; the f32 copies of operands are in the call's
-// workspace.
+// Computes products of bf16 as products of f32, with conversions before and after; the f32 copies of the operands are
+// in the workspace of the call.
 #include "karez/kernels/cpu/bf16_widening.h"
 
 #include <algorithm>
@@ -18,21 +18,21 @@ namespace {
 constexpr std::string_view suffix = "_widened";
 constexpr std::size_t max_product_inputs = 3;  // with a bias
 constexpr std::int64_t grain = 32768;          // fewer elements are not worth a second thread
-constexpr std::int64_t alignment = 64;         // of the copies in the workspace
+constexpr std::int64_t alignment = 64;         // of the copies in the workspace, in bytes
 
 // One operand's conversion. Operand 0 of the loops is the f32 copy, operand 1 the bf16 view.
 struct Conversion {
   Loops loops;
   std::size_t operand = 0;  // its index among the inputs or the outputs
-  std::int64_t at = 0;      // offset of the copy in the workspace, in bytes
+  std::int64_t offset = 0;  // of the copy in the workspace, in bytes
   std::int64_t outer_grain = 1;
 };
 
-// A call of bf16 as the f32 row receives it.
+// A bf16 call in the form in which the f32 row receives it.
 struct WidenedCall {
   CallSpec call;
-  std::vector<Conversion> before = {}, after = {};
-  std::int64_t copies = 0;  // bytes of all f32 copies, which come first in the workspace
+  std::vector<Conversion> input_conversions = {}, output_conversions = {};
+  std::int64_t copy_bytes = 0;  // size of all f32 copies, which come first in the workspace
 };
 
 // Strides without gaps, with the dimensions in the order in which the view stores them.
@@ -50,18 +50,19 @@ Strides packed_strides(const View& view) {
   return out;
 }
 
-WidenedCall widened(const CallSpec& call) {
+WidenedCall widen(const CallSpec& call) {
   WidenedCall out{.call = call};
-  out.call.attrs.erase("wide");  // an attribute of half types only
-  for (auto [views, conversions] : {std::pair{&out.call.in, &out.before}, std::pair{&out.call.out, &out.after}})
+  out.call.attrs.erase("wide");  // only calls of half types have this attribute
+  for (auto [views, conversions] :
+       {std::pair{&out.call.in, &out.input_conversions}, std::pair{&out.call.out, &out.output_conversions}})
     for (std::size_t i = 0; i < views->size(); ++i) {
       View& view = (*views)[i];
       if (view.dtype != DType::bf16) continue;
       const View copy(DType::f32, view.shape, is_dense(view.shape, view.strides) ? view.strides : packed_strides(view));
-      Conversion conversion{loops_over(view.shape, {copy.strides, view.strides}, Order::by_memory), i, out.copies};
+      Conversion conversion{loops_over(view.shape, {copy.strides, view.strides}, Order::by_memory), i, out.copy_bytes};
       conversion.outer_grain =
           std::max<std::int64_t>(grain * conversion.loops.size[0] / std::max<std::int64_t>(copy.count(), 1), 1);
-      out.copies += round_up(copy.bytes(), alignment);
+      out.copy_bytes += round_up(copy.bytes(), alignment);
       conversions->push_back(conversion);
       view = copy;
     }
@@ -74,19 +75,19 @@ template <class Convert> void convert_all(const Conversion& conversion, int team
   parallel_for(team, conversion.loops.size[0], conversion.outer_grain, [&](std::int64_t begin, std::int64_t end, int) {
     Loops part = conversion.loops;
     part.size[0] = end - begin;
-    const std::int64_t wide = begin * part.stride[0][0], half = begin * part.stride[1][0];
-    const std::int64_t count = part.inner(), wide_step = part.step(0), half_step = part.step(1);
-    const bool contiguous = wide_step == 1 && half_step == 1;
+    const std::int64_t f32_begin = begin * part.stride[0][0], bf16_begin = begin * part.stride[1][0];
+    const std::int64_t count = part.inner(), f32_step = part.step(0), bf16_step = part.step(1);
+    const bool contiguous = f32_step == 1 && bf16_step == 1;
     for_each_run(part, [&](const auto& offset) {
-      if (contiguous) return convert(wide + offset[0], half + offset[1], count);
+      if (contiguous) return convert(f32_begin + offset[0], bf16_begin + offset[1], count);
       for (std::int64_t i = 0; i < count; ++i)
-        convert(wide + offset[0] + i * wide_step, half + offset[1] + i * half_step, 1);
+        convert(f32_begin + offset[0] + i * f32_step, bf16_begin + offset[1] + i * bf16_step, 1);
     });
   });
 }
 
 bool is_product_of_bf16(const CallSpec& call) {
-  if (call.in.size() < 2 || call.in.size() > max_product_inputs || !takes(call, -1, 1)) return false;
+  if (call.in.size() < 2 || call.in.size() > max_product_inputs || !has_operands(call, -1, 1)) return false;
   if (call.in[0].dtype != DType::bf16 || !product_types(call.in[0], call.in[1], call.out[0])) return false;
   return call.in.size() == 2 || call.in[2].dtype == DType::f32;
 }
@@ -95,35 +96,35 @@ KernelRow widening_row(const KernelRow& f32) {
   KernelRow row;
   row.name = cat(f32.name, suffix);
   row.op = f32.op;
-  row.rank = f32.rank / 4;  // 10 to 20 become 2 to 5, below the rows that support bf16 themselves
+  row.rank = f32.rank / 4;  // ranks 10 to 20 become 2 to 5, below the rows that support bf16 themselves
   row.supports = [supports = f32.supports](const CallSpec& call) {
-    return is_product_of_bf16(call) && supports(widened(call).call);
+    return is_product_of_bf16(call) && supports(widen(call).call);
   };
   row.workspace = [workspace = f32.workspace](const CallSpec& call) {
-    const WidenedCall wide = widened(call);
-    return wide.copies + (workspace ? workspace(wide.call) : 0);
+    const WidenedCall wide = widen(call);
+    return wide.copy_bytes + (workspace ? workspace(wide.call) : 0);
   };
   row.prepare = [prepare = f32.prepare](const CallSpec& call) -> PreparedKernel {
     require_fit(is_product_of_bf16(call), call, "not a product of bf16");
-    WidenedCall wide = widened(call);
+    WidenedCall wide = widen(call);
     PreparedKernel kernel = prepare(wide.call);
     return [kernel = std::move(kernel), wide = std::move(wide), team = call.team](const KernelArgs& args) {
       std::array<std::byte*, max_product_inputs> in{};
       std::array<std::byte*, 1> out{args.out[0]};
       std::copy(args.in.begin(), args.in.end(), in.begin());
-      for (const Conversion& each : wide.before) {
-        const auto* from = elements<std::uint16_t>(args.in[each.operand]);
-        float* to = elements<float>(in[each.operand] = args.workspace + each.at);
-        convert_all(each, team, [&](std::int64_t f32, std::int64_t bf16, std::int64_t count) {
+      for (const Conversion& item : wide.input_conversions) {
+        const auto* from = elements<std::uint16_t>(args.in[item.operand]);
+        float* to = elements<float>(in[item.operand] = args.workspace + item.offset);
+        convert_all(item, team, [&](std::int64_t f32, std::int64_t bf16, std::int64_t count) {
           widen_bf16(from + bf16, to + f32, count);
         });
       }
-      for (const Conversion& each : wide.after) out[each.operand] = args.workspace + each.at;
-      kernel({std::span(in).first(args.in.size()), out, args.workspace + wide.copies});
-      for (const Conversion& each : wide.after) {
-        const float* from = elements<float>(out[each.operand]);
-        auto* to = elements<std::uint16_t>(args.out[each.operand]);
-        convert_all(each, team, [&](std::int64_t f32, std::int64_t bf16, std::int64_t count) {
+      for (const Conversion& item : wide.output_conversions) out[item.operand] = args.workspace + item.offset;
+      kernel({std::span(in).first(args.in.size()), out, args.workspace + wide.copy_bytes});
+      for (const Conversion& item : wide.output_conversions) {
+        const float* from = elements<float>(out[item.operand]);
+        auto* to = elements<std::uint16_t>(args.out[item.operand]);
+        convert_all(item, team, [&](std::int64_t f32, std::int64_t bf16, std::int64_t count) {
           round_to_bf16(from + f32, to + bf16, count);
         });
       }

@@ -1,5 +1,5 @@
-// Products of bf16 for processors on which a library has none: operands are widened to f32, the f32 row runs, and the
-// result is rounded.
+// Products of bf16 for processors on which a library has no bf16 products: operands are widened to f32, the f32 row
+// runs, and the result is rounded.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace karez::kernels {
 
-// "<row>_widened" for each f32 row of a product or a convolution. They rank below every row that supports bf16 itself,
-// and above the plain rows.
+// Returns a row "<row>_widened" for each f32 row of a matrix product or convolution. These rows rank below every row
+// that supports bf16 itself, and above the plain rows.
 std::vector<KernelRow> bf16_widening_rows();
 bool is_widened(std::string_view kernel);
 
-// Conversion to f32, which is exact, and to the nearest bf16, ties to even, as in tensor::Bf16; NaN remains NaN.
+// Convert to f32, which is exact, and to the nearest bf16, with ties to even, as tensor::Bf16 does; NaN remains NaN.
 // Defined in hwy_pointwise.cc.
 void widen_bf16(const std::uint16_t* from, float* to, std::int64_t count);
 void round_to_bf16(const float* from, std::uint16_t* to, std::int64_t count);

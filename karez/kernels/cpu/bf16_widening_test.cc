@@ -1,4 +1,5 @@
-// Products of bf16 computed in f32: any strides, one rounding to nearest even, and the calls that the rows support.
+// Tests of bf16 products computed in f32: any strides, one rounding to nearest even, and the calls that the rows
+// support.
 #include "karez/kernels/cpu/bf16_widening.h"
 
 #include <gmock/gmock.h>
@@ -32,8 +33,8 @@ View bf16(Shape shape, Strides strides = {}) {
                          : View(DType::bf16, std::move(shape), std::move(strides));
 }
 
-// The bytes of a result that belong to none of its elements.
-std::vector<std::byte> between(Buffer result) {
+// Returns the bytes of a result with its elements set to zero, so that only the bytes between elements can differ.
+std::vector<std::byte> bytes_between_elements(Buffer result) {
   for_each_index(result.view.shape, [&](const auto& index) {
     if (result.view.dtype == DType::f32) result.at<float>(index) = 0;
     else result.at<Bf16>(index) = Bf16(0);
@@ -53,7 +54,8 @@ void expect_as_plain(CallSpec call, const std::string& row) {
       bench->run();
     }
     EXPECT_LE(difference(widened.out[0], plain.out[0]), call.out[0].dtype == DType::f32 ? 5e-5 : 0x1p-7);
-    EXPECT_EQ(between(widened.out[0]), between(plain.out[0])) << "bytes between the elements were written";
+    EXPECT_EQ(bytes_between_elements(widened.out[0]), bytes_between_elements(plain.out[0]))
+        << "bytes between the elements were written";
   }
 }
 
@@ -90,35 +92,38 @@ TEST(Bf16Widening, ConvolutionsSupportChannelsLastWithGaps) {
 }
 
 TEST(Bf16Widening, AResultIsRoundedOnceToNearestEven) {
-  const float half = 0x1p-8f, most = std::numeric_limits<Bf16>::max();  // half a unit in the last place of 1
-  const auto b = [](std::vector<float> numbers) { return std::vector<Bf16>(numbers.begin(), numbers.end()); };
-  const float sums[][2] = {{1, half},    {1, 3 * half}, {1, half * 1.0078125f}, {-1, -half},
-                           {most, most}, {NAN, 1},      {-HUGE_VALF, 1}};
-  const float want[] = {1, 1 + 4 * half, 1 + 2 * half, -1, HUGE_VALF, NAN, -HUGE_VALF};
+  const float half_ulp = 0x1p-8f,
+              largest = std::numeric_limits<Bf16>::max();  // half_ulp is half a unit in the last place of 1
+  const auto b = [](std::vector<float> values) { return std::vector<Bf16>(values.begin(), values.end()); };
+  const float sums[][2] = {{1, half_ulp},   {1, 3 * half_ulp},  {1, half_ulp * 1.0078125f},
+                           {-1, -half_ulp}, {largest, largest}, {NAN, 1},
+                           {-HUGE_VALF, 1}};
+  const float expected[] = {1, 1 + 4 * half_ulp, 1 + 2 * half_ulp, -1, HUGE_VALF, NAN, -HUGE_VALF};
   std::vector<float> all;
   for (const auto& sum : sums) all.insert(all.end(), sum, sum + 2);
   std::vector<Buffer> in;
   in.push_back(filled<Bf16>(Shape{7, 2}, b(all)));
   in.push_back(filled<Bf16>(Shape{2, 1}, b({1, 1})));
   const auto y = logical<Bf16>(run_row(table().row("onednn.matmul_widened"), in, {bf16({7, 1})}, {{"wide", true}})[0]);
-  for (std::size_t i = 0; i < std::size(want); ++i) {
-    const float got = y[i];
-    EXPECT_TRUE(got == want[i] || (std::isnan(got) && std::isnan(want[i]))) << i << ": " << got << ", not " << want[i];
+  for (std::size_t i = 0; i < std::size(expected); ++i) {
+    const float value = y[i];
+    EXPECT_TRUE(value == expected[i] || (std::isnan(value) && std::isnan(expected[i])))
+        << i << ": " << value << ", expected " << expected[i];
   }
 }
 
 TEST(Bf16Widening, TheWorkspaceHoldsTheCopiesOfBf16Operands) {
-  const auto extra = [](const View& y) {
+  const auto extra_workspace = [](const View& y) {
     const CallSpec call = call_of("matmul", {bf16({64, 48}), bf16({48, 32})}, y);
     CallSpec wide = call;
     for (View* view : {&wide.in[0], &wide.in[1], &wide.out[0]}) view->dtype = DType::f32;
     return table().row("onednn.matmul_widened").workspace(call) - table().row("onednn.matmul").workspace(wide);
   };
-  EXPECT_EQ(extra(View(DType::f32, {64, 32})), 4 * (64 * 48 + 48 * 32));
-  EXPECT_EQ(extra(bf16({64, 32})), 4 * (64 * 48 + 48 * 32 + 64 * 32));
+  EXPECT_EQ(extra_workspace(View(DType::f32, {64, 32})), 4 * (64 * 48 + 48 * 32));
+  EXPECT_EQ(extra_workspace(bf16({64, 32})), 4 * (64 * 48 + 48 * 32 + 64 * 32));
 }
 
-TEST(Bf16Widening, SupportsOnlyProductsOfBf16AndRanksBelowTheRowsWithoutCopies) {
+TEST(Bf16Widening, TheRowsSupportOnlyProductsOfBf16AndRankBelowRowsWithoutCopies) {
   const View a = bf16({8, 8}), y = a, f32(DType::f32, {8, 8}), f16(DType::f16, {8, 8});
   const KernelRow& row = table().row("onednn.matmul_widened");
   EXPECT_TRUE(row.supports(call_of("matmul", {a, a}, y)));
@@ -129,12 +134,13 @@ TEST(Bf16Widening, SupportsOnlyProductsOfBf16AndRanksBelowTheRowsWithoutCopies) 
   EXPECT_FALSE(row.supports(call_of("matmul", {a, a}, f16)));
   EXPECT_FALSE(row.supports(call_of("matmul", {a, a, bf16({8})}, y, {{"bias", true}})));
   EXPECT_FALSE(row.supports(call_of("matmul", {bf16({0, 8}), a}, bf16({0, 8}))));
-  for (const KernelRow& other : table().rows()) {
-    if (!is_widened(other.name)) continue;
-    const KernelRow& own = table().row(other.name.substr(0, other.name.size() - std::string_view("_widened").size()));
-    EXPECT_EQ(other.op, own.op);
-    EXPECT_GT(other.rank, table().row("plain." + other.op).rank);
-    EXPECT_LT(other.rank, table().row("onednn." + other.op).rank);
+  for (const KernelRow& widened_row : table().rows()) {
+    if (!is_widened(widened_row.name)) continue;
+    const KernelRow& f32_row =
+        table().row(widened_row.name.substr(0, widened_row.name.size() - std::string_view("_widened").size()));
+    EXPECT_EQ(widened_row.op, f32_row.op);
+    EXPECT_GT(widened_row.rank, table().row("plain." + widened_row.op).rank);
+    EXPECT_LT(widened_row.rank, table().row("onednn." + widened_row.op).rank);
   }
 }
 

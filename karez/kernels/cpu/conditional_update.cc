@@ -1,4 +1,4 @@
-// Conditional updates: the call without its last operand, or copies of the old states.
+// Kernels of conditional updates: they run the update without its last operand, or copy the old states.
 #include "karez/kernels/cpu/conditional_update.h"
 
 #include "karez/kernels/cpu/loops.h"
@@ -16,20 +16,20 @@ bool has_apply(const CallSpec& call) {
   return !call.in.empty() && call.in.back().dtype == DType::b8 && call.in.back().count() == 1;
 }
 
-PreparedKernel conditional(const CallSpec& call, std::size_t per_in, PreparedKernel step) {
-  std::vector<Loops> kept;  // result, operand
+PreparedKernel make_conditional(const CallSpec& call, std::size_t per_in, PreparedKernel step) {
+  std::vector<Loops> copies;  // from each old state to its result
   const std::size_t per_out = per_in - 1;
   for (std::size_t i = 0; i < call.out.size(); ++i) {
     const View& from = call.in[i / per_out * per_in + i % per_out];
-    kept.push_back(loops_over(call.out[i].shape, {call.out[i].strides, from.strides}, Order::by_memory));
+    copies.push_back(loops_over(call.out[i].shape, {call.out[i].strides, from.strides}, Order::by_memory));
   }
   return with_float(call.out[0].dtype, [&]<class T>() -> PreparedKernel {
-    return [step = std::move(step), kept = std::move(kept), per_in, per_out](const KernelArgs& args) {
+    return [step = std::move(step), copies = std::move(copies), per_in, per_out](const KernelArgs& args) {
       if (*elements<bool>(args.in.back())) return step({args.in.first(args.in.size() - 1), args.out, args.workspace});
-      for (std::size_t i = 0; i < kept.size(); ++i) {
+      for (std::size_t i = 0; i < copies.size(); ++i) {
         const T* from = elements<T>(args.in[i / per_out * per_in + i % per_out]);
         T* to = elements<T>(args.out[i]);
-        if (to != from) for_each_element(kept[i], [&](const auto& at) { to[at[0]] = from[at[1]]; });
+        if (to != from) for_each_element(copies[i], [&](const auto& offsets) { to[offsets[0]] = from[offsets[1]]; });
       }
     };
   });

@@ -1,4 +1,4 @@
-// Conditional updates: if `apply` is false, the old states are kept.
+// Kernels of conditional updates: if `apply` is false, the states keep their values.
 #pragma once
 
 #include "karez/kernels/kernel.h"
@@ -6,11 +6,11 @@
 
 namespace karez::kernels {
 
-// The call of the update itself, without `apply`, a bool[] after all other operands.
+// Returns the call of the unconditional update: without `apply`, a bool[] after all other operands.
 CallSpec without_apply(const CallSpec& call);
 bool has_apply(const CallSpec& call);
-// The kernel of a call with per_in operands per tensor, whose results replace all except the last of them, followed by
-// scalars and `apply`.
-PreparedKernel conditional(const CallSpec& call, std::size_t per_in, PreparedKernel step);
+// Makes the kernel of a conditional call from `step`, the kernel of the update. The call has `per_in` operands for each
+// tensor (the states, then the gradient), then scalars and `apply`; its results replace the states.
+PreparedKernel make_conditional(const CallSpec& call, std::size_t per_in, PreparedKernel step);
 
 }  // namespace karez::kernels

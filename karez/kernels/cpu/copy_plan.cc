@@ -1,4 +1,4 @@
-// Strided copies: planning and the inner loops, by element size.
+// Plans strided copies, and runs them with an inner loop for each element size.
 #include "karez/kernels/cpu/copy_plan.h"
 
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace karez::kernels {
 namespace {
 
-// Calls `body` with an unsigned type of the element's size, which is all that a copy needs of the type.
+// Calls `body` with an unsigned type of the element's size; a copy depends on nothing else of the type.
 template <class Body> void with_size(std::int64_t bytes, Body&& body) {
   switch (bytes) {
     case 1: return body.template operator()<std::uint8_t>();
@@ -17,7 +17,7 @@ template <class Body> void with_size(std::int64_t bytes, Body&& body) {
     case 4: return body.template operator()<std::uint32_t>();
     case 8: return body.template operator()<std::uint64_t>();
   }
-  fail("no copy for elements of ", bytes, " bytes");
+  fail("copies of elements of ", bytes, " bytes are not supported");
 }
 
 // Transposes four rows of four elements in registers, with loads and stores of 16 bytes. Compiles to instructions of
@@ -70,22 +70,22 @@ template <class U> void run_typed(const CopyPlan& plan, U* to, const U* from) {
   const std::int64_t count = loops.inner(), to_step = loops.step(0), from_step = loops.step(1);
   switch (plan.kind) {
     case CopyPlan::Kind::runs:
-      return for_each_run(loops, [&](const auto& at) {
-        copy_bytes(to + at[0], from + at[1], static_cast<std::size_t>(count) * sizeof(U));
+      return for_each_run(loops, [&](const auto& offsets) {
+        copy_bytes(to + offsets[0], from + offsets[1], static_cast<std::size_t>(count) * sizeof(U));
       });
     case CopyPlan::Kind::fill:
-      return for_each_run(loops, [&](const auto& at) { std::fill_n(to + at[0], count, from[at[1]]); });
+      return for_each_run(loops, [&](const auto& offsets) { std::fill_n(to + offsets[0], count, from[offsets[1]]); });
     case CopyPlan::Kind::transpose: {
       const auto row = static_cast<std::size_t>(loops.rank - 2);
       Loops outer = loops;  // the row loop is in transpose_tiles: one iteration here
       outer.size[row] = 1;
-      return for_each_run(outer, [&](const auto& at) {
-        transpose_tiles(to + at[0], from + at[1], loops.size[row], count, loops.stride[0][row], from_step);
+      return for_each_run(outer, [&](const auto& offsets) {
+        transpose_tiles(to + offsets[0], from + offsets[1], loops.size[row], count, loops.stride[0][row], from_step);
       });
     }
     case CopyPlan::Kind::strided:
-      return for_each_run(loops, [&](const auto& at) {
-        for (std::int64_t i = 0; i < count; ++i) to[at[0] + i * to_step] = from[at[1] + i * from_step];
+      return for_each_run(loops, [&](const auto& offsets) {
+        for (std::int64_t i = 0; i < count; ++i) to[offsets[0] + i * to_step] = from[offsets[1] + i * from_step];
       });
   }
 }
@@ -94,7 +94,7 @@ template <class U> void run_typed(const CopyPlan& plan, U* to, const U* from) {
 
 CopyPlan plan_copy(const Shape& shape, const Strides& to, const Strides& from, std::int64_t element_bytes) {
   CopyPlan plan;
-  plan.element = element_bytes;
+  plan.element_bytes = element_bytes;
   plan.loops = loops_over(shape, {to, from}, Order::by_memory);
   Loops& loops = plan.loops;
   const auto last = static_cast<std::size_t>(loops.rank - 1);
@@ -106,7 +106,7 @@ CopyPlan plan_copy(const Shape& shape, const Strides& to, const Strides& from, s
     plan.kind = CopyPlan::Kind::fill;
     return plan;
   }
-  // `from` is contiguous along another loop: move that one next to the last and copy in tiles.
+  // If `from` is contiguous along another loop, move this loop next to the last and copy in tiles.
   for (std::size_t d = 0; d < last; ++d) {
     if (loops.stride[1][d] != 1) continue;
     for (std::size_t k = d; k + 1 < last; ++k) {
@@ -121,28 +121,28 @@ CopyPlan plan_copy(const Shape& shape, const Strides& to, const Strides& from, s
 }
 
 void run(const CopyPlan& plan, std::byte* to, const std::byte* from) {
-  with_size(plan.element,
+  with_size(plan.element_bytes,
             [&]<class U>() { run_typed(plan, reinterpret_cast<U*>(to), reinterpret_cast<const U*>(from)); });
 }
 
 namespace {
-// The coarsest shape of which both are groupings: [6, 4] and [2, 12] give [2, 3, 4]. Empty and false if there is none.
-// Both strides are restated for it: a dimension split into a x b gets stride * b, then stride.
+// Finds the coarsest shape that refines both shapes: [6, 4] and [2, 12] give [2, 3, 4]. Returns false if there is none.
+// Both strides are converted to this shape: a dimension split into a x b gets stride * b, then stride.
 bool refine(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from, Shape& shape,
             Strides& fine_to, Strides& fine_from) {
   std::size_t i = to_shape.size(), j = from_shape.size();
-  std::int64_t left_to = 1, left_from = 1, step_to = 0,
-               step_from = 0;  // the unsplit rest of the current dimension, and its next stride
+  std::int64_t rest_to = 1, rest_from = 1, step_to = 0,
+               step_from = 0;  // the part of the current dimension that is not split yet, and its next stride
   while (true) {
-    while (left_to == 1 && i > 0) left_to = to_shape[--i], step_to = to[i];
-    while (left_from == 1 && j > 0) left_from = from_shape[--j], step_from = from[j];
-    if (left_to == 1 && left_from == 1) break;
-    const std::int64_t size = std::min(left_to, left_from);
-    if (size == 1 || left_to % size != 0 || left_from % size != 0) return false;
+    while (rest_to == 1 && i > 0) rest_to = to_shape[--i], step_to = to[i];
+    while (rest_from == 1 && j > 0) rest_from = from_shape[--j], step_from = from[j];
+    if (rest_to == 1 && rest_from == 1) break;
+    const std::int64_t size = std::min(rest_to, rest_from);
+    if (size == 1 || rest_to % size != 0 || rest_from % size != 0) return false;
     shape.insert(shape.begin(), size);
     fine_to.insert(fine_to.begin(), step_to);
     fine_from.insert(fine_from.begin(), step_from);
-    left_to /= size, left_from /= size;
+    rest_to /= size, rest_from /= size;
     step_to *= size, step_from *= size;
   }
   return shape.size() <= max_loops;
@@ -152,7 +152,7 @@ bool refine(const Shape& to_shape, const Strides& to, const Shape& from_shape, c
 ReshapePlan plan_reshape(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from,
                          std::int64_t element_bytes) {
   require(ErrorKind::shape, count_of(to_shape) == count_of(from_shape), "reshape: ", from_shape,
-          " has a different number of elements than ", to_shape);
+          " has a different number of elements from ", to_shape);
   ReshapePlan plan;
   const bool dense =
       same_order(to_shape, to, row_major(to_shape)) && same_order(from_shape, from, row_major(from_shape));
@@ -166,7 +166,7 @@ ReshapePlan plan_reshape(const Shape& to_shape, const Strides& to, const Shape& 
     plan.copy = plan_copy(shape, fine_to, fine_from, element_bytes);
   } else {
     plan.by_element = true;
-    plan.copy.element = element_bytes;
+    plan.copy.element_bytes = element_bytes;
     plan.to = loops_over(to_shape, {to}, Order::logical);
     plan.from = loops_over(from_shape, {from}, Order::logical);
   }
@@ -175,14 +175,14 @@ ReshapePlan plan_reshape(const Shape& to_shape, const Strides& to, const Shape& 
 
 void run(const ReshapePlan& plan, std::byte* to, const std::byte* from) {
   if (!plan.by_element) return run(plan.copy, to, from);
-  with_size(plan.copy.element, [&]<class U>() {
-    // Both indices advance together; the source's is advanced explicitly.
+  with_size(plan.copy.element_bytes, [&]<class U>() {
+    // Both indices advance together; the loop over `k` advances that of the source.
     auto* out = reinterpret_cast<U*>(to);
     const auto* in = reinterpret_cast<const U*>(from);
     std::array<std::int64_t, max_loops> index{};
     std::int64_t at_from = 0;
-    for_each_element(plan.to, [&](const auto& at) {
-      out[at[0]] = in[at_from];
+    for_each_element(plan.to, [&](const auto& offsets) {
+      out[offsets[0]] = in[at_from];
       for (int k = plan.from.rank - 1; k >= 0; --k) {
         const auto d = static_cast<std::size_t>(k);
         at_from += plan.from.stride[0][d];

@@ -1,5 +1,5 @@
-// Strided copies, planned once: any strides on both sides, memcpy for merged runs, blocked transposes if the two orders
-// differ.
+// Strided copies that are planned once: any strides on both sides, memcpy for merged runs, and blocked transposes if
+// the two orders differ.
 #pragma once
 
 #include <cstddef>
@@ -21,18 +21,18 @@ struct CopyPlan {
     strided,    // everything else
   };
   Kind kind = Kind::runs;
-  Loops loops;               // operand 0 is `to`, operand 1 is `from`
-  std::int64_t element = 4;  // bytes
+  Loops loops;  // operand 0 is `to`, operand 1 is `from`
+  std::int64_t element_bytes = 4;
 };
 CopyPlan plan_copy(const Shape& shape, const Strides& to, const Strides& from, std::int64_t element_bytes);
 void run(const CopyPlan& plan, std::byte* to, const std::byte* from);
 
-// Plans "element i of `from` in row-major order becomes element i of `to`", for any strides of both (a reshape). If the
-// shapes have no common refinement ([2, 3] to [3, 2] with gaps), it copies element by element.
+// The plan of a reshape: element i of `from` in row-major order becomes element i of `to`, for any strides of both. If
+// the shapes have no common refinement ([2, 3] to [3, 2] with gaps), it copies element by element.
 struct ReshapePlan {
   CopyPlan copy;
   bool by_element = false;
-  Loops to, from;  // when by_element: each side's own loops, in logical order
+  Loops to, from;  // if by_element: the loops of each side, in logical order
 };
 ReshapePlan plan_reshape(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from,
                          std::int64_t element_bytes);

@@ -1,5 +1,5 @@
-// A prepared kernel allocates nothing when it runs; allocations inside oneDNN are counted separately and must be
-// constant.
+// Tests that a prepared kernel allocates no memory when it runs; allocations inside oneDNN are counted separately and
+// must be constant.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,8 @@
 
 namespace {
 
-// Allocations of this thread while `counting`, by the caller of operator new: this program, or a shared library.
+// Allocations of this thread while `counting` is true, by the caller of operator new: this program, or a shared
+// library.
 thread_local bool counting = false;
 thread_local int program_allocations = 0, library_allocations = 0;
 
@@ -59,48 +60,51 @@ int allocations_of(const std::function<void()>& body) {
 
 namespace {
 
-// Products also with bf16 operands, on the row that widens them.
-std::vector<std::pair<std::string, CallSpec>> one_call_for_each_row(const KernelTable& table) {
+// Returns a call for each fast row, with the name of the row. Products occur a second time with bf16 operands, on the
+// row that widens them.
+std::vector<std::pair<std::string, CallSpec>> calls_for_all_rows(const KernelTable& table) {
   std::vector<std::pair<std::string, CallSpec>> out;
-  for (const CallSpec& call : one_call_per_fast_row()) {
+  for (const CallSpec& call : calls_for_fast_rows()) {
     const std::string row = table.find(call).value().kernel;
     out.emplace_back(row, call);
-    const auto widened = [&](const KernelRow& one) { return one.name == row + "_widened"; };
+    const auto widened = [&](const KernelRow& other) { return other.name == row + "_widened"; };
     if (std::any_of(table.rows().begin(), table.rows().end(), widened))
       out.emplace_back(row + "_widened", as_bf16(call));
   }
   return out;
 }
 
-TEST(FastAllocation, NoPreparedKernelAllocates) {
+TEST(FastAllocation, NoPreparedKernelAllocatesMemory) {
   const KernelTable table(cpu_kernels());
-  std::vector<std::string> seen;
+  std::vector<std::string> tested_rows;
   for (const int team : {1, 2})
-    for (auto [row, call] : one_call_for_each_row(table)) {
+    for (auto [row, call] : calls_for_all_rows(table)) {
       call.team = team;
-      seen.push_back(row);
+      tested_rows.push_back(row);
       KernelBench bench(table.row(row), call);
       fill_random(bench, 1);
-      for (int i = 0; i < 3; ++i) bench.run();  // OpenMP creates its threads, oneDNN its pools
-      int libraries = 0;
+      for (int i = 0; i < 3; ++i) bench.run();  // OpenMP creates threads, and oneDNN creates pools
+      int expected_library_allocations = 0;
       for (int i = 0; i < 4; ++i) {
         program_allocations = library_allocations = 0;
         counting = true;
         bench.run();
         counting = false;
         EXPECT_EQ(program_allocations, 0) << print(call) << " on " << row;
-        if (i == 0) libraries = library_allocations;
-        EXPECT_EQ(library_allocations, libraries) << print(call) << " on " << row;
+        if (i == 0) expected_library_allocations = library_allocations;
+        EXPECT_EQ(library_allocations, expected_library_allocations) << print(call) << " on " << row;
       }
       if (!starts_with(row, "onednn.")) {
-        EXPECT_EQ(libraries, 0) << print(call) << " on " << row;
+        EXPECT_EQ(expected_library_allocations, 0) << print(call) << " on " << row;
       } else {
-        std::cout << row << ", team " << team << ": oneDNN allocates " << libraries << " times a run\n";
+        std::cout << row << ", team " << team << ": oneDNN allocates " << expected_library_allocations
+                  << " times per run\n";
       }
     }
   for (const KernelRow& row : cpu_kernels()) {
     if (row.rank == 0) continue;
-    EXPECT_NE(std::find(seen.begin(), seen.end(), row.name), seen.end()) << row.name << " is not covered here";
+    EXPECT_NE(std::find(tested_rows.begin(), tested_rows.end(), row.name), tested_rows.end())
+        << row.name << " is not covered by this test";
   }
 }
 

@@ -1,4 +1,4 @@
-// Copies in runs and tiles, shared among a team.
+// Kernels that copy in runs and tiles, shared by the threads of a team.
 #include <algorithm>
 
 #include "karez/base/attr_cast.h"
@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t grain = 32768;  // fewer elements are not worth a second thread
 
 std::optional<CopyPlan> copy_of(const CallSpec& call) {
-  if (!takes(call, 1, 1) || call.in[0].dtype != call.out[0].dtype || call.in[0].shape != call.out[0].shape ||
+  if (!has_operands(call, 1, 1) || call.in[0].dtype != call.out[0].dtype || call.in[0].shape != call.out[0].shape ||
       call.out[0].count() == 0)
     return std::nullopt;
   const View& y = call.out[0];
@@ -27,21 +27,23 @@ std::optional<CopyPlan> copy_of(const CallSpec& call) {
 PreparedKernel copy(const CallSpec& call) {
   const auto plan = copy_of(call);
   require_fit(plan.has_value(), call, "neither side is contiguous in runs or tiles");
-  const std::int64_t element = plan->element, rows = plan->loops.size[0],
-                     each = std::max<std::int64_t>(call.out[0].count() / rows, 1);
-  return [plan = *plan, element, rows, each, team = call.team](const KernelArgs& args) {
-    parallel_for(team, rows, std::max<std::int64_t>(grain / each, 1), [&](std::int64_t from, std::int64_t to, int) {
-      CopyPlan part = plan;
-      part.loops.size[0] = to - from;
-      run(part, args.out[0] + from * part.loops.stride[0][0] * element,
-          args.in[0] + from * part.loops.stride[1][0] * element);
-    });
+  const std::int64_t element_bytes = plan->element_bytes, rows = plan->loops.size[0],
+                     row_elements = std::max<std::int64_t>(call.out[0].count() / rows, 1);
+  return [plan = *plan, element_bytes, rows, row_elements, team = call.team](const KernelArgs& args) {
+    parallel_for(team, rows, std::max<std::int64_t>(grain / row_elements, 1),
+                 [&](std::int64_t from, std::int64_t to, int) {
+                   CopyPlan part = plan;
+                   part.loops.size[0] = to - from;
+                   run(part, args.out[0] + from * part.loops.stride[0][0] * element_bytes,
+                       args.in[0] + from * part.loops.stride[1][0] * element_bytes);
+                 });
   };
 }
 
-// The copy of x into its part of the result.
+// Plans the copy of x into its part of the result.
 std::optional<CopyPlan> interior_copy_of(const CallSpec& call) {
-  if (!takes(call, 1, 1) || call.in[0].dtype != call.out[0].dtype || call.in[0].count() == 0) return std::nullopt;
+  if (!has_operands(call, 1, 1) || call.in[0].dtype != call.out[0].dtype || call.in[0].count() == 0)
+    return std::nullopt;
   const View &x = call.in[0], &y = call.out[0];
   if (x.rank() != y.rank() || !is_dense(y.shape, y.strides)) return std::nullopt;
   CopyPlan plan = plan_copy(x.shape, y.strides, x.strides, size_of(y.dtype));

@@ -1,5 +1,5 @@
-// Half types in the fast rows: products of bf16 against the plain rows, conversions against karez/tensor/half.h, and
-// pointwise calls of mixed types.
+// Tests of half types in the fast rows: products of bf16 against the plain rows, conversions against
+// karez/tensor/half.h, and pointwise calls of mixed types.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -29,8 +29,8 @@ CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, At
   return call;
 }
 
-// A bf16 result may be a neighbour of the plain row's, which sums in double; f32 results are as close as those of f32
-// products.
+// A bf16 result may be adjacent to that of the plain row, which sums in double; f32 results are as close as those of
+// f32 products.
 void expect_as_plain(CallSpec call, const std::string& row, double tolerance) {
   for (int team : {1, 2}) {
     call.team = team;
@@ -51,10 +51,11 @@ void expect_chosen_as_plain(const CallSpec& call, const std::string& row, double
   expect_as_plain(call, row, tolerance);
 }
 
-// oneDNN's row if it supports bf16 on this processor, otherwise the widening row, which is tested on every processor.
+// Expects that oneDNN's row is chosen if it supports bf16 on this processor, otherwise the widening row. The widening
+// row is tested on every processor.
 void expect_product_as_plain(const CallSpec& call, double tolerance) {
-  const std::string own = "onednn." + call.op, widened = own + "_widened";
-  expect_chosen_as_plain(call, onednn_implementation(call).empty() ? widened : own, tolerance);
+  const std::string bf16_row = "onednn." + call.op, widened = bf16_row + "_widened";
+  expect_chosen_as_plain(call, onednn_implementation(call).empty() ? widened : bf16_row, tolerance);
   expect_as_plain(call, widened, tolerance);
 }
 
@@ -87,7 +88,7 @@ TEST(FastHalfPrecision, AReluAfterAProductKeepsNanAndProducesNoNegativeZero) {
   for (const char* row : {"onednn.matmul", "onednn.matmul_widened"}) {
     SCOPED_TRACE(row);
     if (!table().row(row).supports(call_of("matmul", {in[0].view, in[1].view}, {bf16({5, 1})}, attrs))) {
-      EXPECT_STREQ(row, "onednn.matmul") << "not every processor supports it";
+      EXPECT_STREQ(row, "onednn.matmul") << "not every processor supports bf16 products";
       continue;
     }
     const auto y = logical<Bf16>(run_row(table().row(row), in, {bf16({5, 1})}, attrs)[0]);
@@ -113,7 +114,7 @@ TEST(FastHalfPrecision, ConvolutionsOfBf16AgreeWithThePlainRows) {
   }
 }
 
-// All bit patterns, the midpoints between them, random and special values.
+// Tests conversions of all bit patterns, the midpoints between them, and random and special values.
 template <class T> void expect_conversions() {
   std::vector<T> halves;
   for (int bits = 0; bits < 65536; ++bits) halves.push_back(T::from_bits(static_cast<std::uint16_t>(bits)));
@@ -135,7 +136,7 @@ template <class T> void expect_conversions() {
         << i;
 }
 
-TEST(FastHalfPrecision, ConversionsAgreeWithThoseOfTheTypes) {
+TEST(FastHalfPrecision, ConversionsAgreeWithTheHalfPrecisionClasses) {
   expect_conversions<Bf16>();
   expect_conversions<F16>();
   for (const DType half : {DType::bf16, DType::f16}) {
@@ -145,7 +146,7 @@ TEST(FastHalfPrecision, ConversionsAgreeWithThoseOfTheTypes) {
   }
 }
 
-TEST(FastHalfPrecision, PointwiseCallsReadAndWriteHalvesInPlace) {
+TEST(FastHalfPrecision, PointwiseCallsReadAndWriteHalvesDirectly) {
   for (const DType half : {DType::bf16, DType::f16}) {
     const double tolerance = half == DType::bf16 ? 0x1p-7 : 0x1p-10;
     const auto h = [&](Shape shape, Strides strides = {}) {

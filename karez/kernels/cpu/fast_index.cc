@@ -1,4 +1,5 @@
-// Rows by index, if every row is contiguous: gather and scatter_add of f32, one_hot of any dtype.
+// Kernels that read or write rows by index, if every row is contiguous: gather and scatter_add of f32, one_hot of any
+// dtype.
 #include <cstring>
 
 #include "karez/kernels/cpu/fast_row.h"
@@ -11,18 +12,18 @@ namespace {
 bool is_nonempty_contiguous(const View& view) { return view.count() > 0 && view.contiguous(); }
 bool is_index(const View& view) { return view.dtype == DType::i32 || view.dtype == DType::i64; }
 
-// The rows of a table that are stored locally: rows offset to offset + count - 1 of `limit`.
+// The part of a table that is stored locally: rows offset to offset + count - 1 of `limit` rows.
 struct LocalTable {
   std::int64_t offset = 0, count = 0, limit = 0, width = 0;
   bool wide = false;  // i64 indices
 
-  std::int64_t index(const std::byte* at, std::int64_t i) const {
-    return wide ? reinterpret_cast<const std::int64_t*>(at)[i] : reinterpret_cast<const std::int32_t*>(at)[i];
+  std::int64_t index(const std::byte* indices, std::int64_t i) const {
+    return wide ? reinterpret_cast<const std::int64_t*>(indices)[i] : reinterpret_cast<const std::int32_t*>(indices)[i];
   }
-  // Whether all indices are rows of the whole table. If one is not, the plain row defines the result.
-  bool all_in_range(const std::byte* at, std::int64_t n) const {
+  // Returns whether all indices are rows of the complete table. If an index is not, the plain row defines the result.
+  bool all_in_range(const std::byte* indices, std::int64_t n) const {
     for (std::int64_t i = 0; i < n; ++i)
-      if (index(at, i) < 0 || index(at, i) >= limit) return false;
+      if (index(indices, i) < 0 || index(indices, i) >= limit) return false;
     return true;
   }
 };
@@ -37,15 +38,15 @@ LocalTable local_table_of(const CallSpec& call, const View& index, std::int64_t 
   return out;
 }
 
-// The plain row of the same op, for indices outside the table.
-PreparedKernel plain_of(const CallSpec& call) {
+// Prepares the plain row of the same op, for indices outside the table.
+PreparedKernel prepare_plain(const CallSpec& call) {
   for (const KernelRow& row : plain_gather_rows())
     if (row.op == call.op) return row.prepare(call);
   fail(ErrorKind::device, "no plain row implements '", call.op, "'");
 }
 
-// table [v, d...], index [i...], rows [i..., d...]: all contiguous, table and rows f32.
-bool takes_rows(const View& table, const View& index, const View& rows) {
+// Shapes: table [v, d...], index [i...], rows [i..., d...]. All are contiguous; table and rows are f32.
+bool supports_rows(const View& table, const View& index, const View& rows) {
   return table.dtype == DType::f32 && rows.dtype == DType::f32 && is_index(index) && table.rank() >= 1 &&
          rows.rank() == index.rank() + table.rank() - 1 && is_nonempty_contiguous(table) &&
          is_nonempty_contiguous(index) && is_nonempty_contiguous(rows);
@@ -55,15 +56,15 @@ PreparedKernel gather(const CallSpec& call) {
   const View &table = call.in[0], &index = call.in[1];
   const LocalTable t = local_table_of(call, index, table.shape[0], table.count() / table.shape[0]);
   const std::int64_t grain = std::max<std::int64_t>(32768 / t.width, 1);
-  return [t, grain, n = index.count(), team = call.team, plain = plain_of(call)](const KernelArgs& args) {
+  return [t, grain, n = index.count(), team = call.team, plain = prepare_plain(call)](const KernelArgs& args) {
     if (!t.all_in_range(args.in[1], n)) return plain(args);
-    const float* whole = elements<float>(args.in[0]);
+    const float* source = elements<float>(args.in[0]);
     float* out = elements<float>(args.out[0]);
     parallel_for(team, n, grain, [&](std::int64_t from, std::int64_t to, int) {
       for (std::int64_t i = from; i < to; ++i) {
         const std::int64_t row = t.index(args.in[1], i) - t.offset;
         if (row >= 0 && row < t.count)
-          std::memcpy(out + i * t.width, whole + row * t.width, static_cast<std::size_t>(t.width) * sizeof(float));
+          std::memcpy(out + i * t.width, source + row * t.width, static_cast<std::size_t>(t.width) * sizeof(float));
         else std::fill_n(out + i * t.width, t.width, 0.0f);
       }
     });
@@ -71,11 +72,11 @@ PreparedKernel gather(const CallSpec& call) {
 }
 
 // Sums are accumulated as doubles in the workspace, in the order of the updates, as in the plain row; a team shares the
-// columns, so that no sum depends on its size.
+// columns, so that no sum depends on the size of the team.
 PreparedKernel scatter_add(const CallSpec& call) {
   const View &index = call.in[0], &y = call.out[0];
   const LocalTable t = local_table_of(call, index, y.shape[0], y.count() / y.shape[0]);
-  return [t, n = index.count(), team = call.team, plain = plain_of(call)](const KernelArgs& args) {
+  return [t, n = index.count(), team = call.team, plain = prepare_plain(call)](const KernelArgs& args) {
     if (!t.all_in_range(args.in[0], n)) return plain(args);
     auto* sums = reinterpret_cast<double*>(args.workspace);
     const float* updates = elements<float>(args.in[1]);
@@ -102,7 +103,7 @@ PreparedKernel one_hot(const CallSpec& call) {
   const View &index = call.in[0], &y = call.out[0];
   const LocalTable t = local_table_of(call, index, y.shape.back(), y.shape.back());
   return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
-    return [t, n = index.count(), plain = plain_of(call)](const KernelArgs& args) {
+    return [t, n = index.count(), plain = prepare_plain(call)](const KernelArgs& args) {
       if (!t.all_in_range(args.in[0], n)) return plain(args);
       T* out = elements<T>(args.out[0]);
       std::fill_n(out, n * t.width, T{0});
@@ -119,18 +120,22 @@ PreparedKernel one_hot(const CallSpec& call) {
 std::vector<KernelRow> fast_index_rows() {
   KernelRow scatter = fast_row(
       "scatter_add",
-      [](const CallSpec& call) { return takes(call, 2, 1) && takes_rows(call.out[0], call.in[0], call.in[1]); },
+      [](const CallSpec& call) {
+        return has_operands(call, 2, 1) && supports_rows(call.out[0], call.in[0], call.in[1]);
+      },
       scatter_add);
   scatter.workspace = [](const CallSpec& call) { return checked_mul(call.out[0].count(), 8); };
   return {fast_row(
               "gather",
-              [](const CallSpec& call) { return takes(call, 2, 1) && takes_rows(call.in[0], call.in[1], call.out[0]); },
+              [](const CallSpec& call) {
+                return has_operands(call, 2, 1) && supports_rows(call.in[0], call.in[1], call.out[0]);
+              },
               gather),
           scatter,
           fast_row(
               "one_hot",
               [](const CallSpec& call) {
-                return takes(call, 1, 1) && is_index(call.in[0]) && is_nonempty_contiguous(call.in[0]) &&
+                return has_operands(call, 1, 1) && is_index(call.in[0]) && is_nonempty_contiguous(call.in[0]) &&
                        is_nonempty_contiguous(call.out[0]) && call.out[0].rank() == call.in[0].rank() + 1;
               },
               one_hot)};

@@ -1,4 +1,4 @@
-// The counters of a step: sums, differences and products of integers, which wrap around.
+// Pointwise kernels of integers, such as step counters: sums, differences and products, which wrap around.
 #include <algorithm>
 
 #include "karez/kernels/cpu/fast_row.h"
@@ -7,9 +7,9 @@
 namespace karez::kernels {
 namespace {
 
-// '+', '-' or '*' if the call is one of them on operands that are dense or one repeated number.
+// Returns the operation of the call if it is '+', '-' or '*' and each operand is dense or a single repeated number.
 std::optional<char> integer_operation(const CallSpec& call) {
-  if (!takes(call, 2, 1) || !call.attrs.has("expr") ||
+  if (!has_operands(call, 2, 1) || !call.attrs.has("expr") ||
       (call.out[0].dtype != DType::i32 && call.out[0].dtype != DType::i64) || call.out[0].count() == 0 ||
       !call.out[0].contiguous())
     return std::nullopt;

@@ -1,5 +1,5 @@
-// Every fast row compared with the plain row of its op: random operands, odd sizes, teams of one and two, bit-equal
-// results in a second run.
+// Compares every fast row with the plain row of its op: random operands, odd sizes, teams of one and two, and equal
+// bits in a second run.
 #include <gtest/gtest.h>
 
 #include "karez/base/text.h"
@@ -18,7 +18,7 @@ const KernelTable& table() {
 
 View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
 View image(Shape shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); }
-Attr whole(std::int64_t value) { return Attr(value); }
+Attr integer(std::int64_t value) { return Attr(value); }
 
 CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, Attrs attrs = {}) {
   CallSpec call;
@@ -42,20 +42,20 @@ void expect_as_plain(CallSpec call, const std::string& row, double tolerance, un
       ASSERT_NE(implementation, "");
       ASSERT_EQ(implementation.find("ref"), std::string::npos) << implementation;
     }
-    KernelBench fast(table().row(row), call), again(table().row(row), call),
+    KernelBench fast(table().row(row), call), repeated(table().row(row), call),
         plain(table().row("plain." + call.op), call);
-    for (KernelBench* bench : {&fast, &again, &plain}) {
+    for (KernelBench* bench : {&fast, &repeated, &plain}) {
       fill_random(*bench, seed);
       bench->run();
     }
-    again.run();
-    EXPECT_TRUE(same_bits(fast, again)) << "not the same bits in a second run";
+    repeated.run();
+    EXPECT_TRUE(same_bits(fast, repeated)) << "the second run gives different bits";
     for (std::size_t i = 0; i < fast.out.size(); ++i)
       EXPECT_LE(difference(fast.out[i], plain.out[i]), tolerance) << "output " << i;
   }
 }
 
-TEST(FastMatmul, AgreesWithThePlainRowInEveryTranspose) {
+TEST(FastMatmul, ResultsAgreeWithThePlainRowForEveryTranspose) {
   for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{1, 1, 1},
                                                                         {1, 5, 3},
                                                                         {5, 1, 3},
@@ -73,7 +73,7 @@ TEST(FastMatmul, AgreesWithThePlainRowInEveryTranspose) {
                         "onednn.matmul", 2e-6 * std::sqrt(k) + 1e-6);
 }
 
-TEST(FastMatmul, SupportsBiasReluAndBatches) {
+TEST(FastMatmul, BiasReluAndBatchesAreSupported) {
   for (const bool relu : {false, true}) {
     expect_as_plain(call_of("matmul", {f32({64, 100}), f32({100, 10}), f32({10})}, {f32({64, 10})},
                             {{"bias", true}, {"relu", relu}}),
@@ -88,7 +88,7 @@ TEST(FastMatmul, SupportsBiasReluAndBatches) {
                   "onednn.matmul", 1e-5);
 }
 
-TEST(FastMatmul, LeavesEmptyDoubleAndStridedOperandsToThePlainRow) {
+TEST(FastMatmul, EmptyDoubleAndStridedOperandsRunOnThePlainRow) {
   EXPECT_EQ(table().find(call_of("matmul", {f32({3, 0}), f32({0, 4})}, {f32({3, 4})}))->kernel, "plain.matmul");
   EXPECT_EQ(
       table()
@@ -124,7 +124,7 @@ Shape out_of(const ConvCase& c) {
   return {c.n, c.o, size(c.h, c.r, 0), size(c.w, c.s, 1)};
 }
 
-TEST(FastConv, AgreesWithThePlainRowInAllThreeDirections) {
+TEST(FastConv, ResultsAgreeWithThePlainRowInAllThreeDirections) {
   for (const ConvCase& c : conv_cases) {
     const View x = image({c.n, c.c, c.h, c.w}), w = image({c.o, c.c, c.r, c.s}), y = image(out_of(c));
     const std::string forward = c.c == 1 ? "hwy.conv2d" : "onednn.conv2d";
@@ -139,7 +139,7 @@ TEST(FastConv, AgreesWithThePlainRowInAllThreeDirections) {
   }
 }
 
-TEST(FastConv, OneDnnAlsoAgreesOnAFirstLayer) {
+TEST(FastConv, OneDnnAgreesWithThePlainRowForOneInputChannel) {
   for (int team : {1, 2}) {
     CallSpec call = call_of("conv2d", {image({2, 1, 28, 28}), image({16, 1, 3, 3})}, {image({2, 16, 26, 26})});
     call.team = team;
@@ -149,14 +149,14 @@ TEST(FastConv, OneDnnAlsoAgreesOnAFirstLayer) {
   }
 }
 
-TEST(FastConv, RowMajorImagesAndEmptyBatchesAreLeftToThePlainRow) {
+TEST(FastConv, RowMajorImagesAndEmptyBatchesRunOnThePlainRow) {
   EXPECT_EQ(table().find(call_of("conv2d", {f32({2, 3, 9, 9}), f32({4, 3, 3, 3})}, {f32({2, 4, 7, 7})}))->kernel,
             "plain.conv2d");
   EXPECT_EQ(table().find(call_of("conv2d", {image({0, 3, 9, 9}), image({4, 3, 3, 3})}, {image({0, 4, 7, 7})}))->kernel,
             "plain.conv2d");
 }
 
-TEST(FastPool, AgreesWithThePlainRow) {
+TEST(FastPool, ResultsAgreeWithThePlainRow) {
   struct Case {
     Shape x;
     Ints kernel, stride, padding;
@@ -181,7 +181,7 @@ TEST(FastPool, AgreesWithThePlainRow) {
   }
 }
 
-TEST(FastPool, TheFirstOfEqualValuesIsTheMaximumAndANanIsAboveAll) {
+TEST(FastPool, TheFirstOfEqualValuesIsTheMaximumAndNanExceedsAllNumbers) {
   for (const Ints& stride : {Ints{2, 2}, Ints{1, 1}}) {
     const std::int64_t p = stride[0] == 2 ? 1 : 3;
     CallSpec call =
@@ -200,7 +200,7 @@ TEST(FastPool, TheFirstOfEqualValuesIsTheMaximumAndANanIsAboveAll) {
   }
 }
 
-TEST(FastReduce, AgreesWithThePlainRowOverEveryRunOfAxes) {
+TEST(FastReduce, ReductionsOverAdjacentAxesAgreeWithThePlainRow) {
   for (const char* op : {"reduce_sum", "reduce_max", "reduce_min"}) {
     const std::string row = cat("hwy.", op);
     for (const auto& [shape, axes] : std::vector<std::pair<Shape, Ints>>{{{64, 10}, {1}},
@@ -218,10 +218,11 @@ TEST(FastReduce, AgreesWithThePlainRowOverEveryRunOfAxes) {
                                                                          {{2, 40000, 5}, {1}},
                                                                          {{1, 100000, 3}, {1}},
                                                                          {{9, 1, 70}, {0}}}) {
-      Shape kept;
+      Shape result_shape;
       for (std::size_t d = 0; d < shape.size(); ++d)
-        if (std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(d)) == axes.end()) kept.push_back(shape[d]);
-      expect_as_plain(call_of(op, {f32(shape)}, {f32(kept)}, {{"axes", axes}}), row, 2e-5);
+        if (std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(d)) == axes.end())
+          result_shape.push_back(shape[d]);
+      expect_as_plain(call_of(op, {f32(shape)}, {f32(result_shape)}, {{"axes", axes}}), row, 2e-5);
     }
     expect_as_plain(call_of(op, {image({64, 16, 26, 26})}, {f32({16})}, {{"axes", Ints{0, 2, 3}}}), row, 2e-5);
     expect_as_plain(call_of(op, {image({5, 7, 3, 2})}, {f32({7})}, {{"axes", Ints{0, 2, 3}}}), row, 2e-5);
@@ -232,7 +233,7 @@ TEST(FastReduce, AgreesWithThePlainRowOverEveryRunOfAxes) {
             "plain.reduce_sum");
 }
 
-TEST(FastReduce, ANanIsTheMaximum) {
+TEST(FastReduce, NanIsPropagated) {
   for (const char* op : {"reduce_max", "reduce_min"})
     for (const std::int64_t axis : {0, 1}) {
       const CallSpec call = call_of(op, {f32({40, 40})}, {f32({40})}, {{"axes", Ints{axis}}});
@@ -247,7 +248,7 @@ TEST(FastReduce, ANanIsTheMaximum) {
     }
 }
 
-// Groups: depthwise, with several channels each, and with more results than channels.
+// The groups have one channel each (depthwise), several channels each, or more output than input channels.
 TEST(FastConv, GroupsAgreeWithThePlainRowInAllThreeDirections) {
   for (const auto& [c, o, groups] :
        {std::array<std::int64_t, 3>{16, 16, 16}, {16, 32, 16}, {32, 32, 4}, {12, 24, 3}, {5, 5, 5}})
@@ -267,7 +268,7 @@ TEST(FastConv, GroupsAgreeWithThePlainRowInAllThreeDirections) {
     }
 }
 
-TEST(FastUpdate, AgreesWithThePlainRowAndDoesNotDependOnTheTeam) {
+TEST(FastUpdate, ResultsAgreeWithThePlainRowAndDoNotDependOnTheTeam) {
   const std::vector<View> tensors{f32({784, 256}),      f32({256}),   f32({1}),
                                   image({16, 3, 3, 3}), f32({17, 3}), f32({0, 4})};
   for (const char* op : {"sgd", "adam"})
@@ -285,10 +286,10 @@ TEST(FastUpdate, AgreesWithThePlainRowAndDoesNotDependOnTheTeam) {
             adam ? Attrs{{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", decay}, {"decoupled", flag}}
                  : Attrs{{"momentum", 0.9}, {"weight_decay", decay}, {"nesterov", flag}};
         CallSpec call = call_of(op, in, out, attrs);
-        KernelBench plain(table().row(cat("plain.", op)), call), one(table().row(cat("hwy.", op)), call);
+        KernelBench plain(table().row(cat("plain.", op)), call), team_of_one(table().row(cat("hwy.", op)), call);
         call.team = 2;
-        KernelBench two(table().row(cat("hwy.", op)), call);
-        for (KernelBench* bench : {&plain, &one, &two}) {
+        KernelBench team_of_two(table().row(cat("hwy.", op)), call);
+        for (KernelBench* bench : {&plain, &team_of_one, &team_of_two}) {
           fill_random(*bench, 11);
           for (std::size_t t = 0; adam && t < tensors.size(); ++t)  // second moments are not negative
             for_each_index(tensors[t].shape, [&](const auto& i) {
@@ -302,20 +303,20 @@ TEST(FastUpdate, AgreesWithThePlainRowAndDoesNotDependOnTheTeam) {
           bench->run();
         }
         for (std::size_t i = 0; i < plain.in.size(); ++i) {
-          EXPECT_LE(difference(one.in[i], plain.in[i]), 1e-5) << op << " operand " << i;
-          EXPECT_EQ(one.in[i].bytes, two.in[i].bytes) << op << " operand " << i;
+          EXPECT_LE(difference(team_of_one.in[i], plain.in[i]), 1e-5) << op << " operand " << i;
+          EXPECT_EQ(team_of_one.in[i].bytes, team_of_two.in[i].bytes) << op << " operand " << i;
         }
       }
 }
 
-TEST(FastUpdate, AppliesTheUnconditionalUpdateOrNone) {
+TEST(FastUpdate, AConditionalUpdateIsAppliedOrKeepsTheStates) {
   const std::vector<View> tensors{f32({784, 256}), f32({3}), f32({0, 4})};
   for (const bool adam : {false, true})
     for (const bool in_place : {false, true})
       for (const bool apply : {false, true}) {
-        const std::size_t own = adam ? 4 : 3;
+        const std::size_t per_tensor = adam ? 4 : 3;
         std::vector<View> in, out;
-        for (const View& t : tensors) in.insert(in.end(), own, t), out.insert(out.end(), own - 1, t);
+        for (const View& t : tensors) in.insert(in.end(), per_tensor, t), out.insert(out.end(), per_tensor - 1, t);
         in.push_back(f32({}));
         if (adam) in.push_back(View(DType::i64, {}));
         const Attrs attrs = adam ? Attrs{{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}} : Attrs{{"momentum", 0.9}};
@@ -329,9 +330,9 @@ TEST(FastUpdate, AppliesTheUnconditionalUpdateOrNone) {
           fill_random(*bench, 3);
           for (std::size_t t = 0; t < tensors.size(); ++t) {
             if (tensors[t].count() > 0 && !apply)
-              bench->in[own * t + own - 1].at<float>(Ints(tensors[t].shape.size(), 0)) = NAN;
-            for (std::size_t i = 0; in_place && i + 1 < own; ++i)
-              bench->outs[t * (own - 1) + i] = bench->ins[t * own + i];
+              bench->in[per_tensor * t + per_tensor - 1].at<float>(Ints(tensors[t].shape.size(), 0)) = NAN;
+            for (std::size_t i = 0; in_place && i + 1 < per_tensor; ++i)
+              bench->outs[t * (per_tensor - 1) + i] = bench->ins[t * per_tensor + i];
           }
         }
         tested.in.back().at<bool>({}) = apply;
@@ -339,18 +340,18 @@ TEST(FastUpdate, AppliesTheUnconditionalUpdateOrNone) {
         if (apply) plain.run();
         tested.run();
         for (std::size_t t = 0; t < tensors.size(); ++t)
-          for (std::size_t i = 0; i + 1 < own; ++i) {
-            const auto& got = in_place ? tested.in[own * t + i] : tested.out[(own - 1) * t + i];
-            const auto& want = !apply     ? before[own * t + i]
-                               : in_place ? plain.in[own * t + i]
-                                          : plain.out[(own - 1) * t + i];
-            EXPECT_EQ(got.bytes, want.bytes)
+          for (std::size_t i = 0; i + 1 < per_tensor; ++i) {
+            const auto& result = in_place ? tested.in[per_tensor * t + i] : tested.out[(per_tensor - 1) * t + i];
+            const auto& expected = !apply     ? before[per_tensor * t + i]
+                                   : in_place ? plain.in[per_tensor * t + i]
+                                              : plain.out[(per_tensor - 1) * t + i];
+            EXPECT_EQ(result.bytes, expected.bytes)
                 << step.op << " " << in_place << apply << " tensor " << t << " state " << i;
           }
       }
 }
 
-TEST(FastRandom, DrawsTheBitsOfThePlainKernel) {
+TEST(FastRandom, RandomBitsAgreeWithThePlainKernel) {
   for (const auto& [shape, logical, begin] :
        std::vector<std::array<Ints, 3>>{{Ints{64, 128}, Ints{64, 128}, Ints{0, 0}},
                                         {Ints{16, 50}, Ints{64, 128}, Ints{16, 37}},
@@ -359,15 +360,15 @@ TEST(FastRandom, DrawsTheBitsOfThePlainKernel) {
                                         {Ints{3, 2, 5}, Ints{3, 4, 5}, Ints{0, 1, 0}}})
     expect_as_plain(
         call_of("random_uniform", {View(DType::i64, {2})}, {f32(shape)},
-                {{"dtype", "f32"}, {"shape", shape}, {"site", whole(12345)}, {"begin", begin}, {"logical", logical}}),
+                {{"dtype", "f32"}, {"shape", shape}, {"site", integer(12345)}, {"begin", begin}, {"logical", logical}}),
         "hwy.random_uniform", 0);
 }
 
-// A processor without AVX-512, and one without AVX2, gives the same results (oneDNN chooses for itself).
+// Processors without AVX-512 or AVX2 give the same results (oneDNN chooses its own instruction set).
 TEST(FastTargets, EveryInstructionSetOfThisMachineAgreesWithThePlainRows) {
   on_every_instruction_set([](const char* name) {
     SCOPED_TRACE(cat("on ", name));
-    for (const CallSpec& call : one_call_per_fast_row()) {
+    for (const CallSpec& call : calls_for_fast_rows()) {
       const auto choice = table().find(call);
       ASSERT_TRUE(choice.has_value());
       KernelBench fast(table().row(choice->kernel), call), plain(table().row("plain." + call.op), call);

@@ -1,4 +1,4 @@
-// The fast pointwise row compared with the plain one: every operation, types, broadcast patterns, special values.
+// Compares the fast pointwise row with the plain row: every operation, types, broadcast patterns, special values.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -50,7 +50,7 @@ const char* const unary[] = {"-x",         "!x",     "exp(x)", "log(x)", "sqrt(x
 const char* const binary[] = {"x + y",  "x - y",  "x * y",  "x / y",  "x < y",       "x <= y",    "x > y",    "x >= y",
                               "x == y", "x != y", "x && y", "x || y", "pow(x, 2.5)", "max(x, y)", "min(x, y)"};
 
-// Values for which implementations often differ, and a sweep.
+// Returns values for which implementations often differ, and a sweep from -12 to 12.
 std::vector<float> specials() {
   std::vector<float> out{0.0f,    -0.0f, 1.0f,   -1.0f, 0.5f,   HUGE_VALF, -HUGE_VALF, NAN,  1e-38f,
                          -1e-38f, 3e38f, -3e38f, 88.0f, -88.0f, 104.5f,    -104.5f,    1e5f, 12345.678f};
@@ -58,7 +58,7 @@ std::vector<float> specials() {
   return out;
 }
 
-// Through the generated code, if there is any, and through the interpreter, which the double negation forces.
+// Each expression runs as generated code, if there is any, and in the interpreter, which the double negation forces.
 TEST(FastPointwise, EveryFunctionAgreesOnSpecialValues) {
   const std::vector<float> values = specials();
   const auto n = static_cast<std::int64_t>(values.size());
@@ -71,20 +71,20 @@ TEST(FastPointwise, EveryFunctionAgreesOnSpecialValues) {
         bench->run();
       }
       for (std::int64_t i = 0; i < n; ++i) {
-        const float got = fast.out[0].at<float>({i}), want = plain.out[0].at<float>({i});
-        if (std::isnan(want) || std::isinf(want))
-          EXPECT_TRUE(std::isnan(want) ? std::isnan(got) : got == want)
-              << expr << " of " << values[static_cast<std::size_t>(i)] << " is " << got << ", not " << want;
+        const float result = fast.out[0].at<float>({i}), expected = plain.out[0].at<float>({i});
+        if (std::isnan(expected) || std::isinf(expected))
+          EXPECT_TRUE(std::isnan(expected) ? std::isnan(result) : result == expected)
+              << expr << " of " << values[static_cast<std::size_t>(i)] << " is " << result << ", expected " << expected;
         else
-          EXPECT_LE(std::abs(got - want),
-                    4e-6f * std::abs(want) + 1e-37f +
+          EXPECT_LE(std::abs(result - expected),
+                    4e-6f * std::abs(expected) + 1e-37f +
                         (std::string(text).find("(x)") != std::string::npos && text[0] != 'e' ? 2e-6f : 0.0f))
-              << expr << " of " << values[static_cast<std::size_t>(i)] << " is " << got << ", not " << want;
+              << expr << " of " << values[static_cast<std::size_t>(i)] << " is " << result << ", expected " << expected;
       }
     }
 }
 
-// With f32 and with bool results: the table's comparisons give bools and are generated, the others run in the
+// Results are f32 or bool. Comparisons of the op table have bool results and are generated; the others run in the
 // interpreter.
 TEST(FastPointwise, EveryPairOfSpecialValuesAgrees) {
   const std::vector<float> values{0.0f, -0.0f, 1.0f, HUGE_VALF, -HUGE_VALF, NAN, -2.0f};
@@ -108,7 +108,7 @@ TEST(FastPointwise, EveryPairOfSpecialValuesAgrees) {
       }
 }
 
-TEST(FastPointwise, SupportsAnySizeTeamAndChain) {
+TEST(FastPointwise, AnySizeTeamAndChainIsSupported) {
   for (const std::int64_t n : {1, 3, 15, 16, 17, 511, 512, 513, 5000, 100003})
     for (const int team : {1, 2}) {
       expect_as_plain(pointwise("max(x, 0)", {dense({n})}, dense({n}), team), 0);
@@ -121,7 +121,7 @@ TEST(FastPointwise, SupportsAnySizeTeamAndChain) {
   expect_as_plain(pointwise("x * 3 + 1", {dense({})}, dense({})), 0);
 }
 
-TEST(FastPointwise, SupportsBoolOperandsAndResults) {
+TEST(FastPointwise, BoolOperandsAndResultsAreSupported) {
   for (const std::int64_t n : {1, 17, 1000, 70000})
     for (const int team : {1, 2}) {
       expect_as_plain(pointwise("x < y", {dense({n}), dense({n})}, dense({n}, DType::b8), team), 0);
@@ -135,7 +135,7 @@ TEST(FastPointwise, SupportsBoolOperandsAndResults) {
     }
 }
 
-TEST(FastPointwise, SupportsScalarRowAndColumnOperands) {
+TEST(FastPointwise, ScalarRowAndColumnOperandsAreSupported) {
   for (const auto& [m, n] : std::vector<std::pair<std::int64_t, std::int64_t>>{
            {64, 10}, {64, 100}, {3, 1}, {1, 7}, {5, 512}, {5, 513}, {7, 1500}, {3000, 16}, {2, 3}})
     for (const int team : {1, 2})
@@ -156,7 +156,7 @@ TEST(FastPointwise, SupportsScalarRowAndColumnOperands) {
                   0);
 }
 
-TEST(FastPointwise, LeavesOtherStridesAndTypesToThePlainRow) {
+TEST(FastPointwise, OtherStridesAndTypesRunOnThePlainRow) {
   const auto kernel = [](const CallSpec& call) { return table().find(call)->kernel; };
   EXPECT_EQ(kernel(pointwise("x + y", {dense({4, 5}), strided({4, 5}, {1, 4})}, dense({4, 5}))), "plain.pointwise");
   EXPECT_EQ(kernel(pointwise("x + y", {dense({4, 5}), strided({4, 5}, {10, 2})}, dense({4, 5}))), "plain.pointwise");
@@ -165,14 +165,14 @@ TEST(FastPointwise, LeavesOtherStridesAndTypesToThePlainRow) {
   EXPECT_EQ(kernel(pointwise("x + y", {dense({0}), dense({0})}, dense({0}))), "plain.pointwise");
 }
 
-TEST(FastPointwise, MayOverwriteAnOperand) {
+TEST(FastPointwise, AResultMayOverwriteAnOperand) {
   CallSpec call = pointwise("tanh(x) * y + 1", {dense({1000}), dense({1000})}, dense({1000}));
-  KernelBench apart(table().row("hwy.pointwise"), call), over(table().row("hwy.pointwise"), call);
-  for (KernelBench* bench : {&apart, &over}) fill_random(*bench, 2);
-  over.outs[0] = over.ins[1];
-  apart.run();
-  over.run();
-  EXPECT_EQ(difference(apart.out[0], over.in[1]), 0);
+  KernelBench separate(table().row("hwy.pointwise"), call), in_place(table().row("hwy.pointwise"), call);
+  for (KernelBench* bench : {&separate, &in_place}) fill_random(*bench, 2);
+  in_place.outs[0] = in_place.ins[1];
+  separate.run();
+  in_place.run();
+  EXPECT_EQ(difference(separate.out[0], in_place.in[1]), 0);
 }
 
 }  // namespace

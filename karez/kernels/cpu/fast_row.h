@@ -1,4 +1,4 @@
-// Fast rows without a library: copies, rows by index, and integers.
+// Fast kernels that use no library: copies, rows by index, and integers.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ std::vector<KernelRow> fast_copy_rows();     // copy, pad
 std::vector<KernelRow> fast_index_rows();    // gather, scatter_add, one_hot
 std::vector<KernelRow> fast_integer_rows();  // pointwise of integers
 
-// A row named "fast.<op>", of a higher rank than the plain one.
+// Makes a row named "fast.<op>", with a higher rank than the plain row.
 KernelRow fast_row(std::string op, std::function<bool(const CallSpec&)> supports,
                    std::function<PreparedKernel(const CallSpec&)> prepare);
 

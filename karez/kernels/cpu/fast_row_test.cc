@@ -1,4 +1,5 @@
-// Copies, rows by index and integers: the fast rows compared with the plain ones, and the calls they leave to them.
+// Compares the fast rows for copies, rows by index and integers with the plain rows, and tests which calls they leave
+// to the plain rows.
 #include <gtest/gtest.h>
 
 #include "karez/kernels/cpu/fast_kernels.h"
@@ -9,8 +10,8 @@ namespace karez::kernels {
 namespace {
 
 const KernelTable& table() {
-  static const KernelTable all(cpu_kernels());
-  return all;
+  static const KernelTable dense(cpu_kernels());
+  return dense;
 }
 
 CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, Attrs attrs = {}) {
@@ -38,30 +39,31 @@ void expect_as_plain(CallSpec call, const std::string& row) {
   }
 }
 
-TEST(FastCopy, AgreesWithThePlainRowInEveryOrderOfDimensions) {
+TEST(FastCopy, CopiesAgreeWithThePlainRowForEveryOrderOfDimensions) {
   for (const DType dtype : {DType::f32, DType::f64, DType::b8})
     for (const Shape& shape : {Shape{}, Shape{7}, Shape{300, 400}, Shape{5, 3, 64, 65}, Shape{2, 1, 40, 900}}) {
-      const View rows(dtype, shape);
-      expect_as_plain(call_of("copy", {rows}, {rows}), "fast.copy");
-      expect_as_plain(call_of("copy", {View(dtype, shape, channels_last(shape))}, {rows}), "fast.copy");
-      expect_as_plain(call_of("copy", {rows}, {View(dtype, shape, channels_last(shape))}), "fast.copy");
-      expect_as_plain(call_of("copy", {View(dtype, shape, Strides(shape.size(), 0))}, {rows}), "fast.copy");
+      const View row_major_view(dtype, shape);
+      expect_as_plain(call_of("copy", {row_major_view}, {row_major_view}), "fast.copy");
+      expect_as_plain(call_of("copy", {View(dtype, shape, channels_last(shape))}, {row_major_view}), "fast.copy");
+      expect_as_plain(call_of("copy", {row_major_view}, {View(dtype, shape, channels_last(shape))}), "fast.copy");
+      expect_as_plain(call_of("copy", {View(dtype, shape, Strides(shape.size(), 0))}, {row_major_view}), "fast.copy");
     }
   expect_as_plain(call_of("copy", {View(DType::f32, {200, 300}, {1, 200})}, {View(DType::f32, {200, 300})}),
                   "fast.copy");
 }
 
-TEST(FastCopy, LeavesCopiesOfSingleElementsToThePlainRow) {
+TEST(FastCopy, CopiesOfSingleElementsRunOnThePlainRow) {
   EXPECT_EQ(kernel_of(call_of("copy", {View(DType::f32, {8, 8}, {16, 2})}, {View(DType::f32, {8, 8})})), "plain.copy");
   EXPECT_EQ(kernel_of(call_of("copy", {View(DType::f32, {0, 8})}, {View(DType::f32, {0, 8})})), "plain.copy");
 }
 
-TEST(FastPad, AgreesWithThePlainRowOnEverySide) {
+TEST(FastPad, PaddingOnEverySideAgreesWithThePlainRow) {
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::b8}) {
-    const auto pad = [&](const Shape& shape, const Ints& low, const Ints& high, Attr value, bool turned) {
-      Shape wide = shape;
-      for (std::size_t d = 0; d < wide.size(); ++d) wide[d] += low[d] + high[d];
-      const View x(dtype, shape), y = turned ? View(dtype, wide, channels_last(wide)) : View(dtype, wide);
+    const auto pad = [&](const Shape& shape, const Ints& low, const Ints& high, Attr value, bool channels_last_result) {
+      Shape padded = shape;
+      for (std::size_t d = 0; d < padded.size(); ++d) padded[d] += low[d] + high[d];
+      const View x(dtype, shape),
+          y = channels_last_result ? View(dtype, padded, channels_last(padded)) : View(dtype, padded);
       expect_as_plain(call_of("pad", {x}, {y}, {{"low", low}, {"high", high}, {"value", std::move(value)}}),
                       "fast.pad");
     };
@@ -72,14 +74,14 @@ TEST(FastPad, AgreesWithThePlainRowOnEverySide) {
   }
 }
 
-TEST(FastPad, LeavesGapsAndEmptyInputsToThePlainRow) {
+TEST(FastPad, GapsAndEmptyInputsRunOnThePlainRow) {
   const Attrs attrs{{"low", Ints{1, 0}}, {"high", Ints{0, 0}}};
   EXPECT_EQ(kernel_of(call_of("pad", {View(DType::f32, {0, 8})}, {View(DType::f32, {1, 8})}, attrs)), "plain.pad");
   EXPECT_EQ(kernel_of(call_of("pad", {View(DType::f32, {2, 8})}, {View(DType::f32, {3, 8}, {9, 1})}, attrs)),
             "plain.pad");
 }
 
-TEST(FastRows, AgreeWithThePlainRowsForLocalAndRemoteIndices) {
+TEST(FastRows, ResultsAgreeWithThePlainRowsForLocalAndRemoteIndices) {
   for (const DType index : {DType::i32, DType::i64})
     for (const std::int64_t offset : {0, 2}) {  // indices are 0 to 4: with an offset some rows are on another device
       Attrs attrs{{"offset", number(offset)}, {"limit", number(7)}};
@@ -94,7 +96,7 @@ TEST(FastRows, AgreeWithThePlainRowsForLocalAndRemoteIndices) {
     }
 }
 
-TEST(FastRows, LeaveGapsAndOtherTypesToThePlainRow) {
+TEST(FastRows, GapsAndOtherTypesRunOnThePlainRow) {
   const View index(DType::i32, {4}), gaps(DType::f32, {5, 8}, {9, 1});
   EXPECT_EQ(kernel_of(call_of("gather", {gaps, index}, {View(DType::f32, {4, 8})})), "plain.gather");
   EXPECT_EQ(kernel_of(call_of("gather", {View(DType::f64, {5, 8}), index}, {View(DType::f64, {4, 8})})),
@@ -103,12 +105,12 @@ TEST(FastRows, LeaveGapsAndOtherTypesToThePlainRow) {
   EXPECT_EQ(kernel_of(call_of("one_hot", {index}, {View(DType::f32, {4, 8}, {1, 4})})), "plain.one_hot");
 }
 
-TEST(FastInteger, AddsSubtractsAndMultipliesLikeThePlainRow) {
+TEST(FastInteger, SumsDifferencesAndProductsAgreeWithThePlainRow) {
   for (const DType dtype : {DType::i32, DType::i64})
     for (const char* expr : {"x0 + x1", "x0 - x1", "x0 * x1"}) {
-      const View all(dtype, {3, 70}), one(dtype, {3, 70}, {0, 0}), scalar(dtype, {});
-      for (const auto& in : {std::vector{all, all}, {all, one}, {one, all}})
-        expect_as_plain(call_of("pointwise", in, {all}, {{"expr", expr}}), "fast.pointwise_integer");
+      const View dense(dtype, {3, 70}), repeated(dtype, {3, 70}, {0, 0}), scalar(dtype, {});
+      for (const auto& in : {std::vector{dense, dense}, {dense, repeated}, {repeated, dense}})
+        expect_as_plain(call_of("pointwise", in, {dense}, {{"expr", expr}}), "fast.pointwise_integer");
       expect_as_plain(call_of("pointwise", {scalar, scalar}, {scalar}, {{"expr", expr}}), "fast.pointwise_integer");
     }
   EXPECT_EQ(kernel_of(call_of("pointwise", {View(DType::i64, {3}), View(DType::i64, {3})}, {View(DType::i64, {3})},

@@ -13,10 +13,10 @@
 
 #include "karez/base/expr.h"
 #include "karez/kernels/cpu/bf16_widening.h"
+#include "karez/kernels/cpu/broadcast_pattern.h"
 #include "karez/kernels/cpu/fast_kernels.h"
-#include "karez/kernels/cpu/loops.h"
+#include "karez/kernels/cpu/generated_call.h"
 #include "karez/kernels/cpu/plain_kernels.h"
-#include "karez/kernels/cpu/pointwise_generated.h"
 #include "karez/kernels/cpu/pointwise_lanes.h"
 #include "karez/kernels/cpu/team.h"
 
@@ -24,12 +24,10 @@
 #define KAREZ_HWY_POINTWISE
 namespace karez::kernels {
 
-constexpr std::int64_t block = 512;  // floats of one register: 2 KiB, so that a dozen fit in L1
-constexpr int max_inputs = 10;
+constexpr std::int64_t block = 512;  // floats in a register: 2 KiB, so that a dozen registers fit in L1
 constexpr int max_registers = 64;
 
-// One operation on blocks: dst[i] = op(a[i], b[i], c[i]) for i < count. Blocks may be read and written past `count` up
-// to a whole vector.
+// An operation on blocks: dst[i] = op(a[i], b[i], c[i]) for i < count.
 struct BlockOp {
   ExprKind op;
   const float *a, *b, *c;
@@ -43,12 +41,12 @@ HWY_BEFORE_NAMESPACE();
 namespace karez::kernels::HWY_NAMESPACE {
 namespace {
 
-// Truth values are 0 and 1 here; NaN is true, as in `a != 0`.
+// Truth values are 0 and 1 in f32; NaN is true, as in `a != 0`.
 HWY_INLINE V truth(M mask) { return hn::IfThenElseZero(mask, lanes_of(1)); }
 HWY_INLINE M is_true(V a) { return ne_of(a, hn::Zero(D())); }
 
 // Inputs are in the caller's memory and may end at `count`, so the last vector is loaded and stored with a mask.
-template <int operands, class F> HWY_INLINE void over(const BlockOp& o, std::int64_t count, F f) {
+template <int operands, class F> HWY_INLINE void for_each_vector(const BlockOp& o, std::int64_t count, F f) {
   const D d;
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
@@ -68,43 +66,44 @@ template <int operands, class F> HWY_INLINE void over(const BlockOp& o, std::int
 void run_block(const BlockOp& o, std::int64_t count) {
   switch (o.op) {
     case ExprKind::constant:
-    case ExprKind::variable: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return a; });
-    case ExprKind::neg: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return hn::Neg(a); });
-    case ExprKind::not_: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return truth(hn::Eq(a, hn::Zero(D()))); });
-    case ExprKind::exp: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return exp_of(a); });
-    case ExprKind::log: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return log_of(a); });
-    case ExprKind::sqrt: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return sqrt_of(a); });
-    case ExprKind::rsqrt: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return rsqrt_of(a); });
-    case ExprKind::tanh: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return tanh_of(a); });
-    case ExprKind::sigmoid: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return sigmoid_of(a); });
-    case ExprKind::erf: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return erf_of(a); });
-    case ExprKind::phi: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return phi_of(a); });
-    case ExprKind::abs: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return hn::Abs(a); });
-    case ExprKind::sin: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return sin_of(a); });
-    case ExprKind::cos: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return cos_of(a); });
-    case ExprKind::add: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return hn::Add(a, b); });
-    case ExprKind::sub: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return hn::Sub(a, b); });
-    case ExprKind::mul: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return hn::Mul(a, b); });
-    case ExprKind::div: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return hn::Div(a, b); });
-    case ExprKind::lt: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Lt(a, b)); });
-    case ExprKind::le: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Le(a, b)); });
-    case ExprKind::gt: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Gt(a, b)); });
-    case ExprKind::ge: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Ge(a, b)); });
-    case ExprKind::eq: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Eq(a, b)); });
-    case ExprKind::ne: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(ne_of(a, b)); });
+    case ExprKind::variable: return for_each_vector<1>(o, count, [](V a, V, V) HWY_ATTR { return a; });
+    case ExprKind::neg: return for_each_vector<1>(o, count, [](V a, V, V) HWY_ATTR { return hn::Neg(a); });
+    case ExprKind::not_:
+      return for_each_vector<1>(o, count, [](V a, V, V) HWY_ATTR { return truth(hn::Eq(a, hn::Zero(D()))); });
+    case ExprKind::exp: return for_each_vector<1>(o, count, [](V a, V, V) HWY_ATTR { return exp_of(a); });
+    case ExprKind::log: return for_each_vector<1>(o, count, [](V a, V, V) HWY_ATTR { return log_of(a); });
+    case ExprKind::sqrt: return for_each_vector<1>(o, count, [](V a, V, V) HWY_ATTR { return sqrt_of(a); });
+    case ExprKind::rsqrt: return for_each_vector<1>(o, count, [](V a, V, V) HWY_ATTR { return rsqrt_of(a); });
+    case ExprKind::tanh: return for_each_vector<1>(o, count, [](V a, V, V) HWY_ATTR { return tanh_of(a); });
+    case ExprKind::sigmoid: return for_each_vector<1>(o, count, [](V a, V, V) HWY_ATTR { return sigmoid_of(a); });
+    case ExprKind::erf: return for_each_vector<1>(o, count, [](V a, V, V) HWY_ATTR { return erf_of(a); });
+    case ExprKind::phi: return for_each_vector<1>(o, count, [](V a, V, V) HWY_ATTR { return phi_of(a); });
+    case ExprKind::abs: return for_each_vector<1>(o, count, [](V a, V, V) HWY_ATTR { return hn::Abs(a); });
+    case ExprKind::sin: return for_each_vector<1>(o, count, [](V a, V, V) HWY_ATTR { return sin_of(a); });
+    case ExprKind::cos: return for_each_vector<1>(o, count, [](V a, V, V) HWY_ATTR { return cos_of(a); });
+    case ExprKind::add: return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return hn::Add(a, b); });
+    case ExprKind::sub: return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return hn::Sub(a, b); });
+    case ExprKind::mul: return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return hn::Mul(a, b); });
+    case ExprKind::div: return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return hn::Div(a, b); });
+    case ExprKind::lt: return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Lt(a, b)); });
+    case ExprKind::le: return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Le(a, b)); });
+    case ExprKind::gt: return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Gt(a, b)); });
+    case ExprKind::ge: return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Ge(a, b)); });
+    case ExprKind::eq: return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Eq(a, b)); });
+    case ExprKind::ne: return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(ne_of(a, b)); });
     case ExprKind::and_:
-      return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::And(is_true(a), is_true(b))); });
+      return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::And(is_true(a), is_true(b))); });
     case ExprKind::or_:
-      return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Or(is_true(a), is_true(b))); });
-    case ExprKind::pow: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return pow_of(a, b); });
-    case ExprKind::max: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return max_of(a, b); });
-    case ExprKind::min: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return min_of(a, b); });
-    case ExprKind::fmod: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return fmod_of(a, b); });
+      return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Or(is_true(a), is_true(b))); });
+    case ExprKind::pow: return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return pow_of(a, b); });
+    case ExprKind::max: return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return max_of(a, b); });
+    case ExprKind::min: return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return min_of(a, b); });
+    case ExprKind::fmod: return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return fmod_of(a, b); });
     case ExprKind::bit_and:
     case ExprKind::bit_or:
-    case ExprKind::bit_xor: break;  // of integers, which run on the plain kernel
+    case ExprKind::bit_xor: break;  // operations on integers, which run on the plain kernel
     case ExprKind::select:
-      return over<3>(o, count, [](V a, V b, V c) HWY_ATTR { return hn::IfThenElse(is_true(a), b, c); });
+      return for_each_vector<3>(o, count, [](V a, V b, V c) HWY_ATTR { return hn::IfThenElse(is_true(a), b, c); });
   }
 }
 
@@ -122,7 +121,7 @@ void floats_to_truth(const float* from, std::uint8_t* to, std::int64_t count) {
   for (; i < count; ++i) to[i] = from[i] != 0;
 }
 
-using W = hn::Rebind<std::uint16_t, D>;  // one half for each float of D
+using W = hn::Rebind<std::uint16_t, D>;  // a 16-bit value for each float of D
 void bf16_to_floats(const std::uint16_t* from, float* to, std::int64_t count) {
   const D d;
   const hn::RebindToUnsigned<D> bits;
@@ -131,7 +130,7 @@ void bf16_to_floats(const std::uint16_t* from, float* to, std::int64_t count) {
     hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(W(), from + i)))), d, to + i);
   for (; i < count; ++i) to[i] = static_cast<float>(tensor::Bf16::from_bits(from[i]));
 }
-// To nearest, ties to even, as in tensor::Bf16.
+// Rounds to nearest, with ties to even, as tensor::Bf16 does.
 void floats_to_bf16(const float* from, std::uint16_t* to, std::int64_t count) {
   const D d;
   const hn::RebindToUnsigned<D> bits;
@@ -141,10 +140,10 @@ void floats_to_bf16(const float* from, std::uint16_t* to, std::int64_t count) {
     const V x = hn::LoadU(d, from + i);
     const auto all = hn::BitCast(bits, x);
     const auto even = hn::And(hn::ShiftRight<16>(all), hn::Set(bits, 1));
-    const auto near = hn::ShiftRight<16>(hn::Add(all, hn::Add(even, hn::Set(bits, 0x7FFF))));
-    const auto quiet = hn::Or(hn::ShiftRight<16>(all), hn::Set(bits, 0x40));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(all, hn::Add(even, hn::Set(bits, 0x7FFF))));
+    const auto quiet_nan = hn::Or(hn::ShiftRight<16>(all), hn::Set(bits, 0x40));
     const auto nan = hn::RebindMask(bits, ne_of(x, x));
-    hn::StoreU(hn::DemoteTo(W(), hn::BitCast(words, hn::IfThenElse(nan, quiet, near))), W(), to + i);
+    hn::StoreU(hn::DemoteTo(W(), hn::BitCast(words, hn::IfThenElse(nan, quiet_nan, rounded))), W(), to + i);
   }
   for (; i < count; ++i) to[i] = tensor::Bf16(from[i]).bits;
 }
@@ -172,95 +171,8 @@ void floats_to_f16(const float* from, tensor::F16* to, std::int64_t count) {
 
 constexpr std::int64_t grain = 32768;  // fewer elements are not worth a second thread
 
-// How an operand is read for a dense output of rows x columns.
-enum class Broadcast : std::uint8_t { dense, scalar, row, column };
-struct Operand2d {
-  Broadcast broadcast = Broadcast::dense;
-  std::int64_t row_step = 0;  // elements between rows
-  DType dtype = DType::f32;
-};
-
-// A call, analysed once: the output is `rows` dense rows of `columns`, and every input has one of four broadcast
-// patterns.
-struct BroadcastPattern {
-  std::int64_t rows = 1, columns = 1;
-  std::vector<Operand2d> inputs;
-  DType out = DType::f32;
-};
-
-bool supports_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::b8 || is_half(dtype); }
-
-std::optional<BroadcastPattern> pattern_of(const CallSpec& call) {
-  if (!takes(call, -1, 1) || call.in.empty() || call.in.size() > max_inputs) return std::nullopt;
-  const View& y = call.out[0];
-  std::vector<Strides> strides{y.strides};
-  for (const View& x : call.in) {
-    if (x.shape != y.shape || !supports_dtype(x.dtype)) return std::nullopt;
-    strides.push_back(x.strides);
-  }
-  if (!supports_dtype(y.dtype) || y.count() == 0) return std::nullopt;
-  const Loops loops = loops_over(y.shape, strides, Order::by_memory);
-  if (loops.rank > 2 || (loops.step(0) != 1 && loops.inner() != 1)) return std::nullopt;
-  BroadcastPattern out;
-  out.columns = loops.inner();
-  if (loops.rank == 2) {
-    out.rows = loops.size[0];
-    if (loops.stride[0][0] != out.columns) return std::nullopt;
-  }
-  out.out = y.dtype;
-  for (std::size_t i = 0; i < call.in.size(); ++i) {
-    Operand2d operand;
-    operand.dtype = call.in[i].dtype;
-    const std::int64_t step = out.columns == 1 ? 1 : loops.step(static_cast<int>(i) + 1);
-    operand.row_step = loops.rank == 2 ? loops.stride[i + 1][0] : 0;
-    if (loops.rank == 1) {
-      if (step != 0 && step != 1) return std::nullopt;
-      operand.broadcast = step == 1 ? Broadcast::dense : Broadcast::scalar;
-    } else if (step == 1) {
-      if (operand.row_step != 0 && operand.row_step != out.columns) return std::nullopt;
-      operand.broadcast = operand.row_step == 0 ? Broadcast::row : Broadcast::dense;
-    } else if (step == 0) {
-      operand.broadcast = operand.row_step == 0 ? Broadcast::scalar : Broadcast::column;
-    } else {
-      return std::nullopt;
-    }
-    out.inputs.push_back(operand);
-  }
-  return out;
-}
-
-// The generated kernel of this expression for these types, if there is one and no operand repeats along one dimension
-// only.
-const GeneratedPointwise* generated_for(const CallSpec& call, const BroadcastPattern& pattern) {
-  std::string types;
-  for (const Operand2d& operand : pattern.inputs) {
-    if (operand.broadcast != Broadcast::dense && operand.broadcast != Broadcast::scalar) return nullptr;
-    if (is_half(operand.dtype)) return nullptr;
-    types += operand.dtype == DType::b8 ? 'b' : 'f';
-  }
-  if (is_half(pattern.out)) return nullptr;
-  types += pattern.out == DType::b8 ? ">b" : ">f";
-  const auto& text = call.attrs.text("expr");
-  for (const GeneratedPointwise& row : generated_pointwise())
-    if (text == row.expr && types == row.types) return &row;
-  return nullptr;
-}
-
-PreparedKernel run_generated(const GeneratedPointwise& row, const BroadcastPattern& pattern, int team) {
-  std::array<std::uint8_t, max_inputs> scalar{};
-  for (std::size_t i = 0; i < pattern.inputs.size(); ++i) scalar[i] = pattern.inputs[i].broadcast == Broadcast::scalar;
-  return [run = row.run, scalar, team, count = pattern.rows * pattern.columns,
-          inputs = pattern.inputs.size()](const KernelArgs& args) {
-    std::array<const void*, max_inputs> in{};
-    for (std::size_t i = 0; i < inputs; ++i) in[i] = args.in[i];
-    parallel_for(team, count, grain, [&](std::int64_t begin, std::int64_t end, int) {
-      run(begin, end, in.data(), scalar.data(), args.out[0]);
-    });
-  };
-}
-
-// The interpreter. Every thread has its own blocks in the workspace: one for each constant and temporary, one for each
-// input that is not dense f32, and one for a bool result. If rows are short, a block holds several whole rows.
+// The interpreter. Every thread has separate blocks in the workspace: one for each constant and temporary, one for each
+// input that is not dense f32, and one for a bool result. If rows are short, a block holds several complete rows.
 struct Interpreter {
   ExprProgram program;
   BroadcastPattern pattern;
@@ -268,10 +180,11 @@ struct Interpreter {
   std::int64_t rows_per_block = 1;
 
   std::int64_t blocks() const { return static_cast<std::int64_t>(program.registers) + 1; }
-  std::int64_t floats() const { return blocks() * (block + 16); }  // 16: registers start in different cache sets
+  // Registers are 16 floats longer than a block, so that they start in different cache sets.
+  std::int64_t floats() const { return blocks() * (block + 16); }
 };
 
-Interpreter interpreter_of(const CallSpec& call, const BroadcastPattern& pattern) {
+Interpreter make_interpreter(const CallSpec& call, const BroadcastPattern& pattern) {
   Interpreter out;
   out.program = flatten(parse_expr(call.attrs.text("expr")));
   out.pattern = pattern;
@@ -306,35 +219,35 @@ float element_at(const Operand2d& operand, const std::byte* data, std::int64_t a
   return out;
 }
 
-// The state of one thread that runs its blocks.
+// The state of a thread that runs its blocks.
 struct BlockRunner {
   const Interpreter& plan;
   const KernelArgs& args;
   std::array<const float*, max_registers> registers{};
   float* scratch;
 
-  float* own(int r) const { return scratch + r * (block + 16); }
+  float* block_of(int r) const { return scratch + r * (block + 16); }
 
-  // Fills the blocks that do not change: constants, scalars, and short rows repeated to fill a block.
+  // Fills the blocks that do not change: constants, scalars, and short rows, which are repeated to fill a block.
   void begin() {
     const auto& [rows, columns, inputs, out] = plan.pattern;
-    const std::int64_t most = std::min(block, rows * columns);
-    for (int r = 0; r < plan.program.registers; ++r) registers[static_cast<std::size_t>(r)] = own(r);
+    const std::int64_t fill_count = std::min(block, rows * columns);
+    for (int r = 0; r < plan.program.registers; ++r) registers[static_cast<std::size_t>(r)] = block_of(r);
     for (std::size_t c = 0; c < plan.program.constants.size(); ++c) HWY_DYNAMIC_DISPATCH(fill_block)
-    (static_cast<float>(plan.program.constants[c]), own(plan.program.variables + static_cast<int>(c)), most);
+    (static_cast<float>(plan.program.constants[c]), block_of(plan.program.variables + static_cast<int>(c)), fill_count);
     for (int i = 0; i < plan.program.variables; ++i) {
       const Operand2d& operand = inputs[static_cast<std::size_t>(i)];
       const std::byte* data = args.in[static_cast<std::size_t>(i)];
       if (operand.broadcast == Broadcast::scalar)
-        HWY_DYNAMIC_DISPATCH(fill_block)(element_at(operand, data, 0), own(i), most);
+        HWY_DYNAMIC_DISPATCH(fill_block)(element_at(operand, data, 0), block_of(i), fill_count);
       if (operand.broadcast == Broadcast::row && columns <= block)
         for (std::int64_t row = 0; row < std::min(plan.rows_per_block, rows); ++row)
-          load(operand, data, 0, own(i) + row * columns, columns);
+          load(operand, data, 0, block_of(i) + row * columns, columns);
     }
   }
 
-  // Computes rows `row` to row + rows_here - 1, from `column` on: `count` elements that are contiguous in the output.
-  void block_at(std::int64_t row, std::int64_t rows_here, std::int64_t column, std::int64_t count) {
+  // Computes rows `row` to row + row_count - 1, from `column` on: `count` elements that are contiguous in the output.
+  void block_at(std::int64_t row, std::int64_t row_count, std::int64_t column, std::int64_t count) {
     const std::int64_t columns = plan.pattern.columns, at = row * columns + column;
     for (int i = 0; i < plan.program.variables; ++i) {
       const Operand2d& operand = plan.pattern.inputs[static_cast<std::size_t>(i)];
@@ -343,13 +256,13 @@ struct BlockRunner {
       if (operand.broadcast == Broadcast::dense && operand.dtype == DType::f32) {
         registers[static_cast<std::size_t>(i)] = reinterpret_cast<const float*>(data) + at;
       } else if (operand.broadcast == Broadcast::dense) {
-        load(operand, data, at, own(i), count);
+        load(operand, data, at, block_of(i), count);
       } else if (operand.broadcast == Broadcast::row && !whole_rows) {
-        load(operand, data, column, own(i), count);
+        load(operand, data, column, block_of(i), count);
       } else if (operand.broadcast == Broadcast::column) {
-        const std::int64_t each = whole_rows ? columns : count;
-        for (std::int64_t r = 0; r < rows_here; ++r) HWY_DYNAMIC_DISPATCH(fill_block)
-        (element_at(operand, data, (row + r) * operand.row_step), own(i) + r * each, each);
+        const std::int64_t repeats = whole_rows ? columns : count;
+        for (std::int64_t r = 0; r < row_count; ++r) HWY_DYNAMIC_DISPATCH(fill_block)
+        (element_at(operand, data, (row + r) * operand.row_step), block_of(i) + r * repeats, repeats);
       }
     }
     float* out_floats = plan.pattern.out == DType::f32 ? elements<float>(args.out[0]) + at : nullptr;
@@ -357,9 +270,9 @@ struct BlockRunner {
     for (std::size_t n = 0; n < plan.program.ops.size(); ++n) {
       const ExprOp& op = plan.program.ops[n];
       const auto read = [&](int r) { return r < 0 ? nullptr : registers[static_cast<std::size_t>(r)]; };
-      // The last operation computes the result: it may write to the output directly.
+      // The last operation computes the result and may write directly to the output.
       float* dst =
-          n + 1 == plan.program.ops.size() && op.dst == result && out_floats != nullptr ? out_floats : own(op.dst);
+          n + 1 == plan.program.ops.size() && op.dst == result && out_floats != nullptr ? out_floats : block_of(op.dst);
       HWY_DYNAMIC_DISPATCH(run_block)({op.op, read(op.a), read(op.b), read(op.c), dst}, count);
     }
     const float* from = registers[static_cast<std::size_t>(result)];
@@ -370,8 +283,8 @@ struct BlockRunner {
     const std::int64_t columns = plan.pattern.columns;
     if (columns <= block) {
       for (std::int64_t row = from; row < to; row += plan.rows_per_block) {
-        const std::int64_t here = std::min(plan.rows_per_block, to - row);
-        block_at(row, here, 0, here * columns);
+        const std::int64_t row_count = std::min(plan.rows_per_block, to - row);
+        block_at(row, row_count, 0, row_count * columns);
       }
       return;
     }
@@ -382,26 +295,27 @@ struct BlockRunner {
 };
 
 bool supports(const CallSpec& call) {
-  const auto pattern = pattern_of(call);
+  const auto pattern = find_broadcast_pattern(call);
   if (!pattern || !call.attrs.has("expr")) return false;
-  if (generated_for(call, *pattern) != nullptr) return true;
+  if (find_generated(call, *pattern) != nullptr) return true;
   const ExprProgram program = flatten(parse_expr(call.attrs.text("expr")));
   return program.variables <= static_cast<int>(call.in.size()) && program.registers <= max_registers;
 }
 
 std::int64_t workspace(const CallSpec& call) {
-  const auto pattern = pattern_of(call);
-  if (!pattern || generated_for(call, *pattern) != nullptr) return 0;
-  return interpreter_of(call, *pattern).floats() * 4 * call.team;
+  const auto pattern = find_broadcast_pattern(call);
+  if (!pattern || find_generated(call, *pattern) != nullptr) return 0;
+  return make_interpreter(call, *pattern).floats() * 4 * call.team;
 }
 
 PreparedKernel prepare(const CallSpec& call) {
-  const auto pattern = pattern_of(call);
+  const auto pattern = find_broadcast_pattern(call);
   require_fit(pattern.has_value(), call, "the fast kernel does not support these strides");
-  if (const GeneratedPointwise* row = generated_for(call, *pattern)) return run_generated(*row, *pattern, call.team);
-  return [plan = interpreter_of(call, *pattern)](const KernelArgs& args) {
+  if (const GeneratedPointwise* row = find_generated(call, *pattern))
+    return prepare_generated(*row, *pattern, call.team);
+  return [plan = make_interpreter(call, *pattern)](const KernelArgs& args) {
     float* scratch = elements<float>(args.workspace);
-    if (plan.pattern.rows == 1) {  // only dense and scalar operands: any range is a row
+    if (plan.pattern.rows == 1) {  // operands are only dense and scalar, so that any range is a row
       parallel_for(plan.team, plan.pattern.columns, grain, [&](std::int64_t from, std::int64_t to, int part) {
         BlockRunner runner{plan, args, {}, scratch + part * plan.floats()};
         runner.begin();
@@ -424,7 +338,7 @@ CallSpec as_expression(CallSpec call) {
   return call;
 }
 bool supports_cast(const CallSpec& call) {
-  if (!takes(call, 1, 1) || call.in[0].dtype == DType::b8 || call.out[0].dtype == DType::b8) return false;
+  if (!has_operands(call, 1, 1) || call.in[0].dtype == DType::b8 || call.out[0].dtype == DType::b8) return false;
   return supports(as_expression(call));
 }
 

@@ -20,8 +20,8 @@
 #define KAREZ_HWY_POOL
 namespace karez::kernels {
 
-// One tap of a window that a pixel reads or is read by: its position (in pixels of the other side) and its number in
-// the window.
+// One tap of a window: the pixel of the other side (the input in the forward direction, the output in the backward
+// direction) and the tap's number in the window.
 struct Tap {
   std::int64_t pixel;
   std::int32_t number;
@@ -35,7 +35,7 @@ struct PoolPlan {
   std::int64_t n = 0, c = 0, h = 0, w = 0, p = 0, q = 0;  // x is [n, c, h, w], y is [n, c, p, q]
   std::int64_t kernel_h = 1, kernel_w = 1;
   bool tiles = false;  // windows without overlap, padding or gaps
-  Taps down, across;   // forward: the taps of a window; backward: those of a pixel
+  Taps rows, columns;  // forward: the taps of a window; backward: those of a pixel
 };
 
 }  // namespace karez::kernels
@@ -70,17 +70,17 @@ template <class Body> HWY_INLINE void over_channels(std::int64_t channels, Body 
       [=](I v, std::int32_t* p) HWY_ATTR { hn::BlendedStore(v, mask_int, di, p); });
 }
 
-// Updates the running maximum and its tap. The first maximum wins, and NaN beats any number.
+// Updates the running maximum and its tap. Of equal values the first is kept, and NaN counts as larger than any number.
 template <class D, class V, class I> HWY_INLINE void update_max(D, V value, std::int32_t tap, V& best, I& index) {
   const hn::RebindToSigned<D> di;
-  const auto number = hn::Eq(value, value), best_number = hn::Eq(best, best);
-  const auto wins = hn::Or(hn::Gt(value, best), hn::AndNot(number, best_number));
-  best = hn::IfThenElse(wins, value, best);
-  index = hn::IfThenElse(hn::RebindMask(di, wins), hn::Set(di, tap), index);
+  const auto is_number = hn::Eq(value, value), best_is_number = hn::Eq(best, best);
+  const auto replaces = hn::Or(hn::Gt(value, best), hn::AndNot(is_number, best_is_number));
+  best = hn::IfThenElse(replaces, value, best);
+  index = hn::IfThenElse(hn::RebindMask(di, replaces), hn::Set(di, tap), index);
 }
 
 // Computes rows of windows `from` to `to` - 1, counted over the whole batch.
-void max_pool_rows(const PoolPlan& plan, const float* x, float* y, std::int32_t* where, std::int64_t from,
+void max_pool_rows(const PoolPlan& plan, const float* x, float* y, std::int32_t* argmax, std::int64_t from,
                    std::int64_t to) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<std::int32_t> di;
@@ -90,15 +90,15 @@ void max_pool_rows(const PoolPlan& plan, const float* x, float* y, std::int32_t*
     const float* image = x + row / plan.p * plan.h * plan.w * c;
     for (std::int64_t q = 0; q < plan.q; ++q) {
       float* out = y + (row * plan.q + q) * c;
-      std::int32_t* index = where + (row * plan.q + q) * c;
+      std::int32_t* index = argmax + (row * plan.q + q) * c;
       if (plan.tiles && plan.kernel_h == 2 && plan.kernel_w == 2) {
-        const float *top = image + (2 * p * plan.w + 2 * q) * c, *below = top + plan.w * c;
+        const float *top = image + (2 * p * plan.w + 2 * q) * c, *bottom = top + plan.w * c;
         over_channels(c, [&](std::int64_t i, auto load, auto, auto store, auto store_int) HWY_ATTR {
           auto best = load(top + i);
           auto tap = hn::Zero(di);
           update_max(d, load(top + c + i), 1, best, tap);
-          update_max(d, load(below + i), 2, best, tap);
-          update_max(d, load(below + c + i), 3, best, tap);
+          update_max(d, load(bottom + i), 2, best, tap);
+          update_max(d, load(bottom + c + i), 3, best, tap);
           store(best, out + i);
           store_int(tap, index + i);
         });
@@ -106,16 +106,16 @@ void max_pool_rows(const PoolPlan& plan, const float* x, float* y, std::int32_t*
       }
       over_channels(c, [&](std::int64_t i, auto load, auto, auto store, auto store_int) HWY_ATTR {
         auto best = hn::Set(d, -std::numeric_limits<float>::infinity());
-        auto tap = hn::Set(di, -1);  // a window of padding only
-        for (int r = plan.down.begin[static_cast<std::size_t>(p)]; r < plan.down.begin[static_cast<std::size_t>(p) + 1];
+        auto tap = hn::Set(di, -1);  // for a window that contains only padding
+        for (int r = plan.rows.begin[static_cast<std::size_t>(p)]; r < plan.rows.begin[static_cast<std::size_t>(p) + 1];
              ++r)
-          for (int s = plan.across.begin[static_cast<std::size_t>(q)];
-               s < plan.across.begin[static_cast<std::size_t>(q) + 1]; ++s) {
-            const Tap &down = plan.down.taps[static_cast<std::size_t>(r)],
-                      &across = plan.across.taps[static_cast<std::size_t>(s)];
-            const auto value = load(image + (down.pixel * plan.w + across.pixel) * c + i);
-            const std::int32_t number = down.number * static_cast<std::int32_t>(plan.kernel_w) + across.number;
-            // The first tap is always taken: it may be -inf, which is not above the initial value.
+          for (int s = plan.columns.begin[static_cast<std::size_t>(q)];
+               s < plan.columns.begin[static_cast<std::size_t>(q) + 1]; ++s) {
+            const Tap &row_tap = plan.rows.taps[static_cast<std::size_t>(r)],
+                      &column_tap = plan.columns.taps[static_cast<std::size_t>(s)];
+            const auto value = load(image + (row_tap.pixel * plan.w + column_tap.pixel) * c + i);
+            const std::int32_t number = row_tap.number * static_cast<std::int32_t>(plan.kernel_w) + column_tap.number;
+            // The first tap always replaces the initial value: it may be -inf, which is not larger.
             const auto first = hn::Lt(tap, hn::Zero(di));
             best = hn::IfThenElse(hn::RebindMask(d, first), value, best);
             tap = hn::IfThenElse(first, hn::Set(di, number), tap);
@@ -128,9 +128,10 @@ void max_pool_rows(const PoolPlan& plan, const float* x, float* y, std::int32_t*
   }
 }
 
-// Tiles: the gradient of a window goes to one of its pixels, and the others are zero. Rows of windows, as above.
-void max_pool_grad_tiles(const PoolPlan& plan, const float* dy, const std::int32_t* where, float* dx, std::int64_t from,
-                         std::int64_t to) {
+// For tiles: the pixel of a window's maximum gets its gradient, and the other pixels get zero. Rows of windows are
+// counted as above.
+void max_pool_grad_tiles(const PoolPlan& plan, const float* dy, const std::int32_t* argmax, float* dx,
+                         std::int64_t from, std::int64_t to) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<std::int32_t> di;
   const std::int64_t c = plan.c, line = plan.w * c;
@@ -139,30 +140,30 @@ void max_pool_grad_tiles(const PoolPlan& plan, const float* dy, const std::int32
     float* image = dx + row / plan.p * plan.h * line;
     for (std::int64_t q = 0; q < plan.q; ++q) {
       const float* gradient = dy + (row * plan.q + q) * c;
-      const std::int32_t* index = where + (row * plan.q + q) * c;
+      const std::int32_t* index = argmax + (row * plan.q + q) * c;
       float* corner = image + p * plan.kernel_h * line + q * plan.kernel_w * c;
       over_channels(c, [&](std::int64_t i, auto load, auto load_int, auto store, auto) HWY_ATTR {
         const auto g = load(gradient + i);
         const auto tap = load_int(index + i);
         for (std::int64_t r = 0; r < plan.kernel_h; ++r)
           for (std::int64_t s = 0; s < plan.kernel_w; ++s) {
-            const auto here = hn::Eq(tap, hn::Set(di, static_cast<std::int32_t>(r * plan.kernel_w + s)));
-            store(hn::IfThenElseZero(hn::RebindMask(d, here), g), corner + r * line + s * c + i);
+            const auto is_maximum = hn::Eq(tap, hn::Set(di, static_cast<std::int32_t>(r * plan.kernel_w + s)));
+            store(hn::IfThenElseZero(hn::RebindMask(d, is_maximum), g), corner + r * line + s * c + i);
           }
       });
     }
-    // Pixels outside of all windows: the end of each line, and the lines below the last window.
-    const std::int64_t reached = plan.q * plan.kernel_w;
-    for (std::int64_t r = 0; r < plan.kernel_h && reached < plan.w; ++r) {
-      float* end = image + (p * plan.kernel_h + r) * line + reached * c;
-      std::fill(end, end + (plan.w - reached) * c, 0.0f);
+    // Zeros the pixels outside all windows: the end of each line, and the lines below the last window.
+    const std::int64_t covered_width = plan.q * plan.kernel_w;
+    for (std::int64_t r = 0; r < plan.kernel_h && covered_width < plan.w; ++r) {
+      float* end = image + (p * plan.kernel_h + r) * line + covered_width * c;
+      std::fill(end, end + (plan.w - covered_width) * c, 0.0f);
     }
     if (p + 1 == plan.p) std::fill(image + plan.p * plan.kernel_h * line, image + plan.h * line, 0.0f);
   }
 }
 
-// Any windows: computes rows of pixels, each the sum over the windows whose maximum it was.
-void max_pool_grad_rows(const PoolPlan& plan, const float* dy, const std::int32_t* where, float* dx, std::int64_t from,
+// For any windows: computes rows of pixels. The gradient of a pixel is the sum over the windows whose maximum it is.
+void max_pool_grad_rows(const PoolPlan& plan, const float* dy, const std::int32_t* argmax, float* dx, std::int64_t from,
                         std::int64_t to) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<std::int32_t> di;
@@ -173,14 +174,15 @@ void max_pool_grad_rows(const PoolPlan& plan, const float* dy, const std::int32_
     for (std::size_t w = 0; w < static_cast<std::size_t>(plan.w); ++w) {
       over_channels(c, [&](std::int64_t i, auto load, auto load_int, auto store, auto) HWY_ATTR {
         auto sum = hn::Zero(d);
-        for (int r = plan.down.begin[h]; r < plan.down.begin[h + 1]; ++r)
-          for (int s = plan.across.begin[w]; s < plan.across.begin[w + 1]; ++s) {
-            const Tap &down = plan.down.taps[static_cast<std::size_t>(r)],
-                      &across = plan.across.taps[static_cast<std::size_t>(s)];
-            const std::int64_t at = (image + down.pixel * plan.q + across.pixel) * c + i;
-            const auto number = hn::Set(di, down.number * static_cast<std::int32_t>(plan.kernel_w) + across.number);
+        for (int r = plan.rows.begin[h]; r < plan.rows.begin[h + 1]; ++r)
+          for (int s = plan.columns.begin[w]; s < plan.columns.begin[w + 1]; ++s) {
+            const Tap &row_tap = plan.rows.taps[static_cast<std::size_t>(r)],
+                      &column_tap = plan.columns.taps[static_cast<std::size_t>(s)];
+            const std::int64_t at = (image + row_tap.pixel * plan.q + column_tap.pixel) * c + i;
+            const auto number =
+                hn::Set(di, row_tap.number * static_cast<std::int32_t>(plan.kernel_w) + column_tap.number);
             sum = hn::Add(sum,
-                          hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(load_int(where + at), number)), load(dy + at)));
+                          hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(load_int(argmax + at), number)), load(dy + at)));
           }
         store(sum, dx + (row * plan.w + static_cast<std::int64_t>(w)) * c + i);
       });
@@ -213,10 +215,10 @@ std::optional<SlidingWindow> window_for(const CallSpec& call, const View& x, con
   return window.fits(x.shape, y.shape) ? std::optional(window) : std::nullopt;
 }
 
-// find(i, r) is the pixel on the other side of tap r at position i; outside 0..bound-1 there is none.
-template <class Find> Taps taps_of(std::int64_t places, std::int64_t kernel, std::int64_t bound, Find find) {
+// find(i, r) returns the pixel of the other side at tap r of position i; pixels outside 0..bound-1 are skipped.
+template <class Find> Taps taps_of(std::int64_t positions, std::int64_t kernel, std::int64_t bound, Find find) {
   Taps out;
-  for (std::int64_t i = 0; i < places; ++i) {
+  for (std::int64_t i = 0; i < positions; ++i) {
     for (std::int64_t r = 0; r < kernel; ++r)
       if (const std::int64_t pixel = find(i, r); pixel >= 0 && pixel < bound)
         out.taps.push_back({pixel, static_cast<std::int32_t>(r)});
@@ -235,15 +237,15 @@ PoolPlan plan_of(const View& x, const View& y, const SlidingWindow& w) {
   return out;
 }
 
-bool takes_forward(const CallSpec& call) {
-  return takes(call, 1, 2) && call.in[0].dtype == DType::f32 && call.out[0].dtype == DType::f32 &&
+bool supports_forward(const CallSpec& call) {
+  return has_operands(call, 1, 2) && call.in[0].dtype == DType::f32 && call.out[0].dtype == DType::f32 &&
          call.out[1].dtype == DType::i32 && is_channels_last(call.in[0]) && is_channels_last(call.out[0]) &&
          is_channels_last(call.out[1]) && call.out[1].shape == call.out[0].shape &&
          window_for(call, call.in[0], call.out[0]).has_value();
 }
 
-bool takes_gradient(const CallSpec& call) {
-  return takes(call, 2, 1) && call.in[0].dtype == DType::f32 && call.in[1].dtype == DType::i32 &&
+bool supports_gradient(const CallSpec& call) {
+  return has_operands(call, 2, 1) && call.in[0].dtype == DType::f32 && call.in[1].dtype == DType::i32 &&
          call.out[0].dtype == DType::f32 && is_channels_last(call.in[0]) && is_channels_last(call.in[1]) &&
          is_channels_last(call.out[0]) && call.in[1].shape == call.in[0].shape &&
          window_for(call, call.out[0], call.in[0]).has_value();
@@ -252,12 +254,12 @@ bool takes_gradient(const CallSpec& call) {
 PreparedKernel max_pool(const CallSpec& call) {
   const auto window = window_for(call, call.in[0], call.out[0]);
   require_fit(window.has_value(), call, "the windows do not fit");
-  PoolPlan made = plan_of(call.in[0], call.out[0], *window);
-  made.down =
-      taps_of(made.p, window->kernel_h, made.h, [&](std::int64_t p, std::int64_t r) { return window->row(p, r); });
-  made.across =
-      taps_of(made.q, window->kernel_w, made.w, [&](std::int64_t q, std::int64_t s) { return window->column(q, s); });
-  return [plan = std::move(made), team = call.team](const KernelArgs& args) {
+  PoolPlan pool_plan = plan_of(call.in[0], call.out[0], *window);
+  pool_plan.rows = taps_of(pool_plan.p, window->kernel_h, pool_plan.h,
+                           [&](std::int64_t p, std::int64_t r) { return window->row(p, r); });
+  pool_plan.columns = taps_of(pool_plan.q, window->kernel_w, pool_plan.w,
+                              [&](std::int64_t q, std::int64_t s) { return window->column(q, s); });
+  return [plan = std::move(pool_plan), team = call.team](const KernelArgs& args) {
     parallel_for(team, plan.n * plan.p, std::max<std::int64_t>(grain / (plan.q * plan.c), 1),
                  [&](std::int64_t from, std::int64_t to, int) {
                    HWY_DYNAMIC_DISPATCH(max_pool_rows)
@@ -270,22 +272,22 @@ PreparedKernel max_pool(const CallSpec& call) {
 PreparedKernel max_pool_grad(const CallSpec& call) {
   const auto window = window_for(call, call.out[0], call.in[0]);
   require_fit(window.has_value(), call, "the windows do not fit");
-  PoolPlan made = plan_of(call.out[0], call.in[0], *window);
-  made.down = taps_of(made.h, window->kernel_h, made.p,
-                      [&](std::int64_t h, std::int64_t r) { return window->output_row(h, r); });
-  made.across = taps_of(made.w, window->kernel_w, made.q,
-                        [&](std::int64_t w, std::int64_t s) { return window->output_column(w, s); });
-  return [plan = std::move(made), team = call.team](const KernelArgs& args) {
+  PoolPlan pool_plan = plan_of(call.out[0], call.in[0], *window);
+  pool_plan.rows = taps_of(pool_plan.h, window->kernel_h, pool_plan.p,
+                           [&](std::int64_t h, std::int64_t r) { return window->output_row(h, r); });
+  pool_plan.columns = taps_of(pool_plan.w, window->kernel_w, pool_plan.q,
+                              [&](std::int64_t w, std::int64_t s) { return window->output_column(w, s); });
+  return [plan = std::move(pool_plan), team = call.team](const KernelArgs& args) {
     const std::int64_t rows = plan.tiles ? plan.n * plan.p : plan.n * plan.h,
                        row = plan.h * plan.w * plan.c / (plan.tiles ? plan.p : plan.h);
     parallel_for(team, rows, std::max<std::int64_t>(grain / std::max<std::int64_t>(row, 1), 1),
                  [&](std::int64_t from, std::int64_t to, int) {
                    const float* dy = elements<float>(args.in[0]);
-                   const auto* where = elements<std::int32_t>(args.in[1]);
-                   if (plan.tiles)
-                     HWY_DYNAMIC_DISPATCH(max_pool_grad_tiles)(plan, dy, where, elements<float>(args.out[0]), from, to);
-                   else
-                     HWY_DYNAMIC_DISPATCH(max_pool_grad_rows)(plan, dy, where, elements<float>(args.out[0]), from, to);
+                   const auto* argmax = elements<std::int32_t>(args.in[1]);
+                   if (plan.tiles) HWY_DYNAMIC_DISPATCH(max_pool_grad_tiles)
+                   (plan, dy, argmax, elements<float>(args.out[0]), from, to);
+                   else HWY_DYNAMIC_DISPATCH(max_pool_grad_rows)(plan, dy, argmax, elements<float>(args.out[0]), from,
+                                                                 to);
                  });
   };
 }
@@ -294,10 +296,10 @@ PreparedKernel max_pool_grad(const CallSpec& call) {
 
 std::vector<KernelRow> hwy_pool_rows() {
   KernelRow forward, backward;
-  forward.name = "hwy.max_pool", forward.op = "max_pool", forward.rank = 10, forward.supports = takes_forward,
+  forward.name = "hwy.max_pool", forward.op = "max_pool", forward.rank = 10, forward.supports = supports_forward,
   forward.prepare = max_pool;
   backward.name = "hwy.max_pool_grad", backward.op = "max_pool_grad", backward.rank = 10,
-  backward.supports = takes_gradient;
+  backward.supports = supports_gradient;
   backward.prepare = max_pool_grad;
   return {forward, backward};
 }

@@ -20,7 +20,7 @@ namespace karez::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Elements first to first + count - 1 of a stream, in order.
+// Writes elements first to first + count - 1 of a stream.
 #if HWY_TARGET == HWY_SCALAR
 void uniform_run(std::uint64_t seed, std::uint64_t stream, std::uint64_t first, std::int64_t count, float* out) {
   for (std::int64_t i = 0; i < count; ++i)
@@ -57,11 +57,11 @@ void uniform_run(std::uint64_t seed, std::uint64_t stream, std::uint64_t first, 
       const auto bits = hn::ShiftRight<8>(hn::BitCast(d32, hn::Or(hn::And(a, low), hn::ShiftLeft<32>(b))));
       return hn::BitCast(d, hn::Mul(hn::ConvertTo(df, hn::BitCast(hn::RebindToSigned<decltype(d32)>(), bits)), scale));
     };
-    const bool whole = skip == 0 && count >= 4 * counters;
-    hn::StoreInterleaved2(unit(c0, c1), unit(c2, c3), d, reinterpret_cast<std::uint64_t*>(whole ? out : words));
-    const std::int64_t here = std::min(count, 4 * counters - skip);
-    if (!whole) std::copy(words + skip, words + skip + here, out);
-    out += here, count -= here, block += static_cast<std::uint64_t>(counters), skip = 0;
+    const bool is_full = skip == 0 && count >= 4 * counters;
+    hn::StoreInterleaved2(unit(c0, c1), unit(c2, c3), d, reinterpret_cast<std::uint64_t*>(is_full ? out : words));
+    const std::int64_t written = std::min(count, 4 * counters - skip);
+    if (!is_full) std::copy(words + skip, words + skip + written, out);
+    out += written, count -= written, block += static_cast<std::uint64_t>(counters), skip = 0;
   }
 }
 #endif
@@ -77,10 +77,10 @@ HWY_EXPORT(uniform_run);
 
 constexpr std::int64_t grain = 32768;
 
-// Runs along which memory and logical index both advance by one; a channels-last result has none and is left to the
-// plain kernel.
+// Returns loops along whose runs memory and logical index both advance by one. A channels-last result has no such runs
+// and is left to the plain kernel.
 std::optional<Loops> runs_of(const CallSpec& call) {
-  if (!takes(call, 1, 1) || call.in[0].dtype != DType::i64 || call.in[0].shape != Shape{2} ||
+  if (!has_operands(call, 1, 1) || call.in[0].dtype != DType::i64 || call.in[0].shape != Shape{2} ||
       call.out[0].dtype != DType::f32)
     return std::nullopt;
   const View& y = call.out[0];
@@ -102,15 +102,15 @@ PreparedKernel random_uniform(const CallSpec& call) {
     require_fit(begin[d] >= 0 && begin[d] + y.shape[d] <= logical[d], call, "the box exceeds the logical shape");
   const std::int64_t first = offset_of(begin, row_major(logical));
   const auto site = static_cast<std::uint64_t>(call.attrs.integer("site"));
-  return [loops = *loops, first, site, team = call.team, step_at = call.in[0].strides[0]](const KernelArgs& args) {
+  return [loops = *loops, first, site, team = call.team, step_stride = call.in[0].strides[0]](const KernelArgs& args) {
     const auto* state = elements<std::int64_t>(args.in[0]);
     const auto seed = static_cast<std::uint64_t>(state[0]);
-    const std::uint64_t stream = Hash().add(site).add(static_cast<std::uint64_t>(state[step_at])).value();
+    const std::uint64_t stream = Hash().add(site).add(static_cast<std::uint64_t>(state[step_stride])).value();
     float* out = elements<float>(args.out[0]);
-    for_each_run(loops, [&](const auto& at) {
+    for_each_run(loops, [&](const auto& offsets) {
       parallel_for(team, loops.inner(), grain, [&](std::int64_t from, std::int64_t to, int) {
         HWY_DYNAMIC_DISPATCH(uniform_run)
-        (seed, stream, static_cast<std::uint64_t>(first + at[1] + from), to - from, out + at[0] + from);
+        (seed, stream, static_cast<std::uint64_t>(first + offsets[1] + from), to - from, out + offsets[0] + from);
       });
     });
   };

@@ -1,4 +1,4 @@
-// Sums, maxima and minima of f32 over axes that leave the tensor, in memory order, as kept x reduced x kept.
+// Sums, maxima and minima of f32 tensors whose dimensions, in memory order, are kept, reduced, and kept.
 #include "karez/base/text.h"
 #include "karez/kernels/cpu/hwy_targets.h"
 
@@ -21,8 +21,8 @@
 namespace karez::kernels {
 
 enum class ReduceKind : std::uint8_t { sum, max, min };
-// Sums have two levels, chunks of this number of terms and then the chunks, so that an f32 sum of a million terms is
-// accurate to a few ulps.
+// Sums have two levels: this number of terms is added to a chunk, then the chunks are added, so that an f32 sum of a
+// million terms is accurate to a few ulps.
 constexpr std::int64_t chunk = 512;
 
 }  // namespace karez::kernels
@@ -37,7 +37,7 @@ struct Sum {
   static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
   static HWY_INLINE float reduce_lanes(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
 };
-// Whether any lane has exactly these bits.
+// Returns whether any lane has exactly these bits.
 HWY_INLINE bool has_bits(V v, std::int32_t bits) {
   const hn::RebindToSigned<D> words;
   return !hn::AllFalse(words, hn::Eq(hn::BitCast(words, v), hn::Set(words, bits)));
@@ -49,8 +49,8 @@ struct Max {
   static HWY_INLINE V join(V a, V b) { return max_of(a, b); }
   static HWY_INLINE float reduce_lanes(V v) {
     if (!hn::AllFalse(D(), hn::IsNaN(v))) return std::numeric_limits<float>::quiet_NaN();
-    const float most = hn::GetLane(hn::MaxOfLanes(D(), v));
-    return most != 0 ? most : has_bits(v, 0) ? 0.0f : -0.0f;
+    const float largest = hn::GetLane(hn::MaxOfLanes(D(), v));
+    return largest != 0 ? largest : has_bits(v, 0) ? 0.0f : -0.0f;
   }
 };
 struct Min {
@@ -58,23 +58,23 @@ struct Min {
   static HWY_INLINE V join(V a, V b) { return min_of(a, b); }
   static HWY_INLINE float reduce_lanes(V v) {
     if (!hn::AllFalse(D(), hn::IsNaN(v))) return std::numeric_limits<float>::quiet_NaN();
-    const float least = hn::GetLane(hn::MinOfLanes(D(), v));
-    return least != 0 ? least : has_bits(v, std::numeric_limits<std::int32_t>::min()) ? -0.0f : 0.0f;
+    const float smallest = hn::GetLane(hn::MinOfLanes(D(), v));
+    return smallest != 0 ? smallest : has_bits(v, std::numeric_limits<std::int32_t>::min()) ? -0.0f : 0.0f;
   }
 };
 
-template <class K> HWY_INLINE V load_part(const float* p, M mask) {
+template <class K> HWY_INLINE V load_masked(const float* p, M mask) {
   return hn::IfThenElse(mask, hn::MaskedLoad(mask, D(), p), lanes_of(K::identity));
 }
 
 // Reduces one contiguous run of `count` elements to a number.
-template <class K> HWY_INLINE float run_of(const float* x, std::int64_t count) {
+template <class K> HWY_INLINE float reduce_run(const float* x, std::int64_t count) {
   const D d;
-  const auto none = lanes_of(K::identity);
-  auto total = none;
+  const auto initial = lanes_of(K::identity);
+  auto total = initial;
   std::int64_t i = 0;
   while (i + 4 * lanes <= count) {
-    auto a = none, b = none, c = none, e = none;  // four, because an addition takes four cycles
+    auto a = initial, b = initial, c = initial, e = initial;  // four sums, because an addition takes four cycles
     const std::int64_t end = std::min(count, i + 4 * chunk);
     for (; i + 4 * lanes <= end; i += 4 * lanes) {
       a = K::join(a, hn::LoadU(d, x + i));
@@ -85,27 +85,27 @@ template <class K> HWY_INLINE float run_of(const float* x, std::int64_t count) {
     total = K::join(total, K::join(K::join(a, b), K::join(c, e)));
   }
   for (; i + lanes <= count; i += lanes) total = K::join(total, hn::LoadU(d, x + i));
-  if (i < count) total = K::join(total, load_part<K>(x + i, hn::FirstN(d, static_cast<std::size_t>(count - i))));
+  if (i < count) total = K::join(total, load_masked<K>(x + i, hn::FirstN(d, static_cast<std::size_t>(count - i))));
   return K::reduce_lanes(total);
 }
 
-// Joins `rows` rows of step `step` element by element into out[0..columns), columns <= vectors x lanes.
+// Reduces `rows` rows, `step` elements apart, into out[0..columns), where columns <= vectors x lanes.
 template <class K, int vectors>
-HWY_INLINE void panel(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
+HWY_INLINE void reduce_panel(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
   const D d;
-  const V none = lanes_of(K::identity);
+  const V initial = lanes_of(K::identity);
   const auto last = hn::FirstN(d, static_cast<std::size_t>(columns - (vectors - 1) * lanes));
   const auto load = [&](const float* p, int v) HWY_ATTR {
-    return v + 1 == vectors ? load_part<K>(p + v * lanes, last) : hn::LoadU(d, p + v * lanes);
+    return v + 1 == vectors ? load_masked<K>(p + v * lanes, last) : hn::LoadU(d, p + v * lanes);
   };
   V total[vectors];
 #pragma GCC unroll 4
-  for (int v = 0; v < vectors; ++v) total[v] = none;
+  for (int v = 0; v < vectors; ++v) total[v] = initial;
   for (std::int64_t first = 0; first < rows; first += chunk) {
-    constexpr int sets = vectors == 1 ? 4 : 2;  // independent chains, kept in registers by the pragmas
+    constexpr int sets = vectors == 1 ? 4 : 2;  // independent chains of additions; the pragmas keep them in registers
     V sum[sets * vectors];
 #pragma GCC unroll 8
-    for (int i = 0; i < sets * vectors; ++i) sum[i] = none;
+    for (int i = 0; i < sets * vectors; ++i) sum[i] = initial;
     const std::int64_t end = std::min(rows, first + chunk);
     std::int64_t r = first;
     for (; r + sets <= end; r += sets) {
@@ -126,39 +126,40 @@ HWY_INLINE void panel(const float* x, std::int64_t rows, std::int64_t step, std:
 }
 
 template <class K>
-HWY_INLINE void columns_of(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
+HWY_INLINE void reduce_columns(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
   for (std::int64_t c = 0; c < columns;) {
-    const std::int64_t left = columns - c;
-    if (left > 3 * lanes) {
-      const std::int64_t here = std::min(left, 4 * lanes);
-      panel<K, 4>(x + c, rows, step, here, out + c);
-      c += here;
-    } else if (left > lanes) {
-      const std::int64_t here = std::min(left, 2 * lanes);
-      panel<K, 2>(x + c, rows, step, here, out + c);
-      c += here;
+    const std::int64_t remaining = columns - c;
+    if (remaining > 3 * lanes) {
+      const std::int64_t width = std::min(remaining, 4 * lanes);
+      reduce_panel<K, 4>(x + c, rows, step, width, out + c);
+      c += width;
+    } else if (remaining > lanes) {
+      const std::int64_t width = std::min(remaining, 2 * lanes);
+      reduce_panel<K, 2>(x + c, rows, step, width, out + c);
+      c += width;
     } else {
-      panel<K, 1>(x + c, rows, step, left, out + c);
-      c += left;
+      reduce_panel<K, 1>(x + c, rows, step, remaining, out + c);
+      c += remaining;
     }
   }
 }
 
-template <class K> HWY_INLINE void runs_of(const float* x, std::int64_t outer, std::int64_t count, float* out) {
-  for (std::int64_t a = 0; a < outer; ++a) out[a] = run_of<K>(x + a * count, count);
+template <class K> HWY_INLINE void reduce_runs(const float* x, std::int64_t outer, std::int64_t count, float* out) {
+  for (std::int64_t a = 0; a < outer; ++a) out[a] = reduce_run<K>(x + a * count, count);
 }
 
-// For each of `outer`: reduces `count` terms, contiguous if columns == 1, otherwise rows of `columns`.
+// Reduces `count` terms for each index of `outer`: contiguous elements if columns == 1, otherwise rows of `columns`
+// elements.
 void reduce_block(ReduceKind kind, const float* x, std::int64_t outer, std::int64_t count, std::int64_t columns,
                   std::int64_t step, float* out) {
-  const auto all = [&]<class K>() HWY_ATTR {
-    if (columns == 1 && step == 1) return runs_of<K>(x, outer, count, out);
+  const auto reduce_all = [&]<class K>() HWY_ATTR {
+    if (columns == 1 && step == 1) return reduce_runs<K>(x, outer, count, out);
     for (std::int64_t a = 0; a < outer; ++a)
-      columns_of<K>(x + a * count * step, count, step, columns, out + a * columns);
+      reduce_columns<K>(x + a * count * step, count, step, columns, out + a * columns);
   };
-  if (kind == ReduceKind::sum) all.template operator()<Sum>();
-  if (kind == ReduceKind::max) all.template operator()<Max>();
-  if (kind == ReduceKind::min) all.template operator()<Min>();
+  if (kind == ReduceKind::sum) reduce_all.template operator()<Sum>();
+  if (kind == ReduceKind::max) reduce_all.template operator()<Max>();
+  if (kind == ReduceKind::min) reduce_all.template operator()<Min>();
 }
 
 void join_rows(ReduceKind kind, const float* parts, std::int64_t rows, std::int64_t columns, float* out) {
@@ -186,13 +187,13 @@ HWY_EXPORT(join_rows);
 
 constexpr std::int64_t grain = 32768;  // fewer elements are not worth a second thread
 
-// x in memory order is [outer, reduced, inner], the result [outer, inner]; any may be 1.
+// In memory order, x is [outer, reduced, inner] and the result is [outer, inner]; each size may be 1.
 struct ReduceShape {
   std::int64_t outer = 1, reduced = 1, inner = 1;
 };
 
 std::optional<ReduceShape> reduce_shape_of(const CallSpec& call) {
-  if (!takes(call, 1, 1) || call.in[0].dtype != DType::f32 || call.out[0].dtype != DType::f32 ||
+  if (!has_operands(call, 1, 1) || call.in[0].dtype != DType::f32 || call.out[0].dtype != DType::f32 ||
       !call.attrs.has("axes"))
     return std::nullopt;
   const View &x = call.in[0], &y = call.out[0];
@@ -202,7 +203,7 @@ std::optional<ReduceShape> reduce_shape_of(const CallSpec& call) {
     is_reduced[static_cast<std::size_t>(axis)] = true;
   }
   if (x.count() == 0 || !is_dense(x.shape, x.strides)) return std::nullopt;
-  // Dimensions from the outermost in memory; adjacent ones that are all kept or all reduced are merged.
+  // Orders the dimensions from the outermost in memory; adjacent ones that are all kept or all reduced are merged.
   struct Group {
     bool is_reduced;
     std::int64_t size;
@@ -224,24 +225,25 @@ std::optional<ReduceShape> reduce_shape_of(const CallSpec& call) {
   if (at < groups.size()) return std::nullopt;
   // The result must be dense with its dimensions in the same order.
   std::int64_t step = 1;
-  std::vector<std::int64_t> wanted(x.shape.size(), 0);
+  std::vector<std::int64_t> expected_strides(x.shape.size(), 0);
   for (std::size_t i = order.size(); i-- > 0;) {
     if (is_reduced[order[i]]) continue;
-    wanted[order[i]] = step;
+    expected_strides[order[i]] = step;
     step *= x.shape[order[i]];
   }
-  std::size_t kept = 0;
+  std::size_t result_dim = 0;
   for (std::size_t d = 0; d < x.shape.size(); ++d) {
     if (is_reduced[d]) continue;
-    if (kept >= y.shape.size() || y.shape[kept] != x.shape[d] || (x.shape[d] != 1 && y.strides[kept] != wanted[d]))
+    if (result_dim >= y.shape.size() || y.shape[result_dim] != x.shape[d] ||
+        (x.shape[d] != 1 && y.strides[result_dim] != expected_strides[d]))
       return std::nullopt;
-    ++kept;
+    ++result_dim;
   }
-  if (kept != y.shape.size()) return std::nullopt;
+  if (result_dim != y.shape.size()) return std::nullopt;
   return out;
 }
 
-// Whether the team splits the reduced dimension, because the kept ones are too few to share.
+// Returns whether the team splits the reduced dimension, because the kept dimensions are too small to share.
 bool splits_reduced(const ReduceShape& reduce_shape, int team) {
   return team > 1 && reduce_shape.outer < team &&
          reduce_shape.outer * reduce_shape.reduced * reduce_shape.inner >= 2 * grain;
@@ -259,22 +261,22 @@ template <ReduceKind kind> PreparedKernel prepare(const CallSpec& call) {
       [f = *reduce_shape, team = call.team, split = splits_reduced(*reduce_shape, call.team)](const KernelArgs& args) {
         const float* x = elements<float>(args.in[0]);
         float* y = elements<float>(args.out[0]);
-        const std::int64_t each = f.reduced * f.inner;
+        const std::int64_t block_size = f.reduced * f.inner;
         if (!split) {
-          parallel_for(team, f.outer, std::max<std::int64_t>(grain / each, 1),
+          parallel_for(team, f.outer, std::max<std::int64_t>(grain / block_size, 1),
                        [&](std::int64_t from, std::int64_t to, int) {
                          HWY_DYNAMIC_DISPATCH(reduce_block)
-                         (kind, x + from * each, to - from, f.reduced, f.inner, f.inner, y + from * f.inner);
+                         (kind, x + from * block_size, to - from, f.reduced, f.inner, f.inner, y + from * f.inner);
                        });
           return;
         }
         float* parts = elements<float>(args.workspace);
         for (std::int64_t a = 0; a < f.outer; ++a) {
-          // The number of parts that parallel_for makes: at most the team, each of at least one row.
+          // parallel_for makes this number of parts: at most one per thread, each of at least one row.
           const std::int64_t rows = std::min<std::int64_t>(team, f.reduced);
           parallel_for(static_cast<int>(rows), f.reduced, 1, [&](std::int64_t from, std::int64_t to, int part) {
             HWY_DYNAMIC_DISPATCH(reduce_block)
-            (kind, x + a * each + from * f.inner, 1, to - from, f.inner, f.inner, parts + part * f.inner);
+            (kind, x + a * block_size + from * f.inner, 1, to - from, f.inner, f.inner, parts + part * f.inner);
           });
           HWY_DYNAMIC_DISPATCH(join_rows)(kind, parts, rows, f.inner, y + a * f.inner);
         }

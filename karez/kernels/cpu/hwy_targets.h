@@ -1,5 +1,5 @@
-// The instruction sets for which Highway compiles each fast file: AVX-512, AVX2 and the compiler's baseline; every
-// further one costs build time. To be included before hwy/foreach_target.h and hwy/highway.h.
+// The instruction sets for which Highway compiles each fast file: AVX-512, AVX2 and the compiler's baseline; each
+// additional one costs build time. Include this header before hwy/foreach_target.h and hwy/highway.h.
 #pragma once
 
 #include <hwy/detect_targets.h>

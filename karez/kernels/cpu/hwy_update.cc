@@ -1,5 +1,5 @@
 // Optimiser steps on any number of f32 tensors in one call, as in PyTorch: SGD with momentum, Adam, and conditional
-// forms of both. In place, at memory bandwidth.
+// forms of both. They run in place, at memory bandwidth.
 #include "karez/kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -79,12 +79,12 @@ void adam_range(const AdamCoefficients& n, const float* const* in, float* const*
   const bool decays = n.decay != 0;  // zero times a NaN weight must not reach the moments
   for_vectors(count, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
     const auto old = load(w + i);
-    const auto given = load(g + i);
-    const auto grad = decays ? hn::MulAdd(decay, old, given) : given;
+    const auto raw_gradient = load(g + i);
+    const auto grad = decays ? hn::MulAdd(decay, old, raw_gradient) : raw_gradient;
     const auto mean = hn::MulAdd(beta1, load(m + i), hn::Mul(one_minus_beta1, grad));
     const auto square = hn::MulAdd(beta2, load(v + i), hn::Mul(hn::Mul(one_minus_beta2, grad), grad));
-    const auto below = hn::MulAdd(hn::Sqrt(square), inv_sqrt_correction2, eps);
-    store(hn::NegMulAdd(rate, hn::Div(mean, below), hn::Mul(old, decay_factor)), w_out + i);
+    const auto denominator = hn::MulAdd(hn::Sqrt(square), inv_sqrt_correction2, eps);
+    store(hn::NegMulAdd(rate, hn::Div(mean, denominator), hn::Mul(old, decay_factor)), w_out + i);
     store(mean, m_out + i);
     store(square, v_out + i);
   });
@@ -116,9 +116,9 @@ struct PackedTensors {
   }
 };
 
-// All f32, and the operands of each tensor dense in the same order.
+// Requires that all tensors are f32, and that the operands of each tensor are dense in the same order.
 bool supports(const CallSpec& call, std::size_t per_in, std::size_t scalars) {
-  if (!takes(call, -1, -1) || call.in.size() < per_in + scalars || (call.in.size() - scalars) % per_in != 0)
+  if (!has_operands(call, -1, -1) || call.in.size() < per_in + scalars || (call.in.size() - scalars) % per_in != 0)
     return false;
   const std::size_t count = (call.in.size() - scalars) / per_in, lr = count * per_in;
   if (call.out.size() != count * (per_in - 1)) return false;
@@ -147,13 +147,13 @@ PreparedKernel sgd(const CallSpec& call) {
                                static_cast<float>(call.attrs.real("weight_decay", 0)),
                                call.attrs.flag("nesterov", false)};
   return [packed = pack(call, 3, 1), coefficients, team = call.team](const KernelArgs& args) {
-    SgdCoefficients now = coefficients;
-    now.lr = *elements<float>(args.in[args.in.size() - 1]);
+    SgdCoefficients current = coefficients;
+    current.lr = *elements<float>(args.in[args.in.size() - 1]);
     packed.run(team, [&](std::size_t t, std::int64_t first, std::int64_t count) {
       const auto in = [&](std::size_t i) { return elements<float>(args.in[3 * t + i]) + first; };
       HWY_DYNAMIC_DISPATCH(sgd_range)
-      (now, in(0), in(1), in(2), elements<float>(args.out[2 * t]) + first, elements<float>(args.out[2 * t + 1]) + first,
-       count);
+      (current, in(0), in(1), in(2), elements<float>(args.out[2 * t]) + first,
+       elements<float>(args.out[2 * t + 1]) + first, count);
     });
   };
 }
@@ -172,16 +172,16 @@ PreparedKernel adam(const CallSpec& call) {
           team = call.team](const KernelArgs& args) {
     const double lr = *elements<float>(args.in[args.in.size() - 2]);
     const auto step = static_cast<double>(*elements<std::int64_t>(args.in[args.in.size() - 1]));
-    AdamCoefficients now = coefficients;  // bias corrections
-    now.rate = static_cast<float>(lr / (1 - std::pow(beta1, step)));
-    now.inv_sqrt_correction2 = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, step)));
-    now.decay_factor = static_cast<float>(1 - lr * decay_factor);
+    AdamCoefficients current = coefficients;  // with the bias corrections of this step
+    current.rate = static_cast<float>(lr / (1 - std::pow(beta1, step)));
+    current.inv_sqrt_correction2 = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, step)));
+    current.decay_factor = static_cast<float>(1 - lr * decay_factor);
     packed.run(team, [&](std::size_t t, std::int64_t first, std::int64_t count) {
       const float* in[4];
       float* out[3];
       for (std::size_t i = 0; i < 4; ++i) in[i] = elements<float>(args.in[4 * t + i]);
       for (std::size_t i = 0; i < 3; ++i) out[i] = elements<float>(args.out[3 * t + i]);
-      HWY_DYNAMIC_DISPATCH(adam_range)(now, in, out, first, count);
+      HWY_DYNAMIC_DISPATCH(adam_range)(current, in, out, first, count);
     });
   };
 }
@@ -202,7 +202,7 @@ KernelRow conditional_row(const char* op, std::size_t per_in, std::size_t scalar
   row.supports = [=](const CallSpec& call) {
     return has_apply(call) && supports(without_apply(call), per_in, scalars);
   };
-  row.prepare = [=](const CallSpec& call) { return conditional(call, per_in, prepare(without_apply(call))); };
+  row.prepare = [=](const CallSpec& call) { return make_conditional(call, per_in, prepare(without_apply(call))); };
   return row;
 }
 

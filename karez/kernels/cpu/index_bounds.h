@@ -1,4 +1,4 @@
-// The valid range of an index and the local row that it selects, for plain kernels that select by index.
+// The valid range of an index and the local row that it selects, for plain kernels that select rows by index.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ template <class Body> decltype(auto) with_index(DType dtype, Body&& body) {
   return dtype == DType::i32 ? body.template operator()<std::int32_t>() : body.template operator()<std::int64_t>();
 }
 
-// The valid indices, for local rows offset to offset + count - 1 of a table that has `limit` rows in all.
+// The valid indices of a table with `limit` rows, of which rows offset to offset + count - 1 are stored locally.
 class IndexBounds {
  public:
   IndexBounds(const CallSpec& call, const View& index, std::int64_t count)
@@ -30,20 +30,20 @@ class IndexBounds {
                 "offset, limit or begin is out of range");
   }
 
-  // The local row, or -1 if another device has it. `n`: the position of the element in the index, in logical order.
+  // Returns the local row, or -1 if another device stores it. `n` is the logical position of the element in the index.
   std::int64_t row(std::int64_t index, std::int64_t n) const {
     if (index < 0 || index >= limit_) [[unlikely]]
-      refuse(index, n);
+      report(index, n);
     const std::int64_t row = index - offset_;
     return row >= 0 && row < count_ ? row : -1;
   }
 
  private:
-  // Names the position in the logical index, so that the text does not depend on the index's layout on the mesh.
-  [[noreturn]] void refuse(std::int64_t index, std::int64_t n) const {
-    Ints at = begin_;
-    for (std::size_t d = shape_.size(); d-- > 0; n /= shape_[d]) at[d] += n % shape_[d];
-    fail(ErrorKind::data, op_, ": ", name_, " ", index, " at ", at, " is outside ",
+  // Reports the position in the logical index, so that the text does not depend on the layout of the index.
+  [[noreturn]] void report(std::int64_t index, std::int64_t n) const {
+    Ints position = begin_;
+    for (std::size_t d = shape_.size(); d-- > 0; n /= shape_[d]) position[d] += n % shape_[d];
+    fail(ErrorKind::data, op_, ": ", name_, " ", index, " at ", position, " is outside ",
          limit_ == 0 ? "an empty table" : cat("0 to ", limit_ - 1));
   }
 

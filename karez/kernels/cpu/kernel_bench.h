@@ -11,7 +11,7 @@
 
 namespace karez::kernels {
 
-// The operands of a call in their own memory, and the prepared kernel.
+// A prepared kernel, with memory for the operands of its call.
 struct KernelBench {
   CallSpec call;
   std::vector<Buffer> in, out;
@@ -37,7 +37,7 @@ struct KernelBench {
   }
 };
 
-// Normally distributed numbers for floats, 0 or 1 for bools, small numbers for integers; determined by the seed.
+// Fills with normally distributed floats, bools that are 0 or 1, or small integers, determined by the seed.
 inline void fill_random(Buffer& buffer, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
@@ -57,27 +57,27 @@ inline void fill_random(KernelBench& bench, unsigned seed) {
   for (Buffer& buffer : bench.in) fill_random(buffer, seed++);
 }
 
-// The largest |a - b| / (1 + |b|) over the f32 (or half) elements of two buffers; for other types 1 if any element
-// differs. Two NaNs are equal.
+// Returns the largest |a - b| / (1 + |b|) over the f32 or half elements of two buffers; for other types 1 if any
+// element differs, otherwise 0. Two NaNs are equal.
 inline double difference(Buffer& a, Buffer& b) {
   require(a.view.shape == b.view.shape && a.view.dtype == b.view.dtype, "two buffers differ in type: ", a.view, " and ",
           b.view);
-  double worst = 0;
+  double largest = 0;
   for_each_index(a.view.shape, [&](const auto& index) {
     if (a.view.dtype != DType::f32 && !is_half(a.view.dtype)) {
       with_type(a.view.dtype,
-                [&]<class T>() { worst = std::max(worst, a.at<T>(index) == b.at<T>(index) ? 0.0 : 1.0); });
+                [&]<class T>() { largest = std::max(largest, a.at<T>(index) == b.at<T>(index) ? 0.0 : 1.0); });
       return;
     }
-    const auto number = [&](Buffer& buffer) {
+    const auto value_of = [&](Buffer& buffer) {
       return with_type(buffer.view.dtype, [&]<class T>() { return static_cast<double>(buffer.at<T>(index)); });
     };
-    const double x = number(a), y = number(b);
+    const double x = value_of(a), y = value_of(b);
     if (x == y || (std::isnan(x) && std::isnan(y))) return;
     const double d = std::abs(x - y) / (1 + std::abs(y));
-    worst = std::isnan(d) ? HUGE_VAL : std::max(worst, d);
+    largest = std::isnan(d) ? HUGE_VAL : std::max(largest, d);
   });
-  return worst;
+  return largest;
 }
 
 inline bool same_bits(const KernelBench& a, const KernelBench& b) {
@@ -86,20 +86,20 @@ inline bool same_bits(const KernelBench& a, const KernelBench& b) {
   return true;
 }
 
-// A product of f32 as one of bf16: its first two operands and its result; a bias remains f32.
+// Converts a product of f32 to bf16: its first two operands and its result; a bias remains f32.
 inline CallSpec as_bf16(CallSpec call) {
   call.in[0].dtype = call.in[1].dtype = call.out[0].dtype = DType::bf16;
   call.attrs.set("wide", true);
   return call;
 }
 
-// One call for every fast row except the widening ones, large enough to be shared by a team of two.
-inline std::vector<CallSpec> one_call_per_fast_row() {
+// Returns one call for every fast row except the widening rows, large enough to be shared by a team of two.
+inline std::vector<CallSpec> calls_for_fast_rows() {
   const auto f32 = [](Shape shape) { return View(DType::f32, std::move(shape)); };
   const auto image = [](Shape shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); };
   const View x = image({8, 1, 28, 28}), x3 = image({8, 3, 28, 28}), y = image({8, 16, 26, 26}),
              z = image({8, 16, 13, 13}), mask = image(z.shape, DType::i32);
-  const View w = image({16, 1, 3, 3}), w3 = image({16, 3, 3, 3}), all = f32({300, 400}), scalar = f32({}),
+  const View w = image({16, 1, 3, 3}), w3 = image({16, 3, 3, 3}), matrix = f32({300, 400}), scalar = f32({}),
              step(DType::i64, {});
   const Attrs pool{{"kernel", Ints{2, 2}}, {"stride", Ints{2, 2}}};
   const auto make = [](const char* op, std::vector<View> in, std::vector<View> out, Attrs attrs) {
@@ -117,24 +117,24 @@ inline std::vector<CallSpec> one_call_per_fast_row() {
       make("max_pool_grad", {z, mask}, {y}, pool),
       make("avg_pool", {y}, {z}, pool),
       make("avg_pool_grad", {z}, {y}, pool),
-      make("pointwise", {all}, {all}, {{"expr", "max(x0, 0)"}}),
-      make("pointwise", {all, View(DType::f32, all.shape, {1, 0})}, {all}, {{"expr", "exp(x0 - x1) * x0"}}),
-      make("cast", {all}, {View(DType::bf16, all.shape)}, {}),
-      make("cast", {View(DType::f16, all.shape)}, {all}, {}),
-      make("reduce_sum", {all}, {f32({400})}, {{"axes", Ints{0}}}),
-      make("reduce_max", {all}, {f32({300})}, {{"axes", Ints{1}}}),
-      make("reduce_min", {all}, {scalar}, {{"axes", Ints{0, 1}}}),
-      make("sgd", {all, all, all, scalar}, {all, all}, {{"momentum", 0.9}}),
-      make("adam", {all, all, all, all, scalar, step}, {all, all, all},
+      make("pointwise", {matrix}, {matrix}, {{"expr", "max(x0, 0)"}}),
+      make("pointwise", {matrix, View(DType::f32, matrix.shape, {1, 0})}, {matrix}, {{"expr", "exp(x0 - x1) * x0"}}),
+      make("cast", {matrix}, {View(DType::bf16, matrix.shape)}, {}),
+      make("cast", {View(DType::f16, matrix.shape)}, {matrix}, {}),
+      make("reduce_sum", {matrix}, {f32({400})}, {{"axes", Ints{0}}}),
+      make("reduce_max", {matrix}, {f32({300})}, {{"axes", Ints{1}}}),
+      make("reduce_min", {matrix}, {scalar}, {{"axes", Ints{0, 1}}}),
+      make("sgd", {matrix, matrix, matrix, scalar}, {matrix, matrix}, {{"momentum", 0.9}}),
+      make("adam", {matrix, matrix, matrix, matrix, scalar, step}, {matrix, matrix, matrix},
            {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}}),
-      make("sgd_if", {all, all, all, scalar, View(DType::b8, {})}, {all, all}, {{"momentum", 0.9}}),
-      make("adam_if", {all, all, all, all, scalar, step, View(DType::b8, {})}, {all, all, all},
+      make("sgd_if", {matrix, matrix, matrix, scalar, View(DType::b8, {})}, {matrix, matrix}, {{"momentum", 0.9}}),
+      make("adam_if", {matrix, matrix, matrix, matrix, scalar, step, View(DType::b8, {})}, {matrix, matrix, matrix},
            {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}}),
-      make("random_uniform", {View(DType::i64, {2})}, {all}, {{"site", Attr(std::int64_t{3})}}),
-      make("copy", {View(DType::f32, {300, 400}, {1, 300})}, {all}, {}),
-      make("pad", {all}, {View(DType::f32, {310, 400})}, {{"low", Ints{4, 0}}, {"high", Ints{6, 0}}}),
-      make("gather", {f32({5, 400}), View(DType::i64, {300})}, {all}, {}),
-      make("scatter_add", {View(DType::i64, {300}), all}, {f32({5, 400})}, {{"rows", Attr(std::int64_t{5})}}),
+      make("random_uniform", {View(DType::i64, {2})}, {matrix}, {{"site", Attr(std::int64_t{3})}}),
+      make("copy", {View(DType::f32, {300, 400}, {1, 300})}, {matrix}, {}),
+      make("pad", {matrix}, {View(DType::f32, {310, 400})}, {{"low", Ints{4, 0}}, {"high", Ints{6, 0}}}),
+      make("gather", {f32({5, 400}), View(DType::i64, {300})}, {matrix}, {}),
+      make("scatter_add", {View(DType::i64, {300}), matrix}, {f32({5, 400})}, {{"rows", Attr(std::int64_t{5})}}),
       make("one_hot", {View(DType::i64, {300})}, {f32({300, 5})}, {{"depth", Attr(std::int64_t{5})}}),
       make("pointwise", {View(DType::i64, {300}), View(DType::i64, {300}, {0})}, {View(DType::i64, {300})},
            {{"expr", "x0 + x1"}})};

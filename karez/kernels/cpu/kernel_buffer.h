@@ -13,7 +13,7 @@
 
 namespace karez::kernels {
 
-// Bytes for a view, filled with a pattern that no kernel may leave in an output's elements.
+// The memory of a view, filled with a pattern that no kernel may leave in the elements of an output.
 struct Buffer {
   View view;
   std::vector<std::byte> bytes;
@@ -24,7 +24,7 @@ struct Buffer {
   }
 };
 
-// A view of the type with its elements given in logical (row-major) order.
+// Makes a buffer from elements in logical (row-major) order; logical() returns them in this order.
 template <class T> Buffer filled(View view, const std::vector<T>& values) {
   Buffer out(std::move(view));
   require(static_cast<std::int64_t>(values.size()) == out.view.count(), "a buffer of ", out.view, " gets ",
@@ -57,7 +57,7 @@ inline std::vector<Buffer> run_row(const KernelRow& row, std::vector<Buffer>& in
   for (int round = 0; round < 2; ++round) {
     results.clear();
     for (const View& view : out) results.emplace_back(view);
-    // Exactly the requested bytes (rounded up to 64), so that a sanitizer detects any access beyond.
+    // Allocates exactly the requested bytes (rounded up to 64), so that a sanitizer detects any access past the end.
     const auto size = static_cast<std::size_t>(round_up(std::max<std::int64_t>(bytes, 1), 64));
     struct Free {
       void operator()(std::byte* memory) const { std::free(memory); }

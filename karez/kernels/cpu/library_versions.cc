@@ -1,4 +1,4 @@
-// Versions of libraries, queried at run time if possible.
+// Reads the versions of libraries, at run time if possible.
 #include "karez/kernels/cpu/library_versions.h"
 
 #include "karez/kernels/cpu/hwy_targets.h"
@@ -15,14 +15,14 @@
 namespace karez::kernels {
 namespace {
 
-// The best instruction set that our files are compiled for, which calls use; Highway's numbers are higher for older
-// instruction sets.
+// Returns the best instruction set for which the kernels are compiled, which calls use; Highway's numbers are higher
+// for older instruction sets.
 std::string highway_target() {
-  const std::int64_t all = hwy::SupportedTargets() & HWY_TARGETS;
-  return hwy::TargetName(all & -all);
+  const std::int64_t available = hwy::SupportedTargets() & HWY_TARGETS;
+  return hwy::TargetName(available & -available);
 }
 
-void limit_all() {
+void limit_libraries() {
   const std::string limit = device::instruction_limit();
   if (limit == "avx512") return;
 #if HWY_ARCH_X86
@@ -37,7 +37,7 @@ void limit_all() {
 
 void limit_instructions() {
   static const bool limited = [] {
-    limit_all();
+    limit_libraries();
     return true;
   }();
   static_cast<void>(limited);

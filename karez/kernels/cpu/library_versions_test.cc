@@ -1,4 +1,4 @@
-// Limits on instructions, each tested in a process of its own, because a process reads them once.
+// Tests the limits on instruction sets, each in a separate process, because a process reads its limit once.
 #include "karez/kernels/cpu/library_versions.h"
 
 #include <gtest/gtest.h>
@@ -13,14 +13,14 @@
 namespace karez::kernels {
 namespace {
 
-TEST(Libraries, HighwayObeysTheInstructionLimit) {
+TEST(Libraries, HighwayUsesOnlyInstructionsWithinTheLimit) {
 #ifdef __x86_64__
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const std::map<std::string, std::string> targets = {
       {"baseline", "(SSE|SCALAR|EMU)"}, {"avx2", "AVX2"}, {"avx512", "AVX3"}};
   const char* name = "KAREZ_MAX_CPU_ISA";
   const char* before = std::getenv(name);
-  const std::string kept = before == nullptr ? "" : before;
+  const std::string old_limit = before == nullptr ? "" : before;
   for (const auto& [limit, unused] : targets) {
     setenv(name, limit.c_str(), 1);
     EXPECT_EXIT(
@@ -31,7 +31,7 @@ TEST(Libraries, HighwayObeysTheInstructionLimit) {
         ::testing::ExitedWithCode(0), "Highway = [0-9]+\\.[0-9]+, " + targets.at(device::processor().isa))
         << limit;
   }
-  setenv(name, kept.c_str(), 1);  // empty counts as unset
+  setenv(name, old_limit.c_str(), 1);  // empty counts as unset
 #endif
 }
 

@@ -1,4 +1,4 @@
-// Loops over strided operands: dropping, sorting and merging dimensions.
+// Builds loops over strided operands: drops, sorts and merges dimensions.
 #include "karez/kernels/cpu/loops.h"
 
 #include <vector>
@@ -31,9 +31,9 @@ Loops loops_over(const Shape& shape, std::span<const Strides> operands, Order or
     bool merges = loops.rank > 0;
     for (std::size_t k = 0; k < operands.size() && merges; ++k)
       merges = loops.stride[k][last] == operands[k][d] * shape[d];
-    const auto at = merges ? last : static_cast<std::size_t>(loops.rank++);
-    loops.size[at] = merges ? loops.size[at] * shape[d] : shape[d];
-    for (std::size_t k = 0; k < operands.size(); ++k) loops.stride[k][at] = operands[k][d];
+    const auto loop = merges ? last : static_cast<std::size_t>(loops.rank++);
+    loops.size[loop] = merges ? loops.size[loop] * shape[d] : shape[d];
+    for (std::size_t k = 0; k < operands.size(); ++k) loops.stride[k][loop] = operands[k][d];
   }
   return loops;
 }

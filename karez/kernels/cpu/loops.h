@@ -1,5 +1,5 @@
-// Loops over strided operands: dimensions are dropped, sorted and merged once, then stored in fixed arrays so that a
-// run allocates nothing.
+// Loops over strided operands: dimensions are dropped, sorted and merged once, then stored in fixed arrays, so that a
+// run allocates no memory.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 
 namespace karez::kernels {
 
-constexpr int max_rank = 8;       // of an operand
-constexpr int max_loops = 16;     // a reshape's common refinement has more dimensions than either side
+constexpr int max_rank = 8;       // dimensions of an operand
+constexpr int max_loops = 16;     // the common refinement of a reshape has more dimensions than either side
 constexpr int max_operands = 12;  // x0..x9, an output, and one spare
 
-// Nested loops; the last is the innermost. stride[k][d] is operand k's step along loop d, in elements. There is always
-// at least one loop: a scalar has one loop of one iteration, an empty shape one loop of none.
+// Nested loops; the last is the innermost. stride[k][d] is the step of operand k along loop d, in elements. There is at
+// least one loop: a scalar has one loop with one iteration, and an empty shape has one loop without iterations.
 struct Loops {
   int operands = 0;
   int rank = 0;
@@ -34,16 +34,16 @@ struct Loops {
 
 enum class Order {
   logical,    // in the order of the shape
-  by_memory,  // the first operand's largest stride outermost; for independent iterations only
+  by_memory,  // the largest stride of the first operand outermost; only for independent iterations
 };
 
-// One loop per dimension of `shape`, except those of size one; adjacent loops without a gap in any operand are merged.
+// Makes a loop for each dimension of `shape` larger than 1; adjacent loops without a gap in any operand are merged.
 Loops loops_over(const Shape& shape, std::span<const Strides> operands, Order order);
 inline Loops loops_over(const Shape& shape, std::initializer_list<Strides> operands, Order order) {
   return loops_over(shape, std::span<const Strides>(operands.begin(), operands.size()), order);
 }
 
-// Calls run(offsets) at the start of each innermost loop; offsets[k] is operand k's element. The caller runs the
+// Calls run(offsets) at the start of each innermost loop; offsets[k] is the element of operand k. The caller runs the
 // inner() iterations itself.
 template <class Run> void for_each_run(const Loops& loops, Run&& run) {
   const int outer = loops.rank - 1;
@@ -57,9 +57,9 @@ template <class Run> void for_each_run(const Loops& loops, Run&& run) {
     for (; at >= 0; --at) {
       const auto d = static_cast<std::size_t>(at);
       const bool more = ++index[d] < loops.size[d];
-      const std::int64_t rounds = more ? 1 : 1 - loops.size[d];  // back to the start of this loop
+      const std::int64_t steps = more ? 1 : 1 - loops.size[d];  // otherwise back to the start of this loop
       for (int k = 0; k < loops.operands; ++k)
-        offset[static_cast<std::size_t>(k)] += rounds * loops.stride[static_cast<std::size_t>(k)][d];
+        offset[static_cast<std::size_t>(k)] += steps * loops.stride[static_cast<std::size_t>(k)][d];
       if (more) break;
       index[d] = 0;
     }
@@ -67,7 +67,7 @@ template <class Run> void for_each_run(const Loops& loops, Run&& run) {
   }
 }
 
-// Calls body(offsets) for every element.
+// Calls body(offsets) for each element.
 template <class Body> void for_each_element(const Loops& loops, Body&& body) {
   const std::int64_t count = loops.inner();
   for_each_run(loops, [&](std::array<std::int64_t, max_operands> offset) {
@@ -78,7 +78,8 @@ template <class Body> void for_each_element(const Loops& loops, Body&& body) {
   });
 }
 
-// The accumulator of sums of T: double for floats, unsigned words for integers (which wrap in the same way).
+// The type in which sums of T are accumulated: double for floats, unsigned 64-bit words for integers (which wrap in the
+// same way).
 template <class T> using Wide = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
 
 }  // namespace karez::kernels

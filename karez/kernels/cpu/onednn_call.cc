@@ -1,4 +1,5 @@
-// Runs oneDNN primitives on plain addresses: memory objects are made once; a run sets their handles and executes.
+// Runs oneDNN primitives on plain addresses: memory objects are made once; a run sets their handles and executes the
+// primitives.
 #include "karez/kernels/cpu/onednn_call.h"
 
 #include <cstring>
@@ -15,8 +16,8 @@ dnnl::primitive_attr OneDnnCall::attributes() {
   return attr;
 }
 
-int OneDnnCall::bind(MemorySource from, std::int64_t at, const dnnl::memory::desc& desc) {
-  bound_.push_back({from, at, desc, dnnl::memory(desc, engine_, nullptr)});
+int OneDnnCall::bind(MemorySource from, std::int64_t position, const dnnl::memory::desc& desc) {
+  bound_.push_back({from, position, desc, dnnl::memory(desc, engine_, nullptr)});
   return static_cast<int>(bound_.size()) - 1;
 }
 
@@ -26,9 +27,9 @@ int OneDnnCall::temporary(const dnnl::memory::desc& desc) {
   return id;
 }
 
-int OneDnnCall::reordered(int memory, const dnnl::memory::desc& wanted) {
-  if (desc(memory) == wanted) return memory;
-  const int out = temporary(wanted);
+int OneDnnCall::reorder_to(int memory, const dnnl::memory::desc& required) {
+  if (desc(memory) == required) return memory;
+  const int out = temporary(required);
   reorder(memory, out);
   return out;
 }
@@ -50,7 +51,7 @@ void OneDnnCall::add(const dnnl::primitive& primitive, const dnnl::memory::desc&
 
 namespace {
 
-// In place, as in `max(x, 0)`: NaN remains NaN, and -0 becomes 0.
+// Runs in place. As in `max(x, 0)`, NaN remains NaN and -0 becomes 0.
 void relu_of_bf16(std::int64_t begin, std::int64_t end, const void* const*, const std::uint8_t*, void* y) {
   auto* bits = static_cast<std::uint16_t*>(y);
   for (std::int64_t i = begin; i < end; ++i)
@@ -65,21 +66,21 @@ void OneDnnCall::add_relu(const View& y) {
   if (relu_ != nullptr) return;
   for (const GeneratedPointwise& row : generated_pointwise())
     if (std::string_view(row.expr) == "max(x0, 0)") relu_ = row.run;
-  require(relu_ != nullptr, "the generated pointwise kernels lack ReLU");
+  require(relu_ != nullptr, "the generated pointwise kernels do not include ReLU");
 }
 
 void OneDnnCall::run(const KernelArgs& args) {
   const OneDnnTeam scope(team_);
   for (BoundMemory& b : bound_) {
-    const auto at = static_cast<std::size_t>(b.at);
-    void* address = b.from == MemorySource::in    ? args.in[at]
-                    : b.from == MemorySource::out ? args.out[at]
-                                                  : args.workspace + b.at;
+    const auto operand = static_cast<std::size_t>(b.position);
+    void* address = b.from == MemorySource::in    ? args.in[operand]
+                    : b.from == MemorySource::out ? args.out[operand]
+                                                  : args.workspace + b.position;
     if (address == b.address) continue;  // setting a handle clears the padding of a blocked format each time
     dnnl_memory_set_data_handle(b.memory.get(), address);
     b.address = address;
   }
-  for (const Step& step : steps_) {  // the C call: the C++ wrapper builds a hash map and a vector at every execution
+  for (const Step& step : steps_) {  // the C++ wrapper would build a hash map and a vector at each execution
     const dnnl_status_t status = dnnl_primitive_execute(step.primitive.get(), stream_.get(),
                                                         static_cast<int>(step.args.size()), step.args.data());
     require(ErrorKind::device, status == dnnl_success, "oneDNN failed to execute a primitive: status ",
@@ -105,13 +106,13 @@ bool onednn_supports_product(const View& a, const View& b, const View& y) {
 
 dnnl::memory::desc onednn_desc(const View& view) {
   dnnl::memory::dims strides = view.strides;
-  std::int64_t beyond = 1;  // a stride beyond every other dimension, as of an outermost one
+  std::int64_t outer_stride = 1;  // a stride larger than all others, as that of an outermost dimension
   for (std::size_t d = 0; d < strides.size(); ++d)
-    beyond = std::max(beyond, view.shape[d] == 1 ? 1 : view.shape[d] * strides[d]);
-  bool unit = false;  // whether some dimension has stride 1; the last one gets it if it may
+    outer_stride = std::max(outer_stride, view.shape[d] == 1 ? 1 : view.shape[d] * strides[d]);
+  bool has_unit_stride = false;  // whether a dimension has stride 1; the last dimension gets it if possible
   for (std::size_t d = strides.size(); d-- > 0;) {
-    if (view.shape[d] == 1) strides[d] = d + 1 == strides.size() || !unit ? 1 : beyond;
-    unit = unit || strides[d] == 1;
+    if (view.shape[d] == 1) strides[d] = d + 1 == strides.size() || !has_unit_stride ? 1 : outer_stride;
+    has_unit_stride = has_unit_stride || strides[d] == 1;
   }
   return {view.shape, onednn_type(view.dtype), strides};
 }

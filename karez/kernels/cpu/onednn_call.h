@@ -1,4 +1,4 @@
-// A short program of oneDNN primitives for one kernel: built once for a call's exact views and team, then run on
+// A sequence of oneDNN primitives for one kernel: built once for the exact views and team of a call, then run on
 // addresses only.
 #pragma once
 
@@ -17,21 +17,21 @@
 
 namespace karez::kernels {
 
-// oneDNN queries OpenMP's number of threads both when a primitive is made and when it runs; the two must agree.
+// Sets OpenMP's number of threads. oneDNN reads it both when a primitive is made and when it runs; both must agree.
 class OneDnnTeam {
  public:
-  explicit OneDnnTeam(int team) : before_(omp_get_max_threads()) {
-    if (before_ != team) omp_set_num_threads(team);
+  explicit OneDnnTeam(int team) : old_threads_(omp_get_max_threads()) {
+    if (old_threads_ != team) omp_set_num_threads(team);
     team_ = team;
   }
   ~OneDnnTeam() {
-    if (before_ != team_) omp_set_num_threads(before_);
+    if (old_threads_ != team_) omp_set_num_threads(old_threads_);
   }
   OneDnnTeam(const OneDnnTeam&) = delete;
   OneDnnTeam& operator=(const OneDnnTeam&) = delete;
 
  private:
-  int before_, team_ = 1;
+  int old_threads_, team_ = 1;
 };
 
 // Primitives run in the order of `add`. Scratchpads and blocked copies of operands are in the kernel's workspace.
@@ -40,29 +40,29 @@ class OneDnnCall {
   explicit OneDnnCall(int team) : team_(team), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
 
   const dnnl::engine& engine() const { return engine_; }
-  static dnnl::primitive_attr attributes();  // the caller supplies the scratchpad
+  static dnnl::primitive_attr attributes();  // with a scratchpad that the caller supplies
   int input(int index, const dnnl::memory::desc& desc) { return bind(MemorySource::in, index, desc); }
   int output(int index, const dnnl::memory::desc& desc) { return bind(MemorySource::out, index, desc); }
   int temporary(const dnnl::memory::desc& desc);
-  // `memory` in the format `desc`: itself, or a temporary that an added reorder fills from it.
-  int reordered(int memory, const dnnl::memory::desc& desc);
+  // Returns `memory` if it has the format `desc`, otherwise a temporary that an added reorder fills.
+  int reorder_to(int memory, const dnnl::memory::desc& desc);
   void reorder(int from, int to);
   void add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
            std::initializer_list<std::pair<int, int>> args);
   const dnnl::memory::desc& desc(int memory) const { return bound_[static_cast<std::size_t>(memory)].desc; }
-  // Ends the program with ReLU in place on the first output, which is dense. It is not a post-operation, because each
-  // that oneDNN 2.6 has for this (eltwise relu and clip, binary max) turns NaN into 0. The result of the product is
-  // still in the caches, so this takes 1 or 2 per cent of the product's time.
+  // Appends an in-place ReLU on the first output, which must be dense. A post-operation is not used, because those of
+  // oneDNN 2.6 (eltwise relu and clip, binary max) turn NaN into 0. The result of the product is still in the caches,
+  // so the ReLU takes 1 or 2 per cent of the product's time.
   void add_relu(const View& y);
 
   std::int64_t workspace() const { return workspace_; }
-  void run(const KernelArgs& args);  // not by two threads at a time
+  void run(const KernelArgs& args);  // must not run on two threads at the same time
 
  private:
   enum class MemorySource : std::uint8_t { in, out, workspace };
   struct BoundMemory {
     MemorySource from;
-    std::int64_t at;  // operand number, or byte offset in the workspace
+    std::int64_t position;  // number of the operand, or byte offset in the workspace
     dnnl::memory::desc desc;
     dnnl::memory memory;
     void* address = nullptr;
@@ -71,7 +71,7 @@ class OneDnnCall {
     dnnl::primitive primitive;
     std::vector<dnnl_exec_arg_t> args;
   };
-  int bind(MemorySource from, std::int64_t at, const dnnl::memory::desc& desc);
+  int bind(MemorySource from, std::int64_t position, const dnnl::memory::desc& desc);
 
   int team_;
   dnnl::engine engine_;
@@ -84,11 +84,11 @@ class OneDnnCall {
   std::int64_t workspace_ = 0;
 };
 
-// Whether it is one of oneDNN's reference implementations ("ref" in its name), which are far too slow.
+// Returns whether this is a reference implementation of oneDNN ("ref" in its name), which is far too slow.
 bool is_reference(const char* implementation);
 
-// Adds a call's primitives to the plan and names the implementation of the main one; false, or dnnl::error, if oneDNN
-// has no fast one.
+// Adds the primitives of a call to the plan and sets `implementation` to the name of the main one. Returns false or
+// throws dnnl::error if oneDNN has no fast implementation.
 using OneDnnBuild = bool (*)(OneDnnCall& plan, const CallSpec& call, std::string& implementation);
 bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implementation);
 bool onednn_conv2d(OneDnnCall& plan, const CallSpec& call, std::string& implementation);
@@ -98,10 +98,10 @@ bool onednn_avg_pool(OneDnnCall& plan, const CallSpec& call, std::string& implem
 bool onednn_avg_pool_grad(OneDnnCall& plan, const CallSpec& call, std::string& implementation);
 
 dnnl::memory::data_type onednn_type(DType dtype);  // f32 or bf16
-// Whether oneDNN has products of these types: f32 of f32, and bf16 or f32 of bf16.
+// Returns whether oneDNN has products of these types: operands f32 with result f32, or bf16 with result bf16 or f32.
 bool onednn_supports_product(const View& a, const View& b, const View& y);
 
-// Strides as oneDNN requires them: those of dimensions of size one, which are arbitrary, are adapted to the others.
+// Describes a view with strides that oneDNN accepts: those of dimensions of size 1, which are arbitrary, are adapted.
 dnnl::memory::desc onednn_desc(const View& view);
 
 }  // namespace karez::kernels

@@ -1,5 +1,5 @@
-// Convolutions through oneDNN on channels-last data; oneDNN chooses the weights' blocked format, and a reorder converts
-// to or from it.
+// Convolutions on oneDNN with channels-last data; oneDNN chooses the blocked format of the weights, and a reorder
+// converts to or from it.
 #include "karez/kernels/cpu/onednn_call.h"
 
 namespace karez::kernels {
@@ -7,19 +7,19 @@ namespace {
 
 using dnnl::memory;
 
-// The common data of the three directions. Weights are small, so a reorder costs a few per cent. For data in plain n c
-// h w oneDNN 2.6 would use its slow GEMM path, and for plain weights a reference implementation; so data must be
-// channels-last and the weights' format is free.
+// The data that the three directions share. Weights are small, so a reorder costs a few per cent. For row-major data,
+// oneDNN 2.6 would use its slow GEMM path, and for plain weights a reference implementation. So data must be
+// channels-last, and oneDNN chooses the format of the weights.
 struct Convolution {
   memory::desc x, w, w_any, y;
   memory::dims stride, dilation, padding;
 };
 
-memory::dims pair_of(const Attrs& attrs, const char* name, std::int64_t otherwise) {
-  return attrs.has(name) ? attrs.ints(name) : memory::dims{otherwise, otherwise};
+memory::dims pair_of(const Attrs& attrs, const char* name, std::int64_t default_value) {
+  return attrs.has(name) ? attrs.ints(name) : memory::dims{default_value, default_value};
 }
 
-// [o, c / groups, r, s] in oneDNN's form, which has groups as a separate dimension.
+// Describes weights [o, c / groups, r, s] in oneDNN's form, in which groups are a separate dimension.
 memory::desc weights_of(const View& w, std::int64_t groups) {
   const memory::desc plain = onednn_desc(w);
   return groups == 1 ? plain : plain.reshape({groups, w.shape[0] / groups, w.shape[1], w.shape[2], w.shape[3]});
@@ -43,7 +43,7 @@ std::optional<Convolution> convolution_of(const Attrs& attrs, const View& x, con
   out.stride = pair_of(attrs, "stride", 1);
   out.padding = pair_of(attrs, "padding", 0);
   out.dilation = pair_of(attrs, "dilation", 1);
-  for (auto& step : out.dilation) --step;  // oneDNN counts the gaps
+  for (auto& step : out.dilation) --step;  // oneDNN counts the skipped elements
   return out;
 }
 
@@ -79,7 +79,7 @@ bool onednn_conv2d(OneDnnCall& plan, const CallSpec& call, std::string& implemen
   const auto pd = forward_of(plan, *c, bias ? &bias_desc : nullptr);
   implementation = pd.impl_info_str();
   if (is_reference(implementation.c_str())) return false;
-  const int x = plan.input(0, c->x), w = plan.reordered(plan.input(1, c->w), pd.weights_desc()),
+  const int x = plan.input(0, c->x), w = plan.reorder_to(plan.input(1, c->w), pd.weights_desc()),
             y = plan.output(0, c->y);
   if (bias)
     plan.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(),
@@ -98,14 +98,14 @@ bool onednn_conv2d_grad_input(OneDnnCall& plan, const CallSpec& call, std::strin
   if (!c) return false;
   Convolution forward = *c;
   forward.x = memory::desc(call.out[0].shape, onednn_type(call.in[1].dtype),
-                           memory::format_tag::nhwc);  // not the type of a wide result
+                           memory::format_tag::nhwc);  // a wide result has another type
   const auto hint = forward_of(plan, forward, nullptr);
   const dnnl::convolution_backward_data::primitive_desc pd(
       {direct, c->x, c->w_any, c->y, c->stride, c->dilation, c->padding, c->padding}, OneDnnCall::attributes(),
       plan.engine(), hint);
   implementation = pd.impl_info_str();
   if (is_reference(implementation.c_str())) return false;
-  const int dy = plan.input(0, c->y), w = plan.reordered(plan.input(1, c->w), pd.weights_desc()),
+  const int dy = plan.input(0, c->y), w = plan.reorder_to(plan.input(1, c->w), pd.weights_desc()),
             dx = plan.output(0, c->x);
   plan.add(dnnl::convolution_backward_data(pd), pd.scratchpad_desc(),
            {{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, dx}});
@@ -126,11 +126,11 @@ bool onednn_conv2d_grad_weight(OneDnnCall& plan, const CallSpec& call, std::stri
   implementation = pd.impl_info_str();
   if (is_reference(implementation.c_str())) return false;
   const int x = plan.input(0, c->x), dy = plan.input(1, c->y), out = plan.output(0, c->w);
-  const bool same = pd.diff_weights_desc() == c->w;
-  const int dw = same ? out : plan.temporary(pd.diff_weights_desc());
+  const bool same_format = pd.diff_weights_desc() == c->w;
+  const int dw = same_format ? out : plan.temporary(pd.diff_weights_desc());
   plan.add(dnnl::convolution_backward_weights(pd), pd.scratchpad_desc(),
            {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_WEIGHTS, dw}});
-  if (!same) plan.reorder(dw, out);
+  if (!same_format) plan.reorder(dw, out);
   return true;
 }
 

@@ -1,12 +1,12 @@
-// Matrix products through oneDNN: transposes are strides, bias is an operand, ReLU is a separate pass.
+// Matrix products on oneDNN: transposes become strides, the bias is an operand, and ReLU is a separate pass.
 #include <algorithm>
 
 #include "karez/kernels/cpu/onednn_call.h"
 
 namespace karez::kernels {
 
-// Plain `matmul` is oneDNN's fastest primitive for the small products of an MLP (batch 64), compared with inner
-// products and blocked weights including their reorders; see bench/kernel_rates.
+// For the small products of an MLP (batch 64), plain `matmul` is faster than oneDNN's inner product and than blocked
+// weights with their reorders; see bench/kernel_rates.
 bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implementation) {
   const bool bias = call.attrs.flag("bias", false);
   if (call.in.size() != (bias ? 3u : 2u) || call.out.size() != 1) return false;
@@ -23,11 +23,11 @@ bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implemen
     std::swap(view->strides[view->strides.size() - 1], view->strides[view->strides.size() - 2]);
   }
   // A result with contiguous columns is the product of the transposed operands in exchanged order.
-  const auto last = static_cast<std::size_t>(rank - 1), before = last - 1;
-  if (!bias && y.shape[before] > 1 && y.strides[before] == 1 && y.strides[last] != 1) {
+  const auto column_dim = static_cast<std::size_t>(rank - 1), row_dim = column_dim - 1;
+  if (!bias && y.shape[row_dim] > 1 && y.strides[row_dim] == 1 && y.strides[column_dim] != 1) {
     for (View* view : {&a, &b, &y}) {
-      std::swap(view->shape[last], view->shape[before]);
-      std::swap(view->strides[last], view->strides[before]);
+      std::swap(view->shape[column_dim], view->shape[row_dim]);
+      std::swap(view->strides[column_dim], view->strides[row_dim]);
     }
     std::swap(a, b);
     exchanged = true;

@@ -1,5 +1,5 @@
-// Average pooling and its gradient through oneDNN on channels-last data; averages include padding, as in PyTorch's
-// default.
+// Average pooling and its gradient on oneDNN with channels-last data; averages include padding, as by default in
+// PyTorch.
 #include "karez/kernels/cpu/onednn_call.h"
 
 namespace karez::kernels {
@@ -9,7 +9,7 @@ using dnnl::memory;
 
 struct Pooling {
   memory::desc x, y;
-  memory::dims kernel, stride, padding, right, dilation{0, 0};
+  memory::dims kernel, stride, padding, right_padding, dilation{0, 0};
 };
 
 std::optional<Pooling> pooling_of(const CallSpec& call, const View& x, const View& y) {
@@ -26,16 +26,17 @@ std::optional<Pooling> pooling_of(const CallSpec& call, const View& x, const Vie
   if (call.attrs.has("dilation"))
     for (auto step : call.attrs.ints("dilation"))
       if (step != 1) return std::nullopt;
-  // oneDNN's right padding is the reach of the windows; it is negative if the last windows end before the edge.
+  // oneDNN derives the windows from the right padding, which is negative if the last windows end before the edge.
   for (std::size_t d = 0; d < 2; ++d)
-    out.right.push_back((y.shape[d + 2] - 1) * out.stride[d] + out.kernel[d] - x.shape[d + 2] - out.padding[d]);
+    out.right_padding.push_back((y.shape[d + 2] - 1) * out.stride[d] + out.kernel[d] - x.shape[d + 2] - out.padding[d]);
   return out;
 }
 
 constexpr auto average = dnnl::algorithm::pooling_avg_include_padding;
 
 dnnl::pooling_v2_forward::primitive_desc forward_of(const OneDnnCall& plan, const Pooling& p) {
-  return {{dnnl::prop_kind::forward_training, average, p.x, p.y, p.stride, p.kernel, p.dilation, p.padding, p.right},
+  return {{dnnl::prop_kind::forward_training, average, p.x, p.y, p.stride, p.kernel, p.dilation, p.padding,
+           p.right_padding},
           OneDnnCall::attributes(),
           plan.engine()};
 }
@@ -59,7 +60,7 @@ bool onednn_avg_pool_grad(OneDnnCall& plan, const CallSpec& call, std::string& i
   const auto p = pooling_of(call, call.out[0], call.in[0]);
   if (!p) return false;
   const dnnl::pooling_v2_backward::primitive_desc pd(
-      {average, p->x, p->y, p->stride, p->kernel, p->dilation, p->padding, p->right}, OneDnnCall::attributes(),
+      {average, p->x, p->y, p->stride, p->kernel, p->dilation, p->padding, p->right_padding}, OneDnnCall::attributes(),
       plan.engine(), forward_of(plan, *p));
   implementation = pd.impl_info_str();
   if (is_reference(implementation.c_str())) return false;

@@ -1,4 +1,4 @@
-// The rows that run on oneDNN: they support a call if oneDNN has a fast implementation for its exact strides.
+// The kernel rows that run on oneDNN. They support a call if oneDNN has a fast implementation for its exact strides.
 #include <cstdlib>
 #include <memory>
 
@@ -9,7 +9,7 @@
 namespace karez::kernels {
 namespace {
 
-std::shared_ptr<OneDnnCall> plan_of(OneDnnBuild build, const CallSpec& call, std::string& implementation) {
+std::shared_ptr<OneDnnCall> build_plan(OneDnnBuild build, const CallSpec& call, std::string& implementation) {
   for (const auto* views : {&call.in, &call.out})
     for (const View& view : *views)
       if (view.strides.size() != view.shape.size() || view.count() == 0) return nullptr;
@@ -24,7 +24,7 @@ std::shared_ptr<OneDnnCall> plan_of(OneDnnBuild build, const CallSpec& call, std
   return plan;
 }
 
-// All rows.
+// All ops with a oneDNN row.
 constexpr std::pair<const char*, OneDnnBuild> builds[] = {
     {"matmul", onednn_matmul},
     {"conv2d", onednn_conv2d},
@@ -39,21 +39,22 @@ KernelRow row_of(const char* op, OneDnnBuild build) {
   row.name = cat("onednn.", op);
   row.op = op;
   row.rank = 10;
-  // Building three times is cheap, because oneDNN caches its primitives.
+  // The plan is built three times, which is cheap because oneDNN caches its primitives.
   row.supports = [build](const CallSpec& call) {
     std::string name;
-    return plan_of(build, call, name) != nullptr;
+    return build_plan(build, call, name) != nullptr;
   };
   row.workspace = [build](const CallSpec& call) {
     std::string name;
-    const auto plan = plan_of(build, call, name);
+    const auto plan = build_plan(build, call, name);
     require(plan != nullptr, "oneDNN has no fast kernel for ", print(call));
     return plan->workspace();
   };
   row.prepare = [build](const CallSpec& call) -> PreparedKernel {
     std::string name;
-    auto plan = plan_of(build, call, name);
-    require(plan != nullptr, "oneDNN has no fast kernel for ", print(call), name.empty() ? "" : "; it offers ", name);
+    auto plan = build_plan(build, call, name);
+    require(plan != nullptr, "oneDNN has no fast kernel for ", print(call),
+            name.empty() ? "" : "; its implementation is ", name);
     return [plan = std::move(plan)](const KernelArgs& args) { plan->run(args); };
   };
   return row;
@@ -62,8 +63,8 @@ KernelRow row_of(const char* op, OneDnnBuild build) {
 }  // namespace
 
 std::vector<KernelRow> onednn_rows() {
-  // A plan owns its primitives; the library's cache only serves repeated requests within one compile. With its default
-  // of 1024 entries it would retain unused primitives: 14 MB for earlier batch sizes.
+  // A plan owns its primitives; oneDNN's cache only serves repeated requests within one compile. With the default of
+  // 1024 entries, the cache would retain unused primitives: 14 MB for earlier batch sizes.
   if (dnnl::get_primitive_cache_capacity() > 256) dnnl::set_primitive_cache_capacity(256);
   std::vector<KernelRow> rows;
   for (const auto& [op, build] : builds) rows.push_back(row_of(op, build));
@@ -72,9 +73,9 @@ std::vector<KernelRow> onednn_rows() {
 
 void limit_onednn(std::string_view isa) {
   if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr) return;
-  const auto limit = isa == "avx2" ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41;  // its lowest limit
+  const auto limit = isa == "avx2" ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41;  // the lowest limit that oneDNN offers
   require(ErrorKind::device, dnnl::set_max_cpu_isa(limit) == dnnl::status::success, "KAREZ_MAX_CPU_ISA=", isa,
-          " comes too late for oneDNN, which this process has used before: set ONEDNN_MAX_CPU_ISA as well");
+          " has no effect on oneDNN, because this process has already used it: set ONEDNN_MAX_CPU_ISA as well");
 }
 
 std::string onednn_version() {
@@ -86,7 +87,7 @@ std::string onednn_version() {
 std::string onednn_implementation(const CallSpec& call) {
   std::string name;
   for (const auto& [op, build] : builds)
-    if (call.op == op && plan_of(build, call, name) == nullptr) return "";
+    if (call.op == op && build_plan(build, call, name) == nullptr) return "";
   return name;
 }
 

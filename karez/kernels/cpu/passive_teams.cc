@@ -1,4 +1,4 @@
-// A separate thread owns the idle team, because OpenMP releases a thread's team when the thread ends.
+// The idle team belongs to a separate thread, because OpenMP releases a thread's team when the thread ends.
 #include "karez/kernels/cpu/passive_teams.h"
 
 #include "karez/kernels/cpu/team.h"
@@ -6,7 +6,7 @@
 namespace karez::kernels {
 
 PassiveTeams::PassiveTeams(int cpus)
-    : holder_([this, cpus] {
+    : owner_([this, cpus] {
         parallel_for(cpus + 1, cpus + 1, 1, [](std::int64_t, std::int64_t, int) {});
         std::unique_lock lock(mutex_);
         ready_ = true;
@@ -23,7 +23,7 @@ PassiveTeams::~PassiveTeams() {
     stop_ = true;
   }
   changed_.notify_all();
-  holder_.join();
+  owner_.join();
 }
 
 }  // namespace karez::kernels

@@ -1,4 +1,4 @@
-// How threads of a team wait for each other: by spinning, which is fast, or by sleeping, which frees the core.
+// Controls how threads of a team wait for each other: by spinning, which is fast, or by sleeping, which frees the core.
 #pragma once
 
 #include <condition_variable>
@@ -10,11 +10,11 @@
 namespace karez::kernels {
 
 // While an object exists, all teams of this process wait passively: a thread spins about 100 times and then sleeps. GNU
-// OpenMP reads its wait policy once, when it is loaded, but spins that little whenever there are more OpenMP threads
-// than CPUs (GOMP_SPINCOUNT in its manual). So this owns an idle team with one thread more than there are CPUs.
+// OpenMP reads its wait policy once, when it is loaded, but spins only this long whenever there are more OpenMP threads
+// than CPUs (GOMP_SPINCOUNT in its manual). So the object owns an idle team with one thread more than there are CPUs.
 class PassiveTeams {
  public:
-  explicit PassiveTeams(int cpus);  // CPUs that the process may use
+  explicit PassiveTeams(int cpus);  // the number of CPUs that the process may use
   ~PassiveTeams();
   PassiveTeams(const PassiveTeams&) = delete;
   PassiveTeams& operator=(const PassiveTeams&) = delete;
@@ -23,7 +23,7 @@ class PassiveTeams {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ready_ = false, stop_ = false;
-  std::thread holder_;  // last: it uses the other members
+  std::thread owner_;  // the last member, because the thread uses the others
 };
 
 }  // namespace karez::kernels

@@ -1,4 +1,4 @@
-// Whether threads of a team spin or sleep while they wait, measured by the processor time that waiting takes.
+// Tests whether threads of a team spin or sleep while they wait, by the processor time that waiting takes.
 #include "karez/kernels/cpu/passive_teams.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <ctime>
 #include <thread>
 
-// GCC's implementation of "#pragma omp parallel", which tests are compiled without.
+// GCC's implementation of "#pragma omp parallel", because tests are compiled without OpenMP.
 extern "C" void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 
 namespace karez::kernels {
@@ -21,9 +21,9 @@ double processor_time() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// A team of two whose threads sleep alternately for 2 ms, so that the other one waits: processor time divided by the
-// time slept.
-double waiting() {
+// Runs a team of two whose threads alternately sleep for 2 ms while the other one waits. Returns the processor time
+// divided by the time slept.
+double waiting_cost() {
   const double begin = processor_time();
   for (int sleeper = 0; sleeper < 50; ++sleeper)
     GOMP_parallel(
@@ -35,18 +35,18 @@ double waiting() {
   return (processor_time() - begin) / 0.1;
 }
 
-TEST(PassiveTeams, SleepInsteadOfSpinning) {
+TEST(PassiveTeams, WaitingThreadsSleepInsteadOfSpinning) {
   if (omp_get_num_procs() < 2) GTEST_SKIP() << "on one core OpenMP's teams never spin";
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr)
     GTEST_SKIP() << "the environment sets how teams wait";
   for (int round = 0; round < 3; ++round) {
-    EXPECT_GT(waiting(), 0.3) << "round " << round;
+    EXPECT_GT(waiting_cost(), 0.3) << "round " << round;
     {
       const PassiveTeams passive(omp_get_num_procs());
-      waiting();  // a spinning thread continues until it is done
-      EXPECT_LT(waiting(), 0.2) << "round " << round;
-      const PassiveTeams another(omp_get_num_procs());  // of another session
-      EXPECT_LT(waiting(), 0.2) << "round " << round;
+      waiting_cost();  // a thread that spins already does so until its wait ends
+      EXPECT_LT(waiting_cost(), 0.2) << "round " << round;
+      const PassiveTeams another(omp_get_num_procs());  // as for another session
+      EXPECT_LT(waiting_cost(), 0.2) << "round " << round;
     }
   }
 }

@@ -1,4 +1,4 @@
-// Ops along one axis: cumsum, sort, take_along, add_along.
+// Plain kernels along one axis: cumsum, sort, take_along, add_along.
 #include <algorithm>
 
 #include "karez/kernels/cpu/index_bounds.h"
@@ -14,18 +14,18 @@ std::size_t axis_of(const CallSpec& call, const View& view) {
   return static_cast<std::size_t>(axis);
 }
 
-// Loops over all dimensions except the axis.
+// Makes loops over all dimensions except the axis.
 Loops loops_without_axis(const std::vector<View>& views, std::size_t axis, const CallSpec& call) {
   Shape shape = views[0].shape;
   std::vector<Strides> strides;
   shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
   for (const View& view : views) {
-    Shape other = view.shape;
+    Shape indexed = view.shape;
     strides.push_back(view.strides);
-    require_fit(axis < other.size(), call, "ranks do not match");
-    other.erase(other.begin() + static_cast<std::ptrdiff_t>(axis));
+    require_fit(axis < indexed.size(), call, "ranks do not match");
+    indexed.erase(indexed.begin() + static_cast<std::ptrdiff_t>(axis));
     strides.back().erase(strides.back().begin() + static_cast<std::ptrdiff_t>(axis));
-    require_fit(other == shape, call, "sizes do not match");
+    require_fit(indexed == shape, call, "sizes do not match");
   }
   return loops_over(shape, strides, Order::logical);
 }
@@ -39,9 +39,9 @@ PreparedKernel cumsum(const CallSpec& call) {
   const std::int64_t count = x.shape[axis], from = x.strides[axis], to = y.strides[axis];
   return with_number(x.dtype, [&]<class T>() -> PreparedKernel {
     return [loops, reverse, count, from, to](const KernelArgs& args) {
-      for_each_element(loops, [&](const auto& at) {
-        T* y = elements<T>(args.out[0]) + at[0];
-        const T* x = elements<T>(args.in[0]) + at[1];
+      for_each_element(loops, [&](const auto& offsets) {
+        T* y = elements<T>(args.out[0]) + offsets[0];
+        const T* x = elements<T>(args.in[0]) + offsets[1];
         Wide<T> sum{};
         for (std::int64_t n = 0; n < count; ++n) {
           const std::int64_t i = reverse ? count - 1 - n : n;
@@ -53,62 +53,62 @@ PreparedKernel cumsum(const CallSpec& call) {
   });
 }
 
-// An element and its index: an order without ties, so that the result does not depend on the sort algorithm.
+// An element and its index, ordered without ties, so that the result does not depend on the sort algorithm.
 template <class T> struct IndexedValue {
   T value;
-  std::int64_t place;
+  std::int64_t source_index;
 };
 template <class T> bool before(const IndexedValue<T>& a, const IndexedValue<T>& b, bool descending) {
   const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
   if (a_nan != b_nan) return descending ? a_nan : b_nan;
   if (!a_nan && a.value != b.value) return descending ? a.value > b.value : a.value < b.value;
-  return a.place < b.place;
+  return a.source_index < b.source_index;
 }
 
 PreparedKernel sort(const CallSpec& call) {
-  const View &x = call.in[0], &values = call.out[0], &places = call.out[1];
+  const View &x = call.in[0], &values = call.out[0], &indices = call.out[1];
   const std::size_t axis = axis_of(call, x);
-  const Loops loops = loops_without_axis({values, places, x}, axis, call);
+  const Loops loops = loops_without_axis({values, indices, x}, axis, call);
   const std::int64_t count = x.shape[axis], first = values.shape[axis];
-  require_fit(places.shape == values.shape && first <= count, call, "sizes do not match");
-  const std::int64_t steps[] = {values.strides[axis], places.strides[axis], x.strides[axis]};
+  require_fit(indices.shape == values.shape && first <= count, call, "sizes do not match");
+  const std::int64_t steps[] = {values.strides[axis], indices.strides[axis], x.strides[axis]};
   const bool descending = call.attrs.flag("descending", false);
   return with_number(x.dtype, [&]<class T>() -> PreparedKernel {
     return
-        [loops, count, first, descending, to = steps[0], place_to = steps[1], from = steps[2]](const KernelArgs& args) {
-          auto* lane = reinterpret_cast<IndexedValue<T>*>(args.workspace);
+        [loops, count, first, descending, to = steps[0], index_to = steps[1], from = steps[2]](const KernelArgs& args) {
+          auto* slice = reinterpret_cast<IndexedValue<T>*>(args.workspace);
           const auto order = [descending](const IndexedValue<T>& a, const IndexedValue<T>& b) {
             return before(a, b, descending);
           };
-          for_each_element(loops, [&](const auto& at) {
-            const T* x = elements<T>(args.in[0]) + at[2];
-            for (std::int64_t i = 0; i < count; ++i) lane[i] = {x[i * from], i};
-            if (first == count) std::sort(lane, lane + count, order);
-            else std::partial_sort(lane, lane + first, lane + count, order);
+          for_each_element(loops, [&](const auto& offsets) {
+            const T* x = elements<T>(args.in[0]) + offsets[2];
+            for (std::int64_t i = 0; i < count; ++i) slice[i] = {x[i * from], i};
+            if (first == count) std::sort(slice, slice + count, order);
+            else std::partial_sort(slice, slice + first, slice + count, order);
             for (std::int64_t i = 0; i < first; ++i) {
-              elements<T>(args.out[0])[at[0] + i * to] = lane[i].value;
-              elements<std::int64_t>(args.out[1])[at[1] + i * place_to] = lane[i].place;
+              elements<T>(args.out[0])[offsets[0] + i * to] = slice[i].value;
+              elements<std::int64_t>(args.out[1])[offsets[1] + i * index_to] = slice[i].source_index;
             }
           });
         };
   });
 }
 
-// The index (operand 1 of the loops), a view of the same shape (operand 0), and the start of each element's lane in the
-// other view (operand 2).
+// Loops over the index (operand 1), a view of the same shape (operand 0), and the start of each element's slice along
+// the axis in the indexed view (operand 2).
 struct AxisIndexing {
   Loops loops;
-  std::int64_t step = 0;  // of the other view along the axis
+  std::int64_t step = 0;  // step of the indexed view along the axis
   IndexBounds bounds;
 };
-AxisIndexing axis_indexing(const CallSpec& call, const View& one, const View& index, const View& other) {
-  const std::size_t axis = axis_of(call, other);
-  loops_without_axis({one, index, other}, axis, call);  // checks the sizes
-  require_fit(one.shape == index.shape, call, "sizes do not match");
-  Strides lane = other.strides;
-  lane[axis] = 0;
-  return {loops_over(index.shape, {one.strides, index.strides, lane}, Order::logical), other.strides[axis],
-          IndexBounds(call, index, other.shape[axis])};
+AxisIndexing axis_indexing(const CallSpec& call, const View& aligned, const View& index, const View& indexed) {
+  const std::size_t axis = axis_of(call, indexed);
+  loops_without_axis({aligned, index, indexed}, axis, call);  // checks the sizes
+  require_fit(aligned.shape == index.shape, call, "sizes do not match");
+  Strides slice = indexed.strides;
+  slice[axis] = 0;
+  return {loops_over(index.shape, {aligned.strides, index.strides, slice}, Order::logical), indexed.strides[axis],
+          IndexBounds(call, index, indexed.shape[axis])};
 }
 
 PreparedKernel take_along(const CallSpec& call) {
@@ -117,9 +117,10 @@ PreparedKernel take_along(const CallSpec& call) {
     return with_number(call.out[0].dtype, [&]<class T>() -> PreparedKernel {
       return [a](const KernelArgs& args) {
         std::int64_t n = 0;
-        for_each_element(a.loops, [&](const auto& at) {
-          const std::int64_t place = a.bounds.row(elements<I>(args.in[1])[at[1]], n++);
-          elements<T>(args.out[0])[at[0]] = place >= 0 ? elements<T>(args.in[0])[at[2] + place * a.step] : T{};
+        for_each_element(a.loops, [&](const auto& offsets) {
+          const std::int64_t source_index = a.bounds.row(elements<I>(args.in[1])[offsets[1]], n++);
+          elements<T>(args.out[0])[offsets[0]] =
+              source_index >= 0 ? elements<T>(args.in[0])[offsets[2] + source_index * a.step] : T{};
         });
       };
     });
@@ -138,11 +139,13 @@ PreparedKernel add_along(const CallSpec& call) {
         auto* sums = reinterpret_cast<Wide<T>*>(args.workspace);
         std::fill_n(sums, total, Wide<T>{});
         std::int64_t n = 0;
-        for_each_element(a.loops, [&](const auto& at) {
-          const std::int64_t place = a.bounds.row(elements<I>(args.in[0])[at[1]], n++);
-          if (place >= 0) sums[at[2] + place * a.step] += static_cast<Wide<T>>(elements<T>(args.in[1])[at[0]]);
+        for_each_element(a.loops, [&](const auto& offsets) {
+          const std::int64_t source_index = a.bounds.row(elements<I>(args.in[0])[offsets[1]], n++);
+          if (source_index >= 0)
+            sums[offsets[2] + source_index * a.step] += static_cast<Wide<T>>(elements<T>(args.in[1])[offsets[0]]);
         });
-        for_each_element(out, [&](const auto& at) { elements<T>(args.out[0])[at[0]] = static_cast<T>(sums[at[1]]); });
+        for_each_element(
+            out, [&](const auto& offsets) { elements<T>(args.out[0])[offsets[0]] = static_cast<T>(sums[offsets[1]]); });
       };
     });
   });
@@ -156,7 +159,7 @@ std::vector<KernelRow> plain_axis_rows() {
   KernelRow sorts = plain_row(
       "sort",
       [](const CallSpec& call) {
-        return takes(call, 1, 2) && is_number(call.in[0]) && call.in[0].dtype == call.out[0].dtype &&
+        return has_operands(call, 1, 2) && is_number(call.in[0]) && call.in[0].dtype == call.out[0].dtype &&
                call.out[1].dtype == DType::i64;
       },
       sort);
@@ -164,7 +167,7 @@ std::vector<KernelRow> plain_axis_rows() {
   KernelRow adds = plain_row(
       "add_along",
       [](const CallSpec& call) {
-        return takes(call, 2, 1) && is_index(call.in[0]) && is_number(call.in[1]) &&
+        return has_operands(call, 2, 1) && is_index(call.in[0]) && is_number(call.in[1]) &&
                call.in[1].dtype == call.out[0].dtype;
       },
       add_along);
@@ -172,14 +175,14 @@ std::vector<KernelRow> plain_axis_rows() {
   return {plain_row(
               "cumsum",
               [](const CallSpec& call) {
-                return takes(call, 1, 1) && is_number(call.in[0]) && call.in[0].dtype == call.out[0].dtype;
+                return has_operands(call, 1, 1) && is_number(call.in[0]) && call.in[0].dtype == call.out[0].dtype;
               },
               cumsum),
           sorts,
           plain_row(
               "take_along",
               [](const CallSpec& call) {
-                return takes(call, 2, 1) && is_index(call.in[1]) && is_number(call.in[0]) &&
+                return has_operands(call, 2, 1) && is_index(call.in[1]) && is_number(call.in[0]) &&
                        call.in[0].dtype == call.out[0].dtype;
               },
               take_along),

@@ -1,4 +1,4 @@
-// Convolution and its two gradients by definition, for any strides; each output element is one independent sum.
+// Plain convolution and its two gradients, for any strides; each output element is computed as a separate sum.
 #include "karez/kernels/cpu/loops.h"
 #include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/cpu/window.h"
@@ -6,12 +6,12 @@
 namespace karez::kernels {
 namespace {
 
-// Sizes and steps of x [n, c, h, w], weight [o, c / groups, r, s], y [n, o, p, q]; a group has `into` channels of x and
-// `from` channels of y.
+// Views of x [n, c, h, w], weight [o, c / groups, r, s] and y [n, o, p, q]. A group has `group_inputs` channels of x
+// and `group_outputs` channels of y.
 struct Conv {
   View x, w, y;
   SlidingWindow window;
-  std::int64_t into = 0, from = 0;
+  std::int64_t group_inputs = 0, group_outputs = 0;
 };
 Conv conv_of(const CallSpec& call, const View& x, const View& w, const View& y) {
   require_fit(x.rank() == 4 && w.rank() == 4 && y.rank() == 4, call, "not all operands have four dimensions");
@@ -24,7 +24,7 @@ Conv conv_of(const CallSpec& call, const View& x, const View& w, const View& y) 
   return {x, w, y, window, x.shape[1] / groups, y.shape[1] / groups};
 }
 
-// Lambdas would copy views on each run; these are only the strides.
+// Only the strides of a view, because a lambda would copy the view on each run.
 struct Strides4 {
   std::int64_t n, c, h, w;
 };
@@ -57,8 +57,9 @@ PreparedKernel forward(const CallSpec& call) {
                 for (std::int64_t s = 0; s < conv.w.shape[3]; ++s) {
                   const std::int64_t h = conv.window.row(p, r), v = conv.window.column(q, s);
                   if (h < 0 || h >= height || v < 0 || v >= width) continue;
-                  const T* first = x + n * xs.n + o / conv.from * conv.into * xs.c;
-                  sum += dot(first + h * xs.h + v * xs.w, xs.c, w + o * ws.n + r * ws.h + s * ws.w, ws.c, conv.into);
+                  const T* first = x + n * xs.n + o / conv.group_outputs * conv.group_inputs * xs.c;
+                  sum += dot(first + h * xs.h + v * xs.w, xs.c, w + o * ws.n + r * ws.h + s * ws.w, ws.c,
+                             conv.group_inputs);
                 }
               y[n * ys.n + o * ys.c + p * ys.h + q * ys.w] = static_cast<Y>(relu ? ieee_maximum(sum, 0.0) : sum);
             }
@@ -66,7 +67,7 @@ PreparedKernel forward(const CallSpec& call) {
   });
 }
 
-// dx[n, c, h, w] = sum over o, r, s of dy[n, o, p, q] w[o, c, r, s], window (p, q) covering pixel (h, w) at (r, s).
+// dx[n, c, h, w] = sum over o, r, s of dy[n, o, p, q] w[o, c, r, s], where tap (r, s) of window (p, q) is pixel (h, w).
 PreparedKernel grad_input(const CallSpec& call) {
   const Conv conv = conv_of(call, call.out[0], call.in[1], call.in[0]);
   const Strides4 xs = strides4_of(conv.x), ws = strides4_of(conv.w), ys = strides4_of(conv.y);
@@ -84,10 +85,10 @@ PreparedKernel grad_input(const CallSpec& call) {
                 for (std::int64_t s = 0; s < conv.w.shape[3]; ++s) {
                   const std::int64_t p = conv.window.output_row(h, r), q = conv.window.output_column(v, s);
                   if (p < 0 || p >= rows || q < 0 || q >= columns) continue;
-                  const std::int64_t o = c / conv.into * conv.from;
-                  const T* taps = w + o * ws.n + c % conv.into * ws.c;
+                  const std::int64_t o = c / conv.group_inputs * conv.group_outputs;
+                  const T* taps = w + o * ws.n + c % conv.group_inputs * ws.c;
                   sum += dot(dy + n * ys.n + o * ys.c + p * ys.h + q * ys.w, ys.c, taps + r * ws.h + s * ws.w, ws.n,
-                             conv.from);
+                             conv.group_outputs);
                 }
               dx[n * xs.n + c * xs.c + h * xs.h + v * xs.w] = static_cast<Y>(sum);
             }
@@ -114,9 +115,9 @@ PreparedKernel grad_weight(const CallSpec& call) {
                   for (std::int64_t q = 0; q < conv.y.shape[3]; ++q) {
                     const std::int64_t h = conv.window.row(p, r), v = conv.window.column(q, s);
                     if (h < 0 || h >= height || v < 0 || v >= width) continue;
-                    sum +=
-                        static_cast<double>(dy[n * ys.n + o * ys.c + p * ys.h + q * ys.w]) *
-                        static_cast<double>(x[n * xs.n + (o / conv.from * conv.into + c) * xs.c + h * xs.h + v * xs.w]);
+                    sum += static_cast<double>(dy[n * ys.n + o * ys.c + p * ys.h + q * ys.w]) *
+                           static_cast<double>(x[n * xs.n + (o / conv.group_outputs * conv.group_inputs + c) * xs.c +
+                                                 h * xs.h + v * xs.w]);
                   }
               dw[o * ws.n + c * ws.c + r * ws.h + s * ws.w] = static_cast<Y>(sum);
             }
@@ -124,8 +125,9 @@ PreparedKernel grad_weight(const CallSpec& call) {
   });
 }
 
-bool floats(const CallSpec& call, int inputs) {
-  if (!takes(call, inputs, 1) || !is_float(call.in[0].dtype) || !product_types(call.in[0], call.in[1], call.out[0]))
+bool supports_floats(const CallSpec& call, int inputs) {
+  if (!has_operands(call, inputs, 1) || !is_float(call.in[0].dtype) ||
+      !product_types(call.in[0], call.in[1], call.out[0]))
     return false;
   return inputs < 3 || call.in[2].dtype == (is_half(call.in[0].dtype) ? DType::f32 : call.in[0].dtype);
 }
@@ -135,11 +137,12 @@ bool floats(const CallSpec& call, int inputs) {
 std::vector<KernelRow> plain_conv_rows() {
   return {
       plain_row(
-          "conv2d", [](const CallSpec& call) { return floats(call, call.attrs.flag("bias", false) ? 3 : 2); }, forward),
+          "conv2d", [](const CallSpec& call) { return supports_floats(call, call.attrs.flag("bias", false) ? 3 : 2); },
+          forward),
       plain_row(
-          "conv2d_grad_input", [](const CallSpec& call) { return floats(call, 2); }, grad_input),
+          "conv2d_grad_input", [](const CallSpec& call) { return supports_floats(call, 2); }, grad_input),
       plain_row(
-          "conv2d_grad_weight", [](const CallSpec& call) { return floats(call, 2); }, grad_weight)};
+          "conv2d_grad_weight", [](const CallSpec& call) { return supports_floats(call, 2); }, grad_weight)};
 }
 
 }  // namespace karez::kernels

@@ -1,4 +1,4 @@
-// Kernels that move elements without computing: copy, reshape, transpose, slice, broadcast, concat, pad.
+// Plain kernels that only move elements: copy, reshape, transpose, slice, broadcast, concat, pad.
 #include <cstring>
 
 #include "karez/base/attr_cast.h"
@@ -8,15 +8,14 @@
 namespace karez::kernels {
 namespace {
 
-bool is_unary_copy(const CallSpec& call) { return takes(call, 1, 1) && call.in[0].dtype == call.out[0].dtype; }
+bool is_unary_copy(const CallSpec& call) { return has_operands(call, 1, 1) && call.in[0].dtype == call.out[0].dtype; }
 
-// Every move of one input is a copy with given strides and first element of the input.
+// Copies from an input with other strides and another first element: the common form of all ops with one input.
 PreparedKernel strided_copy(const CallSpec& call, const Strides& from, std::int64_t first) {
   const View& y = call.out[0];
-  const std::int64_t element = size_of(y.dtype);
-  return [plan = plan_copy(y.shape, y.strides, from, element), skip = first * element](const KernelArgs& args) {
-    run(plan, args.out[0], args.in[0] + skip);
-  };
+  const std::int64_t element_bytes = size_of(y.dtype);
+  return [plan = plan_copy(y.shape, y.strides, from, element_bytes),
+          skip = first * element_bytes](const KernelArgs& args) { run(plan, args.out[0], args.in[0] + skip); };
 }
 
 PreparedKernel copy(const CallSpec& call) {
@@ -75,7 +74,7 @@ PreparedKernel concat(const CallSpec& call) {
   require_fit(axis >= 0 && axis < y.rank(), call, "axis is out of range for the output");
   struct Part {
     CopyPlan plan;
-    std::int64_t skip = 0;  // bytes before it in the output
+    std::int64_t skip = 0;  // bytes before this part in the output
   };
   std::vector<Part> parts;
   std::int64_t begin = 0;
@@ -102,22 +101,22 @@ PreparedKernel pad(const CallSpec& call) {
                 "low and high do not add up");
   return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
     const T value = call.attrs.has("value") ? attr_cast<T>(attr_at(call.attrs, "value")) : T{};
-    const Loops all = loops_over(y.shape, {y.strides}, Order::by_memory);
-    const CopyPlan inside = plan_copy(x.shape, y.strides, x.strides, size_of(y.dtype));
+    const Loops fill = loops_over(y.shape, {y.strides}, Order::by_memory);
+    const CopyPlan interior = plan_copy(x.shape, y.strides, x.strides, size_of(y.dtype));
     const std::int64_t skip = x.count() == 0 ? 0 : offset_of(low, y.strides) * size_of(y.dtype);
-    return [all, inside, skip, value](const KernelArgs& args) {
+    return [fill, interior, skip, value](const KernelArgs& args) {
       T* out = elements<T>(args.out[0]);
-      const std::int64_t count = all.inner(), step = all.step(0);
-      for_each_run(all, [&](const auto& at) {
-        for (std::int64_t i = 0; i < count; ++i) out[at[0] + i * step] = value;
+      const std::int64_t count = fill.inner(), step = fill.step(0);
+      for_each_run(fill, [&](const auto& offsets) {
+        for (std::int64_t i = 0; i < count; ++i) out[offsets[0] + i * step] = value;
       });
-      run(inside, args.out[0] + skip, args.in[0]);
+      run(interior, args.out[0] + skip, args.in[0]);
     };
   });
 }
 
 bool is_nary_copy(const CallSpec& call) {
-  return takes(call, -1, 1) && !call.in.empty() && all_dtype(call.in, call.out[0].dtype);
+  return has_operands(call, -1, 1) && !call.in.empty() && all_dtype(call.in, call.out[0].dtype);
 }
 
 }  // namespace

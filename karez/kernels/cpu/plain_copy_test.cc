@@ -1,4 +1,4 @@
-// Copies of elements, compared with values computed by hand and with index arithmetic; and the loops that they use.
+// Tests copies of elements and their loops against values computed by hand and against index arithmetic.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -11,7 +11,7 @@
 namespace karez::kernels {
 namespace {
 
-std::vector<float> counting(std::int64_t count) {
+std::vector<float> count_up(std::int64_t count) {
   std::vector<float> out(static_cast<std::size_t>(count));
   std::iota(out.begin(), out.end(), 0.0f);
   return out;
@@ -25,7 +25,7 @@ TEST(Loops, AdjacentLoopsWithoutAGapAreMerged) {
   EXPECT_EQ(loops.step(1), 2);
 }
 
-TEST(Loops, AScalarIsOneIterationAndAnEmptyShapeNone) {
+TEST(Loops, AScalarHasOneIterationAndAnEmptyShapeHasNone) {
   int rounds = 0;
   for_each_element(loops_over({}, {Strides{}}, Order::logical), [&](const auto&) { ++rounds; });
   EXPECT_EQ(rounds, 1);
@@ -33,19 +33,19 @@ TEST(Loops, AScalarIsOneIterationAndAnEmptyShapeNone) {
   EXPECT_EQ(rounds, 1);
 }
 
-TEST(Copy, PlansHaveTheKindThatMatchesTheStrides) {
+TEST(Copy, APlanHasTheKindThatMatchesTheStrides) {
   using Kind = CopyPlan::Kind;
   const Shape shape{2, 16, 8, 8};
   EXPECT_EQ(plan_copy(shape, row_major(shape), row_major(shape), 4).kind, Kind::runs);
   const CopyPlan nchw = plan_copy(shape, channels_last(shape), row_major(shape), 4);
   EXPECT_EQ(nchw.kind, Kind::transpose);
-  EXPECT_EQ(nchw.loops.rank, 3);  // h and w are one loop
+  EXPECT_EQ(nchw.loops.rank, 3);  // h and w are merged into one loop
   EXPECT_EQ(plan_copy(shape, row_major(shape), channels_last(shape), 4).kind, Kind::transpose);
   EXPECT_EQ(plan_copy({3, 4}, {4, 1}, {1, 0}, 4).kind, Kind::fill);
   EXPECT_EQ(plan_copy({3, 4}, {8, 2}, {4, 1}, 4).kind, Kind::strided);
 }
 
-TEST(Copy, EveryElementTypeAndPairOfStridesMovesEachElementOnce) {
+TEST(Copy, EveryElementIsCopiedOnceForEachTypeAndPairOfStrides) {
   const unsigned seed = test_seed();
   std::mt19937 random(seed);
   for (int round = 0; round < 300; ++round) {
@@ -68,7 +68,7 @@ TEST(Copy, BytesBetweenTheOutputElementsAreUnchanged) {
   EXPECT_EQ(out[0].bytes[4], std::byte{0xA5});
 }
 
-TEST(Reshape, KeepsTheLogicalOrderForAllStrides) {
+TEST(Reshape, TheLogicalOrderIsKeptForAllStrides) {
   const unsigned seed = test_seed();
   std::mt19937 random(seed);
   const std::vector<std::pair<Shape, Shape>> cases = {{{2, 3, 4, 5}, {2, 60}}, {{2, 60}, {2, 3, 4, 5}},
@@ -79,8 +79,8 @@ TEST(Reshape, KeepsTheLogicalOrderForAllStrides) {
     for (int round = 0; round < 10; ++round) {
       const View from = random_view(random, DType::f32, from_shape), to = random_view(random, DType::f32, to_shape);
       SCOPED_TRACE(cat("seed ", seed, ": ", from, " to ", to));
-      auto out = run_plain("reshape", {filled<float>(from, counting(from.count()))}, {to});
-      ASSERT_EQ(logical<float>(out[0]), counting(to.count()));
+      auto out = run_plain("reshape", {filled<float>(from, count_up(from.count()))}, {to});
+      ASSERT_EQ(logical<float>(out[0]), count_up(to.count()));
     }
 }
 
@@ -88,26 +88,26 @@ TEST(Reshape, ADifferentNumberOfElementsIsAnError) {
   EXPECT_THROW(run_plain("reshape", {filled<float>({2}, {1, 2})}, {f32({3})}), Error);
 }
 
-TEST(Transpose, DimensionIOfTheResultIsPermI) {
+TEST(Transpose, DimensionIOfTheResultIsDimensionPermIOfTheInput) {
   auto out = run_plain("transpose", {filled<float>({2, 3}, {0, 1, 2, 3, 4, 5})}, {f32({3, 2})}, {{"perm", Ints{1, 0}}});
   EXPECT_EQ(logical<float>(out[0]), (std::vector<float>{0, 3, 1, 4, 2, 5}));
-  out = run_plain("transpose", {filled<float>({2, 3, 4}, counting(24))}, {f32({4, 2, 3})}, {{"perm", Ints{2, 0, 1}}});
+  out = run_plain("transpose", {filled<float>({2, 3, 4}, count_up(24))}, {f32({4, 2, 3})}, {{"perm", Ints{2, 0, 1}}});
   EXPECT_EQ(out[0].at<float>({3, 1, 2}), 1 * 12 + 2 * 4 + 3);
 }
 
-TEST(Slice, CopiesTheBoxAndRejectsOneOutsideItsInput) {
-  auto out = run_plain("slice", {filled<float>({3, 4}, counting(12))}, {f32({2, 2})},
+TEST(Slice, TheBoxIsCopiedAndABoxOutsideTheInputIsAnError) {
+  auto out = run_plain("slice", {filled<float>({3, 4}, count_up(12))}, {f32({2, 2})},
                        {{"begin", Ints{1, 2}}, {"size", Ints{2, 2}}});
   EXPECT_EQ(logical<float>(out[0]), (std::vector<float>{6, 7, 10, 11}));
   EXPECT_THROW(
-      run_plain("slice", {filled<float>({3}, counting(3))}, {f32({2})}, {{"begin", Ints{2}}, {"size", Ints{2}}}),
+      run_plain("slice", {filled<float>({3}, count_up(3))}, {f32({2})}, {{"begin", Ints{2}}, {"size", Ints{2}}}),
       Error);
-  EXPECT_TRUE(logical<float>(run_plain("slice", {filled<float>({3}, counting(3))}, {f32({0})},
+  EXPECT_TRUE(logical<float>(run_plain("slice", {filled<float>({3}, count_up(3))}, {f32({0})},
                                        {{"begin", Ints{3}}, {"size", Ints{0}}})[0])
                   .empty());
 }
 
-TEST(Broadcast, RepeatsAlongNewDimensions) {
+TEST(Broadcast, ElementsAreRepeatedAlongNewDimensions) {
   auto out =
       run_plain("broadcast", {filled<float>({2}, {7, 8})}, {f32({2, 3})}, {{"dims", Ints{0}}, {"shape", Ints{2, 3}}});
   EXPECT_EQ(logical<float>(out[0]), (std::vector<float>{7, 7, 7, 8, 8, 8}));
@@ -117,7 +117,7 @@ TEST(Broadcast, RepeatsAlongNewDimensions) {
   EXPECT_EQ(logical<float>(out[0]), (std::vector<float>{5, 5, 5}));
 }
 
-TEST(Concat, PlacesItsInputsInSequence) {
+TEST(Concat, InputsArePlacedInSequence) {
   auto out = run_plain("concat",
                        {filled<float>({2, 1}, {1, 2}), filled<float>({2, 0}, {}), filled<float>({2, 2}, {3, 4, 5, 6})},
                        {f32({2, 3})}, {{"axis", Attr(std::int64_t{1})}});
@@ -125,7 +125,7 @@ TEST(Concat, PlacesItsInputsInSequence) {
   EXPECT_THROW(run_plain("concat", {filled<float>({1}, {1})}, {f32({3})}, {{"axis", Attr(std::int64_t{0})}}), Error);
 }
 
-TEST(Pad, SurroundsWithTheValue) {
+TEST(Pad, TheInputIsSurroundedWithTheValue) {
   auto out = run_plain("pad", {filled<float>({1, 2}, {1, 2})}, {f32({2, 4})},
                        {{"low", Ints{1, 0}}, {"high", Ints{0, 2}}, {"value", 9.0}});
   EXPECT_EQ(logical<float>(out[0]), (std::vector<float>{9, 9, 9, 9, 1, 2, 9, 9}));

@@ -1,5 +1,5 @@
-// Rows by index: gather, scatter_add, one_hot. For a row on another device, gather gives zeros and scatter_add adds
-// nothing; an index outside the logical table is an error.
+// Plain kernels that select rows by index: gather, scatter_add, one_hot. For a row on another device, gather gives
+// zeros and scatter_add adds nothing. An index outside the logical table is an error.
 #include <cstring>
 
 #include "karez/kernels/cpu/copy_plan.h"
@@ -9,7 +9,7 @@
 namespace karez::kernels {
 namespace {
 
-// The shape or strides of one side of [i..., d...]: the first `split` dimensions, or the rest.
+// Split the shape or strides of [i..., d...] into the first `split` dimensions and the rest.
 std::vector<std::int64_t> head(const std::vector<std::int64_t>& list, std::size_t split) {
   return {list.begin(), list.begin() + static_cast<std::ptrdiff_t>(split)};
 }
@@ -17,10 +17,10 @@ std::vector<std::int64_t> tail(const std::vector<std::int64_t>& list, std::size_
   return {list.begin() + static_cast<std::ptrdiff_t>(split), list.end()};
 }
 
-// An index [i...], a table [v, d...] and rows [i..., d...].
+// Loops over an index [i...], a table [v, d...] and rows [i..., d...].
 struct RowIndexing {
-  Loops index;  // operand 0 is the rows' first element, operand 1 the index
-  Loops row;    // operand 0 is the row, operand 1 the table's row
+  Loops index;  // operand 0 is the first element of each row, operand 1 is the index
+  Loops row;    // operand 0 is the row, operand 1 is the row of the table
   std::int64_t table_step = 0;
   IndexBounds bounds;
 };
@@ -43,9 +43,9 @@ PreparedKernel gather(const CallSpec& call) {
         const I* index = elements<I>(args.in[1]);
         const std::int64_t count = rows.row.inner(), step = rows.row.step(0), table_step = rows.row.step(1);
         std::int64_t n = 0;
-        for_each_element(rows.index, [&](const auto& at) {
-          T* y = elements<T>(args.out[0]) + at[0];
-          const std::int64_t v = rows.bounds.row(index[at[1]], n++);
+        for_each_element(rows.index, [&](const auto& offsets) {
+          T* y = elements<T>(args.out[0]) + offsets[0];
+          const std::int64_t v = rows.bounds.row(index[offsets[1]], n++);
           const bool inside = v >= 0;
           for_each_run(rows.row, [&](const auto& run) {
             T* to = y + run[0];
@@ -61,8 +61,8 @@ PreparedKernel gather(const CallSpec& call) {
   });
 }
 
-// Sums are accumulated in the workspace as wide words (doubles for f32) in the table's shape, then copied into the
-// table. Any order of equal indices would be valid; this is the order of the updates.
+// Sums are accumulated in the workspace as wide words (doubles for f32) in the shape of the table, then copied into the
+// table. Updates with equal indices are added in their order, although any order would be valid.
 PreparedKernel scatter_add(const CallSpec& call) {
   const View& y = call.out[0];
   const View sums(y.dtype, y.shape);  // row-major
@@ -76,9 +76,9 @@ PreparedKernel scatter_add(const CallSpec& call) {
         const I* index = elements<I>(args.in[0]);
         const std::int64_t count = rows.row.inner(), step = rows.row.step(0), sum_step = rows.row.step(1);
         std::int64_t n = 0;
-        for_each_element(rows.index, [&](const auto& at) {
-          const T* updates = elements<T>(args.in[1]) + at[0];
-          const std::int64_t v = rows.bounds.row(index[at[1]], n++);
+        for_each_element(rows.index, [&](const auto& offsets) {
+          const T* updates = elements<T>(args.in[1]) + offsets[0];
+          const std::int64_t v = rows.bounds.row(index[offsets[1]], n++);
           if (v < 0) return;
           for_each_run(rows.row, [&](const auto& run) {
             Wide<T>* to = sums + v * rows.table_step + run[1];
@@ -87,7 +87,7 @@ PreparedKernel scatter_add(const CallSpec& call) {
           });
         });
         T* y = elements<T>(args.out[0]);
-        for_each_element(out, [&](const auto& at) { y[at[0]] = static_cast<T>(sums[at[1]]); });
+        for_each_element(out, [&](const auto& offsets) { y[offsets[0]] = static_cast<T>(sums[offsets[1]]); });
       };
     });
   });
@@ -104,10 +104,10 @@ PreparedKernel one_hot(const CallSpec& call) {
       return [rows, depth, step, bounds = IndexBounds(call, index, depth)](const KernelArgs& args) {
         const I* index = elements<I>(args.in[0]);
         std::int64_t n = 0;
-        for_each_element(rows, [&](const auto& at) {
-          T* to = elements<T>(args.out[0]) + at[0];
+        for_each_element(rows, [&](const auto& offsets) {
+          T* to = elements<T>(args.out[0]) + offsets[0];
           for (std::int64_t k = 0; k < depth; ++k) to[k * step] = T{};
-          const std::int64_t v = bounds.row(index[at[1]], n++);
+          const std::int64_t v = bounds.row(index[offsets[1]], n++);
           if (v >= 0) to[v * step] = T{1};
         });
       };
@@ -121,20 +121,21 @@ std::vector<KernelRow> plain_gather_rows() {
   KernelRow scatter = plain_row(
       "scatter_add",
       [](const CallSpec& call) {
-        return takes(call, 2, 1) && is_index(call.in[0]) && call.in[1].dtype == call.out[0].dtype &&
+        return has_operands(call, 2, 1) && is_index(call.in[0]) && call.in[1].dtype == call.out[0].dtype &&
                call.out[0].dtype != DType::b8;
       },
       scatter_add);
   scatter.workspace = [](const CallSpec& call) { return checked_mul(call.out[0].count(), 8); };
-  return {plain_row(
-              "gather",
-              [](const CallSpec& call) {
-                return takes(call, 2, 1) && is_index(call.in[1]) && call.in[0].dtype == call.out[0].dtype;
-              },
-              gather),
-          scatter,
-          plain_row(
-              "one_hot", [](const CallSpec& call) { return takes(call, 1, 1) && is_index(call.in[0]); }, one_hot)};
+  return {
+      plain_row(
+          "gather",
+          [](const CallSpec& call) {
+            return has_operands(call, 2, 1) && is_index(call.in[1]) && call.in[0].dtype == call.out[0].dtype;
+          },
+          gather),
+      scatter,
+      plain_row(
+          "one_hot", [](const CallSpec& call) { return has_operands(call, 1, 1) && is_index(call.in[0]); }, one_hot)};
 }
 
 }  // namespace karez::kernels

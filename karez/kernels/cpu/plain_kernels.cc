@@ -1,4 +1,4 @@
-// The list of all plain kernels.
+// The list of all plain kernels, and the checks that they share.
 #include "karez/kernels/cpu/plain_kernels.h"
 
 #include <algorithm>
@@ -22,11 +22,11 @@ KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> support
   row.op = std::move(op);
   row.supports = std::move(supports);
   row.prepare = std::move(prepare);
-  row.rate = 0.05;  // measured: three to a hundred times slower than a fast row, by op
+  row.rate = 0.05;  // by measurement, 3 to 100 times slower than a fast row, depending on the op
   return row;
 }
 
-bool takes(const CallSpec& call, int inputs, int outputs) {
+bool has_operands(const CallSpec& call, int inputs, int outputs) {
   const auto fits = [](const View& view) {
     return view.rank() <= max_rank && view.strides.size() == view.shape.size();
   };

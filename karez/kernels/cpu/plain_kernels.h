@@ -1,4 +1,4 @@
-// Plain kernels, one list per file: obviously correct loops over any strides, the reference for every faster row.
+// The plain kernels, one list per file: simple loops over any strides, which are the reference for every faster row.
 #pragma once
 
 #include <initializer_list>
@@ -22,28 +22,28 @@ std::vector<KernelRow> plain_gather_rows();  // gather, scatter_add, one_hot
 std::vector<KernelRow> plain_axis_rows();    // cumsum, sort, take_along, add_along
 std::vector<KernelRow> plain_update_rows();  // sgd, adam, sgd_if, adam_if
 
-// A row of rank 0 and a twentieth of the rate, named "plain.<op>".
+// Makes a row named "plain.<op>", with rank 0 and a twentieth of the rate.
 KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> supports,
                     std::function<PreparedKernel(const CallSpec&)> prepare);
 
-// For `supports`: the numbers of operands match (-1: any), and no tensor has more dimensions than the loops support.
-bool takes(const CallSpec& call, int inputs, int outputs);
+// Returns whether the numbers of operands match (-1 stands for any) and no tensor has more dimensions than max_rank.
+bool has_operands(const CallSpec& call, int inputs, int outputs);
 bool all_dtype(const std::vector<View>& views, DType dtype);
 
-// A mismatch that `supports` does not check (the compiler inferred the shapes): an error that shows the call.
+// Throws an error that shows the call. For mismatches that `supports` does not check (the compiler infers the shapes).
 void require_fit(bool ok, const CallSpec& call, std::string_view what);
 
-// with_float(dtype, [&]<class T>() { ... }): as with_type, for floats.
+// with_float(dtype, [&]<class T>() { ... }) is with_type for floats.
 template <class Body> decltype(auto) with_float(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::f32: return body.template operator()<float>();
     case DType::f64: return body.template operator()<double>();
     case DType::bf16: return body.template operator()<tensor::Bf16>();
     case DType::f16: return body.template operator()<tensor::F16>();
-    default: fail(ErrorKind::type, "a kernel for floats got ", dtype);
+    default: fail(ErrorKind::type, "a kernel for floats does not support ", dtype);
   }
 }
-// with_number(dtype, ...): as with_type, except for bool.
+// with_number(dtype, ...) is with_type for all types except bool.
 template <class Body> decltype(auto) with_number(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::i32: return body.template operator()<std::int32_t>();
@@ -52,10 +52,10 @@ template <class Body> decltype(auto) with_number(DType dtype, Body&& body) {
   }
 }
 
-// Types of a product: one for all, or the result of halves is f32. A bias has the operands' type, for halves f32.
+// Whether the types of a product match: all are equal, or the result of halves is f32. A bias of halves is f32, too.
 bool product_types(const View& a, const View& b, const View& y);
 template <class T> using Bias = std::conditional_t<tensor::is_half_type<T>, float, T>;
-// with_product(operands, result, [&]<class T, class Y>() { ... }).
+// Calls the body with the types of operands and result: with_product(a, y, [&]<class T, class Y>() { ... }).
 template <class Body> decltype(auto) with_product(DType operands, DType result, Body&& body) {
   return with_number(operands, [&]<class T>() {
     if constexpr (tensor::is_half_type<T>)

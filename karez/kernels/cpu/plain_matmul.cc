@@ -1,5 +1,5 @@
-// Matrix products by three loops: y[b, m, n] = sum over k of a[b, m, k] b[b, k, n], with optional bias [n] and ReLU.
-// For halves y may be f32, and the bias is f32.
+// Plain matrix products: y[b, m, n] = sum over k of a[b, m, k] b[b, k, n], with an optional bias [n] and ReLU. For
+// halves, y may be f32 and the bias is f32.
 #include "karez/kernels/cpu/loops.h"
 #include "karez/kernels/cpu/plain_kernels.h"
 
@@ -8,12 +8,13 @@ namespace {
 
 bool supports(const CallSpec& call) {
   const bool bias = call.attrs.flag("bias", false);
-  if (!takes(call, bias ? 3 : 2, 1) || !product_types(call.in[0], call.in[1], call.out[0]) || call.in[0].rank() < 2)
+  if (!has_operands(call, bias ? 3 : 2, 1) || !product_types(call.in[0], call.in[1], call.out[0]) ||
+      call.in[0].rank() < 2)
     return false;
   return !bias || call.in[2].dtype == (is_half(call.in[0].dtype) ? DType::f32 : call.in[0].dtype);
 }
 
-// The last two dimensions of an operand, as rows and columns after its transpose attribute.
+// Rows and columns of the last two dimensions of an operand, exchanged by its transpose attribute.
 struct Matrix {
   std::int64_t rows, columns, row_step, column_step;
 };
@@ -31,21 +32,23 @@ PreparedKernel prepare(const CallSpec& call) {
   const Matrix out = matrix_of(y, false);
   require_fit(left.rows == out.rows && right.columns == out.columns && left.columns == right.rows, call,
               "sizes do not match");
-  const auto lead = [](const auto& list) { return std::vector<std::int64_t>(list.begin(), list.end() - 2); };
-  require_fit(lead(a.shape) == lead(y.shape) && lead(b.shape) == lead(y.shape), call, "batches differ");
+  const auto batch_dims = [](const auto& list) { return std::vector<std::int64_t>(list.begin(), list.end() - 2); };
+  require_fit(batch_dims(a.shape) == batch_dims(y.shape) && batch_dims(b.shape) == batch_dims(y.shape), call,
+              "batches differ");
   const bool bias = call.attrs.flag("bias", false), relu = call.attrs.flag("relu", false);
   if (bias) require_fit(call.in[2].shape == Shape{out.columns}, call, "the bias is not [n]");
   const std::int64_t bias_step = bias ? call.in[2].strides[0] : 0;
-  const Loops batch = loops_over(lead(y.shape), {lead(y.strides), lead(a.strides), lead(b.strides)}, Order::logical);
+  const Loops batch = loops_over(batch_dims(y.shape),
+                                 {batch_dims(y.strides), batch_dims(a.strides), batch_dims(b.strides)}, Order::logical);
 
   return with_product(a.dtype, y.dtype, [&]<class T, class Y>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
       constexpr std::int64_t width =
-          64;  // columns of one row summed together, so that a row-major right operand is read along its rows
-      for_each_element(batch, [&](const auto& at) {
-        Y* y = elements<Y>(args.out[0]) + at[0];
-        const T *a = elements<T>(args.in[0]) + at[1], *b = elements<T>(args.in[1]) + at[2];
-        const Bias<T>* add = bias ? elements<Bias<T>>(args.in[2]) : nullptr;
+          64;  // columns that are summed together, so that a row-major right operand is read along its rows
+      for_each_element(batch, [&](const auto& offsets) {
+        Y* y = elements<Y>(args.out[0]) + offsets[0];
+        const T *a = elements<T>(args.in[0]) + offsets[1], *b = elements<T>(args.in[1]) + offsets[2];
+        const Bias<T>* bias_values = bias ? elements<Bias<T>>(args.in[2]) : nullptr;
         for (std::int64_t m = 0; m < out.rows; ++m)
           for (std::int64_t n0 = 0; n0 < out.columns; n0 += width) {
             const std::int64_t n1 = std::min(out.columns, n0 + width);
@@ -56,7 +59,7 @@ PreparedKernel prepare(const CallSpec& call) {
               for (std::int64_t n = n0; n < n1; ++n) sum[n - n0] += x * static_cast<Wide<T>>(w[n * right.column_step]);
             }
             for (std::int64_t n = n0; n < n1; ++n) {
-              if (add) sum[n - n0] += static_cast<Wide<T>>(add[n * bias_step]);
+              if (bias_values) sum[n - n0] += static_cast<Wide<T>>(bias_values[n * bias_step]);
               const Y value = static_cast<Y>(sum[n - n0]);
               y[m * out.row_step + n * out.column_step] = relu ? ieee_maximum<Y>(value, static_cast<Y>(0)) : value;
             }

@@ -1,4 +1,4 @@
-// Interpreted pointwise calls: the expression is a register program over blocks of elements; and casts.
+// Plain kernels of casts and of pointwise calls, which interpret the expression as a register program over blocks.
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -10,12 +10,12 @@
 namespace karez::kernels {
 namespace {
 
-constexpr std::int64_t block = 256;  // elements per register, which share the interpreter's overhead
+constexpr std::int64_t block = 256;  // elements per register; they share the overhead of the interpreter
 
-// The type in which an expression is computed: double for floats, rounded once at the end (more accurate, as a
-// reference should be); integers in their own type, wrapping after each operation; bools count as 0 and 1 of the other
-// operands' type.
-DType computed_in(const CallSpec& call) {
+// Returns the type in which an expression is computed. Floats are computed in double and rounded once at the end, for
+// an accurate reference; integers are computed in their own type and wrap after each operation; bools are 0 and 1 of
+// the type of the other operands.
+DType computed_type(const CallSpec& call) {
   DType widest = DType::i32;
   for (const auto* views : {&call.in, &call.out})
     for (const View& view : *views) {
@@ -25,7 +25,7 @@ DType computed_in(const CallSpec& call) {
   return widest;
 }
 
-template <class Body> decltype(auto) with_computed(DType dtype, Body&& body) {
+template <class Body> decltype(auto) with_computed_type(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::i32: return body.template operator()<std::int32_t>();
     case DType::i64: return body.template operator()<std::int64_t>();
@@ -33,7 +33,7 @@ template <class Body> decltype(auto) with_computed(DType dtype, Body&& body) {
   }
 }
 
-bool for_integers(ExprKind kind) {
+bool supports_integers(ExprKind kind) {
   switch (kind) {
     case ExprKind::exp:
     case ExprKind::log:
@@ -50,16 +50,17 @@ bool for_integers(ExprKind kind) {
 }
 
 bool supports_pointwise(const CallSpec& call) {
-  if (!takes(call, -1, 1) || call.in.size() + 1 > max_operands || !call.attrs.has("expr")) return false;
-  const DType computed = computed_in(call), out = call.out[0].dtype;
+  if (!has_operands(call, -1, 1) || call.in.size() + 1 > max_operands || !call.attrs.has("expr")) return false;
+  const DType computed = computed_type(call), out = call.out[0].dtype;
   for (const View& view : call.in)
     if (view.shape != call.out[0].shape || (view.dtype != DType::b8 && is_float(view.dtype) != is_float(computed)))
       return false;
   if (out != DType::b8 && is_float(out) != is_float(computed)) return false;
   const ExprProgram program = flatten(parse_expr(call.attrs.text("expr")));
   if (program.variables > static_cast<int>(call.in.size())) return false;
-  return std::all_of(program.ops.begin(), program.ops.end(),
-                     [&](const ExprOp& op) { return is_float(computed) ? !is_bitwise(op.op) : for_integers(op.op); });
+  return std::all_of(program.ops.begin(), program.ops.end(), [&](const ExprOp& op) {
+    return is_float(computed) ? !is_bitwise(op.op) : supports_integers(op.op);
+  });
 }
 
 // One operation of the program on a block; the kind is a template argument so that its loop has no switch.
@@ -67,12 +68,12 @@ template <class C> using BlockOp = void (*)(C* out, const C* a, const C* b, cons
 template <class C, ExprKind kind> void run_op(C* out, const C* a, const C* b, const C* c, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = apply<C>(kind, a[i], b[i], c[i]);
 }
-template <class C, std::size_t... kind> BlockOp<C> block_op(ExprKind wanted, std::index_sequence<kind...>) {
+template <class C, std::size_t... kind> BlockOp<C> block_op(ExprKind requested, std::index_sequence<kind...>) {
   constexpr BlockOp<C> table[] = {run_op<C, static_cast<ExprKind>(kind)>...};
-  return table[static_cast<std::size_t>(wanted)];
+  return table[static_cast<std::size_t>(requested)];
 }
-template <class C> BlockOp<C> block_op(ExprKind wanted) {
-  return block_op<C>(wanted, std::make_index_sequence<static_cast<std::size_t>(ExprKind::select) + 1>());
+template <class C> BlockOp<C> block_op(ExprKind requested) {
+  return block_op<C>(requested, std::make_index_sequence<static_cast<std::size_t>(ExprKind::select) + 1>());
 }
 
 template <class C>
@@ -107,9 +108,9 @@ template <class C> struct Interpreter {
 
   void operator()(const KernelArgs& args) const {
     C* registers = reinterpret_cast<C*>(args.workspace);
-    const auto at = [&](int r) { return registers + r * block; };
+    const auto register_at = [&](int r) { return registers + r * block; };
     for (std::size_t i = 0; i < constants.size(); ++i)
-      std::fill_n(at(variables + static_cast<int>(i)), block, constants[i]);
+      std::fill_n(register_at(variables + static_cast<int>(i)), block, constants[i]);
     const std::int64_t count = loops.inner();
     for_each_run(loops, [&](const auto& offset) {
       for (std::int64_t begin = 0; begin < count; begin += block) {
@@ -117,10 +118,11 @@ template <class C> struct Interpreter {
         for (int i = 0; i < variables; ++i) {
           const auto x = static_cast<std::size_t>(i);
           const std::int64_t step = loops.step(i + 1);
-          loads[x](at(i), args.in[x], offset[x + 1] + begin * step, step, n);
+          loads[x](register_at(i), args.in[x], offset[x + 1] + begin * step, step, n);
         }
-        for (const Step& step : steps) step.run(at(step.dst), at(step.a), at(step.b), at(step.c), n);
-        store(args.out[0], offset[0] + begin * loops.step(0), loops.step(0), at(result), n);
+        for (const Step& step : steps)
+          step.run(register_at(step.dst), register_at(step.a), register_at(step.b), register_at(step.c), n);
+        store(args.out[0], offset[0] + begin * loops.step(0), loops.step(0), register_at(result), n);
       }
     });
   }
@@ -135,14 +137,14 @@ PreparedKernel pointwise(const CallSpec& call) {
   const ExprProgram program = flatten(parse_expr(call.attrs.text("expr")));
   std::vector<Strides> strides = {call.out[0].strides};
   for (int i = 0; i < program.variables; ++i) strides.push_back(call.in[static_cast<std::size_t>(i)].strides);
-  return with_computed(computed_in(call), [&]<class C>() -> PreparedKernel {
+  return with_computed_type(computed_type(call), [&]<class C>() -> PreparedKernel {
     Interpreter<C> kernel;
     kernel.loops = loops_over(call.out[0].shape, strides, Order::by_memory);
     for (const View& view : call.in)
       kernel.loads.push_back(with_type(view.dtype, []<class T>() -> Load<C> { return load<C, T>; }));
     kernel.store = with_type(call.out[0].dtype, []<class T>() -> Store<C> { return store<C, T>; });
     for (double value : program.constants) kernel.constants.push_back(constant_as<C>(value));
-    for (const ExprOp& op : program.ops)  // an absent operand is any register, which the operation ignores
+    for (const ExprOp& op : program.ops)  // an absent operand is register 0, which the operation ignores
       kernel.steps.push_back({block_op<C>(op.op), std::max(op.a, 0), std::max(op.b, 0), std::max(op.c, 0), op.dst});
     kernel.variables = program.variables;
     kernel.result = program.result;
@@ -150,7 +152,7 @@ PreparedKernel pointwise(const CallSpec& call) {
   });
 }
 
-// To bool: not zero. Float to integer: truncated towards zero and saturated to the range; NaN becomes 0.
+// Bools are true if not zero. Floats are truncated towards zero and saturated to the integer range; NaN becomes 0.
 template <class To, class From> To convert(From x) {
   if constexpr (tensor::is_half_type<From>) {
     return convert<To>(static_cast<float>(x));
@@ -175,8 +177,9 @@ PreparedKernel cast(const CallSpec& call) {
         const From* from = elements<From>(args.in[0]);
         To* to = elements<To>(args.out[0]);
         const std::int64_t count = loops.inner(), step = loops.step(0), from_step = loops.step(1);
-        for_each_run(loops, [&](const auto& at) {
-          for (std::int64_t i = 0; i < count; ++i) to[at[0] + i * step] = convert<To>(from[at[1] + i * from_step]);
+        for_each_run(loops, [&](const auto& offsets) {
+          for (std::int64_t i = 0; i < count; ++i)
+            to[offsets[0] + i * step] = convert<To>(from[offsets[1] + i * from_step]);
         });
       };
     });
@@ -189,7 +192,7 @@ std::vector<KernelRow> plain_pointwise_rows() {
   KernelRow row = plain_row("pointwise", supports_pointwise, pointwise);
   row.workspace = workspace;
   return {row, plain_row(
-                   "cast", [](const CallSpec& call) { return takes(call, 1, 1); }, cast)};
+                   "cast", [](const CallSpec& call) { return has_operands(call, 1, 1); }, cast)};
 }
 
 }  // namespace karez::kernels

@@ -1,4 +1,4 @@
-// Pointwise calls, casts and source ops, compared with values computed by hand.
+// Compares plain kernels of pointwise calls, casts and source ops with values computed by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ template <class T> Buffer list(std::vector<T> values) {
 }
 View vec(DType dtype, std::int64_t size) { return View(dtype, {size}); }
 
-TEST(Pointwise, ComputesItsExpression) {
+TEST(Pointwise, TheResultIsTheValueOfTheExpression) {
   auto out = run_plain("pointwise", {list<float>({1, 2, 3}), list<float>({10, 20, 30})}, {vec(DType::f32, 3)},
                        expr("x1 - x0 * 2"));
   EXPECT_EQ(logical<float>(out[0]), (f32s{8, 16, 24}));
@@ -44,7 +44,7 @@ TEST(Pointwise, EveryElementOfManyBlocksIsWritten) {
     ASSERT_EQ(out[0].at<double>({static_cast<std::int64_t>(i)}), std::tanh(values[i]) + 1);
 }
 
-TEST(Pointwise, AZeroStrideRepeatsItsElement) {
+TEST(Pointwise, AZeroStrideRepeatsAnElement) {
   auto out = run_plain("pointwise", {filled<float>({2, 2}, {1, 2, 3, 4}), Buffer(View(DType::f32, {2, 2}, {0, 1}))},
                        {View(DType::f32, {2, 2})}, expr("x0"));
   Buffer bias(View(DType::f32, {2, 2}, {0, 1}));
@@ -92,7 +92,7 @@ TEST(Pointwise, FunctionsOfIntegersAndMissingVariablesAreNotSupported) {
   }
 }
 
-TEST(Pointwise, NanPassesThroughMaxAndRelu) {
+TEST(Pointwise, NanIsPropagatedByMaxAndRelu) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   auto out = run_plain("pointwise", {list<float>({nan, -1, 2})}, {vec(DType::f32, 3)}, expr("max(x0, 0)"));
   EXPECT_TRUE(std::isnan(logical<float>(out[0])[0]));
@@ -112,7 +112,7 @@ TEST(Pointwise, TheOutputMayOverwriteAnInput) {
   EXPECT_EQ(logical<float>(x), f32s(300, 6));
 }
 
-TEST(Cast, RoundsTowardsZeroAndSaturates) {
+TEST(Cast, ACastRoundsTowardsZeroAndSaturates) {
   auto out = run_plain("cast", {list<float>({1.9f, -1.9f, 1e20f, std::numeric_limits<float>::quiet_NaN()})},
                        {vec(DType::i32, 4)});
   EXPECT_EQ(logical<std::int32_t>(out[0]), (i32s{1, -1, std::numeric_limits<std::int32_t>::max(), 0}));
@@ -121,7 +121,7 @@ TEST(Cast, RoundsTowardsZeroAndSaturates) {
   EXPECT_EQ(logical<double>(run_plain("cast", {list<bool>({true, false})}, {vec(DType::f64, 2)})[0]), (f64s{1, 0}));
 }
 
-TEST(Constant, AConstantIsAValueOrBytes) {
+TEST(Constant, AConstantIsGivenAsAValueOrAsBytes) {
   EXPECT_EQ(logical<float>(run_plain("constant", {}, {vec(DType::f32, 2)}, {{"value", 1.5}})[0]), (f32s{1.5, 1.5}));
   const std::int64_t big = (std::int64_t{1} << 62) + 1;
   EXPECT_EQ(logical<std::int64_t>(run_plain("constant", {}, {vec(DType::i64, 1)}, {{"value", Attr(big)}})[0]),
@@ -133,22 +133,23 @@ TEST(Constant, AConstantIsAValueOrBytes) {
   EXPECT_THROW(run_plain("constant", {}, {vec(DType::b8, 1)}, {{"data", std::string("0g")}}), Error);
 }
 
-TEST(Iota, CountsAlongItsAxisFromItsStart) {
+TEST(Iota, ElementsCountAlongTheAxisFromTheStart) {
   auto out = run_plain("iota", {}, {View(DType::i64, {2, 3})},
                        {{"axis", Attr(std::int64_t{1})}, {"start", Attr(std::int64_t{5})}});
   EXPECT_EQ(logical<std::int64_t>(out[0]), (i64s{5, 6, 7, 5, 6, 7}));
 }
 
-TEST(RandomUniform, AShardDrawsTheNumbersOfTheWhole) {
+TEST(RandomUniform, AShardHasTheNumbersOfTheGlobalTensor) {
   const Attr site(std::int64_t{7});
-  auto whole = run_plain("random_uniform", {list<std::int64_t>({42, 3})}, {View(DType::f32, {4, 6})}, {{"site", site}});
+  auto global =
+      run_plain("random_uniform", {list<std::int64_t>({42, 3})}, {View(DType::f32, {4, 6})}, {{"site", site}});
   auto part = run_plain("random_uniform", {list<std::int64_t>({42, 3})}, {View(DType::f32, {2, 3}, {1, 2})},
                         {{"site", site}, {"begin", Ints{1, 2}}, {"logical", Ints{4, 6}}});
   for (std::int64_t i = 0; i < 2; ++i)
-    for (std::int64_t j = 0; j < 3; ++j) EXPECT_EQ(part[0].at<float>({i, j}), whole[0].at<float>({1 + i, 2 + j}));
+    for (std::int64_t j = 0; j < 3; ++j) EXPECT_EQ(part[0].at<float>({i, j}), global[0].at<float>({1 + i, 2 + j}));
   const std::uint32_t word = philox_word(42, Hash().add(std::uint64_t{7}).add(std::uint64_t{3}).value(), 8);
-  EXPECT_EQ(whole[0].at<float>({1, 2}), unit_float(word));
-  EXPECT_NE(whole[0].at<float>({0, 0}), whole[0].at<float>({0, 1}));
+  EXPECT_EQ(global[0].at<float>({1, 2}), unit_float(word));
+  EXPECT_NE(global[0].at<float>({0, 0}), global[0].at<float>({0, 1}));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Max and average pooling and their gradients; the innermost loop is over channels, which are contiguous in
-// channels-last.
+// Plain kernels of max and average pooling and their gradients. The innermost loop is over channels, which are
+// contiguous in channels-last data.
 #include <limits>
 
 #include "karez/kernels/cpu/loops.h"
@@ -37,17 +37,17 @@ template <class Body> void for_each_pixel(const Image& image, Body&& body) {
       for (std::int64_t q = 0; q < image.w; ++q) body(n, p, q);
 }
 
-// The first maximum in row-major order of the window wins, and NaN beats any number; padding never wins. A window of
-// padding only has index -1 and the lowest value.
+// The first maximum in row-major order of the window is chosen; NaN counts as larger than any number, and padding is
+// ignored. A window that contains only padding has index -1 and the lowest value.
 PreparedKernel max_pool(const CallSpec& call) {
   const SlidingWindow window = pool_window(call, call.in[0], call.out[0]);
   require_fit(call.out[1].shape == call.out[0].shape, call, "value and index have different shapes");
-  const Image from = image_of(call.in[0]), to = image_of(call.out[0]), where = image_of(call.out[1]);
+  const Image from = image_of(call.in[0]), to = image_of(call.out[0]), argmax = image_of(call.out[1]);
   return with_number(call.in[0].dtype, [&]<class T>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
       for_each_pixel(to, [&](std::int64_t n, std::int64_t p, std::int64_t q) {
         T* y = elements<T>(args.out[0]) + to.at(n, p, q);
-        auto* index = elements<std::int32_t>(args.out[1]) + where.at(n, p, q);
+        auto* index = elements<std::int32_t>(args.out[1]) + argmax.at(n, p, q);
         bool first = true;
         for (std::int64_t r = 0; r < window.kernel_h; ++r)
           for (std::int64_t s = 0; s < window.kernel_w; ++s) {
@@ -59,26 +59,26 @@ PreparedKernel max_pool(const CallSpec& call) {
               const T value = x[c * from.c_step], best = y[c * to.c_step];
               if (!first && !(value > best || (value != value && best == best))) continue;
               y[c * to.c_step] = value;
-              index[c * where.c_step] = tap;
+              index[c * argmax.c_step] = tap;
             }
             first = false;
           }
         for (std::int64_t c = 0; first && c < to.c; ++c) {
           y[c * to.c_step] = std::numeric_limits<T>::has_infinity ? static_cast<T>(-std::numeric_limits<T>::infinity())
                                                                   : std::numeric_limits<T>::lowest();
-          index[c * where.c_step] = -1;
+          index[c * argmax.c_step] = -1;
         }
       });
     };
   });
 }
 
-// dx of a pixel: the sum of dy over those windows whose maximum it was. Computed per pixel, so that no addition goes to
-// memory.
+// dx of a pixel is the sum of dy over the windows whose maximum it is. The sum is computed per pixel, so that partial
+// sums are not written to memory.
 PreparedKernel max_pool_grad(const CallSpec& call) {
   const SlidingWindow window = pool_window(call, call.out[0], call.in[0]);
   require_fit(call.in[1].shape == call.in[0].shape, call, "gradient and index have different shapes");
-  const Image dys = image_of(call.in[0]), where = image_of(call.in[1]), dxs = image_of(call.out[0]);
+  const Image dys = image_of(call.in[0]), argmax = image_of(call.in[1]), dxs = image_of(call.out[0]);
   return with_float(call.out[0].dtype, [&]<class T>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
       const T* dy = elements<T>(args.in[0]);
@@ -91,7 +91,7 @@ PreparedKernel max_pool_grad(const CallSpec& call) {
             for (std::int64_t s = 0; s < window.kernel_w; ++s) {
               const std::int64_t p = window.output_row(h, r), q = window.output_column(w, s);
               if (p < 0 || p >= dys.h || q < 0 || q >= dys.w) continue;
-              if (index[where.at(n, p, q) + c * where.c_step] == r * window.kernel_w + s)
+              if (index[argmax.at(n, p, q) + c * argmax.c_step] == r * window.kernel_w + s)
                 sum += dy[dys.at(n, p, q) + c * dys.c_step];
             }
           dx[c * dxs.c_step] = static_cast<T>(sum);
@@ -151,17 +151,18 @@ PreparedKernel avg_pool_grad(const CallSpec& call) {
 
 std::vector<KernelRow> plain_pool_rows() {
   const auto same_float = [](const CallSpec& call) {
-    return takes(call, 1, 1) && is_float(call.in[0].dtype) && call.out[0].dtype == call.in[0].dtype;
+    return has_operands(call, 1, 1) && is_float(call.in[0].dtype) && call.out[0].dtype == call.in[0].dtype;
   };
-  const auto with_index = [](const CallSpec& call) {
-    return takes(call, 1, 2) && call.in[0].dtype != DType::b8 && call.out[0].dtype == call.in[0].dtype &&
+  const auto supports_max_pool = [](const CallSpec& call) {
+    return has_operands(call, 1, 2) && call.in[0].dtype != DType::b8 && call.out[0].dtype == call.in[0].dtype &&
            call.out[1].dtype == DType::i32;
   };
-  const auto from_index = [](const CallSpec& call) {
-    return takes(call, 2, 1) && is_float(call.out[0].dtype) && call.in[0].dtype == call.out[0].dtype &&
+  const auto supports_max_pool_grad = [](const CallSpec& call) {
+    return has_operands(call, 2, 1) && is_float(call.out[0].dtype) && call.in[0].dtype == call.out[0].dtype &&
            call.in[1].dtype == DType::i32;
   };
-  return {plain_row("max_pool", with_index, max_pool), plain_row("max_pool_grad", from_index, max_pool_grad),
+  return {plain_row("max_pool", supports_max_pool, max_pool),
+          plain_row("max_pool_grad", supports_max_pool_grad, max_pool_grad),
           plain_row("avg_pool", same_float, avg_pool), plain_row("avg_pool_grad", same_float, avg_pool_grad)};
 }
 

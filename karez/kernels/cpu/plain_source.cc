@@ -1,4 +1,4 @@
-// Kernels that generate values: constant, iota, random_uniform. Each element depends only on its logical index.
+// Plain kernels that generate values: constant, iota, random_uniform. Each element depends only on its logical index.
 #include <cstring>
 
 #include "karez/base/attr_cast.h"
@@ -11,7 +11,7 @@
 namespace karez::kernels {
 namespace {
 
-// The bytes of a constant's `data`, row-major.
+// Decodes the bytes of the `data` attribute of a constant, in row-major order.
 std::vector<std::byte> decode(const std::string& hex, const CallSpec& call) {
   const std::int64_t bytes = call.out[0].count() * size_of(call.out[0].dtype);
   require(static_cast<std::int64_t>(hex.size()) == 2 * bytes, "constant: ", call.out[0].type(), " needs ", 2 * bytes,
@@ -30,13 +30,13 @@ PreparedKernel constant(const CallSpec& call) {
     return [loops = loops_over(y.shape, {y.strides}, Order::by_memory),
             value = attr_cast<T>(attr_at(call.attrs, "value"))](const KernelArgs& args) {
       T* out = elements<T>(args.out[0]);
-      for_each_element(loops, [&](const auto& at) { out[at[0]] = value; });
+      for_each_element(loops, [&](const auto& offsets) { out[offsets[0]] = value; });
     };
   });
 }
 
-// An operand with stride one along `axis` and zero elsewhere counts along that axis: its offset is the index.
-Strides counting(int rank, std::int64_t axis) {
+// Returns the strides of an operand whose offset is the index along `axis`: 1 along this axis and 0 elsewhere.
+Strides index_strides(int rank, std::int64_t axis) {
   Strides strides(static_cast<std::size_t>(rank), 0);
   strides[static_cast<std::size_t>(axis)] = 1;
   return strides;
@@ -47,19 +47,19 @@ PreparedKernel iota(const CallSpec& call) {
   const std::int64_t axis = call.attrs.integer("axis"), start = call.attrs.integer("start", 0);
   require_fit(axis >= 0 && axis < y.rank(), call, "axis is out of range for the output");
   return with_number(y.dtype, [&]<class T>() -> PreparedKernel {
-    return [loops = loops_over(y.shape, {y.strides, counting(y.rank(), axis)}, Order::by_memory),
+    return [loops = loops_over(y.shape, {y.strides, index_strides(y.rank(), axis)}, Order::by_memory),
             start](const KernelArgs& args) {
       T* out = elements<T>(args.out[0]);
-      for_each_element(loops, [&](const auto& at) {  // integers wrap
-        out[at[0]] = static_cast<T>(
-            static_cast<std::int64_t>(static_cast<std::uint64_t>(start) + static_cast<std::uint64_t>(at[1])));
+      for_each_element(loops, [&](const auto& offsets) {  // integers wrap
+        out[offsets[0]] = static_cast<T>(
+            static_cast<std::int64_t>(static_cast<std::uint64_t>(start) + static_cast<std::uint64_t>(offsets[1])));
       });
     };
   });
 }
 
-// Element e of the logical tensor (row-major) is word e of the stream (site, step) under the seed, so a shard draws the
-// numbers of the whole tensor.
+// Element e of the logical tensor (row-major) is word e of the stream (site, step) under the seed, so a shard has the
+// numbers of the global tensor.
 PreparedKernel random_uniform(const CallSpec& call) {
   const View &y = call.out[0], &state = call.in[0];
   require_fit(state.shape == Shape{2}, call, "the state is not [seed, step]");
@@ -73,15 +73,15 @@ PreparedKernel random_uniform(const CallSpec& call) {
   const auto site = static_cast<std::uint64_t>(call.attrs.integer("site"));
   return with_float(y.dtype, [&]<class T>() -> PreparedKernel {
     return [loops = loops_over(y.shape, {y.strides, element}, Order::by_memory), first = offset_of(begin, element),
-            site, step_at = state.strides[0]](const KernelArgs& args) {
+            site, step_stride = state.strides[0]](const KernelArgs& args) {
       const auto* state = elements<std::int64_t>(args.in[0]);
       const auto seed = static_cast<std::uint64_t>(state[0]);
-      const std::uint64_t stream = Hash().add(site).add(static_cast<std::uint64_t>(state[step_at])).value();
+      const std::uint64_t stream = Hash().add(site).add(static_cast<std::uint64_t>(state[step_stride])).value();
       T* out = elements<T>(args.out[0]);
-      for_each_element(loops, [&](const auto& at) {
-        const std::uint32_t word = philox_word(seed, stream, static_cast<std::uint64_t>(first + at[1]));
-        if constexpr (std::is_same_v<T, float>) out[at[0]] = unit_float(word);
-        else out[at[0]] = static_cast<T>(unit_double(word));
+      for_each_element(loops, [&](const auto& offsets) {
+        const std::uint32_t word = philox_word(seed, stream, static_cast<std::uint64_t>(first + offsets[1]));
+        if constexpr (std::is_same_v<T, float>) out[offsets[0]] = unit_float(word);
+        else out[offsets[0]] = static_cast<T>(unit_double(word));
       });
     };
   });
@@ -91,13 +91,14 @@ PreparedKernel random_uniform(const CallSpec& call) {
 
 std::vector<KernelRow> plain_source_rows() {
   return {plain_row(
-              "constant", [](const CallSpec& call) { return takes(call, 0, 1); }, constant),
+              "constant", [](const CallSpec& call) { return has_operands(call, 0, 1); }, constant),
           plain_row(
-              "iota", [](const CallSpec& call) { return takes(call, 0, 1) && call.out[0].dtype != DType::b8; }, iota),
+              "iota", [](const CallSpec& call) { return has_operands(call, 0, 1) && call.out[0].dtype != DType::b8; },
+              iota),
           plain_row(
               "random_uniform",
               [](const CallSpec& call) {
-                return takes(call, 1, 1) && call.in[0].dtype == DType::i64 && is_float(call.out[0].dtype);
+                return has_operands(call, 1, 1) && call.in[0].dtype == DType::i64 && is_float(call.out[0].dtype);
               },
               random_uniform)};
 }

@@ -1,5 +1,5 @@
 // Optimiser steps on any number of tensors in one call, as in PyTorch: SGD with momentum, Adam, and conditional forms
-// of both. Computed in double, rounded once.
+// of both. Each is computed in double and rounded once.
 #include <cmath>
 
 #include "karez/kernels/cpu/conditional_update.h"
@@ -9,11 +9,11 @@
 namespace karez::kernels {
 namespace {
 
-// in = (w, m, [v,] g) for each tensor, then `scalars` more; out = (w', m', [v']) for each. Outputs may have the
-// addresses of their inputs.
+// The loops of a call whose inputs are (w, m, [v,] g) for each tensor, followed by `scalars` scalars, and whose outputs
+// are (w', m', [v']) for each tensor. Outputs may alias their inputs.
 struct UpdateLoops {
   std::size_t per_in, per_out, count;
-  std::vector<Loops> loops;  // one per tensor: its outputs, then its inputs
+  std::vector<Loops> loops;  // for each tensor; the operands are its outputs, then its inputs
 };
 UpdateLoops update_loops_of(const CallSpec& call, std::size_t per_in, std::size_t scalars) {
   UpdateLoops out{per_in, per_in - 1, (call.in.size() - scalars) / per_in, {}};
@@ -31,7 +31,7 @@ UpdateLoops update_loops_of(const CallSpec& call, std::size_t per_in, std::size_
 }
 
 bool supports(const CallSpec& call, std::size_t per_in, std::size_t scalars) {
-  if (!takes(call, -1, -1) || call.in.size() < per_in + scalars || (call.in.size() - scalars) % per_in != 0)
+  if (!has_operands(call, -1, -1) || call.in.size() < per_in + scalars || (call.in.size() - scalars) % per_in != 0)
     return false;
   if (call.out.size() != (call.in.size() - scalars) / per_in * (per_in - 1) || !is_float(call.out[0].dtype))
     return false;
@@ -53,12 +53,12 @@ PreparedKernel sgd(const CallSpec& call) {
         T *w_out = elements<T>(args.out[2 * t]), *m_out = elements<T>(args.out[2 * t + 1]);
         const T *w_in = elements<T>(args.in[3 * t]), *m_in = elements<T>(args.in[3 * t + 1]),
                 *g_in = elements<T>(args.in[3 * t + 2]);
-        for_each_element(tensors.loops[t], [&](const auto& at) {
-          const double w = w_in[at[2]];
-          const double g = g_in[at[4]] + decay * w;
-          const double m = momentum * m_in[at[3]] + g;
-          w_out[at[0]] = static_cast<T>(w - lr * (nesterov ? g + momentum * m : m));
-          m_out[at[1]] = static_cast<T>(m);
+        for_each_element(tensors.loops[t], [&](const auto& offsets) {
+          const double w = w_in[offsets[2]];
+          const double g = g_in[offsets[4]] + decay * w;
+          const double m = momentum * m_in[offsets[3]] + g;
+          w_out[offsets[0]] = static_cast<T>(w - lr * (nesterov ? g + momentum * m : m));
+          m_out[offsets[1]] = static_cast<T>(m);
         });
       }
     };
@@ -74,23 +74,23 @@ PreparedKernel adam(const CallSpec& call) {
       const double lr = *elements<T>(args.in[args.in.size() - 2]);
       const auto step = static_cast<double>(*elements<std::int64_t>(args.in[args.in.size() - 1]));
       const double rate = lr / (1 - std::pow(beta1, step)),
-                   root = std::sqrt(1 - std::pow(beta2, step));  // bias corrections
+                   root = std::sqrt(1 - std::pow(beta2, step));  // with bias corrections
       for (std::size_t t = 0; t < tensors.count; ++t) {
         T *w_out = elements<T>(args.out[3 * t]), *m_out = elements<T>(args.out[3 * t + 1]),
           *v_out = elements<T>(args.out[3 * t + 2]);
         const T *w_in = elements<T>(args.in[4 * t]), *m_in = elements<T>(args.in[4 * t + 1]);
         const T *v_in = elements<T>(args.in[4 * t + 2]), *g_in = elements<T>(args.in[4 * t + 3]);
-        for_each_element(tensors.loops[t], [&](const auto& at) {
-          const double old = w_in[at[3]];
+        for_each_element(tensors.loops[t], [&](const auto& offsets) {
+          const double old = w_in[offsets[3]];
           const double w = decoupled ? old * (1 - lr * decay) : old;
           const double g =
-              g_in[at[6]] +
+              g_in[offsets[6]] +
               (decoupled || decay == 0 ? 0 : decay * old);  // zero times a NaN weight must not reach the moments
-          const double m = beta1 * m_in[at[4]] + (1 - beta1) * g;
-          const double v = beta2 * v_in[at[5]] + (1 - beta2) * g * g;
-          w_out[at[0]] = static_cast<T>(w - rate * m / (std::sqrt(v) / root + eps));
-          m_out[at[1]] = static_cast<T>(m);
-          v_out[at[2]] = static_cast<T>(v);
+          const double m = beta1 * m_in[offsets[4]] + (1 - beta1) * g;
+          const double v = beta2 * v_in[offsets[5]] + (1 - beta2) * g * g;
+          w_out[offsets[0]] = static_cast<T>(w - rate * m / (std::sqrt(v) / root + eps));
+          m_out[offsets[1]] = static_cast<T>(m);
+          v_out[offsets[2]] = static_cast<T>(v);
         });
       }
     };
@@ -106,7 +106,7 @@ KernelRow conditional_row(const char* op, std::size_t per_in, std::size_t scalar
                           PreparedKernel (*prepare)(const CallSpec&)) {
   return plain_row(
       op, [=](const CallSpec& call) { return has_apply(call) && supports(without_apply(call), per_in, scalars); },
-      [=](const CallSpec& call) { return conditional(call, per_in, prepare(without_apply(call))); });
+      [=](const CallSpec& call) { return make_conditional(call, per_in, prepare(without_apply(call))); });
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Generated pointwise kernels compared with their expressions, evaluated in double.
+// Compares the generated pointwise kernels with their expressions, evaluated in double.
 #include "karez/kernels/cpu/pointwise_generated.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 namespace karez::kernels {
 namespace {
 
-// These tests use the generated table itself, without cpu_kernels(), which limits instructions.
+// Limits the instruction set, as cpu_kernels() does: these tests use the generated table directly.
 struct IsaLimitEnvironment : ::testing::Environment {
   void SetUp() override { limit_instructions(); }
 };
@@ -39,7 +39,7 @@ const float specials[] = {0.0f,    -0.0f,           1.0f,    -1.0f,    0.5f,   2
                           -1e-40f, 1.17549435e-38f, 3.4e38f, -3.4e38f, 88.7f,  89.0f,   -87.5f, -104.0f, 10.0f, -10.0f,
                           0.999f,  1.001f,          4.0f,    1e-6f,    -1e-6f, 40000.0f};
 
-// One operand as the kernel reads it: floats or bytes.
+// An operand as the kernel reads it: floats or bytes.
 struct Operand {
   bool is_bool = false;
   std::vector<float> floats;
@@ -61,7 +61,7 @@ struct PointwiseRun {
     for (const Operand& operand : in) data.push_back(operand.data());
     row->run(0, static_cast<std::int64_t>(count), data.data(), scalar.data(), out.data());
     for (int i = 0; i < 8; ++i)
-      EXPECT_EQ(out[count * width() + static_cast<std::size_t>(i)], 0xee) << row->expr << " writes beyond its end";
+      EXPECT_EQ(out[count * width() + static_cast<std::size_t>(i)], 0xee) << row->expr << " writes past the end";
     out.resize(count * width());
     return out;
   }
@@ -69,18 +69,19 @@ struct PointwiseRun {
 
 int operands_of(const GeneratedPointwise& row) { return static_cast<int>(std::string(row.types).find('>')); }
 
-// A value in double with a bound on the error of a correct f32 kernel. Every operation may add `ulps` roundings of its
-// own. It propagates those of its operands, by the difference of its values at both ends of the operands' intervals.
+// A value in double with a bound on the error of a correct f32 kernel. Each operation adds up to ulps_of(kind)
+// roundings, and propagates the errors of its operands: by the difference of its values at both ends of the operands'
+// intervals.
 struct BoundedValue {
   double value = 0, error = 0;
 };
 
-constexpr double rounding = 1.2e-7, least = 1.5e-45;
+constexpr double rounding = 1.2e-7, smallest = 1.5e-45;
 
 double ulps_of(ExprKind kind) {
-  static const bool fused = device::processor().isa != "baseline";  // multiplies and adds with one rounding
+  static const bool fused = device::processor().isa != "baseline";  // fused multiply-add: one rounding
   switch (kind) {
-    case ExprKind::phi: return fused ? 7 : 60;  // otherwise roundings of an exponent up to 98 remain
+    case ExprKind::phi: return fused ? 7 : 60;  // if not fused, rounding errors of an exponent up to 98 remain
     case ExprKind::tanh:
     case ExprKind::sigmoid: return 4;
     case ExprKind::exp:
@@ -91,7 +92,7 @@ double ulps_of(ExprKind kind) {
   }
 }
 
-BoundedValue bounded(const ExprProgram& program, const std::vector<double>& x) {
+BoundedValue evaluate_bounded(const ExprProgram& program, const std::vector<double>& x) {
   std::vector<BoundedValue> r(static_cast<std::size_t>(program.registers));
   std::size_t next = 0;
   for (int i = 0; i < program.variables; ++i) r[next++] = {x[static_cast<std::size_t>(i)], 0};
@@ -104,44 +105,47 @@ BoundedValue bounded(const ExprProgram& program, const std::vector<double>& x) {
       auto end = [&](const BoundedValue& v, int bit) {
         return ends >> bit & 1 ? v.value + v.error : v.value - v.error;
       };
-      double other = apply<double>(op.op, end(a, 0), end(b, 1), end(c, 2));
-      if (std::isfinite(out.value) && std::isfinite(other))
-        out.error = std::max(out.error, std::abs(other - out.value));
-      else if (!(std::isnan(out.value) && std::isnan(other)) && out.value != other) out.error = inf;
+      double end_value = apply<double>(op.op, end(a, 0), end(b, 1), end(c, 2));
+      if (std::isfinite(out.value) && std::isfinite(end_value))
+        out.error = std::max(out.error, std::abs(end_value - out.value));
+      else if (!(std::isnan(out.value) && std::isnan(end_value)) && out.value != end_value) out.error = inf;
     }
-    // If an operand is unknown, so is the result, unless a select ignores that operand.
-    bool picks = op.op == ExprKind::select && a.error == 0;
+    // If an operand is unknown, the result is unknown, except if a select ignores this operand.
+    bool is_exact_select = op.op == ExprKind::select && a.error == 0;
     for (const BoundedValue* v : {&a, &b, &c})
-      if (std::isinf(v->error) && !(picks && v == (a.value != 0 ? &c : &b))) out.error = inf;
+      if (std::isinf(v->error) && !(is_exact_select && v == (a.value != 0 ? &c : &b))) out.error = inf;
     // A power of a negative number depends on whether the exponent is an integer, which rounding may change.
     if (op.op == ExprKind::pow && a.value < 0 && b.error > 0 && std::abs(b.value - std::round(b.value)) <= 2 * b.error)
       out.error = inf;
-    bool exact = is_boolean(op.op) || op.op == ExprKind::select || op.op == ExprKind::max || op.op == ExprKind::min ||
-                 op.op == ExprKind::neg || op.op == ExprKind::abs;
-    // sin and cos are accurate relative to 1, not to their value near its zeros.
-    bool absolute = op.op == ExprKind::sin || op.op == ExprKind::cos;
-    if (!exact && std::isfinite(out.value))
-      out.error += absolute ? 4 * rounding : ulps_of(op.op) * rounding * std::abs(out.value) + ulps_of(op.op) * least;
+    bool is_exact = is_boolean(op.op) || op.op == ExprKind::select || op.op == ExprKind::max ||
+                    op.op == ExprKind::min || op.op == ExprKind::neg || op.op == ExprKind::abs;
+    // sin and cos are accurate relative to 1, not relative to their values, which may be near zero.
+    bool is_absolute = op.op == ExprKind::sin || op.op == ExprKind::cos;
+    if (!is_exact && std::isfinite(out.value))
+      out.error +=
+          is_absolute ? 4 * rounding : ulps_of(op.op) * rounding * std::abs(out.value) + ulps_of(op.op) * smallest;
     r[static_cast<std::size_t>(op.dst)] = out;
   }
   return r[static_cast<std::size_t>(program.result)];
 }
 
-// Beyond f32's largest number a kernel may give infinity for a value that is finite in double.
-void expect_close(float got, const BoundedValue& want, const std::string& what, int& checked) {
+// Above the largest f32, a kernel may give infinity for a value that is finite in double.
+void expect_close(float measured, const BoundedValue& expected, const std::string& what, int& checked) {
   constexpr double largest = 3.4028234e38;
-  if (std::isinf(want.error) || std::abs(want.value) + want.error > largest * (1 - 1e-6)) {
-    if (std::isinf(want.error) || !std::isinf(want.value)) return;  // may be either
+  if (std::isinf(expected.error) || std::abs(expected.value) + expected.error > largest * (1 - 1e-6)) {
+    if (std::isinf(expected.error) || !std::isinf(expected.value)) return;  // finite and infinite are both correct
   }
   ++checked;
-  if (std::isnan(want.value)) EXPECT_TRUE(std::isnan(got)) << what << " is " << got << ", not NaN";
-  else if (std::isinf(want.value)) EXPECT_EQ(got, static_cast<float>(want.value)) << what;
+  if (std::isnan(expected.value)) EXPECT_TRUE(std::isnan(measured)) << what << " is " << measured << ", expected NaN";
+  else if (std::isinf(expected.value)) EXPECT_EQ(measured, static_cast<float>(expected.value)) << what;
   else
-    EXPECT_LE(std::abs(static_cast<double>(got) - want.value), want.error + rounding * std::abs(want.value) + least)
-        << what << " is " << number(got) << ", not " << number(want.value) << " within " << number(want.error);
+    EXPECT_LE(std::abs(static_cast<double>(measured) - expected.value),
+              expected.error + rounding * std::abs(expected.value) + smallest)
+        << what << " is " << number(measured) << ", expected " << number(expected.value) << " within "
+        << number(expected.error);
 }
 
-std::string show(const PointwiseRun& run, std::size_t i) {
+std::string describe(const PointwiseRun& run, std::size_t i) {
   std::string text = cat(run.row->expr, " at ");
   for (std::size_t k = 0; k < run.in.size(); ++k) text += cat(k ? ", " : "", run.in[k].at(run.scalar[k] ? 0 : i));
   return text;
@@ -154,22 +158,22 @@ void compare(const PointwiseRun& run, std::size_t count, int& checked) {
     std::vector<double> x;
     for (std::size_t k = 0; k < run.in.size(); ++k) x.push_back(run.in[k].at(run.scalar[k] ? 0 : i));
     if (run.out_bool()) {
-      EXPECT_EQ(out[i], evaluate<double>(program, std::span<const double>(x)) != 0 ? 1 : 0) << show(run, i);
+      EXPECT_EQ(out[i], evaluate<double>(program, std::span<const double>(x)) != 0 ? 1 : 0) << describe(run, i);
       ++checked;
       continue;
     }
-    float got = 0;
-    std::memcpy(&got, out.data() + i * sizeof got, sizeof got);
-    // A product of an overflowed part in f32 may be NaN or infinite while it is finite in double: such inputs are
-    // skipped.
-    BoundedValue want = bounded(program, x);
+    float measured = 0;
+    std::memcpy(&measured, out.data() + i * sizeof measured, sizeof measured);
+    // If a part of an expression overflows in f32, the result may be NaN or infinite although it is finite in double.
+    // Such inputs are skipped.
+    BoundedValue expected = evaluate_bounded(program, x);
     bool overflowed = false;
     ExprProgram steps = program;
-    if (std::isfinite(want.value) && !std::isfinite(got)) {
+    if (std::isfinite(expected.value) && !std::isfinite(measured)) {
       std::vector<float> f(x.begin(), x.end());
       overflowed = !std::isfinite(evaluate<float>(steps, std::span<const float>(f)));
     }
-    if (!overflowed) expect_close(got, want, show(run, i), checked);
+    if (!overflowed) expect_close(measured, expected, describe(run, i), checked);
   }
 }
 
@@ -186,7 +190,7 @@ Operand random_operand(std::mt19937& random, bool is_bool, std::size_t count) {
 }
 
 TEST(PointwiseGenerated,
-     ExpressionsAreCanonicalAndSorted) {  // a test of the whole system checks that each row of the op table has one
+     ExpressionsAreCanonicalAndSorted) {  // a system test checks that each row of the op table has an expression here
   auto rows = generated_pointwise();
   ASSERT_FALSE(rows.empty());
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -214,15 +218,15 @@ TEST(PointwiseGenerated, SpecialValuesAgreeWithTheExpressions) {
   for (const GeneratedPointwise& row : generated_pointwise()) {
     PointwiseRun run{&row, std::vector<Operand>(static_cast<std::size_t>(operands_of(row))), {}};
     run.scalar.assign(run.in.size(), 0);
-    // All pairs; a third operand varies with them.
+    // Tests all pairs; a third operand varies with them.
     std::size_t n = std::size(specials), count = 0;
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < (run.in.size() > 1 ? n : 1); ++j, ++count)
         for (std::size_t k = 0; k < run.in.size(); ++k) {
-          std::size_t which = k == 0 ? i : k == 1 ? j : (i + j) % n;
+          std::size_t special_index = k == 0 ? i : k == 1 ? j : (i + j) % n;
           run.in[k].is_bool = row.types[k] == 'b';
-          run.in[k].bools.push_back(which % 2);
-          run.in[k].floats.push_back(specials[which]);
+          run.in[k].bools.push_back(special_index % 2);
+          run.in[k].floats.push_back(specials[special_index]);
         }
     compare(run, count, checked);
   }
@@ -245,10 +249,11 @@ TEST(PointwiseGenerated, OlderInstructionSetsAgree) {
                    });
   EXPECT_GT(checked, 3000 * sets);
   std::sort(tables.begin(), tables.end());
-  EXPECT_EQ(std::unique(tables.begin(), tables.end()) - tables.begin(), sets) << "each has a table of its own";
+  EXPECT_EQ(std::unique(tables.begin(), tables.end()) - tables.begin(), sets)
+      << "each instruction set has its own table";
 }
 
-TEST(PointwiseGenerated, ZerosKeepTheirSignAsInStd) {
+TEST(PointwiseGenerated, ZerosKeepTheirSignAsInTheStandardLibrary) {
   auto at = [](const char* expr, float x) {
     for (const GeneratedPointwise& row : generated_pointwise())
       if (std::string(row.expr) == expr) {
@@ -258,7 +263,7 @@ TEST(PointwiseGenerated, ZerosKeepTheirSignAsInStd) {
         row.run(0, 1, in, scalar, &out);
         return out;
       }
-    ADD_FAILURE() << "no " << expr;
+    ADD_FAILURE() << "no kernel for " << expr;
     return 0.0f;
   };
   for (const char* odd : {"x0", "tanh(x0)", "erf(x0)", "sin(x0)", "sqrt(x0)"})
@@ -286,8 +291,8 @@ TEST(PointwiseGenerated, ScalarOperandsAreReadFromOneElement) {
   EXPECT_GT(checked, 5000);
 }
 
-// Sharded and whole runs are bit-equal because an element's bits do not depend on the start of a range or on its
-// neighbours.
+// Runs on shards and on the global tensor give equal bits, because the bits of an element do not depend on the start of
+// a range or on other elements.
 TEST(PointwiseGenerated, EveryRangeGivesTheSameBits) {
   std::mt19937 random(seed());
   const std::size_t count = 101;
@@ -298,17 +303,17 @@ TEST(PointwiseGenerated, EveryRangeGivesTheSameBits) {
       if (!run.in.back().is_bool) run.in.back().floats[50] = 1e6f;
     }
     run.scalar.assign(run.in.size(), 0);
-    auto whole = run(count);
+    auto all_at_once = run(count);
     std::vector<const void*> data;
     for (const Operand& operand : run.in) data.push_back(operand.data());
-    std::vector<unsigned char> pieces(whole.size());
+    std::vector<unsigned char> pieces(all_at_once.size());
     for (std::size_t begin = 0; begin < count;) {
       std::size_t end = std::min(count, begin + 1 + random() % 40);
       row.run(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), data.data(), run.scalar.data(),
               pieces.data());
       begin = end;
     }
-    EXPECT_EQ(whole, pieces) << row.expr;
+    EXPECT_EQ(all_at_once, pieces) << row.expr;
   }
 }
 
@@ -320,11 +325,11 @@ TEST(PointwiseGenerated, TheResultMayOverwriteAnOperand) {
       for (int i = 0; i < operands_of(row); ++i) run.in.push_back(random_operand(random, row.types[i] == 'b', 67));
       run.scalar.assign(run.in.size(), 0);
       if (run.in[static_cast<std::size_t>(k)].is_bool != run.out_bool()) continue;
-      auto apart = run(67);
+      auto separate = run(67);
       std::vector<const void*> data;
       for (const Operand& operand : run.in) data.push_back(operand.data());
       row.run(0, 67, data.data(), run.scalar.data(), const_cast<void*>(data[static_cast<std::size_t>(k)]));
-      EXPECT_EQ(std::memcmp(apart.data(), data[static_cast<std::size_t>(k)], apart.size()), 0)
+      EXPECT_EQ(std::memcmp(separate.data(), data[static_cast<std::size_t>(k)], separate.size()), 0)
           << row.expr << " over operand " << k;
     }
 }

@@ -1,4 +1,4 @@
-// Teams of threads for one kernel run: those of GNU OpenMP, which oneDNN uses too, so that one pool serves both.
+// Teams of threads for one kernel run. They are those of GNU OpenMP, which oneDNN uses, too, so both share one pool.
 #pragma once
 
 #include <omp.h>
@@ -11,8 +11,8 @@
 namespace karez::kernels {
 
 // Splits 0..count-1 into one contiguous part per thread of the team, as evenly as possible, and calls body(begin, end,
-// part) for each. A part has at least `grain` items, or there is only one. Parts depend on the arguments only, so
-// results do not change from run to run; a team of one calls the body directly, without OpenMP. The body must not
+// part) for each. A part has at least `grain` items, unless it is the only part. Parts depend only on the arguments, so
+// results do not change from run to run. A team of one calls the body directly, without OpenMP. The body must not
 // throw.
 template <class Body> void parallel_for(int team, std::int64_t count, std::int64_t grain, Body body) {
   const std::int64_t parts = std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, team);
@@ -22,7 +22,7 @@ template <class Body> void parallel_for(int team, std::int64_t count, std::int64
   }
 #pragma omp parallel num_threads(static_cast <int>(parts))
   {
-    // The runtime may grant fewer threads than requested: the parts do not change.
+    // OpenMP may start fewer threads than requested; the parts do not change.
     for (std::int64_t part = omp_get_thread_num(); part < parts; part += omp_get_num_threads())
       body(count * part / parts, count * (part + 1) / parts, static_cast<int>(part));
   }

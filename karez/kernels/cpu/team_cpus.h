@@ -1,4 +1,4 @@
-// Binding of a worker's thread and the team of its kernels to CPUs.
+// Binds a worker's thread and the team of its kernels to CPUs.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 namespace karez::kernels {
 
 // Binds the calling thread and the team that its kernels will use, with one thread for each CPU, to these CPUs. Threads
-// of a team persist from kernel to kernel and keep their CPUs, so binding only the caller would not move them.
+// of a team persist from kernel to kernel and keep their CPUs, so binding only the caller would not bind them.
 void bind_team(std::span<const int> cpus);
 
 }  // namespace karez::kernels

@@ -1,4 +1,4 @@
-// The number of times that this program calls operator new on this thread while `body` runs, for tests.
+// Counts the calls of operator new that this program makes on this thread while `body` runs, for tests.
 #pragma once
 
 #include <functional>
@@ -7,6 +7,6 @@
 
 namespace karez::kernels {
 
-int allocations_of(const std::function<void()>& body);  // counted in fast_allocation_test.cc
+int allocations_of(const std::function<void()>& body);  // defined in fast_allocation_test.cc
 
 }  // namespace karez::kernels

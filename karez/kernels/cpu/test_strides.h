@@ -13,23 +13,23 @@
 
 namespace karez::kernels {
 
-// KAREZ_SEED, or a new one; printed, so that a failure can be repeated.
+// Returns KAREZ_SEED or a new seed, and prints it, so that a failure can be repeated.
 inline unsigned test_seed() {
-  const char* given = std::getenv("KAREZ_SEED");
-  const unsigned seed = given ? static_cast<unsigned>(std::stoul(given)) : std::random_device()();
+  const char* text = std::getenv("KAREZ_SEED");
+  const unsigned seed = text ? static_cast<unsigned>(std::stoul(text)) : std::random_device()();
   std::cout << "KAREZ_SEED=" << seed << "\n";
   return seed;
 }
 
-inline Shape random_shape(std::mt19937& random, int max_dims, int largest) {
+inline Shape random_shape(std::mt19937& random, int max_dims, int max_size) {
   Shape shape(random() % static_cast<unsigned>(max_dims + 1));
   for (auto& size : shape)
-    size =
-        static_cast<std::int64_t>(random() % 4 == 0 ? random() % static_cast<unsigned>(largest + 1) : 1 + random() % 4);
+    size = static_cast<std::int64_t>(random() % 4 == 0 ? random() % static_cast<unsigned>(max_size + 1)
+                                                       : 1 + random() % 4);
   return shape;
 }
 
-// The dimensions are stored in random order; half of the views have gaps between them.
+// Stores the dimensions in random order; half of the views have gaps between elements.
 inline View random_view(std::mt19937& random, DType dtype, const Shape& shape) {
   std::vector<std::size_t> order(shape.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

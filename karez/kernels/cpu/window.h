@@ -1,5 +1,5 @@
-// Sliding windows of convolution and pooling: the input pixel that a window's tap reads, and the window whose tap reads
-// a pixel.
+// Sliding windows of convolution and pooling: finds the input pixel that a tap of a window reads, and the window whose
+// tap reads a pixel.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ struct SlidingWindow {
   std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1,
                dilation_w = 1;
 
-  // Input pixel of tap r of window p; outside 0..h-1 it is padding.
+  // Return the input pixel that tap r of window p reads; outside 0..h-1 it is padding.
   std::int64_t row(std::int64_t p, std::int64_t r) const { return p * stride_h - pad_h + r * dilation_h; }
   std::int64_t column(std::int64_t q, std::int64_t s) const { return q * stride_w - pad_w + s * dilation_w; }
-  // The window whose tap r reads pixel h; -1 if there is none, and beyond the last window if the input ends first.
+  // Return the window whose tap r reads pixel h: -1 if none does, and possibly a number past the last window.
   std::int64_t output_row(std::int64_t h, std::int64_t r) const {
     return window_at(h + pad_h - r * dilation_h, stride_h);
   }
@@ -41,21 +41,21 @@ struct SlidingWindow {
   }
 };
 
-// From {stride, padding, dilation}; absent values are 1, 0, 1.
+// Makes a window from {stride, padding, dilation}, whose defaults are 1, 0 and 1.
 inline SlidingWindow window_of(const Attrs& attrs, std::int64_t kernel_h, std::int64_t kernel_w) {
   SlidingWindow out;
   out.kernel_h = kernel_h, out.kernel_w = kernel_w;
   const auto read = [&](const char* name, std::int64_t& h, std::int64_t& w) {
     if (!attrs.has(name)) return;
     const Ints& values = attrs.ints(name);
-    require(values.size() == 2, name, " has ", values.size(), " numbers, not height and width");
+    require(values.size() == 2, name, " must have 2 numbers, height and width, got ", values.size());
     h = values[0], w = values[1];
   };
   read("stride", out.stride_h, out.stride_w);
   read("padding", out.pad_h, out.pad_w);
   read("dilation", out.dilation_h, out.dilation_w);
   require(out.stride_h > 0 && out.stride_w > 0 && out.dilation_h > 0 && out.dilation_w > 0,
-          "a window's stride and dilation must be positive");
+          "stride and dilation of a window must be positive");
   return out;
 }
 

@@ -1,0 +1,53 @@
+// Finds the broadcast pattern of a pointwise call from the strides of its operands.
+#include "karez/kernels/cpu/broadcast_pattern.h"
+
+#include "karez/kernels/cpu/loops.h"
+#include "karez/kernels/cpu/plain_kernels.h"
+
+namespace karez::kernels {
+namespace {
+
+bool supports_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::b8 || is_half(dtype); }
+
+}  // namespace
+
+std::optional<BroadcastPattern> find_broadcast_pattern(const CallSpec& call) {
+  if (!has_operands(call, -1, 1) || call.in.empty() || call.in.size() > max_pointwise_inputs) return std::nullopt;
+  const View& y = call.out[0];
+  std::vector<Strides> strides{y.strides};
+  for (const View& x : call.in) {
+    if (x.shape != y.shape || !supports_dtype(x.dtype)) return std::nullopt;
+    strides.push_back(x.strides);
+  }
+  if (!supports_dtype(y.dtype) || y.count() == 0) return std::nullopt;
+  const Loops loops = loops_over(y.shape, strides, Order::by_memory);
+  if (loops.rank > 2 || (loops.step(0) != 1 && loops.inner() != 1)) return std::nullopt;
+  BroadcastPattern out;
+  out.columns = loops.inner();
+  if (loops.rank == 2) {
+    out.rows = loops.size[0];
+    if (loops.stride[0][0] != out.columns) return std::nullopt;
+  }
+  out.out = y.dtype;
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    Operand2d operand;
+    operand.dtype = call.in[i].dtype;
+    const std::int64_t step = out.columns == 1 ? 1 : loops.step(static_cast<int>(i) + 1);
+    operand.row_step = loops.rank == 2 ? loops.stride[i + 1][0] : 0;
+    if (loops.rank == 1) {
+      if (step != 0 && step != 1) return std::nullopt;
+      operand.broadcast = step == 1 ? Broadcast::dense : Broadcast::scalar;
+    } else if (step == 1) {
+      if (operand.row_step != 0 && operand.row_step != out.columns) return std::nullopt;
+      operand.broadcast = operand.row_step == 0 ? Broadcast::row : Broadcast::dense;
+    } else if (step == 0) {
+      operand.broadcast = operand.row_step == 0 ? Broadcast::scalar : Broadcast::column;
+    } else {
+      return std::nullopt;
+    }
+    out.inputs.push_back(operand);
+  }
+  return out;
+}
+
+}  // namespace karez::kernels

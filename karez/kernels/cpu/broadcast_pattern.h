@@ -1,0 +1,33 @@
+// The broadcast pattern of a pointwise call: its output as dense rows and columns, and how each operand is repeated.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "karez/kernels/kernel.h"
+#include "karez/kernels/namespace.h"
+
+namespace karez::kernels {
+
+constexpr int max_pointwise_inputs = 10;
+
+// How an operand is repeated for a dense output of rows x columns.
+enum class Broadcast : std::uint8_t { dense, scalar, row, column };
+struct Operand2d {
+  Broadcast broadcast = Broadcast::dense;
+  std::int64_t row_step = 0;  // elements between rows
+  DType dtype = DType::f32;
+};
+
+// A call whose output is `rows` dense rows of `columns` elements.
+struct BroadcastPattern {
+  std::int64_t rows = 1, columns = 1;
+  std::vector<Operand2d> inputs;
+  DType out = DType::f32;
+};
+
+// Returns nullopt if the call has strides, types or a number of inputs that the fast kernels do not support.
+std::optional<BroadcastPattern> find_broadcast_pattern(const CallSpec& call);
+
+}  // namespace karez::kernels

@@ -1,0 +1,18 @@
+// Pointwise calls that run generated code.
+#pragma once
+
+#include "karez/kernels/cpu/broadcast_pattern.h"
+#include "karez/kernels/cpu/pointwise_generated.h"
+#include "karez/kernels/kernel.h"
+#include "karez/kernels/namespace.h"
+
+namespace karez::kernels {
+
+// Returns the generated kernel for the expression and the types of a call; null if there is none, or if an operand
+// repeats along only one dimension.
+const GeneratedPointwise* find_generated(const CallSpec& call, const BroadcastPattern& pattern);
+
+// Prepares a generated kernel whose elements are shared by the threads of a team.
+PreparedKernel prepare_generated(const GeneratedPointwise& row, const BroadcastPattern& pattern, int team);
+
+}  // namespace karez::kernels

@@ -1,0 +1,78 @@
+// Checks that fetched parts cover each output, and that input actors read their feeds equally often.
+#include "karez/plan/verify_bindings.h"
+
+#include <map>
+
+#include "karez/plan/item_names.h"
+
+namespace karez::plan {
+namespace {
+
+// The part of an output that a fetch copies.
+struct FetchedPart {
+  Ints begin, size, full_shape;
+};
+FetchedPart part_of(const Actor& fetch) {
+  const Shape& size = fetch.bound[0].view.shape;
+  if (fetch.slices.empty()) return {Ints(size.size(), 0), size, size};
+  return {fetch.slices[0].ints("begin"), size, fetch.slices[0].ints("shape")};
+}
+
+// Checks the fetches of one output: each device has at most one part, parts are equal or disjoint, and the parts of all
+// ranks cover the output.
+void verify_parts(const Plan& plan, const std::string& output, const std::vector<ActorId>& fetches) {
+  const FetchedPart reference = part_of(plan.actor(fetches[0]));
+  const DType dtype = plan.actor(fetches[0]).bound[0].view.dtype;
+  auto device = [&](ActorId i) { return plan.stream(plan.actor(i).stream).device; };
+  std::int64_t covered = 0;
+  for (std::size_t i = 0; i < fetches.size(); ++i) {
+    const FetchedPart part = part_of(plan.actor(fetches[i]));
+    require(part.full_shape == reference.full_shape && plan.actor(fetches[i]).bound[0].view.dtype == dtype,
+            name_of_actor(plan, fetches[i]), " fetches '", output, "' as a part of ",
+            print(TensorType{plan.actor(fetches[i]).bound[0].view.dtype, part.full_shape}), ", but ",
+            name_of_actor(plan, fetches[0]), " of ", print(TensorType{dtype, reference.full_shape}));
+    bool is_duplicate = false;
+    for (std::size_t j = 0; j < i; ++j) {
+      const FetchedPart other = part_of(plan.actor(fetches[j]));
+      require(device(fetches[i]) != device(fetches[j]), name_of_actor(plan, fetches[i]), " and ",
+              name_of_actor(plan, fetches[j]), " both fetch '", output, "' on device ", device(fetches[i]));
+      bool same = part.begin == other.begin && part.size == other.size, are_disjoint = false;
+      for (std::size_t d = 0; d < part.size.size(); ++d)
+        are_disjoint |=
+            part.begin[d] >= other.begin[d] + other.size[d] || other.begin[d] >= part.begin[d] + part.size[d];
+      require(same || are_disjoint, name_of_actor(plan, fetches[i]), " and ", name_of_actor(plan, fetches[j]),
+              " fetch parts of '", output, "' that overlap and differ");
+      is_duplicate |= same;
+    }
+    if (!is_duplicate) covered = checked_add(covered, count_of(part.size));
+  }
+  require(plan.world > 1 || covered == count_of(reference.full_shape), "plan '", plan.name, "': the fetches of '",
+          output, "' cover ", covered, " of its ", count_of(reference.full_shape), " elements");
+}
+
+}  // namespace
+
+void verify_bindings(const Plan& plan, const ById<ActorId, std::int64_t>& acts) {
+  std::map<std::string, ActorId> inputs;
+  std::map<std::string, std::vector<ActorId>> outputs;
+  for (ActorId i : plan.actors.ids()) {
+    const Actor& a = plan.actors[i];
+    if (a.body == BodyKind::fetch) {
+      outputs[a.binding].push_back(i);
+      require(acts[i] == 1, name_of_actor(plan, i), " acts ", acts[i], " times in a launch, but '", a.binding,
+              "' is fetched once");
+    }
+    if (a.body == BodyKind::input) {
+      auto [first_actor, is_first] = inputs.emplace(a.binding, i);
+      const auto slice_sets = static_cast<std::int64_t>(a.slices.size() / a.bound.size());
+      require(acts[i] % slice_sets == 0, name_of_actor(plan, i), " has ", slice_sets, " sets of slices, but acts ",
+              acts[i], " times in a launch");
+      require(is_first || acts[i] == acts[first_actor->second], name_of_actor(plan, i), " reads input '", a.binding,
+              "' ", acts[i], " times in a launch, but ", name_of_actor(plan, first_actor->second), " reads it ",
+              acts[first_actor->second], " times");
+    }
+  }
+  for (const auto& [output, fetches] : outputs) verify_parts(plan, output, fetches);
+}
+
+}  // namespace karez::plan

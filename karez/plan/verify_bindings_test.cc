@@ -1,0 +1,194 @@
+// Tests of the verifier's errors about inputs, fetches and slices.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "karez/base/test_error.h"
+#include "karez/base/test_golden.h"
+#include "karez/plan/acts.h"
+#include "karez/plan/dry_run.h"
+#include "karez/plan/plan.h"
+#include "karez/plan/plan_builder.h"
+
+namespace karez::plan {
+namespace {
+
+const View four(DType::f32, {4});
+
+// A plan of an input, a compute actor that reads its register twice, and a fetch.
+struct InputFetchPlan {
+  PlanBuilder s;
+  ActorId in, twice, out;
+  RegisterId x, y;
+  InputFetchPlan() {
+    in = s.actor("in", 0, 0, BodyKind::input);
+    twice = s.actor("twice");
+    out = s.actor("out", 0, 0, BodyKind::fetch);
+    s.start(in);
+    x = s.edge(in, {twice}, 2, 16);
+    y = s.edge(twice, {out}, 1, 16);
+    s.done(out);
+    s.call(twice, "test.sum", {in_register(x, four), in_register(x, four)}, {in_register(y, four)});
+    bind(in, "x", x);
+    s.plan.actors[out].binding = "y";
+    s.plan.actors[out].bound = {in_register(y, four)};
+  }
+  void bind(ActorId actor, std::string name, RegisterId reg) {
+    Actor& a = s.plan.actors[actor];
+    a.binding = std::move(name);
+    a.bound = {in_register(reg, four)};
+    a.slices = {Attrs{{"begin", Ints{0}}, {"shape", Ints{4}}}};
+  }
+};
+
+TEST(VerifyBindings, ActorsThatServeALaunchMustActBetweenItsStartAndItsEnd) {
+  EXPECT_NO_THROW(verify(InputFetchPlan().s.plan));
+
+  // The start register leads to another actor, so the input would read the feed of a launch that has not begun.
+  InputFetchPlan unfed_input;
+  unfed_input.s.plan.actors[unfed_input.in].inputs.clear();
+  ActorId start_actor = unfed_input.s.actor("other");
+  unfed_input.s.plan.registers[RegisterId(0)].consumers = {start_actor};
+  unfed_input.s.plan.actors[start_actor].inputs.push_back({RegisterId(0), 1});
+  unfed_input.s.done(start_actor);
+  EXPECT_NE(error_of([&] { verify(unfed_input.s.plan); })
+                .find("actor a0 'in' (in at sketch.cc:1): its body is input, but no start register leads to it: it "
+                      "would act before a launch begins"),
+            std::string::npos)
+      << error_of([&] { verify(unfed_input.s.plan); });
+
+  InputFetchPlan early_fetch = InputFetchPlan();  // all actors except one run ahead of the launch
+  early_fetch.s.plan.actors[early_fetch.in].body = BodyKind::compute;
+  Actor& in = early_fetch.s.plan.actors[early_fetch.in];
+  in.binding.clear(), in.bound.clear(), in.slices.clear(), in.inputs.clear();
+  ActorId extra = early_fetch.s.actor("extra");
+  early_fetch.s.plan.registers[RegisterId(0)].consumers = {extra};
+  early_fetch.s.plan.actors[extra].inputs.push_back({RegisterId(0), 1});
+  early_fetch.s.done(extra);
+  EXPECT_NE(error_of([&] {
+              verify(early_fetch.s.plan);
+            }).find("'out' (out at sketch.cc:1): its body is fetch, but no start register leads to it"),
+            std::string::npos);
+
+  InputFetchPlan unawaited_fetch;  // the launch ends with `twice`, although the fetch may not have run
+  unawaited_fetch.s.plan.actors[unawaited_fetch.out].outputs.clear();
+  RegisterId done_register(unawaited_fetch.s.plan.registers.size() - 1);
+  unawaited_fetch.s.plan.registers[done_register].producer = unawaited_fetch.twice;
+  unawaited_fetch.s.plan.actors[unawaited_fetch.twice].outputs.push_back({done_register, 1});
+  EXPECT_NE(error_of([&] {
+              verify(unawaited_fetch.s.plan);
+            }).find("actor a2 'out' (out at sketch.cc:1) leads to no done register: the launch would end before it"),
+            std::string::npos);
+
+  // A compute actor without a done register: a variable that it writes would change while the host reads the variable.
+  InputFetchPlan side_writer;
+  ActorId writer = side_writer.s.actor("writer");
+  side_writer.s.edge(side_writer.in, {writer});
+  EXPECT_NE(
+      error_of([&] { verify(side_writer.s.plan); }).find("'writer' (writer at sketch.cc:1) leads to no done register"),
+      std::string::npos);
+}
+
+TEST(VerifyBindings, BindingsMustMatchTheFeedsAndOutputsOfALaunch) {
+  InputFetchPlan no_operands;
+  no_operands.s.plan.actors[no_operands.in].bound.clear();
+  no_operands.s.plan.actors[no_operands.in].slices.clear();
+  EXPECT_NE(
+      error_of([&] { verify(no_operands.s.plan); }).find("'in' (in at sketch.cc:1) reads input 'x' without an operand"),
+      std::string::npos);
+
+  InputFetchPlan two_fetches;
+  ActorId second = two_fetches.s.actor("second", 0, 0, BodyKind::fetch);
+  two_fetches.s.plan.registers[two_fetches.y].consumers.push_back(second);
+  two_fetches.s.plan.actors[second].inputs.push_back({two_fetches.y, 1});
+  two_fetches.s.plan.actors[second].binding = "y";
+  two_fetches.s.plan.actors[second].bound = {in_register(two_fetches.y, four)};
+  two_fetches.s.done(second);
+  EXPECT_NE(
+      error_of([&] {
+        verify(two_fetches.s.plan);
+      }).find("'second' (second at sketch.cc:1) and actor a2 'out' (out at sketch.cc:1) both fetch 'y' on device 0"),
+      std::string::npos);
+  two_fetches.s.plan.actors[second].binding = "z";
+  EXPECT_NO_THROW(verify(two_fetches.s.plan));
+
+  InputFetchPlan repeated_fetch;  // all actors act three times
+  for (RegisterId r : {RegisterId(0), RegisterId(3)}) {
+    const Register& reg = repeated_fetch.s.plan.registers[r];
+    if (reg.producer == session_actor) repeated_fetch.s.plan.actors[repeated_fetch.in].inputs[0].period = 3;
+    else repeated_fetch.s.plan.actors[repeated_fetch.out].outputs[0].period = 3;
+  }
+  EXPECT_NE(error_of([&] {
+              verify(repeated_fetch.s.plan);
+            }).find("'out' (out at sketch.cc:1) acts 3 times in a launch, but 'y' is fetched once"),
+            std::string::npos);
+
+  InputFetchPlan uneven_reads;  // the second reader of x takes two pieces, the first reader takes one
+  ActorId second_input = uneven_reads.s.actor("more", 0, 0, BodyKind::input), sink = uneven_reads.s.actor("sink");
+  uneven_reads.s.start(second_input, 2);
+  RegisterId reg = uneven_reads.s.edge(second_input, {sink}, 1, 16);
+  uneven_reads.s.done(sink, 2);
+  uneven_reads.bind(second_input, "x", reg);
+  EXPECT_NE(error_of([&] { verify(uneven_reads.s.plan); })
+                .find("'more' (more at sketch.cc:1) reads input 'x' 2 times in a launch, but actor a0 'in' (in at "
+                      "sketch.cc:1) reads it 1 times"),
+            std::string::npos);
+  uneven_reads.bind(second_input, "w", reg);
+  EXPECT_NO_THROW(verify(uneven_reads.s.plan));
+}
+
+TEST(VerifyBindings, PartsOfAnOutputCoverTheWholeAndAreEqualOrDisjoint) {
+  struct Parts {
+    PlanBuilder s = PlanBuilder(2);
+    ActorId out[2];
+    Parts() {
+      for (int d = 0; d < 2; ++d) {
+        ActorId work = s.actor(cat("work.", d), 0, d);
+        out[d] = s.actor(cat("out.", d), 0, d, BodyKind::fetch);
+        s.start(work);
+        RegisterId reg = s.edge(work, {out[d]}, 1, 16);
+        s.done(out[d]);
+        s.plan.actors[out[d]].binding = "y";
+        s.plan.actors[out[d]].bound = {in_register(reg, four)};
+      }
+    }
+    std::string error_with(std::int64_t first, std::int64_t second, std::int64_t output_size,
+                           std::int64_t start_actor = 0) {
+      for (int d = 0; d < 2; ++d)
+        s.plan.actors[out[d]].slices = {Attrs{{"begin", Ints{d == 0 ? first : second}},
+                                              {"shape", Ints{d == 1 && start_actor > 0 ? start_actor : output_size}}}};
+      return error_of([&] { verify(s.plan); });
+    }
+  } parts;
+  EXPECT_NO_THROW(verify(parts.s.plan)) << "each device fetches the whole output";
+  EXPECT_EQ(parts.error_with(0, 4, 8), "no error");
+  EXPECT_EQ(parts.error_with(4, 0, 8), "no error");
+  EXPECT_NE(parts.error_with(0, 2, 6).find("fetch parts of 'y' that overlap and differ"), std::string::npos);
+  EXPECT_EQ(parts.error_with(0, 0, 8), "plan 'sketch': the fetches of 'y' cover 4 of its 8 elements");
+  EXPECT_EQ(parts.error_with(0, 5, 9), "plan 'sketch': the fetches of 'y' cover 8 of its 9 elements");
+  EXPECT_NE(parts.error_with(0, 4, 7).find("a slice {begin=[4], shape=[7]} of shape [4] is not within the whole"),
+            std::string::npos);
+  EXPECT_NE(parts.error_with(0, 4, 8, 9)
+                .find("fetches 'y' as a part of f32[9], but actor a1 'out.0' (out.0 at sketch.cc:1) of f32[8]"),
+            std::string::npos);
+  parts.s.plan.world = 2;
+  EXPECT_EQ(parts.error_with(0, 0, 8), "no error") << "another rank has the rest";
+}
+
+TEST(VerifyBindings, SetsOfSlicesDivideTheActsOfAnInput) {
+  InputFetchPlan input_fetch;
+  Actor& in = input_fetch.s.plan.actors[input_fetch.in];
+  in.slices.push_back(in.slices[0]);
+  EXPECT_NE(error_of([&] { verify(input_fetch.s.plan); }).find("has 2 sets of slices, but acts 1 times in a launch"),
+            std::string::npos);
+  in.slices[1].set("shape", Ints{8});
+  EXPECT_NE(error_of([&] {
+              verify(input_fetch.s.plan);
+            }).find("slices of operand 0 have different whole shapes, [4] and [8]"),
+            std::string::npos);
+  in.slices[1].set("begin", Ints{6});
+  EXPECT_NE(error_of([&] { verify(input_fetch.s.plan); }).find("is not within the whole"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace karez::plan
