@@ -1,4 +1,4 @@
-"""Karez: deep learning on a mesh of devices, from a program written as if for one. `import karez as kz`."""
+"""Karez: deep learning on a mesh of devices, from programs written as for a single one. `import karez as kz`."""
 
 from . import errors as errors
 from .errors import (
@@ -28,6 +28,7 @@ from .functions import *
 from .creation import *
 from .sorting import *
 from .pointwise import *
+from .rounding import *
 from .manipulation import *
 from .products import *
 from .reductions import *
@@ -41,7 +42,7 @@ from .functions import (
     any as any,
     pow as pow,
     sum as sum,
-)  # also by these names of Python's, which * leaves alone
+)  # names of Python's builtins, which * does not import
 from .sorting import max as max, min as min
 from .tensor import Tensor as Tensor, tensor as tensor
 from .parts import Part as Part, from_parts as from_parts

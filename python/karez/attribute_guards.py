@@ -32,13 +32,14 @@ DICT_READS = frozenset({"__dict__", "vars"})  # names that read attributes witho
 
 
 class AttributeGuards(ValueGuards):
-    """Adds guards for attributes whose names the functions of a trace mention."""
+    """Adds guards for attributes whose names occur in the code of the traced functions."""
 
     def __init__(self) -> None:
         super().__init__()
-        # whether code reads attributes by computed names; whether code may observe that an attribute is missing
+        # `dynamic_reads`: whether code reads attributes by computed names. `catches_missing`: whether code may observe
+        # that an attribute is missing.
         self.dynamic_reads, self.catches_missing = False, False
-        # attributes too large to compare: an error if a trace reads one
+        # Attributes that are too large to compare; a trace that reads one of them fails.
         self.large: dict[Any, tuple[Callable[[], Any], str, str]] = {}
         self.watchpoints: Optional[ReadWatchpoints] = None
 
@@ -78,8 +79,8 @@ class AttributeGuards(ValueGuards):
             self._attributes(value, number, self.names, text, depth)
 
     def _attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
-        """Attributes of these names; of nn.Module also those that hold modules and parameters, of standard library
-        classes all."""
+        """Adds guards for the attributes with these names; for an nn.Module, also for attributes that hold modules or
+        parameters; for classes of the standard library, for all attributes."""
         names = names | value._forward_attributes if isinstance(value, Module) else names
         if isinstance(value, type):
             self._class_attributes(value, number, names, text, depth)
@@ -89,51 +90,51 @@ class AttributeGuards(ValueGuards):
             self._own_attributes(value, number, names, text, depth)
 
     def _module_attributes(self, module: Any, number: int, names: Any, text: str, depth: int) -> None:
-        own, installed = dict_of(module), origin_of(module).startswith(INSTALLED)
-        inside = self._own_dict(number, text)
-        named = names & own.keys()
-        if self.dynamic_reads and not installed:  # by a computed name
-            named |= {name for name, one in own.items() if type(one) in SCALARS and name[:2] != "__"}
-        for name, one in list(own.items()):  # the same order on all ranks, and so for their inputs
-            if name in named and (not installed or type(one) in SCALARS):
-                self._guard_value(inside, ITEM, name, one, f"{text}.{name}", depth + 1)
-        if not installed and (self.dynamic_reads or self.catches_missing or "__getattr__" in own):
+        attributes, is_installed = dict_of(module), origin_of(module).startswith(INSTALLED)
+        dict_guard = self._own_dict(number, text)
+        guarded_names = names & attributes.keys()
+        if self.dynamic_reads and not is_installed:  # code may read any of them by a computed name
+            guarded_names |= {name for name, value in attributes.items() if type(value) in SCALARS and name[:2] != "__"}
+        for name, item in list(attributes.items()):  # the order is the same on all ranks, so that of the inputs is too
+            if name in guarded_names and (not is_installed or type(item) in SCALARS):
+                self._guard_value(dict_guard, ITEM, name, item, f"{text}.{name}", depth + 1)
+        if not is_installed and (self.dynamic_reads or self.catches_missing or "__getattr__" in attributes):
             self._keys(module, number, text)
 
     def _class_attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
         for kind in tracked_bases(value):
-            for name in [one for one in class_dict(kind) if one in names]:
+            for name in [item for item in class_dict(kind) if item in names]:
                 self._guard_value(number, CLASS_ATTRIBUTE, name, in_class(value, name), f"{text}.{name}", depth + 1)
             self._keys_of_class(kind)
         for kind in tracked_bases(type(value)) if type(value) is not type else ():
-            for name in [one for one in class_dict(kind) if one in names]:
-                self._of_class(type(value), name, depth)
+            for name in [item for item in class_dict(kind) if item in names]:
+                self._guard_class_attribute(type(value), name, depth)
             self._keys_of_class(kind)
 
     def _own_attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
-        own, inside = dict_of(value), self._own_dict(number, text)
+        attributes, dict_guard = dict_of(value), self._own_dict(number, text)
         dynamic_reads = (
             self.dynamic_reads
             or package_of(type(value).__module__) in FULLY_READ_PACKAGES
             or makes_attributes(type(value))
         )
-        if (dynamic_reads or self.catches_missing) and own is not NO_DICT:
+        if (dynamic_reads or self.catches_missing) and attributes is not NO_DICT:
             self._keys(value, number, text)
-        for name, one in list(own.items()):
-            named = name in names or dynamic_reads
+        for name, item in list(attributes.items()):
+            is_named = name in names or dynamic_reads
             if (
-                named
-                and is_large(one)
+                is_named
+                and is_large(item)
                 and self.names.isdisjoint(DICT_READS)
                 and (self._has_watchpoint(value, name, f"{text}.{name}") or name not in names)
             ):
                 continue
-            if named or (isinstance(value, Module) and holds_modules(one)):
-                self._guard_value(inside, ITEM, name, one, f"{text}.{name}", depth + 1)
+            if is_named or (isinstance(value, Module) and holds_modules(item)):
+                self._guard_value(dict_guard, ITEM, name, item, f"{text}.{name}", depth + 1)
         for kind in type(value).__mro__[:-1]:
             if kind.__module__ == "builtins":
                 continue
-            ours = kind.__module__.startswith("karez.")
+            is_own_class = kind.__module__.startswith("karez.")
             for name, default in class_dict(kind).items():
                 if name == "__dict__" or (
                     name not in names and not (dynamic_reads and isinstance(default, types.MemberDescriptorType))
@@ -144,69 +145,77 @@ class AttributeGuards(ValueGuards):
                         number, ATTRIBUTE, name, safe_getattr(value, name, MISSING), f"{text}.{name}", depth + 1
                     )
                     continue
-                hides = not isinstance(default, property) and (not ours or name == "forward" or not callable(default))
-                if hides and name not in own and own is not NO_DICT:
-                    self._guard_value(inside, ITEM, name, MISSING, f"{text}.{name}", depth + 1)
-                if not ours:
-                    self._of_class(type(value), name, depth)
+                can_be_shadowed = not isinstance(default, property) and (
+                    not is_own_class or name == "forward" or not callable(default)
+                )
+                if can_be_shadowed and name not in attributes and attributes is not NO_DICT:
+                    self._guard_value(dict_guard, ITEM, name, MISSING, f"{text}.{name}", depth + 1)
+                if not is_own_class:
+                    self._guard_class_attribute(type(value), name, depth)
                     if default is not in_class(type(value), name):  # super() finds it
-                        self._of_class(kind, name, depth)
+                        self._guard_class_attribute(kind, name, depth)
         for kind in tracked_bases(type(value)):
             self._keys_of_class(kind)
 
-    def _of_class(self, kind: Any, name: str, depth: int) -> None:
+    def _guard_class_attribute(self, kind: Any, name: str, depth: int) -> None:
         self._guard_value(
             self._class_root(kind), CLASS_ATTRIBUTE, name, in_class(kind, name), f"{kind.__name__}.{name}", depth + 1
         )
 
     def _keys_of_class(self, kind: Any) -> None:
-        """A guard for the set of attributes that a class has, if some function may observe that one is missing."""
+        """Adds a guard for the set of attributes that a class has, if a function may observe that one is missing."""
         if not (self.dynamic_reads or self.catches_missing):
             return
         place = self._class_root(kind), TYPE_DICT, None
         if place not in self.seen:
             self.seen[place] = self._add(*place, MAPPING, class_dict(kind), f"attributes of {kind.__name__}")
 
-    def _has_watchpoint(self, held: Any, name: str, text: str) -> bool:
-        """Whether a read of this attribute by a trace is detected. The function may mean another object's attribute of
-        that name."""
-        known = self.large.get((id(held), name))
-        if known is not None and known[0]() is held:
+    def _has_watchpoint(self, instance: Any, name: str, text: str) -> bool:
+        """Sets a watchpoint on the attribute and returns whether a trace that reads it will be detected. The name in
+        the code may refer to an attribute of a different object."""
+        entry = self.large.get((id(instance), name))
+        if entry is not None and entry[0]() is instance:
             return True
         try:
-            reference = weakref.ref(held)
+            reference = weakref.ref(instance)
         except TypeError:
             return False
-        if self.watchpoints is not None and not self._set_watchpoint(held, name, text):
+        if self.watchpoints is not None and not self._set_watchpoint(instance, name, text):
             return False
-        self.large[id(held), name] = reference, name, text
+        self.large[id(instance), name] = reference, name, text
         return True
 
-    def _restore_watchpoint(self, place: Any, held: Any, name: str, text: str) -> None:
-        if held is None or not self._set_watchpoint(held, name, text):
+    def _restore_watchpoint(self, place: Any, instance: Any, name: str, text: str) -> None:
+        if instance is None or not self._set_watchpoint(instance, name, text):
             del self.large[place]
-            for number in [number for one, number in self._live_objects() if one is held]:
-                self._attributes(held, number, self.names & {name}, self.texts[number], 0)
+            for number in [number for item, number in self._live_objects() if item is instance]:
+                self._attributes(instance, number, self.names & {name}, self.texts[number], 0)
 
-    def _set_watchpoint(self, held: Any, name: str, text: str) -> bool:
-        value = dict_of(held).get(name)
+    def _set_watchpoint(self, instance: Any, name: str, text: str) -> bool:
+        value = dict_of(instance).get(name)
         assert self.watchpoints is not None
-        return not is_large(value) or self.watchpoints.add(held, name, lambda: too_large(value, f"reads {text}"))
+        return not is_large(value) or self.watchpoints.add(instance, name, lambda: too_large(value, f"reads {text}"))
 
     def _add_names(self, attributes: Any, dynamic_reads: bool = False, catches_missing: bool = False) -> None:
-        """Names that a function may read of any object."""
-        new = (attributes | self.possible_names if self.dynamic_reads or dynamic_reads else attributes) - self.names
-        dicts = not new.isdisjoint(DICT_READS)
+        """Adds names of attributes that a function may read from any object."""
+        new_names = (
+            attributes | self.possible_names if self.dynamic_reads or dynamic_reads else attributes
+        ) - self.names
+        dicts = not new_names.isdisjoint(DICT_READS)
         dynamic_reads = dynamic_reads or dicts
-        more = dicts or (dynamic_reads and not self.dynamic_reads) or (catches_missing and not self.catches_missing)
-        if new or more:
-            self.names |= new
+        conditions_changed = (
+            dicts or (dynamic_reads and not self.dynamic_reads) or (catches_missing and not self.catches_missing)
+        )
+        if new_names or conditions_changed:
+            self.names |= new_names
             self.dynamic_reads, self.catches_missing = (
                 self.dynamic_reads or dynamic_reads,
                 self.catches_missing or catches_missing,
             )
-            for held, number in self._live_objects():
-                self._attributes(held, number, self.names if more else new, self.texts[number], 0)
+            for instance, number in self._live_objects():
+                self._attributes(
+                    instance, number, self.names if conditions_changed else new_names, self.texts[number], 0
+                )
 
 
 def is_large(value: Any) -> bool:

@@ -20,10 +20,9 @@ from .reflection import INSTALLED, KAREZ, MISSING, TRACKED_KAREZ_FILES, absolute
 from .type_aliases import Tensor
 from .value_guards import SCALARS
 
-# times that a trace may write again to a place whose value another write has replaced since; then the place loses its
-# guard
+# How often traces may rewrite a place after another write has replaced its value; then the place loses its guard.
 MAX_REWRITES = 3
-# the dtypes of tensors
+# The dtypes of arrays and numbers that can be inputs of a program.
 _inputs = {"bool", "int32", "int64", "float16", "float32", "float64", "bfloat16"}
 
 
@@ -35,12 +34,13 @@ class CapturedState(AttributeGuards):
     mention.
     """
 
-    def __init__(self, name: str, roots: Any, rewritten: Any = frozenset(), times: Any = None) -> None:
+    def __init__(self, name: str, roots: Any, rewritten: Any = frozenset(), rewrite_counts: Any = None) -> None:
         super().__init__()
         self.name = name
-        # places where the value that an earlier trace left has changed; by place, how often traces wrote there again
-        self.rewritten, self.times = rewritten, {} if times is None else times
-        # imported modules; guards of values that a trace wrote
+        # `rewritten`: places whose value has changed since an earlier trace wrote it. `rewrite_counts`: how often
+        # traces have rewritten each place.
+        self.rewritten, self.rewrite_counts = rewritten, {} if rewrite_counts is None else rewrite_counts
+        # `imports`: the modules that the code imports. `written`: the guards of values that a trace wrote.
         self.imports: dict[str, None] = {}
         self.written: set[int] = set()
         for text, root in roots:
@@ -49,8 +49,8 @@ class CapturedState(AttributeGuards):
     def __enter__(self) -> None:
         self.watchpoints = ReadWatchpoints()
         try:
-            for place, (held, name, text) in list(self.large.items()):
-                self._restore_watchpoint(place, held(), name, text)
+            for place, (instance, name, text) in list(self.large.items()):
+                self._restore_watchpoint(place, instance(), name, text)
         except UserError:
             self.watchpoints.end()
             raise
@@ -69,91 +69,89 @@ class CapturedState(AttributeGuards):
             self._finish_trace()
 
     def _finish_trace(self) -> None:
-        """Guards of places that the trace wrote take the value that it left; a tensor of its program there is an
-        error."""
-        failing, grown = self._failing(), []
-        for number, left in failing.items():
-            self._reject_traced(left, self.texts[number])
+        """Updates the guards of places that the trace wrote to the values that it left there. Raises an error if such
+        a value is a tensor of its program."""
+        failing, grown_lists = self._failing(), []
+        for number, value_left in failing.items():
+            self._reject_traced(value_left, self.texts[number])
             grows = (
                 self.places[number][3] == SEQUENCE
-                and isinstance(left, list)
-                and len(left) != self.guards.expected(number)
+                and isinstance(value_left, list)
+                and len(value_left) != self.guards.expected(number)
             )
             if grows and not self._is_rewritten(number):
-                # a list that a trace appends to, such as a log: its items are compared, its length is not
+                # A trace appends to this list, as to a log: guards compare its items, but not its length.
                 self.guards.loosen(number)
-                grown.append(number)
-        failing = self._failing() if grown else failing
-        for held, number in self._live_objects():
-            for key, one in list(dict_of(held).items()):
-                self._reject_traced(one, f"{self.texts[number]}.{key}")
-        again = [number for number, left in failing.items() if self._is_left(number, left)]
+                grown_lists.append(number)
+        failing = self._failing() if grown_lists else failing
+        for instance, number in self._live_objects():
+            for key, item in list(dict_of(instance).items()):
+                self._reject_traced(item, f"{self.texts[number]}.{key}")
+        guarded_again = [number for number, value_left in failing.items() if self._keeps_guard(number, value_left)]
         self.guards.drop(list(failing))
-        self.finishing, before = True, len(self.guards)
+        self.finishing, first_new_guard = True, len(self.guards)
         self._add_names(frozenset())
         try:
-            for number in grown:
+            for number in grown_lists:
                 items: Any = self.guards.value(number, ())
-                for i, one in enumerate(items) if len(items) <= MAX_ITEMS and not self.guards.dropped(number) else ():
-                    self._guard_value(number, INDEX, i, one, f"{self.texts[number]}[{i}]", 0)
-            self._guard_values_again(again, failing)
-            for held, number in self._live_objects():
-                self._attributes(held, number, self.names, self.texts[number], 0)  # new attributes
+                for i, item in enumerate(items) if len(items) <= MAX_ITEMS and not self.guards.dropped(number) else ():
+                    self._guard_value(number, INDEX, i, item, f"{self.texts[number]}[{i}]", 0)
+            self._guard_values_again(guarded_again, failing)
+            for instance, number in self._live_objects():
+                self._attributes(instance, number, self.names, self.texts[number], 0)  # new attributes
             for name in self.imports:
                 self._import(name)
         finally:
             self.finishing, self.rewritten = False, frozenset()
-        self.written.update(range(before, len(self.guards)))
+        self.written.update(range(first_new_guard, len(self.guards)))
 
-    def _is_left(self, number: int, now: Any) -> bool:
-        """Whether the place keeps a guard for the value that the trace left: not for a counter, nor for a place that
-        the traces of two functions overwrite alternately."""
+    def _keeps_guard(self, number: int, current: Any) -> bool:
+        """Whether the place keeps a guard for the value that the trace left. It does not for a counter, or for a place
+        that the traces of two functions overwrite alternately."""
         _, fetch, _, check = self.places[number]
-        before = self.guards.expected(number)
-        if now is MISSING or fetch == ROOT:
+        expected = self.guards.expected(number)
+        if current is MISSING or fetch == ROOT:
             return False
-        if check == ABSENT or before is None and check == SCALAR:
+        if check == ABSENT or expected is None and check == SCALAR:
             return True
-        return not self._is_rewritten(number) and not (check == SCALAR and type(now) is int is type(before))
+        return not self._is_rewritten(number) and not (check == SCALAR and type(current) is int is type(expected))
 
     def _is_rewritten(self, number: int) -> bool:
-        """Whether traces that a change of this place caused have written there too often."""
+        """Whether retraces caused by changes of this place have rewritten it too often."""
         place = self.place_of(number)
         if place in self.rewritten:
-            self.times[place] = self.times.get(place, 0) + 1
-        return bool(self.times.get(place, 0) >= MAX_REWRITES)
+            self.rewrite_counts[place] = self.rewrite_counts.get(place, 0) + 1
+        return bool(self.rewrite_counts.get(place, 0) >= MAX_REWRITES)
 
-    def _guard_values_again(self, again: Any, values: Any) -> None:
-        gone = {
+    def _guard_values_again(self, guarded_again: Any, values: Any) -> None:
+        dropped = {
             number: place
             for place, number in self.seen.items()
-            if self.guards.dropped(number) and (number not in values or number in again)
+            if self.guards.dropped(number) and (number not in values or number in guarded_again)
         }
-        for place in gone.values():
+        for place in dropped.values():
             del self.seen[place]
         lost = [
-            (key, held())
-            for key, (held, number) in list(self.objects.items())
-            if self.guards.dropped(number) and held() is not None
+            (key, instance())
+            for key, (instance, number) in list(self.objects.items())
+            if self.guards.dropped(number) and instance() is not None
         ]
         for key, _ in lost:
             del self.objects[key]
-        for number in again:
+        for number in guarded_again:
             parent, fetch, key, check = self.places[number]
-            # keys of an object's and a class's attributes are compared together with these
+            # the guards for sets of attribute names are added again together with their object or class
             if check != MAPPING or fetch not in (DICT, TYPE_DICT):
                 self._guard_value(parent, fetch, key, values[number], self.texts[number], 0)
         unguarded = {id(value) for key, value in lost if key not in self.objects}
-        for number in (
-            range(len(self.guards)) if unguarded else ()
-        ):  # objects that are reachable through other places too
+        for number in range(len(self.guards)) if unguarded else ():  # objects that other places reach too
             value = self.guards.value(number, None)
             if id(value) in unguarded and not self.guards.dropped(number) and self.places[number][3] == SAME:
                 unguarded.discard(id(value))
                 self._object(value, number, self.texts[number], 0)
 
     def own_changed(self) -> Any:
-        """Places of failing guards whose value a trace had written, and of their parents."""
+        """The places of failing guards whose values a trace had written, and the places of their parents."""
         found = set()
         for number in self.written.intersection(self.guards.failing()):
             while number >= 0:
@@ -162,53 +160,53 @@ class CapturedState(AttributeGuards):
         return found
 
     def changed(self) -> Any:
-        """Failing guards, each with the value that is there now."""
+        """The failing guards, each with its current value."""
         return [(number, self.guards.value(number, MISSING)) for number in self.guards.failing()]
 
     def is_input(self, number: int) -> bool:
-        """Whether the value there is a number or array of the recorded type, so that it can be an input of a
+        """Whether the guard's current value is a number or array of the recorded type, so that it can be an input of a
         program."""
-        before, now, root = self.guards.expected(number), self.guards.value(number, None), number
+        expected, current, root = self.guards.expected(number), self.guards.value(number, None), number
         while self.places[root][0] >= 0:
             root = self.places[root][0]
         if root in self.unordered:
             return False
-        if type(now) is float:
-            return type(before) is float
+        if type(current) is float:
+            return type(expected) is float
         return (
-            isinstance(now, (numpy.ndarray, numpy.generic))
-            and type(before) is tuple
-            and before[:2] == (now.dtype, now.shape)
-            and now.dtype.name in _inputs
+            isinstance(current, (numpy.ndarray, numpy.generic))
+            and type(expected) is tuple
+            and expected[:2] == (current.dtype, current.shape)
+            and current.dtype.name in _inputs
         )
 
     def unguarded_inputs(self, sources: Any) -> Any:
-        """The inputs without a guard in this state, since this trace did not reach them: they may take any value."""
+        """The inputs that this trace did not reach. They have no guard in this state and may take any value."""
         compared = (
             {self.place_of(number) for number in range(len(self.guards)) if not self.guards.dropped(number)}
             if sources
             else ()
         )
-        return [(one, number) for one, number in sources if one.place_of(number) not in compared]
+        return [(item, number) for item, number in sources if item.place_of(number) not in compared]
 
-    def describe_change(self, number: int, now: Any) -> str:
-        """The change as text: global 'w' was 2.0 and is 3.0."""
-        before = self.guards.expected(number)
-        plain = type(before) in SCALARS and type(now) in SCALARS
+    def describe_change(self, number: int, current: Any) -> str:
+        """Describes the change: "global 'w' was 2.0 and is 3.0"."""
+        expected = self.guards.expected(number)
+        is_scalar = type(expected) in SCALARS and type(current) in SCALARS
         return (
-            f"{self.texts[number]} was {before!r:.60} and is {now!r:.60}"
-            if plain
+            f"{self.texts[number]} was {expected!r:.60} and is {current!r:.60}"
+            if is_scalar
             else f"{self.texts[number]} has changed"
         )
 
     def _reject_traced(self, value: Any, text: str) -> None:
         items = value if type(value) in (list, tuple) else value.values() if type(value) is dict else (value,)
-        for one in items:
-            if issubclass(type(one), Tensor) and one._kind == "traced":
+        for item in items:
+            if issubclass(type(item), Tensor) and item._kind == "traced":
                 raise UserError(
-                    f"function '{self.name}' left a tensor of its program, {one._text()}, in {text}, which outlives "
+                    f"function '{self.name}' left a tensor of its program, {item._text()}, in {text}, which outlives "
                     "the trace: a tensor of a program has no value outside of it. Return it, or keep it in a buffer "
-                    f"by kz.update\n  at {one._line()}"
+                    f"by kz.update\n  at {item._line()}"
                 )
 
     def _enter(self, code: Any, namespace: Any) -> None:
@@ -216,19 +214,19 @@ class CapturedState(AttributeGuards):
         if is_untracked(file) and not file.startswith(TRACKED_KAREZ_FILES):
             return
         code = names_of(code)
-        ours = file.startswith(KAREZ)
-        if not ours:
-            for name in code.read:
+        is_own_file = file.startswith(KAREZ)
+        if not is_own_file:
+            for name in code.global_names:
                 self._global(namespace, name, file.startswith(INSTALLED))
             for level, name in code.imports:
                 name = absolute_name(level, name, namespace)
-                for end in [i for i, one in enumerate(name) if one == "."] + [len(name)]:
+                for end in [i for i, item in enumerate(name) if item == "."] + [len(name)]:
                     self.imports[name[:end]] = None
                     self._import(name[:end])
         self._add_names(
-            code.attributes - DICT_READS if ours else code.attributes,
-            not ours and code.dynamic_reads,
-            not ours and code.catches_missing,
+            code.attributes - DICT_READS if is_own_file else code.attributes,
+            not is_own_file and code.dynamic_reads,
+            not is_own_file and code.catches_missing,
         )
 
     def _import(self, name: str) -> None:
@@ -244,5 +242,5 @@ class CapturedState(AttributeGuards):
                 self._namespace(vars(builtins), "builtins"), ITEM, name, vars(builtins)[name], f"builtin '{name}'", 0
             )
         if installed and isinstance(value, (list, tuple, dict, set, frozenset)) and len(value) > MAX_ITEMS:
-            return  # the user cannot pass it in another way
+            return  # the user cannot pass this container in another way
         self._guard_value(root, ITEM, name, value, f"global '{name}'", 0)

@@ -13,8 +13,8 @@ from .nn.parameter import Buffer, Parameter
 
 
 def save(path: Union[str, os.PathLike[str]], position: int = 0, notes: Optional[Mapping[str, str]] = None) -> None:
-    """Writes a checkpoint: parameters, the state of optimisers, the random counter, the position of the data, and notes
-    (strings by name)."""
+    """Writes a checkpoint: parameters, the state of optimisers, the random counter, the position of the data, and the
+    notes, a dict of strings."""
     worlds.world().save(os.fspath(path), position, notes or {})
 
 
@@ -29,34 +29,35 @@ def load(
     parameters). Returns the position of the data, and the notes.
 
     `names` maps names of the file to names of the model, {"h.*.ln_1.weight": "blocks.*.norm1.weight"}; an empty name
-    skips tensors. missing: parameters that the file lacks keep their values; extra: other tensors of the file are
-    skipped.
+    skips tensors. missing=True: parameters that the file lacks keep their values. extra=True: other tensors of
+    the file are skipped.
     """
-    given = [parameters] if isinstance(parameters, (Module, Parameter)) else list(parameters)
-    wanted = [one for part in given for one in ([p for _, p in part._state()] if isinstance(part, Module) else [part])]
-    if given and not wanted:
+    sources = [parameters] if isinstance(parameters, (Module, Parameter)) else list(parameters)
+    target_parameters = [
+        item for part in sources for item in ([p for _, p in part._state()] if isinstance(part, Module) else [part])
+    ]
+    if sources and not target_parameters:
         raise UserError("load: the modules have neither parameters nor buffers")
     worlds.loaded = True
-    for p in wanted:
+    for p in target_parameters:
         p._adaptable = False
-    with_buffers = given and all(isinstance(part, Module) for part in given)
+    with_buffers = sources and all(isinstance(part, Module) for part in sources)
     # No local variable holds all parameters: the traceback of an error would keep them alive.
     return worlds.world().load(
         os.fspath(path),
-        wanted,
+        target_parameters,
         list(dict(names).items()),
         missing,
         extra,
-        [] if with_buffers else _live_parameters(wanted),
+        [] if with_buffers else _live_parameters(target_parameters),
     )
 
 
-def _live_parameters(wanted: list[Parameter]) -> list[Parameter]:
-    """The parameters and buffers that a load of the whole file must match; for a load of some parameters, the
-    buffers."""
-    own = set(map(id, wanted))
+def _live_parameters(target_parameters: list[Parameter]) -> list[Parameter]:
+    """The parameters and buffers that the file must contain; if only some parameters are loaded, only the buffers."""
+    target_ids = set(map(id, target_parameters))
     return [
         p
         for p in recording.parameters.values()
-        if p._named and (not own or (isinstance(p, Buffer) and id(p) not in own))
+        if p._named and (not target_ids or (isinstance(p, Buffer) and id(p) not in target_ids))
     ]

@@ -1,4 +1,4 @@
-"""kz.compile: from a Python function of tensors to one of arrays that runs on a mesh."""
+"""kz.compile: turns a Python function of tensors into a function of arrays that runs on a mesh."""
 
 from __future__ import annotations
 
@@ -71,25 +71,25 @@ def compile(
     name: Optional[str] = None,
     off: Any = (),
 ) -> Union[Compiled, Callable[[Callable[..., Any]], Compiled]]:
-    """Compiles a function: it is traced and planned once for each signature of its arguments, and run by actors. Also a
-    decorator.
+    """Compiles a function; also a decorator. The function is traced and planned once for each signature of its
+    arguments, and the plan is run by actors.
 
-    mesh: a Mesh, or "data=2,model=2"; None is one device.
-    rules: layouts of parameters, by glob over their paths: {"fc*.weight": P("model", None)}, by dimension, or [S(0),
-    B], by mesh axis.
-    placements: parts of the model on meshes of their own or stages: {"block0": 0, "block1": 1}.
+    mesh: a Mesh, or "data=2,model=2"; None means one device.
+    rules: layouts of parameters, by glob over their paths: {"fc*.weight": P("model", None)} by dimension, or [S(0), B]
+    by mesh axis.
+    placements: the mesh or the pipeline stage of each part of the model: {"block0": 0, "block1": 1}.
     microbatches: the number of parts into which the batch is cut; unbatched: arguments, by name or number, that have as
     many rows as the batch but are not part of it (a mask [t, t], positions); remat: modules whose values are recomputed
     for the gradient, by glob.
-    amp: mixed precision, "bf16" or "f16": products take operands of that type, parameters, sums, norms and losses stay
+    amp: mixed precision, "bf16" or "f16": products take operands of that type; parameters, sums, norms and losses stay
     float32; "f16" scales the loss.
-    check_nan: a NaN or an infinity computed from finite operands fails the call. keep: the number of signatures whose
-    programs are cached.
-    reassociate: products too may be reassociated to share work, as sums are; they may then overflow where the program
-    does not.
+    check_nan: a NaN or an infinity computed from finite operands makes the call fail. keep: the number of signatures
+    whose programs are cached.
+    reassociate: products may be reassociated to share work, as sums always are; a product may then overflow where the
+    original program does not.
 
-    Arguments are NumPy arrays, numbers and results of compiled functions, also in tuples, lists and dicts; flags and
-    strings are part of the program.
+    Arguments are NumPy arrays, numbers and results of compiled functions, also in tuples, lists and dicts; bools and
+    strings are constants of the program.
     """
     if function is None:
         return lambda f: compile(
@@ -108,7 +108,7 @@ def compile(
             off=off,
         )
     if not callable(function):
-        raise UserError(f"compile takes a function, not {type(function).__name__}")
+        raise UserError(f"compile: expected a function, got {type(function).__name__}")
     options = {
         "placements": dict(placements or {}),
         "microbatches": microbatches,
@@ -130,12 +130,12 @@ class Compiled(TracedCallable):
         self.__wrapped__, self.__doc__ = function, getattr(function, "__doc__", None)
         self.__name__ = name or getattr(function, "__name__", type(function).__name__)
         self._mesh, self._rules, self._options = mesh, rules, options
-        # by structure and flags: programs that captured different values, the latest used first
+        # The programs by structure and scalar kinds of the arguments, most recently used first, for different captures.
         self._programs: dict[Any, list[Program]] = {}
-        self._used: OrderedDict[Program, Any] = OrderedDict()  # all programs, the latest used last
+        self._used: OrderedDict[Program, Any] = OrderedDict()  # all programs, the most recently used last
         self._retraces = 0
         self._plans: Optional[_core.Function] = None
-        self._rewritten: dict[Any, int] = {}  # by place that its traces and others write alternately: how often
+        self._rewrite_counts: dict[Any, int] = {}  # by place: how often traces have rewritten it
         self._methods: dict[int, CompiledMethod] = {}  # by the identity of the object
         self._latest: Optional[Program] = None
 
@@ -158,16 +158,16 @@ class Compiled(TracedCallable):
         return tree_util.tree_unflatten(program.results, iter(values))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """As for functions: an attribute of an object is the method, compiled for that object."""
+        """Binds the function to an object, as Python does for methods: the method is compiled for each object."""
         if instance is None:
             return self
-        known = self._methods.get(id(instance))
-        if known is None or known.instance() is not instance:
-            known = self._methods[id(instance)] = CompiledMethod(self, instance)
-        return BoundCompiled(known.compiled, instance)
+        method = self._methods.get(id(instance))
+        if method is None or method.instance() is not instance:
+            method = self._methods[id(instance)] = CompiledMethod(self, instance)
+        return BoundCompiled(method.compiled, instance)
 
     def compile(self, *args: Any, **keywords: Any) -> Compiled:
-        """Plans for arguments of these shapes and dtypes, without running."""
+        """Makes the plan for arguments of these shapes and dtypes, without running it."""
         leaves: list[Any] = []
         structure = tree_util.tree_flatten((args, keywords) if keywords else args, is_leaf, leaves)
         program = self._program(structure, bool(keywords), tuple(map(number_kind, leaves)))
@@ -191,10 +191,10 @@ class Compiled(TracedCallable):
             programs.insert(0, program)
             self._used[program] = key
             if len(self._used) > self._options["keep"]:
-                oldest, where = self._used.popitem(last=False)
-                self._programs[where].remove(oldest)
-                if not self._programs[where]:
-                    del self._programs[where]
+                oldest, oldest_key = self._used.popitem(last=False)
+                self._programs[oldest_key].remove(oldest)
+                if not self._programs[oldest_key]:
+                    del self._programs[oldest_key]
         if programs[0] is not program:
             programs.remove(program)
             programs.insert(0, program)
@@ -203,8 +203,8 @@ class Compiled(TracedCallable):
         return program
 
     def _changed_inputs(self, latest: Any) -> Any:
-        """The captured values that have changed since the latest program: numbers and arrays of unchanged type become
-        inputs, as (captured, guard) of each. Second, the places whose values a trace had written."""
+        """Returns two lists: the inputs, as (captured state, guard), for numbers and arrays that have changed since
+        the latest program but kept their types; and the places whose values a trace had written."""
         captured = latest.captured
         changed = captured.changed() if captured is not None else []  # a failed trace recorded nothing
         self._retraces += 1
@@ -222,7 +222,7 @@ class Compiled(TracedCallable):
                 stacklevel=4,
             )
         found = [*latest.sources, *((captured, number) for number, _ in changed)]
-        by_place = {one.place_of(number): (one, number) for one, number in reversed(found) if one.is_input(number)}
+        by_place = {item.place_of(number): (item, number) for item, number in reversed(found) if item.is_input(number)}
         return tuple(reversed(by_place.values())), captured.own_changed() if captured is not None else latest.rewritten
 
     def _function_of(self, body: Any, unbatched: list[int]) -> _core.Function:
@@ -247,20 +247,22 @@ class Compiled(TracedCallable):
         return self._latest.function
 
     def summary(self) -> str:
-        """A page about the plan of the latest signature: actors, transfers, memory, and the bottleneck."""
+        """A report on the plan of the latest signature: actors, transfers, memory, and the bottleneck."""
         return self._require().summary()
 
     def explain(self, value: str) -> str:
-        """A page: the predicted time of a launch with each other layout of a value, all other layouts chosen again.
+        """A report on the predicted time of a launch for each other layout of a value; the layouts of all other values
+        are chosen again.
 
         The value is a parameter's name, an input ("arg0"), an output ("out0") or a module ("fc1", for the result of its
-        last op; "fc1.grad"). An unknown name is an error that lists similar names.
+        last op; "fc1.grad"). An unknown name raises an error that lists similar names.
         """
         return self._require().explain(value)
 
     @property
     def plan(self) -> Plan:
-        """The latest signature's plan: its text, which a notebook shows as a page and `save` writes as either."""
+        """The plan of the latest signature, as text; a notebook shows it as an HTML page. `save` writes the text or the
+        page."""
         return Plan(self._require().page())
 
     @property
@@ -270,17 +272,18 @@ class Compiled(TracedCallable):
 
     @property
     def predicted_seconds(self) -> float:
-        """The predicted seconds of a step, as in `summary()` and the page, by the costs that they name."""
+        """The predicted seconds per step, as in `summary()` and the HTML page, computed from the costs that they
+        state."""
         return float(self._require().predicted_seconds())
 
     @property
     def shard_report(self) -> str:
-        """Either "optimal" or a bound on the distance of the layouts from the optimum."""
+        """The text "optimal", or a bound on how far the layouts are from the optimum."""
         return self._require().shard_report()
 
     @property
     def peak_bytes(self) -> int:
-        """The bytes that a launch needs, including its variables, on the device that needs most."""
+        """The largest number of bytes, including variables, that a launch needs on any device."""
         return self._require().peak_bytes()
 
     def signatures(self) -> int:
@@ -292,17 +295,21 @@ class Compiled(TracedCallable):
 
 
 class CompiledMethod:
-    """A method compiled for one object, to which it has a weak reference."""
+    """A method compiled for one object, to which it holds a weak reference."""
 
-    def __init__(self, whole: Compiled, instance: Any) -> None:
-        methods, key = whole._methods, id(instance)
+    def __init__(self, shared: Compiled, instance: Any) -> None:
+        methods, key = shared._methods, id(instance)
         try:
             self.instance: Callable[[], Any] = weakref.ref(instance, lambda _: methods.pop(key, None))
         except builtins.TypeError:
             self.instance = lambda: instance
-        made = self.instance
+        instance_or_none = self.instance
         self.compiled = Compiled(
-            WeakMethod(whole.__wrapped__, made), whole._mesh, whole._rules, whole.__name__, whole._options
+            WeakMethod(shared.__wrapped__, instance_or_none),
+            shared._mesh,
+            shared._rules,
+            shared.__name__,
+            shared._options,
         )
 
 
@@ -325,7 +332,7 @@ class WeakMethod(TracedCallable):
 
 
 class BoundCompiled(TracedCallable):
-    """A compiled method of an object; it behaves as a Compiled."""
+    """A compiled method of an object; it behaves like a Compiled."""
 
     def __init__(self, compiled: Compiled, instance: Any) -> None:
         self._compiled, self.__self__, self.__doc__ = compiled, instance, compiled.__doc__

@@ -1,4 +1,4 @@
-"""Creation of tensors, and their meshes and layouts."""
+"""Functions that create tensors, optionally on a mesh and in a layout."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from .worlds import Mesh
 __all__ = ["arange", "full", "full_like", "ones", "ones_like", "with_layout", "zeros", "zeros_like"]
 
 
-def place_on_mesh(made: Tensor, mesh: Any, layout: Any) -> Tensor:
-    """The tensor on this mesh in this layout: P("data", None), or replicated without one."""
+def place_on_mesh(tensor: Tensor, mesh: Any, layout: Any) -> Tensor:
+    """Returns the tensor on this mesh in this layout, such as P("data", None); without a layout it is replicated."""
     if mesh is None and layout is None:
-        return made
-    words = by_dimension(
-        [] if layout is None else [layout] if isinstance(layout, (P, str)) else list(layout), "layout="
-    )
+        return tensor
+    axes = by_dimension([] if layout is None else [layout] if isinstance(layout, (P, str)) else list(layout), "layout=")
     if tracing():
         if mesh is not None:
-            raise UserError(f"mesh= in a compiled function, whose values are on its own mesh; use layout= alone{_at()}")
-        return _with_layout(made, words)
+            raise UserError(
+                f"mesh= is not allowed in a compiled function, which has its own mesh; use layout= alone{_at()}"
+            )
+        return _with_layout(tensor, axes)
     if mesh is None:
         raise UserError(f"layout={layout!r} outside of a compiled function needs mesh={_at()}")
-    return _core.laid_on(made, (mesh if isinstance(mesh, Mesh) else Mesh(mesh))._mesh, words)
+    return _core.laid_on(tensor, (mesh if isinstance(mesh, Mesh) else Mesh(mesh))._mesh, axes)
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, mesh: Any = None, layout: Any = None) -> Tensor:
-    """A tensor filled with a value; without dtype, the value determines it: int64, bool or float32. mesh= and layout=
-    place it."""
+    """A tensor filled with a value. By default the value determines the dtype: int64, bool or float32. mesh= and
+    layout= place it."""
     return place_on_mesh(_full(size, fill_value, dtype), mesh, layout)
 
 
@@ -66,45 +66,50 @@ def ones(*size: Any, dtype: Any = float32, mesh: Any = None, layout: Any = None)
 
 
 def zeros_like(input: Any, dtype: Any = None) -> Tensor:
-    """Zeros of the same shape."""
+    """A tensor of zeros with the shape and dtype of the input."""
     return full(input.shape, 0, dtype=dtype or input.dtype)
 
 
 def ones_like(input: Any, dtype: Any = None) -> Tensor:
-    """Ones of the same shape."""
+    """A tensor of ones with the shape and dtype of the input."""
     return full(input.shape, 1, dtype=dtype or input.dtype)
 
 
 def full_like(input: Any, fill_value: Any, dtype: Any = None) -> Tensor:
-    """This value in the same shape."""
+    """A tensor filled with a value, with the shape and dtype of the input."""
     return full(input.shape, fill_value, dtype=dtype or input.dtype)
 
 
 def arange(
     start: Any, end: Any = None, step: Any = 1, dtype: Any = None, *, mesh: Any = None, layout: Any = None
 ) -> Tensor:
-    """start, start + step, ... before end; arange(n) begins with 0. mesh= and layout= place it."""
+    """The vector start, start + step, ... up to but not including end; arange(n) starts at 0. mesh= and layout= place
+    it."""
     start, end = (0, start) if end is None else (start, end)
-    whole = builtins.all(isinstance(value, (int, numpy.integer)) for value in (start, end, step))
-    wanted: Any = dtype or (int64 if whole else float32)
-    name = wanted if isinstance(wanted, str) else str(getattr(wanted, "name", None) or numpy.dtype(wanted).name)
+    is_integral = builtins.all(isinstance(value, (int, numpy.integer)) for value in (start, end, step))
+    result_dtype: Any = dtype or (int64 if is_integral else float32)
+    name = (
+        result_dtype
+        if isinstance(result_dtype, str)
+        else str(getattr(result_dtype, "name", None) or numpy.dtype(result_dtype).name)
+    )
     if not builtins.all(math.isfinite(value) for value in (start, end, step)):
-        raise UserError(f"arange: there is no range from {start} to {end} in steps of {step}{_at()}")
-    # as PyTorch: int64 truncates start and step first; other integer types truncate them after the count
+        raise UserError(f"arange: start, end and step must be finite, got {start}, {end} and {step}{_at()}")
+    # As in PyTorch, int64 truncates the bounds before the elements are counted, other integer types after it.
     if name == "int64":
         start, end, step = int(start), int(end), int(step)
     if step == 0:
         raise UserError(f"arange: step must not be 0{_at()}")
     if (end - start) * step < 0:
-        raise UserError(f"arange: there is no range from {start} to {end} in steps of {step}{_at()}")
+        raise UserError(f"arange: a step of {step} does not lead from {start} to {end}{_at()}")
     count = -int((start - end) // step)
     if name in ("int32", "int64"):
-        start, step, whole = int(start), int(step), True
-    places = _core.iota([count], 0, int64 if whole else float64)  # computed in f64, rounded once
-    return place_on_mesh(cast(places * step + start, wanted), mesh, layout)
+        start, step, is_integral = int(start), int(step), True
+    places = _core.iota([count], 0, int64 if is_integral else float64)  # computed in f64, rounded once
+    return place_on_mesh(cast(places * step + start, result_dtype), mesh, layout)
 
 
 def with_layout(input: Any, *layout: Any) -> Tensor:
-    """The value in this layout, by dimensions: with_layout(x, "data", None) or with_layout(x, P("data", None)). A
-    returned value keeps its layout."""
+    """The value in a layout given by dimensions: with_layout(x, "data", None) or with_layout(x, P("data", None)). A
+    value that the function returns keeps this layout."""
     return _with_layout(input, by_dimension(layout, "with_layout"))

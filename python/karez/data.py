@@ -17,9 +17,9 @@ __all__ = ["Batches", "Feed", "ImageBatches", "Progress", "feed", "labelled_imag
 class Batches:
     """Batches of rows of arrays of equal length, by number or in order: for x, y in Batches(images, labels, batch=64).
 
-    Batch p is number p % per_epoch of epoch p // per_epoch; the seed determines the order of each epoch. Each loop is
-    the next epoch, from 0 on; epoch(n) is epoch n. An epoch omits the rows that fill no batch; with drop_last=False
-    they form a smaller one.
+    Batch p is number p % per_epoch of epoch p // per_epoch; the seed determines the order of each epoch. Each loop
+    over the object is the next epoch, starting with epoch 0; epoch(n) is epoch n. An epoch omits the last rows if they
+    do not fill a batch; with drop_last=False they form a smaller batch.
     """
 
     def __init__(
@@ -27,20 +27,20 @@ class Batches:
     ) -> None:
         if not arrays or not isinstance(batch, int) or batch < 1:
             raise UserError(
-                f"Batches of {len(arrays)} arrays, {batch!r} rows each; at least 1 array and 1 row are required"
+                f"Batches: at least one array and batch=1 are required, got {len(arrays)} arrays and batch={batch!r}"
             )
         self.arrays = [numpy.asarray(array) for array in arrays]
         if any(array.ndim == 0 or len(array) != len(self.arrays[0]) for array in self.arrays):
             raise ShapeError(
-                f"Batches of arrays of shapes {', '.join(str(array.shape) for array in self.arrays)}; all must have "
-                "the same number of rows"
+                "Batches: all arrays must have the same number of rows, got shapes "
+                f"{', '.join(str(array.shape) for array in self.arrays)}"
             )
         self.rows, self.batch, self.shuffle, self.seed = len(self.arrays[0]), batch, shuffle, seed
         self.per_epoch = self.rows // batch if drop_last else -(-self.rows // batch)
         if self.per_epoch == 0:
-            raise UserError(f"Batches: batch={batch} is more than the {self.rows} rows")
-        self._order: tuple[int, Any] = -1, None  # of an epoch
-        self._epochs = 0  # epochs that loops have begun
+            raise UserError(f"Batches: batch must be at most the number of rows, {self.rows}, got {batch}")
+        self._order: tuple[int, Any] = -1, None  # an epoch and the order of its rows
+        self._epochs = 0  # the number of epochs that loops have started
 
     def __len__(self) -> int:
         return self.per_epoch
@@ -56,10 +56,10 @@ class Batches:
             yield self.at(number * self.per_epoch + place)
 
     def at(self, position: int) -> Any:
-        """The batch of this number: one array for each, or the single array's."""
+        """The batch with this number: a tuple with a part of each array, or the part of a single array."""
         epoch, place = divmod(position, self.per_epoch)
-        known, order = self._order  # replaced together: several loops may run
-        if known != epoch:
+        known_epoch, order = self._order  # one assignment replaces both, since several loops may run
+        if known_epoch != epoch:
             order = (
                 numpy.random.default_rng([self.seed, epoch]).permutation(self.rows)
                 if self.shuffle
@@ -67,5 +67,5 @@ class Batches:
             )
             self._order = epoch, order
         rows = order[place * self.batch : (place + 1) * self.batch]
-        found = tuple(array[rows] for array in self.arrays)
-        return found if len(found) > 1 else found[0]
+        parts = tuple(array[rows] for array in self.arrays)
+        return parts if len(parts) > 1 else parts[0]

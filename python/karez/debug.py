@@ -17,7 +17,7 @@ _local = threading.local()
 
 
 class PrintCall(NamedTuple):
-    """A print: its format, the structure of its arguments, and the number of tensors among them."""
+    """A call of print: its format, the structure of its arguments, and the number of tensors among them."""
 
     format: str
     structure: Any
@@ -25,7 +25,7 @@ class PrintCall(NamedTuple):
 
 
 class LoopOutput(NamedTuple):
-    """The prints of a scan's body in each of its trips; its tensors are those of all trips, stacked."""
+    """The prints in the body of a scan; each tensor stacks the values of all iterations."""
 
     debug_outputs: list[Any]
     trips: int
@@ -42,8 +42,8 @@ def is_collecting() -> bool:
 
 
 def tensor_count(debug_outputs: list[DebugOutput]) -> int:
-    """The number of tensors that it formats."""
-    return sum(one.tensors for one in debug_outputs)
+    """The number of tensors in these outputs."""
+    return sum(debug_output.tensors for debug_output in debug_outputs)
 
 
 class OutputScope:
@@ -51,22 +51,22 @@ class OutputScope:
     function."""
 
     def __enter__(self) -> OutputScope:
-        self.before = getattr(_local, "output_scope", None)
+        self.outer_scope = getattr(_local, "output_scope", None)
         self.debug_outputs: list[DebugOutput] = []
         self.tensors: list[Tensor] = []
         _local.output_scope = self
         return self
 
     def __exit__(self, *_: Any) -> None:
-        _local.output_scope = self.before
+        _local.output_scope = self.outer_scope
 
 
 def print(format: str, *args: Any, **keywords: Any) -> None:
-    """Prints format.format(*args, **keywords) each time the function runs, tensors as NumPy arrays: debug.print("loss
-    {} of {x}", loss, x=x).
+    """Prints format.format(*args, **keywords) each time the function runs; tensors are formatted as NumPy arrays:
+    debug.print("loss {} of {x}", loss, x=x).
 
     Outside of a compiled function it prints at once. A call of a function that prints waits for its values. In the body
-    of `scan` it prints once for each trip, after the scan.
+    of `scan` it prints once for each iteration, after the scan.
     """
     if not isinstance(format, str):
         raise UserError(
@@ -76,11 +76,11 @@ def print(format: str, *args: Any, **keywords: Any) -> None:
     leaves: list[Any] = []
     structure = tree_util.tree_flatten((args, keywords), _is_tensor, leaves)
     try:  # a mismatch is reported at the line of the call
-        _filled(format, structure, [FormatPlaceholder() for _ in leaves])
+        _formatted_text(format, structure, [FormatPlaceholder() for _ in leaves])
     except (IndexError, KeyError, ValueError, AttributeError) as error:
         raise UserError(f"debug.print: {format!r} does not match its arguments: {error}{_at()}") from None
     if not is_collecting():
-        return _write_line(_filled(format, structure, [leaf.numpy() for leaf in leaves]))
+        return _write_line(_formatted_text(format, structure, [leaf.numpy() for leaf in leaves]))
     scope: OutputScope = _local.output_scope
     scope.debug_outputs.append(PrintCall(format, structure, len(leaves)))
     scope.tensors.extend(leaves)
@@ -111,25 +111,25 @@ def print_outputs(debug_outputs: list[DebugOutput], values: list[Any]) -> None:
 
 
 def _print_all(debug_outputs: list[DebugOutput], arrays: list[Any]) -> None:
-    at = 0
-    for one in debug_outputs:
-        own = arrays[at : at + one.tensors]
-        at += one.tensors
-        if isinstance(one, PrintCall):
-            _write_line(_filled(one.format, one.structure, own))
+    offset = 0
+    for debug_output in debug_outputs:
+        arguments = arrays[offset : offset + debug_output.tensors]
+        offset += debug_output.tensors
+        if isinstance(debug_output, PrintCall):
+            _write_line(_formatted_text(debug_output.format, debug_output.structure, arguments))
             continue
-        trips = range(one.trips)
-        for trip in reversed(trips) if one.reverse else trips:
-            _print_all(one.debug_outputs, [array[trip] for array in own])
+        trips = range(debug_output.trips)
+        for trip in reversed(trips) if debug_output.reverse else trips:
+            _print_all(debug_output.debug_outputs, [array[trip] for array in arguments])
 
 
-def _filled(format: str, structure: Any, values: list[Any]) -> str:
+def _formatted_text(format: str, structure: Any, values: list[Any]) -> str:
     args, keywords = tree_util.tree_unflatten(structure, iter([FormattedArray(value) for value in values]))
     return string.Formatter().vformat(format, args, keywords)
 
 
 class FormattedArray:
-    """An array that accepts the format of a number: {loss:.3f}; it applies to each element."""
+    """An array that accepts the format spec of a number, {loss:.3f}, and applies it to each element."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -139,7 +139,7 @@ class FormattedArray:
             return str(self.array)
         if self.array.ndim == 0:
             return builtins.format(self.array.item(), spec)
-        return _each(self.array, lambda one: builtins.format(one, spec))
+        return _format_elements(self.array, lambda value: builtins.format(value, spec))
 
     def __getitem__(self, key: Any) -> Any:
         return self.array[key]
@@ -148,10 +148,10 @@ class FormattedArray:
         return getattr(self.array, name)
 
 
-def _each(array: Any, shown: Callable[[Any], str]) -> str:
+def _format_elements(array: Any, format_item: Callable[[Any], str]) -> str:
     if array.ndim == 0:
-        return shown(array.item())
-    return "[" + " ".join(_each(one, shown) for one in array) + "]"
+        return format_item(array.item())
+    return "[" + " ".join(_format_elements(item, format_item) for item in array) + "]"
 
 
 def _write_line(text: str) -> None:

@@ -18,13 +18,13 @@ def from_dlpack(x: Any) -> Tensor:
     """A tensor from another library's tensor on the CPU: PyTorch, JAX, NumPy or any other with __dlpack__.
 
     The result shares the memory and keeps it alive; the memory must not be written from then on (`kz.tensor(x)` copies
-    instead). Data that is not row-major, or not aligned for its dtype, is copied once. A tensor on another device, and
-    a dtype that Karez does not support, are errors.
+    instead). Data that is not row-major, or not aligned for its dtype, is copied once. A tensor on another device
+    or with a dtype that Karez does not support raises an error.
     """
     if not hasattr(x, "__dlpack__"):
         raise TypeError(
-            f"from_dlpack: {type(x).__name__} has no __dlpack__; kz.tensor takes numbers and anything that NumPy "
-            f"converts{_at()}"
+            f"from_dlpack: expected an object with __dlpack__, got {type(x).__name__}; kz.tensor accepts numbers and "
+            f"anything that NumPy converts{_at()}"
         )
     if tuple(x.__dlpack_device__())[0] != CPU[0]:
         raise DeviceError(
@@ -48,10 +48,10 @@ def dlpack(
     dl_device: Optional[tuple[int, int]] = None,
     copy: Optional[bool] = None,
 ) -> Any:
-    """A capsule of a whole array's memory, without a copy: read-only, and alive as long as the capsule's consumer holds
-    it."""
+    """A capsule of the memory of an unsharded array, without a copy. The memory is read-only and stays alive while the
+    consumer holds the capsule."""
     if stream is not None:
-        raise DeviceError(f"__dlpack__: stream={stream!r}, but the CPU has no streams{_at()}")
+        raise DeviceError(f"__dlpack__: stream must be None on the CPU, got {stream!r}{_at()}")
     exported: Any = _core.export_buffer(self)
     return exported.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
 

@@ -13,15 +13,14 @@ COLOURS = ("#9ecae1", "#fdd0a2", "#a1d99b", "#dadaeb", "#fdae6b", "#c7e9c0", "#b
 
 
 def show(x: Tensor) -> Drawing:
-    """The shards of a tensor: rows and columns of its first two dimensions, and in each field the devices that hold
-    it."""
+    """A drawing of the shards of a tensor: its rows and columns are the first two dimensions, and each field lists the
+    devices that hold this part."""
     if not isinstance(x, Tensor) or x._kind != "array":
         what = f"a {x._kind} value" if isinstance(x, Tensor) else type(x).__name__
         raise UserError(
-            f"show: {what} is on no device; show takes a result of a compiled function, or a tensor computed outside "
-            f"of one{_at()}"
+            f"show: expected a result of a compiled function, or a tensor computed outside of one, got {what}{_at()}"
         )
-    places = [(device, tuple(tuple(one) for one in ranges)) for device, ranges in x._device_boxes()]
+    places = [(device, tuple(tuple(item) for item in ranges)) for device, ranges in x._device_boxes()]
     return Drawing(x._layout_text(), places)
 
 
@@ -32,11 +31,11 @@ class Drawing:
         self.title, self.places = title, places
         self.boxes: list[tuple[Box, list[str]]] = []  # distinct boxes, with the devices that hold them
         for device, box in places:
-            known = next((devices for other, devices in self.boxes if other == box), None)
-            if known is None:
+            known_devices = next((devices for item, devices in self.boxes if item == box), None)
+            if known_devices is None:
                 self.boxes.append((box, [device]))
             else:
-                known.append(device)
+                known_devices.append(device)
 
     def _ranges(self, dim: int) -> list[tuple[int, int]]:
         """The intervals of a dimension, in order; one full interval if the dimension does not exist."""
@@ -48,9 +47,9 @@ class Drawing:
         for box, devices in self.boxes:
             padded = (*box, (0, 1), (0, 1))[: max(2, len(box))]
             if padded[:2] == (row, column):
-                found.append((", ".join(_text(one) for one in box[2:]), " ".join(devices)))
-        deeper = len({where for where, _ in found}) > 1
-        return [(where if deeper else "", devices) for where, devices in found]
+                found.append((", ".join(_text(item) for item in box[2:]), " ".join(devices)))
+        has_more_dimensions = len({ranges for ranges, _ in found}) > 1
+        return [(ranges if has_more_dimensions else "", devices) for ranges, devices in found]
 
     def __repr__(self) -> str:
         rows, columns = self._ranges(0), self._ranges(1)
@@ -63,11 +62,11 @@ class Drawing:
         ]
         names = [_text(row) if len(self.places[0][1]) > 0 else "" for row in rows]
         heads = [_text(column) if len(self.places[0][1]) > 1 else "" for column in columns]
-        wide = [max(len(head), *(len(line[i]) for line in fields)) for i, head in enumerate(heads)]
+        widths = [max(len(head), *(len(line[i]) for line in fields)) for i, head in enumerate(heads)]
         first = max(map(len, names))
-        lines = [" " * first + "  " + "  ".join(head.ljust(w) for head, w in zip(heads, wide))] if any(heads) else []
+        lines = [" " * first + "  " + "  ".join(head.ljust(w) for head, w in zip(heads, widths))] if any(heads) else []
         lines += [
-            name.rjust(first) + "  " + "  ".join(field.ljust(w) for field, w in zip(line, wide))
+            name.rjust(first) + "  " + "  ".join(field.ljust(w) for field, w in zip(line, widths))
             for name, line in zip(names, fields)
         ]
         return "\n".join([self.title, *("  " + line.rstrip() for line in lines)])
@@ -114,8 +113,8 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _text(one: Any) -> str:
-    return f"{one[0]}:{one[1]}"
+def _text(bounds: Any) -> str:
+    return f"{bounds[0]}:{bounds[1]}"
 
 
 __all__ = ["Drawing", "show"]

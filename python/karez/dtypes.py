@@ -6,7 +6,7 @@ from typing import Any
 
 
 class dtype:
-    """An element type. Functions that take one also take NumPy's types and the names of both."""
+    """An element type. Functions with a dtype argument also accept NumPy dtypes, and names of either."""
 
     def __init__(self, name: Any, short: Any) -> None:
         self.name, self.short = name, short
@@ -24,4 +24,4 @@ float32, float64 = dtype("float32", "f32"), dtype("float64", "f64")
 bfloat16, float16 = dtype("bfloat16", "bf16"), dtype("float16", "f16")
 int32, int64 = dtype("int32", "i32"), dtype("int64", "i64")
 bool_ = dtype("bool", "bool")
-by_short = {one.short: one for one in (float32, float64, bfloat16, float16, int32, int64, bool_)}
+by_short = {value.short: value for value in (float32, float64, bfloat16, float16, int32, int64, bool_)}

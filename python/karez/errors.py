@@ -1,4 +1,5 @@
-"""Errors by kind: one class for each kind in C++; the text has the fault, both values, and the line of the program."""
+"""Exception classes, one for each error kind of C++. A text states the fault, the expected and the actual value, and
+the line of the program."""
 
 from __future__ import annotations
 
@@ -76,9 +77,9 @@ AnyError = TypeVar("AnyError", bound=BaseException)
 
 
 def exit_code(kind: Union[str, Error]) -> int:
-    """The exit code of a program that such an error ends, given the error or its `kind`: 64 for the user's errors, 75
-    peer, 76 hang, 77 data. C++ programs use the same codes."""
-    from . import _core  # it reads the classes above when it is imported
+    """The exit code of a program that ends with an error, given the error or its `kind`: 64 for user errors, 75 for
+    peer, 76 for hang and 77 for data errors. C++ programs use the same codes."""
+    from . import _core  # imported here because it reads the classes above
 
     found: Any = getattr(kind, "kind", kind)
     return _core.exit_code(found)
@@ -94,13 +95,17 @@ def without_own_frames(error: AnyError) -> AnyError:
     """The error with a traceback of the program's frames alone; KAREZ_TRACEBACK=full keeps those of the package."""
     if os.environ.get("KAREZ_TRACEBACK") == "full":
         return error
-    own, library, arrays = (os.path.dirname(file) + os.sep for file in (__file__, os.__file__, numpy.__file__))
+    package_folder, library_folder, numpy_folder = (
+        os.path.dirname(file) + os.sep for file in (__file__, os.__file__, numpy.__file__)
+    )
     found, hidden = [], False
     for step in _steps(error.__traceback__):
         name = step.tb_frame.f_code.co_filename
         # Frames of the standard library and of NumPy below the package's frames are hidden too.
-        called = name.startswith(arrays) or (name.startswith((library, "<frozen ")) and "site-packages" not in name)
-        hidden = name.startswith(own) or (hidden and called)
+        is_library = name.startswith(numpy_folder) or (
+            name.startswith((library_folder, "<frozen ")) and "site-packages" not in name
+        )
+        hidden = name.startswith(package_folder) or (hidden and is_library)
         if not hidden:
             found.append(step)
     trace = None
@@ -109,17 +114,17 @@ def without_own_frames(error: AnyError) -> AnyError:
     return error.with_traceback(trace)
 
 
-def _excepthook(kind: Any, error: Any, trace: Any, before: Any = sys.excepthook) -> None:
+def _excepthook(kind: Any, error: Any, trace: Any, default_hook: Any = sys.excepthook) -> None:
     """Shows an uncaught error of Karez without the package's frames, and ends the program with the exit code of its
     kind."""
-    ours, interactive = isinstance(error, Error), hasattr(sys, "ps1") or sys.flags.interactive
-    if ours or isinstance(error, KeyboardInterrupt):
+    is_karez_error, interactive = isinstance(error, Error), hasattr(sys, "ps1") or sys.flags.interactive
+    if is_karez_error or isinstance(error, KeyboardInterrupt):
         innermost = [step.tb_frame for step in _steps(error.__traceback__)][-1:]
         trace = without_own_frames(error).__traceback__
-        # An interrupt while an error is handled: Ctrl-C reaches all ranks, and the end of the first is an error of the
-        # others.
+        # An interrupt while an error is handled: Ctrl-C reaches all ranks, and the end of the first rank causes an
+        # error on the others.
         if (
-            not ours
+            not is_karez_error
             and isinstance(error.__context__, Error)
             and innermost != [step.tb_frame for step in _steps(trace)][-1:]
         ):
@@ -130,8 +135,8 @@ def _excepthook(kind: Any, error: Any, trace: Any, before: Any = sys.excepthook)
             and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         ):
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # another interrupt ends the program without a message
-    before(kind, error, trace)
-    if ours and not interactive:
+    default_hook(kind, error, trace)
+    if is_karez_error and not interactive:
         raise SystemExit(exit_code(error))
 
 

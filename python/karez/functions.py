@@ -1,4 +1,4 @@
-"""Functions of tensors, kz.name, with PyTorch's names and keywords; kz.reshape and kz.transpose as NumPy's."""
+"""Functions of tensors, kz.name, with PyTorch's names and keywords; kz.reshape and kz.transpose follow NumPy."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import builtins
 import math
 from typing import Any, Callable, Optional
 
-from . import _core
+from . import _core, pointwise_functions
 from ._core import (
     broadcast_to,
     correct_count,
-    cos,
     eq,
-    exp,
     ge,
     gt,
     le,
-    log,
     logical_and,
     logical_not,
     logical_or,
@@ -28,12 +25,6 @@ from ._core import (
     one_hot,
     relu,
     rotary,
-    sigmoid,
-    silu,
-    sin,
-    sqrt,
-    stop_gradient,
-    tanh,
     tracing,
     update,
     where,
@@ -44,10 +35,12 @@ from .dtypes import int64
 from .errors import ShapeError, UserError
 from .half_precision import in_f32
 from .pointwise import tensor_of
+from .pointwise_functions import *
+from .pointwise_functions import abs as abs, sqrt as sqrt
 from .type_aliases import Tensor
 from .user_line import _at
 
-abs, all, any, pow, sum = _core.abs, _core.all, _core.any, _core.pow, _core.sum
+all, any, pow, sum = _core.all, _core.any, _core.pow, _core.sum
 amax, amin, cast = _core.amax, _core.amin, _core.cast
 
 
@@ -57,26 +50,27 @@ def cumsum(input: Any, dim: int, dtype: Any = None) -> Tensor:
 
 
 def softmax(input: Any, dim: Optional[int] = None, dtype: Any = None) -> Tensor:
-    """exp(x) divided by its sum along a dimension; by default the last one of vectors and matrices."""
-    return _core.softmax(input if dtype is None else cast(input, dtype), _only_dim("softmax", input, dim))
+    """exp(x) divided by its sum along a dimension: by default the last one, for vectors and matrices."""
+    return _core.softmax(input if dtype is None else cast(input, dtype), _default_dim("softmax", input, dim))
 
 
 def log_softmax(input: Any, dim: Optional[int] = None, dtype: Any = None) -> Tensor:
     """The logarithm of softmax."""
-    return _core.log_softmax(input if dtype is None else cast(input, dtype), _only_dim("log_softmax", input, dim))
+    return _core.log_softmax(input if dtype is None else cast(input, dtype), _default_dim("log_softmax", input, dim))
 
 
-def _only_dim(what: str, input: Any, dim: Optional[int]) -> int:
-    """The given dimension, or the last one of at most two, which is PyTorch's default too."""
+def _default_dim(what: str, input: Any, dim: Optional[int]) -> int:
+    """The given dimension; by default the last one, as in PyTorch for vectors and matrices."""
     if dim is None and input.ndim > 2:
         raise UserError(
-            f"{what} of {input.ndim} dimensions needs dim= (PyTorch's default is 0 for three and 1 for more){_at()}"
+            f"{what}: dim must be given for an input of {input.ndim} dimensions (PyTorch's default is 0 for three and "
+            f"1 for more){_at()}"
         )
     return -1 if dim is None else dim
 
 
 def clip(input: Any, min: Any = None, max: Any = None) -> Tensor:
-    """The elements limited to bounds, numbers or tensors, of which one may be missing; NaN stays."""
+    """The elements limited to bounds, which are numbers or tensors; one bound may be omitted. NaN is propagated."""
     if min is None and max is None:
         raise UserError(f"clip: at least one bound must be given{_at()}")
     input = tensor_of(input)
@@ -103,7 +97,8 @@ def var(
     *,
     correction: Optional[int] = None,
 ) -> Tensor:
-    """The sum of squared distances from the mean, divided by their count minus the correction (1)."""
+    """The sum of squared distances from the mean, divided by the number of elements minus the correction (1 by
+    default)."""
     return _variance(_core.var, input, dim, unbiased, keepdim, correction)
 
 
@@ -121,18 +116,20 @@ def std(
 
 @in_f32
 def _variance(
-    of: Callable[..., Tensor], input: Any, dim: Any, unbiased: Optional[bool], keepdim: bool, correction: Optional[int]
+    op: Callable[..., Tensor], input: Any, dim: Any, unbiased: Optional[bool], keepdim: bool, correction: Optional[int]
 ) -> Tensor:
     if isinstance(dim, bool):
         dim, unbiased = None, dim
-    less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
-    whole = amax(zeros(*input.shape), dim, True).numel() if math.prod(input.shape) else 0
-    count = math.prod(input.shape) // whole if whole else 0
-    if isinstance(less, int) and 0 <= less < count:
-        return of(input, dim, correction=less, keepdim=keepdim)
-    far = input - mean(input, dim, True)
-    out = sum(far * far, dim, keepdim) * (1 / builtins.float(count - less) if count > less else float("inf"))
-    return sqrt(out) if of is _core.std else out
+    degrees = correction if correction is not None else 1 if unbiased is None else int(unbiased)
+    total = amax(zeros(*input.shape), dim, True).numel() if math.prod(input.shape) else 0
+    count = math.prod(input.shape) // total if total else 0
+    if isinstance(degrees, int) and 0 <= degrees < count:
+        return op(input, dim, correction=degrees, keepdim=keepdim)
+    deviations = input - mean(input, dim, True)
+    out = sum(deviations * deviations, dim, keepdim) * (
+        1 / builtins.float(count - degrees) if count > degrees else float("inf")
+    )
+    return sqrt(out) if op is _core.std else out
 
 
 def norm(input: Any, p: Any = 2.0, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
@@ -140,7 +137,7 @@ def norm(input: Any, p: Any = 2.0, dim: Any = None, keepdim: bool = False, dtype
     input = input if dtype is None else cast(input, dtype)
     p = 2.0 if p is None or p == "fro" else p
     if not isinstance(p, (int, float)):
-        raise UserError(f"norm: p={p!r}; it must be a number or 'fro'{_at()}")
+        raise UserError(f"norm: p must be a number or 'fro', got {p!r}{_at()}")
     if p >= 0:
         return _core.norm(input, p, dim, keepdim)
     if p == float("-inf"):
@@ -155,8 +152,8 @@ def _power_mean(input: Any, p: float, dim: Any, keepdim: bool) -> Tensor:
 
 def cat(tensors: Any, dim: int = 0) -> Tensor:
     """Tensors concatenated along a dimension; empty vectors are omitted."""
-    listed = [one for one in tensors if tuple(one.shape) != (0,)]
-    return _core.cat(listed if listed and listed[0].ndim > 1 else list(tensors), dim)
+    nonempty = [tensor for tensor in tensors if tuple(tensor.shape) != (0,)]
+    return _core.cat(nonempty if nonempty and nonempty[0].ndim > 1 else list(tensors), dim)
 
 
 concat = cat
@@ -194,10 +191,11 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
 
 def gelu(input: Any, approximate: str = "none") -> Tensor:
-    """x times the normal distribution function of x; approximate="tanh" by a tanh, as GPT-2's."""
+    """x times the cumulative distribution function of the standard normal distribution at x; approximate="tanh" uses
+    the tanh approximation, as GPT-2 does."""
     if approximate not in ("none", "tanh"):
-        raise UserError(f"gelu: approximate={approximate!r}; it must be 'none' or 'tanh'")
-    return _core.gelu_tanh(input) if approximate == "tanh" else _core.gelu_erf(input)
+        raise UserError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+    return _core.gelu_tanh(input) if approximate == "tanh" else _core.gelu(input)
 
 
 def transpose(input: Any, axes: Any = None) -> Tensor:
@@ -233,7 +231,7 @@ def unsqueeze(input: Any, dim: int) -> Tensor:
 
 
 def squeeze(input: Any, dim: Any = None) -> Tensor:
-    """Removes the dimensions of size 1, or the named ones among them."""
+    """Removes all dimensions of size 1, or only those among the given ones."""
     drop = (
         range(input.ndim)
         if dim is None
@@ -244,19 +242,19 @@ def squeeze(input: Any, dim: Any = None) -> Tensor:
 
 def stack(tensors: Any, dim: int = 0) -> Tensor:
     """Tensors of equal shape, stacked along a new dimension."""
-    return cat([unsqueeze(one, dim) for one in tensors], dim)
+    return cat([unsqueeze(tensor, dim) for tensor in tensors], dim)
 
 
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> list[Tensor]:
-    """Pieces along a dimension, of this size (the last may be smaller) or of these sizes."""
+    """Splits a tensor along a dimension into pieces of one size (the last may be smaller) or of the given sizes."""
     at = _normalised_dim(tensor, dim)
-    whole, sizes = tensor.shape[at], split_size_or_sections
+    total, sizes = tensor.shape[at], split_size_or_sections
     if isinstance(sizes, int):
         if sizes < 1:
             raise ShapeError(f"split: the size of the pieces must be at least 1, got {sizes}{_at()}")
-        sizes = [builtins.min(sizes, whole - begin) for begin in range(0, whole, sizes)]
-    if builtins.sum(sizes) != whole:
-        raise ShapeError(f"split: sizes {list(sizes)} do not add up to {whole}, the size of dimension {dim}{_at()}")
+        sizes = [builtins.min(sizes, total - begin) for begin in range(0, total, sizes)]
+    if builtins.sum(sizes) != total:
+        raise ShapeError(f"split: sizes {list(sizes)} do not add up to {total}, the size of dimension {dim}{_at()}")
     out, begin = [], 0
     for size in sizes:
         starts = [begin if d == at else 0 for d in range(tensor.ndim)]
@@ -266,7 +264,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> list[Ten
 
 
 def chunk(input: Any, chunks: int, dim: int = 0) -> list[Tensor]:
-    """This number of pieces along a dimension; the last may be smaller."""
+    """Splits a tensor along a dimension into this number of pieces; the last may be smaller."""
     if chunks < 1:
         raise ShapeError(f"chunk: chunks must be at least 1, got {chunks}{_at()}")
     return split(input, -(-input.shape[_normalised_dim(input, dim)] // chunks), dim)
@@ -283,7 +281,7 @@ def triu(input: Any, diagonal: int = 0) -> Tensor:
 
 
 def _lower_triangle(input: Any, diagonal: int) -> Tensor:
-    rows, columns = input.shape[-2:]  # one dimension each: no matrix of integers
+    rows, columns = input.shape[-2:]  # a comparison of two vectors, without a matrix of integers
     return _core.iota([1, columns], 1, int64) <= _core.iota([rows, 1], 0, int64) + diagonal
 
 
@@ -298,17 +296,14 @@ __all__ = [
     "clip",
     "concat",
     "correct_count",
-    "cos",
     "cumsum",
     "einsum",
     "eq",
-    "exp",
     "flatten",
     "ge",
     "gelu",
     "gt",
     "le",
-    "log",
     "log_softmax",
     "logical_and",
     "logical_not",
@@ -324,19 +319,13 @@ __all__ = [
     "relu",
     "reshape",
     "rotary",
-    "sigmoid",
-    "silu",
-    "sin",
     "softmax",
     "split",
-    "sqrt",
     "squeeze",
     "stack",
     "std",
-    "stop_gradient",
     "swapaxes",
     "take_along_dim",
-    "tanh",
     "tracing",
     "transpose",
     "tril",
@@ -346,3 +335,4 @@ __all__ = [
     "var",
     "where",
 ]
+__all__ += pointwise_functions.__all__

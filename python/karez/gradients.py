@@ -23,11 +23,11 @@ def backward(loss: _core.Tensor) -> None:
     found = gradients()
     if found is None:
         raise UserError(
-            "backward() outside of a compiled function: gradients are values of the program that kz.compile traces; "
-            "kz.value_and_grad(f) gives them anywhere"
+            "backward() can be called only in a compiled function, since gradients are values of the program that "
+            "kz.compile traces; kz.value_and_grad(f) works anywhere"
         )
-    read = [parameters.get(p._identity) for p in _core.parameters_of(loss)]
-    params = [p for p in read if p is not None and p.requires_grad]
+    found_parameters = [parameters.get(p._identity) for p in _core.parameters_of(loss)]
+    params = [p for p in found_parameters if p is not None and p.requires_grad]
     for p, g in zip(params, _core.grad(loss, params)):
         found[p._identity] = g if p._identity not in found else found[p._identity] + g
 
@@ -38,7 +38,7 @@ def value_and_grad(
     """A function that returns (f(...), gradients) for the parameters, or for the arguments with these numbers (a list
     for several numbers)."""
 
-    def both(*args: Any, **keywords: Any) -> tuple[Any, Any]:
+    def value_and_gradients(*args: Any, **keywords: Any) -> tuple[Any, Any]:
         value = f(*args, **keywords)
         if params is not None:
             return value, grad(value, params)
@@ -48,9 +48,9 @@ def value_and_grad(
 
     def run(*args: Any, **keywords: Any) -> tuple[Any, Any]:
         if _core.tracing():
-            return both(*args, **keywords)
-        found: tuple[Any, Any] = compiled(*args, **keywords)
-        return found
+            return value_and_gradients(*args, **keywords)
+        outputs: tuple[Any, Any] = compiled(*args, **keywords)
+        return outputs
 
-    compiled = compile(both)
+    compiled = compile(value_and_gradients)
     return run

@@ -7,8 +7,8 @@ from typing import Any, Callable
 from . import _core
 from .reflection import MISSING, dict_of, safe_repr
 
-MAX_ITEMS = 1000  # items of a container
-MAX_DEPTH = 64  # of nested containers and objects
+MAX_ITEMS = 1000  # the number of items of a container
+MAX_DEPTH = 64  # the nesting depth of containers and objects
 
 # GuardSource of guards.cc
 ROOT, ITEM, DICT, CLASS_ATTRIBUTE, CELL, INDEX, ATTRIBUTE, METHOD_RESULT, ITEMS, TYPE_DICT = range(10)
@@ -16,7 +16,7 @@ ABSENT, SCALAR, SEQUENCE, MAPPING, SET, SAME, ARRAY = range(1, 8)  # Check of gu
 
 
 class GuardList:
-    """Guards with their texts and places; `with` the objects, namespaces and classes that they start from."""
+    """Guards with their texts and places, and the objects, namespaces and classes that the places start from."""
 
     def __init__(self) -> None:
         self.guards = _core.Guards()
@@ -33,19 +33,19 @@ class GuardList:
         return int(self.guards.add(parent, fetch, key, check, value))
 
     def place_of(self, number: int) -> Any:
-        """The path to the value of a guard, equal for all traces of a function; texts are not, since two modules may
-        have a global of one name."""
-        way = []
+        """The path to the value of a guard, which identifies the value in all traces of a function. Texts do not: two
+        modules may have a global of the same name."""
+        path = []
         while number >= 0:
             number, fetch, key, check = self.places[number]
-            way.append(
+            path.append(
                 (
                     fetch,
                     key if type(key) in (str, int, type(None)) else (type(key).__name__, safe_repr(key)),
                     fetch == DICT and check,
                 )
             )
-        return tuple(way)
+        return tuple(path)
 
     def _failing(self) -> Any:
         return {number: self.guards.value(number, MISSING) for number in self.guards.failing()}
@@ -70,15 +70,15 @@ class GuardList:
         return int(root)
 
     def _keys(self, value: Any, number: int, text: str) -> None:
-        """A guard for the set of attributes that an object has."""
+        """Adds a guard for the set of attributes that an object has."""
         place = number, DICT, MAPPING
         if place not in self.seen:
             self.seen[place] = self._add(number, DICT, None, MAPPING, dict(dict_of(value)), f"attributes of {text}")
 
     def _live_objects(self) -> Any:
-        return [(held(), number) for held, number in list(self.objects.values()) if held() is not None]
+        return [(reference(), number) for reference, number in list(self.objects.values()) if reference() is not None]
 
     def _is_known(self, key: Any, value: Any) -> bool:
         """Whether the attributes of this object have guards; a deleted object may have had the same identity."""
-        known = self.objects.get(key)
-        return known is not None and known[0]() is value
+        entry = self.objects.get(key)
+        return entry is not None and entry[0]() is value

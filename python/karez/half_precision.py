@@ -1,4 +1,4 @@
-"""Composite functions of half-precision tensors: widened once at entry, rounded once at exit."""
+"""A decorator for composite functions, which then compute half-precision tensors in float32 and round once."""
 
 from __future__ import annotations
 
@@ -16,22 +16,27 @@ def in_f32(function: Function) -> Function:
     float32 and its results are rounded to that dtype."""
 
     @functools.wraps(function)
-    def widened(*args: Any, **words: Any) -> Any:
+    def widened(*args: Any, **keywords: Any) -> Any:
         dtypes = {
-            one._dtype
-            for one in (*args, *words.values())
-            if isinstance(one, Tensor) and one._kind != "unbound" and one.dtype.is_floating_point
+            value._dtype
+            for value in (*args, *keywords.values())
+            if isinstance(value, Tensor) and value._kind != "unbound" and value.dtype.is_floating_point
         }
         if dtypes not in ({"bf16"}, {"f16"}):
-            return function(*args, **words)
+            return function(*args, **keywords)
         (half,) = dtypes
-        made = function(
-            *(_cast(one, half, "f32") for one in args), **{name: _cast(one, half, "f32") for name, one in words.items()}
+        result = function(
+            *(_cast(argument, half, "f32") for argument in args),
+            **{name: _cast(value, half, "f32") for name, value in keywords.items()},
         )
-        return tuple(_cast(one, "f32", half) for one in made) if isinstance(made, tuple) else _cast(made, "f32", half)
+        return (
+            tuple(_cast(item, "f32", half) for item in result)
+            if isinstance(result, tuple)
+            else _cast(result, "f32", half)
+        )
 
     return widened  # type: ignore[return-value]
 
 
-def _cast(value: Any, dtype: str, to: str) -> Any:
-    return _core.cast(value, to) if isinstance(value, Tensor) and value._dtype == dtype else value
+def _cast(value: Any, dtype: str, target_dtype: str) -> Any:
+    return _core.cast(value, target_dtype) if isinstance(value, Tensor) and value._dtype == dtype else value

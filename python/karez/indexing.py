@@ -17,7 +17,7 @@ from .user_line import _at
 
 def getitem(self: Tensor, key: Any) -> Tensor:
     """Applies integers and slices first, then arrays of integers: these broadcast, and their dimensions replace the
-    first indexed one, or come first if other entries separate the arrays."""
+    first dimension that an array indexes, or come first if other entries separate the arrays."""
     key = tuple(
         numpy.asarray(entry, dtype=None if entry else numpy.int64) if isinstance(entry, list) else entry
         for entry in (key if isinstance(key, tuple) else (key,))
@@ -28,7 +28,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     size: list[int] = []
     keep: list[int] = []
     steps: list[tuple[int, Any]] = []
-    picked: list[tuple[int, Any]] = []
+    array_entries: list[tuple[int, Any]] = []
     for entry in _expanded(self, key):
         dim = len(begin)
         if entry is None:
@@ -44,13 +44,11 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         elif isinstance(entry, (int, numpy.integer)):
             place = int(entry) + (self.shape[dim] if entry < 0 else 0)
             if not 0 <= place < self.shape[dim]:
-                raise ShapeError(
-                    f"index {entry} of {self._text()}: dimension {dim} has {self.shape[dim]} elements{_at()}"
-                )
+                raise ShapeError(f"index {entry} is out of range for dimension {dim} of {self._text()}{_at()}")
             begin.append(place)
             size.append(1)
         elif isinstance(entry, (Tensor, numpy.ndarray, range)):
-            picked.append((len(keep), entry if isinstance(entry, Tensor) else numpy.asarray(entry)))
+            array_entries.append((len(keep), entry if isinstance(entry, Tensor) else numpy.asarray(entry)))
             begin.append(0)
             size.append(self.shape[dim])
             keep.append(self.shape[dim])
@@ -61,21 +59,22 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     out = self if size == list(self.shape) else _core.slice(self, begin, size)
     out = out if keep == list(out.shape) else _core.reshape(out, keep)
     for dim, places in steps:
-        out = _picked(out, [dim], places)
-    return _by_arrays(out, picked) if picked else out
+        out = _selected_rows(out, [dim], places)
+    return _index_by_arrays(out, array_entries) if array_entries else out
 
 
 def _expanded(self: Tensor, key: Any) -> list[Any]:
     """The entries of an index, one for each dimension or None, with `...` expanded."""
     entries = list(key) if isinstance(key, tuple) else [key]
-    named = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    indexed_count = sum(entry is not None and entry is not Ellipsis for entry in entries)
     dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
-    if len(dots) > 1 or named > self.ndim:
+    if len(dots) > 1 or indexed_count > self.ndim:
         raise ShapeError(
-            f"an index of {named} entries{' with two ...' if len(dots) > 1 else ''} for {self._text()}{_at()}"
+            f"an index of {self._text()} must have at most {self.ndim} entries and one ..., got {indexed_count} "
+            f"entries and {len(dots)} ...{_at()}"
         )
     at = dots[0] if dots else len(entries)
-    return entries[:at] + [slice(None)] * (self.ndim - named) + entries[at + 1 :]
+    return entries[:at] + [slice(None)] * (self.ndim - indexed_count) + entries[at + 1 :]
 
 
 def _is_mask(entry: Any) -> bool:
@@ -87,21 +86,21 @@ def _masked(self: Tensor, entries: tuple[Any, ...]) -> Tensor:
     functions."""
     if self._kind == "traced" or any(isinstance(entry, Tensor) and entry._kind == "traced" for entry in entries):
         raise TypeError(
-            "a mask as an index gives a tensor whose shape depends on values: kz.where(mask, x, 0) keeps the "
-            f"shape{_at()}"
+            "an index in a compiled function must not be a mask, since the shape of the result would depend on values; "
+            f"kz.where(mask, x, 0) keeps the shape{_at()}"
         )
     return _core.constant(
         self.numpy()[tuple(entry.numpy() if isinstance(entry, Tensor) else entry for entry in entries)]
     )
 
 
-def _by_arrays(self: Tensor, picked: list[tuple[int, Any]]) -> Tensor:
-    """x[i, j] by arrays of integers at these dimensions: x with these dimensions merged, indexed by i * size + j."""
-    dims = [dim for dim, _ in picked]
+def _index_by_arrays(self: Tensor, array_entries: list[tuple[int, Any]]) -> Tensor:
+    """x[i, j] for arrays of integers: merges the indexed dimensions of x, and indexes the result by i * size + j."""
+    dims = [dim for dim, _ in array_entries]
     place: Any = None
-    for dim, index in picked:
+    for dim, index in array_entries:
         if not getattr(index.dtype, "name", "").startswith("int"):
-            raise TypeError(f"an index must be of integers, got {index.dtype.name}{_at()}")
+            raise TypeError(f"an index must have an integer dtype, got {index.dtype.name}{_at()}")
         count = self.shape[dim]
         index = (
             functions.where(index < 0, index + count, index)
@@ -109,24 +108,26 @@ def _by_arrays(self: Tensor, picked: list[tuple[int, Any]]) -> Tensor:
             else numpy.where(index < 0, index + count, index)
         )
         if isinstance(index, numpy.ndarray) and ((index < 0) | (index >= count)).any():
-            raise ShapeError(f"an index of {self._text()}: dimension {dim} has {count} elements{_at()}")
+            raise ShapeError(f"an element of an index is out of range for dimension {dim} of {self._text()}{_at()}")
         if place is None:
             place = index
         else:
             place = index + place * count if isinstance(index, Tensor) else place * count + index
-    return _picked(self, dims, place)
+    return _selected_rows(self, dims, place)
 
 
-def _picked(self: Tensor, dims: list[int], index: Any) -> Tensor:
-    """Rows of the merged dimensions by an array, whose dimensions replace the first of them, or come first if other
-    entries separate the arrays."""
+def _selected_rows(self: Tensor, dims: list[int], index: Any) -> Tensor:
+    """Selects rows of the merged dimensions `dims` by an index array. Its dimensions replace the first of `dims`, or
+    come first if `dims` are not consecutive."""
     order = [*dims, *(d for d in range(self.ndim) if d not in dims)]
-    turned = self if order == list(range(self.ndim)) else functions.permute(self, order)
+    permuted = self if order == list(range(self.ndim)) else functions.permute(self, order)
     if len(dims) > 1:
-        turned = _core.reshape(turned, [math.prod(turned.shape[: len(dims)]), *turned.shape[len(dims) :]])
-    rows = _core.take_rows(turned, index)
-    before = dims[0] if dims == list(range(dims[0], dims[0] + len(dims))) else 0
-    if before == 0:
+        permuted = _core.reshape(permuted, [math.prod(permuted.shape[: len(dims)]), *permuted.shape[len(dims) :]])
+    rows = _core.take_rows(permuted, index)
+    leading_dims = dims[0] if dims == list(range(dims[0], dims[0] + len(dims))) else 0
+    if leading_dims == 0:
         return rows
     width = len(index.shape)
-    return functions.permute(rows, [*range(width, width + before), *range(width), *range(width + before, rows.ndim)])
+    return functions.permute(
+        rows, [*range(width, width + leading_dims), *range(width), *range(width + leading_dims, rows.ndim)]
+    )

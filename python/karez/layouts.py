@@ -11,13 +11,13 @@ from .errors import LayoutError
 
 @dataclass(frozen=True)
 class S:
-    """Split along a mesh axis: this dimension is cut; S(-1) is the last one."""
+    """Split: the mesh axis cuts this dimension; S(-1) means the last one."""
 
     dim: int
 
     def __post_init__(self) -> None:
         if isinstance(self.dim, bool) or not hasattr(self.dim, "__index__"):
-            raise LayoutError(f"S takes the number of a dimension, not {self.dim!r}")
+            raise LayoutError(f"S: expected the number of a dimension, got {self.dim!r}")
         object.__setattr__(self, "dim", operator.index(self.dim))
 
 
@@ -30,8 +30,9 @@ B = _Broadcast()  # broadcast along a mesh axis: replicated
 
 
 class P(tuple[Optional[str], ...]):
-    """For each dimension the mesh axis that splits it: P("model", None); "data+model" for both, None for none. P(None,
-    sum="model") is the layout of a value that is the sum over the axis `model`; max= and min= likewise."""
+    """A layout by dimension: P("model", None) names the mesh axis that splits each dimension, "data+model" two axes,
+    None no axis. P(None, sum="model") is the layout of a value that is the sum of its parts along the axis `model`;
+    max= and min= likewise."""
 
     partial: Optional[tuple[str, str]]  # ("sum", "model"), or None
 
@@ -40,16 +41,16 @@ class P(tuple[Optional[str], ...]):
     ) -> P:
         for axis in axes:
             if axis is not None and not isinstance(axis, str):
-                raise LayoutError(f"P takes names of mesh axes and None, not {axis!r}")
+                raise LayoutError(f"P: expected names of mesh axes or None, got {axis!r}")
         partial = [(kind, by) for kind, by in (("sum", sum), ("max", max), ("min", min)) if by is not None]
         if len(partial) > 1 or not all(isinstance(by, str) and by for _, by in partial):
             raise LayoutError(
-                f"P: {', '.join(f'{kind}={by!r}' for kind, by in partial)}; one of sum=, max= and min= names axes of "
-                'the mesh, "data+model" for both'
+                'P: at most one of sum=, max= and min= may be given, with names of mesh axes such as "data+model", got '
+                f"{', '.join(f'{kind}={by!r}' for kind, by in partial)}"
             )
-        made = super().__new__(cls, axes)
-        made.partial = partial[0] if partial else None
-        return made
+        spec = super().__new__(cls, axes)
+        spec.partial = partial[0] if partial else None
+        return spec
 
     def __repr__(self) -> str:
         return (
@@ -69,24 +70,24 @@ class P(tuple[Optional[str], ...]):
         return hash((tuple(self), self.partial)) if self.partial else tuple.__hash__(self)
 
     def __reduce__(self) -> Any:
-        return _made, (tuple(self), self.partial)
+        return _restore, (tuple(self), self.partial)
 
 
-def _made(axes: Any, partial: Any) -> P:
+def _restore(axes: Any, partial: Any) -> P:
     return P(*axes, **dict([partial] if partial else []))
 
 
 def rule_of(pattern: str, layout: Any, axes: Any) -> Any:
-    """A rule as C++ takes it: its pattern, and the layout as from partition_spec."""
+    """A rule as C++ expects it: the pattern, and the layout as partition_spec returns it."""
     what = f"the rule for {pattern!r}"
     if isinstance(layout, P):
-        _require_whole(layout, what)
-    return (pattern, *words_of(layout, axes, what))
+        _reject_partial(layout, what)
+    return (pattern, *partition_spec(layout, axes, what))
 
 
-def words_of(layout: Any, axes: Any, what: str) -> Any:
-    """Either, from P, by dimension the names of the axes that split it, or, from a list with one entry for each mesh
-    axis, (axis, dimension) pairs."""
+def partition_spec(layout: Any, axes: Any, what: str) -> Any:
+    """The layout as C++ expects it: for a P, the names of the axes that split each dimension; for a list with one
+    entry for each mesh axis, (axis, dimension) pairs."""
     if isinstance(layout, P):
         return [axis or "" for axis in layout], []
     if not isinstance(layout, (list, tuple)) or not all(entry is B or isinstance(entry, S) for entry in layout):
@@ -101,18 +102,19 @@ def words_of(layout: Any, axes: Any, what: str) -> Any:
     return [], [(axis, entry.dim) for entry, axis in zip(layout, axes) if entry is not B]
 
 
-def _require_whole(layout: P, what: str) -> None:
+def _reject_partial(layout: P, what: str) -> None:
     if layout.partial:
         raise LayoutError(
-            f"{what}: {layout!r} is Partial, which cannot be requested: a split sum has it, and kz.from_parts makes it"
+            f"{what}: {layout!r} is Partial, which cannot be requested; only split sums and kz.from_parts give such "
+            "values"
         )
 
 
 def by_dimension(layout: Any, what: Any) -> Any:
-    """By dimension the names of the axes that split it, from names and None, or from a single P."""
+    """The names of the axes that split each dimension, from names and None, or from a single P."""
     if len(layout) == 1 and isinstance(layout[0], P):
         layout = layout[0]
-        _require_whole(layout, what)
+        _reject_partial(layout, what)
     for axis in layout:
         if axis is not None and not isinstance(axis, str):
             raise LayoutError(

@@ -51,7 +51,7 @@ def flipud(input: Tensor) -> Tensor:
 
 
 def roll(input: Tensor, shifts: Union[int, Sizes], dims: Union[None, int, Sizes] = None) -> Tensor:
-    """Shifts elements cyclically along dimensions."""
+    """Shifts elements cyclically along dimensions; without dims, those of the flattened input."""
     input = tensor_of(input)
     if dims is None or dims == ():
         return (
@@ -75,7 +75,7 @@ def roll(input: Tensor, shifts: Union[int, Sizes], dims: Union[None, int, Sizes]
 
 
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """length elements along a dimension, beginning with start."""
+    """The elements start to start + length - 1 along a dimension."""
     dim = _normalised_dim(input, dim)
     begin = [0] * input.ndim
     begin[dim] = start + (input.shape[dim] if start < 0 else 0)
@@ -122,9 +122,9 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     if input.ndim == 0:
         return input + src
     src = _core.slice(src, [0] * src.ndim, list(index.shape))
-    added = _core.add_along(index, src, input.shape[dim], dim)
-    missing = [0 if d == dim else size - added.shape[d] for d, size in enumerate(input.shape)]
-    return input + (_core.pad_both(added, [0] * input.ndim, missing, 0.0) if builtins.any(missing) else added)
+    sums = _core.add_along(index, src, input.shape[dim], dim)
+    missing = [0 if d == dim else size - sums.shape[d] for d, size in enumerate(input.shape)]
+    return input + (_core.pad_both(sums, [0] * input.ndim, missing, 0.0) if builtins.any(missing) else sums)
 
 
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
@@ -141,18 +141,18 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 def repeat(input: Tensor, *repeats: Union[int, Sizes]) -> Tensor:
-    """The tensor repeated along each dimension; more numbers than dimensions add new leading ones."""
+    """The tensor repeated along each dimension; additional numbers add leading dimensions."""
     times = _sizes(repeats)
     if len(times) < input.ndim:
-        raise ShapeError(f"repeat: {len(times)} numbers are too few for {input._text()}{_at()}")
+        raise ShapeError(f"repeat: expected at least {input.ndim} numbers for {input._text()}, got {len(times)}{_at()}")
     shape = [1] * (len(times) - input.ndim) + list(input.shape)
     spread = [size for pair in zip([1] * len(shape), shape) for size in pair]
-    wanted = [size for pair in zip(times, shape) for size in pair]
-    return reshape(_core.broadcast_to(reshape(input, spread), wanted), [a * b for a, b in zip(times, shape)])
+    split_shape = [size for pair in zip(times, shape) for size in pair]
+    return reshape(_core.broadcast_to(reshape(input, spread), split_shape), [a * b for a, b in zip(times, shape)])
 
 
 def tile(input: Tensor, dims: Sizes) -> Tensor:
-    """repeat, with leading ones for missing numbers."""
+    """Like repeat; missing leading numbers are 1."""
     return repeat(input, [1] * (input.ndim - len(dims)) + list(dims))
 
 
@@ -166,8 +166,8 @@ def repeat_interleave(input: Tensor, repeats: int, dim: Optional[int] = None) ->
         input, dim = reshape(input, [-1]), 0
     dim = _normalised_dim(input, dim)
     shape = list(input.shape)
-    wide = unsqueeze(input, dim + 1)
-    spread = _core.broadcast_to(wide, [*shape[: dim + 1], repeats, *shape[dim + 1 :]])
+    expanded_input = unsqueeze(input, dim + 1)
+    spread = _core.broadcast_to(expanded_input, [*shape[: dim + 1], repeats, *shape[dim + 1 :]])
     return reshape(spread, [*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]])
 
 
@@ -175,20 +175,20 @@ def unflatten(input: Tensor, dim: int, sizes: Sizes) -> Tensor:
     """Splits a dimension into several, of which one size may be -1."""
     dim, sizes = _normalised_dim(input, dim), list(sizes)
     if -1 in sizes:
-        known = int(numpy.prod([size for size in sizes if size != -1]))
-        sizes[sizes.index(-1)] = input.shape[dim] // known if known else 0
+        known_size = int(numpy.prod([size for size in sizes if size != -1]))
+        sizes[sizes.index(-1)] = input.shape[dim] // known_size if known_size else 0
     return reshape(input, [*input.shape[:dim], *sizes, *input.shape[dim + 1 :]])
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Concatenates along the second dimension, vectors along the first."""
-    whole = [atleast_1d(one) for one in tensors]
-    return cat(whole, 0 if whole[0].ndim == 1 else 1)
+    arrays = [atleast_1d(tensor) for tensor in tensors]
+    return cat(arrays, 0 if arrays[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Concatenates along the first dimension; vectors are rows."""
-    return cat([atleast_2d(one) for one in tensors], 0)
+    return cat([atleast_2d(tensor) for tensor in tensors], 0)
 
 
 @overload
@@ -198,7 +198,7 @@ def atleast_1d(input: Union[list[Any], tuple[Any, ...]]) -> list[Any]: ...
 def atleast_1d(input: Any) -> Union[Tensor, list[Any]]:
     """The tensor with at least one dimension."""
     if isinstance(input, (list, tuple)):
-        return [atleast_1d(one) for one in input]
+        return [atleast_1d(item) for item in input]
     input = tensor_of(input)
     return input if input.ndim else reshape(input, [1])
 
@@ -210,7 +210,7 @@ def atleast_2d(input: Union[list[Any], tuple[Any, ...]]) -> list[Any]: ...
 def atleast_2d(input: Any) -> Union[Tensor, list[Any]]:
     """The tensor with at least two dimensions; new ones are leading."""
     if isinstance(input, (list, tuple)):
-        return [atleast_2d(one) for one in input]
+        return [atleast_2d(item) for item in input]
     input = tensor_of(input)
     return input if input.ndim >= 2 else unsqueeze(atleast_1d(input), 0)
 
@@ -233,13 +233,14 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The last dimension as the diagonal of a matrix in two dimensions, which go to these positions; 0 elsewhere."""
+    """Matrices with the vectors of the last dimension on the diagonal and 0 elsewhere; their two dimensions are dim1
+    and dim2."""
     size = input.shape[-1] + abs(offset)
     low, high = max(0, offset), max(0, -offset)
     row = _core.pad_both(input, [0] * (input.ndim - 1) + [low], [0] * (input.ndim - 1) + [high], 0.0)
-    here = _core.eq(_core.iota([1, size], 1, int64), _core.iota([size, 1], 0, int64) + offset)
-    made = where(here, unsqueeze(row, -2), _core.full([], 0, dtype=input.dtype))
-    return movedim(made, (-2, -1), (dim1, dim2))
+    on_diagonal = _core.eq(_core.iota([1, size], 1, int64), _core.iota([size, 1], 0, int64) + offset)
+    matrix = where(on_diagonal, unsqueeze(row, -2), _core.full([], 0, dtype=input.dtype))
+    return movedim(matrix, (-2, -1), (dim1, dim2))
 
 
 def masked_fill(input: Tensor, mask: Operand, value: Operand) -> Tensor:
@@ -251,7 +252,7 @@ def masked_fill(input: Tensor, mask: Operand, value: Operand) -> Tensor:
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; a vector is unchanged."""
     if input.ndim > 2:
-        raise ShapeError(f"t takes at most two dimensions, not {input._text()}{_at()}")
+        raise ShapeError(f"t: expected at most two dimensions, got {input._text()}{_at()}")
     return input if input.ndim < 2 else swapaxes(input, 0, 1)
 
 

@@ -1,4 +1,4 @@
-"""The modules that a function reads."""
+"""Search for the modules that a function reads."""
 
 from __future__ import annotations
 
@@ -16,26 +16,30 @@ from .value_guards import GRADIENTS_FILE
 
 def modules_read(function: Any) -> list[Module]:
     """Modules that a function and its possible callees read, directly or inside a container or an object."""
-    waiting = [function]
+    queue = [function]
     seen: set[Any] = set()
     out: list[Module] = []
-    while waiting and len(seen) < 1000:
-        value = waiting.pop(0)
+    while queue and len(seen) < 1000:
+        value = queue.pop(0)
         if not is_alive(value):
             continue
         if isinstance(value, (TracedCallable, types.MethodType, functools.partial)):
             names = ("__wrapped__", "__func__", "func", "__self__", "args", "keywords")
-            waiting[:0] = [one for one in (safe_getattr(value, name) for name in names) if one is not None]
+            queue[:0] = [item for item in (safe_getattr(value, name) for name in names) if item is not None]
             continue
-        below = [value]
+        candidates = [value]
         if isinstance(value, (list, tuple, dict)):
-            below = list(value.values() if isinstance(value, dict) else value)[:MAX_ITEMS]
+            candidates = list(value.values() if isinstance(value, dict) else value)[:MAX_ITEMS]
         elif not isinstance(value, (Module, type, types.ModuleType, types.FunctionType)):
-            below = list(dict_of(value).values())
-        for module in below:
-            if is_alive(module) and isinstance(module, Module) and not any(module is known for known in out):
+            candidates = list(dict_of(value).values())
+        for module in candidates:
+            if (
+                is_alive(module)
+                and isinstance(module, Module)
+                and not any(module is found_module for found_module in out)
+            ):
                 out.append(module)
-                waiting.extend(type(one).forward for one in module.modules() if hasattr(type(one), "forward"))
+                queue.extend(type(item).forward for item in module.modules() if hasattr(type(item), "forward"))
         if (
             not isinstance(value, types.FunctionType)
             or value in seen
@@ -43,7 +47,9 @@ def modules_read(function: Any) -> list[Module]:
         ):
             continue
         seen.add(value)
-        waiting += [one for one in map(cell_value, value.__closure__ or ()) if one is not MISSING]
-        waiting += [value.__globals__[name] for name in names_of(value.__code__).read if name in value.__globals__]
-        waiting += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        queue += [item for item in map(cell_value, value.__closure__ or ()) if item is not MISSING]
+        queue += [
+            value.__globals__[name] for name in names_of(value.__code__).global_names if name in value.__globals__
+        ]
+        queue += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
     return out

@@ -16,17 +16,17 @@ from .functions import reshape
 from .manipulation import narrow
 from .worlds import Mesh, devices_of_a_rank, rank, ranks, world
 
-MIN_BYTES = 256  # bytes: smaller objects share one program
+MIN_BYTES = 256  # smaller objects share one program
 
 
 def broadcast_object(value: Any, root: int = 0) -> Any:
-    """The value of rank `root`, on every rank: None, flags, numbers, strings, and lists and dicts of these. All ranks
-    call it.
+    """Returns the value of rank `root` on every rank. All ranks must call this function.
 
-    Tuples arrive as lists, and keys as strings, on the root too. The values of the other ranks are ignored.
+    The value may consist of None, bools, numbers, strings, and lists and dicts of these. Tuples become lists, and keys
+    become strings, on the root too. The values of the other ranks are ignored.
     """
     if not isinstance(root, int) or not 0 <= root < ranks():
-        raise UserError(f"broadcast_object: root={root!r}; there are ranks 0 to {ranks() - 1}")
+        raise UserError(f"broadcast_object: root must be a rank from 0 to {ranks() - 1}, got {root!r}")
     text = _encoded(value) if rank() == root else b""
     if ranks() == 1:
         return json.loads(text)
@@ -44,26 +44,26 @@ def _encoded(value: Any) -> bytes:
         return json.dumps(value).encode()
     except (builtins.TypeError, ValueError) as error:
         raise TypeError(
-            f"broadcast_object: {error}; it takes None, flags, numbers, strings, and lists and dicts of these"
+            f"broadcast_object: {error}; only None, bools, numbers, strings, and lists and dicts of these are supported"
         ) from None
 
 
-_functions: dict[Any, Any] = {}  # by root and length, of one world
+_functions: dict[Any, Any] = {}  # the compiled functions of the current world, by root and length
 
 
-def _broadcast_row(root: int, mine: Any) -> Any:
-    """The root's row of a matrix with one row on each rank."""
+def _broadcast_row(root: int, own_row: Any) -> Any:
+    """Returns the root's row of a matrix with one row on each rank."""
     if _functions.get("world") is not world():
         _functions.clear()
         _functions["world"] = world()
-    key = root, len(mine)
+    key = root, len(own_row)
     if key not in _functions:
-        each = devices_of_a_rank()
-        mesh = Mesh(rank=ranks(), devices=[each * r for r in range(ranks())])
+        devices_per_rank = devices_of_a_rank()
+        mesh = Mesh(rank=ranks(), devices=[devices_per_rank * r for r in range(ranks())])
         _functions[key] = compile(lambda rows: _root_row(rows, root), mesh=mesh, name="broadcast_object")
-    return _functions[key](_core.local(mine[None])).numpy()
+    return _functions[key](_core.local(own_row[None])).numpy()
 
 
 def _root_row(rows: Any, root: int) -> Any:
-    own = with_layout(rows, "rank", None)  # the own value of each rank alone
-    return reshape(narrow(own, 0, root, 1), [rows.shape[1]])
+    isolated_rows = with_layout(rows, "rank", None)  # each rank sees only its own row
+    return reshape(narrow(isolated_rows, 0, root, 1), [rows.shape[1]])

@@ -36,60 +36,60 @@ __all__ = [
 
 
 GROUPS = (
-    "there are no parameter groups: set opt.lr for the learning rate, and use another optimiser for parameters with "
-    "other settings; several optimisers may step in one function"
+    "parameter groups are not supported: set opt.lr for the learning rate, and use another optimiser for parameters "
+    "with other settings; several optimisers may step in one function"
 )
 
 
 @functools.cache
 def _settings(kind: Any) -> set[str]:
     """The arguments of the optimiser's constructor besides its parameters."""
-    ours = next(one for one in kind.__mro__ if one.__module__ == __name__)
-    return set(inspect.signature(ours.__init__).parameters) - {"self", "params", "core", "counts"}
+    defining_class = next(item for item in kind.__mro__ if item.__module__ == __name__)
+    return set(inspect.signature(defining_class.__init__).parameters) - {"self", "params", "core", "counts"}
 
 
 class _FixedSettings:
-    """Rejects setting values that the traced program holds, and attributes that nothing reads."""
+    """Rejects assignments to settings that the traced program holds, and to attributes that nothing reads."""
 
     if not TYPE_CHECKING:  # an instance dict would accept any name
 
         def __setattr__(self, name: str, value: Any) -> None:
-            kind, ours = type(self), type(self).__module__ == __name__
+            kind, is_karez_class = type(self), type(self).__module__ == __name__
             if name in _settings(kind) and not hasattr(kind, name):
                 raise AttributeError(
                     f"{kind.__name__}.{name} cannot be set: it is part of the update that kz.compile "
                     f"traces{', of which only lr may change' * hasattr(kind, 'lr')}. "
-                    f"Make another one, {'kz.optim.' * ours}{kind.__name__}(..., {name}={value!r:.40}), and compile a "
-                    "step with it"
+                    f"Create a new one, {'kz.optim.' * is_karez_class}{kind.__name__}(..., {name}={value!r:.40}), and "
+                    "compile a step with it"
                 )
             if (
                 name in ("params", "state", "defaults")
-                or ours
+                or is_karez_class
                 and not name.startswith("_")
                 and not hasattr(kind, name)
                 and name != "param_groups"
             ):
                 raise AttributeError(
-                    f"{kind.__name__}.{name} cannot be set: an optimiser is made with its parameters, and kz.load and "
-                    "kz.save read and write its state"
+                    f"{kind.__name__}.{name} cannot be set: an optimiser is created with its parameters, and kz.load "
+                    "and kz.save read and write its state"
                 )
             object.__setattr__(self, name, value)
 
 
 class Optimizer(_FixedSettings):
-    """The common part: step(), zero_grad(), and lr, which may change between calls without a retrace."""
+    """The base class of optimisers: step(), zero_grad(), and lr, which may change between calls without a retrace."""
 
     params: list[Parameter]
     _core: Any
 
     def __init__(self, params: Any, core: Any, counts: bool = False) -> None:
         vars(self).update(params=params, _core=core)
-        # whether the update reads the step count; the parameters that the first function steps
+        # `_counts`: whether the update reads the step count. `_stepped`: the parameters that the first function steps.
         self._counts, self._stepped = counts, None
 
     @property
     def param_groups(self) -> NoReturn:
-        """PyTorch's parameter groups, which do not exist here."""
+        """PyTorch's parameter groups, which Karez does not support."""
         raise AttributeError(f"{type(self).__name__}.param_groups: {GROUPS}")
 
     @param_groups.setter
@@ -98,7 +98,7 @@ class Optimizer(_FixedSettings):
 
     @property
     def lr(self) -> Any:
-        """The learning rate of the following calls."""
+        """The learning rate that the next calls use."""
         return self._core.lr
 
     @lr.setter
@@ -106,16 +106,17 @@ class Optimizer(_FixedSettings):
         self._core.lr = value
 
     def step(self, grads: Any = None) -> None:
-        """Updates the parameters by p.grad, or by these gradients, one for each. In compiled functions only.
+        """Updates the parameters with p.grad, or with the given gradients, one for each parameter. Call it in compiled
+        functions only.
 
-        A parameter without a gradient (None, or one of kz.grad that the loss does not depend on) stays as it is, with
-        its state.
+        A parameter without a gradient (p.grad is None, or the loss does not depend on it) and its state are unchanged.
         """
         if grads is None:
             found = gradients()
             if found is None:
                 raise UserError(
-                    "step() outside of a compiled function: an update is a part of the program that kz.compile traces"
+                    "step() can be called only in a compiled function, since the update is a part of the program that "
+                    "kz.compile traces"
                 )
             if not any(p._identity in found for p in self.params):
                 raise UserError(
@@ -129,13 +130,13 @@ class Optimizer(_FixedSettings):
         self._core.step([_gradient(number, value) for number, value in enumerate(grads)])
 
     def _check_count(self, stepping: Any) -> None:
-        """Warns if the step count differs from PyTorch's: PyTorch counts for each parameter, here all parameters share
-        one count, which is equal while all are stepped together."""
+        """Warns if the step count differs from PyTorch's. PyTorch counts the steps of each parameter; here all
+        parameters share one count, which is the same while all are stepped together."""
         if self._stepped is None:
             self._stepped = stepping
         elif self._stepped != stepping:
-            apart = [self.params[number].name for number in sorted(set(self._stepped) ^ set(stepping))]
-            names = ", ".join(apart[:4]) + (f" and {len(apart) - 4} more" if len(apart) > 4 else "")
+            unshared = [self.params[number].name for number in sorted(set(self._stepped) ^ set(stepping))]
+            names = ", ".join(unshared[:4]) + (f" and {len(unshared) - 4} more" if len(unshared) > 4 else "")
             warnings.warn(
                 f"{type(self).__name__}: steps of {len(stepping)} and of {len(self._stepped)} parameters ({names} in "
                 "only one of them) share one count, so bias corrections differ from PyTorch's, which counts for each "
@@ -145,8 +146,8 @@ class Optimizer(_FixedSettings):
             self._stepped = stepping
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Discards gradients. They never outlive a call of the compiled function, so it is needed only between two
-        backward()."""
+        """Discards gradients. They never outlive a call of the compiled function, so this is needed only between two
+        calls of backward()."""
         for p in self.params if gradients() is not None else ():
             p.grad = None
 
@@ -165,25 +166,25 @@ def _checked_parameters(kind: str, params: Any) -> list[Parameter]:
     """The parameters, from a list of parameters or of (name, parameter) pairs."""
     if isinstance(params, (_core.Tensor, Module, str)) or not isinstance(params, Iterable):
         hint = "net.parameters()" if isinstance(params, Module) or callable(params) else "[w]"
-        raise TypeError(f"{kind} takes a list of parameters, {hint}, not one {type(params).__name__}")
-    listed: list[Parameter] = [p[1] if isinstance(p, tuple) and len(p) == 2 else p for p in params]
+        raise TypeError(f"{kind}: expected a list of parameters, {hint}, got a {type(params).__name__}")
+    parameters: list[Parameter] = [p[1] if isinstance(p, tuple) and len(p) == 2 else p for p in params]
     seen: set[int] = set()
-    for p in listed:
+    for p in parameters:
         if isinstance(p, dict):
             raise UserError(f"{kind}: {GROUPS}")
         if not isinstance(p, Parameter):
-            raise TypeError(f"{kind} takes parameters, not a {type(p).__name__}; nn.Parameter(array) makes one")
+            raise TypeError(f"{kind}: expected parameters, got a {type(p).__name__}; nn.Parameter(array) creates one")
         if id(p) in seen:
             raise UserError(f"{kind}: {p!r} is listed twice and would step twice; net.parameters() lists each once")
         seen.add(id(p))
-    for p in listed:
+    for p in parameters:
         p._adaptable = False
-    return listed
+    return parameters
 
 
 class SGD(Optimizer):
-    """m = momentum m + (g + weight_decay w); w = w - lr m, or with nesterov w - lr (g + momentum m). Without momentum,
-    m is not kept."""
+    """m = momentum m + (g + weight_decay w); w = w - lr m, or with nesterov w - lr (g + momentum m). With momentum 0, m
+    is not stored."""
 
     def __init__(
         self,
@@ -197,7 +198,7 @@ class SGD(Optimizer):
         name: str = "sgd",
     ) -> None:
         if dampening:
-            raise UserError(f"SGD: dampening={dampening}; only 0 is supported")
+            raise UserError(f"SGD: dampening must be 0, got {dampening}")
         params = _checked_parameters("SGD", params)
         super().__init__(params, _core.SGD(params, lr, momentum, weight_decay, nesterov, name))
 
@@ -237,7 +238,7 @@ class AdamW(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """v = alpha v + (1 - alpha) g^2; w = w - lr g / (sqrt(v) + eps); centered and momentum as PyTorch's."""
+    """v = alpha v + (1 - alpha) g^2; w = w - lr g / (sqrt(v) + eps); centered and momentum follow PyTorch."""
 
     def __init__(
         self,
@@ -294,8 +295,8 @@ class Lion(Optimizer):
 
 
 class EMA(_FixedSettings):
-    """An exponential moving average of parameters: ema = decay ema + (1 - decay) w. update() follows the optimiser's
-    step()."""
+    """An exponential moving average of parameters: ema = decay ema + (1 - decay) w. Call update() after the
+    optimiser's step()."""
 
     _core: _core.EMA
 
@@ -303,7 +304,7 @@ class EMA(_FixedSettings):
         vars(self).update(_core=_core.EMA(_checked_parameters("EMA", params), decay, name))
 
     def update(self) -> None:
-        """Adds the current parameters to the averages. In compiled functions only."""
+        """Adds the current parameters to the averages. Call it in compiled functions only."""
         self._core.update()
 
     def averages(self) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Parts of tensors: their mesh, layout and local parts, and tensors made from parts."""
+"""The mesh, the layout and the local parts of a tensor, and creation of tensors from parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy
 
 from . import _core, worlds
 from .errors import UserError
-from .layouts import P, words_of
+from .layouts import P, partition_spec
 from .type_aliases import Tensor
 from .user_line import _at
 
@@ -18,16 +18,17 @@ def _mesh_and_layout(x: Tensor, what: str) -> tuple[Any, P]:
     """The C++ mesh or None, and the layout."""
     if x._kind == "traced":
         raise UserError(
-            f"{what} of {x._text()}, a value of the function that is being compiled: its layout is chosen when the "
-            "whole function is planned. kz.with_layout(x, …) requests a layout, and the result of a call has "
-            f"one{_at()}"
+            f"{what} of {x._text()}, a value of the function that is being compiled, is not known before the function "
+            "is planned. kz.with_layout(x, …) requests a layout; the result of a call has a mesh, a layout and "
+            f"parts{_at()}"
         )
     if x._kind == "none":
         raise UserError(f"{what} of a tensor without a value{_at()}")
     if x._kind == "parameter":
         if not worlds.has(x):
             raise UserError(
-                f"{what} of parameter '{x.path}', which no function has used: the first one chooses its layout{_at()}"
+                f"{what} of parameter '{x.path}', which no function has used, is not known: the first function that "
+                f"uses it chooses its layout{_at()}"
             )
         found = _core.stored_placement(worlds.world(), x)
     else:
@@ -37,9 +38,9 @@ def _mesh_and_layout(x: Tensor, what: str) -> tuple[Any, P]:
 
 
 def layout(self: Tensor) -> P:
-    """The layout on its mesh, by dimensions, as requested: P("data", None). with_layout(y, x.layout), rules and
-    from_parts accept it; a Partial layout only from_parts. A result above 64 KiB of operands that are split is computed
-    first, by all ranks, as for a read: its plan determines the layout."""
+    """The layout on the mesh, by dimensions, as requested: P("data", None). with_layout(y, x.layout), rules and
+    from_parts accept it; only from_parts accepts a Partial layout. A lazy result that depends on more than 64 KiB of
+    split operands is computed first, by all ranks, as for a read, because its plan determines the layout."""
     return _mesh_and_layout(self, "layout")[1]
 
 
@@ -50,8 +51,8 @@ def mesh(self: Tensor) -> Optional[worlds.Mesh]:
 
 
 class Part:
-    """The part of a tensor on one device: the device as in kz.show, "0.1" (None: the host), the index of the part in
-    the whole, and its values."""
+    """The part of a tensor on one device: the device as in kz.show, such as "0.1" (None means the host), the index of
+    the part in the global tensor, and its values."""
 
     def __init__(self, device: Optional[str], index: tuple[slice, ...], tensor: Tensor) -> None:
         self.device, self.index, self.tensor = device, index, tensor
@@ -62,46 +63,49 @@ class Part:
         return self.tensor.numpy()
 
     def __repr__(self) -> str:
-        ranges = ", ".join(f"{one.start}:{one.stop}" for one in self.index)
+        ranges = ", ".join(f"{item.start}:{item.stop}" for item in self.index)
         return f"Part(device={self.device!r}, index=[{ranges}], {self.tensor._text()})"
 
 
 def parts(self: Tensor) -> list[Part]:
-    """The parts on this rank's devices, in the order of its mesh; waits. For a Partial value the index is the range of
-    which each has a summand. A computed value needs no other rank; any other is computed first, by all ranks."""
+    """The parts on this rank's devices, in the order of the mesh; waits until they are computed. For a Partial value
+    the index is the range of which each part is a summand. No other rank is needed if the value has been computed;
+    otherwise all ranks compute it first."""
     if self._kind == "parameter":
         raise UserError(
-            f"parts of parameter '{self.path}': p.numpy() reads the whole, and a function that returns it gives a "
-            f"tensor with parts{_at()}"
+            f"parts of parameter '{self.path}' are not accessible; p.numpy() reads all of its values, and a compiled "
+            f"function that returns it gives a tensor with parts{_at()}"
         )
     _mesh_and_layout(self, "parts")
     found = _core.local_parts(self)
-    return [Part(device, tuple(slice(*one) for one in box), tensor) for device, box, tensor in found]
+    return [Part(device, tuple(slice(*item) for item in box), tensor) for device, box, tensor in found]
 
 
 def from_parts(
     parts: Sequence[Any], mesh: Any, layout: Any, *, shape: Optional[Sequence[int]] = None, dtype: Any = None
 ) -> Tensor:
-    """A tensor on a mesh from its parts: one for each of this rank's devices, in the order of the mesh; each rank gives
-    its own. A part that is a tensor on a mesh is read first, by all ranks; NumPy arrays and `x.parts` need no other
-    rank.
+    """A tensor on a mesh from its parts: one for each of this rank's devices, in the order of the mesh; each rank
+    passes its own parts. A part that is a tensor on a mesh is read first, by all ranks; NumPy arrays and `x.parts` need
+    no other rank.
 
     parts: NumPy arrays, tensors, or `x.parts`. layout: P("data", None), [S(0), B] by axes, or P(None, sum="data") if
-    the whole is the sum of the parts (max= and min= likewise). shape: of the whole; without it, a dimension that this
-    rank holds entirely has the sum of the sizes of its parts, and all devices have equal sizes along any other. A rank
-    without a device of the mesh gives no part, and gives shape and dtype.
+    the tensor is the sum of the parts (max= and min= likewise). shape: the global shape; without it, a
+    dimension that this rank holds entirely has the sum of the sizes of its parts, and all devices have equal sizes
+    along any other. A rank without a device of the mesh passes no parts, but shape and dtype.
     """
     if _core.tracing():
-        raise UserError(f"from_parts in a compiled function: call it outside, and pass the result{_at()}")
-    on = mesh if isinstance(mesh, worlds.Mesh) else worlds.Mesh(mesh or "")
+        raise UserError(
+            f"from_parts must be called outside of compiled functions; pass the result as an argument{_at()}"
+        )
+    target_mesh = mesh if isinstance(mesh, worlds.Mesh) else worlds.Mesh(mesh or "")
     worlds.check_world()
-    words, splits = words_of(layout, on.axes, "from_parts")
+    axes_by_dim, splits = partition_spec(layout, target_mesh.axes, "from_parts")
     kind, axes = getattr(layout, "partial", None) or ("", "")
-    given = [_tensor_of(part) for part in parts]
+    tensors = [_tensor_of(part) for part in parts]
     return _core.from_parts(
-        given,
-        on._mesh,
-        words,
+        tensors,
+        target_mesh._mesh,
+        axes_by_dim,
         splits,
         kind,
         axes.split("+") if axes else [],

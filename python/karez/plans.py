@@ -1,4 +1,4 @@
-"""A plan for display: its text, and its page in a notebook and in a file."""
+"""The text of a plan, and its page in a notebook or a file."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ class Plan(str):
         return plan
 
     def save(self, path: Any) -> None:
-        """Writes the plan: to plan.html the page (actors, transfers, a memory map, the predicted launch), to plan.plan
-        the text that `karez plan` reads.
+        """Writes the plan: to "plan.html" the page (actors, transfers, a memory map, the predicted launch), to
+        "plan.plan" the text that `karez plan` reads.
 
-        Any other suffix of the path is an error. The page is one file without external resources.
+        Any other suffix of the path raises an error. The page is one file without external resources.
         """
         ending = os.path.splitext(os.fspath(path))[1]
         if ending not in (".html", ".plan"):
-            raise UserError(f"a plan is saved as a page (.html) or as text (.plan), not as {os.fspath(path)!r}")
+            raise UserError(
+                f"save: the path of a plan must end in .html (a page) or .plan (text), got {os.fspath(path)!r}"
+            )
         with open(path, "w", encoding="utf-8") as file:
             file.write(self._page.html() if ending == ".html" else self)
 
     def _repr_html_(self) -> str:
-        """The page in a frame, so that its styles and the notebook's do not mix."""
+        """The page in a frame, so that its styles do not affect the notebook."""
         return (
             '<iframe sandbox="" style="width: 100%; height: 40rem; border: 0; resize: vertical" '
             f'srcdoc="{html.escape(self._page.html())}"></iframe>'

@@ -1,4 +1,4 @@
-"""Pointwise functions composed of ops: expressions of one op each, with the casts that they need."""
+"""Pointwise functions composed of ops, each an op of an expression with the casts that it needs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy
 
 from . import _core
 from .dtypes import bool_, float32, int64
-from .errors import TypeError, UserError
+from .errors import TypeError
 from .half_precision import in_f32
 from .type_aliases import Operand, Tensor
 
-# By name: the expression of x, the derivative if the one derived from the expression would cancel, and a description. 1
-# + x - 1 is the part of x that remains in 1 + x (Kahan).
+# Each row of ROWS has the expression of x, its derivative ("" if the derivative of the expression is accurate) and a
+# description. In LOG1P, 1 + x - 1 is the part of x that remains in 1 + x (Kahan).
 LOG1P = "select(1 + {0} == 1, {0}, select(1 + {0} == inf, inf, log(1 + {0}) * ({0} / (1 + {0} - 1))))"
 EXPM1 = "select(abs(x) < 30, tanh(0.5 * x) * (exp(x) + 1), exp(x) - 1)"
 SOFTPLUS = f"max(x, 0) + {LOG1P.format('exp(-abs(x))')}"
@@ -26,13 +26,12 @@ SINC_SLOPE = (
     f"select(abs(x) < 0.2, -3.289868133696453 * x * ({SINC_SERIES}), "
     "(cos(3.141592653589793 * x) - sin(3.141592653589793 * x) / (3.141592653589793 * x)) / x)"
 )
-MOST, LEAST = "max(abs(x), abs(y))", "min(abs(x), abs(y))"
+LARGER, SMALLER = "max(abs(x), abs(y))", "min(abs(x), abs(y))"
 HYPOT = (
-    f"select(abs(x) == inf || abs(y) == inf, inf, select({MOST} == 0, 0, {MOST} * sqrt(1 + {LEAST} / {MOST} * "
-    f"({LEAST} / {MOST}))))"
+    f"select(abs(x) == inf || abs(y) == inf, inf, select({LARGER} == 0, 0, {LARGER} * sqrt(1 + {SMALLER} / {LARGER} * "
+    f"({SMALLER} / {LARGER}))))"
 )
 BFLOAT16_MAX = (2 - 2.0**-7) * 2.0**127  # NumPy has no such dtype
-TURNED = "fmod(x, y) < 0 && y > 0 || fmod(x, y) > 0 && y < 0"  # the remainder has not the sign of the divisor
 ROWS = {
     "reciprocal": ("1 / x", "", "1 / x."),
     "exp2": ("pow(2, x)", "0.6931471805599453 * pow(2, x)", "2 to the power x."),
@@ -51,8 +50,8 @@ ROWS = {
         SINC_SLOPE,
         "sin(pi x) / (pi x); 1 at 0.",
     ),
-    "deg2rad": ("x * 0.017453292519943295", "", "Degrees as radians."),
-    "rad2deg": ("x * 57.29577951308232", "", "Radians as degrees."),
+    "deg2rad": ("x * 0.017453292519943295", "", "Converts degrees to radians."),
+    "rad2deg": ("x * 57.29577951308232", "", "Converts radians to degrees."),
     "softplus": (SOFTPLUS, "sigmoid(x)", "log(1 + exp(x))."),
     "logsigmoid": (f"min(x, 0) - {LOG1P.format('exp(-abs(x))')}", "sigmoid(-x)", "log(sigmoid(x))."),
     "softsign": ("x / (1 + abs(x))", "1 / ((1 + abs(x)) * (1 + abs(x)))", "x / (1 + |x|)."),
@@ -65,7 +64,7 @@ ROWS = {
     "hardsigmoid": (
         "min(max(x + 3, 0), 6) / 6",
         "select(x > -3 && x < 3, 0.16666666666666666, 0)",
-        "x / 6 + 1 / 2, limited to 0 and 1.",
+        "x / 6 + 1 / 2, limited to the range 0 to 1.",
     ),
     "hardswish": (
         "x * (min(max(x + 3, 0), 6) / 6)",
@@ -75,13 +74,14 @@ ROWS = {
     "selu": (
         f"1.0507009873554805 * select(x > 0, x, 1.6732632423543772 * ({EXPM1}))",
         "1.0507009873554805 * select(x > 0, 1, 1.6732632423543772 * exp(x))",
-        "Klambauer et al., 2017.",
+        "scale * elu(x, alpha), with the constants of Klambauer et al., 2017.",
     ),
 }
 
 
 def expression(text: str, input: Operand, slope: str = "") -> Tensor:
-    """An op of an expression of x; its gradient is derived, or uses this derivative."""
+    """One op that computes an expression of x. Its gradient is derived from the expression, or uses the given
+    derivative."""
     return _core.pointwise(text, [floating(input)], slope)
 
 
@@ -118,7 +118,7 @@ tanhshrink, hardsigmoid, hardswish, selu = map(_unary, ("tanhshrink", "hardsigmo
 
 
 def relu6(input: Operand) -> Tensor:
-    """x limited to 0 and 6."""
+    """x limited to the range 0 to 6."""
     x = tensor_of(input)
     return (
         expression("min(max(x, 0), 6)", x, "select(x > 0 && x < 6, 1, 0)")
@@ -137,7 +137,7 @@ def square(input: Operand) -> Tensor:
 @in_f32
 def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     """input + alpha other; for two bools, their logical or."""
-    if alpha != 1 and _is_bool(input) and _is_bool(other):
+    if alpha != 1 and is_bool(input) and is_bool(other):
         return _core.plus(input, _core.logical_and(other, bool(alpha)))
     return _core.plus(input, other if alpha == 1 else _core.times(other, alpha))
 
@@ -153,19 +153,6 @@ def mul(input: Operand, other: Operand) -> Tensor:
     return _core.times(input, other)
 
 
-@in_f32
-def div(input: Operand, other: Operand, *, rounding_mode: Optional[str] = None) -> Tensor:
-    """input / other; rounding_mode "floor" or "trunc" rounds and keeps integer dtypes."""
-    if rounding_mode is None:
-        return _core.over(input, other)
-    if rounding_mode not in ("floor", "trunc"):
-        raise UserError(f"div: rounding_mode={rounding_mode!r}; it must be None, 'floor' or 'trunc'")
-    if rounding_mode == "floor":
-        return floor_divide(input, other)
-    a, b = _whole(input, other)
-    return trunc(_core.over(input, other)) if a is None or b is None else _core.apply("div", [a, b])
-
-
 def neg(input: Operand) -> Tensor:
     """Minus x."""
     return -tensor_of(input)
@@ -176,94 +163,8 @@ def positive(input: Operand) -> Tensor:
     return tensor_of(input)
 
 
-@in_f32
-def floor_divide(input: Operand, other: Operand) -> Tensor:
-    """The largest integer that is at most input / other, exactly; input / 0 of floats is infinite or NaN."""
-    a, b = _whole(input, other)
-    if a is not None and b is not None:
-        quotient = _core.apply("div", [a, b])
-        rest = a - quotient * b
-        return quotient - _core.cast((rest != 0) & ((rest < 0) != (b < 0)), quotient.dtype)
-    # The remainder of fmod is exact; the quotient of the rest is an integer up to rounding errors, which rounding to
-    # the nearest integer removes.
-    near = _core.stop_gradient(
-        _core.pointwise(f"select(y == 0, x / y, (x - fmod(x, y)) / y - select({TURNED}, 1, 0))", [input, other])
-    )
-    return round(near)
-
-
-def remainder(input: Operand, other: Operand) -> Tensor:
-    """input - other floor(input / other), exactly: it has the sign of other."""
-    return _core.pointwise(f"select({TURNED}, fmod(x, y) + y, fmod(x, y))", _numbers("remainder", input, other))
-
-
-def fmod(input: Operand, other: Operand) -> Tensor:
-    """input - other trunc(input / other), exactly: it has the sign of input."""
-    return _core.pointwise("fmod(x, y)", _numbers("fmod", input, other))
-
-
-def _is_bool(value: Operand) -> bool:
+def is_bool(value: Operand) -> bool:
     return value.dtype is bool_ if isinstance(value, Tensor) else numpy.asarray(value).dtype == bool
-
-
-def _numbers(name: str, *operands: Operand) -> list[Operand]:
-    if all(map(_is_bool, operands)):
-        raise TypeError(
-            f"{name}: takes numbers, not {' and '.join(tensor_of(one)._text() for one in operands)}; cast them first"
-        )
-    return list(operands)
-
-
-def _whole(input: Operand, other: Operand) -> tuple[Optional[Tensor], Optional[Tensor]]:
-    """Both operands in one shape and one integer dtype; None if one of them is not an integer."""
-    zero = _core.times(tensor_of(input), 0) + _core.times(other, 0) if not isinstance(other, float) else None
-    if zero is None or zero._dtype not in ("i32", "i64"):
-        return None, None
-    return _core.plus(zero, input), _core.plus(zero, other)
-
-
-def trunc(input: Operand) -> Tensor:
-    """x rounded toward zero."""
-    x = tensor_of(input)
-    if not x.dtype.is_floating_point:
-        return x
-    fixed = _core.stop_gradient(x)
-    small = _core.lt(_core.abs(fixed), 2.0**62)  # larger values are integers; NaN fails the comparison
-    return _core.where(small, _core.cast(_core.cast(_core.where(small, fixed, 0.0), int64), x.dtype), fixed)
-
-
-def floor(input: Operand) -> Tensor:
-    """The largest integer that is at most x."""
-    x = tensor_of(input)
-    whole = trunc(x)
-    return whole if whole is x else whole - _core.cast(whole > x, x.dtype)
-
-
-def ceil(input: Operand) -> Tensor:
-    """The smallest integer that is at least x."""
-    x = tensor_of(input)
-    whole = trunc(x)
-    return whole if whole is x else whole + _core.cast(whole < x, x.dtype)
-
-
-@in_f32
-def round(input: Operand, *, decimals: int = 0) -> Tensor:
-    """x rounded to this number of decimals, ties to even."""
-    x = tensor_of(input)
-    if not x.dtype.is_floating_point:
-        return x
-    if decimals:
-        return round(x * 10.0**decimals) / 10.0**decimals
-    below = floor(x)
-    rest = x - below
-    odd = _core.ne(below - 2 * floor(below * 0.5), 0)
-    return _core.where(_core.logical_or(rest > 0.5, _core.logical_and(_core.eq(rest, 0.5), odd)), below + 1, below)
-
-
-def frac(input: Operand) -> Tensor:
-    """The fractional part, with the sign of x."""
-    x = tensor_of(input)
-    return x - trunc(x)
 
 
 def sign(input: Operand) -> Tensor:
@@ -297,9 +198,9 @@ def nan_to_num(
     x = tensor_of(input)
     if not x.dtype.is_floating_point:
         return x
-    most = BFLOAT16_MAX if x._dtype == "bf16" else float(numpy.finfo(x.dtype.name).max)
-    x = _core.where(_core.eq(x, float("inf")), most if posinf is None else posinf, x)
-    x = _core.where(_core.eq(x, float("-inf")), -most if neginf is None else neginf, x)
+    largest = BFLOAT16_MAX if x._dtype == "bf16" else float(numpy.finfo(x.dtype.name).max)
+    x = _core.where(_core.eq(x, float("inf")), largest if posinf is None else posinf, x)
+    x = _core.where(_core.eq(x, float("-inf")), -largest if neginf is None else neginf, x)
     return _core.where(_core.ne(x, x), nan, x)
 
 
@@ -327,7 +228,7 @@ def hypot(input: Operand, other: Operand) -> Tensor:
     is NaN."""
     x, y = floating(input), floating(other)
     like = _core.plus(x, y)  # the broadcast shape and dtype
-    x, y = (_core.broadcast_to(_core.cast(one, like.dtype), list(like.shape)) for one in (x, y))
+    x, y = (_core.broadcast_to(_core.cast(value, like.dtype), list(like.shape)) for value in (x, y))
     return _core.pointwise(
         HYPOT, [x, y], f"select({HYPOT} == 0, 0, x / ({HYPOT}));select({HYPOT} == 0, 0, y / ({HYPOT}))"
     )
@@ -336,18 +237,18 @@ def hypot(input: Operand, other: Operand) -> Tensor:
 @in_f32
 def logaddexp(input: Operand, other: Operand) -> Tensor:
     """log(exp(input) + exp(other))."""
-    apart = _core.where(
+    difference = _core.where(
         _core.eq(input, other), 0.0, _core.minus(input, other)
     )  # the difference of equal infinities is NaN
-    return _core.maximum(input, other) + log1p(_core.exp(-_core.abs(apart)))
+    return _core.maximum(input, other) + log1p(_core.exp(-_core.abs(difference)))
 
 
 @in_f32
 def xlogy(input: Operand, other: Operand) -> Tensor:
     """input log(other); 0 where input is 0 and other is not NaN."""
     finite = _core.logical_and(_core.gt(other, 0), _core.lt(other, float("inf")))
-    live = _core.logical_or(_core.logical_or(_core.ne(input, 0), finite), _core.ne(other, other))
-    return _core.times(input, _core.log(_core.where(live, other, 1.0)))
+    is_used = _core.logical_or(_core.logical_or(_core.ne(input, 0), finite), _core.ne(other, other))
+    return _core.times(input, _core.log(_core.where(is_used, other, 1.0)))
 
 
 @in_f32
@@ -381,20 +282,24 @@ def bitwise_not(input: Operand) -> Tensor:
     """Bitwise not of integers; logical not of bools."""
     x = tensor_of(input)
     if x.dtype.is_floating_point:
-        raise TypeError(f"bitwise_not: takes integers or bool, not {x._text()}")
+        raise TypeError(f"bitwise_not: expected integers or bool, got {x._text()}")
     return _core.logical_not(x) if x.dtype is bool_ else -1 - x
 
 
 def _bitwise(name: str, input: Operand, other: Operand) -> Tensor:
-    operands = [one if isinstance(one, (Tensor, bool, int)) else tensor_of(one) for one in (input, other)]
+    operands = [value if isinstance(value, (Tensor, bool, int)) else tensor_of(value) for value in (input, other)]
     kinds = {
-        type(one).__name__ if not isinstance(one, Tensor) else "bool" if one.dtype is bool_ else one.dtype.name
-        for one in operands
+        type(operand).__name__
+        if not isinstance(operand, Tensor)
+        else "bool"
+        if operand.dtype is bool_
+        else operand.dtype.name
+        for operand in operands
     }
     if any("float" in kind for kind in kinds):
         raise TypeError(
-            f"bitwise_{name}: takes integers or bool, not "
-            f"{' and '.join(str(one) if isinstance(one, int) else one._text() for one in operands)}"
+            f"bitwise_{name}: expected integers or bool, got "
+            f"{' and '.join(str(operand) if isinstance(operand, int) else operand._text() for operand in operands)}"
         )
     if kinds == {"bool"}:
         return {"and": _core.logical_and, "or": _core.logical_or, "xor": _core.ne}[name](*operands)
@@ -408,11 +313,8 @@ def logical_xor(input: Operand, other: Operand) -> Tensor:
 
 subtract = sub
 multiply = mul
-divide = div
-true_divide = _core.over
 negative = neg
 sgn = sign
-fix = trunc
 absolute = _core.abs
 __all__ = [
     "absolute",
@@ -423,20 +325,12 @@ __all__ = [
     "bitwise_not",
     "bitwise_or",
     "bitwise_xor",
-    "ceil",
     "cosh",
     "deg2rad",
-    "div",
-    "divide",
     "erf",
     "erfc",
     "exp2",
     "expm1",
-    "fix",
-    "floor",
-    "floor_divide",
-    "fmod",
-    "frac",
     "hardsigmoid",
     "hardswish",
     "heaviside",
@@ -462,8 +356,6 @@ __all__ = [
     "rad2deg",
     "reciprocal",
     "relu6",
-    "remainder",
-    "round",
     "rsqrt",
     "selu",
     "sgn",
@@ -476,7 +368,5 @@ __all__ = [
     "subtract",
     "tan",
     "tanhshrink",
-    "true_divide",
-    "trunc",
     "xlogy",
 ]

@@ -21,15 +21,15 @@ class feed:
     A thread prefetches up to `slots` batches: it takes them from the iterable and copies their arrays (NumPy's,
     PyTorch's, JAX's; nested tuples, lists and dicts keep their structure, numbers and strings pass unchanged). An
     exception of the iterable is raised in the loop after the preceding batches. epochs: the number of passes of one
-    loop over the iterable. Each further loop over the feed begins the iterable again; next(feed) takes from the latest
-    loop.
+    loop over the iterable. Each further loop over the feed starts the iterable again; next(feed) takes a batch from the
+    latest loop.
     """
 
     def __init__(self, batches: Iterable[Any], slots: int = 2, epochs: int = 1) -> None:
         if not isinstance(slots, int) or slots < 1 or not isinstance(epochs, int) or epochs < 1:
-            raise UserError(f"feed: slots={slots!r}, epochs={epochs!r}; both must be integers of at least 1")
+            raise UserError(f"feed: slots and epochs must be integers of at least 1, got {slots!r} and {epochs!r}")
         if not hasattr(batches, "__iter__") and not hasattr(batches, "__getitem__"):
-            raise TypeError(f"feed: {type(batches).__name__} is not iterable")
+            raise TypeError(f"feed: expected an iterable, got {type(batches).__name__}")
         self._arguments = batches, slots, epochs
         self._run, self._looped, self._closed = FeedIterator(*self._arguments), False, False
 
@@ -73,7 +73,8 @@ class FeedIterator:
 
 
 class PrefetchQueue:
-    """The queue between thread and loop; it has no reference to the loop, so that an abandoned loop ends the thread."""
+    """The queue between the thread and a loop. It has no reference to the loop, so that the thread ends when the loop
+    is abandoned."""
 
     def __init__(self, slots: int) -> None:
         self.slots, self.closed = slots, False
@@ -118,13 +119,13 @@ class PrefetchQueue:
 
 
 def produce(queue: PrefetchQueue, batches: Any, epochs: int) -> None:
-    """The thread: it waits for a free slot before it takes a batch."""
+    """The function of the thread; it waits for a free slot before it takes a batch."""
     try:
         for _ in range(epochs):
-            each = iter(batches)
+            iterator = iter(batches)
             while queue.wait_for_free_slot():
                 try:
-                    batch = next(each)
+                    batch = next(iterator)
                 except StopIteration:
                     break
                 queue.put("batch", to_tensors(batch))

@@ -19,25 +19,25 @@ from .user_line import _at
 
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """[m, k] and [k, n] -> [m, n]."""
-    return _core.matmul(_of_rank("mm", input, 2), _of_rank("mm", mat2, 2))
+    return _core.matmul(_require_rank("mm", input, 2), _require_rank("mm", mat2, 2))
 
 
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """[b, m, k] and [b, k, n] -> [b, m, n]."""
-    return _core.matmul(_of_rank("bmm", input, 3), _of_rank("bmm", mat2, 3))
+    return _core.matmul(_require_rank("bmm", input, 3), _require_rank("bmm", mat2, 3))
 
 
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """[m, k] and [k] -> [m]."""
-    return matmul(_of_rank("mv", input, 2), _of_rank("mv", vec, 1))
+    return matmul(_require_rank("mv", input, 2), _require_rank("mv", vec, 1))
 
 
 def dot(input: Tensor, other: Tensor) -> Tensor:
-    """[k] and [k] -> a number."""
-    return _summed(_core.times(_of_rank("dot", input, 1), _of_rank("dot", other, 1)))
+    """[k] and [k] -> a tensor without dimensions."""
+    return _sum_of_products(_core.times(_require_rank("dot", input, 1), _require_rank("dot", other, 1)))
 
 
-def _summed(terms: Tensor, dim: Optional[int] = None) -> Tensor:
+def _sum_of_products(terms: Tensor, dim: Optional[int] = None) -> Tensor:
     """The sum of products, in the dtype of the operands."""
     return _core.cast(sum(terms, dim), terms.dtype)
 
@@ -47,7 +47,7 @@ def matmul(input: Operand, other: Operand) -> Tensor:
     column on the right."""
     a, b = tensor_of(input), tensor_of(other)
     if a.ndim == 0 or b.ndim == 0:
-        raise ShapeError(f"matmul: {a._text()} and {b._text()}; both must have at least one dimension{_at()}")
+        raise ShapeError(f"matmul: operands must have at least one dimension, got {a._text()} and {b._text()}{_at()}")
     if a.ndim == b.ndim > 1 and a.shape[:-2] == b.shape[:-2]:
         return _core.matmul(a, b)
     row, column = a.ndim == 1, b.ndim == 1
@@ -74,35 +74,35 @@ def _broadcast(a: Sequence[int], b: Sequence[int]) -> list[int]:
 
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """[m] and [n] -> [m, n]."""
-    return _core.times(unsqueeze(_of_rank("outer", input, 1), 1), unsqueeze(_of_rank("outer", vec2, 1), 0))
+    return _core.times(unsqueeze(_require_rank("outer", input, 1), 1), unsqueeze(_require_rank("outer", vec2, 1), 0))
 
 
 def addmm(input: Operand, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta input + alpha mat1 mat2."""
-    return _added(input, mm(mat1, mat2), beta, alpha)
+    return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
 
 
 def addmv(input: Operand, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta input + alpha mat vec."""
-    return _added(input, mv(mat, vec), beta, alpha)
+    return _scaled_sum(input, mv(mat, vec), beta, alpha)
 
 
 def addr(input: Operand, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta input + alpha times the outer product of two vectors."""
-    return _added(input, outer(vec1, vec2), beta, alpha)
+    return _scaled_sum(input, outer(vec1, vec2), beta, alpha)
 
 
 def baddbmm(input: Operand, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta input + alpha batch1 batch2."""
-    return _added(input, bmm(batch1, batch2), beta, alpha)
+    return _scaled_sum(input, bmm(batch1, batch2), beta, alpha)
 
 
 def addbmm(input: Operand, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta input + alpha times the sum of batch1 batch2 over the batch."""
-    return _added(input, _summed(bmm(batch1, batch2), 0), beta, alpha)
+    return _scaled_sum(input, _sum_of_products(bmm(batch1, batch2), 0), beta, alpha)
 
 
-def _added(input: Operand, product: Tensor, beta: float, alpha: float) -> Tensor:
+def _scaled_sum(input: Operand, product: Tensor, beta: float, alpha: float) -> Tensor:
     if not product.dtype.is_floating_point:  # integer tensors take integer factors, as in PyTorch
         kind = bool if product.dtype is bool_ else int
         alpha, beta = kind(alpha), kind(beta)
@@ -114,7 +114,7 @@ def _added(input: Operand, product: Tensor, beta: float, alpha: float) -> Tensor
 
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of [m, n]."""
-    return sum(diagonal(_of_rank("trace", input, 2)))
+    return sum(diagonal(_require_rank("trace", input, 2)))
 
 
 def eye(n: int, m: Optional[int] = None, *, dtype: DType = float32) -> Tensor:
@@ -128,7 +128,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Union[int, Sequence[Sequence[int]]] = 
     each."""
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
-            raise ShapeError(f"tensordot: {dims} dimensions of {a._text()} and {b._text()}{_at()}")
+            raise ShapeError(
+                f"tensordot: dims must be from 0 to {min(a.ndim, b.ndim)} for {a._text()} and {b._text()}, got "
+                f"{dims}{_at()}"
+            )
         dims = [range(a.ndim - dims, a.ndim), range(dims)]
     left, right = [_normalised_dim(a, d) for d in dims[0]], [_normalised_dim(b, d) for d in dims[1]]
     if [a.shape[d] for d in left] != [b.shape[d] for d in right]:
@@ -137,16 +140,17 @@ def tensordot(a: Tensor, b: Tensor, dims: Union[int, Sequence[Sequence[int]]] = 
         )
     rows, columns = [d for d in range(a.ndim) if d not in left], [d for d in range(b.ndim) if d not in right]
     inner, out = math.prod(a.shape[d] for d in left), [[a.shape[d] for d in rows], [b.shape[d] for d in columns]]
-    one = reshape(_core.permute(a, rows + left), [math.prod(out[0]), inner])
+    left_matrix = reshape(_core.permute(a, rows + left), [math.prod(out[0]), inner])
     return reshape(
-        _core.matmul(one, reshape(_core.permute(b, right + columns), [inner, math.prod(out[1])])), out[0] + out[1]
+        _core.matmul(left_matrix, reshape(_core.permute(b, right + columns), [inner, math.prod(out[1])])),
+        out[0] + out[1],
     )
 
 
-def _of_rank(what: str, input: Tensor, rank: int) -> Tensor:
+def _require_rank(what: str, input: Tensor, rank: int) -> Tensor:
     x = tensor_of(input)
     if x.ndim != rank:
-        raise ShapeError(f"{what}: takes {rank} dimension{'s' * (rank != 1)}, not {x._text()}{_at()}")
+        raise ShapeError(f"{what}: expected {rank} dimension{'s' * (rank != 1)}, got {x._text()}{_at()}")
     return x
 
 

@@ -23,11 +23,12 @@ _local = threading.local()
 
 
 class Program:
-    """The program of one structure of arguments and flags and one captured state: a function of a list of arrays.
+    """The program of one structure of arguments, with their static values, and one captured state: a function of a list
+    of arrays.
 
-    kinds: by array, the kind of number that it replaces, see number_kind.
-    sources: captured numbers and arrays that are inputs since they change, as (captured, number of the guard).
-    rewritten: places where the value that an earlier trace left has changed.
+    kinds: for each array, the kind of number that it replaces, see number_kind.
+    sources: captured numbers and arrays that are inputs because they change, as (captured state, number of the guard).
+    rewritten: places whose value has changed since an earlier trace wrote it.
     """
 
     def __init__(
@@ -39,21 +40,21 @@ class Program:
         sources: Any = (),
         rewritten: Any = frozenset(),
     ) -> None:
-        self.results: Any = None  # the structure of its results
+        self.results: Any = None  # the structure of the results
         self.debug_outputs: list[debug.DebugOutput] = []
         self.function: _core.Function
         self.captured: Optional[CapturedState] = None
         self.sources, self.rewritten = sources, rewritten
         self.unreached = sources  # sources that the trace did not reach
-        # C++ holds the body, where Python's collector finds no cycles
+        # C++ owns the body, and Python's garbage collector cannot find cycles through C++.
         weak_self, weak_owner = weakref.ref(self), weakref.ref(owner)
 
         def body(inputs: Any) -> Any:
             program, owner = weak_self(), weak_owner()
             assert program is not None and owner is not None
             count = len(inputs) - len(program.sources)
-            given = [one._as_number(kind) if kind else one for one, kind in zip(inputs, kinds)]
-            arguments = tree_util.tree_unflatten(structure, iter(given))
+            numbers = [item._as_number(kind) if kind else item for item, kind in zip(inputs, kinds)]
+            arguments = tree_util.tree_unflatten(structure, iter(numbers))
             args, keywords = arguments if with_keywords else (arguments, {})
             outermost = not getattr(_local, "tracing", False)
             captured = program._captured(owner, structure) if outermost else None
@@ -71,11 +72,11 @@ class Program:
                     debug.OutputScope() as output_scope,
                     captured or nullcontext(),
                 ):
-                    made = owner.__wrapped__(*args, **keywords)
+                    output = owner.__wrapped__(*args, **keywords)
             finally:
                 _local.tracing = not outermost
             leaves: list[Any] = []
-            program.results = tree_util.tree_flatten(made, _is_result, leaves)
+            program.results = tree_util.tree_flatten(output, _is_result, leaves)
             program.debug_outputs = output_scope.debug_outputs
             if captured is not None:
                 program.captured, program.unreached = captured, captured.unguarded_inputs(program.sources)
@@ -89,7 +90,7 @@ class Program:
 
     def inputs(self) -> list[Any]:
         """The current values of captured numbers and arrays, as arguments."""
-        return [numpy.asarray(one) if type(one) is float else one for one in self.originals()]
+        return [numpy.asarray(original) if type(original) is float else original for original in self.originals()]
 
     def has_inputs(self) -> bool:
         """Whether the places that the trace did not reach still hold numbers and arrays that the program accepts."""
@@ -100,7 +101,7 @@ class Program:
         return [captured.guards.value(number, None) for captured, number in self.sources]
 
     def _captured(self, owner: Any, structure: Any) -> CapturedState:
-        """Continues with the captured state of an earlier trace: its values have not changed."""
+        """Returns the captured state of an earlier trace, whose values have not changed, or a new one."""
         return self.captured or CapturedState(
             owner.__name__,
             [
@@ -108,7 +109,7 @@ class Program:
                 *((f"argument {safe_repr(value):.40}", value) for value in tree_util.static_objects(structure)),
             ],
             self.rewritten,
-            owner._rewritten,
+            owner._rewrite_counts,
         )
 
     def emit_debug_outputs(self, values: list[Any]) -> list[Any]:
@@ -123,29 +124,30 @@ class Program:
 
 def _unbatched(owner: Any, structure: Any, with_keywords: bool) -> list[int]:
     """The indices of the argument leaves that are not part of the batch."""
-    wanted = owner._options["unbatched"]
-    if not wanted:
+    unbatched_names = owner._options["unbatched"]
+    if not unbatched_names:
         return []
     args, keywords = (structure[1], structure[2]) if with_keywords else (structure, (dict, ()))
-    names, own = _names_of(owner.__wrapped__), {}
+    names, leaf_ranges = _names_of(owner.__wrapped__), {}
     leaves = 0
-    for number, (name, one) in enumerate(
+    for number, (name, item) in enumerate(
         [
-            *((names[i] if i < len(names) else None, one) for i, one in enumerate(args[1:])),
+            *((names[i] if i < len(names) else None, argument) for i, argument in enumerate(args[1:])),
             *zip(keywords[1], keywords[2:]),
         ]
     ):
-        count = tree_util.num_leaves(one)
-        own[number] = own[name] = range(leaves, leaves + count)
+        count = tree_util.num_leaves(item)
+        leaf_ranges[number] = leaf_ranges[name] = range(leaves, leaves + count)
         leaves += count
     out: set[int] = set()
-    for argument in wanted:
-        if argument not in own and not (isinstance(argument, str) and argument in names):
-            known = ", ".join(names) or "none with a name"
+    for argument in unbatched_names:
+        if argument not in leaf_ranges and not (isinstance(argument, str) and argument in names):
+            argument_names = ", ".join(names) or "unnamed"
             raise NameError(
-                f"compile: unbatched={argument!r} is not an argument of {owner.__name__}; there are {known}"
+                f"compile: unbatched={argument!r} is not an argument of {owner.__name__}, whose arguments are "
+                f"{argument_names}"
             )
-        out.update(own.get(argument, ()))
+        out.update(leaf_ranges.get(argument, ()))
     return sorted(out)
 
 
@@ -163,7 +165,8 @@ def is_leaf(value: Any) -> bool:
 
 
 def number_kind(leaf: Any) -> int:
-    """0: an array; 1: a number on the host; 2: an int outside int32. A number takes the dtype of the other operand."""
+    """Returns 0 for an array, 1 for a number on the host, and 2 for an int outside of int32. A number takes the dtype
+    of the other operand."""
     kind = type(leaf)
     if kind is Tensor:
         return int(leaf._number)

@@ -13,26 +13,26 @@ from .dimensions import _sizes
 from .dtypes import dtype as DType, float32, float64, int64
 from .errors import UserError
 from .functions import cast
-from .pointwise import floor
+from .rounding import floor
 from .type_aliases import Sizes, Tensor
 from .user_line import _at
 
 
 def rand(*size: Union[int, Sizes], dtype: DType = float32, mesh: Any = None, layout: Any = None) -> Tensor:
-    """Uniform in [0, 1); new numbers at each call of the function that draws them. mesh= and layout= place the
-    tensor."""
+    """Random numbers, uniform in [0, 1); each call of the function that draws them gives new ones. mesh= and layout=
+    place the tensor."""
     return place_on_mesh(_core.random_uniform(_sizes(size), dtype), mesh, layout)
 
 
 def randn(*size: Union[int, Sizes], dtype: DType = float32, mesh: Any = None, layout: Any = None) -> Tensor:
-    """Normal, with mean 0 and standard deviation 1. mesh= and layout= place the tensor."""
+    """Random numbers, normal with mean 0 and standard deviation 1. mesh= and layout= place the tensor."""
     return place_on_mesh(_core.random_normal(_sizes(size), dtype), mesh, layout)
 
 
 def randint(
     low: int, high: Union[None, int, Sizes] = None, size: Optional[Sizes] = None, *, dtype: DType = int64
 ) -> Tensor:
-    """Integers from low to high - 1: randint(low, high, size), or randint(high, size) with low = 0."""
+    """Random integers from low to high - 1: randint(low, high, size), or randint(high, size) with low = 0."""
     if high is not None and not isinstance(high, (int, numpy.integer)):
         if size is not None:
             raise UserError(f"randint: the bounds must be integers, got {low} and {high}{_at()}")
@@ -44,17 +44,17 @@ def randint(
 
 
 def rand_like(input: Tensor, dtype: Optional[DType] = None) -> Tensor:
-    """rand of this shape and dtype."""
+    """Like rand, with the shape and dtype of the input."""
     return rand(list(input.shape), dtype=dtype or input.dtype)
 
 
 def randn_like(input: Tensor, dtype: Optional[DType] = None) -> Tensor:
-    """randn of this shape and dtype."""
+    """Like randn, with the shape and dtype of the input."""
     return randn(list(input.shape), dtype=dtype or input.dtype)
 
 
 def bernoulli(input: Tensor) -> Tensor:
-    """1 with the probability of each element, otherwise 0."""
+    """For each element, 1 with that probability, otherwise 0."""
     return cast(
         _core.lt(
             rand(list(input.shape), dtype=float64 if input.dtype is float64 else float32), _core.stop_gradient(input)

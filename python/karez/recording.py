@@ -1,4 +1,4 @@
-"""State of the trace that a thread records: gradients of parameters; and the parameters that exist."""
+"""The gradients that the current trace of a thread has accumulated, and the list of all parameters."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import weakref
 from typing import Any, Optional
 
 _local = threading.local()
-parameters: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # of Python, by identity
+parameters: weakref.WeakValueDictionary[int, Any] = (
+    weakref.WeakValueDictionary()
+)  # the parameters created in Python, by identity
 
 
 class TracedCallable:
-    """A compiled function; the function that it captured values for is its `__wrapped__`."""
+    """A compiled function. `__wrapped__` is the function whose captured values have guards."""
 
     __wrapped__: Any
 
@@ -20,10 +22,10 @@ class GradientScope:
     """The gradients of parameters in the program that a thread is tracing, by the identity of the parameter."""
 
     def __enter__(self) -> None:
-        self.before, _local.gradients = gradients(), {}
+        self.outer_gradients, _local.gradients = gradients(), {}
 
     def __exit__(self, *_: object) -> None:
-        _local.gradients = self.before
+        _local.gradients = self.outer_gradients
 
 
 def gradients() -> Optional[dict[int, Any]]:

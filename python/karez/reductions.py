@@ -21,9 +21,9 @@ def logsumexp(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor
     x = floating(input)
     if 0 in x.shape:  # an empty input has no largest element
         return _core.log(sum(_core.exp(x), dim, keepdim))
-    most = _core.stop_gradient(amax(x, dim, True))
-    most = where(_core.lt(_core.abs(most), float("inf")), most, 0.0)
-    total = _core.log(sum(_core.exp(x - most), dim, True)) + most
+    largest = _core.stop_gradient(amax(x, dim, True))
+    largest = where(_core.lt(_core.abs(largest), float("inf")), largest, 0.0)
+    total = _core.log(sum(_core.exp(x - largest), dim, True)) + largest
     return total if keepdim else _core.reshape(total, list(_core.sum(x, dim, False).shape))
 
 
@@ -44,10 +44,10 @@ def _prod(x: Tensor, dim: Optional[int], keepdim: bool) -> Tensor:
     if rows.shape[0] == 0:
         out = _core.full(list(rows.shape[1:]), 1, dtype=x.dtype)
     else:
-        while rows.shape[0] > 1:  # pairwise products of halves, a tree: the gradient needs no division
+        while rows.shape[0] > 1:  # a tree of pairwise products, whose gradient needs no division
             half = rows.shape[0] // 2
-            made = narrow(rows, 0, 0, half) * narrow(rows, 0, half, half)
-            rows = made if rows.shape[0] == 2 * half else _core.cat([made, narrow(rows, 0, 2 * half, 1)], 0)
+            products = narrow(rows, 0, 0, half) * narrow(rows, 0, half, half)
+            rows = products if rows.shape[0] == 2 * half else _core.cat([products, narrow(rows, 0, 2 * half, 1)], 0)
         out = _core.reshape(rows, list(rows.shape[1:]))
     return unsqueeze(out, at) if keepdim and x.ndim else out
 
@@ -79,7 +79,7 @@ def var_mean(
     *,
     correction: Optional[int] = None,
 ) -> tuple[Tensor, Tensor]:
-    """var and mean."""
+    """The variance (see var) and the mean."""
     axes = None if isinstance(dim, bool) else dim
     return var(input, dim, unbiased, keepdim, correction=correction), mean(input, axes, keepdim)
 
@@ -93,7 +93,7 @@ def std_mean(
     *,
     correction: Optional[int] = None,
 ) -> tuple[Tensor, Tensor]:
-    """std and mean."""
+    """The standard deviation (see std) and the mean."""
     axes = None if isinstance(dim, bool) else dim
     return std(input, dim, unbiased, keepdim, correction=correction), mean(input, axes, keepdim)
 
@@ -114,8 +114,8 @@ def cov(input: Tensor, *, correction: int = 1) -> Tensor:
     """The covariance matrix of variables (rows) over observations (columns)."""
     x = floating(input if input.ndim == 2 else unsqueeze(input, 0))
     x = x - mean(x, 1, True)
-    made = _core.matmul(x, _core.permute(x, [1, 0])) / builtins.max(0, x.shape[1] - correction)
-    return _core.reshape(made, []) if made.numel() == 1 else made
+    covariance = _core.matmul(x, _core.permute(x, [1, 0])) / builtins.max(0, x.shape[1] - correction)
+    return _core.reshape(covariance, []) if covariance.numel() == 1 else covariance
 
 
 __all__ = ["aminmax", "count_nonzero", "cov", "dist", "logsumexp", "nanmean", "nansum", "prod", "std_mean", "var_mean"]

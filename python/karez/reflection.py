@@ -12,12 +12,12 @@ from typing import Any, Callable
 import numpy
 
 KAREZ = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
-# files of Karez whose classes are tracked like the user's
+# The files of Karez whose classes are tracked as the user's classes are.
 TRACKED_KAREZ_FILES = tuple(os.path.join(KAREZ, name) for name in ("nn" + os.sep, "optim.py"))
 INSTALLED = tuple(
     {
-        os.path.join(one, "")
-        for one in (
+        os.path.join(value, "")
+        for value in (
             *map(sysconfig.get_path, ("purelib", "platlib")),
             *site.getsitepackages(),
             site.getusersitepackages(),
@@ -28,7 +28,7 @@ _untracked = (
     KAREZ,
     os.path.join(os.path.dirname(numpy.__file__), ""),
     "<frozen",
-)  # values that this code reads get no guards
+)  # code in these places is not tracked: values that it reads get no guards
 _library = tuple({os.path.join(sysconfig.get_paths()[name], "") for name in ("stdlib", "platstdlib")})
 
 # Packages whose objects hold values of the user: all their attributes get guards.
@@ -51,14 +51,14 @@ def is_untracked(file: str) -> bool:
 
 
 def origin_of(module: Any) -> str:
-    """The file or folder of a Python module; "" for one that the user made at run time, "<frozen" for a built-in
-    one."""
-    own = dict_of(module)
-    if isinstance(own.get("__file__"), str):
-        return str(own["__file__"])
-    if safe_getattr(own.get("__spec__"), "origin", None) in ("built-in", "frozen"):
+    """The file or folder of a Python module; "" for a module created at run time, "<frozen" for a built-in
+    module."""
+    namespace = dict_of(module)
+    if isinstance(namespace.get("__file__"), str):
+        return str(namespace["__file__"])
+    if safe_getattr(namespace.get("__spec__"), "origin", None) in ("built-in", "frozen"):
         return "<frozen"
-    return next((os.path.join(one, "") for one in own.get("__path__") or () if isinstance(one, str)), "")
+    return next((os.path.join(item, "") for item in namespace.get("__path__") or () if isinstance(item, str)), "")
 
 
 def safe_getattr(value: Any, name: str, missing: Any = None) -> Any:
@@ -78,7 +78,7 @@ def call_or_missing(method: Callable[[], Any]) -> Any:
 
 
 def is_alive(value: Any) -> bool:
-    """False for a proxy whose referent is gone; every access to it raises."""
+    """Whether the value can be accessed; every access to a proxy raises an error once its referent is gone."""
     try:
         return type(value) not in weakref.ProxyTypes or value.__class__ is not None
     except ReferenceError:
@@ -98,7 +98,7 @@ def dict_of(value: Any) -> Any:
 
 def tracked_bases(kind: Any) -> Any:
     """A class and its bases, except those of Karez, NumPy and the standard library."""
-    return [one for one in kind.__mro__ if not is_untracked(_file_of(one.__module__))]
+    return [item for item in kind.__mro__ if not is_untracked(_file_of(item.__module__))]
 
 
 def _file_of(module: Any) -> str:
@@ -107,7 +107,10 @@ def _file_of(module: Any) -> str:
 
 def makes_attributes(kind: Any) -> bool:
     """Whether the class defines __getattr__ or __getattribute__, so that any name may be an attribute."""
-    return any("__getattr__" in one.__dict__ or "__getattribute__" in one.__dict__ for one in tracked_bases(kind))
+    return any(
+        "__getattr__" in tracked_base.__dict__ or "__getattribute__" in tracked_base.__dict__
+        for tracked_base in tracked_bases(kind)
+    )
 
 
 def absolute_name(level: int, name: str, space: Any) -> str:

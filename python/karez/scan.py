@@ -18,44 +18,47 @@ def scan(
     """carry = init; for each row x of xs: carry, y = body(carry, x). Returns the last carry, and all y stacked.
 
     init, xs and the results of the body are tensors, or tuples, lists and dicts of them; all xs have the same number of
-    rows, or xs is None and `length` is the number of trips. The body is traced once; gradients flow to init, xs and the
-    values it reads.
+    rows, or xs is None and `length` is the number of iterations. The body is traced once; gradients flow to init, xs
+    and the values that the body reads.
     """
-    first: list[Any] = []
+    initial_leaves: list[Any] = []
     rows: list[Any] = []
-    carry_tree, row_tree = tree_util.tree_flatten(init, _is_tensor, first), tree_util.tree_flatten(xs, _is_tensor, rows)
-    made_tree: Any = None
-    debug_outputs: list[debug.DebugOutput] = []  # in the body
+    carry_tree, row_tree = (
+        tree_util.tree_flatten(init, _is_tensor, initial_leaves),
+        tree_util.tree_flatten(xs, _is_tensor, rows),
+    )
+    output_tree: Any = None
+    debug_outputs: list[debug.DebugOutput] = []  # the prints in the body
 
-    def each(carry: list[Tensor], row: list[Tensor]) -> tuple[list[Any], list[Any]]:
-        nonlocal made_tree, debug_outputs
+    def step(carry: list[Tensor], row: list[Tensor]) -> tuple[list[Any], list[Any]]:
+        nonlocal output_tree, debug_outputs
         with debug.OutputScope() as output_scope:
-            after, made = body(
+            new_carry, outputs = body(
                 tree_util.tree_unflatten(carry_tree, iter(carry)), tree_util.tree_unflatten(row_tree, iter(row))
             )
         debug_outputs = output_scope.debug_outputs
-        carried: list[Any] = []
-        given: list[Any] = []
-        tree_util.tree_flatten(after, _is_tensor, carried)
-        made_tree = tree_util.tree_flatten(made, _is_tensor, given)
-        return carried, given + output_scope.tensors
+        next_carry: list[Any] = []
+        output_leaves: list[Any] = []
+        tree_util.tree_flatten(new_carry, _is_tensor, next_carry)
+        output_tree = tree_util.tree_flatten(outputs, _is_tensor, output_leaves)
+        return next_carry, output_leaves + output_scope.tensors
 
-    carry, ys = _core.scan(each, first, rows, reverse, -1 if length is None else length)
+    carry, ys = _core.scan(step, initial_leaves, rows, reverse, -1 if length is None else length)
     if debug_outputs:
         ys = _print(debug_outputs, ys, rows[0].shape[0] if rows else length, reverse)
-    return tree_util.tree_unflatten(carry_tree, iter(carry)), tree_util.tree_unflatten(made_tree, iter(ys))
+    return tree_util.tree_unflatten(carry_tree, iter(carry)), tree_util.tree_unflatten(output_tree, iter(ys))
 
 
 def _print(debug_outputs: Any, ys: Any, trips: Any, reverse: bool) -> Any:
-    """The results without debug outputs, which go to the enclosing function, or are printed if there is none."""
+    """The results without debug outputs, which are passed to the enclosing function, or printed if there is none."""
     count = debug.tensor_count(debug_outputs)
     loop: list[debug.DebugOutput] = [debug.LoopOutput(debug_outputs, trips, reverse, count)]
-    kept, debug_values = ys[: len(ys) - count], ys[len(ys) - count :]
+    results, debug_values = ys[: len(ys) - count], ys[len(ys) - count :]
     if debug.is_collecting():
         debug.forward_outputs(loop, debug_values)
     else:
         debug.print_outputs(loop, debug_values)
-    return kept
+    return results
 
 
 def _is_tensor(value: Any) -> bool:

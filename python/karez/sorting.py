@@ -45,37 +45,37 @@ def min(input: Any, dim: Union[None, int, Tensor] = None, keepdim: bool = False)
 
 
 def _extreme(
-    values: Callable[..., Tensor], places: Callable[..., Tensor], input: Any, dim: Optional[int], keepdim: bool
+    reduce: Callable[..., Tensor], find_indices: Callable[..., Tensor], input: Any, dim: Optional[int], keepdim: bool
 ) -> Union[Tensor, Extreme]:
     if dim is None:
-        return values(input)
-    index = places(input, dim, True)
+        return reduce(input)
+    index = find_indices(input, dim, True)
     # the gradient goes to the chosen element, not to equal ones
-    picked = _core.take_along_dim(input, index, dim) if len(input.shape) else reshape(input, [])
-    return Extreme(*((one if keepdim else squeeze(one, dim)) for one in (picked, index)))
+    chosen = _core.take_along_dim(input, index, dim) if len(input.shape) else reshape(input, [])
+    return Extreme(*((value if keepdim else squeeze(value, dim)) for value in (chosen, index)))
 
 
 def argmax(input: Any, dim: Optional[int] = None, keepdim: bool = False) -> Tensor:
     """The index of the (first) largest element along a dimension; without dim, in the flattened input."""
-    return _place(_core.argmax, input, dim, keepdim)
+    return _index_of_extreme(_core.argmax, input, dim, keepdim)
 
 
 def argmin(input: Any, dim: Optional[int] = None, keepdim: bool = False) -> Tensor:
     """The index of the (first) smallest element along a dimension; without dim, in the flattened input."""
-    return _place(_core.argmin, input, dim, keepdim)
+    return _index_of_extreme(_core.argmin, input, dim, keepdim)
 
 
-def _place(places: Any, input: Any, dim: Optional[int], keepdim: bool) -> Tensor:
+def _index_of_extreme(function: Any, input: Any, dim: Optional[int], keepdim: bool) -> Tensor:
     if dim is None:
-        index = places(reshape(input, [math.prod(input.shape)]), 0)
+        index = function(reshape(input, [math.prod(input.shape)]), 0)
         return reshape(index, [1] * len(input.shape)) if keepdim else index
-    index = places(input, dim)
+    index = function(input, dim)
     return unsqueeze(index, dim) if keepdim and len(input.shape) else index
 
 
 def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> Sorted:
     """Sorted values and their indices in the input; equal values keep their order, NaN is the largest."""
-    return _along(input, dim, lambda x, d: _core.sort(x, d, descending))
+    return _sorted_along(input, dim, lambda x, d: _core.sort(x, d, descending))
 
 
 def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
@@ -85,10 +85,10 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = 
 
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Sorted:
     """The k largest (or smallest) along a dimension, in order, and their indices."""
-    return _along(input, dim, lambda x, d: _core.topk(x, k, d, largest))
+    return _sorted_along(input, dim, lambda x, d: _core.topk(x, k, d, largest))
 
 
-def _along(input: Any, dim: int, both: Any) -> Sorted:
+def _sorted_along(input: Any, dim: int, function: Any) -> Sorted:
     if input.ndim:
-        return Sorted(*both(input, dim))
-    return Sorted(*(reshape(one, []) for one in both(reshape(input, [1]), _normalised_dim(input, dim))))
+        return Sorted(*function(input, dim))
+    return Sorted(*(reshape(item, []) for item in function(reshape(input, [1]), _normalised_dim(input, dim))))

@@ -1,4 +1,4 @@
-"""kz.Tensor: methods as PyTorch's, besides the operators."""
+"""kz.Tensor: operators, and methods with PyTorch's names."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from . import (
     manipulation,
     parts,
     pointwise,
+    pointwise_functions,
     products,
     reductions,
+    rounding,
     sorting,
 )
 from ._core import Tensor as Tensor
@@ -50,9 +52,9 @@ def _tensor(data: Any, dtype: Any) -> Tensor:
 
 
 def numpy_of(self: Tensor) -> numpy.ndarray[Any, Any]:
-    """The whole tensor as a NumPy array; waits for the call that computes it."""
-    found: numpy.ndarray[Any, Any] = _host_value(self)
-    return found
+    """The tensor as a NumPy array; waits for the call that computes it."""
+    array: numpy.ndarray[Any, Any] = _host_value(self)
+    return array
 
 
 def _host_value(self: Tensor) -> Any:
@@ -71,8 +73,8 @@ def _readable(self: Tensor) -> Tensor:
 
 def _unknown(self: Tensor, what: str) -> UserError:
     return UserError(
-        f"{what} of {self._text()}, a value of the function that is being compiled: it has no value before the "
-        f"function runs. Return it, and read the result of the call{_at()}"
+        f"{what} of {self._text()} is not available: the tensor belongs to a function that is being compiled, and has "
+        f"no value before the function runs. Return it, and read the result of the call{_at()}"
     )
 
 
@@ -80,19 +82,19 @@ def item(self: Tensor) -> Union[bool, int, float]:
     """The single element, as a Python number."""
     if self._kind == "traced":
         raise _unknown(self, "item()")
-    whole = _readable(self).numpy()
-    if whole.size != 1:
-        raise ShapeError(f"{self._text()} has {whole.size} elements; item() and float() read a single one{_at()}")
-    number: Union[bool, int, float] = whole.item()
+    array = _readable(self).numpy()
+    if array.size != 1:
+        raise ShapeError(f"{self._text()} has {array.size} elements; item() and float() read a single one{_at()}")
+    number: Union[bool, int, float] = array.item()
     return number
 
 
 def _bool(self: Tensor) -> bool:
     if self._kind == "traced":
         raise TypeError(
-            "a Python `if`, `while`, `and`, `or` or `not` on a tensor inside of a compiled function: the program is "
-            "traced before its values are known. kz.where(condition, a, b) chooses element by element, & | ~ combine "
-            f"conditions{_at()}"
+            "a tensor in a compiled function must not be the condition of a Python `if`, `while`, `and`, `or` or "
+            "`not`, since the function is traced before its values are known. kz.where(condition, a, b) selects "
+            f"elements, and & | ~ combine conditions{_at()}"
         )
     return builtins.bool(self.item())
 
@@ -126,8 +128,8 @@ def _format(self: Tensor, spec: str) -> str:
     """The format of a tensor without dimensions is that of its number, as in PyTorch."""
     if self._kind == "traced" and spec:
         raise UserError(
-            f"a format of {self._text()}, a value of the function that is being compiled: it has no value before the "
-            f"function runs. kz.debug.print prints it at run time{_at()}"
+            f"{self._text()} cannot be formatted: the tensor belongs to a function that is being compiled, and has no "
+            f"value before the function runs. kz.debug.print prints it at run time{_at()}"
         )
     return (
         builtins.format(self.item(), spec)
@@ -138,7 +140,7 @@ def _format(self: Tensor, spec: str) -> str:
 
 def _reduce(self: Tensor) -> NoReturn:
     raise UserError(
-        "a tensor cannot be pickled: kz.save(path) writes the state of the program, x.numpy() gives a NumPy array"
+        "a tensor cannot be pickled; kz.save(path) writes the state of the program, and x.numpy() returns a NumPy array"
     )
 
 
@@ -152,18 +154,18 @@ def _view(self: Tensor, *shape: Any) -> Tensor:
 
 def _methods() -> Any:
     f = functions
-    named = {
+    methods = {
         name: getattr(f, name)
         for name in (
-            "abs all any amax amin chunk clamp clip cos cumsum exp flatten log log_softmax logical_and logical_not "
-            "logical_or maximum mean minimum norm pow relu sigmoid sin softmax split sqrt squeeze std sum tanh tril "
-            "triu unsqueeze var eq ne lt le gt ge swapaxes take_along_dim broadcast_to"
+            "all any amax amin chunk clamp clip cumsum flatten gelu log_softmax logical_and logical_not logical_or "
+            "maximum mean minimum norm pow relu softmax split squeeze std sum tril triu unsqueeze var eq ne lt le gt "
+            "ge swapaxes take_along_dim broadcast_to"
         ).split()
     }
-    named |= {name: getattr(sorting, name) for name in ("argmax", "argmin", "argsort", "max", "min", "sort", "topk")}
-    for module in (pointwise, manipulation, products, reductions):
-        named |= {name: getattr(module, name) for name in module.__all__ if name not in ("eye", "hstack", "vstack")}
-    return named | {
+    methods |= {name: getattr(sorting, name) for name in ("argmax", "argmin", "argsort", "max", "min", "sort", "topk")}
+    for module in (pointwise_functions, pointwise, rounding, manipulation, products, reductions):
+        methods |= {name: getattr(module, name) for name in module.__all__ if name not in ("eye", "hstack", "vstack")}
+    return methods | {
         "numpy": numpy_of,
         "item": item,
         "tolist": lambda self: _readable(self).numpy().tolist(),
@@ -214,12 +216,12 @@ _special = {
     "__reduce_ex__": lambda self, _: _reduce(self),
     "__hash__": lambda self: builtins.id(self),
     "__matmul__": products.matmul,
-    "__rmatmul__": lambda self, other: products.matmul(other, self),
-    "__floordiv__": pointwise.floor_divide,
-    "__rfloordiv__": lambda self, other: pointwise.floor_divide(other, self),
-    "__mod__": pointwise.remainder,
+    "__rmatmul__": lambda self, value: products.matmul(value, self),
+    "__floordiv__": rounding.floor_divide,
+    "__rfloordiv__": lambda self, value: rounding.floor_divide(value, self),
+    "__mod__": rounding.remainder,
     "__pos__": lambda self: self,
-    "__rmod__": lambda self, other: pointwise.remainder(other, self),
+    "__rmod__": lambda self, value: rounding.remainder(value, self),
     "__and__": pointwise.bitwise_and,
     "__rand__": pointwise.bitwise_and,
     "__or__": pointwise.bitwise_or,
@@ -248,42 +250,42 @@ def _bound(function: Any) -> Any:
     """A C++ function as a method; Python functions need no wrapper."""
 
     def method(self: Tensor, *args: Any, **keywords: Any) -> Tensor:
-        made: Tensor = function(self, *args, **keywords)
-        return made
+        result: Tensor = function(self, *args, **keywords)
+        return result
 
     method.__name__, method.__doc__, method._cpp_function = function.__name__, function.__doc__, function  # type: ignore[attr-defined]
     return method
 
 
-added = {
+members = {
     name: _bound(method) if type(method).__name__ == "nb_func" else method
     for name, method in (_methods() | _special).items()
 }
 _texts = {
-    "tolist": "Its elements as nested lists of Python numbers; waits.",
+    "tolist": "The elements as nested lists of Python numbers; waits for the call that computes them.",
     "reshape": "The same elements in another shape; one size may be -1.",
-    "view": "The same as reshape.",
-    "to": "Its elements in another dtype.",
-    "type": "The same as to.",
-    "permute": "Its dimensions in the given order.",
-    "expand": "Repeated along dimensions of size 1; -1 keeps the size of a dimension.",
-    "float": "Its elements as float32.",
-    "double": "Its elements as float64.",
-    "half": "Its elements as float16.",
-    "bfloat16": "Its elements as bfloat16.",
-    "int": "Its elements as int32.",
-    "long": "Its elements as int64.",
+    "view": "Same as reshape.",
+    "to": "The elements converted to another dtype.",
+    "type": "Same as to.",
+    "permute": "The tensor with its dimensions in the given order.",
+    "expand": "The tensor repeated along dimensions of size 1; -1 keeps the size of a dimension.",
+    "float": "The elements converted to float32.",
+    "double": "The elements converted to float64.",
+    "half": "The elements converted to float16.",
+    "bfloat16": "The elements converted to bfloat16.",
+    "int": "The elements converted to int32.",
+    "long": "The elements converted to int64.",
     "bool": "Whether each element is nonzero.",
     "contiguous": "The tensor itself: the planner chooses the strides.",
     "dim": "The number of dimensions.",
     "numel": "The number of elements.",
-    "size": "Its shape, or its size along a dimension.",
+    "size": "The shape, or the size along a dimension.",
     "ndim": "The number of dimensions.",
-    "dtype": "The dtype of its elements.",
-    "grad": "None: only a parameter has gradients, in a compiled function.",
-    "is_leaf": "Whether it is not a value of a function that is being compiled.",
+    "dtype": "The dtype of the elements.",
+    "grad": "None, since only parameters have gradients, in compiled functions.",
+    "is_leaf": "False for a value of a function that is being compiled, otherwise True.",
 }
-for _name, _method in added.items():
+for _name, _method in members.items():
     if _name in _texts:
         if isinstance(_method, property):
             _method = property(_method.fget, doc=_texts[_name])

@@ -25,8 +25,8 @@ class StaticLeaf:
             hash(value)
         except TypeError:
             raise UserError(
-                "an argument of a compiled function is an array, a number, a tensor, a flag or a nest of these, not "
-                f"{type(value).__name__}"
+                "an argument of a compiled function must be an array, a number, a tensor, a hashable value, or "
+                f"tuples, lists and dicts of these, got {type(value).__name__}"
             ) from None
         self.value = value
 
@@ -40,14 +40,14 @@ class StaticLeaf:
 
 
 def tree_flatten(value: Any, is_leaf: Any, leaves: Any) -> Any:
-    """The structure; appends the leaves to `leaves`."""
+    """Appends the leaves of a value to `leaves`, and returns its structure."""
     if is_leaf(value):
         leaves.append(value)
         return LEAF
     if isinstance(value, (tuple, list)):
-        return (type(value), *(tree_flatten(one, is_leaf, leaves) for one in value))
+        return (type(value), *(tree_flatten(item, is_leaf, leaves) for item in value))
     if isinstance(value, dict):
-        return (dict, tuple(value), *(tree_flatten(one, is_leaf, leaves) for one in value.values()))
+        return (dict, tuple(value), *(tree_flatten(item, is_leaf, leaves) for item in value.values()))
     return StaticLeaf(value)
 
 
@@ -57,18 +57,18 @@ def num_leaves(structure: Any) -> int:
         return 1
     if isinstance(structure, StaticLeaf):
         return 0
-    return sum(num_leaves(one) for one in structure[2 if structure[0] is dict else 1 :])
+    return sum(num_leaves(item) for item in structure[2 if structure[0] is dict else 1 :])
 
 
 def tree_unflatten(structure: Any, leaves: Any) -> Any:
-    """The value, rebuilt from an iterator of leaves."""
+    """Rebuilds a value from its structure and an iterator of leaves."""
     if structure is LEAF:
         return next(leaves)
     if isinstance(structure, StaticLeaf):
         return structure.value
     if structure[0] is dict:
-        return {key: tree_unflatten(one, leaves) for key, one in zip(structure[1], structure[2:])}
-    values = [next(leaves) if one is LEAF else tree_unflatten(one, leaves) for one in structure[1:]]
+        return {key: tree_unflatten(item, leaves) for key, item in zip(structure[1], structure[2:])}
+    values = [next(leaves) if item is LEAF else tree_unflatten(item, leaves) for item in structure[1:]]
     return structure[0](*values) if hasattr(structure[0], "_fields") else structure[0](values)
 
 
@@ -90,4 +90,8 @@ def static_objects(structure: Any) -> Any:
         )
     if structure is LEAF:
         return []
-    return [one for part in (structure[2:] if structure[0] is dict else structure[1:]) for one in static_objects(part)]
+    return [
+        static_object
+        for part in (structure[2:] if structure[0] is dict else structure[1:])
+        for static_object in static_objects(part)
+    ]

@@ -1,4 +1,4 @@
-"""The user's line, for the texts of errors."""
+"""The user's source line, for error messages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from . import _core
 
 
 def _at() -> str:
-    """The user's line, as the end of an error's text."""
+    """The user's source line as the last line of an error message."""
     file, line = _core.user_line()
     return f"\n  at {file.rsplit('/', 1)[-1]}:{line}"

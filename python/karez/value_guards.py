@@ -42,14 +42,14 @@ _DICT_CLASSES: tuple[Any, ...] = (dict, collections.OrderedDict)
 VIEWS: tuple[Any, ...] = tuple(
     {type(view) for kind in _DICT_CLASSES for view in (kind().keys(), kind().values(), kind().items())}
 )
-WRAPPERS = {  # by type, the attributes that hold the function they call
+WRAPPERS = {  # for each type of wrapper, the attributes that hold the function that it calls
     types.MethodType: ("__func__", "__self__"),
     functools.partial: ("func", "args", "keywords"),
     property: ("fget",),
     classmethod: ("__func__",),
     staticmethod: ("__func__",),
 }
-GRADIENTS_FILE = os.path.join(KAREZ, "gradients.py")  # its functions wrap the user's
+GRADIENTS_FILE = os.path.join(KAREZ, "gradients.py")  # its functions wrap functions of the user
 
 
 class ValueGuards(GuardList):
@@ -57,26 +57,26 @@ class ValueGuards(GuardList):
 
     def __init__(self) -> None:
         super().__init__()
-        # names of attributes that may be read; strings that occurred and may be names
+        # `names`: the attributes that code may read. `possible_names`: strings in the code that may be names.
         self.names: set[str] = {"__call__"}
         self.possible_names: set[str] = set()
         self.unordered: set[int] = set()  # guards of members of sets, whose order may differ between ranks
         self.finishing = False  # whether a trace is ending
 
     def _object(self, value: Any, number: int, text: str, depth: int, key: Any = None) -> None:
-        """Guards for the attributes of an object."""
+        """Adds guards for the attributes of an object."""
         raise NotImplementedError
 
     def _attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
-        """Guards for the attributes of an object that have these names."""
+        """Adds guards for the attributes of an object that have these names."""
         raise NotImplementedError
 
     def _add_names(self, attributes: Any) -> None:
-        """Adds names that a function may read of any object."""
+        """Adds names of attributes that a function may read from any object."""
         raise NotImplementedError
 
     def _guard_value(self, parent: int, fetch: int, key: Any, value: Any, text: str, depth: int) -> None:
-        """A guard for the value at a place, and for its contents."""
+        """Adds guards for the value at a place and for its contents."""
         place = parent, fetch, id(key) if fetch == ROOT else key
         if place in self.seen and (fetch != ROOT or self.guards.value(self.seen[place], MISSING) is key):
             return
@@ -105,23 +105,23 @@ class ValueGuards(GuardList):
         elif isinstance(value, (list, tuple)):
             self._check_size(value, text)
             number = add(SEQUENCE)
-            for i, one in enumerate(value):
-                self._guard_value(number, INDEX, i, one, f"{text}[{i}]", depth + 1)
+            for i, element in enumerate(value):
+                self._guard_value(number, INDEX, i, element, f"{text}[{i}]", depth + 1)
             self._subclass(value, number, text, depth)
         elif isinstance(value, dict):
             self._check_size(value, text)
             number = add(MAPPING)
-            for name, one in list(value.items()):
+            for name, element in list(value.items()):
                 self._member(name, f"key {safe_repr(name)} of {text}", depth)
-                self._guard_value(number, ITEM, name, one, f"{text}[{safe_repr(name)}]", depth + 1)
+                self._guard_value(number, ITEM, name, element, f"{text}[{safe_repr(name)}]", depth + 1)
             self._subclass(value, number, text, depth)
         elif isinstance(value, (set, frozenset)):
             self._check_size(value, text)
             number = add(SET)
-            before = len(self.guards)
-            for one in value:
-                self._member(one, f"{safe_repr(one)} in {text}", depth)
-            self.unordered.update(range(before, len(self.guards)))
+            first_new_guard = len(self.guards)
+            for element in value:
+                self._member(element, f"{safe_repr(element)} in {text}", depth)
+            self.unordered.update(range(first_new_guard, len(self.guards)))
             self._subclass(value, number, text, depth)
         elif isinstance(value, (collections.deque, *VIEWS)):
             self._check_size(value, text)
@@ -135,13 +135,13 @@ class ValueGuards(GuardList):
             self._guard_value(add(SAME), METHOD_RESULT, "__call__", value(), text, depth + 1)
         elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
             add(SAME)
-            words = [one for one in safe_getattr(value, "__reduce__")()[1] if isinstance(one, str)]
-            self._add_names({part for one in words for part in one.split(".")})
+            dotted_names = [item for item in safe_getattr(value, "__reduce__")()[1] if isinstance(item, str)]
+            self._add_names({part for dotted_name in dotted_names for part in dotted_name.split(".")})
         elif isinstance(value, types.FunctionType):
             self._function(value, add(SAME), text, depth)
         elif isinstance(value, tuple(WRAPPERS)):
             number = add(0 if isinstance(value, (types.MethodType, functools.partial)) else SAME)
-            for name in next(names for one, names in WRAPPERS.items() if isinstance(value, one)):
+            for name in next(names for key, names in WRAPPERS.items() if isinstance(value, key)):
                 self._guard_value(
                     number,
                     ATTRIBUTE,
@@ -156,12 +156,13 @@ class ValueGuards(GuardList):
             self._object(value, add(SAME), text, depth)
 
     def _member(self, value: Any, text: str, depth: int) -> None:
-        """A key of a dict or a member of a set: its identity is compared with the other keys, its contents here."""
+        """Guards a key of a dict or a member of a set: its container compares its identity, this guard its contents."""
         if type(value) not in SCALARS:
             self._guard_value(-1, ROOT, value, value, text, depth + 1)
 
     def _subclass(self, value: Any, number: int, text: str, depth: int) -> None:
-        """Attributes of a container of the user's type; by place, since an equal container may replace it."""
+        """Adds guards for the attributes of a container whose type the user defined. They are stored by place, because
+        an equal container may replace this one."""
         if type(value) not in CONTAINERS and type(value) is not collections.deque:
             self._guard_value(
                 number, ATTRIBUTE, "default_factory", value.default_factory, f"{text}.default_factory", depth + 1
@@ -173,14 +174,14 @@ class ValueGuards(GuardList):
             target = value.__repr__.__self__
         except Exception:  # the referent is gone
             return
-        way = self._add(number, ATTRIBUTE, "__repr__", 0, None, text)
-        self._guard_value(way, ATTRIBUTE, "__self__", target, text, depth + 1)
+        repr_guard = self._add(number, ATTRIBUTE, "__repr__", 0, None, text)
+        self._guard_value(repr_guard, ATTRIBUTE, "__self__", target, text, depth + 1)
 
     def _mapping(self, value: Any, number: int, text: str, depth: int) -> None:
-        """A proxy of a dict, or another mapping, of which only `items` is known."""
-        copied = call_or_missing(value.copy)
-        if isinstance(copied, dict):
-            self._guard_value(number, METHOD_RESULT, "copy", copied, text, depth + 1)
+        """Adds guards for a proxy of a dict, or for another mapping, through its method `items`."""
+        copy = call_or_missing(value.copy)
+        if isinstance(copy, dict):
+            self._guard_value(number, METHOD_RESULT, "copy", copy, text, depth + 1)
             return
         items = call_or_missing(lambda: list(value.items()))
         if items is not MISSING:
@@ -203,15 +204,15 @@ class ValueGuards(GuardList):
             raise too_large(value, f"may read {text}")
 
     def _function(self, function: Any, number: int, text: str, depth: int) -> None:
-        own = function.__dict__
+        function_dict = function.__dict__
         if is_untracked(function.__code__.co_filename) and function.__code__.co_filename != GRADIENTS_FILE:
-            for name in ("__wrapped__", "registry") if own else ():  # of functools
-                if name in own:
+            for name in ("__wrapped__", "registry") if function_dict else ():  # of functools
+                if name in function_dict:
                     self._guard_value(
                         self._own_dict(number, text),
                         ITEM,
                         name,
-                        own[name],
+                        function_dict[name],
                         text if name == "__wrapped__" else f"{text}.{name}",
                         depth + 1,
                     )
@@ -228,7 +229,7 @@ class ValueGuards(GuardList):
 
 def too_large(value: Any, text: str) -> UserError:
     return UserError(
-        f"a compiled function {text}, a {type(value).__name__} of {len(value):,} items, all of which would be compared "
-        f"at each call; the limit is {MAX_ITEMS:,}. Pass the needed items as arguments, or use a NumPy array, which is "
-        "compared by its bytes"
+        f"a compiled function {text}, a {type(value).__name__} of {len(value):,} items; the limit is {MAX_ITEMS:,} "
+        "items, since all are compared at each call. Pass the needed items as arguments, or use a NumPy array, which "
+        "is compared by its bytes"
     )

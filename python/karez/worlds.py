@@ -1,6 +1,5 @@
-"""The world: devices and all state that outlives calls. `init`, or the first function that needs it, makes the default
-world;
-`init` or the first mesh determines its number of devices."""
+"""The world: devices and all state that outlives calls. `init`, or the first function that needs it, creates the
+default world; `init` or the first mesh determines the number of devices."""
 
 from __future__ import annotations
 
@@ -17,14 +16,14 @@ from typing import Any, Optional
 from . import _core
 from .errors import DeviceError, UserError
 
-_lock = threading.Lock()  # of making and growing a world
+_lock = threading.Lock()  # held while a world is created or grown
 _default: Optional[_core.World] = None  # the default world
 _seed = 1
 _devices = 1  # devices of each rank
 _sized = False  # whether `init` or a mesh has determined the number of devices
-_forked = False  # this process was forked from one with a world
-loaded = False  # loaded values may wait for parameters that no function has used
-_ended = False  # the program is ending, and its world has ended
+_forked = False  # whether this process was forked from one with a world
+loaded = False  # whether a load may have left values for parameters that no function has used
+_ended = False  # whether the program is ending and its world has ended
 
 
 def init(
@@ -42,8 +41,8 @@ def init(
     peer_timeout: float = 30.0,
     check_inputs: str = "sampled",
 ) -> _core.World:
-    """Makes the default world, with this number of logical devices in this process, each with its own threads. Once,
-    before the first mesh."""
+    """Creates the default world with this number of logical devices in this process, each with its own threads. Call it
+    at most once, before the first mesh."""
     global _sized
     with _lock:
         options = [
@@ -64,10 +63,11 @@ def init(
             why = (
                 ""
                 if _sized
-                else ", made by the first value that was computed, read, saved or loaded; only devices= and seed= can "
-                "be given now"
+                else " (created when the first value was computed, read, saved or loaded), so only devices= and seed= "
+                "can be "
+                "given"
             )
-            raise UserError(f"karez.init: there is a default world already{why}; call it once, before the first mesh")
+            raise UserError(f"karez.init: the default world exists already{why}; call init once, before the first mesh")
         else:
             _grow(devices)
             if seed is not None:
@@ -126,7 +126,7 @@ def world() -> _core.World:
 
 
 def has(parameter: Any) -> bool:
-    """Whether a function has used the parameter. Makes no world."""
+    """Whether a function has used the parameter. This call does not make a world."""
     return _default is not None and bool(_default.has(parameter))
 
 
@@ -142,8 +142,8 @@ def check_fork() -> None:
     """Raises an error in a child of a process that had a world."""
     if _forked:
         raise UserError(
-            "this process was forked from one with a world, but has none of its threads: fork before the first world, "
-            "or use the start method 'spawn'"
+            "this process was forked from a process with a world, whose threads it lacks; fork before the first "
+            "world, or use the start method 'spawn'"
         )
 
 
@@ -155,8 +155,8 @@ def _note_fork() -> None:
 
 
 def _end_at_exit() -> None:
-    """The last function at exit, since it is registered first: waits for running calls, unless an error ends the
-    program."""
+    """The last function that runs at exit, since it is registered first. Waits for running calls, unless an error ends
+    the program."""
     global _ended
     if _default is None or _forked:
         return
@@ -170,7 +170,7 @@ def _end_at_exit() -> None:
     except KeyboardInterrupt:
         _default.end(wait=False)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)  # as the interpreter ends at Ctrl-C
+        os.kill(os.getpid(), signal.SIGINT)  # end as the interpreter does at Ctrl-C
 
 
 os.register_at_fork(after_in_child=_note_fork)
@@ -191,7 +191,7 @@ def _end() -> None:
 
 
 def seed(value: int) -> None:
-    """Sets the seed of initial weights and dropout. Models made after two calls with an equal seed begin with equal
+    """Sets the seed of initial weights and dropout. Models created after calls with equal seeds start with equal
     weights."""
     global _seed
     if _default is None:
@@ -202,7 +202,7 @@ def seed(value: int) -> None:
 
 
 def rank() -> int:
-    """The number of this process, from 0."""
+    """The rank of this process, from 0."""
     return world().rank
 
 
@@ -218,7 +218,7 @@ def devices_of_a_rank() -> int:
 
 
 def barrier() -> None:
-    """Waits until all ranks have called it."""
+    """Waits until all ranks have called this function."""
     world().barrier()
 
 
@@ -232,12 +232,12 @@ def _has_launcher() -> bool:
 
 
 class Mesh:
-    """Devices along named axes: Mesh(data=2, model=2) or Mesh("data=2,model=2"); first= or devices= choose devices
-    other than the first."""
+    """Devices along named axes: Mesh(data=2, model=2) or Mesh("data=2,model=2"). By default the mesh starts at
+    device 0; first= sets another first device, and devices= lists the devices."""
 
     def __init__(self, text: str = "", *, first: int = 0, devices: Iterable[int] = (), **axes: int) -> None:
         if text and axes:
-            raise UserError("Mesh: give axes as a string or as keywords, not both")
+            raise UserError("Mesh: axes must be given as a string or as keywords, not as both")
         sizes = list(axes.items()) if axes else _core.parse_mesh(text)
         self.size = 1
         for name, size in sizes:
@@ -245,10 +245,10 @@ class Mesh:
                 raise UserError(f"Mesh: axis {name} must have an integer size, got {size!r}")
             self.size *= size
         devices = list(devices)
-        wanted = 1 if _has_launcher() else max([self.size + first, *(device + 1 for device in devices)])
+        min_devices = 1 if _has_launcher() else max([self.size + first, *(device + 1 for device in devices)])
         try:
-            # without axes from the user, one device
-            self._mesh = (_world_of(wanted) if sizes or wanted > 1 else world()).mesh(sizes, first, devices)
+            # without axes, the mesh is one device
+            self._mesh = (_world_of(min_devices) if sizes or min_devices > 1 else world()).mesh(sizes, first, devices)
         except DeviceError as error:
             text = str(error).replace(") has enough", ") before the first mesh has enough")
             raise DeviceError(text) from None
@@ -257,9 +257,13 @@ class Mesh:
     @classmethod
     def _of(cls, mesh: _core.DeviceMesh) -> Mesh:
         """The mesh of a C++ mesh."""
-        made = cls.__new__(cls)
-        made._mesh, made.axes, made.size = mesh, dict(mesh.axes), math.prod(size for _, size in mesh.axes)
-        return made
+        mesh_object = cls.__new__(cls)
+        mesh_object._mesh, mesh_object.axes, mesh_object.size = (
+            mesh,
+            dict(mesh.axes),
+            math.prod(size for _, size in mesh.axes),
+        )
+        return mesh_object
 
     def __eq__(self, other: object) -> bool:
         return self._mesh.same(other._mesh) if isinstance(other, Mesh) else NotImplemented

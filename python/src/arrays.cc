@@ -31,7 +31,7 @@ DType from_dlpack(nb::dlpack::dtype dtype) {
   base::fail(ErrorKind::type, "an array of ", kind, static_cast<int>(dtype.bits), supported_dtypes);
 }
 
-// The class of this name in numpy; null if numpy is not imported, and then no object of the class exists.
+// The class of this name in numpy, or null if numpy is not imported, so that no object of the class exists.
 nb::object numpy_class(const char* name) {
   PyObject* numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
   return numpy == nullptr ? nb::object() : nb::object(nb::handle(numpy).attr(name));
@@ -46,11 +46,11 @@ class DeferredDecref {
     if (PyGILState_Check() != 0) return Py_DECREF(object);
     std::lock_guard lock(mutex_);
     objects_.push_back(object);
-    Py_AddPendingCall(&now, nullptr);  // if the queue is full, a pending call does this too
+    Py_AddPendingCall(&drop_pending, nullptr);  // if the queue is full, an earlier pending call drops this object too
   }
 
  private:
-  static int now(void*) {
+  static int drop_pending(void*) {
     std::vector<PyObject*> objects;
     {
       std::lock_guard lock(mutex_);
@@ -69,14 +69,14 @@ std::vector<PyObject*> DeferredDecref::objects_;
 using NumpyView = nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>;
 NumpyView numpy_view(const nb::object& array) {
   const nb::object dtype = array.attr("dtype"), kind = dtype.attr("kind");
-  NumpyView given;
+  NumpyView array_view;
   const bool numbers = std::string_view("fiub").find(nb::cast<std::string>(kind)) != std::string_view::npos;
-  if (!numbers || !nb::try_cast(array, given, false))
+  if (!numbers || !nb::try_cast(array, array_view, false))
     base::fail(ErrorKind::type, "an array of ", nb::cast<std::string>(nb::str(nb::handle(dtype))), supported_dtypes);
-  return given;
+  return array_view;
 }
-TensorType type_of(const NumpyView& given) {
-  return {from_dlpack(given.dtype()), Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())};
+TensorType type_of(const NumpyView& array_view) {
+  return {from_dlpack(array_view.dtype()), Shape(array_view.shape_ptr(), array_view.shape_ptr() + array_view.ndim())};
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ DType dtype_of_object(nb::handle object) {
     const nb::object named = nb::getattr(object, "__name__", nb::getattr(object, "name", nb::none()));
     if (nb::isinstance<nb::str>(named)) name = nb::cast<std::string>(named);
   }
-  if (name == "float") name = "float32";  // Python's own types mean what a number of theirs becomes
+  if (name == "float") name = "float32";  // a type of Python means the dtype that its numbers get
   if (name == "int") name = "int64";
   for (const NumpyDType& one : numpy_dtypes)
     if (name == one.numpy) return one.dtype;
@@ -114,31 +114,33 @@ DType dtype_of_object(nb::handle object) {
 HostArray host_array(nb::handle object) {
   using namespace nb::literals;
   nb::object array = nb::module_::import_("numpy").attr("asarray")(object, "order"_a = "C");
-  const bool bf16 = nb::cast<std::string>(array.attr("dtype").attr("name")) == "bfloat16";  // of ml_dtypes
+  const bool bf16 = nb::cast<std::string>(array.attr("dtype").attr("name")) == "bfloat16";  // the dtype of ml_dtypes
   if (bf16) array = array.attr("view")("uint16");
-  const NumpyView given = bf16 ? nb::cast<NumpyView>(array) : numpy_view(array);
-  HostArray out(bf16 ? TensorType{DType::bf16, Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())}
-                     : type_of(given));
-  GilRelease released;
-  std::memcpy(out.bytes(), given.data(), given.nbytes());
+  const NumpyView array_view = bf16 ? nb::cast<NumpyView>(array) : numpy_view(array);
+  HostArray out(bf16
+                    ? TensorType{DType::bf16, Shape(array_view.shape_ptr(), array_view.shape_ptr() + array_view.ndim())}
+                    : type_of(array_view));
+  GilRelease without_gil;
+  std::memcpy(out.bytes(), array_view.data(), array_view.nbytes());
   return out;
 }
 
 HostArray borrowed_array(nb::handle object) {
   const nb::object flags = object.attr("flags");
   if (!nb::cast<bool>(flags.attr("c_contiguous")) || !nb::cast<bool>(flags.attr("aligned"))) return host_array(object);
-  const NumpyView given = numpy_view(nb::borrow(object));
-  if (given.size() == 0) return host_array(object);
+  const NumpyView array_view = numpy_view(nb::borrow(object));
+  if (array_view.size() == 0) return host_array(object);
   auto* bytes = static_cast<std::byte*>(
-      const_cast<void*>(given.data()));  // a HostArray's bytes are not const, but a tensor's are never written
+      const_cast<void*>(array_view.data()));  // a HostArray's bytes are not const, but a tensor's are never written
   PyObject* owner = nb::borrow(object).release().ptr();
-  return HostArray(type_of(given),
+  return HostArray(type_of(array_view),
                    std::shared_ptr<std::byte[]>(bytes, [owner](std::byte*) { DeferredDecref::drop(owner); }));
 }
 
-HostArray half_array_from_dlpack(const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& given) {
-  HostArray out(TensorType{from_dlpack(given.dtype()), Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())});
-  std::memcpy(out.bytes(), given.data(), given.nbytes());
+HostArray half_array_from_dlpack(const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& array_view) {
+  HostArray out(TensorType{from_dlpack(array_view.dtype()),
+                           Shape(array_view.shape_ptr(), array_view.shape_ptr() + array_view.ndim())});
+  std::memcpy(out.bytes(), array_view.data(), array_view.nbytes());
   return out;
 }
 

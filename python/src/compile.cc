@@ -16,9 +16,9 @@ namespace karez::python {
 namespace {
 using namespace nb::literals;
 
-thread_local std::unordered_map<PyObject*, Tensor> captured_inputs;  // of the outermost trace
+thread_local std::unordered_map<PyObject*, Tensor> captured_inputs;  // the inputs of the outermost trace
 
-// Objects that inputs of the trace replace while it is entered.
+// A context manager, inside of which inputs of the trace replace these objects.
 struct CapturedInputs {
   std::vector<std::pair<nb::object, Value>> pairs;
   void enter() const {
@@ -29,15 +29,15 @@ struct CapturedInputs {
 
 // The body calls Python. Threads without the interpreter's lock may hold it.
 Body body_of(nb::object callable) {
-  std::shared_ptr<nb::object> held(new nb::object(std::move(callable)), [](nb::object* object) {
+  std::shared_ptr<nb::object> function_object(new nb::object(std::move(callable)), [](nb::object* object) {
     nb::gil_scoped_acquire lock;
     delete object;
   });
-  return [held](std::span<const Tensor> inputs) {
+  return [function_object](std::span<const Tensor> inputs) {
     nb::gil_scoped_acquire lock;
     nb::list values;
     for (const Tensor& input : inputs) values.append(Value(input));
-    const nb::object results = (*held)(values);
+    const nb::object results = (*function_object)(values);
     std::vector<Tensor> out;
     for (nb::handle result : results) {
       const Term term = Operand{nb::borrow(result)};  // a parameter or a number is a result too
@@ -74,7 +74,7 @@ nb::list call(const Function& function, const nb::list& arguments) {
   for (nb::handle argument : arguments) given.push_back(argument_of(argument));
   std::optional<Future> future;
   {
-    GilRelease released;
+    GilRelease without_gil;
     future = function.call(std::move(given));
   }
   nb::list out;
@@ -91,9 +91,9 @@ std::vector<Value> inlined(const Function& function, const Operands& operands) {
     else terms.push_back(operand);
     terms.back().as_number = Term::AsNumber::no;
   }
-  GilRelease released;  // another thread that traces the function needs the lock
-  const Tensors made = function.inlined(terms);
-  return {made.list.begin(), made.list.end()};
+  GilRelease without_gil;  // another thread that traces the function needs the lock
+  const Tensors outputs = function.inlined(terms);
+  return {outputs.list.begin(), outputs.list.end()};
 }
 
 std::vector<PlacementRule> placements_from(const nb::list& rules) {
@@ -158,7 +158,7 @@ void init_compile(nb::module_& m) {
            [](const Function& function, const std::vector<std::pair<Shape, DType>>& types) {
              std::vector<TensorType> list;
              for (const auto& [shape, dtype] : types) list.push_back({dtype, shape});
-             GilRelease released;
+             GilRelease without_gil;
              function.compile(list);
            })
       .def("graph_text", &Function::graph_text, nb::call_guard<GilRelease>())

@@ -19,7 +19,7 @@ nb::object export_buffer(const Value& value) {
   if (const auto lent = std::make_shared<HostArray>(tensor.host_array()); lent->valid()) {
     bytes = std::shared_ptr<const std::byte>(lent, lent->bytes());
   } else {
-    GilRelease released;
+    GilRelease without_gil;
     array = computed_whole(tensor, line);
     bytes = array.bytes();
     type = array.type();
@@ -29,7 +29,7 @@ nb::object export_buffer(const Value& value) {
                " is split over several devices, which no other library supports: x.numpy() assembles it");
   const void* data = bytes.get();
   nb::capsule owner(new std::shared_ptr<const std::byte>(std::move(bytes)),
-                    [](void* held) noexcept { delete static_cast<std::shared_ptr<const std::byte>*>(held); });
+                    [](void* context) noexcept { delete static_cast<std::shared_ptr<const std::byte>*>(context); });
   const std::vector<std::size_t> shape(type.shape.begin(), type.shape.end());
   return nb::cast(
       nb::ndarray<nb::ro, nb::array_api>(data, shape.size(), shape.data(), owner, nullptr, dlpack_of(type.dtype)));

@@ -38,9 +38,9 @@ constexpr std::pair<std::string_view, std::string_view> phrases[] = {
     {"{.extra = true}", "extra=True"},
 };
 
-void replace_all(std::string& text, std::string_view message, std::string_view here) {
-  for (std::size_t at = text.find(message); at != text.npos; at = text.find(message, at + here.size()))
-    text.replace(at, message.size(), here);
+void replace_all(std::string& text, std::string_view message, std::string_view replacement) {
+  for (std::size_t at = text.find(message); at != text.npos; at = text.find(message, at + replacement.size()))
+    text.replace(at, message.size(), replacement);
 }
 
 // World({.devices = 4, .team = 2}) is karez.init(devices=4, team=2), and WorldOptions::team is team=.
@@ -64,7 +64,7 @@ void translate_world_options(std::string& text) {
 }
 
 std::string to_python_text(std::string text) {
-  for (const auto& [message, here] : phrases) replace_all(text, message, here);
+  for (const auto& [message, replacement] : phrases) replace_all(text, message, replacement);
   translate_world_options(text);
   return text;
 }
@@ -133,8 +133,8 @@ SourceLine user_line() {
   nb::object frame = nb::borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
   while (frame.is_valid() && frame.ptr() != nullptr) {
     auto* at = reinterpret_cast<PyFrameObject*>(frame.ptr());
-    nb::object held = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(at)));
-    auto* code = reinterpret_cast<PyCodeObject*>(held.ptr());
+    nb::object code_object = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(at)));
+    auto* code = reinterpret_cast<PyCodeObject*>(code_object.ptr());
     if (!is_package_frame(code))
       return line_of(PyUnicode_AsUTF8(code->co_filename), static_cast<unsigned>(PyFrame_GetLineNumber(at)));
     frame = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(at)));

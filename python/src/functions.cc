@@ -86,22 +86,51 @@ template <auto F> void def_axis_function(nb::module_& m, const char* name, int d
 
 nb::tuple pair_of(const Sorted& sorted) { return nb::make_tuple(Value(sorted.values), Value(sorted.indices)); }
 
+// Functions that follow from rows of the pointwise table, and the list of their names.
+void init_pointwise_functions(nb::module_& m) {
+  nb::list names;
+  for (const PointwiseFunction& function : pointwise_functions()) {
+    const std::string& name = function.name;  // exists until the program ends
+    if (function.operands == 1) {
+      m.def(
+          name.c_str(),
+          [&name](const Operand& input) {
+            const Term x = input;
+            return Value(call_op(name, {&x}));
+          },
+          "input"_a, function.doc.c_str());
+    } else {
+      m.def(
+          name.c_str(),
+          [&name](const Operand& input, const Operand& other) {
+            const Term x = input, y = other;
+            return Value(call_op(name, {&x, &y}));
+          },
+          "input"_a, "other"_a, function.doc.c_str());
+    }
+    names.append(name);
+  }
+  m.attr("pointwise_function_names") = names;
+}
+
+// Attributes of an op from Python: bools, integers, floats, texts and lists of integers.
+Attrs attrs_from(const nb::dict& values) {
+  Attrs attrs;
+  for (auto [key, value] : values) {
+    const auto name = nb::cast<std::string>(key);
+    if (nb::isinstance<nb::bool_>(value)) attrs.set(name, nb::cast<bool>(value));
+    else if (nb::isinstance<nb::int_>(value)) attrs.set(name, nb::cast<std::int64_t>(value));
+    else if (nb::isinstance<nb::float_>(value)) attrs.set(name, nb::cast<double>(value));
+    else if (nb::isinstance<nb::str>(value)) attrs.set(name, base::Attr(nb::cast<std::string>(value)));
+    else attrs.set(name, base::Attr(nb::cast<Ints>(value)));
+  }
+  return attrs;
+}
+
 void init_pointwise(nb::module_& m) {
-  def_unary<&karez::exp>(m, "exp");
-  def_unary<&karez::log>(m, "log");
-  def_unary<&karez::sqrt>(m, "sqrt");
-  def_unary<&karez::tanh>(m, "tanh");
-  def_unary<&karez::sigmoid>(m, "sigmoid");
   def_unary<&karez::relu>(m, "relu");
-  def_unary<&karez::gelu>(m, "gelu_erf");
-  def_unary<&karez::gelu_tanh>(m, "gelu_tanh");
-  def_unary<&karez::silu>(m, "silu");
-  def_unary<&karez::abs>(m, "abs");
-  def_unary<&karez::sin>(m, "sin");
-  def_unary<&karez::cos>(m, "cos");
   m.def(
       "logical_not", [](const Operand& input) { return Value(logical_not(to_bool(input))); }, "input"_a);
-  def_unary<&karez::stop_gradient>(m, "stop_gradient");
   using BinaryFunction = Tensor (*)(Term, Term);
   def_binary<static_cast<BinaryFunction>(&karez::operator+)>(m, "plus");
   def_binary<static_cast<BinaryFunction>(&karez::operator-)>(m, "minus");
@@ -138,6 +167,15 @@ void init_pointwise(nb::module_& m) {
       "input"_a, "min"_a = nb::none(), "max"_a = nb::none());
   m.def(
       "cast", [](const Operand& input, DType dtype) { return Value(cast(input, dtype)); }, "input"_a, "dtype"_a);
+  m.def(
+      "call_op",
+      [](const std::string& op, const Operands& inputs, const nb::dict& attrs) {
+        const std::vector<Term> terms = terms_of(inputs);
+        std::vector<const Term*> operands;
+        for (const Term& term : terms) operands.push_back(&term);
+        return Value(call_op(op, operands, attrs_from(attrs)));
+      },
+      "op"_a, "inputs"_a, "attrs"_a);
   m.def(
       "apply",
       [](const std::string& op, const Operands& inputs) {
@@ -272,6 +310,7 @@ void init_shapes(nb::module_& m) {
 }  // namespace
 
 void init_functions(nb::module_& m) {
+  init_pointwise_functions(m);
   init_pointwise(m);
   init_reductions(m);
   init_shapes(m);

@@ -11,9 +11,9 @@
 namespace karez::python {
 namespace {
 
-// Per process, as the interpreter.
-std::atomic<int> threads_inside{0};  // threads
-thread_local int depth = 0;          // of this thread: C++ may call Python, which calls C++
+// One count for each process, since a process has one interpreter.
+std::atomic<int> threads_inside{0};
+thread_local int depth = 0;  // the nesting depth of this thread: C++ may call Python, which calls C++
 std::atomic<std::thread::id> finalizing_thread{};
 
 [[noreturn]] void block_forever() {

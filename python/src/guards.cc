@@ -42,7 +42,7 @@ enum class Check : int {
   array,     // a NumPy array with these bytes
 };
 
-// The referent of a weak reference; null if it is gone.
+// The referent of a weak reference, or null if the referent no longer exists.
 PyObject* weak_target(PyObject* weak) {
 #if PY_VERSION_HEX >= 0x030d0000
   PyObject* out = nullptr;
@@ -55,14 +55,14 @@ PyObject* weak_target(PyObject* weak) {
 #endif
 }
 
-// `weakly`: on entry, whether to try a weak reference; on return, whether it is one.
-nb::object weak_or_strong_ref(PyObject* object, bool& weakly) {
-  weakly = weakly && PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) != 0;
-  if (weakly) {
+// `is_weak`: on entry, whether to try a weak reference; on return, whether the result is one.
+nb::object weak_or_strong_ref(PyObject* object, bool& is_weak) {
+  is_weak = is_weak && PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) != 0;
+  if (is_weak) {
     nb::object weak = nb::steal(PyWeakref_NewRef(object, nullptr));
     if (weak.is_valid()) return weak;
     PyErr_Clear();
-    weakly = false;
+    is_weak = false;
   }
   return nb::borrow(object);
 }
@@ -137,9 +137,9 @@ struct Guard {
   bool weak_key;        // `key` is a weak reference made here
   nb::object expected;  // by `check`: the value, a tuple of keys, a weak reference, bytes
   bool weak;            // `expected` is a weak reference made here; the user's weak references are ordinary objects
-  PyTypeObject* type;   // compared by identity; of the recorded value
+  PyTypeObject* type;   // the type of the recorded value, compared by identity
   Py_ssize_t number;    // the recorded length, or the key as an index
-  bool dropped;         // it and its children are not checked
+  bool dropped;         // if true, the guard and its children are not checked
 };
 
 class Guards {
@@ -201,7 +201,7 @@ class Guards {
     return out;
   }
 
-  // The current value; `missing` if there is none.
+  // The current value, or `missing` if no value exists.
   nb::object value(int number, nb::object missing) const {
     std::vector<std::size_t> ancestors;
     for (int i = number; i >= 0; i = list_.at(static_cast<std::size_t>(i)).parent)
@@ -213,8 +213,8 @@ class Guards {
   }
 
   nb::object expected(int number) const {
-    const nb::object& one = list_.at(static_cast<std::size_t>(number)).expected;
-    return one.is_valid() ? one : nb::none();
+    const nb::object& expected_value = list_.at(static_cast<std::size_t>(number)).expected;
+    return expected_value.is_valid() ? expected_value : nb::none();
   }
 
   // Drops these guards and their children.
@@ -249,7 +249,7 @@ class Guards {
   struct Values {
     explicit Values(std::size_t count) : at(count, nullptr) {}
     std::vector<PyObject*> at;
-    std::vector<nb::object> made;
+    std::vector<nb::object> intermediates;
   };
 
   PyObject* fetch(std::size_t i, Values& values) const {
@@ -259,9 +259,9 @@ class Guards {
     return values.at[i] = found(guard, above, values);
   }
 
-  static PyObject* made(PyObject* fresh, Values& values) {
+  static PyObject* intermediates(PyObject* fresh, Values& values) {
     if (fresh == nullptr) return PyErr_Clear(), nullptr;
-    values.made.push_back(nb::steal(fresh));
+    values.intermediates.push_back(nb::steal(fresh));
     return fresh;
   }
 
@@ -288,9 +288,9 @@ class Guards {
           return guard.number < PyList_GET_SIZE(above) ? PyList_GET_ITEM(above, guard.number) : nullptr;
         return PyTuple_Check(above) && guard.number < PyTuple_GET_SIZE(above) ? PyTuple_GET_ITEM(above, guard.number)
                                                                               : nullptr;
-      case GuardSource::attribute: return made(PyObject_GetAttr(above, key), values);
-      case GuardSource::method_result: return made(PyObject_CallMethodNoArgs(above, key), values);
-      case GuardSource::items: return made(PySequence_List(above), values);
+      case GuardSource::attribute: return intermediates(PyObject_GetAttr(above, key), values);
+      case GuardSource::method_result: return intermediates(PyObject_CallMethodNoArgs(above, key), values);
+      case GuardSource::items: return intermediates(PySequence_List(above), values);
       case GuardSource::type_dict:
         return PyType_Check(above) ? reinterpret_cast<PyTypeObject*>(above)->tp_dict : nullptr;
     }
@@ -331,11 +331,11 @@ PyType_Slot guards_slots[] = {
      })},
     {0, nullptr}};
 
-// While it is entered, it calls `entered(code, globals)` when this thread enters a Python function for the first time,
-// before its first line.
+// A context manager. Inside of it, `callback(code, globals)` is called when this thread enters a Python function for
+// the first time, before the first line of that function.
 class FunctionEntryHook {
  public:
-  explicit FunctionEntryHook(nb::object entered) : entered_(std::move(entered)) {}
+  explicit FunctionEntryHook(nb::object callback) : entered_(std::move(callback)) {}
 
   void begin() {
     PyThreadState* thread = PyThreadState_Get();

@@ -4,8 +4,7 @@
 #include "python/src/errors.h"
 
 NB_MODULE(_core, m) {
-  nanobind::set_leak_warnings(
-      false);  // the traceback that ends a program holds objects, which is not a leak
+  nanobind::set_leak_warnings(false);  // the traceback that ends a program holds objects, which is not a leak
   m.doc() = "The C++ part of Karez; users import karez.";
   m.attr("__version__") = KAREZ_VERSION;
   karez::python::init_errors(m);

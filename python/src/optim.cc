@@ -75,8 +75,8 @@ void init_optimisers(nb::module_& m) {
 
 void init_optim(nb::module_& m) {
   init_optimisers(m);
-  m.def("clip_by_global_norm", [](const std::vector<const Value*>& grads, double most) {
-    const optim::Clipped clipped = optim::clip_by_global_norm(tensors_from(grads), most, user_line());
+  m.def("clip_by_global_norm", [](const std::vector<const Value*>& grads, double max_norm) {
+    const optim::Clipped clipped = optim::clip_by_global_norm(tensors_from(grads), max_norm, user_line());
     return std::pair(std::vector<Value>(clipped.grads.begin(), clipped.grads.end()), Value(clipped.norm));
   });
   nb::class_<optim::EMA>(m, "EMA")

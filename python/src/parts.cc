@@ -35,7 +35,7 @@ nb::tuple placement(const Value& value, bool layout) {
   if (!tensor.host_array().valid()) ensure_default_device();
   Place at;
   {
-    GilRelease released;
+    GilRelease without_gil;
     if (layout) at = place_of(tensor, line);
     else at.mesh = mesh_of(tensor);
   }
@@ -46,7 +46,7 @@ nb::tuple stored_placement(const World& world, const Value& value) {
   const Parameter parameter = value.parameter();
   Place at;
   {
-    GilRelease released;
+    GilRelease without_gil;
     at = place_of(world, parameter);
   }
   return placement_tuple(at.mesh, at.layout, value.type().rank());
@@ -69,7 +69,7 @@ nb::list local_parts_of(const Value& value) {
   ensure_default_device();
   std::vector<LocalData> parts;
   {
-    GilRelease released;
+    GilRelease without_gil;
     parts = local_parts(computed(tensor, line));
   }
   for (const LocalData& part : parts)
@@ -88,7 +88,7 @@ Value tensor_from_parts(const std::vector<const Value*>& values, const DeviceMes
     HostArray lent = tensor.host_array();
     if (!lent.valid()) {
       ensure_default_device();
-      GilRelease released;
+      GilRelease without_gil;
       lent = tensor.read(line);
     }
     parts.push_back(std::move(lent));
@@ -109,7 +109,7 @@ Value tensor_from_parts(const std::vector<const Value*>& values, const DeviceMes
       entry = sbp::P(reduce);
     }
   }
-  GilRelease released;
+  GilRelease without_gil;
   return from_parts(std::move(parts), on, std::move(layout), {shape, dtype});
 }
 

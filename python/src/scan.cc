@@ -27,8 +27,8 @@ std::vector<Tensor> tensors_of(nb::handle values) {
 nb::tuple run(nb::object body, const Operands& init, const Operands& xs, bool reverse, std::int64_t length) {
   ensure_default_device();
   const ScanBody each = [&](const std::vector<Tensor>& carry, const std::vector<Tensor>& rows) {
-    const nb::object made = body(values_list(carry), values_list(rows));
-    return Scanned{tensors_of(made[0]), tensors_of(made[1])};
+    const nb::object body_results = body(values_list(carry), values_list(rows));
+    return Scanned{tensors_of(body_results[0]), tensors_of(body_results[1])};
   };
   const Scanned out = scan(each, terms_of(init), terms_of(xs), {reverse, length}, user_line());
   return nb::make_tuple(values_list(out.carry), values_list(out.ys));

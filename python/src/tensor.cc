@@ -24,8 +24,8 @@ const TensorType& Value::type() const {
 
 const Tensor* Value::tensor() const {
   if (const auto* array = std::get_if<Array>(&content)) {
-    Tensor made(*array);
-    content = std::move(made);
+    Tensor converted(*array);
+    content = std::move(converted);
   }
   return std::get_if<Tensor>(&content);
 }
@@ -113,11 +113,11 @@ std::string layout_text(const Value& value) {
   if (tensor == nullptr || tensor->lazy == nullptr) return tensor::print(value.type());
   const SourceLine line = user_line();
   ensure_default_device();
-  GilRelease released;
+  GilRelease without_gil;
   const Array array = computed(*tensor, line);
-  const bool whole =
+  const bool is_whole =
       std::all_of(array.layout().begin(), array.layout().end(), [](auto sbp) { return sbp.is_broadcast(); });
-  return !whole ? sbp::print(array.type(), array.mesh(), array.layout()) : tensor::print(array.type());
+  return !is_whole ? sbp::print(array.type(), array.mesh(), array.layout()) : tensor::print(array.type());
 }
 
 // For each device its name and the range of each dimension that it holds.
@@ -127,7 +127,7 @@ nb::list device_boxes(const Value& value) {
   ensure_default_device();
   Array array;
   {
-    GilRelease released;
+    GilRelease without_gil;
     array = computed(tensor, line);
   }
   nb::list out;
@@ -179,7 +179,7 @@ void init_tensor(nb::module_& m) {
     const Tensor tensor = value.outside();
     const SourceLine line = user_line();
     ensure_default_device();
-    GilRelease released;
+    GilRelease without_gil;
     computed(tensor, line).wait();
   });
   type.def("_read", [](const Value& value) {
@@ -188,7 +188,7 @@ void init_tensor(nb::module_& m) {
     ensure_default_device();
     HostArray out;
     {
-      GilRelease released;
+      GilRelease without_gil;
       out = tensor.read(line);
     }
     return numpy_array(std::move(out));
@@ -198,7 +198,7 @@ void init_tensor(nb::module_& m) {
     const SourceLine line = user_line();
     std::vector<HostArray> parts;
     {
-      GilRelease released;
+      GilRelease without_gil;
       parts = computed(tensor, line).local();
     }
     nb::list out;

@@ -16,7 +16,7 @@ using namespace nb::literals;
 
 // Called by a waiting thread: checks for Python signals.
 void check_signals() {
-  nb::gil_scoped_acquire held;
+  nb::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
@@ -44,7 +44,7 @@ std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, 
   options.peer_timeout = peer_timeout;
   options.check_inputs = input_check_from(check_inputs);
   options.while_waiting = check_signals;
-  GilRelease released;
+  GilRelease without_gil;
   return {new World(std::move(options)), [](World* world) {
             GilRelease waiting;
             delete world;
@@ -54,7 +54,7 @@ std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, 
 void init_variables(nb::class_<World>& type) {
   type.def("has", [](const World& world, const Value& parameter) {
     const Parameter& which = parameter.parameter();
-    GilRelease released;
+    GilRelease without_gil;
     return world.has(which);
   });
   type.def("read", [](const World& world, const Value& parameter) {
@@ -62,7 +62,7 @@ void init_variables(nb::class_<World>& type) {
     const Parameter which = parameter.parameter();
     HostArray out;
     {
-      GilRelease released;
+      GilRelease without_gil;
       out = world.read(which, line);
     }
     return numpy_array(std::move(out));
@@ -71,7 +71,7 @@ void init_variables(nb::class_<World>& type) {
     const SourceLine line = user_line();
     HostArray out;
     {
-      GilRelease released;
+      GilRelease without_gil;
       out = world.read(name, line);
     }
     return numpy_array(std::move(out));
@@ -79,14 +79,14 @@ void init_variables(nb::class_<World>& type) {
   type.def("write", [](World& world, const Value& parameter, nb::handle value) {
     const Parameter which = parameter.parameter();
     const HostArray array = host_array(value);
-    GilRelease released;
+    GilRelease without_gil;
     world.write(which, array);
   });
   type.def("first_values", [](const World& world, const std::vector<const Value*>& parameters) {
     const std::vector<Parameter> which = parameters_from(parameters);
     std::vector<HostArray> values;
     {
-      GilRelease released;
+      GilRelease without_gil;
       values = world.first_values(which);
     }
     nb::list out;
@@ -100,7 +100,7 @@ void init_files(nb::class_<World>& type) {
   type.def("save", [](const World& world, const std::string& path, std::int64_t position,
                       const std::map<std::string, std::string>& notes) {
     const SourceLine line = user_line();
-    GilRelease released;
+    GilRelease without_gil;
     world.save(path, {position, notes}, line);
   });
   type.def("load", [](World& world, const std::string& path, const std::vector<const Value*>& parameters,
@@ -112,7 +112,7 @@ void init_files(nb::class_<World>& type) {
     CheckpointNotes notes;
     const SourceLine line = user_line();
     {
-      GilRelease released;
+      GilRelease without_gil;
       notes = world.load(path, options, line);
     }
     return std::pair(notes.position, notes.notes);
@@ -132,11 +132,11 @@ void init_world(nb::module_& m) {
   type.def("barrier", &World::barrier, nb::call_guard<GilRelease>());
   type.def("reset", &World::reset, nb::call_guard<GilRelease>());
   m.def("stop_other_threads", &stop_other_threads);
-  m.def("stop_if_ending", [] { const GilRelease released; });
+  m.def("stop_if_ending", [] { const GilRelease without_gil; });
   type.def(
       "end",
       [](World& world, bool wait) {
-        GilRelease released;
+        GilRelease without_gil;
         world.end(wait);
         await_other_threads(5);
       },

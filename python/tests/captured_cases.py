@@ -17,9 +17,9 @@ def check(function, factor, *changes):
         assert float(kz.compile(function)(ONE)[0]) == factor, f"a fresh trace after change {i}"
 
 
-def sets(thing, name, value):
+def set_attribute(thing, name, value):
     return lambda: setattr(thing, name, value)
 
 
-def puts(thing, key, value):
+def set_item(thing, key, value):
     return lambda: thing.__setitem__(key, value)

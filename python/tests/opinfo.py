@@ -1,5 +1,5 @@
 """Sample inputs of PyTorch's OpInfo database with PyTorch's answers: values, and gradients of a weighted sum of them.
-As a program it stores some samples, or compares all."""
+Run as a program, it stores some samples or compares all of them."""
 
 import collections
 import random
@@ -9,16 +9,16 @@ import warnings
 
 import numpy as np
 import torch
-from opinfo_cases import DTYPES, HALVES, STORED, Case, Outcome, Slot, compared, encoded, ours_of, store, weights_of
+from opinfo_cases import DTYPES, HALVES, STORED, Case, Outcome, Slot, compare, encode, karez_function, store, weights_of
 from torch.testing._internal.common_methods_invocations import op_db
 
 PLACES = ("device", "layout", "pin_memory", "memory_format", "requires_grad")  # not operands of a program
-MOST = {"float64": 5, "float32": 4}  # stored samples of a function; two for other dtypes
-BYTES = 6000  # elements of a stored sample, if a sample is as small
+MAX_SAMPLES = {"float64": 5, "float32": 4}  # the number of samples stored for each function; 2 for other dtypes
+BYTES = 6000  # the preferred size of a stored sample
 
 
 def ops():
-    return [op for op in op_db if ours_of(op.name) is not None]
+    return [op for op in op_db if karez_function(op.name) is not None]
 
 
 def samples(op, name):
@@ -33,61 +33,65 @@ def samples(op, name):
     )
 
 
-def answered(op, name, number, sample):
+def make_case(op, name, number, sample):
     """The sample as a case, or an Outcome with the reason for its exclusion."""
 
-    def none(why):
-        return Outcome(op.formatted_name, name, number, "none", why)
+    def exclude(reason):
+        return Outcome(op.formatted_name, name, number, "excluded", reason)
 
     if sample.kwargs.get("dropout_p"):
-        return none("other random numbers")
+        return exclude("other random numbers")
     inputs = []
 
-    def taken(value):
+    def convert_argument(value):
         """A tensor becomes the next argument, a dtype its Karez dtype; other values are unchanged."""
         if isinstance(value, torch.Tensor):
             inputs.append(value)
             return Slot(len(inputs) - 1)
         if isinstance(value, torch.dtype):
-            return named(value)
+            return dtype_name(value)
         if isinstance(value, np.generic):
             return value.item()
         if isinstance(value, (list, tuple)):
-            return type(value)(map(taken, value)) if type(value) in (list, tuple) else tuple(map(taken, value))
+            return (
+                type(value)(map(convert_argument, value))
+                if type(value) in (list, tuple)
+                else tuple(map(convert_argument, value))
+            )
         return value
 
     args, words = (
-        taken([sample.input, *sample.args]),
-        {key: taken(value) for key, value in sample.kwargs.items() if key not in PLACES},
+        convert_argument([sample.input, *sample.args]),
+        {key: convert_argument(value) for key, value in sample.kwargs.items() if key not in PLACES},
     )
-    if any(named(value.dtype) not in DTYPES for value in inputs):
-        return none("a dtype that we have not")
+    if any(dtype_name(value.dtype) not in DTYPES for value in inputs):
+        return exclude("a dtype that Karez does not support")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             outputs = tensors_of(op(sample.input, *sample.args, **sample.kwargs))
-            dtypes = [one.dtype for one in outputs]
+            dtypes = [output.dtype for output in outputs]
             if name in HALVES:
-                wide = sample.transform(widened)
-                outputs, inputs = tensors_of(op(wide.input, *wide.args, **wide.kwargs)), []
+                wide_sample = sample.transform(widened)
+                outputs, inputs = tensors_of(op(wide_sample.input, *wide_sample.args, **wide_sample.kwargs)), []
                 (
-                    taken([wide.input, *wide.args]),
-                    {key: taken(value) for key, value in wide.kwargs.items() if key not in PLACES},
+                    convert_argument([wide_sample.input, *wide_sample.args]),
+                    {key: convert_argument(value) for key, value in wide_sample.kwargs.items() if key not in PLACES},
                 )
-    except Exception as error:  # the OpInfo's own
-        return none(f"PyTorch refuses it: {error}")
-    if any(named(one.dtype) not in DTYPES for one in outputs):
-        return none("a dtype that we have not")
-    answers = [rounded(one, to) for one, to in zip(outputs, dtypes)]
-    # of a half dtype, with infinite gradients
-    overflows = any(np.isinf(one).sum() > torch.isinf(wide).sum() for one, wide in zip(answers, outputs))
+    except Exception as error:  # the database itself may fail
+        return exclude(f"PyTorch rejects it: {error}")
+    if any(dtype_name(output.dtype) not in DTYPES for output in outputs):
+        return exclude("a dtype that Karez does not support")
+    answers = [rounded(output, to) for output, to in zip(outputs, dtypes)]
+    # an answer that overflows a half dtype has infinite gradients
+    overflows = any(np.isinf(answer).sum() > torch.isinf(output).sum() for answer, output in zip(answers, outputs))
     leaves = [i for i, value in enumerate(inputs) if value.requires_grad and value.is_leaf and not overflows]
-    smooth = [one for one in outputs if one.requires_grad]
+    smooth = [output for output in outputs if output.requires_grad]
     grads = [None] * len(leaves)
     if leaves and smooth:
-        loss = sum((one * torch.from_numpy(weights_of(one.shape, name))).sum() for one in smooth)
+        loss = sum((item * torch.from_numpy(weights_of(item.shape, name))).sum() for item in smooth)
         grads = torch.autograd.grad(loss, [inputs[i] for i in leaves], allow_unused=True)
-    given = [value.detach().resolve_conj().numpy() for value in inputs]
+    arrays = [value.detach().resolve_conj().numpy() for value in inputs]
     return Case(
         op.formatted_name,
         op.name,
@@ -95,21 +99,23 @@ def answered(op, name, number, sample):
         number,
         args,
         words,
-        given,
+        arrays,
         leaves,
         answers,
-        [named(one) for one in dtypes],
-        [one.requires_grad for one in outputs],
-        [None if one is None else slope(one, name) for one in grads],
+        [dtype_name(dtype) for dtype in dtypes],
+        [output.requires_grad for output in outputs],
+        [None if grad is None else slope(grad, name) for grad in grads],
     )
 
 
-def named(dtype):
+def dtype_name(dtype):
     return str(dtype).removeprefix("torch.")
 
 
-def tensors_of(made):
-    return [one for one in (made if isinstance(made, (list, tuple)) else [made]) if isinstance(one, torch.Tensor)]
+def tensors_of(nested):
+    return [
+        item for item in (nested if isinstance(nested, (list, tuple)) else [nested]) if isinstance(item, torch.Tensor)
+    ]
 
 
 def slope(tensor, name):
@@ -118,19 +124,19 @@ def slope(tensor, name):
 
 def widened(value):
     """A half tensor as a f32 tensor, a leaf if the original is one."""
-    if not isinstance(value, torch.Tensor) or named(value.dtype) not in HALVES:
+    if not isinstance(value, torch.Tensor) or dtype_name(value.dtype) not in HALVES:
         return value
     return value.detach().float().requires_grad_(value.requires_grad)
 
 
 def rounded(tensor, dtype):
     """PyTorch's answer in the dtype; bfloat16 as float32."""
-    made = tensor.detach().to(dtype)
-    return (made.float() if dtype is torch.bfloat16 else made).numpy(force=True)
+    rounded = tensor.detach().to(dtype)
+    return (rounded.float() if dtype is torch.bfloat16 else rounded).numpy(force=True)
 
 
-def outcomes(most=None, seed=0, dtypes=("float64", "float32"), only=""):
-    """The outcomes of all samples, or of a random draw of at most this number for each function."""
+def outcomes(max_samples=None, seed=0, dtypes=("float64", "float32"), only=""):
+    """The outcomes of all samples, or of a random draw of at max_samples this number for each function."""
     torch.set_num_threads(1)
     draw = random.Random(seed)
     for op in ops():
@@ -138,46 +144,46 @@ def outcomes(most=None, seed=0, dtypes=("float64", "float32"), only=""):
             found = samples(op, name)
             for number, sample in (
                 found
-                if most is None or len(found) <= most
-                else sorted(draw.sample(found, most), key=lambda one: one[0])
+                if max_samples is None or len(found) <= max_samples
+                else sorted(draw.sample(found, max_samples), key=lambda value: value[0])
             ):
-                case = answered(op, name, number, sample)
-                yield case if isinstance(case, Outcome) else compared(case)
+                case = make_case(op, name, number, sample)
+                yield case if isinstance(case, Outcome) else compare(case)
 
 
-def chosen(op, name):
+def choose_samples(op, name):
     """The samples to store, drawn from the small ones with the function's name as the seed, and the reasons of
     exclusions."""
-    found, cases, large, left = samples(op, name), [], [], collections.Counter()
+    found, cases, large, skipped = samples(op, name), [], [], collections.Counter()
     random.Random(f"{op.formatted_name} {name}").shuffle(found)
     for number, sample in found:
-        case = answered(op, name, number, sample)
+        case = make_case(op, name, number, sample)
         try:
             if isinstance(case, Outcome):
-                left[case.text] += 1
+                skipped[case.text] += 1
                 continue
-            encoded([case.args, case.words])
+            encode([case.args, case.words])
         except TypeError as error:
-            left[str(error)] += 1
+            skipped[str(error)] += 1
             continue
-        size = sum(one.nbytes for one in [*case.inputs, *case.outputs, *case.grads] if one is not None)
+        size = sum(value.nbytes for value in [*case.inputs, *case.outputs, *case.grads] if value is not None)
         (cases if size <= BYTES else large).append((size, case))
-        if len(cases) == MOST.get(name, 2):
+        if len(cases) == MAX_SAMPLES.get(name, 2):
             break
-    cases = [case for _, case in cases] or [case for _, case in sorted(large, key=lambda one: one[0])[:1]]
-    return sorted(cases, key=lambda case: case.number), left
+    cases = [case for _, case in cases] or [case for _, case in sorted(large, key=lambda value: value[0])[:1]]
+    return sorted(cases, key=lambda case: case.number), skipped
 
 
-def store_some():
+def store_samples():
     torch.set_num_threads(1)
     cases, empty = [], []
     for op in ops():
         for name in DTYPES:
             if getattr(torch, name) in op.dtypes:
-                some, left = chosen(op, name)
-                cases += some
-                if not some:
-                    empty.append([op.formatted_name, name, "; ".join(sorted(left)) or "no samples"])
+                chosen_cases, skipped = choose_samples(op, name)
+                cases += chosen_cases
+                if not chosen_cases:
+                    empty.append([op.formatted_name, name, "; ".join(sorted(skipped)) or "no samples"])
     facts = {
         "torch": torch.__version__,
         "names": sorted({op.name for op in op_db}),
@@ -188,20 +194,22 @@ def store_some():
     }
     store(cases, facts)
     print(
-        f"{len(cases)} samples with answers of PyTorch {torch.__version__} in {STORED.stat().st_size} bytes; of {len(empty)} functions and dtypes none"
+        f"{len(cases)} samples with answers of PyTorch {torch.__version__} in {STORED.stat().st_size} bytes; "
+        f"{len(empty)} functions and dtypes have none"
     )
 
 
 def main(words):
     if words[:1] == ["store"]:
-        return store_some()
+        return store_samples()
     begin, table, lines = time.time(), collections.Counter(), []
-    most = int(words[0]) if words and words[0] != "all" else None
-    for one in outcomes(most, only=words[1] if len(words) > 1 else "", dtypes=words[2:] or ("float64", "float32")):
-        table[one.what] += 1
-        if one.what in ("refused", "wrong"):
-            lines.append(one)
-    by = collections.Counter((one.op, one.what, one.text[:150]) for one in lines)
+    max_samples = int(words[0]) if words and words[0] != "all" else None
+    names = words[2:] or ("float64", "float32")
+    for outcome in outcomes(max_samples, only=words[1] if len(words) > 1 else "", dtypes=names):
+        table[outcome.what] += 1
+        if outcome.what in ("rejected", "wrong"):
+            lines.append(outcome)
+    by = collections.Counter((line.op, line.what, line.text[:150]) for line in lines)
     for (op, what, text), count in sorted(by.items()):
         print(f"{count:4} {what:8} {op:40} {text}")
     print(dict(table), f"{time.time() - begin:.0f} s")

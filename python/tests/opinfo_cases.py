@@ -15,19 +15,19 @@ STORED = pathlib.Path(__file__).with_name("opinfo_answers.xz")
 HALVES = ("bfloat16", "float16")  # PyTorch answers in f32, rounded once
 OTHERS = (*HALVES, "int32", "int64", "bool")
 DTYPES = ("float64", "float32", *OTHERS)
-# relative and absolute
+# The relative and the absolute tolerance.
 KINDS = {
     "float64": (1e-7, 1e-7),
     "float32": (2e-4, 5e-5),
     "bfloat16": (2.0**-7, 2.0**-7),
     "float16": (2.0**-10, 2.0**-10),
 }
-ADAPTED = {  # samples of these ops are not arguments of the function
+ADAPTED = {  # ops whose samples have arguments in another order or form
     "einsum": lambda tensors, equation: kz.einsum(equation, *tensors),
     "nn.functional.embedding": lambda weight, index, **words: kz.F.embedding(index, weight, **words),
-    "where": lambda x, condition, other: kz.where(condition, x, other),
+    "where": lambda x, condition, value: kz.where(condition, x, value),
 }
-# random numbers differ
+# functions whose random numbers differ from those of PyTorch
 RANDOM = {
     "bernoulli",
     "rand_like",
@@ -53,15 +53,15 @@ METHODS |= {f"__r{name}__": f"__r{name}__" for name in ("add", "sub", "mul", "po
     "__rpow__": "__rpow__",
 }
 EXCLUDED = {  # the reason, by op and text of the outcome
-    ("cov", "fweights"): "weights of observations are not there",
+    ("cov", "fweights"): "weights of observations are not supported",
     ("nn_functional_scaled_dot_product_attention", "equal ranks"): "leading dimensions do not broadcast",
     (
         "narrow",
-        "on a tensor inside of a compiled function",
-    ): "a start that is a tensor: shapes and places do not depend on numbers",
-    ("repeat_interleave", "must be an int"): "a shape that depends on numbers",
-    ("repeat_interleave", "output_size"): "likewise",
-    ("__getitem__", "a mask as an index"): "likewise",
+        "must not be the condition of a Python",
+    ): "a start that is a tensor: shapes and positions do not depend on values",
+    ("repeat_interleave", "must be an int"): "a shape that depends on values",
+    ("repeat_interleave", "output_size"): "a shape that depends on values",
+    ("__getitem__", "must not be a mask"): "a shape that depends on values",
     ("nn_functional_batch_norm", "tuple index out of range"): "a batch without channels",
     ("norm_nuc", "'nuc'"): "the nuclear norm needs singular values",
     ("einsum", "occurs twice"): "diagonals",
@@ -69,29 +69,29 @@ EXCLUDED = {  # the reason, by op and text of the outcome
         "nn_functional_conv_transpose2d",
         "windows over an image",
     ): "an output_padding of the stride and more, which a dilation allows in PyTorch",
-    ("nn_functional_one_hot", "the depth is negative"): "a shape that depends on numbers",
+    ("nn_functional_one_hot", "the depth is negative"): "a shape that depends on values",
     **{
         (f"nn_functional_{name}", "expected f32 or f64"): "convolutions of integers"
         for name in ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")
     },
     ("tensordot", "differ"): "sizes of 1 that are summed with larger ones",
 }
-APART = {  # the reason, by op and results that differ
-    ("topk", "result 1"): "places of equal elements, which PyTorch leaves open",
+DIFFERENT_RESULTS = {  # the reason, by op and results that differ
+    ("topk", "result 1"): "indices of equal elements, which PyTorch does not specify",
     ("einsum", "int32"): "a sum of int32 by einsum stays int32",
     ("nn_functional_avg_pool1d", "int64"): "means of integers are floats",
     ("nn_functional_avg_pool2d", "int64"): "means of integers are floats",
     (
         "nn_functional_poisson_nll_loss",
         "gradient 2 is NaN in PyTorch",
-    ): "of a target of 0: a term that is left out has log(0) there",
+    ): "with a target of 0, PyTorch differentiates an omitted term, log(0)",
 }
 
-# what: "equal", "refused", "wrong" or "none"
+# `what` is "equal", "rejected", "wrong" or "excluded"
 Outcome = collections.namedtuple("Outcome", ["op", "dtype", "number", "what", "text"])
-# One sample: args begin with its input; a Slot in them is one of `inputs`, which are f32 for a half dtype. By output:
-# its value, dtype and whether it has a gradient. `leaves` are the inputs with a gradient, `grads` PyTorch's of the
-# weighted sum of outputs, None if the sum does not depend on the leaf.
+# One sample: args begin with its input; a Slot in them is one of `inputs`, which are f32 for a half dtype.
+# For each output there are its value, its dtype and whether it has a gradient. `leaves` are the inputs with a gradient.
+# `grads` are PyTorch's gradients of the weighted sum of the outputs, None if the sum does not depend on the leaf.
 Case = collections.namedtuple(
     "Case",
     ["op", "name", "dtype", "number", "args", "words", "inputs", "leaves", "outputs", "dtypes", "smooth", "grads"],
@@ -108,8 +108,8 @@ class Slot:
         return f"tensor {self.number}"
 
 
-def ours_of(name):
-    """The function of Karez for the name of an op; None if there is none."""
+def karez_function(name):
+    """The function of Karez with the name of an op, or None if Karez has no such function."""
     if name in ADAPTED:
         return ADAPTED[name]
     if name in RANDOM:
@@ -124,7 +124,7 @@ def ours_of(name):
     return None
 
 
-def public_of(names):
+def public_functions(names):
     """The names of ops that are public functions of Karez and draw no random numbers."""
     public = {
         n
@@ -139,15 +139,15 @@ def public_of(names):
 
 def weights_of(shape, dtype):
     """Weights that are exact in the dtype, so that the gradient is exact; f32 for halves."""
-    made = (np.arange(int(np.prod(shape))) * 37 % 64 * 2 - 63) / 64
-    return made.reshape(shape).astype("float32" if dtype in HALVES else dtype)
+    numbers = (np.arange(int(np.prod(shape))) * 37 % 64 * 2 - 63) / 64
+    return numbers.reshape(shape).astype("float32" if dtype in HALVES else dtype)
 
 
-def put(value, values):
+def fill_slots(value, values):
     if isinstance(value, Slot):
         return values[value.number]
     if isinstance(value, (list, tuple)):
-        return type(value)(put(one, values) for one in value)
+        return type(value)(fill_slots(item, values) for item in value)
     return value
 
 
@@ -155,36 +155,43 @@ def read(x):
     return x.float().numpy() if x.dtype is kz.bfloat16 else x.numpy()
 
 
-def compared(case):
+def compare(case):
     """Compares the sample in Karez, forward and gradient, with PyTorch's answers."""
-    ours, half, has_gradients = ours_of(case.name), case.dtype in HALVES, bool(case.leaves) and any(case.smooth)
-    weights = [weights_of(one.shape, case.dtype) for one, smooth in zip(case.outputs, case.smooth) if smooth]
+    function, half = karez_function(case.name), case.dtype in HALVES
+    has_gradients = bool(case.leaves) and any(case.smooth)
+    weights = [weights_of(output.shape, case.dtype) for output, smooth in zip(case.outputs, case.smooth) if smooth]
 
     def outcome(what, text=""):
         return Outcome(case.op, case.dtype, case.number, what, text)
 
     def run(*values):
-        made = ours(*put(case.args, values), **{key: put(value, values) for key, value in case.words.items()})
-        made = [one for one in (made if isinstance(made, (list, tuple)) else [made])]
+        keywords = {key: fill_slots(value, values) for key, value in case.words.items()}
+        numbers = function(*fill_slots(case.args, values), **keywords)
+        numbers = [item for item in (numbers if isinstance(numbers, (list, tuple)) else [numbers])]
         if not has_gradients:
-            return made, []
-        floats = [one for one, smooth in zip(made, case.smooth) if smooth]
-        loss = sum(((one.float() if half else one) * w).sum() for one, w in zip(floats, weights))
-        return made, kz.grad(loss, [values[i] for i in case.leaves])
+            return numbers, []
+        floats = [item for item, smooth in zip(numbers, case.smooth) if smooth]
+        loss = sum(((item.float() if half else item) * w).sum() for item, w in zip(floats, weights))
+        return numbers, kz.grad(loss, [values[i] for i in case.leaves])
 
     try:
-        given = [kz.tensor(one).to(case.dtype) if half and one.dtype == np.float32 else one for one in case.inputs]
+        inputs_given = [
+            kz.tensor(item).to(case.dtype) if half and item.dtype == np.float32 else item for item in case.inputs
+        ]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            got, grads = kz.compile(run)(*given)
-        dtypes = [one.dtype.name for one in got]
-        if any(one != to for one, to in zip(dtypes, case.dtypes)):
+            got, grads = kz.compile(run)(*inputs_given)
+        dtypes = [item.dtype.name for item in got]
+        if any(dtype != to for dtype, to in zip(dtypes, case.dtypes)):
             return outcome("wrong", f"results are {dtypes}, not {case.dtypes}")
-        got, grads = [read(one) for one in got], [read(one).astype(np.float32) if half else read(one) for one in grads]
+        got, grads = (
+            [read(item) for item in got],
+            [read(grad).astype(np.float32) if half else read(grad) for grad in grads],
+        )
     except (kz.Error, TypeError, AttributeError, NotImplementedError, ValueError, IndexError, KeyError) as error:
         if isinstance(error, kz.DataError):
-            kz.reset()  # a launch failed
-        return outcome("refused", f"{type(error).__name__}: {str(error).splitlines()[0]}")
+            kz.reset()  # because a launch failed
+        return outcome("rejected", f"{type(error).__name__}: {str(error).splitlines()[0]}")
     if len(got) != len(case.outputs):
         return outcome("wrong", f"{len(got)} results, not {len(case.outputs)}")
     relative, absolute = KINDS.get(case.dtype, KINDS["float32"])
@@ -192,19 +199,21 @@ def compared(case):
         *zip(got, case.outputs),
         *((g, w if w is not None else np.zeros_like(g)) for g, w in zip(grads, case.grads)),
     ]
-    for i, (one, other) in enumerate(pairs):
+    for i, (actual, expected) in enumerate(pairs):
         message = "gradient" if i >= len(got) else "result"
-        if one.shape != other.shape or one.dtype != other.dtype:
-            return outcome("wrong", f"{message} {one.dtype}{one.shape}, not {other.dtype}{other.shape}")
+        if actual.shape != expected.shape or actual.dtype != expected.dtype:
+            return outcome("wrong", f"{message} {actual.dtype}{actual.shape}, not {expected.dtype}{expected.shape}")
         if half:  # relative to the largest of both, since terms cancel
             absolute = (
                 KINDS[case.dtype][1]
-                * max(1, np.nanmax(np.abs(np.where(np.isfinite(other), other, 0)), initial=0))
+                * max(1, np.nanmax(np.abs(np.where(np.isfinite(expected), expected, 0)), initial=0))
                 * (4 if i >= len(got) else 1)
             )
-        if not np.allclose(one, other, relative, absolute, equal_nan=True):
-            far = np.abs(np.where(np.isfinite(one), one, 0).astype(float) - np.where(np.isfinite(other), other, 0))
-            how = f"by {np.max(far):.3g}" if np.isnan(one[np.isnan(other)]).all() else "is NaN in PyTorch"
+        if not np.allclose(actual, expected, relative, absolute, equal_nan=True):
+            differs = np.abs(
+                np.where(np.isfinite(actual), actual, 0).astype(float) - np.where(np.isfinite(expected), expected, 0)
+            )
+            how = f"by {np.max(differs):.3g}" if np.isnan(actual[np.isnan(expected)]).all() else "is NaN in PyTorch"
             return outcome(
                 "wrong",
                 f"{message} {i} {how}: input={case.args[0]}, args={tuple(case.args[1:])}, kwargs={case.words}"[:300],
@@ -213,7 +222,7 @@ def compared(case):
 
 
 def reason(op, text):
-    """The reason for which an error is allowed; None if it is a fault."""
+    """The reason why an error is allowed, or None if the error is a fault."""
     return next((why for (name, message), why in EXCLUDED.items() if name == op and message in text), None)
 
 
@@ -222,15 +231,15 @@ def faults(outcomes):
 
     def is_fault(one):
         if one.what == "wrong":
-            return not any(one.op == name and message in one.text for name, message in APART)
-        return one.what == "refused" and reason(one.op, one.text) is None
+            return not any(one.op == name and message in one.text for name, message in DIFFERENT_RESULTS)
+        return one.what == "rejected" and reason(one.op, one.text) is None
 
-    return [one for one in outcomes if is_fault(one)]
+    return [outcome for outcome in outcomes if is_fault(outcome)]
 
 
 def store(cases, facts):
-    """Writes the cases and facts about them to the file that `stored` reads: a line of JSON, then the bytes of arrays,
-    for each array all first bytes, then all second ones, which compresses better."""
+    """Writes the cases and facts about them to the file that `stored` reads: a line of JSON, then the bytes of
+    the arrays. Each array is stored as all first bytes, then all second bytes, ..., which compresses better."""
     index, data = [], []
 
     def array(one):
@@ -239,10 +248,10 @@ def store(cases, facts):
 
     for case in cases:
         arrays = {
-            name: [None if one is None else array(one) for one in getattr(case, name)]
+            name: [None if item is None else array(item) for item in getattr(case, name)]
             for name in ("inputs", "outputs", "grads")
         }
-        index.append(case._replace(args=encoded(case.args), words=encoded(case.words), **arrays))
+        index.append(case._replace(args=encode(case.args), words=encode(case.words), **arrays))
     head = json.dumps(facts | {"cases": index}, separators=(",", ":"), allow_nan=False)
     STORED.write_bytes(lzma.compress(head.encode() + b"\n" + b"".join(data), preset=9 | lzma.PRESET_EXTREME))
 
@@ -263,14 +272,14 @@ def stored():
             return np.frombuffer(flat, dtype).reshape(shape).copy()
 
         arrays = {
-            name: [None if one is None else array(one) for one in getattr(case, name)]
+            name: [None if item is None else array(item) for item in getattr(case, name)]
             for name in ("inputs", "outputs", "grads")
         }
-        cases.append(case._replace(args=decoded(case.args), words=decoded(case.words), **arrays))
+        cases.append(case._replace(args=decode(case.args), words=decode(case.words), **arrays))
     return cases, facts
 
 
-def encoded(value):
+def encode(value):
     """The value as JSON: a type that JSON lacks is a dict with one key, its kind."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
@@ -281,21 +290,21 @@ def encoded(value):
     if isinstance(value, Slot):
         return {"slot": value.number}
     if isinstance(value, list):
-        return [encoded(one) for one in value]
+        return [encode(item) for item in value]
     if isinstance(value, tuple):
-        return {"tuple": [encoded(one) for one in value]}
+        return {"tuple": [encode(item) for item in value]}
     if isinstance(value, slice):
-        return {"slice": [encoded(one) for one in (value.start, value.stop, value.step)]}
+        return {"slice": [encode(item) for item in (value.start, value.stop, value.step)]}
     if value is ...:
         return {"...": 0}
     if isinstance(value, dict):
-        return {"dict": [[key, encoded(one)] for key, one in value.items()]}
+        return {"dict": [[key, encode(item)] for key, item in value.items()]}
     raise TypeError(f"an argument of type {type(value).__name__} cannot be stored")
 
 
-def decoded(value):
+def decode(value):
     if isinstance(value, list):
-        return [decoded(one) for one in value]
+        return [decode(item) for item in value]
     if not isinstance(value, dict):
         return value
     ((kind, one),) = value.items()
@@ -303,9 +312,9 @@ def decoded(value):
         "float": float,
         "complex": complex,
         "slot": Slot,
-        "tuple": lambda items: tuple(map(decoded, items)),
-        "slice": lambda items: slice(*map(decoded, items)),
+        "tuple": lambda items: tuple(map(decode, items)),
+        "slice": lambda items: slice(*map(decode, items)),
         "...": lambda _: ...,
-        "dict": lambda items: {key: decoded(item) for key, item in items},
+        "dict": lambda items: {key: decode(item) for key, item in items},
     }
     return make[kind](one)

@@ -1,5 +1,5 @@
-"""Special values: functions and the arguments on which PyTorch's answers are stored in special_answers.xz. As a program
-it computes them with PyTorch and stores them."""
+"""Special values: functions and the arguments on which PyTorch's answers are stored in special_answers.xz. Run as a
+program, it computes them with PyTorch and stores them."""
 
 import json
 import lzma
@@ -36,17 +36,20 @@ EXACT = {
     "nan_to_num",
 }
 UNARY = (
-    "neg abs exp log sqrt rsqrt tanh sigmoid sin cos tan sinh cosh erf erfc exp2 expm1 log1p log2 log10 reciprocal square sinc deg2rad rad2deg sign floor "
+    "neg abs exp log sqrt rsqrt tanh sigmoid sin cos tan sinh cosh erf erfc exp2 expm1 log1p log2 log10 reciprocal "
+    "square sinc deg2rad rad2deg sign floor "
     "ceil trunc round frac isnan isinf isfinite nan_to_num logit positive logical_not bitwise_not "
-    "F.relu F.gelu F.silu F.softplus F.logsigmoid F.softsign F.mish F.tanhshrink F.relu6 F.hardsigmoid F.hardswish F.selu F.elu F.celu "
-    "F.leaky_relu F.hardtanh F.hardshrink F.softshrink"
+    "F.relu F.gelu F.silu F.softplus F.logsigmoid F.softsign F.mish F.tanhshrink F.relu6 F.hardsigmoid F.hardswish "
+    "F.selu F.elu F.celu F.leaky_relu F.hardtanh F.hardshrink F.softshrink"
 ).split()
 BINARY = (
-    "add sub mul div floor_divide remainder fmod pow maximum minimum hypot logaddexp xlogy heaviside eq ne lt le gt ge logical_and logical_or logical_xor "
+    "add sub mul div floor_divide remainder fmod pow maximum minimum hypot logaddexp xlogy heaviside eq ne lt "
+    "le gt ge logical_and logical_or logical_xor "
     "bitwise_and bitwise_or bitwise_xor"
 ).split()
 REDUCTIONS = (
-    "sum mean amax amin max min prod any all argmax argmin cumsum var std logsumexp softmax log_softmax norm nansum nanmean count_nonzero sort clamp"
+    "sum mean amax amin max min prod any all argmax argmin cumsum var std logsumexp softmax log_softmax norm "
+    "nansum nanmean count_nonzero sort clamp"
 ).split()
 NAMES = {"F.logsigmoid": "logsigmoid"}
 
@@ -57,9 +60,9 @@ def scalars(dtype):
         return [False, True]
     if dtype.startswith("int"):
         return [0, 1, -1, 2, -2, 3, -7, 10, 100, np.iinfo(dtype).max, np.iinfo(dtype).min]
-    most, normal, least = LIMITS[dtype]
-    both = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 6.0, 20.0, 1e-3, 100.0, most, normal, least, inf]
-    return both + [-one for one in both] + [nan]
+    largest, normal, smallest = LIMITS[dtype]
+    both = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 6.0, 20.0, 1e-3, 100.0, largest, normal, smallest, inf]
+    return both + [-item for item in both] + [nan]
 
 
 def rows(dtype):
@@ -68,8 +71,8 @@ def rows(dtype):
         return [[False, False, False], [True, True, True], [False, True, True]]
     if dtype.startswith("int"):
         return [[2, 2, 2], [0, 0, 0], [-3, 5, 5], [np.iinfo(dtype).max, 1, 0], [np.iinfo(dtype).min, -1, 0]]
-    most, normal, least = LIMITS[dtype]
-    finite = [[2, 2, 2], [0.0, -0.0, 0.0], [-3, 5, 5], [most, 1, 0], [-most, 2, 2], [least, least, normal]]
+    largest, normal, smallest = LIMITS[dtype]
+    finite = [[2, 2, 2], [0.0, -0.0, 0.0], [-3, 5, 5], [largest, 1, 0], [-largest, 2, 2], [smallest, smallest, normal]]
     return finite + [[inf, 1, inf], [-inf, -inf, -inf], [inf, -inf, 0], [nan, 1, nan]]
 
 
@@ -81,8 +84,8 @@ def samples(dtype):
         yield name, 1, [[]], {}
     few = ones
     if not is_whole(dtype):
-        most, _, least = LIMITS[dtype]
-        few = [0.0, -0.0, 0.5, 1.0, -1.0, -2.5, 3.0, most, -most, least, -least, inf, -inf, nan]
+        largest, _, smallest = LIMITS[dtype]
+        few = [0.0, -0.0, 0.5, 1.0, -1.0, -2.5, 3.0, largest, -largest, smallest, -smallest, inf, -inf, nan]
     for name in BINARY:
         yield name, 0, [[a for a in few for _ in few], [b for _ in few for b in few]], {}
         yield name, 1, [[], []], {}
@@ -111,8 +114,8 @@ def is_whole(dtype):
     return not dtype.startswith(("float", "bfloat"))
 
 
-def asks_nothing(name, dtype, arguments):
-    """Samples that are skipped: division of integers by zero is an error here."""
+def is_skipped(name, dtype, arguments):
+    """Whether the sample is skipped: in Karez, integer division by zero is an error."""
     return dtype.startswith("int") and name in ("floor_divide", "remainder", "fmod")
 
 
@@ -127,7 +130,7 @@ def main():
     stored = {}
     for dtype in DTYPES:
         for name, number, arguments, words in samples(dtype):
-            if asks_nothing(name, dtype, arguments):
+            if is_skipped(name, dtype, arguments):
                 continue
             key = f"{name}|{dtype}|{number}"
             function = (
@@ -138,45 +141,45 @@ def main():
                 else getattr(torch, name)
             )
             function = torch.nn.functional.logsigmoid if name == "F.logsigmoid" else function
-            inputs = [torch.tensor(one, dtype=getattr(torch, dtype)) for one in arguments]
+            inputs = [torch.tensor(argument, dtype=getattr(torch, dtype)) for argument in arguments]
             try:
-                made = function(*inputs, **words)
+                arrays = function(*inputs, **words)
             except Exception:
                 continue  # PyTorch does not support this dtype
-            dtypes = [one.dtype for one in (made if isinstance(made, tuple) else [made])]
-            # Computed in a wider dtype and rounded once: the best answer in the dtype. Sums of f32 overflow as f32
-            # does.
+            dtypes = [item.dtype for item in (arrays if isinstance(arrays, tuple) else [arrays])]
+            # The best answer is computed in a wider dtype and rounded once. Reductions of f32 stay in f32, since they
+            # overflow as f32 does.
             if not is_whole(dtype) and name != "nan_to_num":
-                wide = (
+                wide_dtype = (
                     torch.float64
                     if name not in REDUCTIONS
                     else torch.float32
                     if dtype in ("bfloat16", "float16")
                     else inputs[0].dtype
                 )
-                inputs = [one.to(wide).requires_grad_() for one in inputs]
-                made = function(*inputs, **words)
-            made = [
-                one if one.dtype == to else one.to(to)
-                for one, to in zip(made if isinstance(made, tuple) else [made], dtypes)
+                inputs = [item.to(wide_dtype).requires_grad_() for item in inputs]
+                arrays = function(*inputs, **words)
+            arrays = [
+                item if item.dtype == to else item.to(to)
+                for item, to in zip(arrays if isinstance(arrays, tuple) else [arrays], dtypes)
             ]
-            for i, one in enumerate(made):
-                stored[f"{key}|{i}"] = packed(one.detach())
-            smooth = [one for one in made if one.requires_grad]
+            for i, element in enumerate(arrays):
+                stored[f"{key}|{i}"] = storable_array(element.detach())
+            smooth = [item for item in arrays if item.requires_grad]
             if smooth and name not in NO_SLOPE:
                 total = sum(
-                    (one.double() * torch.tensor(weights(one.numel())).reshape(one.shape)).sum() for one in smooth
+                    (item.double() * torch.tensor(weights(item.numel())).reshape(item.shape)).sum() for item in smooth
                 )
                 try:
                     grads = torch.autograd.grad(total, inputs, allow_unused=True)
                 except Exception:
                     continue
-                for i, one in enumerate(grads):
-                    if one is not None:
-                        stored[f"{key}|d{i}"] = packed(one.to(getattr(torch, dtype)))
-    index = [[key, one.dtype.str, list(one.shape)] for key, one in stored.items()]
+                for i, element in enumerate(grads):
+                    if element is not None:
+                        stored[f"{key}|d{i}"] = storable_array(element.to(getattr(torch, dtype)))
+    index = [[key, value.dtype.str, list(value.shape)] for key, value in stored.items()]
     STORED.write_bytes(
-        lzma.compress(json.dumps(index).encode() + b"\n" + b"".join(one.tobytes() for one in stored.values()))
+        lzma.compress(json.dumps(index).encode() + b"\n" + b"".join(value.tobytes() for value in stored.values()))
     )
     print(f"{len(stored)} answers of PyTorch {torch.__version__} in {STORED.stat().st_size} bytes")
 
@@ -184,8 +187,8 @@ def main():
 NO_SLOPE = {"heaviside", "floor_divide"}
 
 
-def packed(tensor):
-    """NumPy has no bfloat16: the bits of it."""
+def storable_array(tensor):
+    """The array; for bfloat16, which NumPy lacks, its bits."""
     import torch
 
     return tensor.view(torch.int16).numpy().view(np.uint16) if tensor.dtype is torch.bfloat16 else tensor.numpy()
@@ -194,12 +197,12 @@ def packed(tensor):
 def answers():
     """PyTorch's answers, by "function|dtype|sample|result" or, for gradients, "...|d0"; bfloat16 as float32."""
     head, data = lzma.decompress(STORED.read_bytes()).split(b"\n", 1)
-    made, at = {}, 0
+    arrays, at = {}, 0
     for key, dtype, shape in json.loads(head):
         one = np.frombuffer(data, dtype, int(np.prod(shape)), at).reshape(shape)
         at += one.nbytes
-        made[key] = (one.astype(np.uint32) << 16).view(np.float32) if dtype == "<u2" else one
-    return made
+        arrays[key] = (one.astype(np.uint32) << 16).view(np.float32) if dtype == "<u2" else one
+    return arrays
 
 
 if __name__ == "__main__":

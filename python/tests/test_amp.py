@@ -29,19 +29,19 @@ def same_bits(a, b):
 
 
 def test_float16_converts_and_rounds_as_in_numpy():
-    every = PATTERNS.view(np.float16)
-    x = kz.tensor(every)
+    all_halves = PATTERNS.view(np.float16)
+    x = kz.tensor(all_halves)
     assert x.dtype is kz.float16 and x.dtype.is_floating_point and repr(x).startswith("Tensor(f16[65536]")
     assert x.numpy().dtype == np.float16
     np.testing.assert_array_equal(x.numpy().view(np.uint16), PATTERNS)
-    np.testing.assert_array_equal(x.float().numpy(), every.astype(np.float32))
+    np.testing.assert_array_equal(x.float().numpy(), all_halves.astype(np.float32))
     with np.errstate(over="ignore", invalid="ignore"):
         same_bits(kz.tensor(FLOATS).half().numpy(), FLOATS.astype(np.float16))
-        wide = FLOATS.astype(np.float64) * (1 + 2.0**-40)
-        same_bits(kz.tensor(wide).to(kz.float16).numpy(), wide.astype(np.float16))
+        halfway = FLOATS.astype(np.float64) * (1 + 2.0**-40)
+        same_bits(kz.tensor(halfway).to(kz.float16).numpy(), halfway.astype(np.float16))
 
 
-def test_bfloat16_is_that_of_ml_dtypes():
+def test_bfloat16_converts_and_rounds_as_in_ml_dtypes():
     ml_dtypes = pytest.importorskip("ml_dtypes")
     x = kz.tensor(PATTERNS.view(ml_dtypes.bfloat16))
     assert x.dtype is kz.bfloat16
@@ -74,7 +74,7 @@ for amp in {amps!r}:
 """
 
 
-def amp_limited(limit, *amps):
+def run_amp_with_limit(limit, *amps):
     environment = {name: value for name, value in os.environ.items() if not name.endswith("MAX_CPU_ISA")} | {
         "PYTHONPATH": os.path.dirname(kz.__path__[0])
     }
@@ -89,32 +89,32 @@ def amp_limited(limit, *amps):
 
 @pytest.mark.parametrize("limit", ["avx2", "baseline"])
 def test_without_bf16_instructions_amp_warns_once_that_it_multiplies_in_f32(limit):
-    done = amp_limited(limit, "bf16", "bf16")
+    done = run_amp_with_limit(limit, "bf16", "bf16")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["262144.0", "262144.0"], done.stdout
     assert done.stderr.count("\n") == 1 and re.match(
         'karez warning: amp="bf16": oneDNN has no bf16 products .* computed in f32', done.stderr
     ), done.stderr
     for amps in [("f16", None), (None,)]:
-        done = amp_limited(limit, *amps)
+        done = run_amp_with_limit(limit, *amps)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 
 def test_an_unknown_isa_limit_is_an_error_that_lists_the_known_ones():
-    done = amp_limited("avx9", None)
+    done = run_amp_with_limit("avx9", None)
     assert done.returncode == 64 and "KAREZ_MAX_CPU_ISA must be baseline, avx2 or avx512, got 'avx9'" in done.stderr, (
         done.stderr
     )
 
 
-def test_bytes_go_to_pytorch_and_back():
+def test_half_tensors_are_shared_with_pytorch_in_both_directions():
     torch = pytest.importorskip("torch")
-    for ours, theirs in ((kz.bfloat16, torch.bfloat16), (kz.float16, torch.float16)):
-        given = torch.randn(5, 3).to(theirs)
-        x = kz.from_dlpack(given)
-        assert x.dtype is ours and x.shape == (5, 3)
-        assert torch.equal(torch.from_dlpack(x + 0), given)
-        assert torch.equal(torch.from_dlpack(kz.from_dlpack(given.t()) * 2), given.t() * 2)
+    for dtype, torch_dtype in ((kz.bfloat16, torch.bfloat16), (kz.float16, torch.float16)):
+        torch_input = torch.randn(5, 3).to(torch_dtype)
+        x = kz.from_dlpack(torch_input)
+        assert x.dtype is dtype and x.shape == (5, 3)
+        assert torch.equal(torch.from_dlpack(x + 0), torch_input)
+        assert torch.equal(torch.from_dlpack(kz.from_dlpack(torch_input.t()) * 2), torch_input.t() * 2)
 
 
 def test_promotion_is_as_in_pytorch():
@@ -161,7 +161,7 @@ def distance(a, b):
 def test_losses_and_gradients_equal_those_of_autocast():
     torch = pytest.importorskip("torch")
     net = Net()
-    theirs = torch.nn.ModuleDict(
+    torch_net = torch.nn.ModuleDict(
         {
             "fc1": torch.nn.Linear(24, 48),
             "norm": torch.nn.LayerNorm(48),
@@ -169,15 +169,15 @@ def test_losses_and_gradients_equal_those_of_autocast():
             "fc3": torch.nn.Linear(48, 5),
         }
     )
-    theirs.load_state_dict({name: torch.from_numpy(value) for name, value in net.state_dict().items()})
+    torch_net.load_state_dict({name: torch.from_numpy(value) for name, value in net.state_dict().items()})
     x, y = batch(0)
 
     def loss_of(net_x):
         return torch.nn.functional.cross_entropy(net_x.float(), torch.from_numpy(y))
 
     def forward():
-        h = theirs["norm"](torch.relu(theirs["fc1"](torch.from_numpy(x))))
-        return loss_of(theirs["fc3"](torch.nn.functional.gelu(theirs["fc2"](h))))
+        h = torch_net["norm"](torch.relu(torch_net["fc1"](torch.from_numpy(x))))
+        return loss_of(torch_net["fc3"](torch.nn.functional.gelu(torch_net["fc2"](h))))
 
     def program(x, y):
         loss = F.cross_entropy(net(x), y)
@@ -185,15 +185,15 @@ def test_losses_and_gradients_equal_those_of_autocast():
 
     exact = forward()
     exact.backward()
-    f32 = {name: p.grad.numpy().copy() for name, p in theirs.named_parameters()}
-    theirs.zero_grad()
+    f32 = {name: p.grad.numpy().copy() for name, p in torch_net.named_parameters()}
+    torch_net.zero_grad()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         auto = forward()
     auto.backward()
-    ours, grads = kz.compile(program, amp="bf16")(x, y)
-    assert abs(float(ours) - auto.item()) <= 4e-3 * auto.item()
+    loss, grads = kz.compile(program, amp="bf16")(x, y)
+    assert abs(float(loss) - auto.item()) <= 4e-3 * auto.item()
     for (name, _parameter), got in zip(net.named_parameters(), grads):
-        want = dict(theirs.named_parameters())[name].grad.numpy()
+        want = dict(torch_net.named_parameters())[name].grad.numpy()
         assert got.dtype is kz.float32
         # At most as far from f32 as autocast: Karez rounds in fewer places.
         assert distance(got.numpy(), f32[name]) <= 1.5 * distance(want, f32[name]) + 2e-3, name
@@ -203,7 +203,7 @@ def test_losses_and_gradients_equal_those_of_autocast():
 
 @pytest.mark.parametrize("mesh", ["", "data=2,model=2"])
 @pytest.mark.parametrize("amp", ["bf16", "f16"])
-def test_training_is_close_to_f32(amp, mesh):
+def test_mixed_precision_training_is_close_to_f32(amp, mesh):
     def last(amp):
         net = Net()
         optimiser = kz.optim.AdamW(net.parameters(), lr=3e-3)

@@ -4,28 +4,29 @@ import inspect
 
 import numpy as np
 import pytest
-from test_attributes import TABLE, equal, made, numbers
+from random_arrays import random_array
+from test_attributes import TABLE, compute_outputs, make_layer, outputs_equal
 
 import karez as kz
 from karez import F
 
-
-def drawn(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
-X, Y, Z = (np.abs(drawn(4, 6, seed=seed)) + 0.1 for seed in range(3))
-SQUARE, OTHER, BATCH, MORE = drawn(4, 4), drawn(4, 4, seed=1), drawn(2, 4, 4), drawn(2, 4, 4, seed=1)
+X, Y, Z = (np.abs(random_array(4, 6, seed=seed)) + 0.1 for seed in range(3))
+SQUARE, OTHER, BATCH, MORE = (
+    random_array(4, 4),
+    random_array(4, 4, seed=1),
+    random_array(2, 4, 4),
+    random_array(2, 4, 4, seed=1),
+)
 ROW, COLUMN, IMAGE, LINE, CLASSES, WHOLE = (
     X[0],
     X[:, 0],
-    drawn(2, 4, 6, 6),
-    drawn(2, 4, 6),
+    random_array(2, 4, 6, 6),
+    random_array(2, 4, 6),
     np.array([0, 5, 2, 2]),
     np.arange(24).reshape(4, 6) % 4,
 )
-FLAGS, UNIT, SIGNS = X > 0.5, X / 9, np.sign(drawn(4, 6))
-SAMPLES = {  # operands other than one array, or two for two parameters without a default
+FLAGS, UNIT, SIGNS = X > 0.5, X / 9, np.sign(random_array(4, 6))
+SAMPLES = {  # operands; a function that is not listed takes one array for each parameter without a default
     "addbmm": (SQUARE, BATCH, MORE),
     "baddbmm": (BATCH, BATCH, MORE),
     "bmm": (BATCH, MORE),
@@ -47,10 +48,10 @@ SAMPLES = {  # operands other than one array, or two for two parameters without 
     "max_pool2d": (IMAGE, 3),
     "interpolate": (IMAGE, 4),
     "pad": (X, (1, 2)),
-    "conv1d": (LINE, drawn(3, 4, 2)),
-    "conv2d": (IMAGE, drawn(3, 4, 2, 2)),
-    "conv_transpose1d": (LINE, drawn(4, 3, 2)),
-    "conv_transpose2d": (IMAGE, drawn(4, 3, 2, 2)),
+    "conv1d": (LINE, random_array(3, 4, 2)),
+    "conv2d": (IMAGE, random_array(3, 4, 2, 2)),
+    "conv_transpose1d": (LINE, random_array(4, 3, 2)),
+    "conv_transpose2d": (IMAGE, random_array(4, 3, 2, 2)),
     "batch_norm": (IMAGE, np.zeros(4, np.float32), np.ones(4, np.float32)),
     "instance_norm": (IMAGE,),
     "group_norm": (IMAGE, 2),
@@ -59,7 +60,7 @@ SAMPLES = {  # operands other than one array, or two for two parameters without 
     "normalize": (X,),
     "linear": (X, Y),
     "embedding": (WHOLE, SQUARE),
-    "prelu": (drawn(4, 6), np.array([0.1], np.float32)),
+    "prelu": (random_array(4, 6), np.array([0.1], np.float32)),
     "scaled_dot_product_attention": (BATCH, MORE, BATCH),
     "rotary": (BATCH,),
     "dropout": (X, 0.0),
@@ -131,22 +132,16 @@ SAMPLES = {  # operands other than one array, or two for two parameters without 
     "dist": (X, Y),
     "isclose": (X, Y),
 }
-# functions without an array operand, of parameters, or of compiled functions only
-OWN = {"arange", "eye", "full", "ones", "zeros", "tracing", "update", "with_layout"}
+# These functions have no array operand, take parameters, or work in compiled functions only.
+NO_ARRAY_OPERAND = {"arange", "eye", "full", "ones", "zeros", "tracing", "update", "with_layout"}
 FUNCTIONS = {
     name: getattr(module, name)
     for module in (kz.functions, kz.pointwise, kz.manipulation, kz.products, kz.reductions, F)
     for name in module.__all__
 }
-FUNCTIONS = {name: one for name, one in FUNCTIONS.items() if not isinstance(one, type) and name not in OWN} | {
-    "max": kz.max,
-    "min": kz.min,
-    "abs": kz.abs,
-    "sum": kz.sum,
-    "pow": kz.pow,
-    "any": kz.any,
-    "all": kz.all,
-}
+FUNCTIONS = {
+    name: value for name, value in FUNCTIONS.items() if not isinstance(value, type) and name not in NO_ARRAY_OPERAND
+} | {"max": kz.max, "min": kz.min, "abs": kz.abs, "sum": kz.sum, "pow": kz.pow, "any": kz.any, "all": kz.all}
 
 
 def sample(name):
@@ -154,35 +149,35 @@ def sample(name):
         return SAMPLES[name]
     function = FUNCTIONS[name]
     if type(function).__name__ == "nb_func":
-        return (X, Y) if "other" in function.__doc__ else (X,)
-    needed = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
+        return (X, Y) if "other" in function.__doc__.splitlines()[0] else (X,)
+    needed = [value for value in inspect.signature(function).parameters.values() if value.default is value.empty]
     return (X, Y)[: len(needed)]
 
 
 def tensors(value):
-    if isinstance(value, (list, tuple)) and any(isinstance(one, np.ndarray) for one in value):
+    if isinstance(value, (list, tuple)) and any(isinstance(item, np.ndarray) for item in value):
         return type(value)(map(tensors, value))
     return kz.tensor(value) if isinstance(value, np.ndarray) else value
 
 
-def flat(made):
-    return [one for part in made for one in flat(part)] if isinstance(made, (tuple, list)) else [made.numpy()]
+def flat(output):
+    return [item for part in output for item in flat(part)] if isinstance(output, (tuple, list)) else [output.numpy()]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_take_numpy_arrays(name):
     arguments = sample(name)
     got, want = FUNCTIONS[name](*arguments), FUNCTIONS[name](*tensors(arguments))
-    assert all(isinstance(one, kz.Tensor) for one in (got if isinstance(got, (tuple, list)) else [got]))
-    for one, other in zip(flat(got), flat(want)):
-        np.testing.assert_array_equal(one, other)
-        assert one.dtype == other.dtype
+    assert all(isinstance(item, kz.Tensor) for item in (got if isinstance(got, (tuple, list)) else [got]))
+    for actual, expected in zip(flat(got), flat(want)):
+        np.testing.assert_array_equal(actual, expected)
+        assert actual.dtype == expected.dtype
 
 
 @pytest.mark.parametrize("name", TABLE)
 def test_layers_take_numpy_arrays(name):
     inputs = TABLE[name][1]
-    layer = made(name).eval()
-    known = {id(one): kz.tensor(one) for one in inputs}
-    want = numbers(layer, [known[id(one)] for one in inputs])
-    assert equal(numbers(layer, inputs), want)
+    layer = make_layer(name).eval()
+    tensors_by_id = {id(item): kz.tensor(item) for item in inputs}
+    want = compute_outputs(layer, [tensors_by_id[id(item)] for item in inputs])
+    assert outputs_equal(compute_outputs(layer, inputs), want)

@@ -33,13 +33,13 @@ ADDED = {
 def weights(q, k, causal, mask, lowest=-inf):
     """softmax over the unmasked keys, 0 for the others; the mask is flags or numbers."""
     scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(D)
-    seen = np.tri(T, S) > 0 if causal else np.ones((T, S), bool)
+    visible = np.tri(T, S) > 0 if causal else np.ones((T, S), bool)
     if mask is not None:
-        seen = seen & (mask if mask.dtype == bool else mask > -inf)
+        visible = visible & (mask if mask.dtype == bool else mask > -inf)
         scores = scores + (0 if mask.dtype == bool else np.where(mask > -inf, mask, 0))
-    scores = np.where(seen, scores, -inf)
-    most = scores.max(-1, keepdims=True)
-    e = np.where(seen, np.exp(np.where(seen, scores - np.where(most > -inf, most, 0), 0)), 0)
+    scores = np.where(visible, scores, -inf)
+    largest = scores.max(-1, keepdims=True)
+    e = np.where(visible, np.exp(np.where(visible, scores - np.where(largest > -inf, largest, 0), 0)), 0)
     total = e.sum(-1, keepdims=True)
     return e / np.where(total > 0, total, 1)
 
@@ -47,12 +47,12 @@ def weights(q, k, causal, mask, lowest=-inf):
 def masks(dtype):
     yield None
     yield from ADDED.values()
-    for added in ADDED.values():
-        yield added > -inf
-        yield np.where(added > -inf, added, LOWEST[dtype])  # a query of these keys alone weighs them equally
+    for bias in ADDED.values():
+        yield bias > -inf
+        yield np.where(bias > -inf, bias, LOWEST[dtype])  # a query of these keys alone weighs them equally
 
 
-def given(mask, dtype):
+def to_array(mask, dtype):
     return None if mask is None else kz.tensor(mask) if mask.dtype == bool else kz.tensor(mask).to(dtype)
 
 
@@ -62,9 +62,9 @@ def test_attention_uses_the_keys_that_mask_and_causal_order_allow(dtype, causal)
     q, k, v = (kz.tensor(x).to(dtype) for x in (Q, K, V))
     exact = [x.double().numpy() for x in (q, k, v)]
     for mask in masks(dtype):
-        rounded = mask if mask is None or mask.dtype == bool else given(mask, dtype).double().numpy()
+        rounded = mask if mask is None or mask.dtype == bool else to_array(mask, dtype).double().numpy()
         want = weights(exact[0], exact[1], causal, rounded) @ exact[2]
-        got = F.scaled_dot_product_attention(q, k, v, given(mask, dtype), is_causal=causal)
+        got = F.scaled_dot_product_attention(q, k, v, to_array(mask, dtype), is_causal=causal)
         assert got.dtype.name == dtype
         np.testing.assert_allclose(
             got.double().numpy(), want, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], err_msg=str((mask, causal))
@@ -77,15 +77,15 @@ def test_dropped_weights_are_zero_or_doubled(dtype):
     exact = [x.double().numpy() for x in (q, k)]
     eye = kz.tensor(np.broadcast_to(np.eye(S), (1, 2, S, S)).copy()).to(dtype)  # the result is the weights themselves
     for causal, mask in itertools.product((False, True), masks(dtype)):
-        rounded = mask if mask is None or mask.dtype == bool else given(mask, dtype).double().numpy()
+        rounded = mask if mask is None or mask.dtype == bool else to_array(mask, dtype).double().numpy()
         want = 2 * weights(*exact, causal, rounded)
         got = kz.compile(lambda a, b, c, m=None, order=causal: F.scaled_dot_product_attention(a, b, c, m, 0.5, order))(
-            q, k, eye, *([] if mask is None else [given(mask, dtype)])
+            q, k, eye, *([] if mask is None else [to_array(mask, dtype)])
         )
         got = got.double().numpy()
-        kept = got != 0
+        is_kept = got != 0
         np.testing.assert_allclose(
-            got[kept], want[kept], rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], err_msg=str((mask, causal))
+            got[is_kept], want[is_kept], rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], err_msg=str((mask, causal))
         )
 
 
@@ -96,30 +96,30 @@ def test_a_fully_masked_query_has_no_gradient_and_the_others_are_unaffected(dtyp
         y = F.scaled_dot_product_attention(q, k, v, m, drop, True)
         return (y.double() * np.cos(np.arange(2 * T * D)).reshape(1, 2, T, D)).sum()
 
-    added = np.array([[-inf] * 4, [0, -inf, 0, 0], [-1, 0.5, -inf, 7]])
+    bias = np.array([[-inf] * 4, [0, -inf, 0, 0], [-1, 0.5, -inf, 7]])
     grads = kz.compile(lambda q, k, v, m: kz.grad(loss(q, k, v, m), [q, k, v, m]))(
-        *(kz.tensor(x).to(dtype) for x in (Q, K, V, added))
+        *(kz.tensor(x).to(dtype) for x in (Q, K, V, bias))
     )
-    q, k, v, m = (one.double().numpy() for one in grads)
-    assert all(np.isfinite(one).all() for one in (q, k, v, m))
+    q, k, v, m = (grad.double().numpy() for grad in grads)
+    assert all(np.isfinite(value).all() for value in (q, k, v, m))
     assert (
         not q[:, :, 0].any()
         and not k[:, :, 2:].any()
         and not v[:, :, 2:].any()
-        and not m[added == -inf].any()
+        and not m[bias == -inf].any()
         and not m[:, 2:].any()
     )
     if dtype == "float64" and not drop:
-        near = lambda at: (loss(*(kz.tensor(x) for x in (*at, V, added))) - 0).item()
+        loss_at = lambda at: (loss(*(kz.tensor(x) for x in (*at, V, bias))) - 0).item()
         step = np.zeros_like(Q)
         step[0, 1, 2, 1] = 1e-6
-        np.testing.assert_allclose(q[0, 1, 2, 1], (near((Q + step, K)) - near((Q - step, K))) / 2e-6, rtol=1e-6)
+        np.testing.assert_allclose(q[0, 1, 2, 1], (loss_at((Q + step, K)) - loss_at((Q - step, K))) / 2e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("need", [False, True])
 @pytest.mark.parametrize("train", [False, True])
-def test_a_layer_of_attention_with_every_kind_of_mask(dtype, need, train):
+def test_a_layer_of_attention_accepts_every_kind_of_mask(dtype, need, train):
     layer = nn.MultiheadAttention(4, 2, dropout=0.5 if train else 0.0, batch_first=True).to(getattr(kz, dtype))
     layer.train() if train else layer.eval()
     x = np.random.default_rng(1).normal(size=(2, T, 4))
@@ -135,10 +135,10 @@ def test_a_layer_of_attention_with_every_kind_of_mask(dtype, need, train):
     for mask, pad, order in itertools.product(
         (None, causal, causal < 0, np.full((T, T), -inf)), (None, padding, np.where(padding, -inf, 0.0)), (False, True)
     ):
-        masks = {name: given(one, dtype) for name, one in (("mask", mask), ("pad", pad)) if one is not None}
+        masks = {name: to_array(item, dtype) for name, item in (("mask", mask), ("pad", pad)) if item is not None}
         got = kz.compile(lambda a, mask=None, pad=None, o=order: run(a, mask, pad, o))(kz.tensor(x).to(dtype), **masks)
-        y, *rest = (one.double().numpy() for one in got)
-        assert all(np.isfinite(one).all() for one in (y, *rest)), (mask, pad, order)
+        y, *rest = (item.double().numpy() for item in got)
+        assert all(np.isfinite(value).all() for value in (y, *rest)), (mask, pad, order)
         if pad is not None or mask is not None and not (mask > -inf).any():
             np.testing.assert_array_equal(y[1], np.zeros_like(y[1]))  # the output bias is initially zero
         if need and (order or mask is not None):

@@ -1,5 +1,5 @@
-"""Functions of bools and of integers: NumPy's values in PyTorch's dtypes, outside of functions, in them and on a mesh;
-operands that PyTorch rejects are errors."""
+"""Functions of bools and of integers: NumPy's values in PyTorch's dtypes, outside of compiled functions, in them and on
+a mesh; operands that PyTorch rejects are errors."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ DRAW = np.random.default_rng(3)
 A, B = DRAW.random((5, 4)) > 0.5, DRAW.random((5, 4)) > 0.5
 WHOLE, POWER = DRAW.integers(-4, 5, (5, 4)), DRAW.integers(0, 6, (5, 4))
 INDEX = DRAW.integers(0, 4, (5, 4))
-CASES = {  # name: (function, NumPy's, operands)
+CASES = {  # name: (function, function of NumPy, operands)
     "add": (lambda a, b: a + b, np.logical_or, A, B),
     "mul": (lambda a, b: a * b, np.logical_and, A, B),
     "add a number": (lambda a: (a + True, a * False, a + 1), lambda a: (a | True, a & False, a + 1), A),
@@ -99,41 +99,45 @@ CASES = {  # name: (function, NumPy's, operands)
         WHOLE - 9,
     ),
 }
-REFUSED = {  # functions of two bools, and a text of the error
-    "sub": (lambda a, b: a - b, "sub: takes numbers, not bool[5, 4] and bool[5, 4]; use x != y to compare bools"),
-    "neg": (lambda a, b: -a, "neg: takes numbers, not bool[5, 4]; use logical_not for bools"),
-    "relu": (lambda a, b: kz.relu(a), "relu: takes numbers, not bool[5, 4]; cast it first"),
-    "pow": (lambda a, b: a**b, "pow: takes numbers, not bool[5, 4] and bool[5, 4]; cast them first"),
-    "remainder": (lambda a, b: a % b, "remainder: takes numbers, not bool[5, 4] and bool[5, 4]; cast them first"),
+REJECTED = {  # functions that reject two bools, and a part of the error message
+    "sub": (lambda a, b: a - b, "sub: expected numbers, got bool[5, 4] and bool[5, 4]; use x != y to compare bools"),
+    "neg": (lambda a, b: -a, "neg: expected numbers, got bool[5, 4]; use logical_not for bools"),
+    "relu": (lambda a, b: kz.relu(a), "relu: expected numbers, got bool[5, 4]; cast it first"),
+    "pow": (lambda a, b: a**b, "pow: expected numbers, got bool[5, 4] and bool[5, 4]; cast them first"),
+    "remainder": (lambda a, b: a % b, "remainder: expected numbers, got bool[5, 4] and bool[5, 4]; cast them first"),
     "max_pool2d": (
         lambda a, b: kz.F.max_pool2d(a[None], 2),
-        "max_pool2d: takes numbers, not bool[1, 5, 4]; cast it first",
+        "max_pool2d: expected numbers, got bool[1, 5, 4]; cast it first",
     ),
-    "fmod": (lambda a, b: kz.fmod(a, True), "fmod: takes numbers, not bool[5, 4] and bool[]; cast them first"),
+    "fmod": (lambda a, b: kz.fmod(a, True), "fmod: expected numbers, got bool[5, 4] and bool[]; cast them first"),
 }
 
 
-def listed(made):
-    return list(made) if isinstance(made, tuple) else [made]
+def as_list(value):
+    return list(value) if isinstance(value, tuple) else [value]
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_values_are_as_in_numpy_and_dtypes_as_in_pytorch(name):
-    ours, theirs, *operands = CASES[name]
-    want = [np.asarray(one) for one in listed(theirs(*operands))]
-    for run in (lambda *x: ours(*map(kz.tensor, x)), kz.compile(ours), kz.compile(ours, mesh=kz.Mesh(data=2))):
-        got = [one.numpy() for one in listed(run(*operands))]
+    function, reference, *operands = CASES[name]
+    want = [np.asarray(item) for item in as_list(reference(*operands))]
+    for run in (
+        lambda *x: function(*map(kz.tensor, x)),
+        kz.compile(function),
+        kz.compile(function, mesh=kz.Mesh(data=2)),
+    ):
+        got = [item.numpy() for item in as_list(run(*operands))]
         assert len(got) == len(want)
-        for one, other in zip(got, want):
-            assert one.dtype == other.dtype and one.shape == other.shape
-            np.testing.assert_array_equal(one, other)
+        for actual, expected in zip(got, want):
+            assert actual.dtype == expected.dtype and actual.shape == expected.shape
+            np.testing.assert_array_equal(actual, expected)
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REJECTED)
 def test_operands_that_pytorch_rejects_are_errors_with_dtype_and_fix(name):
-    ours, text = REFUSED[name]
+    function, text = REJECTED[name]
     with pytest.raises(kz.TypeError) as caught:
-        ours(kz.tensor(A), kz.tensor(B))
+        function(kz.tensor(A), kz.tensor(B))
     assert str(caught.value).splitlines()[0] == text
 
 
@@ -145,12 +149,12 @@ def test_a_negative_power_of_integers_is_an_error_that_suggests_a_cast():
 def test_sums_of_integers_can_keep_their_dtype():
     x = kz.tensor(WHOLE.astype(np.int32))
     assert kz.cumsum(x, 1).dtype is kz.prod(x, 1).dtype is kz.int64
-    for made, want in (
+    for value, want in (
         (kz.cumsum(x, 1, dtype=kz.int32), np.cumsum(WHOLE, 1)),
         (kz.prod(x, 1, dtype="int32"), np.prod(WHOLE, 1)),
     ):
-        assert made.dtype is kz.int32
-        np.testing.assert_array_equal(made.numpy(), want)
+        assert value.dtype is kz.int32
+        np.testing.assert_array_equal(value.numpy(), want)
 
 
 def test_cov_of_integers_is_floating_point():
@@ -159,5 +163,5 @@ def test_cov_of_integers_is_floating_point():
 
 def test_index_add_keeps_the_dtype_of_a_tensor_without_dimensions():
     for dtype, want in ((kz.int32, 5), (kz.bool_, True), (kz.float32, 5.0)):
-        made = kz.index_add(kz.tensor(2).to(dtype), 0, kz.tensor([0]), kz.tensor([3]).to(dtype))
-        assert made.dtype is dtype and made.shape == () and made.item() == want
+        value = kz.index_add(kz.tensor(2).to(dtype), 0, kz.tensor([0]), kz.tensor([3]).to(dtype))
+        assert value.dtype is dtype and value.shape == () and value.item() == want

@@ -1,11 +1,11 @@
-"""Attributes that are new, missing or computed: a call after a change has the result of a new trace."""
+"""Tests of captured attributes that are new, missing or computed: a call after a change equals a new trace."""
 
 import contextlib
 import types
 
 import numpy as np
 import pytest
-from captured_cases import ONE, check, puts, sets
+from captured_cases import ONE, check, set_attribute, set_item
 
 import karez as kz
 from karez import nn
@@ -19,44 +19,44 @@ class Slots:
     __slots__ = ("k",)
 
 
-def tried(thing):
+def read_with_except(thing):
     try:
         return thing.k
     except AttributeError:
         return 1.0
 
 
-def tried_bare(thing):
+def read_with_bare_except(thing):
     try:
         return thing.k
     except:  # noqa: E722
         return 1.0
 
 
-def suppressed(thing):
+def read_with_suppress(thing):
     with contextlib.suppress(AttributeError):
         return thing.k
     return 1.0
 
 
-def tried_outside(thing):
+def read_in_called_function(thing):
     try:
-        return reads_k(thing)
+        return read_k(thing)
     except Exception:
         return 1.0
 
 
-def reads_k(thing):
+def read_k(thing):
     return thing.k
 
 
 @pytest.mark.parametrize(
     "read",
     [
-        tried,
-        tried_bare,
-        suppressed,
-        tried_outside,
+        read_with_except,
+        read_with_bare_except,
+        read_with_suppress,
+        read_in_called_function,
         lambda thing: getattr(thing, "k", 1.0),
         lambda thing: thing.k if hasattr(thing, "k") else 1.0,
         lambda thing: getattr(thing, "kk"[:1], 1.0),
@@ -77,17 +77,17 @@ def reads_k(thing):
 def test_a_new_attribute_is_detected(read, make):
     thing = make()
     if isinstance(thing, Slots) and read.__code__.co_names[:1] == ("vars",):
-        return  # without a referent
+        return  # slots give no __dict__ for vars()
     check(
         lambda x: x * read(thing),
         1,
-        (sets(thing, "k", 5.0), 5),
+        (set_attribute(thing, "k", 5.0), 5),
         (lambda: delattr(thing, "k"), 1),
-        (sets(thing, "k", 6.0), 6),
+        (set_attribute(thing, "k", 6.0), 6),
     )
 
 
-@pytest.mark.parametrize("read", [tried, lambda thing: getattr(thing, "k", 1.0)])
+@pytest.mark.parametrize("read", [read_with_except, lambda thing: getattr(thing, "k", 1.0)])
 def test_a_new_class_attribute_is_detected(read):
     class Base:
         pass
@@ -97,20 +97,24 @@ def test_a_new_class_attribute_is_detected(read):
 
     one = One()
     check(
-        lambda x: x * read(one), 1, (sets(Base, "k", 5.0), 5), (sets(One, "k", 6.0), 6), (lambda: delattr(One, "k"), 5)
+        lambda x: x * read(one),
+        1,
+        (set_attribute(Base, "k", 5.0), 5),
+        (set_attribute(One, "k", 6.0), 6),
+        (lambda: delattr(One, "k"), 5),
     )
     del Base.k
     check(
         lambda x: x * read(One),
         1,
-        (sets(Base, "k", 5.0), 5),
-        (sets(One, "k", 6.0), 6),
-        (sets(One, "k", 7.0), 7),
+        (set_attribute(Base, "k", 5.0), 5),
+        (set_attribute(One, "k", 6.0), 6),
+        (set_attribute(One, "k", 7.0), 7),
         (lambda: delattr(One, "k"), 5),
     )
 
 
-def test_a_new_attribute_that_getattr_made_before_is_detected():
+def test_a_new_attribute_that_hides_a_result_of_getattr_is_detected():
     class Defaults:
         def __init__(self):
             self.values = {"lr": 2.0}
@@ -119,7 +123,7 @@ def test_a_new_attribute_that_getattr_made_before_is_detected():
             return self.values[name]
 
     thing = Defaults()
-    check(lambda x: x * thing.lr, 2, (puts(thing.values, "lr", 3.0), 3), (sets(thing, "lr", 5.0), 5))
+    check(lambda x: x * thing.lr, 2, (set_item(thing.values, "lr", 3.0), 3), (set_attribute(thing, "lr", 5.0), 5))
 
 
 class Unprintable:
@@ -144,10 +148,10 @@ CFG, RAISES = AttrDict(lr=2.0), Raises()
 
 
 def test_getattr_with_another_error_is_accepted():
-    check(lambda x: x * CFG.lr, 2, (puts(CFG, "lr", 5.0), 5), (sets(RAISES, "scale", 3.0), 5))
-    check(lambda x: x * RAISES.scale, 3, (sets(RAISES, "scale", 5.0), 5))
+    check(lambda x: x * CFG.lr, 2, (set_item(CFG, "lr", 5.0), 5), (set_attribute(RAISES, "scale", 3.0), 5))
+    check(lambda x: x * RAISES.scale, 3, (set_attribute(RAISES, "scale", 5.0), 5))
     shy = {Unprintable(): Unprintable()}
-    check(lambda x: x * next(iter(shy)).scale, 2, (sets(Unprintable, "scale", 5.0), 5))
+    check(lambda x: x * next(iter(shy)).scale, 2, (set_attribute(Unprintable, "scale", 5.0), 5))
     f = kz.compile(lambda x, config: x * config["lr"])
     assert float(f(ONE, AttrDict(lr=3.0))[0]) == 3, "among the arguments"
     assert float(kz.compile(lambda x, thing: x * thing.scale)(ONE, RAISES)[0]) == 5
@@ -187,32 +191,32 @@ def test_attributes_that_a_class_computes_are_detected():
     check(
         lambda x: over.apply(x),
         2,
-        (sets(Base, "apply", lambda self, x: x * 7), 7),
-        (sets(Over, "apply", lambda self, x: x * 8), 8),
+        (set_attribute(Base, "apply", lambda self, x: x * 7), 7),
+        (set_attribute(Over, "apply", lambda self, x: x * 8), 8),
     )
-    check(lambda x: Base.apply(over, x), 7, (sets(Base, "apply", lambda self, x: x * 9), 9))
-    check(lambda x: x * prefixed.k, 2, (sets(prefixed, "own_k", 5.0), 5))
+    check(lambda x: Base.apply(over, x), 7, (set_attribute(Base, "apply", lambda self, x: x * 9), 9))
+    check(lambda x: x * prefixed.k, 2, (set_attribute(prefixed, "own_k", 5.0), 5))
     chosen = types.SimpleNamespace(name="left", left=2.0, right=3.0)
     check(
         lambda x: x * getattr(chosen, chosen.name),
         2,
-        (sets(chosen, "name", "right"), 3),
-        (sets(chosen, "right", 5.0), 5),
+        (set_attribute(chosen, "name", "right"), 3),
+        (set_attribute(chosen, "right", 5.0), 5),
     )
-    made = types.ModuleType("made")
-    made.left, made.right = array(2.0), array(3.0)
+    module = types.ModuleType("made")
+    module.left, module.right = array(2.0), array(3.0)
     check(
-        lambda x: x * getattr(made, chosen.name),
+        lambda x: x * getattr(module, chosen.name),
         3,
-        (lambda: made.right.fill(5.0), 5),
-        (sets(chosen, "name", "left"), 2),
-        (lambda: made.left.fill(6.0), 6),
+        (lambda: module.right.fill(5.0), 5),
+        (set_attribute(chosen, "name", "left"), 2),
+        (lambda: module.left.fill(6.0), 6),
     )
     plain = Keyed("left")
     check(
-        lambda x: x * getattr(made, plain.scale),
+        lambda x: x * getattr(module, plain.scale),
         6,
-        (lambda: made.left.fill(7.0), 7),
-        (sets(plain, "scale", "right"), 5),
-        (lambda: made.right.fill(8.0), 8),
+        (lambda: module.left.fill(7.0), 7),
+        (set_attribute(plain, "scale", "right"), 5),
+        (lambda: module.right.fill(8.0), 8),
     )

@@ -38,9 +38,9 @@ def test_an_object_that_a_trace_wrote_over_another_is_compared():
     def f(x):
         if h.state.scale == 1.0:
             h.state = None
-            made = State()
-            made.scale = 2.0
-            h.state = made
+            state = State()
+            state.scale = 2.0
+            h.state = state
         return x * h.state.scale
 
     compiled = kz.compile(f)
@@ -50,9 +50,9 @@ def test_an_object_that_a_trace_wrote_over_another_is_compared():
 
 
 def _module(name, value):
-    made = types.ModuleType(name)
-    exec(f"scale = {value}\ndef scaled(x):\n    return x * scale\n", vars(made))
-    return made
+    module = types.ModuleType(name)
+    exec(f"scale = {value}\ndef scaled(x):\n    return x * scale\n", vars(module))
+    return module
 
 
 def _cell(value):
@@ -82,7 +82,7 @@ def test_places_of_one_name_become_separate_inputs():
     modules, cells, arguments = (
         kz.compile(lambda x: a.scaled(x) + b.scaled(x)),
         kz.compile(lambda x: c(x) + d(x)),
-        kz.compile(lambda x, one, two: x * one.scale + x * two.scale),
+        kz.compile(lambda x, value, two: x * value.scale + x * two.scale),
     )
     for i in range(5):
         a.scale, b.scale = 2.0 + i, 3.0 + 2 * i
@@ -195,11 +195,11 @@ def test_an_unhashable_class_is_read():
 
 
 def test_a_module_whose_path_is_none_is_read():
-    made = types.ModuleType("made")
-    made.__path__, made.scale = None, 2.0
-    f = kz.compile(lambda x: x * made.scale)
+    module = types.ModuleType("made")
+    module.__path__, module.scale = None, 2.0
+    f = kz.compile(lambda x: x * module.scale)
     assert first(f) == 2
-    made.scale = 3.0
+    module.scale = 3.0
     assert first(f) == 3
 
 
@@ -227,7 +227,7 @@ def test_the_keys_of_a_class_that_a_trace_wrote_are_compared_again():
     compiled = kz.compile(f)
     assert first(compiled) == 2 == first(compiled)
     texts = compiled._latest.captured.texts
-    assert not any(one.startswith("attributes of Kind[") for one in texts), texts
+    assert not any(text.startswith("attributes of Kind[") for text in texts), texts
     Kind.more = 5.0
     assert first(compiled) == 10
 
@@ -249,8 +249,8 @@ class Table(collections.abc.Mapping):
 @pytest.mark.parametrize("make", [dict, collections.OrderedDict, Table, collections.UserDict])
 def test_a_proxy_of_any_mapping_is_compared(make):
     values, traced = {"a": 2.0, "b": 1.0}, []
-    held = make(values)
-    proxy = types.MappingProxyType(held)
+    captured = make(values)
+    proxy = types.MappingProxyType(captured)
 
     def f(x):
         traced.append(1)
@@ -258,7 +258,7 @@ def test_a_proxy_of_any_mapping_is_compared(make):
 
     compiled = kz.compile(f)
     assert first(compiled) == 2 == first(compiled) and len(traced) == 1
-    (values if make is Table else held)["a"] = 3.0
+    (values if make is Table else captured)["a"] = 3.0
     assert first(compiled) == 3 == first(compiled) and len(traced) == 2
 
 
@@ -274,13 +274,13 @@ def test_a_proxy_of_a_raising_mapping_is_accepted():
 
 def test_a_value_read_directly_is_an_input_even_if_a_set_holds_it():
     def f(x):
-        return x * scale * len(known)
+        return x * scale * len(members)
 
     def other(x):
         return x
 
     f.factor = 1.0
-    known = {f, other}
+    members = {f, other}
     compiled = kz.compile(lambda x: f(x) * f.factor)
     direct = kz.compile(f)
     for i in range(5):
@@ -289,9 +289,9 @@ def test_a_value_read_directly_is_an_input_even_if_a_set_holds_it():
     assert compiled.signatures() == 2
 
     def root(x):
-        return x * root.factor * len(held)
+        return x * root.factor * len(captured)
 
-    root.factor, held = 1.0, {root, other}
+    root.factor, captured = 1.0, {root, other}
     compiled = kz.compile(root)
     for i in range(5):
         root.factor = 1.0 + i
@@ -319,7 +319,10 @@ def test_packages_in_all_site_folders_count_as_installed(folder):
 
 
 def test_the_package_folder_of_a_distribution_counts_as_installed():
-    program = "import site\nsite.getsitepackages = lambda: ['/usr/lib/python3/dist-packages']\nfrom karez import reflection\nprint('/usr/lib/python3/dist-packages/' in reflection.INSTALLED)"
+    program = (
+        "import site\nsite.getsitepackages = lambda: ['/usr/lib/python3/dist-packages']\nfrom karez import "
+        "reflection\nprint('/usr/lib/python3/dist-packages/' in reflection.INSTALLED)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,

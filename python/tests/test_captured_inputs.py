@@ -1,4 +1,4 @@
-"""Captured values that change: as inputs of the program, as values that a trace writes, and as containers too large to compare."""
+"""Tests of captured values that change: inputs of the program, values that a trace writes, and large containers."""
 
 import gc
 import resource
@@ -93,7 +93,7 @@ def test_nan_and_minus_zero_are_distinct_values():
     assert np.isnan(float(f(ONE)[0])) and f.signatures() == before
 
 
-def test_a_written_value_is_no_guard_and_a_written_tensor_is_an_error():
+def test_a_written_value_is_not_a_guard_and_a_written_tensor_is_an_error():
     log, state, traced = [], Plain(count=0, seen=None), []
 
     @kz.compile
@@ -118,9 +118,9 @@ def test_a_written_value_is_no_guard_and_a_written_tensor_is_an_error():
         match=r"'g' left a tensor of its program, f32\[6\], in .*seen.*Return it.*\n  at test_captured_inputs.py:\d+",
     ):
         g(ONE)
-    kept = []
-    with pytest.raises(kz.UserError, match="'kept'"):
-        kz.compile(lambda x: kept.append(x + 1) or x)(ONE)
+    results = []
+    with pytest.raises(kz.UserError, match="'results'"):
+        kz.compile(lambda x: results.append(x + 1) or x)(ONE)
     new = Plain()
     with pytest.raises(kz.UserError, match="fresh"):
         kz.compile(lambda x: setattr(new, "fresh", x + 1) or x * new.scale)(ONE)
@@ -134,7 +134,7 @@ def test_a_container_with_too_many_items_is_an_error_with_a_fix():
     assert float(kz.compile(lambda x: x * words[5])(ONE)[0]) == 5
     unread = Plain(history=list(range(5000)))
     assert float(kz.compile(lambda x: x * unread.scale)(ONE)[0]) == 2, (
-        "what no traced function mentions is not looked at"
+        "an attribute that no traced function names is not compared"
     )
 
 
@@ -153,7 +153,7 @@ def test_a_large_attribute_is_an_error_only_if_the_trace_reads_it():
     f = kz.compile(lambda x: x * small.words[1] * large.scale)
     assert float(f(ONE)[0]) == 6, "another object's attribute of that name is read"
     large.words.append(0)
-    assert float(f(ONE)[0]) == 6 and f.signatures() == 1, "what no trace reads is not compared"
+    assert float(f(ONE)[0]) == 6 and f.signatures() == 1, "an attribute that no trace reads is not compared"
     small.words[1], large.scale = 4.0, 3.0
     assert float(f(ONE)[0]) == 12
     for run in (
@@ -165,7 +165,7 @@ def test_a_large_attribute_is_an_error_only_if_the_trace_reads_it():
         for _ in range(2):
             with pytest.raises(
                 kz.UserError,
-                match="a compiled function reads .*words, a list of 5,001 items, .*as arguments.*NumPy array",
+                match="a compiled function reads .*words, a list of 5,001 items; .*as arguments.*NumPy array",
             ):
                 kz.compile(run)(ONE)
     assert "words" not in vars(Reader) and large.words[1] == 1 and Reader([7.0]).words == [7.0], (
@@ -173,11 +173,11 @@ def test_a_large_attribute_is_an_error_only_if_the_trace_reads_it():
     )
 
     def other_thread_reads(x):
-        seen = []
-        thread = threading.Thread(target=lambda: seen.append(len(large.words)))
+        values_seen = []
+        thread = threading.Thread(target=lambda: values_seen.append(len(large.words)))
         thread.start()
         thread.join()
-        assert seen == [5001]
+        assert values_seen == [5001]
         return x * small.words[1] * large.scale
 
     assert float(kz.compile(other_thread_reads)(ONE)[0]) == 12
@@ -190,21 +190,21 @@ def test_a_large_attribute_is_an_error_only_if_the_trace_reads_it():
     assert len(vars(Reader)["words"]) == 2000
 
 
-def test_captured_values_keep_nothing_alive():
+def test_guards_keep_no_captured_object_alive():
     class Big:
         scale = 2.0
 
-    held = Big()
-    f = kz.compile(lambda x, b=weakref.proxy(held): x)
+    big_object = Big()
+    f = kz.compile(lambda x, b=weakref.proxy(big_object): x)
     f(ONE)
-    put(box=held)
+    put(box=big_object)
     g = kz.compile(lambda x: x * box.scale)
     g(ONE)
-    gone = weakref.ref(held)
+    reference = weakref.ref(big_object)
     put(box=types.SimpleNamespace(scale=7.0))
-    del held
+    del big_object
     gc.collect()
-    assert gone() is None and float(g(ONE)[0]) == 7
+    assert reference() is None and float(g(ONE)[0]) == 7
 
 
 def test_a_thousand_changes_take_no_more_memory():

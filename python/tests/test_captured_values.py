@@ -1,4 +1,4 @@
-"""Captured values of compiled functions: a call after a change has the result of a new trace."""
+"""Tests of captured values of compiled functions: a call after a change equals a new trace."""
 
 import collections
 import dataclasses
@@ -20,29 +20,29 @@ s = 2.0
 items = [2.0, 3.0]
 table = {"a": 2.0}
 box = types.SimpleNamespace(scale=2.0)
-here = sys.modules[__name__]
+this_module = sys.modules[__name__]
 
 
 def put(**values):
     globals().update(values)
 
 
-def test_a_freed_object_is_not_mistaken_for_a_new_one():
-    f, seen = kz.compile(lambda x: x * w), []
+def test_a_new_object_is_not_mistaken_for_a_freed_one():
+    f, calls_seen = kz.compile(lambda x: x * w), []
     for i in range(12):
         put(w=np.full(6, float(i), np.float32))
-        seen.append(float(f(ONE)[0]))
-    assert seen == list(range(12))
+        calls_seen.append(float(f(ONE)[0]))
+    assert calls_seen == list(range(12))
 
     @dataclasses.dataclass(eq=False)
     class Option:
         value: float
 
-    g, seen = kz.compile(lambda x, option: x * option.value), []
+    g, calls_seen = kz.compile(lambda x, option: x * option.value), []
     for i in range(12):
-        seen.append(float(g(ONE, Option(float(i)))[0]))
+        calls_seen.append(float(g(ONE, Option(float(i)))[0]))
         gc.collect()
-    assert seen == list(range(12)), "objects among the arguments"
+    assert calls_seen == list(range(12)), "objects among the arguments"
 
 
 @dataclasses.dataclass
@@ -80,7 +80,7 @@ Pair = collections.namedtuple("Pair", "a b")
 
 
 def _cases():
-    """By name: a function, its factor, and changes of captured values with the factor of a new trace."""
+    """A dict of cases: a function, its factor, and changes of captured values with the factors of new traces."""
     numbers, words, arrays, config, plain, nested = (
         [2.0, 3.0],
         {"a": 2.0},
@@ -159,7 +159,7 @@ def _cases():
             (set_(Plain, "scale", 3.0), 3),
             (set_(Plain, "scale", 2.0), 2),
         ),
-        "in each other": (
+        "nested containers": (
             lambda x: x * nested["x"][0].inner[1][0],
             2,
             (item(nested["x"][0].inner[1], 0, 5.0), 5),
@@ -193,7 +193,7 @@ def _cases():
             2,
             (set_(space, "scale", 6.0), 6),
         ),
-        "an attribute that comes": (
+        "an attribute that appears": (
             lambda x: x * (5 if hasattr(config, "l" + str(words and "ate")) else 1),
             1,
             (set_(config, "late", True), 5),
@@ -233,7 +233,7 @@ def test_a_change_of_a_captured_value_is_detected(name):
 
 def test_changes_of_globals_and_their_contents_are_detected():
     put(s=2.0, items=[2.0, 3.0], table={"a": 2.0}, box=types.SimpleNamespace(scale=2.0))
-    f = kz.compile(lambda x: x * s + items[1] + table["a"] + box.scale + here.s)
+    f = kz.compile(lambda x: x * s + items[1] + table["a"] + box.scale + this_module.s)
     expect = lambda: s + items[1] + table["a"] + box.scale + s
     assert float(f(ONE)[0]) == expect()
     for change in (
@@ -252,8 +252,8 @@ def test_value_and_grad_guards_its_function():
     g = kz.value_and_grad(lambda x: (x * s).sum())
     assert float(g(ONE)[0]) == 12
     put(s=3.0)
-    value, of_x = g(ONE)
-    assert float(value) == 18 and of_x.tolist() == [3] * 6
+    value, grad_x = g(ONE)
+    assert float(value) == 18 and grad_x.tolist() == [3] * 6
     net = nn.Sequential(nn.Linear(6, 6), nn.Dropout(0.5))
     h = kz.value_and_grad(lambda x: net(x).sum())
     h(ONE)
@@ -283,7 +283,7 @@ class Net(nn.Module):
         lambda net: lambda x, held=Plain(net=net): held.net(x),
     ],
 )
-def test_eval_reaches_modules_in_any_place(hold):
+def test_eval_affects_modules_that_are_held_in_any_way(hold):
     net = Net()
     f = kz.compile(hold(net))
     assert (f(ONE).numpy() == 0).any() or (f(ONE).numpy() == 0).any()
@@ -294,7 +294,7 @@ def test_eval_reaches_modules_in_any_place(hold):
     assert (f(ONE).numpy() == 0).any() or (f(ONE).numpy() == 0).any()
 
 
-def test_attributes_of_modules_other_than_scalars_are_detected():
+def test_changes_of_module_attributes_that_are_not_scalars_are_detected():
     conv = nn.Conv2d(1, 1, 3, padding=1)
     f, x = kz.compile(conv), np.ones((1, 1, 8, 8), np.float32)
     assert f(x).shape == (1, 1, 8, 8)
@@ -314,10 +314,10 @@ def test_attributes_of_modules_other_than_scalars_are_detected():
     net.act = F.tanh
     np.testing.assert_allclose(g(-ONE).numpy(), np.tanh(-ONE), rtol=1e-6)
     net.__dict__["act"] = F.relu
-    assert g(-ONE).tolist() == [0] * 6, "also where it is written past setattr"
+    assert g(-ONE).tolist() == [0] * 6, "even if it is written without setattr"
 
 
-def test_functions_of_installed_packages_are_read(tmp_path, monkeypatch):
+def test_changes_in_installed_packages_are_detected(tmp_path, monkeypatch):
     import sysconfig
 
     package = types.ModuleType("installed_for_a_test")

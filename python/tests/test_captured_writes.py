@@ -4,7 +4,7 @@ import functools
 import types
 
 import numpy as np
-from captured_cases import ONE, check, puts, sets
+from captured_cases import ONE, check, set_attribute, set_item
 
 import karez as kz
 from karez import nn
@@ -30,7 +30,7 @@ class Lazy:
     def apply(self, x):
         return x * self.mask
 
-    def made(self, x):
+    def make(self, x):
         if not hasattr(self, "late"):
             self.late = np.full(6, 2.0, np.float32)
         return x * self.late
@@ -57,17 +57,17 @@ def test_a_change_of_a_memo_that_a_trace_wrote_is_detected():
     changes = [
         change
         for i in range(5)
-        for change in ((sets(net, "mask", None), 2), (lambda i=i: net.mask.fill(10 + i), 10 + i))
+        for change in ((set_attribute(net, "mask", None), 2), (lambda i=i: net.mask.fill(10 + i), 10 + i))
     ]
-    check(net, 2, *changes, *[(sets(net, "mask", None), 2)] * 5, (lambda: net.mask.fill(3.0), 3))
+    check(net, 2, *changes, *[(set_attribute(net, "mask", None), 2)] * 5, (lambda: net.mask.fill(3.0), 3))
     net = Memo()
     check(
         net,
         2,
         (lambda: net.mask.fill(3.0), 3),
-        (sets(net, "mask", array(5.0)), 5),
-        (sets(net, "mask", None), 2),
-        (sets(net, "mask", array(7.0)), 7),
+        (set_attribute(net, "mask", array(5.0)), 5),
+        (set_attribute(net, "mask", None), 2),
+        (set_attribute(net, "mask", array(7.0)), 7),
     )
     check(
         lazy.apply,
@@ -78,10 +78,10 @@ def test_a_change_of_a_memo_that_a_trace_wrote_is_detected():
         (lambda: lazy.mask.fill(4.0), 4),
     )
     check(
-        other.made,
+        other.make,
         2,
         (lambda: other.late.fill(3.0), 3),
-        (sets(other, "late", array(5.0)), 5),
+        (set_attribute(other, "late", array(5.0)), 5),
         (lambda: delattr(other, "late"), 2),
     )
     CACHE.clear()
@@ -89,12 +89,12 @@ def test_a_change_of_a_memo_that_a_trace_wrote_is_detected():
         cached,
         2,
         (lambda: CACHE[6,].fill(3.0), 3),
-        (puts(CACHE, (6,), array(5.0)), 5),
+        (set_item(CACHE, (6,), array(5.0)), 5),
         (CACHE.clear, 2),
-        (puts(CACHE, (6,), array(4.0)), 4),
+        (set_item(CACHE, (6,), array(4.0)), 4),
     )
     LOG.clear()
-    check(logged, 2, (lambda: LOG[0].fill(3.0), 3), (puts(LOG, 0, array(5.0)), 5))
+    check(logged, 2, (lambda: LOG[0].fill(3.0), 3), (set_item(LOG, 0, array(5.0)), 5))
     number = types.SimpleNamespace(value=None, built=False)
 
     def noted(x):
@@ -102,14 +102,20 @@ def test_a_change_of_a_memo_that_a_trace_wrote_is_detected():
             number.value = 2.0
         return x * number.value
 
-    check(noted, 2, (sets(number, "value", 3.0), 3), (sets(number, "value", None), 2), (sets(number, "value", 4.0), 4))
+    check(
+        noted,
+        2,
+        (set_attribute(number, "value", 3.0), 3),
+        (set_attribute(number, "value", None), 2),
+        (set_attribute(number, "value", 4.0), 4),
+    )
 
     def built(x):
         if not number.built:
             number.built, number.factor = True, number.value
         return x * number.factor
 
-    check(built, 4, (lambda: vars(number).update(built=False, value=6.0), 6), (sets(number, "factor", 7.0), 7))
+    check(built, 4, (lambda: vars(number).update(built=False, value=6.0), 6), (set_attribute(number, "factor", 7.0), 7))
 
 
 def test_an_object_in_a_written_place_keeps_its_guard_in_other_places():
@@ -120,7 +126,7 @@ def test_an_object_in_a_written_place_keeps_its_guard_in_other_places():
         model.current = model.spare
         return x * model.blocks[0].scale
 
-    check(f, 2, (sets(block, "scale", 5.0), 5))
+    check(f, 2, (set_attribute(block, "scale", 5.0), 5))
 
 
 def test_functions_that_write_alternately_stop_retracing_each_other():

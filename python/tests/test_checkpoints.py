@@ -1,4 +1,4 @@
-"""Checkpoints: loads into one of several models, damaged files, remains of killed saves, and files of other tools."""
+"""Checkpoints: loads into one of several models, damaged files, leftovers of killed saves, and files of other tools."""
 
 import copy
 import gc
@@ -21,8 +21,12 @@ Y = np.arange(8) % 4
 
 
 class Net(nn.Module):
-    def __init__(self, wide=6):
-        self.conv, self.bn, self.fc = nn.Conv2d(3, wide, 3, padding=1), nn.BatchNorm2d(wide), nn.Linear(wide * 16, 4)
+    def __init__(self, wide_net=6):
+        self.conv, self.bn, self.fc = (
+            nn.Conv2d(3, wide_net, 3, padding=1),
+            nn.BatchNorm2d(wide_net),
+            nn.Linear(wide_net * 16, 4),
+        )
 
     def forward(self, x):
         return self.fc(F.relu(self.bn(self.conv(x))).flatten(1))
@@ -61,17 +65,17 @@ def saved(tmp_path):
 
 def test_a_module_is_loaded_with_its_running_statistics(saved):
     path, want = saved
-    for given in (lambda net: net, lambda net: [net], lambda net: [net.conv, net.bn, net.fc]):
+    for select in (lambda net: net, lambda net: [net], lambda net: [net.conv, net.bn, net.fc]):
         net = Net()
         net.parameters()
         with pytest.raises(kz.NameError, match=r"extra=True leaves out all of them"):
-            kz.load(path, given(net))
-        kz.load(path, given(net), extra=True)
+            kz.load(path, select(net))
+        kz.load(path, select(net), extra=True)
         assert np.array_equal(answers(net), want)
         kz.reset()
 
 
-def test_no_hint_refers_to_another_model(saved):
+def test_hints_name_only_the_loaded_model(saved):
     path, want = saved
     net = Net()
     for extra in (False, True):
@@ -82,7 +86,7 @@ def test_no_hint_refers_to_another_model(saved):
         assert "kz.load(path, net, extra=True) takes a module's running statistics with its parameters" in str(
             caught.value
         )
-        assert "{" not in str(caught.value), "a hint is in Python"
+        assert "{" not in str(caught.value), "the hint uses Python syntax"
     kz.load(path, net, extra=True)  # the fix of the hint
     assert np.array_equal(answers(net), want)
     kz.load(path, net.fc.parameters(), extra=True)  # a module without parameters
@@ -92,11 +96,11 @@ def test_no_hint_refers_to_another_model(saved):
 
 def test_a_wrong_name_or_shape_is_reported_at_the_load(saved):
     path, _ = saved
-    wide = Net(8)
-    wide.parameters()
+    wide_net = Net(8)
+    wide_net.parameters()
     with pytest.raises(kz.ShapeError, match=r"parameter '\S+' is f32\[\d"):
         kz.load(path)
-    del wide
+    del wide_net
     gc.collect()
 
     class Renamed(Net):
@@ -120,32 +124,32 @@ def test_a_wrong_name_or_shape_is_reported_at_the_load(saved):
     kz.compile(lambda x: net(x))(X).wait()
 
 
-def test_errors_of_a_first_use_have_python_names(saved):
+def test_an_error_at_the_first_use_of_a_parameter_suggests_python_calls(saved):
     path, _ = saved
     kz.load(path)
-    late = nn.Linear(3, 3)
-    late.parameters()
+    late_layer = nn.Linear(3, 3)
+    late_layer.parameters()
     with pytest.raises(kz.NameError, match=r"kz\.load\(path, net\) loads only a model's weights; with missing=True"):
-        kz.compile(lambda: late.weight * 1)()
+        kz.compile(lambda: late_layer.weight * 1)()
 
 
 def test_damaged_files_are_errors(saved, tmp_path):
     path, _ = saved
-    whole, draw = path.read_bytes(), random.Random(7)
-    header = 8 + int.from_bytes(whole[:8], "little")
+    content, draw = path.read_bytes(), random.Random(7)
+    header = 8 + int.from_bytes(content[:8], "little")
     for i in range(200):
-        damaged = bytearray(whole)
-        at = draw.randrange(header if i % 2 else len(whole))
+        damaged = bytearray(content)
+        at = draw.randrange(header if i % 2 else len(content))
         damaged[at] ^= 1 << draw.randrange(8)
-        if i % 10 == 0:  # one number of the header is another
-            digits = [k for k in range(8, header) if chr(whole[k]).isdigit()]
-            damaged = bytearray(whole)
+        if i % 10 == 0:  # change one digit of the header
+            digits = [k for k in range(8, header) if chr(content[k]).isdigit()]
+            damaged = bytearray(content)
             at = draw.choice(digits)
-            damaged[at] = ord(str((int(chr(whole[at])) + 1) % 10))
+            damaged[at] = ord(str((int(chr(content[at])) + 1) % 10))
         (tmp_path / "damaged").write_bytes(damaged)
         with pytest.raises(kz.DataError):
             kz.load(tmp_path / "damaged")
-    (tmp_path / "cut").write_bytes(whole[:-1])
+    (tmp_path / "cut").write_bytes(content[:-1])
     with pytest.raises(kz.DataError):
         kz.load(tmp_path / "cut")
     assert kz.load(path) == (17, {"epoch": "1"})
@@ -193,13 +197,15 @@ def test_the_next_save_removes_the_files_of_killed_saves(tmp_path):
             [sys.executable, "-c", f"path = {str(path)!r}\n" + KILLED],
             env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])},
         )
-        until, aside = time.monotonic() + 120, []
+        deadline, aside = time.monotonic() + 120, []
         while not aside:
-            assert run.poll() is None and time.monotonic() < until
+            assert run.poll() is None and time.monotonic() < deadline
             time.sleep(0.002)
             if any(".writing-" in name for name in os.listdir(tmp_path)):
                 run.send_signal(signal.SIGSTOP)
-                os.waitid(os.P_PID, run.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # until then it may still rename
+                os.waitid(
+                    os.P_PID, run.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT
+                )  # before its end it may still rename files
                 aside = [name for name in os.listdir(tmp_path) if ".writing-" in name]
                 run.send_signal(signal.SIGCONT if not aside else signal.SIGSTOP)
         other = nn.Parameter([1.0], name="v")
@@ -240,11 +246,11 @@ def test_calls_before_the_first_mesh_do_not_fix_the_number_of_devices(first, sav
 
 def test_init_after_the_first_value_still_sets_the_number_of_devices():
     assert float(kz.tensor([2.0]) + 1) == 3
-    with pytest.raises(kz.UserError, match="made by the first value that was computed, read, saved or loaded; only"):
+    with pytest.raises(kz.UserError, match="created when the first value was computed, read, saved or loaded"):
         kz.init(devices=4, team=2)
     kz.init(devices=4, seed=3)
     assert kz.Mesh(data=4).size == 4
-    with pytest.raises(kz.UserError, match="there is a default world already; call it once"):
+    with pytest.raises(kz.UserError, match="the default world exists already; call init once"):
         kz.init(devices=8)
 
 
@@ -281,7 +287,7 @@ def test_two_models_of_one_class_get_their_own_weights_whichever_is_used_first(t
     assert (tmp_path / "c").read_bytes() == (tmp_path / "d").read_bytes()
 
 
-def test_only_names_tell_two_models_of_one_class_apart(tmp_path):
+def test_only_names_distinguish_two_models_of_one_class(tmp_path):
     x = np.ones((1, 3), np.float32)
     first, second = twins()
     first(kz.tensor(x)), second(kz.tensor(x)).numpy()
@@ -299,21 +305,21 @@ def test_only_names_tell_two_models_of_one_class_apart(tmp_path):
     np.testing.assert_array_equal(np.asarray(second(kz.tensor(x))), expected)
 
 
-def test_a_model_made_elsewhere_cannot_load_an_ambiguous_name(tmp_path):
+def test_a_model_created_at_another_place_cannot_load_an_ambiguous_name(tmp_path):
     x = np.ones((1, 3), np.float32)
     for model in twins():
         model(kz.tensor(x)).numpy()
     kz.save(tmp_path / "c")
     twins()
-    late = Twin()  # the third
+    late_layer = Twin()  # the third
     kz.load(tmp_path / "c")
     with pytest.raises(
         kz.NameError, match="has several of this name, made at other places of the program that saved them"
     ):
-        late(kz.tensor(x)).numpy()
+        late_layer(kz.tensor(x)).numpy()
 
 
-def test_every_rank_loads_files_of_one_content(tmp_path):
+def test_a_load_requires_the_same_file_content_on_every_rank(tmp_path):
     program = f"""
 import numpy as np
 import karez as kz
@@ -329,8 +335,8 @@ net.load_state_dict({{name: value * 2 for name, value in net.state_dict().items(
 kz.save(folder + "/other")
 doubled = float(step(x))
 assert doubled != first
-for mine in ("/none", None, "/other"):
-    path = "/good" if kz.rank() == 0 else mine
+for other_path in ("/none", None, "/other"):
+    path = "/good" if kz.rank() == 0 else other_path
     try:
         if path:
             kz.load(folder + path)
@@ -353,7 +359,7 @@ print("fine")
 
 
 @pytest.mark.parametrize("first", ["net", "target"])
-def test_a_copy_of_a_model_is_distinct_from_it(tmp_path, first):
+def test_a_checkpoint_distinguishes_a_model_from_its_copy(tmp_path, first):
     x = np.ones((1, 3), np.float32)
 
     def models():

@@ -93,7 +93,7 @@ def test_numpy_arrays_may_have_any_strides(x):
     np.testing.assert_array_equal(kz.compile(lambda a: a.reshape(a.shape))(x).numpy(), x)
 
 
-def test_a_method_and_a_module_are_compiled_too():
+def test_methods_and_modules_can_be_compiled():
     class Trainer:
         def __init__(self):
             self.net = Net().eval()
@@ -105,14 +105,14 @@ def test_a_method_and_a_module_are_compiled_too():
     np.testing.assert_array_equal(kz.compile(trainer.run)(X).numpy(), kz.compile(trainer.net)(X).numpy())
 
 
-def test_a_compiled_function_in_another_is_part_of_its_program():
+def test_a_compiled_function_called_in_another_is_part_of_its_program():
     half = kz.compile(lambda x: x / 2)
-    whole = kz.compile(lambda x: half(half(x)) + 1)
-    np.testing.assert_allclose(whole(X).numpy(), X / 4 + 1)
+    nested = kz.compile(lambda x: half(half(x)) + 1)
+    np.testing.assert_allclose(nested(X).numpy(), X / 4 + 1)
     assert half.signatures() == 0
 
 
-def test_a_plan_can_be_made_ahead_and_reported():
+def test_a_plan_can_be_made_and_reported_before_the_first_call():
     f = kz.compile(Net(), mesh="data=2")
     with pytest.raises(kz.UserError, match="has no plan before its first call"):
         f.summary()
@@ -128,7 +128,7 @@ def test_a_plan_can_be_made_ahead_and_reported():
     assert 'in "fc1" at "small_net.py:' in f.graph
     assert f.signatures() == 1
     f(X).wait()
-    assert f.signatures() == 1, "the call ran what was planned"
+    assert f.signatures() == 1, "the call uses the plan that was made before"
     assert re.match(
         r"'fc1\.weight' on mesh\(data=2\), predicted for a launch", f.explain("fc1.weight")
     ) and ", chosen; optimal" in f.explain("fc1.weight")
@@ -137,7 +137,7 @@ def test_a_plan_can_be_made_ahead_and_reported():
 
 
 def test_models_are_freed_with_their_last_reference():
-    def made():
+    def make_function():
         net = Net()
         opt = kz.optim.Adam(net.parameters())
 
@@ -151,13 +151,13 @@ def test_models_are_freed_with_their_last_reference():
         float(step(X, Y))
         return weakref.ref(net), weakref.ref(step)
 
-    gone = [made() for _ in range(3)]
+    references = [make_function() for _ in range(3)]
     gc.collect()
-    assert all(one() is None for pair in gone for one in pair)
+    assert all(item() is None for pair in references for item in pair)
     assert kz.world().variables() == ["rng"]
 
 
-def test_a_hundred_models_in_sequence_leave_no_memory():
+def test_a_hundred_models_in_sequence_do_not_increase_memory():
     def once():
         net = nn.Sequential(nn.Linear(6, 64), nn.Tanh(), nn.Linear(64, 4))
         opt = kz.optim.Adam(net.parameters())
@@ -220,8 +220,8 @@ def test_threads_may_call_concurrently():
     ],
 )
 def test_a_result_is_a_tensor_whatever_reads_it_first(look):
-    made = kz.compile(lambda x: (x * 1, [x * 2, x * 3]))(np.arange(6, dtype=np.float32).reshape(2, 3))
-    assert look(made[0]) and look(made[0])
+    result = kz.compile(lambda x: (x * 1, [x * 2, x * 3]))(np.arange(6, dtype=np.float32).reshape(2, 3))
+    assert look(result[0]) and look(result[0])
 
 
 def test_products_are_reassociated_only_on_request():

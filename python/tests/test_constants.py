@@ -1,4 +1,4 @@
-"""Values that depend only on constants: computed once, when a plan is loaded, in few bytes, and equal on every mesh."""
+"""Values that depend only on constants are computed once, when a plan is loaded, and are equal on every mesh."""
 
 import re
 
@@ -24,7 +24,7 @@ def lines(plan, start):
     return [line.strip() for line in plan.splitlines() if line.strip().startswith(start)]
 
 
-def attended(q, k, v):
+def causal_attention(q, k, v):
     scores = np.einsum("nhtd,nhsd->nhts", q, k).astype(np.float64) / np.sqrt(D)
     scores = np.where(np.arange(q.shape[2])[:, None] >= np.arange(k.shape[2]), scores, -np.inf)
     e = np.exp(scores - scores.max(-1, keepdims=True))
@@ -39,12 +39,12 @@ def test_a_causal_mask_is_the_same_on_every_mesh(split):
     def run(q, k, v):
         return F.scaled_dot_product_attention(kz.with_layout(q, *layout), k, v, is_causal=True)
 
-    np.testing.assert_allclose(run(Q, K, V).numpy(), attended(Q, K, V), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run(Q, K, V).numpy(), causal_attention(Q, K, V), rtol=1e-5, atol=1e-6)
 
 
 def test_no_launch_computes_the_causal_mask():
     run = kz.compile(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True))
-    np.testing.assert_allclose(run(Q, K, V).numpy(), attended(Q, K, V), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run(Q, K, V).numpy(), causal_attention(Q, K, V), rtol=1e-5, atol=1e-6)
     assert any(" bool[96, 80]" in line for line in lines(run.plan, "setup")), run.plan
     assert not any(" >= " in line for line in lines(run.plan, "call")), run.plan
 
@@ -79,7 +79,7 @@ def test_triangles_and_identities_need_no_matrix_of_integers():
     run = kz.compile(lambda a: (kz.tril(a, 3), kz.triu(a, -2), a + kz.eye(n)))
     for got, want in zip(run(x), (np.tril(x, 3), np.triu(x, -2), x + np.eye(n, dtype=np.float32))):
         np.testing.assert_array_equal(got.numpy(), want)
-    held = sum(int(found) for found in re.findall(r"block b\d+: constant device 0 bytes (\d+)", run.plan))
-    assert held <= 2 * n * n + 4 * n * n + n * n + 16 * 8 * n + 4096, (
-        f"two masks of bool and an identity in f32, not {held} bytes"
+    constant_bytes = sum(int(found) for found in re.findall(r"block b\d+: constant device 0 bytes (\d+)", run.plan))
+    assert constant_bytes <= 2 * n * n + 4 * n * n + n * n + 16 * 8 * n + 4096, (
+        f"two masks of bool and an identity in f32, not {constant_bytes} bytes"
     )

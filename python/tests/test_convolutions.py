@@ -1,4 +1,4 @@
-"""Convolutions by groups, transposed, and of one dimension, against NumPy."""
+"""Grouped, transposed and one-dimensional convolutions against NumPy."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import karez as kz
 from karez import F, nn
 
 
-def test_convolutions_by_groups_and_transposed():
+def test_grouped_and_transposed_convolutions_match_their_formulas():
     image = np.random.default_rng(4).normal(size=(2, 4, 5, 6))
     grouped, parts = (
         nn.Conv2d(4, 6, 3, padding=1, groups=2).double(),
@@ -24,14 +24,16 @@ def test_convolutions_by_groups_and_transposed():
     )
     turned = nn.ConvTranspose2d(4, 3, 3, stride=2, padding=1, output_padding=1).double()
     w, b = turned.state_dict().values()
-    whole = np.zeros((2, 3, 12, 14))
+    padded_output = np.zeros((2, 3, 12, 14))
     for p in range(5):
         for q in range(6):
-            whole[:, :, 2 * p : 2 * p + 3, 2 * q : 2 * q + 3] += np.einsum("nc,cors->nors", image[:, :, p, q], w)
+            padded_output[:, :, 2 * p : 2 * p + 3, 2 * q : 2 * q + 3] += np.einsum(
+                "nc,cors->nors", image[:, :, p, q], w
+            )
     np.testing.assert_allclose(
-        kz.compile(turned)(image).numpy(), whole[:, :, 1:11, 1:13] + b[:, None, None], rtol=1e-11
+        kz.compile(turned)(image).numpy(), padded_output[:, :, 1:11, 1:13] + b[:, None, None], rtol=1e-11
     )
-    with pytest.raises(kz.UserError, match="3 groups do not divide 4 and 6 channels"):
+    with pytest.raises(kz.UserError, match="groups=3 must divide 4 and 6 channels"):
         nn.Conv2d(4, 6, 3, groups=3)
 
 
@@ -40,17 +42,17 @@ def test_convolutions_by_groups_and_transposed():
     "kernel, stride, padding, dilation",
     [(3, 1, 0, 1), (3, 2, 1, 2), (2, 3, (2,), 1), (3, 2, "valid", 1), (4, 1, "same", 2)],
 )
-def test_convolutions_of_rows(groups, kernel, stride, padding, dilation):
+def test_convolutions_of_rows_match_their_formula(groups, kernel, stride, padding, dilation):
     draw = np.random.default_rng(6)
     rows, weight, bias = draw.normal(size=(2, 4, 9)), draw.normal(size=(6, 4 // groups, kernel)), draw.normal(size=6)
-    whole = dilation * (kernel - 1)
-    sides = {"same": (whole // 2, whole - whole // 2), "valid": (0, 0)}.get(padding) or (np.ravel(padding)[0],) * 2
+    reach = dilation * (kernel - 1)
+    sides = {"same": (reach // 2, reach - reach // 2), "valid": (0, 0)}.get(padding) or (np.ravel(padding)[0],) * 2
     padded = np.pad(rows, ((0, 0), (0, 0), sides))
-    want = np.zeros((2, 6, (padded.shape[2] - whole - 1) // stride + 1)) + bias[:, None]
+    want = np.zeros((2, 6, (padded.shape[2] - reach - 1) // stride + 1)) + bias[:, None]
     for o in range(6):
         group = padded[:, o // (6 // groups) * (4 // groups) :][:, : 4 // groups]
         for at in range(want.shape[2]):
-            want[:, o, at] += (group[:, :, at * stride : at * stride + whole + 1 : dilation] * weight[o]).sum((1, 2))
+            want[:, o, at] += (group[:, :, at * stride : at * stride + reach + 1 : dilation] * weight[o]).sum((1, 2))
     got = kz.compile(lambda x: F.conv1d(x, weight, bias, stride, padding, dilation, groups))
     np.testing.assert_allclose(got(rows).numpy(), want, rtol=1e-11)
     np.testing.assert_allclose(got(rows[1]).numpy(), want[1], rtol=1e-11)

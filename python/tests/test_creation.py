@@ -29,29 +29,29 @@ MAKERS = [
 )
 def test_a_tensor_is_created_with_its_mesh_and_layout(make, axes, layout):
     mesh = kz.Mesh(**axes)
-    made = make(mesh=mesh, layout=layout)
-    assert made.mesh == mesh and np.array_equal(made.numpy(), make().numpy()) and made.dtype is make().dtype
+    tensor = make(mesh=mesh, layout=layout)
+    assert tensor.mesh == mesh and np.array_equal(tensor.numpy(), make().numpy()) and tensor.dtype is make().dtype
     if make is not MAKERS[-1]:
-        assert tuple(made.layout) == (*(layout or ()), None, None)[:2]
+        assert tuple(tensor.layout) == (*(layout or ()), None, None)[:2]
 
 
 def test_ranges_and_random_numbers_take_mesh_and_layout():
     mesh = kz.Mesh(data=2)
-    made = kz.arange(5, mesh=mesh, layout=P("data"))
-    assert made.layout == P("data") and [part.data.tolist() for part in made.parts] == [[0, 1, 2], [3, 4]]
+    tensor = kz.arange(5, mesh=mesh, layout=P("data"))
+    assert tensor.layout == P("data") and [part.data.tolist() for part in tensor.parts] == [[0, 1, 2], [3, 4]]
     for draw in (kz.rand, kz.randn):
         kz.seed(3)
-        whole = draw(6, 2).numpy()
+        host_values = draw(6, 2).numpy()
         kz.seed(3)
-        there = draw(6, 2, mesh=mesh, layout=P("data", None))
-        assert there.mesh == mesh and there.layout == P("data", None) and np.array_equal(there.numpy(), whole), (
-            "the same on every mesh"
-        )
+        placed = draw(6, 2, mesh=mesh, layout=P("data", None))
+        assert (
+            placed.mesh == mesh and placed.layout == P("data", None) and np.array_equal(placed.numpy(), host_values)
+        ), "the same on every mesh"
 
 
-# Answers of PyTorch 2.13.
+# The expected values are those of PyTorch 2.13.
 @pytest.mark.parametrize(
-    "bounds, dtype, kind, wanted",
+    "bounds, dtype, kind, expected",
     [
         ((0.5, 3), kz.int32, "int32", [0, 1, 2]),
         ((0.5, 3, 1.5), kz.int32, "int32", [0, 1]),
@@ -64,9 +64,9 @@ def test_ranges_and_random_numbers_take_mesh_and_layout():
         ((3.9, 0.2, -1.2), int, "int64", [3, 2, 1]),
     ],
 )
-def test_a_range_of_integers_truncates_fractions(bounds, dtype, kind, wanted):
-    made = kz.arange(*bounds, dtype=dtype).numpy()
-    assert made.tolist() == wanted and made.dtype == kind
+def test_a_range_of_integers_truncates_fractions(bounds, dtype, kind, expected):
+    tensor = kz.arange(*bounds, dtype=dtype).numpy()
+    assert tensor.tolist() == expected and tensor.dtype == kind
 
 
 def test_a_range_of_fractions_is_rounded_once():
@@ -79,10 +79,10 @@ def test_a_range_of_fractions_is_rounded_once():
     "bounds, dtype, text",
     [
         ((0, 3, 0.5), kz.int64, "arange: step must not be 0"),
-        ((2.1, 2.0), None, "arange: there is no range from 2.1 to 2.0 in steps of 1"),
-        ((float("nan"),), None, "arange: there is no range from 0 to nan"),
-        ((0, 3, float("inf")), kz.int32, "in steps of inf"),
-        ((0, float("inf")), None, "from 0 to inf"),
+        ((2.1, 2.0), None, "arange: a step of 1 does not lead from 2.1 to 2.0"),
+        ((float("nan"),), None, "arange: start, end and step must be finite, got 0, nan and 1"),
+        ((0, 3, float("inf")), kz.int32, "arange: start, end and step must be finite, got 0, 3 and inf"),
+        ((0, float("inf")), None, "must be finite, got 0, inf and 1"),
     ],
 )
 def test_an_invalid_range_is_an_error(bounds, dtype, text):
@@ -92,9 +92,9 @@ def test_an_invalid_range_is_an_error(bounds, dtype, text):
 
 def test_mesh_in_a_program_is_an_error():
     mesh = kz.Mesh(data=2)
-    made = kz.compile(lambda: kz.zeros(4, layout=P("data")), mesh=mesh)()
-    assert made.layout == P("data")
-    with pytest.raises(kz.UserError, match="mesh= in a compiled function"):
+    tensor = kz.compile(lambda: kz.zeros(4, layout=P("data")), mesh=mesh)()
+    assert tensor.layout == P("data")
+    with pytest.raises(kz.UserError, match="mesh= is not allowed in a compiled function"):
         kz.compile(lambda: kz.zeros(4, mesh=mesh), mesh=mesh)()
     with pytest.raises(kz.UserError, match="outside of a compiled function needs mesh="):
         kz.zeros(4, layout=P("data"))

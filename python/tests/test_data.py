@@ -1,4 +1,4 @@
-"""Batches over arrays: every row once an epoch, orders that follow the seed, any batch by its number."""
+"""Batches over arrays: each row occurs once per epoch, the seed determines the order, and batches have numbers."""
 
 import numpy as np
 import pytest
@@ -10,10 +10,10 @@ X, Y = np.arange(50).reshape(25, 2), np.arange(25)
 
 def test_every_row_occurs_once_an_epoch_with_its_label():
     batches = kz.data.Batches(X, Y, batch=4, drop_last=False)
-    seen = [(x, y) for x, y in batches]
-    assert [len(y) for _, y in seen] == [4] * 6 + [1] and len(batches) == 7
-    assert sorted(np.concatenate([y for _, y in seen])) == list(range(25))
-    for x, y in seen:
+    batches_seen = [(x, y) for x, y in batches]
+    assert [len(y) for _, y in batches_seen] == [4] * 6 + [1] and len(batches) == 7
+    assert sorted(np.concatenate([y for _, y in batches_seen])) == list(range(25))
+    for x, y in batches_seen:
         np.testing.assert_array_equal(x, X[y])
 
 
@@ -24,9 +24,9 @@ def test_orders_depend_on_seed_and_epoch():
 
 
 def test_each_loop_is_the_next_epoch_in_its_own_order():
-    batches, again = kz.data.Batches(Y, batch=5), kz.data.Batches(Y, batch=5)
+    batches, same_batches = kz.data.Batches(Y, batch=5), kz.data.Batches(Y, batch=5)
     loops = [np.concatenate(list(batches)).tolist() for _ in range(3)]
-    assert loops == [np.concatenate(list(again.epoch(n))).tolist() for n in range(3)]
+    assert loops == [np.concatenate(list(same_batches.epoch(n))).tolist() for n in range(3)]
     assert len({tuple(order) for order in loops}) == 3
 
 
@@ -41,13 +41,13 @@ def test_a_batch_is_found_by_its_number():
 @pytest.mark.parametrize(
     "make, text",
     [
-        (lambda: kz.data.Batches(), "Batches of 0 arrays"),
-        (lambda: kz.data.Batches(X, batch=0), "0 rows each"),
-        (lambda: kz.data.Batches(X, Y[1:]), r"shapes \(25, 2\), \(24,\); all must have the same number of rows"),
-        (lambda: kz.data.Batches(X, batch=26), "batch=26 is more than the 25 rows"),
-        (lambda: kz.data.Batches(3), "all must have the same number of rows"),
+        (lambda: kz.data.Batches(), "got 0 arrays and batch=64"),
+        (lambda: kz.data.Batches(X, batch=0), "got 1 arrays and batch=0"),
+        (lambda: kz.data.Batches(X, Y[1:]), r"the same number of rows, got shapes \(25, 2\), \(24,\)"),
+        (lambda: kz.data.Batches(X, batch=26), "batch must be at most the number of rows, 25, got 26"),
+        (lambda: kz.data.Batches(3), "all arrays must have the same number of rows"),
     ],
 )
-def test_arguments_without_a_batch_are_errors(make, text):
+def test_arguments_that_give_no_batch_are_errors(make, text):
     with pytest.raises(kz.Error, match=text):
         make()

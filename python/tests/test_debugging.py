@@ -26,15 +26,15 @@ def test_values_are_printed_at_each_run_in_order(capsys):
         return y.sum(), {"y": y}
 
     for factor in (1, 2):
-        total, more = step(X * factor)
-        assert float(total) == 30 * factor and more["y"].shape == (2, 3)
+        total, extra = step(X * factor)
+        assert float(total) == 30 * factor and extra["y"].shape == (2, 3)
     message = capsys.readouterr().out.splitlines()
     assert message[:3] == ["begin (2, 3) a", "30.0 of [ 6.  8. 10.] with    1", "[0.00 2.00 4.00]"]
     assert message[3:] == ["begin (2, 3) a", "60.0 of [12. 16. 20.] with    2", "[0.00 4.00 8.00]"]
     assert step.signatures() == 1
 
 
-def test_it_prints_on_meshes_in_modules_in_nested_functions_and_outside(capsys):
+def test_debug_print_works_on_meshes_in_modules_in_nested_functions_and_outside(capsys):
     class Net(nn.Module):
         def forward(self, x):
             kz.debug.print("mean {:.1f}", x.mean())
@@ -66,14 +66,14 @@ def test_a_format_that_does_not_match_is_an_error_at_its_line(words, text):
 OBJECTS = [None, True, 3, 2**70, -1.5, "täxt", [], {}, [1, [2, {"a": None}]], {"x": [1.5, False], "long": "y" * 3000}]
 
 
-def test_on_one_rank_an_object_is_as_received_by_all():
-    for one in OBJECTS:
-        assert kz.broadcast_object(one) == one
+def test_on_one_rank_an_object_has_the_form_that_other_ranks_receive():
+    for item in OBJECTS:
+        assert kz.broadcast_object(item) == item
     assert kz.broadcast_object((1, 2)) == [1, 2] and kz.broadcast_object({1: 2}) == {"1": 2}
     for bad in (object(), np.ones(2), {(1, 2): 3}, [kz.tensor(1)]):
-        with pytest.raises(kz.TypeError, match="it takes None, flags, numbers, strings"):
+        with pytest.raises(kz.TypeError, match="only None, bools, numbers, strings"):
             kz.broadcast_object(bad)
-    with pytest.raises(kz.UserError, match="root=1; there are ranks 0 to 0"):
+    with pytest.raises(kz.UserError, match="root must be a rank from 0 to 0, got 1"):
         kz.broadcast_object(1, root=1)
 
 
@@ -112,7 +112,7 @@ import os, signal, sys, time
 import karez as kz
 kz.barrier()
 if kz.rank() == 1:
-    sys.stdin = open(os.environ["FIFO"])  # comes late
+    sys.stdin = open(os.environ["FIFO"])  # opens late, so that rank 0 waits
     sys.stdin.readline()
     kz.barrier()
 else:
@@ -120,7 +120,7 @@ else:
 
     def interrupt():
         seen = 0
-        while seen < 10:  # it waits in there, and not just before it
+        while seen < 10:  # until the main thread waits inside of the barrier
             seen += sys._current_frames()[threading.main_thread().ident].f_code.co_name == "barrier"
             time.sleep(0.03)
         os.kill(os.getpid(), signal.SIGINT)
@@ -169,7 +169,7 @@ def start_by_hand(program, ranks):
     ]
 
 
-def test_a_duplicate_rank_and_a_missing_rank_are_named():
+def test_a_duplicate_rank_and_a_missing_rank_are_reported():
     program = """
 import sys
 import karez as kz
@@ -182,9 +182,9 @@ except kz.PeerError as error:
     come = start_by_hand(program, (0, 1, 1))
     out = [process.communicate(timeout=60) for process in come]
     assert [process.returncode for process in come] == [75, 75, 75], out
-    refused, waited = sorted((out[1][0], out[2][0]), key=lambda text: "has joined already" not in text)
+    rejected, waited = sorted((out[1][0], out[2][0]), key=lambda text: "has joined already" not in text)
     assert re.fullmatch(
-        r"rank 1 of 3 from torchrun cannot join the others: rank 1 has joined already: \S+, process \d+\n", refused
+        r"rank 1 of 3 from torchrun cannot join the others: rank 1 has joined already: \S+, process \d+\n", rejected
     ), out
     twice = r"two processes claim rank 1: \S+, process \d+, and \S+, process \d+, which is rejected"
     assert re.fullmatch(
@@ -195,7 +195,7 @@ except kz.PeerError as error:
 
 @pytest.mark.parametrize("victim", [0, 1, 2])
 @pytest.mark.parametrize("link", ["shm", "tcp"])
-def test_a_rank_stopped_by_a_signal_is_named_within_five_seconds(victim, link, monkeypatch):
+def test_a_rank_stopped_by_a_signal_is_reported_within_five_seconds(victim, link, monkeypatch):
     program = f"""
 import os, signal, sys, time
 import numpy as np
@@ -215,12 +215,13 @@ for i in range(2000):
 """
     monkeypatch.setenv("KAREZ_LINK", link)
     ranks = start_by_hand(program, range(3))
-    told = [process.communicate(timeout=60) for rank, process in enumerate(ranks) if rank != victim]
+    outputs = [process.communicate(timeout=60) for rank, process in enumerate(ranks) if rank != victim]
     ranks[victim].kill()
     ranks[victim].communicate()
-    for out, err in told:
+    for out, err in outputs:
         assert re.search(
-            rf"rank {victim} \(\S+, process {ranks[victim].pid}\) has stopped: a signal stopped its process 3\.\d s ago",
+            rf"rank {victim} \(\S+, process {ranks[victim].pid}\) has stopped: a signal stopped its process 3\.\d s "
+            rf"ago",
             out,
         ), (out, err)
         assert float(out.split()[0]) < 5, out
@@ -235,11 +236,12 @@ import karez as kz
 step = kz.compile(lambda x: kz.with_layout(x * 2, "data").sum(), mesh="data=3")
 for i in range(10):
     if i == 5 and kz.rank() == 1:
-        subprocess.Popen([sys.executable, "-c", f"import os, signal, time; time.sleep(1.5); os.kill({os.getpid()}, signal.SIGCONT)"])
+        resume = f"import os, signal, time; time.sleep(1.5); os.kill({os.getpid()}, signal.SIGCONT)"
+        subprocess.Popen([sys.executable, "-c", resume])
         os.kill(os.getpid(), signal.SIGSTOP)
     assert float(step(np.ones(6, np.float32))) == 12
 print("fine")
 """
     ranks = start_by_hand(program, range(3))
     out = [process.communicate(timeout=60) for process in ranks]
-    assert all(one[0] == "fine\n" for one in out), out
+    assert all(item[0] == "fine\n" for item in out), out

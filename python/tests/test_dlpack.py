@@ -1,4 +1,4 @@
-"""Memory shared with other libraries, in both directions: without a copy, read-only, and with the right lifetime."""
+"""Memory that is shared with other libraries in both directions: it is not copied, read-only, and lives long enough."""
 
 import ctypes
 import gc
@@ -15,7 +15,7 @@ X = np.arange(24, dtype=np.float32).reshape(4, 6)
 DTYPES = ["float32", "float64", "int32", "int64", "bool"]
 
 
-def made(x=X, **options):
+def make_tensor(x=X, **options):
     return kz.compile(lambda a: a + 0 if a.dtype is not kz.bool_ else a & True, **options)(x)
 
 
@@ -25,7 +25,7 @@ def address(array):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_numpy_reads_a_tensor_without_a_copy_and_cannot_write_it(dtype):
-    x = made(X.astype(dtype))
+    x = make_tensor(X.astype(dtype))
     by_buffer, by_dlpack, view = np.asarray(x), np.from_dlpack(x), memoryview(x)
     for array in (by_buffer, by_dlpack, np.asarray(view)):
         np.testing.assert_array_equal(array, X.astype(dtype))
@@ -35,12 +35,12 @@ def test_numpy_reads_a_tensor_without_a_copy_and_cannot_write_it(dtype):
         by_buffer[0] = 1
     with pytest.raises((BufferError, TypeError)):
         (ctypes.c_char * view.nbytes).from_buffer(x)
-    assert x.numpy().flags.writeable and address(x.numpy()) != address(by_buffer), "numpy() gives a copy of one's own"
+    assert x.numpy().flags.writeable and address(x.numpy()) != address(by_buffer), "numpy() returns a separate copy"
 
 
 def test_a_replicated_tensor_is_exported_and_a_split_one_is_an_error():
     kz.init(devices=2)
-    np.testing.assert_array_equal(np.from_dlpack(made(mesh="data=2")), X)
+    np.testing.assert_array_equal(np.from_dlpack(make_tensor(mesh="data=2")), X)
     split = kz.compile(lambda a: kz.with_layout(a + 0, "data", None), mesh="data=2")(X)
     with pytest.raises(
         kz.LayoutError, match=r"f32\[4@data, 6\] is split over several devices.*x.numpy\(\) assembles it"
@@ -59,20 +59,20 @@ def test_values_of_a_trace_and_parameters_cannot_be_exported():
 
 
 def test_memory_lives_as_long_as_its_last_reference():
-    held = lambda: kz.worlds.world().held_bytes()
-    x = made()
-    with_x = held()
+    held_bytes = lambda: kz.worlds.world().held_bytes()
+    x = make_tensor()
+    with_x = held_bytes()
     array, view = np.from_dlpack(x), memoryview(x)
     del x
     gc.collect()
-    assert held() == with_x
+    assert held_bytes() == with_x
     np.testing.assert_array_equal(array, X)
     del view
-    assert held() == with_x
+    assert held_bytes() == with_x
     del array
     gc.collect()
-    assert held() < with_x
-    array = np.asarray(made(X * 2))
+    assert held_bytes() < with_x
+    array = np.asarray(make_tensor(X * 2))
     kz.reset()
     kz.worlds._end()
     gc.collect()
@@ -80,11 +80,11 @@ def test_memory_lives_as_long_as_its_last_reference():
 
 
 def test_an_unused_capsule_releases_its_memory():
-    made()
+    make_tensor()
     before = kz.worlds.world().held_bytes()
     for _ in range(20):
-        made().__dlpack__()
-        np.from_dlpack(made())
+        make_tensor().__dlpack__()
+        np.from_dlpack(make_tensor())
     gc.collect()
     assert kz.worlds.world().held_bytes() <= before
 
@@ -92,15 +92,14 @@ def test_an_unused_capsule_releases_its_memory():
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_tensor_of_another_library_is_imported_without_a_copy(dtype):
     array = X.astype(dtype)
-    x, turned = kz.from_dlpack(array), kz.from_dlpack(array.T)
-    assert address(np.asarray(x)) == address(array) != address(np.asarray(turned)), "what is not row-major is copied"
-    np.testing.assert_array_equal(made(x).numpy(), array)
-    np.testing.assert_array_equal(turned.numpy(), X.T.astype(dtype))
-    again = kz.from_dlpack(x)
-    assert address(np.asarray(again)) == address(array) and not np.asarray(again).flags.writeable
-    assert float(made(kz.from_dlpack(np.ones((), np.float32)))) == 1 and kz.from_dlpack(
-        np.ones((0, 3), np.float32)
-    ).shape == (0, 3)
+    x, transposed = kz.from_dlpack(array), kz.from_dlpack(array.T)
+    assert address(np.asarray(x)) == address(array) != address(np.asarray(transposed)), "only row-major data is shared"
+    np.testing.assert_array_equal(make_tensor(x).numpy(), array)
+    np.testing.assert_array_equal(transposed.numpy(), X.T.astype(dtype))
+    imported = kz.from_dlpack(x)
+    assert address(np.asarray(imported)) == address(array) and not np.asarray(imported).flags.writeable
+    assert float(make_tensor(kz.from_dlpack(np.ones((), np.float32)))) == 1
+    assert kz.from_dlpack(np.ones((0, 3), np.float32)).shape == (0, 3)
     other = address(np.asarray(kz.tensor(array)))
     assert other != address(array), "kz.tensor copies"
 
@@ -110,7 +109,7 @@ def test_a_call_reads_an_imported_tensor_without_a_copy():
     x = kz.from_dlpack(array)
     f = kz.compile(lambda a: a + 0)
     f(x)
-    array[...] = 5  # forbidden to users; a copy would not change
+    array[...] = 5  # users must not do this; it shows that the tensor is not a copy
     np.testing.assert_array_equal(f(x).numpy(), array)
     np.testing.assert_array_equal(x.numpy(), array)
 
@@ -183,7 +182,7 @@ print("fine")
 @pytest.mark.parametrize(
     "thing, error, text",
     [
-        ([1, 2], kz.TypeError, "list has no __dlpack__; kz.tensor takes"),
+        ([1, 2], kz.TypeError, "expected an object with __dlpack__, got list; kz.tensor accepts"),
         (np.ones(2, np.int16), kz.TypeError, "an array of int16"),
         (
             type("Gpu", (), {"__dlpack__": None, "__dlpack_device__": lambda self: (2, 0)})(),
@@ -197,18 +196,18 @@ def test_unsupported_imports_are_errors(thing, error, text):
         kz.from_dlpack(thing)
 
 
-def test_streams_are_errors():
-    with pytest.raises(kz.DeviceError, match="stream=3, but the CPU has no streams"):
-        made().__dlpack__(stream=3)
+def test_a_stream_is_an_error():
+    with pytest.raises(kz.DeviceError, match="stream must be None on the CPU, got 3"):
+        make_tensor().__dlpack__(stream=3)
 
 
 @pytest.mark.parametrize("library", ["torch", "jax"])
-def test_tensors_go_to_other_libraries_and_back(library):
+def test_tensors_are_shared_with_other_libraries_in_both_directions(library):
     pytest.importorskip(library)
     program = f"""
 import gc, warnings
 import numpy as np
-warnings.simplefilter("ignore")  # PyTorch's, of tensors that may not be written
+warnings.simplefilter("ignore")  # PyTorch warns of tensors that must not be written
 import {"torch" if library == "torch" else "jax, jax.numpy"}
 import karez as kz
 X = np.arange(24, dtype=np.float32).reshape(4, 6)

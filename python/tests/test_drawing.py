@@ -47,16 +47,16 @@ def test_a_drawing_shows_the_devices_of_each_shard(name):
     assert repr(drawing) == text
     picture = xml.fromstring(drawing._repr_svg_())
     space = "{http://www.w3.org/2000/svg}"
-    message = [one.text for one in picture.iter(space + "text")]
+    message = [item.text for item in picture.iter(space + "text")]
     for device, _ in drawing.places:
-        assert any(device in one for one in message[1:])
+        assert any(device in item for item in message[1:])
     assert len(list(picture.iter(space + "rect"))) == len(drawing._ranges(0)) * len(
         drawing._ranges(1)
     ) and "http" not in drawing._repr_svg_().replace("http://www.w3.org/2000/svg", "")
 
 
 def test_values_without_a_device_are_errors():
-    with pytest.raises(kz.UserError, match="a traced value is on no device"):
+    with pytest.raises(kz.UserError, match="computed outside of one, got a traced value"):
         kz.compile(lambda x: kz.show(x) and x)(np.zeros(2))
-    with pytest.raises(kz.UserError, match="show: int is on no device"):
+    with pytest.raises(kz.UserError, match="computed outside of one, got int"):
         kz.show(3)

@@ -1,7 +1,4 @@
-"""Texts of errors: the fault, both values, the line of Python, and the fix. Bad calls never crash."""
-
-import os
-import random
+"""Tests of error messages: the fault, the expected and the actual value, the line of the program, and the fix."""
 
 import numpy as np
 import pytest
@@ -17,19 +14,19 @@ def ones(*shape):
     return np.ones(shape, np.float32)
 
 
-def leaked():
+def leak_tensor():
     with pytest.raises(kz.UserError, match="left a tensor of its program"):
         kz.compile(lambda x: LATER.append(x) or x)(X)
     return LATER.pop()
 
 
-def kept(x):
+def add_one(x):
     return kz.compile(lambda a: a + 1)(x)
 
 
 GOLDEN = {
     "inner sizes": (lambda: kz.compile(lambda x: x @ x)(X), kz.ShapeError, "matmul: inner sizes differ: 6 and 4"),
-    "a layer's": (
+    "inner sizes of a layer": (
         lambda: kz.compile(nn.Sequential(nn.Linear(5, 2)))(X),
         kz.ShapeError,
         "linear: inner sizes differ: 6 and 5 (x f32[4, 6], weight f32[2, 5])",
@@ -53,37 +50,41 @@ GOLDEN = {
     "an index": (
         lambda: kz.compile(lambda x: x[4])(X),
         kz.ShapeError,
-        "index 4 of f32[4, 6]: dimension 0 has 4 elements",
+        "index 4 is out of range for dimension 0 of f32[4, 6]",
     ),
     "too many indices": (
         lambda: kz.compile(lambda x: x[0, 0, 0])(X),
         kz.ShapeError,
-        "an index of 3 entries for f32[4, 6]",
+        "an index of f32[4, 6] must have at most 2 entries and one ..., got 3 entries and 0 ...",
     ),
     "a mask": (
         lambda: kz.compile(lambda x: x[x > 0])(X),
         kz.TypeError,
-        "a mask as an index gives a tensor whose shape depends on values: kz.where(mask, x, 0)",
+        "an index in a compiled function must not be a mask, since the shape of the result would depend on values",
     ),
-    "an index that is none": (lambda: kz.compile(lambda x: x["a"])(X), kz.TypeError, "and arrays of integers, got 'a'"),
+    "an index of a wrong type": (
+        lambda: kz.compile(lambda x: x["a"])(X),
+        kz.TypeError,
+        "and arrays of integers, got 'a'",
+    ),
     "if": (
         lambda: kz.compile(lambda x: x if x.sum() > 0 else -x)(X),
         kz.TypeError,
-        "a Python `if`, `while`, `and`, `or` or `not` on a tensor inside of a compiled "
-        "function: the program is traced before its values are known. kz.where(condition, a, b)",
+        "a tensor in a compiled function must not be the condition of a Python `if`, `while`, `and`, `or` or `not`, "
+        "since the function is traced before its values are known. kz.where(condition, a, b)",
     ),
     "float": (
         lambda: kz.compile(lambda x: float(x.sum()))(X),
         kz.UserError,
-        "item() of f32[], a value of the function that is being compiled",
+        "item() of f32[] is not available: the tensor belongs to a function that is being compiled",
     ),
     "numpy": (
         lambda: kz.compile(lambda x: x.numpy())(X),
         kz.UserError,
-        "numpy() of f32[4, 6], a value of the function that is being compiled",
+        "numpy() of f32[4, 6] is not available: the tensor belongs to a function that is being compiled",
     ),
     "item of many": (
-        lambda: kept(X).item(),
+        lambda: add_one(X).item(),
         kz.ShapeError,
         "f32[4, 6] has 24 elements; item() and float() read a single one",
     ),
@@ -93,20 +94,24 @@ GOLDEN = {
         "mean of i64[3]: cast it to a float first",
     ),
     "int16": (
-        lambda: kept(X.astype(np.int16)),
+        lambda: add_one(X.astype(np.int16)),
         kz.TypeError,
         "an array of int16; supported are float32, float64, float16, int32, int64 and bool",
     ),
-    "uint8": (lambda: kept(X.astype(np.uint8)), kz.TypeError, "an array of uint8; supported are float32"),
-    "text": (lambda: kept(np.array(["a"])), kz.TypeError, "an array of <U1; supported are float32"),
-    "objects": (lambda: kept(np.array([None])), kz.TypeError, "an array of object; supported are float32"),
-    "an integer of 64 bits": (lambda: kept(2**63), kz.TypeError, "an array of uint64; supported are float32"),
+    "uint8": (lambda: add_one(X.astype(np.uint8)), kz.TypeError, "an array of uint8; supported are float32"),
+    "text": (lambda: add_one(np.array(["a"])), kz.TypeError, "an array of <U1; supported are float32"),
+    "objects": (lambda: add_one(np.array([None])), kz.TypeError, "an array of object; supported are float32"),
+    "an integer of 64 bits": (lambda: add_one(2**63), kz.TypeError, "an array of uint64; supported are float32"),
     "a number of 65 bits": (
         lambda: kz.compile(lambda x: x * 2**64)(X),
         kz.TypeError,
         "the number 18446744073709551616 does not fit into 64 bits",
     ),
-    "no dtype": (lambda: kz.compile(lambda x: x.to("f8"))(X), TypeError, "cast(): incompatible function arguments"),
+    "an unknown dtype": (
+        lambda: kz.compile(lambda x: x.to("f8"))(X),
+        TypeError,
+        "cast(): incompatible function arguments",
+    ),
     "a tensor of another trace": (
         lambda: kz.compile(lambda x, y=None: x + leak)(X),
         kz.UserError,
@@ -122,13 +127,21 @@ GOLDEN = {
         kz.UserError,
         "a tensor f32[4, 6] from outside is not part of the program that is being traced: make it an argument",
     ),
-    "backward outside": (lambda: kept(X).backward(), kz.UserError, "backward() outside of a compiled function"),
+    "backward outside": (
+        lambda: add_one(X).backward(),
+        kz.UserError,
+        "backward() can be called only in a compiled function",
+    ),
     "backward of a matrix": (
         lambda: kz.compile(lambda x: x.backward())(X),
         kz.TypeError,
         "the loss of a gradient must be a float scalar, f32[] or f64[], got f32[4, 6]",
     ),
-    "step outside": (lambda: kz.optim.SGD([w], lr=1).step(), kz.UserError, "step() outside of a compiled function"),
+    "step outside": (
+        lambda: kz.optim.SGD([w], lr=1).step(),
+        kz.UserError,
+        "step() can be called only in a compiled function",
+    ),
     "a gradient of another kind": (
         lambda: kz.optim.SGD([w], lr=1).step(["x"]),
         kz.TypeError,
@@ -139,29 +152,30 @@ GOLDEN = {
         kz.UserError,
         "step(): no parameter of this optimiser has a gradient",
     ),
-    "a format of what has no number": (
+    "a format of a value of a program": (
         lambda: kz.compile(lambda x: f"{x.sum():.3f}")(X),
         kz.UserError,
-        "a format of f32[], a value of the function that is being compiled: it has no value before the function runs. kz.debug.print prints it at run time",
+        "f32[] cannot be formatted: the tensor belongs to a function that is being compiled, and has no value before "
+        "the function runs. kz.debug.print prints it at run time",
     ),
-    "nothing": (
+    "no result": (
         lambda: kz.compile(lambda x: None, name="f")(X),
         kz.UserError,
         "returns no tensor and updates nothing: there is nothing to run",
     ),
     "a text": (lambda: kz.compile(lambda x: "loss")(X), kz.UserError, "returns no tensor and updates nothing"),
     "an empty tuple": (lambda: kz.compile(lambda: ())(), kz.UserError, "returns no tensor and updates nothing"),
-    "the largest of nothing": (
+    "the maximum of no elements": (
         lambda: kz.max(ones(0)),
         ValueError,
         "max of f32[0]: dimension 0 has no elements to choose from",
     ),
-    "the largest of no column": (
+    "the maximum along an empty dimension": (
         lambda: kz.max(ones(3, 0), 1),
         kz.ShapeError,
         "arg_max of f32[3, 0]: dimension 1 has no elements to choose from",
     ),
-    "the smallest of no row": (
+    "the minimum over an empty dimension": (
         lambda: kz.compile(lambda x: x.amin((0, 1)))(ones(0, 3)),
         kz.ShapeError,
         "min of f32[0, 3]: dimension 0 has no elements to choose from",
@@ -169,35 +183,40 @@ GOLDEN = {
     "labels of floats": (
         lambda: F.cross_entropy(ones(4, 3), ones(4)),
         kz.TypeError,
-        "cross_entropy: labels must be i32 or i64 [4] for logits f32[4, 3], not f32[4]; targets of floats are probabilities of the classes, of the logits' shape",
+        "cross_entropy: labels must be i32 or i64 [4] for logits f32[4, 3], got f32[4]; float targets are class "
+        "probabilities and must have the shape of the logits",
     ),
     "labels that would broadcast": (
         lambda: F.cross_entropy(ones(4, 3), ones(4, 1)),
         kz.TypeError,
-        "cross_entropy: labels must be i32 or i64 [4] for logits f32[4, 3], not f32[4, 1]",
+        "cross_entropy: labels must be i32 or i64 [4] for logits f32[4, 3], got f32[4, 1]",
     ),
     "a label of a float": (
         lambda: F.cross_entropy(ones(3), 2.0),
         kz.TypeError,
-        "cross_entropy: labels must be i32 or i64 [] for logits f32[3], not f32[]",
+        "cross_entropy: labels must be i32 or i64 [] for logits f32[3], got f32[]",
     ),
     "too few labels that are summed": (
         lambda: F.cross_entropy(ones(4, 3), np.array([0, 1]), reduction="sum"),
         kz.TypeError,
-        "cross_entropy: labels must be i32 or i64 [4] for logits f32[4, 3], not i64[2]",
+        "cross_entropy: labels must be i32 or i64 [4] for logits f32[4, 3], got i64[2]",
     ),
     "labels of pixels": (
         lambda: F.cross_entropy(ones(2, 3, 5), np.zeros((2, 3), np.int64)),
         kz.TypeError,
-        "cross_entropy: labels must be i32 or i64 [2, 5] for logits f32[2, 3, 5], not i64[2, 3]",
+        "cross_entropy: labels must be i32 or i64 [2, 5] for logits f32[2, 3, 5], got i64[2, 3]",
     ),
     "floats to nll_loss": (
         lambda: F.nll_loss(ones(4, 3), ones(4)),
         kz.TypeError,
-        "nll_loss: labels must be i32 or i64 [4] for logits f32[4, 3], not f32[4]",
+        "nll_loss: labels must be i32 or i64 [4] for logits f32[4, 3], got f32[4]",
     ),
-    "an optimiser of nothing": (lambda: kz.optim.Adam([]), kz.UserError, "an optimiser 'adam' without parameters"),
-    "a rate": (
+    "an optimiser without parameters": (
+        lambda: kz.optim.Adam([]),
+        kz.UserError,
+        "an optimiser 'adam' without parameters",
+    ),
+    "a negative learning rate": (
         lambda: kz.optim.Adam([w], lr=-1.0),
         kz.UserError,
         "optimiser 'adam': lr is -1.0; it must be finite and at least 0",
@@ -219,32 +238,32 @@ GOLDEN = {
         kz.DeviceError,
         "mesh(data=8) takes 8 devices; more than 4 need a higher device_limit=: plans for so many",
     ),
-    "a stage that the mesh has not": (
-        lambda: kz.compile(kept, mesh="stage=1", placements={"0": 1})(X),
+    "a stage that the mesh lacks": (
+        lambda: kz.compile(add_one, mesh="stage=1", placements={"0": 1})(X),
         kz.DeviceError,
         "is placed at stage 1; mesh(stage=1) has stages 0 to 0",
     ),
     "a mesh's size": (lambda: kz.Mesh(data=2.5), kz.UserError, "Mesh: axis data must have an integer size, got 2.5"),
     "a mesh's text": (lambda: kz.Mesh("data=x"), kz.Error, "expected an integer"),
-    "a second world": (lambda: (kz.init(), kz.init()), kz.UserError, "karez.init: there is a default world already"),
-    "P": (lambda: P("data", 3), kz.LayoutError, "P takes names of mesh axes and None, not 3"),
-    "no function": (lambda: kz.compile(3), kz.UserError, "compile takes a function, not int"),
+    "a second world": (lambda: (kz.init(), kz.init()), kz.UserError, "karez.init: the default world exists already"),
+    "P": (lambda: P("data", 3), kz.LayoutError, "P: expected names of mesh axes or None, got 3"),
+    "no function": (lambda: kz.compile(3), kz.UserError, "compile: expected a function, got int"),
     "micro-batches": (
         lambda: kz.compile(lambda x: x, microbatches=0)(X),
         kz.UserError,
         "microbatches is 0; it must be at least 1",
     ),
     "micro-batches that do not divide": (lambda: kz.compile(lambda x: x.sum(), microbatches=3)(X), kz.Error, "3"),
-    "nothing to compute again": (lambda: kz.compile(nn.Sequential(nn.Linear(6, 2)), remat="7")(X), kz.NameError, "'7'"),
+    "an unknown remat module": (lambda: kz.compile(nn.Sequential(nn.Linear(6, 2)), remat="7")(X), kz.NameError, "'7'"),
     "gelu": (
         lambda: kz.compile(lambda x: F.gelu(x, approximate="erf"))(X),
         kz.UserError,
-        "gelu: approximate='erf'; it must be 'none' or 'tanh'",
+        "gelu: approximate must be 'none' or 'tanh', got 'erf'",
     ),
     "cross_entropy": (
         lambda: kz.compile(lambda x: F.cross_entropy(x, np.zeros(4, int), reduction="most"))(X),
         kz.UserError,
-        "cross_entropy: reduction='most'; it must be 'mean', 'sum' or 'none'",
+        "cross_entropy: reduction must be 'mean', 'sum' or 'none', got 'most'",
     ),
     "a label": (lambda: kz.compile(lambda x: F.cross_entropy(x, np.array([0, 1, 9, 0])))(X).numpy(), kz.Error, "label"),
     "split": (
@@ -253,9 +272,9 @@ GOLDEN = {
         "split: sizes [1, 2] do not add up to 6",
     ),
     "pickling": (
-        lambda: __import__("pickle").dumps(kept(X)),
+        lambda: __import__("pickle").dumps(add_one(X)),
         kz.UserError,
-        "a tensor cannot be pickled: kz.save(path)",
+        "a tensor cannot be pickled; kz.save(path)",
     ),
     "load": (lambda: kz.load("/nowhere/at/all"), kz.DataError, "/nowhere/at/all"),
 }
@@ -266,9 +285,9 @@ def test_errors_name_the_fault_and_the_fix(name):
     global leak, array, w
     call, kind, text = GOLDEN[name]
     if "leak" in call.__code__.co_names or name == "a tensor of another trace":
-        leak = leaked()
+        leak = leak_tensor()
     if name == "an array inside":
-        array = kept(X)
+        array = add_one(X)
     if "w" in call.__code__.co_names or "step" in name:
         w = nn.Parameter([1.0], name="w")
     with pytest.raises(kind) as caught:
@@ -287,7 +306,7 @@ def test_errors_name_the_line_where_the_op_was_written():
     assert f"\n  at test_errors.py:{line}" in str(caught.value) and caught.value.where == f"test_errors.py:{line}"
 
 
-def test_errors_of_a_launch_name_their_line_too():
+def test_errors_of_a_launch_name_the_line_of_the_op():
     def body(x, y):
         return F.cross_entropy(x, y)  # the line
 
@@ -296,7 +315,7 @@ def test_errors_of_a_launch_name_their_line_too():
     kz.reset()
 
 
-def test_tracebacks_show_the_programs_frames(monkeypatch):
+def test_tracebacks_show_only_the_frames_of_the_program(monkeypatch):
     def body(x):
         return nn.Linear(5, 2)(x)
 
@@ -306,19 +325,19 @@ def test_tracebacks_show_the_programs_frames(monkeypatch):
         return [entry.path.name for entry in caught.traceback]
 
     assert files() == ["test_errors.py", "compiled_function.py", "test_errors.py"], (
-        "the one that raises again, and no other"
+        "of the package, only the frame that raises the error again is shown"
     )
     monkeypatch.setenv("KAREZ_TRACEBACK", "full")
     assert {"module.py", "layers.py"} <= set(files())
 
 
-def test_error_classes_derive_from_pythons():
+def test_error_classes_derive_from_those_of_python():
     assert (
         issubclass(kz.ShapeError, ValueError)
         and issubclass(kz.TypeError, TypeError)
         and issubclass(kz.ShapeError, kz.Error)
     )
-    assert {one.__name__ for one in kz.Error.__subclasses__()} == {
+    assert {subclass.__name__ for subclass in kz.Error.__subclasses__()} == {
         f"{kind}Error" for kind in ("User", "Shape", "Type", "Layout", "Name", "Device", "Peer", "Hang", "Data")
     }
 
@@ -333,94 +352,3 @@ def test_an_exception_in_the_body_reaches_the_user_unchanged():
     with pytest.raises(Mine, match="own"):
         kz.compile(body)(X)
     assert float(kz.compile(lambda x: x * 2)(1.0)) == 2
-
-
-ODD = [
-    None,
-    0,
-    -1,
-    2**63,
-    2**64,
-    float("nan"),
-    float("inf"),
-    -0.0,
-    1e300,
-    "",
-    "x",
-    b"x",
-    [],
-    [1],
-    [2**63],
-    [-1],
-    (),
-    {},
-    {"a": 1},
-    object(),
-    print,
-    True,
-    np.float64(2),
-    np.zeros(0),
-    np.zeros((2, 3)),
-    np.zeros((2, 3), int),
-    np.array(["a"]),
-    np.zeros((0, 4)),
-    ["a"],
-    [[1], [1, 2]],
-    kz.float32,
-    int,
-    slice(None),
-    ...,
-]
-
-
-def public():
-    for where, names in (
-        (
-            kz,
-            [
-                name
-                for module in (kz.functions, kz.pointwise, kz.manipulation, kz.products, kz.reductions, kz.random)
-                for name in module.__all__
-            ]
-            + ["scan", "tensor"],
-        ),
-        (F, F.__all__),
-        (kz.nn.init, ["uniform", "normal", "constant", "value"]),
-        (kz.optim, kz.optim.__all__),
-        (nn, [n for n in dir(nn) if n[0].isupper()]),
-        (kz, ["Mesh", "P", "grad", "value_and_grad", "compile"]),
-    ):
-        for name in names:
-            if callable(getattr(where, name)) and name not in ("Extreme", "Sorted"):
-                yield f"{where.__name__}.{name}", getattr(where, name)
-
-
-def test_bad_calls_never_crash():
-    draw = random.Random(7)
-    functions = dict(public())
-    assert len(functions) > 120
-    calls = 1000 if os.environ.get("KAREZ_ALL") else 140
-
-    def body(x):
-        inside = [*ODD, x, x, x.sum(), x > 0, x.long()]
-        for _name, function in functions.items():
-            for _ in range(calls):
-                args = [draw.choice(inside) for _ in range(draw.randrange(5))]
-                words = (
-                    {draw.choice(["dim", "dtype", "keepdim", "eps", "p", "weight", "nothing"]): draw.choice(inside)}
-                    if draw.random() < 0.3
-                    else {}
-                )
-                try:
-                    function(*args, **words)
-                except Exception:
-                    pass
-        for method in [m for m in dir(x) if not m.startswith("_")]:
-            for _ in range(calls if callable(getattr(type(x), method)) else 0):
-                try:
-                    getattr(x, method)(*[draw.choice(inside) for _ in range(draw.randrange(4))])
-                except Exception:
-                    pass
-        return x + 1
-
-    np.testing.assert_array_equal(kz.compile(body)(X).numpy(), X + 1)

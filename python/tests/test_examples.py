@@ -79,8 +79,8 @@ def test_fashion_mnist_has_the_losses_of_cpp_bit_for_bit(model, optimizer, mesh,
         [BUILD / "examples" / "fashion_mnist", *words, tmp_path / "cpp"], check=True, capture_output=True, timeout=300
     )
     message = python("fashion_mnist.py", *words, tmp_path / "python").stdout
-    cpp, ours = ([float(line) for line in (tmp_path / name).read_text().split()] for name in ("cpp", "python"))
-    assert len(ours) == 6 and ours == cpp
+    cpp, python_losses = ([float(line) for line in (tmp_path / name).read_text().split()] for name in ("cpp", "python"))
+    assert len(python_losses) == 6 and python_losses == cpp
     assert re.search(r"accuracy 0\.\d{4} on 100 test images", message) and "MiB on a device" in message
 
 
@@ -175,7 +175,10 @@ def test_finetune_trains_only_an_adapter_on_given_weights(tmp_path):
     try:
         import safetensors.torch  # noqa: F401
 
-        program = "import sys, numpy as np, torch; from safetensors.torch import save_file; save_file({k: torch.from_numpy(v) for k, v in np.load(sys.argv[1]).items()}, sys.argv[2])"
+        program = (
+            "import sys, numpy as np, torch; from safetensors.torch import save_file; save_file({k: "
+            "torch.from_numpy(v) for k, v in np.load(sys.argv[1]).items()}, sys.argv[2])"
+        )
         np.savez(tmp_path / "numbers.npz", **tensors)
         subprocess.run([sys.executable, "-c", program, tmp_path / "numbers.npz", weights], check=True, timeout=300)
     except ImportError:
@@ -201,10 +204,12 @@ def test_finetune_trains_only_an_adapter_on_given_weights(tmp_path):
         "2e-2",
     ]
     message = python("finetune.py", *words, "--save", tmp_path / "adapter.npz", "--at-most", "4.3").stdout
-    before, after = (float(one) for one in re.search(r"loss (\S+) at the start, (\S+) at the end", message).groups())
+    before, after = (
+        float(group) for group in re.search(r"loss (\S+) at the start, (\S+) at the end", message).groups()
+    )
     adapter = np.load(tmp_path / "adapter.npz")
     assert len(adapter) == 16 and all(np.abs(adapter[name]).max() > 0 for name in adapter) and after < before - 0.5
-    assert re.search(r"^([\d,]+) of", message).group(1) == f"{sum(one.size for one in adapter.values()):,}"
+    assert re.search(r"^([\d,]+) of", message).group(1) == f"{sum(value.size for value in adapter.values()):,}"
     for mesh in ("data=2,model=2", "data=1,model=1", "data=2,model=1", "data=1,model=2"):
         alike = float(re.search(r"(\S+) at the end", python("finetune.py", *words, "--mesh", mesh).stdout).group(1))
         assert abs(alike - after) < 5e-3, mesh

@@ -104,7 +104,7 @@ def test_only_values_used_as_indices_are_checked():
             kz.compile(lambda i: F.embedding(i, table))(bad)
     assert kz.compile(lambda i: F.embedding(i, table))(np.zeros((0, 2), np.int64)).numpy().shape == (0, 2, 3)
     unused = kz.compile(lambda i: (F.embedding(i, table), i + 1)[1])
-    assert unused(np.array([9])).numpy().tolist() == [10], "what nothing needs is not looked up"
+    assert unused(np.array([9])).numpy().tolist() == [10], "an index that no result needs is not checked"
     nowhere = kz.compile(lambda i: F.embedding(kz.broadcast_to(i, (0,)), table))
     assert nowhere(np.array([9])).numpy().shape == (0, 3)
 
@@ -139,7 +139,7 @@ def test_an_unread_failure_is_raised_once_by_the_next_call():
     with pytest.raises(kz.DataError, match="the index 3 at"):
         unread.wait()
     before = float(w.numpy()[0])
-    assert float(step(np.array([2]), v)) == 4 * (before + 1), "what was launched meanwhile did not run, or ran whole"
+    assert float(step(np.array([2]), v)) == 4 * (before + 1), "the launches in between did not run, or ran completely"
 
 
 def test_calls_after_a_failed_one_do_not_run():
@@ -217,7 +217,7 @@ for i in range(8):
                 print("no error")
             except kz.DataError as error:
                 assert "label 9 at" in str(error) and ("rank" in str(error)) == (kz.rank() != rank), error
-        try:  # as all ranks see it
+        try:  # a label that is invalid on all ranks
             wrong = y.copy()
             wrong[3] = -1
             step(x, wrong)

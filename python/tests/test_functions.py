@@ -1,22 +1,19 @@
 """Functions and operators against NumPy, on one device and on meshes, and gradients against difference quotients."""
 
+import functools
 import math
 import re
 
 import numpy as np
 import pytest
+from random_arrays import random_array
 
 import karez as kz
 from karez import F
 
 MESHES = ["", "data=2", "data=2,model=2"]
-
-
-def drawn(*shape, seed=0, dtype=np.float64):
-    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
-
-
-X, Y, V = drawn(4, 6), drawn(4, 6, seed=1), drawn(6, seed=2)
+random_f64 = functools.partial(random_array, dtype=np.float64)
+X, Y, V = random_f64(4, 6), random_f64(4, 6, seed=1), random_f64(6, seed=2)
 POSITIVE, WHOLE, FLAGS = np.abs(X) + 0.1, np.arange(24).reshape(4, 6) % 5, X > 0
 softmax = lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True)
 
@@ -107,7 +104,7 @@ CASES = {
     "one_hot": (lambda w: F.one_hot(w, 5), lambda w: np.eye(5)[w], WHOLE),
     "argmax": (lambda x: x.argmax(0), lambda x: x.argmax(0), X),
     "take_along": (lambda x, w: kz.take_along_dim(x, w, 1), lambda x, w: np.take_along_axis(x, w, 1), X, WHOLE),
-    "embedding": (lambda x, w: F.embedding(w, x), lambda x, w: x[w], drawn(5, 3), WHOLE),
+    "embedding": (lambda x, w: F.embedding(w, x), lambda x, w: x[w], random_f64(5, 3), WHOLE),
     "scalar argument": (lambda x, a, n: x * a + n, lambda x, a, n: x * a + n, X, 0.1, 3),
 }
 
@@ -115,12 +112,12 @@ CASES = {
 @pytest.mark.parametrize("mesh", MESHES)
 @pytest.mark.parametrize("name", CASES)
 def test_functions_are_as_in_numpy(name, mesh):
-    ours, theirs, *arguments = CASES[name]
-    got, want = kz.compile(ours, mesh=mesh)(*arguments), theirs(*arguments)
-    for one, other in pairs(got, want):
+    function, reference, *arguments = CASES[name]
+    got, want = kz.compile(function, mesh=mesh)(*arguments), reference(*arguments)
+    for item, other in pairs(got, want):
         other = np.asarray(other)
-        assert one.shape == other.shape and (one.dtype.name == "bool") == (other.dtype == bool)
-        np.testing.assert_allclose(one.numpy(), other, rtol=1e-6 if one.dtype is kz.float32 else 1e-11, atol=1e-12)
+        assert item.shape == other.shape and (item.dtype.name == "bool") == (other.dtype == bool)
+        np.testing.assert_allclose(item.numpy(), other, rtol=1e-6 if item.dtype is kz.float32 else 1e-11, atol=1e-12)
 
 
 def pairs(got, want):
@@ -130,7 +127,7 @@ def pairs(got, want):
     return [(got, want)]
 
 
-CUBE = drawn(4, 3, 5)
+CUBE = random_f64(4, 3, 5)
 INDICES = {
     "an integer": lambda x: x[1],
     "from the end": lambda x: x[-1, :, -2],
@@ -180,7 +177,7 @@ def test_promotion_is_as_in_pytorch():
     assert kz.compile(lambda x: kz.where(x > 0, True, False))(arrays["float32"]).dtype is kz.bool_
     assert kz.compile(lambda x, y: x / y)(arrays["int64"], arrays["int32"]).dtype is kz.float32
     assert kz.compile(lambda x, y: x + y.sum())(arrays["float32"], arrays["float64"]).dtype is kz.float32, (
-        "a scalar tensor widens nothing of its kind"
+        "a scalar tensor does not widen tensors of its kind"
     )
 
 
@@ -220,17 +217,23 @@ GRADIENTS = [
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_match_difference_quotients(name):
-    ours, theirs, *arguments = CASES[name]
+    function, reference, *arguments = CASES[name]
 
     def loss(*inputs):
-        made = ours(*inputs)
-        made = [made] if not isinstance(made, (tuple, list)) else [one for one in made if one.dtype.is_floating_point]
-        return sum((one * kz.cos(one)).sum() for one in made)
+        nested = function(*inputs)
+        nested = (
+            [nested]
+            if not isinstance(nested, (tuple, list))
+            else [item for item in nested if item.dtype.is_floating_point]
+        )
+        return sum((item * kz.cos(item)).sum() for item in nested)
 
     def value(x):
-        made = theirs(x, *arguments[1:])
-        made = [made] if not isinstance(made, (tuple, list)) else [one for one in made if one.dtype.kind == "f"]
-        return sum(float((one * np.cos(one)).sum()) for one in made)
+        nested = reference(x, *arguments[1:])
+        nested = (
+            [nested] if not isinstance(nested, (tuple, list)) else [item for item in nested if item.dtype.kind == "f"]
+        )
+        return sum(float((item * np.cos(item)).sum()) for item in nested)
 
     got, grad = kz.value_and_grad(loss)(*arguments)
     np.testing.assert_allclose(float(got), value(arguments[0]), rtol=1e-10)
@@ -242,15 +245,15 @@ def test_gradients_match_difference_quotients(name):
 def test_the_maximum_of_an_empty_tensor_is_an_error(name, compiled):
     call = lambda x, *dim: (kz.compile(lambda x: of(x, *dim)) if compiled else lambda x: of(x, *dim))(x)
     of = (lambda x, *dim: kz.aminmax(x, dim=dim[0] if dim else None)) if name == "aminmax" else getattr(kz, name)
-    first = lambda made: made[0] if isinstance(made, tuple) else made
+    first = lambda nested: nested[0] if isinstance(nested, tuple) else nested
     for dtype in (np.float32, np.int32, np.int64):
         for shape, dim in (((0,), ()), ((0, 3), ()), ((0, 3), (0,)), ((2, 0), (-1,)), ((2, 0, 3), (1,))):
             message = f"{', '.join(map(str, shape))}]: dimension {dim[0] % len(shape) if dim else 0} has no elements"
-            # of the flattened input
+            # the input is flattened
             message = "0]: dimension 0 has no elements" if name.startswith("arg") and not dim else message
             with pytest.raises(ValueError, match=re.escape(message)):
                 first(call(np.zeros(shape, dtype), *dim)).numpy()
-        assert first(call(np.zeros((0, 3), dtype), 1)).shape == (0,), "no result is asked for"
+        assert first(call(np.zeros((0, 3), dtype), 1)).shape == (0,), "the result has no elements"
         assert first(call(np.zeros((2, 0, 3), dtype), 0)).shape == (0, 3)
 
 

@@ -1,4 +1,4 @@
-"""Half dtypes near their limits: composite functions widen once and round once; sums of integers and of flags are
+"""Half dtypes near their limits: composite functions widen once and round once; sums of integers and of bools are
 int64."""
 
 import math
@@ -9,7 +9,7 @@ import pytest
 import karez as kz
 from karez import F, nn
 
-# half a unit in the last place of 1, the largest
+# Half a unit in the last place of 1, and the largest number.
 HALVES = {"bfloat16": (2.0**-8, 3.3895313892515355e38), "float16": (2.0**-11, 65504.0)}
 
 
@@ -26,7 +26,7 @@ def rounded(x, dtype):
 
 
 X = np.random.default_rng(0).normal(size=(4, 6))
-WIDE = {  # composite functions, and the same in f64 of the rounded operand
+WIDE = {  # composite functions, and the same functions in f64 on the rounded operand
     "mean": (lambda x: x.mean(1), lambda x: x.mean(1)),
     "var": (lambda x: x.var(1), lambda x: x.var(1, ddof=1)),
     "std": (lambda x: x.std(1), lambda x: x.std(1, ddof=1)),
@@ -67,9 +67,9 @@ WIDE = {  # composite functions, and the same in f64 of the rounded operand
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("name", WIDE)
 def test_a_function_of_several_steps_rounds_once(name, dtype):
-    ours, exact = WIDE[name]
+    function, exact = WIDE[name]
     x = half(X * 3, dtype)
-    got, want = ours(x), exact(read(x))
+    got, want = function(x), exact(read(x))
     assert got.dtype.name == dtype
     half_unit = HALVES[dtype][0] * 1.01  # the error of f32 is small
     np.testing.assert_allclose(read(got), want, rtol=half_unit, atol=2e-6)
@@ -123,8 +123,11 @@ def test_random_numbers_are_finite_and_below_1(dtype):
     assert u.min() >= 0 and u.max() == 1 - HALVES[dtype][0] and abs(u.mean() - 0.5) < 0.002
     assert np.isfinite(n).all() and abs(n.mean()) < 0.01 and abs(n.std() - 1) < 0.01
     assert abs(b.mean() - rounded(0.001, dtype)) < 0.0003
-    kept = read(kz.compile(lambda: F.dropout(kz.ones(200_000, dtype=dtype), 0.1))())
-    assert set(np.unique(kept)) == {0, float(rounded(1 / 0.9, dtype))} and abs((kept == 0).mean() - 0.1) < 0.003
+    dropped_out = read(kz.compile(lambda: F.dropout(kz.ones(200_000, dtype=dtype), 0.1))())
+    assert (
+        set(np.unique(dropped_out)) == {0, float(rounded(1 / 0.9, dtype))}
+        and abs((dropped_out == 0).mean() - 0.1) < 0.003
+    )
 
 
 @pytest.mark.parametrize("dtype", HALVES)

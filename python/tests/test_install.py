@@ -41,8 +41,8 @@ def test_pip_installs_in_a_fresh_environment(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     assert run(sys.executable, "-m", "venv", tmp_path / "venv").returncode == 0
     python = tmp_path / "venv" / "bin" / "python"
-    made = run(python, "-m", "pip", "install", "--quiet", ROOT, env=environment)
-    assert made.returncode == 0, made.stderr
+    installed = run(python, "-m", "pip", "install", "--quiet", ROOT, env=environment)
+    assert installed.returncode == 0, installed.stderr
     trained = run(python, "-c", TRAIN, env=environment, cwd=tmp_path)
     assert trained.returncode == 0 and trained.stdout.endswith("True\n"), trained.stderr
     assert (
@@ -71,9 +71,9 @@ def test_all_missing_requirements_are_listed_together(tmp_path):
         "-DCMAKE_IGNORE_PATH=/usr/include;/usr/include/eigen3",
         f"-DPython_EXECUTABLE={sys.executable}",
     ]
-    made = run(*words)
-    message = " ".join(made.stderr.split())
-    assert made.returncode != 0 and "apt-get install" in message
+    installed = run(*words)
+    message = " ".join(installed.stderr.split())
+    assert installed.returncode != 0 and "apt-get install" in message
     for package in ("zlib1g-dev", "libeigen3-dev", "libxxhash-dev", "nlohmann-json3-dev"):
         assert package in message
     assert "libgtest-dev" not in message and "libcli11-dev" not in message, "only tests and tools need these"
@@ -83,8 +83,8 @@ def test_all_missing_requirements_are_listed_together(tmp_path):
 def test_a_wheel_trains_in_a_bare_debian_root(tmp_path):
     if os.geteuid() != 0 or shutil.which("debootstrap") is None:
         pytest.skip("a bare root takes root and debootstrap")
-    made = run(ROOT / "dev", "wheel", tmp_path / "wheels")
-    assert made.returncode == 0, made.stderr
+    installed = run(ROOT / "dev", "wheel", tmp_path / "wheels")
+    assert installed.returncode == 0, installed.stderr
     (wheel,) = (tmp_path / "wheels").glob("*.whl")
     assert "manylinux_2_36" in wheel.name
     root = tmp_path / "root"

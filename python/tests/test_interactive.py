@@ -1,4 +1,4 @@
-"""Tensors outside of compiled functions: the same functions, run when a value is read."""
+"""Functions of tensors outside of compiled functions run when a value is read."""
 
 import copy
 
@@ -61,7 +61,7 @@ def test_repr_has_type_and_values():
     assert repr(kz.tensor(X)).startswith("Tensor(f32[4, 6], [[")
 
 
-def test_a_format_is_that_of_the_number():
+def test_a_scalar_tensor_is_formatted_as_its_number():
     x = kz.tensor(3.14159)
     assert f"{x:.2f} {x:>8.1e}|{kz.tensor(7):04d}" == "3.14  3.1e+00|0007" and f"{x}" == str(x.item())
     assert f"{nn.Parameter(np.float32(0.5)):.3f}" == "0.500" and f"{kz.tensor(1.0).bfloat16():.1f}" == "1.0"
@@ -77,13 +77,13 @@ def test_a_copy_of_a_value_is_the_value():
     y = x
     y += 1
     assert x.tolist() == [1, 2] and y.tolist() == [2, 3]
-    made = kz.compile(lambda a: copy.deepcopy(a) + copy.copy(a))(np.ones(2, np.float32))
-    assert copy.deepcopy(made).tolist() == [2, 2]
+    doubled = kz.compile(lambda a: copy.deepcopy(a) + copy.copy(a))(np.ones(2, np.float32))
+    assert copy.deepcopy(doubled).tolist() == [2, 2]
     w = nn.Parameter(np.ones(2, np.float32))
     assert copy.copy(w) is w and copy.deepcopy(w) is not w
 
 
-def test_gradients_outside_equal_those_of_compiled_functions():
+def test_grad_and_backward_outside_of_compiled_functions_suggest_value_and_grad():
     with pytest.raises(kz.UserError, match="kz.value_and_grad"):
         (kz.tensor(X) ** 2).sum().backward()
     with pytest.raises(kz.Error, match="value_and_grad"):

@@ -20,7 +20,8 @@ from karez import F, nn
 
 class Block(nn.Module):
     def __init__(self):
-        self.norm, self.attention, self.up, self.down = nn.LayerNorm(64), nn.MultiHeadAttention(64, 4), nn.Linear(64, 256), nn.Linear(256, 64)
+        self.norm, self.attention = nn.LayerNorm(64), nn.MultiHeadAttention(64, 4)
+        self.up, self.down = nn.Linear(64, 256), nn.Linear(256, 64)
     def forward(self, x):
         x = x + self.attention(self.norm(x))
         return x + self.down(F.gelu(self.up(x)))
@@ -65,9 +66,9 @@ for share in %s:
     try:
         function.compile(x)
         timer.join()
-        time.sleep(1)  # it was planned before the signal came
+        time.sleep(1)  # planning ended before the signal arrived
     except KeyboardInterrupt:
-        if function.signatures() == 0:  # as if it had not been planned
+        if function.signatures() == 0:  # the interrupted call left no plan
             late.append(f"{share}:{time.process_time() - sent[-1]}")
     timer.join()
 print("late", *late, flush=True)
@@ -82,20 +83,22 @@ def run(program):
 
 @pytest.mark.timeout(300)
 def test_ctrl_c_interrupts_planning_and_the_next_call_plans_again():
-    """Late is the processor time in seconds that planning uses after the signal."""
-    shares, late = ["0.2", "0.5", "0.8"], {}
-    for _ in range(5):  # on a busy machine a signal may arrive after planning: then the same shares of its time again
+    """A signal is late by the processor time in seconds that planning uses after it."""
+    shares, late_signals = ["0.2", "0.5", "0.8"], {}
+    for _ in range(
+        5
+    ):  # on a busy machine a signal may arrive after planning; then the same shares of its time are tried again
         done = run(PLANNING % (3, f"[{', '.join(shares)}]"))
         assert done.returncode == 0, done.stderr
         assert np.isfinite(float(re.search("loss (.*)", done.stdout).group(1)))
-        late |= dict(one.split(":") for one in re.search("late(.*)", done.stdout).group(1).split())
-        shares = [share for share in shares if float(late.get(share, "inf")) >= 0.1]
+        late_signals |= dict(word.split(":") for word in re.search("late(.*)", done.stdout).group(1).split())
+        shares = [share for share in shares if float(late_signals.get(share, "inf")) >= 0.1]
         if not shares:
             return
-    assert not shares, late
+    assert not shares, late_signals
 
 
-def test_the_body_of_a_scan_prints_in_every_trip(capsys):
+def test_the_body_of_a_scan_prints_in_every_iteration(capsys):
     def body(carry, x):
         kz.debug.print("at {} with {:.1f}", carry, x)
         kz.debug.print("next")
@@ -108,10 +111,10 @@ def test_the_body_of_a_scan_prints_in_every_trip(capsys):
         return ys
 
     xs = np.array([0.5, 1.5, 2.5], np.float32)
-    trips = [f"at {i} with {x:.1f}\nnext\n" for i, x in enumerate(xs)]
-    made = kz.compile(program)(xs)
-    assert capsys.readouterr().out == "before\n" + "".join(trips) + "after 3\n"
-    np.testing.assert_array_equal(made.numpy(), xs * 2)
+    expected_lines = [f"at {i} with {x:.1f}\nnext\n" for i, x in enumerate(xs)]
+    result = kz.compile(program)(xs)
+    assert capsys.readouterr().out == "before\n" + "".join(expected_lines) + "after 3\n"
+    np.testing.assert_array_equal(result.numpy(), xs * 2)
     carry, ys = kz.scan(body, kz.tensor(0), kz.tensor(xs), reverse=True)
     assert capsys.readouterr().out == "".join(f"at {i} with {x:.1f}\nnext\n" for i, x in enumerate(xs[::-1]))
     np.testing.assert_array_equal(ys.numpy(), xs * 2)
@@ -132,7 +135,7 @@ def test_nested_scans_print(capsys):
 
 
 def test_frames_of_the_standard_library_and_numpy_are_hidden_below_the_package():
-    own, library = os.path.dirname(kz.__file__), os.path.dirname(os.__file__)
+    package_folder, library = os.path.dirname(kz.__file__), os.path.dirname(os.__file__)
 
     def frame(file, then):
         space = {"then": then}
@@ -151,7 +154,7 @@ def test_frames_of_the_standard_library_and_numpy_are_hidden_below_the_package()
         ]  # after the frame of this function
 
     users = os.path.basename(__file__)
-    package, standard = os.path.join(own, "compiled_function.py"), os.path.join(library, "dis.py")
+    package, standard = os.path.join(package_folder, "compiled_function.py"), os.path.join(library, "dis.py")
     assert files(frame(package, frame(standard, frame(standard, frame(package, stop))))) == [users]
     assert files(frame(package, frame("<frozen importlib._bootstrap>", stop))) == [users]
     assert files(frame(package, frame(os.path.join(os.path.dirname(np.__file__), "dtype.py"), stop))) == [users]

@@ -45,7 +45,8 @@ def test_a_rule_counts_dimensions_from_either_end():
         (
             [S(2)],
             "d=2",
-            "rule 'w' for w, f32[4, 6], splits dimension 2 on the mesh axis 'd'; the rank is 2: use 0 to 1, or -2 to -1 from the end",
+            "rule 'w' for w, f32[4, 6], splits dimension 2 on the mesh axis 'd'; the rank is 2: use 0 to 1, or -2 "
+            "to -1 from the end",
         ),
         ([S(-3)], "d=2", "splits dimension -3 on the mesh axis 'd'"),
         ([S(0)], "a=2,b=2", "has 1 entries, but must have one for each of 2 mesh axes: a, b"),
@@ -68,7 +69,7 @@ def test_an_invalid_rule_is_an_error_with_the_reason(layout, mesh, text):
 
 def test_a_split_needs_a_dimension_number():
     for dim in ("x", None, 1.5, True):
-        with pytest.raises(kz.LayoutError, match="S takes the number of a dimension, not"):
+        with pytest.raises(kz.LayoutError, match="S: expected the number of a dimension, got"):
             S(dim)
 
 
@@ -76,7 +77,7 @@ def laid(*layout, mesh="a=2,b=2", x=X):
     return repr(kz.compile(lambda a: kz.with_layout(a + 0, *layout), mesh=mesh)(x)).split(", [[")[0]
 
 
-def test_with_layout_is_by_dimensions():
+def test_with_layout_takes_layouts_by_dimension():
     assert laid("a", "b") == laid(P("a", "b")) == "Tensor(f32[4@a, 6@b]"
     assert laid("a+b") == "Tensor(f32[4@a@b, 6]"
     for layout, text in [
@@ -91,16 +92,16 @@ def test_with_layout_is_by_dimensions():
 
 
 def test_an_axis_of_one_device_accepts_the_layouts_of_longer_ones():
-    assert laid("d", mesh=kz.Mesh(d=1)) == "Tensor(f32[4@d, 6]", "as it was asked for"
+    assert laid("d", mesh=kz.Mesh(d=1)) == "Tensor(f32[4@d, 6]", "as requested"
     assert laid("a", "b", mesh="a=1,b=1") == "Tensor(f32[4@a, 6@b]"
     assert laid("d", mesh="d=1", x=X[:1]) == "Tensor(f32[1@d, 6]", "a batch of one"
     split = kz.compile(lambda a: kz.with_layout(a + 0, "d"), mesh="d=1")(X)
-    assert np.array_equal(np.from_dlpack(split), X), "it is whole on one device"
+    assert np.array_equal(np.from_dlpack(split), X), "one device holds all of it"
     assert np.array_equal(kz.compile(lambda a: a * 2, mesh="d=1")(split).numpy(), 2 * X)
     assert repr(kz.show(split)) == "f32[4@d, 6]\n       0:6\n  0:4  0.0"
 
 
-def test_one_program_with_layouts_runs_at_every_size():
+def test_one_program_with_layouts_runs_on_meshes_of_every_size():
     kz.init(devices=4)
     losses = {}
     for data, model in itertools.product((1, 2), (1, 2)):
@@ -122,12 +123,12 @@ def test_one_program_with_layouts_runs_at_every_size():
 
         evaluate = kz.compile(lambda x: kz.with_layout(net(x), "data", None), mesh=mesh, rules={"0.weight": P("model")})
         losses[data, model] = [float(step(X.astype(float), np.ones((4, 2)))[0]) for _ in range(4)]
-        assert repr(evaluate(X.astype(float))).startswith("Tensor(f64[4@data, 2]"), "on every mesh what was asked for"
+        assert repr(evaluate(X.astype(float))).startswith("Tensor(f64[4@data, 2]"), "as requested on every mesh"
     for found in losses.values():
         np.testing.assert_allclose(found, losses[1, 1], rtol=1e-12)
 
 
-def test_layouts_in_bodies_and_under_a_limit():
+def test_layouts_in_scan_bodies_and_under_a_memory_limit_are_valid():
     """Repeated searches of a program: for a scan's body, under a memory limit, and for another layout."""
     kz.init(devices=2, memory=1 << 20)
     w = nn.Parameter((6, 6), nn.init.normal(0.3), name="w")
@@ -138,9 +139,9 @@ def test_layouts_in_bodies_and_under_a_limit():
 
     run = kz.compile(step, mesh="d=2,one=1", rules={"w": P("one")})
     want = X
-    whole = kz.compile(lambda x: w * 1, mesh="d=2,one=1")(X).numpy()
+    whole_weight = kz.compile(lambda x: w * 1, mesh="d=2,one=1")(X).numpy()
     for _ in range(3):
-        want = np.maximum(want @ whole + X, 0)
+        want = np.maximum(want @ whole_weight + X, 0)
     np.testing.assert_allclose(run(X).numpy(), want, rtol=1e-5)
     assert (
         repr(run(X)).startswith("Tensor(f32[4@d, 6@one]")
@@ -149,7 +150,7 @@ def test_layouts_in_bodies_and_under_a_limit():
     )
 
 
-def test_contradictions_are_errors_also_at_size_one():
+def test_contradictory_layouts_are_errors_even_on_axes_of_size_one():
     w = nn.Parameter(np.ones((4, 6), np.float32), name="w")
     with pytest.raises(kz.Error, match="an earlier with_layout or rule stores it as"):
         kz.compile(lambda: kz.with_layout(w, "d") + kz.with_layout(w, None, "d"), mesh="d=1")()
@@ -163,7 +164,7 @@ def test_contradictions_are_errors_also_at_size_one():
         kz.compile(lambda: w * 3, mesh="d=1", rules={"w": P(None, "d")})()
 
 
-def test_plans_and_searches_equal_those_without_the_axis():
+def test_an_axis_of_one_device_changes_neither_plans_nor_searches():
     net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8))
 
     def planned(mesh, **rules):
@@ -182,7 +183,7 @@ def test_every_program_runs_on_axes_of_one_and_two_devices(program):
     losses = []
     for data, model in itertools.product((1, 2), (1, 2)):
         if (data, model) == (2, 2) and not os.environ.get("KAREZ_ALL"):
-            continue  # test_programs.py has it
+            continue  # covered by test_programs.py
         kz.reset()
         kz.seed(5)
         nets, step, batch = program(kz, nn, F, optim, np.asarray)
@@ -192,13 +193,13 @@ def test_every_program_runs_on_axes_of_one_and_two_devices(program):
             return step(*[kz.with_layout(x, "data") for x in batch])
 
         run = kz.compile(laid_step, mesh=kz.Mesh(data=data, model=model), rules={matrix: [B, S(-1)]})
-        made = [run(*batch) for _ in range(2)]
-        losses.append([[float(one) for one in (each if isinstance(each, tuple) else (each,))] for each in made])
+        results = [run(*batch) for _ in range(2)]
+        losses.append([[float(item) for item in (each if isinstance(each, tuple) else (each,))] for each in results])
     for found in losses:
         np.testing.assert_allclose(found, losses[0], rtol=1e-9)
 
 
-def test_two_ranks_give_their_rows_after_an_axis_of_one():
+def test_two_ranks_pass_their_rows_after_an_axis_of_one():
     program = """
 import numpy as np
 import karez as kz
@@ -208,7 +209,7 @@ for axes in (dict(a=1, d=2), dict(d=2, a=1), dict(a=1, d=2, b=1)):
     mine = x[:3] if kz.rank() == 0 else x[3:]
     total, rows = step(kz.local(mine, rows=5))
     assert float(total) == 285 and np.array_equal(rows.numpy(), x)
-one = kz.compile(lambda x: kz.with_layout(x * 2, "d"), mesh=kz.Mesh(d=1))(x)  # which the second rank has nothing of
+one = kz.compile(lambda x: kz.with_layout(x * 2, "d"), mesh=kz.Mesh(d=1))(x)  # the second rank holds no part of it
 assert np.array_equal(one.numpy(), 2 * x)
 print("fine")
 """

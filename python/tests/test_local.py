@@ -1,4 +1,4 @@
-"""kz.local: arguments for which each rank gives its own rows."""
+"""Tests of kz.local, with which each rank passes its own rows of an argument."""
 
 import numpy as np
 import pytest
@@ -7,17 +7,18 @@ from test_debugging import ranks
 import karez as kz
 
 
-def test_on_one_rank_a_part_is_the_whole():
+def test_on_one_rank_the_local_part_is_the_global_array():
     x = np.arange(6, dtype=np.float32).reshape(3, 2)
     step = kz.compile(lambda x: x * 2)
     assert np.array_equal(step(kz.local(x)).numpy(), 2 * x)
     with pytest.raises(
-        kz.ShapeError, match=r"a part by local\(\), is f32\[3, 2\] of a whole of 4 rows; rank 0 holds f32\[4, 2\]"
+        kz.ShapeError,
+        match=r"a part passed by local\(\), is f32\[3, 2\] of a global array of 4 rows; rank 0 holds f32\[4, 2\]",
     ):
         step(kz.local(x, rows=4))
 
 
-def test_two_ranks_give_their_rows():
+def test_two_ranks_pass_their_rows():
     program = """
 import numpy as np
 import karez as kz
@@ -44,8 +45,8 @@ count = 3 - kz.rank()
 try:
     step(kz.local(x[:count]), np.ones((2 * count, 2), np.float32))
 except kz.PeerError as error:
-    said = f"argument 0 is a part by local(array) of {count} rows here, which means that every rank gives {count};"
-    assert said in str(error) and "argument 1" not in str(error), error
+    expected_text = f"a part by local(array) of {count} rows here, which means that every rank passes {count};"
+    assert f"argument 0 is {expected_text}" in str(error) and "argument 1" not in str(error), error
     print("explained")
 """
     for cached in (False, True):
@@ -80,18 +81,23 @@ def losses(mesh, give, **options):
 
 local = lambda a: kz.local(a[mine])
 expected, logits = losses("", lambda a: a)
-for mesh, options in [("data=4", dict(microbatches=2)), ("data=4", dict(microbatches=4)), ("data=2,stage=2", dict(placements={"0": 0, "1": 1})),
-                      ("data=2,stage=2", dict(placements={"0": 0, "1": 1}, microbatches=4))]:
+for mesh, options in [
+    ("data=4", dict(microbatches=2)),
+    ("data=4", dict(microbatches=4)),
+    ("data=2,stage=2", dict(placements={"0": 0, "1": 1})),
+    ("data=2,stage=2", dict(placements={"0": 0, "1": 1}, microbatches=4)),
+]:
     for give in (lambda a: a, local, lambda a: local(a) if a is x else a):
         found, rows = losses(mesh, give, **options)
-        assert np.allclose(found, expected, rtol=1e-4) and np.allclose(rows, logits, rtol=1e-3, atol=1e-5), (mesh, options, found, expected)
+        assert np.allclose(found, expected, rtol=1e-4), (mesh, options, found, expected)
+        assert np.allclose(rows, logits, rtol=1e-3, atol=1e-5), (mesh, options)
 try:
     losses("data=4", lambda a: kz.local(a[: 6]), microbatches=2)
 except kz.ShapeError as error:
     assert "so 8 must divide 12" in str(error), error
-    print("told")
+    print("reported")
 print("fine")
 """
     run = ranks(program)
     out, _ = run.communicate(timeout=300)
-    assert run.returncode == 0 and out.count("fine") == 2 and out.count("told") == 2, out
+    assert run.returncode == 0 and out.count("fine") == 2 and out.count("reported") == 2, out

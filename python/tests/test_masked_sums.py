@@ -37,8 +37,8 @@ def answer(body, mesh, rules):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_rows_of_a_split_table_with_special_values_are_as_on_one_device(name):
     kz.init(devices=4)
-    whole = answer(PROGRAMS[name], None, {})
-    assert np.isfinite(whole).any() and not np.isfinite(whole).all()
+    one_device = answer(PROGRAMS[name], None, {})
+    assert np.isfinite(one_device).any() and not np.isfinite(one_device).all()
     for mesh in ("model=2", "data=2,model=2"):
         parts = answer(PROGRAMS[name], mesh, {"*weight": P("model", None)})
-        np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-5, err_msg=mesh)
+        np.testing.assert_allclose(parts, one_device, rtol=1e-5, atol=1e-5, err_msg=mesh)

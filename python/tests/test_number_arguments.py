@@ -1,4 +1,4 @@
-"""Numbers as arguments of compiled functions keep their value and take the dtype of the other operand, as outside."""
+"""Numbers as arguments of compiled functions keep their value and take the dtype of the other operand."""
 
 import numpy as np
 import pytest
@@ -23,20 +23,20 @@ USES = {
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.filterwarnings("ignore")
-def test_a_call_gives_the_same_result_as_outside(use, dtype):
+def test_a_call_gives_the_same_result_as_code_outside_of_functions(use, dtype):
     x = np.array([1, 0, 2, -3]).astype(dtype)
     f = kz.compile(USES[use])
     compared = 0
     for number in NUMBERS:
         try:
             expected = USES[use](kz.tensor(x), number)
-        except (kz.Error, OverflowError):  # a Python error, for a power of floats
+        except (kz.Error, OverflowError):  # OverflowError: Python raises it for a power of floats
             continue
-        made = f(x, number)
+        result = f(x, number)
         compared += 1
-        assert made.dtype == expected.dtype, (number, made.dtype, expected.dtype)
-        np.testing.assert_array_equal(np.asarray(made), np.asarray(expected), err_msg=f"{number}")
-    assert compared >= 6, "of eight; some dtypes cannot hold what some uses give"
+        assert result.dtype == expected.dtype, (number, result.dtype, expected.dtype)
+        np.testing.assert_array_equal(np.asarray(result), np.asarray(expected), err_msg=f"{number}")
+    assert compared >= 6, "at least six of eight; some dtypes cannot hold the results of some uses"
 
 
 def test_a_number_is_read_at_each_call_and_traces_once():
@@ -52,17 +52,17 @@ def test_a_nested_function_receives_numbers_unchanged():
     inner = kz.compile(lambda x, k: x * k)
     outer = kz.compile(lambda x, k: (inner(x, k), inner(x, 0.1), inner(x, k * 2)))
     x = np.array([1.0, 3.0])
-    for one, k in zip(outer(x, 0.7), (0.7, 0.1, 1.4)):
-        np.testing.assert_array_equal(one.numpy(), x * k)
+    for element, k in zip(outer(x, 0.7), (0.7, 0.1, 1.4)):
+        np.testing.assert_array_equal(element.numpy(), x * k)
     with_f32 = outer(x.astype(np.float32), 0.7)
-    assert all(one.dtype == kz.float32 for one in with_f32)
+    assert all(item.dtype == kz.float32 for item in with_f32)
 
 
 def test_integers_keep_their_digits():
     n = 2**24 + 1
     f = kz.compile(lambda n: (kz.stack([n, n]), n.reshape(1), n.sum(), kz.max(n)))
-    for made in f(n):
-        assert made.dtype == kz.int64 and (made.numpy() == n).all()
+    for result in f(n):
+        assert result.dtype == kz.int64 and (result.numpy() == n).all()
 
 
 def test_an_array_without_dimensions_is_not_a_number():

@@ -76,7 +76,7 @@ HEADINGS = {"one": "Critical cycle of launches one at a time", "many": "Launches
 
 
 def predicted(text):
-    """For each heading the figure and the text next to it."""
+    """The figure and the text next to each heading."""
     found = {}
     for name, heading in HEADINGS.items():
         lines = re.findall(rf"^{heading}: (\S+) us a launch, predicted(.*)$", text, re.M)
@@ -85,8 +85,8 @@ def predicted(text):
     return found
 
 
-def told(step, folder, *costs):
-    """All predictions of a plan: by report, the figures with the text next to them, and the line about costs."""
+def printed_seconds(step, folder, *costs):
+    """All predictions of a plan: the figures of each report with the text next to them, and the line about costs."""
     plan = folder / "p.plan"
     step.plan.save(plan)
     page = html.unescape(re.sub(r"</?(h2|div|section|p)[^>]*>", "\n", step.plan._page.html()))
@@ -117,7 +117,7 @@ def told(step, folder, *costs):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_summary_page_explain_and_simulate_agree(name, tmp_path):
-    one, many, tables = told(PROGRAMS[name](), tmp_path)
+    one, many, tables = printed_seconds(PROGRAMS[name](), tmp_path)
     assert len(set(one.values())) == 1 and len(set(many.values())) == 1 and len(set(tables.values())) == 1, (
         one,
         many,
@@ -133,7 +133,8 @@ def test_summary_page_explain_and_simulate_agree(name, tmp_path):
 def measured(tmp_path, origin='origin "measured here"\n'):
     path = tmp_path / "costs.txt"
     path.write_text(
-        f"{origin}link alpha=1e-5 beta=1e-9\nlink @local alpha=3e-6 beta=2e-9\nmatmul_flops=3e9\nconv_flops=2e9\nmemory_bytes=1e9\ncall=7e-6\n"
+        f"{origin}link alpha=1e-5 beta=1e-9\nlink @local alpha=3e-6 beta=2e-9\nmatmul_flops=3e9\nconv_flops=2e9\n"
+        f"memory_bytes=1e9\ncall=7e-6\n"
         + "".join(
             f"rate {isa} team {team} {rate}={team * (i + 1)}e8\n"
             for isa in ("baseline", "avx2", "avx512")
@@ -149,12 +150,12 @@ def measured(tmp_path, origin='origin "measured here"\n'):
 def test_all_reports_use_a_measured_table_without_a_caution(name, team, tmp_path):
     file = measured(tmp_path)
     kz.init(devices=4, team=team, cost_file="default")
-    before = told(PROGRAMS[name](), tmp_path)[0]["summary"]
+    before = printed_seconds(PROGRAMS[name](), tmp_path)[0]["summary"]
     kz.worlds._end()
     kz.init(devices=4, team=team, cost_file=str(file))
     step = PROGRAMS[name]()
     for costs in ((), ("--costs", file)):
-        one, many, tables = told(step, tmp_path, *costs)
+        one, many, tables = printed_seconds(step, tmp_path, *costs)
         assert len(set(one.values())) == 1 and len(set(many.values())) == 1, (one, many)
         assert one["summary"][1] == many["summary"][1] == ""
         assert float(one["summary"][0]) > 2 * float(before[0])
@@ -162,21 +163,21 @@ def test_all_reports_use_a_measured_table_without_a_caution(name, team, tmp_path
     assert "default costs" not in step.summary() + step.plan._page.html()
 
 
-def test_another_table_can_be_requested(tmp_path):
+def test_another_cost_table_can_be_requested(tmp_path):
     step = mlp()
     plan = tmp_path / "p.plan"
     step.plan.save(plan)
     file = measured(tmp_path, origin="")
-    explained, simulated = karez("plan", "explain", plan, "--costs", file), karez("simulate", plan, "--costs", file)
+    explain_text, simulated = karez("plan", "explain", plan, "--costs", file), karez("simulate", plan, "--costs", file)
     assert (
-        predicted(explained)["one"]
+        predicted(explain_text)["one"]
         == re.match(r"plan 'step': (\S+) us a launch, predicted(.*)\n", simulated).groups()
         != predicted(step.summary())["one"]
     )
     assert (
-        f"\ncosts: those of {file}\n" in explained
+        f"\ncosts: those of {file}\n" in explain_text
         and f"\ncosts: those of {file}\n" in simulated
-        and CAUTION not in explained + simulated
+        and CAUTION not in explain_text + simulated
     )
 
 
@@ -191,13 +192,14 @@ def test_a_plan_without_a_table_is_predicted_by_defaults_with_a_caution(tmp_path
     assert karez("plan", "show", old) == bare
     hashes = [re.search(r"hash \w+", karez("plan", "verify", path)).group() for path in (new, old)]
     assert hashes[0] == hashes[1]
-    explained, simulated = karez("plan", "explain", old), karez("simulate", old)
-    for message in (explained, simulated, karez("plan", "show", "--summary", old)):
+    explain_text, simulated = karez("plan", "explain", old), karez("simulate", old)
+    for message in (explain_text, simulated, karez("plan", "show", "--summary", old)):
         assert "\ncosts: defaults, not measured on any processor; the plan has no cost table" in message
     assert (
-        predicted(explained)["one"] == re.match(r"plan 'step': (\S+) us a launch, predicted(.*)\n", simulated).groups()
+        predicted(explain_text)["one"]
+        == re.match(r"plan 'step': (\S+) us a launch, predicted(.*)\n", simulated).groups()
     )
-    assert predicted(explained)["one"][1] == CAUTION and predicted(explained) != predicted(
+    assert predicted(explain_text)["one"][1] == CAUTION and predicted(explain_text) != predicted(
         karez("plan", "explain", new)
     )
 
@@ -214,12 +216,13 @@ def test_an_invalid_table_is_an_error_that_names_the_file(tmp_path):
 def test_a_plan_of_karez_opt_keeps_its_table(tmp_path):
     graph, file, plan = tmp_path / "net.graph", measured(tmp_path), tmp_path / "p.plan"
     graph.write_text(
-        'graph main mesh(data=2) {\n  %0 = input() {dtype="f32", name="x", shape=[8, 6]} : f32[8, 6]\n  %1 = relu(%0) : f32[8, 6]\n  output "y" %1\n}\n'
+        'graph main mesh(data=2) {\n  %0 = input() {dtype="f32", name="x", shape=[8, 6]} : f32[8, 6]\n  %1 = '
+        'relu(%0) : f32[8, 6]\n  output "y" %1\n}\n'
     )
-    for costs, origin, beside in ((("--costs", file), "measured here", ""), ((), "defaults, ", CAUTION)):
+    for costs, origin, expected_caution in ((("--costs", file), "measured here", ""), ((), "defaults, ", CAUTION)):
         plan.write_text(karez("opt", graph, "--passes", "all", *costs))
-        explained = karez("plan", "explain", plan)
-        assert f"\ncosts: {origin}" in explained and predicted(explained)["one"][1] == beside
+        explain_text = karez("plan", "explain", plan)
+        assert f"\ncosts: {origin}" in explain_text and predicted(explain_text)["one"][1] == expected_caution
 
 
 def test_layouts_are_explained_with_the_same_caution(tmp_path):
@@ -227,7 +230,8 @@ def test_layouts_are_explained_with_the_same_caution(tmp_path):
         mlp()
         .explain("first.weight")
         .startswith(
-            f"'first.weight' on mesh(data=2), predicted for a launch of the whole program with each of its layouts,{CAUTION}\n"
+            f"'first.weight' on mesh(data=2), predicted for a launch of the whole program with each of its "
+            f"layouts,{CAUTION}\n"
         )
     )
     kz.worlds._end()
@@ -247,18 +251,18 @@ def parts_and_wholes(text):
 
 @pytest.mark.parametrize("launches", [1, 3])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_no_share_exceeds_its_whole(name, launches, tmp_path):
+def test_no_share_exceeds_its_total(name, launches, tmp_path):
     step = PROGRAMS[name]()
     step.plan.save(tmp_path / "p.plan")
     message = karez("simulate", tmp_path / "p.plan", "--launches", launches, "--rows", 1000)
     pairs = parts_and_wholes(message)
     modules = karez("plan", "explain", tmp_path / "p.plan", "--rows", 1000).split("\n\n")[2].splitlines()
-    whole = size(*re.search(r"(\S+) (\w*B) in blocks", modules[0]).groups())
+    block_bytes = size(*re.search(r"(\S+) (\w*B) in blocks", modules[0]).groups())
     assert len(modules) > 3 and all(
-        size(*re.match(r" *(\S+) (\w*B)", row).groups()) <= whole for row in modules[2:-1]
+        size(*re.match(r" *(\S+) (\w*B)", row).groups()) <= block_bytes for row in modules[2:-1]
     ), modules
     devices = len(re.findall(r"^device ", step.plan, re.M))
-    assert len(pairs) == devices and all(0 < part <= whole for part, whole in pairs), pairs
+    assert len(pairs) == devices and all(0 < part <= total for part, total in pairs), pairs
     shares = [
         float(share)
         for share in re.findall(
@@ -274,8 +278,8 @@ def test_a_memory_limit_is_reported_with_the_same_caution(tmp_path):
     kz.worlds._end()
     kz.init(devices=4, memory=limit, cost_file="default")
     message = pipeline().summary().splitlines()
-    told = [line for line in message if "without that limit" in line]
-    assert told and all(f"predicted{CAUTION}; without that limit " in line for line in told)
+    lines = [line for line in message if "without that limit" in line]
+    assert lines and all(f"predicted{CAUTION}; without that limit " in line for line in lines)
 
 
 AT_ONCE = (
@@ -288,7 +292,8 @@ device 1: 0 1 "cpu"
     + "".join(f"register r{2 * a}: session -> a{a}\nregister r{2 * a + 1}: a{a} -> session\n" for a in range(4))
     + "".join(
         f'actor a{a}: collective "all_reduce %{a // 2}" stream {a % 2} in r{2 * a} out r{2 * a + 1}\n'
-        f'  collective "all_reduce" "sum" by "direct" communicator {a // 2} turn 0 in b{a % 2} + {64 * a} f32[1] out b{a % 2} + {64 * a + 8} f32[1]\n'
+        f'  collective "all_reduce" "sum" by "direct" communicator {a // 2} turn 0 in b{a % 2} + {64 * a} f32[1] '
+        f"out b{a % 2} + {64 * a + 8} f32[1]\n"
         for a in range(4)
     )
     + "".join(f'communicator {c}: chunk 64 members 0 0 "cpu", 0 1 "cpu" sequence "all_reduce %{c}"\n' for c in (0, 1))

@@ -22,13 +22,13 @@ RUN = """
 import json, sys
 sys.path.insert(0, {here!r})
 import opinfo
-most = {most!r}
-found = [*opinfo.outcomes(most, seed={seed!r}), *opinfo.outcomes(most and 1, seed={seed!r}, dtypes={others!r})]
-print(json.dumps([list(one) for one in found]))
+max_samples = {max_samples!r}
+found = [*opinfo.outcomes(max_samples, seed={seed!r}), *opinfo.outcomes(max_samples and 1, seed={seed!r},
+dtypes={others!r})] print(json.dumps([list(one) for one in found]))
 """
 
 
-def said_by_pytorch(program):
+def run_with_pytorch(program):
     """The output of a program, in another process because of PyTorch's threads."""
     pytest.importorskip("torch")
     pytest.importorskip("expecttest")
@@ -42,24 +42,31 @@ def said_by_pytorch(program):
 
 @pytest.fixture(scope="module")
 def outcomes():
-    most = None if os.environ.get("KAREZ_ALL") else 2
-    return [Outcome(*one) for one in said_by_pytorch(RUN.format(here=str(HERE), most=most, seed=5, others=OTHERS))]
+    max_samples = None if os.environ.get("KAREZ_ALL") else 2
+    return [
+        Outcome(*item)
+        for item in run_with_pytorch(RUN.format(here=str(HERE), max_samples=max_samples, seed=5, others=OTHERS))
+    ]
 
 
 def test_values_and_gradients_are_as_in_pytorch(outcomes):
-    wrong = [one for one in opinfo_cases.faults(outcomes) if one.what == "wrong"]
+    wrong = [fault for fault in opinfo_cases.faults(outcomes) if fault.what == "wrong"]
     assert not wrong, wrong[:5]
-    assert sum(one.what == "equal" for one in outcomes) >= (10_000 if os.environ.get("KAREZ_ALL") else 900)
-    assert {one.dtype for one in outcomes} == {"float32", "float64", *OTHERS}
+    assert sum(outcome.what == "equal" for outcome in outcomes) >= (10_000 if os.environ.get("KAREZ_ALL") else 900)
+    assert {outcome.dtype for outcome in outcomes} == {"float32", "float64", *OTHERS}
 
 
 def test_exclusions_have_reasons_and_are_few(outcomes):
-    unknown = [one for one in opinfo_cases.faults(outcomes) if one.what == "refused"]
+    unknown = [fault for fault in opinfo_cases.faults(outcomes) if fault.what == "rejected"]
     assert not unknown, unknown[:5]
-    refused = [one for one in outcomes if one.what == "refused" and one.dtype not in ("int32", "int64", "bool")]
-    assert len(refused) <= 0.05 * len(outcomes)
+    rejected = [
+        outcome
+        for outcome in outcomes
+        if outcome.what == "rejected" and outcome.dtype not in ("int32", "int64", "bool")
+    ]
+    assert len(rejected) <= 0.05 * len(outcomes)
     if os.environ.get("KAREZ_ALL"):
-        message = collections.Counter(opinfo_cases.reason(one.op, one.text) for one in refused)
+        message = collections.Counter(opinfo_cases.reason(item.op, item.text) for item in rejected)
         assert set(message) == set(EXCLUDED.values()), "a reason that no sample needs any more"
 
 
@@ -71,9 +78,9 @@ import opinfo
 import torch
 print(json.dumps([torch.__version__, sorted({{op.name for op in opinfo.op_db}})]))
 """
-    version, names = said_by_pytorch(program)
+    version, names = run_with_pytorch(program)
     if version != opinfo_cases.stored()[1]["torch"]:
-        pytest.skip("the answers are of another PyTorch")
+        pytest.skip("the stored answers are of a different version of PyTorch")
     assert names == opinfo_cases.stored()[1]["names"], (
         "PyTorch's database has changed: python python/tests/opinfo.py store"
     )

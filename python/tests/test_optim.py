@@ -20,7 +20,7 @@ OPTIMISERS = {
 }
 
 
-def two():
+def make_parameters():
     return nn.Parameter(np.array([1.0, 2.0], np.float32), name="used"), nn.Parameter(
         np.array([3.0, 4.0], np.float32), name="unused"
     )
@@ -29,7 +29,7 @@ def two():
 @pytest.mark.parametrize("by", ["backward", "grad", "None", "clipped"])
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_a_parameter_without_a_gradient_is_unchanged(name, by):
-    used, unused = two()
+    used, unused = make_parameters()
     opt = OPTIMISERS[name]([unused, used])
 
     @kz.compile
@@ -49,12 +49,12 @@ def test_a_parameter_without_a_gradient_is_unchanged(name, by):
         step(np.ones(2, np.float32)).wait()
     assert unused.numpy().tolist() == [3, 4] and used.numpy()[0] < 0.95
     assert not [name for name in kz.worlds.world().variables() if "unused" in name and name != "unused"], (
-        "nor is there state of it"
+        "there is no state for it either"
     )
 
 
 def test_a_zero_gradient_is_a_gradient():
-    used, unused = two()
+    used, unused = make_parameters()
     opt = optim.SGD([unused], 0.1, weight_decay=0.5)
 
     @kz.compile
@@ -91,7 +91,7 @@ def test_state_exists_only_if_an_update_reads_it(name, state):
     assert sorted(kz.worlds.world().variables()) == sorted([*state, "w"])
 
 
-def test_sgd_in_numbers():
+def test_sgd_follows_its_formula():
     w = nn.Parameter(np.array([1.0], np.float64), name="w")
     opt = optim.SGD([w], 0.1, weight_decay=0.5)
 
@@ -101,17 +101,17 @@ def test_sgd_in_numbers():
         opt.step()
         return g
 
-    seen = []
+    rates = []
     for g in (2.0, -1.0, 0.5):  # g + w / 2: 2.5, -0.625, 0.90625
         step(np.array([g])).wait()
-        seen.append(float(w.numpy()[0]))
-    np.testing.assert_allclose(seen, [0.75, 0.8125, 0.721875], rtol=1e-14)
+        rates.append(float(w.numpy()[0]))
+    np.testing.assert_allclose(rates, [0.75, 0.8125, 0.721875], rtol=1e-14)
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)
-def test_no_gradient_passes_an_update(name):
-    first, second = two()
-    opt, seen = OPTIMISERS[name]([first]), []
+def test_gradients_do_not_flow_through_an_update(name):
+    first, second = make_parameters()
+    opt, had_no_gradient = OPTIMISERS[name]([first]), []
 
     @kz.compile
     def step(x):
@@ -119,11 +119,11 @@ def test_no_gradient_passes_an_update(name):
         opt.step()
         first.grad = second.grad = None
         (first * x).sum().backward()
-        seen.append((first.grad is None, second.grad is None))
+        had_no_gradient.append((first.grad is None, second.grad is None))
         return first.grad
 
     assert step(np.full(2, 7, np.float32)).numpy().tolist() == [7, 7]
-    assert seen[0] == (False, True), "the second loss reads what the step made, no more"
+    assert had_no_gradient[0] == (False, True), "the second loss reads only the value that the step wrote"
 
 
 DEFAULTS = {  # the defaults of PyTorch 2.13
@@ -143,10 +143,10 @@ DEFAULTS = {  # the defaults of PyTorch 2.13
 }
 
 
-@pytest.mark.parametrize("made", DEFAULTS, ids=lambda made: made.__name__)
-def test_defaults_are_as_in_pytorch(made):
-    words = inspect.signature(made).parameters
-    assert {word: words[word].default for word in DEFAULTS[made]} == DEFAULTS[made]
+@pytest.mark.parametrize("make_optimiser", DEFAULTS, ids=lambda make_optimiser: make_optimiser.__name__)
+def test_defaults_are_as_in_pytorch(make_optimiser):
+    words = inspect.signature(make_optimiser).parameters
+    assert {word: words[word].default for word in DEFAULTS[make_optimiser]} == DEFAULTS[make_optimiser]
 
 
 @pytest.mark.parametrize(
@@ -160,15 +160,15 @@ def test_rms_norm_uses_the_eps_of_its_compute_dtype(dtype, eps, small, rtol):
 
 
 def test_arguments_with_another_meaning_in_pytorch_are_errors():
-    with pytest.raises(kz.UserError, match="dampening=0.5; only 0"):
-        optim.SGD(list(two()), 0.1, 0.9, 0.5)
-    with pytest.raises(kz.UserError, match="softmax of 3 dimensions needs dim="):
+    with pytest.raises(kz.UserError, match="dampening must be 0, got 0.5"):
+        optim.SGD(list(make_parameters()), 0.1, 0.9, 0.5)
+    with pytest.raises(kz.UserError, match="softmax: dim must be given for an input of 3 dimensions"):
         nn.Softmax()(kz.tensor(np.ones((2, 2, 2))))
 
 
 @pytest.mark.parametrize("name", ["Adam", "AdamW", "Adagrad", "Adagrad with lr_decay", "SGD"])
 def test_a_step_count_that_differs_from_pytorch_warns_once(name):
-    first, second = two()
+    first, second = make_parameters()
     opt = (OPTIMISERS | {"Adagrad with lr_decay": lambda params: optim.Adagrad(params, 0.1, lr_decay=0.1)})[name](
         [first, second]
     )
@@ -191,11 +191,11 @@ def test_a_step_count_that_differs_from_pytorch_warns_once(name):
         warnings.simplefilter("always")
         for _ in range(3):
             functions[0](np.ones(2, np.float32)).wait()
-        assert not caught, "all that were stepped were stepped together"
+        assert not caught, "so far all parameters were stepped together"
         for _ in range(3):
             for function in functions:
                 function(np.ones(2, np.float32)).wait()
-    error_text = [str(one.message) for one in caught]
+    error_text = [str(item.message) for item in caught]
     if name in ("SGD", "Adagrad"):
         assert not error_text
     else:
@@ -208,7 +208,7 @@ def test_a_step_count_that_differs_from_pytorch_warns_once(name):
     assert traced == ["one", "both"]
 
 
-def test_gradients_may_be_passed_and_settings_are_the_constructors():
+def test_gradients_may_be_passed_and_settings_are_fixed_by_the_constructor():
     class Mine(kz.optim.Adam):
         def __init__(self, params):
             super().__init__(params)
@@ -218,10 +218,10 @@ def test_gradients_may_be_passed_and_settings_are_the_constructors():
     opt = Mine([w])
     assert opt.decay == 0.5
     with pytest.raises(
-        AttributeError, match=r"Mine.weight_decay cannot be set: .* Make another one, Mine\(..., weight_decay=0.1\)"
+        AttributeError, match=r"Mine.weight_decay cannot be set: .* Create a new one, Mine\(..., weight_decay=0.1\)"
     ):
         opt.weight_decay = 0.1
-    with pytest.raises(AttributeError, match="SGD.betas cannot be set: an optimiser is made with its parameters"):
+    with pytest.raises(AttributeError, match="SGD.betas cannot be set: an optimiser is created with its parameters"):
         kz.optim.SGD([nn.Parameter(np.ones(3, np.float32))], lr=0.1).betas = (0.9, 0.9)
 
     @kz.compile
@@ -235,7 +235,7 @@ def test_gradients_may_be_passed_and_settings_are_the_constructors():
 
 
 @pytest.mark.parametrize("make", [lambda p: kz.optim.Adagrad(p, lr=0.1), lambda p: kz.optim.Lion(p, lr=0.01)])
-def test_further_optimisers_learn(make):
+def test_adagrad_and_lion_reduce_the_loss(make):
     net = nn.Linear(3, 1)
     opt = make(net.parameters())
     x = np.random.default_rng(0).normal(size=(16, 3)).astype(np.float32)

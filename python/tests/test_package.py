@@ -36,7 +36,8 @@ def test_import_starts_no_thread_opens_no_socket_and_is_quick():
             used = time.process_time()
             import karez
             used = time.process_time() - used
-            sockets = [one for one in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{one}") and "socket" in os.readlink(f"/proc/self/fd/{one}")]
+            files = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+            sockets = [file for file in files if os.path.exists(file) and "socket" in os.readlink(file)]
             print(len(os.listdir("/proc/self/task")), len(sockets), used)
         """)
         threads, sockets, seconds = out.split()
@@ -69,8 +70,8 @@ SLOW = """
 
 
 def test_ctrl_c_ends_a_wait_at_once_and_the_launch_ends_later():
-    """Within a tenth of the time of the launch, which grows on a busy machine too. The timer may be late there: then it
-    is repeated once."""
+    """The wait ends within a tenth of the time of the launch, which grows on a busy machine too. The timer may be late
+    on such a machine; then the trial is repeated."""
     out = script(
         SLOW
         + """
@@ -115,7 +116,7 @@ def test_other_threads_run_while_one_waits():
     print((time.time() - begin) / max(1, counted[0]))
     """
     )
-    assert float(out) < 0.05, "seconds a turn of the other thread, which sleeps for 0.001"
+    assert float(out) < 0.05, "seconds per iteration of the other thread, which sleeps for 0.001 s"
 
 
 def test_a_fork_before_the_first_world_works_and_one_after_it_is_an_error():
@@ -130,12 +131,13 @@ def test_a_fork_before_the_first_world_works_and_one_after_it_is_an_error():
         os.wait()
         kz.init()
         if os.fork() == 0:
-            for call in (lambda: kz.Mesh(), lambda: kz.compile(lambda a: a)(1.0), kz.rank, lambda: f(2.0), lambda: float(before)):
+            compile_and_call = lambda: kz.compile(lambda a: a)(1.0)
+            for call in (lambda: kz.Mesh(), compile_and_call, kz.rank, lambda: f(2.0), lambda: float(before)):
                 try:
                     call()
                     print("no error", flush=True)
                 except kz.Error as error:
-                    print("was forked from one with a world" in str(error), flush=True)
+                    print("was forked from a process with a world" in str(error), flush=True)
             os._exit(0)
         os.wait()
     """.replace("kz.init()\n", "f = kz.compile(lambda a: a + 1); before = f(1.0)\n")
@@ -163,10 +165,13 @@ def test_ranks_of_karez_run_train_as_one_process_does():
         kz.barrier()
         print(kz.ranks(), *losses)
     """
-    alone, together = script(text).split(), script(text, BUILD / "tools" / "karez", "run", "-n", "2").splitlines()
-    assert len(together) == 2
-    for line in together:
+    one_process, two_ranks = (
+        script(text).split(),
+        script(text, BUILD / "tools" / "karez", "run", "-n", "2").splitlines(),
+    )
+    assert len(two_ranks) == 2
+    for line in two_ranks:
         words = line.split()
         assert words[-6] == "2" and [float(w) for w in words[-5:]] == pytest.approx(
-            [float(w) for w in alone[1:]], rel=1e-10
+            [float(w) for w in one_process[1:]], rel=1e-10
         )

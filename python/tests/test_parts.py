@@ -36,11 +36,11 @@ def test_a_result_has_its_layout_and_mesh(axes, layout):
     y = laid(X, mesh, layout)
     assert y.layout == layout and isinstance(y.layout, P) and repr(y.layout) == repr(layout)
     assert y.mesh == mesh and y.mesh.axes == axes and y.mesh.size == mesh.size
-    again = kz.compile(lambda a: (kz.with_layout(a + 1, *y.layout), kz.with_layout(a + 1, y.layout)), mesh=y.mesh)(y)
-    assert [one.layout for one in again] == [layout] * 2, "with_layout takes it back"
+    relaid = kz.compile(lambda a: (kz.with_layout(a + 1, *y.layout), kz.with_layout(a + 1, y.layout)), mesh=y.mesh)(y)
+    assert [item.layout for item in relaid] == [layout] * 2, "with_layout accepts it"
     w = nn.Parameter(X, name="w")
     kz.compile(lambda: w * 1, mesh=y.mesh, rules={"w": y.layout})().wait()
-    assert w.layout == layout and w.mesh == mesh, "and so does a rule"
+    assert w.layout == layout and w.mesh == mesh, "a rule accepts it"
 
 
 def test_scalars_and_empty_tensors_have_layout_and_mesh():
@@ -54,8 +54,8 @@ def test_meshes_are_equal_if_their_axes_and_devices_are():
     mesh = kz.Mesh(data=2)
     assert mesh == kz.Mesh("data=2") and hash(mesh) == hash(kz.Mesh(data=2)) and mesh != "data=2"
     assert mesh != kz.Mesh(data=2, first=2) and mesh != kz.Mesh(model=2) and mesh != kz.Mesh(data=2, devices=[1, 0])
-    there = kz.Mesh(data=2, devices=[3, 1])
-    assert laid(X, there, "data").mesh == there != mesh
+    other_mesh = kz.Mesh(data=2, devices=[3, 1])
+    assert laid(X, other_mesh, "data").mesh == other_mesh != mesh
 
 
 def test_host_tensors_have_no_mesh():
@@ -63,7 +63,7 @@ def test_host_tensors_have_no_mesh():
     assert x.mesh is None and x.layout == P(None, None) and kz.tensor(3.0).layout == P()
 
 
-def test_an_expression_has_its_future_layout_and_mesh(monkeypatch):
+def test_an_expression_reports_the_layout_and_mesh_of_its_result(monkeypatch):
     mesh = kz.Mesh(data=2)
     y = laid(X, mesh, "data")
     z, w = y + 1, kz.with_layout(y * 2, "data", None)
@@ -78,7 +78,7 @@ def test_a_value_of_a_program_and_a_new_parameter_have_no_layout():
     for name in ("layout", "mesh"):
         with pytest.raises(
             kz.UserError,
-            match=rf"{name} of f32\[5, 4\], a value of the function that is being compiled: its layout is chosen when the whole",
+            match=rf"{name} of f32\[5, 4\], a value of the function that is being compiled, is not known before",
         ):
             kz.compile(lambda a: getattr(a + 1, name) and a)(X)
         with pytest.raises(kz.UserError, match=f"{name} of parameter 'w', which no function has used"):
@@ -98,7 +98,7 @@ def test_the_layout_is_known_after_a_reset_and_an_error_without_the_world():
         y.mesh
 
 
-def test_a_partial_layout_has_a_repr():
+def test_partial_layouts_have_a_repr_equality_and_a_hash():
     assert P("a") != None and P("a") != "a" and P("a") != ["a"] and not P() == 3  # noqa: E711
     assert P("a") == ("a",) and hash(P("a")) == hash(("a",)) and P("a", sum="b") != P("a")
     assert repr(P("data", None, sum="model")) == "P('data', None, sum='model')"
@@ -107,7 +107,7 @@ def test_a_partial_layout_has_a_repr():
     for same in (copy.deepcopy, copy.copy, lambda p: pickle.loads(pickle.dumps(p))):
         assert same(P("b", max="a+c")) == P("b", max="a+c") and same(P("b")) == P("b")
     for wrong in (dict(sum="a", max="b"), dict(min=0), dict(sum="")):
-        with pytest.raises(kz.LayoutError, match="one of sum=, max= and min= names axes of the mesh"):
+        with pytest.raises(kz.LayoutError, match="at most one of sum=, max= and min= may be given"):
             P(None, **wrong)
     with pytest.raises(kz.LayoutError, match="is Partial, which cannot be requested"):
         laid(X, "a=2", P(None, None, sum="a"))
@@ -116,7 +116,7 @@ def test_a_partial_layout_has_a_repr():
 
 
 def described(x):
-    return [(part.device, [(one.start, one.stop) for one in part.index], part.data.tolist()) for part in x.parts]
+    return [(part.device, [(item.start, item.stop) for item in part.index], part.data.tolist()) for part in x.parts]
 
 
 def test_parts_are_the_shards_of_each_device():
@@ -136,7 +136,7 @@ def test_parts_are_the_shards_of_each_device():
     assert np.array_equal(y.numpy(), X), "a copy"
 
 
-def test_parts_of_host_tensors_and_of_expressions():
+def test_host_tensors_and_expressions_have_parts():
     assert described(kz.tensor([1.0, 2.0])) == [(None, [(0, 2)], [1, 2])]
     y = laid(X, "data=2", "data") * 2
     assert np.array_equal(y.parts[0].data, 2 * X)
@@ -186,24 +186,26 @@ def cut(x, mesh, layout):
 
 
 @pytest.mark.parametrize("axes, layout", CASES)
-def test_a_tensor_from_parts_is_the_whole(axes, layout):
+def test_from_parts_assembles_the_global_tensor(axes, layout):
     mesh = kz.Mesh(**axes)
-    made = kz.from_parts(cut(X, mesh, layout), mesh, layout)
-    assert made.shape == (5, 4) and made.mesh == mesh and np.array_equal(made.numpy(), X)
-    again = kz.from_parts(made.parts, made.mesh, made.layout)
-    assert again.layout == made.layout and described(again) == described(made), "what it says of itself makes it again"
-    double = kz.compile(lambda a: a * 2, mesh=mesh)(made)
-    assert np.array_equal(double.numpy(), 2 * X) and np.array_equal((made + made).numpy(), 2 * X)
-    assert made.layout == (layout if isinstance(layout, P) and len(layout) else made.layout)
+    from_local = kz.from_parts(cut(X, mesh, layout), mesh, layout)
+    assert from_local.shape == (5, 4) and from_local.mesh == mesh and np.array_equal(from_local.numpy(), X)
+    relaid = kz.from_parts(from_local.parts, from_local.mesh, from_local.layout)
+    assert relaid.layout == from_local.layout and described(relaid) == described(from_local), (
+        "its parts, mesh and layout recreate it"
+    )
+    double = kz.compile(lambda a: a * 2, mesh=mesh)(from_local)
+    assert np.array_equal(double.numpy(), 2 * X) and np.array_equal((from_local + from_local).numpy(), 2 * X)
+    assert from_local.layout == (layout if isinstance(layout, P) and len(layout) else from_local.layout)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool"])
 def test_from_parts_takes_every_dtype(dtype):
     mesh = kz.Mesh(data=2)
-    whole = kz.tensor(X % 2, dtype=dtype)
-    made = kz.from_parts([whole[:3], whole[3:]], mesh, P("data", None))
-    assert made.dtype is whole.dtype and np.array_equal(made.float().numpy(), X % 2)
-    assert kz.from_parts(made.parts, mesh, made.layout).float().numpy().tolist() == (X % 2).tolist()
+    tensor = kz.tensor(X % 2, dtype=dtype)
+    from_local = kz.from_parts([tensor[:3], tensor[3:]], mesh, P("data", None))
+    assert from_local.dtype is tensor.dtype and np.array_equal(from_local.float().numpy(), X % 2)
+    assert kz.from_parts(from_local.parts, mesh, from_local.layout).float().numpy().tolist() == (X % 2).tolist()
 
 
 def test_from_parts_takes_empty_values_and_scalars():
@@ -223,21 +225,23 @@ def test_a_partial_value_is_the_sum_or_the_extreme_of_its_parts(kind, of, dtype)
         with pytest.raises(kz.LayoutError, match="cannot be a partial sum"):
             kz.from_parts([a, b], mesh, P(None, None, sum="data"))
         return
-    made = kz.from_parts([a, b], mesh, P(None, None, **{kind: "data"}))
-    assert made.layout == P(None, None, **{kind: "data"}) and np.array_equal(made.numpy(), of(a, b))
-    assert [part.data.tolist() for part in made.parts] == [a.tolist(), b.tolist()] and f"; {kind}@data]" in repr(made)
+    from_local = kz.from_parts([a, b], mesh, P(None, None, **{kind: "data"}))
+    assert from_local.layout == P(None, None, **{kind: "data"}) and np.array_equal(from_local.numpy(), of(a, b))
+    assert [part.data.tolist() for part in from_local.parts] == [a.tolist(), b.tolist()] and f"; {kind}@data]" in repr(
+        from_local
+    )
     if dtype is not np.bool_:
-        assert np.array_equal(kz.compile(lambda x: x + x, mesh=mesh)(made).numpy(), 2 * of(a, b))
-        assert np.array_equal((made + made).numpy(), 2 * of(a, b))
+        assert np.array_equal(kz.compile(lambda x: x + x, mesh=mesh)(from_local).numpy(), 2 * of(a, b))
+        assert np.array_equal((from_local + from_local).numpy(), 2 * of(a, b))
     with pytest.raises((kz.LayoutError, BufferError, TypeError), match="is split over several devices"):
-        np.from_dlpack(made)
+        np.from_dlpack(from_local)
 
 
 def test_a_partial_value_may_be_split_too():
     mesh = kz.Mesh(data=2, model=2)
-    made = kz.from_parts([X[:3], 2 * X[:3], X[3:], 2 * X[3:]], mesh, P("data", None, sum="model"))
-    assert np.array_equal(made.numpy(), 3 * X) and np.array_equal(
-        kz.compile(lambda x: x @ x.T, mesh=mesh)(made).numpy(), 9 * X @ X.T
+    from_local = kz.from_parts([X[:3], 2 * X[:3], X[3:], 2 * X[3:]], mesh, P("data", None, sum="model"))
+    assert np.array_equal(from_local.numpy(), 3 * X) and np.array_equal(
+        kz.compile(lambda x: x @ x.T, mesh=mesh)(from_local).numpy(), 9 * X @ X.T
     )
     both = kz.from_parts([X] * 4, mesh, P(None, None, sum="data+model"))
     assert np.array_equal(both.numpy(), 4 * X)
@@ -248,7 +252,7 @@ def test_a_partial_value_may_be_split_too():
 @pytest.mark.parametrize(
     "parts, layout, more, text",
     [
-        ([X], P("data", None), {}, "1 parts; rank 0 has 2 devices of mesh(data=2); give one part for each: 0.0, 0.1"),
+        ([X], P("data", None), {}, "1 parts; rank 0 has 2 devices of mesh(data=2); pass one part for each: 0.0, 0.1"),
         (
             [X[:2], X[2:]],
             P("data", None),
@@ -271,10 +275,10 @@ def test_a_partial_value_may_be_split_too():
             [X, X[0]],
             P(None, None),
             {},
-            "part 0 is f32[5, 4], part 1 is f32[4]; parts have the whole's number of dimensions",
+            "part 0 is f32[5, 4], part 1 is f32[4]; all parts must have the same number of dimensions",
         ),
         ([X, X.astype(int)], P(None, None), {}, "part 0 is f32[5, 4], part 1 is i64[5, 4]; a value has one dtype"),
-        ([X, X], P(None, None), dict(dtype=kz.float64), "part 0 is f32[5, 4], but the given dtype of the whole is f64"),
+        ([X, X], P(None, None), dict(dtype=kz.float64), "part 0 is f32[5, 4], but the requested dtype is f64"),
         ([X, X + 1], P(None, None), {}, "parts 0 and 1 differ, but devices 0.0 and 0.1 hold the same part of f32[5, 4"),
         ([X, X], P("model", None), {}, "model"),
         ([X, X], P("data", None, None), {}, "names 3 dimensions; there are 2"),
@@ -292,22 +296,22 @@ def test_inconsistent_parts_are_errors_with_the_reason(parts, layout, more, text
 
 def test_parts_of_a_program_and_of_an_ended_world_are_errors():
     mesh = kz.Mesh(data=2)
-    with pytest.raises(kz.UserError, match="from_parts in a compiled function"):
+    with pytest.raises(kz.UserError, match="from_parts must be called outside of compiled functions"):
         kz.compile(lambda a: kz.from_parts([a, a], mesh, P()))(X)
-    made = kz.from_parts([X, X], mesh, P())
+    from_local = kz.from_parts([X, X], mesh, P())
     kz.reset()
-    assert np.array_equal(made.numpy(), X) and np.array_equal(
-        kz.compile(lambda a: a + 1, mesh=mesh)(made).numpy(), X + 1
+    assert np.array_equal(from_local.numpy(), X) and np.array_equal(
+        kz.compile(lambda a: a + 1, mesh=mesh)(from_local).numpy(), X + 1
     ), "a reset leaves values alone"
-    held = kz.world().held_bytes()
-    del made
-    assert kz.world().held_bytes() <= held - 2 * X.nbytes
+    held_bytes = kz.world().held_bytes()
+    del from_local
+    assert kz.world().held_bytes() <= held_bytes - 2 * X.nbytes
     kz.world().end(True)
     with pytest.raises(kz.Error, match="ended"):
         kz.from_parts([X, X], mesh, P())
 
 
-def test_two_ranks_give_and_read_their_own_parts():
+def test_two_ranks_pass_and_read_their_own_parts():
     program = """
 import numpy as np
 import karez as kz
@@ -323,8 +327,9 @@ assert float(kz.compile(lambda a: a.sum(), mesh=mesh)(made)) == 190
 even = kz.from_parts([mine[:2]], mesh, P("data", None))
 assert even.shape == (4, 4) and np.array_equal(even.numpy(), np.concatenate([x[:2], x[3:]]))
 partial = kz.from_parts([x * (kz.rank() + 1)], mesh, P(None, None, sum="data"))
-assert np.array_equal(partial.parts[0].data, x * (kz.rank() + 1))  # before anybody reads the whole
-assert np.array_equal(partial.numpy(), 3 * x) and np.array_equal(kz.compile(lambda a: a @ a.T, mesh=mesh)(partial).numpy(), 9 * x @ x.T)
+assert np.array_equal(partial.parts[0].data, x * (kz.rank() + 1))  # before the whole tensor is read
+assert np.array_equal(partial.numpy(), 3 * x)
+assert np.array_equal(kz.compile(lambda a: a @ a.T, mesh=mesh)(partial).numpy(), 9 * x @ x.T)
 largest = kz.from_parts([x * (1 - kz.rank())], mesh, P(None, None, max="data"))
 assert np.array_equal(largest.numpy(), x)
 try:
@@ -333,20 +338,20 @@ try:
 except kz.ShapeError as error:
     assert kz.rank() == 1 and "part 0 is f32[2, 4], but device 1.0 has f32[3, 4]" in str(error)
 first = kz.Mesh(data=1)
-here = [x] if kz.rank() == 0 else []
-one = kz.from_parts(here, first, P(None, None), shape=(5, 4), dtype=kz.float32)
-assert len(one.parts) == len(here) and np.array_equal(one.numpy(), x)
+local_parts = [x] if kz.rank() == 0 else []
+one = kz.from_parts(local_parts, first, P(None, None), shape=(5, 4), dtype=kz.float32)
+assert len(one.parts) == len(local_parts) and np.array_equal(one.numpy(), x)
 if kz.rank() == 1:
     try:
         kz.from_parts([], first, P())
     except kz.ShapeError as error:
         assert "rank 1 has no device of mesh(data=1)" in str(error)
-        print("told")
+        print("reported")
 if kz.rank() == 0:
-    assert made.parts and made.layout == P("data", None) and made.mesh == mesh  # on one rank alone: it asks no other
+    assert made.parts and made.layout == P("data", None) and made.mesh == mesh  # needs no other rank
 kz.barrier()
 print("fine")
 """
     run = ranks(program)
     out, _ = run.communicate(timeout=300)
-    assert run.returncode == 0 and out.count("fine") == 2 and out.count("told") == 1, out
+    assert run.returncode == 0 and out.count("fine") == 2 and out.count("reported") == 1, out

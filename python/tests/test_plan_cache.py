@@ -25,14 +25,14 @@ print([step(x).item() for _ in range(3)])
 """
 
 
-def begun(folder):
+def start_process(folder):
     env = {**os.environ, "KAREZ_CACHE": str(folder), "PYTHONPATH": os.path.dirname(kz.__path__[0])}
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
-def ended(processes):
+def outputs_of(processes):
     message = [(p.communicate(), p.returncode) for p in processes]
     assert all(code == 0 and not err for (_, err), code in message), message
     return {out for (out, _), _ in message}
@@ -40,26 +40,26 @@ def ended(processes):
 
 def test_four_processes_share_a_folder(tmp_path):
     folder = tmp_path / "plans"
-    alone = ended([begun("off")])
+    uncached = outputs_of([start_process("off")])
     assert not folder.exists()
-    assert ended([begun(folder) for _ in range(4)]) == alone
+    assert outputs_of([start_process(folder) for _ in range(4)]) == uncached
     files = sorted(f.name for f in folder.iterdir())
     assert files and folder.stat().st_mode & 0o777 == 0o700
     written = {f: f.read_bytes() for f in folder.iterdir()}
-    assert ended([begun(folder) for _ in range(4)]) == alone
+    assert outputs_of([start_process(folder) for _ in range(4)]) == uncached
     assert {f: f.read_bytes() for f in folder.iterdir()} == written
 
 
 def test_a_damaged_cached_plan_is_replaced(tmp_path):
-    (whole,) = ended([begun(tmp_path / "plans")])
+    (cold_output,) = outputs_of([start_process(tmp_path / "plans")])
     for file in (tmp_path / "plans").iterdir():
         file.write_bytes(file.read_bytes()[:-9])
-    process = begun(tmp_path / "plans")
+    process = start_process(tmp_path / "plans")
     out, err = process.communicate()
-    assert process.returncode == 0 and out == whole
+    assert process.returncode == 0 and out == cold_output
     lines = err.splitlines()
     assert lines and all("is truncated; it is made again" in line for line in lines), err
-    assert ended([begun(tmp_path / "plans")]) == {whole}
+    assert outputs_of([start_process(tmp_path / "plans")]) == {cold_output}
 
 
 def test_a_cached_plan_has_the_layouts_of_results(tmp_path):
@@ -78,5 +78,5 @@ print(x.layout, float(x.sum()))
         subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=100)
         for _ in range(2)
     ]
-    assert [one.stdout for one in message] == [f"P('data', None) {301 * 128}.0\n"] * 2, message[1].stderr
-    assert list(tmp_path.iterdir()), "it was kept"
+    assert [item.stdout for item in message] == [f"P('data', None) {301 * 128}.0\n"] * 2, message[1].stderr
+    assert list(tmp_path.iterdir()), "the plan was cached"

@@ -124,21 +124,23 @@ def test_the_page_shows_acts_bytes_and_transfers_of_every_device(name):
     plan = make().plan
     page = Parsed(plan._page.html())
     pictures = page.all("svg")
-    lanes = [one["aria-label"] for one in pictures if re.fullmatch(r"cpu 0\.\d+ \w+", one.get("aria-label", ""))]
-    maps = [one["aria-label"] for one in pictures if one.get("aria-label", "").startswith("memory of ")]
+    lanes = [
+        picture["aria-label"] for picture in pictures if re.fullmatch(r"cpu 0\.\d+ \w+", picture.get("aria-label", ""))
+    ]
+    maps = [picture["aria-label"] for picture in pictures if picture.get("aria-label", "").startswith("memory of ")]
     for device in range(devices):
         assert f"cpu 0.{device} compute" in lanes
-        assert any(one.startswith(f"memory of cpu 0.{device}, ") for one in maps)
+        assert any(item.startswith(f"memory of cpu 0.{device}, ") for item in maps)
     for box in page.all("rect"):
         x, width = (float(box[key].removesuffix("%")) for key in ("x", "width"))
         assert 0 <= x and x + width <= 100.1, box
     text = str(plan)
-    cells = [one["text"] for one in page.all("td")]
+    cells = [item["text"] for item in page.all("td")]
     for kind, planned in collections.Counter(re.findall(r'^transfer "(\w+)"', text, re.M)).items():
         assert cells.count(kind) == planned
     actors = re.findall(r"^actor (a\d+): ", text, re.M)
     assert [cell for cell in cells if cell in set(actors)] == actors
-    labels = " ".join(one["text"] for one in page.all("title"))
+    labels = " ".join(item["text"] for item in page.all("title"))
     kinds = dict(re.findall(r"^block (b\d+): (\w+)", text, re.M))
     registers = [
         r
@@ -151,10 +153,12 @@ def test_the_page_shows_acts_bytes_and_transfers_of_every_device(name):
 def test_the_page_has_no_external_resources():
     text = mlp().plan._page.html()
     page = Parsed(text)
-    assert not {"script", "img", "link", "iframe", "object", "embed", "base"} & {one["tag"] for one in page.elements}
+    assert not {"script", "img", "link", "iframe", "object", "embed", "base"} & {
+        element["tag"] for element in page.elements
+    }
     assert "://" not in text and "url(" not in text and "@import" not in text
-    assert not any(key.startswith("on") or key in ("src", "href") for one in page.elements for key in one)
-    assert any("default-src 'none'" in one.get("content", "") for one in page.all("meta"))
+    assert not any(key.startswith("on") or key in ("src", "href") for element in page.elements for key in element)
+    assert any("default-src 'none'" in item.get("content", "") for item in page.all("meta"))
 
 
 def test_text_of_the_user_is_escaped():
@@ -169,10 +173,10 @@ def test_text_of_the_user_is_escaped():
 
     step = trained(Net(), "data=2", (8, 4), (8, 4))
     page = Parsed(step.plan._page.html())
-    assert page.all("script") == [] and page.all("b") == [one for one in page.all("b") if one["text"]]
-    assert any(wicked in one["text"] for one in page.elements)
+    assert page.all("script") == [] and page.all("b") == [item for item in page.all("b") if item["text"]]
+    assert any(wicked in element["text"] for element in page.elements)
     frame = Parsed(step.plan._repr_html_())
-    assert [one["tag"] for one in frame.elements] == ["iframe"] and frame.elements[0][
+    assert [element["tag"] for element in frame.elements] == ["iframe"] and frame.elements[0][
         "srcdoc"
     ] == step.plan._page.html()
 
@@ -184,7 +188,7 @@ def test_a_plan_is_its_text_and_its_suffix_selects_the_format(tmp_path):
     plan.save(str(tmp_path / "p.plan"))
     assert (tmp_path / "p.html").read_text() == plan._page.html()
     assert (tmp_path / "p.plan").read_text() == plan and plan.startswith('plan "step" world 1 rank 0')
-    with pytest.raises(kz.UserError, match=r"a page \(\.html\) or as text \(\.plan\), not as 'p\.txt'"):
+    with pytest.raises(kz.UserError, match=r"must end in \.html \(a page\) or \.plan \(text\), got 'p\.txt'"):
         plan.save("p.txt")
     step.compile(np.zeros((32, 20), np.float32), np.zeros((32, 4), np.float32))
     assert step.plan != plan and "arg0 f32[32" not in plan._page.html()  # each plan keeps its own page
@@ -202,9 +206,9 @@ def test_the_command_writes_the_same_page(tmp_path):
 
 
 @pytest.mark.skipif(not os.environ.get("KAREZ_ALL"), reason="takes Chromium: ./dev deps --long, ./dev test --long")
-def test_a_browser_draws_it_at_any_width(tmp_path):
+def test_a_browser_draws_the_page_at_any_width(tmp_path):
     browser = shutil.which("chromium")
-    assert browser, "./dev deps --long brings Chromium"
+    assert browser, "./dev deps --long installs Chromium"
     pictures = pathlib.Path(os.environ.get("KAREZ_PICTURES", tmp_path))
     for name, (make, _) in PROGRAMS.items():
         kz.worlds._end()

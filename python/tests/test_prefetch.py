@@ -23,7 +23,7 @@ def feeders():
     return [thread for thread in threading.enumerate() if thread.name == "karez feed"]
 
 
-def gone():
+def wait_for_end():
     for thread in feeders():
         thread.join(WAIT)
     return not feeders()
@@ -33,11 +33,11 @@ def test_batches_are_in_order_and_are_arguments_of_compiled_functions():
     step = kz.compile(lambda x, y: x.sum() + y.sum())
     losses = [step(x, y) for x, y in kz.data.feed(numbered(9), slots=3)]
     assert [float(loss) for loss in losses] == [12 * i + 6 + 4 * i for i in range(9)] and step.signatures() == 1
-    assert gone()
+    assert wait_for_end()
 
 
 def test_a_batch_is_a_copy_and_can_be_reused():
-    array, again = np.ones((2, 2), np.float32), []
+    array, steps = np.ones((2, 2), np.float32), []
 
     def batches():
         for i in range(3):
@@ -46,9 +46,9 @@ def test_a_batch_is_a_copy_and_can_be_reused():
 
     step = kz.compile(lambda x: x + 1)
     for x in kz.data.feed(batches(), slots=3):
-        again.append((x, step(x), step(x)))
-    for i, (x, one, two) in enumerate(again):
-        assert float(x[0, 0]) == i and float(one[1, 1]) == float(two[0, 1]) == i + 1
+        steps.append((x, step(x), step(x)))
+    for i, (x, item, two) in enumerate(steps):
+        assert float(x[0, 0]) == i and float(item[1, 1]) == float(two[0, 1]) == i + 1
 
 
 def test_nested_structures_are_kept_and_other_values_pass_unchanged():
@@ -68,24 +68,24 @@ def test_at_most_slots_batches_are_prefetched():
     feed = kz.data.feed(batches(), slots=3)
     for _ in range(3):
         assert free.acquire(timeout=WAIT)
-    for taken in range(10):
-        assert int(next(feed)[0]) == taken
+    for consumed in range(10):
+        assert int(next(feed)[0]) == consumed
         assert free.acquire(timeout=WAIT), "the slot is filled again"
-        assert len(requested) <= taken + 4
+        assert len(requested) <= consumed + 4
     feed.close()
-    assert gone() and len(requested) <= 14 and list(feed) == []
+    assert wait_for_end() and len(requested) <= 14 and list(feed) == []
 
 
-class Held:
+class BlockingIterable:
     """Yields one batch, then blocks the thread during the next one until it may continue and ends with `then`."""
 
     def __init__(self, then):
-        self.then, self.reached, self.go_on = then, threading.Event(), threading.Event()
+        self.then, self.reached, self.resume = then, threading.Event(), threading.Event()
 
     def __iter__(self):
         yield np.zeros(1)
         self.reached.set()
-        assert self.go_on.wait(WAIT)
+        assert self.resume.wait(WAIT)
         yield self.then()
 
 
@@ -99,14 +99,14 @@ def fails():
     ids=["batch", "error", "bad batch", "no array"],
 )
 def test_an_item_added_during_close_is_dropped(then):
-    held = Held(then)
-    feed = kz.data.feed(held, slots=2, epochs=2)
-    assert int(next(feed)[0]) == 0 and held.reached.wait(WAIT)
+    blocked_iterator = BlockingIterable(then)
+    feed = kz.data.feed(blocked_iterator, slots=2, epochs=2)
+    assert int(next(feed)[0]) == 0 and blocked_iterator.reached.wait(WAIT)
     feed.close()
-    assert list(feed) == []  # and does not wait for the batch
-    held.go_on.set()
-    assert gone() and list(feed) == []
-    assert not feed._run.queue.ready  # and its memory is free
+    assert list(feed) == []  # the loop does not wait for the batch
+    blocked_iterator.resume.set()
+    assert wait_for_end() and list(feed) == []
+    assert not feed._run.queue.ready  # the memory of the batches is free
     feed.close()
     with pytest.raises(StopIteration):
         next(feed)
@@ -124,24 +124,24 @@ def test_a_closed_feed_yields_no_ready_batches():
     assert filled.acquire(timeout=WAIT) and filled.acquire(timeout=WAIT)
     assert int(next(feed)[0]) == 0
     feed.close()
-    assert list(feed) == [] and gone()
+    assert list(feed) == [] and wait_for_end()
 
 
-def test_another_thread_may_close_it_while_the_loop_waits():
-    held, seen = Held(lambda: np.ones(1)), []
-    feed = kz.data.feed(held)
-    loop = threading.Thread(target=lambda: seen.extend(int(x[0]) for x in feed), daemon=True)
+def test_another_thread_may_close_a_feed_while_the_loop_waits():
+    blocked_iterator, batches_seen = BlockingIterable(lambda: np.ones(1)), []
+    feed = kz.data.feed(blocked_iterator)
+    loop = threading.Thread(target=lambda: batches_seen.extend(int(x[0]) for x in feed), daemon=True)
     loop.start()
-    assert held.reached.wait(WAIT)
+    assert blocked_iterator.reached.wait(WAIT)
     closers = [threading.Thread(target=feed.close) for _ in range(4)]
     for each in closers:
         each.start()
     loop.join(WAIT)
-    assert not loop.is_alive() and seen in ([0], [])
-    held.go_on.set()
+    assert not loop.is_alive() and batches_seen in ([0], [])
+    blocked_iterator.resume.set()
     for each in closers:
         each.join(WAIT)
-    assert gone() and list(feed) == []
+    assert wait_for_end() and list(feed) == []
 
 
 def test_the_iterable_may_close_its_own_feed():
@@ -154,29 +154,31 @@ def test_the_iterable_may_close_its_own_feed():
 
     begin = threading.Event()
 
-    def begun():
+    def began():
         assert begin.wait(WAIT)
         yield from batches()
 
-    feeds.append(kz.data.feed(begun()))
+    feeds.append(kz.data.feed(began()))
     begin.set()
-    assert len(list(feeds[0])) <= 1 and gone()
+    assert len(list(feeds[0])) <= 1 and wait_for_end()
 
 
-def test_what_the_iterable_raises_reaches_the_loop_with_its_traceback():
+def test_an_exception_of_the_iterable_reaches_the_loop_with_its_traceback():
     def batches():
         yield np.zeros(1)
         raise OSError("the disk is full")
 
-    seen = []
+    batches_seen = []
     with pytest.raises(OSError, match="the disk is full") as caught:
         for x in kz.data.feed(batches()):
-            seen.append(x)
-    assert len(seen) == 1 and any(frame.name == "batches" for frame in traceback.extract_tb(caught.value.__traceback__))
+            batches_seen.append(x)
+    assert len(batches_seen) == 1 and any(
+        frame.name == "batches" for frame in traceback.extract_tb(caught.value.__traceback__)
+    )
     feed = kz.data.feed([np.zeros(1, np.int16)])
     with pytest.raises(kz.TypeError, match="an array of int16"):
         next(feed)
-    assert list(feed) == [] and gone()
+    assert list(feed) == [] and wait_for_end()
 
 
 def test_an_abandoned_loop_ends_the_thread():
@@ -189,21 +191,24 @@ def test_an_abandoned_loop_ends_the_thread():
     for _x in kz.data.feed(endless()):
         break
     gc.collect()
-    assert gone()
+    assert wait_for_end()
     with kz.data.feed(endless()) as feed:
         next(feed)
-    assert gone()
+    assert wait_for_end()
     with pytest.raises(ValueError):
         for _x in kz.data.feed(endless()):
             raise ValueError
     gc.collect()
-    assert gone()
+    assert wait_for_end()
 
 
 def test_each_epoch_of_batches_has_its_order():
     batches = kz.data.Batches(np.arange(12), batch=4)
-    seen = [x.tolist() for x in kz.data.feed(batches, epochs=2)]
-    assert seen == [batch.tolist() for number in range(2) for batch in batches.epoch(number)] and seen[:3] != seen[3:]
+    batches_seen = [x.tolist() for x in kz.data.feed(batches, epochs=2)]
+    assert (
+        batches_seen == [batch.tolist() for number in range(2) for batch in batches.epoch(number)]
+        and batches_seen[:3] != batches_seen[3:]
+    )
     assert [int(x[0]) for x in kz.data.feed([np.ones(1), np.zeros(1)], epochs=2)] == [1, 0, 1, 0]
 
 
@@ -212,7 +217,7 @@ def test_each_loop_over_a_feed_yields_all_batches():
     assert [[int(x[0]) for x in feed] for _ in range(3)] == [[0, 1, 2]] * 3
     for _x in feed:
         break
-    assert [int(x[0]) for x in feed] == [0, 1, 2], "a loop that was left is not gone on with"
+    assert [int(x[0]) for x in feed] == [0, 1, 2], "an abandoned loop is not resumed"
     each = iter(kz.data.feed([np.full(1, i) for i in range(3)]))
     assert int(next(each)[0]) == 0 and [int(x[0]) for x in each] == [1, 2], "one loop is an iterator"
     feed = kz.data.feed([np.full(1, i) for i in range(3)])
@@ -224,21 +229,22 @@ def test_loops_over_batches_are_epochs():
     batches = kz.data.Batches(np.arange(12), batch=4)
     feed = kz.data.feed(batches)
     assert [[int(i) for x in feed for i in x.numpy()] for _ in range(3)] == order[:3]
-    assert [int(i) for x in kz.data.feed(batches) for i in x.numpy()] == order[3], "another feed goes on with them"
+    assert [int(i) for x in kz.data.feed(batches) for i in x.numpy()] == order[3], "another feed has the next epoch"
 
 
 @pytest.mark.parametrize(
-    "words, text", [({"slots": 0}, "slots=0"), ({"epochs": "x"}, "epochs='x'"), ({"slots": 2.5}, "slots=2.5")]
+    "words, text",
+    [({"slots": 0}, "got 0 and 1"), ({"epochs": "x"}, "got 2 and 'x'"), ({"slots": 2.5}, "got 2.5 and 1")],
 )
-def test_numbers_are_checked(words, text):
+def test_invalid_slots_and_epochs_are_errors(words, text):
     with pytest.raises(kz.UserError, match=text):
         kz.data.feed([], **words)
-    with pytest.raises(kz.TypeError, match="int is not iterable"):
+    with pytest.raises(kz.TypeError, match="expected an iterable, got int"):
         kz.data.feed(3)
 
 
-def test_training_equals_a_plain_loop():
-    def losses(through):
+def test_training_with_a_feed_equals_training_in_a_plain_loop():
+    def losses(wrap):
         kz.worlds._end()
         net = kz.nn.Linear(3, 2)
         opt = kz.optim.Adam(net.parameters(), lr=0.1)
@@ -250,7 +256,7 @@ def test_training_equals_a_plain_loop():
             opt.step()
             return loss
 
-        return [float(one) for one in [step(x, y) for x, y in through(numbered(8))]]
+        return [float(item) for item in [step(x, y) for x, y in wrap(numbered(8))]]
 
     assert losses(lambda batches: batches) == losses(kz.data.feed)
 

@@ -48,7 +48,7 @@ for _ in range(20):
     loss = step(small)
 """
 
-# Name: program, exit code, and the last line of standard error.
+# The program, the exit code and the last line of standard error of each case.
 EXITS = {
     "the end of the script": ("l = f(large)", 0, ""),
     "small arrays": ("l = [g(small) for _ in range(5)]", 0, ""),
@@ -63,12 +63,14 @@ EXITS = {
         "KeyboardInterrupt",
     ),
     "a daemon thread in a call": (
-        "def loop():\n    while True:\n        float(f(large))\nfor _ in range(2):\n    threading.Thread(target=loop, daemon=True).start()\ntime.sleep(0.05)",
+        "def loop():\n    while True:\n        float(f(large))\nfor _ in range(2):\n    "
+        "threading.Thread(target=loop, daemon=True).start()\ntime.sleep(0.05)",
         0,
         "",
     ),
     "a daemon thread that compiles": (
-        "def loop():\n    for n in range(1, 1000):\n        f(np.ones((n, 8), np.float32))\nthreading.Thread(target=loop, daemon=True).start()\ntime.sleep(0.05)",
+        "def loop():\n    for n in range(1, 1000):\n        f(np.ones((n, 8), np.float32))\n"
+        "threading.Thread(target=loop, daemon=True).start()\ntime.sleep(0.05)",
         0,
         None,
     ),
@@ -89,14 +91,15 @@ EXITS = {
         "",
     ),
     "a call at the very end": (
-        "class Late:\n    def __del__(self):\n        try:\n            g(small)\n        except kz.UserError as error:\n            print('late:', error)\nlate = Late()\nl = f(large)",
+        "class Late:\n    def __del__(self):\n        try:\n            g(small)\n        except kz.UserError as "
+        "error:\n            print('late:', error)\nlate = Late()\nl = f(large)",
         0,
         "",
     ),
-    "a feed that is left": ("for x in kz.data.feed([large] * 50):\n    l = f(x)\n    break", 0, ""),
+    "an abandoned feed": ("for x in kz.data.feed([large] * 50):\n    l = f(x)\n    break", 0, ""),
     "reset": ("l = f(large)\nkz.reset()\nl = f(large)", 0, ""),
 }
-# With a single rank.
+# These cases have a single rank.
 ALONE = {
     "a fork that exits": (
         "l = f(large)\nif os.fork() == 0:\n    sys.exit(5)\nprint(os.waitstatus_to_exitcode(os.wait()[1]))",
@@ -104,12 +107,14 @@ ALONE = {
         "",
     ),
     "a fork that throws its objects away": (
-        "l = f(large)\nif os.fork() == 0:\n    del l, f\n    gc.collect()\n    sys.exit(5)\nprint(os.waitstatus_to_exitcode(os.wait()[1]))",
+        "l = f(large)\nif os.fork() == 0:\n    del l, f\n    gc.collect()\n    sys.exit(5)\n"
+        "print(os.waitstatus_to_exitcode(os.wait()[1]))",
         0,
         "",
     ),
     "children of multiprocessing": (
-        "l = f(large)\nwith multiprocessing.get_context('fork').Pool(2) as pool:\n    print(pool.map(abs, [-1, -2]))\nl = f(large)",
+        "l = f(large)\nwith multiprocessing.get_context('fork').Pool(2) as pool:\n    print(pool.map(abs, [-1, "
+        "-2]))\nl = f(large)",
         0,
         "",
     ),
@@ -156,7 +161,7 @@ print(one, time.perf_counter(), flush=True)
 
 
 def launches_at_the_end(program):
-    """The number of launches of four that run before the program ends, by the clock, in units of a launch measured
+    """The time from the start of four launches to the end of the program, in units of a launch that was measured
     before."""
     done = start(SLOW + program, 1)
     one, launched = map(float, done.stdout.split())
@@ -165,7 +170,7 @@ def launches_at_the_end(program):
 
 @pytest.mark.parametrize("program", ["", "sys.exit(0)"])
 def test_a_normal_end_waits_for_launches(program):
-    """With other work on the machine the measured launch may be too long: then it is repeated once."""
+    """On a busy machine the measured launch may take too long; then the test is repeated."""
     for _ in range(3):
         if launches_at_the_end(program) > 3:
             return
@@ -174,7 +179,8 @@ def test_a_normal_end_waits_for_launches(program):
 
 @pytest.mark.parametrize("program", ["raise ValueError", "os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)"])
 def test_an_error_does_not_wait_for_launches(program):
-    """Except for the running act. A busy machine needs longer to end a process: then it is repeated once."""
+    """The end waits only for the running act. A busy machine needs longer to end a process; then the test is
+    repeated."""
     for _ in range(5):
         if launches_at_the_end(program) < 3:
             return
@@ -207,7 +213,8 @@ def test_an_uncaught_error_ends_the_program_with_the_exit_code_of_its_kind(kind,
 
 def test_an_error_in_a_thread_ends_that_thread_alone():
     done = start(
-        "def bad():\n    raise kz.DataError('x')\nt = threading.Thread(target=bad)\nt.start()\nt.join()\nprint(float(g(small)))",
+        "def bad():\n    raise kz.DataError('x')\nt = threading.Thread(target=bad)\nt.start()\nt.join()\n"
+        "print(float(g(small)))",
         1,
     )
     assert done.returncode == 0 and done.stdout == "1728.0\n", done
@@ -218,40 +225,41 @@ def test_exit_codes_exist_only_for_error_kinds():
         kz.errors.exit_code("pier")
 
 
-# Calls of several threads have no common order on all ranks, and Ctrl-C goes to the launcher.
-OF_RANKS = [way for way in EXITS if "hread" not in EXITS[way][0] and "SIGINT" not in EXITS[way][0]]
+# Cases for two ranks, without those of several threads (whose calls have no common order on all ranks) and of Ctrl-C
+# (which the launcher receives).
+RANK_CASES = [way for way in EXITS if "hread" not in EXITS[way][0] and "SIGINT" not in EXITS[way][0]]
 
 
 @pytest.mark.parametrize("link", ["shm", "tcp"])
-@pytest.mark.parametrize("way", OF_RANKS)
+@pytest.mark.parametrize("way", RANK_CASES)
 def test_two_ranks_end_as_one_does(way, link):
     program, code, _ = EXITS[way]
     done = start(program, 1, BUILD / "tools" / "karez", "run", "-n", "2", environment={"KAREZ_LINK": link}.items())
     assert done.returncode == code, done
 
 
-def of_ranks(program, ranks=2, timeout=100, **variables):
+def start_ranks(program, ranks=2, timeout=100, **variables):
     return start(program, 1, BUILD / "tools" / "karez", "run", "-n", str(ranks), environment=variables.items())
 
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_rank_with_an_extra_call_gets_an_error_that_names_the_others_state(more):
-    done = of_ranks(f"float(g(small))\nif kz.rank() == {more}:\n    float(g(small))")
+    done = start_ranks(f"float(g(small))\nif kz.rank() == {more}:\n    float(g(small))")
     assert done.returncode == 75, done
-    comes = ["the end of its world"] * 2
-    comes[more] = "a call of function 'body' (<string>:11)"
-    message = f"the ranks do not run the same program: rank 0 reaches {comes[0]}, but rank 1 reaches {comes[1]}"
+    reached = ["the end of its world"] * 2
+    reached[more] = "a call of function 'body' (<string>:11)"
+    message = f"the ranks do not run the same program: rank 0 reaches {reached[0]}, but rank 1 reaches {reached[1]}"
     assert len([line for line in done.stderr.splitlines() if message in line]) >= 2, done
     assert "closed" not in done.stderr, done
 
 
-def test_a_slower_rank_is_awaited_at_the_end():
-    done = of_ranks("l = g(small)\nif kz.rank() == 1:\n    time.sleep(1)\nprint(float(l))", KAREZ_LINK="tcp")
+def test_ranks_wait_at_the_end_for_a_slower_rank():
+    done = start_ranks("l = g(small)\nif kz.rank() == 1:\n    time.sleep(1)\nprint(float(l))", KAREZ_LINK="tcp")
     assert done.returncode == 0 and "warning" not in done.stderr and len(done.stdout.splitlines()) == 2, done
 
 
-def test_an_exception_of_one_rank_ends_the_others_with_its_name():
-    done = of_ranks(
+def test_an_exception_of_one_rank_ends_the_others_which_report_its_number():
+    done = start_ranks(
         "float(g(small))\nif kz.rank() == 1:\n    raise ValueError('bad')\nfor _ in range(1000):\n    float(g(small))"
     )
     assert done.returncode == 1, done
@@ -261,7 +269,7 @@ def test_an_exception_of_one_rank_ends_the_others_with_its_name():
     assert "ended as a consequence: rank 0 with 75" in done.stderr, done
 
 
-def test_a_rank_that_hangs_at_its_end_is_named():
+def test_a_rank_that_hangs_at_its_end_is_reported():
     program = (
         BEGIN.format(devices=1).replace("kz.init(devices=1)", "kz.init(peer_timeout=2)")
         + "float(g(small))\nif kz.rank() == 1:\n    os.kill(os.getpid(), signal.SIGSTOP)"
@@ -285,7 +293,7 @@ def test_a_rank_that_hangs_at_its_end_is_named():
         job.communicate(timeout=60)
 
 
-@pytest.mark.parametrize("_", range(5))  # the ranks are at another point each time
+@pytest.mark.parametrize("_", range(5))  # each time the ranks are at a different point
 def test_ctrl_c_under_karez_run_prints_little(_):
     program = BEGIN.format(devices=1) + "print('begun', flush=True)\nwhile True:\n    float(f(large))"
     environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}

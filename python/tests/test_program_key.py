@@ -98,7 +98,7 @@ def test_globals_that_called_functions_read_are_part_of_the_key():
         scale = 2
 
 
-def test_a_function_that_a_called_one_calls_may_be_replaced():
+def test_a_function_that_is_called_indirectly_may_be_replaced():
     space = {"np": np}
     exec("def low(x): return x + 1\ndef high(x): return low(x)\ndef f(x): return high(x)", space)
     f, x = kz.compile(space["f"]), np.zeros(2, np.float32)

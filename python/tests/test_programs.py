@@ -1,5 +1,5 @@
-"""The users' programs of programs.py, trained with every possible split, since the costs give messages as free: equal
-to one device, and to PyTorch."""
+"""The programs of programs.py, trained with every possible split (a cost file makes messages free), against one device
+and against PyTorch."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def trained(program, mesh, steps=4):
     _, step, batch = program(kz, nn, F, optim, np.asarray)
     run = kz.compile(step, mesh=mesh)
     losses = [run(*batch) for _ in range(steps)]
-    return [[float(one) for one in (each if isinstance(each, tuple) else (each,))] for each in losses], run
+    return [[float(item) for item in (each if isinstance(each, tuple) else (each,))] for each in losses], run
 
 
 @pytest.mark.parametrize("program", programs.ALL, ids=lambda program: program.__name__)
@@ -64,12 +64,12 @@ for program in programs.ALL:
 
 def test_losses_are_as_in_pytorch():
     pytest.importorskip("torch")
-    here = os.path.dirname(__file__)
+    folder = os.path.dirname(__file__)
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PYTORCH],
         capture_output=True,
         text=True,
         timeout=600,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(kz.__path__[0]), here])},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(kz.__path__[0]), folder])},
     )
     assert done.returncode == 0, done.stderr[-2000:]

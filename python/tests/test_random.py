@@ -19,10 +19,10 @@ def test_random_numbers_depend_on_seed_and_call_and_not_on_the_mesh():
             ),
             mesh=mesh,
         )
-        return [[one.numpy() for one in f()] for _ in range(2)]
+        return [[item.numpy() for item in f()] for _ in range(2)]
 
-    (u, n, i, b), (again, *_) = draw("")
-    assert (u != again).mean() > 0.99 and 0 <= u.min() and u.max() < 1 and abs(u.mean() - 0.5) < 0.03
+    (u, n, i, b), (repeated, *_) = draw("")
+    assert (u != repeated).mean() > 0.99 and 0 <= u.min() and u.max() < 1 and abs(u.mean() - 0.5) < 0.03
     assert (
         n.dtype == np.float64
         and abs(n.mean()) < 0.1
@@ -30,12 +30,12 @@ def test_random_numbers_depend_on_seed_and_call_and_not_on_the_mesh():
         and sorted(np.unique(i)) == [3, 4, 5, 6, 7, 8]
         and abs(b.mean() - 0.25) < 0.05
     )
-    for ours, theirs in zip(draw("data=2,model=2")[0], (u, n, i, b)):
-        np.testing.assert_array_equal(ours, theirs)
+    for result, expected in zip(draw("data=2,model=2")[0], (u, n, i, b)):
+        np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize(
-    "arguments, shape, least, most",
+    "arguments, shape, low, high",
     [
         ((9, (64, 5)), (64, 5), 0, 8),
         ((3, 9, (64, 5)), (64, 5), 3, 8),
@@ -43,11 +43,11 @@ def test_random_numbers_depend_on_seed_and_call_and_not_on_the_mesh():
         ((4,), (), 0, 3),
     ],
 )
-def test_randint_takes_bounds_as_in_pytorch(arguments, shape, least, most):
+def test_randint_takes_bounds_as_in_pytorch(arguments, shape, low, high):
     for words, kind in (({}, np.int64), ({"dtype": kz.int32}, np.int32)):
-        drawn = kz.randint(*arguments, **words).numpy()
-        assert drawn.shape == shape and drawn.dtype == kind and least <= drawn.min() and drawn.max() <= most
-        assert drawn.size < 300 or (drawn.min(), drawn.max()) == (least, most)
+        numbers = kz.randint(*arguments, **words).numpy()
+        assert numbers.shape == shape and numbers.dtype == kind and low <= numbers.min() and numbers.max() <= high
+        assert numbers.size < 300 or (numbers.min(), numbers.max()) == (low, high)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,6 @@ def test_randint_takes_bounds_as_in_pytorch(arguments, shape, least, most):
         ((-2, [3]), "high must be above low, got low=0 and high=-2"),
     ],
 )
-def test_randint_with_an_empty_range_is_an_error(arguments, text):
+def test_randint_with_invalid_bounds_is_an_error(arguments, text):
     with pytest.raises(kz.UserError, match="randint: " + text):
         kz.randint(*arguments)

@@ -12,7 +12,7 @@ DRAW = np.random.default_rng(7)
 X, Y, CUBE = (DRAW.normal(size=shape) for shape in ((4, 6), (4, 6), (2, 3, 4)))
 
 
-def test_scan_carries_and_stacks_nests_and_has_gradients():
+def test_scan_carries_nested_values_stacks_results_and_has_gradients():
     def run(x, w):
         carry, ys = kz.scan(
             lambda state, row: ({"h": kz.tanh(state["h"] * w + row)}, (state["h"], row * 2)), {"h": x[0] * 0}, x
@@ -26,8 +26,8 @@ def test_scan_carries_and_stacks_nests_and_has_gradients():
             h = np.tanh(h * w + row)
         return h, np.array(before), x * 2
 
-    for one, other in zip(kz.compile(run)(X, np.float64(0.5)), loop(X, 0.5)):
-        np.testing.assert_allclose(one.numpy(), other, rtol=1e-12)
+    for element, item in zip(kz.compile(run)(X, np.float64(0.5)), loop(X, 0.5)):
+        np.testing.assert_allclose(element.numpy(), item, rtol=1e-12)
     _, grad = kz.value_and_grad(lambda w: run(kz.tensor(X), w)[0].sum())(np.array(0.5))
     np.testing.assert_allclose(grad.numpy(), (loop(X, 0.5 + 1e-6)[0] - loop(X, 0.5 - 1e-6)[0]).sum() / 2e-6, rtol=1e-6)
     backwards, _ = kz.scan(lambda c, _: (c * 2, c), kz.tensor(1.0), length=3, reverse=True)
@@ -65,11 +65,11 @@ def test_recurrent_layers_follow_their_formulas(kind):
         np.testing.assert_allclose(
             output.numpy(), np.concatenate([forth[0], back[0]], 2).transpose(1, 0, 2), rtol=1e-11
         )
-        for one, at in zip(last if kind == "LSTM" else [last], (1, 2)):
-            np.testing.assert_allclose(one.numpy(), np.stack([forth[at], back[at]]), rtol=1e-11)
+        for item, at in zip(last if kind == "LSTM" else [last], (1, 2)):
+            np.testing.assert_allclose(item.numpy(), np.stack([forth[at], back[at]]), rtol=1e-11)
     two = getattr(nn, kind)(4, 3, num_layers=2).double()
     s = two.state_dict()
-    below = recurrent(kind, x, s)[0]
-    np.testing.assert_allclose(kz.compile(two)(x)[0].numpy(), recurrent(kind, below, s, "l1")[0], rtol=1e-11)
-    with pytest.raises(kz.ShapeError, match=f"{kind}: takes \\[t, n, 4\\], not f64\\[5, 2, 3\\]"):
+    first_layer = recurrent(kind, x, s)[0]
+    np.testing.assert_allclose(kz.compile(two)(x)[0].numpy(), recurrent(kind, first_layer, s, "l1")[0], rtol=1e-11)
+    with pytest.raises(kz.ShapeError, match=f"{kind}: expected \\[t, n, 4\\], got f64\\[5, 2, 3\\]"):
         kz.compile(two)(x[:, :, :3])

@@ -10,7 +10,7 @@ from test_debugging import ranks
 import karez as kz
 from karez import F, P, nn, worlds
 
-ROWS, COLUMNS = 301, 128  # above 64 KiB, and no size but 1 divides the rows
+ROWS, COLUMNS = 301, 128  # more than 64 KiB; no mesh size above 1 in these tests divides the rows
 X = np.random.default_rng(0).normal(size=(ROWS, COLUMNS)).astype(np.float32)
 
 
@@ -54,14 +54,14 @@ def test_results_of_a_split_operand_have_its_layout(axes, layout):
         assert y.mesh == mesh
         if expected.numpy().nbytes > 64 * 1024:
             y.wait()
-            assert described(y) == described(a), "as its operand"
+            assert described(y) == described(a), "like its operand"
             if 1 not in axes.values():
                 assert y.layout == layout
         assert np.array_equal(y.numpy(), expected.numpy())
 
 
 @pytest.mark.parametrize("axes, layout", MESHES)
-def test_split_results_have_the_values_of_whole_ones(axes, layout):
+def test_split_results_have_the_values_of_replicated_ones(axes, layout):
     mesh = kz.Mesh(**axes)
     a, b, w = (
         laid(X, mesh, layout),
@@ -92,21 +92,21 @@ def test_split_results_have_the_values_of_whole_ones(axes, layout):
         np.testing.assert_allclose(f(a).numpy(), f(kz.tensor(X)).numpy(), rtol=2e-4, atol=2e-4)
 
 
-def test_nothing_is_gathered_until_it_is_read():
+def test_a_value_is_gathered_only_when_it_is_read():
     mesh = kz.Mesh(d=2)
     big = laid(np.ones((1024, 1024), np.float32), mesh, "d", None)
-    held = kz.world().held_bytes()
+    held_bytes = kz.world().held_bytes()
     y = big * 2
     y.wait()
-    assert y.layout == P("d", None) and kz.world().held_bytes() - held == 4 << 20, (
-        "one half on each device: whole on both would be twice that"
+    assert y.layout == P("d", None) and kz.world().held_bytes() - held_bytes == 4 << 20, (
+        "each device holds one half; replicated results would take twice the memory"
     )
     assert [part.data.shape for part in y.parts] == [(512, 1024)] * 2 and np.array_equal(
         y.numpy(), np.full((1024, 1024), 2)
     )
 
 
-def test_small_results_and_results_of_whole_operands_are_whole():
+def test_small_results_and_results_of_replicated_operands_are_replicated():
     mesh = kz.Mesh(d=2)
     small = laid(X[:128], mesh, "d", None)  # 64 KiB
     assert (small * 2).layout == P(None, None) and (small * 2).wait() is None
@@ -114,30 +114,30 @@ def test_small_results_and_results_of_whole_operands_are_whole():
     y.wait()
     assert y.layout == P(None, None)
     assert (small.double() * 2).layout == P("d", None), "of 128 KiB"
-    whole = laid(X, mesh, None, None)
-    y = whole * 2
+    replicated = laid(X, mesh, None, None)
+    y = replicated * 2
     assert y.layout == P(None, None)
     y.wait()
     assert y.layout == P(None, None)
     a = laid(X, mesh, "d", None)
     total = a.sum()
     assert total.layout == P() and float(total) == pytest.approx(float(X.sum()), rel=1e-4)
-    both = [whole * 3, a * 3]  # one program
+    both = [replicated * 3, a * 3]  # one program
     both[0].wait(), both[1].wait()
-    assert [one.layout for one in both] == [P(None, None), P("d", None)], "each has the layout of its operands"
-    assert (kz.with_layout(a, None, None) * 2).layout == P(None, None), "what the user laid whole stays so"
+    assert [item.layout for item in both] == [P(None, None), P("d", None)], "each has the layout of its operands"
+    assert (kz.with_layout(a, None, None) * 2).layout == P(None, None), "a layout that the user requested is kept"
 
 
 def test_layouts_of_the_user_are_respected_and_kept():
     mesh = kz.Mesh(d=2)
     a = laid(X, mesh, "d", None)
     assert kz.with_layout(a * 2, None, "d").layout == P(None, "d")
-    whole = laid(X, mesh, None, None)
-    y = kz.with_layout(whole, "d", None) * 2
+    replicated = laid(X, mesh, None, None)
+    y = kz.with_layout(replicated, "d", None) * 2
     y.wait()
     assert y.layout == P("d", None)
-    made = kz.zeros(300, 100, mesh=mesh, layout=P(None, "d")) + 1
-    assert made.layout == P(None, "d") and np.array_equal(made.numpy(), np.ones((300, 100)))
+    tensor = kz.zeros(300, 100, mesh=mesh, layout=P(None, "d")) + 1
+    assert tensor.layout == P(None, "d") and np.array_equal(tensor.numpy(), np.ones((300, 100)))
 
 
 def test_an_axis_that_splits_no_operand_splits_no_result():
@@ -169,7 +169,7 @@ def test_a_loop_keeps_its_fixed_point_layout():
         expected = expected * np.float32(0.9) + X
         layouts.append(x.layout)
     assert set(layouts) == {P("d", None)} and np.allclose(x.numpy(), expected, rtol=1e-5)
-    for _ in range(200):  # also if it is not read
+    for _ in range(200):  # even if the result is not read
         x = x * 0.9 + g
         expected = expected * np.float32(0.9) + X
     assert x.layout == P("d", None) and np.allclose(x.numpy(), expected, rtol=1e-4)
@@ -185,7 +185,7 @@ def test_results_are_read_in_every_way():
         and np.array_equal(np.asarray(make()), expected)
         and make().tolist() == expected.tolist()
     )
-    assert np.array_equal(np.from_dlpack(make()), expected), "handed out whole"
+    assert np.array_equal(np.from_dlpack(make()), expected), "exported as one array"
     assert np.array_equal(np.asarray(memoryview(make())), expected)
     assert np.array_equal(kz.from_dlpack(make()).numpy(), expected)
     assert "f32[301@d, 128]" in repr(make())
@@ -199,7 +199,7 @@ def test_results_are_read_in_every_way():
     assert sum(1 for _ in zip(make(), range(3))) == 3
     split = kz.compile(lambda v: kz.with_layout(v, "d", None), mesh=mesh)(a)
     with pytest.raises((kz.LayoutError, BufferError), match="is split over several devices"):
-        np.from_dlpack(split)  # a layout of the user's is not gathered without a request
+        np.from_dlpack(split)  # a layout that the user requested is not gathered implicitly
 
 
 def test_a_function_takes_a_result_in_its_layout():
@@ -218,16 +218,16 @@ def test_a_function_takes_a_result_in_its_layout():
         step(y * 2).wait()
     assert step.signatures() == before, "a result has the layout of the function's own results: one signature"
     step(X).wait()
-    assert step.signatures() == before + 1, "a whole one is another signature"
+    assert step.signatures() == before + 1, "a replicated argument has another signature"
 
 
-def test_gradients_outside_of_functions():
+def test_gradients_outside_of_functions_have_the_layouts_of_their_values():
     mesh = kz.Mesh(d=2)
     a, w = laid(X, mesh, "d", None), np.random.default_rng(1).normal(size=(COLUMNS, 130)).astype(np.float32)
     loss = lambda x, w: ((x @ w).tanh() ** 2).mean()
     value, (dx, dw) = kz.value_and_grad(loss, argnums=(0, 1))(a, laid(w, mesh, None, None))
-    whole, (dx_whole, dw_whole) = kz.value_and_grad(loss, argnums=(0, 1))(kz.tensor(X), kz.tensor(w))
-    assert float(value) == pytest.approx(float(whole), rel=1e-5)
+    replicated, (dx_whole, dw_whole) = kz.value_and_grad(loss, argnums=(0, 1))(kz.tensor(X), kz.tensor(w))
+    assert float(value) == pytest.approx(float(replicated), rel=1e-5)
     np.testing.assert_allclose(dx.numpy(), dx_whole.numpy(), rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(dw.numpy(), dw_whole.numpy(), rtol=1e-4, atol=1e-7)
 
@@ -248,12 +248,12 @@ def test_results_outlive_their_program_and_dropped_ones_are_freed():
     for i in range(300):  # more programs than are cached
         (a[: 1 + i % ROWS] * 3).wait() if i % 2 else (kz.tensor(np.ones(i + 1, np.float32)) + 1).wait()
     assert np.array_equal(y.numpy(), 2 * X) and y.layout == P("d", None)
-    held = kz.world().held_bytes()
+    held_bytes = kz.world().held_bytes()
     del y
-    assert kz.world().held_bytes() == held - X.nbytes
+    assert kz.world().held_bytes() == held_bytes - X.nbytes
 
 
-def test_empty_values_and_single_rows():
+def test_empty_values_and_single_rows_have_layouts():
     mesh = kz.Mesh(d=2)
     empty = laid(np.zeros((0, 4), np.float32), mesh, "d", None)
     assert (empty * 2).layout == P(None, None) and (empty * 2).numpy().shape == (0, 4)
@@ -276,19 +276,19 @@ a = kz.from_parts([x[:151] if kz.rank() == 0 else x[151:]], mesh, P("d", None), 
 y = a * 2
 y.wait()
 assert y.layout == P("d", None) and np.array_equal(y.parts[0].data, 2 * (x[:151] if kz.rank() == 0 else x[151:]))
-z = y.T @ y  # summed over what is divided: 64 KiB
+z = y.T @ y  # a sum over the split dimension: 64 KiB
 assert np.allclose(z.numpy(), 4 * x.T @ x, rtol=1e-4, atol=1e-3)
 loss = a.mean()
 loss.wait()
 if kz.rank() == 0:
     print("loss", float(loss), y.layout, y.mesh, y.parts[0])  # on one rank alone
-for ask in (lambda: y.numpy(), lambda: print(y), lambda: (a * 3).layout, lambda: np.from_dlpack(y)):
+for call in (lambda: y.numpy(), lambda: print(y), lambda: (a * 3).layout, lambda: np.from_dlpack(y)):
     if kz.rank() == 1:
         try:
-            ask()
+            call()
         except kz.UserError as error:
             assert "rank 1 requests a read of f32[301" in str(error), error
-            print("told")
+            print("reported")
     kz.barrier()
 assert np.array_equal(y.numpy(), 2 * x) and np.array_equal(np.from_dlpack(y), 2 * x) and (a * 3).layout == P("d", None)
 step = kz.compile(lambda v: v.sum(), mesh=mesh)
@@ -304,7 +304,7 @@ print("fine")
 def test_results_on_two_ranks_stay_split():
     run = ranks(RANKS)
     out, _ = run.communicate(timeout=300)
-    assert run.returncode == 0 and out.count("fine") == 2 and out.count("told") == 4 and out.count("loss") == 1, out
+    assert run.returncode == 0 and out.count("fine") == 2 and out.count("reported") == 4 and out.count("loss") == 1, out
 
 
 def test_operands_on_meshes_with_different_axes_combine():
@@ -316,7 +316,7 @@ def test_operands_on_meshes_with_different_axes_combine():
 def test_a_small_result_keeps_no_large_operand_alive():
     step = kz.compile(mesh=kz.Mesh(d=2))(lambda x: (x.sum(), x * 2))
     x = np.ones(1 << 20, np.float32)
-    kept = [step(x)[0] for _ in range(10)]
-    assert all(float(one) == 1 << 20 for one in kept)
+    results = [step(x)[0] for _ in range(10)]
+    assert all(float(item) == 1 << 20 for item in results)
     step(x)[0].wait()  # this drops the values that earlier launches hold
     assert worlds.world().held_bytes() < 6 * x.nbytes

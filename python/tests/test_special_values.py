@@ -12,10 +12,10 @@ TOLERANCE = {"float64": 1e-12, "float32": 4e-6, "bfloat16": 2.0**-8, "float16": 
 
 
 def infinite(*values):
-    return any(np.isinf(one).any() for one in values)
+    return any(np.isinf(value).any() for value in values)
 
 
-EXCLUDED = {  # by function and result: the arguments, and the reason
+EXCLUDED = {  # (function, result): the arguments, and the reason
     ("F.gelu", "0"): (infinite, "the limit, where PyTorch has inf * 0"),
     ("F.gelu", "d0"): (infinite, "likewise"),
     ("F.silu", "0"): (infinite, "the limit, where PyTorch has inf * 0"),
@@ -48,30 +48,32 @@ EXCLUDED = {  # by function and result: the arguments, and the reason
     ("xlogy", "d1"): (lambda x, y: not 1e-37 < abs(x) < 1e38, "0 log(y) is constant; dy x is not a normal number"),
     ("xlogy", "d0"): (lambda x, y: x == 0 and infinite(y), "0 log(inf) is 0"),
 }
-REFUSED = {dtype: ["softmax"] for dtype in ("bool", "int32", "int64")}  # with an error
+REJECTED = {dtype: ["softmax"] for dtype in ("bool", "int32", "int64")}  # these dtypes are errors
 
 
 def function_of(name):
     return getattr(kz.F, name[2:]) if name.startswith("F.") else getattr(kz, name)
 
 
-def ours(name, dtype, arguments, words, smooth):
-    inputs = [kz.tensor(np.array(one, np.float64 if "float" in dtype else dtype)).to(dtype) for one in arguments]
+def run_karez(name, dtype, arguments, words, smooth):
+    inputs = [
+        kz.tensor(np.array(argument, np.float64 if "float" in dtype else dtype)).to(dtype) for argument in arguments
+    ]
 
     def run(*values):
-        made = function_of(name)(*values, **(words if name != "norm" else {"dim": 1}))
-        made = list(made) if isinstance(made, (tuple, list)) else [made]
+        output = function_of(name)(*values, **(words if name != "norm" else {"dim": 1}))
+        output = list(output) if isinstance(output, (tuple, list)) else [output]
         if not smooth:
-            return made, []
+            return output, []
         total = sum(
-            (one.double() * special.weights(one.numel()).reshape(one.shape)).sum()
-            for one in made
-            if one.dtype.is_floating_point
+            (item.double() * special.weights(item.numel()).reshape(item.shape)).sum()
+            for item in output
+            if item.dtype.is_floating_point
         )
-        return made, kz.grad(total, list(values))
+        return output, kz.grad(total, list(values))
 
-    made, grads = kz.compile(run)(*inputs)
-    return {str(i): one for i, one in enumerate(made)} | {f"d{i}": one for i, one in enumerate(grads)}
+    output, grads = kz.compile(run)(*inputs)
+    return {str(i): item for i, item in enumerate(output)} | {f"d{i}": grad for i, grad in enumerate(grads)}
 
 
 def read(x):
@@ -81,45 +83,53 @@ def read(x):
 def differences(name, dtype):
     """The differences from PyTorch, as lines."""
     out = []
-    for one, number, arguments, words in special.samples(dtype):
+    for element, number, arguments, words in special.samples(dtype):
         keys = (
-            {key.rsplit("|", 1)[1]: key for key in ANSWERS if key.startswith(f"{one}|{dtype}|{number}|")}
-            if one == name
+            {key.rsplit("|", 1)[1]: key for key in ANSWERS if key.startswith(f"{element}|{dtype}|{number}|")}
+            if element == name
             else {}
         )
         if not keys:
             continue
         try:
-            got = ours(name, dtype, arguments, words, any(key.startswith("d") for key in keys))
+            got = run_karez(name, dtype, arguments, words, any(key.startswith("d") for key in keys))
         except (kz.Error, TypeError) as error:
-            if name in REFUSED.get(dtype, ()) or name == "mean" and not np.size(arguments[0]):
+            if name in REJECTED.get(dtype, ()) or name == "mean" and not np.size(arguments[0]):
                 continue
             out.append((name, dtype, "", f"{type(error).__name__}: {str(error).splitlines()[0]}"))
             continue
         for result, key in keys.items():
-            want, mine = ANSWERS[key], read(got[result])
-            if want.shape != mine.shape or want.dtype != mine.dtype:
-                out.append((name, dtype, result, f"{mine.dtype}{mine.shape}, not {want.dtype}{want.shape}"))
+            want, result_value = ANSWERS[key], read(got[result])
+            if want.shape != result_value.shape or want.dtype != result_value.dtype:
+                out.append(
+                    (name, dtype, result, f"{result_value.dtype}{result_value.shape}, not {want.dtype}{want.shape}")
+                )
                 continue
-            wide = TOLERANCE.get(want.dtype.name if dtype != "bfloat16" else dtype, 0)
-            near = wide * 0.02  # terms cancel
+            relative_tolerance = TOLERANCE.get(want.dtype.name if dtype != "bfloat16" else dtype, 0)
+            absolute_tolerance = relative_tolerance * 0.02  # terms cancel
             if result.startswith("d"):  # derivatives computed from rounded results
-                wide, near = max(2 * wide, 1e-7), 8 * wide
+                relative_tolerance, absolute_tolerance = max(2 * relative_tolerance, 1e-7), 8 * relative_tolerance
             elif name in special.EXACT:
-                wide, near = 0, 0
+                relative_tolerance, absolute_tolerance = 0, 0
             with np.errstate(all="ignore"):
                 good = (
-                    np.isclose(mine.astype(np.float64), want.astype(np.float64), wide, near, equal_nan=True)
+                    np.isclose(
+                        result_value.astype(np.float64),
+                        want.astype(np.float64),
+                        relative_tolerance,
+                        absolute_tolerance,
+                        equal_nan=True,
+                    )
                     if want.dtype.kind == "f"
-                    else mine == want
+                    else result_value == want
                 )
             for at in map(tuple, np.argwhere(~good)):
-                given = [x[at[0]] for x in arguments]
+                scalars = [x[at[0]] for x in arguments]
                 # derivatives there are not specified
-                beside_nan = result.startswith("d") and any(np.isnan(one).any() for one in given)
-                if beside_nan or (name, result) in EXCLUDED and EXCLUDED[name, result][0](*given):
+                has_nan = result.startswith("d") and any(np.isnan(item).any() for item in scalars)
+                if has_nan or (name, result) in EXCLUDED and EXCLUDED[name, result][0](*scalars):
                     continue
-                out.append((name, dtype, result, f"of {given}: {mine[at]!r}, not {want[at]!r}"))
+                out.append((name, dtype, result, f"of {scalars}: {result_value[at]!r}, not {want[at]!r}"))
     return out
 
 

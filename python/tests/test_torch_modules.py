@@ -19,40 +19,106 @@ T, K = torch.nn, kz.nn
 R = lambda *shape: torch.randn(*shape)
 ROWS, IMAGE, TIME, LINE = R(4, 6), R(2, 4, 7, 6), R(5, 2, 6), R(2, 4, 9)
 UNIT, SIGNS = torch.rand(4, 6), torch.sign(R(4, 6))
-UNUSED = {"inplace", "name", "enable_nested_tensor", "use_nested_tensor", "mask_check", "activation_relu_or_gelu"}  # attributes without an effect on numbers
-CASES = [  # name, what it is made with, inputs
-    ("Linear", (6, 3), [ROWS]), ("Linear", (6, 3, False), [TIME]), ("Bilinear", (6, 6, 3), [ROWS, R(4, 6)]), ("Embedding", (9, 3), [torch.randint(0, 9, (2, 5))]),
-    ("Conv1d", (4, 6, 3, 2, 1), [LINE]), ("Conv2d", (4, 6, (3, 2), 2, 1, 1, 2), [IMAGE]), ("ConvTranspose1d", (4, 6, 3, 2, 1, 1, 2), [LINE]),
-    ("ConvTranspose2d", (4, 3, 3, 2, 1, 1), [IMAGE]), ("LayerNorm", ((6,),), [ROWS]), ("LayerNorm", ((7, 6), 1e-3, False), [IMAGE]), ("RMSNorm", (6, 1e-6), [ROWS]),
-    ("GroupNorm", (2, 4), [IMAGE]), ("BatchNorm1d", (4,), [LINE]), ("BatchNorm2d", (4,), [IMAGE]), ("BatchNorm3d", (4,), [R(2, 4, 3, 2, 2)]), ("InstanceNorm1d", (4,), [LINE]),
-    ("InstanceNorm2d", (4, 1e-5), [IMAGE]), ("LSTM", (6, 3, 2), [TIME]), ("LSTM", (6, 3, 1, True, True, 0.0, True), [TIME]), ("GRU", (6, 3, 2, False), [TIME]),
-    ("GRU", (6, 3, 1, True, False, 0.0, True), [TIME]), ("RNN", (6, 3), [TIME]), ("PReLU", (4,), [IMAGE]), ("PReLU", (), [ROWS]),
-    ("MaxPool1d", (3, 2, 1), [LINE]), ("MaxPool2d", (3, 2, 1), [IMAGE]), ("AvgPool1d", (3,), [LINE]), ("AvgPool2d", ((3, 2),), [IMAGE]), ("AdaptiveAvgPool1d", (4,), [LINE]),
-    ("AdaptiveAvgPool2d", ((3, 4),), [IMAGE]), ("Flatten", (), [IMAGE]), ("Unflatten", (1, (2, 3)), [ROWS]), ("ZeroPad2d", (2,), [IMAGE]), ("ConstantPad2d", ((1, 2, 0, 1), 3.0), [IMAGE]),
-    ("Upsample", (None, 2.0), [IMAGE]), ("Dropout", (0.5,), [ROWS]), ("Dropout2d", (0.5,), [IMAGE]), ("Identity", (), [ROWS]),
-    ("Softmax", (1,), [ROWS]), ("LogSoftmax", (1,), [ROWS]), ("Softmin", (1,), [ROWS]), ("GELU", (), [ROWS]), ("GELU", ("tanh",), [ROWS]), ("GLU", (1,), [ROWS]), ("Threshold", (0.1, 2.0), [ROWS]),
-    ("LeakyReLU", (0.2,), [ROWS]), ("ELU", (1.5,), [ROWS]), ("CELU", (2.0,), [ROWS]), ("Hardtanh", (-0.5, 0.7), [ROWS]), ("Hardshrink", (0.3,), [ROWS]), ("Softshrink", (0.3,), [ROWS]),
-    ("Softplus", (2.0,), [ROWS]), *[(name, (), [ROWS]) for name in "ReLU Tanh Sigmoid SiLU SELU ReLU6 Hardsigmoid Hardswish Softsign LogSigmoid Mish Tanhshrink".split()],
-    ("CosineSimilarity", (1,), [ROWS, R(4, 6)]), ("PairwiseDistance", (2.0,), [ROWS, R(4, 6)]),
-    ("CrossEntropyLoss", (), [ROWS, torch.randint(0, 6, (4,))]), ("NLLLoss", (), [torch.log_softmax(ROWS, 1), torch.randint(0, 6, (4,))]),
-    *[(name, (), [ROWS, R(4, 6)]) for name in ("MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss")], ("BCELoss", (), [UNIT, 1 - UNIT]), ("BCEWithLogitsLoss", (), [ROWS, UNIT]),
-    ("KLDivLoss", (), [torch.log(UNIT + 0.1), UNIT]), ("PoissonNLLLoss", (), [ROWS, UNIT * 5]), ("GaussianNLLLoss", (), [ROWS, R(4, 6), UNIT + 0.1]),
-    ("MarginRankingLoss", (0.1,), [ROWS, R(4, 6), SIGNS]), ("HingeEmbeddingLoss", (), [ROWS, SIGNS]), ("SoftMarginLoss", (), [ROWS, SIGNS]),
-    ("MultiheadAttention", (6, 2), [TIME, R(7, 2, 6), R(7, 2, 6)]), ("Transformer", (6, 2, 2, 1, 8, 0.0), [R(7, 2, 6), TIME]),
-    ("TransformerEncoderLayer", (6, 2, 8, 0.0), [TIME]), ("TransformerDecoderLayer", (6, 2, 8, 0.0), [TIME, R(7, 2, 6)]),
+UNUSED = {
+    "inplace",
+    "name",
+    "enable_nested_tensor",
+    "use_nested_tensor",
+    "mask_check",
+    "activation_relu_or_gelu",
+}  # attributes without an effect on numbers
+CASES = [  # name, constructor arguments, inputs
+    ("Linear", (6, 3), [ROWS]),
+    ("Linear", (6, 3, False), [TIME]),
+    ("Bilinear", (6, 6, 3), [ROWS, R(4, 6)]),
+    ("Embedding", (9, 3), [torch.randint(0, 9, (2, 5))]),
+    ("Conv1d", (4, 6, 3, 2, 1), [LINE]),
+    ("Conv2d", (4, 6, (3, 2), 2, 1, 1, 2), [IMAGE]),
+    ("ConvTranspose1d", (4, 6, 3, 2, 1, 1, 2), [LINE]),
+    ("ConvTranspose2d", (4, 3, 3, 2, 1, 1), [IMAGE]),
+    ("LayerNorm", ((6,),), [ROWS]),
+    ("LayerNorm", ((7, 6), 1e-3, False), [IMAGE]),
+    ("RMSNorm", (6, 1e-6), [ROWS]),
+    ("GroupNorm", (2, 4), [IMAGE]),
+    ("BatchNorm1d", (4,), [LINE]),
+    ("BatchNorm2d", (4,), [IMAGE]),
+    ("BatchNorm3d", (4,), [R(2, 4, 3, 2, 2)]),
+    ("InstanceNorm1d", (4,), [LINE]),
+    ("InstanceNorm2d", (4, 1e-5), [IMAGE]),
+    ("LSTM", (6, 3, 2), [TIME]),
+    ("LSTM", (6, 3, 1, True, True, 0.0, True), [TIME]),
+    ("GRU", (6, 3, 2, False), [TIME]),
+    ("GRU", (6, 3, 1, True, False, 0.0, True), [TIME]),
+    ("RNN", (6, 3), [TIME]),
+    ("PReLU", (4,), [IMAGE]),
+    ("PReLU", (), [ROWS]),
+    ("MaxPool1d", (3, 2, 1), [LINE]),
+    ("MaxPool2d", (3, 2, 1), [IMAGE]),
+    ("AvgPool1d", (3,), [LINE]),
+    ("AvgPool2d", ((3, 2),), [IMAGE]),
+    ("AdaptiveAvgPool1d", (4,), [LINE]),
+    ("AdaptiveAvgPool2d", ((3, 4),), [IMAGE]),
+    ("Flatten", (), [IMAGE]),
+    ("Unflatten", (1, (2, 3)), [ROWS]),
+    ("ZeroPad2d", (2,), [IMAGE]),
+    ("ConstantPad2d", ((1, 2, 0, 1), 3.0), [IMAGE]),
+    ("Upsample", (None, 2.0), [IMAGE]),
+    ("Dropout", (0.5,), [ROWS]),
+    ("Dropout2d", (0.5,), [IMAGE]),
+    ("Identity", (), [ROWS]),
+    ("Softmax", (1,), [ROWS]),
+    ("LogSoftmax", (1,), [ROWS]),
+    ("Softmin", (1,), [ROWS]),
+    ("GELU", (), [ROWS]),
+    ("GELU", ("tanh",), [ROWS]),
+    ("GLU", (1,), [ROWS]),
+    ("Threshold", (0.1, 2.0), [ROWS]),
+    ("LeakyReLU", (0.2,), [ROWS]),
+    ("ELU", (1.5,), [ROWS]),
+    ("CELU", (2.0,), [ROWS]),
+    ("Hardtanh", (-0.5, 0.7), [ROWS]),
+    ("Hardshrink", (0.3,), [ROWS]),
+    ("Softshrink", (0.3,), [ROWS]),
+    ("Softplus", (2.0,), [ROWS]),
+    *[
+        (name, (), [ROWS])
+        for name in (
+            "ReLU Tanh Sigmoid SiLU SELU ReLU6 Hardsigmoid Hardswish Softsign LogSigmoid Mish Tanhshrink".split()
+        )
+    ],
+    ("CosineSimilarity", (1,), [ROWS, R(4, 6)]),
+    ("PairwiseDistance", (2.0,), [ROWS, R(4, 6)]),
+    ("CrossEntropyLoss", (), [ROWS, torch.randint(0, 6, (4,))]),
+    ("NLLLoss", (), [torch.log_softmax(ROWS, 1), torch.randint(0, 6, (4,))]),
+    *[(name, (), [ROWS, R(4, 6)]) for name in ("MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss")],
+    ("BCELoss", (), [UNIT, 1 - UNIT]),
+    ("BCEWithLogitsLoss", (), [ROWS, UNIT]),
+    ("KLDivLoss", (), [torch.log(UNIT + 0.1), UNIT]),
+    ("PoissonNLLLoss", (), [ROWS, UNIT * 5]),
+    ("GaussianNLLLoss", (), [ROWS, R(4, 6), UNIT + 0.1]),
+    ("MarginRankingLoss", (0.1,), [ROWS, R(4, 6), SIGNS]),
+    ("HingeEmbeddingLoss", (), [ROWS, SIGNS]),
+    ("SoftMarginLoss", (), [ROWS, SIGNS]),
+    ("MultiheadAttention", (6, 2), [TIME, R(7, 2, 6), R(7, 2, 6)]),
+    ("Transformer", (6, 2, 2, 1, 8, 0.0), [R(7, 2, 6), TIME]),
+    ("TransformerEncoderLayer", (6, 2, 8, 0.0), [TIME]),
+    ("TransformerDecoderLayer", (6, 2, 8, 0.0), [TIME, R(7, 2, 6)]),
     ("TransformerEncoder", lambda lib: (lib.TransformerEncoderLayer(6, 2, 8, 0.0), 2, lib.LayerNorm(6)), [TIME]),
     ("TransformerDecoder", lambda lib: (lib.TransformerDecoderLayer(6, 2, 8, 0.0), 2), [TIME, R(7, 2, 6)]),
-    ("CosineEmbeddingLoss", (0.1,), [ROWS, R(4, 6), SIGNS[:, 0]]), ("TripletMarginLoss", (), [ROWS, R(4, 6), R(4, 6)]),
+    ("CosineEmbeddingLoss", (0.1,), [ROWS, R(4, 6), SIGNS[:, 0]]),
+    ("TripletMarginLoss", (), [ROWS, R(4, 6), R(4, 6)]),
 ]
 WORDS = {("InstanceNorm2d", (4, 1e-5)): {"affine": True}}
+
 
 def flat(made):
     return [one for part in made for one in flat(part)] if isinstance(made, (tuple, list)) else [made]
 
+
 for name, words, inputs in CASES:
     more = WORDS.get((name, words), {})
     theirs, ours = (getattr(lib, name)(*(words(lib) if callable(words) else words), **more).double() for lib in (T, K))
-    for word, value in vars(theirs).items():  # what ours does not have cannot be set
+    for word, value in vars(theirs).items():  # attributes that Karez lacks cannot be set
         if word[0] != "_" and word not in UNUSED and not hasattr(ours, word):
             try:
                 setattr(ours, word, value)
@@ -67,7 +133,9 @@ for name, words, inputs in CASES:
     theirs.train(training), ours.train(training)
     ours.load_state_dict({key: value.numpy() for key, value in theirs.state_dict().items()})
     want = flat(theirs(*inputs))
-    loss = sum((one * torch.cos(torch.arange(one.numel(), dtype=torch.float64)).reshape(one.shape)).sum() for one in want)
+    loss = sum(
+        (one * torch.cos(torch.arange(one.numel(), dtype=torch.float64)).reshape(one.shape)).sum() for one in want
+    )
     named = dict(theirs.named_parameters())
     slopes = torch.autograd.grad(loss, list(named.values())) if named else []
 
@@ -82,11 +150,15 @@ for name, words, inputs in CASES:
     for one, other in zip(made + grads, want + list(slopes)):
         assert one.shape == tuple(other.shape), (name, one.shape, other.shape)
         np.testing.assert_allclose(one.numpy(), other.detach().numpy(), rtol=1e-9, atol=1e-10, err_msg=f"{name}{words}")
-    for key, value in theirs.state_dict().items():  # running statistics went on
+    for key, value in theirs.state_dict().items():  # including updated running statistics
         np.testing.assert_allclose(ours.state_dict()[key], value.numpy(), rtol=1e-9, err_msg=f"{name} {key}")
     kz.reset()
 tested = {name for name, *_ in CASES}
-untested = {n for n in dir(K) if n[0].isupper() and isinstance(getattr(K, n), type) and hasattr(T, n)} - tested - {"Module", "Parameter", "Buffer", "Sequential"}
+untested = (
+    {n for n in dir(K) if n[0].isupper() and isinstance(getattr(K, n), type) and hasattr(T, n)}
+    - tested
+    - {"Module", "Parameter", "Buffer", "Sequential"}
+)
 print("untested", *sorted(untested))
 """
 
@@ -95,22 +167,42 @@ DEFAULTS = """
 import inspect, torch
 import karez as kz
 
-# Ours on purpose: labels are left out where it is asked for, and a dim that PyTorch warns about is asked for.
-ALLOWED = {("cross_entropy", "ignore_index"), ("nll_loss", "ignore_index"), ("CrossEntropyLoss", "ignore_index"), ("NLLLoss", "ignore_index")}
-OLD = {"size_average", "reduce", "_stacklevel", "inplace", "device", "dtype"}  # PyTorch's, which have no place of their own here
+# Intended differences: ignore_index has no default, so that labels are ignored only on request.
+ALLOWED = {
+    ("cross_entropy", "ignore_index"),
+    ("nll_loss", "ignore_index"),
+    ("CrossEntropyLoss", "ignore_index"),
+    ("NLLLoss", "ignore_index"),
+}
+OLD = {
+    "size_average",
+    "reduce",
+    "_stacklevel",
+    "inplace",
+    "device",
+    "dtype",
+}  # arguments of PyTorch that Karez does not have
 compared, wrong = 0, []
+
 
 def signature(function):
     try:
-        return {name: p for name, p in inspect.signature(function).parameters.items() if name != "self" and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        return {
+            name: p
+            for name, p in inspect.signature(function).parameters.items()
+            if name != "self" and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        }
     except (TypeError, ValueError):
         return {}
+
 
 def compare(name, ours, theirs):
     global compared
     if not ours or not theirs:
         return
-    places = [[one for one, p in words.items() if p.kind != p.KEYWORD_ONLY and one not in OLD] for words in (ours, theirs)]
+    places = [
+        [one for one, p in words.items() if p.kind != p.KEYWORD_ONLY and one not in OLD] for words in (ours, theirs)
+    ]
     for one, other in zip(*places):
         if one != other:
             wrong.append(f"{name}: {one} stands where PyTorch has {other}")
@@ -118,18 +210,33 @@ def compare(name, ours, theirs):
     for word, p in ours.items():
         if word in theirs and (name, word) not in ALLOWED:
             compared += 1
-            if getattr(p.default, "__name__", p.default) != getattr(theirs[word].default, "__name__", theirs[word].default):
+            if getattr(p.default, "__name__", p.default) != getattr(
+                theirs[word].default, "__name__", theirs[word].default
+            ):
                 wrong.append(f"{name}({word}={p.default}), PyTorch has {theirs[word].default}")
+
 
 for ours, theirs in ((kz.nn, torch.nn), (kz.nn.functional, torch.nn.functional), (kz.optim, torch.optim)):
     for name in dir(ours):
         one, other = getattr(ours, name), getattr(theirs, name, None)
-        if name[0] == "_" or other is None or not callable(one) or name in ("Module", "Sequential", "Parameter", "Buffer", "ModuleList", "ModuleDict", "Optimizer"):
+        if (
+            name[0] == "_"
+            or other is None
+            or not callable(one)
+            or name in ("Module", "Sequential", "Parameter", "Buffer", "ModuleList", "ModuleDict", "Optimizer")
+        ):
             continue
         mine = signature(one)
-        if isinstance(one, type) and not mine and "names" in getattr(one.__init__, "__code__", compare.__code__).co_freevars:  # a row of nn/simple.py
+        if (
+            isinstance(one, type)
+            and not mine
+            and "names" in getattr(one.__init__, "__code__", compare.__code__).co_freevars
+        ):  # a row of nn/function_modules.py
             names = one.__init__.__closure__[one.__init__.__code__.co_freevars.index("names")].cell_contents
-            mine = {word: inspect.Parameter(word, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default) for word, default in names.items()}
+            mine = {
+                word: inspect.Parameter(word, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+                for word, default in names.items()
+            }
         compare(name, mine, signature(other))
 print(*wrong, sep="\\n")
 print(compared)

@@ -49,7 +49,7 @@ def test_training_is_bit_identical_when_repeated():
     assert losses(mesh="data=2,model=2") == losses(mesh="data=2,model=2")
 
 
-def test_gradients_in_a_trace():
+def test_gradients_in_a_trace_accumulate():
     w = nn.Parameter([1.0, 2.0, 3.0], name="w")
     frozen = nn.Parameter([1.0, 1.0, 1.0], requires_grad=False, name="frozen")
 
@@ -59,21 +59,21 @@ def test_gradients_in_a_trace():
         (w * x * frozen).sum().backward()
         first = w.grad
         (w * w).sum().backward()
-        added = w.grad
+        added_grad = w.grad
         assert frozen.grad is None
         w.grad = None
         (w * 5).sum().backward()
         (of_x,) = kz.grad((x * x).sum(), [x])
-        return first, added, w.grad, of_x, kz.grad((w**3).sum(), [w, frozen])
+        return first, added_grad, w.grad, of_x, kz.grad((w**3).sum(), [w, frozen])
 
     x = np.array([10, 20, 30], np.float32)
-    first, added, again, of_x, both = f(x)
-    assert first.tolist() == [10, 20, 30] and added.tolist() == [12, 24, 36] and again.tolist() == [5, 5, 5]
+    first, added_grad, second_grad, of_x, both = f(x)
+    assert first.tolist() == [10, 20, 30] and added_grad.tolist() == [12, 24, 36] and second_grad.tolist() == [5, 5, 5]
     assert of_x.tolist() == [20, 40, 60] and both[0].tolist() == [3, 12, 27] and both[1].tolist() == [0, 0, 0]
     assert w.grad is None
 
 
-def test_value_and_grad():
+def test_value_and_grad_matches_difference_quotients():
     net = Net().eval()
     value, grads = kz.value_and_grad(lambda x, y: F.cross_entropy(net(x), y), params=net.parameters())(X, Y)
     state, eps = net.state_dict(), 1e-2
@@ -159,7 +159,7 @@ def test_the_learning_rate_changes_between_calls_without_a_retrace():
     )
 
 
-def test_gradients_are_clipped_by_their_norm_together():
+def test_gradients_are_clipped_by_their_joint_norm():
     a, b = nn.Parameter([0.0], name="a"), nn.Parameter([0.0, 0.0], name="b")
     opt = kz.optim.SGD([a, b], lr=1.0)
 
@@ -190,7 +190,7 @@ def test_an_average_follows_the_parameters():
     assert values == [2, 3, 5.5]
 
 
-def test_a_checkpoint_restores_everything(tmp_path):
+def test_training_continues_identically_from_a_checkpoint(tmp_path):
     def trained():
         net = Net()
         opt = kz.optim.Adam(net.parameters(), lr=1e-2)
@@ -206,7 +206,7 @@ def test_a_checkpoint_restores_everything(tmp_path):
 
     kz.init(devices=2, seed=8)
     step = trained()
-    whole = [float(step(X, Y)) for _ in range(6)]
+    full_losses = [float(step(X, Y)) for _ in range(6)]
     kz.reset()
     kz.seed(8)
     step = trained()
@@ -215,4 +215,4 @@ def test_a_checkpoint_restores_everything(tmp_path):
     kz.reset()
     step = trained()
     assert kz.load(tmp_path / "c.safetensors") == (3, {"epoch": "1"})
-    assert [float(step(X, Y)) for _ in range(3)] == whole[3:]
+    assert [float(step(X, Y)) for _ in range(3)] == full_losses[3:]

@@ -1,4 +1,4 @@
-"""Types: the stubs of the module, and examples and the package under mypy --strict."""
+"""Tests that mypy --strict accepts the package and its examples, and that the stub of the module is complete."""
 
 import os
 import pathlib
@@ -50,7 +50,7 @@ def test_the_package_passes_mypy_strict(cache):
 
 
 def public_callables():
-    """By name: the functions, classes and methods of the public modules."""
+    """The functions, classes and methods of the public modules, by name."""
     modules = [kz, kz.nn, kz.nn.functional, kz.nn.init, kz.nn.utils, kz.optim, kz.data, kz.debug, kz.errors]
     for module in modules:
         for name, value in vars(module).items():
@@ -74,7 +74,7 @@ def test_type_hints_of_every_public_name_resolve():
     assert not failed, failed
 
 
-ANY_RESULTS = {  # the user's function or values determine the type
+ANY_RESULTS = {  # functions whose result type the user's function or values determine
     "karez.compiled_function.Compiled.__call__",
     "karez.data.Batches.at",
     "karez.dlpack.dlpack",

@@ -41,7 +41,7 @@ def test_an_error_in_a_trace_removes_watchpoints():
     assert "words" not in vars(Words) and len(tok.words) == 2000
 
 
-def test_a_large_attribute_of_an_object_at_the_address_of_a_deleted_one_has_a_watchpoint():
+def test_an_object_at_the_address_of_a_deleted_one_gets_its_own_watchpoint():
     class Words(Holder):
         pass
 
@@ -107,7 +107,7 @@ def test_a_large_attribute_read_through_the_dict_is_an_error(read):
     assert first(f) == 3
 
 
-def test_karez_modules_that_read_their_dict_raise_no_error_for_large_attributes():
+def test_module_methods_that_read_the_dict_raise_no_error_for_large_attributes():
     class Net(kz.nn.Module):
         def __init__(self):
             self.fc, self.words = kz.nn.Linear(6, 6), list(range(2000))
@@ -120,7 +120,7 @@ def test_karez_modules_that_read_their_dict_raise_no_error_for_large_attributes(
 
 def test_an_error_of_a_watchpoint_reaches_the_user_unchanged():
     def fails(code, space):
-        raise TypeError("of a watch")
+        raise TypeError("from the hook")
 
     def inner():
         return 1
@@ -128,7 +128,7 @@ def test_an_error_of_a_watchpoint_reaches_the_user_unchanged():
     def raised_by_c(code, space):
         hash([])
 
-    for entered, message in ((fails, "of a watch"), (raised_by_c, "unhashable type")):
+    for entered, message in ((fails, "from the hook"), (raised_by_c, "unhashable type")):
         watch = kz._core.FunctionEntryHook(entered)
         with pytest.raises(TypeError, match=message):
             with watch:
@@ -159,7 +159,7 @@ def test_an_unread_large_attribute_of_a_namespace_is_not_an_error():
     f = kz.compile(lambda x: x * space.scale)
     assert first(f) == 2
     texts = f._latest.captured.texts
-    assert not any("__dict__" in one for one in texts), texts
+    assert not any("__dict__" in text for text in texts), texts
     space.scale = 3.0
     assert first(f) == 3
     with pytest.raises(kz.UserError, match="words, a list of 2,000 items"):
@@ -174,7 +174,7 @@ def test_watchpoints_are_not_counted_as_keys_of_a_class():
     f = kz.compile(lambda x: x * tok.scale * getattr(other, "words")[0])  # noqa: B009 (getattr is tested)
     assert first(f) == 2
     guards = f._latest.captured
-    keys = next(i for i, one in enumerate(guards.texts) if one == "attributes of Words")
+    keys = next(i for i, text in enumerate(guards.texts) if text == "attributes of Words")
     assert (
         not guards.guards.dropped(keys)
         and "words" not in guards.guards.expected(keys)
@@ -186,7 +186,7 @@ def test_watchpoints_are_not_counted_as_keys_of_a_class():
 @pytest.mark.parametrize(
     "kind", [tuple, set, frozenset, dict.fromkeys, collections.deque, lambda words: dict.fromkeys(words).keys()]
 )
-def test_a_container_of_any_kind_may_have_1000_items(kind):
+def test_a_container_of_any_type_may_have_1000_items(kind):
     words, more = kind(range(1000)), kind(range(1001))
     assert first(kz.compile(lambda x: x * len(words))) == 1000
     with pytest.raises(kz.UserError, match=f"may read 'more', a {type(more).__name__} of 1,001 items"):

@@ -1,6 +1,7 @@
 """Modules and the usual layers; the code of a model does not mention devices."""
 
 from . import functional as functional, init as init, utils as utils
+from .attention import MultiheadAttention as MultiheadAttention
 from .function_modules import (
     CELU as CELU,
     ELU as ELU,
@@ -83,7 +84,6 @@ from .module import Module as Module, ModuleDict as ModuleDict, ModuleList as Mo
 from .parameter import Buffer as Buffer, Parameter as Parameter
 from .recurrent import GRU as GRU, LSTM as LSTM, RNN as RNN
 from .transformers import (
-    MultiheadAttention as MultiheadAttention,
     Transformer as Transformer,
     TransformerDecoder as TransformerDecoder,
     TransformerDecoderLayer as TransformerDecoderLayer,

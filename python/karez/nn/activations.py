@@ -1,4 +1,4 @@
-"""Activations with parameters, each one op of an expression."""
+"""Activation functions with parameters, each computed by one op from an expression."""
 
 from __future__ import annotations
 

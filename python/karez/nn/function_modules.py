@@ -1,4 +1,4 @@
-"""Layers without weights: one row for each function."""
+"""Layers without weights, each made from a function."""
 
 from __future__ import annotations
 
@@ -13,35 +13,39 @@ from . import functional as F
 from .layer import Layer
 
 
-def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, **words: Any) -> Any:
+def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, **settings: Any) -> Any:
     """A module that calls a function with its inputs; the constructor takes the other parameters of the function and
     keeps them as attributes of the same names, which each call reads."""
-    taken = list(inspect.signature(function).parameters.values())[inputs:]
-    names = words or {one.name: one.default for one in taken}
+    parameters = list(inspect.signature(function).parameters.values())[inputs:]
+    names = settings or {item.name: item.default for item in parameters}
 
     def __init__(self: Any, *args: Any, **keywords: Any) -> None:
-        given = dict(zip(names, args)) | keywords
-        unknown = [word for word in given if word not in names]
-        missing = [word for word, default in names.items() if default is inspect.Parameter.empty and word not in given]
+        values = dict(zip(names, args)) | keywords
+        unknown = [setting for setting in values if setting not in names]
+        missing = [
+            setting
+            for setting, default in names.items()
+            if default is inspect.Parameter.empty and setting not in values
+        ]
         if len(args) > len(names) or unknown or missing:
             message = (
-                f"has no argument {unknown[0]!r}"
+                f"got an unexpected argument {unknown[0]!r}"
                 if unknown
-                else f"needs {missing[0]!r}"
+                else f"is missing the argument {missing[0]!r}"
                 if missing
-                else f"takes {len(names)} arguments, not {len(args)}"
+                else f"takes {len(names)} arguments but {len(args)} were given"
             )
-            raise TypeError(f"{name} {message}; it takes ({', '.join(names)})")
-        for word, default in names.items():
-            setattr(self, word, given.get(word, default))
+            raise TypeError(f"{name} {message}; its arguments are ({', '.join(names)})")
+        for setting, default in names.items():
+            setattr(self, setting, values.get(setting, default))
         if "stride" in names and self.stride is None:
             self.stride = self.kernel_size  # as in PyTorch: a later change of kernel_size does not change it
 
     def forward(self: Any, *inputs: Any) -> Any:
-        return function(*inputs, **{word: getattr(self, word) for word in names})
+        return function(*inputs, **{setting: getattr(self, setting) for setting in names})
 
     def extra_repr(self: Any) -> str:
-        return ", ".join(f"{word}={getattr(self, word)!r}" for word in names)
+        return ", ".join(f"{setting}={getattr(self, setting)!r}" for setting in names)
 
     methods = {"__init__": __init__, "forward": forward, "extra_repr": extra_repr}
     return type(
@@ -49,22 +53,24 @@ def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, *
     )
 
 
-GELU = _layer("GELU", F.gelu, 'x times the normal distribution function; approximate="tanh" as GPT-2\'s.')
+GELU = _layer("GELU", F.gelu, 'F.gelu; approximate="tanh" uses the tanh approximation.')
 ReLU = _layer("ReLU", lambda x: F.relu(x), "max(x, 0).")
 Tanh = _layer("Tanh", lambda x: F.tanh(x), "The hyperbolic tangent.")
 Sigmoid = _layer("Sigmoid", lambda x: F.sigmoid(x), "1 / (1 + exp(-x)).")
 SiLU = _layer("SiLU", lambda x: F.silu(x), "x times sigmoid(x).")
 Identity = _layer("Identity", lambda x: tensor_of(x) if isinstance(x, numpy.ndarray) else x, "x itself.")
-Softmax = _layer("Softmax", lambda x, dim=None: F.softmax(x, dim), "Along a dimension.")
-LogSoftmax = _layer("LogSoftmax", lambda x, dim=None: F.log_softmax(x, dim), "Along a dimension.")
+Softmax = _layer("Softmax", lambda x, dim=None: F.softmax(x, dim), "The softmax along a dimension.")
+LogSoftmax = _layer(
+    "LogSoftmax", lambda x, dim=None: F.log_softmax(x, dim), "The logarithm of softmax along a dimension."
+)
 Softmin = _layer("Softmin", F.softmin, "softmax of -x.")
 LeakyReLU = _layer("LeakyReLU", F.leaky_relu, "x if x > 0, otherwise negative_slope x.")
 ELU = _layer("ELU", F.elu, "x if x > 0, otherwise alpha (exp(x) - 1).")
 CELU = _layer("CELU", F.celu, "x if x > 0, otherwise alpha (exp(x / alpha) - 1).")
-SELU = _layer("SELU", F.selu, "Klambauer et al., 2017.")
-ReLU6 = _layer("ReLU6", F.relu6, "x limited to 0 and 6.")
+SELU = _layer("SELU", F.selu, "scale * elu(x, alpha), with the constants of Klambauer et al., 2017.")
+ReLU6 = _layer("ReLU6", F.relu6, "x limited to the range 0 to 6.")
 Hardtanh = _layer("Hardtanh", F.hardtanh, "x limited to the bounds.")
-Hardsigmoid = _layer("Hardsigmoid", F.hardsigmoid, "x / 6 + 1 / 2, limited to 0 and 1.")
+Hardsigmoid = _layer("Hardsigmoid", F.hardsigmoid, "x / 6 + 1 / 2, limited to the range 0 to 1.")
 Hardswish = _layer("Hardswish", F.hardswish, "x hardsigmoid(x).")
 Hardshrink = _layer("Hardshrink", F.hardshrink, "x if |x| is above lambd, otherwise 0.")
 Softshrink = _layer("Softshrink", F.softshrink, "x moved by lambd toward 0; 0 if |x| is at most lambd.")
@@ -102,7 +108,7 @@ AdaptiveAvgPool1d = _layer("AdaptiveAvgPool1d", F.adaptive_avg_pool1d, "The mean
 AdaptiveAvgPool2d = _layer(
     "AdaptiveAvgPool2d", F.adaptive_avg_pool2d, "The means of output_size windows of [n, c, h, w] along each dimension."
 )
-Upsample = _layer("Upsample", F.interpolate, "Enlarges by scale_factor, with the nearest element.")
+Upsample = _layer("Upsample", F.interpolate, "Resizes to size or by scale_factor, by default with the nearest element.")
 ConstantPad2d = _layer(
     "ConstantPad2d",
     lambda x, padding, value: _pad(x, padding, value),
@@ -128,26 +134,26 @@ def _pad(x: Any, padding: Any, value: float) -> Any:
 CrossEntropyLoss = _layer(
     "CrossEntropyLoss",
     F.cross_entropy,
-    "F.cross_entropy.",
+    "Computes F.cross_entropy.",
     weight=None,
     ignore_index=None,
     reduction="mean",
     label_smoothing=0.0,
 )
-NLLLoss = _layer("NLLLoss", F.nll_loss, "F.nll_loss.", weight=None, ignore_index=None, reduction="mean")
-MSELoss = _layer("MSELoss", F.mse_loss, "F.mse_loss.", 2)
-L1Loss = _layer("L1Loss", F.l1_loss, "F.l1_loss.", 2)
-SmoothL1Loss = _layer("SmoothL1Loss", F.smooth_l1_loss, "F.smooth_l1_loss.", 2)
-HuberLoss = _layer("HuberLoss", F.huber_loss, "F.huber_loss.", 2)
-BCELoss = _layer("BCELoss", F.binary_cross_entropy, "F.binary_cross_entropy.", 2)
+NLLLoss = _layer("NLLLoss", F.nll_loss, "Computes F.nll_loss.", weight=None, ignore_index=None, reduction="mean")
+MSELoss = _layer("MSELoss", F.mse_loss, "Computes F.mse_loss.", 2)
+L1Loss = _layer("L1Loss", F.l1_loss, "Computes F.l1_loss.", 2)
+SmoothL1Loss = _layer("SmoothL1Loss", F.smooth_l1_loss, "Computes F.smooth_l1_loss.", 2)
+HuberLoss = _layer("HuberLoss", F.huber_loss, "Computes F.huber_loss.", 2)
+BCELoss = _layer("BCELoss", F.binary_cross_entropy, "Computes F.binary_cross_entropy.", 2)
 BCEWithLogitsLoss = _layer(
-    "BCEWithLogitsLoss", F.binary_cross_entropy_with_logits, "F.binary_cross_entropy_with_logits.", 2
+    "BCEWithLogitsLoss", F.binary_cross_entropy_with_logits, "Computes F.binary_cross_entropy_with_logits.", 2
 )
-KLDivLoss = _layer("KLDivLoss", F.kl_div, "F.kl_div.", 2)
-PoissonNLLLoss = _layer("PoissonNLLLoss", F.poisson_nll_loss, "F.poisson_nll_loss.", 2)
-GaussianNLLLoss = _layer("GaussianNLLLoss", F.gaussian_nll_loss, "F.gaussian_nll_loss.", 3)
-MarginRankingLoss = _layer("MarginRankingLoss", F.margin_ranking_loss, "F.margin_ranking_loss.", 3)
-HingeEmbeddingLoss = _layer("HingeEmbeddingLoss", F.hinge_embedding_loss, "F.hinge_embedding_loss.", 2)
-SoftMarginLoss = _layer("SoftMarginLoss", F.soft_margin_loss, "F.soft_margin_loss.", 2)
-CosineEmbeddingLoss = _layer("CosineEmbeddingLoss", F.cosine_embedding_loss, "F.cosine_embedding_loss.", 3)
-TripletMarginLoss = _layer("TripletMarginLoss", F.triplet_margin_loss, "F.triplet_margin_loss.", 3)
+KLDivLoss = _layer("KLDivLoss", F.kl_div, "Computes F.kl_div.", 2)
+PoissonNLLLoss = _layer("PoissonNLLLoss", F.poisson_nll_loss, "Computes F.poisson_nll_loss.", 2)
+GaussianNLLLoss = _layer("GaussianNLLLoss", F.gaussian_nll_loss, "Computes F.gaussian_nll_loss.", 3)
+MarginRankingLoss = _layer("MarginRankingLoss", F.margin_ranking_loss, "Computes F.margin_ranking_loss.", 3)
+HingeEmbeddingLoss = _layer("HingeEmbeddingLoss", F.hinge_embedding_loss, "Computes F.hinge_embedding_loss.", 2)
+SoftMarginLoss = _layer("SoftMarginLoss", F.soft_margin_loss, "Computes F.soft_margin_loss.", 2)
+CosineEmbeddingLoss = _layer("CosineEmbeddingLoss", F.cosine_embedding_loss, "Computes F.cosine_embedding_loss.", 3)
+TripletMarginLoss = _layer("TripletMarginLoss", F.triplet_margin_loss, "Computes F.triplet_margin_loss.", 3)

@@ -14,10 +14,12 @@ from ..manipulation import repeat_interleave
 from ..pointwise import tensor_of
 from ..type_aliases import Tensor
 from ..user_line import _at
-from . import activations, losses, windows
+from . import activations, losses, padding, pooling, resizing
 from .activations import *
 from .losses import *
-from .windows import *
+from .padding import *
+from .pooling import *
+from .resizing import *
 
 __all__ = [
     "batch_norm",
@@ -47,11 +49,13 @@ __all__ = [
 ]
 __all__ += activations.__all__
 __all__ += losses.__all__
-__all__ += windows.__all__
+__all__ += padding.__all__
+__all__ += pooling.__all__
+__all__ += resizing.__all__
 
 
 def embedding(input: Any, weight: Any, padding_idx: Any = None) -> Tensor:
-    """Rows of weight [count, width] by an index of any shape; padding_idx: a row without a gradient."""
+    """The rows of weight [count, width] at indices of any shape; the row padding_idx gets no gradient."""
     rows = _core.take_rows(weight, input)
     if padding_idx is None:
         return rows
@@ -62,7 +66,7 @@ def embedding(input: Any, weight: Any, padding_idx: Any = None) -> Tensor:
 def conv2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
-    """[n, c, h, w] with weight [o, c / groups, r, s] -> [n, o, p, q]; padding="same" or "valid" too."""
+    """[n, c, h, w] with weight [o, c / groups, r, s] -> [n, o, p, q]; padding may also be "same" or "valid"."""
     if input.ndim == 3:
         return squeeze(conv2d(unsqueeze(input, 0), weight, bias, stride, padding, dilation, groups), 0)
     if isinstance(padding, str):
@@ -73,15 +77,18 @@ def conv2d(
 def _padded(input: Any, weight: Any, stride: Any, padding: Any, dilation: Any) -> tuple[Tensor, Any]:
     if padding not in ("same", "valid") or padding == "same" and {*_pair(stride)} != {1}:
         raise UserError(
-            f"a convolution with padding={padding!r} and stride={stride}; padding must be numbers, 'valid', or 'same' "
-            f"with a stride of 1{_at()}"
+            f"conv2d: padding must be numbers, 'valid', or 'same' with a stride of 1, got padding={padding!r} and "
+            f"stride={stride}{_at()}"
         )
-    whole = [d * (size - 1) if padding == "same" else 0 for d, size in zip(dilation, weight.shape[2:])]
-    if all(size % 2 == 0 for size in whole):
-        return input, [size // 2 for size in whole]
+    total_padding = [d * (size - 1) if padding == "same" else 0 for d, size in zip(dilation, weight.shape[2:])]
+    if all(size % 2 == 0 for size in total_padding):
+        return input, [size // 2 for size in total_padding]
     return _core.pad_both(
-        input, [0, 0, *(size // 2 for size in whole)], [0, 0, *(size - size // 2 for size in whole)], 0.0
-    ), [0] * len(whole)
+        input,
+        [0, 0, *(size // 2 for size in total_padding)],
+        [0, 0, *(size - size // 2 for size in total_padding)],
+        0.0,
+    ), [0] * len(total_padding)
 
 
 def conv1d(
@@ -95,11 +102,14 @@ def conv1d(
     if isinstance(padding, str):
         if padding not in ("same", "valid") or padding == "same" and _one(stride) != 1:
             raise UserError(
-                f"a convolution with padding={padding!r} and stride={stride}; padding must be numbers, 'valid', or "
-                f"'same' with a stride of 1{_at()}"
+                f"conv1d: padding must be numbers, 'valid', or 'same' with a stride of 1, got padding={padding!r} and "
+                f"stride={stride}{_at()}"
             )
-        whole = _one(dilation) * (weight.shape[2] - 1) if padding == "same" else 0
-        input, padding = _core.pad_both(input, [0, 0, whole // 2], [0, 0, whole - whole // 2], 0.0), 0
+        total_padding = _one(dilation) * (weight.shape[2] - 1) if padding == "same" else 0
+        input, padding = (
+            _core.pad_both(input, [0, 0, total_padding // 2], [0, 0, total_padding - total_padding // 2], 0.0),
+            0,
+        )
     padding = (0, _one(padding))
     return squeeze(
         conv2d(
@@ -170,7 +180,8 @@ def _one(value: Any) -> int:
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
-    """0 with probability p, otherwise x / (1 - p); the same elements on every mesh. x itself if training is false."""
+    """0 with probability p, otherwise x / (1 - p); the same elements are dropped on every mesh. x itself if training is
+    false."""
     return tensor_of(input) if not training else zeros_like(input) if p == 1 else _core.dropout(input, p)
 
 
@@ -211,8 +222,8 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalises by channel; in training with the statistics of the whole batch, in any layout, and the running
-    statistics (parameters) are updated."""
+    """Normalises each channel. Training uses the statistics of the whole batch, in any layout, and updates the running
+    statistics, which are parameters."""
     channels = [input.shape[1]]
     if getattr(running_mean, "_kind", "array") != "parameter":
         return _normalised(input, running_mean, running_var, weight, bias, training, eps)
@@ -229,18 +240,20 @@ def batch_norm(
 
 
 @in_f32
-def _normalised(input: Any, mean_of: Any, var_of: Any, weight: Any, bias: Any, training: bool, eps: float) -> Tensor:
-    """Batch norm with given statistics, or those of the batch, without an update of running statistics."""
-    shape, whole = [-1] + [1] * (input.ndim - 2), input.shape
-    if training or mean_of is None:
+def _normalised(
+    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, eps: float
+) -> Tensor:
+    """Batch norm with the given statistics or those of the batch; running statistics are not updated."""
+    shape, input_shape = [-1] + [1] * (input.ndim - 2), input.shape
+    if training or running_mean is None:
         parts = _core.batch_parts(input)
-        input = input.reshape(parts, whole[0] // parts, *whole[1:])
+        input = input.reshape(parts, input_shape[0] // parts, *input_shape[1:])
         axes = [d for d in range(input.ndim) if d not in (0, 2)]
-        middle = mean(input, axes, True)
-        spread = mean((input - middle) * (input - middle), axes, True)
+        batch_mean = mean(input, axes, True)
+        batch_var = mean((input - batch_mean) * (input - batch_mean), axes, True)
     else:
-        middle, spread = reshape(mean_of, shape), reshape(var_of, shape)
-    y = reshape((input - middle) / sqrt(spread + eps), list(whole))
+        batch_mean, batch_var = reshape(running_mean, shape), reshape(running_var, shape)
+    y = reshape((input - batch_mean) / sqrt(batch_var + eps), list(input_shape))
     y = y if weight is None else y * reshape(weight, shape)
     return y if bias is None else y + reshape(bias, shape)
 
@@ -255,8 +268,8 @@ def scaled_dot_product_attention(
     scale: Optional[float] = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(q k^T scale) v; q [n..., h, t, d], k and v [n..., g, s, d], where g divides h. attn_mask: flags (true:
-    the key takes part), or numbers that are added.
+    """softmax(q k^T scale) v; q [n..., h, t, d], k and v [n..., g, s, d], where g divides h. attn_mask: bools (true:
+    the key takes part), or numbers that are added to the scores.
 
     A key to which -inf is added is masked; a query whose keys are all masked gives 0. dropout_p applies to the weights,
     whether or not an enclosing module is training.
@@ -287,14 +300,16 @@ def instance_norm(
     return group_norm(input, input.shape[1], weight, bias, eps)
 
 
-def _normalized(what: str, shape: Any, **given: Any) -> list[int]:
-    """The normalised dimensions; weight and bias must have the same."""
+def _normalized(what: str, shape: Any, **affine: Any) -> list[int]:
+    """The sizes of the normalised dimensions. Raises an error if weight or bias has a different shape."""
     sizes = [shape] if isinstance(shape, int) else list(shape)
-    for name, one in given.items():
-        if one is not None and list(one.shape) != sizes:
-            raise ShapeError(f"{what}: normalized_shape {sizes}, but {name} has the shape {list(one.shape)}{_at()}")
+    for name, value in affine.items():
+        if value is not None and list(value.shape) != sizes:
+            raise ShapeError(
+                f"{what}: {name} must have the shape {sizes} (normalized_shape), got {list(value.shape)}{_at()}"
+            )
     return sizes
 
 
-def _or_full(given: Any, shape: Any, value: Any, like: Any) -> Any:
-    return full(shape, value, dtype=like.dtype) if given is None else given
+def _or_full(affine: Any, shape: Any, value: Any, like: Any) -> Any:
+    return full(shape, value, dtype=like.dtype) if affine is None else affine

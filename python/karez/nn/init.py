@@ -1,5 +1,5 @@
-"""Initialisers of parameters. The seed and the number of parameters made before determine the values, so they are the
-same on every mesh and in both languages."""
+"""Initialisers of parameters. The seed and the number of parameters created before determine the values, so they are
+the same on every mesh and in both languages."""
 
 from __future__ import annotations
 

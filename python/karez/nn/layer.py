@@ -1,4 +1,4 @@
-"""Layer: the base of layers with weights; setting an attribute has an effect or is an error."""
+"""Layer, the base class of layers with weights: setting an attribute either takes effect or fails."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .module import Module
 from .parameter import Parameter
 
 
-def positive(layer: Any, **sizes: Any) -> None:
-    """Raises an error unless all values are sizes."""
+def require_positive(layer: Any, **sizes: Any) -> None:
+    """Raises an error unless all values are positive integers."""
     for name, size in sizes.items():
         if not isinstance(size, int) or size < 1:
             raise UserError(f"{layer}: {name} must be an integer of at least 1, got {size!r}")
@@ -25,10 +25,12 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class Layer(Module):
-    """forward reads attributes by PyTorch's names at each call. The constructor makes weights and sublayers by the
-    attributes in
-    `fixed`; those in `absent` are arguments that are not kept, and PyTorch's attributes without a meaning here. Setting
-    one of either is an error, unless a subclass overrides forward."""
+    """The base class of layers. forward reads attributes, which have PyTorch's names, at each call.
+
+    `fixed` lists the attributes that determined the shapes of weights or sublayers. `absent` lists constructor
+    arguments that are not stored, and attributes of PyTorch that have no meaning in Karez. Setting an attribute of
+    either list is an error, unless a subclass overrides forward.
+    """
 
     fixed: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
@@ -41,23 +43,27 @@ class Layer(Module):
             object.__setattr__(self, name, value)
 
     def _check(self, name: str, value: Any) -> None:
-        kind, own = type(self).__name__, vars(self)
+        kind, attributes = type(self).__name__, vars(self)
         if name in self.absent:
             raise AttributeError(
                 f"{kind} has no attribute {name}: setting it would have no effect. Pass settings to the constructor"
             )
-        if name in self.fixed and name in own and not _same(own[name], value):
+        if name in self.fixed and name in attributes and not _same(attributes[name], value):
             raise AttributeError(
-                f"{kind}.{name} is {own[name]!r} and cannot be set after construction, which made weights or layers "
-                f"with it. Make another layer, nn.{kind}(..., {name}={value!r})"
+                f"{kind}.{name} is {attributes[name]!r} and cannot be set after construction, since weights or layers "
+                f"depend on it. Create a new layer, nn.{kind}(..., {name}={value!r})"
             )
         if (
-            name in own
+            name in attributes
             and isinstance(value, (bool, int, float, str))
-            and (isinstance(own[name], (Parameter, Module)) or own[name] is None and name in ("bias", "weight"))
+            and (
+                isinstance(attributes[name], (Parameter, Module))
+                or attributes[name] is None
+                and name in ("bias", "weight")
+            )
         ):
-            wanted = "a module" if isinstance(own[name], Module) else "a parameter"
+            expected = "a module" if isinstance(attributes[name], Module) else "a parameter"
             raise AttributeError(
-                f"{kind}.{name} is {wanted} or None, not {value!r}. Make another layer, nn.{kind}(..., "
+                f"{kind}.{name} must be {expected} or None, got {value!r}. Create a new layer, nn.{kind}(..., "
                 f"{name}={value!r})"
             )

@@ -13,21 +13,21 @@ from ..pointwise import tensor_of
 from ..type_aliases import Operand, Tensor
 from . import functional as F, init
 from .init import constant as _constant
-from .layer import Layer, positive
+from .layer import Layer, require_positive
 from .parameter import Buffer, Parameter
 
 
 class Linear(Layer):
-    """x [..., in_features] -> [..., out_features]; weight [out, in] and bias uniform within 1 / sqrt(in)."""
+    """x [..., in] -> [..., out]; weight [out, in] and bias are initially uniform within 1 / sqrt(in)."""
 
     fixed = frozenset({"in_features", "out_features"})
 
     def __init__(self, in_features: int, out_features: int, bias: Any = True) -> None:
-        positive("Linear", in_features=in_features, out_features=out_features)
-        begin = init.uniform(1 / math.sqrt(in_features))
+        require_positive("Linear", in_features=in_features, out_features=out_features)
+        initial = init.uniform(1 / math.sqrt(in_features))
         self.in_features, self.out_features = in_features, out_features
-        self.weight = Parameter((out_features, in_features), begin)
-        self.bias = Parameter((out_features,), begin) if bias else None
+        self.weight = Parameter((out_features, in_features), initial)
+        self.bias = Parameter((out_features,), initial) if bias else None
 
     def forward(self, x: Operand) -> Tensor:
         return F.linear(x, self.weight, self.bias)
@@ -52,24 +52,26 @@ class _Conv(Layer):
     ) -> None:
         name = type(self).__name__
         kernel = (kernel_size,) * self.spatial if isinstance(kernel_size, int) else tuple(kernel_size)
-        positive(name, in_channels=in_channels, out_channels=out_channels, kernel_size=min(kernel), groups=groups)
+        require_positive(
+            name, in_channels=in_channels, out_channels=out_channels, kernel_size=min(kernel), groups=groups
+        )
         if in_channels % groups or out_channels % groups:
-            raise UserError(f"{name}: {groups} groups do not divide {in_channels} and {out_channels} channels")
+            raise UserError(f"{name}: groups={groups} must divide {in_channels} and {out_channels} channels")
         shape = (in_channels, out_channels // groups) if self.transposed else (out_channels, in_channels // groups)
-        begin = init.uniform(1 / math.sqrt(shape[1] * math.prod(kernel)))
+        initial = init.uniform(1 / math.sqrt(shape[1] * math.prod(kernel)))
         self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel
         self.stride = stride
         self.padding = padding
         self.output_padding = output_padding
         self.dilation = dilation
         self.groups = groups
-        self.weight = Parameter((*shape, *kernel), begin)
-        self.bias = Parameter((out_channels,), begin) if bias else None
+        self.weight = Parameter((*shape, *kernel), initial)
+        self.bias = Parameter((out_channels,), initial) if bias else None
 
 
 class Conv2d(_Conv):
-    """x [n, in, h, w] -> [n, out, p, q]; weight [out, in / groups, r, s] and bias uniform within 1 / sqrt(in / groups *
-    r * s)."""
+    """x [n, in, h, w] -> [n, out, p, q]; weight [out, in / groups, r, s] and bias are initially uniform within 1 /
+    sqrt(in / groups * r * s)."""
 
     def __init__(
         self,
@@ -89,7 +91,8 @@ class Conv2d(_Conv):
 
 
 class Conv1d(_Conv):
-    """x [n, in, l] -> [n, out, m]; weight [out, in / groups, k] and bias uniform within 1 / sqrt(in / groups * k)."""
+    """x [n, in, l] -> [n, out, m]; weight [out, in / groups, k] and bias are initially uniform within 1 / sqrt(in /
+    groups * k)."""
 
     spatial = 1
 
@@ -111,8 +114,8 @@ class Conv1d(_Conv):
 
 
 class ConvTranspose2d(_Conv):
-    """x [n, in, h, w] -> [n, out, p, q]; weight [in, out / groups, r, s] and bias uniform within 1 / sqrt(out / groups
-    * r * s)."""
+    """x [n, in, h, w] -> [n, out, p, q]; weight [in, out / groups, r, s] and bias are initially uniform within 1 /
+    sqrt(out / groups * r * s)."""
 
     transposed = True
 
@@ -150,22 +153,24 @@ class ConvTranspose1d(ConvTranspose2d):
 
 
 class Embedding(Layer):
-    """Rows of weight [num_embeddings, embedding_dim] by index; normal, standard deviation 1. Row padding_idx begins as
-    zeros and has no gradient."""
+    """The rows of weight [num_embeddings, embedding_dim] at given indices; weight is initially normal with standard
+    deviation 1. Row padding_idx is initially zero and has no gradient."""
 
     fixed = frozenset({"num_embeddings", "embedding_dim"})
     absent = frozenset({"max_norm", "norm_type", "scale_grad_by_freq", "sparse"})
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: Any = None) -> None:
-        positive("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        require_positive("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
-                raise UserError(f"Embedding: padding_idx={padding_idx} is outside the {num_embeddings} rows")
+                raise UserError(
+                    f"Embedding: padding_idx must be from {-num_embeddings} to {num_embeddings - 1}, got {padding_idx}"
+                )
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
-        begin = init.normal(1.0)
+        initial = init.normal(1.0)
         self.weight = Parameter(
-            (num_embeddings, embedding_dim), begin if padding_idx is None else init.zero_row(begin, padding_idx)
+            (num_embeddings, embedding_dim), initial if padding_idx is None else init.zero_row(initial, padding_idx)
         )
 
     def forward(self, index: Any) -> Tensor:
@@ -178,11 +183,11 @@ class Bilinear(Layer):
     fixed = frozenset({"in1_features", "in2_features", "out_features"})
 
     def __init__(self, in1_features: Any, in2_features: Any, out_features: int, bias: Any = True) -> None:
-        positive("Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features)
+        require_positive("Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features)
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        begin = init.uniform(1 / math.sqrt(in1_features))
-        self.weight = Parameter((out_features, in1_features, in2_features), begin)
-        self.bias = Parameter((out_features,), begin) if bias else None
+        initial = init.uniform(1 / math.sqrt(in1_features))
+        self.weight = Parameter((out_features, in1_features, in2_features), initial)
+        self.bias = Parameter((out_features,), initial) if bias else None
 
     def forward(self, x1: Any, x2: Any) -> Tensor:
         y = (
@@ -204,7 +209,7 @@ class PReLU(Layer):
     fixed = frozenset({"num_parameters", "init"})
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
-        positive("PReLU", num_parameters=num_parameters)
+        require_positive("PReLU", num_parameters=num_parameters)
         self.num_parameters, self.init = num_parameters, init
         self.weight = Parameter((num_parameters,), _constant(init))
 
@@ -247,7 +252,7 @@ class RMSNorm(Layer):
 
 class BatchNorm2d(Layer):
     """Normalises each channel of x [n, c, ...]: in training with the statistics of the whole batch, which update the
-    running ones; otherwise with the running ones.
+    running statistics; otherwise with the running statistics.
 
     With micro-batches, each micro-batch is normalised alone, in order, as when PyTorch accumulates gradients.
     """
@@ -256,7 +261,7 @@ class BatchNorm2d(Layer):
     absent = frozenset({"track_running_stats"})
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True) -> None:
-        positive(type(self).__name__, num_features=num_features)
+        require_positive(type(self).__name__, num_features=num_features)
         self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
         self.weight = Parameter((num_features,), init.ones()) if affine else None
         self.bias = Parameter((num_features,), init.zeros()) if affine else None
@@ -273,11 +278,11 @@ class BatchNorm2d(Layer):
 
 
 class BatchNorm1d(BatchNorm2d):
-    """As BatchNorm2d."""
+    """Same as BatchNorm2d."""
 
 
 class BatchNorm3d(BatchNorm2d):
-    """As BatchNorm2d."""
+    """Same as BatchNorm2d."""
 
 
 class GroupNorm(Layer):
@@ -286,9 +291,9 @@ class GroupNorm(Layer):
     fixed = frozenset({"num_channels", "affine"})
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True) -> None:
-        positive("GroupNorm", num_groups=num_groups, num_channels=num_channels)
+        require_positive("GroupNorm", num_groups=num_groups, num_channels=num_channels)
         if num_channels % num_groups:
-            raise UserError(f"GroupNorm: {num_groups} groups do not divide {num_channels} channels")
+            raise UserError(f"GroupNorm: num_groups={num_groups} must divide num_channels={num_channels}")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         self.weight = Parameter((num_channels,), init.ones()) if affine else None
         self.bias = Parameter((num_channels,), init.zeros()) if affine else None
@@ -318,12 +323,12 @@ class InstanceNorm2d(GroupNorm):
 
 
 class InstanceNorm1d(InstanceNorm2d):
-    """As InstanceNorm2d."""
+    """Same as InstanceNorm2d."""
 
 
 class MultiHeadAttention(Layer):
-    """Self-attention of x [n, t, width]: heads of queries, kv_heads of keys and values, is_causal, rotary positions;
-    its layers are query, key, value and out."""
+    """Self-attention over x [n, t, width], with `heads` heads of queries and `kv_heads` of keys and values; is_causal
+    masks later keys, and rotary adds rotary positions. Its layers are query, key, value and out."""
 
     fixed = frozenset({"heads", "kv_heads"})
     absent = frozenset({"bias", "width"})
@@ -340,7 +345,7 @@ class MultiHeadAttention(Layer):
         dropout: float = 0.0,
         bias: Any = True,
     ) -> None:
-        positive("MultiHeadAttention", width=width, heads=heads)
+        require_positive("MultiHeadAttention", width=width, heads=heads)
         kv_heads = kv_heads or heads
         if width % heads or heads % kv_heads:
             raise UserError(
@@ -349,7 +354,8 @@ class MultiHeadAttention(Layer):
             )
         if rotary and width // heads % 2:
             raise UserError(
-                f"MultiHeadAttention: rotary positions need heads of an even number of elements, got {width // heads}"
+                f"MultiHeadAttention: heads must have an even number of elements for rotary positions, got "
+                f"{width // heads}"
             )
         self.heads, self.kv_heads, self.is_causal = heads, kv_heads, is_causal
         self.rotary, self.rotary_base, self.dropout = rotary, rotary_base, dropout
@@ -377,7 +383,7 @@ class Dropout(Layer):
 
     def __init__(self, p: float = 0.5) -> None:
         if not 0 <= p <= 1:
-            raise UserError(f"Dropout: a probability of {p} is not in [0, 1]")
+            raise UserError(f"Dropout: p must be in [0, 1], got {p}")
         self.p = p
 
     def forward(self, x: Operand) -> Tensor:

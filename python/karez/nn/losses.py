@@ -39,7 +39,7 @@ __all__ = [
 
 def _reduced(what: str, values: Tensor, reduction: str) -> Tensor:
     if reduction not in ("mean", "sum", "none"):
-        raise UserError(f"{what}: reduction={reduction!r}; it must be 'mean', 'sum' or 'none'{_at()}")
+        raise UserError(f"{what}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}{_at()}")
     return values if reduction == "none" else mean(values) if reduction == "mean" else sum(values)
 
 
@@ -57,16 +57,19 @@ def cross_entropy(
     """-log softmax(input)[target], for input [n, c] or [n, c, ...] and target [n] or [n, ...]; a float target holds the
     probabilities of the classes.
 
-    Targets equal to ignore_index are ignored; there is no default (PyTorch's is -100). weight [c] weighs classes,
-    row_weights [n] rows.
+    Targets equal to ignore_index are ignored; there is no default (PyTorch's is -100). weight [c] weights the
+    classes, row_weights [n] the rows.
     """
     input, target = tensor_of(input), tensor_of(target)
-    whole = not target.dtype.is_floating_point
-    if whole or target.shape != input.shape:
+    has_class_labels = not target.dtype.is_floating_point
+    if has_class_labels or target.shape != input.shape:
         _require_labels(
-            "cross_entropy", input, target, "; targets of floats are probabilities of the classes, of the logits' shape"
+            "cross_entropy",
+            input,
+            target,
+            "; float targets are class probabilities and must have the shape of the logits",
         )
-    if weight is None and not label_smoothing and whole and reduction == "mean" and input.ndim >= 2:
+    if weight is None and not label_smoothing and has_class_labels and reduction == "mean" and input.ndim >= 2:
         if input.ndim > 2:
             input = movedim(input, 1, -1)
             input, target = (
@@ -76,25 +79,26 @@ def cross_entropy(
         return _core.cross_entropy(input, target, row_weights=row_weights, ignore_index=ignore_index)
     if row_weights is not None:
         raise UserError(
-            f"cross_entropy: row_weights need labels and reduction='mean', without weight and label_smoothing{_at()}"
+            f"cross_entropy: row_weights require class labels and reduction='mean', and neither weight nor "
+            f"label_smoothing{_at()}"
         )
     at = 0 if input.ndim == 1 else 1
     logs, classes = log_softmax(input, at), input.shape[at]
-    if whole:
-        return _of_labels(logs, target, weight, ignore_index, reduction, label_smoothing)
-    chances = target * (1 - label_smoothing) + label_smoothing / classes
-    rows = -sum(logs * chances * _by_class(weight, logs, at), at)
+    if has_class_labels:
+        return _label_loss(logs, target, weight, ignore_index, reduction, label_smoothing)
+    probabilities = target * (1 - label_smoothing) + label_smoothing / classes
+    rows = -sum(logs * probabilities * _by_class(weight, logs, at), at)
     return sum(rows) / max(1, rows.numel()) if reduction == "mean" else _reduced("cross_entropy", rows, reduction)
 
 
-def _require_labels(what: str, input: Tensor, target: Tensor, more: str = "") -> None:
+def _require_labels(what: str, input: Tensor, target: Tensor, hint: str = "") -> None:
     """Checks that the target has one integer for each vector of logits."""
     at = 0 if input.ndim <= 1 else 1
-    want = [*input.shape[:at], *input.shape[at + 1 :]]
-    if target._dtype not in ("i32", "i64") or list(target.shape) != want:
+    expected_shape = [*input.shape[:at], *input.shape[at + 1 :]]
+    if target._dtype not in ("i32", "i64") or list(target.shape) != expected_shape:
         raise TypeError(
-            f"{what}: labels must be i32 or i64 {want} for logits {input._text()}, not "
-            f"{target._text()}{more * target.dtype.is_floating_point}{_at()}"
+            f"{what}: labels must be i32 or i64 {expected_shape} for logits {input._text()}, got "
+            f"{target._text()}{hint * target.dtype.is_floating_point}{_at()}"
         )
 
 
@@ -102,7 +106,7 @@ def _by_class(weight: Optional[Operand], logs: Tensor, at: int) -> Operand:
     return 1.0 if weight is None else _core.reshape(weight, [-1] + [1] * (logs.ndim - 1 - at))
 
 
-def _of_labels(
+def _label_loss(
     logs: Tensor,
     target: Tensor,
     weight: Optional[Operand],
@@ -121,9 +125,9 @@ def _of_labels(
         if ignore_index is None
         else where(_core.eq(target, ignore_index), _core.full([], 0, dtype=target.dtype), target)
     )
-    picked = -_core.reshape(_core.take_along_dim(logs, unsqueeze(place, at), at), list(target.shape))
+    chosen = -_core.reshape(_core.take_along_dim(logs, unsqueeze(place, at), at), list(target.shape))
     weights = counts if weight is None else counts * _core.reshape(_core.take_rows(weight, place), list(target.shape))
-    rows = where(counts > 0, picked, 0.0) * weights
+    rows = where(counts > 0, chosen, 0.0) * weights
     if smoothing:
         spread = -sum(logs * _by_class(weight, logs, at), at)
         rows = rows * (1 - smoothing) + where(counts > 0, spread, 0.0) * (smoothing / logs.shape[at])
@@ -139,31 +143,31 @@ def nll_loss(
     ignore_index: Optional[int] = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """-input[target], for input [n, c] or [n, c, ...] of log_softmax."""
+    """-input[target], for log-probabilities input [n, c] or [n, c, ...]."""
     input, target = tensor_of(input), tensor_of(target)
     _require_labels("nll_loss", input, target)
-    return _of_labels(input, target, weight, ignore_index, reduction, 0.0)
+    return _label_loss(input, target, weight, ignore_index, reduction, 0.0)
 
 
 @in_f32
 def mse_loss(input: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """Squared differences."""
+    """The squared differences of input and target."""
     return _reduced("mse_loss", square(input - target), reduction)
 
 
 @in_f32
 def l1_loss(input: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """Absolute differences."""
+    """The absolute differences of input and target."""
     return _reduced("l1_loss", _core.abs(input - target), reduction)
 
 
 @in_f32
 def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """difference^2 / (2 beta) if |difference| is below beta, otherwise |difference| - beta / 2."""
-    far = _core.abs(input - target)
+    distance = _core.abs(input - target)
     return _reduced(
         "smooth_l1_loss",
-        far if beta == 0 else where(far < beta, square(far) * (0.5 / beta), far - 0.5 * beta),
+        distance if beta == 0 else where(distance < beta, square(distance) * (0.5 / beta), distance - 0.5 * beta),
         reduction,
     )
 
@@ -171,8 +175,10 @@ def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta
 @in_f32
 def huber_loss(input: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """difference^2 / 2 if |difference| is below delta, otherwise delta (|difference| - delta / 2)."""
-    far = _core.abs(input - target)
-    return _reduced("huber_loss", where(far <= delta, square(far) * 0.5, (far - 0.5 * delta) * delta), reduction)
+    distance = _core.abs(input - target)
+    return _reduced(
+        "huber_loss", where(distance <= delta, square(distance) * 0.5, (distance - 0.5 * delta) * delta), reduction
+    )
 
 
 @in_f32
@@ -202,7 +208,8 @@ def binary_cross_entropy_with_logits(
 
 @in_f32
 def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """target (log(target) - input), for input of logarithms; reduction="batchmean" divides the sum by the rows."""
+    """target (log(target) - input), for an input of log-probabilities; reduction="batchmean" divides the sum by the
+    number of rows."""
     target = tensor_of(target)
     rows = exp(target) * (target - input) if log_target else xlogy(target, target) - target * input
     return sum(rows) / max(1, rows.shape[0]) if reduction == "batchmean" else _reduced("kl_div", rows, reduction)
@@ -251,8 +258,11 @@ def margin_ranking_loss(
 @in_f32
 def hinge_embedding_loss(input: Tensor, target: Operand, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """input if the target is 1, max(0, margin - input) if it is -1."""
-    near, far = where(_core.ne(target, -1), input, 0.0), where(_core.ne(target, 1), clip(margin - input, 0.0), 0.0)
-    return _reduced("hinge_embedding_loss", near + far, reduction)
+    positive_loss, distance = (
+        where(_core.ne(target, -1), input, 0.0),
+        where(_core.ne(target, 1), clip(margin - input, 0.0), 0.0),
+    )
+    return _reduced("hinge_embedding_loss", positive_loss + distance, reduction)
 
 
 @in_f32
@@ -277,9 +287,9 @@ def cosine_embedding_loss(
     """1 - cosine if the target is 1, max(0, cosine - margin) if it is -1."""
     eps = 1e-12
     cosine = sum(input1 * input2, -1) / _core.sqrt((sum(square(input1), -1) + eps) * (sum(square(input2), -1) + eps))
-    near = where(_core.eq(target, 1), 1 - cosine, 0.0)
-    far = where(_core.eq(target, -1), clip(cosine - margin, 0.0), 0.0)
-    return _reduced("cosine_embedding_loss", near + far, reduction)
+    positive_loss = where(_core.eq(target, 1), 1 - cosine, 0.0)
+    distance = where(_core.eq(target, -1), clip(cosine - margin, 0.0), 0.0)
+    return _reduced("cosine_embedding_loss", positive_loss + distance, reduction)
 
 
 @in_f32
@@ -300,9 +310,9 @@ def triplet_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """max(0, |anchor - positive| - |anchor - negative| + margin); swap uses the smaller distance to the negative."""
-    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
-    far = _core.minimum(far, pairwise_distance(positive, negative, p, eps)) if swap else far
-    return _reduced("triplet_margin_loss", clip(near - far + margin, 0.0), reduction)
+    positive_loss, distance = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    distance = _core.minimum(distance, pairwise_distance(positive, negative, p, eps)) if swap else distance
+    return _reduced("triplet_margin_loss", clip(positive_loss - distance + margin, 0.0), reduction)
 
 
 @in_f32

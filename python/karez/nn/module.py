@@ -18,7 +18,7 @@ from ..worlds import world
 from .parameter import Buffer, Parameter, parameter_values, value_for_parameter
 
 _local = threading.local()
-Own = TypeVar("Own", bound="Module")
+Self = TypeVar("Self", bound="Module")
 
 copyreg.pickle(type(_core.relu), lambda function: function.__name__)  # copied modules share functions
 
@@ -33,8 +33,8 @@ class Module:
     """
 
     training = True
-    _root = ""  # its name as a root
-    # attributes that forward reads by names that its code does not contain
+    _root = ""  # the module's name if it is a root
+    # The attributes that forward reads although their names do not occur in its code.
     _forward_attributes: frozenset[str] = frozenset()
 
     def __init__(self, name: Any = "") -> None:
@@ -45,11 +45,11 @@ class Module:
         raise UserError(f"{type(self).__name__} has no forward(...)")
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        inside = getattr(_local, "depth", 0)
-        _local.depth = inside + 1
+        depth = getattr(_local, "depth", 0)
+        _local.depth = depth + 1
         try:
             if not _core.tracing():
-                if inside == 0:
+                if depth == 0:
                     self._name_parameters()
                 return self.forward(*args, **keywords)
             with ModulePathScope() if getattr(_local, "paths", None) is None else nullcontext():
@@ -58,21 +58,21 @@ class Module:
                 with _core.Within(_local.paths[id(self)][0]):
                     return self.forward(*args, **keywords)
         finally:
-            _local.depth = inside
+            _local.depth = depth
 
     def __deepcopy__(self, memo: Any) -> Any:
-        """A copy of the tree, with new parameters that begin with the values of these."""
-        memo[id(self)] = made = object.__new__(type(self))
+        """A copy of the tree, with new parameters that start with the same values."""
+        memo[id(self)] = duplicate = object.__new__(type(self))
         for name, value in vars(self).items():
-            object.__setattr__(made, name, copy.deepcopy(value, memo))
-        return made
+            object.__setattr__(duplicate, name, copy.deepcopy(value, memo))
+        return duplicate
 
     def named_children(self) -> list[tuple[str, Module]]:
-        """Its child modules with their names: "fc", "blocks.0"."""
+        """The child modules with their names: "fc", "blocks.0"."""
         return [(name, child) for name, child in _named_members(self) if isinstance(child, Module)]
 
     def children(self) -> list[Module]:
-        """Its child modules."""
+        """The child modules."""
         return [child for _, child in self.named_children()]
 
     def named_modules(self) -> list[tuple[str, Module]]:
@@ -85,12 +85,14 @@ class Module:
 
     def get_submodule(self, target: str) -> Any:
         """The module with this path from this module."""
-        named = dict(self.named_modules())
-        if target not in named:
-            raise NameError(f"get_submodule: there is no module {target!r}; there are {', '.join(list(named)[1:9])}")
-        return named[target]
+        named_modules = dict(self.named_modules())
+        if target not in named_modules:
+            raise NameError(
+                f"get_submodule: unknown module {target!r}; the modules are {', '.join(list(named_modules)[1:9])}"
+            )
+        return named_modules[target]
 
-    def apply(self: Own, fn: Callable[[Module], Any]) -> Own:
+    def apply(self: Self, fn: Callable[[Module], Any]) -> Self:
         """Calls fn with each descendant and with the module itself."""
         for child in self.children():
             child.apply(fn)
@@ -120,7 +122,7 @@ class Module:
         return [(name, p) for name, p in self._state() if isinstance(p, Buffer)]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Discards gradients, as the optimiser's method."""
+        """Discards gradients, like the optimiser's method."""
         for p in self.parameters() if recording.gradients() is not None else ():
             p.grad = None
 
@@ -152,7 +154,7 @@ class Module:
 
     def state_dict(self) -> dict[str, Any]:
         """The values of parameters and buffers by path from this module, as NumPy arrays: the initial values if no
-        function has used them. A tied one is under each of its paths."""
+        function has used them. A tied parameter is listed under each of its paths."""
         self._name_parameters()
         state = _named_tensors(self, "", [])
         values = dict(zip((id(p) for _, p in self._state()), parameter_values([p for _, p in self._state()])))
@@ -162,51 +164,55 @@ class Module:
         """Sets parameters and buffers by path from this module, from NumPy arrays or values that convert to one.
         strict: no path may be missing or unknown; for a tied parameter one path suffices, and the last one wins."""
         self._name_parameters()
-        own = dict(_named_tensors(self, "", []))
-        given = {id(own[name]) for name in state_dict if name in own}
-        missing, extra = [n for n, p in own.items() if id(p) not in given], [n for n in state_dict if n not in own]
+        tensors = dict(_named_tensors(self, "", []))
+        named_ids = {id(tensors[name]) for name in state_dict if name in tensors}
+        missing, extra = (
+            [n for n, p in tensors.items() if id(p) not in named_ids],
+            [n for n in state_dict if n not in tensors],
+        )
         if strict and (missing or extra):
             message = [
                 f"{word} {', '.join(names[:8])}"
                 for word, names in (("lacks", missing), ("has unknown names", extra))
                 if names
             ]
-            raise NameError(
-                f"load_state_dict: the state {' and '.join(message)}; strict=False leaves these as they are"
-            )
-        values = {name: value_for_parameter(name, p, state_dict[name]) for name, p in own.items() if name in state_dict}
-        for p, value in {id(own[name]): (own[name], value) for name, value in values.items()}.values():
+            raise NameError(f"load_state_dict: the state {' and '.join(message)}; strict=False ignores them")
+        values = {
+            name: value_for_parameter(name, p, state_dict[name]) for name, p in tensors.items() if name in state_dict
+        }
+        for p, value in {id(tensors[name]): (tensors[name], value) for name, value in values.items()}.values():
             p._adaptable = False
             world().write(p, value)
         return missing, extra
 
-    def train(self: Own, mode: bool = True) -> Own:
-        """Sets the training mode of the module and its descendants: dropout is active and batch norms learn."""
+    def train(self: Self, mode: bool = True) -> Self:
+        """Sets the training mode of the module and its descendants; in it, dropout is active and batch norms update
+        their running statistics."""
         for module in self.modules():
             module.training = mode
         return self
 
-    def eval(self: Own) -> Own:
+    def eval(self: Self) -> Self:
         """train(False)."""
         return self.train(False)
 
-    def requires_grad_(self: Own, requires_grad: bool = True) -> Own:
+    def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
         """Sets whether backward() computes gradients of its parameters."""
         for p in self.parameters():
             p.requires_grad = requires_grad
         return self
 
-    def to(self: Own, dtype: Any) -> Own:
-        """Changes the dtype of its floating-point parameters, before an optimiser or a function uses them."""
+    def to(self: Self, dtype: Any) -> Self:
+        """Changes the dtype of the floating-point parameters. Call it before an optimiser or a function uses them."""
         for p in [p for _, p in self._state() if p.dtype.is_floating_point]:
             p._adapt(dtype)
         return self
 
-    def double(self: Own) -> Own:
+    def double(self: Self) -> Self:
         """to(float64)."""
         return self.to(float64)
 
-    def float(self: Own) -> Own:
+    def float(self: Self) -> Self:
         """to(float32)."""
         return self.to(float32)
 
@@ -215,9 +221,9 @@ class Module:
         return ""
 
     def __repr__(self) -> str:
-        own = [(name, p) for name, p in _named_members(self) if isinstance(p, Parameter)]
+        tensors = [(name, p) for name, p in _named_members(self) if isinstance(p, Parameter)]
         message = [self.extra_repr()] if self.extra_repr() else []
-        message += [f"{name} {p.dtype.short}[{', '.join(map(str, p.shape))}]" for name, p in own]
+        message += [f"{name} {p.dtype.short}[{', '.join(map(str, p.shape))}]" for name, p in tensors]
         counted = {
             id(p): math.prod(p.shape)
             for module in self.modules()
@@ -236,7 +242,8 @@ def _joined(path: str, name: str) -> str:
 
 
 def _named_members(module: Any) -> Iterator[tuple[str, Any]]:
-    """Its parameters and modules by name, in attribute order; members of lists, tuples and dicts as "blocks.0"."""
+    """The parameters and child modules by name, in attribute order; members of lists, tuples and dicts as
+    "blocks.0"."""
     for name, value in vars(module).items():
         yield from _named_values(name, value)
 
@@ -245,58 +252,58 @@ def _named_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, (Parameter, Module)):
         yield name, value
     elif isinstance(value, (list, tuple)):
-        for i, one in enumerate(value):
-            yield from _named_values(f"{name}.{i}", one)
+        for i, item in enumerate(value):
+            yield from _named_values(f"{name}.{i}", item)
     elif isinstance(value, dict):
-        for key, one in value.items():
-            yield from _named_values(f"{name}.{key}", one)
+        for key, item in value.items():
+            yield from _named_values(f"{name}.{key}", item)
 
 
-def _named_tensors(module: Module, path: str, around: list[Module]) -> list[tuple[str, Parameter]]:
+def _named_tensors(module: Module, path: str, ancestors: list[Module]) -> list[tuple[str, Parameter]]:
     """(path, parameter or buffer) of all descendants, under each of their paths; a module inside itself is skipped."""
     out = []
-    for name, one in _named_members(module):
-        if isinstance(one, Parameter):
-            out.append((_joined(path, name), one))
-        elif not any(one is outer for outer in (*around, module)):
-            out += _named_tensors(one, _joined(path, name), [*around, module])
+    for name, item in _named_members(module):
+        if isinstance(item, Parameter):
+            out.append((_joined(path, name), item))
+        elif not any(item is outer for outer in (*ancestors, module)):
+            out += _named_tensors(item, _joined(path, name), [*ancestors, module])
     return out
 
 
 class ModulePathScope:
-    """While it is entered, the modules of the program that this thread traces, and their parameters, have paths from
-    these roots."""
+    """A context manager. Inside of it, the modules of the program that this thread traces, and their parameters, have
+    paths from these roots."""
 
     def __init__(self, *roots: Any) -> None:
-        inside = {id(module) for root in roots for module in root.modules()[1:]}
-        self.roots = [root for root in roots if id(root) not in inside]
+        descendant_ids = {id(module) for root in roots for module in root.modules()[1:]}
+        self.roots = [root for root in roots if id(root) not in descendant_ids]
 
     def __enter__(self) -> None:
-        self.before, _local.paths = getattr(_local, "paths", None), {}
+        self.outer_paths, _local.paths = getattr(_local, "paths", None), {}
         for root in self.roots:
             _add_root(root)
 
     def __exit__(self, *_: object) -> None:
-        _local.paths = self.before
+        _local.paths = self.outer_paths
 
 
 def _add_root(root: Any) -> None:
     for path, module in _walk(root, root._root, set()):
         _local.paths.setdefault(id(module), (path, module))
     root._name_parameters()
-    named = _named_tensors(root, root._root, [])
-    for _, p in named:
+    named_tensors = _named_tensors(root, root._root, [])
+    for _, p in named_tensors:
         p._adaptable = False  # the program holds the parameter
-    _core.name_parameters([(p, name) for name, p in named])
+    _core.name_parameters([(p, name) for name, p in named_tensors])
 
 
-def _walk(module: Module, path: str, seen: set[int]) -> Iterator[tuple[str, Module]]:
-    if id(module) in seen:
+def _walk(module: Module, path: str, visited: set[int]) -> Iterator[tuple[str, Module]]:
+    if id(module) in visited:
         return
-    seen.add(id(module))
+    visited.add(id(module))
     yield path, module
     for name, child in module.named_children():
-        yield from _walk(child, _joined(path, name), seen)
+        yield from _walk(child, _joined(path, name), visited)
 
 
 class Sequential(Module):

@@ -17,8 +17,8 @@ from . import init as inits
 class Parameter(_core.Tensor):
     """A trained weight: Parameter((4, 3), nn.init.normal(0.02)), or Parameter(array) with these initial values.
 
-    The seed and the number of parameters made before it determine its values, which are computed when they are read or
-    first used. Its name is its path ("block.fc.weight") in the outermost module that was listed, called or compiled
+    The seed and the number of parameters created before it determine its values, which are computed when they are read
+    or first used. Its name is its path ("block.fc.weight") in the outermost module that was listed, called or compiled
     with it; name= names a parameter without a module.
     """
 
@@ -47,23 +47,23 @@ class Parameter(_core.Tensor):
 
     def __deepcopy__(self, memo: Any) -> Any:
         """A new parameter that begins with the values of this one."""
-        made = type(self).__new__(type(self))
-        _core.Tensor.__init__(made)
-        made._named, made._adaptable, made._site = False, True, self._site
-        made._make(
+        duplicate = type(self).__new__(type(self))
+        _core.Tensor.__init__(duplicate)
+        duplicate._named, duplicate._adaptable, duplicate._site = False, True, self._site
+        duplicate._make(
             self.shape,
             self.dtype,
             self._initialiser if self._is_new() and not worlds.loaded else inits.value(parameter_values([self])[0]),
         )
-        made.requires_grad = self.requires_grad
-        return made
+        duplicate.requires_grad = self.requires_grad
+        return duplicate
 
     def _is_new(self) -> bool:
         """Whether it still has its initial values: no function has used it and nothing has written it."""
         return self._adaptable and not worlds.has(self)
 
     def _reinitialise(self) -> None:
-        """Draws other random numbers, if it still has its initial values."""
+        """Draws new random numbers, if it still has its initial values."""
         if self._is_new():
             self._site = _core.next_site()
             self._set_initialiser(self._initialiser)
@@ -74,7 +74,7 @@ class Parameter(_core.Tensor):
         self._named = False
 
     def _set_path(self, path: str) -> None:
-        """Names it by a path, unless a module that is not inside the naming module has named it."""
+        """Sets its name to a path. A name is replaced only by a path that a module around the naming module gives."""
         if not self._named or path.endswith("." + self.path):
             self._bind_path(path)
             self._named = True
@@ -83,7 +83,7 @@ class Parameter(_core.Tensor):
         """Changes the dtype, before anything uses the parameter."""
         if not self._adaptable or worlds.has(self):
             raise TypeError(
-                f"to: {self!r} is in use already; choose a module's dtype before its optimiser, its state and its "
+                f"to: {self!r} is in use already; set the dtype of a module before its optimiser, its state and its "
                 "first call"
             )
         name = self.name
@@ -142,7 +142,7 @@ def value_for_parameter(name: str, parameter: Parameter, value: Any) -> numpy.nd
     """The value for a parameter as a NumPy array of its dtype, or an error that names it."""
     array = numpy.asarray(value)
     if array.shape != parameter.shape:
-        raise ShapeError(f"{name}: an array of shape {array.shape} for a parameter of shape {parameter.shape}")
+        raise ShapeError(f"{name}: expected an array of shape {parameter.shape}, got {array.shape}")
     return array.astype(parameter.dtype.name)
 
 
@@ -150,7 +150,9 @@ def parameter_values(parameters: Iterable[Parameter]) -> list[numpy.ndarray[Any,
     """The values of parameters as NumPy arrays: the initial values if no function has used them."""
     world = worlds.world
     parameters = list(parameters)
-    unborn = [p for p in parameters if not world().has(p)]
-    first: dict[int, Any] = dict(zip(map(id, unborn), world().first_values(unborn) if unborn else []))
-    found: list[Any] = [first[id(p)] if id(p) in first else world().read(p) for p in parameters]
-    return found
+    uninitialised = [p for p in parameters if not world().has(p)]
+    initial_values: dict[int, Any] = dict(
+        zip(map(id, uninitialised), world().first_values(uninitialised) if uninitialised else [])
+    )
+    values: list[Any] = [initial_values[id(p)] if id(p) in initial_values else world().read(p) for p in parameters]
+    return values

@@ -15,7 +15,7 @@ from ..scan import scan
 from ..type_aliases import Tensor
 from ..user_line import _at
 from . import functional as F, init
-from .layer import Layer, positive
+from .layer import Layer, require_positive
 from .parameter import Parameter
 
 
@@ -34,18 +34,18 @@ class _Recurrent(Layer):
         dropout: float = 0.0,
         bidirectional: bool = False,
     ) -> None:
-        positive(type(self).__name__, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        require_positive(type(self).__name__, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
         self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
-        begin, wide = init.uniform(1 / math.sqrt(hidden_size)), self.gates * hidden_size
+        initial, gate_width = init.uniform(1 / math.sqrt(hidden_size)), self.gates * hidden_size
         for layer in range(num_layers):
-            taken = input_size if layer == 0 else hidden_size * (1 + bidirectional)
-            for end in self._suffixes(layer):
-                setattr(self, "weight_ih_" + end, Parameter((wide, taken), begin))
-                setattr(self, "weight_hh_" + end, Parameter((wide, hidden_size), begin))
+            input_width = input_size if layer == 0 else hidden_size * (1 + bidirectional)
+            for suffix in self._suffixes(layer):
+                setattr(self, "weight_ih_" + suffix, Parameter((gate_width, input_width), initial))
+                setattr(self, "weight_hh_" + suffix, Parameter((gate_width, hidden_size), initial))
                 if bias:
-                    setattr(self, "bias_ih_" + end, Parameter((wide,), begin))
-                    setattr(self, "bias_hh_" + end, Parameter((wide,), begin))
+                    setattr(self, "bias_ih_" + suffix, Parameter((gate_width,), initial))
+                    setattr(self, "bias_hh_" + suffix, Parameter((gate_width,), initial))
 
     def _suffixes(self, layer: int) -> list[str]:
         return [f"l{layer}"] + ([f"l{layer}_reverse"] if self.bidirectional else [])
@@ -56,37 +56,37 @@ class _Recurrent(Layer):
     def _run(self, x: Tensor, first: Optional[Sequence[Tensor]]) -> tuple[Tensor, list[Tensor]]:
         x = tensor_of(x)
         if x.ndim != 3 or x.shape[2] != self.input_size:
-            want = f"[{'n, t' if self.batch_first else 't, n'}, {self.input_size}]"
-            raise ShapeError(f"{type(self).__name__}: takes {want}, not {x._text()}{_at()}")
+            expected = f"[{'n, t' if self.batch_first else 't, n'}, {self.input_size}]"
+            raise ShapeError(f"{type(self).__name__}: expected {expected}, got {x._text()}{_at()}")
         x = x.transpose(0, 1) if self.batch_first else x
         last: list[list[Tensor]] = [[] for _ in range(self.states)]
         for layer in range(self.num_layers):
-            made = []
-            for end in self._suffixes(layer):
+            outputs = []
+            for suffix in self._suffixes(layer):
                 place = len(last[0])
-                begin = [
+                initial = [
                     _core.full([x.shape[1], self.hidden_size], 0, dtype=x.dtype) if first is None else state[place]
                     for state in (first or [x] * self.states)
                 ]
-                state, y = self._direction(x, tuple(begin), end)
-                made.append(y)
-                for states, one in zip(last, state):
-                    states.append(one)
-            x = made[0] if len(made) == 1 else cat(made, -1)
+                state, y = self._direction(x, tuple(initial), suffix)
+                outputs.append(y)
+                for states, item in zip(last, state):
+                    states.append(item)
+            x = outputs[0] if len(outputs) == 1 else cat(outputs, -1)
             if self.dropout and layer + 1 < self.num_layers:
                 x = F.dropout(x, self.dropout, self.training)
         return (x.transpose(0, 1) if self.batch_first else x), [stack(states) for states in last]
 
-    def _direction(self, x: Tensor, begin: tuple[Tensor, ...], end: str) -> tuple[tuple[Tensor, ...], Tensor]:
-        weight, bias = getattr(self, "weight_hh_" + end), getattr(self, "bias_hh_" + end, None)
-        # for all steps at once
-        from_input = F.linear(x, getattr(self, "weight_ih_" + end), getattr(self, "bias_ih_" + end, None))
+    def _direction(self, x: Tensor, initial: tuple[Tensor, ...], suffix: str) -> tuple[tuple[Tensor, ...], Tensor]:
+        weight, bias = getattr(self, "weight_hh_" + suffix), getattr(self, "bias_hh_" + suffix, None)
+        # computed for all steps at once
+        from_input = F.linear(x, getattr(self, "weight_ih_" + suffix), getattr(self, "bias_ih_" + suffix, None))
 
         def step(state: tuple[Tensor, ...], row: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
             after = self._cell(row, F.linear(state[0], weight, bias), state)
             return after, after[0]
 
-        return scan(step, begin, from_input, reverse=end.endswith("reverse"))
+        return scan(step, initial, from_input, reverse=suffix.endswith("reverse"))
 
     def _cell(self, from_input: Tensor, from_state: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         raise NotImplementedError

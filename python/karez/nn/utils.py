@@ -10,8 +10,8 @@ from ..type_aliases import Tensor
 
 
 def clip_grad_norm_(parameters: Any, max_norm: float) -> Tensor:
-    """Scales the gradients so that their joint norm is at most max_norm. Call it after backward(); returns the norm
-    before."""
+    """Scales the gradients so that their joint norm is at most max_norm. Call it after backward(). Returns the norm
+    before scaling."""
     params = [p for p in parameters if p.grad is not None]
     if not params:
         raise UserError("clip_grad_norm_: no parameter has a gradient; call it after loss.backward()")
