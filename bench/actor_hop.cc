@@ -4,9 +4,10 @@
 //   bench_actor_hop [--json FILE]
 //
 // Two actors with empty bodies and a register of two slots between them; a launch has many pieces, so its own cost is
-// negligible. A hop is one `filled` and one `returned` with the acts that send them. On one worker, then on two
-// workers: pinned and polling (spinning longer than a hop), then sleeping after every message. Targets: 100 ns and 2
-// us. If CAF is installed, bench_actor_hop_caf measures its actors, and a hop must take at most half of its time.
+// negligible. A hop is one `filled` and one `returned` with the acts that send them. It is measured on one worker, then
+// on two pinned workers that poll (they spin longer than a hop takes), then on two that sleep after every message.
+// Targets: 100 ns and 2 us. If CAF is installed, bench_actor_hop_caf measures its actors, and a hop must take at most
+// half of its time.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -25,9 +26,9 @@
 namespace karez::bench {
 namespace {
 
-Plan two_actors(int other_worker, int slots, int pieces) {
+Plan make_two_actors(int second_worker, int slots, int pieces) {
   PlanBuilder s;
-  ActorId a = s.actor("a"), b = s.actor("b", other_worker);
+  ActorId a = s.actor("a"), b = s.actor("b", second_worker);
   s.start(a, pieces);
   s.edge(a, {b}, slots);
   s.done(b, pieces);
@@ -35,29 +36,29 @@ Plan two_actors(int other_worker, int slots, int pieces) {
 }
 
 // A chain of many actors, whose states do not fit in the first cache.
-Plan chain(int actors, int pieces) {
+Plan make_chain(int actors, int pieces) {
   PlanBuilder s;
-  ActorId last = s.actor("0");
-  s.start(last, pieces);
+  ActorId previous = s.actor("0");
+  s.start(previous, pieces);
   for (int i = 1; i < actors; ++i) {
     ActorId next = s.actor(std::to_string(i));
-    s.edge(last, {next}, 2);
-    last = next;
+    s.edge(previous, {next}, 2);
+    previous = next;
   }
-  s.done(last, pieces);
+  s.done(previous, pieces);
   return s.plan;
 }
 
 struct Timing {
-  double least = 0, median = 0, most = 0;  // ns per hop
+  double min = 0, median = 0, max = 0;  // ns per hop
 };
 
-Timing timing_of(std::vector<double> times) {
+Timing summarise(std::vector<double> times) {
   std::sort(times.begin(), times.end());
   return {times.front(), times[times.size() / 2], times.back()};
 }
 
-// A plan in its own session, launched once to warm up; each call times one launch.
+// A plan in a separate session, launched once to warm up; each call of `time` measures one launch.
 class Hopper {
  public:
   Hopper(const Plan& plan, SessionOptions options, double hops)
@@ -83,12 +84,12 @@ Timing time_hops(const Plan& plan, SessionOptions options, double hops, int roun
   Hopper hopper(plan, options, hops);
   std::vector<double> times;
   for (int i = 0; i < rounds; ++i) times.push_back(hopper.time());
-  return timing_of(times);
+  return summarise(times);
 }
 
-// The output of the peer's program, which is separate because CAF is optional; 0 if it does not exist.
-double caf_hop(const std::string& self) {
-  auto program = std::filesystem::path(self).parent_path() / "bench_actor_hop_caf";
+// Returns the result of the peer's program, which is separate because CAF is optional; 0 if it does not exist.
+double caf_hop(const std::string& program_path) {
+  auto program = std::filesystem::path(program_path).parent_path() / "bench_actor_hop_caf";
   if (!std::filesystem::exists(program)) return 0;
   FILE* pipe = popen(program.c_str(), "r");
   if (pipe == nullptr) return 0;
@@ -104,58 +105,59 @@ struct Row {
   double target = 0;  // ns; 0: no target
 };
 
-int run(const std::string& self, const std::string& json) {
+int run(const std::string& program_path, const std::string& json) {
   constexpr int rounds = 11;
   std::vector<Row> rows;
-  SessionOptions one;
-  one.workers = 1;
-  // Karez and the peer alternate, so that a slower machine slows both.
-  std::vector<double> ours, peers;
+  SessionOptions single_worker;
+  single_worker.workers = 1;
+  // Karez and the peer alternate, so that a slow machine slows both.
+  std::vector<double> hop_times, caf_times;
   {
-    Hopper hopper(two_actors(0, 2, 1000000), one, 1e6);
+    Hopper hopper(make_two_actors(0, 2, 1000000), single_worker, 1e6);
     for (int i = 0; i < rounds; ++i) {
-      ours.push_back(hopper.time());
-      if (double ns = caf_hop(self); ns > 0) peers.push_back(ns);
+      hop_times.push_back(hopper.time());
+      if (double ns = caf_hop(program_path); ns > 0) caf_times.push_back(ns);
     }
   }
-  rows.push_back({"same worker, two actors", timing_of(ours), 100});
-  if (!peers.empty()) {
-    rows.push_back({"the same against half of CAF", timing_of(ours), timing_of(peers).median / 2});
-    rows.push_back({"CAF, one thread", timing_of(peers), 0});
+  rows.push_back({"same worker, two actors", summarise(hop_times), 100});
+  if (!caf_times.empty()) {
+    rows.push_back({"the same against half of CAF", summarise(hop_times), summarise(caf_times).median / 2});
+    rows.push_back({"CAF, one thread", summarise(caf_times), 0});
   }
-  rows.push_back({"same worker, chain of 1000", time_hops(chain(1000, 100), one, 999.0 * 100, rounds), 0});
+  rows.push_back(
+      {"same worker, chain of 1000", time_hops(make_chain(1000, 100), single_worker, 999.0 * 100, rounds), 0});
   if (cpu_budget().cores >= 2) {
     SessionOptions polling;
     polling.workers = 2;
     polling.pin = true;
     polling.spin_microseconds = 1000000;
-    rows.push_back({"two workers, polling", time_hops(two_actors(1, 2, 50000), polling, 50000, rounds), 2000});
+    rows.push_back({"two workers, polling", time_hops(make_two_actors(1, 2, 50000), polling, 50000, rounds), 2000});
     SessionOptions sleeping = polling;
     sleeping.spin_microseconds = 0;
-    rows.push_back({"two workers, sleeping", time_hops(two_actors(1, 1, 2000), sleeping, 2000, rounds), 0});
+    rows.push_back({"two workers, sleeping", time_hops(make_two_actors(1, 1, 2000), sleeping, 2000, rounds), 0});
   } else {
     std::printf("one core: two workers are not measured\n");
   }
 
-  double worst = 0;
-  std::printf("%-30s %10s %10s %10s %10s %7s\n", "one hop, ns", "least", "median", "most", "target", "ratio");
+  double max_ratio = 0;
+  std::printf("%-30s %10s %10s %10s %10s %7s\n", "one hop, ns", "min", "median", "max", "target", "ratio");
   for (const Row& row : rows) {
-    std::printf("%-30s %10.1f %10.1f %10.1f ", row.name.c_str(), row.time.least, row.time.median, row.time.most);
+    std::printf("%-30s %10.1f %10.1f %10.1f ", row.name.c_str(), row.time.min, row.time.median, row.time.max);
     if (row.target == 0) {
       std::printf("%10s %7s\n", "-", "-");
       continue;
     }
     std::printf("%10.1f %7.3f\n", row.target, row.time.median / row.target);
-    worst = std::max(worst, row.time.median / row.target);
+    max_ratio = std::max(max_ratio, row.time.median / row.target);
   }
-  if (peers.empty()) std::printf("CAF is not installed (./dev deps --peers): not compared\n");
-  std::printf("actor_hop: worst ratio %.3f (target 1.000)\n", worst);
-  std::string text = cat("{\"name\": \"actor_hop\", \"worst\": ", worst, ", \"target\": 1.0, \"rows\": [");
+  if (caf_times.empty()) std::printf("CAF is not installed (./dev deps --peers): not compared\n");
+  std::printf("actor_hop: worst ratio %.3f (target 1.000)\n", max_ratio);
+  std::string text = cat("{\"name\": \"actor_hop\", \"worst\": ", max_ratio, ", \"target\": 1.0, \"rows\": [");
   for (const Row& row : rows)
     text += cat(&row == rows.data() ? "" : ", ", "{\"name\": \"", row.name, "\", \"ns\": ", row.time.median,
                 ", \"target\": ", row.target, "}");
   write_json(json, text + "]}");
-  return worst <= 1.0 ? 0 : 1;
+  return max_ratio <= 1.0 ? 0 : 1;
 }
 
 }  // namespace

@@ -19,22 +19,24 @@ caf::behavior consumer() {
 }
 
 struct ProducerState {
-  std::int64_t sent = 0, home = 0;
-  caf::response_promise over;
+  std::int64_t sent = 0, returned_count = 0;
+  caf::response_promise result;
 };
 
-caf::behavior producer(caf::stateful_actor<ProducerState>* self, const caf::actor& to) {
-  auto send_next = [self, to] { self->send(to, filled::value, self->state.sent++, caf::actor_cast<caf::actor>(self)); };
+caf::behavior producer(caf::stateful_actor<ProducerState>* self, const caf::actor& consumer_actor) {
+  auto send_next = [self, consumer_actor] {
+    self->send(consumer_actor, filled::value, self->state.sent++, caf::actor_cast<caf::actor>(self));
+  };
   return {
       [=](launch) {
         self->state = {};
-        self->state.over = self->make_response_promise();
+        self->state.result = self->make_response_promise();
         for (std::int64_t i = 0; i < slots; ++i) send_next();
-        return self->state.over;
+        return self->state.result;
       },
       [=](returned, std::int64_t) {
         if (self->state.sent < pieces) send_next();
-        if (++self->state.home == pieces) self->state.over.deliver(self->state.home);
+        if (++self->state.returned_count == pieces) self->state.result.deliver(self->state.returned_count);
       },
   };
 }
@@ -46,21 +48,21 @@ int main() {
   config.set("scheduler.max-threads", 1);
   caf::actor_system system{config};
   caf::scoped_actor self{system};
-  auto to = system.spawn(consumer);
-  auto from = system.spawn(producer, to);
+  auto consumer_actor = system.spawn(consumer);
+  auto producer_actor = system.spawn(producer, consumer_actor);
   double ns = 0;
-  for (int round = 0; round < 2; ++round) {  // the first warms up
+  for (int round = 0; round < 2; ++round) {  // the first round warms up
     auto begin = std::chrono::steady_clock::now();
-    std::int64_t home = 0;
-    self->request(from, caf::infinite, launch::value)
-        .receive([&](std::int64_t n) { home = n; },
+    std::int64_t returned_count = 0;
+    self->request(producer_actor, caf::infinite, launch::value)
+        .receive([&](std::int64_t n) { returned_count = n; },
                  [&](caf::error& e) { std::printf("error %s\n", system.render(e).c_str()); });
     ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() /
          static_cast<double>(pieces);
-    if (home != pieces) return 1;
+    if (returned_count != pieces) return 1;
   }
   std::printf("hop %.1f\n", ns);
-  self->send_exit(from, caf::exit_reason::user_shutdown);
-  self->send_exit(to, caf::exit_reason::user_shutdown);
+  self->send_exit(producer_actor, caf::exit_reason::user_shutdown);
+  self->send_exit(consumer_actor, caf::exit_reason::user_shutdown);
   return 0;
 }

@@ -5,8 +5,8 @@
 //   [--parked] [--chunk BYTES]
 //
 // Ranks are processes, connected in pairs. Each sample begins with a barrier in shared memory and is the time of the
-// slowest rank; a line of JSON has the median per kind and size. Ranks poll their links, as Open MPI does; --parked:
-// they sleep until a link wakes them, as a worker of the engine does.
+// slowest rank; a line of JSON has the median for each kind and size. Ranks poll their links, as Open MPI does; with
+// --parked they sleep until a link wakes them, as a worker of the engine does.
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -23,11 +23,13 @@
 #include <stdexcept>
 
 #include "bench/collectives.h"
-#include "karez/comm/collective.h"
-#include "karez/comm/connection.h"
-#include "karez/comm/shared_wire.h"
-#include "karez/comm/socket_wire.h"
-#include "karez/runtime/reduce.h"
+#include "karez/comm/collective/collective.h"
+#include "karez/comm/collective/collective_counts.h"
+#include "karez/comm/collective/collective_run.h"
+#include "karez/comm/transport/connection.h"
+#include "karez/comm/transport/shared_wire.h"
+#include "karez/comm/transport/socket_wire.h"
+#include "karez/runtime/actor/reduce.h"
 #include "karez/sbp/axis_transition.h"
 
 namespace karez::bench {
@@ -43,19 +45,19 @@ struct Options {
 };
 
 // Memory shared by all ranks: a barrier, and the time of each rank's sample.
-struct Shared {
+struct SharedMemory {
   std::atomic<int> arrived{0}, round{0};
   double seconds[64][512];
 
   void barrier(int ranks) {
-    int mine = round.load();
+    int current_round = round.load();
     if (arrived.fetch_add(1) + 1 == ranks) {
       arrived = 0;
-      round = mine + 1;
+      round = current_round + 1;
       return;
     }
-    for (int looks = 0; round.load() == mine; ++looks)
-      if (looks > 2000) sched_yield();
+    for (int polls = 0; round.load() == current_round; ++polls)
+      if (polls > 2000) sched_yield();
   }
 };
 
@@ -112,7 +114,7 @@ class Rank {
   bool notified_ = false;
 };
 
-CollectiveSpec spec_of(const Options& options, CollectiveKind kind, int rank, std::int64_t elements) {
+CollectiveSpec make_spec(const Options& options, CollectiveKind kind, int rank, std::int64_t elements) {
   const std::int64_t n = options.ranks, part = elements / n;
   auto view = [](std::int64_t count) { return View{DType::f32, {count}, {1}}; };
   CollectiveSpec spec;
@@ -120,7 +122,7 @@ CollectiveSpec spec_of(const Options& options, CollectiveKind kind, int rank, st
   spec.member = rank;
   spec.members = options.ranks;
   spec.chunk = options.chunk;
-  spec.reduce = runtime::reduce_function("sum", DType::f32);
+  spec.reduce = runtime::reduce_function(tensor::Reduce::sum, DType::f32);
   spec.in = view(kind == CollectiveKind::all_gather ? part : elements / (kind == CollectiveKind::all_to_all ? n : 1));
   spec.out = view(kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_to_all ? part : elements);
   for (std::int64_t m = 0; m < n; ++m) {
@@ -141,14 +143,14 @@ CollectiveSpec spec_of(const Options& options, CollectiveKind kind, int rank, st
     }
   }
   if (options.algorithm != "chosen") {
-    spec.algorithm = algorithm_from(options.algorithm);
-  } else if (kind == CollectiveKind::all_reduce) {  // as the compiler does with default costs
+    spec.algorithm = collective_algorithm_from(options.algorithm);
+  } else if (kind == CollectiveKind::all_reduce) {  // the choice of the compiler with default costs
     const sbp::CostTable costs;
     const auto bytes = static_cast<double>(elements * 4), range = static_cast<double>(ceil_div(elements, n) * 4);
-    spec.algorithm = algorithm_from(
+    spec.algorithm = collective_algorithm_from(
         name_of(sbp::cheapest_all_reduce(options.ranks, bytes, range, costs.link, costs.memory_bytes).algorithm));
   } else {
-    spec.algorithm = sbp::uses_ring(options.ranks) ? Algorithm::ring : Algorithm::direct;
+    spec.algorithm = sbp::uses_ring(options.ranks) ? CollectiveAlgorithm::ring : CollectiveAlgorithm::direct;
   }
   return spec;
 }
@@ -158,52 +160,56 @@ void check_result(const CollectiveSpec& spec, const float* out, std::int64_t ele
   const std::int64_t n = spec.members, part = elements / n;
   auto value = [](std::int64_t rank, std::int64_t i) { return static_cast<float>((rank + 1) * (i % 7)); };
   for (std::int64_t i = 0; i < spec.out.count(); ++i) {
-    float want = 0;
+    float expected = 0;
     switch (spec.kind) {
-      case CollectiveKind::all_gather: want = value(i / part, i % part); break;
-      case CollectiveKind::all_to_all: want = value(i / (part / n), spec.member * (part / n) + i % (part / n)); break;
-      case CollectiveKind::reduce_scatter:
-        want = static_cast<float>(n * (n + 1) / 2) * static_cast<float>((spec.member * part + i) % 7);
+      case CollectiveKind::all_gather: expected = value(i / part, i % part); break;
+      case CollectiveKind::all_to_all:
+        expected = value(i / (part / n), spec.member * (part / n) + i % (part / n));
         break;
-      default: want = static_cast<float>(n * (n + 1) / 2) * static_cast<float>(i % 7); break;
+      case CollectiveKind::reduce_scatter:
+        expected = static_cast<float>(n * (n + 1) / 2) * static_cast<float>((spec.member * part + i) % 7);
+        break;
+      default: expected = static_cast<float>(n * (n + 1) / 2) * static_cast<float>(i % 7); break;
     }
-    if (out[i] != want)
-      fail("all_reduce: rank ", spec.member, ", ", name_of(spec.kind), ": element ", i, " is ", out[i], ", not ", want);
+    if (out[i] != expected)
+      fail("all_reduce: rank ", spec.member, ", ", name_of(spec.kind), ": element ", i, " is ", out[i], ", expected ",
+           expected);
   }
 }
 
-void measure(const Options& options, Rank& rank, int me, Shared& shared) {
+void measure(const Options& options, Rank& rank, int rank_number, SharedMemory& shared) {
   for (std::string_view name : collective_kinds) {
     if (options.kind != "all" && options.kind != name) continue;
     for (std::int64_t bytes : collective_sizes(options.ranks)) {
       const std::int64_t elements = bytes / 4;
-      CollectiveSpec spec = spec_of(options, kind_from(name), me, elements);
+      CollectiveSpec spec = make_spec(options, collective_kind_from(name), rank_number, elements);
       std::vector<float> in(static_cast<std::size_t>(spec.in.count())), out(static_cast<std::size_t>(spec.out.count()));
-      for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>((me + 1) * static_cast<int>(i % 7));
+      for (std::size_t i = 0; i < in.size(); ++i)
+        in[i] = static_cast<float>((rank_number + 1) * static_cast<int>(i % 7));
       const std::size_t staging = static_cast<std::size_t>(staging_bytes(spec));
       std::unique_ptr<std::byte[], void (*)(std::byte*)> memory(
           static_cast<std::byte*>(std::aligned_alloc(64, std::max<std::size_t>(staging, 64))),
           [](std::byte* p) { std::free(p); });
       std::memset(memory.get(), 0, std::max<std::size_t>(staging, 64));
       CollectiveRun run(spec, rank.endpoint());
-      const int samples = samples_of(bytes), warm_up = warm_up_of(samples);
+      const int samples = sample_count(bytes), warm_up = warm_up_count(samples);
       for (int s = -warm_up; s < samples; ++s) {
         shared.barrier(options.ranks);
         auto begin = Clock::now();
         rank.run(run, reinterpret_cast<const std::byte*>(in.data()), reinterpret_cast<std::byte*>(out.data()),
                  memory.get());
-        if (s >= 0) shared.seconds[me][s] = std::chrono::duration<double>(Clock::now() - begin).count();
+        if (s >= 0) shared.seconds[rank_number][s] = std::chrono::duration<double>(Clock::now() - begin).count();
       }
       check_result(spec, out.data(), elements);
       shared.barrier(options.ranks);
-      if (me == 0) {
-        std::vector<double> slowest;
+      if (rank_number == 0) {
+        std::vector<double> slowest_times;
         for (int s = 0; s < samples; ++s) {
-          double most = 0;
-          for (int r = 0; r < options.ranks; ++r) most = std::max(most, shared.seconds[r][s]);
-          slowest.push_back(most * 1e6);
+          double slowest_seconds = 0;
+          for (int r = 0; r < options.ranks; ++r) slowest_seconds = std::max(slowest_seconds, shared.seconds[r][s]);
+          slowest_times.push_back(slowest_seconds * 1e6);
         }
-        print_row(name, bytes, std::move(slowest));
+        print_row(name, bytes, std::move(slowest_times));
       }
       shared.barrier(options.ranks);
     }
@@ -211,9 +217,9 @@ void measure(const Options& options, Rank& rank, int me, Shared& shared) {
 }
 
 int run(const Options& options) {
-  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, sizeof(SharedMemory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   require(ErrorKind::device, memory != MAP_FAILED, "cannot create shared memory");
-  auto* shared = new (memory) Shared();
+  auto* shared = new (memory) SharedMemory();
   const auto n = static_cast<std::size_t>(options.ranks);
   std::vector<std::vector<Descriptor>> sockets(n);
   for (auto& row : sockets) row.resize(n);
@@ -223,21 +229,21 @@ int run(const Options& options) {
       sockets[a][b] = std::move(pair[0]);
       sockets[b][a] = std::move(pair[1]);
     }
-  auto play = [&](int me) {
-    std::vector<Descriptor> own = std::move(sockets[static_cast<std::size_t>(me)]);
+  auto run_rank = [&](int rank_number) {
+    std::vector<Descriptor> own_sockets = std::move(sockets[static_cast<std::size_t>(rank_number)]);
     sockets.clear();
-    Rank rank(options, me, std::move(own));
-    measure(options, rank, me, *shared);
-    shared->barrier(options.ranks);  // no rank ends while another still reads
+    Rank rank(options, rank_number, std::move(own_sockets));
+    measure(options, rank, rank_number, *shared);
+    shared->barrier(options.ranks);  // no rank ends while another rank still reads
   };
   std::vector<int> children;
   for (int r = 1; r < options.ranks; ++r) {
     std::fflush(nullptr);
     int pid = fork();
     if (pid == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);  // ranks spin, so none may outlive this process
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // ranks spin, so they must not outlive this process
       try {
-        play(r);
+        run_rank(r);
       } catch (const std::exception& error) {
         std::fprintf(stderr, "rank %d: %s\n", r, error.what());
         _exit(1);
@@ -246,14 +252,14 @@ int run(const Options& options) {
     }
     children.push_back(pid);
   }
-  play(0);
-  int failed = 0;
+  run_rank(0);
+  int failures = 0;
   for (int pid : children) {
     int status = 0;
     waitpid(pid, &status, 0);
-    failed |= status;
+    failures |= status;
   }
-  return failed == 0 ? 0 : 1;
+  return failures == 0 ? 0 : 1;
 }
 
 }  // namespace
@@ -272,11 +278,11 @@ int main(int argc, char** argv) {
       };
       if (word == "--carrier") options.carrier = value();
       else if (word == "--algorithm") options.algorithm = value();
-      else if (word == "--kind") options.kind = std::string(comm::name_of(comm::kind_from(value())));
+      else if (word == "--kind") options.kind = std::string(comm::name_of(plan::collective_kind_from(value())));
       else if (word == "--ranks") options.ranks = std::stoi(value());
       else if (word == "--chunk") options.chunk = std::stoll(value());
       else if (word == "--parked") options.sleeping = true;
-      else fail("no option ", word, "; see the beginning of bench/all_reduce.cc");
+      else fail("unknown option ", word, "; see the beginning of bench/all_reduce.cc");
     }
     require(options.carrier == "tcp" || options.carrier == "shm", "--carrier must be tcp or shm, got ",
             options.carrier);

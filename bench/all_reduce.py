@@ -1,8 +1,10 @@
-"""How fast are collectives between processes of one host, relative to Open MPI and Gloo? 4 B to 64 MB, over loopback TCP and shared memory.
+"""How fast are collectives between processes of one host, relative to Open MPI and Gloo? 4 B to 64 MB, over loopback
+TCP and shared memory.
 
-Each sample begins with a barrier and is the time of the slowest rank; a round is the median of its samples. The programs alternate, and the best round
-of each counts, because other work on the machine can only slow a round. `./dev deps --peers` installs the peers: over TCP Open MPI
-(`--mca btl tcp,self`) and Gloo, in shared memory Open MPI. Targets, relative to the faster peer: 1.0 from 64 KB on, 1.5 below.
+Each sample begins with a barrier and is the time of the slowest rank; a round is the median of its samples. The
+programs alternate, and the best round of each counts, because other work on the machine can only slow a round. `./dev
+deps --peers` installs the peers: over TCP Open MPI (`--mca btl tcp,self`) and Gloo, in shared memory Open MPI. Targets,
+relative to the faster peer: 1.0 from 64 KB on, 1.5 below.
 """
 
 import argparse
@@ -22,7 +24,7 @@ def rows(text):
     return {(row["kind"], row["bytes"]): row["us"] for row in map(json.loads, text.splitlines())}
 
 
-def ours(carrier, ranks, extra):
+def run_karez(carrier, ranks, extra):
     return subprocess.run(
         [f"{BENCH}/bench_all_reduce", "--carrier", carrier, "--ranks", str(ranks), *extra],
         check=True,
@@ -88,7 +90,7 @@ def compare(carrier, ranks, rounds, extra):
     mpi = shutil.which("mpirun") and os.path.exists(f"{BENCH}/bench_all_reduce_mpi")
     with_gloo = carrier == "tcp" and has_gloo()
     for _ in range(rounds):
-        best(found["karez"], ours(carrier, ranks, extra))
+        best(found["karez"], run_karez(carrier, ranks, extra))
         if mpi:
             best(found.setdefault("Open MPI", {}), open_mpi(carrier, ranks))
         if with_gloo:
@@ -114,16 +116,16 @@ def main():
     words.add_argument("--ranks", type=int, default=2)
     words.add_argument("--rounds", type=int, default=3)
     words.add_argument("--json")
-    given, extra = words.parse_known_args()
+    options, extra = words.parse_known_args()
     worst, tables = 0, {}
-    for carrier in given.carriers:
-        over, tables[carrier] = compare(carrier, given.ranks, given.rounds, extra)
+    for carrier in options.carriers:
+        over, tables[carrier] = compare(carrier, options.ranks, options.rounds, extra)
         worst = max(worst, over)
     print(f"all_reduce: worst ratio over its target {worst:.3f} (target 1.000)")
-    if given.json:
-        with open(given.json, "w") as file:
+    if options.json:
+        with open(options.json, "w") as file:
             json.dump({"name": "all_reduce", "worst": worst, "target": 1.0, "tables": tables}, file)
-    sys.exit(given.ranks == 2 and worst > 1.0)
+    sys.exit(options.ranks == 2 and worst > 1.0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The collectives of bench/all_reduce.py with Gloo, by torch.distributed: one rank. Arguments: rank, ranks, port, sizes of the rounds as JSON."""
+"""The collectives of bench/all_reduce.py with Gloo, by torch.distributed: one rank. Arguments: rank, ranks, port, sizes
+of the rounds as JSON."""
 
 import json
 import os
@@ -14,19 +15,19 @@ torch.set_num_threads(1)
 dist.init_process_group("gloo", rank=rank, world_size=ranks)
 for kind in ("all_reduce", "reduce_scatter", "all_gather", "all_to_all"):
     for size in sizes:
-        whole, part = torch.ones(size // 4), torch.ones(size // 4 // ranks)
-        few = torch.ones(size // 4 // ranks)
+        array, part = torch.ones(size // 4), torch.ones(size // 4 // ranks)
+        shard = torch.ones(size // 4 // ranks)
         run = {
-            "all_reduce": lambda: dist.all_reduce(whole),
-            "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole),
-            "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
-            "all_to_all": lambda: dist.all_to_all_single(few, part),
+            "all_reduce": lambda: dist.all_reduce(array),
+            "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, array),
+            "all_gather": lambda: dist.all_gather_into_tensor(array, part),
+            "all_to_all": lambda: dist.all_to_all_single(shard, part),
         }[kind]
         samples = min(max((96 << 20) // size, 7), 400)
         times = torch.empty(samples, dtype=torch.float64)
         try:
             for s in range(-min(samples, 10), samples):
-                whole.fill_(1.0)
+                array.fill_(1.0)
                 dist.barrier()
                 begin = time.perf_counter()
                 run()

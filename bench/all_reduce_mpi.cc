@@ -12,8 +12,8 @@ int main(int argc, char** argv) {
   using namespace karez::bench;
   using Clock = std::chrono::steady_clock;
   MPI_Init(&argc, &argv);
-  int me = 0, ranks = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &me);
+  int rank = 0, ranks = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   for (std::string_view kind : collective_kinds) {
     for (std::int64_t bytes : collective_sizes(ranks)) {
@@ -28,16 +28,16 @@ int main(int argc, char** argv) {
         if (kind == "all_to_all")
           MPI_Alltoall(in.data(), part / ranks, MPI_FLOAT, out.data(), part / ranks, MPI_FLOAT, MPI_COMM_WORLD);
       };
-      const int samples = samples_of(bytes), warm_up = warm_up_of(samples);
-      std::vector<double> mine, slowest(static_cast<std::size_t>(samples));
+      const int samples = sample_count(bytes), warm_up = warm_up_count(samples);
+      std::vector<double> own_times, slowest_times(static_cast<std::size_t>(samples));
       for (int s = -warm_up; s < samples; ++s) {
         MPI_Barrier(MPI_COMM_WORLD);
         auto begin = Clock::now();
         run();
-        if (s >= 0) mine.push_back(std::chrono::duration<double>(Clock::now() - begin).count() * 1e6);
+        if (s >= 0) own_times.push_back(std::chrono::duration<double>(Clock::now() - begin).count() * 1e6);
       }
-      MPI_Reduce(mine.data(), slowest.data(), samples, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-      if (me == 0) print_row(kind, bytes, slowest);
+      MPI_Reduce(own_times.data(), slowest_times.data(), samples, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+      if (rank == 0) print_row(kind, bytes, slowest_times);
     }
   }
   MPI_Finalize();

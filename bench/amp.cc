@@ -15,22 +15,22 @@ namespace {
 using namespace karez;
 
 using bench::numbers;
-using bench::seconds_of;
+using bench::seconds_per_run;
 
 struct WideMlp : nn::Module {
   nn::Linear fc1{*this, "fc1", 1024, 1024}, fc2{*this, "fc2", 1024, 1024}, fc3{*this, "fc3", 1024, 16};
   Tensor operator()(Tensor x) { return fc3(relu(fc2(relu(fc1(x))))); }
 };
 
-// Prints the best of several alternating runs of each variant.
-void table(const char* name, std::vector<std::pair<std::string, std::function<void()>>> variants, int times) {
-  std::vector<double> best(variants.size(), HUGE_VAL);
+// Prints the fastest of several alternating runs of each variant.
+void print_timings(const char* name, std::vector<std::pair<std::string, std::function<void()>>> variants, int times) {
+  std::vector<double> fastest(variants.size(), HUGE_VAL);
   for (int round = 0; round < 5; ++round)
     for (std::size_t i = 0; i < variants.size(); ++i)
-      best[i] = std::min(best[i], seconds_of(variants[i].second, times));
+      fastest[i] = std::min(fastest[i], seconds_per_run(variants[i].second, times));
   for (std::size_t i = 0; i < variants.size(); ++i)
-    std::printf("%-28s %-5s %8.2f ms  %.2f of f32\n", name, variants[i].first.c_str(), best[i] * 1e3,
-                best[i] / best[0]);
+    std::printf("%-28s %-5s %8.2f ms  %.2f of f32\n", name, variants[i].first.c_str(), fastest[i] * 1e3,
+                fastest[i] / fastest[0]);
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ int main() {
                 y = compile(world.mesh(), [](Tensor v) { return v * 1.0; })(b).value();
     products.emplace_back(name, [product, x, y] { product(x, y).wait(); });
   }
-  table("matmul of 1024 cubed, summed", products, 10);
+  print_timings("matmul of 1024 cubed, summed", products, 10);
 
   HostArray labels(TensorType{DType::i32, {512}});
   for (std::size_t i = 0; i < 512; ++i) labels.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % 16);
@@ -70,12 +70,12 @@ int main() {
                     .substr(step.summary().find("mixed") == std::string::npos ? 0 : step.summary().find("mixed"), 70)
                     .c_str());
   }
-  table("MLP step, 512 x 1024", steps, 5);
+  print_timings("MLP step, 512 x 1024", steps, 5);
 
   HostArray tokens(TensorType{DType::i32, {12, 64}}), next(TensorType{DType::i32, {12 * 64}});
   for (HostArray* array : {&tokens, &next})
     for (std::size_t i = 0; i < 12 * 64; ++i) array->data<std::int32_t>()[i] = static_cast<std::int32_t>(i * 7919 % 65);
-  std::vector<std::pair<std::string, std::function<void()>>> trained;
+  std::vector<std::pair<std::string, std::function<void()>>> transformer_steps;
   for (const char* amp : {"", "bf16", "f16"}) {
     auto net = std::make_shared<bench::Gpt>();
     auto adam = std::make_shared<optim::Adam>(net->parameters(), optim::AdamOptions{});
@@ -86,8 +86,8 @@ int main() {
                           return loss;
                         },
                         {.amp = amp});
-    trained.emplace_back(*amp == 0 ? "f32" : amp, [step, tokens, next] { step(tokens, next).wait(); });
-    trained.back().second();
+    transformer_steps.emplace_back(*amp == 0 ? "f32" : amp, [step, tokens, next] { step(tokens, next).wait(); });
+    transformer_steps.back().second();
   }
-  table("transformer step, 12 x 64", trained, 5);
+  print_timings("transformer step, 12 x 64", transformer_steps, 5);
 }

@@ -1,4 +1,5 @@
-// Training steps under a limit on the memory of a device: the memory, predicted time and split state of each plan.
+// Runs training steps under a limit on the memory of a device, and reports memory, predicted time and split state of
+// each plan.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,7 @@ struct CapCase {
   std::vector<LayoutRule> rules = {};  // layout rules
 };
 
-// Layout rules for CapMlp: parameters whole or split along "data", and likewise the optimiser's state.
+// Layout rules for CapMlp: parameters and the optimiser's state are each split along "data" or not split.
 inline std::vector<LayoutRule> zero_rules(bool split_parameters, bool split_state) {
   const auto parameters = split_parameters ? P("data") : P(nullptr), state = split_state ? P("data") : P(nullptr);
   return {{"fc*.weight", parameters}, {"fc*.bias", parameters}, {"adam.*.*.weight", state}, {"adam.*.*.bias", state}};
@@ -37,7 +38,7 @@ struct CapResult {
          predicted_uncapped = 0;     // us of calls and transfers, with and without the limit; 0: not in the summary
   double seconds = 0;                // predicted us of a launch
   double compile_seconds = 0;        // CPU seconds
-  double parameters = 0, state = 0;  // bytes of the first device relative to whole tensors
+  double parameters = 0, state = 0;  // bytes of the first device relative to those of the unsplit tensors
   bool reduce_scatters = false;      // gradients are reduce-scattered
   bool late_gather = false;          // parameters are gathered late
   std::string recomputed;
@@ -46,8 +47,8 @@ struct CapResult {
 };
 
 inline double number_in(const std::string& text, const std::string& pattern) {
-  std::smatch found;
-  return std::regex_search(text, found, std::regex(pattern)) ? std::stod(found[1]) : 0;
+  std::smatch match;
+  return std::regex_search(text, match, std::regex(pattern)) ? std::stod(match[1]) : 0;
 }
 
 // Trains with Adam on cross-entropy in f64. If the limit is too small, there are no losses.
@@ -90,31 +91,31 @@ CapResult train_under_cap(const CapCase& c, std::int64_t cap, const TensorType& 
   }
   out.planned = step.peak_bytes();
   for (const auto& [device, bytes] : world.counters().peak_bytes) out.measured = std::max(out.measured, bytes);
-  double all[2] = {0, 0}, here[2] = {0, 0};
+  double total_bytes[2] = {0, 0}, first_device_bytes[2] = {0, 0};
   for (const auto& variable : step.graph().variables)
-    all[variable.name.starts_with("adam.")] +=
+    total_bytes[variable.name.starts_with("adam.")] +=
         static_cast<double>(count_of(variable.type.shape) * size_of(variable.type.dtype));
   for (const auto& block : step.plan().blocks)
     if (block.kind == plan::BlockKind::variable && block.device.index == 0)
-      here[block.name.starts_with("adam.")] += static_cast<double>(block.bytes);
-  out.parameters = here[0] / all[0], out.state = here[1] / all[1];
+      first_device_bytes[block.name.starts_with("adam.")] += static_cast<double>(block.bytes);
+  out.parameters = first_device_bytes[0] / total_bytes[0], out.state = first_device_bytes[1] / total_bytes[1];
   out.summary = step.summary();
   out.predicted = number_in(out.summary, "calls and transfers of ([0-9.]+) us");
   out.predicted_uncapped = number_in(out.summary, "calls and transfers of .* without that limit ([0-9.]+) us");
   out.seconds = out.predicted > 0 ? out.predicted : 1e6 * step.layout_seconds();
   for (const auto& transfer : step.plan().transfers)
-    out.reduce_scatters = out.reduce_scatters || transfer.kind == "reduce_scatter";
+    out.reduce_scatters = out.reduce_scatters || transfer.kind == plan::CollectiveKind::reduce_scatter;
   out.late_gather = out.summary.find("gathered right before") != std::string::npos;
-  std::smatch found;
-  if (std::regex_search(out.summary, found, std::regex("  recomputed: (.*)\n"))) out.recomputed = found[1];
+  std::smatch match;
+  if (std::regex_search(out.summary, match, std::regex("  recomputed: (.*)\n"))) out.recomputed = match[1];
   return out;
 }
 
 inline double max_relative_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  double most = a.size() == b.size() ? 0 : INFINITY;
+  double largest = a.size() == b.size() ? 0 : INFINITY;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    most = std::max(most, std::abs(a[i] - b[i]) / std::abs(a[i]));
-  return most;
+    largest = std::max(largest, std::abs(a[i] - b[i]) / std::abs(a[i]));
+  return largest;
 }
 
 // An MLP whose state is about as large as its activations, and a transformer of two layers.

@@ -3,10 +3,11 @@
 //
 //   bench_caps [mlp | gpt | data=2,model=2]
 //
-// A row: the limit (as a share of the unlimited plan's memory) and in bytes, planned and measured bytes, predicted
-// microseconds, the share of parameters and of the optimiser's state on a device, whether parameters are gathered late,
-// CPU seconds to compile, the largest relative difference of losses to those without a limit, and the recomputed
-// modules. Exit code 1 if the measured bytes exceed the limit, the predicted time decreases, or losses differ.
+// A row: the limit (as a share of the memory of the unlimited plan, and in bytes), planned and measured bytes,
+// predicted microseconds, the share of parameters and of the optimiser's state on a device, whether parameters are
+// gathered late, CPU seconds to compile, the largest relative difference of losses to those without a limit, and the
+// recomputed modules. Exit code 1 if the measured bytes exceed the limit, the predicted time decreases, or losses
+// differ.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -18,72 +19,73 @@ namespace karez::bench {
 namespace {
 
 bool sweep(const CapCase& c, CapResult (*step_under_cap)(const CapCase&, std::int64_t)) {
-  const CapResult free = step_under_cap(c, 0);
-  bool fine = true;
-  double before = free.seconds - 0.1;  // the summary rounds it
+  const CapResult unlimited = step_under_cap(c, 0);
+  bool all_ok = true;
+  double previous_seconds = unlimited.seconds - 0.1;  // the summary rounds the time
   std::printf("%s on %s: %lld bytes without a limit, compiled in %.2f s\n", c.name, c.mesh,
-              static_cast<long long>(free.planned), free.compile_seconds);
+              static_cast<long long>(unlimited.planned), unlimited.compile_seconds);
   std::printf("  %6s %10s %10s %10s %9s %7s %7s %5s %8s %9s  %s\n", "limit", "bytes", "planned", "measured",
-              "predicted", "params", "state", "sums", "late", "seconds", "losses", "recomputed");
-  std::printf("  %6s %10s %10lld %10lld %9.1f %7.3f %7.3f\n", "-", "-", static_cast<long long>(free.planned),
-              static_cast<long long>(free.measured), free.seconds, free.parameters, free.state);
+              "predicted", "params", "state", "late", "seconds", "losses", "recomputed");
+  std::printf("  %6s %10s %10lld %10lld %9.1f %7.3f %7.3f\n", "-", "-", static_cast<long long>(unlimited.planned),
+              static_cast<long long>(unlimited.measured), unlimited.seconds, unlimited.parameters, unlimited.state);
   for (int percent = 95; percent >= 5; percent -= 5) {
-    const std::int64_t cap = free.planned * percent / 100;
-    const CapResult now = step_under_cap(c, cap);
-    if (!now.error.empty()) {
+    const std::int64_t cap = unlimited.planned * percent / 100;
+    const CapResult limited = step_under_cap(c, cap);
+    if (!limited.error.empty()) {
       std::printf("  %5d%% %10lld too small: %s\n", percent, static_cast<long long>(cap),
-                  now.error.substr(0, now.error.find(';')).c_str());
+                  limited.error.substr(0, limited.error.find(';')).c_str());
       break;
     }
-    const double off = max_relative_difference(free.losses, now.losses);
-    const bool ok = now.measured <= cap && now.seconds >= before && off <= 1e-10;
-    fine = fine && ok;
+    const double loss_difference = max_relative_difference(unlimited.losses, limited.losses);
+    const bool ok = limited.measured <= cap && limited.seconds >= previous_seconds && loss_difference <= 1e-10;
+    all_ok = all_ok && ok;
     std::printf("  %5d%% %10lld %10lld %10lld %9.1f %7.3f %7.3f %5s %8.2f %9.1e  %s%s\n", percent,
-                static_cast<long long>(cap), static_cast<long long>(now.planned), static_cast<long long>(now.measured),
-                now.seconds, now.parameters, now.state, now.late_gather ? "yes" : "", now.compile_seconds, off,
-                now.recomputed.c_str(), ok ? "" : "  WRONG");
+                static_cast<long long>(cap), static_cast<long long>(limited.planned),
+                static_cast<long long>(limited.measured), limited.seconds, limited.parameters, limited.state,
+                limited.late_gather ? "yes" : "", limited.compile_seconds, loss_difference, limited.recomputed.c_str(),
+                ok ? "" : "  WRONG");
     std::fflush(stdout);
-    before = now.seconds;
+    previous_seconds = limited.seconds;
   }
-  return fine;
+  return all_ok;
 }
 
-// ZeRO by rules (everything whole, state split, parameters split too), and the plan chosen with the same bytes as
-// limit.
+// Compares ZeRO by rules (nothing split, state split, or parameters split too) with the plan chosen under a limit of
+// the same bytes.
 void compare_with_manual_rules(CapCase c) {
   for (const auto& [name, parameters, state] :
        {std::tuple("whole", false, false), {"zero 1-2", false, true}, {"zero 3", true, true}}) {
     c.rules = zero_rules(parameters, state);
-    const CapResult by_hand = mlp_under_cap(c, 0);
+    const CapResult by_rules = mlp_under_cap(c, 0);
     c.rules.clear();
-    const CapResult chosen = mlp_under_cap(c, by_hand.planned);
+    const CapResult chosen = mlp_under_cap(c, by_rules.planned);
     std::printf(
         "  %-8s by rules: %lld bytes, %.1f us; chosen with that limit: %lld bytes, %.1f us, params %.3f, state %.3f\n",
-        name, static_cast<long long>(by_hand.planned), by_hand.seconds, static_cast<long long>(chosen.planned),
+        name, static_cast<long long>(by_rules.planned), by_rules.seconds, static_cast<long long>(chosen.planned),
         chosen.seconds, chosen.parameters, chosen.state);
   }
 }
 
-int run(std::string_view only) {
+int run(std::string_view selection) {
   setenv("KAREZ_CACHE", "off", 1);  // so that planning is timed
-  CostTable dear;                   // messages cost more than their bytes, so that state is Broadcast without a limit
-  dear.link = {1e-4, 1e-12};
-  CostTable wire;  // bytes are expensive too, and so are transitions of activations
+  CostTable expensive_messages;     // messages cost more than their bytes, so that state is Broadcast without a limit
+  expensive_messages.link = {1e-4, 1e-12};
+  CostTable wire;  // bytes and transitions of activations are expensive too
   wire.link = {2e-5, 1e-9};
   const CapCase mlp[] = {{"mlp of 1024 by batch", "data=4", wire, true, 3, 1024},
-                         {"mlp by batch", "data=4", dear, true},
-                         {"mlp by batch", "data=2,model=2", dear, true},
+                         {"mlp by batch", "data=4", expensive_messages, true},
+                         {"mlp by batch", "data=2,model=2", expensive_messages, true},
                          {"mlp", "data=4"}};
   const CapCase gpt[] = {{"gpt", "data=4"}, {"gpt", "data=2,model=2"}};
-  bool fine = true;
+  bool all_ok = true;
   for (const CapCase& c : mlp)
-    if (only.empty() || only == "mlp") {
-      fine = sweep(c, mlp_under_cap) && fine;
+    if (selection.empty() || selection == "mlp") {
+      all_ok = sweep(c, mlp_under_cap) && all_ok;
       if (c.by_batch && c.mesh == std::string_view("data=4")) compare_with_manual_rules(c);
     }
   for (const CapCase& c : gpt)
-    if (only.empty() || only == "gpt" || only == c.mesh) fine = sweep(c, gpt_under_cap) && fine;
-  return fine ? 0 : 1;
+    if (selection.empty() || selection == "gpt" || selection == c.mesh) all_ok = sweep(c, gpt_under_cap) && all_ok;
+  return all_ok ? 0 : 1;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // How long does planning take, and does it grow linearly with the program, and with the world?
 //
-//   bench_compile_time [--json FILE] [--long]     --long: also 100,000 nodes, which take minutes
+//   bench_compile_time [--json FILE] [--long]     --long: also 100,000 nodes, which takes minutes
 //   bench_compile_time MESH NODES                 one plan, with the seconds of its passes
 //
 // Chains of small dense layers with Adam, of increasing size, through all passes for rank 0 of four ranks with one
@@ -28,7 +28,7 @@
 namespace karez::bench {
 namespace {
 
-constexpr double max_exponent = 1.1, max_growth = 1.2, max_hit_share = 0.1;
+constexpr double max_exponent = 1.1, max_growth = 1.2, max_hit_seconds = 0.1;
 constexpr int rounds = 12;
 constexpr std::int64_t width = 32, batch = 2048;
 
@@ -43,7 +43,7 @@ struct DeepMlp : nn::Module {
   }
 };
 
-Graph traced(const OpTable& ops, int layers) {
+Graph trace_mlp(const OpTable& ops, int layers) {
   DeepMlp net(layers);
   optim::Adam adam(net.parameters(), {.lr = 1e-3});
   Trace trace(ops, {.name = "step", .mesh = Mesh::parse("data=1")});
@@ -57,9 +57,10 @@ Graph traced(const OpTable& ops, int layers) {
 
 // A graph of about `nodes` nodes.
 Graph graph_of_size(const OpTable& ops, double nodes) {
-  const double two = static_cast<double>(traced(ops, 2).nodes.size()),
-               four = static_cast<double>(traced(ops, 4).nodes.size()), each = (four - two) / 2;
-  return traced(ops, std::max(1, static_cast<int>(std::lround((nodes - two) / each)) + 2));
+  const double two_layers = static_cast<double>(trace_mlp(ops, 2).nodes.size()),
+               four_layers = static_cast<double>(trace_mlp(ops, 4).nodes.size()),
+               nodes_per_layer = (four_layers - two_layers) / 2;
+  return trace_mlp(ops, std::max(1, static_cast<int>(std::lround((nodes - two_layers) / nodes_per_layer)) + 2));
 }
 
 struct Planner {
@@ -70,10 +71,10 @@ struct Planner {
   passes::Compilation compilation_of(const Graph& graph, const std::string& mesh) const {
     passes::Compilation c;
     c.graph = graph;
-    Mesh& on = c.graph.meshes[0];
-    on = Mesh::parse(mesh);
-    for (int rank = 0; rank < on.size(); ++rank) on.devices[static_cast<std::size_t>(rank)] = {rank, 0};
-    c.options.world = on.size();
+    Mesh& target = c.graph.meshes[0];
+    target = Mesh::parse(mesh);
+    for (int rank = 0; rank < target.size(); ++rank) target.devices[static_cast<std::size_t>(rank)] = {rank, 0};
+    c.options.world = target.size();
     c.ops = &ops, c.catalog = &kernels, c.evaluate = evaluate;
     return c;
   }
@@ -84,27 +85,27 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }
 
 struct CompileTimes {
-  double nodes = 0, all = INFINITY;
+  double nodes = 0, total_seconds = INFINITY;
   std::map<std::string, double> passes;
 };
 
-// Other work on the machine only adds time, so the best of several runs counts.
-void compile_once(const Planner& planner, const Graph& graph, const std::string& mesh, CompileTimes& best) {
+// Takes the fastest of several runs, because other work on the machine only adds time.
+void compile_once(const Planner& planner, const Graph& graph, const std::string& mesh, CompileTimes& fastest) {
   passes::Compilation c = planner.compilation_of(graph, mesh);
   const auto begin = std::chrono::steady_clock::now();
   passes::compile(c);
-  const double all = seconds_since(begin);
-  if (all >= best.all) return;
-  best = {static_cast<double>(graph.nodes.size()), all, {}};
-  for (const auto& pass : c.passes) best.passes[pass.name] = pass.seconds;
+  const double total_seconds = seconds_since(begin);
+  if (total_seconds >= fastest.total_seconds) return;
+  fastest = {static_cast<double>(graph.nodes.size()), total_seconds, {}};
+  for (const auto& pass : c.passes) fastest.passes[pass.name] = pass.seconds;
 }
 CompileTimes compile_times(const Planner& planner, const Graph& graph, const std::string& mesh, int times) {
-  CompileTimes best;
-  for (int i = 0; i < times; ++i) compile_once(planner, graph, mesh, best);
-  return best;
+  CompileTimes fastest;
+  for (int i = 0; i < times; ++i) compile_once(planner, graph, mesh, fastest);
+  return fastest;
 }
 
-// The slope of a line through the logarithms of the points.
+// Returns the slope of a line through the logarithms of the points.
 double exponent(const std::vector<CompileTimes>& points, const std::function<double(const CompileTimes&)>& seconds) {
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
   for (const CompileTimes& point : points) {
@@ -114,15 +115,15 @@ double exponent(const std::vector<CompileTimes>& points, const std::function<dou
   return (n * xy - x * y) / (n * xx - x * x);
 }
 
-double growth(const Planner& planner, const std::string& mesh, const std::vector<Graph>& graphs) {
+double print_growth(const Planner& planner, const std::string& mesh, const std::vector<Graph>& graphs) {
   std::vector<CompileTimes> points;
   for (const Graph& graph : graphs)
     points.push_back(compile_times(planner, graph, mesh, graph.nodes.size() < 2000 ? 3 : 1));
-  const double slope = exponent(points, [](const CompileTimes& t) { return t.all; });
+  const double slope = exponent(points, [](const CompileTimes& t) { return t.total_seconds; });
   std::printf("%s\n  %-14s", mesh.c_str(), "nodes");
   for (const CompileTimes& point : points) std::printf(" %10.0f", point.nodes);
   std::printf("   exponent\n  %-14s", "all, s");
-  for (const CompileTimes& point : points) std::printf(" %10.4f", point.all);
+  for (const CompileTimes& point : points) std::printf(" %10.4f", point.total_seconds);
   std::printf("   %8.2f\n", slope);
   for (const passes::Pass& pass : passes::pipeline()) {
     auto seconds = [&](const CompileTimes& t) { return t.passes.count(pass.name) > 0 ? t.passes.at(pass.name) : 0; };
@@ -139,14 +140,14 @@ int compile_one(const std::string& mesh, double nodes) {
   const CompileTimes plan = compile_times(planner, graph_of_size(planner.ops, nodes), mesh, 1);
   for (const passes::Pass& pass : passes::pipeline())
     if (plan.passes.count(pass.name) > 0) std::printf("%-14s %10.4f\n", pass.name, plan.passes.at(pass.name));
-  std::printf("%s, %.0f nodes: %.4f s\n", mesh.c_str(), plan.nodes, plan.all);
+  std::printf("%s, %.0f nodes: %.4f s\n", mesh.c_str(), plan.nodes, plan.total_seconds);
   return 0;
 }
 
-double read_back(const Planner& planner, const Graph& graph) {
+double cache_read_seconds(const Planner& planner, const Graph& graph) {
   std::string folder = (std::filesystem::temp_directory_path() / "karez-compile-time-XXXXXX").string();
   require(::mkdtemp(folder.data()) != nullptr, "cannot create ", folder);
-  double best = INFINITY;
+  double fastest = INFINITY;
   for (int i = 0; i < 6; ++i) {
     PlanCache cache(folder, false);
     passes::Compilation c = planner.compilation_of(graph, "data=2,model=2");
@@ -154,30 +155,30 @@ double read_back(const Planner& planner, const Graph& graph) {
     cache.compile(c);
     if (i == 0) continue;
     require(c.passes.size() == 1, "the plan was not read from the cache");
-    best = std::min(best, seconds_since(begin));
+    fastest = std::min(fastest, seconds_since(begin));
   }
   std::filesystem::remove_all(folder);
-  return best;
+  return fastest;
 }
 
-int run(bool all, const std::string& json) {
+int run(bool include_largest, const std::string& json) {
   const Planner planner;
   std::vector<Graph> graphs;
   for (double nodes : {1e2, 1e3, 3e3, 1e4, 1e5})
-    if (all || nodes < 1e5) graphs.push_back(graph_of_size(planner.ops, nodes));
+    if (include_largest || nodes < 1e5) graphs.push_back(graph_of_size(planner.ops, nodes));
   double slope = 0;
-  for (const char* mesh : {"data=4", "data=2,model=2"}) slope = std::max(slope, growth(planner, mesh, graphs));
+  for (const char* mesh : {"data=4", "data=2,model=2"}) slope = std::max(slope, print_growth(planner, mesh, graphs));
   CompileTimes small, large;
-  for (int round = 0; round < rounds; ++round) {  // alternating, because the speed of the machine changes
+  for (int round = 0; round < rounds; ++round) {  // alternates, because the speed of the machine changes
     compile_once(planner, graphs[1], "data=2,model=2", small);
     compile_once(planner, graphs[1], "data=512,model=2", large);
   }
-  const double world = large.all / small.all, hit = read_back(planner, graphs[1]);
-  std::printf("rank 0 of 1,024 and rank 0 of 4: %.4f s and %.4f s, ratio %.3f (target %.1f)\n", large.all, small.all,
-              world, max_growth);
+  const double world = large.total_seconds / small.total_seconds, hit = cache_read_seconds(planner, graphs[1]);
+  std::printf("rank 0 of 1,024 and rank 0 of 4: %.4f s and %.4f s, ratio %.3f (target %.1f)\n", large.total_seconds,
+              small.total_seconds, world, max_growth);
   std::printf("a plan of %zu nodes read from the cache: %.1f ms (target %.0f)\n", graphs[1].nodes.size(), 1e3 * hit,
-              1e3 * max_hit_share);
-  const double worst = std::max({slope / max_exponent, world / max_growth, hit / max_hit_share});
+              1e3 * max_hit_seconds);
+  const double worst = std::max({slope / max_exponent, world / max_growth, hit / max_hit_seconds});
   write_json(
       json, cat("{\"name\": \"compile_time\", \"exponent\": ", slope, ", \"world\": ", world, ", \"hit\": ", hit, "}"));
   std::printf("exponent %.3f (target %.1f)\ncompile_time: worst ratio %.3f (target 1.0)\n", slope, max_exponent, worst);
@@ -190,13 +191,13 @@ int run(bool all, const std::string& json) {
 int main(int count, char** words) {
   try {
     if (count == 3 && words[1][0] != '-') return karez::bench::compile_one(words[1], std::stod(words[2]));
-    bool all = false;
-    int kept = 1;  // words for json_option
+    bool include_largest = false;
+    int json_words = 1;  // the words for json_option
     for (int i = 1; i < count; ++i) {
-      if (std::strcmp(words[i], "--long") == 0) all = true;
-      else words[kept++] = words[i];
+      if (std::strcmp(words[i], "--long") == 0) include_largest = true;
+      else words[json_words++] = words[i];
     }
-    return karez::bench::run(all, karez::bench::json_option(kept, words));
+    return karez::bench::run(include_largest, karez::bench::json_option(json_words, words));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "compile_time: %s\n", error.what());
     return 1;

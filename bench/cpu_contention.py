@@ -1,8 +1,10 @@
-"""What does a busy neighbour cost? Forward passes and a training step on all cores, with 0, 1 and 2 other processes that compute without pause.
+"""What does a busy neighbour cost? Forward passes and a training step on all cores, with 0, 1 and 2 other processes
+that compute without pause.
 
-The forward pass of a small GPT (1 x 64 characters, 4 layers of width 128), that of an MLP (30 layers of width 256, 64 rows) and a training step of
-train_step's CNN, each alternating with PyTorch. A slowdown is the time with neighbours over the time alone of the same pair; the ratio is Karez' slowdown
-over PyTorch's, the median over pairs. Neighbours are stopped and continued between runs; a run takes about a second, which includes their detection. Target: 2.
+The forward pass of a small GPT (1 x 64 characters, 4 layers of width 128), that of an MLP (30 layers of width 256, 64
+rows) and a training step of train_step's CNN, each alternating with PyTorch. A slowdown is the time with neighbours
+over the time alone of the same pair; the ratio is Karez' slowdown over PyTorch's, the median over pairs. Neighbours are
+stopped and continued between runs; a run takes about a second, which includes their detection. Target: 2.
 """
 
 import argparse
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from train_step import BUILD, Server, ours, peer
+from train_step import BUILD, Server, peer, run_karez
 
 TARGET = 2.0
 LONGEST = 5.0  # seconds of a run: with neighbours PyTorch may be a hundred times slower
@@ -41,7 +43,8 @@ def forward(model, framework, nn, causal):
 
 
 def serve(framework, model):
-    """Answers "run N" with the seconds of N forward passes; after LONGEST seconds, an extrapolation from the passes so far."""
+    """Answers "run N" with the seconds of N forward passes; after LONGEST seconds, an extrapolation from the passes so
+    far."""
     import numpy as np
 
     random = np.random.default_rng(1)
@@ -73,23 +76,23 @@ def serve(framework, model):
     for line in sys.stdin:
         steps, done, begin, took = int(line.split()[1]), 0, time.perf_counter(), 0.0
         while done < steps and took < LONGEST:
-            made = call()
+            output = call()
             done, took = done + 1, time.perf_counter() - begin
-        print(f"{took * steps / done:.9f} {made:.6f}", flush=True)
+        print(f"{took * steps / done:.9f} {output:.6f}", flush=True)
 
 
 def server(framework, model):
     if model == "cnn":
-        return ours("cnn", 64) if framework == "karez" else peer("torch", "cnn", 64, len(os.sched_getaffinity(0)))
+        return run_karez("cnn", 64) if framework == "karez" else peer("torch", "cnn", 64, len(os.sched_getaffinity(0)))
     return Server(framework, [sys.executable, os.path.abspath(__file__), "--serve", framework, "--model", model])
 
 
 class BusyProcesses:
-    """Processes that compute without pause, of which some are stopped."""
+    """Processes that compute without pause; `busy` stops all but some of them."""
 
-    def __init__(self, most):
+    def __init__(self, max_neighbours):
         busy = f"import os\nwhile os.getppid() == {os.getpid()}: pass"
-        self.all = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(most)]
+        self.all = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(max_neighbours)]
         self.busy(0)
 
     def busy(self, count):
@@ -102,17 +105,17 @@ class BusyProcesses:
             process.wait()
 
 
-def measure(model, pairs, most, seconds):
+def measure(model, pairs, max_neighbours, seconds):
     """The rows of one model: milliseconds and slowdowns by number of neighbours."""
     servers = {name: server(name, model) for name in ("karez", "torch")}
-    neighbours = BusyProcesses(most)
-    took = {(name, count): [] for name in servers for count in range(most + 1)}
+    neighbours = BusyProcesses(max_neighbours)
+    took = {(name, count): [] for name in servers for count in range(max_neighbours + 1)}
     steps = {}
     for name, s in servers.items():
         s.run(10)
         steps[name] = max(10, round(seconds * 1e3 / s.run(20)))
     for _ in range(pairs):
-        for count in range(most + 1):
+        for count in range(max_neighbours + 1):
             for name, s in servers.items():
                 neighbours.busy(count)
                 if count == 0:  # after a second of work the previous neighbours are no longer taken into account
@@ -124,7 +127,7 @@ def measure(model, pairs, most, seconds):
     for s in servers.values():
         s.close()
     rows = []
-    for count in range(most + 1):
+    for count in range(max_neighbours + 1):
         slow = {name: [a / b for a, b in zip(took[name, count], took[name, 0])] for name in servers}
         ratios = [a / b for a, b in zip(slow["karez"], slow["torch"])]
         rows.append(
@@ -145,7 +148,7 @@ def main():
     words.add_argument("--serve", choices=["karez", "torch"])
     words.add_argument("--model", choices=MODELS)
     words.add_argument("--pairs", type=int, default=7)
-    words.add_argument("--neighbours", type=int, default=2, help="most neighbours")
+    words.add_argument("--neighbours", type=int, default=2, help="the largest number of neighbours")
     words.add_argument("--seconds", type=float, default=1.0, help="seconds of a run without neighbours")
     words.add_argument("--json")
     o = words.parse_args()
@@ -157,7 +160,8 @@ def main():
             rows.append(row)
             ms, slow = row["ms"], row["slowdown"]
             print(
-                f"{model:4} {row['neighbours']} busy: karez {ms['karez']:8.3f} ms (x {slow['karez']:5.2f})   torch {ms['torch']:8.3f} ms (x {slow['torch']:5.2f})"
+                f"{model:4} {row['neighbours']} busy: karez {ms['karez']:8.3f} ms (x {slow['karez']:5.2f})   torch "
+                f"{ms['torch']:8.3f} ms (x {slow['torch']:5.2f})"
                 f"   ratio {row['ratio']:.2f} ({min(row['ratios']):.2f} to {max(row['ratios']):.2f})",
                 flush=True,
             )

@@ -1,6 +1,8 @@
-"""What do batches that are computed in Python cost a step? 4 ms of NumPy work per batch, with a step of 5 ms on one thread, through kz.data.feed.
+"""What do batches that are computed in Python cost a step? 4 ms of NumPy work per batch, with a step of 5 ms on one
+thread, through kz.data.feed.
 
-Alternating pairs: a loop over existing batches, and one over an iterable that computes each batch. Both amounts of work are calibrated first.
+Alternating pairs: a loop over existing batches, and one over an iterable that computes each batch. Both amounts of work
+are calibrated first.
 """
 
 import os
@@ -45,10 +47,10 @@ def main():
     step = chain(count)
     row = np.linspace(-1, 1, 20_000)
     out = np.empty_like(row)
-    turns = max(1, round(WORK / best(lambda: np.exp(row, out=out), 200)))
+    repetitions = max(1, round(WORK / best(lambda: np.exp(row, out=out), 200)))
 
     def work():
-        for _ in range(turns):
+        for _ in range(repetitions):
             np.exp(row, out=out)  # releases the interpreter's lock
 
     def working():
@@ -65,15 +67,16 @@ def main():
         float(losses[-1])
         return (time.perf_counter() - begin) / STEPS
 
-    alone, fed = [], []
+    loop_times, feed_times = [], []
     run([x] * STEPS), run(kz.data.feed(working()))
     for _ in range(PAIRS):
-        alone.append(run([x] * STEPS))
-        fed.append(run(kz.data.feed(working())))
-    ratios = [b / a for a, b in zip(alone, fed)]
+        loop_times.append(run([x] * STEPS))
+        feed_times.append(run(kz.data.feed(working())))
+    ratios = [b / a for a, b in zip(loop_times, feed_times)]
     ratio = statistics.median(ratios)
     print(
-        f"work {best(work) * 1e3:.2f} ms a batch, step {statistics.median(alone) * 1e3:.2f} ms, fed {statistics.median(fed) * 1e3:.2f} ms"
+        f"work {best(work) * 1e3:.2f} ms a batch, step {statistics.median(loop_times) * 1e3:.2f} ms, fed "
+        f"{statistics.median(feed_times) * 1e3:.2f} ms"
     )
     print(f"feeding: ratio {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {PAIRS} pairs), target {TARGET}")
     return ratio <= TARGET

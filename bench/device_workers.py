@@ -1,7 +1,8 @@
 """Are devices with uneven work faster when workers share them by cost than when they are assigned in turn?
 
-Four stages in 8 micro-batches, two with a product of 512 x 512 each and two with a norm, on two workers: the plan of Karez and the same plan with device d
-on worker d modulo 2, run alternately by `karez exec`. Fails if the assignment in turn is faster.
+Four stages in 8 micro-batches, two with a product of 512 x 512 each and two with a norm, on two workers: the plan of
+Karez and the same plan with device d on worker d modulo 2, run alternately by `karez exec`. Fails if the assignment in
+turn is faster.
 """
 
 import os
@@ -48,13 +49,13 @@ def plan_text():
 
 
 def milliseconds(plan):
-    told = subprocess.run(
+    completed = subprocess.run(
         [os.path.join(BUILD, "tools", "karez"), "exec", "--workers", "2", "--launches", str(LAUNCHES), plan],
         capture_output=True,
         text=True,
         check=True,
     )
-    return float(re.search(r"median ([0-9.]+) ms", told.stdout)[1])
+    return float(re.search(r"median ([0-9.]+) ms", completed.stdout)[1])
 
 
 def main():
@@ -76,7 +77,8 @@ def main():
     ratio = statistics.median(a / b for a, b in times)
     cost, turns = (statistics.median(column) for column in zip(*times))
     print(
-        f"by cost {cost:.1f} ms, in turn {turns:.1f} ms a launch, ratio {ratio:.3f} (at most 1), medians of {PAIRS} pairs"
+        f"by cost {cost:.1f} ms, in turn {turns:.1f} ms a launch, ratio {ratio:.3f} (at most 1), medians of {PAIRS} "
+        f"pairs"
     )
     sys.exit(ratio > 1)
 

@@ -25,17 +25,17 @@ namespace {
 constexpr int sizes[] = {10, 100, 1000, 10'000};
 constexpr int acts = 1'000'000, rounds = 9;
 
-Plan chain(int actors) {
+Plan make_chain(int actors) {
   PlanBuilder s;
   const int pieces = acts / actors;
-  ActorId last = s.actor("0");
-  s.start(last, pieces);
+  ActorId previous = s.actor("0");
+  s.start(previous, pieces);
   for (int i = 1; i < actors; ++i) {
     ActorId next = s.actor(std::to_string(i));
-    s.edge(last, {next}, 2);
-    last = next;
+    s.edge(previous, {next}, 2);
+    previous = next;
   }
-  s.done(last, pieces);
+  s.done(previous, pieces);
   return s.plan;
 }
 
@@ -44,20 +44,22 @@ struct Chain {
   int plan;
   std::vector<double> ns;  // ns per act, by round
 
-  Chain(int actors, const KernelTable& none) : session({.workers = 1}, none), plan(session.load(chain(actors))) {
+  Chain(int actors, const KernelTable& kernels)
+      : session({.workers = 1}, kernels),
+        plan(session.load(make_chain(actors))) {
     time();
   }
   double time() {
-    auto began = std::chrono::steady_clock::now();
+    const auto begin = std::chrono::steady_clock::now();
     session.launch(plan).wait();
-    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - began).count() / acts;
+    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / acts;
   }
 };
 
-// The output of the peer's program by size; it is a separate program, because oneTBB is optional.
-std::map<int, double> tbb_acts(const std::string& self) {
+// Returns the output of the peer's program by size. The program is separate, because oneTBB is optional.
+std::map<int, double> tbb_act_times(const std::string& program_path) {
   std::map<int, double> out;
-  auto program = std::filesystem::path(self).parent_path() / "bench_engine_tbb";
+  auto program = std::filesystem::path(program_path).parent_path() / "bench_engine_tbb";
   if (!std::filesystem::exists(program)) return out;
   FILE* pipe = popen(program.c_str(), "r");
   if (pipe == nullptr) return out;
@@ -70,35 +72,36 @@ std::map<int, double> tbb_acts(const std::string& self) {
   return out;
 }
 
-int run(const std::string& self, const std::string& json) {
-  KernelTable none({});
+int run(const std::string& program_path, const std::string& json) {
+  const KernelTable no_kernels({});
   std::vector<std::unique_ptr<Chain>> chains;
-  for (int size : sizes) chains.push_back(std::make_unique<Chain>(size, none));
+  for (int size : sizes) chains.push_back(std::make_unique<Chain>(size, no_kernels));
   for (int round = 0; round < rounds; ++round)
     for (auto& chain : chains) chain->ns.push_back(chain->time());
-  const auto peer = tbb_acts(self);
+  const auto tbb = tbb_act_times(program_path);
 
-  std::printf("%-10s %10s %10s %10s %12s\n", "actors", "least", "median", "most", "oneTBB");
+  std::printf("%-10s %10s %10s %10s %12s\n", "actors", "min", "median", "max", "oneTBB");
   for (std::size_t i = 0; i < chains.size(); ++i) {
-    const auto [least, most] = std::minmax_element(chains[i]->ns.begin(), chains[i]->ns.end());
-    std::printf("%-10d %10.1f %10.1f %10.1f ", sizes[i], *least, median(chains[i]->ns), *most);
-    auto at = peer.find(sizes[i]);
-    at == peer.end() ? std::printf("%12s\n", "-") : std::printf("%12.1f\n", at->second);
+    const auto [min, max] = std::minmax_element(chains[i]->ns.begin(), chains[i]->ns.end());
+    std::printf("%-10d %10.1f %10.1f %10.1f ", sizes[i], *min, median(chains[i]->ns), *max);
+    const auto row = tbb.find(sizes[i]);
+    row == tbb.end() ? std::printf("%12s\n", "-") : std::printf("%12.1f\n", row->second);
   }
-  if (peer.empty()) std::printf("oneTBB is not installed (./dev deps --peers): not compared\n");
-  double small = 1e9, large = 0;  // up to 1,000 actors
+  if (tbb.empty()) std::printf("oneTBB is not installed (./dev deps --peers): not compared\n");
+  double min_ns = 1e9, max_ns = 0;  // up to 1,000 actors
   for (std::size_t i = 0; i + 1 < chains.size(); ++i)
-    small = std::min(small, median(chains[i]->ns)), large = std::max(large, median(chains[i]->ns));
-  const double most = median(chains.back()->ns), worst = std::max(large / small / 1.2, most / 100);
+    min_ns = std::min(min_ns, median(chains[i]->ns)), max_ns = std::max(max_ns, median(chains[i]->ns));
+  const double longest_chain_ns = median(chains.back()->ns),
+               max_ratio = std::max(max_ns / min_ns / 1.2, longest_chain_ns / 100);
   std::printf(
-      "10 to 1,000 actors: %.1f to %.1f ns an act, a spread of %.1f %% (target 20); 10,000: %.1f (target 100)\n", small,
-      large, 100 * (large / small - 1), most);
-  std::printf("engine: worst ratio %.3f (target 1.000)\n", worst);
-  std::string text = cat("{\"name\": \"engine\", \"worst\": ", worst, ", \"target\": 1.0, \"rows\": [");
+      "10 to 1,000 actors: %.1f to %.1f ns an act, a spread of %.1f %% (target 20); 10,000: %.1f (target 100)\n",
+      min_ns, max_ns, 100 * (max_ns / min_ns - 1), longest_chain_ns);
+  std::printf("engine: worst ratio %.3f (target 1.000)\n", max_ratio);
+  std::string text = cat("{\"name\": \"engine\", \"worst\": ", max_ratio, ", \"target\": 1.0, \"rows\": [");
   for (std::size_t i = 0; i < chains.size(); ++i)
     text += cat(i ? ", " : "", "{\"actors\": ", sizes[i], ", \"ns\": ", median(chains[i]->ns), "}");
   write_json(json, text + "]}");
-  return worst <= 1.0 ? 0 : 1;
+  return max_ratio <= 1.0 ? 0 : 1;
 }
 
 }  // namespace

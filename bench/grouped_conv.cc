@@ -1,5 +1,5 @@
-// What does a convolution in groups of channels cost as one call, and as slices, one convolution per group and a
-// concat? Forward and both gradients.
+// What does a convolution in groups of channels cost as one call, and what as slices, one convolution per group and a
+// concat? Measures the forward pass and both gradients.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -14,44 +14,46 @@ namespace {
 using namespace karez;
 
 using bench::numbers;
-using bench::seconds_of;
+using bench::seconds_per_run;
 
-// The grouped convolution without an op for it.
-Tensor by_slices(const Tensor& x, const Tensor& w, std::int64_t groups) {
-  std::vector<Term> made;
-  const auto part = [&](const Tensor& of, std::size_t axis, std::int64_t g) {
-    Ints begin(4, 0), size = of.shape();
+// Computes the grouped convolution from slices, convolutions and a concat.
+Tensor conv_by_slices(const Tensor& x, const Tensor& w, std::int64_t groups) {
+  std::vector<Term> outputs;
+  const auto group_slice = [&](const Tensor& tensor, std::size_t axis, std::int64_t g) {
+    Ints begin(4, 0), size = tensor.shape();
     size[axis] /= groups, begin[axis] = g * size[axis];
-    return slice(of, begin, size);
+    return slice(tensor, begin, size);
   };
-  for (std::int64_t g = 0; g < groups; ++g) made.push_back(conv2d(part(x, 1, g), part(w, 0, g), {.padding = {1, 1}}));
-  return concat(made, 1);
+  for (std::int64_t g = 0; g < groups; ++g)
+    outputs.push_back(conv2d(group_slice(x, 1, g), group_slice(w, 0, g), {.padding = {1, 1}}));
+  return concat(outputs, 1);
 }
 
 void compare(World& world, std::int64_t channels, std::int64_t groups) {
   const HostArray x = numbers({8, channels, 28, 28}), w = numbers({channels, channels / groups, 3, 3});
-  std::vector<std::function<void()>> ways;
+  std::vector<std::function<void()>> variants;
   std::vector<double> sums;
-  for (const bool whole : {true, false}) {
+  for (const bool as_one_call : {true, false}) {
     auto step = compile(world.mesh(), [=](Tensor image, Tensor kernel) {
       const Tensor a = image * 1.0, b = kernel * 1.0;
-      const Tensor y = whole ? grouped_conv2d(a, b, groups, {.padding = {1, 1}}) : by_slices(a, b, groups);
+      const Tensor y = as_one_call ? grouped_conv2d(a, b, groups, {.padding = {1, 1}}) : conv_by_slices(a, b, groups);
       const std::vector<Tensor> gradients = grad(sum(y * y), std::vector<Tensor>{a, b});
       return sum(abs(y)) + sum(abs(gradients[0])) + sum(abs(gradients[1]));
     });
     sums.push_back(step(x, w).item());
-    if (whole)
+    if (as_one_call)
       std::printf("  convolutions: %s",
                   step.summary().find("plain.conv2d") == std::string::npos ? "by oneDNN\n" : "by plain loops\n");
-    ways.emplace_back([step, x, w] { step(x, w).wait(); });
+    variants.emplace_back([step, x, w] { step(x, w).wait(); });
   }
-  std::vector<double> best(ways.size(), HUGE_VAL);
+  std::vector<double> fastest(variants.size(), HUGE_VAL);
   for (int round = 0; round < 7; ++round)
-    for (std::size_t i = 0; i < ways.size(); ++i) best[i] = std::min(best[i], seconds_of(ways[i], 5));
+    for (std::size_t i = 0; i < variants.size(); ++i)
+      fastest[i] = std::min(fastest[i], seconds_per_run(variants[i], 5));
   std::printf(
       "%4lld channels in %4lld groups: %8.2f ms as one call, %8.2f ms by slices, ratio %.3f (sums differ by %.1e)\n",
-      static_cast<long long>(channels), static_cast<long long>(groups), best[0] * 1e3, best[1] * 1e3, best[0] / best[1],
-      std::abs(sums[0] / sums[1] - 1));
+      static_cast<long long>(channels), static_cast<long long>(groups), fastest[0] * 1e3, fastest[1] * 1e3,
+      fastest[0] / fastest[1], std::abs(sums[0] / sums[1] - 1));
 }
 
 }  // namespace

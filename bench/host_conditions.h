@@ -29,8 +29,8 @@ inline std::vector<int> own_cpus() {
   return out;
 }
 
-// Seconds of a cache line's round trip between the first two CPUs of this process, the fastest of many rounds; 0 with
-// one CPU.
+// Returns the seconds of a cache line's round trip between the first two CPUs of this process, the fastest of many
+// rounds; 0 with one CPU.
 inline double cache_line_round_trip() {
   constexpr int rounds = 20, trips = 100;
   const std::vector<int> cpus = own_cpus();
@@ -38,13 +38,13 @@ inline double cache_line_round_trip() {
   struct alignas(128) Line {
     std::atomic<int> turn{0};
   } line;
-  double best = INFINITY;
-  auto play = [&](int me) {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpus[static_cast<std::size_t>(me)], &one);
-    sched_setaffinity(0, sizeof one, &one);
-    int turn = me;
+  double fastest_round = INFINITY;
+  auto exchange = [&](int player) {
+    cpu_set_t cpu_set;
+    CPU_ZERO(&cpu_set);
+    CPU_SET(cpus[static_cast<std::size_t>(player)], &cpu_set);
+    sched_setaffinity(0, sizeof cpu_set, &cpu_set);
+    int turn = player;
     for (int round = 0; round < rounds; ++round) {
       const auto begin = std::chrono::steady_clock::now();
       for (int trip = 0; trip < trips; ++trip, turn += 2) {
@@ -55,27 +55,29 @@ inline double cache_line_round_trip() {
         }
         line.turn.store(turn + 1, std::memory_order_release);
       }
-      if (me == 0)
-        best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / trips);
+      if (player == 0)
+        fastest_round = std::min(
+            fastest_round, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / trips);
     }
   };
-  std::thread first(play, 0), second(play, 1);
+  std::thread first(exchange, 0), second(exchange, 1);
   first.join(), second.join();
-  return best;
+  return fastest_round;
 }
 
-// The cores used by other processes since the construction, including the host of a virtual machine; 0 without
+// Measures the cores used by other processes since construction, including the host of a virtual machine; 0 without
 // /proc/stat.
 class OtherProcesses {
  public:
   double cores() const {
     const CpuTimes now;
-    return std::max(0.0, (now.all - begin_.all) - (now.own - begin_.own)) / std::max(now.wall - begin_.wall, 1e-9);
+    return std::max(0.0, (now.total_seconds - begin_.total_seconds) - (now.own_seconds - begin_.own_seconds)) /
+           std::max(now.wall - begin_.wall, 1e-9);
   }
 
  private:
   struct CpuTimes {
-    double all = 0, own = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;  // CPU seconds
+    double total_seconds = 0, own_seconds = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;  // CPU seconds
     double wall = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
     CpuTimes() {
       std::ifstream stat("/proc/stat");
@@ -83,7 +85,7 @@ class OtherProcesses {
       stat >> word;
       double ticks = 0;  // user, nice, system, idle, iowait, irq, softirq, steal
       for (int column = 0; column < 8 && stat >> ticks; ++column)
-        if (column != 3 && column != 4) all += ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+        if (column != 3 && column != 4) total_seconds += ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
     }
   };
   CpuTimes begin_;

@@ -3,9 +3,9 @@
 //
 //   bench_in_flight [--json FILE]
 //
-// A step of 5 ms (an op that spins, with a team of 1) alone; then with 5 ms of work by the caller between the calls;
-// then fed by a source that spins for 4 ms in each read. Pairs of 40 steps without and with; the median counts. Target:
-// 5.5 ms per step for both.
+// Measures a step of 5 ms (an op that spins, with a team of 1) alone, then with 5 ms of work by the caller between the
+// calls, then with a source that spins for 4 ms in each read. Runs pairs of 40 steps without and with the addition; the
+// median counts. Target: 5.5 ms per step for both.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -21,15 +21,15 @@ using namespace karez;
 using bench::median;
 using Clock = std::chrono::steady_clock;
 
-constexpr double step_ms = 5, own_ms = 5, source_ms = 4, target_ms = 5.5;
+constexpr double step_ms = 5, caller_ms = 5, source_ms = 4, target_ms = 5.5;
 constexpr int steps = 40, pairs = 7;
 
 void spin(double milliseconds) {
-  for (auto until = Clock::now() + std::chrono::duration<double, std::milli>(milliseconds); Clock::now() < until;)
+  for (const auto end = Clock::now() + std::chrono::duration<double, std::milli>(milliseconds); Clock::now() < end;)
     continue;
 }
 
-OpDef spinning() {
+OpDef spinning_op() {
   OpDef op;
   op.name = "spinning";
   op.doc = "Returns x after a delay.";
@@ -53,7 +53,7 @@ KernelRow spinning_kernel() {
   return row;
 }
 
-// The batch at position p is p; reading takes a while.
+// The batch at position p is p; each read spins.
 class SlowSource : public Source {
  public:
   explicit SlowSource(double milliseconds) : milliseconds_(milliseconds) {}
@@ -71,51 +71,51 @@ class SlowSource : public Source {
 
 int main(int count, char** words) {
   const std::string json = bench::json_option(count, words);
-  World world({.team = 1, .ops = {spinning()}, .kernels = {spinning_kernel()}});
+  World world({.team = 1, .ops = {spinning_op()}, .kernels = {spinning_kernel()}});
   auto step = compile(world.mesh(), [](Tensor x) { return apply("spinning", {x}); });
 
-  // Milliseconds per step; every result is checked.
-  auto run = [&](double own, double source) {
-    auto slow = std::make_shared<SlowSource>(source);
+  // Returns milliseconds per step; every result is checked.
+  auto run = [&](double caller_work, double source) {
+    auto spinning_source = std::make_shared<SlowSource>(source);
     std::vector<Future> results;
-    const auto began = Clock::now();
+    const auto start = Clock::now();
     for (int i = 0; i < steps; ++i) {
-      results.push_back(step(Feed{slow, i}));
-      if (own > 0) spin(own);
+      results.push_back(step(Feed{spinning_source, i}));
+      if (caller_work > 0) spin(caller_work);
     }
     results.back().wait();
-    const double took = std::chrono::duration<double, std::milli>(Clock::now() - began).count() / steps;
+    const double step_time = std::chrono::duration<double, std::milli>(Clock::now() - start).count() / steps;
     for (int i = 0; i < steps; ++i)
       require(results[static_cast<std::size_t>(i)].item() == i, "step ", i, " gave another step's result");
-    return took;
+    return step_time;
   };
   run(0, 0);
 
   struct Row {
-    const char* what;
-    double own, source;
-    std::vector<double> with = {};
+    const char* label;
+    double caller_work, source;
+    std::vector<double> times = {};
   };
-  std::vector<double> alone;
-  std::vector<Row> rows = {{"5 ms of work by the caller", own_ms, 0}, {"a source that takes 4 ms", 0, source_ms}};
+  std::vector<double> step_alone;
+  std::vector<Row> rows = {{"5 ms of work by the caller", caller_ms, 0}, {"a source that takes 4 ms", 0, source_ms}};
   for (int pair = 0; pair < pairs; ++pair) {
-    alone.push_back(run(0, 0));
-    for (Row& row : rows) row.with.push_back(run(row.own, row.source));
+    step_alone.push_back(run(0, 0));
+    for (Row& row : rows) row.times.push_back(run(row.caller_work, row.source));
   }
-  std::printf("%-32s %8s %8s %8s  ms a step, %d runs of %d steps\n", "with a step of 5 ms", "median", "least", "most",
+  std::printf("%-32s %8s %8s %8s  ms a step, %d runs of %d steps\n", "with a step of 5 ms", "median", "min", "max",
               pairs, steps);
-  auto print = [](const char* what, const std::vector<double>& times) {
-    std::printf("%-32s %8.3f %8.3f %8.3f\n", what, median(times), *std::min_element(times.begin(), times.end()),
+  auto print = [](const char* label, const std::vector<double>& times) {
+    std::printf("%-32s %8.3f %8.3f %8.3f\n", label, median(times), *std::min_element(times.begin(), times.end()),
                 *std::max_element(times.begin(), times.end()));
   };
-  print("nothing", alone);
-  double worst = 0;
+  print("nothing", step_alone);
+  double max_ratio = 0;
   for (const Row& row : rows) {
-    print(row.what, row.with);
-    worst = std::max(worst, median(row.with) / target_ms);
+    print(row.label, row.times);
+    max_ratio = std::max(max_ratio, median(row.times) / target_ms);
   }
-  bench::write_json(json, cat("{\"alone\": ", median(alone), ", \"own_work\": ", median(rows[0].with),
-                              ", \"slow_source\": ", median(rows[1].with), "}"));
-  std::printf("in_flight: worst ratio %.3f (target 1.0)\n", worst);
-  return worst <= 1 ? 0 : 1;
+  bench::write_json(json, cat("{\"alone\": ", median(step_alone), ", \"own_work\": ", median(rows[0].times),
+                              ", \"slow_source\": ", median(rows[1].times), "}"));
+  std::printf("in_flight: worst ratio %.3f (target 1.0)\n", max_ratio);
+  return max_ratio <= 1 ? 0 : 1;
 }

@@ -19,16 +19,16 @@ namespace {
 using namespace karez::bench;
 
 constexpr int pairs = 9;
-constexpr double slice = 2e-3;  // seconds per measurement
+constexpr double slice_seconds = 2e-3;  // per measurement
 constexpr std::int64_t working_set =
-    96ll << 20;                 // bytes that a memory-bound kernel and its copy process, larger than every cache
-constexpr double small = 0.02;  // kernels below this share of a step have no target
+    96ll << 20;                     // bytes that a memory-bound kernel and its copy process, larger than every cache
+constexpr double min_share = 0.02;  // kernels below this share of a step have no target
 
 View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
 View image(Shape shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); }
 
 struct Item {
-  std::string what;
+  std::string label;
   CallSpec call;
   double flops = 0;      // 0: bound by memory
   double target = 0.25;  // relative to the rate of the copy or the matmul
@@ -39,11 +39,12 @@ struct Step {
 };
 
 struct Result {
-  double ratio = 0, low = 0, high = 0;  // relative to the reference's rate: median, least and greatest of the pairs
-  double best = 0, median = 0;          // seconds per call
+  // rates relative to the reference: median, minimum and maximum of the pairs
+  double ratio = 0, min_ratio = 0, max_ratio = 0;
+  double fastest = 0, median = 0;  // seconds per call
 };
 
-CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, Attrs attrs = {}) {
+CallSpec make_call(std::string op, std::vector<View> in, std::vector<View> out, Attrs attrs = {}) {
   CallSpec call;
   call.op = std::move(op);
   call.in = std::move(in);
@@ -52,54 +53,54 @@ CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, At
   return call;
 }
 
-double bytes_of(const CallSpec& call) {
+double operand_bytes(const CallSpec& call) {
   std::int64_t bytes = 0;
   for (const auto* views : {&call.in, &call.out})
     for (const View& view : *views) bytes += view.bytes();
   return static_cast<double>(bytes);
 }
 
-void add_matmul(Step& step, const std::string& what, std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb,
+void add_matmul(Step& step, const std::string& label, std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb,
                 bool bias, bool relu) {
   std::vector<View> in{f32(ta ? Shape{k, m} : Shape{m, k}), f32(tb ? Shape{n, k} : Shape{k, n})};
   if (bias) in.push_back(f32({n}));
-  step.items.push_back(
-      {what,
-       call_of("matmul", in, {f32({m, n})}, {{"transpose_a", ta}, {"transpose_b", tb}, {"bias", bias}, {"relu", relu}}),
-       2.0 * static_cast<double>(m * n * k), 0.30});
+  step.items.push_back({label,
+                        make_call("matmul", in, {f32({m, n})},
+                                  {{"transpose_a", ta}, {"transpose_b", tb}, {"bias", bias}, {"relu", relu}}),
+                        2.0 * static_cast<double>(m * n * k), 0.30});
 }
-void add_pointwise(Step& step, const std::string& what, const std::string& expr, std::vector<View> in,
+void add_pointwise(Step& step, const std::string& label, const std::string& expr, std::vector<View> in,
                    const View& out) {
-  step.items.push_back({what, call_of("pointwise", std::move(in), {out}, {{"expr", expr}})});
+  step.items.push_back({label, make_call("pointwise", std::move(in), {out}, {{"expr", expr}})});
 }
 
-// A dense layer forward and backward; `relu` is fused into the product, its gradient is a separate kernel.
-void add_dense(Step& step, const std::string& name, std::int64_t batch, std::int64_t from, std::int64_t to, bool relu,
-               bool first) {
-  add_matmul(step, name + " forward", batch, to, from, false, false, true, relu);
+// Adds a dense layer, forward and backward; `relu` is fused into the product, and its gradient is a separate kernel.
+void add_dense(Step& step, const std::string& name, std::int64_t batch, std::int64_t inputs, std::int64_t outputs,
+               bool relu, bool first) {
+  add_matmul(step, name + " forward", batch, outputs, inputs, false, false, true, relu);
   if (relu)
-    add_pointwise(step, name + " relu gradient", "select(x0 > 0, x1, 0)", {f32({batch, to}), f32({batch, to})},
-                  f32({batch, to}));
-  add_matmul(step, name + " weight gradient", from, to, batch, true, false, false, false);
-  step.items.push_back(
-      {name + " bias gradient", call_of("reduce_sum", {f32({batch, to})}, {f32({to})}, {{"axes", Ints{0}}})});
-  if (!first) add_matmul(step, name + " input gradient", batch, from, to, false, true, false, false);
+    add_pointwise(step, name + " relu gradient", "select(x0 > 0, x1, 0)",
+                  {f32({batch, outputs}), f32({batch, outputs})}, f32({batch, outputs}));
+  add_matmul(step, name + " weight gradient", inputs, outputs, batch, true, false, false, false);
+  step.items.push_back({name + " bias gradient",
+                        make_call("reduce_sum", {f32({batch, outputs})}, {f32({outputs})}, {{"axes", Ints{0}}})});
+  if (!first) add_matmul(step, name + " input gradient", batch, inputs, outputs, false, true, false, false);
 }
 
-// The calls of cross-entropy of logits [batch, classes] and of its gradient.
+// Adds the calls of cross-entropy of logits [batch, classes] and of its gradient.
 void add_loss(Step& step, std::int64_t batch, std::int64_t classes) {
-  const View all = f32({batch, classes}), rows = f32({batch}), column(DType::f32, {batch, classes}, {1, 0});
-  step.items.push_back({"loss: row maximum", call_of("reduce_max", {all}, {rows}, {{"axes", Ints{1}}})});
-  add_pointwise(step, "loss: minus maximum", "x0 - x1", {all, column}, all);
-  add_pointwise(step, "loss: exp", "exp(x0)", {all}, all);
-  step.items.push_back({"loss: row sum", call_of("reduce_sum", {all}, {rows}, {{"axes", Ints{1}}})});
+  const View logits = f32({batch, classes}), rows = f32({batch}), column(DType::f32, {batch, classes}, {1, 0});
+  step.items.push_back({"loss: row maximum", make_call("reduce_max", {logits}, {rows}, {{"axes", Ints{1}}})});
+  add_pointwise(step, "loss: minus maximum", "x0 - x1", {logits, column}, logits);
+  add_pointwise(step, "loss: exp", "exp(x0)", {logits}, logits);
+  step.items.push_back({"loss: row sum", make_call("reduce_sum", {logits}, {rows}, {{"axes", Ints{1}}})});
   add_pointwise(step, "loss: log", "log(x0)", {rows}, rows);
-  step.items.push_back({"loss: labels", call_of("one_hot", {View(DType::i32, {batch})}, {all},
-                                                {{"depth", Attr(classes)}, {"dtype", "f32"}})});
-  add_pointwise(step, "loss: minus log sum", "x0 - x1", {all, column}, all);
-  add_pointwise(step, "loss: times labels", "x0 * x1", {all, all}, all);
-  step.items.push_back({"loss: sum", call_of("reduce_sum", {all}, {f32({})}, {{"axes", Ints{0, 1}}})});
-  add_pointwise(step, "loss: gradient", "(x0 / x1 - x2) * 0.015625", {all, column, all}, all);
+  step.items.push_back({"loss: labels", make_call("one_hot", {View(DType::i32, {batch})}, {logits},
+                                                  {{"depth", Attr(classes)}, {"dtype", "f32"}})});
+  add_pointwise(step, "loss: minus log sum", "x0 - x1", {logits, column}, logits);
+  add_pointwise(step, "loss: times labels", "x0 * x1", {logits, logits}, logits);
+  step.items.push_back({"loss: sum", make_call("reduce_sum", {logits}, {f32({})}, {{"axes", Ints{0, 1}}})});
+  add_pointwise(step, "loss: gradient", "(x0 / x1 - x2) * 0.015625", {logits, column, logits}, logits);
 }
 
 void add_adam(Step& step, const std::vector<Shape>& parameters) {
@@ -110,7 +111,7 @@ void add_adam(Step& step, const std::vector<Shape>& parameters) {
   }
   in.push_back(f32({}));
   in.push_back(View(DType::i64, {}));
-  step.items.push_back({"adam", call_of("adam", in, out, {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}})});
+  step.items.push_back({"adam", make_call("adam", in, out, {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}})});
 }
 
 Step mlp() {
@@ -133,27 +134,27 @@ void add_conv(Step& step, const std::string& name, std::int64_t n, std::int64_t 
   const double target = first ? 0.20 : 0.30;
   const Attrs pool{{"kernel", Ints{2, 2}}, {"stride", Ints{2, 2}}};
   step.items.push_back(
-      {name + " forward", call_of("conv2d", {x, w, f32({o})}, {y}, {{"bias", true}, {"relu", true}}), flops, target});
-  step.items.push_back({name + " max pool", call_of("max_pool", {y}, {z, image(z.shape, DType::i32)}, pool)});
-  Attrs back = pool;
-  back.set("shape", y.shape);
+      {name + " forward", make_call("conv2d", {x, w, f32({o})}, {y}, {{"bias", true}, {"relu", true}}), flops, target});
+  step.items.push_back({name + " max pool", make_call("max_pool", {y}, {z, image(z.shape, DType::i32)}, pool)});
+  Attrs pool_gradient = pool;
+  pool_gradient.set("shape", y.shape);
   step.items.push_back(
-      {name + " max pool gradient", call_of("max_pool_grad", {z, image(z.shape, DType::i32)}, {y}, back)});
+      {name + " max pool gradient", make_call("max_pool_grad", {z, image(z.shape, DType::i32)}, {y}, pool_gradient)});
   add_pointwise(step, name + " relu gradient", "select(x0 > 0, x1, 0)", {y, y}, y);
-  step.items.push_back(
-      {name + " weight gradient", call_of("conv2d_grad_weight", {x, y}, {w}, {{"kernel", Ints{3, 3}}}), flops, target});
-  step.items.push_back({name + " bias gradient", call_of("reduce_sum", {y}, {f32({o})}, {{"axes", Ints{0, 2, 3}}})});
+  step.items.push_back({name + " weight gradient",
+                        make_call("conv2d_grad_weight", {x, y}, {w}, {{"kernel", Ints{3, 3}}}), flops, target});
+  step.items.push_back({name + " bias gradient", make_call("reduce_sum", {y}, {f32({o})}, {{"axes", Ints{0, 2, 3}}})});
   if (!first)
     step.items.push_back(
-        {name + " input gradient", call_of("conv2d_grad_input", {y, w}, {x}, {{"shape", x.shape}}), flops, target});
+        {name + " input gradient", make_call("conv2d_grad_input", {y, w}, {x}, {{"shape", x.shape}}), flops, target});
 }
 
 Step cnn() {
   Step step{"cnn", {}};
   add_conv(step, "conv 1-16", 64, 1, 28, 16, true);
   add_conv(step, "conv 16-32", 64, 16, 13, 32, false);
-  step.items.push_back({"flatten", call_of("copy", {image({64, 32, 5, 5})}, {f32({64, 32, 5, 5})})});
-  step.items.push_back({"flatten gradient", call_of("copy", {f32({64, 32, 5, 5})}, {image({64, 32, 5, 5})})});
+  step.items.push_back({"flatten", make_call("copy", {image({64, 32, 5, 5})}, {f32({64, 32, 5, 5})})});
+  step.items.push_back({"flatten gradient", make_call("copy", {f32({64, 32, 5, 5})}, {image({64, 32, 5, 5})})});
   add_dense(step, "800-128", 64, 800, 128, true, false);
   add_dense(step, "128-10", 64, 128, 10, false, false);
   add_loss(step, 64, 10);
@@ -161,32 +162,32 @@ Step cnn() {
   return step;
 }
 
-// A team of one is timed by the CPU time of its thread, which other processes do not affect; a larger team by wall
+// Times a team of one by the CPU time of its thread, which other processes do not affect, and a larger team by wall
 // time.
-double now(int team) {
+double current_seconds(int team) {
   if (team > 1) return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// Seconds per call of `body`, over `calls` calls.
-template <class Body> double time_of(int team, int calls, Body&& body) {
-  const double start = now(team);
+// Returns the mean seconds of a call of `body` in `calls` calls.
+template <class Body> double seconds_per_call(int team, int calls, Body&& body) {
+  const double start = current_seconds(team);
   for (int i = 0; i < calls; ++i) body();
-  return (now(team) - start) / calls;
+  return (current_seconds(team) - start) / calls;
 }
-template <class Body> int calls_of(int team, Body&& body) {
+template <class Body> int calls_per_slice(int team, Body&& body) {
   body();
-  const double once = std::max(time_of(team, 3, body), 1e-8);
-  return std::max(1, static_cast<int>(slice / once));
+  const double seconds_once = std::max(seconds_per_call(team, 3, body), 1e-8);
+  return std::max(1, static_cast<int>(slice_seconds / seconds_once));
 }
 
 template <class A, class B> Result alternate(int team, double reference_work, double work, A&& reference, B&& body) {
-  const int reference_calls = calls_of(team, reference), calls = calls_of(team, body);
+  const int reference_calls = calls_per_slice(team, reference), calls = calls_per_slice(team, body);
   std::vector<double> ratios, times;
   for (int i = 0; i < pairs; ++i) {
-    const double a = time_of(team, reference_calls, reference), b = time_of(team, calls, body);
+    const double a = seconds_per_call(team, reference_calls, reference), b = seconds_per_call(team, calls, body);
     ratios.push_back((work / b) / (reference_work / a));
     times.push_back(b);
   }
@@ -223,7 +224,7 @@ void check(const KernelTable& table, KernelBench& fast) {
 
 // Runs the kernel on different copies of its operands that fill the working set, and a copy of as many bytes.
 Result compare_with_copy(KernelBench& bench, int team) {
-  const auto bytes = static_cast<std::int64_t>(bytes_of(bench.call));
+  const auto bytes = static_cast<std::int64_t>(operand_bytes(bench.call));
   const std::int64_t sets = std::max<std::int64_t>(1, working_set / std::max<std::int64_t>(bytes, 64));
   std::vector<std::vector<std::byte>> memory;
   std::vector<std::int64_t> steps;
@@ -237,13 +238,13 @@ Result compare_with_copy(KernelBench& bench, int team) {
       steps.push_back(step);
     }
   std::vector<std::byte*> ins(bench.in.size()), outs(bench.out.size());
-  std::int64_t at = 0;
+  std::int64_t set = 0;
   const auto kernel = [&] {
     for (std::size_t i = 0; i < memory.size(); ++i) {
-      std::byte* address = memory[i].data() + at * steps[i];
+      std::byte* address = memory[i].data() + set * steps[i];
       (i < ins.size() ? ins[i] : outs[i - ins.size()]) = address;
     }
-    at = (at + 1) % sets;
+    set = (set + 1) % sets;
     bench.kernel({ins, outs,
                   bench.workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(bench.workspace.data()) % 64) % 64});
   };
@@ -259,7 +260,7 @@ Result compare_with_copy(KernelBench& bench, int team) {
 }
 
 struct Line {
-  std::string step, what, kernel;
+  std::string step, label, kernel;
   int team;
   Item item;
   Result result;
@@ -269,10 +270,10 @@ struct Line {
 
 int main(int argc, char** argv) {
   std::optional<std::string> json;
-  int largest = 2;
+  int max_team = 2;
   for (int i = 1; i < argc; ++i) {
     if (std::string(argv[i]) == "--json" && i + 1 < argc) json = argv[++i];
-    else if (std::string(argv[i]) == "--team" && i + 1 < argc) largest = std::atoi(argv[++i]);
+    else if (std::string(argv[i]) == "--team" && i + 1 < argc) max_team = std::atoi(argv[++i]);
     else
       return std::fprintf(stderr, "kernel_rates: unknown option '%s'; there are --json FILE and --team LARGEST\n",
                           argv[i]),
@@ -280,59 +281,60 @@ int main(int argc, char** argv) {
   }
   const KernelTable table(cpu_kernels());
   std::vector<Line> lines;
-  double worst = 1e9;
-  for (int team = 1; team <= largest; ++team) {
-    CallSpec cube = call_of("matmul", {f32({1024, 1024}), f32({1024, 1024})}, {f32({1024, 1024})});
+  double min_ratio = 1e9;
+  for (int team = 1; team <= max_team; ++team) {
+    CallSpec cube = make_call("matmul", {f32({1024, 1024}), f32({1024, 1024})}, {f32({1024, 1024})});
     cube.team = team;
     KernelBench matmul(table.row(table.find(cube)->kernel), cube);
     fill_random(matmul, 5);
     const double cube_flops = 2.0 * 1024 * 1024 * 1024;
     matmul.run();
     std::vector<double> cube_times;
-    for (int i = 0; i < pairs; ++i) cube_times.push_back(time_of(team, 1, [&] { matmul.run(); }));
+    for (int i = 0; i < pairs; ++i) cube_times.push_back(seconds_per_call(team, 1, [&] { matmul.run(); }));
     std::sort(cube_times.begin(), cube_times.end());
     std::printf("team %d: matmul 1024 x 1024 x 1024 at %.1f GF/s (best %.1f)\n", team,
                 cube_flops / cube_times[pairs / 2] / 1e9, cube_flops / cube_times[0] / 1e9);
     for (const Step& step : {mlp(), cnn()}) {
-      const std::size_t first = lines.size();
-      std::vector<std::unique_ptr<KernelBench>> whole;
+      const std::size_t first_line = lines.size();
+      std::vector<std::unique_ptr<KernelBench>> benches;
       double sum = 0;
       for (const Item& item : step.items) {
         CallSpec call = item.call;
         call.team = team;
         const auto choice = table.find(call);
         require(choice.has_value(), "kernel_rates: no kernel for ", print(call), ": ", table.list(call.op));
-        whole.push_back(std::make_unique<KernelBench>(table.row(choice->kernel), call));
-        KernelBench& bench = *whole.back();
+        benches.push_back(std::make_unique<KernelBench>(table.row(choice->kernel), call));
+        KernelBench& bench = *benches.back();
         check(table, bench);
         const Result result = item.flops > 0
                                   ? alternate(
                                         team, cube_flops, item.flops, [&] { matmul.run(); }, [&] { bench.run(); })
                                   : compare_with_copy(bench, team);
-        lines.push_back({step.name, item.what, choice->kernel, team, item, result});
+        lines.push_back({step.name, item.label, choice->kernel, team, item, result});
         sum += result.median;
       }
-      // The kernels of a training step without the engine, in sequence, each on its own operands.
+      // Runs the kernels of a training step in sequence, without the engine, each on its own operands.
       const auto run_all = [&] {
-        for (auto& bench : whole) bench->run();
+        for (auto& bench : benches) bench->run();
       };
       std::vector<double> bound;
-      for (int i = 0; i < pairs; ++i) bound.push_back(time_of(team, std::max(1, calls_of(team, run_all)), run_all));
+      for (int i = 0; i < pairs; ++i)
+        bound.push_back(seconds_per_call(team, std::max(1, calls_per_slice(team, run_all)), run_all));
       std::sort(bound.begin(), bound.end());
       std::printf("\n%s, team %d: the kernels of a step in sequence take %.0f us (%.0f .. %.0f)\n", step.name.c_str(),
                   team, bound[pairs / 2] * 1e6, bound.front() * 1e6, bound.back() * 1e6);
       std::printf("  %-28s %-26s %9s %6s %14s  %-6s %s\n", "what", "kernel", "us", "share", "rate", "ratio",
-                  "(least .. greatest)");
-      for (std::size_t i = first; i < lines.size(); ++i) {
+                  "(min .. max)");
+      for (std::size_t i = first_line; i < lines.size(); ++i) {
         const Line& line = lines[i];
         const Result& r = line.result;
         const double share = r.median / sum;
-        const bool counts = share > small;
-        if (counts) worst = std::min(worst, r.ratio / line.item.target);
-        std::printf("  %-28s %-26s %9.1f %5.1f%% %9.1f %s  %.2f   (%.2f .. %.2f)%s\n", line.what.c_str(),
+        const bool counts = share > min_share;
+        if (counts) min_ratio = std::min(min_ratio, r.ratio / line.item.target);
+        std::printf("  %-28s %-26s %9.1f %5.1f%% %9.1f %s  %.2f   (%.2f .. %.2f)%s\n", line.label.c_str(),
                     line.kernel.c_str(), r.median * 1e6, share * 100,
-                    (line.item.flops > 0 ? line.item.flops : bytes_of(line.item.call)) / r.median / 1e9,
-                    line.item.flops > 0 ? "GF/s" : "GB/s", r.ratio, r.low, r.high,
+                    (line.item.flops > 0 ? line.item.flops : operand_bytes(line.item.call)) / r.median / 1e9,
+                    line.item.flops > 0 ? "GF/s" : "GB/s", r.ratio, r.min_ratio, r.max_ratio,
                     !counts                      ? "  small"
                     : r.ratio < line.item.target ? "  MISSED"
                                                  : "");
@@ -344,13 +346,13 @@ int main(int argc, char** argv) {
     std::ofstream out(*json);
     out << "[\n";
     for (std::size_t i = 0; i < lines.size(); ++i)
-      out << "  {\"step\": " << quote(lines[i].step) << ", \"what\": " << quote(lines[i].what)
+      out << "  {\"step\": " << quote(lines[i].step) << ", \"what\": " << quote(lines[i].label)
           << ", \"kernel\": " << quote(lines[i].kernel) << ", \"team\": " << lines[i].team
           << ", \"seconds\": " << lines[i].result.median << ", \"ratio\": " << lines[i].result.ratio
           << ", \"target\": " << lines[i].item.target << "}" << (i + 1 < lines.size() ? "," : "") << "\n";
     out << "]\n";
   }
   // A ratio is a kernel's rate relative to its target, so that one number covers all targets.
-  std::printf("kernel_rates: worst ratio %.2f (target 1.00)\n", worst);
-  return worst < 1.0;
+  std::printf("kernel_rates: worst ratio %.2f (target 1.00)\n", min_ratio);
+  return min_ratio < 1.0;
 }

@@ -1,7 +1,7 @@
 """Many signatures and several functions of one model: the memory of their plans, and the time of alternating calls.
 
-Prints, for 1, 16 and 64 signatures of a training step, the largest plan and the growth of the process; and for two functions that share nothing the time of
-a call of each, alone and alternating. `python bench/many_plans.py`
+Prints, for 1, 16 and 64 signatures of a training step, the largest plan and the growth of the process; and for two
+functions that share nothing the time of a call of each, alone and alternating. `python bench/many_plans.py`
 """
 
 import gc
@@ -38,17 +38,18 @@ def signatures(counts=(1, 16, 64)):
     draw = np.random.default_rng(0)
     net = nn.Sequential(nn.Linear(256, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 10))
     step = step_of(net)
-    largest, begin, made = 0, None, 0
+    largest, begin, plans_made = 0, None, 0
     for count in counts:
-        while made < count:
-            rows = 1024 - 8 * made
+        while plans_made < count:
+            rows = 1024 - 8 * plans_made
             float(step(draw.standard_normal((rows, 256), dtype=np.float32), draw.integers(0, 10, rows)))
-            made += 1
+            plans_made += 1
             largest = max(largest, step.peak_bytes)
             if begin is None:
                 begin = resident()
         print(
-            f"{count:3} signatures: the largest plan takes {largest / 1e6:.1f} MB with its variables, the process grew by {resident() - begin:.1f} MB since the first"
+            f"{count:3} signatures: the largest plan takes {largest / 1e6:.1f} MB with its variables, the process "
+            f"grew by {resident() - begin:.1f} MB since the first"
         )
 
 
@@ -73,9 +74,10 @@ def in_turn(width, rows):
             runs.append((time.perf_counter() - begin) / times / len(calls))
         return statistics.median(runs) * 1e6
 
-    alone = [seconds([one]) for one in functions]
+    single = [seconds([function]) for function in functions]
     print(
-        f"width {width}, {rows} rows: a call alone takes {alone[0]:.1f} and {alone[1]:.1f} us, in turn {seconds(functions):.1f} us"
+        f"width {width}, {rows} rows: a call alone takes {single[0]:.1f} and {single[1]:.1f} us, in turn "
+        f"{seconds(functions):.1f} us"
     )
 
 

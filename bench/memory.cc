@@ -33,20 +33,20 @@ struct Options {
 struct Row {
   std::string name;
   std::size_t blocks = 0;
-  long live = 0, capacity = 0, greedy = 0;  // bytes: most live at once, capacity, best peak without a search
+  long live = 0, capacity = 0, greedy = 0;  // bytes; live: the maximum at one time, greedy: the peak without a search
   solve::Packing packed = {};
   double seconds = 0;
   bool fits() const { return packed.peak <= capacity; }
 };
 
-Row row_of(const std::string& file, const Options& options) {
+Row pack_file(const std::string& file, const Options& options) {
   std::ifstream in(file);
   base::require(base::ErrorKind::data, in.good(), file, ": cannot be read");
   const std::string text((std::istreambuf_iterator<char>(in)), {});
   const std::vector<solve::Interval> blocks = read_blocks(text, file);
-  const std::optional<long> named = options.capacity > 0 ? options.capacity : capacity_in_name(file);
-  base::require(named.has_value(), file, ": no capacity in the name, as in A.1048576.csv; use --capacity BYTES");
-  Row row{.name = file.substr(file.find_last_of('/') + 1), .blocks = blocks.size(), .capacity = *named};
+  const std::optional<long> capacity = options.capacity > 0 ? options.capacity : capacity_in_name(file);
+  base::require(capacity.has_value(), file, ": no capacity in the name, as in A.1048576.csv; use --capacity BYTES");
+  Row row{.name = file.substr(file.find_last_of('/') + 1), .blocks = blocks.size(), .capacity = *capacity};
   const solve::Packing greedy = solve::pack(blocks, {.search_work = 0});
   row.live = greedy.lower_bound;
   row.greedy = greedy.peak;
@@ -58,7 +58,7 @@ Row row_of(const std::string& file, const Options& options) {
   return row;
 }
 
-// "optimal", or the gap to the lower bound of the peak.
+// Returns "optimal", or the gap to the lower bound of the peak.
 std::string optimality(const Row& row) {
   char text[64] = "optimal";
   const solve::Packing& p = row.packed;
@@ -72,24 +72,24 @@ std::string optimality(const Row& row) {
 
 int run(const Options& options) {
   std::vector<Row> rows;
-  double worst = 0;
+  double max_ratio = 0;
   bool missed = false;
   std::printf("%-28s %6s %12s %12s %12s %12s %5s %8s  %s\n", "blocks to be packed, bytes", "blocks", "live", "capacity",
               "greedy", "peak", "fits", "seconds", "proof or gap");
   for (const std::string& file : options.files) {
-    const Row& row = rows.emplace_back(row_of(file, options));
-    const bool late = row.seconds > max_seconds;
+    const Row& row = rows.emplace_back(pack_file(file, options));
+    const bool over_time = row.seconds > max_seconds;
     std::printf("%-28s %6zu %12ld %12ld %12ld %12ld %5s %8.2f  %s%s\n", row.name.c_str(), row.blocks, row.live,
                 row.capacity, row.greedy, row.packed.peak, row.fits() ? "yes" : "NO", row.seconds,
-                optimality(row).c_str(), late ? "; late" : "");
+                optimality(row).c_str(), over_time ? "; late" : "");
     std::fflush(stdout);
-    worst = std::max(worst, static_cast<double>(row.packed.peak) / static_cast<double>(row.capacity));
-    missed |= late || !row.fits();
+    max_ratio = std::max(max_ratio, static_cast<double>(row.packed.peak) / static_cast<double>(row.capacity));
+    missed |= over_time || !row.fits();
   }
-  std::printf("memory: worst ratio %.3f (target 1.000)\n", worst);
+  std::printf("memory: worst ratio %.3f (target 1.000)\n", max_ratio);
   if (options.json != nullptr) {
     std::ofstream out(options.json);
-    out << "{\"name\": \"memory\", \"worst\": " << worst << ", \"target\": 1.0, \"rows\": [";
+    out << "{\"name\": \"memory\", \"worst\": " << max_ratio << ", \"target\": 1.0, \"rows\": [";
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const Row& row = rows[i];
       out << (i ? ", " : "") << "{\"name\": " << base::quote(row.name) << ", \"blocks\": " << row.blocks
@@ -102,8 +102,8 @@ int run(const Options& options) {
   return missed ? 1 : 0;
 }
 
-// Empty if the arguments are invalid.
-std::optional<Options> options_of(int argc, char** argv) {
+// Parses the arguments; returns nullopt if they are invalid.
+std::optional<Options> parse_options(int argc, char** argv) {
   Options options;
   auto positive = [](const char* text, long& value) {
     const char* end = text + std::strlen(text);
@@ -121,11 +121,11 @@ std::optional<Options> options_of(int argc, char** argv) {
       continue;
     }
     const char* value = i + 1 < argc ? argv[++i] : nullptr;
-    bool meant = value != nullptr;
+    bool valid = value != nullptr;
     if (word == "--json") options.json = value;
-    else if (word == "--capacity") meant = meant && positive(value, options.capacity);
-    else meant = meant && word == "--work" && positive(value, options.work);
-    if (!meant) return std::nullopt;
+    else if (word == "--capacity") valid = valid && positive(value, options.capacity);
+    else valid = valid && word == "--work" && positive(value, options.work);
+    if (!valid) return std::nullopt;
   }
   if (options.files.empty() != options.models) return std::nullopt;
   return options;
@@ -136,7 +136,7 @@ std::optional<Options> options_of(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace karez;
-  const auto options = bench::options_of(argc, argv);
+  const auto options = bench::parse_options(argc, argv);
   if (!options) {
     std::fprintf(stderr, "usage: %s [--json FILE] [--capacity BYTES] [--work N] FILE…, or --models\n", argv[0]);
     return 2;

@@ -1,5 +1,5 @@
-// Files of blocks to pack, in the format of the public MiniMalloc set: the first line names columns, each other line is
-// a block.
+// Reads files of blocks to pack, in the format of the public MiniMalloc set: the first line names columns, and each
+// other line is a block.
 //
 //   id,lower,upper,size
 //   b1,0,3,4              4 bytes, live from time 0 until before time 3
@@ -23,11 +23,11 @@
 
 namespace karez::bench {
 
-// The blocks in `text`; `name` is for messages. Errors (data): "blocks.csv:3: upper 4 is not above lower 4".
+// Parses the blocks in `text`; `name` is for messages. Errors (data): "blocks.csv:3: upper 4 is not above lower 4".
 inline std::vector<solve::Interval> read_blocks(std::string_view text, const std::string& name) {
-  constexpr std::string_view wanted[] = {"lower", "upper", "size"};
+  constexpr std::string_view required_columns[] = {"lower", "upper", "size"};
   std::vector<solve::Interval> blocks;
-  std::vector<std::size_t> column;  // by wanted name
+  std::vector<std::size_t> column;  // by required name
   std::size_t columns = 0, line = 0;
   auto check = [&](bool ok, const auto&... parts) {
     base::require(base::ErrorKind::data, ok, name, ":", line, ": ", parts...);
@@ -39,11 +39,11 @@ inline std::vector<solve::Interval> read_blocks(std::string_view text, const std
     for (std::string& cell : cells) cell = base::trim(cell);
     if (columns == 0) {
       columns = cells.size();
-      for (std::string_view what : wanted) {
-        auto found = std::find(cells.begin(), cells.end(), what);
-        check(found != cells.end(), "no column '", what, "' in '", base::trim(row), "'");
-        check(std::count(cells.begin(), cells.end(), what) == 1, "two columns are called '", what, "'");
-        column.push_back(static_cast<std::size_t>(found - cells.begin()));
+      for (std::string_view column_name : required_columns) {
+        auto cell = std::find(cells.begin(), cells.end(), column_name);
+        check(cell != cells.end(), "no column '", column_name, "' in '", base::trim(row), "'");
+        check(std::count(cells.begin(), cells.end(), column_name) == 1, "two columns are called '", column_name, "'");
+        column.push_back(static_cast<std::size_t>(cell - cells.begin()));
       }
       continue;
     }
@@ -52,8 +52,9 @@ inline std::vector<solve::Interval> read_blocks(std::string_view text, const std
     for (std::size_t i = 0; i < 3; ++i) {
       const std::string& cell = cells[column[i]];
       auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value[i]);
-      check(error != std::errc::result_out_of_range, wanted[i], " ", cell, " is beyond 64 bits");
-      check(error == std::errc() && end == cell.data() + cell.size(), wanted[i], " '", cell, "' is not a whole number");
+      check(error != std::errc::result_out_of_range, required_columns[i], " ", cell, " is beyond 64 bits");
+      check(error == std::errc() && end == cell.data() + cell.size(), required_columns[i], " '", cell,
+            "' is not a whole number");
     }
     check(value[1] > value[0], "upper ", value[1], " is not above lower ", value[0]);
     check(value[2] >= 0, "size ", value[2], " is negative");
@@ -65,7 +66,7 @@ inline std::vector<solve::Interval> read_blocks(std::string_view text, const std
   return blocks;
 }
 
-// 1048576 for "somewhere/A.1048576.csv"; empty if the part before the last '.' does not end in a separate number.
+// Returns 1048576 for "folder/A.1048576.csv"; empty if the part before the last '.' does not end in a separate number.
 inline std::optional<long> capacity_in_name(std::string_view path) {
   std::vector<std::string> parts = base::split(path.substr(path.find_last_of('/') + 1), '.');
   if (parts.size() < 3) return std::nullopt;
@@ -76,7 +77,7 @@ inline std::optional<long> capacity_in_name(std::string_view path) {
   return value;
 }
 
-// The first two blocks that are live together and share bytes, or empty.
+// Returns the first two blocks that are live together and share bytes, or nothing.
 inline std::optional<std::pair<std::size_t, std::size_t>> overlap(const std::vector<solve::Interval>& blocks,
                                                                   const std::vector<long>& offset) {
   for (std::size_t i = 0; i < blocks.size(); ++i)

@@ -6,7 +6,7 @@
 namespace karez::bench {
 namespace {
 
-std::string error_of(const std::string& text) {
+std::string read_error(const std::string& text) {
   try {
     read_blocks(text, "x.csv");
   } catch (const base::Error& error) {
@@ -16,7 +16,7 @@ std::string error_of(const std::string& text) {
   return "none";
 }
 
-TEST(MemoryFile, BlocksAreReadForAnyOrderOfColumns) {
+TEST(MemoryFile, ColumnsMayBeInAnyOrder) {
   for (const char* text : {"id,lower,upper,size\nb1,0,3,4\nb2,3,9,0\n", "size,id,upper,lower\n4,b1,3,0\n0,b2,9,3",
                            "\n lower , upper,size \r\n\r\n0, 3,4\r\n3,9,0\r\n"}) {
     auto blocks = read_blocks(text, "x.csv");
@@ -32,27 +32,27 @@ TEST(MemoryFile, BlocksAreReadForAnyOrderOfColumns) {
 }
 
 TEST(MemoryFile, ErrorsNameFileLineAndFault) {
-  EXPECT_EQ(error_of(""), "x.csv:1: is empty: the first line names the columns lower, upper and size");
-  EXPECT_EQ(error_of("id,lower,upper,size\n"), "x.csv:2: there is no block");
-  EXPECT_EQ(error_of("id,lower,size\nb1,0,4\n"), "x.csv:1: no column 'upper' in 'id,lower,size'");
-  EXPECT_EQ(error_of("lower,upper,size,size\n0,1,2,3\n"), "x.csv:1: two columns are called 'size'");
-  EXPECT_EQ(error_of("id,lower,upper,size\nb1,0,3,4\nb2,0,3\n"),
+  EXPECT_EQ(read_error(""), "x.csv:1: is empty: the first line names the columns lower, upper and size");
+  EXPECT_EQ(read_error("id,lower,upper,size\n"), "x.csv:2: there is no block");
+  EXPECT_EQ(read_error("id,lower,size\nb1,0,4\n"), "x.csv:1: no column 'upper' in 'id,lower,size'");
+  EXPECT_EQ(read_error("lower,upper,size,size\n0,1,2,3\n"), "x.csv:1: two columns are called 'size'");
+  EXPECT_EQ(read_error("id,lower,upper,size\nb1,0,3,4\nb2,0,3\n"),
             "x.csv:3: 3 cells, but the first line names 4 columns");
-  EXPECT_EQ(error_of("id,lower,upper,size\nb1,4,4,4\n"), "x.csv:2: upper 4 is not above lower 4");
-  EXPECT_EQ(error_of("id,lower,upper,size\n\nb1,0,4,-1\n"), "x.csv:3: size -1 is negative");
-  EXPECT_EQ(error_of("id,lower,upper,size\nb1,0,4,\n"), "x.csv:2: size '' is not a whole number");
-  EXPECT_EQ(error_of("id,lower,upper,size\nb1,0x1,4,1\n"), "x.csv:2: lower '0x1' is not a whole number");
-  EXPECT_EQ(error_of("id,lower,upper,size\nb1,0,4.5,1\n"), "x.csv:2: upper '4.5' is not a whole number");
-  EXPECT_EQ(error_of("id,lower,upper,size\nb1,0,4,9223372036854775808\n"),
+  EXPECT_EQ(read_error("id,lower,upper,size\nb1,4,4,4\n"), "x.csv:2: upper 4 is not above lower 4");
+  EXPECT_EQ(read_error("id,lower,upper,size\n\nb1,0,4,-1\n"), "x.csv:3: size -1 is negative");
+  EXPECT_EQ(read_error("id,lower,upper,size\nb1,0,4,\n"), "x.csv:2: size '' is not a whole number");
+  EXPECT_EQ(read_error("id,lower,upper,size\nb1,0x1,4,1\n"), "x.csv:2: lower '0x1' is not a whole number");
+  EXPECT_EQ(read_error("id,lower,upper,size\nb1,0,4.5,1\n"), "x.csv:2: upper '4.5' is not a whole number");
+  EXPECT_EQ(read_error("id,lower,upper,size\nb1,0,4,9223372036854775808\n"),
             "x.csv:2: size 9223372036854775808 is beyond 64 bits");
 }
 
 TEST(MemoryFile, TheCapacityIsInTheName) {
   EXPECT_EQ(capacity_in_name("A.1048576.csv"), 1048576);
   EXPECT_EQ(capacity_in_name("some.7.where/input.12.csv"), 12);
-  for (const char* none : {"A.csv", "A", "", "12.csv", "dir.12.csv/A.csv", "A.12k.csv", "A.0.csv", "A.-3.csv", "A..csv",
+  for (const char* path : {"A.csv", "A", "", "12.csv", "dir.12.csv/A.csv", "A.12k.csv", "A.0.csv", "A.-3.csv", "A..csv",
                            "A.99999999999999999999.csv"})
-    EXPECT_EQ(capacity_in_name(none), std::nullopt) << none;
+    EXPECT_EQ(capacity_in_name(path), std::nullopt) << path;
 }
 
 TEST(MemoryFile, BlocksThatShareBytesAreFound) {

@@ -1,4 +1,4 @@
-// The memory for registers and scratch in the plans of train_step's models, relative to the live values.
+// Reports the memory for registers and scratch in the plans of train_step's models, relative to the live values.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,9 @@ namespace karez::bench {
 
 // One row per model and mesh, for the device with the largest ratio.
 struct ArenaUsage {
-  std::int64_t peak = 0, live = 0,
-               ahead = 0;  // bytes: registers and scratch, live values of one launch, launches ahead
+  std::int64_t peak = 0;   // bytes of registers and scratch
+  std::int64_t live = 0;   // bytes of the live values of one launch
+  std::int64_t ahead = 0;  // bytes added by launches that run ahead
   double ratio() const { return static_cast<double>(peak) / static_cast<double>(live); }
 };
 
@@ -25,20 +26,21 @@ ArenaUsage arena_of(const char* name, const ParallelConfig& s, const Shape& x, D
   const auto begin = std::chrono::steady_clock::now();
   const PlannedStep<Model> planned(s, {dtype, x}, labels);
   const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();  // of tracing and planning
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();  // includes tracing
   const Plan& plan = planned.step.plan();
   const auto peak = plan::arena_bytes(plan), live = plan::live_bytes(plan), ahead = plan::run_ahead_bytes(plan);
-  ArenaUsage worst;
+  ArenaUsage max_usage;
   for (plan::DeviceId d : plan.devices.ids())
-    if (ArenaUsage here{peak[d], live[d], ahead[d]}; worst.live == 0 || here.ratio() > worst.ratio()) worst = here;
+    if (ArenaUsage usage{peak[d], live[d], ahead[d]}; max_usage.live == 0 || usage.ratio() > max_usage.ratio())
+      max_usage = usage;
   double packing = 0;
   for (const PassTime& pass : planned.step.passes())
     if (pass.name == "memory") packing = pass.seconds;
   std::printf("%-6s %-16s %5d %12lld %12lld %12lld %8.3f %9.2f %9.2f\n", name, s.axes[0] == 0 ? "one device" : s.axes,
-              s.microbatches, static_cast<long long>(worst.peak), static_cast<long long>(worst.live),
-              static_cast<long long>(worst.ahead), worst.ratio(), seconds, packing);
+              s.microbatches, static_cast<long long>(max_usage.peak), static_cast<long long>(max_usage.live),
+              static_cast<long long>(max_usage.ahead), max_usage.ratio(), seconds, packing);
   std::fflush(stdout);
-  return worst;
+  return max_usage;
 }
 
 inline std::vector<ArenaUsage> arena_usage_of(const ParallelConfig& s) {
@@ -52,17 +54,17 @@ inline std::vector<ArenaUsage> arena_usage_of(const ParallelConfig& s) {
 inline int pack_models() {
   std::printf("%-6s %-16s %5s %12s %12s %12s %8s %9s %9s\n", "model", "mesh", "parts", "peak, bytes", "live", "ahead",
               "ratio", "compile s", "memory s");
-  double worst = 0;
+  double max_ratio = 0;
   for (const char* axes : {"", "data=2,model=2"})
-    for (const ArenaUsage& a : arena_usage_of({axes})) worst = std::max(worst, a.ratio());
+    for (const ArenaUsage& a : arena_usage_of({axes})) max_ratio = std::max(max_ratio, a.ratio());
   for (const ParallelConfig& s : {ParallelConfig{"", 1, 4}, ParallelConfig{"data=2,model=2", 1, 4},
                                   ParallelConfig{"stage=2", 2, 4}, ParallelConfig{"stage=2,data=2", 2, 4}})
     arena_usage_of(s);
   std::printf(
       "memory: worst ratio %.3f of registers and scratch over one launch's values without micro-batches (target "
       "%.2f)\n",
-      worst, max_over_live);
-  return worst > max_over_live ? 1 : 0;
+      max_ratio, max_over_live);
+  return max_ratio > max_over_live ? 1 : 0;
 }
 
 }  // namespace karez::bench

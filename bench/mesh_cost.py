@@ -1,11 +1,12 @@
-"""What does sharding cost if it can gain nothing? The step on 2 x 2 and on data=4 devices, on the same cores, relative to one device."""
+"""What does sharding cost if it can gain nothing? The step on 2 x 2 and on data=4 devices, on the same cores, relative
+to one device."""
 
 import argparse
 import json
 import statistics
 import sys
 
-from train_step import ours
+from train_step import run_karez
 
 TARGETS = {"cnn": 2.0, "mlp": 3.0}
 MESHES = ["data=2,model=2", "data=4"]
@@ -21,7 +22,7 @@ def main():
     results = []
     for model in TARGETS:
         for mesh in MESHES:
-            one, many = ours(model, options.batch), ours(model, options.batch, ["--mesh", mesh])
+            one, many = run_karez(model, options.batch), run_karez(model, options.batch, ["--mesh", mesh])
             one.run(30), many.run(30)
             pairs = [(one.run(options.steps), many.run(options.steps)) for _ in range(options.pairs)]
             one.close(), many.close()
@@ -29,8 +30,10 @@ def main():
             ratio = statistics.median(ratios)
             results.append({"model": model, "mesh": mesh, "ratio": ratio, "ratios": ratios, "target": TARGETS[model]})
             print(
-                f"{model:4} {mesh:16} one device {statistics.median(a for a, _ in pairs):.3f} ms, mesh {statistics.median(b for _, b in pairs):.3f} ms: "
-                f"ratio {ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f}, {options.pairs} pairs), target {TARGETS[model]}"
+                f"{model:4} {mesh:16} one device {statistics.median(a for a, _ in pairs):.3f} ms, mesh "
+                f"{statistics.median(b for _, b in pairs):.3f} ms: "
+                f"ratio {ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f}, {options.pairs} pairs), target "
+                f"{TARGETS[model]}"
             )
     if options.json:
         with open(options.json, "w") as file:

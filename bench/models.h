@@ -75,8 +75,8 @@ struct GptBlock : nn::Module {
     std::int64_t n = x.size(0), t = x.size(1);
     Tensor q = split(query(x)), k = split(key(x)), v = split(value(x));
     Tensor scores = matmul(q, transpose(k)) * (1 / std::sqrt(static_cast<double>(shape.width / shape.heads)));
-    Tensor past = iota({t, t}, 0) >= iota({t, t}, 1);  // a position attends to itself and to earlier ones
-    Tensor weights = softmax(select(past, scores, -1e9));
+    Tensor visible = iota({t, t}, 0) >= iota({t, t}, 1);  // a position attends to itself and to earlier positions
+    Tensor weights = softmax(select(visible, scores, -1e9));
     return out(reshape(transpose(matmul(weights, v), {0, 2, 1, 3}), {n, t, shape.width}));
   }
   Tensor operator()(Tensor x) {

@@ -14,6 +14,7 @@ namespace karez::kernels {}
 namespace karez::comm {}
 namespace karez::data {}
 namespace karez::runtime {}
+namespace karez::control {}
 
 namespace karez::bench {
 using namespace base;
@@ -29,4 +30,5 @@ using namespace kernels;
 using namespace comm;
 using namespace data;
 using namespace runtime;
+using namespace control;
 }  // namespace karez::bench

@@ -20,7 +20,7 @@ namespace karez::bench {
 namespace {
 
 template <class Model>
-void row(const char* name, const ParallelConfig& s, const Shape& x, DType dtype, std::int64_t labels) {
+void print_row(const char* name, const ParallelConfig& s, const Shape& x, DType dtype, std::int64_t labels) {
   const PlannedStep<Model> planned(s, {dtype, x}, labels);
   const OpTable ops = all_ops();
   passes::Compilation c;
@@ -48,8 +48,8 @@ int main() {
   for (const ParallelConfig& s :
        {ParallelConfig{"data=2,model=2"}, ParallelConfig{"data=4"}, ParallelConfig{"stage=2", 2},
         ParallelConfig{"stage=2", 2, 4}, ParallelConfig{"stage=2,data=2", 2, 4}, ParallelConfig{"stage=4", 4, 8}}) {
-    row<Mlp>("mlp", s, {64, 1, 28, 28}, DType::f32, 64);
-    row<Cnn>("cnn", s, {64, 1, 28, 28}, DType::f32, 64);
-    row<Gpt>("gpt", s, {64, 64}, DType::i32, 64 * 64);
+    print_row<Mlp>("mlp", s, {64, 1, 28, 28}, DType::f32, 64);
+    print_row<Cnn>("cnn", s, {64, 1, 28, 28}, DType::f32, 64);
+    print_row<Gpt>("gpt", s, {64, 64}, DType::i32, 64 * 64);
   }
 }

@@ -1,5 +1,5 @@
-// Equal Linear layers, as one rank of several or alone: answers "run N" lines with the seconds of N steps and the share
-// of gradients that was sent when the last backward act began (see overlap.py).
+// Trains equal Linear layers, as one rank of several or alone. Answers "run N" lines with the seconds of N steps and
+// the share of gradients that was sent when the last backward act began (see overlap.py).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -43,7 +43,7 @@ struct Span {
 };
 using Spans = std::map<plan::ActorId, Span>;
 
-std::map<std::uint32_t, Spans> spans_of(const plan::Plan& plan, const std::vector<runtime::EventLog>& logs) {
+std::map<std::uint32_t, Spans> spans_by_ticket(const plan::Plan& plan, const std::vector<runtime::EventLog>& logs) {
   std::map<std::uint32_t, Spans> out;
   for (const runtime::EventLog& log : logs)
     for (const runtime::Event& event : log.events) {
@@ -54,32 +54,34 @@ std::map<std::uint32_t, Spans> spans_of(const plan::Plan& plan, const std::vecto
   return out;
 }
 
-std::int64_t sent_by(const plan::Actor& actor) { return actor.collective ? actor.collective->in.view.bytes() : 0; }
-
-// The share of the bytes of all collectives whose collectives had ended when the last act began that produces an
-// operand of a collective.
-double early_share(const plan::Plan& plan, const Spans& spans) {
-  std::int64_t last = 0, early = 0, all = 0;
-  for (const auto& [id, span] : spans)
-    for (const plan::Port& in : plan.actor(id).collective ? plan.actor(id).inputs : std::vector<plan::Port>{})
-      if (auto made = spans.find(plan.reg(in.reg).producer); made != spans.end())
-        last = std::max(last, made->second.begin);
-  for (const auto& [id, span] : spans) {
-    all += sent_by(plan.actor(id));
-    early += span.end <= last ? sent_by(plan.actor(id)) : 0;
-  }
-  return all == 0 ? 0 : static_cast<double>(early) / static_cast<double>(all);
+std::int64_t collective_bytes(const plan::Actor& actor) {
+  return actor.collective ? actor.collective->in.view.bytes() : 0;
 }
 
-// The median over the launches whose events are all still in the event rings.
+// Returns the share of the bytes of all collectives that had ended when the last act that produces an operand of a
+// collective began.
+double early_share(const plan::Plan& plan, const Spans& spans) {
+  std::int64_t last_begin = 0, early_bytes = 0, total_bytes = 0;
+  for (const auto& [id, span] : spans)
+    for (const plan::Port& in : plan.actor(id).collective ? plan.actor(id).inputs : std::vector<plan::Port>{})
+      if (auto producer_span = spans.find(plan.reg(in.reg).producer); producer_span != spans.end())
+        last_begin = std::max(last_begin, producer_span->second.begin);
+  for (const auto& [id, span] : spans) {
+    total_bytes += collective_bytes(plan.actor(id));
+    early_bytes += span.end <= last_begin ? collective_bytes(plan.actor(id)) : 0;
+  }
+  return total_bytes == 0 ? 0 : static_cast<double>(early_bytes) / static_cast<double>(total_bytes);
+}
+
+// Returns the median over the launches whose events are all still in the event rings.
 double early_share(const plan::Plan& plan, const std::vector<runtime::EventLog>& logs) {
-  std::size_t most = 0;
-  const auto launches = spans_of(plan, logs);
-  for (const auto& [ticket, spans] : launches) most = std::max(most, spans.size());
-  std::vector<double> parts;
+  std::size_t max_spans = 0;
+  const auto launches = spans_by_ticket(plan, logs);
+  for (const auto& [ticket, spans] : launches) max_spans = std::max(max_spans, spans.size());
+  std::vector<double> shares;
   for (const auto& [ticket, spans] : launches)
-    if (spans.size() == most) parts.push_back(early_share(plan, spans));
-  return parts.empty() ? 0 : bench::median(parts);
+    if (spans.size() == max_spans) shares.push_back(early_share(plan, spans));
+  return shares.empty() ? 0 : bench::median(shares);
 }
 
 void serve(const DeviceMesh& mesh, const Function& step, const HostArray& x, bool text) {
@@ -87,16 +89,16 @@ void serve(const DeviceMesh& mesh, const Function& step, const HostArray& x, boo
   while (std::fgets(line, sizeof line, stdin) != nullptr) {
     const int steps = std::atoi(line + 4);
     auto begin = std::chrono::steady_clock::now();
-    double last = 0;
-    for (int i = 0; i < steps; ++i) last = step(x).item();
+    double loss = 0;
+    for (int i = 0; i < steps; ++i) loss = step(x).item();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    std::printf("%.9f %.6f %.6f\n", seconds, last, early_share(step.plan(), mesh.world->session.events()));
+    std::printf("%.9f %.6f %.6f\n", seconds, loss, early_share(step.plan(), mesh.world->session.events()));
     std::fflush(stdout);
   }
   if (text) std::fprintf(stderr, "%s\n%s\n", step.plan_text().c_str(), step.summary().c_str());
 }
 
-Tensor loss_of(Layers& net, const Tensor& x) {
+Tensor compute_loss(Layers& net, const Tensor& x) {
   Tensor y = net(x);
   return mean(y * y);
 }
@@ -108,11 +110,11 @@ void run(const Options& options) {
   const DeviceMesh mesh = world.mesh(cat("data=", world.ranks()));
   Layers net(options.integer("layers"), options.integer("width"));
   optim::SGD sgd(net.parameters(), {.lr = 1e-3});
-  const std::string what = options.one_of("what", {"step", "alone", "forward"});
+  const std::string function = options.one_of("what", {"step", "alone", "forward"});
   const Function step = compile(mesh, [&](Tensor x) {
-    std::vector<Tensor> out{loss_of(net, x)};
-    if (what == "step") sgd.step(grad(out[0], net.parameters()));
-    if (what == "alone")
+    std::vector<Tensor> out{compute_loss(net, x)};
+    if (function == "step") sgd.step(grad(out[0], net.parameters()));
+    if (function == "alone")
       for (Tensor& gradient : grad(out[0], net.parameters())) out.push_back(gradient);
     return out;
   });
@@ -125,7 +127,7 @@ void run(const Options& options) {
 int main(int count, char** words) {
   try {
     Options options({{"layers", "12", "number of layers of equal width"},
-                     {"width", "256", "width of each"},
+                     {"width", "256", "width of each layer"},
                      {"rows", "16384", "rows of the batch per rank"},
                      {"what", "step", "step: with the update; alone: loss and gradients; forward: only the loss"},
                      {"alpha", "1e-4", "seconds per message, for the planner"},

@@ -1,9 +1,11 @@
-"""How much of the gradients' transfer overlaps with the backward pass? 12 equal Linear layers, two ranks as separate hosts.
+"""How much of the gradients' transfer overlaps with the backward pass? 12 equal Linear layers, two ranks as separate
+hosts.
 
-Two network namespaces with a veth link whose rate is limited (`tc tbf`, segmentation offload off) so that the gradients' bytes take as long as the
-backward pass, each rank on its own core. A step with its update alternates with forward and backward alone on each core. Targets: 60 % of the bytes are
-sent when the last backward act begins (`--part`), and a step takes at most 1.15 times forward and backward alone. It needs root, `ip` and `tc`; if
-namespaces cannot be created, it reports that and is skipped.
+Two network namespaces with a veth link whose rate is limited (`tc tbf`, segmentation offload off) so that the
+gradients' bytes take as long as the backward pass, each rank on its own core. A step with its update alternates with
+forward and backward alone on each core. Targets: 60 % of the bytes are sent when the last backward act begins
+(`--part`), and a step takes at most 1.15 times forward and backward alone. It needs root, `ip` and `tc`; if namespaces
+cannot be created, it reports that and is skipped.
 """
 
 import argparse
@@ -32,7 +34,8 @@ def netns_command(host, *words):
 
 def without_offload(host, wire):
     text = (
-        f"import array, fcntl, socket, struct\nfor command in {OFFLOADS}:\n    value = array.array('B', struct.pack('II', command, 0))\n"
+        f"import array, fcntl, socket, struct\nfor command in {OFFLOADS}:\n    value = array.array('B', "
+        f"struct.pack('II', command, 0))\n"
         f"    fcntl.ioctl(socket.socket(), {SIOCETHTOOL}, struct.pack('16sP', b'{wire}', value.buffer_info()[0]))"
     )
     subprocess.run(netns_command(host, sys.executable, "-c", text), check=True)
@@ -122,10 +125,10 @@ def measure(options, wire, cores):
     shape = ["--layers", options.layers, "--width", options.width, "--rows", options.rows]
     sides = {what: ProcessGroup(what, cores, [*shape, "--what", what]) for what in ("alone", "forward")}
     # other processes on the machine can only slow it
-    alone, forward = (min(side.run(3)[0] for _ in range(6)) for side in sides.values())
+    step_alone, forward = (min(side.run(3)[0] for _ in range(6)) for side in sides.values())
     sides["forward"].close()
     gradients = 4 * options.layers * (options.width + 1) * options.width
-    seconds = 1e-3 * (alone - forward)
+    seconds = 1e-3 * (step_alone - forward)
     rate = gradients / seconds
     wire.limit(HEADERS * rate)
     step = ProcessGroup(
@@ -175,14 +178,17 @@ def main():
         wire.tear_down()
     ratio, part = statistics.median(found["ratios"]), statistics.median(found["parts"])
     print(
-        f"{options.layers} layers of {options.width} on {options.rows} rows a rank: {found['MB']:.2f} MB of gradients at {found['Mbit/s']:.0f} Mbit/s; "
+        f"{options.layers} layers of {options.width} on {options.rows} rows a rank: {found['MB']:.2f} MB of "
+        f"gradients at {found['Mbit/s']:.0f} Mbit/s; "
         f"forward {found['forward']:.1f} ms, with backward {found['alone']:.1f} ms, a step {found['step']:.1f} ms"
     )
     print(
-        f"  sent when the last backward act begins: {100 * part:.0f} % ({100 * min(found['parts']):.0f} to {100 * max(found['parts']):.0f}), target 60"
+        f"  sent when the last backward act begins: {100 * part:.0f} % ({100 * min(found['parts']):.0f} to "
+        f"{100 * max(found['parts']):.0f}), target 60"
     )
     print(
-        f"  a step over forward and backward alone: {ratio:.3f} ({min(found['ratios']):.3f} to {max(found['ratios']):.3f}, {options.pairs} pairs), target 1.15"
+        f"  a step over forward and backward alone: {ratio:.3f} ({min(found['ratios']):.3f} to "
+        f"{max(found['ratios']):.3f}, {options.pairs} pairs), target 1.15"
     )
     if options.json:
         with open(options.json, "w") as file:

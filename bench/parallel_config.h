@@ -1,4 +1,4 @@
-// train_step's models on meshes, in pipeline stages and in micro-batches.
+// Configures train_step's models on meshes, in pipeline stages and in micro-batches.
 #pragma once
 
 #include <string>
@@ -37,8 +37,8 @@ template <class Model> struct PlannedStep {
       : world({.devices = Mesh::parse(s.axes).size()}),
         step(compile(
             world.mesh(s.axes),
-            [this](Tensor in, Tensor want) {
-              Tensor loss = cross_entropy(net(in), want);
+            [this](Tensor in, Tensor targets) {
+              Tensor loss = cross_entropy(net(in), targets);
               adam.step(grad(loss, net.parameters()));
               return loss;
             },

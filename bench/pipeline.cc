@@ -3,10 +3,10 @@
 //
 //   bench_pipeline [--json FILE]
 //
-// Forward takes 2 ms, backward 4 ms. Bound: (m + p - 1) (forward + backward) for p stages and m micro-batches in one
-// launch, with p - i slots on stage i for the values that its backward reads; for a chain of stages of 2 ms with two
-// slots each, (n + p - 1) x 2 ms for n pieces. Every figure is the median of five launches over the bound. Target: 1.05
-// (for wake-ups and the hops between stages).
+// A forward act takes 2 ms, a backward act 4 ms. Bound: (m + p - 1) (forward + backward) for p stages and m
+// micro-batches in one launch, with p - i slots on stage i for the values that its backward acts read; for a chain of
+// stages of 2 ms with two slots each, (n + p - 1) x 2 ms for n pieces. Every figure is the median of five launches over
+// the bound. Target: 1.05 (for wake-ups and the hops between stages).
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -32,25 +32,25 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 constexpr double forward_ms = 2, backward_ms = 4, target = 1.05;
 constexpr int launches = 5;
 
-// A thread that ends acts when their time is over. It spins at the end, because a sleep ends late by more than the time
-// of a hop.
+// A thread that ends acts when their time is over. It spins for the last 150 us, because a sleep ends too late by more
+// than the time of a hop.
 class Timer {
  public:
   Timer() : thread_([this] { run(); }) {}
   ~Timer() {
     {
       std::lock_guard lock(mutex_);
-      over_ = true;
+      stopped_ = true;
     }
     changed_.notify_one();
     thread_.join();
   }
   AsyncKernel kernel(const char* name, double milliseconds) {
-    return {name, [this, milliseconds](const kernels::KernelArgs&, const Completion& done) {
+    return {name, [this, milliseconds](const kernels::KernelArgs&, const Completion& completion) {
               {
                 std::lock_guard lock(mutex_);
-                due_.emplace(Clock::now() + std::chrono::duration_cast<Clock::duration>(Milliseconds(milliseconds)),
-                             done);
+                completions_.emplace(
+                    Clock::now() + std::chrono::duration_cast<Clock::duration>(Milliseconds(milliseconds)), completion);
               }
               changed_.notify_one();
             }};
@@ -59,35 +59,35 @@ class Timer {
  private:
   void run() {
     std::unique_lock lock(mutex_);
-    while (!over_) {
-      if (due_.empty()) {
+    while (!stopped_) {
+      if (completions_.empty()) {
         changed_.wait(lock);
         continue;
       }
-      const auto first = due_.begin()->first;
-      constexpr auto early = std::chrono::microseconds(150);
-      if (Clock::now() + early < first) {
-        changed_.wait_until(lock, first - early);
+      const auto end = completions_.begin()->first;
+      constexpr auto spin_time = std::chrono::microseconds(150);
+      if (Clock::now() + spin_time < end) {
+        changed_.wait_until(lock, end - spin_time);
         continue;
       }
-      while (Clock::now() < first) continue;
-      const Completion done = due_.begin()->second;
-      due_.erase(due_.begin());
+      while (Clock::now() < end) continue;
+      const Completion completion = completions_.begin()->second;
+      completions_.erase(completions_.begin());
       lock.unlock();
-      done();
+      completion();
       lock.lock();
     }
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::multimap<Clock::time_point, Completion> due_;
-  bool over_ = false;
+  std::multimap<Clock::time_point, Completion> completions_;
+  bool stopped_ = false;
   std::thread thread_;
 };
 
-// Stage i runs on stream i; its backward has priority over its forward.
-Plan pipeline(int stages, int pieces) {
+// Stage i runs on stream i; its backward acts have priority over its forward acts.
+Plan make_pipeline(int stages, int pieces) {
   PlanBuilder s(1, "pipeline");
   std::vector<ActorId> forward, backward;
   for (int i = 0; i < stages; ++i) {
@@ -99,16 +99,16 @@ Plan pipeline(int stages, int pieces) {
   }
   s.start(forward[0], pieces);
   for (int i = 0; i < stages; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    s.edge(forward[at], {backward[at]}, stages - i);
-    if (i + 1 < stages) s.edge(forward[at], {forward[at + 1]}, 2);
-    if (i > 0) s.edge(backward[at], {backward[at - 1]}, 2);
+    const auto stage = static_cast<std::size_t>(i);
+    s.edge(forward[stage], {backward[stage]}, stages - i);
+    if (i + 1 < stages) s.edge(forward[stage], {forward[stage + 1]}, 2);
+    if (i > 0) s.edge(backward[stage], {backward[stage - 1]}, 2);
   }
   s.done(backward[0], pieces);
   return s.plan;
 }
 
-Plan chain(int stages, int pieces) {
+Plan make_chain(int stages, int pieces) {
   PlanBuilder s(1, "chain");
   std::vector<ActorId> actors;
   for (int i = 0; i < stages; ++i) {
@@ -121,20 +121,20 @@ Plan chain(int stages, int pieces) {
   return s.plan;
 }
 
-// Median milliseconds of a launch.
-double measured(const Plan& plan) {
+// Returns the median milliseconds of a launch.
+double median_launch_ms(const Plan& plan) {
   Timer timer;
   kernels::KernelTable table({});
   Session session({.workers = 1}, table);
   session.add(timer.kernel("bench.forward", forward_ms));
   session.add(timer.kernel("bench.backward", backward_ms));
-  const int number = session.load(plan);
-  session.launch(number).wait();
+  const int plan_number = session.load(plan);
+  session.launch(plan_number).wait();
   std::vector<double> times;
   for (int i = 0; i < launches; ++i) {
-    const auto began = Clock::now();
-    session.launch(number).wait();
-    times.push_back(Milliseconds(Clock::now() - began).count());
+    const auto begin = Clock::now();
+    session.launch(plan_number).wait();
+    times.push_back(Milliseconds(Clock::now() - begin).count());
   }
   return bench::median(std::move(times));
 }
@@ -144,7 +144,7 @@ double measured(const Plan& plan) {
 int main(int count, char** words) {
   const std::string json = bench::json_option(count, words);
   struct Row {
-    std::string what;
+    std::string name;
     Plan plan;
     double bound;
   };
@@ -152,18 +152,19 @@ int main(int count, char** words) {
   for (int p : {2, 4, 8})
     for (int m : {8, 32})
       rows.push_back(
-          {cat(p, " stages, ", m, " micro-batches"), pipeline(p, m), (m + p - 1) * (forward_ms + backward_ms)});
-  for (int p : {2, 4}) rows.push_back({cat("a chain of ", p, ", 60 pieces"), chain(p, 60), (60 + p - 1) * forward_ms});
+          {cat(p, " stages, ", m, " micro-batches"), make_pipeline(p, m), (m + p - 1) * (forward_ms + backward_ms)});
+  for (int p : {2, 4})
+    rows.push_back({cat("a chain of ", p, ", 60 pieces"), make_chain(p, 60), (60 + p - 1) * forward_ms});
   std::printf("%-28s %10s %10s %8s\n", "", "bound, ms", "median", "ratio");
-  double worst = 0;
+  double max_ratio = 0;
   std::string text;
   for (const Row& row : rows) {
-    const double took = measured(row.plan), ratio = took / row.bound;
-    worst = std::max(worst, ratio);
-    std::printf("%-28s %10.1f %10.2f %8.3f\n", row.what.c_str(), row.bound, took, ratio);
-    text += cat(text.empty() ? "{" : ", ", "\"", row.what, "\": ", ratio);
+    const double launch_ms = median_launch_ms(row.plan), ratio = launch_ms / row.bound;
+    max_ratio = std::max(max_ratio, ratio);
+    std::printf("%-28s %10.1f %10.2f %8.3f\n", row.name.c_str(), row.bound, launch_ms, ratio);
+    text += cat(text.empty() ? "{" : ", ", "\"", row.name, "\": ", ratio);
   }
   bench::write_json(json, text + "}");
-  std::printf("pipeline: worst ratio %.3f (target %.2f)\n", worst, target);
-  return worst <= target ? 0 : 1;
+  std::printf("pipeline: worst ratio %.3f (target %.2f)\n", max_ratio, target);
+  return max_ratio <= target ? 0 : 1;
 }

@@ -2,7 +2,7 @@
 // cases of bench/plans.
 //
 //   bench_plans [--json FILE] [CASE…]     plan all cases, or the named ones
-//   bench_plans --write FOLDER            trace the graphs of the cases again (only with a reason, given in the commit)
+//   bench_plans --write FOLDER            trace the graphs of the cases again (the commit must state the reason)
 //
 // A row: predicted milliseconds of a step, their ratio to the best known cost (bench/plans/known.txt), the gap, seconds
 // of canonicalise and shard, their peak memory, the nodes of the traced program, and the search space: the layout
@@ -37,8 +37,8 @@
 namespace {
 std::atomic<std::int64_t> allocated{0}, max_allocated{0};
 void count(std::int64_t bytes) {
-  const std::int64_t now = allocated += bytes;
-  if (now > max_allocated) max_allocated = now;
+  const std::int64_t total = allocated += bytes;
+  if (total > max_allocated) max_allocated = total;
 }
 }  // namespace
 
@@ -83,13 +83,13 @@ const Case saved_cases[] = {
     {"gpt2-rates", "gpt2_rates", "data=2,model=2", 2, 0,
      "rates.costs"},  // two layers of width 128 on 8 x 32 tokens, with measured rates
     {"encoder_decoder", "encoder_decoder", "data=4,model=2", 3, 0,
-     "rates.costs"},  // this and the next two: bench/plans_models.py
+     "rates.costs"},  // this case and the next two come from bench/plans_models.py
     {"gru", "gru", "data=4,model=2", 3, 0, "rates.costs"},
     {"residual_norm", "residual_norm", "data=4,model=2", 3, 0, "rates.costs"},
     {"gpt2-stages", "gpt2_stages", "", 3, 0},  // two layers in two stages, each on data=2,model=2
 };
-// The saved cases, then the programs with closed forms (karez/passes/sharding/test_known_optima.h), whose best known
-// cost is that form.
+// Returns the saved cases, then the programs with closed forms (karez/passes/sharding/test_known_optima.h), whose best
+// known cost is that form.
 std::vector<Case> all_cases() {
   std::vector<Case> out(std::begin(saved_cases), std::end(saved_cases));
   for (const passes::testing::KnownOptimum& form : passes::testing::known_optima::all())
@@ -103,19 +103,20 @@ struct MixedGpt : nn::Module {
   static constexpr std::int64_t widths[] = {64, 128, 96};
   Parameter tokens = make_parameter("tokens", {65, 64}, uniform_init(0.1));
   std::vector<std::unique_ptr<GptBlock>> blocks;
-  std::vector<std::unique_ptr<nn::Linear>> between;
+  std::vector<std::unique_ptr<nn::Linear>> projections;
   nn::Linear head{*this, "head", 96, 65};
   MixedGpt() {
     for (int i = 0; i < 3; ++i) {
       blocks.push_back(std::make_unique<GptBlock>(*this, cat("block", i),
                                                   GptShape{.layers = 3, .width = widths[i], .heads = 4, .length = 16}));
-      if (i > 0) between.push_back(std::make_unique<nn::Linear>(*this, cat("between", i), widths[i - 1], widths[i]));
+      if (i > 0)
+        projections.push_back(std::make_unique<nn::Linear>(*this, cat("between", i), widths[i - 1], widths[i]));
     }
   }
   Tensor operator()(Tensor x) {
     Tensor h = gather(tokens, x);
     for (std::size_t i = 0; i < blocks.size(); ++i) {
-      if (i > 0) h = (*between[i - 1])(h);
+      if (i > 0) h = (*projections[i - 1])(h);
       h = (*blocks[i])(h);
     }
     return head(reshape(h, {-1, 96}));
@@ -140,13 +141,13 @@ struct Residual : nn::Module {
 };
 
 template <class Net>
-std::string traced(Net& net, const Shape& x, DType dtype, std::int64_t labels, const char* mesh = "",
-                   const std::vector<PlacementRule>& stages = {}) {
+std::string trace_step(Net& net, const Shape& x, DType dtype, std::int64_t labels, const char* mesh = "",
+                       const std::vector<PlacementRule>& stages = {}) {
   World world({.devices = Mesh::parse(mesh).size(), .costs = CostTable()});
   optim::Adam adam(net.parameters(), {.lr = 2e-3});
   auto step = compile(world.mesh(mesh),
-                      [&](Tensor in, Tensor want) {
-                        Tensor loss = cross_entropy(net(in), want);
+                      [&](Tensor in, Tensor targets) {
+                        Tensor loss = cross_entropy(net(in), targets);
                         adam.step(grad(loss, net.parameters()));
                         return loss;
                       },
@@ -163,11 +164,11 @@ void write(const std::string& folder) {
   };
   for (const std::int64_t layers : {1, 2, 4, 12}) {
     Gpt net({.layers = layers, .width = 64, .heads = 4, .length = 16});
-    save(cat("gpt", layers), traced(net, {8, 16}, DType::i32, 8 * 16));
+    save(cat("gpt", layers), trace_step(net, {8, 16}, DType::i32, 8 * 16));
   }
   Gpt staged({.layers = 2, .width = 64, .heads = 4, .length = 16});
   save("gpt2_stages",
-       traced(staged, {8, 16}, DType::i32, 8 * 16, "stage=2,data=2,model=2", {{"block0", 0}, {"block1", 1}}));
+       trace_step(staged, {8, 16}, DType::i32, 8 * 16, "stage=2,data=2,model=2", {{"block0", 0}, {"block1", 1}}));
   std::filesystem::create_directories(folder + "/forms");
   for (const passes::testing::KnownOptimum& form : passes::testing::known_optima::all()) {
     save(cat("forms/", form.name), print(form.graph));
@@ -175,11 +176,11 @@ void write(const std::string& folder) {
     std::printf("form-%s %.6f\n", form.name.c_str(), 1e3 * form.seconds());
   }
   Gpt wide({.layers = 1, .width = 1024, .heads = 16, .length = 512});
-  save("gpt_wide", traced(wide, {8, 512}, DType::i32, 8 * 512));
+  save("gpt_wide", trace_step(wide, {8, 512}, DType::i32, 8 * 512));
   MixedGpt mixed;
-  save("gpt_mixed", traced(mixed, {8, 16}, DType::i32, 8 * 16));
+  save("gpt_mixed", trace_step(mixed, {8, 16}, DType::i32, 8 * 16));
   Residual residual;
-  save("resnet", traced(residual, {64, 3, 16, 16}, DType::f32, 64));
+  save("resnet", trace_step(residual, {64, 3, 16, 16}, DType::f32, 64));
 }
 
 std::string read(const std::string& file) {
@@ -188,26 +189,26 @@ std::string read(const std::string& file) {
   return std::string((std::istreambuf_iterator<char>(in)), {});
 }
 
-// Best known milliseconds, and the search space: choices and cells.
+// The best known milliseconds of a case, and its search space: choices and cells.
 struct KnownCase {
-  double best = 0, choices = 0, cells = 0;
+  double best_cost = 0, choices = 0, cells = 0;
 };
 std::map<std::string, KnownCase> parse_known(const std::string& text) {
-  std::map<std::string, KnownCase> known;
+  std::map<std::string, KnownCase> known_costs;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line[0] == '#') continue;
     std::istringstream words(line);
     std::string name;
     KnownCase row;
-    require(ErrorKind::data, static_cast<bool>(words >> name >> row.best >> row.choices >> row.cells), "known.txt: '",
-            line, "'");
-    known[name] = row;
+    require(ErrorKind::data, static_cast<bool>(words >> name >> row.best_cost >> row.choices >> row.cells),
+            "known.txt: '", line, "'");
+    known_costs[name] = row;
   }
-  return known;
+  return known_costs;
 }
 
-KnownCase search_space_of(const passes::Compilation& c) {
+KnownCase search_space(const passes::Compilation& c) {
   KnownCase space;
   ById<NodeId, double> count;
   const passes::SumRules rules(c.graph);
@@ -227,44 +228,45 @@ KnownCase search_space_of(const passes::Compilation& c) {
   return space;
 }
 
-bool plan_case(const Case& one, const std::string& folder, const std::map<std::string, KnownCase>& known,
+bool plan_case(const Case& test_case, const std::string& folder, const std::map<std::string, KnownCase>& known_costs,
                std::FILE* json) {
   const OpTable ops = all_ops();
   passes::Compilation c;
-  c.graph = parse_graph(read(folder + "/" + one.graph + ".graph"), ops);
-  if (!one.mesh.empty()) {
-    require(c.graph.meshes.size() == 1, one.graph, " has ", c.graph.meshes.size(), " meshes");
-    c.graph.meshes[0] = Mesh::parse(one.mesh);
+  c.graph = parse_graph(read(folder + "/" + test_case.graph + ".graph"), ops);
+  if (!test_case.mesh.empty()) {
+    require(c.graph.meshes.size() == 1, test_case.graph, " has ", c.graph.meshes.size(), " meshes");
+    c.graph.meshes[0] = Mesh::parse(test_case.mesh);
   }
   const KernelTable kernels(cpu_kernels());
   c.ops = &ops;
   c.catalog = &kernels;
   c.evaluate = make_evaluator(std::make_shared<const KernelTable>(plain_kernels()));
-  c.options.costs = CostTable::parse(read(folder + "/" + one.costs));
+  c.options.costs = CostTable::parse(read(folder + "/" + test_case.costs));
   const auto begin = std::chrono::steady_clock::now();
   passes::run_passes(c, {"unroll"});
   const std::size_t nodes = c.graph.nodes.size();
   passes::run_passes(c, {"canonicalise"});
-  const KnownCase space = search_space_of(c);
-  const std::int64_t before = allocated;
-  max_allocated = before;
+  const KnownCase space = search_space(c);
+  const std::int64_t allocated_before = allocated;
+  max_allocated = allocated_before;
   passes::run_passes(c, {"shard"});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const double bytes = static_cast<double>(max_allocated - before);
+  const double bytes = static_cast<double>(max_allocated - allocated_before);
 
   const double gap = 100 * (c.cost - c.cost_bound) / c.cost;
-  const auto at = known.find(one.name);
-  const double ratio = at == known.end() ? NAN : 1e3 * c.cost / at->second.best;
-  const double max_seconds = one.max_seconds > 0 ? one.max_seconds : 0.5 + 3e-3 * static_cast<double>(nodes);
+  const auto at = known_costs.find(test_case.name);
+  const double ratio = at == known_costs.end() ? NAN : 1e3 * c.cost / at->second.best_cost;
+  const double max_seconds =
+      test_case.max_seconds > 0 ? test_case.max_seconds : 0.5 + 3e-3 * static_cast<double>(nodes);
   std::string missed;
-  if (at == known.end()) missed += " unknown";
+  if (at == known_costs.end()) missed += " unknown";
   if (ratio > max_over_best) missed += " cost";
-  if (gap > one.max_gap + 1e-9) missed += " gap";
+  if (gap > test_case.max_gap + 1e-9) missed += " gap";
   if (seconds > max_seconds) missed += " seconds";
-  if (bytes > one.max_bytes) missed += " bytes";
-  if (at != known.end() && (space.choices < at->second.choices || space.cells < at->second.cells * (1 - 1e-3)))
+  if (bytes > test_case.max_bytes) missed += " bytes";
+  if (at != known_costs.end() && (space.choices < at->second.choices || space.cells < at->second.cells * (1 - 1e-3)))
     missed += " space";
-  std::printf("%-19s %-22s %11.6f %8.5f %8.3f %7.2f %7.1f %6zu %7.0f %10.4g  %s%s%s\n", one.name.c_str(),
+  std::printf("%-19s %-22s %11.6f %8.5f %8.3f %7.2f %7.1f %6zu %7.0f %10.4g  %s%s%s\n", test_case.name.c_str(),
               print(c.graph.meshes.back()).c_str(), 1e3 * c.cost, ratio, gap, seconds, bytes / 1e6, nodes,
               space.choices, space.cells, c.shard_report.c_str(), missed.empty() ? "" : "  MISSES", missed.c_str());
   std::fflush(stdout);
@@ -272,13 +274,13 @@ bool plan_case(const Case& one, const std::string& folder, const std::map<std::s
     std::fprintf(json,
                  "{\"case\": \"%s\", \"milliseconds\": %.9f, \"gap\": %.6f, \"optimal\": %s, \"seconds\": %.3f, "
                  "\"bytes\": %.0f}\n",
-                 one.name.c_str(), 1e3 * c.cost, gap, c.optimal ? "true" : "false", seconds, bytes);
+                 test_case.name.c_str(), 1e3 * c.cost, gap, c.optimal ? "true" : "false", seconds, bytes);
   return missed.empty();
 }
 
 int run(const std::vector<std::string>& words) {
   const std::string folder = base::source_folder() / "bench/plans";
-  std::set<std::string> wanted;
+  std::set<std::string> requested;
   std::FILE* json = nullptr;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--write" && i + 1 < words.size()) return write(words[i + 1]), 0;
@@ -288,18 +290,19 @@ int run(const std::vector<std::string>& words) {
       continue;
     }
     require(words[i][0] != '-', "bench_plans [--json FILE] [CASE…] | --write FOLDER");
-    wanted.insert(words[i]);
+    requested.insert(words[i]);
   }
-  const auto known = parse_known(read(folder + "/known.txt"));
+  const auto known_costs = parse_known(read(folder + "/known.txt"));
   std::printf("%-19s %-22s %11s %8s %8s %7s %7s %6s %7s %10s\n", "case", "mesh", "step, ms", "of best", "gap, %",
               "seconds", "MB", "nodes", "choices", "cells");
-  bool good = true;
-  const bool all = wanted.empty();
-  for (const Case& one : all_cases())
-    if (all || wanted.erase(one.name) != 0) good &= plan_case(one, folder, known, json);
+  bool targets_met = true;
+  const bool plan_all = requested.empty();
+  for (const Case& test_case : all_cases())
+    if (plan_all || requested.erase(test_case.name) != 0)
+      targets_met &= plan_case(test_case, folder, known_costs, json);
   if (json != nullptr) std::fclose(json);
-  for (const std::string& name : wanted) require(name.empty(), "no case is called '", name, "'");
-  return good ? 0 : 1;
+  for (const std::string& name : requested) require(name.empty(), "no case is called '", name, "'");
+  return targets_met ? 0 : 1;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-"""Traces three models other than the transformers of bench_plans into FOLDER, as graph texts: an encoder with a decoder that attends to it, a GRU of
-20 steps, and a residual net with batch norm.
+"""Traces three models other than the transformers of bench_plans into FOLDER, as graph texts: an encoder with a decoder
+that attends to it, a GRU of 20 steps, and a residual net with batch norm.
 
     python bench/plans_models.py FOLDER
 """

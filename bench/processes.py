@@ -1,7 +1,8 @@
 """What does a step cost on two processes of one core each, relative to one process of two cores?
 
-The CNN and the MLP of train_step at batch 64, two processes on `data=2`, connected as torchrun's ranks would be; through shared memory and over loopback
-TCP. In one process: one device with a team of two, and `data=2` on two workers. All alternate; the time of a step is that of the slowest rank. No target.
+The CNN and the MLP of train_step at batch 64, two processes on `data=2`, connected as torchrun's ranks would be;
+through shared memory and over loopback TCP. In one process: one device with a team of two, and `data=2` on two workers.
+All alternate; the time of a step is that of the slowest rank. No target.
 """
 
 import argparse
@@ -98,7 +99,7 @@ def measure(model, batch, cores, rounds, steps, costs):
         side.close()
     rows = []
     for name, took in times.items():
-        against = [[a / b for a, b in zip(took, other)] for other in list(times.values())[:2]]
+        against = [[a / b for a, b in zip(took, value)] for value in list(times.values())[:2]]
         rows.append(
             {
                 "name": name,
@@ -108,11 +109,13 @@ def measure(model, batch, cores, rounds, steps, costs):
             }
         )
     print(
-        f"{model}, batch {batch}: milliseconds per step; ratios to one device and to the mesh of one process (least to most, {rounds} rounds)"
+        f"{model}, batch {batch}: milliseconds per step; ratios to one device and to the mesh of one process (least "
+        f"to most, {rounds} rounds)"
     )
     for row in rows:
         cells = "  ".join(
-            f"{middle:5.2f} ({least:.2f} to {most:.2f})" for middle, (least, most) in zip(row["over"], row["ranges"])
+            f"{middle:5.2f} ({fastest:.2f} to {slowest:.2f})"
+            for middle, (fastest, slowest) in zip(row["over"], row["ranges"])
         )
         print(f"  {row['name']:46} {row['ms']:8.3f}  {cells}")
     return {"model": model, "batch": batch, "rows": rows}
@@ -140,7 +143,8 @@ def main():
             json.dump(results, file, indent=1)
     cnn = results[0]["rows"]
     print(
-        f"processes: {results[0]['model']} in two processes {min(row['over'][0] for row in cnn[2:]):.2f} times the step of one (reported)"
+        f"processes: {results[0]['model']} in two processes {min(row['over'][0] for row in cnn[2:]):.2f} times the "
+        f"step of one (reported)"
     )
 
 

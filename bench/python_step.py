@@ -1,6 +1,7 @@
-"""What does Python add to a step? The character transformer of train_step (12 x 64 characters, Adam) against the C++ step of the same run and PyTorch eager,
-50 x Linear(16) + ReLU on 16 rows (small_ops), forward and backward with every gradient as an output, against PyTorch eager, and an interactive loop of
-expressions of three operations on 100 elements outside of compiled functions, each read, with a different number in each, against PyTorch eager.
+"""What does Python add to a step? The character transformer of train_step (12 x 64 characters, Adam) against the C++
+step of the same run and PyTorch eager, 50 x Linear(16) + ReLU on 16 rows (small_ops), forward and backward with every
+gradient as an output, against PyTorch eager, and an interactive loop of expressions of three operations on 100 elements
+outside of compiled functions, each read, with a different number in each, against PyTorch eager.
 
 Both sides alternate in one run; the ratio is the median over pairs. `./dev deps --peers` installs PyTorch.
 """
@@ -12,7 +13,7 @@ import statistics
 import sys
 import time
 
-from train_step import BATCH, BUILD, STEPS, Server, ours, peer
+from train_step import BATCH, BUILD, STEPS, Server, peer, run_karez
 
 TARGETS = {("gpt", "C++"): 1.02, ("gpt", "torch"): 1.0, ("small", "torch"): 0.15, ("loop", "torch"): None}
 EXPRESSIONS = 1000  # expressions per step of the loop
@@ -126,8 +127,8 @@ def serve(model, batch, threads, team):
     def run(steps):
         loss = 0.0
         for i in range(steps):
-            made = step(xs[i % 8], ys[i % 8])
-            loss = float(made if model == "gpt" else made[0])
+            outputs = step(xs[i % 8], ys[i % 8])
+            loss = float(outputs if model == "gpt" else outputs[0])
         return loss
 
     serve_steps(run)
@@ -142,15 +143,16 @@ def compare(what, a, b, steps, pairs):
     """Prints the median ratio of pairs; returns whether it is within the target."""
     for server in (a, b):
         server.run(max(3, steps // 6))
-    mine, theirs = [], []
+    own_times, torch_times = [], []
     for _ in range(pairs):
-        mine.append(a.run(steps))
-        theirs.append(b.run(steps))
+        own_times.append(a.run(steps))
+        torch_times.append(b.run(steps))
     a.close(), b.close()
-    ratios = [one / other for one, other in zip(mine, theirs)]
+    ratios = [own / torch for own, torch in zip(own_times, torch_times)]
     ratio = statistics.median(ratios)
     print(
-        f"{what[0]} against {what[1]}: {statistics.median(mine):.3f} ms against {statistics.median(theirs):.3f} ms, "
+        f"{what[0]} against {what[1]}: {statistics.median(own_times):.3f} ms against "
+        f"{statistics.median(torch_times):.3f} ms, "
         f"ratio {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {pairs} pairs)"
         + (f", target {TARGETS[what]}" if TARGETS[what] else ", reported")
     )
@@ -171,19 +173,19 @@ def main():
     if o.serve:
         return serve(o.serve, BATCH[o.serve], o.threads, o.team)
     fine, cores = True, len(os.sched_getaffinity(0))
-    for model, other in TARGETS:
-        if o.only in (None, f"{model} {other}"):
+    for model, item in TARGETS:
+        if o.only in (None, f"{model} {item}"):
             if model == "loop":
-                compare((model, other), python(model, 1, 1), python(model, 1, 1, other), 1, o.pairs)
+                compare((model, item), python(model, 1, 1), python(model, 1, 1, item), 1, o.pairs)
                 continue
             threads, team = (1, 1) if model == "small" else (0, 0)
             extra = ["--threads", "1", "--team", "1"] if model == "small" else []
             b = (
-                ours(model, BATCH[model], extra)
-                if other == "C++"
+                run_karez(model, BATCH[model], extra)
+                if item == "C++"
                 else peer("torch", model, BATCH[model], 1 if model == "small" else cores)
             )
-            fine = compare((model, other), python(model, threads, team), b, STEPS[model], o.pairs) and fine
+            fine = compare((model, item), python(model, threads, team), b, STEPS[model], o.pairs) and fine
     sys.exit(0 if fine else 1)
 
 

@@ -1,4 +1,4 @@
-// Does the predicted time rank plans correctly? Twenty layouts of each of three models on meshes, good and bad ones.
+// Does the predicted time rank plans correctly? Measures twenty good and bad layouts of each of three models on meshes.
 //
 //   bench_ranking [--json FILE] [--costs FILE] [--only mlp|cnn|transformer]
 //
@@ -35,10 +35,8 @@ struct Options {
   std::string json, costs, only;
 };
 
-// --- configurations
-
-// The layout of weights: chosen by the planner, whole, split by rows or columns of their matrices along an axis, or
-// alternating, so that the result of a product has the layout that the next one requires.
+// The layout of weights: chosen by the planner, not split, split by rows or columns of their matrices along an axis, or
+// alternating, so that the result of a product has the layout that the next product requires.
 enum class WeightLayout { free, replicated, columns, rows, alternating };
 
 struct LayoutConfig {
@@ -66,18 +64,19 @@ constexpr LayoutConfig layout_configs[] = {
     {"batch, columns", "data=2,model=2", "data", WeightLayout::columns, "model"},
     {"batch, rows", "data=2,model=2", "data", WeightLayout::rows, "model"},
     {"batch, columns and rows", "data=2,model=2", "data", WeightLayout::alternating, "model"},
-    {"batch on both, weights whole", "data=2,model=2", "data+model", WeightLayout::replicated, ""},
+    {"batch on both, weights replicated", "data=2,model=2", "data+model", WeightLayout::replicated, ""},
     {"batch on both, weights on both", "data=2,model=2", "data+model", WeightLayout::columns, "data+model"},
-    {"batch on data, weights whole", "data=2,model=2", "data", WeightLayout::replicated, ""},
+    {"batch on data, weights replicated", "data=2,model=2", "data", WeightLayout::replicated, ""},
 };
 
-// The matrices of a model by glob, in the order of use; `second`: it follows a product whose result is split.
+// A weight matrix of a model.
 struct Matrix {
-  const char* pattern;
+  const char* pattern;  // glob of its name
   int rank;
-  bool second = false;
+  bool second = false;  // the matrix follows a product whose result is split
   bool narrow = false;  // the matrix has too few columns to split them
 };
+// Returns the matrices of a model in the order of use.
 std::vector<Matrix> matrices_of(const Mlp&) {
   return {{"fc1.weight", 2}, {"fc2.weight", 2, true}, {"fc3.weight", 2}, {"fc4.weight", 2, true}};
 }
@@ -89,7 +88,7 @@ std::vector<Matrix> matrices_of(const Gpt&) {
           {"*.out.weight", 2, true}, {"*.up.weight", 2},  {"*.down.weight", 2, true}};
 }
 
-std::vector<LayoutRule> rules_of(const LayoutConfig& config, const std::vector<Matrix>& matrices) {
+std::vector<LayoutRule> make_rules(const LayoutConfig& config, const std::vector<Matrix>& matrices) {
   std::vector<LayoutRule> out;
   for (const Matrix& matrix : matrices) {
     std::vector<std::string> axes(static_cast<std::size_t>(matrix.rank));
@@ -100,8 +99,6 @@ std::vector<LayoutRule> rules_of(const LayoutConfig& config, const std::vector<M
   }
   return out;
 }
-
-// --- one configuration
 
 struct Data {
   HostArray x, y;
@@ -120,13 +117,13 @@ template <class Model> struct ConfigRun {
       : config(chosen),
         world({.devices = Mesh::parse(chosen.mesh).size(), .cost_file = options.costs}),
         step(compile(world.mesh(chosen.mesh),
-                     [this](Tensor in, Tensor want) {
+                     [this](Tensor in, Tensor targets) {
                        if (config.batch != nullptr) in = with_layout(in, std::vector<std::string>{config.batch});
-                       Tensor loss = cross_entropy(net(in), want);
+                       Tensor loss = cross_entropy(net(in), targets);
                        adam.step(grad(loss, net.parameters()));
                        return loss;
                      },
-                     {.rules = rules_of(chosen, matrices_of(net))})) {
+                     {.rules = make_rules(chosen, matrices_of(net))})) {
     step.compile({data.x.type(), data.y.type()});
     predicted = step.layout_seconds();
     simulated = step.predicted_seconds();
@@ -135,34 +132,32 @@ template <class Model> struct ConfigRun {
 
   void measure(const Data& data) {
     using Clock = std::chrono::steady_clock;
-    double quickest = INFINITY;
+    double fastest = INFINITY;
     step(data.x, data.y).item();
     const auto begin = Clock::now();
     for (int steps = 0; steps < 3 || std::chrono::duration<double>(Clock::now() - begin).count() < round_seconds;
          ++steps) {
-      const auto from = Clock::now();
+      const auto step_begin = Clock::now();
       step(data.x, data.y).item();
-      quickest = std::min(quickest, std::chrono::duration<double>(Clock::now() - from).count());
+      fastest = std::min(fastest, std::chrono::duration<double>(Clock::now() - step_begin).count());
     }
-    measured.push_back(quickest);
+    measured.push_back(fastest);
   }
 
-  double best() const { return *std::min_element(measured.begin(), measured.end()); }
-  double best_of(std::size_t parity) const {
+  double fastest_round() const { return *std::min_element(measured.begin(), measured.end()); }
+  double fastest_round(std::size_t parity) const {
     double out = INFINITY;
     for (std::size_t round = parity; round < measured.size(); round += 2) out = std::min(out, measured[round]);
     return out;
   }
 };
 
-// --- ranks
-
-// The rank of each value; equal values have their average rank.
+// Returns the rank of each value; equal values have their average rank.
 std::vector<double> ranks_of(const std::vector<double>& values) {
   std::vector<double> out;
   for (double value : values) {
     double below = 0, equal = 0;
-    for (double other : values) below += other < value, equal += other == value;
+    for (double other_value : values) below += other_value < value, equal += other_value == value;
     out.push_back(below + (equal - 1) / 2);
   }
   return out;
@@ -172,12 +167,12 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
   const auto n = static_cast<double>(a.size());
   const double mean_a = std::accumulate(a.begin(), a.end(), 0.0) / n,
                mean_b = std::accumulate(b.begin(), b.end(), 0.0) / n;
-  double both = 0, of_a = 0, of_b = 0;
+  double covariance = 0, variance_a = 0, variance_b = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    both += (a[i] - mean_a) * (b[i] - mean_b);
-    of_a += (a[i] - mean_a) * (a[i] - mean_a), of_b += (b[i] - mean_b) * (b[i] - mean_b);
+    covariance += (a[i] - mean_a) * (b[i] - mean_b);
+    variance_a += (a[i] - mean_a) * (a[i] - mean_a), variance_b += (b[i] - mean_b) * (b[i] - mean_b);
   }
-  return both / std::sqrt(of_a * of_b);
+  return covariance / std::sqrt(variance_a * variance_b);
 }
 
 double spearman(const std::vector<double>& a, const std::vector<double>& b) {
@@ -187,21 +182,21 @@ double spearman(const std::vector<double>& a, const std::vector<double>& b) {
 struct RankingSamples {
   std::vector<double> predicted, simulated, measured, even, odd;
   template <class Model> void add(const ConfigRun<Model>& run) {
-    predicted.push_back(run.predicted), simulated.push_back(run.simulated), measured.push_back(run.best());
-    even.push_back(run.best_of(0)), odd.push_back(run.best_of(1));
+    predicted.push_back(run.predicted), simulated.push_back(run.simulated), measured.push_back(run.fastest_round());
+    even.push_back(run.fastest_round(0)), odd.push_back(run.fastest_round(1));
   }
-  // Prints the correlations, and returns the one that counts.
+  // Prints the correlations, and returns that of predicted and measured times.
   double report(const char* name) const {
-    const double found = spearman(predicted, measured);
+    const double rank_correlation = spearman(predicted, measured);
     std::printf("%-12s Spearman: predicted %.3f, in virtual time %.3f; even with odd rounds %.3f (target %.1f)%s\n",
-                name, found, spearman(simulated, measured), spearman(even, odd), target,
-                found < target ? "  MISSES" : "");
-    return found;
+                name, rank_correlation, spearman(simulated, measured), spearman(even, odd), target,
+                rank_correlation < target ? "  MISSES" : "");
+    return rank_correlation;
   }
 };
 
-// "13 rounds 49 ns, 1 round 370 ns": similar round trips are grouped.
-std::string print_round_trips(std::vector<double> trips) {
+// Formats round trips, grouped by similar times: "13 rounds 49 ns, 1 round 370 ns".
+std::string format_round_trips(std::vector<double> trips) {
   std::sort(trips.begin(), trips.end());
   std::string out;
   for (std::size_t first = 0, next = 0; first < trips.size(); first = next) {
@@ -213,8 +208,8 @@ std::string print_round_trips(std::vector<double> trips) {
 }
 
 template <class Model>
-void rank(const char* name, const Options& options, const Data& data, RankingSamples& all, std::string& json,
-          bool& good) {
+void rank_configs(const char* name, const Options& options, const Data& data, RankingSamples& all_samples,
+                  std::string& json, bool& targets_met) {
   if (!options.only.empty() && options.only != name) return;
   std::vector<std::unique_ptr<ConfigRun<Model>>> runs;
   for (const LayoutConfig& config : layout_configs)
@@ -223,9 +218,9 @@ void rank(const char* name, const Options& options, const Data& data, RankingSam
   int disturbed = 0;
   while (static_cast<int>(trips.size()) < rounds) {
     trips.push_back(cache_line_round_trip());
-    const OtherProcesses others;
+    const OtherProcesses other_processes;
     for (auto& run : runs) run->measure(data);
-    if (disturbed == max_disturbed || others.cores() < max_other_load) continue;
+    if (disturbed == max_disturbed || other_processes.cores() < max_other_load) continue;
     ++disturbed;
     trips.pop_back();
     for (auto& run : runs) run->measured.pop_back();
@@ -233,21 +228,22 @@ void rank(const char* name, const Options& options, const Data& data, RankingSam
   RankingSamples rows;
   for (const auto& run : runs) {
     std::printf("%-12s %-15s %-42s %10.3f %10.3f %10.3f  %s\n", name, run->config.mesh, run->config.name,
-                1e3 * run->predicted, 1e3 * run->simulated, 1e3 * run->best(), run->step.shard_report().c_str());
-    rows.add(*run), all.add(*run);
+                1e3 * run->predicted, 1e3 * run->simulated, 1e3 * run->fastest_round(),
+                run->step.shard_report().c_str());
+    rows.add(*run), all_samples.add(*run);
     json += cat(json.empty() ? "" : ",\n", "{\"model\": \"", name, "\", \"mesh\": \"", run->config.mesh,
                 "\", \"way\": \"", run->config.name, "\", \"predicted\": ", number(run->predicted),
                 ", \"simulated\": ", number(run->simulated), ", \"measured\": [",
                 base::join(run->measured, ", ", number), "], \"trips\": [", base::join(trips, ", ", number), "]}");
   }
   std::printf("%-12s round trip of a cache line: %s; %d more rounds with load from other processes do not count%s\n",
-              name, print_round_trips(trips).c_str(), disturbed,
-              disturbed == max_disturbed ? "; the others may have it too" : "");
-  good = rows.report(name) >= target && good;
+              name, format_round_trips(trips).c_str(), disturbed,
+              disturbed == max_disturbed ? "; the remaining rounds may have it too" : "");
+  targets_met = rows.report(name) >= target && targets_met;
   std::fflush(stdout);
 }
 
-Data numbers(const Shape& x, DType dtype, std::int64_t labels, std::uint32_t classes) {
+Data random_data(const Shape& x, DType dtype, std::int64_t labels, std::uint32_t classes) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   Data out{HostArray(TensorType{dtype, x}), HostArray(TensorType{DType::i32, {labels}})};
@@ -265,30 +261,31 @@ struct SmallGpt : Gpt {
 };
 
 int run(const Options& options) {
-  RankingSamples all;
+  RankingSamples all_samples;
   std::string json;
-  bool good = true;
+  bool targets_met = true;
   std::printf("%-12s %-15s %-42s %10s %10s %10s  layouts\n", "model", "mesh", "configuration; step, ms:", "predicted",
               "simulated", "measured");
-  rank<Mlp>("mlp", options, numbers({64, 784}, DType::f32, 64, 10), all, json, good);
-  rank<Cnn>("cnn", options, numbers({16, 1, 28, 28}, DType::f32, 16, 10), all, json, good);
-  rank<SmallGpt>("transformer", options, numbers({8, 32}, DType::i32, 8 * 32, 65), all, json, good);
-  good = all.report("all") >= target && good;
+  rank_configs<Mlp>("mlp", options, random_data({64, 784}, DType::f32, 64, 10), all_samples, json, targets_met);
+  rank_configs<Cnn>("cnn", options, random_data({16, 1, 28, 28}, DType::f32, 16, 10), all_samples, json, targets_met);
+  rank_configs<SmallGpt>("transformer", options, random_data({8, 32}, DType::i32, 8 * 32, 65), all_samples, json,
+                         targets_met);
+  targets_met = all_samples.report("all") >= target && targets_met;
   write_json(options.json, cat("[", json, "]"));
-  return good ? 0 : 1;
+  return targets_met ? 0 : 1;
 }
 
-Options options_of(int count, char** words) {
+Options parse_options(int count, char** words) {
   Options out;
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
-    std::string* into = word == "--json"    ? &out.json
-                        : word == "--costs" ? &out.costs
-                        : word == "--only"  ? &out.only
-                                            : nullptr;
-    require(into != nullptr && i + 1 < count,
+    std::string* destination = word == "--json"    ? &out.json
+                               : word == "--costs" ? &out.costs
+                               : word == "--only"  ? &out.only
+                                                   : nullptr;
+    require(destination != nullptr && i + 1 < count,
             "usage: bench_ranking [--json FILE] [--costs FILE] [--only mlp|cnn|transformer], got '", word, "'");
-    *into = words[++i];
+    *destination = words[++i];
   }
   return out;
 }
@@ -298,7 +295,7 @@ Options options_of(int count, char** words) {
 
 int main(int count, char** words) {
   try {
-    return karez::bench::run(karez::bench::options_of(count, words));
+    return karez::bench::run(karez::bench::parse_options(count, words));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_ranking: %s\n", error.what());
     return 2;

@@ -1,4 +1,4 @@
-// Shared by benchmarks: the option --json FILE, and the median of several times.
+// The option --json FILE, and the median of several times, for all benchmarks.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 
 namespace karez::bench {
 
-// FILE of `--json FILE`; "" without it. Other arguments print the usage and end the program with exit code 64.
+// Returns FILE of `--json FILE`, or "" without the option. Other arguments print the usage and end the program with
+// exit code 64.
 inline std::string json_option(int count, char** words) {
   std::string file;
   for (int i = 1; i < count; ++i) {
@@ -34,9 +35,9 @@ inline void write_json(const std::string& file, const std::string& text) {
   require(ErrorKind::data, out.good(), "cannot write '", file, "'");
 }
 
-inline double median(std::vector<double> of) {
-  std::sort(of.begin(), of.end());
-  return of[of.size() / 2];
+inline double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
 }
 
 }  // namespace karez::bench

@@ -1,4 +1,4 @@
-// The time of a run, and input numbers.
+// Measures the time of runs, and makes input numbers.
 #pragma once
 
 #include <chrono>
@@ -10,14 +10,14 @@
 
 namespace karez::bench {
 
-// Seconds per run, over `times` runs in sequence.
-inline double seconds_of(const std::function<void()>& run, int times) {
+// Returns the seconds per run, over `times` runs in sequence.
+inline double seconds_per_run(const std::function<void()>& run, int times) {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < times; ++i) run();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
 }
 
-// Different numbers, equal in every run of the program.
+// Returns an array of different numbers that are equal in every run of the program.
 inline HostArray numbers(Shape shape) {
   HostArray out(TensorType{DType::f32, std::move(shape)});
   auto data = out.data<float>();

@@ -1,5 +1,5 @@
-// A training step on one device, on a mesh, or as one rank of several: answers "run N" lines on standard input with the
-// seconds of N steps (see train_step.py).
+// Runs a training step on one device, on a mesh, or as one rank of several. Answers "run N" lines on standard input
+// with the seconds of N steps (see train_step.py).
 #include <chrono>
 #include <cstdio>
 #include <random>
@@ -23,15 +23,15 @@ HostArray normal_numbers(std::mt19937& random, Shape shape) {
   for (float& value : out.data<float>()) value = normal(random);
   return out;
 }
-HostArray random_integers(std::mt19937& random, Shape shape, std::uint32_t below) {
+HostArray random_integers(std::mt19937& random, Shape shape, std::uint32_t upper_bound) {
   HostArray out(TensorType{DType::i32, std::move(shape)});
-  for (std::int32_t& value : out.data<std::int32_t>()) value = static_cast<std::int32_t>(random() % below);
+  for (std::int32_t& value : out.data<std::int32_t>()) value = static_cast<std::int32_t>(random() % upper_bound);
   return out;
 }
 
-World world_of(const Options& options) {
-  const auto own = static_cast<int>(options.integer("devices"));
-  return World({.devices = own > 0 ? own : Mesh::parse(options.text("mesh")).size(),
+World make_world(const Options& options) {
+  const auto device_count = static_cast<int>(options.integer("devices"));
+  return World({.devices = device_count > 0 ? device_count : Mesh::parse(options.text("mesh")).size(),
                 .workers = static_cast<int>(options.integer("threads")),
                 .team = static_cast<int>(options.integer("team")),
                 .cost_file = options.text("costs")});
@@ -42,21 +42,21 @@ void serve(const Options& options, const Function& step, const Data& data) {
   while (std::fgets(line, sizeof line, stdin) != nullptr) {
     int steps = std::atoi(line + 4);
     auto begin = std::chrono::steady_clock::now();
-    double last = 0;
+    double loss = 0;
     for (int i = 0; i < steps; ++i) {
-      auto at = static_cast<std::size_t>(i) % batches;
-      last = step(data.x[at], data.y[at]).item();
+      const auto batch = static_cast<std::size_t>(i) % batches;
+      loss = step(data.x[batch], data.y[batch]).item();
     }
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    std::printf("%.9f %.6f\n", seconds, last);
+    std::printf("%.9f %.6f\n", seconds, loss);
     std::fflush(stdout);
   }
   if (!options.text("plan").empty()) std::fprintf(stderr, "%s\n%s\n", step.plan_text().c_str(), step.summary().c_str());
 }
 
-// A step of Adam on cross-entropy.
+// Runs steps of Adam on cross-entropy.
 template <class Model> void train(const Options& options, const Data& data) {
-  World world = world_of(options);
+  World world = make_world(options);
   Model net;
   optim::Adam adam(net.parameters(), {.lr = 2e-3});
   serve(options,
@@ -69,15 +69,15 @@ template <class Model> void train(const Options& options, const Data& data) {
         data);
 }
 
-// Only forward and backward: the loss, and every gradient as a separate output.
+// Runs only the forward and backward pass, with the loss and every gradient as separate outputs.
 void differentiate(const Options& options, const Data& data) {
-  World world = world_of(options);
+  World world = make_world(options);
   bench::SmallLayers net;
   serve(options,
         compile(world.mesh(Mesh::parse(options.text("mesh")).axes),
                 [&](Tensor x, Tensor y) {
-                  Tensor wrong = net(x) - y;
-                  std::vector<Tensor> out{mean(wrong * wrong)};
+                  Tensor residual = net(x) - y;
+                  std::vector<Tensor> out{mean(residual * residual)};
                   for (Tensor& gradient : grad(out[0], net.parameters())) out.push_back(gradient);
                   return out;
                 }),

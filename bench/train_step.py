@@ -1,8 +1,8 @@
 """How long is a training step on one device, relative to the fastest peer at its best thread count?
 
-MLP and CNN on 64 images, and a transformer of 4 layers of width 128 on 12 x 64 characters (against PyTorch eager with plain or with fused attention,
-whichever is faster), all with Adam. Karez and the fastest peer alternate in one run; the ratio is the median over pairs. `./dev deps --peers` installs
-the peers.
+MLP and CNN on 64 images, and a transformer of 4 layers of width 128 on 12 x 64 characters (against PyTorch eager with
+plain or with fused attention, whichever is faster), all with Adam. Karez and the fastest peer alternate in one run; the
+ratio is the median over pairs. `./dev deps --peers` installs the peers.
 """
 
 import argparse
@@ -55,17 +55,17 @@ class Server:
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"{self.name} ended: {self.process.stderr.read()[-2000:]}")
-        seconds, loss, *more = (float(word) for word in line.split())
+        seconds, loss, *losses_more = (float(word) for word in line.split())
         if not loss < 100:
             raise RuntimeError(f"{self.name}: the loss is {loss}: it does not train")
-        return 1e3 * seconds / steps, more
+        return 1e3 * seconds / steps, losses_more
 
     def close(self):
         self.process.stdin.close()
         self.process.wait()
 
 
-def ours(model, batch, extra=()):
+def run_karez(model, batch, extra=()):
     return Server(
         "karez", [os.path.join(BUILD, "bench", "bench_train_step"), "--model", model, "--batch", str(batch), *extra]
     )
@@ -101,28 +101,29 @@ def measure(model, batch=None, pairs=9, steps=None):
     variants = [("team 1", ["--threads", "1", "--team", "1"]), ("default", [])]
     chosen = None
     for label, extra in variants:
-        server = ours(model, batch, extra)
+        server = run_karez(model, batch, extra)
         server.run(warm)
         took = min(server.run(steps) for _ in range(3))
         server.close()
         rows.append({"server": f"karez, {label}", "ms": took})
         if chosen is None or took < chosen[0]:
             chosen = (took, label, extra)
-    a, b = ours(model, batch, chosen[2]), peer(best[1], model, batch, best[2])
+    a, b = run_karez(model, batch, chosen[2]), peer(best[1], model, batch, best[2])
     a.run(warm), b.run(warm)
-    ratios, mine, theirs = [], [], []
+    ratios, own_times, peer_times = [], [], []
     for _ in range(pairs):
-        mine.append(a.run(steps))
-        theirs.append(b.run(steps))
-        ratios.append(mine[-1] / theirs[-1])
+        own_times.append(a.run(steps))
+        peer_times.append(b.run(steps))
+        ratios.append(own_times[-1] / peer_times[-1])
     a.close(), b.close()
     ratio = statistics.median(ratios)
     print(f"\n{model}, batch {batch}: milliseconds per step" + (" (forward and backward)" if model == "small" else ""))
     for row in rows:
         print(f"  {row['server']:32} " + ("failed" if row["ms"] is None else f"{row['ms']:.3f}"))
     print(
-        f"  karez ({chosen[1]}) {statistics.median(mine):.3f} against {b.name} {statistics.median(theirs):.3f}: "
-        f"ratio {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {pairs} pairs), target {TARGETS[model]}"
+        f"  karez ({chosen[1]}) {statistics.median(own_times):.3f} against {b.name} "
+        f"{statistics.median(peer_times):.3f}: ratio {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, "
+        f"{pairs} pairs), target {TARGETS[model]}"
     )
     return {
         "model": model,
@@ -132,14 +133,15 @@ def measure(model, batch=None, pairs=9, steps=None):
         "karez": chosen[1],
         "ratio": ratio,
         "ratios": ratios,
-        "ms": statistics.median(mine),
-        "peer_ms": statistics.median(theirs),
+        "ms": statistics.median(own_times),
+        "peer_ms": statistics.median(peer_times),
         "target": TARGETS[model],
     }
 
 
 def run_benchmark(name, models):
-    """The command line of a benchmark of these models: prints the tables and the worst ratio; the exit code is 1 if it misses the target."""
+    """The command line of a benchmark of these models: prints the tables and the worst ratio; the exit code is 1 if it
+    misses the target."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--json")
     parser.add_argument("--model", choices=models)

@@ -27,7 +27,8 @@ else:
 
 
 def torch_gpt(flash, layers=4, width=128, heads=4, length=64, vocabulary=65):
-    """The Gpt of bench/models.h; query, key and value are one product, as in PyTorch programs; flash: fused attention."""
+    """The Gpt of bench/models.h; query, key and value are one product, as in PyTorch programs; flash: fused
+    attention."""
     import math
 
     import torch

@@ -3,13 +3,13 @@
 //
 //   bench_world_size [--json FILE]     both alternate, seven times each, in separate processes; target of the ratios of
 //                                      time and peak memory: 1.5
-//   bench_world_size --agree           only the time of the agreement on a launch on rank 0; target: 5 ms at 1,024
-//   ranks
+//   bench_world_size --agree           only the time of the agreement on a launch on rank 0; target: 5 ms at
+//                                      1,024 ranks
 //
-// Measures a step with Adam on rank 0: all passes, verify, and loading without threads, with links to no peer. Then
-// rank 0's agreement (agreement.h, its thread and its link ends) from the first message that a launch begins to the
-// last that it has ended. The other ranks are simulated in this process: their messages arrive one by one, and messages
-// to them are discarded. Sockets are not included.
+// Measures a step with Adam on rank 0: all passes, verify, and loading without threads, with links that have no peer.
+// Then rank 0's agreement (agreement.h, its thread and its link ends) from the first message about the start of a
+// launch to the last about its end. The other ranks are simulated in this process: their messages arrive one by one,
+// and messages to them are discarded. Sockets are not included.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,12 +24,12 @@
 #include "bench/models.h"
 #include "bench/report.h"
 #include "karez/api/trace/evaluator.h"
+#include "karez/control/test_fake_ranks.h"
 #include "karez/kernels/kernel.h"
 #include "karez/ops/all_ops.h"
 #include "karez/passes/compile.h"
-#include "karez/runtime/loaded_plan.h"
-#include "karez/runtime/plan_loader.h"
-#include "karez/runtime/test_fake_ranks.h"
+#include "karez/runtime/load/loaded_plan.h"
+#include "karez/runtime/load/plan_loader.h"
 
 namespace karez::bench {
 namespace {
@@ -49,8 +49,8 @@ class NullLink : public comm::Link {
   int depth() const override { return 8; }
 };
 
-// The graph of the step, traced for one device.
-std::string traced(int ranks) {
+// Returns the graph of the step, traced for one device.
+std::string trace_cnn(int ranks) {
   World world;
   Cnn net;
   optim::Adam adam(net.parameters(), {.lr = 2e-3});
@@ -69,9 +69,9 @@ struct LoadCost {
 };
 
 double peak_megabytes() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  return static_cast<double>(used.ru_maxrss) / 1024;
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
 LoadCost compile_and_load(const std::string& text, int ranks) {
@@ -79,7 +79,7 @@ LoadCost compile_and_load(const std::string& text, int ranks) {
   const KernelTable kernels(cpu_kernels());
   passes::Compilation c;
   c.graph = parse_graph(text, ops);
-  const double before = peak_megabytes();
+  const double peak_before = peak_megabytes();
   const auto begin = std::chrono::steady_clock::now();
   c.graph.meshes[0] = Mesh::of({{"data", ranks}});
   for (int rank = 0; rank < ranks; ++rank) c.graph.meshes[0].devices[static_cast<std::size_t>(rank)] = {rank, 0};
@@ -90,7 +90,7 @@ LoadCost compile_and_load(const std::string& text, int ranks) {
   passes::compile(c);
   verify(c.plan);
   auto device = make_device("0.0", "cpu");
-  runtime::Variables variables;
+  runtime::VariableStore variables;
   runtime::Mailbox box;
   runtime::LoadOptions options;
   options.kernels = &kernels;
@@ -98,7 +98,8 @@ LoadCost compile_and_load(const std::string& text, int ranks) {
   options.boxes = {&box, &box};
   options.connect = [](int, const std::string&, comm::Notifier&) { return std::make_unique<NullLink>(); };
   const auto loaded = runtime::prepare(c.plan, variables, options);
-  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), peak_megabytes() - before};
+  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+          peak_megabytes() - peak_before};
 }
 
 constexpr int world_sizes[] = {16, 64, 256, 1024};
@@ -110,37 +111,37 @@ struct AgreementCost {
 };
 
 AgreementCost measure_agreement(int ranks) {
-  constexpr int warm = 5, launches = 101;
-  runtime::FakeRanks world(ranks);
-  const std::string what = "a call of function 'step' (train.py:12)";
-  for (int i = 0; i < warm; ++i) world.launch(what, 7);
-  const runtime::FakeRanks::Counts before = world.counts();
+  constexpr int warm_up_launches = 5, launches = 101;
+  control::FakeRanks world(ranks);
+  const std::string call = "a call of function 'step' (train.py:12)";
+  for (int i = 0; i < warm_up_launches; ++i) world.launch(call, 7);
+  const control::FakeRanks::Counts counts_before = world.counts();
   std::vector<double> seconds;
   for (int i = 0; i < launches; ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    world.launch(what, 7);
+    world.launch(call, 7);
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
-  const runtime::FakeRanks::Counts after = world.counts();
-  const double each = 1.0 / (launches * (ranks - 1));
+  const control::FakeRanks::Counts counts_after = world.counts();
   return {median(seconds), *std::max_element(seconds.begin(), seconds.end()),
-          each * static_cast<double>(after.bytes - before.bytes)};
+          static_cast<double>(counts_after.bytes - counts_before.bytes) / (launches * (ranks - 1))};
 }
 
 // Prints all sizes, and returns the time of the largest world.
 double report_agreement() {
-  double last = 0;
+  double largest_world_seconds = 0;
   for (int ranks : world_sizes) {
-    const AgreementCost one = measure_agreement(ranks);
+    const AgreementCost cost = measure_agreement(ranks);
     std::printf(
         "rank 0 of %4d agrees on a launch in %7.3f ms (worst of 101: %.3f), %.2f us per rank; to and from each rank "
         "%.0f "
         "bytes\n",
-        ranks, 1e3 * one.median, 1e3 * one.worst, 1e6 * one.median / (ranks - 1), one.bytes);
-    last = one.median;
+        ranks, 1e3 * cost.median, 1e3 * cost.worst, 1e6 * cost.median / (ranks - 1), cost.bytes);
+    largest_world_seconds = cost.median;
   }
-  std::printf("world_size: %.3f ms to agree at %d ranks (target %.1f)\n", 1e3 * last, large, 1e3 * agree_target);
-  return last;
+  std::printf("world_size: %.3f ms to agree at %d ranks (target %.1f)\n", 1e3 * largest_world_seconds, large,
+              1e3 * agree_target);
+  return largest_world_seconds;
 }
 
 std::string read(const std::string& file) {
@@ -152,41 +153,41 @@ std::string read(const std::string& file) {
 LoadCost measure_in_process(const char* program, const std::string& file, int ranks) {
   const std::string command = cat("'", program, "' --of ", ranks, " '", file, "'");
   std::FILE* out = popen(command.c_str(), "r");
-  LoadCost found;
-  const bool read = out != nullptr && std::fscanf(out, "%lf %lf", &found.seconds, &found.megabytes) == 2;
+  LoadCost cost;
+  const bool parsed = out != nullptr && std::fscanf(out, "%lf %lf", &cost.seconds, &cost.megabytes) == 2;
   const int status = out == nullptr ? -1 : pclose(out);
-  require(read && status == 0, "'", command, "' ended with ", status);
-  return found;
+  require(parsed && status == 0, "'", command, "' ended with ", status);
+  return cost;
 }
 
 int run(const char* program, const std::string& json) {
   const std::string folder = cat("/tmp/karez-world-size-", getpid());
-  std::vector<double> seconds[2], megabytes[2], slower, larger;
+  std::vector<double> seconds[2], megabytes[2], time_ratios, memory_ratios;
   const int ranks[2] = {small, large};
   for (int side = 0; side < 2; ++side) {
-    std::ofstream(folder + (side == 0 ? "a" : "b")) << traced(ranks[side]);
+    std::ofstream(folder + (side == 0 ? "a" : "b")) << trace_cnn(ranks[side]);
     measure_in_process(program, folder + (side == 0 ? "a" : "b"), ranks[side]);  // warms the file cache
   }
   for (int pair = 0; pair < pairs; ++pair) {
     for (int side = 0; side < 2; ++side) {
-      const LoadCost one = measure_in_process(program, folder + (side == 0 ? "a" : "b"), ranks[side]);
-      seconds[side].push_back(one.seconds), megabytes[side].push_back(one.megabytes);
+      const LoadCost cost = measure_in_process(program, folder + (side == 0 ? "a" : "b"), ranks[side]);
+      seconds[side].push_back(cost.seconds), megabytes[side].push_back(cost.megabytes);
     }
-    slower.push_back(seconds[1].back() / seconds[0].back()),
-        larger.push_back(megabytes[1].back() / megabytes[0].back());
+    time_ratios.push_back(seconds[1].back() / seconds[0].back()),
+        memory_ratios.push_back(megabytes[1].back() / megabytes[0].back());
   }
   for (const char* side : {"a", "b"}) unlink((folder + side).c_str());
   for (int side = 0; side < 2; ++side)
     std::printf("rank 0 of %4d: %8.1f ms, %6.2f MB\n", ranks[side], 1e3 * median(seconds[side]),
                 median(megabytes[side]));
-  const double worst = std::max(median(slower), median(larger));
-  const double agreeing = report_agreement();
-  write_json(json, cat("{\"name\": \"world_size\", \"time\": ", median(slower), ", \"memory\": ", median(larger),
-                       ", \"target\": ", target, ", \"agree_seconds\": ", agreeing,
-                       ", \"agree_target\": ", agree_target, "}"));
+  const double max_ratio = std::max(median(time_ratios), median(memory_ratios));
+  const double agree_seconds = report_agreement();
+  write_json(json, cat("{\"name\": \"world_size\", \"time\": ", median(time_ratios),
+                       ", \"memory\": ", median(memory_ratios), ", \"target\": ", target,
+                       ", \"agree_seconds\": ", agree_seconds, ", \"agree_target\": ", agree_target, "}"));
   std::printf("time %.3f, peak memory %.3f of that of rank 0 of %d\nworld_size: worst ratio %.3f (target %.1f)\n",
-              median(slower), median(larger), small, worst, target);
-  return worst <= target && agreeing <= agree_target ? 0 : 1;
+              median(time_ratios), median(memory_ratios), small, max_ratio, target);
+  return max_ratio <= target && agree_seconds <= agree_target ? 0 : 1;
 }
 
 }  // namespace
@@ -196,8 +197,8 @@ int main(int count, char** words) {
   using namespace karez::bench;
   try {
     if (count == 4 && std::strcmp(words[1], "--of") == 0) {
-      const LoadCost found = compile_and_load(read(words[3]), std::atoi(words[2]));
-      return std::printf("%.6f %.3f\n", found.seconds, found.megabytes) > 0 ? 0 : 1;
+      const LoadCost cost = compile_and_load(read(words[3]), std::atoi(words[2]));
+      return std::printf("%.6f %.3f\n", cost.seconds, cost.megabytes) > 0 ? 0 : 1;
     }
     if (count == 2 && std::strcmp(words[1], "--agree") == 0) return report_agreement() <= agree_target ? 0 : 1;
     return run(words[0], json_option(count, words));

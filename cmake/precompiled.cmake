@@ -13,9 +13,9 @@ endif()
 # Tests are compiled for the least total time of build and run: at -O0, but those that compute much (brute force, oracles) and shared helpers
 # (test_*.cc) at -O1. They have no line tables (-g0), except for a sanitizer, which reports lines.
 set(computing_tests
-  karez/comm/collective_test.cc karez/comm/conformance_test.cc karez/comm/peers_test.cc karez/comm/processes_test.cc
+  karez/comm/collective/collective_test.cc karez/comm/transport/conformance_test.cc karez/comm/rendezvous/peers_test.cc karez/comm/transport/processes_test.cc karez/comm/transport/frame_reader_test.cc karez/comm/transport/eager_test.cc
   karez/kernels/cpu/fast_half_precision_test.cc karez/kernels/cpu/fast_row_test.cc karez/kernels/cpu/fast_kernels_test.cc
-  karez/passes/logical/canonicalise_random_test.cc karez/passes/memory_limit/fit_memory_test.cc karez/passes/lowering/memory_states_test.cc karez/passes/sharding/shard_brute_test.cc karez/passes/sharding/shard_placements_test.cc
+  karez/passes/logical/canonicalise_random_test.cc karez/passes/memory_limit/fit_memory_test.cc karez/passes/memory_limit/frontier_test.cc karez/passes/lowering/memory_states_test.cc karez/passes/sharding/shard_brute_test.cc karez/passes/sharding/shard_placements_test.cc
   karez/runtime/event_ring_test.cc
   karez/sbp/transition_test.cc karez/sbp/transition_tree_test.cc
   karez/solve/group_reachability_test.cc karez/solve/min_sum_test.cc karez/solve/packing_search_test.cc karez/solve/packing_test.cc karez/solve/slots_brute_test.cc karez/solve/slots_test.cc)

@@ -11,7 +11,7 @@ function(limit seconds)
 endfunction()
 
 limit(300
-  passes_test:FitMemory.ThePassRefusesSmallProgramsOnlyIfNoLayoutFitsAndTakesTheFastestThatFits
+  passes_test:FitMemory.SmallProgramsGetTheFastestLayoutsThatFitAndAreRejectedIfNoneFit
   runtime_test:Collectives.ABrokenLinkFailsAllLaunchesInFlightAndAReloadRestoresTheSession
   system_test:Decoder.TrainingGivesTheSameOnEveryMeshWithin1e10
   system_test:MemoryCaps.NoZeroByRulesIsFasterInTheSameMemory

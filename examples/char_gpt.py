@@ -39,7 +39,8 @@ class CharGpt(nn.Module):
         return self.head(self.norm(x))
 
 
-# The weights of a block are split by columns, then by rows: each device of the axis `model` has its heads and its part of the wide layer.
+# The weights of a block are split by columns, then by rows: each device of the axis `model` has its heads and its part
+# of the wide layer.
 COLUMN_THEN_ROW = {
     "blocks.*.attention.query": P("model"),
     "blocks.*.attention.key": P("model"),
@@ -100,7 +101,7 @@ def main() -> bool:
         return F.cross_entropy(net(x).flatten(0, 1), y, row_weights=weights) * weights.sum()
 
     @kz.compile(mesh=mesh)
-    def following(x: kz.Tensor, place: kz.Tensor) -> kz.Tensor:
+    def next_distribution(x: kz.Tensor, place: kz.Tensor) -> kz.Tensor:
         return F.softmax(net(x)[0][place] / 0.8)
 
     random, begin = np.random.default_rng(o.seed), time.time()
@@ -109,7 +110,8 @@ def main() -> bool:
         loss = step(*windows(train, random.integers(0, len(train) - o.context, o.batch), o.context))
         if (i + 1) % max(1, o.steps // 10) == 0:
             print(
-                f"step {i + 1}/{o.steps}  loss {float(loss):.4f}  {(time.time() - begin) / (i + 1) * 1e3:.1f} ms per step",
+                f"step {i + 1}/{o.steps}  loss {float(loss):.4f}  {(time.time() - begin) / (i + 1) * 1e3:.1f} ms "
+                f"per step",
                 flush=True,
             )
 
@@ -127,9 +129,13 @@ def main() -> bool:
 
     written = [0]
     for _ in range(o.sample):
-        seen = np.array(written[-o.context :], dtype=np.int32)
-        chances = following(np.pad(seen, (0, o.context - len(seen)))[None], len(seen) - 1).numpy().astype(np.float64)
-        written.append(int(random.choice(alphabet.size, p=chances / chances.sum())))
+        window = np.array(written[-o.context :], dtype=np.int32)
+        probabilities = (
+            next_distribution(np.pad(window, (0, o.context - len(window)))[None], len(window) - 1)
+            .numpy()
+            .astype(np.float64)
+        )
+        written.append(int(random.choice(alphabet.size, p=probabilities / probabilities.sum())))
     print("".join(alphabet[c] for c in written))
     return bool(total / counted <= o.at_most)
 

@@ -60,7 +60,7 @@ template <class Model> void train(const Options& options, std::int64_t epochs) {
 
   const std::string& plan_file = options.text("plan");
   std::ofstream plan;
-  if (!plan_file.empty()) {  // reported before the training, not after it
+  if (!plan_file.empty()) {  // an error is reported before the training
     require(epochs > 0, "option --plan needs at least one epoch");
     plan.open(plan_file);
     require(plan.good(), "cannot write the plan to '", plan_file, "'");

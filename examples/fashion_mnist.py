@@ -1,4 +1,5 @@
-"""Trains a small CNN (or MLP) on Fashion-MNIST on a mesh of logical devices: fashion_mnist.cc in Python, with the same losses."""
+"""Trains a small CNN (or MLP) on Fashion-MNIST on a mesh of logical devices: fashion_mnist.cc in Python, with the same
+losses."""
 
 import argparse
 import sys
@@ -7,7 +8,7 @@ from typing import Any
 import karez as kz
 from karez import F, nn
 
-MEAN, DEVIATION = 0.2860, 0.3530  # of the training images
+MEAN, DEVIATION = 0.2860, 0.3530  # of the pixels of the training images
 
 
 class Cnn(nn.Module):

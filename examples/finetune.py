@@ -1,4 +1,5 @@
-"""Fine-tunes a language model of another framework: frozen weights from a safetensors file, and a low-rank adapter for each product."""
+"""Fine-tunes a language model of another framework: frozen weights from a safetensors file, and a low-rank adapter for
+each product."""
 
 import argparse
 import sys
@@ -14,7 +15,8 @@ Ints = npt.NDArray[np.integer[Any]]
 
 
 class Adapted(nn.Module):
-    """y = W x + b + scale B A x, where only A and B are trained; B is initially 0, so that the model is unchanged (Hu et al., 2021)."""
+    """y = W x + b + scale B A x, where only A and B are trained; B is initially 0, so that the model is unchanged (Hu
+    et al., 2021)."""
 
     def __init__(self, base: nn.Linear, rank: int, scale: float) -> None:
         self.base, self.scale = base.requires_grad_(False), scale

@@ -1,4 +1,5 @@
-"""Trains a residual net of 18 layers (He et al., 2015) on a folder of images with one folder per class: FOLDER/cat/1.jpg. Needs Pillow."""
+"""Trains a residual net of 18 layers (He et al., 2015) on a folder of images with one folder per class:
+FOLDER/cat/1.jpg. Needs Pillow."""
 
 import argparse
 import pathlib
@@ -61,7 +62,7 @@ class Images:
     """Batches of a folder's images in a new random order each epoch; half of them are mirrored."""
 
     def __init__(self, folder: pathlib.Path, batch: int, size: int, seed: int) -> None:
-        self.classes = sorted(one.name for one in folder.iterdir() if one.is_dir())
+        self.classes = sorted(item.name for item in folder.iterdir() if item.is_dir())
         self.files = [
             (path, label) for label, name in enumerate(self.classes) for path in sorted((folder / name).iterdir())
         ]
@@ -78,7 +79,7 @@ class Images:
 
     def read(self, files: list[tuple[pathlib.Path, int]], random: np.random.Generator) -> tuple[Any, Any]:
         images = [image(path, self.size) for path, _ in files]
-        return np.stack([one[:, :, ::-1] if random.random() < 0.5 else one for one in images]), np.array(
+        return np.stack([image[:, :, ::-1] if random.random() < 0.5 else image for image in images]), np.array(
             [label for _, label in files]
         )
 
@@ -132,7 +133,8 @@ def main() -> bool:
     progress.finish()
     loss_at_last, right_at_last = np.mean(message[-images.per_epoch :], axis=0)
     print(
-        f"loss {loss_at_last:.4f}, {100 * right_at_last:.1f} % right in the last epoch, of {len(images.files)} images in {len(images.classes)} classes"
+        f"loss {loss_at_last:.4f}, {100 * right_at_last:.1f} % right in the last epoch, of {len(images.files)} "
+        f"images in {len(images.classes)} classes"
     )
     return bool(loss_at_last <= o.at_most)
 

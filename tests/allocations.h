@@ -1,4 +1,4 @@
-// For tests: the sizes of the aligned blocks that were allocated while they were counted, recorded by malloc's hook.
+// Records the sizes of aligned blocks that are allocated while counting is on, from a hook of malloc.
 #pragma once
 
 #include <array>
@@ -9,13 +9,13 @@
 
 namespace karez::tests {
 
-// Filled by malloc's hook, so nothing here allocates, and `note` is called on any thread.
+// Called by the hook of malloc, so no member allocates, and `note` may run on any thread.
 class BlockSizes {
  public:
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  static constexpr bool seen = true;
+  static constexpr bool is_active = true;
 #else
-  static constexpr bool seen = false;  // sanitizers have their own malloc
+  static constexpr bool is_active = false;  // sanitizers have their own malloc
 #endif
   void begin() {
     count_ = 0;

@@ -1,5 +1,5 @@
-// Mixed precision in whole programs: a character transformer and a convolution train close to f32, on meshes, in stages
-// and micro-batches, with recomputed blocks and on several ranks; a skipped step changes no state on any of these.
+// Tests of mixed precision in complete programs: a transformer and a convolution train close to f32 on meshes, in
+// stages and micro-batches, with recomputed blocks and on several ranks, and a skipped step changes no state.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +43,8 @@ struct Outcome {
   double scale = 0;                       // after that step
 };
 
-// The parameters and the optimiser's state, without running statistics, which a skipped step updates as in PyTorch.
+// Returns the parameters and the optimiser's state, without running statistics, which a skipped step updates as in
+// PyTorch.
 std::vector<std::byte> state_of(World& world, const std::vector<Parameter>& parameters) {
   std::vector<std::string> names{"adam.step"};
   for (const Parameter& parameter : parameters)
@@ -56,7 +57,7 @@ std::vector<std::byte> state_of(World& world, const std::vector<Parameter>& para
   return out;
 }
 
-HostArray drawn(std::mt19937& random, Shape shape, int below) {
+HostArray random_array(std::mt19937& random, Shape shape, int below) {
   HostArray out(TensorType{below > 0 ? DType::i32 : DType::f32, std::move(shape)});
   if (below > 0)
     for (std::int32_t& value : out.data<std::int32_t>())
@@ -74,8 +75,8 @@ Outcome train(Net& net, const Setting& run, const HostArray& x, const HostArray&
       {.devices = ranks ? shape.size() / ranks->ranks : shape.size(), .team = 1, .seed = run.seed, .ranks = ranks});
   optim::Adam adam(net.parameters(), {.lr = 1e-2});
   auto step = compile(world.mesh(shape.axes),
-                      [&](Tensor in, Tensor labels, Tensor by) {
-                        Tensor loss = cross_entropy(net(in), labels) * by;
+                      [&](Tensor in, Tensor labels, Tensor factor) {
+                        Tensor loss = cross_entropy(net(in), labels) * factor;
                         adam.step(grad(loss, net.parameters()));
                         return loss;
                       },
@@ -96,14 +97,14 @@ Outcome train(Net& net, const Setting& run, const HostArray& x, const HostArray&
 
 Outcome transformer(const Setting& run, int count = 8, std::optional<Ranks> ranks = {}) {
   std::mt19937 random(9);
-  const HostArray x = drawn(random, {6, small.length}, 11), y = drawn(random, {6 * small.length}, 11);
+  const HostArray x = random_array(random, {6, small.length}, 11), y = random_array(random, {6 * small.length}, 11);
   bench::Gpt net(small);
   return train(net, run, x, y, count, std::move(ranks));
 }
 
 Outcome convolution(const Setting& run, int count = 8, std::optional<Ranks> ranks = {}) {
   std::mt19937 random(4);
-  const HostArray x = drawn(random, {12, 1, 14, 14}, 0), y = drawn(random, {12}, 11);
+  const HostArray x = random_array(random, {12, 1, 14, 14}, 0), y = random_array(random, {12}, 11);
   SmallCnn net;
   return train(net, run, x, y, count, std::move(ranks));
 }
@@ -112,41 +113,42 @@ using Program = Outcome (*)(const Setting&, int, std::optional<Ranks>);
 constexpr int steps = 8;
 constexpr std::pair<const char*, Program> programs[] = {{"transformer", transformer}, {"convolution", convolution}};
 
-double worst(const std::vector<double>& a, const std::vector<double>& b) {
-  double most = a.size() == b.size() ? 0 : HUGE_VAL;
+double max_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double largest = a.size() == b.size() ? 0 : HUGE_VAL;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    const double apart = std::abs(a[i] - b[i]) / a[0];
-    most = std::isnan(apart) ? HUGE_VAL : std::max(most, apart);
+    const double difference = std::abs(a[i] - b[i]) / a[0];
+    largest = std::isnan(difference) ? HUGE_VAL : std::max(largest, difference);
   }
-  return most;
+  return largest;
 }
 
-void expect_skipped(const Outcome& out, const std::string& what) {
-  EXPECT_FALSE(out.state.empty()) << what;
-  EXPECT_EQ(out.state, out.skipped) << what;
-  EXPECT_EQ(out.scale, 32768) << what;
+void expect_skipped(const Outcome& out, const std::string& label) {
+  EXPECT_FALSE(out.state.empty()) << label;
+  EXPECT_EQ(out.state, out.skipped) << label;
+  EXPECT_EQ(out.scale, 32768) << label;
 }
 
-double near_f32(const std::string& amp) { return amp == "bf16" ? 5e-2 : 1e-2; }
-// Sums in another order sometimes round differently.
-double near_itself(const std::string& amp) { return amp == "bf16" ? 3e-2 : 5e-3; }
+double f32_tolerance(const std::string& amp) { return amp == "bf16" ? 5e-2 : 1e-2; }
+// Sums in a different order sometimes round differently.
+double mesh_tolerance(const std::string& amp) { return amp == "bf16" ? 3e-2 : 5e-3; }
 
 // Compares medians of five seeds: if rounding changes the sign of a gradient, Adam makes a full step in the other
 // direction, and after 40 steps such a run differs much.
-TEST(AmpTraining, ATransformerAndAConvolutionTrainNearF32) {
+TEST(AmpTraining, ATransformerAndAConvolutionTrainCloseToF32) {
   for (const auto& [name, program] : programs)
     for (const char* amp : {"bf16", "f16"}) {
-      std::vector<double> apart;
+      std::vector<double> differences;
       for (std::uint64_t seed = 3; seed < 8; ++seed) {
-        const Outcome f32 = program({.seed = seed}, 40, {}), halves = program({.amp = amp, .seed = seed}, 40, {});
+        const Outcome f32 = program({.seed = seed}, 40, {}),
+                      low_precision = program({.amp = amp, .seed = seed}, 40, {});
         EXPECT_LT(f32.losses.back(), f32.losses.front() / 2) << name;
-        EXPECT_LT(halves.losses.back(), halves.losses.front() / 2) << name << " " << amp;
-        EXPECT_NE(halves.losses, f32.losses) << name << " " << amp;
-        apart.push_back(worst(f32.losses, halves.losses));
-        if (amp == std::string("f16")) expect_skipped(halves, name);
+        EXPECT_LT(low_precision.losses.back(), low_precision.losses.front() / 2) << name << " " << amp;
+        EXPECT_NE(low_precision.losses, f32.losses) << name << " " << amp;
+        differences.push_back(max_difference(f32.losses, low_precision.losses));
+        if (amp == std::string("f16")) expect_skipped(low_precision, name);
       }
-      std::sort(apart.begin(), apart.end());
-      EXPECT_LE(apart[2], near_f32(amp)) << name << " " << amp;
+      std::sort(differences.begin(), differences.end());
+      EXPECT_LE(differences[2], f32_tolerance(amp)) << name << " " << amp;
     }
 }
 
@@ -155,15 +157,15 @@ TEST(AmpTraining, EveryMeshGivesTheSameLossesWithinRounding) {
                                            {"block*.{out,down}.weight", P(nullptr, "model")}};
   for (const auto& [name, program] : programs)
     for (const char* amp : {"bf16", "f16"}) {
-      const Outcome one = program({.amp = amp}, steps, {});
+      const Outcome single_device = program({.amp = amp}, steps, {});
       const std::vector<Setting> of_transformer = {{"data=2,model=2", amp, by_rule}, {"", amp, {}, 3}},
                                  of_convolution = {{"data=3", amp}, {"data=2,model=2", amp}};
       const std::vector<Setting>& runs = program == transformer ? of_transformer : of_convolution;
       for (const Setting& run : runs) {
-        const Outcome many = program(run, steps, {});
-        EXPECT_LE(worst(one.losses, many.losses), near_itself(amp))
+        const Outcome distributed = program(run, steps, {});
+        EXPECT_LE(max_difference(single_device.losses, distributed.losses), mesh_tolerance(amp))
             << name << " " << amp << " " << run.mesh << " " << run.microbatches;
-        if (amp == std::string("f16")) expect_skipped(many, cat(name, " ", run.mesh));
+        if (amp == std::string("f16")) expect_skipped(distributed, cat(name, " ", run.mesh));
       }
     }
 }
@@ -173,25 +175,26 @@ TEST(AmpTraining, StagesAndMicroBatchesGiveTheSameLosses) {
   for (const char* amp : {"bf16", "f16"}) {
     for (const auto& [name, program] : programs) {
       const std::vector<PlacementRule>& stages = program == transformer ? blocks : layers;
-      const Outcome one = program({.amp = amp}, steps, {}),
-                    two = program({.mesh = "stage=2", .amp = amp, .placements = stages}, steps, {});
-      EXPECT_LE(worst(one.losses, two.losses), near_itself(amp)) << name << " " << amp;
-      if (amp == std::string("f16")) expect_skipped(two, name);
+      const Outcome single_device = program({.amp = amp}, steps, {}),
+                    staged = program({.mesh = "stage=2", .amp = amp, .placements = stages}, steps, {});
+      EXPECT_LE(max_difference(single_device.losses, staged.losses), mesh_tolerance(amp)) << name << " " << amp;
+      if (amp == std::string("f16")) expect_skipped(staged, name);
     }
-    const Outcome one = transformer({.amp = amp}),
-                  parts = transformer({.mesh = "stage=2,data=2", .amp = amp, .microbatches = 3, .placements = blocks});
-    EXPECT_LE(worst(one.losses, parts.losses), near_itself(amp)) << amp << " in parts";
-    if (amp == std::string("f16")) expect_skipped(parts, "in parts");
+    const Outcome single_device = transformer({.amp = amp}),
+                  micro_batched =
+                      transformer({.mesh = "stage=2,data=2", .amp = amp, .microbatches = 3, .placements = blocks});
+    EXPECT_LE(max_difference(single_device.losses, micro_batched.losses), mesh_tolerance(amp)) << amp << " in parts";
+    if (amp == std::string("f16")) expect_skipped(micro_batched, "in parts");
   }
 }
 
 TEST(AmpTraining, RecomputedBlocksChangeNoBit) {
   for (const char* amp : {"bf16", "f16"})
     for (const char* mesh : {"", "data=2"}) {
-      const Outcome plain = transformer({.mesh = mesh, .amp = amp}),
+      const Outcome stored = transformer({.mesh = mesh, .amp = amp}),
                     again = transformer({.mesh = mesh, .amp = amp, .remat = {"block*"}});
-      EXPECT_EQ(plain.losses, again.losses) << amp << " " << mesh;
-      EXPECT_EQ(plain.state, again.state) << amp << " " << mesh;
+      EXPECT_EQ(stored.losses, again.losses) << amp << " " << mesh;
+      EXPECT_EQ(stored.state, again.state) << amp << " " << mesh;
       if (amp == std::string("f16")) expect_skipped(again, mesh);
     }
 }
@@ -200,15 +203,15 @@ TEST(AmpTraining, SeveralRanksGiveTheBitsOfOneProcess) {
   for (const auto& [name, program] : programs)
     for (const char* amp : {"bf16", "f16"}) {
       const Setting run{.mesh = "data=2", .amp = amp};
-      const Outcome one = program(run, steps, {});
-      std::vector<Outcome> found(2);
-      on_ranks(2, [&, go = program](const Ranks& here) {
-        found[static_cast<std::size_t>(here.rank)] = go(run, steps, here);
+      const Outcome single_device = program(run, steps, {});
+      std::vector<Outcome> outcomes(2);
+      on_ranks(2, [&, run_program = program](const Ranks& own_ranks) {
+        outcomes[static_cast<std::size_t>(own_ranks.rank)] = run_program(run, steps, own_ranks);
       });
-      for (const Outcome& each : found) {
-        EXPECT_EQ(each.losses, one.losses) << name << " " << amp;
-        EXPECT_EQ(each.state, one.state) << name << " " << amp;
-        if (amp == std::string("f16")) expect_skipped(each, name);
+      for (const Outcome& rank_outcome : outcomes) {
+        EXPECT_EQ(rank_outcome.losses, single_device.losses) << name << " " << amp;
+        EXPECT_EQ(rank_outcome.state, single_device.state) << name << " " << amp;
+        if (amp == std::string("f16")) expect_skipped(rank_outcome, name);
       }
     }
 }

@@ -19,7 +19,7 @@ using ::testing::Pointwise;
 const char* const meshes[] = {"", "data=3", "data=2,model=2"};
 constexpr std::int64_t rows = 5, columns = 7;
 
-std::vector<double> drawn() {
+std::vector<double> random_numbers() {
   std::mt19937 random(3);
   std::vector<double> out(static_cast<std::size_t>(rows * columns));
   for (double& x : out) x = static_cast<double>(random() % 9) / 4 - 1;  // with ties
@@ -30,7 +30,7 @@ double at(const std::vector<double>& x, std::int64_t r, std::int64_t c) {
   return x[static_cast<std::size_t>(r * columns + c)];
 }
 
-// The column indices of row r, sorted with std::stable_sort.
+// Returns the column indices of row r, sorted with std::stable_sort.
 std::vector<std::int64_t> order_of(const std::vector<double>& x, std::int64_t r, bool descending) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(columns));
   std::iota(out.begin(), out.end(), 0);
@@ -45,8 +45,8 @@ template <class T> std::vector<T> list(const Array& array) {
   return {host.data<T>().begin(), host.data<T>().end()};
 }
 
-TEST(AxisOps, TopkIsTheBeginningOfASortAndItsGradientGoesToTheSelectedElements) {
-  const auto x = drawn();
+TEST(AxisOps, TopkGivesTheFirstElementsOfASortAndPassesGradientsToThem) {
+  const auto x = random_numbers();
   for (bool largest : {true, false})
     for (std::int64_t k : {1, 3, 7}) {
       std::vector<double> values, slopes(x.size(), 0);
@@ -77,16 +77,16 @@ TEST(AxisOps, TopkIsTheBeginningOfASortAndItsGradientGoesToTheSelectedElements) 
 }
 
 TEST(AxisOps, CumsumAndItsGradientMatchLoops) {
-  const auto x = drawn();
+  const auto x = random_numbers();
   for (int axis : {0, -1}) {
-    std::vector<double> want(x.size()), slopes(x.size());
+    std::vector<double> expected(x.size()), slopes(x.size());
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t c = 0; c < columns; ++c) {
         double sum = 0;
         for (std::int64_t i = 0; i <= (axis == 0 ? r : c); ++i) sum += axis == 0 ? at(x, i, c) : at(x, r, i);
-        const auto here = static_cast<std::size_t>(r * columns + c);
-        want[here] = sum;
-        slopes[here] = static_cast<double>(axis == 0 ? rows - r : columns - c);
+        const auto element = static_cast<std::size_t>(r * columns + c);
+        expected[element] = sum;
+        slopes[element] = static_cast<double>(axis == 0 ? rows - r : columns - c);
       }
     for (const char* mesh : meshes) {
       World world({.devices = Mesh::parse(mesh).size()});
@@ -95,15 +95,15 @@ TEST(AxisOps, CumsumAndItsGradientMatchLoops) {
         return std::pair(y, grad(sum(y), std::vector{in})[0]);
       });
       const Future out = f(matrix(x));
-      EXPECT_THAT(list<double>(out.value(0)), Pointwise(::testing::DoubleNear(1e-12), want)) << mesh;
+      EXPECT_THAT(list<double>(out.value(0)), Pointwise(::testing::DoubleNear(1e-12), expected)) << mesh;
       EXPECT_EQ(list<double>(out.value(1)), slopes) << mesh;
     }
   }
 }
 
-// The mean logarithm of the label's probability is cross_entropy, also with classes split over devices.
+// The negative mean logarithm of the label's probability is cross_entropy, also with classes split over devices.
 TEST(AxisOps, ALossByTakeAlongEqualsCrossEntropy) {
-  const auto x = drawn();
+  const auto x = random_numbers();
   const HostArray labels = HostArray::of<std::int64_t>({rows}, {3, 0, 6, 2, 2});
   for (const char* mesh : {"", "model=3", "data=2,model=2"})
     for (bool by_class : {false, true}) {
@@ -114,8 +114,9 @@ TEST(AxisOps, ALossByTakeAlongEqualsCrossEntropy) {
         Tensor in = split ? with_layout(logits, P(nullptr, "model")) : logits;
         Tensor picked = take_along(split ? with_layout(log_softmax(in), P(nullptr, "model")) : log_softmax(in),
                                    reshape(label, {rows, 1}), 1);
-        Tensor loss = -mean(picked), other = cross_entropy(logits, label);
-        return std::vector{loss, grad(loss, std::vector{logits})[0], other, grad(other, std::vector{logits})[0]};
+        Tensor loss = -mean(picked), reference = cross_entropy(logits, label);
+        return std::vector{loss, grad(loss, std::vector{logits})[0], reference,
+                           grad(reference, std::vector{logits})[0]};
       });
       const Future out = f(matrix(x), labels);
       EXPECT_NEAR(out.item(0), out.item(2), 1e-12) << mesh;
@@ -124,7 +125,7 @@ TEST(AxisOps, ALossByTakeAlongEqualsCrossEntropy) {
     }
 }
 
-TEST(AxisOps, AddAlongIsAHistogramOfWeights) {
+TEST(AxisOps, AddAlongComputesAHistogramOfWeights) {
   const HostArray index = HostArray::of<std::int32_t>({2, 4}, {0, 2, 2, 1, 1, 1, 1, 0});
   for (const char* mesh : meshes) {
     World world({.devices = Mesh::parse(mesh).size()});
@@ -143,24 +144,24 @@ TEST(AxisOps, ErrorsNameTheFaultAndTheLine) {
   World world;
   const auto error = [&](const Body& body) {
     try {
-      Function(world.mesh(), 1, body, {}, SourceLine::current()).call({matrix(drawn())});
+      Function(world.mesh(), 1, body, {}, SourceLine::current()).call({matrix(random_numbers())});
     } catch (const Error& error) { return std::string(error.what()); }
     return std::string("no error");
   };
   using In = std::span<const Tensor>;
-  const auto one = [](Tensor t) { return std::vector{std::move(t)}; };
-  EXPECT_THAT(error([&](In in) { return one(cumsum(in[0], 2)); }),
+  const auto wrap = [](Tensor t) { return std::vector{std::move(t)}; };
+  EXPECT_THAT(error([&](In in) { return wrap(cumsum(in[0], 2)); }),
               testing::AllOf(HasSubstr("cumsum: axis 2 of f64[5, 7] does not exist"), HasSubstr("axis_ops_test.cc:")));
-  EXPECT_THAT(error([&](In in) { return one(topk(in[0], 8).values); }),
+  EXPECT_THAT(error([&](In in) { return wrap(topk(in[0], 8).values); }),
               HasSubstr("topk: 8 elements along axis 1 of f64[5, 7]"));
-  EXPECT_THAT(error([&](In in) { return one(topk(in[0], -1).values); }), HasSubstr("topk: -1 elements along axis 1"));
-  EXPECT_THAT(error([&](In in) { return one(take_along(in[0], in[0])); }),
+  EXPECT_THAT(error([&](In in) { return wrap(topk(in[0], -1).values); }), HasSubstr("topk: -1 elements along axis 1"));
+  EXPECT_THAT(error([&](In in) { return wrap(take_along(in[0], in[0])); }),
               HasSubstr("take_along: an index must be i32 or i64, got f64[5, 7]"));
-  World other({.devices = 2});
-  auto f = compile(other.mesh("data=2"),
+  World reference({.devices = 2});
+  auto f = compile(reference.mesh("data=2"),
                    [](Tensor x, Tensor i) { return take_along(x, i * 1, 1); });  // an index that is not an argument
   try {
-    f(matrix(drawn()), HostArray::of<std::int64_t>({rows, 1}, {0, 1, 2, 7, 4})).wait();
+    f(matrix(random_numbers()), HostArray::of<std::int64_t>({rows, 1}, {0, 1, 2, 7, 4})).wait();
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("take_along: the index 7 at [3, 0] is outside 0 to 6"));

@@ -1,8 +1,8 @@
-// A link breaks while a model trains: every pending call reports it, and after World::reset training starts again.
+// Tests that every pending call reports a link that breaks during training, and that World::reset recovers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "karez/comm/test_failing_link.h"
+#include "karez/comm/transport/test_failing_link.h"
 #include "karez/karez.h"
 #include "karez/runtime/session.h"
 #include "tests/namespace.h"
@@ -16,7 +16,7 @@ struct Net : nn::Module {
 };
 
 TEST(BrokenLink, EveryPendingCallReportsTheErrorAndAResetRecovers) {
-  for (std::int64_t after : {0, 1, 2, 3, 5, 8, 13, 21}) {
+  for (std::int64_t messages : {0, 1, 2, 3, 5, 8, 13, 21}) {
     comm::FailingLinks links;
     World world({.devices = 4, .in_flight = 4, .session = [&](runtime::SessionOptions& options) {
                    options.on_endpoint = std::ref(links);
@@ -39,10 +39,10 @@ TEST(BrokenLink, EveryPendingCallReportsTheErrorAndAResetRecovers) {
       for (int i = 0; i < 10; ++i) losses.push_back(static_cast<float>(step(x, y).item()));
       return losses;
     };
-    const std::vector<float> whole = train();
-    EXPECT_LT(whole.back(), whole.front());
+    const std::vector<float> unbroken = train();
+    EXPECT_LT(unbroken.back(), unbroken.front());
 
-    links.at = links.sent + after;
+    links.at = links.sent + messages;
     std::vector<Future> calls;
     EXPECT_THROW(
         {
@@ -50,21 +50,21 @@ TEST(BrokenLink, EveryPendingCallReportsTheErrorAndAResetRecovers) {
         },
         Error)
         << "a call after the break is rejected";
-    int ended = 0;
+    int failed_calls = 0;
     for (auto& call : calls) try {
         call.wait();
-        EXPECT_EQ(ended, 0) << "a successful call after one that failed";
+        EXPECT_EQ(failed_calls, 0) << "a successful call after one that failed";
       } catch (const Error& error) {
         EXPECT_EQ(error.kind, ErrorKind::peer);
         EXPECT_THAT(error.what(), HasSubstr("the link from member "));
-        ++ended;
+        ++failed_calls;
       }
-    EXPECT_GE(ended, 1);
+    EXPECT_GE(failed_calls, 1);
 
     links.at = INT64_MAX;
     EXPECT_THROW(step(x, y), Error) << "until it is reset";
     world.reset();
-    EXPECT_EQ(train(), whole) << "the initial weights are restored";
+    EXPECT_EQ(train(), unbroken) << "the initial weights are restored";
   }
 }
 

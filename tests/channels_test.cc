@@ -13,15 +13,15 @@ using ::testing::HasSubstr;
 constexpr std::size_t batch = 5, channels = 4, pixels = 6;  // [5, 4, 2, 3]
 const Shape image{5, 4, 2, 3};
 
-// The mean and variance of each group of elements that share them.
+// The mean and variance of a group of elements.
 struct Moments {
   double mean = 0, variance = 0;
 };
-Moments moments(const Numbers& x, const std::vector<std::size_t>& places) {
+Moments moments(const Numbers& x, const std::vector<std::size_t>& group_positions) {
   Moments out;
-  for (std::size_t p : places) out.mean += x[p] / static_cast<double>(places.size());
-  for (std::size_t p : places)
-    out.variance += (x[p] - out.mean) * (x[p] - out.mean) / static_cast<double>(places.size());
+  for (std::size_t p : group_positions) out.mean += x[p] / static_cast<double>(group_positions.size());
+  for (std::size_t p : group_positions)
+    out.variance += (x[p] - out.mean) * (x[p] - out.mean) / static_cast<double>(group_positions.size());
   return out;
 }
 std::size_t place(std::size_t n, std::size_t c, std::size_t p) { return (n * channels + c) * pixels + p; }
@@ -35,13 +35,14 @@ std::vector<std::size_t> of_channel(std::size_t c) {
 TEST(BatchNorm, TheLayerNormalisesByTheWholeBatchOnEveryMesh) {
   const HostArray x = random_array(image, 1), w = random_array({4}, 2), shift = random_array({4}, 3);
   const Numbers n = numbers_of(x), scale = numbers_of(w), bias = numbers_of(shift);
-  Numbers want(n.size());
+  Numbers expected(n.size());
   for (std::size_t c = 0; c < channels; ++c) {
     const Moments m = moments(n, of_channel(c));
-    for (std::size_t p : of_channel(c)) want[p] = (n[p] - m.mean) / std::sqrt(m.variance + 1e-3) * scale[c] + bias[c];
+    for (std::size_t p : of_channel(c))
+      expected[p] = (n[p] - m.mean) / std::sqrt(m.variance + 1e-3) * scale[c] + bias[c];
   }
   expect_function(
-      "batch_norm", [](auto in) { return batch_norm(in[0], in[1], in[2], 1e-3); }, {x, w, shift}, want);
+      "batch_norm", [](auto in) { return batch_norm(in[0], in[1], in[2], 1e-3); }, {x, w, shift}, expected);
   EXPECT_THAT(error_of([](auto in) { return std::vector{batch_norm(in[0], in[1], in[1])}; },
                        {array({1, 3}, {1, 2, 3}), array({3}, {1, 1, 1})}),
               HasSubstr("batch_norm: f64[1, 3] has 1 elements per channel"));
@@ -54,23 +55,23 @@ TEST(GroupNorm, TheLayerNormalisesGroupsOfChannels) {
   const HostArray x = random_array(image, 4), w = random_array({4}, 5), shift = random_array({4}, 6);
   const Numbers n = numbers_of(x), scale = numbers_of(w), bias = numbers_of(shift);
   for (std::size_t groups : {1u, 2u, 4u}) {
-    Numbers want(n.size());
-    const std::size_t each = channels / groups;
+    Numbers expected(n.size());
+    const std::size_t group_channels = channels / groups;
     for (std::size_t r = 0; r < batch; ++r)
       for (std::size_t g = 0; g < groups; ++g) {
-        std::vector<std::size_t> places;
-        for (std::size_t c = g * each; c < (g + 1) * each; ++c)
-          for (std::size_t p = 0; p < pixels; ++p) places.push_back(place(r, c, p));
-        const Moments m = moments(n, places);
-        for (std::size_t p : places) {
+        std::vector<std::size_t> group_positions;
+        for (std::size_t c = g * group_channels; c < (g + 1) * group_channels; ++c)
+          for (std::size_t p = 0; p < pixels; ++p) group_positions.push_back(place(r, c, p));
+        const Moments m = moments(n, group_positions);
+        for (std::size_t p : group_positions) {
           const std::size_t c = p / pixels % channels;
-          want[p] = (n[p] - m.mean) / std::sqrt(m.variance + 1e-5) * scale[c] + bias[c];
+          expected[p] = (n[p] - m.mean) / std::sqrt(m.variance + 1e-5) * scale[c] + bias[c];
         }
       }
     expect_function(
         cat("group_norm of ", groups),
         [&](auto in) { return group_norm(in[0], static_cast<std::int64_t>(groups), in[1], in[2]); }, {x, w, shift},
-        want);
+        expected);
   }
   EXPECT_THAT(error_of([](auto in) { return std::vector{group_norm(in[0], 3, in[1], in[1])}; }, {x, w}),
               HasSubstr("3 groups do not divide"));
@@ -85,7 +86,7 @@ TEST(Conv1d, TheResultMatchesTheSumOfProductsAlongOneDimension) {
         (length + 2 * static_cast<std::size_t>(padding) - static_cast<std::size_t>(dilation) * (taps - 1) - 1) /
             static_cast<std::size_t>(stride) +
         1;
-    Numbers want;
+    Numbers expected;
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t o = 0; o < outs; ++o)
         for (std::size_t i = 0; i < size; ++i) {
@@ -96,14 +97,14 @@ TEST(Conv1d, TheResultMatchesTheSumOfProductsAlongOneDimension) {
               if (from < 0 || from >= static_cast<int>(length)) continue;
               sum += n[(r * ins + c) * length + static_cast<std::size_t>(from)] * k[(o * ins + c) * taps + t];
             }
-          want.push_back(sum);
+          expected.push_back(sum);
         }
     expect_function(
         cat("conv1d by ", stride),
         [&, s = stride, p = padding, d = dilation](auto in) {
           return conv1d(in[0], in[1], {s, p, d});
         },
-        {x, w}, want);
+        {x, w}, expected);
   }
 }
 
@@ -124,12 +125,12 @@ HostArray labels_of(unsigned step) {
   return out;
 }
 
-struct Trained {
+struct TrainingResult {
   std::vector<double> losses;
   Numbers mean, variance, evaluated;
   std::int64_t count = 0;
 };
-Trained trained(const std::string& mesh, const FunctionOptions& options = {}) {
+TrainingResult trained(const std::string& mesh, const FunctionOptions& options = {}) {
   World world({.devices = Mesh::parse(mesh).size(), .seed = 6});
   Net net;
   optim::SGD sgd(net.parameters(), {.lr = 0.1});
@@ -142,7 +143,7 @@ Trained trained(const std::string& mesh, const FunctionOptions& options = {}) {
       },
       options);
   auto eval = compile(world.mesh(mesh), [&](Tensor x) { return net(x); }, {.train = false});
-  Trained out;
+  TrainingResult out;
   for (unsigned s = 0; s < 6; ++s) out.losses.push_back(step(batch_of(s % 2), labels_of(s % 2)).item());
   out.evaluated = numbers_of(eval(batch_of(9)).value().read());
   out.mean = numbers_of(world.read("norm.running_mean"));
@@ -152,15 +153,15 @@ Trained trained(const std::string& mesh, const FunctionOptions& options = {}) {
 }
 
 TEST(BatchNorm, TrainingGivesTheSameOnEveryMeshWithin1e10) {
-  const Trained one = trained("");
+  const TrainingResult one = trained("");
   EXPECT_LT(one.losses.back(), one.losses[1]);
   EXPECT_EQ(one.count, 6);
-  const auto expect_same = [&](const Trained& other, const std::string& what) {
-    expect_near(other.losses, one.losses, what, 1e-10);
-    expect_near(other.mean, one.mean, what, 1e-10);
-    expect_near(other.variance, one.variance, what, 1e-10);
-    expect_near(other.evaluated, one.evaluated, what, 1e-10);
-    EXPECT_EQ(other.count, 6);
+  const auto expect_same = [&](const TrainingResult& actual, const std::string& label) {
+    expect_near(actual.losses, one.losses, label, 1e-10);
+    expect_near(actual.mean, one.mean, label, 1e-10);
+    expect_near(actual.variance, one.variance, label, 1e-10);
+    expect_near(actual.evaluated, one.evaluated, label, 1e-10);
+    EXPECT_EQ(actual.count, 6);
   };
   for (const char* mesh : {"data=3", "model=2", "data=2,model=2"}) expect_same(trained(mesh), mesh);
   expect_same(trained("data=2", {.remat = {"norm", "groups"}}), "recomputed");
@@ -195,10 +196,10 @@ TEST(BatchNorm, RunningStatisticsFollowTheBatchAndAreUsedAfterTraining) {
   }
   const HostArray x = random_array(image, 50);
   const Numbers n = numbers_of(x);
-  Numbers want(n.size());
+  Numbers expected(n.size());
   for (std::size_t c = 0; c < channels; ++c)
-    for (std::size_t p : of_channel(c)) want[p] = (n[p] - running[c].mean) / std::sqrt(running[c].variance + 1e-4);
-  expect_near(numbers_of(eval(x).value().read()), want, "after training");
+    for (std::size_t p : of_channel(c)) expected[p] = (n[p] - running[c].mean) / std::sqrt(running[c].variance + 1e-4);
+  expect_near(numbers_of(eval(x).value().read()), expected, "after training");
   EXPECT_EQ(world.read(net.parameter("norm.num_batches_tracked")).data<std::int64_t>()[0], 3)
       << "evaluation changes nothing";
 }
@@ -207,17 +208,17 @@ TEST(BatchNorm, RunningStatisticsFollowTheBatchAndAreUsedAfterTraining) {
 TEST(BatchNorm, RunningStatisticsBelongToTheModelsFile) {
   const std::string path =
       (std::filesystem::path(::testing::TempDir()) / cat("karez_channels_", ::getpid(), ".safetensors")).string();
-  World world, other({.devices = 2, .seed = 9});
+  World world, actual({.devices = 2, .seed = 9});
   Net net, second;
   compile(world.mesh(), [&](Tensor x) { return net(x); })(batch_of(1)).wait();
   auto eval = compile(world.mesh(), [&](Tensor x) { return net(x); }, {.train = false});
   world.save(path);
-  other.load(path, {.parameters = second.state()});
+  actual.load(path, {.parameters = second.state()});
   std::filesystem::remove(path);
-  EXPECT_THAT(other.waiting(),
+  EXPECT_THAT(actual.waiting(),
               testing::IsSupersetOf({"norm.running_mean", "norm.running_var", "norm.num_batches_tracked"}));
-  auto again = compile(other.mesh(), [&](Tensor x) { return second(x); }, {.train = false});
-  EXPECT_EQ(numbers_of(again(batch_of(2)).value().read()), numbers_of(eval(batch_of(2)).value().read()));
+  auto reloaded = compile(actual.mesh(), [&](Tensor x) { return second(x); }, {.train = false});
+  EXPECT_EQ(numbers_of(reloaded(batch_of(2)).value().read()), numbers_of(eval(batch_of(2)).value().read()));
 }
 
 TEST(Channels, ModulesRejectInvalidArguments) {

@@ -63,7 +63,7 @@ struct Training {
   }
 
   World world;
-  bool as_the_first = (restart_sites(), true);  // equal seeds give equal initial weights
+  bool sites_restarted = (restart_sites(), true);  // equal seeds give equal initial weights
   Net net;
   optim::Schedule rate = optim::cosine_schedule(1e-2, 20, 3);
   Batches batches{images(), {.batch = 8, .seed = 4, .mean = 0.3f, .deviation = 0.3f}};
@@ -82,23 +82,23 @@ class ResumeEquivalence : public ::testing::Test {
   // Compares 20 steps with 10 steps, a checkpoint, and 10 more steps in a new world.
   void expect_resumed(const std::string& mesh, const std::vector<LayoutRule>& rules = {}, int microbatches = 1) {
     SCOPED_TRACE("'" + mesh + "', micro-batches " + std::to_string(microbatches));
-    Training whole(mesh, 3, rules, microbatches), first(mesh, 3, rules, microbatches),
+    Training whole(mesh, 3, rules, microbatches), before_save(mesh, 3, rules, microbatches),
         second(mesh, 77, rules, microbatches);
-    const auto all = whole.train(0, 20);
-    auto parts = first.train(0, 10);
-    first.world.save(path_, {.position = 10});
+    const auto all_losses = whole.train(0, 20);
+    auto resumed_losses = before_save.train(0, 10);
+    before_save.world.save(path_, {.position = 10});
     const std::int64_t position = second.world.load(path_).position;
-    for (double loss : second.train(position, 20)) parts.push_back(loss);
-    EXPECT_EQ(parts, all);
+    for (double loss : second.train(position, 20)) resumed_losses.push_back(loss);
+    EXPECT_EQ(resumed_losses, all_losses);
     EXPECT_EQ(second.state(), whole.state());
-    EXPECT_LT(all.back(), all.front());
-    EXPECT_NE(Training(mesh, 77, rules, microbatches).train(0, 1)[0], all[0])
+    EXPECT_LT(all_losses.back(), all_losses.front());
+    EXPECT_NE(Training(mesh, 77, rules, microbatches).train(0, 1)[0], all_losses[0])
         << "without a loaded state the seed matters";
   }
   std::string path_;
 };
 
-TEST_F(ResumeEquivalence, ResumeEqualsNoInterruptionBitForBit) {
+TEST_F(ResumeEquivalence, ResumedTrainingEqualsUninterruptedTrainingBitForBit) {
   expect_resumed("");
   expect_resumed("data=2,model=2");
   expect_resumed("data=3");
@@ -107,23 +107,24 @@ TEST_F(ResumeEquivalence, ResumeEqualsNoInterruptionBitForBit) {
 }
 
 TEST_F(ResumeEquivalence, StateIsTheSameOnAnotherMeshBitForBit) {
-  Training saved("data=2,model=2", 3, {{"fc1.weight", P("model", nullptr)}});
-  saved.train(0, 5);
-  saved.world.save(path_, {.position = 5});
-  const auto state = saved.state();
+  Training original("data=2,model=2", 3, {{"fc1.weight", P("model", nullptr)}});
+  original.train(0, 5);
+  original.world.save(path_, {.position = 5});
+  const auto state = original.state();
   for (const char* mesh : {"", "data=4", "model=3"}) {
-    Training used(mesh, 9), fresh(mesh, 9);
-    used.train(0, 1);
-    used.world.load(path_);
-    EXPECT_EQ(used.state(), state) << mesh;
-    fresh.world.load(path_);
-    EXPECT_EQ(fresh.train(5, 6), used.train(5, 6)) << mesh << ": variables created with the loaded value are equal";
-    EXPECT_EQ(fresh.state(), used.state()) << mesh;
-    fresh.world.save(path_ + "2", {.position = 6});
+    Training trained(mesh, 9), untrained(mesh, 9);
+    trained.train(0, 1);
+    trained.world.load(path_);
+    EXPECT_EQ(trained.state(), state) << mesh;
+    untrained.world.load(path_);
+    EXPECT_EQ(untrained.train(5, 6), trained.train(5, 6))
+        << mesh << ": variables created with the loaded value are equal";
+    EXPECT_EQ(untrained.state(), trained.state()) << mesh;
+    untrained.world.save(path_ + "2", {.position = 6});
     Training back("data=2,model=2", 1, {{"fc1.weight", P("model", nullptr)}});
     back.train(0, 1);
     back.world.load(path_ + "2");
-    EXPECT_EQ(back.state(), used.state()) << mesh << " and restored from it";
+    EXPECT_EQ(back.state(), trained.state()) << mesh << " and restored from it";
     fs::remove(path_ + "2");
   }
 }

@@ -4,7 +4,7 @@
 import re
 import subprocess
 
-from command_test import DATA, KAREZ
+from karez_command import DATA, KAREZ
 from pins import pinned
 
 
@@ -16,7 +16,8 @@ def test_the_doctor_measures_kernels_and_keeps_the_other_costs_of_the_file(tmp_p
     costs = tmp_path / "costs"
     costs.write_text(
         "link alpha=1 beta=2\nlink @shm alpha=3 beta=4\nlink @local alpha=5 beta=6\n"
-        "rate other team 1 matmul.square=7\nrate avx2 team 3 pool.l1=9\nrate avx512 team 3 pool.l1=9\nrate baseline team 3 pool.l1=9\n"
+        "rate other team 1 matmul.square=7\nrate avx2 team 3 pool.l1=9\nrate avx512 team 3 pool.l1=9\nrate baseline "
+        "team 3 pool.l1=9\n"
     )
     result = doctor(costs)
     assert (result.returncode, result.stderr) == (0, ""), result
@@ -24,8 +25,8 @@ def test_the_doctor_measures_kernels_and_keeps_the_other_costs_of_the_file(tmp_p
     isa = origin[1]
     lines = costs.read_text().splitlines()
     assert lines[1] == f'origin "{origin[0].strip()}"'
-    for kept in ("link alpha=1.0 beta=2.0", "link @shm alpha=3.0 beta=4.0", "rate other team 1 matmul.square=7.0"):
-        assert kept in lines
+    for kept_line in ("link alpha=1.0 beta=2.0", "link @shm alpha=3.0 beta=4.0", "rate other team 1 matmul.square=7.0"):
+        assert kept_line in lines
     measured = [line for line in lines if line.startswith(f"rate {isa} team 1 ")]
     assert pinned(len(measured), 38)
     assert all(1e6 < float(line.split("=")[1]) < 1e14 for line in measured)

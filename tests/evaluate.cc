@@ -31,7 +31,7 @@ CallSpec stored_call(const NodeView& node, const std::vector<TensorType>& in, co
 
 std::vector<HostArray> run_call(const KernelTable& table, const CallSpec& call, std::span<const HostArray> in) {
   const auto choice = table.find(call);
-  require(choice.has_value(), "no kernel takes ", print(call), "; ", table.list(call.op));
+  require(choice.has_value(), "no kernel supports ", print(call), "; ", table.list(call.op));
   return run_call(table.row(choice->kernel), call, in.last(call.in.size()));
 }
 

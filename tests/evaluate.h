@@ -1,5 +1,5 @@
-// Direct evaluation for tests: one call on one kernel row, one node, or a whole graph node by node; arguments and
-// results are row-major, operands of calls have the views of stored values.
+// Direct evaluation for tests: of one call on one kernel row, of one node, or of a complete graph node by node.
+// Arguments and results are row-major; operands of calls have the views of stored values.
 #pragma once
 
 #include <cstring>
@@ -41,9 +41,9 @@ class StridedArray {
     std::int64_t count = 1;
     for (std::int64_t size : view_.shape) count *= size;
     for (std::int64_t number = 0; number < count; ++number) {
-      std::int64_t rest = number, place = 0;
-      for (std::size_t d = view_.shape.size(); d-- > 0; rest /= view_.shape[d])
-        place += rest % view_.shape[d] * view_.strides[d];
+      std::int64_t remainder = number, place = 0;
+      for (std::size_t d = view_.shape.size(); d-- > 0; remainder /= view_.shape[d])
+        place += remainder % view_.shape[d] * view_.strides[d];
       visit(static_cast<std::size_t>(number), static_cast<std::size_t>(place),
             static_cast<std::size_t>(size_of(view_.dtype)));
     }
@@ -55,17 +55,17 @@ class StridedArray {
 
 std::vector<HostArray> run_call(const KernelRow& row, const CallSpec& call, std::span<const HostArray> in);
 
-// The call of a node with localised attributes, on operands of the given types with the views of stored values.
+// Makes the call of a node with localised attributes, on operands of the given types with the views of stored values.
 CallSpec stored_call(const NodeView& node, const std::vector<TensorType>& in, const std::vector<TensorType>& out,
                      const Attrs& local);
 
-// The operands of a call are the last ones of its node: assign(old, value) reads only the value.
+// Runs a call on the best kernel. Its operands are the last ones of the node: assign(old, value) reads only the value.
 std::vector<HostArray> run_call(const KernelTable& table, const CallSpec& call, std::span<const HostArray> in);
 
-// The attributes of a node that one device runs whole.
+// Returns the attributes of a node whose tensors are on one device.
 Attrs whole_attrs(const NodeView& node);
 
-// The values of a graph on one device; `feed` has its inputs and variables by name.
+// Computes the values of a graph on one device; `feed` has the inputs and variables by name.
 ById<ValueId, HostArray> evaluate(const KernelTable& table, const Graph& graph,
                                   const std::map<std::string, HostArray>& feed);
 

@@ -43,7 +43,7 @@ def message(result):
 USER, DATA = 64, 77  # exit codes follow from the kind of error
 
 
-def refused(result, code=USER):
+def error_of(result, code=USER):
     assert result.returncode == code, result
     return message(result)
 
@@ -76,7 +76,8 @@ def test_help_lists_every_option():
 GOLDEN = {
     "an unknown option": (
         ["--modle", "cnn"],
-        "there is no option --modle; of 12 the nearest are: --model, --losses, --lr, --mesh, --batch, --data, --epochs, --plan, --seed, --devices",
+        "there is no option --modle; the nearest of 12 are: --model, --losses, --lr, --mesh, --batch, --data, "
+        "--epochs, --plan, --seed, --devices",
     ),
     "an unknown model": (["--model", "rnn"], "option --model: 'rnn' is not one of cnn, mlp"),
     "a mesh larger than the devices": (
@@ -107,7 +108,7 @@ def test_invalid_options_are_rejected_with_their_values(name, data):
     words, text = GOLDEN[name]
     if "--data" not in words:
         words = ["--data", str(data), *words]
-    assert refused(run(*words), DATA if "directory" in text else USER) == "fashion_mnist: " + text
+    assert error_of(run(*words), DATA if "directory" in text else USER) == "fashion_mnist: " + text
 
 
 IMAGES, LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
@@ -144,17 +145,17 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_file_is_named_with_its_fault(name, data):
+def test_a_damaged_file_is_reported_with_its_fault(name, data):
     file, content, text = DAMAGE[name]
     (data / file).write_bytes(content())
-    assert re.fullmatch(f"fashion_mnist: {file}: {text}", refused(run("--data", str(data)), DATA))
+    assert re.fullmatch(f"fashion_mnist: {file}: {text}", error_of(run("--data", str(data)), DATA))
 
 
-def test_a_missing_file_is_named(data):
+def test_a_missing_file_is_reported(data):
     (data / "t10k-labels-idx1-ubyte.gz").unlink()
     assert re.fullmatch(
         r"fashion_mnist: data directory '\w+' has no file t10k-labels-idx1-ubyte, neither plain nor with .gz",
-        refused(run("--data", str(data)), DATA),
+        error_of(run("--data", str(data)), DATA),
     )
 
 
@@ -162,10 +163,10 @@ if os.environ.get("KAREZ_ALL"):  # these take minutes: ./dev test --all
 
     @pytest.mark.parametrize("seed", [1, 2, 3])
     @pytest.mark.parametrize(
-        "model, mesh, least",
+        "model, mesh, min_accuracy",
         [("cnn", "", 0.89), ("cnn", "data=2,model=2", 0.89), ("mlp", "", 0.87), ("mlp", "data=2,model=2", 0.87)],
     )
-    def test_the_defaults_reach_their_accuracy(model, mesh, least, seed):
+    def test_the_defaults_reach_their_accuracy(model, mesh, min_accuracy, seed):
         result = run("--model", model, "--mesh", mesh, "--seed", str(seed), timeout=300)
         assert result.returncode == 0, result.stderr
-        assert float(re.search(r"accuracy (\S+)", result.stdout).group(1)) >= least
+        assert float(re.search(r"accuracy (\S+)", result.stdout).group(1)) >= min_accuracy

@@ -11,7 +11,7 @@ HostArray array(const Shape& shape, const Numbers& numbers) {
   return out;
 }
 
-Numbers drawn(std::int64_t count, unsigned seed) {
+Numbers random_numbers(std::int64_t count, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal;
   Numbers out(static_cast<std::size_t>(count));
@@ -19,7 +19,9 @@ Numbers drawn(std::int64_t count, unsigned seed) {
   return out;
 }
 
-HostArray random_array(const Shape& shape, unsigned seed) { return array(shape, drawn(tensor::count_of(shape), seed)); }
+HostArray random_array(const Shape& shape, unsigned seed) {
+  return array(shape, random_numbers(tensor::count_of(shape), seed));
+}
 
 Numbers numbers_of(const HostArray& a) {
   Numbers out;
@@ -39,16 +41,16 @@ std::vector<Numbers> run(const std::string& mesh, const Program& program, const 
   return out;
 }
 
-void expect_near(const Numbers& got, const Numbers& want, const std::string& what, double most) {
-  ASSERT_EQ(got.size(), want.size()) << what;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    if (std::isnan(want[i])) EXPECT_TRUE(std::isnan(got[i])) << what << " at " << i;
-    else EXPECT_NEAR(got[i], want[i], most * std::max(1.0, std::abs(want[i]))) << what << " at " << i;
+void expect_near(const Numbers& actual, const Numbers& expected, const std::string& label, double tolerance) {
+  ASSERT_EQ(actual.size(), expected.size()) << label;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (std::isnan(expected[i])) EXPECT_TRUE(std::isnan(actual[i])) << label << " at " << i;
+    else EXPECT_NEAR(actual[i], expected[i], tolerance * std::max(1.0, std::abs(expected[i]))) << label << " at " << i;
   }
 }
 
-void expect_function(const std::string& what, const std::function<Tensor(const std::vector<Tensor>&)>& function,
-                     const std::vector<HostArray>& inputs, const Numbers& want) {
+void expect_function(const std::string& label, const std::function<Tensor(const std::vector<Tensor>&)>& function,
+                     const std::vector<HostArray>& inputs, const Numbers& expected) {
   auto weighted = [&](Tensor y) {
     Tensor place = cast(reshape(iota({y.type.count()}, 0), y.shape()), DType::f64);
     return sum(y * cos(place * 1.7 + 0.3));
@@ -62,26 +64,26 @@ void expect_function(const std::string& what, const std::function<Tensor(const s
   std::vector<Numbers> slopes;
   World world;
   auto loss = compile(world.mesh(""), [&](std::vector<Tensor> in) { return weighted(function(in)); });
-  std::vector<HostArray> moved;
-  for (const HostArray& input : inputs) moved.push_back(array(input.type().shape, numbers_of(input)));
+  std::vector<HostArray> shifted;
+  for (const HostArray& input : inputs) shifted.push_back(array(input.type().shape, numbers_of(input)));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     slopes.emplace_back();
     for (std::int64_t e = 0; e < inputs[i].count(); ++e) {
-      double at[2];
-      const double before = moved[i].data<double>()[static_cast<std::size_t>(e)];
-      for (int side = 0; side < 2; ++side) {
-        moved[i].data<double>()[static_cast<std::size_t>(e)] = before + (side == 0 ? -1e-5 : 1e-5);
-        at[side] = loss.call({moved.begin(), moved.end()}).item();
+      double losses[2];
+      const double value = shifted[i].data<double>()[static_cast<std::size_t>(e)];
+      for (int sign = 0; sign < 2; ++sign) {
+        shifted[i].data<double>()[static_cast<std::size_t>(e)] = value + (sign == 0 ? -1e-5 : 1e-5);
+        losses[sign] = loss.call({shifted.begin(), shifted.end()}).item();
       }
-      moved[i].data<double>()[static_cast<std::size_t>(e)] = before;
-      slopes[i].push_back((at[1] - at[0]) / 2e-5);
+      shifted[i].data<double>()[static_cast<std::size_t>(e)] = value;
+      slopes[i].push_back((losses[1] - losses[0]) / 2e-5);
     }
   }
   for (const char* mesh : meshes) {
-    const auto got = run(mesh, program, inputs);
-    expect_near(got[0], want, cat(what, " on '", mesh, "'"));
+    const auto actual = run(mesh, program, inputs);
+    expect_near(actual[0], expected, cat(label, " on '", mesh, "'"));
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      expect_near(got[i + 2], slopes[i], cat("gradient ", i, " of ", what, " on '", mesh, "'"), 1e-7);
+      expect_near(actual[i + 2], slopes[i], cat("gradient ", i, " of ", label, " on '", mesh, "'"), 1e-7);
   }
 }
 

@@ -19,7 +19,7 @@ inline constexpr const char* meshes[] = {"", "data=3", "data=2,model=2"};
 
 HostArray array(const Shape& shape, const Numbers& numbers);
 
-Numbers drawn(std::int64_t count, unsigned seed);
+Numbers random_numbers(std::int64_t count, unsigned seed);
 HostArray random_array(const Shape& shape, unsigned seed);
 
 Numbers numbers_of(const HostArray& a);
@@ -28,12 +28,12 @@ using Program = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
 std::vector<Numbers> run(const std::string& mesh, const Program& program, const std::vector<HostArray>& inputs);
 
-void expect_near(const Numbers& got, const Numbers& want, const std::string& what, double most = 1e-11);
+void expect_near(const Numbers& actual, const Numbers& expected, const std::string& label, double tolerance = 1e-11);
 
-// Expects the result `want` on every mesh, and gradients of a weighted sum of the result that match difference
+// Expects the result `expected` on every mesh, and gradients of a weighted sum of the result that match difference
 // quotients for every input.
-void expect_function(const std::string& what, const std::function<Tensor(const std::vector<Tensor>&)>& function,
-                     const std::vector<HostArray>& inputs, const Numbers& want);
+void expect_function(const std::string& label, const std::function<Tensor(const std::vector<Tensor>&)>& function,
+                     const std::vector<HostArray>& inputs, const Numbers& expected);
 
 std::string error_of(const Program& program, const std::vector<HostArray>& inputs);
 

@@ -1,60 +1,30 @@
-"""Tests of faults: ranks that stop, hang, throw or are slow, network partitions, and events that are not faults."""
+"""Tests of ranks that stop, hang, throw or are slow, and of events that are not faults."""
 
 # builds: karez_command faulty_rank fashion_mnist
 import os
 import random
 import re
 import signal
-import socket
-import statistics
-import subprocess
 import time
 
 import pytest
-from command_test import KAREZ
-from jobs import MPIRUN, ROOT_OF_MPI, Started, command, namespaces, needs_mpirun, rsh
-
-PEER, HANG, USER = 75, 76, 64
-ALL = bool(os.environ.get("KAREZ_ALL"))
-TRIALS = 20 if ALL else 1
-RANK = os.path.join(os.path.dirname(KAREZ), "faulty_rank")
-TIMEOUT = 2  # peer_timeout of these ranks
-SOON = 10  # seconds; an immediate reaction on a busy machine, far below PATIENT
-PATIENT = ("--peer-timeout", 30)  # for tests in which no missing heartbeat may be detected
-# A rank counts as slow at four times the duration of the others. With this duration per launch, load on the machine does not cause that in five launches in a row.
-EVEN = ("--between", 0.05)
-
-
-def job(*words, ranks=3, before=(), **options):
-    return Started("run", "-n", ranks, *before, RANK, *words, **options)
-
-
-def ranks_of(started, count):
-    """Process ids by rank; waits until all have started."""
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
-        found = {}
-        for process in started.alive():
-            if command(process)[:1] == [RANK]:
-                with open(f"/proc/{process}/environ", "rb") as file:
-                    rank = re.search(rb"(?:^|\0)(?:KAREZ|OMPI_COMM_WORLD)_RANK=(\d+)", file.read())
-                if rank:
-                    found[int(rank[1])] = process
-        if len(found) == count:
-            return found
-        time.sleep(0.01)
-    raise AssertionError("the ranks have not started")
-
-
-def await_step(started, step):
-    for line in started.process.stdout:
-        if f"step {step} " in line:
-            return
-    raise AssertionError(started.process.stderr.read())
-
-
-def lines_of(result, rank):
-    return [line for line in result.stderr.splitlines() if line.startswith(f"[{rank}] ")]
+from faulty_jobs import (
+    ALL,
+    EVEN,
+    HANG,
+    LONG_TIMEOUT,
+    PEER,
+    RANK,
+    SOON,
+    TIMEOUT,
+    TRIALS,
+    USER,
+    await_step,
+    job,
+    lines_of,
+    ranks_of,
+)
+from jobs import MPIRUN, ROOT_OF_MPI, Started, needs_mpirun
 
 
 @pytest.mark.parametrize("limit", ["DNNL_MAX_CPU_ISA=SSE41", "KAREZ_MAX_CPU_ISA=baseline"])
@@ -66,17 +36,18 @@ def test_a_rank_with_another_instruction_set_is_rejected(limit):
     for rank in range(3):
         error_text = "\n".join(lines_of(result, rank))
         assert re.search(
-            r"rank 2's World differs from rank 0's: 'oneDNN = (.*), instructions 1' against 'oneDNN = \1, instructions \d+'",
+            r"rank 2's World differs from rank 0's: 'oneDNN = (.*), instructions 1' against 'oneDNN = \1, "
+            r"instructions \d+'",
             error_text,
         ), result.stderr
 
 
 def test_a_killed_rank_is_reported_with_launch_and_op():
-    """Immediately, without a missing heartbeat; run_test.py tests that no process is left."""
+    """The report is immediate and needs no missing heartbeat; run_test.py tests that no process is left."""
     slowest = 0
     for trial in range(3 * TRIALS):
         victim = trial % 3
-        started = job("--fault", "slow-kernel", "--rank", victim, "--seconds", 0.6, *PATIENT)
+        started = job("--fault", "slow-kernel", "--rank", victim, "--seconds", 0.6, *LONG_TIMEOUT)
         ranks = ranks_of(started, 3)
         await_step(started, 8)
         time.sleep(random.uniform(0.2, 0.5))  # the rank is in its kernel, and the others wait
@@ -93,7 +64,8 @@ def test_a_killed_rank_is_reported_with_launch_and_op():
             if rank != victim:
                 error_text = "\n".join(lines_of(result, rank))
                 assert re.search(
-                    rf"launch \d+.*rank {victim} \(\S+, process {ranks[victim]}\)|rank {victim} \(\S+, process {ranks[victim]}\).*launch \d+",
+                    rf"launch \d+.*rank {victim} \(\S+, process {ranks[victim]}\)|rank {victim} \(\S+, process "
+                    rf"{ranks[victim]}\).*launch \d+",
                     error_text,
                     re.S,
                 ), result.stderr
@@ -102,11 +74,15 @@ def test_a_killed_rank_is_reported_with_launch_and_op():
     assert slowest <= SOON
 
 
-WAIT = r"  rank \d waits for (rank \d|the others): (a\d+ '[^']+' of launch \d+ \(.*faulty_rank\.cc:\d+\), r\d+|launch \d+ has ended here, not yet on all ranks)"
+WAIT = (
+    r"  rank \d waits for (rank \d|the others): (a\d+ '[^']+' of launch \d+ \(.*faulty_rank\.cc:\d+\), r\d+|launch "
+    r"\d+ has ended here, not yet on all ranks)"
+)
 
 
 def test_a_stopped_rank_is_reported_with_the_ranks_that_wait_for_it():
-    """By both others, unless load on the machine delays one by the second that karez run grants: then the trial is repeated."""
+    """Both other ranks report it, unless load on the machine delays one of them by the second that karez run grants;
+    then the trial is repeated."""
     slowest = 0
     for trial in range(TRIALS):
         victim = trial % 3
@@ -121,7 +97,7 @@ def test_a_stopped_rank_is_reported_with_the_ranks_that_wait_for_it():
             slowest = max(slowest, time.monotonic() - begin)
             started.nothing_left()
             assert result.returncode == HANG, result
-            told = [
+            reporters = [
                 rank
                 for rank in range(3)
                 if any(
@@ -129,13 +105,15 @@ def test_a_stopped_rank_is_reported_with_the_ranks_that_wait_for_it():
                     for line in lines_of(result, rank)
                 )
             ]
-            spoke = [rank for rank in range(3) if any("] faulty_rank: " in line for line in lines_of(result, rank))]
-            assert told and told == spoke and victim not in told, result.stderr
+            error_ranks = [
+                rank for rank in range(3) if any("] faulty_rank: " in line for line in lines_of(result, rank))
+            ]
+            assert reporters and reporters == error_ranks and victim not in reporters, result.stderr
             assert re.search(rf"^\[\d\] {WAIT}$", result.stderr, re.M), result.stderr
             assert re.search(r"^karez run: exit code 76, reported by rank \d ", result.stderr, re.M)
-            if len(told) == 2:
+            if len(reporters) == 2:
                 break
-        assert len(told) == 2, result.stderr
+        assert len(reporters) == 2, result.stderr
     print(f"{TRIALS} of {TRIALS}: a stopped rank was named, and all ranks ended within {slowest:.2f} s")
     assert slowest <= TIMEOUT + SOON
 
@@ -177,7 +155,7 @@ def test_a_long_call_below_call_timeout_is_a_warning():
 @pytest.mark.parametrize("place, code", [("host", 3), ("kernel", USER), ("source", USER)])
 def test_an_exception_is_reported_before_the_ranks_that_ended_as_a_consequence(place, code):
     for victim in range(3):
-        started = job("--fault", f"throw-{place}", "--rank", victim, *PATIENT)
+        started = job("--fault", f"throw-{place}", "--rank", victim, *LONG_TIMEOUT)
         await_step(started, 4)
         begin = time.monotonic()
         result = started.wait(60)
@@ -185,7 +163,8 @@ def test_an_exception_is_reported_before_the_ranks_that_ended_as_a_consequence(p
         assert result.returncode == code, result
         if place == "host":
             error_text = re.search(
-                rf"^karez run: rank {victim} \(\S+, process \d+\) reported: faulty_rank: .*the {place} broke at step 5.*\n"
+                rf"^karez run: rank {victim} \(\S+, process \d+\) reported: faulty_rank: .*the {place} broke at "
+                rf"step 5.*\n"
                 rf"karez run: ended as a consequence: rank (\d) with 75, rank (\d) with 75\n"
                 rf"karez run: exit code {code}, because of rank {victim} ",
                 result.stderr,
@@ -219,16 +198,17 @@ def test_ranks_that_reset_after_a_failure_have_the_losses_of_a_new_run(place):
             assert steps[:5] == steps[5:10], "equal to the steps before the failure"
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_reset_reports_a_lost_rank(sent):
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_reset_reports_a_lost_rank(signal_number):
     started = job("--resets", 1)
     ranks = ranks_of(started, 3)
     await_step(started, 10)
-    os.kill(ranks[1], sent)
+    os.kill(ranks[1], signal_number)
     result = started.wait(60)
     assert result.returncode == PEER, result
     assert re.search(
-        rf"^\[[02]\] .*reset: (rank 1 \(\S+, process {ranks[1]}\)|rank [02] \(.*\)) (has exited|has given up .*|cannot continue); restart the job",
+        rf"^\[[02]\] .*reset: (rank 1 \(\S+, process {ranks[1]}\)|rank [02] \(.*\)) (has exited|has given up "
+        rf".*|cannot continue); restart the job",
         result.stderr,
         re.M,
     ), result.stderr
@@ -239,18 +219,21 @@ def test_a_rank_that_stops_before_the_end_of_its_world_is_reported_and_not_await
     for victim in (1, 0):
         started = job("--fault", "stop-end", "--rank", victim, "--steps", 5)
         ranks = ranks_of(started, 3)
-        until = time.monotonic() + 20
-        while set(started.alive()) & {ranks[rank] for rank in range(3) if rank != victim} and time.monotonic() < until:
+        deadline = time.monotonic() + 20
+        while (
+            set(started.alive()) & {ranks[rank] for rank in range(3) if rank != victim} and time.monotonic() < deadline
+        ):
             time.sleep(0.05)
-        left = set(started.alive()) & set(ranks.values())
+        survivors = set(started.alive()) & set(ranks.values())
         os.kill(ranks[victim], signal.SIGKILL)
         result = started.wait(60)
-        assert left == {ranks[victim]}, result
+        assert survivors == {ranks[victim]}, result
         for rank in range(3):
             if rank != victim:
                 error_text = "\n".join(lines_of(result, rank))
                 assert re.search(
-                    rf"at the end of its world: rank {victim} \(\S+, process {ranks[victim]}\) has stopped: no heartbeat for",
+                    rf"at the end of its world: rank {victim} \(\S+, process {ranks[victim]}\) has stopped: no "
+                    rf"heartbeat for",
                     error_text,
                 ), result.stderr
 
@@ -274,17 +257,17 @@ def test_short_pauses_are_not_faults():
     started = job("--steps", 10**9, *EVEN)
     ranks = ranks_of(started, 3)
     await_step(started, 10)
-    until = time.monotonic() + (180 if ALL else 12)
+    deadline = time.monotonic() + (180 if ALL else 12)
     paused = 0
-    while time.monotonic() < until:
+    while time.monotonic() < deadline:
         group = list(ranks.values())
         random.shuffle(group)
-        whole = random.random() < 0.5
-        if not whole:
+        stops_all = random.random() < 0.5
+        if not stops_all:
             group = group[: random.randrange(1, 3)]
         for process in group:
             os.kill(process, signal.SIGSTOP)
-        time.sleep(random.uniform(TIMEOUT, 2 * TIMEOUT) if whole else random.uniform(0, 0.6 * TIMEOUT))
+        time.sleep(random.uniform(TIMEOUT, 2 * TIMEOUT) if stops_all else random.uniform(0, 0.6 * TIMEOUT))
         for process in group:
             os.kill(process, signal.SIGCONT)
         paused += 1
@@ -307,63 +290,6 @@ def test_a_long_computation_between_launches_is_not_a_hang():
     assert result.returncode == 0 and "warning" not in result.stderr, result
 
 
-def test_a_partition_ends_both_sides_and_names_the_peer(namespaces, tmp_path):
-    hosts = tmp_path / "hosts"
-    hosts.write_text("".join(f"{name} slots=2\n" for name in namespaces))
-    wire = (
-        subprocess.run(
-            ["ip", "-n", namespaces[1], "-o", "link", "show", "type", "veth"], capture_output=True, text=True
-        )
-        .stdout.split()[1]
-        .split("@")[0]
-    )
-    slowest = 0
-    for _ in range(TRIALS):
-        subprocess.run(["ip", "-n", namespaces[1], "link", "set", wire, "up"], check=True)
-        started = job(ranks=4, before=["--hosts", hosts, "--rsh", "ip netns exec", "--address", "10.77.0.1"])
-        await_step(started, 20)
-        subprocess.run(["ip", "-n", namespaces[1], "link", "set", wire, "down"], check=True)
-        begin = time.monotonic()
-        result = started.wait(60)
-        slowest = max(slowest, time.monotonic() - begin)
-        assert result.returncode == PEER, result
-        for side, other in (((0, 1), "[23]"), ((2, 3), "[01]")):
-            error_text = "\n".join(line for rank in side for line in lines_of(result, rank))
-            assert re.search(rf"rank {other} \(\S+, process \d+\)", error_text), result.stderr
-        started.nothing_left()
-    print(f"{TRIALS} of {TRIALS}: both sides named the peer within {slowest:.2f} s")
-    assert slowest <= TIMEOUT + SOON
-
-
-def test_an_outage_shorter_than_peer_timeout_is_not_a_failure(namespaces, tmp_path):
-    hosts = tmp_path / "hosts"
-    hosts.write_text("".join(f"{name} slots=1\n" for name in namespaces))
-    wire = (
-        subprocess.run(
-            ["ip", "-n", namespaces[1], "-o", "link", "show", "type", "veth"], capture_output=True, text=True
-        )
-        .stdout.split()[1]
-        .split("@")[0]
-    )
-    late = ("--fault", "throw-kernel", "--at", 40, "--steps", 60, "--resets", 1)  # a reset uses the store
-    started = job(
-        "--peer-timeout",
-        90,
-        *late,
-        *EVEN,
-        ranks=2,
-        before=["--hosts", hosts, "--rsh", "ip netns exec", "--address", "10.77.0.1"],
-    )
-    await_step(started, 5)
-    subprocess.run(["ip", "-n", namespaces[1], "link", "set", wire, "down"], check=True)
-    time.sleep(40 if ALL else 4)  # with ALL longer than half a minute, the default timeout of connections
-    assert started.process.poll() is None
-    subprocess.run(["ip", "-n", namespaces[1], "link", "set", wire, "up"], check=True)
-    result = started.wait(120)
-    assert result.returncode == 0 and "gone" not in result.stderr and "step 59 " in result.stdout, result
-    started.nothing_left()
-
-
 @needs_mpirun
 def test_a_stopped_rank_ends_a_job_of_mpirun():
     started = Started("-n", 3, RANK, program=MPIRUN, environment=ROOT_OF_MPI)
@@ -379,10 +305,11 @@ def test_a_stopped_rank_ends_a_job_of_mpirun():
     "place, phase", [("kernel", "kernels"), ("source", "sources"), ("host", "program between launches")]
 )
 def test_a_slow_rank_is_reported_within_ten_launches_and_training_continues(place, phase):
-    """And no other rank, unless load on the machine delays one: then the trial is repeated."""
+    """No other rank is reported, unless load on the machine delays one; then the trial is repeated."""
     for victim in range(3 if ALL else 2):
-        named = re.compile(
-            rf"\[0\] karez warning: rank {victim} \(\S+, process \d+\) is slow: its {phase} took \d+(\.\d)? ms in each of the last 5 launches; the median of the other ranks is \d+(\.\d)? ms$"
+        slow_warning = re.compile(
+            rf"\[0\] karez warning: rank {victim} \(\S+, process \d+\) is slow: its {phase} took \d+(\.\d)? ms in "
+            rf"each of the last 5 launches; the median of the other ranks is \d+(\.\d)? ms$"
         )
         for _attempt in range(3):
             result = job(
@@ -401,121 +328,7 @@ def test_a_slow_rank_is_reported_within_ten_launches_and_training_continues(plac
             ).wait(60)
             assert result.returncode == 0, result
             warnings = [line for line in result.stderr.splitlines() if "warning" in line]
-            if len(warnings) == 1 and named.match(warnings[0]):
+            if len(warnings) == 1 and slow_warning.match(warnings[0]):
                 break
         else:
             raise AssertionError(result.stderr)
-
-
-def explained(folder):
-    result = subprocess.run([KAREZ, "flight", "explain", str(folder)], capture_output=True, text=True, timeout=60)
-    assert result.returncode == 0, result
-    return result.stdout
-
-
-def test_flight_records_of_a_stopped_rank_report_the_waits(tmp_path):
-    started = Started("run", "-n", 3, "--output", tmp_path, RANK)
-    ranks = ranks_of(started, 3)
-    time.sleep(1)
-    os.kill(ranks[1], signal.SIGSTOP)
-    assert started.wait(60).returncode == HANG
-    text = explained(tmp_path)
-    assert text.startswith("3 ranks, 2 records\n  rank 1 has no record: "), text
-    for rank in (0, 2):
-        assert re.search(rf"^  rank {rank} waited for (rank [012]: a\d+ '|the others: launch \d+ )", text, re.M), text
-        assert re.search(rf"^  rank {rank}, worker 0: launch \d+ (began|ended) \d+\.\d+ ms before$", text, re.M), text
-    assert re.search(r"^cause: rank 1, for which ranks? [0-2, ]+ waited, has no record$", text, re.M), text
-
-
-def test_flight_records_of_a_call_that_does_not_end_name_it(tmp_path):
-    folder = tmp_path / "flight"
-    started = job("--fault", "kernel", "--rank", 2, "--seconds", 60, environment={"KAREZ_FLIGHT": str(folder)})
-    assert started.wait(60).returncode == HANG
-    text = explained(folder)
-    assert re.search(r"^  rank 2 was inside a\d+ '[^']+' of launch \d+ \(work at ", text, re.M), text
-    assert re.search(r"^cause: rank 2, for which ranks 0, 1 waited, was inside a\d+ ", text, re.M), text
-    assert explained(folder) == text
-    empty = subprocess.run([KAREZ, "flight", "explain", tmp_path], capture_output=True, text=True, timeout=60)
-    assert empty.returncode == 77 and "holds no flight record" in empty.stderr
-
-
-def listening(process):
-    """The TCP ports at which the process listens."""
-    inodes = set()
-    for name in os.listdir(f"/proc/{process}/fd"):
-        try:
-            inodes.add(os.readlink(f"/proc/{process}/fd/{name}"))
-        except OSError:
-            pass
-    with open("/proc/net/tcp") as file:
-        rows = [line.split() for line in file.readlines()[1:]]
-    return [int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in inodes]
-
-
-def resident(process):
-    with open(f"/proc/{process}/status") as file:
-        return int(re.search(r"VmRSS:\s+(\d+) kB", file.read())[1]) / 1024
-
-
-def steps_until(started, seconds):
-    """The times of rank 0's steps."""
-    out, until = [], time.monotonic() + seconds
-    while time.monotonic() < until:
-        took = re.match(r"\[0\] step \d+ .* took (\S+)", started.process.stdout.readline())
-        if took:
-            out.append(float(took[1]))
-    return out
-
-
-def attack(port, seed):
-    """A connection from outside the job, which sends an invalid handshake or nothing."""
-    rng = random.Random(seed)
-    stranger = socket.create_connection(("127.0.0.1", port), timeout=5)
-    stranger.settimeout(0.2)
-    try:
-        if seed % 3 == 0:
-            stranger.sendall(rng.randbytes(rng.randrange(1, 4000)))
-        elif seed % 3 == 1:  # a valid first message, then the peer's own proof reflected
-            stranger.sendall(rng.randbytes(32))
-            stranger.sendall(stranger.recv(64)[32:])
-    except OSError:
-        pass
-    return stranger
-
-
-def test_foreign_connections_do_not_disturb_the_training(rsh):
-    """Random bytes, reflected proofs and a thousand half-open connections at every listening port of a job with TCP links."""
-    started = job("--work", 0.01, before=rsh)
-    ranks = ranks_of(started, 3)
-    await_step(started, 20)
-    listeners = {process: listening(process) for process in ranks.values()}
-    assert len(listeners[ranks[0]]) == 2 and all(listeners.values()), "a store on rank 0, and a listener per rank"
-    before = {process: (len(os.listdir(f"/proc/{process}/fd")), resident(process)) for process in listeners}
-    alone = statistics.median(steps_until(started, 3))
-    ports = [port for of_one in listeners.values() for port in of_one]
-    more = 0
-    for _attempt in range(5):  # the machine may be busy
-        strangers = []
-        for i in range(300 if ALL else 60):
-            strangers.append(attack(ports[i % len(ports)], i))
-        for i in range(1000):
-            strangers.append(socket.create_connection(("127.0.0.1", ports[i % len(ports)]), timeout=5))
-        attacked = statistics.median(steps_until(started, 3))
-        more = max(more, *(resident(process) - before[process][1] for process in listeners))
-        for stranger in strangers:
-            stranger.close()
-        until = time.monotonic() + 30
-        while time.monotonic() < until and any(len(os.listdir(f"/proc/{p}/fd")) != before[p][0] for p in listeners):
-            steps_until(started, 0.2)
-        assert all(len(os.listdir(f"/proc/{p}/fd")) == before[p][0] for p in listeners), "descriptors"
-        alone = max(alone, statistics.median(steps_until(started, 3)))
-        if attacked <= 1.1 * alone:
-            break
-    started.process.send_signal(signal.SIGINT)
-    result = started.wait(60)
-    told = [line for line in result.stderr.splitlines() if "was rejected" in line]
-    assert 1 <= len(told) <= len(ports) and len(set(re.findall(r"connection to (\S+) was", "".join(told)))) == len(
-        told
-    ), "one warning per listening port"
-    print(f"a step takes {alone * 1e3:.2f} ms alone, {attacked * 1e3:.2f} ms under attack; {more:.1f} MB more")
-    assert attacked <= 1.1 * alone and more <= 20

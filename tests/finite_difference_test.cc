@@ -1,4 +1,4 @@
-// Compares gradients with central differences in f64: for every differentiable op, of sum(op(x) * random weights).
+// Compares gradients of sum(op(x) * random weights) with central differences in f64 for every differentiable op.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,10 +14,10 @@
 namespace karez::tests {
 namespace {
 
-// The program of an op's case: a loss that weights every element of every float result, and its gradients.
+// The program for a case of an op: a loss that weights every element of every float result, and its gradients.
 struct Program {
   Graph forward;  // the graph up to the loss
-  Graph whole;    // the graph with the gradients
+  Graph full;     // the graph with the gradients
   ValueId loss;
   std::vector<std::size_t> operands;  // the f64 operands, which have a gradient
   std::vector<ValueId> gradients;
@@ -42,12 +42,12 @@ ValueId weighted_sum(Builder& b, std::span<const ValueId> results, std::mt19937_
 
 Program program_of(const OpCase& c, const OpTable& ops, std::mt19937_64& random) {
   Program p;
-  p.whole = graph_of(c, ops);
-  const std::vector<ValueId> results = p.whole.nodes.back().outputs, inputs = p.whole.nodes.back().inputs;
-  Builder b(p.whole, ops);
+  p.full = graph_of(c, ops);
+  const std::vector<ValueId> results = p.full.nodes.back().outputs, inputs = p.full.nodes.back().inputs;
+  Builder b(p.full, ops);
   p.loss = weighted_sum(b, results, random);
   if (!p.loss.valid()) return p;
-  p.forward = p.whole;
+  p.forward = p.full;
   std::vector<ValueId> wrt;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (c.in[i].dtype != DType::f64) continue;
@@ -55,7 +55,7 @@ Program program_of(const OpCase& c, const OpTable& ops, std::mt19937_64& random)
     wrt.push_back(inputs[i]);
   }
   p.gradients = gradient(b, p.loss, wrt);
-  verify(p.whole);
+  verify(p.full);
   return p;
 }
 
@@ -63,12 +63,13 @@ double loss_of(const KernelTable& table, const Program& p, const std::map<std::s
   return evaluate(table, p.forward, feed)[p.loss].data<double>()[0];
 }
 
-// Compares `most` random elements of each operand. Returns the number of comparisons.
-int check(const KernelTable& table, const OpCase& c, const Program& p, std::size_t most, std::mt19937_64& random) {
+// Compares up to `max_elements` random elements of each operand. Returns the number of comparisons.
+int check(const KernelTable& table, const OpCase& c, const Program& p, std::size_t max_elements,
+          std::mt19937_64& random) {
   std::map<std::string, HostArray> feed;
   const auto inputs = random_inputs(c, random);
   for (std::size_t i = 0; i < inputs.size(); ++i) feed[cat(i)] = inputs[i];
-  const auto values = evaluate(table, p.whole, feed);
+  const auto values = evaluate(table, p.full, feed);
   int compared = 0;
   for (std::size_t k = 0; k < p.operands.size(); ++k) {
     const auto x = inputs[p.operands[k]].data<double>();
@@ -78,7 +79,7 @@ int check(const KernelTable& table, const OpCase& c, const Program& p, std::size
     std::vector<std::size_t> elements(x.size());
     std::iota(elements.begin(), elements.end(), std::size_t{0});
     std::shuffle(elements.begin(), elements.end(), random);
-    elements.resize(std::min(elements.size(), most));
+    elements.resize(std::min(elements.size(), max_elements));
     for (std::size_t e : elements) {
       constexpr double step = 1e-5;
       const double at = x[e];
@@ -96,8 +97,9 @@ int check(const KernelTable& table, const OpCase& c, const Program& p, std::size
   return compared;
 }
 
-// The reason for ops whose gradient is by definition not the derivative, or is compared by other tests; otherwise "".
-std::string why_not_differenced(const std::string& op) {
+// Returns the reason if the gradient of the op is by definition not the derivative, or is compared by other tests;
+// otherwise "".
+std::string reason_without_difference(const std::string& op) {
   if (op == "transfer") return "its operand is on another mesh; Placements.* and Pipelines.* train through it";
   if (op == "scan") return "a pass unrolls its region; karez/api/scan_test.cc compares it with difference quotients";
   return op == "stop_gradient" ? "it has no gradient" : "";
@@ -106,22 +108,22 @@ std::string why_not_differenced(const std::string& op) {
 TEST(Gradient, TheGradientOfEveryDifferentiableOpEqualsItsCentralDifference) {
   const OpTable ops = all_ops();
   const KernelTable table(plain_kernels());
-  const char* given = std::getenv("KAREZ_SEED");
-  const std::uint64_t seed = given ? std::stoull(given) : std::random_device()();
+  const char* seed_text = std::getenv("KAREZ_SEED");
+  const std::uint64_t seed = seed_text ? std::stoull(seed_text) : std::random_device()();
   std::cout << "KAREZ_SEED=" << seed << "\n";
   std::mt19937_64 random(seed);
-  const std::size_t most = std::getenv("KAREZ_ALL") != nullptr ? 1u << 20 : 12;
+  const std::size_t max_elements = std::getenv("KAREZ_ALL") != nullptr ? 1u << 20 : 12;
 
   std::set<std::string> covered;
   int compared = 0;
   for (const OpCase& c : op_cases()) {
     const OpDef& op = ops.at(c.op);
-    if (!op.grad || !why_not_differenced(c.op).empty() || c.values == "t") continue;
+    if (!op.grad || !reason_without_difference(c.op).empty() || c.values == "t") continue;
     SCOPED_TRACE(cat("seed ", seed, ": ", print(c)));
     try {
       const Program p = program_of(c, ops, random);
       if (!p.loss.valid() || p.operands.empty()) continue;  // integers
-      compared += check(table, c, p, most, random);
+      compared += check(table, c, p, max_elements, random);
       covered.insert(c.op);
     } catch (const Error& error) { ADD_FAILURE() << error.what(); }
   }
@@ -129,8 +131,8 @@ TEST(Gradient, TheGradientOfEveryDifferentiableOpEqualsItsCentralDifference) {
   for (const OpDef* op : ops.rows()) {
     EXPECT_NE(static_cast<bool>(op->grad), !op->no_grad.empty())
         << op->name << " has either a gradient or a reason for having none";
-    const bool excused = !op->grad || !why_not_differenced(op->name).empty();
-    EXPECT_NE(covered.contains(op->name), excused) << op->name << " has a gradient and no case";
+    const bool is_excused = !op->grad || !reason_without_difference(op->name).empty();
+    EXPECT_NE(covered.contains(op->name), is_excused) << op->name << " has a gradient and no case";
     reasons += !op->grad;
   }
   std::cout << "finite differences: " << covered.size() << " ops, " << compared << " elements; " << reasons
@@ -142,7 +144,7 @@ TEST(Gradient, TheGradientOfStopGradientIsZero) {
   std::mt19937_64 random(1);
   const OpCase c{"stop_gradient", {{DType::f64, {3}}}};
   const Program p = program_of(c, ops, random);
-  const auto values = evaluate(KernelTable(plain_kernels()), p.whole, {{"0", HostArray::of<double>({3}, {1, 2, 3})}});
+  const auto values = evaluate(KernelTable(plain_kernels()), p.full, {{"0", HostArray::of<double>({3}, {1, 2, 3})}});
   for (double g : values[p.gradients[0]].data<double>()) EXPECT_EQ(g, 0);
 }
 

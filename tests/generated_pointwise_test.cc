@@ -14,12 +14,12 @@ TEST(GeneratedPointwise, RowsAndKernelsCorrespondOneToOne) {
   std::set<std::string> generated;
   for (const GeneratedPointwise& row : generated_pointwise())
     EXPECT_TRUE(generated.insert(row.expr).second) << row.expr << " occurs twice";
-  std::set<std::string> wanted;
+  std::set<std::string> expected;
   for (const Pointwise& row : pointwise_rows()) {
-    wanted.insert(row.expr);
+    expected.insert(row.expr);
     EXPECT_TRUE(generated.contains(row.expr)) << row.name << ": no kernel was generated for " << row.expr;
   }
-  for (const std::string& expr : generated) EXPECT_TRUE(wanted.contains(expr)) << expr << " belongs to no op";
+  for (const std::string& expr : generated) EXPECT_TRUE(expected.contains(expr)) << expr << " belongs to no op";
 }
 
 }  // namespace

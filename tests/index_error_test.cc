@@ -13,8 +13,8 @@ namespace karez::tests {
 namespace {
 using ::testing::HasSubstr;
 
-// The kernel's part of the error: the text between its name and line and the launch's bracket. Its kind is data, and
-// its line is in this file.
+// Returns the text of the error before the bracket with the launch. The kind of the error must be data, and its line
+// must be in this file.
 std::string error_of(const Future& out) {
   try {
     out.wait();
@@ -104,7 +104,7 @@ TEST(IndexErrors, AnInvalidLabelIsReportedOnEverySharding) {
       }
 }
 
-// The mean loss over rows whose label is not `ignored`, and its gradient for the logits, by the definition.
+// The mean loss over rows whose label is not `ignored` and its gradient for the logits, computed by definition.
 struct Expected {
   double loss = 0;
   std::vector<double> gradient;
@@ -130,14 +130,14 @@ Expected expected(const HostArray& logits, const std::vector<std::int64_t>& labe
   return out;
 }
 
-TEST(IgnoreIndex, IgnoredRowsAreNotInMeanAndGradientOnEverySharding) {
+TEST(IgnoreIndex, IgnoredRowsDoNotAffectMeanAndGradientOnAnySharding) {
   const HostArray logits = logits_of(7, 5);
   for (const std::int64_t ignored : {-100, 2})
     for (const bool weighted : {false, true})
-      for (const bool all : {false, true})
+      for (const bool all_ignored : {false, true})
         for (const char* text : {"", "data=2", "data=4", "data=2,model=2"}) {
           std::vector<std::int64_t> labels{0, ignored, 3, 4, ignored, 1, 0};
-          if (all) labels.assign(7, ignored);
+          if (all_ignored) labels.assign(7, ignored);
           const std::vector<double> weights =
               weighted ? std::vector<double>{1, 2, 3, 0.5, 5, 6, 7} : std::vector<double>(7, 1.0);
           const Mesh mesh = Mesh::parse(text);
@@ -148,12 +148,12 @@ TEST(IgnoreIndex, IgnoredRowsAreNotInMeanAndGradientOnEverySharding) {
             return std::pair(loss, grad(loss, std::vector{x})[0]);
           });
           Future out = loss_of(logits, HostArray::of<std::int64_t>({7}, labels), HostArray::of<double>({7}, weights));
-          const Expected want = expected(logits, labels, weights, ignored);
-          if (all) EXPECT_TRUE(std::isnan(out.item(0)));
-          else EXPECT_NEAR(out.item(0), want.loss, 1e-12) << text;
+          const Expected reference = expected(logits, labels, weights, ignored);
+          if (all_ignored) EXPECT_TRUE(std::isnan(out.item(0)));
+          else EXPECT_NEAR(out.item(0), reference.loss, 1e-12) << text;
           const HostArray gradient = out.value(1).read();
-          for (std::size_t i = 0; i < want.gradient.size(); ++i)
-            EXPECT_NEAR(gradient.data<double>()[i], want.gradient[i], 1e-12) << text << " " << i;
+          for (std::size_t i = 0; i < reference.gradient.size(); ++i)
+            EXPECT_NEAR(gradient.data<double>()[i], reference.gradient[i], 1e-12) << text << " " << i;
         }
 }
 

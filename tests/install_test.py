@@ -1,4 +1,5 @@
-"""Tests of `cmake --install`: headers, libraries and a package with which an external program with its own op builds."""
+"""Tests of `cmake --install`: headers, libraries and a package with which an external program with its own op
+builds."""
 
 # builds: all
 import os
@@ -21,8 +22,8 @@ def run(*words, **more):
 def prefix(tmp_path_factory):
     """The installed folder, which was moved after the installation, so that no file may contain the original path."""
     folder = tmp_path_factory.mktemp("installed")
-    made = run("cmake", "--install", BUILD, "--prefix", str(folder / "first"))
-    assert made.returncode == 0, made.stdout + made.stderr
+    installed = run("cmake", "--install", BUILD, "--prefix", str(folder / "first"))
+    assert installed.returncode == 0, installed.stdout + installed.stderr
     os.rename(folder / "first", folder / "moved")
     return folder / "moved"
 
@@ -45,8 +46,8 @@ def external_program(prefix, tmp_path_factory):
         f"-DREADME={folder / 'readme.cc'}",
     ]
     for words in (begin, ["--build", folder]):
-        made = run("cmake", *map(str, words))
-        assert made.returncode == 0, made.stdout + made.stderr
+        installed = run("cmake", *map(str, words))
+        assert installed.returncode == 0, installed.stdout + installed.stderr
     return str(folder / "external_program")
 
 
@@ -103,14 +104,14 @@ def test_the_program_of_the_readme_prints_the_losses_of_the_readme(external_prog
 
 
 def test_an_op_with_the_name_of_a_built_in_op_is_rejected(external_program):
-    refused = run(external_program, "taken")
-    assert refused.returncode == 64
-    assert refused.stderr == "WorldOptions::ops[0]: Karez has an op called 'matmul' already\n"
+    rejection = run(external_program, "taken")
+    assert rejection.returncode == 64
+    assert rejection.stderr == "WorldOptions::ops[0]: Karez has an op called 'matmul' already\n"
 
 
 def test_a_launch_with_invalid_data_ends_the_program_with_the_exit_code_of_data(external_program):
-    refused = run(external_program, "label")
-    assert refused.returncode == 77 and refused.stdout == "", refused.stdout
+    rejection = run(external_program, "label")
+    assert rejection.returncode == 77 and rejection.stdout == "", rejection.stdout
     assert re.search(
-        r"external_program\.cc:\d+.*: cross_entropy's label 7 at \[3\] is outside 0 to 2", refused.stderr
-    ), refused.stderr
+        r"external_program\.cc:\d+.*: cross_entropy's label 7 at \[3\] is outside 0 to 2", rejection.stderr
+    ), rejection.stderr

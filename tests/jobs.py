@@ -10,8 +10,8 @@ import time
 import uuid
 
 import pytest
-from command_test import KAREZ
 from example_test import EXAMPLE, images, labels
+from karez_command import KAREZ
 
 PEER = 75
 
@@ -66,8 +66,8 @@ class Started:
         assert not self.alive(), [open(f"/proc/{p}/cmdline").read().replace("\0", " ") for p in self.alive()]
 
 
-def no_more_than(segments, seconds=60):
-    """Waits until there are no other shared memory segments than these; those of other programs disappear in time."""
+def no_new_shm_segments(segments, seconds=60):
+    """Returns whether /dev/shm holds only `segments` within `seconds`; other programs remove theirs in time."""
     until = time.monotonic() + seconds
     while not (fine := set(os.listdir("/dev/shm")) <= segments) and time.monotonic() < until:
         time.sleep(0.02)
@@ -153,7 +153,8 @@ needs_mpirun = pytest.mark.skipif(
 
 @pytest.fixture
 def rsh(tmp_path):
-    """A replacement of ssh that runs a command as on another host: in a shell with a new environment, after a greeting."""
+    """A replacement of ssh that runs a command as on another host: in a shell with a new environment, after a
+    greeting."""
     path = tmp_path / "rsh"
     path.write_text(
         '#!/bin/sh\nhost=$1; shift\necho "Welcome to $host"\ncd /\n'

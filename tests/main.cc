@@ -1,4 +1,4 @@
-// The main function of every test binary: it does not use the user's plan cache, and plans equally on every machine.
+// The main function of every test binary. It disables the user's plan cache and plans with the same costs everywhere.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -28,10 +28,10 @@ HostArray specials() {
 
 struct Program {
   const char* name;
-  std::function<Tensor(const Parameter& table, Tensor index, Tensor by)> make;  // index [rows], by [rows, width]
+  std::function<Tensor(const Parameter& table, Tensor index, Tensor factor)> make;  // index [rows], by [rows, width]
 };
 
-// The result after each product is small, so that by bytes alone the sum would be placed after the product.
+// The result after each product is small, so that considering only bytes would place the sum after the product.
 const std::vector<Program>& programs() {
   using P = const Parameter&;
   static const std::vector<Program> list = {
@@ -64,8 +64,8 @@ std::vector<double> run(const Program& program, const std::string& axes, const s
   const Mesh mesh = Mesh::parse(axes);
   World world({.devices = mesh.size()});
   const Parameter table("table", {DType::f64, {vocabulary, width}}, uniform_init(1));
-  auto f = compile(world.mesh(mesh.axes), [&](Tensor index, Tensor by) { return program.make(table, index, by); },
-                   {.rules = rules});
+  auto f = compile(world.mesh(mesh.axes),
+                   [&](Tensor index, Tensor factor) { return program.make(table, index, factor); }, {.rules = rules});
   HostArray index(TensorType{DType::i64, {rows}});
   for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i)
     index.data<std::int64_t>()[i] = static_cast<std::int64_t>(5 * i % 7);
@@ -76,15 +76,17 @@ std::vector<double> run(const Program& program, const std::string& axes, const s
 TEST(MaskedSums, ATableSplitByRowsGivesTheSpecialValuesOfOneDevice) {
   const std::vector<LayoutRule> split{{"table", P("model", nullptr)}};
   for (const Program& program : programs()) {
-    const auto whole = run(program, "", {});
-    EXPECT_TRUE(std::any_of(whole.begin(), whole.end(), [](double x) { return std::isfinite(x) && x != 0; }))
+    const auto single_device = run(program, "", {});
+    EXPECT_TRUE(std::any_of(single_device.begin(), single_device.end(), [](double x) {
+      return std::isfinite(x) && x != 0;
+    })) << program.name;
+    EXPECT_TRUE(std::any_of(single_device.begin(), single_device.end(), [](double x) { return !std::isfinite(x); }))
         << program.name;
-    EXPECT_TRUE(std::any_of(whole.begin(), whole.end(), [](double x) { return !std::isfinite(x); })) << program.name;
     for (const char* axes : {"model=2", "model=4", "data=2,model=2"}) {
-      const auto parts = run(program, axes, split);
-      ASSERT_EQ(parts.size(), whole.size());
-      for (std::size_t i = 0; i < whole.size(); ++i) {
-        const double a = parts[i], b = whole[i];
+      const auto sharded = run(program, axes, split);
+      ASSERT_EQ(sharded.size(), single_device.size());
+      for (std::size_t i = 0; i < single_device.size(); ++i) {
+        const double a = sharded[i], b = single_device[i];
         EXPECT_TRUE(a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= 1e-12)
             << program.name << " on " << axes << ": " << i << " is " << a << ", on one device " << b;
       }

@@ -14,12 +14,12 @@ using bench::CapCase;
 using bench::CapResult;
 using CapFunction = CapResult (*)(const CapCase&, std::int64_t);
 
-// Reduces the limit from the memory of the unlimited plan, in steps of `step` percent, until it is too small or `last`
-// percent.
-std::vector<CapResult> sweep(const CapCase& c, CapFunction under, int step, int last) {
-  std::vector<CapResult> out = {under(c, 0)};
-  for (int percent = 100 - step; percent >= last; percent -= step) {
-    out.push_back(under(c, out[0].planned * percent / 100));
+// Reduces the limit from the memory of the unlimited plan in steps of `step` percent, until it is too small or
+// `min_percent` percent.
+std::vector<CapResult> sweep(const CapCase& c, CapFunction run_under_cap, int step, int min_percent) {
+  std::vector<CapResult> out = {run_under_cap(c, 0)};
+  for (int percent = 100 - step; percent >= min_percent; percent -= step) {
+    out.push_back(run_under_cap(c, out[0].planned * percent / 100));
     if (!out.back().error.empty()) break;
   }
   return out;
@@ -27,16 +27,16 @@ std::vector<CapResult> sweep(const CapCase& c, CapFunction under, int step, int 
 
 void expect_order(const std::vector<CapResult>& points) {
   for (std::size_t i = 1; i < points.size(); ++i) {
-    const CapResult& now = points[i];
-    if (!now.error.empty()) {
-      EXPECT_NE(now.error.find("tensors, in the smallest of "), std::string::npos) << now.error;
+    const CapResult& point = points[i];
+    if (!point.error.empty()) {
+      EXPECT_NE(point.error.find("tensors, in the smallest of "), std::string::npos) << point.error;
       continue;
     }
-    EXPECT_LE(now.planned, now.cap);
-    EXPECT_LE(now.measured, now.cap) << "including the launch that initialises variables";
-    EXPECT_GE(now.predicted, points[i - 1].predicted);
-    EXPECT_GE(now.predicted, now.predicted_uncapped * (1 - 1e-9)) << "the layouts without a limit are the fastest";
-    EXPECT_LE(bench::max_relative_difference(points[0].losses, now.losses), 1e-10);
+    EXPECT_LE(point.planned, point.cap);
+    EXPECT_LE(point.measured, point.cap) << "including the launch that initialises variables";
+    EXPECT_GE(point.predicted, points[i - 1].predicted);
+    EXPECT_GE(point.predicted, point.predicted_uncapped * (1 - 1e-9)) << "the layouts without a limit are the fastest";
+    EXPECT_LE(bench::max_relative_difference(points[0].losses, point.losses), 1e-10);
   }
 }
 
@@ -60,14 +60,14 @@ TEST(MemoryCaps, StateIsSplitBeforeTheLimitIsTooSmall) {
     if (p.state < 0.9) { EXPECT_TRUE(p.reduce_scatters) << "gradients for split state are reduce-scattered"; }
     state_first = state_first || p.state < 0.7 * p.parameters;
   }
-  EXPECT_TRUE(state_first) << "the optimiser's state is split while parameters are whole";
+  EXPECT_TRUE(state_first) << "the optimiser's state is split while the parameters are not";
   EXPECT_LT(state, 0.3);
   EXPECT_LT(parameters, 0.3);
 }
 
-// Compares with ZeRO by rules (everything whole, the optimiser's state split, parameters split too): in the same memory
+// Compares with ZeRO by rules: nothing split, the optimiser's state split, or parameters split too. In the same memory
 // the chosen plan is not slower.
-TEST(MemoryCaps, NoZeroByRulesIsFasterInTheSameMemory) {
+TEST(MemoryCaps, ZeroByRulesIsNotFasterInTheSameMemory) {
   CostTable wire;
   wire.link = {.alpha = 2e-5, .beta = 1e-9};
   bool state_alone = false;
@@ -75,16 +75,16 @@ TEST(MemoryCaps, NoZeroByRulesIsFasterInTheSameMemory) {
     for (const std::int64_t batch : {64, 512})
       for (const auto& [parameters, state] : {std::pair(false, false), {false, true}, {true, true}}) {
         CapCase c{"mlp", "data=4", costs, true, 1, batch, bench::zero_rules(parameters, state)};
-        const CapResult by_hand = bench::mlp_under_cap(c, 0);
-        EXPECT_NEAR(by_hand.state, state ? 0.25 : 1, 0.01);
+        const CapResult by_rules = bench::mlp_under_cap(c, 0);
+        EXPECT_NEAR(by_rules.state, state ? 0.25 : 1, 0.01);
         c.rules.clear();
-        const CapResult chosen = bench::mlp_under_cap(c, by_hand.planned);
-        ASSERT_EQ(chosen.error, "") << batch << " rows, " << by_hand.planned << " bytes";
-        EXPECT_LE(chosen.planned, by_hand.planned);
-        EXPECT_LE(chosen.seconds, by_hand.seconds * (1 + 1e-9)) << batch << " rows, " << by_hand.planned << " bytes";
+        const CapResult chosen = bench::mlp_under_cap(c, by_rules.planned);
+        ASSERT_EQ(chosen.error, "") << batch << " rows, " << by_rules.planned << " bytes";
+        EXPECT_LE(chosen.planned, by_rules.planned);
+        EXPECT_LE(chosen.seconds, by_rules.seconds * (1 + 1e-9)) << batch << " rows, " << by_rules.planned << " bytes";
         state_alone = state_alone || (chosen.state < 0.3 && chosen.parameters > 0.9 && chosen.reduce_scatters);
       }
-  EXPECT_TRUE(state_alone) << "state split, parameters whole";
+  EXPECT_TRUE(state_alone) << "some plan splits the state but not the parameters";
 }
 
 // With less memory a transformer's parameters are gathered late, and then its blocks are recomputed.
@@ -95,9 +95,9 @@ TEST(MemoryCaps, BlocksAreRecomputed) {
 }
 
 TEST(MemoryCaps, LimitsWorkOnTwoAxes) {
-  const bool all = std::getenv("KAREZ_ALL") != nullptr;
+  const bool run_all = std::getenv("KAREZ_ALL") != nullptr;
   expect_order(sweep({"mlp", "data=2,model=2", expensive_messages(), true}, bench::mlp_under_cap, 20, 30));
-  if (all) expect_order(sweep({"gpt", "data=2,model=2"}, bench::gpt_under_cap, 10, 30));
+  if (run_all) expect_order(sweep({"gpt", "data=2,model=2"}, bench::gpt_under_cap, 10, 30));
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST_F(Messages, AShapeErrorNamesBothShapesAndTheLine) {
                      "mul: shapes do not broadcast: [8, 20] and [7]\n  at messages_test.cc:N"));
 }
 
-TEST_F(Messages, AMeshLargerThanTheWorldNamesBothNumbers) {
+TEST_F(Messages, TheErrorForAMeshLargerThanTheWorldHasBothNumbers) {
   EXPECT_EQ(error_text([&] { world.mesh("data=4,model=2"); }),
             "mesh(data=4, model=2) takes 8 devices, but the world has 4; World({.devices = 8}) has enough");
 }
@@ -95,8 +95,8 @@ TEST_F(Messages, ALayoutThatUsesAnAxisTwiceIsRejected) {
                      "messages_test.cc:N"));
 }
 
-// If an op cannot produce the required layout, it produces another and a transition follows, whose result is a separate
-// value.
+// If an op cannot produce the required layout, it produces a different one, and a transition follows whose result is a
+// separate value.
 TEST_F(Messages, ALayoutThatAnOpCannotProduceIsReachedByATransition) {
   auto sliced = [&](Tensor v) { return with_layout(slice(v, {0, 1}, {8, 10}), P(nullptr, "model")); };
   EXPECT_EQ(error_text([&] { compile(mesh, sliced)(x).wait(); }), "nothing");

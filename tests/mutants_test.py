@@ -65,8 +65,8 @@ def generate(line, suffix):
 
 def test_only_lines_with_code_are_drawn():
     lines = CPP.split("\n")
-    drawn = [lines[number - 1].strip() for number in places.code_lines(CPP, ".cc")]
-    assert drawn == [
+    chosen_lines = [lines[number - 1].strip() for number in places.code_lines(CPP, ".cc")]
+    assert chosen_lines == [
         "int f(int a) {  // a + 1",
         'const char* text = "a + b";',
         'auto raw = R"(x = 1;',
@@ -203,12 +203,12 @@ def test_the_list_of_equivalents_has_line_fault_and_reason(tmp_path):
     (row,) = places.equivalents(ROW)
     assert (row.row, row.path, row.old, row.new, row.why) == (3, "x.cc", "return 3;", "return 4;", "none")
     assert places.is_equivalent(places.Fault("x.cc", 16, "  return 3;", "  return 4;"), [row])
-    for other in [
+    for value in [
         ("y.cc", "  return 3;", "  return 4;"),
         ("x.cc", "  return 2;", "  return 4;"),
         ("x.cc", "  return 3;", "  return 5;"),
     ]:
-        assert not places.is_equivalent(places.Fault(other[0], 16, *other[1:]), [row])
+        assert not places.is_equivalent(places.Fault(value[0], 16, *value[1:]), [row])
     (two,) = places.equivalents("file x.cc\n- f();\n+ f();\n+ break;\nwhy so")
     assert places.is_equivalent(places.Fault("x.cc", 1, "  f();", "  f();\n  break;"), [two])
     (tmp_path / "x.cc").write_text(CPP)
@@ -235,17 +235,17 @@ def test_the_list_of_this_tree_matches_its_files():
 
 def outcomes(script):
     """A start() for notice() that returns scripted outcomes for each suite by name; and the list of started suites."""
-    left, started = {name: list(kinds) for name, kinds in script.items()}, []
+    remaining, started = {name: list(kinds) for name, kinds in script.items()}, []
 
     def start(suite, stop, tests):
         started.append((suite.name, stop is None, tests))
-        kind = left[suite.name].pop(0)
+        kind = remaining[suite.name].pop(0)
         return suites.Outcome(kind, 0.1, (suite.name + ".One",) if kind == "failed" else ())
 
     return start, started
 
 
-def named(*names):
+def runs_of(*names):
     return [suites.Suite("toy_test", name) for name in names]
 
 
@@ -263,14 +263,14 @@ def named(*names):
 )
 def test_a_failure_or_hang_counts_if_it_recurs_alone(script, noticed):
     start, started = outcomes({"A": script})
-    found = suites.notice(named("A"), start)
+    found = suites.notice(runs_of("A"), start)
     assert (found and found.how) == noticed and len(started) == len(script)
-    assert all(alone for _, alone, _ in started[1:]) and not started[0][1]
+    assert all(was_alone for _, was_alone, _ in started[1:]) and not started[0][1]
 
 
 def test_after_a_random_failure_the_other_suites_still_run():
     start, started = outcomes({"A": ["failed", "passed", "passed"], "B": ["passed"] * 2, "C": ["failed"] * 4})
-    assert suites.notice(named("A", "B", "C"), start).how == "C.One"
+    assert suites.notice(runs_of("A", "B", "C"), start).how == "C.One"
 
 
 def test_a_stopped_program_ends_with_its_children(tmp_path):
@@ -310,7 +310,7 @@ def a_map(**more):
         "made": time.time(),
         "tree": "old",
         "lines": {"x.cc": [1, 2, 4]},
-        "texts": {"x.cc": coverage_map.prints(text)},
+        "texts": {"x.cc": coverage_map.line_hashes(text)},
         "suites": {
             "A": {"seconds": 1, "broken": [], "use": True, "why": "", "lines": {"x.cc": [1, 2]}, "modules": []},
             "B": {"seconds": 2, "broken": ["B.Bad"], "use": True, "why": "", "lines": {"x.cc": [2]}, "modules": []},

@@ -147,9 +147,9 @@ def test_a_toy_project_is_judged_from_end_to_end(toy):
 def test_the_map_is_stored_follows_an_edit_and_is_measured_again_after_a_day(toy):
     place = toy.root / "build-mutants" / "coverage" / "toy_test.json"
     assert "measuring 2 suites of toy_test" in toy("toy", "1", "--seed", "1", "--own")[1]
-    made = json.loads(place.read_text())
-    assert made["lines"]["toy/clip.cc"] == [3, 4, 5, 6, 7, 8, 9, 10, 11, 14]
-    ran = {name: suite["lines"]["toy/clip.cc"] for name, suite in made["suites"].items()}
+    stored = json.loads(place.read_text())
+    assert stored["lines"]["toy/clip.cc"] == [3, 4, 5, 6, 7, 8, 9, 10, 11, 14]
+    ran = {name: suite["lines"]["toy/clip.cc"] for name, suite in stored["suites"].items()}
     assert ran == {"Clip": [3, 4, 5, 6], "Waits": [10, 11, 14]}, ran
 
     assert "measuring" not in toy("toy", "1", "--seed", "1", "--own")[1]
@@ -160,11 +160,11 @@ def test_the_map_is_stored_follows_an_edit_and_is_measured_again_after_a_day(toy
     tests = toy.root / "toy" / "clip_test.cc"
     tests.write_text(tests.read_text().replace("nOff.", "nMore.\\n  One\\nOff."))
     assert "measuring 1 suites of toy_test" in toy("toy", "1", "--seed", "1", "--own")[1]
-    again = json.loads(place.read_text())
-    ran = {name: suite["lines"].get("toy/clip.cc") for name, suite in again["suites"].items()}
+    second_record = json.loads(place.read_text())
+    ran = {name: suite["lines"].get("toy/clip.cc") for name, suite in second_record["suites"].items()}
     assert ran["Clip"] == [3, 4, 5, 6, 7] and ran["Waits"] == [11, 12, 15] and "More" in ran
-    assert again["made"] == made["made"]
-    place.write_text(json.dumps(again | {"made": time.time() - 25 * 3600}))
+    assert second_record["made"] == stored["made"]
+    place.write_text(json.dumps(second_record | {"made": time.time() - 25 * 3600}))
     assert "measuring" not in toy("toy", "1", "--seed", "1", "--own")[1]  # old, but of this tree
     source.write_text(source.read_text() + "// The end.\n")
     assert "measuring 3 suites" in toy("toy", "1", "--seed", "1", "--own")[1]

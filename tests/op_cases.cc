@@ -20,14 +20,14 @@ std::vector<OpCase> op_cases() {
 
   // All rows of the pointwise table, including gradients: sizes that split unevenly, and four dimensions once.
   for (const Pointwise& row : pointwise_rows()) {
-    std::vector<bool> truth(static_cast<std::size_t>(row.operands), row.dtypes == OperandDTypes::bools);
-    if (row.name.starts_with("select")) truth[0] = true;
+    const Expr expr = parse_expr(row.expr);
     std::vector<TensorType> in;
-    for (bool t : truth) in.push_back({t ? b : f, {5, 3}});
-    const bool positive = row.name == "log" || row.name.starts_with("sqrt") || row.name.starts_with("rsqrt") ||
-                          row.name.starts_with("pow");
-    cases.push_back({row.name, in, {}, positive ? "p" : "r"});
-    if (!positive && row.name != "div" && row.name != "div_grad") cases.push_back({row.name, in, {}, "t"});
+    for (bool t : bool_operands(expr)) in.push_back({t ? b : f, {5, 3}});
+    cases.push_back({row.name, in, {}, row.positive ? "p" : "r"});
+    bool divides = false;
+    for (const auto& [operand, effect] : outside_effects(expr))
+      divides = divides || effect == Signature::OutsideEffect::divisor;
+    if (!row.positive && !divides) cases.push_back({row.name, in, {}, "t"});
     if (row.dtypes == OperandDTypes::numbers)
       cases.push_back({row.name, std::vector<TensorType>(in.size(), {i, {5, 3}})});
   }
@@ -180,7 +180,7 @@ std::vector<OpCase> op_cases() {
 }
 
 std::string why_not_computed(const std::string& op) {
-  if (op == "input" || op == "variable") return "it has no kernel: its value is given";
+  if (op == "input" || op == "variable") return "it has no kernel, because the caller provides its value";
   if (op == "transfer") return "it moves a value to another placement; tests/placements_test.cc tests it";
   if (op == "box") return "it moves bytes between devices; tests/transition_equivalence_test.cc tests it";
   if (op == "accumulate" || op == "micro_join" || op == "micro_slice")

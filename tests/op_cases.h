@@ -35,13 +35,13 @@ std::string print(const OpCase& c);
 
 std::vector<OpCase> op_cases();
 
-// The reason why no kernel computes an op of the table, or "".
+// Returns the reason why no kernel computes an op of the table, or "".
 std::string why_not_computed(const std::string& op);
 
-// The case with f32 in place of f64, also in attributes.
+// Returns the case with f32 in place of f64, also in attributes.
 OpCase as_f32(OpCase c);
 
-// A graph of one node over inputs called "0", "1", ... The node is the last one.
+// Makes a graph of one node over inputs called "0", "1", ... The node is the last one of the graph.
 Graph graph_of(const OpCase& c, const OpTable& ops);
 
 std::vector<HostArray> random_inputs(const OpCase& c, std::mt19937_64& random);

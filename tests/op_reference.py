@@ -3,156 +3,18 @@
 import math
 
 import numpy as np
-
-erf = np.vectorize(math.erf, otypes=[np.float64])
-
-
-erfc = np.vectorize(math.erfc, otypes=[np.float64])
-
-
-def sigmoid(x):
-    e = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1, e) / (1 + e)
-
-
-def phi(x):  # the normal distribution function
-    return erfc(-x / math.sqrt(2)) / 2
-
-
-def gelu(x):
-    return np.where(x == -np.inf, -0.0, x * phi(x))  # the limit
-
-
-def gelu_grad(x, dy):
-    density = np.where(np.isinf(x), 0, x * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi))
-    return dy * (phi(x) + density)
-
-
-def gelu_tanh(x):
-    u = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-    return np.where(x == -np.inf, -0.0, x * sigmoid(2 * u))  # (1 + tanh(u)) / 2
-
-
-def gelu_tanh_grad(x, dy):
-    u = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-    slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)
-    density = np.where(np.abs(x) > 100, 0, x * sigmoid(2 * u) * sigmoid(-2 * u) * 2 * slope)
-    return dy * (sigmoid(2 * u) + np.where(np.isnan(x), x, density))
-
-
-def silu(x):
-    return np.where(x == -np.inf, -0.0, x * sigmoid(x))
-
-
-def silu_grad(x, dy):
-    density = np.where(np.isinf(x), 0, x * sigmoid(x) * sigmoid(-x))
-    return dy * (sigmoid(x) + density)
-
-
-def maximum(x, y):
-    """NumPy's maximum, which propagates NaN; +0 is larger than -0, as in IEEE 754-2019."""
-    return np.where((x == 0) & (y == 0), x + y, np.maximum(x, y)) if x.dtype.kind == "f" else np.maximum(x, y)
-
-
-def minimum(x, y):
-    return -maximum(-x, -y) if x.dtype.kind == "f" else np.minimum(x, y)
-
-
-def relu(x):
-    return np.where(x <= 0, 0, x)
-
-
-def extreme_grad(worse):
-    return lambda x, y, dy: np.where(worse(x, y), 0, np.where(x == y, 0.5 * dy, dy))  # dy if one is NaN
-
-
-def divide(x, y):
-    if x.dtype.kind == "f":
-        return x / y
-    quotient = np.array(
-        [abs(int(a)) // abs(int(b)) * (1 if (a < 0) == (b < 0) else -1) for a, b in zip(x.flat, y.flat)], dtype=object
-    )
-    bits = 8 * x.itemsize  # towards zero; the only quotient that overflows wraps
-    return np.array([(q + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) for q in quotient], x.dtype).reshape(x.shape)
+from pointwise_reference import free_forms, pointwise, relu
 
 
 def cast(x, to):
     """Floats to integers: towards zero, clipped to the range, 0 for NaN. Integers wrap."""
     if x.dtype.kind == "f" and np.dtype(to).kind == "i":
-        least, most = np.iinfo(to).min, np.iinfo(to).max
-        inside = (x > float(least)) & (x < float(most))
+        low, high = np.iinfo(to).min, np.iinfo(to).max
+        inside = (x > float(low)) & (x < float(high))
         return np.where(
-            inside, np.where(inside, x, 0).astype(to), np.where(x > 0, most, np.where(x < 0, least, 0))
+            inside, np.where(inside, x, 0).astype(to), np.where(x > 0, high, np.where(x < 0, low, 0))
         ).astype(to)
     return x.astype(to)
-
-
-# Pointwise ops; gradients have their own formulas, with operands in the order of karez/ops/pointwise.cc.
-pointwise = {
-    "neg": lambda x: -x,
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "sqrt_grad": lambda dy, r: dy / (2 * r),
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "rsqrt_grad": lambda r, dy: -0.5 * r**3 * dy,
-    "tanh": np.tanh,
-    "tanh_grad": lambda r, dy: dy * (1 - r**2),
-    "sigmoid": sigmoid,
-    "sigmoid_grad": lambda r, dy: dy * r * (1 - r),
-    "relu": relu,
-    "relu_grad": lambda r, dy: np.where(r <= 0, 0, dy),
-    "gelu": gelu,
-    "gelu_grad": gelu_grad,
-    "gelu_tanh": gelu_tanh,
-    "gelu_tanh_grad": gelu_tanh_grad,
-    "silu": silu,
-    "silu_grad": silu_grad,
-    "erf": erf,
-    "erf_grad": lambda x, dy: dy * 2 / math.sqrt(math.pi) * np.exp(-(x**2)),
-    "abs": np.abs,
-    "abs_grad": lambda x, dy: np.nan_to_num(np.sign(x)) * dy,  # 0 at NaN, as in PyTorch
-    "sin": np.sin,
-    "sin_grad": lambda x, dy: dy * np.cos(x),
-    "cos": np.cos,
-    "cos_grad": lambda x, dy: -dy * np.sin(x),
-    "stop_gradient": lambda x: x,
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": divide,
-    "div_grad": lambda dy, r, y: -dy * r / y,
-    "pow": np.power,
-    "pow_grad": lambda y, x, dy: np.where(y == 0, 0, y * x ** (y - 1)) * dy,
-    "pow_grad2": lambda x, r, dy: np.where(x == 0, 0, np.log(x) * r) * dy,
-    "max": maximum,
-    "max_grad": extreme_grad(np.less),
-    "min": minimum,
-    "min_grad": extreme_grad(np.greater),
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "and": np.logical_and,
-    "or": np.logical_or,
-    "not": np.logical_not,
-    "select": np.where,
-    "select_grad": lambda c, dy: np.where(c, dy, 0),
-    "select_grad2": lambda c, dy: np.where(c, 0, dy),
-}
-
-
-free_forms = {
-    "select(x1 < 0, select(x0 == 1, 1, select(x0 == -1, 1 - 2 * bitand(x1, 1), 0)), pow(x0, max(x1, 0)))": lambda x, y: (
-        np.array(
-            [p**q if q >= 0 else 0 if p == 0 else int(p**q) for p, q in zip(x.ravel().tolist(), y.ravel().tolist())]
-        ).reshape(x.shape)
-    ),
-    "select(x2, x0 * x1, x0 - tanh(x1))": lambda x, y, c: np.where(c, x * y, x - np.tanh(y)),
-    "x0 * x1 - x2 / 3": lambda x, y, z: x * y - z / 3,
-}
 
 
 dtypes = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
@@ -267,14 +129,14 @@ def conv2d_grad_weight(a, x, dy):
     return np.where(inside, taps * dy[:, :, None, :, :, None, None], 0).sum((0, 3, 4))
 
 
-def in_groups(whole, axis):
+def in_groups(op_of_group, axis):
     """The op on each group of channels; the results are concatenated."""
 
     def op(a, *x):
         groups = a.get("groups", 1)
-        cuts = [np.split(v, groups, axis=1 if v is not x[1] or whole == conv2d_grad_weight else 0) for v in x]
-        own = {**a, "shape": [a["shape"][0], a["shape"][1] // groups, *a["shape"][2:]]} if "shape" in a else a
-        return np.concatenate([whole(own, *part) for part in zip(*cuts)], axis)
+        cuts = [np.split(v, groups, axis=1 if v is not x[1] or op_of_group == conv2d_grad_weight else 0) for v in x]
+        group_attrs = {**a, "shape": [a["shape"][0], a["shape"][1] // groups, *a["shape"][2:]]} if "shape" in a else a
+        return np.concatenate([op_of_group(group_attrs, *part) for part in zip(*cuts)], axis)
 
     return op
 
@@ -326,7 +188,8 @@ def cumsum(a, x):
 
 
 def sort(a, x):
-    """A stable sort with NaN as the largest; a descending sort is the reverse of an ascending sort of the reversed input."""
+    """A stable sort with NaN as the largest; a descending sort is the reverse of an ascending sort of the reversed
+    input."""
     axis = a["axis"]
     if a.get("descending"):
         places = np.flip(x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
@@ -422,19 +285,17 @@ sums = {
     "cumsum",
     "add_along",
 }
-
-
 updates = {"sgd": 2, "adam": 3, "sgd_if": 2, "adam_if": 3}  # results that are operands of the next step
 
 
 def reference(op, attrs, inputs, steps=1):
     """The op's results in float64 (or its integers), as a list."""
-    wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in inputs]
+    operands = [x.astype(np.float64) if x.dtype == np.float32 else x for x in inputs]
     out = ()
     for step in range(steps):
         if step > 0:
-            wide = list(out) + wide[len(out) :]
-            wide = [x + 1 if x.dtype == np.int64 else x for x in wide]
-        out = pointwise[op](*wide) if op in pointwise else others[op](attrs, *wide)
+            operands = list(out) + operands[len(out) :]
+            operands = [x + 1 if x.dtype == np.int64 else x for x in operands]
+        out = pointwise[op](*operands) if op in pointwise else others[op](attrs, *operands)
         out = out if isinstance(out, tuple) else (out,)
     return out

@@ -6,9 +6,11 @@ import os
 import pathlib
 import subprocess
 
+import central_differences
 import numpy as np
 import pytest
-from op_reference import others, pointwise, reference, sums, updates
+from op_reference import others, reference, sums, updates
+from pointwise_reference import pointwise
 
 pytestmark = pytest.mark.xdist_group("op_reference")  # its fixtures are costly
 
@@ -16,8 +18,15 @@ root = pathlib.Path(__file__).resolve().parent.parent
 np.seterr(all="ignore")  # special values are tested
 
 
-# The largest error at special values in units in the last place, for f32 and f64. Rows that compute f32 in double round once; the numbers are
-# for the fast rows. Other ops are exact. In gradients the result of the forward op is an operand, so its error does not count.
+# The largest error at special values in units in the last place, for f32 and f64, of pointwise ops that are neither
+# exact nor in a table below.
+DEFAULT_ULPS = (8, 8)
+exact = set(
+    "neg relu relu_grad abs abs_grad stop_gradient max min eq ne lt le gt ge and or not select select_grad "
+    "select_grad2".split()
+)
+# Other bounds. Rows that compute f32 in double round once; the numbers are for the fast rows. In gradients the result
+# of the forward op is an operand, so its error does not count.
 ulps = {
     "exp": (2, 2),
     "log": (2, 2),
@@ -67,14 +76,15 @@ def tolerance(op, inputs, want):
     if op in powers:
         return unit * (64 if which == 0 else 800)
     # a factor may be subnormal
-    least = (
+    subnormal_error = (
         np.finfo(want.dtype).smallest_subnormal * np.abs(np.clip(inputs[0], -800, 800)) if op.startswith("silu") else 0
     )
-    return unit * ulps.get(op, (0, 0))[which] + least
+    return unit * ((0, 0) if op in exact else ulps.get(op, DEFAULT_ULPS))[which] + subnormal_error
 
 
-def unclaimed(op, row, inputs, got, want):
-    """Elements that are not checked, because an intermediate result overflows the dtype, or the library pads with zeros."""
+def unchecked(op, row, inputs, got, want):
+    """Elements that are not checked, because an intermediate result overflows the dtype, or the library pads with
+    zeros."""
     kind = np.finfo(got.dtype)
     if op in updates:  # the updated value or the square of the gradient overflows
         large = [np.isfinite(x) & (np.abs(x) > kind.max / 1e6) for x in inputs if x.shape == want.shape]
@@ -84,18 +94,31 @@ def unclaimed(op, row, inputs, got, want):
     if op in powers:  # x^y / x of a subnormal x
         tiny = [(x != 0) & (np.abs(x) < kind.tiny) for x in inputs]
         return np.logical_or.reduce(tiny) | (np.abs(want) < kind.tiny)
-    # there padded zeros times infinity are NaN, in the reference padding adds nothing
+    # In oneDNN, padded zeros times infinity are NaN; in the reference, padding adds nothing.
     if op == "conv2d_grad_weight" and row.startswith("onednn."):
         return np.isnan(got) & (not all(np.isfinite(x).all() for x in inputs))
     return False
 
 
+def results(case, inputs):
+    """The results of the reference, and bounds on their errors. A gradient op without a NumPy function gets those of
+    central differences; they are NaN, and not checked, where a difference is not finite."""
+    op = case["op"]
+    if op in pointwise or op in others or case["gradient"] is None:
+        expected = reference(op, case["attrs"], inputs, case["steps"])
+        return expected, [0] * len(expected)
+    value, bound = central_differences.gradient(pointwise[case["gradient"]["of"]], case["gradient"], inputs)
+    return [value], [bound]
+
+
 def check_special(case, folder):
-    """As `check`, for special values: equal NaN, infinities and zeros with their signs; other values within `tolerance`."""
+    """Like `check`, for special values: equal NaN, infinities and zeros with their signs; other values within
+    `tolerance`."""
     op = case["op"]
     inputs = [np.load(folder / name) for name in case["in"]]
-    expected = reference(op, case["attrs"], inputs, case["steps"])
-    sizes = [magnitude(case, inputs, want) for want in expected] if op not in pointwise else None
+    expected, bounds = results(case, inputs)
+    is_pointwise = op in pointwise or case["gradient"] is not None
+    sizes = [magnitude(case, inputs, want) for want in expected] if not is_pointwise else None
     for row, files in case["out"].items():
         assert len(files) == len(expected), f"{row}: {len(files)} results, the reference has {len(expected)}"
         for number, (name, exact) in enumerate(zip(files, expected)):
@@ -105,30 +128,33 @@ def check_special(case, folder):
             if got.dtype.kind != "f":
                 wrong = got != want
             else:
-                most = (
-                    tolerance(op, inputs, want)
-                    if op in pointwise
+                allowed = (
+                    tolerance(op, inputs, want) + bounds[number]
+                    if is_pointwise
                     else (1e-12 if got.dtype == np.float64 else 2e-6) * sizes[number]
                 )
                 finite = np.isfinite(want)
-                near = np.abs(got.astype(np.float64) - np.where(finite, want, 0)) <= most
+                is_close = np.abs(got.astype(np.float64) - np.where(finite, want, 0)) <= allowed
                 # If the result is at the limit of overflow, both results are accepted.
                 largest = np.finfo(got.dtype).max
                 edge = (np.abs(exact) > largest * (1 - 1e-5)) & (np.abs(exact) < largest * (1 + 1e-5)) & np.isinf(got)
-                wrong = ~np.where(np.isnan(want), np.isnan(got), np.where(finite, near | edge, got == want))
+                wrong = ~np.where(np.isnan(want), np.isnan(got), np.where(finite, is_close | edge, got == want))
                 if op in signed_zeros:
                     wrong |= (want == 0) & (np.signbit(want) != np.signbit(got))
-                wrong &= ~np.asarray(unclaimed(op, row, inputs, got, want), bool)
+                wrong &= ~np.asarray(unchecked(op, row, inputs, got, want), bool) & np.isfinite(bounds[number])
             if not wrong.any():
                 continue
             at = [x[wrong][:4] if x.shape == wrong.shape else "..." for x in inputs]
             raise AssertionError(
-                f"{row}, result {number}: {got[wrong][:4]} is not {want[wrong][:4]} at {at}, {wrong.sum()} of {wrong.size} differ"
+                f"{row}, result {number}: {got[wrong][:4]} is not {want[wrong][:4]} at {at}, {wrong.sum()} of "
+                f"{wrong.size} differ"
             )
 
 
-signed_zeros = {"max", "min", "relu", "neg", "abs", "stop_gradient", "select", "exp", "tanh", "sigmoid", "erf", "sqrt", "copy", "assign", "reshape",
-                "transpose", "slice", "concat", "pad", "broadcast", "gather"}  # fmt: skip
+signed_zeros = set(
+    "max min relu neg abs stop_gradient select exp tanh sigmoid erf sqrt copy assign reshape transpose slice concat "
+    "pad broadcast gather".split()
+)
 
 
 def magnitude(case, inputs, expected):
@@ -141,7 +167,7 @@ def magnitude(case, inputs, expected):
 
 def check(case, folder):
     inputs = [np.load(folder / name) for name in case["in"]]
-    expected = reference(case["op"], case["attrs"], inputs, case["steps"])
+    expected, bounds = results(case, inputs)
     for row, files in case["out"].items():
         assert len(files) == len(expected), f"{row}: {len(files)} results, the reference has {len(expected)}"
         for number, (name, want) in enumerate(zip(files, expected)):
@@ -150,10 +176,11 @@ def check(case, folder):
             if got.dtype.kind != "f":
                 assert np.array_equal(got, want), f"{row}, result {number}: {got} is not {want}"
                 continue
-            bound = (1e-12 if got.dtype == np.float64 else 2e-6) * magnitude(case, inputs, want)
+            bound = (1e-12 if got.dtype == np.float64 else 2e-6) * magnitude(case, inputs, want) + bounds[number]
             wrong = ~(np.abs(got - want) <= bound)
             assert not wrong.any(), (
-                f"{row}, result {number}: {got[wrong][:4]} is not {want[wrong][:4]}, {wrong.sum()} of {wrong.size} differ"
+                f"{row}, result {number}: {got[wrong][:4]} is not {want[wrong][:4]}, {wrong.sum()} of {wrong.size} "
+                f"differ"
             )
 
 
@@ -172,8 +199,9 @@ def test_every_op_agrees_with_numpy(values):
     cases = json.loads((values / "cases.json").read_text())["cases"]
     faults = []
     for case in cases:
-        if case["op"] not in pointwise and case["op"] not in others:
-            faults.append(f"{case['name']}: there is no reference for '{case['op']}'")
+        forward = case["op"] if case["gradient"] is None else case["gradient"]["of"]
+        if forward not in pointwise and forward not in others:
+            faults.append(f"{case['name']}: there is no reference for '{forward}'")
             continue
         try:
             (check_special if case["special"] else check)(case, values)
@@ -185,6 +213,36 @@ def test_every_op_agrees_with_numpy(values):
     special = [c for c in cases if c["special"]]
     assert {c["op"] for c in special} >= set(pointwise) - {"and", "or", "not"}
     assert len(special) > 700 and sum("relu" in c["attrs"] for c in special) > 100
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("of", ["silu", "abs", "tanh"])
+def test_differences_agree_with_explicit_formulas(of, dtype):
+    """Tests special and other values. The formula of tanh reads the result of tanh."""
+    tiny = np.finfo(dtype).tiny
+    x = np.array([0, tiny, -tiny, 1e-6, 0.5, -0.9, 3.7, -12.5, 60, -88, 740, 1e5, -1e5, np.finfo(dtype).max], dtype)
+    dy = np.resize(np.array([1, -3, 0.25], dtype), x.shape)
+    gradient = {"of": of, "operand": 0, "operands": 1, "names": ["x", "dy"]}
+    got, bound = central_differences.gradient(pointwise[of], gradient, [x, dy])
+    exact_x = x.astype(np.longdouble)
+    first = pointwise[of](exact_x) if of == "tanh" else exact_x
+    expected = pointwise[of + "_grad"](first, dy)
+    assert (np.abs(got - expected) <= bound + 1e-18 * np.abs(expected)).all(), (got, expected, bound)
+    assert (bound <= 1e-11 * np.maximum(np.abs(expected), 1)).all(), bound
+    assert (bound[4:8] <= 1e-13).all(), bound
+
+
+def test_a_gradient_that_reads_the_result_needs_a_formula():
+    gradient = {"of": "tanh", "operand": 0, "operands": 1, "names": ["r", "dy"]}
+    with pytest.raises(LookupError, match="add its NumPy function"):
+        central_differences.gradient(np.tanh, gradient, [np.ones(3), np.ones(3)])
+
+
+def test_differences_of_a_function_of_two_operands_are_those_of_the_named_operand():
+    x, y, dy = np.array([0.3, 2.0]), np.array([1.5, -0.2]), np.array([1.0, 2.0])
+    gradient = {"of": "f", "operand": 1, "operands": 2, "names": ["y", "dy", "x"]}
+    got, bound = central_differences.gradient(lambda x, y: x * np.sin(y), gradient, [y, dy, x])
+    assert (np.abs(got - dy * x * np.cos(y)) <= bound + 1e-15).all() and (bound < 1e-13).all()
 
 
 def test_the_reference_detects_a_wrong_value(values):
@@ -201,10 +259,11 @@ def test_the_reference_detects_a_wrong_value(values):
 
 
 def test_the_reference_detects_a_lost_nan_and_a_naive_formula(values):
-    """One wrong element at a time: a NaN that became 0, an overflow of a finite result, a zero of the wrong sign, and a few ulps too many."""
+    """One wrong element at a time: a NaN that became 0, an overflow of a finite result, a zero of the wrong sign, and a
+    few ulps too many."""
     cases = json.loads((values / "cases.json").read_text())["cases"]
 
-    def spoiled(op, find, value):
+    def check_rejects(op, find, value):
         case = next(
             c
             for c in cases
@@ -222,12 +281,12 @@ def test_the_reference_detects_a_lost_nan_and_a_naive_formula(values):
         np.save(values / case["out"][row][0], right)
         check_special(case, values)
 
-    anyone, first = lambda c: True, lambda mask: int(np.flatnonzero(mask)[0])
-    spoiled("relu", anyone, lambda x, y: (first(np.isnan(x)), 0))
-    spoiled("sigmoid", anyone, lambda x, y: (first(x == -100), 0))
-    spoiled("max", anyone, lambda x, y: (first((y == 0) & ~np.signbit(y)), -0.0))
-    spoiled("tanh", anyone, lambda x, y: (first(x == 0.5), np.float32(np.tanh(0.5) * (1 + 1e-6))))
-    spoiled(
+    any_case, first = lambda c: True, lambda mask: int(np.flatnonzero(mask)[0])
+    check_rejects("relu", any_case, lambda x, y: (first(np.isnan(x)), 0))
+    check_rejects("sigmoid", any_case, lambda x, y: (first(x == -100), 0))
+    check_rejects("max", any_case, lambda x, y: (first((y == 0) & ~np.signbit(y)), -0.0))
+    check_rejects("tanh", any_case, lambda x, y: (first(x == 0.5), np.float32(np.tanh(0.5) * (1 + 1e-6))))
+    check_rejects(
         "matmul",
         lambda c: "relu" in c["attrs"] and np.isnan(np.load(values / c["in"][0])).any(),
         lambda x, y: (first(np.isnan(y)), 0),

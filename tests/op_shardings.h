@@ -1,5 +1,5 @@
 // The golden table of sharding equivalence: for each op the number of (case, mesh, sharding) that its signature allows,
-// and whether it has a gradient. A new op adds a line.
+// and whether it has a gradient. `./dev test --update ShardingEquivalence` adds the lines of a new op.
 #pragma once
 
 #include "tests/namespace.h"

@@ -1,5 +1,5 @@
-// Planned memory equals allocated memory: the arena of a device grows by the bytes of the plan's registers and scratch,
-// malloc returns each other block when a session loads the plan, and later nothing more is allocated.
+// Tests that planned memory equals allocated memory: the arena of a device grows by the bytes of the plan's registers
+// and scratch, every other block is allocated when a session loads the plan, and later nothing more is allocated.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace karez::tests {
 namespace {
 
-TEST(PeakMemory, PlannedBlocksEqualTheAllocatedOnes) {
+TEST(PeakMemory, PlannedBlocksEqualAllocatedBlocks) {
   const KernelTable table(cpu_kernels());
   for (const char* text : {"", "data=3", "model=4", "data=2,model=2"}) {
     Compilation c = testing::compilation(testing::mlp_step(Mesh::parse(text), {20, 24, 10}, 13));
@@ -44,15 +44,16 @@ TEST(PeakMemory, PlannedBlocksEqualTheAllocatedOnes) {
     EXPECT_GT(blocks.size(), 0u);
     // The other aligned allocations are objects of the engine: one per worker, and a channel for each ordered pair of
     // members.
-    std::vector<std::size_t> missing, beside;
+    std::vector<std::size_t> missing, other_allocations;
     std::set_difference(blocks.begin(), blocks.end(), handed_out.begin(), handed_out.end(),
                         std::back_inserter(missing));
-    std::set_difference(handed_out.begin(), handed_out.end(), blocks.begin(), blocks.end(), std::back_inserter(beside));
+    std::set_difference(handed_out.begin(), handed_out.end(), blocks.begin(), blocks.end(),
+                        std::back_inserter(other_allocations));
     std::size_t objects = static_cast<std::size_t>(session.counters().workers);
     for (const Communicator& group : c.plan.communicators) objects += group.members.size() * (group.members.size() - 1);
-    if (BlockSizes::seen) {
+    if (BlockSizes::is_active) {
       EXPECT_EQ(missing, std::vector<std::size_t>{}) << text << ": blocks without an allocation";
-      EXPECT_EQ(beside.size(), objects) << text << ": " << join(beside, " ");
+      EXPECT_EQ(other_allocations.size(), objects) << text << ": " << join(other_allocations, " ");
     }
     Feeds feeds = {{"x", Feed{array_source(HostArray(TensorType{DType::f32, {13, 20}})), 0}},
                    {"labels", Feed{array_source(HostArray(TensorType{DType::i32, {13}})), 0}},
@@ -60,7 +61,7 @@ TEST(PeakMemory, PlannedBlocksEqualTheAllocatedOnes) {
     block_sizes.begin();
     for (int i = 0; i < 3; ++i) session.launch(plan, feeds).wait();
     block_sizes.end();
-    if (BlockSizes::seen) {
+    if (BlockSizes::is_active) {
       EXPECT_EQ(block_sizes.count(), 3 * fetched) << text << ": a launch allocates only the host arrays of its results";
     }
     EXPECT_EQ(session.counters().peak_bytes, planned) << text;

@@ -1,4 +1,4 @@
-// Tests that no call of the examples' and benchmarks' steps runs on a plain kernel, on one device and on a 2 x 2 mesh.
+// Tests that no call of the steps of examples and benchmarks runs on a plain kernel, on one device and on a 2 x 2 mesh.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -10,8 +10,8 @@
 namespace karez::tests {
 namespace {
 
-// The plain kernels of a step's plan with their number of calls, "plain.arg_max 1\n"; checks that the summary names
-// them.
+// Lists the plain kernels of a step's plan with their number of calls, "plain.arg_max 1\n", and checks that the summary
+// names them.
 template <class Model> std::string plain_rows(const char* mesh, TensorType x, TensorType y) {
   Mesh shape = Mesh::parse(mesh);
   World world({.devices = shape.size()});
@@ -23,13 +23,13 @@ template <class Model> std::string plain_rows(const char* mesh, TensorType x, Te
     return loss;
   });
   step(HostArray(x), HostArray(y)).wait();
-  std::map<std::string, int> found;
+  std::map<std::string, int> plain_calls;
   for (const Actor& actor : step.plan().actors)
     for (const Call& call : actor.calls)
-      if (starts_with(call.kernel, "plain.")) ++found[call.kernel];
+      if (starts_with(call.kernel, "plain.")) ++plain_calls[call.kernel];
   std::string text;
-  for (const auto& [kernel, count] : found) text += cat(kernel, " ", count, "\n");
-  EXPECT_EQ(step.summary().find("on a plain kernel") != std::string::npos, !found.empty()) << step.summary();
+  for (const auto& [kernel, count] : plain_calls) text += cat(kernel, " ", count, "\n");
+  EXPECT_EQ(step.summary().find("on a plain kernel") != std::string::npos, !plain_calls.empty()) << step.summary();
   return text;
 }
 

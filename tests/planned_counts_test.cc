@@ -1,4 +1,4 @@
-// Planned counts: the bytes, messages and acts that a plan predicts equal those counted when it runs.
+// Tests that the bytes, messages and acts that a plan predicts equal those counted when it runs.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -25,7 +25,7 @@ std::int64_t messages_of(const Plan& plan) {
 
 class PlannedCounts : public ::testing::TestWithParam<std::pair<const char*, bool>> {};
 
-TEST_P(PlannedCounts, PlannedBytesAndMessagesEqualTheCountedOnes) {
+TEST_P(PlannedCounts, PlannedBytesAndMessagesEqualCountedBytesAndMessages) {
   auto [text, by_rule] = GetParam();
   Mesh shape = Mesh::parse(text);
   World world({.devices = shape.size()});
@@ -51,11 +51,12 @@ TEST_P(PlannedCounts, PlannedBytesAndMessagesEqualTheCountedOnes) {
   Counters after = world.counters();
 
   std::map<std::string, std::int64_t> planned, counted;
-  for (const Transfer& transfer : step.plan().transfers) planned[transfer.kind] += launches * transfer.bytes;
+  for (const Transfer& transfer : step.plan().transfers)
+    planned[std::string(name_of(transfer.kind))] += launches * transfer.bytes;
   for (const auto& [kind, bytes] : after.sent_bytes) {
     auto old = before.sent_bytes.find(kind);
-    std::int64_t sent = bytes - (old == before.sent_bytes.end() ? 0 : old->second);
-    if (sent != 0) counted[kind] = sent;
+    std::int64_t new_bytes = bytes - (old == before.sent_bytes.end() ? 0 : old->second);
+    if (new_bytes != 0) counted[kind] = new_bytes;
   }
   std::erase_if(planned, [](const auto& entry) { return entry.second == 0; });
   EXPECT_EQ(planned, counted) << step.summary();

@@ -19,7 +19,7 @@
 
 #include "karez/api/ranks/test_ranks.h"
 #include "karez/base/error.h"
-#include "karez/comm/ucx_wire.h"
+#include "karez/comm/transport/ucx_wire.h"
 #include "karez/karez.h"
 #include "karez/plan/stream_assignment.h"
 #include "tests/namespace.h"
@@ -43,7 +43,7 @@ struct SmallCnn : nn::Module {
 
 struct Setting {
   std::string mesh;
-  int ranks = 1, each = 1;  // devices of each rank
+  int ranks = 1, devices_per_rank = 1;  // devices of each rank
   bool by_rule = false, stages = false;
   int microbatches = 1;
   double beta = 0;         // of links, for the planner
@@ -51,7 +51,7 @@ struct Setting {
 };
 
 const std::map<std::string, Setting>& settings() {
-  static const std::map<std::string, Setting> all = {
+  static const std::map<std::string, Setting> settings_by_name = {
       {"one", {""}},
       {"data", {"data=4", 4}},
       {"model", {"model=4", 4, 1, true}},
@@ -65,7 +65,7 @@ const std::map<std::string, Setting>& settings() {
       {"slow_links", {"data=2,model=2", 2, 2, true, false, 1, 1e-5}},
       {"parts", {"data=2", 2, 1, false, false, 1, 0, 8}},
   };
-  return all;
+  return settings_by_name;
 }
 
 const std::vector<LayoutRule> rules = {{"conv*.weight", P("model")},
@@ -74,7 +74,7 @@ const std::vector<LayoutRule> rules = {{"conv*.weight", P("model")},
                                        {"fc1.bias", P("model")},
                                        {"fc2.weight", P(nullptr, "model")}};
 
-std::int64_t sent(const Counters& counters) {
+std::int64_t total_sent_bytes(const Counters& counters) {
   std::int64_t sum = 0;
   for (const auto& [kind, bytes] : counters.sent_bytes) sum += bytes;
   return sum;
@@ -85,20 +85,20 @@ struct Outcome {
   std::int64_t planned = 0, counted = 0;  // bytes of this rank
 };
 
-template <class T> HostArray rows_of(const HostArray& whole, std::int64_t from, std::int64_t to) {
-  TensorType type = whole.type();
+template <class T> HostArray rows_of(const HostArray& all_rows, std::int64_t from, std::int64_t to) {
+  TensorType type = all_rows.type();
   const std::int64_t row = type.count() / type.shape[0];
   type.shape[0] = to - from;
   HostArray out(type);
-  std::copy_n(whole.data<T>().begin() + from * row, (to - from) * row, out.data<T>().begin());
+  std::copy_n(all_rows.data<T>().begin() + from * row, (to - from) * row, out.data<T>().begin());
   return out;
 }
 
 // The training loop of every rank, and of a single process.
-Outcome train(const Setting& run, const std::optional<Ranks>& here) {
+Outcome train(const Setting& run, const std::optional<Ranks>& own_ranks) {
   CostTable costs;
   if (run.beta > 0) costs.link.beta = run.beta;
-  World world({.devices = run.each, .seed = 5, .costs = costs, .ranks = here});
+  World world({.devices = run.devices_per_rank, .seed = 5, .costs = costs, .ranks = own_ranks});
   SmallCnn net;
   optim::Adam adam(net.parameters(), {.lr = 2e-3});
   FunctionOptions options{.microbatches = run.microbatches};
@@ -116,16 +116,16 @@ Outcome train(const Setting& run, const std::optional<Ranks>& here) {
   std::normal_distribution<double> normal;
   Outcome out;
   std::vector<Future> losses;
-  std::int64_t before = 0;
+  std::int64_t previous_bytes = 0;
   constexpr std::int64_t batch = 15;  // uneven on four devices, divisible by three
-  const char* dies = std::getenv("KAREZ_TEST_DIES");
+  const char* killed_rank = std::getenv("KAREZ_TEST_DIES");
   for (int s = 0; s < steps; ++s) {
-    if (s == 5 && dies != nullptr && here && here->rank == std::stoi(dies)) raise(SIGKILL);
+    if (s == 5 && killed_rank != nullptr && own_ranks && own_ranks->rank == std::stoi(killed_rank)) raise(SIGKILL);
     HostArray x(TensorType{DType::f64, {batch, 1, 14, 14}}), y(TensorType{DType::i32, {batch}});
     for (double& value : x.data<double>()) value = normal(random);
     for (std::int32_t& label : y.data<std::int32_t>()) label = static_cast<std::int32_t>(random() % 10);
     if (run.parts > 0) {
-      const std::int64_t from = here->rank == 0 ? 0 : run.parts, to = here->rank == 0 ? run.parts : batch;
+      const std::int64_t from = own_ranks->rank == 0 ? 0 : run.parts, to = own_ranks->rank == 0 ? run.parts : batch;
       losses.push_back(
           step(local(rows_of<double>(x, from, to), batch), local(rows_of<std::int32_t>(y, from, to), batch)));
     } else {
@@ -133,10 +133,10 @@ Outcome train(const Setting& run, const std::optional<Ranks>& here) {
     }
     if (s > 0) continue;
     losses.back().wait();  // the initialisation has ended
-    before = sent(world.counters());
+    previous_bytes = total_sent_bytes(world.counters());
   }
   for (const Future& loss : losses) loss.wait();
-  out.counted = sent(world.counters()) - before;
+  out.counted = total_sent_bytes(world.counters()) - previous_bytes;
   require((plan::assign_streams(step.plan(), 1)[plan::StreamId(1)] == 1) == (run.beta > 0),
           "slow transfers must have a separate worker");
   for (const auto& transfer : step.plan().transfers) out.planned += (steps - 1) * transfer.bytes;
@@ -169,30 +169,30 @@ std::string from_environment(const char* name) {
   return text == nullptr ? "" : text;
 }
 
-// One rank, started by the tests below; it writes its outcome to a file.
+// Runs as one rank, started by the tests below, and writes its outcome to a file.
 TEST(Processes, DISABLED_Rank) {
-  Ranks here{.rank = std::stoi(from_environment("KAREZ_TEST_RANK")),
-             .ranks = std::stoi(from_environment("KAREZ_TEST_RANKS")),
-             .store = from_environment("KAREZ_TEST_STORE"),
-             .token = from_environment("KAREZ_TEST_TOKEN")};
+  Ranks own_ranks{.rank = std::stoi(from_environment("KAREZ_TEST_RANK")),
+                  .ranks = std::stoi(from_environment("KAREZ_TEST_RANKS")),
+                  .store = from_environment("KAREZ_TEST_STORE"),
+                  .token = from_environment("KAREZ_TEST_TOKEN")};
   std::string text;
   try {
-    text = text_of(train(settings().at(from_environment("KAREZ_TEST_SETTING")), here));
+    text = text_of(train(settings().at(from_environment("KAREZ_TEST_SETTING")), own_ranks));
   } catch (const Error& error) { text = cat("error: ", error.what()); }
   std::ofstream(from_environment("KAREZ_TEST_OUT")) << text;
 }
 
 // Starts this program as one rank.
-pid_t start_rank(const Ranks& all, int rank, const std::string& setting, const std::string& link,
-                 const std::string& out, const std::string& more = "KAREZ_TEST=1") {
+pid_t start_rank(const Ranks& settings_by_name, int rank, const std::string& setting, const std::string& link,
+                 const std::string& out, const std::string& extra_variable = "KAREZ_TEST=1") {
   std::vector<std::string> environment = {cat("KAREZ_TEST_RANK=", rank),
-                                          cat("KAREZ_TEST_RANKS=", all.ranks),
-                                          cat("KAREZ_TEST_STORE=", all.store),
-                                          cat("KAREZ_TEST_TOKEN=", all.token),
+                                          cat("KAREZ_TEST_RANKS=", settings_by_name.ranks),
+                                          cat("KAREZ_TEST_STORE=", settings_by_name.store),
+                                          cat("KAREZ_TEST_TOKEN=", settings_by_name.token),
                                           cat("KAREZ_TEST_SETTING=", setting),
                                           cat("KAREZ_TEST_OUT=", out),
                                           cat("KAREZ_LINK=", link),
-                                          more};
+                                          extra_variable};
   for (char** at = environ; *at != nullptr; ++at)
     if (std::strncmp(*at, "KAREZ_LINK=", 11) != 0 && std::strncmp(*at, "GTEST_", 6) != 0) environment.emplace_back(*at);
   std::vector<std::string> arguments = {"rank", "--gtest_filter=Processes.DISABLED_Rank",
@@ -213,13 +213,14 @@ pid_t start_rank(const Ranks& all, int rank, const std::string& setting, const s
 
 std::vector<Outcome> outcomes(const std::string& setting, const std::string& link) {
   const Setting& run = settings().at(setting);
-  const Ranks all = test_rendezvous(run.ranks);
+  const Ranks settings_by_name = test_rendezvous(run.ranks);
   const auto folder = std::filesystem::temp_directory_path() / cat("karez-ranks-", getpid(), "-", setting, "-", link);
   std::filesystem::create_directories(folder);
   std::vector<pid_t> processes;
   auto file = [&](int rank) { return (folder / cat(rank)).string(); };
-  for (int rank = 0; rank < run.ranks; ++rank) processes.push_back(start_rank(all, rank, setting, link, file(rank)));
-  std::vector<Outcome> found;
+  for (int rank = 0; rank < run.ranks; ++rank)
+    processes.push_back(start_rank(settings_by_name, rank, setting, link, file(rank)));
+  std::vector<Outcome> outcomes_of_ranks;
   for (int rank = 0; rank < run.ranks; ++rank) {
     int status = 0;
     waitpid(processes[static_cast<std::size_t>(rank)], &status, 0);
@@ -227,27 +228,28 @@ std::vector<Outcome> outcomes(const std::string& setting, const std::string& lin
     std::ifstream in(file(rank));
     const std::string text(std::istreambuf_iterator<char>(in), {});
     EXPECT_NE(text.substr(0, 6), "error:") << "rank " << rank << ": " << text;
-    found.push_back(outcome_of(text));
+    outcomes_of_ranks.push_back(outcome_of(text));
   }
   std::filesystem::remove_all(folder);
-  return found;
+  return outcomes_of_ranks;
 }
 
-// No rank hangs, and each names the killed rank.
+// No rank hangs, and each rank reports the killed rank.
 TEST(Processes, AllOtherRanksReportAKilledRankAtOnce) {
-  const Ranks all = test_rendezvous(4);
+  const Ranks settings_by_name = test_rendezvous(4);
   for (const char* link : {"shm", "tcp"}) {
     const auto folder = std::filesystem::temp_directory_path() / cat("karez-killed-", getpid(), "-", link);
     std::filesystem::create_directories(folder);
-    Ranks here = all;
-    here.store += link;
+    Ranks own_ranks = settings_by_name;
+    own_ranks.store += link;
     std::vector<pid_t> processes;
     for (int rank = 0; rank < 4; ++rank)
-      processes.push_back(start_rank(here, rank, "data", link, (folder / cat(rank)).string(), "KAREZ_TEST_DIES=2"));
+      processes.push_back(
+          start_rank(own_ranks, rank, "data", link, (folder / cat(rank)).string(), "KAREZ_TEST_DIES=2"));
     int status = 0;
     waitpid(processes[2], &status, 0);
     EXPECT_TRUE(WIFSIGNALED(status));
-    const auto died = std::chrono::steady_clock::now();
+    const auto killed_at = std::chrono::steady_clock::now();
     for (int rank : {0, 1, 3}) {
       waitpid(processes[static_cast<std::size_t>(rank)], &status, 0);
       std::ifstream in(folder / cat(rank));
@@ -255,7 +257,7 @@ TEST(Processes, AllOtherRanksReportAKilledRankAtOnce) {
       EXPECT_EQ(text.substr(0, 6), "error:") << "rank " << rank;
       EXPECT_NE(text.find("rank 2 ("), std::string::npos) << "rank " << rank << ": " << text;
     }
-    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - died).count(), 15)
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - killed_at).count(), 15)
         << link << ": within the 30 s of peer_timeout";
     std::filesystem::remove_all(folder);
   }
@@ -264,27 +266,29 @@ TEST(Processes, AllOtherRanksReportAKilledRankAtOnce) {
 class TrainingEquivalenceOnProcesses : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TrainingEquivalenceOnProcesses, LossesEqualThoseOfOneDeviceWithin1e10OverEveryLink) {
-  static const Outcome one = train(settings().at("one"), {});
-  std::vector<double> first;
+  static const Outcome single_process = train(settings().at("one"), {});
+  std::vector<double> first_losses;
   std::vector<const char*> links = {"shm", "tcp"};
   if (comm::has_ucx()) links.push_back("ucx");
   for (const char* link : links) {
-    const std::vector<Outcome> found = outcomes(GetParam(), link);
-    for (std::size_t rank = 0; rank < found.size(); ++rank) {
-      ASSERT_EQ(found[rank].losses.size(), one.losses.size()) << link << ", rank " << rank;
-      for (std::size_t s = 0; s < one.losses.size(); ++s)
-        EXPECT_LE(std::abs(found[rank].losses[s] - one.losses[s]), 1e-10 * std::abs(one.losses[s]))
+    const std::vector<Outcome> outcomes_of_ranks = outcomes(GetParam(), link);
+    for (std::size_t rank = 0; rank < outcomes_of_ranks.size(); ++rank) {
+      ASSERT_EQ(outcomes_of_ranks[rank].losses.size(), single_process.losses.size()) << link << ", rank " << rank;
+      for (std::size_t s = 0; s < single_process.losses.size(); ++s)
+        EXPECT_LE(std::abs(outcomes_of_ranks[rank].losses[s] - single_process.losses[s]),
+                  1e-10 * std::abs(single_process.losses[s]))
             << link << ", rank " << rank << ", step " << s;
-      EXPECT_EQ(found[rank].losses, found[0].losses) << "every rank reads the same bits";
-      EXPECT_EQ(found[rank].weight, found[0].weight) << "likewise";
-      ASSERT_EQ(found[rank].weight.size(), one.weight.size());
-      for (std::size_t i = 0; i < one.weight.size(); ++i)
-        EXPECT_NEAR(found[rank].weight[i], one.weight[i], 1e-9) << link;
-      EXPECT_EQ(found[rank].planned, found[rank].counted) << link << ", rank " << rank << ": bytes at its links";
-      EXPECT_GT(found[rank].planned, 0);
+      EXPECT_EQ(outcomes_of_ranks[rank].losses, outcomes_of_ranks[0].losses) << "every rank reads the same bits";
+      EXPECT_EQ(outcomes_of_ranks[rank].weight, outcomes_of_ranks[0].weight) << "every rank reads the same weights";
+      ASSERT_EQ(outcomes_of_ranks[rank].weight.size(), single_process.weight.size());
+      for (std::size_t i = 0; i < single_process.weight.size(); ++i)
+        EXPECT_NEAR(outcomes_of_ranks[rank].weight[i], single_process.weight[i], 1e-9) << link;
+      EXPECT_EQ(outcomes_of_ranks[rank].planned, outcomes_of_ranks[rank].counted)
+          << link << ", rank " << rank << ": bytes at its links";
+      EXPECT_GT(outcomes_of_ranks[rank].planned, 0);
     }
-    if (first.empty()) first = found[0].losses;
-    EXPECT_EQ(found[0].losses, first) << "the transport does not matter";
+    if (first_losses.empty()) first_losses = outcomes_of_ranks[0].losses;
+    EXPECT_EQ(outcomes_of_ranks[0].losses, first_losses) << "every transport gives the same losses";
   }
 }
 

@@ -1,5 +1,5 @@
-// Every rank compiles separately. Tests that the plans of all ranks of a world together equal the plan of one process
-// with all their devices.
+// Tests that the plans that the ranks of a world compile separately together equal the plan of one process with all
+// devices.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -37,7 +37,7 @@ const std::vector<LayoutRule> by_rule = {{"conv.weight", P("model")},
                                          {"fc2.weight", P(nullptr, "model")}};
 
 // The graph of a training step, traced in a world of one process.
-graph::Graph traced(const Case& k, const World& world) {
+graph::Graph trace_step(const Case& k, const World& world) {
   Net net;
   optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.5});
   std::vector<PlacementRule> placements;
@@ -56,12 +56,12 @@ graph::Graph traced(const Case& k, const World& world) {
 }
 
 // Compiles the graph for rank `rank` of a world in which each rank has `each` devices.
-Compilation compiled(graph::Graph graph, const graph::OpTable& ops, const kernels::KernelTable& kernels, int rank,
-                     int ranks, int each, int micro) {
+Compilation compile_for_rank(graph::Graph graph, const graph::OpTable& ops, const kernels::KernelTable& kernels,
+                             int rank, int ranks, int devices_per_rank, int micro) {
   for (Mesh& mesh : graph.meshes)
     for (sbp::DeviceName& device : mesh.devices) {
-      const int number = device.rank * each + device.device;
-      device = {number / each, number % each};
+      const int number = device.rank * devices_per_rank + device.device;
+      device = {number / devices_per_rank, number % devices_per_rank};
     }
   Compilation c;
   c.graph = std::move(graph);
@@ -81,11 +81,11 @@ std::string views(const std::vector<plan::Operand>& operands) {
   return join(operands, ", ", [](const plan::Operand& o) { return print(o.view); });
 }
 
-// The parts of a rank's plan, by the number of the device in the world: calls with kernels, strides and teams;
-// collectives with members, sequences and boxes; fetches and variables. Without addresses in memory.
+// The parts of a plan, by the number of the device in the world: calls with kernels, strides and teams; collectives
+// with members, sequences and boxes; fetches and variables. Addresses in memory are omitted.
 using Device = std::multiset<std::string>;
-void add_to(std::map<int, Device>& devices, const plan::Plan& plan, int each) {
-  auto number = [&](const plan::PlanDevice& d) { return d.rank * each + d.device; };
+void add_to(std::map<int, Device>& devices, const plan::Plan& plan, int devices_per_rank) {
+  auto number = [&](const plan::PlanDevice& d) { return d.rank * devices_per_rank + d.device; };
   auto pieces = [](const std::vector<plan::PeerBox>& list) {
     return join(list, " ", [](const plan::PeerBox& p) { return cat(p.begin, "+", p.size); });
   };
@@ -97,7 +97,7 @@ void add_to(std::map<int, Device>& devices, const plan::Plan& plan, int each) {
                        call.where));
     if (const auto& c = actor.collective) {
       const plan::Communicator& group = plan.communicators[c->communicator];
-      there.insert(cat(actor.name, ": ", c->kind, " ", c->reduce, " among ",
+      there.insert(cat(actor.name, ": ", c->kind, " ", c->reduce ? name_of(*c->reduce) : "", " among ",
                        join(group.members, " ", [&](const plan::PlanDevice& d) { return cat(number(d)); }), " ",
                        c->algorithm, " [", join(group.sequence, ", "), "] at ", join(c->turns, " "), " ",
                        print(c->in.view), " -> ", print(c->out.view), " sends ", pieces(c->sends), " receives ",
@@ -121,29 +121,33 @@ TEST_P(RankPlans, PlansOfAllRanksEqualThePlanOfOneProcessWithAllDevices) {
   const graph::OpTable ops = ops::all_ops();
   const kernels::KernelTable kernels(kernels::cpu_kernels());
   World world({.devices = devices, .workers = 1, .team = 1});
-  const graph::Graph graph = traced(k, world);
-  const Compilation whole = compiled(graph, ops, kernels, 0, 1, devices, k.microbatches);
-  std::map<int, Device> wanted;
-  add_to(wanted, whole.plan, devices);
+  const graph::Graph graph = trace_step(k, world);
+  const Compilation single_process = compile_for_rank(graph, ops, kernels, 0, 1, devices, k.microbatches);
+  std::map<int, Device> expected;
+  add_to(expected, single_process.plan, devices);
   for (int ranks : {2, 4}) {
     if (devices % ranks != 0) continue;
-    const int each = devices / ranks;
-    std::map<int, Device> found;
+    const int devices_per_rank = devices / ranks;
+    std::map<int, Device> actual;
     std::map<std::string, std::int64_t> bytes;  // by transfer
     std::set<std::uint64_t> hashes;
     for (int rank = 0; rank < ranks; ++rank) {
-      const Compilation one = compiled(graph, ops, kernels, rank, ranks, each, k.microbatches);
-      for (const plan::PlanDevice& device : one.plan.devices) EXPECT_EQ(device.rank, rank);
-      add_to(found, one.plan, each);
-      for (const plan::Transfer& t : one.plan.transfers) bytes[cat(t.kind, " ", t.axis, " ", t.value)] += t.bytes;
-      hashes.insert(one.plan.program_hash);
+      const Compilation compilation =
+          compile_for_rank(graph, ops, kernels, rank, ranks, devices_per_rank, k.microbatches);
+      for (const plan::PlanDevice& device : compilation.plan.devices) EXPECT_EQ(device.rank, rank);
+      add_to(actual, compilation.plan, devices_per_rank);
+      for (const plan::Transfer& t : compilation.plan.transfers)
+        bytes[cat(t.kind, " ", t.axis, " ", t.value)] += t.bytes;
+      hashes.insert(compilation.plan.program_hash);
     }
     EXPECT_EQ(hashes.size(), 1u) << "all ranks agree on the program";
-    for (int d = 0; d < devices; ++d) EXPECT_EQ(found[d], wanted[d]) << "device " << d << " of " << ranks << " ranks";
-    std::map<std::string, std::int64_t> all;
-    for (const plan::Transfer& t : whole.plan.transfers) all[cat(t.kind, " ", t.axis, " ", t.value)] += t.bytes;
-    EXPECT_EQ(bytes, all) << ranks << " ranks";
-    EXPECT_FALSE(all.empty());
+    for (int d = 0; d < devices; ++d)
+      EXPECT_EQ(actual[d], expected[d]) << "device " << d << " of " << ranks << " ranks";
+    std::map<std::string, std::int64_t> expected_bytes;
+    for (const plan::Transfer& t : single_process.plan.transfers)
+      expected_bytes[cat(t.kind, " ", t.axis, " ", t.value)] += t.bytes;
+    EXPECT_EQ(bytes, expected_bytes) << ranks << " ranks";
+    EXPECT_FALSE(expected_bytes.empty());
   }
 }
 

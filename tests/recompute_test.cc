@@ -1,4 +1,4 @@
-// FunctionOptions::remat: training is equal bit for bit and needs less memory, as the plan predicts.
+// Tests that training with FunctionOptions::remat is equal bit for bit and needs less memory, as the plan predicts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ struct Deep : nn::Module {
   }
 };
 
-struct Trained {
+struct TrainingResult {
   std::vector<std::vector<float>> losses, weights;
   std::int64_t planned = 0,
                measured = 0;  // bytes of the device that needs most: planned, and allocated when the plan is loaded
@@ -47,22 +47,22 @@ std::vector<float> floats(const HostArray& array) {
 }
 
 template <class Net, class Input>
-Trained train(Net& net, const std::string& mesh, bool adam, int steps, Input&& input, FunctionOptions options) {
+TrainingResult train(Net& net, const std::string& mesh, bool adam, int steps, Input&& input, FunctionOptions options) {
   Mesh shape = Mesh::parse(mesh);
   World world({.devices = shape.size(), .workers = 1, .seed = 3});
-  optim::Adam by_adam(net.parameters(), {.lr = 1e-2});
-  optim::SGD by_sgd(net.parameters(), {.lr = 1e-2, .momentum = 0.9});
+  optim::Adam adam_optimiser(net.parameters(), {.lr = 1e-2});
+  optim::SGD sgd_optimiser(net.parameters(), {.lr = 1e-2, .momentum = 0.9});
   auto step = compile(
       world.mesh(shape.axes),
       [&](Tensor x, Tensor y) {
         Tensor loss = cross_entropy(net(x), y);
         auto gradients = grad(loss, net.parameters());
-        if (adam) by_adam.step(gradients);
-        else by_sgd.step(gradients);
+        if (adam) adam_optimiser.step(gradients);
+        else sgd_optimiser.step(gradients);
         return loss;
       },
       std::move(options));
-  Trained out;
+  TrainingResult out;
   for (int s = 0; s < steps; ++s) {
     auto [x, y] = input(s);
     out.losses.push_back(floats(step(x, y).value().read()));
@@ -76,7 +76,7 @@ Trained train(Net& net, const std::string& mesh, bool adam, int steps, Input&& i
   return out;
 }
 
-Trained deep(const std::string& mesh, bool adam, int steps, FunctionOptions options) {
+TrainingResult train_deep(const std::string& mesh, bool adam, int steps, FunctionOptions options) {
   Deep net;
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
@@ -99,26 +99,27 @@ bool same_bits(const std::vector<std::vector<float>>& a, const std::vector<std::
   return true;
 }
 
-TEST(Recompute, TrainingIsTheSameBitForBitInLessMemory) {
+TEST(Recompute, TrainingIsEqualBitForBitInLessMemory) {
   for (const char* mesh : {"", "data=2", "data=2,model=2"}) {
     for (bool adam : {true, false}) {
       SCOPED_TRACE(cat(mesh, adam ? " adam" : " sgd"));
-      const Trained plain = deep(mesh, adam, 20, {}), again = deep(mesh, adam, 20, {.remat = {"block*"}});
-      EXPECT_TRUE(same_bits(plain.losses, again.losses));
-      EXPECT_TRUE(same_bits(plain.weights, again.weights));
-      EXPECT_EQ(plain.measured, plain.planned);
-      EXPECT_EQ(again.measured, again.planned);
-      EXPECT_LT(again.planned, plain.planned);
+      const TrainingResult stored = train_deep(mesh, adam, 20, {}),
+                           recomputed = train_deep(mesh, adam, 20, {.remat = {"block*"}});
+      EXPECT_TRUE(same_bits(stored.losses, recomputed.losses));
+      EXPECT_TRUE(same_bits(stored.weights, recomputed.weights));
+      EXPECT_EQ(stored.measured, stored.planned);
+      EXPECT_EQ(recomputed.measured, recomputed.planned);
+      EXPECT_LT(recomputed.planned, stored.planned);
       const int devices = Mesh::parse(mesh).size();
-      const std::int64_t wide =
+      const std::int64_t tanh_bytes =
           rows / devices * hidden *
           4;  // tanh's result, the largest value that a block's gradients read; only one block's is kept
-      if (devices <= 2) { EXPECT_LE(again.planned, plain.planned - 9 * (blocks - 1) * wide / 10); }
+      if (devices <= 2) { EXPECT_LE(recomputed.planned, stored.planned - 9 * (blocks - 1) * tanh_bytes / 10); }
     }
   }
 }
 
-TEST(Recompute, ATransformersBlocksTakeHalfTheMemory) {
+TEST(Recompute, RecomputedBlocksOfATransformerNeedHalfTheMemory) {
   constexpr bench::GptShape shape = {.layers = 4, .width = 32, .heads = 4, .length = 32, .vocabulary = 11};
   for (const char* mesh : {"", "data=2"}) {
     auto run = [&](FunctionOptions options) {
@@ -135,38 +136,40 @@ TEST(Recompute, ATransformersBlocksTakeHalfTheMemory) {
           std::move(options));
     };
     SCOPED_TRACE(mesh);
-    const Trained plain = run({}), again = run({.remat = {"block*"}});
-    EXPECT_TRUE(same_bits(plain.losses, again.losses));
-    EXPECT_TRUE(same_bits(plain.weights, again.weights));
-    EXPECT_LT(again.planned, 51 * plain.planned / 100);
+    const TrainingResult stored = run({}), recomputed = run({.remat = {"block*"}});
+    EXPECT_TRUE(same_bits(stored.losses, recomputed.losses));
+    EXPECT_TRUE(same_bits(stored.weights, recomputed.weights));
+    EXPECT_LT(recomputed.planned, 51 * stored.planned / 100);
   }
 }
 
 TEST(Recompute, RecomputationWorksWithMicroBatchesAndPlacements) {
-  auto with = [](FunctionOptions options, bool again) {
-    if (again) options.remat = {"block*"};
-    return deep("data=2", true, 5, std::move(options));
+  auto train_with = [](FunctionOptions options, bool recomputed) {
+    if (recomputed) options.remat = {"block*"};
+    return train_deep("data=2", true, 5, std::move(options));
   };
-  const Trained plain = with({.microbatches = 4}, false), again = with({.microbatches = 4}, true);
-  EXPECT_TRUE(same_bits(plain.losses, again.losses));
-  EXPECT_TRUE(same_bits(plain.weights, again.weights));
-  EXPECT_LT(again.planned, plain.planned);
+  const TrainingResult stored = train_with({.microbatches = 4}, false),
+                       recomputed = train_with({.microbatches = 4}, true);
+  EXPECT_TRUE(same_bits(stored.losses, recomputed.losses));
+  EXPECT_TRUE(same_bits(stored.weights, recomputed.weights));
+  EXPECT_LT(recomputed.planned, stored.planned);
   auto staged = [](int microbatches, std::vector<std::string> remat) {
     FunctionOptions options{.placements = {{"head", 1}, {"block{3,4,5}", 1}, {"block{0,1,2}", 0}},
                             .remat = std::move(remat),
                             .microbatches = microbatches};
-    return deep("stage=2", false, 5, std::move(options));
+    return train_deep("stage=2", false, 5, std::move(options));
   };
   for (int microbatches : {1, 4}) {
-    const Trained one = staged(microbatches, {}), two = staged(microbatches, {"block*"});
-    EXPECT_TRUE(same_bits(one.losses, two.losses)) << microbatches;
-    EXPECT_TRUE(same_bits(one.weights, two.weights)) << microbatches;
+    const TrainingResult staged_stored = staged(microbatches, {}), staged_recomputed = staged(microbatches, {"block*"});
+    EXPECT_TRUE(same_bits(staged_stored.losses, staged_recomputed.losses)) << microbatches;
+    EXPECT_TRUE(same_bits(staged_stored.weights, staged_recomputed.weights)) << microbatches;
   }
 }
 
 TEST(Recompute, WithoutThePassTheGlobsHaveNoEffect) {
-  const Trained plain = deep("", true, 1, {}), off = deep("", true, 1, {.remat = {"block*"}, .off = {"recompute"}});
-  EXPECT_EQ(off.planned, plain.planned);
+  const TrainingResult stored = train_deep("", true, 1, {}),
+                       without_pass = train_deep("", true, 1, {.remat = {"block*"}, .off = {"recompute"}});
+  EXPECT_EQ(without_pass.planned, stored.planned);
 }
 
 }  // namespace

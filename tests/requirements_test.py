@@ -1,4 +1,5 @@
-"""Tests the messages of a build on a system without a required compiler, program or library, which contain the command to install it."""
+"""Tests the messages of a build on a system without a required compiler, program or library, which contain the command
+to install it."""
 
 import os
 import pathlib
@@ -33,12 +34,18 @@ def cmake(tmp_path, system, text, **definitions):
     return done.returncode, " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize("system, line", [
-    ("debian", "apt-get install libdnnl-dev libhwy-dev libgtest-dev libgmock-dev"), ("ubuntu", "apt-get install libdnnl-dev libhwy-dev libgtest-dev libgmock-dev"),
-    ("fedora", "dnf install onednn-devel highway-devel gtest-devel gmock-devel"), ("rocky", "dnf install onednn-devel highway-devel gtest-devel gmock-devel"),
-    ("arch", "pacman -S onednn highway gtest"), ("manjaro", "pacman -S onednn highway gtest"),
-    ("tumbleweed", "zypper install onednn-devel 'pkgconfig(libhwy)' gtest gmock"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "system, line",
+    [
+        ("debian", "apt-get install libdnnl-dev libhwy-dev libgtest-dev libgmock-dev"),
+        ("ubuntu", "apt-get install libdnnl-dev libhwy-dev libgtest-dev libgmock-dev"),
+        ("fedora", "dnf install onednn-devel highway-devel gtest-devel gmock-devel"),
+        ("rocky", "dnf install onednn-devel highway-devel gtest-devel gmock-devel"),
+        ("arch", "pacman -S onednn highway gtest"),
+        ("manjaro", "pacman -S onednn highway gtest"),
+        ("tumbleweed", "zypper install onednn-devel 'pkgconfig(libhwy)' gtest gmock"),
+    ],
+)
 def test_missing_libraries_have_the_package_names_of_the_system(tmp_path, system, line):
     text = 'install_line(line libdnnl-dev libhwy-dev libgtest-dev libgmock-dev)\nmessage("${line}")'
     assert cmake(tmp_path, system, text) == (0, line)
@@ -55,8 +62,16 @@ def test_every_package_that_cmake_requires_has_a_row():
     assert len(requested) > 8 and requested <= {row[0] for row in rows}
 
 
-@pytest.mark.parametrize("kind, version, old", [("GNU", "11.4.0", True), ("GNU", "12.2.0", False), ("Clang", "13.0.1", True), ("Clang", "14.0.6", False),
-                                                ("Other", "1.0", False)])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind, version, old",
+    [
+        ("GNU", "11.4.0", True),
+        ("GNU", "12.2.0", False),
+        ("Clang", "13.0.1", True),
+        ("Clang", "14.0.6", False),
+        ("Other", "1.0", False),
+    ],
+)
 def test_an_old_compiler_is_rejected(tmp_path, kind, version, old):
     include = f'include({ROOT}/cmake/compiler.cmake)\nmessage("taken")'
     code, message = cmake(
@@ -69,7 +84,8 @@ def test_an_old_compiler_is_rejected(tmp_path, kind, version, old):
     )
     assert (code != 0) == old
     assert (
-        f"the compiler /bin/c++ is {kind} {version}, but Karez needs at least GNU 12 or Clang 14: dnf install gcc-toolset-12-gcc-c++"
+        f"the compiler /bin/c++ is {kind} {version}, but Karez needs at least GNU 12 or Clang 14: dnf install "
+        f"gcc-toolset-12-gcc-c++"
         in message
         or not old
     )
@@ -82,11 +98,10 @@ def test_an_old_compiler_is_rejected(tmp_path, kind, version, old):
         ("fedora", "dnf install cmake ninja-build"),
         ("arch", "pacman -S cmake ninja"),
         ("tumbleweed", "zypper install cmake ninja"),
-        # fmt: skip
         ("another", "install by hand (Debian's names): cmake ninja-build"),
     ],
 )
-def test_missing_programs_are_named_before_the_build(tmp_path, system, line):
+def test_missing_programs_are_reported_before_the_build(tmp_path, system, line):
     (tmp_path / "bin").mkdir()
     for program in ("bash", "env", "sed", "grep", "tr", "dirname", "readlink"):
         (tmp_path / "bin" / program).symlink_to(shutil.which(program))

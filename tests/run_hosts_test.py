@@ -11,7 +11,6 @@ import subprocess
 import time
 
 import pytest
-from command_test import KAREZ, USER
 from example_test import EXAMPLE
 from jobs import (
     DOCTOR,
@@ -31,10 +30,14 @@ from jobs import (
     shell,
     training,
 )
+from karez_command import KAREZ, USER
 
 
 def test_ranks_start_on_the_hosts_of_a_file(rsh, tmp_path):
-    show = "echo $KAREZ_RANK $KAREZ_LOCAL_RANK $KAREZ_LOCAL_RANKS $KAREZ_HOST $KAREZ_STORE $KAREZ_X $OMP_Y $NAMED $OTHER; pwd; echo error $KAREZ_RANK >&2"
+    show = (
+        "echo $KAREZ_RANK $KAREZ_LOCAL_RANK $KAREZ_LOCAL_RANKS $KAREZ_HOST $KAREZ_STORE $KAREZ_X $OMP_Y $NAMED "
+        "$OTHER; pwd; echo error $KAREZ_RANK >&2"
+    )
     result = run(
         "-n",
         4,
@@ -74,7 +77,7 @@ def test_ctrl_c_reaches_remote_ranks(rsh):
     started.nothing_left()
 
 
-def test_nothing_is_left_on_other_hosts_when_the_agent_is_killed(rsh):
+def test_no_process_is_left_on_other_hosts_when_the_agent_is_killed(rsh):
     for _ in range(TRIALS):
         started = Started("run", "-n", 4, *rsh, *STUBBORN)
         await_lines(started.process, 4)
@@ -84,7 +87,7 @@ def test_nothing_is_left_on_other_hosts_when_the_agent_is_killed(rsh):
         started.wait()
 
 
-def test_hosts_connect_over_a_wire(namespaces, data, tmp_path):
+def test_hosts_connect_over_a_network_link(namespaces, data, tmp_path):
     hosts = tmp_path / "hosts"
     hosts.write_text("".join(f"{name} slots=2\n" for name in namespaces))
     words = ["-n", 4, "--hosts", hosts, "--rsh", "ip netns exec", "--address", "10.77.0.1"]
@@ -95,7 +98,7 @@ def test_hosts_connect_over_a_wire(namespaces, data, tmp_path):
     assert result.stdout.startswith("4 ranks on 2 hosts\n")
     assert re.search(r"^  shm +2 ", result.stdout, re.M) and re.search(r"^  tcp +4 ", result.stdout, re.M)
     assert re.search(r"^clocks: at most \d+\.\d us apart, \+- \d+\.\d us \(ranks [01] and [23]\)$", result.stdout, re.M)
-    alone = accuracies(
+    one_process = accuracies(
         subprocess.run(
             [EXAMPLE, "--data", data, "--model", "mlp", "--mesh", "data=4", "--epochs", "2"],
             capture_output=True,
@@ -105,7 +108,7 @@ def test_hosts_connect_over_a_wire(namespaces, data, tmp_path):
     )
     trained = run(*words, *training(data, 4, 2), seconds=60)
     assert (
-        accuracies(trained) == alone * 4
+        accuracies(trained) == one_process * 4
         and "karez: 4 ranks x 1 device, from karez run, links shm+tcp\n" in trained.stderr
     )
     subprocess.run(
@@ -136,7 +139,10 @@ def ssh(tmp_path):
     while "Server listening" not in process.stderr.readline():
         assert process.poll() is None
     (tmp_path / "hosts").write_text("127.0.0.1 slots=2\n")
-    words = f"ssh -F /dev/null -p {port} -i {tmp_path}/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes -o LogLevel=ERROR"
+    words = (
+        f"ssh -F /dev/null -p {port} -i {tmp_path}/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
+        f"-o BatchMode=yes -o LogLevel=ERROR"
+    )
     yield ["-n", "2", "--hosts", str(tmp_path / "hosts"), "--rsh", words]
     process.kill()
     process.wait()
@@ -202,17 +208,18 @@ def agents(started):
     return out
 
 
-def test_a_killed_remote_agent_is_named(rsh):
+def test_a_killed_remote_agent_is_reported(rsh):
     for _ in range(TRIALS):
         started = Started("run", "-n", 4, *rsh, *STUBBORN)
         await_lines(started.process, 4)
-        while len(far := agents(started)) != 2:  # a reaper sets its name when it first runs
+        while len(remote_agents := agents(started)) != 2:  # a reaper sets its name when it first runs
             time.sleep(0.01)
-        os.kill(random.choice(far), signal.SIGKILL)
+        os.kill(random.choice(remote_agents), signal.SIGKILL)
         result = started.wait()
         assert result.returncode == PEER
         assert re.search(
-            r"karez run: host (beta|gamma) is gone: its agent (was ended by signal 9|ended with exit code 137)\nkarez run: rank \d.* is gone with its host\n",
+            r"karez run: host (beta|gamma) is gone: its agent (was ended by signal 9|ended with exit code "
+            r"137)\nkarez run: rank \d.* is gone with its host\n",
             result.stderr,
         )
         started.nothing_left()
@@ -232,7 +239,7 @@ def test_the_doctor_names_the_pairs_that_cannot_communicate(rsh):
     assert "3 ranks on 2 hosts\n" in result.stdout and re.search(r"^  shm +1 ", result.stdout, re.M)
 
 
-def test_a_host_without_an_agent_is_named(rsh, tmp_path):
+def test_a_host_without_an_agent_is_reported(rsh, tmp_path):
     assert "cannot start 'no-such-rsh'" in (failed := run("-n", 2, *rsh[2:], "--rsh", "no-such-rsh -x", "true")).stderr
     assert failed.returncode == PEER
     assert "karez: no agent started on host beta: 'no-such-rsh -x beta' ended with exit code 127" in failed.stderr

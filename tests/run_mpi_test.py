@@ -7,9 +7,9 @@ import signal
 import subprocess
 import time
 
-from command_test import KAREZ
 from example_test import EXAMPLE
 from jobs import DOCTOR, MPIRUN, ROOT_OF_MPI, TRIALS, Started, accuracies, command, data, needs_mpirun, training
+from karez_command import KAREZ
 
 
 @needs_mpirun
@@ -26,7 +26,7 @@ def test_ranks_of_mpirun_find_each_other():
 
 @needs_mpirun
 def test_a_program_trains_under_mpirun_too(data):
-    alone = accuracies(
+    one_process = accuracies(
         subprocess.run(
             [EXAMPLE, "--data", data, "--model", "mlp", "--mesh", "data=3", "--epochs", "2"],
             capture_output=True,
@@ -41,7 +41,10 @@ def test_a_program_trains_under_mpirun_too(data):
         text=True,
         timeout=60,
     )
-    assert accuracies(result) == alone * 3 and "karez: 3 ranks x 1 device, from Open MPI, links shm\n" in result.stderr
+    assert (
+        accuracies(result) == one_process * 3
+        and "karez: 3 ranks x 1 device, from Open MPI, links shm\n" in result.stderr
+    )
     for _ in range(TRIALS):
         started = Started("-n", 3, *training(data, 3, 100000), program=MPIRUN, environment=ROOT_OF_MPI)
         time.sleep(0.5 + random.random())
@@ -52,7 +55,7 @@ def test_a_program_trains_under_mpirun_too(data):
         started.nothing_left()
 
 
-def test_ranks_of_torchruns_variables_find_each_other():
+def test_ranks_with_the_variables_of_torchrun_find_each_other():
     port = str(random.randrange(20000, 30000))
     ranks = [
         Started(

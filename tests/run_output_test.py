@@ -6,8 +6,8 @@ import signal
 import subprocess
 import time
 
-from command_test import KAREZ
 from jobs import Started, await_lines, shell
+from karez_command import KAREZ
 
 
 def test_a_full_disk_is_reported_once_and_the_job_continues(tmp_path):
@@ -21,7 +21,10 @@ def test_a_full_disk_is_reported_once_and_the_job_continues(tmp_path):
         "[0] done",
         "karez run: cannot write to standard output: No space left on device; the job continues without this output",
     ]
-    small = f"trap '' XFSZ; ulimit -f 1; exec {KAREZ} run -n 2 --output {tmp_path} sh -c 'head -c 100000 /dev/zero; echo end > {tmp_path}/end$KAREZ_RANK'"
+    small = (
+        f"trap '' XFSZ; ulimit -f 1; exec {KAREZ} run -n 2 --output {tmp_path} sh -c 'head -c 100000 /dev/zero; "
+        f"echo end > {tmp_path}/end$KAREZ_RANK'"
+    )
     done = subprocess.run(shell(small), capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done
     lines = [
@@ -43,7 +46,7 @@ def test_a_closed_reader_ends_the_job():
     assert done.stderr == "karez run: cannot write to standard output: Broken pipe; the job ends\n"
 
 
-def test_a_failed_rank_is_named_although_the_output_is_not_read():
+def test_a_failed_rank_is_reported_although_the_output_is_not_read():
     started = Started("run", "-n", 2, *shell("[ $KAREZ_RANK = 0 ] && yes; sleep 1; exit 3"))
     assert re.fullmatch(r"karez run: rank 1 \(.*\) ended with exit code 3\n", started.process.stderr.readline())
     started.process.kill()

@@ -1,4 +1,4 @@
-"""Tests of the command line of `karez run`: the variables, output and end of ranks, and that no process is left."""
+"""Tests of the `karez run` command line: each rank's variables, output and exit; no process is left."""
 
 # builds: karez_command
 import os
@@ -8,8 +8,8 @@ import signal
 import subprocess
 import time
 
-from command_test import DATA, USER
-from jobs import DOCTOR, PEER, STUBBORN, TRIALS, Started, await_lines, no_more_than, python, run, shell
+from jobs import DOCTOR, PEER, STUBBORN, TRIALS, Started, await_lines, no_new_shm_segments, python, run, shell
+from karez_command import DATA, USER
 
 
 def test_each_rank_receives_its_variables():
@@ -19,14 +19,15 @@ def test_each_rank_receives_its_variables():
         "--devices",
         2,
         *shell(
-            "echo $KAREZ_RANK $KAREZ_RANKS $KAREZ_LOCAL_RANK $KAREZ_LOCAL_RANKS $KAREZ_DEVICES $KAREZ_STORE $KAREZ_TOKEN"
+            "echo $KAREZ_RANK $KAREZ_RANKS $KAREZ_LOCAL_RANK $KAREZ_LOCAL_RANKS $KAREZ_DEVICES $KAREZ_STORE "
+            "$KAREZ_TOKEN"
         ),
     )
     assert (result.returncode, result.stderr) == (0, "")
     lines = sorted(result.stdout.splitlines())
     assert [line.split()[:6] for line in lines] == [[f"[{r}]", str(r), "3", str(r), "3", "2"] for r in range(3)]
     (store, token), *others = [tuple(line.split()[6:]) for line in lines]
-    assert all(other == (store, token) for other in others)
+    assert all(item == (store, token) for item in others)
     assert re.fullmatch("@karez-[0-9a-f]{32}", store) and re.fullmatch("[0-9a-f]{64}", token)
     assert token not in run("-n", 1, *shell("echo $KAREZ_TOKEN")).stdout, "a new token for each job"
 
@@ -38,14 +39,14 @@ def test_invalid_arguments_are_rejected_by_run(tmp_path):
         ([], "karez: PROGRAM is required; see karez run --help\n"),
         (["-n", "2"], "karez: PROGRAM is required; see karez run --help\n"),
         (["-n", "0", "true"], "karez: -n must be 1 to 65536 ranks, got 0\n"),
-        (["-n", "x", "true"], "karez: Could not convert: --ranks = x; see karez run --help\n"),
-        (["--bogus", "true"], "karez: no option of karez run is called '--bogus'; see karez run --help\n"),
+        (["-n", "x", "true"], "karez: --ranks: invalid number 'x'; see karez run --help\n"),
+        (["--bogus", "true"], "karez: unknown option '--bogus'; see karez run --help\n"),
         (["--devices", "-1", "true"], "karez: --devices must be 0 to 65536, got -1\n"),
         (["no-such-program-of-ours"], "karez: cannot start 'no-such-program-of-ours': No such file or directory\n"),
         (["-n", "2", str(tmp_path)], f"karez: cannot start '{tmp_path}': Permission denied\n"),
         (
             ["-n", "2", "--hosts", str(hosts), "true"],
-            "karez: 2 ranks are more than the 1 slots of the hosts: localhost 1\n",
+            "karez: 2 ranks requested, but the hosts have only 1 slot in total (localhost: 1)\n",
         ),
     ]:
         result = run(*words)
@@ -74,7 +75,10 @@ def test_ranks_are_bound_to_separate_cores():
 
 
 def test_lines_do_not_mix_and_bytes_are_not_changed():
-    text = "import sys, os\nr = os.environ['KAREZ_RANK']\nfor i in range(2000): sys.stdout.write(r * 50); sys.stdout.write(chr(10))"
+    text = (
+        "import sys, os\nr = os.environ['KAREZ_RANK']\nfor i in range(2000): sys.stdout.write(r * 50); "
+        "sys.stdout.write(chr(10))"
+    )
     lines = run("-n", 3, *python(text)).stdout.splitlines()
     assert sorted(set(lines)) == [f"[{r}] " + str(r) * 50 for r in range(3)] and len(lines) == 6000
     result = run("-n", 1, "--", *shell(r"printf 'a\000\377b'; printf 'to error' >&2"), errors="surrogateescape")
@@ -108,14 +112,15 @@ def test_the_first_rank_that_fails_ends_the_others_with_its_exit_code():
     )
 
 
-def test_a_signal_is_named_and_the_exit_code_is_that_of_a_lost_peer():
+def test_a_signal_is_reported_and_the_exit_code_is_that_of_a_lost_peer():
     # Rank 0 reports a dead peer, as a world does, before or after karez run detects that rank 1 was killed.
     for first, second in ((0, 0.3), (0.3, 0)):
         result = run(
             "-n",
             2,
             *shell(
-                f"if [ $KAREZ_RANK = 1 ]; then sleep {first}; kill -9 $$; fi; sleep {second}; echo rank 1 is gone >&2; exit 75"
+                f"if [ $KAREZ_RANK = 1 ]; then sleep {first}; kill -9 $$; fi; sleep {second}; echo rank 1 is gone "
+                f">&2; exit 75"
             ),
         )
         assert result.returncode == PEER
@@ -171,7 +176,7 @@ def test_nothing_is_left_when_the_agent_is_killed():
         started.process.kill()
         started.process.wait()
         started.nothing_left()
-        assert no_more_than(segments)
+        assert no_new_shm_segments(segments)
         started.wait()
 
 
@@ -196,12 +201,6 @@ def test_a_closed_output_ends_the_job():
     assert started.process.wait(20) == 128 + signal.SIGTERM
     started.nothing_left()
     started.process.stderr.close()
-
-
-# --- a program that trains -------------------------------------------------------------------------------------------------------------
-
-
-# --- the doctor -------------------------------------------------------------------------------------------------------------------------
 
 
 def test_the_doctor_measures_links_and_writes_costs(tmp_path):
@@ -239,6 +238,3 @@ def test_the_doctor_rejects_invalid_arguments():
         USER,
         "karez: RANK is 3, but WORLD_SIZE is not set; both are required\n",
     )
-
-
-# --- other hosts: a shell script replaces ssh -------------------------------------------------------------------------------------------

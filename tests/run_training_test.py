@@ -9,11 +9,11 @@ import subprocess
 import time
 
 from example_test import EXAMPLE
-from jobs import PEER, TRIALS, Started, accuracies, command, data, no_more_than, run, training
+from jobs import PEER, TRIALS, Started, accuracies, command, data, no_new_shm_segments, run, training
 
 
 def test_a_program_trains_on_several_processes_as_on_one(data):
-    alone = accuracies(
+    one_process = accuracies(
         subprocess.run(
             [EXAMPLE, "--data", data, "--model", "mlp", "--mesh", "data=3", "--epochs", "2"],
             capture_output=True,
@@ -22,18 +22,18 @@ def test_a_program_trains_on_several_processes_as_on_one(data):
         )
     )
     result = run("-n", 3, *training(data, 3, 2), seconds=60)
-    assert accuracies(result) == alone * 3
+    assert accuracies(result) == one_process * 3
     assert (
         result.stderr.count("[0] karez: 3 ranks x 1 device, from karez run, links shm\n") == 1
         and "[1] karez:" not in result.stderr
     )
     result = run("-n", 3, *training(data, 3, 2), seconds=60, environment={"KAREZ_LINK": "tcp"})
-    assert accuracies(result) == alone * 3 and "links tcp\n" in result.stderr
+    assert accuracies(result) == one_process * 3 and "links tcp\n" in result.stderr
 
 
-def test_a_killed_rank_ends_the_job_with_its_name(data):
-    """For any rank at any time: the others report it, all end, and no process is left."""
-    slowest, told = 0, 0
+def test_a_killed_rank_ends_the_job_and_is_reported(data):
+    """Whichever rank is killed at whatever time, the others report it, all end, and no process is left."""
+    slowest, reported = 0, 0
     for _ in range(TRIALS):
         segments = set(os.listdir("/dev/shm"))
         started = Started("run", "-n", 3, *training(data, 3, 100000))
@@ -53,13 +53,13 @@ def test_a_killed_rank_ends_the_job_with_its_name(data):
         assert re.search(
             rf"^karez run: exit code 75, because of rank \d \(\S+, process {victim}\)$", result.stderr, re.M
         ), result.stderr
-        told += f"process {victim}" in "".join(line for line in result.stderr.splitlines() if line.startswith("["))
-        assert no_more_than(segments)
-    print(f"{TRIALS} of {TRIALS} ended within {slowest:.2f} s; in {told} a surviving rank named the killed one")
+        reported += f"process {victim}" in "".join(line for line in result.stderr.splitlines() if line.startswith("["))
+        assert no_new_shm_segments(segments)
+    print(f"{TRIALS} of {TRIALS} ended within {slowest:.2f} s; in {reported} a surviving rank named the killed one")
     assert slowest <= 15, "less than the 30 s of peer_timeout"
 
 
-def test_a_training_job_dies_with_its_agent(data):
+def test_a_training_job_ends_with_its_agent(data):
     for _ in range(TRIALS):
         started = Started("run", "-n", 3, *training(data, 3, 100000))
         time.sleep(0.1 + random.random())

@@ -1,4 +1,4 @@
-// Splits and joins arrays by short rules that do not use Karez' own code.
+// Splits and joins arrays by short rules that do not use the tested code.
 #include "tests/shards.h"
 
 #include <algorithm>
@@ -74,7 +74,7 @@ std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size
         continue;
       }
       if (reduce == Reduce::sum) {
-        T rest = value;
+        T remainder = value;
         for (std::size_t k = 1; k < count; ++k) {
           T part;
           if constexpr (std::is_same_v<T, bool>) fail("a bool has no summands");
@@ -82,16 +82,16 @@ std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size
             part = static_cast<T>(static_cast<double>(random() % 2000) / 1000 - 1);
           else part = static_cast<T>(static_cast<int>(random() % 20) - 10);
           out[k].data<T>()[e] = part;
-          rest = static_cast<T>(rest - part);
+          remainder = static_cast<T>(remainder - part);
         }
-        out[0].data<T>()[e] = rest;
+        out[0].data<T>()[e] = remainder;
         continue;
       }
-      const std::size_t winner = random() % count;
+      const std::size_t chosen = random() % count;
       for (std::size_t k = 0; k < count; ++k) {
-        const T other =
+        const T candidate =
             reduce == Reduce::max ? (random() % 2 ? lowest<T>() : value) : (random() % 2 ? highest<T>() : value);
-        out[k].data<T>()[e] = k == winner ? value : other;
+        out[k].data<T>()[e] = k == chosen ? value : candidate;
       }
     }
   });
@@ -113,7 +113,7 @@ std::vector<HostArray> shards(const HostArray& array, const Mesh& mesh, const La
 HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout& layout,
                    const std::vector<HostArray>& pieces) {
   HostArray out(type);
-  std::vector<bool> touched(static_cast<std::size_t>(type.count()), false);
+  std::vector<bool> is_set(static_cast<std::size_t>(type.count()), false);
   for (int p = 0; p < mesh.size(); ++p) {
     const HostArray& piece = pieces[static_cast<std::size_t>(p)];
     const Box box = oracle_box(type.shape, mesh, layout, p);
@@ -127,24 +127,24 @@ HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout& layou
       if (layout[axis].is_partial()) reduce = layout[axis].reduce;
     }
     if (first != p) {
-      const HostArray& same = pieces[static_cast<std::size_t>(first)];
-      require(std::memcmp(piece.bytes(), same.bytes(), static_cast<std::size_t>(piece.view().bytes())) == 0, "devices ",
-              first, " and ", p, " have different bits of a Broadcast value");
+      const HostArray& first_piece = pieces[static_cast<std::size_t>(first)];
+      require(std::memcmp(piece.bytes(), first_piece.bytes(), static_cast<std::size_t>(piece.view().bytes())) == 0,
+              "devices ", first, " and ", p, " have different bits of a Broadcast value");
       continue;
     }
     with_type(type.dtype, [&]<class T>() {
       each_element(type.shape, box, [&](std::size_t whole, std::size_t part) {
         const T x = piece.data<T>()[part];
         T& y = out.data<T>()[whole];
-        if (!touched[whole]) y = x;
+        if (!is_set[whole]) y = x;
         else if (reduce == Reduce::sum) y = static_cast<T>(y + x);
-        else if (x != x || y != y) y = x != x ? x : y;  // NaN wins for max and min
+        else if (x != x || y != y) y = x != x ? x : y;  // max and min propagate NaN
         else y = reduce == Reduce::max ? std::max(x, y) : std::min(x, y);
-        touched[whole] = true;
+        is_set[whole] = true;
       });
     });
   }
-  for (std::size_t e = 0; e < touched.size(); ++e) require(touched[e], "no device has element ", e, " of ", type);
+  for (std::size_t e = 0; e < is_set.size(); ++e) require(is_set[e], "no device has element ", e, " of ", type);
   return out;
 }
 

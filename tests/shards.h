@@ -1,6 +1,6 @@
-// For the tests of sharding and transition equivalence: the part of a logical array on each device of a mesh, and the
-// logical array for the parts of all devices. An independent oracle: it computes the positions of parts and elements in
-// the simplest way and uses only the data types of the tested code.
+// An independent oracle for the tests of sharding and transition equivalence. It computes the part of a logical array
+// on each device of a mesh, and the logical array from the parts of all devices, in the simplest way, and uses only the
+// data types of the tested code.
 #pragma once
 
 #include <cstring>
@@ -14,14 +14,14 @@
 
 namespace karez::tests {
 
-// Part `index` of a range in `parts` parts; the first (size mod parts) parts are longer by one.
+// Returns part `index` of a range in `parts` parts; the first (size mod parts) parts are longer by one.
 Range oracle_part(Range whole, int parts, int index);
 
-// The coordinates of a device by its position; the last axis varies fastest.
+// Returns the coordinates of a device by its position; the last axis varies fastest.
 std::vector<int> oracle_coordinates(const Mesh& mesh, int position);
 
-// The box of the device at `position`: splits nest in the order of the mesh axes, each splits the part left by the axes
-// before it.
+// Returns the box of the device at `position`. Splits nest in the order of the mesh axes: each axis splits the part
+// that the previous axes give.
 Box oracle_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int position);
 
 Shape sizes_of(const Box& box);
@@ -61,17 +61,18 @@ template <class T> T highest() {
   return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
 }
 
-// `count` arrays that reduce to the given one: random summands, or for max and min random candidates, one of which is
-// the value. `masked`: each element of a sum is on one device, and zero on the others.
+// Returns `count` arrays that reduce to the given array: random summands, or for max and min random candidates, one of
+// which is the value. `masked`: each element of a sum is on one device, and zero on the others.
 std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size_t count, std::mt19937_64& random,
                                 bool masked = false);
 
-// The part of each device, by position.
+// Returns the part of each device, by position.
 std::vector<HostArray> shards(const HostArray& array, const Mesh& mesh, const Layout& layout, std::mt19937_64& random,
                               bool masked = false);
 
-// The logical array of the pieces: Split parts are placed, Partial ones reduced. Throws if devices that differ only on
-// Broadcast axes have different bits, the shape of a piece is not that of its box, or an element is missing.
+// Returns the logical array of the pieces: Split parts are placed, and Partial parts are reduced. Throws if devices
+// that differ only on Broadcast axes have different bits, if a piece does not have the shape of its box, or if an
+// element is missing.
 HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout& layout,
                    const std::vector<HostArray>& pieces);
 

@@ -1,4 +1,5 @@
-"""Compares the cheapest slots of larger graphs with an independent integer program in start times and slots, solved by HiGHS."""
+"""Compares the cheapest slots of larger graphs with an independent integer program in start times and slots, solved by
+HiGHS."""
 
 # builds: solve_slots
 import os
@@ -16,11 +17,12 @@ except ImportError:
 pytestmark = pytest.mark.skipif(highspy is None, reason="highspy is missing: ./dev deps installs it")
 
 GRAPHS = 50
-MOST = 16  # slots of a register
+MAX_SLOTS = 16  # slots of a register
 
 
 def problem_of(seed):
-    """A connected graph with 30 to 60 registers and one act per launch; every other graph has initially full registers and stream orders."""
+    """A connected graph with 30 to 60 registers and one act per launch; every other graph has initially full registers
+    and stream orders."""
     draw = random.Random(seed)
     loops = seed % 2 == 0
     actors = draw.randint(12, 26)
@@ -52,7 +54,7 @@ def text_of(problem, last):
     lines = [f"actor {s!r} 1" for s in seconds]
     for r in registers:
         readers = " ".join(f"{c} 1" for c in r["consumers"])
-        lines.append(f"register {r['producer']} 1 {r['bytes']} 1 {MOST} {r['filled']} {readers}")
+        lines.append(f"register {r['producer']} 1 {r['bytes']} 1 {MAX_SLOTS} {r['filled']} {readers}")
     lines += ["order " + " ".join(f"{a} 0" for a in members) for members in streams]
     return "\n".join(lines + [last]) + "\n"
 
@@ -66,7 +68,7 @@ def cheapest_by_highs(problem, interval):
     solver.setOptionValue("mip_rel_gap", 0.0)
     solver.setOptionValue("mip_abs_gap", 0.5)
     start = [solver.addVariable(lb=-highspy.kHighsInf) for _ in seconds]
-    count = [solver.addIntegral(lb=max(1, r["filled"]), ub=MOST) for r in registers]
+    count = [solver.addIntegral(lb=max(1, r["filled"]), ub=MAX_SLOTS) for r in registers]
     interval = interval * (1 + 1e-9)
 
     def wait(at, to, tokens):

@@ -58,8 +58,9 @@ template <class T> HostArray list_of(const std::vector<T>& values) {
   return out;
 }
 
-// A row of the pointwise table at every special value, or every pair of them. The operands of a gradient row are those
-// that the forward row gives: x and y are special, r is the forward result for them, dy an ordinary number.
+// Makes a case of a row of the pointwise table with every special value, or every pair of special values. The operands
+// of a gradient row come from the forward row: x and y are special, r is the forward result for them, dy an ordinary
+// number.
 template <class T> SpecialCase special_pointwise(const Pointwise& row) {
   const std::vector<T> values = special_values<T>();
   const Pointwise* forward = &row;  // the row whose gradient this is, and the names of its operands
@@ -67,8 +68,8 @@ template <class T> SpecialCase special_pointwise(const Pointwise& row) {
   for (const Pointwise& other : pointwise_rows())
     for (const PointwiseGradient& grad : other.grads)
       if (grad.op == row.name && row.grads.empty() && row.no_grad.empty()) forward = &other, names = grad.operands;
-  std::vector<bool> truth(3, forward->dtypes == OperandDTypes::bools);
-  if (forward->name == "select") truth[0] = true;
+  std::vector<bool> truth = bool_operands(parse_expr(forward->expr));
+  truth.resize(3, forward->dtypes == OperandDTypes::bools);
   const ExprProgram program = flatten(parse_expr(forward->expr));
   const bool integer_trap = std::is_integral_v<T> && forward->name == "div";
 
@@ -80,7 +81,8 @@ template <class T> SpecialCase special_pointwise(const Pointwise& row) {
     for (std::size_t j = 0; j < second; ++j) {
       std::vector<T> x{values[i], values[j], values[(i + 2 * j) % n]};
       if (integer_trap && x[1] == 0) continue;
-      if (truth[0]) x[0] = static_cast<T>((i + j) % 2);
+      for (std::size_t k = 0; k < x.size(); ++k)
+        if (truth[k]) x[k] = static_cast<T>((i + j) % 2);
       if (forward->dtypes == OperandDTypes::bools) x = {static_cast<T>(i % 2), static_cast<T>(j % 2), 0};
       const T r = evaluate<T>(program, std::span<const T>(x).first(static_cast<std::size_t>(program.variables)));
       const T dy = static_cast<T>((i + j) % 3 == 0 ? 1.0 : (i + j) % 3 == 1 ? -3.0 : 0.25);

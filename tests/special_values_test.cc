@@ -1,5 +1,5 @@
-// Whole plans with NaN, zeros of both signs and extreme integers: reductions over devices, empty parts, fused products,
-// and the rewrite that moves ReLU after max pooling.
+// Tests of plans with NaN, zeros of both signs and extreme integers: reductions over devices, empty parts, fused
+// products, and the rewrite that moves ReLU after max pooling.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,44 +16,44 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeri
 
 bool same(float a, float b) { return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b); }
 
-// There are more devices than elements: the last ones have no elements, and must not affect the result.
-TEST(SpecialValues, ExtremesOverDevicesEqualThoseOfOne) {
+// With more devices than elements, the last devices have no elements and must not affect the result.
+TEST(SpecialValues, ExtremesOverSeveralDevicesEqualThoseOfOneDevice) {
   for (const char* text : {"", "data=2", "data=3", "data=4", "data=2,model=2"}) {
     const Mesh mesh = Mesh::parse(text);
     World world({.devices = mesh.size()});
-    auto both = compile(world.mesh(mesh.axes), [](Tensor x) { return std::pair(max(x), min(x)); });
+    auto extremes = compile(world.mesh(mesh.axes), [](Tensor x) { return std::pair(max(x), min(x)); });
     for (std::size_t at = 0; at < 3; ++at) {
       std::vector<float> values{1, 2, -3};
       values[at] = nan;
-      Future out = both(HostArray::of<float>({3}, values));
+      Future out = extremes(HostArray::of<float>({3}, values));
       EXPECT_TRUE(std::isnan(out.item<float>(0)) && std::isnan(out.item<float>(1))) << text << ", NaN at " << at;
       values = {-0.0f, -0.0f, -0.0f};
       values[at] = 0.0f;
-      out = both(HostArray::of<float>({3}, values));
+      out = extremes(HostArray::of<float>({3}, values));
       EXPECT_TRUE(same(out.item<float>(0), 0.0f) && same(out.item<float>(1), -0.0f)) << text << ", +0 at " << at;
     }
-    EXPECT_EQ(both(HostArray::of<float>({3}, {-inf, -inf, -inf})).item<float>(0), -inf);
-    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max(),
-                           least = std::numeric_limits<std::int64_t>::min();
-    Future ends = both(HostArray::of<std::int64_t>({3}, {least, least, least}));
-    EXPECT_EQ(ends.item<std::int64_t>(0), least) << text;
-    ends = both(HostArray::of<std::int64_t>({3}, {most, most, most}));
-    EXPECT_EQ(ends.item<std::int64_t>(1), most) << text;
+    EXPECT_EQ(extremes(HostArray::of<float>({3}, {-inf, -inf, -inf})).item<float>(0), -inf);
+    constexpr std::int64_t max_int = std::numeric_limits<std::int64_t>::max(),
+                           min_int = std::numeric_limits<std::int64_t>::min();
+    Future ends = extremes(HostArray::of<std::int64_t>({3}, {min_int, min_int, min_int}));
+    EXPECT_EQ(ends.item<std::int64_t>(0), min_int) << text;
+    ends = extremes(HostArray::of<std::int64_t>({3}, {max_int, max_int, max_int}));
+    EXPECT_EQ(ends.item<std::int64_t>(1), max_int) << text;
   }
 }
 
-// All elements equal to the maximum share the gradient; if the maximum is NaN, all NaN elements do.
+// All elements equal to the maximum share the gradient; if the maximum is NaN, all NaN elements share it.
 TEST(SpecialValues, TheGradientOfAMaximumGoesToTheMaximalElements) {
   for (const char* text : {"", "data=2", "data=4"}) {
     const Mesh mesh = Mesh::parse(text);
     World world({.devices = mesh.size()});
     auto slope = compile(world.mesh(mesh.axes), [](Tensor x) { return grad(max(x), std::vector{x})[0]; });
-    const auto of = [&](const std::vector<float>& values) {
+    const auto gradient_at = [&](const std::vector<float>& values) {
       const HostArray out = slope(HostArray::of<float>({4}, values)).value(0).read();
       return std::vector<float>(out.data<float>().begin(), out.data<float>().end());
     };
-    EXPECT_EQ(of({1, 3, 3, 2}), (std::vector<float>{0, 0.5, 0.5, 0})) << text;
-    EXPECT_EQ(of({1, nan, inf, nan}), (std::vector<float>{0, 0.5, 0, 0.5})) << text;
+    EXPECT_EQ(gradient_at({1, 3, 3, 2}), (std::vector<float>{0, 0.5, 0.5, 0})) << text;
+    EXPECT_EQ(gradient_at({1, nan, inf, nan}), (std::vector<float>{0, 0.5, 0, 0.5})) << text;
   }
 }
 
@@ -72,22 +72,22 @@ TEST(SpecialValues, ReluKeepsNanFusedOrNot) {
                    HostArray::of<float>({4}, {0, nan, 0, 0}));
     const HostArray y = out.value(0).read(), db = out.value(1).read();
     for (std::size_t i = 0; i < 8; ++i) {
-      const float want = std::vector<float>{nan, nan, 0, inf}[i % 4];
-      EXPECT_TRUE(same(y.data<float>()[i], want))
-          << (fused ? "fused" : "apart") << " " << i << ": " << y.data<float>()[i];
+      const float expected = std::vector<float>{nan, nan, 0, inf}[i % 4];
+      EXPECT_TRUE(same(y.data<float>()[i], expected))
+          << (fused ? "fused" : "separate") << " " << i << ": " << y.data<float>()[i];
     }
     EXPECT_EQ(std::vector<float>(db.data<float>().begin(), db.data<float>().end()), (std::vector<float>{2, 2, 0, 2}));
   }
 }
 
 // Merged and separate updates give equal bits of weights and state for all values of weights and gradients.
-TEST(SpecialValues, MergedUpdatesEqualSeparateOnes) {
-  std::vector<float> kinds{nan, inf, -inf, 0.0f, -0.0f, 1e-40f, -1e-40f, 1, -2, 1e-6f, 3e38f, -3e38f};
-  const auto n = static_cast<std::int64_t>(kinds.size() * kinds.size());
+TEST(SpecialValues, MergedUpdatesEqualSeparateUpdates) {
+  std::vector<float> special_values{nan, inf, -inf, 0.0f, -0.0f, 1e-40f, -1e-40f, 1, -2, 1e-6f, 3e38f, -3e38f};
+  const auto n = static_cast<std::int64_t>(special_values.size() * special_values.size());
   HostArray weights(TensorType{DType::f32, {n}}), gradient(TensorType{DType::f32, {n}});
   for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
-    weights.data<float>()[i] = kinds[i % kinds.size()];
-    gradient.data<float>()[i] = kinds[i / kinds.size()];
+    weights.data<float>()[i] = special_values[i % special_values.size()];
+    gradient.data<float>()[i] = special_values[i / special_values.size()];
   }
   for (const bool adam : {false, true}) {
     std::vector<std::vector<HostArray>> state;
@@ -96,10 +96,10 @@ TEST(SpecialValues, MergedUpdatesEqualSeparateOnes) {
       World world;
       Parameter a("a", {DType::f32, {n}}, constant_init(0)), b("b", {DType::f32, {n}}, constant_init(0));
       optim::SGD sgd({a, b}, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01});
-      optim::Adam kingma({a, b}, {.lr = 0.1, .weight_decay = 0.01});
+      optim::Adam adam_optimiser({a, b}, {.lr = 0.1, .weight_decay = 0.01});
       auto step = compile(world.mesh(),
                           [&](Tensor g) {
-                            adam ? kingma.step({g, g * 2.0}) : sgd.step({g, g * 2.0});
+                            adam ? adam_optimiser.step({g, g * 2.0}) : sgd.step({g, g * 2.0});
                           },
                           {.off = merged ? std::vector<std::string>{} : std::vector<std::string>{"fuse"}});
       step(HostArray(TensorType{DType::f32, {n}})).wait();  // creates the variables
@@ -107,8 +107,8 @@ TEST(SpecialValues, MergedUpdatesEqualSeparateOnes) {
       for (int i = 0; i < 2; ++i) step(gradient).wait();
       calls.push_back(0);
       for (const plan::Actor& actor : step.plan().actors) calls.back() += actor.calls.size();
-      auto& all = state.emplace_back();
-      for (const std::string& name : world.variables()) all.push_back(world.read(name));
+      auto& values_read = state.emplace_back();
+      for (const std::string& name : world.variables()) values_read.push_back(world.read(name));
     }
     EXPECT_LT(calls[0], calls[1]) << "one call for both parameters";
     ASSERT_EQ(state[0].size(), state[1].size());
@@ -124,11 +124,12 @@ TEST(SpecialValues, MergedUpdatesEqualSeparateOnes) {
 
 // ReLU before max pooling is moved after it; values and gradients stay equal bit for bit for all contents of a window.
 TEST(SpecialValues, ReluAfterPoolingEqualsReluBeforeIt) {
-  const std::vector<float> kinds{nan, 1, -1, 0.0f, -0.0f, inf, -inf, 2};
+  const std::vector<float> special_values{nan, 1, -1, 0.0f, -0.0f, inf, -inf, 2};
   constexpr std::int64_t windows = 8 * 8 * 8;
   HostArray x(TensorType{DType::f32, {windows, 1, 2, 2}});
   for (std::size_t w = 0; w < windows; ++w)
-    for (std::size_t k = 0; k < 4; ++k) x.data<float>()[w * 4 + k] = kinds[k == 3 ? (w * 5 + 3) % 8 : w >> 3 * k & 7];
+    for (std::size_t k = 0; k < 4; ++k)
+      x.data<float>()[w * 4 + k] = special_values[k == 3 ? (w * 5 + 3) % 8 : w >> 3 * k & 7];
   std::vector<HostArray> values, gradients;
   for (const bool moved : {true, false}) {
     World world;

@@ -1,6 +1,6 @@
-// A training step in the steady state: in launches 10 to 30 worker threads allocate nothing outside of oneDNN. The
-// allocations within a oneDNN execute are counted separately and are equal in each launch. The threads that monitor CPU
-// contention are not counted, because they do not belong to a launch.
+// Tests a training step in the steady state: in launches 10 to 30 worker threads allocate nothing outside of oneDNN.
+// The allocations within a oneDNN execute are counted separately and are equal in each launch. The threads that monitor
+// CPU contention are not counted, because they do not belong to a launch.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -12,13 +12,13 @@
 #include <string_view>
 
 #include "karez/karez.h"
-#include "karez/runtime/contention_monitor.h"
 #include "karez/runtime/test_malloc.h"
+#include "karez/runtime/worker/contention_monitor.h"
 #include "tests/allocations.h"
 
 namespace {
 std::atomic<bool> counting{false};
-std::atomic<long> ours{0}, library{0};
+std::atomic<long> own_allocations{0}, library_allocations{0};
 thread_local bool is_client = false;
 thread_local int inside_library = 0;
 std::atomic<int> executing{0};
@@ -30,24 +30,24 @@ bool watches_cores() {
 }
 }  // namespace
 
-extern "C" int omp_get_thread_num();  // of the OpenMP runtime that runs kernel teams
+extern "C" int omp_get_thread_num();  // a function of the OpenMP runtime that runs kernel teams
 
 void count_allocation(std::size_t bytes, std::size_t alignment) {
   karez::tests::block_sizes.note(bytes, alignment);
   if (!counting.load(std::memory_order_relaxed) || is_client || watches_cores()) return;
   // The other threads of a team work for the thread that called execute.
   bool for_library = inside_library > 0 || (executing.load() > 0 && omp_get_thread_num() > 0);
-  (for_library ? library : ours).fetch_add(1, std::memory_order_relaxed);
+  (for_library ? library_allocations : own_allocations).fetch_add(1, std::memory_order_relaxed);
 }
 
 extern "C" {
 // Overrides the library's function, the only entry point of a primitive.
 int dnnl_primitive_execute(const void* primitive, void* stream, int count, const void* args) {
   using Execute = int (*)(const void*, void*, int, const void*);
-  static const auto next = reinterpret_cast<Execute>(dlsym(RTLD_NEXT, "dnnl_primitive_execute"));
+  static const auto library_execute = reinterpret_cast<Execute>(dlsym(RTLD_NEXT, "dnnl_primitive_execute"));
   ++inside_library;
   ++executing;
-  int status = next(primitive, stream, count, args);
+  int status = library_execute(primitive, stream, count, args);
   --executing;
   --inside_library;
   return status;
@@ -87,13 +87,13 @@ TEST_P(SteadyState, WorkersAllocateNothing) {
   for (std::int32_t& label : y.data<std::int32_t>()) label = static_cast<std::int32_t>(random() % 10);
   std::vector<long> by_library;
   for (int launch = 1; launch <= 30; ++launch) {
-    ours = library = 0;
+    own_allocations = library_allocations = 0;
     counting = launch >= 10;
     step(x, y).wait();
     counting = false;
     if (launch < 10) continue;
-    EXPECT_EQ(ours.load(), 0) << "launch " << launch;
-    by_library.push_back(library.load());
+    EXPECT_EQ(own_allocations.load(), 0) << "launch " << launch;
+    by_library.push_back(library_allocations.load());
   }
   std::printf("allocations inside oneDNN: %ld a launch\n", by_library[0]);
   for (long count : by_library) EXPECT_EQ(count, by_library[0]);
@@ -101,15 +101,15 @@ TEST_P(SteadyState, WorkersAllocateNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Meshes, SteadyState, ::testing::Values("", "data=4", "data=2,model=2"));
 
-TEST(SteadyStateHook, CountsTheAllocationsOfAThread) {
+TEST(SteadyStateHook, AllocationsOfAThreadAreCounted) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   is_client = false;
-  ours = 0;
+  own_allocations = 0;
   counting = true;
   allocate_once();
   counting = false;
   is_client = true;
-  EXPECT_GE(ours.load(), 1);
+  EXPECT_GE(own_allocations.load(), 1);
 #endif
 }
 

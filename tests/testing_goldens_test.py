@@ -12,18 +12,18 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
-def updated(root, records):
+def update_files(root, records):
     """Applies the records to files below a folder and returns the refusals."""
-    records = [goldens.Record(kind, root / file, line, stands, got) for kind, file, line, stands, got in records]
-    edits, refused = goldens.edits_of(records, root)
+    records = [goldens.Record(kind, root / file, line, expected, got) for kind, file, line, expected, got in records]
+    edits, rejected = goldens.edits_of(records, root)
     goldens.rewrite(edits, root)
-    return refused
+    return rejected
 
 
-def of_one(tmp_path, source, *records, name="a_test.cc"):
+def update_source(tmp_path, source, *records, name="a_test.cc"):
     (tmp_path / name).write_text(source)
-    refused = updated(tmp_path, [(kind, name, *rest) for kind, *rest in records])
-    return (tmp_path / name).read_text(), refused
+    rejected = update_files(tmp_path, [(kind, name, *rest) for kind, *rest in records])
+    return (tmp_path / name).read_text(), rejected
 
 
 def test_literals_have_the_values_that_a_compiler_gives_them(tmp_path):
@@ -51,47 +51,50 @@ char c = '"'; int n = 1'000'000; auto b = cat("x", "y");
         ('"\\""', "a\nb\nc\n"),
     ],
 )
-def test_a_written_literal_has_its_text_as_value(old, text):
-    (token,) = cpp_literals.strings(cpp_literals.written(text, old))
+def test_a_literal_is_written_so_that_its_value_is_the_text(old, text):
+    (token,) = cpp_literals.strings(cpp_literals.make_literal(text, old))
     assert token.value == text
 
 
 def test_several_texts_of_a_file_change_although_lines_shift(tmp_path):
     source = 'TEST(A, B) {\n  EXPECT_TRUE(golden(f(), R"(one\n)"));\n  EXPECT_TRUE(golden(g(), "two"));\n}\n'
-    text, refused = of_one(tmp_path, source, ("golden", 2, "one\n", "1\n2\n3\n"), ("golden", 4, "two", "zwei"))
-    assert text == source.replace("one\n", "1\n2\n3\n").replace("two", "zwei") and refused == []
+    text, rejected = update_source(tmp_path, source, ("golden", 2, "one\n", "1\n2\n3\n"), ("golden", 4, "two", "zwei"))
+    assert text == source.replace("one\n", "1\n2\n3\n").replace("two", "zwei") and rejected == []
 
 
 def test_a_text_in_an_included_header_is_found(tmp_path):
     (tmp_path / "table.h").write_text('constexpr const char* table = R"golden(\nold\n)golden";\n')
     source = '#include "table.h"\nTEST(A, B) { EXPECT_TRUE(golden(f(), table)); }\n'
-    text, refused = of_one(tmp_path, source, ("golden", 2, "\nold\n", "\nnew\n"))
-    assert text == source and refused == []
+    text, rejected = update_source(tmp_path, source, ("golden", 2, "\nold\n", "\nnew\n"))
+    assert text == source and rejected == []
     assert (tmp_path / "table.h").read_text() == 'constexpr const char* table = R"golden(\nnew\n)golden";\n'
 
 
-def test_of_equal_texts_that_of_the_call_changes(tmp_path):
+def test_only_the_text_of_the_call_changes_among_equal_texts(tmp_path):
     source = 'TEST(A, B) {\n  EXPECT_TRUE(golden(f(), "x"));\n}\nTEST(A, C) {\n  EXPECT_TRUE(golden(f(), "x"));\n}\n'
-    text, refused = of_one(tmp_path, source, ("golden", 5, "x", "y"))
-    assert text == "y".join(source.rsplit("x", 1)) and refused == []
+    text, rejected = update_source(tmp_path, source, ("golden", 5, "x", "y"))
+    assert text == "y".join(source.rsplit("x", 1)) and rejected == []
 
 
-def test_an_ambiguous_text_is_refused(tmp_path):
-    twice = 'void helper(const char* text) {\n  EXPECT_TRUE(golden(f(), text));\n}\nTEST(A, B) { helper("x"); }\nTEST(A, C) { helper("x"); }\n'
-    assert of_one(tmp_path, twice, ("golden", 2, "x", "y")) == (
+def test_an_ambiguous_text_is_rejected(tmp_path):
+    twice = (
+        'void helper(const char* text) {\n  EXPECT_TRUE(golden(f(), text));\n}\nTEST(A, B) { helper("x"); }\n'
+        'TEST(A, C) { helper("x"); }\n'
+    )
+    assert update_source(tmp_path, twice, ("golden", 2, "x", "y")) == (
         twice,
         ["a_test.cc:2: the golden text occurs 2 times in this file"],
     )
-    made = 'TEST(A, B) { EXPECT_TRUE(golden(f(), cat("x", 1))); }\n'
-    assert of_one(tmp_path, made, ("golden", 1, "x1", "x2")) == (
-        made,
+    other_test = 'TEST(A, B) { EXPECT_TRUE(golden(f(), cat("x", 1))); }\n'
+    assert update_source(tmp_path, other_test, ("golden", 1, "x1", "x2")) == (
+        other_test,
         ["a_test.cc:1: the golden text is not a literal of this file"],
     )
 
 
-def test_different_results_at_one_place_are_refused(tmp_path):
+def test_different_results_at_one_place_are_rejected(tmp_path):
     source = 'TEST_P(A, B) {\n  EXPECT_TRUE(golden(f(GetParam()), "x"));\n  EXPECT_TRUE(pinned(n(), 3));\n}\n'
-    text, refused = of_one(
+    text, rejected = update_source(
         tmp_path,
         source,
         ("golden", 2, "x", "y"),
@@ -100,12 +103,14 @@ def test_different_results_at_one_place_are_refused(tmp_path):
         ("pinned", 3, "3", "5"),
     )
     assert text == source
-    assert refused == [
+    assert rejected == [
         "a_test.cc:2: different results are compared with it, 'y' and 'x'",
         "a_test.cc:3: different results are compared with it, '4' and '5'",
     ]
-    text, refused = of_one(tmp_path, source, ("golden", 2, "x", "y"), ("golden", 2, "x", "y"), ("pinned", 3, "3", "4"))
-    assert text == source.replace('"x"', '"y"').replace("3", "4") and refused == []
+    text, rejected = update_source(
+        tmp_path, source, ("golden", 2, "x", "y"), ("golden", 2, "x", "y"), ("pinned", 3, "3", "4")
+    )
+    assert text == source.replace('"x"', '"y"').replace("3", "4") and rejected == []
 
 
 def test_numbers_keep_their_format(tmp_path):
@@ -117,17 +122,31 @@ def test_numbers_keep_their_format(tmp_path):
   EXPECT_TRUE(pinned_at_most(e, 423'059));
 }
 """
-    text, refused = of_one(tmp_path, source, ("pinned", 2, "39530", "1039531"), ("pinned", 3, "36", "37"), ("pinned", 3, "-3", "4"),
-                           ("pinned_at_most", 4, "1.00634", "1.0073211"), ("pinned_at_least", 5, "304961.07", "304961.0888"),
-                           ("pinned_at_most", 6, "423059.0", "423058.2"))  # fmt: skip
-    assert refused == []
-    assert text == (source.replace("39'530", "1'039'531").replace("36u", "37u").replace("-3", "4").replace("1.00634", "1.00733")
-                    .replace("304'961.07", "304'961.08"))  # fmt: skip
+    text, rejected = update_source(
+        tmp_path,
+        source,
+        ("pinned", 2, "39530", "1039531"),
+        ("pinned", 3, "36", "37"),
+        ("pinned", 3, "-3", "4"),
+        ("pinned_at_most", 4, "1.00634", "1.0073211"),
+        ("pinned_at_least", 5, "304961.07", "304961.0888"),
+        ("pinned_at_most", 6, "423059.0", "423058.2"),
+    )
+    assert rejected == []
+    for old, new in (
+        ("39'530", "1'039'531"),
+        ("36u", "37u"),
+        ("-3", "4"),
+        ("1.00634", "1.00733"),
+        ("304'961.07", "304'961.08"),
+    ):
+        source = source.replace(old, new)
+    assert text == source
 
 
-def test_a_number_that_is_not_a_literal_is_refused(tmp_path):
+def test_a_number_that_is_not_a_literal_is_rejected(tmp_path):
     source = "TEST(A, B) { EXPECT_TRUE(pinned(a, 2 * 3)); }\n"
-    assert of_one(tmp_path, source, ("pinned", 1, "6", "7")) == (
+    assert update_source(tmp_path, source, ("pinned", 1, "6", "7")) == (
         source,
         ["a_test.cc:1: no call of pinned() with the literal 6 begins here"],
     )
@@ -136,13 +155,19 @@ def test_a_number_that_is_not_a_literal_is_refused(tmp_path):
 def test_values_in_python_tests_are_rewritten(tmp_path, monkeypatch):
     monkeypatch.setenv("KAREZ_UPDATE", str(tmp_path / "left"))
     (tmp_path / "left").mkdir()
-    source = 'from pins import golden, pinned\n\n\ndef test_a():\n    ä = "a\\n"; assert pinned(\n        len(ä), 1_000)\n    assert golden(ä * 2, "b") and golden(ä, """\\\nc\n""")\n'
+    source = (
+        'from pins import golden, pinned\n\n\ndef test_a():\n    ä = "a\\n"; assert pinned(\n        len(ä), '
+        '1_000)\n    assert golden(ä * 2, "b") and golden(ä, """\\\nc\n""")\n'
+    )
     (tmp_path / "x_test.py").write_text(source)
-    program = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT / 'tools/testing')!r}]; import x_test; x_test.test_a()"
+    program = (
+        f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT / 'tools/testing')!r}]; import x_test; "
+        f"x_test.test_a()"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)
-    edits, refused = goldens.edits_of(goldens.read(tmp_path / "left", tmp_path), tmp_path)
+    edits, rejected = goldens.edits_of(goldens.read(tmp_path / "left", tmp_path), tmp_path)
     goldens.rewrite(edits, tmp_path)
-    assert refused == []
+    assert rejected == []
     assert (tmp_path / "x_test.py").read_text() == source.replace("1_000", "2").replace('"b"', "'a\\na\\n'").replace(
         "\nc\n", "\na\n"
     )
@@ -157,14 +182,27 @@ def test_a_block_of_a_page_is_rewritten(tmp_path, monkeypatch):
     page = tmp_path / "page.md"
     page.write_text("# a\n\n```python\nprint(1)\n```\n```text\n1\n```\n")
     assert pins.golden_in(page, "2\n", "1\n") and pins.golden_in(page, "4\n", "3\n")
-    edits, refused = goldens.edits_of(goldens.read(tmp_path / "left", tmp_path), tmp_path)
+    edits, rejected = goldens.edits_of(goldens.read(tmp_path / "left", tmp_path), tmp_path)
     goldens.rewrite(edits, tmp_path)
     assert page.read_text() == "# a\n\n```python\nprint(1)\n```\n```text\n2\n```\n"
-    assert refused == ["page.md: the block that a test compares with occurs 0 times"]
+    assert rejected == ["page.md: expected one block with the old text, found 0"]
+
+
+def test_a_golden_file_is_rewritten(tmp_path, monkeypatch):
+    monkeypatch.setenv("KAREZ_UPDATE", str(tmp_path / "left"))
+    (tmp_path / "left").mkdir()
+    (tmp_path / "list.h").write_text("// old\n")
+    assert pins.golden_file(tmp_path / "list.h", "// new\n// lines\n")
+    edits, rejected = goldens.edits_of(goldens.read(tmp_path / "left", tmp_path), tmp_path)
+    goldens.rewrite(edits, tmp_path)
+    assert rejected == [] and (tmp_path / "list.h").read_text() == "// new\n// lines\n"
+    monkeypatch.delenv("KAREZ_UPDATE")
+    assert pins.golden_file(tmp_path / "list.h", "// new\n// lines\n")
+    assert not pins.golden_file(tmp_path / "list.h", "// old\n")
 
 
 def test_changes_are_printed(tmp_path, capsys):
-    of_one(tmp_path, 'TEST(A, B) { EXPECT_TRUE(golden(f(), "x")); }\n', ("golden", 1, "x", "y"))
+    update_source(tmp_path, 'TEST(A, B) { EXPECT_TRUE(golden(f(), "x")); }\n', ("golden", 1, "x", "y"))
     out = capsys.readouterr().out
     assert (
         "--- a/a_test.cc\n+++ b/a_test.cc\n" in out and '-TEST(A, B) { EXPECT_TRUE(golden(f(), "x")); }\n+TEST' in out

@@ -14,19 +14,19 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = names.read(ROOT)
 
 
-def meant(name, start=ROOT):
-    return names.meant(TESTS, name, ROOT, start)
+def select(name, start=ROOT):
+    return names.select(TESTS, name, ROOT, start)
 
 
 def files(name, start=ROOT):
-    return {t.file for t in meant(name, start)}
+    return {t.file for t in select(name, start)}
 
 
 def test_a_component_or_its_binary_selects_all_its_tests():
-    plan = meant("plan")
-    assert len(plan) > 50 and plan == meant("plan_test") and {t.component for t in plan} == {"plan"}
+    plan = select("plan")
+    assert len(plan) > 50 and plan == select("plan_test") and {t.component for t in plan} == {"plan"}
     assert all(f.startswith("karez/plan/") for f in files("plan"))
-    assert {t.component for t in meant("python")} == {"python"} and "tests/run_test.py" in files("python")
+    assert {t.component for t in select("python")} == {"python"} and "tests/run_test.py" in files("python")
 
 
 def test_a_file_is_named_by_its_path_or_its_stem():
@@ -41,55 +41,55 @@ def test_a_file_is_named_by_its_path_or_its_stem():
         files("python/tests/test_amp.py") == files("test_amp") == files("test_amp.py") == {"python/tests/test_amp.py"}
     )
     assert files("tools/karez/cli_test.cc") == {"tools/karez/cli_test.cc"} and {
-        t.program for t in meant("tools/karez/cli_test.cc")
+        t.program for t in select("tools/karez/cli_test.cc")
     } == {"command_test"}
 
 
 def test_suites_and_tests_are_named_in_full_or_by_a_pattern():
-    assert {t.name.split(".")[0] for t in meant("Ports")} == {"Ports"}
-    (one,) = meant("Ports.AFullInputWaitsWhileNoOutputSlotIsFree")
-    assert one.program == "plan_test" and meant("Ports.AFullInput*") == [one] == meant(
+    assert {t.name.split(".")[0] for t in select("Ports")} == {"Ports"}
+    (one,) = select("Ports.AFullInputWaitsWhileNoOutputSlotIsFree")
+    assert one.program == "plan_test" and select("Ports.AFullInput*") == [one] == select(
         "plan_test:Ports.AFullInputWaitsWhileNoOutputSlotIsFree"
     )
-    assert len(meant("*AFull*")) >= 1 and meant("AFull") == []
-    (one,) = meant("test_at_most_slots_batches_are_prefetched")
-    assert one.file == "python/tests/test_prefetch.py" and meant(
+    assert len(select("*AFull*")) >= 1 and select("AFull") == []
+    (one,) = select("test_at_most_slots_batches_are_prefetched")
+    assert one.file == "python/tests/test_prefetch.py" and select(
         "python.tests.test_prefetch.test_at_most_slots_batches_are_prefetched"
     ) == [one]
     assert (
-        meant("python/tests/test_prefetch.py::test_at_most_slots_batches_are_prefetched")
+        select("python/tests/test_prefetch.py::test_at_most_slots_batches_are_prefetched")
         == [one]
-        == meant("test_at_most_slots*")
+        == select("test_at_most_slots*")
     )
 
 
 def test_one_instance_of_a_test_with_parameters_is_selected():
-    (one,) = meant("Meshes/PlannedCounts.PlannedBytesAndMessagesEqualTheCountedOnes/3")
-    assert one.name == "PlannedCounts.PlannedBytesAndMessagesEqualTheCountedOnes" and names.is_instance(
-        "Meshes/PlannedCounts.PlannedBytesAndMessagesEqualTheCountedOnes/3"
+    (one,) = select("Meshes/PlannedCounts.PlannedBytesAndMessagesEqualCountedBytesAndMessages/3")
+    assert one.name == "PlannedCounts.PlannedBytesAndMessagesEqualCountedBytesAndMessages" and names.is_instance(
+        "Meshes/PlannedCounts.PlannedBytesAndMessagesEqualCountedBytesAndMessages/3"
     )
     assert (
         not names.is_instance("PlannedCounts.Planned")
         and not names.is_instance("karez/plan/text_test.cc")
         and not names.is_instance("plan_test:Ports.AFull")
     )
-    wanted = {("system_test", "A.B"), ("system_test", "C.D")}
-    assert names.is_one_of("system_test:M/A.B/3", wanted, ["M/A.B/3"]) and not names.is_one_of(
-        "system_test:M/A.B/4", wanted, ["M/A.B/3"]
+    chosen = {("system_test", "A.B"), ("system_test", "C.D")}
+    assert names.is_one_of("system_test:M/A.B/3", chosen, ["M/A.B/3"]) and not names.is_one_of(
+        "system_test:M/A.B/4", chosen, ["M/A.B/3"]
     )
-    assert names.is_one_of("system_test:M/A.B/4", wanted, []) and names.is_one_of(
-        "system_test:C.D", wanted, ["M/A.B/3"]
+    assert names.is_one_of("system_test:M/A.B/4", chosen, []) and names.is_one_of(
+        "system_test:C.D", chosen, ["M/A.B/3"]
     )
-    assert not names.is_one_of("plan_test:A.B", wanted, []) and names.is_one_of("system_test:C.D<1>", wanted, [])
+    assert not names.is_one_of("plan_test:A.B", chosen, []) and names.is_one_of("system_test:C.D<1>", chosen, [])
 
 
 def test_an_unknown_name_lists_similar_names_and_components():
-    assert meant("plann") == []
+    assert select("plann") == []
     text = names.unknown(TESTS, "plann")
     assert text.startswith("no test is called 'plann'\nsimilar: plan, ")
     assert (
-        "\ncomponents: api, base, bench, comm, command, components, data, device, fuzz, graph, kernels, ops, page, passes, plan, python, runtime, "
-        in text
+        "\ncomponents: api, base, bench, comm, command, components, control, data, device, fuzz, graph, kernels, ops, "
+        "passes, plan, python, report, runtime, " in text
     )
     assert "Ports.AFullInputWaitsWhileNoOutputSlotIsFree" in names.unknown(TESTS, "afullinput")
     assert "similar" not in names.unknown(TESTS, "q9")
@@ -137,5 +137,7 @@ def test_help_describes_every_option():
     out = subprocess.run(
         [sys.executable, ROOT / "tools/testing/run.py", "--help"], capture_output=True, text=True, check=True
     ).stdout
-    named = re.findall(r"^  (--[a-z]+)", out, re.M)
-    assert len(named) >= 8 and named == re.findall(r"^  (--[a-z]+)\S*(?: [^ ]+)*(?:  +|\n {10,})\w", out, re.M), out
+    options_named = re.findall(r"^  (--[a-z]+)", out, re.M)
+    assert len(options_named) >= 8 and options_named == re.findall(
+        r"^  (--[a-z]+)\S*(?: [^ ]+)*(?:  +|\n {10,})\w", out, re.M
+    ), out

@@ -4,7 +4,7 @@ import run
 import summary
 
 
-def test_a_test_that_hangs_is_named_and_the_run_ends(tmp_path, capfd):
+def test_a_test_that_hangs_is_reported_and_the_run_ends(tmp_path, capfd):
     (tmp_path / "hangs_test.py").write_text("""import time
 import pytest
 @pytest.mark.parametrize("i", range(20))

@@ -15,9 +15,15 @@ CTEST = f"""<?xml version="1.0"?><testsuite>
 <testcase name="a_test:A.B" time="1.5" status="run"><system-out>{PASSED}</system-out></testcase>
 <testcase name="a_test:A.Half" time="0.1" status="run"><system-out>[ RUN      ] A.Half\n</system-out></testcase>
 <testcase name="a_test:A.Empty" time="0.1" status="run"><system-out>[  PASSED  ] 0 tests.\n</system-out></testcase>
-<testcase name="a_test:A.C" time="3" status="fail"><failure message=""/><system-out>law 9: 13 cases</system-out></testcase>
-<testcase name="a_test:A.Allowed" time="0" status="notrun"><skipped/><system-out>[  SKIPPED ] A.Allowed</system-out></testcase>
-<testcase name="a_test:A.Other" time="0" status="notrun"><skipped/><system-out>[  SKIPPED ] A.Other</system-out></testcase>
+<testcase name="a_test:A.C" time="3" status="fail">
+  <failure message=""/><system-out>law 9: 13 cases</system-out>
+</testcase>
+<testcase name="a_test:A.Allowed" time="0" status="notrun">
+  <skipped/><system-out>[  SKIPPED ] A.Allowed</system-out>
+</testcase>
+<testcase name="a_test:A.Other" time="0" status="notrun">
+  <skipped/><system-out>[  SKIPPED ] A.Other</system-out>
+</testcase>
 <testcase name="a_test_NOT_BUILT" time="0" status="notrun"><skipped/><system-out/></testcase>
 </testsuite>"""
 PYTEST = """<testsuites><testsuite>
@@ -38,8 +44,16 @@ def test_every_outcome_is_counted_once(tmp_path, capsys):
     counts = summary.add_up(results(tmp_path), {"A.Allowed", "tests.x_test.test_c"}, ["ctest, which ended"])
     assert counts == (2, 8, 2) and str(counts) == "2 passed, 8 failed, 2 skipped" and not counts.good()
     out = capsys.readouterr().out.splitlines()
-    failed = ["a_test:A.Half (ended prematurely)", "a_test:A.Empty (ended prematurely)", "a_test:A.C", "a_test_NOT_BUILT", "tests.x_test.test_b",
-              "tests.x_test.test_d", "a_test:A.Other", "ctest, which ended"]  # fmt: skip
+    failed = [
+        "a_test:A.Half (ended prematurely)",
+        "a_test:A.Empty (ended prematurely)",
+        "a_test:A.C",
+        "a_test_NOT_BUILT",
+        "tests.x_test.test_b",
+        "tests.x_test.test_d",
+        "a_test:A.Other",
+        "ctest, which ended",
+    ]
     assert [line for line in out if line.startswith("failed: ")] == ["failed: " + name for name in failed]
     assert (
         "skipped: a_test:A.Other (not in tests/allowed_skips.txt: counts as failed)" in out
@@ -69,7 +83,10 @@ def test_allowed_skips_are_names_without_their_reasons(tmp_path):
 
 
 def test_busy_processes_end_with_their_parent_even_if_it_is_killed(tmp_path):
-    program = f"import sys, time; sys.path.insert(0, {str(ROOT / 'tools/testing')!r}); import busy\nwith busy.busy(2): print('spins', flush=True); time.sleep(60)"
+    program = (
+        f"import sys, time; sys.path.insert(0, {str(ROOT / 'tools/testing')!r}); import busy\nwith busy.busy(2): "
+        f"print('spins', flush=True); time.sleep(60)"
+    )
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "spins\n"
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()

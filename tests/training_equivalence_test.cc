@@ -1,4 +1,4 @@
-// Training equivalence: training on one device equals data, tensor and hybrid parallel training.
+// Tests that training on one device equals data, tensor and hybrid parallel training.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ struct Setting {
   std::vector<LayoutRule> rules;
 };
 
-// Losses of `steps` steps; batch 13 is uneven on every mesh.
+// Returns the losses of `steps` steps; a batch of 13 is uneven on every mesh.
 std::vector<double> losses(const Setting& run, DType dtype, bool smooth, int steps) {
   Mesh shape = Mesh::parse(run.mesh);
   World world({.devices = shape.size(), .seed = 5});
@@ -67,45 +67,49 @@ const std::vector<LayoutRule> by_rule = {{"conv*.weight", P("model")},
                                          {"fc1.bias", P("model")},
                                          {"fc2.weight", P(nullptr, "model")}};
 
-// Every mesh with layouts chosen by the planner; meshes with a model axis also with rules: split convolution channels,
-// and dense layers split by columns and then by rows.
+// Every mesh runs with layouts chosen by the planner. Meshes with a model axis also run with rules that split
+// convolution channels, and dense layers by columns and then by rows.
 std::vector<Setting> settings() {
   return {{"data=4", {}}, {"model=4", {}}, {"data=2,model=2", {}}, {"model=4", by_rule}, {"data=2,model=2", by_rule}};
 }
 
-double worst(const std::vector<double>& a, const std::vector<double>& b, std::size_t steps) {
-  double most = 0;
-  for (std::size_t i = 0; i < steps; ++i) most = std::max(most, std::abs(a[i] - b[i]) / std::abs(a[i]));
-  return most;
+double max_difference(const std::vector<double>& a, const std::vector<double>& b, std::size_t steps) {
+  double largest = 0;
+  for (std::size_t i = 0; i < steps; ++i) largest = std::max(largest, std::abs(a[i] - b[i]) / std::abs(a[i]));
+  return largest;
 }
 
 TEST(TrainingEquivalence, SmoothTrainingInF64IsEqualOnEveryMeshWithin1e10) {
-  auto one = losses({"", {}}, DType::f64, true, 50);
-  EXPECT_LT(one.back(), one.front());
+  auto single_device = losses({"", {}}, DType::f64, true, 50);
+  EXPECT_LT(single_device.back(), single_device.front());
   for (const Setting& run : settings()) {
-    auto many = losses(run, DType::f64, true, 50);
-    EXPECT_LE(worst(one, many, 50), 1e-10) << run.mesh << (run.rules.empty() ? " free" : " by rule");
+    auto distributed = losses(run, DType::f64, true, 50);
+    EXPECT_LE(max_difference(single_device, distributed, 50), 1e-10)
+        << run.mesh << (run.rules.empty() ? " free" : " by rule");
   }
 }
 
 TEST(TrainingEquivalence, SmoothTrainingInF32IsEqualOnEveryMeshWithin1e5) {
-  auto one = losses({"", {}}, DType::f32, true, 50);
+  auto single_device = losses({"", {}}, DType::f32, true, 50);
   for (const Setting& run : settings()) {
-    auto many = losses(run, DType::f32, true, 50);
-    EXPECT_LE(worst(one, many, 50), 1e-5) << run.mesh << (run.rules.empty() ? " free" : " by rule");
+    auto distributed = losses(run, DType::f32, true, 50);
+    EXPECT_LE(max_difference(single_device, distributed, 50), 1e-5)
+        << run.mesh << (run.rules.empty() ? " free" : " by rule");
   }
 }
 
 TEST(TrainingEquivalence, ReluTrainingInF32IsEqualWithin1e6AfterAStepAndStaysClose) {
-  auto one = losses({"", {}}, DType::f32, false, 50);
+  auto single_device = losses({"", {}}, DType::f32, false, 50);
   for (const Setting& run : settings()) {
-    auto many = losses(run, DType::f32, false, 50);
-    EXPECT_LE(worst(one, many, 2), 1e-6) << run.mesh << (run.rules.empty() ? " free" : " by rule");
-    EXPECT_LE(worst(one, many, 50), 5e-2) << run.mesh << (run.rules.empty() ? " free" : " by rule");
+    auto distributed = losses(run, DType::f32, false, 50);
+    EXPECT_LE(max_difference(single_device, distributed, 2), 1e-6)
+        << run.mesh << (run.rules.empty() ? " free" : " by rule");
+    EXPECT_LE(max_difference(single_device, distributed, 50), 5e-2)
+        << run.mesh << (run.rules.empty() ? " free" : " by rule");
   }
 }
 
-TEST(TrainingEquivalence, EveryRunIsBitEqualToItsRerun) {
+TEST(TrainingEquivalence, ARerunGivesTheSameBits) {
   EXPECT_EQ(losses({"", {}}, DType::f32, false, 10), losses({"", {}}, DType::f32, false, 10));
   for (const Setting& run : settings())
     EXPECT_EQ(losses(run, DType::f32, false, 10), losses(run, DType::f32, false, 10)) << run.mesh;

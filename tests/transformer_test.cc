@@ -1,4 +1,4 @@
-// Training equivalence of a transformer: equal on every mesh, in f64 within 1e-10, and equal to a rerun bit for bit.
+// Tests that a transformer trains equally on every mesh, in f64 within 1e-10, and equals a rerun bit for bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr bench::GptShape small = {.layers = 2, .width = 16, .heads = 4, .length = 6, .vocabulary = 11};
 
-// Losses of ten steps on the same 5 sequences: uneven on every mesh.
+// Returns the losses of ten steps on the same 5 sequences, a batch that is uneven on every mesh.
 std::vector<double> losses(const std::string& mesh, DType dtype, const std::vector<LayoutRule>& rules = {},
                            int microbatches = 1, const std::vector<PlacementRule>& placements = {}) {
   Mesh shape = Mesh::parse(mesh);
@@ -36,10 +36,10 @@ std::vector<double> losses(const std::string& mesh, DType dtype, const std::vect
   return result;
 }
 
-double worst(const std::vector<double>& a, const std::vector<double>& b) {
-  double most = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]) / std::abs(a[i]));
-  return most;
+double max_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]) / std::abs(a[i]));
+  return largest;
 }
 
 // The usual tensor parallelism: heads and the wide layer are split by rows, the layers after them by columns.
@@ -49,33 +49,33 @@ const std::vector<LayoutRule> by_rule = {
     {"block*.out.weight", P(nullptr, "model")}, {"block*.down.weight", P(nullptr, "model")}};
 
 TEST(Transformer, TrainingInF64IsEqualOnEveryMeshWithin1e10) {
-  auto one = losses("", DType::f64);
-  EXPECT_LT(one.back(), one.front());
+  auto single_device = losses("", DType::f64);
+  EXPECT_LT(single_device.back(), single_device.front());
   for (const char* mesh : {"data=4", "model=4", "data=2,model=2", "data=3"})
-    EXPECT_LE(worst(one, losses(mesh, DType::f64)), 1e-10) << mesh;
+    EXPECT_LE(max_difference(single_device, losses(mesh, DType::f64)), 1e-10) << mesh;
   for (const char* mesh : {"model=4", "data=2,model=2"})
-    EXPECT_LE(worst(one, losses(mesh, DType::f64, by_rule)), 1e-10) << mesh << " by rule";
+    EXPECT_LE(max_difference(single_device, losses(mesh, DType::f64, by_rule)), 1e-10) << mesh << " by rule";
 }
 
 TEST(Transformer, TrainingInF32StaysCloseAndIsBitEqualToItsRerun) {
-  auto one = losses("", DType::f32);
+  auto single_device = losses("", DType::f32);
   std::vector<const char*> meshes = {"data=2,model=2", "data=3"};
   if (std::getenv("KAREZ_ALL") != nullptr) meshes.push_back("data=4");
   for (const char* mesh : meshes) {
-    auto many = losses(mesh, DType::f32);
-    EXPECT_LE(worst(one, many), 1e-4) << mesh;
-    EXPECT_EQ(many, losses(mesh, DType::f32)) << mesh;
+    auto distributed = losses(mesh, DType::f32);
+    EXPECT_LE(max_difference(single_device, distributed), 1e-4) << mesh;
+    EXPECT_EQ(distributed, losses(mesh, DType::f32)) << mesh;
   }
 }
 
-// Windows split and join the heads, and the backward reads them much later, so the values that they show, which came
+// Windows split and join the heads, and the backward pass reads these windows much later, so their values, which came
 // from the other stage, must stay in memory.
 TEST(Transformer, TheModelTrainsInStagesAndMicroBatches) {
-  auto one = losses("", DType::f64);
+  auto single_device = losses("", DType::f64);
   const std::vector<PlacementRule> stages = {{"block0", 0}, {"block1", 1}};
-  EXPECT_LE(worst(one, losses("stage=2", DType::f64, {}, 1, stages)), 1e-10);
-  EXPECT_LE(worst(one, losses("stage=2", DType::f64, {}, 5, stages)), 1e-10);
-  EXPECT_LE(worst(one, losses("stage=2,data=2", DType::f64, {}, 5, stages)), 1e-10);
+  EXPECT_LE(max_difference(single_device, losses("stage=2", DType::f64, {}, 1, stages)), 1e-10);
+  EXPECT_LE(max_difference(single_device, losses("stage=2", DType::f64, {}, 5, stages)), 1e-10);
+  EXPECT_LE(max_difference(single_device, losses("stage=2,data=2", DType::f64, {}, 5, stages)), 1e-10);
 }
 
 }  // namespace

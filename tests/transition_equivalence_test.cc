@@ -1,5 +1,5 @@
-// Transition equivalence through real collectives: a tensor keeps its logical value through any sequence of layouts,
-// and each device has its own part of it.
+// Tests of transition equivalence with real collectives: a tensor keeps its logical value through any sequence of
+// layouts, and each device has its part of the tensor.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,10 +40,10 @@ Layout random_layout(const TensorType& type, const Mesh& mesh, std::mt19937_64& 
       has_partial_sums(type.dtype) ? random() % 3 : 1 + random() % 2);  // bools and halves have no partial sums
   Layout out;
   for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis) {
-    const auto pick = static_cast<int>(random() % static_cast<std::uint64_t>(type.rank() + 2));
-    const bool splits =
-        pick < type.rank() && type.shape[static_cast<std::size_t>(pick)] != 1;  // a dimension of size 1 is not split
-    out.push_back(splits ? S(pick) : pick <= type.rank() ? B() : P(kind));
+    const auto choice = static_cast<int>(random() % static_cast<std::uint64_t>(type.rank() + 2));
+    const bool is_split = choice < type.rank() &&
+                          type.shape[static_cast<std::size_t>(choice)] != 1;  // a dimension of size 1 is not split
+    out.push_back(is_split ? S(choice) : choice <= type.rank() ? B() : P(kind));
   }
   return out;
 }
@@ -71,7 +71,7 @@ Graph graph_of(const Walk& walk, const OpTable& ops) {
   return graph;
 }
 
-// Whole numbers and bools, so that sums are exact in every type and results can be compared bit for bit.
+// Makes integers and bools, so that sums are exact in every type and results can be compared bit for bit.
 HostArray numbers(const TensorType& type, std::mt19937_64& random) {
   HostArray out(type);
   with_type(type.dtype, [&]<class T>() {
@@ -83,15 +83,16 @@ HostArray numbers(const TensorType& type, std::mt19937_64& random) {
   return out;
 }
 
-void expect_bits(const HostArray& got, const HostArray& want, const std::string& what) {
-  require(got.type() == want.type(), what, " is ", got.type(), ", not ", want.type());
-  require(std::memcmp(got.bytes(), want.bytes(), static_cast<std::size_t>(want.count() * size_of(want.dtype()))) == 0,
-          what, " has different bits");
+void expect_bits(const HostArray& actual, const HostArray& expected, const std::string& label) {
+  require(actual.type() == expected.type(), label, " is ", actual.type(), ", not ", expected.type());
+  require(std::memcmp(actual.bytes(), expected.bytes(),
+                      static_cast<std::size_t>(expected.count() * size_of(expected.dtype()))) == 0,
+          label, " has different bits");
 }
 
-// Runs the walk; adds its transition steps to `moves`, as (kind, dtype).
+// Runs the walk and adds its transition steps to `steps_seen`, as (kind, dtype).
 void run_walk(Session& session, const KernelTable& table, const OpTable& ops, const Walk& walk, std::mt19937_64& random,
-              std::set<std::pair<std::string, DType>>& moves) {
+              std::set<std::pair<std::string, DType>>& steps_seen) {
   Compilation c;
   c.graph = graph_of(walk, ops);
   c.ops = &ops;
@@ -99,7 +100,7 @@ void run_walk(Session& session, const KernelTable& table, const OpTable& ops, co
   c.options.workers = 2;
   c.options.off = {"canonicalise"};  // the copies must stay
   compile(c);
-  for (const Transfer& transfer : c.plan.transfers) moves.emplace(transfer.kind, walk.type.dtype);
+  for (const Transfer& transfer : c.plan.transfers) steps_seen.emplace(name_of(transfer.kind), walk.type.dtype);
   const HostArray x = numbers(walk.type, random);
   Launch launch = session.launch(session.load(c.plan), {{"x", Feed{array_source(x), 0}}});
   expect_bits(launch.output("y"), x, "the output");
@@ -107,10 +108,10 @@ void run_walk(Session& session, const KernelTable& table, const OpTable& ops, co
     if (is_partial(walk.stops[i])) continue;
     for (int p = 0; p < walk.mesh.size(); ++p) {
       const DeviceName device = walk.mesh.devices[static_cast<std::size_t>(p)];
-      const HostArray want = cut(x, oracle_box(walk.type.shape, walk.mesh, walk.stops[i], p));
+      const HostArray expected = cut(x, oracle_box(walk.type.shape, walk.mesh, walk.stops[i], p));
       expect_bits(session.read_variable(cat("v", i), {device.rank, device.device, "cpu"},
-                                        stored_view(want.dtype(), want.shape())),
-                  want, cat("stop ", i, ", ", print(walk.stops[i]), ", on device ", p));
+                                        stored_view(expected.dtype(), expected.shape())),
+                  expected, cat("stop ", i, ", ", print(walk.stops[i]), ", on device ", p));
     }
   }
 }
@@ -118,13 +119,13 @@ void run_walk(Session& session, const KernelTable& table, const OpTable& ops, co
 TEST(TransitionEquivalence, TheLogicalTensorIsKeptThroughAnySequenceOfLayouts) {
   const OpTable ops = all_ops();
   const KernelTable table(cpu_kernels());
-  const char* given = std::getenv("KAREZ_SEED");
-  const std::uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device()();
+  const char* seed_text = std::getenv("KAREZ_SEED");
+  const std::uint64_t seed = seed_text != nullptr ? std::stoull(seed_text) : std::random_device()();
   std::mt19937_64 random(seed);
   const int walks = std::getenv("KAREZ_ALL") != nullptr ? 20 : 1;
   const std::vector<Shape> shapes = {{},     {1},       {5},         {0}, {7, 3},
                                      {2, 0}, {3, 5, 2}, {3, 2, 5, 4}};  // four dimensions are stored channels last
-  std::set<std::pair<std::string, DType>> moves;
+  std::set<std::pair<std::string, DType>> steps_seen;
   int stops = 0;
   Session session({.workers = 2}, table);
   for (DType dtype : tensor::all_dtypes)
@@ -134,7 +135,7 @@ TEST(TransitionEquivalence, TheLogicalTensorIsKeptThroughAnySequenceOfLayouts) {
           Walk walk{{dtype, shape}, Mesh::parse(mesh), {}};
           for (int i = 0; i < 5; ++i) walk.stops.push_back(random_layout(walk.type, walk.mesh, random));
           try {
-            run_walk(session, table, ops, walk, random, moves);
+            run_walk(session, table, ops, walk, random, steps_seen);
             stops += static_cast<int>(walk.stops.size());
           } catch (const std::exception& error) {
             ADD_FAILURE() << "seed " << seed << ": " << print(walk) << ": " << error.what();
@@ -143,7 +144,7 @@ TEST(TransitionEquivalence, TheLogicalTensorIsKeptThroughAnySequenceOfLayouts) {
         }
   for (DType dtype : tensor::all_dtypes)
     for (const char* kind : {"all_gather", "all_to_all", "reduce_scatter", "all_reduce"})
-      EXPECT_TRUE(moves.contains({kind, dtype})) << "seed " << seed << ": no " << kind << " of " << name_of(dtype);
+      EXPECT_TRUE(steps_seen.contains({kind, dtype})) << "seed " << seed << ": no " << kind << " of " << name_of(dtype);
   std::cout << "transition equivalence: " << stops << " transitions, KAREZ_SEED=" << seed << "\n";
 }
 

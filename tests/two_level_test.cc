@@ -1,5 +1,5 @@
-// Tests a mesh axis for hosts: a sum over both axes is first reduced within each host, so that few bytes cross between
-// hosts.
+// Tests a mesh with an axis for hosts: a sum over both axes is first reduced within each host, so that few bytes are
+// sent between hosts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::int64_t width = 32, batch = 1024;
 
-struct Trained {
+struct TrainingResult {
   std::vector<double> losses;
   std::multiset<std::string> collectives;  // of device 0, without scalars: "all_reduce with 2"
 };
 
-Trained train(const std::string& mesh, const CostTable& costs) {
+TrainingResult train(const std::string& mesh, const CostTable& costs) {
   World world({.devices = 4, .seed = 3, .costs = costs});
   Parameter w("w", {DType::f64, {width, width}}, normal_init(0.1));
   optim::SGD sgd({w}, {.lr = 0.1});
@@ -34,7 +34,7 @@ Trained train(const std::string& mesh, const CostTable& costs) {
         return loss;
       },
       options);
-  Trained out;
+  TrainingResult out;
   HostArray x(TensorType{DType::f64, {batch, width}});
   for (std::int64_t i = 0; i < batch * width; ++i)
     x.data<double>()[static_cast<std::size_t>(i)] = static_cast<double>(i % 17) / 17 - 0.4;
@@ -45,10 +45,10 @@ Trained train(const std::string& mesh, const CostTable& costs) {
         actor.collective->in.view.bytes() <= 64)
       continue;
     const auto& members = plan.communicators[actor.collective->communicator].members;
-    std::string with;
+    std::string member_list;
     for (const auto& member : members)
-      if (member.device != 0) with += " " + std::to_string(member.device);
-    out.collectives.insert(actor.collective->kind + " with" + with);
+      if (member.device != 0) member_list += " " + std::to_string(member.device);
+    out.collectives.insert(std::string(name_of(actor.collective->kind)) + " with" + member_list);
   }
   return out;
 }
@@ -56,12 +56,13 @@ Trained train(const std::string& mesh, const CostTable& costs) {
 TEST(TwoLevels, ASumOverHostsAndTheirDevicesIsReducedWithinHostsFirst) {
   CostTable costs;
   costs.axis_links = {{"host", {3e-5, 1e-8}}, {"data", {1e-6, 1e-10}}};
-  const Trained one = train("", CostTable{}), two = train("host=2,data=2", costs);
-  // Half of the bytes cross between hosts, once.
-  EXPECT_THAT(two.collectives,
+  const TrainingResult single_device = train("", CostTable{}), two_level = train("host=2,data=2", costs);
+  // Half of the bytes are sent between hosts, once.
+  EXPECT_THAT(two_level.collectives,
               ::testing::ElementsAre("all_gather with 1", "all_reduce with 2", "reduce_scatter with 1"));
-  for (std::size_t s = 0; s < one.losses.size(); ++s) EXPECT_NEAR(two.losses[s], one.losses[s], 1e-10 * one.losses[s]);
-  EXPECT_LT(one.losses.back(), one.losses.front());
+  for (std::size_t s = 0; s < single_device.losses.size(); ++s)
+    EXPECT_NEAR(two_level.losses[s], single_device.losses[s], 1e-10 * single_device.losses[s]);
+  EXPECT_LT(single_device.losses.back(), single_device.losses.front());
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ def bits(array):
     return array.dtype.str, array.shape, array.tobytes()
 
 
-def drawn(seed):
+def random_tensors(seed):
     random = np.random.default_rng(seed)
     special = np.array([np.nan, -0.0, np.inf, -np.inf, np.finfo(np.float32).smallest_subnormal, np.pi], np.float32)
     return {
@@ -40,7 +40,7 @@ def drawn(seed):
 
 
 def test_karez_and_the_package_read_each_others_files(tmp_path):
-    tensors = drawn(1)
+    tensors = random_tensors(1)
     save_file(tensors, tmp_path / "in.safetensors", {"format": "np", "note": "hello"})
     ran = tool(tmp_path / "in.safetensors", tmp_path, tmp_path / "out.safetensors")
     assert ran.returncode == 0, ran.stderr
@@ -68,7 +68,8 @@ def test_floats_of_16_bits_are_widened_exactly(tmp_path):
 
 @pytest.mark.parametrize("at", [0, 1, 7, 8, 9, 60, -1])
 def test_files_that_the_package_rejects_are_rejected(tmp_path, at):
-    """With a changed header byte or a truncated end, both reject the file; Karez' error names it, and the exit code is 77."""
+    """If a header byte is changed or the file is truncated, both reject the file; the error of Karez names the file,
+    and the exit code is 77."""
     path = tmp_path / "in.safetensors"
     save_file({"w": np.ones((2, 2), np.float32)}, path)
     data = bytearray(path.read_bytes())

@@ -1,4 +1,4 @@
-"""The words of comments, texts and pages: what is written in terms of a house, a person or another century is found here."""
+"""Checks that comments, strings and pages contain no banned words. Each banned word has a plain replacement."""
 
 import io
 import pathlib
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# (what must not be written, what may take its place)
+# (banned words, their replacements)
 BANNED = [
     (r"rooms?", "component; capacity"),
     (r"house", "code base"),
@@ -39,7 +39,7 @@ CXX_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 
 
 def texts_of(path: str, source: str):
-    """(line, text) of each comment and string of a program, and of each line of a page but its code."""
+    """(line, text) of each comment and string of a program, and of each line of a page except its code."""
     if path.endswith((".cc", ".h")):
         for match in CXX_TEXT.finditer(source):
             if not source[source.rfind("\n", 0, match.start()) + 1 : match.start()].lstrip().startswith("#include"):
@@ -57,7 +57,7 @@ def texts_of(path: str, source: str):
 
 
 def faults_of(path: str, source: str):
-    """What is banned in a file: its place, the words, and what may take their place."""
+    """The banned words of a file: the place, the words, and a replacement."""
     for number, text in texts_of(path, source):
         for match in PATTERN.finditer(text):
             row = next(i for i in range(len(BANNED)) if match[f"w{i}"] is not None)
@@ -65,8 +65,8 @@ def faults_of(path: str, source: str):
 
 
 def files():
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for path in listed.split("\0"):
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for path in listing.split("\0"):
         if path.endswith((".cc", ".h", ".py", ".md")) and path != "tests/words_test.py" and (ROOT / path).exists():
             yield path
 
@@ -89,5 +89,5 @@ def test_comments_texts_and_pages_use_plain_words():
         ("a.md", "A broom, a household, elsewhere, relies, thence\n", 1),
     ],
 )
-def test_a_banned_word_is_found_in_texts_alone(path, source, count):
+def test_a_banned_word_is_found_only_in_comments_strings_and_pages(path, source, count):
     assert len(list(faults_of(path, source))) == count

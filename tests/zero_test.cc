@@ -1,5 +1,5 @@
-// ZeRO by layout rules: the optimiser's state, or also the parameters, are split over the data-parallel devices. The
-// model and its loop do not change.
+// Tests of ZeRO by layout rules: the optimiser's state, or also the parameters, are split over the data-parallel
+// devices, without changes of the model and its loop.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,13 +23,13 @@ struct Result {
   std::int64_t planned = 0, counted = 0;        // bytes sent in all steps after the first
 };
 
-std::int64_t sent(const World& world) {
+std::int64_t total_sent_bytes(const World& world) {
   std::int64_t bytes = 0;
   for (const auto& [kind, of_kind] : world.counters().sent_bytes) bytes += of_kind;
   return bytes;
 }
 
-Result trained(const std::string& mesh, const std::vector<LayoutRule>& rules) {
+Result train(const std::string& mesh, const std::vector<LayoutRule>& rules) {
   constexpr int steps = 20;
   constexpr std::int64_t batch = 256;
   const Mesh shape = Mesh::parse(mesh);
@@ -53,7 +53,7 @@ Result trained(const std::string& mesh, const std::vector<LayoutRule>& rules) {
     for (double& value : x.data<double>()) value = normal(random);
     for (std::int32_t& label : y.data<std::int32_t>()) label = static_cast<std::int32_t>(random() % 8);
     out.losses.push_back(step(x, y).item());
-    if (s == 0) first = sent(world);
+    if (s == 0) first = total_sent_bytes(world);
   }
   out.state.assign(static_cast<std::size_t>(shape.size()), 0);
   out.parameters = out.state;
@@ -63,13 +63,13 @@ Result trained(const std::string& mesh, const std::vector<LayoutRule>& rules) {
     bytes[static_cast<std::size_t>(block.device.index)] += block.bytes;
   }
   for (const auto& transfer : step.plan().transfers) out.planned += (steps - 1) * transfer.bytes;
-  out.counted = sent(world) - first;
+  out.counted = total_sent_bytes(world) - first;
   return out;
 }
 
 const Result& single_device_result() {
-  static const Result one = trained("", {});
-  return one;
+  static const Result single_device = train("", {});
+  return single_device;
 }
 
 const std::vector<LayoutRule> data_parallel = {{"fc*.weight", P(nullptr, nullptr)},
@@ -85,18 +85,18 @@ const std::vector<LayoutRule> all_split = {{"fc*.weight", P("data", nullptr)},
                                            {"adam.*.*.weight", P("data", nullptr)},
                                            {"adam.*.*.bias", P("data")}};
 
-void expect_same_training(const Result& other) {
-  const Result& one = single_device_result();
-  ASSERT_EQ(other.losses.size(), one.losses.size());
-  for (std::size_t i = 0; i < one.losses.size(); ++i)
-    EXPECT_NEAR(other.losses[i], one.losses[i], 1e-10 * std::abs(one.losses[i])) << "step " << i;
-  EXPECT_EQ(other.planned, other.counted);
+void expect_same_training(const Result& actual) {
+  const Result& single_device = single_device_result();
+  ASSERT_EQ(actual.losses.size(), single_device.losses.size());
+  for (std::size_t i = 0; i < single_device.losses.size(); ++i)
+    EXPECT_NEAR(actual.losses[i], single_device.losses[i], 1e-10 * std::abs(single_device.losses[i])) << "step " << i;
+  EXPECT_EQ(actual.planned, actual.counted);
 }
 
 constexpr std::int64_t numbers = (16 + 1) * 64 + (64 + 1) * 32 + (32 + 1) * 8;
 
 TEST(Zero, EachDeviceHasItsPartOfTheOptimisersState) {
-  const Result zero = trained("data=4", state_split);
+  const Result zero = train("data=4", state_split);
   expect_same_training(zero);
   for (std::int64_t bytes : zero.state)
     EXPECT_NEAR(static_cast<double>(bytes), 2. * numbers * 8 / 4, 0.02 * 2 * numbers * 8 / 4);
@@ -104,7 +104,7 @@ TEST(Zero, EachDeviceHasItsPartOfTheOptimisersState) {
 }
 
 TEST(Zero, ParametersCanBeSplitToo) {
-  const Result zero = trained("data=4", all_split);
+  const Result zero = train("data=4", all_split);
   expect_same_training(zero);
   for (std::int64_t bytes : zero.state)
     EXPECT_NEAR(static_cast<double>(bytes), 2. * numbers * 8 / 4, 0.02 * 2 * numbers * 8 / 4);
@@ -114,10 +114,10 @@ TEST(Zero, ParametersCanBeSplitToo) {
 
 // Gradients are reduce-scattered and parameters all-gathered, which together send the bytes of an all_reduce.
 TEST(Zero, ZeroSendsNoMoreThanDataParallelTraining) {
-  const Result plain = trained("data=4", data_parallel), zero = trained("data=4", state_split);
-  expect_same_training(plain);
-  for (std::int64_t bytes : plain.state) EXPECT_EQ(bytes, 2 * numbers * 8);
-  EXPECT_LE(zero.counted, plain.counted);
+  const Result replicated = train("data=4", data_parallel), zero = train("data=4", state_split);
+  expect_same_training(replicated);
+  for (std::int64_t bytes : replicated.state) EXPECT_EQ(bytes, 2 * numbers * 8);
+  EXPECT_LE(zero.counted, replicated.counted);
   // Each of n devices sends (n - 1) / n of every gradient and parameter, and at most the loss of each row to all.
   EXPECT_LE(zero.counted, 19 * (2 * 3 * numbers + 3 * 256) * 8);
 }

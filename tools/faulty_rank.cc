@@ -17,7 +17,7 @@
 namespace karez::tools {
 namespace {
 
-const std::vector<Option> known = {
+const std::vector<Option> option_specs = {
     {"steps", "1000000", "launches"},
     {"fault", "none",
      "stop-start, stop-end: the rank stops itself before its world is made, or before it ends; host, kernel, source: "
@@ -41,11 +41,11 @@ struct Fault {
   std::int64_t at = 0;
   double seconds = 0;
 
-  // The host, the kernel and the source each call this at every step.
+  // The host program, the kernel and the source call this function at every step.
   void inject(const std::string& place, std::int64_t step) const {
     if (!on_this_rank) return;
-    const bool once = step == at && name == place, slow = step >= at && name == cat("slow-", place);
-    if (once || slow) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    const bool is_single = step == at && name == place, is_slow = step >= at && name == cat("slow-", place);
+    if (is_single || is_slow) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     if (step == at && name == cat("throw-", place))
       throw std::runtime_error(cat("the ", place, " broke at step ", step));
   }
@@ -92,7 +92,8 @@ kernels::KernelRow work_kernel(const Fault& fault, double seconds) {
   return row;
 }
 
-// Stops this process if it is the rank of the fault, by karez run's variable: the world does not exist yet.
+// Stops this process if it is the rank of the fault. The rank is read from karez run's variable, because the world does
+// not exist yet.
 void stop_before(const std::string& place, const Options& options) {
   const char* rank = std::getenv("KAREZ_RANK");
   if (options.text("fault") == cat("stop-", place) && rank != nullptr && options.text("rank") == rank)
@@ -146,7 +147,7 @@ void train(const Options& options) {
 
 int main(int count, char** words) {
   try {
-    karez::Options options(karez::tools::known);
+    karez::Options options(karez::tools::option_specs);
     if (!options.read(count, words)) return std::printf("%s", options.help().c_str()), 0;
     karez::tools::train(options);
   } catch (const karez::Error& error) {

@@ -11,7 +11,7 @@
 namespace karez::tools {
 namespace {
 
-// Statements that compute one expression on vectors. Equal subexpressions are computed once; the compiler schedules
+// The statements that compute one expression on vectors. Equal subexpressions are computed once; the compiler schedules
 // the statements.
 class Body {
  public:
@@ -29,12 +29,12 @@ class Body {
   void find_masks(const Expr& e) {
     for (int k = 0; k < operands_of(e->kind); ++k) {
       const Expr& operand = e->operands[static_cast<std::size_t>(k)];
-      if (wants_mask(e->kind, k) && operand->kind == ExprKind::variable)
+      if (requires_mask(e->kind, k) && operand->kind == ExprKind::variable)
         masks_[static_cast<std::size_t>(operand->variable)] = true;
       find_masks(operand);
     }
   }
-  static bool wants_mask(ExprKind kind, int operand) {
+  static bool requires_mask(ExprKind kind, int operand) {
     return kind == ExprKind::not_ || kind == ExprKind::and_ || kind == ExprKind::or_ ||
            (kind == ExprKind::select && operand == 0);
   }
@@ -42,7 +42,7 @@ class Body {
     return is_boolean(e->kind) || (e->kind == ExprKind::variable && masks_[static_cast<std::size_t>(e->variable)]);
   }
 
-  // The start of a call; functions such as exp_of and select_of are in karez/kernels/cpu/pointwise_lanes.h.
+  // Returns the start of a call; functions such as exp_of and select_of are in karez/kernels/cpu/pointwise_lanes.h.
   static std::string function_of(ExprKind kind) {
     static const std::map<ExprKind, std::string> names = {
         {ExprKind::neg, "hn::Neg("},  {ExprKind::not_, "hn::Not("}, {ExprKind::add, "hn::Add("},
@@ -59,34 +59,34 @@ class Body {
   std::string value(const Expr& e) {
     if (e->kind == ExprKind::variable) return cat("x", e->variable);
     std::string key = print(e);
-    if (auto at = named_.find(key); at != named_.end()) return at->second;
-    std::string right;
+    if (auto at = names_by_text.find(key); at != names_by_text.end()) return at->second;
+    std::string statement;
     if (e->kind == ExprKind::constant) {
-      right = cat("lanes_of(static_cast<float>(", number(e->value), "))");
+      statement = cat("lanes_of(static_cast<float>(", number(e->value), "))");
     } else {
       std::vector<std::string> operands;
       for (int k = 0; k < operands_of(e->kind); ++k) {
         const Expr& operand = e->operands[static_cast<std::size_t>(k)];
-        require(is_mask(operand) == wants_mask(e->kind, k), "operand ", k, " of ", key,
-                " must be a number but is a bool, or the other way round");
+        require(is_mask(operand) == requires_mask(e->kind, k), "operand ", k, " of ", key,
+                " has the wrong type: a number and a bool are exchanged");
         operands.push_back(value(operand));
       }
-      right = cat(function_of(e->kind), join(operands, ", "), ")");
+      statement = cat(function_of(e->kind), join(operands, ", "), ")");
     }
-    std::string name = cat("t", named_.size());
-    statements_ += cat("    const ", is_mask(e) ? "M " : "V ", name, " = ", right, ";\n");
-    return named_[key] = name;
+    std::string name = cat("t", names_by_text.size());
+    statements_ += cat("    const ", is_mask(e) ? "M " : "V ", name, " = ", statement, ";\n");
+    return names_by_text[key] = name;
   }
 
   std::vector<bool> masks_;
-  std::map<std::string, std::string> named_;
+  std::map<std::string, std::string> names_by_text;
   std::string statements_, result_;
   bool result_is_mask_ = false;
 };
 
 // The file includes itself once for each instruction set that Highway compiles; only the code in the namespace is
 // repeated.
-constexpr const char* head =
+constexpr const char* file_begin =
     R"(// GENERATED SOURCE: Highway kernels for every expression of karez/ops/pointwise.cc; written by tools/generate_pointwise.cc.
 #include "karez/kernels/cpu/hwy_targets.h"
 
@@ -106,13 +106,13 @@ namespace {
 
 )";
 
-constexpr const char* middle = R"(}  // namespace
+constexpr const char* table_begin = R"(}  // namespace
 
 const GeneratedPointwise* generated_table() {
   static const GeneratedPointwise table[] = {
 )";
 
-constexpr const char* tail = R"(  };
+constexpr const char* file_end = R"(  };
   return table;
 }
 
@@ -127,14 +127,14 @@ std::span<const GeneratedPointwise> generated_pointwise() {
   return {HWY_DYNAMIC_DISPATCH(generated_table)(), )";
 
 std::string generate() {
-  std::map<std::string, std::string> users;  // by expression: the ops that have it
+  std::map<std::string, std::string> ops_by_expression;  // by expression: the ops that have it
   for (const Pointwise& row : pointwise_rows()) {
-    std::string& names = users[row.expr];
+    std::string& names = ops_by_expression[row.expr];
     names += cat(names.empty() ? "" : ", ", row.name);
   }
   std::string code, table;
   int number = 0;
-  for (const auto& [text, names] : users) {
+  for (const auto& [text, names] : ops_by_expression) {
     Body body(parse_expr(text));
     std::vector<std::string> parameters;
     std::string types;
@@ -148,7 +148,8 @@ std::string generate() {
     table += cat("      {", quote(text), ", ", quote(types), ", run<E", number, ">},\n");
     ++number;
   }
-  return cat(head, code, middle, table, tail, number, "};\n}\n\n}  // namespace karez::kernels\n#endif\n");
+  return cat(file_begin, code, table_begin, table, file_end, number,
+             "};\n}\n\n}  // namespace karez::kernels\n#endif\n");
 }
 
 }  // namespace

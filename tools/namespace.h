@@ -14,7 +14,8 @@ namespace karez::kernels {}
 namespace karez::comm {}
 namespace karez::data {}
 namespace karez::runtime {}
-namespace karez::page {}
+namespace karez::control {}
+namespace karez::report {}
 
 namespace karez::tools {
 using namespace base;
@@ -30,5 +31,6 @@ using namespace kernels;
 using namespace comm;
 using namespace data;
 using namespace runtime;
-using namespace page;
+using namespace control;
+using namespace report;
 }  // namespace karez::tools

@@ -1,4 +1,4 @@
-// Writes arrays as .npy files, which another program compares.
+// Writes arrays as .npy files, which another program compares with references.
 #pragma once
 
 #include <filesystem>

@@ -37,7 +37,7 @@ struct Job {
   int steps = 1;  // of an update: the results of one step are the operands of the next
   std::vector<HostArray> in = {};
   bool special = false;  // operands hold special values
-  bool fused = false;    // a fused call: bias and ReLU included
+  bool fused = false;    // the call includes bias and ReLU
 };
 
 std::vector<Job> jobs(const OpTable& ops, std::mt19937_64& random) {
@@ -58,14 +58,14 @@ std::vector<Job> jobs(const OpTable& ops, std::mt19937_64& random) {
   return out;
 }
 
-// The call that runs a job. A fused call is that of the product with the bias as one more operand and attributes for
-// the fused ops.
+// Returns the call that runs a job. A fused call is the call of the product with the bias as an additional operand and
+// attributes for the fused ops.
 CallSpec call_of(const Job& job, const OpTable& ops) {
-  OpCase alone = job.op;
+  OpCase unfused = job.op;
   for (const char* name : {"bias", "relu"})
-    if (job.fused) alone.attrs.erase(name);
-  if (job.fused) alone.in.resize(2);
-  const Graph graph = graph_of(alone, ops);
+    if (job.fused) unfused.attrs.erase(name);
+  if (job.fused) unfused.in.resize(2);
+  const Graph graph = graph_of(unfused, ops);
   const NodeView node{&graph, NodeId(graph.nodes.size() - 1)};
   CallSpec call = stored_call(node, node.in_types(), node.out_types(), whole_attrs(node));
   if (!job.fused) return call;
@@ -88,6 +88,18 @@ std::vector<HostArray> run_steps(const KernelRow& row, const CallSpec& call, con
   return out;
 }
 
+// Returns the description of a gradient op of the pointwise table: the op, the operand to which the gradient belongs,
+// and the names of the gradient op's operands; "null" for any other op.
+std::string gradient_json(const std::string& op) {
+  for (const Pointwise& row : pointwise_rows())
+    for (std::size_t k = 0; k < row.grads.size(); ++k)
+      if (const PointwiseGradient& grad = row.grads[k]; grad.op == op && pointwise_row(op)->grads.empty())
+        return cat("{\"of\": ", quote(row.name), ", \"operand\": ", k, ", \"operands\": ", row.operands,
+                   ", \"names\": [", join(grad.operands, ", ", [](const std::string& name) { return quote(name); }),
+                   "]}");
+  return "null";
+}
+
 int write_all(const fs::path& folder, std::uint64_t seed) {
   fs::create_directories(folder);
   const OpTable ops = all_ops();
@@ -98,8 +110,8 @@ int write_all(const fs::path& folder, std::uint64_t seed) {
   for (const Job& job : jobs(ops, random)) {
     const std::vector<HostArray>& in = job.in;
     const CallSpec call = call_of(job, ops);
-    const auto file = [&](const std::string& what, const HostArray& array) {
-      const std::string name = cat(number, "_", what, ".npy");
+    const auto file = [&](const std::string& label, const HostArray& array) {
+      const std::string name = cat(number, "_", label, ".npy");
       write_npy(folder / name, array);
       return quote(name);
     };
@@ -113,11 +125,11 @@ int write_all(const fs::path& folder, std::uint64_t seed) {
       outputs += cat(outputs.empty() ? "" : ", ", quote(row.name), ": [", files, "]");
       ++results;
     }
-    require(!outputs.empty(), "no kernel takes ", print(call));
-    text +=
-        cat(number ? ",\n" : "", "{\"name\": ", quote(cat(number, " ", print(job.op))), ", \"op\": ", quote(job.op.op),
-            ", \"steps\": ", job.steps, ", \"special\": ", job.special ? "true" : "false",
-            ", \"attrs\": ", json(job.op.attrs), ", \"in\": [", inputs, "], \"out\": {", outputs, "}}");
+    require(!outputs.empty(), "no kernel supports ", print(call));
+    text += cat(number ? ",\n" : "", "{\"name\": ", quote(cat(number, " ", print(job.op))),
+                ", \"op\": ", quote(job.op.op), ", \"steps\": ", job.steps,
+                ", \"special\": ", job.special ? "true" : "false", ", \"gradient\": ", gradient_json(job.op.op),
+                ", \"attrs\": ", json(job.op.attrs), ", \"in\": [", inputs, "], \"out\": {", outputs, "}}");
     ++number;
   }
   std::ofstream(folder / "cases.json") << text << "\n]}\n";

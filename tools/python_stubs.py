@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 
-RETURNS = {  # of methods without annotations of their own: lambdas and properties
+RETURNS = {  # result types of methods without annotations: lambdas and properties
     "numpy": "npt.NDArray[Any]",
     "item": "Union[builtins.int, builtins.float, builtins.bool]",
     "tolist": "Any",
@@ -63,12 +63,12 @@ def parameters(function):
         return inside[at:].strip(), result.replace("karez._core.", "")
     signature = inspect.signature(function)
     message = []
-    for one in list(signature.parameters.values())[1:]:
-        if one.kind is one.KEYWORD_ONLY and not any(word.startswith("*") for word in message):
+    for value in list(signature.parameters.values())[1:]:
+        if value.kind is value.KEYWORD_ONLY and not any(word.startswith("*") for word in message):
             message.append("*")
-        star = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
-        kind = "Any" if one.annotation is one.empty else str(one.annotation)
-        message.append(f"{star}{one.name}: {kind}" + ("" if one.default is one.empty else " = ..."))
+        star = {value.VAR_POSITIONAL: "*", value.VAR_KEYWORD: "**"}.get(value.kind, "")
+        kind = "Any" if value.annotation is value.empty else str(value.annotation)
+        message.append(f"{star}{value.name}: {kind}" + ("" if value.default is value.empty else " = ..."))
     return ", ".join(message), "Tensor" if signature.return_annotation is signature.empty else str(
         signature.return_annotation
     )
@@ -79,8 +79,8 @@ def method(name, value):
         return f"    {name}: Any = ..."
     if isinstance(value, property):
         return f"    @property\n    def {name}(self) -> {RETURNS.get(name, 'Tensor')}: ..."
-    taken, result = parameters(value)
-    return f"    def {name}(self{', ' if taken else ''}{taken}) -> {RETURNS.get(name, result)}: ..."
+    parameters_text, result = parameters(value)
+    return f"    def {name}(self{', ' if parameters_text else ''}{parameters_text}) -> {RETURNS.get(name, result)}: ..."
 
 
 def main(folder, file):
@@ -91,19 +91,19 @@ def main(folder, file):
 
     tensor = sys.modules["karez.tensor"]
 
-    added = [method(name, value) for name, value in tensor.added.items()]
-    for name in tensor.added:
+    added_methods = [method(name, value) for name, value in tensor.members.items()]
+    for name in tensor.members:
         delattr(_core.Tensor, name)
     stub = StubGen(_core, include_private=True)
     stub.put(_core)
     text = stub.get()
     begin = text.index("class Tensor:")
     end = begin + re.search(r"\n(?=\S)", text[begin:]).start()
-    own = text[begin:end].rstrip() + "\n\n" + "\n".join(added) + "\n\n"
-    own = re.sub(
-        r"(?<!def )(?<![\w.])(int|bool|float)\b(?!\()", r"builtins.\1", own
+    class_text = text[begin:end].rstrip() + "\n\n" + "\n".join(added_methods) + "\n\n"
+    class_text = re.sub(
+        r"(?<!def )(?<![\w.])(int|bool|float)\b(?!\()", r"builtins.\1", class_text
     )  # the class has methods with these names
-    text = text[:begin] + own + text[end:]
+    text = text[:begin] + class_text + text[end:]
     text = text.replace("numpy.ndarray", "npt.NDArray[Any]")
     first = text.index("\n\n") + 2
     pathlib.Path(file).write_text(text[:first] + HEAD + text[first:])

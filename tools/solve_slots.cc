@@ -1,9 +1,10 @@
-// Reads slot problems as text and prints their solutions, which a test in Python compares. Lines:
+// Reads slot problems as text and prints their solutions; a Python test compares them with its own. Lines:
 //
 //   actor SECONDS ACTS
 //   register PRODUCER PERIOD BYTES LEAST MOST FILLED CONSUMER PERIOD [CONSUMER PERIOD ...]
 //   order ACTOR ACT [ACTOR ACT ...]            one stream
-//   interval SECONDS | cap BYTES               solves the problem above and begins a new one
+//   interval SECONDS                           solves the problem above for this interval; a new problem begins
+//   cap BYTES                                  the same for this memory limit
 //
 // Output per problem: "bytes B bound B interval S least S optimal 0|1 slots N ...", or "error TEXT".
 #include <iostream>
@@ -19,11 +20,11 @@ using namespace karez::tools;
 
 template <class T> T parse_word(std::istream& line, const char* what) {
   T value{};
-  require(ErrorKind::data, static_cast<bool>(line >> value), "solve_slots: a line has no ", what);
+  require(ErrorKind::data, static_cast<bool>(line >> value), "solve_slots: expected ", what);
   return value;
 }
 
-bool more(std::istream& line) { return (line >> std::ws, !line.eof()); }
+bool has_more(std::istream& line) { return (line >> std::ws, !line.eof()); }
 
 void print_solution(const SlotProblem& problem, const std::string& kind, std::istream& line) {
   try {
@@ -41,7 +42,7 @@ void read(std::istream& in) {
   SlotProblem problem;
   for (std::string text; std::getline(in, text);) {
     std::istringstream line(text);
-    auto kind = parse_word<std::string>(line, "first word");
+    auto kind = parse_word<std::string>(line, "a line type");
     if (kind == "actor") {
       problem.actors.push_back({parse_word<double>(line, "seconds"), 0});
       problem.actors.back().acts = parse_word<int>(line, "acts");
@@ -50,22 +51,23 @@ void read(std::istream& in) {
       reg.producer = parse_word<int>(line, "producer");
       reg.period = parse_word<int>(line, "period");
       reg.bytes = parse_word<std::int64_t>(line, "bytes");
-      reg.least = parse_word<int>(line, "least");
-      reg.most = parse_word<int>(line, "most");
+      reg.min_slots = parse_word<int>(line, "least");
+      reg.max_slots = parse_word<int>(line, "most");
       reg.filled = parse_word<int>(line, "filled");
-      while (more(line)) {
+      while (has_more(line)) {
         reg.consumers.push_back({parse_word<int>(line, "consumer")});
         reg.consumers.back().period = parse_word<int>(line, "period");
       }
       problem.registers.push_back(std::move(reg));
     } else if (kind == "order") {
       problem.streams.emplace_back();
-      while (more(line)) {
+      while (has_more(line)) {
         problem.streams.back().order.push_back({parse_word<int>(line, "actor")});
         problem.streams.back().order.back().act = parse_word<std::int64_t>(line, "act");
       }
     } else {
-      require(ErrorKind::data, kind == "interval" || kind == "cap", "solve_slots: a line begins with '", kind, "'");
+      require(ErrorKind::data, kind == "interval" || kind == "cap", "solve_slots: unknown line type '", kind,
+              "'; expected actor, register, order, interval or cap");
       print_solution(problem, kind, line);
       problem = {};
     }

@@ -11,8 +11,8 @@ namespace karez::tools {
 namespace {
 
 // Loads the tensors of the file as parameters of a world, runs a function of them, and saves them.
-void round_trip(const std::string& from, const std::string& folder, const std::string& to) {
-  const WeightFiles file(from);
+void round_trip(const std::string& input, const std::string& folder, const std::string& output) {
+  const WeightFiles file(input);
   World world({.devices = 2});
   std::vector<Parameter> parameters;
   for (const WeightEntry& entry : file.entries())
@@ -21,15 +21,15 @@ void round_trip(const std::string& from, const std::string& folder, const std::s
         parameters.emplace_back(entry.name, TensorType{dtype, entry.shape}, constant_init(0));
         break;
       }
-  world.load(from);
-  auto all = compile(world.mesh("data=2"), [&] {
+  world.load(input);
+  auto read_all = compile(world.mesh("data=2"), [&] {
     std::vector<Tensor> out;
     for (const Parameter& parameter : parameters) out.push_back(reshape(parameter, parameter.shape()));
     return out;
   });
-  const Future values = all();
+  const Future values = read_all();
   for (std::size_t i = 0; i < values.size(); ++i) write_npy(cat(folder, "/", i, ".npy"), values.value(i).read());
-  world.save(to, {.position = 12, .notes = {{"by", "weight_values"}}});
+  world.save(output, {.position = 12, .notes = {{"by", "weight_values"}}});
 }
 
 }  // namespace

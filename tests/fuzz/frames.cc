@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "karez/comm/connection.h"
+#include "karez/comm/transport/connection.h"
 #include "tests/fuzz/targets.h"
 
 namespace karez::tests {
@@ -26,24 +26,24 @@ class BytesWire : public Wire {
         piece_(piece),
         descriptor_(eventfd(0, EFD_CLOEXEC)) {}
   ~BytesWire() override { ::close(descriptor_); }
-  std::int64_t read(const iovec* into, int parts) override {
+  std::int64_t read(const iovec* buffers, int parts) override {
     if (shut_) return -1;
     if (!open_) return 0;
     if (bytes_.empty()) drained_ = true;  // the reader has processed the bytes before
-    std::size_t left = piece_, done = 0;
+    std::size_t remaining = piece_, bytes_read = 0;
     for (int i = 0; i < parts; ++i) {
-      std::size_t step = std::min({left, bytes_.size(), into[i].iov_len});
-      std::memcpy(into[i].iov_base, bytes_.data(), step);
+      std::size_t step = std::min({remaining, bytes_.size(), buffers[i].iov_len});
+      std::memcpy(buffers[i].iov_base, bytes_.data(), step);
       bytes_.remove_prefix(step);
-      left -= step;
-      done += step;
+      remaining -= step;
+      bytes_read += step;
     }
-    return static_cast<std::int64_t>(done);
+    return static_cast<std::int64_t>(bytes_read);
   }
-  std::int64_t write(const iovec* from, int parts) override {
-    std::int64_t all = 0;
-    for (int i = 0; i < parts; ++i) all += static_cast<std::int64_t>(from[i].iov_len);
-    return all;
+  std::int64_t write(const iovec* buffers, int parts) override {
+    std::int64_t total = 0;
+    for (int i = 0; i < parts; ++i) total += static_cast<std::int64_t>(buffers[i].iov_len);
+    return total;
   }
   std::string reason() const override { return "it ended"; }
   bool wait_to_read() override { return true; }
@@ -114,18 +114,18 @@ struct FrameOracle {
         bytes.remove_prefix(std::min<std::size_t>(length, bytes.size()));
         continue;
       }
-      PostedReceive& here = at->second[received[channel]];
-      std::int64_t& done = filled[channel];
-      bool fits = size == static_cast<std::uint64_t>(here.bytes) && length <= (1u << 20) &&
-                  done + length <= here.bytes && (length > 0 || size == 0);
+      PostedReceive& next = at->second[received[channel]];
+      std::int64_t& filled_bytes = filled[channel];
+      bool fits = size == static_cast<std::uint64_t>(next.bytes) && length <= (1u << 20) &&
+                  filled_bytes + length <= next.bytes && (length > 0 || size == 0);
       if (!fits) return void(ends = true);
       std::size_t step = std::min<std::size_t>(length, bytes.size());
-      here.expected.replace(static_cast<std::size_t>(done), step, bytes.substr(0, step));
+      next.expected.replace(static_cast<std::size_t>(filled_bytes), step, bytes.substr(0, step));
       bytes.remove_prefix(step);
       if (step < length) return;
-      done += length;
-      if (done < here.bytes) continue;
-      done = 0;
+      filled_bytes += length;
+      if (filled_bytes < next.bytes) continue;
+      filled_bytes = 0;
       ++received[channel];
     }
   }
@@ -142,13 +142,13 @@ void fuzz_frames(std::string_view bytes) {
     std::string memory(static_cast<std::size_t>(size) + guard, '\xA5');
     posted[channel].push_back({size, memory, memory});
   }
-  FrameOracle reading{.posted = posted};
-  reading.read(bytes);
+  FrameOracle oracle{.posted = posted};
+  oracle.read(bytes);
 
   static Reactor reactor;
-  auto made = std::make_unique<BytesWire>(bytes, piece);
-  BytesWire& wire = *made;
-  Connection connection(reactor, std::move(made), "rank 1");
+  auto bytes_wire = std::make_unique<BytesWire>(bytes, piece);
+  BytesWire& wire = *bytes_wire;
+  Connection connection(reactor, std::move(bytes_wire), "rank 1");
   Notifier notifier;
   std::map<std::uint64_t, std::unique_ptr<Link>> links;
   for (auto& [channel, list] : posted) links[channel] = connection.open(channel, depth, notifier);
@@ -158,10 +158,10 @@ void fuzz_frames(std::string_view bytes) {
   links[1]->set_busy_poll(true);
   wire.begin();
   while (connection.failure() == nullptr && !wire.drained()) links[1]->poll();
-  check_invariant((connection.failure() != nullptr) == reading.ends,
+  check_invariant((connection.failure() != nullptr) == oracle.ends,
                   "the connection must end exactly if the oracle's does");
   for (auto& [channel, list] : posted) {
-    check_invariant(links[channel]->received() == static_cast<std::int64_t>(reading.received[channel]),
+    check_invariant(links[channel]->received() == static_cast<std::int64_t>(oracle.received[channel]),
                     "the number of received messages differs from the oracle");
     for (const PostedReceive& p : list)
       check_invariant(p.memory == p.expected, "received bytes differ from the oracle, or other memory was written");

@@ -1,6 +1,6 @@
 // Fuzzes a handshake with any bytes from the other side: it never succeeds without the token, and takes at most 64
 // bytes.
-#include "karez/comm/handshake.h"
+#include "karez/comm/rendezvous/handshake.h"
 
 #include "karez/base/error.h"
 #include "tests/fuzz/targets.h"
@@ -16,19 +16,19 @@ void fuzz_handshake(std::string_view bytes) {
   bytes.remove_prefix(1);
   Handshake handshake =
       initiates ? Handshake::initiator(random_token(), "store", 1) : Handshake::responder(random_token(), "store");
-  std::size_t taken = 0, message = handshake.to_send().size();
+  std::size_t bytes_taken = 0, bytes_sent = handshake.to_send().size();
   try {
-    while (!bytes.empty() && handshake.wanted() > 0) {
-      std::string_view step = bytes.substr(0, std::min(piece, handshake.wanted()));
+    while (!bytes.empty() && handshake.expected_bytes() > 0) {
+      std::string_view step = bytes.substr(0, std::min(piece, handshake.expected_bytes()));
       handshake.take(std::as_bytes(std::span(step)));
       bytes.remove_prefix(step.size());
-      taken += step.size();
-      message += handshake.to_send().size();
+      bytes_taken += step.size();
+      bytes_sent += handshake.to_send().size();
     }
     check_invariant(!handshake.done(), "a handshake succeeded without the token");
   } catch (const base::Error&) {}
-  check_invariant(taken <= Handshake::max_bytes, "the handshake took more than 64 bytes");
-  check_invariant(message <= (initiates ? 32u : 64u),
+  check_invariant(bytes_taken <= Handshake::max_bytes, "the handshake took more than 64 bytes");
+  check_invariant(bytes_sent <= (initiates ? 32u : 64u),
                   "the handshake sent more bytes than it may before the other side's proof");
 }
 

@@ -8,8 +8,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     karez::tests::KAREZ_FUZZ_TARGET({reinterpret_cast<const char*>(data), size});
-  } catch (const karez::tests::InvariantViolation& broken) {
-    std::fprintf(stderr, "%s\n", broken.what);
+  } catch (const karez::tests::InvariantViolation& violation) {
+    std::fprintf(stderr, "%s\n", violation.invariant);
     std::abort();
   }
   return 0;

@@ -13,9 +13,9 @@ void fuzz_plan(std::string_view bytes) {
   } catch (const Error&) { return; }
   std::string text = print(plan);
   try {
-    Plan again = parse_plan(text);
-    check_invariant(print(again) == text, "a printed plan parses to a different plan");
-    check_invariant(rank_hash(again) == rank_hash(plan), "a printed plan parses to a plan with a different hash");
+    Plan reparsed = parse_plan(text);
+    check_invariant(print(reparsed) == text, "a printed plan parses to a different plan");
+    check_invariant(rank_hash(reparsed) == rank_hash(plan), "a printed plan parses to a plan with a different hash");
   } catch (const Error&) { throw InvariantViolation{"a printed plan is rejected"}; }
   try {
     verify(plan);

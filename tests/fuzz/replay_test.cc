@@ -33,14 +33,14 @@ std::string read(const fs::path& path) {
 class Replay : public ::testing::TestWithParam<FuzzTarget> {
  protected:
   // Runs the target; any exception, or more than 20 s, is a failure.
-  void replay(const std::string& bytes, const std::string& what) {
+  void replay(const std::string& bytes, const std::string& label) {
     auto begin = std::chrono::steady_clock::now();
     try {
       GetParam().run(bytes);
-    } catch (const InvariantViolation& broken) {
-      ADD_FAILURE() << what << ": " << broken.what;
-    } catch (const std::exception& error) { ADD_FAILURE() << what << ": " << error.what(); }
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << what;
+    } catch (const InvariantViolation& violation) {
+      ADD_FAILURE() << label << ": " << violation.invariant;
+    } catch (const std::exception& error) { ADD_FAILURE() << label << ": " << error.what(); }
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << label;
   }
 };
 
@@ -54,10 +54,10 @@ TEST_P(Replay, DamagedSeedsAreAcceptedOrRejected) {
   const unsigned seed = 1;
   std::mt19937 random(seed);
   for (const fs::path& path : seeds_of(GetParam())) {
-    const std::string whole = read(path);
-    if (whole.empty()) continue;
+    const std::string seed_bytes = read(path);
+    if (seed_bytes.empty()) continue;
     for (int trial = 0; trial < 40; ++trial) {
-      std::string bytes = whole;
+      std::string bytes = seed_bytes;
       std::size_t at = random() % bytes.size(), count = 1 + random() % 8;
       switch (random() % 4) {
         case 0: bytes.resize(at); break;

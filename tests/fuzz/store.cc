@@ -1,6 +1,6 @@
 // Fuzzes the store with any bytes from three clients: each request has at most one reply, each reply can be decoded,
 // and clients with invalid bytes are dropped.
-#include "karez/comm/store.h"
+#include "karez/comm/rendezvous/store.h"
 
 #include <map>
 
@@ -20,9 +20,9 @@ std::size_t requests_in(std::string_view bytes) {
     auto word = [at](int i) {
       return at[4 * i] | at[4 * i + 1] << 8 | at[4 * i + 2] << 16 | std::size_t{at[4 * i + 3]} << 24;
     };
-    std::size_t all = 16 + word(1) + word(2);
-    if (bytes.size() < all) break;
-    bytes.remove_prefix(all);
+    std::size_t request_bytes = 16 + word(1) + word(2);
+    if (bytes.size() < request_bytes) break;
+    bytes.remove_prefix(request_bytes);
     ++count;
   }
   return count;
@@ -35,14 +35,15 @@ void fuzz_store(std::string_view bytes) {
     std::string_view rest = bytes;  // also decode the bytes as replies
     for (StoreReply reply; decode(rest, reply);) {}
   } catch (const Error&) {}
-  std::map<Store::Client, std::string> message;
-  std::map<Store::Client, std::size_t> answered;
+  std::map<Store::Client, std::string> messages;
+  std::map<Store::Client, std::size_t> reply_counts;
   Store store([&](Store::Client client, const StoreReply& reply) {
-    ++answered[client];
+    ++reply_counts[client];
     std::string text = encode(reply);
     std::string_view rest = text;
-    StoreReply again;
-    check_invariant(decode(rest, again) && rest.empty() && again.status == reply.status && again.value == reply.value,
+    StoreReply second_reply;
+    check_invariant(decode(rest, second_reply) && rest.empty() && second_reply.status == reply.status &&
+                        second_reply.value == reply.value,
                     "a reply is decoded to a different reply");
   });
   for (Store::Client client : {0, 1, 2}) store.join(client);
@@ -54,14 +55,14 @@ void fuzz_store(std::string_view bytes) {
     bytes.remove_prefix(2 + piece.size());
     if (dropped[client]) continue;
     try {
-      message[client] += piece;
+      messages[client] += piece;
       store.take(client, piece);
     } catch (const Error&) { leaves = true; }
     if (leaves) store.leave(client);
     dropped[client] = leaves;
   }
-  for (const auto& [client, count] : answered)
-    check_invariant(count <= requests_in(message[client]), "more replies than requests");
+  for (const auto& [client, count] : reply_counts)
+    check_invariant(count <= requests_in(messages[client]), "more replies than requests");
 }
 
 }  // namespace karez::tests

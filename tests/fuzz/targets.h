@@ -31,12 +31,13 @@ inline constexpr FuzzTarget fuzz_targets[] = {{"graph", fuzz_graph},
                                               {"store", fuzz_store},
                                               {"safetensors", fuzz_safetensors}};
 
-// A violated invariant. It is not an Error, which targets catch, and no exception type of the tested code.
+// The exception for a violated invariant. It is not derived from Error, which targets catch, nor from any exception
+// type of the tested code.
 struct InvariantViolation {
-  const char* what;
+  const char* invariant;
 };
-inline void check_invariant(bool kept, const char* what) {
-  if (!kept) throw InvariantViolation{what};
+inline void check_invariant(bool holds, const char* invariant) {
+  if (!holds) throw InvariantViolation{invariant};
 }
 
 }  // namespace karez::tests

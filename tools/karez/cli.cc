@@ -1,4 +1,4 @@
-// The command line, parsed with CLI11.
+// Parses the command line with CLI11 and runs the selected command.
 #include "tools/karez/cli.h"
 
 #include <CLI/CLI.hpp>
@@ -28,55 +28,63 @@ void add(CLI::App& app, const Argument& argument) {
       argument.value);
 }
 
-void fill(CLI::App& app, const Command& command, const Command*& chosen) {
+void add_command(CLI::App& app, const Command& command, const Command*& selected) {
   const std::size_t line = command.doc.find('\n');
   app.description(command.doc.substr(0, line));
   if (line != std::string::npos) app.footer(command.doc.substr(line + 1));
   for (const Argument& argument : command.arguments) add(app, argument);
   if (command.rest != nullptr) app.prefix_command();
   if (command.commands.empty()) {
-    app.callback([&chosen, &command, &app] {
-      chosen = &command;
+    app.callback([&selected, &command, &app] {
+      selected = &command;
       if (command.rest != nullptr) *command.rest = app.remaining();
     });
     return;
   }
   app.require_subcommand(1);
-  for (const Command& one : command.commands) fill(*app.add_subcommand(one.name), one, chosen);
+  for (const Command& child : command.commands) add_command(*app.add_subcommand(child.name), child, selected);
+}
+
+// Returns the message for a word that is not a number, which CLI11 reports as "Could not convert: --count = x".
+std::string number_error(const std::string& reason) {
+  const std::string prefix = "Could not convert: ";
+  const std::size_t end = reason.find(" = ");
+  if (reason.rfind(prefix, 0) != 0 || end == std::string::npos) return reason;
+  return cat(reason.substr(prefix.size(), end - prefix.size()), ": invalid number '", reason.substr(end + 3), "'");
 }
 
 // Reports the error and the help page to read. An unknown command is named: CLI11 would only report that a command
 // is missing.
-int refuse(const Command& root, const CLI::App& app, int count, const char* const* words, std::string why) {
+int report_error(const Command& root, const CLI::App& app, int count, const char* const* words, std::string reason) {
   std::string name = root.name;
   const Command* command = &root;
-  const CLI::App* at = &app;
+  const CLI::App* current_app = &app;
   int next = 1;  // the word after the commands found so far
-  for (; !at->get_subcommands().empty(); ++next) {
-    at = at->get_subcommands()[0];
-    name += " " + at->get_name();
-    for (const Command& one : command->commands)
-      if (one.name == at->get_name()) {
-        command = &one;
+  for (; !current_app->get_subcommands().empty(); ++next) {
+    current_app = current_app->get_subcommands()[0];
+    name += " " + current_app->get_name();
+    for (const Command& child : command->commands)
+      if (child.name == current_app->get_name()) {
+        command = &child;
         break;
       }
   }
   if (!command->commands.empty() && next < count && words[next][0] != '-')
-    why = cat("no subcommand of ", name, " is called '", words[next], "'; ",
-              suggest_names(words[next], command->commands, [](const Command& c) { return c.name; }));
-  std::fprintf(stderr, "%s: %s; see %s --help\n", root.name.c_str(), why.c_str(), name.c_str());
+    reason = cat("no subcommand of ", name, " is called '", words[next], "'; ",
+                 suggest_names(words[next], command->commands, [](const Command& c) { return c.name; }));
+  std::fprintf(stderr, "%s: %s; see %s --help\n", root.name.c_str(), reason.c_str(), name.c_str());
   return exit_code(ErrorKind::user);
 }
 
-// The number of words before the first "--" if another program's words follow. That program may have a "--" too;
-// CLI11 would pass the words after it to the parent command.
-int before_dashes(const Command& root, int count, const char* const* words) {
+// Returns the number of words before the first "--" if words of another program follow. That program may use "--" too,
+// and CLI11 would pass the words after it to the parent command.
+int count_own_words(const Command& root, int count, const char* const* words) {
   const Command* command = &root;
   for (int next = 1; next < count && !command->commands.empty(); ++next) {
-    auto at = std::find_if(command->commands.begin(), command->commands.end(),
-                           [&](const Command& one) { return one.name == words[next]; });
-    if (at == command->commands.end()) return count;
-    command = &*at;
+    auto match = std::find_if(command->commands.begin(), command->commands.end(),
+                              [&](const Command& child) { return child.name == words[next]; });
+    if (match == command->commands.end()) return count;
+    command = &*match;
   }
   if (command->rest == nullptr) return count;
   return static_cast<int>(std::find(words, words + count, std::string_view("--")) - words);
@@ -87,19 +95,19 @@ int before_dashes(const Command& root, int count, const char* const* words) {
 int run_command_line(const Command& root, int count, const char* const* words) {
   CLI::App app;
   app.name(root.name);
-  const Command* chosen = nullptr;
-  fill(app, root, chosen);
+  const Command* selected = nullptr;
+  add_command(app, root, selected);
   try {
-    const int before = before_dashes(root, count, words);
-    app.parse(before, words);
-    if (before < count) {
-      std::vector<std::string>& rest = *chosen->rest;
-      rest.insert(rest.end(), words + before + (rest.empty() ? 1 : 0), words + count);
+    const int parsed_count = count_own_words(root, count, words);
+    app.parse(parsed_count, words);
+    if (parsed_count < count) {
+      std::vector<std::string>& rest = *selected->rest;
+      rest.insert(rest.end(), words + parsed_count + (rest.empty() ? 1 : 0), words + count);
     }
   } catch (const CLI::CallForHelp& help) { return app.exit(help); } catch (const CLI::ParseError& error) {
-    return refuse(root, app, count, words, error.what());
+    return report_error(root, app, count, words, number_error(error.what()));
   }
-  return chosen->run();
+  return selected->run();
 }
 
 }  // namespace karez::tools

@@ -27,10 +27,10 @@ struct Command {
   std::function<int()> run;       // returns the exit code; empty if there are commands
   std::vector<Command> commands;  // one of them is required
   std::vector<std::string>* rest =
-      nullptr;  // another program's words: the first word that is not an option of this command, and all after it
+      nullptr;  // words of another program: from the first word that is not an option of this command on
 };
 
-// Parses the words and runs the command they name. Help is printed to standard output (exit code 0), errors to
+// Parses the words and runs the command that they select. Help is printed to standard output (exit code 0), errors to
 // standard error (64).
 int run_command_line(const Command& root, int count, const char* const* words);
 

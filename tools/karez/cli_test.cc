@@ -1,4 +1,4 @@
-// The command line as data, and the passes that `karez opt` takes from it.
+// Tests of the command line, and of the passes that `karez opt` reads from it.
 #include "tools/karez/cli.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ struct ParsedOptions {
   bool flag = false;
   std::vector<std::string> list;
 };
-Command tool(ParsedOptions& read) {
+Command make_tool(ParsedOptions& options) {
   return {"tool",
           "Does things.\nA footer.",
           {},
@@ -47,35 +47,36 @@ Command tool(ParsedOptions& read) {
           {{"copy", "Copies.", {}, [] { return 3; }, {}},
            {"work",
             "Works.",
-            {{"FILE", "a file", &read.file},
-             {"--count", "a number", &read.count},
-             {"--delay", "us", &read.delay},
-             {"--flag", "yes", &read.flag},
-             {"--list", "each", &read.list}},
+            {{"FILE", "a file", &options.file},
+             {"--count", "a number", &options.count},
+             {"--delay", "us", &options.delay},
+             {"--flag", "yes", &options.flag},
+             {"--list", "each", &options.list}},
             [] { return 5; },
             {}}}};
 }
 
 TEST(CommandLine, OmittedOptionsKeepTheirValues) {
-  ParsedOptions read;
-  EXPECT_EQ(run(tool(read), {"work", "a"}).code, 5);
-  EXPECT_EQ(read.file, "a");
-  EXPECT_EQ(read.count, 7);
-  EXPECT_EQ(read.delay, 0.5);
-  EXPECT_FALSE(read.flag);
-  EXPECT_TRUE(read.list.empty());
+  ParsedOptions options;
+  EXPECT_EQ(run(make_tool(options), {"work", "a"}).code, 5);
+  EXPECT_EQ(options.file, "a");
+  EXPECT_EQ(options.count, 7);
+  EXPECT_EQ(options.delay, 0.5);
+  EXPECT_FALSE(options.flag);
+  EXPECT_TRUE(options.list.empty());
 }
 
 TEST(CommandLine, OptionsAreReadBeforeAndAfterTheFile) {
-  ParsedOptions read;
-  EXPECT_EQ(
-      run(tool(read), {"work", "--list", "x=1", "a", "--count", "-3", "--flag", "--delay", "1e-3", "--list", "y"}).code,
-      5);
-  EXPECT_EQ(read.file, "a");
-  EXPECT_EQ(read.count, -3);
-  EXPECT_EQ(read.delay, 1e-3);
-  EXPECT_TRUE(read.flag);
-  EXPECT_EQ(read.list, (std::vector<std::string>{"x=1", "y"}));
+  ParsedOptions options;
+  EXPECT_EQ(run(make_tool(options),
+                {"work", "--list", "x=1", "a", "--count", "-3", "--flag", "--delay", "1e-3", "--list", "y"})
+                .code,
+            5);
+  EXPECT_EQ(options.file, "a");
+  EXPECT_EQ(options.count, -3);
+  EXPECT_EQ(options.delay, 1e-3);
+  EXPECT_TRUE(options.flag);
+  EXPECT_EQ(options.list, (std::vector<std::string>{"x=1", "y"}));
 }
 
 TEST(CommandLine, WordsOfAnotherProgramAreUnchanged) {
@@ -101,25 +102,25 @@ TEST(CommandLine, WordsOfAnotherProgramAreUnchanged) {
   EXPECT_EQ(words({"--bogus", "x"}), (Words{"--bogus", "x"})) << "the command itself rejects it";
 }
 
-TEST(CommandLine, TheNamedCommandRuns) {
-  ParsedOptions read;
-  EXPECT_EQ(run(tool(read), {"copy"}).code, 3);
+TEST(CommandLine, TheSelectedCommandRuns) {
+  ParsedOptions options;
+  EXPECT_EQ(run(make_tool(options), {"copy"}).code, 3);
 }
 
 TEST(CommandLine, HelpIsNotAnError) {
-  ParsedOptions read;
-  const CommandOutput message = run(tool(read), {"work", "--help"});
+  ParsedOptions options;
+  const CommandOutput message = run(make_tool(options), {"work", "--help"});
   EXPECT_EQ(message.code, 0);
   EXPECT_EQ(message.error, "");
   for (const char* word : {"Works.", "FILE", "--count", "--list"})
     EXPECT_NE(message.out.find(word), std::string::npos) << word;
-  EXPECT_NE(run(tool(read), {"--help"}).out.find("A footer."), std::string::npos);
+  EXPECT_NE(run(make_tool(options), {"--help"}).out.find("A footer."), std::string::npos);
 }
 
 TEST(CommandLine, InvalidWordsAreReported) {
-  ParsedOptions read;
+  ParsedOptions options;
   auto error = [&](std::vector<const char*> words) {
-    const CommandOutput message = run(tool(read), std::move(words));
+    const CommandOutput message = run(make_tool(options), std::move(words));
     EXPECT_EQ(message.code, 64);
     EXPECT_EQ(message.out, "");
     return message.error;
@@ -128,20 +129,20 @@ TEST(CommandLine, InvalidWordsAreReported) {
   EXPECT_EQ(error({"wrok"}),
             "tool: no subcommand of tool is called 'wrok'; there are 2: work, copy; see tool --help\n");
   EXPECT_EQ(error({"work"}), "tool: FILE is required; see tool work --help\n");
-  EXPECT_EQ(error({"work", "a", "--count", "x"}), "tool: Could not convert: --count = x; see tool work --help\n");
+  EXPECT_EQ(error({"work", "a", "--count", "x"}), "tool: --count: invalid number 'x'; see tool work --help\n");
   EXPECT_EQ(error({"work", "a", "--cuont", "1"}),
             "tool: The following arguments were not expected: 1 --cuont; see tool work --help\n");
 }
 
 // A file that is removed at the end of its test.
 struct TemporaryFile {
-  static inline int made = 0;
-  std::string path = (std::filesystem::temp_directory_path() / cat("karez_cli_", getpid(), "_", made++)).string();
+  static inline int file_count = 0;
+  std::string path = (std::filesystem::temp_directory_path() / cat("karez_cli_", getpid(), "_", file_count++)).string();
   explicit TemporaryFile(const std::string& text) { write_text(path, text); }
   ~TemporaryFile() { std::remove(path.c_str()); }
 };
 
-const char* const small = R"(graph main mesh(data=2) {
+const char* const small_graph = R"(graph main mesh(data=2) {
   %0 = input() {dtype="f32", name="x", shape=[8, 6]} : f32[8@data, 6]
   %3 = relu(%0) : f32[8, 6]
   %4 = relu(%0) : f32[8, 6]
@@ -156,7 +157,7 @@ CommandOutput opt(const TemporaryFile& file, const char* passes, const char* rem
 }
 
 TEST(Opt, LayoutsAreExplainedOnAnyMesh) {
-  const TemporaryFile file(small);
+  const TemporaryFile file(small_graph);
   auto explain = [&](const char* mesh, const char* value) {
     return run({"karez", "", {}, nullptr, {opt_command()}},
                {"opt", file.path.c_str(), "--mesh", mesh, "--explain", value});
@@ -166,10 +167,10 @@ TEST(Opt, LayoutsAreExplainedOnAnyMesh) {
   EXPECT_EQ(on_text.substr(0, 35), "'x' on mesh(data=2), predicted for ");
   EXPECT_NE(on_text.find("  f32[8@data, 6]: "), std::string::npos);
   EXPECT_NE(on_text.find(", as requested; optimal"), std::string::npos);
-  const std::string other = explain("a=2,b=3", "x").out;
-  EXPECT_EQ(other.substr(0, 21), "'x' on mesh(a=2, b=3)");
-  EXPECT_NE(other.find("  f32[8@a@b, 6]: "), std::string::npos);
-  EXPECT_NE(other.find(", chosen; optimal"), std::string::npos)
+  const std::string explanation = explain("a=2,b=3", "x").out;
+  EXPECT_EQ(explanation.substr(0, 21), "'x' on mesh(a=2, b=3)");
+  EXPECT_NE(explanation.find("  f32[8@a@b, 6]: "), std::string::npos);
+  EXPECT_NE(explanation.find(", chosen; optimal"), std::string::npos)
       << "a layout that was fixed on the other mesh is not fixed here";
   EXPECT_EQ(explain("a=2", "z").error.substr(0, 67),
             "no value, module or variable is called 'z'; there are 2: x, y; or %");
@@ -177,7 +178,7 @@ TEST(Opt, LayoutsAreExplainedOnAnyMesh) {
 }
 
 TEST(Opt, GapsBetweenValueNumbersAreClosed) {
-  const TemporaryFile file(small);
+  const TemporaryFile file(small_graph);
   EXPECT_TRUE(golden(opt(file, "canonicalise").out, R"(graph main mesh(data=2) {
   %0 = input() {dtype="f32", name="x", shape=[8, 6]} : f32[8@data, 6]
   %1 = relu(%0) : f32[8, 6]
@@ -191,7 +192,7 @@ TEST(Opt, GapsBetweenValueNumbersAreClosed) {
 }
 
 TEST(Opt, PassesRunInOrderAndReportMissingDependencies) {
-  const TemporaryFile file(small);
+  const TemporaryFile file(small_graph);
   EXPECT_NE(opt(file, "shard, box").out.find("= box("), std::string::npos) << "the output is Broadcast";
   EXPECT_NE(opt(file, "all").out.find("plan \"main\""), std::string::npos);
   EXPECT_EQ(opt(file, "shard,box,order,segment,slots,localise,emit,memory").error, "");
@@ -206,7 +207,7 @@ TEST(Opt, PassesRunInOrderAndReportMissingDependencies) {
 }
 
 TEST(Opt, ABoxedProgramCannotBeShardedAgain) {
-  const TemporaryFile boxed(opt(TemporaryFile(small), "shard,box").out);
+  const TemporaryFile boxed(opt(TemporaryFile(small_graph), "shard,box").out);
   EXPECT_EQ(opt(boxed, "canonicalise").error, "");
   EXPECT_NE(
       opt(boxed, "shard").error.find("is a change of layout, inserted by box; shard takes the program before box"),

@@ -27,7 +27,7 @@ Command diff_command() {
   return {"diff",
           "Prints only the lines that differ: '-' with the line number in FIRST, '+' with the line number in SECOND.\n"
           "Exit code 1 if the plans differ, 0 if not. Comments and spaces do not count.",
-          {{"FIRST", "a plan's text", &o->first}, {"SECOND", "another's", &o->second}},
+          {{"FIRST", "a plan's text", &o->first}, {"SECOND", "the text of another plan", &o->second}},
           [o] { return run(*o); },
           {}};
 }

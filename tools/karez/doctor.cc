@@ -10,9 +10,9 @@
 
 #include "karez/base/error.h"
 #include "karez/base/text.h"
-#include "karez/comm/rendezvous.h"
+#include "karez/comm/rendezvous/rendezvous.h"
 #include "karez/device/cpu_budget.h"
-#include "karez/page/table.h"
+#include "karez/report/table.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/doctor_facts.h"
 #include "tools/karez/doctor_links.h"
@@ -26,7 +26,7 @@ namespace karez::tools {
 namespace {
 
 constexpr double link_seconds =
-    3;  // for all pairs, twice as long if some are broken; once for each class of links on one host
+    3;  // for all pairs; twice as long if some are broken; spent once for each class of links on one host
 
 struct Options {
   std::int64_t ranks = 2;
@@ -47,13 +47,13 @@ void collect_facts(StoreClient& store, const JobLaunch& launch, Findings& out) {
   store.set(cat("facts/", launch.rank), print(facts_of_this_process()));
   for (int rank = 0; rank < launch.ranks; ++rank) out.ranks.push_back(parse_facts(store.wait(cat("facts/", rank))));
   share_cores(out.ranks);
-  store.barrier("rates", launch.ranks);  // all measure at once, as they will compute
+  store.barrier("rates", launch.ranks);  // all ranks measure at once, because they will compute at once
   store.set(cat("rates/", launch.rank), measure_rates(out.ranks[static_cast<std::size_t>(launch.rank)].cores).print());
   for (int rank = 0; rank < launch.ranks; ++rank)
     out.rates.push_back(CostTable::parse(store.wait(cat("rates/", rank))));
 }
 
-// Measures the links in the n-th rendezvous of this process: chosen by locality, or all of one class.
+// Measures the links in rendezvous number `number` of this process: links chosen by locality, or all of one class.
 void collect_links(Reactor& reactor, const JobLaunch& launch, int number, std::optional<LinkClass> force,
                    Findings& out) {
   Rendezvous rendezvous(reactor, launch, number, Seconds(20));
@@ -63,32 +63,32 @@ void collect_links(Reactor& reactor, const JobLaunch& launch, int number, std::o
   options.timeout = Seconds(4);
   Peers peers(reactor, rendezvous.store(), rendezvous.token(), options);
   const auto pairs = pairs_of(launch.ranks);
-  auto found = measure_pairs(rendezvous.store(), peers, pairs, launch.one_host ? link_seconds / 2 : link_seconds);
-  out.left_out += pairs.size() - found.size();
-  out.pairs.insert(out.pairs.end(), found.begin(), found.end());
+  auto findings = measure_pairs(rendezvous.store(), peers, pairs, launch.one_host ? link_seconds / 2 : link_seconds);
+  out.left_out += pairs.size() - findings.size();
+  out.pairs.insert(out.pairs.end(), findings.begin(), findings.end());
   rendezvous.store().barrier("over", launch.ranks);
 }
 
 // --- the report of rank 0
 
-std::string of_rank(const Findings& found, int rank) {
-  return cat("rank ", rank, " (", found.ranks[static_cast<std::size_t>(rank)].process, ")");
+std::string rank_text(const Findings& findings, int rank) {
+  return cat("rank ", rank, " (", findings.ranks[static_cast<std::size_t>(rank)].process, ")");
 }
 
-void print_hosts(const Findings& found) {
-  std::map<std::string, std::vector<std::size_t>> hosts;  // ranks of each
-  for (std::size_t rank = 0; rank < found.ranks.size(); ++rank) hosts[found.ranks[rank].host].push_back(rank);
-  std::printf("%zu ranks on %zu %s\n", found.ranks.size(), hosts.size(), hosts.size() == 1 ? "host" : "hosts");
+void print_hosts(const Findings& findings) {
+  std::map<std::string, std::vector<std::size_t>> hosts;  // ranks of each host
+  for (std::size_t rank = 0; rank < findings.ranks.size(); ++rank) hosts[findings.ranks[rank].host].push_back(rank);
+  std::printf("%zu ranks on %zu %s\n", findings.ranks.size(), hosts.size(), hosts.size() == 1 ? "host" : "hosts");
   for (const auto& [host, ranks] : hosts) {
-    const Facts& first = found.ranks[ranks.front()];
+    const Facts& first = findings.ranks[ranks.front()];
     std::printf("  %s: %s, %s, ports %s for links\n", first.process.substr(0, first.process.find(',')).c_str(),
                 first.processor.c_str(), bytes_text(static_cast<std::int64_t>(first.memory)).c_str(),
                 first.ports.c_str());
   }
   std::vector<std::vector<std::string>> rows{{"rank", "process", "cores", "matmul GF/s", "conv GF/s", "memory GB/s"}};
-  for (std::size_t rank = 0; rank < found.ranks.size(); ++rank) {
-    const Facts& facts = found.ranks[rank];
-    const CostTable& rates = found.rates[rank];
+  for (std::size_t rank = 0; rank < findings.ranks.size(); ++rank) {
+    const Facts& facts = findings.ranks[rank];
+    const CostTable& rates = findings.rates[rank];
     rows.push_back({std::to_string(rank), facts.process, std::to_string(facts.cores),
                     fixed(rates.matmul_flops * 1e-9, 1), fixed(rates.conv_flops * 1e-9, 1),
                     fixed(rates.memory_bytes * 1e-9, 1)});
@@ -96,15 +96,15 @@ void print_hosts(const Findings& found) {
   std::printf("devices: cpu, a team of all cores of each rank, all measured at once\n%s", table(rows).c_str());
 }
 
-void print_links(const Findings& found) {
+void print_links(const Findings& findings) {
   std::printf(
       "links: alpha is the latency of 64 bytes, both ends asleep; beta is the time per byte, both directions at "
       "once\n");
   std::vector<std::vector<std::string>> rows{{"link", "pairs", "alpha us", "beta ns", "GB/s", "slowest pair"}};
-  for (const auto& [name, cost] : class_costs(found.pairs)) {
+  for (const auto& [name, cost] : class_costs(findings.pairs)) {
     std::size_t count = 0;
     const PairResult* slowest = nullptr;
-    for (const PairResult& pair : found.pairs) {
+    for (const PairResult& pair : findings.pairs) {
       if (pair.link != name || !pair.broken.empty()) continue;
       ++count;
       if (slowest == nullptr || pair.measure.cost.beta > slowest->measure.cost.beta) slowest = &pair;
@@ -114,40 +114,40 @@ void print_links(const Findings& found) {
          cat(slowest->lower, " and ", slowest->higher, ", ", fixed(1e-9 / slowest->measure.cost.beta, 2), " GB/s")});
   }
   std::printf("%s", table(rows).c_str());
-  if (found.left_out > 0) std::printf("  %zu pairs were not measured for lack of time\n", found.left_out);
+  if (findings.left_out > 0) std::printf("  %zu pairs were not measured for lack of time\n", findings.left_out);
 }
 
-void print_clocks(const Findings& found) {
-  const PairResult* worst = nullptr;
-  for (const PairResult& pair : found.pairs) {
-    const bool same_host = found.ranks[static_cast<std::size_t>(pair.lower)].host ==
-                           found.ranks[static_cast<std::size_t>(pair.higher)].host;
+void print_clocks(const Findings& findings) {
+  const PairResult* widest = nullptr;
+  for (const PairResult& pair : findings.pairs) {
+    const bool same_host = findings.ranks[static_cast<std::size_t>(pair.lower)].host ==
+                           findings.ranks[static_cast<std::size_t>(pair.higher)].host;
     if (pair.broken.empty() && !same_host &&
-        (worst == nullptr || std::abs(pair.measure.clock) > std::abs(worst->measure.clock)))
-      worst = &pair;
+        (widest == nullptr || std::abs(pair.measure.clock) > std::abs(widest->measure.clock)))
+      widest = &pair;
   }
-  if (worst == nullptr) return std::printf("clocks: one host\n"), void();
-  std::printf("clocks: at most %.1f us apart, +- %.1f us (ranks %d and %d)\n", std::abs(worst->measure.clock) * 1e6,
-              worst->measure.clock_error * 1e6, worst->lower, worst->higher);
+  if (widest == nullptr) return std::printf("clocks: one host\n"), void();
+  std::printf("clocks: at most %.1f us apart, +- %.1f us (ranks %d and %d)\n", std::abs(widest->measure.clock) * 1e6,
+              widest->measure.clock_error * 1e6, widest->lower, widest->higher);
 }
 
-CostTable costs_of(const Findings& found) {
-  CostTable out = found.rates[0];
-  for (const CostTable& rates : found.rates) {  // all wait for the slowest rank
+CostTable costs_of(const Findings& findings) {
+  CostTable out = findings.rates[0];
+  for (const CostTable& rates : findings.rates) {  // all ranks wait for the slowest one
     out.matmul_flops = std::min(out.matmul_flops, rates.matmul_flops);
     out.conv_flops = std::min(out.conv_flops, rates.conv_flops);
     out.memory_bytes = std::min(out.memory_bytes, rates.memory_bytes);
   }
-  out.axis_links = class_costs(found.pairs);
-  const bool several = std::any_of(found.ranks.begin(), found.ranks.end(),
-                                   [&](const Facts& facts) { return facts.host != found.ranks[0].host; });
+  out.axis_links = class_costs(findings.pairs);
+  const bool has_several_hosts = std::any_of(findings.ranks.begin(), findings.ranks.end(),
+                                             [&](const Facts& facts) { return facts.host != findings.ranks[0].host; });
   for (const auto& [name, cost] : out.axis_links)
-    if (name == (several ? "tcp" : "shm") || out.axis_links.size() == 1) out.link = cost;
+    if (name == (has_several_hosts ? "tcp" : "shm") || out.axis_links.size() == 1) out.link = cost;
   return out;
 }
 
-// The cost table that the file already has.
-CostTable known_costs(const std::string& file) {
+// Reads the cost table that the file already has.
+CostTable read_existing_costs(const std::string& file) {
   if (!std::filesystem::is_regular_file(file)) return {};
   const std::string text = read_text(file);
   try {
@@ -155,45 +155,46 @@ CostTable known_costs(const std::string& file) {
   } catch (const Error& error) { throw Error(ErrorKind::data, cat(file, ": ", error.what())); }
 }
 
-int report(const Findings& found, const std::string& costs) {
-  print_hosts(found);
-  print_links(found);
-  print_clocks(found);
-  const auto differ = differences(found.ranks);
-  std::printf("versions: %s\n", differ.empty() ? cat("all the same: ", found.ranks[0].build).c_str() : "");
-  for (const std::string& line : differ) std::printf("  %s\n", line.c_str());
-  int broken = 0;
-  for (const PairResult& pair : found.pairs) {
+int report(const Findings& findings, const std::string& costs) {
+  print_hosts(findings);
+  print_links(findings);
+  print_clocks(findings);
+  const auto difference_lines = differences(findings.ranks);
+  std::printf("versions: %s\n", difference_lines.empty() ? cat("all the same: ", findings.ranks[0].build).c_str() : "");
+  for (const std::string& line : difference_lines) std::printf("  %s\n", line.c_str());
+  int broken_pairs = 0;
+  for (const PairResult& pair : findings.pairs) {
     if (pair.broken.empty()) continue;
-    ++broken;
-    std::printf("BROKEN: %s and %s%s: %s\n", of_rank(found, pair.lower).c_str(), of_rank(found, pair.higher).c_str(),
-                pair.link.empty() ? "" : cat(" by ", pair.link).c_str(), pair.broken.c_str());
+    ++broken_pairs;
+    std::printf("BROKEN: %s and %s%s: %s\n", rank_text(findings, pair.lower).c_str(),
+                rank_text(findings, pair.higher).c_str(), pair.link.empty() ? "" : cat(" by ", pair.link).c_str(),
+                pair.broken.c_str());
   }
   if (!costs.empty()) {
-    require(ErrorKind::peer, !class_costs(found.pairs).empty(),
+    require(ErrorKind::peer, !class_costs(findings.pairs).empty(),
             "no pair of ranks could communicate, so there are no costs to write");
-    CostTable table = costs_of(found);
-    const CostTable before = known_costs(costs);
-    if (!before.sets.empty()) {  // keeps the costs of kernels and of links within a process
-      table.sets = before.sets, table.origin = before.origin, table.call = before.call,
-      table.memory_bytes = before.memory_bytes;
-      for (const auto& link : before.axis_links)
+    CostTable table = costs_of(findings);
+    const CostTable existing = read_existing_costs(costs);
+    if (!existing.sets.empty()) {  // keeps the costs of kernels and of links within a process
+      table.sets = existing.sets, table.origin = existing.origin, table.call = existing.call,
+      table.memory_bytes = existing.memory_bytes;
+      for (const auto& link : existing.axis_links)
         if (link.first == "local") table.axis_links.insert(table.axis_links.begin(), link);
     }
-    write_text(costs, cat("# Measured by karez doctor: ", found.ranks.size(),
+    write_text(costs, cat("# Measured by karez doctor: ", findings.ranks.size(),
                           " ranks. The costs of a link class (shm, tcp) apply to mesh axes with such links.\n",
                           table.print()));
     std::printf("costs: written to %s\n", costs.c_str());
   }
-  return broken > 0 ? exit_code(ErrorKind::peer) : 0;
+  return broken_pairs > 0 ? exit_code(ErrorKind::peer) : 0;
 }
 
 int run_as_rank(const JobLaunch& launch, const Options& options) {
-  Findings found;
+  Findings findings;
   Reactor reactor;
-  collect_links(reactor, launch, 0, std::nullopt, found);
-  if (launch.one_host) collect_links(reactor, launch, 1, LinkClass::tcp, found);
-  return launch.rank == 0 ? report(found, options.costs) : 0;
+  collect_links(reactor, launch, 0, std::nullopt, findings);
+  if (launch.one_host) collect_links(reactor, launch, 1, LinkClass::tcp, findings);
+  return launch.rank == 0 ? report(findings, options.costs) : 0;
 }
 
 // --- kernels
@@ -207,7 +208,7 @@ std::string today() {
   return text;
 }
 
-// Rates are those of f32; integers and f64 are not measured.
+// Prints the rates, which are those of f32; integers and f64 are not measured.
 void print_rates(const CostTable& costs) {
   std::printf("%s\n", costs.origin.c_str());
   std::vector<std::vector<std::string>> rows{{"rate"}};
@@ -226,16 +227,16 @@ void print_rates(const CostTable& costs) {
       costs.memory_bytes * 1e-9);
 }
 
-// Measures in this process alone. The file keeps its costs of other links and other instruction sets.
+// Measures the kernels in this process. The file keeps its costs of other links and other instruction sets.
 int run_kernels(const std::string& file) {
-  const CostTable before = file.empty() ? CostTable() : known_costs(file);
+  const CostTable existing = file.empty() ? CostTable() : read_existing_costs(file);
   CostTable costs = measure_costs(device::cpu_budget().cores, today());
   print_rates(costs);
   if (file.empty()) return 0;
-  for (const RateSet& set : before.sets)
+  for (const RateSet& set : existing.sets)
     if (set.isa != costs.sets[0].isa) costs.sets.push_back(set);
-  costs.link = before.link;
-  for (const auto& link : before.axis_links)
+  costs.link = existing.link;
+  for (const auto& link : existing.axis_links)
     if (link.first != "local") costs.axis_links.push_back(link);
   write_text(file, cat("# Measured by karez doctor --kernels.\n", costs.print()));
   std::printf("costs: written to %s\n", file.c_str());
@@ -265,7 +266,7 @@ Command doctor_command() {
       "rates, links, clocks, versions.\n"
       "Without a launcher it starts ranks as karez run does; under karez run, mpirun or another launcher it checks the "
       "ranks of that launcher.\n"
-      "Exit code 75: two ranks cannot communicate; they are named.",
+      "Exit code 75: two ranks cannot communicate; the report names them.",
       {{"-n,--ranks", "number of processes to start", &options->ranks},
        {"--costs",
         "file for a cost table that WorldOptions::cost_file takes; entries of the file that are not measured now stay",

@@ -1,4 +1,4 @@
-// Facts of a process and its host, read from /proc and from the processor.
+// Reads facts of a process and its host from /proc and from the processor.
 #include "tools/karez/doctor_facts.h"
 
 #include <algorithm>
@@ -10,13 +10,13 @@
 #include "karez/base/error.h"
 #include "karez/base/hash.h"
 #include "karez/base/text.h"
-#include "karez/comm/host.h"
+#include "karez/comm/rendezvous/host.h"
 #include "karez/device/cpu_budget.h"
 
 namespace karez::tools {
 namespace {
 
-// The value after "name :" in a file of such lines.
+// Returns the value after "name :" in a file of such lines.
 std::string value_in(const std::string& path, std::string_view name) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
@@ -59,8 +59,8 @@ Facts facts_of_this_process() {
   out.memory = std::strtod(value_in("/proc/meminfo", "MemTotal").c_str(), nullptr) * 1024;
   out.build = cat("compiler ", __VERSION__, ", file ", own_file_hash());
   std::ifstream range("/proc/sys/net/ipv4/ip_local_port_range");
-  int first = 0, last = 0;
-  if (range >> first >> last) out.ports = cat(first, " to ", last);
+  int first_port = 0, last_port = 0;
+  if (range >> first_port >> last_port) out.ports = cat(first_port, " to ", last_port);
   return out;
 }
 
@@ -89,7 +89,7 @@ Facts parse_facts(std::string_view text) {
 
 std::vector<std::string> differences(const std::vector<Facts>& ranks) {
   struct Row {
-    const char* what;
+    const char* property;
     std::string Facts::*field;
   };
   constexpr Row rows[] = {{"program", &Facts::build}, {"processor", &Facts::processor}};
@@ -97,8 +97,8 @@ std::vector<std::string> differences(const std::vector<Facts>& ranks) {
   for (const Row& row : rows)
     for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
       if (ranks[rank].*row.field == ranks[0].*row.field) continue;
-      out.push_back(cat("another ", row.what, " at rank ", rank, " (", ranks[rank].process,
-                        "): ", ranks[rank].*row.field, "; rank 0 (", ranks[0].process, ") has ", ranks[0].*row.field));
+      out.push_back(cat("rank ", rank, " (", ranks[rank].process, ") has a different ", row.property, ": ",
+                        ranks[rank].*row.field, "; rank 0 (", ranks[0].process, ") has ", ranks[0].*row.field));
       break;
     }
   return out;

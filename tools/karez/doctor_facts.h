@@ -1,4 +1,4 @@
-// Facts of one process and its host, and the differences between the ranks of a job.
+// Reads facts of one process and its host, and compares those of the ranks of a job.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct Facts {
   std::string process;    // "alpha, process 4711"
   std::string host;       // comm::this_host
   std::string processor;  // "AMD EPYC 9B14, x86-64-v4"
-  std::vector<int> cpus;  // on which this process may run
+  std::vector<int> cpus;  // the CPUs on which this process may run
   int cores = 1;          // the cores that it may use if the job has other ranks on this host
   double memory = 0;      // bytes of the host
   std::string build;      // compiler and hash of this program's file
@@ -21,14 +21,14 @@ struct Facts {
 };
 Facts facts_of_this_process();  // without rates, which are measured later
 
-// Sets each rank's number of cores: those that affinity and quota allow, divided among the ranks of its host that may
-// run on the same cores.
+// Sets each rank's number of cores: the cores that affinity and quota allow, divided among the ranks of the host that
+// may run on the same cores.
 void share_cores(std::vector<Facts>& ranks);
 
 std::string print(const Facts& facts);
 Facts parse_facts(std::string_view text);
 
-// Differences that make ranks reject each other or round differently, one sentence each.
+// Returns one sentence for each difference that makes ranks reject each other or round differently.
 std::vector<std::string> differences(const std::vector<Facts>& ranks);
 
 }  // namespace karez::tools

@@ -19,14 +19,14 @@ std::string number_text(double value) {
   return text;
 }
 
-// This rank's result for the pair.
+// Measures the pair from this rank, which is one of the two.
 PairResult measure_pair(Peers& peers, std::pair<int, int> pair, double seconds) {
   const bool lower = peers.rank() == pair.first;
   PairResult out{pair.first, pair.second, "", {}, ""};
   try {
-    const int other = lower ? pair.second : pair.first;
-    out.link = name_of(peers.link_class(other));
-    out.measure = measure_link(peers.connect(other), 1, lower, seconds);
+    const int other_rank = lower ? pair.second : pair.first;
+    out.link = name_of(peers.link_class(other_rank));
+    out.measure = measure_link(peers.connect(other_rank), 1, lower, seconds);
   } catch (const Error& error) { out.broken = error.what(); }
   return out;
 }
@@ -57,7 +57,8 @@ std::vector<std::pair<int, int>> pairs_of(int ranks) {
   std::vector<std::pair<int, int>> out;
   for (int lower = 0; lower < ranks; ++lower)
     for (int higher = lower + 1; higher < ranks; ++higher)
-      if (const int apart = higher - lower; ranks <= 32 || (apart & (apart - 1)) == 0) out.emplace_back(lower, higher);
+      if (const int distance = higher - lower; ranks <= 32 || (distance & (distance - 1)) == 0)
+        out.emplace_back(lower, higher);
   return out;
 }
 
@@ -65,7 +66,7 @@ std::vector<PairResult> measure_pairs(StoreClient& store, Peers& peers, const st
                                       double seconds) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  const double each = std::min(1.0, seconds / static_cast<double>(std::max<std::size_t>(pairs.size(), 1)));
+  const double pair_seconds = std::min(1.0, seconds / static_cast<double>(std::max<std::size_t>(pairs.size(), 1)));
   std::vector<PairResult> out;
   double limit = slow_links * seconds;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -75,8 +76,8 @@ std::vector<PairResult> measure_pairs(StoreClient& store, Peers& peers, const st
       store.set(turn, std::chrono::duration<double>(Clock::now() - begin).count() < limit ? "go" : "stop");
     if (store.wait(turn) == "stop") break;
     if (peers.rank() == lower || peers.rank() == higher) {
-      const PairResult seen = measure_pair(peers, pairs[i], each);
-      store.set(cat(result, peers.rank()), print(seen));
+      const PairResult pair_result = measure_pair(peers, pairs[i], pair_seconds);
+      store.set(cat(result, peers.rank()), print(pair_result));
     }
     if (peers.rank() != 0) continue;
     PairResult first = parse_pair(store.wait(cat(result, lower))), second = parse_pair(store.wait(cat(result, higher)));
@@ -95,11 +96,11 @@ std::vector<std::pair<std::string, LinkCost>> class_costs(const std::vector<Pair
       if (result.broken.empty() && result.link == name)
         alphas.push_back(result.measure.cost.alpha), betas.push_back(result.measure.cost.beta);
     if (alphas.empty()) continue;
-    auto middle = [](std::vector<double>& of) {
-      std::nth_element(of.begin(), of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2), of.end());
-      return of[of.size() / 2];
+    auto median = [](std::vector<double>& values) {
+      std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+      return values[values.size() / 2];
     };
-    out.emplace_back(name, LinkCost{middle(alphas), middle(betas)});
+    out.emplace_back(name, LinkCost{median(alphas), median(betas)});
   }
   return out;
 }

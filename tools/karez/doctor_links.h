@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "karez/comm/launcher.h"
-#include "karez/comm/peers.h"
+#include "karez/comm/rendezvous/launcher.h"
+#include "karez/comm/rendezvous/peers.h"
 #include "tools/karez/measure_link.h"
 #include "tools/namespace.h"
 
@@ -21,16 +21,16 @@ struct PairResult {
 std::string print(const PairResult& result);
 PairResult parse_pair(std::string_view text);
 
-// The pairs to measure: all; with more than 32 ranks, those whose numbers are a power of two apart.
+// Returns the pairs to measure: all pairs, or with more than 32 ranks those whose numbers differ by a power of two.
 std::vector<std::pair<int, int>> pairs_of(int ranks);
 
-// All ranks call it with the same pairs; rank 0 gets the results. It takes about `seconds`; up to twice as long if
-// pairs are broken, up to eight times as long if links are slow or machines busy. Pairs for which no time is left are
-// left out.
+// All ranks call this function with the same pairs; rank 0 gets the results. It takes about `seconds`, up to twice as
+// long if pairs are broken, and up to eight times as long if links are slow or machines busy. Pairs for which no time
+// is left are omitted.
 std::vector<PairResult> measure_pairs(StoreClient& store, Peers& peers, const std::vector<std::pair<int, int>>& pairs,
                                       double seconds);
 
-// The cost of each class of links: the median of its pairs.
+// Returns the cost of each class of links: the median of its pairs.
 std::vector<std::pair<std::string, LinkCost>> class_costs(const std::vector<PairResult>& results);
 
 }  // namespace karez::tools

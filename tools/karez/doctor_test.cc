@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "karez/base/test_error.h"
-#include "karez/comm/socket_wire.h"
+#include "karez/comm/transport/socket_wire.h"
 #include "tools/karez/doctor_facts.h"
 #include "tools/karez/doctor_links.h"
 #include "tools/karez/measure_kernels.h"
@@ -31,13 +31,13 @@ struct ConnectionPair {
 };
 
 TEST(MeasureLink, BothEndsAgreeOnTheNumberOfMessages) {
-  ConnectionPair two;
+  ConnectionPair pair_of_connections;
   LinkMeasure measure;
   std::string error_text;
   const auto begin = std::chrono::steady_clock::now();
-  std::thread other([&] { error_text = error_of([&] { measure_link(two.one, 1, false, 99); }); });
-  measure = measure_link(two.zero, 1, true, 0.3);
-  other.join();
+  std::thread peer([&] { error_text = error_of([&] { measure_link(pair_of_connections.one, 1, false, 99); }); });
+  measure = measure_link(pair_of_connections.zero, 1, true, 0.3);
+  peer.join();
   EXPECT_EQ(error_text, "no error");
   EXPECT_GT(measure.cost.alpha, 1e-7);
   EXPECT_LT(measure.cost.alpha, 0.1);
@@ -49,30 +49,31 @@ TEST(MeasureLink, BothEndsAgreeOnTheNumberOfMessages) {
 }
 
 TEST(MeasureLink, ASilentPeerCausesATimeout) {
-  ConnectionPair two;
-  EXPECT_THAT(error_of([&] { measure_link(two.zero, 1, true, 0.1, Seconds(0.2)); }),
+  ConnectionPair pair_of_connections;
+  EXPECT_THAT(error_of([&] { measure_link(pair_of_connections.zero, 1, true, 0.1, Seconds(0.2)); }),
               HasSubstr("no message within 0.2 s"));
 }
 
-TEST(MeasureLink, APeerThatDisconnectsIsNamed) {
-  ConnectionPair two;
-  std::thread other([&] {
+TEST(MeasureLink, APeerThatDisconnectsIsReported) {
+  ConnectionPair pair_of_connections;
+  std::thread peer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    two.one.end("over");
+    pair_of_connections.one.end("over");
   });
-  EXPECT_THAT(error_of([&] { measure_link(two.zero, 1, true, 0.1); }), HasSubstr("link to rank 1"));
-  other.join();
+  EXPECT_THAT(error_of([&] { measure_link(pair_of_connections.zero, 1, true, 0.1); }), HasSubstr("link to rank 1"));
+  peer.join();
 }
 
-// The other end is written by hand; it sends another message first.
-TEST(MeasureLink, AMessageOutOfOrderIsNamed) {
-  ConnectionPair two;
+// The other end is a bare link that first sends a message with a wrong number.
+TEST(MeasureLink, AMessageOutOfOrderIsReported) {
+  ConnectionPair pair_of_connections;
   comm::Notifier notifier;
-  const auto link = two.one.open(1, 1, notifier);
+  const auto link = pair_of_connections.one.open(1, 1, notifier);
   std::array<std::byte, 64> message{std::byte{5}};
-  std::thread other([&] { link->send(message.data(), message.size()); });
-  EXPECT_THAT(error_of([&] { measure_link(two.zero, 1, false, 0.1); }), HasSubstr("expected message 0, got 5"));
-  other.join();
+  std::thread peer([&] { link->send(message.data(), message.size()); });
+  EXPECT_THAT(error_of([&] { measure_link(pair_of_connections.zero, 1, false, 0.1); }),
+              HasSubstr("expected message 0, got 5"));
+  peer.join();
 }
 
 TEST(MeasureRates, RatesAreInTheRangeOfAProcessor) {
@@ -94,7 +95,7 @@ TEST(MeasureKernels, EveryRateHasSamplesOfItsClass) {
   EXPECT_EQ(samples[functions_rate], 1);
 }
 
-TEST(MeasureKernels, ACallIsTimedAndOneWithoutAKernelIsNamed) {
+TEST(MeasureKernels, ACallIsTimedAndACallWithoutAKernelIsReported) {
   for (const Sample& sample : kernel_samples(1)) {
     if (sample.work.bytes > 1e6) continue;
     const double seconds = seconds_of(sample.call, 1e-4);
@@ -121,16 +122,16 @@ TEST(MeasureKernels, ALinkWithinAProcessHasACost) {
 TEST(Doctor, AllPairsOfFewRanksAndSomeOfManyAreMeasured) {
   EXPECT_THAT(pairs_of(3), ElementsAre(std::pair(0, 1), std::pair(0, 2), std::pair(1, 2)));
   EXPECT_EQ(pairs_of(32).size(), 32u * 31 / 2);
-  const auto many = pairs_of(100);
-  EXPECT_EQ(many.size(), 99u + 98 + 96 + 92 + 84 + 68 + 36);
+  const auto pairs = pairs_of(100);
+  EXPECT_EQ(pairs.size(), 99u + 98 + 96 + 92 + 84 + 68 + 36);
 }
 
-TEST(Doctor, AResultSurvivesPrintingAndParsing) {
+TEST(Doctor, APrintedResultParsesToTheSameResult) {
   PairResult result{3, 12, "tcp", {{1.0 / 3, 2e-10}, -0.5, 1e-5}, "one\ntwo"};
-  const PairResult back = parse_pair(print(result));
-  EXPECT_EQ(std::tuple(back.lower, back.higher, back.link, back.broken), std::tuple(3, 12, "tcp", "one\ntwo"));
-  EXPECT_EQ(back.measure.cost, result.measure.cost);
-  EXPECT_EQ(std::pair(back.measure.clock, back.measure.clock_error), std::pair(-0.5, 1e-5));
+  const PairResult parsed = parse_pair(print(result));
+  EXPECT_EQ(std::tuple(parsed.lower, parsed.higher, parsed.link, parsed.broken), std::tuple(3, 12, "tcp", "one\ntwo"));
+  EXPECT_EQ(parsed.measure.cost, result.measure.cost);
+  EXPECT_EQ(std::pair(parsed.measure.clock, parsed.measure.clock_error), std::pair(-0.5, 1e-5));
   result.broken = "";
   EXPECT_EQ(parse_pair(print(result)).broken, "");
   EXPECT_THROW(parse_pair("1\n2\n"), Error);
@@ -148,7 +149,7 @@ TEST(Doctor, TheCostOfAClassIsTheMedianOfItsPairs) {
 
 #if defined(__x86_64__)
 // Compares with the flags in /proc/cpuinfo.
-TEST(Doctor, TheInstructionSetOfTheProcessorIsNamed) {
+TEST(Doctor, TheInstructionSetOfTheProcessorIsReported) {
   std::ifstream in("/proc/cpuinfo");
   std::string line;
   while (std::getline(in, line) && line.rfind("flags", 0) != 0) {}
@@ -161,18 +162,19 @@ TEST(Doctor, TheInstructionSetOfTheProcessorIsNamed) {
 }
 #endif
 
-TEST(Doctor, FactsSurvivePrintingAndParsing) {
-  const Facts own = facts_of_this_process(), back = parse_facts(print(own));
-  EXPECT_EQ(std::tuple(back.process, back.host, back.processor, back.cpus, back.cores, back.build, back.ports),
-            std::tuple(own.process, own.host, own.processor, own.cpus, own.cores, own.build, own.ports));
+TEST(Doctor, PrintedFactsParseToTheSameFacts) {
+  const Facts own = facts_of_this_process(), parsed = parse_facts(print(own));
+  EXPECT_EQ(
+      std::tuple(parsed.process, parsed.host, parsed.processor, parsed.cpus, parsed.cores, parsed.build, parsed.ports),
+      std::tuple(own.process, own.host, own.processor, own.cpus, own.cores, own.build, own.ports));
   EXPECT_GE(own.cores, 1);
   EXPECT_GE(own.cpus.size(), 1u);
   EXPECT_GT(own.memory, 1e8);
-  EXPECT_EQ(std::llround(back.memory), std::llround(own.memory));
+  EXPECT_EQ(std::llround(parsed.memory), std::llround(own.memory));
   EXPECT_THROW(parse_facts("x"), Error);
 }
 
-Facts on(const char* host, std::vector<int> cpus, int cores) {
+Facts make_facts(const char* host, std::vector<int> cpus, int cores) {
   Facts out;
   out.host = host;
   out.cpus = std::move(cpus);
@@ -181,23 +183,24 @@ Facts on(const char* host, std::vector<int> cpus, int cores) {
 }
 
 TEST(Doctor, RanksOfOneHostShareItsCores) {
-  std::vector<Facts> ranks = {on("a", {0, 1, 2, 3}, 4), on("b", {0, 1, 2, 3}, 4), on("a", {0, 1, 2, 3}, 4),
-                              on("a", {0, 1, 2, 3}, 4), on("c", {0, 1, 2, 3}, 2)};
+  std::vector<Facts> ranks = {make_facts("a", {0, 1, 2, 3}, 4), make_facts("b", {0, 1, 2, 3}, 4),
+                              make_facts("a", {0, 1, 2, 3}, 4), make_facts("a", {0, 1, 2, 3}, 4),
+                              make_facts("c", {0, 1, 2, 3}, 2)};
   share_cores(ranks);
   std::vector<int> cores;
   for (const Facts& facts : ranks) cores.push_back(facts.cores);
   EXPECT_THAT(cores, ElementsAre(1, 4, 1, 1, 2)) << "a smaller quota is kept";
 }
 
-TEST(Doctor, TheFirstRankThatDiffersIsNamed) {
+TEST(Doctor, TheFirstRankThatDiffersIsReported) {
   std::vector<Facts> ranks(3);
   for (int rank = 0; rank < 3; ++rank) ranks[static_cast<std::size_t>(rank)].process = cat("p", rank);
   for (Facts& facts : ranks) facts.build = "one", facts.processor = "v4";
   EXPECT_THAT(differences(ranks), IsEmpty());
   ranks[1].build = ranks[2].build = "two";
   ranks[2].processor = "v3";
-  EXPECT_THAT(differences(ranks), ElementsAre("another program at rank 1 (p1): two; rank 0 (p0) has one",
-                                              "another processor at rank 2 (p2): v3; rank 0 (p0) has v4"));
+  EXPECT_THAT(differences(ranks), ElementsAre("rank 1 (p1) has a different program: two; rank 0 (p0) has one",
+                                              "rank 2 (p2) has a different processor: v3; rank 0 (p0) has v4"));
 }
 
 }  // namespace

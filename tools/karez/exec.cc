@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "karez/base/text.h"
-#include "karez/page/table.h"
 #include "karez/plan/acts.h"
+#include "karez/report/table.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 #include "tools/karez/inputs.h"
@@ -27,7 +27,7 @@ struct Options {
 using Outputs = std::vector<std::pair<std::string, HostArray>>;
 
 struct Times {
-  double median = 0, least = 0, most = 0;  // seconds a launch
+  double median = 0, min = 0, max = 0;  // seconds a launch
 };
 Times times_of(std::vector<double> seconds) {
   std::sort(seconds.begin(), seconds.end());
@@ -35,14 +35,15 @@ Times times_of(std::vector<double> seconds) {
   return {n % 2 == 1 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2, seconds.front(), seconds.back()};
 }
 std::string times_text(const Times& t) {
-  return cat("median ", fixed(t.median * 1e3, 3), " ms a launch (least ", fixed(t.least * 1e3, 3), ", most ",
-             fixed(t.most * 1e3, 3), ")");
+  return cat("median ", fixed(t.median * 1e3, 3), " ms a launch (min ", fixed(t.min * 1e3, 3), ", max ",
+             fixed(t.max * 1e3, 3), ")");
 }
 
-// The most entries that the launches write into a worker's ring: two for an act, two for a message.
+// Returns the maximum number of entries that the launches write into a worker's ring: two for an act, two for a
+// message.
 int ring_entries(const Plan& plan, std::int64_t launches) {
   std::int64_t acts = 0;
-  for (std::int64_t of_actor : acts_per_launch(plan)) acts += of_actor;
+  for (std::int64_t actor_acts : acts_per_launch(plan)) acts += actor_acts;
   return static_cast<int>(
       std::clamp<std::int64_t>((2 * acts + 2 * messages_per_launch(plan) + 2) * launches, 1024, 1 << 24));
 }
@@ -50,9 +51,10 @@ int ring_entries(const Plan& plan, std::int64_t launches) {
 std::string output_text(const std::string& name, const HostArray& array) {
   std::string values;
   with_type(array.dtype(), [&]<class T>() {
-    const auto all = array.data<T>();
-    values = join(all.first(std::min<std::size_t>(all.size(), 3)), ", ", [](T value) { return +value; });
-    if (all.size() > 3) values += ", ...";
+    const auto values_of_array = array.data<T>();
+    values = join(values_of_array.first(std::min<std::size_t>(values_of_array.size(), 3)), ", ",
+                  [](T value) { return +value; });
+    if (values_of_array.size() > 3) values += ", ...";
   });
   return cat("  ", name, " ", array.type(), " = ", values, "\n");
 }
@@ -92,37 +94,41 @@ EngineRun run_engine(const Plan& plan, const KernelTable& kernels, const Feeds& 
 void save_trace(const Plan& plan, const EngineRun& engine_run, const std::string& path) {
   const auto spans = spans_of(plan, engine_run.number, engine_run.events);
   write_text(path, trace_json(plan, spans));
-  std::uint64_t lost = 0;
-  for (const EventLog& log : engine_run.events) lost += log.overwritten;
-  std::printf("%zu acts in %s%s\n", spans.size(), path.c_str(),
-              lost == 0 ? "" : cat("; ", lost, " older entries of the workers' event rings were overwritten").c_str());
+  std::uint64_t overwritten_events = 0;
+  for (const EventLog& log : engine_run.events) overwritten_events += log.overwritten;
+  std::printf(
+      "%zu acts in %s%s\n", spans.size(), path.c_str(),
+      overwritten_events == 0
+          ? ""
+          : cat("; ", overwritten_events, " older entries of the workers' event rings were overwritten").c_str());
 }
 
 void run_replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
                 const std::vector<VariableValue>& variables, const Options& options, const EngineRun& engine_run) {
   Replay replay(plan, kernels, feeds, variables);
-  std::vector<double> seconds, outside;
+  std::vector<double> seconds, outside_shares;
   for (std::int64_t i = 0; i < options.warm_up + options.launches; ++i) {
     const ReplayTimes times = replay.launch();
     if (i < options.warm_up) continue;
     seconds.push_back(times.seconds);
-    outside.push_back(1 - times.inside / times.seconds);
+    outside_shares.push_back(1 - times.inside / times.seconds);
   }
-  const Times loop = times_of(seconds), engine = times_of(engine_run.seconds);
-  auto more = [](double a, double b) { return cat(a < b ? "" : "+", fixed(100 * (a / b - 1), 1), " %"); };
+  const Times replay_times = times_of(seconds), engine_times = times_of(engine_run.seconds);
+  auto relative_text = [](double a, double b) { return cat(a < b ? "" : "+", fixed(100 * (a / b - 1), 1), " %"); };
   std::printf("replay: %zu calls in a plain loop: %s, %s %% of the time outside calls\n", replay.calls(),
-              times_text(loop).c_str(), fixed(100 * times_of(outside).median, 2).c_str());
-  std::printf("  the engine relative to it: median %s, least %s\n", more(engine.median, loop.median).c_str(),
-              more(engine.least, loop.least).c_str());
+              times_text(replay_times).c_str(), fixed(100 * times_of(outside_shares).median, 2).c_str());
+  std::printf("  the engine relative to the loop: median %s, min %s\n",
+              relative_text(engine_times.median, replay_times.median).c_str(),
+              relative_text(engine_times.min, replay_times.min).c_str());
   for (std::size_t i = 0; i < replay.outputs().size(); ++i) {
     const auto& [name, array] = replay.outputs()[i];
-    const HostArray& other = engine_run.outputs[i].second;
+    const HostArray& engine_output = engine_run.outputs[i].second;
     require(ErrorKind::device,
-            array.type() == other.type() &&
-                std::memcmp(array.bytes(), other.bytes(), static_cast<std::size_t>(array.view().bytes())) == 0,
+            array.type() == engine_output.type() &&
+                std::memcmp(array.bytes(), engine_output.bytes(), static_cast<std::size_t>(array.view().bytes())) == 0,
             "replay: output '", name, "' of the last launch differs from the engine's");
   }
-  std::printf("  its last outputs are the engine's, bit for bit\n");
+  std::printf("  the last outputs of the loop and of the engine are equal, bit for bit\n");
 }
 
 int run(const Options& options) {
@@ -156,8 +162,9 @@ Command exec_command() {
   return {"exec",
           "Runs a saved plan on random data, without its program and without the compiler, and prints the time of a "
           "launch.\n"
-          "Inputs without a value: floats in [0, 1), integers below --integers, bools false unless that is above 1. "
-          "Variables: floats in [0, 0.01), otherwise 0. So losses mean nothing, but equal seeds give equal results.",
+          "Inputs without a value are floats in [0, 1), integers below --integers, and random bools, or false if "
+          "--integers is 1. Variables are floats in [0, 0.01), otherwise 0. So losses have no meaning, but equal seeds "
+          "give equal results.",
           {{"FILE", "a plan's text", &o->file},
            {"--input", "NAME=FILE.npy, or NAME=NUMBER for every element; the option is repeated for each input",
             &o->inputs},

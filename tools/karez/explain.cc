@@ -1,9 +1,9 @@
-// karez plan explain: prints a page about a plan: transfers, memory by module, source lines and the critical cycle.
+// karez plan explain: prints a report on a plan: transfers, memory by module, source lines and the critical cycle.
 #include <cstdio>
 #include <memory>
 
-#include "karez/page/page.h"
-#include "karez/page/predictor.h"
+#include "karez/report/plan_report.h"
+#include "karez/report/predictor.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 
@@ -18,13 +18,13 @@ struct Options {
 int run(const Options& options) {
   require(options.rows >= 0, "--rows: ", options.rows, " is below 0");
   const Plan plan = verified_plan(options.file);
-  const Page page = page_of(plan, costs_of(options.costs, plan));
+  const PlanReport report = make_report(plan, costs_of(options.costs, plan));
   if (!options.html.empty()) {
-    write_text(options.html, html_of(page));
+    write_text(options.html, html_of(report));
     return 0;
   }
-  std::printf("%scosts: %s\n", page.header.c_str(), page.costs.c_str());
-  for (const Section& section : page.sections) std::printf("\n%s", text_of(section, options.rows, "--rows").c_str());
+  std::printf("%scosts: %s\n", report.header.c_str(), report.costs.c_str());
+  for (const Section& section : report.sections) std::printf("\n%s", text_of(section, options.rows, "--rows").c_str());
   return 0;
 }
 
@@ -32,16 +32,17 @@ int run(const Options& options) {
 
 Command explain_command() {
   auto o = std::make_shared<Options>();
-  return {"explain",
-          cat("Prints a page: transfers with bytes and predicted microseconds, memory by module, source lines, and the "
-              "critical cycle.\n",
-              prediction_method),
-          {{"FILE", "a plan's text", &o->file},
-           {"--costs", "file of a cost table; otherwise the plan's own table", &o->costs},
-           {"--rows", "most rows of each table", &o->rows},
-           {"--html", "write the page to this file, as HTML with a timeline and a map of memory", &o->html}},
-          [o] { return run(*o); },
-          {}};
+  return {
+      "explain",
+      cat("Prints a report: transfers with bytes and predicted microseconds, memory by module, source lines, and the "
+          "critical cycle.\n",
+          prediction_method),
+      {{"FILE", "a plan's text", &o->file},
+       {"--costs", "file of a cost table; otherwise the plan's own table", &o->costs},
+       {"--rows", "maximum number of rows of each table", &o->rows},
+       {"--html", "write the report to this file, as HTML with a timeline and a map of memory", &o->html}},
+      [o] { return run(*o); },
+      {}};
 }
 
 }  // namespace karez::tools

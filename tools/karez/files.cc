@@ -1,4 +1,4 @@
-// Files as text, cost tables, plans and graphs.
+// Reads files as text, cost tables, plans and graphs.
 #include "tools/karez/files.h"
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 
 #include "karez/api/ranks/link_costs.h"
 #include "karez/device/processor.h"
-#include "karez/page/predictor.h"
+#include "karez/report/predictor.h"
 
 namespace karez::tools {
 namespace {
 
-// Any error in the contents of a file becomes an error of kind data.
+// Changes any error in the contents of a file to an error of kind data that begins with the file's name.
 template <class Work> auto with_file_name(const std::string& path, Work work) {
   try {
     return work();
@@ -53,7 +53,7 @@ CostTable read_costs(const std::string& path, int team) {
 }
 
 CostTable costs_of(const std::string& path, const Plan& plan) {
-  if (path.empty()) return page::costs_of(plan);
+  if (path.empty()) return report::costs_of(plan);
   int team = 1;
   for (const Actor& actor : plan.actors)
     for (const Call& call : actor.calls) team = std::max(team, call.team);
@@ -79,7 +79,7 @@ Plan read_plan(const std::string& path) {
 
 Plan verified_plan(const std::string& path) {
   Plan plan = read_plan(path);
-  with_file_name(path, [&] { verify(plan), page::costs_of(plan); });
+  with_file_name(path, [&] { verify(plan), report::costs_of(plan); });
   return plan;
 }
 

@@ -11,6 +11,7 @@
 
 #include "karez/base/error.h"
 #include "karez/base/text.h"
+#include "karez/control/flight_recorder.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 
@@ -35,7 +36,7 @@ std::string time_before_text(std::int64_t nanoseconds) {
   return text;
 }
 
-// "a3 'compute.1'" of a plan that the record names.
+// Returns "a3 'compute.1'" for an actor of a plan that the record names.
 std::string actor_text(const FlightRecord& r, int plan, int actor) {
   for (const FlightPlan& p : r.plans) {
     if (p.number != plan) continue;
@@ -45,27 +46,27 @@ std::string actor_text(const FlightRecord& r, int plan, int actor) {
   return cat("a", actor, " of plan ", plan);
 }
 
-// The acts that a worker had begun and not ended, and the last act that it ended.
+// Lists the acts that a worker had begun and not ended, and the last act that it ended.
 std::vector<std::string> last_acts(const FlightRecord& r, const EventLog& log) {
-  std::map<std::pair<int, int>, Event> open;  // by plan and actor
+  std::map<std::pair<int, int>, Event> running;  // by plan and actor
   std::optional<Event> ended, launch;
   for (const Event& e : log.events) {
     const auto key = std::pair(e.plan, e.actor.index);
-    if (e.kind == EventKind::began) open.insert_or_assign(key, e);
-    if (e.kind == EventKind::ended || e.kind == EventKind::acted) open.erase(key), ended = e;
+    if (e.kind == EventKind::began) running.insert_or_assign(key, e);
+    if (e.kind == EventKind::ended || e.kind == EventKind::acted) running.erase(key), ended = e;
     if (e.kind == EventKind::launch_began || e.kind == EventKind::launch_ended) launch = e;
   }
-  auto ago = [&](const Event& e) { return time_before_text(r.failed_at - e.time); };
+  auto time_text = [&](const Event& e) { return time_before_text(r.failed_at - e.time); };
   std::vector<std::string> out;
   if (launch)
-    out.push_back(
-        cat("launch ", launch->ticket, launch->kind == EventKind::launch_began ? " began " : " ended ", ago(*launch)));
-  for (const auto& [key, e] : open)
-    out.push_back(
-        cat(actor_text(r, e.plan, e.actor.index), " of launch ", e.ticket, " began ", ago(e), " and had not ended"));
+    out.push_back(cat("launch ", launch->ticket, launch->kind == EventKind::launch_began ? " began " : " ended ",
+                      time_text(*launch)));
+  for (const auto& [key, e] : running)
+    out.push_back(cat(actor_text(r, e.plan, e.actor.index), " of launch ", e.ticket, " began ", time_text(e),
+                      " and had not ended"));
   if (ended)
     out.push_back(cat(actor_text(r, ended->plan, ended->actor.index), " of launch ", ended->ticket, " ended last, ",
-                      ago(*ended)));
+                      time_text(*ended)));
   if (log.events.empty()) out.push_back("nothing");
   return out;
 }
@@ -87,10 +88,10 @@ class FlightReport {
     const FlightRecord& first = *std::min_element(records_.begin(), records_.end(), [](const auto& a, const auto& b) {
       return failure_time(a) < failure_time(b);
     });
-    out += cat("first, rank ", first.rank, " (", first.who, ") at ", clock_text(failure_time(first)), ": ",
+    out += cat("first failure: rank ", first.rank, " (", first.process, ") at ", clock_text(failure_time(first)), ": ",
                first.failure, "\n");
     out += waits();
-    out += blame();
+    out += cause_text();
     return out + acts();
   }
 
@@ -114,29 +115,29 @@ class FlightReport {
     return out;
   }
 
-  bool waits_for_nobody(int rank) const {
+  bool waits_for_no_rank(int rank) const {
     return by_rank_.count(rank) == 0 || by_rank_.at(rank)->state.waits.empty() ||
            !by_rank_.at(rank)->state.current_call.empty();
   }
 
-  // The ends of all chains of waits: ranks that others wait for and that wait for no rank.
-  std::string blame() const {
-    std::map<int, std::set<int>> waiting;  // the ranks that wait, by the rank they wait for
+  // Reports the ends of all chains of waits: ranks for which others wait and which wait for no rank.
+  std::string cause_text() const {
+    std::map<int, std::set<int>> waiting;  // the ranks that wait, by the rank for which they wait
     for (const FlightRecord& r : records_)
       for (const RankWait& wait : r.state.waits)
         for (int rank = 0; rank < ranks_; ++rank)
-          if (rank != r.rank && (wait.rank == rank || (wait.rank == RankWait::others && waits_for_nobody(rank))))
+          if (rank != r.rank && (wait.rank == rank || (wait.rank == RankWait::others && waits_for_no_rank(rank))))
             waiting[rank].insert(r.rank);
     std::string out;
-    for (const auto& [rank, who] : waiting) {
-      if (!waits_for_nobody(rank)) continue;
-      const bool here = by_rank_.count(rank) > 0;
-      const std::string why = !here ? "has no record"
-                              : by_rank_.at(rank)->state.current_call.empty()
-                                  ? "waited for no rank: its program had not reached the call"
-                                  : cat("was inside ", by_rank_.at(rank)->state.current_call);
-      out += cat("cause: rank ", rank, ", for which ", who.size() == 1 ? "rank " : "ranks ", join(who, ", "),
-                 " waited, ", why, "\n");
+    for (const auto& [rank, waiters] : waiting) {
+      if (!waits_for_no_rank(rank)) continue;
+      const bool has_record = by_rank_.count(rank) > 0;
+      const std::string reason = !has_record ? "has no record"
+                                 : by_rank_.at(rank)->state.current_call.empty()
+                                     ? "waited for no rank: its program had not reached the call"
+                                     : cat("was inside ", by_rank_.at(rank)->state.current_call);
+      out += cat("cause: rank ", rank, ", for which ", waiters.size() == 1 ? "rank " : "ranks ", join(waiters, ", "),
+                 " waited, ", reason, "\n");
     }
     if (out.empty() && !waiting.empty()) return "the waits form a cycle\n";
     return out;
@@ -170,12 +171,14 @@ std::vector<FlightRecord> read_flights(const std::string& folder) {
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     if (entry.path().extension() != ".flight") continue;
     try {
-      out.push_back(runtime::parse_flight_record(read_text(entry.path().string())));
-    } catch (const Error& wrong) { throw Error(ErrorKind::data, cat(entry.path().string(), ": ", wrong.what())); }
+      out.push_back(control::parse_flight_record(read_text(entry.path().string())));
+    } catch (const Error& parse_error) {
+      throw Error(ErrorKind::data, cat(entry.path().string(), ": ", parse_error.what()));
+    }
   }
   require(ErrorKind::data, !error, "cannot read the folder ", folder, ": ", error.message());
   require(ErrorKind::data, !out.empty(), folder,
-          " holds no flight record (rankN.flight): nothing failed, or KAREZ_FLIGHT named another folder");
+          " has no flight record (rankN.flight): nothing failed, or KAREZ_FLIGHT named a different folder");
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   return out;
 }

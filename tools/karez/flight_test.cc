@@ -1,4 +1,4 @@
-// Flight records of several ranks: reading, merging and the cause of a hang.
+// Tests of flight records of several ranks: reading, merging and the cause of a hang.
 #include "tools/karez/flight.h"
 
 #include <gmock/gmock.h>
@@ -11,6 +11,7 @@
 #include "karez/base/test_error.h"
 #include "karez/base/test_golden.h"
 #include "karez/base/text.h"
+#include "karez/control/flight_recorder.h"
 
 namespace karez::tools {
 namespace {
@@ -20,15 +21,15 @@ using ::testing::Not;
 namespace fs = std::filesystem;
 
 // A rank that has begun its collective and waits for another rank.
-FlightRecord rank(int number, int whom) {
+FlightRecord rank(int number, int awaited) {
   FlightRecord r;
   r.rank = number;
   r.ranks = 3;
-  r.who = cat("alpha, process ", 100 + number);
+  r.process = cat("alpha, process ", 100 + number);
   r.origin = 1'700'000'000'000'000'000;
   r.failed_at = 5'000'000 + number;
   r.failure = "rank 1 has stopped";
-  if (whom >= RankWait::others) r.state.waits = {{whom, "a5 'sum' of launch 7, r9"}};
+  if (awaited >= RankWait::others) r.state.waits = {{awaited, "a5 'sum' of launch 7, r9"}};
   r.plans = {{0, "step", {{4, "compute", "matmul at net.cc:9"}, {5, "sum", "sum at net.cc:12"}}}};
   auto event = [](std::int64_t time, EventKind kind, int actor) {
     return Event{time, 7, 0, 0, ActorId(actor), RegisterId(), -1, kind, Message::Kind::filled};
@@ -38,14 +39,14 @@ FlightRecord rank(int number, int whom) {
                 0}};
   return r;
 }
-constexpr int nobody = -2;
+constexpr int no_rank = -2;
 
 TEST(Flight, AnAwaitedRankWithoutARecordIsTheCause) {
   EXPECT_TRUE(
       golden(explain_flight({rank(0, 1), rank(2, 0)}),
              "3 ranks, 2 records\n"
              "  rank 1 has no record: it was stopped or killed, or it writes to another folder\n"
-             "first, rank 0 (alpha, process 100) at 22:13:20.005000 UTC: rank 1 has stopped\n"
+             "first failure: rank 0 (alpha, process 100) at 22:13:20.005000 UTC: rank 1 has stopped\n"
              "waits between ranks\n"
              "  rank 0 waited for rank 1: a5 'sum' of launch 7, r9\n"
              "  rank 2 waited for rank 0: a5 'sum' of launch 7, r9\n"
@@ -60,30 +61,30 @@ TEST(Flight, AnAwaitedRankWithoutARecordIsTheCause) {
 }
 
 TEST(Flight, AChainOfWaitsEndsAtARankInACallOrInItsProgram) {
-  FlightRecord inside = rank(1, nobody);
+  FlightRecord inside = rank(1, no_rank);
   inside.state.current_call = "a4 'compute' of launch 7";
   EXPECT_THAT(explain_flight({rank(0, 2), inside, rank(2, 1)}),
               AllOf(HasSubstr("  rank 1 was inside a4 'compute' of launch 7\n"),
                     HasSubstr("cause: rank 1, for which rank 2 waited, was inside a4 'compute' of launch 7\n"),
                     Not(HasSubstr("cause: rank 2"))));
   EXPECT_THAT(
-      explain_flight({rank(0, RankWait::others), rank(1, nobody), rank(2, 1)}),
+      explain_flight({rank(0, RankWait::others), rank(1, no_rank), rank(2, 1)}),
       HasSubstr("cause: rank 1, for which ranks 0, 2 waited, waited for no rank: its program had not reached the "
                 "call\n"));
 }
 
-TEST(Flight, ACycleIsReportedAndNoWaitsHaveNoCause) {
+TEST(Flight, ACycleOfWaitsIsReportedAndRanksWithoutWaitsHaveNoCause) {
   EXPECT_THAT(explain_flight({rank(0, 1), rank(1, 2), rank(2, 0)}), HasSubstr("\nthe waits form a cycle\n"));
-  EXPECT_THAT(explain_flight({rank(0, nobody), rank(1, nobody), rank(2, nobody)}),
+  EXPECT_THAT(explain_flight({rank(0, no_rank), rank(1, no_rank), rank(2, no_rank)}),
               AllOf(Not(HasSubstr("cause")), Not(HasSubstr("cycle"))));
 }
 
-TEST(Flight, RecordsAreReadByRankAndInvalidOnesAreNamed) {
+TEST(Flight, RecordsAreReadByRankAndInvalidRecordsAreReported) {
   const fs::path folder = fs::temp_directory_path() / cat("karez-flights-", getpid());
   EXPECT_THAT(error_of([&] { read_flights(folder.string()); }), HasSubstr("cannot read the folder"));
   fs::create_directories(folder);
-  EXPECT_THAT(error_of([&] { read_flights(folder.string()); }), HasSubstr("holds no flight record"));
-  for (int number : {2, 0}) runtime::write_flight_record(folder.string(), rank(number, 1));
+  EXPECT_THAT(error_of([&] { read_flights(folder.string()); }), HasSubstr("has no flight record"));
+  for (int number : {2, 0}) control::write_flight_record(folder.string(), rank(number, 1));
   std::ofstream(folder / "rank0.txt") << "what it printed\n";
   const auto records = read_flights(folder.string());
   ASSERT_EQ(records.size(), 2u);

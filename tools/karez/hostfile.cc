@@ -1,4 +1,4 @@
-// Parsing of host files, and the assignment of ranks to hosts.
+// Parses host files and assigns ranks to hosts.
 #include "tools/karez/hostfile.h"
 
 #include <algorithm>
@@ -10,26 +10,26 @@
 namespace karez::tools {
 namespace {
 
-constexpr int most_slots = 1 << 20;
+constexpr int max_slots_per_host = 1 << 20;
 
 int slots_of(std::string_view word, std::string_view where) {
   auto equals = word.find('=');
   std::string key(word.substr(0, equals)), value(equals == std::string_view::npos ? "" : word.substr(equals + 1));
   require(ErrorKind::data, key == "slots" || key == "max_slots" || key == "max-slots", where, "'", word,
           "' must be slots=N or max_slots=N");
-  bool good = !value.empty() && value.size() <= 7 && value.find_first_not_of("0123456789") == std::string::npos;
-  require(ErrorKind::data, good && std::stoi(value) >= 1 && std::stoi(value) <= most_slots, where, "'", word,
-          "': a host has 1 to ", most_slots, " slots");
+  bool is_valid = !value.empty() && value.size() <= 7 && value.find_first_not_of("0123456789") == std::string::npos;
+  require(ErrorKind::data, is_valid && std::stoi(value) >= 1 && std::stoi(value) <= max_slots_per_host, where, "'",
+          word, "': a host has 1 to ", max_slots_per_host, " slots");
   return key == "slots" ? std::stoi(value) : 0;
 }
 
 }  // namespace
 
-std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& what) {
+std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& file_name) {
   std::vector<HostSlots> out;
   int number = 0;
   for (const std::string& line : split(text, '\n')) {
-    const std::string where = cat(what, ": line ", ++number, ": ");
+    const std::string where = cat(file_name, ": line ", ++number, ": ");
     std::istringstream words(line.substr(0, line.find('#')));
     std::string name, word;
     if (!(words >> name)) continue;
@@ -37,25 +37,26 @@ std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& 
             "' is not a host name");
     int slots = 1;
     while (words >> word)
-      if (int given = slots_of(word, where)) slots = given;
+      if (int value = slots_of(word, where)) slots = value;
     auto at = std::find_if(out.begin(), out.end(), [&](const HostSlots& host) { return host.name == name; });
     if (at == out.end()) out.push_back({name, slots});
     else at->slots += slots;
   }
-  require(ErrorKind::data, !out.empty(), what, ": it lists no host");
+  require(ErrorKind::data, !out.empty(), file_name, ": the file lists no host");
   return out;
 }
 
 std::vector<int> deal_ranks(const std::vector<HostSlots>& hosts, int ranks) {
   std::vector<int> out;
-  int left = ranks, slots = 0;
+  int unassigned = ranks, total_slots = 0;
   for (const HostSlots& host : hosts) {
-    out.push_back(std::min(left, host.slots));
-    left -= out.back();
-    slots += host.slots;
+    out.push_back(std::min(unassigned, host.slots));
+    unassigned -= out.back();
+    total_slots += host.slots;
   }
-  require(left == 0, ranks, " ranks are more than the ", slots, " slots of the hosts: ",
-          join(hosts, ", ", [](const HostSlots& host) { return cat(host.name, " ", host.slots); }));
+  require(unassigned == 0, ranks, " ranks requested, but the hosts have only ", total_slots,
+          total_slots == 1 ? " slot" : " slots", " in total (",
+          join(hosts, ", ", [](const HostSlots& host) { return cat(host.name, ": ", host.slots); }), ")");
   return out;
 }
 

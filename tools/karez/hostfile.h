@@ -16,9 +16,10 @@ struct HostSlots {
 
 // A line names a host: `alpha slots=4 max_slots=8  # comment`. The default is 1 slot; the slots of repeated hosts are
 // added. `what`, the file's name, begins errors.
-std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& what);
+std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& file_name);
 
-// The number of ranks of each host; hosts are filled in the order of the file. Throws if there are too few slots.
+// Returns the number of ranks of each host; hosts are filled in the order of the file. Throws if there are too few
+// slots.
 std::vector<int> deal_ranks(const std::vector<HostSlots>& hosts, int ranks);
 
 }  // namespace karez::tools

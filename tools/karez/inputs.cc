@@ -1,4 +1,4 @@
-// Arrays for the inputs and variables of a plan that runs without its program.
+// Makes arrays for the inputs and variables of a plan that runs without its program.
 #include "tools/karez/inputs.h"
 
 #include <algorithm>
@@ -25,14 +25,16 @@ std::vector<Input> inputs_of(const Plan& plan) {
   std::vector<Input> out;
   for (const Actor& actor : plan.actors) {
     if (actor.body != BodyKind::input || actor.bound.empty()) continue;
-    if (std::any_of(out.begin(), out.end(), [&](const Input& known) { return known.name == actor.binding; })) continue;
+    if (std::any_of(out.begin(), out.end(), [&](const Input& existing) { return existing.name == actor.binding; }))
+      continue;
     out.push_back({actor.binding, {actor.bound[0].view.dtype, actor.slices[0].ints("shape")}});
   }
   return out;
 }
 
-// Floats in [0, most), integers in 0 .. integers - 1, random bools if integers > 1, otherwise false.
-HostArray random_values(const TensorType& type, std::uint64_t seed, std::string_view name, double most,
+// Fills an array with floats in [0, max_value), integers in 0 .. integers - 1, and bools: random if integers > 1,
+// otherwise false.
+HostArray random_values(const TensorType& type, std::uint64_t seed, std::string_view name, double max_value,
                         std::int64_t integers) {
   HostArray out(type);
   const std::uint64_t stream = hash_text(name);
@@ -40,7 +42,7 @@ HostArray random_values(const TensorType& type, std::uint64_t seed, std::string_
     auto values = out.data<T>();
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double unit = unit_double(philox_word(seed, stream, i));
-      if constexpr (!std::is_integral_v<T>) values[i] = static_cast<T>(unit * most);
+      if constexpr (!std::is_integral_v<T>) values[i] = static_cast<T>(unit * max_value);
       else if constexpr (std::is_same_v<T, bool>) values[i] = integers > 1 && unit < 0.5;
       else values[i] = static_cast<T>(unit * static_cast<double>(integers));
     }
@@ -48,27 +50,27 @@ HostArray random_values(const TensorType& type, std::uint64_t seed, std::string_
   return out;
 }
 
-HostArray filled(const TensorType& type, double number, const std::string& what) {
+HostArray make_filled(const TensorType& type, double number, const std::string& subject) {
   HostArray out(type);
   with_type(type.dtype, [&]<class T>() {
     if constexpr (std::is_integral_v<T>)
       require(ErrorKind::type,
               number == std::trunc(number) && number >= static_cast<double>(std::numeric_limits<T>::min()) &&
                   number < static_cast<double>(std::numeric_limits<T>::max()) + 1,
-              what, ": ", number, " is not an ", name_of(type.dtype));
+              subject, ": ", number, " is not an ", name_of(type.dtype));
     for (T& value : out.data<T>()) value = static_cast<T>(number);
   });
   return out;
 }
 
 HostArray parse_input(const Input& input, const std::string& value) {
-  const std::string what = cat("--input ", input.name, "=", value);
+  const std::string subject = cat("--input ", input.name, "=", value);
   double number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error == std::errc() && end == value.data() + value.size()) return filled(input.type, number, what);
+  if (error == std::errc() && end == value.data() + value.size()) return make_filled(input.type, number, subject);
   HostArray array = read_npy(value);
-  require(ErrorKind::type, array.type() == input.type, what, ": the file has ", array.type(), ", but the plan takes ",
-          input.type);
+  require(ErrorKind::type, array.type() == input.type, subject, ": the file has ", array.type(),
+          ", but the plan requires ", input.type);
   return array;
 }
 
@@ -77,16 +79,16 @@ HostArray parse_input(const Input& input, const std::string& value) {
 Feeds feeds_of(const Plan& plan, const InputOptions& options) {
   const auto inputs = inputs_of(plan);
   std::vector<HostArray> arrays(inputs.size());
-  for (const std::string& one : options.given) {
-    const std::size_t equals = one.find('=');
-    require(equals != std::string::npos && equals > 0, "--input ", one, ": expected NAME=FILE.npy or NAME=NUMBER");
-    const std::string name = one.substr(0, equals);
+  for (const std::string& option : options.values) {
+    const std::size_t equals = option.find('=');
+    require(equals != std::string::npos && equals > 0, "--input ", option, ": expected NAME=FILE.npy or NAME=NUMBER");
+    const std::string name = option.substr(0, equals);
     const auto at = std::find_if(inputs.begin(), inputs.end(), [&](const Input& input) { return input.name == name; });
-    require(ErrorKind::name, at != inputs.end(), "--input ", one, ": plan '", plan.name, "' has no input '", name,
+    require(ErrorKind::name, at != inputs.end(), "--input ", option, ": plan '", plan.name, "' has no input '", name,
             "'; ", suggest_names(name, inputs, [](const Input& input) { return input.name; }));
     HostArray& array = arrays[static_cast<std::size_t>(at - inputs.begin())];
-    require(!array.valid(), "--input ", one, ": '", name, "' is given twice");
-    array = parse_input(*at, one.substr(equals + 1));
+    require(!array.valid(), "--input ", option, ": '", name, "' is given twice");
+    array = parse_input(*at, option.substr(equals + 1));
   }
   Feeds feeds;
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -12,13 +12,13 @@ namespace karez::tools {
 
 struct InputOptions {
   std::uint64_t seed = 1;
-  std::int64_t integers = 1;       // integer inputs are drawn from 0 to this minus 1
-  std::vector<std::string> given;  // "NAME=FILE.npy" or "NAME=NUMBER", one per input
+  std::int64_t integers = 1;        // integer inputs are drawn from 0 to this minus 1
+  std::vector<std::string> values;  // "NAME=FILE.npy" or "NAME=NUMBER", one per input
 };
 
-// One feed for each input of the plan: the given value, otherwise floats in [0, 1), integers below `integers`, and
-// bools, by seed and name. Errors: an unknown name, a name given twice, a file of another type, a number that the type
-// cannot represent.
+// Returns a feed for each input of the plan: the value from `values`, otherwise floats in [0, 1), integers below
+// `integers`, and bools, drawn by seed and name. An unknown name, a name listed twice, a file of a different type and a
+// number that the type cannot represent are errors.
 Feeds feeds_of(const Plan& plan, const InputOptions& options);
 
 struct VariableValue {
@@ -27,8 +27,9 @@ struct VariableValue {
   HostArray value;  // one-dimensional: the elements in memory order
 };
 
-// By seed and name, so that copies on several devices are equal: floats in [0, 0.01) (not negative, because some are
-// second moments, of which an optimiser takes the square root), integers and bools 0.
+// Returns a value for each variable. Values depend on seed and name, so that copies on several devices are equal:
+// floats in [0, 0.01) (not negative, because some are second moments, whose square root an optimiser takes), integers
+// and bools 0.
 std::vector<VariableValue> variables_of(const Plan& plan, std::uint64_t seed);
 
 }  // namespace karez::tools

@@ -1,4 +1,4 @@
-// The lines that differ between two texts.
+// Finds the lines that differ between two texts.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@ namespace karez::tools {
 
 struct LineChange {
   bool added = false;    // true: only in the second text; false: only in the first
-  std::size_t line = 0;  // its number in that text, from 1
+  std::size_t line = 0;  // number of the line in that text, from 1
   std::string text;
   bool operator==(const LineChange&) const = default;
 };
 
-// The fewest lines to delete and insert; the other lines are a longest common subsequence. Time is the product of the
-// two lengths without the equal lines at both ends, space is their sum (Hirschberg, "A linear space algorithm for
-// computing maximal common subsequences", 1975).
+// Returns the fewest lines to delete and insert; the other lines are a longest common subsequence. Time is the product
+// of the two lengths without the equal lines at both ends, space is their sum (Hirschberg, "A linear space algorithm
+// for computing maximal common subsequences", 1975).
 std::vector<LineChange> line_diff(std::string_view first, std::string_view second);
 
 }  // namespace karez::tools

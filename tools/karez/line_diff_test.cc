@@ -1,4 +1,4 @@
-// Tests line differences against a search over all common subsequences.
+// Tests that compare line differences with a search over all common subsequences.
 #include "tools/karez/line_diff.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(LineDiff, AMovedLineIsDeletedOnceAndInsertedOnce) {
   EXPECT_EQ(text_of(line_diff("a\nb\nc\nd\n", "b\nc\nd\na\n")), "-1a +4a");
 }
 
-// The longest common subsequence by recursion.
+// Finds the length of the longest common subsequence by recursion.
 int longest(std::string_view a, std::string_view b) {
   if (a.empty() || b.empty()) return 0;
   if (a[0] == b[0]) return 1 + longest(a.substr(1), b.substr(1));
@@ -38,10 +38,10 @@ int longest(std::string_view a, std::string_view b) {
 
 TEST(LineDiff, TheDifferenceIsMinimalAndTurnsTheFirstTextIntoTheSecond) {
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
-    auto word = [&](std::uint64_t which) {
+    auto word = [&](std::uint64_t stream) {
       std::string out;
-      for (std::uint64_t i = 0, n = philox_word(seed, which, 0) % 9; i < n; ++i)
-        out += static_cast<char>('a' + philox_word(seed, which, i + 1) % 3);
+      for (std::uint64_t i = 0, n = philox_word(seed, stream, 0) % 9; i < n; ++i)
+        out += static_cast<char>('a' + philox_word(seed, stream, i + 1) % 3);
       return out;
     };
     auto lines = [](const std::string& letters) {
@@ -52,17 +52,17 @@ TEST(LineDiff, TheDifferenceIsMinimalAndTurnsTheFirstTextIntoTheSecond) {
     const std::string a = word(0), b = word(1);
     const auto changes = line_diff(lines(a), lines(b));
     EXPECT_EQ(changes.size(), a.size() + b.size() - 2 * static_cast<std::size_t>(longest(a, b))) << a << " " << b;
-    std::string made, rest = a;
+    std::string result, remaining = a;
     for (const LineChange& c : changes)
       if (!c.added) {
         ASSERT_EQ(c.text, a.substr(c.line - 1, 1));
-        rest[c.line - 1] = '.';
+        remaining[c.line - 1] = '.';
       }
-    for (char c : rest)
-      if (c != '.') made += c;
+    for (char c : remaining)
+      if (c != '.') result += c;
     for (const LineChange& c : changes)
-      if (c.added) made.insert(c.line - 1, c.text);
-    EXPECT_EQ(made, b) << a;
+      if (c.added) result.insert(c.line - 1, c.text);
+    EXPECT_EQ(result, b) << a;
   }
 }
 

@@ -9,12 +9,12 @@ std::string LinePrefixer::take(std::string_view bytes) {
   std::string out;
   while (!bytes.empty()) {
     const bool ends = bytes[0] == '\n';
-    if (ends || line_.size() == longest) {
+    if (ends || line_.size() == max_line_bytes) {
       out += prefix_ + line_ + '\n';
       line_.clear();
       if (ends) bytes.remove_prefix(1);
     } else {
-      const std::size_t count = std::min({bytes.find('\n'), bytes.size(), longest - line_.size()});
+      const std::size_t count = std::min({bytes.find('\n'), bytes.size(), max_line_bytes - line_.size()});
       line_ += bytes.substr(0, count);
       bytes.remove_prefix(count);
     }

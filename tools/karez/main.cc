@@ -10,7 +10,7 @@ int main(int count, char** words) {
       "karez",
       "Starts programs on several processes; shows, checks, compares, explains, simulates and runs plans; rewrites "
       "graphs.\n"
-      "Exit codes: 0 success; 1 two plans differ; 64 a wrong argument; 75 a rank or a host is gone; 76 a hang; 77 a "
+      "Exit codes: 0 success; 1 two plans differ; 64 a wrong argument; 75 a rank or a host is lost; 76 a hang; 77 a "
       "file with wrong contents. `run` returns the exit code of the first rank that failed.",
       {},
       nullptr,

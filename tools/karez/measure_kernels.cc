@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr double sample_seconds = 0.05, chain_seconds = 0.4;
-constexpr double worth_a_team = 1.5e-5;  // the limit of localise: shorter calls run on one thread
+constexpr double min_team_seconds = 1.5e-5;  // the limit of localise: shorter calls run on one thread
 
 View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
 View image(const Shape& shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); }
@@ -33,9 +33,9 @@ class SampleBuilder {
     call.op = std::move(op), call.attrs = std::move(attrs), call.in = std::move(in), call.out = std::move(out),
     call.team = team_;
     auto types = [](const std::vector<View>& views) {
-      std::vector<TensorType> found;
-      for (const View& view : views) found.push_back(view.type());
-      return found;
+      std::vector<TensorType> logs;
+      for (const View& view : views) logs.push_back(view.type());
+      return logs;
     };
     const Work work = cost_of(ops_.at(call.op), types(call.in), types(call.out), call.attrs);
     samples.push_back(
@@ -53,26 +53,27 @@ class SampleBuilder {
     const View x = image({16, c, size, size}), w = image({o, c, 3, 3}), y = image({16, o, size - 2, size - 2});
     add("conv2d_grad_input", {y, w}, {x}, {{"shape", x.shape}});
   }
-  // Calls that are bound by memory, each on about `bytes`.
+  // Adds calls that are bound by memory, each on about `bytes`.
   void memory_bound(std::int64_t bytes) {
-    const std::int64_t n = bytes / 16;  // of the largest operand
+    const std::int64_t n = bytes / 16;  // number of elements of the largest operand
     auto rows = [&](std::int64_t elements) { return std::max<std::int64_t>(elements / 64, 1); };
-    const View three = f32({n / 64 * 64}), two = f32({rows(2 * n), 64}), one = f32({rows(4 * n), 64});
-    add("pointwise", {three, three}, {three}, {{"expr", "x0 + x1"}});
-    add("pointwise", {two}, {two}, {{"expr", "max(x0, 0)"}});
-    add("pointwise", {three, three}, {three}, {{"expr", "select(x0 > 0, x1, 0)"}});
-    add("reduce_sum", {one}, {f32({one.shape[0]})}, {{"axes", Ints{1}}});
-    add("reduce_sum", {one}, {f32({64})}, {{"axes", Ints{0}}});
-    add("reduce_max", {one}, {f32({one.shape[0]})}, {{"axes", Ints{1}}});
+    const View three_operands = f32({n / 64 * 64}), two_rows = f32({rows(2 * n), 64}),
+               rows_of_64 = f32({rows(4 * n), 64});
+    add("pointwise", {three_operands, three_operands}, {three_operands}, {{"expr", "x0 + x1"}});
+    add("pointwise", {two_rows}, {two_rows}, {{"expr", "max(x0, 0)"}});
+    add("pointwise", {three_operands, three_operands}, {three_operands}, {{"expr", "select(x0 > 0, x1, 0)"}});
+    add("reduce_sum", {rows_of_64}, {f32({rows_of_64.shape[0]})}, {{"axes", Ints{1}}});
+    add("reduce_sum", {rows_of_64}, {f32({64})}, {{"axes", Ints{0}}});
+    add("reduce_max", {rows_of_64}, {f32({rows_of_64.shape[0]})}, {{"axes", Ints{1}}});
     const std::int64_t images = std::max<std::int64_t>(bytes / (8 * 8 * 16 * 6), 1);  // x, y and places
     const View x = image({images, 16, 8, 8}), y = image({images, 16, 4, 4}), places = image(y.shape, DType::i32);
     Attrs pool{{"kernel", Ints{2, 2}}, {"stride", Ints{2, 2}}};
     add("max_pool", {x}, {y, places}, pool);
     add("max_pool_grad", {y, places}, {x}, pool.set("shape", x.shape));
-    const View table = f32({64, 64}), index(DType::i32, {two.shape[0]});
-    add("gather", {table, index}, {two}, {{"axis", std::int64_t{0}}});
-    add("copy", {two}, {two});
-    add("copy", {View(DType::f32, two.shape, {1, two.shape[0]})}, {two});
+    const View table = f32({64, 64}), index(DType::i32, {two_rows.shape[0]});
+    add("gather", {table, index}, {two_rows}, {{"axis", std::int64_t{0}}});
+    add("copy", {two_rows}, {two_rows});
+    add("copy", {View(DType::f32, two_rows.shape, {1, two_rows.shape[0]})}, {two_rows});
     const View part = f32({bytes / 28 / 16 * 16 + 16}), number = f32({});
     add("adam", {part, part, part, part, number, View(DType::i64, {})}, {part, part, part},
         {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}});
@@ -85,7 +86,7 @@ class SampleBuilder {
   OpTable ops_;
 };
 
-// The fastest of several steps after three to warm up.
+// Returns the time of the fastest of several steps, after three steps to warm up.
 double step_seconds(const Function& step, const HostArray& x) {
   std::vector<double> times;
   for (int i = 0; i < 3; ++i) step(x).wait();
@@ -98,7 +99,7 @@ double step_seconds(const Function& step, const HostArray& x) {
   return *std::min_element(times.begin(), times.end());
 }
 
-// Seconds of one link of a chain: the difference between 40 links and 8, divided by 32.
+// Returns the seconds of one link of a chain: the difference between chains of 40 and 8 links, divided by 32.
 double seconds_each(int devices, const Shape& shape, const std::function<Tensor(Tensor)>& link) {
   World world({.devices = devices, .team = 1, .costs = CostTable{}, .ranks = Ranks{}});
   const HostArray x = HostArray(TensorType{DType::f32, shape});
@@ -112,20 +113,20 @@ double seconds_each(int devices, const Shape& shape, const std::function<Tensor(
   return std::max(chain(40) - chain(8), 1e-9) / 32;
 }
 
-double work_of(const Sample& sample) {
+double work_amount(const Sample& sample) {
   return sample.rate < find_rate("pointwise.l1") || sample.rate == functions_rate ? sample.work.flops
                                                                                   : sample.work.bytes;
 }
 
-// Rows are gathered on both devices and then sliced in half.
+// Measures a chain whose rows are gathered on both devices and then sliced in half.
 double gather_seconds(std::int64_t columns) {
   return seconds_each(2, {2, columns}, [](Tensor h) { return with_layout(with_layout(relu(h), {"p"}), {}); });
 }
-// Rows are summed on both devices.
+// Measures a chain whose rows are summed on both devices.
 double sum_seconds(std::int64_t columns) {
   return seconds_each(2, {2, columns}, [columns](Tensor h) {
-    Tensor added = with_layout(sum(with_layout(relu(h), {"p"}), {0}), {});
-    return broadcast_to(reshape(added, {1, columns}), {2, columns});
+    Tensor sum_time = with_layout(sum(with_layout(relu(h), {"p"}), {0}), {});
+    return broadcast_to(reshape(sum_time, {1, columns}), {2, columns});
   });
 }
 
@@ -141,7 +142,8 @@ std::vector<Sample> kernel_samples(int team) {
       out.conv(16, 13, 32);
   out.conv_input(4, 13, 32), out.conv_input(4, 28, 16), out.conv_input(8, 13, 32), out.conv_input(16, 13, 32),
       out.conv_input(32, 28, 32);
-  out.add("pointwise", {f32({1 << 17})}, {f32({1 << 17})}, {{"expr", "exp(x0)"}});  // enough that a team is faster
+  out.add("pointwise", {f32({1 << 17})}, {f32({1 << 17})},
+          {{"expr", "exp(x0)"}});  // large enough for a team to be faster
   for (const std::int64_t bytes :
        {std::int64_t{16} << 10, std::int64_t{512} << 10, std::int64_t{8} << 20, std::int64_t{64} << 20})
     out.memory_bound(bytes);
@@ -154,46 +156,46 @@ double seconds_of(const CallSpec& call, double seconds) {
   require(ErrorKind::device, choice.has_value(), "no kernel runs ", print(call));
   std::vector<std::vector<float>> memory;
   std::vector<std::byte*> in, out;
-  auto hold = [&](const View& view, std::vector<std::byte*>& list) {
+  auto add_operand = [&](const View& view, std::vector<std::byte*>& list) {
     memory.emplace_back(static_cast<std::size_t>(view.bytes()) / sizeof(float) + 16,
                         view.dtype == DType::f32 ? 0.5f : 0.0f);
     list.push_back(reinterpret_cast<std::byte*>(memory.back().data()));
   };
-  for (const View& view : call.in) hold(view, in);
-  for (const View& view : call.out) hold(view, out);
+  for (const View& view : call.in) add_operand(view, in);
+  for (const View& view : call.out) add_operand(view, out);
   std::vector<std::byte> workspace(static_cast<std::size_t>(choice->workspace) + 64);
   const PreparedKernel kernel = table.row(choice->kernel).prepare(call);
   auto* aligned = workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) % 64;
-  auto round = [&](int calls) {
+  auto time_calls = [&](int calls) {
     const auto begin = Clock::now();
     for (int i = 0; i < calls; ++i) kernel({in, out, aligned});
     return std::chrono::duration<double>(Clock::now() - begin).count() / calls;
   };
-  round(2);
+  time_calls(2);
   constexpr int rounds = 8;
-  const int calls = std::clamp(static_cast<int>(seconds / rounds / std::max(round(2), 1e-9)), 1, 1 << 20);
-  double best = round(calls);
-  for (int i = 1; i < rounds; ++i) best = std::min(best, round(calls));
-  return best;
+  const int calls = std::clamp(static_cast<int>(seconds / rounds / std::max(time_calls(2), 1e-9)), 1, 1 << 20);
+  double fastest_round = time_calls(calls);
+  for (int i = 1; i < rounds; ++i) fastest_round = std::min(fastest_round, time_calls(calls));
+  return fastest_round;
 }
 
 std::vector<RateSet> measure_kernels(const std::string& isa, int team) {
   std::vector<RateSet> out{{isa, 1, {}}};
   if (team > 1) out.push_back({isa, team, {}});
-  std::vector<double> alone;  // seconds of each sample on one thread
+  std::vector<double> one_thread_seconds;  // seconds of each sample on one thread
   for (RateSet& set : out) {
-    std::array<std::vector<double>, rate_count> found;
+    std::array<std::vector<double>, rate_count> logs;
     const auto list = kernel_samples(set.team);
     for (std::size_t i = 0; i < list.size(); ++i) {
-      const bool again = set.team == 1 || alone[i] >= worth_a_team;
-      const double seconds = again ? seconds_of(list[i].call, sample_seconds) : alone[i];
-      if (set.team == 1) alone.push_back(seconds);
-      found[list[i].rate].push_back(std::log(work_of(list[i]) / seconds));
+      const bool is_measured = set.team == 1 || one_thread_seconds[i] >= min_team_seconds;
+      const double seconds = is_measured ? seconds_of(list[i].call, sample_seconds) : one_thread_seconds[i];
+      if (set.team == 1) one_thread_seconds.push_back(seconds);
+      logs[list[i].rate].push_back(std::log(work_amount(list[i]) / seconds));
     }
     for (std::size_t rate = 0; rate < rate_count; ++rate) {
       double sum = 0;
-      for (double each : found[rate]) sum += each;
-      set.rates[rate] = found[rate].empty() ? 0 : std::exp(sum / static_cast<double>(found[rate].size()));
+      for (double log_rate : logs[rate]) sum += log_rate;
+      set.rates[rate] = logs[rate].empty() ? 0 : std::exp(sum / static_cast<double>(logs[rate].size()));
     }
     // A sample that is called repeatedly stays in the first caches, but a step updates memory last used one step
     // earlier.
@@ -209,21 +211,21 @@ double measure_call() {
   return seconds_each(1, {16}, [](Tensor h) { return relu(h - 0.5) + 0.25; }) / 3;
 }
 
-// An all_gather of a row costs alpha, and per byte beta and one copy; an all_reduce per byte beta and two copies,
-// because it sums two rows.
+// An all_gather of a row costs alpha, and for each byte beta and one copy. An all_reduce costs beta and two copies for
+// each byte, because it sums two rows.
 void measure_local_link(CostTable& costs) {
-  constexpr std::int64_t few = 16, many = 1 << 15;
-  constexpr double bytes = 4 * static_cast<double>(many - few);
+  constexpr std::int64_t few_columns = 16, many_columns = 1 << 15;
+  constexpr double bytes = 4 * static_cast<double>(many_columns - few_columns);
   auto relu_of = [&](double size) { return costs.seconds({.bytes = 2 * size}); };
-  const double gathered = gather_seconds(few), added = sum_seconds(few);
-  const double of_gather = (gather_seconds(many) - gathered - relu_of(bytes) + costs.call) / bytes;
-  const double of_sum = (sum_seconds(many) - added - 2 * relu_of(bytes) + 2 * costs.call) / bytes;
+  const double gather_time = gather_seconds(few_columns), sum_time = sum_seconds(few_columns);
+  const double gather_per_byte = (gather_seconds(many_columns) - gather_time - relu_of(bytes) + costs.call) / bytes;
+  const double sum_per_byte = (sum_seconds(many_columns) - sum_time - 2 * relu_of(bytes) + 2 * costs.call) / bytes;
   const double fastest = 1 / costs.rates[find_rate("pointwise.l1")];
-  const double copying = std::max(of_sum - of_gather, fastest);
+  const double copying = std::max(sum_per_byte - gather_per_byte, fastest);
   costs.memory_bytes = 1 / copying;
   costs.axis_links = {{"local",
-                       {std::max((gathered - relu_of(64) + added - 2 * relu_of(64)) / 2, 1e-9),
-                        std::max(of_gather - copying, fastest / 2)}}};
+                       {std::max((gather_time - relu_of(64) + sum_time - 2 * relu_of(64)) / 2, 1e-9),
+                        std::max(gather_per_byte - copying, fastest / 2)}}};
 }
 
 CostTable measure_costs(int team, std::string_view date) {
@@ -232,9 +234,9 @@ CostTable measure_costs(int team, std::string_view date) {
   out.origin = cat("measured on ", own.name, ", ", own.isa, ", on ", date);
   out.sets = measure_kernels(own.isa, team);
   out.call = measure_call();
-  CostTable alone = out.with_threads(1, 1);  // links join devices of one thread each
-  measure_local_link(alone);
-  out.memory_bytes = alone.memory_bytes, out.axis_links = alone.axis_links;
+  CostTable one_thread_seconds = out.with_threads(1, 1);  // links join devices of one thread each
+  measure_local_link(one_thread_seconds);
+  out.memory_bytes = one_thread_seconds.memory_bytes, out.axis_links = one_thread_seconds.axis_links;
   auto rate = [&](const char* name) { return out.sets.back().rates[find_rate(name)]; };
   out.matmul_flops = rate("matmul.square"), out.conv_flops = rate("conv.many");
   return out;

@@ -18,24 +18,24 @@ struct Sample {
   sbp::Work work;
 };
 
-// One or more samples per rate; the geometric mean of several counts.
+// Returns one or more samples per rate; the rate is the geometric mean of its samples.
 std::vector<Sample> kernel_samples(int team);
 
-// Seconds of a call on the best kernel: the fastest of a few rounds that take `seconds` together, because other work
-// on the machine can only slow it.
+// Returns the seconds of a call on the best kernel: the fastest of a few rounds that take `seconds` together, because
+// other work on the machine can only slow a round.
 double seconds_of(const CallSpec& call, double seconds);
 
-// Rates of one thread, and of `team` threads if that is more; each sample takes a twentieth of a second.
+// Measures the rates of one thread, and of `team` threads if that is more; each sample takes a twentieth of a second.
 std::vector<RateSet> measure_kernels(const std::string& isa, int team);
 
-// Seconds of a call in the engine without its memory traffic.
+// Returns the seconds of a call in the engine without its memory traffic.
 double measure_call();
 
 // Adds to a table that has rates: the class "local", for links within this process, and the rate at which devices copy
 // and sum received data.
 void measure_local_link(CostTable& costs);
 
-// A table with all of these; its origin names the processor and the date.
+// Measures a complete table, whose origin names the processor and the date.
 CostTable measure_costs(int team, std::string_view date);
 
 }  // namespace karez::tools

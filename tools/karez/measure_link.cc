@@ -1,4 +1,5 @@
-// Measures a link: rounds of small messages, then long ones in both directions. The end that begins decides how many.
+// Measures a link with rounds of small messages, then with long messages in both directions. The end that begins
+// decides how many.
 #include "tools/karez/measure_link.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace karez::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 std::int64_t time_of_day() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
@@ -26,7 +27,7 @@ constexpr int depth = 4;
 // One end of the link, which sleeps until its notifier wakes it, as a worker of the engine does.
 class LinkEndpoint {
  public:
-  LinkEndpoint(Connection& connection, std::uint64_t channel, Seconds patience) : patience_(patience) {
+  LinkEndpoint(Connection& connection, std::uint64_t channel, Seconds timeout) : timeout_(timeout) {
     notifier_.set_wake([this] {
       std::lock_guard lock(mutex_);
       notified_ = true;
@@ -35,29 +36,29 @@ class LinkEndpoint {
     link_ = connection.open(channel, depth, notifier_);
   }
 
-  void post(std::byte* into, std::int64_t bytes) { link_->post_receive(into, bytes), ++posted_; }
-  void send(const std::byte* from, std::int64_t bytes) { link_->send(from, bytes), ++sends_; }
-  void await_received(std::int64_t left_out = 0) {
-    wait([&] { return link_->received() >= posted_ - left_out; });
+  void post(std::byte* destination, std::int64_t bytes) { link_->post_receive(destination, bytes), ++posted_; }
+  void send(const std::byte* outgoing, std::int64_t bytes) { link_->send(outgoing, bytes), ++sends_; }
+  void await_received(std::int64_t still_pending = 0) {
+    wait([&] { return link_->received() >= posted_ - still_pending; });
   }
-  void await_sent(std::int64_t left_out = 0) {
-    wait([&] { return link_->sent() >= sends_ - left_out; });
+  void await_sent(std::int64_t still_pending = 0) {
+    wait([&] { return link_->sent() >= sends_ - still_pending; });
   }
 
  private:
-  template <class Holds> void wait(Holds holds) {
-    while (!holds()) {
+  template <class Condition> void wait(Condition condition) {
+    while (!condition()) {
       if (const Error* failure = link_->failure()) throw Error(*failure);
       std::unique_lock lock(mutex_);
-      const bool told = changed_.wait_for(lock, patience_, [this] { return notified_; });
-      require(ErrorKind::peer, told, "no message within ", patience_.count(), " s");
+      const bool was_notified = changed_.wait_for(lock, timeout_, [this] { return notified_; });
+      require(ErrorKind::peer, was_notified, "no message within ", timeout_.count(), " s");
       notified_ = false;
       lock.unlock();
       notifier_.acknowledge();
     }
   }
 
-  Seconds patience_;
+  Seconds timeout_;
   Notifier notifier_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -68,7 +69,7 @@ class LinkEndpoint {
 
 struct PingMessage {
   std::int64_t number = 0, time = 0;
-  std::byte rest[small - 16] = {};
+  std::byte padding[small - 16] = {};
 };
 static_assert(sizeof(PingMessage) == small);
 
@@ -76,30 +77,30 @@ struct PingResult {
   double median = 0, clock = 0, clock_error = 1e9;
 };
 
-// Rounds of 64 bytes. The receive of the next round is posted before the reply is sent, so that its credit arrives in
-// time.
+// Measures rounds of 64 bytes. The receive of the next round is posted before the reply is sent, so that its credit
+// arrives in time.
 PingResult measure_ping(LinkEndpoint& end, bool begins, std::int64_t count) {
   PingResult out;
   std::vector<double> times;
-  PingMessage from, to;
-  auto post = [&] { end.post(reinterpret_cast<std::byte*>(&to), small); };
-  auto send = [&] { end.send(reinterpret_cast<const std::byte*>(&from), small); };
+  PingMessage outgoing, incoming;
+  auto post = [&] { end.post(reinterpret_cast<std::byte*>(&incoming), small); };
+  auto send = [&] { end.send(reinterpret_cast<const std::byte*>(&outgoing), small); };
   post();
   for (std::int64_t i = 0; i < count; ++i) {
     end.await_sent();
-    from.number = i;
-    from.time = time_of_day();
+    outgoing.number = i;
+    outgoing.time = time_of_day();
     const auto begin = Clock::now();
     if (begins) send();
     end.await_received();
-    const double round = since(begin);
-    require(ErrorKind::peer, to.number == i, "expected message ", i, ", got ", to.number);
+    const double round = seconds_since(begin);
+    require(ErrorKind::peer, incoming.number == i, "expected message ", i, ", got ", incoming.number);
     if (begins && round / 2 < out.clock_error) {
       out.clock_error = round / 2;
-      out.clock = static_cast<double>(to.time - from.time) * 1e-9 - round / 2;
+      out.clock = static_cast<double>(incoming.time - outgoing.time) * 1e-9 - round / 2;
     }
     times.push_back(round);
-    if (!begins) from.time = time_of_day();
+    if (!begins) outgoing.time = time_of_day();
     if (i + 1 < count) post();
     if (!begins) send();
   }
@@ -113,18 +114,19 @@ std::uint64_t word_of(bool begins, std::int64_t message, std::int64_t at) {
   return (static_cast<std::uint64_t>(message) * 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(at)) * 2 +
          (begins ? 1 : 0);
 }
-void put(std::byte* into, std::uint64_t word) { std::memcpy(into, &word, sizeof word); }
+void store_word(std::byte* destination, std::uint64_t word) { std::memcpy(destination, &word, sizeof word); }
 
-// Seconds for `count` messages of 1 MB in each direction. The first and last word of each are checked.
+// Returns the seconds for `count` messages of 1 MB in each direction. The first and the last word of each message are
+// checked.
 double measure_stream(LinkEndpoint& end, bool begins, std::int64_t count) {
-  std::vector<std::byte> from(depth * large), to(depth * large);
+  std::vector<std::byte> outgoing(depth * large), incoming(depth * large);
   auto at = [](std::int64_t i) { return i % depth * large; };
   const std::int64_t last = large - static_cast<std::int64_t>(sizeof(std::uint64_t));
   auto check = [&](std::int64_t i) {
-    for (std::int64_t place : {std::int64_t{0}, last}) {
+    for (std::int64_t offset : {std::int64_t{0}, last}) {
       std::uint64_t word = 0;
-      std::memcpy(&word, to.data() + at(i) + place, sizeof word);
-      require(ErrorKind::peer, word == word_of(!begins, i, place), "the received bytes differ from the sent bytes");
+      std::memcpy(&word, incoming.data() + at(i) + offset, sizeof word);
+      require(ErrorKind::peer, word == word_of(!begins, i, offset), "the received bytes differ from the sent bytes");
     }
   };
   const auto begin = Clock::now();
@@ -135,35 +137,36 @@ double measure_stream(LinkEndpoint& end, bool begins, std::int64_t count) {
       end.await_sent(std::min<std::int64_t>(depth, count + depth - i) - 1);
     }
     if (i >= count) continue;
-    for (std::int64_t place : {std::int64_t{0}, last}) put(from.data() + at(i) + place, word_of(begins, i, place));
-    end.post(to.data() + at(i), large);
-    end.send(from.data() + at(i), large);
+    for (std::int64_t offset : {std::int64_t{0}, last})
+      store_word(outgoing.data() + at(i) + offset, word_of(begins, i, offset));
+    end.post(incoming.data() + at(i), large);
+    end.send(outgoing.data() + at(i), large);
   }
-  return since(begin);
+  return seconds_since(begin);
 }
 
-// Sends the number of the end that begins to the other end.
-std::int64_t exchange_count(LinkEndpoint& end, bool begins, std::int64_t number) {
-  std::int64_t error_text = number;
-  auto* bytes = reinterpret_cast<std::byte*>(&error_text);
-  if (begins) end.send(bytes, sizeof error_text), end.await_sent();
-  else end.post(bytes, sizeof error_text), end.await_received();
-  return error_text;
+// Sends the count from the end that begins to the other end, and returns it on both.
+std::int64_t exchange_count(LinkEndpoint& end, bool begins, std::int64_t own_count) {
+  std::int64_t count = own_count;
+  auto* bytes = reinterpret_cast<std::byte*>(&count);
+  if (begins) end.send(bytes, sizeof count), end.await_sent();
+  else end.post(bytes, sizeof count), end.await_received();
+  return count;
 }
-std::int64_t rounds_for(double seconds, double each, std::int64_t least, std::int64_t most) {
-  return std::clamp(static_cast<std::int64_t>(seconds / std::max(each, 1e-7)), least, most);
+std::int64_t rounds_for(double seconds, double seconds_per_round, std::int64_t min_rounds, std::int64_t max_rounds) {
+  return std::clamp(static_cast<std::int64_t>(seconds / std::max(seconds_per_round, 1e-7)), min_rounds, max_rounds);
 }
 
 }  // namespace
 
-LinkMeasure measure_link(Connection& connection, std::uint64_t channel, bool begins, double seconds, Seconds patience) {
-  LinkEndpoint end(connection, channel, patience);
-  const PingResult warm = measure_ping(end, begins, 20);
+LinkMeasure measure_link(Connection& connection, std::uint64_t channel, bool begins, double seconds, Seconds timeout) {
+  LinkEndpoint end(connection, channel, timeout);
+  const PingResult warm_up = measure_ping(end, begins, 20);
   const PingResult rounds =
-      measure_ping(end, begins, exchange_count(end, begins, rounds_for(seconds * 0.4, warm.median, 20, 10000)));
-  const std::int64_t few = 8;
-  const double first = measure_stream(end, begins, few) / static_cast<double>(few);
-  const std::int64_t count = exchange_count(end, begins, rounds_for(seconds * 0.4, first, few, 10000));
+      measure_ping(end, begins, exchange_count(end, begins, rounds_for(seconds * 0.4, warm_up.median, 20, 10000)));
+  const std::int64_t warm_up_messages = 8;
+  const double first = measure_stream(end, begins, warm_up_messages) / static_cast<double>(warm_up_messages);
+  const std::int64_t count = exchange_count(end, begins, rounds_for(seconds * 0.4, first, warm_up_messages, 10000));
   const double stream = measure_stream(end, begins, count);
   LinkMeasure out;
   out.cost.alpha = rounds.median / 2;

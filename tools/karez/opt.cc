@@ -1,4 +1,5 @@
-// karez opt: reads a graph's text, runs the named passes and prints the graph's text, or from emit on the plan's.
+// karez opt: reads the text of a graph, runs the named passes and prints the text of the graph, or of the plan after
+// emit.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -7,13 +8,13 @@
 #include "karez/api/trace/evaluator.h"
 #include "karez/base/text.h"
 #include "karez/ops/all_ops.h"
-#include "karez/page/predictor.h"
-#include "karez/page/table.h"
 #include "karez/passes/logical/recompute.h"
 #include "karez/passes/memory_limit/fit_memory.h"
 #include "karez/passes/pipeline.h"
 #include "karez/passes/rewrite.h"
 #include "karez/passes/sharding/explain.h"
+#include "karez/report/predictor.h"
+#include "karez/report/table.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 
@@ -41,12 +42,12 @@ std::vector<std::string> passes_of(const std::string& text) {
     for (const Pass& pass : pipeline()) names.emplace_back(pass.name);
     return names;
   }
-  auto place_of = [](std::string_view name) { return &pass_named(name) - pipeline().data(); };
+  auto position_of = [](std::string_view name) { return &pass_named(name) - pipeline().data(); };
   for (const std::string& part : split(text, ',')) {
     const std::string name(trim(part));
     require(!name.empty(), "--passes '", text, "': a name is empty");
-    const auto place = place_of(name);
-    require(names.empty() || place_of(names.back()) < place, "--passes '", text, "': ", name, " comes before ",
+    const auto position = position_of(name);
+    require(names.empty() || position_of(names.back()) < position, "--passes '", text, "': ", name, " comes before ",
             names.empty() ? "" : names.back(), " in the pipeline; the only order is ",
             join(pipeline(), ", ", [](const Pass& pass) { return pass.name; }));
     for (const PassDependency& row : pass_dependencies)
@@ -57,8 +58,8 @@ std::vector<std::string> passes_of(const std::string& text) {
   return names;
 }
 
-// The graph's text; the plan's from `emit` on.
-std::string made_text(const Compilation& c, std::string_view pass) {
+// Returns the text of the graph, or that of the plan from `emit` on.
+std::string result_text(const Compilation& c, std::string_view pass) {
   if (pass_named(pass).result != PassResult::plan) return print(c.graph);
   Plan plan = c.plan;
   plan.costs = c.options.costs.print();
@@ -71,17 +72,17 @@ std::string after_text(const Compilation& c, const std::string& pass, double sec
   if (pass == "shard")
     out += cat(": calls and transfers of ", microseconds(c.cost), " us a launch, predicted",
                default_costs_warning(c.options.costs), "; ", c.shard_report);
-  return out + "\n" + made_text(c, pass);
+  return out + "\n" + result_text(c, pass);
 }
 
-// Passes require values numbered without gaps, each made by a node; a text written by hand may skip numbers.
+// Renumbers values without gaps, as passes require; a text written by hand may skip numbers.
 Graph without_gaps(const Graph& graph) {
   Rewrite rewrite(graph);
   for (NodeId node : graph.nodes.ids()) rewrite.keep(node);
   return rewrite.finish();
 }
 
-// The same program on another mesh; layouts that were fixed on the old mesh are no longer fixed.
+// Moves the program to another mesh; layouts that were fixed on the old mesh are no longer fixed.
 void replace_mesh(Graph& graph, const std::string& mesh) {
   require(graph.meshes.size() == 1, "--mesh: this program is on ", graph.meshes.size(),
           " meshes; only one can be replaced");
@@ -92,10 +93,10 @@ void replace_mesh(Graph& graph, const std::string& mesh) {
 }
 
 int run(const Options& options) {
-  for (const auto& [name, value, most] : {std::tuple{"--team", options.team, 1024},
-                                          {"--workers", options.workers, 4096},
-                                          {"--slots", options.slots, 1024}})
-    require(value >= 1 && value <= most, name, ": ", value, " is not in 1 .. ", most);
+  for (const auto& [name, value, max] : {std::tuple{"--team", options.team, 1024},
+                                         {"--workers", options.workers, 4096},
+                                         {"--slots", options.slots, 1024}})
+    require(value >= 1 && value <= max, name, ": ", value, " is not in 1 .. ", max);
   require(options.memory >= 0, "--memory must be at least 0 bytes, got ", options.memory);
   require(options.memory == 0 || options.passes == "all" || !options.explain.empty(),
           "--memory needs --passes all, got '", options.passes, "'");
@@ -135,7 +136,7 @@ int run(const Options& options) {
     if (options.each) std::fputs(after_text(c, name, seconds).c_str(), stdout);
   }
   if (options.memory > 0) fit_memory(c);
-  if (!options.each || options.memory > 0) std::fputs(made_text(c, names.back()).c_str(), stdout);
+  if (!options.each || options.memory > 0) std::fputs(result_text(c, names.back()).c_str(), stdout);
   return 0;
 }
 
@@ -151,24 +152,25 @@ std::string passes_help() {
 
 Command opt_command() {
   auto o = std::make_shared<Options>();
-  return {"opt",
-          cat("Rewrites a graph's text by passes of the compiler; from emit on, prints the plan of rank 0.\n",
-              passes_help()),
-          {{"FILE", "a graph's text; -: standard input", &o->file},
-           {"--passes", "names separated by commas, or all", &o->passes},
-           {"--each", "print the text after each pass, after a comment with its name and time", &o->each},
-           {"--mesh", "a mesh that replaces the text's and its fixed layouts: data=2,model=2", &o->mesh},
-           {"--explain",
-            "a variable, input, output, module or %7: print the cost of each of its layouts instead of running passes",
-            &o->explain},
-           {"--costs", "file of a cost table (default: built-in costs)", &o->costs},
-           {"--remat", "globs, separated by spaces, of modules whose values are recomputed for gradients", &o->remat},
-           {"--team", "threads of one kernel call", &o->team},
-           {"--workers", "threads that serve the rank's streams", &o->workers},
-           {"--slots", "most slots of a register between streams", &o->slots},
-           {"--memory", "most bytes of each device that the plan may use, for --passes all; 0: no limit", &o->memory}},
-          [o] { return run(*o); },
-          {}};
+  return {
+      "opt",
+      cat("Rewrites a graph's text by passes of the compiler; from emit on, prints the plan of rank 0.\n",
+          passes_help()),
+      {{"FILE", "a graph's text; -: standard input", &o->file},
+       {"--passes", "names separated by commas, or all", &o->passes},
+       {"--each", "print the text after each pass, after a comment with its name and time", &o->each},
+       {"--mesh", "a mesh that replaces the mesh of the text and its fixed layouts: data=2,model=2", &o->mesh},
+       {"--explain",
+        "a variable, input, output, module or %7: print the cost of each of its layouts instead of running passes",
+        &o->explain},
+       {"--costs", "file of a cost table (default: built-in costs)", &o->costs},
+       {"--remat", "globs, separated by spaces, of modules whose values are recomputed for gradients", &o->remat},
+       {"--team", "threads of one kernel call", &o->team},
+       {"--workers", "threads that serve the rank's streams", &o->workers},
+       {"--slots", "maximum number of slots of a register between streams", &o->slots},
+       {"--memory", "bytes of each device that the plan may use at most, for --passes all; 0: no limit", &o->memory}},
+      [o] { return run(*o); },
+      {}};
 }
 
 }  // namespace karez::tools

@@ -9,16 +9,16 @@
 #include <cstring>
 
 #include "karez/base/error.h"
-#include "karez/comm/socket.h"
+#include "karez/comm/transport/socket.h"
 #include "tools/namespace.h"
 
 namespace karez::tools {
 
-// The end to read from, then the end to write to.
+// Returns the end to read from and the end to write to.
 inline std::array<comm::Descriptor, 2> pipe_pair() {
   int ends[2];
-  const bool made = pipe2(ends, O_CLOEXEC) == 0;
-  base::require(base::ErrorKind::device, made, "cannot create a pipe: ", std::strerror(errno));
+  const bool created = pipe2(ends, O_CLOEXEC) == 0;
+  base::require(base::ErrorKind::device, created, "cannot create a pipe: ", std::strerror(errno));
   return {comm::Descriptor(ends[0]), comm::Descriptor(ends[1])};
 }
 

@@ -1,8 +1,8 @@
-// The ranks of one host as processes: starts them, binds them to cores, reads their output and ends them.
+// Starts the ranks of one host as processes, binds them to cores, reads their output and ends them.
 //
-// Each rank is a process group of its own, so that its children (a shell's program) end with it. When this process
-// dies, the ranks die too: the kernel kills a rank when its parent dies; and a reaper, a small process that holds one
-// end of a pipe to this process, kills the groups when the pipe closes.
+// Each rank is a separate process group, so that its children (such as the program of a shell) end with it. When this
+// process ends, the ranks end too: the kernel kills a rank when its parent ends, and a reaper, a small process that
+// holds one end of a pipe to this process, kills the groups when the pipe closes.
 #pragma once
 
 #include <poll.h>
@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "karez/comm/socket.h"
+#include "karez/comm/transport/socket.h"
 #include "karez/device/cpu_budget.h"
 #include "tools/namespace.h"
 
@@ -24,8 +24,8 @@ namespace karez::tools {
 struct RankStart {
   int rank = 0;
   std::vector<std::string> words;                              // the program, found by PATH, and its arguments
-  std::vector<std::pair<std::string, std::string>> variables;  // in addition to those of this process
-  std::vector<int> cpus;                                       // on which it may run; empty: those of this process
+  std::vector<std::pair<std::string, std::string>> variables;  // in addition to the variables of this process
+  std::vector<int> cpus;  // the CPUs on which the rank may run; empty: those of this process
 };
 
 class RankGroup {
@@ -45,28 +45,28 @@ class RankGroup {
   int running() const;
   int process_of(int rank) const;  // the process id
 
-  // Adds the descriptors of the wanted output streams; the end of a rank is reported by SIGCHLD.
-  void add_to(std::vector<pollfd>& polled, const OutputFilter& wanted = all) const;
-  // Reads the available output. The output of a rank that has ended is read even if it is not wanted.
-  void collect(const Output& output, const Ended& ended, const OutputFilter& wanted = all);
+  // Adds the descriptors of the output streams that pass the filter; the end of a rank is reported by SIGCHLD.
+  void add_to(std::vector<pollfd>& polled, const OutputFilter& filter = all) const;
+  // Reads the available output. The output of a rank that has ended is read even if it does not pass the filter.
+  void collect(const Output& output, const Ended& ended, const OutputFilter& filter = all);
 
  private:
   struct Rank {
     int rank = 0;
     pid_t process = -1;
-    bool running = true, group = true;  // group: its process group has a process
+    bool running = true, group = true;  // group: the process group of the rank has a process
     Descriptor streams[2];              // standard output and standard error
   };
   void release_group(pid_t group);  // the group has ended, so the reaper need not kill it
-  void read_from(Rank& rank, const Output& output, const OutputFilter& wanted, int most);
+  void read_from(Rank& rank, const Output& output, const OutputFilter& filter, int max_reads);
 
   std::list<Rank> ranks_;
   Descriptor reaper_;  // the pipe for ids of groups to kill
   pid_t reaper_process_ = -1;
 };
 
-// The cores of each rank: disjoint lists that use all cores. With more ranks than cores the lists are empty, and no
-// rank is bound.
+// Returns the cores of each rank: disjoint lists that use all cores. With more ranks than cores the lists are empty,
+// and no rank is bound.
 std::vector<std::vector<int>> cores_of_ranks(const CpuBudget& budget, int ranks);
 
 }  // namespace karez::tools

@@ -1,4 +1,4 @@
-// Tests of ranks as processes: their output, their end, and that none outlives the process that started it.
+// Tests of ranks as processes: their output and their end, also when the process that started them ends.
 #include "tools/karez/rank_group.h"
 
 #include <fcntl.h>
@@ -36,13 +36,13 @@ struct CollectedOutput {
 
   void collect(RankGroup& group) {
     group.collect([&](int rank, bool is_error, std::string_view bytes) { (is_error ? error : out)[rank] += bytes; },
-                  [&](int rank, int how) { status[rank] = how, out_at_end[rank] = out[rank]; });
+                  [&](int rank, int wait_status) { status[rank] = wait_status, out_at_end[rank] = out[rank]; });
   }
   // Waits until the condition holds, at most ten seconds.
   bool await(RankGroup& group, const std::function<bool()>& holds) {
-    const auto until = Clock::now() + std::chrono::seconds(10);
+    const auto deadline = Clock::now() + std::chrono::seconds(10);
     while (collect(group), !holds()) {
-      if (Clock::now() > until) return false;
+      if (Clock::now() > deadline) return false;
       std::vector<pollfd> polled;
       group.add_to(polled);
       poll(polled.data(), polled.size(), 10);
@@ -54,39 +54,39 @@ struct CollectedOutput {
   }
 };
 
-// Whether the process exists and is not a zombie.
-bool lives(int process) {
+// Returns whether the process exists and is not a zombie.
+bool is_alive(int process) {
   std::ifstream in("/proc/" + std::to_string(process) + "/stat");
   std::string line;
   if (!std::getline(in, line)) return false;
   const auto end = line.rfind(')');
   return end != std::string::npos && line[end + 2] != 'Z' && line[end + 2] != 'X';
 }
-bool ends_soon(int process) {
-  const auto until = Clock::now() + std::chrono::seconds(10);
-  while (lives(process) && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  return !lives(process);
+bool ends_within_timeout(int process) {
+  const auto deadline = Clock::now() + std::chrono::seconds(10);
+  while (is_alive(process) && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return !is_alive(process);
 }
 
 TEST(RankGroup, TheOutputOfARankArrivesBeforeItsEnd) {
   RankGroup group;
-  CollectedOutput seen;
+  CollectedOutput collected;
   group.start(shell(3, "head -c 300000 /dev/zero; printf over; printf wrong >&2; exit 5"));
   group.start({4, {"sh", "-c", "echo $NAME $0 $1; kill -9 $$", "a b", "c"}, {{"NAME", "x y"}, {"NAME", "z"}}, {}});
   EXPECT_EQ(group.running(), 2);
   EXPECT_GT(group.process_of(4), 0);
   EXPECT_EQ(group.process_of(5), -1);
-  ASSERT_TRUE(seen.await_all(group));
-  EXPECT_TRUE(WIFEXITED(seen.status[3]) && WEXITSTATUS(seen.status[3]) == 5);
-  EXPECT_TRUE(WIFSIGNALED(seen.status[4]) && WTERMSIG(seen.status[4]) == SIGKILL);
-  EXPECT_EQ(seen.out_at_end[3].size(), 300004u);
-  EXPECT_EQ(seen.error[3], "wrong");
-  EXPECT_EQ(seen.out_at_end[4], "z a b c\n") << "the last of two values wins";
+  ASSERT_TRUE(collected.await_all(group));
+  EXPECT_TRUE(WIFEXITED(collected.status[3]) && WEXITSTATUS(collected.status[3]) == 5);
+  EXPECT_TRUE(WIFSIGNALED(collected.status[4]) && WTERMSIG(collected.status[4]) == SIGKILL);
+  EXPECT_EQ(collected.out_at_end[3].size(), 300004u);
+  EXPECT_EQ(collected.error[3], "wrong");
+  EXPECT_EQ(collected.out_at_end[4], "z a b c\n") << "the last of two values is used";
 }
 
-TEST(RankGroup, AMissingProgramIsNamedAndTheOtherRanksRunOn) {
+TEST(RankGroup, AMissingProgramIsReportedAndTheOtherRanksContinue) {
   RankGroup group;
-  CollectedOutput seen;
+  CollectedOutput collected;
   group.start(shell(0, "sleep 0.1; echo well"));
   EXPECT_EQ(error_of([&] {
               group.start({1, {"no-such-program-of-ours"}, {}, {}});
@@ -94,62 +94,63 @@ TEST(RankGroup, AMissingProgramIsNamedAndTheOtherRanksRunOn) {
             "cannot start 'no-such-program-of-ours': No such file or directory");
   EXPECT_EQ(error_of([&] { group.start({1, {}, {}, {}}); }), "no program to start");
   EXPECT_EQ(group.running(), 1);
-  ASSERT_TRUE(seen.await_all(group));
-  EXPECT_EQ(seen.out[0], "well\n");
+  ASSERT_TRUE(collected.await_all(group));
+  EXPECT_EQ(collected.out[0], "well\n");
 }
 
 TEST(RankGroup, SignalsReachTheChildrenOfARank) {
   RankGroup group;
-  CollectedOutput seen;
+  CollectedOutput collected;
   group.start(shell(0, "sleep 100 & echo $!; wait"));
-  ASSERT_TRUE(seen.await(group, [&] { return seen.out[0].ends_with("\n"); }));
-  const int child = std::stoi(seen.out[0]);
-  EXPECT_TRUE(lives(child));
+  ASSERT_TRUE(collected.await(group, [&] { return collected.out[0].ends_with("\n"); }));
+  const int child = std::stoi(collected.out[0]);
+  EXPECT_TRUE(is_alive(child));
   group.signal(SIGTERM);
-  EXPECT_TRUE(ends_soon(child));
-  ASSERT_TRUE(seen.await_all(group));
-  EXPECT_TRUE(WIFSIGNALED(seen.status[0]) && WTERMSIG(seen.status[0]) == SIGTERM);
+  EXPECT_TRUE(ends_within_timeout(child));
+  ASSERT_TRUE(collected.await_all(group));
+  EXPECT_TRUE(WIFSIGNALED(collected.status[0]) && WTERMSIG(collected.status[0]) == SIGTERM);
 }
 
 TEST(RankGroup, AStoppedRankReceivesSignals) {
   RankGroup group;
-  CollectedOutput seen;
+  CollectedOutput collected;
   group.start(shell(0, "echo ready; kill -STOP $$; echo never"));
-  ASSERT_TRUE(seen.await(group, [&] { return seen.out[0] == "ready\n"; }));
+  ASSERT_TRUE(collected.await(group, [&] { return collected.out[0] == "ready\n"; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   group.signal(SIGTERM);
-  ASSERT_TRUE(seen.await_all(group));
-  EXPECT_EQ(seen.out[0], "ready\n");
+  ASSERT_TRUE(collected.await_all(group));
+  EXPECT_EQ(collected.out[0], "ready\n");
 }
 
 TEST(RankGroup, ProcessesThatARankStartedEndWithTheGroup) {
   int child = 0, rank = 0;
   {
     RankGroup group;
-    CollectedOutput seen;
+    CollectedOutput collected;
     group.start(shell(0, "sleep 100 >/dev/null 2>&1 & echo $!"));
     group.start(shell(1, "echo ready; sleep 100"));
-    ASSERT_TRUE(seen.await(group, [&] { return seen.status.count(0) == 1 && seen.out[1] == "ready\n"; }));
-    child = std::stoi(seen.out[0]), rank = group.process_of(1);
-    EXPECT_TRUE(lives(child));
-    EXPECT_TRUE(lives(rank));
+    ASSERT_TRUE(
+        collected.await(group, [&] { return collected.status.count(0) == 1 && collected.out[1] == "ready\n"; }));
+    child = std::stoi(collected.out[0]), rank = group.process_of(1);
+    EXPECT_TRUE(is_alive(child));
+    EXPECT_TRUE(is_alive(rank));
   }
-  EXPECT_TRUE(ends_soon(child));
-  EXPECT_TRUE(ends_soon(rank));
+  EXPECT_TRUE(ends_within_timeout(child));
+  EXPECT_TRUE(ends_within_timeout(rank));
 }
 
 // Another process starts the ranks, reports their ids and is killed.
-TEST(RankGroup, RanksAndTheirChildrenDieWithTheProcessThatStartedThem) {
+TEST(RankGroup, RanksAndTheirChildrenEndWithTheProcessThatStartedThem) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const pid_t starter = fork();
   if (starter == 0) {
     RankGroup group;
-    CollectedOutput seen;
+    CollectedOutput collected;
     group.start(shell(
         0, "trap '' TERM INT HUP; (trap '' TERM INT HUP; while :; do sleep 0.1; done) & echo $$ $!; wait; sleep 100"));
-    seen.await(group, [&] { return seen.out[0].ends_with("\n"); });
-    [[maybe_unused]] auto told = write(ends[1], seen.out[0].data(), seen.out[0].size());
+    collected.await(group, [&] { return collected.out[0].ends_with("\n"); });
+    [[maybe_unused]] auto written = write(ends[1], collected.out[0].data(), collected.out[0].size());
     pause();
     _exit(0);
   }
@@ -157,11 +158,11 @@ TEST(RankGroup, RanksAndTheirChildrenDieWithTheProcessThatStartedThem) {
   ASSERT_GT(read(ends[0], text, sizeof text - 1), 0);
   int rank = 0, child = 0;
   ASSERT_EQ(std::sscanf(text, "%d %d", &rank, &child), 2);
-  EXPECT_TRUE(lives(rank) && lives(child));
+  EXPECT_TRUE(is_alive(rank) && is_alive(child));
   kill(starter, SIGKILL);
   waitpid(starter, nullptr, 0);
-  EXPECT_TRUE(ends_soon(rank));
-  EXPECT_TRUE(ends_soon(child));
+  EXPECT_TRUE(ends_within_timeout(rank));
+  EXPECT_TRUE(ends_within_timeout(child));
   close(ends[0]);
   close(ends[1]);
 }
@@ -169,17 +170,17 @@ TEST(RankGroup, RanksAndTheirChildrenDieWithTheProcessThatStartedThem) {
 TEST(RankGroup, EachRankIsBoundToItsCpus) {
   const std::vector<int> cpus = cpu_budget().cpus;
   RankGroup group;
-  CollectedOutput seen;
-  RankStart bound = shell(0, "grep Cpus_allowed_list /proc/self/status");
-  bound.cpus = {cpus.back()};
-  group.start(bound);
-  ASSERT_TRUE(seen.await_all(group));
-  EXPECT_THAT(seen.out[0], HasSubstr(cat("\t", cpus.back(), "\n")));
+  CollectedOutput collected;
+  RankStart bound_start = shell(0, "grep Cpus_allowed_list /proc/self/status");
+  bound_start.cpus = {cpus.back()};
+  group.start(bound_start);
+  ASSERT_TRUE(collected.await_all(group));
+  EXPECT_THAT(collected.out[0], HasSubstr(cat("\t", cpus.back(), "\n")));
 }
 
 TEST(StartRanks, EachRankReceivesItsNumber) {
   RankGroup group;
-  CollectedOutput seen;
+  CollectedOutput collected;
   const std::string folder = std::filesystem::current_path().string();
   start_ranks(group, {{"sh", "-c", "echo $KAREZ_RANK $KAREZ_LOCAL_RANK $KAREZ_LOCAL_RANKS $KAREZ_CROWDED $X; pwd"},
                       {{"X", "x"}},
@@ -188,10 +189,10 @@ TEST(StartRanks, EachRankReceivesItsNumber) {
                       2,
                       false});
   std::filesystem::current_path(folder);
-  ASSERT_TRUE(seen.await_all(group));
+  ASSERT_TRUE(collected.await_all(group));
   const char* crowded = cpu_budget().cores < 2 ? "1" : "0";
-  EXPECT_EQ(seen.out[5], cat("5 0 2 ", crowded, " x\n/\n"));
-  EXPECT_EQ(seen.out[6], cat("6 1 2 ", crowded, " x\n/\n"));
+  EXPECT_EQ(collected.out[5], cat("5 0 2 ", crowded, " x\n/\n"));
+  EXPECT_EQ(collected.out[6], cat("6 1 2 ", crowded, " x\n/\n"));
   EXPECT_THAT(name_of_rank(group, 6), MatchesRegex(R"(rank 6 \(.+, process [0-9]+\))"));
   EXPECT_THAT(error_of([&] {
                 start_ranks(group, {{"true"}, {}, "/no/such/folder", 0, 1, false});
@@ -217,29 +218,29 @@ TEST(RankPrinter, AFileForEachRankContainsBothOfItsStreams) {
   std::filesystem::remove_all(folder.parent_path());
 }
 
-TEST(RankPrinter, LinesOfARanksTwoStreamsDoNotMix) {
+TEST(RankPrinter, LinesOfTheTwoStreamsOfARankDoNotMix) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  RankPrinter printer(2, "", true), plain(2, "", false);
+  RankPrinter printer(2, "", true), unprefixed(2, "", false);
   printer.print(0, false, "one ");
   printer.print(0, true, "wrong");
   printer.print(1, false, "other\n");
   printer.print(0, false, "line\nlast");
   printer.finish_rank(0);
-  plain.print(0, false, "as it is\n");
+  unprefixed.print(0, false, "as it is\n");
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "[1] other\n[0] one line\n[0] last\nas it is\n");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "[0] wrong\n");
 }
 
 TEST(RankPrinter, AFullDiskIsReportedOncePerOutput) {
-  const int full = open("/dev/full", O_WRONLY | O_CLOEXEC), saved = dup(1);
+  const int full = open("/dev/full", O_WRONLY | O_CLOEXEC), old_stdout = dup(1);
   dup2(full, 1);
   RankPrinter printer(2, "", false);
   printer.print(0, false, "lost\n");
   printer.print(1, false, "lost too\n");
-  dup2(saved, 1);
+  dup2(old_stdout, 1);
   close(full);
-  close(saved);
+  close(old_stdout);
   const auto failure = printer.take_failure();
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->number, ENOSPC);
@@ -248,31 +249,31 @@ TEST(RankPrinter, AFullDiskIsReportedOncePerOutput) {
   EXPECT_FALSE(printer.blocked());
 }
 
-TEST(RankPrinter, AReaderThatDoesNotReadBlocksNothingAndReceivesAllInTheEnd) {
+TEST(RankPrinter, APipeWithoutAReaderDoesNotBlockAndAllOutputArrivesLater) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  const int saved = dup(1);
+  const int old_stdout = dup(1);
   dup2(ends[1], 1);
   close(ends[1]);
   RankPrinter printer(1, "", true);
-  std::string wanted;
+  std::string expected;
   for (int line = 0; line < 50'000; ++line) {
     printer.print(0, false, cat("line ", line, "\n"));
-    wanted += cat("[0] line ", line, "\n");
+    expected += cat("[0] line ", line, "\n");
   }
   EXPECT_TRUE(printer.blocked());
   std::string read_back;
   std::vector<char> bytes(1 << 16);
-  while (read_back.size() < wanted.size()) {
+  while (read_back.size() < expected.size()) {
     const auto n = read(ends[0], bytes.data(), bytes.size());
     ASSERT_GT(n, 0);
     read_back.append(bytes.data(), static_cast<std::size_t>(n));
     printer.flush_pending();
   }
-  EXPECT_TRUE(read_back == wanted);
+  EXPECT_TRUE(read_back == expected);
   EXPECT_FALSE(printer.blocked());
-  dup2(saved, 1);
-  close(saved);
+  dup2(old_stdout, 1);
+  close(old_stdout);
   close(ends[0]);
 }
 

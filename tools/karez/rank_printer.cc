@@ -1,4 +1,4 @@
-// Writes whole lines in one call, so that lines of several processes do not mix.
+// Writes complete lines in one call, so that lines of several processes do not mix.
 #include "tools/karez/rank_printer.h"
 
 #include <fcntl.h>
@@ -78,7 +78,7 @@ void RankPrinter::write_to(Sink& sink, std::string_view text) {
   flush_pending(sink);
 }
 
-// A pipe that poll reports as writable takes PIPE_BUF bytes without blocking. Its flags may be shared with other
+// A pipe that poll reports as writable accepts PIPE_BUF bytes without blocking. Its flags may be shared with other
 // processes, so they are not changed.
 void RankPrinter::flush_pending(Sink& sink) {
   std::size_t written = 0;

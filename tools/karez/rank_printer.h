@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "karez/comm/socket.h"
+#include "karez/comm/transport/socket.h"
 #include "tools/karez/line_prefixer.h"
 #include "tools/karez/stderr_tail.h"
 #include "tools/namespace.h"
@@ -20,7 +20,7 @@ namespace karez::tools {
 
 // Output that could not be written; later output for the same destination is dropped.
 struct WriteFailure {
-  int number = 0;     // errno; EPIPE: the reader has closed it
+  int number = 0;     // errno; EPIPE: the reader has closed the destination
   std::string where;  // "standard output", or the path of a file
 };
 
@@ -34,7 +34,7 @@ class RankPrinter {
   void finish_rank(int rank);  // the rank has ended: writes its unterminated line
   std::string stderr_tail(int rank) const { return stderr_tails_.count(rank) > 0 ? stderr_tails_.at(rank).text() : ""; }
 
-  // Output that the reader does not take yet is buffered. While `blocked`, print only if necessary.
+  // Output that the reader does not accept yet is buffered. While `blocked`, print only if necessary.
   bool blocked() const;
   bool blocked(int rank, bool error) const;        // the destination of this stream
   void add_to(std::vector<pollfd>& polled) const;  // adds the blocked destinations

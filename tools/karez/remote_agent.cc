@@ -1,4 +1,4 @@
-// The agent of another host as a child process, whose input and output are pipes.
+// Runs the agent of another host as a child process, whose input and output are pipes.
 #include "tools/karez/remote_agent.h"
 
 #include <signal.h>
@@ -16,15 +16,15 @@
 namespace karez::tools {
 namespace {
 
-// Runs in a process group of its own: only `karez run` receives Ctrl-C and forwards it to the agent.
+// Executes the agent in a separate process group, so that only `karez run` receives Ctrl-C, which it forwards.
 [[noreturn]] void exec_agent(char** words, int in, int out, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent || dup2(in, 0) < 0 || dup2(out, 1) < 0) _exit(127);
   for (int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGCHLD}) signal(number, SIG_DFL);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  sigset_t no_signals;
+  sigemptyset(&no_signals);
+  sigprocmask(SIG_SETMASK, &no_signals, nullptr);
   execvp(words[0], words);
   dprintf(2, "karez run: cannot start '%s': %s\n", words[0], std::strerror(errno));
   _exit(127);
@@ -66,12 +66,12 @@ std::string RemoteAgent::exit_description() const {
 
 void RemoteAgent::send(const RunFrame& frame) {
   const std::string text = encode(frame);
-  std::string_view left = text;
-  while (to_ && !left.empty()) {
-    auto n = write(to_.get(), left.data(), left.size());
+  std::string_view unsent = text;
+  while (to_ && !unsent.empty()) {
+    auto n = write(to_.get(), unsent.data(), unsent.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) to_.close();  // `receive` detects that the agent is gone
-    else left.remove_prefix(static_cast<std::size_t>(n));
+    if (n < 0) to_.close();  // `receive` detects that the agent has ended
+    else unsent.remove_prefix(static_cast<std::size_t>(n));
   }
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "karez/comm/socket.h"
+#include "karez/comm/transport/socket.h"
 #include "tools/karez/run_frames.h"
 #include "tools/namespace.h"
 
@@ -18,13 +18,13 @@ class RemoteAgent {
  public:
   // `words` is the local command: "ssh", "alpha", "/opt/karez", "agent".
   RemoteAgent(std::string name, std::vector<std::string> words);
-  ~RemoteAgent();  // closes its input; it has a second to kill its ranks
+  ~RemoteAgent();  // closes the input of the agent, which has a second to kill its ranks
   RemoteAgent(const RemoteAgent&) = delete;
   RemoteAgent& operator=(const RemoteAgent&) = delete;
 
   const std::string& name() const { return name_; }
   std::optional<int> port() const { return port_; }  // a free port of that host, once the agent has started
-  bool closed() const { return closed_; }            // the agent is gone and sends no more frames
+  bool closed() const { return closed_; }            // the agent has ended and sends no more frames
   std::string exit_description() const;              // "ended with exit code 255"
 
   void send(const RunFrame& frame);

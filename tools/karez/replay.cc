@@ -1,4 +1,4 @@
-// Replays a plan: prepares it as the engine does, then simulates one launch, which records every call with its
+// Replays a plan: prepares the plan as the engine does, then simulates one launch and records every call with its
 // addresses.
 #include "tools/karez/replay.h"
 
@@ -9,11 +9,12 @@
 
 #include "karez/base/text.h"
 #include "karez/plan/dry_run.h"
-#include "karez/runtime/actor_body.h"
-#include "karez/runtime/host_copy.h"
-#include "karez/runtime/loaded_plan.h"
-#include "karez/runtime/plan_loader.h"
+#include "karez/runtime/actor/actor_body.h"
+#include "karez/runtime/actor/host_copy.h"
+#include "karez/runtime/load/loaded_plan.h"
+#include "karez/runtime/load/plan_loader.h"
 #include "karez/runtime/ticks.h"
+#include "karez/runtime/variable_store.h"
 
 namespace karez::tools {
 
@@ -23,12 +24,12 @@ struct Arguments {
 
 struct Replay::State {
   std::map<std::string, std::unique_ptr<Device>> devices;
-  Variables variables;
+  VariableStore variables;
   Mailbox box;  // never read, because no worker runs
   std::unique_ptr<LoadedPlan> loaded;
   Feeds feeds;
   std::deque<Arguments> arguments;  // a deque, so that their addresses are stable
-  std::deque<View> windows;         // views of the outputs that fetches write
+  std::deque<View> output_views;    // views of the outputs that fetches write
   std::vector<std::function<void()>> calls;
   std::vector<std::pair<std::string, HostArray>> outputs;
   TickScale scale;
@@ -42,7 +43,7 @@ struct Replay::State {
   }
 
   void bind(ActorState& act) {
-    prepare_memory(act);  // sets its addresses to the slots of this act
+    prepare_memory(act);  // sets the addresses to the slots of this act
     switch (act.work) {
       case WorkKind::none: return;
       case WorkKind::calls:
@@ -56,21 +57,22 @@ struct Replay::State {
         const std::string& name = act.actor->binding;
         const auto at = std::find_if(feeds.begin(), feeds.end(), [&](const auto& feed) { return feed.first == name; });
         require(at != feeds.end(), "replay: input '", name, "' has no feed");
-        const std::int64_t lots = static_cast<std::int64_t>(act.bound[0].begin.size()),
-                           position = at->second.position + act.ports.acts() / lots;
-        const auto lot = static_cast<std::size_t>(act.ports.acts() % lots);
+        const std::int64_t slice_sets = static_cast<std::int64_t>(act.bound[0].begin.size()),
+                           position = at->second.position + act.ports.acts() / slice_sets;
+        const auto set = static_cast<std::size_t>(act.ports.acts() % slice_sets);
         for (const BoundOperand& bound : act.bound)
           calls.push_back([source = at->second.source.get(), position,
-                           begin = std::span<const std::int64_t>(bound.begin[lot]),
+                           begin = std::span<const std::int64_t>(bound.begin[set]),
                            to = TensorRef{bound.address, bound.view}] { source->read(position, begin, to); });
         return;
       }
       case WorkKind::fetch: {
-        const HostArray& into = outputs[static_cast<std::size_t>(act.binding)].second;
+        const HostArray& output = outputs[static_cast<std::size_t>(act.binding)].second;
         const BoundOperand& part = act.bound[0];
-        View& to_view = windows.emplace_back(into.dtype(), part.view->shape, into.view().strides);
-        calls.push_back([to = into.bytes() + offset_of(part.begin[0], to_view.strides) * size_of(to_view.dtype),
-                         &to_view, from = part.address, view = part.view] { copy_tensor(to, to_view, from, *view); });
+        View& to_view = output_views.emplace_back(output.dtype(), part.view->shape, output.view().strides);
+        calls.push_back([to = output.bytes() + offset_of(part.begin[0], to_view.strides) * size_of(to_view.dtype),
+                         &to_view, call_begin = part.address,
+                         view = part.view] { copy_tensor(to, to_view, call_begin, *view); });
         return;
       }
       case WorkKind::async_call:
@@ -82,10 +84,10 @@ struct Replay::State {
 void require_replayable(const Plan& plan) {
   const auto collectives =
       std::count_if(plan.actors.begin(), plan.actors.end(), [](const Actor& a) { return a.collective.has_value(); });
-  const auto first =
+  const auto first_collective =
       std::find_if(plan.actors.begin(), plan.actors.end(), [](const Actor& a) { return a.collective.has_value(); });
   require(collectives == 0, "replay: plan '", plan.name, "' has ", collectives, " collectives among ",
-          plan.devices.size(), " devices (the first: ", collectives == 0 ? "" : first->name,
+          plan.devices.size(), " devices (the first: ", collectives == 0 ? "" : first_collective->name,
           "); a plain loop on one thread runs plans of one device");
 }
 
@@ -105,7 +107,7 @@ Replay::Replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
   };
   s.loaded = prepare(plan, s.variables, options);
   for (const VariableValue& variable : variables) {
-    const Memory& memory = s.variables.by_key.at({device_name(variable.device), variable.name})->memory;
+    const Memory& memory = s.variables.at(variable.device, variable.name)->memory;
     std::memcpy(memory.data(), variable.value.bytes(), static_cast<std::size_t>(variable.value.view().bytes()));
   }
   for (const PlanBinding& binding : s.loaded->outputs)
@@ -126,18 +128,18 @@ Replay::Replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
 
 Replay::~Replay() = default;
 
-// The clock is read before and after each call; the time of the readings counts as outside.
+// The clock is read before and after each call; reading it counts as time outside of calls.
 ReplayTimes Replay::launch() {
-  std::int64_t inside = 0;
+  std::int64_t ticks_in_calls = 0;
   const std::int64_t begin = ticks();
   for (const auto& call : state_->calls) {
-    const std::int64_t from = ticks();
+    const std::int64_t call_begin = ticks();
     call();
-    inside += ticks() - from;
+    ticks_in_calls += ticks() - call_begin;
   }
-  const std::int64_t all = ticks() - begin;
+  const std::int64_t total = ticks() - begin;
   const double seconds = state_->scale.ns_per_tick() * 1e-9;
-  return {static_cast<double>(all) * seconds, static_cast<double>(inside) * seconds};
+  return {static_cast<double>(total) * seconds, static_cast<double>(ticks_in_calls) * seconds};
 }
 
 std::size_t Replay::calls() const { return state_->calls.size(); }

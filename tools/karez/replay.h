@@ -1,4 +1,4 @@
-// A plan's calls in a plain loop, which measures their time without actors, messages or workers.
+// Runs a plan's calls in a plain loop, to measure their time without actors, messages or workers.
 #pragma once
 
 #include <functional>

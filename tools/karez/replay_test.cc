@@ -1,4 +1,4 @@
-// Tests replays of plans with known results, including registers with several slots and ports with periods.
+// Tests of replays of plans with known results, including registers with several slots and ports with periods.
 #include "tools/karez/replay.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 namespace karez::tools {
 namespace {
 
-// The input acts twice in a launch into two slots; `total` reads one after the other and adds it to a variable; out0 is
-// the value of the variable after the launch.
+// The input fills a register of two slots; `total` adds each piece to a variable; out0 is the value of the variable
+// after the launch.
 const char* twice = R"(
 plan "twice" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
@@ -60,13 +60,14 @@ TEST(Replay, StateContinuesFromLaunchToLaunch) {
 
 TEST(Replay, ARepeatedActReadsTheNextBatchFromTheNextSlot) {
   std::string text = twice;
-  auto put = [&](const std::string& old, const std::string& now) {
-    const std::size_t at = text.find(old);
-    ASSERT_NE(at, std::string::npos) << old;
-    text.replace(at, old.size(), now);
+  auto replace_text = [&](const std::string& original, const std::string& replacement) {
+    const std::size_t at = text.find(original);
+    ASSERT_NE(at, std::string::npos) << original;
+    text.replace(at, original.size(), replacement);
   };
-  put("actor a0: input \"input x\" stream 0 in r2 out r0", "actor a0: input \"input x\" stream 0 in r2 every 2 out r0");
-  put("in r0 out r1\n", "in r0 out r1 every 2\n");
+  replace_text("actor a0: input \"input x\" stream 0 in r2 out r0",
+               "actor a0: input \"input x\" stream 0 in r2 every 2 out r0");
+  replace_text("in r0 out r1\n", "in r0 out r1 every 2\n");
   const Plan plan = parse_plan(text);
   verify(plan);
   const KernelTable kernels(plain_kernels());
@@ -81,7 +82,7 @@ TEST(Replay, ARepeatedActReadsTheNextBatchFromTheNextSlot) {
   }
 }
 
-TEST(Replay, PartsOfAResultAreInTheRightRows) {  // rows of [3, 2] on two devices
+TEST(Replay, PartsOfAResultAreInTheCorrectRows) {  // rows of [3, 2] on two devices
   const Plan plan = parse_plan(R"(
 plan "parts" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
@@ -119,14 +120,14 @@ actor a3: fetch "fetch y" stream 1 in r1 out r5 binding "y"
 
 TEST(Inputs, RandomArraysDependOnNameAndSeedAndAreInRange) {
   const Plan plan = parse_plan(twice);
-  const VariableValue one = variables_of(plan, 1).at(0), again = variables_of(plan, 1).at(0),
-                      other = variables_of(plan, 2).at(0);
-  EXPECT_EQ(one.name, "sum");
-  const auto drawn = one.value.data<float>();
-  for (float v : drawn) EXPECT_TRUE(v >= 0 && v < 0.01f) << v;
-  EXPECT_NE(drawn[0], drawn[1]);
-  EXPECT_EQ(drawn[0], again.value.data<float>()[0]);
-  EXPECT_NE(drawn[0], other.value.data<float>()[0]);
+  const VariableValue first_values = variables_of(plan, 1).at(0), repeated = variables_of(plan, 1).at(0),
+                      different_seed = variables_of(plan, 2).at(0);
+  EXPECT_EQ(first_values.name, "sum");
+  const auto value_list = first_values.value.data<float>();
+  for (float v : value_list) EXPECT_TRUE(v >= 0 && v < 0.01f) << v;
+  EXPECT_NE(value_list[0], value_list[1]);
+  EXPECT_EQ(value_list[0], repeated.value.data<float>()[0]);
+  EXPECT_NE(value_list[0], different_seed.value.data<float>()[0]);
   EXPECT_EQ(feeds_of(plan, {}).at(0).second.source->type(), (TensorType{DType::f32, {2}}));
 }
 

@@ -16,11 +16,10 @@ struct Options {
 };
 
 int run(const Options& options) {
-  constexpr std::int64_t most = 1 << 16;
+  constexpr std::int64_t max = 1 << 16;
   require(!options.words.empty(), "PROGRAM is required; see karez run --help");
-  require(options.words[0][0] != '-', "no option of karez run is called '", options.words[0],
-          "'; see karez run --help");
-  require(options.devices >= 0 && options.devices <= most, "--devices must be 0 to ", most, ", got ", options.devices);
+  require(options.words[0][0] != '-', "unknown option '", options.words[0], "'; see karez run --help");
+  require(options.devices >= 0 && options.devices <= max, "--devices must be 0 to ", max, ", got ", options.devices);
   RunOptions job = job_options(options.remote, options.ranks);
   job.words = options.words;
   job.devices = static_cast<int>(options.devices);

@@ -1,5 +1,5 @@
-// karez agent: the process that `karez run` starts on another host. It starts the ranks there, forwards their output
-// and exit status, and ends with them.
+// karez agent: the process that `karez run` starts on another host. It starts the ranks of that host, forwards their
+// output and exit status, and ends with them.
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "karez/base/error.h"
-#include "karez/comm/launcher.h"
+#include "karez/comm/rendezvous/launcher.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/run_frames.h"
 #include "tools/karez/run_ranks.h"

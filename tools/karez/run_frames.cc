@@ -1,4 +1,4 @@
-// Encodes and decodes frames and jobs; each text follows its length.
+// Encodes and decodes frames and jobs. A text is encoded as its length and its bytes.
 #include "tools/karez/run_frames.h"
 
 #include <cstring>
@@ -55,9 +55,9 @@ std::string encode(const RunFrame& frame) {
 std::optional<RunFrame> decode_frame(std::string& bytes) {
   if (bytes.size() < RunFrame::header_bytes) return std::nullopt;
   const std::uint32_t kind = word_at(bytes, 0), number = word_at(bytes, 4), size = word_at(bytes, 8);
-  const bool known = kind >= static_cast<std::uint32_t>(RunFrame::Kind::job) &&
-                     kind <= static_cast<std::uint32_t>(RunFrame::Kind::refused);
-  require(ErrorKind::peer, known && number < (1u << 20) && size <= RunFrame::max_bytes, "a frame of kind ", kind,
+  const bool is_known = kind >= static_cast<std::uint32_t>(RunFrame::Kind::job) &&
+                        kind <= static_cast<std::uint32_t>(RunFrame::Kind::refused);
+  require(ErrorKind::peer, is_known && number < (1u << 20) && size <= RunFrame::max_bytes, "a frame of kind ", kind,
           " with number ", number, " and ", size, " bytes is invalid");
   if (bytes.size() < RunFrame::header_bytes + size) return std::nullopt;
   RunFrame out{static_cast<RunFrame::Kind>(kind), static_cast<int>(number), bytes.substr(RunFrame::header_bytes, size)};
@@ -73,8 +73,8 @@ std::optional<int> take_hello(std::string& bytes) {
           "expected 'karez agent', got other output");
   if (end == std::string::npos) return std::nullopt;
   const std::string port = bytes.substr(at + hello.size(), end - at - hello.size());
-  const bool digits = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
-  require(ErrorKind::peer, digits, "'", bytes.substr(at, std::min<std::size_t>(end - at, 80)), "' has no port");
+  const bool is_number = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
+  require(ErrorKind::peer, is_number, "'", bytes.substr(at, std::min<std::size_t>(end - at, 80)), "' has no port");
   bytes.erase(0, end + 1);
   return std::stoi(port);
 }
@@ -83,7 +83,7 @@ std::string encode(const RunJob& job) {
   std::string out = text(job.folder) + word(static_cast<std::uint32_t>(job.first_rank)) +
                     word(static_cast<std::uint32_t>(job.local_ranks)) + word(job.bind ? 1 : 0) +
                     word(static_cast<std::uint32_t>(job.words.size()));
-  for (const std::string& one : job.words) out += text(one);
+  for (const std::string& word_text : job.words) out += text(word_text);
   out += word(static_cast<std::uint32_t>(job.variables.size()));
   for (const auto& [name, value] : job.variables) out += text(name) + text(value);
   return out;
@@ -99,8 +99,8 @@ RunJob decode_job(std::string_view bytes) {
   out.first_rank = static_cast<int>(first);
   out.local_ranks = static_cast<int>(ranks);
   out.bind = cursor.word() != 0;
-  for (std::uint32_t left = cursor.word(); left > 0; --left) out.words.push_back(cursor.text());
-  for (std::uint32_t left = cursor.word(); left > 0; --left) {
+  for (std::uint32_t remaining = cursor.word(); remaining > 0; --remaining) out.words.push_back(cursor.text());
+  for (std::uint32_t remaining = cursor.word(); remaining > 0; --remaining) {
     std::string name = cursor.text(), value = cursor.text();
     out.variables.emplace_back(std::move(name), std::move(value));
   }

@@ -11,7 +11,7 @@
 //   from the agent   started   number: the rank, bytes: its name in messages
 //                    output, errors   number: the rank, bytes: its output
 //                    ended     number: the rank, bytes: the status of waitpid, in digits
-//                    refused   bytes: why it cannot start the job
+//                    refused   bytes: the reason why the agent cannot start the job
 //
 // When the agent's input ends, it kills its ranks and ends.
 #pragma once

@@ -1,4 +1,4 @@
-// Runs a job of ranks: one loop over output, ends of ranks, frames of other hosts, and signals.
+// Runs a job of ranks in one loop that handles output, ends of ranks, frames of other hosts, and signals.
 #include "tools/karez/run_job.h"
 
 #include <poll.h>
@@ -17,8 +17,8 @@
 
 #include "karez/base/error.h"
 #include "karez/base/text.h"
-#include "karez/comm/launcher.h"
-#include "karez/comm/sodium.h"
+#include "karez/comm/rendezvous/launcher.h"
+#include "karez/comm/rendezvous/sodium.h"
 #include "tools/karez/rank_group.h"
 #include "tools/karez/rank_printer.h"
 #include "tools/karez/remote_agent.h"
@@ -32,13 +32,13 @@ namespace karez::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto agents_begin_within = std::chrono::seconds(30);
+constexpr auto agent_timeout = std::chrono::seconds(30);
 
-// Whether the variable is sent to other hosts; those of a single rank or host are not.
+// Returns whether the variable is sent to other hosts; variables of a single rank or host are not.
 bool is_exported(const std::string& name, const std::vector<std::string>& exports) {
-  for (const char* own :
+  for (const char* variable :
        {"KAREZ_RANK", "KAREZ_LOCAL_RANK", "KAREZ_LOCAL_RANKS", "KAREZ_CROWDED", "KAREZ_HOST", "KAREZ_INTERFACE"})
-    if (name == own) return false;
+    if (name == variable) return false;
   return starts_with(name, "KAREZ_") || starts_with(name, "OMP_") ||
          std::count(exports.begin(), exports.end(), name) > 0;
 }
@@ -55,8 +55,8 @@ std::vector<std::pair<std::string, std::string>> exported_variables(const std::v
 }
 
 bool is_local_host(const std::string& host) {
-  const std::string own = host_name();
-  return host == "localhost" || host == own || host == own.substr(0, own.find('.'));
+  const std::string own_host = host_name();
+  return host == "localhost" || host == own_host || host == own_host.substr(0, own_host.find('.'));
 }
 
 void print_message(const std::string& text) { std::fprintf(stderr, "karez run: %s\n", text.c_str()); }
@@ -68,10 +68,10 @@ class Job {
         printer_(options.ranks, options.output, options.prefix) {}
 
   int run() {
-    place();
+    assign_ranks();
     await_agents();
     begin();
-    while (left_ > 0 || (printer_.blocked() && !interrupted_)) step(std::nullopt);
+    while (running_ > 0 || (printer_.blocked() && !interrupted_)) step(std::nullopt);
     printer_.drop();
     for (const std::string& line : exit_report(ends_, interrupted_)) print_message(line);
     return job_result(ends_, interrupted_).code;
@@ -85,7 +85,7 @@ class Job {
   };
 
   // Assigns ranks to slots in the order of the hosts; all names of this host count as one host.
-  void place() {
+  void assign_ranks() {
     std::vector<HostSlots> hosts;
     for (HostSlots host : options_.hosts) {
       if (is_local_host(host.name)) host.name = "localhost";
@@ -95,11 +95,11 @@ class Job {
       else at->slots += host.slots;
     }
     if (hosts.empty()) hosts.push_back({"localhost", options_.ranks});
-    const std::vector<int> dealt = deal_ranks(hosts, options_.ranks);
+    const std::vector<int> rank_counts = deal_ranks(hosts, options_.ranks);
     int first = 0;
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-      if (dealt[i] == 0) continue;
-      HostShare share{first, dealt[i], nullptr, hosts[i].name};
+      if (rank_counts[i] == 0) continue;
+      HostShare share{first, rank_counts[i], nullptr, hosts[i].name};
       if (hosts[i].name != "localhost") {
         std::vector<std::string> words = options_.rsh;
         words.push_back(hosts[i].name);
@@ -107,25 +107,25 @@ class Job {
         share.agent = &agents_.emplace_back(hosts[i].name, std::move(words));
       }
       shares_.push_back(share);
-      first += dealt[i];
+      first += rank_counts[i];
     }
     names_.resize(static_cast<std::size_t>(options_.ranks));
     ended_.resize(static_cast<std::size_t>(options_.ranks));
-    left_ = options_.ranks;
+    running_ = options_.ranks;
   }
 
   void await_agents() {
-    const auto until = Clock::now() + agents_begin_within;
+    const auto deadline = Clock::now() + agent_timeout;
     auto missing = [&] {
       return std::find_if(agents_.begin(), agents_.end(), [](const RemoteAgent& host) { return !host.port(); });
     };
     while (missing() != agents_.end()) {
-      require(ErrorKind::peer, Clock::now() < until, "host ", missing()->name(), " did not respond within ",
-              agents_begin_within.count(), " s");
+      require(ErrorKind::peer, Clock::now() < deadline, "host ", missing()->name(), " did not respond within ",
+              agent_timeout.count(), " s");
       for (RemoteAgent& host : agents_)
         require(ErrorKind::peer, !host.closed(), "no agent started on host ", host.name(), ": '",
                 join(options_.rsh, " "), " ", host.name(), "' ", host.exit_description());
-      step(until);
+      step(deadline);
       if (interrupted_) fail(ErrorKind::peer, "interrupted before the agents of all hosts had started");
     }
   }
@@ -135,24 +135,25 @@ class Job {
     RunJob job{options_.words, {}, "", 0, 0, options_.bind};
     std::string store = cat("@karez-", comm::print(random_token()).substr(0, 32));
     if (shares_.size() > 1) {
-      const HostShare& zero = shares_[0];
-      std::string host = zero.agent == nullptr ? host_name() : zero.host.substr(zero.host.find('@') + 1);
+      const HostShare& first_host = shares_[0];
+      std::string host =
+          first_host.agent == nullptr ? host_name() : first_host.host.substr(first_host.host.find('@') + 1);
       if (!options_.address.empty()) host = options_.address;
       if (host.find(':') != std::string::npos) host = cat("[", host, "]");
-      store = cat(host, ":", zero.agent == nullptr ? comm::free_ports() : *zero.agent->port());
+      store = cat(host, ":", first_host.agent == nullptr ? comm::free_ports() : *first_host.agent->port());
     }
-    std::vector<std::pair<std::string, std::string>> own = {{"KAREZ_RANKS", std::to_string(options_.ranks)},
-                                                            {"KAREZ_STORE", store},
-                                                            {"KAREZ_TOKEN", comm::print(random_token())}};
+    std::vector<std::pair<std::string, std::string>> variables = {{"KAREZ_RANKS", std::to_string(options_.ranks)},
+                                                                  {"KAREZ_STORE", store},
+                                                                  {"KAREZ_TOKEN", comm::print(random_token())}};
     if (!options_.output.empty() && std::getenv("KAREZ_FLIGHT") == nullptr)
-      own.emplace_back("KAREZ_FLIGHT", std::filesystem::absolute(options_.output).string());
-    if (options_.devices > 0) own.emplace_back("KAREZ_DEVICES", std::to_string(options_.devices));
+      variables.emplace_back("KAREZ_FLIGHT", std::filesystem::absolute(options_.output).string());
+    if (options_.devices > 0) variables.emplace_back("KAREZ_DEVICES", std::to_string(options_.devices));
     for (const HostShare& share : shares_) {
       job.first_rank = share.first;
       job.local_ranks = share.ranks;
       job.variables = share.agent != nullptr ? exported_variables(options_.exports)
                                              : std::vector<std::pair<std::string, std::string>>{};
-      job.variables.insert(job.variables.end(), own.begin(), own.end());
+      job.variables.insert(job.variables.end(), variables.begin(), variables.end());
       job.folder = share.agent != nullptr ? std::filesystem::current_path().string() : "";
       if (share.agent != nullptr) share.agent->send({RunFrame::Kind::job, 0, encode(job)});
       else start_local(job);
@@ -167,20 +168,20 @@ class Job {
   }
 
   // Waits for the next event, at most until the given time, and handles it.
-  void step(std::optional<Clock::time_point> until) {
+  void step(std::optional<Clock::time_point> deadline) {
     std::vector<pollfd> polled{{signals_.descriptor(), POLLIN, 0}};
     // A blocked destination blocks its ranks, as if they wrote to it. The frames of a host come in one stream.
-    const auto wanted = [&](int rank, bool error) { return interrupted_ || !printer_.blocked(rank, error); };
-    const bool listens = interrupted_ || !printer_.blocked();
-    if (local_group_) local_group_->add_to(polled, wanted);
+    const auto filter = [&](int rank, bool error) { return interrupted_ || !printer_.blocked(rank, error); };
+    const bool reads_frames = interrupted_ || !printer_.blocked();
+    if (local_group_) local_group_->add_to(polled, filter);
     for (const RemoteAgent& host : agents_)
-      if (listens) host.add_to(polled);
+      if (reads_frames) host.add_to(polled);
     printer_.add_to(polled);
-    if (auto next = escalation_.next(); next && (!until || *next < *until)) until = next;
+    if (auto next = escalation_.next(); next && (!deadline || *next < *deadline)) deadline = next;
     int milliseconds = -1;
-    if (until)
+    if (deadline)
       milliseconds =
-          std::max(0, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now()).count()));
+          std::max(0, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now()).count()));
     poll(polled.data(), polled.size(), milliseconds);
     while (auto signal = signals_.take())
       if (*signal != SIGCHLD) interrupt(*signal);
@@ -188,8 +189,8 @@ class Job {
     if (interrupted_) printer_.drop();
     if (local_group_)
       local_group_->collect([&](int rank, bool error, std::string_view bytes) { printer_.print(rank, error, bytes); },
-                            [&](int rank, int status) { end(rank, status); }, wanted);
-    if (listens)
+                            [&](int rank, int status) { end(rank, status); }, filter);
+    if (reads_frames)
       for (RemoteAgent& host : agents_) receive_from(host);
     while (auto failure = printer_.take_failure()) report_failure(*failure);
     while (auto signal = escalation_.due(Clock::now())) {
@@ -212,29 +213,29 @@ class Job {
     if (!host.closed()) return;
     for (const HostShare& share : shares_) {
       if (share.agent != &host) continue;
-      bool told = false;
+      bool is_reported = false;
       for (int rank = share.first; rank < share.first + share.ranks; ++rank) {
-        if (ended_[static_cast<std::size_t>(rank)] || left_ == 0) continue;
-        if (!told) print_message(cat("host ", host.name(), " is gone: its agent ", host.exit_description()));
-        told = true;
+        if (ended_[static_cast<std::size_t>(rank)] || running_ == 0) continue;
+        if (!is_reported) print_message(cat("host ", host.name(), " is gone: its agent ", host.exit_description()));
+        is_reported = true;
         end(rank, -1);
       }
     }
   }
 
-  // A full disk does not end the job. A closed reader does, as it ends any program that writes to it.
+  // A full disk does not end the job. A closed pipe ends it, as it ends any program that writes to it.
   void report_failure(const WriteFailure& failure) {
-    const bool unread = failure.number == EPIPE;
+    const bool is_closed = failure.number == EPIPE;
     print_message(cat("cannot write to ", failure.where, ": ", std::strerror(failure.number),
-                      unread ? "; the job ends" : "; the job continues without this output"));
-    if (unread) interrupt(SIGTERM);
+                      is_closed ? "; the job ends" : "; the job continues without this output"));
+    if (is_closed) interrupt(SIGTERM);
   }
 
   void end(int rank, int status) {
-    auto seen = ended_.begin() + rank;
-    if (*seen) return;
-    *seen = true;
-    --left_;
+    auto ended_entry = ended_.begin() + rank;
+    if (*ended_entry) return;
+    *ended_entry = true;
+    --running_;
     printer_.finish_rank(rank);
     ends_.push_back({rank, name(rank).empty() ? cat("rank ", rank) : name(rank), status, escalation_.begun(),
                      printer_.stderr_tail(rank)});
@@ -260,7 +261,7 @@ class Job {
   std::vector<std::string> names_;
   std::vector<bool> ended_;
   std::vector<RankExit> ends_;
-  int left_ = 0;  // ranks that have not ended
+  int running_ = 0;  // ranks that have not ended
   ShutdownEscalation escalation_;
   std::optional<int> interrupted_;
 };

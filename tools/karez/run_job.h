@@ -1,4 +1,4 @@
-// Runs a job of ranks on this host and on others, from its start to its end.
+// Runs a job of ranks on this host and on others.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace karez::tools {
 struct RunOptions {
   std::vector<std::string> words;  // program and arguments
   int ranks = 1;
-  int devices = 0;                    // of each rank; 0: the program decides
+  int devices = 0;                    // number of devices of each rank; 0: the program decides
   std::vector<HostSlots> hosts = {};  // empty: this host
   std::vector<std::string> rsh =
       {};  // the program that runs a command on another host; its arguments are the host's name and the command's words

@@ -17,7 +17,7 @@ std::vector<std::string> words_of(const std::string& text) {
   return out;
 }
 
-// ssh passes the words to a shell.
+// Quotes a word, because ssh passes the words to a shell.
 std::string quoted_for_shell(const std::string& word) {
   std::string out = "'";
   for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -27,7 +27,7 @@ std::string quoted_for_shell(const std::string& word) {
 }  // namespace
 
 void add_remote_arguments(Command& command, RemoteOptions& options) {
-  const std::vector<Argument> more = {
+  const std::vector<Argument> remote_arguments = {
       {"--hosts", "a file of hosts in Open MPI's form, one `alpha slots=4` per line; default: this host",
        &options.hosts},
       {"--rsh", "the program that runs a command on another host; its arguments are the host's name and the command",
@@ -36,14 +36,14 @@ void add_remote_arguments(Command& command, RemoteOptions& options) {
       {"--export", "a variable that is sent to other hosts, as KAREZ_* and OMP_* are; the option is repeated for each",
        &options.exports},
       {"--loose", "do not bind ranks to separate cores", &options.loose}};
-  command.arguments.insert(command.arguments.end(), more.begin(), more.end());
+  command.arguments.insert(command.arguments.end(), remote_arguments.begin(), remote_arguments.end());
 }
 
 std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 RunOptions job_options(const RemoteOptions& options, std::int64_t ranks) {
-  constexpr std::int64_t most = 1 << 16;
-  require(ranks >= 1 && ranks <= most, "-n must be 1 to ", most, " ranks, got ", ranks);
+  constexpr std::int64_t max = 1 << 16;
+  require(ranks >= 1 && ranks <= max, "-n must be 1 to ", max, " ranks, got ", ranks);
   RunOptions out;
   out.ranks = static_cast<int>(ranks);
   if (!options.hosts.empty()) out.hosts = parse_hostfile(read_text(options.hosts), options.hosts);

@@ -1,4 +1,4 @@
-// The options of hosts and connections that `karez run` and `karez doctor` share.
+// The options for hosts and connections that `karez run` and `karez doctor` share.
 #pragma once
 
 #include <string>

@@ -9,7 +9,7 @@
 
 namespace karez::tools {
 
-void start_ranks(RankGroup& group, const RunJob& job);       // throws Error if one cannot start
+void start_ranks(RankGroup& group, const RunJob& job);       // throws Error if a rank cannot start
 std::string name_of_rank(const RankGroup& group, int rank);  // "rank 2 (alpha, process 4711)"
 std::string host_name();                                     // "alpha"
 

@@ -40,16 +40,17 @@ TEST(Hostfile, ErrorsNameTheLine) {
                                {"a slots", "'slots': a host has"},
                                {"slots=4", "'slots=4' is not a host name"},
                                {"-oProxyCommand=x", "'-oProxyCommand=x' is not a host name"},
-                               {"# none\n", "hosts: it lists no host"}})
+                               {"# none\n", "hosts: the file lists no host"}})
     EXPECT_THAT(error_of([&] { hosts(text); }), HasSubstr(message));
 }
 
-TEST(Hostfile, RanksFillSlotsInTheirOrder) {
+TEST(Hostfile, RanksFillTheSlotsOfHostsInOrder) {
   const std::vector<HostSlots> hosts = {{"a", 2}, {"b", 1}, {"c", 3}};
   EXPECT_THAT(deal_ranks(hosts, 4), ElementsAre(2, 1, 1));
   EXPECT_THAT(deal_ranks(hosts, 2), ElementsAre(2, 0, 0));
   EXPECT_THAT(deal_ranks(hosts, 6), ElementsAre(2, 1, 3));
-  EXPECT_EQ(error_of([&] { deal_ranks(hosts, 7); }), "7 ranks are more than the 6 slots of the hosts: a 2, b 1, c 3");
+  EXPECT_EQ(error_of([&] { deal_ranks(hosts, 7); }),
+            "7 ranks requested, but the hosts have only 6 slots in total (a: 2, b: 1, c: 3)");
 }
 
 TEST(LinePrefixer, LinesAreBufferedUntilTheyEnd) {
@@ -64,44 +65,44 @@ TEST(LinePrefixer, LinesAreBufferedUntilTheyEnd) {
 
 TEST(LinePrefixer, BytesAreNotChanged) {
   const std::string bytes = std::string("\0\xff\r\x1b[1m", 7) + "\n";
-  LinePrefixer whole("> "), parts("> ");
+  LinePrefixer single_call("> "), byte_calls("> ");
   std::string out;
-  for (char c : bytes) out += parts.take({&c, 1});
+  for (char c : bytes) out += byte_calls.take({&c, 1});
   EXPECT_EQ(out, "> " + bytes);
-  EXPECT_EQ(whole.take(bytes), "> " + bytes);
+  EXPECT_EQ(single_call.take(bytes), "> " + bytes);
 }
 
 TEST(LinePrefixer, LinesWithoutAnEndAreSplit) {
   LinePrefixer lines("");
-  const std::string most(LinePrefixer::longest, 'x');
-  EXPECT_TRUE(lines.take(most + "y") == most + "\n");
+  const std::string longest_line(LinePrefixer::max_line_bytes, 'x');
+  EXPECT_TRUE(lines.take(longest_line + "y") == longest_line + "\n");
   EXPECT_EQ(lines.rest(), "y\n");
-  EXPECT_TRUE(lines.take(most.substr(1) + "\n") == most.substr(1) + "\n");
-  EXPECT_TRUE(lines.take(most + most + "\nz\n") == most + "\n" + most + "\nz\n");
-  EXPECT_EQ(lines.take(most), "");
-  EXPECT_TRUE(lines.take("\n") == most + "\n") << "also in pieces";
+  EXPECT_TRUE(lines.take(longest_line.substr(1) + "\n") == longest_line.substr(1) + "\n");
+  EXPECT_TRUE(lines.take(longest_line + longest_line + "\nz\n") == longest_line + "\n" + longest_line + "\nz\n");
+  EXPECT_EQ(lines.take(longest_line), "");
+  EXPECT_TRUE(lines.take("\n") == longest_line + "\n") << "the same for a line in pieces";
 }
 
 // --- frames
 
-TEST(RunFrames, FramesSurviveEncodingAndAnySplitting) {
-  const std::vector<RunFrame> sent = {{RunFrame::Kind::output, 3, std::string("a\0b", 3)},
-                                      {RunFrame::Kind::ended, 0, "9"},
-                                      {RunFrame::Kind::errors, 1048575, ""}};
-  std::string all, held;
-  for (const RunFrame& frame : sent) all += encode(frame);
+TEST(RunFrames, FramesAreDecodedHoweverTheirBytesAreSplit) {
+  const std::vector<RunFrame> sent_frames = {{RunFrame::Kind::output, 3, std::string("a\0b", 3)},
+                                             {RunFrame::Kind::ended, 0, "9"},
+                                             {RunFrame::Kind::errors, 1048575, ""}};
+  std::string stream, buffer;
+  for (const RunFrame& frame : sent_frames) stream += encode(frame);
   std::size_t next = 0;
-  for (char c : all) {
-    held += c;
-    while (auto frame = decode_frame(held)) {
-      ASSERT_LT(next, sent.size());
-      EXPECT_EQ(frame->kind, sent[next].kind);
-      EXPECT_EQ(frame->number, sent[next].number);
-      EXPECT_EQ(frame->bytes, sent[next++].bytes);
+  for (char c : stream) {
+    buffer += c;
+    while (auto frame = decode_frame(buffer)) {
+      ASSERT_LT(next, sent_frames.size());
+      EXPECT_EQ(frame->kind, sent_frames[next].kind);
+      EXPECT_EQ(frame->number, sent_frames[next].number);
+      EXPECT_EQ(frame->bytes, sent_frames[next++].bytes);
     }
   }
-  EXPECT_EQ(next, sent.size());
-  EXPECT_EQ(held, "");
+  EXPECT_EQ(next, sent_frames.size());
+  EXPECT_EQ(buffer, "");
 }
 
 TEST(RunFrames, AnInvalidHeaderIsRejected) {
@@ -126,72 +127,74 @@ TEST(RunFrames, TheFirstLineIsFoundAfterTheOutputOfTheLogin) {
   EXPECT_EQ(take_hello(bytes), 15001);
   EXPECT_EQ(bytes, "rest");
   EXPECT_EQ(hello_line(15001), "karez agent 1 15001\n");
-  std::string much(70000, 'x'), bad = "karez agent 1 x\n";
-  EXPECT_THAT(error_of([&] { take_hello(much); }), HasSubstr("expected 'karez agent', got other output"));
+  std::string long_output(70000, 'x'), bad = "karez agent 1 x\n";
+  EXPECT_THAT(error_of([&] { take_hello(long_output); }), HasSubstr("expected 'karez agent', got other output"));
   EXPECT_THAT(error_of([&] { take_hello(bad); }), HasSubstr("has no port"));
 }
 
-TEST(RunFrames, AJobSurvivesEncodingAndDecoding) {
+TEST(RunFrames, AnEncodedJobDecodesToTheSameJob) {
   const RunJob job{{"prog", "", "a b\n"}, {{"KAREZ_TOKEN", "x=y"}, {"E", ""}}, "/tmp/a b", 3, 2, false};
-  const RunJob back = decode_job(encode(job));
-  EXPECT_EQ(back.words, job.words);
-  EXPECT_EQ(back.variables, job.variables);
-  EXPECT_EQ(std::tuple(back.folder, back.first_rank, back.local_ranks, back.bind), std::tuple(job.folder, 3, 2, false));
+  const RunJob decoded = decode_job(encode(job));
+  EXPECT_EQ(decoded.words, job.words);
+  EXPECT_EQ(decoded.variables, job.variables);
+  EXPECT_EQ(std::tuple(decoded.folder, decoded.first_rank, decoded.local_ranks, decoded.bind),
+            std::tuple(job.folder, 3, 2, false));
   const std::string text = encode(job);
   for (std::size_t size = 0; size < text.size(); ++size) EXPECT_THROW(decode_job(text.substr(0, size)), Error) << size;
   EXPECT_THROW(decode_job(text + "x"), Error);
   EXPECT_THROW(decode_job(encode(RunJob{{"p"}, {}, "", 0, 0, true})), Error) << "no ranks";
 }
 
-// --- ending
+// --- the end of a job
 
-const ShutdownEscalation::Time zero{};
-std::vector<std::pair<int, int>> signals(ShutdownEscalation& ending, int until = 10000) {  // ms, signal
+const ShutdownEscalation::Time start_time{};
+std::vector<std::pair<int, int>> signals(ShutdownEscalation& escalation, int until = 10000) {  // ms, signal
   std::vector<std::pair<int, int>> out;
   for (int ms = 0; ms <= until; ms += 100)
-    while (auto signal = ending.due(zero + milliseconds(ms))) out.emplace_back(ms, *signal);
+    while (auto signal = escalation.due(start_time + milliseconds(ms))) out.emplace_back(ms, *signal);
   return out;
 }
 
 TEST(ShutdownEscalation, TheOtherRanksHaveASecondAfterAFailure) {
-  ShutdownEscalation ending;
-  EXPECT_EQ(ending.next(), std::nullopt);
-  ending.failed(zero);
-  ending.failed(zero + milliseconds(500));  // the failure of a rank that reports the first one
-  EXPECT_EQ(ending.next(), zero + seconds(1));
-  EXPECT_FALSE(ending.begun());
-  EXPECT_THAT(signals(ending), ElementsAre(std::pair(1000, SIGTERM), std::pair(1800, SIGKILL)));
-  EXPECT_TRUE(ending.begun());
-  EXPECT_EQ(ending.next(), std::nullopt);
-  ending.failed(zero);
-  EXPECT_THAT(signals(ending), IsEmpty());
+  ShutdownEscalation escalation;
+  EXPECT_EQ(escalation.next(), std::nullopt);
+  escalation.failed(start_time);
+  escalation.failed(start_time + milliseconds(500));  // the failure of a rank that reports the first one
+  EXPECT_EQ(escalation.next(), start_time + seconds(1));
+  EXPECT_FALSE(escalation.begun());
+  EXPECT_THAT(signals(escalation), ElementsAre(std::pair(1000, SIGTERM), std::pair(1800, SIGKILL)));
+  EXPECT_TRUE(escalation.begun());
+  EXPECT_EQ(escalation.next(), std::nullopt);
+  escalation.failed(start_time);
+  EXPECT_THAT(signals(escalation), IsEmpty());
 }
 
 TEST(ShutdownEscalation, CtrlCEscalatesToStrongerSignals) {
-  ShutdownEscalation ending;
-  ending.interrupted(SIGINT, zero);
-  EXPECT_THAT(signals(ending), ElementsAre(std::pair(0, SIGINT), std::pair(2000, SIGTERM), std::pair(4000, SIGKILL)));
+  ShutdownEscalation escalation;
+  escalation.interrupted(SIGINT, start_time);
+  EXPECT_THAT(signals(escalation),
+              ElementsAre(std::pair(0, SIGINT), std::pair(2000, SIGTERM), std::pair(4000, SIGKILL)));
   ShutdownEscalation terminated;
-  terminated.interrupted(SIGTERM, zero);
+  terminated.interrupted(SIGTERM, start_time);
   EXPECT_THAT(signals(terminated), ElementsAre(std::pair(0, SIGTERM), std::pair(2000, SIGKILL)));
 }
 
-TEST(ShutdownEscalation, CtrlCAgainTakesTheNextStepAtOnce) {
-  ShutdownEscalation ending;
-  ending.interrupted(SIGINT, zero);
-  EXPECT_THAT(signals(ending, 0), ElementsAre(std::pair(0, SIGINT)));
-  ending.interrupted(SIGINT, zero + milliseconds(300));
-  EXPECT_EQ(ending.due(zero + milliseconds(300)), SIGTERM);
-  EXPECT_EQ(ending.next(), zero + milliseconds(2300));
-  ending.interrupted(SIGINT, zero + milliseconds(400));
-  EXPECT_EQ(ending.due(zero + milliseconds(400)), SIGKILL);
+TEST(ShutdownEscalation, ASecondCtrlCSendsTheNextSignalAtOnce) {
+  ShutdownEscalation escalation;
+  escalation.interrupted(SIGINT, start_time);
+  EXPECT_THAT(signals(escalation, 0), ElementsAre(std::pair(0, SIGINT)));
+  escalation.interrupted(SIGINT, start_time + milliseconds(300));
+  EXPECT_EQ(escalation.due(start_time + milliseconds(300)), SIGTERM);
+  EXPECT_EQ(escalation.next(), start_time + milliseconds(2300));
+  escalation.interrupted(SIGINT, start_time + milliseconds(400));
+  EXPECT_EQ(escalation.due(start_time + milliseconds(400)), SIGKILL);
 }
 
 TEST(ShutdownEscalation, CtrlCDoesNotWaitForTheSecondAfterAFailure) {
-  ShutdownEscalation ending;
-  ending.failed(zero);
-  ending.interrupted(SIGINT, zero + milliseconds(200));
-  EXPECT_EQ(ending.due(zero + milliseconds(200)), SIGINT);
+  ShutdownEscalation escalation;
+  escalation.failed(start_time);
+  escalation.interrupted(SIGINT, start_time + milliseconds(200));
+  EXPECT_EQ(escalation.due(start_time + milliseconds(200)), SIGINT);
 }
 
 int exited(int code) { return code << 8; }
@@ -218,9 +221,9 @@ TEST(ShutdownEscalation, TheFirstRankThatFailsOnItsOwnDecidesTheExitCode) {
       {{ended(1, exited(9)), ended(0, SIGINT, true)}, SIGINT, 9, 1},
   };
   for (const auto& [ends, interrupted, code, rank] : cases) {
-    const JobResult verdict = job_result(ends, interrupted);
-    EXPECT_EQ(verdict.code, code) << print(ends[0]);
-    EXPECT_EQ(verdict.cause == nullptr ? -1 : verdict.cause->rank, rank) << print(ends[0]);
+    const JobResult result = job_result(ends, interrupted);
+    EXPECT_EQ(result.code, code) << print(ends[0]);
+    EXPECT_EQ(result.cause == nullptr ? -1 : result.cause->rank, rank) << print(ends[0]);
   }
 }
 

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "karez/page/page.h"
+#include "karez/report/plan_report.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 

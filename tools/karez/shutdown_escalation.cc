@@ -1,4 +1,4 @@
-// The steps that end a job, and the rank that caused the end.
+// Computes the signals that end a job, and the rank that caused the end.
 #include "tools/karez/shutdown_escalation.h"
 
 #include <signal.h>
@@ -19,16 +19,16 @@ void ShutdownEscalation::failed(Time now) {
 void ShutdownEscalation::interrupted(int signal, Time now) {
   using std::chrono::seconds;
   if (begun_ && !steps_.empty()) {  // a second interrupt
-    const auto sooner = steps_.front().when - now;
-    for (Step& step : steps_) step.when -= sooner;
+    const auto advance = steps_.front().when - now;
+    for (Step& step : steps_) step.when -= advance;
     return;
   }
   if (begun_) return;
   steps_.clear();
   if (signal == SIGINT) steps_.push_back({now, SIGINT});
-  const Time after = signal == SIGINT ? now + seconds(2) : now;
-  steps_.push_back({after, SIGTERM});
-  steps_.push_back({after + seconds(2), SIGKILL});
+  const Time next_time = signal == SIGINT ? now + seconds(2) : now;
+  steps_.push_back({next_time, SIGTERM});
+  steps_.push_back({next_time + seconds(2), SIGKILL});
 }
 
 std::optional<int> ShutdownEscalation::due(Time now) {
@@ -62,8 +62,8 @@ int code_of(const RankExit& end) {
   return end.status != -1 && WIFEXITED(end.status) ? WEXITSTATUS(end.status) : exit_code(ErrorKind::peer);
 }
 
-// Priority of a cause: a rank that failed on its own, then one that reports a hang, then one that reports a missing
-// peer.
+// Returns the priority of a cause: highest for a rank that failed on its own, then for a rank that reports a hang, then
+// for a rank that reports a missing peer.
 int cause_priority(const RankExit& end) {
   return !reports_other_rank(end) ? 2 : code_of(end) == exit_code(ErrorKind::hang) ? 1 : 0;
 }
@@ -86,15 +86,15 @@ std::vector<std::string> exit_report(const std::vector<RankExit>& ends, std::opt
   const RankExit& first = *result.cause;
   if (reports_other_rank(first)) return {cat("exit code ", result.code, ", reported by ", first.name)};
   std::vector<std::string> out;
-  std::string others, by_themselves;
+  std::string consequences, own_failures;
   for (const RankExit& end : ends) {
     if (&end == &first || end.good() || end.after_signal) continue;
-    std::string& list = reports_other_rank(end) ? others : by_themselves;
+    std::string& list = reports_other_rank(end) ? consequences : own_failures;
     list += cat(list.empty() ? "" : ", ", "rank ", end.rank, " with ", code_of(end));
   }
   if (!first.last_error.empty()) out.push_back(cat(first.name, " reported: ", first.last_error));
-  if (!by_themselves.empty()) out.push_back(cat("also failed: ", by_themselves));
-  if (!others.empty()) out.push_back(cat("ended as a consequence: ", others));
+  if (!own_failures.empty()) out.push_back(cat("also failed: ", own_failures));
+  if (!consequences.empty()) out.push_back(cat("ended as a consequence: ", consequences));
   out.push_back(cat("exit code ", result.code, ", because of ", first.name));
   return out;
 }

@@ -1,4 +1,4 @@
-// Signals as a descriptor, by signalfd.
+// Reads signals from a descriptor of signalfd.
 #include "tools/karez/signals.h"
 
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 namespace karez::tools {
 namespace {
-sigset_t wanted() {
+sigset_t handled_signals() {
   sigset_t out;
   sigemptyset(&out);
   for (int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&out, number);
@@ -21,7 +21,7 @@ sigset_t wanted() {
 }  // namespace
 
 Signals::Signals() {
-  sigset_t set = wanted();
+  sigset_t set = handled_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
   descriptor_ = Descriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -29,7 +29,7 @@ Signals::Signals() {
 }
 
 Signals::~Signals() {
-  sigset_t set = wanted();
+  sigset_t set = handled_signals();
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_DFL);
 }

@@ -3,13 +3,13 @@
 
 #include <optional>
 
-#include "karez/comm/socket.h"
+#include "karez/comm/transport/socket.h"
 #include "tools/namespace.h"
 
 namespace karez::tools {
 
-// Blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD and ignores SIGPIPE while it exists. Construct it while the process has
-// one thread.
+// While an object exists, SIGINT, SIGTERM, SIGHUP and SIGCHLD are blocked and SIGPIPE is ignored. Construct it while
+// the process has one thread.
 class Signals {
  public:
   Signals();

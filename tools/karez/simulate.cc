@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "karez/base/text.h"
-#include "karez/page/predictor.h"
-#include "karez/page/sections.h"
-#include "karez/page/table.h"
 #include "karez/plan/acts.h"
+#include "karez/report/predictor.h"
+#include "karez/report/sections.h"
+#include "karez/report/table.h"
 #include "karez/runtime/simulator.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
@@ -22,7 +22,7 @@ struct Options {
   double delay = 0;  // microseconds
 };
 
-// Sorted by time, the longest first; equal ones by id.
+// Returns the ids in the order of busy time, the longest first; ids with equal times are in ascending order.
 template <class Id> std::vector<Id> largest_first(const ById<Id, double>& busy) {
   std::vector<Id> order;
   for (Id id : busy.ids()) order.push_back(id);
@@ -32,13 +32,13 @@ template <class Id> std::vector<Id> largest_first(const ById<Id, double>& busy) 
 
 std::string actors_text(const Plan& plan, const Simulation& run, const ById<ActorId, double>& busy, std::int64_t rows) {
   ById<ActorId, int> acts(plan.actors.size());
-  ById<ActorId, double> all(plan.actors.size());  // includes acts that run ahead for the next launch
-  for (const SimulatedAct& act : run.acts) ++acts[act.actor], all[act.actor] += act.end - act.begin;
+  ById<ActorId, double> total_seconds(plan.actors.size());  // also of acts that run ahead for the next launch
+  for (const SimulatedAct& act : run.acts) ++acts[act.actor], total_seconds[act.actor] += act.end - act.begin;
   std::vector<std::vector<std::string>> out = {{"acts", "us an act", "of the time", "device", "actor", "at"}};
   for (ActorId a : largest_first(busy)) {
     if (static_cast<std::int64_t>(out.size()) > rows) break;
     const Actor& actor = plan.actor(a);
-    out.push_back({cat(acts[a]), microseconds(acts[a] == 0 ? 0 : all[a] / acts[a]),
+    out.push_back({cat(acts[a]), microseconds(acts[a] == 0 ? 0 : total_seconds[a] / acts[a]),
                    percent(run.makespan > 0 ? busy[a] / run.makespan : 0),
                    device_text(plan, plan.stream(actor.stream).device), cat("a", a, " ", actor.name), actor.where});
   }
@@ -48,17 +48,17 @@ std::string actors_text(const Plan& plan, const Simulation& run, const ById<Acto
   return title + table(out);
 }
 
-// Collectives of one stream may overlap; the overlap counts once.
+// Lists the busy time of each stream. Collectives of one stream may overlap; the overlap counts once.
 std::string streams_text(const Plan& plan, const Simulation& run) {
   std::vector<SimulatedAct> acts = run.acts;
   std::stable_sort(acts.begin(), acts.end(),
                    [](const SimulatedAct& a, const SimulatedAct& b) { return a.begin < b.begin; });
-  ById<StreamId, double> busy(plan.streams.size(), 0), until(plan.streams.size(), 0);
+  ById<StreamId, double> busy(plan.streams.size(), 0), busy_until(plan.streams.size(), 0);
   for (const SimulatedAct& act : acts) {
     const StreamId s = plan.actor(act.actor).stream;
     const double end = std::min(act.end, run.makespan);
-    busy[s] += std::max(0.0, end - std::max(act.begin, until[s]));
-    until[s] = std::max(until[s], end);
+    busy[s] += std::max(0.0, end - std::max(act.begin, busy_until[s]));
+    busy_until[s] = std::max(busy_until[s], end);
   }
   std::vector<std::vector<std::string>> out;
   for (StreamId s : largest_first(busy))
@@ -67,23 +67,24 @@ std::string streams_text(const Plan& plan, const Simulation& run) {
   return "streams, busy for\n" + table(out);
 }
 
-// Without collectives, which do not occupy a worker.
+// Lists the busy time of each worker, without collectives, which do not occupy a worker.
 std::string workers_text(const Plan& plan, const Simulation& run, const ById<ActorId, double>& busy) {
-  std::vector<double> of_worker(run.events.size());
+  std::vector<double> worker_busy(run.events.size());
   for (ActorId a : busy.ids())
     if (!plan.actor(a).collective)
-      of_worker[static_cast<std::size_t>(plan.stream(plan.actor(a).stream).worker) % of_worker.size()] += busy[a];
+      worker_busy[static_cast<std::size_t>(plan.stream(plan.actor(a).stream).worker) % worker_busy.size()] += busy[a];
   std::vector<std::vector<std::string>> out;
-  for (std::size_t w = 0; w < of_worker.size(); ++w)
-    out.push_back({percent(run.makespan > 0 ? of_worker[w] / run.makespan : 0), cat("worker ", w)});
+  for (std::size_t w = 0; w < worker_busy.size(); ++w)
+    out.push_back({percent(run.makespan > 0 ? worker_busy[w] / run.makespan : 0), cat("worker ", w)});
   return "workers (threads), busy for\n" + table(out);
 }
 
 std::string memory_text(const Plan& plan, const Simulation& run) {
   std::vector<std::vector<std::string>> out;
-  const auto used = peak_bytes(plan, run), all = planned_bytes(plan);
+  const auto peak = peak_bytes(plan, run), planned = planned_bytes(plan);
   for (DeviceId d : plan.devices.ids())
-    out.push_back({device_text(plan, d), bytes_text(used[d]), cat("of ", bytes_text(all[d]), " in all its blocks")});
+    out.push_back(
+        {device_text(plan, d), bytes_text(peak[d]), cat("of ", bytes_text(planned[d]), " in all its blocks")});
   return "bytes in use at once by device: slots of registers, variables among them\n" + table(out);
 }
 
@@ -136,7 +137,7 @@ Command simulate_command() {
            {"--delay", "upper limit in us of the random delay of each message between workers", &o->delay},
            {"--launches", "number of launches, in sequence", &o->launches},
            {"--workers", "threads; 0: the number that the plan names", &o->workers},
-           {"--rows", "most actors to print", &o->rows}},
+           {"--rows", "maximum number of actors to print", &o->rows}},
           [o] { return run(*o); },
           {}};
 }

@@ -14,7 +14,7 @@ bool is_log_line(std::string_view line) {
 void StderrTail::take(std::string_view bytes) {
   for (const char byte : bytes) {
     if (byte == '\n') end_line();
-    else if (line_.size() < longest) line_ += byte;
+    else if (line_.size() < max_bytes) line_ += byte;
   }
 }
 
@@ -30,7 +30,7 @@ void StderrTail::append(std::string& tail, std::string_view line) {
   if (begin == 0) tail.clear();
   else if (!tail.empty()) tail += ' ';
   tail += line.substr(begin);
-  tail.resize(std::min(tail.size(), longest));
+  tail.resize(std::min(tail.size(), max_bytes));
 }
 
 std::string StderrTail::text() const {

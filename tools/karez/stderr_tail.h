@@ -12,8 +12,8 @@ namespace karez::tools {
 class StderrTail {
  public:
   void take(std::string_view bytes);  // ignores Karez' own lines: the launcher and warnings
-  std::string text() const;           // includes an unterminated line; truncated to `longest`
-  static constexpr std::size_t longest = 1000;
+  std::string text() const;           // includes an unterminated line; truncated to `max_bytes`
+  static constexpr std::size_t max_bytes = 1000;
 
  private:
   void end_line();

@@ -1,4 +1,4 @@
-// Tests the tail of standard error for any splitting of its bytes.
+// Tests of the tail of standard error with differently split bytes.
 #include "tools/karez/stderr_tail.h"
 
 #include <gtest/gtest.h>
@@ -27,8 +27,8 @@ TEST(StderrTail, TheTailIsTheLastLineWithTheIndentedLinesAfterIt) {
     EXPECT_EQ(tail_of("karez: 3 ranks x 1 device, from karez run, links shm\nkarez warning: rank 1 is slow\n", step),
               "");
   }
-  EXPECT_EQ(tail_of(std::string(5000, 'x'), 7).size(), StderrTail::longest);
-  EXPECT_EQ(tail_of(base::cat(std::string(900, 'x'), "\n ", std::string(900, 'y')), 7).size(), StderrTail::longest);
+  EXPECT_EQ(tail_of(std::string(5000, 'x'), 7).size(), StderrTail::max_bytes);
+  EXPECT_EQ(tail_of(base::cat(std::string(900, 'x'), "\n ", std::string(900, 'y')), 7).size(), StderrTail::max_bytes);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The trace as JSON, written with nlohmann-json.
+// Writes a trace as JSON with nlohmann-json.
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -9,8 +9,8 @@ namespace karez::tools {
 namespace {
 using nlohmann::json;
 
-json name_event(const char* what, int rank, int lane, const std::string& name) {
-  return {{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", lane}, {"args", {{"name", name}}}};
+json name_event(const char* kind, int rank, int lane, const std::string& name) {
+  return {{"ph", "M"}, {"name", kind}, {"pid", rank}, {"tid", lane}, {"args", {{"name", name}}}};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tests spans and their JSON from handwritten event logs.
+// Tests of spans and their JSON with handwritten event logs.
 #include "tools/karez/trace.h"
 
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ TEST(Trace, OverlappingCollectivesHaveSeparateLanesOfTheirWorker) {
             "a0.0@1/1:1-5 a1.0@1/2:2-6 a2.0@1/0:3-4 a0.1@1/1:5-7");
 }
 
-TEST(Trace, AnActDuringWhichAnotherOfItsWorkerBeginsIsConcurrent) {
+TEST(Trace, AnActDuringWhichAnotherActOfItsWorkerBeginsIsConcurrent) {
   EXPECT_EQ(spans(plan_of("ccc"),
                   {{{event(began, 0, 0, 1), event(began, 1, 0, 2), event(ended, 1, 0, 3), event(acted, 2, 0, 3),
                      event(ended, 0, 0, 4), event(began, 1, 1, 4), event(ended, 1, 1, 5)},

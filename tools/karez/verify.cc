@@ -10,28 +10,28 @@
 #include "karez/base/text.h"
 #include "karez/kernels/prepare_call.h"
 #include "karez/plan/dry_run.h"
-#include "karez/runtime/links.h"
+#include "karez/runtime/load/links.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 
 namespace karez::tools {
 namespace {
 
-DryRun live_run(const std::string& file, const Plan& plan) {
+DryRun run_without_data(const std::string& file, const Plan& plan) {
   try {
     return dry_run(plan);
   } catch (const Error& error) { throw Error(ErrorKind::hang, cat(file, ": ", error.what()), error.where); }
 }
 
-// Checks calls and collectives as loading does. Returns the kernels that this build lacks, by name, with the number of
-// their calls.
-std::map<std::string, int> ask_calls(const std::string& file, const Plan& plan) {
+// Checks calls and collectives as loading does. Returns the names of the kernels that this build lacks, with the number
+// of calls of each.
+std::map<std::string, int> verify_calls(const std::string& file, const Plan& plan) {
   const KernelTable kernels(cpu_kernels());
-  std::map<std::string, int> unknown;
-  const auto ask = [&](const Call& call, DeviceId device) {
-    const auto same = [&](const KernelRow& row) { return row.name == call.kernel; };
-    if (std::none_of(kernels.rows().begin(), kernels.rows().end(), same)) {
-      ++unknown[call.kernel];
+  std::map<std::string, int> missing_kernels;
+  const auto verify_call = [&](const Call& call, DeviceId device) {
+    const auto has_name = [&](const KernelRow& row) { return row.name == call.kernel; };
+    if (std::none_of(kernels.rows().begin(), kernels.rows().end(), has_name)) {
+      ++missing_kernels[call.kernel];
       return;
     }
     try {
@@ -42,17 +42,18 @@ std::map<std::string, int> ask_calls(const std::string& file, const Plan& plan) 
     }
   };
   for (const Actor& actor : plan.actors) {
-    for (const Call& call : actor.calls) ask(call, plan.stream(actor.stream).device);
+    for (const Call& call : actor.calls) verify_call(call, plan.stream(actor.stream).device);
     try {
       if (actor.collective) checked_spec(plan, actor);
     } catch (const Error& error) { throw Error(ErrorKind::data, cat(file, ": ", error.what()), error.where); }
   }
-  for (const Call& call : plan.setup) ask(call, call.out.empty() ? DeviceId(0) : plan.block(call.out[0].block).device);
-  return unknown;
+  for (const Call& call : plan.setup)
+    verify_call(call, call.out.empty() ? DeviceId(0) : plan.block(call.out[0].block).device);
+  return missing_kernels;
 }
 
-// Throws if the layout text of a variable names no dtype, or one that its bytes are not a multiple of.
-void ask_variables(const std::string& file, const Plan& plan) {
+// Throws if the layout text of a variable has no dtype, or if its bytes are not a multiple of the size of the dtype.
+void verify_variables(const std::string& file, const Plan& plan) {
   for (const Block& block : plan.blocks) {
     if (block.kind != BlockKind::variable) continue;
     try {
@@ -67,12 +68,12 @@ void ask_variables(const std::string& file, const Plan& plan) {
 
 int run(const std::string& file) {
   const Plan plan = verified_plan(file);
-  ask_variables(file, plan);
-  const auto unknown = ask_calls(file, plan);
-  const DryRun launch = live_run(file, plan);
+  verify_variables(file, plan);
+  const auto missing_kernels = verify_calls(file, plan);
+  const DryRun launch = run_without_data(file, plan);
   std::printf("%s: valid; a launch ends after %zu acts and %" PRId64 " messages; hash %016" PRIx64 "\n", file.c_str(),
               launch.order.size(), launch.messages, rank_hash(plan));
-  for (const auto& [kernel, calls] : unknown)
+  for (const auto& [kernel, calls] : missing_kernels)
     std::printf("  not checked: %d call%s of %s, a kernel that this build does not have\n", calls,
                 calls == 1 ? "" : "s", kernel.c_str());
   return 0;

@@ -1,4 +1,5 @@
-"""./dev mutants FOLDER N --seed S: plants N random faults in a folder or file, and reports which of them tests notice."""
+"""./dev mutants FOLDER N --seed S: plants N random faults in a folder or file, and reports which of them tests
+notice."""
 
 import argparse
 import pathlib
@@ -23,26 +24,28 @@ def say(text):
 def own_tests(path, binaries):
     """The tests of the component that a file belongs to: test binaries, and folders of pytest's files."""
     top = path.removeprefix("karez/").split("/")[0]
-    own = {"python": ("python/tests",), "tools": ("command_test", "tests")}.get(top, (f"{top}_test",))
-    return own if all(name in binaries or name in PYTEST_FOLDERS for name in own) else None
+    own_programs = {"python": ("python/tests",), "tools": ("command_test", "tests")}.get(top, (f"{top}_test",))
+    return own_programs if all(name in binaries or name in PYTEST_FOLDERS for name in own_programs) else None
 
 
-def maps_of(build, runner, binaries, files, again):
-    """The coverage maps of the binaries and of pytest's files: stored maps with new suites added, or new measurements."""
+def maps_of(build, runner, binaries, files, remeasure):
+    """The coverage maps of the binaries and of pytest's files: stored maps with new suites added, or new
+    measurements."""
     from .coverage_map import Map, Measure
 
     measure, maps = Measure(build, runner, say), {}
     for name in [*binaries, *(["pytest"] if files else [])]:
         path = WORK_FOLDER / "coverage" / f"{name}.json"
         old = Map.load(path)
-        if old and (again or old.is_stale(build.copy.hash)):
+        if old and (remeasure or old.is_stale(build.copy.hash)):
             old = None
-        made = measure.map(name, files, old, lambda made, path=path: made.save(path))
-        if made is old and old.content["tree"] != build.copy.hash:
+        new_map = measure.map(name, files, old, lambda new_map, path=path: new_map.save(path))
+        if new_map is old and old.content["tree"] != build.copy.hash:
             say(
-                f"the coverage map of {name} is {old.age() / 3600:.1f} h old, of another tree: its lines are mapped to this tree"
+                f"the coverage map of {name} was measured {old.age() / 3600:.1f} h ago on another tree: its lines are "
+                f"mapped to this tree"
             )
-        maps[name] = made.only(files) if name == "pytest" else made
+        maps[name] = new_map.only(files) if name == "pytest" else new_map
     return maps
 
 
@@ -63,11 +66,11 @@ def main():
     )
     words.add_argument("--limit", type=float, default=120, help="seconds of tests for one fault (%(default)s)")
     words.add_argument("--measure", action="store_true", help="measure coverage again, even if the stored map is new")
-    given = words.parse_args()
-    if given.count < 1:
-        raise MutantsError(f"the number of faults must be at least 1, got {given.count}")
+    options = words.parse_args()
+    if options.count < 1:
+        raise MutantsError(f"the number of faults must be at least 1, got {options.count}")
     generate = generator()
-    files = sources(ROOT, tracked(ROOT), given.folder)
+    files = sources(ROOT, tracked(ROOT), options.folder)
     rows = equivalents((ROOT / EQUIVALENTS_FILE).read_text())
     if wrong := stale(rows, ROOT):
         raise MutantsError("\n".join(wrong))
@@ -79,31 +82,33 @@ def main():
     binaries = build.binaries()
     owns = {own_tests(path, binaries) for path in files}
     if len(owns) > 1 or None in owns:
-        raise MutantsError(f"'{given.folder}' has no tests, or is not in a single component; name a component")
-    (own,) = owns
-    if not given.own and not (WORK_FOLDER / "coverage").is_dir():
+        raise MutantsError(f"'{options.folder}' has no tests, or is not in a single component; name a component")
+    (own_programs,) = owns
+    if not options.own and not (WORK_FOLDER / "coverage").is_dir():
         say("building and measuring all tests; this is done once and takes long")
-    mine = [name for name in own if name in binaries]
-    folders = [name for name in own if name in PYTEST_FOLDERS] if given.own else PYTEST_FOLDERS
-    build.make(*([*mine, *(build.programs() if folders else [])] if given.own else []))
+    own_binaries = [name for name in own_programs if name in binaries]
+    folders = [name for name in own_programs if name in PYTEST_FOLDERS] if options.own else PYTEST_FOLDERS
+    build.make(*([*own_binaries, *(build.programs() if folders else [])] if options.own else []))
     build.read()
     runner = Runner(copy.tree, sys.executable)
-    maps = maps_of(build, runner, mine if given.own else binaries, test_files(copy.tree, folders), given.measure)
-    say(f"built and mapped in {time.monotonic() - begin:.0f} s; --seed {given.seed}")
+    maps = maps_of(
+        build, runner, own_binaries if options.own else binaries, test_files(copy.tree, folders), options.measure
+    )
+    say(f"built and mapped in {time.monotonic() - begin:.0f} s; --seed {options.seed}")
 
-    record = record_of(WORK_FOLDER, given.folder, given.seed, given.own, copy.hash)
+    record = record_of(WORK_FOLDER, options.folder, options.seed, options.own, copy.hash)
     if record.known:
         say(f"{len(record.known)} faults of this draw have a stored verdict")
-    judge = Judge(build, runner, maps, mine or ["pytest"], given.limit)
-    verdicts = hunt(copy.tree, files, given.seed, given.count, generate, rows, record, judge.judge, say)
-    missed = [one for one in verdicts if one.result in ("missed", "not run")]
-    for one in missed:
-        say(f"missed: {one}")
-    say(f"{HEAD}\n{table(given.folder, verdicts)}")
-    counted = sum(one.result in COUNTED for one in verdicts)
-    if counted < given.count:
-        say(f"{counted} of {given.count}: interrupted, or no lines are left")
-    return 1 if missed or counted < given.count else 0
+    judge = Judge(build, runner, maps, own_binaries or ["pytest"], options.limit)
+    verdicts = hunt(copy.tree, files, options.seed, options.count, generate, rows, record, judge.judge, say)
+    missed = [verdict for verdict in verdicts if verdict.result in ("missed", "not run")]
+    for item in missed:
+        say(f"missed: {item}")
+    say(f"{HEAD}\n{table(options.folder, verdicts)}")
+    counted = sum(verdict.result in COUNTED for verdict in verdicts)
+    if counted < options.count:
+        say(f"{counted} of {options.count}: interrupted, or no lines are left")
+    return 1 if missed or counted < options.count else 0
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 CORES = os.cpu_count() or 1
 FOLDERS = ("tools/", "python/", "bench/", "examples/")  # build folders with programs that pytest's files run
 HERE = pathlib.Path(__file__).resolve().parent
-# No optimisation that hides a line's code; a tail call would hide the caller of the table.
+# The flags disable optimisations that hide a line's code; a tail call would hide the caller of the table.
 FLAGS = (
     "-O1 -g1 -gno-column-info -gno-statement-frontiers -fno-inline-functions-called-once -fno-optimize-sibling-calls "
     "-fsanitize-coverage=trace-pc"
@@ -25,10 +25,10 @@ class BuildFailure(Exception):
 
 
 def tracked(root):
-    listed = subprocess.run(
+    listing = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=root, capture_output=True, text=True, check=True
     )
-    return sorted(name for name in listed.stdout.split("\0") if name and (root / name).is_file())
+    return sorted(name for name in listing.stdout.split("\0") if name and (root / name).is_file())
 
 
 def run(words, folder, **options):
@@ -55,7 +55,8 @@ def run(words, folder, **options):
 
 
 class Copy:
-    """A copy of the tree without ignored files; a file is written only if it differs, so that builds are incremental."""
+    """A copy of the tree without ignored files; a file is written only if it differs, so that builds are
+    incremental."""
 
     def __init__(self, root, place):
         self.tree = place / "tree"
@@ -66,11 +67,11 @@ class Copy:
             if str(path.relative_to(self.tree)) not in names and "__pycache__" not in path.parts:
                 path.unlink()
         self.names = names
-        whole = hashlib.sha256()
+        digest = hashlib.sha256()
         for name in names:
             if not name.endswith(".md"):
-                whole.update(f"{name}\0".encode() + (self.tree / name).read_bytes() + b"\0")
-        self.hash = whole.hexdigest()[:16]
+                digest.update(f"{name}\0".encode() + (self.tree / name).read_bytes() + b"\0")
+        self.hash = digest.hexdigest()[:16]
 
     def write(self, name, content):
         path = self.tree / name
@@ -91,7 +92,8 @@ class Compile:
 
 
 class Build:
-    """The build of the copy. A fault does not change it: the objects and binaries of a fault are in a separate folder."""
+    """The build of the copy. A fault does not change it: the objects and binaries of a fault are in a separate
+    folder."""
 
     def __init__(self, copy, place, python):
         self.copy, self.tree, self.folder, self.mutant = copy, copy.tree, place / "build", place / "mutant"
@@ -158,14 +160,14 @@ class Build:
             source = os.path.relpath(row["file"], self.tree)
             if "-o" in command and not source.startswith(".."):
                 self.compiles[command[command.index("-o") + 1]] = Compile(source, command)
-        made = None
+        object_name = None
         for line in run(["ninja", "-C", str(self.folder), "-t", "deps"], self.tree).splitlines():
             if line and not line.startswith(" "):
-                made = line.split(": #deps")[0]
-            elif made in self.compiles and line.strip():
+                object_name = line.split(": #deps")[0]
+            elif object_name in self.compiles and line.strip():
                 name = os.path.relpath(os.path.join(self.folder, line.strip()), self.tree)
                 if not name.startswith(".."):
-                    self.dependents.setdefault(name, set()).add(made)
+                    self.dependents.setdefault(name, set()).add(object_name)
 
     def link(self, target):
         """The link command of a target, its objects named in the command, and its objects from libraries."""
@@ -205,14 +207,14 @@ class Build:
         """Compiles the missing objects; true if the fault changes the code of any."""
         new = [o for o in objects if o not in self.made]
         with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
-            for made, changed in zip(new, pool.map(self.compile_one, new)):
-                self.made[made] = changed
+            for object_name, changed in zip(new, pool.map(self.compile_one, new)):
+                self.made[object_name] = changed
         return any(self.made[o] for o in objects)
 
-    def compile_one(self, made):
-        overlay, out = self.mutant / "overlay", self.mutant / "objects" / made
+    def compile_one(self, object_name):
+        overlay, out = self.mutant / "overlay", self.mutant / "objects" / object_name
         out.parent.mkdir(parents=True, exist_ok=True)
-        one = self.compiles[made]
+        one = self.compiles[object_name]
         words = [word for word in one.command if word != "-Winvalid-pch"]
         words[words.index("-o") + 1] = str(out)
         if (overlay / one.source).is_file():
@@ -223,9 +225,9 @@ class Build:
         maps = [word.replace(str(self.tree), str(overlay), 1) for word in maps]  # so that strings with paths stay equal
         words[first:first] = [f"-I{overlay}", *maps, "-w"]
         run(words, self.folder)
-        if made not in self.sound:
-            self.sound[made] = self.code(self.folder / made)
-        return self.code(out) != self.sound[made]
+        if object_name not in self.sound:
+            self.sound[object_name] = self.code(self.folder / object_name)
+        return self.code(out) != self.sound[object_name]
 
     def code(self, path):
         """The hash of an object without its debug information."""
@@ -238,16 +240,16 @@ class Build:
     def binary(self, target):
         """Links a target with the fault; returns the path of the binary."""
         words, direct, inside = self.link(target)
-        here = lambda made: str(self.mutant / "objects" / made)
+        object_path = lambda object_name: str(self.mutant / "objects" / object_name)
         out = self.mutant / "build" / target
         out.parent.mkdir(parents=True, exist_ok=True)
         out.unlink(missing_ok=True)  # a link to the binary without the fault
         changed = {o for o in self.made if self.made[o]}
-        words = [here(w) if w in changed & direct else w for w in words]
+        words = [object_path(w) if w in changed & direct else w for w in words]
         words[words.index("-o") + 1] = str(out)
         first = next(i for i, word in enumerate(words) if word.endswith(".o"))
         words[first:first] = [
-            here(o) for o in sorted(changed & inside)
+            object_path(o) for o in sorted(changed & inside)
         ]  # before the library, so that these objects replace the library's
         run([*words, "-Wl,--strip-debug"], self.folder)
         return out

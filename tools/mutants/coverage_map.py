@@ -12,17 +12,18 @@ import zlib
 
 import numpy
 
-from .suites import CORES, Suite, listed
+from .suites import CORES, Suite, list_tests
 
 DAY = 24 * 3600
-LONGEST = 150  # seconds; slower suites are not used
+MAX_SUITE_SECONDS = 150  # slower suites are not used
 CALL = 0xE8  # x86-64: call rel32
 
 
 class Module:
-    """The lines of the tree's files in one instrumented program, each with the call to the table that marks it as run."""
+    """The lines of the tree's files in one instrumented program, each with the call to the table that marks it as
+    run."""
 
-    def __init__(self, path, tree, known):
+    def __init__(self, path, tree, known_lines):
         from elftools.elf.elffile import ELFFile
 
         with open(path, "rb") as file:
@@ -36,7 +37,7 @@ class Module:
                     if s["sh_flags"] & 4 and s["sh_type"] == "SHT_PROGBITS"
                 ]
             )
-            names, rows = line_rows(elf, tree, set(known))
+            names, rows = line_rows(elf, tree, set(known_lines))
         self.calls = numpy.sort(calls)
         self.names = names
         begin, end, file, line = (
@@ -44,7 +45,8 @@ class Module:
             if rows
             else [numpy.zeros(0, numpy.int64)] * 4
         )
-        # A row belongs to the last call before it in its function, or to the first one, and to the calls within it.
+        # The line of a row ran if the last call before the row in its function ran (without one, the first call in the
+        # function), or a call within the row.
         function = functions[numpy.maximum(numpy.searchsorted(functions, begin, "right") - 1, 0)]
         after = functions[numpy.minimum(numpy.searchsorted(functions, begin, "right"), len(functions) - 1)]
         first = numpy.searchsorted(self.calls, begin, "left")
@@ -55,11 +57,11 @@ class Module:
             inside = first + step < last
             pairs.append((first[inside] + step, file[inside], line[inside]))
         call, file, line = (numpy.concatenate(column) for column in zip(*pairs))
-        known = call < len(self.calls)
-        known[: len(before)] &= self.calls[numpy.minimum(before, len(self.calls) - 1)] < numpy.where(
+        has_call = call < len(self.calls)
+        has_call[: len(before)] &= self.calls[numpy.minimum(before, len(self.calls) - 1)] < numpy.where(
             after > begin, after, 1 << 62
         )
-        self.call, self.key = call[known], (file[known] << 32) + line[known]
+        self.call, self.key = call[has_call], (file[has_call] << 32) + line[has_call]
 
     def lines(self, keys):
         out = {}
@@ -67,7 +69,7 @@ class Module:
             out.setdefault(self.names[key >> 32], []).append(key & 0xFFFFFFFF)
         return out
 
-    def known(self):
+    def known_lines(self):
         return self.lines(self.key)
 
     def ran(self, table):
@@ -77,7 +79,7 @@ class Module:
 
 
 def symbols(elf):
-    """The addresses of all functions, and that of the table's function."""
+    """The addresses of all functions, and the address of the table's function."""
     table = elf.get_section_by_name(".symtab")
     raw = numpy.frombuffer(
         table.data(),
@@ -104,7 +106,7 @@ def calls_in(section, callee):
     return at[at + 5 + distance == callee].astype(numpy.int64)
 
 
-def line_rows(elf, tree, known):
+def line_rows(elf, tree, known_lines):
     """The files of the tree with lines in a program, and rows (begin, end, file, line)."""
     names, index, rows = [], {}, []
     debug = elf.get_dwarf_info()
@@ -113,18 +115,18 @@ def line_rows(elf, tree, known):
         if program is None:
             continue
         folders, files = program["include_directory"], program["file_entry"]
-        ours = {}
+        own_lines = {}
         for number, entry in enumerate(files):
             path = os.path.join(folders[entry["dir_index"]].decode(), entry["name"].decode())
             name = (
                 os.path.relpath(path, tree) if os.path.isabs(path) else os.path.normpath(path)
             )  # a prefix map makes paths relative
-            if name in known:
+            if name in known_lines:
                 if name not in index:
                     index[name] = len(names)
                     names.append(name)
-                ours[number] = index[name]
-        if not ours:
+                own_lines[number] = index[name]
+        if not own_lines:
             continue
         before = None
         for entry in program.get_entries():
@@ -136,10 +138,10 @@ def line_rows(elf, tree, known):
                 before = None
             if state.end_sequence:
                 before = None
-            elif state.file in ours and state.line:
+            elif state.file in own_lines and state.line:
                 if before is not None:  # two rows with one address
                     rows.append((before[0], before[0] + 1, before[1], before[2]))
-                before = state.address, ours[state.file], state.line
+                before = state.address, own_lines[state.file], state.line
     return names, rows
 
 
@@ -148,8 +150,8 @@ def merge(into, lines):
         into[name] = sorted({*into.get(name, []), *numbers})
 
 
-def prints(text):
-    """A number for each line; equal lines have equal numbers."""
+def line_hashes(text):
+    """A hash of each line without its indentation."""
     return [zlib.crc32(line.strip().encode()) for line in text.split("\n")]
 
 
@@ -172,12 +174,12 @@ class Map:
         return time.time() - self.content["made"]
 
     def is_stale(self, tree_hash):
-        """Whether the map is older than a day and of another tree."""
+        """Whether the map is older than a day and was measured on a different tree."""
         return self.content["tree"] != tree_hash and self.age() > DAY
 
     def only(self, names):
         """The map with only these suites; an earlier command may have measured more."""
-        suites = {name: one for name, one in self.content["suites"].items() if name in names}
+        suites = {name: value for name, value in self.content["suites"].items() if name in names}
         return Map(self.content | {"suites": suites})
 
     def names(self):
@@ -190,7 +192,7 @@ class Map:
     def old_lines(self, path, text):
         """For each current line of a file, from 1, its line numbers at the time of the measurement."""
         if path not in self.found:
-            old, new = self.content["texts"].get(path), prints(text)
+            old, new = self.content["texts"].get(path), line_hashes(text)
             if old is None or old == new:
                 self.found[path] = None
             else:
@@ -210,13 +212,13 @@ class Map:
     def followed(self, copy):
         """The suites, with the current numbers of their lines."""
         out = {}
-        for name, one in self.content["suites"].items():
-            lines = {path: numbers for path, numbers in one["lines"].items() if path in copy.names}
+        for name, value in self.content["suites"].items():
+            lines = {path: numbers for path, numbers in value["lines"].items() if path in copy.names}
             for path, numbers in lines.items():
                 places, ran = self.old_lines(path, copy.text(path)), set(numbers)
                 if places is not None:
                     lines[path] = [number for number, before in places.items() if ran & set(before)]
-            out[name] = one | {"lines": lines}
+            out[name] = value | {"lines": lines}
         return out
 
     def covering(self, path, line, text):
@@ -227,14 +229,16 @@ class Map:
             return None
         return [
             self.suite(name)
-            for name, one in self.content["suites"].items()
-            if one["use"] and lines & set(one["lines"].get(path, []))
+            for name, value in self.content["suites"].items()
+            if value["use"] and lines & set(value["lines"].get(path, []))
         ]
 
     def touching(self, path):
         """The suites that run any line of a file."""
         return [
-            self.suite(name) for name, one in self.content["suites"].items() if one["use"] and one["lines"].get(path)
+            self.suite(name)
+            for name, value in self.content["suites"].items()
+            if value["use"] and value["lines"].get(path)
         ]
 
     def modules(self, name):
@@ -254,9 +258,10 @@ class Measure:
         return self.modules[path]
 
     def map(self, binary, files, old, save):
-        """Measures a binary's suites, or these pytest files; with an old map only those it lacks. Saved if interrupted."""
+        """Measures a binary's suites, or these pytest files; with an old map only those it lacks. Saved if
+        interrupted."""
         program = self.build.folder / binary
-        names = files if binary == "pytest" else listed(program)
+        names = files if binary == "pytest" else list_tests(program)
         missing = [name for name in names if old is None or name not in old.content["suites"]]
         if old is not None and not missing:
             return old
@@ -264,48 +269,48 @@ class Measure:
             {}
             if old is None
             else {
-                name: one
-                for name, one in old.followed(self.build.copy).items()
+                name: value
+                for name, value in old.followed(self.build.copy).items()
                 if name in names or name in self.build.copy.names
             }
         )
-        made = old.content["made"] if old else time.time()
+        created = old.content["made"] if old else time.time()
         if missing:
             self.say(f"measuring {len(missing)} suites of {binary}")
         pool = concurrent.futures.ThreadPoolExecutor(CORES)
         try:
-            for name, one in zip(missing, pool.map(lambda name: self.measure(Suite(binary, name), program), missing)):
-                suites[name] = one
-                if not one["use"]:
-                    self.say(f"not used: {name}: {one['why']}")
+            for name, item in zip(missing, pool.map(lambda name: self.measure(Suite(binary, name), program), missing)):
+                suites[name] = item
+                if not item["use"]:
+                    self.say(f"not used: {name}: {item['why']}")
         finally:
             pool.shutdown(cancel_futures=True)
-            known = self.known(binary, suites)
-            texts = {path: prints(self.build.copy.text(path)) for path in known}
+            known_lines = self.known_lines(binary, suites)
+            texts = {path: line_hashes(self.build.copy.text(path)) for path in known_lines}
             content = {
                 "binary": binary,
-                "made": made,
+                "made": created,
                 "tree": self.build.copy.hash,
-                "lines": known,
+                "lines": known_lines,
                 "texts": texts,
                 "suites": suites,
             }
             save(Map(content))
         return Map(content)
 
-    def known(self, binary, suites):
+    def known_lines(self, binary, suites):
         """The lines with code, by file."""
-        known = {}
+        known_lines = {}
         if binary != "pytest":
-            return self.module(self.build.folder / binary).known()
+            return self.module(self.build.folder / binary).known_lines()
         for path in self.build.copy.names:
             if path.startswith(("python/karez/", "tools/")) and path.endswith(".py"):
-                known[path] = executable(self.build.copy.text(path))
+                known_lines[path] = executable(self.build.copy.text(path))
         for path in {
-            module for one in suites.values() for module in one["modules"] if (self.build.folder / module).is_file()
+            module for value in suites.values() for module in value["modules"] if (self.build.folder / module).is_file()
         }:
-            merge(known, self.module(self.build.folder / path).known())
-        return known
+            merge(known_lines, self.module(self.build.folder / path).known_lines())
+        return known_lines
 
     def measure(self, suite, program):
         with tempfile.TemporaryDirectory(dir=self.build.folder) as folder:
@@ -317,7 +322,7 @@ class Measure:
                 words[1:3] = ["-m", "coverage", "run", f"--rcfile={rules(tables, self.build)}", "-m", "pytest"]
             else:
                 words.remove("--gtest_fail_fast")
-            outcome = self.runner.run(words, LONGEST, environment=environment)
+            outcome = self.runner.run(words, MAX_SUITE_SECONDS, environment=environment)
             lines, modules = {}, []
             for path in sorted(tables.glob("!*")):
                 module = pathlib.Path(path.name.replace("!", "/"))
@@ -331,7 +336,7 @@ class Measure:
             tables.mkdir()
         broken = outcome.tests if outcome.kind == "failed" else ()
         why = (
-            f"longer than {LONGEST} s"
+            f"longer than {MAX_SUITE_SECONDS} s"
             if outcome.kind == "hung"
             else "ends early: " + outcome.text[-200:]
             if outcome.kind == "failed" and not broken
@@ -379,5 +384,5 @@ def executable(text):
     while codes:
         code = codes.pop()
         lines |= {line for _, _, line in code.co_lines() if line}
-        codes += [one for one in code.co_consts if hasattr(one, "co_lines")]
+        codes += [constant for constant in code.co_consts if hasattr(constant, "co_lines")]
     return sorted(lines)

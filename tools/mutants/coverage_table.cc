@@ -15,15 +15,15 @@
 extern "C" __attribute__((visibility("hidden"))) const unsigned char __ehdr_start[];  // the start of this module
 
 namespace {
-constexpr std::size_t most = std::size_t{1} << 26;  // bytes of code in one program or library
+constexpr std::size_t table_bytes = std::size_t{1} << 26;  // bytes of code in one program or library
 
 // One byte per address of code. If COVERAGE_TABLES names a folder, the table is a file in it, which all processes of
 // one program share, so that the blocks of a killed process are recorded too. Otherwise the table is not used.
-alignas(4096) unsigned char table[most];
+alignas(4096) unsigned char table[table_bytes];
 
 std::string path_of_this() {
   char text[PATH_MAX] = {};
-  const auto headers = ::getauxval(AT_PHDR);  // of the program
+  const auto headers = ::getauxval(AT_PHDR);  // the headers of the program
   const auto begin = reinterpret_cast<std::uintptr_t>(__ehdr_start);
   Dl_info info{};
   if (headers - begin < 4096) return ::readlink("/proc/self/exe", text, sizeof text - 1) > 0 ? text : "";
@@ -39,7 +39,8 @@ std::string path_of_this() {
     if (c == '/') c = '!';
   const int file = ::open((std::string(folder) + "/" + name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return;  // the folder was removed after its run
-  if (::ftruncate(file, most) == 0) ::mmap(table, most, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
+  if (::ftruncate(file, table_bytes) == 0)
+    ::mmap(table, table_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
   ::close(file);
 }
 }  // namespace
@@ -47,6 +48,6 @@ std::string path_of_this() {
 extern "C" __attribute__((visibility("hidden"))) void __sanitizer_cov_trace_pc() {
   const auto begin = reinterpret_cast<std::uintptr_t>(__ehdr_start);
   const auto at = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)) - begin;
-  auto& byte = reinterpret_cast<volatile unsigned char*>(table)[at % most];  // threads only ever write the same value
+  auto& byte = reinterpret_cast<volatile unsigned char*>(table)[at % table_bytes];  // all threads write the same value
   if (byte == 0) byte = 1;
 }

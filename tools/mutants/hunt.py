@@ -11,8 +11,8 @@ from .build import BuildFailure
 from .places import draw, faults_of, is_equivalent, python_shape
 from .suites import CORES, Detection, Outcome, notice
 
-TRIES = 4  # most faults tried per line until one compiles and changes its code
-MAX_REBUILT_OBJECTS = 12  # most objects of another component's binary that a fault in a header may change
+TRIES = 4  # the largest number of faults tried per line until one compiles and changes its code
+MAX_REBUILT_OBJECTS = 12  # the largest number of objects of other components that a fault in a header may change
 COUNTED = ("noticed", "missed", "not run")
 
 
@@ -63,19 +63,20 @@ class Record:
 
 
 class Judge:
-    """Judges faults in a built tree by the maps of its binaries: the component's `own` tests first, pytest's files last."""
+    """Judges faults in a built tree by the maps of its binaries: the component's own
+    programs first, pytest's files last."""
 
-    def __init__(self, build, runner, maps, own, limit):
+    def __init__(self, build, runner, maps, own_programs, limit):
         self.build, self.runner, self.maps, self.limit = build, runner, maps, limit
         self.order = sorted(
             maps,
             key=lambda name: (
-                name not in own,
+                name not in own_programs,
                 name == "pytest",
                 sum(s["seconds"] for s in maps[name].content["suites"].values()),
             ),
         )
-        self.own = own
+        self.own = own_programs
 
     def covering(self, fault):
         """The suites that run the line, by binary, in order; for a line without code, the suites that run its file."""
@@ -94,15 +95,15 @@ class Judge:
 
     def notice(self, suites, program, environment, budget):
         """The detection or None, and the suites that did not fit the time budget."""
-        chosen, left, planned = [], [], 0.0
+        chosen, skipped, planned = [], [], 0.0
         for suite in suites:
             planned += suite.seconds / CORES
-            (chosen if planned <= budget or not chosen and budget > 0 else left).append(suite)
+            (chosen if planned <= budget or not chosen and budget > 0 else skipped).append(suite)
 
         def start(suite, stop, tests) -> Outcome:
             return self.runner.run(self.runner.words(suite, program, tests), suite.limit, stop, environment, suite.busy)
 
-        return (notice(chosen, start) if chosen else None), left
+        return (notice(chosen, start) if chosen else None), skipped
 
     def python(self, fault):
         sound = self.build.copy.text(fault.path)
@@ -114,22 +115,22 @@ class Judge:
             return "not run", "", ""
         try:
             self.build.copy.write(fault.path, fault.plant(sound).encode())
-            found, left = self.notice(suites, "", {"KAREZ_BUILD": str(self.build.folder)}, self.limit)
+            found, skipped = self.notice(suites, "", {"KAREZ_BUILD": str(self.build.folder)}, self.limit)
         finally:
             self.build.copy.write(fault.path, sound.encode())
-        return verdict(found, left, [])
+        return verdict(found, skipped, [])
 
     def cpp(self, fault):
         covering = self.covering(fault)
         if not covering:
             return "not run", "", ""
         self.build.begin(fault)
-        left, wide, changed, begin = [], [], False, time.monotonic()
+        skipped, wide, changed, begin = [], [], False, time.monotonic()
         try:
             for name, suites in covering.items():
                 budget = self.limit - (time.monotonic() - begin)
                 if budget <= 0:
-                    left += suites
+                    skipped += suites
                     continue
                 targets = (
                     [name]
@@ -148,22 +149,22 @@ class Judge:
                 programs = [self.build.binary(target) for target in touched]
                 environment = {"KAREZ_BUILD": str(self.build.linked_build())} if name == "pytest" else {}
                 found, over = self.notice(suites, programs[0], environment, budget)
-                left += over
+                skipped += over
                 if found:
-                    return verdict(found, left, wide)
+                    return verdict(found, skipped, wide)
             if not changed and not wide:
                 return ("same code", "", "") if self.build.made else ("invalid", "", "no object depends on it")
-            return verdict(None, left, wide)
+            return verdict(None, skipped, wide)
         except BuildFailure as why:
             return "invalid", "", str(why)
         finally:
             self.build.clear()
 
 
-def verdict(found: Detection | None, left, wide):
+def verdict(found: Detection | None, skipped, wide):
     if found:
         return "noticed", found.how, ""
-    notes = [f"{len(left)} covering suites skipped for lack of time"] if left else []
+    notes = [f"{len(skipped)} covering suites skipped for lack of time"] if skipped else []
     notes += [f"not rebuilt: {' '.join(wide)}"] if wide else []
     return "missed", "", "; ".join(notes)
 
@@ -216,6 +217,6 @@ HEAD = (
 )
 
 
-def record_of(place, folder, seed, own, tree_hash):
-    name = folder.strip("/").replace("/", "!") + ("-own" if own else "")
+def record_of(place, folder, seed, own_programs, tree_hash):
+    name = folder.strip("/").replace("/", "!") + ("-own" if own_programs else "")
     return Record(pathlib.Path(place) / "runs" / f"{name}-{seed}-{tree_hash}.jsonl")

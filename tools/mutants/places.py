@@ -69,15 +69,16 @@ def skeleton(text, suffix):
         groups = match.groupdict()
         inside = groups.get("string") if groups.get("raw") is None else groups["raw"]
         if inside is None:
-            whole = match.group()
-            return whole if whole[0] == "'" else "\n" * whole.count("\n")
+            token = match.group()
+            return token if token[0] == "'" else "\n" * token.count("\n")
         return '"s"' + "\n" * match.group().count("\n") if inside else '""'
 
     return (PYTHON_TEXT if suffix == ".py" else CPP_TEXT).sub(bare, text)
 
 
 def code_lines(text, suffix):
-    """The numbers, from 1, of lines with code: not blank, a comment, a lone string or brace, an import or a declaration."""
+    """The numbers, from 1, of lines with code: not blank, a comment, a lone string or brace, an import or a
+    declaration."""
     if suffix == ".py":
         return python_lines(text)
     lines = enumerate(skeleton(text, suffix).split("\n"), 1)
@@ -117,10 +118,10 @@ def sources(root, tracked, folder):
         p for p in tracked if pathlib.PurePath(p).suffix in RULES and not TESTS.search(p) and (root / p).is_file()
     )
     folder = folder.strip("/")
-    found = [p for p in usable for one in (folder, f"karez/{folder}") if p == one or p.startswith(one + "/")]
+    found = [p for p in usable for value in (folder, f"karez/{folder}") if p == value or p.startswith(value + "/")]
     if not found:
-        there = sorted({str(parent) for p in usable for parent in pathlib.PurePath(p).parents if str(parent) != "."})
-        raise MutantsError(f"no sources in '{folder}'; folders are: {' '.join(there)}; a file of these works too")
+        folders = sorted({str(parent) for p in usable for parent in pathlib.PurePath(p).parents if str(parent) != "."})
+        raise MutantsError(f"no sources in '{folder}'; folders are: {' '.join(folders)}; a file of these works too")
     return found
 
 
@@ -133,8 +134,8 @@ def generator():
 
     def generate(line, suffix):
         with contextlib.redirect_stdout(io.StringIO()):  # it prints its rules
-            made = mutator.mutants_regexp([line + "\n"], RULES[suffix], ignorePatterns=[], ignoreStringOnly=True)
-        return [one[1].rstrip("\n") for one in made]
+            changes = mutator.mutants_regexp([line + "\n"], RULES[suffix], ignorePatterns=[], ignoreStringOnly=True)
+        return [item[1].rstrip("\n") for item in changes]
 
     return generate
 
@@ -192,10 +193,10 @@ def faults_of(path, text, number, generate, seed):
     lines = text.split("\n")
     old = lines[number - 1]
     bare = skeleton(old, suffix).split()
-    made = {new for new in generate(old, suffix) if skeleton(new, suffix).split() != bare}
-    made = sorted(new for new in made if suffix == ".py" or not hopeless(lines, number, new))
-    random.Random(f"{seed} {path} {number} {old}").shuffle(made)
-    return [Fault(path, number, old, new) for new in made]
+    changes = {new for new in generate(old, suffix) if skeleton(new, suffix).split() != bare}
+    changes = sorted(new for new in changes if suffix == ".py" or not hopeless(lines, number, new))
+    random.Random(f"{seed} {path} {number} {old}").shuffle(changes)
+    return [Fault(path, number, old, new) for new in changes]
 
 
 def draw(root, files, seed):

@@ -33,7 +33,8 @@ class Suite:
 
     @property
     def busy(self):
-        """Seconds of CPU time after which it counts as hung, as in an endless loop; independent of other load."""
+        """Seconds of CPU time after which the suite counts as hung, for example in an endless loop; other load does not
+        matter."""
         return int(10 + 3 * self.seconds * CORES)
 
 
@@ -41,7 +42,7 @@ class Suite:
 class Outcome:
     kind: str  # passed, failed, hung, stopped
     seconds: float
-    tests: tuple = ()  # that failed; empty if the program ended in another way
+    tests: tuple = ()  # the failed tests; empty if the program ended in another way
     text: str = ""
 
 
@@ -54,7 +55,7 @@ class Runner:
     def words(self, suite, program, tests=()):
         if suite.binary == "pytest":
             out = [self.python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--tb=no", "-rfE"]
-            return out + list(tests or [suite.name, *[f"--deselect={one}" for one in suite.broken]])
+            return out + list(tests or [suite.name, *[f"--deselect={item}" for item in suite.broken]])
         pattern = ":".join(tests) or suite.name + ".*" + ("-" + ":".join(suite.broken) if suite.broken else "")
         return [str(program), f"--gtest_filter={pattern}", "--gtest_brief=1", "--gtest_fail_fast"]
 
@@ -100,7 +101,7 @@ class Runner:
         failed = re.findall(r"^\[  FAILED  \] ([\w./]+)", text, re.M) + re.findall(
             r"^(?:FAILED|ERROR) (\S+)", text, re.M
         )
-        return Outcome(kind, seconds, tuple(dict.fromkeys(one for one in failed if "." in one)), text[-2000:])
+        return Outcome(kind, seconds, tuple(dict.fromkeys(item for item in failed if "." in item)), text[-2000:])
 
 
 def bounds(busy):
@@ -110,7 +111,7 @@ def bounds(busy):
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def listed(program):
+def list_tests(program):
     """The suites of a test binary, without those whose tests are all disabled."""
     out = subprocess.run(
         [str(program), "--gtest_list_tests"],
@@ -177,19 +178,20 @@ def race(suites, start):
 
 
 def notice(suites, start):
-    """The first suite that fails, crashes or hangs, and does so again when run alone; start(suite, stop, tests) runs one."""
+    """The first suite that fails, crashes or hangs, and does so again when run alone; start(suite, stop, tests) runs
+    one."""
     waiting = list(suites)
     while waiting:
         found, passed = race(waiting, lambda suite, stop: start(suite, stop, ()))
         if found is None:
             return None
         suite, first = found
-        again = start(suite, None, first.tests[:1])
-        if again.kind == "passed" and first.tests:
-            again = start(suite, None, ())  # a failure may depend on earlier tests
-        if again.kind == "failed":
-            return Detection(suite, again.tests[0] if again.tests else str(suite) + " ended prematurely")
-        if again.kind == "hung":
+        rerun = start(suite, None, first.tests[:1])
+        if rerun.kind == "passed" and first.tests:
+            rerun = start(suite, None, ())  # a failure may depend on earlier tests
+        if rerun.kind == "failed":
+            return Detection(suite, rerun.tests[0] if rerun.tests else str(suite) + " ended prematurely")
+        if rerun.kind == "hung":
             return Detection(suite, f"{suite} hung twice")
-        waiting = [one for one in waiting if one not in passed and one != suite]
+        waiting = [item for item in waiting if item not in passed and item != suite]
     return None

@@ -22,7 +22,7 @@ class Token(typing.NamedTuple):
     kind: str  # raw, text, char, number, word or sign
     begin: int
     end: int
-    value: str  # of a string its contents; of other tokens their text
+    value: str  # the contents of a string, or the text of another token
 
 
 def _meaning(text):
@@ -88,8 +88,8 @@ def calls(source, name):
         yield t.begin, arguments
 
 
-def written(text, old):
-    """A literal for the text, in the form of the old one."""
+def make_literal(text, old):
+    """A literal with this text, raw or plain like the old literal; text of several lines becomes a raw literal."""
     if old.startswith("R") or (text.count("\n") > 1 and '"' not in old[1:-1]):
         fence = re.match(r'R"([^(]*)\(', old)
         fence = fence[1] if fence else ""

@@ -14,10 +14,10 @@ COUNTS = ("pinned", "pinned_at_most", "pinned_at_least")
 
 
 class Record(typing.NamedTuple):
-    kind: str  # golden, or one of COUNTS
+    kind: str  # golden, file (a golden text that is a complete file), or one of COUNTS
     file: pathlib.Path
-    line: int  # where the call begins
-    stands: str  # the value in the source
+    line: int  # the line where the call begins
+    expected: str  # the value in the source
     got: str  # the value that the test got
 
     def __str__(self):
@@ -40,13 +40,14 @@ def read(folder, root):
     """The records of all processes; karez/base/test_golden.h and pins.py write them."""
     records = []
     for path in sorted(folder.iterdir()):
-        left = path.read_bytes()
-        while left:
-            head, left = left.split(b"\n", 1)
-            kind, line, stands, got, file = head.decode().split(" ", 4)
-            stands, got = int(stands), int(got)
-            texts = [left[:stands].decode(), left[stands : stands + got].decode()]
-            left = left[stands + got + 1 :]
+        content_left = path.read_bytes()
+        while content_left:
+            head, content_left = content_left.split(b"\n", 1)
+            kind, line, expected_size, got_size, file = head.decode().split(" ", 4)
+            expected_size, got_size = int(expected_size), int(got_size)
+            end = expected_size + got_size
+            texts = [content_left[:expected_size].decode(), content_left[expected_size:end].decode()]
+            content_left = content_left[end + 1 :]
             records.append(Record(kind, (root / file).resolve(), int(line), *texts))
     return records
 
@@ -56,41 +57,51 @@ def _line(source, place):
 
 
 def _first_of(found, record, source, what):
-    """The place to rewrite among those with the old value: the only one, or the first from the record's line on in the same test."""
+    """The place to rewrite among those with the old value: the only one, or the first from the record's line on in the
+    same test."""
     if not found:
         raise RewriteError(f"{record}: {what} is not a literal of this file")
     if len(found) == 1:
         return found[0]
-    behind = [f for f in found if _line(source, f.begin) >= record.line]
-    if behind:
-        lines = source.splitlines()[record.line - 1 : _line(source, behind[0].begin)]
+    later = [f for f in found if _line(source, f.begin) >= record.line]
+    if later:
+        lines = source.splitlines()[record.line - 1 : _line(source, later[0].begin)]
         if not any(re.match(r"(TYPED_)?TEST(_F|_P)?\(", line) for line in lines[1:]):
-            return behind[0]
+            return later[0]
     raise RewriteError(f"{record}: {what} occurs {len(found)} times in this file")
 
 
 def _included(file, source, root):
-    """Headers of this repository that a source includes; a golden text may be in one of them."""
+    """The headers of this repository that a source file includes; a golden text may be in one of them."""
     return [root / name for name in re.findall(r'^#include "([^"]+)"', source, re.M) if (root / name).is_file()]
 
 
 def _of_cpp_text(record, root):
     source = record.file.read_text()
-    alike = lambda text: [t for t in cpp_literals.strings(text) if t.value == record.stands]
-    for header in [] if alike(source) else _included(record.file, source, root):
+    equal_literals = lambda text: [t for t in cpp_literals.strings(text) if t.value == record.expected]
+    for header in [] if equal_literals(source) else _included(record.file, source, root):
         text = header.read_text()
-        if found := alike(text):
+        if found := equal_literals(text):
             t = _first_of(found, record._replace(file=header, line=1), text, "the golden text")
-            return Edit(header, t.begin, t.end, cpp_literals.written(record.got, text[t.begin : t.end]), record.file)
-    t = _first_of(alike(source), record, source, "the golden text")
-    return Edit(record.file, t.begin, t.end, cpp_literals.written(record.got, source[t.begin : t.end]), record.file)
+            return Edit(
+                header, t.begin, t.end, cpp_literals.make_literal(record.got, text[t.begin : t.end]), record.file
+            )
+    t = _first_of(equal_literals(source), record, source, "the golden text")
+    return Edit(
+        record.file, t.begin, t.end, cpp_literals.make_literal(record.got, source[t.begin : t.end]), record.file
+    )
 
 
 def number_as(old, got):
     """The number with the separators and the suffix of the old literal."""
     mark = next((m for m in "'_" if m in old), "")
-    whole, dot, rest = got.partition(".")
-    return (f"{int(whole):,}".replace(",", mark) if mark else whole) + dot + rest + re.search(r"[uUlL]*$", old)[0]
+    integer_part, dot, rest = got.partition(".")
+    return (
+        (f"{int(integer_part):,}".replace(",", mark) if mark else integer_part)
+        + dot
+        + rest
+        + re.search(r"[uUlL]*$", old)[0]
+    )
 
 
 def rounded(record, old):
@@ -98,11 +109,11 @@ def rounded(record, old):
     if "." not in record.got:
         return record.got
     decimals = len(re.sub(r"['_a-zA-Z]", "", old).partition(".")[2])
-    way = {"pinned_at_most": decimal.ROUND_CEILING, "pinned_at_least": decimal.ROUND_FLOOR}.get(record.kind)
+    rounding = {"pinned_at_most": decimal.ROUND_CEILING, "pinned_at_least": decimal.ROUND_FLOOR}.get(record.kind)
     return (
         record.got
-        if way is None
-        else str(decimal.Decimal(record.got).quantize(decimal.Decimal(1).scaleb(-decimals), way))
+        if rounding is None
+        else str(decimal.Decimal(record.got).quantize(decimal.Decimal(1).scaleb(-decimals), rounding))
     )
 
 
@@ -119,12 +130,12 @@ def _of_cpp_count(record):
         if (
             len(arguments) == 2
             and [t.kind for t in last] in (["number"], ["sign", "number"])
-            and _value(text) == float(record.stands)
+            and _value(text) == float(record.expected)
         ):
             if _line(source, begin) >= record.line:
                 found.append(cpp_literals.Token("number", last[0].begin, last[-1].end, text))
     if not found or _line(source, found[0].begin) > record.line + 20:
-        raise RewriteError(f"{record}: no call of {record.kind}() with the literal {record.stands} begins here")
+        raise RewriteError(f"{record}: no call of {record.kind}() with the literal {record.expected} begins here")
     t = found[0]
     return Edit(record.file, t.begin, t.end, number_as(t.value, rounded(record, t.value)), record.file)
 
@@ -156,10 +167,10 @@ def _of_python(record):
         else:
             new = number_as(old, rounded(record, old))
         if (
-            str(value) != record.stands
+            str(value) != record.expected
             and record.kind == "golden"
             or record.kind != "golden"
-            and float(value) != float(record.stands)
+            and float(value) != float(record.expected)
         ):
             continue
         before = source.encode()[:begin].decode()
@@ -168,15 +179,17 @@ def _of_python(record):
 
 
 def _of_page(record):
-    """The edit of a Markdown page: the code block that has the old text."""
+    """The edit of a Markdown page: replaces the contents of the code block that equals the old text."""
     source = record.file.read_text()
-    found = [m for m in re.finditer(r"^```\w*\n(.*?)^```$", source, re.M | re.S) if m[1] == record.stands]
+    found = [m for m in re.finditer(r"^```\w*\n(.*?)^```$", source, re.M | re.S) if m[1] == record.expected]
     if len(found) != 1:
-        raise RewriteError(f"{record.file.name}: the block that a test compares with occurs {len(found)} times")
+        raise RewriteError(f"{record.file.name}: expected one block with the old text, found {len(found)}")
     return Edit(record.file, *found[0].span(1), record.got, record.file)
 
 
 def _edit(record, root):
+    if record.kind == "file":
+        return Edit(record.file, 0, len(record.file.read_text()), record.got, record.file)
     if record.file.suffix in (".py", ".md"):
         return _of_python(record) if record.file.suffix == ".py" else _of_page(record)
     return _of_cpp_text(record, root) if record.kind == "golden" else _of_cpp_count(record)
@@ -184,23 +197,23 @@ def _edit(record, root):
 
 def edits_of(records, root):
     """The edits, and the reasons why other values cannot be rewritten."""
-    places, refused, edits = collections.defaultdict(dict), [], []
+    places, rejections, edits = collections.defaultdict(dict), [], []
     for record in dict.fromkeys(records):
         try:
             edit = _edit(record, root)
             places[edit.file, edit.begin][record.got] = edit, record
         except RewriteError as error:
-            if record.got != record.stands:
-                refused.append(str(error))
+            if record.got != record.expected:
+                rejections.append(str(error))
     for results in places.values():
         (edit, record), *others = results.values()
         if others:
-            refused.append(
+            rejections.append(
                 f"{record}: different results are compared with it, {_short(record.got)} and {_short(others[0][1].got)}"
             )
-        elif record.got != record.stands and edit.file.read_text()[edit.begin : edit.end] != edit.text:
+        elif record.got != record.expected and edit.file.read_text()[edit.begin : edit.end] != edit.text:
             edits.append(edit)
-    return edits, list(dict.fromkeys(refused))
+    return edits, list(dict.fromkeys(rejections))
 
 
 def _short(text):

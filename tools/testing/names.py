@@ -24,7 +24,8 @@ class Test(typing.NamedTuple):
 
 
 def component_of(file):
-    """The component whose test binary contains a C++ test file, by the rules of CMakeLists.txt: karez/plan/text_test.cc -> plan."""
+    """The component whose test binary contains a C++ test file, by the rules of CMakeLists.txt: karez/plan/text_test.cc
+    -> plan."""
     folder = file.removeprefix("karez/").split("/")[0]
     if folder == "tools":
         return "command"
@@ -70,7 +71,8 @@ def read(root):
 
 
 def builds(root, files):
-    """The CMake targets that pytest files use: the package for python/tests, and those of a line "# builds: karez_command"."""
+    """The CMake targets that pytest files use: the package for python/tests, and those of a line "# builds:
+    karez_command"."""
     targets = []
     for file in files:
         if file.startswith("python/"):
@@ -81,7 +83,8 @@ def builds(root, files):
 
 
 def _plain(name):
-    """The name in the sources for the name in a result: plan_test:Meshes/PlannedCounts.Planned/0 -> PlannedCounts.Planned."""
+    """The name in the sources for the name in a result: plan_test:Meshes/PlannedCounts.Planned/0 ->
+    PlannedCounts.Planned."""
     name = re.sub(r"^\w+_test:", "", name)
     name = re.sub(r"^\w+/(?=\w+\.)", "", name)
     return re.sub(r"(/\w+|<\d+>|\[.*\])$", "", name)
@@ -92,23 +95,25 @@ def is_instance(name):
     return "/" in name and not name.endswith(".cc") and _plain(name) != re.sub(r"^\w+_test:", "", name)
 
 
-def is_one_of(name, wanted, exact):
-    """Whether CTest's name of a test is in `wanted`, pairs of program and name; for instances named exactly, only these match."""
+def is_one_of(name, chosen, exact):
+    """Whether CTest's name of a test is in `chosen`, pairs of program and name; for instances named exactly, only these
+    match."""
     program, _, instance = name.partition(":")
     plain = _plain(name)
-    if (program, plain) not in wanted:
+    if (program, plain) not in chosen:
         return False
-    told = [e for e in exact if _plain(e) == plain]
-    return not told or any(fnmatch.fnmatchcase(name, e) or fnmatch.fnmatchcase(instance, e) for e in told)
+    described = [e for e in exact if _plain(e) == plain]
+    return not described or any(fnmatch.fnmatchcase(name, e) or fnmatch.fnmatchcase(instance, e) for e in described)
 
 
 def _test_is(test, name):
     suite = test.name.split(".")[0]
-    return any(fnmatch.fnmatchcase(own, name) for own in (test.name, suite, test.full_name))
+    return any(fnmatch.fnmatchcase(test_name, name) for test_name in (test.name, suite, test.full_name))
 
 
-def meant(tests, name, root, start):
-    """The tests that a name selects: a component, a test binary, a test file or its stem, a suite, a test, or a pattern with *."""
+def select(tests, name, root, start):
+    """The tests that a name selects: a component, a test binary, a test file or its stem, a suite, a test, or a pattern
+    with *."""
     file, _, function = name.partition("::")
     for folder in (start, root):
         path = (folder / file).resolve()
@@ -126,16 +131,19 @@ def meant(tests, name, root, start):
 def unknown(tests, name):
     """The message for a name that selects no test."""
     suites = {t.name.split(".")[0] for t in tests if t.component != "python"}
-    known = (
+    known_names = (
         {t.component for t in tests} | {pathlib.PurePath(t.file).stem for t in tests} | suites | {t.name for t in tests}
     )
-    near = difflib.get_close_matches(name, known, n=5, cutoff=0.6)
-    near += sorted(k for k in known if len(name) > 3 and name.lower() in k.lower() and k not in near)[: 5 - len(near)]
+    similar = difflib.get_close_matches(name, known_names, n=5, cutoff=0.6)
+    similar += sorted(k for k in known_names if len(name) > 3 and name.lower() in k.lower() and k not in similar)[
+        : 5 - len(similar)
+    ]
     lines = [f"no test is called '{name}'"]
-    if near:
-        lines.append("similar: " + ", ".join(near))
+    if similar:
+        lines.append("similar: " + ", ".join(similar))
     lines.append("components: " + ", ".join(sorted({t.component for t in tests})))
     lines.append(
-        "a name is one of these, a test file, a suite, a test, or a pattern with *: ./dev test plan 'Ports.*' test_prefetch"
+        "a name is one of these, a test file, a suite, a test, or a pattern with *: ./dev test plan 'Ports.*' "
+        "test_prefetch"
     )
     return "\n".join(lines)

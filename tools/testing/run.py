@@ -62,7 +62,7 @@ def chosen(tests, words):
     """The tests that the words select, in the order of the sources; ends the program if a word selects none."""
     wanted = set()
     for word in words:
-        found = names.meant(tests, word, ROOT, pathlib.Path(os.environ.get("KAREZ_START", ".")))
+        found = names.select(tests, word, ROOT, pathlib.Path(os.environ.get("KAREZ_START", ".")))
         if not found:
             sys.exit("dev: " + names.unknown(tests, word))
         wanted.update(found)
@@ -74,7 +74,7 @@ def build(targets):
         sys.exit("dev: the build failed")
 
 
-def listed():
+def ctest_tests():
     """Number and name of every test of CTest in the build folder."""
     message = subprocess.run(["ctest", "--test-dir", BUILD, "-N"], capture_output=True, text=True)
     if message.returncode != 0:
@@ -82,7 +82,7 @@ def listed():
     return [(int(number), name) for number, name in re.findall(r"^\s*Test\s+#(\d+): (.*)$", message.stdout, re.M)]
 
 
-def slow_ones():
+def slow_tests():
     """The names of tests that were slow in their last run."""
     times = RESULTS / "seconds.json"
     return (
@@ -94,8 +94,8 @@ def slow_ones():
 
 def keep_seconds(results):
     times = RESULTS / "seconds.json"
-    known = json.loads(times.read_text()) if times.exists() else {}
-    times.write_text(json.dumps(known | {r.name: r.seconds for r in results}))
+    known_seconds = json.loads(times.read_text()) if times.exists() else {}
+    times.write_text(json.dumps(known_seconds | {r.name: r.seconds for r in results}))
 
 
 def run_ctest(numbers, limits):
@@ -120,7 +120,7 @@ def run_ctest(numbers, limits):
     with subprocess.Popen(
         list(map(str, words)), stdout=subprocess.PIPE, text=True, errors="replace", env=environment
     ) as process:
-        told, over = time.monotonic(), False
+        last_report, over = time.monotonic(), False
         for line in process.stdout:
             over = over or re.match(r"\d+% tests passed", line) is not None
             passed = re.match(r"\s*(\d+/\d+) Test\s+#\d+: .* Passed ", line)
@@ -131,8 +131,8 @@ def run_ctest(numbers, limits):
                 and not re.match(r"\s*Start\s+\d+: |Test project |Internal ctest|Errors while running", line)
             ):
                 print(line, end="", flush=True)
-            if passed and time.monotonic() - told > 30:
-                told = time.monotonic()
+            if passed and time.monotonic() - last_report > 30:
+                last_report = time.monotonic()
                 say(f"{passed[1]} tests in C++")
     return [] if report.exists() else [f"ctest, which ended with exit code {process.returncode} and no report"]
 
@@ -159,11 +159,11 @@ def run_cpp(tests, o):
     """Results of these tests in C++, and failures that belong to no test."""
     wanted = {(t.program, t.name) for t in tests}
     exact = [name for name in o.names if names.is_instance(name)]
-    known = listed()
-    found = [(number, name) for number, name in known if names.is_one_of(name, wanted, exact)]
-    missing = {program for program, _ in wanted} - {name.split(":")[0] for _, name in known}
+    built_tests = ctest_tests()
+    found = [(number, name) for number, name in built_tests if names.is_one_of(name, wanted, exact)]
+    missing = {program for program, _ in wanted} - {name.split(":")[0] for _, name in built_tests}
     failures = [f"{program}, which is not built" for program in sorted(missing)]
-    slow = slow_ones() if o.quick else ()
+    slow = slow_tests() if o.quick else ()
     numbers = [number for number, name in found if name not in slow]
     if len(numbers) < len(found):
         say(f"{len(found) - len(numbers)} tests that took over {QUICK} s are skipped; ./dev test runs them")
@@ -178,13 +178,14 @@ def run_cpp(tests, o):
 def run_python(tests, o):
     """Results of these pytest tests, and failures that belong to no test."""
     results, failures = [], []
-    # One more process than cores, because many tests wait for other processes. In a file with tests that run alone, pytest's marks separate them.
-    alone = {t.file for t in tests if "mark.alone" in (ROOT / t.file).read_text()}
-    for report, some, words in (
+    # One more process than cores, because many tests wait for other processes. In a file with tests that run alone,
+    # pytest's marks separate them.
+    alone_files = {t.file for t in tests if "mark.alone" in (ROOT / t.file).read_text()}
+    for report, selected_tests, words in (
         ("pytest.xml", tests, ["-n", min(CORES + 1, len(tests)), "--dist", "loadgroup", "-m", "not alone"]),
-        ("pytest-alone.xml", [t for t in tests if t.file in alone], ["-n", 1, "-m", "alone"]),
+        ("pytest-alone.xml", [t for t in tests if t.file in alone_files], ["-n", 1, "-m", "alone"]),
     ):
-        ids = dict.fromkeys(f"{t.file}::{t.name}" if o.names else t.file for t in some)
+        ids = dict.fromkeys(f"{t.file}::{t.name}" if o.names else t.file for t in selected_tests)
         if ids:
             failures += run_pytest(RESULTS / report, [*words, *ids], o.limits)
             results += summary.of_pytest(RESULTS / report)
@@ -196,8 +197,8 @@ def run(choice, o):
     cpp, python = [t for t in choice if t.component != "python"], [t for t in choice if t.component == "python"]
     results, failures = run_cpp(cpp, o) if cpp else ([], [])
     if python:
-        more, others = run_python(python, o)
-        results, failures = results + more, failures + others
+        python_passed, others = run_python(python, o)
+        results, failures = results + python_passed, failures + others
     return summary.add_up(results, summary.allowed_skips(ROOT / "tests/allowed_skips.txt"), failures)
 
 
@@ -207,18 +208,18 @@ def update(choice, o):
         os.environ["KAREZ_UPDATE"] = folder
         counts = run(choice, o)
         del os.environ["KAREZ_UPDATE"]
-        edits, refused = goldens.edits_of(goldens.read(pathlib.Path(folder), ROOT), ROOT)
+        edits, rejections = goldens.edits_of(goldens.read(pathlib.Path(folder), ROOT), ROOT)
     goldens.rewrite(edits, ROOT)
     say(f"{len(edits)} values rewritten" + ("; their tests run again:" if edits else ""))
-    for why in refused:
+    for why in rejections:
         say("not rewritten: " + why)
     if edits:
         changed = {str(e.test.relative_to(ROOT)) for e in edits}
         # all, if a page changed
-        again = [t for t in choice if t.file in changed] if changed <= {t.file for t in choice} else choice
-        prepare(again, o)
-        counts = summary.Counts(0, counts.failed, 0).plus(run(again, o))
-    return counts._replace(failed=counts.failed + len(refused))
+        selected = [t for t in choice if t.file in changed] if changed <= {t.file for t in choice} else choice
+        prepare(selected, o)
+        counts = summary.Counts(0, counts.failed, 0).plus(run(selected, o))
+    return counts._replace(failed=counts.failed + len(rejections))
 
 
 def prepare(choice, o):
@@ -241,11 +242,11 @@ def main():
         os.environ["KAREZ_ALL"] = "1"
     good, total = 0, summary.Counts()
     with busy.busy(o.busy):
-        for begun in range(1, o.times + 1):
+        for run_number in range(1, o.times + 1):
             counts = (update if o.update else run)(choice, o)
             good, total = good + counts.good(), total.plus(counts)
             if o.times > 1:
-                say(f"{good} of {begun} runs passed")
+                say(f"{good} of {run_number} runs passed")
     print(total)
     sys.exit(good != o.times)
 

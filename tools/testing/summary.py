@@ -4,7 +4,8 @@ import re
 import typing
 import xml.etree.ElementTree
 
-# Lines of GTest, and warnings that a test causes; any other line of a passed test is printed on purpose, mostly a count of cases.
+# Lines of GTest, and warnings that a test causes; any other line of a passed test is printed on purpose, mostly a count
+# of cases.
 NOISE = re.compile(r"^(Running main|karez warning: |\[[ =-]*(RUN|OK|PASSED|SKIPPED)? *\]|Note: |$)")
 SLOWEST = 10
 
@@ -62,7 +63,8 @@ def allowed_skips(path):
 
 
 def add_up(results, allowed, other_failures=()):
-    """Prints failures, skips and the slowest tests; returns the counts. `other_failures`: failures that belong to no test."""
+    """Prints failures, skips and the slowest tests; returns the counts. `other_failures`: failures that belong to no
+    test."""
     for result in results:
         for line in result.message:
             print(line)
