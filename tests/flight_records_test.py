@@ -41,4 +41,4 @@ def test_flight_records_of_a_call_that_does_not_end_name_it(tmp_path):
     assert re.search(r"^cause: rank 2, for which ranks 0, 1 waited, was inside a\d+ ", text, re.M), text
     assert explain(folder) == text
     empty = subprocess.run([KAREZ, "flight", "explain", tmp_path], capture_output=True, text=True, timeout=60)
-    assert empty.returncode == 77 and "holds no flight record" in empty.stderr
+    assert empty.returncode == 77 and "has no flight record" in empty.stderr

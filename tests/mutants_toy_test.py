@@ -156,7 +156,7 @@ def test_the_map_is_stored_follows_an_edit_and_is_measured_again_after_a_day(toy
     source = toy.root / "toy" / "clip.cc"
     source.write_text(source.read_text().replace("int unseen", "// Another line.\nint unseen"))
     out = toy("toy", "1", "--seed", "1", "--own")[1]
-    assert "measuring" not in out and "of another tree: its lines are mapped to this tree" in out
+    assert "measuring" not in out and "on another tree: its lines are mapped to this tree" in out
     tests = toy.root / "toy" / "clip_test.cc"
     tests.write_text(tests.read_text().replace("nOff.", "nMore.\\n  One\\nOff."))
     assert "measuring 1 suites of toy_test" in toy("toy", "1", "--seed", "1", "--own")[1]
