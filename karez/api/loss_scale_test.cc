@@ -11,36 +11,17 @@
 #include "karez/api/namespace.h"
 #include "karez/api/nn.h"
 #include "karez/api/optim.h"
+#include "karez/api/testing/test_classifier.h"
 #include "karez/api/testing/test_texts.h"
 
 namespace karez {
 namespace {
 using ::testing::ElementsAre;
 
-struct Net : nn::Module {
-  using Module::Module;
-  nn::Linear fc1{*this, "fc1", 16, 32}, fc2{*this, "fc2", 32, 32}, fc3{*this, "fc3", 32, 4};
-  Tensor operator()(Tensor x) { return fc3(tanh(fc2(relu(fc1(x))))); }
-};
-
-HostArray images(std::int64_t rows, int step) {
-  HostArray out(TensorType{DType::f32, {rows, 16}});
-  auto data = out.data<float>();
-  for (std::size_t i = 0; i < data.size(); ++i)
-    data[i] = std::sin(0.7f * static_cast<float>(i) + static_cast<float>(step % 3));
-  return out;
-}
-HostArray labels(std::int64_t rows, int step) {
-  HostArray out(TensorType{DType::i32, {rows}});
-  for (std::int64_t i = 0; i < rows; ++i)
-    out.data<std::int32_t>()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>((i * 3 + step % 3) % 4);
-  return out;
-}
-
 // A training step whose loss is multiplied by an argument, so that it can overflow.
 struct ScaledTraining {
   World world;
-  Net net;
+  Classifier net;
   optim::Adam adam{net.parameters(), {.lr = 1e-2}};
   Function step;
   explicit ScaledTraining(std::string mesh = "", int devices = 1, std::int64_t interval = 2000)
@@ -131,7 +112,7 @@ TEST(LossScale, ASkippedUpdateIsAnOperandOfTheSingleInPlaceUpdateCall) {
 TEST(LossScale, ASkippedUpdateKeepsAllStateOfComposedOptimisers) {
   for (const int choice : {0, 1, 2, 3}) {
     World world({.devices = 2});
-    Net net;
+    Classifier net;
     optim::RMSprop rms(net.parameters(), {.momentum = 0.9, .centered = true});
     optim::Adagrad adagrad(net.parameters(), {});
     optim::Lion lion(net.parameters(), {});
@@ -167,10 +148,10 @@ TEST(LossScale, ASkippedUpdateKeepsAllStateOfComposedOptimisers) {
 
 TEST(LossScale, EachMeshHasASeparateScale) {
   World world({.devices = 3});
-  Net first, second;
+  Classifier first, second;
   optim::Adam first_adam(first.parameters(), {.lr = 1e-2}),
       second_adam(second.parameters(), {.lr = 1e-2, .name = "other"});
-  const auto step_of = [&](const DeviceMesh& mesh, Net& net, optim::Adam& adam) {
+  const auto step_of = [&](const DeviceMesh& mesh, Classifier& net, optim::Adam& adam) {
     return compile(mesh,
                    [&](Tensor x, Tensor y, Tensor factor) {
                      Tensor loss = cross_entropy(net(x), y) * factor;

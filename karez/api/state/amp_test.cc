@@ -11,6 +11,7 @@
 #include "karez/api/namespace.h"
 #include "karez/api/nn.h"
 #include "karez/api/optim.h"
+#include "karez/api/testing/test_classifier.h"
 #include "karez/api/testing/test_texts.h"
 
 namespace karez {
@@ -18,26 +19,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-struct Net : nn::Module {
-  using Module::Module;
-  nn::Linear fc1{*this, "fc1", 16, 32}, fc2{*this, "fc2", 32, 32}, fc3{*this, "fc3", 32, 4};
-  Tensor operator()(Tensor x) { return fc3(tanh(fc2(relu(fc1(x))))); }
-};
-
-HostArray images(std::int64_t rows, int step) {
-  HostArray out(TensorType{DType::f32, {rows, 16}});
-  auto data = out.data<float>();
-  for (std::size_t i = 0; i < data.size(); ++i)
-    data[i] = std::sin(0.7f * static_cast<float>(i) + static_cast<float>(step % 3));
-  return out;
-}
-HostArray labels(std::int64_t rows, int step) {
-  HostArray out(TensorType{DType::i32, {rows}});
-  for (std::int64_t i = 0; i < rows; ++i)
-    out.data<std::int32_t>()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>((i * 3 + step % 3) % 4);
-  return out;
-}
 
 struct Setting {
   std::string mesh = "";
@@ -49,7 +30,7 @@ struct Setting {
 
 std::vector<double> losses(const Setting& run, int steps) {
   World world({.devices = run.devices});
-  Net net;
+  Classifier net;
   optim::Adam adam(net.parameters(), {.lr = 1e-2});
   auto step = compile(world.mesh(run.mesh),
                       [&](Tensor x, Tensor y) {
@@ -138,7 +119,7 @@ TEST(Amp, SumsNormsAndLossesAreF32AndPointwiseOpsKeepTheirOperandsType) {
 
 TEST(Amp, AWeightIsCastOnce) {
   World world;
-  Net net;
+  Classifier net;
   optim::SGD sgd(net.parameters(), {});
   auto step = compile(world.mesh(),
                       [&](Tensor x, Tensor y) {

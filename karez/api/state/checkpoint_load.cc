@@ -9,6 +9,7 @@
 #include "karez/api/ranks/rank_agreement.h"
 #include "karez/api/state/checkpoint_notes.h"
 #include "karez/api/state/stored_parts.h"
+#include "karez/api/trace/builtin_names.h"
 #include "karez/api/world.h"
 #include "karez/base/hash.h"
 #include "karez/base/suggest_names.h"
@@ -111,7 +112,7 @@ void check_known(const WeightFiles& file, const std::vector<OfferedWeight>& offe
     const auto parameters = known.find(offer.name);
     if (taken[i]) continue;
     if (parameters == known.end()) {
-      unknown.push_back(&offer);
+      if (!is_builtin_name(offer.name)) unknown.push_back(&offer);
       continue;
     }
     // Several parameters have the same name if a model was made again; one match suffices.

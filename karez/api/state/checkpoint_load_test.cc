@@ -208,6 +208,10 @@ TEST_F(Checkpoint, AMismatchWithKnownParametersIsReportedByTheLoad) {
   EXPECT_EQ(error_of_load({.rules = {{"fc3.*", "fc2.*"}}, .known = net.parameters()}), "no error");
   file.erase(file.begin() + 2);
   EXPECT_EQ(error_of_load(known_options), "no error") << "an unused parameter needs no value";
+  for (const char* name : {"rng", "amp.scale"}) {
+    file[2].name = name;  // instead of fc2.bias, with its shape
+    EXPECT_EQ(error_of_load(known_options), "no error") << "no parameter has the values of Karez's own variables";
+  }
 }
 
 // Throws an error of a kind other than `data`; after an error of that kind the world would remain usable.

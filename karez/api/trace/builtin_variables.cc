@@ -4,13 +4,14 @@
 #include <span>
 
 #include "karez/api/namespace.h"
+#include "karez/api/trace/builtin_names.h"
 #include "karez/api/trace/scoped_value.h"
 #include "karez/ops/build.h"
 
 namespace karez {
 
 Parameter random_counter() {
-  return {"rng",
+  return {std::string(random_counter_name),
           {DType::i64, {2}},
           [](Builder&, const TensorType&, const std::string&, ValueId state) { return state; },
           "rng"};
@@ -30,7 +31,9 @@ ValueId first_value(Builder& b, const Parameter& parameter, ValueId random_state
 }
 
 LossScaleState::LossScaleState(std::size_t number)
-    : scale(cat("amp.scale", number > 1 ? cat(".", number) : ""), {DType::f32, {}}, constant_init(65536), "amp"),
-      good(cat("amp.good", number > 1 ? cat(".", number) : ""), {DType::i64, {}}, constant_init(0), "amp") {}
+    : scale(cat(loss_scale_prefix, "scale", number > 1 ? cat(".", number) : ""), {DType::f32, {}}, constant_init(65536),
+            "amp"),
+      good(cat(loss_scale_prefix, "good", number > 1 ? cat(".", number) : ""), {DType::i64, {}}, constant_init(0),
+           "amp") {}
 
 }  // namespace karez
