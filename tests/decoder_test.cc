@@ -61,10 +61,10 @@ struct Decoder : nn::Module {
   };
   explicit Decoder(DType dtype) : Module(dtype) {}
   nn::Embedding tokens{*this, "tokens", 11, 16};
-  Layer first_values{*this, "first"}, second{*this, "second"};
+  Layer first{*this, "first"}, second{*this, "second"};
   nn::LayerNorm norm{*this, "norm", {16}};
   nn::Linear head{*this, "head", 16, 11};
-  Tensor operator()(Tensor x) { return head(reshape(norm(second(first_values(tokens(x)))), {-1, 16})); }
+  Tensor operator()(Tensor x) { return head(reshape(norm(second(first(tokens(x)))), {-1, 16})); }
 };
 
 Numbers losses(const std::string& mesh, const std::vector<LayoutRule>& rules = {}) {

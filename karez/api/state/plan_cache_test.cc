@@ -170,11 +170,11 @@ TEST(PlanCache, EachOptionIsInTheKey) {
       [](CompileOptions& o) { o.check_nan = true; },
       [](CompileOptions& o) { o.keep_text = true; },
   };
-  std::set<std::string> key_size = {key};
+  std::set<std::string> keys = {key};
   for (const auto& change : changes) {
     Compilation c;
     change(c.options);
-    EXPECT_TRUE(key_size.insert(key_of("build", c)).second) << key_of("build", c);
+    EXPECT_TRUE(keys.insert(key_of("build", c)).second) << key_of("build", c);
   }
 }
 

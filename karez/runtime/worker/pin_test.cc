@@ -51,7 +51,7 @@ std::int64_t own_time_slice() {
 }
 struct Report {
   std::mutex mutex;
-  std::vector<ThreadReport> message;
+  std::vector<ThreadReport> threads;
   // A kernel whose threads report and then wait for each other, so that no thread does the parts of two.
   KernelRow row() {
     return test_row("report", [this](const CallSpec& c) -> PreparedKernel {
@@ -62,7 +62,7 @@ struct Report {
           auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
           while (arrived < granted && std::chrono::steady_clock::now() < until) sched_yield();
           std::lock_guard lock(mutex);
-          message.push_back({gettid(), sched_getcpu(), allowed_cpus(), own_time_slice()});
+          threads.push_back({gettid(), sched_getcpu(), allowed_cpus(), own_time_slice()});
         });
       };
     });
@@ -95,14 +95,14 @@ TEST(Pin, ATeamMayRunOnAsManyCoresAsItHasThreads) {
     Session session({.workers = 1, .pin = true}, table);
     if (before > 0) session.launch(session.load(report_plan(1, before))).wait();  // the worker was bound to fewer cores
     int plan = session.load(report_plan(1, team));
-    report.message.clear();
+    report.threads.clear();
     session.launch(plan).wait();
     std::set<pid_t> threads;
-    for (const ThreadReport& message : report.message) {
-      threads.insert(message.thread);
-      EXPECT_EQ(message.allowed, expected) << "thread " << message.thread;
-      EXPECT_EQ(std::count(expected.begin(), expected.end(), message.runs_on), 1)
-          << "thread " << message.thread << " runs on " << message.runs_on;
+    for (const ThreadReport& thread : report.threads) {
+      threads.insert(thread.thread);
+      EXPECT_EQ(thread.allowed, expected) << "thread " << thread.thread;
+      EXPECT_EQ(std::count(expected.begin(), expected.end(), thread.runs_on), 1)
+          << "thread " << thread.thread << " runs on " << thread.runs_on;
     }
     EXPECT_EQ(static_cast<int>(threads.size()), granted(team));
   }
@@ -120,9 +120,9 @@ TEST(ShortTimeSlice, TheTimeSliceIsSetForAllThreadsOfATeam) {
   KernelTable table({report.row()});
   Session session({.workers = 2}, table);
   session.launch(session.load(report_plan(2, 2))).wait();
-  ASSERT_EQ(static_cast<int>(report.message.size()), 4);
-  for (const ThreadReport& message : report.message)
-    EXPECT_EQ(message.time_slice, requested) << "thread " << message.thread;
+  ASSERT_EQ(static_cast<int>(report.threads.size()), 4);
+  for (const ThreadReport& thread : report.threads)
+    EXPECT_EQ(thread.time_slice, requested) << "thread " << thread.thread;
   EXPECT_TRUE(requested == 0 || own_time_slice() != requested) << "the client's thread is unchanged";
 }
 
@@ -132,14 +132,14 @@ TEST(Pin, WorkersWithTeamsOfOneThreadHaveACoreEach) {
   KernelTable table({report.row()});
   Session session({.workers = 2, .pin = true}, table);
   session.launch(session.load(report_plan(2, 1))).wait();
-  ASSERT_EQ(report.message.size(), 2u);
+  ASSERT_EQ(report.threads.size(), 2u);
   // A session has at most as many workers as cores: on one core, one worker runs both actors.
-  std::set<pid_t> threads{report.message[0].thread, report.message[1].thread};
+  std::set<pid_t> threads{report.threads[0].thread, report.threads[1].thread};
   EXPECT_EQ(threads.size(), std::min<std::size_t>(2, all.size()));
   std::set<int> used;
-  for (const ThreadReport& message : report.message) {
-    EXPECT_EQ(message.allowed.size(), 1u);
-    used.insert(message.allowed.begin(), message.allowed.end());
+  for (const ThreadReport& thread : report.threads) {
+    EXPECT_EQ(thread.allowed.size(), 1u);
+    used.insert(thread.allowed.begin(), thread.allowed.end());
   }
   EXPECT_EQ(used.size(), threads.size());
 }
