@@ -11,7 +11,8 @@ if(SKBUILD)
 endif()
 
 # Tests are compiled for the least total time of build and run: at -O0, but those that compute much (brute force, oracles) and shared helpers
-# (test_*.cc) at -O1. They have no line tables (-g0), except for a sanitizer, which reports lines.
+# (test_*.cc) at -O1. They have no line tables (-g0), except for a sanitizer, which reports lines,
+# and for ./dev mutants, which looks up which tests run a line of a header.
 set(computing_tests
   karez/comm/collective/collective_test.cc karez/comm/transport/conformance_test.cc karez/comm/rendezvous/peers_test.cc karez/comm/transport/processes_test.cc karez/comm/transport/frame_reader_test.cc karez/comm/transport/eager_test.cc
   karez/kernels/cpu/fast_half_precision_test.cc karez/kernels/cpu/fast_row_test.cc karez/kernels/cpu/fast_kernels_test.cc
@@ -20,7 +21,7 @@ set(computing_tests
   karez/sbp/transition_test.cc karez/sbp/transition_tree_test.cc
   karez/solve/group_reachability_test.cc karez/solve/min_sum_test.cc karez/solve/packing_search_test.cc karez/solve/packing_test.cc karez/solve/slots_brute_test.cc karez/solve/slots_test.cc)
 set(test_lines -g0)
-if(KAREZ_SANITIZE)
+if(KAREZ_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL Mutants)
   set(test_lines -g1)
 endif()
 foreach(group gtest_O0 gmock_O0 gmock_O1)
@@ -31,9 +32,9 @@ foreach(group gtest_O0 gmock_O0 gmock_O1)
   target_precompile_headers(${group} PRIVATE <${CMAKE_MATCH_1}/${CMAKE_MATCH_1}.h>)
 endforeach()
 
-# group_tests(SOURCES...): sets test_groups to those of gmock_O1, gmock_O0 and gtest_O0 that have sources, and each variable to its sources. GMock's
-# matchers take a tenth of a second per unit, so units that do not include them are compiled without them. The group at -O1 comes first, because
-# the linker takes the first definition of an inline function.
+# group_tests(SOURCES...): sets test_groups to those of gmock_O1, gmock_O0 and gtest_O0 that have sources, and a variable with the name of each group to
+# the group's sources. GMock's matchers cost a tenth of a second per unit, so units without them use the precompiled header of GTest alone. The group at
+# -O1 comes first, because the linker takes the first definition of an inline function.
 macro(group_tests)
   set(test_groups gmock_O1 gmock_O0 gtest_O0)
   foreach(group ${test_groups})
