@@ -1,4 +1,4 @@
-"""Configures pytest: tests can import pins.py, and KAREZ_TIME_LIMITS multiplies their own time limits."""
+"""Configures pytest: tests can import pins.py, and KAREZ_TIME_LIMITS multiplies the time limits that tests set."""
 
 import os
 import pathlib

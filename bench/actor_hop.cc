@@ -3,11 +3,12 @@
 //
 //   bench_actor_hop [--json FILE]
 //
-// Two actors with empty bodies and a register of two slots between them; a launch has many pieces, so its own cost is
-// negligible. A hop is one `filled` and one `returned` with the acts that send them. It is measured on one worker, then
-// on two pinned workers that poll (they spin longer than a hop takes), then on two that sleep after every message.
-// Targets: 100 ns and 2 us. If CAF is installed, bench_actor_hop_caf measures its actors, and a hop must take at most
-// half of its time.
+// Two actors have empty bodies, with a register of two slots between them. A launch has many pieces, so the cost of the
+// launch itself is negligible. A hop is one `filled` message and one `returned` message, with the acts that send them.
+// It is measured on one worker, then on two pinned workers that poll (they spin longer than a hop takes), then on two
+// workers that sleep after every message. Targets: 100 ns on one worker, 2 us on two workers that poll. If CAF is
+// installed, bench_actor_hop_caf measures CAF actors, and a hop on one worker must take at most half the time of a hop
+// in CAF.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -20,33 +21,33 @@
 
 #include "bench/report.h"
 #include "karez/device/cpu_budget.h"
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 #include "karez/runtime/session.h"
 
 namespace karez::bench {
 namespace {
 
 Plan make_two_actors(int second_worker, int slots, int pieces) {
-  PlanBuilder s;
-  ActorId a = s.actor("a"), b = s.actor("b", second_worker);
-  s.start(a, pieces);
-  s.edge(a, {b}, slots);
-  s.done(b, pieces);
-  return s.plan;
+  PlanBuilder builder;
+  ActorId a = builder.actor("a"), b = builder.actor("b", second_worker);
+  builder.start(a, pieces);
+  builder.edge(a, {b}, slots);
+  builder.done(b, pieces);
+  return builder.plan;
 }
 
-// A chain of many actors, whose states do not fit in the first cache.
+// Makes a chain of many actors, whose states do not fit in the L1 cache.
 Plan make_chain(int actors, int pieces) {
-  PlanBuilder s;
-  ActorId previous = s.actor("0");
-  s.start(previous, pieces);
+  PlanBuilder builder;
+  ActorId previous = builder.actor("0");
+  builder.start(previous, pieces);
   for (int i = 1; i < actors; ++i) {
-    ActorId next = s.actor(std::to_string(i));
-    s.edge(previous, {next}, 2);
+    ActorId next = builder.actor(std::to_string(i));
+    builder.edge(previous, {next}, 2);
     previous = next;
   }
-  s.done(previous, pieces);
-  return s.plan;
+  builder.done(previous, pieces);
+  return builder.plan;
 }
 
 struct Timing {
@@ -87,7 +88,7 @@ Timing time_hops(const Plan& plan, SessionOptions options, double hops, int roun
   return summarise(times);
 }
 
-// Returns the result of the peer's program, which is separate because CAF is optional; 0 if it does not exist.
+// Returns the result of the CAF program, or 0 if it does not exist. The program is separate, because CAF is optional.
 double caf_hop(const std::string& program_path) {
   auto program = std::filesystem::path(program_path).parent_path() / "bench_actor_hop_caf";
   if (!std::filesystem::exists(program)) return 0;
@@ -121,7 +122,7 @@ int run(const std::string& program_path, const std::string& json) {
   }
   rows.push_back({"same worker, two actors", summarise(hop_times), 100});
   if (!caf_times.empty()) {
-    rows.push_back({"the same against half of CAF", summarise(hop_times), summarise(caf_times).median / 2});
+    rows.push_back({"the same, relative to CAF / 2", summarise(hop_times), summarise(caf_times).median / 2});
     rows.push_back({"CAF, one thread", summarise(caf_times), 0});
   }
   rows.push_back(

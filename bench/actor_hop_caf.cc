@@ -1,5 +1,5 @@
-// The peer of actor_hop: the time of a hop between two CAF actors on one scheduler thread, with two credits that
-// return. Prints "hop NS".
+// The peer of actor_hop: measures a hop between two CAF actors on one scheduler thread. Two messages are in flight, as
+// with two slots. Prints "hop NS".
 #include <caf/all.hpp>
 #include <chrono>
 #include <cstdint>

@@ -4,9 +4,9 @@
 //   bench_all_reduce [--carrier tcp|shm] [--ranks N] [--kind KIND] [--algorithm ring|direct|flat|recursive|chosen]
 //   [--parked] [--chunk BYTES]
 //
-// Ranks are processes, connected in pairs. Each sample begins with a barrier in shared memory and is the time of the
-// slowest rank; a line of JSON has the median for each kind and size. Ranks poll their links, as Open MPI does; with
-// --parked they sleep until a link wakes them, as a worker of the engine does.
+// Ranks are processes, and every pair of ranks is connected. Each sample begins with a barrier in shared memory and is
+// the time of the slowest rank. A line of JSON contains the median for each kind and size. Ranks poll their links, as
+// Open MPI does; with --parked they sleep until a link wakes them, as a worker of the engine does.
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -29,6 +29,7 @@
 #include "karez/comm/transport/connection.h"
 #include "karez/comm/transport/shared_wire.h"
 #include "karez/comm/transport/socket_wire.h"
+#include "karez/comm/transport/test_socket_pairs.h"
 #include "karez/runtime/actor/reduce.h"
 #include "karez/sbp/axis_transition.h"
 
@@ -44,7 +45,7 @@ struct Options {
   std::int64_t chunk = 1 << 18;
 };
 
-// Memory shared by all ranks: a barrier, and the time of each rank's sample.
+// Memory shared by all ranks: a barrier, and the seconds of each sample by rank.
 struct SharedMemory {
   std::atomic<int> arrived{0}, round{0};
   double seconds[64][512];
@@ -147,15 +148,20 @@ CollectiveSpec make_spec(const Options& options, CollectiveKind kind, int rank, 
   } else if (kind == CollectiveKind::all_reduce) {  // the choice of the compiler with default costs
     const sbp::CostTable costs;
     const auto bytes = static_cast<double>(elements * 4), range = static_cast<double>(ceil_div(elements, n) * 4);
-    spec.algorithm = collective_algorithm_from(
-        name_of(sbp::cheapest_all_reduce(options.ranks, bytes, range, costs.link, costs.memory_bytes).algorithm));
+    using enum sbp::AllReduceAlgorithm;
+    switch (sbp::cheapest_all_reduce(options.ranks, bytes, range, costs.link, costs.memory_bytes).algorithm) {
+      case direct: spec.algorithm = CollectiveAlgorithm::direct; break;
+      case ring: spec.algorithm = CollectiveAlgorithm::ring; break;
+      case recursive: spec.algorithm = CollectiveAlgorithm::recursive; break;
+      case flat: spec.algorithm = CollectiveAlgorithm::flat; break;
+    }
   } else {
     spec.algorithm = sbp::uses_ring(options.ranks) ? CollectiveAlgorithm::ring : CollectiveAlgorithm::direct;
   }
   return spec;
 }
 
-// Element i of rank r is (r + 1) * (i % 7), which determines the results.
+// Checks the result of a rank. Element i of rank r's operand is (r + 1) * (i % 7).
 void check_result(const CollectiveSpec& spec, const float* out, std::int64_t elements) {
   const std::int64_t n = spec.members, part = elements / n;
   auto value = [](std::int64_t rank, std::int64_t i) { return static_cast<float>((rank + 1) * (i % 7)); };

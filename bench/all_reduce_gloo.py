@@ -1,5 +1,5 @@
-"""The collectives of bench/all_reduce.py with Gloo, by torch.distributed: one rank. Arguments: rank, ranks, port, sizes
-of the rounds as JSON."""
+"""Runs one rank of the collectives of bench/all_reduce.py with Gloo, through torch.distributed. Arguments: rank, number
+of ranks, port, and the sizes to measure, as JSON."""
 
 import json
 import os

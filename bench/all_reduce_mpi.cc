@@ -1,5 +1,5 @@
-// The collectives of bench_all_reduce with Open MPI, for bench/all_reduce.py; started by mpirun, and built if Open
-// MPI's headers are installed.
+// Runs the collectives of bench_all_reduce with Open MPI, for bench/all_reduce.py. It is built if Open MPI's headers
+// are installed, and started by mpirun.
 #include <mpi.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Runs training steps under a limit on the memory of a device, and reports memory, predicted time and split state of
-// each plan.
+// Runs training steps under a limit on the memory of a device. Reports the memory and the predicted time of each plan,
+// and how far it splits the parameters and the optimiser's state.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ struct CapCase {
   CostTable costs = {};
   bool by_batch = false;  // a rule splits the batch along "data", as in data parallelism
   int steps = 3;
-  std::int64_t batch = 64;             // of the MLP
-  std::vector<LayoutRule> rules = {};  // layout rules
+  std::int64_t batch = 64;  // of the MLP
+  std::vector<LayoutRule> rules = {};
 };
 
 // Layout rules for CapMlp: parameters and the optimiser's state are each split along "data" or not split.
@@ -33,12 +33,12 @@ inline std::vector<LayoutRule> zero_rules(bool split_parameters, bool split_stat
 }
 
 struct CapResult {
-  std::int64_t cap = 0, planned = 0, measured = 0;  // bytes of the device that needs most; cap 0: no limit
+  std::int64_t cap = 0, planned = 0, measured = 0;  // bytes of the device that needs the most memory; cap 0: no limit
   double predicted = 0,
          predicted_uncapped = 0;     // us of calls and transfers, with and without the limit; 0: not in the summary
   double seconds = 0;                // predicted us of a launch
   double compile_seconds = 0;        // CPU seconds
-  double parameters = 0, state = 0;  // bytes of the first device relative to those of the unsplit tensors
+  double parameters = 0, state = 0;  // bytes on the first device, divided by the bytes of the unsplit tensors
   bool reduce_scatters = false;      // gradients are reduce-scattered
   bool late_gather = false;          // parameters are gathered late
   std::string recomputed;
@@ -46,12 +46,13 @@ struct CapResult {
   std::string summary, error;
 };
 
+// Returns the number in the first group of the first match, or 0 if nothing matches.
 inline double number_in(const std::string& text, const std::string& pattern) {
   std::smatch match;
   return std::regex_search(text, match, std::regex(pattern)) ? std::stod(match[1]) : 0;
 }
 
-// Trains with Adam on cross-entropy in f64. If the limit is too small, there are no losses.
+// Trains with Adam on cross-entropy in f64. If the limit is too small, `error` is set and there are no losses.
 template <class Model, class... Arguments>
 CapResult train_under_cap(const CapCase& c, std::int64_t cap, const TensorType& input, std::int64_t labels,
                           std::int64_t classes, Arguments... arguments) {
@@ -118,7 +119,7 @@ inline double max_relative_difference(const std::vector<double>& a, const std::v
   return largest;
 }
 
-// An MLP whose state is about as large as its activations, and a transformer of two layers.
+// An MLP whose state is about as large as its activations.
 struct CapMlp : nn::Module {
   CapMlp() : Module(DType::f64) {}
   nn::Linear fc1{*this, "fc1", 64, 128}, fc2{*this, "fc2", 128, 128}, fc3{*this, "fc3", 128, 64},
@@ -128,6 +129,7 @@ struct CapMlp : nn::Module {
 inline CapResult mlp_under_cap(const CapCase& c, std::int64_t cap) {
   return train_under_cap<CapMlp>(c, cap, {DType::f64, {c.batch, 64}}, c.batch, 10);
 }
+// Trains a transformer of two layers.
 inline CapResult gpt_under_cap(const CapCase& c, std::int64_t cap) {
   constexpr GptShape small = {.layers = 2, .width = 32, .heads = 4, .length = 16, .vocabulary = 32};
   return train_under_cap<Gpt>(c, cap, {DType::i32, {8, 16}}, 8 * 16, 32, small, DType::f64);

@@ -1,13 +1,13 @@
-// What does less memory cost? Steps of an MLP and of a transformer planned with decreasing memory limits, until the
-// limit is too small.
+// What does less memory cost? Plans steps of an MLP and of a transformer with decreasing memory limits, until no plan
+// fits.
 //
 //   bench_caps [mlp | gpt | data=2,model=2]
 //
-// A row: the limit (as a share of the memory of the unlimited plan, and in bytes), planned and measured bytes,
+// Each row shows the limit (as a share of the memory of the unlimited plan, and in bytes), planned and measured bytes,
 // predicted microseconds, the share of parameters and of the optimiser's state on a device, whether parameters are
-// gathered late, CPU seconds to compile, the largest relative difference of losses to those without a limit, and the
-// recomputed modules. Exit code 1 if the measured bytes exceed the limit, the predicted time decreases, or losses
-// differ.
+// gathered late, CPU seconds to compile, the largest relative difference between the losses with and without the limit,
+// and the recomputed modules. The exit code is 1 if the measured bytes exceed the limit, if a smaller limit gives a
+// shorter predicted time, or if losses differ.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -50,8 +50,8 @@ bool sweep(const CapCase& c, CapResult (*step_under_cap)(const CapCase&, std::in
   return all_ok;
 }
 
-// Compares ZeRO by rules (nothing split, state split, or parameters split too) with the plan chosen under a limit of
-// the same bytes.
+// Compares ZeRO by layout rules (nothing split, state split, or parameters split too) with the plan that the planner
+// chooses under a limit of the same number of bytes.
 void compare_with_manual_rules(CapCase c) {
   for (const auto& [name, parameters, state] :
        {std::tuple("whole", false, false), {"zero 1-2", false, true}, {"zero 3", true, true}}) {
@@ -67,10 +67,10 @@ void compare_with_manual_rules(CapCase c) {
 }
 
 int run(std::string_view selection) {
-  setenv("KAREZ_CACHE", "off", 1);  // so that planning is timed
+  setenv("KAREZ_CACHE", "off", 1);  // so that plans are computed, not read from the cache
   CostTable expensive_messages;     // messages cost more than their bytes, so that state is Broadcast without a limit
   expensive_messages.link = {1e-4, 1e-12};
-  CostTable wire;  // bytes and transitions of activations are expensive too
+  CostTable wire;  // bytes are expensive too, so that activations keep their layouts
   wire.link = {2e-5, 1e-9};
   const CapCase mlp[] = {{"mlp of 1024 by batch", "data=4", wire, true, 3, 1024},
                          {"mlp by batch", "data=4", expensive_messages, true},

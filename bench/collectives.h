@@ -1,4 +1,4 @@
-// The sizes, the number of samples and the output format that bench_all_reduce and its peers share.
+// Defines the sizes, the number of samples and the output format that bench_all_reduce and its peers share.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,12 @@
 
 namespace karez::bench {
 
-// Returns the bytes of the unsplit tensor: the operand of an all_reduce, reduce_scatter or all_to_all, or the result of
-// an all_gather.
+// Returns the sizes to measure, in bytes of the unsplit tensor. This is the operand of an all_reduce, reduce_scatter or
+// all_to_all, or the result of an all_gather.
 inline std::vector<std::int64_t> collective_sizes(int members) {
   std::vector<std::int64_t> out;
-  const std::int64_t unit = std::int64_t{4} * members * members;  // so that the parts of a part have equal sizes
+  const std::int64_t unit =
+      std::int64_t{4} * members * members;  // so that each member's part can be divided equally too
   for (std::int64_t bytes :
        {4, 64, 1 << 10, 8 << 10, 32 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20})
     out.push_back((bytes + unit - 1) / unit * unit);

@@ -1,12 +1,13 @@
-// How long does planning take, and does it grow linearly with the program, and with the world?
+// How long does planning take, does the time grow linearly with the program, and is it independent of the world size?
 //
-//   bench_compile_time [--json FILE] [--long]     --long: also 100,000 nodes, which takes minutes
-//   bench_compile_time MESH NODES                 one plan, with the seconds of its passes
+//   bench_compile_time [--json FILE] [--long]     --long: also plan 100,000 nodes, which takes minutes
+//   bench_compile_time MESH NODES                 compile one plan, and print the seconds of its passes
 //
-// Chains of small dense layers with Adam, of increasing size, through all passes for rank 0 of four ranks with one
-// device each: seconds of each pass, and the exponent of their growth from 100 nodes on (the slope of a line through
-// the logarithms; target 1.1). Then a program of 1,000 nodes on 1,024 ranks relative to four ranks (target 1.2), and
-// the time to read its plan from the plan cache (target 0.1 s).
+// Compiles chains of small dense layers with Adam, of increasing size, for rank 0 of four ranks with one device each.
+// Prints the seconds of each pass, and the exponent of their growth from 100 nodes on (the slope of a line through the
+// logarithms; target 1.1). Then compares the time for a program of 1,000 nodes on 1,024 ranks with the time on four
+// ranks (target of the ratio: 1.2), and measures the time to read the plan for four ranks from the plan cache (target
+// 0.1 s).
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -55,7 +56,7 @@ Graph trace_mlp(const OpTable& ops, int layers) {
   return place(std::move(trace.graph), ops);
 }
 
-// A graph of about `nodes` nodes.
+// Returns a graph of about `nodes` nodes.
 Graph graph_of_size(const OpTable& ops, double nodes) {
   const double two_layers = static_cast<double>(trace_mlp(ops, 2).nodes.size()),
                four_layers = static_cast<double>(trace_mlp(ops, 4).nodes.size()),
@@ -89,7 +90,7 @@ struct CompileTimes {
   std::map<std::string, double> passes;
 };
 
-// Takes the fastest of several runs, because other work on the machine only adds time.
+// Compiles the graph, and replaces `fastest` if this run was faster. Other work on the machine only adds time.
 void compile_once(const Planner& planner, const Graph& graph, const std::string& mesh, CompileTimes& fastest) {
   passes::Compilation c = planner.compilation_of(graph, mesh);
   const auto begin = std::chrono::steady_clock::now();

@@ -1,10 +1,11 @@
 """What does a busy neighbour cost? Forward passes and a training step on all cores, with 0, 1 and 2 other processes
 that compute without pause.
 
-The forward pass of a small GPT (1 x 64 characters, 4 layers of width 128), that of an MLP (30 layers of width 256, 64
-rows) and a training step of train_step's CNN, each alternating with PyTorch. A slowdown is the time with neighbours
-over the time alone of the same pair; the ratio is Karez' slowdown over PyTorch's, the median over pairs. Neighbours are
-stopped and continued between runs; a run takes about a second, which includes their detection. Target: 2.
+Measures the forward pass of a small GPT (1 x 64 characters, 4 layers of width 128), the forward pass of an MLP (30
+layers of width 256, 64 rows) and a training step of train_step's CNN; each alternates with PyTorch. A slowdown is the
+time with neighbours divided by the time without neighbours in the same pair. The ratio is Karez' slowdown divided by
+PyTorch's, and the median over pairs counts. Neighbours are stopped and continued between runs. A run takes about a
+second, so that it includes the time in which Karez detects the neighbours. Target: 2.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import time
 from train_step import BUILD, Server, peer, run_karez
 
 TARGET = 2.0
-LONGEST = 5.0  # seconds of a run: with neighbours PyTorch may be a hundred times slower
+LONGEST = 5.0  # seconds of a run; with neighbours, PyTorch may be a hundred times slower
 MODELS = ["gpt", "mlp", "cnn"]
 
 
@@ -43,8 +44,8 @@ def forward(model, framework, nn, causal):
 
 
 def serve(framework, model):
-    """Answers "run N" with the seconds of N forward passes; after LONGEST seconds, an extrapolation from the passes so
-    far."""
+    """Answers "run N" with the seconds of N forward passes. After LONGEST seconds, the answer is extrapolated from the
+    passes so far."""
     import numpy as np
 
     random = np.random.default_rng(1)
@@ -88,7 +89,7 @@ def server(framework, model):
 
 
 class BusyProcesses:
-    """Processes that compute without pause; `busy` stops all but some of them."""
+    """Processes that compute without pause. `busy(count)` lets the first `count` of them run and stops the others."""
 
     def __init__(self, max_neighbours):
         busy = f"import os\nwhile os.getppid() == {os.getpid()}: pass"
@@ -118,7 +119,7 @@ def measure(model, pairs, max_neighbours, seconds):
         for count in range(max_neighbours + 1):
             for name, s in servers.items():
                 neighbours.busy(count)
-                if count == 0:  # after a second of work the previous neighbours are no longer taken into account
+                if count == 0:  # after a second of work, Karez no longer takes the previous neighbours into account
                     s.run(max(steps[name], round(1.5 * steps[name] / seconds)))
                 took[name, count].append(s.run(steps[name]))
                 neighbours.busy(0)
@@ -144,14 +145,14 @@ def measure(model, pairs, max_neighbours, seconds):
 
 
 def main():
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--serve", choices=["karez", "torch"])
-    words.add_argument("--model", choices=MODELS)
-    words.add_argument("--pairs", type=int, default=7)
-    words.add_argument("--neighbours", type=int, default=2, help="the largest number of neighbours")
-    words.add_argument("--seconds", type=float, default=1.0, help="seconds of a run without neighbours")
-    words.add_argument("--json")
-    o = words.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--serve", choices=["karez", "torch"])
+    parser.add_argument("--model", choices=MODELS)
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--neighbours", type=int, default=2, help="the largest number of neighbours")
+    parser.add_argument("--seconds", type=float, default=1.0, help="seconds of a run without neighbours")
+    parser.add_argument("--json")
+    o = parser.parse_args()
     if o.serve:
         return serve(o.serve, o.model)
     rows = []

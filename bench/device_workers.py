@@ -1,8 +1,8 @@
-"""Are devices with uneven work faster when workers share them by cost than when they are assigned in turn?
+"""Are devices with uneven work faster if they are assigned to workers by cost than if they are assigned in turn?
 
-Four stages in 8 micro-batches, two with a product of 512 x 512 each and two with a norm, on two workers: the plan of
-Karez and the same plan with device d on worker d modulo 2, run alternately by `karez exec`. Fails if the assignment in
-turn is faster.
+The program has four stages and 8 micro-batches on two workers; two stages have a dense layer of 512 x 512 each, and two
+have a norm. `karez exec` alternately runs the plan of Karez and the same plan with device d on worker d modulo 2. Fails
+if the assignment in turn is faster.
 """
 
 import os

@@ -2,10 +2,10 @@
 //
 //   bench_engine [--json FILE]
 //
-// Chains of 10 to 10,000 actors with empty bodies on one worker, with two slots between neighbours; every launch has
-// about a million acts, each with its begin and end, one `filled` and one `returned`. The rounds alternate between the
-// sizes. Targets: a spread of at most 20 % from 10 to 1,000 actors, and at most 100 ns per act at 10,000. If oneTBB is
-// installed, bench_engine_tbb measures its flow graph with the same chains.
+// Measures chains of 10 to 10,000 actors with empty bodies on one worker, with two slots between neighbours. Every
+// launch has about a million acts; each sends one `filled` message and one `returned` message. The rounds alternate
+// between the sizes. Targets: a spread of at most 20 % from 10 to 1,000 actors, and at most 100 ns per act with 10,000
+// actors. If oneTBB is installed, bench_engine_tbb measures the flow graph of oneTBB with the same chains.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "bench/report.h"
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 #include "karez/runtime/session.h"
 
 namespace karez::bench {
@@ -26,17 +26,17 @@ constexpr int sizes[] = {10, 100, 1000, 10'000};
 constexpr int acts = 1'000'000, rounds = 9;
 
 Plan make_chain(int actors) {
-  PlanBuilder s;
+  PlanBuilder builder;
   const int pieces = acts / actors;
-  ActorId previous = s.actor("0");
-  s.start(previous, pieces);
+  ActorId previous = builder.actor("0");
+  builder.start(previous, pieces);
   for (int i = 1; i < actors; ++i) {
-    ActorId next = s.actor(std::to_string(i));
-    s.edge(previous, {next}, 2);
+    ActorId next = builder.actor(std::to_string(i));
+    builder.edge(previous, {next}, 2);
     previous = next;
   }
-  s.done(previous, pieces);
-  return s.plan;
+  builder.done(previous, pieces);
+  return builder.plan;
 }
 
 struct Chain {
@@ -56,7 +56,8 @@ struct Chain {
   }
 };
 
-// Returns the output of the peer's program by size. The program is separate, because oneTBB is optional.
+// Returns the ns per act of the oneTBB program, by number of actors. The program is separate, because oneTBB is
+// optional.
 std::map<int, double> tbb_act_times(const std::string& program_path) {
   std::map<int, double> out;
   auto program = std::filesystem::path(program_path).parent_path() / "bench_engine_tbb";

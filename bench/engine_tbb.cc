@@ -1,5 +1,5 @@
-// The peer of bench_engine: chains of oneTBB flow-graph nodes with empty bodies on one thread. Prints "actors N ns X"
-// with X ns per act.
+// The peer of bench_engine: measures chains of oneTBB flow-graph nodes with empty bodies on one thread. Prints
+// "actors N ns X", where X is the time per act.
 #include <tbb/flow_graph.h>
 #include <tbb/global_control.h>
 

@@ -1,4 +1,4 @@
-// What does a convolution in groups of channels cost as one call, and what as slices, one convolution per group and a
+// What does a convolution in groups of channels cost as one call, compared with slices, one convolution per group and a
 // concat? Measures the forward pass and both gradients.
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
-// Conditions of the host that affect a measurement: the distance of two cores (the round trip of a cache line shows
-// whether they share a cache, which may change in a virtual machine while a benchmark runs), and the load of other
-// processes.
+// Measures conditions of the host that affect a benchmark: the distance between two cores, and the load of other
+// processes. The round trip of a cache line shows whether two cores share a cache. In a virtual machine, this may
+// change while a benchmark runs.
 #pragma once
 
 #include <sched.h>
@@ -29,8 +29,8 @@ inline std::vector<int> own_cpus() {
   return out;
 }
 
-// Returns the seconds of a cache line's round trip between the first two CPUs of this process, the fastest of many
-// rounds; 0 with one CPU.
+// Returns the seconds of a cache line's round trip between the first two CPUs of this process: the fastest of many
+// rounds, or 0 if there is only one CPU.
 inline double cache_line_round_trip() {
   constexpr int rounds = 20, trips = 100;
   const std::vector<int> cpus = own_cpus();
@@ -65,8 +65,8 @@ inline double cache_line_round_trip() {
   return fastest_round;
 }
 
-// Measures the cores used by other processes since construction, including the host of a virtual machine; 0 without
-// /proc/stat.
+// Measures how many cores other processes, and the host of a virtual machine, have used since construction. `cores`
+// returns 0 if there is no /proc/stat.
 class OtherProcesses {
  public:
   double cores() const {

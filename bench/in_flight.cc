@@ -1,11 +1,11 @@
-// Do the launches overlap with the caller's work and with a slow source? Several launches are in flight, and a slow
-// source is read by a separate thread.
+// Do launches overlap with the caller's work and with a slow source? Several launches are in flight, and a separate
+// thread reads a slow source.
 //
 //   bench_in_flight [--json FILE]
 //
 // Measures a step of 5 ms (an op that spins, with a team of 1) alone, then with 5 ms of work by the caller between the
-// calls, then with a source that spins for 4 ms in each read. Runs pairs of 40 steps without and with the addition; the
-// median counts. Target: 5.5 ms per step for both.
+// calls, then with a source that spins for 4 ms in each read. Runs of 40 steps alternate, and the median counts.
+// Target: 5.5 ms per step with the caller's work and with the slow source.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// What does an expression outside of compiled functions cost? 1,000 expressions of three operations on 100 elements,
-// each read, with a different number in each.
+// What does an expression outside of compiled functions cost? Evaluates 1,000 expressions of three operations on 100
+// elements. Each expression contains a different number, and its result is read.
 //
 //   bench_interactive [--json FILE]
 //

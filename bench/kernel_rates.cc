@@ -1,5 +1,5 @@
-// How fast is every kernel of a training step? Products are compared with the 1024-cubed matmul, other kernels with a
-// copy of as many bytes, in the same run with the same team.
+// How fast is every kernel of a training step? Matrix products and convolutions are compared with a matmul of 1024 x
+// 1024 x 1024, other kernels with a copy of as many bytes, in the same run with the same team.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -30,7 +30,7 @@ View image(Shape shape, DType dtype = DType::f32) { return View(dtype, shape, ch
 struct Item {
   std::string label;
   CallSpec call;
-  double flops = 0;      // 0: bound by memory
+  double flops = 0;      // 0: the kernel is memory-bound
   double target = 0.25;  // relative to the rate of the copy or the matmul
 };
 struct Step {
@@ -162,8 +162,8 @@ Step cnn() {
   return step;
 }
 
-// Times a team of one by the CPU time of its thread, which other processes do not affect, and a larger team by wall
-// time.
+// Returns the current time in seconds: for a team of one the CPU time of this thread, which other processes do not
+// affect, and for a larger team the wall-clock time.
 double current_seconds(int team) {
   if (team > 1) return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   timespec t{};
@@ -171,7 +171,7 @@ double current_seconds(int team) {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// Returns the mean seconds of a call of `body` in `calls` calls.
+// Returns the mean seconds per call of `body` over `calls` calls.
 template <class Body> double seconds_per_call(int team, int calls, Body&& body) {
   const double start = current_seconds(team);
   for (int i = 0; i < calls; ++i) body();
@@ -209,7 +209,7 @@ void fill(KernelBench& bench) {
                    [&](const auto& i) { bench.in[0].at<float>(i) = 1 + std::abs(bench.in[0].at<float>(i)); });
 }
 
-// Compares the results with those of the plain kernel.
+// Compares the results with the results of the plain kernel.
 void check(const KernelTable& table, KernelBench& fast) {
   KernelBench plain(table.row(cat("plain.", fast.call.op)), fast.call);
   for (KernelBench* bench : {&fast, &plain}) {
@@ -222,7 +222,8 @@ void check(const KernelTable& table, KernelBench& fast) {
   }
 }
 
-// Runs the kernel on different copies of its operands that fill the working set, and a copy of as many bytes.
+// Compares the kernel, which runs on different copies of its operands that fill the working set, with a copy of as many
+// bytes.
 Result compare_with_copy(KernelBench& bench, int team) {
   const auto bytes = static_cast<std::int64_t>(operand_bytes(bench.call));
   const std::int64_t sets = std::max<std::int64_t>(1, working_set / std::max<std::int64_t>(bytes, 64));
@@ -251,10 +252,10 @@ Result compare_with_copy(KernelBench& bench, int team) {
   const std::int64_t half = std::max<std::int64_t>(bytes / 2, 1);  // half of the bytes are read, half are written
   std::vector<std::byte> from(static_cast<std::size_t>(half * sets), std::byte{1}),
       to(static_cast<std::size_t>(half * sets), std::byte{2});
-  std::int64_t copied = 0;
+  std::int64_t copy_set = 0;
   const auto copy = [&] {
-    copy_bytes(team, to.data() + copied * half, from.data() + copied * half, half);
-    copied = (copied + 1) % sets;
+    copy_bytes(team, to.data() + copy_set * half, from.data() + copy_set * half, half);
+    copy_set = (copy_set + 1) % sets;
   };
   return alternate(team, static_cast<double>(bytes), static_cast<double>(bytes), copy, kernel);
 }
@@ -275,7 +276,7 @@ int main(int argc, char** argv) {
     if (std::string(argv[i]) == "--json" && i + 1 < argc) json = argv[++i];
     else if (std::string(argv[i]) == "--team" && i + 1 < argc) max_team = std::atoi(argv[++i]);
     else
-      return std::fprintf(stderr, "kernel_rates: unknown option '%s'; there are --json FILE and --team LARGEST\n",
+      return std::fprintf(stderr, "kernel_rates: unknown option '%s'; expected one of: --json FILE, --team LARGEST\n",
                           argv[i]),
              2;
   }

@@ -1,4 +1,4 @@
-// One end of a link between two processes of this host, for benchmarks of links.
+// Defines one end of a link between two processes of this host, for benchmarks of links.
 #pragma once
 
 #include <signal.h>
@@ -19,6 +19,7 @@
 #include "karez/comm/transport/connection.h"
 #include "karez/comm/transport/shared_wire.h"
 #include "karez/comm/transport/socket_wire.h"
+#include "karez/comm/transport/test_socket_pairs.h"
 
 namespace karez::bench {
 
@@ -77,7 +78,7 @@ class LinkPeer {
   std::condition_variable changed_;
 };
 
-// Runs `program` in a child process; call before any thread starts.
+// Runs `program` in a child process and returns the process id. Call it before any thread starts.
 inline int spawn(const std::function<void()>& program) {
   std::fflush(nullptr);
   int pid = fork();

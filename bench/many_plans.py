@@ -1,7 +1,7 @@
-"""Many signatures and several functions of one model: the memory of their plans, and the time of alternating calls.
+"""Measures the memory of plans for many signatures of one function, and the time of alternating calls of two functions.
 
-Prints, for 1, 16 and 64 signatures of a training step, the largest plan and the growth of the process; and for two
-functions that share nothing the time of a call of each, alone and alternating. `python bench/many_plans.py`
+Prints the largest plan and the growth of the process for 1, 16 and 64 signatures of a training step. For two functions
+that share nothing, prints the time of a call of each, alone and alternating. `python bench/many_plans.py`
 """
 
 import gc

@@ -1,13 +1,14 @@
-// Do blocks with known lifetimes fit in a given capacity? Packs the named files and prints the gap to the bound.
+// Do blocks with known lifetimes fit in a given capacity? Packs the blocks of the named files, and prints the gap
+// between the peak and its lower bound.
 //
 //   bench_memory [--json FILE] [--capacity BYTES] [--work N] FILE…
 //   bench_memory --models     memory of the plans of train_step's models relative to live values (memory_models.h)
 //
 // A FILE is a table of blocks (memory_file.h); its name contains the capacity, as in A.1048576.csv, unless --capacity
 // is given. There are no default files: the public set (google/minimalloc, benchmarks/challenging) is not part of this
-// project. --work limits the search in visited blocks, so that every machine finds the same packing; the time is
-// printed, and more than ten seconds miss the target. A ratio is the peak over the capacity. Exit code 1 if a file does
-// not fit in time, 2 for wrong usage, 77 for an invalid file.
+// project. --work limits the number of blocks that the search visits, so that every machine finds the same packing; the
+// time is printed, and more than ten seconds miss the target. A ratio is the peak over the capacity. Exit code 1 if a
+// file does not fit in time, 2 for wrong usage, 77 for an invalid file.
 #include <chrono>
 #include <cstdio>
 #include <cstring>

@@ -2,7 +2,7 @@
 // other line is a block.
 //
 //   id,lower,upper,size
-//   b1,0,3,4              4 bytes, live from time 0 until before time 3
+//   b1,0,3,4              4 bytes, in use at times 0, 1 and 2
 //
 // Columns may be in any order, and other columns are ignored. The capacity is the last number in the file's name:
 // A.1048576.csv.
@@ -23,7 +23,8 @@
 
 namespace karez::bench {
 
-// Parses the blocks in `text`; `name` is for messages. Errors (data): "blocks.csv:3: upper 4 is not above lower 4".
+// Parses the blocks in `text`. Throws Error (kind data) with `name` and the line: "blocks.csv:3: upper 4 is not above
+// lower 4".
 inline std::vector<solve::Interval> read_blocks(std::string_view text, const std::string& name) {
   constexpr std::string_view required_columns[] = {"lower", "upper", "size"};
   std::vector<solve::Interval> blocks;
@@ -61,8 +62,8 @@ inline std::vector<solve::Interval> read_blocks(std::string_view text, const std
     blocks.push_back({value[0], value[1], value[2]});
   }
   line = std::max<std::size_t>(line, 1);
-  check(columns > 0, "is empty: the first line names the columns lower, upper and size");
-  check(!blocks.empty(), "there is no block");
+  check(columns > 0, "the file is empty; the first line must name the columns lower, upper and size");
+  check(!blocks.empty(), "the file lists no block");
   return blocks;
 }
 
@@ -77,7 +78,7 @@ inline std::optional<long> capacity_in_name(std::string_view path) {
   return value;
 }
 
-// Returns the first two blocks that are live together and share bytes, or nothing.
+// Returns the first two blocks that are in use at the same time and share bytes, or nothing.
 inline std::optional<std::pair<std::size_t, std::size_t>> overlap(const std::vector<solve::Interval>& blocks,
                                                                   const std::vector<long>& offset) {
   for (std::size_t i = 0; i < blocks.size(); ++i)

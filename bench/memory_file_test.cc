@@ -32,8 +32,8 @@ TEST(MemoryFile, ColumnsMayBeInAnyOrder) {
 }
 
 TEST(MemoryFile, ErrorsNameFileLineAndFault) {
-  EXPECT_EQ(read_error(""), "x.csv:1: is empty: the first line names the columns lower, upper and size");
-  EXPECT_EQ(read_error("id,lower,upper,size\n"), "x.csv:2: there is no block");
+  EXPECT_EQ(read_error(""), "x.csv:1: the file is empty; the first line must name the columns lower, upper and size");
+  EXPECT_EQ(read_error("id,lower,upper,size\n"), "x.csv:2: the file lists no block");
   EXPECT_EQ(read_error("id,lower,size\nb1,0,4\n"), "x.csv:1: no column 'upper' in 'id,lower,size'");
   EXPECT_EQ(read_error("lower,upper,size,size\n0,1,2,3\n"), "x.csv:1: two columns are called 'size'");
   EXPECT_EQ(read_error("id,lower,upper,size\nb1,0,3,4\nb2,0,3\n"),

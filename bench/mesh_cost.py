@@ -1,5 +1,5 @@
-"""What does sharding cost if it can gain nothing? The step on 2 x 2 and on data=4 devices, on the same cores, relative
-to one device."""
+"""What does sharding cost if it can gain nothing? Compares the step on 2 x 2 devices and on data=4 with the step on one
+device, on the same cores."""
 
 import argparse
 import json

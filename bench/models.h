@@ -1,5 +1,5 @@
-// The models of the step benchmarks: the example's CNN and MLP, a small transformer over characters, and many small
-// layers.
+// Defines the models of the step benchmarks: the example's CNN and MLP, a small transformer over characters, and many
+// small layers.
 #pragma once
 
 #include <cmath>
@@ -57,7 +57,8 @@ struct GptShape {
   std::int64_t layers = 4, width = 128, heads = 4, length = 64, vocabulary = 65;
 };
 
-// Causal self-attention and a four times wider dense layer, each on normalised input and added to the input.
+// Causal self-attention, then a hidden dense layer of four times the width. Each reads normalised input, and its result
+// is added to the input.
 struct GptBlock : nn::Module {
   GptBlock(Module& parent, const std::string& name, GptShape s) : Module(parent, name), shape(s) {}
   GptShape shape;

@@ -1,4 +1,4 @@
-// How much faster is a launch in the order by cost than in the traced order?
+// How much faster is a launch whose nodes are ordered by cost than a launch in the traced order?
 //
 //   bench_order     launches of train_step's models on meshes and in pipelines, predicted with the default cost table
 //

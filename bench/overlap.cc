@@ -1,5 +1,5 @@
-// Trains equal Linear layers, as one rank of several or alone. Answers "run N" lines with the seconds of N steps and
-// the share of gradients that was sent when the last backward act began (see overlap.py).
+// Trains Linear layers of equal size, as one rank of several or alone. Answers "run N" lines with the seconds of N
+// steps and the share of gradients that had been sent when the last backward act began (see overlap.py).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -58,8 +58,8 @@ std::int64_t collective_bytes(const plan::Actor& actor) {
   return actor.collective ? actor.collective->in.view.bytes() : 0;
 }
 
-// Returns the share of the bytes of all collectives that had ended when the last act that produces an operand of a
-// collective began.
+// Returns the share of collective bytes that was sent early: before the beginning of the last act that produces an
+// operand of a collective.
 double early_share(const plan::Plan& plan, const Spans& spans) {
   std::int64_t last_begin = 0, early_bytes = 0, total_bytes = 0;
   for (const auto& [id, span] : spans)
@@ -73,7 +73,7 @@ double early_share(const plan::Plan& plan, const Spans& spans) {
   return total_bytes == 0 ? 0 : static_cast<double>(early_bytes) / static_cast<double>(total_bytes);
 }
 
-// Returns the median over the launches whose events are all still in the event rings.
+// Returns the median share over the launches whose events are all still in the event rings.
 double early_share(const plan::Plan& plan, const std::vector<runtime::EventLog>& logs) {
   std::size_t max_spans = 0;
   const auto launches = spans_by_ticket(plan, logs);
@@ -84,7 +84,7 @@ double early_share(const plan::Plan& plan, const std::vector<runtime::EventLog>&
   return shares.empty() ? 0 : bench::median(shares);
 }
 
-void serve(const DeviceMesh& mesh, const Function& step, const HostArray& x, bool text) {
+void serve(const DeviceMesh& mesh, const Function& step, const HostArray& x, bool print_plan) {
   char line[64];
   while (std::fgets(line, sizeof line, stdin) != nullptr) {
     const int steps = std::atoi(line + 4);
@@ -95,7 +95,7 @@ void serve(const DeviceMesh& mesh, const Function& step, const HostArray& x, boo
     std::printf("%.9f %.6f %.6f\n", seconds, loss, early_share(step.plan(), mesh.world->session.events()));
     std::fflush(stdout);
   }
-  if (text) std::fprintf(stderr, "%s\n%s\n", step.plan_text().c_str(), step.summary().c_str());
+  if (print_plan) std::fprintf(stderr, "%s\n%s\n", step.plan_text().c_str(), step.summary().c_str());
 }
 
 Tensor compute_loss(Layers& net, const Tensor& x) {

@@ -1,11 +1,11 @@
 """How much of the gradients' transfer overlaps with the backward pass? 12 equal Linear layers, two ranks as separate
 hosts.
 
-Two network namespaces with a veth link whose rate is limited (`tc tbf`, segmentation offload off) so that the
-gradients' bytes take as long as the backward pass, each rank on its own core. A step with its update alternates with
-forward and backward alone on each core. Targets: 60 % of the bytes are sent when the last backward act begins
-(`--part`), and a step takes at most 1.15 times forward and backward alone. It needs root, `ip` and `tc`; if namespaces
-cannot be created, it reports that and is skipped.
+Each rank runs on its own core in one of two network namespaces, which a veth link joins. The rate of the link is
+limited (`tc tbf`, segmentation offload off), so that sending the gradients takes as long as the backward pass. A step
+with its update alternates with the forward and backward pass alone on each core. Targets: 60 % of the bytes have been
+sent when the last backward act begins, and a step takes at most 1.15 times as long as the forward and backward pass
+alone. The benchmark needs root, `ip` and `tc`; if namespaces cannot be created, it reports that and is skipped.
 """
 
 import argparse
@@ -82,12 +82,12 @@ class EmulatedLink:
 
 
 class ProcessGroup:
-    """Two processes that run in parallel, each on a core, as ranks of one world or separately."""
+    """Two processes that run in parallel, each on its own core, as ranks of one world or separately."""
 
     def __init__(self, name, cores, words, hosts=None):
         self.servers = []
         for rank, core in enumerate(cores):
-            meet = (
+            variables = (
                 {}
                 if hosts is None
                 else {
@@ -101,7 +101,7 @@ class ProcessGroup:
             )
             command = ["taskset", "-c", str(core), PROGRAM, *map(str, words)]
             self.servers.append(
-                Server(f"{name} {rank}", netns_command(hosts[rank], *command) if hosts else command, meet)
+                Server(f"{name} {rank}", netns_command(hosts[rank], *command) if hosts else command, variables)
             )
 
     def run(self, steps):
@@ -112,19 +112,19 @@ class ProcessGroup:
         return max(ms for ms, _ in ended), min(part for _, (part,) in ended)
 
     def close(self):
-        """Ends the processes and returns their other output."""
+        """Ends the processes and returns what each wrote to standard error."""
         for server in self.servers:
             server.process.stdin.close()
-        message = [server.process.stderr.read() for server in self.servers]
+        outputs = [server.process.stderr.read() for server in self.servers]
         for server in self.servers:
             server.process.wait()
-        return message
+        return outputs
 
 
 def measure(options, wire, cores):
     shape = ["--layers", options.layers, "--width", options.width, "--rows", options.rows]
     sides = {what: ProcessGroup(what, cores, [*shape, "--what", what]) for what in ("alone", "forward")}
-    # other processes on the machine can only slow it
+    # the fastest run counts, because other processes on the machine can only slow a run
     step_alone, forward = (min(side.run(3)[0] for _ in range(6)) for side in sides.values())
     sides["forward"].close()
     gradients = 4 * options.layers * (options.width + 1) * options.width
@@ -140,9 +140,9 @@ def measure(options, wire, cores):
     step.run(3)
     pairs = [(sides["alone"].run(options.steps)[0], step.run(options.steps)) for _ in range(options.pairs)]
     sides["alone"].close()
-    message = step.close()
+    outputs = step.close()
     if options.plan:
-        print(message[0])
+        print(outputs[0])
     return {
         "alone": statistics.median(a for a, _ in pairs),
         "forward": forward,

@@ -18,7 +18,7 @@ inline std::vector<std::string> layer_names(const Mlp&) { return {"fc1", "fc2", 
 inline std::vector<std::string> layer_names(const Cnn&) { return {"conv1", "conv2", "fc1", "fc2"}; }
 inline std::vector<std::string> layer_names(const Gpt&) { return {"block0", "block1", "block2", "block3"}; }
 
-// Places the layers in equal shares on the stages.
+// Distributes the layers evenly over the stages.
 inline FunctionOptions function_options(const ParallelConfig& s, const std::vector<std::string>& parts) {
   FunctionOptions options{.microbatches = s.microbatches};
   for (std::size_t i = 0; s.stages > 1 && i < parts.size(); ++i)
@@ -26,7 +26,7 @@ inline FunctionOptions function_options(const ParallelConfig& s, const std::vect
   return options;
 }
 
-// A step of Adam on cross-entropy, planned for this input type and not run.
+// A step of Adam on cross-entropy, which is planned for an input type but not run.
 template <class Model> struct PlannedStep {
   World world;
   Model net;

@@ -1,12 +1,12 @@
-// How much longer does a pipeline take than its lower bound? The acts of its stages end by a timer, so that more stages
-// than cores can be busy.
+// How much longer does a pipeline take than its lower bound? A timer ends the acts of the stages, so that more stages
+// can be busy than there are cores.
 //
 //   bench_pipeline [--json FILE]
 //
-// A forward act takes 2 ms, a backward act 4 ms. Bound: (m + p - 1) (forward + backward) for p stages and m
-// micro-batches in one launch, with p - i slots on stage i for the values that its backward acts read; for a chain of
-// stages of 2 ms with two slots each, (n + p - 1) x 2 ms for n pieces. Every figure is the median of five launches over
-// the bound. Target: 1.05 (for wake-ups and the hops between stages).
+// A forward act takes 2 ms, a backward act 4 ms. The bound for p stages and m micro-batches in one launch is
+// (m + p - 1) (forward + backward), with p - i slots on stage i for the values that its backward acts read. The bound
+// for n pieces in a chain of p stages of 2 ms, with two slots each, is (n + p - 1) x 2 ms. Each ratio is the median of
+// five launches divided by the bound. Target: 1.05, which leaves time for wake-ups and the hops between stages.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -19,7 +19,7 @@
 
 #include "bench/report.h"
 #include "karez/kernels/kernel.h"
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 #include "karez/runtime/session.h"
 
 namespace {
@@ -32,8 +32,8 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 constexpr double forward_ms = 2, backward_ms = 4, target = 1.05;
 constexpr int launches = 5;
 
-// A thread that ends acts when their time is over. It spins for the last 150 us, because a sleep ends too late by more
-// than the time of a hop.
+// A thread that ends acts when their time is over. It spins for the last 150 us, because a sleep would end too late, by
+// more than the time of a hop.
 class Timer {
  public:
   Timer() : thread_([this] { run(); }) {}
@@ -88,37 +88,37 @@ class Timer {
 
 // Stage i runs on stream i; its backward acts have priority over its forward acts.
 Plan make_pipeline(int stages, int pieces) {
-  PlanBuilder s(1, "pipeline");
+  PlanBuilder builder(1, "pipeline");
   std::vector<ActorId> forward, backward;
   for (int i = 0; i < stages; ++i) {
-    forward.push_back(s.actor(cat("forward ", i), i));
-    s.plan.actors[forward.back()].priority = 1;
-    s.call(forward.back(), "bench.forward", {}, {});
-    backward.push_back(s.actor(cat("backward ", i), i));
-    s.call(backward.back(), "bench.backward", {}, {});
+    forward.push_back(builder.actor(cat("forward ", i), i));
+    builder.plan.actors[forward.back()].priority = 1;
+    builder.call(forward.back(), "bench.forward", {}, {});
+    backward.push_back(builder.actor(cat("backward ", i), i));
+    builder.call(backward.back(), "bench.backward", {}, {});
   }
-  s.start(forward[0], pieces);
+  builder.start(forward[0], pieces);
   for (int i = 0; i < stages; ++i) {
     const auto stage = static_cast<std::size_t>(i);
-    s.edge(forward[stage], {backward[stage]}, stages - i);
-    if (i + 1 < stages) s.edge(forward[stage], {forward[stage + 1]}, 2);
-    if (i > 0) s.edge(backward[stage], {backward[stage - 1]}, 2);
+    builder.edge(forward[stage], {backward[stage]}, stages - i);
+    if (i + 1 < stages) builder.edge(forward[stage], {forward[stage + 1]}, 2);
+    if (i > 0) builder.edge(backward[stage], {backward[stage - 1]}, 2);
   }
-  s.done(backward[0], pieces);
-  return s.plan;
+  builder.done(backward[0], pieces);
+  return builder.plan;
 }
 
 Plan make_chain(int stages, int pieces) {
-  PlanBuilder s(1, "chain");
+  PlanBuilder builder(1, "chain");
   std::vector<ActorId> actors;
   for (int i = 0; i < stages; ++i) {
-    actors.push_back(s.actor(cat("stage ", i), i));
-    s.call(actors.back(), "bench.forward", {}, {});
-    if (i > 0) s.edge(actors[static_cast<std::size_t>(i) - 1], {actors.back()}, 2);
+    actors.push_back(builder.actor(cat("stage ", i), i));
+    builder.call(actors.back(), "bench.forward", {}, {});
+    if (i > 0) builder.edge(actors[static_cast<std::size_t>(i) - 1], {actors.back()}, 2);
   }
-  s.start(actors.front(), pieces);
-  s.done(actors.back(), pieces);
-  return s.plan;
+  builder.start(actors.front(), pieces);
+  builder.done(actors.back(), pieces);
+  return builder.plan;
 }
 
 // Returns the median milliseconds of a launch.

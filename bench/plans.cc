@@ -4,10 +4,12 @@
 //   bench_plans [--json FILE] [CASE…]     plan all cases, or the named ones
 //   bench_plans --write FOLDER            trace the graphs of the cases again (the commit must state the reason)
 //
-// A row: predicted milliseconds of a step, their ratio to the best known cost (bench/plans/known.txt), the gap, seconds
-// of canonicalise and shard, their peak memory, the nodes of the traced program, and the search space: the layout
-// choices of all nodes, and the cells of all values' full tables, each the product of its nodes' choices. Exit code 1
-// if a case misses a target (see `saved_cases`) or its search space is smaller.
+// Each row shows the predicted milliseconds of a step, the ratio of this time to the best known one
+// (bench/plans/known.txt), the gap, the seconds of canonicalise and shard, the peak memory of shard, and the nodes of
+// the traced program. The columns "choices" and "cells" show the size of the search space: the number of layout choices
+// of all nodes, and the number of cells in the full cost tables of all values. A value's table has one cell for each
+// combination of the choices of the nodes that produce or read the value. The exit code is 1 if a case misses a target
+// (see `saved_cases`), or if its search space is smaller than in known.txt.
 #include <malloc.h>
 
 #include <atomic>
@@ -88,8 +90,8 @@ const Case saved_cases[] = {
     {"residual_norm", "residual_norm", "data=4,model=2", 3, 0, "rates.costs"},
     {"gpt2-stages", "gpt2_stages", "", 3, 0},  // two layers in two stages, each on data=2,model=2
 };
-// Returns the saved cases, then the programs with closed forms (karez/passes/sharding/test_known_optima.h), whose best
-// known cost is that form.
+// Returns the saved cases, then the programs whose optimal cost has a closed form
+// (karez/passes/sharding/test_known_optima.h).
 std::vector<Case> all_cases() {
   std::vector<Case> out(std::begin(saved_cases), std::end(saved_cases));
   for (const passes::testing::KnownOptimum& form : passes::testing::known_optima::all())
@@ -202,7 +204,7 @@ std::map<std::string, KnownCase> parse_known(const std::string& text) {
     std::string name;
     KnownCase row;
     require(ErrorKind::data, static_cast<bool>(words >> name >> row.best_cost >> row.choices >> row.cells),
-            "known.txt: '", line, "'");
+            "known.txt: expected CASE MILLISECONDS CHOICES CELLS, got '", line, "'");
     known_costs[name] = row;
   }
   return known_costs;
@@ -289,7 +291,7 @@ int run(const std::vector<std::string>& words) {
       require(json != nullptr, words[i], ": cannot be written");
       continue;
     }
-    require(words[i][0] != '-', "bench_plans [--json FILE] [CASE…] | --write FOLDER");
+    require(words[i][0] != '-', "usage: bench_plans [--json FILE] [CASE…] | --write FOLDER");
     requested.insert(words[i]);
   }
   const auto known_costs = parse_known(read(folder + "/known.txt"));
@@ -301,7 +303,7 @@ int run(const std::vector<std::string>& words) {
     if (plan_all || requested.erase(test_case.name) != 0)
       targets_met &= plan_case(test_case, folder, known_costs, json);
   if (json != nullptr) std::fclose(json);
-  for (const std::string& name : requested) require(name.empty(), "no case is called '", name, "'");
+  for (const std::string& name : requested) require(name.empty(), "unknown case '", name, "'");
   return targets_met ? 0 : 1;
 }
 

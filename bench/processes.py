@@ -1,8 +1,9 @@
 """What does a step cost on two processes of one core each, relative to one process of two cores?
 
-The CNN and the MLP of train_step at batch 64, two processes on `data=2`, connected as torchrun's ranks would be;
-through shared memory and over loopback TCP. In one process: one device with a team of two, and `data=2` on two workers.
-All alternate; the time of a step is that of the slowest rank. No target.
+The models are the CNN and the MLP of train_step with a batch of 64. Two processes on `data=2` are connected as
+torchrun's ranks would be, through shared memory and over loopback TCP. The variants in one process are one device with
+a team of two, and `data=2` on two workers. All variants alternate; the time of a step is the time of the slowest rank.
+There is no target.
 """
 
 import argparse
@@ -20,7 +21,7 @@ class Ranks:
     def __init__(self, model, batch, cores, link, extra=()):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            meet = {
+            variables = {
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(free.getsockname()[1]),
                 "WORLD_SIZE": str(len(cores)),
@@ -42,7 +43,7 @@ class Ranks:
             Server(
                 f"rank {rank}",
                 ["taskset", "-c", str(core), *program],
-                meet | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+                variables | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
             )
             for rank, core in enumerate(cores)
         ]
@@ -129,7 +130,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument(
-        "--costs", help="also with this cost table of karez doctor, by which gradients are sent in buckets"
+        "--costs", help="also run with this cost table of karez doctor, with which gradients are sent in buckets"
     )
     options = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))[:2]

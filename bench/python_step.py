@@ -1,7 +1,10 @@
-"""What does Python add to a step? The character transformer of train_step (12 x 64 characters, Adam) against the C++
-step of the same run and PyTorch eager, 50 x Linear(16) + ReLU on 16 rows (small_ops), forward and backward with every
-gradient as an output, against PyTorch eager, and an interactive loop of expressions of three operations on 100 elements
-outside of compiled functions, each read, with a different number in each, against PyTorch eager.
+"""What does Python add to a step? Compares three programs in Python with the C++ API or with PyTorch eager.
+
+- The character transformer of train_step (12 x 64 characters, Adam) is compared with the C++ step and with PyTorch.
+- 50 x Linear(16) + ReLU on 16 rows (small_ops), forward and backward with every gradient as an output, is compared with
+  PyTorch.
+- An interactive loop outside of compiled functions is compared with PyTorch. It evaluates expressions of three
+  operations on 100 elements; each expression contains a different number, and its result is read.
 
 Both sides alternate in one run; the ratio is the median over pairs. `./dev deps --peers` installs PyTorch.
 """
@@ -28,7 +31,7 @@ def serve_steps(run):
 
 
 def serve_loop(framework, threads):
-    """sum(relu(x * number + x)) of 100 elements, outside of compiled functions."""
+    """Computes sum(relu(x * number + x)) of 100 elements, outside of compiled functions."""
     if framework == "torch":
         import torch
 
@@ -143,16 +146,16 @@ def compare(what, a, b, steps, pairs):
     """Prints the median ratio of pairs; returns whether it is within the target."""
     for server in (a, b):
         server.run(max(3, steps // 6))
-    own_times, torch_times = [], []
+    own_times, peer_times = [], []
     for _ in range(pairs):
         own_times.append(a.run(steps))
-        torch_times.append(b.run(steps))
+        peer_times.append(b.run(steps))
     a.close(), b.close()
-    ratios = [own / torch for own, torch in zip(own_times, torch_times)]
+    ratios = [own / peer for own, peer in zip(own_times, peer_times)]
     ratio = statistics.median(ratios)
     print(
         f"{what[0]} against {what[1]}: {statistics.median(own_times):.3f} ms against "
-        f"{statistics.median(torch_times):.3f} ms, "
+        f"{statistics.median(peer_times):.3f} ms, "
         f"ratio {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {pairs} pairs)"
         + (f", target {TARGETS[what]}" if TARGETS[what] else ", reported")
     )
@@ -160,14 +163,14 @@ def compare(what, a, b, steps, pairs):
 
 
 def main():
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--serve", choices=["gpt", "small", "loop"])
-    words.add_argument("--framework", choices=["karez", "torch"], default="karez")
-    words.add_argument("--threads", type=int, default=0)
-    words.add_argument("--team", type=int, default=0)
-    words.add_argument("--pairs", type=int, default=9)
-    words.add_argument("--only", choices=["gpt C++", "gpt torch", "small torch", "loop torch"])
-    o = words.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--serve", choices=["gpt", "small", "loop"])
+    parser.add_argument("--framework", choices=["karez", "torch"], default="karez")
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--team", type=int, default=0)
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--only", choices=["gpt C++", "gpt torch", "small torch", "loop torch"])
+    o = parser.parse_args()
     if o.serve == "loop":
         return serve_loop(o.framework, o.threads)
     if o.serve:

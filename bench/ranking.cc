@@ -1,14 +1,18 @@
-// Does the predicted time rank plans correctly? Measures twenty good and bad layouts of each of three models on meshes.
+// Does the predicted time rank plans correctly? Measures twenty good and bad layouts for each of three models.
 //
 //   bench_ranking [--json FILE] [--costs FILE] [--only mlp|cnn|transformer]
 //
-// A row: a mesh, a configuration (the axes that split batch and weights, or "free": the planner's choice), milliseconds
-// of a step as predicted by the planner, as simulated in virtual time, and as measured (the fastest step of several
-// rounds that alternate between configurations, because other work on the machine only slows it). At the end Spearman's
-// rank correlation of predicted and measured times per model and for all rows, and that of even with odd rounds, which
-// no prediction can exceed. Target: 0.8 each; exit code 1 below it. In a virtual machine two cores may share a cache in
-// one minute and not in the next, when links and teams take several times as long; so the round trip of a cache line is
-// measured before each round and printed. Rounds with load from other processes do not count, unless it never stops.
+// Each row shows a mesh, a configuration (the axes that split batch and weights, or "free" for the planner's choice),
+// and the milliseconds of a step as predicted by the planner, as simulated in virtual time, and as measured. The rounds
+// alternate between configurations, and the fastest step of all rounds counts, because other work on the machine can
+// only slow a step. At the end the benchmark prints Spearman's rank correlation between predicted and measured times,
+// per model and for all rows, and the correlation between even and odd rounds, which no prediction can exceed. The
+// correlation between predicted and measured times must be at least 0.8 for each model and for all rows; otherwise the
+// exit code is 1.
+//
+// In a virtual machine, two cores may share a cache in one minute and not in the next; links and teams then take
+// several times as long. The round trip of a cache line is therefore measured before each round, and printed. Rounds
+// with load from other processes do not count, unless the load never stops.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -185,7 +189,7 @@ struct RankingSamples {
     predicted.push_back(run.predicted), simulated.push_back(run.simulated), measured.push_back(run.fastest_round());
     even.push_back(run.fastest_round(0)), odd.push_back(run.fastest_round(1));
   }
-  // Prints the correlations, and returns that of predicted and measured times.
+  // Prints the correlations, and returns the one between predicted and measured times.
   double report(const char* name) const {
     const double rank_correlation = spearman(predicted, measured);
     std::printf("%-12s Spearman: predicted %.3f, in virtual time %.3f; even with odd rounds %.3f (target %.1f)%s\n",

@@ -1,4 +1,4 @@
-// The option --json FILE, and the median of several times, for all benchmarks.
+// Parses the option --json FILE, writes JSON and computes medians, for all benchmarks.
 #pragma once
 
 #include <algorithm>
@@ -13,15 +13,15 @@
 
 namespace karez::bench {
 
-// Returns FILE of `--json FILE`, or "" without the option. Other arguments print the usage and end the program with
-// exit code 64.
+// Returns FILE of `--json FILE`, or "" without the option. For other arguments, prints the usage and ends the program
+// with exit code 64.
 inline std::string json_option(int count, char** words) {
   std::string file;
   for (int i = 1; i < count; ++i) {
     if (std::string(words[i]) == "--json" && i + 1 < count) {
       file = words[++i];
     } else {
-      std::fprintf(stderr, "usage: %s [--json FILE]; not '%s'\n", words[0], words[i]);
+      std::fprintf(stderr, "usage: %s [--json FILE], got '%s'\n", words[0], words[i]);
       std::exit(64);
     }
   }

@@ -17,7 +17,7 @@ inline double seconds_per_run(const std::function<void()>& run, int times) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
 }
 
-// Returns an array of different numbers that are equal in every run of the program.
+// Returns an array of varied numbers, the same in every run of the program.
 inline HostArray numbers(Shape shape) {
   HostArray out(TensorType{DType::f32, std::move(shape)});
   auto data = out.data<float>();

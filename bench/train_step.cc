@@ -88,10 +88,10 @@ void differentiate(const Options& options, const Data& data) {
 
 int main(int count, char** words) {
   try {
-    Options options({{"model", "cnn", "cnn, mlp, gpt, or small: 50 layers of 16, no update"},
+    Options options({{"model", "cnn", "cnn, mlp, gpt, or small (50 layers of width 16, without an update)"},
                      {"batch", "64", "images, or sequences of 64 tokens, per step"},
                      {"mesh", "", "for example data=2,model=2; empty: one device"},
-                     {"devices", "0", "devices of this process if several share the mesh; 0: all devices"},
+                     {"devices", "0", "devices of this process, if several processes share the mesh; 0: all devices"},
                      {"threads", "0", "worker threads; 0: automatic"},
                      {"team", "0", "threads of one kernel; 0: the cores of a worker"},
                      {"costs", "", "file of a cost table for the planner, written by karez doctor"},

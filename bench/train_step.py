@@ -1,8 +1,8 @@
 """How long is a training step on one device, relative to the fastest peer at its best thread count?
 
-MLP and CNN on 64 images, and a transformer of 4 layers of width 128 on 12 x 64 characters (against PyTorch eager with
-plain or with fused attention, whichever is faster), all with Adam. Karez and the fastest peer alternate in one run; the
-ratio is the median over pairs. `./dev deps --peers` installs the peers.
+The models are an MLP and a CNN on 64 images, and a transformer of 4 layers of width 128 on 12 x 64 characters, all with
+Adam. The peer of the transformer is PyTorch eager, with plain or with fused attention, whichever is faster. Karez and
+the fastest peer alternate in one run; the ratio is the median over pairs. `./dev deps --peers` installs the peers.
 """
 
 import argparse
@@ -55,10 +55,10 @@ class Server:
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"{self.name} ended: {self.process.stderr.read()[-2000:]}")
-        seconds, loss, *losses_more = (float(word) for word in line.split())
+        seconds, loss, *others = (float(word) for word in line.split())
         if not loss < 100:
-            raise RuntimeError(f"{self.name}: the loss is {loss}: it does not train")
-        return 1e3 * seconds / steps, losses_more
+            raise RuntimeError(f"{self.name} does not train: expected a loss below 100, got {loss}")
+        return 1e3 * seconds / steps, others
 
     def close(self):
         self.process.stdin.close()
@@ -77,7 +77,8 @@ def peer(name, model, batch, threads):
 
 
 def measure(model, batch=None, pairs=9, steps=None):
-    """Times every peer once to find the fastest, then compares Karez with it."""
+    """Times every peer with one thread and with all cores, and Karez with a team of one and with its default team; then
+    compares the fastest peer with the faster Karez."""
     batch, steps = batch or BATCH[model], steps or STEPS[model]
     warm = max(steps // 6, 3)
     rows, best = [], None
@@ -140,8 +141,8 @@ def measure(model, batch=None, pairs=9, steps=None):
 
 
 def run_benchmark(name, models):
-    """The command line of a benchmark of these models: prints the tables and the worst ratio; the exit code is 1 if it
-    misses the target."""
+    """Runs the command line of a benchmark of these models. Prints the tables and the worst ratio, and exits with code
+    1 if a ratio misses its target."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--json")
     parser.add_argument("--model", choices=models)

@@ -1,4 +1,4 @@
-"""The peers of train_step: answers "run N" lines with the seconds of N steps, for one framework at one thread count."""
+"""Runs a peer of train_step: answers "run N" lines with the seconds of N steps of one framework at one thread count."""
 
 import os
 import sys
@@ -27,8 +27,8 @@ else:
 
 
 def torch_gpt(flash, layers=4, width=128, heads=4, length=64, vocabulary=65):
-    """The Gpt of bench/models.h; query, key and value are one product, as in PyTorch programs; flash: fused
-    attention."""
+    """The Gpt of bench/models.h. Query, key and value are one product, as is usual in PyTorch programs. With `flash`,
+    attention is fused."""
     import math
 
     import torch

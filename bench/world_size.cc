@@ -1,15 +1,15 @@
-// Does the work of one rank grow with the world? Rank 0 of 4 and of 1,024 ranks, with the small CNN and a batch of 64
-// per rank; the other ranks do not run.
+// Does the work of one rank grow with the world? Compares rank 0 of 4 ranks with rank 0 of 1,024 ranks, for the small
+// CNN with a batch of 64 per rank. The other ranks do not run.
 //
-//   bench_world_size [--json FILE]     both alternate, seven times each, in separate processes; target of the ratios of
-//                                      time and peak memory: 1.5
-//   bench_world_size --agree           only the time of the agreement on a launch on rank 0; target: 5 ms at
-//                                      1,024 ranks
+//   bench_world_size [--json FILE]     measure compilation and loading, then the agreement; the target of the ratios of
+//                                      time and of peak memory is 1.5
+//   bench_world_size --agree           measure only the agreement on a launch on rank 0; target: 5 ms at 1,024 ranks
 //
-// Measures a step with Adam on rank 0: all passes, verify, and loading without threads, with links that have no peer.
-// Then rank 0's agreement (agreement.h, its thread and its link ends) from the first message about the start of a
-// launch to the last about its end. The other ranks are simulated in this process: their messages arrive one by one,
-// and messages to them are discarded. Sockets are not included.
+// The first part compiles a step with Adam for rank 0 (all passes and verify) and loads its plan without threads, with
+// links that have no peer. Both world sizes alternate, seven times each, in separate processes. The second part
+// measures rank 0's agreement (agreement.h, its thread and its ends of links) from the first message about the start of
+// a launch to the last message about its end. The other ranks are simulated in this process: their messages arrive one
+// by one, and messages to them are discarded. Sockets are not included.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

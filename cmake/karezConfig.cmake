@@ -1,4 +1,4 @@
-# Read by find_package(karez): defines the target karez::karez with the libraries that it links on this machine.
+# Read by find_package(karez). Defines the target karez::karez with the libraries that it links on this machine.
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 find_dependency(OpenMP COMPONENTS CXX)

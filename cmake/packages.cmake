@@ -1,4 +1,4 @@
-# install_line(OUT packages...): the command that installs these Debian packages, or the corresponding packages of the current system.
+# install_line(OUT packages...): sets OUT to the command that installs these Debian packages, or the corresponding packages of the current system.
 set(KAREZ_PACKAGES ${CMAKE_CURRENT_LIST_DIR}/packages.txt)
 function(install_line out)
   cmake_policy(SET CMP0057 NEW)  # IN_LIST, also in a script

@@ -1,5 +1,5 @@
-# Builds the package karez in build/python if Python's headers and nanobind are found (.venv first), also with AddressSanitizer, for which Python
-# starts with LD_PRELOAD (./dev test --asan); -DKAREZ_PYTHON=OFF disables it.
+# Builds the package karez in build/python if Python's headers and nanobind are found (.venv is searched first). -DKAREZ_PYTHON=OFF disables this. A build
+# with AddressSanitizer has the package too; ./dev test --asan then starts Python with LD_PRELOAD.
 set(KAREZ_PYTHON AUTO CACHE STRING "build the Python package: ON, OFF or AUTO (if Python and nanobind are found)")
 if(NOT KAREZ_PYTHON OR KAREZ_SANITIZE STREQUAL thread OR KAREZ_FUZZ)
   return()

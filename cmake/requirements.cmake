@@ -1,5 +1,5 @@
-# Finds the compiler and third-party libraries; all missing ones are listed together with the command that installs them. pip builds only the package, without tests, command
-# and benchmarks. oneDNN runs its teams on GNU OpenMP, so Karez must use the same runtime (-fopenmp of g++).
+# Checks the compiler and finds third-party libraries; if some are missing, lists all of them with the command that installs them. pip builds only the package, without
+# tests, command and benchmarks. oneDNN runs its teams on GNU OpenMP, so Karez must use the same runtime (-fopenmp of g++).
 include(cmake/packages.cmake)
 include(cmake/compiler.cmake)
 set(debian)
@@ -9,7 +9,7 @@ find_package(ZLIB QUIET)
 include(cmake/third_parties.cmake)
 find_path(EIGEN_INCLUDE Eigen/Core PATH_SUFFIXES eigen3)
 find_path(XXHASH_INCLUDE xxhash.h)
-find_path(JSON_INCLUDE nlohmann/json.hpp)  # for headers of files, and for the command karez
+find_path(JSON_INCLUDE nlohmann/json.hpp)  # for the JSON headers of weight files, and for the command karez
 foreach(library ${karez_missing})
   list(APPEND debian lib${library}-dev)
 endforeach()

@@ -39,8 +39,8 @@ class CharGpt(nn.Module):
         return self.head(self.norm(x))
 
 
-# The weights of a block are split by columns, then by rows: each device of the axis `model` has its heads and its part
-# of the wide layer.
+# In each block, the first product is split by columns and the second by rows. Therefore each device along the mesh
+# axis `model` computes some of the attention heads and a part of the wide layer.
 COLUMN_THEN_ROW = {
     "blocks.*.attention.query": P("model"),
     "blocks.*.attention.key": P("model"),
@@ -52,24 +52,24 @@ COLUMN_THEN_ROW = {
 
 
 def options() -> argparse.Namespace:
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--data", required=True, help="a text file")
-    words.add_argument("--mesh", default="", help="axes and sizes, data=2,model=2; default: one device")
-    words.add_argument("--steps", type=int, default=2000)
-    words.add_argument("--batch", type=int, default=12)
-    words.add_argument("--layers", type=int, default=4)
-    words.add_argument("--heads", type=int, default=4)
-    words.add_argument("--width", type=int, default=128)
-    words.add_argument("--context", type=int, default=64)
-    words.add_argument("--lr", type=float, default=2e-3)
-    words.add_argument("--seed", type=int, default=1)
-    words.add_argument("--sample", type=int, default=300, help="characters to generate at the end")
-    words.add_argument("--at-most", type=float, default=float("inf"), help="fail if the validation loss is above this")
-    return words.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True, help="a text file")
+    parser.add_argument("--mesh", default="", help="axes and sizes, such as data=2,model=2; default: one device")
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--batch", type=int, default=12)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--context", type=int, default=64)
+    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sample", type=int, default=300, help="characters to generate at the end")
+    parser.add_argument("--at-most", type=float, default=float("inf"), help="fail if the validation loss is above this")
+    return parser.parse_args()
 
 
 def windows(text: Ints, starts: Ints, context: int) -> tuple[Ints, Ints]:
-    """Inputs [n, context], and the next character of each of their characters, [n * context]."""
+    """Returns the inputs [n, context], and the character that follows each input character, [n * context]."""
     at = np.asarray(starts)[:, None] + np.arange(context)
     return text[at], text[at + 1].reshape(-1)
 

@@ -30,19 +30,19 @@ struct Mlp : nn::Module {
 const std::vector<Option> known = {
     {"data", "/usr/share/datasets/fashion-mnist", "directory of the IDX files"},
     {"model", "cnn", "cnn or mlp"},
-    {"mesh", "", "axes and sizes, data=2,model=2; default: one device"},
-    {"devices", "", "logical devices of the world; default: those of the mesh"},
-    {"epochs", "", "default: 3 for the cnn, 8 for the mlp"},
+    {"mesh", "", "axes and sizes, such as data=2,model=2; default: one device"},
+    {"devices", "", "number of logical devices; default: as many as the mesh has"},
+    {"epochs", "", "default: 3 for the CNN, 8 for the MLP"},
     {"batch", "64", "images per step"},
     {"optimizer", "adam", "adam or sgd (with momentum 0.9)"},
     {"lr", "", "learning rate; default: 2e-3 for adam, 2e-2 for sgd"},
-    {"seed", "1", "seed of weights and of the shuffle"},
+    {"seed", "1", "seed of the initial weights and of the order of the images"},
     {"plan", "", "file for the plan's text"},
     {"losses", "", "file for the loss of every step"},
-    {"report", "", "file for the plan's report: memory, transfers, critical cycle"},
+    {"report", "", "file for a report on the plan: memory, transfers, critical cycle"},
 };
 
-constexpr float mean = 0.2860f, deviation = 0.3530f;  // of the training images
+constexpr float mean = 0.2860f, deviation = 0.3530f;  // of the pixels of the training images
 
 template <class Model> void train(const Options& options, std::int64_t epochs) {
   std::int64_t batch = options.integer("batch", 1);
@@ -60,7 +60,7 @@ template <class Model> void train(const Options& options, std::int64_t epochs) {
 
   const std::string& plan_file = options.text("plan");
   std::ofstream plan;
-  if (!plan_file.empty()) {  // an error is reported before the training
+  if (!plan_file.empty()) {  // opened now, so that an error is reported before the training starts
     require(epochs > 0, "option --plan needs at least one epoch");
     plan.open(plan_file);
     require(plan.good(), "cannot write the plan to '", plan_file, "'");
@@ -125,10 +125,10 @@ template <class Model> void train(const Options& options, std::int64_t epochs) {
 
 }  // namespace
 
-int main(int count, char** words) {
+int main(int argc, char** argv) {
   try {
     Options options(known);
-    if (!options.read(count, words))
+    if (!options.read(argc, argv))
       return std::printf("fashion_mnist [--option value]...\n%s", options.help().c_str()), 0;
     bool cnn = options.one_of("model", {"cnn", "mlp"}) == "cnn";
     std::int64_t epochs = options.text("epochs").empty() ? (cnn ? 3 : 8) : options.integer("epochs", 0, 1 << 20);

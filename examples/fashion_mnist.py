@@ -1,5 +1,5 @@
-"""Trains a small CNN (or MLP) on Fashion-MNIST on a mesh of logical devices: fashion_mnist.cc in Python, with the same
-losses."""
+"""Trains a small CNN (or MLP) on Fashion-MNIST on a mesh of logical devices. It computes the same losses as
+fashion_mnist.cc."""
 
 import argparse
 import sys
@@ -32,18 +32,20 @@ class Mlp(nn.Module):
 
 
 def options() -> argparse.Namespace:
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="directory of the IDX files")
-    words.add_argument("--model", default="cnn", choices=["cnn", "mlp"])
-    words.add_argument("--mesh", default="", help="axes and sizes, data=2,model=2; default: one device")
-    words.add_argument("--epochs", type=int, help="default: 3 for the cnn, 8 for the mlp")
-    words.add_argument("--batch", type=int, default=64, help="images per step")
-    words.add_argument("--optimizer", default="adam", choices=["adam", "sgd"], help="sgd: with momentum 0.9")
-    words.add_argument("--lr", type=float, help="default: 2e-3 for adam, 2e-2 for sgd")
-    words.add_argument("--seed", type=int, default=1, help="seed of weights and of the shuffle")
-    words.add_argument("--losses", help="file for the loss of every step")
-    words.add_argument("--report", help="file for the plan's report: memory, transfers, critical cycle")
-    return words.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="directory of the IDX files")
+    parser.add_argument("--model", default="cnn", choices=["cnn", "mlp"])
+    parser.add_argument("--mesh", default="", help="axes and sizes, such as data=2,model=2; default: one device")
+    parser.add_argument("--epochs", type=int, help="default: 3 for the CNN, 8 for the MLP")
+    parser.add_argument("--batch", type=int, default=64, help="images per step")
+    parser.add_argument("--optimizer", default="adam", choices=["adam", "sgd"], help="sgd has momentum 0.9")
+    parser.add_argument("--lr", type=float, help="default: 2e-3 for adam, 2e-2 for sgd")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed of the initial weights and of the order of the images"
+    )
+    parser.add_argument("--losses", help="file for the loss of every step")
+    parser.add_argument("--report", help="file for a report on the plan: memory, transfers, critical cycle")
+    return parser.parse_args()
 
 
 def main() -> None:

@@ -1,5 +1,5 @@
-"""Fine-tunes a language model of another framework: frozen weights from a safetensors file, and a low-rank adapter for
-each product."""
+"""Fine-tunes a language model of another framework. The weights come from a safetensors file and are frozen; each
+product gets a low-rank adapter that is trained."""
 
 import argparse
 import sys
@@ -15,8 +15,8 @@ Ints = npt.NDArray[np.integer[Any]]
 
 
 class Adapted(nn.Module):
-    """y = W x + b + scale B A x, where only A and B are trained; B is initially 0, so that the model is unchanged (Hu
-    et al., 2021)."""
+    """y = W x + b + scale B A x, where only A and B are trained. B is initially 0, so that at first the model computes
+    the same results as without the adapter (Hu et al., 2021)."""
 
     def __init__(self, base: nn.Linear, rank: int, scale: float) -> None:
         self.base, self.scale = base.requires_grad_(False), scale
@@ -70,31 +70,31 @@ def adapt(net: Gpt, rank: int, scale: float) -> list[kz.nn.Parameter]:
 
 
 def options() -> argparse.Namespace:
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument(
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
         "--weights",
         required=True,
-        help="a safetensors file, whose names are those of a PyTorch module with the same attributes",
+        help="a safetensors file with the names of a PyTorch module that has the same attributes",
     )
-    words.add_argument("--data", required=True, help="a text file")
-    words.add_argument("--save", help="file for the adapter, in NumPy's .npz format")
-    words.add_argument("--mesh", default="", help="axes and sizes, data=2,model=2; default: one device")
-    words.add_argument(
-        "--characters", type=int, default=256, help="the vocabulary; the bytes of the text are taken modulo this"
+    parser.add_argument("--data", required=True, help="a text file")
+    parser.add_argument("--save", help="file for the adapter, in NumPy's .npz format")
+    parser.add_argument("--mesh", default="", help="axes and sizes, such as data=2,model=2; default: one device")
+    parser.add_argument(
+        "--characters", type=int, default=256, help="size of the vocabulary; each byte of the text is taken modulo it"
     )
-    words.add_argument("--layers", type=int, default=4)
-    words.add_argument("--heads", type=int, default=4)
-    words.add_argument("--width", type=int, default=128)
-    words.add_argument("--context", type=int, default=64)
-    words.add_argument("--rank", type=int, default=4)
-    words.add_argument("--steps", type=int, default=200)
-    words.add_argument("--batch", type=int, default=12)
-    words.add_argument("--lr", type=float, default=3e-3)
-    words.add_argument("--seed", type=int, default=1)
-    words.add_argument(
-        "--at-most", type=float, default=float("inf"), help="fail if the loss of the last steps is above this"
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--context", type=int, default=64)
+    parser.add_argument("--rank", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--batch", type=int, default=12)
+    parser.add_argument("--lr", type=float, default=3e-3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--at-most", type=float, default=float("inf"), help="fail if the mean loss of the last 20 steps is above this"
     )
-    return words.parse_args()
+    return parser.parse_args()
 
 
 def main() -> bool:
@@ -104,8 +104,8 @@ def main() -> bool:
     net = Gpt(o.characters, o.layers, o.heads, o.width, o.context)
     kz.load(o.weights, parameters=net.parameters())
     trained = adapt(net, o.rank, scale=2.0)
-    counted = sum(p.numel() for p in net.parameters())
-    print(f"{sum(p.numel() for p in trained):,} of {counted:,} numbers are trained")
+    total = sum(p.numel() for p in net.parameters())
+    print(f"{sum(p.numel() for p in trained):,} of {total:,} weights are trained")
 
     with open(o.data, "rb") as file:
         text = np.frombuffer(file.read(), np.uint8).astype(np.int32) % o.characters

@@ -1,4 +1,4 @@
-"""Trains a residual net of 18 layers (He et al., 2015) on a folder of images with one folder per class:
+"""Trains a residual network of 18 layers (He et al., 2015) on a folder of images with one subfolder per class, as in
 FOLDER/cat/1.jpg. Needs Pillow."""
 
 import argparse
@@ -28,7 +28,8 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Four stages with the given numbers of blocks; each after the first halves the image and doubles the channels."""
+    """Four stages with the given numbers of blocks. Each stage after the first halves the image size and doubles the
+    number of channels."""
 
     def __init__(self, classes: int, blocks: list[int], width: int) -> None:
         self.conv1, self.bn1 = nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width)
@@ -47,7 +48,7 @@ class ResNet(nn.Module):
 
 
 def image(path: pathlib.Path, size: int) -> npt.NDArray[np.float32]:
-    """The middle square as [3, size, size], roughly with mean 0 and deviation 1."""
+    """The square in the centre of the image, [3, size, size], with a mean of about 0 and a deviation of about 1."""
     from PIL import Image
 
     with Image.open(path) as opened:
@@ -59,7 +60,7 @@ def image(path: pathlib.Path, size: int) -> npt.NDArray[np.float32]:
 
 
 class Images:
-    """Batches of a folder's images in a new random order each epoch; half of them are mirrored."""
+    """Batches of the images in a folder, in a new random order in each epoch. About half of the images are mirrored."""
 
     def __init__(self, folder: pathlib.Path, batch: int, size: int, seed: int) -> None:
         self.classes = sorted(item.name for item in folder.iterdir() if item.is_dir())
@@ -69,7 +70,7 @@ class Images:
         self.batch, self.size, self.seed, self.per_epoch = batch, size, seed, len(self.files) // batch
         self.epochs = 0
         if self.per_epoch == 0:
-            raise kz.UserError(f"{folder}: {len(self.files)} images are fewer than a batch of {batch}")
+            raise kz.UserError(f"{folder}: expected at least {batch} images, one batch; found {len(self.files)}")
 
     def epoch(self, number: int) -> Any:
         random = np.random.default_rng([self.seed, number])
@@ -89,22 +90,22 @@ class Images:
 
 
 def options() -> argparse.Namespace:
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument(
-        "--data", required=True, type=pathlib.Path, help="a folder with one folder of images for each class"
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--data", required=True, type=pathlib.Path, help="a folder with one subfolder of images per class"
     )
-    words.add_argument("--mesh", default="", help="axes and sizes, data=2; default: one device")
-    words.add_argument("--blocks", type=int, nargs=4, default=[2, 2, 2, 2], help="blocks of each stage")
-    words.add_argument("--width", type=int, default=64, help="channels of the first stage")
-    words.add_argument("--size", type=int, default=224, help="size of images in pixels")
-    words.add_argument("--batch", type=int, default=32)
-    words.add_argument("--epochs", type=int, default=10)
-    words.add_argument("--lr", type=float, default=0.05)
-    words.add_argument("--seed", type=int, default=1)
-    words.add_argument(
+    parser.add_argument("--mesh", default="", help="axes and sizes, such as data=2; default: one device")
+    parser.add_argument("--blocks", type=int, nargs=4, default=[2, 2, 2, 2], help="number of blocks of each stage")
+    parser.add_argument("--width", type=int, default=64, help="number of channels of the first stage")
+    parser.add_argument("--size", type=int, default=224, help="height and width of the images in pixels")
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--lr", type=float, default=0.05)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
         "--at-most", type=float, default=float("inf"), help="fail if the mean loss of the last epoch is above this"
     )
-    return words.parse_args()
+    return parser.parse_args()
 
 
 def main() -> bool:
@@ -123,20 +124,20 @@ def main() -> bool:
         optimizer.step()
         return loss, (scores.argmax(1) == y).float().mean()
 
-    message: list[tuple[float, float]] = []
+    results: list[tuple[float, float]] = []  # the loss and the accuracy of each step
     progress = kz.data.Progress(o.epochs * images.per_epoch, o.batch)
     for i, (x, y) in enumerate(kz.data.feed(images, epochs=o.epochs)):
         optimizer.lr = schedule(i)
-        loss, right = step(x, y)
-        message.append((float(loss), float(right)))
-        progress.show(i + 1, i // images.per_epoch + 1, message[-1][0])
+        loss, accuracy = step(x, y)
+        results.append((float(loss), float(accuracy)))
+        progress.show(i + 1, i // images.per_epoch + 1, results[-1][0])
     progress.finish()
-    loss_at_last, right_at_last = np.mean(message[-images.per_epoch :], axis=0)
+    last_loss, last_accuracy = np.mean(results[-images.per_epoch :], axis=0)
     print(
-        f"loss {loss_at_last:.4f}, {100 * right_at_last:.1f} % right in the last epoch, of {len(images.files)} "
-        f"images in {len(images.classes)} classes"
+        f"last epoch: loss {last_loss:.4f}, accuracy {100 * last_accuracy:.1f} % "
+        f"({len(images.files)} images in {len(images.classes)} classes)"
     )
-    return bool(loss_at_last <= o.at_most)
+    return bool(last_loss <= o.at_most)
 
 
 if __name__ == "__main__":

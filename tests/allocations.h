@@ -1,4 +1,4 @@
-// Records the sizes of aligned blocks that are allocated while counting is on, from a hook of malloc.
+// Records the sizes of the blocks aligned to 64 bytes that a hook of malloc reports while recording is on.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Tests of mixed precision in complete programs: a transformer and a convolution train close to f32 on meshes, in
+// Tests of mixed precision in complete programs. A transformer and a convolutional net train close to f32 on meshes, in
 // stages and micro-batches, with recomputed blocks and on several ranks, and a skipped step changes no state.
 #include <gtest/gtest.h>
 
@@ -132,8 +132,8 @@ double f32_tolerance(const std::string& amp) { return amp == "bf16" ? 5e-2 : 1e-
 // Sums in a different order sometimes round differently.
 double mesh_tolerance(const std::string& amp) { return amp == "bf16" ? 3e-2 : 5e-3; }
 
-// Compares medians of five seeds: if rounding changes the sign of a gradient, Adam makes a full step in the other
-// direction, and after 40 steps such a run differs much.
+// The median of the differences over five seeds must be small. If rounding changes the sign of a gradient, Adam makes a
+// full step in the other direction, and after 40 steps such a run differs widely.
 TEST(AmpTraining, ATransformerAndAConvolutionTrainCloseToF32) {
   for (const auto& [name, program] : programs)
     for (const char* amp : {"bf16", "f16"}) {
@@ -183,8 +183,9 @@ TEST(AmpTraining, StagesAndMicroBatchesGiveTheSameLosses) {
     const Outcome single_device = transformer({.amp = amp}),
                   micro_batched =
                       transformer({.mesh = "stage=2,data=2", .amp = amp, .microbatches = 3, .placements = blocks});
-    EXPECT_LE(max_difference(single_device.losses, micro_batched.losses), mesh_tolerance(amp)) << amp << " in parts";
-    if (amp == std::string("f16")) expect_skipped(micro_batched, "in parts");
+    EXPECT_LE(max_difference(single_device.losses, micro_batched.losses), mesh_tolerance(amp))
+        << amp << " in micro-batches";
+    if (amp == std::string("f16")) expect_skipped(micro_batched, "in micro-batches");
   }
 }
 
@@ -192,10 +193,10 @@ TEST(AmpTraining, RecomputedBlocksChangeNoBit) {
   for (const char* amp : {"bf16", "f16"})
     for (const char* mesh : {"", "data=2"}) {
       const Outcome stored = transformer({.mesh = mesh, .amp = amp}),
-                    again = transformer({.mesh = mesh, .amp = amp, .remat = {"block*"}});
-      EXPECT_EQ(stored.losses, again.losses) << amp << " " << mesh;
-      EXPECT_EQ(stored.state, again.state) << amp << " " << mesh;
-      if (amp == std::string("f16")) expect_skipped(again, mesh);
+                    recomputed = transformer({.mesh = mesh, .amp = amp, .remat = {"block*"}});
+      EXPECT_EQ(stored.losses, recomputed.losses) << amp << " " << mesh;
+      EXPECT_EQ(stored.state, recomputed.state) << amp << " " << mesh;
+      if (amp == std::string("f16")) expect_skipped(recomputed, mesh);
     }
 }
 

@@ -16,11 +16,12 @@ namespace karez::tests {
 namespace {
 using ::testing::HasSubstr;
 
+// The sizes: batch, query heads, key heads, queries, keys, elements of a query or key, and elements of a value.
 struct Heads {
   std::size_t n = 2, h = 4, g = 4, t = 3, s = 3, d = 2, e = 2;
 };
 
-// seen(batch, head, query, key); added likewise.
+// Computes attention with loops. Query t sees key s if is_visible(t, s), and added(t, s) is added to their score.
 Numbers attention(const Heads& z, const Numbers& q, const Numbers& k, const Numbers& v,
                   const std::function<bool(std::size_t, std::size_t)>& is_visible,
                   const std::function<double(std::size_t, std::size_t)>& added, double scale) {
@@ -93,8 +94,8 @@ TEST(Attention, ShapesThatDoNotMatchAreRejected) {
     return error_of([](auto in) { return std::vector{scaled_dot_product_attention(in[0], in[1], in[2])}; }, {a, b, c});
   };
   EXPECT_THAT(error_for(q, k, k),
-              HasSubstr("3 heads of keys do not divide 4 of queries: q f64[2, 4, 3, 2], k f64[2, 3, 3, 2]"));
-  EXPECT_THAT(error_for(q, d, d), HasSubstr("queries have 2 elements, keys have 4"));
+              HasSubstr("3 key heads do not divide 4 query heads: q f64[2, 4, 3, 2], k f64[2, 3, 3, 2]"));
+  EXPECT_THAT(error_for(q, d, d), HasSubstr("queries have 2 elements, but keys have 4"));
   EXPECT_THAT(error_for(q, q, k), HasSubstr("k and v may differ only in their last dimension"));
   EXPECT_THAT(error_for(flat, flat, flat), HasSubstr("have equal ranks"));
   EXPECT_THAT(error_of(

@@ -25,7 +25,7 @@ def write(path, blocks):
 
 @pytest.fixture
 def full(tmp_path):
-    """A rectangle of 1024 bytes and 100 time steps, divided into 80 blocks, so that a fitting packing has no gap."""
+    """A rectangle of 1024 bytes and 100 time steps, divided into 80 blocks, so that a packing that fits has no gap."""
     chance, areas = random.Random(3), [(0, 100, 0, 1024)]
     while len(areas) < 80:
         a, b, low, high = areas.pop(chance.randrange(len(areas)))
@@ -49,11 +49,11 @@ def test_tables_that_fit_are_reported_with_their_proof(full, tmp_path):
     assert re.match(r"full\.1024\.csv +80 +1024 +1024 +\d+ +1024 +yes +[\d.]+ +optimal$", rows[0])
     assert re.match(r"small\.9\.csv +2 +8 +9 +8 +8 +yes +[\d.]+ +optimal$", rows[1])
     assert last == "memory: worst ratio 1.000 (target 1.000)"
-    message = json.loads((tmp_path / "out.json").read_text())
-    assert [row["peak"] for row in message["rows"]] == [1024, 8] and message["worst"] == 1
+    report = json.loads((tmp_path / "out.json").read_text())
+    assert [row["peak"] for row in report["rows"]] == [1024, 8] and report["worst"] == 1
 
 
-def test_a_table_that_cannot_fit_is_a_miss_with_the_reason(full):
+def test_a_table_that_cannot_fit_is_reported_with_the_reason(full):
     result = run("--capacity", 1023, full)
     assert result.returncode == 1
     assert "NO" in result.stdout and "cannot fit: needs 1024" in result.stdout
@@ -82,7 +82,7 @@ def test_invalid_arguments_print_the_usage(words):
     assert result.returncode == 2 and result.stderr.startswith("usage: ")
 
 
-def test_invalid_files_are_errors_with_their_line(tmp_path):
+def test_invalid_files_are_reported_with_their_line(tmp_path):
     result = run(tmp_path / "none.8.csv")
     assert result.returncode == 77 and result.stderr.endswith("none.8.csv: cannot be read\n")
     result = run(write(tmp_path / "bad.8.csv", [(0, 2, 4), (5, 5, 1)]))

@@ -49,11 +49,11 @@ TEST(BrokenLink, EveryPendingCallReportsTheErrorAndAResetRecovers) {
           for (;;) calls.push_back(step(x, y));
         },
         Error)
-        << "a call after the break is rejected";
+        << "a call after the break must be rejected";
     int failed_calls = 0;
     for (auto& call : calls) try {
         call.wait();
-        EXPECT_EQ(failed_calls, 0) << "a successful call after one that failed";
+        EXPECT_EQ(failed_calls, 0) << "no call may succeed after a call that failed";
       } catch (const Error& error) {
         EXPECT_EQ(error.kind, ErrorKind::peer);
         EXPECT_THAT(error.what(), HasSubstr("the link from member "));
@@ -62,9 +62,9 @@ TEST(BrokenLink, EveryPendingCallReportsTheErrorAndAResetRecovers) {
     EXPECT_GE(failed_calls, 1);
 
     links.at = INT64_MAX;
-    EXPECT_THROW(step(x, y), Error) << "until it is reset";
+    EXPECT_THROW(step(x, y), Error) << "calls must fail until the world is reset";
     world.reset();
-    EXPECT_EQ(train(), unbroken) << "the initial weights are restored";
+    EXPECT_EQ(train(), unbroken) << "a reset must restore the initial weights";
   }
 }
 

@@ -12,10 +12,10 @@ def _difference(f, x, h):
 
 
 def derivative(f, x):
-    """The derivative of an elementwise function at the elements of x, and bounds on the errors; NaN where no step gives
-    a finite quotient, as at infinity. Of several steps, the one with the smallest bound counts. Steps relative to x are
-    tried first, because they do not cross a kink at 0. The bounds do not hold at a kink, nor for large arguments of a
-    function that oscillates."""
+    """The derivative of an elementwise function at the elements of x, and bounds on the errors. Where no step gives a
+    finite quotient, for example at infinity, the derivative is NaN. Of several steps, the one with the smallest bound
+    counts. Steps relative to x are tried first, because they do not cross a kink at 0. The bounds do not hold at a
+    kink, nor for large arguments of a function that oscillates."""
     x = x.astype(np.longdouble)
     best, bounds = np.full(x.shape, np.nan, np.longdouble), np.full(x.shape, np.inf, np.longdouble)
     for scale in (np.where(x == 0, EPSILON, np.abs(x)), np.maximum(np.abs(x), 1)):
@@ -33,7 +33,7 @@ def derivative(f, x):
 def gradient(f, gradient, inputs):
     """The results of the gradient op of a pointwise op, by differences of the op's NumPy function, and bounds on their
     errors. `gradient` gives the names of the gradient op's operands ("x", "y", "z" of the function, and "dy") and the
-    operand of the function that it differentiates by. An operand without a name does not influence the derivative."""
+    operand of the function by which it differentiates. An operand without a name does not influence the derivative."""
     names = gradient["names"]
     if "r" in names:
         raise LookupError(f"the gradient of '{gradient['of']}' reads its result r: add its NumPy function")

@@ -1,5 +1,5 @@
-// Tests of layers over channels against loops on every mesh: batch statistics are those of the whole batch, running
-// statistics are state, and files of PyTorch match by name.
+// Tests of layers over channels against loops on every mesh. Batch statistics include all rows of the batch, and
+// running statistics are saved with the model under PyTorch's names.
 #include <unistd.h>
 
 #include <filesystem>
@@ -32,7 +32,7 @@ std::vector<std::size_t> of_channel(std::size_t c) {
   return out;
 }
 
-TEST(BatchNorm, TheLayerNormalisesByTheWholeBatchOnEveryMesh) {
+TEST(BatchNorm, TheLayerNormalisesOverAllRowsOfTheBatchOnEveryMesh) {
   const HostArray x = random_array(image, 1), w = random_array({4}, 2), shift = random_array({4}, 3);
   const Numbers n = numbers_of(x), scale = numbers_of(w), bias = numbers_of(shift);
   Numbers expected(n.size());
@@ -48,7 +48,8 @@ TEST(BatchNorm, TheLayerNormalisesByTheWholeBatchOnEveryMesh) {
               HasSubstr("batch_norm: f64[1, 3] has 1 elements per channel"));
   EXPECT_THAT(
       error_of([](auto in) { return std::vector{batch_norm(in[0], in[1], in[1])}; }, {x, array({3}, {1, 1, 1})}),
-      HasSubstr("batch_norm: f64[3] does not match f64[5, 4, 2, 3], which has 4 channels"));
+      HasSubstr(
+          "batch_norm: an operand with one element per channel must be f64[4] for x f64[5, 4, 2, 3], got f64[3]"));
 }
 
 TEST(GroupNorm, TheLayerNormalisesGroupsOfChannels) {
@@ -152,7 +153,7 @@ TrainingResult trained(const std::string& mesh, const FunctionOptions& options =
   return out;
 }
 
-TEST(BatchNorm, TrainingGivesTheSameOnEveryMeshWithin1e10) {
+TEST(BatchNorm, TrainingGivesTheSameResultsOnEveryMeshWithin1e10) {
   const TrainingResult one = trained("");
   EXPECT_LT(one.losses.back(), one.losses[1]);
   EXPECT_EQ(one.count, 6);
@@ -199,25 +200,25 @@ TEST(BatchNorm, RunningStatisticsFollowTheBatchAndAreUsedAfterTraining) {
   Numbers expected(n.size());
   for (std::size_t c = 0; c < channels; ++c)
     for (std::size_t p : of_channel(c)) expected[p] = (n[p] - running[c].mean) / std::sqrt(running[c].variance + 1e-4);
-  expect_near(numbers_of(eval(x).value().read()), expected, "after training");
+  expect_near(numbers_of(eval(x).value().read()), expected, "evaluation after training");
   EXPECT_EQ(world.read(net.parameter("norm.num_batches_tracked")).data<std::int64_t>()[0], 3)
-      << "evaluation changes nothing";
+      << "evaluation must not count batches";
 }
 
-// A file of the model contains them under PyTorch's names, and nothing else.
-TEST(BatchNorm, RunningStatisticsBelongToTheModelsFile) {
+// A saved file contains the running statistics under PyTorch's names.
+TEST(BatchNorm, RunningStatisticsAreSavedWithTheModel) {
   const std::string path =
       (std::filesystem::path(::testing::TempDir()) / cat("karez_channels_", ::getpid(), ".safetensors")).string();
-  World world, actual({.devices = 2, .seed = 9});
+  World world, second_world({.devices = 2, .seed = 9});
   Net net, second;
   compile(world.mesh(), [&](Tensor x) { return net(x); })(batch_of(1)).wait();
   auto eval = compile(world.mesh(), [&](Tensor x) { return net(x); }, {.train = false});
   world.save(path);
-  actual.load(path, {.parameters = second.state()});
+  second_world.load(path, {.parameters = second.state()});
   std::filesystem::remove(path);
-  EXPECT_THAT(actual.waiting(),
+  EXPECT_THAT(second_world.waiting(),
               testing::IsSupersetOf({"norm.running_mean", "norm.running_var", "norm.num_batches_tracked"}));
-  auto reloaded = compile(actual.mesh(), [&](Tensor x) { return second(x); }, {.train = false});
+  auto reloaded = compile(second_world.mesh(), [&](Tensor x) { return second(x); }, {.train = false});
   EXPECT_EQ(numbers_of(reloaded(batch_of(2)).value().read()), numbers_of(eval(batch_of(2)).value().read()));
 }
 
@@ -233,11 +234,11 @@ TEST(Channels, ModulesRejectInvalidArguments) {
   EXPECT_EQ(error([](auto& root) { nn::GroupNorm(root, "g", 3, 4); }),
             "GroupNorm 'g': 3 groups do not divide 4 channels");
   EXPECT_EQ(error([](auto& root) { nn::BatchNorm(root, "b", 4, {.momentum = 0}); }),
-            "BatchNorm 'b': a momentum of 0.0 is not in (0, 1]");
+            "BatchNorm 'b': momentum must be in (0, 1], got 0.0");
   EXPECT_EQ(error([](auto& root) { nn::BatchNorm(root, "b", 0); }),
-            "BatchNorm 'b' of 0 channels; at least 1 is required");
+            "BatchNorm 'b': channels must be at least 1, got 0");
   EXPECT_EQ(error([](auto& root) { nn::Conv1d(root, "c", 1, 1, 0); }),
-            "Conv1d 'c': 1 to 1 channels with a kernel of 0; all must be positive");
+            "Conv1d 'c': in, out and kernel must be at least 1, got 1, 1 and 0");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Resume equivalence: a resumed training equals an uninterrupted one bit for bit, including data order and dropout; on
-// another mesh the restored state is equal bit for bit.
+// Tests of resume equivalence. Resumed training gives bit for bit the losses and state of uninterrupted training,
+// including data order and dropout, and a state has the same bits after it is restored on another mesh.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -82,18 +82,18 @@ class ResumeEquivalence : public ::testing::Test {
   // Compares 20 steps with 10 steps, a checkpoint, and 10 more steps in a new world.
   void expect_resumed(const std::string& mesh, const std::vector<LayoutRule>& rules = {}, int microbatches = 1) {
     SCOPED_TRACE("'" + mesh + "', micro-batches " + std::to_string(microbatches));
-    Training whole(mesh, 3, rules, microbatches), before_save(mesh, 3, rules, microbatches),
+    Training uninterrupted(mesh, 3, rules, microbatches), before_save(mesh, 3, rules, microbatches),
         second(mesh, 77, rules, microbatches);
-    const auto all_losses = whole.train(0, 20);
+    const auto all_losses = uninterrupted.train(0, 20);
     auto resumed_losses = before_save.train(0, 10);
     before_save.world.save(path_, {.position = 10});
     const std::int64_t position = second.world.load(path_).position;
     for (double loss : second.train(position, 20)) resumed_losses.push_back(loss);
     EXPECT_EQ(resumed_losses, all_losses);
-    EXPECT_EQ(second.state(), whole.state());
+    EXPECT_EQ(second.state(), uninterrupted.state());
     EXPECT_LT(all_losses.back(), all_losses.front());
     EXPECT_NE(Training(mesh, 77, rules, microbatches).train(0, 1)[0], all_losses[0])
-        << "without a loaded state the seed matters";
+        << "without a loaded state, another seed must give another loss";
   }
   std::string path_;
 };
@@ -118,13 +118,13 @@ TEST_F(ResumeEquivalence, StateIsTheSameOnAnotherMeshBitForBit) {
     EXPECT_EQ(trained.state(), state) << mesh;
     untrained.world.load(path_);
     EXPECT_EQ(untrained.train(5, 6), trained.train(5, 6))
-        << mesh << ": variables created with the loaded value are equal";
+        << mesh << ": variables that are created after the load must have the loaded values";
     EXPECT_EQ(untrained.state(), trained.state()) << mesh;
     untrained.world.save(path_ + "2", {.position = 6});
     Training back("data=2,model=2", 1, {{"fc1.weight", P("model", nullptr)}});
     back.train(0, 1);
     back.world.load(path_ + "2");
-    EXPECT_EQ(back.state(), trained.state()) << mesh << " and restored from it";
+    EXPECT_EQ(back.state(), trained.state()) << mesh << " and back";
     fs::remove(path_ + "2");
   }
 }

@@ -30,13 +30,13 @@ def graph(tmp_path):
 
 def test_opt_runs_the_named_passes(graph):
     message = karez("opt", graph, "--passes", "canonicalise")
-    assert message.count("matmul(") == 1, "the second product equals the first"
-    assert "exp(" not in message, "its result is unused"
+    assert message.count("matmul(") == 1, "the second product equals the first and must be merged with it"
+    assert "exp(" not in message, "an op with an unused result must be removed"
     assert "after n" not in message and "box(" not in message
     ordered = karez("opt", graph)
     assert re.search(r'= box\(%\d+\) \{axis=\d, from=".*", move="all_gather", to="B"\}', ordered)
     assert '} : f32[8@data, 6] at "net.cc:3"' in ordered.replace("f32[8@data, 6;]", "f32[8@data, 6]"), (
-        "a layout in the text is kept"
+        "a layout in the text must be kept"
     )
 
 
@@ -105,7 +105,7 @@ def test_a_plan_with_recomputed_modules_gives_the_same_result(tmp_path):
 @pytest.mark.parametrize(
     "passes, text",
     [
-        ("shrd", "no pass is called 'shrd'; "),
+        ("shrd", "unknown pass 'shrd'; "),
         ("", "--passes '': a name is empty\n"),
         ("shard,,box", "--passes 'shard,,box': a name is empty\n"),
         ("box", "--passes 'box': box needs data that shard keeps outside of the graph; add shard\n"),
@@ -125,7 +125,7 @@ def test_opt_rejects_an_invalid_list_of_passes(passes, text, graph):
 @pytest.mark.parametrize(
     "old, new, text",
     [
-        ("relu(%2)", "rleu(%2)", "graph: line 6, column 8: no op is called 'rleu'; "),
+        ("relu(%2)", "rleu(%2)", "graph: line 6, column 8: unknown op 'rleu'; "),
         ("add(%1, %1) : f32[4, 6]", "add(%1, %1) : f32[4, 7]", ""),
         ("f32[8@data, 6]", "f32[8@pipe, 6]", ""),
         ("relu(%2)", "relu(%7)", ""),
@@ -142,7 +142,6 @@ def test_opt_does_not_shard_a_boxed_program(graph):
     boxed = karez("opt", graph)
     message = karez("opt", "-", "--passes", "shard", stdin=boxed, code=USER)
     assert re.match(
-        r"karez: -: box at net\.cc:\d \(?.*is a change of layout, inserted by box; shard takes the program before "
-        r"box\n",
+        r"karez: -: box at net\.cc:\d \(?.*is a change of layout that box has inserted; shard must run before box\n",
         message,
     )

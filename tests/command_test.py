@@ -23,15 +23,15 @@ def test_help_names_every_subcommand():
 @pytest.mark.parametrize(
     "words, text",
     [
-        ([], "karez: A subcommand is required; see karez --help\n"),
-        (["plan"], "karez: A subcommand is required; see karez plan --help\n"),
+        ([], "karez: a subcommand is required; see karez --help\n"),
+        (["plan"], "karez: a subcommand is required; see karez plan --help\n"),
         (
             ["plan", "shwo", "x"],
-            "karez: no subcommand of karez plan is called 'shwo'; there are 4: show, diff, verify, explain; see "
+            "karez: unknown subcommand 'shwo' of karez plan; there are 4: show, diff, verify, explain; see "
             "karez plan --help\n",
         ),
         (["plan", "show"], "karez: FILE is required; see karez plan show --help\n"),
-        (["plan", "show", "a", "b"], "karez: The following argument was not expected: b; see karez plan show --help\n"),
+        (["plan", "show", "a", "b"], "karez: the following argument was not expected: b; see karez plan show --help\n"),
     ],
 )
 def test_invalid_arguments_are_rejected(words, text):
@@ -116,7 +116,7 @@ def test_an_invalid_plan_file_is_reported_with_its_line(words, plans, tmp_path):
     assert karez(*words, tmp_path, code=DATA) == f"karez: cannot read {tmp_path}: it is a directory\n"
 
 
-def test_diff_prints_the_lines_that_differ_and_returns_an_exit_code(plans, tmp_path):
+def test_diff_prints_the_lines_that_differ_and_returns_exit_code_1(plans, tmp_path):
     path = plans / "mlp.plan"
     assert karez("plan", "diff", path, path) == ""
     other = edited(
@@ -140,7 +140,7 @@ def test_a_failed_write_to_standard_output_is_an_error(plans):
 
 
 def explain_parts(path, *more):
-    """The parts of the page by the first two words of their titles."""
+    """The sections of the report, by the first two words of their titles."""
     parts = karez("plan", "explain", path, "--rows", 1000, *more).split("\n\n")[1:]  # without the counts
     return {re.match(r"\w+ \w+", part).group(0): part.rstrip("\n").split("\n") for part in parts}
 
@@ -164,7 +164,7 @@ def test_explain_lists_all_transfers_with_their_bytes(plans):
     assert explain_parts(plans / "mlp.plan")["Traffic between"] == ["Traffic between devices: none"]
 
 
-def test_explain_gives_each_module_its_variables_and_their_state(plans):
+def test_explain_lists_the_variables_and_the_state_of_each_module(plans):
     text = (plans / "mlp.plan").read_text()
     sizes = {
         name: int(size)
@@ -194,7 +194,7 @@ def bytes_text(n):
     return f"{n} B"
 
 
-def test_explain_sums_the_users_lines(plans):
+def test_explain_sums_the_time_of_each_source_line(plans):
     page = explain_parts(plans / "cnn.plan")
     title, heads, *rows = page["Source lines"]
     times = [float(row.split()[0]) for row in rows]
@@ -208,4 +208,5 @@ def test_explain_sums_the_users_lines(plans):
 
 def test_explain_reports_omitted_rows(plans):
     assert "  ... and " in karez("plan", "explain", plans / "mlp2.plan", "--rows", 2)
-    assert karez("plan", "explain", plans / "mlp2.plan", "--rows", -1, code=USER) == "karez: --rows: -1 is below 0\n"
+    message = karez("plan", "explain", plans / "mlp2.plan", "--rows", -1, code=USER)
+    assert message == "karez: --rows must be at least 0, got -1\n"

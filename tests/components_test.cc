@@ -17,7 +17,7 @@ namespace {
 
 TEST(Components, EachComponentSeesOnlyComponentsAboveIt) {
   const auto rows = table();
-  EXPECT_GE(rows.size(), 18u) << "components, tools, bench, examples and tests each have a row";
+  EXPECT_GE(rows.size(), 18u) << "components, tools, bench, examples and tests must each have a row";
   for (const auto& fault : faults_of_table(rows)) ADD_FAILURE() << fault;
 }
 
@@ -60,14 +60,14 @@ TEST(PublicHeaders, IndirectIncludesOfOtherHeadersAreFound) {
   for (const char* hidden :
        {"karez/runtime/session.h", "karez/data/idx.h", "karez/api/trace/trace.h", "karez/plan/deep/e.h"}) {
     files["karez/base/d.h"] = std::string("#include \"") + hidden + "\"\n";
-    const auto match = faults();
-    ASSERT_EQ(match.size(), 1u) << hidden;
-    EXPECT_EQ(match[0].rfind(std::string("karez/api/a.h includes ") + hidden + ", by karez/base/d.h", 0), 0u)
-        << match[0];
+    const auto found = faults();
+    ASSERT_EQ(found.size(), 1u) << hidden;
+    EXPECT_EQ(found[0].rfind(std::string("karez/api/a.h includes ") + hidden + " through karez/base/d.h", 0), 0u)
+        << found[0];
   }
 }
 
-// A header without such an include would compile because of the precompiled header, but not in a user's program.
+// With the precompiled header, a header that lacks such an include would compile here, but not in a user's program.
 TEST(PublicHeaders, PublicHeadersIncludeThePrecompiledHeadersThemselves) {
   const std::string cmake = read(root / "CMakeLists.txt");
   const Public public_list = public_of(cmake);
@@ -90,8 +90,8 @@ TEST(PublicHeaders, PublicHeadersIncludeThePrecompiledHeadersThemselves) {
   EXPECT_GE(count, 25);
 }
 
-// Returns the knots: units (a header with its source) of one component that include each other in a cycle. `text_of`
-// returns a file's text.
+// Returns the knots of each component. A knot is a set of units that include each other in a cycle; a unit is a header
+// with its source. `text_of` returns the text of a file.
 std::map<std::string, std::vector<std::string>> knots_of(
     const std::vector<std::string>& paths, const std::function<std::string(const std::string&)>& text_of) {
   std::map<std::string, std::set<std::string>> reached;  // by unit, initially its direct includes
@@ -134,7 +134,7 @@ TEST(Components, AKnotHasAtMostThreeUnits) {
   for (const auto& [unit, knot] : knots_of(paths, [](const std::string& path) { return read(root / path); })) {
     std::string names;
     for (const std::string& unit_name : knot) names += " " + unit_name;
-    EXPECT_LE(knot.size(), largest_knot) << "these include each other in a cycle:" << names;
+    EXPECT_LE(knot.size(), largest_knot) << "these units include each other in a cycle:" << names;
   }
 }
 
@@ -156,9 +156,9 @@ TEST(Components, AFolderHasAtMostFortyUnits) {
   std::vector<std::string> paths;
   for (const auto& path : sources())
     if (path.rfind("karez/", 0) == 0) paths.push_back(path);
-  const std::set<std::string> tables = {"karez/ops", "karez/kernels/cpu"};  // a row of a table for each file
+  const std::set<std::string> tables = {"karez/ops", "karez/kernels/cpu"};  // each file is a row of a table
   for (const auto& [folder, count] : unit_counts(paths))
-    if (!tables.count(folder)) EXPECT_LE(count, 40u) << folder << ": make folders by topic";
+    if (!tables.count(folder)) EXPECT_LE(count, 40u) << folder << ": divide the folder by topic";
   EXPECT_EQ(unit_counts({"karez/a/b.h", "karez/a/b.cc", "karez/a/b_test.cc", "karez/a/c_test.cc", "karez/d.h"}),
             (std::map<std::string, std::size_t>{{"karez", 1}, {"karez/a", 2}}));
 }

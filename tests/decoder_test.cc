@@ -1,4 +1,5 @@
-// Training equivalence of a decoder with rotary grouped attention, and the distribution of normal initial weights.
+// Tests of training equivalence for a decoder with rotary grouped attention, and of normally distributed initial
+// weights.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@
 namespace karez::tests {
 namespace {
 
-TEST(Initial, NormalNumbersAreNormalAndEqualOnEveryMesh) {
+TEST(Initial, NormalInitialWeightsFollowTheNormalDistributionAndAreTheSameOnEveryMesh) {
   struct Net : nn::Module {
     nn::Embedding table{*this, "table", 400, 50};
   };

@@ -32,9 +32,9 @@ def test_the_doctor_measures_kernels_and_keeps_the_other_costs_of_the_file(tmp_p
     assert all(1e6 < float(line.split("=")[1]) < 1e14 for line in measured)
     rates = {line.split()[4].split("=")[0]: float(line.split("=")[1]) for line in measured}
     assert rates["update.l1"] <= rates["update.l3"] and rates["update.l2"] <= rates["update.l3"], (
-        "state was last used one step earlier"
+        "an update reads state that was last used one step earlier, so it must not be faster in L1 or L2 than in L3"
     )
-    assert f"rate {isa} team 3 pool.l1=9.0" not in lines, "the rates of this instruction set were measured again"
+    assert f"rate {isa} team 3 pool.l1=9.0" not in lines, "the rates of this instruction set must be measured again"
     assert sum(line.startswith("link @local ") for line in lines) == 1 and "link @local alpha=5.0 beta=6.0" not in lines
     for line in measured:
         assert line.split()[4].split("=")[0] in result.stdout

@@ -97,8 +97,8 @@ TEST(Einsum, InvalidSubscriptsAreRejected) {
         std::vector<HostArray>(static_cast<std::size_t>(operands), x));
   };
   EXPECT_THAT(error_for("ab,bc->ac", 2), HasSubstr("einsum 'ab,bc->ac': 'b' has sizes 3 and 2"));
-  EXPECT_THAT(error_for("ab,bc->ac", 1), HasSubstr("2 operands in the subscripts, 1 given"));
-  EXPECT_THAT(error_for("abc->a", 1), HasSubstr("'abc' for f64[2, 3]"));
+  EXPECT_THAT(error_for("ab,bc->ac", 1), HasSubstr("2 operands in the subscripts, but 1 given"));
+  EXPECT_THAT(error_for("abc->a", 1), HasSubstr("'abc' does not match the rank of operand 0 f64[2, 3]"));
   EXPECT_THAT(error_for("aa->a", 1), HasSubstr("'a' occurs twice in 'aa'; diagonals are not supported"));
   EXPECT_THAT(error_for("a1->a", 1), HasSubstr("'1' is not a letter"));
   EXPECT_THAT(error_for("ab->ac", 1), HasSubstr("'c' of the result is not in any operand"));

@@ -4,11 +4,12 @@
 namespace karez::tests {
 
 std::vector<HostArray> run_call(const KernelRow& row, const CallSpec& call, std::span<const HostArray> in) {
-  require(in.size() == call.in.size(), print(call), " gets ", in.size(), " arrays");
+  require(in.size() == call.in.size(), print(call), ": expected ", call.in.size(), " operands, got ", in.size());
   std::vector<StridedArray> from, to;
   std::vector<std::byte*> ins, outs;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    require(in[i].type() == call.in[i].type(), print(call), ": operand ", i, " is ", in[i].type());
+    require(in[i].type() == call.in[i].type(), print(call), ": operand ", i, " must be ", call.in[i].type(), ", got ",
+            in[i].type());
     from.emplace_back(call.in[i], in[i]);
   }
   for (const View& view : call.out) to.emplace_back(view);

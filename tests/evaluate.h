@@ -1,5 +1,5 @@
-// Direct evaluation for tests: of one call on one kernel row, of one node, or of a complete graph node by node.
-// Arguments and results are row-major; operands of calls have the views of stored values.
+// Evaluates single calls on kernel rows, and graphs node by node, for tests. Arguments and results are row-major;
+// operands of calls have the views of stored values.
 #pragma once
 
 #include <cstring>
@@ -59,7 +59,8 @@ std::vector<HostArray> run_call(const KernelRow& row, const CallSpec& call, std:
 CallSpec stored_call(const NodeView& node, const std::vector<TensorType>& in, const std::vector<TensorType>& out,
                      const Attrs& local);
 
-// Runs a call on the best kernel. Its operands are the last ones of the node: assign(old, value) reads only the value.
+// Runs a call on the kernel that the table selects. If the call has fewer operands than the node, they are the last
+// operands of the node: the call of assign(old, value) reads only the value.
 std::vector<HostArray> run_call(const KernelTable& table, const CallSpec& call, std::span<const HostArray> in);
 
 // Returns the attributes of a node whose tensors are on one device.

@@ -48,7 +48,7 @@ def error_of(result, code=USER):
     return message(result)
 
 
-def test_a_good_run_prints_accuracy_and_plan_and_writes_the_plan(data, tmp_path):
+def test_a_successful_run_prints_accuracy_and_memory_and_writes_the_plan(data, tmp_path):
     plan = tmp_path / "plan.txt"
     result = run(
         "--data", str(data), "--model", "mlp", "--mesh", "data=2,model=2", "--epochs", "1", "--plan", str(plan)
@@ -76,7 +76,7 @@ def test_help_lists_every_option():
 GOLDEN = {
     "an unknown option": (
         ["--modle", "cnn"],
-        "there is no option --modle; the nearest of 12 are: --model, --losses, --lr, --mesh, --batch, --data, "
+        "unknown option --modle; the nearest of 12 are: --model, --losses, --lr, --mesh, --batch, --data, "
         "--epochs, --plan, --seed, --devices",
     ),
     "an unknown model": (["--model", "rnn"], "option --model: 'rnn' is not one of cnn, mlp"),
@@ -92,12 +92,12 @@ GOLDEN = {
     "a seed below zero": (["--seed", "-1"], "option --seed: -1 is below 0"),
     "a device count beyond the integer range": (
         ["--devices", "4294967297"],
-        "option --devices: 4294967297 is not in 1 .. 16777216",
+        "option --devices: 4294967297 is not from 1 to 16777216",
     ),
     "a mesh above the device limit": (
         ["--mesh", "data=99999"],
-        "a world of 99999 devices; more than 4096 need a higher WorldOptions::device_limit, "
-        "World({.devices = 99999, .device_limit = 99999}): plans for so many take minutes to make",
+        "World: 99999 devices exceed the limit of 4096; World({.devices = 99999, .device_limit = 99999}) raises "
+        "the limit, but plans for so many devices take minutes to make",
     ),
     "a missing directory": (["--data", "/nowhere/at/all"], "data directory 'all' does not exist"),
 }
@@ -123,12 +123,12 @@ DAMAGE = {
     "a wrong magic number": (
         IMAGES,
         lambda: gzip.compress(b"\0\0\x08\x01" + images(192)[4:]),
-        r"bad magic 0x00000801; an IDX file of unsigned bytes with 3 dimensions begins with 0x00000803",
+        r"unexpected magic number 0x00000801; an IDX file of unsigned bytes with 3 dimensions begins with 0x00000803",
     ),
     "counts beyond the file": (
         IMAGES,
         lambda: gzip.compress(images(192)[:-100]),
-        r"the header counts \[192, 28, 28\] = 150528 bytes, but only 150428 follow it",
+        r"the shape \[192, 28, 28\] in the header takes 150528 bytes, but only 150428 follow it",
     ),
     "a truncated file": (
         IMAGES,
@@ -166,7 +166,7 @@ if os.environ.get("KAREZ_ALL"):  # these take minutes: ./dev test --all
         "model, mesh, min_accuracy",
         [("cnn", "", 0.89), ("cnn", "data=2,model=2", 0.89), ("mlp", "", 0.87), ("mlp", "data=2,model=2", 0.87)],
     )
-    def test_the_defaults_reach_their_accuracy(model, mesh, min_accuracy, seed):
+    def test_training_with_default_options_reaches_the_expected_accuracy(model, mesh, min_accuracy, seed):
         result = run("--model", model, "--mesh", mesh, "--seed", str(seed), timeout=300)
         assert result.returncode == 0, result.stderr
         assert float(re.search(r"accuracy (\S+)", result.stdout).group(1)) >= min_accuracy

@@ -24,7 +24,7 @@ from faulty_jobs import (
     lines_of,
     ranks_of,
 )
-from jobs import MPIRUN, ROOT_OF_MPI, Started, needs_mpirun
+from jobs import MPI_AS_ROOT, MPIRUN, Started, needs_mpirun
 
 
 @pytest.mark.parametrize("limit", ["DNNL_MAX_CPU_ISA=SSE41", "KAREZ_MAX_CPU_ISA=baseline"])
@@ -43,7 +43,7 @@ def test_a_rank_with_another_instruction_set_is_rejected(limit):
 
 
 def test_a_killed_rank_is_reported_with_launch_and_op():
-    """The report is immediate and needs no missing heartbeat; run_test.py tests that no process is left."""
+    """The report is immediate, because it does not depend on a heartbeat. run_test.py tests that no process remains."""
     slowest = 0
     for trial in range(3 * TRIALS):
         victim = trial % 3
@@ -76,13 +76,13 @@ def test_a_killed_rank_is_reported_with_launch_and_op():
 
 WAIT = (
     r"  rank \d waits for (rank \d|the others): (a\d+ '[^']+' of launch \d+ \(.*faulty_rank\.cc:\d+\), r\d+|launch "
-    r"\d+ has ended here, not yet on all ranks)"
+    r"\d+ has ended here, but not yet on all ranks)"
 )
 
 
 def test_a_stopped_rank_is_reported_with_the_ranks_that_wait_for_it():
-    """Both other ranks report it, unless load on the machine delays one of them by the second that karez run grants;
-    then the trial is repeated."""
+    """Both other ranks must report the stopped rank. karez run ends the job one second after the first rank fails; if
+    load on the machine delays the other report until then, the trial is repeated."""
     slowest = 0
     for trial in range(TRIALS):
         victim = trial % 3
@@ -142,7 +142,7 @@ def test_a_call_that_does_not_end_is_reported(place, error_text):
         started.nothing_left()
 
 
-def test_a_long_call_below_call_timeout_is_a_warning():
+def test_a_long_call_below_call_timeout_causes_a_warning():
     started = job("--fault", "kernel", "--seconds", 4, "--call-timeout", 60, "--steps", 8, *EVEN)
     result = started.wait(60)
     assert result.returncode == 0, result
@@ -159,13 +159,13 @@ def test_an_exception_is_reported_before_the_ranks_that_ended_as_a_consequence(p
         await_step(started, 4)
         begin = time.monotonic()
         result = started.wait(60)
-        assert time.monotonic() - begin <= SOON, "including the end of all ranks"
+        assert time.monotonic() - begin <= SOON, "all ranks must end soon after the exception"
         assert result.returncode == code, result
         if place == "host":
             error_text = re.search(
                 rf"^karez run: rank {victim} \(\S+, process \d+\) reported: faulty_rank: .*the {place} broke at "
                 rf"step 5.*\n"
-                rf"karez run: ended as a consequence: rank (\d) with 75, rank (\d) with 75\n"
+                rf"karez run: ended as a consequence: rank (\d) \(code 75\), rank (\d) \(code 75\)\n"
                 rf"karez run: exit code {code}, because of rank {victim} ",
                 result.stderr,
                 re.M,
@@ -178,11 +178,11 @@ def test_an_exception_is_reported_before_the_ranks_that_ended_as_a_consequence(p
                 re.M,
             ), result.stderr
             assert re.search(
-                rf"^karez run: also failed: rank \d with {code}, rank \d with {code}$", result.stderr, re.M
+                rf"^karez run: also failed: rank \d \(code {code}\), rank \d \(code {code}\)$", result.stderr, re.M
             ), result.stderr
         for rank in range(3):
             steps = re.findall(rf"^\[{rank}\] step (\d+) ", result.stdout, re.M)
-            assert "5" not in steps, "no rank has a result of that launch"
+            assert "5" not in steps, "no rank may have a result of the failed launch"
             if rank != victim:
                 assert any(f"rank {victim}: " in line for line in lines_of(result, rank)), result.stderr
 
@@ -195,7 +195,7 @@ def test_ranks_that_reset_after_a_failure_have_the_losses_of_a_new_run(place):
         for rank in range(3):
             steps = re.findall(rf"^\[{rank}\] step (\d+) loss (\S+)", result.stdout, re.M)
             assert [int(step) for step, _ in steps] == [*range(5), *range(12)], result.stdout
-            assert steps[:5] == steps[5:10], "equal to the steps before the failure"
+            assert steps[:5] == steps[5:10], "the steps after the reset must equal the steps before the failure"
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGSTOP])
@@ -248,7 +248,7 @@ def test_a_rank_that_starts_slowly_is_awaited():
     assert result.returncode == 0, result
     warnings = [line for line in result.stderr.splitlines() if "warning" in line]
     assert warnings == [
-        f"[0] karez warning: rank 1 of 3 has not joined this world for {TIMEOUT}.0 s; it is still awaited"
+        f"[0] karez warning: rank 1 of 3 has not joined this world after {TIMEOUT}.0 s; still waiting"
     ], result.stderr
 
 
@@ -292,7 +292,7 @@ def test_a_long_computation_between_launches_is_not_a_hang():
 
 @needs_mpirun
 def test_a_stopped_rank_ends_a_job_of_mpirun():
-    started = Started("-n", 3, RANK, program=MPIRUN, environment=ROOT_OF_MPI)
+    started = Started("-n", 3, RANK, program=MPIRUN, environment=MPI_AS_ROOT)
     ranks = ranks_of(started, 3)
     await_step(started, 20)
     os.kill(ranks[1], signal.SIGSTOP)
@@ -305,11 +305,11 @@ def test_a_stopped_rank_ends_a_job_of_mpirun():
     "place, phase", [("kernel", "kernels"), ("source", "sources"), ("host", "program between launches")]
 )
 def test_a_slow_rank_is_reported_within_ten_launches_and_training_continues(place, phase):
-    """No other rank is reported, unless load on the machine delays one; then the trial is repeated."""
+    """No other rank may be reported. If load on the machine delays another rank, the trial is repeated."""
     for victim in range(3 if ALL else 2):
         slow_warning = re.compile(
-            rf"\[0\] karez warning: rank {victim} \(\S+, process \d+\) is slow: its {phase} took \d+(\.\d)? ms in "
-            rf"each of the last 5 launches; the median of the other ranks is \d+(\.\d)? ms$"
+            rf"\[0\] karez warning: rank {victim} \(\S+, process \d+\) is slow: its {phase} took \d+(\.\d)? ms on "
+            rf"average in the last 5 launches; the median of the other ranks is \d+(\.\d)? ms$"
         )
         for _attempt in range(3):
             result = job(

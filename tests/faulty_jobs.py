@@ -1,4 +1,4 @@
-"""Jobs of the program faulty_rank, for tests of faults."""
+"""Starts jobs of the program faulty_rank, for tests of faults."""
 
 import os
 import re
@@ -16,8 +16,8 @@ SOON = 10  # seconds within which an immediate reaction happens on a busy machin
 LONG_TIMEOUT = ("--peer-timeout", 30)  # a timeout so long that a missing heartbeat is not detected
 
 
-# A rank counts as slow at four times the duration of the others. With this duration per launch, load on the machine
-# does not cause that in five launches in a row.
+# A rank counts as slow if it takes four times as long as the others in five launches in a row. With launches of this
+# duration, load on the machine does not cause that.
 EVEN = ("--between", 0.05)
 
 

@@ -74,8 +74,8 @@ int check(const KernelTable& table, const OpCase& c, const Program& p, std::size
   for (std::size_t k = 0; k < p.operands.size(); ++k) {
     const auto x = inputs[p.operands[k]].data<double>();
     const auto g = values[p.gradients[k]].data<double>();
-    require(g.size() == x.size(), "the gradient of operand ", p.operands[k], " has ", g.size(),
-            " elements, the operand ", x.size());
+    require(g.size() == x.size(), "the gradient of operand ", p.operands[k], " must have ", x.size(),
+            " elements like the operand, got ", g.size());
     std::vector<std::size_t> elements(x.size());
     std::iota(elements.begin(), elements.end(), std::size_t{0});
     std::shuffle(elements.begin(), elements.end(), random);
@@ -90,15 +90,15 @@ int check(const KernelTable& table, const OpCase& c, const Program& p, std::size
       x[e] = at;
       const double difference = (above - below) / (2 * step);
       require(std::abs(g[e] - difference) <= 1e-6 * std::max(1.0, std::abs(difference)), "operand ", p.operands[k],
-              ", element ", e, " = ", at, ": the gradient is ", g[e], ", the difference ", difference);
+              ", element ", e, " = ", at, ": the gradient is ", g[e], ", but the difference quotient is ", difference);
       ++compared;
     }
   }
   return compared;
 }
 
-// Returns the reason if the gradient of the op is by definition not the derivative, or is compared by other tests;
-// otherwise "".
+// Returns the reason why this test does not compare the gradient of an op: the gradient is by definition not the
+// derivative, or other tests compare it. Returns "" for other ops.
 std::string reason_without_difference(const std::string& op) {
   if (op == "transfer") return "its operand is on another mesh; Placements.* and Pipelines.* train through it";
   if (op == "scan") return "a pass unrolls its region; karez/api/scan_test.cc compares it with difference quotients";
@@ -122,7 +122,7 @@ TEST(Gradient, TheGradientOfEveryDifferentiableOpEqualsItsCentralDifference) {
     SCOPED_TRACE(cat("seed ", seed, ": ", print(c)));
     try {
       const Program p = program_of(c, ops, random);
-      if (!p.loss.valid() || p.operands.empty()) continue;  // integers
+      if (!p.loss.valid() || p.operands.empty()) continue;  // the case has only integers
       compared += check(table, c, p, max_elements, random);
       covered.insert(c.op);
     } catch (const Error& error) { ADD_FAILURE() << error.what(); }
@@ -130,13 +130,14 @@ TEST(Gradient, TheGradientOfEveryDifferentiableOpEqualsItsCentralDifference) {
   int reasons = 0;
   for (const OpDef* op : ops.rows()) {
     EXPECT_NE(static_cast<bool>(op->grad), !op->no_grad.empty())
-        << op->name << " has either a gradient or a reason for having none";
+        << op->name << " must have either a gradient or a reason for having none";
     const bool is_excused = !op->grad || !reason_without_difference(op->name).empty();
-    EXPECT_NE(covered.contains(op->name), is_excused) << op->name << " has a gradient and no case";
+    EXPECT_NE(covered.contains(op->name), is_excused)
+        << op->name << " must have either a case or a reason for having none";
     reasons += !op->grad;
   }
   std::cout << "finite differences: " << covered.size() << " ops, " << compared << " elements; " << reasons
-            << " ops have a reason for having none\n";
+            << " ops state why they have no gradient\n";
 }
 
 TEST(Gradient, TheGradientOfStopGradientIsZero) {

@@ -32,7 +32,7 @@ def test_flight_records_of_a_stopped_rank_report_the_waits(tmp_path):
     assert re.search(r"^cause: rank 1, for which ranks? [0-2, ]+ waited, has no record$", text, re.M), text
 
 
-def test_flight_records_of_a_call_that_does_not_end_name_it(tmp_path):
+def test_flight_records_name_a_call_that_does_not_end(tmp_path):
     folder = tmp_path / "flight"
     started = job("--fault", "kernel", "--rank", 2, "--seconds", 60, environment={"KAREZ_FLIGHT": str(folder)})
     assert started.wait(60).returncode == HANG

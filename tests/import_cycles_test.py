@@ -21,7 +21,7 @@ def read_modules(package):
 
 
 def walk_runtime_code(node):
-    """All nodes below this one, except the bodies of `if TYPE_CHECKING`, which type checkers alone execute."""
+    """All nodes below this one, except the bodies of `if TYPE_CHECKING`, which only type checkers read."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             negated = isinstance(child.test, ast.UnaryOp)
@@ -68,7 +68,7 @@ def find_cycles(sources, packages):
 def test_no_module_of_the_package_is_in_an_import_cycle():
     sources, packages = read_modules(PACKAGE)
     assert len(sources) > 60 and packages == {"karez", "karez.nn"}
-    assert sum(len(find_imports(name, sources, packages)) for name in sources) > 200, "the test finds the imports"
+    assert sum(len(find_imports(name, sources, packages)) for name in sources) > 200, "the test must find the imports"
     assert find_cycles(sources, packages) == []
 
 

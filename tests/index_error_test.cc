@@ -1,5 +1,5 @@
-// Tests that an index outside its table, or an invalid label, ends the launch with an error that contains its position
-// and value, equal on every mesh; ignored labels cause no error.
+// Tests of invalid indices and labels. An index outside the table or an invalid label ends the launch with an error
+// that gives the position and the value, the same on every mesh. Ignored labels cause no error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@ namespace karez::tests {
 namespace {
 using ::testing::HasSubstr;
 
-// Returns the text of the error before the bracket with the launch. The kind of the error must be data, and its line
-// must be in this file.
+// Returns the text of the error up to the bracket that names the launch. Expects that the error is of kind data, and
+// that its line is in this file.
 std::string error_of(const Future& out) {
   try {
     out.wait();
@@ -39,8 +39,8 @@ HostArray logits_of(std::int64_t rows, std::int64_t classes) {
   return out;
 }
 
-// The table is whole, split by rows, or split by columns, and the index is whole or split. The index is computed, so
-// that kernels check it.
+// The table is not split, split by rows, or split by columns, and the index is split or not. The index is a computed
+// value, so that kernels check it.
 TEST(IndexErrors, AnEmbeddingReportsPositionAndValueOnEverySharding) {
   const std::vector<Setting> settings{{"", {}},
                                       {"data=4", {}},
@@ -104,7 +104,8 @@ TEST(IndexErrors, AnInvalidLabelIsReportedOnEverySharding) {
       }
 }
 
-// The mean loss over rows whose label is not `ignored` and its gradient for the logits, computed by definition.
+// The mean loss over the rows whose label is not `ignored`, and the gradient of this loss with respect to the logits,
+// both computed from their definitions.
 struct Expected {
   double loss = 0;
   std::vector<double> gradient;
@@ -130,7 +131,7 @@ Expected expected(const HostArray& logits, const std::vector<std::int64_t>& labe
   return out;
 }
 
-TEST(IgnoreIndex, IgnoredRowsDoNotAffectMeanAndGradientOnAnySharding) {
+TEST(IgnoreIndex, IgnoredRowsAffectNeitherMeanNorGradientOnAnySharding) {
   const HostArray logits = logits_of(7, 5);
   for (const std::int64_t ignored : {-100, 2})
     for (const bool weighted : {false, true})

@@ -1,5 +1,5 @@
-"""Tests of `cmake --install`: headers, libraries and a package with which an external program with its own op
-builds."""
+"""Tests of `cmake --install`: an external program with its own op builds with the installed headers, libraries and
+package."""
 
 # builds: all
 import os
@@ -20,7 +20,7 @@ def run(*words, **more):
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory):
-    """The installed folder, which was moved after the installation, so that no file may contain the original path."""
+    """The installed folder. It was moved after the installation, to detect files that contain the original path."""
     folder = tmp_path_factory.mktemp("installed")
     installed = run("cmake", "--install", BUILD, "--prefix", str(folder / "first"))
     assert installed.returncode == 0, installed.stdout + installed.stderr
@@ -84,14 +84,16 @@ def test_only_public_headers_are_installed(prefix):
 def test_the_command_runs_after_it_was_moved(prefix):
     ran = run(prefix / "bin" / "karez", "--help")
     assert ran.returncode == 0 and ran.stdout.startswith(
-        "Starts programs on several processes; shows, checks, compares, explains"
+        "Starts programs as several processes; shows, checks, compares, explains"
     ), ran
 
 
 def test_a_program_outside_the_tree_trains_with_its_own_op_and_kernel(external_program):
     trained = run(external_program)
     assert trained.returncode == 0, trained.stdout + trained.stderr
-    assert re.fullmatch(r"from \d\.\d+ to \d\.\d+, apart \d\.\de[-+]\d+\n", trained.stdout), trained.stdout
+    assert re.fullmatch(r"loss from \d\.\d+ to \d\.\d+, largest difference \d\.\de[-+]\d+\n", trained.stdout), (
+        trained.stdout
+    )
 
 
 def test_the_program_of_the_readme_prints_the_losses_of_the_readme(external_program):
@@ -99,17 +101,17 @@ def test_the_program_of_the_readme_prints_the_losses_of_the_readme(external_prog
     assert trained.returncode == 0, trained.stdout + trained.stderr
     losses = [float(line) for line in trained.stdout.split()]
     with open(os.path.join(ROOT, "README.md")) as readme:
-        (message,) = re.findall(r"It prints the loss of three steps: ([\d., ]+)\.\n", readme.read())
-    assert losses == pytest.approx([float(word) for word in message.split(", ")], abs=2e-3), trained.stdout
+        (expected,) = re.findall(r"It prints the loss of three steps: ([\d., ]+)\.\n", readme.read())
+    assert losses == pytest.approx([float(word) for word in expected.split(", ")], abs=2e-3), trained.stdout
 
 
 def test_an_op_with_the_name_of_a_built_in_op_is_rejected(external_program):
     rejection = run(external_program, "taken")
     assert rejection.returncode == 64
-    assert rejection.stderr == "WorldOptions::ops[0]: Karez has an op called 'matmul' already\n"
+    assert rejection.stderr == "WorldOptions::ops[0]: the name 'matmul' is already used by a built-in op\n"
 
 
-def test_a_launch_with_invalid_data_ends_the_program_with_the_exit_code_of_data(external_program):
+def test_a_launch_with_invalid_data_ends_the_program_with_exit_code_77(external_program):
     rejection = run(external_program, "label")
     assert rejection.returncode == 77 and rejection.stdout == "", rejection.stdout
     assert re.search(

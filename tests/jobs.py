@@ -1,4 +1,4 @@
-"""Jobs that tests start by `karez run` and mpirun, on this host and on others, and their processes."""
+"""Starts jobs with `karez run` and mpirun for tests, on this host and on others, and finds their processes."""
 
 import gzip
 import os
@@ -19,7 +19,7 @@ PEER = 75
 TRIALS = 30 if os.environ.get("KAREZ_ALL") else 2
 
 
-DOCTOR = 90  # seconds, twice the duration on a busy machine
+DOCTOR = 90  # seconds that karez doctor may take: twice its duration on a busy machine
 
 
 MARK = "KAREZ_TEST_MARK"  # a variable in the environment of all processes that a test starts
@@ -59,7 +59,7 @@ class Started:
         out, error = self.process.communicate(timeout=seconds)
         return subprocess.CompletedProcess(self.process.args, self.process.returncode, out, error)
 
-    def nothing_left(self, seconds=10):  # below the minute that a remaining process would run
+    def nothing_left(self, seconds=10):  # a process that remains would run much longer
         until = time.monotonic() + seconds
         while self.alive() and time.monotonic() < until:
             time.sleep(0.02)
@@ -67,11 +67,12 @@ class Started:
 
 
 def no_new_shm_segments(segments, seconds=60):
-    """Returns whether /dev/shm holds only `segments` within `seconds`; other programs remove theirs in time."""
+    """Waits until /dev/shm contains only `segments`: other programs can create segments too, and remove them later.
+    Returns whether this happened within `seconds`."""
     until = time.monotonic() + seconds
-    while not (fine := set(os.listdir("/dev/shm")) <= segments) and time.monotonic() < until:
+    while not (no_new := set(os.listdir("/dev/shm")) <= segments) and time.monotonic() < until:
         time.sleep(0.02)
-    return fine
+    return no_new
 
 
 def run(*words, seconds=20, **options):
@@ -82,7 +83,7 @@ def run(*words, seconds=20, **options):
 
 
 def await_lines(process, count):
-    """The first lines of the process' output."""
+    """Waits for the first lines of a process's output and returns them."""
     return [process.stdout.readline() for _ in range(count)]
 
 
@@ -91,7 +92,7 @@ def shell(text):
 
 
 def command(process):
-    """The words of the process' command, or none if it has ended."""
+    """The words of the command of a process, or [] if it has ended."""
     try:
         with open(f"/proc/{process}/cmdline") as file:
             return file.read().split("\0")
@@ -143,7 +144,7 @@ def accuracies(result):
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1"]
 
 
-ROOT_OF_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+MPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 needs_mpirun = pytest.mark.skipif(
@@ -153,8 +154,8 @@ needs_mpirun = pytest.mark.skipif(
 
 @pytest.fixture
 def rsh(tmp_path):
-    """A replacement of ssh that runs a command as on another host: in a shell with a new environment, after a
-    greeting."""
+    """Options for a replacement of ssh. It runs a command as on another host: in a shell with a new environment, after
+    a greeting."""
     path = tmp_path / "rsh"
     path.write_text(
         '#!/bin/sh\nhost=$1; shift\necho "Welcome to $host"\ncd /\n'

@@ -14,7 +14,7 @@ USER, HANG, DATA = 64, 76, 77  # exit codes follow from the kind of error
 
 
 def karez(*words, code=0, stdin=None):
-    """The standard output of karez; for an expected error its standard error."""
+    """Runs karez and returns its standard output, or its standard error if `code` is the exit code of an error."""
     result = subprocess.run([KAREZ, *map(str, words)], input=stdin, capture_output=True, text=True, timeout=300)
     assert result.returncode == code, result
     assert (result.stderr == "") == (code < 2), result.stderr

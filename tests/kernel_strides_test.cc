@@ -23,7 +23,7 @@ TEST(KernelStrides, StridesDoNotChangeAnyBitOfTheResultOfAnOp) {
   std::mt19937_64 numbers(seed);
   int compared = 0;
   for (const OpCase& c : op_cases()) {
-    if (pointwise_row(c.op) != nullptr) continue;  // one kernel runs them all, as the op pointwise does
+    if (pointwise_row(c.op) != nullptr) continue;  // the cases of the op pointwise cover their kernel
     SCOPED_TRACE(cat("seed ", seed, ": ", print(c)));
     const Graph graph = graph_of(c, ops);
     const NodeView node{&graph, NodeId(graph.nodes.size() - 1)};

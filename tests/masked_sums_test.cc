@@ -1,5 +1,5 @@
-// A gather from a table split by rows gives zeros for rows on other devices. Tests that infinities, NaN and divisions
-// by 0 in later ops give the results of one device.
+// Tests that infinities, NaN and divisions by 0 give the results of one device if they follow a gather from a table
+// split by rows. Such a gather gives zeros for rows on other devices.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,10 +28,12 @@ HostArray specials() {
 
 struct Program {
   const char* name;
-  std::function<Tensor(const Parameter& table, Tensor index, Tensor factor)> make;  // index [rows], by [rows, width]
+  // The shapes are index [rows] and factor [rows, width].
+  std::function<Tensor(const Parameter& table, Tensor index, Tensor factor)> make;
 };
 
-// The result after each product is small, so that considering only bytes would place the sum after the product.
+// The result of each program is smaller than the gathered rows. A planner that considered only bytes would therefore
+// sum over the devices after the product.
 const std::vector<Program>& programs() {
   using P = const Parameter&;
   static const std::vector<Program> list = {
@@ -88,7 +90,7 @@ TEST(MaskedSums, ATableSplitByRowsGivesTheSpecialValuesOfOneDevice) {
       for (std::size_t i = 0; i < single_device.size(); ++i) {
         const double a = sharded[i], b = single_device[i];
         EXPECT_TRUE(a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= 1e-12)
-            << program.name << " on " << axes << ": " << i << " is " << a << ", on one device " << b;
+            << program.name << " on " << axes << ": element " << i << " is " << a << ", but on one device it is " << b;
       }
     }
   }

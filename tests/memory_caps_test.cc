@@ -1,4 +1,4 @@
-// Tests of memory limits: with less memory the chosen plan stays below the limit, its predicted time never decreases,
+// Tests of memory limits. The chosen plan stays below the limit, a smaller limit never gives a shorter predicted time,
 // and training gives the same losses.
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@ using bench::CapCase;
 using bench::CapResult;
 using CapFunction = CapResult (*)(const CapCase&, std::int64_t);
 
-// Reduces the limit from the memory of the unlimited plan in steps of `step` percent, until it is too small or
-// `min_percent` percent.
+// Reduces the limit from the memory of the unlimited plan in steps of `step` percent, until no plan fits or the limit
+// is `min_percent` percent.
 std::vector<CapResult> sweep(const CapCase& c, CapFunction run_under_cap, int step, int min_percent) {
   std::vector<CapResult> out = {run_under_cap(c, 0)};
   for (int percent = 100 - step; percent >= min_percent; percent -= step) {
@@ -29,13 +29,14 @@ void expect_order(const std::vector<CapResult>& points) {
   for (std::size_t i = 1; i < points.size(); ++i) {
     const CapResult& point = points[i];
     if (!point.error.empty()) {
-      EXPECT_NE(point.error.find("tensors, in the smallest of "), std::string::npos) << point.error;
+      EXPECT_NE(point.error.find("this is the smallest of "), std::string::npos) << point.error;
       continue;
     }
     EXPECT_LE(point.planned, point.cap);
-    EXPECT_LE(point.measured, point.cap) << "including the launch that initialises variables";
+    EXPECT_LE(point.measured, point.cap) << "the launch that initialises variables must not exceed the limit either";
     EXPECT_GE(point.predicted, points[i - 1].predicted);
-    EXPECT_GE(point.predicted, point.predicted_uncapped * (1 - 1e-9)) << "the layouts without a limit are the fastest";
+    EXPECT_GE(point.predicted, point.predicted_uncapped * (1 - 1e-9))
+        << "a plan with a limit must not be faster than the plan without a limit";
     EXPECT_LE(bench::max_relative_difference(points[0].losses, point.losses), 1e-10);
   }
 }
@@ -57,16 +58,16 @@ TEST(MemoryCaps, StateIsSplitBeforeTheLimitIsTooSmall) {
   for (const CapResult& p : points) {
     if (!p.error.empty()) break;
     state = std::min(state, p.state), parameters = std::min(parameters, p.parameters);
-    if (p.state < 0.9) { EXPECT_TRUE(p.reduce_scatters) << "gradients for split state are reduce-scattered"; }
+    if (p.state < 0.9) { EXPECT_TRUE(p.reduce_scatters) << "gradients for split state must be reduce-scattered"; }
     state_first = state_first || p.state < 0.7 * p.parameters;
   }
-  EXPECT_TRUE(state_first) << "the optimiser's state is split while the parameters are not";
+  EXPECT_TRUE(state_first) << "under some limit, the optimiser's state must be split more than the parameters";
   EXPECT_LT(state, 0.3);
   EXPECT_LT(parameters, 0.3);
 }
 
-// Compares with ZeRO by rules: nothing split, the optimiser's state split, or parameters split too. In the same memory
-// the chosen plan is not slower.
+// Compares the chosen plan with ZeRO by layout rules: nothing split, the optimiser's state split, or parameters split
+// too. With the same memory, the chosen plan is not slower.
 TEST(MemoryCaps, ZeroByRulesIsNotFasterInTheSameMemory) {
   CostTable wire;
   wire.link = {.alpha = 2e-5, .beta = 1e-9};
@@ -84,17 +85,17 @@ TEST(MemoryCaps, ZeroByRulesIsNotFasterInTheSameMemory) {
         EXPECT_LE(chosen.seconds, by_rules.seconds * (1 + 1e-9)) << batch << " rows, " << by_rules.planned << " bytes";
         state_alone = state_alone || (chosen.state < 0.3 && chosen.parameters > 0.9 && chosen.reduce_scatters);
       }
-  EXPECT_TRUE(state_alone) << "some plan splits the state but not the parameters";
+  EXPECT_TRUE(state_alone) << "some plan must split the state but not the parameters";
 }
 
 // With less memory a transformer's parameters are gathered late, and then its blocks are recomputed.
-TEST(MemoryCaps, BlocksAreRecomputed) {
+TEST(MemoryCaps, BlocksOfATransformerAreRecomputedUnderALimit) {
   const auto points = sweep({"gpt", "data=4"}, bench::gpt_under_cap, std::getenv("KAREZ_ALL") != nullptr ? 10 : 20, 80);
   expect_order(points);
   EXPECT_TRUE(std::any_of(points.begin(), points.end(), [](const CapResult& p) { return !p.recomputed.empty(); }));
 }
 
-TEST(MemoryCaps, LimitsWorkOnTwoAxes) {
+TEST(MemoryCaps, PlansStayBelowTheLimitOnTwoAxes) {
   const bool run_all = std::getenv("KAREZ_ALL") != nullptr;
   expect_order(sweep({"mlp", "data=2,model=2", expensive_messages(), true}, bench::mlp_under_cap, 20, 30));
   if (run_all) expect_order(sweep({"gpt", "data=2,model=2"}, bench::gpt_under_cap, 10, 30));

@@ -12,7 +12,7 @@
 namespace karez::tests {
 namespace {
 
-// Replaces paths and line numbers: "net.cc:N".
+// Removes the folders of paths, and replaces line numbers with N: "net.cc:N".
 std::string without_places(const std::string& text) {
   std::string out, run;
   auto end_run = [&] { out += run.substr(run.rfind('/') + 1), run.clear(); };
@@ -66,7 +66,7 @@ TEST_F(Messages, AShapeErrorNamesBothShapesAndTheLine) {
                      "mul: shapes do not broadcast: [8, 20] and [7]\n  at messages_test.cc:N"));
 }
 
-TEST_F(Messages, TheErrorForAMeshLargerThanTheWorldHasBothNumbers) {
+TEST_F(Messages, TheErrorForAMeshLargerThanTheWorldNamesBothNumbersOfDevices) {
   EXPECT_EQ(error_text([&] { world.mesh("data=4,model=2"); }),
             "mesh(data=4, model=2) takes 8 devices, but the world has 4; World({.devices = 8}) has enough");
 }
@@ -79,8 +79,7 @@ TEST_F(Messages, AnInvalidCostTableIsRejected) {
 }
 
 TEST_F(Messages, AnUnknownAxisListsTheAxes) {
-  EXPECT_EQ(of_rules({{"fc1.weight", P("pipe")}}),
-            "mesh: no axis is called 'pipe'; mesh(data=2, model=2) has data, model");
+  EXPECT_EQ(of_rules({{"fc1.weight", P("pipe")}}), "mesh: unknown axis 'pipe'; expected one of: data, model");
 }
 
 TEST_F(Messages, ARuleThatMatchesNothingListsTheParameters) {
@@ -90,9 +89,10 @@ TEST_F(Messages, ARuleThatMatchesNothingListsTheParameters) {
 
 TEST_F(Messages, ALayoutThatUsesAnAxisTwiceIsRejected) {
   auto twice = [&](Tensor v) { return with_layout(slice(v, {0, 1}, {8, 10}), P("model", "model")); };
-  EXPECT_TRUE(golden(error_text([&] { compile(mesh, twice)(x); }),
-                     "a layout for f32[8, 10] names the mesh axis 'model' twice: it can split one dimension\n  at "
-                     "messages_test.cc:N"));
+  EXPECT_TRUE(
+      golden(error_text([&] { compile(mesh, twice)(x); }),
+             "a layout for f32[8, 10] names the mesh axis 'model' twice; an axis can split only one dimension\n  at "
+             "messages_test.cc:N"));
 }
 
 // If an op cannot produce the required layout, it produces a different one, and a transition follows whose result is a

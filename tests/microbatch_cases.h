@@ -1,4 +1,4 @@
-// Models, data and comparisons that the tests of micro-batches share.
+// Defines models, data and comparisons for the tests of micro-batches.
 #pragma once
 
 #include <gtest/gtest.h>

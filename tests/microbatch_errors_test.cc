@@ -26,7 +26,7 @@ template <class Body> std::string error_for(int m, Body body) {
 TEST(MicroBatches, AProgramThatCannotBeAccumulatedIsRejectedWithItsLine) {
   using ::testing::AllOf, ::testing::HasSubstr;
   EXPECT_EQ(error_for(3, [](Tensor x) { return sum(x); }),
-            "microbatches=3 does not divide the batch of 64; nearest: 2, 4");
+            "microbatches=3 does not divide the batch of 64; nearest divisors: 2, 4");
   EXPECT_THAT(error_for(4, [](Tensor x) { return max(x, {0}); }),
               AllOf(HasSubstr("reduce_max at "), HasSubstr("microbatch_errors_test.cc:"),
                     HasSubstr("takes the max over the batch"), HasSubstr("'arg0'")));
@@ -58,7 +58,7 @@ TEST(MicroBatches, TheOpThatProducedANanIsReported) {
   } catch (const Error& error) { EXPECT_THAT(error.what(), ::testing::HasSubstr("log at ")); }
 }
 
-// An invalid index is reported with its position in the whole batch.
+// The reported position counts from the beginning of the batch, not of the micro-batch.
 TEST(MicroBatches, AnInvalidIndexIsReportedWithItsPositionInTheBatch) {
   auto message = [](int m) -> std::string {
     World world;

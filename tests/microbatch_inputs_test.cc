@@ -20,7 +20,7 @@ struct Regressor : nn::Module {
 };
 
 // All launches begin before a result is read, and each has its own batch.
-TEST(MicroBatches, SourcesAreReadInPartsWithSeveralLaunchesInFlight) {
+TEST(MicroBatches, SourcesAreReadInMicroBatchesWithSeveralLaunchesInFlight) {
   std::vector<std::vector<double>> losses;
   for (int m : {1, 4}) {
     World world({.devices = 2, .in_flight = 4});
@@ -52,7 +52,7 @@ TEST(MicroBatches, SourcesAreReadInPartsWithSeveralLaunchesInFlight) {
 }
 
 // A result that is split over the mesh is the batch of the next call.
-TEST(MicroBatches, AnArrayOnTheMeshIsSplitOnTheMesh) {
+TEST(MicroBatches, AnArrayOnTheMeshIsDividedIntoMicroBatches) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
   HostArray x(TensorType{DType::f64, {8, 3}});

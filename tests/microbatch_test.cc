@@ -1,4 +1,5 @@
-// Training equivalence for micro-batches: a batch that is split in time trains as the undivided batch does.
+// Tests of training equivalence for micro-batches: a batch that is divided into micro-batches trains as the undivided
+// batch does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -91,7 +92,7 @@ Outcome train(const Setting& run, Optimiser optimiser, double drop, int steps, s
     out.values.assign(logits.data<double>().begin(), logits.data<double>().end());
   }
   if (shape.size() > 1) {
-    EXPECT_GT(step.plan().transfers.size(), 0u) << run.mesh << ": the devices should share the work";
+    EXPECT_GT(step.plan().transfers.size(), 0u) << run.mesh << ": the planner must split the work over the devices";
   }
   for (const auto& [name, parameter] : net.named_parameters()) {
     HostArray value = world.read(parameter);
@@ -100,7 +101,8 @@ Outcome train(const Setting& run, Optimiser optimiser, double drop, int steps, s
   return out;
 }
 
-// Tests every number of micro-batches on every mesh if KAREZ_ALL=1.
+// Compares training in micro-batches on several meshes with training on the undivided batch; with KAREZ_ALL=1, tests
+// every number of micro-batches on every mesh.
 template <class Net> void expect_same_on_all_meshes(Optimiser optimiser, double drop, int steps) {
   constexpr std::int64_t batch = 16;
   const Outcome whole_batch = train<Net>({""}, optimiser, drop, steps, batch);
@@ -118,16 +120,20 @@ TEST(MicroBatches, AnMlpTrainsTheSameWithAnyNumberOfMicroBatchesOnEveryMesh) {
   expect_same_on_all_meshes<DropoutMlp>(Optimiser::sgd, 0, 50);
   expect_same_on_all_meshes<DropoutMlp>(Optimiser::adam, 0, 20);
 }
-TEST(MicroBatches, DropoutDropsTheSameElements) { expect_same_on_all_meshes<DropoutMlp>(Optimiser::momentum, 0.4, 20); }
-TEST(MicroBatches, ACnnTrainsTheSame) { expect_same_on_all_meshes<Cnn>(Optimiser::momentum, 0.3, 20); }
-TEST(MicroBatches, ATransformerTrainsTheSame) { expect_same_on_all_meshes<Attention>(Optimiser::adam, 0.2, 10); }
+TEST(MicroBatches, DropoutDropsTheSameElementsInMicroBatches) {
+  expect_same_on_all_meshes<DropoutMlp>(Optimiser::momentum, 0.4, 20);
+}
+TEST(MicroBatches, ACnnTrainsTheSameInMicroBatches) { expect_same_on_all_meshes<Cnn>(Optimiser::momentum, 0.3, 20); }
+TEST(MicroBatches, ATransformerTrainsTheSameInMicroBatches) {
+  expect_same_on_all_meshes<Attention>(Optimiser::adam, 0.2, 10);
+}
 
 TEST(MicroBatches, ARerunGivesTheSameBits) {
   for (const char* mesh : {"", "data=3", "data=2,model=2"}) {
-    const Outcome whole_batch = train<DropoutMlp>({mesh, 4}, Optimiser::adam, 0.3, 5, 16),
+    const Outcome first = train<DropoutMlp>({mesh, 4}, Optimiser::adam, 0.3, 5, 16),
                   rerun = train<DropoutMlp>({mesh, 4}, Optimiser::adam, 0.3, 5, 16);
-    EXPECT_EQ(whole_batch.losses, rerun.losses) << mesh;
-    EXPECT_EQ(whole_batch.values, rerun.values) << mesh;
+    EXPECT_EQ(first.losses, rerun.losses) << mesh;
+    EXPECT_EQ(first.values, rerun.values) << mesh;
   }
 }
 
@@ -154,7 +160,7 @@ TEST(MicroBatches, LayersOnSeveralPlacementsTrainTheSame) {
     }
 }
 
-// The mean is over the labels of the whole batch that are not ignored; some micro-batches have few such labels or none.
+// The mean is over all labels of the batch that are not ignored; some micro-batches have few such labels or none.
 TEST(MicroBatches, IgnoredLabelsAndRowWeightsTrainTheSame) {
   struct Net : nn::Module {
     Net() : Module(DType::f64) {}

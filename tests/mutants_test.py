@@ -174,7 +174,7 @@ def test_the_draw_depends_only_on_the_seed(tmp_path):
     )
 
 
-def test_tests_are_not_sources_and_an_unknown_folder_lists_the_folders(tmp_path):
+def test_tests_are_not_sources_and_the_error_for_an_unknown_folder_lists_the_folders(tmp_path):
     names = ["a/b/x.cc", "a/x_test.cc", "a/test_x.h", "tests/y.cc", "a/x.h", "p/z.py", "a/notes.md"]
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -184,7 +184,7 @@ def test_tests_are_not_sources_and_an_unknown_folder_lists_the_folders(tmp_path)
     ) == ["a/b/x.cc"]
     assert places.sources(tmp_path, names, "p/z.py") == ["p/z.py"]
     for wrong in ("tests", "a/x_test.cc", "nowhere", "", "a/b/x"):
-        with pytest.raises(places.MutantsError, match=r"folders are: a a/b p; a file of these"):
+        with pytest.raises(places.MutantsError, match=r"expected one of these folders, or a file in one: a a/b p$"):
             places.sources(tmp_path, names, wrong)
 
 
@@ -199,7 +199,7 @@ def test_types_and_docstrings_of_python_are_not_code():
 ROW = "# Why there is a list.\n\nfile x.cc\n- return 3;\n+ return 4;\nwhy none\n"
 
 
-def test_the_list_of_equivalents_has_line_fault_and_reason(tmp_path):
+def test_a_row_of_equivalents_has_a_line_a_fault_and_a_reason(tmp_path):
     (row,) = places.equivalents(ROW)
     assert (row.row, row.path, row.old, row.new, row.why) == (3, "x.cc", "return 3;", "return 4;", "none")
     assert places.is_equivalent(places.Fault("x.cc", 16, "  return 3;", "  return 4;"), [row])
@@ -224,17 +224,18 @@ def test_the_list_of_equivalents_has_line_fault_and_reason(tmp_path):
         "file x\n- a\n+ b\nwhy c\nwhat d",
         ROW + "why more",
     ]:
-        with pytest.raises(places.MutantsError, match="line [13]: a row has"):
+        with pytest.raises(places.MutantsError, match="line [13]: a row must have"):
             places.equivalents(wrong)
 
 
-def test_the_list_of_this_tree_matches_its_files():
+def test_the_rows_of_equivalents_match_the_files_of_this_tree():
     rows = places.equivalents((ROOT / command.EQUIVALENTS_FILE).read_text())
     assert places.stale(rows, ROOT) == [] and len({(r.path, r.old, r.new) for r in rows}) == len(rows)
 
 
 def outcomes(script):
-    """A start() for notice() that returns scripted outcomes for each suite by name; and the list of started suites."""
+    """Returns a function start() for notice(), which gives each suite its scripted outcomes, and the list of started
+    suites."""
     remaining, started = {name: list(kinds) for name, kinds in script.items()}, []
 
     def start(suite, stop, tests):
@@ -290,7 +291,7 @@ def test_a_stopped_program_ends_with_its_children(tmp_path):
             break
         time.sleep(0.05)
     else:
-        pytest.fail("the child is alive")
+        pytest.fail("the child of the stopped program is still alive")
 
 
 def test_a_program_ends_on_its_own_or_at_its_limit(tmp_path):
@@ -345,7 +346,7 @@ def test_nothing_is_built_for_a_line_that_no_test_runs():
     assert judge.judge(places.Fault("x.cc", 4, "d;", "e;")).result == "not run"
 
 
-def test_the_tests_of_a_component_are_its_binary_or_pytest_files_or_both():
+def test_the_tests_of_a_component_are_its_test_binary_pytest_files_or_both():
     binaries = ["command_test", "plan_test"]
     assert (
         command.own_tests("karez/plan/ports.h", binaries) == ("plan_test",)
@@ -369,10 +370,10 @@ def test_lines_are_mapped_across_edits():
     moved = "new;\na;\nb;\nc;\nd;\n"
     assert names(2, moved) == ["A"] and names(3, moved) == ["A", "B"]
     assert names(1, "changed;\nb;\nc;\nd;\n") == ["A"]  # replaces the line that A runs
-    assert names(2, "a;\nbetween;\nb;\nc;\nd;\n") == ["A", "B"]  # next to lines that they run
+    assert names(2, "a;\nbetween;\nb;\nc;\nd;\n") == ["A", "B"]  # next to lines that A and B run
 
 
-def test_a_map_is_valid_for_a_day_or_as_long_as_its_tree():
+def test_a_map_is_valid_for_a_day_and_longer_if_the_tree_is_unchanged():
     new, old = time.time() - 3600, time.time() - 25 * 3600
     assert (
         not a_map(made=new)[0].is_stale("new")
@@ -381,7 +382,7 @@ def test_a_map_is_valid_for_a_day_or_as_long_as_its_tree():
     )
 
 
-def test_without_the_generator_the_command_to_install_it_is_named(monkeypatch):
+def test_a_missing_generator_is_reported_with_the_command_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "universalmutator", None)
     with pytest.raises(places.MutantsError, match=r"universalmutator is not installed: ./dev deps"):
         places.generator()

@@ -73,7 +73,8 @@ FAULTS = {  # the faults of each line of toy/clip.cc
 
 @pytest.fixture
 def toy(tmp_path, monkeypatch, capsys):
-    """Runs ./dev mutants on a toy project with the faults of FAULTS; returns its exit code and its output."""
+    """A function that runs ./dev mutants on a toy project with the faults of FAULTS, and returns the exit code and the
+    output."""
     for name, text in TOY.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -104,7 +105,7 @@ def verdicts(root):
     return {row["new"].strip(): row for row in map(json.loads, path.read_text().splitlines())}
 
 
-def test_a_toy_project_is_judged_from_end_to_end(toy):
+def test_the_faults_of_a_toy_project_are_judged_end_to_end(toy):
     code, out = toy("toy", "3", "--seed", "3")
     assert code == 1, out
     found = verdicts(toy.root)
@@ -127,11 +128,11 @@ def test_a_toy_project_is_judged_from_end_to_end(toy):
     rows = record.read_text().splitlines()
     assert toy("toy", "3", "--seed", "3")[0] == 1 and record.read_text().splitlines() == rows
     record.write_text("\n".join(rows[:1]) + "\n" + rows[1][:20])
-    assert "1 faults of this draw have a stored verdict" in toy("toy", "3", "--seed", "3")[1]
+    assert "faults of this draw with a stored verdict: 1" in toy("toy", "3", "--seed", "3")[1]
     resumed = [json.loads(row) for row in record.read_text().splitlines()[2:]]  # after the truncated row
     assert {row["new"].strip(): row["result"] for row in resumed} == dict(list(kinds.items())[1:])
 
-    # Equivalent faults do not count; a row that matches nothing is rejected.
+    # Equivalent faults do not count; a row of their list that matches no line is rejected.
     (toy.root / command.EQUIVALENTS_FILE).write_text(
         "file toy/clip.cc\n- if (a < 3) return a;\n+ if (a <= 3) return a;\nwhy 3 never occurs\n"
     )
@@ -144,7 +145,7 @@ def test_a_toy_project_is_judged_from_end_to_end(toy):
     assert "has the line 0 times" in toy("toy", "3")[1]
 
 
-def test_the_map_is_stored_follows_an_edit_and_is_measured_again_after_a_day(toy):
+def test_a_stored_map_follows_edits_and_is_measured_again_after_a_day(toy):
     place = toy.root / "build-mutants" / "coverage" / "toy_test.json"
     assert "measuring 2 suites of toy_test" in toy("toy", "1", "--seed", "1", "--own")[1]
     stored = json.loads(place.read_text())
@@ -156,7 +157,7 @@ def test_the_map_is_stored_follows_an_edit_and_is_measured_again_after_a_day(toy
     source = toy.root / "toy" / "clip.cc"
     source.write_text(source.read_text().replace("int unseen", "// Another line.\nint unseen"))
     out = toy("toy", "1", "--seed", "1", "--own")[1]
-    assert "measuring" not in out and "on another tree: its lines are mapped to this tree" in out
+    assert "measuring" not in out and "on another tree; its lines are mapped to this tree" in out
     tests = toy.root / "toy" / "clip_test.cc"
     tests.write_text(tests.read_text().replace("nOff.", "nMore.\\n  One\\nOff."))
     assert "measuring 1 suites of toy_test" in toy("toy", "1", "--seed", "1", "--own")[1]
@@ -172,5 +173,5 @@ def test_the_map_is_stored_follows_an_edit_and_is_measured_again_after_a_day(toy
 
 def test_invalid_input_is_reported_before_the_build(toy):
     assert toy("toy", "0") == (1, "the number of faults must be at least 1, got 0")
-    assert "no sources in 'top'; folders are: toy" in toy("top", "3")[1]
+    assert "no sources in 'top'; expected one of these folders, or a file in one: toy" in toy("top", "3")[1]
     assert not (toy.root / "build-mutants").exists()

@@ -116,13 +116,15 @@ def attack(port, seed):
 
 
 def test_foreign_connections_do_not_disturb_the_training(rsh):
-    """Random bytes, reflected proofs and a thousand half-open connections at every listening port of a job with TCP
-    links."""
+    """Sends random bytes and reflected proofs to every listening port of a job with TCP links, and opens a thousand
+    half-open connections."""
     started = job("--work", 0.01, before=rsh)
     ranks = ranks_of(started, 3)
     await_step(started, 20)
     listeners = {process: listening(process) for process in ranks.values()}
-    assert len(listeners[ranks[0]]) == 2 and all(listeners.values()), "a store on rank 0, and a listener per rank"
+    assert len(listeners[ranks[0]]) == 2 and all(listeners.values()), (
+        "expected a store on rank 0, and a listener per rank"
+    )
     before = {process: (len(os.listdir(f"/proc/{process}/fd")), resident(process)) for process in listeners}
     undisturbed = statistics.median(steps_until(started, 3))
     ports = [port for rank_ports in listeners.values() for port in rank_ports]
@@ -140,7 +142,9 @@ def test_foreign_connections_do_not_disturb_the_training(rsh):
         until = time.monotonic() + 30
         while time.monotonic() < until and any(len(os.listdir(f"/proc/{p}/fd")) != before[p][0] for p in listeners):
             steps_until(started, 0.2)
-        assert all(len(os.listdir(f"/proc/{p}/fd")) == before[p][0] for p in listeners), "descriptors"
+        assert all(len(os.listdir(f"/proc/{p}/fd")) == before[p][0] for p in listeners), (
+            "the descriptors must be closed"
+        )
         undisturbed = max(undisturbed, statistics.median(steps_until(started, 3)))
         if attacked <= 1.1 * undisturbed:
             break
@@ -149,7 +153,7 @@ def test_foreign_connections_do_not_disturb_the_training(rsh):
     rejections = [line for line in result.stderr.splitlines() if "was rejected" in line]
     assert 1 <= len(rejections) <= len(ports) and len(
         set(re.findall(r"connection to (\S+) was", "".join(rejections)))
-    ) == len(rejections), "one warning per listening port"
+    ) == len(rejections), "expected at most one warning per listening port"
     print(
         f"a step takes {undisturbed * 1e3:.2f} ms alone, {attacked * 1e3:.2f} ms under attack; "
         f"{extra_memory:.1f} MB more"

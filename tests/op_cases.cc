@@ -1,4 +1,4 @@
-// The test cases of every op.
+// Lists the test cases of every op.
 #include "tests/op_cases.h"
 
 #include <limits>
@@ -18,7 +18,8 @@ std::vector<OpCase> op_cases() {
   const std::string f64 = "f64";
   std::vector<OpCase> cases;
 
-  // All rows of the pointwise table, including gradients: sizes that split unevenly, and four dimensions once.
+  // All rows of the pointwise table, including gradients, with sizes that split unevenly. Cases with four dimensions
+  // follow below.
   for (const Pointwise& row : pointwise_rows()) {
     const Expr expr = parse_expr(row.expr);
     std::vector<TensorType> in;
@@ -209,7 +210,7 @@ Graph graph_of(const OpCase& c, const OpTable& ops) {
 std::vector<HostArray> random_inputs(const OpCase& c, std::mt19937_64& random) {
   std::int64_t total = 0;
   for (const TensorType& type : c.in) total += type.count();
-  std::vector<double> grid;  // in (0, 1), shuffled: all reals of the case are distinct
+  std::vector<double> grid;  // distinct numbers in (0, 1), shuffled, so that all reals of the case are distinct
   for (std::int64_t k = 0; k < total; ++k) grid.push_back((static_cast<double>(k) + 0.5) / static_cast<double>(total));
   std::shuffle(grid.begin(), grid.end(), random);
   std::vector<HostArray> out;

@@ -1,5 +1,5 @@
-// The table of op cases: one row covers an op in the tests of sharding equivalence, of finite differences and against
-// the independent reference.
+// Declares the table of op cases. One row covers an op in the tests of sharding equivalence and of finite differences,
+// and in the comparison with the independent reference.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +16,17 @@
 
 namespace karez::tests {
 
-// The contents of operands, a letter for each; the last letter applies to all further operands.
-//   r  reals in (-2, 2), distinct over all operands, none near 0, so that no tie or kink is within a small step
+// A case of an op. `values` describes the contents of the operands, with a letter for each; the last letter applies to
+// all further operands.
+//   r  reals in (-2, 2), distinct over all operands, none near 0, so that no tie or kink is within a small step; in
+//      operands of integers, whole numbers from -9 to 9 without 0
 //   p  reals in (0.5, 2), distinct
 //   t  whole numbers from -2 to 2: ties and zeros, which test rules of precedence (derivatives do not exist there)
 //   i  whole numbers from -1 to index_below
 //   j  indices from 0 to index_below - 1
 //   n  3, a number of steps
-// Bools are random for every letter.
+//   z  in operands of bools, false
+// Bools are true for p, false for z, and random for every other letter.
 struct OpCase {
   std::string op;
   std::vector<TensorType> in;  // floats are f64; as_f32 converts them
@@ -46,7 +49,7 @@ Graph graph_of(const OpCase& c, const OpTable& ops);
 
 std::vector<HostArray> random_inputs(const OpCase& c, std::mt19937_64& random);
 
-// Replaces every third real by a zero of either sign, an infinity or NaN.
+// Replaces about a third of the reals, chosen at random, with a zero of either sign, an infinity or NaN.
 std::vector<HostArray> with_special_values(std::vector<HostArray> inputs, std::mt19937_64& random);
 
 }  // namespace karez::tests

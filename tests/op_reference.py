@@ -7,7 +7,8 @@ from pointwise_reference import free_forms, pointwise, relu
 
 
 def cast(x, to):
-    """Floats to integers: towards zero, clipped to the range, 0 for NaN. Integers wrap."""
+    """Casts. Floats become integers by rounding towards zero and clipping to the range; NaN becomes 0. Integers wrap
+    around on overflow."""
     if x.dtype.kind == "f" and np.dtype(to).kind == "i":
         low, high = np.iinfo(to).min, np.iinfo(to).max
         inside = (x > float(low)) & (x < float(high))
@@ -65,7 +66,7 @@ def random_uniform(a, state):
 
 
 def fused(product, channel):
-    """The op with a bias along one dimension and then ReLU, if the call has them."""
+    """Returns the op `product`, followed by a bias along dimension `channel` and by ReLU if the call has them."""
 
     def run(a, x, w, bias=None):
         y = product(a, x, w)
@@ -130,7 +131,7 @@ def conv2d_grad_weight(a, x, dy):
 
 
 def in_groups(op_of_group, axis):
-    """The op on each group of channels; the results are concatenated."""
+    """Applies the op to each group of channels and concatenates the results."""
 
     def op(a, *x):
         groups = a.get("groups", 1)
@@ -285,11 +286,11 @@ sums = {
     "cumsum",
     "add_along",
 }
-updates = {"sgd": 2, "adam": 3, "sgd_if": 2, "adam_if": 3}  # results that are operands of the next step
+updates = {"sgd": 2, "adam": 3, "sgd_if": 2, "adam_if": 3}  # number of results that are operands of the next step
 
 
 def reference(op, attrs, inputs, steps=1):
-    """The op's results in float64 (or its integers), as a list."""
+    """The op's results after `steps` steps, as a tuple: float64, or the op's integers or bools."""
     operands = [x.astype(np.float64) if x.dtype == np.float32 else x for x in inputs]
     out = ()
     for step in range(steps):

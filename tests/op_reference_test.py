@@ -83,8 +83,8 @@ def tolerance(op, inputs, want):
 
 
 def unchecked(op, row, inputs, got, want):
-    """Elements that are not checked, because an intermediate result overflows the dtype, or the library pads with
-    zeros."""
+    """A mask of the elements that are not checked, because an intermediate result overflows the dtype or the library
+    pads with zeros."""
     kind = np.finfo(got.dtype)
     if op in updates:  # the updated value or the square of the gradient overflows
         large = [np.isfinite(x) & (np.abs(x) > kind.max / 1e6) for x in inputs if x.shape == want.shape]
@@ -101,8 +101,8 @@ def unchecked(op, row, inputs, got, want):
 
 
 def results(case, inputs):
-    """The results of the reference, and bounds on their errors. A gradient op without a NumPy function gets those of
-    central differences; they are NaN, and not checked, where a difference is not finite."""
+    """The results of the reference, and bounds on their errors. For a gradient op without a NumPy function, they come
+    from central differences; where a difference is not finite, the result is NaN and is not checked."""
     op = case["op"]
     if op in pointwise or op in others or case["gradient"] is None:
         expected = reference(op, case["attrs"], inputs, case["steps"])
@@ -112,15 +112,15 @@ def results(case, inputs):
 
 
 def check_special(case, folder):
-    """Like `check`, for special values: equal NaN, infinities and zeros with their signs; other values within
-    `tolerance`."""
+    """Does the same as `check` for special values: NaN and infinities must be equal, zeros must have the same sign, and
+    other values must agree within `tolerance`."""
     op = case["op"]
     inputs = [np.load(folder / name) for name in case["in"]]
     expected, bounds = results(case, inputs)
     is_pointwise = op in pointwise or case["gradient"] is not None
     sizes = [magnitude(case, inputs, want) for want in expected] if not is_pointwise else None
     for row, files in case["out"].items():
-        assert len(files) == len(expected), f"{row}: {len(files)} results, the reference has {len(expected)}"
+        assert len(files) == len(expected), f"{row}: expected {len(expected)} results, got {len(files)}"
         for number, (name, exact) in enumerate(zip(files, expected)):
             got = np.load(folder / name)
             want = np.asarray(exact).astype(got.dtype)
@@ -169,7 +169,7 @@ def check(case, folder):
     inputs = [np.load(folder / name) for name in case["in"]]
     expected, bounds = results(case, inputs)
     for row, files in case["out"].items():
-        assert len(files) == len(expected), f"{row}: {len(files)} results, the reference has {len(expected)}"
+        assert len(files) == len(expected), f"{row}: expected {len(expected)} results, got {len(files)}"
         for number, (name, want) in enumerate(zip(files, expected)):
             got = np.load(folder / name)
             assert got.shape == want.shape, f"{row}, result {number}: {got.shape} is not {want.shape}"
@@ -218,7 +218,7 @@ def test_every_op_agrees_with_numpy(values):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("of", ["silu", "abs", "tanh"])
 def test_differences_agree_with_explicit_formulas(of, dtype):
-    """Tests special and other values. The formula of tanh reads the result of tanh."""
+    """Compares special and ordinary values. The formula for tanh reads the result of tanh."""
     tiny = np.finfo(dtype).tiny
     x = np.array([0, tiny, -tiny, 1e-6, 0.5, -0.9, 3.7, -12.5, 60, -88, 740, 1e5, -1e5, np.finfo(dtype).max], dtype)
     dy = np.resize(np.array([1, -3, 0.25], dtype), x.shape)
@@ -238,7 +238,7 @@ def test_a_gradient_that_reads_the_result_needs_a_formula():
         central_differences.gradient(np.tanh, gradient, [np.ones(3), np.ones(3)])
 
 
-def test_differences_of_a_function_of_two_operands_are_those_of_the_named_operand():
+def test_a_function_of_two_operands_is_differentiated_by_the_named_operand():
     x, y, dy = np.array([0.3, 2.0]), np.array([1.5, -0.2]), np.array([1.0, 2.0])
     gradient = {"of": "f", "operand": 1, "operands": 2, "names": ["y", "dy", "x"]}
     got, bound = central_differences.gradient(lambda x, y: x * np.sin(y), gradient, [y, dy, x])
@@ -259,8 +259,8 @@ def test_the_reference_detects_a_wrong_value(values):
 
 
 def test_the_reference_detects_a_lost_nan_and_a_naive_formula(values):
-    """One wrong element at a time: a NaN that became 0, an overflow of a finite result, a zero of the wrong sign, and a
-    few ulps too many."""
+    """Plants one wrong element at a time: 0 in place of NaN, 0 in place of a small result, a zero of the wrong sign,
+    and an error slightly above the bound."""
     cases = json.loads((values / "cases.json").read_text())["cases"]
 
     def check_rejects(op, find, value):

@@ -1,5 +1,6 @@
-// The golden table of sharding equivalence: for each op the number of (case, mesh, sharding) that its signature allows,
-// and whether it has a gradient. `./dev test --update ShardingEquivalence` adds the lines of a new op.
+// Contains the golden table of sharding equivalence. It lists for each op how many combinations of case, mesh and
+// sharding its signature allows, and whether it has a gradient. `./dev test --update ShardingEquivalence` adds the line
+// of a new op.
 #pragma once
 
 #include "tests/namespace.h"

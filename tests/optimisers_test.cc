@@ -75,7 +75,7 @@ TEST(Optimisers, RmspropAndAdamwMatchTheirFormulas) {
   }
 }
 
-TEST(Optimisers, ClippingAndAveragesMatchTheirFormulas) {
+TEST(Optimisers, ClippedGradientsAndWeightAveragesMatchTheirFormulas) {
   const HostArray a = random_array({6}, 1), b = random_array({2, 3}, 2);
   double squares = 0;
   for (const HostArray* input : {&a, &b})

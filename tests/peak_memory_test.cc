@@ -1,5 +1,5 @@
-// Tests that planned memory equals allocated memory: the arena of a device grows by the bytes of the plan's registers
-// and scratch, every other block is allocated when a session loads the plan, and later nothing more is allocated.
+// Tests that planned memory equals allocated memory. When a session loads a plan, the arena of a device grows by the
+// bytes of registers and scratch, and every other block is allocated. Launches later allocate only their results.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ TEST(PeakMemory, PlannedBlocksEqualAllocatedBlocks) {
     c.catalog = &table;
     compile(c);
     std::map<std::string, std::int64_t> planned, arenas;
-    std::vector<std::size_t> blocks, handed_out;
+    std::vector<std::size_t> blocks, allocated;
     const auto fetched = static_cast<std::size_t>(std::count_if(
         c.plan.actors.begin(), c.plan.actors.end(), [](const Actor& actor) { return actor.body == BodyKind::fetch; }));
     for (const Block& block : c.plan.blocks) {
@@ -38,16 +38,15 @@ TEST(PeakMemory, PlannedBlocksEqualAllocatedBlocks) {
     block_sizes.begin();
     int plan = session.load(c.plan);
     block_sizes.end();
-    for (std::size_t i = 0; i < block_sizes.count(); ++i) handed_out.push_back(block_sizes[i]);
+    for (std::size_t i = 0; i < block_sizes.count(); ++i) allocated.push_back(block_sizes[i]);
     std::sort(blocks.begin(), blocks.end());
-    std::sort(handed_out.begin(), handed_out.end());
+    std::sort(allocated.begin(), allocated.end());
     EXPECT_GT(blocks.size(), 0u);
     // The other aligned allocations are objects of the engine: one per worker, and a channel for each ordered pair of
     // members.
     std::vector<std::size_t> missing, other_allocations;
-    std::set_difference(blocks.begin(), blocks.end(), handed_out.begin(), handed_out.end(),
-                        std::back_inserter(missing));
-    std::set_difference(handed_out.begin(), handed_out.end(), blocks.begin(), blocks.end(),
+    std::set_difference(blocks.begin(), blocks.end(), allocated.begin(), allocated.end(), std::back_inserter(missing));
+    std::set_difference(allocated.begin(), allocated.end(), blocks.begin(), blocks.end(),
                         std::back_inserter(other_allocations));
     std::size_t objects = static_cast<std::size_t>(session.counters().workers);
     for (const Communicator& group : c.plan.communicators) objects += group.members.size() * (group.members.size() - 1);
@@ -62,7 +61,8 @@ TEST(PeakMemory, PlannedBlocksEqualAllocatedBlocks) {
     for (int i = 0; i < 3; ++i) session.launch(plan, feeds).wait();
     block_sizes.end();
     if (BlockSizes::is_active) {
-      EXPECT_EQ(block_sizes.count(), 3 * fetched) << text << ": a launch allocates only the host arrays of its results";
+      EXPECT_EQ(block_sizes.count(), 3 * fetched)
+          << text << ": a launch must allocate only the host arrays of its results";
     }
     EXPECT_EQ(session.counters().peak_bytes, planned) << text;
     EXPECT_EQ(session.arena_bytes(), arenas) << text;

@@ -1,4 +1,4 @@
-// Training equivalence for pipelines, their slots, and the order of collectives in their stages.
+// Tests of training equivalence for pipelines, of their slots, and of the order of collectives in their stages.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@
 namespace karez::tests {
 namespace {
 
-// Pipelines are placements with micro-batches; here a batch of 12 is split into several parts.
+// Pipelines are placements with micro-batches. Here a batch of 12 is divided into 2 to 12 of them.
 const Rules stages4 = [](World&) {
   return std::vector<PlacementRule>{{"{entry,block0}", 0}, {"block1", 1}, {"block2", 2}, {"{block3,head}", 3}};
 };
@@ -96,10 +96,11 @@ TEST(Pipelines, EqualStagesHaveAtMostTheSlotsOf1F1B) {
     }
     for (int i = 0; i + 1 < p; ++i)
       EXPECT_LE(max_slots[i], p - i) << p << " stages, stage " << i << "\n" << step.summary();
-    EXPECT_GE(max_slots[0], 2) << "otherwise stages would wait for each other";
-    EXPECT_LE(max_slots[p - 1], 1) << "the last stage runs its backward pass immediately";
-    // A product takes one unit of time. A forward pass has one product, a backward pass two, except one in the first
-    // stage.
+    EXPECT_GE(max_slots[0], 2) << "the first stage needs a second slot, so that the stages do not wait for each other";
+    EXPECT_LE(max_slots[p - 1], 1)
+        << "the last stage needs only one slot, because it runs its backward pass immediately";
+    // A matmul takes one unit of time. The forward pass of a stage has one. The backward pass has two, but only one in
+    // the first stage.
     runtime::SimulationOptions options{.occupancy = runtime::Occupancy::stream};
     options.duration = [&](plan::ActorId actor, std::int64_t) {
       double products = 0;
@@ -143,7 +144,7 @@ struct TensorParallelPipeline {
 };
 
 // Runs 2,000 launches, or 10,000 with KAREZ_ALL=1.
-TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepOneOrderOnEveryMemberInVirtualTime) {
+TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepTheOrderOfCollectivesInVirtualTime) {
   const int launches = std::getenv("KAREZ_ALL") != nullptr ? 10'000 : 2'000;
   TensorParallelPipeline pipeline;
   auto step = pipeline.step();
@@ -158,15 +159,15 @@ TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepOneOrderOnEveryMemberInVirtualTi
   options.duration = [&](plan::ActorId, std::int64_t) { return static_cast<double>(random() % 1000) / 500; };
   const runtime::Simulation result = runtime::simulate(plan, options);
   // The end time and the turn of each act, by communicator and member.
-  std::map<std::pair<int, int>, std::vector<std::pair<double, int>>> began;
+  std::map<std::pair<int, int>, std::vector<std::pair<double, int>>> ended;
   for (const auto& act : result.acts) {
     const auto& actor = plan.actor(act.actor);
     if (!actor.collective) continue;
     const auto& turns = actor.collective->turns;
-    began[{actor.collective->communicator.index, plan.stream(actor.stream).device.index}].emplace_back(
+    ended[{actor.collective->communicator.index, plan.stream(actor.stream).device.index}].emplace_back(
         act.end, turns[static_cast<std::size_t>(act.act) % turns.size()]);
   }
-  for (auto& [member, acts] : began) {
+  for (auto& [member, acts] : ended) {
     const auto length = plan.communicators[plan::CommunicatorId(member.first)].sequence.size();
     ASSERT_EQ(acts.size(), static_cast<std::size_t>(launches) * length);
     for (std::size_t i = 0; i < acts.size(); ++i)
@@ -175,7 +176,7 @@ TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepOneOrderOnEveryMemberInVirtualTi
   }
 }
 
-// Checks the order of turns on each member from the workers' event rings, before entries are overwritten.
+// Checks the order of turns on each member in the workers' event rings, before entries are overwritten.
 class CollectiveOrderChecker {
  public:
   explicit CollectiveOrderChecker(const plan::Plan& plan) : plan_(plan) {}
@@ -186,7 +187,7 @@ class CollectiveOrderChecker {
     const std::int32_t number = logs[0].events.back().plan;
     for (std::size_t worker = 0; worker < logs.size(); ++worker) {
       const auto& [events, overwritten] = logs[worker];
-      ASSERT_LE(overwritten, next_[worker]) << "entries were lost; read them more often";
+      ASSERT_LE(overwritten, next_[worker]) << "events were overwritten before this test read them";
       for (std::size_t i = next_[worker] - overwritten; i < events.size(); ++i) {
         if (events[i].plan == number && events[i].kind == runtime::EventKind::began) began(events[i]);
       }
@@ -220,7 +221,7 @@ class CollectiveOrderChecker {
 };
 
 // Runs 500 launches in the engine, or 10,000 with KAREZ_ALL=1, with a random delay of each act.
-TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepOneOrderOnEveryMemberAndTheirLosses) {
+TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepTheOrderOfCollectivesAndTheLosses) {
   const int launches = std::getenv("KAREZ_ALL") != nullptr ? 10'000 : 500;
   constexpr int batch_of_launches = 50;
   TensorParallelPipeline undelayed_pipeline, delayed_pipeline([](runtime::SessionOptions&options) {
@@ -238,11 +239,11 @@ TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepOneOrderOnEveryMemberAndTheirLos
     turns.read(delayed_pipeline.mesh.world->session.events());
     for (int i = 0; i < batch_of_launches; ++i)
       undelayed_futures.push_back(undelayed(undelayed_pipeline.x, undelayed_pipeline.y));
-    for (Future& other : undelayed_futures) expected.push_back(other.item());
+    for (Future& future : undelayed_futures) expected.push_back(future.item());
   }
   turns.expect_launches(launches);
   EXPECT_EQ(losses, expected);
-  EXPECT_LT(losses.back(), losses.front()) << "the loss decreases";
+  EXPECT_LT(losses.back(), losses.front()) << "the loss must decrease";
 }
 
 }  // namespace

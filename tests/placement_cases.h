@@ -1,4 +1,4 @@
-// A model whose parts are placed on different meshes, for the tests of placements and pipelines.
+// Defines a model whose parts are placed on different meshes, for the tests of placements and pipelines.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ struct PlacementResult {
   std::string graph;
 };
 
-// Makes the placement rules for a world, because meshes belong to a world.
+// Makes the placement rules for a world. It is a function, because meshes belong to a world.
 using Rules = std::function<std::vector<PlacementRule>(World&)>;
 
 inline PlacementResult train(int devices, const std::string& mesh, const Rules& rules, int microbatches = 1,
@@ -77,19 +77,18 @@ inline PlacementResult train(int devices, const std::string& mesh, const Rules& 
 }
 
 inline const PlacementResult& single_device_result() {
-  static const PlacementResult single_device_losses = train(1, "", [](World&) { return std::vector<PlacementRule>{}; });
-  return single_device_losses;
+  static const PlacementResult result = train(1, "", [](World&) { return std::vector<PlacementRule>{}; });
+  return result;
 }
 
 inline void expect_same(const PlacementResult& actual) {
-  const PlacementResult& single_device_losses = single_device_result();
-  ASSERT_EQ(actual.losses.size(), single_device_losses.losses.size());
-  for (std::size_t i = 0; i < single_device_losses.losses.size(); ++i)
-    EXPECT_NEAR(actual.losses[i], single_device_losses.losses[i], 1e-10 * std::abs(single_device_losses.losses[i]))
-        << "step " << i;
-  for (std::int64_t i = 0; i < single_device_losses.up.count(); ++i)
+  const PlacementResult& expected = single_device_result();
+  ASSERT_EQ(actual.losses.size(), expected.losses.size());
+  for (std::size_t i = 0; i < expected.losses.size(); ++i)
+    EXPECT_NEAR(actual.losses[i], expected.losses[i], 1e-10 * std::abs(expected.losses[i])) << "step " << i;
+  for (std::int64_t i = 0; i < expected.up.count(); ++i)
     EXPECT_NEAR(actual.up.data<double>()[static_cast<std::size_t>(i)],
-                single_device_losses.up.data<double>()[static_cast<std::size_t>(i)], 1e-9)
+                expected.up.data<double>()[static_cast<std::size_t>(i)], 1e-9)
         << "weight " << i;
   EXPECT_EQ(actual.planned, actual.counted);
 }

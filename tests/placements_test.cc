@@ -1,4 +1,5 @@
-// Training equivalence for placements: parts of a model on different meshes train as the model does on one device.
+// Tests of training equivalence for placements: parts of a model on different meshes train as the model does on one
+// device.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +19,7 @@
 namespace karez::tests {
 namespace {
 
-TEST(Placements, TwoDevicesTrainWithOnePartEach) {
+TEST(Placements, TwoDevicesTrainOnePartOfTheModelEach) {
   PlacementResult result = train(2, "", [](World& w) {
     return std::vector<PlacementRule>{{"{entry,block0,block1}", w.mesh("")},
                                       {"{block2,block3,head}", w.mesh("", {.first = 1})}};
@@ -65,7 +66,7 @@ TEST(Placements, MeshesMayOverlap) {
   }));
 }
 
-TEST(Placements, ARuleMayCoverOnlyAMiddlePart) {
+TEST(Placements, ARuleMayPlaceOnlyABlockInTheMiddle) {
   expect_same(train(2, "", [](World& w) { return std::vector<PlacementRule>{{"block1", w.mesh("", {.first = 1})}}; }));
 }
 
@@ -89,7 +90,7 @@ TEST(Placements, EveryTransferFromOneMeshToAnotherKeepsTheTensor) {
       {"a=2,b=2", {.first = 1}, {"a+b", ""}},
       {"a=2,b=2", {}, {"b", ""}},
   };
-  int ways = 0;
+  int pairs = 0;
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8}) {
     for (const MeshLayout& a : layouts) {
       for (const MeshLayout& b : layouts) {
@@ -120,11 +121,11 @@ TEST(Placements, EveryTransferFromOneMeshToAnotherKeepsTheTensor) {
         for (const auto& transfer : transfer_value.plan().transfers)
           planned += transfer.kind == plan::CollectiveKind::transfer ? transfer.bytes : 0;
         EXPECT_EQ(planned, counted);
-        ++ways;
+        ++pairs;
       }
     }
   }
-  EXPECT_TRUE(pinned(ways, 184));
+  EXPECT_TRUE(pinned(pairs, 184));
 }
 
 TEST(Placements, ScalarsAreTransferred) {
@@ -143,7 +144,8 @@ TEST(Placements, ScalarsAreTransferred) {
   });
   EXPECT_EQ(f(21.0).item(), 42);
   EXPECT_EQ(g(20.0).item(), 42);
-  EXPECT_EQ(world.counters().sent_bytes["transfer"], 8) << "device 1 already has the value";
+  EXPECT_EQ(world.counters().sent_bytes["transfer"], 8)
+      << "only device 2 must receive the 8 bytes of the value, because device 1 has them already";
 }
 
 }  // namespace

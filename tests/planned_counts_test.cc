@@ -15,8 +15,8 @@ struct Mlp : nn::Module {
   Tensor operator()(Tensor x) { return fc2(drop(relu(fc1(x)))); }
 };
 
-// Messages of one launch, computed from the plan: an act sends one `returned` per input and one `filled` per consumer;
-// the session sends a `filled` per start register and a `returned` per done register.
+// Returns the number of messages of one launch, computed from the plan. An act sends one `returned` per input and one
+// `filled` per consumer; the session sends a `filled` per start register and a `returned` per done register.
 std::int64_t messages_of(const Plan& plan) {
   std::int64_t count = 0;
   for (const Register& reg : plan.registers) count += 2 * static_cast<std::int64_t>(reg.consumers.size());

@@ -1,5 +1,5 @@
-// Training equivalence across processes: a program on several ranks, each a separate process, gives the losses of one
-// process, over shared memory, TCP and UCX.
+// Tests of training equivalence across processes: a program on several ranks, each a separate process, gives the losses
+// of a single process, over shared memory, TCP and UCX.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,11 +43,11 @@ struct SmallCnn : nn::Module {
 
 struct Setting {
   std::string mesh;
-  int ranks = 1, devices_per_rank = 1;  // devices of each rank
+  int ranks = 1, devices_per_rank = 1;
   bool by_rule = false, stages = false;
   int microbatches = 1;
-  double beta = 0;         // of links, for the planner
-  std::int64_t parts = 0;  // rows of rank 0 of two ranks, rank 1 has the rest: each passes only its own rows
+  double beta = 0;         // for the planner: seconds per byte of a link; 0 means the default
+  std::int64_t parts = 0;  // if not 0: rank 0 of two ranks passes this number of rows, and rank 1 passes the others
 };
 
 const std::map<std::string, Setting>& settings() {
@@ -94,7 +94,7 @@ template <class T> HostArray rows_of(const HostArray& all_rows, std::int64_t fro
   return out;
 }
 
-// The training loop of every rank, and of a single process.
+// Runs the training loop of a rank, or of a single process.
 Outcome train(const Setting& run, const std::optional<Ranks>& own_ranks) {
   CostTable costs;
   if (run.beta > 0) costs.link.beta = run.beta;
@@ -138,7 +138,7 @@ Outcome train(const Setting& run, const std::optional<Ranks>& own_ranks) {
   for (const Future& loss : losses) loss.wait();
   out.counted = total_sent_bytes(world.counters()) - previous_bytes;
   require((plan::assign_streams(step.plan(), 1)[plan::StreamId(1)] == 1) == (run.beta > 0),
-          "slow transfers must have a separate worker");
+          "transfers must have a separate worker if, and only if, links are slow");
   for (const auto& transfer : step.plan().transfers) out.planned += (steps - 1) * transfer.bytes;
   for (const Future& loss : losses) out.losses.push_back(loss.item());
   const HostArray weight = world.read("conv2.weight");
@@ -183,12 +183,12 @@ TEST(Processes, DISABLED_Rank) {
 }
 
 // Starts this program as one rank.
-pid_t start_rank(const Ranks& settings_by_name, int rank, const std::string& setting, const std::string& link,
+pid_t start_rank(const Ranks& world_ranks, int rank, const std::string& setting, const std::string& link,
                  const std::string& out, const std::string& extra_variable = "KAREZ_TEST=1") {
   std::vector<std::string> environment = {cat("KAREZ_TEST_RANK=", rank),
-                                          cat("KAREZ_TEST_RANKS=", settings_by_name.ranks),
-                                          cat("KAREZ_TEST_STORE=", settings_by_name.store),
-                                          cat("KAREZ_TEST_TOKEN=", settings_by_name.token),
+                                          cat("KAREZ_TEST_RANKS=", world_ranks.ranks),
+                                          cat("KAREZ_TEST_STORE=", world_ranks.store),
+                                          cat("KAREZ_TEST_TOKEN=", world_ranks.token),
                                           cat("KAREZ_TEST_SETTING=", setting),
                                           cat("KAREZ_TEST_OUT=", out),
                                           cat("KAREZ_LINK=", link),
@@ -204,8 +204,8 @@ pid_t start_rank(const Ranks& settings_by_name, int rank, const std::string& set
   envp.push_back(nullptr);
   const pid_t pid = fork();
   if (pid == 0) {
-    const int null = dup2(STDERR_FILENO, STDOUT_FILENO);
-    if (null >= 0) execve("/proc/self/exe", argv.data(), envp.data());
+    const int redirected = dup2(STDERR_FILENO, STDOUT_FILENO);
+    if (redirected >= 0) execve("/proc/self/exe", argv.data(), envp.data());
     _exit(127);
   }
   return pid;
@@ -213,13 +213,13 @@ pid_t start_rank(const Ranks& settings_by_name, int rank, const std::string& set
 
 std::vector<Outcome> outcomes(const std::string& setting, const std::string& link) {
   const Setting& run = settings().at(setting);
-  const Ranks settings_by_name = test_rendezvous(run.ranks);
+  const Ranks world_ranks = test_rendezvous(run.ranks);
   const auto folder = std::filesystem::temp_directory_path() / cat("karez-ranks-", getpid(), "-", setting, "-", link);
   std::filesystem::create_directories(folder);
   std::vector<pid_t> processes;
   auto file = [&](int rank) { return (folder / cat(rank)).string(); };
   for (int rank = 0; rank < run.ranks; ++rank)
-    processes.push_back(start_rank(settings_by_name, rank, setting, link, file(rank)));
+    processes.push_back(start_rank(world_ranks, rank, setting, link, file(rank)));
   std::vector<Outcome> outcomes_of_ranks;
   for (int rank = 0; rank < run.ranks; ++rank) {
     int status = 0;
@@ -236,16 +236,16 @@ std::vector<Outcome> outcomes(const std::string& setting, const std::string& lin
 
 // No rank hangs, and each rank reports the killed rank.
 TEST(Processes, AllOtherRanksReportAKilledRankAtOnce) {
-  const Ranks settings_by_name = test_rendezvous(4);
+  const Ranks world_ranks = test_rendezvous(4);
   for (const char* link : {"shm", "tcp"}) {
     const auto folder = std::filesystem::temp_directory_path() / cat("karez-killed-", getpid(), "-", link);
     std::filesystem::create_directories(folder);
-    Ranks own_ranks = settings_by_name;
-    own_ranks.store += link;
+    Ranks link_ranks = world_ranks;
+    link_ranks.store += link;
     std::vector<pid_t> processes;
     for (int rank = 0; rank < 4; ++rank)
       processes.push_back(
-          start_rank(own_ranks, rank, "data", link, (folder / cat(rank)).string(), "KAREZ_TEST_DIES=2"));
+          start_rank(link_ranks, rank, "data", link, (folder / cat(rank)).string(), "KAREZ_TEST_DIES=2"));
     int status = 0;
     waitpid(processes[2], &status, 0);
     EXPECT_TRUE(WIFSIGNALED(status));
@@ -258,7 +258,7 @@ TEST(Processes, AllOtherRanksReportAKilledRankAtOnce) {
       EXPECT_NE(text.find("rank 2 ("), std::string::npos) << "rank " << rank << ": " << text;
     }
     EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - killed_at).count(), 15)
-        << link << ": within the 30 s of peer_timeout";
+        << link << ": the ranks must report the killed rank before peer_timeout (30 s)";
     std::filesystem::remove_all(folder);
   }
 }
@@ -278,17 +278,17 @@ TEST_P(TrainingEquivalenceOnProcesses, LossesEqualThoseOfOneDeviceWithin1e10Over
         EXPECT_LE(std::abs(outcomes_of_ranks[rank].losses[s] - single_process.losses[s]),
                   1e-10 * std::abs(single_process.losses[s]))
             << link << ", rank " << rank << ", step " << s;
-      EXPECT_EQ(outcomes_of_ranks[rank].losses, outcomes_of_ranks[0].losses) << "every rank reads the same bits";
-      EXPECT_EQ(outcomes_of_ranks[rank].weight, outcomes_of_ranks[0].weight) << "every rank reads the same weights";
+      EXPECT_EQ(outcomes_of_ranks[rank].losses, outcomes_of_ranks[0].losses) << "every rank must read the same losses";
+      EXPECT_EQ(outcomes_of_ranks[rank].weight, outcomes_of_ranks[0].weight) << "every rank must read the same weights";
       ASSERT_EQ(outcomes_of_ranks[rank].weight.size(), single_process.weight.size());
       for (std::size_t i = 0; i < single_process.weight.size(); ++i)
         EXPECT_NEAR(outcomes_of_ranks[rank].weight[i], single_process.weight[i], 1e-9) << link;
       EXPECT_EQ(outcomes_of_ranks[rank].planned, outcomes_of_ranks[rank].counted)
-          << link << ", rank " << rank << ": bytes at its links";
+          << link << ", rank " << rank << ": the planned bytes must equal the bytes counted at the links";
       EXPECT_GT(outcomes_of_ranks[rank].planned, 0);
     }
     if (first_losses.empty()) first_losses = outcomes_of_ranks[0].losses;
-    EXPECT_EQ(outcomes_of_ranks[0].losses, first_losses) << "every transport gives the same losses";
+    EXPECT_EQ(outcomes_of_ranks[0].losses, first_losses) << "every transport must give the same losses";
   }
 }
 

@@ -1,5 +1,4 @@
-// Tests that the plans that the ranks of a world compile separately together equal the plan of one process with all
-// devices.
+// Tests that the separately compiled plans of all ranks together equal the plan of one process with all devices.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -36,7 +35,7 @@ const std::vector<LayoutRule> by_rule = {{"conv.weight", P("model")},
                                          {"fc1.bias", P("model")},
                                          {"fc2.weight", P(nullptr, "model")}};
 
-// The graph of a training step, traced in a world of one process.
+// Returns the graph of a training step, traced in a world of one process.
 graph::Graph trace_step(const Case& k, const World& world) {
   Net net;
   optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.5});
@@ -55,7 +54,7 @@ graph::Graph trace_step(const Case& k, const World& world) {
   return graph;
 }
 
-// Compiles the graph for rank `rank` of a world in which each rank has `each` devices.
+// Compiles the graph for one rank of a world in which each rank has `devices_per_rank` devices.
 Compilation compile_for_rank(graph::Graph graph, const graph::OpTable& ops, const kernels::KernelTable& kernels,
                              int rank, int ranks, int devices_per_rank, int micro) {
   for (Mesh& mesh : graph.meshes)
@@ -81,8 +80,8 @@ std::string views(const std::vector<plan::Operand>& operands) {
   return join(operands, ", ", [](const plan::Operand& o) { return print(o.view); });
 }
 
-// The parts of a plan, by the number of the device in the world: calls with kernels, strides and teams; collectives
-// with members, sequences and boxes; fetches and variables. Addresses in memory are omitted.
+// Adds the parts of a plan to the devices, which are numbered within the world: calls with kernels, strides and teams;
+// collectives with members, sequences and boxes; fetches and variables. Addresses in memory are omitted.
 using Device = std::multiset<std::string>;
 void add_to(std::map<int, Device>& devices, const plan::Plan& plan, int devices_per_rank) {
   auto number = [&](const plan::PlanDevice& d) { return d.rank * devices_per_rank + d.device; };
@@ -90,22 +89,22 @@ void add_to(std::map<int, Device>& devices, const plan::Plan& plan, int devices_
     return join(list, " ", [](const plan::PeerBox& p) { return cat(p.begin, "+", p.size); });
   };
   for (const plan::Actor& actor : plan.actors) {
-    Device& there = devices[number(plan.devices[plan.stream(actor.stream).device])];
+    Device& device = devices[number(plan.devices[plan.stream(actor.stream).device])];
     for (const plan::Call& call : actor.calls)
-      there.insert(cat(actor.name, ": ", call.kernel, " ", call.attrs.print(), " ", views(call.in), " -> ",
-                       views(call.out), " team ", call.team, " acts ", call.acts.begin, "-", call.acts.end, " ",
-                       call.where));
+      device.insert(cat(actor.name, ": ", call.kernel, " ", call.attrs.print(), " ", views(call.in), " -> ",
+                        views(call.out), " team ", call.team, " acts ", call.acts.begin, "-", call.acts.end, " ",
+                        call.where));
     if (const auto& c = actor.collective) {
       const plan::Communicator& group = plan.communicators[c->communicator];
-      there.insert(cat(actor.name, ": ", c->kind, " ", c->reduce ? name_of(*c->reduce) : "", " among ",
-                       join(group.members, " ", [&](const plan::PlanDevice& d) { return cat(number(d)); }), " ",
-                       c->algorithm, " [", join(group.sequence, ", "), "] at ", join(c->turns, " "), " ",
-                       print(c->in.view), " -> ", print(c->out.view), " sends ", pieces(c->sends), " receives ",
-                       pieces(c->receives)));
+      device.insert(cat(actor.name, ": ", c->kind, " ", c->reduce ? name_of(*c->reduce) : "", " among ",
+                        join(group.members, " ", [&](const plan::PlanDevice& d) { return cat(number(d)); }), " ",
+                        c->algorithm, " [", join(group.sequence, ", "), "] at ", join(c->turns, " "), " ",
+                        print(c->in.view), " -> ", print(c->out.view), " sends ", pieces(c->sends), " receives ",
+                        pieces(c->receives)));
     }
     if (actor.body == plan::BodyKind::fetch)
-      there.insert(cat(actor.name, ": ", views(actor.bound),
-                       join(actor.slices, " ", [](const Attrs& slice) { return slice.print(); })));
+      device.insert(cat(actor.name, ": ", views(actor.bound),
+                        join(actor.slices, " ", [](const Attrs& slice) { return slice.print(); })));
   }
   for (const plan::Block& block : plan.blocks)
     if (block.kind == plan::BlockKind::variable)
@@ -129,7 +128,7 @@ TEST_P(RankPlans, PlansOfAllRanksEqualThePlanOfOneProcessWithAllDevices) {
     if (devices % ranks != 0) continue;
     const int devices_per_rank = devices / ranks;
     std::map<int, Device> actual;
-    std::map<std::string, std::int64_t> bytes;  // by transfer
+    std::map<std::string, std::int64_t> bytes;  // by transfer, over all ranks
     std::set<std::uint64_t> hashes;
     for (int rank = 0; rank < ranks; ++rank) {
       const Compilation compilation =
@@ -140,7 +139,7 @@ TEST_P(RankPlans, PlansOfAllRanksEqualThePlanOfOneProcessWithAllDevices) {
         bytes[cat(t.kind, " ", t.axis, " ", t.value)] += t.bytes;
       hashes.insert(compilation.plan.program_hash);
     }
-    EXPECT_EQ(hashes.size(), 1u) << "all ranks agree on the program";
+    EXPECT_EQ(hashes.size(), 1u) << "all ranks must have the same program hash";
     for (int d = 0; d < devices; ++d)
       EXPECT_EQ(actual[d], expected[d]) << "device " << d << " of " << ranks << " ranks";
     std::map<std::string, std::int64_t> expected_bytes;

@@ -1,4 +1,5 @@
-// Tests that training with FunctionOptions::remat is equal bit for bit and needs less memory, as the plan predicts.
+// Tests that training with FunctionOptions::remat gives the same bits as training without it, and needs less memory, as
+// the plan predicts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,8 +38,8 @@ struct Deep : nn::Module {
 
 struct TrainingResult {
   std::vector<std::vector<float>> losses, weights;
-  std::int64_t planned = 0,
-               measured = 0;  // bytes of the device that needs most: planned, and allocated when the plan is loaded
+  // Bytes of the device that needs the most memory: planned, and allocated when the plan is loaded.
+  std::int64_t planned = 0, measured = 0;
 };
 
 std::vector<float> floats(const HostArray& array) {
@@ -99,7 +100,7 @@ bool same_bits(const std::vector<std::vector<float>>& a, const std::vector<std::
   return true;
 }
 
-TEST(Recompute, TrainingIsEqualBitForBitInLessMemory) {
+TEST(Recompute, RecomputationGivesTheSameBitsInLessMemory) {
   for (const char* mesh : {"", "data=2", "data=2,model=2"}) {
     for (bool adam : {true, false}) {
       SCOPED_TRACE(cat(mesh, adam ? " adam" : " sgd"));
@@ -111,9 +112,8 @@ TEST(Recompute, TrainingIsEqualBitForBitInLessMemory) {
       EXPECT_EQ(recomputed.measured, recomputed.planned);
       EXPECT_LT(recomputed.planned, stored.planned);
       const int devices = Mesh::parse(mesh).size();
-      const std::int64_t tanh_bytes =
-          rows / devices * hidden *
-          4;  // tanh's result, the largest value that a block's gradients read; only one block's is kept
+      // The result of tanh is the largest value that the gradients of a block read; it is kept for only one block.
+      const std::int64_t tanh_bytes = rows / devices * hidden * 4;
       if (devices <= 2) { EXPECT_LE(recomputed.planned, stored.planned - 9 * (blocks - 1) * tanh_bytes / 10); }
     }
   }

@@ -1,4 +1,4 @@
-"""Tests the reference of both languages: every public name of Python and every public class of C++ is documented."""
+"""Tests the API reference: every public name in Python and every public class in C++ is documented."""
 
 # builds: karez_python karez_stubs
 import inspect
@@ -79,7 +79,7 @@ def test_every_public_class_of_the_api_has_a_comment():
 )
 def test_the_reference_is_generated_without_a_warning(tmp_path):
     generated = subprocess.run([ROOT / "dev", "docs", tmp_path], capture_output=True, text=True, timeout=1500)
-    assert generated.returncode == 0, generated.stdout + generated.stderr  # a warning fails it
+    assert generated.returncode == 0, generated.stdout + generated.stderr  # a warning makes ./dev docs fail
     python, cpp = (
         (tmp_path / "python" / "karez.html").read_text(),
         "".join(p.read_text() for p in (tmp_path / "cpp").rglob("*.html")),

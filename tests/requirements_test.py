@@ -1,5 +1,5 @@
-"""Tests the messages of a build on a system without a required compiler, program or library, which contain the command
-to install it."""
+"""Tests the messages of a build without a required compiler, program or library. They contain the command to install
+it."""
 
 import os
 import pathlib

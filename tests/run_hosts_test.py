@@ -1,4 +1,4 @@
-"""Jobs of `karez run` on several hosts: by rsh, ssh and mpirun, in network namespaces, and their end."""
+"""Tests of `karez run` on several hosts: by ssh or its replacement, by mpirun, and in network namespaces."""
 
 # builds: karez_command fashion_mnist
 import os
@@ -14,9 +14,9 @@ import pytest
 from example_test import EXAMPLE
 from jobs import (
     DOCTOR,
+    MPI_AS_ROOT,
     MPIRUN,
     PEER,
-    ROOT_OF_MPI,
     STUBBORN,
     TRIALS,
     Started,
@@ -53,13 +53,13 @@ def test_ranks_start_on_the_hosts_of_a_file(rsh, tmp_path):
     assert lines["[0]"][:3] == ["0", "0", "1"] and lines["[0]"][-1] == "o"
     assert [lines[f"[{r}]"][1:3] for r in (1, 2, 3)] == [["0", "2"], ["1", "2"], ["0", "1"]]
     assert [lines[f"[{r}]"][3] for r in (1, 2, 3)] == ["beta", "beta", "gamma"]
-    assert [lines[f"[{r}]"][5:] for r in (1, 2, 3)] == [["x", "1", "y", "n"]] * 3, "not $OTHER"
+    assert [lines[f"[{r}]"][5:] for r in (1, 2, 3)] == [["x", "1", "y", "n"]] * 3, "$OTHER must not be exported"
     assert re.fullmatch(r"127\.0\.0\.1:\d+", lines["[1]"][4])
     assert result.stdout.count(f"] {tmp_path}\n") == 4
     assert sorted(result.stderr.splitlines()) == [f"[{r}] error {r}" for r in range(4)]
 
 
-def test_the_exit_code_of_a_remote_rank_is_that_of_the_job(rsh):
+def test_a_failed_remote_rank_decides_the_exit_code_of_the_job(rsh):
     result = run("-n", 4, *rsh, *shell("[ $KAREZ_RANK = 3 ] && exit 5; sleep 100"))
     assert result.returncode == 5 and "because of rank 3 " in result.stderr
     result = run("-n", 4, *rsh, *shell("[ $KAREZ_RANK = 2 ] && kill -11 $$; sleep 100"))
@@ -77,7 +77,7 @@ def test_ctrl_c_reaches_remote_ranks(rsh):
     started.nothing_left()
 
 
-def test_no_process_is_left_on_other_hosts_when_the_agent_is_killed(rsh):
+def test_no_process_remains_on_other_hosts_when_karez_run_is_killed(rsh):
     for _ in range(TRIALS):
         started = Started("run", "-n", 4, *rsh, *STUBBORN)
         await_lines(started.process, 4)
@@ -116,7 +116,7 @@ def test_hosts_connect_over_a_network_link(namespaces, data, tmp_path):
         check=True,
     )
     failed = run(*words, *shell("exit $KAREZ_RANK"))
-    assert failed.returncode in (1, 2, 3), "their agents need no network"
+    assert failed.returncode in (1, 2, 3), "agents must start without a network"
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def ssh(tmp_path):
     process.stderr.close()
 
 
-def test_ranks_start_by_ssh_and_no_process_is_left(ssh):
+def test_ranks_start_by_ssh_and_no_process_remains(ssh):
     result = run(*ssh, *shell('echo $KAREZ_RANK "a  b"; [ $KAREZ_RANK = 0 ] || exit 9; sleep 100'))
     assert result.returncode == 9 and sorted(result.stdout.splitlines()) == ["[0] 0 a  b", "[1] 1 a  b"], result
     started = Started("run", *ssh, *STUBBORN)
@@ -189,7 +189,7 @@ def test_hosts_of_mpirun_connect_without_a_given_address(namespaces, tmp_path):
         KAREZ,
         "doctor",
     ]
-    result = subprocess.run(words, env={**os.environ, **ROOT_OF_MPI}, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(words, env={**os.environ, **MPI_AS_ROOT}, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0 and result.stdout.startswith("3 ranks on 2 hosts\n"), result
     assert re.search(r"^  shm +1 ", result.stdout, re.M) and re.search(r"^  tcp +2 ", result.stdout, re.M)
 
@@ -212,7 +212,7 @@ def test_a_killed_remote_agent_is_reported(rsh):
     for _ in range(TRIALS):
         started = Started("run", "-n", 4, *rsh, *STUBBORN)
         await_lines(started.process, 4)
-        while len(remote_agents := agents(started)) != 2:  # a reaper sets its name when it first runs
+        while len(remote_agents := agents(started)) != 2:  # until a reaper has set its name, it looks like an agent
             time.sleep(0.01)
         os.kill(random.choice(remote_agents), signal.SIGKILL)
         result = started.wait()
@@ -235,7 +235,7 @@ def test_the_doctor_names_the_pairs_that_cannot_communicate(rsh):
     broken = re.findall(
         r"^BROKEN: rank (\d) \(.*?\) and rank (\d) \(.*?\): links are forced to shm, but ", result.stdout, re.M
     )
-    assert broken == [("0", "1"), ("0", "2")], "ranks 1 and 2 are on one host"
+    assert broken == [("0", "1"), ("0", "2")], "ranks 1 and 2 are on the same host, so their link must work"
     assert "3 ranks on 2 hosts\n" in result.stdout and re.search(r"^  shm +1 ", result.stdout, re.M)
 
 
@@ -253,7 +253,7 @@ def test_a_host_without_an_agent_is_reported(rsh, tmp_path):
         "karez: host beta: cannot start 'no-such-program-of-ours': No such file or directory\n",
     )
     assert run("-n", 2, *rsh[:2], "--hosts", only_far, *shell("echo $KAREZ_STORE")).stdout.count("@karez-") == 2, (
-        "one host needs no port"
+        "a job on one host must not use a port"
     )
     noise = run("-n", 2, *rsh[2:], "--rsh", "yes", "true")
     assert noise.returncode == PEER and "host beta: expected 'karez agent', got other output" in noise.stderr

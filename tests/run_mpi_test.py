@@ -1,4 +1,4 @@
-"""Ranks that mpirun starts, or that torchrun's variables describe."""
+"""Tests of ranks that mpirun starts, or that the variables of torchrun describe."""
 
 # builds: karez_command fashion_mnist
 import os
@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from example_test import EXAMPLE
-from jobs import DOCTOR, MPIRUN, ROOT_OF_MPI, TRIALS, Started, accuracies, command, data, needs_mpirun, training
+from jobs import DOCTOR, MPI_AS_ROOT, MPIRUN, TRIALS, Started, accuracies, command, data, needs_mpirun, training
 from karez_command import KAREZ
 
 
@@ -16,7 +16,7 @@ from karez_command import KAREZ
 def test_ranks_of_mpirun_find_each_other():
     result = subprocess.run(
         [*MPIRUN, "-n", "3", KAREZ, "doctor"],
-        env={**os.environ, **ROOT_OF_MPI},
+        env={**os.environ, **MPI_AS_ROOT},
         capture_output=True,
         text=True,
         timeout=60,
@@ -25,7 +25,7 @@ def test_ranks_of_mpirun_find_each_other():
 
 
 @needs_mpirun
-def test_a_program_trains_under_mpirun_too(data):
+def test_a_program_trains_under_mpirun(data):
     one_process = accuracies(
         subprocess.run(
             [EXAMPLE, "--data", data, "--model", "mlp", "--mesh", "data=3", "--epochs", "2"],
@@ -36,7 +36,7 @@ def test_a_program_trains_under_mpirun_too(data):
     )
     result = subprocess.run(
         [*MPIRUN, "-n", "3", *training(data, 3, 2)],
-        env={**os.environ, **ROOT_OF_MPI},
+        env={**os.environ, **MPI_AS_ROOT},
         capture_output=True,
         text=True,
         timeout=60,
@@ -46,7 +46,7 @@ def test_a_program_trains_under_mpirun_too(data):
         and "karez: 3 ranks x 1 device, from Open MPI, links shm\n" in result.stderr
     )
     for _ in range(TRIALS):
-        started = Started("-n", 3, *training(data, 3, 100000), program=MPIRUN, environment=ROOT_OF_MPI)
+        started = Started("-n", 3, *training(data, 3, 100000), program=MPIRUN, environment=MPI_AS_ROOT)
         time.sleep(0.5 + random.random())
         while len(ranks := [p for p in started.alive() if command(p)[:1] == [EXAMPLE]]) < 3:
             time.sleep(0.01)

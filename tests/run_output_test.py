@@ -56,7 +56,7 @@ def test_a_failed_rank_is_reported_although_the_output_is_not_read():
 
 def test_a_reader_that_pauses_gets_every_line():
     started = Started("run", "-n", 2, *shell("seq 1 100000"))
-    time.sleep(1)  # the output of both exceeds all buffers
+    time.sleep(1)  # the output of both ranks exceeds all buffers
     done = started.wait(60)
     assert done.returncode == 0 and done.stderr == ""
     for rank in "01":
@@ -69,7 +69,7 @@ def test_a_reader_that_pauses_gets_every_line():
 def test_ctrl_c_ends_a_job_whose_output_is_not_read():
     started = Started("run", "-n", 2, *shell("sleep $KAREZ_RANK; echo begun >&2; yes"))
     assert [started.process.stderr.readline() for _ in range(2)] == ["[0] begun\n", "[1] begun\n"], (
-        "the second one long after the buffers are full"
+        "rank 1 begins after the buffers are full, and its line must still arrive"
     )
     time.sleep(0.5)
     started.process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Tests of the `karez run` command line: each rank's variables, output and exit; no process is left."""
+"""Tests of the `karez run` command line: each rank's variables, output and exit; no process remains after a job."""
 
 # builds: karez_command
 import os
@@ -29,7 +29,7 @@ def test_each_rank_receives_its_variables():
     (store, token), *others = [tuple(line.split()[6:]) for line in lines]
     assert all(item == (store, token) for item in others)
     assert re.fullmatch("@karez-[0-9a-f]{32}", store) and re.fullmatch("[0-9a-f]{64}", token)
-    assert token not in run("-n", 1, *shell("echo $KAREZ_TOKEN")).stdout, "a new token for each job"
+    assert token not in run("-n", 1, *shell("echo $KAREZ_TOKEN")).stdout, "each job must get a new token"
 
 
 def test_invalid_arguments_are_rejected_by_run(tmp_path):
@@ -67,7 +67,7 @@ def test_ranks_are_bound_to_separate_cores():
     assert len(lines) == cores
     assert all(line.endswith(" 0") for line in lines)
     dealt = [core for line in lines for core in line.split()[1:-1]]
-    assert sorted(map(int, dealt)) == sorted(os.sched_getaffinity(0)), "each core once"
+    assert sorted(map(int, dealt)) == sorted(os.sched_getaffinity(0)), "each core must belong to one rank"
     everywhere = " ".join(map(str, sorted(os.sched_getaffinity(0))))
     for words, crowded in ((["-n", cores + 1], 1), (["-n", 1, "--loose"], 0)):
         for line in run(*words, *show).stdout.splitlines():
@@ -154,11 +154,11 @@ def test_ctrl_c_twice_does_not_wait():
         started.process.send_signal(signal.SIGINT)
         time.sleep(0.1)
     assert started.wait().returncode == 128 + signal.SIGINT
-    assert time.monotonic() - begin < 4, "one Ctrl-C takes 4 s"
+    assert time.monotonic() - begin < 4, "must be faster than after one Ctrl-C, which takes 4 s"
     started.nothing_left()
 
 
-def test_a_terminated_agent_ends_its_ranks():
+def test_all_ranks_end_when_karez_run_is_terminated():
     started = Started("run", "-n", 2, *shell("echo ready; sleep 100"))
     await_lines(started.process, 2)
     started.process.terminate()
@@ -166,7 +166,7 @@ def test_a_terminated_agent_ends_its_ranks():
     started.nothing_left()
 
 
-def test_nothing_is_left_when_the_agent_is_killed():
+def test_no_process_remains_when_karez_run_is_killed():
     for _ in range(TRIALS):
         segments = set(os.listdir("/dev/shm"))
         started = Started("run", "-n", 3, *STUBBORN)
@@ -180,7 +180,7 @@ def test_nothing_is_left_when_the_agent_is_killed():
         started.wait()
 
 
-def test_nothing_is_left_when_the_launcher_is_killed_while_it_starts():
+def test_no_process_remains_when_karez_run_is_killed_while_it_starts():
     for _ in range(TRIALS * 3):
         started = Started("run", "-n", 4, *STUBBORN)
         time.sleep(random.random() * 0.05)
@@ -214,7 +214,7 @@ def test_the_doctor_measures_links_and_writes_costs(tmp_path):
         _, pairs, alpha, beta, rate, *_ = re.search(rf"^  {link} .*", result.stdout, re.M)[0].split()
         assert pairs == "3" and 0.1 < float(alpha) < 20000 and abs(float(beta) * float(rate) - 1) < 0.1
     assert len(re.findall(r"^ +\d  \S+, process \d+ +1( +\d+\.\d){3}$", result.stdout, re.M)) == 3
-    assert "clocks: one host\n" in result.stdout and "versions: all the same: " in result.stdout
+    assert "clocks: no link between different hosts\n" in result.stdout and "versions: all the same: " in result.stdout
     lines = costs.read_text().splitlines()
     assert [re.sub(r"[-0-9.e+]+$", "", re.sub(r"alpha=\S+ ", "", line)) for line in lines[1:]] == [
         "link beta=",
@@ -225,14 +225,17 @@ def test_the_doctor_measures_links_and_writes_costs(tmp_path):
         "memory_bytes=",
         "call=",
     ]
-    assert lines[1] == lines[2].replace("@shm ", ""), "on one host links are shm"
+    assert lines[1] == lines[2].replace("@shm ", ""), "the default link must be shm on one host"
     (tmp_path / "bad").mkdir()
     assert Started("doctor", "--costs", tmp_path / "bad").wait(DOCTOR).returncode == DATA
 
 
 def test_the_doctor_rejects_invalid_arguments():
     result = Started("doctor", "-n", "1").wait()
-    assert (result.returncode, result.stderr) == (USER, "karez: --ranks 1: a link needs two ranks\n")
+    assert (result.returncode, result.stderr) == (
+        USER,
+        "karez: -n must be at least 2, because a link joins two ranks; got 1\n",
+    )
     result = Started("doctor", environment={"RANK": "3"}).wait()
     assert (result.returncode, result.stderr) == (
         USER,

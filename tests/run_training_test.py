@@ -1,4 +1,4 @@
-"""Training jobs under `karez run`: their accuracy, and their end when a rank or the agent is killed."""
+"""Tests of training jobs under `karez run`: their accuracy, and their end when a rank or karez run is killed."""
 
 # builds: karez_command fashion_mnist
 import os
@@ -12,7 +12,7 @@ from example_test import EXAMPLE
 from jobs import PEER, TRIALS, Started, accuracies, command, data, no_new_shm_segments, run, training
 
 
-def test_a_program_trains_on_several_processes_as_on_one(data):
+def test_a_program_reaches_the_same_accuracy_on_several_processes_as_on_one(data):
     one_process = accuracies(
         subprocess.run(
             [EXAMPLE, "--data", data, "--model", "mlp", "--mesh", "data=3", "--epochs", "2"],
@@ -32,7 +32,7 @@ def test_a_program_trains_on_several_processes_as_on_one(data):
 
 
 def test_a_killed_rank_ends_the_job_and_is_reported(data):
-    """Whichever rank is killed at whatever time, the others report it, all end, and no process is left."""
+    """Kills a random rank at a random time: the other ranks report it, all ranks end, and no process remains."""
     slowest, reported = 0, 0
     for _ in range(TRIALS):
         segments = set(os.listdir("/dev/shm"))
@@ -56,10 +56,10 @@ def test_a_killed_rank_ends_the_job_and_is_reported(data):
         reported += f"process {victim}" in "".join(line for line in result.stderr.splitlines() if line.startswith("["))
         assert no_new_shm_segments(segments)
     print(f"{TRIALS} of {TRIALS} ended within {slowest:.2f} s; in {reported} a surviving rank named the killed one")
-    assert slowest <= 15, "less than the 30 s of peer_timeout"
+    assert slowest <= 15, "a job must end before peer_timeout (30 s)"
 
 
-def test_a_training_job_ends_with_its_agent(data):
+def test_a_training_job_ends_when_karez_run_is_killed(data):
     for _ in range(TRIALS):
         started = Started("run", "-n", 3, *training(data, 3, 100000))
         time.sleep(0.1 + random.random())

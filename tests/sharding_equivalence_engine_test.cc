@@ -1,5 +1,5 @@
-// Tests of sharding equivalence in the engine: every op under legal shardings, compiled, boxed and run by actors, gives
-// the result that it gives on whole tensors.
+// Tests of sharding equivalence in the engine: every op that is compiled and run by actors under a legal sharding gives
+// the result that it gives on unsplit tensors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "karez/base/text.h"
 #include "karez/data/array_source.h"
+#include "karez/graph/test_shardings.h"
 #include "karez/passes/compile.h"
 #include "karez/runtime/session.h"
 #include "tests/evaluate.h"
@@ -20,7 +21,7 @@ namespace karez::tests {
 namespace {
 
 struct ShardingCase {
-  std::size_t case_index = 0;  // index of the case
+  std::size_t case_index = 0;  // in op_cases()
   Mesh mesh;
   std::vector<Sharding> shardings;
 };
@@ -107,13 +108,13 @@ void run_case(Session& session, const KernelTable& table, const OpTable& ops, co
         if (a == w || (a != a && w != w)) continue;
         double tolerance = std::is_floating_point_v<T> ? 1e-12 * scale : 0;
         require(std::abs(static_cast<double>(a) - static_cast<double>(w)) <= tolerance, "element ", e, " of output ", i,
-                " is ", a, ", but on whole tensors ", w);
+                " is ", a, ", but on unsplit tensors it is ", w);
       }
     });
   }
 }
 
-TEST(ShardingEquivalenceEngine, ActorsOnAMeshGiveTheResultOnWholeTensors) {
+TEST(ShardingEquivalenceEngine, ActorsOnAMeshGiveTheResultOnUnsplitTensors) {
   const OpTable ops = all_ops();
   const KernelTable table(plain_kernels());
   const auto cases = op_cases();
@@ -150,7 +151,7 @@ TEST(ShardingEquivalenceEngine, ActorsOnAMeshGiveTheResultOnWholeTensors) {
     if (w % 50 == 49) session.reload();  // frees the plans
   }
   std::cout << "sharding equivalence through the engine: " << sharding_cases.size() << " of " << total_cases
-            << " (case, mesh, sharding), KAREZ_SEED=" << seed << "\n";
+            << " combinations of case, mesh and sharding, KAREZ_SEED=" << seed << "\n";
 }
 
 }  // namespace

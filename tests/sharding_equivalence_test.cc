@@ -1,5 +1,5 @@
-// Tests of sharding equivalence by direct evaluation: every op under every legal sharding, run shard by shard, gives
-// the result that it gives on whole tensors.
+// Tests of sharding equivalence by direct evaluation: every op that is run shard by shard, under every legal sharding,
+// gives the result that it gives on unsplit tensors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 
 #include "karez/base/test_golden.h"
 #include "karez/base/text.h"
+#include "karez/graph/test_shardings.h"
 #include "tests/evaluate.h"
 #include "tests/op_cases.h"
 #include "tests/op_shardings.h"
@@ -19,9 +20,9 @@
 namespace karez::tests {
 namespace {
 
-// A check: a case, a mesh, and a sharding per mesh axis.
+// A combination to check: a case, a mesh, and a sharding per mesh axis.
 struct ShardingCase {
-  std::size_t case_index = 0;  // index of the case
+  std::size_t case_index = 0;  // in the list of cases
   Mesh mesh;
   std::vector<Sharding> shardings;
 };
@@ -67,17 +68,18 @@ void expect_equal(const HostArray& got, const HostArray& expected, bool infiniti
       if (!infinities && std::isinf(static_cast<double>(b))) continue;
       const double tolerance = std::is_same_v<T, double> ? 1e-12 : std::is_same_v<T, float> ? 1e-5 : 0;
       require(std::abs(static_cast<double>(a) - static_cast<double>(b)) <= tolerance * scale, "element ", e, " is ", a,
-              ", but on whole tensors ", b);
+              ", but on unsplit tensors it is ", b);
     }
   });
 }
 
-// The contents of operands: numbers of the case, or also special values. Then Partial sums are random summands, or
-// (masked) each element is on one device and zero on the others.
+// The contents of operands: the numbers of the case, or also special values. With special values, the summands of
+// Partial sums are random, or masked: each element is on one device, and zero on the others.
 enum class Values { plain, special, special_masked };
 
-// True if a Partial sum may be an operand of a product. Then each summand is multiplied by an infinity by which the sum
-// is multiplied once, and inf - inf and 0 * inf are NaN. The product may be in another part of the expression.
+// Returns whether a Partial sum may be an operand of a product. The product then multiplies each summand by an
+// infinity, and the result may be NaN (inf - inf or 0 * inf) although the product of the sum is infinite. In an
+// expression with a product, every operand counts.
 bool passes_product(const NodeView& node, const ShardingCase& sharding_case) {
   const std::string& name = node.node().op->name;
   const std::string expr = node.attrs().has("expr") ? node.attrs().text("expr") : node.node().op->expr;
@@ -167,15 +169,15 @@ void check_all(const KernelTable& table, const OpTable& ops, const std::vector<O
       ADD_FAILURE() << "seed " << random_seed << ": " << name_of(c, sharding_case) << ": " << error.what();
     }
   }
-  std::cout << "sharding equivalence: checked " << sharding_cases.size() << " of (case, mesh, sharding), "
-            << cases.size() << " cases\n";
+  std::cout << "sharding equivalence: checked " << sharding_cases.size()
+            << " combinations of case, mesh and sharding, of " << cases.size() << " cases\n";
 }
 
-TEST(ShardingEquivalence, ShardsOfEveryOpTogetherEqualTheWhole) {
+TEST(ShardingEquivalence, ShardsOfEveryOpTogetherEqualTheUnsplitResult) {
   const OpTable ops = all_ops();
   const auto cases = op_cases();
   const auto sharding_cases = all_sharding_cases(cases, ops, meshes());
-  // The counts are pinned, so that a lost or new sharding of a signature is detected. Verify it before updating.
+  // The counts are pinned, so that a lost or new sharding of a signature is detected. Check the change before updating.
   std::map<std::string, int> count;
   for (const ShardingCase& sharding_case : sharding_cases) ++count[cases[sharding_case.case_index].op];
   std::string lines;
@@ -184,8 +186,8 @@ TEST(ShardingEquivalence, ShardsOfEveryOpTogetherEqualTheWhole) {
   check_all(KernelTable(plain_kernels()), ops, cases, sharding_cases);
 }
 
-// Operands with zeros of both signs, infinities and NaN for every op under every sharding. A gather of split rows gives
-// masked sums; without a product they behave as other summands. (Before a product the planner reduces them, see
+// Tests every op under every sharding on operands with zeros of both signs, infinities and NaN. A gather of split rows
+// gives masked sums; without a product they behave as other summands. (Before a product the planner reduces them, see
 // karez/passes/sharding/sum_rules.h.)
 TEST(ShardingEquivalence, ShardingIsEquivalentForZerosInfinitiesAndNan) {
   const OpTable ops = all_ops();
@@ -213,14 +215,14 @@ TEST(ShardingEquivalence, ShardingIsEquivalentForZerosInfinitiesAndNan) {
     }
   }
   std::cout << "sharding equivalence: " << case_count
-            << " of (case, mesh, sharding) with special values, infinities compared in " << with_infinities
-            << ", masked sums in " << masked << "\n";
+            << " combinations of case, mesh and sharding with special values, infinities compared in "
+            << with_infinities << ", masked sums in " << masked << "\n";
   EXPECT_TRUE(pinned(case_count, 5098));
   EXPECT_TRUE(pinned(with_infinities, 4408));
   EXPECT_TRUE(pinned(masked, 604));
 }
 
-// The same in f32 on the fast kernels, with parts of all sizes including 0.
+// Runs the same combinations in f32 on the fast kernels. Parts have all sizes, including 0.
 TEST(ShardingEquivalence, ShardingIsEquivalentOnTheFastKernels) {
   const OpTable ops = all_ops();
   std::vector<OpCase> cases;
@@ -228,20 +230,20 @@ TEST(ShardingEquivalence, ShardingIsEquivalentOnTheFastKernels) {
   check_all(KernelTable(cpu_kernels()), ops, cases, all_sharding_cases(cases, ops, meshes()));
 }
 
-// Every op must be divisible by some mesh; today there are no exceptions.
+// Every op must have a sharding that splits or partially sums an operand or a result.
 TEST(ShardingEquivalence, EveryOpHasAShardingOtherThanBroadcast) {
   const OpTable ops = all_ops();
   const auto cases = op_cases();
-  std::set<std::string> divided, case_count;
+  std::set<std::string> split_ops, all_ops_with_cases;
   for (const ShardingCase& sharding_case : all_sharding_cases(cases, ops, meshes())) {
-    case_count.insert(cases[sharding_case.case_index].op);
+    all_ops_with_cases.insert(cases[sharding_case.case_index].op);
     for (const Sharding& s : sharding_case.shardings)
       for (const auto* sides : {&s.in, &s.out})
         for (Sbp sbp : *sides)
-          if (!sbp.is_broadcast()) divided.insert(cases[sharding_case.case_index].op);
+          if (!sbp.is_broadcast()) split_ops.insert(cases[sharding_case.case_index].op);
   }
-  for (const std::string& op : case_count)
-    EXPECT_TRUE(divided.contains(op)) << op << " has only the sharding Broadcast";
+  for (const std::string& op : all_ops_with_cases)
+    EXPECT_TRUE(split_ops.contains(op)) << op << " has only the sharding Broadcast";
 }
 
 // Wrong summands and wrong pieces must be detected, otherwise the tests above could not fail.

@@ -1,6 +1,6 @@
-// An independent oracle for the tests of sharding and transition equivalence. It computes the part of a logical array
-// on each device of a mesh, and the logical array from the parts of all devices, in the simplest way, and uses only the
-// data types of the tested code.
+// Declares an independent oracle for the tests of sharding and transition equivalence. The oracle splits a logical
+// array into the parts of all devices of a mesh, and assembles the logical array from these parts. It works in the
+// simplest way, and uses only the data types of the tested code.
 #pragma once
 
 #include <cstring>
@@ -14,7 +14,7 @@
 
 namespace karez::tests {
 
-// Returns part `index` of a range in `parts` parts; the first (size mod parts) parts are longer by one.
+// Divides a range into `parts` parts and returns part `index`. The first (size mod parts) parts are longer by one.
 Range oracle_part(Range whole, int parts, int index);
 
 // Returns the coordinates of a device by its position; the last axis varies fastest.
@@ -46,8 +46,8 @@ inline void each_element(const Shape& shape, const Box& box, auto visit) {
 
 HostArray cut(const HostArray& array, const Box& box);
 
-// The index of the device's summand of a Partial value, and the number of summands: its coordinates on the Partial
-// axes.
+// The index of the summand of a Partial value that a device has, and the number of summands. Devices with equal
+// coordinates on the Partial axes have parts of the same summand.
 struct Summand {
   std::size_t index = 0, count = 1;
 };
@@ -61,8 +61,9 @@ template <class T> T highest() {
   return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
 }
 
-// Returns `count` arrays that reduce to the given array: random summands, or for max and min random candidates, one of
-// which is the value. `masked`: each element of a sum is on one device, and zero on the others.
+// Returns `count` arrays that reduce to the given array. For a sum they are random summands, or, if `masked`, each
+// element is in one array and zero in the others. For max and min they are random candidates, of which one is the
+// value.
 std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size_t count, std::mt19937_64& random,
                                 bool masked = false);
 
@@ -70,9 +71,8 @@ std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size
 std::vector<HostArray> shards(const HostArray& array, const Mesh& mesh, const Layout& layout, std::mt19937_64& random,
                               bool masked = false);
 
-// Returns the logical array of the pieces: Split parts are placed, and Partial parts are reduced. Throws if devices
-// that differ only on Broadcast axes have different bits, if a piece does not have the shape of its box, or if an
-// element is missing.
+// Assembles the logical array: places Split pieces, and reduces Partial pieces. Throws if devices that differ only on
+// Broadcast axes have different bits, if a piece does not have the shape of its box, or if an element is missing.
 HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout& layout,
                    const std::vector<HostArray>& pieces);
 

@@ -1,5 +1,5 @@
-"""Compares the cheapest slots of larger graphs with an independent integer program in start times and slots, solved by
-HiGHS."""
+"""Compares the cheapest slots of larger graphs with the optimum of an independent integer program, which HiGHS
+solves."""
 
 # builds: solve_slots
 import os
@@ -60,7 +60,8 @@ def text_of(problem, last):
 
 
 def cheapest_by_highs(problem, interval):
-    """Start times s and integer slots n: s[to] >= s[from] + seconds[from] - interval * tokens for each wait."""
+    """Solves the integer program. Its variables are start times s and integer slots n, and each wait requires
+    s[to] >= s[from] + seconds[from] - interval * tokens."""
     seconds, registers, streams = problem
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
@@ -105,7 +106,7 @@ def solve(texts):
     return answers
 
 
-def test_fifty_larger_graphs_have_the_costs_of_highs():
+def test_the_costs_of_fifty_larger_graphs_equal_those_of_highs():
     problems = [problem_of(seed) for seed in range(GRAPHS)]
     fastest = solve([text_of(p, f"cap {10**12}") for p in problems])
     intervals = [

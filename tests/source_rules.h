@@ -1,4 +1,4 @@
-// The rules for source files: the includes of each component, the length of a file, the files that may use a
+// Defines the rules for source files: the includes of each component, the length of a file, the files that may use a
 // third-party library, and the headers that users may include.
 #pragma once
 
@@ -25,7 +25,7 @@ namespace karez::tests {
 namespace fs = std::filesystem;
 using Faults = std::vector<std::string>;
 
-// The tables of data that may exceed the limit of lines: path and reason.
+// The data tables that may be longer than `max_lines`: path and reason.
 inline const std::map<std::string, std::string> longer_tables = {};
 inline constexpr int max_lines = 400, max_folders = 3;
 
@@ -47,7 +47,7 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// An extended regular expression of POSIX; the header <regex> takes a second to compile.
+// A POSIX extended regular expression, because the header <regex> takes a second to compile.
 class Pattern {
  public:
   explicit Pattern(const std::string& text) {
@@ -128,7 +128,8 @@ inline std::string component_of(const std::string& path) {
 }
 
 struct ThirdParty {
-  std::string header, where;  // prefix of the include; the path of the file must contain one of these words
+  // header: prefix of the include; where: words, one of which must be in the path of a file with this include
+  std::string header, where;
 };
 inline const ThirdParty third_parties[] = {
     {"oneapi/dnnl", "onednn"},
@@ -183,7 +184,8 @@ inline Faults faults_of_file(const std::vector<Row>& rows, const std::string& pa
   Faults faults;
   const auto lines = lines_of(text);
   if (static_cast<int>(lines.size()) > max_lines && !longer_tables.count(path))
-    faults.push_back(path + ": " + std::to_string(lines.size()) + " lines, at most " + std::to_string(max_lines));
+    faults.push_back(path + ": a file must have at most " + std::to_string(max_lines) + " lines, got " +
+                     std::to_string(lines.size()));
   const bool inside = path.rfind("karez/", 0) == 0;
   if (std::count(path.begin(), path.end(), '/') - inside > max_folders)
     faults.push_back(path + ": more than " + std::to_string(max_folders) + " folders deep");
@@ -263,7 +265,7 @@ inline Faults faults_of_public(const Public& seen, const std::vector<std::string
       for (const auto& [include, quoted] : includes_of(read_header(path))) {
         if (!quoted || !included_by.emplace(include, path).second) continue;
         if (seen.contains(include)) open.push_back(include);
-        else faults.push_back(header + " includes " + include + ", by " + path);
+        else faults.push_back(header + " includes " + include + (path == header ? "" : " through " + path));
       }
     }
   }

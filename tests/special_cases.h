@@ -1,5 +1,6 @@
-// The table of special values (NaN, infinities, zeros, subnormals, the largest number, large arguments) and operands
-// with them for every op, which the independent reference computes in addition to the random operands of op_cases.h.
+// Defines special values (NaN, infinities, zeros, subnormals, the largest number, large arguments), and operands with
+// them for every op. The results for these operands, and for the random ones of op_cases.h, are compared with the
+// independent reference.
 #pragma once
 
 #include <cmath>
@@ -58,12 +59,12 @@ template <class T> HostArray list_of(const std::vector<T>& values) {
   return out;
 }
 
-// Makes a case of a row of the pointwise table with every special value, or every pair of special values. The operands
-// of a gradient row come from the forward row: x and y are special, r is the forward result for them, dy an ordinary
-// number.
+// Makes a case for a row of the pointwise table with every special value, or every pair of special values. The operands
+// of a gradient row come from the forward row: x and y are special values, r is the forward result for them, and dy is
+// an ordinary number.
 template <class T> SpecialCase special_pointwise(const Pointwise& row) {
   const std::vector<T> values = special_values<T>();
-  const Pointwise* forward = &row;  // the row whose gradient this is, and the names of its operands
+  const Pointwise* forward = &row;  // the row whose gradient `row` is, or `row` itself
   std::vector<std::string> names{"x", "y", "z"};
   for (const Pointwise& other : pointwise_rows())
     for (const PointwiseGradient& grad : other.grads)
@@ -106,8 +107,8 @@ template <class T> SpecialCase special_pointwise(const Pointwise& row) {
   return out;
 }
 
-// Cases for every other op: random operands with one special element in one float operand, for each special value and
-// each operand.
+// Makes cases for an op that is not pointwise: random operands with one special element in one float operand, for each
+// special value and each operand.
 inline std::vector<SpecialCase> special_others(const OpCase& op, std::mt19937_64& random) {
   std::vector<SpecialCase> out;
   const bool adam = op.op.starts_with("adam"), sgd = op.op.starts_with("sgd");
@@ -154,8 +155,8 @@ inline std::vector<SpecialCase> special_cases(std::mt19937_64& random) {
   return out;
 }
 
-// Products fused with a bias and ReLU: calls that no graph has. `in` has the bias in addition to the operands of
-// `op.in`.
+// Makes cases of matmul and conv2d that are fused with ReLU, with and without a bias as the third operand. No graph has
+// such nodes; the fuse pass makes the calls.
 inline std::vector<SpecialCase> fused_cases(std::mt19937_64& random) {
   std::vector<SpecialCase> out;
   const Attrs unit{{"stride", Ints{1, 1}}, {"padding", Ints{0, 0}}, {"dilation", Ints{1, 1}}};

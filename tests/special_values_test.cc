@@ -1,5 +1,5 @@
 // Tests of plans with NaN, zeros of both signs and extreme integers: reductions over devices, empty parts, fused
-// products, and the rewrite that moves ReLU after max pooling.
+// products, merged updates, and the rewrite that moves ReLU after max pooling.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeri
 bool same(float a, float b) { return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b); }
 
 // With more devices than elements, the last devices have no elements and must not affect the result.
-TEST(SpecialValues, ExtremesOverSeveralDevicesEqualThoseOfOneDevice) {
+TEST(SpecialValues, MaximaAndMinimaOverSeveralDevicesEqualThoseOnOneDevice) {
   for (const char* text : {"", "data=2", "data=3", "data=4", "data=2,model=2"}) {
     const Mesh mesh = Mesh::parse(text);
     World world({.devices = mesh.size()});
@@ -57,8 +57,8 @@ TEST(SpecialValues, TheGradientOfAMaximumGoesToTheMaximalElements) {
   }
 }
 
-// A product with bias and ReLU, fused or not (without the pass), keeps NaN and its gradient.
-TEST(SpecialValues, ReluKeepsNanFusedOrNot) {
+// A product with bias and ReLU keeps NaN and its gradient, with and without the pass that fuses them.
+TEST(SpecialValues, ReluKeepsNanWhetherItIsFusedOrNot) {
   std::vector<std::vector<float>> results;
   for (const bool fused : {true, false}) {
     World world;
@@ -110,7 +110,7 @@ TEST(SpecialValues, MergedUpdatesEqualSeparateUpdates) {
       auto& values_read = state.emplace_back();
       for (const std::string& name : world.variables()) values_read.push_back(world.read(name));
     }
-    EXPECT_LT(calls[0], calls[1]) << "one call for both parameters";
+    EXPECT_LT(calls[0], calls[1]) << "a merged update must use one call for both parameters";
     ASSERT_EQ(state[0].size(), state[1].size());
     for (std::size_t v = 0; v < state[0].size(); ++v) {
       if (state[0][v].dtype() != DType::f32) continue;

@@ -52,7 +52,7 @@ TEST(Statistics, VariancesAndNormsMatchLoops) {
                   {array({3}, {0, 0, 0})})[1],
               {0, 0, 0}, "the gradient of a norm at the origin");
   EXPECT_THAT(error_of([](auto in) { return std::vector{karez::var(in[0], {0})}; }, {array({1}, {2})}),
-              HasSubstr("variance: 1 elements with correction 1"));
+              HasSubstr("variance: correction must be at least 0 and less than the number of elements (1), got 1"));
 }
 
 TEST(Statistics, StatisticsOfBoolsAndIndicesMatchLoops) {
@@ -69,12 +69,12 @@ TEST(Statistics, StatisticsOfBoolsAndIndicesMatchLoops) {
                    {x});
     expect_near(got[0], {1, 0, 1}, "any");
     expect_near(got[1], {0, 0, 0}, "all");
-    expect_near(got[2], {1}, "any of all");
-    expect_near(got[3], {0}, "all of all");
-    expect_near(got[4], {1, 2, 3}, "arg_min: the first of equals, NaN before all");
+    expect_near(got[2], {1}, "any over all elements");
+    expect_near(got[3], {0}, "all over all elements");
+    expect_near(got[4], {1, 2, 3}, "arg_min: the first of equal elements; a NaN precedes all numbers");
     expect_near(got[5], {1, -1, 2, 0, -1, -1, -1, -1, 2, 2, 2, std::nan("")}, "clip");
     expect_near(got[6], {1, 0, 3, 0, 0, 0, 0, 0, 2, 2, 2, std::nan("")}, "clip from below");
-    expect_near(got[7], {1, 1, 1, 0}, "any, kept");
+    expect_near(got[7], {1, 1, 1, 0}, "any with a kept dimension");
   }
   HostArray integers(TensorType{DType::i64, {3}});
   integers.data<std::int64_t>()[0] = 5, integers.data<std::int64_t>()[1] = std::numeric_limits<std::int64_t>::min(),
@@ -111,9 +111,10 @@ TEST(Norms, LayerNormAndRmsNormMatchLoops) {
       "rms_norm", [](auto in) { return rms_norm(in[0], in[1]); }, {x, row}, rms);
   EXPECT_THAT(error_of([](auto in) { return std::vector{rms_norm(in[0], in[1])}; }, {x, b}), HasSubstr("no error"));
   EXPECT_THAT(error_of([](auto in) { return std::vector{rms_norm(in[0], in[1])}; }, {row, b}),
-              HasSubstr("rms_norm: f64[4] has no 2 last dimensions"));
-  EXPECT_THAT(error_of([](auto in) { return std::vector{layer_norm(in[0], in[1], in[1])}; }, {x, random_array({3}, 1)}),
-              HasSubstr("f64[3] does not match f64[4, 3, 4]"));
+              HasSubstr("rms_norm: the number of normalised dimensions must be from 1 to the rank of x f64[4], got 2"));
+  EXPECT_THAT(
+      error_of([](auto in) { return std::vector{layer_norm(in[0], in[1], in[1])}; }, {x, random_array({3}, 1)}),
+      HasSubstr("layer_norm: weight and bias must be f64 with the last dimensions of x f64[4, 3, 4], got f64[3]"));
 }
 
 }  // namespace

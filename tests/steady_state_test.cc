@@ -1,6 +1,6 @@
-// Tests a training step in the steady state: in launches 10 to 30 worker threads allocate nothing outside of oneDNN.
-// The allocations within a oneDNN execute are counted separately and are equal in each launch. The threads that monitor
-// CPU contention are not counted, because they do not belong to a launch.
+// Tests a training step in the steady state. In launches 10 to 30, worker threads allocate nothing outside of oneDNN.
+// Allocations while oneDNN executes a primitive are counted separately, and their number is the same in each launch.
+// The threads that monitor CPU contention are not counted, because they do not belong to a launch.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -23,7 +23,7 @@ thread_local bool is_client = false;
 thread_local int inside_library = 0;
 std::atomic<int> executing{0};
 
-bool watches_cores() {
+bool is_contention_monitor() {
   char name[16] = {};
   prctl(PR_GET_NAME, name);
   return std::string_view(name) == karez::runtime::ContentionMonitor::thread_name;
@@ -34,14 +34,14 @@ extern "C" int omp_get_thread_num();  // a function of the OpenMP runtime that r
 
 void count_allocation(std::size_t bytes, std::size_t alignment) {
   karez::tests::block_sizes.note(bytes, alignment);
-  if (!counting.load(std::memory_order_relaxed) || is_client || watches_cores()) return;
+  if (!counting.load(std::memory_order_relaxed) || is_client || is_contention_monitor()) return;
   // The other threads of a team work for the thread that called execute.
   bool for_library = inside_library > 0 || (executing.load() > 0 && omp_get_thread_num() > 0);
   (for_library ? library_allocations : own_allocations).fetch_add(1, std::memory_order_relaxed);
 }
 
 extern "C" {
-// Overrides the library's function, the only entry point of a primitive.
+// Overrides oneDNN's function, which executes every primitive.
 int dnnl_primitive_execute(const void* primitive, void* stream, int count, const void* args) {
   using Execute = int (*)(const void*, void*, int, const void*);
   static const auto library_execute = reinterpret_cast<Execute>(dlsym(RTLD_NEXT, "dnnl_primitive_execute"));

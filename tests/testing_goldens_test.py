@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def update_files(root, records):
-    """Applies the records to files below a folder and returns the refusals."""
+    """Applies the records to files below a folder, and returns the reasons why others are rejected."""
     records = [goldens.Record(kind, root / file, line, expected, got) for kind, file, line, expected, got in records]
     edits, rejected = goldens.edits_of(records, root)
     goldens.rewrite(edits, root)
@@ -104,8 +104,8 @@ def test_different_results_at_one_place_are_rejected(tmp_path):
     )
     assert text == source
     assert rejected == [
-        "a_test.cc:2: different results are compared with it, 'y' and 'x'",
-        "a_test.cc:3: different results are compared with it, '4' and '5'",
+        "a_test.cc:2: compared with different results: 'y' and 'x'",
+        "a_test.cc:3: compared with different results: '4' and '5'",
     ]
     text, rejected = update_source(
         tmp_path, source, ("golden", 2, "x", "y"), ("golden", 2, "x", "y"), ("pinned", 3, "3", "4")

@@ -86,7 +86,7 @@ def test_one_instance_of_a_test_with_parameters_is_selected():
 def test_an_unknown_name_lists_similar_names_and_components():
     assert select("plann") == []
     text = names.unknown(TESTS, "plann")
-    assert text.startswith("no test is called 'plann'\nsimilar: plan, ")
+    assert text.startswith("unknown test 'plann'\nsimilar: plan, ")
     assert (
         "\ncomponents: api, base, bench, comm, command, components, control, data, device, fuzz, graph, kernels, ops, "
         "passes, plan, python, report, runtime, " in text
@@ -101,13 +101,13 @@ def test_the_command_rejects_an_unknown_name_before_it_builds(tmp_path):
     assert (
         done.returncode == 1
         and done.stdout == ""
-        and "no test is called 'plann'" in done.stderr
+        and "unknown test 'plann'" in done.stderr
         and "components: api," in done.stderr
     )
     assert not (tmp_path / "build").exists()
 
 
-def test_the_programs_equal_those_that_cmake_builds():
+def test_the_test_binaries_equal_those_that_cmake_builds():
     build = ROOT / os.environ.get("KAREZ_BUILD", "build")
     if not (build / "compile_commands.json").exists():
         pytest.fail(f"{build} is not configured: ./dev build")

@@ -72,7 +72,7 @@ def test_deliberate_output_and_the_slowest_tests_are_printed(tmp_path, capsys):
     assert not any("PASSED" in line or "RUN" in line for line in out) and "law 9: 13 cases" not in out
 
 
-def test_no_results_are_not_a_success():
+def test_a_run_without_results_is_not_a_success():
     assert not summary.Counts().good() and summary.Counts(1).good() and not summary.Counts(1, 1).good()
     assert summary.Counts(1, 0, 2).plus(summary.Counts(3, 1)) == (4, 1, 2)
 

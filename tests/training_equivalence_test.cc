@@ -1,4 +1,4 @@
-// Tests that training on one device equals data, tensor and hybrid parallel training.
+// Tests of training equivalence: data, tensor and hybrid parallel training give the losses of training on one device.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,8 +10,8 @@
 namespace karez::tests {
 namespace {
 
-// A small version of the demo's CNN with dropout: `smooth` has tanh and average pooling, otherwise ReLU and max
-// pooling.
+// A small version of the demo's CNN with dropout. With `smooth`, it uses tanh and average pooling instead of ReLU and
+// max pooling.
 struct SmallCnn : nn::Module {
   SmallCnn(DType dtype, bool smooth) : Module(dtype), smooth(smooth) {}
   bool smooth;

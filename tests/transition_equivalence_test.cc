@@ -1,5 +1,5 @@
-// Tests of transition equivalence with real collectives: a tensor keeps its logical value through any sequence of
-// layouts, and each device has its part of the tensor.
+// Tests of transition equivalence with the collectives of the engine: a tensor keeps its logical value through any
+// sequence of layouts, and each device has its part of the tensor.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ Graph graph_of(const Walk& walk, const OpTable& ops) {
   return graph;
 }
 
-// Makes integers and bools, so that sums are exact in every type and results can be compared bit for bit.
+// Makes whole numbers, or bools, so that sums are exact in every type and results can be compared bit for bit.
 HostArray numbers(const TensorType& type, std::mt19937_64& random) {
   HostArray out(type);
   with_type(type.dtype, [&]<class T>() {
@@ -84,10 +84,10 @@ HostArray numbers(const TensorType& type, std::mt19937_64& random) {
 }
 
 void expect_bits(const HostArray& actual, const HostArray& expected, const std::string& label) {
-  require(actual.type() == expected.type(), label, " is ", actual.type(), ", not ", expected.type());
+  require(actual.type() == expected.type(), label, ": expected ", expected.type(), ", got ", actual.type());
   require(std::memcmp(actual.bytes(), expected.bytes(),
                       static_cast<std::size_t>(expected.count() * size_of(expected.dtype()))) == 0,
-          label, " has different bits");
+          label, ": the bits differ from the expected bits");
 }
 
 // Runs the walk and adds its transition steps to `steps_seen`, as (kind, dtype).

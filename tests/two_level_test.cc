@@ -1,5 +1,5 @@
-// Tests a mesh with an axis for hosts: a sum over both axes is first reduced within each host, so that few bytes are
-// sent between hosts.
+// Tests a mesh with an axis for hosts and one for the devices of a host. A sum over both axes is first reduced within
+// each host, so that few bytes are sent between hosts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST(TwoLevels, ASumOverHostsAndTheirDevicesIsReducedWithinHostsFirst) {
   CostTable costs;
   costs.axis_links = {{"host", {3e-5, 1e-8}}, {"data", {1e-6, 1e-10}}};
   const TrainingResult single_device = train("", CostTable{}), two_level = train("host=2,data=2", costs);
-  // Half of the bytes are sent between hosts, once.
+  // Only half of the bytes are sent between the hosts, in one all_reduce.
   EXPECT_THAT(two_level.collectives,
               ::testing::ElementsAre("all_gather with 1", "all_reduce with 2", "reduce_scatter with 1"));
   for (std::size_t s = 0; s < single_device.losses.size(); ++s)

@@ -68,8 +68,8 @@ def test_floats_of_16_bits_are_widened_exactly(tmp_path):
 
 @pytest.mark.parametrize("at", [0, 1, 7, 8, 9, 60, -1])
 def test_files_that_the_package_rejects_are_rejected(tmp_path, at):
-    """If a header byte is changed or the file is truncated, both reject the file; the error of Karez names the file,
-    and the exit code is 77."""
+    """Changes a header byte or truncates the file. The package and Karez must reject the file, and Karez must name it
+    and end with exit code 77."""
     path = tmp_path / "in.safetensors"
     save_file({"w": np.ones((2, 2), np.float32)}, path)
     data = bytearray(path.read_bytes())

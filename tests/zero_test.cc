@@ -1,5 +1,5 @@
-// Tests of ZeRO by layout rules: the optimiser's state, or also the parameters, are split over the data-parallel
-// devices, without changes of the model and its loop.
+// Tests of ZeRO by layout rules. The optimiser's state, or also the parameters, are split over the data-parallel
+// devices, without changes to the model or the training loop.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -93,33 +93,34 @@ void expect_same_training(const Result& actual) {
   EXPECT_EQ(actual.planned, actual.counted);
 }
 
-constexpr std::int64_t numbers = (16 + 1) * 64 + (64 + 1) * 32 + (32 + 1) * 8;
+constexpr std::int64_t parameter_count = (16 + 1) * 64 + (64 + 1) * 32 + (32 + 1) * 8;
 
-TEST(Zero, EachDeviceHasItsPartOfTheOptimisersState) {
+TEST(Zero, EachDeviceHasOnePartOfTheOptimisersState) {
   const Result zero = train("data=4", state_split);
   expect_same_training(zero);
   for (std::int64_t bytes : zero.state)
-    EXPECT_NEAR(static_cast<double>(bytes), 2. * numbers * 8 / 4, 0.02 * 2 * numbers * 8 / 4);
-  for (std::int64_t bytes : zero.parameters) EXPECT_EQ(bytes, numbers * 8);
+    EXPECT_NEAR(static_cast<double>(bytes), 2. * parameter_count * 8 / 4, 0.02 * 2 * parameter_count * 8 / 4);
+  for (std::int64_t bytes : zero.parameters) EXPECT_EQ(bytes, parameter_count * 8);
 }
 
 TEST(Zero, ParametersCanBeSplitToo) {
   const Result zero = train("data=4", all_split);
   expect_same_training(zero);
   for (std::int64_t bytes : zero.state)
-    EXPECT_NEAR(static_cast<double>(bytes), 2. * numbers * 8 / 4, 0.02 * 2 * numbers * 8 / 4);
+    EXPECT_NEAR(static_cast<double>(bytes), 2. * parameter_count * 8 / 4, 0.02 * 2 * parameter_count * 8 / 4);
   for (std::int64_t bytes : zero.parameters)
-    EXPECT_NEAR(static_cast<double>(bytes), numbers * 8. / 4, 0.02 * numbers * 8 / 4);
+    EXPECT_NEAR(static_cast<double>(bytes), parameter_count * 8. / 4, 0.02 * parameter_count * 8 / 4);
 }
 
 // Gradients are reduce-scattered and parameters all-gathered, which together send the bytes of an all_reduce.
 TEST(Zero, ZeroSendsNoMoreThanDataParallelTraining) {
   const Result replicated = train("data=4", data_parallel), zero = train("data=4", state_split);
   expect_same_training(replicated);
-  for (std::int64_t bytes : replicated.state) EXPECT_EQ(bytes, 2 * numbers * 8);
+  for (std::int64_t bytes : replicated.state) EXPECT_EQ(bytes, 2 * parameter_count * 8);
   EXPECT_LE(zero.counted, replicated.counted);
-  // Each of n devices sends (n - 1) / n of every gradient and parameter, and at most the loss of each row to all.
-  EXPECT_LE(zero.counted, 19 * (2 * 3 * numbers + 3 * 256) * 8);
+  // Each of n devices sends (n - 1) / n of every gradient and parameter, and at most the loss of each row to the
+  // others.
+  EXPECT_LE(zero.counted, 19 * (2 * 3 * parameter_count + 3 * 256) * 8);
 }
 
 }  // namespace

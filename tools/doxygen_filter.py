@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Filters a header for Doxygen: comments become documentation, and their text contains no Doxygen commands."""
+"""Prints a header for Doxygen: comments become Doxygen comments, with the characters of its syntax escaped."""
 
 import re
 import sys
@@ -28,5 +28,5 @@ def filtered(line: str) -> str:
 
 
 text = open(sys.argv[1], encoding="utf-8").read()
-text = re.sub(r"^namespace traced {\n.*?^}  // namespace traced\n", "", text, flags=re.S | re.M)  # only for templates
+text = re.sub(r"^namespace traced {\n.*?^}  // namespace traced\n", "", text, flags=re.S | re.M)  # not public
 print("/// \\file\n" + "\n".join(filtered(line) for line in text.split("\n")))

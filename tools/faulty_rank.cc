@@ -1,4 +1,4 @@
-// A small program that trains on all ranks and fails as its options require; tests of failures start it as ranks.
+// A small program that trains on all ranks and fails as its options request. Tests of failures run it as a job.
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -20,21 +20,23 @@ namespace {
 const std::vector<Option> option_specs = {
     {"steps", "1000000", "launches"},
     {"fault", "none",
-     "stop-start, stop-end: the rank stops itself before its world is made, or before it ends; host, kernel, source: "
-     "a step takes --seconds longer there; slow-host, slow-kernel, slow-source: so do all later steps; throw-host, "
-     "throw-kernel, throw-source: an exception"},
+     "stop-start, stop-end: the rank stops itself (SIGSTOP) before it makes its world, or before it ends; host, "
+     "kernel, source: step number --at takes --seconds longer in the host program, the kernel or the source; "
+     "slow-host, "
+     "slow-kernel, slow-source: that step and all later ones take longer; throw-host, throw-kernel, throw-source: that "
+     "step throws an exception there"},
     {"rank", "1", "the rank that has the fault"},
-    {"at", "5", "the step of the fault"},
-    {"seconds", "0", "duration of the fault, or added to each slow step"},
-    {"work", "0.001", "seconds of a kernel's work in each step"},
-    {"between", "0", "seconds of each rank's program between launches"},
+    {"at", "5", "the number of the step with the fault, from 0"},
+    {"seconds", "0", "seconds by which the fault prolongs a step"},
+    {"work", "0.001", "seconds that the kernel sleeps in each step"},
+    {"between", "0", "seconds that each rank sleeps before each launch"},
     {"peer-timeout", "2", "WorldOptions::peer_timeout"},
     {"call-timeout", "2", "WorldOptions::call_timeout"},
-    {"resets", "0", "times that the world is reset after a failure and trained again without the fault"},
-    {"width", "16", "width of the layer, whose gradients are sent"},
+    {"resets", "0", "number of failures after which the world is reset and trained again without the fault"},
+    {"width", "16", "width of the layer, which determines the size of the gradients"},
 };
 
-// The fault of this rank, and its step.
+// The fault that the options request. It takes effect only if `on_this_rank` is set.
 struct Fault {
   std::string name;
   bool on_this_rank = false;
@@ -92,8 +94,8 @@ kernels::KernelRow work_kernel(const Fault& fault, double seconds) {
   return row;
 }
 
-// Stops this process if it is the rank of the fault. The rank is read from karez run's variable, because the world does
-// not exist yet.
+// Stops this process if the fault is stop-`place` and this is the rank that has it. Reads the rank from the environment
+// variable that karez run sets, because before the start there is no world to ask.
 void stop_before(const std::string& place, const Options& options) {
   const char* rank = std::getenv("KAREZ_RANK");
   if (options.text("fault") == cat("stop-", place) && rank != nullptr && options.text("rank") == rank)

@@ -42,7 +42,8 @@ class Body {
     return is_boolean(e->kind) || (e->kind == ExprKind::variable && masks_[static_cast<std::size_t>(e->variable)]);
   }
 
-  // Returns the start of a call; functions such as exp_of and select_of are in karez/kernels/cpu/pointwise_lanes.h.
+  // Returns the name of a function and an opening parenthesis. Functions such as exp_of and select_of are in
+  // karez/kernels/cpu/pointwise_lanes.h.
   static std::string function_of(ExprKind kind) {
     static const std::map<ExprKind, std::string> names = {
         {ExprKind::neg, "hn::Neg("},  {ExprKind::not_, "hn::Not("}, {ExprKind::add, "hn::Add("},
@@ -59,7 +60,7 @@ class Body {
   std::string value(const Expr& e) {
     if (e->kind == ExprKind::variable) return cat("x", e->variable);
     std::string key = print(e);
-    if (auto at = names_by_text.find(key); at != names_by_text.end()) return at->second;
+    if (auto at = names_by_text_.find(key); at != names_by_text_.end()) return at->second;
     std::string statement;
     if (e->kind == ExprKind::constant) {
       statement = cat("lanes_of(static_cast<float>(", number(e->value), "))");
@@ -68,18 +69,18 @@ class Body {
       for (int k = 0; k < operands_of(e->kind); ++k) {
         const Expr& operand = e->operands[static_cast<std::size_t>(k)];
         require(is_mask(operand) == requires_mask(e->kind, k), "operand ", k, " of ", key,
-                " has the wrong type: a number and a bool are exchanged");
+                is_mask(operand) ? " must be a number, got a bool" : " must be a bool, got a number");
         operands.push_back(value(operand));
       }
       statement = cat(function_of(e->kind), join(operands, ", "), ")");
     }
-    std::string name = cat("t", names_by_text.size());
+    std::string name = cat("t", names_by_text_.size());
     statements_ += cat("    const ", is_mask(e) ? "M " : "V ", name, " = ", statement, ";\n");
-    return names_by_text[key] = name;
+    return names_by_text_[key] = name;
   }
 
   std::vector<bool> masks_;
-  std::map<std::string, std::string> names_by_text;
+  std::map<std::string, std::string> names_by_text_;
   std::string statements_, result_;
   bool result_is_mask_ = false;
 };
@@ -127,7 +128,7 @@ std::span<const GeneratedPointwise> generated_pointwise() {
   return {HWY_DYNAMIC_DISPATCH(generated_table)(), )";
 
 std::string generate() {
-  std::map<std::string, std::string> ops_by_expression;  // by expression: the ops that have it
+  std::map<std::string, std::string> ops_by_expression;  // the names of the ops with each expression
   for (const Pointwise& row : pointwise_rows()) {
     std::string& names = ops_by_expression[row.expr];
     names += cat(names.empty() ? "" : ", ", row.name);

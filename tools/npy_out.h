@@ -1,4 +1,4 @@
-// Writes arrays as .npy files, which another program compares with references.
+// Writes arrays as .npy files, so that another program can compare them with references.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Runs the kernels on every op case with random and special operands, including fused calls, and writes inputs,
-// attributes and outputs as .npy files and cases.json, for a comparison with a reference.
+// Runs the kernels on every op case with random and special operands, and on fused calls. Writes inputs and outputs as
+// .npy files and attributes to cases.json, so that a Python test can compare them with a reference.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -58,8 +58,8 @@ std::vector<Job> jobs(const OpTable& ops, std::mt19937_64& random) {
   return out;
 }
 
-// Returns the call that runs a job. A fused call is the call of the product with the bias as an additional operand and
-// attributes for the fused ops.
+// Returns the call that runs a job. A fused call is the call of the matmul or conv2d, with the bias as an additional
+// operand and attributes for the fused ops.
 CallSpec call_of(const Job& job, const OpTable& ops) {
   OpCase unfused = job.op;
   for (const char* name : {"bias", "relu"})
@@ -88,8 +88,8 @@ std::vector<HostArray> run_steps(const KernelRow& row, const CallSpec& call, con
   return out;
 }
 
-// Returns the description of a gradient op of the pointwise table: the op, the operand to which the gradient belongs,
-// and the names of the gradient op's operands; "null" for any other op.
+// Describes a gradient op of the pointwise table as JSON: the op, the operand to which the gradient belongs, and the
+// names of the gradient op's operands. Returns "null" for any other op.
 std::string gradient_json(const std::string& op) {
   for (const Pointwise& row : pointwise_rows())
     for (std::size_t k = 0; k < row.grads.size(); ++k)

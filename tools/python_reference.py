@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the reference of the Python package with pdoc into a folder: the public names, by their public modules."""
+"""Writes the reference of the Python package into a folder with pdoc, with each public name under its module."""
 
 import inspect
 import pathlib

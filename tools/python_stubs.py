@@ -48,7 +48,7 @@ DType = Union[karez.dtypes.dtype, str, type]
 
 
 def parameters(function):
-    """The parameters in stub syntax, without the first."""
+    """The parameters of a method in stub syntax, without the first one, and its result type."""
     bound = getattr(function, "_cpp_function", function)
     if hasattr(bound, "__nb_signature__"):
         text, _, defaults = bound.__nb_signature__[0]
@@ -62,14 +62,14 @@ def parameters(function):
                 break
         return inside[at:].strip(), result.replace("karez._core.", "")
     signature = inspect.signature(function)
-    message = []
+    texts = []
     for value in list(signature.parameters.values())[1:]:
-        if value.kind is value.KEYWORD_ONLY and not any(word.startswith("*") for word in message):
-            message.append("*")
+        if value.kind is value.KEYWORD_ONLY and not any(text.startswith("*") for text in texts):
+            texts.append("*")
         star = {value.VAR_POSITIONAL: "*", value.VAR_KEYWORD: "**"}.get(value.kind, "")
         kind = "Any" if value.annotation is value.empty else str(value.annotation)
-        message.append(f"{star}{value.name}: {kind}" + ("" if value.default is value.empty else " = ..."))
-    return ", ".join(message), "Tensor" if signature.return_annotation is signature.empty else str(
+        texts.append(f"{star}{value.name}: {kind}" + ("" if value.default is value.empty else " = ..."))
+    return ", ".join(texts), "Tensor" if signature.return_annotation is signature.empty else str(
         signature.return_annotation
     )
 

@@ -1,10 +1,10 @@
-// Reads slot problems as text and prints their solutions; a Python test compares them with its own. Lines:
+// Reads slot problems as text and prints their solutions, which a Python test compares with its own solutions. Lines:
 //
 //   actor SECONDS ACTS
 //   register PRODUCER PERIOD BYTES LEAST MOST FILLED CONSUMER PERIOD [CONSUMER PERIOD ...]
-//   order ACTOR ACT [ACTOR ACT ...]            one stream
+//   order ACTOR ACT [ACTOR ACT ...]            the acts of one stream, in order
 //   interval SECONDS                           solves the problem above for this interval; a new problem begins
-//   cap BYTES                                  the same for this memory limit
+//   cap BYTES                                  solves the problem above for this memory limit; a new problem begins
 //
 // Output per problem: "bytes B bound B interval S least S optimal 0|1 slots N ...", or "error TEXT".
 #include <iostream>
@@ -67,7 +67,7 @@ void read(std::istream& in) {
       }
     } else {
       require(ErrorKind::data, kind == "interval" || kind == "cap", "solve_slots: unknown line type '", kind,
-              "'; expected actor, register, order, interval or cap");
+              "'; expected one of: actor, register, order, interval, cap");
       print_solution(problem, kind, line);
       problem = {};
     }

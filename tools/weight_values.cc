@@ -1,4 +1,5 @@
-// Loads a weight file, writes each tensor as an .npy file and saves all again, for a comparison by another program.
+// Loads a weight file, writes each tensor as an .npy file and saves all tensors again, for comparison by another
+// program.
 #include <fstream>
 #include <iostream>
 

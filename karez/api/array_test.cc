@@ -1,5 +1,5 @@
-// Tests of arrays: results of calls stay on the mesh, later calls take them in their layout, and an array of a failed
-// call reports its error.
+// Tests of arrays: results of calls stay on the mesh, later calls take them in their layout, and an array that a failed
+// call should have made reports the error of the call.
 #include "karez/api/array.h"
 
 #include <gmock/gmock.h>
@@ -41,11 +41,11 @@ const Setting settings[] = {{"", {"", ""}, {"", ""}},
 // Returns whether the host reads an input of the plan.
 bool reads_on_host(const Function& f) {
   return std::any_of(f.plan().actors.begin(), f.plan().actors.end(), [&](const Actor& a) {
-    return a.body == BodyKind::input && f.plan().stream(a.stream).name == "host";
+    return a.body == BodyKind::input && f.plan().stream(a.stream).kind == plan::StreamKind::host;
   });
 }
 
-TEST(Array, AChainOfCallsEqualsCallsThroughTheHostBitForBit) {
+TEST(Array, AChainOfCallsGivesBitForBitTheResultsOfCallsThroughTheHost) {
   for (const Setting& setting : settings)
     for (DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64}) {
       const std::string label = cat(setting.mesh, " ", name_of(dtype));
@@ -70,17 +70,19 @@ TEST(Array, AChainOfCallsEqualsCallsThroughTheHostBitForBit) {
           }(),
           label);
       f(y).wait();
-      EXPECT_EQ(f.signatures(), 2) << label << ": for a host array, and for an array in its layout";
+      EXPECT_EQ(f.signatures(), 2) << label << ": expected one signature for the host array and one for the array";
       EXPECT_FALSE(reads_on_host(f)) << label;
-      EXPECT_TRUE(f.plan().transfers.empty()) << label << ": the layout is the requested one\n" << f.plan_text();
+      EXPECT_TRUE(f.plan().transfers.empty())
+          << label << ": expected no transfer, because the array has the requested layout\n"
+          << f.plan_text();
       EXPECT_TRUE(reads_on_host(host_function)) << label;
       EXPECT_EQ(world.counters().sent_bytes, sent) << label;
       EXPECT_GE(mesh.world->copies.allocated(), copies) << label;
     }
 }
 
-// Sums over split dimensions, transposed layouts, products: the plan converts arguments in other layouts, and every
-// transfer is counted.
+// The function needs sums over split dimensions, transposed layouts and products. The plan converts arguments in other
+// layouts, and every transfer is counted.
 TEST(Array, ArgumentsInOtherLayoutsAreConvertedInsideThePlan) {
   for (const Setting& setting : settings) {
     const Mesh shape = Mesh::parse(setting.mesh);
@@ -97,7 +99,7 @@ TEST(Array, ArgumentsInOtherLayoutsAreConvertedInsideThePlan) {
            through_host = use(operands.value(0).read(), operands.value(1).read());
     for (std::size_t i = 0; i < 3; ++i) {
       expect_bits(direct.value(i).read(), through_host.value(i).read(), cat(setting.mesh, " ", i));
-      EXPECT_EQ(direct.value(i).layout(), Layout(shape.axes.size(), B())) << "Broadcast by default";
+      EXPECT_EQ(direct.value(i).layout(), Layout(shape.axes.size(), B())) << "results must be Broadcast by default";
     }
     use(operands.value(0), operands.value(1)).wait();
     std::int64_t planned_bytes = 0, bytes_before = 0, bytes_after = 0;
@@ -130,13 +132,13 @@ TEST(Array, AnArrayHasTypeLayoutAndParts) {
   EXPECT_THAT(list<std::int32_t>(split.read()), ElementsAre(-3, 4, 0, 7));
   for (const HostArray& part : replicated.local()) EXPECT_THAT(list<std::int32_t>(part), ElementsAre(-2, 5, 1, 8));
   EXPECT_TRUE(split.done());
-  EXPECT_EQ(error_of([&] { out.value(3); }), "the call has 3 results; there is no result 3");
-  EXPECT_EQ(error_of([&] { split.item(); }), "an array is i32[4]; item reads a single element");
-  EXPECT_EQ(error_of([&] { Array().read(); }), "an uninitialised array; Future::value returns arrays");
+  EXPECT_EQ(error_of([&] { out.value(3); }), "result 3 does not exist; the call has 3 results");
+  EXPECT_EQ(error_of([&] { split.item(); }), "item: the array must have exactly one element, got i32[4]");
+  EXPECT_EQ(error_of([&] { Array().read(); }), "the array is uninitialised; Future::value returns valid arrays");
   EXPECT_FALSE(Array().valid());
 }
 
-TEST(Array, BytesOfAReplicatedArrayAreReadInPlace) {
+TEST(Array, BytesOfAReplicatedArrayCanBeReadInPlace) {
   std::shared_ptr<const std::byte> bytes_in_place;
   const HostArray x = small_integers(DType::f32, {4, 3});
   {
@@ -153,10 +155,10 @@ TEST(Array, BytesOfAReplicatedArrayAreReadInPlace) {
     EXPECT_EQ(std::memcmp(bytes_in_place.get(), copy.bytes(), 48), 0);
   }
   EXPECT_EQ(reinterpret_cast<const float*>(bytes_in_place.get())[0], x.data<float>()[0] + 1)
-      << "valid after the world's end";
+      << "the bytes must stay valid after the world has ended";
 }
 
-TEST(Array, EmptyPartsAndScalarsAreArraysToo) {
+TEST(Array, ArraysMayBeScalarsOrHaveEmptyParts) {
   World world({.devices = 3});
   DeviceMesh mesh = world.mesh("data=3");
   auto f = compile(mesh, [](Tensor x) { return std::pair(with_layout(x * 2, P("data")), sum(x)); });
@@ -176,7 +178,7 @@ TEST(Array, ACallAcceptsAnArrayTwiceAndWithOtherArguments) {
   auto f = compile(mesh, [](Tensor a, Tensor b, Tensor c, Tensor d) { return a * b + c * d; });
   EXPECT_THAT(list(f(x, x, 10.0f, HostArray::of<float>({3}, {1, 0, 1})).value().read()), ElementsAre(11, 4, 19));
   auto unused = compile(mesh, [](Tensor a, Tensor) { return a; });
-  EXPECT_THAT(list(unused(x, x).value().read()), ElementsAre(1, 2, 3)) << "an unused argument";
+  EXPECT_THAT(list(unused(x, x).value().read()), ElementsAre(1, 2, 3)) << "one argument is not used";
 }
 
 TEST(Array, TwoFunctionsOnTwoThreadsTakeOneArrayConcurrently) {
@@ -210,7 +212,7 @@ TEST(Array, AnArrayOnAnotherMeshIsTransferred) {
                          [](Tensor x) { return with_layout(x * 2, P(nullptr, "model")); });
   const HostArray x = small_integers(DType::f32, {5, 4});
   const Array y = rows(x).value(), z = columns(y).value(), result = rows(z).value();
-  EXPECT_EQ(z.mesh().devices[0].device, 3) << "a function runs on the mesh that it is compiled for";
+  EXPECT_EQ(z.mesh().devices[0].device, 3) << "a function must run on the mesh that it is compiled for";
   EXPECT_EQ(result.mesh(), y.mesh());
   for (std::int64_t i = 0; i < x.count(); ++i) {
     const auto index = static_cast<std::size_t>(i);
@@ -219,7 +221,7 @@ TEST(Array, AnArrayOnAnotherMeshIsTransferred) {
   EXPECT_GT(world.counters().sent_bytes["transfer"], 0);
 }
 
-TEST(Array, AWrongTypeOrShapeGivesTheErrorOfAHostArray) {
+TEST(Array, AWrongTypeOrShapeGivesTheSameErrorAsForAHostArray) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
   auto make = compile(mesh, [](Tensor x) { return with_layout(x, x.rank() == 1 ? P("data") : P("data", nullptr)); });
@@ -250,7 +252,7 @@ TEST(Array, AnArrayOfAFailedCallReportsTheErrorOfThatCall) {
   EXPECT_THAT(error, AllOf(HasSubstr("4 at [1] is outside 0 to 3"), HasSubstr("array_test.cc:")));
   EXPECT_EQ(error_of([&] { failed_array.local(); }), error);
   EXPECT_THAT(error_of([&] { next(failed_array).wait(); }), HasSubstr("4 at [1] is outside 0 to 3"));
-  EXPECT_THAT(list(valid_array.read()), ElementsAre(-3, 4, 6, 2)) << "earlier results remain";
+  EXPECT_THAT(list(valid_array.read()), ElementsAre(-3, 4, 6, 2)) << "earlier results must remain readable";
   world.reset();
   EXPECT_THAT(error_of([&] { next(failed_array); }), HasSubstr("is a result of a launch that failed: "));
   EXPECT_THAT(list(next(valid_array).value().read()), ElementsAre(-2, 5, 7, 3));

@@ -8,22 +8,22 @@
 namespace karez {
 namespace {
 
-// Returns the axis as a number that is not negative.
+// Checks the axis, and returns it as a non-negative number.
 int checked_axis(std::string_view function, int axis, const TensorType& type) {
   const int out = axis < 0 ? axis + type.rank() : axis;
   require(ErrorKind::shape, out >= 0 && out < type.rank(), function, ": axis ", axis, " of ", type, " does not exist");
   return out;
 }
 
-// Returns the first `count` elements of the sorted order, or all elements.
+// Sorts along the axis, and returns the first `count` elements, or all elements if `count` is not set.
 Sorted sorted(std::string_view function, const Term& x, int axis, bool descending, std::optional<std::int64_t> count) {
   return at_line(x.where, [&](Trace& t) {
     const ValueId id = t.value(x);
     const TensorType type = t.graph.type(id);
     const int dim = checked_axis(function, axis, type);
     if (count)
-      require(ErrorKind::shape, *count >= 0 && *count <= type.shape[static_cast<std::size_t>(dim)], function, ": ",
-              *count, " elements along axis ", dim, " of ", type);
+      require(ErrorKind::shape, *count >= 0 && *count <= type.shape[static_cast<std::size_t>(dim)], function,
+              ": k must be from 0 to the size of axis ", dim, " of ", type, ", got ", *count);
     const auto result = build::sort(t.builder, build::as_numbers(t.builder, id), dim, descending, count);
     return Sorted{t.tensor(build::cast(t.builder, result.values, type.dtype)), t.tensor(result.indices)};
   });
@@ -62,7 +62,7 @@ Tensor add_along(Term index, Term updates, std::int64_t size, int axis) {
     const TensorType type = t.graph.type(id);
     const ValueId sums = build::add_along(t.builder, indices, build::as_numbers(t.builder, id), size,
                                           checked_axis("add_along", axis, type));
-    return t.tensor(build::cast(t.builder, sums, type.dtype));  // for bools: whether any of them is true
+    return t.tensor(build::cast(t.builder, sums, type.dtype));  // for bools: whether any update at the index is true
   });
 }
 

@@ -1,4 +1,4 @@
-// Searches the ancestors of a value for an input that contains the batch.
+// Implements batch_parts: searches the ancestors of a value for an input that contains the batch.
 #include "karez/api/batch_parts.h"
 
 #include <vector>

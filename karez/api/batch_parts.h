@@ -1,5 +1,5 @@
-// batch_parts: the number of micro-batches into which a value's batch is split, for functions that treat each
-// micro-batch separately.
+// batch_parts: the number of micro-batches into which the batch dimension of a value is split. Functions that treat
+// each micro-batch separately use it.
 #pragma once
 
 #include "karez/api/tensor.h"
@@ -8,7 +8,7 @@
 namespace karez {
 
 // Returns the number of equal consecutive parts into which dimension 0 of x is split: the number of micro-batches if x
-// depends on the batch, otherwise 1.
+// depends on the batch and this number divides the dimension, otherwise 1.
 std::int64_t batch_parts(Term x);
 std::int64_t batch_parts(const graph::Graph& graph, ValueId value);
 

@@ -1,4 +1,4 @@
-// Batches of labelled images: wraps the classes of the component data under public names.
+// Implements Batches, a public wrapper of the corresponding class of the component `data`.
 #include "karez/api/batches.h"
 
 #include "karez/data/batch.h"

@@ -1,4 +1,4 @@
-// Batches of labelled images from IDX files (the format of MNIST): sources from which every device reads its own slice.
+// Batches of labelled images from IDX files (the format of MNIST). Every device reads its own slice of a batch.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct LabelledImages {
   std::int64_t rows() const { return shape[0]; }
 };
 
-// Reads the files "<part>-images-idx3-ubyte" and "<part>-labels-idx1-ubyte" of a directory, each with or without ".gz";
+// Reads the files "<part>-images-idx3-ubyte" and "<part>-labels-idx1-ubyte" in a directory, each with or without ".gz";
 // `part` is "train" or "t10k". Errors name the file and the defect, for example a label that is not below `classes`.
 LabelledImages read_labelled_images(const std::string& directory, std::string_view part, int classes = 10);
 
@@ -33,8 +33,8 @@ struct BatchOptions {
   float mean = 0, deviation = 1;  // images become (grey / 255 - mean) / deviation
 };
 
-// Sources of images, labels and weights with the same order of rows. Position p is batch p mod per_epoch() of epoch
-// p / per_epoch().
+// Sources of images, labels and weights that deliver rows in the same order. Position p is batch p mod per_epoch() of
+// epoch p / per_epoch().
 class Batches {
  public:
   Batches(LabelledImages rows, const BatchOptions& options);

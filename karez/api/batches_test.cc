@@ -1,4 +1,5 @@
-// Tests of the public batches: each option reaches the data component's class, which has its own tests.
+// Tests of the public class Batches: each option reaches the corresponding class of the component `data`, which has
+// separate tests.
 #include "karez/api/batches.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Implements Function: the first call of a signature traces the body, fixes stored layouts, makes a plan, creates new
-// variables with their first values and loads the plan; later calls only launch.
+// Implements Function. The first call with a signature traces the body, fixes the layouts of stored variables, makes a
+// plan, creates new variables with their first values, and loads the plan. Later calls only launch the plan.
 #include "karez/api/compile.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions op
   require(options.microbatches >= 1, "compile: microbatches is ", options.microbatches, "; it must be at least 1");
   for (const int argument : options.unbatched)
     require(argument >= 0 && (arguments < 0 || argument < arguments), "compile: unbatched contains argument ", argument,
-            ", but the number of arguments is ", arguments);
+            arguments < 0 ? "; it must be at least 0" : cat(", but the number of arguments is ", arguments));
   require(options.keep >= 1, "compile: keep is ", options.keep, "; it must be at least 1");
   const LossScale& scale = options.loss_scale;
   require(scale.growth >= 1 && std::isfinite(scale.growth) && scale.backoff > 0 && scale.backoff <= 1 &&
@@ -74,13 +74,13 @@ Future Function::call(std::vector<Argument> arguments) const {
   State& s = *state_;
   WorldState& world = *s.mesh.world;
   require(s.arguments < 0 || static_cast<int>(arguments.size()) == s.arguments, "function '", s.options.name,
-          "' expects ", s.arguments, " arguments, got ", arguments.size());
+          "' expects ", s.arguments, s.arguments == 1 ? " argument, got " : " arguments, got ", arguments.size());
   std::vector<ArgumentSignature> signature;
   for (auto& argument : arguments) signature.push_back(argument_signature(s, argument, signature.size()));
-  world.session.wait_for_capacity();  // without the lock, so that other threads can still read
+  world.session.wait_for_capacity();  // without the world's lock, so that other threads can still read variables
   try {
     if (auto future = launch_compiled(s, signature, arguments)) return *future;
-    // The body runs without the world's lock, because it may read, write and call functions.
+    // The body runs without the world's lock, because it may read and write variables and call functions.
     TraceLock lock(world.traces, s.plans->trace_owner);
     while (true) {
       if (auto future = launch_compiled(s, signature, arguments)) return *future;  // another thread has compiled it
@@ -123,7 +123,7 @@ Argument::Argument(const Tensor& tensor, SourceLine where) {
 void Function::compile(const std::vector<TensorType>& types) const {
   State& s = *state_;
   require(s.arguments < 0 || static_cast<int>(types.size()) == s.arguments, "function '", s.options.name, "' expects ",
-          s.arguments, " arguments, got ", types.size());
+          s.arguments, s.arguments == 1 ? " argument, got " : " arguments, got ", types.size());
   TraceLock lock(s.mesh.world->traces, s.plans->trace_owner);
   std::vector<ArgumentSignature> signature;
   for (const TensorType& type : types) signature.push_back({type});
@@ -132,8 +132,8 @@ void Function::compile(const std::vector<TensorType>& types) const {
 
 namespace {
 
-// Returns whether the function is an expression program. The world owns such functions, so they do not keep the world
-// alive.
+// Returns whether the function runs an expression program. The world owns such functions, so they must not keep the
+// world alive: their pointer to the world does not own it.
 bool is_expression(const DeviceMesh& mesh) { return mesh.world.use_count() == 0; }
 
 bool is_unbatched(const FunctionOptions& options, std::size_t argument) {
@@ -185,7 +185,7 @@ void Function::plan_for(State& s, const std::vector<ArgumentSignature>& signatur
       if (split_axes) parts[name] = *split_axes;
       if (s.options.microbatches == 1 || type.rank() == 0) continue;
       graph::Node& node = trace.graph.node(trace.graph.value(inputs.back().id).producer);
-      if (node.op->role != graph::Role::source) continue;  // the argument is first transferred to this function's mesh
+      if (node.op->role != graph::Role::source) continue;  // an array that is first transferred to this function's mesh
       if (is_unbatched(s.options, i)) node.attrs.set("unbatched", true);
       else if (type.shape[0] == batch_of(s.options, signature))
         node.attrs.set("parts", std::int64_t{s.options.microbatches});
@@ -247,7 +247,7 @@ std::optional<Future> Function::launch_compiled(State& s, const std::vector<Argu
   });
   if (match == list.end()) return std::nullopt;
   if (!(*match)->ready && !load(s, **match)) {
-    list.erase(match);  // the plan requires variables on different meshes or in different layouts from the current ones
+    list.erase(match);  // variables are now on other meshes or in other layouts than the plan requires
     return std::nullopt;
   }
   std::rotate(match, match + 1, list.end());
@@ -282,7 +282,7 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
   out->graph = trace.graph;
   {
     Graph live_graph = trace.graph;
-    remove_dead(live_graph);  // an unused index is not an error
+    remove_dead(live_graph);  // an invalid index that is not used is not an error
     out->index_checks = index_checks(live_graph);
   }
   std::vector<std::string> names;  // the names of the variables in the program, by parameter

@@ -1,5 +1,5 @@
-// Tests of compile: functions are traced, planned and run, with one plan for each signature and state that outlives
-// calls; and errors.
+// Tests of compile: a function is traced, planned and run, has one plan for each signature, and its variables outlive
+// calls.
 #include "karez/api/compile.h"
 #include "karez/api/batches.h"
 
@@ -28,7 +28,7 @@ struct Net : nn::Module {
   Tensor operator()(Tensor x) { return fc2(tanh(fc1(x))); }
 };
 
-// The images of a batch.
+// Returns the images of one batch.
 HostArray images(DType dtype, std::int64_t rows, int step) {
   HostArray out(TensorType{dtype, {rows, 6}});
   with_type(dtype, [&]<class T>() {
@@ -45,7 +45,7 @@ HostArray labels(std::int64_t rows, int step) {
   return out;
 }
 
-// The losses of training steps on a mesh.
+// Trains a model on a mesh, and returns the loss of each step.
 std::vector<double> losses(const std::string& mesh, int devices, const std::vector<LayoutRule>& rules, int steps,
                            double dropout_rate = 0) {
   World world({.devices = devices});
@@ -74,7 +74,7 @@ TEST(Compile, CompileTurnsAFunctionOfTensorsIntoAFunctionOfArrays) {
   Future out = f(HostArray::of<float>({3}, {1, 2, 3}), HostArray::of<float>({3}, {4, 5, 6}));
   EXPECT_THAT(list<float>(out.value(0).read()), ElementsAre(5, 7, 9));
   EXPECT_EQ(out.item<float>(1), 32);
-  EXPECT_THAT(error_of([&] { out.item(0); }), HasSubstr("output 0 is f32[3]; item reads a single element"));
+  EXPECT_THAT(error_of([&] { out.item(0); }), HasSubstr("item: output 0 must have exactly one element, got f32[3]"));
 }
 
 TEST(Compile, EachSignatureIsTracedOnce) {
@@ -157,14 +157,14 @@ TEST(Compile, RulesThatSplitColumnsThenRowsTrainLikeOneDevice) {
   expect_same(losses("", 1, {}, 10), losses("data=2,model=2", 4, rules, 10));
 }
 
-TEST(Compile, DropoutIsEqualOnEveryMesh) {
+TEST(Compile, DropoutDropsTheSameElementsOnEveryMesh) {
   auto reference = losses("", 1, {}, 5, 0.3);
   EXPECT_NE(reference, losses("", 1, {}, 5));
   expect_same(reference, losses("data=4", 4, {}, 5, 0.3));
   expect_same(reference, losses("data=2,model=2", 4, {}, 5, 0.3));
 }
 
-TEST(Compile, TwoRunsGiveEqualLossesBitForBit) {
+TEST(Compile, TwoRunsGiveBitForBitTheSameLosses) {
   EXPECT_EQ(losses("data=2,model=2", 4, {}, 10), losses("data=2,model=2", 4, {}, 10));
 }
 
@@ -187,7 +187,7 @@ TEST(Compile, InitialWeightsDoNotDependOnTheMesh) {
   EXPECT_GT(largest, 0.8 * bound);
 }
 
-TEST(Compile, AVariableIsWrittenAndReadInAnyLayout) {
+TEST(Compile, AVariableCanBeWrittenAndReadInAnyLayout) {
   World world({.devices = 4});
   Net net;
   auto f = compile(world.mesh("data=2,model=2"), [&](Tensor x) { return net(x); },
@@ -251,7 +251,7 @@ TEST(Compile, ThePlanReadsBatchesFromASource) {
   EXPECT_EQ(out.item(2), 2);
 }
 
-// A source may be slow: its next batch is read while the current launch computes. An array is ready immediately.
+// A source may be slow, so its next batch is read while the current launch computes. An array is ready immediately.
 TEST(Compile, ASourceArgumentHasASecondSlotAndASeparatePlan) {
   LabelledImages rows{{8, 2, 3}, std::vector<std::uint8_t>(48, 7), std::vector<std::uint8_t>(8, 1)};
   Batches batches(rows, {.batch = 4, .train = false});
@@ -275,7 +275,7 @@ TEST(Compile, ASourceArgumentHasASecondSlotAndASeparatePlan) {
   EXPECT_EQ(slots("arg1"), 2);
   EXPECT_EQ(f.signatures(), 3);
   f.compile({images.type(), labels.type()});
-  EXPECT_EQ(slots("arg1"), 1) << "planned for arrays";
+  EXPECT_EQ(slots("arg1"), 1) << "after compile() for arrays, the latest plan must be the one for arrays";
   f(Feed{batches.images(), 1}, Feed{batches.labels(), 1}).wait();
   EXPECT_EQ(f.signatures(), 3);
 }
@@ -300,7 +300,7 @@ TEST(Compile, ErrorsDescribeTheMistake) {
   DeviceMesh mesh = world.mesh("data=2,model=2");
   EXPECT_EQ(error_of([&] { world.mesh("data=2,model=4"); }),
             "mesh(data=2, model=4) takes 8 devices, but the world has 4; World({.devices = 8}) has enough");
-  EXPECT_EQ(error_of([] { World({.devices = 0}); }), "a world of 0 devices; at least 1 is required");
+  EXPECT_EQ(error_of([] { World({.devices = 0}); }), "World: devices must be at least 1, got 0");
   Net net;
   auto model = [&](Tensor x) { return net(x); };
   HostArray x = images(DType::f32, 12, 0);
@@ -314,7 +314,7 @@ TEST(Compile, ErrorsDescribeTheMistake) {
               HasSubstr("pipe"));
   EXPECT_THAT(error_of([&] { compile(mesh, model, {.microbatches = 0}); }),
               HasSubstr("microbatches is 0; it must be at least 1"));
-  EXPECT_THAT(error_of([&] { compile(mesh, model)(x, x); }), HasSubstr("function 'main' expects 1 arguments, got 2"));
+  EXPECT_THAT(error_of([&] { compile(mesh, model)(x, x); }), HasSubstr("function 'main' expects 1 argument, got 2"));
   EXPECT_THAT(error_of([&] { compile(mesh, model)(images(DType::f32, 6, 0), Feed()); }), StartsWith("function 'main'"));
   EXPECT_THAT(error_of([&] { compile(mesh, model).plan(); }), HasSubstr("has no plan before its first call"));
   EXPECT_THAT(error_of([&] { compile(mesh, [](Tensor) {})(x); }),
@@ -322,7 +322,7 @@ TEST(Compile, ErrorsDescribeTheMistake) {
                     HasSubstr(") returns no tensor and updates nothing: there is nothing to run")));
   Parameter w("w", {DType::f32, {6}}, constant_init(1));
   compile(mesh, [&](Tensor rows) { update(w, sum(rows, {0})); })(x).wait();
-  EXPECT_NE(world.read(w).data<float>()[0], 1) << "the function has an update";
+  EXPECT_NE(world.read(w).data<float>()[0], 1) << "a function that returns nothing but updates a variable must run";
 }
 
 TEST(Bodies, BodiesWithEqualProgramsShareAPlan) {
@@ -348,7 +348,7 @@ TEST(Bodies, BodiesWithEqualProgramsShareAPlan) {
   EXPECT_EQ(traced, 3);
 }
 
-TEST(Bodies, BodiesWithEqualTextsButDifferentParametersDoNotShareAPlan) {
+TEST(Bodies, BodiesWithTheSameTextButDifferentParametersDoNotShareAPlan) {
   World world;
   const auto reads = [](const Parameter& parameter) {
     return Body([parameter](std::span<const Tensor> in) { return std::vector<Tensor>{in[0] * parameter}; });
@@ -372,7 +372,8 @@ TEST(Bodies, BodiesWithEqualTextsButDifferentParametersDoNotShareAPlan) {
   slow_function.call({}).wait();
   const float weight_before = world.read(a).data<float>()[0];
   fast_function.call({}).wait();
-  EXPECT_EQ(world.read(a).data<float>()[0], weight_before) << "each function reads the learning rate of its optimiser";
+  EXPECT_EQ(world.read(a).data<float>()[0], weight_before)
+      << "each function must read the learning rate of its optimiser";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Grouped and transposed convolution, made of conv2d nodes and their gradient.
+// Implements grouped convolution with conv2d nodes, and transposed convolution with the gradient of conv2d.
 #include "karez/api/convolution.h"
 
 #include <algorithm>
@@ -15,8 +15,9 @@ namespace {
 void check_operands(std::string_view what, const TensorType& x, const TensorType& w, std::int64_t groups) {
   require(ErrorKind::shape, x.rank() == 4 && w.rank() == 4, what,
           ": expected x [n, c, h, w] and a weight of four dimensions, got ", x, " and ", w);
-  require(ErrorKind::shape, groups >= 1 && x.shape[1] % groups == 0 && w.shape[0] % groups == 0, what, ": ", groups,
-          " groups do not divide the channels of ", x, " and the ", w.shape[0], " of weight ", w);
+  require(ErrorKind::shape, groups >= 1 && x.shape[1] % groups == 0 && w.shape[0] % groups == 0, what,
+          ": groups must divide the channels (dimension 1) of x ", x, " and dimension 0 of weight ", w, ", got ",
+          groups);
 }
 
 Shape transposed_shape(const TensorType& x, const TensorType& w, const ConvTranspose2dOptions& o) {
@@ -26,16 +27,16 @@ Shape transposed_shape(const TensorType& x, const TensorType& w, const ConvTrans
       require(option->size() == 2,
               "conv_transpose2d: stride, padding, output_padding and dilation must be two numbers "
               "each, height and width");
-    require(o.stride[d] >= 1 && o.dilation[d] >= 1 && o.padding[d] >= 0, "conv_transpose2d: stride ", o.stride[d],
-            ", padding ", o.padding[d], ", dilation ", o.dilation[d],
-            "; stride and dilation must be at least 1, padding at least 0");
+    require(o.stride[d] >= 1 && o.dilation[d] >= 1 && o.padding[d] >= 0,
+            "conv_transpose2d: stride and dilation must be at least 1, and padding at least 0; got stride ",
+            o.stride[d], ", dilation ", o.dilation[d], ", padding ", o.padding[d]);
     require(o.output_padding[d] >= 0 && o.output_padding[d] < std::max(o.stride[d], o.dilation[d]),
-            "conv_transpose2d: output_padding ", o.output_padding[d], " must be below the stride or the dilation, ",
-            o.stride[d], " and ", o.dilation[d]);
+            "conv_transpose2d: output_padding must be at least 0 and below stride or dilation; got output_padding ",
+            o.output_padding[d], ", stride ", o.stride[d], ", dilation ", o.dilation[d]);
     out[d + 2] = (x.shape[d + 2] - 1) * o.stride[d] - 2 * o.padding[d] + o.dilation[d] * (w.shape[d + 2] - 1) +
                  o.output_padding[d] + 1;
-    require(ErrorKind::shape, out[d + 2] >= 1, "conv_transpose2d: ", x, " with weight ", w, " and padding ",
-            o.padding[d], " gives ", out[d + 2], " rows or columns");
+    require(ErrorKind::shape, out[d + 2] >= 1, "conv_transpose2d: x ", x, " with weight ", w, " and padding ",
+            o.padding[d], " gives a result of ", d == 0 ? "height " : "width ", out[d + 2], "; it must be at least 1");
   }
   return out;
 }
@@ -57,8 +58,8 @@ Tensor conv_transpose2d(Term x, Term weight, ConvTranspose2dOptions options) {
     const ValueId image = t.value(x), kernel = t.value(weight);
     const TensorType in = b.type(image), w = b.type(kernel);
     check_operands("conv_transpose2d", in, w, options.groups);
-    require(ErrorKind::shape, w.shape[0] == in.shape[1], "conv_transpose2d: channels differ: ", in.shape[1], " and ",
-            w.shape[0], " (", in, " x ", w, ")");
+    require(ErrorKind::shape, w.shape[0] == in.shape[1], "conv_transpose2d: dimension 0 of the weight must be the ",
+            in.shape[1], " channels of x ", in, ", got weight ", w);
     const Shape shape = transposed_shape(in, w, options);
     return t.tensor(build::conv2d_grad_input(
         b, image, kernel, {options.stride, options.padding, options.dilation, options.groups}, shape));
@@ -69,8 +70,8 @@ nn::ConvTranspose2d::ConvTranspose2d(Module& parent, const std::string& name, st
                                      std::int64_t kernel, TransposeShape s)
     : Module(parent, name),
       shape(s) {
-  require(in >= 1 && out >= 1 && kernel >= 1, "ConvTranspose2d '", path(), "': ", in, " to ", out,
-          " channels with a kernel of ", kernel, "; all must be positive");
+  require(in >= 1 && out >= 1 && kernel >= 1, "ConvTranspose2d '", path(),
+          "': in, out and kernel must be at least 1, got ", in, ", ", out, " and ", kernel);
   require(s.groups >= 1 && in % s.groups == 0 && out % s.groups == 0, "ConvTranspose2d '", path(), "': ", s.groups,
           " groups do not divide ", in, " and ", out, " channels");
   const auto init = uniform_init(1 / std::sqrt(static_cast<double>(out / s.groups * kernel * kernel)));

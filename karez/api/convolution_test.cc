@@ -1,5 +1,5 @@
-// Tests of grouped and transposed convolution: results are compared with plain loops on every mesh, gradients with
-// difference quotients; and errors.
+// Tests of grouped and transposed convolution. Results are compared with plain loops on every mesh; gradients are
+// compared with difference quotients.
 #include "karez/api/convolution.h"
 
 #include <gmock/gmock.h>
@@ -90,7 +90,7 @@ TEST(ConvTranspose, ResultsEqualTheReferenceOnEveryMesh) {
     }
 }
 
-TEST(GroupedConv, EachGroupReadsItsOwnChannelsOnEveryMesh) {
+TEST(GroupedConv, EachGroupUsesItsChannelsOfTheInputOnEveryMesh) {
   World world({.devices = 4});
   for (const char* mesh : {"", "data=2", "data=2,model=2"})
     for (std::int64_t groups : {1, 2, 4}) {
@@ -151,17 +151,20 @@ TEST(ConvTranspose, MismatchesAreErrors) {
   EXPECT_THAT(error_of([&] {
                 conv_transpose2d(x, random_doubles({6, 2, 3, 3}, 1));
               }),
-              HasSubstr("conv_transpose2d: channels differ: 4 and 6"));
+              HasSubstr("dimension 0 of the weight must be the 4 channels of x"));
   EXPECT_THAT(error_of([&] { conv_transpose2d(x, w, {.groups = 3}); }),
-              HasSubstr("conv_transpose2d: 3 groups do not divide the channels"));
+              HasSubstr("conv_transpose2d: groups must divide the channels (dimension 1) of x"));
   EXPECT_THAT(error_of([&] {
                 conv_transpose2d(x, w, {.output_padding = {1, 0}});
               }),
-              HasSubstr("output_padding 1 must be below the stride or the dilation"));
-  EXPECT_THAT(error_of([&] { conv_transpose2d(x, w, {.padding = {3, 3}}); }), HasSubstr("gives -1 rows or columns"));
+              HasSubstr("output_padding must be at least 0 and below stride or dilation; got output_padding 1"));
+  EXPECT_THAT(error_of([&] {
+                conv_transpose2d(x, w, {.padding = {3, 3}});
+              }),
+              HasSubstr("gives a result of height -1; it must be at least 1"));
   EXPECT_THAT(error_of([&] { conv_transpose2d(x, w, {.stride = {1}}); }), HasSubstr("must be two numbers each"));
   EXPECT_THAT(error_of([&] { grouped_conv2d(x, w, 3); }),
-              HasSubstr("grouped_conv2d: 3 groups do not divide the channels"));
+              HasSubstr("grouped_conv2d: groups must divide the channels (dimension 1) of x"));
   EXPECT_THAT(error_of([&] { grouped_conv2d(x, w, 4); }), HasSubstr("channels differ: 1 and 2"));
 }
 

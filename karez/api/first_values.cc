@@ -1,4 +1,4 @@
-// The functions of World for first values of variables that no function has used yet, and for the seed.
+// Member functions of World that concern first values of variables that no function has used yet, and the seed.
 #include "karez/api/compile.h"
 #include "karez/api/namespace.h"
 #include "karez/api/state/world_state.h"
@@ -14,7 +14,7 @@ bool World::has(const Parameter& parameter) const {
 
 std::vector<HostArray> World::first_values(const std::vector<Parameter>& parameters) const {
   std::vector<HostArray> out(parameters.size());
-  std::vector<std::size_t> initialised;  // indices of the parameters whose values their initialisers make
+  std::vector<std::size_t> initialised;  // indices of the parameters whose values come from their initialisers
   {
     WorldLock lock(*state_);
     for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -1,5 +1,5 @@
-// Tests of functions for bindings of other languages: first values of variables, seeds, interruptible waits, module
-// paths, and updates from outside of nn.
+// Tests of functions that bindings for other languages use: first values of variables, seeds, interruptible waits,
+// module paths, and updates of variables.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,12 +34,12 @@ HostArray ones(const Shape& shape) {
   return out;
 }
 
-TEST(FirstValues, FirstValuesEqualThoseOfCreatedVariables) {
+TEST(FirstValues, FirstValuesEqualTheInitialValuesOfCreatedVariables) {
   World world({.devices = 2, .seed = 9});
   Net net;
   EXPECT_FALSE(world.has(net.fc.weight));
   const auto values = world.first_values(net.parameters());
-  EXPECT_FALSE(world.has(net.fc.weight)) << "first_values creates no variable";
+  EXPECT_FALSE(world.has(net.fc.weight)) << "first_values must not create a variable";
   compile(world.mesh("model=2"), [&](Tensor x) { return net(x); },
           {.rules = {{"fc.weight", P("model", nullptr)}}})(ones({2, 6}))
       .wait();
@@ -73,7 +73,7 @@ TEST(FirstValues, ANewSeedChangesFirstValuesAndRestartsDropout) {
   const auto expected = draw(second_function);
   EXPECT_NE(draw(first_function), expected);
   world.seed(2);
-  EXPECT_EQ(draw(first_function), expected) << "the first step again";
+  EXPECT_EQ(draw(first_function), expected) << "dropout must start again at its first step";
   EXPECT_EQ(list(world.first_values({net.fc.weight})[0]), list(other_world.first_values({net.fc.weight})[0]));
 }
 
@@ -95,7 +95,8 @@ TEST(WhileWaiting, AWaitCanBeInterruptedAndTheLaunchStillEnds) {
   interrupt = true;
   EXPECT_THROW(pending.wait(), std::runtime_error);
   EXPECT_THROW(pending.value().read(), std::runtime_error);
-  EXPECT_THROW(twice(1.0f), std::runtime_error) << "the maximum number of launches is in flight";
+  EXPECT_THROW(twice(1.0f), std::runtime_error)
+      << "the call must wait, because the maximum number of launches is in flight";
   interrupted.set_value();
   opener.join();
   EXPECT_TRUE(was_interrupted);
@@ -139,7 +140,7 @@ TEST(Update, AnUpdateStoresAValueForTheNextCall) {
   EXPECT_EQ(world.read(count).data<float>()[0], 4);
 }
 
-TEST(ParametersOf, TheParametersOfALossAreThoseThatItsGradientsReach) {
+TEST(ParametersOf, OnlyParametersThatTheGradientsOfTheValueReachAreReturned) {
   World world;
   Parameter a("a", {DType::f32, {2}}, constant_init(1)), b("b", {DType::f32, {2}}, constant_init(1)),
       c("c", {DType::f32, {2}}, constant_init(1)), d("d", {DType::f32, {2}}, constant_init(1));

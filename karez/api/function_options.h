@@ -1,4 +1,4 @@
-// FunctionOptions: options that, with the mesh, determine how a function is planned.
+// FunctionOptions: the options that, together with the mesh, determine how a function is planned.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace karez {
 
-// The placement of a part of the program: modules (and parameters) whose path matches the glob, and their sub-modules,
-// run on a different mesh from the function's, or at one coordinate of the axis `stage` of the function's mesh.
+// Places a part of the program on a mesh. The part consists of the modules and parameters whose path matches the glob
+// `module`, with their sub-modules. `where` is a mesh, or a coordinate on the axis `stage` of the function's mesh.
 struct PlacementRule {
   std::string module;
   std::variant<DeviceMesh, int> where;
 };
 
-// Options that, with the mesh, determine how a function is planned.
+// Options that, together with the mesh, determine how a function is planned.
 struct FunctionOptions {
   // Layouts of parameters by glob: {{"fc*.weight", P("model", nullptr)}}, or {"block0", ...} for all parameters of a
   // module; a rule that matches nothing is an error.
@@ -28,19 +28,20 @@ struct FunctionOptions {
   // are equal), a gradient with its value, and an input or parameter where it is first read. Values that are read on
   // another placement are transferred. A rule that matches nothing and a rule that contradicts another are errors.
   std::vector<PlacementRule> placements = {};
-  // Recomputation (activation checkpointing) by module path: {"block*"}. Values inside a matching module that gradients
-  // need are not stored: they are computed again from the inputs of the module, bit for bit, including dropout. This
-  // takes less memory (peak_bytes()) and more time. Each outermost matching module is a region: all calls of its
-  // sub-modules and the functions between these calls, but not the functions before the first call or after the last.
-  // Values that leave the region are stored. A glob that matches no module is an error.
+  // Recomputation (activation checkpointing) by module path: {"block*"}. Activations inside a matching module are not
+  // stored for the backward pass. They are recomputed from the inputs of the module and have bit for bit the same
+  // values, including dropout. This takes less memory (peak_bytes()) and more time. Each outermost matching module is a
+  // region: it contains all calls of its sub-modules and the functions between these calls, but not the functions
+  // before the first call or after the last. Values that leave the region are stored. A glob that matches no module is
+  // an error.
   std::vector<std::string> remat = {};
   // Mixed precision: "bf16" or "f16". Products and convolutions, including those of gradients, take operands of that
-  // type and accumulate in f32. Their results, and operations that follow, keep that type in memory, except e^x,
-  // logarithms, powers, sums, norms, softmax and losses, which are f32 like parameters, gradients and results. bf16
-  // products use the processor's bf16 instructions if it has them; otherwise operands are widened to f32 for each
-  // product, which a warning reports once. f16 is only a storage type: each product runs in f32 between casts, which
-  // summary() counts. f16 scales the loss: see LossScale. An unknown name, and a program that multiplies f64, are
-  // errors.
+  // type and accumulate in f32. Their results, and the results of operations that follow, have that type in memory.
+  // Exceptions are e^x, logarithms, powers, sums, norms, softmax and losses, which are f32 like parameters, gradients
+  // and the results of the function. bf16 products use the processor's bf16 instructions if it has them; otherwise
+  // operands are widened to f32 for each product, which a warning reports once. f16 is only a storage type: each
+  // product runs in f32 between casts, which summary() counts. With f16 the loss is scaled: see LossScale. An unknown
+  // name is an error, and so is a program with a product of f64 operands.
   std::string amp = {};
   LossScale loss_scale = {};
   // The number of micro-batches: equal parts of the batch, which the step processes one after another. The batch is
@@ -49,18 +50,18 @@ struct FunctionOptions {
   // once, and results are returned for the complete batch. Losses and weights equal those of microbatches = 1 up to the
   // order of sums, and dropout drops the same elements. Only batch norm treats each part separately, as it does when
   // gradients are accumulated over several steps. Sums that depend only on inputs (such as the number of labels that
-  // count) are first taken over the complete batch. Errors: a number that does not divide the batch (the message lists
-  // the nearest divisors), and a body that needs more of the batch than a sum (statistics of the batch, a maximum over
-  // it, rows of different parts together); the message names the op and its line.
+  // are not ignored) are first taken over the complete batch. A number that does not divide the batch is an error that
+  // lists the nearest divisors. A body may only sum over the batch: if it needs statistics of the batch, a maximum over
+  // the batch, or rows of different parts together, the error names the op and its line.
   int microbatches = 1;
   // Indices of arguments that have as many rows as the batch but are not part of it (a mask [t, t], positions).
   std::vector<int> unbatched = {};
   bool train = true;       // dropout is active
-  bool check_nan = false;  // as WorldOptions::check_nan, for this function only
+  bool check_nan = false;  // like WorldOptions::check_nan, but for this function only
   // Allow products to be reassociated to share work; reassociated products may overflow or underflow.
   bool reassociate = false;
   std::string name = "main";
-  std::vector<std::string> off = {};  // names of passes to disable
+  std::vector<std::string> off = {};  // names of the passes to disable
   bool keep_text = false;             // keep the text of each pass's output
   // The number of signatures to keep; the least recently called signature is dropped first, and compiled again at its
   // next call.

@@ -1,4 +1,5 @@
-// Functions of tensors: they promote operands and record source lines; builders and compositions of ops do the rest.
+// Implements functions of tensors. Each function promotes its operands and records source lines, and then calls
+// builders or compositions of ops.
 #include "karez/api/functions.h"
 
 #include <algorithm>
@@ -14,7 +15,6 @@
 #include "karez/ops/attention.h"
 #include "karez/ops/compose.h"
 #include "karez/ops/integers.h"
-#include "karez/ops/losses.h"
 #include "karez/ops/norms.h"
 #include "karez/sbp/partition_spec.h"
 
@@ -78,7 +78,7 @@ Tensor pow(Term x, Term y) {
             t.graph.type(power), "; cast them first");
     const std::int64_t* exponent = std::get_if<std::int64_t>(&y.value);
     require(exponent == nullptr || *exponent >= 0, "pow: ", t.graph.type(base), " to the power ",
-            exponent == nullptr ? 0 : *exponent, " is not an integer: cast it to a float first");
+            exponent == nullptr ? 0 : *exponent, " is not an integer; cast the base to a float first");
     return t.tensor(build::pow_of_integers(t.builder, base, power));
   });
 }
@@ -119,8 +119,8 @@ Tensor reshape(Term x, Shape shape) {
     if (unknown != shape.end()) {
       require(ErrorKind::shape, std::count(shape.begin(), shape.end(), -1) == 1, "reshape to ", shape,
               ": only one size may be -1");
-      require(ErrorKind::shape, known_count > 0 && count % known_count == 0, "reshape: ", t.graph.type(id), " has ",
-              count, " elements, which ", shape, " does not divide");
+      require(ErrorKind::shape, known_count > 0 && count % known_count == 0, "reshape: the ", count, " elements of ",
+              t.graph.type(id), " do not fit shape ", shape);
       *unknown = count / known_count;
     }
     return t.tensor(build::reshape(t.builder, id, shape));
@@ -189,7 +189,7 @@ Tensor one_hot(Term index, std::int64_t depth, DType dtype) {
 Tensor full(Shape shape, double value, DType dtype, SourceLine where) {
   return at_line(where, [&](Trace& t) {
     if (t.expression == nullptr) return t.tensor(build::full(t.builder, dtype, shape, value));
-    // The value is an input, so that programs with different values are equal.
+    // The value is an input, so that one program serves all values.
     return t.tensor(build::broadcast_to(t.builder, t.value(Term(value, where), dtype), shape));
   });
 }
@@ -233,7 +233,7 @@ std::vector<Tensor> apply_all(std::string_view op, std::vector<Term> inputs, Att
 Tensor apply(std::string_view op, std::vector<Term> inputs, Attrs attrs, SourceLine where) {
   auto out = apply_all(op, std::move(inputs), std::move(attrs), where);
   return at_line(where, [&](Trace&) {
-    require(out.size() == 1, "apply: op '", op, "' has ", out.size(), " results; apply_all returns them");
+    require(out.size() == 1, "apply: op '", op, "' has ", out.size(), " results; use apply_all");
     return std::move(out[0]);
   });
 }
@@ -260,8 +260,8 @@ Tensor with_layout(Term x, std::vector<std::string> axes) {
     ValueId id = t.value(x, t.dtype_of(x));
     if (t.expression != nullptr) t.expression->require_mesh("with_layout");
     const auto* parameter = std::get_if<Parameter>(&x.value);
-    // A parameter uses the mesh that stores it; any other value uses the mesh of the scope or of the rules, otherwise
-    // its own mesh.
+    // A parameter uses the mesh that stores it. Any other value uses the mesh that a scope or rule sets, or else the
+    // mesh that it already has.
     const int mesh = parameter == nullptr && t.builder.mesh != 0 ? t.builder.mesh : t.resolve_mesh(id);
     ScopedValue mesh_scope(t.builder.mesh, mesh);
     Layout layout = layout_from(axes, t.graph.type(id).rank(), t.mesh(), cat("a layout for ", t.graph.type(id)));

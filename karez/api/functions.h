@@ -1,4 +1,4 @@
-// The functions of tensors. Shapes are logical and functions do not mention devices; rules and the planner determine
+// The functions of tensors. Shapes are logical, and functions do not mention devices; rules and the planner determine
 // the layout of each value on the mesh.
 #pragma once
 
@@ -26,8 +26,8 @@ Tensor logical_and(Term x, Term y);
 Tensor logical_or(Term x, Term y);
 Tensor logical_not(Term x);
 Tensor select(Term condition, Term x, Term y);  // x where the condition is true, otherwise y
-Tensor where(Term condition, Term x, Term y);   // select under its NumPy name
-// Limits x to the range from low to high; NaN stays NaN.
+Tensor where(Term condition, Term x, Term y);   // the same as select, under its NumPy name
+// Limits x to the range from `low` to `high`, each of which may be left out; NaN stays NaN.
 Tensor clip(Term x, std::optional<double> low, std::optional<double> high = {});
 Tensor cast(Term x, DType to);
 
@@ -76,17 +76,17 @@ Tensor conv1d(Term x, Term weight, Term bias, Conv1dOptions options = {});  // b
 Tensor max_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
 Tensor avg_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
 
-// Normalisation over the last dimensions, as many as the weight (and bias) has. layer_norm is (x - mean) / sqrt(var +
-// eps) * weight + bias, with the population variance. rms_norm is x / sqrt(mean(x x) + eps) * weight; its default eps
-// is the machine epsilon of x's dtype (of f32 for half types).
+// Normalisation over the last dimensions of x; the shape of the weight (and bias) determines how many. layer_norm is (x
+// - mean) / sqrt(var + eps) * weight + bias, with the population variance. rms_norm is x / sqrt(mean(x * x) + eps) *
+// weight; its default eps is the machine epsilon of x's dtype (that of f32 for half types).
 Tensor layer_norm(Term x, Term weight, Term bias, double eps = 1e-5);
 Tensor rms_norm(Term x, Term weight, std::optional<double> eps = {});
-// Normalisation by channel, dimension 1 of x [n, c, ...]; weight and bias [c]. batch_norm is (x - mean) / sqrt(var +
-// eps) * weight + bias, with mean and variance over all other dimensions of the complete batch, whatever its layout;
+// Normalisation of each channel, dimension 1 of x [n, c, ...]; weight and bias [c]. batch_norm is (x - mean) / sqrt(var
+// + eps) * weight + bias, with mean and variance over all other dimensions of the complete batch, whatever its layout;
 // nn::BatchNorm keeps running statistics. group_norm normalises each of `groups` groups of channels.
 Tensor batch_norm(Term x, Term weight, Term bias, double eps = 1e-5);
-// Running statistics r of batch_norm. Training uses the statistics s of the batch and updates r = (1 - momentum) r +
-// momentum s, with the unbiased variance; inference uses r.
+// Running statistics r of batch_norm. Training uses the statistics s of the batch and updates r = (1 - momentum) * r +
+// momentum * s, with the unbiased variance; inference uses r.
 struct RunningStatistics {
   Parameter mean, variance;  // [c]
   double momentum = 0.1;
@@ -94,10 +94,11 @@ struct RunningStatistics {
 Tensor batch_norm(Term x, const RunningStatistics& running, bool training, Term weight, Term bias, double eps = 1e-5);
 Tensor group_norm(Term x, std::int64_t groups, Term weight, Term bias, double eps = 1e-5);
 
-// Computes softmax(q k^T scale) v for q [n..., h, t, d], k [n..., g, s, d], v [n..., g, s, e] -> [n..., h, t, e]. g
-// divides h: h / g query heads share one head of keys and values. If `causal`, query i attends to keys 0 to i. A mask
-// is bool (true means attend) or numeric (added to the scaled products) and is broadcast to [n..., h, t, s]; a key with
-// -inf in the mask is excluded. A query without keys gives 0, with gradient 0.
+// Computes matmul(softmax(matmul(q, transpose(k)) * scale), v) for q [n..., h, t, d], k [n..., g, s, d], v [n..., g, s,
+// e] -> [n..., h, t, e]. g must divide h: each head of keys and values serves h / g query heads. If `causal`, query i
+// attends to keys 0 to i. A mask is bool (true means attend) or numeric (added to the scaled products) and is broadcast
+// to [n..., h, t, s]; a key with -inf in the mask is excluded. If all keys of a query are excluded, its result and
+// gradient are 0.
 struct AttentionOptions {
   bool causal = false;
   std::optional<double> scale = {};  // default: 1 / sqrt(d)
@@ -106,8 +107,8 @@ Tensor scaled_dot_product_attention(Term q, Term k, Term v, AttentionOptions opt
 Tensor scaled_dot_product_attention(Term q, Term k, Term v, Term mask, AttentionOptions options = {});
 Tensor attention_weights(Term q, Term k, AttentionOptions options = {});  // only the softmax: [n..., h, t, s]
 Tensor attention_weights(Term q, Term k, Term mask, AttentionOptions options = {});
-// Rotary position embedding: in x [..., t, d], pair i of the elements of row p is rotated by the angle (first + p)
-// base^(-2 i / d). A pair is elements i and i + d / 2, or two adjacent elements if `interleaved`.
+// Rotary position embedding: in x [..., t, d], pair i of the elements of row p is rotated by the angle (first + p) *
+// base^(-2 * i / d). A pair consists of elements i and i + d / 2, or of two adjacent elements if `interleaved`.
 struct RotaryOptions {
   double base = 10000;
   std::int64_t first = 0;
@@ -116,9 +117,9 @@ struct RotaryOptions {
 Tensor rotary(Term x, RotaryOptions options = {});
 
 // Losses. cross_entropy takes logits [n, c] and labels i32 or i64 [n], and returns the mean over rows, or with weights
-// [n] the weighted mean. A label outside 0 to c - 1 makes the launch fail with an error that names its row (one such
-// row if several devices find one). Rows with the label ignore_index are skipped: the mean is over the other rows (NaN
-// if there are none), and the logits of skipped rows get gradient 0.
+// [n] the weighted mean. A label outside 0 to c - 1 makes the launch fail with an error that names the row of the
+// label; if several devices find such a label, the error names one of the rows. Rows with the label ignore_index are
+// skipped: the mean is over the other rows (NaN if there are none), and the logits of skipped rows get gradient 0.
 struct CrossEntropyOptions {
   std::optional<std::int64_t> ignore_index = {};
 };
@@ -129,7 +130,7 @@ Tensor correct_count(Term logits, Term labels);
 Tensor correct_count(Term logits, Term labels, Term weights);
 // Sets each element to zero with probability p and divides the others by 1 - p; returns x if the function is not
 // compiled for training. The random numbers depend on the world's seed, the module path, the step and the logical
-// element, so they are equal on every mesh.
+// element, so the result is the same on every mesh.
 Tensor dropout(Term x, double p);
 
 // Shapes. In reshape one size may be -1. flatten merges dimension `first` and all later ones.
@@ -139,6 +140,7 @@ Tensor transpose(Term x, Ints permutation = {});  // default: exchanges the last
 Tensor broadcast_to(Term x, Shape shape);
 Tensor slice(Term x, Ints begin, Ints size);
 Tensor concat(std::vector<Term> xs, int axis = 0);
+// Adds, in each dimension d, low[d] elements before x and high[d] elements after it, all equal to `value`.
 Tensor pad(Term x, Ints low, Ints high, double value = 0);
 // Rows of a table [v, d...], selected by an index tensor of any shape; an index outside 0 to v - 1 makes the launch
 // fail.
@@ -146,10 +148,10 @@ Tensor gather(Term table, Term index);
 Tensor one_hot(Term index, std::int64_t depth, DType dtype = DType::f32);
 
 // Functions along one axis, by default the last.
-//   cumsum      the sum of all elements up to and including each one
+//   cumsum      for each element, the sum of all elements up to and including it
 //   sort        the sorted values and their original indices (i64); equal elements keep their order, NaN is the largest
-//   topk        the first k elements of the sorted order, by default the largest first
-//   take_along  for each element of index (with x's sizes except along the axis), the element of x at that position
+//   topk        the first k elements in sorted order, by default the largest first
+//   take_along  for each element of index (whose sizes are those of x except along the axis), the element of x there
 //   add_along   a tensor of zeros with `size` elements along the axis, with each update added at its index
 // An index out of range makes the launch fail. take_along and add_along are each other's gradients.
 struct Sorted {
@@ -170,10 +172,10 @@ Tensor iota(Shape shape, int axis, DType dtype = DType::f32, SourceLine where = 
 // A tensor whose elements are stored in the program, for small tables.
 Tensor constant(const HostArray& value, SourceLine where = SourceLine::current());
 
-// Ops without a function in this header. apply adds one node of the op with this name, user-defined (WorldOptions::ops)
-// or built in, and returns its only result; apply_all returns all results. Numbers among the inputs take the dtype that
-// arithmetic would give them; tensors keep their dtype. pointwise computes an expression of x0, x1, ... (or x, y, z),
-// whose operands broadcast and promote as in arithmetic.
+// Functions for ops without a function in this header. apply adds one node of the op with this name, user-defined
+// (WorldOptions::ops) or built in, and returns its only result; apply_all returns all results. Numbers among the inputs
+// take the dtype that arithmetic would give them; tensors keep their dtype. pointwise computes an expression in which
+// x0, x1, ... (or x, y, z) are the operands; operands broadcast and promote as in arithmetic.
 Tensor pointwise(std::string_view expr, std::vector<Term> operands);
 Tensor apply(std::string_view op, std::vector<Term> inputs, Attrs attrs = {}, SourceLine where = SourceLine::current());
 std::vector<Tensor> apply_all(std::string_view op, std::vector<Term> inputs, Attrs attrs = {},
@@ -182,8 +184,8 @@ std::vector<Tensor> apply_all(std::string_view op, std::vector<Term> inputs, Att
 template <class Name>
 concept AxisName = std::convertible_to<Name, std::string_view> || std::same_as<Name, std::nullptr_t>;
 
-// Returns the mesh axes that split each dimension of a value: P("model", nullptr) for a matrix whose rows are split
-// along the mesh axis "model"; "data+model" names two axes.
+// Returns a partition spec: for each dimension of a value, the mesh axes that split it. Use P("model", nullptr) for a
+// matrix whose rows are split along the mesh axis "model"; "data+model" names two axes.
 template <AxisName First, AxisName... Names> std::vector<std::string> P(First first, Names... names) {
   auto text = [](auto name) {
     if constexpr (std::is_same_v<decltype(name), std::nullptr_t>) return std::string();
@@ -191,24 +193,25 @@ template <AxisName First, AxisName... Names> std::vector<std::string> P(First fi
   };
   return {text(first), text(names)...};
 }
-// Returns x in this layout; the planner chooses the layout of x itself, as of all values without a prescribed layout.
-// If a function returns the result, the Array has this layout. For a parameter, with_layout also fixes the stored
-// layout: a rule, an earlier function or another hint that requires a different layout is an error.
+// Returns x in this layout. The planner still chooses the layout of x itself, as for all values without a prescribed
+// layout. If a function returns the result, the Array has this layout. For a parameter, with_layout also fixes the
+// stored layout; it is an error if a rule, an earlier function or another hint requires a different layout.
 Tensor with_layout(Term x, std::vector<std::string> axes);
 
-// Makes later reads of the parameter in the program return `value`, which must have the parameter's type; the call
-// stores it in the parameter.
+// Makes later reads of the parameter in the program return `value`, which must have the parameter's type. A call of the
+// compiled function stores the value in the parameter.
 void update(const Parameter& parameter, Term value);
 
 // Returns whether this thread is tracing a program.
 bool tracing();
-// Returns the parameters through which gradients of the value flow, in the order of their first use in the program.
+// Returns the parameters on which the value depends through ops that pass gradients on, in the order of their first use
+// in the program.
 std::vector<Parameter> parameters_of(Term value);
 
-// Returns the gradients of a scalar loss, one for each parameter or tensor and of the same type; they are zeros if the
-// loss does not depend on it. The gradient of a parameter is taken at the version that the loss read (before or after
-// an update); a loss that read two versions is an error. Gradients do not pass through an optimiser's step: values that
-// the step wrote count as inputs.
+// Returns the gradients of a scalar loss with respect to the parameters or tensors. Each gradient has the type of its
+// parameter or tensor, and is zero if the loss does not depend on it. The gradient of a parameter is taken at the
+// version that the loss read (before or after an update); a loss that read two versions is an error. Gradients do not
+// pass through an optimiser's step: values that the step wrote are treated as inputs.
 std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters);
 std::vector<Tensor> grad(Term loss, const std::vector<Tensor>& tensors);
 

@@ -1,4 +1,4 @@
-// The future of a call: waits for the call and returns its results as arrays.
+// Implements Future: waits for the call and returns its results as arrays.
 #include "karez/api/future.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ bool Future::done() const { return state_->launch.done(); }
 std::size_t Future::size() const { return state_->results->specs.size(); }
 
 Array Future::value(std::size_t i) const {
-  require(i < size(), "the call has ", size(), " results; there is no result ", i);
+  require(i < size(), "result ", i, " does not exist; the call has ", size(), " results");
   std::shared_ptr<const ArraySpec> spec(state_->results, &state_->results->specs[i]);
   std::optional<Result> result;
   if (has_rank(spec->mesh, state_->world->ranks.rank()))

@@ -1,4 +1,4 @@
-// Future: the result of a call of a compiled function.
+// Future: the results of a call of a compiled function.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ class Future {
   bool done() const;
   std::size_t size() const;
   Array value(std::size_t i = 0) const;  // does not wait
-  // The only element of a result, as a number of type T; waits.
+  // Waits, and returns the only element of result i as a number of type T.
   template <class T = double> T item(std::size_t i = 0, SourceLine where = SourceLine::current()) const {
     const Array array = value(i);
-    require(array.type().count() == 1, "output ", i, " is ", array.type(), "; item reads a single element");
+    require(array.type().count() == 1, "item: output ", i, " must have exactly one element, got ", array.type());
     return array.item<T>(where);
   }
 

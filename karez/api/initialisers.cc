@@ -1,4 +1,4 @@
-// Initialisers: they make the first values of parameters as small programs.
+// Initialisers: small programs that compute the first values of parameters.
 #include <cmath>
 #include <span>
 
@@ -24,10 +24,10 @@ Initialiser value_init(HostArray value) {
 }
 
 Initialiser uniform_init(double bound) {
-  require(std::isfinite(bound) && bound >= 0, "uniform_init: a bound of ", bound, "; it must be finite and at least 0");
+  require(std::isfinite(bound) && bound >= 0, "uniform_init: bound must be finite and at least 0, got ", bound);
   return [bound](Builder& b, const TensorType& type, const std::string& site, ValueId state) {
     const TensorType wide = build::widened(type);
-    // The hash is cut to 63 bits, because the site of a random node must not be negative.
+    // The hash is shortened to 63 bits, because the site of a random node must not be negative.
     ValueId unit = build::random_uniform(b, state, wide, static_cast<std::int64_t>(hash_text(site) >> 1));
     ValueId scaled = build::binary(b, "mul", unit, build::scalar(b, wide.dtype, 2 * bound));
     return build::cast(b, build::binary(b, "sub", scaled, build::scalar(b, wide.dtype, bound)), type.dtype);
@@ -35,14 +35,14 @@ Initialiser uniform_init(double bound) {
 }
 
 Initialiser normal_init(double deviation) {
-  require(std::isfinite(deviation) && deviation >= 0, "normal_init: a deviation of ", deviation,
-          "; it must be finite and at least 0");
+  require(std::isfinite(deviation) && deviation >= 0, "normal_init: deviation must be finite and at least 0, got ",
+          deviation);
   return [deviation](Builder& b, const TensorType& type, const std::string& site, ValueId state) {
     const TensorType wide = build::widened(type);
     auto uniform = [&](std::string_view suffix) {
       return build::random_uniform(b, state, wide, static_cast<std::int64_t>(hash_text(cat(site, suffix)) >> 1));
     };
-    // 1 - u is in (0, 1], so that its logarithm is finite.
+    // 1 - x0 is in (0, 1], so its logarithm is finite.
     ValueId operands[] = {uniform(" radius"), uniform(" angle"), build::full(b, wide.dtype, type.shape, deviation)};
     return build::cast(b, build::pointwise(b, "x2 * sqrt(-2 * log(1 - x0)) * cos(6.283185307179586 * x1)", operands),
                        type.dtype);

@@ -1,4 +1,4 @@
-// Gradients of functions of tensors.
+// Implements value_and_grad.
 #include "karez/api/interactive.h"
 #include "karez/api/namespace.h"
 

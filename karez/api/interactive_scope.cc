@@ -1,4 +1,4 @@
-// Implements Interactive with a pointer to the innermost scope of each thread.
+// Implements Interactive: each thread has a pointer to its innermost scope.
 #include "karez/api/interactive_scope.h"
 
 #include <utility>

@@ -5,9 +5,9 @@
 
 namespace karez {
 
-// A scope in which computations of this thread outside of compiled functions run on this mesh, if all their operands
-// are host arrays, numbers and parameters that no function has used. An array of a different world is an error. A
-// computation that reads a stored parameter runs on the mesh that stores it. Scopes can be nested.
+// A scope that sets the mesh of this thread's computations outside of compiled functions. The mesh applies if all
+// operands are host arrays, numbers and parameters that no function has used. An array of a different world is an
+// error. A computation that reads a stored parameter runs on the mesh that stores it. Scopes can be nested.
 class Interactive {
  public:
   // If `train` is true, dropout is active and batch norm uses the statistics of the batch.
@@ -17,7 +17,7 @@ class Interactive {
   Interactive& operator=(const Interactive&) = delete;
 
   static const DeviceMesh* mesh();  // the mesh of the innermost scope; null outside of all scopes
-  static bool training();
+  static bool training();           // `train` of the innermost scope; true outside of all scopes
 
  private:
   DeviceMesh mesh_;

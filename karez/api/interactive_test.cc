@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 
 std::string current_line(SourceLine line = SourceLine::current()) { return print(line); }
 
-// Checks that the error's text contains `parts` and the line of the call of expect_error.
+// Checks that the error's message contains `parts` and the line on which expect_error is called.
 template <class Call>
 void expect_error(Call call, const std::vector<std::string>& parts, SourceLine line = SourceLine::current()) {
   const std::string text = error_of(call);
@@ -35,7 +35,7 @@ void expect_error(Call call, const std::vector<std::string>& parts, SourceLine l
   EXPECT_THAT(text, HasSubstr(cat("at interactive_test.cc:", line.line())));
 }
 
-TEST(Interactive, ExpressionsMixArraysHostArraysAndNumbers) {
+TEST(Interactive, ExpressionsCanMixArraysHostArraysAndNumbers) {
   World world;
   const Array a = array_on(world.mesh(), vector_of(1, 2, 3));
   const Tensor b = vector_of(10, 20, 30);
@@ -48,7 +48,7 @@ TEST(Interactive, ExpressionsMixArraysHostArraysAndNumbers) {
   EXPECT_EQ(sum(Tensor(7) + a).item(), 27);
 }
 
-// Functions that must give the same result, bit for bit, with and without compile.
+// Functions that must give bit for bit the same result with and without compile.
 using TestedFunction = Tensor (*)(const Tensor&, const Tensor&);
 const std::pair<const char*, TestedFunction> functions[] = {
     {"arithmetic", [](const Tensor& x, const Tensor& y) { return (x + 1.5) * y / (x * x + 2) - y; }},
@@ -117,10 +117,10 @@ TEST(Interactive, ArraysOfOtherMeshesAreTransferred) {
   const Array a = array_on(first, vector_of(1, 2, 3)), b = array_on(second, vector_of(10, 20, 30));
   const Tensor c = a + b;
   EXPECT_THAT(list(c), ElementsAre(11, 22, 33));
-  EXPECT_EQ(c.array().mesh(), first.mesh) << "the mesh of the first operand";
+  EXPECT_EQ(c.array().mesh(), first.mesh) << "a result must be on the mesh of the first operand";
   const Tensor twice = b * 2, total = a + twice;
   EXPECT_THAT(list(total), ElementsAre(21, 42, 63));
-  EXPECT_EQ(twice.array().mesh(), second.mesh) << "a result is computed on the mesh of its operands";
+  EXPECT_EQ(twice.array().mesh(), second.mesh) << "a result must be computed on the mesh of its operands";
 }
 
 TEST(Interactive, CompiledFunctionsAcceptAndReturnTensors) {
@@ -173,7 +173,7 @@ TEST(Interactive, RandomNumbersDependOnTheWorldsSeedAndCounter) {
       compile(world.mesh(), [](Tensor x) { return dropout(x, 0.5); })(random_floats({64}, 1)).value().read();
   world.reset();
   const Array x = array_on(world.mesh(), random_floats({64}, 1));
-  EXPECT_TRUE(equal_bits(dropout(x, 0.5).read(), traced)) << "equal to the first dropout of a compiled function";
+  EXPECT_TRUE(equal_bits(dropout(x, 0.5).read(), traced)) << "must equal the first dropout of a compiled function";
   Interactive train(world.mesh()), eval(world.mesh(), false);
   EXPECT_TRUE(equal_bits(dropout(x, 0.5).read(), x.read()));
 }
@@ -205,15 +205,15 @@ TEST(Interactive, ErrorsAreThrownByTheCallAndQuoteItsLine) {
   expect_error([&] { return twice_a.read(), without_mesh + twice_a; }, {"arrays of different worlds"});
 }
 
-TEST(Interactive, ALaunchErrorQuotesTheLineOfItsCallAndNotThatOfAnEqualCall) {
+TEST(Interactive, ALaunchErrorQuotesTheLineOfItsCallAndNotThatOfAnEarlierCallWithTheSameProgram) {
   World world;
   const Array table = array_on(world.mesh(), vector_of(1, 2, 3));
   auto index = [](std::int64_t i) { return HostArray::of<std::int64_t>({1}, {i}); };
   EXPECT_THAT(list(gather(table, index(2))), ElementsAre(3));
   std::string line = current_line();
-  const Tensor mismatches = gather(table, index(7));
+  const Tensor out_of_range = gather(table, index(7));
   const std::string next = cat("interactive_test.cc:", std::stoi(line.substr(line.find(':') + 1)) + 1);
-  EXPECT_THAT(error_of([&] { mismatches.read(); }), AllOf(HasSubstr("7"), HasSubstr(next)));
+  EXPECT_THAT(error_of([&] { out_of_range.read(); }), AllOf(HasSubstr("7"), HasSubstr(next)));
 }
 
 TEST(Interactive, TracedAndLazyTensorsCannotBeMixed) {
@@ -226,14 +226,15 @@ TEST(Interactive, TracedAndLazyTensorsCannotBeMixed) {
   EXPECT_THAT(error_of([&] { compile(mesh, [&](Tensor x) { return x + a; })(a); }), HasSubstr("from outside"));
   Tensor traced;
   compile(mesh, [&](Tensor x) { return traced = x + 1; })(a).wait();
-  expect_error([&] { return traced + 1; }, {"a tensor f32[3] of a program that was traced is used outside of it"});
+  expect_error([&] { return traced + 1; },
+               {"a tensor f32[3] of a program that was traced is used outside of the program"});
   expect_error([&] { return traced.read(); }, {"has no bytes: return it from the function"});
   std::string text_in_trace;
   auto reads = compile(mesh, [&](Tensor x) {
     text_in_trace = print(x);
     return x * outside.item();  // a body may read values that are computed outside
   });
-  EXPECT_THAT(error_of([&] { reads(a); }), HasSubstr("item reads a single element"));
+  EXPECT_THAT(error_of([&] { reads(a); }), HasSubstr("item: the tensor must have exactly one element, got f32[3]"));
   EXPECT_EQ(text_in_trace, "f32[3] of a program that is being traced");
   const Tensor total = sum(outside);
   EXPECT_THAT(list(compile(mesh, [&](Tensor x) { return x * total.item(); })(a).value().read()),
@@ -249,9 +250,9 @@ TEST(Interactive, UseOfATensorAfterItsWorldEndedIsAnError) {
     finished = a * 3;
     finished.read();
   }
-  EXPECT_THAT(error_of([&] { pending.read(); }), HasSubstr("of a world that no longer exists"));
-  EXPECT_THAT(error_of([&] { finished.read(); }), HasSubstr("of a world that no longer exists"));
-  EXPECT_THAT(error_of([&] { (void)(pending + 1); }), HasSubstr("of a world that no longer exists"));
+  EXPECT_THAT(error_of([&] { pending.read(); }), HasSubstr("belongs to a world that no longer exists"));
+  EXPECT_THAT(error_of([&] { finished.read(); }), HasSubstr("belongs to a world that no longer exists"));
+  EXPECT_THAT(error_of([&] { (void)(pending + 1); }), HasSubstr("belongs to a world that no longer exists"));
 }
 
 TEST(Interactive, HostBytesAreCopiedUnlessMoved) {
@@ -263,7 +264,7 @@ TEST(Interactive, HostBytesAreCopiedUnlessMoved) {
   EXPECT_THAT(list(y), ElementsAre(2, 3, 4));
   x.read().data<float>()[0] = 100;
   EXPECT_THAT(list(relu(x)), ElementsAre(1, 2, 3));
-  EXPECT_THAT(list(x), ElementsAre(1, 2, 3)) << "no call overwrites its argument";
+  EXPECT_THAT(list(x), ElementsAre(1, 2, 3)) << "a call must not overwrite its argument";
   HostArray moved = vector_of(4, 5, 6);
   const std::byte* bytes = moved.bytes();
   const Tensor z = std::move(moved);

@@ -1,4 +1,4 @@
-// Tests of the loss scale of f16: an overflow skips the update and lowers the scale, which is saved in checkpoints.
+// Tests of the loss scale for f16: an overflow skips the update and lowers the scale, which is part of checkpoints.
 #include "karez/api/loss_scale.h"
 
 #include <gmock/gmock.h>
@@ -82,8 +82,9 @@ TEST(LossScale, TheScaleGrowsAfterGoodStepsAndAnOverflowRestartsTheCount) {
   EXPECT_EQ(s.scale(), 131072);
 }
 
-// Each update kernel checks its operand `apply`, so that one call updates all state in place, without a copy.
-TEST(LossScale, ASkippedUpdateIsAnOperandOfTheSingleInPlaceUpdateCall) {
+// The update kernel has an operand `apply` that says whether to apply the update. One call can therefore update all
+// state in place, without a copy.
+TEST(LossScale, OneCallThatMaySkipTheUpdateUpdatesAllStateInPlace) {
   ScaledTraining s;
   s.run(1, 0);
   const plan::Plan& plan = s.step.plan();
@@ -108,7 +109,7 @@ TEST(LossScale, ASkippedUpdateIsAnOperandOfTheSingleInPlaceUpdateCall) {
   EXPECT_EQ(updates, 1);
 }
 
-// Optimisers that are compositions select the old or the new state when they write it.
+// Optimisers that are composed of several ops select either the old or the new state when they write it.
 TEST(LossScale, ASkippedUpdateKeepsAllStateOfComposedOptimisers) {
   for (const int choice : {0, 1, 2, 3}) {
     World world({.devices = 2});
@@ -168,12 +169,12 @@ TEST(LossScale, EachMeshHasASeparateScale) {
   EXPECT_EQ(world.read("amp.scale.2").data<float>()[0], 32768);
   EXPECT_EQ(world.read("amp.good").data<std::int64_t>()[0], 1);
   EXPECT_EQ(world.read("amp.good.2").data<std::int64_t>()[0], 0);
-  auto same_mesh_step = step_of(world.mesh("data=2"), first, first_adam);  // the same mesh has the same scale
+  auto same_mesh_step = step_of(world.mesh("data=2"), first, first_adam);  // uses the scale of this mesh
   same_mesh_step(images(12, 0), labels(12, 0), 1e30f).wait();
   EXPECT_EQ(world.read("amp.scale").data<float>()[0], 32768);
 }
 
-TEST(LossScale, GradientsInTheBodyAreUnscaled) {
+TEST(LossScale, GradientsThatTheBodyReturnsAreNotScaled) {
   World world;
   Parameter w("w", {DType::f32, {4}}, constant_init(2));
   auto f = compile(world.mesh(), [&](Tensor x) { return grad(sum(Tensor(w * x) * x), std::vector<Parameter>{w})[0]; },

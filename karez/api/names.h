@@ -1,4 +1,4 @@
-// The names of lower components that users need, made available in the namespace `karez`. Other names stay in their
+// The names from lower components that users need, imported into the namespace `karez`. Other names stay in their
 // namespaces, so that a program may define types called Block, Node or Batch.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Test of a program with `using namespace karez`, which may still define types and variables of common names.
+// Tests that a program with `using namespace karez` may define types and variables with common names.
 #include "karez/karez.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ struct Event {};
 
 static const int S = 1, B = 2, T = 3;
 
-TEST(Names, AProgramMayDefineTypesAndVariablesOfCommonNames) {
+TEST(Names, AProgramMayDefineTypesAndVariablesWithCommonNames) {
   Node node{Block{4}};
   Stage stage = Stage::last;
   [[maybe_unused]] Batch batch;

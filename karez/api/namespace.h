@@ -1,5 +1,5 @@
-// The namespaces of all components, opened for the sources of `api`, which are in `karez` itself. Public headers must
-// not include it.
+// Using-directives that make the namespaces of all components visible in `karez`, for the sources of `api`. Public
+// headers must not include this file.
 #pragma once
 
 namespace karez::base {}

@@ -9,7 +9,6 @@
 #include "karez/api/trace/trace.h"
 #include "karez/ops/attention.h"
 #include "karez/ops/compose.h"
-#include "karez/ops/losses.h"
 #include "karez/ops/norms.h"
 
 namespace karez {
@@ -20,7 +19,8 @@ build::PoolOptions pool_options(std::int64_t kernel, std::int64_t stride, std::i
   return {.kernel = {kernel, kernel}, .stride = {stride, stride}, .padding = {padding, padding}};
 }
 
-// Applies a composition to logits, labels and optional weights, which are cast to the dtype of the logits.
+// Applies `op`, a composition of ops, to logits, labels and optional weights. The weights are cast to the dtype of the
+// logits.
 template <class Op> Tensor apply_to_rows(const Term& logits, const Term& labels, const Term* weights, Op op) {
   return at_line(logits.where, [&](Trace& t) {
     ValueId x = t.value(logits), y = t.value(labels, DType::i64);
@@ -124,7 +124,7 @@ Tensor layer_norm(Term x, Term weight, Term bias, double eps) {
   });
 }
 namespace {
-// Returns the machine epsilon of the dtype in which the op computes: f32 for half types.
+// Returns the machine epsilon of the dtype in which the op computes, which is f32 for half types.
 double machine_epsilon(DType dtype) { return std::ldexp(1.0, dtype == DType::f64 ? -52 : -23); }
 }  // namespace
 
@@ -165,7 +165,7 @@ Tensor correct_count(Term logits, Term labels, Term weights) {
 
 Tensor dropout(Term x, double p) {
   return at_line(x.where, [&](Trace& t) {
-    require(p >= 0 && p < 1, "dropout: a probability of ", p, " is not in [0, 1)");
+    require(p >= 0 && p < 1, "dropout: the probability must be in [0, 1), got ", p);
     ValueId id = t.value(x);
     if (!t.training() || p == 0) return t.tensor(id);
     ValueId state = t.random_state();

@@ -1,4 +1,4 @@
-// The module tree, and layers: each layer calls functions of tensors with the user's line and the module's path.
+// The module tree, and the layers. Each layer calls functions of tensors with the user's line and the module's path.
 #include "karez/api/nn.h"
 #include "karez/api/namespace.h"
 
@@ -22,7 +22,7 @@ struct Module::Tree {
 Module::Module(std::string name, DType dtype)
     : tree_(std::make_shared<Tree>(Tree{dtype, {}, {}, {}})),
       path_(std::move(name)) {
-  require(ErrorKind::type, is_float(dtype), "a model of ", name_of(dtype), "; its dtype must be f32 or f64");
+  require(ErrorKind::type, is_float(dtype), "the dtype of a model must be f32 or f64, got ", name_of(dtype));
 }
 
 Module::Module(Module& parent, const std::string& name)
@@ -64,7 +64,7 @@ Parameter Module::parameter(std::string_view path) const {
   all.insert(all.end(), tree_->buffers.begin(), tree_->buffers.end());
   for (const auto& parameter : all)
     if (parameter.name() == path) return parameter;
-  fail("no parameter is named '", path, "'; ", suggest_names(path, all, [](const Parameter& p) { return p.name(); }));
+  fail("unknown parameter '", path, "'; ", suggest_names(path, all, [](const Parameter& p) { return p.name(); }));
 }
 
 Parameter Module::add(std::vector<Parameter>& list, const std::string& name, TensorType type, Initialiser init) {
@@ -99,7 +99,7 @@ template <class Function> Tensor at_path(const Term& x, const std::string& path,
 Linear::Linear(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias)
     : Module(parent, name),
       has_bias(with_bias) {
-  require(in >= 1 && out >= 1, "Linear '", path(), "': ", in, " inputs and ", out, " outputs; both must be positive");
+  require(in >= 1 && out >= 1, "Linear '", path(), "': in and out must be at least 1, got ", in, " and ", out);
   auto init = uniform_init(1 / std::sqrt(static_cast<double>(in)));
   weight = make_parameter("weight", {out, in}, init);
   if (has_bias) bias = make_parameter("bias", {out}, init);
@@ -113,10 +113,10 @@ Conv2d::Conv2d(Module& parent, const std::string& name, std::int64_t in, std::in
                ConvShape s)
     : Module(parent, name),
       shape(s) {
-  require(in >= 1 && out >= 1 && kernel >= 1, "Conv2d '", path(), "': ", in, " to ", out, " channels with a kernel of ",
-          kernel, "; all must be positive");
-  require(s.stride >= 1 && s.padding >= 0, "Conv2d '", path(), "': stride ", s.stride, ", padding ", s.padding,
-          "; stride must be at least 1, padding at least 0");
+  require(in >= 1 && out >= 1 && kernel >= 1, "Conv2d '", path(), "': in, out and kernel must be at least 1, got ", in,
+          ", ", out, " and ", kernel);
+  require(s.stride >= 1 && s.padding >= 0, "Conv2d '", path(),
+          "': stride must be at least 1 and padding at least 0, got ", s.stride, " and ", s.padding);
   auto init =
       uniform_init(1 / std::sqrt(static_cast<double>(in) * static_cast<double>(kernel) * static_cast<double>(kernel)));
   weight = make_parameter("weight", {out, in, kernel, kernel}, init);
@@ -134,9 +134,9 @@ namespace {
 
 void check_pool(std::string_view layer, const std::string& path, std::int64_t kernel, std::int64_t stride,
                 std::int64_t padding) {
-  require(kernel >= 1 && stride >= 0 && padding >= 0, layer, " '", path, "': a kernel of ", kernel, ", stride ", stride,
-          ", padding ", padding,
-          "; the kernel must be at least 1, stride and padding at least 0 (stride 0: the kernel's size)");
+  require(kernel >= 1 && stride >= 0 && padding >= 0, layer, " '", path,
+          "': kernel must be at least 1, and stride and padding at least 0; got kernel ", kernel, ", stride ", stride,
+          ", padding ", padding);
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ Tensor AvgPool2d::operator()(Term x) const {
 }
 
 Dropout::Dropout(Module& parent, const std::string& name, double probability) : Module(parent, name), p(probability) {
-  require(p >= 0 && p < 1, "Dropout '", path(), "': a probability of ", p, " is not in [0, 1)");
+  require(p >= 0 && p < 1, "Dropout '", path(), "': the probability must be in [0, 1), got ", p);
 }
 Tensor Dropout::operator()(Term x) const {
   return at_path(x, path(), [&](const Term& v) { return dropout(v, p); });
@@ -187,7 +187,8 @@ Embedding::Embedding(Module& parent, const std::string& name, std::int64_t count
                      std::optional<std::int64_t> pad)
     : Module(parent, name),
       padding(pad) {
-  require(count >= 1 && width >= 1, "Embedding '", path(), "': ", count, " rows of ", width, "; both must be positive");
+  require(count >= 1 && width >= 1, "Embedding '", path(), "': count and width must be at least 1, got ", count,
+          " and ", width);
   if (padding) {
     require(*padding >= -count && *padding < count, "Embedding '", path(), "': padding row ", *padding,
             " does not exist; there are ", count, " rows");
@@ -211,7 +212,7 @@ namespace {
 
 Shape checked_shape(std::string_view layer, const std::string& path, Shape shape, double eps) {
   require(!shape.empty() && std::all_of(shape.begin(), shape.end(), [](auto size) { return size >= 1; }), layer, " '",
-          path, "' over ", shape, "; it requires the sizes of the last dimensions, all positive");
+          path, "': shape must list the sizes of the last dimensions, each at least 1; got ", shape);
   require(std::isfinite(eps) && eps >= 0, layer, " '", path, "': eps is ", eps, "; it must be finite and at least 0");
   return shape;
 }
@@ -239,18 +240,18 @@ Tensor RMSNorm::operator()(Term x) const {
 
 namespace {
 
-// Checks the options and returns the width of the keys (and of the values) in all heads together.
+// Checks the options, and returns the total width of the keys (or of the values) of all heads.
 std::int64_t checked_kv_width(const std::string& path, std::int64_t width, std::int64_t heads,
                               const AttentionShape& s) {
   require(width >= 1 && heads >= 1 && width % heads == 0, "MultiHeadAttention '", path, "': ", heads,
           " heads do not divide a width of ", width);
   const std::int64_t kv_heads = s.kv_heads == 0 ? heads : s.kv_heads;
   require(kv_heads >= 1 && heads % kv_heads == 0, "MultiHeadAttention '", path, "': ", kv_heads,
-          " heads of keys do not divide ", heads, " of queries");
+          " key heads do not divide ", heads, " query heads");
   require(!s.rotary || width / heads % 2 == 0, "MultiHeadAttention '", path,
-          "': rotary positions rotate pairs; a head has ", width / heads, " elements");
-  require(s.dropout >= 0 && s.dropout < 1, "MultiHeadAttention '", path, "': a probability of ", s.dropout,
-          " is not in [0, 1)");
+          "': rotary positions need an even head size, got width / heads = ", width / heads);
+  require(s.dropout >= 0 && s.dropout < 1, "MultiHeadAttention '", path,
+          "': the dropout probability must be in [0, 1), got ", s.dropout);
   return width / heads * kv_heads;
 }
 

@@ -1,5 +1,5 @@
-// Modules: a tree of named parameters, and the usual layers. A model is a struct of modules and does not mention
-// devices.
+// Modules, which form a tree of named parameters, and the usual layers. A model is a struct of modules and does not
+// mention devices.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class Module {
  public:
   Module() : Module("") {}
   explicit Module(DType dtype) : Module("", dtype) {}
-  // A named root: its name is the first part of every path.
+  // Makes a named root, whose name is the first part of every path.
   explicit Module(std::string name, DType dtype = DType::f32);
   Module(Module& parent, const std::string& name);
   Module(const Module&) = delete;
@@ -33,7 +33,7 @@ class Module {
   // Returns a parameter or buffer by its full name; an unknown name is an error that lists the existing names.
   Parameter parameter(std::string_view path) const;
   std::vector<Parameter> buffers() const;  // untrained state (running statistics), in order of creation
-  std::vector<Parameter> state() const;    // parameters and buffers, the contents of a weight file of the model
+  std::vector<Parameter> state() const;    // parameters and buffers: what a weight file of the model contains
 
   // Makes a parameter of this module, for user-defined layers. make_buffer makes state that optimisers do not update.
   Parameter make_parameter(const std::string& name, Shape shape, Initialiser init);
@@ -51,8 +51,8 @@ class Module {
   std::string path_;
 };
 
-// Multiplies x [..., in] by the transpose of weight [out, in] and adds bias [out]. Initial weights are as in PyTorch:
-// uniform within 1 / sqrt(in).
+// Multiplies x [..., in] by the transpose of weight [out, in] and adds bias [out]. As in PyTorch, initial values are
+// uniform in [-b, b) with b = 1 / sqrt(in).
 struct Linear : Module {
   Linear(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias = true);
   Tensor operator()(Term x) const;
@@ -66,7 +66,7 @@ struct ConvShape {
   bool bias = true;
 };
 // Convolution x [n, in, h, w] -> [n, out, p, q]; weight [out, in, kernel, kernel], bias [out]. Initial values are
-// uniform within 1 / sqrt(in * kernel * kernel).
+// uniform in [-b, b) with b = 1 / sqrt(in * kernel * kernel).
 struct Conv2d : Module {
   Conv2d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel,
          ConvShape shape = {});
@@ -75,8 +75,8 @@ struct Conv2d : Module {
   ConvShape shape;
 };
 
-// Convolution x [n, in, l] -> [n, out, m]; weight [out, in, kernel], bias [out]. Initial values are uniform within 1 /
-// sqrt(in * kernel).
+// Convolution x [n, in, l] -> [n, out, m]; weight [out, in, kernel], bias [out]. Initial values are uniform in [-b, b)
+// with b = 1 / sqrt(in * kernel).
 struct Conv1d : Module {
   Conv1d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel,
          ConvShape shape = {});
@@ -85,7 +85,7 @@ struct Conv1d : Module {
   ConvShape shape;
 };
 
-// The maximum of each window of x [n, c, h, w]. Stride 0 means the size of the kernel.
+// Returns the maximum of each window of x [n, c, h, w]. Stride 0 means a stride equal to the size of the kernel.
 struct MaxPool2d : Module {
   MaxPool2d(Module& parent, const std::string& name, std::int64_t kernel, std::int64_t stride = 0,
             std::int64_t padding = 0);
@@ -93,7 +93,7 @@ struct MaxPool2d : Module {
   std::int64_t kernel, stride, padding;
 };
 
-// The mean of each window of x [n, c, h, w]. Stride 0 means the size of the kernel.
+// Returns the mean of each window of x [n, c, h, w]. Stride 0 means a stride equal to the size of the kernel.
 struct AvgPool2d : Module {
   AvgPool2d(Module& parent, const std::string& name, std::int64_t kernel, std::int64_t stride = 0,
             std::int64_t padding = 0);
@@ -108,25 +108,25 @@ struct Dropout : Module {
   double p;
 };
 
-// max(x, 0).
+// Computes max(x, 0).
 struct ReLU : Module {
   using Module::Module;
   Tensor operator()(Term x) const;
 };
 
-// tanh(x).
+// Computes tanh(x).
 struct Tanh : Module {
   using Module::Module;
   Tensor operator()(Term x) const;
 };
 
-// x times the cumulative normal distribution function at x.
+// Computes x times the cumulative normal distribution function at x.
 struct GELU : Module {
   using Module::Module;
   Tensor operator()(Term x) const;
 };
 
-// x times sigmoid(x).
+// Computes x times sigmoid(x).
 struct SiLU : Module {
   using Module::Module;
   Tensor operator()(Term x) const;
@@ -164,10 +164,11 @@ struct RMSNorm : Module {
 struct BatchNormOptions {
   double momentum = 0.1, eps = 1e-5;
 };
-// Normalises each channel of x [n, c, ...], as PyTorch's BatchNorm1d to 3d do, with the same names of the state.
-// Training uses mean and variance s of the complete batch and updates the running statistics r = (1 - momentum) r +
-// momentum s, with the unbiased variance; inference uses the running statistics. Each micro-batch is normalised by its
-// own mean and variance and then updates the running statistics, as when PyTorch accumulates gradients.
+// Normalises each channel of x [n, c, ...], like PyTorch's BatchNorm1d, BatchNorm2d and BatchNorm3d; parameters and
+// buffers have the same names as in PyTorch. Training uses the mean and variance s of the complete batch and updates
+// the running statistics r = (1 - momentum) * r + momentum * s, with the unbiased variance; inference uses the running
+// statistics. With micro-batches, each one is normalised by its own mean and variance and then updates the running
+// statistics, as in PyTorch when gradients are accumulated.
 struct BatchNorm : Module {
   BatchNorm(Module& parent, const std::string& name, std::int64_t channels, BatchNormOptions options = {});
   Tensor operator()(Term x) const;
@@ -188,14 +189,14 @@ struct GroupNorm : Module {
 struct AttentionShape {
   std::int64_t kv_heads = 0;  // the number of heads of keys and values; 0 means the number of query heads
   bool causal = false;
-  bool rotary = false;  // rotate queries and keys by their positions; a pair is elements i and i + d / 2
+  bool rotary = false;  // rotary positions for queries and keys; elements i and i + d / 2 of a head form a pair
   double rotary_base = 10000;
-  double dropout = 0;  // of the output
+  double dropout = 0;  // probability of dropping an element of the output
   bool bias = true;
 };
 // Self-attention of x [n, t, width] -> [n, t, width], with the linear layers "query", "key", "value" and "out"; `heads`
-// must divide `width`. The usual tensor parallelism splits the heads: rows of the first three weights, and columns of
-// the last.
+// must divide `width`. The usual tensor parallelism splits the heads: the rows of the first three weights and the
+// columns of the last one.
 struct MultiHeadAttention : Module {
   MultiHeadAttention(Module& parent, const std::string& name, std::int64_t width, std::int64_t heads,
                      AttentionShape shape = {});

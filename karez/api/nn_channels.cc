@@ -1,4 +1,4 @@
-// Functions and layers over channels, dimension 1: batch and group normalisation, convolution along one dimension.
+// Functions and layers that work on channels (dimension 1): batch and group normalisation, and 1-d convolution.
 #include <algorithm>
 #include <cmath>
 
@@ -12,8 +12,8 @@
 namespace karez {
 namespace {
 
-// Returns (1 - momentum) average + momentum value, with the dtype of `average`. Several values [parts, c] are applied
-// one after another.
+// Returns (1 - momentum) * average + momentum * value, with the dtype of `average`. If `value` is [parts, c], its rows
+// are applied one after another.
 ValueId moving_average(Builder& b, ValueId average, ValueId value, double momentum) {
   const TensorType type = b.type(value);
   const ValueId wide = build::widened(b, average);
@@ -92,7 +92,7 @@ namespace karez::nn {
 namespace {
 
 void check_channels(std::string_view layer, const std::string& path, std::int64_t channels, double eps) {
-  require(channels >= 1, layer, " '", path, "' of ", channels, " channels; at least 1 is required");
+  require(channels >= 1, layer, " '", path, "': channels must be at least 1, got ", channels);
   require(std::isfinite(eps) && eps >= 0, layer, " '", path, "': eps is ", eps, "; it must be finite and at least 0");
 }
 
@@ -102,8 +102,8 @@ BatchNorm::BatchNorm(Module& parent, const std::string& name, std::int64_t chann
     : Module(parent, name),
       options(norm_options) {
   check_channels("BatchNorm", path(), channels, options.eps);
-  require(options.momentum > 0 && options.momentum <= 1, "BatchNorm '", path(), "': a momentum of ", options.momentum,
-          " is not in (0, 1]");
+  require(options.momentum > 0 && options.momentum <= 1, "BatchNorm '", path(), "': momentum must be in (0, 1], got ",
+          options.momentum);
   weight = make_parameter("weight", {channels}, constant_init(1));
   bias = make_parameter("bias", {channels}, constant_init(0));
   running_mean = make_buffer("running_mean", {dtype(), {channels}}, constant_init(0));
@@ -144,10 +144,10 @@ Conv1d::Conv1d(Module& parent, const std::string& name, std::int64_t in, std::in
                ConvShape s)
     : Module(parent, name),
       shape(s) {
-  require(in >= 1 && out >= 1 && kernel >= 1, "Conv1d '", path(), "': ", in, " to ", out, " channels with a kernel of ",
-          kernel, "; all must be positive");
-  require(s.stride >= 1 && s.padding >= 0, "Conv1d '", path(), "': stride ", s.stride, ", padding ", s.padding,
-          "; stride must be at least 1, padding at least 0");
+  require(in >= 1 && out >= 1 && kernel >= 1, "Conv1d '", path(), "': in, out and kernel must be at least 1, got ", in,
+          ", ", out, " and ", kernel);
+  require(s.stride >= 1 && s.padding >= 0, "Conv1d '", path(),
+          "': stride must be at least 1 and padding at least 0, got ", s.stride, " and ", s.padding);
   const auto init = uniform_init(1 / std::sqrt(static_cast<double>(in) * static_cast<double>(kernel)));
   weight = make_parameter("weight", {out, in, kernel}, init);
   if (s.bias) bias = make_parameter("bias", {out}, init);

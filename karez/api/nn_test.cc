@@ -1,4 +1,4 @@
-// Tests of modules and optimisers: names, shapes, graphs of initial values, and the text of one small step.
+// Tests of modules and optimisers: names, shapes, graphs of initial values, and the program of one small step.
 #include "karez/api/nn.h"
 #include "karez/api/namespace.h"
 
@@ -44,13 +44,13 @@ TEST(Module, ParametersAreNamedByPath) {
               ElementsAre("block.fc1.weight f32[4, 6]", "block.fc1.bias f32[4]", "block.fc2.weight f32[2, 4]"));
   EXPECT_EQ(net.parameter("conv.bias"), net.conv.bias);
   EXPECT_THAT(error_of([&] { net.parameter("conv.bais"); }),
-              HasSubstr("no parameter is named 'conv.bais'; there are 5: conv.bias, conv.weight, "));
+              HasSubstr("unknown parameter 'conv.bais'; there are 5: conv.bias, conv.weight, "));
 }
 
 TEST(Module, AllWeightsHaveTheDtypeOfTheRoot) {
   Net net(DType::f64);
   for (const auto& parameter : net.parameters()) EXPECT_EQ(parameter.dtype(), DType::f64);
-  EXPECT_THAT(error_of([] { Net(DType::i32); }), HasSubstr("its dtype must be f32 or f64"));
+  EXPECT_THAT(error_of([] { Net(DType::i32); }), HasSubstr("the dtype of a model must be f32 or f64, got i32"));
 }
 
 TEST(Module, EveryPathBeginsWithTheNameOfTheRoot) {
@@ -61,7 +61,7 @@ TEST(Module, EveryPathBeginsWithTheNameOfTheRoot) {
   EXPECT_EQ(net.fc.weight.name(), "teacher.fc.weight");
 }
 
-TEST(Module, TwoChildrenOfOneNameAreRejected) {
+TEST(Module, TwoChildrenWithTheSameNameAreRejected) {
   struct Twice : nn::Module {
     nn::Linear a{*this, "fc", 2, 2}, b{*this, "fc", 2, 2};
   };
@@ -72,7 +72,7 @@ TEST(Module, TwoChildrenOfOneNameAreRejected) {
   EXPECT_THAT(error_of([] { Dotted(); }), HasSubstr("must not be empty or contain a dot"));
 }
 
-TEST(Sequential, SequentialNumbersItsLayersAndKeepsTheUsersLine) {
+TEST(Sequential, LayersAreNumberedAndTheirNodesHaveTheUsersLine) {
   struct Net : nn::Module {
     nn::Sequential body{*this, "body"};
     Net() { body.add<nn::Flatten>().add<nn::Linear>(6, 4).add<nn::ReLU>().add<nn::Dropout>(0.5).add<nn::Linear>(4, 2); }
@@ -91,7 +91,7 @@ TEST(Sequential, SequentialNumbersItsLayersAndKeepsTheUsersLine) {
   EXPECT_EQ(trace.graph.nodes.back().path, "body.4");
 }
 
-TEST(Layers, ShapesEqualThoseOfPyTorch) {
+TEST(Layers, ResultsHaveTheSameShapesAsInPyTorch) {
   Net net;
   OpTable ops = all_ops();
   Trace trace(ops, {});
@@ -106,12 +106,14 @@ TEST(Layers, MismatchesAreErrors) {
   EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "a", 10, 4); }),
               HasSubstr("MultiHeadAttention 'a': 4 heads do not divide a width of 10"));
   EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "b", 12, 4, {.kv_heads = 3}); }),
-              HasSubstr("3 heads of keys do not divide 4 of queries"));
+              HasSubstr("3 key heads do not divide 4 query heads"));
   EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "c", 12, 4, {.rotary = true}); }),
-              HasSubstr("rotate pairs; a head has 3 elements"));
-  EXPECT_THAT(error_of([&] { nn::LayerNorm(net, "d", {}); }), HasSubstr("LayerNorm 'd' over []"));
+              HasSubstr("rotary positions need an even head size, got width / heads = 3"));
+  EXPECT_THAT(error_of([&] { nn::LayerNorm(net, "d", {}); }),
+              HasSubstr("LayerNorm 'd': shape must list the sizes of the last dimensions, each at least 1; got []"));
   EXPECT_THAT(error_of([&] { nn::RMSNorm(net, "e", {4}, -1); }), HasSubstr("RMSNorm 'e': eps is -1"));
-  EXPECT_THAT(error_of([&] { nn::Embedding(net, "f", 0, 4); }), HasSubstr("Embedding 'f': 0 rows of 4"));
+  EXPECT_THAT(error_of([&] { nn::Embedding(net, "f", 0, 4); }),
+              HasSubstr("Embedding 'f': count and width must be at least 1, got 0 and 4"));
 }
 
 TEST(Initial, WeightsDependOnlyOnTheirSitesAndStayWithinTheBound) {
@@ -139,7 +141,7 @@ TEST(Initial, WeightsDependOnlyOnTheirSitesAndStayWithinTheBound) {
               ElementsAre(0.5, 0.25, 0.5, 0.25, 0.5, 0.25));  // the width of the range, and the bound 1 / sqrt(16)
 }
 
-TEST(Initial, EqualModelsDifferAndSitesRestartWithASeedOrAWorld) {
+TEST(Initial, EqualModelsHaveDifferentSitesUntilASeedRestartsTheSites) {
   const auto sites = [] {
     Net net;
     std::vector<std::string> out;
@@ -252,16 +254,16 @@ TEST(Optim, WrongGradientsAreErrorsAtTheUsersLine) {
   std::vector<Tensor> grads(5, full({1}, 0));
   EXPECT_THAT(error_of([&] { adam.step(grads); }),
               HasSubstr("parameter 'conv.weight' is f32[3, 1, 3, 3]; its gradient is f32[1]"));
-  EXPECT_THAT(error_of([] { optim::SGD({}, {}); }), HasSubstr("an optimiser 'sgd' without parameters"));
+  EXPECT_THAT(error_of([] { optim::SGD({}, {}); }), HasSubstr("optimiser 'sgd' has no parameters"));
   const Parameter w("w", {DType::f32, {1}}, constant_init(0)), other_w("w", {DType::f32, {1}}, constant_init(0));
   const std::vector<Parameter> twice{w, other_w, w};
-  EXPECT_EQ(error_of([&] { optim::Adam(twice, {}); }), "an optimiser 'adam': parameter 'w' is listed twice");
-  EXPECT_EQ(error_of([&] { optim::Lion(twice, {}); }), "an optimiser 'lion': parameter 'w' is listed twice");
-  EXPECT_EQ(error_of([&] { optim::EMA(twice, 0.5); }), "an average 'ema': parameter 'w' is listed twice");
-  optim::SGD({w, other_w}, {});  // two parameters of one name are allowed
+  EXPECT_EQ(error_of([&] { optim::Adam(twice, {}); }), "optimiser 'adam': parameter 'w' is listed twice");
+  EXPECT_EQ(error_of([&] { optim::Lion(twice, {}); }), "optimiser 'lion': parameter 'w' is listed twice");
+  EXPECT_EQ(error_of([&] { optim::EMA(twice, 0.5); }), "average 'ema': parameter 'w' is listed twice");
+  optim::SGD({w, other_w}, {});  // two parameters with the same name are allowed
 }
 
-TEST(Optim, TwoOptimisersOfOneNameHaveSeparateLearningRatesInOneProgram) {
+TEST(Optim, TwoOptimisersWithTheSameNameHaveSeparateLearningRatesInOneProgram) {
   Parameter a("a", {DType::f32, {}}, constant_init(0)), b("b", {DType::f32, {}}, constant_init(0));
   optim::SGD first({a}, {.lr = 0.5}), second({b}, {.lr = 0.25});
   OpTable ops = all_ops();

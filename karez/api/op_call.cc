@@ -1,4 +1,4 @@
-// Calls of ops: conversion of operands, and a node of the op.
+// Implements call_op: converts the operands and adds a node of the op.
 #include "karez/api/op_call.h"
 
 #include "karez/api/namespace.h"

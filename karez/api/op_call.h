@@ -1,4 +1,4 @@
-// The call of an op by a function of users, and the list of functions that follow from rows of the pointwise table.
+// call_op, with which the functions of tensors add ops to a program, and the list of generated pointwise functions.
 #pragma once
 
 #include <initializer_list>
@@ -11,9 +11,10 @@
 
 namespace karez {
 
-// Adds one node of an op with one result, which is the body of a function: call_op("tanh", {&x}). The operands of a
-// pointwise op broadcast and promote as in arithmetic, and integers become f32 if the op accepts only floats. The
-// operands of any other op keep their dtypes; a negative {axis} counts from the last axis of the first operand.
+// Adds one node of an op that has one result, and returns the result: call_op("tanh", {&x}). The operands of a
+// pointwise op broadcast and promote as in arithmetic, and integers and bools become f32 if the op accepts only floats.
+// The operands of any other op keep their dtypes. A negative attribute `axis` counts from the last axis of the first
+// operand.
 Tensor call_op(std::string_view op, std::span<const Term* const> operands, Attrs attrs = {});
 Tensor call_op(std::string_view op, std::initializer_list<const Term*> operands, Attrs attrs = {});
 

@@ -1,4 +1,5 @@
-// Optimisers: one update node per parameter; passes merge the nodes of one device into one call.
+// Implements optimisers. A step adds update nodes for each parameter; passes merge the nodes of each device into one
+// call.
 #include "karez/api/optim.h"
 #include "karez/api/namespace.h"
 
@@ -39,16 +40,16 @@ AdamOptions checked(AdamOptions options) {
   return options;
 }
 
-// Checks that the list is not empty and has no duplicates, which would be updated twice in a step.
+// Checks that the list is not empty and has no duplicates; a duplicate would be updated twice in a step.
 std::vector<Parameter> checked_parameters(const std::string& owner, std::vector<Parameter> parameters) {
-  require(!parameters.empty(), owner, " without parameters");
+  require(!parameters.empty(), owner, " has no parameters");
   std::set<Parameter::Identity, std::owner_less<>> identities;
   for (const Parameter& p : parameters)
     require(identities.insert(p.identity()).second, owner, ": parameter '", p.name(), "' is listed twice");
   return parameters;
 }
 
-// Creates a state variable for each parameter, of the parameter's type and initially zero.
+// Creates a state variable for each parameter, with the parameter's type and an initial value of zero.
 std::vector<Parameter> make_state(const std::vector<Parameter>& parameters, const std::string& prefix) {
   std::vector<Parameter> out;
   for (const auto& p : parameters) out.emplace_back(prefix, p, p.type(), constant_init(0));
@@ -86,7 +87,7 @@ ValueId Rate::read(const std::string& name, DType dtype) const {
 SGD::SGD(std::vector<Parameter> parameters, SGDOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(checked_parameters(cat("an optimiser '", options_.name, "'"), std::move(parameters))) {
+      parameters_(checked_parameters(cat("optimiser '", options_.name, "'"), std::move(parameters))) {
   if (options_.momentum > 0) momentum_ = make_state(parameters_, cat(options_.name, ".m"));
 }
 
@@ -120,7 +121,7 @@ void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
 Adam::Adam(std::vector<Parameter> parameters, AdamOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(checked_parameters(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
+      parameters_(checked_parameters(cat("optimiser '", options_.name, "'"), std::move(parameters))),
       first_(make_state(parameters_, cat(options_.name, ".m"))),
       second_(make_state(parameters_, cat(options_.name, ".v"))),
       count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0), "step") {}
@@ -172,7 +173,7 @@ RMSpropOptions checked(RMSpropOptions options) {
 RMSprop::RMSprop(std::vector<Parameter> parameters, RMSpropOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(checked_parameters(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
+      parameters_(checked_parameters(cat("optimiser '", options_.name, "'"), std::move(parameters))),
       square_(make_state(parameters_, cat(options_.name, ".v"))) {
   if (options_.centered) mean_ = make_state(parameters_, cat(options_.name, ".mean"));
   if (options_.momentum > 0) momentum_ = make_state(parameters_, cat(options_.name, ".m"));
@@ -234,7 +235,7 @@ LionOptions checked(LionOptions options) {
 Adagrad::Adagrad(std::vector<Parameter> parameters, AdagradOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(checked_parameters(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
+      parameters_(checked_parameters(cat("optimiser '", options_.name, "'"), std::move(parameters))),
       count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0), "step") {
   for (const Parameter& p : parameters_)
     sum_.emplace_back(cat(options_.name, ".sum"), p, p.type(), constant_init(options_.initial));
@@ -271,7 +272,7 @@ void Adagrad::step(const std::vector<Tensor>& grads, SourceLine where) {
 Lion::Lion(std::vector<Parameter> parameters, LionOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(checked_parameters(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
+      parameters_(checked_parameters(cat("optimiser '", options_.name, "'"), std::move(parameters))),
       momentum_(make_state(parameters_, cat(options_.name, ".m"))) {}
 
 void Lion::step(const std::vector<Tensor>& grads, SourceLine where) {
@@ -307,7 +308,7 @@ Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double max_norm, S
     for (const Tensor& grad : grads) {
       ValueId g = t.value(Term(grad)), sum = build::sum(b, build::mul(b, g, g));
       require(ErrorKind::type, !squares.valid() || b.type(squares) == b.type(sum),
-              "clip_by_global_norm: gradients of different dtypes: ", grads[0].type, " and ", grad.type);
+              "clip_by_global_norm: all gradients must have the same dtype, got ", grads[0].type, " and ", grad.type);
       squares = squares.valid() ? build::add(b, squares, sum) : sum;
     }
     ValueId norm = build::sqrt(b, squares);
@@ -323,7 +324,7 @@ Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double max_norm, S
 EMA::EMA(std::vector<Parameter> parameters, double decay, std::string name)
     : decay_(decay),
       name_(std::move(name)),
-      parameters_(checked_parameters(cat("an average '", name_, "'"), std::move(parameters))),
+      parameters_(checked_parameters(cat("average '", name_, "'"), std::move(parameters))),
       averages_(make_state(parameters_, name_)),
       count_(cat(name_, ".step"), {DType::i64, {}}, constant_init(0), "step") {
   require_beta(cat("average '", name_, "': decay"), decay_);
@@ -351,12 +352,12 @@ namespace {
 void check_schedule(std::string_view what, double lr, std::int64_t total, std::int64_t warmup, double min_lr) {
   require_not_negative(cat(what, ": lr"), lr);
   require_not_negative(cat(what, ": the minimum rate"), min_lr);
-  require(warmup >= 0 && total > warmup, what, ": ", warmup, " warm-up steps of ", total,
-          " in total; there must be at least 0 and fewer than the total");
+  require(warmup >= 0 && total > warmup, what, ": warmup must be at least 0 and below total; got warmup ", warmup,
+          " and total ", total);
 }
 
-// Decreases from lr to min_lr after the warm-up; `decay` maps the fraction of steps that are done to a factor from 1 to
-// 0.
+// Makes a schedule that decreases from lr to min_lr after the warm-up. `decay` maps the fraction of these steps that
+// are done to a factor, from 1 at the beginning to 0 at the end.
 Schedule decreasing_schedule(double lr, std::int64_t total, std::int64_t warmup, double min_lr,
                              double (*decay)(double)) {
   return [=](std::int64_t step) {

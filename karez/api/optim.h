@@ -1,4 +1,4 @@
-// Optimisers: a step adds the updates of parameters and of the optimiser's own state to the program that is being
+// Optimisers. A step adds the updates of the parameters and of the optimiser's state to the program that is being
 // traced.
 #pragma once
 
@@ -13,27 +13,27 @@
 
 namespace karez::optim {
 
-// A learning rate that the host may change between launches. The rate is an input of every function that uses it in a
-// step, not a constant, so a change does not compile anything.
+// A learning rate that the host may change between launches. The rate is an input, not a constant, of every function
+// that uses it in a step. Changing it therefore does not cause a recompilation.
 class Rate {
  public:
   explicit Rate(double value);
   double get() const { return *value_; }
   void set(double value);  // finite and at least 0
-  // Returns the scalar `name` of the current trace, as a value of `dtype`.
+  // Returns the rate as a scalar of the current trace, with this name and dtype.
   ValueId read(const std::string& name, DType dtype) const;
 
  private:
   std::shared_ptr<std::atomic<double>> value_;
 };
 
-// Options of SGD. Options of all optimisers must be finite, rates and decays at least 0, betas in [0, 1); nesterov
-// requires a momentum, as in PyTorch.
+// Options of SGD. For all optimisers, options must be finite, rates and decays must be at least 0, and betas must be in
+// [0, 1). As in PyTorch, nesterov requires a momentum above 0.
 struct SGDOptions {
   double lr = 1e-3;
   double momentum = 0, weight_decay = 0;
   bool nesterov = false;
-  std::string name = "sgd";  // prefix of the state's names: "sgd.m.fc1.weight"; SGD without momentum has no state
+  std::string name = "sgd";  // prefix of state names: "sgd.m.fc1.weight"; SGD without momentum has no state
 };
 
 // Stochastic gradient descent in PyTorch's form: m = momentum * m + (g + weight_decay * w); w = w - lr * m (nesterov:
@@ -41,8 +41,9 @@ struct SGDOptions {
 class SGD {
  public:
   SGD(std::vector<Parameter> parameters, SGDOptions options);
-  // Takes the gradients of grad(loss, parameters), one for each parameter. A parameter on which the loss does not
-  // depend, or whose gradient is Tensor(), is not updated, and neither is its state; this applies to every optimiser.
+  // Takes the gradients that grad(loss, parameters) returns, one for each parameter. A parameter is not updated if the
+  // loss does not depend on it or if its gradient is Tensor(); its state is not updated either. This applies to every
+  // optimiser.
   void step(const std::vector<Tensor>& grads, SourceLine where = SourceLine::current());
   void set_lr(double lr) { rate_.set(lr); }
   double lr() const { return rate_.get(); }
@@ -58,7 +59,7 @@ struct AdamOptions {
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = false;     // weight decay is not part of the gradient (AdamW)
-  std::string name = "adam";  // prefix of the state's names: "adam.m.fc1.weight", "adam.v.fc1.weight", "adam.step"
+  std::string name = "adam";  // prefix of state names: "adam.m.fc1.weight", "adam.v.fc1.weight", "adam.step"
 };
 
 // Adam with bias correction: Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
@@ -94,12 +95,12 @@ struct RMSpropOptions {
   double lr = 1e-2;
   double alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
   bool centered = false;
-  // Prefix of the state's names: "rmsprop.v.fc1.weight"; with momentum "rmsprop.m...", if centred "rmsprop.mean...".
+  // Prefix of state names: "rmsprop.v.fc1.weight"; also "rmsprop.m..." with momentum, and "rmsprop.mean..." if centred.
   std::string name = "rmsprop";
 };
 // RMSprop in PyTorch's form: v = alpha * v + (1 - alpha) * g^2; w = w - lr * g / (sqrt(v) + eps). If centred, it uses
-// the variance v - mean^2 instead of v, with a running mean of g. With momentum: m = momentum * m + g / (sqrt(v) +
-// eps); w = w - lr * m.
+// the variance v - mean^2 instead of v, where mean is the running mean of g. With momentum: m = momentum * m + g /
+// (sqrt(v) + eps); w = w - lr * m.
 class RMSprop {
  public:
   RMSprop(std::vector<Parameter> parameters, RMSpropOptions options);
@@ -118,7 +119,7 @@ struct AdagradOptions {
   double lr = 1e-2, lr_decay = 0, weight_decay = 0;
   double initial = 0;  // initial value of the sum of squares
   double eps = 1e-10;
-  std::string name = "adagrad";  // prefix of the state's names: "adagrad.sum.fc1.weight", "adagrad.step"
+  std::string name = "adagrad";  // prefix of state names: "adagrad.sum.fc1.weight", "adagrad.step"
 };
 // Adagrad in PyTorch's form: s = s + g^2; w = w - lr / (1 + step * lr_decay) * g / (sqrt(s) + eps), where step counts
 // from 0. Duchi, Hazan and Singer, 2011.
@@ -139,7 +140,7 @@ class Adagrad {
 // Options of Lion.
 struct LionOptions {
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
-  std::string name = "lion";  // prefix of the state's names: "lion.m.fc1.weight"
+  std::string name = "lion";  // prefix of state names: "lion.m.fc1.weight"
 };
 // Lion: w = w - lr * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * w); m = beta2 * m + (1 - beta2) * g. Chen et
 // al., 2023.
@@ -181,8 +182,8 @@ class EMA {
   Parameter count_;
 };
 
-// A learning rate as a function of the step, which counts from 0. Calling `adam.set_lr(schedule(step))` before each
-// launch does not compile anything.
+// A learning rate as a function of the step; steps count from 0. Calling `adam.set_lr(schedule(step))` before each
+// launch does not cause a recompilation.
 using Schedule = std::function<double(std::int64_t)>;
 Schedule constant_schedule(double lr);
 // Starts at lr and multiplies the rate by `factor` at every multiple of `every` steps.
@@ -190,7 +191,7 @@ Schedule step_schedule(double lr, std::int64_t every, double factor);
 // Rises linearly from 0 to lr in `warmup` steps, falls by half a cosine to min_lr at step `total`, and is constant
 // afterwards; Loshchilov and Hutter, 2017.
 Schedule cosine_schedule(double lr, std::int64_t total, std::int64_t warmup = 0, double min_lr = 0);
-// As cosine_schedule, but with a linear decrease.
+// Like cosine_schedule, but decreases linearly.
 Schedule linear_schedule(double lr, std::int64_t total, std::int64_t warmup = 0, double min_lr = 0);
 
 }  // namespace karez::optim

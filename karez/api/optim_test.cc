@@ -1,4 +1,4 @@
-// Tests of the optimisers: runs compiled steps of SGD and Adam with each option and compares the weights with PyTorch's
+// Tests of optimisers: runs compiled steps of SGD and Adam with each option, and compares the weights with PyTorch's
 // formulas, evaluated by hand.
 #include "karez/api/optim.h"
 
@@ -12,8 +12,8 @@
 namespace karez {
 namespace {
 
-// The weight after each of three steps from w = 1 in f64, with gradients 2, -1 and 0.5 (the loss is w times the
-// gradient).
+// Returns the weight after each of three steps in f64. It starts at w = 1; the gradients are 2, -1 and 0.5, because the
+// loss is w times these numbers.
 constexpr double gradients[] = {2, -1, 0.5};
 template <class Optimiser, class Options> std::vector<double> weights(Options options) {
   World world;
@@ -40,7 +40,7 @@ void expect_near(const std::vector<double>& result, const std::vector<double>& e
 using optim::Adam;
 using optim::SGD;
 
-TEST(SgdSteps, PlainStepsFollowTheFormula) {  // w - lr g
+TEST(SgdSteps, PlainStepsFollowTheFormula) {  // w - lr * g
   expect_near(weights<SGD>(optim::SGDOptions{.lr = 0.1}), {0.8, 0.9, 0.85});
 }
 
@@ -57,10 +57,10 @@ TEST(SgdSteps, NesterovMomentumFollowsTheFormula) {  // m as with momentum; step
 }
 
 TEST(SgdSteps, NesterovMomentumWithWeightDecayFollowsTheFormula) {
-  // g: 2 + 0.5 = 2.5; m = 2.5; w = 1 - 0.1 (2.5 + 1.25) = 0.625
-  // g: -1 + 0.3125 = -0.6875; m = 1.25 - 0.6875 = 0.5625; w = 0.625 - 0.1 (-0.6875 + 0.28125) = 0.665625
-  // g: 0.5 + 0.3328125 = 0.8328125; m = 0.28125 + 0.8328125 = 1.1140625; w = 0.665625 - 0.1 (0.8328125 + 0.55703125) =
-  // 0.526640625
+  // g: 2 + 0.5 = 2.5; m = 2.5; w = 1 - 0.1 * (2.5 + 1.25) = 0.625
+  // g: -1 + 0.3125 = -0.6875; m = 1.25 - 0.6875 = 0.5625; w = 0.625 - 0.1 * (-0.6875 + 0.28125) = 0.665625
+  // g: 0.5 + 0.3328125 = 0.8328125; m = 0.28125 + 0.8328125 = 1.1140625; w = 0.665625 - 0.1 * (0.8328125 + 0.55703125)
+  // = 0.526640625
   expect_near(weights<SGD>(optim::SGDOptions{.lr = 0.1, .momentum = 0.5, .weight_decay = 0.5, .nesterov = true}),
               {0.625, 0.665625, 0.526640625});
 }
@@ -75,7 +75,7 @@ TEST(SgdSteps, ANewLearningRateAppliesFromTheNextStep) {
   EXPECT_EQ(sgd.lr(), 0.5);
   step(HostArray::of<double>({1}, {1})).wait();
   EXPECT_NEAR(world.read(w).data<double>()[0], 0.8 - 0.5, 1e-12);
-  EXPECT_EQ(step.signatures(), 1) << "the learning rate is an input";
+  EXPECT_EQ(step.signatures(), 1) << "a new learning rate must not cause a compilation";
 }
 
 TEST(SgdSteps, WithoutMomentumThereIsNoState) {
@@ -89,7 +89,8 @@ TEST(SgdSteps, WithoutMomentumThereIsNoState) {
   EXPECT_EQ(world.read(w).data<float>()[1], 0.25f);
 }
 
-// The loss reads only one parameter; no optimiser updates the other parameter, even if its gradient is an empty tensor.
+// The loss reads only one parameter. The optimiser must not update the other parameter, whether its gradient is zero or
+// an empty tensor.
 template <class Optimiser, class Options> void expect_no_update(Options options) {
   for (const bool has_empty_gradient : {false, true}) {
     World world;
@@ -112,7 +113,7 @@ template <class Optimiser, class Options> void expect_no_update(Options options)
       EXPECT_TRUE(name == "other" || name.find("other") == name.npos) << name;
   }
 }
-TEST(Steps, StepsDoNotUpdateAParameterWithoutGradient) {
+TEST(Steps, AParameterWithoutGradientIsNotUpdated) {
   expect_no_update<SGD>(optim::SGDOptions());
   expect_no_update<SGD>(optim::SGDOptions{.momentum = 0.5});
   expect_no_update<Adam>(optim::AdamOptions());
@@ -161,11 +162,11 @@ TEST(AdamSteps, EachOptionHasAnEffect) {
 }
 
 TEST(AdamSteps, TheFirstStepEqualsACalculationByHand) {
-  // g = 2 + 0.5 = 2.5; m = 1.25, v = 0.75 * 6.25; corrected 2.5 and 6.25; w = 1 - 0.1 * 2.5 / (2.5 + 1)
+  // g = 2 + 0.5 = 2.5; m = 1.25, v = 0.75 * 6.25; with bias correction m = 2.5, v = 6.25; w = 1 - 0.1 * 2.5 / (2.5 + 1)
   EXPECT_NEAR(
       weights<Adam>(optim::AdamOptions{.lr = 0.1, .beta1 = 0.5, .beta2 = 0.25, .eps = 1, .weight_decay = 0.5})[0],
       1 - 0.25 / 3.5, 1e-12);
-  // decoupled: w = 0.95 first; g = 2; corrected 2 and 4; w = 0.95 - 0.1 * 2 / (2 + 1)
+  // decoupled: w = 0.95 first; g = 2; with bias correction m = 2, v = 4; w = 0.95 - 0.1 * 2 / (2 + 1)
   EXPECT_NEAR(weights<Adam>(optim::AdamOptions{
                   .lr = 0.1, .beta1 = 0.5, .beta2 = 0.25, .eps = 1, .weight_decay = 0.5, .decoupled = true})[0],
               0.95 - 0.2 / 3, 1e-12);

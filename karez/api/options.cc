@@ -1,4 +1,4 @@
-// Parses command-line arguments according to a list of options.
+// Implements Options: parses command-line arguments according to a list of options.
 #include "karez/api/options.h"
 #include "karez/api/namespace.h"
 
@@ -31,7 +31,7 @@ bool Options::read(int count, const char* const* arguments) {
     std::string name = argument.substr(2, equals == argument.npos ? argument.npos : equals - 2);
     auto option = std::find_if(options_.begin(), options_.end(), [&](const Option& o) { return o.name == name; });
     if (option == options_.end())
-      fail("there is no option --", name, "; ",
+      fail("unknown option --", name, "; ",
            suggest_names("--" + name, options_, [](const Option& o) { return "--" + o.name; }));
     if (equals == argument.npos) require(i + 1 < count, "option --", name, " has no value");
     option->value = equals == argument.npos ? arguments[++i] : argument.substr(equals + 1);
@@ -41,7 +41,7 @@ bool Options::read(int count, const char* const* arguments) {
 
 const std::string& Options::text(std::string_view name) const {
   auto option = std::find_if(options_.begin(), options_.end(), [&](const Option& o) { return o.name == name; });
-  require(option != options_.end(), "the program reads an option --", name, " that it does not list");
+  require(option != options_.end(), "the program reads option --", name, ", which is not in its list of options");
   return option->value;
 }
 
@@ -49,7 +49,7 @@ std::int64_t Options::integer(std::string_view name, std::int64_t min, std::int6
   auto value = parse_number<std::int64_t>(name, text(name), "an integer");
   constexpr auto no_limit = std::numeric_limits<std::int64_t>::max();
   require(value >= min && value <= max, "option --", name, ": ", value,
-          max == no_limit ? cat(" is below ", min) : cat(" is not in ", min, " .. ", max));
+          max == no_limit ? cat(" is below ", min) : cat(" is not from ", min, " to ", max));
   return value;
 }
 

@@ -1,4 +1,4 @@
-// Options: command-line options of a small program, as a list of names with defaults.
+// Options: a parser for the command-line options of small programs. A list gives the name and default of each option.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,12 @@ class Options {
   bool read(int count, const char* const* arguments);
 
   const std::string& text(std::string_view name) const;
-  // Values such as "a" and "3x" are errors that name the option, as is a number below `min` or above `max`.
+  // Returns the value as an integer. If the value is not a number ("a", "3x"), is below `min` or is above `max`, throws
+  // an error that names the option.
   std::int64_t integer(std::string_view name, std::int64_t min = std::numeric_limits<std::int64_t>::min(),
                        std::int64_t max = std::numeric_limits<std::int64_t>::max()) const;
-  double real(std::string_view name) const;  // finite
+  double real(std::string_view name) const;  // a finite number; throws for any other text
+  // Returns the value; throws if it is not one of the choices.
   std::string one_of(std::string_view name, const std::vector<std::string>& choices) const;
   std::string help() const;  // one line for each option
 

@@ -40,7 +40,7 @@ TEST(Options, ErrorsNameTheOption) {
   EXPECT_EQ(error_of([&] {
               read(o, {"--epoch", "3"});
             }),
-            "there is no option --epoch; there are 3: --epochs, --lr, --model");
+            "unknown option --epoch; there are 3: --epochs, --lr, --model");
   EXPECT_EQ(error_of([&] { read(o, {"--lr"}); }), "option --lr has no value");
   EXPECT_EQ(error_of([&] { read(o, {"cnn"}); }), "'cnn' is not an option; options begin with --");
   read(o, {"--epochs", "3x", "--lr", "", "--model", "gpt"});

@@ -29,7 +29,7 @@ std::shared_ptr<const Parameter::Info> Parameter::checked(std::shared_ptr<Info> 
 }
 
 Parameter::Parameter(std::string name, TensorType type, Initialiser init, std::string site) {
-  require(!name.empty(), "a parameter ", type, " without a name");
+  require(!name.empty(), "a parameter ", type, " has an empty name");
   std::shared_ptr<Info> info(new Info{std::move(type), std::move(site), nullptr, {}, std::move(init)});
   {
     Sites& sites = *thread_sites();
@@ -46,7 +46,7 @@ Parameter::Parameter(std::string prefix, const Parameter& base_parameter, Tensor
 
 void Parameter::Info::set_name(std::string name) const {
   require(name.find('#') == name.npos, "a parameter is named '", name,
-          "'; '#' is reserved for numbering parameters of one name");
+          "'; '#' is reserved for numbering parameters with the same name");
   ordinal = name_counts[name]++;
   names.push_back(std::move(name));
 }

@@ -40,9 +40,10 @@ TEST(InteractiveParameters, ParametersAreReadAtTheTimeOfTheCall) {
   const auto traced = compile(mesh, [&](Tensor v) { return net.fc(v); })(x).value().read();
   step(x).wait();
   const Tensor new_output = net.fc(x);
-  EXPECT_TRUE(equal_bits(old_output.read(), traced)) << "called before the update, read after it";
-  // The gradient of the sum is x for each row of the weight, and 1 for the bias: the result decreases by 0.5 (1 + 4 + 9
-  // + 1).
+  EXPECT_TRUE(equal_bits(old_output.read(), traced))
+      << "the call before the update must use the old weights, although the result is read after the update";
+  // The gradient of the sum is x for each row of the weight, and 1 for the bias. The result therefore decreases by 0.5
+  // * (1 + 4 + 9 + 1) = 7.5.
   for (int i = 0; i < 2; ++i)
     EXPECT_NEAR(new_output.read().data<float>()[i], old_output.read().data<float>()[i] - 7.5, 1e-5);
 }
@@ -75,11 +76,11 @@ TEST(InteractiveParameters, ComputationsWithParametersRunOnTheMeshThatStoresThem
   EXPECT_EQ(inner.array().mesh(), pair.mesh);
   EXPECT_EQ(y.array().mesh(), second_pair.mesh);
   for (std::size_t i = 0; i < 12; ++i) EXPECT_NEAR(list(y)[i], list(expected)[i], 1e-6);
-  EXPECT_EQ(first(array_on(single, x)).array().mesh(), pair.mesh) << "an operand on another mesh is transferred";
+  EXPECT_EQ(first(array_on(single, x)).array().mesh(), pair.mesh) << "an operand on another mesh must be transferred";
   EXPECT_EQ(net.fresh(x).array().mesh(), single.mesh)
-      << "a parameter that is not stored yet is created on the mesh of the computation";
+      << "a parameter that is not stored yet must be created on the mesh of the computation";
 
-  optim::Adam adam(first.parameters(), {.lr = 0.1});  // with new state
+  optim::Adam adam(first.parameters(), {.lr = 0.1});  // its state does not exist yet
   const auto weight_before = list(world.read(first.weight));
   adam.step(
       value_and_grad([&](Tensor v) { return sum(first(v)); }, {.parameters = first.parameters()})(Tensor(x)).gradients);
@@ -91,7 +92,7 @@ TEST(InteractiveParameters, ComputationsWithParametersRunOnTheMeshThatStoresThem
   EXPECT_THAT(error_of([&] { loss_and_gradients(Tensor(x)).value.read(); }),
               AllOf(HasSubstr("variable 'second.weight' is on mesh(data=2) at 0:2, 0:3; this function is compiled for "
                               "mesh(data=2) at 0:0, 0:1"),
-                    HasSubstr("save, reset the world and load"),
+                    HasSubstr("save the variables, reset the world and load them"),
                     HasSubstr(cat("at parameter_test.cc:", line_before.line() + 2))));
 }
 
@@ -144,9 +145,9 @@ TEST(InteractiveParameters, ProvisionalVariablesAreRelocatedByTheFirstFunction) 
     if (!evaluates_first) continue;
     auto late_function = compile(world.mesh("data=4"), [&](Tensor v) { return net(v); });
     EXPECT_THAT(error_of([&] { late_function(x); }), HasSubstr("is on mesh(data=2, model=2)"))
-        << "a function has used the variable";
+        << "the variable must stay on the mesh of the function that used it";
     world.reset();
-    EXPECT_TRUE(equal_bits(net(x).read(), first_output)) << "the model starts again with its initial values";
+    EXPECT_TRUE(equal_bits(net(x).read(), first_output)) << "after a reset, the model must have its initial values";
   }
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(losses[0][i], losses[1][i], 1e-5 * std::abs(losses[0][i]));
 }
@@ -163,18 +164,18 @@ TEST(InteractiveParameters, AModelTrainsWithoutACompiledFunction) {
     EXPECT_FLOAT_EQ(value.item<float>(), i == 0 ? 3 : 0.25f);
     sgd.step(gradients);
   }
-  // w <- w - 0.25 * 2 w x multiplies the elements by 1/2, 0 and 1, twice.
+  // Each step, w = w - 0.25 * 2 * w * x, multiplies the elements by 1/2, 0 and 1.
   EXPECT_THAT(list(world.read(w)), ElementsAre(0.25, 0, 1));
   const auto programs = count_programs(world.mesh());
   sgd.set_lr(0);
   sgd.step(value_and_grad(loss, {.parameters = {w}})(x).gradients);
-  EXPECT_THAT(list(world.read(w)), ElementsAre(0.25, 0, 1)) << "each call reads the learning rate";
-  EXPECT_EQ(count_programs(world.mesh()), programs) << "the learning rate is not part of the program";
+  EXPECT_THAT(list(world.read(w)), ElementsAre(0.25, 0, 1)) << "a step with lr 0 must change nothing";
+  EXPECT_EQ(count_programs(world.mesh()), programs) << "a new learning rate must not cause a compilation";
   const Parameter u("u", {DType::f32, {2}}, constant_init(1)), v("v", {DType::f32, {2}}, constant_init(1));
   optim::SGD sgd_of_both({u, v}, {.lr = 0.25});
   const auto product = [&](Tensor y) { return sum(u * v * 2 * y); };
   for (int i = 0; i < 2; ++i) sgd_of_both.step(value_and_grad(product, {.parameters = {u, v}})(Tensor(1)).gradients);
-  EXPECT_THAT(list(world.read(u)), ElementsAre(0.25, 0.25)) << "halved twice";
+  EXPECT_THAT(list(world.read(u)), ElementsAre(0.25, 0.25)) << "two steps must halve the elements twice";
   EXPECT_THAT(list(world.read(v)), ElementsAre(0.25, 0.25));
 }
 

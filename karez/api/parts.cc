@@ -1,4 +1,4 @@
-// The mesh and layout of arrays and of uncomputed values, and arrays made from parts.
+// Implements the functions that return the mesh, layout and parts of a value, and those that make arrays from parts.
 #include "karez/api/parts.h"
 #include "karez/api/namespace.h"
 
@@ -37,8 +37,8 @@ Place place_of(const Tensor& tensor, SourceLine where) {
 }
 
 std::optional<DeviceMesh> mesh_of(const Tensor& tensor) {
-  require(tensor.lazy != nullptr, "a tensor ", tensor.type,
-          " of a program that is being traced: it is on the mesh of the program");
+  require(tensor.lazy != nullptr, "the mesh of a tensor ", tensor.type,
+          " cannot be requested while its program is being traced: it is the mesh of the program");
   if (tensor.lazy->host.valid()) return {};
   const auto producer = tensor.lazy->producer();
   if (const Array array = tensor.lazy->array(); array.valid()) return place_of(array).mesh;
@@ -81,8 +81,9 @@ std::vector<int> coordinates_on(const Mesh& mesh, int position, const Layout& la
   return out;
 }
 
-// Returns the size of one dimension of the global array: the sum over the devices if this rank holds the complete
-// dimension; otherwise every device of the mesh holds as much as each device of this rank.
+// Returns the size of one dimension of the global array. If this rank holds the complete dimension, this is the sum of
+// the sizes of its distinct parts. Otherwise, every device of the mesh is assumed to hold as much as each device of
+// this rank.
 std::int64_t global_size(const std::vector<HostArray>& parts, const Mesh& mesh, const std::vector<int>& positions,
                          const Layout& layout, int dim) {
   const auto index = static_cast<std::size_t>(dim);
@@ -101,7 +102,7 @@ std::int64_t global_size(const std::vector<HostArray>& parts, const Mesh& mesh, 
   require(ErrorKind::shape,
           std::all_of(sizes.begin(), sizes.end(), [&](const auto& entry) { return entry.second == first; }),
           "from_parts: the parts of this rank have different sizes in dimension ", dim,
-          " and do not cover it; pass the shape of the global array");
+          " and do not cover the complete dimension; pass the shape of the global array");
   return first * devices;
 }
 
@@ -116,7 +117,7 @@ TensorType global_type(const std::vector<HostArray>& parts, const Mesh& mesh, in
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const TensorType& type = parts[i].type();
     require(ErrorKind::type, type.dtype == first.dtype, "from_parts: part 0 is ", first, ", part ", i, " is ", type,
-            "; a value has one dtype");
+            "; all parts must have the same dtype");
     require(ErrorKind::shape, type.rank() == first.rank(), "from_parts: part 0 is ", first, ", part ", i, " is ", type,
             "; all parts must have the same number of dimensions");
   }
@@ -153,19 +154,20 @@ Array from_parts(std::vector<HostArray> parts, const DeviceMesh& device_mesh, La
   const Mesh& mesh = device_mesh.mesh;
   const int rank = world.ranks.rank();
   const std::vector<int> positions = positions_of(mesh, rank);
-  require(ErrorKind::shape, parts.size() == positions.size(), "from_parts: ", parts.size(), " parts; rank ", rank,
-          " has ", positions.size(), " devices of ", sbp::print(mesh), "; pass one part for each",
+  require(ErrorKind::shape, parts.size() == positions.size(), "from_parts: expected ", positions.size(),
+          " parts, one for each device of rank ", rank, " on ", sbp::print(mesh),
           positions.empty() ? std::string()
-                            : cat(": ", join(positions, ", ", [&](int p) { return name_of(device_at(mesh, p)); })));
-  require(ErrorKind::layout, layout.size() == mesh.axes.size(), "from_parts: a layout ", sbp::print(layout), " of ",
-          layout.size(), " entries; ", sbp::print(mesh), " has ", mesh.rank(), " axes");
-  for (const HostArray& part : parts) require(part.valid(), "from_parts: an uninitialised array");
+                            : cat(" (", join(positions, ", ", [&](int p) { return name_of(device_at(mesh, p)); }), ")"),
+          ", got ", parts.size());
+  require(ErrorKind::layout, layout.size() == mesh.axes.size(), "from_parts: the layout must have one entry for each ",
+          "axis of ", sbp::print(mesh), ", got ", sbp::print(layout));
+  for (const HostArray& part : parts) require(part.valid(), "from_parts: a part is an uninitialised array");
   const TensorType type = global_type(parts, mesh, rank, positions, layout, requested);
   std::string reason;
   require(ErrorKind::layout, is_valid(type, mesh, layout, &reason), "from_parts: ", reason);
   const std::string placement = cat(sbp::print(type, mesh, layout), " on ", sbp::print(mesh));
   const auto summands = summands_of(type, mesh, layout);
-  std::map<std::vector<int>, std::size_t> first_parts;  // by coordinates: devices with equal coordinates hold one part
+  std::map<std::vector<int>, std::size_t> first_parts;  // by coordinates that identify a part
   std::vector<runtime::DeviceShard> shards;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const DeviceName device = device_at(mesh, positions[i]);
@@ -196,7 +198,7 @@ Tensor laid_on(Term x, const DeviceMesh& mesh, const std::vector<std::string>& a
   require(mesh.world != nullptr, "laid_on requires a mesh made by World::mesh");
   return at_line(x.where, [&](Trace& t) {
     require(t.expression != nullptr,
-            "a program that is being traced runs on the mesh of its function; a different mesh cannot be given");
+            "laid_on: a program that is being traced runs on the mesh of its function; no other mesh can be set");
     t.expression->place_on(mesh.world, mesh.mesh);
     const ValueId id = t.value(x, t.dtype_of(x));
     Layout layout = layout_from(axes, t.graph.type(id).rank(), mesh.mesh, cat("a layout for ", t.graph.type(id)));

@@ -1,4 +1,4 @@
-// The mesh and layout of values, their parts on this rank, and arrays made from such parts.
+// Functions that return the mesh and layout of a value and its parts on this rank, or make an array from such parts.
 #pragma once
 
 #include <optional>
@@ -15,46 +15,47 @@ namespace karez {
 // layout.
 struct Place {
   std::optional<DeviceMesh> mesh;
-  Layout layout;  // as requested, even on axes of one device
+  Layout layout;  // as requested; entries are kept even for mesh axes of size 1
 };
-Place place_of(const Array& array);  // an error if the array's world no longer exists
-// Returns the place of a tensor outside of a trace, without computing the tensor or involving other ranks. The only
-// exception is a layout that the planner has yet to choose (docs/layouts.md): then the value is computed, as for a
-// read.
+Place place_of(const Array& array);  // throws if the array's world no longer exists
+// Returns the place of a tensor outside of a trace, without computing the tensor or involving other ranks. There is one
+// exception: if the planner still has to choose the layout (docs/layouts.md), the value is computed, as for a read.
 Place place_of(const Tensor& tensor, SourceLine where = SourceLine::current());
-Place place_of(const World& world, const Parameter& parameter);  // an error if no function has used the parameter
-// Returns the mesh of a tensor outside of a trace, nullopt for a host value, without computing the tensor.
+Place place_of(const World& world, const Parameter& parameter);  // throws if no function has used the parameter
+// Returns the mesh of a tensor outside of a trace, without computing the tensor; nullopt for a host value.
 std::optional<DeviceMesh> mesh_of(const Tensor& tensor);
 
-// Returns a tensor's array for another library, computed as for a read. If the planner chose a layout that splits the
-// array, it is gathered on the devices; a layout that the user chose is kept.
+// Returns a tensor's array for use by another library; the tensor is computed as for a read. If the planner chose a
+// layout that splits the array, the array is gathered on the devices. A layout that the user chose is kept.
 Array computed_whole(const Tensor& tensor, SourceLine where = SourceLine::current());
 
 // One device's part of a value.
 struct LocalData {
   sbp::DeviceName device;
-  sbp::Box box;  // within the global array; for a Partial value, the region of its summand
+  sbp::Box box;  // within the global array; for a Partial value, the region of the device's summand
   HostArray data;
 };
-// Returns the parts of this rank's devices, in the order of the mesh. Waits for the call that makes the array, but does
+// Returns the parts on this rank's devices, in the order of the mesh. Waits for the call that makes the array, but does
 // not involve other ranks.
 std::vector<LocalData> local_parts(const Array& array);
 
-// Shape and dtype of the global array of from_parts. By default, the dtype is that of the parts. A dimension of the
-// default shape is the sum over this rank's parts if this rank holds the complete dimension; otherwise every device
-// holds as much of it as this rank's devices.
+// Shape and dtype of the global array that from_parts makes. By default, the dtype is that of the parts. The default
+// size of a dimension is computed as follows: if this rank holds the complete dimension, it is the sum of the sizes of
+// this rank's distinct parts; otherwise every device is assumed to hold as much of the dimension as this rank's
+// devices.
 struct WholeType {
   std::optional<Shape> shape = {};
   std::optional<DType> dtype = {};
 };
-// Makes an array from its parts: one for each of this rank's devices, in the order of the mesh. Each rank passes its
-// own parts, independently of the others. Devices that hold the same part must get equal bytes, which is checked within
-// the rank. The layout may be Partial: the global array is then the sum (or max, min) of the parts. A rank without a
-// device of the mesh passes no parts, but must pass shape and dtype. A part of the wrong shape is an error.
+// Makes an array from its parts: one for each of this rank's devices, in the order of the mesh. Each rank passes the
+// parts on its own devices, independently of other ranks. Devices that hold the same part must get equal bytes, which
+// is checked within the rank. The layout may be Partial: the global array is then the sum (or max, min) of the parts. A
+// rank without a device of the mesh passes no parts, but must pass shape and dtype. A part of the wrong shape is an
+// error.
 Array from_parts(std::vector<HostArray> parts, const DeviceMesh& mesh, Layout layout, const WholeType& whole = {});
 
-// Outside of a trace: returns the value on this mesh, with its dimensions split by the named axes. The value is also
-// computed on this mesh, unless it already has a mesh.
+// Returns the value of a term outside of a trace on this mesh, with its dimensions split by the named axes. The value
+// is also computed on this mesh, unless it already has a mesh.
 Tensor laid_on(Term x, const DeviceMesh& mesh, const std::vector<std::string>& axes);
 
 }  // namespace karez

@@ -1,4 +1,4 @@
-// Tests of mesh, layout and parts of arrays, of values that are not computed yet, and of parameters.
+// Tests of the mesh, layout and parts of arrays, parameters and values that are not computed yet.
 #include "karez/api/parts.h"
 #include "karez/api/namespace.h"
 
@@ -41,7 +41,7 @@ TEST(Parts, ArraysTensorsAndParametersHaveAMeshAndALayout) {
   EXPECT_FALSE(place_of(Tensor(ramp({2}))).mesh.has_value());
 }
 
-TEST(Parts, ThePartsOfAnArrayRebuildIt) {
+TEST(Parts, AnArrayCanBeRebuiltFromItsParts) {
   World world({.devices = 4});
   const DeviceMesh mesh = world.mesh("data=2,model=2");
   const auto f = compile(mesh, [](Tensor x) { return with_layout(x + 0, P("data", "model")); });
@@ -59,11 +59,11 @@ TEST(Parts, ThePartsOfAnArrayRebuildIt) {
   const Array sum = from_parts({x, x, x, x}, mesh, {P(Reduce::sum), B()});
   EXPECT_EQ(list(sum.read()), list(f(sum).value().read()));
   EXPECT_EQ(sum.read().data<float>()[1], 2);
-  EXPECT_EQ(list(sum.local()[3]), list(x)) << "each device holds its summand";
+  EXPECT_EQ(list(sum.local()[3]), list(x)) << "each device must hold its summand";
   EXPECT_EQ(sum.bytes(), nullptr);
 }
 
-TEST(Parts, PartsOfWrongShapesGiveAnErrorWithBothShapes) {
+TEST(Parts, PartsOfTheWrongShapeAreAnErrorThatGivesBothShapes) {
   World world({.devices = 2});
   try {
     from_parts({ramp({2, 3}), ramp({3, 3})}, world.mesh("data=2"), {S(0)});

@@ -1,5 +1,5 @@
 // Elementwise functions of tensors.
-// Generated from the rows of karez/ops/pointwise.cc: `./dev test --update PointwiseFunctions` writes this file.
+// Generated from karez/ops/pointwise.cc by `./dev test --update PointwiseFunctions`; do not edit.
 #pragma once
 
 #include "karez/api/op_call.h"
@@ -20,8 +20,8 @@ inline Tensor tanh(Term x) { return call_op("tanh", {&x}); }
 inline Tensor sigmoid(Term x) { return call_op("sigmoid", {&x}); }
 // Returns GELU of x: x times the standard normal distribution function of x, computed with erf.
 inline Tensor gelu(Term x) { return call_op("gelu", {&x}); }
-// Returns the tanh approximation of GELU: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 (Hendrycks and Gimpel,
-// 2016).
+// Returns the tanh approximation of GELU: x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2 (Hendrycks and
+// Gimpel, 2016).
 inline Tensor gelu_tanh(Term x) { return call_op("gelu_tanh", {&x}); }
 // Returns x * sigmoid(x), also known as swish.
 inline Tensor silu(Term x) { return call_op("silu", {&x}); }
@@ -29,9 +29,9 @@ inline Tensor silu(Term x) { return call_op("silu", {&x}); }
 inline Tensor erf(Term x) { return call_op("erf", {&x}); }
 // Returns the absolute value of x; the gradient at 0 is 0.
 inline Tensor abs(Term x) { return call_op("abs", {&x}); }
-// Returns the sine of x, in radians.
+// Returns the sine of x (x in radians).
 inline Tensor sin(Term x) { return call_op("sin", {&x}); }
-// Returns the cosine of x, in radians.
+// Returns the cosine of x (x in radians).
 inline Tensor cos(Term x) { return call_op("cos", {&x}); }
 // Returns x, but no gradient flows to x.
 inline Tensor stop_gradient(Term x) { return call_op("stop_gradient", {&x}); }

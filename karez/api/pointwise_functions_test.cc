@@ -1,5 +1,5 @@
-// Checks that pointwise_functions.h has a documented function for every row that makes one, and that it converts
-// operands as arithmetic does.
+// Checks that pointwise_functions.h has a documented function for every row of the table that has one, and that these
+// functions convert operands as arithmetic does.
 #include "karez/api/pointwise_functions.h"
 
 #include <gtest/gtest.h>
@@ -26,11 +26,11 @@ std::string comment(const std::string& text) {
   return out + line + "\n";
 }
 
-TEST(PointwiseFunctions, EveryFunctionOfARowIsDeclaredWithItsDoc) {
+TEST(PointwiseFunctions, TheHeaderDeclaresAndDocumentsTheFunctionOfEveryRow) {
   std::string text =
       "// Elementwise functions of tensors.\n"
-      "// Generated from the rows of karez/ops/pointwise.cc: `./dev test --update PointwiseFunctions` writes this "
-      "file.\n#pragma once\n\n#include \"karez/api/op_call.h\"\n\nnamespace karez {\n\n";
+      "// Generated from karez/ops/pointwise.cc by `./dev test --update PointwiseFunctions`; do not edit.\n"
+      "#pragma once\n\n#include \"karez/api/op_call.h\"\n\nnamespace karez {\n\n";
   for (const PointwiseFunction& function : pointwise_functions()) {
     const std::vector<std::string> all_names{"x", "y", "z"};
     const std::vector<std::string> names(all_names.begin(), all_names.begin() + function.operands);
@@ -52,7 +52,7 @@ TEST(PointwiseFunctions, IntegersBecomeF32IfTheOpAcceptsOnlyFloats) {
   EXPECT_EQ(stop_gradient(Tensor(HostArray::of<bool>({1}, {true}))).dtype(), DType::b8);
 }
 
-// No function of a row has two operands yet; an op with two, whose function is written by hand, shows the rules.
+// No generated function has two operands yet, so this test calls binary ops directly.
 TEST(PointwiseFunctions, OperandsOfACallBroadcastAndPromote) {
   const Term rows(Tensor(HostArray::of<float>({2, 1}, {1, 2}))), columns(Tensor(HostArray::of<double>({3}, {1, 2, 3}))),
       number(2.0);

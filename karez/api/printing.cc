@@ -26,7 +26,7 @@ template <class T> std::string format_element(T value) {
   else return format_number(static_cast<double>(value));
 }
 
-// Formats the elements or rows of one dimension, beginning with the first one.
+// Formats the elements or rows of one dimension; `first` points to the first element.
 template <class T> std::string format_dimension(const T* first, const Shape& shape, std::size_t dimension) {
   if (dimension == shape.size()) return format_element(*first);
   const std::int64_t size = shape[dimension],

@@ -1,4 +1,4 @@
-// The progress line: its text, and the steps at which it is written.
+// Implements Progress: formats the line, and decides at which steps it is written.
 #include "karez/api/progress.h"
 #include "karez/api/namespace.h"
 
@@ -12,8 +12,8 @@
 namespace karez {
 namespace {
 
-// Returns the number of steps between two lines without a terminal, for about twenty lines; the last step always
-// writes a line.
+// Returns the number of steps between two lines if the output is not a terminal. It is chosen such that about twenty
+// lines are written. The last step always writes a line.
 std::int64_t line_interval(std::int64_t steps) { return std::max<std::int64_t>(1, steps / 20); }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A progress line with step, loss, samples per second and time left: a terminal shows one line that is rewritten, other
-// output gets a new line from time to time.
+// Progress: reports step, loss, samples per second and time left. On a terminal one line is rewritten; in any other
+// output a new line is written from time to time.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace karez {
 class Progress {
  public:
   // `samples` is the number of samples per step. On a terminal the line is rewritten at most ten times a second;
-  // otherwise about twenty lines are written.
+  // otherwise about twenty lines are written. By default, `terminal` says whether `out` is a terminal.
   Progress(std::int64_t steps, std::int64_t samples, std::FILE* out = stdout);
   Progress(std::int64_t steps, std::int64_t samples, std::FILE* out, bool terminal);
 

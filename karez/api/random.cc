@@ -1,5 +1,5 @@
-// Random numbers: nodes that depend on the world's random state and on their site. Numbers of half types are drawn in
-// f32 and rounded once.
+// Implements random numbers with nodes that depend on the world's random state and on a site. Numbers of half types are
+// drawn in f32 and rounded once.
 #include "karez/api/random.h"
 #include "karez/api/namespace.h"
 
@@ -10,8 +10,8 @@ namespace karez {
 namespace {
 
 ValueId uniform(Trace& t, const TensorType& type) {
-  require(ErrorKind::type, is_float(type.dtype), "random numbers of ", name_of(type.dtype),
-          "; the dtype must be f32 or f64");
+  require(ErrorKind::type, is_float(type.dtype), "random numbers must have a floating-point dtype, got ",
+          name_of(type.dtype));
   const ValueId state = t.random_state();
   return build::random_uniform(t.builder, state, type, t.site());
 }
@@ -33,7 +33,7 @@ Tensor random_normal(Shape shape, DType dtype, SourceLine where) {
   return at_line(where, [&](Trace& t) {
     const TensorType type = build::widened({dtype, shape});
     const ValueId radius = uniform(t, type), angle = uniform(t, type);
-    const ValueId operands[] = {radius, angle};  // 1 - u is in (0, 1], so that its logarithm is finite
+    const ValueId operands[] = {radius, angle};  // 1 - x0 is in (0, 1], so its logarithm is finite
     return t.tensor(build::cast(
         t.builder, build::pointwise(t.builder, "sqrt(-2 * log(1 - x0)) * cos(6.283185307179586 * x1)", operands),
         dtype));

@@ -1,4 +1,4 @@
-// The layers LSTM and GRU: each layer is one scan over the time steps with the formulas of its gates.
+// Implements LSTM and GRU: each layer is a scan over the time steps that computes the gates.
 #include "karez/api/recurrent.h"
 #include "karez/api/namespace.h"
 
@@ -13,8 +13,8 @@ namespace {
 
 std::vector<Parameter> make_weights(Module& module, std::string_view kind, std::int64_t in, std::int64_t width,
                                     std::int64_t gates, const RecurrentShape& s) {
-  require(in >= 1 && width >= 1 && s.layers >= 1, kind, " '", module.path(), "': ", in, " inputs, a width of ", width,
-          " and ", s.layers, " layers; all must be positive");
+  require(in >= 1 && width >= 1 && s.layers >= 1, kind, " '", module.path(),
+          "': in, width and layers must be at least 1, got ", in, ", ", width, " and ", s.layers);
   const auto init = uniform_init(1 / std::sqrt(static_cast<double>(width)));
   std::vector<Parameter> out;
   for (int layer = 0; layer < s.layers; ++layer) {

@@ -12,15 +12,16 @@ namespace karez::nn {
 struct RecurrentShape {
   int layers = 1;
   bool bias = true;
-  // x and output are [n, t, ...] instead of [t, n, ...]. With this form a batch that is split over devices or into
-  // micro-batches stays split.
+  // If true, x and output are [n, t, ...] instead of [t, n, ...]. In this form a batch that is split over devices or
+  // into micro-batches stays split.
   bool batch_first = false;
 };
 
 // Long short-term memory. Maps x [t, n, in] to output [t, n, width], the states of the last layer, and to hidden and
-// cell [layers, n, width], the final states of each layer. Initial states default to zero. Weights have PyTorch's names
-// and shapes ("weight_ih_l0" [gates * width, in], ...) and initial values: uniform within 1 / sqrt(width). The input's
-// contribution to the gates is one product for all time steps; the state's contribution is one product per step.
+// cell [layers, n, width], the final states of each layer. Initial states default to zero. Weights have the names and
+// shapes of PyTorch ("weight_ih_l0" [gates * width, in], ...). As in PyTorch, their initial values are uniform in
+// [-b, b) with b = 1 / sqrt(width). The input's contribution to the gates is one product for all time steps; the
+// state's contribution is one product per step.
 struct LSTM : Module {
   struct Result {
     Tensor output, hidden, cell;

@@ -1,4 +1,5 @@
-// Tests of LSTM and GRU: results are compared with PyTorch's formulas as plain loops; training on meshes, and errors.
+// Tests of LSTM and GRU, whose results are compared with plain loops that evaluate PyTorch's formulas, and of Adagrad
+// and Lion.
 #include "karez/api/recurrent.h"
 #include "karez/api/namespace.h"
 
@@ -28,14 +29,15 @@ struct Weights {
   Numbers ih, hh, bih, bhh;
   int in = 0;
 };
-// w x + b for one row.
+// Returns element `row` of the product of the matrix w and the vector x, plus b.
 double product(const Numbers& w, const Numbers& b, int row, const double* x, int size) {
   double out = b[static_cast<std::size_t>(row)];
   for (int i = 0; i < size; ++i) out += w[static_cast<std::size_t>(row * size + i)] * x[i];
   return out;
 }
 
-// One layer over x [t, n, in]: the states after each step [t, n, width]; h and c [n, width] become the last states.
+// Runs one layer over x [t, n, in], and returns the states after each step, [t, n, width]. h and c [n, width] hold the
+// initial states, and then the last ones.
 Numbers layer(bool lstm, const Weights& w, const Numbers& x, Numbers& h, Numbers& c) {
   Numbers out;
   for (int t = 0; t < steps; ++t) {
@@ -186,7 +188,7 @@ TEST(Recurrent, MismatchesAreErrors) {
   EXPECT_THAT(error_of([&] { net.net(x, h, h); }),
               HasSubstr("an initial state must have shape [1, 2, 4], got f64[2, 2, 4]"));
   EXPECT_THAT(error_of([] { Net<nn::GRU> bad({.layers = 0}); }),
-              HasSubstr("GRU 'net': 3 inputs, a width of 4 and 0 layers"));
+              HasSubstr("GRU 'net': in, width and layers must be at least 1, got 3, 4 and 0"));
 }
 
 TEST(Optimisers, AdagradAndLionFollowTheirFormulas) {

@@ -12,8 +12,8 @@
 namespace karez {
 namespace {
 
-// Rejects the maximum or minimum of no elements. The op itself allows it and returns an identity, because parts of
-// shards may be empty. A result without elements needs no check.
+// Throws if a maximum or minimum would be taken over no elements. The op itself allows this and returns an identity
+// element, because shards may be empty. A result without elements needs no check.
 void require_elements(std::string_view what, const TensorType& type, const Ints& axes) {
   Shape result = type.shape;
   for (auto axis : axes) result[static_cast<std::size_t>(axis)] = 1;
@@ -23,8 +23,8 @@ void require_elements(std::string_view what, const TensorType& type, const Ints&
             " has no elements to choose from");
 }
 
-// Applies a reduction; if `keep` is true, the reduced axes stay with size 1. `selection` is the name of a function
-// whose result is one of the elements, otherwise empty.
+// Applies a reduction; if `keep` is true, the reduced axes stay with size 1. `selection` is the name of the function if
+// it selects one of the elements ("max", "min"), otherwise empty.
 Tensor reduce(const Term& x, const Ints& axes, bool keep, ValueId (*op)(Builder&, ValueId, const Ints&),
               std::string_view selection = {}) {
   return at_line(x.where, [&](Trace& t) {
@@ -64,7 +64,8 @@ Tensor min(Term x, Ints axes, bool keep) {
 }
 Tensor mean(Term x, Ints axes, bool keep) {
   return reduce(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
-    require(ErrorKind::type, is_float(b.type(value).dtype), "mean of ", b.type(value), ": cast it to a float first");
+    require(ErrorKind::type, is_float(b.type(value).dtype), "mean: expected a floating-point tensor, got ",
+            b.type(value), "; cast it to a float first");
     return build::mean(b, value, all);
   });
 }

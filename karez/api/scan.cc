@@ -1,4 +1,4 @@
-// scan: traces the body as a region and checks that its results have the types of the carries.
+// Implements scan: traces the body as a region, and checks that the carries that it returns have the right types.
 #include "karez/api/scan.h"
 #include "karez/api/namespace.h"
 
@@ -25,10 +25,10 @@ std::int64_t count_trips(const Trace& t, const std::vector<ValueId>& sequences, 
     const TensorType& type = t.graph.type(id);
     require(ErrorKind::shape, type.rank() >= 1, "scan: a sequence is ", type,
             "; its first dimension must be the number of trips");
-    require(ErrorKind::shape, type.shape[0] == first.shape[0], "scan: sequences have ", first.shape[0], " and ",
-            type.shape[0], " rows");
+    require(ErrorKind::shape, type.shape[0] == first.shape[0],
+            "scan: all sequences must have the same number of rows, got ", first.shape[0], " and ", type.shape[0]);
   }
-  require(ErrorKind::shape, first.shape[0] >= 1, "scan: a sequence has no rows: ", first);
+  require(ErrorKind::shape, first.shape[0] >= 1, "scan: a sequence must have at least one row, got ", first);
   require(options.length < 0 || options.length == first.shape[0], "scan: the length is ", options.length,
           ", but the sequences have ", first.shape[0], " rows");
   return first.shape[0];
@@ -51,8 +51,8 @@ Scanned scan(const ScanBody& body, const std::vector<Term>& init, const std::vec
     for (ValueId id : sequences) types.push_back(ops::row_of(t.graph.type(id)));
     Trace::Region region = t.region("scan", types, [&](std::span<const ValueId> arguments) {
       const Scanned next = body(tensors(t, arguments.first(init.size())), tensors(t, arguments.subspan(init.size())));
-      require(next.carry.size() == init.size(), "scan: ", init.size(), " carries, but the body returns ",
-              next.carry.size());
+      require(next.carry.size() == init.size(), "scan: the body must return as many carries as init has: expected ",
+              init.size(), ", got ", next.carry.size());
       std::vector<ValueId> results;
       for (std::size_t i = 0; i < init.size(); ++i) {
         results.push_back(t.value(Term(next.carry[i], where)));

@@ -1,4 +1,4 @@
-// scan: runs a body once for each row of its sequences, for example in recurrent layers.
+// scan: runs a body once for each row of one or more sequences, for example in recurrent layers.
 #pragma once
 
 #include <functional>
@@ -20,10 +20,10 @@ struct ScanOptions {
   std::int64_t length = -1;  // number of trips if there are no sequences
 };
 
-// Computes carry = init; for each row t of the sequences xs [trips, ...]: (carry, ys[t]) = body(carry, xs[t]). The
-// number of trips is fixed when the program is traced. The body is traced once; it may read values of the enclosing
-// program, but must not update variables. Carries keep their types. Each trip draws its own random numbers. Gradients
-// flow to init, xs and values that the body reads. The plan contains the body once for each trip.
+// Starts with carry = init and computes (carry, ys[t]) = body(carry, xs[t]) for each row t of the sequences xs [trips,
+// ...]. The number of trips is fixed when the program is traced. The body is traced once. It may read values of the
+// enclosing program, but must not update variables. Carries keep their types. Each trip draws new random numbers.
+// Gradients flow to init, xs and values that the body reads. The plan contains the body once for each trip.
 Scanned scan(const ScanBody& body, const std::vector<Term>& init, const std::vector<Term>& xs, ScanOptions options = {},
              SourceLine where = SourceLine::current());
 

@@ -1,5 +1,5 @@
-// Tests of scan: results are compared with plain loops, gradients with difference quotients and with the unrolled body;
-// and errors.
+// Tests of scan. Results are compared with plain loops; gradients are compared with difference quotients and with the
+// gradients of the unrolled body.
 #include "karez/api/scan.h"
 #include "karez/api/namespace.h"
 
@@ -26,7 +26,7 @@ std::vector<double> doubles(const HostArray& array) {
   return {array.data<double>().begin(), array.data<double>().end()};
 }
 
-// Both compute h <- tanh(h w + x) with the output h * h over the rows of x [t, n, d].
+// The following two functions compute h = tanh(matmul(h, w) + row) for each row of x [t, n, d], and output h * h.
 Scanned scanned_loop(const Tensor& h, const Tensor& x, const Tensor& w, bool reverse = false) {
   return scan(
       [&](const auto& carry, const auto& rows) {
@@ -46,7 +46,7 @@ Scanned unrolled_loop(Tensor h, const Tensor& x, const Tensor& w, bool reverse =
   return {{h}, {concat(rows)}};
 }
 
-TEST(Scan, AScanEqualsALoopOfNumbers) {
+TEST(Scan, AScanGivesTheResultsOfALoopOverNumbers) {
   World world;
   Interactive scope(world.mesh());
   const Tensor x = HostArray::of<double>({4}, {1, 2, 3, 4});
@@ -65,7 +65,7 @@ TEST(Scan, AScanEqualsALoopOfNumbers) {
   EXPECT_EQ(powers.carry[0].item<int>(), 1024);
 }
 
-TEST(Scan, AScanIsOneNodeWithARegionThatIsParsedAndUnrolled) {
+TEST(Scan, AScanIsOneNodeWithARegionThatCanBePrintedParsedAndUnrolled) {
   World world;
   const Parameter w("w", {DType::f64, {3, 3}}, uniform_init(1));
   auto f = compile(world.mesh(),
@@ -108,7 +108,7 @@ TEST(Scan, AScanIsOneNodeWithARegionThatIsParsedAndUnrolled) {
   }
 }
 
-TEST(Scan, AScanAndItsGradientEqualTheUnrolledBodyOnEveryMesh) {
+TEST(Scan, AScanAndItsGradientsEqualThoseOfTheUnrolledBodyOnEveryMesh) {
   World world({.devices = 4});
   const HostArray h = random_doubles({4, 3}, 1), x = random_doubles({5, 4, 3}, 2), w = random_doubles({3, 3}, 3),
                   seed = random_doubles({5, 4, 3}, 4);
@@ -163,7 +163,7 @@ TEST(Scan, GradientsEqualDifferenceQuotients) {
 TEST(Scan, ScansCanBeNestedAndDifferentiatedTwice) {
   World world;
   Interactive scope(world.mesh());
-  // 3 iterations of 2 iterations each multiply c by x, which gives c x^6.
+  // The outer scan has 3 trips and the inner scan has 2, so c is multiplied by x six times, which gives c * x^6.
   const auto power = [](Tensor c, Tensor x) {
     return scan(
                [&](const auto& outer, const auto&) {
@@ -184,7 +184,7 @@ TEST(Scan, ScansCanBeNestedAndDifferentiatedTwice) {
   EXPECT_EQ(second.gradients[0].item(), 5 * 30 * 16);
 }
 
-TEST(Scan, RandomNumbersDifferBetweenIterationsAndAreReusedByTheGradient) {
+TEST(Scan, RandomNumbersDifferBetweenTripsAndAreReusedByTheGradient) {
   World world({.devices = 2});
   const HostArray ones = HostArray::of<double>({64}, std::vector<double>(64, 1));
   for (const char* mesh : {"", "data=2"}) {
@@ -207,7 +207,7 @@ TEST(Scan, RandomNumbersDifferBetweenIterationsAndAreReusedByTheGradient) {
   }
 }
 
-TEST(Scan, ModulesTrainInAScan) {
+TEST(Scan, ModulesCanBeTrainedInAScan) {
   struct Net : nn::Module {
     Net() : Module(DType::f64) {}
     nn::Linear fc{*this, "fc", 3, 3};
@@ -248,7 +248,10 @@ TEST(Scan, MismatchesAreErrors) {
   const Tensor x = random_doubles({4, 2}, 1), y = random_doubles({3, 2}, 2), c = random_doubles({2}, 3);
   const auto constant_body = [](Scanned result) { return [result](const auto&, const auto&) { return result; }; };
   const auto keep_carry = [](const auto& carry, const auto&) { return Scanned{carry}; };
-  EXPECT_THAT(error_of([&] { scan(keep_carry, {c}, {x, y}); }), HasSubstr("scan: sequences have 4 and 3 rows"));
+  EXPECT_THAT(error_of([&] {
+                scan(keep_carry, {c}, {x, y});
+              }),
+              HasSubstr("scan: all sequences must have the same number of rows, got 4 and 3"));
   EXPECT_THAT(error_of([&] { scan(keep_carry, {c}, {}); }),
               HasSubstr("ScanOptions::length must be at least 1, got -1"));
   EXPECT_THAT(error_of([&] { scan(keep_carry, {c}, {x}, {.length = 5}); }),
@@ -256,7 +259,7 @@ TEST(Scan, MismatchesAreErrors) {
   EXPECT_THAT(error_of([&] { scan(keep_carry, {c}, {Tensor(1)}); }),
               HasSubstr("its first dimension must be the number of trips"));
   EXPECT_THAT(error_of([&] { scan(constant_body({{}}), {c}, {x}); }),
-              HasSubstr("scan: 1 carries, but the body returns 0"));
+              HasSubstr("scan: the body must return as many carries as init has: expected 1, got 0"));
   EXPECT_THAT(error_of([&] { scan([](const auto& k, const auto&) { return Scanned{{sum(k[0])}}; }, {c}, {x}); }),
               HasSubstr("carry 0 is initially f64[2], but the body returns f64[]"));
   const Parameter w("w", {DType::f64, {2}}, constant_init(1));
@@ -272,7 +275,7 @@ TEST(Scan, MismatchesAreErrors) {
               HasSubstr("the body updates a variable; pass its value as a carry"));
   Tensor leaked;
   scan([&](const auto& carry, const auto& rows) { return leaked = carry[0] * rows[0], Scanned{carry}; }, {c}, {x});
-  EXPECT_THAT(error_of([&] { (void)(leaked + 1); }), HasSubstr("is used outside of it"));
+  EXPECT_THAT(error_of([&] { (void)(leaked + 1); }), HasSubstr("is used outside of the program"));
   EXPECT_THAT(error_of([&] {
                 compile(world.mesh(), [&](Tensor v) {
                   scan([&](const auto& carry, const auto&) { return leaked = carry[0] + 1, Scanned{carry}; }, {v}, {},

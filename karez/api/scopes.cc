@@ -1,4 +1,4 @@
-// The scopes Placed and Within, which set the mesh or the module path of a trace and restore it at their end.
+// Implements the scopes Placed and Within, which set the mesh or the module path of a trace and restore it at the end.
 #include "karez/api/scopes.h"
 
 #include <utility>

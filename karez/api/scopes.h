@@ -1,4 +1,4 @@
-// Scopes of a trace: they set the mesh or the module path of the values that are made within them.
+// Scopes that set the mesh or the module path of the values that are made during a trace.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ class Placed {
   int scope_, mesh_;  // the trace's previous values
 };
 
-// A scope in which values of this thread's trace belong to this module path: placements and recomputation match the
+// A scope in which values of this thread's trace belong to this module path. Placements and recomputation match the
 // path, random numbers depend on it, and errors name it. The layers of nn open this scope themselves.
 class Within {
  public:
@@ -42,8 +42,8 @@ class Within {
   int mesh_;
 };
 
-// Sets paths of parameters in the program that this thread traces, until the end of the function's body. Rules and
-// placements match these paths; for other parameters they match the names. A path that is already set is kept.
+// Sets the paths of parameters in the program that this thread traces, until the end of the function's body. Rules and
+// placements match these paths; for parameters without a path they match the names. A path that is already set is kept.
 void set_trace_paths(const std::vector<std::pair<Parameter, std::string>>& paths);
 
 }  // namespace karez

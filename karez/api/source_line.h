@@ -1,17 +1,17 @@
-// SourceLine: a line of the user's program, which error messages quote.
+// SourceLine: file and line number of a line of the user's program, which error messages name.
 #pragma once
 
 #include <string>
 
 namespace karez {
 
-// A line of the user's program. A caller in another language must keep the string of the file's name valid until the
-// process ends.
+// A line of the user's program. The string of the file name must stay valid until the process ends, also if the caller
+// is not written in C++.
 class SourceLine {
  public:
   SourceLine() : SourceLine("", 0) {}
   SourceLine(const char* file, unsigned line) : file_(file), line_(line) {}
-  // As a default argument: the line of the call.
+  // Use this as a default argument; it then gives the line of the call.
   static SourceLine current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
     return {file, line};
   }

@@ -25,14 +25,15 @@ struct LazyValue;
 // In a trace, a tensor is a value of the program that is being traced: it has a type but no bytes, and is valid only on
 // the thread of the trace while the trace exists. Outside of a trace, a tensor is an array, host bytes, a number (f32,
 // i64 or bool), or the result of functions of such values. Such functions record the computation and return
-// immediately; `array` and functions that need the bytes run it as compiled functions do (interactive.h). Any thread
-// may use a tensor outside of a trace.
+// immediately. The computation runs, in the same way as a compiled function, when `array` or a function that needs the
+// bytes is called (interactive.h). Any thread may use a tensor outside of a trace.
 struct Tensor {
   ValueId id;
   std::uint64_t trace = 0;  // the number of the tensor's trace
   TensorType type;
   std::shared_ptr<LazyValue> lazy = {};  // the value outside of a trace; null in a trace
-  // While a handle of this tensor exists, computing another value through this tensor also keeps its result in `lazy`.
+  // While a copy of this handle exists, a computation that needs this tensor as an intermediate value also stores the
+  // tensor's array in `lazy`.
   std::shared_ptr<const void> handle = {};
 
   Tensor();
@@ -57,23 +58,23 @@ struct Tensor {
   int rank() const { return type.rank(); }
   std::int64_t size(int dimension) const;  // a negative dimension counts from the end
 
-  // For tensors outside of a trace. `array` starts the computation and does not wait. `read` waits, and throws the
-  // error of a failed computation.
+  // These functions are for tensors outside of a trace. `array` starts the computation and does not wait. `read` waits,
+  // and throws the error of a failed computation.
   Array array(SourceLine where = SourceLine::current()) const;
   HostArray read(SourceLine where = SourceLine::current()) const;
-  // Returns the host bytes of a tensor made from host bytes, which must not be written; for any other tensor the result
-  // is invalid.
+  // For a tensor that was made from host bytes, returns these bytes, which must not be written. For any other tensor,
+  // the result is invalid.
   HostArray host_array() const;
   // Returns the only element, as a number of type T.
   template <class T = double> T item(SourceLine where = SourceLine::current()) const {
-    require(type.count() == 1, "a tensor is ", type, "; item reads a single element");
+    require(type.count() == 1, "item: the tensor must have exactly one element, got ", type);
     const HostArray element = read(where);
     return with_type(element.dtype(), [&]<class Element>() { return static_cast<T>(element.data<Element>()[0]); });
   }
 };
 
-// Returns the line of the user's program that made a tensor of the program being traced; empty for inputs of the
-// program and for tensors outside of a trace.
+// Returns the line of the user's program that made a tensor of the current trace. Returns "" for inputs of the program
+// and for tensors outside of a trace.
 std::string line_of(const Tensor& tensor);
 
 // The result of a compiled function that is called with tensors: the tensors that its body returns.
@@ -81,18 +82,19 @@ struct Tensors {
   std::vector<Tensor> list;
 
   operator Tensor() const { return only(); }
-  const Tensor& only() const;  // the only tensor; if there are several, an error that gives their number
+  const Tensor& only() const;  // the only tensor; throws if the function did not return exactly one
   const Tensor& operator[](std::size_t i) const { return list.at(i); }
   std::size_t size() const { return list.size(); }
 };
 
 // An operand: a tensor (or a value convertible to one), a parameter or a number, with the line of the user's program.
-// Functions take operands of this type; the conversion happens at the call, so that errors can quote its line.
+// Functions take operands of this type. The conversion happens at the call, so that errors can name the line of the
+// call.
 struct Term {
   std::variant<Tensor, Parameter, bool, std::int64_t, double> value;
   SourceLine where;
   // Marks a tensor f64[] or i64[] that represents a host number and is promoted as a number; `wide` means that the
-  // number does not fit i32.
+  // number does not fit in an i32.
   enum class AsNumber : std::uint8_t { no, yes, wide };
   AsNumber as_number = AsNumber::no;
 
@@ -103,7 +105,7 @@ struct Term {
   ~Term();
   Term(const Tensor& tensor, SourceLine line = SourceLine::current());
   Term(Tensor&& tensor,
-       SourceLine line = SourceLine::current());  // the tensor's value need not be kept for later reads
+       SourceLine line = SourceLine::current());  // the tensor's value is then not kept for later reads
   Term(const Array& array, SourceLine line = SourceLine::current());
   Term(HostArray array, SourceLine line = SourceLine::current());
   Term(Parameter parameter, SourceLine line = SourceLine::current());
@@ -118,8 +120,8 @@ struct Term {
   bool stands_for_number() const { return as_number != AsNumber::no; }
 };
 
-// Arithmetic broadcasts as in NumPy and promotes as in PyTorch: bool < integers < floats. A number never widens a
-// tensor, nor does a scalar tensor of the same kind. Dividing integers gives f32.
+// Arithmetic broadcasts as in NumPy and promotes as in PyTorch: bool < integers < floats. A number or a scalar tensor
+// does not widen a tensor of the same kind. Dividing integers gives f32.
 Tensor operator+(Term a, Term b);
 Tensor operator-(Term a, Term b);
 Tensor operator*(Term a, Term b);

@@ -1,4 +1,4 @@
-// Implements World: makes meshes, reads and writes variables, and ends or resets the world.
+// Implements World: makes meshes, reads and writes variables, and resets or ends the world.
 #include "karez/api/world.h"
 #include "karez/api/namespace.h"
 
@@ -24,8 +24,8 @@ void World::barrier() const {
 
 void World::grow_to(int devices) {
   if (devices <= state_->options.devices) return;
-  require(ErrorKind::device, ranks() == 1, "a world of ", ranks(), " ranks with ", state_->options.devices,
-          " devices each cannot grow to ", devices);
+  require(ErrorKind::device, ranks() == 1, "World: a world of ", ranks(), " ranks cannot grow from ",
+          state_->options.devices, " to ", devices, " devices per rank");
   state_->grow_to(devices);
 }
 
@@ -34,23 +34,23 @@ DeviceMesh World::mesh(std::vector<MeshAxis> axes, const MeshPlace& place) const
   const int devices_per_rank = state_->options.devices, num_devices = devices_per_rank * ranks(),
             end = place.devices.empty() ? place.first + mesh.size() : mesh.size();
   require(ErrorKind::device, mesh.size() <= state_->options.device_limit, print(mesh), " takes ", mesh.size(),
-          " devices; more than ", state_->options.device_limit,
-          " need a higher WorldOptions::device_limit: plans for so many take minutes to make");
+          " devices, but the limit is ", state_->options.device_limit,
+          "; a higher WorldOptions::device_limit allows more, but plans for so many devices take minutes to make");
   require(ErrorKind::device, place.first == 0 || place.devices.empty(), print(mesh), ": both first = ", place.first,
           " and devices = ", join(place.devices, ", "), " are given; give only one of the two");
   require(ErrorKind::device, place.first >= 0, print(mesh), ": the first device must be at least 0, got ", place.first);
   require(
       ErrorKind::device, end <= num_devices, print(mesh),
-      place.first > 0 ? cat(" from device ", place.first, " on") : std::string(), " takes ", end,
-      " devices, but the world has ", num_devices,
+      place.first > 0 ? cat(" takes devices ", place.first, " to ", end - 1) : cat(" takes ", end, " devices"),
+      ", but the world has ", num_devices,
       ranks() == 1 ? cat("; World({.devices = ", end, "}) has enough") : cat(", ", devices_per_rank, " on each rank"));
   require(ErrorKind::device, place.devices.empty() || static_cast<int>(place.devices.size()) == mesh.size(),
-          print(mesh), " takes ", mesh.size(), " devices; ", place.devices.size(), " are listed");
+          print(mesh), " takes ", mesh.size(), " devices, but ", place.devices.size(), " are listed");
   for (int position = 0; position < mesh.size(); ++position) {
     const auto index = static_cast<std::size_t>(position);
     const int device = place.devices.empty() ? place.first + position : place.devices[index];
-    require(ErrorKind::device, device >= 0 && device < num_devices, print(mesh), ": there is no device ", device,
-            "; the world has 0 to ", num_devices - 1);
+    require(ErrorKind::device, device >= 0 && device < num_devices, print(mesh), ": device ", device,
+            " does not exist; the world has devices 0 to ", num_devices - 1);
     mesh.devices[index] = {device / devices_per_rank, device % devices_per_rank};
     for (std::size_t other = 0; other < index && !place.devices.empty(); ++other)
       require(ErrorKind::device, mesh.devices[other] != mesh.devices[index], print(mesh), ": device ", device,

@@ -1,5 +1,5 @@
-// Tests of numbers that users can give: a number that is not finite, out of range or too large is an immediate error
-// that quotes it.
+// Tests of numbers that users pass to the API: a number that is not finite, out of range or too large causes an
+// immediate error that quotes the number.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,24 +83,23 @@ TEST(Numbers, AMaximumOfNoElementsIsAnError) {
 TEST(Numbers, MoreDevicesThanTheLimitAreAnImmediateError) {
   auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(error_of([] { World({.devices = 99999}); }),
-            "a world of 99999 devices; more than 4096 need a higher WorldOptions::device_limit, World({.devices = "
-            "99999, .device_limit = 99999}): plans "
-            "for so many take minutes to make");
-  EXPECT_THAT(error_of([] { World({.devices = 4097}); }), HasSubstr("a world of 4097 devices"));
-  EXPECT_THAT(error_of([] { World({.devices = 3, .device_limit = 2}); }), HasSubstr("more than 2 need"));
+            "World: 99999 devices exceed the limit of 4096; World({.devices = 99999, .device_limit = 99999}) raises "
+            "the limit, but plans for so many devices take minutes to make");
+  EXPECT_THAT(error_of([] { World({.devices = 4097}); }), HasSubstr("4097 devices exceed the limit of 4096"));
+  EXPECT_THAT(error_of([] { World({.devices = 3, .device_limit = 2}); }), HasSubstr("exceed the limit of 2;"));
   EXPECT_EQ(error_of([] { World({.devices = 4096}); }), "no error");
   EXPECT_EQ(error_of([] { World({.devices = 5000, .device_limit = 5000}).mesh("data=5000"); }), "no error");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 TEST(Numbers, InvalidWorldOptionsAreErrors) {
-  EXPECT_THAT(error_of([] { World({.devices = 0}); }), HasSubstr("a world of 0 devices"));
-  EXPECT_THAT(error_of([] { World({.devices = -1}); }), HasSubstr("a world of -1 devices"));
-  EXPECT_THAT(error_of([] { World({.device_limit = 0}); }), HasSubstr("device_limit of 0"));
-  EXPECT_THAT(error_of([] { World({.workers = -1}); }), HasSubstr("-1 workers"));
-  EXPECT_THAT(error_of([] { World({.team = -1}); }), HasSubstr("kernels of -1 threads"));
-  EXPECT_THAT(error_of([] { World({.team = 1000000}); }),
-              HasSubstr("kernels of 1000000 threads; the range is 1 to 1024"));
+  EXPECT_EQ(error_of([] { World({.devices = 0}); }), "World: devices must be at least 1, got 0");
+  EXPECT_EQ(error_of([] { World({.devices = -1}); }), "World: devices must be at least 1, got -1");
+  EXPECT_EQ(error_of([] { World({.device_limit = 0}); }), "World: device_limit must be at least 1, got 0");
+  EXPECT_THAT(error_of([] { World({.workers = -1}); }), HasSubstr("workers must be at least 0"));
+  EXPECT_THAT(error_of([] { World({.team = -1}); }), HasSubstr("team must be from 0 to 1024"));
+  EXPECT_EQ(error_of([] { World({.team = 1000000}); }),
+            "World: team must be from 0 to 1024 (0 chooses the number automatically), got 1000000");
   EXPECT_THAT(error_of([] { World().mesh(std::vector<MeshAxis>{MeshAxis{"data", 0}}); }), HasSubstr("size 0"));
   EXPECT_THAT(error_of([] { World().mesh("data=-2"); }), HasSubstr("-2"));
   EXPECT_THAT(error_of([] { World().mesh("data=2"); }), HasSubstr("the world has 1"));
@@ -124,19 +123,19 @@ TEST(Numbers, InvalidNumbersOfLayersAreErrors) {
       make(net);
     });
   };
-  EXPECT_THAT(error([](auto& net) { nn::Linear(net, "fc", 0, 2); }), HasSubstr("0 inputs and 2 outputs"));
-  EXPECT_THAT(error([](auto& net) { nn::Linear(net, "fc", 2, -2); }), HasSubstr("-2 outputs"));
+  EXPECT_THAT(error([](auto& net) { nn::Linear(net, "fc", 0, 2); }), HasSubstr("at least 1, got 0 and 2"));
+  EXPECT_THAT(error([](auto& net) { nn::Linear(net, "fc", 2, -2); }), HasSubstr("at least 1, got 2 and -2"));
   EXPECT_THAT(error([](auto& net) { nn::Linear(net, "fc", std::int64_t{1} << 40, std::int64_t{1} << 40); }),
               HasSubstr("overflows"));
-  EXPECT_THAT(error([](auto& net) { nn::Conv2d(net, "c", 1, 2, 0); }), HasSubstr("a kernel of 0"));
-  EXPECT_THAT(error([](auto& net) { nn::Conv2d(net, "c", 1, 2, 3, {.stride = 0}); }), HasSubstr("stride 0"));
-  EXPECT_THAT(error([](auto& net) { nn::Conv2d(net, "c", 1, 2, 3, {.padding = -1}); }), HasSubstr("padding -1"));
+  EXPECT_THAT(error([](auto& net) { nn::Conv2d(net, "c", 1, 2, 0); }), HasSubstr("at least 1, got 1, 2 and 0"));
+  EXPECT_THAT(error([](auto& net) { nn::Conv2d(net, "c", 1, 2, 3, {.stride = 0}); }), HasSubstr("got 0 and 0"));
+  EXPECT_THAT(error([](auto& net) { nn::Conv2d(net, "c", 1, 2, 3, {.padding = -1}); }), HasSubstr("got 1 and -1"));
   EXPECT_THAT(error([](auto& net) { nn::Conv2d(net, "c", 1, 1, std::int64_t{1} << 40); }), HasSubstr("overflows"));
-  EXPECT_THAT(error([](auto& net) { nn::MaxPool2d(net, "p", 0); }), HasSubstr("a kernel of 0"));
+  EXPECT_THAT(error([](auto& net) { nn::MaxPool2d(net, "p", 0); }), HasSubstr("got kernel 0"));
   EXPECT_THAT(error([](auto& net) { nn::AvgPool2d(net, "p", 2, -1); }), HasSubstr("stride -1"));
   EXPECT_THAT(error([](auto& net) { nn::MaxPool2d(net, "p", 2, 2, -1); }), HasSubstr("padding -1"));
-  EXPECT_THAT(error([](auto& net) { nn::Dropout(net, "d", nan); }), HasSubstr("a probability of nan"));
-  EXPECT_THAT(error([](auto& net) { nn::Dropout(net, "d", 1); }), HasSubstr("a probability of 1.0"));
+  EXPECT_THAT(error([](auto& net) { nn::Dropout(net, "d", nan); }), HasSubstr("must be in [0, 1), got nan"));
+  EXPECT_THAT(error([](auto& net) { nn::Dropout(net, "d", 1); }), HasSubstr("must be in [0, 1), got 1.0"));
 }
 
 TEST(Numbers, InvalidNumbersOfParametersAreErrors) {
@@ -145,18 +144,21 @@ TEST(Numbers, InvalidNumbersOfParametersAreErrors) {
   EXPECT_EQ(error({-2}), "parameter 'w' is f32[-2]; its sizes must be at least 1");
   EXPECT_THAT(error({std::int64_t{1} << 40, std::int64_t{1} << 40}), HasSubstr("overflows"));
   EXPECT_EQ(error({}), "no error");
-  EXPECT_EQ(error_of([] { Parameter("", {DType::f32, {1}}, constant_init(0)); }), "a parameter f32[1] without a name");
+  EXPECT_EQ(error_of([] {
+              Parameter("", {DType::f32, {1}}, constant_init(0));
+            }),
+            "a parameter f32[1] has an empty name");
   EXPECT_EQ(error_of([] { Parameter("w", {DType::f32, {1}}, nullptr); }), "parameter 'w' has no initialiser");
-  EXPECT_THAT(error_of([] { uniform_init(nan); }), HasSubstr("a bound of nan"));
-  EXPECT_THAT(error_of([] { uniform_init(-1); }), HasSubstr("a bound of -1.0"));
+  EXPECT_THAT(error_of([] { uniform_init(nan); }), HasSubstr("bound must be finite and at least 0, got nan"));
+  EXPECT_THAT(error_of([] { uniform_init(-1); }), HasSubstr("bound must be finite and at least 0, got -1.0"));
 }
 
 TEST(Numbers, InvalidNumbersOfFunctionsAreErrors) {
   World world;
   HostArray image(TensorType{DType::f32, {1, 1, 4, 4}});
   auto error = [&](auto body) { return error_of([&] { compile(world.mesh(), body)(image); }); };
-  EXPECT_THAT(error([](Tensor x) { return dropout(x, nan); }), HasSubstr("a probability of nan"));
-  EXPECT_THAT(error([](Tensor x) { return dropout(x, -0.1); }), HasSubstr("a probability of -0.1"));
+  EXPECT_THAT(error([](Tensor x) { return dropout(x, nan); }), HasSubstr("must be in [0, 1), got nan"));
+  EXPECT_THAT(error([](Tensor x) { return dropout(x, -0.1); }), HasSubstr("must be in [0, 1), got -0.1"));
   EXPECT_THAT(error([](Tensor x) { return max_pool(x, 0); }), HasSubstr("world_options_test.cc:"));
   EXPECT_THAT(error([](Tensor x) { return max_pool(x, 2, -1); }), HasSubstr("world_options_test.cc:"));
   EXPECT_THAT(error([](Tensor x) { return avg_pool(x, 2, 2, -1); }), HasSubstr("world_options_test.cc:"));
@@ -206,7 +208,7 @@ TEST(Numbers, InvalidNumbersOnTheCommandLineAreErrors) {
   EXPECT_EQ(error_of([&] { read("-inf").real("lr"); }), "option --lr: -inf is not a finite number");
   EXPECT_THAT(error_of([&] { read("1e999").real("lr"); }), HasSubstr("option --lr: '1e999'"));
   EXPECT_EQ(error_of([&] { read("0").integer("batch", 1); }), "option --batch: 0 is below 1");
-  EXPECT_EQ(error_of([&] { read("9").integer("batch", 1, 8); }), "option --batch: 9 is not in 1 .. 8");
+  EXPECT_EQ(error_of([&] { read("9").integer("batch", 1, 8); }), "option --batch: 9 is not from 1 to 8");
   EXPECT_THAT(error_of([&] { read("99999999999999999999").integer("batch"); }),
               HasSubstr("option --batch: '99999999999999999999'"));
   EXPECT_EQ(read("8").integer("batch", 1, 8), 8);

@@ -1,4 +1,4 @@
-// Conversion of a numeric attribute to an element type; a value that an integer type does not represent is an error.
+// Conversion of a numeric attribute to an element type; a value that an integer type cannot represent is an error.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace karez::base {
 
-// Whether the integer type T represents this double exactly; false for infinities and NaN.
+// Returns whether the integer type T represents this double exactly; false for infinities and NaN.
 template <class T> bool is_representable(double value) {
   constexpr double bound = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2;  // 2^31 or 2^63, exactly
   return value == std::trunc(value) && value >= -bound && value < bound;

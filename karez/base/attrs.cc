@@ -82,7 +82,7 @@ namespace {
 template <class T> const T& typed(const Attr* attr, const Attrs& attr_list, std::string_view name, const char* kind) {
   if (attr == nullptr) fail("attribute '", name, "' is missing in ", attr_list.print());
   const T* value = std::get_if<T>(attr);
-  if (value == nullptr) fail("attribute '", name, "' is not ", kind, " in ", attr_list.print());
+  if (value == nullptr) fail("attribute '", name, "' must be ", kind, ", got ", attr_list.print());
   return *value;
 }
 }  // namespace

@@ -16,7 +16,7 @@ class Scanner;
 using Ints = std::vector<std::int64_t>;
 using Attr = std::variant<bool, std::int64_t, double, std::string, Ints>;
 
-// {axis=1, eps=1e-05, shape=[2, 3], to="f32", transpose=true}; names are sorted, so equal attributes have equal text.
+// Prints as {axis=1, eps=1e-05, shape=[2, 3], to="f32"}. Names are sorted, so equal attributes have equal text.
 class Attrs {
  public:
   Attrs();
@@ -42,7 +42,8 @@ class Attrs {
   bool empty() const { return items_.empty(); }
   const std::vector<std::pair<std::string, Attr>>& items() const { return items_; }
 
-  // Typed reads: a missing name or another kind is an error that shows the attributes; the second form takes a default.
+  // Typed reads. A missing name or a value of a different kind is an error that shows the attributes. If a default
+  // value is given, it is returned for a missing name.
   bool flag(std::string_view name) const;
   bool flag(std::string_view name, bool default_value) const;
   std::int64_t integer(std::string_view name) const;

@@ -63,9 +63,9 @@ TEST(Attrs, TypedReadsTakeDefaultsAndConvertIntegersToReals) {
 TEST(Attrs, AMissingNameOrADifferentKindIsAnErrorThatShowsTheAttributes) {
   Attrs attrs{{"axis", 1}};
   EXPECT_EQ(error_of([&] { attrs.integer("axes"); }), "attribute 'axes' is missing in {axis=1}");
-  EXPECT_EQ(error_of([&] { attrs.flag("axis"); }), "attribute 'axis' is not true or false in {axis=1}");
-  EXPECT_EQ(error_of([&] { attrs.ints("axis"); }), "attribute 'axis' is not a list of integers in {axis=1}");
-  EXPECT_EQ(error_of([&] { attrs.text("axis", "x"); }), "attribute 'axis' is not a string in {axis=1}");
+  EXPECT_EQ(error_of([&] { attrs.flag("axis"); }), "attribute 'axis' must be true or false, got {axis=1}");
+  EXPECT_EQ(error_of([&] { attrs.ints("axis"); }), "attribute 'axis' must be a list of integers, got {axis=1}");
+  EXPECT_EQ(error_of([&] { attrs.text("axis", "x"); }), "attribute 'axis' must be a string, got {axis=1}");
 }
 
 TEST(Attrs, NamesThatWouldNotParseAreRejected) {

@@ -11,19 +11,19 @@
 
 namespace karez::base {
 
-// The shortest decimal text that parses to the same double; always distinct from an integer's ("1.0", "0.1", "inf").
+// Returns the shortest decimal text that parses to the same double: "1.0", "0.1", "inf". No integer has the same text.
 std::string number(double value);
 
-// One part of a text. It refers to the value without a copy, so it is valid only during the call that takes it. One
-// type covers all kinds of value, so that `cat` and `require` are compiled once instead of for each combination of
-// parts.
+// One part of a concatenation. It refers to the value without a copy, so it is valid only during the call that takes
+// it. One type covers all kinds of value, so that `cat` and `require` are compiled once instead of for each combination
+// of parts.
 class TextPart {
  public:
   TextPart(const char* text) : TextPart(std::string_view(text)) {}
   TextPart(std::string_view text) : kind_(Kind::text), text_(text.data()), size_(text.size()) {}
   TextPart(const std::string& text) : TextPart(std::string_view(text)) {}
-  // A number, bool or character; a value that converts to text; a list of sizes, "[2, 3]"; or any value that a stream
-  // accepts.
+  // Accepts a number, bool or character; a value that converts to text; a list of sizes, "[2, 3]"; or any value that a
+  // stream accepts.
   template <class T> TextPart(const T& value) {
     if constexpr (std::same_as<T, bool>) *this = TextPart(std::string_view(value ? "true" : "false"));
     else if constexpr (std::same_as<T, char>) kind_ = Kind::character, character_ = value;
@@ -38,7 +38,7 @@ class TextPart {
   }
 
   void append_to(std::string& out) const;
-  std::size_t expected_size() const;  // exact for texts and characters; otherwise a guess of 4
+  std::size_t expected_size() const;  // exact for text and characters; otherwise estimated as 4
 
  private:
   enum class Kind : std::uint8_t { text, character, integer, natural, real, sizes, streamed };

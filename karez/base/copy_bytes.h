@@ -7,9 +7,9 @@
 
 namespace karez::base {
 
-// std::memcpy, in pieces of 2 KB if the destination's offset in its page is 1 to 63 bytes above the source's: AMD's Zen
-// 3 and 4 then run `rep movsb`, which glibc 2.36 uses from 2,112 bytes on, 15 times slower
-// (sourceware.org/bugzilla/show_bug.cgi?id=30994).
+// Like std::memcpy, but copies in pieces of 2 KB if the destination's offset in its page is 1 to 63 bytes above the
+// source's. In this case AMD's Zen 3 and 4 run `rep movsb` 15 times slower, and glibc 2.36 uses it for copies of 2,112
+// bytes or more (sourceware.org/bugzilla/show_bug.cgi?id=30994).
 inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
   constexpr std::size_t piece = 2048, page = 4096, line = 64;
   const std::size_t distance = (reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from)) % page;

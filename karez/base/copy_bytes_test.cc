@@ -29,9 +29,10 @@ TEST(CopyBytes, ExactlyTheGivenBytesAreCopied) {
         unsigned char *source = a.memory.get() + from, *target = b.memory.get() + 4096 + to;
         std::fill_n(b.memory.get(), size, 0xee);
         copy_bytes(target, source, bytes);
-        ASSERT_TRUE(std::equal(source, source + bytes, target)) << bytes << " from " << from << " to " << to;
+        ASSERT_TRUE(std::equal(source, source + bytes, target))
+            << bytes << " bytes, from offset " << from << " to offset " << to;
         ASSERT_EQ(std::count(b.memory.get(), target, 0xee), target - b.memory.get())
-            << bytes << " from " << from << " to " << to;
+            << bytes << " bytes, from offset " << from << " to offset " << to;
         ASSERT_EQ(std::count(target + bytes, b.memory.get() + size, 0xee),
                   b.memory.get() + size - target - static_cast<std::ptrdiff_t>(bytes));
       }

@@ -25,8 +25,8 @@ enum class ErrorKind {
 };
 std::string_view name_of(ErrorKind kind);
 
-// The exit code of a program that ends because of such an error: 64 for user, shape, type, layout, name and device, 75
-// for peer, 76 for hang, 77 for data.
+// The exit code of a program that ends with an error of this kind: 64 for user, shape, type, layout, name and device,
+// 75 for peer, 76 for hang, 77 for data.
 int exit_code(ErrorKind kind);
 
 class Error : public std::runtime_error {

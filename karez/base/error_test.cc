@@ -1,4 +1,4 @@
-// Tests of the kinds, texts and exit codes of errors.
+// Tests of the kinds, messages and exit codes of errors.
 #include "karez/base/error.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(Error, ATrueConditionThrowsNothing) {
   EXPECT_NO_THROW(require(ErrorKind::data, true, "never"));
 }
 
-TEST(Error, ExitCodesFollowFromTheKind) {
+TEST(Error, TheKindDeterminesTheExitCode) {
   for (ErrorKind kind :
        {ErrorKind::user, ErrorKind::shape, ErrorKind::type, ErrorKind::layout, ErrorKind::name, ErrorKind::device})
     EXPECT_EQ(exit_code(kind), 64);
@@ -53,7 +53,7 @@ TEST(Error, ExitCodesFollowFromTheKind) {
   EXPECT_EQ(name_of(ErrorKind::data), "data");
 }
 
-TEST(Error, APartWithAStreamOperatorIsShown) {
+TEST(Error, AValueWithAStreamOperatorIsPrinted) {
   EXPECT_EQ(cat("a ", Well{12}, ", ", true, 'x'), "a well of 12 m, truex");
 }
 

@@ -19,7 +19,7 @@ namespace karez::base {
 
 enum class ExprKind : std::uint8_t {
   constant,
-  variable,  // leaves
+  variable,  // last kind without operands
   neg,
   not_,
   exp,
@@ -76,24 +76,24 @@ Expr expr_constant(double value);
 Expr expr_variable(int index);  // 0 to 63
 Expr expr_of(ExprKind kind, Expr a, Expr b = nullptr, Expr c = nullptr);
 
-// Grammar, weakest first: || ; && ; == != ; < <= > >= ; + - ; * / ; unary - ! ; numbers, inf, nan, x0 to x63 (x, y, z
-// are x0, x1, x2), functions, parentheses. Errors give line and column.
+// Grammar, weakest operators first: || ; && ; == != ; < <= > >= ; + - ; * / ; unary - ! ; numbers, inf, nan, x0 to x63
+// (x, y, z are x0, x1, x2), functions, parentheses. Errors give line and column.
 Expr parse_expr(std::string_view text);
 // Canonical text with the fewest parentheses; parses to the same tree: "max(x0, 0)", "x0 * (x1 + 1)".
 std::string print(const Expr& expr);
 bool same(const Expr& a, const Expr& b);
 int variable_count(const Expr& expr);  // the highest index used plus one
 
-// Returns d expr / d x_variable, simplified a little (factors and terms 0 and 1, constants). Comparisons have
+// Returns d expr / d x_variable, slightly simplified (factors and terms 0 and 1, constants). Comparisons have
 // derivative 0; max(a, b) has the derivative of a if a >= b, otherwise that of b; abs has derivative 0 at 0.
 Expr derive(const Expr& expr, int variable);
-// Replaces every x_i by with[i]; a missing or null entry is an error.
+// Replaces every variable x_i by with[i]. A missing or null entry is an error.
 Expr substitute(const Expr& expr, std::span<const Expr> with);
 
 // A sequence of operations on numbered registers. The first `variables` registers are x0, x1, ..., followed by the
-// constants; operations never write these, so an interpreter over blocks points them at its inputs and at blocks filled
-// once. Equal subtrees are computed once; a temporary is reused after its last use, and an operation may write a
-// register that it reads.
+// constants. Operations never write these registers, so an interpreter that works on blocks of elements may use its
+// inputs, and blocks that it fills once, as registers. Equal subtrees are computed once. A temporary is reused after
+// its last use, and an operation may write a register that it reads.
 struct ExprOp {
   ExprKind op = ExprKind::constant;
   int a = -1, b = -1, c = -1;  // registers; -1 for absent operands
@@ -109,9 +109,10 @@ struct ExprProgram {
 };
 ExprProgram flatten(const Expr& expr);
 
-// One operation on elements of T: float, double, int32, int64. Integers wrap; dividing an integer by zero, raising it
-// to a negative power and functions not defined for integers are errors. max and min are ieee_maximum and ieee_minimum
-// of karez/base/ieee_min_max.h. Every kernel must reproduce these results.
+// Computes one operation on elements of T: float, double, int32 or int64. Integers wrap around on overflow. Dividing an
+// integer by zero, raising it to a negative power, and applying a function that is not defined for integers are errors.
+// max and min are ieee_maximum and ieee_minimum of karez/base/ieee_min_max.h. Every kernel must reproduce these
+// results.
 template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
   constexpr bool real = std::is_floating_point_v<T>;
   using Wrapping = typename std::conditional_t<real, std::type_identity<T>, std::make_unsigned<T>>::type;
@@ -170,7 +171,7 @@ template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
       case ExprKind::pow: return std::pow(a, b);
       default: break;
     }
-    fail("'", name_of(op), "' does not exist for floats");
+    fail("'", name_of(op), "' is not defined for floats");
   } else if (op == ExprKind::pow) {
     require(b >= 0, "an integer is raised to a negative power: pow(", a, ", ", b, ")");
     Wrapping out = 1, square = wrap(a);
@@ -180,10 +181,10 @@ template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
   } else if (op == ExprKind::bit_and || op == ExprKind::bit_or || op == ExprKind::bit_xor) {
     return op == ExprKind::bit_and ? a & b : op == ExprKind::bit_or ? a | b : a ^ b;
   }
-  fail("'", name_of(op), "' does not exist for integers");
+  fail("'", name_of(op), "' is not defined for integers");
 }
 
-// Converts a constant to T; a value that an integer type does not represent is an error.
+// Converts a constant to T; a value that an integer type cannot represent is an error.
 template <class T> T constant_as(double value) {
   if constexpr (!std::is_floating_point_v<T>) {
     constexpr double bound = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2;  // 2^31 or 2^63, exactly
@@ -193,7 +194,7 @@ template <class T> T constant_as(double value) {
   return static_cast<T>(value);
 }
 
-// Returns the value at x_i = values[i]. Both branches of a select are computed.
+// Returns the value of the expression for x_i = values[i]. Both branches of a select are computed.
 template <class T> T evaluate(const ExprProgram& program, std::span<const T> values) {
   require(static_cast<int>(values.size()) >= program.variables, "an expression over ", program.variables,
           " variables needs a value for each, got ", values.size());

@@ -9,8 +9,8 @@ namespace {
 
 bool is(const Expr& e, double value) { return e->kind == ExprKind::constant && e->value == value; }
 
-// The node kind(a, b), simplified as is valid for derivatives: neutral factors and terms are dropped, a product with 0
-// is 0, and constants are folded.
+// Returns the node kind(a, b), with simplifications that are valid for derivatives: neutral factors and terms are
+// dropped, a product with 0 is 0, and constants are folded.
 Expr simple(ExprKind kind, const Expr& a, const Expr& b = nullptr) {
   bool constants = a->kind == ExprKind::constant && (b == nullptr || b->kind == ExprKind::constant);
   if (constants) return expr_constant(apply<double>(kind, a->value, b ? b->value : 0) + 0.0);  // never -0

@@ -68,7 +68,7 @@ TEST(Expr, FmodIsExactAndBitOperationsRejectFloats) {
   EXPECT_EQ(evaluate_ints("bitand(x, y)", -1, min_int), min_int);
   EXPECT_EQ(evaluate_ints("bitor(x, y)", 4, 3), 7);
   EXPECT_THAT(error_of([&] { evaluate_ints("fmod(x, y)", 3, 0); }), HasSubstr("divided by zero"));
-  EXPECT_THAT(error_of([&] { value_of("bitxor(x, y)", {1, 2}); }), HasSubstr("does not exist for floats"));
+  EXPECT_THAT(error_of([&] { value_of("bitxor(x, y)", {1, 2}); }), HasSubstr("is not defined for floats"));
   EXPECT_EQ(evaluate<double>(derive(parse_expr("fmod(x, y)"), 1), std::vector{-7.5, 2.0}), 3) << "-trunc(-7.5 / 2)";
   EXPECT_EQ(evaluate<double>(derive(parse_expr("fmod(x, y)"), 0), std::vector{-7.5, 2.0}), 1);
 }
@@ -182,7 +182,7 @@ TEST(Expr, SubstitutionComposes) {
               HasSubstr("no replacement is given for x3 of x0 + x3"));
 }
 
-TEST(Expr, RepeatedSubstitutionStaysSmall) {  // a tree of 2^60 leaves, 60 nodes
+TEST(Expr, RepeatedSubstitutionStaysSmall) {  // a tree of 2^60 leaves with only 61 distinct nodes
   Expr e = expr_variable(0);
   for (int i = 0; i < 60; ++i) e = substitute(parse_expr("x0 + x0"), std::vector{e});
   EXPECT_EQ(flatten(e).ops.size(), 60u);
@@ -199,14 +199,15 @@ TEST(Expr, FlatteningSharesEqualSubtreesAndReusesRegisters) {
   EXPECT_EQ(program.variables, 2);
   EXPECT_EQ(program.constants, std::vector<double>{2});
   EXPECT_EQ(program.registers, 2 + 1 + 2);
-  for (const auto& op : program.ops) EXPECT_GE(op.dst, 3) << "inputs and constants are never written";
+  for (const auto& op : program.ops) EXPECT_GE(op.dst, 3) << "an operation must not write an input or a constant";
 }
 
 TEST(Expr, ALongChainNeedsOneTemporary) {
   std::string text = "x";
   for (int i = 0; i < 100; ++i) text += i % 2 ? " + y" : " - x";
   EXPECT_EQ(flatten(parse_expr(text)).registers, 3);
-  EXPECT_EQ(flatten(parse_expr("x + (y + (x + (y + (x * y))))")).registers, 3) << "the deep operand comes first";
+  EXPECT_EQ(flatten(parse_expr("x + (y + (x + (y + (x * y))))")).registers, 3)
+      << "the deepest operand must be computed first";
 }
 
 TEST(Expr, ALeafNeedsNoOperation) {
@@ -234,7 +235,7 @@ TEST(Expr, RegistersNeverLoseALiveValue) {  // compares the program with direct 
   }
 }
 
-TEST(Expr, IntegersWrapAndKeepAllTheirBits) {
+TEST(Expr, IntegersWrapAroundAndKeepAllTheirBits) {
   std::int64_t max_int64 = 9223372036854775807;
   EXPECT_EQ(evaluate<std::int64_t>(parse_expr("x + 1"), std::vector{max_int64}),
             std::numeric_limits<std::int64_t>::min());
@@ -243,6 +244,9 @@ TEST(Expr, IntegersWrapAndKeepAllTheirBits) {
   EXPECT_EQ(evaluate<std::int32_t>(parse_expr("x / -1"), std::vector{std::numeric_limits<std::int32_t>::min()}),
             std::numeric_limits<std::int32_t>::min());
   EXPECT_EQ(evaluate<std::int32_t>(parse_expr("pow(x, 3)"), std::vector<std::int32_t>{-3}), -27);
+  EXPECT_EQ(evaluate<std::int32_t>(parse_expr("-x"), std::vector<std::int32_t>{5}), -5);
+  EXPECT_EQ(evaluate<std::int64_t>(parse_expr("-x"), std::vector{std::numeric_limits<std::int64_t>::min()}),
+            std::numeric_limits<std::int64_t>::min());
 }
 
 TEST(Expr, OperationsNotDefinedForIntegersAreErrors) {
@@ -250,7 +254,7 @@ TEST(Expr, OperationsNotDefinedForIntegersAreErrors) {
     return error_of([&] { evaluate<std::int32_t>(parse_expr(text), std::vector{x}); });
   };
   EXPECT_EQ(error("1 / x", 0), "an integer is divided by zero: 1 / 0");
-  EXPECT_EQ(error("exp(x)", 0), "'exp' does not exist for integers");
+  EXPECT_EQ(error("exp(x)", 0), "'exp' is not defined for integers");
   EXPECT_EQ(error("x * 0.5", 1), "the constant 0.5 is not a 32-bit integer");
   EXPECT_EQ(error("x + 4000000000", 1), "the constant 4e+09 is not a 32-bit integer");
   EXPECT_EQ(error("pow(x, -1)", 2), "an integer is raised to a negative power: pow(2, -1)");

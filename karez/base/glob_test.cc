@@ -42,7 +42,7 @@ TEST(Glob, StarsAndQuestionMarksStayWithinOnePart) {
 TEST(Glob, TwoStarsCrossDots) {
   EXPECT_TRUE(match("**.weight", "a.b.c.weight"));
   EXPECT_TRUE(match("**.weight", "fc.weight"));
-  EXPECT_TRUE(match("**.weight", "weight")) << "without a part before it";
+  EXPECT_TRUE(match("**.weight", "weight")) << "\"**.\" must also match no part";
   EXPECT_FALSE(match("**.weight", "a.overweight"));
   EXPECT_TRUE(match("**weight", "a.overweight"));
   EXPECT_TRUE(match("a.**.z", "a.z"));
@@ -59,7 +59,7 @@ TEST(Glob, APatternThatNamesAModuleMatchesAllNamesBelowIt) {
   EXPECT_TRUE(match("block*", "block12.fc.weight"));
   EXPECT_FALSE(match("block0", "block01.fc"));
   EXPECT_FALSE(match("block0", "net.block0.fc"));
-  EXPECT_FALSE(match("fc.weight", "fc")) << "names above do not match";
+  EXPECT_FALSE(match("fc.weight", "fc")) << "a pattern must not match the name of an enclosing module";
   EXPECT_FALSE(match("a*", ".a"));
 }
 
@@ -70,7 +70,7 @@ TEST(Glob, SetsContainCharactersAndRanges) {
   EXPECT_FALSE(match("[qkv]", "w"));
   EXPECT_TRUE(match("[!qkv]x", "wx"));
   EXPECT_FALSE(match("[!qkv]x", "kx"));
-  EXPECT_FALSE(match("a[!x]b", "a.b")) << "a dot separates parts and is not in a set";
+  EXPECT_FALSE(match("a[!x]b", "a.b")) << "a set must not match a dot, which separates parts";
   EXPECT_TRUE(match("[a-]", "-"));
   EXPECT_TRUE(match("[a-cx-z]", "y"));
 }
@@ -109,7 +109,7 @@ TEST(Glob, ManyStarsAreMatchedFast) {
 }
 
 // The oracle is a POSIX regular expression, built element by element together with the pattern.
-TEST(Glob, AgreesWithRegularExpressions) {
+TEST(Glob, AGlobAgreesWithItsRegularExpression) {
   const unsigned seed = 7;
   std::mt19937 random(seed);
   auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };

@@ -1,4 +1,5 @@
-// 64-bit hashes of text and numbers, equal on every machine; for keys and agreement between ranks, not for secrets.
+// 64-bit hashes of text and numbers. They are the same on every machine, and are for keys and comparisons between
+// ranks, not for secrets.
 #pragma once
 
 #include <bit>

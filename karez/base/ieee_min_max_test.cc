@@ -33,7 +33,7 @@ TEST(IeeeMinMax, NanPropagatesAndZerosAreOrdered) {
   EXPECT_EQ(ieee_minimum<std::int64_t>(3, -4), -4);
 }
 
-TEST(AttrCast, KeepsAllBitsOrThrows) {
+TEST(AttrCast, ACastKeepsAllBitsOrThrows) {
   constexpr std::int64_t max_int = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(attr_cast<std::int64_t>(Attr(max_int)), max_int);
   EXPECT_EQ(attr_cast<std::int64_t>(Attr(-9223372036854775808.0)), std::numeric_limits<std::int64_t>::min());

@@ -1,4 +1,4 @@
-// Interruption of long work: its caller installs a check, and its loops call the check at intervals.
+// Interruption of long computations: the caller installs a check, which the loops of the computation call at intervals.
 #pragma once
 
 #include <chrono>
@@ -6,8 +6,8 @@
 
 namespace karez::base {
 
-// While a scope exists, `check_interrupt` on its thread calls `check` (unless it is empty) some twenty times a second;
-// an exception that `check` throws ends the work. Scopes nest.
+// While a scope exists, `check_interrupt` on its thread calls `check` (unless it is empty) about thirty times a second.
+// An exception that `check` throws ends the computation. Scopes nest.
 class InterruptScope {
  public:
   explicit InterruptScope(std::function<void()> check);

@@ -9,7 +9,7 @@
 namespace karez::base {
 namespace {
 
-TEST(Interrupt, WorkCallsTheCheckAtIntervalsAndEndsWithItsException) {
+TEST(Interrupt, TheCheckIsCalledAtIntervalsAndItsExceptionEndsTheComputation) {
   int checks = 0, iterations = 0;
   auto work = [&] {
     InterruptScope scope([&] {
@@ -19,7 +19,7 @@ TEST(Interrupt, WorkCallsTheCheckAtIntervalsAndEndsWithItsException) {
   };
   EXPECT_THROW(work(), std::runtime_error);
   EXPECT_EQ(checks, 3);
-  EXPECT_GT(iterations, 3) << "the check is not called in every iteration";
+  EXPECT_GT(iterations, 3) << "the check must not be called in every iteration";
 }
 
 TEST(Interrupt, OnlyTheInnermostScopeIsChecked) {
@@ -38,6 +38,10 @@ TEST(Interrupt, OnlyTheInnermostScopeIsChecked) {
   EXPECT_GE(outer, 1);
   InterruptScope none({});
   check_interrupt();
+}
+
+TEST(Interrupt, NothingHappensWithoutAScope) {
+  EXPECT_NO_THROW(check_interrupt());
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 namespace karez::base {
 
-// Returns four random words for a 128-bit counter and a 64-bit key; they are equal on every machine and device.
+// Returns four random words for a 128-bit counter and a 64-bit key; they are the same on every machine and device.
 inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     std::uint64_t p0 = std::uint64_t{0xD2511F53} * counter[0];

@@ -79,7 +79,7 @@ std::string Scanner::quoted() {
     }
     out += c;
   }
-  if (at_ == text_.size()) fail_here("a quoted text is not closed");
+  if (at_ == text_.size()) fail_here("a quoted string is not closed");
   ++at_;
   return out;
 }

@@ -22,10 +22,10 @@ class Scanner {
   std::string name();  // [A-Za-z_][A-Za-z0-9_.:/-]*   (without a trailing ':', and without a '-' before '>')
   std::string word();  // [A-Za-z_][A-Za-z0-9_]*
   bool peek_name();
-  std::string quoted();  // the text that `quote` wrote
+  std::string quoted();  // reads text that `quote` has written
   std::int64_t integer();
   bool peek_number();
-  // Reads a number, inf, -inf or nan. `is_integer` tells whether the number has neither point nor exponent.
+  // Reads a number, inf, -inf or nan. Sets `is_integer` to true if the number has neither point nor exponent.
   double number(bool& is_integer);
   std::size_t position() const { return at_; }
   [[noreturn]] void fail_here(std::string_view message) const;

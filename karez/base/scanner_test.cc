@@ -45,11 +45,11 @@ TEST(Scanner, QuotedTextRoundTrips) {
   EXPECT_EQ(in.quoted(), text);
   EXPECT_TRUE(in.at_end());
   EXPECT_EQ(error_of([] { Scanner("\"abc", "text").quoted(); }),
-            "text: line 1, column 5: a quoted text is not closed at the end");
+            "text: line 1, column 5: a quoted string is not closed at the end");
   EXPECT_EQ(error_of([] { Scanner("\"abc\\", "text").quoted(); }),
-            "text: line 1, column 6: a quoted text is not closed at the end");
+            "text: line 1, column 6: a quoted string is not closed at the end");
   EXPECT_EQ(error_of([] { Scanner("\"abc\\\"", "text").quoted(); }),
-            "text: line 1, column 7: a quoted text is not closed at the end");
+            "text: line 1, column 7: a quoted string is not closed at the end");
 }
 
 TEST(Scanner, NumberReportsWhetherItIsAnInteger) {

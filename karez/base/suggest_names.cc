@@ -1,4 +1,4 @@
-// Suggestion of names: the ten with the smallest edit distance.
+// Suggests the ten names with the smallest edit distance.
 #include "karez/base/suggest_names.h"
 
 #include <algorithm>

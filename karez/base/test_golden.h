@@ -1,5 +1,5 @@
-// For tests: golden texts and pinned numbers, which `./dev test --update` rewrites in their source. A text that differs
-// is reported by its differing lines only.
+// For tests: golden texts and pinned numbers, which `./dev test --update` rewrites in their source. If a text differs,
+// only the lines that differ are shown.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace karez::base {
 
 // Compares two computed texts: EXPECT_TRUE(same_lines(again, text)). Lines outside of the longest common subsequence
-// are shown with their numbers: "-" marks a golden line and "+" a line of the text got:
+// are shown with their numbers: "-" marks a golden line, and "+" marks a computed line:
 //   - 3: %2 = relu(%1)
 //   + 3: %2 = tanh(%1)
 inline ::testing::AssertionResult same_lines(std::string_view got, std::string_view golden) {
@@ -50,8 +50,8 @@ struct SourceLocation {
   }
 };
 
-// If KAREZ_UPDATE names a folder, a test does not compare with the text in its source: it writes the text of the source
-// and the new text to that folder, for tools/testing/goldens.py. Returns whether it did.
+// If KAREZ_UPDATE names a folder, a test does not compare the new text with the text in its source. Instead it writes
+// both texts to that folder, for tools/testing/goldens.py. Returns whether it has written them.
 inline bool record_update(const char* kind, std::string_view expected, std::string_view got, const SourceLocation& at) {
   const char* folder = std::getenv("KAREZ_UPDATE");
   if (folder == nullptr || *folder == '\0') return false;
@@ -63,7 +63,8 @@ inline bool record_update(const char* kind, std::string_view expected, std::stri
   return (std::fclose(out) == 0) && complete;
 }
 
-// EXPECT_TRUE(golden(print(graph), R"(...)")). A helper that takes the text as an argument must take and pass `at` too.
+// EXPECT_TRUE(golden(print(graph), R"(...)")). A test helper that takes the text as an argument must also take `at` and
+// pass it on.
 inline ::testing::AssertionResult golden(std::string_view got, std::string_view text,
                                          SourceLocation at = SourceLocation::here()) {
   return record_update("golden", text, got, at) ? ::testing::AssertionSuccess() : same_lines(got, text);
@@ -77,14 +78,14 @@ template <class T>
     return std::is_integral_v<T> ? std::to_string(value) : number(static_cast<double>(value));
   };
   if (record_update(kind, text_of(expected), text_of(got), at) || passes) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << text_of(got) << relation << text_of(expected)
+  return ::testing::AssertionFailure() << "expected " << relation << text_of(expected) << ", got " << text_of(got)
                                        << "; if this is intended, run ./dev test --update";
 }
 
 // EXPECT_TRUE(pinned(cases, 39'530)): a count that must not change unnoticed.
 template <class T>
 ::testing::AssertionResult pinned(T got, std::type_identity_t<T> expected, SourceLocation at = SourceLocation::here()) {
-  return pinned_as("pinned", " instead of ", got == expected, got, expected, at);
+  return pinned_as("pinned", "", got == expected, got, expected, at);
 }
 
 // The same for a number that may improve unnoticed but must not get worse, such as the steps of a search or the bytes
@@ -92,12 +93,12 @@ template <class T>
 template <class T>
 ::testing::AssertionResult pinned_at_most(T got, std::type_identity_t<T> limit,
                                           SourceLocation at = SourceLocation::here()) {
-  return pinned_as("pinned_at_most", " is more than ", got <= limit, got, limit, at);
+  return pinned_as("pinned_at_most", "at most ", got <= limit, got, limit, at);
 }
 template <class T>
 ::testing::AssertionResult pinned_at_least(T got, std::type_identity_t<T> limit,
                                            SourceLocation at = SourceLocation::here()) {
-  return pinned_as("pinned_at_least", " is less than ", got >= limit, got, limit, at);
+  return pinned_as("pinned_at_least", "at least ", got >= limit, got, limit, at);
 }
 
 }  // namespace karez::base

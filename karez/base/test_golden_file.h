@@ -1,4 +1,4 @@
-// For tests: golden files, which follow completely from the program and which `./dev test --update` rewrites.
+// For tests: golden files, whose content the program generates and `./dev test --update` rewrites.
 #pragma once
 
 #include <fstream>
@@ -16,7 +16,7 @@ inline ::testing::AssertionResult golden_file(std::string_view got, const std::s
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   if (record_update("file", text, got, {path.c_str(), 1})) return ::testing::AssertionSuccess();
   ::testing::AssertionResult result = same_lines(got, text);
-  if (!result) result << path << " follows from the program: run ./dev test --update";
+  if (!result) result << path << " is out of date; run ./dev test --update";
   return result;
 }
 

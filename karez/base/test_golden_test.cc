@@ -29,15 +29,16 @@ TEST(SameLines, OnlyTheLinesThatDifferAreShown) {
   EXPECT_EQ(message_of("a", "a\n"), head + "- 2: \n") << "a missing end of line is a difference too";
 }
 
-TEST(Golden, APinnedNumberThatDiffersShowsBoth) {
+TEST(Golden, APinnedNumberThatDiffersShowsBothNumbers) {
   EXPECT_TRUE(pinned(3, 3));
-  EXPECT_STREQ(pinned(4, 3).message(), "4 instead of 3; if this is intended, run ./dev test --update");
+  EXPECT_STREQ(pinned(4, 3).message(), "expected 3, got 4; if this is intended, run ./dev test --update");
   EXPECT_TRUE(pinned_at_most(2, 3));
   EXPECT_TRUE(pinned_at_most(3, 3));
-  EXPECT_STREQ(pinned_at_most(4L, 3).message(), "4 is more than 3; if this is intended, run ./dev test --update");
+  EXPECT_STREQ(pinned_at_most(4L, 3).message(),
+               "expected at most 3, got 4; if this is intended, run ./dev test --update");
   EXPECT_TRUE(pinned_at_least(1.5, 1.5));
   EXPECT_STREQ(pinned_at_least(1.25, 1.5).message(),
-               "1.25 is less than 1.5; if this is intended, run ./dev test --update");
+               "expected at least 1.5, got 1.25; if this is intended, run ./dev test --update");
 }
 
 // The record that a test of this file writes to the folder: kind, line, sizes, file and both texts.
@@ -65,7 +66,7 @@ TEST(Golden, AGoldenFileThatDiffersIsNamed) {
   EXPECT_TRUE(golden_file(text, path));
   const ::testing::AssertionResult result = golden_file(text + "more", path);
   EXPECT_FALSE(result);
-  EXPECT_NE(std::string(result.message()).find(path + " follows from the program"), std::string::npos);
+  EXPECT_NE(std::string(result.message()).find(path + " is out of date"), std::string::npos);
 }
 
 TEST(Golden, WithoutUpdateModeNothingIsRecorded) {

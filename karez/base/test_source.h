@@ -7,8 +7,8 @@
 
 namespace karez::base {
 
-// KAREZ_SOURCE if it is set; otherwise the nearest folder above the program that contains `dev` and CMakeLists.txt,
-// usually the build folder's parent.
+// Returns KAREZ_SOURCE if it is set. Otherwise returns the nearest folder above the program that contains `dev` and
+// CMakeLists.txt, usually the parent of the build folder.
 inline std::filesystem::path source_folder() {
   namespace fs = std::filesystem;
   if (const char* source_path = std::getenv("KAREZ_SOURCE")) return source_path;

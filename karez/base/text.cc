@@ -1,4 +1,4 @@
-// Splitting, trimming and quoting of text.
+// Implements splitting, trimming and quoting of text.
 #include "karez/base/text.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Joining, splitting and quoting of text.
+// Functions that join, split and quote text.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ template <class Items> std::string join(const Items& items, std::string_view sep
 }
 
 std::vector<std::string> split(std::string_view text, char separator);  // keeps empty pieces
-std::string_view trim(std::string_view text);                           // without white space at both ends
+std::string_view trim(std::string_view text);                           // removes white space at both ends
 bool starts_with(std::string_view text, std::string_view prefix);
 std::string quote(std::string_view text);    // "a \"b\"\n" with C's escapes
 std::string bytes_text(std::int64_t bytes);  // "1.50 MiB"

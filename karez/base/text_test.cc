@@ -54,7 +54,7 @@ TEST(Text, StartsWithIsFalseForLongerPrefixes) {
   EXPECT_FALSE(starts_with("me", "mesh"));
 }
 
-TEST(Text, NumbersAreDistinctFromIntegersAndParseToTheSameBits) {
+TEST(Text, DoublesPrintDifferentlyFromIntegersAndParseToTheSameBits) {
   EXPECT_EQ(number(1), "1.0");
   EXPECT_EQ(number(-0.0), "-0.0");
   EXPECT_EQ(number(0.1), "0.1");
@@ -90,7 +90,7 @@ TEST(Error, AnOverflowOfSizesIsAnErrorWithBothValues) {
   EXPECT_EQ(checked_add(large_size, -4), large_size - 4);
   try {
     checked_mul(large_size, large_size);
-    FAIL() << "no error";
+    FAIL() << "an overflow must be an error";
   } catch (const Error& error) { EXPECT_STREQ(error.what(), "size overflows 64 bits: 1099511627776 x 1099511627776"); }
   EXPECT_THROW(checked_add(std::numeric_limits<std::int64_t>::max(), 1), Error);
   EXPECT_EQ(ceil_div(7, 2), 4);
@@ -103,7 +103,7 @@ TEST(Error, RequireThrowsOnlyIfTheConditionIsFalse) {
   EXPECT_THROW(require(false, "sizes differ: ", 3, " and ", 4), Error);
 }
 
-TEST(Id, NoneIsNotValidAndIdsAreOrdered) {
+TEST(Id, ADefaultIdIsInvalidAndIdsAreOrdered) {
   using Some = Id<struct SomeTag>;
   EXPECT_FALSE(Some().valid());
   EXPECT_TRUE(Some(0).valid());

@@ -34,7 +34,7 @@ TEST(TimedMutex, ALockThatTimesOutDoesNotAcquireTheMutex) {
     EXPECT_FALSE(std::unique_lock(mutex, std::chrono::milliseconds(-1)));
   }
   EXPECT_TRUE(std::unique_lock(mutex, std::chrono::milliseconds(0)));
-  EXPECT_TRUE(std::unique_lock(mutex, std::chrono::milliseconds(0))) << "the lock above was released";
+  EXPECT_TRUE(std::unique_lock(mutex, std::chrono::milliseconds(0))) << "the lock above must have been released";
 }
 
 }  // namespace

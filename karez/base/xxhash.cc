@@ -1,4 +1,4 @@
-// The hash of many bytes, with xxHash compiled into this file.
+// Computes the hash with xxHash, which is compiled into this file.
 #include "karez/base/xxhash.h"
 
 #define XXH_INLINE_ALL

@@ -1,4 +1,4 @@
-// A fast hash of many bytes (XXH3, https://github.com/Cyan4973/xxHash), the same on every machine; not for secrets.
+// A fast hash of bytes (XXH3, https://github.com/Cyan4973/xxHash). It is the same on every machine; not for secrets.
 #pragma once
 
 #include <cstddef>

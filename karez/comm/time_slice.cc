@@ -1,4 +1,4 @@
-// The time slice of a thread of the ordinary scheduling class, set by sched_setattr(2).
+// Sets the time slice of a thread of the ordinary scheduling class with sched_setattr(2).
 #include "karez/comm/time_slice.h"
 
 #include <sys/syscall.h>

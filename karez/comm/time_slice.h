@@ -1,13 +1,13 @@
-// Time slices: short ones for threads that often wait for a message, or for the other threads of a team.
+// Requests short time slices for threads that often wait for messages or for the other threads of their team.
 #pragma once
 
 #include "karez/comm/namespace.h"
 
 namespace karez::comm {
 
-// Requests from the kernel that this thread runs as soon as it is woken, even if another thread computes on its core:
-// in slices of a tenth of a millisecond, within its share. Threads that this thread starts later inherit the request.
-// It needs no privilege; it has no effect on Linux before 6.12.
+// Asks the kernel for time slices of 0.1 ms, so that this thread runs as soon as it is woken, even if another thread
+// computes on its core. The thread's share of CPU time does not change. Threads that it starts later inherit the
+// request. The request needs no privilege, and has no effect on Linux before 6.12.
 void request_short_time_slice();
 
 }  // namespace karez::comm

@@ -22,7 +22,7 @@ TEST(TimeSlice, AShortTimeSliceKeepsSchedulingClassAndNiceness) {
     request_short_time_slice();
     EXPECT_EQ(getpriority(PRIO_PROCESS, 0), nice);
     EXPECT_EQ(sched_getscheduler(0), policy);
-    std::int64_t attributes[6] = {};  // size and class, flags, niceness, slice, two more: sched_getattr(2)
+    std::int64_t attributes[6] = {};  // as defined by sched_getattr(2); attributes[3] is the time slice in ns
     ASSERT_EQ(syscall(SYS_sched_getattr, 0, attributes, sizeof attributes, 0), 0);
     EXPECT_TRUE(attributes[3] == 0 || attributes[3] == 100'000 || policy != SCHED_OTHER) << attributes[3];
   }).join();

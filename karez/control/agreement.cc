@@ -1,5 +1,5 @@
-// Waits of the program's threads for the agreement, the thread that serves its links, and the execution of what the
-// policy decides.
+// Runs the thread that serves the links, executes the policy's decisions, and implements the waits of the program's
+// threads.
 #include "karez/control/agreement.h"
 
 #include <exception>
@@ -35,7 +35,7 @@ Agreement::~Agreement() {
   ControlMessage goodbye;
   goodbye.kind = ControlMessage::Kind::goodbye;
   links_.send_to_all(goodbye);
-  links_.flush(Clock::now() + goodbye_timeout);  // earlier messages must arrive
+  links_.flush(Clock::now() + goodbye_timeout);  // so that earlier messages arrive too
   stop_ = true;
   links_.wake();
   thread_.join();
@@ -119,7 +119,7 @@ std::variant<std::uint64_t, Refusal> Agreement::request(const OpDescription& op,
     } catch (...) {
       thrown = std::current_exception();
       message.kind = ControlMessage::Kind::withdrawn;
-      send_to_rank0(message);  // rank 0 answers in any case, even if it decided before
+      send_to_rank0(message);  // rank 0 answers in any case, even if it has already decided
     }
     lock.lock();
   }
@@ -131,7 +131,7 @@ std::variant<std::uint64_t, Refusal> Agreement::request(const OpDescription& op,
   if (thrown) try {
       std::rethrow_exception(thrown);
     } catch (...) {
-      if (begun && !op.is_barrier) fail(runtime::current_error());  // the others run an op that this rank does not
+      if (begun && !op.is_barrier) fail(runtime::current_error());  // the others run an op that this rank does not run
       throw;
     }
   if (begun) return message.op;

@@ -1,4 +1,4 @@
-// Decides by the number of the next op, the pending request and the first failure.
+// Implements the agreement policy. Its state is the number of the next op, the pending request and the first failure.
 #include "karez/control/agreement_policy.h"
 
 #include <algorithm>
@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::chrono::milliseconds cause_timeout{500}, check_period{100};
 
-// A rank's failure as the other ranks receive it: as the failure of a peer, whatever its kind.
+// Returns a rank's failure as the other ranks receive it: an error of kind peer that names the rank. Errors of kind
+// peer or hang stay unchanged.
 Error as_peer_failure(int rank, const Error& error) {
   if (error.kind == ErrorKind::peer || error.kind == ErrorKind::hang) return error;
   return {ErrorKind::peer, cat("rank ", rank, ": ", error.what()), error.where};
@@ -114,7 +115,7 @@ bool AgreementPolicy::set_failure(const Error& error, std::optional<int> lost,
 AgreementPolicy::Decision AgreementPolicy::fail(const Error& error, std::optional<int> lost, Clock::time_point now) {
   if (error.kind == ErrorKind::peer && !lost) return suspect(error, now);
   Decision out;
-  if (!set_failure(error, lost, {}, now, out)) return out;  // the earlier failure was reported to all ranks
+  if (!set_failure(error, lost, {}, now, out)) return out;  // the earlier failure has been reported to all ranks
   if (rank_ == 0) out.actions.push_back(Send{Send::all, ControlMessage::of_failure(as_peer_failure(0, error), lost)});
   else out.actions.push_back(Send{0, ControlMessage::of_failure(error, lost)});
   return out;
@@ -214,7 +215,7 @@ void AgreementPolicy::execute(const Coordinator::Outcome& outcome, Clock::time_p
     auto milliseconds = [](double seconds) { return cat(std::round(seconds * 1e4) / 10, " ms"); };
     out.actions.push_back(
         Warn{cat(name_(slow.rank), " is slow: its ", name_of(slow.phase), " took ", milliseconds(slow.seconds),
-                 " in each of the last ", StragglerDetector::consecutive_launches,
+                 " on average in the last ", StragglerDetector::consecutive_launches,
                  " launches; the median of the other ranks is ", milliseconds(slow.others_median))});
   }
   if (outcome.invalidated) {

@@ -1,6 +1,6 @@
-// The agreement policy decides what one rank does about its ops and about messages of other ranks; on rank 0 it also
-// decides for all ranks, by a coordinator. It has no thread, clock or socket: its caller passes events and the time,
-// and executes the actions that it returns.
+// The agreement policy decides how one rank handles its own ops and the messages of other ranks. On rank 0 it also uses
+// a coordinator to decide for all ranks. It has no thread, clock or socket: its caller passes events and the time to
+// it, and executes the actions that it returns.
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,7 @@ class AgreementPolicy {
     std::uint64_t op = 0;
     bool on_all_ranks = false;
   };
-  struct ReportFailure {  // reports the first failure; `lost` is the rank that cannot continue
+  struct ReportFailure {  // reports the first failure; `lost` is the rank that cannot continue, if known
     Error error;
     std::optional<int> lost;
   };
@@ -48,29 +48,31 @@ class AgreementPolicy {
   struct Decision {
     std::vector<Action> actions;  // in the order of their execution
     bool changed = false;         // a condition that threads of the program wait for may have become true
-    bool check_due = false;       // `next_check` may have become earlier
+    bool check_due = false;       // `next_check` may now return an earlier time
   };
 
-  // `warn_after`: the time until a warning names a rank that does nothing while others request an op. `name` returns a
-  // rank's name in messages.
+  // If a request is pending and no rank has sent a message for `warn_after`, a warning names the ranks that have not
+  // requested the op. `name` returns a rank's name for messages.
   AgreementPolicy(int rank, int ranks, std::chrono::duration<double> warn_after,
                   std::function<std::string(int rank)> name);
 
-  // --- Ops of this rank. The returned messages are for rank 0; on rank 0 they are passed to `take`.
+  // --- Ops of this rank. The caller sends the returned messages to rank 0; on rank 0 it passes them to `take`.
 
   // False while a request is pending, because its answer decides the number of the next op.
   bool may_begin() const { return !requesting_ || failure_; }
-  // Throws the failure, if there is one. Returns nullopt if the failure is that the ranks differ at this op.
   struct BegunOp {
     std::uint64_t op = 0;
     std::optional<ControlMessage> message;
   };
+  // Throws the failure, if there is one. But if the failure is that the ranks differ at this op, returns the number of
+  // the op without a message.
   BegunOp begin(const OpDescription& op);
   bool has_begun(std::uint64_t op) const { return begun_ >= op; }  // all ranks have begun the op, according to rank 0
   std::optional<ControlMessage> invalidate(std::uint64_t op);      // nullopt if this op was reported before
   static ControlMessage end(std::uint64_t op, const RankTime& spent, const LaunchEnd& end);
 
-  // A request: `request`, then messages until `is_answered`, then `end_request`. Throws the failure, if there is one.
+  // To request an op, call `request`, pass messages to `take` until `is_answered`, then call `end_request`. `request`
+  // throws the failure, if there is one.
   ControlMessage request(const OpDescription& op);
   bool is_answered(const ControlMessage& request) const { return failure_ || has_begun(request.op) || refusal_; }
   // Returns the refusal, or nullopt if the op has begun or a failure ended the request.
@@ -87,8 +89,8 @@ class AgreementPolicy {
 
   const std::optional<Error>& failure() const { return failure_; }
   void throw_failure() const;  // throws the failure, if there is one
-  // True if messages to the rank may be dropped: a lost rank takes no more messages; after a failure the other ranks
-  // have one second to take theirs.
+  // True if messages to the rank may be dropped. After a failure this holds at once for the lost rank, and after one
+  // second for every other rank.
   bool is_lost(int rank, Clock::time_point now) const;
   const std::optional<OpMismatch>& mismatch() const { return mismatch_; }
 
@@ -113,7 +115,7 @@ class AgreementPolicy {
   std::optional<Error> failure_;
   Clock::time_point failed_at_;
   std::optional<int> lost_;
-  std::optional<Error> suspicion_;  // becomes the failure if rank 0 does not report one in time
+  std::optional<Error> suspicion_;  // becomes the failure if rank 0 does not report another one in time
   Clock::time_point suspected_at_;
   std::optional<OpMismatch> mismatch_;
 };

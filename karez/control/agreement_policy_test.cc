@@ -1,4 +1,4 @@
-// Tests of what each rank decides, in virtual time: messages between the policies of all ranks are delivered at once.
+// Tests of the decisions of each rank in virtual time: a message from one rank's policy to another arrives immediately.
 #include "karez/control/agreement_policy.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Policy = AgreementPolicy;
 
-// The policies of all ranks, and what they reported to their sessions.
+// The policies of all ranks, and the reports of each to its session.
 struct World {
   std::vector<Policy> policies;
   std::vector<std::vector<std::string>> reports;
@@ -80,7 +80,7 @@ TEST(AgreementPolicy, ABarrierIsOverWhenTheLastRankHasBegunIt) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(world[rank].has_begun(1));
 }
 
-TEST(AgreementPolicy, ALaunchEndsWhenItHasEndedOnAllRanks) {
+TEST(AgreementPolicy, TheEndOfALaunchIsReportedWhenItHasEndedOnAllRanks) {
   World world(3);
   for (int rank = 0; rank < 3; ++rank) world.begin(rank, call);
   world.end(0, 1), world.end(2, 1);
@@ -89,7 +89,7 @@ TEST(AgreementPolicy, ALaunchEndsWhenItHasEndedOnAllRanks) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(world.reports_of(rank), ElementsAre("ended 1"));
 }
 
-TEST(AgreementPolicy, RanksThatBeginDifferentOpsFailOnAllRanksWithBothOps) {
+TEST(AgreementPolicy, IfTwoRanksBeginDifferentOpsAllRanksFailWithAnErrorThatNamesBothOps) {
   World world(3);
   world.begin(0, call), world.begin(1, call);
   world.begin(2, {.hash = 8, .what = "a read"});
@@ -151,7 +151,7 @@ TEST(AgreementPolicy, ALinkThatEndsAfterGoodbyeIsNotAFailure) {
   EXPECT_TRUE(world[1].failure());
 }
 
-TEST(AgreementPolicy, ALostRankIsLostAtOnceAndOtherRanksAfterASecond) {
+TEST(AgreementPolicy, MessagesMayBeDroppedAtOnceForALostRankAndAfterASecondForOtherRanks) {
   World world(3);
   EXPECT_FALSE(world[0].is_lost(1, world.now));
   world.fail(0, broken_link, 1);
@@ -176,7 +176,7 @@ TEST(AgreementPolicy, ARefusedRequestLeavesItsNumberToTheNextOp) {
   EXPECT_EQ(world[1].begin(call).op, 1u);
 }
 
-TEST(AgreementPolicy, ARequestOfAllRanksBegins) {
+TEST(AgreementPolicy, AnOpThatAllRanksRequestBegins) {
   World world(2);
   const ControlMessage first = world.request(0, barrier), second = world.request(1, barrier);
   EXPECT_TRUE(world[0].is_answered(first) && world[1].is_answered(second));

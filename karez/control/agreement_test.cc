@@ -18,7 +18,7 @@ using comm::Address;
 using comm::Seconds;
 using comm::Token;
 
-// One rank, and a record of the callbacks that were called on it.
+// One rank, and a record of the calls of its callbacks.
 class Rank {
  public:
   Rank(const Address& address, const Token& token, int rank, int ranks, Seconds warn_after)
@@ -53,10 +53,10 @@ class Rank {
   void leave() { agreement_.reset(); }
   std::string failure() {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, std::chrono::seconds(20), [&] { return !failures_.empty(); })) return "nothing";
+    if (!changed_.wait_for(lock, std::chrono::seconds(20), [&] { return !failures_.empty(); })) return "no failure";
     return failures_.size() == 1 ? failures_[0] : cat("failed ", failures_.size(), " times");
   }
-  // Returns the number of ops that all ranks have ended when it is at least `ops`, or after 20 s.
+  // Waits up to 20 s until all ranks have ended at least `ops` ops. Returns the number of ops that they have ended.
   int ended(int ops) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(20), [&] { return ended_ >= ops; });
@@ -66,7 +66,7 @@ class Rank {
     std::lock_guard lock(mutex_);
     return ends_;
   }
-  // Returns the reports of failed launches when there are at least `min_count`, or after 20 s.
+  // Waits up to 20 s for at least `min_count` reports of failed launches. Returns all reports so far.
   std::vector<std::string> invalidated(std::size_t min_count) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(20), [&] { return invalidated_.size() >= min_count; });
@@ -117,14 +117,14 @@ class World {
 
 const Error link_ended(ErrorKind::peer, "link to rank 1: it ended");
 
-// Returns the failure that all ranks report when a link of rank `observer` ends, and rank `fails` (if not negative)
-// then fails with this text. The end of a link is not the cause, so the observer waits for the report of the rank that
-// failed.
-std::string report_of_broken_link(int observer, int fails, const std::string& text) {
+// A link of rank `observer` ends, and then rank `failing_rank`, if not negative, fails with `text`. Returns the
+// failure that all ranks report. The end of a link is not the cause, so the observer waits for the report of the
+// failing rank.
+std::string report_of_broken_link(int observer, int failing_rank, const std::string& text) {
   World world(3);
   world[static_cast<std::size_t>(observer)].agreement().fail(link_ended);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // within the half second that the report may take
-  if (fails >= 0) world[static_cast<std::size_t>(fails)].agreement().fail(Error(ErrorKind::user, text));
+  if (failing_rank >= 0) world[static_cast<std::size_t>(failing_rank)].agreement().fail(Error(ErrorKind::user, text));
   std::string out = world[0].failure();
   for (std::size_t r = 1; r < 3; ++r)
     if (const std::string other = world[r].failure(); other.find(out) == out.npos && out.find(other) == out.npos)
@@ -132,7 +132,7 @@ std::string report_of_broken_link(int observer, int fails, const std::string& te
   return out;
 }
 
-TEST(Agreement, ABrokenLinkWaitsForTheReportOfTheRankThatFailed) {
+TEST(Agreement, ARankThatSeesABrokenLinkWaitsForTheReportOfTheRankThatFailed) {
   for (int observer : {0, 2}) {
     std::string out;
     for (int attempt = 0; attempt < 5 && out.find("cannot continue") == out.npos; ++attempt)
@@ -155,12 +155,12 @@ TEST(Agreement, AFailureOtherThanABrokenLinkIsReportedAtOnce) {
   EXPECT_EQ(world[2].failure(), "a");
 }
 
-TEST(Agreement, ALaunchThatFailsBecauseOfItsDataEndsEquallyOnAllRanksAndNothingElseFails) {
+TEST(Agreement, ALaunchThatFailsBecauseOfItsDataEndsWithTheSameErrorOnAllRanksAndLaterOpsRun) {
   World world(3);
   for (std::size_t rank = 0; rank < 3; ++rank)
     EXPECT_EQ(world[rank].agreement().begin({.hash = 1, .what = "a call"}), 1u);
   world[2].agreement().invalidate(1);
-  world[2].agreement().invalidate(1);  // once is enough
+  world[2].agreement().invalidate(1);  // has no effect
   for (std::size_t rank = 0; rank < 3; ++rank)
     EXPECT_THAT(world[rank].invalidated(1), testing::ElementsAre("1")) << "rank " << rank;
   for (std::size_t rank : {0, 1}) world[rank].agreement().invalidate(1);
@@ -171,7 +171,7 @@ TEST(Agreement, ALaunchThatFailsBecauseOfItsDataEndsEquallyOnAllRanksAndNothingE
   for (std::size_t rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(world[rank].ended(1), 1);
     EXPECT_THAT(world[rank].ends(), testing::ElementsAre("1 rank 2: a label skipped"));
-    EXPECT_EQ(world[rank].agreement().begin({.hash = 1, .what = "a call"}), 2u) << "later ops run";
+    EXPECT_EQ(world[rank].agreement().begin({.hash = 1, .what = "a call"}), 2u) << "later ops must run";
   }
   for (std::size_t rank = 0; rank < 3; ++rank) world[rank].agreement().end(2);
   for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(world[rank].ended(2), 2);
@@ -245,10 +245,10 @@ TEST(Agreement, ARequestWaitsForTheOtherRanksAndReportsTheMissingRank) {
   EXPECT_TRUE(output.starts_with("karez warning: a read: rank 2 has not reached it for 0.") &&
               output.ends_with(" s; other ranks wait\n"))
       << output;
-  EXPECT_EQ(output.find("warning"), output.rfind("warning")) << "once";
+  EXPECT_EQ(output.find("warning"), output.rfind("warning")) << "expected a single warning, got " << output;
 }
 
-// A callback throws while the rank waits, as Ctrl-C does.
+// A callback throws while the rank waits, as it does on Ctrl-C.
 TEST(Agreement, AnInterruptedRequestIsWithdrawnAndAllRanksContinue) {
   for (std::size_t rank : {0, 1}) {
     World world(2);
@@ -259,7 +259,7 @@ TEST(Agreement, AnInterruptedRequestIsWithdrawnAndAllRanksContinue) {
     EXPECT_TRUE(thrown);
     {
       std::jthread other([&] { EXPECT_EQ(request(world[1 - rank], "a read"), "begun 1"); });
-      EXPECT_EQ(request(world[rank], "a read"), "begun 1") << "requested again";
+      EXPECT_EQ(request(world[rank], "a read"), "begun 1") << "the repeated request must begin";
     }
     for (std::size_t each : {0, 1}) launch(world[each]);
     for (std::size_t each : {0, 1}) EXPECT_EQ(world[each].ended(1), 1);

@@ -1,4 +1,4 @@
-// Sends control messages as packets of one size, as links require, and assembles received packets.
+// Sends control messages as packets of equal size, as links require, and assembles messages from received packets.
 #include "karez/control/control_links.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct ControlLinks::PeerLink {
   std::vector<std::byte> message;    // the message being received
   std::size_t expected_bytes = 0;    // size of that message; 0: no message has begun
   bool broken = false;               // nothing more will arrive
-  std::unique_ptr<comm::Link> link;  // last: it uses the members above
+  std::unique_ptr<comm::Link> link;  // last, because it uses the members above
 };
 
 ControlLinks::ControlLinks(int rank, int ranks, const Open& open, IsLost is_lost)
@@ -95,7 +95,7 @@ void ControlLinks::take(const std::function<void(int rank, ControlMessage messag
     PeerLink& peer = *links_[static_cast<std::size_t>(rank)];
     peer.notifier.acknowledge();
     if (peer.broken) continue;
-    const Error* failure = peer.link->failure();  // read first, so that messages from before the failure are taken
+    const Error* failure = peer.link->failure();  // read first, so that messages before the failure are still taken
     std::optional<Error> error;
     while (!error && peer.consumed < peer.link->received()) {
       messages.clear();
@@ -104,7 +104,7 @@ void ControlLinks::take(const std::function<void(int rank, ControlMessage messag
       Packet& packet = peer.in[static_cast<std::size_t>(peer.consumed++ % depth)];
       if (failure == nullptr) try {
           peer.link->post_receive(packet.data(), packet_bytes);
-        } catch (const Error&) {}  // the link broke meanwhile; the next call sees the failure
+        } catch (const Error&) {}  // the link has just broken; the next call reports it
       for (ControlMessage& message : messages) on_message(rank, std::move(message));
     }
     if (failure != nullptr && !error) error = *failure;

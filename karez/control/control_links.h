@@ -1,4 +1,4 @@
-// The links for control messages: one to rank 0, or on rank 0 one to every other rank.
+// The links that carry control messages: one link to rank 0, or on rank 0 one link to every other rank.
 #pragma once
 
 #include <array>
@@ -23,9 +23,10 @@ class ControlLinks {
   static constexpr int depth = 32;  // packets in flight per link
   using Packet = std::array<std::byte, 256>;
 
-  // Opens a link of `depth` that notifies `notifier`; the other rank opens the other end in the same way.
+  // Opens a link to the rank for `depth` packets in flight. The link signals its events to `notifier`. The
+  // other rank opens the other end in the same way.
   using Open = std::function<std::unique_ptr<comm::Link>(int rank, comm::Notifier& notifier)>;
-  // If true, messages that cannot be sent to the rank are dropped. Called with no lock held.
+  // If it returns true, messages that cannot be sent to the rank are dropped. Called with no lock held.
   using IsLost = std::function<bool(int rank)>;
 
   ControlLinks(int rank, int ranks, const Open& open, IsLost is_lost);
@@ -33,15 +34,16 @@ class ControlLinks {
   ControlLinks(const ControlLinks&) = delete;
   ControlLinks& operator=(const ControlLinks&) = delete;
 
-  // May be called from any thread. Waits while too many messages have not left yet. Sends nothing to a lost rank.
+  // May be called from any thread. Waits until the link has capacity; if the link breaks or the rank is lost before
+  // that, drops the message.
   void send(int rank, const ControlMessage& message);
   void send_to_all(const ControlMessage& message);
-  // Waits until all sent messages have left, but no later than `until`.
+  // Waits until the links have sent all messages, but not longer than until the time `until`.
   void flush(std::chrono::steady_clock::time_point until);
 
-  // For the one serving thread: `wait` returns when a message may have arrived, after a call of `wake`, or at `until`.
-  // Then `take` polls only the links that had an event, because rank 0 has a link to every rank, and messages arrive
-  // one at a time.
+  // One thread serves the links and calls `wait` and `take` in turn. `wait` returns when a message may have arrived,
+  // after a call of `wake`, or at `until`. Then `take` polls only the links that had an event: polling all links would
+  // be slow on rank 0, which has a link to every rank and usually receives one message at a time.
   void wait(std::optional<std::chrono::steady_clock::time_point> until);
   void wake();
   void take(const std::function<void(int rank, ControlMessage message)>& on_message,
@@ -64,8 +66,8 @@ class ControlLinks {
   std::vector<std::unique_ptr<PeerLink>> links_;  // by rank
 };
 
-// Splits a message into packets, because a link carries messages of one size: a short message takes one packet, a long
-// one several.
+// Splits a message into packets, because all packets on a link have the same size. A short message takes one packet, a
+// long one several.
 std::vector<ControlLinks::Packet> packets_of(std::span<const std::byte> message);
 
 }  // namespace karez::control

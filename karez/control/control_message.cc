@@ -1,4 +1,4 @@
-// Encodes a control message as a header, the fields that the header's flags select, and the texts.
+// Encodes a control message as a header, the fields that the header's flags select, and two strings.
 #include "karez/control/control_message.h"
 
 #include <algorithm>
@@ -43,9 +43,9 @@ class Writer {
   }
 };
 
-class Bytes {
+class Reader {
  public:
-  explicit Bytes(std::span<const std::byte> bytes) : left_(bytes) {}
+  explicit Reader(std::span<const std::byte> bytes) : left_(bytes) {}
   template <class T> void take(T& value) {
     if (fits(sizeof value)) std::memcpy(&value, left_.data(), sizeof value), left_ = left_.subspan(sizeof value);
   }
@@ -124,7 +124,7 @@ std::vector<std::byte> encode(const ControlMessage& message) {
 }
 
 std::optional<ControlMessage> decode_control_message(std::span<const std::byte> bytes) {
-  Bytes in(bytes);
+  Reader in(bytes);
   Head head;
   in.take(head);
   ControlMessage out;

@@ -115,7 +115,7 @@ TEST(ControlMessage, InvalidBytesAreRejected) {
   unknown_kind[0] = std::byte{99};
   EXPECT_FALSE(decode_control_message(unknown_kind));
   std::mt19937 random(1);
-  for (int i = 0; i < 10'000; ++i) {  // no byte after the end is read, and a decoded message can be encoded again
+  for (int i = 0; i < 10'000; ++i) {  // reads no byte after the end; a decoded message can be encoded
     std::vector<std::byte> noise(random() % 100);
     for (std::byte& byte : noise) byte = static_cast<std::byte>(random());
     if (const auto message = decode_control_message(noise)) EXPECT_TRUE(decode_control_message(encode(*message)));

@@ -10,7 +10,7 @@
 namespace karez::control {
 namespace {
 
-// The name of the first input that differs.
+// Returns the name of the first input that differs.
 std::string differing_input(const InputHashes& a, const InputHashes& b) {
   const auto at = static_cast<std::size_t>(std::mismatch(a.values.begin(), a.values.end(), b.values.begin()).first -
                                            a.values.begin());
@@ -88,7 +88,7 @@ Coordinator::Outcome Coordinator::take_begun(int rank, const ControlMessage& mes
   return out;
 }
 
-// Refuses the requests of this round; a request that arrives later is refused then.
+// Refuses the requests of this round. A request of the round that arrives later is refused on its arrival.
 void Coordinator::refuse(std::uint64_t number, Round& round, std::uint32_t index, const Refusal& refusal,
                          Outcome& out) {
   round.refusal = refusal;
@@ -143,7 +143,7 @@ Coordinator::Outcome Coordinator::take_requested(int rank, const ControlMessage&
 Coordinator::Outcome Coordinator::take_withdrawn(int rank, const ControlMessage& message) {
   Outcome out;
   const auto op = ops_.find(message.op);
-  if (op == ops_.end()) return out;  // all ranks had requested the op; the rank will receive that answer
+  if (op == ops_.end()) return out;  // all ranks had requested the op, so the answer is on its way
   const auto round = op->second.rounds.find(message.round);
   if (round == op->second.rounds.end()) return out;  // already answered
   if (std::erase(round->second.waiting_ranks, rank) == 0) return out;
@@ -207,7 +207,8 @@ std::string Coordinator::missing_ranks_text(const Round& round, Clock::time_poin
              last_op_.empty() ? std::string() : cat(", nor any other op after ", last_op_));
 }
 
-// Warns only about the first unfinished op: ranks may be busy with it.
+// Warns only about requests of the first unfinished op. The requests of later ops may wait because ranks are still busy
+// with it.
 Coordinator::Outcome Coordinator::check(Clock::time_point now) {
   Outcome out;
   for (auto at = ops_.begin(); at != ops_.end() && pending_requests_ > 0; ++at) {

@@ -1,16 +1,16 @@
-// The coordinator of rank 0 compares and counts the ops of all ranks, without a thread, clock or link.
+// The coordinator of rank 0 compares and counts the ops of all ranks. It has no thread, clock or link.
 //
-//   begun        all ranks begin the same op under one number. If two ranks differ, that is a failure, which names both
-//   ended        all ranks have ended the op
-//   invalidated  a launch fails because of its data on some rank. All ranks are notified, and each reports when its
-//   part
-//                of the launch is poisoned. When all have reported, all are notified again: from then on ranks may
-//                exchange the results of the launch, which are garbage
-//   requested    a rank requests an op before the op begins, so that nothing is lost if another rank reaches a
-//   different
-//                op under that number: then every request is refused, and the number is free for the rank's next op.
-//                Requests are compared by round, which is the number of times that the rank was refused under that
-//                op number. So refusals depend on the ranks' programs alone, and not on which rank is faster
+//   begun        All ranks must begin the same op under one number. If two ranks differ, that is a failure that names
+//                both ranks.
+//   ended        The op is over when all ranks have ended it.
+//   invalidated  A launch has failed on some rank because of its data. The coordinator notifies all ranks, and each
+//                rank reports when its part of the launch is poisoned. When all ranks have reported, the coordinator
+//                notifies them again: from then on they may exchange the results of the launch, which are garbage.
+//   requested    A rank requests an op before the op begins, so that nothing is lost if another rank reaches a
+//                different op under that number. In that case all requests of the number are refused, and the number
+//                is free for the rank's next op. Requests are compared by round: the number of times that the rank was
+//                refused under that op number. So refusals depend only on the ranks' programs, not on which rank is
+//                faster.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@
 
 namespace karez::control {
 
-// Two ranks that began different things under one op number; -1 and 0 if only a wrong sum is known.
+// Two ranks that began different ops under one number; {-1, 0} if the sum is wrong and the ranks are not known.
 struct OpMismatch {
   std::uint64_t op = 0;
   int ranks[2] = {0, 0};
@@ -37,18 +37,19 @@ class Coordinator {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `warn_after`: how long a rank that requested an op waits for an idle rank before a warning.
+  // If a request is pending and no rank has sent a message for `warn_after`, a warning names the ranks that have not
+  // requested the op.
   Coordinator(int ranks, std::chrono::duration<double> warn_after)
       : ranks_(ranks),
         warn_after_(warn_after),
         straggler_detector_(ranks) {}
 
   struct Outcome {
-    std::optional<std::uint64_t> begun,
-        ended;                  // the op that all ranks have begun or ended; begun only if a rank waits for it
-    LaunchEnd end;              // how the op ended on all ranks together
-    std::optional<Error> torn;  // set if the op failed on some ranks and wrote variables on some
-    // A launch that failed on some rank, and whether all ranks have poisoned it.
+    std::optional<std::uint64_t> begun;  // the op that all ranks have begun; set only if a rank waits for that
+    std::optional<std::uint64_t> ended;  // the op that all ranks have ended
+    LaunchEnd end;                       // how the ended op ended, combined over all ranks
+    std::optional<Error> torn;           // set if the op failed on some ranks and wrote variables on some
+    // The launch that failed on some rank, and true if all ranks have poisoned it.
     std::optional<std::pair<std::uint64_t, bool>> invalidated;
     std::vector<std::pair<int, ControlMessage>> answers;  // answers to single ranks
     std::optional<std::pair<Error, OpMismatch>> mismatch;
@@ -57,8 +58,8 @@ class Coordinator {
   };
   // Processes a message from a rank: begun, ended, requested, withdrawn or invalidated.
   Outcome take(int rank, const ControlMessage& message, Clock::time_point now);
-  // True if a request is unanswered. Then `check` must be called regularly; it warns of ranks for which others have
-  // waited too long.
+  // True if a request is unanswered. Then `check` must be called regularly; it warns about ranks for which other ranks
+  // have waited too long.
   bool has_pending_requests() const { return pending_requests_ > 0; }
   Outcome check(Clock::time_point now);
 
@@ -84,8 +85,8 @@ class Coordinator {
     bool awaited = false;
     std::vector<RankTime> rank_time;        // the reported times, by rank
     int failed_rank = -1;                   // the smallest rank on which the op failed; `end` has its error
-    LaunchEnd end;                          // the combined end of the ranks that have ended it
-    std::map<std::uint32_t, Round> rounds;  // rounds of requests, while no rank has begun the op
+    LaunchEnd end;                          // the end of the op, combined over the ranks that have ended it
+    std::map<std::uint32_t, Round> rounds;  // rounds of requests; empty once a rank has begun the op
   };
 
   Outcome take_begun(int rank, const ControlMessage& message);

@@ -1,5 +1,5 @@
-// Tests of the coordinator's decisions: which ops begin, which requests are refused and because of which rank. The
-// decisions must not depend on which rank is faster.
+// Tests of the coordinator's decisions: which ops begin, which requests are refused, and which rank is named as the
+// reason. The decisions must not depend on which rank is faster.
 #include "karez/control/coordinator.h"
 
 #include <gtest/gtest.h>
@@ -78,7 +78,7 @@ TEST(Coordinator, AFailedLaunchIsReportedAtOnceAndAgainWhenAllRanksHavePoisonedI
   EXPECT_EQ(rank0.take_text(2, message(ControlMessage::Kind::invalidated, 5, "")), "invalidated 5");
   EXPECT_EQ(rank0.take_text(0, message(ControlMessage::Kind::invalidated, 5, "")), "");
   EXPECT_EQ(rank0.take_text(1, message(ControlMessage::Kind::invalidated, 6, "")), "invalidated 6")
-      << "another launch meanwhile";
+      << "a report of another launch in between";
   EXPECT_EQ(rank0.take_text(1, message(ControlMessage::Kind::invalidated, 5, "")), "invalidated 5 by all");
 }
 
@@ -90,11 +90,11 @@ LaunchEnd failed(const char* text, bool has_written = false) {
 TEST(Coordinator, TheEndOfALaunchCombinesTheEndsOnAllRanks) {
   Rank0 rank0(3);
   for (int rank : {2, 0}) EXPECT_EQ(rank0.take_text(rank, ended(1, {{}, false, true})), "");
-  EXPECT_EQ(rank0.take_text(1, ended(1, {{}, false, true})), "ended 1, wrote") << "a training step writes";
+  EXPECT_EQ(rank0.take_text(1, ended(1, {{}, false, true})), "ended 1, wrote") << "a training step writes variables";
   EXPECT_EQ(rank0.take_text(2, ended(2, failed("c"))), "");
   EXPECT_EQ(rank0.take_text(1, ended(2, failed("b"))), "");
   EXPECT_EQ(rank0.take_text(0, ended(2, {{}, true, false})), "ended 2: rank 1: b, skipped")
-      << "the error of the smallest rank, in any order of arrival";
+      << "expected the error of the smallest rank that failed, although rank 2 reported first";
   EXPECT_EQ(rank0.take_text(0, ended(3, {{}, true, false})), "");
   EXPECT_EQ(rank0.take_text(1, ended(3, {})), "");
   EXPECT_EQ(rank0.take_text(2, ended(3, {})), "ended 3, skipped");
@@ -112,7 +112,7 @@ TEST(Coordinator, ALaunchThatFailedOnOneRankAndWroteOnAnotherIsTorn) {
   EXPECT_EQ(rank0.take_text(1, ended(3, {{}, true, false})).find("torn: rank 0: a; "), 0u);
 }
 
-TEST(Coordinator, ARequestOfAllRanksBegins) {
+TEST(Coordinator, AnOpThatAllRanksRequestBegins) {
   Rank0 rank0(3);
   EXPECT_EQ(rank0.take_text(2, requested(1, "a read")), "");
   EXPECT_EQ(rank0.take_text(0, requested(1, "a read")), "");
@@ -129,11 +129,11 @@ TEST(Coordinator, ARequestOfOneRankIsRefusedWhetherTheOtherRankIsEarlierOrLater)
   EXPECT_EQ(rank0.take_text(1, begun(2, "a call")), "");
   EXPECT_EQ(rank0.take_text(0, requested(2, "a read")), "0: rank 1 reaches a call");
   EXPECT_EQ(rank0.take_text(0, requested(2, "another read", 1)), "0: rank 1 reaches a call");
-  EXPECT_EQ(rank0.take_text(0, begun(2, "a call")), "") << "and no failure";
+  EXPECT_EQ(rank0.take_text(0, begun(2, "a call")), "") << "the refused request must not cause a failure";
   EXPECT_FALSE(rank0.has_pending_requests());
 }
 
-TEST(Coordinator, EachRankThatRequestsADifferentOpIsRefusedWithTheOpOfAnotherRank) {
+TEST(Coordinator, RanksThatRequestDifferentOpsAreRefusedWithTheOpOfAnotherRank) {
   Rank0 rank0(3);
   EXPECT_EQ(rank0.take_text(0, requested(1, "x")), "");
   EXPECT_EQ(rank0.take_text(1, requested(1, "y")), "0: rank 1 reaches y; 1: rank 0 reaches x");
@@ -149,7 +149,7 @@ TEST(Coordinator, RanksThatBeginDifferentOpsFailTheWorld) {
             "the ranks do not run the same program: rank 0 reaches another, but rank 1 reaches a call");
 }
 
-TEST(Coordinator, TheSumsOfMatchingRanksAddUpToZero) {
+TEST(Coordinator, TheSumsOfAllRanksMustAddUpToZero) {
   for (const std::uint64_t other : {7, 8}) {
     Rank0 rank0(2);
     ControlMessage own_message = begun(1, "the links of 'step'"), other_message = own_message;
@@ -161,7 +161,7 @@ TEST(Coordinator, TheSumsOfMatchingRanksAddUpToZero) {
   }
 }
 
-TEST(Coordinator, TheHashOfARequestIsComparedToo) {
+TEST(Coordinator, RequestsWithDifferentHashesAreRefused) {
   Rank0 rank0(2);
   ControlMessage own_message = requested(1, "a write"), other_message = own_message;
   own_message.hash = 1;
@@ -182,10 +182,10 @@ TEST(Coordinator, OtherRanksWaitForAWithdrawnRequestToBeRepeated) {
   rank0.take_text(1, requested(1, "a read"));
   EXPECT_EQ(rank0.take_text(0, requested(1, "a read")), "begun 1");
   EXPECT_EQ(rank0.take_text(0, message(ControlMessage::Kind::withdrawn, 1, "a read")), "")
-      << "too late: all have begun it";
+      << "too late: all ranks have begun the op";
 }
 
-TEST(Coordinator, ARequestThatOneOfSeveralRanksWithdrawsRemainsForTheOthers) {
+TEST(Coordinator, ARequestThatOneRankWithdrawsRemainsPendingForTheOtherRanks) {
   Rank0 rank0(3);
   EXPECT_EQ(rank0.take_text(0, requested(1, "a read")), "");
   EXPECT_EQ(rank0.take_text(1, requested(1, "a read")), "");
@@ -195,20 +195,20 @@ TEST(Coordinator, ARequestThatOneOfSeveralRanksWithdrawsRemainsForTheOthers) {
   EXPECT_EQ(rank0.take_text(0, requested(1, "a read")), "begun 1");
 }
 
-TEST(Coordinator, AMissingRankIsReportedOnceNoMessageHasArrivedForTheTimeout) {
+TEST(Coordinator, MissingRanksAreReportedOnceWhenNoMessageHasArrivedForTheTimeout) {
   Rank0 rank0(3);
   ControlMessage call = begun(1, "a call");
   for (int rank : {0, 1, 2}) rank0.take_text(rank, call, 1);
   rank0.take_text(0, requested(2, "a read"), 2);
   for (int rank : {0, 1}) rank0.take_text(rank, message(ControlMessage::Kind::ended, 1, ""), 3);
-  EXPECT_EQ(rank0.check_text(100), "") << "an earlier op still runs on a rank";
+  EXPECT_EQ(rank0.check_text(100), "") << "an earlier op is still running on rank 2";
   rank0.take_text(2, message(ControlMessage::Kind::ended, 1, ""), 200);
   EXPECT_EQ(rank0.check_text(229), "");
   EXPECT_EQ(
       rank0.check_text(230),
       "warning: a read: ranks 1, 2 have not reached it for 30.0 s, nor any other op after a call; other ranks wait");
   EXPECT_TRUE(rank0.has_pending_requests());
-  EXPECT_EQ(rank0.check_text(320), "") << "once";
+  EXPECT_EQ(rank0.check_text(320), "") << "the warning must not be repeated";
 }
 
 TEST(Coordinator, TheWarningNamesTheLastOpThatAllRanksRequested) {
@@ -221,9 +221,9 @@ TEST(Coordinator, TheWarningNamesTheLastOpThatAllRanksRequested) {
             "warning: a read: rank 0 has not reached it for 38.0 s, nor any other op after a save; other ranks wait");
 }
 
-// Runs programs of requests (one attempt each) and calls, with messages in a random order; returns the refusals of each
-// rank.
-std::string refused_in_order(const std::vector<std::vector<std::string>>& programs, std::uint64_t seed) {
+// Runs a program of calls and requests on each rank, with the messages of the ranks in random order. A refused request
+// is not repeated. Returns, for each rank, its requests that began ("+x") or were refused ("-x").
+std::string run_programs(const std::vector<std::vector<std::string>>& programs, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const int ranks = static_cast<int>(programs.size());
   struct State {
@@ -285,7 +285,7 @@ TEST(Coordinator, RefusalsDoNotDependOnWhichRankIsFaster) {
   };
   for (std::size_t i = 0; i < all.size(); ++i)
     for (std::uint64_t seed = 0; seed < 300; ++seed)
-      EXPECT_EQ(refused_in_order(all[i], seed), expected[i]) << i << ", seed " << seed;
+      EXPECT_EQ(run_programs(all[i], seed), expected[i]) << "programs " << i << ", seed " << seed;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Prints and parses flight records as lines of words. A text is at the end of its line, with its line ends written as
-// \n.
+// Prints and parses flight records. A line has a keyword and fields separated by spaces. The last field may be a string
+// with spaces, whose line ends are written as \n.
 #include "karez/control/flight_recorder.h"
 
 #include <fcntl.h>
@@ -94,9 +94,9 @@ Event parse_event(Line& line) {
 
 void parse_line(FlightRecord& out, Line& line) {
   const std::string_view what = line.word();
-  auto require_known = [&](bool ok) {
-    require(ErrorKind::data, ok, "flight record: line ", line.at(), ": '", what,
-            "' comes before the line that it belongs to");
+  auto require_after = [&](bool ok, std::string_view earlier) {
+    require(ErrorKind::data, ok, "flight record: line ", line.at(), ": '", what, "' must come after a line '", earlier,
+            "'");
   };
   if (what == "rank") out.rank = line.number<int>(), out.ranks = line.number<int>(), out.process = line.rest();
   else if (what == "origin") out.origin = line.number();
@@ -109,18 +109,18 @@ void parse_line(FlightRecord& out, Line& line) {
     const int number = line.number<int>();
     out.plans.push_back({number, line.rest(), {}});
   } else if (what == "actor") {
-    require_known(!out.plans.empty());
+    require_after(!out.plans.empty(), "plan");
     out.plans.back().actors.push_back({line.number<int>(), line.rest(), ""});
   } else if (what == "where") {
-    require_known(!out.plans.empty() && !out.plans.back().actors.empty());
+    require_after(!out.plans.empty() && !out.plans.back().actors.empty(), "actor");
     out.plans.back().actors.back().where = line.rest();
   } else if (what == "worker") {
     out.workers.push_back({{}, line.number<std::uint64_t>()});
   } else if (what == "event") {
-    require_known(!out.workers.empty());
+    require_after(!out.workers.empty(), "worker");
     out.workers.back().events.push_back(parse_event(line));
   } else {
-    fail(ErrorKind::data, "flight record: line ", line.at(), ": '", what, "' is not a known keyword");
+    fail(ErrorKind::data, "flight record: line ", line.at(), ": unknown keyword '", what, "'");
   }
 }
 
@@ -156,7 +156,7 @@ FlightRecord parse_flight_record(std::string_view text) {
             "'");
     if (number == 1) continue;
     if (ended || line == "end") {
-      require(ErrorKind::data, !ended, "flight record: line ", number, " comes after the end");
+      require(ErrorKind::data, !ended, "flight record: line ", number, " comes after the line 'end'");
       ended = true;
       continue;
     }
@@ -169,7 +169,7 @@ FlightRecord parse_flight_record(std::string_view text) {
 
 namespace {
 
-// Writes a new file, never through a symbolic link that another user may have put in its place.
+// Writes a new file. Never writes through a symbolic link that another user may have put in its place.
 void write_new_file(const std::string& path, std::string_view text) {
   ::unlink(path.c_str());
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);

@@ -1,4 +1,4 @@
-// Writes flight records to files as text, which `karez flight` reads.
+// Writes flight records to text files, which `karez flight` reads.
 #pragma once
 
 #include <string>
@@ -10,10 +10,11 @@
 namespace karez::control {
 
 std::string print(const FlightRecord& record);
-// Throws Error (kind data), with the line, if the text is not a record.
+// If the text is not a valid record, throws an Error (kind data) that names the line.
 FlightRecord parse_flight_record(std::string_view text);
 
-// Creates the folder if needed. Writes the file completely or not at all. Throws Error (kind data).
+// Creates the folder if it does not exist, and writes the file completely or not at all. Throws an Error (kind data) on
+// failure.
 void write_flight_record(const std::string& folder, const FlightRecord& record);
 std::string flight_record_path(const std::string& folder, int rank);  // "folder/rank3.flight"
 

@@ -1,4 +1,4 @@
-// Tests of the text of flight records, and of the record of a session in which a launch fails.
+// Tests of the text format of flight records, and of the record of a session in which a launch fails.
 #include "karez/control/flight_recorder.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ std::function<void(const FlightRecord&)> record_to(const fs::path& folder) {
   return [folder](const FlightRecord& record) { write_flight_record(folder.string(), record); };
 }
 
-TEST(FlightRecord, ARecordIsParsedAsItWasPrinted) {
+TEST(FlightRecord, APrintedRecordIsParsedToAnEqualRecord) {
   const FlightRecord r = example(), parsed = parse_flight_record(print(r));
   EXPECT_EQ(print(parsed), print(r));
   EXPECT_EQ(parsed.failure, r.failure);
@@ -53,15 +53,15 @@ TEST(FlightRecord, InvalidTextIsRejectedWithItsLine) {
   EXPECT_EQ(parse_error("plan\n"), "flight record: the first line must be 'karez flight 1'");
   EXPECT_EQ(parse_error("karez flight 1\nrank x 3 y\nend\n"), "flight record: line 2: 'x' is not a number");
   EXPECT_EQ(parse_error("karez flight 1\nactor 3 y\nend\n"),
-            "flight record: line 2: 'actor' comes before the line that it belongs to");
-  EXPECT_EQ(parse_error("karez flight 1\nfoo\nend\n"), "flight record: line 2: 'foo' is not a known keyword");
+            "flight record: line 2: 'actor' must come after a line 'plan'");
+  EXPECT_EQ(parse_error("karez flight 1\nfoo\nend\n"), "flight record: line 2: unknown keyword 'foo'");
   EXPECT_EQ(parse_error("karez flight 1\nworker 0\nevent 1 jumped 1 1 1 1 1 1 filled\nend\n"),
             "flight record: line 3: unknown event kind 'jumped'");
   EXPECT_EQ(parse_error(text + "rank 1 2 x\n").find("flight record: line "), 0u);
   std::mt19937 random(1);
   for (std::size_t size = 0; size < text.size(); size += 7)
     EXPECT_NE(parse_error(text.substr(0, size)), "no error") << size;
-  for (int i = 0; i < 2000; ++i) {  // any bytes
+  for (int i = 0; i < 2000; ++i) {  // damaged text is accepted or rejected with a data error
     std::string damaged = text;
     for (int k = 0; k < 3; ++k) damaged[random() % damaged.size()] = static_cast<char>(random());
     try {

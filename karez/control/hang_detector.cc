@@ -1,4 +1,4 @@
-// Counts the time without heartbeats and without progress, and derives diagnoses.
+// Counts the time without heartbeats and without progress, and derives diagnoses from it.
 #include "karez/control/hang_detector.h"
 
 #include <algorithm>

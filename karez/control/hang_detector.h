@@ -1,8 +1,9 @@
 // The hang detector finds ranks that hang, from their heartbeats and states. It has no thread, clock or socket: its
 // caller reports ticks and received heartbeats.
+//
 // These are the diagnoses, in the order of the checks; each except slow_call ends the world:
 //
-//   halted        a signal has stopped the rank's process for three seconds, according to this host's kernel, and
+//   halted        a signal has stopped the rank's process for halt_timeout, according to this host's kernel, and
 //                 another rank waits
 //   unreachable   no heartbeat for peer_timeout, and the rank's host acknowledges nothing either (the connection's own
 //                 timeout usually reports this sooner)
@@ -10,12 +11,12 @@
 //                 is stopped or cannot run
 //   stuck_call    a rank that answers has been in one call of a kernel or a source for call_timeout without progress,
 //                 while another rank waits; after peer_timeout this is a warning, slow_call
-//   deadlock      every rank answers and waits, none is in a call or can progress by itself, and there was no progress
-//                 anywhere for 2 peer_timeout
+//   deadlock      every rank sends heartbeats and waits, no rank is in a call or can progress by itself, and no rank
+//                 has made progress for 2 * peer_timeout
 //
-// These are not hangs: a rank without heartbeats that no other rank waits for; a rank that waits for none and is in no
-// call (its program computes); and whatever a detector observes when its own tick is late. In that case this process
-// may have been stopped together with the others, so the detector starts waiting again.
+// The detector does not report a rank without heartbeats for which no other rank waits, nor a rank that waits for no
+// other rank and is in no call (its program computes). If the detector's own tick is late, this process may have been
+// stopped together with the others, so the detector reports nothing and counts all times from zero again.
 #pragma once
 
 #include <functional>
@@ -31,7 +32,7 @@ namespace karez::control {
 struct HangTimeouts {
   double peer_timeout = 30;   // seconds
   double call_timeout = 300;  // seconds that one call may take while others wait
-  double halt_timeout = 3;    // seconds for which a signal may stop a rank while others wait
+  double halt_timeout = 3;    // seconds that a rank may be stopped by a signal while others wait
   double tick() const;        // seconds between heartbeats, and between checks
 };
 
@@ -58,7 +59,7 @@ class HangDetector {
  private:
   struct Observation {
     bool watched = false, has_heartbeat = false, halted = false;
-    // Observed seconds without a heartbeat, without progress, and in the halted state.
+    // The seconds that the detector has observed without a heartbeat, without progress, and in the halted state.
     double seconds_without_heartbeat = 0, idle_seconds = 0, halted_seconds = 0;
     RankState state;
     bool warned = false;  // a slow call was reported

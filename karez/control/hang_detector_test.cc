@@ -25,7 +25,7 @@ struct Ranks {
         hosts_answer(static_cast<std::size_t>(ranks), true) {}
 
   RankState& operator[](int rank) { return states[static_cast<std::size_t>(rank)]; }
-  void waits(int rank, int awaited_rank) {
+  void set_wait(int rank, int awaited_rank) {
     states[static_cast<std::size_t>(rank)].waits = {{awaited_rank, "a5 'sum' of launch 7, r9"}};
   }
   void stop(int rank, bool host_answers = true) {
@@ -39,7 +39,7 @@ struct Ranks {
       if (sends_heartbeats[rank]) detector.on_heartbeat(static_cast<int>(rank), states[rank]);
     return detector.tick(now, [&](int rank) { return hosts_answer[static_cast<std::size_t>(rank)]; });
   }
-  // Returns the first diagnosis within this time.
+  // Runs for this time, or until the first diagnosis, and returns it.
   std::optional<HangDiagnosis> run(double seconds) {
     for (const double until = now + seconds; now < until;)
       if (auto diagnosis = tick()) return diagnosis;
@@ -56,7 +56,7 @@ TEST(HangDetector, AStoppedRankIsReportedWithTheRanksThatWaitForIt) {
   for (int own_rank : {0, 1}) {
     Ranks ranks(3, own_rank);
     const int stopped = own_rank == 0 ? 2 : 0;
-    ranks.waits(own_rank, stopped);
+    ranks.set_wait(own_rank, stopped);
     EXPECT_FALSE(ranks.run(5));
     ranks.stop(stopped);
     const double begin = ranks.now;
@@ -102,7 +102,7 @@ TEST(HangDetector, ARankStoppedByASignalIsReportedAfterThreeSeconds) {
   }
 }
 
-TEST(HangDetector, TwoRanksStoppedBySignalsAreNotReported) {
+TEST(HangDetector, AStoppedRankIsNotReportedIfTheOnlyRankThatWaitsForItIsStoppedToo) {
   HangDetector detector(3, 0, {30, 300}, [](int rank) { return cat("rank ", rank); });
   RankState waits;
   waits.waits = {{1, "a"}};
@@ -115,7 +115,7 @@ TEST(HangDetector, TwoRanksStoppedBySignalsAreNotReported) {
 
 TEST(HangDetector, TheCallInWhichARankStoppedIsReported) {
   Ranks ranks(2);
-  ranks.waits(0, 1);
+  ranks.set_wait(0, 1);
   ranks[1].current_call = "a3 'conv' of launch 7";
   ranks.tick();
   ranks.stop(1);
@@ -126,14 +126,14 @@ TEST(HangDetector, AStoppedRankThatNoRankWaitsForIsNotReported) {
   Ranks ranks(3);
   ranks.stop(1);
   EXPECT_FALSE(ranks.run(600));
-  ranks.waits(2, RankWait::others);
+  ranks.set_wait(2, RankWait::others);
   EXPECT_EQ(ranks.tick()->rank, 1);
 }
 
 TEST(HangDetector, WaitsOfRanksWithoutHeartbeatsAreIgnored) {
   Ranks ranks(3);
-  ranks.waits(1, 2);
-  ranks.waits(2, 1);
+  ranks.set_wait(1, 2);
+  ranks.set_wait(2, 1);
   ranks.tick();
   ranks.stop(1);
   ranks.stop(2);
@@ -142,7 +142,7 @@ TEST(HangDetector, WaitsOfRanksWithoutHeartbeatsAreIgnored) {
 
 TEST(HangDetector, ARankWhoseHostDoesNotAnswerIsUnreachable) {
   Ranks ranks(2);
-  ranks.waits(0, 1);
+  ranks.set_wait(0, 1);
   ranks.stop(1, false);
   const double begin = ranks.now;
   auto diagnosis = ranks.run(60);
@@ -152,9 +152,9 @@ TEST(HangDetector, ARankWhoseHostDoesNotAnswerIsUnreachable) {
   EXPECT_LE(ranks.now - begin, limits.peer_timeout + 2);
 }
 
-TEST(HangDetector, ARankThatHasDisconnectedNeedsNoHeartbeats) {
+TEST(HangDetector, ARankThatHasDisconnectedIsNotReportedWithoutHeartbeats) {
   Ranks ranks(2);
-  ranks.waits(0, 1);
+  ranks.set_wait(0, 1);
   ranks.stop(1);
   ranks.detector.on_disconnect(1);
   EXPECT_FALSE(ranks.run(600));
@@ -162,7 +162,7 @@ TEST(HangDetector, ARankThatHasDisconnectedNeedsNoHeartbeats) {
 
 TEST(HangDetector, ADetectorWhoseOwnTickWasLateStartsWaitingAgain) {
   Ranks ranks(2);
-  ranks.waits(0, 1);
+  ranks.set_wait(0, 1);
   ranks.stop(1);
   for (int i = 0; i < 20; ++i) {
     EXPECT_FALSE(ranks.run(limits.peer_timeout - limits.tick())) << i;
@@ -173,25 +173,26 @@ TEST(HangDetector, ADetectorWhoseOwnTickWasLateStartsWaitingAgain) {
 
 TEST(HangDetector, PausingAllRanksTogetherIsNotAHang) {
   Ranks ranks(4);
-  for (int rank = 0; rank < 4; ++rank) ranks.waits(rank, (rank + 1) % 4);
+  for (int rank = 0; rank < 4; ++rank) ranks.set_wait(rank, (rank + 1) % 4);
   std::mt19937 random(3);
   for (int i = 0; i < 200; ++i) {
     ++ranks[i % 4].progress;
     ASSERT_FALSE(ranks.run(1));
-    ranks.now += std::uniform_real_distribution<double>(0.1, 100)(random);  // all ranks pause, also the detector's
+    // All ranks pause, including the detector's rank.
+    ranks.now += std::uniform_real_distribution<double>(0.1, 100)(random);
   }
 }
 
 TEST(HangDetector, ARankThatComputesForLongBetweenLaunchesIsNotAHang) {
   Ranks ranks(3);
-  ranks.waits(0, 2);
-  ranks.waits(1, RankWait::others);
+  ranks.set_wait(0, 2);
+  ranks.set_wait(1, RankWait::others);
   EXPECT_FALSE(ranks.run(100000)) << "rank 2 sends heartbeats, waits for no rank, and is in no call";
 }
 
 TEST(HangDetector, RepeatedLongCallsOfARankGiveOneWarning) {
   Ranks ranks(3);
-  ranks.waits(0, 2);
+  ranks.set_wait(0, 2);
   int warnings = 0;
   for (int launch = 0; launch < 5; ++launch) {
     ranks[2].current_call = cat("a3 'compute' of launch ", launch, " (matmul at net.cc:12)");
@@ -206,10 +207,10 @@ TEST(HangDetector, RepeatedLongCallsOfARankGiveOneWarning) {
   EXPECT_EQ(warnings, 1);
 }
 
-TEST(HangDetector, ACallThatDoesNotEndIsFirstAWarningAndThenAHang) {
+TEST(HangDetector, ACallThatDoesNotEndIsReportedFirstAsAWarningAndThenAsAHang) {
   Ranks ranks(3);
-  ranks.waits(0, 2);
-  ranks.waits(1, 0);
+  ranks.set_wait(0, 2);
+  ranks.set_wait(1, 0);
   ranks.tick();
   ranks[2].current_call = "a3 'compute' of launch 7 (matmul at net.cc:12)";
   const double begin = ranks.now;
@@ -221,7 +222,7 @@ TEST(HangDetector, ACallThatDoesNotEndIsFirstAWarningAndThenAHang) {
   EXPECT_LE(ranks.now - begin, limits.peer_timeout + 2 * limits.tick());
   diagnosis = ranks.run(60);
   ASSERT_TRUE(diagnosis);
-  EXPECT_EQ(diagnosis->kind, Kind::stuck_call) << "it warns once";
+  EXPECT_EQ(diagnosis->kind, Kind::stuck_call) << "expected one warning before the hang";
   EXPECT_EQ(diagnosis->rank, 2);
   EXPECT_THAT(diagnosis->text,
               HasSubstr("\n  rank 0 waits for rank 2: a5 'sum' of launch 7, r9\n  rank 1 waits for rank 0: "));
@@ -231,8 +232,8 @@ TEST(HangDetector, ACallThatDoesNotEndIsFirstAWarningAndThenAHang) {
 TEST(HangDetector, SuccessiveCallsAndCallsThatNoRankWaitsForAreNotHangs) {
   Ranks ranks(2);
   ranks[1].current_call = "a long call";
-  EXPECT_FALSE(ranks.run(600)) << "no rank waits";
-  ranks.waits(0, 1);
+  EXPECT_FALSE(ranks.run(600)) << "no rank waits for it";
+  ranks.set_wait(0, 1);
   for (int call = 0; call < 100; ++call) {
     ranks[1].current_call = cat("call ", call);
     ++ranks[1].progress;
@@ -244,10 +245,10 @@ TEST(HangDetector, SuccessiveCallsAndCallsThatNoRankWaitsForAreNotHangs) {
   }
 }
 
-TEST(HangDetector, ADeadlockIsReportedWhenThereIsNoProgressAnywhere) {
+TEST(HangDetector, ADeadlockIsReportedWhenNoRankMakesProgress) {
   auto circle = [] {
     Ranks ranks(3);
-    for (int rank = 0; rank < 3; ++rank) ranks.waits(rank, (rank + 1) % 3);
+    for (int rank = 0; rank < 3; ++rank) ranks.set_wait(rank, (rank + 1) % 3);
     return ranks;
   };
   Ranks ranks = circle();
@@ -268,13 +269,12 @@ TEST(HangDetector, ADeadlockIsReportedWhenThereIsNoProgressAnywhere) {
   }
 }
 
-// Heartbeats have random delays below the limit, and some ticks of the detector are late: a rank that never stops for
-// long is never reported.
+// Heartbeats have random delays below the limit, and some ticks of the detector are late. No rank may be reported.
 TEST(HangDetector, RandomDelaysAreNotReportedAsHangs) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     Ranks ranks(4);
-    for (int rank = 0; rank < 4; ++rank) ranks.waits(rank, (rank + 1) % 4);
+    for (int rank = 0; rank < 4; ++rank) ranks.set_wait(rank, (rank + 1) % 4);
     std::vector<double> until(4, 0);
     for (int step = 0; step < 500; ++step) {
       for (int rank = 0; rank < 4; ++rank) {

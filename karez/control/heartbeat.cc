@@ -1,5 +1,5 @@
-// Sends heartbeats as frames of a fixed size, and only if the link has capacity, so that a heartbeat never waits for
-// another rank.
+// Sends heartbeats as frames of a fixed size. A heartbeat is skipped if the link has no capacity, so that sending never
+// waits for another rank.
 #include "karez/control/heartbeat.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct Heartbeat::PeerLink {
   comm::Link* link = nullptr;
   std::array<Frame, depth> out, in;
   std::int64_t sent = 0, consumed = 0;
-  bool sent_goodbye = false, received_goodbye = false;  // afterwards nothing more is sent, or arrives
+  bool sent_goodbye = false, received_goodbye = false;  // after that nothing more is sent, or received
   bool lost = false;                                    // `end` does not wait for this peer
 };
 
@@ -93,7 +93,8 @@ void Heartbeat::run() {
   end();
 }
 
-// No side may send on a link that the other has closed: each side sends goodbye, and closes when it has received one.
+// Neither side may send on a link that the other side has closed. So each side sends goodbye, and closes the link when
+// it has received the goodbye of the other side.
 void Heartbeat::end() {
   const Frame goodbye = Frame::of(Frame::Kind::goodbye, {});
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
@@ -120,8 +121,7 @@ void Heartbeat::tick() {
   const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   bool halted = false;
   for (int rank = 0; rank < peers_.ranks(); ++rank) {
-    // A rank other than 0 checks only rank 0 and the next rank, so that many ranks on one host do not all check all
-    // others.
+    // A rank other than 0 checks only rank 0 and the next rank, so that the cost stays small with many ranks on a host.
     if (rank == peers_.rank() || (peers_.rank() != 0 && rank != 0 && rank != peers_.rank() + 1)) continue;
     const bool stopped = peers_.is_stopped(rank);
     hang_detector_.set_halted(rank, stopped);

@@ -1,5 +1,5 @@
-// The heartbeat of a rank: a thread that sends heartbeats to rank 0, and from rank 0 to all ranks, on its own links,
-// and passes what it receives to a hang detector.
+// The heartbeat of a rank: a thread with its own links. It sends heartbeats to rank 0, or on rank 0 to all other ranks,
+// and passes the heartbeats that it receives to a hang detector.
 #pragma once
 
 #include <atomic>
@@ -21,8 +21,8 @@ namespace karez::control {
 class Heartbeat {
  public:
   struct Callbacks {
-    // Returns this rank's state; with `waits` also its current call and its waits, which take at most `max_seconds` to
-    // find.
+    // Returns this rank's state. If `waits` is true, the state includes the current call and the waits; finding them
+    // takes at most `max_seconds`.
     std::function<RankState(bool waits, double max_seconds)> state;
     std::function<void(const HangDiagnosis&)> on_diagnosis;
   };
@@ -48,15 +48,14 @@ class Heartbeat {
   HangTimeouts timeouts_;
   Callbacks callbacks_;
   HangDetector hang_detector_;
-  std::vector<std::unique_ptr<PeerLink>>
-      links_;  // by rank: the link to rank 0, or on rank 0 the links to all other ranks
+  std::vector<std::unique_ptr<PeerLink>> links_;  // by rank: to rank 0, or on rank 0 to all other ranks
   std::uint64_t progress_ = 0;
   double progress_at_ = 0;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false, notified_ = false;
   std::unique_ptr<comm::LocalHub> hub_;  // destroyed before the members that its links use
-  std::thread thread_;                   // last: it uses the other members
+  std::thread thread_;                   // last, because the thread uses the other members
 };
 
 }  // namespace karez::control

@@ -1,4 +1,4 @@
-// One rank's control: its agreement with the other ranks, and its heartbeat, which reports hangs to the agreement.
+// The control of one rank: its agreement with the other ranks, and its heartbeat, which reports hangs to the agreement.
 #pragma once
 
 #include <memory>
@@ -37,7 +37,7 @@ class RankControl final : public runtime::Control {
   const HangTimeouts timeouts_;
   const Callbacks callbacks_;
   Agreement agreement_;
-  std::unique_ptr<Heartbeat> heartbeat_;  // last: it uses the agreement
+  std::unique_ptr<Heartbeat> heartbeat_;  // last, because it uses the agreement
 };
 
 // Returns the function for SessionOptions::make_control. `peers` must outlive the session.

@@ -1,5 +1,5 @@
-// The straggler detector finds slow ranks from the time that each rank spent in each launch, without waits. It has no
-// thread or clock.
+// The straggler detector finds slow ranks by the time that each rank spent in each launch, not counting waits. It has
+// no thread or clock.
 #pragma once
 
 #include <array>
@@ -16,19 +16,20 @@ std::string_view name_of(Phase phase);  // "kernels", "sources", "program betwee
 struct SlowRank {
   int rank = 0;
   Phase phase = Phase::kernels;
-  // Per launch, means over `consecutive_launches` launches: the time of this rank, and the median of the other ranks.
+  // The time of this rank and the median time of the other ranks: means over `consecutive_launches` launches.
   double seconds = 0, others_median = 0;
 };
 
-// A rank is slow if in each of `consecutive_launches` launches it spent at least `slowdown_factor` times the median of
-// the other ranks plus `min_excess_seconds`. It is reported once for each phase.
+// A rank is slow if it spent at least `slowdown_factor` times the median of the other ranks plus `min_excess_seconds`
+// in each of `consecutive_launches` launches in a row. It is reported once for each phase.
 class StragglerDetector {
  public:
   explicit StragglerDetector(int ranks)
       : previous_(static_cast<std::size_t>(ranks)),
         counts_(static_cast<std::size_t>(ranks)) {}
 
-  // A launch has ended on all ranks; `times` has their reports by rank. Returns the ranks that are newly found slow.
+  // Call when a launch has ended on all ranks. `times` has the report of each rank, by rank. Returns the ranks that are
+  // found slow in a phase for the first time.
   std::vector<SlowRank> launch(const std::vector<RankTime>& times);
 
   static constexpr double slowdown_factor = 4, min_excess_seconds = 1e-3;

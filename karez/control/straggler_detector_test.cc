@@ -53,9 +53,10 @@ TEST(StragglerDetector, SingleSlowLaunchesAndSmallTimesAreIgnored) {
   World world(3);
   for (int i = 0; i < 100; ++i) {
     EXPECT_TRUE(world.launch({0.01, i % StragglerDetector::consecutive_launches == 0 ? 0.01 : 5.0, 0.01}).empty())
-        << "too few in a row";
-    EXPECT_TRUE(world.launch({1e-6, 5e-4, 1e-6}, Phase::source).empty()) << "too little to matter";
-    EXPECT_TRUE(world.launch({0.01, 0.03, 0.01}, Phase::host).empty()) << "not slow enough";
+        << "too few slow launches in a row";
+    EXPECT_TRUE(world.launch({1e-6, 5e-4, 1e-6}, Phase::source).empty())
+        << "the excess is less than min_excess_seconds";
+    EXPECT_TRUE(world.launch({0.01, 0.03, 0.01}, Phase::host).empty()) << "less than slowdown_factor times the median";
   }
 }
 
@@ -71,7 +72,7 @@ TEST(StragglerDetector, ARankThatIsSlowRepeatedlyIsReportedOnceForEachPhase) {
   EXPECT_EQ(reported, 2u);
 }
 
-TEST(StragglerDetector, StagesWithDifferentWorkAreNotComparedButTheirProgramsAre) {
+TEST(StragglerDetector, StagesWithDifferentWorkAreComparedOnlyByTheirTimeBetweenLaunches) {
   World world(3);
   for (std::size_t rank = 0; rank < 3; ++rank) world.spent[rank].work = rank;
   for (int i = 0; i < 50; ++i) EXPECT_TRUE(world.launch({0.01, 1, 0.01}).empty());
@@ -87,8 +88,8 @@ TEST(StragglerDetector, TimeBeforeTheFirstLaunchDoesNotCount) {
   EXPECT_EQ(world.launch({0.01, 1}).size(), 1u);
 }
 
-// Each rank spends a different time in five launches in a row. Compares the reports with a direct computation over all
-// other ranks.
+// Each rank spends its own random time in each of five launches. Compares the reports with a direct computation over
+// all other ranks.
 TEST(StragglerDetector, TheMedianIsThatOfTheOtherRanksWithTheSameWork) {
   std::mt19937_64 random(7);
   for (int trial = 0; trial < 200; ++trial) {

@@ -34,8 +34,8 @@ class FakeRanks::FakeLink : public comm::Link {
   void deliver(const std::byte* message, std::int64_t bytes) {
     const std::int64_t number = received_.load(std::memory_order_relaxed);
     while (posted_.load(std::memory_order_acquire) <= number) std::this_thread::yield();
-    require(slots_[slot(number)].bytes == bytes, "a message of ", bytes, " bytes meets a receive of ",
-            slots_[slot(number)].bytes);
+    require(slots_[slot(number)].bytes == bytes, "fake link: expected a message of ", slots_[slot(number)].bytes,
+            " bytes, got ", bytes, " bytes");
     std::memcpy(slots_[slot(number)].into, message, static_cast<std::size_t>(bytes));
     bytes_ += bytes;
     received_.store(number + 1, std::memory_order_release);

@@ -1,5 +1,5 @@
-// For tests and benchmarks: a real rank 0 and fake other ranks, whose messages are written to rank 0's receive buffers;
-// messages of rank 0 are counted.
+// For tests and benchmarks: a real rank 0 and fake other ranks. The messages of the fake ranks are written to rank 0's
+// receive buffers; the messages of rank 0 are counted.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ class FakeRanks {
   ~FakeRanks();
 
   Agreement& rank0() { return *agreement_; }
-  // From one thread at a time; waits while rank 0's receive buffers for the rank are full.
+  // Call from one thread at a time. Waits while rank 0's receive buffers for the rank are full.
   void send(int rank, const ControlMessage& message);
   // All ranks begin a launch and end it, one after the other; returns when rank 0 has notified all ranks of the end.
   void launch(const std::string& what, std::uint64_t hash);

@@ -1,4 +1,4 @@
-// Array sources, which copy slices in runs that are contiguous on both sides, and the pool of memory for copies.
+// Implements array sources, which copy a slice in runs that are contiguous in both memories, and the pool for copies.
 #include "karez/data/array_source.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ void read_slice(const std::byte* bytes, const View& view, std::span<const std::i
     std::memcpy(out.data, bytes, item);
     return;
   }
-  // Dimensions from `run_dimension` on are one run: the slice has all their elements, contiguous on both sides.
+  // Dimensions `run_dimension` and later form one run: the slice has all their elements, contiguous in both memories.
   const std::int64_t to_step = out.strides()[rank - 1];
   std::size_t run_dimension = rank - 1;
   std::int64_t run = shape[run_dimension];

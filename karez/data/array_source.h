@@ -1,5 +1,5 @@
-// Sources of arrays in host memory, shared or copied, with the same batch at every position. They pass the user's
-// values to a plan.
+// Sources that pass an array in host memory to a plan. The array is shared or copied, and is the batch at every
+// position.
 #pragma once
 
 #include <cstdint>

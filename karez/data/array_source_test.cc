@@ -29,8 +29,9 @@ TEST(ArraySource, ASliceWithTheStridesOfTheArrayIsFound) {
   auto at = [&](std::vector<std::int64_t> begin, const View& view) { return source->find(0, begin, view); };
   EXPECT_EQ(at({0, 0}, View(DType::f32, {6, 8})), array.bytes());
   EXPECT_EQ(at({2, 0}, View(DType::f32, {3, 8})), array.bytes() + 2 * 8 * 4);
-  EXPECT_EQ(at({5, 4}, View(DType::f32, {1, 4})), array.bytes() + (5 * 8 + 4) * 4) << "one row has no stride";
-  EXPECT_EQ(at({2, 4}, View(DType::f32, {3, 4})), nullptr) << "the strides differ";
+  EXPECT_EQ(at({5, 4}, View(DType::f32, {1, 4})), array.bytes() + (5 * 8 + 4) * 4)
+      << "the stride of a single row must not matter";
+  EXPECT_EQ(at({2, 4}, View(DType::f32, {3, 4})), nullptr) << "a slice with different strides must not be found";
   EXPECT_EQ(at({2, 4}, View(DType::f32, {3, 4}, {8, 1})), array.bytes() + (2 * 8 + 4) * 4);
   EXPECT_THROW(at({4, 0}, View(DType::f32, {3, 8})), base::Error);
 }
@@ -42,7 +43,7 @@ TEST(ArrayCopyPool, CopiesShareNoMemoryWithTheArray) {
   array.data<float>()[4] = -1;
   EXPECT_EQ(read(*copy, {1, 0}, {1, 3}), (std::vector<float>{4, 5, 6}));
   EXPECT_EQ(read(*shared, {1, 0}, {1, 3}), (std::vector<float>{4, -1, 6}))
-      << "an array source shares the bytes of the array";
+      << "array_source must share the bytes of the array";
   EXPECT_EQ(copy->type(), array.type());
 }
 
@@ -60,7 +61,8 @@ TEST(ArrayCopyPool, CopiesFindASliceInTheirOwnMemory) {
   EXPECT_NE(address, array.bytes());
   EXPECT_EQ(first(address), 1);
   EXPECT_EQ(first(copy->find(0, std::vector<std::int64_t>{2, 0}, View(DType::f32, {3, 8}))), 17);
-  EXPECT_EQ(copy->find(0, std::vector<std::int64_t>{2, 4}, View(DType::f32, {3, 4})), nullptr) << "the strides differ";
+  EXPECT_EQ(copy->find(0, std::vector<std::int64_t>{2, 4}, View(DType::f32, {3, 4})), nullptr)
+      << "a slice with different strides must not be found";
   EXPECT_THROW(copy->find(0, std::vector<std::int64_t>{4, 0}, View(DType::f32, {3, 8})), Error);
 }
 
@@ -68,15 +70,15 @@ TEST(ArrayCopyPool, MemoryIsReusedAfterTheLastHandleIsDestroyed) {
   ArrayCopyPool copies;
   auto first = copies.copy(make_counted_array({100}));
   auto second = copies.copy(make_counted_array({100}));
-  EXPECT_EQ(copies.allocated(), 2) << "the first block is still in use";
+  EXPECT_EQ(copies.allocated(), 2) << "the first block must not be reused while it is in use";
   first.reset();
   auto third = copies.copy(make_counted_array({10, 9}));
-  EXPECT_EQ(copies.allocated(), 2) << "a smaller array fits";
-  EXPECT_EQ(read(*third, {9, 8}, {1, 1}), (std::vector<float>{90})) << "the copy has the type of its own array";
+  EXPECT_EQ(copies.allocated(), 2) << "a smaller array must reuse the block";
+  EXPECT_EQ(read(*third, {9, 8}, {1, 1}), (std::vector<float>{90})) << "the copy must have the type of its own array";
   EXPECT_EQ(read(*second, {99}, {1}), (std::vector<float>{100}));
   second.reset();
   auto small = copies.copy(make_counted_array({20}));
-  EXPECT_EQ(copies.allocated(), 3) << "a small array does not use a large block";
+  EXPECT_EQ(copies.allocated(), 3) << "a small array must not use a large block";
   auto large = copies.copy(make_counted_array({101}));
   EXPECT_EQ(copies.allocated(), 4);
 }
@@ -86,7 +88,7 @@ TEST(ArrayCopyPool, IdleMemoryIsFreed) {
   copies.copy(make_counted_array({100000}));
   EXPECT_EQ(copies.pooled_bytes(), 400000);
   for (int i = 0; i < 64; ++i) copies.copy(make_counted_array({4}));
-  EXPECT_EQ(copies.pooled_bytes(), 400016) << "the idle block stays for a while";
+  EXPECT_EQ(copies.pooled_bytes(), 400016) << "an idle block must not be freed too early";
   for (int i = 0; i < 2; ++i) copies.copy(make_counted_array({4}));
   EXPECT_EQ(copies.pooled_bytes(), 16);
   EXPECT_EQ(copies.allocated(), 2);

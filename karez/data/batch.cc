@@ -125,8 +125,8 @@ Batches::Batches(LabelledImages rows, const BatchOptions& options) : rows_(std::
   require(std::isfinite(options.mean), "the mean of images must be finite, got ", options.mean);
   require(std::isfinite(options.deviation) && options.deviation > 0,
           "the deviation of images must be finite and positive, got ", options.deviation);
-  require(ErrorKind::data, !options.train || options.batch <= rows.rows(), "a batch of ", options.batch,
-          " rows, but the data set has only ", rows.rows());
+  require(ErrorKind::data, !options.train || options.batch <= rows.rows(), "a batch must have at most ", rows.rows(),
+          " rows, the size of the data set; got ", options.batch);
   require(ErrorKind::data, rows.rows() >= 1, "the data set has no rows");
   require(ErrorKind::data, rows.rows() < (std::int64_t{1} << 31), "a data set must have fewer than 2^31 rows, got ",
           rows.rows());

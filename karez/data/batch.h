@@ -1,5 +1,5 @@
-// Batches of labelled images, as sources from which each device reads its slice. A position gives the epoch and the
-// batch of the epoch, and these give the rows.
+// Batches of labelled images, as sources from which each device reads its slice. A position determines the epoch and
+// the batch within it, and these determine the rows.
 #pragma once
 
 #include <cstdint>

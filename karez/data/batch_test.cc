@@ -42,7 +42,7 @@ template <class T> std::vector<T> list(const HostArray& array) {
   return {data.begin(), data.end()};
 }
 
-TEST(Batches, AnEpochVisitsEveryRowOnceExceptTheLastPartialBatch) {
+TEST(Batches, AnEpochVisitsEveryRowOnceExceptThoseOfTheLastPartialBatch) {
   Batches batches(rows(11), {.batch = 3, .seed = 5});
   ASSERT_EQ(batches.per_epoch(), 3);
   std::vector<std::int32_t> order(11);
@@ -117,7 +117,8 @@ TEST(Batches, ManyThreadsOnManyEpochsReadTheSameAsOneThread) {
 
 TEST(Batches, BadOptionsAndSlicesAreErrorsWithTheValues) {
   EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 0}); }), "a batch must have at least 1 row, got 0");
-  EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 5}); }), "a batch of 5 rows, but the data set has only 4");
+  EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 5}); }),
+            "a batch must have at most 4 rows, the size of the data set; got 5");
   EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 2, .deviation = 0}); }),
             "the deviation of images must be finite and positive, got 0.0");
   Batches batches(rows(4), {.batch = 2});
@@ -158,7 +159,7 @@ TEST(ArraySource, EverySliceIsReadIntoMemoryWithGaps) {
               (((begin[0] + i[0]) * 3 + begin[1] + i[1]) * 2 + begin[2] + i[2]) * 2 + begin[3] + i[3]);
         });
         source->read(0, begin, {reinterpret_cast<std::byte*>(result.data()), &view});
-        ASSERT_EQ(result, expected_elements) << print(view) << " at " << print_shape(begin);
+        ASSERT_EQ(result, expected_elements) << print(view) << " at " << cat(begin);
       });
 }
 

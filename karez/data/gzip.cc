@@ -11,11 +11,11 @@
 namespace karez::data {
 namespace {
 
-// zlib's stream, closed on every path.
+// zlib's stream, closed by the destructor.
 struct Inflater {
   z_stream stream{};
   explicit Inflater(std::string_view name) {
-    int rc = inflateInit2(&stream, 16 + MAX_WBITS);  // 16: a gzip header, and its checksum at the end, must be there
+    int rc = inflateInit2(&stream, 16 + MAX_WBITS);  // 16: requires a gzip header and a checksum at the end
     require(ErrorKind::data, rc == Z_OK, name, ": zlib failed to start: error ", rc);
   }
   ~Inflater() { inflateEnd(&stream); }
@@ -29,8 +29,8 @@ bool is_gzip(std::span<const std::uint8_t> bytes) { return bytes.size() >= 2 && 
 
 std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, std::string_view name, std::size_t max_bytes) {
   require(ErrorKind::data, is_gzip(bytes), name, ": not gzip data");
-  require(ErrorKind::data, bytes.size() <= std::numeric_limits<uInt>::max(), name, ": ", bytes.size(),
-          " bytes of gzip data are more than one read supports");
+  require(ErrorKind::data, bytes.size() <= std::numeric_limits<uInt>::max(), name, ": gzip data must have at most ",
+          std::numeric_limits<uInt>::max(), " bytes, got ", bytes.size());
   Inflater in(name);
   in.stream.next_in = const_cast<Bytef*>(bytes.data());  // zlib reads only; its C interface predates const
   in.stream.avail_in = static_cast<uInt>(bytes.size());

@@ -42,7 +42,9 @@ TEST(Gzip, CompressedBytesAreRestored) {
     EXPECT_EQ(gunzip(gzip(make_bytes(count)), "x"), make_bytes(count)) << count;
 }
 
-TEST(Gzip, AZeroFileOfMegabytesGrowsTheBuffer) { EXPECT_EQ(gunzip(gzip(Bytes(5000000)), "x"), Bytes(5000000)); }
+TEST(Gzip, MegabytesOfZerosAreUnpackedIntoAGrowingBuffer) {
+  EXPECT_EQ(gunzip(gzip(Bytes(5000000)), "x"), Bytes(5000000));
+}
 
 TEST(Gzip, AtMostTheRequestedBytesAreUnpacked) {
   Bytes zeros = gzip(Bytes(5000000));
@@ -66,7 +68,7 @@ TEST(Gzip, AnEarlyEndIsAnErrorAtEveryLength) {
         << length;
 }
 
-TEST(Gzip, AFlippedByteOfTheContentFailsTheChecksum) {
+TEST(Gzip, AWrongChecksumIsAnError) {
   Bytes gzip_bytes = gzip(make_bytes(2000));
   gzip_bytes[gzip_bytes.size() - 8] ^= 1;  // the stored checksum
   EXPECT_THAT([&] { gunzip(gzip_bytes, "bad.gz"); }, fails_with("bad.gz: gzip data is damaged near byte"));
@@ -82,7 +84,7 @@ TEST(Gzip, RandomDamageIsAlwaysAnError) {
   }
 }
 
-TEST(Gzip, OtherDataIsNotGzip) {
+TEST(Gzip, DataWithoutTheMagicNumberIsRejected) {
   EXPECT_FALSE(is_gzip(Bytes{0, 0, 8, 3}));
   EXPECT_FALSE(is_gzip(Bytes{0x1f}));
   EXPECT_THAT([] { gunzip(Bytes{1, 2, 3}, "x"); }, fails_with("x: not gzip data"));

@@ -42,12 +42,12 @@ std::size_t header_bytes(int rank) { return 4 + 4 * static_cast<std::size_t>(ran
 Header header_of(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
   require(ErrorKind::data, bytes.size() >= 4, name, ": ", bytes.size(), " bytes are too few for an IDX header");
   std::uint32_t magic = big_endian(bytes, 0), expected = 0x0800u | static_cast<std::uint32_t>(rank);
-  require(ErrorKind::data, magic == expected, name, ": bad magic ", hex_of(magic),
+  require(ErrorKind::data, magic == expected, name, ": unexpected magic number ", hex_of(magic),
           "; an IDX file of unsigned bytes with ", rank, " dimension", rank == 1 ? "" : "s", " begins with ",
           hex_of(expected));
   std::size_t size = header_bytes(rank);
-  require(ErrorKind::data, bytes.size() >= size, name, ": truncated: the header takes ", size, " bytes, the file has ",
-          bytes.size());
+  require(ErrorKind::data, bytes.size() >= size, name, ": truncated: the header takes ", size,
+          " bytes, but the file has ", bytes.size());
   Header header{{}, static_cast<std::int64_t>(size), 0};
   for (int d = 0; d < rank; ++d) header.shape.push_back(big_endian(bytes, 4 + 4 * static_cast<std::size_t>(d)));
   header.count = count_of(header.shape);
@@ -59,9 +59,9 @@ Header header_of(std::span<const std::uint8_t> bytes, int rank, std::string_view
 IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
   Header header = header_of(bytes, rank, name);
   std::int64_t bytes_present = static_cast<std::int64_t>(bytes.size()) - header.bytes;
-  require(ErrorKind::data, header.count <= bytes_present, name, ": the header counts ", header.shape, " = ",
+  require(ErrorKind::data, header.count <= bytes_present, name, ": the shape ", header.shape, " in the header takes ",
           header.count, " bytes, but only ", bytes_present, " follow it");
-  require(ErrorKind::data, header.count == bytes_present, name, ": the header counts ", header.shape, " = ",
+  require(ErrorKind::data, header.count == bytes_present, name, ": the shape ", header.shape, " in the header takes ",
           header.count, " bytes, but ", bytes_present, " follow it");
   return {std::move(header.shape), {bytes.begin() + header.bytes, bytes.end()}};
 }
@@ -72,8 +72,8 @@ IdxArray unpack_idx(std::span<const std::uint8_t> bytes, int rank, std::string_v
   Header header = header_of(gunzip(bytes, name, header_bytes(rank)), rank, name);
   std::int64_t expected_bytes = checked_add(header.bytes, header.count);
   std::vector<std::uint8_t> plain = gunzip(bytes, name, static_cast<std::size_t>(checked_add(expected_bytes, 1)));
-  require(ErrorKind::data, static_cast<std::int64_t>(plain.size()) <= expected_bytes, name, ": the header counts ",
-          header.shape, " = ", header.count, " bytes, but more follow it");
+  require(ErrorKind::data, static_cast<std::int64_t>(plain.size()) <= expected_bytes, name, ": the shape ",
+          header.shape, " in the header takes ", header.count, " bytes, but more follow it");
   return parse_idx(plain, rank, name);
 }
 

@@ -18,15 +18,15 @@ struct IdxArray {
   std::vector<std::uint8_t> bytes;
 };
 
-// Reads a file of `rank` dimensions. Errors have the file's name and the wrong values: a bad magic number, counts
-// beyond the file, missing or additional bytes, gzip damage.
+// Reads a file of `rank` dimensions. Errors name the file and the wrong values: an unexpected magic number,
+// counts beyond the file, missing or additional bytes, gzip damage.
 IdxArray read_idx(const std::string& path, int rank);
-// Parses the bytes of such a file, plain or gzipped. Allocates the bytes that the header counts, but no more than the
-// file can contain.
+// Parses the bytes of such a file, plain or gzipped; errors begin with `name`. Allocates the bytes that the header
+// counts, but no more than the file can contain.
 IdxArray unpack_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name);
-IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name);
+IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name);  // the same, plain bytes only
 
-// Images [n, h, w] and their labels [n], each below `classes`.
+// Images [n, h, w] and their labels [n]; each label is below `classes`.
 struct LabelledImages {
   Shape shape;                       // [n, h, w]
   std::vector<std::uint8_t> images;  // n * h * w grey levels

@@ -52,26 +52,28 @@ TEST(Idx, AValidFileIsRead) {
   EXPECT_EQ(a.bytes, (Bytes{1, 2, 3, 4, 5, 6}));
 }
 
-TEST(Idx, ABadMagicIsReportedWithTheExpectedOne) {
-  EXPECT_EQ(error_of([] {
-              parse_idx(idx(0xd03, {1, 1, 1}, {1}), 3, "f");
-            }),
-            "f: bad magic 0x00000d03; an IDX file of unsigned bytes with 3 dimensions begins with 0x00000803");
-  EXPECT_EQ(error_of([] {
-              parse_idx(idx(0x803, {1, 1, 1}, {1}), 1, "f");
-            }),
-            "f: bad magic 0x00000803; an IDX file of unsigned bytes with 1 dimension begins with 0x00000801");
+TEST(Idx, AnUnexpectedMagicNumberIsReportedWithTheExpectedOne) {
+  EXPECT_EQ(
+      error_of([] {
+        parse_idx(idx(0xd03, {1, 1, 1}, {1}), 3, "f");
+      }),
+      "f: unexpected magic number 0x00000d03; an IDX file of unsigned bytes with 3 dimensions begins with 0x00000803");
+  EXPECT_EQ(
+      error_of([] {
+        parse_idx(idx(0x803, {1, 1, 1}, {1}), 1, "f");
+      }),
+      "f: unexpected magic number 0x00000803; an IDX file of unsigned bytes with 1 dimension begins with 0x00000801");
 }
 
 TEST(Idx, CountsBeyondTheFileAreReportedWithTheBytesPresent) {
   EXPECT_EQ(error_of([] {
               parse_idx(idx(0x803, {60000, 28, 28}, {1, 2}), 3, "f");
             }),
-            "f: the header counts [60000, 28, 28] = 47040000 bytes, but only 2 follow it");
+            "f: the shape [60000, 28, 28] in the header takes 47040000 bytes, but only 2 follow it");
   EXPECT_EQ(error_of([] {
               parse_idx(idx(0x801, {1}, {1, 2}), 1, "f");
             }),
-            "f: the header counts [1] = 1 bytes, but 2 follow it");
+            "f: the shape [1] in the header takes 1 bytes, but 2 follow it");
 }
 
 TEST(Idx, CountsWithAnOverflowingProductAreAnError) {
@@ -81,10 +83,10 @@ TEST(Idx, CountsWithAnOverflowingProductAreAnError) {
               ::testing::HasSubstr("overflows"));
 }
 
-TEST(Idx, ACutHeaderIsTruncated) {
+TEST(Idx, ATruncatedHeaderIsAnError) {
   EXPECT_EQ(error_of([] { parse_idx(Bytes{0, 0}, 3, "f"); }), "f: 2 bytes are too few for an IDX header");
   EXPECT_EQ(error_of([] { parse_idx(idx(0x803, {5}, {}), 3, "f"); }),
-            "f: truncated: the header takes 16 bytes, the file has 8");
+            "f: truncated: the header takes 16 bytes, but the file has 8");
 }
 
 // Stores `plain` as one block of gzip without its checksum.
@@ -102,11 +104,12 @@ TEST(Idx, GzipUnpacksNoMoreThanTheHeaderCounts) {
   EXPECT_EQ(error_of([] {
               unpack_idx(stored_gzip(idx(0x801, {2}, {1, 2, 3})), 1, "f");
             }),
-            "f: the header counts [2] = 2 bytes, but more follow it");
-  EXPECT_EQ(error_of([] {
-              unpack_idx(stored_gzip(idx(0x802, {2}, {1, 2, 3})), 1, "f");
-            }),
-            "f: bad magic 0x00000802; an IDX file of unsigned bytes with 1 dimension begins with 0x00000801");
+            "f: the shape [2] in the header takes 2 bytes, but more follow it");
+  EXPECT_EQ(
+      error_of([] {
+        unpack_idx(stored_gzip(idx(0x802, {2}, {1, 2, 3})), 1, "f");
+      }),
+      "f: unexpected magic number 0x00000802; an IDX file of unsigned bytes with 1 dimension begins with 0x00000801");
   EXPECT_THAT(error_of([] {
                 unpack_idx(stored_gzip(idx(0x801, {12}, {1, 2, 3})), 1, "f");
               }),

@@ -1,4 +1,4 @@
-// Reads JSON as a sequence of events. No tree is built, so only the data that the handler keeps needs memory.
+// Reads JSON as a sequence of events. No tree is built, so the only memory used is for what the handler keeps.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct JsonEvent {
   std::int64_t integer = 0;
 };
 
-// Invalid JSON throws a data error that names `name` and the position. An exception from `handle` ends the scan.
+// If the JSON is invalid, throws a data error that contains `name` and the position of the fault. An exception from
+// `handle` ends the scan.
 void scan_json(std::string_view text, std::string_view name, const std::function<void(const JsonEvent&)>& handle);
 // Formats a string as JSON text, in quotes; a string that is not UTF-8 is an error.
 std::string json_text(std::string_view text);

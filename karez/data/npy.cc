@@ -53,11 +53,11 @@ Header parse_header(std::string_view text, std::string_view name) {
       in.expect("(");
       while (!in.accept(")")) {
         out.shape.push_back(in.integer());
-        if (out.shape.back() < 0) in.fail_here("a size is below 0");
+        if (out.shape.back() < 0) in.fail_here("a size must not be negative");
         if (!in.accept(",") && !in.peek(")")) in.fail_here("expected ',' or ')'");
       }
     } else {
-      in.fail_here("'" + key + "' is not a key of a header");
+      in.fail_here("unknown header key '" + key + "'");
     }
     if (!in.accept(",") && !in.peek("}")) in.fail_here("expected ',' or '}'");
   }
@@ -71,7 +71,7 @@ DType dtype_of_numpy(const std::string& type, std::string_view name) {
   if (type == "<i8") return DType::i64;
   if (type == "|b1") return DType::b8;
   if (type == "<f2") return DType::f16;
-  fail(ErrorKind::data, name, ": elements of type '", type, "'; supported are <f2, <f4, <f8, <i4, <i8 and |b1");
+  fail(ErrorKind::data, name, ": unsupported element type '", type, "'; expected <f2, <f4, <f8, <i4, <i8 or |b1");
 }
 
 }  // namespace
@@ -81,15 +81,15 @@ HostArray parse_npy(std::span<const char> bytes, std::string_view name) {
   require(ErrorKind::data, text.size() >= 10 && text.substr(0, magic.size()) == magic, name,
           ": not a .npy file: it does not begin with the magic number");
   const int version = static_cast<unsigned char>(text[6]);
-  require(ErrorKind::data, version >= 1 && version <= 3, name, ": a .npy file of version ", version,
-          "; versions 1 to 3 are supported");
+  require(ErrorKind::data, version >= 1 && version <= 3, name, ": unsupported .npy version ", version,
+          "; expected 1, 2 or 3");
   const std::size_t width = version == 1 ? 2 : 4;
   require(ErrorKind::data, text.size() >= 8 + width, name, ": the header is truncated");
   std::size_t length = 0;
   for (std::size_t i = 0; i < width; ++i)
     length |= static_cast<std::size_t>(static_cast<unsigned char>(text[8 + i])) << (8 * i);
-  require(ErrorKind::data, length <= text.size() - 8 - width, name, ": the header has ", length, " bytes, but only ",
-          text.size() - 8 - width, " follow");
+  require(ErrorKind::data, length <= text.size() - 8 - width, name, ": the header should have ", length,
+          " bytes, but only ", text.size() - 8 - width, " follow");
   const std::string_view content = text.substr(8 + width + length);
   try {
     const Header header = parse_header(text.substr(8 + width, length), name);

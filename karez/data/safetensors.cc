@@ -45,7 +45,7 @@ class HeaderReader {
       case JsonKind::key: return key(event.text);
       case JsonKind::text: return text(event.text);
       case JsonKind::integer: return integer(event.integer);
-      case JsonKind::other: fail(ErrorKind::data, file_, ": ", location(), ": neither a string nor a 64-bit integer");
+      case JsonKind::other: fail(ErrorKind::data, file_, ": ", location(), ": expected a string or a 64-bit integer");
     }
   }
   WeightHeader header;
@@ -102,7 +102,7 @@ class HeaderReader {
   }
   void end_list() {
     if (list_ == &offsets_) {
-      check(offsets_.size() == 2, offsets_.size(), " numbers; expected begin and end");
+      check(offsets_.size() == 2, "expected two numbers, begin and end; got ", offsets_.size());
       header.entries.back().begin = offsets_[0];
       header.entries.back().end = offsets_[1];
     }
@@ -116,7 +116,7 @@ class HeaderReader {
   }
   void integer(std::int64_t value) {
     check(list_ != nullptr, "unexpected number");
-    check(value >= 0, value, " is below 0");
+    check(value >= 0, "a number must not be negative, got ", value);
     check(list_->size() < max_dimensions, "more than ", max_dimensions, " numbers");
     list_->push_back(value);
   }
@@ -134,16 +134,16 @@ class HeaderReader {
 void check_entry(const WeightEntry& entry, std::int64_t data_bytes, std::string_view file) {
   const std::string location = cat(file, ": tensor ", abbreviate(entry.name), ": ");
   const std::int64_t item = item_bytes(entry.dtype);
-  require(ErrorKind::data, item > 0, location, "dtype ", abbreviate(entry.dtype), " is unknown; there are ",
-          join(format_types, ", ", [](const FormatType& type) { return type.name; }));
-  require(ErrorKind::data, entry.begin <= entry.end && entry.end <= data_bytes, location, "its bytes are ", entry.begin,
-          " to ", entry.end, " of ", data_bytes, " after the header");
+  require(ErrorKind::data, item > 0, location, "unknown dtype ", abbreviate(entry.dtype),
+          "; expected one of: ", join(format_types, ", ", [](const FormatType& type) { return type.name; }));
+  require(ErrorKind::data, entry.begin <= entry.end && entry.end <= data_bytes, location, "its offsets ", entry.begin,
+          " to ", entry.end, " are not a range of the ", data_bytes, " bytes after the header");
   std::int64_t bytes = item;
   bool fits = true;
   for (std::int64_t size : entry.shape) fits &= !__builtin_mul_overflow(bytes, size, &bytes);
   require(ErrorKind::data, fits && bytes == entry.end - entry.begin, location, entry.dtype, entry.shape, " takes ",
           fits ? std::to_string(bytes) : std::string("more than 2^63"), " bytes, but its offsets ", entry.begin, " to ",
-          entry.end, " have ", entry.end - entry.begin);
+          entry.end, " cover ", entry.end - entry.begin);
 }
 
 // Checks that each tensor begins where the previous one ends, and that the last one ends with the file.
@@ -157,8 +157,8 @@ void check_offsets(const std::vector<WeightEntry>& entries, std::int64_t data_by
             abbreviate(entry.name), " belong to no tensor");
     at = entry.end;
   }
-  require(ErrorKind::data, at == data_bytes, file, ": the tensors end at byte ", at, " after the header, the file at ",
-          data_bytes);
+  require(ErrorKind::data, at == data_bytes, file, ": the tensors end at byte ", at,
+          " after the header, but the file ends at byte ", data_bytes);
 }
 
 void check_names(const std::vector<WeightEntry>& entries, std::string_view file) {
@@ -211,8 +211,8 @@ void extract_checksums(WeightHeader& header, std::string_view text, std::string_
           "and kept the notes '", header_note, "' and '", checksums_note, "', which it must leave out");
   const std::vector<std::string> words =
       header.entries.empty() ? std::vector<std::string>() : split(checksum_list->second, ' ');
-  require(ErrorKind::data, words.size() == header.entries.size(), file, ": it has checksums of ", words.size(),
-          " tensors, but ", header.entries.size(), " tensors");
+  require(ErrorKind::data, words.size() == header.entries.size(), file, ": the file has checksums for ", words.size(),
+          " tensors, but contains ", header.entries.size());
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(words[i].data(), words[i].data() + words[i].size(), value, 16);
@@ -246,13 +246,14 @@ std::string_view weight_dtype(DType dtype) {
 }
 
 std::int64_t weight_header_bytes(std::string_view prefix, std::int64_t file_bytes, std::string_view file) {
-  require(ErrorKind::data, prefix.size() >= 8, file, ": ", file_bytes,
-          " bytes; a safetensors file begins with 8 bytes that give the length of its header");
+  require(ErrorKind::data, prefix.size() >= 8, file, ": the file has ", file_bytes,
+          " bytes, but a safetensors file begins with 8 bytes that give the length of its header");
   std::uint64_t bytes = 0;
   for (int i = 7; i >= 0; --i) bytes = bytes << 8 | static_cast<unsigned char>(prefix[static_cast<std::size_t>(i)]);
-  require(ErrorKind::data, bytes <= static_cast<std::uint64_t>(longest_weight_header), file, ": a header of ", bytes,
-          " bytes; at most ", longest_weight_header, " are allowed. This may not be a safetensors file");
-  require(ErrorKind::data, static_cast<std::int64_t>(bytes) <= file_bytes - 8, file, ": a header of ", bytes,
+  require(ErrorKind::data, bytes <= static_cast<std::uint64_t>(longest_weight_header), file,
+          ": the header should have ", bytes, " bytes, but at most ", longest_weight_header,
+          " are allowed; this may not be a safetensors file");
+  require(ErrorKind::data, static_cast<std::int64_t>(bytes) <= file_bytes - 8, file, ": the header should have ", bytes,
           " bytes, but only ", file_bytes - 8, " follow: the file is truncated");
   return static_cast<std::int64_t>(bytes);
 }
@@ -294,7 +295,7 @@ std::string print_weight_header(std::vector<WeightEntry>& entries, const WeightN
   }
   text += "}";
   text.resize(static_cast<std::size_t>(round_up(static_cast<std::int64_t>(text.size()), 8)), ' ');
-  require(ErrorKind::data, static_cast<std::int64_t>(text.size()) <= longest_weight_header, "names and types of ",
+  require(ErrorKind::data, static_cast<std::int64_t>(text.size()) <= longest_weight_header, "the names and types of ",
           entries.size(), " tensors take ", text.size(), " bytes; the format allows at most ", longest_weight_header);
   return length_of(text.size()) + text;
 }

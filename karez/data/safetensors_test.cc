@@ -1,4 +1,4 @@
-// Tests of headers of safetensors files, valid ones after the format's description and damaged ones.
+// Tests of safetensors headers: valid ones, as the format describes them, and damaged ones.
 #include "karez/data/safetensors.h"
 
 #include <gmock/gmock.h>
@@ -48,34 +48,39 @@ TEST(Safetensors, TheLengthOfTheHeaderIsChecked) {
   };
   const std::string length_ten("\x0a\0\0\0\0\0\0\0", 8);
   EXPECT_EQ(weight_header_bytes(length_ten, 18, "m"), 10);
-  EXPECT_EQ(error(length_ten, 17), "m.safetensors: a header of 10 bytes, but only 9 follow: the file is truncated");
+  EXPECT_EQ(error(length_ten, 17),
+            "m.safetensors: the header should have 10 bytes, but only 9 follow: the file is truncated");
   EXPECT_EQ(error("", 0),
-            "m.safetensors: 0 bytes; a safetensors file begins with 8 bytes that give the length of its header");
+            "m.safetensors: the file has 0 bytes, but a safetensors file begins with 8 bytes that give the length of "
+            "its header");
   EXPECT_EQ(
       error(std::string("\x01\xe1\xf5\x05\0\0\0\0", 8), 1'000'000'000),
-      "m.safetensors: a header of 100000001 bytes; at most 100000000 are allowed. This may not be a safetensors file");
+      "m.safetensors: the header should have 100000001 bytes, but at most 100000000 are allowed; this may not be a "
+      "safetensors file");
   EXPECT_EQ(weight_header_bytes(std::string("\x00\xe1\xf5\x05\0\0\0\0", 8), 100'000'008, "m"), 100'000'000);
-  EXPECT_THAT(error(std::string(8, '\xff'), 1'000'000), HasSubstr("a header of 18446744073709551615 bytes"));
+  EXPECT_THAT(error(std::string(8, '\xff'), 1'000'000), HasSubstr("the header should have 18446744073709551615 bytes"));
   EXPECT_THAT(error(std::string("\0\0\0\0\0\0\0\x80", 8), 1'000'000),
-              HasSubstr("a header of 9223372036854775808 bytes"));
+              HasSubstr("the header should have 9223372036854775808 bytes"));
 }
 
 TEST(Safetensors, OffsetsAndShapesMustAgreeWithEachOtherAndWithTheFile) {
   const std::string a = entry("a", "F32", "2", "0,8");
   EXPECT_EQ(error_of("{" + a + "}", 8), "no error");
-  EXPECT_EQ(error_of("{" + a + "}", 9), "m.safetensors: the tensors end at byte 8 after the header, the file at 9");
-  EXPECT_EQ(error_of("{" + a + "}", 7), "m.safetensors: tensor \"a\": its bytes are 0 to 8 of 7 after the header");
+  EXPECT_EQ(error_of("{" + a + "}", 9),
+            "m.safetensors: the tensors end at byte 8 after the header, but the file ends at byte 9");
+  EXPECT_EQ(error_of("{" + a + "}", 7),
+            "m.safetensors: tensor \"a\": its offsets 0 to 8 are not a range of the 7 bytes after the header");
   EXPECT_EQ(error_of("{" + entry("a", "F32", "2", "8,0") + "}", 8),
-            "m.safetensors: tensor \"a\": its bytes are 8 to 0 of 8 after the header");
+            "m.safetensors: tensor \"a\": its offsets 8 to 0 are not a range of the 8 bytes after the header");
   EXPECT_EQ(error_of("{" + entry("a", "F32", "3", "0,8") + "}", 8),
-            "m.safetensors: tensor \"a\": F32[3] takes 12 bytes, but its offsets 0 to 8 have 8");
+            "m.safetensors: tensor \"a\": F32[3] takes 12 bytes, but its offsets 0 to 8 cover 8");
   EXPECT_EQ(error_of("{" + entry("a", "F64", "4611686018427387904,4", "0,8") + "}", 8),
             "m.safetensors: tensor \"a\": F64[4611686018427387904, 4] takes more than 2^63 bytes, but its offsets 0 to "
-            "8 have 8");
-  EXPECT_EQ(
-      error_of("{" + entry("a", "F64", "2305843009213693952", "0,0") + "}", 0),
-      "m.safetensors: tensor \"a\": F64[2305843009213693952] takes more than 2^63 bytes, but its offsets 0 to 0 have 0")
-      << "the product is 0 in 64 bits";
+            "8 cover 8");
+  EXPECT_EQ(error_of("{" + entry("a", "F64", "2305843009213693952", "0,0") + "}", 0),
+            "m.safetensors: tensor \"a\": F64[2305843009213693952] takes more than 2^63 bytes, but its offsets 0 to 0 "
+            "cover 0")
+      << "the overflow must be noticed, although the product is 0 in 64 bits";
   EXPECT_EQ(error_of("{" + a + "," + entry("b", "F32", "2", "4,12") + "}", 12),
             "m.safetensors: tensors \"a\" and \"b\" overlap: 4 is below 8");
   EXPECT_EQ(error_of("{" + a + "," + entry("b", "F32", "2", "0,8") + "}", 8),
@@ -86,7 +91,8 @@ TEST(Safetensors, OffsetsAndShapesMustAgreeWithEachOtherAndWithTheFile) {
             "m.safetensors: bytes 0 to 4 before tensor \"a\" belong to no tensor");
   EXPECT_EQ(
       error_of("{" + entry("a", "F32", "1", "9223372036854775804,9223372036854775807") + "}", 8),
-      "m.safetensors: tensor \"a\": its bytes are 9223372036854775804 to 9223372036854775807 of 8 after the header");
+      "m.safetensors: tensor \"a\": its offsets 9223372036854775804 to 9223372036854775807 are not a range of the 8 "
+      "bytes after the header");
 }
 
 TEST(Safetensors, TypesHaveTheSizesOfTheFormat) {
@@ -117,7 +123,7 @@ TEST(Safetensors, InvalidHeadersAreRejected) {
       {"{\"a\":1}", "header, key \"a\": unexpected number"},
       {"{\"a\":\"x\"}", "header, key \"a\": unexpected string"},
       {"{\"a\":[]}", "header, key \"a\": unexpected list"},
-      {"{\"a\":null}", "header, key \"a\": neither a string nor a 64-bit integer"},
+      {"{\"a\":null}", "header, key \"a\": expected a string or a 64-bit integer"},
       {"{\"a\":{}}", "tensor \"a\": missing key dtype"},
       {"{\"a\":{\"dtype\":\"U8\",\"shape\":[]}}", "tensor \"a\": missing key data_offsets"},
       {"{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\"}}", "tensor \"a\": dtype: duplicate key"},
@@ -126,12 +132,13 @@ TEST(Safetensors, InvalidHeadersAreRejected) {
       {"{\"a\":{\"shape\":{}}}", "tensor \"a\": shape: unexpected object"},
       {"{\"a\":{\"shape\":[[1]]}}", "tensor \"a\": shape: unexpected list"},
       {"{\"a\":{\"shape\":[{}]}}", "tensor \"a\": shape: unexpected object"},
-      {"{\"a\":{\"shape\":[-1]}}", "tensor \"a\": shape: -1 is below 0"},
-      {"{\"a\":{\"shape\":[1.5]}}", "tensor \"a\": shape: neither a string nor a 64-bit integer"},
-      {"{\"a\":{\"shape\":[18446744073709551615]}}", "tensor \"a\": shape: neither a string nor a 64-bit integer"},
-      {"{" + entry("a", "U8", "", "0") + "}", "tensor \"a\": data_offsets: 1 numbers; expected begin and end"},
-      {"{" + entry("a", "U8", "", "0,1,1") + "}", "tensor \"a\": data_offsets: 3 numbers; expected begin and end"},
-      {"{" + entry("a", "U7", "", "0,1") + "}", "tensor \"a\": dtype \"U7\" is unknown; there are BOOL, U8, I8, "},
+      {"{\"a\":{\"shape\":[-1]}}", "tensor \"a\": shape: a number must not be negative, got -1"},
+      {"{\"a\":{\"shape\":[1.5]}}", "tensor \"a\": shape: expected a string or a 64-bit integer"},
+      {"{\"a\":{\"shape\":[18446744073709551615]}}", "tensor \"a\": shape: expected a string or a 64-bit integer"},
+      {"{" + entry("a", "U8", "", "0") + "}", "tensor \"a\": data_offsets: expected two numbers, begin and end; got 1"},
+      {"{" + entry("a", "U8", "", "0,1,1") + "}",
+       "tensor \"a\": data_offsets: expected two numbers, begin and end; got 3"},
+      {"{" + entry("a", "U7", "", "0,1") + "}", "tensor \"a\": unknown dtype \"U7\"; expected one of: BOOL, U8, I8, "},
       {"{\"__metadata__\":{\"a\":1}}", "__metadata__ \"a\": unexpected number"},
       {"{\"__metadata__\":{\"a\":{}}}", "__metadata__ \"a\": unexpected object"},
       {"{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}", "__metadata__ \"a\": duplicate key"},
@@ -141,17 +148,18 @@ TEST(Safetensors, InvalidHeadersAreRejected) {
     EXPECT_THAT(error_of(text, 1), HasSubstr("m.safetensors: " + message)) << text;
   const std::string empty = entry("a", "U8", "0", "0,0");
   EXPECT_EQ(error_of("{" + empty + "," + empty + "}", 0), "m.safetensors: tensor \"a\" occurs twice")
-      << "although no bytes overlap";
-  EXPECT_THAT(error_of("{\"a\xff\":1}", 0), HasSubstr("last read: '\"a?'")) << "messages are UTF-8";
+      << "a duplicate name must be rejected even if no bytes overlap";
+  EXPECT_THAT(error_of("{\"a\xff\":1}", 0), HasSubstr("last read: '\"a?'")) << "a message must be valid UTF-8";
   std::string long_name;
   for (int i = 0; i < 60; ++i) long_name += "\xc3\xa4";
   EXPECT_THAT(error_of("{\"x" + long_name + "\":1}", 0),
               HasSubstr("key \"x" + long_name.substr(0, 98) + "\": unexpected number"))
-      << "no character is cut";
+      << "the name must not be cut within a character";
   std::string sizes = "0";
   for (int i = 0; i < 64; ++i) sizes += ",0";
   EXPECT_THAT(error_of("{" + entry("a", "U8", sizes, "0,0") + "}", 0), HasSubstr("shape: more than 64 numbers"));
-  EXPECT_THAT(error_of("{\"a\":" + std::string(1'000'000, '['), 0), HasSubstr("unexpected list")) << "at any depth";
+  EXPECT_THAT(error_of("{\"a\":" + std::string(1'000'000, '['), 0), HasSubstr("unexpected list"))
+      << "deep nesting must not overflow the stack";
 }
 
 TEST(Safetensors, APrintedHeaderParsesToTheSameEntries) {
@@ -162,7 +170,7 @@ TEST(Safetensors, APrintedHeaderParsesToTheSameEntries) {
   EXPECT_EQ(entries[3].begin, 52);
   EXPECT_EQ(entries[3].end, 55);
   const std::int64_t bytes = static_cast<std::int64_t>(head.size()) + 55;
-  EXPECT_EQ(head.size() % 8, 0u) << "the tensors are aligned";
+  EXPECT_EQ(head.size() % 8, 0u) << "the tensors must be aligned";
   ASSERT_EQ(weight_header_bytes(head.substr(0, 8), bytes, "m") + 8, static_cast<std::int64_t>(head.size()));
   const WeightHeader header = parse_weight_header(head.substr(8), bytes, "m");
   EXPECT_EQ(header.entries, entries);
@@ -181,7 +189,8 @@ TEST(Safetensors, ChecksumsAreStoredAsNotesAndParsedIntoEntries) {
   const std::string without_checksums = print_checked_header(entries, {{"k", "v"}});
   entries[0].checksum = 0x123456789abcdef0, entries[1].checksum = 0, entries[2].checksum = 7;
   const std::string head = print_checked_header(entries, {{"k", "v"}});
-  EXPECT_EQ(head.size(), without_checksums.size()) << "the first header is overwritten";
+  EXPECT_EQ(head.size(), without_checksums.size())
+      << "the lengths must be equal, because the first header is overwritten";
   EXPECT_THAT(
       head,
       HasSubstr("\"karez.checksums\":\"123456789abcdef0 0000000000000000 0000000000000007\",\"karez.header\":\""));

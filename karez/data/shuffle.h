@@ -9,7 +9,8 @@
 namespace karez::data {
 
 // Fills `order` with a permutation of 0 .. order.size()-1: Fisher-Yates (Durstenfeld's form) with random words from
-// Philox(seed, epoch). The result is the same on every machine, thread count and mesh; allocates nothing.
+// Philox(seed, epoch). The result is the same on every machine and mesh, with any number of threads. The function
+// allocates no memory.
 void shuffle(std::span<std::int32_t> order, std::uint64_t seed, std::int64_t epoch);
 
 }  // namespace karez::data

@@ -7,8 +7,8 @@
 
 namespace karez::data {
 
-// Slices come from the boxes of the plan, so an invalid slice is a fault of the plan or its caller. The error has both
-// types.
+// Slices come from the boxes of the plan, so an invalid slice is a fault of the plan or its caller. The error shows
+// both types.
 inline void check_slice(const TensorType& type, std::span<const std::int64_t> begin, const View& view) {
   bool ok = view.dtype == type.dtype && view.rank() == type.rank() && begin.size() == type.shape.size();
   for (std::size_t d = 0; ok && d < begin.size(); ++d) ok = begin[d] >= 0 && begin[d] + view.shape[d] <= type.shape[d];

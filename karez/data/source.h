@@ -1,4 +1,4 @@
-// A data source: copies any slice of the batch at a position into the caller's memory. A plan's input actors read from
+// A data source copies any slice of the batch at a position into the caller's memory. Input actors of a plan read from
 // sources.
 #pragma once
 
@@ -17,11 +17,11 @@ class Source {
   virtual ~Source() = default;
   // The logical type of one batch, the same at every position.
   virtual TensorType type() const = 0;
-  // Writes the slice of batch `position` that begins at `begin` (one entry per dimension) and has `out`'s shape. Called
-  // from worker threads, several at once; allocates nothing; throws Error on bad data.
+  // Writes the slice of batch `position` that begins at `begin` (one entry per dimension) and has `out`'s shape.
+  // Several worker threads may call it at the same time. Must not allocate memory. Throws Error if the data is invalid.
   virtual void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const = 0;
-  // Returns the address of this slice if the source keeps it in memory with the strides of `view`, unchanged for its
-  // lifetime; readers then use it without a copy. Returns null if the slice must be read.
+  // Returns the address of this slice if the source keeps it in memory with the strides of `view`, unchanged for the
+  // lifetime of the source; readers then use it without a copy. Returns null if the slice must be read.
   virtual const std::byte* find(std::int64_t position, std::span<const std::int64_t> begin, const View& view) const {
     (void)position, (void)begin, (void)view;
     return nullptr;

@@ -25,8 +25,8 @@ void read_at(int descriptor, std::byte* destination, std::int64_t bytes, std::in
         ::pread(descriptor, destination, static_cast<std::size_t>(std::min<std::int64_t>(bytes, 1 << 30)), at);
     if (got < 0 && errno == EINTR) continue;
     require(ErrorKind::data, got >= 0, "cannot read ", file, ": ", std::strerror(errno));
-    require(ErrorKind::data, got > 0, file, ": it ends at byte ", at, ", but ", bytes,
-            " more are expected: the file was truncated after it was opened");
+    require(ErrorKind::data, got > 0, file, ": the file ends at byte ", at, ", but ", bytes,
+            " more bytes are expected; it was truncated after it was opened");
     destination += got;
     at += got;
     bytes -= got;
@@ -98,8 +98,8 @@ WeightFiles::WeightFiles(const std::string& path) : path_(path) {
       for (const WeightEntry& entry : entries_) present.insert(entry.name);
       for (const auto& [name, file] : index)
         if (present.count(name) == 0)
-          fail(ErrorKind::data, folder, file, ": ", path, " lists it for tensor ", quote(name), "; ",
-               suggest_names(name, std::vector<std::string>(present.begin(), present.end())));
+          fail(ErrorKind::data, folder, file, ": the file has no tensor ", quote(name), ", which ", path,
+               " lists in it; ", suggest_names(name, std::vector<std::string>(present.begin(), present.end())));
     }
   } catch (...) {
     for (const File& file : files_) ::close(file.descriptor);
@@ -124,7 +124,7 @@ void WeightFiles::open(const std::string& path) {
   require(ErrorKind::data, S_ISREG(status.st_mode), "cannot read ", path, ": it is not a regular file");
   const std::int64_t bytes = status.st_size;
   if (path.ends_with(".index.json")) {
-    require(ErrorKind::data, bytes <= longest_weight_header, path, ": an index of ", bytes, " bytes; at most ",
+    require(ErrorKind::data, bytes <= longest_weight_header, path, ": the index has ", bytes, " bytes, but at most ",
             longest_weight_header, " are allowed");
     files_.back().data = bytes;
     return;
@@ -180,12 +180,12 @@ bool is_representable(const WeightEntry& entry, DType dtype) {
 
 HostArray array_of(const WeightEntry& entry, const WeightPart& part, DType dtype, const std::vector<std::byte>& bytes) {
   HostArray out(TensorType{dtype, shape_of(entry, part)});
-  require(ErrorKind::type, is_representable(entry, dtype), "tensor ", quote(entry.name), " is ", entry.dtype,
-          ", which ", dtype, " cannot represent");
+  require(ErrorKind::type, is_representable(entry, dtype), "tensor ", quote(entry.name), " has dtype ", entry.dtype,
+          " and cannot be read as ", dtype);
   if (dtype == DType::b8) {
     for (std::size_t i = 0; i < bytes.size(); ++i)
-      require(ErrorKind::data, bytes[i] <= std::byte{1}, "tensor ", quote(entry.name), ": element ", i, " is ",
-              static_cast<int>(bytes[i]), ", not a BOOL");
+      require(ErrorKind::data, bytes[i] <= std::byte{1}, "tensor ", quote(entry.name), ": element ", i,
+              " of a BOOL tensor must be 0 or 1, got ", static_cast<int>(bytes[i]));
   }
   if (item_bytes(entry.dtype) == size_of(dtype)) {
     const std::vector<std::byte> converted = bytes_of(entry, part, bytes);

@@ -21,8 +21,8 @@ struct WeightPart {
 // Open weight files. They stay open, so that the old file is still read after its path is replaced.
 class WeightFiles {
  public:
-  // A .safetensors file, or an index (*.index.json) with its files in the same folder, which must have exactly the
-  // tensors that it lists.
+  // Opens a .safetensors file, or an index (*.index.json) and the files that it lists, which must be in the same folder
+  // and contain exactly the tensors that the index lists.
   explicit WeightFiles(const std::string& path);
   ~WeightFiles();
   WeightFiles(const WeightFiles&) = delete;
@@ -31,10 +31,9 @@ class WeightFiles {
   const std::string& path() const { return path_; }
   const std::vector<WeightEntry>& entries() const { return entries_; }  // by name
   const WeightNotes& notes() const { return notes_; }
-  // Returns all bytes of the entry. A file that has become shorter and bytes that do not match their checksum are
-  // errors.
+  // Returns all bytes of the entry. Throws if the file has become shorter, or if the bytes do not match their checksum.
   std::vector<std::byte> read(const WeightEntry& entry) const;
-  void check_bytes() const;  // reads all tensors that have checksums, for the same errors
+  void check_bytes() const;  // reads all tensors that have checksums; throws the same errors
 
  private:
   struct File {
@@ -49,7 +48,7 @@ class WeightFiles {
   WeightNotes notes_;
 };
 
-// The shape of a part; a part that the entry does not have is an error.
+// Returns the shape of a part. Throws if the entry has no such part.
 Shape shape_of(const WeightEntry& entry, const WeightPart& part);
 // Returns whether the dtype represents an entry's numbers exactly: the entry has the same dtype, or it has 16-bit
 // floats and the dtype is f32 or f64.

@@ -119,7 +119,7 @@ void WeightWriter::put(std::span<const std::byte> bytes) {
 }
 
 void WeightWriter::write(std::span<const std::byte> bytes) {
-  require(next_ < entries_.size(), path_, ": more tensors than its header lists");
+  require(next_ < entries_.size(), path_, ": more tensors were written than the header lists");
   WeightEntry& entry = entries_[next_++];
   require(static_cast<std::int64_t>(bytes.size()) == entry.end - entry.begin, path_, ": tensor ", quote(entry.name),
           " takes ", entry.end - entry.begin, " bytes, but ", bytes.size(), " were given");
@@ -128,7 +128,7 @@ void WeightWriter::write(std::span<const std::byte> bytes) {
 }
 
 void WeightWriter::commit() {
-  require(next_ == entries_.size(), path_, ": ", next_, " of ", entries_.size(), " tensors are written");
+  require(next_ == entries_.size(), path_, ": only ", next_, " of ", entries_.size(), " tensors were written");
   const std::string header =
       print_checked_header(entries_, notes_);  // has the same length as before, now with all checksums
   if (::lseek(descriptor_, 0, SEEK_SET) != 0) fail_with_errno(path_);

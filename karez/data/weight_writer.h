@@ -14,12 +14,12 @@ namespace karez::data {
 // Writes to a temporary file in the same folder (PATH.writing-PROCESS-NUMBER), with a checksum of each tensor and of
 // the header; `commit` syncs the bytes, renames the file to the path and syncs the folder. A writer that is destroyed
 // before `commit` removes its temporary file. Files of killed writers of this path are removed when the next writer
-// begins: a writer locks its file (flock) as long as it lives. Errors are data errors with the file and the reason: no
-// such folder, no space.
+// begins: a writer locks its file (flock) as long as it lives. Throws data errors that contain the file and the reason,
+// such as a missing folder or a full disk.
 class WeightWriter {
  public:
   WeightWriter(std::string path, std::vector<WeightEntry> entries,
-               const WeightNotes& notes);  // of entries: name, dtype, shape
+               const WeightNotes& notes);  // uses name, dtype and shape of the entries
   ~WeightWriter();
   WeightWriter(const WeightWriter&) = delete;
   WeightWriter& operator=(const WeightWriter&) = delete;

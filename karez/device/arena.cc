@@ -51,8 +51,9 @@ struct Arena::Range {
   void commit(std::int64_t bytes) {
     const std::int64_t new_end = round_up(bytes, page_size()), old_end = round_up(committed, page_size());
     if (bytes > committed && old_end > committed)
-      std::memset(begin + committed, 0,
-                  static_cast<std::size_t>(std::min(bytes, old_end) - committed));  // bytes of an earlier lease
+      std::memset(
+          begin + committed, 0,
+          static_cast<std::size_t>(std::min(bytes, old_end) - committed));  // these bytes belonged to an earlier lease
     if (new_end > old_end) {
       if (new_end > reserved ||
           mprotect(begin + old_end, static_cast<std::size_t>(new_end - old_end), PROT_READ | PROT_WRITE) != 0)
@@ -71,7 +72,7 @@ struct Arena::Range {
 Arena::Arena(std::shared_ptr<MemoryCounters> counters) : counters_(std::move(counters)) {}
 
 std::optional<Arena::Lease> Arena::lease(std::int64_t bytes) {
-  require(bytes >= 0, "an arena of ", bytes, " bytes was requested");
+  require(bytes >= 0, "an arena must have at least 0 bytes, got ", bytes);
   if (range_ == nullptr) {
     auto range = std::make_shared<Range>(round_up(std::max<std::int64_t>(bytes, 1), Range::page_size()), counters_);
     if (range->begin == nullptr) return std::nullopt;

@@ -23,7 +23,7 @@ TEST(Arena, TheLargestLeaseIsCommittedAtOneAddress) {
     auto large = arena.lease(10'000'000);
     EXPECT_EQ(large->data(), begin);
     EXPECT_EQ(large->zeroed_from(), 100);
-    EXPECT_EQ(begin[99], std::byte{7}) << "the bytes of the other lease are kept";
+    EXPECT_EQ(begin[99], std::byte{7}) << "the bytes of the other lease must be kept";
     EXPECT_EQ(begin[100], std::byte{0});
     EXPECT_EQ(begin[9'999'999], std::byte{0});
     begin[100] = begin[9'999'999] = std::byte{1};
@@ -33,8 +33,8 @@ TEST(Arena, TheLargestLeaseIsCommittedAtOneAddress) {
   EXPECT_EQ(counters->current, 100);
   EXPECT_EQ(begin[99], std::byte{7});
   auto second_large = arena.lease(10'000'000);
-  EXPECT_EQ(begin[9'999'999], std::byte{0}) << "the page was freed";
-  EXPECT_EQ(begin[100], std::byte{0}) << "the byte was zeroed, although its page was kept";
+  EXPECT_EQ(begin[9'999'999], std::byte{0}) << "the page must have been freed and be zero";
+  EXPECT_EQ(begin[100], std::byte{0}) << "the byte must be zeroed, although its page was kept";
   small.reset();
   EXPECT_EQ(counters->current, 10'000'000);
   second_large.reset();
@@ -54,14 +54,14 @@ TEST(Arena, AnArenaMayBeDestroyedBeforeItsLeases) {
   EXPECT_EQ(counters->current, 0);
 }
 
-TEST(Arena, AnArenaThatCannotGrowGivesNoLease) {
+TEST(Arena, AnArenaThatCannotGrowReturnsNoLease) {
   Arena arena(std::make_shared<MemoryCounters>());
   auto held_lease = arena.lease(64);
   EXPECT_FALSE(arena.lease(std::int64_t{1} << 62).has_value());
   EXPECT_EQ(arena.bytes(), 64);
   EXPECT_FALSE(Arena(std::make_shared<MemoryCounters>()).lease(std::int64_t{1} << 61).has_value())
-      << "no range of addresses is that large";
-  EXPECT_EQ(error_of([&] { arena.lease(-1); }), "an arena of -1 bytes was requested");
+      << "a lease larger than any range of addresses must fail";
+  EXPECT_EQ(error_of([&] { arena.lease(-1); }), "an arena must have at least 0 bytes, got -1");
 }
 
 }  // namespace

@@ -31,8 +31,8 @@ bool bind_to_cpus(std::span<const int> cpus);
 std::vector<std::vector<int>> assign_cpus(std::span<const int> cpus, std::span<const int> teams);
 
 // Returns the number of cores that a process can expect if the other processes of its job on the host are busy. `all`
-// holds the CPUs of each process, including this one; a CPU of k processes counts as 1 / k. Below 1, processes compete
-// for cores. Example: ({0, 1}, {{0, 1}, {1, 2}}) -> 1.5
+// holds the CPUs of each process, including this one; a CPU of k processes counts as 1 / k. If the result is below
+// 1, processes compete for cores. Example: ({0, 1}, {{0, 1}, {1, 2}}) -> 1.5
 double fair_core_share(std::span<const int> process, std::span<const std::vector<int>> all);
 
 }  // namespace karez::device

@@ -1,4 +1,5 @@
-// Lists the threads at each update, because OpenMP ends and starts threads when the size of a team changes.
+// Reads the times of all threads, and detects contention. The threads are listed at each update, because OpenMP ends
+// and starts threads when the size of a team changes.
 #include "karez/device/cpu_contention.h"
 
 #include <dirent.h>
@@ -39,7 +40,7 @@ std::optional<SchedTimes> SchedTimesReader::since_last() {
     current[thread] = *times;
     const auto previous = last_.find(thread);
     if (previous == last_.end() || times->ran < previous->second.ran)
-      continue;  // a new thread, possibly with the number of an ended one
+      continue;  // a new thread, possibly with the id of one that has ended
     out.ran += times->ran - previous->second.ran;
     out.waited = std::max(out.waited, times->waited - previous->second.waited);
   }

@@ -35,7 +35,7 @@ class FakeThreads : public ::testing::Test {
   const std::string root = cat(::testing::TempDir(), "/karez_core_waits_", getpid());  // tests run in parallel
 };
 
-TEST_F(FakeThreads, ThreadTimesAreReadFromCallToCall) {
+TEST_F(FakeThreads, ThreadTimesAreThoseSinceThePreviousCall) {
   thread(7, "1000 50 3\n");
   thread(8, "2000 60 3\n");
   SchedTimesReader reader(root);
@@ -57,7 +57,7 @@ TEST_F(FakeThreads, ThreadsCountFromTheSecondCallThatFindsThem) {
   thread(7, "1010 51 4\n");
   EXPECT_EQ(reader.since_last()->ran, nanoseconds(10));
   thread(9, "5004 5002 1\n");
-  thread(7, "3 1 1\n");  // a new thread with the number of an ended one
+  thread(7, "3 1 1\n");  // a new thread with the id of one that has ended
   EXPECT_EQ(reader.since_last()->ran, nanoseconds(4));
   remove_thread(9);
   thread(7, "5 2 1\n");
@@ -99,7 +99,7 @@ TEST(CpuContention, ContentionIsDetectedAtTheSecondUpdateWithWaits) {
   CpuContention contention;
   EXPECT_FALSE(contention.update(times(100, 50), milliseconds(100)));
   EXPECT_FALSE(contention.update(times(200, 1), milliseconds(100)))
-      << "a single update with waits may be a coincidence";
+      << "a single update with waits must not count as contention";
   EXPECT_FALSE(contention.update(times(100, 50), milliseconds(100)));
   EXPECT_TRUE(contention.update(times(100, 50), milliseconds(100)));
   EXPECT_TRUE(contention.contended());
@@ -114,7 +114,7 @@ TEST(CpuContention, ContentionEndsAfterASecondWithoutWaits) {
   CpuContention contention;
   for (int i = 0; i < 2; ++i) contention.update(times(100, 50), milliseconds(100));
   for (int i = 0; i < 9; ++i) EXPECT_TRUE(contention.update(times(200, 1), milliseconds(100))) << i;
-  EXPECT_TRUE(contention.update(times(200, 40), milliseconds(100))) << "one update with waits restarts the second";
+  EXPECT_TRUE(contention.update(times(200, 40), milliseconds(100))) << "an update with waits must restart the second";
   for (int i = 0; i < 9; ++i) EXPECT_TRUE(contention.update(times(200, 1), milliseconds(100))) << i;
   for (int i = 0; i < 50; ++i)
     EXPECT_TRUE(contention.update(times(0, 0), milliseconds(100))) << "an idle process gives no information";

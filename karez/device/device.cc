@@ -36,7 +36,7 @@ class CpuDevice final : public Device {
 }  // namespace
 
 std::unique_ptr<Device> make_device(std::string name, std::string_view kind) {
-  require(kind == "cpu", "device ", name, " has unknown kind '", kind, "'; this build supports: cpu");
+  require(kind == "cpu", "device ", name, ": unknown kind '", kind, "'; known kinds in this build: cpu");
   return std::make_unique<CpuDevice>(std::move(name));
 }
 

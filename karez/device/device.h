@@ -34,8 +34,8 @@ class Device {
 
   MemoryCounters& value_memory() const { return *value_counters_; }
 
-  // Allocate zeroed, 64-byte aligned and counted memory: allocate() for a plan or a variable, allocate_value() for a
-  // value that the user keeps, which is counted separately.
+  // Both functions allocate zeroed, 64-byte aligned and counted memory: allocate() for a plan or a variable,
+  // allocate_value() for a value that the user keeps, which is counted separately.
   Memory allocate(std::int64_t bytes) { return allocate(bytes, counters_); }
   Memory allocate_value(std::int64_t bytes) { return allocate(bytes, value_counters_); }
   Arena& arena() { return arena_; }  // shared by plans and counted as their memory

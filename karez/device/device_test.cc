@@ -44,9 +44,9 @@ TEST(CpuBudget, TheSmallestQuotaOfAGroupAndItsAncestorsIsUsed) {
   root.write("sys/fs/cgroup/outer/cpu.max", "50000 100000\n");
   CpuBudget budget = cpu_budget(root.path.string());
   EXPECT_EQ(budget.quota, 0.5);
-  EXPECT_EQ(budget.cores, 1) << "half a core counts as one";
+  EXPECT_EQ(budget.cores, 1) << "half a core must count as one";
   root.write("sys/fs/cgroup/outer/inner/cpu.max", "25000 100000\n");
-  EXPECT_EQ(cpu_budget(root.path.string()).quota, 0.25) << "an inner group may have the smaller quota";
+  EXPECT_EQ(cpu_budget(root.path.string()).quota, 0.25) << "the quota of the inner group is the smaller one";
 }
 
 TEST(CpuBudget, CgroupsOfVersion1AreRead) {
@@ -79,7 +79,7 @@ TEST(CpuBudget, ABoundThreadHasOnlyItsCpus) {
     EXPECT_FALSE(bind_to_cpus(std::vector<int>{-1}));
     EXPECT_FALSE(bind_to_cpus(std::vector<int>{1 << 20}));
   }).join();
-  EXPECT_EQ(static_cast<int>(cpu_budget().cpus.size()), count_before) << "other threads keep their CPUs";
+  EXPECT_EQ(static_cast<int>(cpu_budget().cpus.size()), count_before) << "the other threads must keep their CPUs";
 }
 
 TEST(CpuBudget, SharedCpusCountAsFractions) {
@@ -96,7 +96,7 @@ TEST(CpuBudget, TeamsGetSeparateCpusIfThereAreEnough) {
   auto assign = [](std::vector<int> cpus, std::vector<int> teams) { return assign_cpus(cpus, teams); };
   EXPECT_EQ(assign({0, 1, 2, 3}, {2, 1, 1}), (Sets{{0, 1}, {2}, {3}}));
   EXPECT_EQ(assign({4, 7}, {1, 1}), (Sets{{4}, {7}}));
-  EXPECT_EQ(assign({0, 1}, {2, 1}), (Sets{{0, 1}, {0}})) << "too few CPUs are shared in turn";
+  EXPECT_EQ(assign({0, 1}, {2, 1}), (Sets{{0, 1}, {0}})) << "teams must share the CPUs in turn if there are too few";
   EXPECT_EQ(assign({5, 6}, {8}), (Sets{{5, 6}}));
   EXPECT_EQ(assign({5, 6, 7}, {0, 2}), (Sets{{5}, {6, 7}}));
   EXPECT_THROW(assign({}, {1}), Error);
@@ -116,7 +116,7 @@ TEST(Memory, BlocksAreAlignedZeroedAndCounted) {
     EXPECT_EQ(counters->current, 100);
     Memory moved = std::move(a);
     EXPECT_EQ(moved.bytes(), 100);
-    EXPECT_EQ(counters->current, 100) << "a move changes no counter";
+    EXPECT_EQ(counters->current, 100) << "a move must not change a counter";
   }
   EXPECT_EQ(counters->current, 0);
   EXPECT_EQ(counters->peak, 128);
@@ -127,7 +127,7 @@ TEST(Memory, AFailedAllocationIsAnErrorWithTheSize) {
   EXPECT_THROW(allocate_host(-1, counters), Error);
   try {
     allocate_host(std::int64_t{1} << 60, counters);
-    FAIL() << "an exbibyte was allocated";
+    FAIL() << "an allocation of an exbibyte must fail";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("TiB requested"), std::string::npos) << error.what();
   }
@@ -193,7 +193,7 @@ TEST(HostArray, CopiesShareTheirBytesAndOtherTypesAreRejected) {
   EXPECT_THROW(HostArray::of<float>({3}, {1, 2}), Error);
 }
 
-TEST(HostArray, AnArrayOfATypeIsZeroEvenInReusedMemory) {
+TEST(HostArray, ANewArrayIsZeroEvenInReusedMemory) {
   for (int round = 0; round < 3; ++round) {
     HostArray array(TensorType{DType::f32, {3, 5}});
     EXPECT_EQ(array.count(), 15);

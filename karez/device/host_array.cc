@@ -28,7 +28,7 @@ HostArray::HostArray(TensorType type, std::shared_ptr<std::byte[]> bytes)
       bytes_(std::move(bytes)) {
   require(bytes_ != nullptr &&
               reinterpret_cast<std::uintptr_t>(bytes_.get()) % static_cast<std::uintptr_t>(size_of(view_.dtype)) == 0,
-          "an array of ", view_, " has bytes that are not aligned for its elements");
+          "the bytes of an array of ", view_, " are not aligned for its elements");
 }
 
 }  // namespace karez::device

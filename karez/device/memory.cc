@@ -35,7 +35,7 @@ Memory::~Memory() {
 }
 
 Memory allocate_host(std::int64_t bytes, std::shared_ptr<MemoryCounters> counters) {
-  require(bytes >= 0, "a block of ", bytes, " bytes was requested");
+  require(bytes >= 0, "a block must have at least 0 bytes, got ", bytes);
   auto rounded = round_up(std::max<std::int64_t>(bytes, 1), 64);
   // Sizes larger than any address space are not passed to malloc, because sanitizers would abort.
   auto* data =

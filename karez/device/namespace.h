@@ -1,4 +1,4 @@
-// The namespace of `device`: it sees the names of the components in its row of CMakeLists.txt.
+// The namespace of `device`, with using-directives for the components that it may use (see CMakeLists.txt).
 #pragma once
 
 namespace karez::base {}

@@ -14,7 +14,7 @@ struct Processor {
   bool operator==(const Processor&) const = default;
 };
 
-// Returns this processor. `root` replaces "/" in tests.
+// Returns the processor on which the program runs. `root` replaces "/" in tests.
 Processor processor(const std::string& root = "");
 
 // Returns KAREZ_MAX_CPU_ISA, the largest instruction set that kernels may use: one of the names of Processor::isa. The

@@ -21,8 +21,8 @@ std::vector<TensorType> infer(const Graph& graph, const OpDef& op, std::span<con
 
 }  // namespace
 
-// Mesh 0 of a trace means that no mesh is chosen yet. To choose a mesh equal to mesh 0, a caller lists this mesh again
-// under another number.
+// In a trace, mesh 0 means that no mesh is chosen yet. A caller that chooses a mesh equal to mesh 0 must add this mesh
+// to Graph::meshes again, under another index.
 int Builder::placement_of(const OpDef& op, std::span<const ValueId> inputs) const {
   if (mesh != 0 || op.role == Role::transfer) return mesh;
   std::int64_t largest = -1;
@@ -69,8 +69,8 @@ std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> 
   try {
     row = &ops_->at(op);
     types = infer(*graph_, *row, inputs, attrs);
-    require(ErrorKind::layout, mesh >= 0 && static_cast<std::size_t>(mesh) < graph_->meshes.size(), op,
-            ": there is no mesh ", mesh, "; the graph has ", graph_->meshes.size());
+    require(ErrorKind::layout, mesh >= 0 && static_cast<std::size_t>(mesh) < graph_->meshes.size(), op, ": mesh ", mesh,
+            " does not exist; number of meshes: ", graph_->meshes.size());
     placement = placement_of(*row, inputs);
     for (ValueId& in : inputs)
       if (row->role != Role::transfer && graph_->value(in).mesh != 0) in = transfer_to_mesh(in, placement);

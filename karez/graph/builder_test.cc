@@ -39,7 +39,7 @@ TEST(Builder, ErrorsReportTheUsersSourceLine) {
   EXPECT_TRUE(golden(error("matmul", {x}), "matmul expects 2 operands, got 1\n  at net.cc:12 (in net.fc)"));
   EXPECT_TRUE(golden(error("relu", {x, x}), "relu expects 1 operand, got 2\n  at net.cc:12 (in net.fc)"));
   EXPECT_TRUE(golden(error("matnul", {x, x}),
-                     "no op is called 'matnul'; the nearest of 22 are: matmul, total, add, fill, flatten, input, part, "
+                     "unknown op 'matnul'; the nearest of 22 are: matmul, total, add, fill, flatten, input, part, "
                      "relu, scan, top\n  at net.cc:12 (in "
                      "net.fc)"));
   EXPECT_TRUE(
@@ -66,7 +66,7 @@ TEST(Builder, AFailedNodeLeavesTheGraphUnchanged) {
   EXPECT_EQ(print(graph), before);
 }
 
-TEST(Builder, ANodeIsOnTheChosenMeshOrThatOfItsLargestOperandAndOthersAreTransferredOnce) {
+TEST(Builder, ANodeIsPlacedOnTheChosenMeshOrOnTheMeshOfItsLargestOperand) {
   OpTable ops = test_ops();
   Graph graph;
   graph.meshes = {Mesh::parse(""), Mesh::parse("a=2"), Mesh::parse("b=3")};
@@ -77,24 +77,25 @@ TEST(Builder, ANodeIsOnTheChosenMeshOrThatOfItsLargestOperandAndOthersAreTransfe
   ValueId x = b.one("input", {}, square);
   b.mesh = 2;
   ValueId y = b.one("input", {}, square);
-  EXPECT_EQ(mesh(b.one("relu", {b.one("input", {}, square)})), 2) << "the builder's mesh";
+  EXPECT_EQ(mesh(b.one("relu", {b.one("input", {}, square)})), 2) << "a new node must be on the builder's mesh";
   b.mesh = 0;
   EXPECT_EQ(mesh(b.one("relu", {x})), 1) << "no mesh is chosen, so the node is on the mesh of its operand";
-  EXPECT_EQ(mesh(b.one("relu", {undecided})), 0) << "the mesh is not decided";
+  EXPECT_EQ(mesh(b.one("relu", {undecided})), 0) << "no mesh is chosen for the operand either";
   ValueId sum = b.one("add", {undecided, y});
   EXPECT_EQ(mesh(sum), 2);
   EXPECT_EQ(graph.node(graph.value(sum).producer).inputs[0], undecided)
       << "an operand on mesh 0 is not transferred yet";
   ValueId first = b.one("add", {x, y});
-  EXPECT_EQ(mesh(first), 1) << "the mesh of the first of equally large operands";
+  EXPECT_EQ(mesh(first), 1) << "the first of equally large operands must decide";
   ValueId transferred = graph.node(graph.value(first).producer).inputs[1];
   EXPECT_EQ(graph.node(graph.value(transferred).producer).op->role, Role::transfer);
   EXPECT_EQ(graph.node(graph.value(transferred).producer).inputs[0], y);
-  EXPECT_EQ(b.transfer_to_mesh(y, 1), transferred) << "one transfer is reused";
+  EXPECT_EQ(b.transfer_to_mesh(y, 1), transferred) << "the existing transfer must be reused";
   EXPECT_EQ(b.transfer_to_mesh(x, 1), x);
   ValueId on_mesh_2 = b.one("relu", {b.transfer_to_mesh(x, 2)});
   EXPECT_EQ(mesh(on_mesh_2), 2);
-  EXPECT_EQ(mesh(b.one("add", {x, on_mesh_2})), 2) << "both are available on mesh 2, because x was transferred";
+  EXPECT_EQ(mesh(b.one("add", {x, on_mesh_2})), 2)
+      << "both operands are available on mesh 2, because x was transferred";
   b.mesh = 2;
   ValueId column = b.one("input", {}, {{"shape", Ints{4, 1}}});
   b.mesh = 0;
@@ -103,10 +104,10 @@ TEST(Builder, ANodeIsOnTheChosenMeshOrThatOfItsLargestOperandAndOthersAreTransfe
   EXPECT_EQ(mesh(b.one("total", {x})), 1);
   EXPECT_EQ(mesh(b.one("fill", {b.one("total", {x})}, {{"shape", Ints{2}}})), 1);
   b.mesh = 3;
-  EXPECT_EQ(error_of([&] { b.one("input", {}, square); }), "input: there is no mesh 3; the graph has 3");
+  EXPECT_EQ(error_of([&] { b.one("input", {}, square); }), "input: mesh 3 does not exist; number of meshes: 3");
 }
 
-// A gradient removes unused nodes and renumbers the others, but does not inform the builder.
+// gradient() removes unused nodes and renumbers the others, but does not inform the builder.
 TEST(Builder, ARemovedTransferIsAddedAgain) {
   OpTable ops = test_ops();
   Graph graph;
@@ -126,7 +127,7 @@ TEST(Builder, ARemovedTransferIsAddedAgain) {
     EXPECT_EQ(node.inputs[0], x) << reason;
     EXPECT_EQ(b.transfer_to_mesh(x, 2), transferred) << reason;
     while (graph.values.size() > 3) drop_last();
-    b.transfer_to_mesh(x, 2), drop_last();  // the number that the builder has recorded is again the next one
+    b.transfer_to_mesh(x, 2), drop_last();  // the next value gets the number that the builder has recorded
   };
   const ValueId first = b.transfer_to_mesh(x, 2);
   drop_last();

@@ -30,7 +30,7 @@ struct Value {
   int output = 0;   // index among the producer's results
   TensorType type;
   int mesh = 0;                  // index in Graph::meshes: the value's placement
-  std::optional<Layout> layout;  // fixed by the user before `shard`, chosen by it after
+  std::optional<Layout> layout;  // fixed by the user, or chosen by the pass `shard`
   bool operator==(const Value&) const = default;
 };
 
@@ -48,11 +48,11 @@ struct Node {
   std::vector<ValueId> outputs;
   std::string path;              // module path, "fc1"
   std::string where;             // source line of the user's program, "net.cc:12"
-  std::vector<NodeId> after;     // control edges (from `order`): nodes that must end before this node begins
+  std::vector<NodeId> after;     // control edges: nodes that must end before this node begins
   int acts = 1;                  // number of acts in one launch: 1, or one for each micro-batch
-  std::vector<Attrs> act_attrs;  // by act: the attributes that differ between acts (see attrs_at); may be empty
+  std::vector<Attrs> act_attrs;  // for each act, the attributes that differ between acts (see attrs_at); may be empty
   bool setup = false;            // depends only on constants; runs once when the plan is loaded (set by `shard`)
-  std::vector<Graph> regions;    // bodies of scan, while, cond; each outer value that they read is an argument
+  std::vector<Graph> regions;    // bodies of scan, while and cond; outer values that a body reads are its arguments
 };
 
 // A parameter, optimiser state, running statistic or counter, stored in the Session under its name. A separate small
@@ -103,7 +103,7 @@ struct Graph {
 int fills_per_launch(const Node& node);
 int fills_per_launch(const Graph& graph, ValueId value);
 
-// Returns the attributes of a node in one of its acts: `attrs`, overridden by the entry of `act_attrs`.
+// Returns the attributes of a node in one of its acts: `attrs`, overridden by the entry of this act in `act_attrs`.
 Attrs attrs_at(const Node& node, int act);
 
 // A node with its graph: the argument of index functions, localise hooks, gradients and costs.
@@ -124,9 +124,9 @@ struct NodeView {
   std::vector<TensorType> out_types() const;
 };
 
-Layout layout_of(const Graph& graph, const Output& output);  // layout in which the caller receives it
+Layout layout_of(const Graph& graph, const Output& output);  // layout in which the caller receives the output
 
-int mesh_of(const Graph& graph, NodeId id);  // mesh of the results, as an index in Graph::meshes; 0 without results
+int mesh_of(const Graph& graph, NodeId id);  // mesh of the results, as an index in Graph::meshes; 0 if there are none
 
 // Describes a node for errors and traces: "matmul at net.cc:12 (fc1)".
 std::string describe(const Graph& graph, NodeId id);
@@ -154,9 +154,9 @@ ById<ValueId, std::vector<Use>> uses_of(const Graph& graph);
 std::string print(const Graph& graph);
 Graph parse_graph(std::string_view text, const OpTable& ops);
 
-// Throws unless ids exist, producers precede consumers, types equal the inferred ones, layouts are valid, and variables
-// are read and written once. Rates must also match: a node with several acts in a launch reads values that are filled
-// once per act or once per launch, but no value that waits for all acts.
+// Throws unless all ids exist, producers precede consumers, types equal the inferred types, layouts are valid, and each
+// variable is read by at most one node. An operand of a node with several acts in a launch must be filled once per act
+// or once per launch, and must not wait for all acts of another node.
 void verify(const Graph& graph);
 
 }  // namespace karez::graph

@@ -15,17 +15,17 @@ using ::testing::IsEmpty;
 TEST(OpTable, RepeatedAndInvalidNamesAreErrors) {
   OpDef op;
   op.name = "twice";
-  EXPECT_EQ(error_of([&] { OpTable({op}); }), "op 'twice' has no infer");
+  EXPECT_EQ(error_of([&] { OpTable({op}); }), "op 'twice' has no infer function");
   op.infer = infer_first;
   EXPECT_EQ(error_of([&] { OpTable({op, op}); }), "two ops are called 'twice'");
   op.name = "a b";
   EXPECT_EQ(error_of([&] { OpTable({op}); }), "an op cannot be named \"a b\"");
 }
 
-TEST(OpTable, AnUnknownNameIsAnErrorWithSimilarNames) {
+TEST(OpTable, TheErrorForAnUnknownNameListsSimilarNames) {
   OpTable ops = test_ops();
   EXPECT_EQ(error_of([&] { ops.at("reduce"); }),
-            "no op is called 'reduce'; the nearest of 22 are: reduce_max, reduce_sum, relu, add, input, crop, fill, "
+            "unknown op 'reduce'; the nearest of 22 are: reduce_max, reduce_sum, relu, add, input, crop, fill, "
             "flatten, matmul, part");
   EXPECT_EQ(ops.find("nothing"), nullptr);
   EXPECT_EQ(ops.at("add").name, "add");

@@ -20,7 +20,7 @@ OpTable::OpTable(std::vector<OpDef> rows) {
         !name.empty() &&
         name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
     require(ErrorKind::name, is_word && (name[0] < '0' || name[0] > '9'), "an op cannot be named ", quote(name));
-    require(ErrorKind::name, static_cast<bool>(row.infer), "op '", name, "' has no infer");
+    require(ErrorKind::name, static_cast<bool>(row.infer), "op '", name, "' has no infer function");
     require(ErrorKind::name, rows_.try_emplace(name, std::move(row)).second, "two ops are called '", name, "'");
   }
 }
@@ -32,7 +32,7 @@ const OpDef* OpTable::find(std::string_view name) const {
 
 const OpDef& OpTable::at(std::string_view name) const {
   if (const OpDef* op = find(name)) return *op;
-  fail(ErrorKind::name, "no op is called '", name, "'; ",
+  fail(ErrorKind::name, "unknown op '", name, "'; ",
        suggest_names(name, rows_, [](const auto& row) { return row.first; }));
 }
 

@@ -19,11 +19,12 @@ namespace karez::graph {
 
 class Builder;
 
-// Marks a dimension that is never split (h and w of a convolution, a sliced or padded axis): it has this label instead
-// of a letter, in a Signature and in its text. The sizes of such dimensions may differ from each other.
+// The label that replaces the letter of a dimension that is never split, such as h and w of a convolution, or a sliced
+// or padded axis. Dimensions with this label may differ in size.
 inline constexpr const char* never_split = "_";
 
-// The letter of each dimension of each operand and result. All shardings follow from the letters.
+// The index signature of a node: a letter for each dimension of each operand and result. All legal shardings are
+// derived from the letters.
 struct Signature {
   Signature();
   Signature(const Signature&);
@@ -33,13 +34,14 @@ struct Signature {
   ~Signature();
 
   std::vector<std::vector<std::string>> in, out;  // per operand, per dimension: a letter or never_split
-  std::map<std::string, Reduce> reduced;          // Partial kind of letters that only inputs have (default: sum)
+  std::map<std::string, Reduce> reduced;          // letters that only inputs have: the kind of Partial (default: sum)
   std::map<std::string, std::int64_t>
-      divides;  // letters that only divisors of this extent may split (merged dimensions of a reshape)
+      divides;  // for letters of merged dimensions of a reshape: the number of parts must divide this extent
   std::vector<std::vector<int>> linear;  // groups of operands through which Partial(sum) passes together
   bool picks = false;  // each element of a result is one element of an operand of a linear group (concat, select), not
                        // a sum of several
-  bool moves = false;  // only moves elements (reshape, transpose, ...): Partial of operand 0 passes, of any kind
+  bool moves = false;  // only moves elements (reshape, transpose, ...), so any kind of Partial of operand 0 passes to
+                       // the results
   // Reduced letters of dimensions from which an index selects an element. If such a dimension is split, the partial
   // result is the element on one device and exactly 0 on the others.
   std::set<std::string> masked;
@@ -53,10 +55,16 @@ struct Signature {
   };
   std::map<int, OutsideEffect> outside;
 };
-// Examples: "m k, k n -> m n | linear {0} {1}"; "i j -> i | j by max"; "n c _ _, o c _ _ -> n o _ _ | linear {0} {1}";
-// "i j -> j i | moves". "a b -> a | a divides 12" (a reshape [12, 4] -> [48]); "()" or an empty operand between commas
-// is a scalar; an empty left side means no operand, or one scalar if the node has one operand. "v d, i -> i d | v
-// masked | linear {0}"; "i, i -> i | linear {0} | outside 1 divisor".
+// Parses the text of a signature, such as:
+//   "m k, k n -> m n | linear {0} {1}"                matmul
+//   "n c _ _, o c _ _ -> n o _ _ | linear {0} {1}"    conv2d
+//   "i j -> i | j by max"                             reduce_max
+//   "i j -> j i | moves"                              transpose
+//   "a _ -> a | a divides 12 | moves"                 reshape [12, 4] -> [48]
+//   "v d, i -> i d | v masked | linear {0}"           gather
+//   "i, i -> i | linear {0} | outside 1 divisor"      div
+// "()" or an empty operand between commas is a scalar. An empty left side means no operands, or one scalar operand if
+// the node has one operand.
 Signature parse_signature(std::string_view text);
 std::string print(const Signature& signature);
 inline std::ostream& operator<<(std::ostream& out, const Signature& signature) { return out << print(signature); }
@@ -66,7 +74,6 @@ struct Sharding {
   std::vector<Sbp> in, out;
   bool operator==(const Sharding&) const = default;
 };
-std::string print(const Sharding& sharding);  // "S(0), B -> S(0)"
 
 using Cost = Work;
 
@@ -84,11 +91,11 @@ enum class Role {
   state,        // a variable as stored before the launch
   constant,     // a function of its attributes, computed once when the plan is loaded
   window,       // a view of the bytes of its operand through other strides (see OpDef::window)
-  update,       // new values of variables, which overwrite the old ones; a run of updates ends a step
+  update,       // new values of variables, which overwrite the old ones; updates come last in a step
   store,        // overwrites operand 0, the old value of a variable, with operand 1
   transition,   // a change of layout along one mesh axis
   transfer,     // moves its operand to another placement: only here may operand and result be on different meshes
-  accumulate,   // the sum of its operand over all acts of a launch, in their order
+  accumulate,   // the sum of its operand over all acts of a launch, in the order of the acts
   micro_join,   // the operands of all acts of a launch, concatenated along {axis}
   micro_slice,  // in each act, one of {parts} equal parts of its operand along {axis}; the operand is filled once per
                 // launch
@@ -96,13 +103,14 @@ enum class Role {
 
 // How an op treats bf16 and f16 operands and results (see karez/passes/logical/cast.h).
 enum class HalfPolicy {
-  widen,            // computed in f32, with f32 results under mixed precision: sums, norms, losses, updates
+  widen,            // computed in f32; results are f32 under mixed precision: sums, norms, losses, updates
   widen_and_round,  // computed in f32; under mixed precision, half operands give half results
   keep,             // only moves elements, so halves are unchanged
   multiply,         // a product: computed in half precision; with {wide=true}, a bf16 product has an f32 result
 };
 
-// Returns whether the results of such a node are filled once per launch, by all its acts together.
+// Returns whether a node with this role combines its acts: its results are filled once per launch, by all acts
+// together.
 inline bool combines_acts(Role role) { return role == Role::accumulate || role == Role::micro_join; }
 
 // A result that shares the bytes of its operand: the view, and its offset in the operand in bytes.
@@ -122,7 +130,7 @@ struct OpDef {
   std::string doc{};
   int inputs = 0;         // -1 stands for any number
   std::string example{};  // a call for the tests of types and shardings, "cumsum(f32[6, 4]) {axis=1}"
-  // Returns shape and dtype of the outputs. Throws if operands do not match, with both sizes in the message.
+  // Returns the types of the outputs. Throws if the operands do not match; the message contains both sizes.
   std::function<std::vector<TensorType>(std::span<const TensorType>, const Attrs&)> infer{};
   std::variant<std::string, std::function<Signature(const NodeView&)>> index{};
   // Returns the attributes of the local call. By default, they are the logical ones, with "shape" set to the local
@@ -137,12 +145,13 @@ struct OpDef {
   bool pure = true;  // equal inputs and attributes give equal outputs, so CSE and folding are allowed
   // Outputs that may reuse the bytes of an input: for pointwise ops and updates.
   std::vector<std::pair<int, int>> in_place{};  // (input, output)
-  std::string expr{};                           // pointwise ops: the scalar expression over x, y, z
-  double transcendentals = 0;                   // in expr, in evaluations of e^x per element
+  std::string expr{};                           // pointwise ops: the scalar expression over x0, x1, x2
+  double transcendentals = 0;                   // time of the functions in expr, in evaluations of e^x per element
   WorkClass work = WorkClass::memory;           // used if there is no `cost`
   Role role = Role::compute;
-  // For a window: returns the view of the local operand that is the local result of this shape. Returns nullopt if the
-  // strides of the operand do not allow such a view; the operand must then be copied to row-major order.
+  // For a window: returns the view of the local operand that gives the local result, which has the shape `shape`.
+  // Returns nullopt if the strides of the operand do not allow such a view; the operand must then be copied to
+  // row-major order.
   std::function<std::optional<OffsetView>(const View& operand, const Shape& shape, const Attrs& local)> window{};
   HalfPolicy half_policy = HalfPolicy::widen;
   bool may_fail = false;  // the kernel may throw for some values of the operands
@@ -150,11 +159,11 @@ struct OpDef {
   bool elementwise = false;  // element i of the result depends only on elements i of the operands
   bool commutative = false;  // with two operands: swapping them gives the same result
   bool associative = false;  // a (b c) may be computed as (a b) c to share work, see docs/decisions/canonical-sums.md
-  bool overflows_regrouped = false;  // associative, but a regrouped form may over- or underflow where the original does
-                                     // not: only with CompileOptions::reassociate
+  bool overflows_regrouped = false;  // associative, but a regrouped form may overflow or underflow where the original
+                                     // does not; regrouped only with CompileOptions::reassociate
   std::string call_name{};           // name of the call that runs the op, if it differs from the op's name
   std::optional<int> shared_operands{};  // for an update whose kernels update many parameters in one call: the number
-                                         // of last operands that all parameters share
+                                         // of trailing operands that all parameters share
 };
 
 class OpTable {
@@ -171,31 +180,33 @@ class OpTable {
 
 Signature signature_of(const NodeView& node);
 // Returns all legal shardings of a node on one mesh axis of `size` devices, in a fixed order: first all Broadcast, then
-// letters in order of appearance, then linear groups, then moves. A letter with a `divides` extent needs size to divide
-// it.
+// letters in order of appearance, then linear groups, then moves. A letter in `divides` is split only if `size` divides
+// its extent.
 std::vector<Sharding> shardings(const NodeView& node, int size);
-// Returns all legal combinations over the axes of the mesh, one Sharding per axis: the product of the shardings of each
-// axis, without combinations that do not nest (see divides).
+// Returns all legal combinations of one Sharding per mesh axis. A combination is illegal if it gives a value an invalid
+// layout, or if several axes split a letter in `divides` and the product of their sizes does not divide its extent.
 std::vector<std::vector<Sharding>> mesh_shardings(const NodeView& node, const Mesh& mesh);
 
 Attrs localise(const LocalView& view);  // calls the hook of the op, or applies the default rule
 Cost cost_of(const OpDef& op, std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs);
 
-// Adds nodes to a graph: infers types, records path and source line, and reports errors with that line.
+// Adds nodes to a graph: infers their types, records their module path and source line, and reports errors with this
+// line.
 class Builder {
  public:
   Builder(Graph& graph, const OpTable& ops) : graph_(&graph), ops_(&ops) {}
 
-  // Adds a node and returns its outputs. The node is placed on the builder's mesh. If this is 0 (none chosen), the node
-  // is placed on the mesh of its largest operand on a mesh other than 0, if there is one. Ties go to the mesh with the
-  // most bytes of operands, including earlier transfers to it, then to the first. Operands on other meshes are
-  // transferred; an operand on mesh 0 stays on it until the program is complete, see karez/passes/logical/place.h.
+  // Adds a node and returns its outputs. The node is placed on the builder's mesh. If this is 0 (no mesh is chosen),
+  // the node is placed on the mesh of its largest operand that is not on mesh 0, if there is one. If operands on
+  // several meshes are equally large, the mesh that has the most bytes of operands, including earlier transfers to it,
+  // is chosen, then the mesh of the first operand. Operands on other meshes are transferred; an operand on mesh 0 stays
+  // on it until the program is complete, see karez/passes/logical/place.h.
   std::vector<ValueId> add(std::string_view op, std::span<const ValueId> inputs, Attrs attrs = {});
   ValueId one(std::string_view op, std::initializer_list<ValueId> inputs,
               Attrs attrs = {});  // for a node with one output
-  ValueId transfer_to_mesh(
-      ValueId value,
-      int mesh);  // returns the value if it is on this mesh, otherwise its transfer; a value is transferred once
+  ValueId transfer_to_mesh(ValueId value,
+                           int mesh);  // returns the value itself if it is on this mesh, otherwise its transfer; a
+                                       // value is transferred to a mesh only once
 
   Graph& graph() { return *graph_; }
   const OpTable& ops() const { return *ops_; }
@@ -203,7 +214,7 @@ class Builder {
 
   std::string path;  // recorded in every new node
   std::string where;
-  int mesh = 0;  // mesh of new nodes; 0 stands for the mesh of their operands or, in the end, of their consumers
+  int mesh = 0;  // mesh of new nodes; 0 stands for the mesh of their operands or, if these have none, of their readers
 
  private:
   int placement_of(const OpDef& op, std::span<const ValueId> inputs) const;

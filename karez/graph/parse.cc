@@ -5,7 +5,7 @@
 namespace karez::graph {
 namespace {
 
-// A type with a layout of axis names; in the text, its mesh follows.
+// A type whose layout still has the names of mesh axes, because the text names the mesh after the type.
 struct ParsedType {
   Scanner position;  // position in the text, for errors
   TensorType type;
@@ -35,7 +35,7 @@ class Parser {
     Graph graph;
     keyword("graph");
     graph.name = in_.peek("\"") ? in_.quoted() : in_.word();
-    // Arguments precede the meshes to which their types refer, so they are read twice.
+    // Arguments precede the meshes to which their types refer, so the text of the arguments is read twice.
     Scanner arguments = in_;
     bool has_arguments = in_.accept("(");
     if (has_arguments) skip_arguments();
@@ -122,7 +122,7 @@ class Parser {
         devices.push_back({rank, small_int()});
       }
       if (devices.size() != mesh.devices.size())
-        start.fail_here(cat("a mesh of ", mesh.devices.size(), " devices lists ", devices.size()));
+        start.fail_here(cat("the mesh has ", mesh.devices.size(), " devices, but lists ", devices.size()));
       mesh.devices = std::move(devices);
     }
     return mesh;
@@ -131,7 +131,7 @@ class Parser {
   void count_devices(std::int64_t count) {
     devices_ = checked_add(devices_, count);
     if (devices_ > max_devices)
-      in_.fail_here(cat("the meshes of graph and regions have over ", max_devices, " devices"));
+      in_.fail_here(cat("the meshes of the graph and its regions have more than ", max_devices, " devices"));
   }
 
   int small_int() {
@@ -141,12 +141,14 @@ class Parser {
     return static_cast<int>(value);
   }
 
-  // Parses "%12". A text of n characters defines fewer than n values, so a mistyped digit cannot exhaust the memory.
+  // Parses "%12". A text of n characters defines fewer than n values. Larger numbers are rejected, so a mistyped digit
+  // cannot exhaust the memory.
   ValueId value_name() {
     Scanner start = in_;
     in_.expect("%");
     int index = small_int();
-    if (static_cast<std::size_t>(index) >= length_) start.fail_here("a value has a number beyond the text's length");
+    if (static_cast<std::size_t>(index) >= length_)
+      start.fail_here("the number of a value exceeds the length of the text");
     return ValueId(index);
   }
 
@@ -190,7 +192,7 @@ class Parser {
     if (size > graph.values.size()) {
       values_ += size - graph.values.size();
       if (values_ > length_)
-        start.fail_here("the value numbers of graph and regions exceed the number of characters of the text");
+        start.fail_here("the value numbers of the graph and its regions exceed the length of the text");
       graph.values.resize(size);
     }
     return id;
@@ -234,7 +236,7 @@ class Parser {
       if (!out.type.shape.empty()) in_.expect(",");
       Scanner start = in_;
       out.type.shape.push_back(in_.integer());
-      if (out.type.shape.back() < 0) start.fail_here("a size is negative");
+      if (out.type.shape.back() < 0) start.fail_here(cat("a size must be at least 0, got ", out.type.shape.back()));
       axes(S(static_cast<int>(out.type.shape.size()) - 1));
     }
     if (in_.accept(";")) {
@@ -263,7 +265,7 @@ class Parser {
     ParsedType parsed_type = type();
     PlacedType out{parsed_type.type, mesh_index(), std::nullopt};
     if (static_cast<std::size_t>(out.mesh) >= graph.meshes.size())
-      parsed_type.position.fail_here(cat("there is no mesh", out.mesh, "; the graph has ", graph.meshes.size()));
+      parsed_type.position.fail_here(cat("mesh", out.mesh, " does not exist; number of meshes: ", graph.meshes.size()));
     if (!parsed_type.has_layout) return out;
     const Mesh& mesh = graph.meshes[static_cast<std::size_t>(out.mesh)];
     out.layout = broadcast_layout(mesh);
@@ -360,7 +362,8 @@ class Parser {
   std::size_t length_;
   const OpTable& ops_;
   int nested_ = 0;
-  // Limits for the whole text, regions included, so that a mistyped digit is an error and does not exhaust the memory.
+  // Limits for the complete text, including regions. They make a mistyped digit an error before it can exhaust the
+  // memory.
   static constexpr std::int64_t max_devices = 1 << 20;
   std::int64_t devices_ = 0;
   std::size_t values_ = 0;

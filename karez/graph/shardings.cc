@@ -1,7 +1,6 @@
 // Derives all legal shardings of a node on a mesh from its index signature.
 #include <algorithm>
 
-#include "karez/base/text.h"
 #include "karez/graph/op.h"
 
 namespace karez::graph {
@@ -18,7 +17,7 @@ std::vector<std::string> letters_of(const Signature& s) {
   return letters;
 }
 
-// Returns the dimension of an operand with the letter, or -1.
+// Returns the dimension of an operand that has the letter, or -1.
 int dim_of(const std::vector<std::string>& operand, const std::string& letter) {
   auto position = std::find(operand.begin(), operand.end(), letter);
   return position == operand.end() ? -1 : static_cast<int>(position - operand.begin());
@@ -93,10 +92,10 @@ std::vector<AxisSharding> axis_shardings(const NodeView& node, const Signature& 
   return out;
 }
 
-// Returns whether the shardings of the axes are legal together.
+// Returns whether the combination of shardings, one per axis, is legal.
 bool is_consistent(const NodeView& node, const Signature& s, const Mesh& mesh,
                    const std::vector<const AxisSharding*>& chosen) {
-  // A merged dimension may be split only if the product of the sizes of these axes divides its major factor.
+  // Several axes may split a merged dimension only if the product of their sizes divides its major factor.
   std::map<std::string, std::int64_t> parts;
   for (std::size_t axis = 0; axis < chosen.size(); ++axis)
     if (!chosen[axis]->divides.empty())
@@ -117,11 +116,6 @@ bool is_consistent(const NodeView& node, const Signature& s, const Mesh& mesh,
 }
 
 }  // namespace
-
-std::string print(const Sharding& sharding) {
-  auto side = [](const std::vector<Sbp>& entries) { return join(entries, ", ", [](Sbp sbp) { return print(sbp); }); };
-  return sharding.in.empty() ? cat("-> ", side(sharding.out)) : cat(side(sharding.in), " -> ", side(sharding.out));
-}
 
 std::vector<Sharding> shardings(const NodeView& node, int size) {
   std::vector<Sharding> out;

@@ -105,7 +105,7 @@ std::string print_operand_list(const std::vector<std::vector<std::string>>& side
   return join(side, ", ", [](const auto& operand) { return operand.empty() ? std::string("()") : join(operand, " "); });
 }
 
-// A dimension of an operand or result with its letter, for the checks of the signature of a node.
+// A dimension of an operand or result, and its letter; used to check the signature of a node.
 struct LabelledDim {
   const std::string& letter;
   std::int64_t size;
@@ -161,7 +161,8 @@ void check(const NodeView& node, const Signature& s) {
   for (const auto& group : s.linear)
     for (int operand : group)
       require(operand >= 0 && static_cast<std::size_t>(operand) < node.in_count(),
-              "its signature's linear group names operand ", operand, " of ", node.in_count());
+              "a linear group of its signature names operand ", operand, ", but the node has ", node.in_count(),
+              " operands");
 }
 
 }  // namespace

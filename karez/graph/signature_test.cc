@@ -1,6 +1,7 @@
-// Tests of signatures and of the shardings that follow from them.
+// Tests of signatures and of the shardings that are derived from them.
 #include "karez/base/text.h"
 #include "karez/graph/test_ops.h"
+#include "karez/graph/test_shardings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -178,7 +179,7 @@ TEST(Shardings, AValueHasOneKindOfPartial) {
   EXPECT_EQ(all.size(), 36u - 6u);
 }
 
-TEST(Signature, AMismatchWithTheNodeIsReportedWithTheNode) {
+TEST(Signature, AMismatchBetweenSignatureAndNodeIsReported) {
   EXPECT_EQ(error_of([] {
               texts_of("wrong", {{DType::f32, {3, 3}}}, 2);
             }),
@@ -230,7 +231,7 @@ TEST(Signature, AnEmptyLetterIsAnError) {
 }
 
 // A letter that no operand has is not reduced: a result without the letter is Broadcast, for every dtype.
-TEST(Signature, AResultWithoutALetterThatOnlyAnotherResultHasIsBroadcast) {
+TEST(Signature, SplittingALetterOfOneResultLeavesOtherResultsBroadcast) {
   OpDef source;
   source.name = "made";
   source.inputs = 0;

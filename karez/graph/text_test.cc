@@ -86,6 +86,17 @@ TEST(GraphText, ARegionInheritsTheMeshesOfTheOuterGraph) {
   EXPECT_EQ(g.nodes[NodeId(1)].regions[0].value(ValueId(0)).layout, Layout{S(0)});
 }
 
+TEST(GraphText, ARegionWithArgumentsMayHaveItsOwnMesh) {
+  OpTable ops = test_ops();
+  Graph g = parse_graph(
+      "graph g mesh(a=2) { %0 = input() : f32[4] %1 = scan(%0) : f32[4] regions { graph body(%0: f32[4@b]) mesh(b=4) "
+      "{} } }",
+      ops);
+  const Graph& body = g.nodes[NodeId(1)].regions.at(0);
+  EXPECT_EQ(body.meshes.at(0), Mesh::parse("b=4"));
+  EXPECT_EQ(body.value(body.arguments.at(0)).layout, Layout{S(0)});
+}
+
 TEST(GraphText, CommentsAndWhiteSpaceAreSkipped) {
   EXPECT_TRUE(golden(reprint("# a graph\ngraph main { # nothing\n\n %0=input():f32[ 2 ]# x\n}"),
                      "graph main {\n  %0 = input() : f32[2]\n}\n"));
@@ -146,7 +157,7 @@ TEST(GraphText, InvalidTextIsRejectedWithItsPosition) {
   EXPECT_EQ(error("graph main {\n  %0 = input() : f32[2]\n"), "graph: line 3, column 1: expected '}' at the end");
   EXPECT_EQ(error("graph main {} x"), "graph: line 1, column 15: unexpected text after the graph at 'x'");
   EXPECT_EQ(error("graph main {\n  %0 = matmull(%1) : f32[2]\n}"),
-            "graph: line 2, column 8: no op is called 'matmull'; the nearest of 22 are: matmul, fill, total, add, "
+            "graph: line 2, column 8: unknown op 'matmull'; the nearest of 22 are: matmul, fill, total, add, "
             "flatten, input, part, relu, top, "
             "variable at 'matmull(%1) : f32[2]'");
   EXPECT_EQ(error("graph main {\n  %0 = relu(%1) : f32[2]\n}"),
@@ -163,28 +174,30 @@ TEST(GraphText, InvalidTextIsRejectedWithItsPosition) {
     EXPECT_THAT(error(cat("graph main mesh(data=2) { %0 = input() : f32[4] output \"y\" %0 : ", other_type, " }")),
                 HasSubstr("column 63: the type of output %0 must be f32[4] with a layout on its mesh"));
   EXPECT_EQ(error("graph main mesh(data=2) { %0 = input() : f32[4@modle] }"),
-            "graph: line 1, column 42: mesh: no axis is called 'modle'; mesh(data=2) has data at 'f32[4@modle] }'");
+            "graph: line 1, column 42: mesh: unknown axis 'modle'; expected one of: data at 'f32[4@modle] }'");
   EXPECT_EQ(error("graph main mesh(data=2) { %0 = input() : f32[4@data, 4@data] }"),
             "graph: line 1, column 42: the axis 'data' is used twice at 'f32[4@data, 4@data] }'");
-  EXPECT_EQ(
-      error("graph main { %0 = input() : f8[4] }"),
-      "graph: line 1, column 29: no dtype is called 'f8'; there are f32, f64, i32, i64, bool, bf16, f16 at 'f8[4] }'");
-  EXPECT_THAT(error("graph main { %0 = input() : f32[-4] }"), HasSubstr("column 33: a size is negative"));
+  EXPECT_EQ(error("graph main { %0 = input() : f8[4] }"),
+            "graph: line 1, column 29: unknown dtype 'f8'; expected one of: f32, f64, i32, i64, bool, bf16, f16 at "
+            "'f8[4] }'");
+  EXPECT_THAT(error("graph main { %0 = input() : f32[-4] }"),
+              HasSubstr("column 33: a size must be at least 0, got -4"));
   EXPECT_THAT(error("graph main { %0 = input() : f32[4; mean@x] }"), HasSubstr("column 36: expected sum, max or min"));
   EXPECT_THAT(error("graph main { %0 = input() : f32[4] on mesh3 }"),
-              HasSubstr("column 29: there is no mesh3; the graph has 1"));
+              HasSubstr("column 29: mesh3 does not exist; number of meshes: 1"));
   EXPECT_THAT(error("graph main mesh(data=0) {}"), HasSubstr("column 12: mesh: axis data has size 0"));
-  EXPECT_THAT(error("graph main mesh(data=2) [0:1] {}"), HasSubstr("column 12: a mesh of 2 devices lists 1"));
+  EXPECT_THAT(error("graph main mesh(data=2) [0:1] {}"), HasSubstr("column 12: the mesh has 2 devices, but lists 1"));
   EXPECT_THAT(error("graph main { %0, %1 = top() : f32[4] }"), HasSubstr("expected ','"));
   EXPECT_THAT(error("graph main { %0 = input() {a=} : f32[4] }"), HasSubstr("column 30: expected a number"));
-  EXPECT_THAT(error("graph main { %99999999 = input() : f32[4] }"), HasSubstr("beyond the text's length"));
+  EXPECT_THAT(error("graph main { %99999999 = input() : f32[4] }"),
+              HasSubstr("the number of a value exceeds the length of the text"));
 }
 
 TEST(GraphText, AShortTextCannotExhaustTheMemory) {
   OpTable ops = test_ops();
   auto error = [&](const std::string& text) { return error_of([&] { parse_graph(text, ops); }); };
   EXPECT_THAT(error("graph main mesh(data=1048576) mesh(a=1) {}"),
-              HasSubstr("the meshes of graph and regions have over 1048576 devices"));
+              HasSubstr("the meshes of the graph and its regions have more than 1048576 devices"));
   EXPECT_THAT(error("graph main mesh(data=1048576) {}"), "no error");
   EXPECT_THAT(error("graph main mesh(a=1000000000, b=1000000000, c=1000000000) {}"),
               HasSubstr("size overflows 64 bits"));
@@ -192,10 +205,10 @@ TEST(GraphText, AShortTextCannotExhaustTheMemory) {
   std::string regions, values;
   for (int i = 0; i < 9; ++i) regions += "graph r {} ";
   EXPECT_THAT(error("graph main mesh(data=200000) { %0 = scan() : f32[4] regions { " + regions + "} }"),
-              HasSubstr("over 1048576 devices"));
+              HasSubstr("more than 1048576 devices"));
   for (int i = 0; i < 9; ++i) values += "graph r { %90 = input() : f32[4] } ";
   EXPECT_THAT(error("graph main { %0 = input() : f32[4] %1 = scan(%0) : f32[4] regions { " + values + "} }"),
-              HasSubstr("the value numbers of graph and regions exceed the number of characters of the text"));
+              HasSubstr("the value numbers of the graph and its regions exceed the length of the text"));
 }
 
 TEST(GraphText, NoTextCrashesTheParser) {  // tests every prefix of a valid text, and changes of single characters

@@ -55,7 +55,7 @@ class Verifier {
   template <class What>
   void verify_layout(const What& what, const TensorType& type, int mesh, const std::optional<Layout>& layout) const {
     if (mesh < 0 || static_cast<std::size_t>(mesh) >= graph_.meshes.size())
-      fail(what(), " is on mesh", mesh, "; the graph has ", graph_.meshes.size());
+      fail(what(), " is on mesh", mesh, ", which does not exist; number of meshes: ", graph_.meshes.size());
     std::string reason;
     const Mesh& value_mesh = graph_.meshes[static_cast<std::size_t>(mesh)];
     if (layout && !is_valid(type, value_mesh, *layout, &reason))
@@ -75,7 +75,7 @@ class Verifier {
               graph_.values.size(), " values");
       require(is_defined(in), name, ": operand ", i, " is %", in, ", which no earlier node produces");
       require(graph_.value(in).mesh == graph_.value(node.inputs[0]).mesh, name, ": operand ", i, " is on mesh",
-              graph_.value(in).mesh, ", operand 0 on mesh", graph_.value(node.inputs[0]).mesh);
+              graph_.value(in).mesh, ", but operand 0 is on mesh", graph_.value(node.inputs[0]).mesh);
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       ValueId out = node.outputs[i];
@@ -88,7 +88,7 @@ class Verifier {
       layout([&] { return cat(name, ": result ", i); }, out);
       int mesh = graph_.value(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).mesh;
       require(value.mesh == mesh || node.op->role == Role::transfer, name, ": result ", i, " is on mesh", value.mesh,
-              ", its operands on mesh", mesh);
+              ", but its operands are on mesh", mesh);
     }
     types(name, NodeView{&graph_, id});
     rates(name, node);
@@ -158,16 +158,18 @@ class Verifier {
       for (auto [id, verb] : {std::pair{v.read, "read as"}, std::pair{v.updated, "updated to"}}) {
         if (!id.valid()) continue;
         require(is_defined(id), what, " is ", verb, " %", id, ", which no node produces");
-        require(graph_.type(id) == v.type, what, " is ", v.type, " and ", verb, " %", id, ", a ", graph_.type(id));
-        require(graph_.value(id).mesh == v.mesh, what, " is on mesh", v.mesh, " and ", verb, " %", id, " on mesh",
+        require(graph_.type(id) == v.type, what, " has type ", v.type, ", but is ", verb, " %", id, " of type ",
+                graph_.type(id));
+        require(graph_.value(id).mesh == v.mesh, what, " is on mesh", v.mesh, ", but is ", verb, " %", id, " on mesh",
                 graph_.value(id).mesh);
       }
       if (v.updated.valid()) require_one_fill(cat("the next version of ", what), v.updated);
       if (!v.read.valid()) continue;
-      require(read.insert(v.read).second, what, " is read as %", v.read, ", and so is another variable");
+      require(read.insert(v.read).second, what, " is read as %", v.read,
+              ", but another variable is read as the same value");
       NodeId reader = graph_.value(v.read).producer;
       require(reader.valid() && graph_.node(reader).op->role == Role::state, what, " is read as %", v.read,
-              ", which is not the result of a node 'variable'");
+              ", which is not the result of a 'variable' node");
       const Attrs& attrs = graph_.node(reader).attrs;
       require(attrs.text("name", v.name) == v.name, what, " is read as %", v.read, ", which is named '",
               attrs.text("name", v.name), "'");

@@ -90,9 +90,9 @@ TEST(Verify, ControlEdgesNameEarlierNodes) {
 TEST(Verify, AVariableIsReadAndWrittenOnceWithItsType) {
   EXPECT_EQ(verify_error(R"(graph g { variable "w" : f32[2] variable "w" : f32[2] })"), "two variables are called 'w'");
   EXPECT_EQ(verify_error(R"(graph g { variable "w" : f32[3] read %0 %0 = variable() {name="w", shape=[2]} : f32[2] })"),
-            "variable 'w' is f32[3] and read as %0, a f32[2]");
+            "variable 'w' has type f32[3], but is read as %0 of type f32[2]");
   EXPECT_EQ(verify_error(R"(graph g { variable "w" : f32[2] read %0 %0 = input() {shape=[2]} : f32[2] })"),
-            "variable 'w' is read as %0, which is not the result of a node 'variable'");
+            "variable 'w' is read as %0, which is not the result of a 'variable' node");
   EXPECT_EQ(verify_error(R"(graph g { variable "w" : f32[2] read %0 %0 = variable() {name="v", shape=[2]} : f32[2] })"),
             "variable 'w' is read as %0, which is named 'v'");
   EXPECT_EQ(
@@ -101,7 +101,7 @@ TEST(Verify, AVariableIsReadAndWrittenOnceWithItsType) {
   EXPECT_EQ(
       verify_error(
           R"(graph g { variable "v" : f32[2] read %0 variable "w" : f32[2] read %0 %0 = variable() {shape=[2]} : f32[2] })"),
-      "variable 'w' is read as %0, and so is another variable");
+      "variable 'w' is read as %0, but another variable is read as the same value");
   TestGraph g;
   g.graph.variables[0].updated = ValueId(7);
   EXPECT_EQ(g.error(), "variable 'w' is updated to %7, which no node produces");
@@ -111,13 +111,16 @@ TEST(Verify, MeshesExistAndANodeHasOneMesh) {
   EXPECT_EQ(
       verify_error("graph g mesh() mesh(a=2) { %0 = input() {shape=[2]} : f32[2] %1 = input() {shape=[2]} : f32[2] on "
                    "mesh1 %2 = add(%0, %1) : f32[2] }"),
-      "add n2: operand 1 is on mesh1, operand 0 on mesh0");
+      "add n2: operand 1 is on mesh1, but operand 0 is on mesh0");
   EXPECT_EQ(
       verify_error("graph g mesh() mesh(a=2) { %0 = input() {shape=[2]} : f32[2] %1 = relu(%0) : f32[2] on mesh1 }"),
-      "relu n1: result 0 is on mesh1, its operands on mesh0");
+      "relu n1: result 0 is on mesh1, but its operands are on mesh0");
+  EXPECT_EQ(verify_error("graph g mesh() mesh(a=2) { %0 = input() {shape=[2]} : f32[2] on mesh1 %1 = add(%0, %0) : "
+                         "f32[2] on mesh1 }"),
+            "no error");
   TestGraph g;
   g.graph.values[ValueId(0)].mesh = 1;
-  EXPECT_EQ(g.error(), "variable n0: result 0 is on mesh1; the graph has 1");
+  EXPECT_EQ(g.error(), "variable n0: result 0 is on mesh1, which does not exist; number of meshes: 1");
 }
 
 TEST(Verify, OutputsExistAndHaveDistinctNames) {

@@ -1,4 +1,5 @@
-// The table of kernels: finds the best row for a call, suggests strides that a better row supports, and lists rows.
+// The table of kernels: finds the row with the highest rank for a call, suggests strides that a row with a higher rank
+// supports, and lists rows.
 #include "karez/kernels/kernel.h"
 
 #include <algorithm>
@@ -32,8 +33,8 @@ KernelTable::KernelTable(std::vector<KernelRow> rows) : rows_(std::move(rows)) {
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     require(ErrorKind::name, rows_[i].supports && rows_[i].prepare, "kernel '", rows_[i].name,
             "' lacks `supports` or `prepare`");
-    require(rows_[i].rate > 0 && rows_[i].rate < 1e6, "kernel '", rows_[i].name, "' has an invalid rate of ",
-            rows_[i].rate, " times the cost table's rate");
+    require(rows_[i].rate > 0 && rows_[i].rate < 1e6, "kernel '", rows_[i].name,
+            "' must have a rate above 0 and below 1e6, got ", rows_[i].rate);
     for (std::size_t j = 0; j < i; ++j)
       require(ErrorKind::name, rows_[i].name != rows_[j].name, "two kernels are called '", rows_[i].name, "'");
   }
@@ -49,7 +50,7 @@ std::optional<CallSpec> KernelTable::suggest(const CallSpec& call) const {
   std::optional<CallSpec> out;
   int rank = 0;
   for (const CallSpec& candidate :
-       {call, with_order(call, channels_last), with_order(call, row_major)}) {  // the call itself wins ties
+       {call, with_order(call, channels_last), with_order(call, row_major)}) {  // on equal ranks, strides are kept
     const KernelRow* best = best_row(rows_, candidate);
     if (best == nullptr || (out && best->rank <= rank)) continue;
     out = candidate;
@@ -66,13 +67,13 @@ std::string KernelTable::list(std::string_view op) const {
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const KernelRow* a, const KernelRow* b) { return a->rank > b->rank; });
   return cat("kernels of '", op,
-             "', best first: ", join(candidates, ", ", [](const KernelRow* row) { return row->name; }));
+             "', highest rank first: ", join(candidates, ", ", [](const KernelRow* row) { return row->name; }));
 }
 
 const KernelRow& KernelTable::row(std::string_view name) const {
   for (const KernelRow& row : rows_)
     if (row.name == name) return row;
-  fail(ErrorKind::device, "no kernel is called '", name, "'; ",
+  fail(ErrorKind::device, "unknown kernel '", name, "'; ",
        suggest_names(name, rows_, [](const KernelRow& row) { return row.name; }));
 }
 

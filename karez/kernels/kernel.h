@@ -30,12 +30,12 @@ using PreparedKernel = std::function<void(const KernelArgs&)>;
 struct KernelRow {
   std::string name;  // "plain.matmul", "onednn.matmul", "hwy.pointwise"
   std::string op;    // the op that it implements
-  int rank = 0;      // larger is better; plain kernels are 0
+  int rank = 0;      // the supported row with the highest rank runs; plain kernels have rank 0
   std::function<bool(const CallSpec&)> supports;
   std::function<std::int64_t(const CallSpec&)> workspace;  // in bytes; none if absent
   std::function<PreparedKernel(const CallSpec&)> prepare;  // may allocate memory; the prepared kernel may not
-  double rate =
-      1;  // speed relative to the cost table's rate for the op; below 1, copies that let a faster row run may pay off
+  double rate = 1;  // speed relative to the cost table's rate for the op; if it is below 1, copies that let a faster
+                    // row run may pay off
 };
 
 class KernelTable : public KernelCatalog {

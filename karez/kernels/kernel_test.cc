@@ -61,7 +61,9 @@ TEST(KernelTable, TheChoiceIncludesTheRate) {
   for (const KernelRow& plain : plain_kernels()) EXPECT_LT(plain.rate, 1) << plain.name;
   for (double rate : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
     slow.rate = rate;
-    EXPECT_THAT(error_of([&] { KernelTable({slow}); }), HasSubstr("kernel 'slow' has an invalid rate of ")) << rate;
+    EXPECT_THAT(error_of([&] { KernelTable({slow}); }),
+                HasSubstr("kernel 'slow' must have a rate above 0 and below 1e6, got "))
+        << rate;
   }
 }
 
@@ -86,21 +88,20 @@ TEST(KernelTable, ARepeatedOperandKeepsItsZeroStride) {
   EXPECT_EQ(suggested.out[0].strides, (Strides{3, 1}));
 }
 
-TEST(KernelTable, RowsAreListedBestFirst) {
+TEST(KernelTable, RowsAreListedByDescendingRank) {
   KernelTable table({row("plain.a", "a", 0, always), row("good.a", "a", 1, always)});
-  EXPECT_EQ(table.list("a"), "kernels of 'a', best first: good.a, plain.a");
+  EXPECT_EQ(table.list("a"), "kernels of 'a', highest rank first: good.a, plain.a");
   EXPECT_EQ(table.list("b"), "no kernel implements 'b'");
 }
 
-TEST(KernelTable, AnUnknownNameIsAnErrorWithSimilarNames) {
+TEST(KernelTable, TheErrorForAnUnknownNameListsSimilarNames) {
   KernelTable table(plain_kernels());
   EXPECT_EQ(table.row("plain.matmul").op, "matmul");
   EXPECT_THAT(error_of([&] { table.row("plain.matmull"); }),
-              HasSubstr("no kernel is called 'plain.matmull'; the nearest of "));
+              HasSubstr("unknown kernel 'plain.matmull'; the nearest of "));
   EXPECT_THAT(error_of([&] { table.row("plain.matmull"); }), HasSubstr(" are: plain.matmul, "));
   EXPECT_THAT(error_of([&] { table.row("cuda.matmul"); }), HasSubstr(" are: plain.matmul, "));
-  EXPECT_EQ(error_of([] { KernelTable({row("x", "a", 0, always)}).row("y"); }),
-            "no kernel is called 'y'; there is 1: x");
+  EXPECT_EQ(error_of([] { KernelTable({row("x", "a", 0, always)}).row("y"); }), "unknown kernel 'y'; there is 1: x");
 }
 
 TEST(KernelTable, TwoRowsWithTheSameNameAreAnError) {

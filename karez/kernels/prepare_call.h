@@ -1,4 +1,4 @@
-// Prepares a plan's call for its kernel, when a plan is loaded and when it is verified.
+// Prepares the kernel of a plan's call, when the plan is loaded and when it is verified.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace karez::kernels {
 
-// Throws if the kernel does not exist or does not support the shapes, dtypes, strides or attributes of the call, or if
-// the workspace is too small.
+// Prepares the kernel that the call names, for a device of kind `device` ("cpu"). Throws if the kernel does not exist,
+// does not support the shapes, dtypes, strides or attributes of the call, or needs more workspace than the plan gives.
 PreparedKernel prepare_call(const KernelTable& kernels, const plan::Call& call, const std::string& device);
 
 }  // namespace karez::kernels

@@ -6,7 +6,7 @@
 
 namespace karez::ops {
 
-// All ops of this component. A user's op is one more row of a table: OpTable({all_op_rows()..., user_op}).
+// Return all ops of this component, as a table and as rows. To add an op, make an OpTable of these rows and one more.
 OpTable all_ops();
 std::vector<OpDef> all_op_rows();
 

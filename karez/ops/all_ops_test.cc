@@ -10,7 +10,8 @@
 namespace karez::ops {
 namespace {
 
-// Calls of ops: operands, attributes and results; then the shardings on a mesh axis of two devices.
+// Each entry is a call of an op, with operands, attributes and results, followed by its shardings on a mesh axis of two
+// devices.
 constexpr const char* table = R"golden(
 input() {dtype="f32", name="x", shape=[6, 4]} -> f32[6, 4]
   -> B | -> S(0)
@@ -136,7 +137,7 @@ micro_slice(f32[6, 4]) {axis=0, parts=3} -> f32[2, 4]
   B -> B | S(1) -> S(1) | P(sum) -> P(sum) | P(max) -> P(max) | P(min) -> P(min)
 )golden";
 
-// The same for the examples that the ops have themselves (OpDef::example): `./dev test --update AllOps` writes it.
+// The same table for the examples in the op rows (OpDef::example); written by `./dev test --update AllOps`.
 constexpr const char* table_of_op_examples = R"golden(
 neg(f32[6]) -> f32[6]
   B -> B | S(0) -> S(0) | P(sum) -> P(sum)
@@ -300,7 +301,9 @@ TEST(AllOps, EachOpIsDocumentedAndHasAGradientOrAReason) {
   for (const OpDef& op : all_op_rows()) {
     EXPECT_GT(op.doc.size(), 10u) << op.name;
     EXPECT_NE(static_cast<bool>(op.grad), !op.no_grad.empty())
-        << op.name << " has " << (op.grad ? "both a gradient and a reason" : "neither");
+        << op.name << " has "
+        << (op.grad ? "both a gradient and a reason for having none"
+                    : "neither a gradient nor a reason for having none");
     for (auto [in, out] : op.in_place) EXPECT_TRUE((op.inputs < 0 || in < op.inputs) && out >= 0) << op.name;
   }
 }

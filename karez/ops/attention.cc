@@ -1,5 +1,5 @@
-// Composes attention of two products and a softmax (grouped queries are rows of one head), rotary positions of slices
-// and products, and einsum of matrix products.
+// Composes attention from two matrix products and a softmax, rotary position embeddings from slices and products, and
+// einsum from matrix products.
 #include "karez/ops/attention.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace karez::ops::build {
 namespace {
 
-// Returns the score of a masked key: the lowest number, because infinity would trigger check_nan.
+// Returns the score of a masked key: the lowest finite number, because infinity would trigger check_nan.
 ValueId masked_score_like(Builder& b, ValueId scores) {
   const bool single = b.type(scores).dtype == DType::f32;
   return full_like(
@@ -24,21 +24,21 @@ ValueId masked_score_like(Builder& b, ValueId scores) {
 void check_attention(const TensorType& q, const TensorType& k, const TensorType& v) {
   auto print_types = [&] { return cat("q ", q, ", k ", k, ", v ", v); };
   require(ErrorKind::type, is_float(q.dtype) && k.dtype == q.dtype && v.dtype == q.dtype,
-          "attention: operands must have one float dtype: ", print_types());
+          "attention: q, k and v must have the same float dtype, got ", print_types());
   const bool equal_ranks = q.rank() >= 3 && k.rank() == q.rank() && v.rank() == q.rank();
-  require(
-      ErrorKind::shape, equal_ranks,
-      "attention: q [n..., h, t, d], k [n..., g, s, d] and v [n..., g, s, e] must have equal ranks: ", print_types());
+  require(ErrorKind::shape, equal_ranks,
+          "attention: q [n..., h, t, d], k [n..., g, s, d] and v [n..., g, s, e] must have equal ranks, got ",
+          print_types());
   const auto r = static_cast<std::size_t>(q.rank());
   const bool equal_leading = std::equal(q.shape.begin(), q.shape.end() - 3, k.shape.begin()) &&
                              std::equal(k.shape.begin(), k.shape.end() - 1, v.shape.begin());
   require(ErrorKind::shape, equal_leading,
-          "attention: k and v may differ only in their last dimension, and must match q in the leading ones: ",
+          "attention: k and v may differ only in their last dimension, and their leading dimensions must match q, got ",
           print_types());
   require(ErrorKind::shape, q.shape[r - 1] == k.shape[r - 1], "attention: queries have ", q.shape[r - 1],
-          " elements, keys have ", k.shape[r - 1], ": ", print_types());
+          " elements, but keys have ", k.shape[r - 1], ": ", print_types());
   require(ErrorKind::shape, k.shape[r - 3] > 0 && q.shape[r - 3] % k.shape[r - 3] == 0, "attention: ", k.shape[r - 3],
-          " heads of keys do not divide ", q.shape[r - 3], " of queries: ", print_types());
+          " key heads do not divide ", q.shape[r - 3], " query heads: ", print_types());
 }
 
 // Computes a softmax of the visible keys over the last axis; the result is 0 if no key is visible.
@@ -126,8 +126,8 @@ ValueId rotary(Builder& b, ValueId x, const RotaryOptions& options) {
   const TensorType type = b.type(x);
   require(ErrorKind::shape, type.rank() >= 2 && type.shape.back() % 2 == 0 && is_float(type.dtype),
           "rotary: expected f32 or f64 [..., t, d] with an even d, got ", type);
-  require(options.base > 0 && options.first >= 0, "rotary: base ", options.base, " and first position ", options.first,
-          "; the base must be positive, the position at least 0");
+  require(options.base > 0 && options.first >= 0, "rotary: base must be positive and first at least 0, got base ",
+          options.base, " and first ", options.first);
   const std::int64_t t = type.shape[type.shape.size() - 2], d = type.shape.back(), half = d / 2;
   x = widened(b, x);
   const TensorType table{b.type(x).dtype, {t, half}};
@@ -165,7 +165,7 @@ ValueId rotary(Builder& b, ValueId x, const RotaryOptions& options) {
 
 namespace {
 
-using Label = int;                  // a letter, or from 256 on a dimension of "..."
+using Label = int;                  // a letter, or 256 + d for dimension d of "...", counted from the last
 using Labels = std::vector<Label>;  // one label for each dimension of a value
 
 struct Subscripts {
@@ -210,7 +210,7 @@ Subscripts parse_subscripts(Builder& b, std::string_view subscripts, std::span<c
     begin = comma == std::string::npos ? comma : comma + 1;
   }
   require(!operands.empty() && parts.size() == operands.size(), "einsum '", subscripts, "': ", parts.size(),
-          " operands in the subscripts, ", operands.size(), " given");
+          " operands in the subscripts, but ", operands.size(), " given");
   Subscripts parsed;
   int ellipsis_rank = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -218,7 +218,7 @@ Subscripts parse_subscripts(Builder& b, std::string_view subscripts, std::span<c
     const int letter_count = static_cast<int>(parts[i].size()) - (has_ellipsis ? 3 : 0),
               rank = b.type(operands[i]).rank();
     require(ErrorKind::shape, has_ellipsis ? letter_count <= rank : letter_count == rank, "einsum '", subscripts,
-            "': '", parts[i], "' for ", b.type(operands[i]));
+            "': '", parts[i], "' does not match the rank of operand ", i, " ", b.type(operands[i]));
     parsed.in.push_back(labels_of(parts[i], subscripts, rank - letter_count));
     if (has_ellipsis) ellipsis_rank = std::max(ellipsis_rank, rank - letter_count);
   }
@@ -270,8 +270,8 @@ ValueId permute(Builder& b, const LabelledValue& x, const Labels& order) {
   return std::is_sorted(perm.begin(), perm.end()) ? x.id : transpose(b, x.id, perm);
 }
 
-// Multiplies two values. A label occurs in both and in `kept_labels` (batch), only in x (rows), only in y (columns), or
-// in both and is summed over (inner).
+// Multiplies two values. Each label belongs to the batch (in x, y and `kept_labels`), the rows (only in x), the columns
+// (only in y) or the inner dimensions (in x and y, summed over).
 LabelledValue product(Builder& b, LabelledValue x, LabelledValue y, const Labels& kept_labels) {
   Labels batch, rows, columns, inner;
   for (Label l : x.labels) (has(y.labels, l) ? has(kept_labels, l) ? batch : inner : rows).push_back(l);

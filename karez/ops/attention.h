@@ -1,4 +1,4 @@
-// Attention, rotary positions and einsum, composed of primitive ops so that sharding rules (heads, batch) apply.
+// Attention, rotary position embeddings and einsum, composed of primitive ops so that their sharding rules apply.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ namespace karez::ops::build {
 
 struct AttentionOptions {
   bool causal = false;               // query i attends to keys 0 to i
-  std::optional<double> scale = {};  // factor of the products; 1 / sqrt(d) by default
+  std::optional<double> scale = {};  // factor of q k^T; 1 / sqrt(d) by default
 };
 // Computes softmax(q k^T scale + mask) v (Vaswani et al., 2017): q [n..., h, t, d], k [n..., g, s, d], v [n..., g, s,
-// e] -> [n..., h, t, e]. g divides h, and h / g heads of queries share one head of keys (grouped queries; Ainslie et
-// al., 2023). The mask broadcasts to [n..., h, t, s] and is bool (true marks visible keys) or of q's dtype (and is
-// added; -inf hides a key). A query without visible keys has result 0 and gradients 0.
+// e] -> [n..., h, t, e]. g must divide h; each group of h / g query heads shares one key head (grouped queries; Ainslie
+// et al., 2023). The mask broadcasts to [n..., h, t, s]. A bool mask is true for visible keys; a mask of q's dtype is
+// added to the scores, and -inf hides a key. A query without visible keys has result 0 and gradients 0.
 ValueId attention(Builder& b, ValueId q, ValueId k, ValueId v, const AttentionOptions& options = {},
                   std::optional<ValueId> mask = {});
 
@@ -31,8 +31,8 @@ struct RotaryOptions {
   std::int64_t first = 0;    // position of the first row
   bool interleaved = false;  // pairs are (0, 1), (2, 3), ...; otherwise (0, d / 2), (1, d / 2 + 1), ...
 };
-// Applies rotary positions (Su et al., 2021) to x [..., t, d], where d is even: rotates pair i of row p by the angle p
-// base^(-2 i / d).
+// Applies rotary position embeddings (Su et al., 2021) to x [..., t, d], where d is even: rotates pair i of row p by
+// the angle p base^(-2 i / d).
 ValueId rotary(Builder& b, ValueId x, const RotaryOptions& options = {});
 
 // Computes an Einstein summation such as "bhtd,bhsd->bhts". Letters that are not in the result are summed over. Without

@@ -21,7 +21,7 @@ OpDef cumsum() {
       .name = "cumsum",
       .doc =
           "Returns the inclusive cumulative sum along {axis}, or from the last element to the first with {reverse}. "
-          "Integers wrap around.",
+          "Integers wrap around on overflow.",
       .inputs = 1};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -86,8 +86,8 @@ void require_equal_shapes_except(std::string_view op, const TensorType& a, const
   Shape left = a.shape, right = b.shape;
   const bool same_rank = left.size() == right.size();
   if (same_rank) left[axis] = right[axis] = 0;
-  require(ErrorKind::shape, same_rank && left == right, op, ": ", a, " and ", b, " differ in dimensions other than ",
-          axis);
+  require(ErrorKind::shape, same_rank && left == right, op, ": ", a, " and ", b,
+          " differ in dimensions other than axis ", axis);
 }
 
 OpDef take_along() {
@@ -147,7 +147,7 @@ OpDef add_along() {
             " have different shapes");
     const auto axis = static_cast<std::size_t>(axis_of("add_along", attrs, updates));
     const std::int64_t size = attrs.integer("size");
-    require(ErrorKind::type, size >= 0, "add_along: the size is negative: ", size);
+    require(ErrorKind::type, size >= 0, "add_along: size must be at least 0, got ", size);
     TensorType out = updates;
     out.shape[axis] = size;
     return std::vector{out};

@@ -13,8 +13,8 @@ std::vector<OpDef> box_ops() {
       .inputs = 1,
       .infer =
           [](std::span<const TensorType> in, const Attrs& attrs) {
-            require(ErrorKind::shape, attrs.integer("axis") >= 0,
-                    "box: the mesh axis is negative: ", attrs.integer("axis"));
+            require(ErrorKind::shape, attrs.integer("axis") >= 0, "box: the mesh axis must be at least 0, got ",
+                    attrs.integer("axis"));
             attrs.text("move");
             attrs.text("from");
             attrs.text("to");

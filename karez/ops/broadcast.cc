@@ -17,7 +17,7 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
           " dimensions, but x is ", x);
   for (std::size_t i = 0; i < dims.size(); ++i) {
     require(ErrorKind::shape, dims[i] >= 0 && dims[i] < static_cast<std::int64_t>(shape.size()),
-            "broadcast: dimension ", dims[i], " is not in ", shape);
+            "broadcast: dims contain ", dims[i], ", which is not a dimension of ", shape);
     require(ErrorKind::shape, i == 0 || dims[i] > dims[i - 1], "broadcast: dims must increase, got ", dims);
     auto size = shape[static_cast<std::size_t>(dims[i])];
     require(ErrorKind::shape, size == x.shape[i], "broadcast: sizes differ: dimension ", i, " of ", x,

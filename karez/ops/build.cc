@@ -1,4 +1,4 @@
-// Adds nodes with the attributes of each op.
+// Implements the functions of build.h: each adds a node with the attributes of its op.
 #include "karez/ops/build.h"
 
 #include <cmath>

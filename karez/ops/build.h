@@ -1,5 +1,5 @@
-// Typed functions that add nodes, for the ops that gradients, compositions and functions of users share. They do not
-// broadcast or promote operands; karez/ops/compose.h has functions that do.
+// Typed functions that add a node of one op, for gradients, compositions and the functions of the API. They neither
+// broadcast nor promote operands; karez/ops/compose.h has functions that broadcast.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace karez::ops::build {
 ValueId input(Builder& b, std::string_view name, const TensorType& type);
 ValueId prefetched_input(
     Builder& b, std::string_view name,
-    const TensorType& type);  // fed by a slow source; the next batch is read during the launch before
+    const TensorType& type);  // fed by a slow source; each batch is read during the preceding launch
 ValueId array_input(Builder& b, std::string_view name, const TensorType& type,
                     Layout layout);  // a value that is on the mesh already, in this layout
 ValueId variable(Builder& b, std::string_view name, const TensorType& type);
@@ -29,11 +29,11 @@ ValueId constant(Builder& b, const TensorType& type,
 ValueId constant(Builder& b, const TensorType& type,
                  std::span<const std::byte> row_major);      // little-endian bytes, row-major
 ValueId iota(Builder& b, const TensorType& type, int axis);  // the logical index along `axis`
-// Returns uniform numbers in [0, 1) that depend on state i64[2] = (seed, step), the site and the logical index of the
-// element, but not on the mesh.
+// Returns uniform random numbers in [0, 1). They depend on state i64[2] = (seed, step), the site and the logical index
+// of the element, but not on the mesh.
 ValueId random_uniform(Builder& b, ValueId state, const TensorType& type, std::int64_t site);
 
-// The rows of karez/ops/pointwise.cc are in pointwise_build.h.
+// pointwise_build.h has the functions for the rows of karez/ops/pointwise.cc.
 ValueId cast(Builder& b, ValueId x, DType to);  // returns x and adds no node if the dtype is the same
 // Evaluates an expression over x0, x1, ... (see karez/base/expr.h), for functions that have no op.
 ValueId pointwise(Builder& b, std::string_view expr, std::span<const ValueId> inputs);
@@ -80,14 +80,15 @@ ValueId pad(Builder& b, ValueId x, const Ints& low, const Ints& high, double val
 ValueId gather(Builder& b, ValueId table, ValueId index);                            // rows of [v, d...]
 ValueId scatter_add(Builder& b, ValueId index, ValueId updates, std::int64_t rows);  // [rows, d...]
 ValueId one_hot(Builder& b, ValueId index, std::int64_t depth, DType dtype = DType::f32);
-ValueId arg_max(Builder& b, ValueId x, int axis);  // i64; of equal maxima, the first
+ValueId arg_max(Builder& b, ValueId x, int axis);  // i64; the index of the first maximum
 
 ValueId cumsum(Builder& b, ValueId x, int axis,
                bool reverse = false);  // inclusive; if reverse, from the last element to the first
 struct SortResult {
   ValueId values, indices;  // indices are i64
 };
-// The sort is stable, and NaN is largest. Returns only the first `first` elements if it is given.
+// The sort is stable, and NaN is greater than every number. If `first` is given, returns only the first `first`
+// elements.
 SortResult sort(Builder& b, ValueId x, int axis, bool descending = false, std::optional<std::int64_t> first = {});
 ValueId take_along(Builder& b, ValueId x, ValueId index, int axis);  // elements of x at the indices along the axis
 ValueId add_along(Builder& b, ValueId index, ValueId updates, std::int64_t size,
@@ -111,7 +112,7 @@ struct AdamOptions {
 struct AdamResult {
   ValueId w, m, v;
 };
-// `step` is an i64 scalar, 1 at the first update; `lr` and `apply` are as above.
+// `step` is an i64 scalar, 1 at the first update; `lr` and `apply` are as in sgd().
 AdamResult adam(Builder& b, ValueId w, ValueId m, ValueId v, ValueId g, ValueId lr, ValueId step,
                 const AdamOptions& options = {}, ValueId apply = {});
 

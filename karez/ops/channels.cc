@@ -1,4 +1,4 @@
-// Composes batch and group normalisation by channel (dimension 1 of [n, c, ...]) and conv1d of primitive ops.
+// Composes batch_norm and group_norm, whose channels are dimension 1 of [n, c, ...], and conv1d from primitive ops.
 #include <algorithm>
 #include <cmath>
 
@@ -14,8 +14,9 @@ void require_channels(std::string_view what, const TensorType& x) {
 }
 
 void require_per_channel(std::string_view what, const TensorType& v, const TensorType& x) {
-  require(ErrorKind::shape, v.shape == Shape{x.shape[1]} && v.dtype == x.dtype, what, ": ", v, " does not match ", x,
-          ", which has ", x.shape[1], " channels");
+  require(ErrorKind::shape, v.shape == Shape{x.shape[1]} && v.dtype == x.dtype, what,
+          ": an operand with one element per channel must be ", TensorType{x.dtype, {x.shape[1]}}, " for x ", x,
+          ", got ", v);
 }
 
 // Widens v [c] and reshapes it to [c, 1, ...], which broadcasts over the dimensions after the channels of x; x must be

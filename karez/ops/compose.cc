@@ -1,12 +1,10 @@
-// Composes broadcasting, means, softmax, losses, dropout and dense layers of primitive ops.
+// Composes broadcasting, means, softmax, losses, dropout and dense layers from primitive ops.
 #include "karez/ops/compose.h"
 
 #include <algorithm>
 
-#include "karez/ops/losses.h"
-
 // At most one argument of a call adds nodes, because C++ does not define the order in which arguments are evaluated,
-// and all ranks must number nodes equally.
+// and all ranks must number nodes in the same way.
 namespace karez::ops::build {
 namespace {
 
@@ -26,7 +24,7 @@ Ints all_axes(const TensorType& x) {
   return axes;
 }
 
-// Broadcasts y, which lacks `axes` of x, to the shape of x.
+// Broadcasts y, from which `axes` were reduced, back to `shape`.
 ValueId broadcast_back(Builder& b, ValueId y, const Shape& shape, const Ints& axes) {
   Ints kept_dims;
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(shape.size()); ++d)
@@ -34,7 +32,8 @@ ValueId broadcast_back(Builder& b, ValueId y, const Shape& shape, const Ints& ax
   return broadcast(b, y, shape, kept_dims);
 }
 
-// Subtracts the maximum along the axis. It needs no gradient, because shifts do not change a softmax.
+// Subtracts the maximum along the axis. The maximum needs no gradient, because a shift of x does not change its
+// softmax.
 ValueId subtract_max(Builder& b, ValueId x, const Ints& axis) {
   Shape shape = b.type(x).shape;
   return sub(b, x, broadcast_back(b, stop_gradient(b, reduce_max(b, x, axis)), shape, axis));
@@ -144,10 +143,6 @@ ValueId log_softmax(Builder& b, ValueId x, int axis) {
   Ints axes = normalise_axes("log_softmax", type, {axis});
   ValueId s = subtract_max(b, widened(b, x), axes);
   return cast(b, sub(b, s, broadcast_back(b, log(b, reduce_sum(b, exp(b, s), axes)), type.shape, axes)), type.dtype);
-}
-
-ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights) {
-  return cross_entropy(b, logits, labels, weights, std::nullopt);
 }
 
 ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights,

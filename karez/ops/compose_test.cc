@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "karez/base/test_golden.h"
+#include "karez/graph/test_shardings.h"
 #include "karez/ops/all_ops.h"
-#include "karez/ops/losses.h"
 #include "karez/ops/norms.h"
 
 namespace karez::ops {
@@ -220,7 +220,7 @@ TEST(Broadcast, ShapesAreBroadcastAsInNumPy) {
   EXPECT_EQ(error([] { broadcast_shape({8, 10}, {8}); }), "shapes do not broadcast: [8, 10] and [8]");
 }
 
-TEST(Broadcast, ExpandedDimensionsAreRemovedFirst) {
+TEST(Broadcast, DimensionsOfSizeOneAreRemovedBeforeBroadcasting) {
   Program p;
   ValueId x = p.in("x", DType::f32, {8, 1}), y = p.in("y", DType::f32, {10});
   binary(p.b, "lt", x, y);
@@ -249,11 +249,11 @@ TEST(Compose, InvalidOperandsAreReported) {
   for (ValueId operand : {p.in("w", DType::f32, {9}), p.in("w", DType::f64, {10}), p.in("w", DType::f32, {8, 1}),
                           p.in("w", DType::f32, {1, 8, 10})}) {
     EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, operand); }),
-              cat("layer_norm: ", p.b.type(operand),
-                  " does not match f32[8, 10]; weight and bias must have its last dimensions"));
+              cat("layer_norm: weight and bias must be f32 with the last dimensions of x f32[8, 10], got ",
+                  p.b.type(operand)));
     EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, {}, operand); }),
-              cat("layer_norm: ", p.b.type(operand),
-                  " does not match f32[8, 10]; weight and bias must have its last dimensions"));
+              cat("layer_norm: weight and bias must be f32 with the last dimensions of x f32[8, 10], got ",
+                  p.b.type(operand)));
   }
   EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, p.in("w", DType::f32, {10}), x); }), "");
   EXPECT_EQ(error([&] { softmax(p.b, x, 2); }), "softmax: axis 2 is not a dimension of f32[8, 10]");

@@ -31,7 +31,7 @@ std::vector<TensorType> infer(std::span<const TensorType>, const Attrs& attrs) {
   return {type};
 }
 
-// Replaces {data} by the bytes of the local box, in row-major order.
+// Replaces {data} with the bytes of the local box, in row-major order.
 Attrs localise_constant(const LocalView& view) {
   Attrs attrs = with_local_shape(view);
   if (!attrs.has("data")) return attrs;

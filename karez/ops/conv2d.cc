@@ -21,7 +21,7 @@ void check_operands(std::string_view op, const TensorType& a, const TensorType& 
 std::int64_t groups_of(std::string_view op, const Attrs& attrs, std::int64_t channels, std::int64_t outputs) {
   const std::int64_t groups = attrs.integer("groups", 1);
   require(ErrorKind::shape, groups >= 1 && channels % groups == 0 && outputs % groups == 0, op, ": ", groups,
-          " groups do not divide ", channels, " channels and ", outputs, " results");
+          " groups do not divide ", channels, " input channels and ", outputs, " output channels");
   return groups;
 }
 
@@ -50,7 +50,7 @@ std::vector<TensorType> infer_grad_input(std::span<const TensorType> in, const A
   Shape shape = shape_attr("conv2d_grad_input", attrs);
   const std::int64_t groups = groups_of("conv2d_grad_input", attrs, shape.size() == 4 ? shape[1] : 0, w.shape[0]);
   require(ErrorKind::shape, shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == w.shape[1] * groups,
-          "conv2d_grad_input: shape ", shape, " does not match ", dy, " x ", w);
+          "conv2d_grad_input: shape ", shape, " does not match dy ", dy, " and w ", w);
   Ints kernel = spatial_size(w);
   require_output_size("conv2d_grad_input", window_of("conv2d_grad_input", attrs, &kernel), shape, dy);
   return {{product_dtype("conv2d_grad_input", dy.dtype, attrs), shape}};
@@ -70,8 +70,8 @@ std::vector<TensorType> infer_grad_weight(std::span<const TensorType> in, const 
            {dy.shape[1], x.shape[1] / groups, window.kernel[0], window.kernel[1]}}};
 }
 
-// Each of the three ops computes n o p q c r s products, with one multiplication and one addition each. Vectors hold
-// channels of the result (of y for the gradient of the weights).
+// Each of the three ops computes n * o * p * q * c * r * s products, with one multiplication and one addition each.
+// SIMD vectors hold channels of the result, or of y for the gradient of the weights.
 Cost conv_cost(WorkClass work, std::int64_t channels, const TensorType& y, const Shape& w,
                std::span<const TensorType> in, std::span<const TensorType> out) {
   double products_per_result = static_cast<double>(checked_mul(w[1], checked_mul(w[2], w[3])));
@@ -88,7 +88,7 @@ std::function<Signature(const NodeView&)> index_of(const char* ungrouped, const 
   };
 }
 
-// Sets the number of local groups. `outputs` is the index of dimension o in [o, ...] or [n, o, ...].
+// Sets the number of local groups. `outputs` is the index of the output channels in [o, ...] or [n, o, ...].
 Attrs localise_groups(const LocalView& view, const Box& local, const Shape& logical, std::size_t outputs) {
   Attrs attrs = view.node.attrs();
   if (attrs.has("shape")) attrs.set("shape", shape_of(view.out[0]));

@@ -29,7 +29,7 @@ OpDef gather() {
     const auto &table = in[0], &index = in[1];
     require_number("gather", table);
     require_index("gather", index);
-    require(ErrorKind::type, table.rank() >= 1, "gather: the table has no dimension: ", table);
+    require(ErrorKind::type, table.rank() >= 1, "gather: the table must have at least one dimension, got ", table);
     TensorType out{table.dtype, index.shape};
     out.shape.insert(out.shape.end(), table.shape.begin() + 1, table.shape.end());
     return std::vector{out};
@@ -70,10 +70,10 @@ OpDef scatter_add() {
     require_number("scatter_add", updates);
     bool is_prefix =
         updates.rank() >= index.rank() && std::equal(index.shape.begin(), index.shape.end(), updates.shape.begin());
-    require(ErrorKind::shape, is_prefix, "scatter_add: updates ", updates, " do not begin with the shape of the index ",
-            index);
+    require(ErrorKind::shape, is_prefix, "scatter_add: the shape of updates ", updates,
+            " must begin with the shape of index ", index);
     std::int64_t rows = attrs.integer("rows");
-    require(ErrorKind::type, rows >= 0, "scatter_add: the number of rows is negative: ", rows);
+    require(ErrorKind::type, rows >= 0, "scatter_add: rows must be at least 0, got ", rows);
     TensorType out{updates.dtype, {rows}};
     out.shape.insert(out.shape.end(), updates.shape.begin() + index.rank(), updates.shape.end());
     return std::vector{out};
@@ -81,7 +81,7 @@ OpDef scatter_add() {
   op.index = [](const NodeView& node) {
     int indices = node.in_type(0).rank();
     std::string i = numbered_letters("i", indices), d = numbered_letters("d", node.in_type(1).rank() - indices);
-    // If a device has no index of a row, its partial sum of this row is 0.
+    // If no index on a device selects a row, the device's partial sum of this row is 0.
     Signature s = parse_signature(cat(i, ", ", i, d, " -> v ", d, " | linear {1}"));
     for (int k = 0; k < indices; ++k) s.masked.insert(cat("i", k));
     return s;

@@ -1,4 +1,5 @@
-// Reverse-mode differentiation: calls the grad of each op from the loss backward, and adds contributions.
+// Reverse-mode differentiation: calls the grad function of each op, from the loss backward, and sums the contributions
+// to each gradient.
 #include "karez/ops/gradient.h"
 
 #include <algorithm>
@@ -8,8 +9,8 @@
 namespace karez::ops {
 namespace {
 
-// Returns the values that depend on `wrt` through floats. Only these have a gradient; a comparison or an index ends a
-// path.
+// Returns the values that depend on `wrt` through float values. Only these have a gradient; a comparison or an index
+// ends the path.
 ById<ValueId, bool> reached_from(const Graph& graph, std::span<const ValueId> wrt, const ById<ValueId, bool>& stops) {
   ById<ValueId, bool> reached(graph.values.size());
   for (ValueId v : wrt) reached[v] = true;
@@ -22,8 +23,9 @@ ById<ValueId, bool> reached_from(const Graph& graph, std::span<const ValueId> wr
   return reached;
 }
 
-// Removes the nodes from `first_node` on that no value of `keep` depends on, because the grad of an op builds the
-// gradients of all operands. The remaining nodes and values are renumbered, also in `keep`.
+// Removes the nodes from `first_node` on that no value of `keep` depends on. There are such nodes because the grad
+// function of an op builds the gradients of all operands. The remaining nodes and values are renumbered, also in
+// `keep`.
 void drop_unused(Graph& graph, std::size_t first_node, std::size_t first_value, std::vector<ValueId>& keep) {
   ById<NodeId, bool> used(graph.nodes.size());
   auto use = [&](ValueId v) {
@@ -43,7 +45,7 @@ void drop_unused(Graph& graph, std::size_t first_node, std::size_t first_value, 
     if (!used[NodeId(n)]) continue;
     Node node = std::move(graph.node(NodeId(n)));
     for (ValueId& v : node.inputs) rename(v);
-    for (ValueId& v : node.outputs) {  // ids only decrease, so a value in use is not overwritten
+    for (ValueId& v : node.outputs) {  // a new id is at most the old id, so no value in use is overwritten
       Value value = graph.value(v);
       value.producer = NodeId(nodes);
       new_ids[v] = ValueId(values);
@@ -81,12 +83,13 @@ std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const Va
   NodeView view{&graph, id};
   const OpDef& op = *view.node().op;
   require(static_cast<bool>(op.grad), describe(graph, id), ": no gradient passes through ", op.name, ": ",
-          op.no_grad.empty() ? "none is defined" : op.no_grad, "; apply stop_gradient to its operand to end the path");
+          op.no_grad.empty() ? "it has no grad function" : op.no_grad,
+          "; apply stop_gradient to its operand to end the path");
   std::vector<ValueId> inputs = view.node().inputs;  // a copy, because adding nodes may move the node
   std::size_t first_node = graph.nodes.size(), first_value = graph.values.size();
   std::vector<ValueId> out = op.grad(b, view, dy);
-  require(out.size() == inputs.size(), op.name, ": its gradient has ", out.size(), " values for ", inputs.size(),
-          " operands");
+  require(out.size() == inputs.size(), op.name, ": its grad function must return ", inputs.size(),
+          " values, one per operand, got ", out.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (!reached[inputs[i]]) out[i] = {};
     if (out[i].valid())

@@ -61,7 +61,8 @@ TEST(Gradient, GradientsEndAtStopsButReachTheStopsThemselves) {
   };
   EXPECT_EQ(gradient_ops({v, next}), "mul of mul");
   EXPECT_EQ(gradient_ops({w}), "broadcast of broadcast") << "zeros, because no gradient flows through a stop";
-  EXPECT_NE(p.error(loss, {w}).find("no gradient passes through sgd"), std::string::npos) << "without the stop";
+  EXPECT_NE(p.error(loss, {w}).find("no gradient passes through sgd"), std::string::npos)
+      << "without the stop, the gradient must fail at sgd";
 }
 
 TEST(Gradient, TheWeightGradientOfAPerceptronNeedsNoInputGradient) {
@@ -139,7 +140,7 @@ TEST(Gradient, ContributionsOfEveryConsumerAreAdded) {
 )"));
 }
 
-TEST(Gradient, ValuesThatTheLossDoesNotDependOnGetZeros) {
+TEST(Gradient, ValuesThatTheLossDoesNotDependOnGetZeroGradients) {
   Program p;
   ValueId x = p.f32("x", {3}), unrelated = p.f32("other", {2, 2}), d = p.state("d", {DType::f64, {}});
   ValueId loss = build::sum(p.b, x);

@@ -8,9 +8,12 @@
 
 namespace karez::ops {
 
-// Adds attributes of the local call: "offset", the logical number of the first local row, "limit", the number of rows
-// on all devices, and "begin", the logical position of the first local index. Defaults (0, all rows, the first element)
-// are omitted. If `attrs` already has these attributes (of a micro-batch), boxes are relative to them.
+// Adds these attributes of the local call; an attribute with its default value is omitted:
+//   offset  the logical number of the first local row; 0 by default
+//   limit   the number of rows on all devices; the number of local rows by default
+//   begin   the logical position of the first local index; all zeros by default
+// If `attrs` already has these attributes, because the node computes a micro-batch, `index` and `rows` are relative to
+// them.
 inline Attrs with_index_bounds(Attrs attrs, const Box& index, const Range& rows, std::int64_t all_rows) {
   if (rows.begin != 0) attrs.set("offset", attrs.integer("offset", 0) + rows.begin);
   if (rows.size() != all_rows && !attrs.has("limit")) attrs.set("limit", all_rows);

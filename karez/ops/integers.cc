@@ -1,4 +1,4 @@
-// Composes operations on bools and integers of primitive ops.
+// Composes operations on bools and integers from primitive ops.
 #include "karez/ops/integers.h"
 
 #include "karez/ops/compose.h"

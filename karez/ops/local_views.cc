@@ -4,8 +4,8 @@
 namespace karez::ops {
 
 std::optional<Strides> reshape_strides(const View& view, const Shape& shape) {
-  require(ErrorKind::shape, view.count() == count_of(shape), "reshape: ", view,
-          " has a different number of elements from ", shape);
+  require(ErrorKind::shape, view.count() == count_of(shape), "reshape: ", view, " and ", shape,
+          " must have the same number of elements");
   if (view.count() == 0) return row_major(shape);
   Strides out(shape.size(), 1);
   // Walks both shapes from the last dimension; a run of mutually contiguous source dimensions maps to a run of target

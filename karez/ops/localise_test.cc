@@ -31,7 +31,7 @@ TEST(Localise, SourcesGetTheirLogicalPosition) {
             R"({begin=[3, 0], dtype="f32", logical=[5, 4], shape=[2, 4], site=7})");
   EXPECT_EQ(local_attrs("random_uniform", "i64[2]", R"({dtype="f32", shape=[5, 4, 3], site=7})", {{B()}}, {{S(2)}}, 1),
             R"({begin=[0, 0, 2], dtype="f32", logical=[5, 4, 3], shape=[5, 4, 1], site=7})")
-      << "the position in a later dimension counts as in the first";
+      << "a later dimension must get its position, too";
   EXPECT_EQ(local_attrs("random_uniform", "i64[2]", R"({dtype="f32", shape=[5, 4], site=7})", {{B(), B()}},
                         {{S(1), S(0)}}, 3, Mesh::of({{"x", 2}, {"y", 2}})),
             R"({begin=[3, 2], dtype="f32", logical=[5, 4], shape=[2, 2], site=7})");
@@ -93,8 +93,8 @@ TEST(Localise, ShapesBecomeLocal) {
             "{kernel=[2, 2], padding=[0, 0], shape=[5, 2, 6, 6], stride=[2, 2]}");
 }
 
-// The infer of a local call must give the shape of the local box, so that the attributes from localise match the views
-// of kernels.
+// The infer function must give a local call the shape of the local box, so that the attributes from localise match the
+// views of kernels.
 TEST(Localise, LocalCallsInferTheShapesOfTheLocalBoxes) {
   OpTable ops = all_ops();
   struct Case {
@@ -161,7 +161,7 @@ TEST(Localise, LocalCallsInferTheShapesOfTheLocalBoxes) {
             view.out.push_back(local_box(node.view().out_type(i).shape, mesh, {sharding.out[i]}, position));
           auto out = node.view().node().op->infer(in, localise(view));
           for (std::size_t i = 0; i < out.size(); ++i)
-            EXPECT_EQ(print_shape(out[i].shape), print_shape(shape_of(view.out[i])))
+            EXPECT_EQ(out[i].shape, shape_of(view.out[i]))
                 << c.op << " " << print(sharding) << " on device " << position;
         }
     }

@@ -23,8 +23,8 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
   const auto &a = in[0], &b = in[1];
   require_same_dtype("matmul", a, b);
   require_number("matmul", a);
-  require(ErrorKind::shape, a.rank() >= 2 && a.rank() == b.rank(), "matmul: ranks must be equal and at least 2: ", a,
-          " x ", b);
+  require(ErrorKind::shape, a.rank() >= 2 && a.rank() == b.rank(), "matmul: ranks must be equal and at least 2, got ",
+          a, " x ", b);
   Sizes s = sizes_of(a, b, attrs);
   require(ErrorKind::shape, s.k_of_a == s.k_of_b, "matmul: inner sizes differ: ", s.k_of_a, " and ", s.k_of_b, " (", a,
           " x ", b, ")", attrs.empty() ? "" : " with ", attrs.empty() ? "" : attrs.print());
@@ -46,8 +46,8 @@ Signature index(const NodeView& node) {
       cat(batch, ta ? "k m" : "m k", ", ", batch, tb ? "n k" : "k n", " -> ", batch, "m n | linear {0} {1}"));
 }
 
-// Let a' and b' be the operands after transposition: da' = dy b'^T and db' = a'^T dy. The gradient of a transposed
-// operand is the transposed product, which is the product with exchanged factors.
+// Let a' and b' be the operands after transposition. Then da' = dy b'^T and db' = a'^T dy. If an operand is transposed,
+// its gradient is the transpose of this product: (x y)^T = y^T x^T.
 std::vector<ValueId> grad(Builder& b, const NodeView& n, std::span<const ValueId> dy) {
   bool ta = n.attrs().flag("transpose_a", false), tb = n.attrs().flag("transpose_b", false);
   ValueId x = n.in(0), w = n.in(1);
@@ -73,7 +73,7 @@ std::vector<OpDef> matmul_ops() {
       {.name = "matmul",
        .doc = "Computes the matrix product of a [..., m, k] and b [..., k, n], whose leading dimensions must be equal. "
               "With {transpose_a} or {transpose_b}, the last two dimensions of a or b are exchanged. With {wide}, "
-              "the product of halves is f32.",
+              "the product of bf16 or f16 operands is f32.",
        .inputs = 2,
        .infer = infer,
        .index = index,

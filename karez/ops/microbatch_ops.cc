@@ -6,8 +6,8 @@
 namespace karez::ops {
 namespace {
 
-// Returns a letter for every dimension except the axis of the micro-batches: a slice of a local part is not an interval
-// of the logical tensor.
+// Returns a letter for every dimension except the axis of the micro-batches: a slice of a local part is not a
+// contiguous range of the logical tensor.
 Signature letters_except_axis(const NodeView& node) {
   Signature s;
   s.in = {letters(node.in_type(0).shape)};
@@ -67,7 +67,8 @@ std::vector<OpDef> microbatch_ops() {
     TensorType out = in[0];
     auto& size = out.shape[static_cast<std::size_t>(axis_of("micro_slice", attrs, in[0]))];
     const std::int64_t parts = parts_of("micro_slice", attrs);
-    require(ErrorKind::shape, size % parts == 0, "micro_slice: ", parts, " does not divide ", size, " of ", in[0]);
+    require(ErrorKind::shape, size % parts == 0, "micro_slice: ", parts, " parts do not divide size ", size, " of ",
+            in[0]);
     size /= parts;
     return std::vector{out};
   };

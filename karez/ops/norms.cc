@@ -1,4 +1,4 @@
-// Composes statistics and normalisation of primitive ops.
+// Composes statistics and normalisation from primitive ops.
 #include "karez/ops/norms.h"
 
 #include <cmath>
@@ -9,8 +9,8 @@ namespace karez::ops::build {
 namespace {
 
 Ints last_axes(std::string_view what, const TensorType& x, std::int64_t dimensions) {
-  require(ErrorKind::shape, dimensions >= 1 && dimensions <= x.rank(), what, ": ", x, " has no ", dimensions,
-          " last dimensions");
+  require(ErrorKind::shape, dimensions >= 1 && dimensions <= x.rank(), what,
+          ": the number of normalised dimensions must be from 1 to the rank of x ", x, ", got ", dimensions);
   Ints axes;
   for (std::int64_t d = x.rank() - dimensions; d < x.rank(); ++d) axes.push_back(d);
   return axes;
@@ -25,7 +25,7 @@ std::int64_t count_over(const TensorType& x, const Ints& axes) {
 
 ValueId add_number(Builder& b, ValueId x, double number) { return add(b, x, full_like(b, x, number)); }
 
-// Multiplies x by the normaliser and the weight, adds the bias, and converts the result to this type.
+// Multiplies x by the normaliser and the weight, adds the bias, and converts the result to the dtype of `type`.
 ValueId scale_and_shift(Builder& b, std::string_view what, const TensorType& type, ValueId x, ValueId normaliser,
                         std::optional<ValueId> weight, std::optional<ValueId> bias) {
   for (auto operand : {weight, bias})
@@ -33,8 +33,8 @@ ValueId scale_and_shift(Builder& b, std::string_view what, const TensorType& typ
       const TensorType& operand_type = b.type(*operand);
       const bool matches = operand_type.dtype == type.dtype && operand_type.rank() <= type.rank() &&
                            std::equal(operand_type.shape.rbegin(), operand_type.shape.rend(), type.shape.rbegin());
-      require(ErrorKind::shape, matches, what, ": ", operand_type, " does not match ", type,
-              "; weight and bias must have its last dimensions");
+      require(ErrorKind::shape, matches, what, ": weight and bias must be ", name_of(type.dtype),
+              " with the last dimensions of x ", type, ", got ", operand_type);
     }
   ValueId y = binary(b, "mul", x, normaliser);
   if (weight) y = binary(b, "mul", y, widened(b, *weight));
@@ -50,8 +50,9 @@ ValueId variance(Builder& b, ValueId x, const Ints& axes, bool keep, std::int64_
   ValueId centred = binary(b, "sub", x, mean(b, x, axes, true));
   ValueId squares = sum(b, mul(b, centred, centred), axes, keep);
   const std::int64_t count = count_over(b.type(x), axes);
-  require(ErrorKind::shape, correction >= 0 && count > correction, "variance: ", count, " elements with correction ",
-          correction, "; there must be more elements than the correction");
+  require(ErrorKind::shape, correction >= 0 && count > correction,
+          "variance: correction must be at least 0 and less than the number of elements (", count, "), got ",
+          correction);
   return cast(b, mul(b, squares, full_like(b, squares, 1.0 / static_cast<double>(count - correction))), dtype);
 }
 

@@ -12,10 +12,11 @@ namespace karez::ops::build {
 // Returns the variance: the sum of squared distances from the mean, divided by the count minus `correction` (1 for the
 // sample variance). Negative axes count from the end.
 ValueId variance(Builder& b, ValueId x, const Ints& axes, bool keep = false, std::int64_t correction = 1);
-// Returns (sum of |x|^p)^(1/p), for p = 0 the number of nonzero elements, for p = infinity the largest |x|. The
-// gradient at the origin is 0.
+// Returns (sum of |x|^p)^(1/p). If p is 0, returns the number of nonzero elements; if p is infinite, returns the
+// largest |x|. The gradient at the origin is 0.
 ValueId vector_norm(Builder& b, ValueId x, double p, const Ints& axes, bool keep = false);
-// Limits x to the optional bounds; NaN stays NaN. As in PyTorch, the gradient is passed between and at the bounds.
+// Limits x to the optional bounds; NaN stays NaN. As in PyTorch, x gets the gradient if it is between the bounds or
+// equal to one of them.
 ValueId clip(Builder& b, ValueId x, std::optional<double> low, std::optional<double> high);
 
 // Returns (x - mean) / sqrt(variance + eps) * weight + bias, with statistics over the last `dimensions` dimensions (Ba,
@@ -27,11 +28,12 @@ ValueId layer_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, s
 ValueId rms_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, std::optional<ValueId> weight = {});
 
 // Mean and (biased) variance [c] of each channel of x [n, c, ...], over all other dimensions of the logical batch, for
-// every layout. They are f32 for halves.
+// every layout. They are f32 if x is bf16 or f16.
 struct ChannelStatistics {
   ValueId mean, variance;
 };
-// If parts > 1, returns the statistics [parts, c] of `parts` equal consecutive parts of dimension 0.
+// Returns the statistics of x. If parts > 1, returns the statistics [parts, c] of `parts` equal consecutive parts of
+// dimension 0.
 ChannelStatistics channel_statistics(Builder& b, ValueId x, std::int64_t parts = 1);
 // Returns (x - mean) / sqrt(variance + eps) * weight + bias, where all operands except x are [c] (Ioffe and Szegedy,
 // 2015).

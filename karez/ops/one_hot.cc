@@ -20,7 +20,7 @@ OpDef one_hot() {
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_index("one_hot", in[0]);
     std::int64_t depth = attrs.integer("depth");
-    require(ErrorKind::type, depth >= 0, "one_hot: the depth is negative: ", depth);
+    require(ErrorKind::type, depth >= 0, "one_hot: depth must be at least 0, got ", depth);
     TensorType out{dtype_from(attrs.text("dtype")), in[0].shape};
     out.shape.push_back(depth);
     return std::vector{out};
@@ -44,10 +44,9 @@ OpDef one_hot() {
 }
 
 OpDef arg_max() {
-  OpDef op{
-      .name = "arg_max",
-      .doc = "Returns the index (i64) of the maximum along {axis}, which is removed; of equal maxima, the first one.",
-      .inputs = 1};
+  OpDef op{.name = "arg_max",
+           .doc = "Returns the index (i64) of the first maximum along {axis}, which is removed.",
+           .inputs = 1};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_number("arg_max", in[0]);

@@ -16,8 +16,8 @@ constexpr bool by_hand = true;
 // A line of the table. In expressions, x, y, z are the operands, r is the result and dy its gradient. A gradient
 // expression becomes an op over the names in it, in order of appearance, unless a row already has this expression: "r *
 // dy" is mul(r, dy). "dy" passes the gradient unchanged, and "" means no gradient. Unless the line ends with by_hand,
-// users get a function with the name and doc of the row in C++ and Python, which converts integers to f32 if the op
-// accepts only floats.
+// users get a function with the name and doc of the row in C++ and Python. This function converts integers to f32 if
+// the op accepts only floats.
 struct Line {
   const char* name;
   OperandDTypes dtypes;
@@ -73,8 +73,8 @@ const Line lines[] = {
       "(x + 0.044715 * x * x * x)) * "
       "sigmoid(-1.5957691216057308 * (x + 0.044715 * x * x * x)) * 1.5957691216057308 * (1 + 0.134145 * min(x * x, "
       "1600))) * dy"},
-     "Returns the tanh approximation of GELU: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 (Hendrycks and Gimpel, "
-     "2016)."},
+     "Returns the tanh approximation of GELU: x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2 (Hendrycks and "
+     "Gimpel, 2016)."},
     {"silu",
      OperandDTypes::floats,
      "max(x, -800) * sigmoid(x)",
@@ -90,12 +90,22 @@ const Line lines[] = {
      "abs(x)",
      {"select(x > 0, dy, select(x < 0, -dy, 0))"},
      "Returns the absolute value of x; the gradient at 0 is 0."},
-    {"sin", OperandDTypes::floats, "sin(x)", {"cos(x) * dy"}, "Returns the sine of x, in radians."},
-    {"cos", OperandDTypes::floats, "cos(x)", {"-sin(x) * dy"}, "Returns the cosine of x, in radians."},
+    {"sin", OperandDTypes::floats, "sin(x)", {"cos(x) * dy"}, "Returns the sine of x (x in radians)."},
+    {"cos", OperandDTypes::floats, "cos(x)", {"-sin(x) * dy"}, "Returns the cosine of x (x in radians)."},
     {"stop_gradient", OperandDTypes::any, "x", {""}, "Returns x, but no gradient flows to x."},
-    {"add", OperandDTypes::numbers, "x + y", {"dy", "dy"}, "Returns x + y; integers wrap around.", by_hand},
-    {"sub", OperandDTypes::numbers, "x - y", {"dy", "-dy"}, "Returns x - y; integers wrap around.", by_hand},
-    {"mul", OperandDTypes::numbers, "x * y", {"dy * y", "x * dy"}, "Returns x * y; integers wrap around.", by_hand},
+    {"add", OperandDTypes::numbers, "x + y", {"dy", "dy"}, "Returns x + y; integers wrap around on overflow.", by_hand},
+    {"sub",
+     OperandDTypes::numbers,
+     "x - y",
+     {"dy", "-dy"},
+     "Returns x - y; integers wrap around on overflow.",
+     by_hand},
+    {"mul",
+     OperandDTypes::numbers,
+     "x * y",
+     {"dy * y", "x * dy"},
+     "Returns x * y; integers wrap around on overflow.",
+     by_hand},
     {"div",
      OperandDTypes::numbers,
      "x / y",
@@ -236,7 +246,8 @@ std::vector<Pointwise> build_rows() {
   return rows;
 }
 
-// How an expression depends on a set of variables: it is zero, constant, or linear in them, or this is unknown.
+// How an expression depends on a set of variables: it is zero, it is constant, it is linear in them, or this is
+// unknown.
 enum class Linearity { zero, constant, linear, unknown };
 
 Linearity linearity_in(const Expr& e, const std::vector<int>& group) {
@@ -287,7 +298,7 @@ int rank_of(OutsideEffect outside) {
   return 3;
 }
 
-// Records the effect of every variable in the subexpression `e`, which has the effect `effect`.
+// Records the effect of every variable in the subexpression `e`; `effect` is the effect of `e` itself.
 void find_outside_effects(const Expr& e, OutsideEffect effect, std::map<int, OutsideEffect>& effects) {
   if (e->kind == ExprKind::variable) {
     auto [known, inserted] = effects.try_emplace(e->variable, effect);

@@ -38,11 +38,13 @@ struct Pointwise {
                                          // are differentiated symbolically
   std::string no_grad;
   std::string doc;
-  bool has_function = false;  // users get a function of this name, which follows from the row
-  bool positive = false;      // the row or the row whose gradient it is has a log, sqrt or pow; tests use operands > 0
+  bool has_function = false;  // users get a function of this name, which is generated from the row
+  bool positive = false;  // this row, or the row of which it is the gradient, has a log, sqrt, rsqrt or pow, so tests
+                          // use operands > 0
 };
 
-// Returns all rows in the order of the table, each gradient op after its row. The rows are built at the first call.
+// Returns all rows in the order of the table; the gradient ops of a row follow it. The rows are built at the first
+// call.
 const std::vector<Pointwise>& pointwise_rows();
 const Pointwise* pointwise_row(std::string_view name);  // null if there is no such row
 
@@ -51,7 +53,7 @@ std::vector<bool> bool_operands(const Expr& expr);
 
 // Returns the sets of variables in which an expression is linear (additive and homogeneous, with the others fixed): {0,
 // 1} for "x0 - x1", and {0}, {1} for "x0 * x1". Partial sums may pass through the operands of a set together. Sets are
-// derived from the form of the expression; a set that cannot be proved is omitted.
+// derived from the form of the expression; a set whose linearity cannot be proved is omitted.
 std::vector<std::vector<int>> linear_groups(const Expr& expr);
 
 // Returns the effect of each operand that is not a factor: in "x0 / x1", operand 1 is a divisor.

@@ -1,5 +1,5 @@
 // Functions that add a node of a pointwise op, whose operands have equal shapes and dtypes.
-// Generated from the rows of karez/ops/pointwise.cc: `./dev test --update PointwiseBuild` writes this file.
+// Generated from karez/ops/pointwise.cc by `./dev test --update PointwiseBuild`; do not edit.
 #pragma once
 
 #include "karez/graph/op.h"

@@ -17,7 +17,7 @@ bool is_gradient(const Pointwise& row) { return row.grads.empty() && row.no_grad
 TEST(PointwiseBuild, EveryRowHasAFunction) {
   std::string text =
       "// Functions that add a node of a pointwise op, whose operands have equal shapes and dtypes.\n"
-      "// Generated from the rows of karez/ops/pointwise.cc: `./dev test --update PointwiseBuild` writes this file.\n"
+      "// Generated from karez/ops/pointwise.cc by `./dev test --update PointwiseBuild`; do not edit.\n"
       "#pragma once\n\n#include \"karez/graph/op.h\"\n#include \"karez/ops/namespace.h\"\n\n"
       "namespace karez::ops::build {\n\n";
   for (const Pointwise& row : pointwise_rows()) {

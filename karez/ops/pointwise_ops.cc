@@ -18,7 +18,7 @@ TensorType infer_pointwise(std::string_view op, const Expr& expr, OperandDTypes 
   require(!in.empty(), op, ": expected at least one operand");
   int used = variable_count(expr);
   require(ErrorKind::shape, used <= static_cast<int>(in.size()), op, ": ", print(expr), " uses x", used - 1,
-          " but has ", in.size(), " operands");
+          ", but the node has ", in.size(), " operands");
   std::vector<bool> is_bool = bool_operands(expr);
   is_bool.resize(in.size());
   const TensorType* value = nullptr;
@@ -62,8 +62,8 @@ Signature index_pointwise(const NodeView& node, const Expr& expr) {
   return s;
 }
 
-// Returns the gradient of an operand, given its derivative: a `pointwise` node over the values of (inputs, dy) that
-// occur in the product.
+// Returns the gradient of an operand: a `pointwise` node that computes slope * dy, where `slope` is the derivative of
+// the result with respect to the operand. The node has only the operands that occur in this product.
 ValueId gradient_by_slope(Builder& b, const NodeView& n, const Expr& slope, int operand, ValueId dy) {
   int count = static_cast<int>(n.in_count());
   if (!is_float(n.in_type(static_cast<std::size_t>(operand)).dtype) || !is_float(n.out_type(0).dtype)) return {};
@@ -94,8 +94,8 @@ std::vector<ValueId> derived_gradients(Builder& b, const NodeView& n, const Expr
   return out;
 }
 
-// Returns gradients from explicit derivatives, one per operand and separated by ";", for expressions whose symbolic
-// derivative would cancel or overflow.
+// Returns gradients from explicit derivatives, one per operand and separated by ";". They are used for expressions
+// whose symbolic derivative would overflow or lose precision by cancellation.
 std::vector<ValueId> gradients_from_slopes(Builder& b, const NodeView& n, std::string_view slopes, ValueId dy) {
   std::vector<ValueId> out;
   for (int i = 0, count = static_cast<int>(n.in_count()); i < count; ++i) {
@@ -146,7 +146,7 @@ bool is_commutative(const Expr& expr) {
   return a->kind == ExprKind::variable && b->kind == ExprKind::variable && a->variable != b->variable;
 }
 
-// Returns whether halves are too coarse for the results: e^x, x^y, and functions that are infinite at zero.
+// Returns whether bf16 and f16 are too coarse for the results: e^x, x^y, and functions that are infinite at zero.
 bool is_steep(const Expr& e) {
   return e->kind == ExprKind::exp || e->kind == ExprKind::log || e->kind == ExprKind::pow || e->kind == ExprKind::rsqrt;
 }
@@ -198,7 +198,7 @@ OpDef make_op(const Pointwise& row) {
   op.half_policy = is_steep(expr) ? HalfPolicy::widen : HalfPolicy::widen_and_round;
   op.elementwise = true;
   op.commutative = is_commutative(expr);
-  // Maxima could be regrouped, too, but programs would not share work by it.
+  // Maxima could be regrouped, too, but this would not let programs share work.
   op.associative = op.commutative && (expr->kind == ExprKind::add || expr->kind == ExprKind::mul);
   op.overflows_regrouped = op.associative && expr->kind == ExprKind::mul;
   return op;

@@ -95,7 +95,7 @@ TEST(Pointwise, GradientsAreDerivatives) {
 
 TEST(Pointwise, GradientsAtCornersAreAsDocumented) {
   EXPECT_EQ(at(pointwise_row("relu_grad")->expr, {0, 5}), 0);
-  EXPECT_EQ(at(pointwise_row("relu_grad")->expr, {0, INFINITY}), 0) << "no 0 * inf";
+  EXPECT_EQ(at(pointwise_row("relu_grad")->expr, {0, INFINITY}), 0) << "0 * inf must not be computed";
   EXPECT_EQ(at(pointwise_row("abs_grad")->expr, {0, 5}), 0);
   EXPECT_EQ(at(pointwise_row("max_grad")->expr, {1, 1, 4}), 2) << "equal operands share the gradient";
   const double nan = std::nan("");

@@ -31,7 +31,7 @@ TensorType infer_gradient(std::string_view op, const TensorType& dy, const Attrs
   require_float(op, dy);
   Shape shape = shape_attr(op, attrs);
   require(ErrorKind::shape, shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == dy.shape[1], op, ": shape ",
-          shape, " does not match ", dy);
+          shape, " does not match dy ", dy);
   Window window = window_of(op, attrs);
   check_padding(op, window);
   require_output_size(op, window, shape, dy);
@@ -43,9 +43,8 @@ OpDef max_pool() {
       .name = "max_pool",
       .doc =
           "Applies 2D max pooling: returns the maximum of each {kernel} window of x [n, c, h, w], with {stride} "
-          "between "
-          "windows, and its position r * kernel width + s in the window (i32). Of equal maxima, the position is that "
-          "of the first one; {padding} is ignored.",
+          "between windows, and its position r * kernel width + s in the window (i32). Of equal maxima, the position "
+          "is that of the first one; {padding} is ignored.",
       .inputs = 1,
       .infer =
           [](std::span<const TensorType> in, const Attrs& attrs) {

@@ -54,7 +54,8 @@ OpDef reduction(const char* name, const char* doc, Reduce kind) {
     TensorType type = n.in_type(0);
     Ints remaining_axes = kept_axes(reduced_axes(name, type, n.attrs()));
     if (kind == Reduce::sum) return {build::broadcast(b, dy[0], type.shape, remaining_axes)};
-    // Every maximum (or minimum) gets an equal part of the gradient; if the result is NaN, every NaN gets one.
+    // Every maximum (or minimum) gets an equal part of the gradient; if the result is NaN, every NaN gets an equal
+    // part.
     Ints axes = n.attrs().ints("axes");
     ValueId operands[] = {x, build::broadcast(b, y, type.shape, remaining_axes)};
     ValueId is_extremum = build::pointwise(b, "x0 == x1 || x0 != x0", operands);
@@ -69,15 +70,16 @@ OpDef reduction(const char* name, const char* doc, Reduce kind) {
 
 std::vector<OpDef> reduce_ops() {
   return {reduction("reduce_sum",
-                    "Returns the sum over {axes}, which are removed; 0 without elements. Integers wrap around.",
+                    "Returns the sum over {axes}, which are removed; 0 if there are no elements. Integers wrap around "
+                    "on overflow.",
                     Reduce::sum),
           reduction("reduce_max",
                     "Returns the maximum over {axes}, which are removed; NaN if any element is NaN, and the lowest "
-                    "number without elements. All maxima get equal parts of the gradient.",
+                    "number if there are no elements. All maxima get equal parts of the gradient.",
                     Reduce::max),
           reduction("reduce_min",
                     "Returns the minimum over {axes}, which are removed; NaN if any element is NaN, and the highest "
-                    "number without elements. All minima get equal parts of the gradient.",
+                    "number if there are no elements. All minima get equal parts of the gradient.",
                     Reduce::min)};
 }
 

@@ -11,8 +11,8 @@ namespace {
 
 std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs) {
   Shape shape = shape_attr("reshape", attrs);
-  require(ErrorKind::type, count_of(shape) == in[0].count(), "reshape: ", in[0], " has ", in[0].count(), " elements, ",
-          shape, " has ", count_of(shape));
+  require(ErrorKind::type, count_of(shape) == in[0].count(), "reshape: ", in[0], " has ", in[0].count(),
+          " elements, but ", shape, " has ", count_of(shape));
   return {{in[0].dtype, shape}};
 }
 
@@ -23,10 +23,11 @@ std::vector<std::size_t> dims_above_one(const Shape& shape) {
   return dims;
 }
 
-// Both shapes, without sizes of 1, are divided into the smallest groups of equal product: [6, 4, 5] -> [24, 5] has the
-// groups (6, 4 | 24) and (5 | 5). If a group has one dimension on each side, both have the same letter. In other groups
-// the first dimensions share a letter, and a split of one must be between rows of the other: a part of size 24 / k
-// consists of rows of 4 only if k divides 6. In general, k must divide both, that is their greatest common divisor.
+// Divides both shapes, without sizes of 1, into the smallest groups of equal product: [6, 4, 5] -> [24, 5] has the
+// groups (6, 4 | 24) and (5 | 5). If a group has one dimension on each side, both dimensions have the same letter. In
+// other groups, the first dimensions of both sides share a letter, and both must be split at the same elements: a part
+// of 24 / k elements consists of complete rows of 4 only if k divides 6. In general, the number of parts k must divide
+// both first sizes, and so their greatest common divisor.
 Signature index(const NodeView& node) {
   const Shape &from = node.in_type(0).shape, &to = node.out_type(0).shape;
   Signature s;

@@ -1,4 +1,4 @@
-// scan and its gradient, which is a scan in the opposite direction that computes the body of each trip again and
+// scan and its gradient. The gradient is a scan in the opposite direction: in each trip, it computes the body again and
 // differentiates it.
 #include "karez/ops/scan.h"
 
@@ -124,7 +124,7 @@ class ScanGradient {
   bool is_sequence(std::size_t operand) const { return operand >= carries_ && operand < carries_ + sequences_; }
   bool is_carried(std::size_t operand) const { return is_float_operand(operand) && !is_sequence(operand); }
 
-  // Adds the scan again so that it also returns the carries before each trip. A later pass merges equal computations.
+  // Adds a copy of the scan that also returns the carries before each trip. A later pass merges equal computations.
   std::vector<ValueId> compute_old_carries() {
     Graph body = body_;
     ScanShape shape = s_;
@@ -187,6 +187,7 @@ class ScanGradient {
     return sum;
   }
 
+  // Returns the gradient of each operand from the results of the backward scan; integers get invalid ids.
   std::vector<ValueId> by_operand(const std::vector<ValueId>& results) const {
     std::vector<ValueId> out(inputs_.size());
     std::size_t next = 0;

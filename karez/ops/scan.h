@@ -9,10 +9,10 @@
 
 namespace karez::ops {
 
-// The operands are the first carries, then sequences (whose first dimension is `trips`), then the outer values that the
-// body reads. The region has an argument for each operand: the carries of the previous trip, the rows of the sequences,
-// and the outer values. The outputs of the region are the next carries, then `rows`. The results of the node are the
-// last carries, then the stacked rows.
+// The operands are the initial carries, then sequences (whose first dimension is `trips`), then the outer values that
+// the body reads. The region has an argument for each operand: the carries of the previous trip, the rows of the
+// sequences, and the outer values. The outputs of the region are the next carries, then `rows`. The results of the node
+// are the final carries, then the stacked rows.
 struct ScanShape {
   int carries = 0, sequences = 0;
   std::int64_t trips = 1;

@@ -54,13 +54,14 @@ Ints ints_of(std::string_view op, const Attrs& attrs, std::string_view name, std
   Ints values = attrs.ints(name);
   require(ErrorKind::shape, values.size() == count, op, ": ", name, " must have ", count, " entries, got ", values);
   for (auto v : values)
-    require(ErrorKind::shape, v >= min_value, op, ": ", name, " ", values, " has an entry below ", min_value);
+    require(ErrorKind::shape, v >= min_value, op, ": entries of ", name, " must be at least ", min_value, ", got ",
+            values);
   return values;
 }
 
 Shape shape_attr(std::string_view op, const Attrs& attrs) {
   const Shape& shape = attrs.ints("shape");
-  for (auto size : shape) require(ErrorKind::shape, size >= 0, op, ": a size is negative: ", shape);
+  for (auto size : shape) require(ErrorKind::shape, size >= 0, op, ": sizes must be at least 0, got ", shape);
   count_of(shape);  // throws on overflow
   return shape;
 }

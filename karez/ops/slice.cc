@@ -7,7 +7,7 @@
 namespace karez::ops {
 namespace {
 
-// Returns a letter for every dimension that is equal in x and y; sliced or padded dimensions must not be split.
+// Returns a letter for every dimension that is neither sliced nor padded; the others must not be split.
 Signature unsliced_letters(const NodeView& node, const Ints& begin) {
   const Shape &x = node.in_type(0).shape, &y = node.out_type(0).shape;
   Signature s;
@@ -19,7 +19,7 @@ Signature unsliced_letters(const NodeView& node, const Ints& begin) {
 }
 
 OpDef slice() {
-  OpDef op{.name = "slice", .doc = "Returns the box of x that begins at {begin} and has {size} elements.", .inputs = 1};
+  OpDef op{.name = "slice", .doc = "Returns the box of x that begins at {begin} and has the size {size}.", .inputs = 1};
   op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     auto rank = in[0].shape.size();
@@ -102,7 +102,8 @@ OpDef concat() {
 OpDef pad() {
   OpDef op{
       .name = "pad",
-      .doc = "Pads x in every dimension with {low} elements before it and {high} elements after it, which are {value}.",
+      .doc =
+          "Pads x in every dimension with {low} elements before it and {high} elements after it, all equal to {value}.",
       .inputs = 1};
   op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {

@@ -7,20 +7,19 @@ namespace karez::ops {
 namespace {
 
 std::vector<TensorType> infer_named(std::string_view op, const Attrs& attrs) {
-  require(!attrs.text("name").empty(), op, ": its name is empty");
+  require(!attrs.text("name").empty(), op, ": name must not be empty");
   return {type_attr(op, attrs)};
 }
 
-// Results have a letter for every dimension, because every device produces its part.
+// Results have a letter for every dimension, because every device can produce its part alone.
 Signature every_letter(const NodeView& node) { return same_shape_signature(node); }
 
 OpDef input() {
   return {.name = "input",
           .doc =
               "Returns the input {name} of each step, with {dtype} and {shape}. Only the first dimension, the batch, "
-              "may be "
-              "split. With {array}, the input is a value that is already on the mesh, with any layout. With {ahead}, "
-              "reading is slow, so the input is read one launch ahead.",
+              "may be split. With {array}, the input is a value that is already on the mesh, with any layout. With "
+              "{ahead}, the input is read one launch ahead, because reading it is slow.",
           .infer = [](std::span<const TensorType>, const Attrs& attrs) { return infer_named("input", attrs); },
           .index =
               [](const NodeView& node) {
@@ -50,8 +49,8 @@ OpDef iota() {
   return {
       .name = "iota",
       .doc =
-          "Returns a tensor of {dtype} and {shape} whose elements are the logical index along {axis}. Local attribute: "
-          "{start} is the index of the first local element.",
+          "Returns a tensor of {dtype} and {shape} in which each element is its own logical index along {axis}. Local "
+          "attribute: {start} is the index of the first local element.",
       .infer =
           [](std::span<const TensorType>, const Attrs& attrs) {
             TensorType type = type_attr("iota", attrs);
@@ -97,7 +96,7 @@ OpDef random_uniform() {
       .localise =
           [](const LocalView& view) {
             Attrs attrs = with_local_shape(view);
-            Ints begin;  // logical position; the attributes have the position of a micro-batch
+            Ints begin;  // logical position; in a micro-batch, the attributes already contain its position
             for (const Range& range : view.out[0])
               begin.push_back(range.begin + (attrs.has("begin") ? attrs.ints("begin")[begin.size()] : 0));
             attrs.set("begin", begin);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "karez/base/text.h"
+#include "karez/graph/test_shardings.h"
 #include "karez/ops/all_ops.h"
 #include "karez/ops/namespace.h"
 

@@ -8,7 +8,7 @@
 namespace karez::ops {
 namespace {
 
-// w, its states and its gradient must have the same float type, and lr must be a scalar of the same dtype.
+// Throws unless w, its states and its gradient have the same float type and lr is a scalar of the same dtype.
 void check(std::string_view op, std::span<const TensorType> tensors, const TensorType& lr) {
   require_float(op, tensors[0]);
   for (const auto& t : tensors.subspan(1)) require_same_type(op, tensors[0], t);
@@ -61,7 +61,7 @@ OpDef adam() {
     attrs.real("beta2");
     check_range("adam", attrs, "beta1", 0.9, 1);
     check_range("adam", attrs, "beta2", 0.999, 1);
-    require(attrs.real("eps") >= 0, "adam: eps is negative: ", attrs.real("eps"));
+    require(attrs.real("eps") >= 0, "adam: eps must be at least 0, got ", attrs.real("eps"));
     check_range("adam", attrs, "weight_decay", 0, INFINITY);
     attrs.flag("decoupled", false);
     return std::vector{in[0], in[0], in[0]};
@@ -75,7 +75,7 @@ OpDef adam() {
   return op;
 }
 
-// Returns the op with a last operand `apply`, a bool[]: if it is false, every bit of the old values is preserved.
+// Returns the op with one more operand, `apply`, a scalar bool. If it is false, the old values are kept bit for bit.
 OpDef make_conditional(OpDef op) {
   const std::string step = op.name;
   op.name += "_if";

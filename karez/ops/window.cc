@@ -17,10 +17,10 @@ Window window_of(std::string_view op, const Attrs& attrs, const Ints* kernel) {
 Ints output_size(std::string_view op, const Window& window, const Shape& image) {
   Ints out(2);
   for (std::size_t i = 0; i < 2; ++i) {
-    require(ErrorKind::shape, window.kernel[i] >= 1, op, ": the kernel is empty: ", window.kernel);
+    require(ErrorKind::shape, window.kernel[i] >= 1, op, ": kernel sizes must be at least 1, got ", window.kernel);
     std::int64_t padded = checked_add(image[i + 2], checked_mul(2, window.padding[i]));
     std::int64_t extent = checked_add(checked_mul(window.dilation[i], window.kernel[i] - 1), 1);
-    require(ErrorKind::shape, extent <= padded, op, ": the window ", extent, " is larger than the padded ",
+    require(ErrorKind::shape, extent <= padded, op, ": the window size ", extent, " exceeds the padded ",
             i == 0 ? "height " : "width ", padded, " of ", image);
     out[i] = (padded - extent) / window.stride[i] + 1;
   }

@@ -12,8 +12,8 @@ struct Window {
   Ints kernel, stride, padding, dilation;  // height, width
 };
 
-// Makes a window from {stride, padding, dilation} (dilation is 1 if absent) and the size of the kernel, which is
-// {kernel} if `kernel` is null.
+// Makes a window from the attributes {stride}, {padding} and {dilation}, which is 1 if absent. The size of the kernel
+// is `kernel` or, if this is null, the attribute {kernel}.
 Window window_of(std::string_view op, const Attrs& attrs, const Ints* kernel = nullptr);
 // Returns (h + 2 padding - dilation (kernel - 1) - 1) / stride + 1 in both directions. Throws if a window is larger
 // than the padded image.

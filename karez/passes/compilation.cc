@@ -1,4 +1,5 @@
-// Special member functions of the types in compilation.h, so that they are compiled once, and small queries.
+// Defines the functions of compilation.h, including the special member functions of its types, so that these are
+// compiled only once.
 #include "karez/passes/compilation.h"
 
 #include <algorithm>
@@ -54,11 +55,6 @@ Compilation::Compilation(Compilation&&) noexcept = default;
 Compilation& Compilation::operator=(const Compilation&) = default;
 Compilation& Compilation::operator=(Compilation&&) noexcept = default;
 Compilation::~Compilation() = default;
-
-std::string_view name_of(StreamKind kind) {
-  constexpr std::string_view names[] = {"host", "compute", "comm"};
-  return names[static_cast<int>(kind)];
-}
 
 std::vector<DeviceName> own_devices(const Graph& graph, int rank) {
   std::vector<DeviceName> devices;

@@ -19,8 +19,9 @@
 
 namespace karez::passes {
 
-// Runs a call on host bytes: one byte vector per operand in its view. The caller of the compiler implements it with
-// the plain kernels.
+// An Evaluate function runs a call in host memory. Its arguments are the call and the bytes of each operand, arranged
+// as the operand's view says; it returns the bytes of each result. The caller of the compiler implements it with the
+// plain kernels.
 using HostBytes = std::vector<std::byte>;
 using Evaluate = std::function<std::vector<HostBytes>(const CallSpec&, const std::vector<HostBytes>&)>;
 
@@ -33,25 +34,22 @@ struct CompileOptions {
   ~CompileOptions();
 
   CostTable costs;
-  int rank = 0;
-  int world = 1;
+  int rank = 0;     // the rank for which the plan is made
+  int world = 1;    // number of ranks
   int team = 1;     // threads of one kernel call
   int workers = 1;  // worker threads that serve this rank's streams
-  int slots = 2;    // the maximum number of slots of a register between streams that is filled once per launch
+  int slots = 2;    // maximum number of slots of a register that connects two streams and is filled once per launch
   int microbatches = 1;
   std::int64_t batch = 0;   // with micro-batches: rows of the whole batch; 0: rows of the first input with dimensions
-  std::int64_t memory = 0;  // bytes of each device that the plan may use (see fit_memory.h); 0: no limit
+  std::int64_t memory = 0;  // bytes that the plan may use on each device (see fit_memory.h); 0: no limit
   std::int64_t fold_bytes = 4096;  // maximum bytes of a constant that folding creates
-  std::optional<DType> amp;        // mixed precision: the type in which products are computed
+  std::optional<DType> amp;        // mixed precision: the operand type of matrix products and convolutions
   std::vector<std::string> remat;  // globs of modules whose values are recomputed for gradients
-  bool reassociate = false;        // whether products may be regrouped too, where that shares work
+  bool reassociate = false;        // whether multiplications, not only additions, may be regrouped to share terms
   std::vector<std::string> off;    // names of passes that are switched off
-  bool check_nan = false;          // kernels check their results for NaN
-  bool keep_text = false;          // keep the result of each pass as text
+  bool check_nan = false;          // whether kernels check their results for NaN
+  bool keep_text = false;          // whether the result of each pass is kept as text
 };
-
-enum class StreamKind { host, compute, comm };
-std::string_view name_of(StreamKind kind);
 
 using SegmentId = Id<struct SegmentTag>;
 using LocalId = Id<struct LocalTag>;
@@ -59,11 +57,11 @@ using OperandLayouts = ById<NodeId, std::vector<Layout>>;  // the layout in whic
 using Streams = ById<NodeId, StreamKind>;
 using DimensionOrders = ById<ValueId, Ints>;  // the dimensions of each value, outermost first; empty: row-major
 
-// Nodes that become one actor on each device: an interval of the node order, on one stream.
+// Nodes that become one actor on each device. They run on one stream, in the order of the graph.
 struct Segment {
   StreamKind stream = StreamKind::compute;
   std::vector<NodeId> nodes;
-  int mesh = 0;  // the mesh of the segment's results, as an index in Graph::meshes
+  int mesh = 0;  // the mesh of the segment's results, as an index into Graph::meshes
 };
 
 struct Segmentation {
@@ -79,8 +77,8 @@ struct Segmentation {
 };
 
 // The priority of a segment's actors when several actors are ready: the actor with the smallest number acts first.
-// Segments have the program's order; among segments of micro-batches the later one has priority, so that a micro-batch
-// frees its memory before another one begins.
+// Segments act in the order of the program. Among segments that act once for each micro-batch, the later segment has
+// priority, so that the memory of one micro-batch is freed before the next one begins.
 int priority_of(const Graph& graph, const Segmentation& segmentation, SegmentId segment);
 
 struct SlotAssignment {
@@ -93,12 +91,12 @@ struct SlotAssignment {
 
   double interval = 0;       // predicted seconds between consecutive launches; 0: not computed
   std::string memory_note;   // text that lists the changes made to fit a memory limit; "": none
-  ById<ValueId, int> slots;  // slots of the register that carries the value between segments
+  ById<ValueId, int> slots;  // number of slots of the register that carries the value between segments
   // For each box node that crosses devices: the position of each act in the sequence of its communicator.
   ById<NodeId, std::vector<int>> turns;
 };
 
-// The part of a value on one device, or a copy of that part in other strides. Aliases share the memory of their root.
+// The part of a value on one device, or a copy of that part with other strides. Aliases share the memory of their root.
 struct LocalValue {
   ValueId value;   // invalid for a copy that a pass created
   int device = 0;  // own device number; -1: the rank's host
@@ -107,7 +105,7 @@ struct LocalValue {
   LocalId root;             // the local value that owns the memory; this value itself if it owns its memory
   std::int64_t offset = 0;  // in bytes, from the root's first byte
   SegmentId segment;        // of a root: the segment that produces it
-  int variable = -1;        // index in Graph::variables if the memory is that of a variable
+  int variable = -1;        // index into Graph::variables if the memory is that of a variable
   bool constant = false;    // filled by the plan's setup
 };
 
@@ -123,8 +121,8 @@ struct LocalCall {
   std::vector<LocalId> in, out;
   std::string kernel;  // chosen by localise and fuse
   std::int64_t workspace = 0;
-  NodeId node;          // the node that it implements
-  plan::ActRange acts;  // acts of its actor in which it runs
+  NodeId node;          // the node that the call implements
+  plan::ActRange acts;  // the acts of the actor in which the call runs
 };
 
 // One segment on one own device.
@@ -141,7 +139,7 @@ struct LocalSegment {
   int device = 0;
   std::vector<LocalCall> calls;
   NodeId collective;                   // the box node of a comm segment
-  std::vector<LocalId> reads, writes;  // local values of collectives, inputs and fetches, in addition to those of calls
+  std::vector<LocalId> reads, writes;  // of a collective, an input or a fetch: the values that it reads and writes
 };
 
 // The part of a graph output on one own device.
@@ -163,7 +161,7 @@ struct LocalProgram {
   ById<LocalId, LocalValue> values;
   std::vector<LocalSegment> segments;  // by segment, then by device
   std::vector<LocalCall> setup;
-  int copies = 0;  // number of copies that were inserted because a kernel requires other strides
+  int copies = 0;  // number of copies that were inserted because kernels require other strides
   std::vector<LocalOutput> outputs;
 };
 
@@ -183,7 +181,7 @@ struct Compilation {
   Evaluate evaluate;
   CompileOptions options;
 
-  double cost = 0, cost_bound = 0;  // seconds of the layouts that shard chose, and the proven lower bound
+  double cost = 0, cost_bound = 0;  // seconds of a step with the layouts that shard chose, and the proven lower bound
   bool optimal = false;
   std::string shard_report;  // "optimal" or "gap <= 3.1 %", with the method
   OperandLayouts operand_layouts;
@@ -193,13 +191,13 @@ struct Compilation {
   Segmentation segmentation;
   SlotAssignment slot_assignment;
   DimensionOrders orders;
-  std::int64_t hoist_bytes = INT64_MAX;  // maximum bytes per device of the results of calls moved to the set-up
+  std::int64_t hoist_bytes = INT64_MAX;  // maximum bytes per device for the results of calls that hoist moves to setup
   LocalProgram local;
   Plan plan;
   std::vector<PassTime> passes;
 };
 
-// Lists each device that this rank has on the meshes of the graph. Own device numbers are indices in this list.
+// Lists each device that this rank has on the meshes of the graph. Own device numbers are indices into this list.
 std::vector<DeviceName> own_devices(const Graph& graph, int rank);
 // Returns the device's position in the mesh; -1 if the device is not in the mesh.
 int position_on(const Mesh& mesh, DeviceName device);

@@ -11,7 +11,7 @@ ValueId source_of(const Graph& graph, ValueId value) {
 }
 
 std::vector<bool> updates_in_place(const Graph& graph) {
-  // The number of variables of which each value is the next version.
+  // For each value, the number of variables whose next version it is.
   ById<ValueId, int> variable_count(graph.values.size(), 0);
   ById<ValueId, bool> is_read(graph.values.size(), false);
   for (const Variable& variable : graph.variables)
@@ -39,10 +39,6 @@ std::vector<bool> updates_in_place(const Graph& graph) {
   std::vector<bool> in_place_flags;
   for (const Variable& variable : graph.variables) in_place_flags.push_back(is_in_place(variable));
   return in_place_flags;
-}
-
-bool updates_in_place(const Graph& graph, const Variable& variable) {
-  return updates_in_place(graph)[static_cast<std::size_t>(&variable - graph.variables.data())];
 }
 
 bool crosses_devices(const Node& node) {

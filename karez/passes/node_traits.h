@@ -8,10 +8,9 @@
 
 namespace karez::passes {
 
-// True if the node that computes the variable's next version may overwrite the old version: the node reads the old
-// version directly and declares the operand as in-place, and no node reads the new version in this step.
-bool updates_in_place(const Graph& graph, const Variable& variable);
-std::vector<bool> updates_in_place(const Graph& graph);  // the same for every variable
+// For each variable, true if the node that computes its next version may overwrite the old version. The node must read
+// the old version directly and declare this operand as in-place, and no node may read the new version in the same step.
+std::vector<bool> updates_in_place(const Graph& graph);
 
 // True for changes of layout that move bytes between devices, and for transfers between placements.
 bool crosses_devices(const Node& node);
@@ -19,8 +18,8 @@ bool crosses_devices(const Node& node);
 // True for ops whose result may be a window on the memory of their operand.
 bool may_alias(const Node& node);
 
-// Follows windows to the value that owns the memory, as far as the ops alone determine it. Returns `value` itself if it
-// owns its memory.
+// Follows `value` back through the nodes that may alias their operand, to the value whose memory it may show. Returns
+// `value` itself if the node that computes it cannot alias.
 ValueId source_of(const Graph& graph, ValueId value);
 
 }  // namespace karez::passes

@@ -37,7 +37,7 @@ constexpr long page = 4096;  // bytes; memory is committed in pages
 void run_unroll(Compilation& c) {
   if (std::any_of(c.graph.nodes.begin(), c.graph.nodes.end(), [](const Node& node) { return !node.regions.empty(); }))
     c.graph = unroll(c.graph, *c.ops);
-  // This runs after regions are unrolled, so that no later pass gets an axis that splits nothing.
+  // This runs after regions are unrolled, so that no later pass sees an axis that splits nothing.
   c.graph = with_effective_layouts(std::move(c.graph));
 }
 void run_canonicalise(Compilation& c) {
@@ -83,7 +83,7 @@ void run_slots(Compilation& c) {
 }
 void run_layout(Compilation& c) { c.orders = layout(c.graph, *c.catalog, c.options.costs); }
 void run_localise(Compilation& c) {
-  c.orders.resize(c.graph.values.size());  // all values are row-major if the pass layout is off
+  c.orders.resize(c.graph.values.size());  // if the layout pass is off, all values are row-major
   c.local = localise(c.graph, c.stream, c.segmentation, c.orders, *c.catalog, c.options);
 }
 void run_hoist(Compilation& c) { c.local = hoist(std::move(c.local), c.graph, *c.catalog, c.hoist_bytes); }
@@ -92,13 +92,13 @@ void run_fuse(Compilation& c) {
 }
 void run_in_place(Compilation& c) { c.local = in_place(std::move(c.local), c.graph, c.segmentation); }
 void run_emit(Compilation& c) { c.plan = emit(c); }
-// Packs as tightly as possible if memory is limited, otherwise to within a page.
+// Packs as tightly as possible if memory is limited, otherwise to within one page of that.
 void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan), {.tolerance = c.options.memory > 0 ? 0 : page}); }
 
 using enum PassResult;
 constexpr Pass passes[] = {
     {"unroll", run_unroll, graph},                    // first: no other pass supports regions
-    {"canonicalise", run_canonicalise, graph, true},  // before the expensive passes: removed nodes need no layouts
+    {"canonicalise", run_canonicalise, graph, true},  // before the expensive passes: removed nodes cost them no time
     // After canonicalise, so that each value is cast once; before shard, which also chooses the layouts of casts.
     {"cast", run_cast, graph},
     {"recompute", run_recompute, graph, true},  // after canonicalise, which would merge a node and its copy
@@ -107,7 +107,7 @@ constexpr Pass passes[] = {
     {"box", run_box, graph},                    // after shard: inserts boxes between nodes of different layouts
     {"bucket", run_bucket, graph, true},        // after box: groups the boxes that box inserted
     {"order", run_order, graph},                // after bucket: transfers are nodes to be ordered like all others
-    {"segment", run_segment, segments},         // after order: segments are intervals of the order
+    {"segment", run_segment, segments},         // after order: the nodes of a segment are in that order
     {"anchor", run_anchor, graph, true},        // after segment: anchor fixes when segments run
     {"slots", run_slots, segments},             // after segment: registers carry the values between segments
     {"layout", run_layout, orders, true},       // before localise: layout decides in which strides values are produced
@@ -134,7 +134,7 @@ std::span<const Pass> pipeline() { return passes; }
 const Pass& pass_named(std::string_view name) {
   for (const Pass& pass : passes)
     if (pass.name == name) return pass;
-  fail(ErrorKind::name, "no pass is called '", name, "'; ",
+  fail(ErrorKind::name, "unknown pass '", name, "'; ",
        suggest_names(name, passes, [](const Pass& p) { return p.name; }));
 }
 

@@ -1,4 +1,4 @@
-// The pipeline, which runs all passes in a fixed order, and verifies and times each pass.
+// The pipeline, which runs all passes in a fixed order, verifies the result of each pass and measures its time.
 #pragma once
 
 #include <initializer_list>
@@ -17,11 +17,12 @@ struct Pass {
   const char* name;
   void (*run)(Compilation&);
   PassResult result;
-  bool can_be_off = false;  // whether it can be switched off by name
+  bool can_be_off = false;  // whether CompileOptions::off may contain the pass
 };
 std::span<const Pass> pipeline();
 const Pass& pass_named(std::string_view name);
-void run_passes(Compilation& c, std::initializer_list<std::string_view> names);  // runs only these, in this order
+void run_passes(Compilation& c,
+                std::initializer_list<std::string_view> names);  // runs only these passes, in this order
 
 // Runs all passes on a traced graph, without regard to the memory limit (see compile.h). Errors name the pass, and the
 // node with the user's line if one is known.

@@ -1,4 +1,5 @@
-// Tests complete compilations of small steps: the contents of the plan, passes that are switched off, times and texts.
+// Tests of complete compilations of small training steps: the contents of the plan, passes that are switched off, and
+// the times and texts of passes.
 #include "karez/passes/pipeline.h"
 #include "karez/passes/compile.h"
 
@@ -82,7 +83,7 @@ TEST(Pipeline, PassesThatMayBeOffAreSwitchedOffByName) {
   EXPECT_EQ(error_with_off({"shard"}), "the pass 'shard' cannot be switched off");
   EXPECT_EQ(error_with_off({"fuse", "emit"}), "the pass 'emit' cannot be switched off");
   EXPECT_EQ(error_with_off({"fold"}),
-            "no pass is called 'fold'; the nearest of 19 are: box, fuse, cast, emit, hoist, order, shard, slots, "
+            "unknown pass 'fold'; the nearest of 19 are: box, fuse, cast, emit, hoist, order, shard, slots, "
             "unroll, layout");
 }
 

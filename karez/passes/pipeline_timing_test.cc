@@ -1,4 +1,4 @@
-// Tests the compile time of programs with thousands of nodes.
+// Tests of the compile time of programs with thousands of nodes.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Rewrite, which builds a new graph from an old one, for passes that add, remove or move nodes.
+// Rewrite, the class with which passes that add, remove or move nodes build a new graph from an old one.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace karez::passes {
 
-// Copies nodes of `old_graph` one by one into a new graph and translates values. For each node a pass decides whether
-// to keep it, replace it or add others.
+// Copies nodes of `old_graph` one by one into a new graph and translates value ids. For each node, the pass decides
+// whether to keep it, to replace it or to add other nodes.
 class Rewrite {
  public:
   explicit Rewrite(const Graph& old_graph);

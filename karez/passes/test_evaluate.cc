@@ -1,4 +1,4 @@
-// Short direct implementations of the ops.
+// Implements ops with short, direct code.
 #include "karez/passes/test_evaluate.h"
 
 namespace karez::passes::testing {
@@ -161,7 +161,7 @@ double max_relative_difference(const std::map<std::string, Array>& a, const std:
 }
 
 Array run_concat(const std::vector<Array>& in, const std::vector<std::int64_t>& shape) {
-  require(shape.size() == 1, "the test's interpreter concatenates rank-1 arrays only");
+  require(shape.size() == 1, "the test's interpreter concatenates only rank-1 arrays");
   Array out{shape, {}};
   for (const Array& list : in) out.data.insert(out.data.end(), list.data.begin(), list.data.end());
   return out;

@@ -29,7 +29,7 @@ template <class F> Array make_array(const Shape& shape, F&& element) {
 }
 double at(const Array& a, const std::vector<std::int64_t>& index);
 
-// Returns the maximum; NaN if either argument is NaN, as in max, min and pooling.
+// Returns the maximum; NaN if either argument is NaN, as the ops max, min and max_pool do.
 double max_or_nan(double a, double b);
 
 Array run_pointwise(const std::string& text, const std::vector<Array>& in);

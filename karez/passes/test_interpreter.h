@@ -1,5 +1,5 @@
 // An interpreter that runs a plan in double precision, one actor at a time in a seeded order, for tests that a plan
-// computes the same as its graph.
+// computes the same values as its graph.
 #pragma once
 
 #include <cstring>
@@ -39,7 +39,7 @@ class Interpreter {
     };
     session_start.begin();
     session_start.complete(deliver);
-    std::map<std::pair<int, int>, std::vector<ActorId>> waiting;  // actors of begun collectives, by communicator, turn
+    std::map<std::pair<int, int>, std::vector<ActorId>> waiting;  // actors, by communicator and turn
     const auto acts_due = acts_per_launch(plan_);
     std::int64_t total_acts = 0;
     for (std::int64_t acts : acts_due) total_acts += acts;
@@ -121,8 +121,8 @@ class Interpreter {
     return make_array(o.view.shape, [&](const auto& index) { return from[offset_of(index, o.view.strides)]; });
   }
   void write(const Operand& o, const Array& from) {
-    require(from.data.size() == static_cast<std::size_t>(o.view.count()), "an operand ", o.view, " received ",
-            from.data.size(), " elements");
+    require(from.data.size() == static_cast<std::size_t>(o.view.count()), "an operand ", o.view, " must have ",
+            o.view.count(), " elements, got ", from.data.size());
     double* to = address(o);
     std::size_t i = 0;
     for_each_index(o.view.shape, [&](const auto& index) { to[offset_of(index, o.view.strides)] = from.data[i++]; });
@@ -187,7 +187,7 @@ class Interpreter {
     std::vector<Array> in;
     for (const Operand& o : call.in) in.push_back(read(o));
     const Shape& shape = call.out[0].view.shape;
-    if (op == "sgd") {  // several updates, written one after another: results that share bytes would be detected
+    if (op == "sgd") {  // results are written one after another, so that results that share bytes are detected
       std::size_t k = (call.in.size() - 1) / 3;
       for (std::size_t t = 0; t < k; ++t) {
         auto out = run_sgd(in[3 * t], in[3 * t + 1], in[3 * t + 2], in.back().data[0], call.attrs.real("momentum"));

@@ -14,7 +14,7 @@
 
 namespace karez::passes::testing {
 
-// Supports every call except those of the op `missing`, in any strides. The kernel is named after the op.
+// Supports every call except those of the op `missing`, with any strides. The kernel is named after the op.
 class AnyCatalog : public KernelCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
@@ -24,7 +24,9 @@ class AnyCatalog : public KernelCatalog {
   std::optional<CallSpec> suggest(const CallSpec& call) const override {
     return call.op == missing ? std::nullopt : std::optional(call);
   }
-  std::string list(std::string_view op) const override { return op == missing ? "none" : "any." + std::string(op); }
+  std::string list(std::string_view op) const override {
+    return op == missing ? cat("no kernel implements '", op, "'") : "any." + std::string(op);
+  }
   std::string missing;
 };
 
@@ -37,6 +39,7 @@ inline const AnyCatalog& catalog() {
   return any;
 }
 
+// Adds a variable to the graph, and returns the value of the node that reads it.
 ValueId parameter(Builder& b, const std::string& name, const TensorType& type);
 
 // Builds one step of SGD with momentum for an MLP with sizes[0] inputs and sizes.back() classes.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "karez/plan/item_names.h"
+
 namespace karez::plan {
 namespace {
 
@@ -20,7 +22,7 @@ Rate scaled(Rate rate, std::int64_t num, std::int64_t den) {
   return {out.num / common, out.den / common};
 }
 
-// The periods of the ports at both ends of each register.
+// The periods of the producer's and the consumers' ports of each register.
 class PortPeriods {
  public:
   explicit PortPeriods(const Plan& plan)
@@ -39,23 +41,23 @@ class PortPeriods {
   }
   int of(RegisterId reg, ActorId end, bool produces) const {
     if (produces) {
-      require(write_periods_[reg] != 0, not_listed, reg, by_an_actor);
+      require(write_periods_[reg] != 0, subject, reg, not_listed);
       return write_periods_[reg];
     }
     const auto at = std::lower_bound(read_periods_[reg].begin(), read_periods_[reg].end(), end,
                                      [](const auto& reader, ActorId a) { return reader.first < a; });
-    require(at != read_periods_[reg].end() && at->first == end, not_listed, reg, by_an_actor);
+    require(at != read_periods_[reg].end() && at->first == end, subject, reg, not_listed);
     return at->second;
   }
 
  private:
-  static constexpr const char *not_listed = "plan: register ",
-                              *by_an_actor = " is not listed by an actor that it names";
+  static constexpr const char *subject = "plan: register ",
+                              *not_listed = " names an actor that does not list it among its ports";
   ById<RegisterId, int> write_periods_;
   ById<RegisterId, std::vector<std::pair<ActorId, int>>> read_periods_;  // ascending
 };
 
-std::string text_of(Rate rate) { return rate.den == 1 ? cat(rate.num) : cat(rate.num, "/", rate.den); }
+std::string text_of(Rate rate) { return rate.den == 1 ? times_text(rate.num) : cat(rate.num, "/", rate.den, " times"); }
 
 struct RatePropagation {
   const Plan& plan;
@@ -64,7 +66,7 @@ struct RatePropagation {
   std::vector<ActorId> reached;
   ById<RegisterId, bool> propagated;
 
-  // Returns the fills of the register per launch, computed from the rate of one of its ends.
+  // Returns how often the register is filled in a launch, computed from the number of acts of the actor at one end.
   Rate fills(RegisterId reg, ActorId end, bool produces) {
     if (end == session_actor) return {1, 1};
     return scaled(acts[end], 1, periods.of(reg, end, produces));
@@ -72,14 +74,15 @@ struct RatePropagation {
   void set_rate(RegisterId reg, Rate fill, ActorId end, bool produces) {
     if (end == session_actor) {
       require(fill == Rate{1, 1}, "plan: register ", reg, " (", plan.reg(reg).type,
-              ") connects the session with an actor, but is filled ", text_of(fill), " times in a launch");
+              ") connects the session with an actor, so it must be filled once in a launch, but is filled ",
+              text_of(fill));
       return;
     }
     const Actor& actor = plan.actor(end);
     Rate rate = scaled(fill, periods.of(reg, end, produces), 1);
     Rate& stored = acts[end];
     require(!stored.is_known() || stored == rate, "plan: actor ", end, " '", actor.name, "' would act ",
-            text_of(stored), " times in a launch, but register ", reg, " requires ", text_of(rate));
+            text_of(stored), " in a launch, but register ", reg, " requires it to act ", text_of(rate));
     if (!stored.is_known()) {
       stored = rate;
       reached.push_back(end);
@@ -118,7 +121,7 @@ ById<ActorId, std::int64_t> acts_per_launch(const Plan& plan) {
     const Rate& rate = propagation.acts[i];
     require(rate.is_known(), "plan: actor ", i, " '", plan.actors[i].name, "' is not connected to the session");
     require(rate.den == 1, "plan: actor ", i, " '", plan.actors[i].name, "' would act ", text_of(rate),
-            " times in a launch");
+            " in a launch; the number must be an integer");
     counts.push_back(rate.num);
   }
   return counts;

@@ -9,10 +9,10 @@
 
 namespace karez::plan {
 
-// Returns the number of acts of each actor. A start register is filled once, a done register is read once; a port of
-// period k moves on every k-th act.
-// Throws if two paths to an actor disagree, if a count is not an integer, or if an actor is not connected to the
-// session.
+// Returns the number of acts of each actor in a launch. Three rules determine it: a start register is filled once, a
+// done register is read once, and a port of period k advances on every k-th act.
+// Throws if two paths to an actor give different numbers, if a number is not an integer, or if an actor is not
+// connected to the session.
 ById<ActorId, std::int64_t> acts_per_launch(const Plan& plan);
 
 // Counts both kinds of messages, including those from and to the session: each fill of a register causes one `filled`

@@ -38,11 +38,11 @@ struct KernelChoice {
 class KernelCatalog {
  public:
   virtual ~KernelCatalog() = default;
-  // Returns the best kernel for the call with its strides, or nullopt.
+  // Returns the preferred kernel for the call with its strides, or nullopt if no kernel supports it.
   virtual std::optional<KernelChoice> find(const CallSpec& call) const = 0;
-  // Returns the call with the strides that allow the best kernel: its given strides, channels-last, or row-major.
+  // Returns the call with the strides (given, channels-last or row-major) that allow the preferred kernel.
   virtual std::optional<CallSpec> suggest(const CallSpec& call) const = 0;
-  // Lists the kernels of this op for the error about a missing kernel.
+  // Lists the kernels of the op, for the error message about a missing kernel.
   virtual std::string list(std::string_view op) const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Names of kinds and algorithms.
+// Converts kinds and algorithms of collectives to and from their names.
 #include "karez/plan/collective_kind.h"
 
 #include "karez/base/error.h"
@@ -16,7 +16,8 @@ template <class Item, std::size_t N>
 Item from_name(const Item (&items)[N], std::string_view name, std::string_view what) {
   for (Item item : items)
     if (name_of(item) == name) return item;
-  fail("no ", what, " is called '", name, "'; there are ", join(items, ", ", [](Item item) { return name_of(item); }));
+  fail("unknown ", what, " '", name,
+       "'; expected one of: ", join(items, ", ", [](Item item) { return name_of(item); }));
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ std::string_view name_of(CollectiveAlgorithm algorithm) {
 CollectiveKind collective_kind_from(std::string_view name) { return from_name(kinds, name, "collective"); }
 
 CollectiveAlgorithm collective_algorithm_from(std::string_view name) {
-  return from_name(algorithms, name, "algorithm of collectives");
+  return from_name(algorithms, name, "collective algorithm");
 }
 
 }  // namespace karez::plan

@@ -1,4 +1,4 @@
-// The sequence positions and groups of a plan's collectives.
+// Builds the sequence positions and the groups of a plan's collectives.
 #include "karez/plan/collective_sequence.h"
 
 #include <map>

@@ -1,6 +1,6 @@
-// The rule of turns, which compiler, engine and simulator share: a device's collectives of one communicator begin one
-// after another, in the order of the communicator's sequence, which starts again when the last collective has ended. A
-// collective with several acts in a launch has a turn for each.
+// The rule of turns, which compiler, engine and simulator share. On each device, the collectives of a communicator run
+// one after another, in the order of the communicator's sequence. When the last one has ended, the sequence starts
+// again. A collective with several acts in a launch has a turn for each act.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,18 @@ namespace karez::plan {
 // The state of one device in one communicator's sequence.
 //
 //   sequence [a, b, c]   may begin: a | a runs: none | a ended: b | b ended: c | c ended: a
-// c waits even if its ports are ready first: another device may be ready in another order, and the two would deadlock.
+// c waits even if its ports are ready first: on another device the ports may become ready in another order, and the two
+// devices would deadlock.
 struct SequencePosition {
   CommunicatorId communicator;
   DeviceId device;
-  std::vector<ActorId> order;  // by turn; an actor acts in order, so its next turn is that of its next act
+  std::vector<ActorId> order;  // by turn; an actor appears once for each of its acts
   int turn = 0;                // the turn that is due or running
   bool running = false;
 
   ActorId due() const { return order[static_cast<std::size_t>(turn)]; }
   bool may_begin(ActorId actor) const { return !running && due() == actor; }
-  void begin(ActorId actor);  // throws out of turn
+  void begin(ActorId actor);  // throws if it is not the actor's turn
   void end();
 };
 
@@ -41,12 +42,12 @@ class CollectiveSequence {
   const SequencePosition& position(ActorId actor) const {
     return positions_[static_cast<std::size_t>(position_number(actor))];
   }
-  // The actors of this plan that take part in the same collective: same communicator, same turns. The actor itself is
-  // one of them.
+  // Returns the actors of this plan that take part in the same collective, including the given one. They have the same
+  // communicator and the same turns.
   const std::vector<ActorId>& members(ActorId actor) const {
     return groups_[static_cast<std::size_t>(group_number(actor))];
   }
-  // A number for each such group, from 0.
+  // Returns the number of the actor's group; groups are numbered from 0.
   int group_number(ActorId actor) const { return group_of_[actor]; }
   int groups() const { return static_cast<int>(groups_.size()); }
 

@@ -5,12 +5,12 @@
 
 #include "karez/base/test_error.h"
 #include "karez/plan/dry_run.h"
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 
 namespace karez::plan {
 namespace {
 
-// Two devices, one communicator of `length` turns: actor d * length + t is device d's collective at turn t.
+// Two devices and one communicator with `length` turns. Actor d * length + t is the collective of device d at turn t.
 struct CollectivePlan {
   PlanBuilder s{2};
   int length;
@@ -40,7 +40,7 @@ std::vector<ActorId> may_begin(const CollectiveSequence& turns, int actors) {
 
 TEST(CollectiveSequence, CollectivesBeginInOrderAndTheSequenceRepeats) {
   CollectivePlan collectives(3);
-  ActorId independent = collectives.s.actor("apart");
+  ActorId independent = collectives.s.actor("independent");
   collectives.s.start(independent);
   collectives.s.done(independent);
   CollectiveSequence turns(collectives.s.plan);
@@ -49,11 +49,12 @@ TEST(CollectiveSequence, CollectivesBeginInOrderAndTheSequenceRepeats) {
   EXPECT_EQ(startable(), (Actors{collectives.at(0, 0), collectives.at(1, 0), independent}));
   for (int round = 0; round < 2; ++round)
     for (int t = 0; t < 3; ++t) {
-      SequencePosition& position = turns.position(collectives.at(0, 2 - t));  // any of its actors gives the position
+      SequencePosition& position =
+          turns.position(collectives.at(0, 2 - t));  // any collective of a device gives its position
       EXPECT_EQ(position.due(), collectives.at(0, t));
       position.begin(collectives.at(0, t));
       EXPECT_EQ(startable(), (Actors{collectives.at(1, 0), independent}))
-          << "while one runs, its device begins neither another nor the same again";
+          << "while a collective runs, no collective of its device may begin";
       position.end();
       EXPECT_EQ(startable(), (Actors{collectives.at(0, (t + 1) % 3), collectives.at(1, 0), independent}));
     }
@@ -64,20 +65,20 @@ TEST(CollectiveSequence, AnActorThatIsNotDueMayNotBegin) {
   CollectiveSequence turns(collectives.s.plan);
   SequencePosition& position = turns.position(collectives.at(1, 0));
   EXPECT_THROW(position.begin(collectives.at(1, 1)), Error);
-  EXPECT_THROW(position.end(), Error) << "none is running";
+  EXPECT_THROW(position.end(), Error) << "no collective is running";
   position.begin(collectives.at(1, 0));
-  EXPECT_THROW(position.begin(collectives.at(1, 0)), Error) << "it is running";
+  EXPECT_THROW(position.begin(collectives.at(1, 0)), Error) << "the collective is already running";
   EXPECT_TRUE(turns.may_begin(collectives.at(0, 0))) << "another device has its own position";
 }
 
-TEST(CollectiveSequence, PositionsAreByCommunicatorAndDeviceAndGroupsByCommunicatorAndTurn) {
+TEST(CollectiveSequence, EachCommunicatorHasAPositionPerDeviceAndAGroupPerTurn) {
   CollectivePlan collectives(2);
   collectives.s.plan.communicators.push_back(collectives.s.plan.communicators[CommunicatorId(0)]);
   for (int d = 0; d < 2; ++d)
     collectives.s.plan.actors[collectives.at(d, 1)].collective->communicator = CommunicatorId(1);
   for (int d = 0; d < 2; ++d) collectives.s.plan.actors[collectives.at(d, 1)].collective->turns = {0};
   CollectiveSequence turns(collectives.s.plan);
-  EXPECT_EQ(may_begin(turns, 4).size(), 4u) << "each is the first of its sequence";
+  EXPECT_EQ(may_begin(turns, 4).size(), 4u) << "each collective is the first of its sequence";
   EXPECT_EQ(turns.groups(), 2);
   EXPECT_EQ(turns.members(collectives.at(0, 1)), (std::vector<ActorId>{collectives.at(0, 1), collectives.at(1, 1)}));
   EXPECT_EQ(turns.members(collectives.at(1, 0)), (std::vector<ActorId>{collectives.at(0, 0), collectives.at(1, 0)}));
@@ -112,10 +113,11 @@ TEST(CollectiveSequence, MembersOfACollectiveWaitForEachOtherInADryRun) {
   EXPECT_EQ(dry_run(s.plan, false).order.size(), 4u) << "without turns, collectives do not wait for members";
 }
 
-TEST(CollectiveSequence, ADryRunKeepsTheOrderOfTurnsAtAnyPriorities) {
+TEST(CollectiveSequence, ADryRunFollowsTheTurnsWhateverThePriorities) {
   CollectivePlan collectives(3);
   for (int t = 0; t < 3; ++t)
-    collectives.s.plan.actors[collectives.at(0, t)].priority = -t;  // device 0 would begin with the last
+    collectives.s.plan.actors[collectives.at(0, t)].priority =
+        -t;  // by priority, device 0 would begin with the last collective
   std::vector<ActorId> order = dry_run(collectives.s.plan).order;
   ASSERT_EQ(order.size(), 6u);
   for (int d = 0; d < 2; ++d) {

@@ -1,4 +1,4 @@
-// Counters of a session, taken where the events happen, for comparison with the numbers in plans.
+// Counters of a session, incremented where the events happen and compared with the numbers that plans predict.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Counters {
   std::int64_t messages = 0;                       // both kinds, including those of start and done registers
   std::map<std::string, std::int64_t> sent_bytes;  // by kind of collective, counted at the copy
   std::map<std::string, std::int64_t> peak_bytes;  // by device ("0.1"): blocks and variables
-  std::map<std::string, std::int64_t> held_bytes;  // by device: of arrays held at this moment
+  std::map<std::string, std::int64_t> held_bytes;  // by device: of the arrays that exist now
   int workers = 0;
 };
 

@@ -1,5 +1,5 @@
-// A launch without data, threads or time, with the engine's ports and priority rule: it proves that a plan completes
-// and finds the order of its acts.
+// Simulates one launch without data, threads or time, with the engine's ports and priority rule. This proves that the
+// plan completes, and gives the order of its acts.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 namespace karez::plan {
 
 struct DryRun {
-  std::vector<ActorId> order;  // every act of the launch, in the order of one worker that serves all streams
+  std::vector<ActorId> order;  // every act of the launch, in the order in which a single worker runs them
   std::int64_t messages = 0;
 };
 
-// Token counts alone decide which actors can run, so a plan that stalls in one order stalls in all, and one run proves
-// that the plan is live. With `turns`, a collective waits for its turn and for the other members; without turns,
-// `order` gives the order for a communicator's sequence. Throws on a stall, with the waits between actors, a cycle
-// first.
+// Token counts alone decide which actors can run. A plan that stalls in one order therefore stalls in every order, and
+// one run proves that the plan never stalls. If `turns` is true, a collective waits for its turn and for the other
+// members. If it is false, collectives run as soon as their ports are ready; the resulting order can define a
+// communicator's sequence. Throws if the plan stalls, and lists the waits between actors, a cycle of waits first.
 DryRun dry_run(const Plan& plan, bool turns = true);
 
 }  // namespace karez::plan

@@ -1,4 +1,4 @@
-// Tests of rates, dry runs, the priority rule, and the waits of actors.
+// Tests of the number of acts in a launch, dry runs, the priority rule, and the waits of actors.
 #include "karez/plan/dry_run.h"
 
 #include <gtest/gtest.h>
@@ -10,14 +10,14 @@
 #include "karez/base/test_golden.h"
 #include "karez/plan/acts.h"
 #include "karez/plan/plan.h"
-#include "karez/plan/plan_builder.h"
 #include "karez/plan/ready_queue.h"
+#include "karez/plan/test_plan_builder.h"
 #include "karez/plan/waits.h"
 
 namespace karez::plan {
 namespace {
 
-TEST(Acts, PeriodsMultiplyAndDivide) {
+TEST(Acts, PeriodsMultiplyAndDivideTheNumberOfActs) {
   PlanBuilder s;
   ActorId w = s.actor("w"), a = s.actor("a"), sum = s.actor("sum"), end = s.actor("end");
   s.start(w);
@@ -28,7 +28,8 @@ TEST(Acts, PeriodsMultiplyAndDivide) {
   s.done(end);
   EXPECT_EQ(acts_per_launch(s.plan), (ById<ActorId, std::int64_t>{1, 4, 4, 1}));
   EXPECT_EQ(messages_per_launch(s.plan), 2 * (1 + 1 + 1 + 4 + 1 + 1));
-  EXPECT_EQ(dry_run(s.plan).messages, messages_per_launch(s.plan)) << "the formula matches the count";
+  EXPECT_EQ(dry_run(s.plan).messages, messages_per_launch(s.plan))
+      << "the dry run must deliver as many messages as the formula predicts";
 }
 
 TEST(Acts, FractionalActsAndUnconnectedActorsAreErrors) {
@@ -69,7 +70,7 @@ TEST(ReadyQueue, ActorsAreOrderedByPriorityAndThenById) {
             (std::vector<ActorId>{ActorId(1), ActorId(3), ActorId(2), ActorId(0)}));
 }
 
-TEST(ReadyQueue, TheQueueIsASortedSet) {
+TEST(ReadyQueue, TheQueueBehavesLikeASortedSet) {
   std::mt19937 random(7);
   for (int places : {1, 63, 64, 65, 5000}) {
     ReadyQueue queue(places);
@@ -102,9 +103,9 @@ TEST(Waits, WaitsNameTheRegisterAndTheOtherActor) {
   EXPECT_EQ(print(s.plan, waits_of(s.plan, a, ports)), "a0 'a' waits for r0 to be filled by the session\n");
   EXPECT_TRUE(is_idle(ports));
   ports.take({.port = 0, .to = a, .reg = begin});
-  EXPECT_TRUE(waits_of(s.plan, a, ports).empty()) << "ready";
+  EXPECT_TRUE(waits_of(s.plan, a, ports).empty()) << "a ready actor has no waits";
   ports.begin();
-  EXPECT_TRUE(waits_of(s.plan, a, ports).empty()) << "running";
+  EXPECT_TRUE(waits_of(s.plan, a, ports).empty()) << "a running actor has no waits";
   EXPECT_FALSE(is_idle(ports));
   ports.complete([](const Message&) {});
   EXPECT_EQ(print(s.plan, waits_of(s.plan, a, ports)), "a0 'a' waits for a free slot of r1 by a1 'b'\n");

@@ -1,4 +1,4 @@
-// Names of a plan's items for the errors of the verifier.
+// Formats actors and counts for the error messages of the verifier.
 #pragma once
 
 #include <string>
@@ -12,5 +12,8 @@ inline std::string name_of_actor(const Plan& plan, ActorId i) {
   return cat("actor a", i, " '", plan.actors[i].name, "'",
              plan.actors[i].where.empty() ? "" : " (" + plan.actors[i].where + ")");
 }
+
+// "once", "3 times"
+inline std::string times_text(std::int64_t count) { return count == 1 ? "once" : cat(count, " times"); }
 
 }  // namespace karez::plan

@@ -1,4 +1,4 @@
-// Computes live bytes from the elementary ranges between the ends of operands.
+// Computes live bytes: divides each block at the boundaries of operands, and follows the value in each range.
 #include "karez/plan/live_bytes.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ struct Access {
   BlockId block;
   std::int64_t begin = 0, end = 0;  // bytes of the block
   int time = 0;
-  bool writes = false, partial = false;  // parts: bytes between the elements are kept
+  bool writes = false, partial = false;  // partial: a write that keeps the bytes between its elements
 };
 
 bool is_in_arena(BlockKind kind) { return kind == BlockKind::scratch || kind == BlockKind::reg; }
@@ -26,7 +26,7 @@ class Accesses {
   int time = 0;
 
  private:
-  // The slot of an act follows from its number: pieces use slots in rotation.
+  // The bound assumes that pieces use the slots in rotation, so the number of the act determines the slot.
   void add(const Actor& actor, std::int64_t act, const Operand& o, bool writes) {
     Access access{o.block, o.offset, 0,
                   time,    writes,   writes && o.view.bytes() != o.view.count() * size_of(o.view.dtype)};
@@ -62,10 +62,10 @@ class Accesses {
   ById<ActorId, std::int64_t> acts_;
 };
 
-// The state of the bytes between two neighbouring ends of operands; these bytes are always accessed together.
+// The state of the bytes between two neighbouring boundaries of operands. These bytes are always accessed together.
 struct ByteRange {
-  int begin = -1, last = -1;   // calls of the current value: its write, its last access
-  bool partial_write = false;  // last accessed by a write of parts
+  int begin = -1, last = -1;   // the call that writes the current value, and the last call that accesses it so far
+  bool partial_write = false;  // the last access was a partial write
 };
 
 }  // namespace
@@ -96,7 +96,7 @@ ById<DeviceId, std::int64_t> live_bytes(const Plan& plan) {
          bounds[at] < a.end; ++at) {
       ByteRange& s = byte_ranges[a.block][at];
       const bool keeps_value = !a.writes || (a.partial && s.partial_write) ||
-                               s.last == a.time;  // last condition: one call reads and writes it
+                               s.last == a.time;  // last condition: the same call reads and writes it
       if (s.begin < 0) s.begin = a.writes ? a.time : 0;
       else if (!keeps_value) close(a.block, at), s.begin = a.time;
       s.last = a.time;

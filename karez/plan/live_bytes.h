@@ -1,4 +1,4 @@
-// A lower bound for the bytes of a plan's values: the bytes live at once when its acts run one after another.
+// A lower bound on the memory for a plan's values: the bytes that are live at the same time if acts run one by one.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,23 @@
 
 namespace karez::plan {
 
-// Returns for each device the largest number of bytes of its scratch and register blocks that hold, at one call, values
-// that are written and will still be read.
+// Returns, for each device, the live bytes in its scratch and register blocks: the maximum over all calls. A byte is
+// live from the call that writes it to the last call that reads it before it is overwritten.
 //
-//   order    the acts of one launch in the order of `dry_run`, with the calls of each act in order;
-//            a collective, an input or a fetch is one call
-//   value    bytes from the call that writes them to the last call that reads them before they are overwritten;
-//            if a call works in place, its operand and its result count as one value;
-//            for a register with several slots, the slots that the pieces of one launch use
-// The bound depends on the operands alone, not on the placement of bytes, so a plan with registers that share bytes has
-// the bound of the same plan without sharing. Variables, constants and results that the user holds are excluded. No
-// placement that runs the calls in this order takes less; a placement that lets acts overlap may need more.
+//   order      the acts of one launch are in the order of `dry_run`, with the calls of each act in order;
+//              a collective, an input or a fetch is one call
+//   in place   if a call works in place, its operand and its result count as one value
+//   slots      of a register with several slots, only the slots that the pieces of one launch use are counted
+//
+// The bound depends on the operands alone: it is the same whether or not registers share bytes. Variables, constants
+// and results that the user holds are excluded. A plan that runs the calls in this order cannot need less memory; one
+// that lets acts overlap may need more.
 ById<DeviceId, std::int64_t> live_bytes(const Plan& plan);
 
-// The additional bytes of launches that run ahead: all slots but one of every register on the device.
+// Returns, for each device, the additional bytes that let launches run ahead: all slots but one of each register.
 ById<DeviceId, std::int64_t> run_ahead_bytes(const Plan& plan);
 
-// The bytes of the scratch and register blocks of each device.
+// Returns the total bytes of the scratch and register blocks of each device.
 ById<DeviceId, std::int64_t> arena_bytes(const Plan& plan);
 
 }  // namespace karez::plan

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "karez/base/test_error.h"
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 
 namespace karez::plan {
 namespace {
@@ -27,8 +27,8 @@ struct Chain {
     builder.call(c, "test.any", {in_register(bc, line)}, {in_register(cd, line)});
     builder.call(d, "test.any", {in_register(cd, line)}, {});
   }
-  void share(RegisterId reader, RegisterId owner) {
-    builder.plan.registers[reader].block = builder.plan.registers[owner].block;
+  void share(RegisterId reg, RegisterId owner) {
+    builder.plan.registers[reg].block = builder.plan.registers[owner].block;
   }
   std::string error() const {
     try {
@@ -38,16 +38,33 @@ struct Chain {
   }
 };
 
-TEST(LiveBytes, BytesCountFromTheWriteToTheLastRead) {
+TEST(LiveBytes, BytesAreLiveFromTheWriteToTheLastRead) {
   Chain chain(ActorId(3));
-  EXPECT_EQ(live_bytes(chain.builder.plan)[DeviceId(0)], 128) << "two of three are live at once";
+  EXPECT_EQ(live_bytes(chain.builder.plan)[DeviceId(0)], 128) << "two of the three registers are live at the same time";
   EXPECT_EQ(arena_bytes(chain.builder.plan)[DeviceId(0)], 192);
   chain.share(chain.cd, chain.ab);
-  EXPECT_EQ(live_bytes(chain.builder.plan)[DeviceId(0)], 128) << "independent of placement";
+  EXPECT_EQ(live_bytes(chain.builder.plan)[DeviceId(0)], 128) << "the bound must not depend on the placement";
   chain.builder.plan.registers[chain.bc].slots = 3;
   chain.builder.plan.blocks[chain.builder.plan.registers[chain.bc].block].bytes = 192;
-  EXPECT_EQ(live_bytes(chain.builder.plan)[DeviceId(0)], 128) << "one piece per launch";
+  EXPECT_EQ(live_bytes(chain.builder.plan)[DeviceId(0)], 128) << "a launch fills only one of the three slots";
   EXPECT_EQ(run_ahead_bytes(chain.builder.plan)[DeviceId(0)], 128);
+}
+
+TEST(LiveBytes, OperandsAndStagingOfACollectiveAreLiveTogether) {
+  PlanBuilder builder;
+  const ActorId begin = builder.actor("begin"), end = builder.actor("end"),
+                x = builder.actor("x", 1, 0, BodyKind::collective);
+  const RegisterId in = builder.edge(begin, {x}, 1, 64), out = builder.edge(x, {end}, 1, 64);
+  builder.call(begin, "test.any", {}, {in_register(in, line)});
+  builder.call(end, "test.any", {in_register(out, line)}, {});
+  Collective c;
+  c.in = in_register(in, line), c.out = in_register(out, line);
+  builder.plan.actors[x].collective = c;
+  builder.start(begin);
+  builder.done(end);
+  EXPECT_EQ(live_bytes(builder.plan)[DeviceId(0)], 128);
+  builder.plan.actors[x].collective->staging = in_block(builder.block(BlockKind::scratch, 0, 64), line);
+  EXPECT_EQ(live_bytes(builder.plan)[DeviceId(0)], 192);
 }
 
 TEST(LiveBytes, AGapBetweenTwoValuesInTheSameBytesIsNotLive) {
@@ -57,7 +74,7 @@ TEST(LiveBytes, AGapBetweenTwoValuesInTheSameBytesIsNotLive) {
   chain.builder.call(chain.a, "test.any", {in_block(x, line)}, {});
   chain.builder.call(chain.a, "test.any", {}, {in_block(y, View(DType::f32, {32}))});
   chain.builder.call(chain.a, "test.any", {}, {in_block(x, line)});
-  EXPECT_EQ(live_bytes(chain.builder.plan)[DeviceId(0)], 64 + 128) << "ab, and y while x is not live";
+  EXPECT_EQ(live_bytes(chain.builder.plan)[DeviceId(0)], 64 + 128) << "ab and y are live while x is not";
 }
 
 TEST(Sharing, RegistersMayShareBytesIfTokensSeparateThem) {
@@ -65,7 +82,7 @@ TEST(Sharing, RegistersMayShareBytesIfTokensSeparateThem) {
   chain.share(chain.cd, chain.ab);
   EXPECT_EQ(chain.error(), "");
   chain.builder.plan.registers[chain.ab].slots = 1;
-  Chain unordered(ActorId(1));  // a's next act waits for b alone: d may still read
+  Chain unordered(ActorId(1));  // a's next act waits only for b, so d may still read cd
   unordered.share(unordered.cd, unordered.ab);
   EXPECT_NE(unordered.error().find(
                 "register r0 and register r2 share bytes 0 to 64 of block b0, but no tokens keep them apart"),
@@ -76,7 +93,7 @@ TEST(Sharing, RegistersMayShareBytesIfTokensSeparateThem) {
   EXPECT_NE(neighbours.error().find("no tokens keep them apart"), std::string::npos) << neighbours.error();
 }
 
-TEST(Sharing, TwoSlotsOfTheGuardSeparateNothing) {
+TEST(Sharing, AGuardWithTwoSlotsDoesNotSeparateRegisters) {
   Chain chain(ActorId(3));
   chain.share(chain.cd, chain.ab);
   chain.builder.plan.registers[RegisterId(3)].slots = 2;
@@ -97,8 +114,8 @@ TEST(Sharing, PiecesOfOneLaunchAreSeparatedLikeLaunches) {
 }
 
 TEST(Sharing, TheRemainderOfASplitRangeKeepsItsOwner) {
-  // ab holds both lines until b has read it; afterwards cd uses the first line and yz the second. If `ordered`, yz
-  // waits for b; otherwise it waits for nothing.
+  // ab occupies 128 bytes until b has read it. Afterwards cd uses the first half of these bytes and yz the second half.
+  // If `ordered`, yz waits for b; otherwise it waits for nothing.
   for (const bool ordered : {true, false}) {
     PlanBuilder builder;
     ActorId a = builder.actor("a"), b = builder.actor("b"), c = builder.actor("c"), d = builder.actor("d"),
@@ -111,7 +128,7 @@ TEST(Sharing, TheRemainderOfASplitRangeKeepsItsOwner) {
       delay = next;
     }
     ActorId y = builder.actor("y", 1), z = builder.actor("z", 1);
-    const View two_lines(DType::f32, {32});
+    const View whole_range(DType::f32, {32});
     RegisterId ab = builder.edge(a, {b}, 1, 128), cd = builder.edge(c, {d}, 1, 64), yz = builder.edge(y, {z}, 1, 64);
     builder.edge(delay, {y});
     builder.edge(b, {c});
@@ -119,8 +136,8 @@ TEST(Sharing, TheRemainderOfASplitRangeKeepsItsOwner) {
     builder.edge(guard, {a, d, z});
     builder.start(guard);
     builder.done(d), builder.done(z);
-    builder.call(a, "test.any", {}, {in_register(ab, two_lines)});
-    builder.call(b, "test.any", {in_register(ab, two_lines)}, {});
+    builder.call(a, "test.any", {}, {in_register(ab, whole_range)});
+    builder.call(b, "test.any", {in_register(ab, whole_range)}, {});
     builder.call(c, "test.any", {}, {in_register(cd, line)});
     builder.call(d, "test.any", {in_register(cd, line)}, {});
     builder.call(y, "test.any", {}, {in_register(yz, line)});
@@ -176,8 +193,8 @@ TEST(Sharing, ValuesAccumulatedOverActsShareNoBytes) {
   EXPECT_NE(written_in_one_act.error().find("no tokens keep them apart"), std::string::npos)
       << written_in_one_act.error();
 
-  Chain kept_value(ActorId(
-      3));  // a value that the last actor keeps from act to act may not share bytes with the first actor's output
+  // A value that the last actor keeps from act to act may not share bytes with the first actor's output.
+  Chain kept_value(ActorId(3));
   kept_value.builder.call(kept_value.d, "test.any", {in_register(kept_value.cd, line)},
                           {in_block(kept_value.builder.plan.registers[kept_value.ab].block, line)});
   EXPECT_EQ(kept_value.error(), "");
@@ -185,7 +202,7 @@ TEST(Sharing, ValuesAccumulatedOverActsShareNoBytes) {
   EXPECT_NE(kept_value.error().find("no tokens keep them apart"), std::string::npos) << kept_value.error();
 }
 
-TEST(Sharing, ARegisterAccessedInSomeActsIsInUseForTheWholeAct) {
+TEST(Sharing, ARegisterAccessedOnlyInSomeActsIsInUseForTheWholeAct) {
   Chain chain(ActorId(3));
   auto& calls = chain.builder.plan.actors[chain.b].calls;
   calls.clear();
@@ -197,7 +214,7 @@ TEST(Sharing, ARegisterAccessedInSomeActsIsInUseForTheWholeAct) {
   EXPECT_NE(chain.error().find("no tokens keep them apart"), std::string::npos) << chain.error();
 }
 
-// x and y are collectives of one sequence position that act twice and share the bytes of their staging.
+// x and y are collectives of the same communicator and device. They act twice and share the bytes of their staging.
 TEST(Sharing, TurnsOfCollectivesSeparatePieces) {
   auto plan_with = [](std::vector<int> x_turns, std::vector<int> y_turns) {
     PlanBuilder builder;
@@ -224,10 +241,11 @@ TEST(Sharing, TurnsOfCollectivesSeparatePieces) {
   };
   EXPECT_NO_THROW(verify(plan_with({0, 2}, {1, 3})));
   for (const auto& [x, y] : {std::pair<std::vector<int>, std::vector<int>>{{0, 1}, {2, 3}}, {{0, 3}, {1, 2}}})
-    EXPECT_NE(error_of([&] { verify(plan_with(x, y)); }).find("no tokens keep them apart"), std::string::npos) << x[1];
+    EXPECT_NE(error_of([&] { verify(plan_with(x, y)); }).find("no tokens keep them apart"), std::string::npos)
+        << "second turn of x: " << x[1];
 }
 
-TEST(Sharing, ValuesOfTwoActorsShareOnOneStreamOnly) {
+TEST(Sharing, ValuesOfTwoActorsMayShareBytesOnlyOnTheSameStream) {
   Chain chain(ActorId(3));
   BlockId x = chain.builder.block(BlockKind::scratch, 0, 64);
   chain.builder.call(chain.a, "test.any", {}, {in_block(x, line)});
@@ -236,8 +254,8 @@ TEST(Sharing, ValuesOfTwoActorsShareOnOneStreamOnly) {
   Chain two_streams(ActorId(1));
   BlockId y = two_streams.builder.block(BlockKind::scratch, 0, 64);
   two_streams.builder.call(two_streams.a, "test.any", {}, {in_block(y, line)});
-  two_streams.builder.call(two_streams.c, "test.any", {},
-                           {in_block(y, line)});  // on another stream, and a may be an act ahead
+  // c is on another stream, and a may be one act ahead of it.
+  two_streams.builder.call(two_streams.c, "test.any", {}, {in_block(y, line)});
   EXPECT_NE(two_streams.error().find("the value of actor a0 'a' at bytes 0 to 64"), std::string::npos)
       << two_streams.error();
 }
@@ -250,7 +268,7 @@ TEST(Sharing, ValuesKeptFromActToActShareNoBytesOnTheirStream) {
   read.builder.call(read.b, "test.any", {}, {in_block(x, line)});
   EXPECT_NE(read.error().find("the value of actor a0 'a' at bytes 0 to 64"), std::string::npos) << read.error();
 
-  Chain written_in_some_acts(ActorId(3));  // written in some acts only
+  Chain written_in_some_acts(ActorId(3));  // b writes the shared bytes in some acts only
   BlockId y = written_in_some_acts.builder.block(BlockKind::scratch, 0, 64);
   written_in_some_acts.builder.call(written_in_some_acts.a, "test.any", {}, {in_block(y, line)});
   written_in_some_acts.builder.call(written_in_some_acts.b, "test.any", {}, {in_block(y, line)});

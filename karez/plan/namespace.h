@@ -1,4 +1,4 @@
-// The namespace of `plan`, which uses the names of the components in its row of CMakeLists.txt.
+// The namespace of `plan`. It imports the names of the components that `plan` depends on (see CMakeLists.txt).
 #pragma once
 
 namespace karez::base {}

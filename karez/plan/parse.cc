@@ -1,8 +1,5 @@
 // The parser of a plan's text. It reads the fields in the order in which text.cc prints them, so that
 // `parse_plan(print(p)) == p`.
-#include <fstream>
-#include <sstream>
-
 #include "karez/base/scanner.h"
 #include "karez/base/text.h"
 #include "karez/plan/plan.h"
@@ -41,11 +38,13 @@ class PlanReader {
     in_.expect(letter);
     return IdType(small_int());
   }
-  // Reads the number of an item. Items of a kind are numbered in order; the number helps human readers.
+  // Adds an item and checks its number. Items of each kind are numbered in order from 0; the text contains the numbers
+  // only for readers.
   template <class Items> typename Items::value_type& numbered(Items& items, std::string_view letter) {
     in_.expect(letter);
-    if (static_cast<std::size_t>(in_.integer()) != items.size())
-      in_.fail_here(cat("number ", items.size(), " is expected"));
+    const std::int64_t found = in_.integer();
+    if (static_cast<std::size_t>(found) != items.size())
+      in_.fail_here(cat("expected number ", items.size(), ", got ", found));
     in_.expect(":");
     return items.emplace_back();
   }
@@ -73,7 +72,7 @@ class PlanReader {
   }
   void device(PlanDevice& d) { d = plan_device(); }
   void stream(Stream& s) {
-    s.name = in_.quoted();
+    s.kind = stream_kind_from(in_.quoted());
     in_.expect("device");
     s.device = DeviceId(small_int());
     in_.expect("worker");
@@ -86,7 +85,8 @@ class PlanReader {
          {BlockKind::scratch, BlockKind::reg, BlockKind::variable, BlockKind::constant, BlockKind::external})
       if (name_of(k) == kind) b.kind = k, is_known = true;
     if (!is_known)
-      in_.fail_here(cat("'", kind, "' is not a kind of block (scratch, register, variable, constant, external)"));
+      in_.fail_here(
+          cat("unknown kind of block '", kind, "'; expected one of: scratch, register, variable, constant, external"));
     in_.expect("device");
     b.device = DeviceId(small_int());
     in_.expect("bytes");
@@ -129,7 +129,7 @@ class PlanReader {
     while (in_.accept(","));
     return list;
   }
-  // Reads {..} up to its closing brace; quoted texts may contain braces.
+  // Reads {..} up to its closing brace; quoted strings may contain braces.
   Attrs attrs() {
     if (!in_.peek("{")) return {};
     std::size_t begin = in_.position(), end = begin;
@@ -168,7 +168,7 @@ class PlanReader {
     }
     return values;
   }
-  std::vector<PeerBox> pieces(std::string_view word) {
+  std::vector<PeerBox> peer_boxes(std::string_view word) {
     std::vector<PeerBox> list;
     if (!in_.accept(word)) return list;
     do {
@@ -185,7 +185,7 @@ class PlanReader {
     if (in_.peek("\"")) {
       const std::string name = in_.quoted();
       c.reduce = reduce_from(name);
-      require(c.reduce.has_value(), "no reduction is called '", name, "'; there are sum, max and min");
+      require(c.reduce.has_value(), "unknown reduction '", name, "'; expected one of: sum, max, min");
     }
     c.algorithm = collective_algorithm_from(quoted_after("by"));
     in_.expect("communicator");
@@ -198,8 +198,8 @@ class PlanReader {
     c.in = operand();
     in_.expect("out");
     c.out = operand();
-    c.sends = pieces("sends");
-    c.receives = pieces("receives");
+    c.sends = peer_boxes("sends");
+    c.receives = peer_boxes("receives");
     if (in_.accept("staging")) c.staging = operand();
     c.where = quoted_after("at");
     return c;
@@ -219,7 +219,9 @@ class PlanReader {
     bool is_known = false;
     for (BodyKind k : {BodyKind::compute, BodyKind::input, BodyKind::fetch, BodyKind::state, BodyKind::collective})
       if (name_of(k) == body) a.body = k, is_known = true;
-    if (!is_known) in_.fail_here(cat("'", body, "' is not a kind of actor (compute, input, fetch, state, collective)"));
+    if (!is_known)
+      in_.fail_here(
+          cat("unknown kind of actor '", body, "'; expected one of: compute, input, fetch, state, collective"));
     a.name = in_.quoted();
     in_.expect("stream");
     a.stream = StreamId(small_int());
@@ -270,7 +272,7 @@ class PlanReader {
     plan_.transfers.push_back(t);
   }
 
-  // A line of the cost table, which predictions use.
+  // Reads one line of the cost table, which is used for predictions.
   void cost() {
     const std::string_view line = trim(text_.substr(in_.position(), text_.find('\n', in_.position()) - in_.position()));
     if (line.empty() || line[0] == '#') in_.fail_here("expected a line of a cost table");
@@ -286,15 +288,5 @@ class PlanReader {
 }  // namespace
 
 Plan parse_plan(std::string_view text) { return PlanReader(text).read(); }
-
-Plan load_plan(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  require(in.good(), "plan: cannot read ", path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  try {
-    return parse_plan(text.str());
-  } catch (const Error& error) { fail(error.kind, path, ": ", error.what()); }
-}
 
 }  // namespace karez::plan

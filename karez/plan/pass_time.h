@@ -10,7 +10,7 @@ namespace karez::plan {
 struct PassTime {
   std::string name;
   double seconds = 0;
-  std::string text;  // its result, if kept
+  std::string text;  // the printed result, if it is kept
 };
 
 }  // namespace karez::plan

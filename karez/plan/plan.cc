@@ -1,4 +1,4 @@
-// The special member functions of the large types, compiled once.
+// Special member functions of the plan's large types, defined here so that they are compiled only once.
 #include "karez/plan/plan.h"
 #include "karez/plan/catalog.h"
 

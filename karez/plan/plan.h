@@ -13,6 +13,7 @@
 #include "karez/base/id.h"
 #include "karez/plan/collective_kind.h"
 #include "karez/plan/namespace.h"
+#include "karez/plan/stream_kind.h"
 #include "karez/tensor/reduce.h"
 #include "karez/tensor/tensor.h"
 
@@ -25,7 +26,7 @@ using RegisterId = Id<struct RegisterTag>;
 using ActorId = Id<struct ActorTag>;
 using CommunicatorId = Id<struct CommunicatorTag>;
 
-// The session as an end of registers: producer of `start` registers, consumer of `done` registers.
+// Stands for the session, which produces the start registers and consumes the done registers.
 inline constexpr ActorId session_actor{-1};
 
 struct PlanDevice {
@@ -37,8 +38,8 @@ struct PlanDevice {
 
 struct Stream {
   DeviceId device;
-  std::string name;  // "compute", "comm", "host"
-  int worker = 0;    // the worker thread that serves it, see stream_assignment.h
+  StreamKind kind = StreamKind::compute;
+  int worker = 0;  // the worker thread that serves it, see stream_assignment.h
   bool operator==(const Stream&) const = default;
 };
 
@@ -56,8 +57,8 @@ struct Block {
   bool operator==(const Block&) const = default;
 };
 
-// Memory on one device, written by one producer and read by its consumers, in `slots` copies; slot i is at offset + i *
-// stride.
+// Memory on one device, written by one producer and read by its consumers. It has `slots` copies; slot i begins at
+// offset + i * stride.
 struct Register {
   ActorId producer;
   std::vector<ActorId> consumers;  // each once; may contain session_actor
@@ -66,11 +67,11 @@ struct Register {
   BlockId block;           // invalid when bytes is 0
   std::int64_t offset = 0;
   std::int64_t stride = 0;
-  std::string type;  // for readers: "f32[64@data, 256]"
+  std::string type;  // for display: "f32[64@data, 256]"
   bool operator==(const Register&) const;
 };
 
-// The location of a call's operand: in the slot of a register that its actor holds, or at a fixed offset of a block.
+// The location of an operand: in the current slot of one of the actor's registers, or at a fixed offset in a block.
 struct Operand {
   RegisterId reg;           // invalid for an operand in a block
   BlockId block;            // invalid for an operand in a register
@@ -87,7 +88,7 @@ struct ActRange {
   bool operator==(const ActRange&) const = default;
 };
 
-// A kernel by name with its attributes and operands. `workspace` (if any) is the last operand of the kernel.
+// One invocation of a kernel, which is given by its name. The kernel gets `workspace`, if set, as its last operand.
 struct Call {
   Call();
   Call(const Call&);
@@ -100,7 +101,7 @@ struct Call {
   Attrs attrs;
   std::vector<Operand> in, out;
   std::optional<Operand> workspace;
-  int team = 1;       // threads; equal on all replicas, because results depend on it
+  int team = 1;       // threads; all replicas use the same number, because results depend on it
   ActRange acts;      // the acts of its actor in which it runs
   std::string where;  // "matmul at net.cc:12 (fc1)"
   bool operator==(const Call&) const;
@@ -109,7 +110,7 @@ struct Call {
 // A box of a member's local tensor that is sent to, or received from, another member.
 struct PeerBox {
   int peer = 0;                           // member number in the communicator
-  std::vector<std::int64_t> begin, size;  // in the local tensor of the member with this list
+  std::vector<std::int64_t> begin, size;  // in the local tensor of the member that has the list
   bool operator==(const PeerBox&) const = default;
 };
 
@@ -118,18 +119,18 @@ struct Collective {
   CommunicatorId communicator;
   CollectiveKind kind = CollectiveKind::all_reduce;
   std::optional<Reduce> reduce = {};  // of all_reduce and reduce_scatter
-  std::vector<int> turns = {
-      0};  // by act of a launch, ascending: positions in the communicator's sequence; it begins only at its turn
+  // One position in the communicator's sequence for each act of a launch, ascending. An act begins only at its turn.
+  std::vector<int> turns = {0};
   Operand in, out;
-  std::vector<PeerBox> sends,
-      receives;  // one per member in their order, including itself; all_reduce: empty (flat ranges)
+  // One box for each member in order, including this member. Empty for all_reduce, which divides flat ranges.
+  std::vector<PeerBox> sends, receives;
   std::optional<Operand> staging;
   std::string where;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::direct;  // the same for all members
   bool operator==(const Collective&) const;
 };
 
-// A port of period k fills, frees or returns a slot on every k-th act.
+// An actor's end of a register. On every k-th act, an input with period k returns its slot, and an output fills one.
 struct Port {
   RegisterId reg;
   int period = 1;
@@ -138,8 +139,8 @@ struct Port {
 
 enum class BodyKind {
   compute,     // runs `calls`
-  input,       // fills its outputs from the feed of `binding`: a source, or its device's part of an array
-  fetch,       // copies its input to its device's part of the array that `binding` names
+  input,       // fills its outputs from the feed that `binding` names: a source, or the device's part of an array
+  fetch,       // copies its input to the device's part of the array that `binding` names
   state,       // grants access to variables and computes nothing
   collective,  // runs `collective`
 };
@@ -153,7 +154,7 @@ struct Actor {
   Actor& operator=(Actor&&) noexcept;
   ~Actor();
 
-  std::string name;  // for readers: "compute.3", "all_reduce fc1.weight.grad"
+  std::string name;  // for display: "compute.3", "all_reduce fc1.weight.grad"
   StreamId stream;
   std::vector<Port> inputs, outputs;
   BodyKind body = BodyKind::compute;
@@ -162,19 +163,19 @@ struct Actor {
   std::string binding;
   std::vector<Operand> bound;  // input: the operands that the source writes, in order; fetch: the operand to read
   // One for each bound operand: {begin=[..], shape=[..]} of the logical tensor; empty for a fetch of the whole tensor.
-  // An input may have several sets of slices: act k uses set k; after the last set a new batch begins with the first.
+  // An input may have several sets of slices, one for each act that reads the same batch. Act k uses set k; after the
+  // last set, the next act begins a new batch with the first set.
   std::vector<Attrs> slices;
-  int priority = 0;  // the actor with the smaller number acts first
+  int priority = 0;  // of the ready actors, the one with the smallest number acts first
   std::string where;
   bool operator==(const Actor&) const;
 };
 
-// A planned transfer between devices over links. The planned bytes of all transfers equal the bytes counted at run
-// time.
+// A planned transfer between devices. The sum of the planned bytes equals the number of bytes counted at run time.
 struct Transfer {
   CollectiveKind kind = CollectiveKind::all_reduce;
   std::string axis;        // mesh axis
-  std::string value;       // for readers: "fc1.weight gradient f32[...]"
+  std::string value;       // for display: "fc1.weight gradient f32[...]"
   std::int64_t bytes = 0;  // sent by this rank's devices in one launch
   bool operator==(const Transfer&) const = default;
 };
@@ -182,8 +183,8 @@ struct Transfer {
 struct Communicator {
   std::vector<PlanDevice> members;
   std::int64_t chunk = 1 << 18;  // bytes
-  std::vector<std::string>
-      sequence;  // the collectives of one launch, in order (names for readers; only the length matters)
+  // The names of the collectives of one launch, in order. They are for display; only their number matters.
+  std::vector<std::string> sequence;
   bool operator==(const Communicator&) const;
 };
 
@@ -215,10 +216,10 @@ struct Plan {
   std::vector<Link> links;
   ById<CommunicatorId, Communicator> communicators;
   std::vector<Transfer> transfers;
-  std::vector<Call> setup;  // run once when loaded: constants
+  std::vector<Call> setup;  // calls that run once, when the plan is loaded, and compute constants
   std::uint64_t program_hash = 0;
-  std::string
-      costs;  // the cost table for predictions, as `sbp::CostTable` prints it; "": none. Launches do not read it
+  // The cost table for predictions, as `sbp::CostTable` prints it; "" if there is none. Launches do not read it.
+  std::string costs;
   bool operator==(const Plan&) const;
 
   const Actor& actor(ActorId id) const { return actors[id]; }
@@ -229,19 +230,17 @@ struct Plan {
 
 std::string print(const Plan& plan);  // `parse_plan(print(p)) == p`
 Plan parse_plan(std::string_view text);
-void save(const Plan& plan, const std::string& path);
-Plan load_plan(const std::string& path);
-std::uint64_t rank_hash(const Plan& plan);  // of everything except texts for readers and the cost table
+std::uint64_t rank_hash(const Plan& plan);  // a hash of all fields except names for display and the cost table
 
-// Throws if a plan cannot run: ids out of range, a register that its producer or consumers do not list, operands
+// Throws if the plan cannot run: ids out of range, a register that its producer or consumers do not list, operands
 // outside of their slot or block, members of a communicator with sequences of different lengths, overlapping registers
 // of a block, a cycle without tokens.
 void verify(const Plan& plan);
 
-// The bytes of the plan's blocks on each device: the planned peak.
+// Returns the planned peak memory of each device: the total size of its blocks.
 ById<DeviceId, std::int64_t> planned_bytes(const Plan& plan);
 
-// A readable report: actors, registers, each transfer with kind, axis and bytes, peak memory per device.
+// Returns a readable report: actors, registers, peak memory per device, and each transfer with kind, axis and bytes.
 std::string summary(const Plan& plan);
 
 }  // namespace karez::plan

@@ -29,7 +29,7 @@ PortNumbers::PortNumbers(const Plan& plan) : written_(plan.registers.size(), -1)
 
 int PortNumbers::of_producer(const Plan& plan, RegisterId reg) const {
   require(written_[reg] >= 0, "plan: register ", reg, " (", plan.reg(reg).type,
-          ") is not among the outputs of the actor it names");
+          ") names a producer that does not list it among its outputs");
   return written_[reg];
 }
 
@@ -37,7 +37,7 @@ int PortNumbers::of_consumer(const Plan& plan, RegisterId reg, ActorId consumer)
   const auto& readers = readers_[reg];
   const auto at = std::lower_bound(readers.begin(), readers.end(), std::pair(consumer, 0));
   require(at != readers.end() && at->first == consumer, "plan: register ", reg, " (", plan.reg(reg).type,
-          ") is not among the inputs of the actor it names");
+          ") names a consumer that does not list it among its inputs");
   return at->second;
 }
 
@@ -75,9 +75,10 @@ Ports Ports::session_done(const Plan& plan, const PortNumbers& port_numbers) {
 
 void Ports::add_input(const Plan& plan, const Port& port, const PortNumbers& port_numbers) {
   const Register& r = plan.reg(port.reg);
-  require(port.period >= 1, "plan: register ", port.reg, " is read with period ", port.period);
+  require(port.period >= 1, "plan: register ", port.reg, ": the period of an input must be at least 1, got ",
+          port.period);
   require(r.slots >= 1 && r.slots <= std::numeric_limits<std::int16_t>::max(), "plan: register ", port.reg, " has ",
-          r.slots, " slots");
+          r.slots, " slots; the number must be between 1 and 32767");
   Input input;
   input.reg = port.reg;
   input.producer = r.producer;
@@ -93,9 +94,10 @@ void Ports::add_input(const Plan& plan, const Port& port, const PortNumbers& por
 
 void Ports::add_output(const Plan& plan, const Port& port, const PortNumbers& port_numbers) {
   const Register& r = plan.reg(port.reg);
-  require(port.period >= 1, "plan: register ", port.reg, " is written with period ", port.period);
+  require(port.period >= 1, "plan: register ", port.reg, ": the period of an output must be at least 1, got ",
+          port.period);
   require(r.slots >= 1 && r.slots <= std::numeric_limits<std::int16_t>::max(), "plan: register ", port.reg, " has ",
-          r.slots, " slots");
+          r.slots, " slots; the number must be between 1 and 32767");
   require(!r.consumers.empty(), "plan: register ", port.reg, " (", r.type,
           ") has no consumer, so its slots would never be returned");
   Output output;

@@ -20,14 +20,13 @@ struct Message {
   std::int32_t port = 0;  // of the receiver: its input (filled) or its output (returned)
   ActorId to;             // session_actor: the session itself
   RegisterId reg;
-  std::int32_t lane =
-      0;  // numbers the sender's possible messages: at most one message of a lane is in flight at any time
-  std::int64_t piece = 0;  // filled: number of times that this register was filled before
+  std::int32_t lane = 0;   // a number among the sender's lanes; at most one message of a lane is in flight at any time
+  std::int64_t piece = 0;  // filled: the number of earlier fills of the register
 };
 static_assert(sizeof(Message) <= 64 && std::is_trivially_copyable_v<Message>);
 std::string print(const Message& message);  // "filled r3 slot 1 piece 7 to actor 4"
 
-// The port number of each register in its actors, or in the session.
+// The number of each register's port in its producer and in each of its consumers; these may be the session.
 class PortNumbers {
  public:
   explicit PortNumbers(const Plan& plan);
@@ -46,8 +45,9 @@ class PortNumbers {
 //   output   slots free to be written; one is taken at the first of `period` acts and filled at the last;
 //            it is free again when every consumer has returned it
 //
-// An act: `ready()`, then `begin()`, then (later, if the work is asynchronous) `complete(send)`. Messages may be taken
-// at any time. A message that breaks the protocol (a slot filled twice, returned unread, out of turn) is an error.
+// An act takes three steps: when `ready()` is true, the caller calls `begin()`, does the work, and calls
+// `complete(send)`. `take` may be called at any time. It throws for a message that breaks the protocol, such as a slot
+// that is filled twice or returned unread, or a piece out of order.
 class Ports {
  public:
   Ports(const Plan& plan, ActorId actor, const PortNumbers& port_numbers);
@@ -63,8 +63,8 @@ class Ports {
   bool running() const { return running_; }
   std::int64_t acts() const { return acts_; }  // completed acts
 
-  // Returns true if the message makes the actor ready. Always inlined, as is `complete`: if the sender knows the
-  // message's kind and fields, the compiler removes most of the code (7 of a hop's 50 ns).
+  // Returns true if the message makes the actor ready. `take` and `complete` are always inlined: where the kind and the
+  // fields of a message are known, the compiler then removes most of the code, which saves 7 of the 50 ns of a message.
   [[gnu::always_inline]] bool take(const Message& message) {
     return message.kind == Message::Kind::filled ? take_filled(message) : take_returned(message);
   }
@@ -76,29 +76,28 @@ class Ports {
     for (Output& out : outputs_)
       if (out.phase == 0) out.slot = store_[out.free + --out.free_count];
   }
-  // Calls send(const Message&) for exactly one `returned` per input and one `filled` per consumer with a due period;
-  // send must not call these ports. Slots are returned first, so that all messages of this act have been sent when the
-  // last consumer acts.
+  // Calls send(const Message&) for each port whose period ends with this act: once for an input (`returned`), and once
+  // for each consumer of an output (`filled`). `send` must not call these ports. Slots are returned first, so that all
+  // messages of this act have been sent when the last consumer acts.
   template <class Send> void complete(Send&& send);
 
   int input_count() const { return static_cast<int>(inputs_.size()); }
   int output_count() const { return static_cast<int>(outputs_.size()); }
-  // Between begin and complete: the slot that each port uses.
+  // Return the slot that a port uses between `begin` and `complete`.
   int input_slot(int port) const { return store_[in(port).ring + in(port).head]; }
   int output_slot(int port) const { return out(port).slot; }
-  bool first_of_period(int output) const { return out(output).phase == 0; }  // this act took the slot
+  bool first_of_period(int output) const { return out(output).phase == 0; }  // true if this act took the slot
   int lanes() const { return lanes_; }
 
-  // For the diagnosis of stalls, and for tests.
+  // The functions below serve the diagnosis of stalls, and tests.
   RegisterId input_register(int port) const { return in(port).reg; }
   RegisterId output_register(int port) const { return out(port).reg; }
   ActorId producer(int input) const { return in(input).producer; }
   int filled(int input) const { return in(input).count; }  // slots held: ready, or being read
   int free_slots(int output) const { return out(output).free_count; }
   bool needs_free_slot(int output) const { return out(output).phase == 0; }  // the next act needs a free slot
-  int holders(int output, int slot) const {
-    return store_[out(output).holders + slot];
-  }  // consumers that have not returned it yet
+  // Returns the number of consumers that have not returned the slot yet.
+  int holders(int output, int slot) const { return store_[out(output).holders + slot]; }
   std::int64_t pieces(int output) const { return out(output).piece; }
   std::string text() const;  // the whole state in one line
 
@@ -117,8 +116,9 @@ class Ports {
   struct Output {
     RegisterId reg;
     std::int32_t period = 1, phase = 0, slot = -1, slots = 1, lane = 0;
-    std::int32_t free = 0, free_count = 0,
-                 holders = 0;  // indices in store_: free slots (a stack: warm memory first), holders per slot
+    std::int32_t free = 0, free_count = 0;  // index in store_ of a stack of free slots: the slot freed last, whose
+                                            // memory is probably still in the cache, is used first
+    std::int32_t holders = 0;               // index in store_ of the number of consumers that hold each slot
     std::int32_t first_consumer = 0, consumer_count = 0;
     std::int64_t piece = 0;
   };
@@ -136,11 +136,11 @@ class Ports {
       fail_take(m, "there is no such input");
     Input& input = inputs_[static_cast<std::size_t>(m.port)];
     if (input.reg != m.reg || m.slot < 0 || m.slot >= input.slots) [[unlikely]]
-      fail_take(m, "that input reads another register or has no such slot");
+      fail_take(m, "this input reads another register or has no such slot");
     if (input.count == input.slots) [[unlikely]]
-      fail_take(m, "all slots of that input are filled");
+      fail_take(m, "all slots of this input are filled");
     if (input.piece != m.piece) [[unlikely]]
-      fail_take(m, "another piece was expected");
+      fail_take(m, "this is not the piece that the input expects next");
     ++input.piece;
     std::int32_t at = input.head + input.count;
     if (at >= input.slots) at -= input.slots;
@@ -152,10 +152,10 @@ class Ports {
       fail_take(m, "there is no such output");
     Output& output = outputs_[static_cast<std::size_t>(m.port)];
     if (output.reg != m.reg || m.slot < 0 || m.slot >= output.slots) [[unlikely]]
-      fail_take(m, "that output writes another register or has no such slot");
+      fail_take(m, "this output writes another register or has no such slot");
     std::int32_t& holders = store_[output.holders + m.slot];
     if (holders == 0) [[unlikely]]
-      fail_take(m, "no consumer holds that slot");
+      fail_take(m, "no consumer holds the slot");
     if (--holders > 0) return false;
     store_[output.free + output.free_count] = m.slot;
     return output.free_count++ == 0 && output.phase == 0 && !running_ && --missing_ == 0;

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "karez/plan/acts.h"
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 
 namespace karez::plan {
 namespace {
@@ -42,9 +42,10 @@ TEST(Ports, AFullInputWaitsWhileNoOutputSlotIsFree) {
   EXPECT_TRUE(a.ready());
   a.begin();
   messages_of(a);
-  EXPECT_FALSE(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1})) << "b and c hold its one slot";
+  EXPECT_FALSE(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1})) << "b and c hold the only slot";
   EXPECT_FALSE(a.ready());
-  EXPECT_FALSE(a.take({.kind = Message::Kind::returned, .port = 0, .to = g.a, .reg = g.ab})) << "c has not returned it";
+  EXPECT_FALSE(a.take({.kind = Message::Kind::returned, .port = 0, .to = g.a, .reg = g.ab}))
+      << "c has not returned the slot";
   EXPECT_EQ(a.holders(0, 0), 1);
   EXPECT_TRUE(a.take({.kind = Message::Kind::returned, .port = 0, .to = g.a, .reg = g.ab}));
   EXPECT_TRUE(a.ready());
@@ -56,7 +57,7 @@ TEST(Ports, AnActReturnsItsInputsAndThenInformsItsConsumers) {
   a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0});
   a.begin();
   EXPECT_TRUE(a.running());
-  EXPECT_FALSE(a.ready()) << "it is running";
+  EXPECT_FALSE(a.ready()) << "the actor is running";
   auto sent_messages = messages_of(a);
   ASSERT_EQ(sent_messages.size(), 3u);
   EXPECT_EQ(print(sent_messages[0]), "returned r0 slot 0 to actor -1");
@@ -64,7 +65,7 @@ TEST(Ports, AnActReturnsItsInputsAndThenInformsItsConsumers) {
   EXPECT_EQ(print(sent_messages[2]), "filled r1 slot 0 piece 0 to actor 2");
   std::set<int> lanes;
   for (const Message& m : sent_messages) lanes.insert(m.lane);
-  EXPECT_EQ(lanes.size(), 3u) << "each has its own lane";
+  EXPECT_EQ(lanes.size(), 3u) << "each message must have its own lane";
   EXPECT_EQ(a.lanes(), 1 + 2 * 2);
 }
 
@@ -77,7 +78,7 @@ TEST(Ports, AMessageTakenDuringAnActIsCounted) {
   Ports ports(s.plan, b);
   ports.take({.port = 0, .to = b, .reg = ab, .piece = 0});
   ports.begin();
-  EXPECT_FALSE(ports.take({.slot = 1, .port = 0, .to = b, .reg = ab, .piece = 1})) << "it is running";
+  EXPECT_FALSE(ports.take({.slot = 1, .port = 0, .to = b, .reg = ab, .piece = 1})) << "the actor is running";
   messages_of(ports);
   EXPECT_TRUE(ports.ready()) << "the next piece has arrived already";
 }
@@ -94,7 +95,7 @@ TEST(Ports, AnInputOfPeriodThreeReturnsItsSlotOnEveryThirdAct) {
     EXPECT_EQ(ports.input_slot(0), 0);
     EXPECT_EQ(ports.first_of_period(0), act == 0) << "the output's slot is taken at the first act";
     auto sent_messages = messages_of(ports);
-    EXPECT_EQ(sent_messages.size(), act == 2 ? 2u : 0u) << "and is filled at the last";
+    EXPECT_EQ(sent_messages.size(), act == 2 ? 2u : 0u) << "the output's slot is filled at the last act";
     if (act == 2) {
       EXPECT_EQ(sent_messages[0].reg, begin);
       EXPECT_EQ(sent_messages[1].reg, end);
@@ -107,18 +108,19 @@ TEST(Ports, AnInputOfPeriodThreeReturnsItsSlotOnEveryThirdAct) {
 TEST(Ports, BreakingTheProtocolIsAnError) {
   Diamond g(1);
   Ports a(g.s.plan, g.a);
-  EXPECT_THROW(a.begin(), Error) << "not ready";
-  EXPECT_THROW(messages_of(a), Error) << "not running";
-  EXPECT_THROW(a.take({.port = 1, .to = g.a, .reg = g.begin}), Error) << "no such input";
-  EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.ab}), Error) << "another register";
-  EXPECT_THROW(a.take({.slot = 1, .port = 0, .to = g.a, .reg = g.begin}), Error) << "no such slot";
+  EXPECT_THROW(a.begin(), Error) << "the actor is not ready";
+  EXPECT_THROW(messages_of(a), Error) << "the actor is not running";
+  EXPECT_THROW(a.take({.port = 1, .to = g.a, .reg = g.begin}), Error) << "input 1 does not exist";
+  EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.ab}), Error) << "input 0 reads another register";
+  EXPECT_THROW(a.take({.slot = 1, .port = 0, .to = g.a, .reg = g.begin}), Error) << "slot 1 does not exist";
   EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1}), Error) << "piece 0 was lost";
   EXPECT_THROW(a.take({.kind = Message::Kind::returned, .port = 0, .to = g.a, .reg = g.ab}), Error)
-      << "no consumer holds it";
-  EXPECT_THROW(a.take({.kind = Message::Kind::returned, .port = 4, .to = g.a, .reg = g.ab}), Error) << "no such output";
+      << "no consumer holds the slot";
+  EXPECT_THROW(a.take({.kind = Message::Kind::returned, .port = 4, .to = g.a, .reg = g.ab}), Error)
+      << "output 4 does not exist";
   a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0});
-  EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0}), Error) << "filled twice";
-  EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1}), Error) << "its one slot is in use";
+  EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0}), Error) << "piece 0 was already received";
+  EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1}), Error) << "the only slot is in use";
   a.begin();
   EXPECT_THROW(a.begin(), Error) << "the act has already begun";
 }
@@ -138,9 +140,9 @@ TEST(Ports, AnInvalidPlanIsAnError) {
   EXPECT_THROW(Ports(plan, g.a), Error) << "c does not list the register of a";
 }
 
-// Explores every order in which messages of different pairs may arrive and acts may begin and end, over one launch.
-// Memory is modelled: a slot holds garbage while it is written and then its piece; a consumer must find that piece when
-// it begins and when it ends.
+// Explores, over one launch, every order in which acts may begin and end and in which the messages between different
+// pairs of actors may arrive. Memory is modelled: a slot holds garbage while it is written, and the piece afterwards. A
+// consumer must find the expected piece when it begins and when it ends.
 class Explorer {
  public:
   explicit Explorer(const Plan& plan)
@@ -186,7 +188,7 @@ class Explorer {
     ById<ActorId, Ports> ports;
     Ports session_start, session_done;
     std::map<std::pair<int, int>, std::deque<Message>> channels;  // (from, to): in order
-    ById<RegisterId, std::vector<std::int64_t>> memory;           // by slot: the piece in it; -1 garbage
+    ById<RegisterId, std::vector<std::int64_t>> memory;           // by slot: the piece in it; -1: garbage
     std::int64_t messages;
     bool launch_ended;
   };
@@ -244,8 +246,8 @@ class Explorer {
   }
   void check_final(const State& s) {
     ++final_states_;
-    ASSERT_TRUE(s.launch_ended) << "a deadlock:\n" << key(s);
-    EXPECT_TRUE(s.session_start.ready()) << "a start slot is missing";
+    ASSERT_TRUE(s.launch_ended) << "the launch is deadlocked:\n" << key(s);
+    EXPECT_TRUE(s.session_start.ready()) << "a start register has no free slot after the launch";
     EXPECT_EQ(s.messages, messages_due_);
     for (ActorId i : s.ports.ids()) {
       EXPECT_EQ(s.ports[i].acts(), acts_due_[i]);
@@ -286,7 +288,7 @@ TEST(PortsInEveryOrder, ASlotIsFreeWhenItsLastConsumerReturnsIt) {
   }
 }
 
-TEST(PortsInEveryOrder, PathsOfDifferentLengthMeetAgain) {
+TEST(PortsInEveryOrder, PathsOfDifferentLengthsMayJoin) {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b"), d = s.actor("d");
   s.start(a, 3);
@@ -296,7 +298,7 @@ TEST(PortsInEveryOrder, PathsOfDifferentLengthMeetAgain) {
   Explorer(s.plan).explore();
 }
 
-TEST(PortsInEveryOrder, AnAccumulatorFillsOnEverySecondActAndAWeightIsKept) {
+TEST(PortsInEveryOrder, AnAccumulatorFillsItsOutputOnEverySecondActAndKeepsAWeight) {
   PlanBuilder s;
   ActorId w = s.actor("w"), a = s.actor("a"), sum = s.actor("sum"), end = s.actor("end");
   s.start(w);

@@ -1,5 +1,5 @@
-// The rule that selects one of a worker's ready actors, shared by compiler, engine and simulator: smallest priority,
-// then smallest id.
+// Selects the most urgent of a worker's ready actors: the smallest priority, then the smallest id. Compiler, engine and
+// simulator share this rule.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +18,14 @@ inline bool precedes_in_priority(const Plan& plan, ActorId a, ActorId b) {
   return pa != pb ? pa < pb : a < b;
 }
 
-// The actors of one worker in the order of priority. ReadyQueue identifies an actor by its place in this list.
+// Returns the actors of one worker in the order of priority. ReadyQueue identifies an actor by its place in this list.
 inline std::vector<ActorId> priority_order(const Plan& plan, std::vector<ActorId> actors) {
   std::sort(actors.begin(), actors.end(), [&](ActorId a, ActorId b) { return precedes_in_priority(plan, a, b); });
   return actors;
 }
 
-// The set of ready places; `pop` gives the smallest. It is a bitmap of two levels whose size is fixed when constructed,
-// so that an operation takes a few instructions.
+// The set of ready actors, as places; `pop` removes the smallest place. It is a two-level bitmap of fixed size, so that
+// an operation takes only a few instructions.
 class ReadyQueue {
  public:
   explicit ReadyQueue(int places = 0)

@@ -9,7 +9,7 @@ namespace karez::plan {
 ById<StreamId, int> assign_streams(const Plan& plan, int max_workers) {
   std::set<int> computing;
   for (const Stream& stream : plan.streams)
-    if (stream.name != "comm") computing.insert(stream.worker);
+    if (stream.kind != StreamKind::comm) computing.insert(stream.worker);
   const int last = computing.empty() ? 0 : *computing.rbegin();
   ById<StreamId, int> assigned;
   for (const Stream& stream : plan.streams)

@@ -1,4 +1,4 @@
-// The summary of a plan: counts, peak memory per device and a table of all transfers.
+// The summary of a plan: counts, peak memory per device, plain kernels, casts, and a table of all transfers.
 #include <algorithm>
 #include <map>
 
@@ -10,7 +10,7 @@
 namespace karez::plan {
 namespace {
 
-// Formats rows as a table. Columns are as wide as their widest entry; the last one is not padded.
+// Formats rows as a table. Columns are as wide as their widest entry; the last column is not padded.
 std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> width;
   for (const auto& row : rows) {
@@ -46,7 +46,7 @@ std::string ratio_text(std::int64_t bytes, std::int64_t bound) {
   return cat(thousandths / 1000, ".", digits.substr(1));
 }
 
-// Formats the bytes of registers and scratch, relative to those of the values that are live at once.
+// Formats the planned bytes of registers and scratch on each device, and their ratio to the live-bytes bound.
 std::string arenas(const Plan& plan) {
   const auto peak = arena_bytes(plan), bound = live_bytes(plan), run_ahead = run_ahead_bytes(plan);
   std::vector<std::vector<std::string>> rows;
@@ -56,10 +56,10 @@ std::string arenas(const Plan& plan) {
     rows.push_back({cat(device.kind, " ", device.rank, ".", device.device), cat("planned ", bytes_text(peak[d]), ","),
                     cat("bound ", bytes_text(bound[d]), ","), cat("ratio ", ratio_text(peak[d], bound[d]))});
     if (run_ahead[d] > 0)
-      rows.back().back() += cat("; ", ratio_text(peak[d], bound[d] + run_ahead[d]), " with ", bytes_text(run_ahead[d]),
-                                " of launches that run ahead");
+      rows.back().back() += cat("; ", ratio_text(peak[d], bound[d] + run_ahead[d]), " if the bound includes ",
+                                bytes_text(run_ahead[d]), " for launches that run ahead");
   }
-  return rows.empty() ? "" : "registers and scratch, relative to the bytes live at once\n" + table(rows);
+  return rows.empty() ? "" : "registers and scratch, relative to the bytes that are live at once\n" + table(rows);
 }
 
 std::vector<std::string> memory_row(const Plan& plan, DeviceId device) {
@@ -72,8 +72,8 @@ std::vector<std::string> memory_row(const Plan& plan, DeviceId device) {
           kinds.empty() ? "" : cat("(", join(kinds, ", ", format), ")")};
 }
 
-// Lists calls on plain kernels; these are slow references and therefore always reported. Shares are of the bytes that
-// all calls access.
+// Lists the calls that run on plain kernels. These are slow reference implementations, so they are always reported. The
+// share of a kernel is relative to the bytes that all calls of the plan access.
 std::string plain_calls(const Plan& plan) {
   auto touched = [](const Call& call) {
     double bytes = 0;

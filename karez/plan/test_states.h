@@ -1,5 +1,5 @@
 // A search over all states of Ports and CollectiveSequence that a small plan can reach with several active launches.
-// Memory holds marks of writers, and a call must never read bytes with a different mark from the one that it expects.
+// Each write stores a mark in the modelled memory. A call must never read a mark other than the one that it expects.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,10 @@
 namespace karez::plan::testing {
 
 // `placed` is `bare` with registers and values moved: calls, ports and operands correspond one to one. In `bare` no two
-// values share bytes, so the place of an operand there identifies its value. A collective, input or fetch without calls
-// reads and writes its registers as one call each. Messages arrive immediately, which allows every state that late
-// messages allow. An act consists of a step to begin, a step for each call, and a step to end.
+// values share bytes, so the location of an operand in `bare` identifies its value. A collective counts as two calls,
+// since it reads its operands until it ends; the bound operands of inputs and fetches are not modelled. Messages arrive
+// immediately; later arrivals would not allow any further states. An act consists of a step to begin, a step for each
+// call, and a step to end.
 class StateSearch {
  public:
   StateSearch(const Plan& bare, const Plan& placed, int launches) : bare_(bare), placed_(placed), launches_(launches) {
@@ -28,7 +29,7 @@ class StateSearch {
   std::size_t states = 0;
   bool complete = true;  // false: there are more than `max_states` states, and not all were visited
 
-  // Returns a text about the first wrong mark that a call reads; empty if no state has one.
+  // Returns a description of the first wrong mark that a call reads, or "" if no call reads one.
   std::string run(std::size_t max_states = 200'000) {
     State first(placed_);
     first.memory.assign(placed_.blocks.size(), {});
@@ -85,7 +86,7 @@ class StateSearch {
   }
 
  private:
-  static constexpr std::int64_t grain = 16;  // bytes with one mark
+  static constexpr std::int64_t grain = 16;  // bytes for each mark
 
   struct OperandAccess {
     const Operand *bare, *placed;
@@ -102,7 +103,7 @@ class StateSearch {
     Ports session_start, session_done;
     CollectiveSequence sequence;
     ById<ActorId, int> at;                             // the next call; -1: the actor is not running
-    ById<BlockId, std::vector<std::uint64_t>> memory;  // by grain: the mark of its writer
+    ById<BlockId, std::vector<std::uint64_t>> memory;  // by grain: the mark of the last write
     int launched = 0;
   };
 
@@ -123,8 +124,7 @@ class StateSearch {
                                {&bare.collective->out, &placed.collective->out, true}});
       if (bare.collective->staging)
         call_accesses.back().push_back({&*bare.collective->staging, &*placed.collective->staging, true});
-      call_accesses.push_back(
-          {{&bare.collective->in, &placed.collective->in, false}});  // it reads its operands until its end
+      call_accesses.push_back({{&bare.collective->in, &placed.collective->in, false}});
       if (bare.collective->staging)
         call_accesses.back().push_back({&*bare.collective->staging, &*placed.collective->staging, false});
     }
@@ -144,8 +144,8 @@ class StateSearch {
     else (m.kind == Message::Kind::filled ? s.session_done : s.session_start).take(m);
   }
 
-  // The mark combines the place of the operand in the bare plan with the number of the piece, which the writer and the
-  // readers of a register count in the same way.
+  // The mark combines the location of the operand in the bare plan with the number of the act, which is the same for
+  // the writer and the readers of a piece.
   std::uint64_t mark(const State& s, ActorId a, const Operand& bare) const {
     const auto act = static_cast<std::uint64_t>(s.ports[a].acts()) + 1;
     const std::uint64_t value_number =

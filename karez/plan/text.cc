@@ -1,8 +1,6 @@
-// Prints a plan with one readable line per item, and hashes this text without the names for human readers.
-#include <fstream>
-
-#include "karez/base/hash.h"
+// Prints a plan with one readable line per item, and hashes this text without the names for display.
 #include "karez/base/text.h"
+#include "karez/base/hash.h"
 #include "karez/plan/catalog.h"
 #include "karez/plan/plan.h"
 
@@ -37,7 +35,7 @@ std::string print(const CallSpec& call) {
              call.team == 1 ? "" : cat(" team ", call.team));
 }
 
-// A field with its default value is not printed; ids are printed as r3 (register), b0 (block), a7 (actor).
+// Fields with default values are not printed. Ids are printed as r3 (register), b0 (block) or a7 (actor).
 namespace {
 
 std::string actor_text(ActorId id) { return id == session_actor ? "session" : cat("a", id.index); }
@@ -67,16 +65,16 @@ std::string ports_text(std::string_view word, const std::vector<Port>& ports) {
   return ports.empty() ? "" : cat(" ", word, " ", join(ports, ", ", format));
 }
 
-std::string pieces_text(std::string_view word, const std::vector<PeerBox>& pieces) {
+std::string boxes_text(std::string_view word, const std::vector<PeerBox>& boxes) {
   auto format = [](const PeerBox& p) { return cat(p.peer, " ", ints_text(p.begin), " ", ints_text(p.size)); };
-  return pieces.empty() ? "" : cat(" ", word, " ", join(pieces, ", ", format));
+  return boxes.empty() ? "" : cat(" ", word, " ", join(boxes, ", ", format));
 }
 
 std::string collective_text(const Collective& c) {
   return cat(quote(name_of(c.kind)), c.reduce ? " " + quote(name_of(*c.reduce)) : "", " by ",
              quote(name_of(c.algorithm)), " communicator ", c.communicator, " turn ", join(c.turns, ", "), " in ",
-             operand_text(c.in), " out ", operand_text(c.out), pieces_text("sends", c.sends),
-             pieces_text("receives", c.receives), c.staging ? " staging " + operand_text(*c.staging) : "",
+             operand_text(c.in), " out ", operand_text(c.out), boxes_text("sends", c.sends),
+             boxes_text("receives", c.receives), c.staging ? " staging " + operand_text(*c.staging) : "",
              at_text(c.where));
 }
 
@@ -99,7 +97,7 @@ std::string print(const Plan& plan) {
   for (DeviceId i : plan.devices.ids()) out += cat("device ", i, ": ", device_text(plan.devices[i]), "\n");
   for (StreamId i : plan.streams.ids()) {
     const Stream& s = plan.streams[i];
-    out += cat("stream ", i, ": ", quote(s.name), " device ", s.device, " worker ", s.worker, "\n");
+    out += cat("stream ", i, ": ", quote(name_of(s.kind)), " device ", s.device, " worker ", s.worker, "\n");
   }
   for (BlockId i : plan.blocks.ids()) {
     const Block& b = plan.blocks[i];
@@ -131,18 +129,10 @@ std::string print(const Plan& plan) {
   return out;
 }
 
-void save(const Plan& plan, const std::string& path) {
-  std::ofstream out(path, std::ios::binary);
-  out << print(plan);
-  out.flush();
-  require(out.good(), "plan: cannot write ", path);
-}
-
 std::uint64_t rank_hash(const Plan& plan) {
   Plan bare = plan;
   bare.name.clear();
   bare.costs.clear();
-  for (Stream& s : bare.streams) s.name.clear();
   for (Register& r : bare.registers) r.type.clear();
   for (Actor& a : bare.actors) {
     a.name.clear();

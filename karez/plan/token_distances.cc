@@ -75,7 +75,7 @@ void TokenDistances::add_register(RegisterId id) {
   }
 }
 
-// Adds the order of the collectives of one sequence that have equal numbers of acts: by their turns, act k of one
+// Adds steps between the collectives of one sequence that act equally often. Their turns determine whether act k of one
 // precedes act k or act k + 1 of another. For collectives that act once, steps between neighbours suffice.
 void TokenDistances::add_sequence(std::vector<ActorId>& sequence) {
   auto turns = [&](ActorId a) -> const std::vector<int>& { return plan_.actor(a).collective->turns; };

@@ -10,21 +10,22 @@
 
 namespace karez::plan {
 
-// Actors that act one after another in every launch form a chain; for each actor, the first actor of each chain that
-// waits for it is stored, for this launch and for the next. Actors outside of chains are found by a search over short
-// distances, since chains are built, the longest first, until no path of eight actors remains. Time and memory grow
-// with actors times chains; there are about as many chains as streams.
+// Actors that act one after another in every launch form a chain. For each actor and each chain, the class stores the
+// first actor of the chain that waits for the given actor, in the same launch and in the next one. Chains are built,
+// longest first, until no path has eight actors outside of chains or there are 64 chains. So a short search usually
+// suffices to find the distance to an actor outside of chains. Time and memory grow with the number of actors times the
+// number of chains; there are about as many chains as streams.
 class TokenDistances {
  public:
   TokenDistances(const Plan& plan, const ById<ActorId, std::int64_t>& acts);
 
-  // True if act k of each consumer reads the piece of act k of the producer: equal numbers of acts, and a piece in
-  // each.
+  // True if act k of each consumer reads the piece that act k of the producer fills. This requires that they act
+  // equally often and that every act fills a piece.
   bool in_step(RegisterId id) const { return in_step_[id]; }
   // Returns the smallest number of tokens between the end of an act and the beginning of another: 0, 1, or 2 for two or
   // more. The distance from an actor to its own next act is 1.
   int tokens(ActorId from, ActorId to) const;
-  // False if acts wait for each other in a cycle: the other functions are then invalid.
+  // False if acts wait for each other in a cycle. The other functions must not be called then.
   bool is_acyclic() const { return order_.size() == steps_.size(); }
   // An actor that waits for another in the same launch has a larger rank.
   int topological_rank(ActorId a) const { return topological_rank_[node(a)]; }
@@ -55,8 +56,9 @@ class TokenDistances {
   std::vector<int> topological_rank_;
   std::size_t chain_count_ = 0;
   std::vector<int> chain_, position_;  // by node; -1: in no chain
-  std::vector<int> first_,
-      later_;  // by node and chain: the first position that waits for the node without a token, and with at most one
+  // By node and chain: the first position in the chain that waits for the node, with no token (first_) and with at most
+  // one token (later_).
+  std::vector<int> first_, later_;
 };
 
 }  // namespace karez::plan

@@ -6,13 +6,13 @@
 #include <random>
 #include <set>
 
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 
 namespace karez::plan {
 namespace {
 
-// Returns the acts 0 to 3, as (actor, act), that must wait for act 0 of an actor because of registers, returned slots
-// or turns.
+// Returns the acts, as pairs (actor, act), that must wait for act 0 of `from` because of registers, returned slots or
+// turns. Only acts 0 to 3 are considered.
 std::set<std::pair<int, int>> waiting_acts(const Plan& plan, ActorId from) {
   constexpr int acts = 4;
   std::set<std::pair<int, int>> waiting;
@@ -40,8 +40,8 @@ std::set<std::pair<int, int>> waiting_acts(const Plan& plan, ActorId from) {
   return waiting;
 }
 
-// Returns a plan of two long chains, the second of collectives with turns, and other actors that depend on one or two
-// actors.
+// Returns a random plan. Most actors depend on the previous actor, some depend on another earlier actor, and about a
+// quarter are collectives with increasing turns.
 Plan random_plan(std::mt19937& random) {
   PlanBuilder s;
   auto below = [&](std::size_t n) { return random() % static_cast<unsigned>(n); };
@@ -70,21 +70,22 @@ TEST(TokenDistances, DistancesAgreeWithASearchOverSingleActs) {
   for (int round = 0; round < 200; ++round) {
     const Plan plan = random_plan(random);
     const ById<ActorId, std::int64_t> once(plan.actors.size(), 1);
-    const TokenDistances lanes(plan, once);
-    ASSERT_TRUE(lanes.is_acyclic());
+    const TokenDistances distances(plan, once);
+    ASSERT_TRUE(distances.is_acyclic());
     for (ActorId a : plan.actors.ids()) {
       const auto waiting = waiting_acts(plan, a);
       for (ActorId b : plan.actors.ids()) {
         const int expected = waiting.count({b.index, 0}) > 0 ? 0 : waiting.count({b.index, 1}) > 0 ? 1 : 2;
-        ASSERT_EQ(lanes.tokens(a, b), expected) << a << " " << b << " round " << round;
-        if (expected == 0) { ASSERT_LT(lanes.topological_rank(a), lanes.topological_rank(b)); }
+        ASSERT_EQ(distances.tokens(a, b), expected) << "from actor " << a << " to actor " << b << ", round " << round;
+        if (expected == 0) { ASSERT_LT(distances.topological_rank(a), distances.topological_rank(b)); }
       }
     }
   }
 }
 
-// Each actor of a long chain feeds one actor outside of it, for which no actor waits in the same launch.
-TEST(TokenDistances, ActorsOutsideOfALongChainAreSearched) {
+// Each actor of a long chain feeds one side actor outside of the chain. No actor waits for a side actor in the same
+// launch.
+TEST(TokenDistances, DistancesToActorsOutsideOfALongChainAreFoundBySearch) {
   PlanBuilder s;
   std::vector<ActorId> chain, side_actors;
   for (int i = 0; i < 20; ++i) chain.push_back(s.actor(cat("c", i))), side_actors.push_back(s.actor(cat("b", i)));
@@ -93,12 +94,12 @@ TEST(TokenDistances, ActorsOutsideOfALongChainAreSearched) {
     s.edge(chain[i], {side_actors[i]});
   }
   const ById<ActorId, std::int64_t> once(s.plan.actors.size(), 1);
-  const TokenDistances lanes(s.plan, once);
-  EXPECT_EQ(lanes.tokens(chain[3], side_actors[7]), 0);
-  EXPECT_EQ(lanes.tokens(chain[7], side_actors[6]), 1) << "by the returned slot";
-  EXPECT_EQ(lanes.tokens(chain[7], side_actors[3]), 2);
-  EXPECT_EQ(lanes.tokens(side_actors[3], side_actors[7]), 1);
-  EXPECT_EQ(lanes.tokens(side_actors[7], side_actors[3]), 2);
+  const TokenDistances distances(s.plan, once);
+  EXPECT_EQ(distances.tokens(chain[3], side_actors[7]), 0);
+  EXPECT_EQ(distances.tokens(chain[7], side_actors[6]), 1) << "through the slot that chain[7] returns to chain[6]";
+  EXPECT_EQ(distances.tokens(chain[7], side_actors[3]), 2);
+  EXPECT_EQ(distances.tokens(side_actors[3], side_actors[7]), 1);
+  EXPECT_EQ(distances.tokens(side_actors[7], side_actors[3]), 2);
 }
 
 TEST(TokenDistances, ActsThatWaitForEachOtherInACycleHaveNoOrder) {

@@ -18,7 +18,7 @@ namespace {
 template <class IdType, class Items>
 void require_in_range(IdType id, const Items& items, const std::string& subject, const char* item) {
   require(id.index >= 0 && static_cast<std::size_t>(id.index) < items.size(), subject, " names ", item, " ", id,
-          ", of which there are ", items.size());
+          ", which does not exist (the plan has ", items.size(), ", numbered from 0)");
 }
 
 void verify_devices_and_blocks(const Plan& plan) {
@@ -28,21 +28,21 @@ void verify_devices_and_blocks(const Plan& plan) {
     for (DeviceId j : plan.devices.ids())
       require(
           j >= i || plan.devices[i].rank != plan.devices[j].rank || plan.devices[i].device != plan.devices[j].device,
-          "plan: device ", i, " and device ", j, " are both ", plan.devices[i].rank, ".", plan.devices[i].device);
+          "plan: devices ", i, " and ", j, " are the same device, ", plan.devices[i].rank, ".", plan.devices[i].device);
   for (StreamId i : plan.streams.ids()) {
     require_in_range(plan.streams[i].device, plan.devices, cat("stream ", i), "device");
-    require(plan.streams[i].worker >= 0, "stream ", i, " is served by worker ", plan.streams[i].worker);
+    require(plan.streams[i].worker >= 0, "stream ", i, ": worker must be at least 0, got ", plan.streams[i].worker);
   }
   std::set<std::pair<DeviceId, std::string>> variables;
   std::int64_t total_bytes = 0, transferred_bytes = 0;  // checked for overflow, because other code sums without checks
   for (const Transfer& t : plan.transfers) {
-    require(t.bytes >= 0, "transfer of '", t.value, "' has ", t.bytes, " bytes");
+    require(t.bytes >= 0, "transfer of '", t.value, "': bytes must be at least 0, got ", t.bytes);
     transferred_bytes = checked_add(transferred_bytes, t.bytes);
   }
   for (BlockId i : plan.blocks.ids()) {
     const Block& b = plan.blocks[i];
     require_in_range(b.device, plan.devices, cat("block b", i), "device");
-    require(b.bytes >= 0, "block b", i, " has ", b.bytes, " bytes");
+    require(b.bytes >= 0, "block b", i, ": bytes must be at least 0, got ", b.bytes);
     total_bytes = checked_add(total_bytes, b.bytes);
     if (b.kind != BlockKind::variable) continue;
     require(!b.name.empty(), "block b", i, " is a variable without a name");
@@ -51,17 +51,18 @@ void verify_devices_and_blocks(const Plan& plan) {
   }
 }
 
-constexpr ActorId no_actor;  // stands for the owner of the set-up calls
+constexpr ActorId no_actor;  // passed for set-up calls, which belong to no actor
 
 void verify_register(const Plan& plan, const PortIndex& port_index, RegisterId id) {
   const Register& r = plan.reg(id);
   const std::string subject = cat("register r", id, r.type.empty() ? "" : " (" + r.type + ")");
-  require(r.slots >= 1 && r.slots <= 32767, subject, " has ", r.slots, " slots");
-  require(r.bytes >= 0, subject, " has ", r.bytes, " bytes");
+  require(r.slots >= 1 && r.slots <= 32767, subject, " has ", r.slots,
+          " slots; the number must be between 1 and 32767");
+  require(r.bytes >= 0, subject, ": bytes must be at least 0, got ", r.bytes);
   if (r.producer != session_actor) {
     require_in_range(r.producer, plan.actors, subject, "producer");
     require(port_index.has_output(r.producer, id), subject, " names ", name_of_actor(plan, r.producer),
-            " as its producer, which does not list it");
+            " as its producer, but that actor does not list the register");
   }
   require(!r.consumers.empty(), subject, " has no consumer, so its slots would never be returned");
   std::set<ActorId> seen;
@@ -70,10 +71,10 @@ void verify_register(const Plan& plan, const PortIndex& port_index, RegisterId i
     if (consumer == session_actor) continue;
     require_in_range(consumer, plan.actors, subject, "consumer");
     require(port_index.has_input(consumer, id), subject, " names ", name_of_actor(plan, consumer),
-            " as a consumer, which does not list it");
+            " as a consumer, but that actor does not list the register");
   }
   require(r.producer != session_actor || !seen.count(session_actor), subject,
-          " has the session as producer and as consumer");
+          " has the session both as its producer and as a consumer");
   bool of_session = r.producer == session_actor || seen.count(session_actor);
   require(!of_session || r.bytes == 0, subject, " is a start or done register, but has ", r.bytes, " bytes");
   require(r.bytes > 0 || !r.block.valid(), subject, " has no bytes, but is in block ", r.block);
@@ -81,20 +82,21 @@ void verify_register(const Plan& plan, const PortIndex& port_index, RegisterId i
   require_in_range(r.block, plan.blocks, subject, "block");
   require(plan.block(r.block).kind != BlockKind::constant, subject, " is in the constant block b", r.block,
           ", which must not be written");
-  require(r.offset >= 0 && (r.slots == 1 || r.stride >= r.bytes), subject, ": offset ", r.offset, ", stride ", r.stride,
-          " for slots of ", r.bytes, " bytes");
+  require(r.offset >= 0 && (r.slots == 1 || r.stride >= r.bytes), subject,
+          ": offset must be at least 0 and stride at least ", r.bytes, ", the size of a slot; got offset ", r.offset,
+          " and stride ", r.stride);
   std::int64_t end = checked_add(r.offset, checked_add(checked_mul(r.slots - 1, r.stride), r.bytes));
   require(end <= plan.block(r.block).bytes, subject, " ends at byte ", end, " of block b", r.block, ", which has ",
-          plan.block(r.block).bytes);
+          plan.block(r.block).bytes, " bytes");
 }
 
 void verify_operand(const Plan& plan, const PortIndex& port_index, ActorId actor, const Operand& o, bool written,
                     const std::string& subject) {
   require(o.view.strides.size() == o.view.shape.size(), subject, ": the view ", o.view, " has ", o.view.strides.size(),
-          " strides");
+          " strides, but ", o.view.shape.size(), " dimensions");
   for (auto size : o.view.shape) require(size >= 0, subject, ": the view ", o.view, " has a negative size");
   for (auto stride : o.view.strides) require(stride >= 0, subject, ": the view ", o.view, " has a negative stride");
-  require(o.offset >= 0, subject, ": an operand has offset ", o.offset);
+  require(o.offset >= 0, subject, ": the offset of an operand must be at least 0, got ", o.offset);
   std::int64_t bytes = o.view.bytes(), end = checked_add(o.offset, bytes);
   if (!o.reg.valid() && !o.block.valid()) {
     require(bytes == 0, subject, ": an operand ", o.view, " has neither register nor block");
@@ -103,29 +105,30 @@ void verify_operand(const Plan& plan, const PortIndex& port_index, ActorId actor
   if (!o.reg.valid()) {
     require_in_range(o.block, plan.blocks, subject, "block");
     require(end <= plan.block(o.block).bytes, subject, ": an operand ", o.view, " ends at byte ", end, " of block b",
-            o.block, ", which has ", plan.block(o.block).bytes);
+            o.block, ", which has ", plan.block(o.block).bytes, " bytes");
     require(!written || actor == no_actor || plan.block(o.block).kind != BlockKind::constant, subject,
-            ": writes the constant block b", o.block);
+            ": an operand writes the constant block b", o.block);
     return;
   }
   require(!o.block.valid(), subject, ": an operand names register r", o.reg, " and block b", o.block,
-          "; it must name only one of them");
-  require(actor != no_actor, subject, ": a set-up call names register r", o.reg, ", of which it has no slot");
+          "; it must name only one of the two");
+  require(actor != no_actor, subject, ": a set-up call names register r", o.reg, "; it may only use blocks");
   require_in_range(o.reg, plan.registers, subject, "register");
   const Register& r = plan.reg(o.reg);
   require(end <= r.bytes, subject, ": an operand ", o.view, " ends at byte ", end, " of register r", o.reg,
-          ", which has slots of ", r.bytes);
+          ", which has slots of ", r.bytes, " bytes");
   bool in = port_index.has_input(actor, o.reg), out = port_index.has_output(actor, o.reg);
   require(in || out, subject, ": an operand is in register r", o.reg, ", which is not a port of the actor");
   bool variable = r.bytes > 0 && plan.block(r.block).kind == BlockKind::variable;
-  require(!written || out || variable, subject, ": writes register r", o.reg, ", which it only reads");
+  require(!written || out || variable, subject, ": an operand writes register r", o.reg,
+          ", which is only an input of the actor");
 }
 
 void verify_call(const Plan& plan, const PortIndex& port_index, ActorId actor, const Call& call,
                  const std::string& owner) {
   const std::string subject = cat(owner, ", call ", call.kernel, call.where.empty() ? "" : " (" + call.where + ")");
-  require(!call.kernel.empty(), subject, ": a call has no kernel");
-  require(actor != no_actor || call.acts.all(), subject, ": a set-up call must not name acts");
+  require(!call.kernel.empty(), subject, ": the call has no kernel");
+  require(actor != no_actor || call.acts.all(), subject, ": a set-up call must not have an act range");
   require(call.team >= 1, subject, ": team must be at least 1, got ", call.team);
   for (const Operand& o : call.in) verify_operand(plan, port_index, actor, o, false, subject);
   for (const Operand& o : call.out) verify_operand(plan, port_index, actor, o, true, subject);
@@ -139,19 +142,20 @@ void verify_collective(const Plan& plan, const PortIndex& port_index, ActorId ac
   require(!c.turns.empty(), subject, " has no turn in the sequence of communicator ", c.communicator);
   for (int turn : c.turns)
     require(turn >= 0 && static_cast<std::size_t>(turn) < group.sequence.size(), subject, ": turn ", turn,
-            " of communicator ", c.communicator, ", which has a sequence of length ", group.sequence.size());
+            " of communicator ", c.communicator, " does not exist; its sequence has ", group.sequence.size(),
+            group.sequence.size() == 1 ? " turn" : " turns");
   verify_operand(plan, port_index, actor, c.in, false, subject);
   verify_operand(plan, port_index, actor, c.out, true, subject);
   if (c.staging) verify_operand(plan, port_index, actor, *c.staging, true, subject);
   const PlanDevice& own_device = plan.devices[plan.stream(plan.actor(actor).stream).device];
   require(std::find(group.members.begin(), group.members.end(), own_device) != group.members.end(), subject,
           ": device ", own_device.rank, ".", own_device.device, " is not a member of communicator ", c.communicator);
-  for (const auto* pieces : {&c.sends, &c.receives}) {
-    require(pieces->empty() || pieces->size() == group.members.size(), subject, ": ", pieces->size(),
-            " peer boxes for ", group.members.size(), " members");
-    for (std::size_t m = 0; m < pieces->size(); ++m)
-      require((*pieces)[m].peer == static_cast<int>(m), subject, ": peer box ", m, " names member ", (*pieces)[m].peer,
-              " instead");
+  for (const auto* boxes : {&c.sends, &c.receives}) {
+    require(boxes->empty() || boxes->size() == group.members.size(), subject,
+            ": expected one peer box for each of the ", group.members.size(), " members, got ", boxes->size());
+    for (std::size_t m = 0; m < boxes->size(); ++m)
+      require((*boxes)[m].peer == static_cast<int>(m), subject, ": peer box ", m, " must be for member ", m,
+              ", but is for member ", (*boxes)[m].peer);
   }
 }
 
@@ -163,7 +167,8 @@ void verify_actor(const Plan& plan, const PortIndex& port_index, ActorId i) {
   auto check_ports = [&](const std::vector<Port>& ports, bool produces) {
     for (const Port& port : ports) {
       require_in_range(port.reg, plan.registers, subject, "register");
-      require(port.period >= 1, subject, ": register r", port.reg, " has period ", port.period);
+      require(port.period >= 1, subject, ": the period of register r", port.reg, " must be at least 1, got ",
+              port.period);
       require(seen.insert(port.reg).second, subject, " lists register r", port.reg, " twice");
       const Register& r = plan.reg(port.reg);
       bool named = produces ? r.producer == i : port_index.has_consumer(port.reg, i);
@@ -179,13 +184,15 @@ void verify_actor(const Plan& plan, const PortIndex& port_index, ActorId i) {
   bool binds = a.body == BodyKind::input || a.body == BodyKind::fetch;
   require(binds || (a.bound.empty() && a.slices.empty() && a.binding.empty()), subject,
           " has bindings, but its body is ", name_of(a.body));
-  require(!binds || !a.binding.empty(), subject, " has no binding");
+  require(!binds || !a.binding.empty(), subject, ": its body is ", name_of(a.body), ", but it has no binding");
   require(a.body != BodyKind::input || !a.bound.empty(), subject, " reads input '", a.binding, "' without an operand");
-  require(a.body != BodyKind::input || (!a.slices.empty() && a.slices.size() % a.bound.size() == 0), subject, ": ",
-          a.slices.size(), " slices for ", a.bound.size(), " operands");
+  require(a.body != BodyKind::input || (!a.slices.empty() && a.slices.size() % a.bound.size() == 0), subject, " has ",
+          a.slices.size(), " slices; the number must be a positive multiple of the number of its operands, ",
+          a.bound.size());
   require(a.body != BodyKind::fetch || a.bound.size() == 1, subject, " fetches ", a.bound.size(),
-          " operands; it must fetch one");
-  require(a.body != BodyKind::fetch || a.slices.size() <= 1, subject, ": ", a.slices.size(), " slices for one operand");
+          " operands; it must fetch exactly one");
+  require(a.body != BodyKind::fetch || a.slices.size() <= 1, subject, " has ", a.slices.size(),
+          " slices; a fetch must have at most one");
   for (std::size_t k = 0; k < a.bound.size(); ++k) {
     const Operand& o = a.bound[k];
     verify_operand(plan, port_index, i, o, a.body == BodyKind::input, subject);
@@ -194,16 +201,18 @@ void verify_actor(const Plan& plan, const PortIndex& port_index, ActorId i) {
       bool fits = begin.size() == shape.size() && shape.size() == o.view.shape.size();
       for (std::size_t d = 0; fits && d < shape.size(); ++d)
         fits = begin[d] >= 0 && checked_add(begin[d], o.view.shape[d]) <= shape[d];
-      require(fits, subject, ": a slice ", a.slices[s].print(), " of shape ", o.view.shape, " is not within the whole");
-      require(shape == a.slices[k].ints("shape"), subject, ": slices of operand ", k, " have different whole shapes, ",
-              a.slices[k].ints("shape"), " and ", shape);
+      require(fits, subject, ": a slice ", a.slices[s].print(), " of shape ", o.view.shape,
+              " is not within the logical tensor");
+      require(shape == a.slices[k].ints("shape"), subject, ": slices of operand ", k,
+              " are of logical tensors with different shapes, ", a.slices[k].ints("shape"), " and ", shape);
     }
   }
   for (const Call& call : a.calls) verify_call(plan, port_index, i, call, subject);
   if (a.collective) verify_collective(plan, port_index, i, subject);
 }
 
-// Rejects cycles of actors that feed each other: registers have no tokens at first, so these actors would all wait.
+// Rejects cycles of actors that feed each other. No register is filled at first, so all these actors would wait
+// forever.
 void verify_acyclic(const Plan& plan) {
   ById<ActorId, int> waiting(plan.actors.size(), 0);
   std::vector<ActorId> free;
@@ -225,8 +234,8 @@ void verify_acyclic(const Plan& plan) {
 }
 
 // A launch lasts from its start tokens to its last done token. Actors that read its feeds or write its outputs must
-// begin after its start, and all actors that it triggers must end before its end, because the host then reads results
-// and variables.
+// begin after its start. All actors that it triggers must end before its end, because the host reads results and
+// variables after that.
 void verify_within_launch(const Plan& plan) {
   ById<ActorId, char> begins(plan.actors.size(), 0), ends(plan.actors.size(), 0);
   std::vector<ActorId> reached;
@@ -260,22 +269,22 @@ void verify_within_launch(const Plan& plan) {
     const Actor& a = plan.actors[i];
     bool serves_launch = a.body == BodyKind::input || a.body == BodyKind::fetch;
     require(!serves_launch || begins[i], name_of_actor(plan, i), ": its body is ", name_of(a.body),
-            ", but no start register leads to it: it would act before a launch begins");
+            ", but no start register leads to it, so it could act before a launch begins");
     require(!begins[i] || ends[i], name_of_actor(plan, i),
-            " leads to no done register: the launch would end before it");
+            " leads to no done register: the launch could end before this actor does");
   }
 }
 
-// Turns and act ranges must refer to existing acts.
+// Checks that turns and act ranges refer to existing acts.
 void verify_acts(const Plan& plan, ActorId i, std::int64_t acts) {
   const Actor& a = plan.actors[i];
   const std::int64_t turns = a.collective ? static_cast<std::int64_t>(a.collective->turns.size()) : acts;
-  require(turns == acts, name_of_actor(plan, i), " acts ", acts, " times in a launch, but has ", turns,
+  require(turns == acts, name_of_actor(plan, i), " acts ", times_text(acts), " in a launch, but has ", turns,
           turns == 1 ? " turn" : " turns");
   for (const Call& call : a.calls)
     require(call.acts.all() || (call.acts.begin >= 0 && call.acts.begin < call.acts.end && call.acts.end <= acts),
             name_of_actor(plan, i), ", call ", call.kernel, ": runs in acts ", call.acts.begin, "..", call.acts.end,
-            ", but the actor acts ", acts, " times in a launch");
+            ", but the actor acts ", times_text(acts), " in a launch");
 }
 
 // "all_reduce sum", "all_gather"
@@ -320,7 +329,7 @@ void verify_sequences(const Plan& plan) {
       if (std::find(group.members.begin(), group.members.end(), plan.devices[d]) == group.members.end()) continue;
       std::size_t count = turns[{c, d}].size();
       require(count == group.sequence.size(), "communicator ", c, ": its sequence has ", group.sequence.size(),
-              " turns, but device ", plan.devices[d].rank, ".", plan.devices[d].device, " has ", count, " collectives");
+              " turns, but device ", plan.devices[d].rank, ".", plan.devices[d].device, " has collectives for ", count);
     }
   }
 }
@@ -330,7 +339,8 @@ bool is_empty(const PeerBox& box, const View& view) {
   return std::find(box.size.begin(), box.size.end(), 0) != box.size.end();
 }
 
-// The box that a member sends to another member of this plan has the size of the box that the other member receives.
+// If both members of a pair are in this plan, the box that one sends must have the size of the box that the other
+// receives.
 void verify_peer_boxes(const Plan& plan) {
   std::map<std::pair<CommunicatorId, int>, std::map<int, ActorId>> members;  // by first turn and member number
   for (ActorId i : plan.actors.ids()) {

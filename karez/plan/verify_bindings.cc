@@ -1,4 +1,4 @@
-// Checks that fetched parts cover each output, and that input actors read their feeds equally often.
+// Checks that the fetched parts cover each output, and that all actors that read the same input read it equally often.
 #include "karez/plan/verify_bindings.h"
 
 #include <map>
@@ -30,7 +30,8 @@ void verify_parts(const Plan& plan, const std::string& output, const std::vector
     require(part.full_shape == reference.full_shape && plan.actor(fetches[i]).bound[0].view.dtype == dtype,
             name_of_actor(plan, fetches[i]), " fetches '", output, "' as a part of ",
             print(TensorType{plan.actor(fetches[i]).bound[0].view.dtype, part.full_shape}), ", but ",
-            name_of_actor(plan, fetches[0]), " of ", print(TensorType{dtype, reference.full_shape}));
+            name_of_actor(plan, fetches[0]), " fetches it as a part of ",
+            print(TensorType{dtype, reference.full_shape}));
     bool is_duplicate = false;
     for (std::size_t j = 0; j < i; ++j) {
       const FetchedPart other = part_of(plan.actor(fetches[j]));
@@ -59,17 +60,17 @@ void verify_bindings(const Plan& plan, const ById<ActorId, std::int64_t>& acts) 
     const Actor& a = plan.actors[i];
     if (a.body == BodyKind::fetch) {
       outputs[a.binding].push_back(i);
-      require(acts[i] == 1, name_of_actor(plan, i), " acts ", acts[i], " times in a launch, but '", a.binding,
-              "' is fetched once");
+      require(acts[i] == 1, name_of_actor(plan, i), " acts ", acts[i], " times in a launch, but must fetch '",
+              a.binding, "' exactly once");
     }
     if (a.body == BodyKind::input) {
       auto [first_actor, is_first] = inputs.emplace(a.binding, i);
       const auto slice_sets = static_cast<std::int64_t>(a.slices.size() / a.bound.size());
-      require(acts[i] % slice_sets == 0, name_of_actor(plan, i), " has ", slice_sets, " sets of slices, but acts ",
-              acts[i], " times in a launch");
+      require(acts[i] % slice_sets == 0, name_of_actor(plan, i), " acts ", times_text(acts[i]),
+              " in a launch, which is not a multiple of its ", slice_sets, " sets of slices");
       require(is_first || acts[i] == acts[first_actor->second], name_of_actor(plan, i), " reads input '", a.binding,
-              "' ", acts[i], " times in a launch, but ", name_of_actor(plan, first_actor->second), " reads it ",
-              acts[first_actor->second], " times");
+              "' ", times_text(acts[i]), " in a launch, but ", name_of_actor(plan, first_actor->second), " reads it ",
+              times_text(acts[first_actor->second]));
     }
   }
   for (const auto& [output, fetches] : outputs) verify_parts(plan, output, fetches);

@@ -8,14 +8,14 @@
 #include "karez/plan/acts.h"
 #include "karez/plan/dry_run.h"
 #include "karez/plan/plan.h"
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 
 namespace karez::plan {
 namespace {
 
 const View four(DType::f32, {4});
 
-// A plan of an input, a compute actor that reads its register twice, and a fetch.
+// A plan with an input, a compute actor that reads the input's register twice, and a fetch.
 struct InputFetchPlan {
   PlanBuilder s;
   ActorId in, twice, out;
@@ -52,12 +52,12 @@ TEST(VerifyBindings, ActorsThatServeALaunchMustActBetweenItsStartAndItsEnd) {
   unfed_input.s.plan.actors[start_actor].inputs.push_back({RegisterId(0), 1});
   unfed_input.s.done(start_actor);
   EXPECT_NE(error_of([&] { verify(unfed_input.s.plan); })
-                .find("actor a0 'in' (in at sketch.cc:1): its body is input, but no start register leads to it: it "
-                      "would act before a launch begins"),
+                .find("actor a0 'in' (in at sketch.cc:1): its body is input, but no start register leads to it, so "
+                      "it could act before a launch begins"),
             std::string::npos)
       << error_of([&] { verify(unfed_input.s.plan); });
 
-  InputFetchPlan early_fetch = InputFetchPlan();  // all actors except one run ahead of the launch
+  InputFetchPlan early_fetch = InputFetchPlan();  // only the actor `extra` waits for the start of the launch
   early_fetch.s.plan.actors[early_fetch.in].body = BodyKind::compute;
   Actor& in = early_fetch.s.plan.actors[early_fetch.in];
   in.binding.clear(), in.bound.clear(), in.slices.clear(), in.inputs.clear();
@@ -70,14 +70,14 @@ TEST(VerifyBindings, ActorsThatServeALaunchMustActBetweenItsStartAndItsEnd) {
             }).find("'out' (out at sketch.cc:1): its body is fetch, but no start register leads to it"),
             std::string::npos);
 
-  InputFetchPlan unawaited_fetch;  // the launch ends with `twice`, although the fetch may not have run
+  InputFetchPlan unawaited_fetch;  // the launch ends after `twice`, although the fetch may not have run yet
   unawaited_fetch.s.plan.actors[unawaited_fetch.out].outputs.clear();
   RegisterId done_register(unawaited_fetch.s.plan.registers.size() - 1);
   unawaited_fetch.s.plan.registers[done_register].producer = unawaited_fetch.twice;
   unawaited_fetch.s.plan.actors[unawaited_fetch.twice].outputs.push_back({done_register, 1});
-  EXPECT_NE(error_of([&] {
-              verify(unawaited_fetch.s.plan);
-            }).find("actor a2 'out' (out at sketch.cc:1) leads to no done register: the launch would end before it"),
+  EXPECT_NE(error_of([&] { verify(unawaited_fetch.s.plan); })
+                .find("actor a2 'out' (out at sketch.cc:1) leads to no done register: the launch could end before this "
+                      "actor does"),
             std::string::npos);
 
   // A compute actor without a done register: a variable that it writes would change while the host reads the variable.
@@ -120,10 +120,10 @@ TEST(VerifyBindings, BindingsMustMatchTheFeedsAndOutputsOfALaunch) {
   }
   EXPECT_NE(error_of([&] {
               verify(repeated_fetch.s.plan);
-            }).find("'out' (out at sketch.cc:1) acts 3 times in a launch, but 'y' is fetched once"),
+            }).find("'out' (out at sketch.cc:1) acts 3 times in a launch, but must fetch 'y' exactly once"),
             std::string::npos);
 
-  InputFetchPlan uneven_reads;  // the second reader of x takes two pieces, the first reader takes one
+  InputFetchPlan uneven_reads;  // the second actor that reads input x acts twice in a launch, the first one acts once
   ActorId second_input = uneven_reads.s.actor("more", 0, 0, BodyKind::input), sink = uneven_reads.s.actor("sink");
   uneven_reads.s.start(second_input, 2);
   RegisterId reg = uneven_reads.s.edge(second_input, {sink}, 1, 16);
@@ -131,13 +131,13 @@ TEST(VerifyBindings, BindingsMustMatchTheFeedsAndOutputsOfALaunch) {
   uneven_reads.bind(second_input, "x", reg);
   EXPECT_NE(error_of([&] { verify(uneven_reads.s.plan); })
                 .find("'more' (more at sketch.cc:1) reads input 'x' 2 times in a launch, but actor a0 'in' (in at "
-                      "sketch.cc:1) reads it 1 times"),
+                      "sketch.cc:1) reads it once"),
             std::string::npos);
   uneven_reads.bind(second_input, "w", reg);
   EXPECT_NO_THROW(verify(uneven_reads.s.plan));
 }
 
-TEST(VerifyBindings, PartsOfAnOutputCoverTheWholeAndAreEqualOrDisjoint) {
+TEST(VerifyBindings, PartsOfAnOutputMustCoverItAndBeEqualOrDisjoint) {
   struct Parts {
     PlanBuilder s = PlanBuilder(2);
     ActorId out[2];
@@ -153,41 +153,47 @@ TEST(VerifyBindings, PartsOfAnOutputCoverTheWholeAndAreEqualOrDisjoint) {
       }
     }
     std::string error_with(std::int64_t first, std::int64_t second, std::int64_t output_size,
-                           std::int64_t start_actor = 0) {
+                           std::int64_t second_output_size = 0) {
       for (int d = 0; d < 2; ++d)
-        s.plan.actors[out[d]].slices = {Attrs{{"begin", Ints{d == 0 ? first : second}},
-                                              {"shape", Ints{d == 1 && start_actor > 0 ? start_actor : output_size}}}};
+        s.plan.actors[out[d]].slices = {
+            Attrs{{"begin", Ints{d == 0 ? first : second}},
+                  {"shape", Ints{d == 1 && second_output_size > 0 ? second_output_size : output_size}}}};
       return error_of([&] { verify(s.plan); });
     }
   } parts;
-  EXPECT_NO_THROW(verify(parts.s.plan)) << "each device fetches the whole output";
+  EXPECT_NO_THROW(verify(parts.s.plan)) << "both devices may fetch the complete output";
   EXPECT_EQ(parts.error_with(0, 4, 8), "no error");
   EXPECT_EQ(parts.error_with(4, 0, 8), "no error");
   EXPECT_NE(parts.error_with(0, 2, 6).find("fetch parts of 'y' that overlap and differ"), std::string::npos);
   EXPECT_EQ(parts.error_with(0, 0, 8), "plan 'sketch': the fetches of 'y' cover 4 of its 8 elements");
   EXPECT_EQ(parts.error_with(0, 5, 9), "plan 'sketch': the fetches of 'y' cover 8 of its 9 elements");
-  EXPECT_NE(parts.error_with(0, 4, 7).find("a slice {begin=[4], shape=[7]} of shape [4] is not within the whole"),
-            std::string::npos);
-  EXPECT_NE(parts.error_with(0, 4, 8, 9)
-                .find("fetches 'y' as a part of f32[9], but actor a1 'out.0' (out.0 at sketch.cc:1) of f32[8]"),
-            std::string::npos);
+  EXPECT_NE(
+      parts.error_with(0, 4, 7).find("a slice {begin=[4], shape=[7]} of shape [4] is not within the logical tensor"),
+      std::string::npos);
+  EXPECT_NE(
+      parts.error_with(0, 4, 8, 9)
+          .find("fetches 'y' as a part of f32[9], but actor a1 'out.0' (out.0 at sketch.cc:1) fetches it as a part of "
+                "f32[8]"),
+      std::string::npos);
   parts.s.plan.world = 2;
-  EXPECT_EQ(parts.error_with(0, 0, 8), "no error") << "another rank has the rest";
+  EXPECT_EQ(parts.error_with(0, 0, 8), "no error") << "another rank may fetch the remaining elements";
 }
 
-TEST(VerifyBindings, SetsOfSlicesDivideTheActsOfAnInput) {
+TEST(VerifyBindings, TheActsOfAnInputMustBeAMultipleOfItsSetsOfSlices) {
   InputFetchPlan input_fetch;
   Actor& in = input_fetch.s.plan.actors[input_fetch.in];
   in.slices.push_back(in.slices[0]);
-  EXPECT_NE(error_of([&] { verify(input_fetch.s.plan); }).find("has 2 sets of slices, but acts 1 times in a launch"),
+  EXPECT_NE(error_of([&] {
+              verify(input_fetch.s.plan);
+            }).find("acts once in a launch, which is not a multiple of its 2 sets of slices"),
             std::string::npos);
   in.slices[1].set("shape", Ints{8});
   EXPECT_NE(error_of([&] {
               verify(input_fetch.s.plan);
-            }).find("slices of operand 0 have different whole shapes, [4] and [8]"),
+            }).find("slices of operand 0 are of logical tensors with different shapes, [4] and [8]"),
             std::string::npos);
   in.slices[1].set("begin", Ints{6});
-  EXPECT_NE(error_of([&] { verify(input_fetch.s.plan); }).find("is not within the whole"), std::string::npos);
+  EXPECT_NE(error_of([&] { verify(input_fetch.s.plan); }).find("is not within the logical tensor"), std::string::npos);
 }
 
 }  // namespace

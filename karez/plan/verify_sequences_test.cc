@@ -8,13 +8,13 @@
 #include "karez/plan/acts.h"
 #include "karez/plan/dry_run.h"
 #include "karez/plan/plan.h"
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 
 namespace karez::plan {
 namespace {
 
 TEST(VerifySequences, CollectivesInIncompatibleOrdersAreRejected) {
-  PlanBuilder s(2);  // both devices run x before y, which depends on x; later the turns demand y first
+  PlanBuilder s(2);  // on both devices y depends on x; later the test swaps their turns, so that y must come first
   s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 1024, {"x", "y"}});
   for (int d = 0; d < 2; ++d) {
     ActorId x = s.actor(cat("x.", d), 0, d, BodyKind::collective),
@@ -38,12 +38,12 @@ TEST(VerifySequences, CollectivesInIncompatibleOrdersAreRejected) {
       << error;
 }
 
-// A plan of two devices with a collective x that acts three times in a launch and a collective y that acts once after
-// it.
-struct Rates {
+// A plan for two devices. Each has a collective x, which acts three times in a launch, and a collective y, which acts
+// once, after x.
+struct RepeatedCollectives {
   PlanBuilder s{2};
   ActorId x[2], y[2];
-  Rates() {
+  RepeatedCollectives() {
     s.plan.communicators.push_back(
         {{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 1024, {"x", "x", "x", "y"}});
     for (int d = 0; d < 2; ++d) {
@@ -68,28 +68,28 @@ struct Rates {
   }
 };
 
-TEST(VerifySequences, ACollectiveHasATurnForEachAct) {
-  EXPECT_EQ(Rates().error(), "no error");
-  Rates few_turns;
+TEST(VerifySequences, ACollectiveMustHaveATurnForEachAct) {
+  EXPECT_EQ(RepeatedCollectives().error(), "no error");
+  RepeatedCollectives few_turns;
   few_turns.turns({0, 1}, {2});
-  for (auto* sequence : {&few_turns.s.plan.communicators[CommunicatorId(0)].sequence}) sequence->pop_back();
+  few_turns.s.plan.communicators[CommunicatorId(0)].sequence.pop_back();
   EXPECT_NE(few_turns.error().find("acts 3 times in a launch, but has 2 turns"), std::string::npos)
       << few_turns.error();
 }
 
 TEST(VerifySequences, ASequenceThatNoOrderOfActsSatisfiesIsRejected) {
-  Rates early_turn;  // y waits for all acts of x, but the last of them has a later turn
+  RepeatedCollectives early_turn;  // y waits for all acts of x, but the turn of the last act follows that of y
   early_turn.turns({0, 1, 3}, {2});
   EXPECT_NE(early_turn.error().find("stalls: "), std::string::npos) << early_turn.error();
   EXPECT_NE(early_turn.error().find("turn 2 of communicator 0"), std::string::npos) << early_turn.error();
-  Rates falling_turns;
+  RepeatedCollectives falling_turns;
   falling_turns.turns({0, 2, 1}, {3});
   EXPECT_NE(falling_turns.error().find("has turn 1 of communicator 0 after turn 2"), std::string::npos)
       << falling_turns.error();
 }
 
-TEST(VerifySequences, MembersAgreeOnAllTurnsOfACollective) {
-  Rates disagreeing;
+TEST(VerifySequences, MembersMustAgreeOnTheTurnsOfACollective) {
+  RepeatedCollectives disagreeing;
   disagreeing.turns({0, 1, 3}, {2}, 1);
   EXPECT_NE(disagreeing.error().find("this member has turns 0, 1, 2, but another member has turns 0, 1, 3"),
             std::string::npos)

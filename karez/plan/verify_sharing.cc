@@ -1,4 +1,4 @@
-// Finds the lifetimes of values in bytes and checks that tokens separate the values that share bytes.
+// Finds the bytes and the lifetime of each value, and checks that tokens separate values that share bytes.
 #include "karez/plan/verify_sharing.h"
 
 #include <algorithm>
@@ -12,17 +12,17 @@
 namespace karez::plan {
 namespace {
 
-constexpr int before_all = -1, after_all = INT_MAX;  // as call numbers
+constexpr int before_all = -1, after_all = INT_MAX;  // call numbers that precede and follow all calls of an act
 
-// Bytes in use from a call of one actor until calls of others: a register, or a value that an actor stores at a fixed
-// offset.
+// A range of bytes that is in use from a call of its writer until the last calls of its readers. It is a register, or a
+// value that an actor stores at a fixed offset.
 struct Lifetime {
   std::int64_t begin = 0, end = 0;
   RegisterId reg;  // invalid for a value inside the actor `writer`
   ActorId writer;
   int from = before_all;
   std::vector<std::pair<ActorId, int>> until;
-  bool carried = false;    // possibly kept from one act to the next
+  bool carried = false;    // the value may be kept from one act to the next
   bool is_written = true;  // false: the actor only reads the value
 };
 
@@ -32,7 +32,7 @@ std::string name_of(const Plan& plan, const Lifetime& s) {
   return cat("the value of actor a", s.writer, " '", plan.actor(s.writer).name, "' at bytes ", s.begin, " to ", s.end);
 }
 
-// A map of disjoint byte ranges to their owners.
+// A map from disjoint byte ranges to their owners.
 class RangeOwners {
  public:
   template <class Visit> void visit(std::int64_t begin, std::int64_t end, Visit callback) const {
@@ -120,8 +120,8 @@ class SharingVerifier {
     }
   }
 
-  // Returns the first and the last call of an act that access the register, or the whole act if no call accesses it or
-  // if one of these calls runs in some acts only.
+  // Returns the first and the last call of the actor that access the register. If no call accesses it, or if one of
+  // these calls runs in some acts only, returns the range of the complete act.
   std::pair<int, int> calls_of(ActorId id, RegisterId reg) const {
     const auto& list = call_ranges_[reg];
     const auto at =
@@ -139,8 +139,8 @@ class SharingVerifier {
     lifetimes_[r.block].push_back(std::move(s));
   }
 
-  // Adds the values that an act writes outside of registers, each byte range from a write to the last read before the
-  // next write.
+  // Adds the values that an act writes outside of registers. The lifetime of a byte range lasts from a write to the
+  // last read before the next write.
   void add_fixed(ActorId id) {
     const Actor& actor = plan_.actor(id);
     struct FixedAccess {
@@ -179,14 +179,14 @@ class SharingVerifier {
     for (auto& [block, at] : ends) {
       std::sort(at.begin(), at.end());
       at.erase(std::unique(at.begin(), at.end()), at.end());
-      std::vector<std::vector<Lifetime>> of_stretch(at.size());
+      std::vector<std::vector<Lifetime>> range_lifetimes(at.size());
       std::vector<bool> written(at.size(), false);
       for (const auto& t : accesses) {
         if (t.block != block) continue;
         const auto [first, last] = calls(t);
         for (auto k = static_cast<std::size_t>(std::lower_bound(at.begin(), at.end(), t.begin) - at.begin());
              at[k] < t.end; ++k) {
-          auto& list = of_stretch[k];
+          auto& list = range_lifetimes[k];
           const bool new_lifetime = t.writes && (list.empty() || list.back().until[0].second < first);
           if (new_lifetime || list.empty())
             list.push_back({at[k], at[k + 1], {}, id, new_lifetime ? first : before_all, {{id, last}}, !new_lifetime});
@@ -195,11 +195,11 @@ class SharingVerifier {
           written[k] = written[k] || t.writes;
         }
       }
-      std::map<std::tuple<int, int, bool, bool>, std::size_t>
-          open;  // for merging neighbouring ranges that are in use at the same time
+      // Used to merge neighbouring ranges that are in use at the same time.
+      std::map<std::tuple<int, int, bool, bool>, std::size_t> open;
       auto& block_lifetimes = lifetimes_[block];
-      for (std::size_t k = 0; k < of_stretch.size(); ++k)
-        for (Lifetime& s : of_stretch[k]) {
+      for (std::size_t k = 0; k < range_lifetimes.size(); ++k)
+        for (Lifetime& s : range_lifetimes[k]) {
           s.is_written = written[k];
           auto [found, is_new] =
               open.try_emplace({s.from, s.until[0].second, s.carried, s.is_written}, block_lifetimes.size());

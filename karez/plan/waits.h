@@ -16,7 +16,7 @@ struct Wait {
   std::string what;         // "r3 to be filled", "a free slot of r3", "turn 2 of communicator 0"
 };
 
-// The waits of an actor, derived from its ports; an actor that is ready or running has none.
+// Returns the waits of an actor, derived from its ports. An actor that is ready or running has none.
 std::vector<Wait> waits_of(const Plan& plan, ActorId actor, const Ports& ports);
 
 // True if the actor is idle: not running, without filled slots, and not within a period.

@@ -81,7 +81,7 @@ class Model {
         const int number = number_of(consumer);
         if (overlap_ && consumer == session_actor) continue;
         if (std::any_of(slot_register.consumers.begin(), slot_register.consumers.end(),
-                        [&](const auto& known_orders) { return known_orders.actor == number; }))
+                        [&](const auto& other) { return other.actor == number; }))
           continue;
         slot_register.consumers.push_back({number, period_of(plan_, consumer, r, false)});
         if (consumer != session_actor && arrivals_[consumer] >= 0)
@@ -113,7 +113,7 @@ class Model {
   }
 
   void add_sequences() {
-    std::map<std::vector<int>, std::string> known_orders;  // devices of one communicator have one order
+    std::map<std::vector<int>, std::string> known_orders;  // all devices of a communicator have the same order
     for (ActorId a : plan_.actors.ids()) {
       if (!plan_.actor(a).collective) continue;
       const SequencePosition& position = sequence_.position(a);
@@ -121,7 +121,7 @@ class Model {
       for (ActorId turn_actor : position.order) order.push_back(number_[turn_actor]);
       if (!known_orders.emplace(order, "").second) continue;
       SlotProblem::Stream stream;
-      std::map<int, int> acts;  // acts with an earlier turn
+      std::map<int, int> acts;  // by actor: the number of acts with an earlier turn
       for (int actor : order) stream.order.push_back({actor, acts[actor]++});
       problem_.streams.push_back(std::move(stream));
       out_.streams.push_back(cat("turns of communicator ", position.communicator));
@@ -135,8 +135,9 @@ class Model {
   CollectiveSequence sequence_;
   SlotProblem problem_;
   std::vector<int> slots_;
-  ById<ActorId, int> number_;    // the members of a collective share one
-  ById<ActorId, int> arrivals_;  // for a member of a collective: an act of no duration in which the worker starts it
+  ById<ActorId, int> number_;    // the number of each actor; the members of a collective share one
+  ById<ActorId, int> arrivals_;  // for a member of a collective: the number of an actor without duration that
+                                 // represents the start by its worker
   int session_ = 0;
   CriticalCycle out_;
 };

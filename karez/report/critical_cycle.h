@@ -10,16 +10,17 @@
 namespace karez::report {
 
 struct CriticalCycle {
-  SlotCycle cycle;  // over the actors below
+  SlotCycle cycle;  // its indices refer to the lists below
   std::vector<std::vector<ActorId>>
-      actors;                         // by number: one actor; all members of a collective; one member of a
-                                      // collective, for the act in which its worker starts it; empty: the session
+      actors;                         // by number, one of: a single actor; all members of a collective; one member of
+                                      // a collective, for the start of the collective by its worker; none (the session)
   std::vector<std::string> streams;   // by number: "worker 0", "turns of communicator 1"
-  std::vector<RegisterId> registers;  // by number; invalid: the wait of a collective for the start of a member
+  std::vector<RegisterId> registers;  // by number; invalid if a collective waits until a member starts
 };
 
-// `seconds` has the duration of an act of each actor. Registers have the plan's slots; a collective is one act of all
-// its members; a worker performs its acts in the order of the simulator, and a communicator its collectives by turn.
+// `seconds` has the duration of an act of each actor. Registers have the plan's slots, and a collective is one act of
+// all its members. A worker performs its acts in the order of the simulator, and a communicator performs its
+// collectives in the order of their turns.
 //
 //   overlap false   a launch begins when the previous one has ended: the interval is the time of a launch
 //   overlap true    a launch begins as soon as slots allow

@@ -95,8 +95,8 @@ TEST(CriticalCycle, OverlappingLaunchesAreLimitedByTheSlowestPartAlone) {
   const Plan plan = parse_plan(R"(
 plan "chain" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
-stream 0: "one" device 0 worker 0
-stream 1: "two" device 0 worker 1
+stream 0: "compute" device 0 worker 0
+stream 1: "compute" device 0 worker 1
 register r0: session -> a0
 register r1: a0 -> a1 slots 2
 register r2: a1 -> session

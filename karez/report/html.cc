@@ -1,5 +1,5 @@
-// Formats a report as an HTML document: one file without scripts or external resources. Drawings scale with the window,
-// since coordinates are percentages.
+// Formats a report as one HTML file without scripts or external resources. Drawings scale with the window, because
+// coordinates are percentages.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -65,7 +65,7 @@ std::string escape_html(std::string_view text) {
 
 std::string percent_of(double value, double full) { return fixed(full > 0 ? 100 * value / full : 0, 3) + "%"; }
 
-// Thin rectangles have no border, which would hide them.
+// Thin rectangles have no border, because it would hide them.
 std::string rectangle(const std::string& kind, const std::string& x, const std::string& width, const std::string& y,
                       const std::string& height, const std::string& label) {
   return cat("<rect", std::stod(width) > 0.4 && std::stod(height) > 2 ? " class=\"wide\"" : "", " style=\"fill:var(--",

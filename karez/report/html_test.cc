@@ -1,4 +1,4 @@
-// Tests of the HTML document: texts of users are escaped, and drawings match the simulation.
+// Tests of the HTML document: user text is escaped, and drawings match the simulation.
 #include <gmock/gmock.h>
 
 #include "karez/report/plan_report.h"
@@ -12,8 +12,8 @@ using testing::Not;
 const char* const two_acts = R"(
 plan "a<b>" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
-stream 0: "one" device 0 worker 0
-stream 1: "two" device 0 worker 1
+stream 0: "compute" device 0 worker 0
+stream 1: "comm" device 0 worker 1
 block b0: register device 0 bytes 256
 block b1: variable device 0 bytes 768 name "w" layout "f32[192]"
 register r0: session -> a0
@@ -29,7 +29,7 @@ PlanReport make_test_report() {
                      CostTable::parse("link alpha=0 beta=0 matmul_flops=1 conv_flops=1 memory_bytes=1e18 call=4"));
 }
 
-TEST(Html, TextsOfUsersAreEscaped) {
+TEST(Html, UserTextIsEscaped) {
   const std::string text = html_of(make_test_report());
   EXPECT_THAT(text, HasSubstr("<title>Plan a&lt;b&gt;</title>"));
   EXPECT_THAT(text, HasSubstr("x&quot;&amp;&#39;"));
@@ -50,7 +50,7 @@ TEST(Html, ASlotLastsFromItsWriterToItsLastConsumer) {
   EXPECT_THAT(html_of(report), HasSubstr("x=\"0.000%\" width=\"100.000%\" y=\"6.250%\" height=\"6.250%\""));
 }
 
-TEST(Html, TheReportHasTheOriginOfItsCostsAndWarnsOfDefaults) {
+TEST(Html, TheReportStatesTheOriginOfItsCostsAndWarnsAboutDefaults) {
   EXPECT_THAT(html_of(make_test_report()), HasSubstr("<b>4000000.0 us</b>a launch, predicted</div>"));
   EXPECT_THAT(html_of(make_test_report()),
               HasSubstr("<p>Times are predicted, not measured. Costs: from a table without an origin</p>"));
@@ -67,13 +67,13 @@ TEST(Html, TheReportHasTheOriginOfItsCostsAndWarnsOfDefaults) {
 TEST(Html, EachStreamWithActsHasALane) {
   PlanReport report = make_test_report();
   ASSERT_EQ(report.lanes.size(), 2u);
-  EXPECT_EQ(report.lanes[0].name, "one");
+  EXPECT_EQ(report.lanes[0].name, "compute");
   ASSERT_EQ(report.lanes[0].spans.size(), 1u);
   EXPECT_DOUBLE_EQ(report.lanes[0].spans[0].end, 4);
   EXPECT_DOUBLE_EQ(report.lanes[1].spans.at(0).begin, 4);
 }
 
-TEST(Html, TheAxisHasFourToTenMarksAndItsUnitOnce) {
+TEST(Html, TheAxisHasFourToTenMarksAndShowsItsUnitOnce) {
   PlanReport report = make_test_report();  // 4 seconds
   EXPECT_THAT(
       html_of(report),

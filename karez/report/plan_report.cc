@@ -8,7 +8,7 @@
 
 namespace karez::report {
 
-constexpr std::size_t max_memory_spans = 2000;  // per device; more spans would make browsers slow
+constexpr std::size_t max_memory_spans = 2000;  // per device; with more spans, browsers would be slow
 
 PlanReport make_report(const Plan& plan) { return make_report(plan, costs_of(plan)); }
 

@@ -12,7 +12,7 @@
 namespace karez::report {
 
 struct Section {
-  std::string title;                           // a sentence with totals
+  std::string title;                           // a line with totals
   std::vector<std::vector<std::string>> rows;  // the first row has the headings; empty if there is nothing to list
   std::string note;
 };
@@ -41,7 +41,7 @@ struct MemorySpan {
 
 struct MemoryTimeline {
   std::int64_t bytes = 0;    // total size of the device's blocks
-  std::int64_t omitted = 0;  // number of spans not listed, each smaller than the listed ones
+  std::int64_t omitted = 0;  // number of spans that are not listed because they are smaller than the listed ones
   std::vector<MemorySpan> spans;
 };
 
@@ -53,28 +53,28 @@ struct PlanReport {
   std::string caution;  // appended to predicted values; empty if the costs were measured or supplied by the user
   std::int64_t transfer_bytes = 0;        // bytes between devices per launch
   std::vector<std::string> device_names;  // for example "cpu 0.1"
-  std::vector<Section> sections;          // transfers, memory by module, source lines, critical cycles of sequential
-                                          // and of overlapping launches
+  std::vector<Section> sections;          // transfers, memory by module, source lines, and the critical cycles of
+                                          // sequential and of overlapping launches
   Section actors;                         // all actors
   std::vector<Lane> lanes;                // one lane for each stream that has acts, ordered by device
   ById<DeviceId, MemoryTimeline> memory;
 };
 
-// Builds the report with times predicted from `costs`; the second overload uses the plan's own cost table. The plan
+// Builds the report with times predicted from `costs`. The second overload uses the cost table in the plan. The plan
 // must be valid.
 PlanReport make_report(const Plan& plan, const CostTable& costs);
 PlanReport make_report(const Plan& plan);
 
-// Formats a section as text with at most `max_rows` rows. The number of omitted rows follows, with the command-line
-// option `option_name` that shows them: "... and 3 more (--rows)".
+// Formats a section as text with at most `max_rows` rows. A last line gives the number of omitted rows and the
+// command-line option that shows them: "... and 3 more (--rows)".
 std::string text_of(const Section& section, std::int64_t max_rows, std::string_view option_name = "");
 
 // Returns the counts, memory and transfers of `plan::summary`, then the origin of the costs, `extra_lines` (complete
 // lines), and the critical cycles.
 std::string summary_of(const Plan& plan, std::string_view extra_lines = "");
 
-// Formats the report as a self-contained document without scripts or network access. Long tables and drawings with very
-// many parts are truncated, with a note.
+// Formats the report as a self-contained HTML document, without scripts or network access. Long tables and drawings
+// with very many parts are truncated, with a note.
 std::string html_of(const PlanReport& report);
 
 }  // namespace karez::report

@@ -57,7 +57,7 @@ double Predictor::call(const Call& call) const {
   return (costs_.seconds(work) - costs_.call) / rate + costs_.call;
 }
 
-// The price of a collective is that of the transition step in sbp, but for the part of this member.
+// A collective costs as much as the transition step in sbp, but only the part of this member is counted.
 double Predictor::collective(const Plan& plan, ActorId id, int transfer) const {
   const Actor& actor = plan.actor(id);
   const Collective& c = *actor.collective;
@@ -80,10 +80,6 @@ double Predictor::collective(const Plan& plan, ActorId id, int transfer) const {
   const LinkCost& link =
       transfer < 0 ? costs_.link : costs_.of_axis(link_axis(plan.transfers[static_cast<std::size_t>(transfer)]));
   return messages * link.alpha + sent_bytes * link.beta + costs_.seconds({.bytes = copied_bytes});
-}
-
-double Predictor::act(const Plan& plan, ActorId id) const {
-  return act(plan, id, plan.actor(id).collective ? transfer_indices(plan)[static_cast<std::size_t>(id.index)] : -1);
 }
 
 ById<ActorId, double> Predictor::acts(const Plan& plan) const {
@@ -112,7 +108,7 @@ std::string_view link_axis(const Transfer& transfer) {
 }
 
 std::vector<int> transfer_indices(const Plan& plan) {
-  std::map<std::string, int> transfer_by_name;  // the key is the collective's name, which all its members share
+  std::map<std::string, int> transfer_by_name;  // by name of the collective, which all its members share
   std::vector<int> out(plan.actors.size(), -1);
   std::vector<char> is_taken(plan.transfers.size());
   for (ActorId a : plan.actors.ids()) {

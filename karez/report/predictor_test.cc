@@ -6,8 +6,8 @@
 namespace karez::report {
 namespace {
 
-// Rates that make the terms distinguishable: 1 s a call, 1e-3 s a byte, 10 s (matmul) or 100 s (conv) an operation,
-// 1e6 s a message, 1e4 s a byte sent.
+// Costs that make the terms distinguishable: 1 s per call, 1e-3 s per byte, 10 s (matmul) or 100 s (conv) per
+// operation, 1e6 s per message, 1e4 s per byte sent.
 CostTable costs() {
   return CostTable::parse(
       "link alpha=1e6 beta=1e4 link @far alpha=3e6 beta=1e4 matmul_flops=0.1 conv_flops=0.01 memory_bytes=1000 call=1");
@@ -82,7 +82,7 @@ TEST(Predictor, AnUnknownKernelIsPricedByItsBytes) {
 Plan with_collective(CollectiveKind kind, View in, View out, std::vector<plan::PeerBox> sends, std::string axis) {
   Plan plan;
   plan.devices = {{0, 0, "cpu"}, {0, 1, "cpu"}};
-  plan.streams = {{DeviceId(1), "comm", 0}};
+  plan.streams = {{DeviceId(1), StreamKind::comm, 0}};
   plan.communicators.push_back({{{0, 0, "cpu"}, {0, 1, "cpu"}}, 64, {"it"}});
   Collective c;
   c.communicator = CommunicatorId(0);
@@ -99,9 +99,12 @@ Plan with_collective(CollectiveKind kind, View in, View out, std::vector<plan::P
   plan.transfers.push_back({kind, axis, "relu at net.cc:1 f32[8]", 0});
   return plan;
 }
-double collective_seconds(const Plan& plan) { return Predictor(costs()).act(plan, ActorId(0)); }
+double act_seconds(const Predictor& predictor, const Plan& plan, int actor = 0) {
+  return predictor.act(plan, ActorId(actor), transfer_indices(plan)[static_cast<std::size_t>(actor)]);
+}
+double collective_seconds(const Plan& plan) { return act_seconds(Predictor(costs()), plan); }
 
-TEST(Predictor, ACollectiveSendsMessagesAndBytesButNotToItself) {
+TEST(Predictor, ACollectiveCountsOnlyMessagesAndBytesToOtherMembers) {
   EXPECT_DOUBLE_EQ(collective_seconds(with_collective(CollectiveKind::all_gather, {f32, {4}}, {f32, {8}},
                                                       {{0, {0}, {4}}, {1, {0}, {4}}}, "near")),
                    1e6 + 16 * 1e4 + 16 / 1000.0 + 1);
@@ -131,7 +134,7 @@ TEST(Predictor, MembersOfACollectiveShareATransferAndTheNextCollectiveHasAnother
   plan.actors.push_back(copy);
   copy.name = "all_reduce %2";
   plan.actors.push_back(copy);
-  EXPECT_EQ(transfer_indices(plan), (std::vector<int>{0, 0, -1})) << "there is no second transfer";
+  EXPECT_EQ(transfer_indices(plan), (std::vector<int>{0, 0, -1})) << "the second collective has no transfer";
   plan.transfers.push_back(plan.transfers[0]);
   EXPECT_EQ(transfer_indices(plan), (std::vector<int>{0, 0, 1}));
   plan.transfers[0].kind = CollectiveKind::all_gather;
@@ -142,20 +145,20 @@ TEST(Predictor, ATransferBetweenPlacementsUsesTheLinkOfThePlanner) {
   CostTable table = costs();
   const Plan plan =
       with_collective(CollectiveKind::transfer, {f32, {8}}, {f32, {1}}, {{0, {0}, {8}}}, "mesh0 to mesh1");
-  const double common = Predictor(table).act(plan, ActorId(0));
+  const double common = act_seconds(Predictor(table), plan);
   table.axis_links.emplace_back("stage", LinkCost{table.link.alpha + 5, table.link.beta});
-  EXPECT_DOUBLE_EQ(Predictor(table).act(plan, ActorId(0)), common + 5);
+  EXPECT_DOUBLE_EQ(act_seconds(Predictor(table), plan), common + 5);
 }
 
 TEST(Predictor, AMemberThatOnlyReceivesTakesAsLongAsTheSender) {
   Plan plan = with_collective(CollectiveKind::transfer, {f32, {8}}, {f32, {1}}, {{0, {0}, {8}}}, "near");
   Actor receiver = plan.actors[ActorId(0)];
-  receiver.stream = plan.streams.add({DeviceId(0), "comm", 0});
+  receiver.stream = plan.streams.add({DeviceId(0), StreamKind::comm, 0});
   receiver.collective->in = operand({f32, {1}}), receiver.collective->sends.clear();
   plan.actors.push_back(receiver);
   const Predictor predictor(costs());
-  EXPECT_LT(predictor.act(plan, ActorId(1)), predictor.act(plan, ActorId(0)));
-  EXPECT_EQ(predictor.acts(plan), (ById<ActorId, double>(2, predictor.act(plan, ActorId(0)))));
+  EXPECT_LT(act_seconds(predictor, plan, 1), act_seconds(predictor, plan));
+  EXPECT_EQ(predictor.acts(plan), (ById<ActorId, double>(2, act_seconds(predictor, plan))));
 }
 
 TEST(Predictor, CopiesArePricedByBytesReadAndWritten) {
@@ -164,7 +167,7 @@ TEST(Predictor, CopiesArePricedByBytesReadAndWritten) {
   input.body = BodyKind::input;
   input.bound.push_back(operand({f32, {10}}));
   plan.actors.push_back(input);
-  EXPECT_DOUBLE_EQ(Predictor(costs()).act(plan, ActorId(0)), 80 / 1000.0 + 1);
+  EXPECT_DOUBLE_EQ(act_seconds(Predictor(costs()), plan), 80 / 1000.0 + 1);
 }
 
 }  // namespace

@@ -43,11 +43,12 @@ Section transfer_section(const Plan& plan, const ById<ActorId, double>& seconds,
 }
 
 struct ModuleMemory {
-  std::int64_t variables = 0, state = 0, registers = 0;  // bytes that several registers share count once
+  std::int64_t variables = 0, state = 0, registers = 0;  // bytes that several registers share are counted once
   std::int64_t sum() const { return variables + state + registers; }
 };
 
-// "fc1.weight" belongs to module fc1; "adam.m.fc1.weight" is its state, because a variable fc1.weight exists too.
+// The variable "fc1.weight" belongs to module fc1. The variable "adam.m.fc1.weight" is state of fc1, because a variable
+// named "fc1.weight" exists.
 std::map<std::string, ModuleMemory> memory_of_modules(const Plan& plan) {
   std::set<std::string> names;
   for (const Block& block : plan.blocks)
@@ -113,8 +114,8 @@ Section memory_by_module(const Plan& plan) {
       join(kinds, ", ", [](const auto& kind) { return cat(name_of(kind.first), " ", bytes_text(kind.second)); }), ")");
   if (plan.devices.size() == 1) out.replace(out.find("on all 1 devices"), 16, "on its device");
   return {out, std::move(rows),
-          "Scratch is shared by all calls of a device, and registers of several modules may share bytes, so columns "
-          "need not add up to blocks."};
+          "All calls of a device share its scratch memory, and registers of several modules may share bytes, so the "
+          "columns need not add up to the size of the blocks."};
 }
 
 std::string name_of_step(const Plan& plan, const CriticalCycle& critical, const SlotCycle::Step& step) {
@@ -225,16 +226,18 @@ std::vector<Section> critical_cycle_sections(const Plan& plan, const Prediction&
   const CriticalCycle sequential = critical_cycle(plan, launch.acts, false),
                       overlapping = critical_cycle(plan, launch.acts, true);
   const auto caution = default_costs_warning(launch.predictor.costs());
-  const std::string transfer_entry = microseconds(launch.seconds),
+  const std::string sequential_text = microseconds(launch.seconds),
                     overlapping_text = microseconds(overlapping.cycle.interval);
   Section first{
-      cat("Critical cycle of launches one at a time: ", transfer_entry, " us a launch, predicted", caution), {}, ""};
+      cat("Critical cycle if launches run one at a time: ", sequential_text, " us a launch, predicted", caution),
+      {},
+      ""};
   if (!sequential.cycle.steps.empty()) first.rows = steps_of(plan, sequential, launch.acts);
   Section second{
       cat("Launches that overlap as far as slots allow: ", overlapping_text, " us a launch, predicted", caution),
       {},
       ""};
-  if (!overlapping.cycle.steps.empty() && overlapping_text != transfer_entry)
+  if (!overlapping.cycle.steps.empty() && overlapping_text != sequential_text)
     second.rows = steps_of(plan, overlapping, launch.acts);
   return {std::move(first), std::move(second)};
 }
@@ -250,11 +253,12 @@ Section actors_of(const Plan& plan, const ById<ActorId, double>& seconds) {
   for (ActorId a : plan.actors.ids()) {
     const Actor& actor = plan.actor(a);
     const Stream& stream = plan.stream(actor.stream);
-    rows.push_back({cat("a", a), actor.name, device_text(plan, stream.device), stream.name, cat(acts[a]),
+    rows.push_back({cat("a", a), actor.name, device_text(plan, stream.device), cat(stream.kind), cat(acts[a]),
                     cat(actor.calls.size()), microseconds(seconds[a]), ports(actor.inputs), ports(actor.outputs),
                     actor.where});
   }
-  return {cat("Actors: ", plan.actors.size()), std::move(rows), "r4/2: a port that moves on every second act."};
+  return {cat("Actors: ", plan.actors.size()), std::move(rows),
+          "r4/2 is a port of register r4 that advances in every second act."};
 }
 
 }  // namespace karez::report

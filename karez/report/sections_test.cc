@@ -39,7 +39,7 @@ std::string all_reduce(int devices) {
   return out + "communicator 0: chunk 64 members " + members + " sequence \"all_reduce %1\"\n";
 }
 
-TEST(Sections, ACollectiveInTheCriticalCycleHasItsNumberOfMembers) {
+TEST(Sections, ACollectiveInTheCriticalCycleIsShownWithItsNumberOfMembers) {
   auto actors = [](int devices) {
     const Section section = section_of(make_test_report(all_reduce(devices)), "Critical cycle");
     std::string out;
@@ -51,16 +51,16 @@ TEST(Sections, ACollectiveInTheCriticalCycleHasItsNumberOfMembers) {
   EXPECT_THAT(actors(3), HasSubstr("a0 all_reduce %1 and its 2 other members\n"));
 }
 
-// A step that updates a variable cannot begin again before its update. Overlapping launches wait only for the variable,
-// but launches one at a time also wait for the last act.
+// A launch cannot read a variable before the previous launch has updated it. Overlapping launches wait only for the
+// variable; launches that run one at a time also wait for the last act.
 TEST(Sections, TheCriticalCycleOfOverlappingLaunchesNamesItsVariable) {
   const PlanReport report = make_test_report(R"plan(
 plan "p" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
-stream 0: "zero" device 0 worker 0
-stream 1: "one" device 0 worker 1
-stream 2: "two" device 0 worker 2
-stream 3: "three" device 0 worker 3
+stream 0: "compute" device 0 worker 0
+stream 1: "compute" device 0 worker 1
+stream 2: "compute" device 0 worker 2
+stream 3: "compute" device 0 worker 3
 block b0: variable device 0 bytes 64 name "fc.w" layout "f32[16]"
 block b1: register device 0 bytes 256
 register r0: session -> a0
@@ -77,7 +77,7 @@ actor a3: compute "last" stream 3 in r3 out r4
   call "plain.constant" {value=1.0} out b1 + 64 f32[16] team 1
 )plan");
   EXPECT_EQ(section_of(report, "Critical cycle").title,
-            "Critical cycle of launches one at a time: 12000000.0 us a launch, predicted");
+            "Critical cycle if launches run one at a time: 12000000.0 us a launch, predicted");
   const Section overlap = section_of(report, "Launches that overlap");
   EXPECT_EQ(overlap.title, "Launches that overlap as far as slots allow: 8000000.0 us a launch, predicted");
   EXPECT_THAT(overlap.rows,
@@ -86,12 +86,12 @@ actor a3: compute "last" stream 3 in r3 out r4
                                             ElementsAre("4000000.0", "a2 update", "returns variable fc.w")));
 }
 
-TEST(Sections, BytesThatRegistersOfAModuleShareCountOnce) {
+TEST(Sections, BytesThatRegistersOfAModuleShareAreCountedOnce) {
   for (const auto& [first, second, shared] : {std::tuple("", " + 40", "120 B"), std::tuple(" + 28", "", "128 B")}) {
     const Section section = section_of(make_test_report(cat(R"plan(
 plan "p" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
-stream 0: "one" device 0 worker 0
+stream 0: "compute" device 0 worker 0
 block b0: register device 0 bytes 128
 register r0: session -> a0
 register r1: a0 -> a1 bytes 100 in b0)plan",
@@ -111,7 +111,7 @@ TEST(Sections, MemoryIsListedByKindOfBlockAndByModule) {
   const Section section = section_of(make_test_report(R"plan(
 plan "p" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
-stream 0: "one" device 0 worker 0
+stream 0: "compute" device 0 worker 0
 block b0: register device 0 bytes 256
 block b1: variable device 0 bytes 768 name "fc.w" layout "f32[192]"
 register r0: session -> a0

@@ -56,7 +56,7 @@ class MemoryTimelineBuilder {
         makespan_(run.makespan),
         first_byte_(plan.blocks.size()) {
     out_.resize(plan.devices.size());
-    for (bool permanent : {true, false})  // memory that is always in use is at the bottom
+    for (bool permanent : {true, false})  // memory that is always in use has the lowest offsets
       for (BlockId b : plan.blocks.ids()) {
         if (lasts(b) != permanent) continue;
         MemoryTimeline& memory = out_[plan.block(b).device];
@@ -147,7 +147,7 @@ class MemoryTimelineBuilder {
 std::vector<Lane> lanes_of(const Plan& plan, const Simulation& run) {
   const auto acts_of_launch = acts_per_launch(plan);
   ById<StreamId, Lane> lanes;
-  for (const Stream& stream : plan.streams) lanes.push_back({stream.device, stream.name, {}});
+  for (const Stream& stream : plan.streams) lanes.push_back({stream.device, cat(stream.kind), {}});
   for (const SimulatedAct& act : run.acts) {
     const Actor& actor = plan.actor(act.actor);
     if (act.act < acts_of_launch[act.actor] && act.begin <= run.makespan)

@@ -1,5 +1,5 @@
-// Tests that worker threads do not allocate in launches 10 to 30, by counting all allocations of threads marked as
-// workers.
+// Tests that worker threads allocate no memory in launches 10 to 30. All allocations of threads that are marked as
+// workers are counted.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -24,7 +24,8 @@ void count_allocation(std::size_t, std::size_t) {
 namespace karez::runtime {
 namespace {
 
-// Two devices on two workers, each with input -> mark (marks its thread) -> all_reduce -> sum -> fetch, and a variable.
+// Two devices on two workers. Each has a variable and the chain input -> first -> all_reduce -> last -> fetch. The
+// kernel of `first` marks its thread as a worker.
 Plan plan_with_everything() {
   PlanBuilder s(2, "everything");
   s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 64, {"x"}});
@@ -66,7 +67,7 @@ Plan plan_with_everything() {
   return s.plan;
 }
 
-// Two devices, each with a part of x and of y = x + 1.
+// Computes y = x + 1 on two devices, each of which has half of x and half of y.
 Plan chain() {
   PlanBuilder s(2, "chain");
   View half(DType::f32, {100});
@@ -109,14 +110,13 @@ TEST(Allocation, WorkersAllocateNothingInLaunchesTenToThirty) {
     EXPECT_EQ(worker_allocations, 0) << "with " << workers << " workers";
     const int chained = session.load(chain());
     Result y = session.launch(chained, {{"x", feed}}).result("y");
-    for (int launch = 1; launch <= 30; ++launch) {  // no thread waits, and unused results are freed
+    for (int launch = 1; launch <= 30; ++launch) {  // without waiting; unused results are freed
       if (launch == 10) worker_allocations = 0;
       y = session.launch(chained, {}, {{"x", y}}).result("y");
     }
     y.wait();
-    EXPECT_EQ(worker_allocations, 0) << "with " << workers << " workers and results that are arguments";
-    EXPECT_EQ(marked, session.counters().workers) << "every worker was marked";
-    // The hook must detect an allocation.
+    EXPECT_EQ(worker_allocations, 0) << "with " << workers << " workers, if results are inputs of later launches";
+    EXPECT_EQ(marked, session.counters().workers) << "every worker must be marked";
     PlanBuilder s;
     ActorId a = s.actor("a");
     s.start(a);
@@ -125,7 +125,7 @@ TEST(Allocation, WorkersAllocateNothingInLaunchesTenToThirty) {
     int allocating = session.load(s.plan);
     worker_allocations = 0;
     session.launch(allocating).wait();
-    EXPECT_GE(worker_allocations, 1) << "the hook detects no allocation";
+    EXPECT_GE(worker_allocations, 1) << "the hook must detect an allocation";
   }
 }
 

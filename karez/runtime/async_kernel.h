@@ -1,5 +1,5 @@
-// Asynchronous kernels, such as a timer, a network or a device: the act is over when its `Completion` is called, from
-// any thread.
+// Asynchronous kernels, such as those of a timer, a network or a device. An act that runs one ends when a thread calls
+// its `Completion`.
 #pragma once
 
 #include <exception>
@@ -14,7 +14,8 @@ namespace karez::runtime {
 struct Mail;
 class Mailbox;
 
-// Must be called exactly once per run, with the error if there was one. Small, copyable, does not allocate.
+// The kernel must call it exactly once per run, and pass the error if there was one. It is small and copyable, and
+// calling it allocates no memory.
 class Completion {
  public:
   Completion(Mailbox* box, Mail* mail, std::exception_ptr* error) : box_(box), mail_(mail), error_(error) {}
@@ -26,11 +27,11 @@ class Completion {
   std::exception_ptr* error_;
 };
 
-// An asynchronous kernel. Must be added to a Session before a plan that names it is loaded. A call of it must be the
-// only call of its actor.
+// An asynchronous kernel. Add it to a Session before you load a plan that names it. An actor that calls it must have no
+// other call.
 struct AsyncKernel {
-  std::string name;                                                 // "test.timer"
-  std::function<void(const KernelArgs&, const Completion&)> start;  // called on the worker: must return at once
+  std::string name;                                                 // such as "test.timer"
+  std::function<void(const KernelArgs&, const Completion&)> start;  // called on the worker; must return immediately
 };
 
 }  // namespace karez::runtime

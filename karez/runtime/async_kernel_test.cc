@@ -36,11 +36,12 @@ TEST(AsyncKernels, ThreeUnitActorsWithTwoSlotsAreAllActiveAtTimeTwo) {
     for (int time = 0; time < pieces + 2; ++time) {
       std::size_t due =
           static_cast<std::size_t>(std::min({time + 1, 3, pieces + 2 - time}));  // the pipeline fills, is full, drains
-      ASSERT_TRUE(timer.active(due)) << "at time " << time << " not " << due << " actors act\n" << session.wait_graph();
+      ASSERT_TRUE(timer.active(due)) << "expected " << due << " active actors at time " << time << "\n"
+                                     << session.wait_graph();
       timer.tick();
     }
     launch.wait();
-    EXPECT_EQ(timer.time, pieces + 2) << "the sum of the slowest actor, and the time to fill";
+    EXPECT_EQ(timer.time, pieces + 2) << "expected one unit for each piece, and two units to fill the pipeline";
   }
 }
 
@@ -68,7 +69,7 @@ TEST(AsyncKernels, KernelsOverlapOnRealThreads) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(threads.size(), 3u * pieces);
   EXPECT_GE(elapsed, (pieces + 2) * unit_ms);
-  EXPECT_GE(max_active, 2) << "one after the other";
+  EXPECT_GE(max_active, 2) << "kernels ran one after the other";
 }
 
 TEST(AsyncKernels, OneStreamRunsOneActAtATime) {
@@ -94,7 +95,7 @@ TEST(AsyncKernels, OneStreamRunsOneActAtATime) {
 
 TEST(AsyncKernels, AllActsDeferredByABusyStreamRunWhenItIsFree) {
   ManualTimer timer;
-  std::vector<std::string> run_order;  // in this order, on the only worker
+  std::vector<std::string> run_order;  // the names of the actors in the order in which they acted
   std::vector<KernelRow> rows;
   rows.push_back(test_row("note", [&](const CallSpec& c) -> PreparedKernel {
     return [&run_order, name = c.attrs.text("name")](const KernelArgs&) { run_order.push_back(name); };
@@ -102,7 +103,7 @@ TEST(AsyncKernels, AllActsDeferredByABusyStreamRunWhenItIsFree) {
   KernelTable table(std::move(rows));
   Session session({.workers = 1}, table);
   session.add(timer.kernel());
-  PlanBuilder s;  // one stream: the timer's actor runs first, and the others become ready meanwhile
+  PlanBuilder s;  // on one stream, the timer's actor runs first, and the others become ready during its act
   ActorId first = s.actor("timer");
   s.start(first);
   s.done(first);
@@ -120,20 +121,20 @@ TEST(AsyncKernels, AllActsDeferredByABusyStreamRunWhenItIsFree) {
     run_order.clear();
     Launch launch = session.launch(plan);
     ASSERT_TRUE(timer.active(1));
-    session.wait_graph();  // answered by the worker between two acts: all acts that could run have run
-    EXPECT_TRUE(run_order.empty()) << "the stream is busy";
+    session.wait_graph();  // the worker answers after all acts that can run have run
+    EXPECT_TRUE(run_order.empty()) << "no act may run while the stream is busy";
     timer.tick();
     for (int wait = 0; wait < 20000 && !launch.done(); ++wait)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (!launch.done()) {
       std::fprintf(stderr, "a deferred actor was forgotten\n%s", session.wait_graph().c_str());
-      std::abort();  // the end of the session would wait forever
+      std::abort();  // the destructor of the session would wait forever
     }
-    EXPECT_EQ(run_order, (std::vector<std::string>{"b", "c", "a"})) << "in the order of their priorities";
+    EXPECT_EQ(run_order, (std::vector<std::string>{"b", "c", "a"})) << "expected the order of priorities";
   }
 }
 
-TEST(AsyncKernels, ErrorsReachTheWaiterAndAnAsyncKernelMustBeTheOnlyCall) {
+TEST(AsyncKernels, WaitsThrowErrorsOfAsyncKernelsAndAnAsyncKernelMustBeTheOnlyCall) {
   KernelTable table(test_kernels());
   Session session({}, table);
   session.add({"test.refuse", [](const KernelArgs&, const Completion& done) {
@@ -166,7 +167,7 @@ TEST(WaitGraph, TheGraphListsTheWaitsBetweenActors) {
   ASSERT_TRUE(timer.active(1));
   EXPECT_NE(session.wait_graph().find("a0 'a' is running"), std::string::npos) << session.wait_graph();
   timer.tick();
-  ASSERT_TRUE(timer.active(1)) << "b acts; a waits for its slot";
+  ASSERT_TRUE(timer.active(1)) << "b must act while a waits for its slot";
   std::string graph = session.wait_graph();
   EXPECT_NE(graph.find("a0 'a' waits for a free slot of r1 by a1 'b'"), std::string::npos) << graph;
   while (!launch.done()) {

@@ -7,9 +7,8 @@
 namespace karez::runtime {
 
 std::string torn_text() {
-  return "; the launch had begun to write its variables, which now hold values of two steps: read or save those that "
-         "it does not write, then reset "
-         "the world and load a checkpoint";
+  return "; the launch had begun to write its variables, which now hold values of two steps: read or save the "
+         "variables that it does not write, then reset the world and load a checkpoint";
 }
 
 Error current_error() {

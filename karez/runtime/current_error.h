@@ -1,4 +1,4 @@
-// The error that is being handled, and the text of a torn launch.
+// Converts the exception that is being handled to an Error, and provides the text for torn launches.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace karez::runtime {
 
-// Text appended to the error of a launch that failed after it had written variables.
+// Returns the text to append to the error of a launch that failed after it had written variables.
 std::string torn_text();
 
-// Call in a catch block: converts an exception of any type to an Error. Running out of memory has kind device, another
-// library's exception kind user.
+// Call in a catch block. Converts the exception, of any type, to an Error. The kind is device for std::bad_alloc, and
+// user for exceptions of other libraries.
 Error current_error();
 
 }  // namespace karez::runtime

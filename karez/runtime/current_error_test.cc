@@ -1,4 +1,4 @@
-// Tests that exceptions of any type fail the launch or the load with their text.
+// Tests that an exception of any type makes the launch or the load fail with the text of the exception.
 #include "karez/runtime/current_error.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests of randomly delayed acts: how long they wait, what runs meanwhile, and that results do not change.
+// Tests of random delays of acts: how long acts wait, what runs during a delay, and that results do not change.
 #include "karez/runtime/delays.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace karez::runtime {
 namespace {
 
-TEST(Delays, DelaysDependOnTheSeedAloneAndSpanZeroToTheMaximum) {
+TEST(Delays, DelaysAreDeterminedByTheSeedAndRangeFromZeroToTheMaximum) {
   const Delays delays{.max_microseconds = 9, .seed = 1}, other_delays{.max_microseconds = 9, .seed = 2};
   std::vector<int> times(10, 0);
   int same = 0;
@@ -31,7 +31,7 @@ TEST(Delays, DelaysDependOnTheSeedAloneAndSpanZeroToTheMaximum) {
   for (int count : times) EXPECT_NEAR(count, 1000, 150);
   EXPECT_NEAR(same, 1000, 150);
   EXPECT_EQ(error_of([] { Session({.delays = {.max_microseconds = -1}}, KernelTable({})); }),
-            "session with delays of -1 microseconds: must be at least 0");
+            "session: delays.max_microseconds must be at least 0, got -1");
 }
 
 // The acts run one after another, so a launch takes at least the sum of their delays.
@@ -54,8 +54,8 @@ TEST(Delays, AnActDoesNotBeginBeforeItsDelayIsOver) {
   }
 }
 
-// If two actors become ready together on one worker, the actor with the higher priority acts first without delays, and
-// the actor with the shorter delay acts first with delays.
+// Two actors become ready together on one worker. Without delays the actor with the higher priority acts first; with
+// delays the actor with the shorter delay acts first.
 TEST(Delays, OtherActorsActDuringADelay) {
   PlanBuilder s;
   ActorId preferred = s.actor("better"), other = s.actor("other");
@@ -63,8 +63,8 @@ TEST(Delays, OtherActorsActDuringADelay) {
   for (ActorId actor : {preferred, other}) s.start(actor), s.done(actor);
   KernelTable table({});
   constexpr int launches = 50;
-  // Returns the number of launches in which the other actor acted first, and the number of launches in which the actor
-  // with the shorter delay acted first.
+  // Returns the number of launches in which `other` acted first, and the number of launches in which the actor with the
+  // shorter delay acted first.
   const auto counts = [&](int max_microseconds) {
     const Delays delays{.max_microseconds = max_microseconds, .seed = 4};
     Session session({.workers = 1, .in_flight = 1, .delays = delays}, table);
@@ -87,10 +87,10 @@ TEST(Delays, OtherActorsActDuringADelay) {
   EXPECT_EQ(counts(0).first, 0);
   const auto [swapped, shorter] = counts(10'000);
   EXPECT_TRUE(swapped > 5 && swapped < launches - 5) << swapped << " of " << launches;
-  EXPECT_GT(shorter, launches * 3 / 4);  // all, unless the thread was held up between the two
+  EXPECT_GT(shorter, launches * 3 / 4);  // all, unless the thread was suspended between the two acts
 }
 
-TEST(Delays, RandomGraphsComputeTheSameWithSeveralLaunchesInFlight) {
+TEST(Delays, RandomGraphsComputeCorrectValuesWithSeveralLaunchesInFlight) {
   const KernelTable table(test_kernels());
   const HostArray ones = HostArray::of<float>({4}, {1, 1, 1, 1});
   for (int workers : {1, 2})
@@ -109,14 +109,14 @@ TEST(Delays, RandomGraphsComputeTheSameWithSeveralLaunchesInFlight) {
     }
 }
 
-// Two actors on one stream with asynchronous kernels never run both, whichever of them was delayed while the stream was
-// busy.
+// The asynchronous kernels of two actors on one stream never overlap, whichever of them was delayed while the stream
+// was busy.
 TEST(Delays, AStreamStillRunsOneKernelAtATime) {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   for (ActorId actor : {a, b}) s.start(actor), s.done(actor), s.call(actor, "test.later", {}, {});
   std::atomic<int> active{0}, runs{0}, overlaps{0};
-  std::vector<std::future<void>> ends;  // pushed by the one worker only
+  std::vector<std::future<void>> ends;  // used only by the one worker
   {
     KernelTable table({});
     Session session({.workers = 1, .delays = {.max_microseconds = 200, .seed = 5}}, table);
@@ -138,8 +138,8 @@ TEST(Delays, AStreamStillRunsOneKernelAtATime) {
   EXPECT_EQ(overlaps, 0);
 }
 
-// An actor without inputs may act ahead of its launch; an act that is still delayed when its plan is unloaded is
-// dropped.
+// An actor without inputs may act ahead of its launch. If such an act is still delayed when its plan is unloaded, it
+// never runs.
 TEST(Delays, APlanCanBeUnloadedWhileActsAreDelayed) {
   PlanBuilder s;
   ActorId ahead = s.actor("ahead"), last = s.actor("last");

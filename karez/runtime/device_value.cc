@@ -16,7 +16,7 @@ HostArray copy_shard(const DeviceValue& value, std::size_t i) {
   return out;
 }
 
-// Returns the part of the whole value that a shard covers, as a view with its byte offset.
+// Returns a view of the part of the whole value that a shard covers, and sets `offset` to the part's byte offset.
 View window_on(const View& whole, const ShardLayout::Shard& part, std::int64_t& offset) {
   offset = offset_of(part.begin, whole.strides) * size_of(whole.dtype);
   return {whole.dtype, part.view.shape, whole.strides};

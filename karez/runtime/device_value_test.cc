@@ -1,5 +1,5 @@
-// Tests of results that stay on their devices: they are read as a whole and part by part, taken by later launches
-// before they exist, counted, and rejected if they do not match.
+// Tests of results that stay on their devices: how they are read, passed to later launches before they are computed,
+// counted, and rejected if their layout does not match.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ struct Step {
   std::string name = "add", kernel = "test.sum";
   Attrs attrs = {{"bias", 1.0}};
   std::vector<std::pair<int, int>> parts = {{0, 3}, {3, 5}};  // by device: rows of [5, 2]
-  int timers = 0;                                             // devices on which an act of a timer precedes it
+  int timers = 0;                                             // on this many devices a timer must tick before the step
 };
 
 // y = x + 1 on [5, 2], with some rows on each device.
@@ -55,7 +55,7 @@ Plan step(const Step& step_options = {}) {
   return s.plan;
 }
 
-// Counts its reads.
+// A source that counts its reads.
 struct CountingSource : Source {
   mutable std::atomic<int> reads{0};
   TensorType type() const override { return {DType::f32, {5, 2}}; }
@@ -76,10 +76,10 @@ struct Fixture {
   Feeds feeds() const { return {{"x", Feed{x, 0}}}; }
 };
 
-TEST(DeviceValue, AResultCanBeReadWholeOrPartByPart) {
+TEST(DeviceValue, AResultCanBeReadAsAWholeOrPartByPart) {
   Fixture f;
   const Result y = f.session.launch(f.session.load(step()), f.feeds()).result("y");
-  EXPECT_EQ(y.type(), (TensorType{DType::f32, {5, 2}}));
+  EXPECT_EQ(y.read().type(), (TensorType{DType::f32, {5, 2}}));
   EXPECT_THAT(to_vector(y.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
   const std::vector<HostArray> parts = y.local();
   ASSERT_EQ(parts.size(), 2u);
@@ -97,15 +97,15 @@ TEST(DeviceValue, ReplicasAreReadOnceAndBothAreKept) {
   EXPECT_EQ(f.session.held_bytes(), 2 * 40);
 }
 
-TEST(DeviceValue, AThousandLaunchesEachTakeThePreviousResult) {
+TEST(DeviceValue, EachOfAThousandLaunchesTakesTheResultOfThePreviousOne) {
   for (int workers : {1, 2}) {
     Fixture f({.workers = workers, .in_flight = 4});
     const int plan = f.session.load(step());
     Result y = f.session.launch(plan, f.feeds()).result("y");
     for (int i = 0; i < 1000; ++i) y = f.session.launch(plan, {}, {{"x", y}}).result("y");
     EXPECT_THAT(to_vector(y.read()), ElementsAre(1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 1009, 1010));
-    EXPECT_EQ(f.x->reads, 2) << "only the two devices of the first launch read the source";
-    EXPECT_EQ(f.session.held_bytes(), 40) << "only the last result";
+    EXPECT_EQ(f.x->reads, 2) << "only the first launch may read the source, once on each device";
+    EXPECT_EQ(f.session.held_bytes(), 40) << "only the last result may be held";
   }
 }
 
@@ -119,12 +119,12 @@ TEST(DeviceValue, ALaunchWaitsForItsInputResultWithoutBlockingTheCaller) {
   const Launch later = f.session.launch(take, f.feeds());
   EXPECT_TRUE(f.timer.active(1));
   pause();
-  EXPECT_TRUE(f.timer.active(1)) << "only the first launch has begun";
+  EXPECT_TRUE(f.timer.active(1)) << "only the first launch may begin";
   EXPECT_FALSE(y.done());
   f.timer.tick();
   EXPECT_THAT(to_vector(y.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
   EXPECT_FALSE(z.done());
-  EXPECT_TRUE(f.timer.active(1)) << "launches of one plan run their start actors one after another";
+  EXPECT_TRUE(f.timer.active(1)) << "launches of one plan must run their start actors one after another";
   f.timer.tick();
   EXPECT_THAT(to_vector(z.read()), ElementsAre(2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
   EXPECT_TRUE(f.timer.active(1));
@@ -139,7 +139,7 @@ TEST(DeviceValue, APlanOnOtherDevicesDoesNotWaitForAnUnrelatedResult) {
   const int make = f.session.load(step({.name = "make", .timers = 1})), other = f.session.load(plan_elsewhere);
   const Result y = f.session.launch(make, f.feeds()).result("y");
   EXPECT_THAT(to_vector(f.session.launch(other, f.feeds()).output("y")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10))
-      << "while the first launch runs";
+      << "expected the values while the first launch runs";
   EXPECT_FALSE(y.done());
   EXPECT_TRUE(f.timer.active(1));
   f.timer.tick();
@@ -154,12 +154,12 @@ TEST(DeviceValue, BytesAreFreedWithTheLastHandleEvenWhileALaunchRuns) {
   first_result.wait();
   EXPECT_EQ(f.session.held_bytes(), 40);
   std::optional<Launch> first = f.session.launch(make, f.feeds());
-  EXPECT_EQ(f.session.held_bytes(), 80) << "a running launch holds the bytes that it will write";
+  EXPECT_EQ(f.session.held_bytes(), 80) << "a running launch must hold the bytes that it will write";
   first_result = {};
-  EXPECT_EQ(f.session.held_bytes(), 40) << "while another launch is in flight";
+  EXPECT_EQ(f.session.held_bytes(), 40) << "the bytes must be freed while another launch is in flight";
   Result second = f.session.launch(take, {}, {{"x", first->result("y")}}).result("y");
   first.reset();
-  EXPECT_EQ(f.session.held_bytes(), 80) << "the first has no handle, but a launch will read it";
+  EXPECT_EQ(f.session.held_bytes(), 80) << "the first result has no handle, but a launch will read it";
   EXPECT_TRUE(f.timer.active(1));
   f.timer.tick();
   second.wait();
@@ -169,7 +169,7 @@ TEST(DeviceValue, BytesAreFreedWithTheLastHandleEvenWhileALaunchRuns) {
   const auto planned = f.session.counters().peak_bytes;
   second = {};
   EXPECT_EQ(f.session.held_bytes(), 0);
-  EXPECT_EQ(f.session.counters().peak_bytes, planned) << "held bytes are counted separately";
+  EXPECT_EQ(f.session.counters().peak_bytes, planned) << "held bytes must be counted separately";
 }
 
 TEST(DeviceValue, AFailedLaunchFailsTheLaunchesThatTakeItsResult) {
@@ -187,7 +187,7 @@ TEST(DeviceValue, AFailedLaunchFailsTheLaunchesThatTakeItsResult) {
               AllOf(HasSubstr("launch 3 did not run, because an earlier launch failed: "), HasSubstr("run 1 failed")));
   EXPECT_THAT(error_of([&] { y.read(); }), HasSubstr("run 1 failed [launch 2, actor 'work."));
   EXPECT_THAT(error_of([&] { y.local(); }), HasSubstr("run 1 failed"));
-  EXPECT_THAT(to_vector(before.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)) << "earlier results are kept";
+  EXPECT_THAT(to_vector(before.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)) << "earlier results must be kept";
   f.session.reload();
   const int again = f.session.load(step());
   EXPECT_THAT(error_of([&] {
@@ -241,12 +241,9 @@ TEST(DeviceValue, ResultsOfAnUnloadedPlanRemain) {
 }
 
 TEST(DeviceValue, AResultMayOutliveItsSession) {
-  Result y;
-  {
-    Fixture f;
-    y = f.session.launch(f.session.load(step()), f.feeds()).result("y");
-  }
-  EXPECT_EQ(y.type(), (TensorType{DType::f32, {5, 2}}));
+  Result y;  // destroyed after its session
+  Fixture f;
+  y = f.session.launch(f.session.load(step()), f.feeds()).result("y");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Reads the ring, and begins its blocks.
+// Reads event rings and begins new blocks in them.
 #include "karez/runtime/event_ring.h"
 
 #include <algorithm>
@@ -23,10 +23,11 @@ std::string_view name_of(EventKind kind) {
   return "?";
 }
 
-// Even if every entry needs its own mark and clock, the ring holds the requested number besides the block that is being
-// written.
+// The ring is large enough for the requested number of entries outside the block that is being written, even if every
+// entry needs a mark and a clock.
 EventRing::EventRing(int entries) {
-  require(entries >= 1 && entries <= 1 << 24, "event ring of ", entries, " entries: must be from 1 to ", 1 << 24);
+  require(entries >= 1 && entries <= 1 << 24, "event ring: the number of entries must be from 1 to ", 1 << 24, ", got ",
+          entries);
   capacity_ = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(entries)));
   size_ = (static_cast<std::uint64_t>(capacity_) * 3 / (block - 2) + 3) * block;
   cells_ = std::make_unique<Cell[]>(size_);
@@ -57,7 +58,7 @@ void EventRing::write_clock() {
 EventLog EventRing::read() const {
   std::vector<std::array<std::uint64_t, 2>> cells;
   std::uint64_t begin = 0, end = 0, first = 0;
-  do {  // repeats only if the writer overwrote the whole ring meanwhile
+  do {  // repeats only if the writer overwrote the whole ring during the read
     end = written_.load(std::memory_order_acquire);
     begin = (end - std::min(end, size_) + block - 1) / block * block;
     cells.clear();
@@ -65,7 +66,7 @@ EventLog EventRing::read() const {
       const Cell& cell = cells_[number % size_];
       cells.push_back({cell.words[0].load(std::memory_order_acquire), cell.words[1].load(std::memory_order_acquire)});
     }
-    // Cell n overwrites cell n - size, so a block that was begun meanwhile may have torn that cell.
+    // Cell n overwrites cell n - size_, so a block that was begun during the read may have torn the older cell.
     std::uint64_t begun = begun_.load(std::memory_order_acquire);
     first = std::max(begin, begun - std::min(begun, size_));
   } while (first >= end);

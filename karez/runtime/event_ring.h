@@ -1,5 +1,5 @@
-// A worker's record of when acts began and ended and which messages it sent and received: the newest entries, in a ring
-// that does not allocate.
+// A worker's record of the times when its acts began and ended and of the messages that it sent and received. The
+// newest entries are kept in a ring, which does not allocate memory after its construction.
 #pragma once
 
 #include <array>
@@ -15,17 +15,17 @@
 
 namespace karez::runtime {
 
-// The entries of one worker are in the order in which they took effect, so its ring alone determines the state of its
-// actors' ports at any entry. The messages that an act sends are recorded after its `ended` entry: first those of kind
+// A worker's entries are in the order in which the events took effect, so its ring determines the state of its actors'
+// ports at any entry. The messages that an act sends are recorded after its `ended` entry: first those of kind
 // `returned`, then those of kind `filled`.
 enum class EventKind : std::uint8_t {
   launch_began,  // recorded by worker 0, like launch_ended
   launch_ended,
   began,  // an act that does work
   ended,
-  acted,   // an act without work (state, or in a poisoned launch): it began and ended at once
+  acted,   // an act without work (of a state actor, or in a poisoned launch), which began and ended immediately
   failed,  // the act's work threw
-  handed,  // a message to an actor of the same worker (or, on worker 0, to the session): sent and taken at once
+  handed,  // a message to an actor of the same worker (or, on worker 0, to the session), which takes it immediately
   posted,  // a message sent to another worker
   taken,   // a message from another worker
 };
@@ -33,9 +33,9 @@ std::string_view name_of(EventKind kind);
 
 struct Event {
   std::int64_t time = 0;     // ns since the session was created; in the simulator, ns of virtual time
-  std::uint32_t ticket = 0;  // ticket of the launch, 0 if there is none yet; counts modulo 2^32, like `piece`
+  std::uint32_t ticket = 0;  // ticket of the launch modulo 2^32 (like `piece`); 0 if the launch has none
   std::uint32_t piece = 0;   // for an act, its number within its actor; for a message, its piece
-  std::int32_t plan = -1;    // the number from Session::load
+  std::int32_t plan = -1;    // the plan's number, from Session::load
   ActorId actor;             // the actor that acts, or the receiver of the message; session_actor: the session
   RegisterId reg;            // register of a message
   std::int16_t slot = -1;    // slot of a message
@@ -53,8 +53,8 @@ struct EventLog {
 // One thread writes; any thread may read at any time. An entry that is overwritten during a read counts as lost.
 //
 // Data that neighbouring entries share is written once. The ring is an array of blocks of 16 cells of 16 bytes. A block
-// begins with a `mark` and a `clock`, so that it can be read without earlier blocks; each is written again within the
-// block whenever it changes:
+// begins with a `mark` and a `clock`, so that it can be read without earlier blocks. If its contents change within the
+// block, the mark or clock is written again. These are the two words of each kind of cell:
 //   mark     entries before this cell      | plan, ticket       for all entries after it
 //   clock    time                                               for the messages after it
 //   act      kind, time                    | actor, act
@@ -65,15 +65,14 @@ class EventRing {
 
   // Reads the clock for the entries from here on. Call it where time may have passed: when work begins or ends, or when
   // mail arrives. Other entries (acts without work, messages) take only a few ns, and reading the clock for each would
-  // double their cost; it is also read at the start of each block.
+  // double their cost. The clock is also read at the start of each block.
   void update_time() {
     time_ = static_cast<std::uint64_t>(ticks()) & low_bits;
     clock_due_ = true;
   }
 
-  std::int64_t time() const {
-    return static_cast<std::int64_t>(time_);
-  }  // ticks that were read last; for the writer only
+  // Returns the ticks that were read last. Only the writer may call it.
+  std::int64_t time() const { return static_cast<std::int64_t>(time_); }
 
   void act(EventKind kind, std::int32_t plan, std::uint64_t ticket, ActorId actor, std::int64_t act) {
     mark_launch(plan, ticket);
@@ -84,15 +83,14 @@ class EventRing {
     if (clock_due_) write_clock();
     sent(kind, m);
   }
-  // A message of the act whose end was written last, so that its plan and launch are known.
+  // Records a message that was sent by the act whose end was recorded last. The message has that act's plan and launch.
   void sent(EventKind kind, const Message& m) {
     write(head(kind) | static_cast<std::uint64_t>(m.kind) << 48 | pair(m.reg.index, static_cast<std::uint16_t>(m.slot)),
           pair(m.piece, m.to.index));
   }
   void launch(EventKind kind, std::int32_t plan, std::uint64_t ticket) { act(kind, plan, ticket, session_actor, 0); }
 
-  // Times are still in ticks.
-  EventLog read() const;
+  EventLog read() const;  // times are in ticks
   int capacity() const { return capacity_; }
 
  private:
@@ -100,7 +98,7 @@ class EventRing {
     std::array<std::atomic<std::uint64_t>, 2> words;
   };
   static constexpr std::uint64_t block = 16;
-  static constexpr std::uint64_t low_bits = (std::uint64_t{1} << 60) - 1;  // without the kind; 12 years of ticks
+  static constexpr std::uint64_t low_bits = (std::uint64_t{1} << 60) - 1;  // without the kind: 12 years of ticks
   static constexpr auto mark = static_cast<EventKind>(14), clock = static_cast<EventKind>(15);
 
   static std::uint64_t head(EventKind kind) { return static_cast<std::uint64_t>(kind) << 60; }
@@ -108,8 +106,8 @@ class EventRing {
     return static_cast<std::uint32_t>(low) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32;
   }
 
-  // A reader that sees a word of this cell also sees that its block was begun, because of the release order. On x86
-  // these are plain stores.
+  // The stores have release order, so a reader that sees a word of this cell also sees the earlier store to `begun_`.
+  // On x86 these are plain stores.
   void write(std::uint64_t first, std::uint64_t second) {
     std::uint64_t number = written_.load(std::memory_order_relaxed);
     Cell& cell = cells_[number - lap_];
@@ -131,11 +129,11 @@ class EventRing {
   std::uint64_t size_;  // cells
   std::unique_ptr<Cell[]> cells_;
   std::uint64_t lap_ = 0;                             // the number of the cell at index 0
-  std::uint64_t extra_ = 0;                           // marks and clocks among the cells
+  std::uint64_t extra_ = 0;                           // the number of marks and clocks written so far
   std::uint64_t marked_ = 0;                          // ticket and plan of the last mark
   std::uint64_t time_ = 0;                            // ticks
   bool clock_due_ = false;                            // the clock was read, but no clock cell has the time yet
-  std::atomic<std::uint64_t> begun_{0}, written_{0};  // cells so far: of all begun blocks, and completely written
+  std::atomic<std::uint64_t> begun_{0}, written_{0};  // numbers of cells: in all begun blocks, and completely written
 };
 
 }  // namespace karez::runtime

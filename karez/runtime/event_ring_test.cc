@@ -1,5 +1,5 @@
-// Tests of the event ring, and of the records of sessions and the simulator: a replay with token counts must find no
-// violation.
+// Tests of the event ring, and of the event logs of sessions and of the simulator. A replay with token counts must find
+// no violation in these logs.
 #include "karez/runtime/event_ring.h"
 
 #include <gtest/gtest.h>
@@ -15,14 +15,14 @@
 #include "karez/runtime/session.h"
 #include "karez/runtime/simulator.h"
 #include "karez/runtime/test_plans.h"
-#include "karez/runtime/worker/protocol_check.h"
+#include "karez/runtime/worker/test_protocol_check.h"
 
 namespace karez::runtime {
 namespace {
 
 TEST(EventRing, TheNewestEntriesStayInOrderAndOverwrittenEntriesAreCounted) {
   EventRing ring(5);
-  EXPECT_EQ(ring.capacity(), 8) << "rounded up";
+  EXPECT_EQ(ring.capacity(), 8) << "the capacity must be rounded up to a power of two";
   EXPECT_TRUE(ring.read().events.empty());
   for (int i = 0; i < 8; ++i) ring.act(EventKind::acted, 3, 7, ActorId(i), 100 + i);
   EventLog log = ring.read();
@@ -36,7 +36,7 @@ TEST(EventRing, TheNewestEntriesStayInOrderAndOverwrittenEntriesAreCounted) {
   EXPECT_THROW(EventRing(0), Error);
 }
 
-TEST(EventRing, EveryFieldIsReadAsItWasWritten) {
+TEST(EventRing, ReadReturnsEveryFieldAsItWasWritten) {
   EventRing ring(4);
   ring.update_time();
   ring.act(EventKind::began, 2, 0x1'0000'0009, ActorId(11), 0x2'0000'0005);
@@ -54,15 +54,15 @@ TEST(EventRing, EveryFieldIsReadAsItWasWritten) {
   EXPECT_GT(time, 0);
   EXPECT_EQ(log.events[0],
             (Event{time, 9, 5, 2, ActorId(11), RegisterId(), -1, EventKind::began, Message::Kind::filled}))
-      << "modulo 2^32";
+      << "ticket and piece must be kept modulo 2^32";
   EXPECT_EQ(log.events[1],
             (Event{time, 9, 12, 2, session_actor, RegisterId(70000), 6, EventKind::posted, Message::Kind::returned}));
   EXPECT_EQ(log.events[2],
             (Event{time, 9, 0, 2, session_actor, RegisterId(), -1, EventKind::launch_ended, Message::Kind::filled}));
 }
 
-// Plans, launches and times that change with every entry take the most cells.
-TEST(EventRing, EntriesThatShareNothingWithTheirNeighboursAreKeptInFull) {
+// Entries take the most cells if plan, launch and time change with every entry.
+TEST(EventRing, EntriesThatShareNoDataWithTheirNeighboursAreReadCompletely) {
   EventRing ring(64);
   std::vector<Event> written;
   for (int i = 0; i < 1000; ++i) {
@@ -82,7 +82,7 @@ TEST(EventRing, EntriesThatShareNothingWithTheirNeighboursAreKeptInFull) {
   }
 }
 
-TEST(EventRing, MessagesHaveTheTimeThatWasReadLast) {
+TEST(EventRing, AMessageHasTheTimeOfTheLastUpdate) {
   EventRing ring(64);
   Message message{Message::Kind::returned, 1, 0, ActorId(4), RegisterId(5), 0, 0};
   std::vector<std::int64_t> before;
@@ -104,7 +104,7 @@ TEST(EventRing, MessagesHaveTheTimeThatWasReadLast) {
   }
 }
 
-// Entries that need one, two and three cells each: the less data neighbours share, the sooner the writer overtakes the
+// The entries need one, two or three cells each. The less data neighbours share, the sooner the writer overtakes the
 // reader.
 TEST(EventRing, AConcurrentReaderSeesOnlyWholeEntriesInOrder) {
   for (int cells : {1, 2, 3}) {
@@ -123,7 +123,7 @@ TEST(EventRing, AConcurrentReaderSeesOnlyWholeEntriesInOrder) {
       std::thread& writer;
       ~End() { stop = true, writer.join(); }
     } end{stop, writer};
-    int entries_read = 0, overtaken = 0;  // read until the writer has overtaken 200 times, or for half a second
+    int entries_read = 0, overtaken = 0;  // stops after 200 reads that were overtaken, or after half a second
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
     for (int round = 0;
          entries_read == 0 || round < 5000 || (overtaken < 200 && std::chrono::steady_clock::now() < until); ++round) {
@@ -143,7 +143,7 @@ TEST(EventRing, AConcurrentReaderSeesOnlyWholeEntriesInOrder) {
   }
 }
 
-// The record of some launches of a random graph.
+// The event logs of some launches of a random graph.
 struct Recorded {
   RandomGraph graph;
   std::vector<EventLog> logs;
@@ -151,16 +151,16 @@ struct Recorded {
   Recorded(unsigned seed, int workers, int launches) : graph(seed, workers) {
     KernelTable table(test_kernels());
     Session session({.workers = workers, .events = 1 << 15}, table);
-    session.load(RandomGraph(seed + 1000, workers).s.plan);  // so that plan numbers differ
+    session.load(RandomGraph(seed + 1000, workers).s.plan);  // so that the graph's plan number is not 0
     number = session.load(graph.s.plan);
     auto source = array_source(HostArray::of<float>({4}, {1, 1, 1, 1}));
     for (int i = 0; i < launches; ++i) session.launch(number, {{"x", {source, 0}}}).wait();
-    session.wait_graph();  // a worker that answers has opened all mail from before the launch ended
+    session.wait_graph();  // when a worker answers, it has opened all mail of the launches
     logs = session.events();
   }
 };
 
-TEST(EventRing, ASessionsRecordObeysTheProtocol) {
+TEST(EventRing, TheEventsOfASessionObeyTheProtocol) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     Recorded run(seed, 1 + static_cast<int>(seed % 2), 3);
     const Plan& plan = run.graph.s.plan;
@@ -190,7 +190,7 @@ TEST(EventRing, ASessionsRecordObeysTheProtocol) {
   }
 }
 
-TEST(EventRing, TheSimulatorsRecordObeysTheProtocol) {
+TEST(EventRing, TheEventsOfTheSimulatorObeyTheProtocol) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     RandomGraph graph(seed, 3);
     Simulation run = simulate(graph.s.plan, {.seed = seed, .launches = 2, .delay = 3.0});
@@ -203,8 +203,8 @@ TEST(EventRing, TheSimulatorsRecordObeysTheProtocol) {
   }
 }
 
-// A record in which any one entry is missing or doubled is impossible, except for a few entries at the end.
-TEST(EventRing, AReplayDetectsEveryMissingOrDoubledEntry) {
+// A log in which one entry is missing or duplicate violates the protocol, except for a few entries at its end.
+TEST(EventRing, AReplayDetectsEveryMissingOrDuplicateEntry) {
   Recorded run(5, 2, 2);
   const Plan& plan = run.graph.s.plan;
   auto is_valid = [&](const std::vector<EventLog>& logs) {
@@ -249,7 +249,7 @@ TEST(EventRing, AReplayDetectsASlotThatIsFilledWhileItIsRead) {
   s.start(a, 2);
   RegisterId r = s.edge(a, {b}, 2);
   s.done(b, 2);
-  s.plan.actors[a].priority = 1;  // it fills both slots before b reads one
+  s.plan.actors[a].priority = 1;  // a fills both slots before b reads the first
   s.plan.actors[b].priority = 2;
   KernelTable table(test_kernels());
   Session session({.workers = 1}, table);
@@ -263,14 +263,15 @@ TEST(EventRing, AReplayDetectsASlotThatIsFilledWhileItIsRead) {
   ASSERT_EQ(moved, 1);
   try {
     check_protocol(s.plan, plan, logs);
-    ADD_FAILURE() << "nothing was detected";
+    ADD_FAILURE() << "the filled slot was not detected";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("fills slot 0 of r1, which 1 consumers still read"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("fills slot 0 of r1 before all consumers have returned it"),
+              std::string::npos)
         << error.what();
   }
 }
 
-TEST(EventRing, AFailureIsRecordedAndTheRecordCanBeReadAfterwards) {
+TEST(EventRing, AFailureIsRecordedAndEventsCanBeReadAfterIt) {
   KernelTable table(test_kernels());
   Session session({.workers = 1, .events = 64}, table);
   PlanBuilder s;
@@ -295,7 +296,7 @@ TEST(EventRing, AFailureIsRecordedAndTheRecordCanBeReadAfterwards) {
                       {EventKind::began, 0}, {EventKind::failed, 0}, {EventKind::ended, 0}, {EventKind::acted, 1}}));
 }
 
-TEST(EventRing, ASessionKeepsAsManyEntriesAsItsOptionsRequest) {
+TEST(EventRing, ASessionKeepsTheNumberOfEntriesInItsOptions) {
   KernelTable table(test_kernels());
   Session session({.workers = 1, .events = 16}, table);
   PlanBuilder s;
@@ -303,13 +304,15 @@ TEST(EventRing, ASessionKeepsAsManyEntriesAsItsOptionsRequest) {
   s.start(a);
   s.done(a);
   int plan = session.load(s.plan);
-  for (int i = 0; i < 10; ++i) session.launch(plan).wait();  // 7 entries each: 2 launch, 1 act, 4 messages
+  // A launch takes 7 entries: its begin, its end, 1 act and 4 messages.
+  for (int i = 0; i < 10; ++i) session.launch(plan).wait();
   auto logs = session.events();
   ASSERT_EQ(logs.size(), 1u);
   EXPECT_EQ(logs[0].events.size(), 16u);
   EXPECT_EQ(logs[0].overwritten, 54u);
   EXPECT_EQ(logs[0].events.back().ticket, 10u);
-  EXPECT_THROW(check_protocol(s.plan, plan, logs), Error) << "the beginning is overwritten";
+  EXPECT_THROW(check_protocol(s.plan, plan, logs), Error)
+      << "the first entries are overwritten, so the check must fail";
 }
 
 }  // namespace

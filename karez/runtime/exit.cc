@@ -1,4 +1,4 @@
-// The list of the process's sessions, which end when it exits; the list has no other use.
+// The list of the open sessions of the process. It is used only to end them when the process exits.
 #include "karez/runtime/exit.h"
 
 #include <unistd.h>
@@ -17,14 +17,14 @@
 namespace karez::runtime {
 namespace {
 
-struct Living {
+struct OpenSessions {
   std::recursive_mutex mutex;  // recursive: `end` calls `forget_at_exit`
   std::vector<Session*> sessions;
-  std::atomic<std::uint64_t> calls{0};  // calls of end_at_exit
+  std::atomic<std::uint64_t> calls{0};  // the number of calls of end_at_exit
 };
 
-Living& living() {
-  static Living* const all = new Living;  // never destroyed: sessions with static storage may end later
+OpenSessions& open_sessions() {
+  static OpenSessions* const all = new OpenSessions;  // never destroyed: sessions with static storage may end later
   return *all;
 }
 
@@ -38,15 +38,16 @@ void end(Session& session, Session::ShutdownMode how) {
 
 void end_all() {
   if (is_session_thread() || is_forked_child()) return;
-  std::lock_guard lock(living().mutex);
-  while (!living().sessions.empty()) {
-    Session* const session = living().sessions.back();
-    living().sessions.pop_back();
+  std::lock_guard lock(open_sessions().mutex);
+  while (!open_sessions().sessions.empty()) {
+    Session* const session = open_sessions().sessions.back();
+    open_sessions().sessions.pop_back();
     end(*session, Session::ShutdownMode::graceful);
   }
 }
 
-// `exit` destroys thread-local objects of the calling thread before it runs any handler.
+// Ends all sessions when the main thread exits: `exit` destroys the thread-local objects of the calling thread before
+// it runs any handler.
 struct EndsWithMainThread {
   ~EndsWithMainThread() { end_all(); }
 };
@@ -56,19 +57,19 @@ struct EndsWithMainThread {
 void end_at_exit(Session& session) {
   watch_forks();
   {
-    std::lock_guard lock(living().mutex);
-    auto& sessions = living().sessions;
+    std::lock_guard lock(open_sessions().mutex);
+    auto& sessions = open_sessions().sessions;
     if (std::find(sessions.begin(), sessions.end(), &session) == sessions.end()) sessions.push_back(&session);
   }
   if (gettid() == getpid()) [[maybe_unused]]
     thread_local const EndsWithMainThread ends;
-  // At powers of two only, because each registration takes memory permanently.
-  if (std::has_single_bit(++living().calls)) std::atexit(end_all);
+  // Registers the handler only if the count is a power of two, because the memory of a registration is never freed.
+  if (std::has_single_bit(++open_sessions().calls)) std::atexit(end_all);
 }
 
 void forget_at_exit(Session& session) {
-  std::lock_guard lock(living().mutex);
-  std::erase(living().sessions, &session);
+  std::lock_guard lock(open_sessions().mutex);
+  std::erase(open_sessions().sessions, &session);
 }
 
 }  // namespace karez::runtime

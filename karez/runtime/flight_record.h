@@ -1,4 +1,5 @@
-// The flight record of a rank after a failure: the error, the ranks that it waited for, and its workers' last events.
+// The flight record of a rank after a failure: the error, the ranks that the rank waited for, and the last events of
+// its workers.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ struct FlightPlan {
 struct FlightRecord {
   int rank = 0, ranks = 1;
   std::string process;         // "alpha, process 4711"
-  std::int64_t origin = 0;     // ns since 1970 by this host's clock at which the time of events is 0
+  std::int64_t origin = 0;     // the time 0 of the events, in ns since 1970 by this host's clock
   std::int64_t failed_at = 0;  // time of the failure, on the time scale of events
   std::string failure;
   RankState state;  // just before the failure

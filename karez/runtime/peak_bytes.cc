@@ -1,4 +1,4 @@
-// The peak of the bytes in use during a simulated run, counted by the ranges between adjacent boundaries of slots.
+// Computes the peak of the bytes in use during a simulated run, from the byte ranges between adjacent slot boundaries.
 #include <algorithm>
 
 #include "karez/runtime/simulator.h"
@@ -12,8 +12,8 @@ ById<DeviceId, std::int64_t> peak_bytes(const Plan& plan, const Simulation& run)
     for (int slot = 0; plan.reg(r).block.valid() && slot < plan.reg(r).slots; ++slot)
       for (const std::int64_t end : {begin_of(r, slot), begin_of(r, slot) + plan.reg(r).bytes})
         ends[plan.reg(r).block].push_back(end);
-  ById<BlockId, std::vector<int>> holders(
-      plan.blocks.size());  // number of holders of the bytes from each boundary to the next
+  // By boundary: the number of slots in use that contain the bytes from this boundary to the next.
+  ById<BlockId, std::vector<int>> holders(plan.blocks.size());
   for (BlockId b : plan.blocks.ids()) {
     std::sort(ends[b].begin(), ends[b].end());
     ends[b].erase(std::unique(ends[b].begin(), ends[b].end()), ends[b].end());

@@ -1,5 +1,6 @@
-// Tests that pipelines follow from slots and priorities: with one slot for each following stage, and priority for later
-// actors, acts follow the 1F1B schedule, in the simulator and in the engine. Nothing in the plan names a schedule.
+// Tests that slots and priorities alone produce pipeline schedules. Each stage has one stash slot for itself and one
+// for each following stage, and backward actors have priority. Then acts follow the 1F1B schedule, in the simulator and
+// in the engine, although nothing in the plan names a schedule.
 #include <gtest/gtest.h>
 
 #include "karez/runtime/session.h"
@@ -15,12 +16,12 @@ struct Pipeline {
   std::vector<ActorId> forward, backward;
   std::vector<RegisterId> stash;
 
-  // `removed_slots`: the number of slots removed from the stash of stage 0.
+  // `removed_slots`: the number of slots that are removed from the stash of stage 0.
   Pipeline(int stages, int pieces, int removed_slots = 0) : s(1, cat("pipeline.", stages, ".", pieces)) {
     for (int i = 0; i < stages; ++i) {
       forward.push_back(s.actor(cat("F", i), i));
       backward.push_back(s.actor(cat("B", i), i));
-      s.plan.actors[forward.back()].priority = 1;  // backward acts first
+      s.plan.actors[forward.back()].priority = 1;  // backward actors act first
     }
     s.start(forward[0], pieces);
     for (int i = 0; i < stages; ++i) {
@@ -36,8 +37,8 @@ struct Pipeline {
       for (ActorId actor : *list) s.call(actor, "test.timer", {}, {});
   }
 
-  // The 1F1B schedule of one stage, "F0 F1 B0 F2 B1 ...": one forward for itself and for each following stage, then one
-  // backward and one forward alternately, then the remaining backwards.
+  // Returns the 1F1B schedule of a stage, "F0 F1 B0 F2 B1 ...": one forward act for the stage itself and for each
+  // following stage, then alternately a backward act and a forward act, then the remaining backward acts.
   static std::string one_f_one_b(int stage, int stages, int pieces) {
     std::string text;
     int forwards = 0, backwards = 0;
@@ -58,7 +59,7 @@ double seconds_of(const Pipeline& pipeline, ActorId actor, double forward, doubl
   return 0;
 }
 
-TEST(Pipeline, ActsAreOneForwardOneBackwardInVirtualTime) {
+TEST(Pipeline, ActsFollowThe1F1BScheduleInVirtualTime) {
   for (int p : {2, 3, 4})
     for (int m : {4, 8})
       for (std::uint64_t seed : {1u, 2u, 3u}) {
@@ -80,7 +81,7 @@ TEST(Pipeline, ActsAreOneForwardOneBackwardInVirtualTime) {
       }
 }
 
-TEST(Pipeline, TheBubbleFollowsFromTheNumberOfStagesAndOneSlotLessIsSlower) {
+TEST(Pipeline, TheBubbleHasTheTheoreticalSizeAndOneSlotLessIsSlower) {
   for (int p = 2; p <= 8; ++p)
     for (int m : {4, 5, 8, 16, 33, 64}) {
       auto makespan = [&](int removed_slots) {
@@ -95,8 +96,8 @@ TEST(Pipeline, TheBubbleFollowsFromTheNumberOfStagesAndOneSlotLessIsSlower) {
     }
 }
 
-// Acts end by a timer that ticks when the engine has begun all acts that run in the simulator at that time.
-TEST(Pipeline, ActsAreOneForwardOneBackwardInTheEngine) {
+// A timer ends the acts. It ticks when the engine has begun all acts that run in the simulator at that time.
+TEST(Pipeline, ActsFollowThe1F1BScheduleInTheEngine) {
   for (int p : {2, 3, 4})
     for (int m : {4, 8}) {
       Pipeline pipeline(p, m);
@@ -114,8 +115,8 @@ TEST(Pipeline, ActsAreOneForwardOneBackwardInTheEngine) {
         for (int i = 0; i < p; ++i)
           for (ActorId actor :
                {pipeline.forward[static_cast<std::size_t>(i)], pipeline.backward[static_cast<std::size_t>(i)]})
-            due += simulated.active(actor, time);
-        ASSERT_TRUE(timer.active(due)) << "at time " << time << " not " << due << " actors act\n"
+            due += is_active(simulated, actor, time);
+        ASSERT_TRUE(timer.active(due)) << "expected " << due << " active actors at time " << time << "\n"
                                        << session.wait_graph();
         timer.tick();
       }

@@ -11,7 +11,7 @@
 namespace karez::runtime {
 
 struct RankWait {
-  static constexpr int others = -1;  // all ranks that have not arrived yet
+  static constexpr int others = -1;  // all ranks that have not reached the same point yet
   int rank = others;                 // a rank, or `others`
   std::string what;                  // such as "a5 'all_reduce w' of launch 7 (all_reduce at net.cc:12), r9"
   bool operator==(const RankWait&) const = default;
@@ -25,7 +25,7 @@ struct RankState {
   bool operator==(const RankState&) const = default;
 };
 
-// Returns a text of at most `max_bytes`, cut at the end if it is too long, so that waits are lost first.
+// Returns at most `max_bytes` bytes of text. Longer text is truncated; the waits come last, so they are cut first.
 std::string encode(const RankState& state, std::size_t max_bytes);
 RankState decode_state(std::string_view text);  // accepts any bytes
 

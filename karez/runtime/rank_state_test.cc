@@ -8,7 +8,7 @@
 namespace karez::runtime {
 namespace {
 
-TEST(RankState, TheDecodedStateEqualsTheEncodedOneAndIsCutIfTooLong) {
+TEST(RankState, ADecodedStateEqualsTheEncodedOneAndLongStatesAreTruncated) {
   RankState state{7, true, "a3 'x'\nof launch 7", {{2, "a5 'sum', r9"}, {RankWait::others, "a barrier"}}};
   const RankState decoded = decode_state(encode(state, 1000));
   state.current_call = "a3 'x' of launch 7";

@@ -1,4 +1,4 @@
-// The time that a rank has spent, by phase; the control compares ranks by it.
+// The time that a rank has spent, by phase. The control compares the times of the ranks.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace karez::runtime {
 
-enum class Phase { kernels, source, host };  // host: the program between launches, while none runs
+enum class Phase { kernels, source, host };  // host: the time of the program while no launch runs
 inline constexpr int phases = 3;
 
 // The time that a rank has spent since its world began.

@@ -1,4 +1,4 @@
-// The construction of a session, and its counters.
+// Constructs a session and reports its counters.
 #include "karez/runtime/session.h"
 
 #include <chrono>
@@ -17,11 +17,11 @@ Session::Session(SessionOptions options, const KernelTable& kernels)
                   .count()),
       kernels_(&kernels),
       variables_(std::make_unique<VariableStore>()) {
-  require(options_.workers >= 0, "session with workers = ", options_.workers, ": must be at least 0");
-  require(options_.in_flight >= 1 && options_.in_flight <= 1024, "session with in_flight = ", options_.in_flight,
-          ": must be from 1 to 1024");
-  require(options_.delays.max_microseconds >= 0, "session with delays of ", options_.delays.max_microseconds,
-          " microseconds: must be at least 0");
+  require(options_.workers >= 0, "session: workers must be at least 0, got ", options_.workers);
+  require(options_.in_flight >= 1 && options_.in_flight <= 1024, "session: in_flight must be from 1 to 1024, got ",
+          options_.in_flight);
+  require(options_.delays.max_microseconds >= 0, "session: delays.max_microseconds must be at least 0, got ",
+          options_.delays.max_microseconds);
   workers_ = std::make_unique<WorkerPool>(
       static_cast<WorkerOwner&>(*this), mutex_,
       WorkerPool::Options{options_.workers, options_.events, options_.spin_microseconds, options_.pin});

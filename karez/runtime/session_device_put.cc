@@ -1,4 +1,4 @@
-// Creates device values from user data; they have the form of results of a finished launch.
+// Creates device values from user data. Each has the form of a result of a finished launch.
 #include <algorithm>
 #include <tuple>
 

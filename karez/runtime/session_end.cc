@@ -1,4 +1,4 @@
-// The end of a session: first running launches end, then the threads.
+// Ends a session: first its running launches, then its threads.
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -28,7 +28,7 @@ void Session::finish(ShutdownMode mode, const std::string& reason, const std::fu
     if (!finished_) finish_once(mode, reason, while_waiting);
     finished_ = true;
   }
-  forget_at_exit(*this);  // waits for an exit that is about to end this session
+  forget_at_exit(*this);  // waits if an exit of the process is ending this session
 }
 
 void Session::finish_once(ShutdownMode mode, const std::string& reason, const std::function<void()>& while_waiting) {
@@ -61,8 +61,8 @@ void Session::finish_once(ShutdownMode mode, const std::string& reason, const st
   options_.peers = nullptr;
 }
 
-// Heartbeats continue meanwhile, so that a rank that stops before this point is reported. Failures are logged, not
-// thrown.
+// Heartbeats continue during the wait, so that a rank that stops before this point is reported. Failures are logged,
+// not thrown.
 void Session::end_world(const std::function<void()>& while_waiting) {
   struct CountDown {
     std::atomic<int>& count;
@@ -90,8 +90,8 @@ void Session::await_idle(const std::function<void()>& while_waiting) {
   }
 }
 
-// Running launches complete without running kernels, and waiting launches do not begin; a launch gets this error unless
-// it has its own. Call with the lock held.
+// Aborts all launches: running launches complete without running further kernels, and waiting launches do not begin.
+// Each gets this error unless it already has one. Call with the lock held.
 void Session::abort_launches(const Error& error) {
   std::uint64_t first = launches_->next_ticket();
   bool any_active = false;

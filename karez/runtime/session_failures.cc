@@ -1,4 +1,4 @@
-// Ends of launches, and recovery from their failures (failure_state.h).
+// Records the ends of launches, and recovers from failed ones (failure_state.h).
 #include <algorithm>
 
 #include "karez/runtime/control.h"
@@ -17,7 +17,7 @@ void Session::finished(LaunchRecord& record) {
   if (record.op != 0) spent = rank_time(record);
   {
     std::lock_guard lock(mutex_);
-    if (record.over) return;  // the record got its error when the session broke
+    if (record.over) return;  // on_protocol_error has stored the error
     record.ended = true;
     end = {record.error, record.skipped, record.has_written};
     const bool aborted = failures_.is_aborted_by_rank();
@@ -54,11 +54,12 @@ void Session::invalidated(std::uint64_t op, bool on_all_ranks) {
   invalidated.mail.kind = Mail::Kind::invalidate;
   invalidated.mail.payload = &invalidated;
   if (Mailbox* first_box = workers_->first_box()) return first_box->post(&invalidated.mail);
-  lock.unlock();  // worker 0 is notified when the first plan is loaded; other ranks wait for this rank now
+  // There is no worker yet. Worker 0 gets the mail when it is created, but the other ranks already wait for this rank.
+  lock.unlock();
   if (!on_all_ranks) invalidate(op);
 }
 
-// Called by the control when a launch has ended on all ranks. A failure on some ranks has the same outcome on all.
+// Called by the control when a launch has ended on all ranks. A failure on any rank has the same outcome on all ranks.
 void Session::ended(std::uint64_t op, const LaunchEnd& end) {
   std::lock_guard lock(mutex_);
   for (const auto& record : launches_->records()) {
@@ -96,8 +97,8 @@ void Session::on_protocol_error(const Error& error) {
   over_.notify_all();
 }
 
-// Throws the failure, if there is one. This rank may have observed only the end of a link, so the first failure of all
-// ranks is awaited. Call with the lock held.
+// Throws the failure, if there is one. This rank may have observed only the end of a link, so it first waits up to
+// two seconds for the control to report the first failure of any rank. Call with the lock held.
 void Session::throw_failure(std::unique_lock<std::mutex>& lock) {
   if (failures_.failure() && control_ != nullptr)
     over_.wait_for(lock, std::chrono::seconds(2), [&] { return failures_.is_aborted_by_rank(); });
@@ -106,7 +107,7 @@ void Session::throw_failure(std::unique_lock<std::mutex>& lock) {
   throw failures_.unusable_error("");
 }
 
-// Throws a data failure that no wait has thrown yet. Call with the lock held.
+// Recovers from the data failure, and throws its error, which no wait has thrown yet. Call with the lock held.
 void Session::throw_data_failure(std::unique_lock<std::mutex>& lock) {
   const Error error = failures_.data_failure()->error;
   recover(lock, failures_.data_failure()->ticket);
@@ -115,8 +116,9 @@ void Session::throw_data_failure(std::unique_lock<std::mutex>& lock) {
               error.where);
 }
 
-// The error of the launch with this ticket has been reported to the program. Waits until all poisoned launches are over
-// before others of their plans can begin, on every rank alike, and lets their plans run again.
+// Call when the error of the launch with this ticket has been reported to the program. Waits until all poisoned
+// launches are over, and then lets their plans run again. No later launch of these plans begins before that, on any
+// rank.
 void Session::recover(std::unique_lock<std::mutex>& lock, std::uint64_t reported_ticket) {
   const auto is_poisoned = [](const LoadedPlan* loaded) {
     return loaded != nullptr && loaded->poisoned != LoadedPlan::none;

@@ -1,4 +1,4 @@
-// Launches of a session: their inputs and results, and the waits for capacity.
+// Makes launches: checks their inputs, creates their results, and waits for capacity.
 #include <algorithm>
 #include <utility>
 
@@ -12,7 +12,7 @@
 namespace karez::runtime {
 namespace {
 
-// Returns the index of the plan's input of this name.
+// Returns the index of the plan's input with this name.
 std::size_t find_input(const LoadedPlan& loaded, std::string_view name) {
   for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
     if (loaded.inputs[i].layout->name == name) return i;
@@ -24,7 +24,7 @@ std::string where_text(const PlanBinding& input) { return input.where.empty() ? 
 
 }  // namespace
 
-// A launch that takes the result of a running launch begins after that launch.
+// Stores an input in the record. A launch that takes the result of a running launch begins after that launch.
 void Session::feed(LaunchRecord& record, std::size_t input, const LaunchInput& value) {
   const LoadedPlan& loaded = *record.loaded;
   const ShardLayout& required = *loaded.inputs[input].layout;
@@ -49,7 +49,7 @@ void Session::feed(LaunchRecord& record, std::size_t input, const LaunchInput& v
   record.arrays[input] = result.value_;
   std::lock_guard lock(mutex_);
   const bool failed = result.record_->over && result.record_->error;
-  // The other ranks may have made this launch already: it is poisoned on all ranks.
+  // Other ranks may already have made a launch that has an op. So it is also made here, and poisoned on all ranks.
   if (!result.record_->over || (failed && record.op != 0)) record.producers.push_back(result.record_);
   else if (failed)
     throw Error(result.record_->error->kind,
@@ -99,7 +99,7 @@ Launch Session::launch_in_order(int plan, const std::vector<LaunchInput>& inputs
   });
 }
 
-// Another thread may unload the plan meanwhile.
+// Another thread may unload the plan at the same time.
 Launch Session::try_launch(const std::shared_ptr<LoadedPlan>& loaded_plan, int plan, const NumberedInputs& inputs,
                            std::uint64_t op) {
   LoadedPlan& loaded = *loaded_plan;
@@ -135,10 +135,9 @@ Launch Session::try_launch(const std::shared_ptr<LoadedPlan>& loaded_plan, int p
   return {std::move(record), std::move(outputs)};
 }
 
-// Called by clients, because freeing much memory would delay the worker.
+// Called on threads of clients, because freeing large arrays would delay a worker.
 FinishedLaunches Session::drop_finished() {
-  // After a failure a queued send to another rank may still read data that its launch was fed, until the links are
-  // closed.
+  // After a failure, a queued send to another rank may still read the inputs of its launch until the links are closed.
   if (broken() || (failures_.failure() && options_.peers != nullptr)) return {};
   return launches_->drop_finished();
 }

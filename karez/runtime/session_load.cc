@@ -1,4 +1,4 @@
-// Loading and unloading of plans in a session, and reloading of the session.
+// Loads and unloads plans, and reloads the session.
 #include <algorithm>
 
 #include "karez/base/hash.h"
@@ -17,7 +17,7 @@
 namespace karez::runtime {
 namespace {
 
-// A hash that is equal on two ranks that do the same calls on parts of the same size.
+// Returns a hash that is equal on two ranks if they make the same calls on parts of the same sizes.
 std::uint64_t work_of(const Plan& plan) {
   std::string text;
   for (const Actor& a : plan.actors) {
@@ -31,8 +31,8 @@ std::uint64_t work_of(const Plan& plan) {
 
 }  // namespace
 
-// Holds no lock of the session while it registers the session: a concurrent exit, which holds the lock of the list of
-// sessions, waits for this load.
+// Calls end_at_exit with no lock of the session held: a concurrent exit holds the lock of the list of sessions while it
+// waits for this load.
 int Session::load(const Plan& plan, bool check_nan) {
   end_at_exit(*this);
   const int number = load_open(plan, check_nan);
@@ -49,7 +49,7 @@ int Session::load_open(const Plan& plan, bool check_nan) {
     std::lock_guard lock(mutex_);
     require_open();
   }
-  // Launches may have failed on another rank before this rank reached them.
+  // Launches may have failed on another rank before this rank had a worker.
   workers_->start(plan, [this](Mailbox& first_box) {
     for (auto& invalidated : invalidated_) first_box.post(&invalidated->mail);
   });
@@ -97,7 +97,7 @@ bool Session::unload(int plan) {
     unloading_plans_.push_back(std::move(at->second));
     loaded_.erase(at);
     workers_->first_box()->post(
-        &unloading_plans_.back()->unload);  // under the lock: after the mail of all its launches
+        &unloading_plans_.back()->unload);  // under the lock, so that the mail comes after the mails of all launches
   }
   free_unloaded();
   return true;
@@ -108,7 +108,7 @@ void Session::on_unloaded(LoadedPlan& loaded) {
   loaded.unloaded = true;
 }
 
-// Called by clients, because freeing a plan takes long and runs destructors of kernels.
+// Called on threads of clients, because freeing a plan is slow and runs destructors of kernels.
 void Session::free_unloaded() {
   std::vector<std::shared_ptr<LoadedPlan>> unloaded_plans;  // destroyed after unlocking
   FinishedLaunches finished_launches;                       // also destroyed after unlocking
@@ -163,7 +163,7 @@ void Session::drop_plans() {
 void Session::add(AsyncKernel kernel) { async_.push_back(std::make_unique<AsyncKernel>(std::move(kernel))); }
 
 Device& Session::device(const PlanDevice& d) {
-  std::lock_guard lock(mutex_);  // other threads may be counting
+  std::lock_guard lock(mutex_);  // other threads may be reading the counters
   auto& device = devices_[device_name(d)];
   if (!device) device = make_device(device_name(d), d.kind);
   require(device->kind() == d.kind, "device ", device->name(), " is a ", device->kind(),

@@ -24,19 +24,22 @@ inline constexpr bool poison_by_default = false;
 #endif
 
 struct SessionOptions {
-  int workers = 0;  // maximum number of worker threads; 0: one per usable core. Never more than cores or than plans use
-  bool poison = poison_by_default;  // fill new slots and scratch with a pattern that no correct plan reads
-  int spin_microseconds = 20;       // time for which an idle worker polls before it sleeps; 0 with teams of threads
-  int events = 4096;                // entries of each worker's ring, rounded up to a power of two; 55 bytes each
-  int in_flight = 4;                // maximum number of concurrent launches; unread results do not count
-  bool check_nan = false;           // check the results of every call: see check_finite.h
+  // The maximum number of worker threads; 0: the number of usable cores, which is never exceeded. Workers are started
+  // when a plan needs them.
+  int workers = 0;
+  bool poison = poison_by_default;  // fill dead memory with a pattern that no correct plan reads (actor/poison.h)
+  // How long an idle worker polls before it sleeps. It is set to 0 if kernels have teams or workers outnumber cores.
+  int spin_microseconds = 20;
+  int events = 4096;       // entries in each worker's event ring, rounded up to a power of two; 55 bytes each
+  int in_flight = 4;       // maximum number of concurrent launches; unread results do not count
+  bool check_nan = false;  // check the results of every call: see check_finite.h
 
-  // Called some twenty times a second by a thread that waits for launches; an exception from it ends the wait, but not
+  // Called about twenty times a second by a thread that waits for launches. An exception from it ends the wait, but not
   // the launches.
   std::function<void()> while_waiting = {};
-  bool pin = false;               // bind each worker and its teams to as many cores as the largest team has threads
+  bool pin = false;               // bind each worker and its teams to cores, one for each thread of its largest team
   comm::Peers* peers = nullptr;   // the other ranks, if any; used by this session only, and must outlive it
-  MakeControl make_control = {};  // makes the control; required with `peers`
+  MakeControl make_control = {};  // creates the control; required with `peers`
   // Writes the flight record of the first failure; an exception from it is logged.
   std::function<void(const FlightRecord&)> write_flight_record = {};
   // For tests.

@@ -1,4 +1,4 @@
-// The functions of a session with several ranks: ops of all ranks, launches that end on all ranks, and names of links.
+// The functions of a session that concern other ranks: ops, failures, launches on other ranks, and names of links.
 #include <algorithm>
 
 #include "karez/comm/rendezvous/peers.h"
@@ -13,8 +13,8 @@
 namespace karez::runtime {
 
 // Launches of different plans run concurrently, in an order that may differ between ranks, so no two plans share a
-// link. Link names contain the number of the plan within its program, which is equal on all ranks, because they load
-// plans in one order.
+// link. A link name contains the number of the plan within its program. This number is equal on all ranks, because they
+// load the plans of a program in the same order.
 std::string Session::links_of(const Plan& plan) {
   require(plan.rank == options_.peers->rank(), "plan '", plan.name, "' is for rank ", plan.rank,
           ", not for this process (rank ", options_.peers->rank(), ")");
@@ -44,7 +44,7 @@ void Session::leave_ranks() {
   lock.unlock();
   control_.reset();
   plans_of_program_.clear();
-  lock.lock();  // until now the control may have reported the failure
+  lock.lock();  // the control may have reported a failure until it was destroyed
   invalidated_.clear();
   failures_.clear(false);
   flight_recorded_ = false;
@@ -151,7 +151,8 @@ Launch Session::launch_remote(std::uint64_t op) {
   return {std::move(record), std::make_shared<Launch::DeviceValues>()};
 }
 
-// Garbage results are not sent to other ranks until all have poisoned their parts (poison_launches).
+// Reports that the launch is poisoned on this rank. Its garbage results are not sent to other ranks before all ranks
+// have reported this (poison_launches).
 void Session::invalidate(std::uint64_t op) {
   if (const ControlGuard guard(*this); guard) guard->invalidate(op);
 }
@@ -167,8 +168,8 @@ std::optional<std::pair<int, int>> Session::differing_ranks(std::uint64_t op) {
 
 namespace {
 
-// Returns the text to append to the error of a broken link: the wait or call of this rank. The error of a hang contains
-// it already.
+// Returns the text to append to the error of a broken link: the wait or the call of this rank. The error of a hang
+// already contains this text.
 std::string wait_text_of(int rank, const Error& error, const RankState& state) {
   if (error.kind != ErrorKind::peer) return {};
   if (state.waits.empty())
@@ -178,7 +179,8 @@ std::string wait_text_of(int rank, const Error& error, const RankState& state) {
              ": ", wait.what);
 }
 
-// The error of a broken link names the peer but not the cause; the first error of all ranks may name the cause.
+// The error of a broken link names the peer but not the cause. Returns `own` with `first` in front, which is the first
+// error of any rank and may name the cause.
 Error with_cause(const Error& own, const Error& first) {
   const std::string text = own.what();
   if (own.kind != ErrorKind::peer || text.find(first.what()) != text.npos) return own;
@@ -187,15 +189,15 @@ Error with_cause(const Error& own, const Error& first) {
 
 }  // namespace
 
-// Running launches are abandoned, because the progress of the other ranks is unknown, and end on this rank with this
-// error; launches that have ended on this rank have failed on another rank.
+// Running launches are aborted with this error, because the progress of the other ranks is unknown. Launches that have
+// ended on this rank, but not on all ranks, fail with it too.
 void Session::on_rank_failure(const Error& error, std::optional<int> lost) {
   const RankState rank_state = state(true, 0.2);
   record_flight(error, rank_state);
   {
     std::lock_guard lock(mutex_);
     failures_.set_rank_failure(wait_text_of(options_.peers->rank(), error, rank_state));
-    abort_launches(error);  // the first error of all ranks
+    abort_launches(error);  // the first error of any rank
     for (const auto& record : launches_->records()) {
       if (record->over || !record->ended) continue;
       if (!record->error)

@@ -1,4 +1,4 @@
-// Reports on a running session: waits, progress, events, times and the flight record.
+// Reports the waits, progress, events and times of a running session, and writes its flight record.
 #include <chrono>
 
 #include "karez/base/log.h"
@@ -28,7 +28,7 @@ RankState Session::state(bool waits, double max_seconds) {
     for (const auto& record : launches_->records())
       if (record->ended && !record->over)
         out.waits.push_back(
-            {RankWait::others, cat("launch ", record->ticket, " has ended here, not yet on all ranks")});
+            {RankWait::others, cat("launch ", record->ticket, " has ended here, but not yet on all ranks")});
   }
   if (awaiting_threads_.load() > 0)
     out.waits.push_back({RankWait::others, "all ranks must begin the op that this rank has begun"});
@@ -47,8 +47,8 @@ std::vector<EventLog> Session::to_ns(std::vector<EventLog> logs) const {
   return logs;
 }
 
-// The time spent up to the end of the launch on this rank. Called by worker 0 before the launch is over, so that the
-// set of workers does not change.
+// Returns the time that this rank has spent in each phase up to the end of the launch. Called by worker 0 before the
+// launch is over; until then the set of workers cannot change.
 RankTime Session::rank_time(const LaunchRecord& record) const {
   RankTime out;
   const double seconds_per_tick = 1e-9 * scale_.ns_per_tick();
@@ -60,7 +60,7 @@ RankTime Session::rank_time(const LaunchRecord& record) const {
   return out;
 }
 
-// Called at the first failure, before it is reported to others.
+// Writes the flight record of the first failure. Called before the failure is reported to other ranks.
 void Session::record_flight(const Error& error, const RankState& state) {
   if (!options_.write_flight_record || flight_recorded_.exchange(true)) return;
   const comm::Peers* peers = options_.peers;

@@ -1,4 +1,4 @@
-// Tests of a session with hand-written plans on real workers: values, feeds, order and errors.
+// Tests of sessions that run small plans on worker threads: values, feeds, the order of launches, and errors.
 #include "karez/runtime/session.h"
 
 #include <gtest/gtest.h>
@@ -28,12 +28,12 @@ Feed feed_of(Shape shape, const std::vector<float>& values) {
   return {array_source(HostArray::of<float>(std::move(shape), values)), 0};
 }
 
-// y = relu(x w) by two actors on two workers.
+// A plan that computes y = relu(x w) with actors on two workers.
 const char* matmul_relu = R"(
 plan "matmul_relu" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
 stream 0: "compute" device 0 worker 0
-stream 1: "more" device 0 worker 1
+stream 1: "compute" device 0 worker 1
 block b0: register device 0 bytes 128
 block b1: register device 0 bytes 64
 block b2: register device 0 bytes 64
@@ -60,7 +60,7 @@ actor a4: fetch "y" stream 0 in r5 out r6 binding "y"
 const View two_by_two(DType::f32, {2, 2});
 const PlanDevice first_device{0, 0, "cpu"};
 
-TEST(Session, TwoActorsOnTwoWorkersMultiplyAndClip) {
+TEST(Session, TwoActorsOnTwoWorkersComputeMatmulAndRelu) {
   Session session({.workers = 2}, kernels());
   int plan = session.load(parse_plan(matmul_relu));
   session.write_variable("w", first_device, two_by_two, HostArray::of<float>({2, 2}, {1, 2, 3, -4}));
@@ -72,7 +72,7 @@ TEST(Session, TwoActorsOnTwoWorkersMultiplyAndClip) {
   EXPECT_EQ(error_of([&] { launch.output("z"); }), "launch 1 has no output 'z'; there is 1: y");
 }
 
-TEST(Session, LaunchesRunInTicketOrderAndStateIsKept) {
+TEST(Session, LaunchesRunInTheOrderOfTicketsAndVariablesKeepTheirValues) {
   Session session({.workers = 2, .poison = false}, kernels());
   int plan = session.load(counting_plan());
   std::vector<Launch> launches;
@@ -95,7 +95,7 @@ TEST(Session, WaitAllLaunchesWaitsForEarlierLaunches) {
   const ActorId a = s.actor("a");
   s.start(a), s.done(a), s.call(a, "test.hold", {}, {});
   const int plan = session.load(s.plan);
-  session.wait_all_launches();  // returns at once
+  session.wait_all_launches();  // returns immediately
   Launch first = session.launch(plan), second = session.launch(plan);
   auto waits = std::async(std::launch::async, [&] { session.wait_all_launches(); });
   EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(30)), std::future_status::timeout);
@@ -105,7 +105,7 @@ TEST(Session, WaitAllLaunchesWaitsForEarlierLaunches) {
   EXPECT_TRUE(first.done() && second.done());
 }
 
-TEST(Session, AKernelWithTooSmallAWorkspaceIsRejected) {
+TEST(Session, AKernelWithATooSmallWorkspaceIsRejected) {
   std::vector<KernelRow> rows = test_kernels();
   KernelRow row = test_row("scratchy", [](const CallSpec&) -> PreparedKernel {
     return [](const KernelArgs& args) { args.workspace[99] = std::byte{1}; };
@@ -130,7 +130,7 @@ TEST(Session, AKernelWithTooSmallAWorkspaceIsRejected) {
   EXPECT_NO_THROW(session.launch(session.load(s.plan)).wait());
 }
 
-// Records every position that is read.
+// A source that records every position that is read.
 class RecordingSource : public Source {
  public:
   TensorType type() const override { return {DType::f32, {4}}; }
@@ -141,7 +141,7 @@ class RecordingSource : public Source {
   mutable std::vector<std::int64_t> positions;
 };
 
-TEST(Session, AnInputThatActsTwiceInALaunchReadsItsPositionAndTheNext) {
+TEST(Session, AnInputThatActsTwiceInALaunchReadsTheFedPositionAndTheNextOne) {
   Session session({.workers = 2, .poison = false}, kernels());
   PlanBuilder s;  // the input acts twice in a launch; each batch is copied to the variable "last"
   ActorId in = s.actor("in", 1, 0, BodyKind::input), sink = s.actor("sink");
@@ -166,9 +166,9 @@ TEST(Session, AnInputThatActsTwiceInALaunchReadsItsPositionAndTheNext) {
   }
 }
 
-// Four acts in a launch: a batch of eight is read in two halves, then the next one; the first act copies to "sums", the
-// others add, and the last act has one more call.
-TEST(Session, CallsRunInTheirActsAndInputsReadTheirSlices) {
+// A launch has four acts. They read a batch of eight elements in two halves, and then the next batch. The first act
+// copies its half to "sums", the other acts add theirs, and the last act makes one more call.
+TEST(Session, CallsRunOnlyInTheirActsAndInputsReadTheSliceOfEachAct) {
   for (int workers : {1, 2}) {
     Session session({.workers = workers, .poison = false}, kernels());
     PlanBuilder s;
@@ -198,7 +198,7 @@ TEST(Session, CallsRunInTheirActsAndInputsReadTheirSlices) {
     for (std::int64_t position : {0, 1, 0}) {
       finish(session, session.launch(plan, {{"x", {source, position}}}));
       HostArray value = session.read_variable("sums", first_device, test_vector);
-      for (std::int64_t i = 0; i < 4; ++i)  // rows i and i + 4 of two batches
+      for (std::int64_t i = 0; i < 4; ++i)  // elements i and i + 4 of two batches
         EXPECT_EQ(value.data<float>()[static_cast<std::size_t>(i)],
                   static_cast<float>(1000 + 200 * (2 * position + 1) + 4 * i + 8))
             << position;
@@ -226,7 +226,7 @@ TEST(Session, SetupRunsOnceWhenAPlanIsLoaded) {
   EXPECT_EQ(session.launch(session.load(s.plan)).output("y").data<float>()[3], 5);
 }
 
-TEST(Session, MessagesAndActsPerLaunchFollowFromPeriodsConsumersAndInputs) {
+TEST(Session, MessagesAndActsPerLaunchAreThoseThatThePlanPredicts) {
   PlanBuilder s;
   ActorId w = s.actor("w"), a = s.actor("a", 1), sum = s.actor("sum"), end = s.actor("end", 1),
           other = s.actor("other");
@@ -250,7 +250,7 @@ TEST(Session, MessagesAndActsPerLaunchFollowFromPeriodsConsumersAndInputs) {
   }
 }
 
-TEST(Session, RandomGraphsComputeTheSameOnOneWorkerAndOnTwo) {
+TEST(Session, RandomGraphsComputeCorrectValuesOnOneAndTwoWorkers) {
   const char* seed_text = std::getenv("KAREZ_SEED");
   unsigned first = seed_text ? static_cast<unsigned>(std::atoi(seed_text)) : 1;
   for (int workers : {1, 2}) {
@@ -273,7 +273,7 @@ TEST(Session, RandomGraphsComputeTheSameOnOneWorkerAndOnTwo) {
   }
 }
 
-TEST(Session, AFastProducerKeepsMemoryAtSlotsTimesSize) {
+TEST(Session, AFastProducerUsesNoMoreMemoryThanSlotsTimesSize) {
   constexpr int slots = 3;
   static std::atomic<int> produced{0}, consumed{0}, max_ahead{0};
   std::vector<KernelRow> rows;
@@ -289,13 +289,13 @@ TEST(Session, AFastProducerKeepsMemoryAtSlotsTimesSize) {
       for (int i = 0; i < 300; ++i) asm volatile("");  // ten times the work of the producer
       ++*piece;
       require(test_data(args.in[0])[0] == static_cast<float>(*piece % 1000), "piece ", *piece,
-              " is not the piece that was produced");
+              " is not the next piece that was produced");
       ++consumed;
     };
   }));
   KernelTable table(std::move(rows));
   for (int workers : {1, 2}) {
-    const int pieces = workers == 1 ? 100000 : 20000;  // a wake-up per piece takes long if cores are shared
+    const int pieces = workers == 1 ? 100000 : 20000;  // a wake-up for every piece is slow if cores are shared
     produced = consumed = max_ahead = 0;
     PlanBuilder s;
     ActorId a = s.actor("make"), b = s.actor("use", 1);
@@ -307,7 +307,7 @@ TEST(Session, AFastProducerKeepsMemoryAtSlotsTimesSize) {
     Session session({.workers = workers}, table);
     finish(session, session.launch(session.load(s.plan)));
     EXPECT_EQ(consumed, pieces);
-    EXPECT_LE(max_ahead, slots) << "at most this many pieces at once";
+    EXPECT_LE(max_ahead, slots) << "the producer must be at most this many pieces ahead";
     EXPECT_EQ(session.counters().peak_bytes.at("0.0"), slots * 1024);
   }
 }
@@ -342,7 +342,7 @@ TEST(Session, InvalidFeedsAndPlansAreRejected) {
   bad.actors[ActorId(3)].calls[0].kernel = "test.rule";
   std::string error = error_of([&] { session.load(bad); });
   EXPECT_NE(error.find("plan 'matmul_relu', relu at net.cc:3: "), std::string::npos) << error;
-  EXPECT_NE(error.find("test.relu"), std::string::npos) << "lists existing kernels: " << error;
+  EXPECT_NE(error.find("test.relu"), std::string::npos) << "the error must list existing kernels: " << error;
   bad = parse_plan(matmul_relu);
   bad.registers[RegisterId(2)].slots = 0;
   EXPECT_NE(error_of([&] { session.load(bad); }).find("has 0 slots"), std::string::npos);

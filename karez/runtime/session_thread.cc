@@ -1,4 +1,4 @@
-// Flags of the thread and of the process.
+// Keeps a flag for each thread of a session and a flag for a forked process.
 #include "karez/runtime/session_thread.h"
 
 #include <pthread.h>

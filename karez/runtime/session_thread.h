@@ -1,16 +1,17 @@
-// Reports whether the calling thread belongs to a session, and whether this process was forked from one with a session.
+// Reports whether the calling thread belongs to a session, and whether this process was forked after a session was
+// created.
 #pragma once
 
 #include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
 
-// Marks the calling thread as one of a session: an `exit` that a kernel or a source calls on it ends no session,
-// because ending would wait for that thread.
+// Marks the calling thread as a thread of a session. If a kernel or a source calls `exit` on it, no session is ended,
+// because ending would wait for this thread.
 void note_session_thread();
 
-// True if this process was forked: it does not have the threads of the parent's sessions, and mutexes that they held
-// may be locked forever.
+// True in a process that was forked after `watch_forks`. Such a process lacks the threads of the parent's sessions, and
+// mutexes that these threads held may stay locked forever.
 bool is_forked_child();
 
 bool is_session_thread();

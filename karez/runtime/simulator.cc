@@ -1,4 +1,4 @@
-// Simulates a plan by events in virtual time, with ports, ready queues and turns as in the engine.
+// Runs a discrete-event simulation of a plan, with ports, ready queues and turns as in the engine.
 #include "karez/runtime/simulator.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 struct SimulatedEvent {
   double time = 0;
-  std::uint64_t order = 0;  // among equal times: the order of creation
+  std::uint64_t order = 0;  // the number of the event; orders events of equal time
   enum class Kind { message, ended } kind = Kind::message;
   Message message;
   ActorId actor;
@@ -33,10 +33,10 @@ struct SimulatedWorker {
   char busy = 0;
 };
 
-// The holders of a slot, tracked independently of the ports, which must agree with it.
+// The actors that use a slot. They are tracked independently of the ports, in order to check them.
 struct SlotState {
   bool writing = false;
-  std::vector<ActorId> readers;  // consumers that were notified and have not returned it
+  std::vector<ActorId> readers;  // consumers that were notified and have not returned the slot
 };
 
 class Simulator {
@@ -99,7 +99,7 @@ class Simulator {
  private:
   bool may_begin(ActorId a) const { return !options_.ordered_collectives || sequence_.may_begin(a); }
 
-  // The next pseudo-random number in [0, 1) for this seed.
+  // Returns the next pseudo-random number in [0, 1).
   double random_unit() { return unit_double(philox_word(options_.seed, 0, random_numbers_++)); }
 
   void add(SimulatedEvent event, double time) {
@@ -150,7 +150,7 @@ class Simulator {
     } else {
       auto at = std::find(slot.readers.begin(), slot.readers.end(), from);
       require(at != slot.readers.end(), "simulator: ", actor_name(plan_, from), " returns slot ", m.slot, " of r",
-              m.reg, ", which it does not hold");
+              m.reg, ", which it is not reading");
       slot.readers.erase(at);
       if (slot.readers.empty()) use(m.reg, m.slot, -1);
     }
@@ -173,7 +173,7 @@ class Simulator {
     workers_[worker_of(a)].ready.insert(position_[a]);
   }
 
-  // Every free worker begins its best ready actor; actors on a busy stream stay ready.
+  // Starts the most urgent ready actor of every free worker. Actors on a busy stream stay ready.
   void begin_ready() {
     for (SimulatedWorker& worker : workers_) {
       std::vector<int> blocked;
@@ -224,7 +224,7 @@ class Simulator {
   void step() {
     begin_ready();
     if (events_.empty()) fail_stalled();
-    do next_event();  // all events of one time, before any worker begins an act
+    do next_event();  // handles all events of this time before any worker begins an act
     while (!events_.empty() && events_.top().time == now_);
   }
 
@@ -257,8 +257,8 @@ class Simulator {
     if (next != a && ports_[next].ready() && !workers_[worker_of(next)].ready.has(position_[next])) schedule(next);
   }
 
-  // Checks that every token is back in its place, except for actors that run ahead because they have no start register.
-  // Checks both the slot states, which follow sent messages, and the ports, which follow received ones.
+  // Checks that every token has been returned, except those of actors without inputs, which may act ahead of a launch.
+  // Checks both the slot states, which change when a message is sent, and the ports, which change when it arrives.
   void check_tokens_returned() {
     require(session_start_.ready(), "simulator: a slot of a start register was not returned");
     for (ActorId i : ports_.ids()) {
@@ -333,11 +333,6 @@ class Simulator {
 };
 
 }  // namespace
-
-bool Simulation::active(ActorId actor, double time) const {
-  return std::any_of(acts.begin(), acts.end(),
-                     [&](const SimulatedAct& a) { return a.actor == actor && a.begin <= time && time < a.end; });
-}
 
 Simulation simulate(const Plan& plan, const SimulationOptions& options) { return Simulator(plan, options).run(); }
 

@@ -1,4 +1,4 @@
-// Tests of the simulator: the timing of pipelines, random plans with random delays, and the detection of injected
+// Tests of the simulator: the times of pipelines, random plans with random delays, and the detection of injected
 // faults.
 #include "karez/runtime/simulator.h"
 
@@ -34,18 +34,18 @@ TEST(Simulator, ThreeUnitActorsWithTwoSlotsAreAllActiveAtTimeTwo) {
   Chain chain(6, 2);
   for (Occupancy occupancy : {Occupancy::worker, Occupancy::stream}) {
     Simulation result = simulate(chain.s.plan, {.occupancy = occupancy});
-    for (ActorId actor : {chain.a, chain.b, chain.c}) EXPECT_TRUE(result.active(actor, 2)) << actor;
-    EXPECT_FALSE(result.active(chain.c, 1.5));
-    EXPECT_EQ(result.makespan, 8) << "six pieces, and two acts to fill the pipeline";
+    for (ActorId actor : {chain.a, chain.b, chain.c}) EXPECT_TRUE(is_active(result, actor, 2)) << actor;
+    EXPECT_FALSE(is_active(result, chain.c, 1.5));
+    EXPECT_EQ(result.makespan, 8) << "expected one unit for each of six pieces, and two units to fill the pipeline";
   }
 }
 
-TEST(Simulator, OneSlotSerialisesItsActors) {
+TEST(Simulator, ActorsWithOneSlotBetweenThemTakeTurns) {
   Chain chain(6, 1);
   Simulation result = simulate(chain.s.plan);
   for (double time = 0.5; time < result.makespan; ++time)
-    EXPECT_FALSE(result.active(chain.a, time) && result.active(chain.b, time))
-        << "they share their one slot, at " << time;
+    EXPECT_FALSE(is_active(result, chain.a, time) && is_active(result, chain.b, time))
+        << "a and b are both active at time " << time;
   EXPECT_GE(result.makespan, 12);
 }
 
@@ -53,7 +53,7 @@ TEST(Simulator, OneWorkerServesThreeStreamsInSequence) {
   Chain chain(6, 2);
   EXPECT_EQ(simulate(chain.s.plan, {.workers = 1}).makespan, 18);
   EXPECT_EQ(simulate(chain.s.plan, {.workers = 1, .occupancy = Occupancy::stream}).makespan, 8)
-      << "timers need no worker";
+      << "timers do not occupy a worker";
 }
 
 TEST(Simulator, TheSlowestActorDeterminesTheMakespan) {
@@ -69,12 +69,12 @@ TEST(Simulator, TheSlowestActorDeterminesTheMakespan) {
     double busy = 0;
     for (int act = 0; act < pieces; ++act) busy += duration(ActorId(slow), act);
     Simulation result = simulate(chain.s.plan, {.duration = duration});
-    EXPECT_LE(result.makespan, 1.05 * busy) << "slowest is " << slow;
+    EXPECT_LE(result.makespan, 1.05 * busy) << "the slowest actor is " << slow;
     EXPECT_GE(result.makespan, busy);
   }
 }
 
-TEST(Simulator, AFastProducerKeepsMemoryAtSlotsTimesSize) {
+TEST(Simulator, AFastProducerUsesNoMoreMemoryThanSlotsTimesSize) {
   constexpr int pieces = 100000;
   Chain chain(pieces, 3, 1024);
   Simulation result =
@@ -84,12 +84,12 @@ TEST(Simulator, AFastProducerKeepsMemoryAtSlotsTimesSize) {
   EXPECT_LE(peak_bytes(chain.s.plan, result)[DeviceId(0)], 2 * 3 * 1024);
 }
 
-// The middle actor overwrites its input, a variable is in use all the time, and b2 is never used.
+// The middle actor overwrites its input with its output, the variable is always in use, and block b2 is never used.
 TEST(Simulator, BytesThatTwoSlotsShareCountOnce) {
   const Plan plan = plan::parse_plan(R"(plan "in place" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
 device 1: 0 1 "cpu"
-stream 0: "one" device 0 worker 0
+stream 0: "compute" device 0 worker 0
 block b0: register device 0 bytes 1000
 block b1: variable device 0 bytes 40 name "w" layout "f32[10]"
 block b2: register device 1 bytes 77
@@ -121,7 +121,7 @@ TEST(Simulator, EqualSeedsGiveEqualRuns) {
   EXPECT_NE(run(1), run(2));
 }
 
-TEST(Simulator, NoScheduleOfARandomPlanBreaksAnInvariant) {
+TEST(Simulator, RandomPlansWithRandomDelaysViolateNoInvariant) {
   const char* seed_text = std::getenv("KAREZ_SEED");
   const unsigned first = seed_text ? static_cast<unsigned>(std::atoi(seed_text)) : 1,
                  count = std::getenv("KAREZ_ALL") != nullptr ? 1'000'000 : 3000;
@@ -141,7 +141,7 @@ TEST(Simulator, NoScheduleOfARandomPlanBreaksAnInvariant) {
   }
 }
 
-TEST(Simulator, LostAndDoubledMessagesAreDetected) {
+TEST(Simulator, LostAndDuplicateMessagesAreDetected) {
   for (int times : {0, 2}) {
     int detected = 0;
     for (int faulty = 0; faulty < 40; ++faulty) {
@@ -150,7 +150,7 @@ TEST(Simulator, LostAndDoubledMessagesAreDetected) {
       SimulationOptions options{.inject_fault = [&](const Message&) { return seen++ == faulty ? times : 1; }};
       detected += error_of([&] { simulate(chain.s.plan, options); }) != "no error";
     }
-    EXPECT_EQ(detected, 40) << "each message arrives " << times << " times in one run";
+    EXPECT_EQ(detected, 40) << "in each run one message arrives " << times << " times";
   }
 }
 
@@ -160,12 +160,12 @@ TEST(Simulator, MessagesBetweenTwoWorkersNeverOvertakeEachOther) {
   s.start(a, 50);
   s.edge(a, {b}, 4);
   s.done(b, 50);
-  for (std::uint64_t seed = 1; seed <= 20; ++seed)  // delays are up to five times as long as acts
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)  // a delay may be five times as long as an act
     EXPECT_EQ(error_of([&] { simulate(s.plan, {.seed = seed, .delay = 5}); }), "no error") << "seed " << seed;
 }
 
 TEST(Simulator, ASlotThatIsFilledWhileAReaderHoldsItIsDetected) {
-  PlanBuilder s;  // the quick reader returns its slot twice, so a assumes that the slow one returned it
+  PlanBuilder s;  // the quick reader returns its slot twice, so a takes the second return for that of the slow one
   ActorId a = s.actor("a"), quick = s.actor("quick", 1), slow = s.actor("slow", 2);
   s.start(a, 2);
   RegisterId r = s.edge(a, {quick, slow});
@@ -179,7 +179,7 @@ TEST(Simulator, ASlotThatIsFilledWhileAReaderHoldsItIsDetected) {
 }
 
 TEST(Simulator, ADeadlockIsReportedWithItsCycle) {
-  PlanBuilder s;  // b waits for two pieces of c, c for the second of a, and a for b's slot
+  PlanBuilder s;  // b waits for two pieces of c, c for the second piece of a, and a for b to return its slot
   ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c");
   s.start(a, 2);
   s.edge(a, {b});
@@ -194,7 +194,7 @@ TEST(Simulator, ADeadlockIsReportedWithItsCycle) {
       << error;
 }
 
-// Two devices with two collectives of one communicator each, whose operands are produced in opposite orders.
+// Two devices, each with the same two collectives of one communicator. Their operands are produced in opposite orders.
 struct TwoMembers {
   PlanBuilder s{2};
   ActorId x[2], y[2];
@@ -216,7 +216,7 @@ struct TwoMembers {
   }
 };
 
-TEST(Simulator, CollectivesRunInTheirTurnsAndBeginWithTheLastMember) {
+TEST(Simulator, CollectivesRunInTheirTurnsAndTheirDurationBeginsWithTheLastMember) {
   TwoMembers two;
   Simulation result = simulate(two.s.plan, {.launches = 2, .duration = [&](ActorId a, std::int64_t) {
                                               return a == two.x[1] || a == two.x[0] ? 2.0 : 1.0;
@@ -227,7 +227,7 @@ TEST(Simulator, CollectivesRunInTheirTurnsAndBeginWithTheLastMember) {
   ASSERT_EQ(collectives.size(), 8u);
   for (std::size_t i = 0; i < 8; ++i) {
     bool is_x = collectives[i] == two.x[0] || collectives[i] == two.x[1];
-    EXPECT_EQ(is_x, i % 4 < 2) << "x of both devices, then y of both";
+    EXPECT_EQ(is_x, i % 4 < 2) << "expected x on both devices, then y on both";
   }
   // Device 1 produces x second, at time 2, and the collective takes two units from then on.
   for (const SimulatedAct& act : result.acts)

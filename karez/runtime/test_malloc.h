@@ -1,5 +1,5 @@
-// For tests: replaces all functions that allocate; they call count_allocation() first. Included by one file of a test
-// binary, which defines that function.
+// For tests: replaces the allocation functions with versions that first call count_allocation(). Include it in one file
+// of a test binary and define that function there.
 #pragma once
 
 #include <cerrno>
@@ -15,7 +15,7 @@ inline void allocate_once() {
   ::operator delete(memory);
 }
 
-// Sanitizers have their own malloc; with them only operator new is counted.
+// Sanitizers replace malloc themselves, so with a sanitizer only operator new is counted.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 extern "C" {
 void* __libc_malloc(std::size_t);

@@ -52,7 +52,7 @@ Plan counting_plan(const std::string& name) {
   s.start(n);
   RegisterId old = s.edge(n, {add}), fresh = s.edge(add, {out}, 1, 4);
   (void)old;
-  s.plan.registers[fresh].block = block;  // the new version overwrites the old one
+  s.plan.registers[fresh].block = block;  // the new value overwrites the old one
   s.done(out);
   s.call(add, "test.count", {in_block(block, View(DType::f32, {1}))}, {in_block(block, View(DType::f32, {1}))});
   s.plan.actors[out].binding = "n";
@@ -79,7 +79,7 @@ RandomGraph::RandomGraph(unsigned seed, int workers) : s(1, cat("random.", seed)
     value[static_cast<std::size_t>(i)] = from.empty() ? 1.0f : static_cast<float>(i);
     for (int f : from) value[static_cast<std::size_t>(i)] += value[static_cast<std::size_t>(f)];
   }
-  // One register per producer of data, so that some have many consumers.
+  // One register for each producer of data, so that some registers have many consumers.
   std::vector<std::vector<ActorId>> readers(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i)
     for (int f : data[static_cast<std::size_t>(i)])

@@ -1,4 +1,4 @@
-// For tests of the runtime: a few small kernels, and random plans with known results.
+// For tests of the runtime: a few small kernels, a manual timer, and plans with known results.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "karez/kernels/kernel.h"
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 #include "karez/runtime/async_kernel.h"
 #include "karez/runtime/namespace.h"
+#include "karez/runtime/simulator.h"
 
 namespace karez::runtime {
 
@@ -22,7 +23,8 @@ KernelRow test_row(std::string op, std::function<PreparedKernel(const CallSpec&)
 
 template <class T = float> T* test_data(std::byte* address) { return reinterpret_cast<T*>(address); }
 
-// The kernels are matmul; relu; sum: y = bias + all inputs; fail: throws in its run number `at`; count: y[0] += 1.
+// The kernels: matmul, relu, sum (y = bias + the sum of all inputs), fail (throws in run number `at`) and count
+// (y[0] += 1).
 std::vector<KernelRow> test_kernels();
 
 inline const View test_vector(DType::f32, {4});
@@ -41,7 +43,7 @@ struct ManualTimer {
               changed.notify_all();
             }};
   }
-  // Waits until exactly `count` acts run; returns false after a minute.
+  // Waits until exactly `count` acts run. Returns false if that does not happen within a minute.
   bool active(std::size_t count) {
     std::unique_lock lock(mutex);
     return changed.wait_for(lock, std::chrono::seconds(60), [&] { return pending.size() == count; });
@@ -59,11 +61,18 @@ struct ManualTimer {
   }
 };
 
-// A plan that adds one to the variable "n" and returns it.
+// Returns true if an act of the actor has begin <= time < end.
+inline bool is_active(const Simulation& simulation, ActorId actor, double time) {
+  return std::any_of(simulation.acts.begin(), simulation.acts.end(),
+                     [&](const SimulatedAct& a) { return a.actor == actor && a.begin <= time && time < a.end; });
+}
+
+// Returns a plan that adds one to the variable "n" and fetches the result.
 Plan counting_plan(const std::string& name = "counting");
 
-// A random acyclic graph: sources are fed by input "x", every actor adds a bias and its inputs, sinks are fetched.
-// Slots, priorities, workers and numbers of consumers are random; some edges carry no data and only order acts.
+// A random acyclic graph. Actors without operands read input "x", every other actor adds a bias and its operands, and
+// values without consumers are fetched. Slots, priorities, workers and numbers of consumers are random; some edges
+// carry no data and only order acts.
 struct RandomGraph {
   PlanBuilder s;
   std::vector<std::pair<std::string, float>> expected;  // expected values by output, if all elements of x are one

@@ -1,4 +1,4 @@
-// For tests of the runtime: waits with a timeout, and pauses that give unwanted events time to occur.
+// For tests of the runtime: waits with a timeout, and a pause in which an unwanted event would occur.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@ inline bool eventually(const std::function<bool()>& condition) {
 }
 inline void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
-// Waits until the launch is over; rethrows its error. A launch that hangs aborts the test run after printing the wait
-// graph.
+// Waits until the launch is over, and rethrows its error. If the launch hangs, prints the wait graph and aborts the
+// test run.
 inline void finish(Session& session, const Launch& launch) {
   if (!eventually([&] { return launch.done(); })) {
     std::fprintf(stderr, "a launch hangs\n%s", session.wait_graph().c_str());

@@ -1,5 +1,5 @@
-// The processor's tick counter: reading it takes a few ns instead of twenty for the system clock. Readers of a record
-// convert ticks to ns.
+// The processor's tick counter. Reading it takes a few ns; reading the system clock takes about 20 ns. Events are
+// recorded in ticks and converted to ns when they are read.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ inline std::int64_t ticks() {
 #endif
 }
 
-// Converts ticks to ns since its creation, by the rate between then and now.
+// Converts ticks to ns since the creation of this object. The rate is measured from then to the present.
 class TickScale {
  public:
   TickScale() : ticks_(ticks()), time_(std::chrono::steady_clock::now()) {}

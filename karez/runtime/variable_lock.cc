@@ -1,4 +1,4 @@
-// Clients' access to the variables of a session: locks, reading and writing.
+// Gives clients access to the variables of a session: locks, reads and writes.
 #include "karez/runtime/variable_lock.h"
 
 #include "karez/runtime/actor/host_copy.h"
@@ -28,7 +28,7 @@ VariableLock::~VariableLock() {
   Session& session = *record_->session;
   std::lock_guard lock(session.mutex_);
   if (!record_->over)
-    session.workers_->first_box()->post(&record_->end);  // a lock that is over belongs to a session that broke
+    session.workers_->first_box()->post(&record_->end);  // after a protocol error the lock is already over
 }
 
 void VariableLock::wait() const {
@@ -50,11 +50,11 @@ std::vector<HostArray> VariableLock::read() const {
 }
 
 void VariableLock::write(const std::vector<HostArray>& values) const {
-  require(values.size() == parts_.size(), "variable '", name_, "': ", values.size(), " values are given for ",
-          parts_.size(), " parts");
+  require(values.size() == parts_.size(), "variable '", name_, "': expected one value for each of its ", parts_.size(),
+          " parts, got ", values.size());
   for (std::size_t i = 0; i < values.size(); ++i)
-    require(values[i].type() == parts_[i].view.type(), "variable '", name_, "' is ", parts_[i].view.type(),
-            ", but is given ", values[i].type());
+    require(values[i].type() == parts_[i].view.type(), "variable '", name_, "': expected a value of type ",
+            parts_[i].view.type(), ", got ", values[i].type());
   wait();
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Shard& part = parts_[i];

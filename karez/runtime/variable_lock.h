@@ -14,18 +14,18 @@ namespace karez::runtime {
 class Session;
 struct LaunchRecord;
 
-// A client's lock on a variable: granted when the earlier launches that conflict with it are over; later launches
-// wait for its release. Reading and writing wait until it is granted. Worker 0 grants it, between two acts. A thread
-// that holds a lock must not wait for later launches (nor make more than `in_flight`, load, reload or count), because
-// they may wait for the lock.
+// A client's lock on a variable. Worker 0 grants it, between two acts, when the earlier launches that conflict with it
+// are over. `read` and `write` wait until the lock is granted. Later launches that conflict with it wait for its
+// release. So a thread that holds a lock must not wait for later launches, and must not do anything that may wait for
+// them: call `load`, `reload` or `counters`, or make more than `in_flight` launches.
 class VariableLock {
  public:
   ~VariableLock();
   VariableLock(VariableLock&&) noexcept;
   VariableLock& operator=(VariableLock&&) = delete;
 
-  std::vector<HostArray> read() const;                     // each part row-major, whatever its strides
-  void write(const std::vector<HostArray>& values) const;  // bytes between strided elements are kept
+  std::vector<HostArray> read() const;                     // returns each part in row-major order
+  void write(const std::vector<HostArray>& values) const;  // the bytes between strided elements keep their values
 
  private:
   friend class Session;

@@ -1,4 +1,4 @@
-// Tests of the variables of a session: reading and writing with strides, sharing between plans, and forgetting.
+// Tests of the variables of a session: how they are read and written with strides, shared between plans, and forgotten.
 #include "karez/runtime/variable_lock.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST(Variables, VariablesAreReadAndWrittenWithStrides) {
   session.write_variable("w", first_device, turned, HostArray::of<float>({2, 2}, {1, 2, 3, 4}));
   auto plain = session.read_variable("w", first_device, two_by_two),
        back = session.read_variable("w", first_device, turned);
-  EXPECT_EQ(plain.data<float>()[1], 3) << "stored in column-major order";
+  EXPECT_EQ(plain.data<float>()[1], 3) << "expected column-major order in memory";
   EXPECT_EQ(back.data<float>()[1], 2);
   EXPECT_TRUE(session.has_variable("w", first_device));
   EXPECT_EQ(error_of([&] { session.read_variable("v", first_device, two_by_two); }),
@@ -42,10 +42,10 @@ TEST(Variables, VariablesAreReadAndWrittenWithStrides) {
   EXPECT_EQ(error_of([&] {
               session.write_variable("w", first_device, two_by_two, HostArray::of<float>({4}, {1, 2, 3, 4}));
             }),
-            "variable 'w' is f32[2, 2], but is given f32[4]");
+            "variable 'w': expected a value of type f32[2, 2], got f32[4]");
 }
 
-TEST(Variables, WritingThroughAViewWithGapsLeavesTheGapsUnchanged) {
+TEST(Variables, AWriteThroughAViewWithGapsLeavesTheGapsUnchanged) {
   Session session({.poison = false}, kernels());
   PlanBuilder s;
   ActorId a = s.actor("a");
@@ -76,7 +76,7 @@ TEST(Variables, AForgottenVariableRemainsInPlansThatUseIt) {
   int again = session.load(counting_plan());
   session.write_variable("n", first_device, one, HostArray::of<float>({1}, {50}));
   EXPECT_EQ(session.launch(again).output("n").data<float>()[0], 51);
-  EXPECT_EQ(session.launch(plan).output("n").data<float>()[0], 12) << "it has its own bytes";
+  EXPECT_EQ(session.launch(plan).output("n").data<float>()[0], 12) << "the first plan must keep the forgotten variable";
 }
 
 TEST(Variables, TwoPlansShareAVariableIfTheirLayoutsAreEqual) {
@@ -92,7 +92,7 @@ TEST(Variables, TwoPlansShareAVariableIfTheirLayoutsAreEqual) {
       error_of([&] { session.load(other); }),
       "plan 'third': variable 'n' of device 0.0 is stored as f32[1] (4 bytes), but this plan requires f32[1@data] "
       "(4 bytes)");
-  EXPECT_EQ(session.launch(b).output("n").data<float>()[0], 4) << "the refused plan has no effect";
+  EXPECT_EQ(session.launch(b).output("n").data<float>()[0], 4) << "the rejected plan must have no effect";
 }
 
 TEST(Variables, AFailedLoadAddsNoVariable) {
@@ -109,7 +109,7 @@ TEST(Variables, AFailedLoadAddsNoVariable) {
     EXPECT_FALSE(session.has_variable("n", first_device));
     EXPECT_FALSE(session.has_variable("m", first_device));
   }
-  Plan other = counting_plan("good");  // so another layout is allowed
+  Plan other = counting_plan("good");  // "n" was not added, so another layout is allowed
   for (Block& block : other.blocks)
     if (block.kind == BlockKind::variable) block.layout = "f32[1@data]";
   EXPECT_EQ(session.launch(session.load(other)).output("n").data<float>()[0], 1);

@@ -18,12 +18,13 @@ class VariableStore {
   using Key = std::pair<std::string, std::string>;  // device ("0.1") and name
 
   std::shared_ptr<Variable> find(const Key& key) const;  // null if there is no such variable
-  // An unknown name is an error that lists the variables of the device.
+  // Returns the variable. If the name is unknown, throws an error that lists the variables of the device.
   const std::shared_ptr<Variable>& at(const PlanDevice& device, std::string_view name) const;
   void add(const Key& key, std::shared_ptr<Variable> variable);
   void forget(std::string_view name);  // forgets the variable on all devices
 
-  // A pseudo-variable of the device that plans with blocks in its arena write, so that their launches are ordered.
+  // Returns a pseudo-variable that stands for the arena of the device. Every plan with blocks in the arena is treated
+  // as a writer of it, so that the launches of these plans are ordered.
   std::shared_ptr<Variable> arena(const std::string& device);
 
  private:

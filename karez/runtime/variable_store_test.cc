@@ -1,4 +1,4 @@
-// Tests of finding and forgetting variables by device and name.
+// Tests of the variable store: variables are found and forgotten by device and name.
 #include "karez/runtime/variable_store.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Sorts accesses, and names devices.
+// Sorts variable accesses, and formats device names.
 #include "karez/runtime/variables.h"
 
 #include <algorithm>

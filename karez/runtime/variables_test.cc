@@ -1,4 +1,4 @@
-// Tests of lists of variable accesses.
+// Tests of how lists of variable accesses are sorted.
 #include "karez/runtime/variables.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace karez::runtime {
 namespace {
 
-TEST(VariableAccesses, ASortedListHasEachVariableOnceAndAWriteWinsOverReadsOfTheSameVariable) {
+TEST(VariableAccesses, SortingMergesTheAccessesOfEachVariableAndKeepsAWrite) {
   const Variable variables[2];
   const Variable *const a = &variables[0], *const b = &variables[1];
   for (const bool write_first : {false, true}) {
@@ -14,7 +14,7 @@ TEST(VariableAccesses, ASortedListHasEachVariableOnceAndAWriteWinsOverReadsOfThe
     sort_accesses(accesses);
     ASSERT_EQ(accesses.size(), 2u);
     EXPECT_EQ(accesses[0].variable, a);
-    EXPECT_TRUE(accesses[0].writes) << "or two launches that write it would run at once";
+    EXPECT_TRUE(accesses[0].writes) << "without the write, two launches that write the variable could run concurrently";
     EXPECT_EQ(accesses[1].variable, b);
     EXPECT_FALSE(accesses[1].writes);
   }

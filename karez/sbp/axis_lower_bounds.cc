@@ -18,7 +18,8 @@ std::vector<Sbp> entries_of(const TensorType& type) {
   return entries;
 }
 
-// Calls visit() for all splits of the tensor by the other axes, with `layout` set to each.
+// Sets the entries of the other axes in `layout` to every combination of splits and Broadcast, and calls visit() for
+// each.
 template <class Visit>
 void for_each_rest(const TensorType& type, const Mesh& mesh, int axis, int other_axis, Layout& layout, Visit visit) {
   if (other_axis == mesh.rank()) return visit();

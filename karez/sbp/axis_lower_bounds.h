@@ -1,5 +1,5 @@
-// Lower bounds on the cost of a transition on one mesh axis for any layout of the other axes, used where pricing every
-// transition tree would take too long.
+// Lower bounds on the cost of a transition on one mesh axis, for any layout on the other axes. They are used where
+// computing the cost of every transition tree would take too long.
 #pragma once
 
 #include <map>
@@ -12,15 +12,15 @@
 namespace karez::sbp {
 
 // Every step of a tree changes the entry of one axis, so the steps of one axis form a tree from its entry at the start
-// to its entries in all targets. A step costs at least its minimum over all splits of the other axes. So the sum of the
-// bounds of all axes is at most the price of the tree.
+// to its entries in all targets. A step costs at least its minimum over all splits of the other axes. Therefore the sum
+// of the bounds of all axes is at most the cost of the tree.
 class AxisLowerBounds {
  public:
   AxisLowerBounds(const TensorType& type, const Mesh& mesh, const CostTable& costs);
 
   static constexpr unsigned none = 0;
   unsigned with(unsigned set, Sbp entry) const { return set | 1U << number(entry); }  // the set with one more entry
-  // The lower bound in seconds for reaching all entries of the set `targets` from `from`.
+  // Returns a lower bound in seconds for reaching all entries of the set `targets` from `from`.
   double seconds(int axis, Sbp from, unsigned targets);
 
  private:
@@ -31,7 +31,7 @@ class AxisLowerBounds {
   const std::vector<double>& tree(int axis, unsigned targets);
 
   int rank_;
-  std::vector<std::vector<std::vector<double>>> distances_;  // by axis and both entries
+  std::vector<std::vector<std::vector<double>>> distances_;  // by axis, start entry and end entry
   std::vector<Trees> trees_;                                 // by axis
 };
 

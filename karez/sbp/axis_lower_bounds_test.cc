@@ -1,4 +1,4 @@
-// Tests of axis lower bounds: compares them with values computed by hand and with the cost of the cheapest tree.
+// Tests that compare axis lower bounds with values computed by hand and with the cost of the cheapest tree.
 #include "karez/sbp/axis_lower_bounds.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ TEST(AxisLowerBounds, ALaterAxisDoesNotSplitTheDimensionThatTheStepChanges) {
   EXPECT_NEAR(bounds.seconds(1, S(0), broadcast), 1 + 8, 1e-9);
 }
 
-TEST(AxisLowerBounds, TheSumOfBoundsIsAtMostTheCheapestTreeAndEqualToItOnOneAxis) {
+TEST(AxisLowerBounds, TheSumOfBoundsIsAtMostTheCostOfTheCheapestTreeAndEqualToItOnOneAxis) {
   const char* seed_text = std::getenv("KAREZ_SEED");
   const std::uint64_t seed = seed_text ? std::strtoull(seed_text, nullptr, 10) : 1;
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));

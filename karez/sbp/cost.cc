@@ -1,4 +1,4 @@
-// Lookup in the cost table, the price of a call, and the text format.
+// Lookup in the cost table, the predicted time of a call, and the text format of the table.
 #include "karez/sbp/cost.h"
 
 #include <algorithm>
@@ -117,7 +117,7 @@ namespace {
 
 bool is_product(WorkClass work) { return work != WorkClass::none && work < WorkClass::memory; }
 
-// The rates for calls of `team` threads, from sets of one processor.
+// Returns the rates for calls of `team` threads, from the sets of one processor.
 Rates rates_of(const std::vector<RateSet>& sets, int team) {
   const RateSet *smaller = nullptr, *larger = nullptr;
   for (const RateSet& set : sets) {
@@ -205,7 +205,7 @@ CostTable CostTable::parse(std::string_view text) {
     auto rate =
         std::find_if(std::begin(coarse_rates), std::end(coarse_rates), [&](const Rate& r) { return r.name == name; });
     if (rate == std::end(coarse_rates))
-      in.fail_here(cat("'", name, "' is not a cost; there are origin, link, rate, ",
+      in.fail_here(cat("unknown cost '", name, "'; expected one of: origin, link, rate, ",
                        join(coarse_rates, ", ", [](const Rate& r) { return r.name; })));
     out.*(rate->field) = number_after(in, "=");
   }

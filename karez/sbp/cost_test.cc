@@ -1,4 +1,4 @@
-// Tests of the prices, the lookup and the text of the cost table.
+// Tests of the cost table: predicted times, lookup and text.
 #include "karez/sbp/cost.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(CostTable, AnAxisUsesItsOwnLinkOrTheDefaultLink) {
   EXPECT_EQ(costs.of_axis("data").alpha, 1e-6);
 }
 
-TEST(CostTable, ACallCostsTheMaximumOfWorkAndMemoryPlusItsOverhead) {
+TEST(CostTable, ACallTakesTheMaximumOfComputeAndMemoryTimePlusItsOverhead) {
   CostTable costs = table();
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 1e9, 1e6}), 1e-2 + 1e-6);
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 1e3, 1e9}), 1e-1 + 1e-6);
@@ -107,16 +107,17 @@ CostTable measured() {
 TEST(CostTable, TheRateOfTheClassIsUsedIfKnownAndOtherwiseTheCoarseRate) {
   const CostTable costs = measured();
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 2e9, 1e4, 64}), 1e-2 + 1e-6);
-  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 2e9, 1e4, 8}), 2e-2 + 1e-6) << "no rate for thin products";
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 2e9, 1e4, 8}), 2e-2 + 1e-6)
+      << "the rate of thin products is unknown";
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::conv, 5e8, 1e4, 64}), 1e-2 + 1e-6);
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 0, 2e4}), 4e-7 + 1e-6);
-  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 0, 2e5}), 2e-5 + 1e-6) << "no rate for the second cache";
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 0, 2e5}), 2e-5 + 1e-6) << "the rate of the L2 cache is unknown";
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 1e6, 2e4}), 1e-3 + 1e-6) << "a million evaluations of e^x";
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 1, 2e4, 64}), 4e-7 + 1e-6)
-      << "a product's bytes are priced like those of a pointwise call";
+      << "the bytes of a product take as long as those of a pointwise call";
 }
 
-TEST(CostTable, SetsAreChosenByInstructionsAndThreads) {
+TEST(CostTable, RateSetsAreChosenByInstructionSetAndThreads) {
   CostTable costs = table();
   costs.sets = {{"avx2", 1, {}}, {"avx512", 1, {}}, {"avx512", 4, {}}};
   for (std::size_t i = 0; i < 3; ++i)
@@ -125,24 +126,25 @@ TEST(CostTable, SetsAreChosenByInstructionsAndThreads) {
   ASSERT_EQ(with_avx512.sets.size(), 2u);
   EXPECT_EQ(with_avx512.with_threads(1, 1).rates[square], 2e11);
   EXPECT_EQ(with_avx512.with_threads(4, 1).rates[square], 3e11);
-  EXPECT_EQ(with_avx512.with_threads(64, 1).rates[square], 3e11) << "not extrapolated beyond the measured teams";
+  EXPECT_EQ(with_avx512.with_threads(64, 1).rates[square], 3e11)
+      << "rates are not extrapolated beyond the measured teams";
   EXPECT_NEAR(with_avx512.with_threads(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1)
       << "doubling the threads gives the geometric mean";
   EXPECT_NEAR(with_avx512.with_threads(2, 1).rates[pointwise_l2], 1e10, 1);
   EXPECT_TRUE(with_avx512.with_threads(2, 1).sets.empty());
-  EXPECT_EQ(with_avx512.with_threads(1, 1).rates[0], 0) << "unknown";
+  EXPECT_EQ(with_avx512.with_threads(1, 1).rates[0], 0) << "this rate is unknown";
   EXPECT_EQ(costs.with_isa("avx2").with_threads(4, 1).rates[square], 1e11);
   CostTable three_teams = with_avx512;
   three_teams.sets.push_back({"avx512", 16, {}});
   three_teams.sets.back().rates[square] = 9e11;
   EXPECT_NEAR(three_teams.with_threads(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1)
-      << "interpolated between the nearest teams";
+      << "rates are interpolated between the nearest teams";
   EXPECT_NEAR(three_teams.with_threads(8, 1).rates[square], std::sqrt(27.0) * 1e11, 1);
   three_teams.sets[0].rates[square] = 0;
   EXPECT_EQ(three_teams.with_threads(2, 1).rates[square], 3e11) << "only the larger team's rate is known";
   three_teams.sets[0].rates[square] = 2e11, three_teams.sets[1].rates[square] = 0;
   EXPECT_EQ(three_teams.with_threads(2, 1).rates[square], 2e11) << "only the smaller team's rate is known";
-  EXPECT_EQ(costs.with_isa("neon").with_threads(1, 1), table()) << "coarse rates only";
+  EXPECT_EQ(costs.with_isa("neon").with_threads(1, 1), table()) << "the table must have only coarse rates";
   EXPECT_EQ(table().with_threads(3, 1), table());
 }
 

@@ -12,10 +12,10 @@ namespace karez::sbp {
 
 struct LayoutRule {
   std::string pattern;  // "fc*.weight", or "block0" for all names below it; see karez/base/glob.h
-  std::vector<std::string>
-      axes;  // per dimension: the mesh axis that splits it ("model", "data+model" for both), or "" for none
-  std::vector<AxisSplit> splits =
-      {};  // alternatively by mesh axis: {"fc*.weight", {}, {{"model", -1}}} splits the last dimension at any rank
+  // For each dimension: the mesh axis that splits it ("model", or "data+model" for two axes), or "" for none.
+  std::vector<std::string> axes;
+  // An alternative to `axes`, by mesh axis: {"fc*.weight", {}, {{"model", -1}}} splits the last dimension at any rank.
+  std::vector<AxisSplit> splits = {};
 };
 
 }  // namespace karez::sbp

@@ -23,8 +23,8 @@ Mesh Mesh::of(std::vector<MeshAxis> axes) {
     require(ErrorKind::name, !axis.name.empty(), "mesh: axis ", a, " of size ", axis.size, " has no name");
     require(axis.size >= 1, "mesh: axis ", axis.name, " has size ", axis.size, "; it must be at least 1");
     for (std::size_t b = 0; b < a; ++b)
-      require(ErrorKind::name, mesh.axes[b].name != axis.name, "mesh: axis ", axis.name, " appears twice, as number ",
-              b, " and ", a);
+      require(ErrorKind::name, mesh.axes[b].name != axis.name, "mesh: axis ", axis.name, " appears twice, as axes ", b,
+              " and ", a);
     size = checked_mul(size, axis.size);
   }
   require(ErrorKind::device, size <= 1 << 24, "mesh: ", size, " devices; the maximum is ", 1 << 24);
@@ -50,8 +50,9 @@ Mesh Mesh::parse(std::string_view text) {
 int Mesh::axis(std::string_view name) const {
   for (int a = 0; a < rank(); ++a)
     if (axes[a].name == name) return a;
-  fail(ErrorKind::name, "mesh: no axis is called '", name, "'; ", print(*this), " has ",
-       axes.empty() ? "none" : join(axes, ", ", [](const MeshAxis& axis) { return axis.name; }));
+  fail(ErrorKind::name, "mesh: unknown axis '", name, "'; ",
+       axes.empty() ? cat(print(*this), " has no axes")
+                    : cat("expected one of: ", join(axes, ", ", [](const MeshAxis& axis) { return axis.name; })));
 }
 
 std::vector<int> Mesh::coordinates(int position) const {

@@ -39,8 +39,8 @@ struct Mesh {
   std::vector<MeshAxis> axes;
   std::vector<DeviceName> devices;
 
-  static Mesh of(
-      std::vector<MeshAxis> axes);  // has devices 0:0, 0:1, ... of one rank; sizes < 1 and repeated names are errors
+  // Returns a mesh of the devices 0:0, 0:1, ... of one rank. Sizes below 1 and repeated names are errors.
+  static Mesh of(std::vector<MeshAxis> axes);
   static Mesh parse(std::string_view text);  // "data=2,model=2", or "" for one device
 
   int rank() const { return static_cast<int>(axes.size()); }
@@ -48,8 +48,8 @@ struct Mesh {
   int axis(std::string_view name) const;             // for an unknown name, throws an error that lists the axes
   std::vector<int> coordinates(int position) const;  // the coordinates of devices[position]
   int position(const std::vector<int>& coordinates) const;
-  std::vector<int> group(int axis, int position)
-      const;  // positions that differ from `position` only on `axis`, sorted by their coordinate on `axis`
+  // Returns the positions that differ from `position` only on `axis`, sorted by their coordinate on `axis`.
+  std::vector<int> group(int axis, int position) const;
   bool operator==(const Mesh&) const;
 };
 std::string print(const Mesh& mesh);  // "mesh(data=2, model=2)"

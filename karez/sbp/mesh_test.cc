@@ -41,7 +41,7 @@ TEST(Mesh, AMeshWithoutAxesHasOneDevice) {
 
 TEST(Mesh, BadMeshesAreRejected) {
   EXPECT_EQ(error_of([] { Mesh::of({{"data", 0}}); }), "mesh: axis data has size 0; it must be at least 1");
-  EXPECT_EQ(error_of([] { Mesh::of({{"data", 2}, {"data", 2}}); }), "mesh: axis data appears twice, as number 0 and 1");
+  EXPECT_EQ(error_of([] { Mesh::of({{"data", 2}, {"data", 2}}); }), "mesh: axis data appears twice, as axes 0 and 1");
   EXPECT_EQ(error_of([] { Mesh::of({{"", 2}}); }), "mesh: axis 0 of size 2 has no name");
   EXPECT_NE(error_of([] {
               Mesh::of({{"a", 1 << 20}, {"b", 1 << 20}});
@@ -62,9 +62,8 @@ TEST(Mesh, MeshesWithDifferentDevicesOrAxesDiffer) {
 
 TEST(Mesh, UnknownAxesAndPositionsAreErrors) {
   Mesh mesh = Mesh::parse("data=2,model=2");
-  EXPECT_EQ(error_of([&] { mesh.axis("batch"); }),
-            "mesh: no axis is called 'batch'; mesh(data=2, model=2) has data, model");
-  EXPECT_EQ(error_of([] { Mesh::parse("").axis("data"); }), "mesh: no axis is called 'data'; mesh() has none");
+  EXPECT_EQ(error_of([&] { mesh.axis("batch"); }), "mesh: unknown axis 'batch'; expected one of: data, model");
+  EXPECT_EQ(error_of([] { Mesh::parse("").axis("data"); }), "mesh: unknown axis 'data'; mesh() has no axes");
   EXPECT_EQ(error_of([&] { mesh.coordinates(4); }), "mesh: position 4 is outside mesh(data=2, model=2) of 4 devices");
   EXPECT_NE(error_of([&] { mesh.position({0, 2}); }), "no error");
   EXPECT_NE(error_of([&] { mesh.position({0}); }), "no error");

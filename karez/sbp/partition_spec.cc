@@ -10,7 +10,7 @@ namespace {
 void split_by(Layout& layout, const Mesh& mesh, const std::string& axis, int dim, std::string_view what) {
   Sbp& entry = layout[static_cast<std::size_t>(mesh.axis(axis))];
   require(ErrorKind::layout, entry.is_broadcast(), what, " names the mesh axis '", axis,
-          "' twice: it can split one dimension");
+          "' twice; an axis can split only one dimension");
   entry = S(dim);
 }
 
@@ -18,7 +18,7 @@ void split_by(Layout& layout, const Mesh& mesh, const std::string& axis, int dim
 
 Layout layout_from(const std::vector<std::string>& spec, int rank, const Mesh& mesh, std::string_view what) {
   require(ErrorKind::layout, static_cast<int>(spec.size()) <= rank, what, " names ", spec.size(),
-          " dimensions; there are ", rank);
+          spec.size() == 1 ? " dimension" : " dimensions", ", but the rank is ", rank);
   Layout layout = broadcast_layout(mesh);
   for (std::size_t d = 0; d < spec.size(); ++d) {
     if (spec[d].empty()) continue;
@@ -38,8 +38,9 @@ Layout layout_from(const std::vector<AxisSplit>& splits, int rank, const Mesh& m
   for (const auto& [axis, dim] : splits) {
     require(ErrorKind::layout, -rank <= dim && dim < rank, what, " splits dimension ", dim, " on the mesh axis '", axis,
             "'; ",
-            rank == 0 ? std::string("the rank is 0")
-                      : cat("the rank is ", rank, ": use 0 to ", rank - 1, ", or -", rank, " to -1 from the end"));
+            rank == 0   ? std::string("the rank is 0")
+            : rank == 1 ? std::string("the rank is 1: use 0 or -1")
+                        : cat("the rank is ", rank, ": use 0 to ", rank - 1, ", or -", rank, " to -1 from the end"));
     split_by(layout, mesh, axis, dim < 0 ? dim + rank : dim, what);
   }
   return layout;

@@ -53,17 +53,17 @@ TEST(PartitionSpec, AnAxisSplitCountsDimensionsFromEitherEnd) {
   EXPECT_EQ(parse_splits({{"model", -1}}, 0),
             "layout: a layout for f32[8, 6] splits dimension -1 on the mesh axis 'model'; the rank is 0");
   EXPECT_EQ(parse_splits({{"model", 0}, {"model", 1}}),
-            "layout: a layout for f32[8, 6] names the mesh axis 'model' twice: it can split one dimension");
+            "layout: a layout for f32[8, 6] names the mesh axis 'model' twice; an axis can split only one dimension");
 }
 
 TEST(PartitionSpec, InvalidSpecsAreErrorsThatShowTheSpec) {
-  EXPECT_EQ(parse_spec({"data", "model", ""}), "layout: a layout for f32[8, 6] names 3 dimensions; there are 2");
+  EXPECT_EQ(parse_spec({"data", "model", ""}), "layout: a layout for f32[8, 6] names 3 dimensions, but the rank is 2");
   EXPECT_EQ(parse_spec({"data", "data"}),
-            "layout: a layout for f32[8, 6] names the mesh axis 'data' twice: it can split one dimension");
+            "layout: a layout for f32[8, 6] names the mesh axis 'data' twice; an axis can split only one dimension");
   EXPECT_EQ(parse_spec({"model+model"}),
-            "layout: a layout for f32[8, 6] names the mesh axis 'model' twice: it can split one dimension");
-  EXPECT_EQ(parse_spec({"modle"}), "mesh: no axis is called 'modle'; mesh(data=2, model=2) has data, model");
-  EXPECT_EQ(parse_spec({"data+"}), "mesh: no axis is called ''; mesh(data=2, model=2) has data, model");
+            "layout: a layout for f32[8, 6] names the mesh axis 'model' twice; an axis can split only one dimension");
+  EXPECT_EQ(parse_spec({"modle"}), "mesh: unknown axis 'modle'; expected one of: data, model");
+  EXPECT_EQ(parse_spec({"data+"}), "mesh: unknown axis ''; expected one of: data, model");
 }
 
 TEST(PartitionSpec, SpecsOfLayoutsRoundTrip) {

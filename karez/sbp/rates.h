@@ -15,11 +15,12 @@ enum class WorkClass { none, matmul, conv, conv_input, conv_weight, memory, redu
 // The work of one device in a call.
 struct Work {
   WorkClass work = WorkClass::memory;
-  double flops =
-      0;  // operations of products and convolutions; otherwise evaluations of functions (e^x, tanh, ...), 0 if none
-  double bytes = 0;       // bytes read and written
-  double min_extent = 0;  // for a product, the minimum of m, n and k; for a convolution, the channels of its result: if
-                          // this is small, vectors are not filled
+  // For matrix products and convolutions: floating-point operations. Otherwise: evaluations of functions such as e^x.
+  double flops = 0;
+  double bytes = 0;  // bytes read and written
+  // For a matrix product, the minimum of m, n and k; for a convolution, the number of channels of its result. If this
+  // number is small, the vector registers are only partly used.
+  double min_extent = 0;
 };
 
 // Each rate is for a class and a size of work:

@@ -1,4 +1,4 @@
-// Tests of which rate applies to which work.
+// Tests of the choice of the rate that applies to given work.
 #include "karez/sbp/rates.h"
 
 #include <gtest/gtest.h>

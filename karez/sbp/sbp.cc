@@ -1,8 +1,6 @@
 // Text, boxes and validity of layouts.
 #include "karez/sbp/sbp.h"
 
-#include <optional>
-
 #include <algorithm>
 
 #include "karez/base/error.h"
@@ -16,28 +14,6 @@ std::string print(Sbp sbp) {
     case Sbp::Kind::partial: return cat("P(", name_of(sbp.reduce), ")");
   }
   return "?";
-}
-
-Sbp sbp_from(std::string_view text) {
-  Scanner in(text, "layout");
-  Sbp out;
-  if (in.accept("S(")) {
-    std::int64_t dim = in.integer();
-    require(ErrorKind::layout, dim >= 0 && dim < 1 << 16, "layout: dimension ", dim, " is out of range (in '", text,
-            "')");
-    out = S(static_cast<int>(dim));
-    in.expect(")");
-  } else if (in.accept("P(")) {
-    const std::string name = in.name();
-    const std::optional<Reduce> reduce = reduce_from(name);
-    require(ErrorKind::name, reduce.has_value(), "no kind of Partial is called '", name, "'; expected sum, max or min");
-    out = P(*reduce);
-    in.expect(")");
-  } else {
-    in.expect("B");
-  }
-  if (!in.at_end()) in.fail_here("expected the end");
-  return out;
 }
 
 std::string print(const Layout& layout) {
@@ -99,8 +75,8 @@ Range part_of(Range range, int parts, int index) {
 
 Box local_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int position) {
   if (layout.size() != mesh.axes.size())
-    fail(ErrorKind::layout, "layout ", print(layout), " has ", layout.size(), " entries for the ", mesh.rank(),
-         " axes of ", print(mesh));
+    fail(ErrorKind::layout, "layout ", print(layout), ": expected ", mesh.rank(), " entries, one for each axis of ",
+         print(mesh), ", got ", layout.size());
   if (position < 0 || position >= mesh.size())
     fail("mesh: position ", position, " is outside ", print(mesh), " of ", mesh.size(), " devices");
   Box box = full_box(shape);
@@ -121,7 +97,8 @@ bool is_valid(const TensorType& type, const Mesh& mesh, const Layout& layout, st
     if (reason) *reason = cat("layout ", print(layout), " of ", type, " on ", print(mesh), ": ", parts...);
     return false;
   };
-  if (layout.size() != mesh.axes.size()) return reject(layout.size(), " entries for ", mesh.rank(), " axes");
+  if (layout.size() != mesh.axes.size())
+    return reject("expected ", mesh.rank(), " entries, one for each axis, got ", layout.size());
   const Sbp* partial = nullptr;
   for (const Sbp& entry : layout) {
     if (entry.is_split() && (entry.dim < 0 || entry.dim >= type.rank()))

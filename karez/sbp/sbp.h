@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "karez/base/scanner.h"
 #include "karez/sbp/mesh.h"
 #include "karez/sbp/namespace.h"
 #include "karez/tensor/reduce.h"
@@ -33,7 +32,6 @@ inline Sbp S(int dim) { return {Sbp::Kind::split, dim, Reduce::sum}; }
 inline Sbp B() { return {Sbp::Kind::broadcast, 0, Reduce::sum}; }
 inline Sbp P(Reduce reduce = Reduce::sum) { return {Sbp::Kind::partial, 0, reduce}; }
 std::string print(Sbp sbp);  // "S(0)", "B", "P(sum)"
-Sbp sbp_from(std::string_view text);
 inline std::ostream& operator<<(std::ostream& out, Sbp sbp) { return out << print(sbp); }
 
 using Layout = std::vector<Sbp>;          // one entry per mesh axis

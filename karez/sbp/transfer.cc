@@ -62,13 +62,6 @@ std::vector<TransferPiece> transfer_pieces(const Shape& shape, PlacedLayout from
   return out;
 }
 
-std::int64_t transfer_bytes(const TensorType& type, PlacedLayout from, PlacedLayout to) {
-  std::int64_t elements = 0;
-  for (const TransferPiece& piece : transfer_pieces(type.shape, from, to))
-    if (!piece.is_local) elements += count_of(shape_of(piece.box));
-  return checked_mul(elements, size_of(type.dtype));
-}
-
 double transfer_seconds(const TensorType& type, PlacedLayout from, PlacedLayout to, const CostTable& costs) {
   struct Load {
     double messages = 0, bytes = 0;

@@ -1,8 +1,7 @@
-// Transfers of a tensor from one mesh to another: the box that each device sends to each other device, bytes and
-// seconds.
+// Transfers of a tensor from one mesh to another: the box that each device sends to each other device, and the
+// seconds that this takes.
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -27,21 +26,19 @@ struct TransferPiece {
   bool operator==(const TransferPiece&) const = default;
 };
 
-// The pieces that every device of the new mesh must receive, each element once, in the order of the receivers. Neither
-// layout may have a Partial; reduce it before the transfer. Elements that a device already holds are a local piece. If
-// several devices hold the same box, devices of the receiver's rank are preferred as senders, and receivers alternate
-// among the candidates.
+// Returns the pieces that every device of the new mesh must receive, in the order of the receivers; a receiver gets
+// each element once. Neither layout may have a Partial; reduce it before the transfer. Elements that a device already
+// holds are a local piece. If several devices hold the same box, devices of the receiver's rank are preferred as
+// senders, and receivers alternate among the candidates.
 //   f32[4, 2] from (S(0)) on 2 devices to (B) on a third device: two pieces, rows 0-1 and rows 2-3
 std::vector<TransferPiece> transfer_pieces(const Shape& shape, PlacedLayout from, PlacedLayout to);
-
-// Bytes that are sent between different devices.
-std::int64_t transfer_bytes(const TensorType& type, PlacedLayout from, PlacedLayout to);
 
 // The name of the links between placements in a cost table; it is used like the name of a mesh axis.
 inline constexpr std::string_view placements_axis = "stage";
 
-// Seconds of a transfer: messages x alpha + bytes x beta of the device that sends or receives longest, plus the
-// maximum of any device's local bytes at the memory rate. The link is the one of the axis `stage`, if the table has it.
+// Returns the seconds of a transfer: messages x alpha + bytes x beta of the device that sends or receives longest, plus
+// the time of the device that copies the most local bytes. The cost table's link for the axis `stage` applies, if there
+// is one, otherwise its default link.
 double transfer_seconds(const TensorType& type, PlacedLayout from, PlacedLayout to, const CostTable& costs);
 
 // All layouts without Partial that a type can have on a mesh, in ascending order.

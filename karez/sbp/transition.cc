@@ -1,4 +1,4 @@
-// Legality, bytes and seconds of transitions on one axis.
+// Legality and seconds of transitions on one axis.
 #include "karez/sbp/transition.h"
 
 #include <algorithm>
@@ -12,12 +12,6 @@ namespace karez::sbp {
 namespace {
 constexpr Move moves[] = {Move::slice,      Move::to_partial,     Move::all_gather,
                           Move::all_to_all, Move::reduce_scatter, Move::all_reduce};
-
-std::int64_t count_of(const Box& box) {
-  std::int64_t out = 1;
-  for (Range r : box) out *= r.size();
-  return out;
-}
 
 void require_step(const TensorType& type, const Mesh& mesh, const TransitionStep& step) {
   std::string reason;
@@ -55,8 +49,8 @@ std::string_view name_of(Move move) {
 Move move_from(std::string_view name) {
   for (Move m : moves)
     if (name_of(m) == name) return m;
-  fail(ErrorKind::name, "no move is called '", name, "'; there are ",
-       join(moves, ", ", [](Move m) { return name_of(m); }));
+  fail(ErrorKind::name, "unknown move '", name,
+       "'; expected one of: ", join(moves, ", ", [](Move m) { return name_of(m); }));
 }
 
 std::optional<Move> move_between(Sbp from, Sbp to) {
@@ -96,7 +90,7 @@ double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int
                     const LinkCost& link, double memory_bytes) {
   double all = static_cast<double>(element_bytes);
   for (std::int64_t size : shape) all *= static_cast<double>(size);
-  // Bytes of member `index`'s part of `all`; the first parts are the longest.
+  // Returns the bytes of the part of `all` that member `index` holds; the first parts are the longest.
   auto part = [&](int dim, int index) {
     std::int64_t size = shape[dim];
     return size == 0 ? 0.0 : all / static_cast<double>(size) * static_cast<double>(part_of({0, size}, n, index).size());
@@ -115,8 +109,8 @@ double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int
     case Move::all_to_all: {
       messages = n - 1;
       double row_share = 1.0 / static_cast<double>(std::max<std::int64_t>(shape[to.dim], 1));
-      // Both parts shrink with the position, so either the first member that keeps the fewest bytes or the first member
-      // of all sends the most.
+      // The parts before and after the step shrink with the position of the member. Therefore either the first member
+      // or the first of the members with the shortest part after the step sends the most bytes.
       for (int i : {0, static_cast<int>(shape[to.dim] % n)}) {
         double before_bytes = part(from.dim, i);
         double kept_bytes = before_bytes * row_share * static_cast<double>(part_of({0, shape[to.dim]}, n, i).size());
@@ -140,55 +134,14 @@ double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int
   return messages * link.alpha + bytes_sent_by_busiest * link.beta + local_bytes / memory_bytes;
 }
 
-std::vector<TransitionStep> steps_from(const TensorType& type, const Mesh& mesh, const Layout& from) {
-  std::string reason;
-  require(ErrorKind::layout, is_valid(type, mesh, from, &reason), "transition: ", reason);
-  std::vector<Sbp> entries;
-  entries.reserve(static_cast<std::size_t>(type.rank()) + 4);
-  for (int d = 0; d < type.rank(); ++d) entries.push_back(S(d));
-  entries.push_back(B());
-  for (Reduce r : {Reduce::sum, Reduce::max, Reduce::min}) entries.push_back(P(r));
-  std::vector<TransitionStep> out;
-  for (int a = 0; a < mesh.rank(); ++a) {
-    for (Sbp entry : entries) {
-      auto move = move_between(from[a], entry);
-      if (!move || !boxes_nest(mesh, from, a, from[a], entry)) continue;
-      Layout to = from;
-      to[a] = entry;
-      if (is_valid(type, mesh, to)) out.push_back({a, *move, from, std::move(to)});
-    }
-  }
-  return out;
-}
-
-std::int64_t bytes_sent(const TensorType& type, const Mesh& mesh, const TransitionStep& step) {
-  require_step(type, mesh, step);
-  std::int64_t n = mesh.axes[step.axis].size, elements = 0;
-  if (is_local(step.move)) return 0;
-  std::int64_t before_bytes = 0;
-  for (int d = 0; d < mesh.size(); ++d) {
-    Box before = local_box(type.shape, mesh, step.from, d), after = local_box(type.shape, mesh, step.to, d);
-    switch (step.move) {
-      case Move::all_gather: elements += (n - 1) * count_of(before); break;
-      case Move::reduce_scatter: elements += (n - 1) * count_of(after); break;
-      case Move::all_to_all: elements += count_of(before) - count_of(intersect(before, after)); break;
-      case Move::all_reduce: before_bytes += count_of(after); break;
-      default: break;
-    }
-  }
-  if (step.move == Move::all_reduce)
-    elements = 2 * (n - 1) * (before_bytes / n);  // the n members of a group hold the same box
-  return checked_mul(elements, size_of(type.dtype));
-}
-
 double seconds(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs) {
   require_step(type, mesh, step);
   return step_seconds(type, mesh, step, costs);
 }
 
 namespace {
-// The shape that the group of position 0 holds together. It is the largest of all groups, since first parts are the
-// longest.
+// Returns the shape that the devices of the group of position 0 hold together. It is the largest of all groups, since
+// first parts are the longest.
 Shape shape_of_group(const TensorType& type, const Mesh& mesh, const TransitionStep& step) {
   Shape shape = type.shape;
   for (int a = 0; a < mesh.rank(); ++a)
@@ -198,25 +151,15 @@ Shape shape_of_group(const TensorType& type, const Mesh& mesh, const TransitionS
 }
 }  // namespace
 
-std::string_view name_of(AllReduceAlgorithm algorithm) {
-  switch (algorithm) {
-    case AllReduceAlgorithm::direct: return "direct";
-    case AllReduceAlgorithm::ring: return "ring";
-    case AllReduceAlgorithm::recursive: return "recursive";
-    case AllReduceAlgorithm::flat: return "flat";
-  }
-  return "?";
-}
-
-// Exchanging between all pairs at once takes the fewest rounds, which determines the time if few members on one host
-// take part.
+// Up to 8 members are usually on one host, where the number of rounds determines the time. There are the fewest rounds
+// if all pairs of members exchange data at the same time, without a ring.
 bool uses_ring(int members) { return members > 8; }
 
 AllReduceAlgorithm all_reduce_of(const TensorType& type, const Mesh& mesh, const TransitionStep& step,
                                  const CostTable& costs) {
   require_step(type, mesh, step);
   const int n = mesh.axes[step.axis].size;
-  const std::int64_t elements = tensor::count_of(shape_of_group(type, mesh, step)), element_bytes = size_of(type.dtype);
+  const std::int64_t elements = count_of(shape_of_group(type, mesh, step)), element_bytes = size_of(type.dtype);
   return cheapest_all_reduce(n, static_cast<double>(elements * element_bytes),
                              static_cast<double>(ceil_div(elements, n) * element_bytes),
                              costs.of_axis(mesh.axes[step.axis].name), costs.memory_bytes)

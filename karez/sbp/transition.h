@@ -1,9 +1,8 @@
-// Transitions between layouts: steps on one axis with their bytes and seconds, and the cheapest tree from one layout to
-// several.
+// Transitions between layouts: steps on one axis with their seconds, and the cheapest tree of steps from one
+// layout to several others.
 #pragma once
 
 #include <memory>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,11 +12,11 @@
 
 namespace karez::sbp {
 
-// The kinds of change of one axis' entry. The first two are local: no bytes are sent between devices.
+// How a step changes the entry of one axis. The first two moves are local: no bytes are sent between devices.
 //   slice           B -> S(i)  keeps the device's part
-//   to_partial      S -> P     keeps the device's part; the rest is the identity of the reduction
+//   to_partial      S -> P     keeps the device's part; the rest is filled with the identity of the reduction
 //                   B -> P     for sums, one member keeps the value and the others get zeros; for max and min, the
-//                              result is an alias of the value
+//                              result aliases the value
 //   all_gather      S(i) -> B
 //   all_to_all      S(i) -> S(j)
 //   reduce_scatter  P -> S(i)
@@ -36,35 +35,29 @@ struct TransitionStep {
   bool operator==(const TransitionStep&) const = default;
 };
 
-// Every legal step from `from` to a layout that is valid for `type`.
-std::vector<TransitionStep> steps_from(const TensorType& type, const Mesh& mesh, const Layout& from);
-
-// Bytes that all devices of the mesh together send to other devices in this step (exact for uneven parts):
-// all_gather (n-1) S, reduce_scatter (n-1) S, all_to_all (n-1)/n S, all_reduce 2 (n-1) S, each per group of n devices,
-// where S is the size of the group's tensor.
-std::int64_t bytes_sent(const TensorType& type, const Mesh& mesh, const TransitionStep& step);
-
-// Algorithms of all_reduce, described in karez/comm/collective/collective.h; all send 2 (n-1) S bytes in total.
+// Algorithms of all_reduce, described in karez/comm/collective/collective.h. For n members that hold S bytes each, all
+// of them send 2 (n-1) S bytes in total.
 // `direct` is used for up to 8 members, `recursive` for more if n is a power of two, `ring` for all other n, and `flat`
 // for two members if it is cheaper.
 enum class AllReduceAlgorithm { direct, ring, recursive, flat };
-std::string_view name_of(AllReduceAlgorithm algorithm);
 AllReduceAlgorithm all_reduce_of(const TensorType& type, const Mesh& mesh, const TransitionStep& step,
                                  const CostTable& costs);
-bool uses_ring(int members);  // whether other moves use a ring, and all_reduce too if n is not a power of two
+// True if moves among this many members use a ring. An all_reduce uses it only if the number is not a power of two.
+bool uses_ring(int members);
 
-// Seconds of the step: messages x alpha + the busiest device's bytes x beta, plus its local copies at the memory rate.
-//   messages: n-1, all_reduce 2 (n-1), recursive 2 log2 n, flat 1
-//   bytes of the busiest device, where S is the size of the group's tensor and p(i) that of part i: all_gather
-//   (n-1) p(0), reduce_scatter S - p(n-1), all_to_all the maximum that a member does not keep, all_reduce
-//   S + (n-2) ceil(S / n)
-//   bytes copied or reduced: the member's part; for reduce_scatter and all_reduce n parts, for flat n S; for to_partial
-//   S, but 0 for B -> P(max | min); for slice 0
+// Returns the seconds of the step: messages x alpha + bytes sent by the busiest device x beta + bytes copied or reduced
+// by the busiest device / memory rate. S is the size of the group's tensor in bytes, and p(i) is the size of part i.
+//   messages            n-1; for all_reduce 2 (n-1), with `recursive` 2 log2 n, with `flat` 1
+//   bytes sent          all_gather (n-1) p(0); reduce_scatter S - p(n-1); all_to_all the largest amount that a member
+//                       does not keep; all_reduce S + (n-2) ceil(S / n)
+//   copied or reduced   the member's part; for reduce_scatter and all_reduce n parts, with `flat` n S; for slice 0; for
+//                       to_partial S, but 0 for B -> P(max | min)
 double seconds(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs);
 
 // The cheapest set of steps from `from` that reaches every target, ordered so that each step starts from a layout that
-// exists. The result is exact (Dreyfus-Wagner) over all layouts of splits, Broadcast and the kinds of Partial that
-// `from` or a target has; ties are broken by fewest steps, then by the order of layouts.
+// exists. The result is exact (Dreyfus-Wagner) over all layouts made of splits, Broadcast and the kinds of Partial that
+// `from` or a target has. Among trees of equal cost, the one with the fewest steps is chosen, then the first in the
+// order of layouts.
 struct TransitionTree {
   std::vector<TransitionStep> steps;
   double seconds = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "karez/sbp/test_steps.h"
 #include "karez/sbp/transition.h"
 
 namespace karez::sbp {
@@ -35,8 +36,8 @@ TEST(TransitionSeconds, SecondsCountMessagesBytesAndLocalCopies) {
   EXPECT_EQ(terms(S(0), S(1)), (std::vector<double>{3, 40 - 40 * 1 / 5.0, 2 * 2 * 4}));
 }
 
-// Each member keeps the intersection of its old and new boxes and sends the rest. The test computes both for every
-// member.
+// Each member keeps the intersection of its old and new boxes and sends the rest. The test computes the kept and the
+// sent elements of every member.
 TEST(TransitionSeconds, AnAllToAllTakesAsLongAsItsBusiestMember) {
   CostTable send_costs, copy_costs;
   send_costs.link = {0, 1}, copy_costs.link = {0, 0};
@@ -61,35 +62,35 @@ TEST(TransitionSeconds, AnAllToAllTakesAsLongAsItsBusiestMember) {
       }
 }
 
-// Two members exchange their whole tensors if a message costs more than the longer reduction; up to eight members
-// exchange ranges directly; sixteen use recursive halving and doubling; nine use a ring.
+// Two members exchange their whole tensors in one message if a second message costs more than the additional reduction.
+// Otherwise up to eight members exchange ranges directly, sixteen use recursive halving and doubling, and nine use a
+// ring.
 TEST(TransitionSeconds, AnAllReduceUsesTheCheapestAlgorithm) {
   auto choice = [&](const char* name, std::int64_t elements, const CostTable& costs) {
     Mesh mesh = Mesh::parse(name);
     TensorType type{DType::f32, {elements}};
     TransitionStep step{0, Move::all_reduce, {P()}, {B()}};
-    return std::pair(std::string(name_of(all_reduce_of(type, mesh, step, costs))), seconds(type, mesh, step, costs));
+    return std::pair(all_reduce_of(type, mesh, step, costs), seconds(type, mesh, step, costs));
   };
   CostTable costs;
   costs.link = {10, 1};
   costs.memory_bytes = 2;
-  using Choice = std::pair<std::string, double>;
-  EXPECT_EQ(choice("a=2", 4, costs), (Choice{"flat", 10 + 16 + 2 * 16 / 2}));
-  EXPECT_EQ(choice("a=2", 6, costs), (Choice{"direct", 20 + 24 + 24 / 2}));
-  EXPECT_EQ(
-      choice("a=2", 5, costs),
-      (Choice{"flat", 10 + 20 + 2 * 20 / 2}));  // direct: 20 + 20 + 2 * 12 / 2, as the longer range has 3 elements
-  EXPECT_EQ(choice("a=4", 4, costs), (Choice{"direct", 6 * 10 + 12 + 3 * 4 + 4 * 4 / 2}));
-  EXPECT_EQ(choice("a=8", 8, costs).first, "direct");
-  EXPECT_EQ(choice("a=9", 9, costs), (Choice{"ring", 16 * 10 + 32 + 8 * 4 + 36 / 2}));
-  EXPECT_EQ(choice("a=12", 12, costs), (Choice{"ring", 22 * 10 + 44 + 11 * 4 + 48 / 2}));
-  EXPECT_EQ(choice("a=16", 16, costs), (Choice{"recursive", 8 * 10 + 60 + 15 * 4 + 64 / 2}));
+  using enum AllReduceAlgorithm;
+  using Choice = std::pair<AllReduceAlgorithm, double>;
+  EXPECT_EQ(choice("a=2", 4, costs), (Choice{flat, 10 + 16 + 2 * 16 / 2}));
+  EXPECT_EQ(choice("a=2", 6, costs), (Choice{direct, 20 + 24 + 24 / 2}));
+  EXPECT_EQ(choice("a=2", 5, costs),
+            (Choice{flat, 10 + 20 + 2 * 20 / 2}));  // direct: 20 + 20 + 2 * 12 / 2, as the longer range has 3 elements
+  EXPECT_EQ(choice("a=4", 4, costs), (Choice{direct, 6 * 10 + 12 + 3 * 4 + 4 * 4 / 2}));
+  EXPECT_EQ(choice("a=8", 8, costs).first, direct);
+  EXPECT_EQ(choice("a=9", 9, costs), (Choice{ring, 16 * 10 + 32 + 8 * 4 + 36 / 2}));
+  EXPECT_EQ(choice("a=12", 12, costs), (Choice{ring, 22 * 10 + 44 + 11 * 4 + 48 / 2}));
+  EXPECT_EQ(choice("a=16", 16, costs), (Choice{recursive, 8 * 10 + 60 + 15 * 4 + 64 / 2}));
   TensorType type{DType::f32, {4, 5}};  // two rows per group: 40 bytes
   EXPECT_EQ(all_reduce_of(type, Mesh::parse("a=2,b=2"), {1, Move::all_reduce, {S(0), P()}, {S(0), B()}}, costs),
-            AllReduceAlgorithm::direct);
+            direct);
   costs.axis_links = {{"b", {50, 1}}};
-  EXPECT_EQ(all_reduce_of(type, Mesh::parse("a=2,b=2"), {1, Move::all_reduce, {S(0), P()}, {S(0), B()}}, costs),
-            AllReduceAlgorithm::flat);
+  EXPECT_EQ(all_reduce_of(type, Mesh::parse("a=2,b=2"), {1, Move::all_reduce, {S(0), P()}, {S(0), B()}}, costs), flat);
 }
 
 TEST(TransitionSeconds, AnAxisIsPricedByItsOwnLink) {

@@ -21,7 +21,7 @@ struct TransitionTable::State {
   std::unordered_map<std::int64_t, int> extended;                      // by set and layout: the set with this layout
   std::vector<std::vector<double>> seconds;                            // by set and start; negative if unknown
   std::map<unsigned, TreeSearch> searches;                             // by kinds of Partial
-  std::map<unsigned, std::unordered_map<std::int64_t, double>> steps;  // seconds by kinds of Partial and both ends
+  std::map<unsigned, std::unordered_map<std::int64_t, double>> steps;  // seconds by kinds of Partial, start and end
   std::int64_t key(int set, int layout) const { return static_cast<std::int64_t>(set) << 32 | layout; }
 
   struct FoundTree {

@@ -1,4 +1,4 @@
-// Tests of transition trees: compares them with an exhaustive search over all layouts and all branch points.
+// Tests that compare transition trees with an exhaustive search over all layouts and all branch points.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "karez/base/error.h"
 #include "karez/base/text.h"
+#include "karez/sbp/test_steps.h"
 #include "karez/sbp/transition.h"
 
 namespace karez::sbp {
@@ -67,7 +68,7 @@ struct AllPaths {
   }
 };
 
-// Returns the error in a tree, or "".
+// Returns the error in a tree; "" if there is none.
 std::string error_in(const TransitionTree& tree, const TensorType& type, const Mesh& mesh, const Layout& from,
                      const std::vector<Layout>& targets, const CostTable& costs) {
   std::set<Layout> reached{from};
@@ -91,7 +92,7 @@ std::string print_steps(const TransitionTree& tree) {
   });
 }
 
-// A layout that is up to `max_steps` random steps away.
+// Returns a layout that is up to `max_steps` random steps away from the given one.
 Layout random_layout(const TensorType& type, const Mesh& mesh, Layout layout, std::uint64_t max_steps,
                      std::mt19937_64& random) {
   for (std::uint64_t steps = random() % (max_steps + 1); steps > 0; --steps) {
@@ -106,7 +107,7 @@ std::uint64_t base_seed() {
   return seed_text ? std::strtoull(seed_text, nullptr, 10) : 1;
 }
 
-TEST(TransitionTree, RandomTreesCostTheSameAsTheBestTreesOfAnExhaustiveSearch) {
+TEST(TransitionTree, RandomTreesCostTheSameAsTheCheapestTreesOfAnExhaustiveSearch) {
   std::uint64_t seed = base_seed();
   for (std::uint64_t i = 0; i < 250; ++i) {
     std::mt19937_64 random(seed * 1000 + i);
@@ -164,7 +165,7 @@ TEST(TransitionTree, ATableGivesTheSameTreesFromItsCache) {
   EXPECT_EQ(table.with(table.with(0, table.number({S(0)})), table.number({B()})), two_targets)
       << "the order of targets has no effect";
   EXPECT_THROW(table.number({S(1)}), Error);
-  EXPECT_THROW(table.number({S(1)}), Error);  // the failed call left no entry
+  EXPECT_THROW(table.number({S(1)}), Error);  // a failed call leaves no entry
 }
 
 TEST(TransitionTree, APartialBecomesSplitAndBroadcastByOneAllReduceAndAFreeSlice) {

@@ -109,7 +109,7 @@ void TreeSearch::collect(int set, int state, std::vector<std::pair<int, int>>& s
   while (true) {
     const BestTree& best = best_[set][state];
     require(ErrorKind::layout, best.units < infinite_cost,
-            "transition: a target cannot be reached");  // a bug if it fails: every layout is connected with Broadcast
+            "transition: a target cannot be reached");  // a failure is a bug: every layout is connected to Broadcast
     if (best.part != 0) {
       collect(best.part, state, steps);
       set = best.rest;

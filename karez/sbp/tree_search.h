@@ -1,5 +1,5 @@
-// The search of TransitionTable for cheapest trees of steps, run backwards from sets of targets over all layouts of one
-// tensor.
+// The search of TransitionTable for the cheapest trees of steps. It runs backwards from sets of targets, over all
+// layouts of one tensor.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 
 namespace karez::sbp {
 
-// Costs are compared as integers, so that sums in a different order are still equal. One unit is 2^-44 of a bound on
-// the cost of a step; each step adds 16 units, so that among trees of equal cost the one with fewer steps wins in spite
-// of rounding.
+// Costs are compared as integers, so that sums in a different order are still equal. One unit is 2^-44 of an upper
+// bound on the cost of a step. Each step costs 16 additional units, so that among trees of equal cost the one with
+// fewer steps wins in spite of rounding.
 using CostUnits = std::int64_t;
-inline constexpr CostUnits infinite_cost =
-    std::numeric_limits<CostUnits>::max() / 4;  // the sum of two infinite costs does not overflow
+// The sum of two infinite costs does not overflow.
+inline constexpr CostUnits infinite_cost = std::numeric_limits<CostUnits>::max() / 4;
 
 // All layouts of a tensor, numbered in ascending order: each axis' entry is a digit, and the digit of the first axis is
 // the most significant.
@@ -66,18 +66,18 @@ class PredecessorCosts {
   Shape shape_;
 };
 
-// All searches in one space, one for each set of targets; each gives the trees from every start. The caller numbers the
-// sets of targets; 0 is the empty set.
+// All searches in one space, one for each set of targets. Each search finds the trees from every start. The caller
+// numbers the sets of targets; 0 is the empty set.
 class TreeSearch {
  public:
-  TreeSearch(const TensorType& type, const Mesh& mesh, unsigned kinds,
-             const CostTable& costs);      // layouts may have only these kinds of Partial
+  // Layouts may have only the given kinds of Partial.
+  TreeSearch(const TensorType& type, const Mesh& mesh, unsigned kinds, const CostTable& costs);
   TreeSearch(const TreeSearch&) = delete;  // predecessors_ refers to space_
 
   const LayoutSpace& space() const { return space_; }
   bool has_result(int set) const { return static_cast<std::size_t>(set) < best_.size() && !best_[set].empty(); }
-  // Runs the search for one set. `subsets` has the numbers of its subsets, indexed by a bit mask of targets; all proper
-  // subsets must have results. The search for a set of one target starts at `target_state`.
+  // Runs the search for one set. `subsets` contains the numbers of its subsets, indexed by a bit mask of targets. All
+  // proper subsets must already have results. The search for a set of one target starts at `target_state`.
   void run(int set, const std::vector<int>& subsets, int target_state);
   // Appends the steps as pairs of states, in pre-order: each step starts where an earlier one ended, or at the root.
   void collect(int set, int state, std::vector<std::pair<int, int>>& steps) const;

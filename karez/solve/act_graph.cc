@@ -10,7 +10,7 @@ namespace karez::solve {
 namespace {
 using WaitKind = SlotCycle::WaitKind;
 
-constexpr int slot_limit = 32767;  // per register, since messages carry a slot in 16 bits
+constexpr int slot_limit = 32767;  // per register, because messages of the runtime store a slot number in 16 bits
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
@@ -20,11 +20,11 @@ void check_register(const SlotProblem& p, int r) {
   const auto& reg = p.registers[r];
   const int actors = static_cast<int>(p.actors.size());
   auto check_end = [&](int actor, int period, const char* role) {
-    require(actor >= 0 && actor < actors, "slots: register ", r, " has ", role, " ", actor, ", but there are ", actors,
-            " actors");
+    require(actor >= 0 && actor < actors, "slots: register ", r, " names ", role, " ", actor,
+            ", but the number of actors is ", actors);
     require(period >= 1 && p.actors[actor].acts % period == 0, "slots: register ", r, " has period ", period, " at ",
             role, " ", actor, ", which acts ", p.actors[actor].acts,
-            " times a launch: the acts must be a multiple of the period");
+            " times a launch: the number of acts must be a multiple of the period");
     return p.actors[actor].acts / period;
   };
   int pieces = check_end(reg.producer, reg.period, "producer");
@@ -33,26 +33,28 @@ void check_register(const SlotProblem& p, int r) {
     int read = check_end(c.actor, c.period, "consumer");
     require(read == pieces, "slots: register ", r, " gets ", pieces, " pieces a launch from actor ", reg.producer,
             ", but actor ", c.actor, " reads ", read);
-    require(is_time(c.arrives) && is_time(c.returns), "slots: register ", r, " takes ", c.arrives, " seconds to actor ",
-            c.actor, " and ", c.returns, " back");
+    require(is_time(c.arrives) && is_time(c.returns), "slots: the delays of register ", r, " to actor ", c.actor,
+            " and back must be finite and at least 0, got ", c.arrives, " and ", c.returns, " seconds");
   }
-  require(reg.bytes >= 0, "slots: register ", r, " has slots of ", reg.bytes, " bytes");
-  require(reg.min_slots >= 1 && reg.min_slots <= reg.max_slots && reg.max_slots <= slot_limit, "slots: register ", r,
-          " may have ", reg.min_slots, " to ", reg.max_slots, " slots: at least 1, at most ", slot_limit);
-  require(reg.filled >= 0 && reg.filled <= reg.max_slots, "slots: register ", r, " begins with ", reg.filled, " of ",
-          reg.max_slots, " slots full");
+  require(reg.bytes >= 0, "slots: the slots of register ", r, " must have at least 0 bytes, got ", reg.bytes);
+  require(reg.min_slots >= 1 && reg.min_slots <= reg.max_slots && reg.max_slots <= slot_limit,
+          "slots: the range of slots of register ", r, " must not be empty and must lie within 1 to ", slot_limit,
+          ", got ", reg.min_slots, " to ", reg.max_slots);
+  require(reg.filled >= 0 && reg.filled <= reg.max_slots, "slots: register ", r, " must begin with 0 to ",
+          reg.max_slots, " filled slots, got ", reg.filled);
 }
 
-// Checks that an order has `acts` acts of each of its actors, with consecutive numbers.
+// Checks that an order has all acts of each of its actors, with consecutive numbers.
 void check_order(const SlotProblem& p, int s) {
   std::vector<std::int64_t> act_counts(p.actors.size(), 0), last(p.actors.size(), 0);
   constexpr std::int64_t max_act = std::int64_t{1} << 40;
   for (const auto& a : p.streams[s].order) {
     require(a.actor >= 0 && a.actor < static_cast<int>(p.actors.size()), "slots: stream ", s, " orders actor ", a.actor,
             ", but the number of actors is ", p.actors.size());
-    require(a.act > -max_act && a.act < max_act, "slots: stream ", s, " orders act ", a.act, " of actor ", a.actor);
+    require(a.act > -max_act && a.act < max_act, "slots: stream ", s, " orders act ", a.act, " of actor ", a.actor,
+            "; act numbers must be above -2^40 and below 2^40");
     require(act_counts[a.actor]++ == 0 || a.act == last[a.actor] + 1, "slots: stream ", s, " orders act ", a.act,
-            " of actor ", a.actor, " after act ", last[a.actor]);
+            " of actor ", a.actor, " after act ", last[a.actor], "; the acts of an actor must be consecutive");
     last[a.actor] = a.act;
   }
   for (const auto& a : p.streams[s].order)
@@ -67,8 +69,9 @@ ActGraph::ActGraph(const SlotProblem& problem, const SlotLimits& limits) : probl
   double seconds = 0;
   for (int a = 0; a < actors; ++a) {
     const auto& actor = problem.actors[a];
-    require(is_time(actor.seconds), "slots: actor ", a, " takes ", actor.seconds, " seconds");
-    require(actor.acts >= 1, "slots: actor ", a, " acts ", actor.acts, " times a launch");
+    require(is_time(actor.seconds), "slots: the duration of actor ", a, " must be finite and at least 0, got ",
+            actor.seconds, " seconds");
+    require(actor.acts >= 1, "slots: actor ", a, " must act at least once in a launch, got ", actor.acts);
     seconds += actor.seconds * actor.acts;
   }
   const std::int64_t acts = acts_of(problem);
@@ -80,7 +83,7 @@ ActGraph::ActGraph(const SlotProblem& problem, const SlotLimits& limits) : probl
     bytes = checked_add(bytes, checked_mul(reg.bytes, reg.max_slots));
     for (const auto& c : reg.consumers) seconds += (c.arrives + c.returns) * static_cast<double>(pieces_.back());
   }
-  require(std::isfinite(seconds), "slots: the seconds of a launch are not finite");
+  require(std::isfinite(seconds), "slots: the sum of all durations and delays in a launch is not finite");
 
   for (int a = 0; a < actors; ++a) {
     first_.push_back(static_cast<int>(actor_.size()));
@@ -111,9 +114,9 @@ void ActGraph::add_stream(int s) {
   load.tokens = 1;
   std::vector<char> act_counts(problem_.actors.size(), 0);
   for (int a : stream.actors) {
-    require(a >= 0 && a < static_cast<int>(problem_.actors.size()), "slots: stream ", s, " has actor ", a,
+    require(a >= 0 && a < static_cast<int>(problem_.actors.size()), "slots: stream ", s, " lists actor ", a,
             ", but the number of actors is ", problem_.actors.size());
-    require(act_counts[a]++ == 0, "slots: stream ", s, " has actor ", a, " twice");
+    require(act_counts[a]++ == 0, "slots: stream ", s, " lists actor ", a, " twice");
     load.seconds += problem_.actors[a].seconds * problem_.actors[a].acts;
     load.steps.push_back({a, 0, WaitKind::stream, s});
   }
@@ -121,8 +124,8 @@ void ActGraph::add_stream(int s) {
   if (load.seconds > load_.seconds) load_ = std::move(load);
 }
 
-// Adds the edge by which act `next_act` of each launch begins `delay` after the end of `from_act`. It has a token for
-// each launch between the two acts.
+// Adds an edge: act `next_act` of actor `next` waits until `delay` seconds after the end of act `from_act` of actor
+// `from`. The number of tokens of the edge is the number of launches by which the waiting act is later.
 void ActGraph::add(WaitEdges& to, int from, std::int64_t from_act, int next, std::int64_t next_act, double delay,
                    Wait wait) const {
   std::int64_t from_acts = problem_.actors[from].acts, next_acts = problem_.actors[next].acts;

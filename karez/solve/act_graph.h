@@ -13,8 +13,8 @@ class ActGraph {
   // Checks the problem and throws an error if it is inconsistent.
   ActGraph(const SlotProblem& problem, const SlotLimits& limits);
 
-  // Returns the cycle with the largest ratio, or the load of a stream without order if the load is larger. Each
-  // register must have at least `filled` slots.
+  // Returns the cycle with the largest ratio of time to tokens, or the load of the busiest stream without order if this
+  // load is larger. Each register must have at least `filled` slots.
   SlotCycle critical_cycle(std::span<const int> slots) const;
 
   std::int64_t pieces(int reg) const { return pieces_[reg]; }  // pieces of a register in one launch
@@ -36,7 +36,7 @@ class ActGraph {
 
   const SlotProblem& problem_;
   std::vector<int> first_;  // by actor: the node of its first act
-  std::vector<int> actor_;  // by node
+  std::vector<int> actor_;  // by node: its actor
   std::vector<std::int64_t> pieces_;
   WaitEdges fixed_;  // all edges except those for slots
   SlotCycle load_;   // the load of the busiest stream without order

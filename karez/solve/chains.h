@@ -20,9 +20,9 @@ struct ChainLimits {
   int min_length = 8, max_chains = 48;  // only the first chain may be shorter than min_length
 };
 
-// Repeatedly makes a chain from the path that visits the most nodes that are on no chain yet. `order` must list every
-// node after all its successors, which `each_next` visits. Places on a chain are numbered from predecessors to
-// successors.
+// Finds long chains: as long as limits permit, takes the path that visits the most nodes without a chain, and makes
+// these nodes a chain. `order` must list every node after all its successors, which `each_next` visits. Places on a
+// chain are numbered from predecessors to successors.
 //
 //   a -> b -> c, a -> d: one chain a b c with places 0 1 2
 template <class EachNext>

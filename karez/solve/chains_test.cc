@@ -10,8 +10,8 @@
 namespace karez::solve {
 namespace {
 
-// The maximum number of nodes on one path that are on none of the first `chain_count` chains. Edges lead to larger
-// numbers.
+// Returns the maximum number of nodes on a path, without counting the nodes of the first `chain_count` chains. Edges
+// lead to nodes with larger numbers.
 int longest(const std::vector<std::vector<int>>& next, const std::vector<int>& chain, int chain_count) {
   std::vector<int> new_nodes(next.size(), 0);
   int longest_path = 0;
@@ -50,7 +50,7 @@ TEST(Chains, EachChainIsTheLongestPathOfRemainingNodes) {
       for (std::size_t n = 0; n < nodes; ++n)
         if (found.chain[n] == c) nodes_by_place[static_cast<std::size_t>(found.place[n])] = static_cast<int>(n);
       for (std::size_t i = 0; i < nodes_by_place.size(); ++i) {
-        ASSERT_GE(nodes_by_place[i], 0) << "every place is taken";
+        ASSERT_GE(nodes_by_place[i], 0) << "every place of a chain must have a node";
         if (i > 0) { ASSERT_LT(nodes_by_place[i - 1], nodes_by_place[i]); }
       }
     }

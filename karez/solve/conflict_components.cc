@@ -1,4 +1,4 @@
-// Breadth-first searches over open blocks.
+// Finds the components of the conflict graph by breadth-first searches over the blocks that are not placed.
 #include "karez/solve/conflict_components.h"
 
 #include <algorithm>

@@ -8,17 +8,17 @@
 
 namespace karez::solve {
 
-// Refers to its arguments: `rank` orders the blocks within a component, `placed` is true for placed blocks, and `work`
-// decreases by the number of blocks visited.
+// Refers to its arguments. `rank` orders the blocks within a component, `placed` is true for placed blocks, and `work`
+// is reduced by the number of conflicts visited.
 class ConflictComponents {
  public:
   ConflictComponents(const PackProblem& problem, const std::vector<int>& rank, const std::vector<char>& placed,
                      long& work);
 
-  // The components of the given open blocks, each in the order of ranks.
+  // Returns the components of `blocks`, which are not placed yet, each in the order of ranks.
   std::vector<std::vector<int>> split(const std::vector<int>& blocks);
-  // True if the open neighbours of a block just placed are still connected with each other. Mostly they conflict with
-  // each other, and the search is short.
+  // Returns whether the neighbours of a block that was just placed are still connected with each other; neighbours that
+  // are placed do not count. Most neighbours conflict with each other, so the search is short.
   bool remain_connected(int placed_block);
 
  private:

@@ -1,4 +1,4 @@
-// Tests of the components of open blocks on a small conflict graph.
+// Tests of the components of the blocks that are not placed, on a small conflict graph.
 #include "karez/solve/conflict_components.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST_F(ConflictComponentsTest, APlacedBlockSeparatesItsNeighboursUnlessTheyHaveA
   placed[1] = 0, placed[0] = 1;
   EXPECT_TRUE(components.remain_connected(0)) << "a single neighbour is connected";
   placed[4] = placed[5] = 1;
-  EXPECT_FALSE(components.remain_connected(4)) << "no open neighbour remains";
+  EXPECT_FALSE(components.remain_connected(4)) << "no unplaced neighbour remains";
 }
 
 }  // namespace

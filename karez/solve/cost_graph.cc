@@ -1,4 +1,4 @@
-// Builds cost graphs and computes sums over them.
+// Builds cost graphs and evaluates choices in them.
 #include "karez/solve/cost_graph.h"
 
 #include <algorithm>
@@ -34,12 +34,12 @@ void check(const MinSumProblem& problem) {
         continue;
       }
       require(static_cast<int>(of.size()) == problem.domain[v], "min_sum: factor ", f, " has classes for ", of.size(),
-              " states of variable ", v, ", which has ", problem.domain[v]);
+              " states of variable ", v, ", which has ", problem.domain[v], " states");
       std::vector<char> present(of.size(), 0);
       int max_class = -1;
       for (int c : of) {
-        require(c >= 0 && c < static_cast<int>(of.size()), "min_sum: factor ", f, " has class ", c,
-                " for a variable of ", of.size(), " states");
+        require(c >= 0 && c < static_cast<int>(of.size()), "min_sum: factor ", f, " has class ", c, " for variable ", v,
+                ", which has ", of.size(), " states");
         present[static_cast<std::size_t>(c)] = 1;
         max_class = std::max(max_class, c);
       }
@@ -54,7 +54,7 @@ void check(const MinSumProblem& problem) {
       const auto& of = cells.classes.back();
       const int classes = of.empty() ? problem.domain[last] : 1 + *std::max_element(of.begin(), of.end());
       require(static_cast<std::int64_t>(cells.implied_class.size()) * classes == count, "min_sum: factor ", f,
-              " has implied classes for ", cells.implied_class.size(), " joint classes, its scope has ",
+              " has implied classes for ", cells.implied_class.size(), " joint classes, but its scope has ",
               count / classes);
       for (int c : cells.implied_class)
         require(c >= -1 && c < classes, "min_sum: factor ", f, " has implied class ", c,
@@ -64,12 +64,13 @@ void check(const MinSumProblem& problem) {
     require(static_cast<std::int64_t>(cells.cost.size()) == count, "min_sum: factor ", f, " has ", cells.cost.size(),
             " costs, but the number of cells in its scope is ", count);
     if (!seen.try_emplace(&cells, true).second) continue;
-    for (double c : cells.cost) require(!(std::isnan(c) || c == -inf), "min_sum: factor ", f, " has the cost ", c);
+    for (double c : cells.cost)
+      require(!(std::isnan(c) || c == -inf), "min_sum: factor ", f, " has the cost ", c,
+              "; a cost must be finite or +inf");
   }
 }
 
-// A factor whose axes are in the order of their variables; axes of the same variable are merged, and axes with one
-// class are removed.
+// A factor with its axes sorted by variable. Axes of the same variable are merged, and axes with one class are removed.
 struct ArrangedFactor {
   Table table;
   std::vector<int> sizes;
@@ -141,12 +142,6 @@ int StatePartitions::number(const std::vector<int>& class_of) {
   return entry->second;
 }
 
-int StatePartitions::finest(int states) {
-  std::vector<int> identity(static_cast<std::size_t>(states));
-  std::iota(identity.begin(), identity.end(), 0);
-  return number(identity);
-}
-
 int StatePartitions::common_refinement(int a, int b) {
   if (a == b) return a;
   auto [entry, inserted] = refinements_.try_emplace({std::min(a, b), std::max(a, b)}, -1);
@@ -201,7 +196,7 @@ void add_gathered(std::span<double> out, std::span<const double> cells, const Ax
 }
 
 namespace {
-// The cost array of a factor with its axes arranged.
+// Returns the cost array of an arranged factor.
 CostArray cost_array_of(const CostCells& cells, const ArrangedFactor& arranged) {
   CostArray cost_array{arranged.sizes, {}, cells.cost, {}};
   if (cells.implied_class.empty()) {
@@ -227,7 +222,7 @@ CostGraph cost_graph(const MinSumProblem& problem) {
   check(problem);
   CostGraph graph;
   graph.states = problem.domain;
-  std::map<std::pair<const CostCells*, std::vector<int>>, int> cost_array_of_axes;  // by cells and order of axes
+  std::map<std::pair<const CostCells*, std::vector<int>>, int> cost_array_of_axes;  // by cells and permutation of axes
   for (const Factor& factor : problem.factors) {
     ArrangedFactor arranged = arrange(graph, factor);
     if (arranged.table.scope.empty()) {
@@ -253,32 +248,13 @@ CostGraph cost_graph(const MinSumProblem& problem) {
   return graph;
 }
 
-double cell_of(const CostGraph& graph, const Table& table, std::span<const int> choice) {
-  const CostArray& cost_array = graph.cost_arrays[static_cast<std::size_t>(table.cost_array)];
-  std::size_t position = 0;
-  for (std::size_t a = 0; a < table.scope.size(); ++a) {
-    const int state = choice[static_cast<std::size_t>(table.scope[a])];
-    position = position * static_cast<std::size_t>(cost_array.sizes[a]) +
-               static_cast<std::size_t>(graph.partitions[table.partitions[a]].of[static_cast<std::size_t>(state)]);
-  }
-  if (cost_array.implied_class.empty()) return cost_array.cells()[position];
-  const auto last = static_cast<std::size_t>(cost_array.sizes.back());
-  return cost_array.implied_class[position / last] == static_cast<int>(position % last) ? 0 : inf;
-}
-
-double cost_of(const CostGraph& graph, std::span<const int> choice) {
-  double cost = graph.constant;
-  for (const Table& table : graph.tables) cost += cell_of(graph, table, choice);
-  return cost;
-}
-
 double magnitude(const CostGraph& graph) {
   std::vector<double> largest;
   for (const CostArray& cost_array : graph.cost_arrays) {
-    double max_class = 0;
+    double max_cost = 0;
     for (double c : cost_array.cells())
-      if (c < inf) max_class = std::max(max_class, std::abs(c));
-    largest.push_back(max_class);
+      if (c < inf) max_cost = std::max(max_cost, std::abs(c));
+    largest.push_back(max_cost);
   }
   double sum = std::abs(graph.constant);
   for (const Table& table : graph.tables) sum += largest[static_cast<std::size_t>(table.cost_array)];

@@ -1,5 +1,5 @@
-// A factor graph in the form that min_sum uses: tables over classes of states. Equal cells and equal classes are stored
-// once.
+// A factor graph in the form that min_sum uses: tables over classes of states. Equal cells and equal partitions into
+// classes are stored once.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,15 @@ namespace karez::solve {
 // A division of a variable's states into classes, numbered in the order of their first states.
 struct StatePartition {
   std::vector<int> of;     // class by state
-  std::vector<int> first;  // by class
+  std::vector<int> first;  // by class: its first state
   int count() const { return static_cast<int>(first.size()); }
 };
 
 // Distinct state partitions, by number.
 class StatePartitions {
  public:
-  int number(const std::vector<int>& class_of);  // `class_of` may number the classes in any way
-  int finest(int states);
-  int common_refinement(int a, int b);  // two states share a class if they share one in both a and b
+  int number(const std::vector<int>& class_of);  // of the partition; `class_of` may number the classes in any way
+  int common_refinement(int a, int b);           // two states share a class if they share one in both a and b
   const StatePartition& operator[](int number) const { return all_[static_cast<std::size_t>(number)]; }
 
  private:
@@ -40,13 +39,13 @@ struct Table {
   int cost_array = -1;
 };
 
-// Distinct cells, shared by any number of tables.
+// The cells of a table; tables with the same cells share one array.
 struct CostArray {
   std::vector<int> sizes;                  // by axis
   std::vector<double> owned_cells;         // empty if the caller owns the cells
   std::span<const double> borrowed_cells;  // the caller's cells
-  std::span<const int> implied_class;      // replaces the cells if the other axes imply the class of the last axis (see
-                                           // CostCells); owned by the caller
+  std::span<const int> implied_class;  // used instead of cells if the other axes imply the class of the last axis (see
+                                       // CostCells); owned by the caller
   std::span<const double> cells() const {
     return owned_cells.empty() ? borrowed_cells : std::span<const double>(owned_cells);
   }
@@ -62,25 +61,21 @@ struct CostGraph {
   int variables() const { return static_cast<int>(states.size()); }
 };
 
-// Checks the problem. The graph refers to the problem's cells.
+// Checks the problem and builds its graph, which refers to the problem's cells.
 CostGraph cost_graph(const MinSumProblem&);
 
-// The cost of one choice.
-double cost_of(const CostGraph&, std::span<const int> choice);
-double cell_of(const CostGraph&, const Table&, std::span<const int> choice);
-
-// The sum over all tables of their largest finite magnitude. Rounding errors are measured relative to it.
+// Returns the sum of the largest finite magnitudes of all tables. Rounding errors are measured relative to this sum.
 double magnitude(const CostGraph&);
 
-// Row-major strides; the last is 1.
+// Returns row-major strides; the last is 1.
 std::vector<std::size_t> strides_of(std::span<const int> sizes);
 std::size_t cell_count(std::span<const int> sizes);
 std::vector<double> dense_cells(const CostArray&);  // expands `implied_class` to cells
 
 using AxisOffsets = std::vector<std::vector<std::size_t>>;  // by axis and index: the offset of the cell
 
-// out[i, j, ...] += cells[step[0][i] + step[1][j] + ...] with row-major `out`. It can restrict, transpose and broadcast
-// cells and take diagonals.
+// Computes out[i, j, ...] += cells[step[0][i] + step[1][j] + ...] for row-major `out`. The steps can restrict,
+// transpose and broadcast the cells, or take their diagonal.
 void add_gathered(std::span<double> out, std::span<const double> cells, const AxisOffsets& step);
 
 }  // namespace karez::solve

@@ -80,8 +80,8 @@ CoverProgram::Outcome CoverProgram::solve(std::span<const CoverRow> rows, std::s
   }
 }
 
-// Any weights on rows give a bound: the sum of weight * bound over the rows, plus the product of each variable's
-// reduced price with its cheaper bound.
+// Any weights on rows give a lower bound: the sum of weight * bound over the rows, plus, for each variable, its reduced
+// price times the bound of its range that makes this product smaller.
 double CoverProgram::dual_value(std::span<const CoverRow> rows, std::span<const int> low, std::span<const int> high,
                                 std::span<const double> prices, std::span<const std::pair<int, double>> weights) const {
   std::vector<double> reduced_prices(prices.begin(), prices.end());

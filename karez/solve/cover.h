@@ -1,4 +1,4 @@
-// Covering linear programs, solved by a dual simplex method that accepts additional rows, for branch and bound.
+// Covering linear programs for branch and bound, solved by a dual simplex method that accepts additional rows.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct CoverRow {
 };
 
 // Minimises price * x subject to rows and low <= x <= high. A branch-and-bound search copies the program for a child
-// with narrower bounds or more rows and continues from the copied state. Every variable is an affine function of count_
-// slacks that are currently zero; a violated row replaces one of them by its own slack (Lemke's dual simplex method,
-// 1954, with rows added on demand).
+// with narrower bounds or more rows, and continues from the copied state. Every variable is an affine function of
+// count_ slacks that are currently zero. A pivot on a violated row replaces one of these slacks by the slack of the row
+// (Lemke's dual simplex method, 1954, with rows added on demand).
 class CoverProgram {
  public:
   enum class Outcome : std::uint8_t { solved, infeasible, stopped };
@@ -29,8 +29,9 @@ class CoverProgram {
   Outcome solve(std::span<const CoverRow> rows, std::span<const int> low, std::span<const int> high, int max_pivots);
 
   std::span<const double> values() const { return values_; }
-  // A lower bound on the price of every feasible x. It follows from the rows' prices by weak duality and is valid in
-  // spite of rounding in the tableau. Infinite if `solve` returned infeasible and this is certain.
+  // Returns a lower bound on the price of every feasible x. The bound is derived from the dual prices of the rows by
+  // weak duality, so it is valid in spite of rounding in the tableau. It is infinite if `solve` returned infeasible and
+  // the rows prove it.
   double bound(std::span<const CoverRow> rows, std::span<const int> low, std::span<const int> high) const;
 
  private:

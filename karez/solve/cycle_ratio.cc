@@ -10,23 +10,22 @@
 
 namespace karez::solve {
 namespace {
-constexpr int max_rounds = 100'000;  // a handful is usual
+constexpr int max_rounds = 100'000;  // far more than any known graph needs
 
 using Lists = std::vector<std::vector<int>>;  // edges per node
 
 CycleRatio measure(std::span<const TimedEdge> edges, std::vector<int> cycle) {
   auto first =
       std::min_element(cycle.begin(), cycle.end(), [&](int a, int b) { return edges[a].from < edges[b].from; });
-  std::rotate(cycle.begin(), first, cycle.end());  // so that the sum does not depend on the first edge found
-  CycleRatio leaving_count;
+  std::rotate(cycle.begin(), first, cycle.end());  // makes the rounding of the sum independent of the edge found first
+  CycleRatio out;
   for (int e : cycle) {
-    leaving_count.time += edges[e].time;
-    leaving_count.tokens += edges[e].tokens;
+    out.time += edges[e].time;
+    out.tokens += edges[e].tokens;
   }
-  leaving_count.ratio = leaving_count.tokens > 0 ? leaving_count.time / static_cast<double>(leaving_count.tokens)
-                                                 : std::numeric_limits<double>::infinity();
-  leaving_count.cycle = std::move(cycle);
-  return leaving_count;
+  out.ratio = out.tokens > 0 ? out.time / static_cast<double>(out.tokens) : std::numeric_limits<double>::infinity();
+  out.cycle = std::move(cycle);
+  return out;
 }
 
 // Finds a cycle of edges without tokens by depth-first search; returns an empty list if there is none.
@@ -134,7 +133,7 @@ class Policy {
     bool changed = false;
     for (bool changed_now = true; changed_now;
          changed |=
-         changed_now) {  // a better ratio spreads to all nodes that reach its cycle before the next evaluation
+         changed_now) {  // before the next evaluation, a larger ratio spreads to all nodes that reach its cycle
       base::check_interrupt();
       changed_now = false;
       for (std::size_t u = leaving_.size(); u-- > 0;)

@@ -1,5 +1,5 @@
-// The maximum ratio of time to tokens over the cycles of a graph, which is the minimum interval between launches of a
-// synchronous dataflow program.
+// The maximum ratio of time to tokens over all cycles of a graph. For a synchronous dataflow program, this is the
+// minimum interval between launches.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ struct TimedEdge {
 };
 
 struct CycleRatio {
-  double ratio = 0;        // time / tokens of the cycle; 0 without a cycle; +inf for a cycle without tokens
+  double ratio = 0;        // time / tokens of the cycle; 0 if there is no cycle; +inf for a cycle without tokens
   std::vector<int> cycle;  // the edges of the cycle in order; empty if the graph has no cycle
   double time = 0;
   long tokens = 0;

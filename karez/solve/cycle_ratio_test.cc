@@ -27,9 +27,9 @@ class Enumeration {
       if (e.from != at || e.to < start_) continue;
       if (e.to == start_) {
         has_cycle = true;
-        long all_cycles = tokens + e.tokens;
-        best = std::max(best, all_cycles > 0 ? (time + e.time) / static_cast<double>(all_cycles)
-                                             : std::numeric_limits<double>::infinity());
+        long total_tokens = tokens + e.tokens;
+        best = std::max(best, total_tokens > 0 ? (time + e.time) / static_cast<double>(total_tokens)
+                                               : std::numeric_limits<double>::infinity());
       } else if (!on_path_[e.to]) {
         walk(e.to, time + e.time, tokens + e.tokens);
       }

@@ -1,8 +1,8 @@
 // Sequential reweighted message passing (Kolmogorov, "A new look at reweighted message passing", 2015) with
-// single-variable separators. Each pass collects the min-marginals of a variable's tables at the variable, then passes
-// equal shares to the tables that have later variables. On a chain, one pass is dynamic programming and the bound is
-// exact. The bound never decreases. Tables have classes of states; a message to a class is the minimum of the costs of
-// its states.
+// single-variable separators. For each variable, a pass collects the min-marginals of its tables, then sends equal
+// shares to the tables that have later variables. On a chain, one pass is dynamic programming and the bound is exact.
+// The bound never decreases. Tables have classes of states; a message to a class is the minimum of the costs of its
+// states.
 #include "karez/solve/dual_bound.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ void compute_min_marginal(const Elimination& plan, Reweighting::Use use, const A
   }
 }
 
-// True if the table has variables after this axis in the direction of the pass. Scopes are ascending.
+// Returns whether the table has variables after this axis in the direction of the pass. Scopes are ascending.
 bool reaches_on(const Elimination& plan, Reweighting::Use use, bool ascending) {
   const int last = static_cast<int>(table_of(plan, use.table).scope.size()) - 1;
   return ascending ? use.axis < last : use.axis > 0;
@@ -134,8 +134,8 @@ StateMasks states_within(const Elimination& plan, const Reweighting& r, double e
     }
     for (std::size_t s = 0; s < cost.size(); ++s) kept[v][s] = std::max(cost[s], r.min_cost[v][s] - r.bound) <= excess;
   }
-  // A state of an eliminated variable is kept if its excess over the best state is small enough for some choice of kept
-  // states of the other variables.
+  // A state of an eliminated variable is kept if, for some choice of kept states of the other variables, it costs at
+  // most `excess` more than the cheapest state.
   for (std::size_t i = plan.steps.size(); i-- > 0;) {
     base::check_interrupt();
     const EliminationStep& step = plan.steps[i];

@@ -12,7 +12,7 @@
 namespace karez::solve {
 namespace {
 
-constexpr std::size_t max_dense = 1 << 18;  // cells up to which implied classes are expanded
+constexpr std::size_t max_dense = 1 << 18;  // maximum number of cells of a table whose implied classes are expanded
 constexpr double max_expansion = 6;         // largest expanded result, as a multiple of max_cells
 constexpr double too_many_cells = 1e300, inf = std::numeric_limits<double>::infinity();
 
@@ -62,7 +62,7 @@ class EliminationPlanner {
  private:
   const Table& table(int t) const { return plan_.graph.tables[static_cast<std::size_t>(t)]; }
 
-  // Expanding implied classes permits further eliminations, but makes more cells to read.
+  // Expanding implied classes permits further eliminations, but increases the number of cells to read.
   bool is_cheap(const StepResult& result) const {
     return result.cells <= max_cells_ || result.cells <= result.stored ||
            (result.cells <= result.expanded_cells && result.cells <= max_expansion * max_cells_);
@@ -146,7 +146,7 @@ class EliminationPlanner {
 
   void eliminate(int v, const StepResult& result) {
     EliminationStep step{v, tables_[v], static_cast<int>(plan_.graph.tables.size())};
-    std::sort(step.inputs.begin(), step.inputs.end(), [&](int a, int b) {  // the same order for the same inputs
+    std::sort(step.inputs.begin(), step.inputs.end(), [&](int a, int b) {  // so that equal inputs have the same order
       const Table &first_table = table(a), &second_table = table(b);
       return std::pair(first_table.cost_array, a) < std::pair(second_table.cost_array, b);
     });

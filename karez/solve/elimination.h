@@ -1,4 +1,5 @@
-// Elimination: minimises variables out of a cost graph one after the other, in an order planned from sizes only.
+// Elimination: removes the variables of a cost graph one after another by minimising over each, in an order that
+// depends only on the sizes of tables.
 #pragma once
 
 #include <functional>
@@ -21,7 +22,7 @@ struct Elimination {
   CostGraph graph;  // the given tables, followed by the result of each step
   std::vector<EliminationStep> steps;
   std::vector<int> filled_by;   // by cost array: the first step that computes it, -1 for arrays of given tables
-  std::vector<char> alive;      // by table
+  std::vector<char> alive;      // by table: 0 if a step has replaced it
   std::vector<int> remaining;   // variables that are not eliminated, ascending
   double stored = 0, work = 0;  // cells of all distinct computed cost arrays; cells visited to fill them
 };
@@ -30,23 +31,26 @@ struct Elimination {
 // fewest new pairs of variables (counted by their cells).
 enum class EliminationRule { smallest, min_fill };
 
-// Eliminates a variable if its result has at most `max_cells` cells, or no more cells than are stored for the tables
-// that it replaces, or at most six times `max_cells` and no more than the replaced tables have with implied classes
-// expanded. Equal steps share a cost array. Stops once more than `max_stored` cells are stored.
+// Eliminates a variable if the number of cells of its result satisfies one of these conditions:
+//   - at most `max_cells`
+//   - at most the number of cells stored for the replaced tables
+//   - at most six times `max_cells`, and at most the cells of the replaced tables with implied classes expanded
+// Equal steps share a cost array. Stops once more than `max_stored` cells are stored.
 Elimination plan_elimination(CostGraph graph, EliminationRule rule, double max_cells, double max_stored);
 
-// Plans by both rules and returns the plan that eliminates all variables and visits fewer cells, or nullopt if both
-// plans are too large. The second rule is skipped if the plan of the first one visits at most `little_work` cells.
+// Plans by both rules and returns the plan that eliminates all variables and visits fewer cells. Returns nullopt if
+// both plans are too large. The second rule is skipped if the plan of the first one visits at most `little_work` cells.
 std::optional<Elimination> plan_exact(const CostGraph& graph, double max_cells, double little_work = 0);
 
-// Computes the cost arrays.
+// Computes the cost arrays of all steps.
 void fill(Elimination&);
 
-// Calls `use` with the join of a step's inputs over the given states of the variables in its result, by axis.
+// Calls `use` with the join of a step's inputs, restricted to the given states of the variables in the step's result;
+// `states` has a list for each axis of the result.
 void with_join(const Elimination&, const EliminationStep&, const std::vector<std::vector<int>>& states,
                const std::function<void(Join&)>& use);
 
-// The sum of the constant and of all results without variables; if no variables remain, this is the minimum.
+// Returns the sum of the constant and of all results without variables. If no variables remain, this is the minimum.
 double constant_of(const Elimination&);
 
 // Computes the costs of a step's variable by state, with the other variables as in `choice`.

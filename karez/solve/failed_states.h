@@ -1,4 +1,4 @@
-// A bounded set of states of a packing search that cannot be completed.
+// A bounded set of search states from which no packing can be completed.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class StateHash {
   std::uint64_t first_ = 1, second_ = 1;
 };
 
-// Newer states replace older ones.
+// Each state has one possible entry, given by its hash; a newer state replaces an older one in the same entry.
 class FailedStates {
  public:
   bool contains(const StateHash& state) const { return states_[state.first() % max_states] == Entry(true, state); }

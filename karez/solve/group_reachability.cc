@@ -1,4 +1,5 @@
-// Computes group reachability from last places on chains for closed groups, and from lists for open groups.
+// Computes the reachability of groups: for closed groups from the last places on chains, and for open groups from lists
+// of later groups.
 #include "karez/solve/group_reachability.h"
 
 #include <algorithm>
@@ -14,7 +15,8 @@ GroupReachability::GroupReachability(std::vector<std::vector<int>> waits_for)
       group_of_(waits_for_.size(), -1) {
   for (std::size_t n = 0; n < waits_for_.size(); ++n)
     for (int from : waits_for_[n])
-      require(from >= 0 && from < static_cast<int>(n), "group reachability: node ", n, " waits for node ", from);
+      require(from >= 0 && from < static_cast<int>(n), "group reachability: node ", n,
+              " must wait only for nodes with smaller numbers, got node ", from);
   std::vector<int> order(waits_for_.size());
   std::iota(order.begin(), order.end(), 0);
   ChainLimits limits;
@@ -24,7 +26,7 @@ GroupReachability::GroupReachability(std::vector<std::vector<int>> waits_for)
   };
   chains_ = long_chains(order, each_before, limits);
   for (std::size_t n = 0; n < order.size();
-       ++n)  // long_chains numbered the places from the ends, since `order` is ascending
+       ++n)  // reverses the places, because long_chains gets predecessors as successors
     if (chains_.chain[n] >= 0) chains_.place[n] = chains_.length[chains_.chain[n]] - 1 - chains_.place[n];
 }
 
@@ -79,8 +81,7 @@ bool GroupReachability::is_after_open(int open, int group) const {
   return std::find(predecessors.begin(), predecessors.end(), open) != predecessors.end();
 }
 
-// If `group` is open, also adds `open` to the groups after `group`. Groups after a closed group inherit the
-// predecessors.
+// Adds the open group `open` to the predecessors of `group` and of all groups after `group`.
 void GroupReachability::add_open_predecessor(int open, int group) {
   require(open != group, "group reachability: group ", group, " would come before itself");
   if (is_after_open(open, group)) return;
@@ -93,7 +94,8 @@ void GroupReachability::add_open_predecessor(int open, int group) {
     if (!is_after_open(open, later)) add_predecessor(later);
 }
 
-// A group comes after `from` if its last place on the chain of `from` is the place of `from` or a later one.
+// Returns whether `to` comes after `from`: the last place of `to` on the chain of `from` is the place of `from` or a
+// later one.
 bool GroupReachability::comes_on_chain(const Group& from, int to) const {
   const auto chain = static_cast<std::size_t>(from.chain);
   int last = last_of(to)[chain];

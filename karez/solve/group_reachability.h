@@ -1,4 +1,4 @@
-// Reachability between groups of nodes while the nodes of a graph are put into groups one after the other.
+// Reachability between groups of nodes, while the nodes of a graph are put into groups one after another.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,26 @@
 namespace karez::solve {
 
 // Each node has a larger number than the nodes for which it waits, and nodes are put into groups in ascending order. A
-// group waits for the groups of all nodes for which its nodes wait; this must not form a cycle of groups (check
-// `before` first). Several groups may be open at a time; no node can be put into a closed group.
+// group waits for the groups of all nodes for which its nodes wait. Groups must not wait for each other in a cycle;
+// call `before` to check this before `put`. Several groups may be open at a time; no node can be put into a closed
+// group.
 //
-// For every long chain of nodes (chains.h), each group stores the last place that precedes it or is in it. An open
-// group lists the groups after it, which inherit its places when it is closed. Groups without a node on a chain are
-// traversed; such paths are short. Time and memory grow as (nodes + edges) times chains, and as open groups times the
-// groups after them.
+// For every long chain of nodes (chains.h), each group stores the last place on the chain that precedes the group or is
+// in it. An open group lists the groups after it; they inherit its places when it is closed. Groups without a node on a
+// chain are traversed; such paths are short. Time and memory grow as (nodes + edges) times chains, and as open groups
+// times the groups after them.
 //
 //   nodes a -> b -> c, a -> d; groups {a d} {b} {c}: before(0, 1), before(0, 2) and before(1, 2) are true
 class GroupReachability {
  public:
   explicit GroupReachability(
-      std::vector<std::vector<int>> waits_for);  // by node: the smaller numbers of the nodes for which it waits
+      std::vector<std::vector<int>> waits_for);  // by node: the nodes for which it waits, which have smaller numbers
 
   int begin();  // opens a new group
   void put(int node, int group);
   void close(int group);
 
-  // True if `to` is reachable from `from` along the waits added so far. No group comes before itself.
+  // Returns whether `to` is reachable from `from` along the waits added so far. No group comes before itself.
   bool before(int from, int to) const;
 
   std::int64_t work() const { return work_; }  // chain places and groups visited

@@ -74,7 +74,7 @@ TEST(GroupReachability, ReachabilityAgreesWithTraversalAfterEveryNode) {
       for (int a = 0; a < groups; ++a)
         for (int b = 0; b < groups; ++b)
           ASSERT_EQ(reach.before(a, b), a != b && reference.before(a, b))
-              << a << " " << b << " node " << n << " round " << round;
+              << "groups " << a << " and " << b << " after node " << n << ", round " << round;
     }
     work += reach.work();
   }

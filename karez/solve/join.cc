@@ -1,4 +1,5 @@
-// Nested loops over the scope's axes. Tables that do not depend on the inner axes are summed in outer loops.
+// Minimises by nested loops over the axes of the scope. Tables that do not depend on the inner axes are summed in outer
+// loops.
 #include "karez/solve/join.h"
 
 #include <algorithm>

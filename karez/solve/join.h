@@ -1,4 +1,4 @@
-// Minimisation of one variable out of a sum of tables, which is the inner loop of elimination.
+// Minimisation of a sum of tables over one variable, which is the inner loop of elimination.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace karez::solve {
 
-// out[i...] = min over x of the sum of tables at (i..., x), for all i of the scope; `out` is row-major.
+// Computes out[i...] = min over x of the sum of all tables at (i..., x), for all i... of the scope; `out` is row-major.
 class Join {
  public:
   Join(std::vector<int> sizes, int states);  // the sizes of the scope's axes, and the number of states of x
 
-  // Adds a table. `step` has the offset of each index on each axis of the scope; the list is empty for axes that the
-  // table does not have. `of_x` has the offset of each state of x, which every table has.
+  // Adds a table. For each axis of the scope, `step` has the offset of each index; its list is empty if the table lacks
+  // the axis. `of_x` has the offset of each state of x; every table depends on x.
   void add(std::span<const double> cells, AxisOffsets step, const std::vector<std::size_t>& of_x);
   std::vector<double> minimise();
   // Visits the sums at (i..., x) for all x, once for each i, until `visit` returns false.

@@ -1,4 +1,4 @@
-// Packing with a segment tree over times, whose nodes hold the occupied bytes.
+// Packs blocks with a segment tree over times, whose nodes hold the occupied byte ranges.
 #include "karez/solve/lifetime_packing.h"
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 namespace karez::solve {
 namespace {
 
-// Begin and end of a range; a trivial type, so that list elements are moved as bytes.
+// Begin and end of a range. The type is trivial, so that vectors move elements as raw bytes.
 struct ByteRange {
   long first, second;
 };
 
-// Disjoint ranges in ascending order. Ranges with less than `gap` bytes between them are merged, so the list serves
-// only searches for larger gaps.
+// Disjoint ranges in ascending order. Ranges with less than `gap` bytes between them are merged, so the list is valid
+// only for searches for gaps of at least `gap` bytes.
 class OccupiedRanges {
  public:
   void add(long from, long to, long gap) {
@@ -40,8 +40,8 @@ class OccupiedRanges {
   std::vector<ByteRange> list_;
 };
 
-// A segment tree over times. Each node has the bytes occupied at some time of its interval, and the bytes occupied
-// during all of it.
+// A segment tree over times. Each node stores the ranges that are occupied at some time of its interval, and the ranges
+// that are occupied throughout the interval.
 class TimeTree {
  public:
   TimeTree(int times, long gap)
@@ -80,7 +80,7 @@ class TimeTree {
   std::vector<Node> nodes_;
 };
 
-// The maximum of bytes in use over an interval of times.
+// Answers queries for the maximum number of bytes in use over an interval of times.
 class Pressure {
  public:
   Pressure(const Timeline& timeline, std::span<const Block> blocks)
@@ -111,13 +111,14 @@ class Pressure {
   std::vector<long> max_;
 };
 
-// The bytes of the blocks placed so far, on one timeline.
+// The ranges of the blocks placed so far, on one timeline: in this round and in the next one.
 struct TimelineOccupancy {
   TimeTree now, next;
   TimelineOccupancy(int times, long gap) : now(times, gap), next(times, gap) {}
 };
 
-// 1 and the largest block sizes, rounded down to powers of two. A block of at least such a size ignores smaller gaps.
+// Returns 1 and the largest block sizes, rounded down to powers of two. A block of at least such a size can ignore
+// smaller gaps.
 std::vector<long> gaps_of(std::span<const Block> blocks) {
   constexpr std::size_t max_powers = 3;
   std::set<long, std::greater<>> powers;
@@ -194,22 +195,22 @@ class LifetimePacker {
 };
 
 void check(std::span<const Block> blocks, std::span<const Timeline> timelines, std::span<const int> timeline_of) {
-  require(timeline_of.size() == blocks.size(), "pack: ", timeline_of.size(), " timelines are given for ", blocks.size(),
-          " blocks");
+  require(timeline_of.size() == blocks.size(), "pack: expected a timeline for each of ", blocks.size(), " blocks, got ",
+          timeline_of.size());
   for (const Timeline& timeline : timelines) {
-    require(timeline.lifetimes.size() == blocks.size(), "pack: a timeline has ", timeline.lifetimes.size(), " of ",
-            blocks.size(), " lifetimes");
+    require(timeline.lifetimes.size() == blocks.size(), "pack: a timeline must have ", blocks.size(),
+            " lifetimes, one per block, got ", timeline.lifetimes.size());
     for (const BlockLifetime& l : timeline.lifetimes)
       require(0 <= l.begin && l.begin <= l.end && l.end <= timeline.times && 0 <= l.next_round_end &&
                   l.next_round_end <= timeline.times,
-              "pack: a lifetime of ", l.begin, " to ", l.end, " and ", l.next_round_end, " is not within ",
-              timeline.times);
+              "pack: a lifetime must be within 0 to ", timeline.times, ", got ", l.begin, " to ", l.end,
+              " and next round until ", l.next_round_end);
   }
   for (std::size_t b = 0; b < blocks.size(); ++b)
     require(blocks[b].size >= 0 && blocks[b].align > 0 && timeline_of[b] >= 0 &&
                 static_cast<std::size_t>(timeline_of[b]) < timelines.size(),
-            "pack: block ", b, " has size ", blocks[b].size, ", align ", blocks[b].align, " and timeline ",
-            timeline_of[b], " of ", timelines.size());
+            "pack: block ", b, " must have a size of at least 0, an align of at least 1 and a timeline below ",
+            timelines.size(), ", got ", blocks[b].size, ", ", blocks[b].align, " and ", timeline_of[b]);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Offsets for very many memory blocks, whose conflicts are given by lifetimes instead of pairs.
+// Offsets for very many memory blocks, whose conflicts are given by lifetimes instead of pairs of blocks.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace karez::solve {
 
 // A block is in use from `begin` to `end` (exclusive), and in the next round until `next_round_end` (exclusive). Two
-// blocks are disjoint if they are never in use at the same time; their times in the next round are not compared with
+// blocks are disjoint if they are never in use at the same time; their uses in the next round are not compared with
 // each other.
 //
 //   {2, 5, 0} and {5, 9, 2} are disjoint; {2, 5, 0} and {5, 9, 3} are not, since the second block is still in use at
@@ -37,11 +37,11 @@ struct LifetimePackingLimits {
   std::int64_t work_per_block = 1000;
 };
 
-// Places blocks one after the other into the lowest gap that is free during their lifetime, in several orders, and
-// returns the best packing. Two blocks may overlap if they are disjoint on the timeline of the block placed later;
-// `timeline_of` has the timeline of each block. The first order is the given one: if blocks are sorted by begin, a
-// block's timeline only needs the ends of earlier blocks. Further orders are tried while the work is less than
-// `work_per_block` per block. If there are few gaps, time grows as blocks * log(times).
+// Places blocks one after another, each into the lowest gap that is free during its lifetime. Tries several orders and
+// returns the packing with the lowest peak. Two blocks may overlap in memory if they are disjoint on the timeline of
+// the block placed later; `timeline_of` has the timeline of each block. The first order is the given one. If the blocks
+// are sorted by begin, the timeline of a block needs only the ends of earlier blocks. Further orders are tried while
+// the work is less than `work_per_block` per block. If there are few gaps, time grows as blocks * log(times).
 LifetimePacking pack(std::span<const Block> blocks, std::span<const Timeline> timelines,
                      std::span<const int> timeline_of, const LifetimePackingLimits& limits = {});
 

@@ -62,7 +62,7 @@ TEST(LifetimePacking, BlocksInConflictOnEveryTimelineNeverOverlap) {
         for (int timeline : {p.timeline_of[a], p.timeline_of[b]})
           are_disjoint |= !are_used_together(p.timelines[static_cast<std::size_t>(timeline)].lifetimes[a],
                                              p.timelines[static_cast<std::size_t>(timeline)].lifetimes[b], 12);
-        ASSERT_TRUE(are_disjoint) << a << " " << b << " round " << round;
+        ASSERT_TRUE(are_disjoint) << "blocks " << a << " and " << b << " overlap, round " << round;
       }
     }
   }
@@ -124,16 +124,14 @@ TEST(LifetimePacking, WorkGrowsAlmostLinearlyWithBlocks) {
 
 TEST(LifetimePacking, LifetimesOutsideOfTheTimelineAreErrors) {
   const std::vector<Block> blocks = {{8}};
-  const std::vector<int> first_order_peaks = {0};
-  auto pack_one = [&](BlockLifetime life) {
-    return pack(blocks, std::vector<Timeline>{{4, {life}}}, first_order_peaks);
-  };
+  const std::vector<int> timeline_of = {0};
+  auto pack_one = [&](BlockLifetime life) { return pack(blocks, std::vector<Timeline>{{4, {life}}}, timeline_of); };
   EXPECT_EQ(pack_one({1, 4, 1}).peak, 8);
   for (BlockLifetime life :
        {BlockLifetime{2, 1, 0}, BlockLifetime{-1, 1, 0}, BlockLifetime{0, 5, 0}, BlockLifetime{0, 1, 5}})
     EXPECT_THROW(pack_one(life), std::exception);
-  EXPECT_THROW(pack(blocks, std::vector<Timeline>{{4, {}}}, first_order_peaks), std::exception);
-  EXPECT_THROW(pack(blocks, std::vector<Timeline>{}, first_order_peaks), std::exception);
+  EXPECT_THROW(pack(blocks, std::vector<Timeline>{{4, {}}}, timeline_of), std::exception);
+  EXPECT_THROW(pack(blocks, std::vector<Timeline>{}, timeline_of), std::exception);
   EXPECT_EQ(pack(std::vector<Block>{}, std::vector<Timeline>{}, std::vector<int>{}).peak, 0);
 }
 

@@ -1,4 +1,5 @@
-// Min-marginals of a row-major table with a vector added along each axis, which are the inner loop of min_sum.
+// Computes the min-marginals of a row-major table to which a vector is added along each axis. This is the inner loop of
+// min_sum.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +19,8 @@ struct Axis {
 };
 using Axes = std::vector<Axis>;
 
-// The minimum of row[i] + add[i]. -O2 vectorises this form with four minima in one array; the result does not depend on
-// the order.
+// Returns the minimum of row[i] + add[i]. The four minima in one array let the compiler vectorise the loop at -O2; the
+// result does not depend on the order.
 inline double min_plus(const double* row, const double* add, int count) {
   constexpr double inf = std::numeric_limits<double>::infinity();
   double minimum[4] = {inf, inf, inf, inf};
@@ -33,7 +34,7 @@ inline double min_plus(const double* row, const double* add, int count) {
   return std::min(std::min(minimum[0], minimum[1]), std::min(minimum[2], minimum[3]));
 }
 
-// minimum[i] = min(minimum[i], row[i] + base), in the same form.
+// Sets minimum[i] = min(minimum[i], row[i] + base), in groups of four as in min_plus().
 inline void lower(double* minimum, const double* row, double base, int count) {
   int i = 0;
   for (; i + 4 <= count; i += 4) {
@@ -73,8 +74,8 @@ template <class Visit> void for_each_row(std::span<const double> cells, const Ax
   }
 }
 
-// minimum[s] = the minimum of cell plus summands over the visited cells with state s on `axis`; +inf if no such cell is
-// visited.
+// Sets minimum[s] to the minimum of cell plus summands over the visited cells with state s on `axis`, or to +inf if no
+// such cell is visited.
 inline void min_marginal(std::span<const double> cells, const Axes& axes, std::size_t axis, std::span<double> minimum) {
   const Axis& last = axes.back();
   std::fill(minimum.begin(), minimum.end(), std::numeric_limits<double>::infinity());
@@ -95,7 +96,8 @@ inline void min_marginal(std::span<const double> cells, const Axes& axes, std::s
   }
 }
 
-// Computes the same if the other axes, with `implied_class.size()` joint classes, imply the last axis (see CostCells).
+// Does the same for a table in which the other axes, with `implied_class.size()` joint classes, imply the class of the
+// last axis (see CostCells).
 inline void min_marginal(std::span<const int> implied_class, const Axes& axes, std::size_t axis,
                          std::span<double> minimum) {
   const std::size_t last = axes.size() - 1, inner = last - 1;

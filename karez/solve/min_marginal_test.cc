@@ -65,9 +65,9 @@ TEST(MinMarginal, TheMinimumOfEachStateIsTheMinimumOfItsCells) {
     for (std::size_t axis = 0; axis < all.sizes.size(); ++axis) {
       MarginalCase sample = all;
       sample.fixed[axis] = -1;  // the axis of the result is not fixed
-      std::vector<double> expected_minima(static_cast<std::size_t>(sample.sizes[axis]));
-      min_marginal(std::span<const double>(cells), sample.axes(), axis, expected_minima);
-      ASSERT_EQ(expected_minima, sample.expected_minima(cells, axis));
+      std::vector<double> minima(static_cast<std::size_t>(sample.sizes[axis]));
+      min_marginal(std::span<const double>(cells), sample.axes(), axis, minima);
+      ASSERT_EQ(minima, sample.expected_minima(cells, axis));
     }
   }
 }
@@ -89,9 +89,9 @@ TEST(MinMarginal, ImpliedClassesGiveTheMinimaOfTheirExpandedCells) {
     for (std::size_t axis = 0; axis < all.sizes.size(); ++axis) {
       MarginalCase sample = all;
       sample.fixed[axis] = -1;  // the axis of the result is not fixed
-      std::vector<double> expected_minima(static_cast<std::size_t>(sample.sizes[axis]));
-      min_marginal(std::span<const int>(implied), sample.axes(), axis, expected_minima);
-      ASSERT_EQ(expected_minima, sample.expected_minima(cells, axis));
+      std::vector<double> minima(static_cast<std::size_t>(sample.sizes[axis]));
+      min_marginal(std::span<const int>(implied), sample.axes(), axis, minima);
+      ASSERT_EQ(minima, sample.expected_minima(cells, axis));
     }
   }
 }

@@ -1,5 +1,5 @@
-// Minimises by exact elimination if tables stay small; otherwise by a lower bound and a search among the states that
-// the bound leaves possible.
+// Minimises by exact elimination if tables stay small; otherwise computes a lower bound and searches among the states
+// that the bound leaves possible.
 #include "karez/solve/min_sum.h"
 
 #include <algorithm>
@@ -67,8 +67,8 @@ std::vector<int> with_all_states(const std::vector<int>& choice, const StateMask
 }  // namespace
 
 MinSumResult min_sum(const MinSumProblem& problem, const MinSumLimits& limits) {
-  require(limits.table_cells > 0 && limits.passes >= 0, "min_sum: limits must be positive: ", limits.table_cells,
-          " cells, ", limits.passes, " passes");
+  require(limits.table_cells > 0 && limits.passes >= 0, "min_sum: expected table_cells >= 1 and passes >= 0, got ",
+          limits.table_cells, " and ", limits.passes);
   if (auto exact = solve_by_elimination(problem, limits.table_cells)) return std::move(*exact);
   const LowerBound bound(problem, {.count = limits.passes, .cheap_cells = std::min(limits.table_cells, cheap_cells)});
   if (bound.bound() == inf)

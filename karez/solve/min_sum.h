@@ -1,5 +1,5 @@
-// Minimisation of a sum of cost tables over discrete variables (a factor graph). It is exact if tables stay small;
-// otherwise the result has a proven bound.
+// Minimises a sum of cost tables over discrete variables (a factor graph). The result is exact if tables stay small;
+// otherwise it comes with a proven lower bound.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,8 @@ struct MinSumLimits {
   int passes = 40;  // of the dual bound
 };
 
-// Forbidden choices should cost +inf, since large finite costs weaken the bound. NaN and -inf are errors.
+// Minimises the sum. Forbidden choices should cost +inf, because large finite costs weaken the bound. Throws if a cost
+// is NaN or -inf.
 MinSumResult min_sum(const MinSumProblem&, const MinSumLimits& = {});
 
 }  // namespace karez::solve

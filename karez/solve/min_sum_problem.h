@@ -15,14 +15,14 @@ namespace karez::solve {
 struct CostCells {
   std::vector<double> cost;
   std::vector<std::vector<int>> classes;  // by axis and state; numbered from 0 without gaps
-  // Replaces `cost` if the other axes imply the last axis: for each joint class of the other axes, the only class of
-  // the last axis that is allowed, at cost 0; -1 if none is allowed. For two axes with 2 classes each, {1, 0} stands
-  // for the costs {+inf, 0, 0, +inf}.
+  // Used instead of `cost` if the other axes imply the class of the last axis: for each joint class of the other axes,
+  // the only class of the last axis that is allowed, at cost 0; -1 if none is allowed. For two axes with 2 classes
+  // each, {1, 0} stands for the costs {+inf, 0, 0, +inf}.
   std::vector<int> implied_class;
 };
 
-// Equal factors should share their cells, so that derived tables are computed once. If a scope names a variable twice,
-// the diagonal of the cells is read.
+// A cost table over the variables of `scope`. Equal factors should share their cells, so that derived tables are
+// computed only once. If a scope names a variable twice, the diagonal of the cells is used.
 struct Factor {
   std::vector<int> scope;
   std::shared_ptr<const CostCells> cells;
@@ -36,11 +36,11 @@ struct MinSumProblem {
 
 struct MinSumResult {
   bool feasible =
-      false;  // if false and `optimal`, every choice is forbidden; if false and not `optimal`, no choice was found
+      false;  // if false and `optimal`, all choices are forbidden; if false and not `optimal`, none was found
   std::vector<int> choice;  // one state per variable; empty if not feasible
   double cost = 0;          // cost of the choice, summed in the order of the factors; +inf if not feasible
   double lower_bound = 0;   // lower bound on the cost of all choices
-  bool optimal = false;     // true up to rounding: 1e-12 of the sum of the factors' largest finite costs
+  bool optimal = false;     // minimal up to rounding: 1e-12 of the sum of the factors' largest finite costs
   std::string method;       // name of the method, for reports
 };
 

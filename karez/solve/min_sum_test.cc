@@ -201,7 +201,7 @@ TEST(MinSum, ReducedProblemsOfLargeProblemsAreSolved) {
 
 // Sums differ by about 1e-10, so that a solver that mistakes these differences for rounding fails. Rounding errors are
 // below 1e-14 in this test.
-TEST(MinSum, AnOptimalResultEqualsBruteForceTo1e11) {
+TEST(MinSum, AnOptimalResultEqualsBruteForceWithinTheTolerance) {
   for (int seed = 0; seed < 1500; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);

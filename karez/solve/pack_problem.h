@@ -8,15 +8,15 @@
 namespace karez::solve {
 
 struct Block {
-  long size;
-  long align = 1;
+  long size;       // in bytes
+  long align = 1;  // the offset is a multiple of this number
 };
 
-// Conflicts are ascending lists; all blocks of a clique conflict with each other.
 struct PackProblem {
   std::vector<Block> blocks;
-  std::vector<std::vector<int>> conflicts;
-  std::vector<std::vector<int>> cliques;  // the total size of a clique is a lower bound on the peak
+  std::vector<std::vector<int>> conflicts;  // by block: the blocks that must not overlap with it, ascending
+  std::vector<std::vector<int>> cliques;    // sets of blocks that all conflict with each other; the total size of a
+                                            // clique is a lower bound on the peak
 };
 
 }  // namespace karez::solve

@@ -1,4 +1,4 @@
-// Greedy packings, lower bounds, and the sequence of searches between the two.
+// Greedy packings, lower bounds, and a sequence of searches for peaks between them.
 #include "karez/solve/packing.h"
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 namespace karez::solve {
 namespace {
 constexpr long max_greedy_work =
-    250'000'000;                            // blocks visited, one to two seconds; the first order is always completed
+    250'000'000;  // blocks visited, which takes one to two seconds; the first order is always completed
 constexpr std::size_t max_searched = 4000;  // blocks; the memory of a search grows with the square of this number
 constexpr std::size_t max_seeds = 2000;     // blocks from which cliques of a general conflict graph are grown
 constexpr long min_share = 100;             // the tolerance is at most the lower bound divided by this
-constexpr std::size_t max_in_bit_matrix = 20'000;  // blocks up to which cliques are grown; one bit per pair, 50 MB
+constexpr std::size_t max_in_bit_matrix = 20'000;  // maximum number of blocks for growing cliques; 50 MB
 
-// The properties of a block by which orders are sorted: the length of its lifetime (or its number of conflicts), the
-// size of its largest clique, and the begin of its lifetime.
+// The properties by which blocks are sorted: the length of the lifetime (or the number of conflicts), the total bytes
+// of the largest clique that contains the block, and the begin of the lifetime.
 struct BlockTraits {
   long lifetime = 0, pressure = 0, begin = 0;
 };
@@ -32,7 +32,7 @@ long total(const PackProblem& p, const std::vector<int>& blocks) {
   return sum;
 }
 
-// Orders to try, each as the blocks from first to last.
+// Returns the orders to try; each lists the blocks from first to last.
 std::vector<std::vector<int>> orders(const PackProblem& p, const std::vector<BlockTraits>& traits) {
   using Key = std::tuple<double, double, double>;  // sorted in descending order
   auto sorted_by = [&](auto key) {
@@ -60,8 +60,8 @@ class PlacedBlocks {
   explicit PlacedBlocks(const PackProblem& p) : p_(p), offset_(p.blocks.size(), -1), is_conflict_(p.blocks.size(), 0) {}
   const std::vector<long>& offset() const { return offset_; }
 
-  // Finds the ranges of the placed blocks that conflict with b, in ascending order, either by sorting them or by
-  // filtering all placed blocks, whichever is cheaper.
+  // Finds the ranges of the placed blocks that conflict with b, in ascending order. Sorts them or filters all placed
+  // blocks, whichever is cheaper.
   void find(int b, std::vector<std::pair<long, long>>& occupied, long& work) {
     occupied.clear();
     const auto& conflicts = p_.conflicts[b];
@@ -124,8 +124,8 @@ long peak_of(const PackProblem& p, const std::vector<long>& offset) {
   return peak;
 }
 
-// Computes in units of the greatest common divisor of all sizes and alignments, so that each smaller peak is a
-// meaningful target.
+// Computes in units of the greatest common divisor of all sizes and alignments, so that every peak is a whole number of
+// units.
 Packing solve(PackProblem p, const std::vector<BlockTraits>& traits, const PackLimits& limits) {
   if (p.blocks.empty()) return {.optimal = true};
   long unit = 0;
@@ -154,8 +154,8 @@ Packing solve(PackProblem p, const std::vector<BlockTraits>& traits, const PackL
     ranks.emplace_back(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) ranks.back()[order[i]] = static_cast<int>(i);
   }
-  // First search for a sufficient peak, with half of the work (seven eighths if the caller gave a capacity), then halve
-  // the gap, each time with half of the remaining work.
+  // First searches for a sufficient peak, with half of the work, or with seven eighths if the caller gave a capacity.
+  // Then repeatedly halves the gap between infeasible and reached peaks, each time with half of the remaining work.
   long sufficient_peak = std::max(best.lower_bound, limits.capacity / unit), infeasible_peak = sufficient_peak - 1,
        target_peak = sufficient_peak;
   std::vector<long> offset;
@@ -179,7 +179,7 @@ Packing solve(PackProblem p, const std::vector<BlockTraits>& traits, const PackL
 }
 
 void check(std::size_t original_number, long size, long align) {
-  require(size >= 0, "pack: block ", original_number, " has size ", size);
+  require(size >= 0, "pack: block ", original_number, " has size ", size, "; it must be at least 0");
   require(align > 0, "pack: block ", original_number, " has align ", align, "; it must be at least 1");
 }
 
@@ -196,8 +196,8 @@ Packing with_empty_blocks(const Packing& packed, const std::vector<int>& origina
   return out;
 }
 
-// Grows a clique from each block by adding its largest neighbours first. Blocks are ranked by descending size; a row of
-// bits has the blocks that conflict with all members added so far.
+// Grows a clique from each block by adding its largest neighbours first. Blocks are ranked by descending size; `common`
+// has a bit for each block that conflicts with all members added so far.
 std::vector<std::vector<int>> grown_cliques(const PackProblem& p) {
   constexpr std::size_t bits = 64;
   const std::size_t blocks = p.blocks.size(), words = (blocks + bits - 1) / bits;
@@ -245,7 +245,8 @@ Packing pack(std::span<const Interval> intervals, const PackLimits& limits) {
     traits.push_back({.lifetime = v.end - v.begin, .begin = v.begin});
     original_number.push_back(static_cast<int>(i));
   }
-  // Sweep over the begins. A set of live blocks is maximal if one of the blocks ends before the next begin.
+  // Sweeps over the begins of lifetimes. A set of live blocks is maximal if one of its blocks ends before the next
+  // block begins.
   std::vector<int> by_begin(original_number.size()), live;
   std::iota(by_begin.begin(), by_begin.end(), 0);
   std::stable_sort(by_begin.begin(), by_begin.end(), [&](int a, int b) { return traits[a].begin < traits[b].begin; });
@@ -282,8 +283,8 @@ Packing pack(std::span<const Block> blocks, std::span<const std::pair<int, int>>
   p.conflicts.resize(original_number.size());
   for (auto [a, b] : conflicts) {
     int count = static_cast<int>(blocks.size());
-    require(a >= 0 && a < count && b >= 0 && b < count && a != b, "pack: conflict (", a, ", ", b, ") of ", count,
-            " blocks");
+    require(a >= 0 && a < count && b >= 0 && b < count && a != b, "pack: a conflict must name two of ", count,
+            " blocks, got (", a, ", ", b, ")");
     if (packed_number[a] < 0 || packed_number[b] < 0) continue;
     p.conflicts[packed_number[a]].push_back(packed_number[b]);
     p.conflicts[packed_number[b]].push_back(packed_number[a]);

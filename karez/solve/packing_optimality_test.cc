@@ -62,7 +62,7 @@ TEST(Packing, ThePackingEqualsAnExhaustiveSearchOnMoreBlocks) {
   for (int seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
-    const bool general = seed % 5 != 0;  // mostly general conflicts, with which peaks differ most
+    const bool general = seed % 5 != 0;  // mostly general conflicts, whose peaks differ most from the first bound
     auto intervals = random_intervals(random, 8 + seed % 2, 7, 3 + static_cast<long>(random() % 10), seed % 2 == 0);
     auto blocks = blocks_of(intervals);
     auto conflicts = conflicts_of(intervals);

@@ -15,15 +15,15 @@ namespace karez::solve {
 namespace {
 constexpr long unit = 1024;               // 1 in fixed point
 constexpr long min_run_work = 1'000'000;  // minimum work of a run
-constexpr long min_descents = 3;          // minimum number of full descents of a run
+constexpr long min_descents = 3;          // the work of a run is enough for at least this number of full descents
 
-// log2 of x / unit, in fixed point, linear between powers of two.
+// Returns log2(x / unit) in fixed point, interpolated linearly between powers of two.
 long log2_of(long x) {
   int power = std::bit_width(static_cast<unsigned long>(x)) - 1;
   return (power - 10) * unit + ((x << 10) >> power) - unit;
 }
 
-// Failure counts decay, and one run adds `unit` per block on average.
+// Adds the failures of a run. Old counts decay, and a run adds `unit` per block on average.
 void add_failures(std::vector<long>& failures, const std::vector<long>& run_failures) {
   long total = 0;
   for (long b : run_failures) total += b;
@@ -32,7 +32,8 @@ void add_failures(std::vector<long>& failures, const std::vector<long>& run_fail
         failures[i] * 7 / 10 + run_failures[i] * unit * static_cast<long>(failures.size()) / std::max(total, 1L);
 }
 
-// The rank adjusted by failures: each doubling of a block's count moves it forward by a fifth of all blocks.
+// Returns the ranks adjusted by failures: each doubling of a block's count moves the block forward by a fifth of all
+// blocks.
 std::vector<int> reranked(const std::vector<int>& rank, const std::vector<long>& failures) {
   std::vector<std::pair<long, int>> key;
   for (std::size_t i = 0; i < rank.size(); ++i)
@@ -43,7 +44,9 @@ std::vector<int> reranked(const std::vector<int>& rank, const std::vector<long>&
   for (std::size_t i = 0; i < key.size(); ++i) out[key[i].second] = static_cast<int>(i);
   return out;
 }
-// Approximate work of placing every block once: each placement visits all open blocks and the block's cliques.
+
+// Returns the approximate work of placing every block once: each placement visits all blocks that are not placed yet
+// and the cliques of the block.
 long descent_work(const PackProblem& p) {
   const long count = static_cast<long>(p.blocks.size());
   long work = 4 * count * count;
@@ -70,7 +73,7 @@ Feasibility search_with_restarts(const PackProblem& p, const std::vector<std::ve
   while (spent < work) {
     for (std::size_t r = 0; r < ranks.size() && spent < work; ++r) {
       Feasibility result = run_once(next_ranks[r], run_budget);
-      if (result != Feasibility::unknown) return result;  // a run with an answer ends the search
+      if (result != Feasibility::unknown) return result;  // the run has found the answer
       add_failures(failures[r], run_failures);
       next_ranks[r] = reranked(ranks[r], failures[r]);
     }

@@ -3,10 +3,10 @@
 // floor, or never has that offset (it "waits"). The order by offset, the pruning of blocks that could have been lower
 // and the split into independent parts follow Moffitt, "MiniMalloc" (ASPLOS 2023).
 //
-// In the order by offset, blocks of distant times alternate, so a failure at one time is usually not caused by the
-// block placed last. Therefore every bound has reasons: the placed blocks from which it follows. The reason for a
-// failure is also a set of placed blocks, and only placements in that set are retried (conflict-directed backjumping:
-// Prosser, "Hybrid algorithms for the constraint satisfaction problem", 1993).
+// In the order by offset, consecutive blocks are often in use at distant times, so a failure is usually not caused by
+// the block placed last. Therefore every bound has reasons: the placed blocks that imply it. The reason for a failure
+// is also a set of placed blocks, and only placements in this set are retried (conflict-directed backjumping: Prosser,
+// "Hybrid algorithms for the constraint satisfaction problem", 1993).
 #include "karez/solve/packing_search.h"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ class Search {
   struct State {
     long floor = 0;     // the lowest offset that the placed blocks permit
     long derived = 0;   // a lower bound on the offset from the "not first" rule in a clique, or 0
-    long earliest = 0;  // the best lower bound on the offset
+    long earliest = 0;  // the largest known lower bound on the offset
     bool waits = false;
   };
   struct Change {
@@ -89,8 +89,8 @@ class Search {
   void copy(const Word* from, Word* to) { std::copy_n(from, words_, to); }
   void clear(std::vector<Word>& set) { set.assign(words_, 0); }
 
-  // Splits blocks (by rank) into parts without conflicts between them and places each part. Small parts come first
-  // because they fail sooner.
+  // Splits blocks, which are in the order of ranks, into parts that do not conflict with each other, and places each
+  // part. Small parts come first because they fail sooner.
   bool place_parts(const std::vector<int>& blocks) {
     std::vector<std::vector<int>> parts = components_.split(blocks);
     std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
@@ -162,8 +162,8 @@ class Search {
     }
   }
 
-  // Adds to `out` the reasons why block b has an offset of at least `bound`. For a waiting block these include every
-  // neighbour, since each neighbour either supports the block at that offset or is above it.
+  // Adds to `out` the reasons why block b has an offset of at least `bound`. For a waiting block, they include every
+  // neighbour, because each neighbour either supports the block at that offset or is above it.
   void explain(int b, long bound, Word* out) {
     to_explain_.assign(1, {b, bound});
     ++explanation_;
@@ -190,7 +190,7 @@ class Search {
     }
   }
 
-  // The open blocks, their floors and which of them wait. The rest of the search depends on nothing else.
+  // Hashes the open blocks, their floors and which of them wait. The remaining search depends on nothing else.
   StateHash hash_of(const std::vector<int>& part) const {
     StateHash hash;
     for (int b : part) hash.add(b, static_cast<Word>(states_[b].floor) * 2 + states_[b].waits);
@@ -234,8 +234,8 @@ class Search {
     }
   }
 
-  // True if the part can still fit when no more blocks are placed below `level`. Only cliques with a block whose bound
-  // rose are checked again.
+  // Returns whether the part can still fit if no more blocks are placed below `level`. Checks only the cliques with a
+  // block whose bound rose.
   bool can_fit(const std::vector<int>& part, long level) {
     for (int b : raised_) queued_[b] = 0;
     raised_.clear();
@@ -300,7 +300,7 @@ class Search {
               sorted_cliques_[k].begin() + static_cast<long>(open_.size()));
   }
 
-  // Stacks the open blocks of a clique, each at or above its earliest offset: the top of the stack is a lower bound.
+  // Returns whether the open blocks of a clique fit as a stack, each at or above its earliest offset.
   bool fits_as_stack(int k) {
     sort_open(k);
     work_ -= static_cast<long>(open_.size());
@@ -323,10 +323,10 @@ class Search {
   }
 
   // One of the open blocks of a clique, which have `total` bytes together, is the lowest. A block is not the lowest if
-  // the stack of all others on top of it would exceed the capacity; then it is above a block that may be the lowest
-  // ("not first": Baptiste, Le Pape, Nuijten, "Constraint-Based Scheduling", 2001).
+  // a stack of all others on top of it would exceed the capacity; then it is above a block that may be the lowest ("not
+  // first": Baptiste, Le Pape, Nuijten, "Constraint-Based Scheduling", 2001).
   //   capacity 10; sizes 3, 3, 4 with earliest 0, 0, 1: the third is not the lowest, so its offset is at least 3
-  // The same rule applies to all but the first in `open_`, all but the first two, and so on.
+  // The same rule applies to the blocks of `open_` without the first, without the first two, and so on.
   void apply_not_first_rule(long total) {
     std::size_t first_later = 0;
     // A monotonic queue of places in `open_` from `first` to `first_later`; the front has the lowest top.

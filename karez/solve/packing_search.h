@@ -1,4 +1,5 @@
-// Decides whether blocks fit into a capacity, by depth-first search over packings in which no block can be moved down.
+// Decides whether blocks fit into a capacity, by a depth-first search over the packings in which no block can be moved
+// down.
 #pragma once
 
 #include <vector>
@@ -11,8 +12,8 @@ namespace karez::solve {
 enum class Feasibility { yes, no, unknown };
 
 // Searches for a packing of all blocks within `capacity`. `rank` orders blocks of equal offset; the search decreases
-// `work` and stops at 0. If the answer is yes, `offset` has the packing. `failures` counts for each block how often a
-// bound failed on it; the block might have fitted if it had been placed earlier.
+// `work` and stops at 0. If the answer is yes, `offset` has the packing. `failures` counts, for each block, how often a
+// bound failed because of this block; the block might have fitted if it had been placed earlier.
 Feasibility search_packing(const PackProblem&, long capacity, const std::vector<int>& rank, long& work,
                            std::vector<long>& offset, std::vector<long>& failures);
 

@@ -19,7 +19,8 @@ struct Instance {
   std::vector<int> rank;
 };
 
-// Conflicts are random or those of random lifetimes; the cliques are none, some or all of those grown from each block.
+// Conflicts are random or those of random lifetimes. Cliques are grown from each block; none, some or all of them are
+// given.
 Instance random_instance(unsigned seed) {
   std::mt19937 random(seed);
   auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
@@ -73,7 +74,8 @@ SearchRun run_search(const Instance& instance, long capacity, long work) {
   return result;
 }
 
-// Expects yes with a packing at the minimum peak, no below it, and no wrong answer with less work.
+// Expects that the search finds a packing at the minimum peak, proves that a lower peak is impossible, and gives no
+// wrong answer with less work.
 void expect_truth(const Instance& instance, long min_peak_value, long& work, long& failures) {
   const auto& blocks = instance.problem.blocks;
   const SearchRun at_minimum = run_search(instance, min_peak_value, 10'000'000),
@@ -88,7 +90,7 @@ void expect_truth(const Instance& instance, long min_peak_value, long& work, lon
   for (auto [a, b] : instance.pairs)
     ASSERT_TRUE(at_minimum.offset[a] + blocks[a].size <= at_minimum.offset[b] ||
                 at_minimum.offset[b] + blocks[b].size <= at_minimum.offset[a])
-        << a << " and " << b;
+        << "blocks " << a << " and " << b << " must not overlap";
   work += at_minimum.work + below_minimum.work;
   failures += std::accumulate(below_minimum.failures.begin(), below_minimum.failures.end(), 0L);
   for (long eighths = 1; eighths < 8 && min_peak_value % 8 == 0; eighths += 2) {

@@ -78,13 +78,13 @@ TEST(Packing, WithoutASearchTheBoundIsTheMaximumOfLiveBytes) {
   for (int seed = 0; seed < 100; ++seed) {
     std::mt19937 random(seed);
     const auto blocks = random_intervals(random, 12, 10, 50, false);
-    long max_size = 0;
+    long max_live = 0;
     for (long t = 0; t < 20; ++t) {
       long live = 0;
       for (const Interval& b : blocks) live += b.begin <= t && t < b.end ? b.size : 0;
-      max_size = std::max(max_size, live);
+      max_live = std::max(max_live, live);
     }
-    EXPECT_EQ(pack(blocks, {.search_work = 0}).lower_bound, max_size) << "seed " << seed;
+    EXPECT_EQ(pack(blocks, {.search_work = 0}).lower_bound, max_live) << "seed " << seed;
   }
 }
 
@@ -111,7 +111,7 @@ TEST(Packing, TheSearchStopsAtASufficientCapacity) {
 }
 
 TEST(Packing, NoSearchRunsWithinTheTolerance) {
-  int within_share = 0, unchanged = 0, beyond_few = 0;
+  int within_share = 0, unchanged = 0, above_small_tolerance = 0;
   for (int seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -133,11 +133,11 @@ TEST(Packing, NoSearchRunsWithinTheTolerance) {
     ASSERT_LE(large_tolerance.peak - large_tolerance.lower_bound, share);
     ASSERT_EQ(large_tolerance.optimal, large_tolerance.peak == large_tolerance.lower_bound);
     within_share += large_tolerance.peak > best.peak, unchanged += small_tolerance.peak == best.peak,
-        beyond_few += large_tolerance.peak > best.lower_bound + 3;
+        above_small_tolerance += large_tolerance.peak > best.lower_bound + 3;
   }
   EXPECT_GT(within_share, 10);
   EXPECT_GT(unchanged, 10);
-  EXPECT_GT(beyond_few, 5);
+  EXPECT_GT(above_small_tolerance, 5);
 }
 
 TEST(Packing, LargerUnitsGiveTheSamePacking) {
@@ -148,10 +148,10 @@ TEST(Packing, LargerUnitsGiveTheSamePacking) {
     const Packing greedy = pack(intervals, {.search_work = 0}), small = pack(intervals, {.search_work = 100'000}),
                   at_optimum = pack(intervals, {.search_work = 100'000, .capacity = small.lower_bound + 2});
     for (Interval& v : intervals) v.size *= 64, v.align = 64;
-    auto expect_same = [](const Packing& one, const Packing& beyond_few) {
-      ASSERT_EQ(one.peak * 64, beyond_few.peak);
-      ASSERT_EQ(one.lower_bound * 64, beyond_few.lower_bound);
-      for (std::size_t b = 0; b < one.offset.size(); ++b) ASSERT_EQ(one.offset[b] * 64, beyond_few.offset[b]);
+    auto expect_same = [](const Packing& one, const Packing& scaled) {
+      ASSERT_EQ(one.peak * 64, scaled.peak);
+      ASSERT_EQ(one.lower_bound * 64, scaled.lower_bound);
+      for (std::size_t b = 0; b < one.offset.size(); ++b) ASSERT_EQ(one.offset[b] * 64, scaled.offset[b]);
     };
     expect_same(greedy, pack(intervals, {.search_work = 0}));
     expect_same(small, pack(intervals, {.search_work = 100'000}));
@@ -207,10 +207,10 @@ TEST(Packing, AnEmptyProblemAndEmptyBlocksAreAccepted) {
 
 TEST(Packing, WithoutASearchEmptyBlocksNeedNoBytes) {
   const PackLimits greedy{.search_work = 0};
-  for (const Packing& zero_tolerance :
+  for (const Packing& without_blocks :
        {pack(std::span<const Interval>(), greedy), pack(std::span<const Block>(), {}, greedy)}) {
-    EXPECT_EQ(zero_tolerance.peak, 0);
-    EXPECT_TRUE(zero_tolerance.optimal);
+    EXPECT_EQ(without_blocks.peak, 0);
+    EXPECT_TRUE(without_blocks.optimal);
   }
   const Interval empty[] = {{0, 4, 0}, {2, 2, 8}};
   const Packing packed = pack(empty, greedy);

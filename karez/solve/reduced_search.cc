@@ -9,14 +9,14 @@ namespace karez::solve {
 namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double max_groups_to_ceiling =
-    60;  // groups of passes continue while at most this many more groups would reach the ceiling
-constexpr double min_rise =
-    3e-4;  // or while a group raises the bound by this share, even far below the ceiling, since the ceiling may fall
-constexpr int pass_group = 4;             // passes per group
-constexpr double negligible_rise = 1e-6;  // passes end with a group that raises the bound by at most this share
+    60;  // passes continue while at most this number of further groups of passes would reach the ceiling
+constexpr double min_rise = 3e-4;  // passes also continue while a group raises the bound by at least this share, even
+                                   // far below the ceiling, because the ceiling may fall
+constexpr int pass_group = 4;      // passes per group
+constexpr double negligible_rise = 1e-6;  // passes end after a group that raises the bound by at most this share
 constexpr double max_stored_factor =
     256;  // maximum cells of all tables that the elimination of cheap variables makes, as a multiple of cheap_cells
-constexpr double small_work = 1e6;        // cells visited; visiting so few is faster than making a second plan
+constexpr double small_work = 1e6;        // cells visited; visiting this number is faster than making a second plan
 constexpr double first_share = 1.0 / 64;  // excess of the first reduced problem, as a share of the gap
 }  // namespace
 

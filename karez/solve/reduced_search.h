@@ -1,5 +1,5 @@
-// Reduced problems, which have only the few states that a lower bound leaves possible; they are solved exactly with an
-// increasing number of states.
+// Reduced problems, which have only the states that a lower bound leaves possible. A search solves them exactly, with
+// an increasing number of states.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,9 @@ namespace karez::solve {
 // A lower bound for a problem that is too large for elimination. It refers to the problem's cells.
 class LowerBound {
  public:
-  // The bound makes at least `count` passes and at least one. It makes up to four times as many while they raise the
-  // bound by much, or fast enough to reach `ceiling`, the largest useful bound, in the end.
+  // `count` passes, and at least one, are made, unless the bound stops rising earlier. If `ceiling`, the largest useful
+  // bound, is finite, up to four times as many are made, as long as they raise the bound considerably or fast enough to
+  // reach `ceiling`.
   struct PassLimits {
     int count = 0;
     std::size_t cheap_cells = 0;  // variables with results of at most this size are eliminated first
@@ -39,8 +40,8 @@ class LowerBound {
   PassLimits limits_;
   Elimination plan_;
   Reweighting reweighting_;
-  int passes_made_ = 0;                                           // passes made
-  double last_bound_ = -std::numeric_limits<double>::infinity();  // the bound at the start of the last group of passes
+  int passes_made_ = 0;
+  double last_bound_ = -std::numeric_limits<double>::infinity();  // the bound before the last group of passes
   bool paused_ = false;
   double slack_, bound_ = 0;
   std::vector<int> rounded_choice_;
@@ -61,9 +62,9 @@ struct ReducedSearchResult {
   double bound = 0;  // a lower bound for the full problem
   bool better = false, optimal = false;
 };
-// Improves `choice`, which costs `cost`, with the states whose cost exceeds the bound by little, then by twice as much,
-// and so on while `solve_reduced` finds an answer. The result is optimal if no state that could be cheaper was left
-// out.
+// Improves `choice`, which costs `cost`. Solves the problem for the states whose cost exceeds the bound by a small
+// amount, then by twice this amount, and so on, as long as `solve_reduced` finds an answer. The result is optimal if
+// every omitted state is proven to cost at least as much.
 ReducedSearchResult search_reduced(const LowerBound&, const ReducedSolver&, std::vector<int>& choice, double& cost);
 
 }  // namespace karez::solve

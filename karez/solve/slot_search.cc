@@ -12,7 +12,7 @@ namespace karez::solve {
 namespace {
 using WaitKind = SlotCycle::WaitKind;
 
-constexpr double integer_tolerance = 1e-6;    // tolerance within variables a value counts as an integer
+constexpr double integer_tolerance = 1e-6;    // a value this close to an integer counts as an integer
 constexpr std::int64_t max_unit = 1'000'000;  // rows with larger factors are omitted
 }  // namespace
 
@@ -88,16 +88,14 @@ SlowCycle SlotSearch::slow_cycle(const SlotCycle& cycle, const Slots& x) const {
   return out;
 }
 
-// u = ceil((x - slow_slots) / slots_per_step) <= (x - slow_slots + slots_per_step - 1) / slots_per_step, and the sum of
-// passes * u is an integer.
+// Derives a linear row from u = ceil((x - slow_slots) / slots_per_step) <= (x - slow_slots + slots_per_step - 1) /
+// slots_per_step; the sum of passes * u is an integer.
 CoverRow SlotSearch::row_of(const SlowCycle& cycle) const {
   CoverRow row;
   double required_steps =
       interval_ > 0 ? static_cast<double>(cycle.symmetry) * cycle.seconds / (interval_ * (1 + 1e-9)) : 0;
-  required_steps =
-      std::max(1.0,
-               std::ceil(required_steps *
-                         (1 - 1e-12)));  // tokens, in units of 1 / symmetry; a cycle without tokens is a deadlock
+  // Tokens in units of 1 / symmetry; at least 1, because a cycle without tokens is a deadlock.
+  required_steps = std::max(1.0, std::ceil(required_steps * (1 - 1e-12)));
   std::int64_t steps = static_cast<std::int64_t>(required_steps) - cycle.symmetry * cycle.tokens;
   std::int64_t common_unit = 1;
   for (const auto& part : cycle.parts) {
@@ -114,8 +112,8 @@ CoverRow SlotSearch::row_of(const SlowCycle& cycle) const {
   return row;
 }
 
-// Tightens the row without excluding integer solutions x >= low_: limits each factor to the sum that the row still
-// needs, and divides by the common divisor of all factors.
+// Tightens the row without excluding integer solutions x >= low_: limits each factor to the sum that the row requires
+// beyond low_, and divides by the greatest common divisor of all factors.
 void SlotSearch::tighten(CoverRow& row) const {
   std::int64_t required_steps = row.bound, divisor = 0;
   for (auto [v, factor] : row.terms) required_steps -= factor * low_[v];
@@ -141,8 +139,8 @@ bool SlotSearch::add_row(const SlotCycle& cycle_found, const Slots& x, std::span
   return true;
 }
 
-// Given a slow x, returns lower bounds of which at least one must be exceeded: with these counts, and all other
-// registers at their maximum, the program is still too slow.
+// Given a slow x, returns bounds, at least one of which every fast enough vector must exceed: with these counts, and
+// all other registers at their maximum, the program is still too slow.
 std::vector<SlotSearch::SlotLowerBound> SlotSearch::alternatives(const SlotCycle& cycle_found, const Slots& x) {
   Slots slow = high_;
   SlowCycle cycle = slow_cycle(cycle_found, x);
@@ -160,7 +158,7 @@ std::vector<SlotSearch::SlotLowerBound> SlotSearch::alternatives(const SlotCycle
   return out;
 }
 
-// Lowers x, the most expensive registers first, and stores it if it is the cheapest so far.
+// Lowers the slots of x, the most expensive registers first, and stores x if it is the cheapest vector so far.
 void SlotSearch::accept(Slots x) {
   std::vector<int> order(x.size());
   std::iota(order.begin(), order.end(), 0);
@@ -173,7 +171,8 @@ void SlotSearch::accept(Slots x) {
   best_slots_ = std::move(x);
 }
 
-// Sets low_. Earlier calls limit the result: a longer interval gives a lower bound, a shorter one an upper bound.
+// Sets low_. The results of earlier calls limit it: those for a longer interval are lower bounds, those for a shorter
+// one are upper bounds.
 void SlotSearch::raise_low() {
   auto next_longer = raised_.lower_bound(interval_);
   const Slots from = next_longer == raised_.end() ? min_ : next_longer->second,
@@ -186,7 +185,8 @@ void SlotSearch::raise_low() {
   raised_[interval_] = low_;
 }
 
-// Counts that are enough together are also enough for each variable alone if all others have their maximum.
+// Finds the fewest slots of each variable by bisection over ranges of variables: if the lower bounds of a range are
+// enough together, each is also enough alone while all others have their maximum.
 void SlotSearch::raise(std::span<const int> variables, const Slots& from, const Slots& to, Slots& x) {
   if (variables.size() == 1) {
     const int v = variables[0];
@@ -212,7 +212,8 @@ std::int64_t SlotSearch::Node::min_price() const {
   return bound < static_cast<double>(max_price) ? static_cast<std::int64_t>(std::ceil(bound)) : max_price;
 }
 
-// At least one variable must exceed its lower bound. Makes one child for each variable that may be the first to do so.
+// At least one variable must exceed its bound. Makes one child for each variable that may be the first in the list to
+// do so.
 void SlotSearch::split(const Node& node, std::span<const SlotLowerBound> lower_bounds) {
   Node remaining_node = node;
   std::vector<Node> children;
@@ -234,7 +235,7 @@ void SlotSearch::split_range(Node node, int v) {
   higher.low[v] = node.high[v] + 1;
   if (value - std::floor(value) > 0.5) std::swap(node, higher);
   open_nodes_.push_back(std::move(higher));
-  open_nodes_.push_back(std::move(node));  // the half nearer to the value is explored first
+  open_nodes_.push_back(std::move(node));  // the range nearer to the value is explored first
 }
 
 void SlotSearch::explore(Node node) {
@@ -252,7 +253,7 @@ void SlotSearch::explore(Node node) {
 
     auto point = node.program.values();
     Slots rounded_up(count), nearest_slots(count);
-    int fractional = -1, undecided = -1;  // the variable farthest from an integer; a variable that still has a choice
+    int fractional = -1, undecided = -1;  // the variable farthest from an integer; one with several allowed values
     double max_distance = integer_tolerance;
     for (int v = 0; v < count; ++v) {
       double nearest = std::floor(point[v] + 0.5), distance = std::abs(point[v] - nearest);

@@ -1,5 +1,5 @@
-// The cheapest slots that reach an interval, found by branch and bound over a covering program whose rows come from
-// slow cycles.
+// Finds the cheapest slots that reach an interval, by branch and bound over a covering program. Each row of the program
+// is derived from a cycle that is too slow.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,11 @@
 
 namespace karez::solve {
 
-// A cycle that was too slow with some slot vector, and the condition that it implies for every fast enough vector. A
-// cycle through registers of g_1, g_2, ... pieces per launch repeats when shifted by 1 / G of a launch, G = gcd(g). So
-// u_r = ceil((slots_r - slow_slots_r) / (g_r / G)) additional steps of register r add u_r / G tokens each time the
-// cycle passes the register, and the cycle's tokens must reach seconds / interval.
+// A cycle that was too slow with some slot vector, and the condition that it implies for every fast enough vector. Let
+// g_1, g_2, ... be the pieces per launch of the cycle's registers, and G their greatest common divisor. The cycle
+// repeats when it is shifted by 1 / G of a launch. So slots_r slots of register r add
+//   u_r / G tokens, where u_r = ceil((slots_r - slow_slots_r) / (g_r / G)) is a number of steps,
+// each time the cycle passes the register. The tokens of the cycle must reach seconds / interval.
 struct SlowCycle {
   struct Part {
     int variable;
@@ -30,11 +31,11 @@ struct SlowCycle {
   std::vector<Part> parts;
 };
 
-// True if the program is live and reaches the interval, to one part in 10^9.
+// Returns whether the program is live and reaches the interval, to one part in 10^9.
 bool meets_interval(const SlotCycle& cycle, double interval);
 
-// The smallest count from `min_slots` to `max_slots` that is enough. `is_enough` must be monotonic and true for
-// `max_slots`. Small counts are tried first, since they often suffice.
+// Returns the smallest count from `min_slots` to `max_slots` that is enough. `is_enough` must be monotonic and true for
+// `max_slots`. Small counts are tried first, because they are often enough.
 template <class Enough> int fewest(int min_slots, int max_slots, Enough is_enough) {
   int too_few = min_slots - 1;
   for (int middle = min_slots; too_few + 1 < max_slots; middle = too_few + (max_slots - too_few) / 2)
@@ -42,9 +43,9 @@ template <class Enough> int fewest(int min_slots, int max_slots, Enough is_enoug
   return max_slots;
 }
 
-// Lowers each of `registers` in turn to the smallest number of slots, at least `min_slots`, that is enough while the
-// registers after it keep their slots. `is_enough` reads `slots` and must be monotonic, so that one test is sufficient
-// for a range of registers that can all have their minimum.
+// Lowers each of `registers` in turn to the smallest number of slots that is enough while the later registers keep
+// their slots, but not below `min_slots`. `is_enough` reads `slots`. It must be monotonic, so that one test is
+// sufficient for a range of registers that can all have their minimum.
 template <class Enough>
 void lower_each(std::span<const int> registers, std::span<const int> min_slots, std::vector<int>& slots,
                 Enough is_enough) {
@@ -68,22 +69,23 @@ void lower_each(std::span<const int> registers, std::span<const int> min_slots, 
 
 class SlotSearch {
  public:
-  // The minimum and the maximum of slots are given by register; registers of 0 bytes always have `max_slots`.
+  // `min_slots` and `max_slots` are given by register. Registers of 0 bytes always have `max_slots`.
   SlotSearch(const SlotProblem& problem, const ActGraph& graph, std::vector<int> min_slots, std::vector<int> max_slots);
 
   struct Result {
     bool found = false;      // whether slots of less than `byte_limit` bytes were found
     std::vector<int> slots;  // by register
     std::int64_t bytes = 0;
-    std::int64_t bound = 0;  // lower bound on bytes; `byte_limit` if no such slots exist
-    bool finished = false;   // true if bytes == bound, or if it is proven that no such slots exist
+    std::int64_t bound = 0;  // a lower bound on bytes; `byte_limit` if no slots below the limit exist
+    bool finished = false;   // true if bytes == bound, or if it is proven that no slots below the limit exist
   };
-  // Finds slots with an interval of at most `interval`, which the maximum of slots must reach. With `any_solution`,
+  // Finds slots with an interval of at most `interval`; `max_slots` must reach this interval. With `any_solution`,
   // returns the first slots found below `byte_limit` bytes. The slow cycles are kept for the next call.
   Result run(double interval, std::int64_t byte_limit, bool any_solution, std::int64_t steps);
 
  private:
-  using Slots = std::vector<int>;  // by variable; the variables are the registers that cost bytes and have a choice
+  using Slots = std::vector<int>;  // by variable; the variables are the registers with bytes > 0 and more than one
+                                   // allowed number of slots
   struct Node {
     Slots low, high;
     CoverProgram program;
@@ -123,9 +125,9 @@ class SlotSearch {
 
   // State of one call.
   double interval_ = 0;
-  Slots low_;  // by variable: the fewest slots if all others have their maximum
+  Slots low_;  // by variable: the fewest slots that reach the interval if all others have their maximum
   std::vector<CoverRow> rows_;
-  std::int64_t steps_ = 0, best_ = 0;  // best_: the search looks only for lower prices
+  std::int64_t steps_ = 0, best_ = 0;  // the search looks only for prices below best_
   bool any_solution_ = false, found_ = false;
   Slots best_slots_;
   std::vector<Node> open_nodes_;

@@ -1,4 +1,5 @@
-// Tests of lowering slots: lowering ranges of registers at once gives the same result as one register after the other.
+// Tests of lowering slots: lowering ranges of registers at once gives the same result as lowering one register after
+// another.
 #include "karez/solve/slot_search.h"
 
 #include <gtest/gtest.h>
@@ -24,10 +25,10 @@ TEST(SlotSearch, LoweringRangesGivesTheSameSlotsAsLoweringOneRegisterAfterTheOth
   std::mt19937 random(11);
   for (int round = 0; round < 500; ++round) {
     const int count = 1 + static_cast<int>(random() % 12);
-    std::vector<int> min_sums, max_slots, order;
+    std::vector<int> min_slots, max_slots, order;
     for (int r = 0; r < count; ++r) {
-      min_sums.push_back(1 + static_cast<int>(random() % 2));
-      max_slots.push_back(min_sums.back() + static_cast<int>(random() % 4));
+      min_slots.push_back(1 + static_cast<int>(random() % 2));
+      max_slots.push_back(min_slots.back() + static_cast<int>(random() % 4));
       order.push_back(r);
     }
     std::shuffle(order.begin(), order.end(), random);
@@ -41,13 +42,13 @@ TEST(SlotSearch, LoweringRangesGivesTheSameSlotsAsLoweringOneRegisterAfterTheOth
     }
     std::vector<int> one_by_one = max_slots, by_ranges = max_slots;
     for (int r : order)
-      while (one_by_one[static_cast<std::size_t>(r)] > min_sums[static_cast<std::size_t>(r)]) {
+      while (one_by_one[static_cast<std::size_t>(r)] > min_slots[static_cast<std::size_t>(r)]) {
         --one_by_one[static_cast<std::size_t>(r)];
         if (sums.is_satisfied(one_by_one)) continue;
         ++one_by_one[static_cast<std::size_t>(r)];
         break;
       }
-    lower_each(order, min_sums, by_ranges, [&] { return sums.is_satisfied(by_ranges); });
+    lower_each(order, min_slots, by_ranges, [&] { return sums.is_satisfied(by_ranges); });
     EXPECT_EQ(one_by_one, by_ranges) << "round " << round;
   }
 }
@@ -58,19 +59,19 @@ TEST(SlotSearch, TheFewestSlotsAreFoundByBisection) {
     EXPECT_EQ(fewest(1, 1000, [&](int slots) { return ++tests, slots >= sufficient; }), sufficient);
     EXPECT_LE(tests, sufficient == 1 ? 1 : 11);
   }
-  std::vector<int> order{0, 1}, min_sums{2, 3}, slots{2, 3};
-  lower_each(order, min_sums, slots, [] { return ADD_FAILURE() << "no slots can be lowered", true; });
+  std::vector<int> order{0, 1}, min_slots{2, 3}, slots{2, 3};
+  lower_each(order, min_slots, slots, [] { return ADD_FAILURE() << "no slots can be lowered", true; });
 }
 
 TEST(SlotSearch, ARangeThatCanHaveItsMinimumIsTestedOnce) {
-  std::vector<int> order(1000), min_sums(1000, 1), slots(1000, 2);
+  std::vector<int> order(1000), min_slots(1000, 1), slots(1000, 2);
   for (int r = 0; r < 1000; ++r) order[static_cast<std::size_t>(r)] = r;
   int tests = 0;
-  lower_each(order, min_sums, slots, [&] { return ++tests, true; });
+  lower_each(order, min_slots, slots, [&] { return ++tests, true; });
   EXPECT_EQ(tests, 1);
-  EXPECT_EQ(slots, min_sums);
+  EXPECT_EQ(slots, min_slots);
   slots.assign(1000, 2), tests = 0;
-  lower_each(order, min_sums, slots, [&] { return ++tests, slots[700] == 2; });
+  lower_each(order, min_slots, slots, [&] { return ++tests, slots[700] == 2; });
   EXPECT_LE(tests, 30);
   EXPECT_EQ(slots[700], 2);
   EXPECT_EQ(std::count(slots.begin(), slots.end(), 1), 999);

@@ -1,4 +1,4 @@
-// Finds the cheapest slots for an interval, and the best interval under a cap.
+// Finds the cheapest slots for an interval, and the shortest interval within a limit on bytes.
 #include "karez/solve/slots.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::int64_t bytes_of(const SlotProblem& p, std::span<const int> slots) {
   return bytes;
 }
 
-// Removes slots as long as the interval does not change, from the most expensive registers to those of 0 bytes.
+// Removes slots, the most expensive registers first, as long as the program still reaches the interval.
 void trim(const SlotProblem& p, const ActGraph& graph, std::vector<int>& slots, double interval) {
   std::vector<int> order(slots.size()), min_counts = min_slots(p);
   std::iota(order.begin(), order.end(), 0);
@@ -43,7 +43,7 @@ void trim(const SlotProblem& p, const ActGraph& graph, std::vector<int>& slots, 
 }
 
 void require_live(const SlotCycle& cycle) {
-  require(ErrorKind::hang, !cycle.is_deadlock(), "slots: the program is not live with the most slots: ", print(cycle));
+  require(ErrorKind::hang, !cycle.is_deadlock(), "slots: the program is not live even with max_slots: ", print(cycle));
 }
 
 SlotPlan plan_of(const SlotProblem& p, const ActGraph& graph, const SlotSearch::Result& result, double interval,
@@ -87,12 +87,13 @@ std::int64_t acts_of(const SlotProblem& problem) {
 
 SlotCycle interval_of(const SlotProblem& problem, std::span<const int> slots, const SlotLimits& limits) {
   ActGraph graph(problem, limits);
-  require(slots.size() == problem.registers.size(), "slots: ", slots.size(), " slot counts for ",
-          problem.registers.size(), " registers");
+  require(slots.size() == problem.registers.size(), "slots: expected a slot count for each register, ",
+          problem.registers.size(), " in total, got ", slots.size());
   for (int r = 0; r < static_cast<int>(slots.size()); ++r) {
     const auto& reg = problem.registers[r];
-    require(slots[r] >= std::max(1, reg.filled) && slots[r] <= 32767, "slots: register ", r, " has ", slots[r],
-            " slots, of which ", reg.filled, " are full before the first launch");
+    require(slots[r] >= std::max(1, reg.filled) && slots[r] <= 32767, "slots: register ", r, " must have ",
+            std::max(1, reg.filled), " to 32767 slots, got ", slots[r], "; ", reg.filled,
+            " are filled before the first launch");
   }
   return graph.critical_cycle(slots);
 }
@@ -117,8 +118,8 @@ SlotPlan best_slots(const SlotProblem& problem, std::int64_t cap, const SlotLimi
   constexpr auto any_bytes = std::numeric_limits<std::int64_t>::max();
   const std::int64_t below = cap + (cap < any_bytes ? 1 : 0);
 
-  // Bisects between an interval that was not reached and one that was reached. After a success, tries an interval just
-  // below the one reached.
+  // Bisects between an interval that was not reached and one that was reached. After each success by bisection, tries
+  // an interval just below the one reached.
   double unreached = fastest.interval, reached = fastest.interval, proven = unreached;
   auto best_found = search.run(unreached, below, true, limits.steps);
   if (!best_found.found) {

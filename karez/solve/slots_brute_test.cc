@@ -80,8 +80,8 @@ SlotProblem random_problem(int seed) {
   return p;
 }
 
-// Three registers in a row, and a slow path parallel to each two neighbours. Slots can be added to either register, at
-// different prices.
+// Three registers in a row, and a slow path parallel to each pair of neighbouring registers. Slots can be added to
+// either register of a pair, at different prices.
 SlotProblem problem_with_a_choice(int seed) {
   RandomSource source{std::mt19937(static_cast<unsigned>(seed))};
   const int multirate[] = {1, 2, 3, 4, 6}, common = multirate[source.below(4)];
@@ -152,8 +152,8 @@ void expect_plan(const SlotProblem& p, const std::vector<SlotTrial>& trials, con
   ASSERT_NE(trial, trials.end());
   ASSERT_EQ(trial->bytes, plan.bytes);
   ASSERT_NEAR(trial->interval, plan.interval, 1e-9);
-  ASSERT_TRUE(plan.optimal) << plan.bytes << " bound " << plan.bound << " interval " << plan.interval << " least "
-                            << plan.min_interval;
+  ASSERT_TRUE(plan.optimal) << plan.bytes << " bytes, bound " << plan.bound << "; interval " << plan.interval
+                            << ", minimum interval " << plan.min_interval;
   ASSERT_EQ(plan.bound, plan.bytes);
   for (std::size_t r = 0; r < plan.slots.size(); ++r) {  // no slot can be removed, even from registers of 0 bytes
     auto fewer_slots = plan.slots;
@@ -191,7 +191,7 @@ TEST(Slots, PlansEqualTheBestOfAllSlotVectorsSimulatedTokenByToken) {
     if (trials.back().interval == infinity) {
       EXPECT_NE(error_of([&] {
                   cheapest_slots(p, 1000);
-                }).find("hang: slots: the program is not live with the most slots: actor "),
+                }).find("hang: slots: the program is not live even with max_slots: actor "),
                 std::string::npos);
       ++deadlocks;
       continue;
@@ -295,10 +295,10 @@ TEST(Slots, IntervalsThatHardlyDifferAreDistinguished) {
       trial.interval = interval_of(p, trial.slots).interval;
       trials.push_back(std::move(trial));
     }
-    for (const SlotTrial& random_trial : trials) {
-      if (random_trial.slots[0] + random_trial.slots[1] + random_trial.slots[2] > 6) continue;
-      const double optimal_interval = best_interval(trials, random_trial.bytes);
-      const SlotPlan plan = best_slots(p, random_trial.bytes);
+    for (const SlotTrial& trial : trials) {
+      if (trial.slots[0] + trial.slots[1] + trial.slots[2] > 6) continue;
+      const double optimal_interval = best_interval(trials, trial.bytes);
+      const SlotPlan plan = best_slots(p, trial.bytes);
       ASSERT_NEAR(plan.interval, optimal_interval, 1e-8 * optimal_interval);
       close_intervals += std::any_of(trials.begin(), trials.end(), [&](const SlotTrial& t) {
         return t.interval != optimal_interval && std::abs(t.interval - optimal_interval) < 1e-6 * optimal_interval;

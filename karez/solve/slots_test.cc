@@ -153,7 +153,7 @@ TEST(Slots, ADeadlockIsReportedWithItsCycle) {
   EXPECT_TRUE(cycle.is_deadlock());
   EXPECT_EQ(cycle.interval, infinity);
   const char* message =
-      "hang: slots: the program is not live with the most slots: actor 1 -register 1-> actor 2 -register 2-> actor 1: "
+      "hang: slots: the program is not live even with max_slots: actor 1 -register 1-> actor 2 -register 2-> actor 1: "
       "2.0 seconds over 0 tokens";
   EXPECT_EQ(error_of([&] { cheapest_slots(p, 9); }), message);
   EXPECT_EQ(error_of([&] { best_slots(p, 9); }), message);
@@ -161,7 +161,7 @@ TEST(Slots, ADeadlockIsReportedWithItsCycle) {
   EXPECT_EQ(error_of([&] {
               interval_of(p, std::vector{1, 1, 0});
             }),
-            "user: slots: register 2 has 0 slots, of which 1 are full before the first launch");
+            "user: slots: register 2 must have 1 to 32767 slots, got 0; 1 are filled before the first launch");
   EXPECT_EQ(interval_of(p, std::vector{1, 1, 1}).interval, 2);
 }
 
@@ -295,38 +295,47 @@ TEST(Slots, InvalidProblemsAreErrors) {
     EXPECT_EQ(text, error_of([&] { best_slots(p, 10000); }));
     return text;
   };
-  EXPECT_EQ(error_after([](auto& p) { p.actors[0].seconds = -1; }), "user: slots: actor 0 takes -1.0 seconds");
-  EXPECT_THAT(error_after([](auto& p) { p.actors[0].seconds = infinity; }), HasSubstr("actor 0 takes inf seconds"));
+  EXPECT_EQ(error_after([](auto& p) { p.actors[0].seconds = -1; }),
+            "user: slots: the duration of actor 0 must be finite and at least 0, got -1.0 seconds");
+  EXPECT_THAT(error_after([](auto& p) { p.actors[0].seconds = infinity; }), HasSubstr("got inf seconds"));
   EXPECT_THAT(error_after([](auto& p) { p.actors[0].seconds = 1e308; }),
-              HasSubstr("the seconds of a launch are not finite"));
-  EXPECT_THAT(error_after([](auto& p) { p.actors[1].acts = 0; }), HasSubstr("actor 1 acts 0 times a launch"));
+              HasSubstr("the sum of all durations and delays in a launch is not finite"));
+  EXPECT_THAT(error_after([](auto& p) { p.actors[1].acts = 0; }),
+              HasSubstr("actor 1 must act at least once in a launch, got 0"));
   EXPECT_THAT(error_after([](auto& p) { p.actors[1].acts = 20'000; }),
               HasSubstr("a launch has 20004 acts; the limit is 20000"));
   EXPECT_THAT(error_after([](auto& p) { p.registers[0].producer = 2; }),
-              HasSubstr("register 0 has producer 2, but there are 2 actors"));
+              HasSubstr("register 0 names producer 2, but the number of actors is 2"));
   EXPECT_THAT(error_after([](auto& p) { p.registers[0].consumers[0].actor = -1; }),
-              HasSubstr("register 0 has consumer -1, but there are 2 actors"));
+              HasSubstr("register 0 names consumer -1, but the number of actors is 2"));
   EXPECT_THAT(error_after([](auto& p) { p.registers[0].consumers.clear(); }), HasSubstr("register 0 has no consumer"));
   EXPECT_THAT(
       error_after([](auto& p) { p.registers[0].period = 3; }),
-      HasSubstr("period 3 at producer 0, which acts 4 times a launch: the acts must be a multiple of the period"));
+      HasSubstr("period 3 at producer 0, which acts 4 times a launch: the number of acts must be a multiple of the"));
   EXPECT_THAT(error_after([](auto& p) { p.registers[0].period = 1; }),
               HasSubstr("gets 4 pieces a launch from actor 0, but actor 1 reads 2"));
-  EXPECT_THAT(error_after([](auto& p) { p.registers[0].consumers[0].arrives = -1; }),
-              HasSubstr("takes -1.0 seconds to actor 1 and 0.0 back"));
-  EXPECT_THAT(error_after([](auto& p) { p.registers[0].bytes = -8; }), HasSubstr("slots of -8 bytes"));
+  EXPECT_THAT(
+      error_after([](auto& p) { p.registers[0].consumers[0].arrives = -1; }),
+      HasSubstr(
+          "the delays of register 0 to actor 1 and back must be finite and at least 0, got -1.0 and 0.0 seconds"));
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].bytes = -8; }),
+              HasSubstr("the slots of register 0 must have at least 0 bytes, got -8"));
   EXPECT_THAT(error_after([](auto& p) { p.registers[0].bytes = std::int64_t{1} << 62; }),
               HasSubstr("size overflows 64 bits"));
-  EXPECT_THAT(error_after([](auto& p) { p.registers[0].min_slots = 0; }), HasSubstr("may have 0 to 3 slots"));
+  EXPECT_THAT(
+      error_after([](auto& p) { p.registers[0].min_slots = 0; }),
+      HasSubstr("the range of slots of register 0 must not be empty and must lie within 1 to 32767, got 0 to 3"));
   EXPECT_THAT(error_after([](auto& p) { p.registers[0].max_slots = 40'000; }),
-              HasSubstr("may have 1 to 40000 slots: at least 1, at most 32767"));
-  EXPECT_THAT(error_after([](auto& p) { p.registers[0].filled = 4; }), HasSubstr("begins with 4 of 3 slots full"));
-  EXPECT_THAT(error_after([](auto& p) { p.registers[0].filled = -1; }), HasSubstr("begins with -1 of 3 slots full"));
-  EXPECT_THAT(error_after([](auto& p) { p.streams = {{{0, 0}, {}}}; }), HasSubstr("stream 0 has actor 0 twice"));
+              HasSubstr("must lie within 1 to 32767, got 1 to 40000"));
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].filled = 4; }),
+              HasSubstr("must begin with 0 to 3 filled slots, got 4"));
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].filled = -1; }),
+              HasSubstr("must begin with 0 to 3 filled slots, got -1"));
+  EXPECT_THAT(error_after([](auto& p) { p.streams = {{{0, 0}, {}}}; }), HasSubstr("stream 0 lists actor 0 twice"));
   EXPECT_THAT(error_after([](auto& p) {
                 p.streams = {{{7}, {}}};
               }),
-              HasSubstr("stream 0 has actor 7, but the number of actors is 2"));
+              HasSubstr("stream 0 lists actor 7, but the number of actors is 2"));
   EXPECT_THAT(error_after([](auto& p) {
                 p.streams = {{{0}, {{1, 0}, {1, 1}}}};
               }),
@@ -347,20 +356,23 @@ TEST(Slots, InvalidProblemsAreErrors) {
                 p.streams = {{{}, {{3, 0}}}};
               }),
               HasSubstr("orders actor 3, but the number of actors is 2"));
-  EXPECT_THAT(error_after([](auto& p) { p.registers[0].min_slots = 4; }), HasSubstr("may have 4 to 3 slots"));
+  EXPECT_THAT(error_after([](auto& p) { p.registers[0].min_slots = 4; }), HasSubstr("got 4 to 3"));
   EXPECT_THAT(error_after([](auto& p) { p.registers[0].consumers[0].returns = -1; }),
-              HasSubstr("takes 0.0 seconds to actor 1 and -1.0 back"));
+              HasSubstr("got 0.0 and -1.0 seconds"));
   for (std::int64_t large_act : {std::int64_t{1} << 40, -(std::int64_t{1} << 40)})
     EXPECT_THAT(error_after([&](auto& p) { p.streams = {{{}, {{1, large_act}}}}; }), HasSubstr("orders act "));
   valid.registers[0].filled = 2;
   EXPECT_EQ(error_of([&] { interval_of(valid, std::vector{1}); }),
-            "user: slots: register 0 has 1 slots, of which 2 are full before the first launch");
+            "user: slots: register 0 must have 2 to 32767 slots, got 1; 2 are filled before the first launch");
   EXPECT_NE(error_of([&] { interval_of(valid, std::vector{32768}); }), "");
   EXPECT_EQ(error_of([&] { interval_of(valid, std::vector{2}, {.acts = 6}); }), "") << "six acts";
   EXPECT_NE(error_of([&] { interval_of(valid, std::vector{2}, {.acts = 5}); }), "");
   EXPECT_EQ(error_of([&] { cheapest_slots(valid, -1); }),
             "user: slots: the interval must be at least 0, got -1.0 seconds");
-  EXPECT_EQ(error_of([&] { interval_of(valid, std::vector{1, 1}); }), "user: slots: 2 slot counts for 1 registers");
+  EXPECT_EQ(error_of([&] {
+              interval_of(valid, std::vector{1, 1});
+            }),
+            "user: slots: expected a slot count for each register, 1 in total, got 2");
 }
 
 }  // namespace

@@ -14,8 +14,9 @@
 namespace karez::solve {
 using Pairs = std::vector<std::pair<int, int>>;
 
-// Handles more blocks than a search over all orders: places blocks in order of offsets (no block below the previous
-// one), and cuts a branch when it cannot be lower than the best packing. Offsets are in bytes.
+// Finds the minimum peak for more blocks than a search over all orders can handle. Places blocks in the order of their
+// offsets, so that no block is below the previous one, and prunes a branch that cannot have a lower peak than the best
+// packing. Offsets are in bytes.
 struct ExhaustivePacker {
   const std::vector<Block>& blocks;
   std::vector<std::vector<int>> neighbours;
@@ -50,15 +51,15 @@ struct ExhaustivePacker {
   }
 };
 
-// The minimum peak, given that the peak `reached` is possible.
+// Returns the minimum peak; the peak `reached` is known to be possible.
 inline long min_peak(const std::vector<Block>& blocks, const Pairs& conflicts, long reached) {
   ExhaustivePacker all(blocks, conflicts, reached);
   all.push(0, 0, 0);
   return all.best;
 }
 
-// The minimum peak over all orders of placing blocks. In an optimal packing, each block in order of offsets can be
-// moved down onto the blocks before it, so some order of placing blocks is optimal.
+// Returns the minimum peak over all orders of placing blocks. In an optimal packing, each block in order of offsets can
+// be moved down onto the blocks before it, so some order of placing blocks is optimal.
 inline long brute_force(const std::vector<Block>& blocks, const Pairs& conflicts) {
   std::vector<int> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);

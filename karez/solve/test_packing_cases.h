@@ -42,7 +42,8 @@ inline void expect_valid(const std::vector<Block>& blocks, const Pairs& conflict
   ASSERT_EQ(p.optimal, p.lower_bound == p.peak);
   for (auto [a, b] : conflicts) {
     bool are_disjoint = p.offset[a] + blocks[a].size <= p.offset[b] || p.offset[b] + blocks[b].size <= p.offset[a];
-    ASSERT_TRUE(are_disjoint || blocks[a].size == 0 || blocks[b].size == 0) << a << " and " << b;
+    ASSERT_TRUE(are_disjoint || blocks[a].size == 0 || blocks[b].size == 0)
+        << "blocks " << a << " and " << b << " must not overlap";
   }
 }
 

@@ -12,8 +12,8 @@
 
 namespace karez::solve {
 
-// Seconds must be integers. Actors begin as early as possible. If an unordered stream permits several, the actor with
-// the smallest number, or with the smallest `rank` if ranks are given, begins first.
+// Seconds must be integers. Actors begin as early as possible. If a stream without order permits several actors, the
+// one with the smallest number begins first, or the one with the smallest `rank` if ranks are given.
 class TokenGame {
  public:
   TokenGame(const SlotProblem& problem, std::vector<int> slots, std::vector<int> rank = {})

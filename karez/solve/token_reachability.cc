@@ -1,5 +1,5 @@
-// Computes token reachability from long chains without tokens, the nearest places on them, and traversal of the other
-// nodes.
+// Computes token reachability: stores the nearest places of each node on long chains without tokens, and traverses the
+// nodes on no chain.
 #include "karez/solve/token_reachability.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@ TokenReachability::TokenReachability(int nodes, std::span<const TokenEdge> edges
     : out_(static_cast<std::size_t>(nodes)),
       in_(out_.size()) {
   for (const TokenEdge& e : edges) {
-    require(e.from >= 0 && e.from < nodes && e.to >= 0 && e.to < nodes && e.tokens >= 0, "token reachability: an edge ",
-            e.from, " -> ", e.to, " with ", e.tokens, " tokens among ", nodes, " nodes");
+    require(e.from >= 0 && e.from < nodes && e.to >= 0 && e.to < nodes && e.tokens >= 0, "token reachability: edge ",
+            e.from, " -> ", e.to, " with ", e.tokens, " tokens is invalid in a graph of ", nodes, " nodes");
     if (e.tokens > 1) continue;
     out_[static_cast<std::size_t>(e.from)].push_back({e.to, e.tokens});
     in_[static_cast<std::size_t>(e.to)].push_back({e.from, e.tokens});

@@ -9,7 +9,7 @@
 
 namespace karez::solve {
 
-// Act k + tokens of `to` begins after act k of `from` has ended.
+// An edge: act k + tokens of `to` begins after act k of `from` has ended, for every k.
 struct TokenEdge {
   int from = 0, to = 0;
   int tokens =
@@ -17,7 +17,7 @@ struct TokenEdge {
 };
 
 // Finds orders that the edges imply: act k of one node ends before act k (or k + 1) of another node begins, for every
-// k. Nodes are numbered from 0; no node begins an act before its previous one has ended. Throws an error if edges
+// k. Nodes are numbered from 0; no node begins an act before its previous act has ended. Throws an error if edges
 // without tokens form a cycle.
 //
 // A chain is a sequence of nodes, each of which precedes the next. For every node and each long chain, the object
@@ -30,9 +30,10 @@ class TokenReachability {
  public:
   TokenReachability(int nodes, std::span<const TokenEdge> edges);
 
-  // True if `from` comes before `to` in the same act: along edges without tokens. No node comes before itself.
+  // Returns whether `from` comes before `to` in the same act, that is, along edges without tokens. No node comes before
+  // itself.
   bool before_same_act(int from, int to) const { return from != to && reaches(from, to, 0); }
-  // True if `from` comes before the next act of `to`: along paths with at most one token.
+  // Returns whether `from` comes before the next act of `to`, that is, along a path with at most one token.
   bool before_next_act(int from, int to) const { return from == to || reaches(from, to, 1); }
 
   int rank(int node) const {
@@ -44,10 +45,11 @@ class TokenReachability {
     return chains_.chain[static_cast<std::size_t>(node)];
   }  // -1 if the node is on no chain
   int place_of(int node) const { return chains_.place[static_cast<std::size_t>(node)]; }
-  // The last place of the chain that comes before the node, or the place of the node on this chain; -1 if none.
+  // Returns the last place of the chain that comes before the node, or the place of the node if it is on this chain; -1
+  // if there is none.
   int last_before(int node, int chain) const { return before_[at(node, chain)]; }
-  // The first place of the chain that comes after the node, or the place of the node; the chain's length if none.
-  // `next_after` is the same for the next act of the chain's nodes.
+  // Returns the first place of the chain that comes after the node, or the place of the node if it is on this chain;
+  // the chain's length if there is none. `next_after` is the same for the next acts of the chain's nodes.
   int first_after(int node, int chain) const { return after_[at(node, chain)]; }
   int next_after(int node, int chain) const { return next_after_[at(node, chain)]; }
 
@@ -63,7 +65,7 @@ class TokenReachability {
   bool reaches(int from, int to, int tokens) const;
 
   std::vector<std::vector<Step>> out_, in_;
-  std::vector<int> order_, rank_;  // producers first
+  std::vector<int> order_, rank_;  // the nodes with producers first, and the place of each node in this order
   Chains chains_;
   std::vector<int> before_, next_before_, after_, next_after_;  // by node and chain
 };

@@ -58,18 +58,20 @@ TEST(TokenReachability, ReachabilityAgreesWithATraversalOfActs) {
                               }) -
                  chain.begin();
         };
-        ASSERT_EQ(reach.first_after(a, c), first_place(4)) << a << " chain " << c << " round " << round;
-        ASSERT_EQ(reach.next_after(a, c), first_place(5)) << a << " chain " << c << " round " << round;
+        ASSERT_EQ(reach.first_after(a, c), first_place(4)) << "node " << a << ", chain " << c << ", round " << round;
+        ASSERT_EQ(reach.next_after(a, c), first_place(5)) << "node " << a << ", chain " << c << ", round " << round;
         for (int place = 0; place < reach.length(c); ++place) {
           const int n = chain[static_cast<std::size_t>(place)];
           ASSERT_EQ(reach.last_before(a, c) >= place, n == a || unrolled(nodes, edges, n).count({a, 4}) > 0)
-              << a << " chain " << c;
+              << "node " << a << ", chain " << c << ", place " << place << ", round " << round;
         }
       }
       for (int b = 0; b < nodes; ++b) {
-        ASSERT_EQ(reach.before_same_act(a, b), reached.count({b, 4}) > 0) << a << " " << b << " round " << round;
+        ASSERT_EQ(reach.before_same_act(a, b), reached.count({b, 4}) > 0)
+            << "nodes " << a << " and " << b << ", round " << round;
         if (reach.before_same_act(a, b)) { ASSERT_LT(reach.rank(a), reach.rank(b)); }
-        ASSERT_EQ(reach.before_next_act(a, b), reached.count({b, 5}) > 0) << a << " " << b << " round " << round;
+        ASSERT_EQ(reach.before_next_act(a, b), reached.count({b, 5}) > 0)
+            << "nodes " << a << " and " << b << ", round " << round;
       }
     }
   }

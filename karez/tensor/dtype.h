@@ -44,7 +44,7 @@ inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << 
 inline DType dtype_from(std::string_view name) {
   for (DType d : all_dtypes)
     if (name_of(d) == name) return d;
-  fail(ErrorKind::name, "no dtype is called '", name, "'; there are f32, f64, i32, i64, bool, bf16, f16");
+  fail(ErrorKind::name, "unknown dtype '", name, "'; expected one of: f32, f64, i32, i64, bool, bf16, f16");
 }
 constexpr bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
 constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f64 || is_half(dtype); }

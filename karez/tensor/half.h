@@ -1,5 +1,5 @@
-// 16-bit floats. They convert to f32 exactly; numbers are converted to them by rounding once, to nearest, with ties to
-// even.
+// 16-bit floats. They convert to f32 exactly. Other numbers are converted to them by rounding once, to nearest with
+// ties to even.
 #pragma once
 
 #include <bit>
@@ -26,7 +26,7 @@ template <int exponent_bits, int fraction_bits> constexpr std::uint16_t round_to
                                       fraction >> (52 - fraction_bits));
   const int subnormal_shift = exponent < min_exponent ? min_exponent - exponent : 0,
             shift = 52 - fraction_bits + subnormal_shift;
-  if (shift > 53) return sign;  // less than half of the smallest number, as are subnormal doubles
+  if (shift > 53) return sign;  // x is less than half of the smallest number, as all subnormal doubles are
   const std::uint64_t significand = fraction | std::uint64_t{1} << 52, half = std::uint64_t{1} << (shift - 1),
                       remainder = significand & (2 * half - 1);
   std::uint64_t rounded_bits = significand >> shift;

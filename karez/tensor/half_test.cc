@@ -66,6 +66,11 @@ template <class T> int nearest(double x) {
   return rounded | (std::signbit(x) ? 0x8000 : 0);
 }
 
+TYPED_TEST(Halves, AnInitializedHalfIsZero) {
+  EXPECT_EQ(TypeParam{}.bits, 0);
+  EXPECT_EQ(TypeParam::from_bits(0x3C00).bits, 0x3C00);
+}
+
 TYPED_TEST(Halves, NumbersAreRoundedToNearestWithTiesToEven) {
   using F = Format<TypeParam>;
   std::vector<double> values = {0.0,    -0.0,   HUGE_VAL,  -HUGE_VAL, 1e300, -1e300,

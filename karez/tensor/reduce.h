@@ -1,4 +1,4 @@
-// How elements of several tensors are combined into one.
+// The reductions by which elements of several tensors are combined into one.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,6 @@ namespace karez::tensor {
 
 enum class Reduce : std::uint8_t { sum, max, min };
 std::string_view name_of(Reduce reduce);
-std::optional<Reduce> reduce_from(std::string_view name);  // nullopt for another name
+std::optional<Reduce> reduce_from(std::string_view name);  // nullopt if no reduction has this name
 
 }  // namespace karez::tensor

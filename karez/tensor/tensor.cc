@@ -27,7 +27,6 @@ std::int64_t count_of(const Shape& shape) {
   return count;
 }
 
-std::string print_shape(const Shape& shape) { return cat("[", join(shape, ", "), "]"); }
 std::string print(const TensorType& type) { return cat(name_of(type.dtype), type.shape); }
 
 namespace {

@@ -17,8 +17,7 @@ namespace karez::tensor {
 using Shape = std::vector<std::int64_t>;
 using Strides = std::vector<std::int64_t>;  // in elements
 
-std::int64_t count_of(const Shape& shape);    // the product of the sizes, 1 for a scalar; throws on overflow
-std::string print_shape(const Shape& shape);  // "[2, 3]"
+std::int64_t count_of(const Shape& shape);  // the product of the sizes, 1 for a scalar; throws on overflow
 
 // The logical type of a tensor: "f32[64, 10]".
 struct TensorType {
@@ -37,11 +36,10 @@ inline std::ostream& operator<<(std::ostream& out, const TensorType& type) { ret
 // Strides that store the dimensions in some order. The logical order is n c h w also for channels-last strides.
 Strides row_major(const Shape& shape);
 Strides channels_last(const Shape& shape);  // of [n, c, h, w], with c fastest; other ranks are row-major
-bool is_dense(
-    const Shape& shape,
-    const Strides& strides);  // whether the strides are a permutation of row-major ones, without gaps or overlap
-bool same_order(const Shape& shape, const Strides& a,
-                const Strides& b);  // whether strides are equal except in dimensions of size 1; true for empty shapes
+// True if the strides are a permutation of row-major strides, without gaps or overlap.
+bool is_dense(const Shape& shape, const Strides& strides);
+// True if a and b are equal except in dimensions of size 1. True for every tensor without elements.
+bool same_order(const Shape& shape, const Strides& a, const Strides& b);
 
 // A typed view of bytes: shape and strides in elements, without an address.
 struct View {

@@ -1,4 +1,4 @@
-"""Karez: deep learning on a mesh of devices, from programs written as for a single one. `import karez as kz`."""
+"""Karez: deep learning on a mesh of devices, with programs written as if for one device. `import karez as kz`."""
 
 from . import errors as errors
 from .errors import (

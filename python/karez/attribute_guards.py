@@ -1,4 +1,4 @@
-"""Guards of attributes of objects, classes and Python modules, and watchpoints on large ones."""
+"""Guards on the attributes of objects, classes and Python modules, and watchpoints on large attributes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .reflection import (
 from .type_aliases import Tensor
 from .value_guards import SCALARS, ValueGuards, too_large
 
-DICT_READS = frozenset({"__dict__", "vars"})  # names that read attributes without a watchpoint
+DICT_READS = frozenset({"__dict__", "vars"})  # reads through these names do not trigger watchpoints
 
 
 class AttributeGuards(ValueGuards):
@@ -79,8 +79,9 @@ class AttributeGuards(ValueGuards):
             self._attributes(value, number, self.names, text, depth)
 
     def _attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
-        """Adds guards for the attributes with these names; for an nn.Module, also for attributes that hold modules or
-        parameters; for classes of the standard library, for all attributes."""
+        """Adds guards for the attributes with these names. An nn.Module also gets guards for the attributes that hold
+        modules or parameters. An object whose class is defined in one of FULLY_READ_PACKAGES gets guards for all its
+        attributes."""
         names = names | value._forward_attributes if isinstance(value, Module) else names
         if isinstance(value, type):
             self._class_attributes(value, number, names, text, depth)
@@ -93,9 +94,10 @@ class AttributeGuards(ValueGuards):
         attributes, is_installed = dict_of(module), origin_of(module).startswith(INSTALLED)
         dict_guard = self._own_dict(number, text)
         guarded_names = names & attributes.keys()
-        if self.dynamic_reads and not is_installed:  # code may read any of them by a computed name
+        if self.dynamic_reads and not is_installed:  # code may read any attribute by a computed name
             guarded_names |= {name for name, value in attributes.items() if type(value) in SCALARS and name[:2] != "__"}
-        for name, item in list(attributes.items()):  # the order is the same on all ranks, so that of the inputs is too
+        # Inputs are numbered in this order, which must be the same on all ranks.
+        for name, item in list(attributes.items()):
             if name in guarded_names and (not is_installed or type(item) in SCALARS):
                 self._guard_value(dict_guard, ITEM, name, item, f"{text}.{name}", depth + 1)
         if not is_installed and (self.dynamic_reads or self.catches_missing or "__getattr__" in attributes):
@@ -139,7 +141,7 @@ class AttributeGuards(ValueGuards):
                 if name == "__dict__" or (
                     name not in names and not (dynamic_reads and isinstance(default, types.MemberDescriptorType))
                 ):
-                    continue  # the dict's values have guards
+                    continue  # attributes in the instance's dict have guards already
                 if isinstance(default, types.MemberDescriptorType):  # made by __slots__
                     self._guard_value(
                         number, ATTRIBUTE, name, safe_getattr(value, name, MISSING), f"{text}.{name}", depth + 1
@@ -152,7 +154,7 @@ class AttributeGuards(ValueGuards):
                     self._guard_value(dict_guard, ITEM, name, MISSING, f"{text}.{name}", depth + 1)
                 if not is_own_class:
                     self._guard_class_attribute(type(value), name, depth)
-                    if default is not in_class(type(value), name):  # super() finds it
+                    if default is not in_class(type(value), name):  # super() may find this attribute
                         self._guard_class_attribute(kind, name, depth)
         for kind in tracked_bases(type(value)):
             self._keys_of_class(kind)
@@ -171,8 +173,8 @@ class AttributeGuards(ValueGuards):
             self.seen[place] = self._add(*place, MAPPING, class_dict(kind), f"attributes of {kind.__name__}")
 
     def _has_watchpoint(self, instance: Any, name: str, text: str) -> bool:
-        """Sets a watchpoint on the attribute and returns whether a trace that reads it will be detected. The name in
-        the code may refer to an attribute of a different object."""
+        """Sets a watchpoint on the attribute and returns whether it can detect that a trace reads the attribute. A
+        watchpoint is needed because the name in the code may refer to an attribute of another object."""
         entry = self.large.get((id(instance), name))
         if entry is not None and entry[0]() is instance:
             return True
@@ -201,10 +203,10 @@ class AttributeGuards(ValueGuards):
         new_names = (
             attributes | self.possible_names if self.dynamic_reads or dynamic_reads else attributes
         ) - self.names
-        dicts = not new_names.isdisjoint(DICT_READS)
-        dynamic_reads = dynamic_reads or dicts
+        reads_dicts = not new_names.isdisjoint(DICT_READS)
+        dynamic_reads = dynamic_reads or reads_dicts
         conditions_changed = (
-            dicts or (dynamic_reads and not self.dynamic_reads) or (catches_missing and not self.catches_missing)
+            reads_dicts or (dynamic_reads and not self.dynamic_reads) or (catches_missing and not self.catches_missing)
         )
         if new_names or conditions_changed:
             self.names |= new_names

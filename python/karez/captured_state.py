@@ -1,5 +1,5 @@
-"""Values that a compiled function reads besides its arguments: recorded during the trace, compared again at each later
-call."""
+"""The values that a compiled function reads besides its arguments. They are recorded during the trace and compared at
+each later call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .reflection import INSTALLED, KAREZ, MISSING, TRACKED_KAREZ_FILES, absolute
 from .type_aliases import Tensor
 from .value_guards import SCALARS
 
-# How often traces may rewrite a place after another write has replaced its value; then the place loses its guard.
+# A place loses its guard once traces have rewritten it this often because other code had changed its value.
 MAX_REWRITES = 3
 # The dtypes of arrays and numbers that can be inputs of a program.
 _inputs = {"bool", "int32", "int64", "float16", "float32", "float64", "bfloat16"}
@@ -29,9 +29,9 @@ _inputs = {"bool", "int32", "int64", "float16", "float32", "float64", "bfloat16"
 class CapturedState(AttributeGuards):
     """The guards of one program; a `with` statement encloses each of its traces.
 
-    They cover the values that are reachable from the function, from the globals of every function that the trace
-    enters, and from objects among the arguments: items of containers, and attributes whose names these functions
-    mention.
+    The guards cover the values that are reachable from the function, from the globals of every function that the trace
+    enters, and from objects among the arguments. They follow the items of containers, and the attributes whose names
+    occur in these functions.
     """
 
     def __init__(self, name: str, roots: Any, rewritten: Any = frozenset(), rewrite_counts: Any = None) -> None:
@@ -69,8 +69,8 @@ class CapturedState(AttributeGuards):
             self._finish_trace()
 
     def _finish_trace(self) -> None:
-        """Updates the guards of places that the trace wrote to the values that it left there. Raises an error if such
-        a value is a tensor of its program."""
+        """Updates the guards of the places that the trace has written, so that they expect the new values. Raises an
+        error if such a value is a tensor of the traced program."""
         failing, grown_lists = self._failing(), []
         for number, value_left in failing.items():
             self._reject_traced(value_left, self.texts[number])
@@ -80,7 +80,7 @@ class CapturedState(AttributeGuards):
                 and len(value_left) != self.guards.expected(number)
             )
             if grows and not self._is_rewritten(number):
-                # A trace appends to this list, as to a log: guards compare its items, but not its length.
+                # The trace appends to this list, as to a log, so guards compare the items but not the length.
                 self.guards.loosen(number)
                 grown_lists.append(number)
         failing = self._failing() if grown_lists else failing
@@ -106,8 +106,8 @@ class CapturedState(AttributeGuards):
         self.written.update(range(first_new_guard, len(self.guards)))
 
     def _keeps_guard(self, number: int, current: Any) -> bool:
-        """Whether the place keeps a guard for the value that the trace left. It does not for a counter, or for a place
-        that the traces of two functions overwrite alternately."""
+        """Whether the place keeps a guard, which then expects the value that the trace left. A counter loses its guard,
+        and so does a place that the traces of two functions overwrite alternately."""
         _, fetch, _, check = self.places[number]
         expected = self.guards.expected(number)
         if current is MISSING or fetch == ROOT:
@@ -117,7 +117,7 @@ class CapturedState(AttributeGuards):
         return not self._is_rewritten(number) and not (check == SCALAR and type(current) is int is type(expected))
 
     def _is_rewritten(self, number: int) -> bool:
-        """Whether retraces caused by changes of this place have rewritten it too often."""
+        """Whether retraces that changes to this place caused have rewritten it too often."""
         place = self.place_of(number)
         if place in self.rewritten:
             self.rewrite_counts[place] = self.rewrite_counts.get(place, 0) + 1
@@ -204,9 +204,9 @@ class CapturedState(AttributeGuards):
         for item in items:
             if issubclass(type(item), Tensor) and item._kind == "traced":
                 raise UserError(
-                    f"function '{self.name}' left a tensor of its program, {item._text()}, in {text}, which outlives "
-                    "the trace: a tensor of a program has no value outside of it. Return it, or keep it in a buffer "
-                    f"by kz.update\n  at {item._line()}"
+                    f"function '{self.name}' stored a tensor of its program, {item._text()}, in {text}, which outlives "
+                    "the trace; the tensor has no value outside of the program. Return it, or keep it in a buffer with "
+                    f"kz.update\n  at {item._line()}"
                 )
 
     def _enter(self, code: Any, namespace: Any) -> None:
@@ -242,5 +242,5 @@ class CapturedState(AttributeGuards):
                 self._namespace(vars(builtins), "builtins"), ITEM, name, vars(builtins)[name], f"builtin '{name}'", 0
             )
         if installed and isinstance(value, (list, tuple, dict, set, frozenset)) and len(value) > MAX_ITEMS:
-            return  # the user cannot pass this container in another way
+            return  # the container belongs to an installed package, so the user cannot pass it as an argument
         self._guard_value(root, ITEM, name, value, f"global '{name}'", 0)

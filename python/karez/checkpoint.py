@@ -13,8 +13,8 @@ from .nn.parameter import Buffer, Parameter
 
 
 def save(path: Union[str, os.PathLike[str]], position: int = 0, notes: Optional[Mapping[str, str]] = None) -> None:
-    """Writes a checkpoint: parameters, the state of optimisers, the random counter, the position of the data, and the
-    notes, a dict of strings."""
+    """Writes a checkpoint. It contains the parameters, the optimiser state, the random counter, the data position, and
+    `notes`, a dict of strings."""
     worlds.world().save(os.fspath(path), position, notes or {})
 
 
@@ -25,12 +25,12 @@ def load(
     missing: bool = False,
     extra: bool = False,
 ) -> tuple[int, dict[str, str]]:
-    """Loads values from a safetensors file: for all parameters, or only for a module (or a list of modules and
-    parameters). Returns the position of the data, and the notes.
+    """Loads values from a safetensors file: for all parameters by default, or only for `parameters`, which may be a
+    module, a parameter, or a list of both. Returns the data position and the notes.
 
-    `names` maps names of the file to names of the model, {"h.*.ln_1.weight": "blocks.*.norm1.weight"}; an empty name
-    skips tensors. missing=True: parameters that the file lacks keep their values. extra=True: other tensors of
-    the file are skipped.
+    `names` maps names in the file to names in the model, as in {"h.*.ln_1.weight": "blocks.*.norm1.weight"}; tensors
+    that are mapped to an empty name are skipped. With missing=True, parameters that the file lacks keep their values.
+    With extra=True, tensors that the model lacks are skipped.
     """
     sources = [parameters] if isinstance(parameters, (Module, Parameter)) else list(parameters)
     target_parameters = [
@@ -42,7 +42,7 @@ def load(
     for p in target_parameters:
         p._adaptable = False
     with_buffers = sources and all(isinstance(part, Module) for part in sources)
-    # No local variable holds all parameters: the traceback of an error would keep them alive.
+    # No local variable holds the list of all parameters, because the traceback of an error would keep them alive.
     return worlds.world().load(
         os.fspath(path),
         target_parameters,
@@ -54,7 +54,8 @@ def load(
 
 
 def _live_parameters(target_parameters: list[Parameter]) -> list[Parameter]:
-    """The parameters and buffers that the file must contain; if only some parameters are loaded, only the buffers."""
+    """The named parameters and buffers of the program. If only `target_parameters` are loaded, only the buffers that
+    are not among them."""
     target_ids = set(map(id, target_parameters))
     return [
         p

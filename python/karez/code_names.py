@@ -13,10 +13,10 @@ class CodeNames(NamedTuple):
     """The names in a code object and in all code objects nested in it."""
 
     global_names: Any  # in order of first use
-    attributes: Any  # every name by which it may read an attribute, including string constants
+    attributes: Any  # every name by which the code may read an attribute, including string constants
     imports: Any  # (level, name) of `import name`; level 0: absolute, 1: from the package of the code's module
-    dynamic_reads: bool  # whether it reads attributes by computed names
-    catches_missing: bool  # whether it may continue after a missing attribute
+    dynamic_reads: bool  # whether the code reads attributes by computed names
+    catches_missing: bool  # whether the code may continue after a missing attribute
 
 
 _dynamic_readers = {"__dict__", "asdict", "astuple", "dir", "fields", "getattr", "getmembers", "hasattr", "vars"}
@@ -31,22 +31,22 @@ def names_of(code: Any) -> CodeNames:
         instruction for instruction in dis.get_instructions(code) if instruction.opname not in ("CACHE", "EXTENDED_ARG")
     ]
     names = set(code.co_names)
-    texts = [constant for constant in code.co_consts if isinstance(constant, str)]
-    words = {text for text in texts if text.isidentifier()}
+    strings = [constant for constant in code.co_consts if isinstance(constant, str)]
+    identifiers = {text for text in strings if text.isidentifier()}
     global_names = [
         instruction.argval for instruction in instructions if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     ]
     if "globals" in names:
-        global_names += sorted(words)
+        global_names += sorted(identifiers)
     imports = [
         (instructions[i - 2].argval, instruction.argval)
         for i, instruction in enumerate(instructions)
         if instruction.opname == "IMPORT_NAME"
     ]
     if not _importers.isdisjoint(names):
-        imports += [(0, text) for text in texts if text and all(word.isidentifier() for word in text.split("."))]
+        imports += [(0, text) for text in strings if text and all(word.isidentifier() for word in text.split("."))]
     dynamic_reads, catches_missing = not _dynamic_readers.isdisjoint(names), _catches_missing(instructions, names)
-    attributes = words | names | {code.co_name}
+    attributes = identifiers | names | {code.co_name}
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
             inner_names = names_of(inner)
@@ -66,8 +66,8 @@ def names_of(code: Any) -> CodeNames:
 
 
 def _catches_missing(instructions: Any, names: Any) -> bool:
-    """Whether the code may catch an AttributeError: by an `except` of that class, of everything, or of a computed
-    class."""
+    """Whether the code may catch an AttributeError. An `except` clause does if it names that class or a base of it,
+    names no class, or computes the class."""
     if not _caught_errors.isdisjoint(names):
         return True
     opnames = {instruction.offset: instruction.opname for instruction in instructions}

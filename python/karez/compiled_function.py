@@ -17,7 +17,8 @@ from .program import Program, is_leaf, number_kind, type_of
 from .recording import TracedCallable
 from .worlds import Mesh, check_world
 
-RETRACES_BEFORE_WARNING = 5  # retraces of a function before the warning; it is repeated at each power of two
+# A function warns at this retrace, and later at each retrace whose number is a power of two.
+RETRACES_BEFORE_WARNING = 5
 
 
 @overload
@@ -71,25 +72,28 @@ def compile(
     name: Optional[str] = None,
     off: Any = (),
 ) -> Union[Compiled, Callable[[Callable[..., Any]], Compiled]]:
-    """Compiles a function; also a decorator. The function is traced and planned once for each signature of its
-    arguments, and the plan is run by actors.
+    """Compiles a function; it can also be used as a decorator. The function is traced and planned once for each
+    signature of its arguments, and the plan is run by actors.
 
-    mesh: a Mesh, or "data=2,model=2"; None means one device.
-    rules: layouts of parameters, by glob over their paths: {"fc*.weight": P("model", None)} by dimension, or [S(0), B]
-    by mesh axis.
-    placements: the mesh or the pipeline stage of each part of the model: {"block0": 0, "block1": 1}.
-    microbatches: the number of parts into which the batch is cut; unbatched: arguments, by name or number, that have as
-    many rows as the batch but are not part of it (a mask [t, t], positions); remat: modules whose values are recomputed
-    for the gradient, by glob.
-    amp: mixed precision, "bf16" or "f16": products take operands of that type; parameters, sums, norms and losses stay
-    float32; "f16" scales the loss.
-    check_nan: a NaN or an infinity computed from finite operands makes the call fail. keep: the number of signatures
-    whose programs are cached.
-    reassociate: products may be reassociated to share work, as sums always are; a product may then overflow where the
-    original program does not.
+    mesh: a Mesh, or a string such as "data=2,model=2"; None means one device.
+    rules: layouts of parameters, by glob pattern over their paths, as in {"fc*.weight": P("model", None)}. A layout is
+    given by dimension, as P("model", None), or by mesh axis, as [S(0), B].
+    placements: the mesh or the pipeline stage of each part of the model, as in {"block0": 0, "block1": 1}.
+    microbatches: the number of parts into which the batch is divided.
+    unbatched: arguments, by name or number, that have as many rows as the batch but are not part of it, such as a mask
+    [t, t] or positions.
+    remat: glob patterns of the modules whose values are recomputed for the gradient.
+    check_nan: if true, a NaN or an infinity computed from finite operands makes the call fail.
+    amp: mixed precision, "bf16" or "f16". Products take operands of that type; parameters, sums, norms and losses stay
+    float32. With "f16" the loss is scaled.
+    keep: the number of programs, and of plans, that are cached. The least recently used one is dropped first.
+    reassociate: if true, products may be reassociated to share work, as sums always are; a product may then overflow
+    where the original program does not.
+    name: the name of the function in reports and messages; by default, the name of the Python function.
+    off: the names of passes to disable.
 
-    Arguments are NumPy arrays, numbers and results of compiled functions, also in tuples, lists and dicts; bools and
-    strings are constants of the program.
+    Arguments are NumPy arrays, numbers and results of compiled functions, which may be nested in tuples, lists and
+    dicts. Bools and strings are constants of the program.
     """
     if function is None:
         return lambda f: compile(
@@ -124,13 +128,14 @@ def compile(
 
 
 class Compiled(TracedCallable):
-    """A compiled function. A call returns at once; reading a result waits."""
+    """A compiled function. A call returns at once; reading a result waits until it has been computed."""
 
     def __init__(self, function: Any, mesh: Any, rules: Any, name: Any, options: Any) -> None:
         self.__wrapped__, self.__doc__ = function, getattr(function, "__doc__", None)
         self.__name__ = name or getattr(function, "__name__", type(function).__name__)
         self._mesh, self._rules, self._options = mesh, rules, options
-        # The programs by structure and scalar kinds of the arguments, most recently used first, for different captures.
+        # By the structure and the scalar kinds of the arguments: one program for each set of captured values, the most
+        # recently used first.
         self._programs: dict[Any, list[Program]] = {}
         self._used: OrderedDict[Program, Any] = OrderedDict()  # all programs, the most recently used last
         self._retraces = 0
@@ -158,7 +163,7 @@ class Compiled(TracedCallable):
         return tree_util.tree_unflatten(program.results, iter(values))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Binds the function to an object, as Python does for methods: the method is compiled for each object."""
+        """Binds the function to an object, as Python does for methods. The method is compiled once for each object."""
         if instance is None:
             return self
         method = self._methods.get(id(instance))
@@ -178,7 +183,7 @@ class Compiled(TracedCallable):
         return self
 
     def _program(self, structure: Any, with_keywords: bool, kinds: tuple[int, ...]) -> Program:
-        """The program that a trace would produce now; a new one if no cached program matches."""
+        """Returns the cached program whose guards hold, or traces a new program if there is none."""
         key = structure, with_keywords, kinds
         programs = self._programs.setdefault(key, [])
         for program in programs:
@@ -203,13 +208,14 @@ class Compiled(TracedCallable):
         return program
 
     def _changed_inputs(self, latest: Any) -> Any:
-        """Returns two lists: the inputs, as (captured state, guard), for numbers and arrays that have changed since
-        the latest program but kept their types; and the places whose values a trace had written."""
+        """Returns the sources and the rewritten places of the next program. The sources are those of the latest
+        program, and the numbers and arrays that have changed since then but kept their types. The rewritten places are
+        those whose values have changed since a trace wrote them."""
         captured = latest.captured
         changed = captured.changed() if captured is not None else []  # a failed trace recorded nothing
         self._retraces += 1
         if not changed:
-            pass  # the program no longer reads an input
+            pass  # no guard fails, so no changed value caused this retrace
         elif self._retraces == RETRACES_BEFORE_WARNING or (
             self._retraces > RETRACES_BEFORE_WARNING and self._retraces & (self._retraces - 1) == 0
         ):
@@ -218,7 +224,7 @@ class Compiled(TracedCallable):
             warnings.warn(
                 f"function '{self.__name__}' ({file.rpartition('/')[2]}:{line}) was retraced {self._retraces} times, "
                 f"since values that it captures changed: {changes}. Pass a value that changes often as an argument, "
-                "which needs no retrace",
+                "which causes no retrace",
                 stacklevel=4,
             )
         found = [*latest.sources, *((captured, number) for number, _ in changed)]
@@ -251,8 +257,8 @@ class Compiled(TracedCallable):
         return self._require().summary()
 
     def explain(self, value: str) -> str:
-        """A report on the predicted time of a launch for each other layout of a value; the layouts of all other values
-        are chosen again.
+        """A report on the predicted time of a launch for each alternative layout of a value. For each of them, the
+        layouts of all other values are chosen again.
 
         The value is a parameter's name, an input ("arg0"), an output ("out0") or a module ("fc1", for the result of its
         last op; "fc1.grad"). An unknown name raises an error that lists similar names.
@@ -295,7 +301,7 @@ class Compiled(TracedCallable):
 
 
 class CompiledMethod:
-    """A method compiled for one object, to which it holds a weak reference."""
+    """A method compiled for one object. It holds only a weak reference to the object, if the class supports one."""
 
     def __init__(self, shared: Compiled, instance: Any) -> None:
         methods, key = shared._methods, id(instance)
@@ -314,7 +320,7 @@ class CompiledMethod:
 
 
 class WeakMethod(TracedCallable):
-    # A function and a weak reference to its first argument.
+    # A function, and a callable that returns its first argument, which is usually a weak reference.
 
     def __init__(self, function: Any, instance: Any) -> None:
         self.__wrapped__, self.instance = function, instance

@@ -39,7 +39,7 @@ def place_on_mesh(tensor: Tensor, mesh: Any, layout: Any) -> Tensor:
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, mesh: Any = None, layout: Any = None) -> Tensor:
     """A tensor filled with a value. By default the value determines the dtype: int64, bool or float32. mesh= and
-    layout= place it."""
+    layout= set its placement."""
     return place_on_mesh(_full(size, fill_value, dtype), mesh, layout)
 
 
@@ -56,12 +56,12 @@ def _full(size: Any, fill_value: Any, dtype: Any) -> Tensor:
 
 
 def zeros(*size: Any, dtype: Any = float32, mesh: Any = None, layout: Any = None) -> Tensor:
-    """A tensor of zeros. mesh= and layout= place it."""
+    """A tensor of zeros. mesh= and layout= set its placement."""
     return full(_sizes(size), 0, dtype=dtype, mesh=mesh, layout=layout)
 
 
 def ones(*size: Any, dtype: Any = float32, mesh: Any = None, layout: Any = None) -> Tensor:
-    """A tensor of ones. mesh= and layout= place it."""
+    """A tensor of ones. mesh= and layout= set its placement."""
     return full(_sizes(size), 1, dtype=dtype, mesh=mesh, layout=layout)
 
 
@@ -83,8 +83,8 @@ def full_like(input: Any, fill_value: Any, dtype: Any = None) -> Tensor:
 def arange(
     start: Any, end: Any = None, step: Any = 1, dtype: Any = None, *, mesh: Any = None, layout: Any = None
 ) -> Tensor:
-    """The vector start, start + step, ... up to but not including end; arange(n) starts at 0. mesh= and layout= place
-    it."""
+    """The vector start, start + step, ... up to but not including end; arange(n) starts at 0. By default the dtype is
+    int64 if all three numbers are integers, otherwise float32. mesh= and layout= set the placement of the vector."""
     start, end = (0, start) if end is None else (start, end)
     is_integral = builtins.all(isinstance(value, (int, numpy.integer)) for value in (start, end, step))
     result_dtype: Any = dtype or (int64 if is_integral else float32)
@@ -95,21 +95,23 @@ def arange(
     )
     if not builtins.all(math.isfinite(value) for value in (start, end, step)):
         raise UserError(f"arange: start, end and step must be finite, got {start}, {end} and {step}{_at()}")
-    # As in PyTorch, int64 truncates the bounds before the elements are counted, other integer types after it.
+    # As in PyTorch, an int64 range truncates its bounds before the elements are counted, and other integer types
+    # truncate after that.
     if name == "int64":
         start, end, step = int(start), int(end), int(step)
     if step == 0:
         raise UserError(f"arange: step must not be 0{_at()}")
     if (end - start) * step < 0:
-        raise UserError(f"arange: a step of {step} does not lead from {start} to {end}{_at()}")
+        raise UserError(f"arange: step {step} has the wrong sign for a range from {start} to {end}{_at()}")
     count = -int((start - end) // step)
     if name in ("int32", "int64"):
         start, step, is_integral = int(start), int(step), True
-    places = _core.iota([count], 0, int64 if is_integral else float64)  # computed in f64, rounded once
+    # A range of other numbers than integers is computed in f64 and rounded once.
+    places = _core.iota([count], 0, int64 if is_integral else float64)
     return place_on_mesh(cast(places * step + start, result_dtype), mesh, layout)
 
 
 def with_layout(input: Any, *layout: Any) -> Tensor:
-    """The value in a layout given by dimensions: with_layout(x, "data", None) or with_layout(x, P("data", None)). A
-    value that the function returns keeps this layout."""
+    """Returns the value in a layout that is given by dimension, as in with_layout(x, "data", None) or
+    with_layout(x, P("data", None)). If the compiled function returns the value, its result has this layout."""
     return _with_layout(input, by_dimension(layout, "with_layout"))

@@ -15,11 +15,12 @@ __all__ = ["Batches", "Feed", "ImageBatches", "Progress", "feed", "labelled_imag
 
 
 class Batches:
-    """Batches of rows of arrays of equal length, by number or in order: for x, y in Batches(images, labels, batch=64).
+    """Divides arrays of equal length into batches of rows. Iterate over the object (for x, y in Batches(images, labels,
+    batch=64)), or get one batch with at(position).
 
-    Batch p is number p % per_epoch of epoch p // per_epoch; the seed determines the order of each epoch. Each loop
-    over the object is the next epoch, starting with epoch 0; epoch(n) is epoch n. An epoch omits the last rows if they
-    do not fill a batch; with drop_last=False they form a smaller batch.
+    Batch p is number p % per_epoch of epoch p // per_epoch; the seed determines the order of each epoch. Each loop over
+    the object runs the next epoch, starting with epoch 0; epoch(n) yields the batches of epoch n. An epoch omits the
+    last rows if they do not fill a batch; with drop_last=False they form a smaller batch.
     """
 
     def __init__(
@@ -27,7 +28,8 @@ class Batches:
     ) -> None:
         if not arrays or not isinstance(batch, int) or batch < 1:
             raise UserError(
-                f"Batches: at least one array and batch=1 are required, got {len(arrays)} arrays and batch={batch!r}"
+                "Batches: expected at least one array and an integer batch >= 1, got "
+                f"{len(arrays)} array{'s' * (len(arrays) != 1)} and batch={batch!r}"
             )
         self.arrays = [numpy.asarray(array) for array in arrays]
         if any(array.ndim == 0 or len(array) != len(self.arrays[0]) for array in self.arrays):
@@ -38,7 +40,7 @@ class Batches:
         self.rows, self.batch, self.shuffle, self.seed = len(self.arrays[0]), batch, shuffle, seed
         self.per_epoch = self.rows // batch if drop_last else -(-self.rows // batch)
         if self.per_epoch == 0:
-            raise UserError(f"Batches: batch must be at most the number of rows, {self.rows}, got {batch}")
+            raise UserError(f"Batches: batch must be at most {self.rows}, the number of rows; got {batch}")
         self._order: tuple[int, Any] = -1, None  # an epoch and the order of its rows
         self._epochs = 0  # the number of epochs that loops have started
 
@@ -46,7 +48,7 @@ class Batches:
         return self.per_epoch
 
     def __iter__(self) -> Iterator[Any]:
-        """The next epoch: the first loop is epoch 0."""
+        """Yields the batches of the next epoch; the first loop runs epoch 0."""
         self._epochs += 1
         return self.epoch(self._epochs - 1)
 
@@ -56,9 +58,10 @@ class Batches:
             yield self.at(number * self.per_epoch + place)
 
     def at(self, position: int) -> Any:
-        """The batch with this number: a tuple with a part of each array, or the part of a single array."""
+        """The batch at this position: a tuple with the batch's rows of each array, or only the rows if there is one
+        array."""
         epoch, place = divmod(position, self.per_epoch)
-        known_epoch, order = self._order  # one assignment replaces both, since several loops may run
+        known_epoch, order = self._order  # replaced by one assignment, since several loops may run at the same time
         if known_epoch != epoch:
             order = (
                 numpy.random.default_rng([self.seed, epoch]).permutation(self.rows)

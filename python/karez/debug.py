@@ -25,7 +25,7 @@ class PrintCall(NamedTuple):
 
 
 class LoopOutput(NamedTuple):
-    """The prints in the body of a scan; each tensor stacks the values of all iterations."""
+    """The print calls in the body of a scan; each tensor stacks the values of all iterations."""
 
     debug_outputs: list[Any]
     trips: int
@@ -47,8 +47,8 @@ def tensor_count(debug_outputs: list[DebugOutput]) -> int:
 
 
 class OutputScope:
-    """Collects the prints of a function that is being traced and their tensors, which become results of the
-    function."""
+    """Collects the print calls of a function that is being traced, and their tensors. The tensors become additional
+    results of the function."""
 
     def __enter__(self) -> OutputScope:
         self.outer_scope = getattr(_local, "output_scope", None)
@@ -65,8 +65,8 @@ def print(format: str, *args: Any, **keywords: Any) -> None:
     """Prints format.format(*args, **keywords) each time the function runs; tensors are formatted as NumPy arrays:
     debug.print("loss {} of {x}", loss, x=x).
 
-    Outside of a compiled function it prints at once. A call of a function that prints waits for its values. In the body
-    of `scan` it prints once for each iteration, after the scan.
+    Outside of a compiled function it prints at once. A call of a compiled function that prints waits for the printed
+    values. In the body of `scan`, the values of all iterations are printed after the scan.
     """
     if not isinstance(format, str):
         raise UserError(
@@ -87,7 +87,7 @@ def print(format: str, *args: Any, **keywords: Any) -> None:
 
 
 class FormatPlaceholder:
-    """A placeholder for a value, with which formats are checked."""
+    """Replaces a value while a format string is checked."""
 
     def __format__(self, spec: str) -> str:
         return ""

@@ -1,4 +1,4 @@
-"""Exchange of tensors with other libraries, by DLPack."""
+"""Exchange of tensors with other libraries, through DLPack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CPU = 1, 0  # DLPack's device type and device number
 
 
 def from_dlpack(x: Any) -> Tensor:
-    """A tensor from another library's tensor on the CPU: PyTorch, JAX, NumPy or any other with __dlpack__.
+    """Converts a CPU tensor of PyTorch, JAX, NumPy or any other library whose tensors have the method __dlpack__.
 
     The result shares the memory and keeps it alive; the memory must not be written from then on (`kz.tensor(x)` copies
     instead). Data that is not row-major, or not aligned for its dtype, is copied once. A tensor on another device
@@ -48,7 +48,7 @@ def dlpack(
     dl_device: Optional[tuple[int, int]] = None,
     copy: Optional[bool] = None,
 ) -> Any:
-    """A capsule of the memory of an unsharded array, without a copy. The memory is read-only and stays alive while the
+    """A DLPack capsule that shares the memory of an unsharded array. The memory is read-only and stays alive while the
     consumer holds the capsule."""
     if stream is not None:
         raise DeviceError(f"__dlpack__: stream must be None on the CPU, got {stream!r}{_at()}")

@@ -13,8 +13,8 @@ COLOURS = ("#9ecae1", "#fdd0a2", "#a1d99b", "#dadaeb", "#fdae6b", "#c7e9c0", "#b
 
 
 def show(x: Tensor) -> Drawing:
-    """A drawing of the shards of a tensor: its rows and columns are the first two dimensions, and each field lists the
-    devices that hold this part."""
+    """A drawing of the shards of a tensor. The rows and columns of the drawing are the first two dimensions of the
+    tensor, and each field lists the devices that hold that part of the tensor."""
     if not isinstance(x, Tensor) or x._kind != "array":
         what = f"a {x._kind} value" if isinstance(x, Tensor) else type(x).__name__
         raise UserError(
@@ -25,7 +25,7 @@ def show(x: Tensor) -> Drawing:
 
 
 class Drawing:
-    """Prints as text; a notebook shows it as SVG."""
+    """A drawing that prints as text; a notebook shows it as SVG."""
 
     def __init__(self, title: str, places: list[tuple[str, Box]]) -> None:
         self.title, self.places = title, places
@@ -42,7 +42,7 @@ class Drawing:
         return sorted({box[dim] for box, _ in self.boxes}) if len(self.places[0][1]) > dim else [(0, 1)]
 
     def _field(self, row: tuple[int, int], column: tuple[int, int]) -> list[tuple[str, str]]:
-        """The (range in further dimensions, devices) of one field."""
+        """The text of one field: a list of (ranges in the other dimensions, devices)."""
         found = []
         for box, devices in self.boxes:
             padded = (*box, (0, 1), (0, 1))[: max(2, len(box))]

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class dtype:
-    """An element type. Functions with a dtype argument also accept NumPy dtypes, and names of either."""
+    """An element type. Functions with a dtype argument also accept a NumPy dtype, or the name of a dtype."""
 
     def __init__(self, name: Any, short: Any) -> None:
         self.name, self.short = name, short

@@ -1,4 +1,4 @@
-"""Exception classes, one for each error kind of C++. A text states the fault, the expected and the actual value, and
+"""Exception classes, one for each error kind of C++. A message states the fault, the expected and the actual value, and
 the line of the program."""
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ AnyError = TypeVar("AnyError", bound=BaseException)
 def exit_code(kind: Union[str, Error]) -> int:
     """The exit code of a program that ends with an error, given the error or its `kind`: 64 for user errors, 75 for
     peer, 76 for hang and 77 for data errors. C++ programs use the same codes."""
-    from . import _core  # imported here because it reads the classes above
+    from . import _core  # imported here because _core reads the classes above
 
     found: Any = getattr(kind, "kind", kind)
     return _core.exit_code(found)
@@ -92,7 +92,8 @@ def _steps(trace: Any) -> Any:
 
 
 def without_own_frames(error: AnyError) -> AnyError:
-    """The error with a traceback of the program's frames alone; KAREZ_TRACEBACK=full keeps those of the package."""
+    """Returns the error with a traceback that has only frames of the user's program. With KAREZ_TRACEBACK=full, the
+    frames of the package are kept."""
     if os.environ.get("KAREZ_TRACEBACK") == "full":
         return error
     package_folder, library_folder, numpy_folder = (
@@ -121,8 +122,8 @@ def _excepthook(kind: Any, error: Any, trace: Any, default_hook: Any = sys.excep
     if is_karez_error or isinstance(error, KeyboardInterrupt):
         innermost = [step.tb_frame for step in _steps(error.__traceback__)][-1:]
         trace = without_own_frames(error).__traceback__
-        # An interrupt while an error is handled: Ctrl-C reaches all ranks, and the end of the first rank causes an
-        # error on the others.
+        # The interrupt came while an error was handled. That error is not shown: Ctrl-C reaches all ranks, and the end
+        # of the first rank causes an error on the others.
         if (
             not is_karez_error
             and isinstance(error.__context__, Error)

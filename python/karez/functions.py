@@ -97,8 +97,8 @@ def var(
     *,
     correction: Optional[int] = None,
 ) -> Tensor:
-    """The sum of squared distances from the mean, divided by the number of elements minus the correction (1 by
-    default)."""
+    """The sum of squared distances from the mean, divided by the number of elements minus the correction. By default
+    the correction is 1; with unbiased=False it is 0."""
     return _variance(_core.var, input, dim, unbiased, keepdim, correction)
 
 
@@ -133,7 +133,7 @@ def _variance(
 
 
 def norm(input: Any, p: Any = 2.0, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
-    """(sum |x|^p)^(1/p); p = 0 counts the nonzero elements, infinity is the largest |x| and -infinity the smallest."""
+    """(sum |x|^p)^(1/p). p = 0 counts the nonzero elements; p = inf gives the largest |x| and p = -inf the smallest."""
     input = input if dtype is None else cast(input, dtype)
     p = 2.0 if p is None or p == "fro" else p
     if not isinstance(p, (int, float)):
@@ -231,7 +231,7 @@ def unsqueeze(input: Any, dim: int) -> Tensor:
 
 
 def squeeze(input: Any, dim: Any = None) -> Tensor:
-    """Removes all dimensions of size 1, or only those among the given ones."""
+    """Removes all dimensions of size 1, or only those that dim lists."""
     drop = (
         range(input.ndim)
         if dim is None
@@ -264,7 +264,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> list[Ten
 
 
 def chunk(input: Any, chunks: int, dim: int = 0) -> list[Tensor]:
-    """Splits a tensor along a dimension into this number of pieces; the last may be smaller."""
+    """Splits a tensor along a dimension into at most `chunks` pieces of one size; the last may be smaller."""
     if chunks < 1:
         raise ShapeError(f"chunk: chunks must be at least 1, got {chunks}{_at()}")
     return split(input, -(-input.shape[_normalised_dim(input, dim)] // chunks), dim)
@@ -281,7 +281,7 @@ def triu(input: Any, diagonal: int = 0) -> Tensor:
 
 
 def _lower_triangle(input: Any, diagonal: int) -> Tensor:
-    rows, columns = input.shape[-2:]  # a comparison of two vectors, without a matrix of integers
+    rows, columns = input.shape[-2:]  # comparing two vectors needs no matrix of integers
     return _core.iota([1, columns], 1, int64) <= _core.iota([rows, 1], 0, int64) + diagonal
 
 

@@ -12,14 +12,14 @@ from .recording import gradients, parameters
 
 
 def grad(loss: _core.Tensor, params: Iterable[_core.Tensor]) -> list[_core.Tensor]:
-    """Gradients of a scalar loss, one for each parameter (or tensor of the program); zeros if the loss does not depend
-    on it."""
+    """Gradients of a scalar loss, one for each parameter (or tensor of the program). If the loss does not depend on a
+    parameter, its gradient is zero."""
     return _core.grad(loss, list(params))
 
 
 def backward(loss: _core.Tensor) -> None:
-    """Adds the gradients of this scalar to `p.grad` of every parameter that it depends on. In compiled functions
-    only."""
+    """Adds the gradients of this scalar to `p.grad` of every parameter that it depends on. Call it in compiled
+    functions only."""
     found = gradients()
     if found is None:
         raise UserError(
@@ -35,8 +35,8 @@ def backward(loss: _core.Tensor) -> None:
 def value_and_grad(
     f: Callable[..., Any], params: Optional[Iterable[_core.Tensor]] = None, argnums: Union[int, Sequence[int]] = 0
 ) -> Callable[..., tuple[Any, Any]]:
-    """A function that returns (f(...), gradients) for the parameters, or for the arguments with these numbers (a list
-    for several numbers)."""
+    """Returns a function that computes (f(...), gradients). The gradients are those of `params` or, without `params`,
+    of the arguments that `argnums` selects: one gradient for a number, a list for a sequence of numbers."""
 
     def value_and_gradients(*args: Any, **keywords: Any) -> tuple[Any, Any]:
         value = f(*args, **keywords)

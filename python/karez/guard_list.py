@@ -7,8 +7,8 @@ from typing import Any, Callable
 from . import _core
 from .reflection import MISSING, dict_of, safe_repr
 
-MAX_ITEMS = 1000  # the number of items of a container
-MAX_DEPTH = 64  # the nesting depth of containers and objects
+MAX_ITEMS = 1000  # the largest number of items in a container that guards compare
+MAX_DEPTH = 64  # the largest nesting depth of containers and objects
 
 # GuardSource of guards.cc
 ROOT, ITEM, DICT, CLASS_ATTRIBUTE, CELL, INDEX, ATTRIBUTE, METHOD_RESULT, ITEMS, TYPE_DICT = range(10)
@@ -16,11 +16,11 @@ ABSENT, SCALAR, SEQUENCE, MAPPING, SET, SAME, ARRAY = range(1, 8)  # Check of gu
 
 
 class GuardList:
-    """Guards with their texts and places, and the objects, namespaces and classes that the places start from."""
+    """Guards with their descriptions and places, and the objects, namespaces and classes where the places start."""
 
     def __init__(self) -> None:
         self.guards = _core.Guards()
-        self.texts: list[str] = []  # by guard
+        self.texts: list[str] = []  # by guard: the description of the value in messages
         self.places: list[tuple[int, int, Any, int]] = []  # by guard: parent, GuardSource, key, Check
         self.seen: dict[Any, int] = {}  # guards by place
         self.objects: dict[Any, tuple[Callable[[], Any], int]] = {}  # by identity: the object and its guard
@@ -33,8 +33,8 @@ class GuardList:
         return int(self.guards.add(parent, fetch, key, check, value))
 
     def place_of(self, number: int) -> Any:
-        """The path to the value of a guard, which identifies the value in all traces of a function. Texts do not: two
-        modules may have a global of the same name."""
+        """The path to the value of a guard. It identifies the value in all traces of a function; the guard's text does
+        not, because two modules may have globals of the same name."""
         path = []
         while number >= 0:
             number, fetch, key, check = self.places[number]

@@ -1,4 +1,4 @@
-"""A decorator for composite functions, which then compute half-precision tensors in float32 and round once."""
+"""A decorator for composite functions, which computes half-precision inputs in float32 and rounds the result once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def in_f32(function: Function) -> Function:
-    """A decorator: if all floating-point tensors among the arguments have one half dtype, the function computes in
-    float32 and its results are rounded to that dtype."""
+    """Decorates a function. If all floating-point tensors among its arguments have the same half-precision dtype, the
+    function computes in float32, and its results are rounded to that dtype."""
 
     @functools.wraps(function)
     def widened(*args: Any, **keywords: Any) -> Any:

@@ -1,5 +1,5 @@
-"""Indexing, x[...]: by integers, slices, None, ... and arrays of integers, and outside of compiled functions by
-masks."""
+"""Indexing, x[...], with integers, slices, None, `...` and arrays of integers. Outside of compiled functions, masks are
+allowed too."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .user_line import _at
 
 
 def getitem(self: Tensor, key: Any) -> Tensor:
-    """Applies integers and slices first, then arrays of integers: these broadcast, and their dimensions replace the
-    first dimension that an array indexes, or come first if other entries separate the arrays."""
+    """Applies integers and slices first, then arrays of integers. The arrays are broadcast to one shape. Its dimensions
+    replace the first dimension that an array indexes, or come first if other entries separate the arrays."""
     key = tuple(
         numpy.asarray(entry, dtype=None if entry else numpy.int64) if isinstance(entry, list) else entry
         for entry in (key if isinstance(key, tuple) else (key,))
@@ -82,8 +82,8 @@ def _is_mask(entry: Any) -> bool:
 
 
 def _masked(self: Tensor, entries: tuple[Any, ...]) -> Tensor:
-    """The elements that a mask selects: the shape depends on values, which are known only outside of compiled
-    functions."""
+    """The elements that a mask selects. Their number depends on the values of the mask, which are known only outside of
+    compiled functions."""
     if self._kind == "traced" or any(isinstance(entry, Tensor) and entry._kind == "traced" for entry in entries):
         raise TypeError(
             "an index in a compiled function must not be a mask, since the shape of the result would depend on values; "
@@ -95,7 +95,8 @@ def _masked(self: Tensor, entries: tuple[Any, ...]) -> Tensor:
 
 
 def _index_by_arrays(self: Tensor, array_entries: list[tuple[int, Any]]) -> Tensor:
-    """x[i, j] for arrays of integers: merges the indexed dimensions of x, and indexes the result by i * size + j."""
+    """Computes x[i, j] for arrays of integers: merges the indexed dimensions of x, and indexes the merged dimension
+    with i * size + j."""
     dims = [dim for dim, _ in array_entries]
     place: Any = None
     for dim, index in array_entries:
@@ -108,7 +109,7 @@ def _index_by_arrays(self: Tensor, array_entries: list[tuple[int, Any]]) -> Tens
             else numpy.where(index < 0, index + count, index)
         )
         if isinstance(index, numpy.ndarray) and ((index < 0) | (index >= count)).any():
-            raise ShapeError(f"an element of an index is out of range for dimension {dim} of {self._text()}{_at()}")
+            raise ShapeError(f"an index array has an element out of range for dimension {dim} of {self._text()}{_at()}")
         if place is None:
             place = index
         else:
@@ -117,8 +118,8 @@ def _index_by_arrays(self: Tensor, array_entries: list[tuple[int, Any]]) -> Tens
 
 
 def _selected_rows(self: Tensor, dims: list[int], index: Any) -> Tensor:
-    """Selects rows of the merged dimensions `dims` by an index array. Its dimensions replace the first of `dims`, or
-    come first if `dims` are not consecutive."""
+    """Merges the dimensions `dims` and selects rows of the merged dimension with an index array. The dimensions of the
+    index array replace the first of `dims`, or come first if `dims` are not consecutive."""
     order = [*dims, *(d for d in range(self.ndim) if d not in dims)]
     permuted = self if order == list(range(self.ndim)) else functions.permute(self, order)
     if len(dims) > 1:

@@ -11,7 +11,7 @@ from .errors import LayoutError
 
 @dataclass(frozen=True)
 class S:
-    """Split: the mesh axis cuts this dimension; S(-1) means the last one."""
+    """Split: the mesh axis splits this dimension; S(-1) means the last dimension."""
 
     dim: int
 
@@ -30,9 +30,9 @@ B = _Broadcast()  # broadcast along a mesh axis: replicated
 
 
 class P(tuple[Optional[str], ...]):
-    """A layout by dimension: P("model", None) names the mesh axis that splits each dimension, "data+model" two axes,
-    None no axis. P(None, sum="model") is the layout of a value that is the sum of its parts along the axis `model`;
-    max= and min= likewise."""
+    """A layout by dimension. Each entry names the mesh axis that splits the dimension, such as "model"; "data+model"
+    names two axes, and None means that the dimension is not split. P(None, sum="model") is the layout of a value that
+    is the sum of its parts along the axis `model`; with max= or min=, it is their maximum or minimum."""
 
     partial: Optional[tuple[str, str]]  # ("sum", "model"), or None
 
@@ -105,8 +105,8 @@ def partition_spec(layout: Any, axes: Any, what: str) -> Any:
 def _reject_partial(layout: P, what: str) -> None:
     if layout.partial:
         raise LayoutError(
-            f"{what}: {layout!r} is Partial, which cannot be requested; only split sums and kz.from_parts give such "
-            "values"
+            f"{what}: {layout!r} is Partial, which cannot be requested; only sums over split dimensions and "
+            "kz.from_parts give such values"
         )
 
 

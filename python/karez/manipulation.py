@@ -1,4 +1,4 @@
-"""Functions that move elements, composed of ops."""
+"""Functions that reorder, select, repeat or scatter elements; each is composed of ops."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def flipud(input: Tensor) -> Tensor:
 
 
 def roll(input: Tensor, shifts: Union[int, Sizes], dims: Union[None, int, Sizes] = None) -> Tensor:
-    """Shifts elements cyclically along dimensions; without dims, those of the flattened input."""
+    """Shifts elements cyclically along dimensions; without dims, along the flattened input."""
     input = tensor_of(input)
     if dims is None or dims == ():
         return (
@@ -128,7 +128,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
-    """input, with each slice of source along a dimension added to the slice that a vector of indices names."""
+    """input, with each slice of source along a dimension added to the slice of input at the corresponding index."""
     dim = _normalised_dim(input, dim)
     if input.ndim == 0:
         return add(
@@ -141,7 +141,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 def repeat(input: Tensor, *repeats: Union[int, Sizes]) -> Tensor:
-    """The tensor repeated along each dimension; additional numbers add leading dimensions."""
+    """The tensor repeated repeats[i] times along dimension i. More numbers than dimensions add leading dimensions."""
     times = _sizes(repeats)
     if len(times) < input.ndim:
         raise ShapeError(f"repeat: expected at least {input.ndim} numbers for {input._text()}, got {len(times)}{_at()}")
@@ -152,15 +152,15 @@ def repeat(input: Tensor, *repeats: Union[int, Sizes]) -> Tensor:
 
 
 def tile(input: Tensor, dims: Sizes) -> Tensor:
-    """Like repeat; missing leading numbers are 1."""
+    """Like repeat, but missing leading numbers are taken as 1."""
     return repeat(input, [1] * (input.ndim - len(dims)) + list(dims))
 
 
 def repeat_interleave(input: Tensor, repeats: int, dim: Optional[int] = None) -> Tensor:
-    """Repeats each element along a dimension; without dim, of the flattened input."""
+    """Repeats each element along a dimension; without dim, along the flattened input."""
     if not isinstance(repeats, int):
         raise UserError(
-            f"repeat_interleave: repeats={repeats!r} must be an int, since shapes do not depend on values{_at()}"
+            f"repeat_interleave: repeats must be an int, since shapes cannot depend on values; got {repeats!r}{_at()}"
         )
     if dim is None:
         input, dim = reshape(input, [-1]), 0
@@ -181,13 +181,13 @@ def unflatten(input: Tensor, dim: int, sizes: Sizes) -> Tensor:
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Concatenates along the second dimension, vectors along the first."""
+    """Concatenates tensors along the second dimension, and vectors along the first."""
     arrays = [atleast_1d(tensor) for tensor in tensors]
     return cat(arrays, 0 if arrays[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Concatenates along the first dimension; vectors are rows."""
+    """Concatenates tensors along the first dimension; each vector is a row."""
     return cat([atleast_2d(tensor) for tensor in tensors], 0)
 
 
@@ -208,7 +208,7 @@ def atleast_2d(input: Operand) -> Tensor: ...
 @overload
 def atleast_2d(input: Union[list[Any], tuple[Any, ...]]) -> list[Any]: ...
 def atleast_2d(input: Any) -> Union[Tensor, list[Any]]:
-    """The tensor with at least two dimensions; new ones are leading."""
+    """The tensor with at least two dimensions; new dimensions come first."""
     if isinstance(input, (list, tuple)):
         return [atleast_2d(item) for item in input]
     input = tensor_of(input)
@@ -226,15 +226,15 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The diagonal of a matrix; for a vector, the matrix with this diagonal, 0 elsewhere."""
+    """The diagonal of a matrix. For a vector: the matrix with this diagonal and 0 elsewhere."""
     if input.ndim == 1:
         return diag_embed(input, diagonal)
     return _diagonal(input, diagonal)
 
 
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Matrices with the vectors of the last dimension on the diagonal and 0 elsewhere; their two dimensions are dim1
-    and dim2."""
+    """Makes each vector along the last dimension the diagonal of a matrix that is 0 elsewhere. The dimensions of the
+    matrices are dim1 and dim2 of the result."""
     size = input.shape[-1] + abs(offset)
     low, high = max(0, offset), max(0, -offset)
     row = _core.pad_both(input, [0] * (input.ndim - 1) + [low], [0] * (input.ndim - 1) + [high], 0.0)
@@ -257,7 +257,7 @@ def t(input: Tensor) -> Tensor:
 
 
 def trapezoid(y: Tensor, x: Optional[Tensor] = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
-    """The integral along a dimension by the trapezoidal rule."""
+    """The integral of y along a dimension by the trapezoidal rule, at the points x or with the spacing dx."""
     count = y.shape[_normalised_dim(y, dim)]
     both = narrow(y, dim, 0, count - 1) + narrow(y, dim, 1, count - 1)
     step = (

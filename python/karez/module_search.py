@@ -1,4 +1,4 @@
-"""Search for the modules that a function reads."""
+"""Finds the nn.Modules that a function reads."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .functions import reshape
 from .manipulation import narrow
 from .worlds import Mesh, devices_of_a_rank, rank, ranks, world
 
-MIN_BYTES = 256  # smaller objects share one program
+MIN_BYTES = 256  # smaller objects are padded to this size, so that they share one program
 
 
 def broadcast_object(value: Any, root: int = 0) -> Any:

@@ -1,4 +1,4 @@
-"""Optimisers, whose step() belongs in a compiled function, and learning rates as functions of the step."""
+"""Optimisers, whose step() is called in a compiled function, and learning rate schedules."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ GROUPS = (
 
 @functools.cache
 def _settings(kind: Any) -> set[str]:
-    """The arguments of the optimiser's constructor besides its parameters."""
+    """The names of the constructor's arguments, except for the parameters to optimise."""
     defining_class = next(item for item in kind.__mro__ if item.__module__ == __name__)
     return set(inspect.signature(defining_class.__init__).parameters) - {"self", "params", "core", "counts"}
 
@@ -51,7 +51,7 @@ def _settings(kind: Any) -> set[str]:
 class _FixedSettings:
     """Rejects assignments to settings that the traced program holds, and to attributes that nothing reads."""
 
-    if not TYPE_CHECKING:  # an instance dict would accept any name
+    if not TYPE_CHECKING:  # for a type checker, __setattr__ would make every attribute name valid
 
         def __setattr__(self, name: str, value: Any) -> None:
             kind, is_karez_class = type(self), type(self).__module__ == __name__
@@ -77,14 +77,14 @@ class _FixedSettings:
 
 
 class Optimizer(_FixedSettings):
-    """The base class of optimisers: step(), zero_grad(), and lr, which may change between calls without a retrace."""
+    """The base class of optimisers, with step(), zero_grad() and lr. lr may change between calls without a retrace."""
 
     params: list[Parameter]
     _core: Any
 
     def __init__(self, params: Any, core: Any, counts: bool = False) -> None:
         vars(self).update(params=params, _core=core)
-        # `_counts`: whether the update reads the step count. `_stepped`: the parameters that the first function steps.
+        # `_counts`: whether the update reads the step count. `_stepped`: the parameters of the latest traced step.
         self._counts, self._stepped = counts, None
 
     @property
@@ -130,8 +130,8 @@ class Optimizer(_FixedSettings):
         self._core.step([_gradient(number, value) for number, value in enumerate(grads)])
 
     def _check_count(self, stepping: Any) -> None:
-        """Warns if the step count differs from PyTorch's. PyTorch counts the steps of each parameter; here all
-        parameters share one count, which is the same while all are stepped together."""
+        """Warns if the step count differs from PyTorch's. PyTorch counts the steps of each parameter. Here all
+        parameters share one count, which equals PyTorch's as long as all parameters are stepped together."""
         if self._stepped is None:
             self._stepped = stepping
         elif self._stepped != stepping:
@@ -139,15 +139,15 @@ class Optimizer(_FixedSettings):
             names = ", ".join(unshared[:4]) + (f" and {len(unshared) - 4} more" if len(unshared) > 4 else "")
             warnings.warn(
                 f"{type(self).__name__}: steps of {len(stepping)} and of {len(self._stepped)} parameters ({names} in "
-                "only one of them) share one count, so bias corrections differ from PyTorch's, which counts for each "
-                "parameter. Another optimiser, with name=, has its own count",
+                "only one of them) share one count, so bias corrections differ from PyTorch's, which counts the steps "
+                "of each parameter. A second optimiser, created with name=, has its own count",
                 stacklevel=3,
             )
             self._stepped = stepping
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Discards gradients. They never outlive a call of the compiled function, so this is needed only between two
-        calls of backward()."""
+        """Discards gradients. Gradients never outlive a call of the compiled function, so zero_grad() is needed only
+        between two calls of backward()."""
         for p in self.params if gradients() is not None else ():
             p.grad = None
 
@@ -183,8 +183,8 @@ def _checked_parameters(kind: str, params: Any) -> list[Parameter]:
 
 
 class SGD(Optimizer):
-    """m = momentum m + (g + weight_decay w); w = w - lr m, or with nesterov w - lr (g + momentum m). With momentum 0, m
-    is not stored."""
+    """m = momentum * m + (g + weight_decay * w); w = w - lr * m, or with nesterov w - lr * (g + momentum * m), where g
+    includes weight_decay * w. With momentum 0, m is not stored."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Kingma and Ba (2015), with bias correction."""
+    """Adam with bias correction (Kingma and Ba, 2015)."""
 
     def __init__(
         self,
@@ -221,7 +221,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Optimizer):
-    """Adam with decoupled weight decay: w = w - lr (step + weight_decay w)."""
+    """Adam with decoupled weight decay: w = w - lr * (step + weight_decay * w), where step is that of Adam."""
 
     def __init__(
         self,
@@ -238,7 +238,7 @@ class AdamW(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """v = alpha v + (1 - alpha) g^2; w = w - lr g / (sqrt(v) + eps); centered and momentum follow PyTorch."""
+    """v = alpha * v + (1 - alpha) * g^2; w = w - lr * g / (sqrt(v) + eps); centered and momentum are as in PyTorch."""
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ class RMSprop(Optimizer):
 
 
 class Adagrad(Optimizer):
-    """s = s + g^2; w = w - lr / (1 + step lr_decay) g / (sqrt(s) + eps). Duchi, Hazan and Singer, 2011."""
+    """s = s + g^2; w = w - lr / (1 + step * lr_decay) * g / (sqrt(s) + eps) (Duchi, Hazan and Singer, 2011)."""
 
     def __init__(
         self,
@@ -279,7 +279,8 @@ class Adagrad(Optimizer):
 
 
 class Lion(Optimizer):
-    """w = w - lr (sign(b1 m + (1 - b1) g) + weight_decay w); m = b2 m + (1 - b2) g. Chen et al., 2023."""
+    """w = w - lr * (sign(b1 * m + (1 - b1) * g) + weight_decay * w); m = b2 * m + (1 - b2) * g, where betas = (b1, b2)
+    (Chen et al., 2023)."""
 
     def __init__(
         self,
@@ -295,8 +296,8 @@ class Lion(Optimizer):
 
 
 class EMA(_FixedSettings):
-    """An exponential moving average of parameters: ema = decay ema + (1 - decay) w. Call update() after the
-    optimiser's step()."""
+    """An exponential moving average of parameters: ema = decay * ema + (1 - decay) * w. Call update() after
+    the optimiser's step()."""
 
     _core: _core.EMA
 
@@ -304,7 +305,7 @@ class EMA(_FixedSettings):
         vars(self).update(_core=_core.EMA(_checked_parameters("EMA", params), decay, name))
 
     def update(self) -> None:
-        """Adds the current parameters to the averages. Call it in compiled functions only."""
+        """Updates the averages with the current parameters. Call it in compiled functions only."""
         self._core.update()
 
     def averages(self) -> list[Tensor]:

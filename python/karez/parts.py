@@ -1,4 +1,4 @@
-"""The mesh, the layout and the local parts of a tensor, and creation of tensors from parts."""
+"""The mesh, the layout and the local parts of a tensor, and the creation of tensors from parts."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ def _mesh_and_layout(x: Tensor, what: str) -> tuple[Any, P]:
         found = _core.stored_placement(worlds.world(), x)
     else:
         found = _core.placement(x, what == "layout")
-    mesh, words, kind, axes = found
-    return mesh, P(*[word or None for word in words], **({kind: axes} if kind else {}))
+    mesh, axes_by_dim, kind, partial_axes = found
+    return mesh, P(*[axes or None for axes in axes_by_dim], **({kind: partial_axes} if kind else {}))
 
 
 def layout(self: Tensor) -> P:
-    """The layout on the mesh, by dimensions, as requested: P("data", None). with_layout(y, x.layout), rules and
-    from_parts accept it; only from_parts accepts a Partial layout. A lazy result that depends on more than 64 KiB of
-    split operands is computed first, by all ranks, as for a read, because its plan determines the layout."""
+    """The layout by dimension, as requested, such as P("data", None). with_layout(y, x.layout), rules and from_parts
+    accept it; only from_parts accepts a Partial layout. A result outside of compiled functions that depends on more
+    than 64 KiB of split operands gets its layout when it is computed. Before that, all ranks must read the property,
+    and they compute the result first."""
     return _mesh_and_layout(self, "layout")[1]
 
 
@@ -51,15 +52,15 @@ def mesh(self: Tensor) -> Optional[worlds.Mesh]:
 
 
 class Part:
-    """The part of a tensor on one device: the device as in kz.show, such as "0.1" (None means the host), the index of
-    the part in the global tensor, and its values."""
+    """The part of a tensor on one device: the name of the device as in kz.show, such as "0.1" (None means the host),
+    the index of the part in the global tensor, and its values."""
 
     def __init__(self, device: Optional[str], index: tuple[slice, ...], tensor: Tensor) -> None:
         self.device, self.index, self.tensor = device, index, tensor
 
     @property
     def data(self) -> numpy.ndarray[Any, Any]:
-        """A copy of its values as a NumPy array; bfloat16 values are in `tensor` only."""
+        """A copy of the values as a NumPy array; bfloat16 values are in `tensor` only."""
         return self.tensor.numpy()
 
     def __repr__(self) -> str:
@@ -68,9 +69,9 @@ class Part:
 
 
 def parts(self: Tensor) -> list[Part]:
-    """The parts on this rank's devices, in the order of the mesh; waits until they are computed. For a Partial value
-    the index is the range of which each part is a summand. No other rank is needed if the value has been computed;
-    otherwise all ranks compute it first."""
+    """The parts on this rank's devices, in the order of the mesh; waits until they are computed. The index of a part of
+    a Partial value is the range to whose sum the part contributes. If the value has not been computed, all ranks
+    must read the property, and they compute the value first; otherwise no other rank is needed."""
     if self._kind == "parameter":
         raise UserError(
             f"parts of parameter '{self.path}' are not accessible; p.numpy() reads all of its values, and a compiled "
@@ -84,14 +85,15 @@ def parts(self: Tensor) -> list[Part]:
 def from_parts(
     parts: Sequence[Any], mesh: Any, layout: Any, *, shape: Optional[Sequence[int]] = None, dtype: Any = None
 ) -> Tensor:
-    """A tensor on a mesh from its parts: one for each of this rank's devices, in the order of the mesh; each rank
-    passes its own parts. A part that is a tensor on a mesh is read first, by all ranks; NumPy arrays and `x.parts` need
-    no other rank.
+    """Makes a tensor on a mesh from its parts. Each rank passes one part for each of its devices, in the order of the
+    mesh. A part that is a tensor on a mesh is read first, by all ranks; NumPy arrays and `x.parts` need no other rank.
 
-    parts: NumPy arrays, tensors, or `x.parts`. layout: P("data", None), [S(0), B] by axes, or P(None, sum="data") if
-    the tensor is the sum of the parts (max= and min= likewise). shape: the global shape; without it, a
-    dimension that this rank holds entirely has the sum of the sizes of its parts, and all devices have equal sizes
-    along any other. A rank without a device of the mesh passes no parts, but shape and dtype.
+    parts: NumPy arrays, tensors, or `x.parts`. A rank without a device of the mesh passes no parts; it must pass shape
+    and dtype instead.
+    layout: P("data", None), [S(0), B] by mesh axis, or P(None, sum="data") if the tensor is the sum of the parts (or
+    max= or min= for their maximum or minimum).
+    shape: the global shape. Without it, the size of a dimension that this rank holds entirely is the sum of the sizes
+    of its parts; along any other dimension, the parts of all devices must have the same size.
     """
     if _core.tracing():
         raise UserError(

@@ -1,4 +1,4 @@
-"""The text of a plan, and its page in a notebook or a file."""
+"""The text of a plan, and the HTML page that shows it in a notebook or a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .errors import UserError
 
 
 class Plan(str):
-    """The text of a plan, as `karez plan` reads it; a notebook shows its page instead."""
+    """The text of a plan, as `karez plan` reads it; a notebook shows the HTML page of the plan instead."""
 
     _page: Any
 
@@ -20,8 +20,8 @@ class Plan(str):
         return plan
 
     def save(self, path: Any) -> None:
-        """Writes the plan: to "plan.html" the page (actors, transfers, a memory map, the predicted launch), to
-        "plan.plan" the text that `karez plan` reads.
+        """Writes the plan to a file. A path that ends in .html gets the page, with actors, transfers, a memory map and
+        the predicted launch; a path that ends in .plan gets the text that `karez plan` reads.
 
         Any other suffix of the path raises an error. The page is one file without external resources.
         """

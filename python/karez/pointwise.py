@@ -1,4 +1,4 @@
-"""Pointwise functions composed of ops, each an op of an expression with the casts that it needs."""
+"""Pointwise functions. Most of them are one op that evaluates an expression, with the casts that it needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOG1P = "select(1 + {0} == 1, {0}, select(1 + {0} == inf, inf, log(1 + {0}) * ({
 EXPM1 = "select(abs(x) < 30, tanh(0.5 * x) * (exp(x) + 1), exp(x) - 1)"
 SOFTPLUS = f"max(x, 0) + {LOG1P.format('exp(-abs(x))')}"
 SINH = f"select(abs(x) < 1, 0.5 * {EXPM1} * (1 + exp(-x)), 0.5 * exp(x) - 0.5 * exp(-x))"
-U = "9.869604401089358 * x * x"  # (pi x)^2; near 0 the derivative of sinc is a series in its powers
+U = "9.869604401089358 * x * x"  # (pi x)^2; near 0 the derivative of sinc is a power series in U
 SINC_SERIES = (
     f"1 - {U} * (0.1 - {U} * (0.0035714285714285713 - {U} * (6.613756613756614e-05 - {U} * 7.515632515632516e-07)))"
 )
@@ -31,12 +31,12 @@ HYPOT = (
     f"select(abs(x) == inf || abs(y) == inf, inf, select({LARGER} == 0, 0, {LARGER} * sqrt(1 + {SMALLER} / {LARGER} * "
     f"({SMALLER} / {LARGER}))))"
 )
-BFLOAT16_MAX = (2 - 2.0**-7) * 2.0**127  # NumPy has no such dtype
+BFLOAT16_MAX = (2 - 2.0**-7) * 2.0**127  # numpy.finfo does not know bfloat16
 ROWS = {
     "reciprocal": ("1 / x", "", "1 / x."),
     "exp2": ("pow(2, x)", "0.6931471805599453 * pow(2, x)", "2 to the power x."),
-    "expm1": (EXPM1, "exp(x)", "exp(x) - 1, exact near 0."),
-    "log1p": (LOG1P.format("x"), "1 / (1 + x)", "log(1 + x), exact near 0."),
+    "expm1": (EXPM1, "exp(x)", "exp(x) - 1, accurate near 0."),
+    "log1p": (LOG1P.format("x"), "1 / (1 + x)", "log(1 + x), accurate near 0."),
     "log2": ("log(x) * 1.4426950408889634", "", "The logarithm to the base 2."),
     "log10": ("log(x) * 0.4342944819032518", "", "The logarithm to the base 10."),
     "tan": ("sin(x) / cos(x)", "1 / (cos(x) * cos(x))", "The tangent of x (radians)."),
@@ -48,7 +48,7 @@ ROWS = {
     "sinc": (
         "select(x == 0, 1, sin(3.141592653589793 * x) / (3.141592653589793 * x))",
         SINC_SLOPE,
-        "sin(pi x) / (pi x); 1 at 0.",
+        "sin(pi * x) / (pi * x); 1 at 0.",
     ),
     "deg2rad": ("x * 0.017453292519943295", "", "Converts degrees to radians."),
     "rad2deg": ("x * 57.29577951308232", "", "Converts radians to degrees."),
@@ -58,7 +58,7 @@ ROWS = {
     "mish": (
         f"x * tanh({SOFTPLUS})",
         f"tanh({SOFTPLUS}) + x * sigmoid(x) * (1 - tanh({SOFTPLUS}) * tanh({SOFTPLUS}))",
-        "x tanh(softplus(x)).",
+        "x * tanh(softplus(x)).",
     ),
     "tanhshrink": ("x - tanh(x)", "tanh(x) * tanh(x)", "x - tanh(x)."),
     "hardsigmoid": (
@@ -69,7 +69,7 @@ ROWS = {
     "hardswish": (
         "x * (min(max(x + 3, 0), 6) / 6)",
         "select(x <= -3, 0, select(x >= 3, 1, (2 * x + 3) / 6))",
-        "x hardsigmoid(x).",
+        "x * hardsigmoid(x).",
     ),
     "selu": (
         f"1.0507009873554805 * select(x > 0, x, 1.6732632423543772 * ({EXPM1}))",
@@ -80,8 +80,8 @@ ROWS = {
 
 
 def expression(text: str, input: Operand, slope: str = "") -> Tensor:
-    """One op that computes an expression of x. Its gradient is derived from the expression, or uses the given
-    derivative."""
+    """Applies one op that computes an expression of x. `slope` is the derivative; if it is empty, the derivative is
+    derived from the expression."""
     return _core.pointwise(text, [floating(input)], slope)
 
 
@@ -136,7 +136,7 @@ def square(input: Operand) -> Tensor:
 
 @in_f32
 def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
-    """input + alpha other; for two bools, their logical or."""
+    """input + alpha * other; for two bools, their logical or."""
     if alpha != 1 and is_bool(input) and is_bool(other):
         return _core.plus(input, _core.logical_and(other, bool(alpha)))
     return _core.plus(input, other if alpha == 1 else _core.times(other, alpha))
@@ -144,7 +144,7 @@ def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
 
 @in_f32
 def sub(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
-    """input - alpha other."""
+    """input - alpha * other."""
     return _core.minus(input, other if alpha == 1 else _core.times(other, alpha))
 
 
@@ -194,7 +194,7 @@ def isfinite(input: Operand) -> Tensor:
 def nan_to_num(
     input: Operand, nan: float = 0.0, posinf: Optional[float] = None, neginf: Optional[float] = None
 ) -> Tensor:
-    """Replaces NaN and infinities by numbers: by default 0 and the largest finite values."""
+    """Replaces NaN with 0, and infinities with the largest finite value of the same sign, or with the given numbers."""
     x = tensor_of(input)
     if not x.dtype.is_floating_point:
         return x
@@ -206,26 +206,26 @@ def nan_to_num(
 
 @in_f32
 def lerp(input: Operand, end: Operand, weight: Operand) -> Tensor:
-    """input + weight (end - input)."""
+    """input + weight * (end - input)."""
     return _core.plus(input, _core.times(weight, _core.minus(end, input)))
 
 
 @in_f32
 def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: float = 1) -> Tensor:
-    """input + value tensor1 tensor2."""
+    """input + value * tensor1 * tensor2."""
     return _core.plus(input, _core.times(tensor1, tensor2) * value)
 
 
 @in_f32
 def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: float = 1) -> Tensor:
-    """input + value tensor1 / tensor2."""
+    """input + value * tensor1 / tensor2."""
     return _core.plus(input, _core.over(tensor1, tensor2) * value)
 
 
 @in_f32
 def hypot(input: Operand, other: Operand) -> Tensor:
-    """sqrt(input^2 + other^2), without overflow of intermediate values; infinite if one operand is, even if the other
-    is NaN."""
+    """sqrt(input^2 + other^2), without overflow of intermediate values. The result is infinite if one operand is
+    infinite, even if the other is NaN."""
     x, y = floating(input), floating(other)
     like = _core.plus(x, y)  # the broadcast shape and dtype
     x, y = (_core.broadcast_to(_core.cast(value, like.dtype), list(like.shape)) for value in (x, y))
@@ -245,7 +245,7 @@ def logaddexp(input: Operand, other: Operand) -> Tensor:
 
 @in_f32
 def xlogy(input: Operand, other: Operand) -> Tensor:
-    """input log(other); 0 where input is 0 and other is not NaN."""
+    """input * log(other); 0 where input is 0 and other is not NaN."""
     finite = _core.logical_and(_core.gt(other, 0), _core.lt(other, float("inf")))
     is_used = _core.logical_or(_core.logical_or(_core.ne(input, 0), finite), _core.ne(other, other))
     return _core.times(input, _core.log(_core.where(is_used, other, 1.0)))

@@ -1,6 +1,6 @@
-"""Pointwise functions that follow from one row of karez/ops/pointwise.cc each.
+"""Pointwise functions, each defined by a row of karez/ops/pointwise.cc.
 
-`./dev test --update test_pointwise_functions` writes this file."""
+Generated from karez/ops/pointwise.cc by `./dev test --update test_pointwise_functions`; do not edit."""
 
 from ._core import abs, cos, exp, gelu_tanh, log, sigmoid, silu, sin, sqrt, stop_gradient, tanh
 

@@ -1,4 +1,4 @@
-"""Prefetching: a thread copies batches ahead of the step."""
+"""Prefetching of batches: a thread copies the next batches while the current step runs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .type_aliases import Tensor
 
 
 class feed:
-    """The batches of any iterable, as tensors that a compiled function reads without a copy: for x, y in feed(loader):
-    loss = step(x, y).
+    """Yields the batches of an iterable as tensors that a compiled function reads without a copy, as in
+    for x, y in feed(loader): loss = step(x, y).
 
     A thread prefetches up to `slots` batches: it takes them from the iterable and copies their arrays (NumPy's,
-    PyTorch's, JAX's; nested tuples, lists and dicts keep their structure, numbers and strings pass unchanged). An
-    exception of the iterable is raised in the loop after the preceding batches. epochs: the number of passes of one
-    loop over the iterable. Each further loop over the feed starts the iterable again; next(feed) takes a batch from the
-    latest loop.
+    PyTorch's, JAX's). Nested tuples, lists and dicts keep their structure; numbers and strings are passed unchanged. If
+    the iterable raises an exception, the loop raises it after the preceding batches. epochs: how often one loop
+    iterates over the iterable. Each further loop over the feed starts the iterable again; next(feed) takes a batch from
+    the latest loop.
     """
 
     def __init__(self, batches: Iterable[Any], slots: int = 2, epochs: int = 1) -> None:
@@ -56,7 +56,7 @@ class feed:
 
 
 class FeedIterator:
-    """One loop over a feed; it closes when its last reference is gone."""
+    """One loop over a feed; it closes its queue when the last reference to it is gone."""
 
     def __init__(self, batches: Any, slots: int, epochs: int) -> None:
         self.queue = PrefetchQueue(slots)
@@ -73,8 +73,8 @@ class FeedIterator:
 
 
 class PrefetchQueue:
-    """The queue between the thread and a loop. It has no reference to the loop, so that the thread ends when the loop
-    is abandoned."""
+    """The queue between the prefetch thread and a loop. It has no reference to the loop, so that the thread ends when
+    the loop is abandoned."""
 
     def __init__(self, slots: int) -> None:
         self.slots, self.closed = slots, False
@@ -82,7 +82,7 @@ class PrefetchQueue:
         self.changed = threading.Condition()
 
     def wait_for_free_slot(self) -> bool:
-        """Waits for a free slot; False if the queue is closed."""
+        """Waits for a free slot; returns False if the queue is closed."""
         with self.changed:
             self.changed.wait_for(lambda: self.closed or len(self.ready) < self.slots)
             return not self.closed
@@ -103,7 +103,7 @@ class PrefetchQueue:
             if kind == "batch":
                 self.ready.popleft()
             else:
-                self.ready[0] = "end", None  # the end stays in the queue
+                self.ready[0] = "end", None  # stays in the queue for later calls
             self.changed.notify_all()
         if kind == "error":
             raise value
@@ -119,7 +119,7 @@ class PrefetchQueue:
 
 
 def produce(queue: PrefetchQueue, batches: Any, epochs: int) -> None:
-    """The function of the thread; it waits for a free slot before it takes a batch."""
+    """The main function of the prefetch thread; it waits for a free slot before it takes a batch."""
     try:
         for _ in range(epochs):
             iterator = iter(batches)
@@ -148,7 +148,7 @@ def array_of(leaf: Any) -> Any:
         return numpy.asarray(leaf)
     try:
         return numpy.from_dlpack(leaf)
-    except (RuntimeError, BufferError):  # NumPy has no such dtype; a later error is clearer
+    except (RuntimeError, BufferError):  # a dtype that NumPy does not have; a later check gives a clearer error
         return numpy.asarray(leaf)
 
 

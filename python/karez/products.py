@@ -43,7 +43,7 @@ def _sum_of_products(terms: Tensor, dim: Optional[int] = None) -> Tensor:
 
 
 def matmul(input: Operand, other: Operand) -> Tensor:
-    """[..., m, k] and [..., k, n] -> [..., m, n]; leading dimensions broadcast, and a vector is a row on the left, a
+    """[..., m, k] and [..., k, n] -> [..., m, n]. Leading dimensions broadcast. A vector is a row on the left, or a
     column on the right."""
     a, b = tensor_of(input), tensor_of(other)
     if a.ndim == 0 or b.ndim == 0:
@@ -78,27 +78,27 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 
 def addmm(input: Operand, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta input + alpha mat1 mat2."""
+    """beta * input + alpha * (mat1 @ mat2)."""
     return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
 
 
 def addmv(input: Operand, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta input + alpha mat vec."""
+    """beta * input + alpha * (mat @ vec)."""
     return _scaled_sum(input, mv(mat, vec), beta, alpha)
 
 
 def addr(input: Operand, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta input + alpha times the outer product of two vectors."""
+    """beta * input + alpha * outer(vec1, vec2)."""
     return _scaled_sum(input, outer(vec1, vec2), beta, alpha)
 
 
 def baddbmm(input: Operand, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta input + alpha batch1 batch2."""
+    """beta * input + alpha * (batch1 @ batch2)."""
     return _scaled_sum(input, bmm(batch1, batch2), beta, alpha)
 
 
 def addbmm(input: Operand, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta input + alpha times the sum of batch1 batch2 over the batch."""
+    """beta * input + alpha * (the sum of batch1 @ batch2 over the batch)."""
     return _scaled_sum(input, _sum_of_products(bmm(batch1, batch2), 0), beta, alpha)
 
 
@@ -124,8 +124,8 @@ def eye(n: int, m: Optional[int] = None, *, dtype: DType = float32) -> Tensor:
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Union[int, Sequence[Sequence[int]]] = 2) -> Tensor:
-    """The sum of products over the last dims dimensions of a and the first of b, or over the listed dimensions of
-    each."""
+    """The sum of products over the last `dims` dimensions of a and the first `dims` dimensions of b. If dims is a pair
+    of lists, they name the dimensions of a and of b."""
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ShapeError(
@@ -136,7 +136,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Union[int, Sequence[Sequence[int]]] = 
     left, right = [_normalised_dim(a, d) for d in dims[0]], [_normalised_dim(b, d) for d in dims[1]]
     if [a.shape[d] for d in left] != [b.shape[d] for d in right]:
         raise ShapeError(
-            f"tensordot: sizes {[a.shape[d] for d in left]} and {[b.shape[d] for d in right]} differ{_at()}"
+            f"tensordot: the sizes of the summed dimensions differ: {[a.shape[d] for d in left]} in {a._text()} and "
+            f"{[b.shape[d] for d in right]} in {b._text()}{_at()}"
         )
     rows, columns = [d for d in range(a.ndim) if d not in left], [d for d in range(b.ndim) if d not in right]
     inner, out = math.prod(a.shape[d] for d in left), [[a.shape[d] for d in rows], [b.shape[d] for d in columns]]

@@ -1,4 +1,4 @@
-"""The program of a compiled function: one trace for one structure of arguments and one captured state."""
+"""The program of a compiled function: the trace for one structure of arguments and one captured state."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _local = threading.local()
 
 
 class Program:
-    """The program of one structure of arguments, with their static values, and one captured state: a function of a list
-    of arrays.
+    """A function of a list of arrays, traced for one structure of arguments, including their static values, and one
+    captured state.
 
-    kinds: for each array, the kind of number that it replaces, see number_kind.
+    kinds: for each array, the kind of number that it replaces; see number_kind.
     sources: captured numbers and arrays that are inputs because they change, as (captured state, number of the guard).
     rewritten: places whose value has changed since an earlier trace wrote it.
     """
@@ -89,7 +89,7 @@ class Program:
         self.function = owner._function_of(body, unbatched)
 
     def inputs(self) -> list[Any]:
-        """The current values of captured numbers and arrays, as arguments."""
+        """The current values of the sources, as arguments for the function."""
         return [numpy.asarray(original) if type(original) is float else original for original in self.originals()]
 
     def has_inputs(self) -> bool:
@@ -97,7 +97,7 @@ class Program:
         return all(captured.is_input(number) for captured, number in self.unreached)
 
     def originals(self) -> list[Any]:
-        """The values of the sources."""
+        """The current values of the sources."""
         return [captured.guards.value(number, None) for captured, number in self.sources]
 
     def _captured(self, owner: Any, structure: Any) -> CapturedState:
@@ -113,7 +113,7 @@ class Program:
         )
 
     def emit_debug_outputs(self, values: list[Any]) -> list[Any]:
-        """The results without the debug outputs, which are printed or forwarded."""
+        """Prints the debug outputs, or forwards them to the enclosing function, and returns the other results."""
         count = len(values) - debug.tensor_count(self.debug_outputs)
         if _core.tracing():
             debug.forward_outputs(self.debug_outputs, values[count:])
@@ -165,8 +165,8 @@ def is_leaf(value: Any) -> bool:
 
 
 def number_kind(leaf: Any) -> int:
-    """Returns 0 for an array, 1 for a number on the host, and 2 for an int outside of int32. A number takes the dtype
-    of the other operand."""
+    """Returns 0 for an array, 1 for a number, and 2 for an int outside the range of int32. A number takes the dtype of
+    the other operand."""
     kind = type(leaf)
     if kind is Tensor:
         return int(leaf._number)

@@ -19,13 +19,14 @@ from .user_line import _at
 
 
 def rand(*size: Union[int, Sizes], dtype: DType = float32, mesh: Any = None, layout: Any = None) -> Tensor:
-    """Random numbers, uniform in [0, 1); each call of the function that draws them gives new ones. mesh= and layout=
-    place the tensor."""
+    """Random numbers, uniform in [0, 1). In a compiled function, each call of the function draws new numbers. mesh= and
+    layout= set the placement of the tensor."""
     return place_on_mesh(_core.random_uniform(_sizes(size), dtype), mesh, layout)
 
 
 def randn(*size: Union[int, Sizes], dtype: DType = float32, mesh: Any = None, layout: Any = None) -> Tensor:
-    """Random numbers, normal with mean 0 and standard deviation 1. mesh= and layout= place the tensor."""
+    """Random numbers, normal with mean 0 and standard deviation 1. mesh= and layout= set the placement of the
+    tensor."""
     return place_on_mesh(_core.random_normal(_sizes(size), dtype), mesh, layout)
 
 
@@ -54,7 +55,7 @@ def randn_like(input: Tensor, dtype: Optional[DType] = None) -> Tensor:
 
 
 def bernoulli(input: Tensor) -> Tensor:
-    """For each element, 1 with that probability, otherwise 0."""
+    """Draws 1 with the probability that each element of input gives, otherwise 0."""
     return cast(
         _core.lt(
             rand(list(input.shape), dtype=float64 if input.dtype is float64 else float32), _core.stop_gradient(input)

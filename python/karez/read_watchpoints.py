@@ -12,8 +12,8 @@ _lock = threading.RLock()
 
 
 class _Watchpoint:
-    """A descriptor that passes reads and writes to the object's dict. A read of a watched object by the trace's thread
-    raises the error that `make_error` returns."""
+    """A descriptor that forwards reads and writes to the object's dict. If the tracing thread reads the attribute of a
+    watched object, the descriptor raises the error that `make_error` returns."""
 
     def __init__(self, kind: type, name: str) -> None:
         self.kind, self.name = kind, name
@@ -45,7 +45,7 @@ class _Watchpoint:
 
 
 def class_dict(kind: type) -> dict[str, Any]:
-    """The dict of a class without watchpoints."""
+    """The dict of a class, as it would be without watchpoints."""
     attributes = {
         name: value.original if isinstance(value, _Watchpoint) else value for name, value in list(kind.__dict__.items())
     }
@@ -66,7 +66,7 @@ class ReadWatchpoints:
         self.placed: list[tuple[_Watchpoint, Any]] = []
 
     def add(self, instance: Any, name: str, make_error: Callable[[], Exception]) -> bool:
-        """Adds a watchpoint. Returns False if the class accepts no descriptor, or has one of this name."""
+        """Adds a watchpoint. Returns False if the class accepts no descriptor or has another one with this name."""
         kind = type(instance)
         with _lock:
             watchpoint = kind.__dict__.get(name, MISSING)

@@ -28,7 +28,7 @@ def logsumexp(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor
 
 
 def prod(input: Operand, dim: Optional[int] = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The product of all elements, or of those along a dimension."""
+    """The product of all elements, or of the elements along a dimension."""
     if dtype is not None:
         return _core.cast(prod(_core.cast(input, dtype), dim, keepdim), dtype)
     x = tensor_of(input)

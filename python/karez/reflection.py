@@ -28,10 +28,10 @@ _untracked = (
     KAREZ,
     os.path.join(os.path.dirname(numpy.__file__), ""),
     "<frozen",
-)  # code in these places is not tracked: values that it reads get no guards
+)  # files whose code is not tracked: the values that it reads get no guards
 _library = tuple({os.path.join(sysconfig.get_paths()[name], "") for name in ("stdlib", "platstdlib")})
 
-# Packages whose objects hold values of the user: all their attributes get guards.
+# Packages whose objects hold the user's values, so that all attributes of these objects get guards.
 FULLY_READ_PACKAGES = {
     "argparse",
     "collections",
@@ -62,7 +62,7 @@ def origin_of(module: Any) -> str:
 
 
 def safe_getattr(value: Any, name: str, missing: Any = None) -> Any:
-    """getattr of an object of the user, whose __getattr__ may raise any exception."""
+    """getattr for an object of the user, whose __getattr__ may raise any exception."""
     try:
         return getattr(value, name)
     except Exception:
@@ -70,7 +70,7 @@ def safe_getattr(value: Any, name: str, missing: Any = None) -> Any:
 
 
 def call_or_missing(method: Callable[[], Any]) -> Any:
-    """The result of a method of the user; MISSING if it raises."""
+    """The result of a method of the user; MISSING if the method raises an exception."""
     try:
         return method()
     except Exception:
@@ -78,7 +78,8 @@ def call_or_missing(method: Callable[[], Any]) -> Any:
 
 
 def is_alive(value: Any) -> bool:
-    """Whether the value can be accessed; every access to a proxy raises an error once its referent is gone."""
+    """Whether the value can be accessed. Once the referent of a weak proxy is gone, every access to the proxy raises an
+    error."""
     try:
         return type(value) not in weakref.ProxyTypes or value.__class__ is not None
     except ReferenceError:
@@ -137,7 +138,7 @@ def is_numpy_object(value: Any) -> bool:
 
 
 def safe_repr(value: Any) -> str:
-    """The repr, shortened; the type if the repr raises."""
+    """The repr, shortened; the name of the type if the repr raises an exception."""
     try:
         return f"{value!r:.60}"
     except Exception:  # from the user's __repr__

@@ -1,4 +1,4 @@
-"""Rounding to integers, and the quotients and remainders that use it."""
+"""Rounding to integers, and the quotients and remainders that are computed with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGNS_DIFFER = "fmod(x, y) < 0 && y > 0 || fmod(x, y) > 0 && y < 0"  # remainder
 
 @in_f32
 def div(input: Operand, other: Operand, *, rounding_mode: Optional[str] = None) -> Tensor:
-    """input / other; rounding_mode "floor" or "trunc" rounds and keeps integer dtypes."""
+    """input / other. With rounding_mode "floor" or "trunc" the quotient is rounded, and integer dtypes are kept."""
     if rounding_mode is None:
         return _core.over(input, other)
     if rounding_mode not in ("floor", "trunc"):
@@ -29,14 +29,14 @@ def div(input: Operand, other: Operand, *, rounding_mode: Optional[str] = None) 
 
 @in_f32
 def floor_divide(input: Operand, other: Operand) -> Tensor:
-    """The largest integer that is at most input / other, exactly; input / 0 of floats is infinite or NaN."""
+    """The largest integer that is at most input / other, computed exactly. For floats, input / 0 is infinite or NaN."""
     a, b = _as_integers(input, other)
     if a is not None and b is not None:
         quotient = _core.apply("div", [a, b])
         difference = a - quotient * b
         return quotient - _core.cast((difference != 0) & ((difference < 0) != (b < 0)), quotient.dtype)
-    # The remainder of fmod is exact; the quotient of the rest is an integer up to rounding errors, which rounding to
-    # the nearest integer removes.
+    # fmod(x, y) is exact, so (x - fmod(x, y)) / y is an integer except for rounding errors; rounding to the nearest
+    # integer removes these.
     rounded_quotient = _core.stop_gradient(
         _core.pointwise(f"select(y == 0, x / y, (x - fmod(x, y)) / y - select({SIGNS_DIFFER}, 1, 0))", [input, other])
     )
@@ -44,12 +44,12 @@ def floor_divide(input: Operand, other: Operand) -> Tensor:
 
 
 def remainder(input: Operand, other: Operand) -> Tensor:
-    """input - other floor(input / other), exactly: it has the sign of other."""
+    """input - other * floor(input / other), computed exactly. The result has the sign of other."""
     return _core.pointwise(f"select({SIGNS_DIFFER}, fmod(x, y) + y, fmod(x, y))", _numbers("remainder", input, other))
 
 
 def fmod(input: Operand, other: Operand) -> Tensor:
-    """input - other trunc(input / other), exactly: it has the sign of input."""
+    """input - other * trunc(input / other), computed exactly. The result has the sign of input."""
     return _core.pointwise("fmod(x, y)", _numbers("fmod", input, other))
 
 
@@ -61,7 +61,7 @@ def _numbers(name: str, *operands: Operand) -> list[Operand]:
 
 
 def _as_integers(input: Operand, other: Operand) -> tuple[Optional[Tensor], Optional[Tensor]]:
-    """Both operands in a common shape and integer dtype; (None, None) if one of them is not an integer."""
+    """Both operands in a common shape and integer dtype; (None, None) if one operand is not of an integer dtype."""
     zero = _core.times(tensor_of(input), 0) + _core.times(other, 0) if not isinstance(other, float) else None
     if zero is None or zero._dtype not in ("i32", "i64"):
         return None, None

@@ -15,11 +15,13 @@ def scan(
     length: Optional[int] = None,
     reverse: bool = False,
 ) -> tuple[Any, Any]:
-    """carry = init; for each row x of xs: carry, y = body(carry, x). Returns the last carry, and all y stacked.
+    """Computes carry = init; for each row x of xs: carry, y = body(carry, x). Returns the last carry, and all y
+    stacked.
 
-    init, xs and the results of the body are tensors, or tuples, lists and dicts of them; all xs have the same number of
-    rows, or xs is None and `length` is the number of iterations. The body is traced once; gradients flow to init, xs
-    and the values that the body reads.
+    init, xs and the results of the body are tensors, or tuples, lists and dicts of tensors. All xs have the same number
+    of rows; if xs is None, `length` is the number of iterations. With reverse=True, the loop starts with the last row;
+    each y is stacked at the position of its row. The body is traced once. Gradients flow to init, to xs and to the
+    values that the body reads.
     """
     initial_leaves: list[Any] = []
     rows: list[Any] = []
@@ -28,7 +30,7 @@ def scan(
         tree_util.tree_flatten(xs, _is_tensor, rows),
     )
     output_tree: Any = None
-    debug_outputs: list[debug.DebugOutput] = []  # the prints in the body
+    debug_outputs: list[debug.DebugOutput] = []  # of the debug.print calls in the body
 
     def step(carry: list[Tensor], row: list[Tensor]) -> tuple[list[Any], list[Any]]:
         nonlocal output_tree, debug_outputs
@@ -50,7 +52,8 @@ def scan(
 
 
 def _print(debug_outputs: Any, ys: Any, trips: Any, reverse: bool) -> Any:
-    """The results without debug outputs, which are passed to the enclosing function, or printed if there is none."""
+    """Passes the debug outputs to the enclosing function, or prints them if there is none; returns the other
+    results."""
     count = debug.tensor_count(debug_outputs)
     loop: list[debug.DebugOutput] = [debug.LoopOutput(debug_outputs, trips, reverse, count)]
     results, debug_values = ys[: len(ys) - count], ys[len(ys) - count :]

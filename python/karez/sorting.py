@@ -1,4 +1,4 @@
-"""Extremes and sorting along a dimension."""
+"""Maxima, minima and sorting along a dimension."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Sorted(NamedTuple):
 
 
 def max(input: Any, dim: Union[None, int, Tensor] = None, keepdim: bool = False) -> Union[Tensor, Extreme]:
-    """The largest element; with dim, the largest along it and their (first) indices; of two tensors, the elementwise
-    maximum."""
+    """The largest element. With dim: the largest elements along this dimension, and their indices (of equal elements,
+    the first index). Of two tensors: the elementwise maximum."""
     if isinstance(dim, Tensor):
         return maximum(input, dim)
     return _extreme(_core.amax, argmax, input, dim, keepdim)
 
 
 def min(input: Any, dim: Union[None, int, Tensor] = None, keepdim: bool = False) -> Union[Tensor, Extreme]:
-    """The smallest element; with dim, the smallest along it and their (first) indices; of two tensors, the elementwise
-    minimum."""
+    """The smallest element. With dim: the smallest elements along this dimension, and their indices (of equal elements,
+    the first index). Of two tensors: the elementwise minimum."""
     if isinstance(dim, Tensor):
         return minimum(input, dim)
     return _extreme(_core.amin, argmin, input, dim, keepdim)
@@ -50,7 +50,7 @@ def _extreme(
     if dim is None:
         return reduce(input)
     index = find_indices(input, dim, True)
-    # the gradient goes to the chosen element, not to equal ones
+    # the gradient goes to the chosen element only, not to other elements with the same value
     chosen = _core.take_along_dim(input, index, dim) if len(input.shape) else reshape(input, [])
     return Extreme(*((value if keepdim else squeeze(value, dim)) for value in (chosen, index)))
 
@@ -74,7 +74,8 @@ def _index_of_extreme(function: Any, input: Any, dim: Optional[int], keepdim: bo
 
 
 def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> Sorted:
-    """Sorted values and their indices in the input; equal values keep their order, NaN is the largest."""
+    """The sorted values, and their indices in the input. Equal values keep their order, and NaN counts as the
+    largest value."""
     return _sorted_along(input, dim, lambda x, d: _core.sort(x, d, descending))
 
 
@@ -84,7 +85,7 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = 
 
 
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Sorted:
-    """The k largest (or smallest) along a dimension, in order, and their indices."""
+    """The k largest (or smallest) elements along a dimension, in order, and their indices."""
     return _sorted_along(input, dim, lambda x, d: _core.topk(x, k, d, largest))
 
 

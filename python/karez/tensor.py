@@ -33,8 +33,8 @@ from .worlds import check_fork, world
 
 
 def tensor(data: Any, dtype: Any = None, *, mesh: Any = None, layout: Any = None) -> Tensor:
-    """A tensor from numbers or a NumPy array, which is copied; in a compiled function a constant. Python's floats
-    become float32. mesh= and layout= place it; without them it is on the host."""
+    """Makes a tensor from numbers or a NumPy array, which is copied. In a compiled function the tensor is a constant.
+    Python floats become float32. mesh= and layout= set the placement; without them the tensor is on the host."""
     return creation.place_on_mesh(_tensor(data, dtype), mesh, layout)
 
 
@@ -84,7 +84,7 @@ def item(self: Tensor) -> Union[bool, int, float]:
         raise _unknown(self, "item()")
     array = _readable(self).numpy()
     if array.size != 1:
-        raise ShapeError(f"{self._text()} has {array.size} elements; item() and float() read a single one{_at()}")
+        raise ShapeError(f"item() and float() need a tensor with one element, got {self._text()}{_at()}")
     number: Union[bool, int, float] = array.item()
     return number
 
@@ -261,7 +261,7 @@ members = {
     name: _bound(method) if type(method).__name__ == "nb_func" else method
     for name, method in (_methods() | _special).items()
 }
-_texts = {
+_docs = {
     "tolist": "The elements as nested lists of Python numbers; waits for the call that computes them.",
     "reshape": "The same elements in another shape; one size may be -1.",
     "view": "Same as reshape.",
@@ -276,19 +276,19 @@ _texts = {
     "int": "The elements converted to int32.",
     "long": "The elements converted to int64.",
     "bool": "Whether each element is nonzero.",
-    "contiguous": "The tensor itself: the planner chooses the strides.",
+    "contiguous": "The tensor itself, since the planner chooses the strides.",
     "dim": "The number of dimensions.",
     "numel": "The number of elements.",
     "size": "The shape, or the size along a dimension.",
     "ndim": "The number of dimensions.",
     "dtype": "The dtype of the elements.",
-    "grad": "None, since only parameters have gradients, in compiled functions.",
+    "grad": "None, since only parameters have gradients, and only in compiled functions.",
     "is_leaf": "False for a value of a function that is being compiled, otherwise True.",
 }
 for _name, _method in members.items():
-    if _name in _texts:
+    if _name in _docs:
         if isinstance(_method, property):
-            _method = property(_method.fget, doc=_texts[_name])
+            _method = property(_method.fget, doc=_docs[_name])
         else:
-            _method.__doc__ = _texts[_name]
+            _method.__doc__ = _docs[_name]
     setattr(Tensor, _name, _method)

@@ -1,4 +1,4 @@
-"""Nested tuples, lists and dicts: flattened into a list of leaves and a hashable structure, and rebuilt from both."""
+"""Flattens nested tuples, lists and dicts into a list of leaves and a hashable structure, and rebuilds them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def tree_unflatten(structure: Any, leaves: Any) -> Any:
 
 
 def has_attribute(value: Any, name: str) -> bool:
-    """hasattr of an object of the user, whose __getattr__ may raise any exception."""
+    """hasattr for an object of the user, whose __getattr__ may raise any exception."""
     try:
         return hasattr(value, name)
     except Exception:

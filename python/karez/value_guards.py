@@ -1,4 +1,4 @@
-"""Guards of values by their type: scalars, containers, arrays, functions and wrappers."""
+"""Guards on values, depending on their type: scalars, containers, arrays, functions and wrappers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DICT_CLASSES: tuple[Any, ...] = (dict, collections.OrderedDict)
 VIEWS: tuple[Any, ...] = tuple(
     {type(view) for kind in _DICT_CLASSES for view in (kind().keys(), kind().values(), kind().items())}
 )
-WRAPPERS = {  # for each type of wrapper, the attributes that hold the function that it calls
+WRAPPERS = {  # for each type of wrapper, the attributes that hold the wrapped function and its arguments
     types.MethodType: ("__func__", "__self__"),
     functools.partial: ("func", "args", "keywords"),
     property: ("fget",),
@@ -60,8 +60,8 @@ class ValueGuards(GuardList):
         # `names`: the attributes that code may read. `possible_names`: strings in the code that may be names.
         self.names: set[str] = {"__call__"}
         self.possible_names: set[str] = set()
-        self.unordered: set[int] = set()  # guards of members of sets, whose order may differ between ranks
-        self.finishing = False  # whether a trace is ending
+        self.unordered: set[int] = set()  # guards of the members of sets; their order may differ between ranks
+        self.finishing = False  # whether the end of a trace is updating guards
 
     def _object(self, value: Any, number: int, text: str, depth: int, key: Any = None) -> None:
         """Adds guards for the attributes of an object."""
@@ -156,7 +156,8 @@ class ValueGuards(GuardList):
             self._object(value, add(SAME), text, depth)
 
     def _member(self, value: Any, text: str, depth: int) -> None:
-        """Guards a key of a dict or a member of a set: its container compares its identity, this guard its contents."""
+        """Guards the contents of a key of a dict or of a member of a set. The guard of the container compares only the
+        identity of the key or member."""
         if type(value) not in SCALARS:
             self._guard_value(-1, ROOT, value, value, text, depth + 1)
 
@@ -206,7 +207,7 @@ class ValueGuards(GuardList):
     def _function(self, function: Any, number: int, text: str, depth: int) -> None:
         function_dict = function.__dict__
         if is_untracked(function.__code__.co_filename) and function.__code__.co_filename != GRADIENTS_FILE:
-            for name in ("__wrapped__", "registry") if function_dict else ():  # of functools
+            for name in ("__wrapped__", "registry") if function_dict else ():  # set by functools
                 if name in function_dict:
                     self._guard_value(
                         self._own_dict(number, text),
@@ -230,6 +231,6 @@ class ValueGuards(GuardList):
 def too_large(value: Any, text: str) -> UserError:
     return UserError(
         f"a compiled function {text}, a {type(value).__name__} of {len(value):,} items; the limit is {MAX_ITEMS:,} "
-        "items, since all are compared at each call. Pass the needed items as arguments, or use a NumPy array, which "
-        "is compared by its bytes"
+        "items, since all items are compared at each call. Pass the needed items as arguments, or use a NumPy array, "
+        "which is compared by its bytes"
     )

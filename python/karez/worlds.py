@@ -1,5 +1,5 @@
-"""The world: devices and all state that outlives calls. `init`, or the first function that needs it, creates the
-default world; `init` or the first mesh determines the number of devices."""
+"""The world: the devices, and all state that outlives calls. The default world is created by `init` or by the first
+function that needs a world; `init` or the first mesh determines its number of devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _default: Optional[_core.World] = None  # the default world
 _seed = 1
 _devices = 1  # devices of each rank
 _sized = False  # whether `init` or a mesh has determined the number of devices
-_forked = False  # whether this process was forked from one with a world
+_forked = False  # whether this process was forked from a process with a world
 loaded = False  # whether a load may have left values for parameters that no function has used
 _ended = False  # whether the program is ending and its world has ended
 
@@ -41,8 +41,20 @@ def init(
     peer_timeout: float = 30.0,
     check_inputs: str = "sampled",
 ) -> _core.World:
-    """Creates the default world with this number of logical devices in this process, each with its own threads. Call it
-    at most once, before the first mesh."""
+    """Creates the default world with this number of logical devices in this process. Call it at most once, before the
+    first mesh.
+
+    workers: the number of threads that serve the devices; 0 means one for each device, at most the number of cores.
+    team: the number of threads that execute one kernel call; 0 means the number of cores per worker.
+    in_flight: the maximum number of calls that run at the same time.
+    memory: the maximum number of bytes on each device that one plan may use; 0 means no limit.
+    check_nan: if true, a NaN or an infinity computed from finite operands makes the call fail.
+    cost_file: the planner's cost table: a file that `karez doctor` has written, or "default" for a typical CPU.
+    device_limit: the maximum number of devices of the world and of a mesh.
+    start_timeout: the seconds that the ranks wait for each other at the start.
+    peer_timeout: the seconds without a message after which another rank counts as exited or hanging.
+    check_inputs: how ranks check that their arguments are equal: "off", "sampled" or "full".
+    """
     global _sized
     with _lock:
         options = [
@@ -64,8 +76,7 @@ def init(
                 ""
                 if _sized
                 else " (created when the first value was computed, read, saved or loaded), so only devices= and seed= "
-                "can be "
-                "given"
+                "can be given"
             )
             raise UserError(f"karez.init: the default world exists already{why}; call init once, before the first mesh")
         else:
@@ -78,7 +89,7 @@ def init(
 
 
 def _default_options() -> list[Any]:
-    """The defaults of the options of `init` except devices and seed."""
+    """The defaults of all options of `init` except devices and seed."""
     return [option.default for option in list(inspect.signature(init).parameters.values())[2:]]
 
 
@@ -100,8 +111,8 @@ def _grow(devices: int) -> None:
 
 
 def _world_of(devices: int) -> _core.World:
-    """The default world for a mesh of this number of devices: the first mesh determines the number of devices of the
-    world."""
+    """The default world, for a mesh of this number of devices. The first mesh determines the world's number of
+    devices."""
     global _sized
     check_world()
     with _lock:
@@ -115,7 +126,8 @@ def _world_of(devices: int) -> _core.World:
 
 
 def world() -> _core.World:
-    """The default world. If this call makes it, the first mesh or `init` can still determine its number of devices."""
+    """The default world. If this call creates it, `init` or the first mesh can still determine its number of
+    devices."""
     check_world()
     if _default is None:
         with _lock:
@@ -126,12 +138,13 @@ def world() -> _core.World:
 
 
 def has(parameter: Any) -> bool:
-    """Whether a function has used the parameter. This call does not make a world."""
+    """Whether a function has used the parameter. This call does not create a world."""
     return _default is not None and bool(_default.has(parameter))
 
 
 def check_world() -> None:
-    """Raises an error if no world can be used: while the program ends, and in a child of a process that had one."""
+    """Raises an error if no world can be used: while the program ends, and in a child of a process that had a
+    world."""
     if _ended:
         _core.stop_if_ending()  # a thread other than the one that ends the program
         raise UserError("this world has ended: nothing can be called, read or written in it any more")
@@ -142,8 +155,8 @@ def check_fork() -> None:
     """Raises an error in a child of a process that had a world."""
     if _forked:
         raise UserError(
-            "this process was forked from a process with a world, whose threads it lacks; fork before the first "
-            "world, or use the start method 'spawn'"
+            "this process was forked from a process with a world and lacks the threads of that world; fork before the "
+            "first world is created, or use the start method 'spawn'"
         )
 
 
@@ -155,8 +168,8 @@ def _note_fork() -> None:
 
 
 def _end_at_exit() -> None:
-    """The last function that runs at exit, since it is registered first. Waits for running calls, unless an error ends
-    the program."""
+    """Ends the default world at exit. It waits for running calls, unless an error ends the program. It is registered
+    first, so that it runs after all other exit functions."""
     global _ended
     if _default is None or _forked:
         return
@@ -178,7 +191,7 @@ atexit.register(_end_at_exit)
 
 
 def first_device() -> _core.DeviceMesh:
-    """The mesh of computations outside of compiled functions."""
+    """The mesh on which values outside of compiled functions are computed."""
     return world().mesh([], 0, [])
 
 
@@ -237,7 +250,7 @@ class Mesh:
 
     def __init__(self, text: str = "", *, first: int = 0, devices: Iterable[int] = (), **axes: int) -> None:
         if text and axes:
-            raise UserError("Mesh: axes must be given as a string or as keywords, not as both")
+            raise UserError("Mesh: axes must be given as a string or as keywords, not both")
         sizes = list(axes.items()) if axes else _core.parse_mesh(text)
         self.size = 1
         for name, size in sizes:
@@ -256,7 +269,7 @@ class Mesh:
 
     @classmethod
     def _of(cls, mesh: _core.DeviceMesh) -> Mesh:
-        """The mesh of a C++ mesh."""
+        """The Python object for a C++ mesh."""
         mesh_object = cls.__new__(cls)
         mesh_object._mesh, mesh_object.axes, mesh_object.size = (
             mesh,

@@ -1,4 +1,4 @@
-// Conversion between NumPy arrays and host arrays, and dtypes by the names of both.
+// Conversion between NumPy arrays and host arrays, and lookup of dtypes by their NumPy and Karez names.
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -20,25 +20,25 @@ constexpr NumpyDType numpy_dtypes[] = {
 };
 
 constexpr std::string_view supported_dtypes =
-    "; supported are float32, float64, float16, int32, int64 and bool, and bfloat16 of ml_dtypes or by DLPack: "
-    "x.astype(...) converts";
+    "; the supported dtypes are float32, float64, float16, int32, int64 and bool, and bfloat16 from ml_dtypes or "
+    "DLPack. x.astype(...) converts an array";
 
 DType from_dlpack(nb::dlpack::dtype dtype) {
   for (const NumpyDType& one : numpy_dtypes)
     if (dlpack_of(one.dtype) == dtype) return one.dtype;
   constexpr std::string_view kinds[] = {"int", "uint", "float", "object", "bfloat", "complex", "bool"};
   const std::string_view kind = dtype.code < std::size(kinds) ? kinds[dtype.code] : "?";
-  base::fail(ErrorKind::type, "an array of ", kind, static_cast<int>(dtype.bits), supported_dtypes);
+  base::fail(ErrorKind::type, "unsupported array dtype ", kind, static_cast<int>(dtype.bits), supported_dtypes);
 }
 
-// The class of this name in numpy, or null if numpy is not imported, so that no object of the class exists.
+// The class of this name in numpy, or null if numpy is not imported; in that case no object of the class exists.
 nb::object numpy_class(const char* name) {
   PyObject* numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
   return numpy == nullptr ? nb::object() : nb::object(nb::handle(numpy).attr(name));
 }
 
-// References that threads without the interpreter's lock have released, until a thread with the lock drops them in a
-// pending call.
+// Keeps the references that threads without the interpreter's lock have released, until a pending call drops them in a
+// thread that holds the lock.
 class DeferredDecref {
  public:
   static void drop(PyObject* object) noexcept {
@@ -65,14 +65,15 @@ class DeferredDecref {
 std::mutex DeferredDecref::mutex_;
 std::vector<PyObject*> DeferredDecref::objects_;
 
-// An ndarray view of a NumPy array, or an error that names its dtype.
+// Returns an ndarray view of a NumPy array. If the dtype is not supported, throws an error that names it.
 using NumpyView = nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>;
 NumpyView numpy_view(const nb::object& array) {
   const nb::object dtype = array.attr("dtype"), kind = dtype.attr("kind");
   NumpyView array_view;
   const bool numbers = std::string_view("fiub").find(nb::cast<std::string>(kind)) != std::string_view::npos;
   if (!numbers || !nb::try_cast(array, array_view, false))
-    base::fail(ErrorKind::type, "an array of ", nb::cast<std::string>(nb::str(nb::handle(dtype))), supported_dtypes);
+    base::fail(ErrorKind::type, "unsupported array dtype ", nb::cast<std::string>(nb::str(nb::handle(dtype))),
+               supported_dtypes);
   return array_view;
 }
 TensorType type_of(const NumpyView& array_view) {
@@ -104,7 +105,7 @@ DType dtype_of_object(nb::handle object) {
     const nb::object named = nb::getattr(object, "__name__", nb::getattr(object, "name", nb::none()));
     if (nb::isinstance<nb::str>(named)) name = nb::cast<std::string>(named);
   }
-  if (name == "float") name = "float32";  // a type of Python means the dtype that its numbers get
+  if (name == "float") name = "float32";  // the Python types stand for the dtypes that their numbers get
   if (name == "int") name = "int64";
   for (const NumpyDType& one : numpy_dtypes)
     if (name == one.numpy) return one.dtype;
@@ -114,7 +115,7 @@ DType dtype_of_object(nb::handle object) {
 HostArray host_array(nb::handle object) {
   using namespace nb::literals;
   nb::object array = nb::module_::import_("numpy").attr("asarray")(object, "order"_a = "C");
-  const bool bf16 = nb::cast<std::string>(array.attr("dtype").attr("name")) == "bfloat16";  // the dtype of ml_dtypes
+  const bool bf16 = nb::cast<std::string>(array.attr("dtype").attr("name")) == "bfloat16";  // from ml_dtypes
   if (bf16) array = array.attr("view")("uint16");
   const NumpyView array_view = bf16 ? nb::cast<NumpyView>(array) : numpy_view(array);
   HostArray out(bf16
@@ -131,7 +132,7 @@ HostArray borrowed_array(nb::handle object) {
   const NumpyView array_view = numpy_view(nb::borrow(object));
   if (array_view.size() == 0) return host_array(object);
   auto* bytes = static_cast<std::byte*>(
-      const_cast<void*>(array_view.data()));  // a HostArray's bytes are not const, but a tensor's are never written
+      const_cast<void*>(array_view.data()));  // HostArray requires non-const bytes, but a tensor never writes them
   PyObject* owner = nb::borrow(object).release().ptr();
   return HostArray(type_of(array_view),
                    std::shared_ptr<std::byte[]>(bytes, [owner](std::byte*) { DeferredDecref::drop(owner); }));
@@ -149,8 +150,8 @@ nb::object numpy_array(HostArray array) {
     PyObject* types = PyDict_GetItemString(PyImport_GetModuleDict(), "ml_dtypes");
     if (types == nullptr)
       base::fail(ErrorKind::type,
-                 "NumPy has no bfloat16: x.float().numpy() widens it, torch.from_dlpack(x) takes it unchanged, and "
-                 "after an import of ml_dtypes x.numpy() has its bfloat16");
+                 "NumPy has no bfloat16. x.float().numpy() converts the values to float32; torch.from_dlpack(x) keeps "
+                 "bfloat16; if ml_dtypes is imported, x.numpy() returns an array of ml_dtypes.bfloat16");
     HostArray bits(TensorType{DType::f16, array.shape()});
     std::memcpy(bits.bytes(), array.bytes(), static_cast<std::size_t>(array.type().bytes()));
     return numpy_array(std::move(bits)).attr("view")(nb::handle(types).attr("bfloat16"));

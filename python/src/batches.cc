@@ -1,4 +1,4 @@
-// Bindings of sources of labelled images, and of the progress line.
+// Bindings of the sources of labelled images, and of the progress line.
 #include "karez/api/batches.h"
 
 #include <nanobind/stl/string_view.h>
@@ -43,7 +43,8 @@ void init_batches(nb::module_& m) {
             return Feed{self.weights(), position};
           },
           "position"_a);
-  nb::class_<Progress>(m, "Progress", "A progress line: step, loss, samples per second and the remaining time.")
+  nb::class_<Progress>(m, "Progress",
+                       "A progress line with the step, the loss, the samples per second and the remaining time.")
       .def(nb::init<std::int64_t, std::int64_t>(), "steps"_a, "samples"_a)
       .def("show", &Progress::show, "step"_a, "epoch"_a, "loss"_a)
       .def("finish", &Progress::finish);

@@ -1,4 +1,4 @@
-// The parts of the extension module, one for each file of the bindings.
+// The functions that add the parts of the extension module, one for each file of bindings.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -8,11 +8,11 @@ namespace nb = nanobind;
 
 void init_world(nb::module_& m);        // worlds and meshes on them
 void init_tensor(nb::module_& m);       // tensors, arrays and parameters as one class
-void init_parts(nb::module_& m);        // meshes, layouts and parts of tensors
-void init_dlpack(nb::module_& m);       // memory shared with other libraries
+void init_parts(nb::module_& m);        // the mesh, the layout and the parts of a tensor
+void init_dlpack(nb::module_& m);       // tensors that share their memory with other libraries
 void init_interactive(nb::module_& m);  // computation outside of compiled functions
 void init_functions(nb::module_& m);    // functions of tensors
-void init_layers(nb::module_& m);       // functions of layers
+void init_layers(nb::module_& m);       // functions that layers compute
 void init_random(nb::module_& m);       // random numbers
 void init_scan(nb::module_& m);         // loops in a program
 void init_guards(nb::module_& m);       // guards of captured values

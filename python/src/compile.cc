@@ -1,4 +1,4 @@
-// Bindings of compiled functions: a Python callable as the body, arguments and results.
+// Bindings of compiled functions, whose body is a Python callable, with their arguments and results.
 #include "karez/api/compile.h"
 
 #include <nanobind/stl/tuple.h>
@@ -16,9 +16,9 @@ namespace karez::python {
 namespace {
 using namespace nb::literals;
 
-thread_local std::unordered_map<PyObject*, Tensor> captured_inputs;  // the inputs of the outermost trace
+thread_local std::unordered_map<PyObject*, Tensor> captured_inputs;  // the inputs of the outermost trace, by object
 
-// A context manager, inside of which inputs of the trace replace these objects.
+// A context manager. In its scope, inputs of the trace replace these objects.
 struct CapturedInputs {
   std::vector<std::pair<nb::object, Value>> pairs;
   void enter() const {
@@ -27,7 +27,8 @@ struct CapturedInputs {
   }
 };
 
-// The body calls Python. Threads without the interpreter's lock may hold it.
+// Returns a body that calls a Python callable. A thread may copy, call or destroy the body without the interpreter's
+// lock.
 Body body_of(nb::object callable) {
   std::shared_ptr<nb::object> function_object(new nb::object(std::move(callable)), [](nb::object* object) {
     nb::gil_scoped_acquire lock;
@@ -48,7 +49,7 @@ Body body_of(nb::object callable) {
   };
 }
 
-// The names of parameters in the program that is being traced.
+// Sets the names of parameters in the program that is being traced.
 void name_parameters(const std::vector<std::pair<const Value*, std::string>>& paths) {
   std::vector<std::pair<Parameter, std::string>> list;
   for (const auto& [value, path] : paths) list.emplace_back(value->parameter(), path);
@@ -84,14 +85,14 @@ nb::list call(const Function& function, const nb::list& arguments) {
 
 std::vector<Value> inlined(const Function& function, const Operands& operands) {
   std::vector<Term> terms;
-  for (const Operand& operand : operands) {  // numbers are f64[], as in a call from outside of a trace
+  for (const Operand& operand : operands) {  // a number has the type f64[], as in a call from outside of a trace
     const bool is_number = PyFloat_Check(operand.object.ptr()) && captured_input(operand.object) == nullptr;
     if (is_number)
       terms.emplace_back(constant(HostArray::of<double>({}, {PyFloat_AS_DOUBLE(operand.object.ptr())}), user_line()));
     else terms.push_back(operand);
     terms.back().as_number = Term::AsNumber::no;
   }
-  GilRelease without_gil;  // another thread that traces the function needs the lock
+  GilRelease without_gil;  // this call may wait for another thread that traces the function and needs the lock
   const Tensors outputs = function.inlined(terms);
   return {outputs.list.begin(), outputs.list.end()};
 }
@@ -106,7 +107,7 @@ std::vector<PlacementRule> placements_from(const nb::list& rules) {
   return out;
 }
 
-// A rule of kz.compile: its pattern, and the layout by dimensions or by axes of the mesh.
+// A rule of kz.compile: the pattern, and the layout by dimension or by mesh axis.
 using NamedLayout = std::tuple<std::string, std::vector<std::string>, std::vector<std::pair<std::string, int>>>;
 
 Function make_function(const DeviceMesh& mesh, nb::object body, const std::string& name, const std::string& file,
@@ -174,20 +175,18 @@ void init_compile(nb::module_& m) {
   m.def(
       "local", [](nb::object array, std::int64_t rows) { return LocalRows{local(host_array(array), rows)}; }, "array"_a,
       "rows"_a = 0,
-      "This rank's rows of an argument of a compiled function: those on its devices if the whole is split "
-      "over its rows (dimension 0). "
-      "rows: of "
-      "the whole; 0: equal numbers on all ranks. A part of another size is an error that lists the possible "
-      "sizes. With placements the mesh "
-      "is that of the placement that reads the argument; with micro-batches each takes an equal number of rows of each "
-      "device.");
+      "Makes an argument of a compiled function from this rank's rows of a global array. The global array is split "
+      "over its rows (dimension 0), and `array` contains the rows on this rank's devices. `rows` is the number of rows "
+      "of the global array; with 0, all ranks have the same number of rows. An array of a wrong size raises an error "
+      "that lists the possible sizes. With placements, the mesh is that of the placement that reads the argument. "
+      "With micro-batches, each micro-batch takes an equal number of rows from each device.");
   m.def("make_function", &make_function, "mesh"_a, "body"_a, "name"_a, "file"_a, "line"_a, "rules"_a, "placements"_a,
         "remat"_a, "microbatches"_a, "unbatched"_a, "check_nan"_a, "amp"_a, "off"_a, "keep"_a, "reassociate"_a);
   nb::class_<CapturedInputs>(m, "CapturedInputs")
       .def(nb::init<std::vector<std::pair<nb::object, Value>>>())
       .def("__enter__", &CapturedInputs::enter)
       .def("__exit__", [](CapturedInputs&, nb::args) { captured_inputs.clear(); });
-  nb::class_<ScopeHandle<Within>>(m, "Within", "Stamps a module's path on the nodes that are traced inside `with`.")
+  nb::class_<ScopeHandle<Within>>(m, "Within", "Sets the module path of the nodes that are traced inside `with`.")
       .def("__init__",
            [](ScopeHandle<Within>* self, const std::string& path) {
              new (self) ScopeHandle<Within>{std::make_unique<Within>(path, user_line())};

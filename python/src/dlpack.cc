@@ -1,4 +1,5 @@
-// Memory of whole arrays shared with other libraries by DLPack and by the buffer protocol: not copied, read-only.
+// Shares the memory of unsharded arrays with other libraries, through DLPack and the buffer protocol, read-only and
+// without a copy.
 #include <memory>
 
 #include "karez/api/parts.h"
@@ -8,7 +9,7 @@
 namespace karez::python {
 namespace {
 
-// An object with __dlpack__ and a buffer that keeps the memory alive.
+// Returns an object that supports __dlpack__ and the buffer protocol, and keeps the memory alive.
 nb::object export_buffer(const Value& value) {
   const SourceLine line = user_line();
   const Tensor tensor = value.outside();

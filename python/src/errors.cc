@@ -1,4 +1,4 @@
-// Errors of C++ as exceptions of karez.errors, with the Python lines that they name.
+// Translates C++ errors into the exceptions of karez.errors, and finds the Python lines that errors name.
 #include "python/src/errors.h"
 
 #include <nanobind/stl/pair.h>
@@ -20,30 +20,29 @@ namespace {
 constexpr ErrorKind kinds[] = {ErrorKind::user,   ErrorKind::shape, ErrorKind::type, ErrorKind::layout, ErrorKind::name,
                                ErrorKind::device, ErrorKind::peer,  ErrorKind::hang, ErrorKind::data};
 
-// Module state, written once when the module is imported: the exception of each kind, and the folder of the package's
-// frames.
+// Module state, written once when the module is imported: the exception class of each kind, and the folder of the
+// package, by which its frames are recognised.
 std::array<PyObject*, std::size(kinds)> exceptions;
 std::string package;
 
-// C++ names in hints, and their Python names.
+// Hints for C++ users, and the corresponding hints for Python users.
 constexpr std::pair<std::string_view, std::string_view> phrases[] = {
     {"load(path, {.parameters = net.state(), .extra = true})", "kz.load(path, net, extra=True)"},
     {"load(path, {.parameters = net.state()})", "kz.load(path, net)"},
-    {"A WeightRule maps names, one with an empty name leaves tensors out",
-     "names={theirs: ours} maps names, an empty one leaves tensors out"},
+    {"A WeightRule maps names and skips tensors if its name is empty",
+     "names={theirs: ours} maps names and skips tensors if ours is empty"},
     {"A WeightRule maps names", "names={theirs: ours} maps names"},
-    {"a rule with .transposed exchanges the dimensions",
-     "net.load_state_dict takes arrays, which may be transposed before"},
+    {"a rule with .transposed exchanges the dimensions", "transpose the array and pass it to net.load_state_dict"},
     {"{.missing = true}", "missing=True"},
     {"{.extra = true}", "extra=True"},
 };
 
-void replace_all(std::string& text, std::string_view message, std::string_view replacement) {
-  for (std::size_t at = text.find(message); at != text.npos; at = text.find(message, at + replacement.size()))
-    text.replace(at, message.size(), replacement);
+void replace_all(std::string& text, std::string_view phrase, std::string_view replacement) {
+  for (std::size_t at = text.find(phrase); at != text.npos; at = text.find(phrase, at + replacement.size()))
+    text.replace(at, phrase.size(), replacement);
 }
 
-// World({.devices = 4, .team = 2}) is karez.init(devices=4, team=2), and WorldOptions::team is team=.
+// Replaces World({.devices = 4, .team = 2}) with karez.init(devices=4, team=2), and WorldOptions::team with team=.
 void translate_world_options(std::string& text) {
   constexpr std::string_view world = "World({", option = "WorldOptions::";
   for (std::size_t at = text.find(world); at != text.npos; at = text.find(world, at + 1)) {
@@ -64,7 +63,7 @@ void translate_world_options(std::string& text) {
 }
 
 std::string to_python_text(std::string text) {
-  for (const auto& [message, replacement] : phrases) replace_all(text, message, replacement);
+  for (const auto& [phrase, replacement] : phrases) replace_all(text, phrase, replacement);
   translate_world_options(text);
   return text;
 }
@@ -99,12 +98,12 @@ void init_errors(nb::module_& m) {
     try {
       std::rethrow_exception(thrown);
     } catch (const Error& error) {
-      // Ctrl-C reaches all ranks, and the end of the first is an error of the others: a rank that was interrupted too
-      // reports only the interrupt.
+      // Ctrl-C reaches all ranks, and the end of the first rank causes an error on the others. If this rank was
+      // interrupted too, it reports only the interrupt.
       if (error.kind == ErrorKind::peer && PyErr_CheckSignals() != 0) return;
       raise(error);
     } catch (const std::bad_cast&) {
-      raise(Error(ErrorKind::type, "an argument, or a part of one, is of an unsupported type"));
+      raise(Error(ErrorKind::type, "an argument, or an item of an argument, has an unsupported type"));
     } catch (const std::bad_alloc&) { raise(Error(ErrorKind::device, "out of host memory")); }
   });
   m.def("exit_code", [](const std::string& kind) {
@@ -112,7 +111,7 @@ void init_errors(nb::module_& m) {
       if (base::name_of(each) == kind) return base::exit_code(each);
     std::string all;
     for (const ErrorKind each : kinds) all += cat(all.empty() ? "" : ", ", base::name_of(each));
-    base::fail(ErrorKind::name, "there is no kind of error '", kind, "'; there are ", all);
+    base::fail(ErrorKind::name, "unknown kind of error '", kind, "'; expected one of: ", all);
   });
   m.def("user_line", [] {
     const SourceLine line = user_line();

@@ -1,4 +1,4 @@
-// Errors of C++ as exceptions of karez.errors, with the Python lines that they name.
+// Translates C++ errors into the exceptions of karez.errors, and finds the Python lines that errors name.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,7 +11,7 @@ void init_errors(nanobind::module_& m);
 
 // The user's current line: the innermost Python frame outside of this package.
 SourceLine user_line();
-// A line of a file whose name is stored for the life of the process.
+// A line of a file. The name of the file is stored until the process ends.
 SourceLine line_of(std::string_view file, unsigned line);
 
 }  // namespace karez::python

@@ -1,4 +1,4 @@
-// Bindings of functions of tensors, with the names and keywords of PyTorch where they exist.
+// Bindings of functions of tensors. They have PyTorch's names and keywords where PyTorch has such a function.
 #include "python/src/bindings.h"
 #include "python/src/value.h"
 
@@ -28,7 +28,7 @@ Ints dims_of(nb::handle object, const Term& x) {
   return dims.size() == 1 && is_scalar_dim(x, dims[0]) ? Ints() : dims;
 }
 
-// The truth value of numbers: nonzero.
+// Whether each element is nonzero; bools are unchanged.
 Term to_bool(const Operand& operand) {
   Term x = operand;
   const auto* tensor = std::get_if<Tensor>(&x.value);
@@ -86,7 +86,7 @@ template <auto F> void def_axis_function(nb::module_& m, const char* name, int d
 
 nb::tuple pair_of(const Sorted& sorted) { return nb::make_tuple(Value(sorted.values), Value(sorted.indices)); }
 
-// Functions that follow from rows of the pointwise table, and the list of their names.
+// The functions that the rows of the pointwise table define, and the list of their names.
 void init_pointwise_functions(nb::module_& m) {
   nb::list names;
   for (const PointwiseFunction& function : pointwise_functions()) {
@@ -113,7 +113,7 @@ void init_pointwise_functions(nb::module_& m) {
   m.attr("pointwise_function_names") = names;
 }
 
-// Attributes of an op from Python: bools, integers, floats, texts and lists of integers.
+// Attributes of an op from Python: bools, integers, floats, strings and lists of integers.
 Attrs attrs_from(const nb::dict& values) {
   Attrs attrs;
   for (auto [key, value] : values) {

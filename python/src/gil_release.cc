@@ -1,4 +1,4 @@
-// The count of threads inside C++ without the interpreter's lock.
+// Counts the threads that are inside C++ without the interpreter's lock, and stops them while the program ends.
 #include "python/src/gil_release.h"
 
 #include <cxxabi.h>
@@ -11,7 +11,7 @@
 namespace karez::python {
 namespace {
 
-// One count for each process, since a process has one interpreter.
+// One counter suffices, since a process has one interpreter.
 std::atomic<int> threads_inside{0};
 thread_local int depth = 0;  // the nesting depth of this thread: C++ may call Python, which calls C++
 std::atomic<std::thread::id> finalizing_thread{};
@@ -21,8 +21,8 @@ std::atomic<std::thread::id> finalizing_thread{};
 }
 
 bool is_finalizing_elsewhere() {
-  const std::thread::id who = finalizing_thread.load();
-  return who != std::thread::id() && who != std::this_thread::get_id();
+  const std::thread::id thread = finalizing_thread.load();
+  return thread != std::thread::id() && thread != std::this_thread::get_id();
 }
 
 }  // namespace

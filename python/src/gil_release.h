@@ -1,4 +1,4 @@
-// Release of the interpreter's lock while C++ works or waits, also for threads that acquire it again while the program
+// Releases the interpreter's lock while C++ works or waits, and stops threads that acquire it again while the program
 // ends.
 #pragma once
 
@@ -6,9 +6,9 @@
 
 namespace karez::python {
 
-// Releases the lock during its lifetime. While the program ends, a thread that acquires the lock again, other than the
-// ending thread, blocks forever: the interpreter would end it by unwinding its stack (before 3.14), through C++ frames
-// that do not allow it.
+// Releases the lock during its lifetime. While the program ends, any thread except the one that ends it blocks forever
+// when it acquires the lock again. Otherwise the interpreter (before 3.14) would end the thread by unwinding its stack,
+// which has C++ frames that must not be unwound.
 class GilRelease {
  public:
   GilRelease();
@@ -20,9 +20,9 @@ class GilRelease {
   PyThreadState* state_;
 };
 
-// Called by the thread that ends the program: from now on other threads block when they acquire the lock again.
+// Called by the thread that ends the program. From then on, other threads block when they acquire the lock again.
 void stop_other_threads();
-// Waits until no other thread is inside C++, up to a timeout.
+// Waits until no other thread is inside C++, for at most this time.
 void await_other_threads(double seconds);
 
 }  // namespace karez::python

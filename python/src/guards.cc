@@ -1,4 +1,4 @@
-// Guards, which compare Python values that a trace may have read with the current ones at each call, and the function
+// Guards, which compare at each call the current Python values with those that a trace may have read, and the function
 // entry hook of a trace.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
@@ -20,14 +20,14 @@ using namespace nb::literals;
 enum class GuardSource : int {
   root,             // the key itself, or the referent of a weak reference
   item,             // item of a dict
-  own_dict,         // the dict of an object's attributes
+  own_dict,         // the __dict__ of an object
   class_attribute,  // attribute in the dicts of an object's class and its bases, or of a class and its bases
   cell,             // cell of a function's closure, by index
   index,            // item of a list or tuple
   attribute,        // any attribute, by getattr
   method_result,    // result of a method without arguments
   items,            // all items, as a list
-  type_dict,        // the dict of a class itself
+  type_dict,        // the __dict__ of a class
 };
 
 // The condition on the value.
@@ -38,7 +38,7 @@ enum class Check : int {
   sequence,  // a list or tuple of the same type and length
   mapping,   // a dict of the same type with these keys in this order
   set,       // same type and equal
-  same,      // the same object with an unchanged class; by a weak reference if possible
+  same,      // the same object with an unchanged class; held by a weak reference if possible
   array,     // a NumPy array with these bytes
 };
 
@@ -93,7 +93,7 @@ bool equal(PyObject* a, PyObject* b) {
 
 bool has_keys(PyObject* dict, PyObject* keys) {
   if (PyODict_Check(dict))
-    return nb::steal(PySequence_Tuple(dict)).equal(nb::handle(keys));  // its order may differ from that of the dict
+    return nb::steal(PySequence_Tuple(dict)).equal(nb::handle(keys));  // PyDict_Next may give a different order
   PyObject *key = nullptr, *value = nullptr;
   Py_ssize_t at = 0, i = 0;
   while (PyDict_Next(dict, &at, &key, &value) != 0) {
@@ -117,7 +117,7 @@ nb::object array_snapshot(PyObject* array) {
 bool equals_snapshot(PyObject* array, PyObject* snapshot) {
   Py_buffer now;
   if (!PyTuple_CheckExact(snapshot) || PyObject_GetBuffer(array, &now, PyBUF_ND) != 0) {
-    PyErr_Clear();  // strided, or of a type that the buffer protocol does not support
+    PyErr_Clear();  // the array is strided, or the buffer protocol does not support its type
     return array_snapshot(array).equal(nb::handle(snapshot));
   }
   PyObject* bytes = PyTuple_GET_ITEM(snapshot, 2);
@@ -134,9 +134,9 @@ struct Guard {
   GuardSource source;
   Check check;
   nb::object key;       // a name, an index or an object
-  bool weak_key;        // `key` is a weak reference made here
-  nb::object expected;  // by `check`: the value, a tuple of keys, a weak reference, bytes
-  bool weak;            // `expected` is a weak reference made here; the user's weak references are ordinary objects
+  bool weak_key;        // whether `key` is a weak reference that Guards made
+  nb::object expected;  // depending on `check`: the value, its length, its keys, a reference, or a snapshot
+  bool weak;            // whether `expected` is a weak reference that Guards made, not one of the user's
   PyTypeObject* type;   // the type of the recorded value, compared by identity
   Py_ssize_t number;    // the recorded length, or the key as an index
   bool dropped;         // if true, the guard and its children are not checked
@@ -186,7 +186,7 @@ class Guards {
     return true;
   }
 
-  // The failing guards, without their children.
+  // The failing guards; descendants of failing guards are left out.
   std::vector<int> failing() const {
     Values values(list_.size());
     std::vector<int> out;
@@ -228,7 +228,7 @@ class Guards {
     }
   }
 
-  // Drops the condition of this guard alone.
+  // Drops the condition of this guard, but not those of its children.
   void loosen(int number) { list_.at(static_cast<std::size_t>(number)).check = Check::any; }
 
   bool dropped(int number) const { return list_.at(static_cast<std::size_t>(number)).dropped; }
@@ -245,7 +245,7 @@ class Guards {
   void clear() { list_.clear(); }
 
  private:
-  // Values of guards on the path; new references are held in the meantime.
+  // The values of guards, as borrowed references. `intermediates` owns the values that were created by reading them.
   struct Values {
     explicit Values(std::size_t count) : at(count, nullptr) {}
     std::vector<PyObject*> at;
@@ -259,7 +259,7 @@ class Guards {
     return values.at[i] = found(guard, above, values);
   }
 
-  static PyObject* intermediates(PyObject* fresh, Values& values) {
+  static PyObject* keep_reference(PyObject* fresh, Values& values) {
     if (fresh == nullptr) return PyErr_Clear(), nullptr;
     values.intermediates.push_back(nb::steal(fresh));
     return fresh;
@@ -274,7 +274,7 @@ class Guards {
         if (PyModule_Check(above)) return PyModule_GetDict(above);
         nb::object dict = nb::steal(PyObject_GenericGetDict(above, nullptr));
         if (!dict.is_valid()) PyErr_Clear();
-        return dict.ptr();  // the object holds the reference
+        return dict.ptr();  // the object keeps its dict alive
       }
       case GuardSource::class_attribute: return in_class(above, key);
       case GuardSource::cell: {
@@ -288,9 +288,9 @@ class Guards {
           return guard.number < PyList_GET_SIZE(above) ? PyList_GET_ITEM(above, guard.number) : nullptr;
         return PyTuple_Check(above) && guard.number < PyTuple_GET_SIZE(above) ? PyTuple_GET_ITEM(above, guard.number)
                                                                               : nullptr;
-      case GuardSource::attribute: return intermediates(PyObject_GetAttr(above, key), values);
-      case GuardSource::method_result: return intermediates(PyObject_CallMethodNoArgs(above, key), values);
-      case GuardSource::items: return intermediates(PySequence_List(above), values);
+      case GuardSource::attribute: return keep_reference(PyObject_GetAttr(above, key), values);
+      case GuardSource::method_result: return keep_reference(PyObject_CallMethodNoArgs(above, key), values);
+      case GuardSource::items: return keep_reference(PySequence_List(above), values);
       case GuardSource::type_dict:
         return PyType_Check(above) ? reinterpret_cast<PyTypeObject*>(above)->tp_dict : nullptr;
     }
@@ -331,8 +331,8 @@ PyType_Slot guards_slots[] = {
      })},
     {0, nullptr}};
 
-// A context manager. Inside of it, `callback(code, globals)` is called when this thread enters a Python function for
-// the first time, before the first line of that function.
+// A context manager. In its scope, `callback(code, globals)` is called when this thread enters a Python function for
+// the first time, before the first line of the function runs.
 class FunctionEntryHook {
  public:
   explicit FunctionEntryHook(nb::object callback) : entered_(std::move(callback)) {}
@@ -352,22 +352,22 @@ class FunctionEntryHook {
 
  private:
   static int on_event(PyObject* self, PyFrameObject* frame, int what, PyObject* argument) {
-    FunctionEntryHook& watch = *nb::inst_ptr<FunctionEntryHook>(self);
+    FunctionEntryHook& hook = *nb::inst_ptr<FunctionEntryHook>(self);
     if (what == PyTrace_CALL) {
       nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
-      if (watch.seen_.insert(code.ptr()).second) watch.enter(std::move(code), reinterpret_cast<PyObject*>(frame));
+      if (hook.seen_.insert(code.ptr()).second) hook.enter(std::move(code), reinterpret_cast<PyObject*>(frame));
     }
-    return watch.before_ == nullptr ? 0 : watch.before_(watch.before_object_.ptr(), frame, what, argument);
+    return hook.before_ == nullptr ? 0 : hook.before_(hook.before_object_.ptr(), frame, what, argument);
   }
 
   void enter(nb::object code, PyObject* frame) {
-    codes_.push_back(code);  // so that no other code object gets its address
+    codes_.push_back(code);  // kept alive, so that no other code object gets the same address
     if (failed_) return;
     try {
       entered_(code, nb::handle(frame).attr("f_globals"));
     } catch (const nb::python_error& error) {
       failed_.emplace(error);
-    }  // normalised: before Python 3.12 its value may still be a string
+    }  // keeps the python_error, not only its value, which may still be a string before Python 3.12
   }
 
   nb::object entered_, before_object_;
@@ -394,7 +394,7 @@ void init_guards(nb::module_& m) {
   nb::class_<FunctionEntryHook>(m, "FunctionEntryHook")
       .def(nb::init<nb::object>())
       .def("__enter__", &FunctionEntryHook::begin)
-      .def("__exit__", [](FunctionEntryHook& watch, nb::args) { watch.end(); });
+      .def("__exit__", [](FunctionEntryHook& hook, nb::args) { hook.end(); });
 }
 
 }  // namespace karez::python

@@ -1,5 +1,5 @@
-// Computation outside of compiled functions: on the default world's first device; the world is made when it is first
-// needed.
+// Computation outside of compiled functions, on the first device of the default world. The world is created when it is
+// first needed.
 #include "karez/api/interactive.h"
 
 #include <atomic>
@@ -11,7 +11,7 @@
 namespace karez::python {
 namespace {
 
-std::atomic<int> world_number{0};  // incremented when the default world ends
+std::atomic<int> world_number{0};  // the number of default worlds that have ended
 thread_local std::optional<Interactive> current_scope;
 thread_local int current_scope_world = 0;
 

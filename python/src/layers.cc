@@ -1,4 +1,4 @@
-// Bindings of functions of layers, losses, gradients, and updates of parameters.
+// Bindings of the functions that layers compute, of losses and gradients, and of updates of parameters.
 #include "karez/api/batch_parts.h"
 #include "karez/api/convolution.h"
 
@@ -20,7 +20,7 @@ std::vector<Value> gradients(const Operand& loss, const std::vector<const Value*
     else parameters.push_back(value->parameter());
   }
   require(parameters.empty() || tensors.empty(),
-          "grad: with respect to parameters or to tensors, not to both in one call");
+          "grad: expected either parameters or tensors of the program, got both in one call");
   return values_of(tensors.empty() ? grad(loss, parameters) : grad(loss, tensors));
 }
 

@@ -1,10 +1,10 @@
-// The extension module karez._core: the list of its parts.
+// The extension module karez._core, as a list of its parts.
 #include "python/src/bindings.h"
 
 #include "python/src/errors.h"
 
 NB_MODULE(_core, m) {
-  nanobind::set_leak_warnings(false);  // the traceback that ends a program holds objects, which is not a leak
+  nanobind::set_leak_warnings(false);  // if an error ends the program, its traceback still holds objects
   m.doc() = "The C++ part of Karez; users import karez.";
   m.attr("__version__") = KAREZ_VERSION;
   karez::python::init_errors(m);

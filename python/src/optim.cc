@@ -12,8 +12,8 @@ std::vector<Tensor> tensors_from(const std::vector<const Value*>& values) {
   std::vector<Tensor> out;
   for (const Value* value : values) {
     const Tensor* tensor = value->tensor();
-    const bool none = std::holds_alternative<std::monostate>(value->content);  // Tensor(): no gradient
-    require(tensor != nullptr || none, "a gradient is a tensor of the program being traced");
+    const bool none = std::holds_alternative<std::monostate>(value->content);  // Tensor() means no gradient
+    require(tensor != nullptr || none, "a gradient must be a tensor, got a parameter");
     out.push_back(none ? Tensor() : *tensor);
   }
   return out;
@@ -23,7 +23,7 @@ template <class Optimiser> nb::class_<Optimiser> def_optimiser(nb::module_& m, c
   return nb::class_<Optimiser>(m, name)
       .def("step",
            [](Optimiser& self, const std::vector<const Value*>& grads) {
-             ensure_default_device();  // outside of a trace it may be the first computation
+             ensure_default_device();  // outside of a trace, this may be the first computation
              self.step(tensors_from(grads), user_line());
            })
       .def_prop_rw("lr", &Optimiser::lr, &Optimiser::set_lr);

@@ -1,4 +1,4 @@
-// Bindings of meshes, layouts and parts of tensors, and of tensors made from parts.
+// Bindings that return the mesh, the layout and the parts of a tensor, or make a tensor from parts.
 #include "karez/api/parts.h"
 #include "karez/api/interactive.h"
 #include "python/src/bindings.h"
@@ -8,7 +8,7 @@ namespace karez::python {
 namespace {
 using namespace nb::literals;
 
-// The names of the axes of a Partial entry, and its kind; empty if there is none.
+// The kind of the layout's Partial entries, such as "sum", and the names of their mesh axes; empty if there are none.
 std::pair<std::string, std::string> partial_of(const Layout& layout, const Mesh& mesh) {
   std::string kind, axes;
   for (std::size_t axis = 0; axis < layout.size(); ++axis) {
@@ -19,7 +19,7 @@ std::pair<std::string, std::string> partial_of(const Layout& layout, const Mesh&
   return {kind, axes};
 }
 
-// Its mesh or None, by dimension the names of the axes that split it, and its Partial entry.
+// The mesh or None, the names of the mesh axes that split each dimension, and the result of partial_of.
 nb::tuple placement_tuple(const std::optional<DeviceMesh>& on, const Layout& layout, int rank) {
   if (!on || layout.empty())
     return nb::make_tuple(on ? nb::cast(*on) : nb::none(), std::vector<std::string>(static_cast<std::size_t>(rank)), "",
@@ -52,7 +52,7 @@ nb::tuple stored_placement(const World& world, const Value& value) {
   return placement_tuple(at.mesh, at.layout, value.type().rank());
 }
 
-// For each part the device's name (None: the host), the box and the values.
+// For each part: the name of the device (None for the host), the box and the values.
 nb::list local_parts_of(const Value& value) {
   const Tensor tensor = value.outside();
   nb::list out;
@@ -78,9 +78,10 @@ nb::list local_parts_of(const Value& value) {
 }
 
 Value tensor_from_parts(const std::vector<const Value*>& values, const DeviceMesh& on,
-                        const std::vector<std::string>& words, const std::vector<std::pair<std::string, int>>& splits,
-                        const std::string& kind, const std::vector<std::string>& axes,
-                        const std::optional<Shape>& shape, const std::optional<DType>& dtype) {
+                        const std::vector<std::string>& axes_by_dim,
+                        const std::vector<std::pair<std::string, int>>& splits, const std::string& kind,
+                        const std::vector<std::string>& axes, const std::optional<Shape>& shape,
+                        const std::optional<DType>& dtype) {
   std::vector<HostArray> parts;
   const SourceLine line = user_line();
   for (const Value* value : values) {
@@ -93,13 +94,13 @@ Value tensor_from_parts(const std::vector<const Value*>& values, const DeviceMes
     }
     parts.push_back(std::move(lent));
   }
-  // Without either, the shape is required below; until then the length of the layout stands for the rank.
+  // Without a shape or parts, from_parts below throws an error; until then the length of the layout is the rank.
   const int rank = shape           ? static_cast<int>(shape->size())
-                   : parts.empty() ? static_cast<int>(words.size())
+                   : parts.empty() ? static_cast<int>(axes_by_dim.size())
                                    : parts[0].type().rank();
   std::vector<sbp::AxisSplit> list;
   for (const auto& [axis, dim] : splits) list.push_back({axis, dim});
-  sbp::Layout layout = list.empty() ? sbp::layout_from(words, rank, on.mesh, "from_parts: the layout")
+  sbp::Layout layout = list.empty() ? sbp::layout_from(axes_by_dim, rank, on.mesh, "from_parts: the layout")
                                     : sbp::layout_from(list, rank, on.mesh, "from_parts: the layout");
   if (!kind.empty()) {
     const sbp::Reduce reduce = kind == "max" ? sbp::Reduce::max : kind == "min" ? sbp::Reduce::min : sbp::Reduce::sum;
@@ -118,11 +119,11 @@ Value tensor_from_parts(const std::vector<const Value*>& values, const DeviceMes
 void init_parts(nb::module_& m) {
   m.def("placement", &placement);
   m.def("stored_placement", &stored_placement);
-  m.def("laid_on", [](const Operand& x, const DeviceMesh& mesh, const std::vector<std::string>& words) {
-    return Value(laid_on(x, mesh, words));
+  m.def("laid_on", [](const Operand& x, const DeviceMesh& mesh, const std::vector<std::string>& axes_by_dim) {
+    return Value(laid_on(x, mesh, axes_by_dim));
   });
   m.def("local_parts", &local_parts_of);
-  m.def("from_parts", &tensor_from_parts, "parts"_a, "mesh"_a, "words"_a, "splits"_a, "kind"_a, "axes"_a,
+  m.def("from_parts", &tensor_from_parts, "parts"_a, "mesh"_a, "axes_by_dim"_a, "splits"_a, "kind"_a, "axes"_a,
         "shape"_a.none(), "dtype"_a.none());
 }
 

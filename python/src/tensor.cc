@@ -1,4 +1,4 @@
-// kz.Tensor: one class for values of the program being traced, parameters and arrays on their meshes; its operators.
+// kz.Tensor: one class for values of the program being traced, parameters and arrays on a mesh, with its operators.
 #include <nanobind/operators.h>
 
 #include <algorithm>
@@ -38,9 +38,9 @@ const Parameter& Value::parameter() const {
 
 const Tensor& Value::outside() const {
   const Tensor* found = tensor();
-  require(found != nullptr, "a parameter ", type(), " is read by its world: p.numpy()");
+  require(found != nullptr, "a parameter ", type(), " has no array of its own; p.numpy() reads its values");
   require(found->lazy != nullptr, "a tensor ", type(),
-          " of a program being traced has no value yet: return it from the function, and read the result of the call");
+          " of a program being traced has no value yet; return it from the function, and read the result of the call");
   return *found;
 }
 
@@ -81,7 +81,8 @@ std::vector<Parameter> parameters_from(const std::vector<const Value*>& values) 
 
 namespace {
 
-// A value computed only from numbers of a call is a number, too.
+// A value that is computed only from arguments that stand for numbers, or from these and literal numbers, also stands
+// for a number, unless it is a bool.
 template <auto F> Value apply_operator(const Term& a, const Term& b) {
   const bool number = (a.stands_for_number() || b.stands_for_number()) && (a.stands_for_number() || a.is_number()) &&
                       (b.stands_for_number() || b.is_number());
@@ -120,7 +121,7 @@ std::string layout_text(const Value& value) {
   return !is_whole ? sbp::print(array.type(), array.mesh(), array.layout()) : tensor::print(array.type());
 }
 
-// For each device its name and the range of each dimension that it holds.
+// For each device: its name, and the range that it holds of each dimension.
 nb::list device_boxes(const Value& value) {
   const Tensor tensor = value.outside();
   const SourceLine line = user_line();
@@ -142,7 +143,7 @@ nb::list device_boxes(const Value& value) {
   return out;
 }
 
-// "array": outside of a trace, or the result of a function called there.
+// The kind "array" is a value outside of a trace, such as the result of a call of a compiled function.
 std::string_view kind_of(const Value& value) {
   if (std::holds_alternative<std::monostate>(value.content)) return "none";
   const Tensor* tensor = value.tensor();
@@ -226,7 +227,8 @@ void init_tensor(nb::module_& m) {
   });
   nb::class_<Initialiser>(
       m, "Initialiser",
-      "An initialiser of a parameter; the world's seed and the number of parameters made before determine its values.");
+      "An initialiser of a parameter. The world's seed and the number of parameters created before determine the "
+      "values.");
   m.def("next_site", &next_site);
   m.def("restart_sites", &restart_sites);
   m.def("uniform_init", &uniform_init);

@@ -20,13 +20,14 @@
 namespace karez::python {
 namespace nb = nanobind;
 
-// A tensor, of the program being traced or outside of one, or a parameter; empty: no gradient. An array is a result
-// that has not been used: its first use makes it a tensor, since a step may return hundreds of results that are dropped
-// unused. Needs the interpreter's lock.
+// The content of a Python tensor: a tensor (of the program being traced, or outside of a trace), a parameter, or
+// nothing, which means no gradient. An array is the result of a call that has not been used; its first use converts it
+// to a tensor, because a step may return hundreds of results that are never used. Access requires the interpreter's
+// lock.
 struct Value {
   mutable std::variant<std::monostate, Tensor, Parameter, Array> content;
-  Term::AsNumber as_number = Term::AsNumber::no;  // an input of a trace that stands for a number of the call,
-                                                  // or a value computed only from such inputs
+  Term::AsNumber as_number = Term::AsNumber::no;  // not `no` for an input of a trace that stands for a number among
+                                                  // the arguments, or a value computed only from numbers
 
   Value() = default;
   Value(Tensor tensor, Term::AsNumber as_number = Term::AsNumber::no)
@@ -35,13 +36,13 @@ struct Value {
   Value(Array array) : content(std::move(array)) {}
   Value(Parameter parameter) : content(std::move(parameter)) {}
   const TensorType& type() const;
-  const Tensor* tensor() const;        // null: a parameter
-  const Parameter& parameter() const;  // an error otherwise
-  const Tensor& outside() const;       // a tensor outside of a trace, otherwise an error
+  const Tensor* tensor() const;        // null if this is not a tensor
+  const Parameter& parameter() const;  // throws if this is not a parameter
+  const Tensor& outside() const;       // throws if this is not a tensor outside of a trace
 };
 
-// An argument of a function of tensors: a Value, a number or a NumPy array; it is converted to a Term on demand, with
-// the user's line.
+// An argument of a function of tensors: a Value, a number or a NumPy array. It is converted to a Term when needed, with
+// the user's source line.
 struct Operand {
   nb::object object;
   operator Term() const;
@@ -50,27 +51,26 @@ using Operands = std::vector<Operand>;
 std::vector<Term> terms_of(const Operands& operands);
 std::vector<Parameter> parameters_from(const std::vector<const Value*>& values);
 
-// Captured numbers and arrays that inputs of a trace replace: the input for this object, or null.
+// The input of the trace that replaces this captured number or array, or null if there is none.
 const Tensor* captured_input(nb::handle object);
 
-// NumPy arrays and host arrays: values that NumPy converts are copied; a returned array owns its bytes.
-HostArray host_array(nb::handle array);
-HostArray borrowed_array(
-    nb::handle array);  // shares the bytes of a dense and aligned NumPy array; otherwise a copy
-nb::object numpy_array(HostArray array);  // an error for bfloat16, unless ml_dtypes is imported
+// Conversions between NumPy arrays and host arrays.
+HostArray host_array(nb::handle array);      // a copy of anything that numpy.asarray accepts
+HostArray borrowed_array(nb::handle array);  // shares the bytes of a dense and aligned NumPy array; otherwise a copy
+nb::object numpy_array(HostArray array);     // throws for bfloat16, unless ml_dtypes is imported
 HostArray half_array_from_dlpack(
-    const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& given);  // dtypes without a NumPy type
+    const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& array);  // a copy, for dtypes without a NumPy type
 nb::dlpack::dtype dlpack_of(DType dtype);
 bool is_numpy(nb::handle object);  // a NumPy array or scalar
 
-// The buffer protocol of Tensor: the memory of a whole array, without a copy.
+// The buffer protocol of Tensor. It gives access to the memory of an unsharded array, without a copy.
 extern PyType_Slot buffer_slots[];
 
-// The mesh of values computed outside of compiled functions without an array operand: the default world's first
-// device.
+// Values computed outside of compiled functions from no array on a mesh are placed on the first device of the default
+// world. This function makes that device current, and creates the world if there is none.
 void ensure_default_device();
 
-// A dtype by its name, or anything of that name ("f32", "float32", numpy.float32).
+// The dtype for a name, or for an object that has such a name: "f32", "float32", numpy.float32.
 DType dtype_of_object(nb::handle object);
 
 }  // namespace karez::python

@@ -14,7 +14,7 @@ namespace karez::python {
 namespace {
 using namespace nb::literals;
 
-// Called by a waiting thread: checks for Python signals.
+// Called by a waiting thread. Throws if the handler of a Python signal raises an exception, as it does for Ctrl-C.
 void check_signals() {
   nb::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -24,7 +24,7 @@ InputCheck input_check_from(const std::string& word) {
   for (const auto& [name, check] :
        {std::pair("off", InputCheck::off), {"sampled", InputCheck::sampled}, {"full", InputCheck::full}})
     if (word == name) return check;
-  base::fail("karez.init: check_inputs='", word, "'; 'off', 'sampled' and 'full' are possible");
+  base::fail("karez.init: check_inputs must be 'off', 'sampled' or 'full', got '", word, "'");
 }
 
 std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, int team, int in_flight,
@@ -123,7 +123,7 @@ void init_files(nb::class_<World>& type) {
 
 void init_world(nb::module_& m) {
   nb::class_<World> type(m, "World", "Devices, their threads, and all state that outlives calls.");
-  type.def("__init__", [](World*) { base::fail("karez.init makes worlds"); });
+  type.def("__init__", [](World*) { base::fail("a World cannot be constructed; karez.init creates the world"); });
   m.def("make_world", &make_world, "devices"_a, "seed"_a, "workers"_a, "team"_a, "in_flight"_a, "memory"_a,
         "check_nan"_a, "cost_file"_a, "device_limit"_a, "start_timeout"_a, "peer_timeout"_a, "check_inputs"_a);
   type.def_prop_ro("rank", &World::rank);
@@ -141,7 +141,7 @@ void init_world(nb::module_& m) {
         await_other_threads(5);
       },
       "wait"_a);
-  type.def("leak", [](const World& world) { new World(world); });  // for a forked process, which cannot end it
+  type.def("leak", [](const World& world) { new World(world); });  // for a forked process, which cannot end the world
   type.def("seed", &World::seed, nb::call_guard<GilRelease>());
   type.def("held_bytes", &World::held_bytes);
   type.def("mesh",

@@ -1,4 +1,4 @@
-"""Attention in NumPy, with the inputs and masks that its tests share."""
+"""A NumPy reference of attention, and the inputs and masks that the attention tests share."""
 
 import numpy as np
 
@@ -25,15 +25,15 @@ def compute_attention(s, path, q, k, v, added=0.0):
         else [s[f"{path}{name}_proj_weight"] for name in "qkv"]
     )
     q, k, v = (x @ w.T + b for x, w, b in zip((q, k, v), weights, np.split(bias, 3)))
-    out, seen = np.zeros_like(q), np.zeros((q.shape[0], HEADS, q.shape[1], k.shape[1]))
-    each = WIDTH // HEADS
+    out, attention = np.zeros_like(q), np.zeros((q.shape[0], HEADS, q.shape[1], k.shape[1]))
+    head_size = WIDTH // HEADS
     for n in range(q.shape[0]):
         for h in range(HEADS):
-            at = slice(h * each, (h + 1) * each)
-            score = q[n, :, at] @ k[n, :, at].T / np.sqrt(each)
-            seen[n, h] = softmax(score + np.broadcast_to(added, seen.shape)[n, h])
-            out[n, :, at] = seen[n, h] @ v[n, :, at]
-    return out @ s[path + "out_proj.weight"].T + s.get(path + "out_proj.bias", 0.0), seen
+            at = slice(h * head_size, (h + 1) * head_size)
+            score = q[n, :, at] @ k[n, :, at].T / np.sqrt(head_size)
+            attention[n, h] = softmax(score + np.broadcast_to(added, attention.shape)[n, h])
+            out[n, :, at] = attention[n, h] @ v[n, :, at]
+    return out @ s[path + "out_proj.weight"].T + s.get(path + "out_proj.bias", 0.0), attention
 
 
 def minus_infinity(flags):

@@ -1,4 +1,4 @@
-"""A row for each layer and loss: constructor arguments, inputs, and other values for its attributes."""
+"""Test cases for each layer and loss: constructor arguments, inputs, and different values for its attributes."""
 
 import numpy as np
 from random_arrays import random_array
@@ -14,8 +14,8 @@ ROWS, OTHER, IMAGE, TIME, LINE = (
     random_array(2, 4, 10),
 )
 UNIT, SIGNS, CLASSES = 1 / (1 + np.exp(-ROWS)), np.sign(OTHER), np.array([0, 5, 2, 2])
-FIRST = lambda: nn.TransformerEncoderLayer(6, 2, 8, 0.0)
-LAST = lambda: nn.TransformerDecoderLayer(6, 2, 8, 0.0)
+ENCODER_LAYER = lambda: nn.TransformerEncoderLayer(6, 2, 8, 0.0)
+DECODER_LAYER = lambda: nn.TransformerDecoderLayer(6, 2, 8, 0.0)
 REDUCTION = {"reduction": "sum"}
 CONV = {
     "in_channels": 3,
@@ -55,7 +55,7 @@ MAX = {"kernel_size": 2, "stride": 1, "padding": 0, "dilation": 2, "return_indic
 MEAN = {"kernel_size": 2, "stride": 1, "padding": 0, "ceil_mode": True, "count_include_pad": False}
 
 
-# For each class: constructor arguments, inputs, and different values for each argument and attribute of PyTorch.
+# For each class: constructor arguments, inputs, and a different value for each argument and attribute in PyTorch.
 TABLE = {
     "Linear": ({"in_features": 6, "out_features": 3}, [ROWS], {"in_features": 5, "out_features": 4, "bias": False}),
     "Conv1d": ({"in_channels": 4, "out_channels": 6, "kernel_size": 3}, [LINE], CONV),
@@ -140,12 +140,12 @@ TABLE = {
     "TransformerEncoderLayer": ({"d_model": 6, "nhead": 2, "dim_feedforward": 8, "dropout": 0.0}, [TIME], LAYER),
     "TransformerDecoderLayer": ({"d_model": 6, "nhead": 2, "dim_feedforward": 8, "dropout": 0.0}, [TIME, TIME], LAYER),
     "TransformerEncoder": (
-        {"encoder_layer": FIRST, "num_layers": 2},
+        {"encoder_layer": ENCODER_LAYER, "num_layers": 2},
         [TIME],
         {"num_layers": 1, "norm": nn.Tanh(), "enable_nested_tensor": False, "mask_check": False},
     ),
     "TransformerDecoder": (
-        {"decoder_layer": LAST, "num_layers": 2},
+        {"decoder_layer": DECODER_LAYER, "num_layers": 2},
         [TIME, TIME],
         {"num_layers": 1, "norm": nn.Tanh()},
     ),

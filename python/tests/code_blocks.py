@@ -85,14 +85,15 @@ def quoted_file(block: Block):
 
 
 def lines_match(expected: str, output: str) -> bool:
-    """Compares the lines of a page and of an output without numbers and spaces; a line "..." stands for any lines."""
+    """Whether the lines of a page equal those of an output, apart from numbers and spaces. A line "..." matches any
+    number of lines."""
 
-    def words(text):
+    def normalised_lines(text):
         text = re.sub(r"-?\b(?:[0-9a-f]{16}|\d[\d.,]*)(?!\w)", "#", text)
         return [" ".join(line.split()) for line in text.splitlines()]
 
-    lines, position, gap = words(output), 0, False
-    for line in words(expected):
+    lines, position, gap = normalised_lines(output), 0, False
+    for line in normalised_lines(expected):
         if line.startswith("..."):
             gap = True
             continue

@@ -1,4 +1,4 @@
-"""Tests import the package of this build; each test begins without a world."""
+"""Makes the tests import the package of this build, and makes each test begin without a world."""
 
 import os
 import pathlib

@@ -1,5 +1,5 @@
-"""Sample inputs of PyTorch's OpInfo database with PyTorch's answers: values, and gradients of a weighted sum of them.
-Run as a program, it stores some samples or compares all of them."""
+"""Samples of PyTorch's OpInfo database with PyTorch's answers: the results, and the gradients of a weighted sum of the
+results. Run as a program, this file stores some samples, or compares all samples with Karez."""
 
 import collections
 import random
@@ -12,7 +12,7 @@ import torch
 from opinfo_cases import DTYPES, HALVES, STORED, Case, Outcome, Slot, compare, encode, karez_function, store, weights_of
 from torch.testing._internal.common_methods_invocations import op_db
 
-PLACES = ("device", "layout", "pin_memory", "memory_format", "requires_grad")  # not operands of a program
+OMITTED_KEYWORDS = ("device", "layout", "pin_memory", "memory_format", "requires_grad")  # unknown to Karez
 MAX_SAMPLES = {"float64": 5, "float32": 4}  # the number of samples stored for each function; 2 for other dtypes
 BYTES = 6000  # the preferred size of a stored sample
 
@@ -44,7 +44,7 @@ def make_case(op, name, number, sample):
     inputs = []
 
     def convert_argument(value):
-        """A tensor becomes the next argument, a dtype its Karez dtype; other values are unchanged."""
+        """Replaces a tensor with the slot of a new input, and a dtype with its name. Other values are unchanged."""
         if isinstance(value, torch.Tensor):
             inputs.append(value)
             return Slot(len(inputs) - 1)
@@ -60,9 +60,9 @@ def make_case(op, name, number, sample):
             )
         return value
 
-    args, words = (
+    args, keywords = (
         convert_argument([sample.input, *sample.args]),
-        {key: convert_argument(value) for key, value in sample.kwargs.items() if key not in PLACES},
+        {key: convert_argument(value) for key, value in sample.kwargs.items() if key not in OMITTED_KEYWORDS},
     )
     if any(dtype_name(value.dtype) not in DTYPES for value in inputs):
         return exclude("a dtype that Karez does not support")
@@ -76,7 +76,11 @@ def make_case(op, name, number, sample):
                 outputs, inputs = tensors_of(op(wide_sample.input, *wide_sample.args, **wide_sample.kwargs)), []
                 (
                     convert_argument([wide_sample.input, *wide_sample.args]),
-                    {key: convert_argument(value) for key, value in wide_sample.kwargs.items() if key not in PLACES},
+                    {
+                        key: convert_argument(value)
+                        for key, value in wide_sample.kwargs.items()
+                        if key not in OMITTED_KEYWORDS
+                    },
                 )
     except Exception as error:  # the database itself may fail
         return exclude(f"PyTorch rejects it: {error}")
@@ -98,7 +102,7 @@ def make_case(op, name, number, sample):
         name,
         number,
         args,
-        words,
+        keywords,
         arrays,
         leaves,
         answers,
@@ -123,20 +127,20 @@ def slope(tensor, name):
 
 
 def widened(value):
-    """A half tensor as a f32 tensor, a leaf if the original is one."""
+    """Converts a half-precision tensor to an f32 leaf, which requires a gradient if the original does."""
     if not isinstance(value, torch.Tensor) or dtype_name(value.dtype) not in HALVES:
         return value
     return value.detach().float().requires_grad_(value.requires_grad)
 
 
 def rounded(tensor, dtype):
-    """PyTorch's answer in the dtype; bfloat16 as float32."""
+    """PyTorch's answer rounded to the dtype; bfloat16 is returned as float32."""
     rounded = tensor.detach().to(dtype)
     return (rounded.float() if dtype is torch.bfloat16 else rounded).numpy(force=True)
 
 
 def outcomes(max_samples=None, seed=0, dtypes=("float64", "float32"), only=""):
-    """The outcomes of all samples, or of a random draw of at max_samples this number for each function."""
+    """The outcomes of all samples, or of at most max_samples samples of each function, drawn at random."""
     torch.set_num_threads(1)
     draw = random.Random(seed)
     for op in ops():
@@ -152,8 +156,9 @@ def outcomes(max_samples=None, seed=0, dtypes=("float64", "float32"), only=""):
 
 
 def choose_samples(op, name):
-    """The samples to store, drawn from the small ones with the function's name as the seed, and the reasons of
-    exclusions."""
+    """The samples to store, and how many others are excluded for which reason. The samples are drawn at random from
+    those of at most BYTES bytes, with the names of the function and the dtype as the seed; if there are none, the
+    smallest sample is stored."""
     found, cases, large, skipped = samples(op, name), [], [], collections.Counter()
     random.Random(f"{op.formatted_name} {name}").shuffle(found)
     for number, sample in found:
@@ -162,7 +167,7 @@ def choose_samples(op, name):
             if isinstance(case, Outcome):
                 skipped[case.text] += 1
                 continue
-            encode([case.args, case.words])
+            encode([case.args, case.keywords])
         except TypeError as error:
             skipped[str(error)] += 1
             continue
@@ -194,18 +199,18 @@ def store_samples():
     }
     store(cases, facts)
     print(
-        f"{len(cases)} samples with answers of PyTorch {torch.__version__} in {STORED.stat().st_size} bytes; "
-        f"{len(empty)} functions and dtypes have none"
+        f"{len(cases)} samples with answers from PyTorch {torch.__version__} in {STORED.stat().st_size} bytes; "
+        f"{len(empty)} pairs of a function and a dtype have no sample"
     )
 
 
-def main(words):
-    if words[:1] == ["store"]:
+def main(arguments):
+    if arguments[:1] == ["store"]:
         return store_samples()
     begin, table, lines = time.time(), collections.Counter(), []
-    max_samples = int(words[0]) if words and words[0] != "all" else None
-    names = words[2:] or ("float64", "float32")
-    for outcome in outcomes(max_samples, only=words[1] if len(words) > 1 else "", dtypes=names):
+    max_samples = int(arguments[0]) if arguments and arguments[0] != "all" else None
+    names = arguments[2:] or ("float64", "float32")
+    for outcome in outcomes(max_samples, only=arguments[1] if len(arguments) > 1 else "", dtypes=names):
         table[outcome.what] += 1
         if outcome.what in ("rejected", "wrong"):
             lines.append(outcome)

@@ -1,5 +1,5 @@
-"""Cases of PyTorch's OpInfo database as data: a sample with PyTorch's answers, which Karez computes and compares. Needs
-no PyTorch."""
+"""Stored samples of PyTorch's OpInfo database with PyTorch's answers, and their comparison with the results of Karez.
+This file does not import PyTorch."""
 
 import collections
 import json
@@ -12,7 +12,7 @@ import numpy as np
 import karez as kz
 
 STORED = pathlib.Path(__file__).with_name("opinfo_answers.xz")
-HALVES = ("bfloat16", "float16")  # PyTorch answers in f32, rounded once
+HALVES = ("bfloat16", "float16")  # PyTorch computes these answers in f32; they are rounded once
 OTHERS = (*HALVES, "int32", "int64", "bool")
 DTYPES = ("float64", "float32", *OTHERS)
 # The relative and the absolute tolerance.
@@ -24,7 +24,7 @@ KINDS = {
 }
 ADAPTED = {  # ops whose samples have arguments in another order or form
     "einsum": lambda tensors, equation: kz.einsum(equation, *tensors),
-    "nn.functional.embedding": lambda weight, index, **words: kz.F.embedding(index, weight, **words),
+    "nn.functional.embedding": lambda weight, index, **keywords: kz.F.embedding(index, weight, **keywords),
     "where": lambda x, condition, value: kz.where(condition, x, value),
 }
 # functions whose random numbers differ from those of PyTorch
@@ -52,7 +52,7 @@ METHODS |= {f"__r{name}__": f"__r{name}__" for name in ("add", "sub", "mul", "po
     "__rdiv__": "__rtruediv__",
     "__rpow__": "__rpow__",
 }
-EXCLUDED = {  # the reason, by op and text of the outcome
+EXCLUDED = {  # the reason why Karez may reject a sample, by op and a fragment of the error message
     ("cov", "fweights"): "weights of observations are not supported",
     ("nn_functional_scaled_dot_product_attention", "equal ranks"): "leading dimensions do not broadcast",
     (
@@ -68,17 +68,17 @@ EXCLUDED = {  # the reason, by op and text of the outcome
     (
         "nn_functional_conv_transpose2d",
         "windows over an image",
-    ): "an output_padding of the stride and more, which a dilation allows in PyTorch",
-    ("nn_functional_one_hot", "the depth is negative"): "a shape that depends on values",
+    ): "an output_padding of at least the stride, which PyTorch allows if it is smaller than the dilation",
+    ("nn_functional_one_hot", "depth must be at least 0"): "a shape that depends on values",
     **{
         (f"nn_functional_{name}", "expected f32 or f64"): "convolutions of integers"
         for name in ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")
     },
-    ("tensordot", "differ"): "sizes of 1 that are summed with larger ones",
+    ("tensordot", "differ"): "a dimension of size 1 that is summed with a larger dimension",
 }
-DIFFERENT_RESULTS = {  # the reason, by op and results that differ
+DIFFERENT_RESULTS = {  # the reason why a result may differ, by op and a fragment of the outcome's text
     ("topk", "result 1"): "indices of equal elements, which PyTorch does not specify",
-    ("einsum", "int32"): "a sum of int32 by einsum stays int32",
+    ("einsum", "int32"): "einsum of int32 operands returns int32",
     ("nn_functional_avg_pool1d", "int64"): "means of integers are floats",
     ("nn_functional_avg_pool2d", "int64"): "means of integers are floats",
     (
@@ -89,17 +89,18 @@ DIFFERENT_RESULTS = {  # the reason, by op and results that differ
 
 # `what` is "equal", "rejected", "wrong" or "excluded"
 Outcome = collections.namedtuple("Outcome", ["op", "dtype", "number", "what", "text"])
-# One sample: args begin with its input; a Slot in them is one of `inputs`, which are f32 for a half dtype.
-# For each output there are its value, its dtype and whether it has a gradient. `leaves` are the inputs with a gradient.
-# `grads` are PyTorch's gradients of the weighted sum of the outputs, None if the sum does not depend on the leaf.
+# One sample. `args` begins with the sample's input; a Slot in `args` or `keywords` stands for one of `inputs`, which
+# are f32 for a half dtype. For each output, `outputs` has the value, `dtypes` the dtype, and `smooth` whether it has a
+# gradient. `leaves` are the inputs with a gradient. `grads` are PyTorch's gradients of the weighted sum of the outputs;
+# a gradient is None if the sum does not depend on the leaf.
 Case = collections.namedtuple(
     "Case",
-    ["op", "name", "dtype", "number", "args", "words", "inputs", "leaves", "outputs", "dtypes", "smooth", "grads"],
+    ["op", "name", "dtype", "number", "args", "keywords", "inputs", "leaves", "outputs", "dtypes", "smooth", "grads"],
 )
 
 
 class Slot:
-    """The position of an input among arguments."""
+    """Stands for an input in the arguments of a sample."""
 
     def __init__(self, number):
         self.number = number
@@ -138,7 +139,7 @@ def public_functions(names):
 
 
 def weights_of(shape, dtype):
-    """Weights that are exact in the dtype, so that the gradient is exact; f32 for halves."""
+    """Weights that are exact in the dtype, so that the gradient is exact; for half dtypes they are f32."""
     numbers = (np.arange(int(np.prod(shape))) * 37 % 64 * 2 - 63) / 64
     return numbers.reshape(shape).astype("float32" if dtype in HALVES else dtype)
 
@@ -156,7 +157,7 @@ def read(x):
 
 
 def compare(case):
-    """Compares the sample in Karez, forward and gradient, with PyTorch's answers."""
+    """Computes the sample and its gradients in Karez, and compares them with PyTorch's answers."""
     function, half = karez_function(case.name), case.dtype in HALVES
     has_gradients = bool(case.leaves) and any(case.smooth)
     weights = [weights_of(output.shape, case.dtype) for output, smooth in zip(case.outputs, case.smooth) if smooth]
@@ -165,7 +166,7 @@ def compare(case):
         return Outcome(case.op, case.dtype, case.number, what, text)
 
     def run(*values):
-        keywords = {key: fill_slots(value, values) for key, value in case.words.items()}
+        keywords = {key: fill_slots(value, values) for key, value in case.keywords.items()}
         numbers = function(*fill_slots(case.args, values), **keywords)
         numbers = [item for item in (numbers if isinstance(numbers, (list, tuple)) else [numbers])]
         if not has_gradients:
@@ -203,7 +204,7 @@ def compare(case):
         message = "gradient" if i >= len(got) else "result"
         if actual.shape != expected.shape or actual.dtype != expected.dtype:
             return outcome("wrong", f"{message} {actual.dtype}{actual.shape}, not {expected.dtype}{expected.shape}")
-        if half:  # relative to the largest of both, since terms cancel
+        if half:  # the tolerance is relative to the largest element, since terms cancel
             absolute = (
                 KINDS[case.dtype][1]
                 * max(1, np.nanmax(np.abs(np.where(np.isfinite(expected), expected, 0)), initial=0))
@@ -216,18 +217,18 @@ def compare(case):
             how = f"by {np.max(differs):.3g}" if np.isnan(actual[np.isnan(expected)]).all() else "is NaN in PyTorch"
             return outcome(
                 "wrong",
-                f"{message} {i} {how}: input={case.args[0]}, args={tuple(case.args[1:])}, kwargs={case.words}"[:300],
+                f"{message} {i} {how}: input={case.args[0]}, args={tuple(case.args[1:])}, kwargs={case.keywords}"[:300],
             )
     return outcome("equal")
 
 
 def reason(op, text):
-    """The reason why an error is allowed, or None if the error is a fault."""
+    """The reason why an error is allowed, or None if it is not allowed."""
     return next((why for (name, message), why in EXCLUDED.items() if name == op and message in text), None)
 
 
 def faults(outcomes):
-    """The outcomes that neither agree with PyTorch nor may differ."""
+    """The outcomes that differ from PyTorch without a listed reason."""
 
     def is_fault(one):
         if one.what == "wrong":
@@ -238,8 +239,9 @@ def faults(outcomes):
 
 
 def store(cases, facts):
-    """Writes the cases and facts about them to the file that `stored` reads: a line of JSON, then the bytes of
-    the arrays. Each array is stored as all first bytes, then all second bytes, ..., which compresses better."""
+    """Writes the cases and facts about them to the file that `stored` reads: a line of JSON, then the bytes of the
+    arrays. An array is stored as the first bytes of all elements, then the second bytes of all elements, and so on,
+    which compresses better."""
     index, data = [], []
 
     def array(one):
@@ -251,13 +253,13 @@ def store(cases, facts):
             name: [None if item is None else array(item) for item in getattr(case, name)]
             for name in ("inputs", "outputs", "grads")
         }
-        index.append(case._replace(args=encode(case.args), words=encode(case.words), **arrays))
+        index.append(case._replace(args=encode(case.args), keywords=encode(case.keywords), **arrays))
     head = json.dumps(facts | {"cases": index}, separators=(",", ":"), allow_nan=False)
     STORED.write_bytes(lzma.compress(head.encode() + b"\n" + b"".join(data), preset=9 | lzma.PRESET_EXTREME))
 
 
 def stored():
-    """The (cases, facts) that `store` wrote."""
+    """Returns the (cases, facts) that `store` wrote."""
     head, data = lzma.decompress(STORED.read_bytes()).split(b"\n", 1)
     facts, at, cases = json.loads(head), 0, []
     for fields in facts.pop("cases"):
@@ -275,12 +277,12 @@ def stored():
             name: [None if item is None else array(item) for item in getattr(case, name)]
             for name in ("inputs", "outputs", "grads")
         }
-        cases.append(case._replace(args=decode(case.args), words=decode(case.words), **arrays))
+        cases.append(case._replace(args=decode(case.args), keywords=decode(case.keywords), **arrays))
     return cases, facts
 
 
 def encode(value):
-    """The value as JSON: a type that JSON lacks is a dict with one key, its kind."""
+    """Encodes a value for JSON. A value of a type that JSON lacks becomes a dict with one key, the name of the type."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

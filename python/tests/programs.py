@@ -1,5 +1,5 @@
-"""Training steps as users write them, for PyTorch (t is torch) and for Karez (t is karez): each function returns
-modules, a step and its batch."""
+"""Training steps as users write them. Each function returns the modules, the step and its batch, for PyTorch if t is
+torch and for Karez if t is karez. numbers(array) makes the initial value of a parameter."""
 
 import numpy as np
 
@@ -68,8 +68,8 @@ def adversaries(t, nn, F, optim, numbers):
 
 
 def translator(t, nn, F, optim, numbers):
-    """Recurrent networks in both directions over the source, with teacher forcing on the target and clipped
-    gradients."""
+    """A bidirectional recurrent network reads the source; another one is trained on the target with teacher forcing and
+    clipped gradients."""
 
     class Net(nn.Module):
         def __init__(self):
@@ -100,7 +100,7 @@ def translator(t, nn, F, optim, numbers):
 
 
 def towers(t, nn, F, optim, numbers):
-    """Contrastive learning of images and texts: each image matches its text among the whole batch."""
+    """Contrastive learning of images and texts: the loss asks which text of the batch belongs to each image."""
 
     class Net(nn.Module):
         def __init__(self):
@@ -141,7 +141,7 @@ def towers(t, nn, F, optim, numbers):
 
 
 def masked_words(t, nn, F, optim, numbers):
-    """A masked language model, with the embedding table as its last weight."""
+    """A masked language model whose output layer shares the embedding table."""
 
     class Net(nn.Module):
         def __init__(self):
@@ -170,7 +170,7 @@ def masked_words(t, nn, F, optim, numbers):
 
 
 def noise_remover(t, nn, F, optim, numbers):
-    """A diffusion step: convolutions with a sinusoidal time embedding, attention over the pixels in the middle."""
+    """A diffusion step: convolutions with a sinusoidal time embedding, and attention over the pixels in between."""
 
     class Block(nn.Module):
         def __init__(self, in_channels, out_channels):
@@ -225,7 +225,7 @@ def noise_remover(t, nn, F, optim, numbers):
 
 
 def neighbours(t, nn, F, optim, numbers):
-    """Graph attention: edges are gathered and summed by index."""
+    """Graph attention: the features of the edges' nodes are gathered, and messages are summed, by index."""
     net = nn.Sequential(nn.Linear(8, 16), nn.Linear(32, 1), nn.Linear(16, 4)).double()
     opt = optim.Adam(net.parameters(), lr=1e-2)
 
@@ -244,7 +244,8 @@ def neighbours(t, nn, F, optim, numbers):
 
 
 def experts(t, nn, F, optim, numbers):
-    """A mixture of experts: a router picks two of four small networks for each row; a second loss balances the load."""
+    """A mixture of experts: a router chooses two of four small networks for each row, and a second loss balances their
+    load."""
     gate, last = nn.Linear(16, 4).double(), nn.Linear(16, 5).double()
     expert_nets = [nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16)).double() for _ in range(4)]
     parameters = [p for net in (gate, last, *expert_nets) for p in net.parameters()]

@@ -1,5 +1,5 @@
-"""Special values: functions and the arguments on which PyTorch's answers are stored in special_answers.xz. Run as a
-program, it computes them with PyTorch and stores them."""
+"""Special values: functions and arguments for which special_answers.xz contains PyTorch's answers. Run as a program,
+this file computes the answers with PyTorch and stores them."""
 
 import json
 import lzma
@@ -11,7 +11,7 @@ import numpy as np
 STORED = pathlib.Path(__file__).with_name("special_answers.xz")
 DTYPES = ("float64", "float32", "bfloat16", "float16", "int32", "int64", "bool")
 inf, nan = float("inf"), float("nan")
-LIMITS = {  # largest, smallest normal, smallest
+LIMITS = {  # the largest, the smallest normal and the smallest positive number
     "float64": (1.7976931348623157e308, 2.2250738585072014e-308, 5e-324),
     "float32": (3.4028234663852886e38, 1.1754943508222875e-38, 1.401298464324817e-45),
     "bfloat16": (3.3895313892515355e38, 1.1754943508222875e-38, 9.183549615799121e-41),
@@ -55,18 +55,18 @@ NAMES = {"F.logsigmoid": "logsigmoid"}
 
 
 def scalars(dtype):
-    """Single values: zeros, ones, ties of rounding, limits, infinities, NaN."""
+    """Single values: zeros, ones, ties when rounding, limits, infinities, NaN."""
     if dtype == "bool":
         return [False, True]
     if dtype.startswith("int"):
         return [0, 1, -1, 2, -2, 3, -7, 10, 100, np.iinfo(dtype).max, np.iinfo(dtype).min]
     largest, normal, smallest = LIMITS[dtype]
-    both = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 6.0, 20.0, 1e-3, 100.0, largest, normal, smallest, inf]
-    return both + [-item for item in both] + [nan]
+    magnitudes = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 6.0, 20.0, 1e-3, 100.0, largest, normal, smallest, inf]
+    return magnitudes + [-item for item in magnitudes] + [nan]
 
 
 def rows(dtype):
-    """Rows of three: ties, zeros of both signs, an outlier, infinities, NaN."""
+    """Rows of three values: ties, zeros of either sign, an outlier, infinities, NaN."""
     if dtype == "bool":
         return [[False, False, False], [True, True, True], [False, True, True]]
     if dtype.startswith("int"):
@@ -77,7 +77,7 @@ def rows(dtype):
 
 
 def samples(dtype):
-    """(function, number of the sample, arguments as lists, keywords)."""
+    """Yields (function, number of the sample, arguments as lists, keywords)."""
     ones = scalars(dtype)
     for name in UNARY:
         yield name, 0, [ones], {}
@@ -90,8 +90,8 @@ def samples(dtype):
         yield name, 0, [[a for a in few for _ in few], [b for _ in few for b in few]], {}
         yield name, 1, [[], []], {}
     for name in REDUCTIONS:
-        words = {"dim": 1} if name != "clamp" else {"min": 0, "max": 2}
-        yield name, 0, [rows(dtype)], words
+        keywords = {"dim": 1} if name != "clamp" else {"min": 0, "max": 2}
+        yield name, 0, [rows(dtype)], keywords
         if name in (
             "sum",
             "mean",
@@ -107,7 +107,7 @@ def samples(dtype):
             "clamp",
             "sort",
         ):
-            yield name, 1, [[[], []]], words
+            yield name, 1, [[[], []]], keywords
 
 
 def is_whole(dtype):
@@ -129,7 +129,7 @@ def main():
     torch.set_num_threads(1)
     stored = {}
     for dtype in DTYPES:
-        for name, number, arguments, words in samples(dtype):
+        for name, number, arguments, keywords in samples(dtype):
             if is_skipped(name, dtype, arguments):
                 continue
             key = f"{name}|{dtype}|{number}"
@@ -143,12 +143,12 @@ def main():
             function = torch.nn.functional.logsigmoid if name == "F.logsigmoid" else function
             inputs = [torch.tensor(argument, dtype=getattr(torch, dtype)) for argument in arguments]
             try:
-                arrays = function(*inputs, **words)
+                arrays = function(*inputs, **keywords)
             except Exception:
                 continue  # PyTorch does not support this dtype
             dtypes = [item.dtype for item in (arrays if isinstance(arrays, tuple) else [arrays])]
-            # The best answer is computed in a wider dtype and rounded once. Reductions of f32 stay in f32, since they
-            # overflow as f32 does.
+            # To be as exact as possible, the answer is computed in a wider dtype and rounded once. Reductions of f32
+            # are computed in f32, so that they overflow where f32 overflows.
             if not is_whole(dtype) and name != "nan_to_num":
                 wide_dtype = (
                     torch.float64
@@ -158,7 +158,7 @@ def main():
                     else inputs[0].dtype
                 )
                 inputs = [item.to(wide_dtype).requires_grad_() for item in inputs]
-                arrays = function(*inputs, **words)
+                arrays = function(*inputs, **keywords)
             arrays = [
                 item if item.dtype == to else item.to(to)
                 for item, to in zip(arrays if isinstance(arrays, tuple) else [arrays], dtypes)
@@ -181,21 +181,22 @@ def main():
     STORED.write_bytes(
         lzma.compress(json.dumps(index).encode() + b"\n" + b"".join(value.tobytes() for value in stored.values()))
     )
-    print(f"{len(stored)} answers of PyTorch {torch.__version__} in {STORED.stat().st_size} bytes")
+    print(f"{len(stored)} answers from PyTorch {torch.__version__} in {STORED.stat().st_size} bytes")
 
 
 NO_SLOPE = {"heaviside", "floor_divide"}
 
 
 def storable_array(tensor):
-    """The array; for bfloat16, which NumPy lacks, its bits."""
+    """The tensor as an array; for bfloat16, which NumPy lacks, the bits as uint16."""
     import torch
 
     return tensor.view(torch.int16).numpy().view(np.uint16) if tensor.dtype is torch.bfloat16 else tensor.numpy()
 
 
 def answers():
-    """PyTorch's answers, by "function|dtype|sample|result" or, for gradients, "...|d0"; bfloat16 as float32."""
+    """PyTorch's answers by key: "function|dtype|sample|result", or "function|dtype|sample|d0" for a gradient. bfloat16
+    answers are float32 arrays."""
     head, data = lzma.decompress(STORED.read_bytes()).split(b"\n", 1)
     arrays, at = {}, 0
     for key, dtype, shape in json.loads(head):

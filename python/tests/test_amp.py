@@ -21,7 +21,7 @@ FLOATS = np.concatenate(
 )
 
 
-def same_bits(a, b):
+def assert_same_bits(a, b):
     assert a.dtype.itemsize == b.dtype.itemsize == 2
     nan = np.isnan(b.astype(np.float32))
     np.testing.assert_array_equal(np.isnan(a.astype(np.float32)), nan)
@@ -36,9 +36,9 @@ def test_float16_converts_and_rounds_as_in_numpy():
     np.testing.assert_array_equal(x.numpy().view(np.uint16), PATTERNS)
     np.testing.assert_array_equal(x.float().numpy(), all_halves.astype(np.float32))
     with np.errstate(over="ignore", invalid="ignore"):
-        same_bits(kz.tensor(FLOATS).half().numpy(), FLOATS.astype(np.float16))
+        assert_same_bits(kz.tensor(FLOATS).half().numpy(), FLOATS.astype(np.float16))
         halfway = FLOATS.astype(np.float64) * (1 + 2.0**-40)
-        same_bits(kz.tensor(halfway).to(kz.float16).numpy(), halfway.astype(np.float16))
+        assert_same_bits(kz.tensor(halfway).to(kz.float16).numpy(), halfway.astype(np.float16))
 
 
 def test_bfloat16_converts_and_rounds_as_in_ml_dtypes():
@@ -46,11 +46,11 @@ def test_bfloat16_converts_and_rounds_as_in_ml_dtypes():
     x = kz.tensor(PATTERNS.view(ml_dtypes.bfloat16))
     assert x.dtype is kz.bfloat16
     np.testing.assert_array_equal(x.numpy().view(np.uint16), PATTERNS)
-    same_bits(kz.tensor(FLOATS).bfloat16().numpy(), FLOATS.astype(ml_dtypes.bfloat16))
+    assert_same_bits(kz.tensor(FLOATS).bfloat16().numpy(), FLOATS.astype(ml_dtypes.bfloat16))
     np.testing.assert_array_equal(x.float().numpy(), PATTERNS.view(ml_dtypes.bfloat16).astype(np.float32))
 
 
-def test_without_ml_dtypes_bfloat16_to_numpy_is_an_error_with_a_fix():
+def test_without_ml_dtypes_bfloat16_to_numpy_is_an_error_that_names_a_fix():
     code = """
 import karez as kz
 x = kz.tensor([1.0, 2.5], dtype=kz.bfloat16)
@@ -60,7 +60,7 @@ except kz.TypeError as error: print(error)
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "bf16[2]" in out and "2.5 [1.0, 2.5] [1.  2.5]" in out
-    assert "NumPy has no bfloat16: x.float().numpy() widens it" in out
+    assert "NumPy has no bfloat16. x.float().numpy() converts the values to float32" in out
 
 
 AMP = """
@@ -158,7 +158,7 @@ def distance(a, b):
     return np.abs(a - b).max() / np.abs(b).max()
 
 
-def test_losses_and_gradients_equal_those_of_autocast():
+def test_losses_and_gradients_are_close_to_those_of_autocast():
     torch = pytest.importorskip("torch")
     net = Net()
     torch_net = torch.nn.ModuleDict(
@@ -195,7 +195,7 @@ def test_losses_and_gradients_equal_those_of_autocast():
     for (name, _parameter), got in zip(net.named_parameters(), grads):
         want = dict(torch_net.named_parameters())[name].grad.numpy()
         assert got.dtype is kz.float32
-        # At most as far from f32 as autocast: Karez rounds in fewer places.
+        # Karez rounds in fewer places than autocast, so its gradients are about as close to those of f32.
         assert distance(got.numpy(), f32[name]) <= 1.5 * distance(want, f32[name]) + 2e-3, name
         assert distance(got.numpy(), want) <= 3e-2, name
         assert distance(got.numpy(), f32[name]) > 1e-6, name

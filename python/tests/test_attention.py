@@ -24,7 +24,7 @@ from attention_formulas import (
 import karez as kz
 from karez import F, nn
 
-MASKS = {  # masks as arguments, and the numbers that they add to [n, h, t, s]
+MASKS = {  # masks as arguments, and the numbers that they add to the scores [n, h, t, s]
     "none": ({}, 0.0),
     "padding": ({"key_padding_mask": PADDED}, minus_infinity(FLAGS)),
     "numbers for padding": ({"key_padding_mask": minus_infinity(PADDED).astype(np.float32)}, minus_infinity(FLAGS)),
@@ -55,13 +55,13 @@ MASKS = {  # masks as arguments, and the numbers that they add to [n, h, t, s]
 @pytest.mark.parametrize("name", MASKS)
 def test_masks_select_the_keys(name):
     kz.init(devices=4)
-    words, bias = MASKS[name]
+    masks, bias = MASKS[name]
     for mesh in ("data=2,model=2", ""):
         net = with_random_weights(nn.MultiheadAttention(WIDTH, HEADS, batch_first=True))
         want, weights_expected = compute_attention(net.state_dict(), "", TGT, SRC, SRC, bias)
 
         def run(q, k, **options):
-            return net(q, k, k, **words, **options)
+            return net(q, k, k, **masks, **options)
 
         y, weights = kz.compile(run, mesh=mesh)(TGT, SRC)
         assert_close(y, want)
@@ -110,7 +110,7 @@ def test_attention_takes_the_arguments_of_pytorch():
     ]
     s = extended.state_dict()
     (_, wk, wv), (_, bk, bv) = np.split(s["in_proj_weight"], 3), np.split(s["in_proj_bias"], 3)
-    invert = lambda y, w, b: np.linalg.solve(w, (y - b).T).T  # the input from which the projection makes y
+    invert = lambda y, w, b: np.linalg.solve(w, (y - b).T).T  # the input that the projection maps to y
     k, v = (
         np.concatenate(
             [SRC, *(np.broadcast_to(invert(y, w, b), (N, 1, WIDTH)) for y in (learned[0], np.zeros((1, WIDTH))))], 1
@@ -118,13 +118,13 @@ def test_attention_takes_the_arguments_of_pytorch():
         for w, b, learned in ((wk, bk, s["bias_k"]), (wv, bv, s["bias_v"]))
     )
     always_visible = np.zeros((T, 2), bool)
-    for words, masked in (
+    for masks, masked in (
         ({}, np.zeros((T, S), bool)),
         ({"attn_mask": NUMBERS > 0}, NUMBERS > 0),
         ({"is_causal": True}, np.triu(np.ones((T, S), bool), 1)),
     ):
         bias = minus_infinity(np.concatenate([masked, always_visible], 1))
-        got = kz.compile(lambda q, k: extended(q, k, k, **words)[0])(TGT, SRC)
+        got = kz.compile(lambda q, k: extended(q, k, k, **masks)[0])(TGT, SRC)
         np.testing.assert_allclose(got.numpy(), compute_attention(s, "", TGT, k, v, bias)[0], rtol=1e-7, atol=1e-8)
 
 
@@ -155,15 +155,15 @@ def test_scaled_dot_product_attention_drops_weights():
     q, k = (DRAW.normal(size=shape) for shape in ((N, 4, T, 3), (N, 2, S, 3)))
     flags = NUMBERS < 0.5
     repeated_keys = np.repeat(k, 2, 1)
-    for words, visible in (
+    for masks, visible in (
         ({"attn_mask": flags, "is_causal": True}, flags & np.tril(np.ones((T, S), bool))),
         ({"attn_mask": NUMBERS}, None),
     ):
         scores = q @ repeated_keys.swapaxes(-1, -2) * 0.5
         full = softmax(scores + (NUMBERS if visible is None else minus_infinity(~visible)))
-        eye = np.broadcast_to(np.eye(S), (N, 2, S, S))  # as values: the weights themselves
+        eye = np.broadcast_to(np.eye(S), (N, 2, S, S))  # with these values, the result is the weights
         got = kz.compile(
-            lambda q, k: F.scaled_dot_product_attention(q, k, eye, dropout_p=0.3, scale=0.5, enable_gqa=True, **words)
+            lambda q, k: F.scaled_dot_product_attention(q, k, eye, dropout_p=0.3, scale=0.5, enable_gqa=True, **masks)
         )(q, k).numpy()
         np.testing.assert_allclose(got, np.where(got != 0, full / 0.7, 0), rtol=1e-9, atol=1e-12)
         assert 0.5 < (got != 0).sum() / (full != 0).sum() < 0.9

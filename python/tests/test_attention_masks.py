@@ -31,7 +31,7 @@ ADDED = {
 
 
 def weights(q, k, causal, mask, lowest=-inf):
-    """softmax over the unmasked keys, 0 for the others; the mask is flags or numbers."""
+    """The softmax over the unmasked keys; 0 for masked keys. The mask consists of bools or numbers."""
     scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(D)
     visible = np.tri(T, S) > 0 if causal else np.ones((T, S), bool)
     if mask is not None:
@@ -49,10 +49,10 @@ def masks(dtype):
     yield from ADDED.values()
     for bias in ADDED.values():
         yield bias > -inf
-        yield np.where(bias > -inf, bias, LOWEST[dtype])  # a query of these keys alone weighs them equally
+        yield np.where(bias > -inf, bias, LOWEST[dtype])  # if all keys have this bias, their weights are equal
 
 
-def to_array(mask, dtype):
+def to_tensor(mask, dtype):
     return None if mask is None else kz.tensor(mask) if mask.dtype == bool else kz.tensor(mask).to(dtype)
 
 
@@ -62,9 +62,9 @@ def test_attention_uses_the_keys_that_mask_and_causal_order_allow(dtype, causal)
     q, k, v = (kz.tensor(x).to(dtype) for x in (Q, K, V))
     exact = [x.double().numpy() for x in (q, k, v)]
     for mask in masks(dtype):
-        rounded = mask if mask is None or mask.dtype == bool else to_array(mask, dtype).double().numpy()
+        rounded = mask if mask is None or mask.dtype == bool else to_tensor(mask, dtype).double().numpy()
         want = weights(exact[0], exact[1], causal, rounded) @ exact[2]
-        got = F.scaled_dot_product_attention(q, k, v, to_array(mask, dtype), is_causal=causal)
+        got = F.scaled_dot_product_attention(q, k, v, to_tensor(mask, dtype), is_causal=causal)
         assert got.dtype.name == dtype
         np.testing.assert_allclose(
             got.double().numpy(), want, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], err_msg=str((mask, causal))
@@ -75,12 +75,13 @@ def test_attention_uses_the_keys_that_mask_and_causal_order_allow(dtype, causal)
 def test_dropped_weights_are_zero_or_doubled(dtype):
     q, k = (kz.tensor(x).to(dtype) for x in (Q, K))
     exact = [x.double().numpy() for x in (q, k)]
-    eye = kz.tensor(np.broadcast_to(np.eye(S), (1, 2, S, S)).copy()).to(dtype)  # the result is the weights themselves
+    # With these values, the result is the weights.
+    eye = kz.tensor(np.broadcast_to(np.eye(S), (1, 2, S, S)).copy()).to(dtype)
     for causal, mask in itertools.product((False, True), masks(dtype)):
-        rounded = mask if mask is None or mask.dtype == bool else to_array(mask, dtype).double().numpy()
+        rounded = mask if mask is None or mask.dtype == bool else to_tensor(mask, dtype).double().numpy()
         want = 2 * weights(*exact, causal, rounded)
         got = kz.compile(lambda a, b, c, m=None, order=causal: F.scaled_dot_product_attention(a, b, c, m, 0.5, order))(
-            q, k, eye, *([] if mask is None else [to_array(mask, dtype)])
+            q, k, eye, *([] if mask is None else [to_tensor(mask, dtype)])
         )
         got = got.double().numpy()
         is_kept = got != 0
@@ -119,7 +120,7 @@ def test_a_fully_masked_query_has_no_gradient_and_the_others_are_unaffected(dtyp
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("need", [False, True])
 @pytest.mark.parametrize("train", [False, True])
-def test_a_layer_of_attention_accepts_every_kind_of_mask(dtype, need, train):
+def test_an_attention_layer_accepts_every_kind_of_mask(dtype, need, train):
     layer = nn.MultiheadAttention(4, 2, dropout=0.5 if train else 0.0, batch_first=True).to(getattr(kz, dtype))
     layer.train() if train else layer.eval()
     x = np.random.default_rng(1).normal(size=(2, T, 4))
@@ -135,7 +136,7 @@ def test_a_layer_of_attention_accepts_every_kind_of_mask(dtype, need, train):
     for mask, pad, order in itertools.product(
         (None, causal, causal < 0, np.full((T, T), -inf)), (None, padding, np.where(padding, -inf, 0.0)), (False, True)
     ):
-        masks = {name: to_array(item, dtype) for name, item in (("mask", mask), ("pad", pad)) if item is not None}
+        masks = {name: to_tensor(item, dtype) for name, item in (("mask", mask), ("pad", pad)) if item is not None}
         got = kz.compile(lambda a, mask=None, pad=None, o=order: run(a, mask, pad, o))(kz.tensor(x).to(dtype), **masks)
         y, *rest = (item.double().numpy() for item in got)
         assert all(np.isfinite(value).all() for value in (y, *rest)), (mask, pad, order)

@@ -1,10 +1,10 @@
-"""Attributes of layers and losses set after construction act as the constructor's arguments do, or are errors."""
+"""Setting an attribute of a layer or a loss has the same effect as the constructor's argument, or is an error."""
 
 import inspect
 
 import numpy as np
 import pytest
-from attribute_cases import BAD_IN_BOTH, FIRST, IMAGE, NO_EFFECT, OTHER, ROWS, TABLE, TIME
+from attribute_cases import BAD_IN_BOTH, ENCODER_LAYER, IMAGE, NO_EFFECT, OTHER, ROWS, TABLE, TIME
 from random_arrays import random_array
 
 import karez as kz
@@ -28,8 +28,8 @@ def test_the_table_lists_every_layer_and_argument():
 
 def make_layer(name, **more):
     kz.seed(3)
-    words = {word: value() if callable(value) else value for word, value in TABLE[name][0].items()}
-    return getattr(nn, name)(**words | more)
+    arguments = {argument: value() if callable(value) else value for argument, value in TABLE[name][0].items()}
+    return getattr(nn, name)(**arguments | more)
 
 
 def compute_outputs(call, inputs):
@@ -50,7 +50,7 @@ def outputs_equal(first, second):
 
 
 @pytest.mark.parametrize("name, attribute", [(name, attribute) for name, row in TABLE.items() for attribute in row[2]])
-def test_setting_an_attribute_acts_as_the_constructors_argument(name, attribute):
+def test_setting_an_attribute_has_the_effect_of_the_constructors_argument(name, attribute):
     _, inputs, others = TABLE[name]
     value, layer = others[attribute], make_layer(name)
     layer.train(attribute not in ("eps", "momentum", "affine") or "Batch" not in name)
@@ -79,9 +79,11 @@ def test_setting_an_attribute_acts_as_the_constructors_argument(name, attribute)
     kz.seed(5)
     want = compute_outputs(kz.compile(other), inputs)
     kz.seed(5)
-    assert outputs_equal(compute_outputs(compiled, inputs), want), "compiled"
+    assert outputs_equal(compute_outputs(compiled, inputs), want), "the compiled layer must use the new value"
     if "dropout" not in attribute and attribute != "p":
-        assert outputs_equal(compute_outputs(layer, inputs), compute_outputs(other, inputs)), "without kz.compile"
+        assert outputs_equal(compute_outputs(layer, inputs), compute_outputs(other, inputs)), (
+            "a call without kz.compile must use the new value"
+        )
     assert outputs_equal(want, before) == ((name, attribute) in NO_EFFECT)
 
 
@@ -93,13 +95,13 @@ def test_a_padding_row_set_later_gets_no_gradient():
     assert step(np.arange(4)).numpy()[:, 0].tolist() == [1, 1, 1, 0]
 
 
-def test_a_window_keeps_the_default_stride_of_its_first_kernel():
+def test_the_default_stride_does_not_follow_a_new_kernel_size():
     layer = nn.MaxPool2d(2)
     layer.kernel_size = 3
-    assert layer.stride == 2 and layer(IMAGE).shape == (2, 4, 3, 2), "as PyTorch"
+    assert layer.stride == 2 and layer(IMAGE).shape == (2, 4, 3, 2), "PyTorch keeps the stride"
 
 
-def test_norm_is_pytorchs_name_of_p():
+def test_norm_is_pytorchs_name_for_p():
     layer = nn.PairwiseDistance(2.0)
     layer.norm = 1.0
     np.testing.assert_allclose(layer(ROWS, OTHER).numpy(), np.abs(ROWS - OTHER + 1e-6).sum(1), rtol=1e-5)
@@ -122,7 +124,7 @@ def test_subclasses_of_layers_may_set_any_attribute():
 
 
 def test_an_activation_is_a_function_or_a_name():
-    layer = FIRST()
+    layer = ENCODER_LAYER()
     layer.activation = "tanh"
     with pytest.raises(
         kz.UserError, match="TransformerEncoderLayer: activation must be 'relu', 'gelu' or a function, got 'tanh'"
@@ -156,11 +158,11 @@ def test_a_fixed_attribute_is_compared_with_values_of_any_type():
     with pytest.raises(AttributeError, match="cannot be set after construction"):
         conv.kernel_size = np.array([5, 5])
 
-    class Own(nn.Linear):
+    class CompiledForward(nn.Linear):
         @kz.compile
         def forward(self, x):
             return x * self.in_features
 
-    own = Own(3, 3)
-    own.in_features = 4
-    assert own(np.ones(2, np.float32)).numpy()[0] == 4
+    layer = CompiledForward(3, 3)
+    layer.in_features = 4
+    assert layer(np.ones(2, np.float32)).numpy()[0] == 4

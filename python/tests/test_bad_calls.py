@@ -89,13 +89,13 @@ def test_bad_calls_never_crash():
         for _name, function in functions.items():
             for _ in range(calls):
                 args = [draw.choice(candidates) for _ in range(draw.randrange(5))]
-                words = (
+                keywords = (
                     {draw.choice(["dim", "dtype", "keepdim", "eps", "p", "weight", "nothing"]): draw.choice(candidates)}
                     if draw.random() < 0.3
                     else {}
                 )
                 try:
-                    function(*args, **words)
+                    function(*args, **keywords)
                 except Exception:
                     pass
         for method in [m for m in dir(x) if not m.startswith("_")]:

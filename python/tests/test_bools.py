@@ -1,5 +1,5 @@
-"""Functions of bools and of integers: NumPy's values in PyTorch's dtypes, outside of compiled functions, in them and on
-a mesh; operands that PyTorch rejects are errors."""
+"""Functions of bools and integers return NumPy's values in PyTorch's dtypes: outside of compiled functions, in compiled
+functions, and on a mesh. Operands that PyTorch rejects are errors."""
 
 import numpy as np
 import pytest
@@ -134,7 +134,7 @@ def test_values_are_as_in_numpy_and_dtypes_as_in_pytorch(name):
 
 
 @pytest.mark.parametrize("name", REJECTED)
-def test_operands_that_pytorch_rejects_are_errors_with_dtype_and_fix(name):
+def test_operands_that_pytorch_rejects_are_errors_that_name_the_dtype_and_a_fix(name):
     function, text = REJECTED[name]
     with pytest.raises(kz.TypeError) as caught:
         function(kz.tensor(A), kz.tensor(B))
@@ -142,7 +142,7 @@ def test_operands_that_pytorch_rejects_are_errors_with_dtype_and_fix(name):
 
 
 def test_a_negative_power_of_integers_is_an_error_that_suggests_a_cast():
-    with pytest.raises(kz.Error, match=r"pow: i64\[5, 4\] to the power -1 is not an integer: cast it to a float first"):
+    with pytest.raises(kz.Error, match=r"pow: i64\[5, 4\] to the power -1 is not an integer; cast the base to a float"):
         kz.tensor(WHOLE) ** -1
 
 

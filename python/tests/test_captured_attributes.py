@@ -1,4 +1,4 @@
-"""Tests of captured attributes that are new, missing or computed: a call after a change equals a new trace."""
+"""After a change to a captured attribute that is new, missing or computed, a call gives the result of a new trace."""
 
 import contextlib
 import types
@@ -77,7 +77,7 @@ def read_k(thing):
 def test_a_new_attribute_is_detected(read, make):
     thing = make()
     if isinstance(thing, Slots) and read.__code__.co_names[:1] == ("vars",):
-        return  # slots give no __dict__ for vars()
+        return  # vars() needs a __dict__, which an object with __slots__ does not have
     check(
         lambda x: x * read(thing),
         1,
@@ -147,13 +147,13 @@ class Raises:
 CFG, RAISES = AttrDict(lr=2.0), Raises()
 
 
-def test_getattr_with_another_error_is_accepted():
+def test_a_getattr_that_raises_another_error_is_accepted():
     check(lambda x: x * CFG.lr, 2, (set_item(CFG, "lr", 5.0), 5), (set_attribute(RAISES, "scale", 3.0), 5))
     check(lambda x: x * RAISES.scale, 3, (set_attribute(RAISES, "scale", 5.0), 5))
     shy = {Unprintable(): Unprintable()}
     check(lambda x: x * next(iter(shy)).scale, 2, (set_attribute(Unprintable, "scale", 5.0), 5))
     f = kz.compile(lambda x, config: x * config["lr"])
-    assert float(f(ONE, AttrDict(lr=3.0))[0]) == 3, "among the arguments"
+    assert float(f(ONE, AttrDict(lr=3.0))[0]) == 3, "the AttrDict may be an argument"
     assert float(kz.compile(lambda x, thing: x * thing.scale)(ONE, RAISES)[0]) == 5
 
 

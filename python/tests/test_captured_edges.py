@@ -1,4 +1,4 @@
-"""Edge cases of guards: deleted objects, places of one name, and objects whose methods raise."""
+"""Edge cases of guards: deleted objects, places with equal names, and objects whose methods raise exceptions."""
 
 import collections
 import collections.abc
@@ -31,7 +31,7 @@ class State:
     pass
 
 
-def test_an_object_that_a_trace_wrote_over_another_is_compared():
+def test_changes_of_an_object_that_a_trace_has_assigned_are_detected():
     h = Holder(state=State())
     h.state.scale = 1.0
 
@@ -72,7 +72,7 @@ class AnOptionWhoseNameIsLongerThanFortyCharacters(Holder):
     pass
 
 
-def test_places_of_one_name_become_separate_inputs():
+def test_places_with_equal_names_become_separate_inputs():
     a, b = _module("a", 2.0), _module("b", 3.0)
     (c, put_c), (d, put_d) = _cell(2.0), _cell(3.0)
     one, two = (
@@ -115,7 +115,7 @@ def _memo():
     return f
 
 
-def test_writes_to_a_place_do_not_count_for_another_place_of_its_name():
+def test_writes_to_a_place_do_not_count_for_another_place_with_the_same_name():
     overwritten, memo = _overwritten(), _memo()
     f, g = kz.compile(lambda x: memo(overwritten(x, "f"))), kz.compile(lambda x: overwritten(x, "g"))
     for _ in range(8):
@@ -182,7 +182,7 @@ class Unhashable(metaclass=Odd):
     scale = 2.0
 
 
-def test_an_unhashable_class_is_read():
+def test_changes_of_an_unhashable_class_are_detected():
     one = Unhashable()
     f = kz.compile(lambda x: x * one.scale * getattr(one, "more", 1.0))
     assert first(f) == 2
@@ -194,7 +194,7 @@ def test_an_unhashable_class_is_read():
     del Unhashable.more
 
 
-def test_a_module_whose_path_is_none_is_read():
+def test_changes_of_a_module_whose_path_is_none_are_detected():
     module = types.ModuleType("made")
     module.__path__, module.scale = None, 2.0
     f = kz.compile(lambda x: x * module.scale)
@@ -208,7 +208,7 @@ class Shy(Holder):
         raise RuntimeError("no repr")
 
 
-def test_an_argument_with_a_raising_repr_is_accepted():
+def test_an_argument_whose_repr_raises_is_accepted():
     f = kz.compile(lambda x, thing: x * thing.scale)
     thing = Shy(scale=2.0)
     assert first(f, thing) == 2
@@ -216,7 +216,7 @@ def test_an_argument_with_a_raising_repr_is_accepted():
     assert first(f, thing) == 3
 
 
-def test_the_keys_of_a_class_that_a_trace_wrote_are_compared_again():
+def test_new_attributes_of_a_class_that_a_trace_has_written_are_detected():
     class Kind:
         scale = 2.0
 
@@ -247,7 +247,7 @@ class Table(collections.abc.Mapping):
 
 
 @pytest.mark.parametrize("make", [dict, collections.OrderedDict, Table, collections.UserDict])
-def test_a_proxy_of_any_mapping_is_compared(make):
+def test_changes_of_a_mapping_that_is_read_through_a_proxy_are_detected(make):
     values, traced = {"a": 2.0, "b": 1.0}, []
     captured = make(values)
     proxy = types.MappingProxyType(captured)
@@ -262,7 +262,7 @@ def test_a_proxy_of_any_mapping_is_compared(make):
     assert first(compiled) == 3 == first(compiled) and len(traced) == 2
 
 
-def test_a_proxy_of_a_raising_mapping_is_accepted():
+def test_a_proxy_of_a_mapping_that_raises_is_accepted():
     class Raises(Table):
         def __iter__(self):
             raise RuntimeError("no items")

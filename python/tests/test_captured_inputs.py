@@ -52,7 +52,7 @@ def test_a_changed_array_becomes_an_input_and_is_planned_once():
     for i in range(6):
         mask[:] = i
         assert f(ONE).tolist() == [i] * 6
-    assert f.signatures() == 2 and len(traced) == 6, "planned with a constant, then with an input"
+    assert f.signatures() == 2 and len(traced) == 6, "expected one plan with a constant and one with an input"
     mask = np.arange(6, dtype=np.float32)
     assert f(ONE).tolist() == list(range(6)) and f.signatures() == 2
     mask = np.arange(6, dtype=np.float64)
@@ -93,7 +93,7 @@ def test_nan_and_minus_zero_are_distinct_values():
     assert np.isnan(float(f(ONE)[0])) and f.signatures() == before
 
 
-def test_a_written_value_is_not_a_guard_and_a_written_tensor_is_an_error():
+def test_values_that_a_trace_writes_are_not_compared_and_traced_tensors_that_it_stores_are_errors():
     log, state, traced = [], Plain(count=0, seen=None), []
 
     @kz.compile
@@ -115,7 +115,7 @@ def test_a_written_value_is_not_a_guard_and_a_written_tensor_is_an_error():
 
     with pytest.raises(
         kz.UserError,
-        match=r"'g' left a tensor of its program, f32\[6\], in .*seen.*Return it.*\n  at test_captured_inputs.py:\d+",
+        match=r"'g' stored a tensor of its program, f32\[6\], in .*seen.*Return it.*\n  at test_captured_inputs.py:\d+",
     ):
         g(ONE)
     results = []
@@ -126,7 +126,7 @@ def test_a_written_value_is_not_a_guard_and_a_written_tensor_is_an_error():
         kz.compile(lambda x: setattr(new, "fresh", x + 1) or x * new.scale)(ONE)
 
 
-def test_a_container_with_too_many_items_is_an_error_with_a_fix():
+def test_a_container_with_too_many_items_is_an_error_that_names_a_fix():
     words = list(range(1001))
     with pytest.raises(kz.UserError, match="may read 'words', a list of 1,001 items.*as arguments.*NumPy array"):
         kz.compile(lambda x: x * words[5])(ONE)
@@ -169,7 +169,7 @@ def test_a_large_attribute_is_an_error_only_if_the_trace_reads_it():
             ):
                 kz.compile(run)(ONE)
     assert "words" not in vars(Reader) and large.words[1] == 1 and Reader([7.0]).words == [7.0], (
-        "nothing is left in the class"
+        "the watchpoint must be removed from the class"
     )
 
     def other_thread_reads(x):
@@ -207,7 +207,7 @@ def test_guards_keep_no_captured_object_alive():
     assert reference() is None and float(g(ONE)[0]) == 7
 
 
-def test_a_thousand_changes_take_no_more_memory():
+def test_a_thousand_changes_do_not_increase_the_memory():
     put(s=1.0)
     f = kz.compile(lambda x: x * s)
     with warnings.catch_warnings():

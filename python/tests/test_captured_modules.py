@@ -1,4 +1,4 @@
-"""Captured attributes of Python modules, imported and loaded modules, and builtins."""
+"""Changes of captured attributes of Python modules, of imported modules and of builtins are detected."""
 
 import collections
 import importlib
@@ -120,12 +120,12 @@ def test_changes_of_a_module_loaded_by_the_trace_are_detected(tmp_path, monkeypa
     del sys.modules["module_of_a_test"]
 
 
-def test_a_global_read_by_a_string_is_detected():
+def test_changes_of_a_global_that_is_read_by_its_name_are_detected():
     globals()["BY_TEXT"] = 2.0
     check(lambda x: x * globals()["BY_TEXT"], 2, (set_item(globals(), "BY_TEXT", 5.0), 5))
 
 
-def test_other_attributes_of_a_module_get_no_guards(package):
+def test_unread_attributes_of_a_module_get_no_guards(package):
     conf, traced = package.conf, []
 
     @kz.compile
@@ -140,7 +140,7 @@ def test_other_attributes_of_a_module_get_no_guards(package):
     assert len(traced) == 1
 
 
-def test_a_builtin_added_by_the_user_is_detected(monkeypatch):
+def test_changes_of_a_builtin_added_by_the_user_are_detected(monkeypatch):
     import builtins
 
     monkeypatch.setattr(builtins, "SCALE_OF_A_TEST", 2.0, raising=False)

@@ -1,4 +1,4 @@
-"""Tests of captured objects of many types: a call after a change equals a new trace."""
+"""After a change to a captured object, which may have any of many types, a call gives the result of a new trace."""
 
 import collections
 import contextlib
@@ -186,7 +186,7 @@ f(np.ones(2, np.float32))
 print(f._latest.captured.texts)
 """
     environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(kz.__path__[0]).parent)}
-    digests = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", program],
             capture_output=True,
@@ -196,4 +196,4 @@ print(f._latest.captured.texts)
         ).stdout
         for seed in "123"
     }
-    assert len(digests) == 1 and "conf" in next(iter(digests))
+    assert len(outputs) == 1 and "conf" in next(iter(outputs))

@@ -1,4 +1,4 @@
-"""Tests of captured values of compiled functions: a call after a change equals a new trace."""
+"""After a change to a captured value, a call of a compiled function gives the result of a new trace."""
 
 import collections
 import dataclasses
@@ -28,21 +28,21 @@ def put(**values):
 
 
 def test_a_new_object_is_not_mistaken_for_a_freed_one():
-    f, calls_seen = kz.compile(lambda x: x * w), []
+    f, results = kz.compile(lambda x: x * w), []
     for i in range(12):
         put(w=np.full(6, float(i), np.float32))
-        calls_seen.append(float(f(ONE)[0]))
-    assert calls_seen == list(range(12))
+        results.append(float(f(ONE)[0]))
+    assert results == list(range(12))
 
     @dataclasses.dataclass(eq=False)
     class Option:
         value: float
 
-    g, calls_seen = kz.compile(lambda x, option: x * option.value), []
+    g, results = kz.compile(lambda x, option: x * option.value), []
     for i in range(12):
-        calls_seen.append(float(g(ONE, Option(float(i)))[0]))
+        results.append(float(g(ONE, Option(float(i)))[0]))
         gc.collect()
-    assert calls_seen == list(range(12)), "objects among the arguments"
+    assert results == list(range(12)), "each call must read the object among its arguments"
 
 
 @dataclasses.dataclass
@@ -182,8 +182,8 @@ def _cases():
             (item(partial.keywords, "more", 1.0), 6),
         ),
         "a function in a dict": (lambda x: holder["f"](x), 2, (item(holder, "f", lambda x: x * 5.0), 5)),
-        "a default": (lambda x: default(x), 2, (set_(default, "__defaults__", (5.0,)), 5)),
-        "code that was replaced": (
+        "a default argument": (lambda x: default(x), 2, (set_(default, "__defaults__", (5.0,)), 5)),
+        "the code of a function": (
             lambda x: default(x, 2.0),
             2,
             (set_(default, "__code__", (lambda x, factor=2.0: x * factor * 2).__code__), 4),
@@ -247,7 +247,7 @@ def test_changes_of_globals_and_their_contents_are_detected():
         assert float(f(ONE)[0]) == expect()
 
 
-def test_value_and_grad_guards_its_function():
+def test_value_and_grad_guards_the_values_that_its_function_captures():
     put(s=2.0)
     g = kz.value_and_grad(lambda x: (x * s).sum())
     assert float(g(ONE)[0]) == 12
@@ -258,7 +258,7 @@ def test_value_and_grad_guards_its_function():
     h = kz.value_and_grad(lambda x: net(x).sum())
     h(ONE)
     net.eval()
-    assert float(h(ONE)[0]) == float(h(ONE)[0]), "dropout is off"
+    assert float(h(ONE)[0]) == float(h(ONE)[0]), "dropout must be off in eval mode"
 
 
 class Net(nn.Module):
@@ -314,7 +314,7 @@ def test_changes_of_module_attributes_that_are_not_scalars_are_detected():
     net.act = F.tanh
     np.testing.assert_allclose(g(-ONE).numpy(), np.tanh(-ONE), rtol=1e-6)
     net.__dict__["act"] = F.relu
-    assert g(-ONE).tolist() == [0] * 6, "even if it is written without setattr"
+    assert g(-ONE).tolist() == [0] * 6, "a write without setattr must be detected"
 
 
 def test_changes_in_installed_packages_are_detected(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Checkpoints: loads into one of several models, damaged files, leftovers of killed saves, and files of other tools."""
+"""Checkpoints: loads into one of several models, damaged files, files that killed saves leave, and other tools."""
 
 import copy
 import gc
@@ -21,11 +21,11 @@ Y = np.arange(8) % 4
 
 
 class Net(nn.Module):
-    def __init__(self, wide_net=6):
+    def __init__(self, width=6):
         self.conv, self.bn, self.fc = (
-            nn.Conv2d(3, wide_net, 3, padding=1),
-            nn.BatchNorm2d(wide_net),
-            nn.Linear(wide_net * 16, 4),
+            nn.Conv2d(3, width, 3, padding=1),
+            nn.BatchNorm2d(width),
+            nn.Linear(width * 16, 4),
         )
 
     def forward(self, x):
@@ -59,7 +59,7 @@ def saved(tmp_path):
     path = tmp_path / "best.safetensors"
     want = answers(trained(path))
     kz.reset()
-    gc.collect()  # a load matches all live parameters
+    gc.collect()  # a load requires values for all live parameters
     return path, want
 
 
@@ -68,7 +68,7 @@ def test_a_module_is_loaded_with_its_running_statistics(saved):
     for select in (lambda net: net, lambda net: [net], lambda net: [net.conv, net.bn, net.fc]):
         net = Net()
         net.parameters()
-        with pytest.raises(kz.NameError, match=r"extra=True leaves out all of them"):
+        with pytest.raises(kz.NameError, match=r"extra=True skips all of them"):
             kz.load(path, select(net))
         kz.load(path, select(net), extra=True)
         assert np.array_equal(answers(net), want)
@@ -80,16 +80,16 @@ def test_hints_name_only_the_loaded_model(saved):
     net = Net()
     for extra in (False, True):
         with pytest.raises(
-            kz.NameError, match=r"it contains bn\.num_batches_tracked, bn\.running_mean, bn\.running_var, "
+            kz.NameError, match=r"bn\.num_batches_tracked, bn\.running_mean, bn\.running_var would not be loaded, "
         ) as caught:
             kz.load(path, net.parameters(), extra=extra)
-        assert "kz.load(path, net, extra=True) takes a module's running statistics with its parameters" in str(
+        assert "kz.load(path, net, extra=True) loads a module's running statistics with its parameters" in str(
             caught.value
         )
-        assert "{" not in str(caught.value), "the hint uses Python syntax"
-    kz.load(path, net, extra=True)  # the fix of the hint
+        assert "{" not in str(caught.value), "the hint must use Python syntax"
+    kz.load(path, net, extra=True)  # as the hint says
     assert np.array_equal(answers(net), want)
-    kz.load(path, net.fc.parameters(), extra=True)  # a module without parameters
+    kz.load(path, net.fc.parameters(), extra=True)  # a module without buffers
     with pytest.raises(kz.UserError, match="the modules have neither parameters nor buffers"):
         kz.load(path, nn.ReLU())
 
@@ -116,7 +116,7 @@ def test_a_wrong_name_or_shape_is_reported_at_the_load(saved):
     net.parameters()
     with pytest.raises(
         kz.NameError,
-        match=r"it has no tensor for last\.\w+, and there is no parameter for fc\.\w+, of the same shape\. ",
+        match=r"the file has no tensor for last\.\w+, but has a tensor fc\.\w+ of the same shape, for which there is ",
     ) as caught:
         kz.load(path)
     assert "names={theirs: ours} maps names; with missing=True missing parameters" in str(caught.value)
@@ -205,14 +205,14 @@ def test_the_next_save_removes_the_files_of_killed_saves(tmp_path):
                 run.send_signal(signal.SIGSTOP)
                 os.waitid(
                     os.P_PID, run.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT
-                )  # before its end it may still rename files
+                )  # the process may rename files until it has stopped
                 aside = [name for name in os.listdir(tmp_path) if ".writing-" in name]
                 run.send_signal(signal.SIGCONT if not aside else signal.SIGSTOP)
         other = nn.Parameter([1.0], name="v")
         kz.compile(lambda: other * 1)().wait()
         kz.save(path)
         assert [name for name in os.listdir(tmp_path) if ".writing-" in name] == aside, (
-            "a process that still writes keeps its file"
+            "the file of a process that is still writing must be kept"
         )
         run.kill()
         run.wait()
@@ -287,7 +287,7 @@ def test_two_models_of_one_class_get_their_own_weights_whichever_is_used_first(t
     assert (tmp_path / "c").read_bytes() == (tmp_path / "d").read_bytes()
 
 
-def test_only_names_distinguish_two_models_of_one_class(tmp_path):
+def test_a_load_into_one_of_two_models_of_one_class_requires_names(tmp_path):
     x = np.ones((1, 3), np.float32)
     first, second = twins()
     first(kz.tensor(x)), second(kz.tensor(x)).numpy()
@@ -296,7 +296,7 @@ def test_only_names_distinguish_two_models_of_one_class(tmp_path):
     _, second = twins()
     with pytest.raises(
         kz.NameError,
-        match=r'1 variable is named .a.(bias|weight)., the file has 2 \("a..*", "a..*#1"\): the match is ambiguous',
+        match=r'1 variable is named .a.(bias|weight)., but the file has 2 \("a..*", "a..*#1"\): the match is ambiguous',
     ):
         kz.load(tmp_path / "c", second, extra=True)
     kz.load(
@@ -311,10 +311,10 @@ def test_a_model_created_at_another_place_cannot_load_an_ambiguous_name(tmp_path
         model(kz.tensor(x)).numpy()
     kz.save(tmp_path / "c")
     twins()
-    late_layer = Twin()  # the third
+    late_layer = Twin()  # the third instance of the class
     kz.load(tmp_path / "c")
     with pytest.raises(
-        kz.NameError, match="has several of this name, made at other places of the program that saved them"
+        kz.NameError, match="has several tensors with this name, which were made at other places in the program"
     ):
         late_layer(kz.tensor(x)).numpy()
 

@@ -1,4 +1,4 @@
-"""Compiled functions: arguments, results, layouts, lifetimes, threads, and reports of a plan."""
+"""Compiled functions: arguments, results, layouts, lifetimes, threads, and reports on plans."""
 
 import gc
 import re
@@ -64,10 +64,10 @@ def test_arguments_and_results_may_be_nested():
     assert out["rest"][1:] == [None, "text"]
     np.testing.assert_array_equal(out["rest"][0].numpy(), 3 - X)
     np.testing.assert_array_equal(out["pair"].indices.numpy(), X.argmax(1))
-    assert float(kz.compile(lambda x: 2.5)(X)) == 2.5, "a number is a result too"
+    assert float(kz.compile(lambda x: 2.5)(X)) == 2.5, "a number may be a result"
 
 
-def test_a_result_is_an_argument_without_a_copy_to_the_host():
+def test_a_result_can_be_an_argument_without_a_copy_to_the_host():
     kz.init(devices=2)
     split = kz.compile(lambda x: kz.with_layout(x * 2, None, "data"), mesh="data=2")(X)
     assert repr(split).startswith("Tensor(f32[13, 6@data], [[") and [part.shape for part in split._local()] == [
@@ -105,7 +105,7 @@ def test_methods_and_modules_can_be_compiled():
     np.testing.assert_array_equal(kz.compile(trainer.run)(X).numpy(), kz.compile(trainer.net)(X).numpy())
 
 
-def test_a_compiled_function_called_in_another_is_part_of_its_program():
+def test_a_compiled_function_called_in_another_becomes_part_of_that_program():
     half = kz.compile(lambda x: x / 2)
     nested = kz.compile(lambda x: half(half(x)) + 1)
     np.testing.assert_allclose(nested(X).numpy(), X / 4 + 1)
@@ -128,11 +128,11 @@ def test_a_plan_can_be_made_and_reported_before_the_first_call():
     assert 'in "fc1" at "small_net.py:' in f.graph
     assert f.signatures() == 1
     f(X).wait()
-    assert f.signatures() == 1, "the call uses the plan that was made before"
+    assert f.signatures() == 1, "the call must use the plan that was made before"
     assert re.match(
         r"'fc1\.weight' on mesh\(data=2\), predicted for a launch", f.explain("fc1.weight")
     ) and ", chosen; optimal" in f.explain("fc1.weight")
-    with pytest.raises(kz.UserError, match="no value, module or variable is called 'fc7.weight'; there are"):
+    with pytest.raises(kz.UserError, match="unknown value, module or variable 'fc7.weight'; there are"):
         f.explain("fc7.weight")
 
 
@@ -228,4 +228,6 @@ def test_products_are_reassociated_only_on_request():
     x, y, z, w = (np.full(4, value) for value in (1e200, 1e200, 1e-200, 1e-200))
     for requested in (False, True):
         f = kz.compile(lambda x, y, z, w: (x * z * y, w * y * x), reassociate=requested)
-        assert all(np.isfinite(out.numpy()).all() != requested for out in f(x, y, z, w)), "x y overflows"
+        assert all(np.isfinite(out.numpy()).all() != requested for out in f(x, y, z, w)), (
+            "x * y overflows, and must be computed only if reassociation is requested"
+        )

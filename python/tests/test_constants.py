@@ -1,4 +1,4 @@
-"""Values that depend only on constants are computed once, when a plan is loaded, and are equal on every mesh."""
+"""Values that depend only on constants are computed once, when a plan is loaded, and are the same on every mesh."""
 
 import re
 
@@ -16,7 +16,7 @@ LAYOUTS = {
     "heads": ("model=2", (None, "model", None, None)),
     "queries": ("model=2", (None, None, "model", None)),
     "batch and queries": ("data=2,model=2", ("data", None, "model", None)),
-    "queries in three": ("model=3", (None, None, "model", None)),
+    "queries in three parts": ("model=3", (None, None, "model", None)),
 }
 
 
@@ -49,7 +49,7 @@ def test_no_launch_computes_the_causal_mask():
     assert not any(" >= " in line for line in lines(run.plan, "call")), run.plan
 
 
-def test_values_computed_at_load_are_equal_on_every_mesh_and_in_every_launch():
+def test_values_computed_at_load_are_the_same_on_every_mesh_and_in_every_launch():
     def table(x):
         place = kz.arange(6000, dtype=kz.float32)
         wave = kz.cos(place * 0.01) + kz.exp(place * -0.001)
@@ -81,5 +81,5 @@ def test_triangles_and_identities_need_no_matrix_of_integers():
         np.testing.assert_array_equal(got.numpy(), want)
     constant_bytes = sum(int(found) for found in re.findall(r"block b\d+: constant device 0 bytes (\d+)", run.plan))
     assert constant_bytes <= 2 * n * n + 4 * n * n + n * n + 16 * 8 * n + 4096, (
-        f"two masks of bool and an identity in f32, not {constant_bytes} bytes"
+        f"expected constants for two bool masks and an f32 identity matrix, got {constant_bytes} bytes"
     )

@@ -22,8 +22,8 @@ def test_grouped_and_transposed_convolutions_match_their_formulas():
     np.testing.assert_allclose(
         kz.compile(nn.Conv2d(4, 4, 3, padding="same", bias=False).double())(image).shape, image.shape
     )
-    turned = nn.ConvTranspose2d(4, 3, 3, stride=2, padding=1, output_padding=1).double()
-    w, b = turned.state_dict().values()
+    transposed = nn.ConvTranspose2d(4, 3, 3, stride=2, padding=1, output_padding=1).double()
+    w, b = transposed.state_dict().values()
     padded_output = np.zeros((2, 3, 12, 14))
     for p in range(5):
         for q in range(6):
@@ -31,7 +31,7 @@ def test_grouped_and_transposed_convolutions_match_their_formulas():
                 "nc,cors->nors", image[:, :, p, q], w
             )
     np.testing.assert_allclose(
-        kz.compile(turned)(image).numpy(), padded_output[:, :, 1:11, 1:13] + b[:, None, None], rtol=1e-11
+        kz.compile(transposed)(image).numpy(), padded_output[:, :, 1:11, 1:13] + b[:, None, None], rtol=1e-11
     )
     with pytest.raises(kz.UserError, match="groups=3 must divide 4 and 6 channels"):
         nn.Conv2d(4, 6, 3, groups=3)
@@ -42,7 +42,7 @@ def test_grouped_and_transposed_convolutions_match_their_formulas():
     "kernel, stride, padding, dilation",
     [(3, 1, 0, 1), (3, 2, 1, 2), (2, 3, (2,), 1), (3, 2, "valid", 1), (4, 1, "same", 2)],
 )
-def test_convolutions_of_rows_match_their_formula(groups, kernel, stride, padding, dilation):
+def test_one_dimensional_convolutions_match_their_formula(groups, kernel, stride, padding, dilation):
     draw = np.random.default_rng(6)
     rows, weight, bias = draw.normal(size=(2, 4, 9)), draw.normal(size=(6, 4 // groups, kernel)), draw.normal(size=6)
     reach = dilation * (kernel - 1)

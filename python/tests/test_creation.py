@@ -46,7 +46,7 @@ def test_ranges_and_random_numbers_take_mesh_and_layout():
         placed = draw(6, 2, mesh=mesh, layout=P("data", None))
         assert (
             placed.mesh == mesh and placed.layout == P("data", None) and np.array_equal(placed.numpy(), host_values)
-        ), "the same on every mesh"
+        ), "random numbers must be the same on every mesh"
 
 
 # The expected values are those of PyTorch 2.13.
@@ -79,7 +79,7 @@ def test_a_range_of_fractions_is_rounded_once():
     "bounds, dtype, text",
     [
         ((0, 3, 0.5), kz.int64, "arange: step must not be 0"),
-        ((2.1, 2.0), None, "arange: a step of 1 does not lead from 2.1 to 2.0"),
+        ((2.1, 2.0), None, "arange: step 1 has the wrong sign for a range from 2.1 to 2.0"),
         ((float("nan"),), None, "arange: start, end and step must be finite, got 0, nan and 1"),
         ((0, 3, float("inf")), kz.int32, "arange: start, end and step must be finite, got 0, 3 and inf"),
         ((0, float("inf")), None, "must be finite, got 0, inf and 1"),
@@ -90,7 +90,7 @@ def test_an_invalid_range_is_an_error(bounds, dtype, text):
         kz.arange(*bounds, dtype=dtype)
 
 
-def test_mesh_in_a_program_is_an_error():
+def test_a_mesh_argument_in_a_program_is_an_error():
     mesh = kz.Mesh(data=2)
     tensor = kz.compile(lambda: kz.zeros(4, layout=P("data")), mesh=mesh)()
     assert tensor.layout == P("data")
@@ -104,7 +104,7 @@ def test_mesh_in_a_program_is_an_error():
         kz.zeros(4, mesh=mesh, layout=P("model"))
 
 
-def test_two_ranks_create_their_parts():
+def test_each_of_two_ranks_creates_its_parts():
     program = """
 import numpy as np
 import karez as kz

@@ -1,4 +1,4 @@
-"""Batches over arrays: each row occurs once per epoch, the seed determines the order, and batches have numbers."""
+"""Batches of arrays: each row occurs once per epoch, the seed determines the order, and each batch has a number."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import karez as kz
 X, Y = np.arange(50).reshape(25, 2), np.arange(25)
 
 
-def test_every_row_occurs_once_an_epoch_with_its_label():
+def test_every_row_occurs_once_per_epoch_with_its_label():
     batches = kz.data.Batches(X, Y, batch=4, drop_last=False)
     batches_seen = [(x, y) for x, y in batches]
     assert [len(y) for _, y in batches_seen] == [4] * 6 + [1] and len(batches) == 7
@@ -18,19 +18,19 @@ def test_every_row_occurs_once_an_epoch_with_its_label():
 
 
 def test_orders_depend_on_seed_and_epoch():
-    order = lambda epoch, **words: np.concatenate(list(kz.data.Batches(Y, batch=5, **words).epoch(epoch))).tolist()
+    order = lambda epoch, **options: np.concatenate(list(kz.data.Batches(Y, batch=5, **options).epoch(epoch))).tolist()
     assert order(0) == order(0) != order(1) and order(0, seed=2) != order(0)
     assert order(3, shuffle=False) == list(range(25))
 
 
-def test_each_loop_is_the_next_epoch_in_its_own_order():
+def test_each_loop_runs_the_next_epoch_in_a_new_order():
     batches, same_batches = kz.data.Batches(Y, batch=5), kz.data.Batches(Y, batch=5)
     loops = [np.concatenate(list(batches)).tolist() for _ in range(3)]
     assert loops == [np.concatenate(list(same_batches.epoch(n))).tolist() for n in range(3)]
     assert len({tuple(order) for order in loops}) == 3
 
 
-def test_a_batch_is_found_by_its_number():
+def test_a_batch_can_be_read_by_its_number():
     batches = kz.data.Batches(Y, batch=6)
     assert batches.per_epoch == 4
     second = list(batches.epoch(1))
@@ -42,12 +42,15 @@ def test_a_batch_is_found_by_its_number():
     "make, text",
     [
         (lambda: kz.data.Batches(), "got 0 arrays and batch=64"),
-        (lambda: kz.data.Batches(X, batch=0), "got 1 arrays and batch=0"),
+        (
+            lambda: kz.data.Batches(X, batch=0),
+            "expected at least one array and an integer batch >= 1, got 1 array and batch=0",
+        ),
         (lambda: kz.data.Batches(X, Y[1:]), r"the same number of rows, got shapes \(25, 2\), \(24,\)"),
-        (lambda: kz.data.Batches(X, batch=26), "batch must be at most the number of rows, 25, got 26"),
+        (lambda: kz.data.Batches(X, batch=26), "batch must be at most 25, the number of rows; got 26"),
         (lambda: kz.data.Batches(3), "all arrays must have the same number of rows"),
     ],
 )
-def test_arguments_that_give_no_batch_are_errors(make, text):
+def test_arguments_that_allow_no_batch_are_errors(make, text):
     with pytest.raises(kz.Error, match=text):
         make()

@@ -1,4 +1,4 @@
-"""Debugging aids: printing from inside a step, objects of one rank on all, and ranks that are missing or stopped."""
+"""Debugging aids: printing inside a step, broadcasts of objects, and reports on missing or stopped ranks."""
 
 # builds: karez_command
 import os
@@ -28,9 +28,9 @@ def test_values_are_printed_at_each_run_in_order(capsys):
     for factor in (1, 2):
         total, extra = step(X * factor)
         assert float(total) == 30 * factor and extra["y"].shape == (2, 3)
-    message = capsys.readouterr().out.splitlines()
-    assert message[:3] == ["begin (2, 3) a", "30.0 of [ 6.  8. 10.] with    1", "[0.00 2.00 4.00]"]
-    assert message[3:] == ["begin (2, 3) a", "60.0 of [12. 16. 20.] with    2", "[0.00 4.00 8.00]"]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["begin (2, 3) a", "30.0 of [ 6.  8. 10.] with    1", "[0.00 2.00 4.00]"]
+    assert lines[3:] == ["begin (2, 3) a", "60.0 of [12. 16. 20.] with    2", "[0.00 4.00 8.00]"]
     assert step.signatures() == 1
 
 
@@ -49,7 +49,7 @@ def test_debug_print_works_on_meshes_in_modules_in_nested_functions_and_outside(
 
 
 @pytest.mark.parametrize(
-    "words, text",
+    "arguments, text",
     [
         (("{} {}", 1), "does not match its arguments: tuple index out of range"),
         (("{x}",), "does not match its arguments: 'x'"),
@@ -57,8 +57,8 @@ def test_debug_print_works_on_meshes_in_modules_in_nested_functions_and_outside(
         ((3,), "a string with a {} for each value, got int"),
     ],
 )
-def test_a_format_that_does_not_match_is_an_error_at_its_line(words, text):
-    for call in (lambda: kz.compile(lambda x: kz.debug.print(*words) or x)(X), lambda: kz.debug.print(*words)):
+def test_a_format_that_does_not_match_is_an_error_at_its_line(arguments, text):
+    for call in (lambda: kz.compile(lambda x: kz.debug.print(*arguments) or x)(X), lambda: kz.debug.print(*arguments)):
         with pytest.raises(kz.UserError, match=text.replace("{}", r"\{\}")):
             call()
 
@@ -66,7 +66,7 @@ def test_a_format_that_does_not_match_is_an_error_at_its_line(words, text):
 OBJECTS = [None, True, 3, 2**70, -1.5, "täxt", [], {}, [1, [2, {"a": None}]], {"x": [1.5, False], "long": "y" * 3000}]
 
 
-def test_on_one_rank_an_object_has_the_form_that_other_ranks_receive():
+def test_on_one_rank_an_object_is_returned_as_other_ranks_would_receive_it():
     for item in OBJECTS:
         assert kz.broadcast_object(item) == item
     assert kz.broadcast_object((1, 2)) == [1, 2] and kz.broadcast_object({1: 2}) == {"1": 2}
@@ -77,9 +77,9 @@ def test_on_one_rank_an_object_has_the_form_that_other_ranks_receive():
         kz.broadcast_object(1, root=1)
 
 
-def ranks(program, *words, count=2):
+def ranks(program, *options, count=2):
     root = os.path.dirname(os.path.dirname(kz.__path__[0]))
-    command = [os.path.join(root, "tools", "karez"), "run", "-n", str(count), *words, sys.executable, "-c", program]
+    command = [os.path.join(root, "tools", "karez"), "run", "-n", str(count), *options, sys.executable, "-c", program]
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -112,7 +112,7 @@ import os, signal, sys, time
 import karez as kz
 kz.barrier()
 if kz.rank() == 1:
-    sys.stdin = open(os.environ["FIFO"])  # opens late, so that rank 0 waits
+    sys.stdin = open(os.environ["FIFO"])  # blocks until rank 0 opens the FIFO
     sys.stdin.readline()
     kz.barrier()
 else:
@@ -120,7 +120,7 @@ else:
 
     def interrupt():
         seen = 0
-        while seen < 10:  # until the main thread waits inside of the barrier
+        while seen < 10:  # until the main thread waits inside the barrier
             seen += sys._current_frames()[threading.main_thread().ident].f_code.co_name == "barrier"
             time.sleep(0.03)
         os.kill(os.getpid(), signal.SIGINT)
@@ -147,7 +147,7 @@ print("fine", flush=True)
 
 
 def start_by_hand(program, ranks):
-    """Processes that join a world by torchrun's variables, without a launcher."""
+    """Starts processes that join a world of three ranks with torchrun's environment variables, without a launcher."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -179,17 +179,15 @@ except kz.PeerError as error:
     print(error)
     sys.exit(kz.errors.exit_code(error.kind))
 """
-    come = start_by_hand(program, (0, 1, 1))
-    out = [process.communicate(timeout=60) for process in come]
-    assert [process.returncode for process in come] == [75, 75, 75], out
+    processes = start_by_hand(program, (0, 1, 1))
+    out = [process.communicate(timeout=60) for process in processes]
+    assert [process.returncode for process in processes] == [75, 75, 75], out
     rejected, waited = sorted((out[1][0], out[2][0]), key=lambda text: "has joined already" not in text)
     assert re.fullmatch(
         r"rank 1 of 3 from torchrun cannot join the others: rank 1 has joined already: \S+, process \d+\n", rejected
     ), out
     twice = r"two processes claim rank 1: \S+, process \d+, and \S+, process \d+, which is rejected"
-    assert re.fullmatch(
-        rf"rank 2 of 3 has not joined this world within the 3.0 s of start_timeout; {twice}\n", waited
-    ), out
+    assert re.fullmatch(rf"rank 2 of 3 has not joined this world within start_timeout = 3.0 s; {twice}\n", waited), out
     assert waited == out[0][0] and re.fullmatch(rf"karez warning: {twice}\n", out[0][1]), out
 
 

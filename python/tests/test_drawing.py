@@ -8,7 +8,7 @@ import pytest
 import karez as kz
 
 
-def laid(shape, layout, mesh):
+def tensor_on_mesh(shape, layout, mesh):
     kz.worlds._end()
     kz.init(devices=4)
     return kz.compile(lambda x: kz.with_layout(x + 0, *layout), mesh=mesh)(np.zeros(shape, np.float32))
@@ -16,7 +16,7 @@ def laid(shape, layout, mesh):
 
 TEXTS = {
     "rows": ((7, 6), ("data", None), "data=2", "f32[7@data, 6]\n       0:6\n  0:4  0.0\n  4:7  0.1"),
-    "both": (
+    "rows and columns": (
         (4, 6),
         ("data", "model"),
         "data=2,model=2",
@@ -28,7 +28,7 @@ TEXTS = {
         "data=2,model=2",
         "f32[4, 6@model]\n       0:3      3:6\n  0:4  0.0 0.2  0.1 0.3",
     ),
-    "whole": ((4,), (None,), "data=2", "f32[4]\n  0:4  0.0 0.1"),
+    "replicated": ((4,), (None,), "data=2", "f32[4]\n  0:4  0.0 0.1"),
     "a vector": ((5,), ("data",), "data=4", "f32[5@data]\n  0:2  0.0\n  2:3  0.1\n  3:4  0.2\n  4:5  0.3"),
     "a third dimension": (
         (2, 2, 4),
@@ -42,14 +42,14 @@ TEXTS = {
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_drawing_shows_the_devices_of_each_shard(name):
-    *how, text = TEXTS[name]
-    drawing = kz.show(laid(*how))
+    *arguments, text = TEXTS[name]
+    drawing = kz.show(tensor_on_mesh(*arguments))
     assert repr(drawing) == text
     picture = xml.fromstring(drawing._repr_svg_())
     space = "{http://www.w3.org/2000/svg}"
-    message = [item.text for item in picture.iter(space + "text")]
+    labels = [item.text for item in picture.iter(space + "text")]
     for device, _ in drawing.places:
-        assert any(device in item for item in message[1:])
+        assert any(device in label for label in labels[1:])
     assert len(list(picture.iter(space + "rect"))) == len(drawing._ranges(0)) * len(
         drawing._ranges(1)
     ) and "http" not in drawing._repr_svg_().replace("http://www.w3.org/2000/svg", "")

@@ -1,5 +1,5 @@
-"""The examples: fashion_mnist.py has the losses of the C++ program bit for bit on every mesh; char_gpt learns, samples,
-and agrees on meshes."""
+"""The examples: fashion_mnist.py computes the losses of the C++ program, bit for bit and on every mesh; the other
+examples learn, and their losses are about the same on every mesh."""
 
 # builds: fashion_mnist
 import gzip
@@ -19,9 +19,9 @@ BUILD = ROOT / os.environ.get("KAREZ_BUILD", "build")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(BUILD / "python")}
 
 
-def python(example, *words, code=0):
+def python(example, *options, code=0):
     done = subprocess.run(
-        [sys.executable, ROOT / "examples" / example, *words],
+        [sys.executable, ROOT / "examples" / example, *options],
         capture_output=True,
         text=True,
         timeout=600,
@@ -33,7 +33,7 @@ def python(example, *words, code=0):
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
-    """192 training and 100 test images of noise."""
+    """A folder with 192 training and 100 test images of noise."""
     folder, draw = tmp_path_factory.mktemp("images"), random.Random(5)
     for part, count in (("train", 192), ("t10k", 100)):
         pixels = struct.pack(">iiii", 2051, count, 28, 28) + draw.randbytes(count * 784)
@@ -59,8 +59,8 @@ def images(tmp_path_factory):
         ("mlp", "adam", "data=1,model=2"),
     ],
 )
-def test_fashion_mnist_has_the_losses_of_cpp_bit_for_bit(model, optimizer, mesh, images, tmp_path):
-    words = [
+def test_fashion_mnist_computes_the_losses_of_the_cpp_program_bit_for_bit(model, optimizer, mesh, images, tmp_path):
+    options = [
         "--data",
         images,
         "--model",
@@ -76,12 +76,12 @@ def test_fashion_mnist_has_the_losses_of_cpp_bit_for_bit(model, optimizer, mesh,
         "--losses",
     ]
     subprocess.run(
-        [BUILD / "examples" / "fashion_mnist", *words, tmp_path / "cpp"], check=True, capture_output=True, timeout=300
+        [BUILD / "examples" / "fashion_mnist", *options, tmp_path / "cpp"], check=True, capture_output=True, timeout=300
     )
-    message = python("fashion_mnist.py", *words, tmp_path / "python").stdout
+    output = python("fashion_mnist.py", *options, tmp_path / "python").stdout
     cpp, python_losses = ([float(line) for line in (tmp_path / name).read_text().split()] for name in ("cpp", "python"))
     assert len(python_losses) == 6 and python_losses == cpp
-    assert re.search(r"accuracy 0\.\d{4} on 100 test images", message) and "MiB on a device" in message
+    assert re.search(r"accuracy 0\.\d{4} on 100 test images", output) and "MiB on a device" in output
 
 
 def test_fashion_mnist_reports_wrong_arguments(images, tmp_path):
@@ -89,13 +89,13 @@ def test_fashion_mnist_reports_wrong_arguments(images, tmp_path):
     assert "expected an integer" in python("fashion_mnist.py", "--data", images, "--mesh", "data=x", code=1).stderr
 
 
-def test_the_readmes_program_prints_the_shown_output():
+def test_the_program_in_the_readme_prints_the_losses_shown_there():
     (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
-    (message,) = re.findall(r"It prints the loss of three steps: ([\d., ]+)\.\n", (ROOT / "README.md").read_text())
+    (losses,) = re.findall(r"It prints the loss of three steps: ([\d., ]+)\.\n", (ROOT / "README.md").read_text())
     assert [float(line) for line in done.stdout.split()] == pytest.approx(
-        [float(word) for word in message.split(", ")], abs=2e-3
+        [float(loss) for loss in losses.split(", ")], abs=2e-3
     )
 
 
@@ -127,7 +127,7 @@ def test_char_gpt_learns_on_one_device_and_equally_on_a_mesh(tmp_path):
     one = python("char_gpt.py", "--data", text, *SMALL, "--at-most", "2.6").stdout
     counted = int(re.search(r"over (\d+) characters", one).group(1))
     assert counted == 120 * 45 - 120 * 45 * 9 // 10 - 1, (
-        "every character of the validation split but the first is predicted once"
+        "each character of the validation split except the first must be predicted once"
     )
     assert len(one.split("characters\n")[1].rstrip("\n")) >= 15
     for mesh in ("data=2,model=2", "data=1,model=1", "data=2,model=1", "data=1,model=2"):
@@ -139,7 +139,7 @@ def test_char_gpt_learns_on_one_device_and_equally_on_a_mesh(tmp_path):
 
 
 def torch_like(characters, layers, width, context):
-    """The tensors of a model, with the names and shapes of a PyTorch module with the example's attributes."""
+    """The tensors of the example's model, with the names and shapes that they would have in a PyTorch module."""
     draw = np.random.default_rng(3)
     shapes = {
         "token.weight": (characters, width),
@@ -167,7 +167,7 @@ def torch_like(characters, layers, width, context):
     }
 
 
-def test_finetune_trains_only_an_adapter_on_given_weights(tmp_path):
+def test_finetune_trains_only_an_adapter_of_given_weights(tmp_path):
     text, weights = tmp_path / "text", tmp_path / "weights.safetensors"
     text.write_text("the quick brown fox jumps over the lazy dog.\n" * 50)
     tensors = torch_like(128, 2, 16, 12)
@@ -183,7 +183,7 @@ def test_finetune_trains_only_an_adapter_on_given_weights(tmp_path):
         subprocess.run([sys.executable, "-c", program, tmp_path / "numbers.npz", weights], check=True, timeout=300)
     except ImportError:
         save(tensors, weights)
-    words = [
+    options = [
         "--weights",
         weights,
         "--data",
@@ -203,17 +203,15 @@ def test_finetune_trains_only_an_adapter_on_given_weights(tmp_path):
         "--lr",
         "2e-2",
     ]
-    message = python("finetune.py", *words, "--save", tmp_path / "adapter.npz", "--at-most", "4.3").stdout
-    before, after = (
-        float(group) for group in re.search(r"loss (\S+) at the start, (\S+) at the end", message).groups()
-    )
+    output = python("finetune.py", *options, "--save", tmp_path / "adapter.npz", "--at-most", "4.3").stdout
+    before, after = (float(group) for group in re.search(r"loss (\S+) at the start, (\S+) at the end", output).groups())
     adapter = np.load(tmp_path / "adapter.npz")
     assert len(adapter) == 16 and all(np.abs(adapter[name]).max() > 0 for name in adapter) and after < before - 0.5
-    assert re.search(r"^([\d,]+) of", message).group(1) == f"{sum(value.size for value in adapter.values()):,}"
+    assert re.search(r"^([\d,]+) of", output).group(1) == f"{sum(value.size for value in adapter.values()):,}"
     for mesh in ("data=2,model=2", "data=1,model=1", "data=2,model=1", "data=1,model=2"):
-        alike = float(re.search(r"(\S+) at the end", python("finetune.py", *words, "--mesh", mesh).stdout).group(1))
-        assert abs(alike - after) < 5e-3, mesh
-    python("finetune.py", *words[:-2], "--lr", "0", "--at-most", "4.3", code=1)
+        output = python("finetune.py", *options, "--mesh", mesh).stdout
+        assert abs(float(re.search(r"(\S+) at the end", output).group(1)) - after) < 5e-3, mesh
+    python("finetune.py", *options[:-2], "--lr", "0", "--at-most", "4.3", code=1)
 
 
 def test_resnet_learns_a_folder_of_images(tmp_path):
@@ -225,7 +223,7 @@ def test_resnet_learns_a_folder_of_images(tmp_path):
             pixels = draw.integers(0, 60, (40, 48, 3)) + 150 * (label == 1)
             pixels[:, ::4] += 120 * (label == 2)
             image.fromarray(pixels.astype(np.uint8)).save(tmp_path / name / f"{i}.png")
-    words = [
+    options = [
         "--data",
         tmp_path,
         "--width",
@@ -242,8 +240,9 @@ def test_resnet_learns_a_folder_of_images(tmp_path):
         "--epochs",
         "6",
     ]
-    assert re.search(r"of 36 images in 3 classes", python("resnet.py", *words, "--at-most", "0.6").stdout)
+    assert "(36 images in 3 classes)" in python("resnet.py", *options, "--at-most", "0.6").stdout
     for mesh in ("data=2", "data=1", "data=2,model=1", "data=1,model=2"):
-        python("resnet.py", *words, "--mesh", mesh, "--at-most", "0.6")
-    python("resnet.py", *words[:-2], "--epochs", "1", "--lr", "0", "--at-most", "0.6", code=1)
-    assert "are fewer than a batch of 60" in python("resnet.py", *words, "--batch", "60", code=1).stderr
+        python("resnet.py", *options, "--mesh", mesh, "--at-most", "0.6")
+    python("resnet.py", *options[:-2], "--epochs", "1", "--lr", "0", "--at-most", "0.6", code=1)
+    stderr = python("resnet.py", *options, "--batch", "60", code=1).stderr
+    assert "expected at least 60 images, one batch; found 36" in stderr

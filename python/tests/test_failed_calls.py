@@ -1,5 +1,5 @@
-"""A call that fails because of its data changes nothing: weights, optimiser state and running statistics stay, and the
-next call runs."""
+"""A call that fails because of its data changes nothing: weights, optimiser state and running statistics stay the same,
+and the next call runs."""
 
 import subprocess
 
@@ -27,7 +27,8 @@ class Net(nn.Module):
 
 
 def trained(bad, mesh, rules=(), computed=False, **options):
-    """The losses and the final state; before each batch in `bad`, a call with an invalid label."""
+    """Returns the losses and the final state. Before each batch in `bad`, a call with an invalid label fails: at the
+    call, or in its launch if the step has computed the labels (`computed`)."""
     kz.reset()
     kz.seed(4)
     net = Net()
@@ -53,7 +54,7 @@ def trained(bad, mesh, rules=(), computed=False, **options):
     return losses, state
 
 
-def same(a, b):
+def assert_same_results(a, b):
     assert a[0] == b[0]
     assert a[1].keys() == b[1].keys()
     for name in a[1]:
@@ -74,7 +75,9 @@ def same(a, b):
 )
 def test_an_invalid_label_changes_nothing(mesh, rules, options, computed):
     kz.init(devices=4)
-    same(trained({0, 2, 5}, mesh, rules, computed, **options), trained((), mesh, rules, computed, **options))
+    assert_same_results(
+        trained({0, 2, 5}, mesh, rules, computed, **options), trained((), mesh, rules, computed, **options)
+    )
 
 
 def test_an_ignored_label_is_valid():
@@ -139,7 +142,7 @@ def test_an_unread_failure_is_raised_once_by_the_next_call():
     with pytest.raises(kz.DataError, match="the index 3 at"):
         unread.wait()
     before = float(w.numpy()[0])
-    assert float(step(np.array([2]), v)) == 4 * (before + 1), "the launches in between did not run, or ran completely"
+    assert float(step(np.array([2]), v)) == 4 * (before + 1), "each launch in between must run completely or not at all"
 
 
 def test_calls_after_a_failed_one_do_not_run():
@@ -229,7 +232,7 @@ state = [float(abs(np.asarray(value)).sum()).hex() for value in net.state_dict()
 if kz.rank() == 0:
     print("loss", loss.hex(), *state)
 """
-    message = []
+    losses_and_states = []
     for bad in (True, False):
         run = ranks(
             program.replace("BAD", str(bad)).replace("DEVICES", str(devices)),
@@ -241,5 +244,5 @@ if kz.rank() == 0:
             run.kill()
             raise
         assert run.returncode == 0 and "no error" not in out, out
-        message.append([line for line in out.splitlines() if "loss" in line])
-    assert message[0] == message[1] and len(message[0]) == 1
+        losses_and_states.append([line for line in out.splitlines() if "loss" in line])
+    assert losses_and_states[0] == losses_and_states[1] and len(losses_and_states[0]) == 1

@@ -177,11 +177,11 @@ def test_promotion_is_as_in_pytorch():
     assert kz.compile(lambda x: kz.where(x > 0, True, False))(arrays["float32"]).dtype is kz.bool_
     assert kz.compile(lambda x, y: x / y)(arrays["int64"], arrays["int32"]).dtype is kz.float32
     assert kz.compile(lambda x, y: x + y.sum())(arrays["float32"], arrays["float64"]).dtype is kz.float32, (
-        "a scalar tensor does not widen tensors of its kind"
+        "a tensor without dimensions must not widen another tensor of floats"
     )
 
 
-def numeric(f, x, eps=1e-6):
+def difference_quotients(f, x, eps=1e-6):
     out = np.zeros_like(x)
     for i in np.ndindex(*x.shape):
         low, high = x.copy(), x.copy()
@@ -237,7 +237,7 @@ def test_gradients_match_difference_quotients(name):
 
     got, grad = kz.value_and_grad(loss)(*arguments)
     np.testing.assert_allclose(float(got), value(arguments[0]), rtol=1e-10)
-    np.testing.assert_allclose(grad.numpy(), numeric(value, arguments[0]), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(grad.numpy(), difference_quotients(value, arguments[0]), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -249,15 +249,15 @@ def test_the_maximum_of_an_empty_tensor_is_an_error(name, compiled):
     for dtype in (np.float32, np.int32, np.int64):
         for shape, dim in (((0,), ()), ((0, 3), ()), ((0, 3), (0,)), ((2, 0), (-1,)), ((2, 0, 3), (1,))):
             message = f"{', '.join(map(str, shape))}]: dimension {dim[0] % len(shape) if dim else 0} has no elements"
-            # the input is flattened
+            # argmax and argmin flatten the input
             message = "0]: dimension 0 has no elements" if name.startswith("arg") and not dim else message
             with pytest.raises(ValueError, match=re.escape(message)):
                 first(call(np.zeros(shape, dtype), *dim)).numpy()
-        assert first(call(np.zeros((0, 3), dtype), 1)).shape == (0,), "the result has no elements"
+        assert first(call(np.zeros((0, 3), dtype), 1)).shape == (0,), "an empty result must be allowed"
         assert first(call(np.zeros((2, 0, 3), dtype), 0)).shape == (0, 3)
 
 
-def test_reductions_of_empty_tensors_have_their_neutral_element():
+def test_reductions_of_empty_tensors_give_the_neutral_element():
     none = np.zeros((2, 0), np.float32)
     assert (
         kz.logsumexp(none, 1).numpy().tolist() == [-np.inf, -np.inf]

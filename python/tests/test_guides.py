@@ -1,4 +1,4 @@
-"""Every code block of the documentation runs and prints the output shown below it, or is listed with the reason."""
+"""Every code block of the documentation runs and prints the output shown below it, or is listed with a reason."""
 
 # builds: karez_command
 import os
@@ -22,9 +22,9 @@ GUIDES = [page for page in PAGES if blocks_of(page)]
 def run_shell(commands: str) -> str:
     """Runs shell commands with the `karez` of this build and returns their output."""
     environment = {**os.environ, "KAREZ_SOURCE": str(ROOT), "PATH": f"{TOOLS}:{os.environ['PATH']}"}
-    words = ["bash", "-e", "-o", "pipefail", "-c", commands]
+    bash = ["bash", "-e", "-o", "pipefail", "-c", commands]
     done = subprocess.run(
-        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, env=environment
+        bash, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, env=environment
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
@@ -37,7 +37,7 @@ def test_every_block_runs_and_prints_the_output_below_it(guide, capsys, tmp_path
     names, output, last_language = {}, "", ""
     for block in blocks_of(guide):
         where = f"{guide}:{block.line}"
-        if reason_not_run(guide, block) or block.language in ("cpp", "cmake"):  # the next test examines the latter
+        if reason_not_run(guide, block) or block.language in ("cpp", "cmake"):  # the next test checks C++ and CMake
             continue
         if block.language == "python":
             exec(compile(block.body, pathlib.Path(guide).name, "exec"), names)
@@ -58,7 +58,7 @@ def test_every_quotation_of_source_code_is_in_the_file_named_above_it(guide):
     for block in blocks_of(guide):
         if block.language not in ("cpp", "cmake") or reason_not_run(guide, block):
             continue
-        if guide == "README.md":  # its program is compiled and run
+        if guide == "README.md":  # tests/install_test.py compiles and runs the program
             assert 'r"```cpp\\n(#include.*?)```"' in (ROOT / "tests/install_test.py").read_text()
             assert block.body.startswith("#include")
             continue
@@ -95,9 +95,9 @@ def test_the_options_of_listed_commands_exist():
             for command in re.findall(
                 r"(?:^|\s)karez ((?:plan |flight )?[a-z]+)( [^#\n]*)?", re.sub(r"#.*", "", block.body)
             ):
-                name, words = command
+                name, arguments = command
                 helps.setdefault(name, run_shell(f"karez {name} --help"))
-                for option in re.findall(r"(?<![\w-])(-n|--[a-z]+)\b", words):
+                for option in re.findall(r"(?<![\w-])(-n|--[a-z]+)\b", arguments):
                     assert option in helps[name], f"{page}:{block.line}: karez {name} has no option {option}"
     assert len(helps) >= 5
 
@@ -119,7 +119,7 @@ def test_links_of_the_pages_have_targets(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_the_pages_name_exist(page):
-    """Checks paths in backticks with a suffix; a name in capitals is a placeholder."""
+    """Checks the paths in backticks that have a suffix; a name in capitals is a placeholder."""
     paths = re.findall(
         r"`((?:karez|docs|tests|tools|python|bench|examples|cmake)/[\w./-]+\.\w+)`", (ROOT / page).read_text()
     )

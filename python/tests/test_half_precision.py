@@ -1,5 +1,5 @@
-"""Half dtypes near their limits: composite functions widen once and round once; sums of integers and of bools are
-int64."""
+"""Half dtypes near their limits: composite functions widen their operands once and round the result once. Sums of
+integers and of bools are int64."""
 
 import math
 
@@ -71,7 +71,7 @@ def test_a_function_of_several_steps_rounds_once(name, dtype):
     x = half(X * 3, dtype)
     got, want = function(x), exact(read(x))
     assert got.dtype.name == dtype
-    half_unit = HALVES[dtype][0] * 1.01  # the error of f32 is small
+    half_unit = HALVES[dtype][0] * 1.01  # 1 % more, for rounding errors of f32
     np.testing.assert_allclose(read(got), want, rtol=half_unit, atol=2e-6)
 
 

@@ -1,5 +1,5 @@
-"""Installation: `pip install .` in a fresh environment, and a wheel that trains in a bare Debian root. Long tests, run
-only if KAREZ_ALL is set."""
+"""Installation: `pip install .` in a fresh environment, and a wheel that trains in a bare Debian root file system. The
+long tests run only if KAREZ_ALL is set."""
 
 import os
 import pathlib
@@ -25,18 +25,18 @@ print(kz.__version__, float(step(np.ones((4, 3), np.float32), np.arange(4) % 2))
 long = pytest.mark.skipif(not os.environ.get("KAREZ_ALL"), reason="builds the package again: ./dev test --all")
 
 
-def run(*words, **more):
-    return subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=3600, **more)
+def run(*command, **more):
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=3600, **more)
 
 
-def registry():
-    """Whether pip can reach packages."""
+def can_reach_registry():
+    """Whether pip can reach a package registry."""
     return run(sys.executable, "-m", "pip", "index", "versions", "numpy").returncode == 0
 
 
 @long
 def test_pip_installs_in_a_fresh_environment(tmp_path):
-    if not registry():
+    if not can_reach_registry():
         pytest.skip("no package registry can be reached")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     assert run(sys.executable, "-m", "venv", tmp_path / "venv").returncode == 0
@@ -58,7 +58,7 @@ def test_pip_installs_in_a_fresh_environment(tmp_path):
 
 
 def test_all_missing_requirements_are_listed_together(tmp_path):
-    words = [
+    command = [
         "cmake",
         "-S",
         ROOT,
@@ -71,18 +71,20 @@ def test_all_missing_requirements_are_listed_together(tmp_path):
         "-DCMAKE_IGNORE_PATH=/usr/include;/usr/include/eigen3",
         f"-DPython_EXECUTABLE={sys.executable}",
     ]
-    installed = run(*words)
+    installed = run(*command)
     message = " ".join(installed.stderr.split())
     assert installed.returncode != 0 and "apt-get install" in message
     for package in ("zlib1g-dev", "libeigen3-dev", "libxxhash-dev", "nlohmann-json3-dev"):
         assert package in message
-    assert "libgtest-dev" not in message and "libcli11-dev" not in message, "only tests and tools need these"
+    assert "libgtest-dev" not in message and "libcli11-dev" not in message, (
+        "packages that only tests and tools need must not be listed"
+    )
 
 
 @long
 def test_a_wheel_trains_in_a_bare_debian_root(tmp_path):
     if os.geteuid() != 0 or shutil.which("debootstrap") is None:
-        pytest.skip("a bare root takes root and debootstrap")
+        pytest.skip("a bare Debian root needs root privileges and debootstrap")
     installed = run(ROOT / "dev", "wheel", tmp_path / "wheels")
     assert installed.returncode == 0, installed.stderr
     (wheel,) = (tmp_path / "wheels").glob("*.whl")

@@ -34,7 +34,7 @@ def test_values_convert_to_numbers_and_bools():
         [1, 2][x[0]]
 
 
-def test_masks_select_outside_of_compile():
+def test_masks_select_elements_outside_of_compiled_functions():
     x = kz.tensor(X)
     np.testing.assert_array_equal(x[x > 0].numpy(), X[X > 0])
     np.testing.assert_array_equal(x[np.array([True, False, True, False])].numpy(), X[[0, 2]])
@@ -71,7 +71,7 @@ def test_a_scalar_tensor_is_formatted_as_its_number():
         f"{kz.ones(2):.2f}"
 
 
-def test_a_copy_of_a_value_is_the_value():
+def test_a_copy_of_a_value_is_the_value_itself():
     x = kz.tensor([1.0, 2.0])
     assert copy.copy(x) is x and copy.deepcopy({"a": [x]})["a"][0] is x
     y = x
@@ -101,14 +101,14 @@ def test_an_update_may_be_the_first_computation(kind):
     np.testing.assert_allclose(w.numpy(), 1 - 0.5 * (g if kind is kz.optim.SGD else np.sign(g)), rtol=1e-5)
 
 
-def test_gradients_outside_of_variables_on_several_devices_are_errors_with_a_fix():
+def test_gradients_of_variables_on_several_meshes_outside_of_compiled_functions_are_errors():
     kz.init(devices=2)
     net = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 1))
     loss, params = lambda x: net(x).sum(), net.parameters()
-    both = kz.compile(lambda x: kz.value_and_grad(loss, params)(x), mesh="stage=2", placements=[("0", 0), ("1", 1)])
-    expected = both(X)
+    compiled = kz.compile(lambda x: kz.value_and_grad(loss, params)(x), mesh="stage=2", placements=[("0", 0), ("1", 1)])
+    expected = compiled(X)
     with pytest.raises(
         kz.UserError, match="gradients of variables on several meshes must be taken inside of a compiled function"
     ):
         kz.value_and_grad(loss, params)(X)
-    np.testing.assert_allclose(float(both(X)[0]), float(expected[0]))
+    np.testing.assert_allclose(float(compiled(X)[0]), float(expected[0]))

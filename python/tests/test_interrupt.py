@@ -1,4 +1,4 @@
-"""Ctrl-C during planning, prints in a scan, and frames of the package outside of compiled functions."""
+"""Ctrl-C during planning, printing in a scan, and frames of the package in tracebacks."""
 
 import os
 import re
@@ -58,7 +58,7 @@ def interrupt(after):
     os.kill(os.getpid(), signal.SIGINT)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-late = []
+delays = []
 for share in %s:
     timer = threading.Thread(target=interrupt, args=(share * whole,))
     function = compiled()
@@ -69,9 +69,9 @@ for share in %s:
         time.sleep(1)  # planning ended before the signal arrived
     except KeyboardInterrupt:
         if function.signatures() == 0:  # the interrupted call left no plan
-            late.append(f"{share}:{time.process_time() - sent[-1]}")
+            delays.append(f"{share}:{time.process_time() - sent[-1]}")
     timer.join()
-print("late", *late, flush=True)
+print("delays", *delays, flush=True)
 print("loss", float(function(x)), flush=True)
 """
 
@@ -83,19 +83,18 @@ def run(program):
 
 @pytest.mark.timeout(300)
 def test_ctrl_c_interrupts_planning_and_the_next_call_plans_again():
-    """A signal is late by the processor time in seconds that planning uses after it."""
-    shares, late_signals = ["0.2", "0.5", "0.8"], {}
-    for _ in range(
-        5
-    ):  # on a busy machine a signal may arrive after planning; then the same shares of its time are tried again
+    """The delay of a signal is the processor time, in seconds, that planning uses after the signal. It must be below
+    0.1. On a busy machine a signal may arrive after planning; it is then sent again in the next attempt."""
+    shares, delays = ["0.2", "0.5", "0.8"], {}
+    for _ in range(5):
         done = run(PLANNING % (3, f"[{', '.join(shares)}]"))
         assert done.returncode == 0, done.stderr
         assert np.isfinite(float(re.search("loss (.*)", done.stdout).group(1)))
-        late_signals |= dict(word.split(":") for word in re.search("late(.*)", done.stdout).group(1).split())
-        shares = [share for share in shares if float(late_signals.get(share, "inf")) >= 0.1]
+        delays |= dict(word.split(":") for word in re.search("delays(.*)", done.stdout).group(1).split())
+        shares = [share for share in shares if float(delays.get(share, "inf")) >= 0.1]
         if not shares:
             return
-    assert not shares, late_signals
+    assert not shares, delays
 
 
 def test_the_body_of_a_scan_prints_in_every_iteration(capsys):
@@ -151,7 +150,7 @@ def test_frames_of_the_standard_library_and_numpy_are_hidden_below_the_package()
         found = kz.errors.without_own_frames(caught.value).__traceback__
         return [os.path.basename(f.filename) for f in traceback.extract_tb(found)][
             1:
-        ]  # after the frame of this function
+        ]  # without the frame of this function
 
     users = os.path.basename(__file__)
     package, standard = os.path.join(package_folder, "compiled_function.py"), os.path.join(library, "dis.py")
@@ -167,12 +166,12 @@ def test_frames_of_the_standard_library_and_numpy_are_hidden_below_the_package()
     assert files(frame(package, frame(os.path.join(library, "site-packages", "a.py"), stop))) == ["a.py", users]
 
 
-@pytest.mark.parametrize("folder, both", [(os.path.dirname(kz.__file__), False), ("users", True)])
-def test_an_interrupt_in_an_error_handler_is_shown_without_the_error(folder, both):
+@pytest.mark.parametrize("folder, error_is_shown", [(os.path.dirname(kz.__file__), False), ("users", True)])
+def test_an_interrupt_in_an_error_handler_of_the_package_is_shown_without_the_error(folder, error_is_shown):
     handler = "try:\n    raise kz.PeerError('rank 0 is gone')\nexcept kz.Error:\n    raise KeyboardInterrupt"
     done = run(f"import karez as kz\nexec(compile({handler!r}, {folder + '/mine.py'!r}, 'exec'))")
     assert done.returncode == -signal.SIGINT and done.stderr.splitlines()[-1] == "KeyboardInterrupt"
-    assert ("rank 0 is gone" in done.stderr) == ("During handling" in done.stderr) == both, done.stderr
+    assert ("rank 0 is gone" in done.stderr) == ("During handling" in done.stderr) == error_is_shown, done.stderr
 
 
 @pytest.mark.parametrize("raised", ["kz.PeerError('gone')", "KeyboardInterrupt"])
@@ -180,7 +179,7 @@ def test_an_interrupt_while_an_error_is_shown_ends_the_program(raised):
     done = run(f"""
 import os, signal, sys
 import karez as kz
-signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may have ignored the signal
 class Interrupts:
     def write(self, text):
         os.kill(os.getpid(), signal.SIGINT)

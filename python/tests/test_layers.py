@@ -129,7 +129,7 @@ def test_the_padding_row_of_an_embedding_is_zero_and_gets_no_gradient(row):
     np.testing.assert_array_equal(rows.numpy(), initial[index])
 
 
-def test_batch_norm_learns_its_statistics_and_uses_them():
+def test_batch_norm_updates_its_running_statistics_and_uses_them():
     layer, x = nn.BatchNorm2d(4), IMAGE * 3 + 1
     f = kz.compile(layer, mesh="data=2")
     f(x).wait()
@@ -152,7 +152,7 @@ def test_batch_norm_learns_its_statistics_and_uses_them():
         (lambda: nn.MultiHeadAttention(10, 4), "heads=4 must divide width=10"),
         (lambda: nn.GroupNorm(3, 4), "num_groups=3 must divide num_channels=4"),
         (lambda: nn.Embedding(3, 2, padding_idx=3), "padding_idx must be from -3 to 2, got 3"),
-        (lambda: nn.init.uniform(-1.0), "a bound of -1.0"),
+        (lambda: nn.init.uniform(-1.0), "bound must be finite and at least 0, got -1.0"),
     ],
 )
 def test_invalid_arguments_of_layers_are_errors(call, text):

@@ -16,7 +16,7 @@ X = np.arange(24, dtype=np.float32).reshape(4, 6)
 
 
 def stored(layout, mesh, shape=(4, 6)):
-    """The layout of a parameter by a rule."""
+    """The layout that a rule gives to a parameter."""
     w = nn.Parameter(np.ones(shape, np.float32), name="w")
     f = kz.compile(lambda: w * 2, mesh=mesh, rules={"w": layout})
     f().wait()
@@ -35,7 +35,7 @@ def test_a_rule_counts_dimensions_from_either_end():
     assert stored([S(0), S(-1)], "a=2,b=2") == stored(P("a", "b"), "a=2,b=2") == "f32[4@a, 6@b]"
     assert stored([S(-1), S(0)], "a=2,b=2") == "f32[4@b, 6@a]"
     assert stored([S(-1), B], "a=2,b=2") == "f32[4, 6@a]"
-    assert stored([S(0), S(-1)], "a=2,b=2", (8,)) == "f32[8@a@b]", "the last dimension may be the first"
+    assert stored([S(0), S(-1)], "a=2,b=2", (8,)) == "f32[8@a@b]", "the last dimension of a vector is its first"
     assert stored([S(np.int64(-1))], "d=2") == "f32[4, 6@d]"
 
 
@@ -73,30 +73,30 @@ def test_a_split_needs_a_dimension_number():
             S(dim)
 
 
-def laid(*layout, mesh="a=2,b=2", x=X):
+def layout_text(*layout, mesh="a=2,b=2", x=X):
     return repr(kz.compile(lambda a: kz.with_layout(a + 0, *layout), mesh=mesh)(x)).split(", [[")[0]
 
 
 def test_with_layout_takes_layouts_by_dimension():
-    assert laid("a", "b") == laid(P("a", "b")) == "Tensor(f32[4@a, 6@b]"
-    assert laid("a+b") == "Tensor(f32[4@a@b, 6]"
+    assert layout_text("a", "b") == layout_text(P("a", "b")) == "Tensor(f32[4@a, 6@b]"
+    assert layout_text("a+b") == "Tensor(f32[4@a@b, 6]"
     for layout, text in [
         (("b+a",), "splits nest in the order of the axes of mesh(a=2, b=2): 'a+b'"),
         (([S(0), B],), "with_layout: [S(dim=0), B] is neither the name"),
         ((S(0),), "with_layout: S(dim=0) is neither"),
-        (("a", None, "b"), "names 3 dimensions; there are 2"),
+        (("a", None, "b"), "names 3 dimensions, but the rank is 2"),
     ]:
         with pytest.raises(kz.LayoutError) as caught:
-            laid(*layout)
+            layout_text(*layout)
         assert text in str(caught.value)
 
 
-def test_an_axis_of_one_device_accepts_the_layouts_of_longer_ones():
-    assert laid("d", mesh=kz.Mesh(d=1)) == "Tensor(f32[4@d, 6]", "as requested"
-    assert laid("a", "b", mesh="a=1,b=1") == "Tensor(f32[4@a, 6@b]"
-    assert laid("d", mesh="d=1", x=X[:1]) == "Tensor(f32[1@d, 6]", "a batch of one"
+def test_an_axis_of_one_device_accepts_the_layouts_of_longer_axes():
+    assert layout_text("d", mesh=kz.Mesh(d=1)) == "Tensor(f32[4@d, 6]", "the layout must be shown as requested"
+    assert layout_text("a", "b", mesh="a=1,b=1") == "Tensor(f32[4@a, 6@b]"
+    assert layout_text("d", mesh="d=1", x=X[:1]) == "Tensor(f32[1@d, 6]", "a batch of one row may be split"
     split = kz.compile(lambda a: kz.with_layout(a + 0, "d"), mesh="d=1")(X)
-    assert np.array_equal(np.from_dlpack(split), X), "one device holds all of it"
+    assert np.array_equal(np.from_dlpack(split), X), "one device holds the complete tensor"
     assert np.array_equal(kz.compile(lambda a: a * 2, mesh="d=1")(split).numpy(), 2 * X)
     assert repr(kz.show(split)) == "f32[4@d, 6]\n       0:6\n  0:4  0.0"
 
@@ -123,13 +123,15 @@ def test_one_program_with_layouts_runs_on_meshes_of_every_size():
 
         evaluate = kz.compile(lambda x: kz.with_layout(net(x), "data", None), mesh=mesh, rules={"0.weight": P("model")})
         losses[data, model] = [float(step(X.astype(float), np.ones((4, 2)))[0]) for _ in range(4)]
-        assert repr(evaluate(X.astype(float))).startswith("Tensor(f64[4@data, 2]"), "as requested on every mesh"
+        assert repr(evaluate(X.astype(float))).startswith("Tensor(f64[4@data, 2]"), (
+            "the layout must be shown as requested on every mesh"
+        )
     for found in losses.values():
         np.testing.assert_allclose(found, losses[1, 1], rtol=1e-12)
 
 
 def test_layouts_in_scan_bodies_and_under_a_memory_limit_are_valid():
-    """Repeated searches of a program: for a scan's body, under a memory limit, and for another layout."""
+    """The layouts are searched several times: for the body of a scan, under a memory limit, and by explain."""
     kz.init(devices=2, memory=1 << 20)
     w = nn.Parameter((6, 6), nn.init.normal(0.3), name="w")
 
@@ -154,13 +156,13 @@ def test_contradictory_layouts_are_errors_even_on_axes_of_size_one():
     w = nn.Parameter(np.ones((4, 6), np.float32), name="w")
     with pytest.raises(kz.Error, match="an earlier with_layout or rule stores it as"):
         kz.compile(lambda: kz.with_layout(w, "d") + kz.with_layout(w, None, "d"), mesh="d=1")()
-    with pytest.raises(kz.LayoutError, match="an earlier rule or compile stored it as"):
+    with pytest.raises(kz.LayoutError, match="an earlier rule or compiled function stored it as"):
         kz.compile(lambda: w * 2, mesh="d=1", rules={"w": P("d"), "?": P(None, "d")})()
     kz.compile(lambda: w * 2, mesh="d=1")().wait()
     kz.compile(lambda: w * 3, mesh="d=1", rules={"w": P("d")})().wait()  # no layout was requested before
     kz.reset()
     kz.compile(lambda: w * 2, mesh="d=1", rules={"w": P("d")})().wait()
-    with pytest.raises(kz.LayoutError, match="an earlier rule or compile stored it as"):
+    with pytest.raises(kz.LayoutError, match="an earlier rule or compiled function stored it as"):
         kz.compile(lambda: w * 3, mesh="d=1", rules={"w": P(None, "d")})()
 
 
@@ -173,8 +175,8 @@ def test_an_axis_of_one_device_changes_neither_plans_nor_searches():
         return [line for line in f.plan.splitlines() if not line.startswith(("plan", "program"))], f.shard_report
 
     kz.init(devices=2)
-    with_it = planned("d=2,one=1", **{"0.weight": P("one", "d"), "2.weight": [S(0), S(-1)]})
-    assert with_it == planned("d=2,one=1", **{"0.weight": P(None, "d"), "2.weight": [S(0), B]})
+    plan_with_axis = planned("d=2,one=1", **{"0.weight": P("one", "d"), "2.weight": [S(0), S(-1)]})
+    assert plan_with_axis == planned("d=2,one=1", **{"0.weight": P(None, "d"), "2.weight": [S(0), B]})
 
 
 @pytest.mark.parametrize("program", programs.ALL, ids=lambda program: program.__name__)
@@ -189,17 +191,17 @@ def test_every_program_runs_on_axes_of_one_and_two_devices(program):
         nets, step, batch = program(kz, nn, F, optim, np.asarray)
         matrix = next(p.name for net in nets for p in net.parameters() if len(p.shape) == 2 and min(p.shape) > 1)
 
-        def laid_step(*batch):
+        def step_with_layouts(*batch):
             return step(*[kz.with_layout(x, "data") for x in batch])
 
-        run = kz.compile(laid_step, mesh=kz.Mesh(data=data, model=model), rules={matrix: [B, S(-1)]})
+        run = kz.compile(step_with_layouts, mesh=kz.Mesh(data=data, model=model), rules={matrix: [B, S(-1)]})
         results = [run(*batch) for _ in range(2)]
         losses.append([[float(item) for item in (each if isinstance(each, tuple) else (each,))] for each in results])
     for found in losses:
         np.testing.assert_allclose(found, losses[0], rtol=1e-9)
 
 
-def test_two_ranks_pass_their_rows_after_an_axis_of_one():
+def test_two_ranks_pass_their_rows_on_meshes_with_axes_of_one_device():
     program = """
 import numpy as np
 import karez as kz

@@ -13,7 +13,7 @@ def test_on_one_rank_the_local_part_is_the_global_array():
     assert np.array_equal(step(kz.local(x)).numpy(), 2 * x)
     with pytest.raises(
         kz.ShapeError,
-        match=r"a part passed by local\(\), is f32\[3, 2\] of a global array of 4 rows; rank 0 holds f32\[4, 2\]",
+        match=r"a part passed by local\(\), is f32\[3, 2\] of a global array of 4 rows, but rank 0 holds f32\[4, 2\]",
     ):
         step(kz.local(x, rows=4))
 
@@ -45,7 +45,7 @@ count = 3 - kz.rank()
 try:
     step(kz.local(x[:count]), np.ones((2 * count, 2), np.float32))
 except kz.PeerError as error:
-    expected_text = f"a part by local(array) of {count} rows here, which means that every rank passes {count};"
+    expected_text = f"local(array) with {count} rows on this rank, which means that every rank passes {count};"
     assert f"argument 0 is {expected_text}" in str(error) and "argument 1" not in str(error), error
     print("explained")
 """

@@ -1,5 +1,5 @@
-"""Reads, prints and saves by only one of several ranks: an error on that rank, while all ranks continue to train
-unchanged."""
+"""Reads, prints and saves by only one of several ranks: they are errors on that rank, and all ranks continue to train
+as if nothing had happened."""
 
 # builds: karez_command
 import os
@@ -55,18 +55,19 @@ print("losses", [float(loss) for loss in losses], flush=True)
 
 
 def train(lone="pass", last="", ranks=2, link="shm", peer_timeout=30):
-    """The losses of all ranks, which are equal."""
+    """Trains with the code `lone` in each step and `last` at the end. Returns the losses, which must be equal on all
+    ranks."""
     program = BEGIN.format(lone="\n    ".join(lone.splitlines()), last=last, peer_timeout=peer_timeout)
-    words = [str(BUILD / "tools" / "karez"), "run", "-n", str(ranks), sys.executable, "-c", program]
+    command = [str(BUILD / "tools" / "karez"), "run", "-n", str(ranks), sys.executable, "-c", program]
     environment = {**os.environ, "PYTHONPATH": str(BUILD / "python"), "KAREZ_LINK": link}
-    done = subprocess.run(words, capture_output=True, text=True, timeout=110, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     losses = re.findall(r"losses (\[.*\])", done.stdout)
     assert len(losses) == ranks and len(set(losses)) == 1, done.stdout
     return losses[0]
 
 
-LONE = {  # a folder that is not empty cannot be removed
+LONE = {  # os.rmdir fails if the save has left a file in the folder
     "a read": "if kz.rank() == {rank}:\n    expect_error(lambda: y.numpy(), 'rank {rank} requests a read of "
     "f32[24@data, 1] "
     "(<string>:', ' is at ', 'read it on each, and print it on one')",
@@ -74,9 +75,9 @@ LONE = {  # a folder that is not empty cannot be removed
     "    expect_error(lambda: print(y), 'rank {rank} requests a read of f32[24@data, 1]')",
     "a number that the read computes": "if kz.rank() == {rank}:\n"
     "    expect_error(lambda: float(y.sum()), "
-    "'rank {rank} requests a read of f32[], which is computed for it (<string>:')",
+    "'rank {rank} requests a computation and read of f32[] (<string>:')",
     "a save": "if kz.rank() == {rank}:\n    path = os.path.join(tempfile.mkdtemp(), 'a')\n    expect_error(lambda: "
-    "kz.save(path), 'rank {rank} requests a save (<string>:', 'call it on every rank')\n    "
+    "kz.save(path), 'rank {rank} requests a save (<string>:', 'call save on every rank')\n    "
     "os.rmdir(os.path.dirname(path))",
     "several in a row": "if kz.rank() == {rank}:\n    for _ in range(5):\n        expect_error(lambda: y.numpy())",
     "different reads": "expect_error(lambda: y.numpy() if kz.rank() == {rank} else (y + 1).numpy())",
@@ -126,9 +127,9 @@ def test_a_read_waits_for_late_ranks(expected):
 @pytest.mark.xdist_group("lone_reads")
 def test_an_uncaught_read_error_ends_the_program_as_a_user_error():
     program = BEGIN.format(lone="if kz.rank() == 1:\n        y.numpy()", last="", peer_timeout=30)
-    words = [str(BUILD / "tools" / "karez"), "run", "-n", "2", sys.executable, "-c", program]
+    command = [str(BUILD / "tools" / "karez"), "run", "-n", "2", sys.executable, "-c", program]
     done = subprocess.run(
-        words, capture_output=True, text=True, timeout=110, env={**os.environ, "PYTHONPATH": str(BUILD / "python")}
+        command, capture_output=True, text=True, timeout=110, env={**os.environ, "PYTHONPATH": str(BUILD / "python")}
     )
     assert done.returncode == 64, done
     assert "rank 1 requests a read of f32[24@data, 1] (<string>:" in done.stderr, done

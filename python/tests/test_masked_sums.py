@@ -1,4 +1,4 @@
-"""Rows of a table that is split by rows, multiplied or divided: infinities, NaN and zeros are as on one device."""
+"""Rows of a split table that are multiplied or divided: infinities, NaN and zeros are as on one device."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ INDEX = (5 * np.arange(ROWS) % 7).astype(np.int64)
 
 
 def specials():
-    """Rows of ones with one special value in each."""
+    """Rows of ones, with one special value in each row."""
     by = np.ones((ROWS, WIDTH), np.float32)
     by[range(ROWS), range(0, 3 * ROWS, 3)] = [0, np.inf, -np.inf, np.nan, 0.25, 2]
     return by

@@ -1,5 +1,5 @@
-"""Micro-batches: means are over the whole batch, batch norm normalises each micro-batch alone, and inputs of the
-batch's length may be unbatched."""
+"""Micro-batches: means are over the entire batch, batch norm normalises each micro-batch separately, and inputs with as
+many rows as the batch may be unbatched."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ Y[4:9] = 3  # if 3 is ignored, the second of four micro-batches has no valid lab
 
 
 def by_numpy(state, weight, ignored):
-    """The loss and its gradients with respect to the weights of a linear layer."""
+    """The loss and its gradients with respect to the weight and the bias of a linear layer."""
     logits = X @ state["fc.weight"].T + state["fc.bias"]
     probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     rows = (BY_CLASS[Y] if weight else np.ones(N)) * (Y != ignored)
@@ -35,7 +35,7 @@ class Net(nn.Module):
 @pytest.mark.parametrize(
     "mesh, placements", [("", None), ("data=2", None), ("data=2,model=2", None), ("stage=2", {"same": 0, "fc": 1})]
 )
-def test_cross_entropy_is_averaged_over_the_whole_batch(mesh, placements, weight, ignored):
+def test_cross_entropy_is_averaged_over_the_entire_batch(mesh, placements, weight, ignored):
     net = Net().double()
 
     @kz.compile(mesh=mesh, placements=placements, microbatches=4)
@@ -49,7 +49,7 @@ def test_cross_entropy_is_averaged_over_the_whole_batch(mesh, placements, weight
         np.testing.assert_allclose(value.numpy(), item, rtol=1e-10, atol=1e-12)
 
 
-def test_label_smoothing_and_row_weights_apply_to_the_whole_batch():
+def test_label_smoothing_and_row_weights_apply_to_the_entire_batch():
     net, rows = Net().double(), DRAW.uniform(0, 1, N)
     for loss in (
         lambda y, x, w: F.cross_entropy(net(x), y, ignore_index=3, label_smoothing=0.1),
@@ -74,7 +74,7 @@ NORMAL = ((PARTS - PARTS.mean((1, 3, 4), keepdims=True)) / np.sqrt(PARTS.var((1,
 
 
 @pytest.mark.parametrize("mesh", ["", "data=2"])
-def test_batch_norm_normalises_each_micro_batch_alone(mesh):
+def test_batch_norm_normalises_each_micro_batch_separately(mesh):
     layer, scale = nn.BatchNorm2d(3).double(), np.cos(np.arange(IMAGES.size)).reshape(IMAGES.shape)
 
     @kz.compile(mesh=mesh, microbatches=4)
@@ -98,7 +98,7 @@ def test_batch_norm_normalises_each_micro_batch_alone(mesh):
     np.testing.assert_allclose(step(IMAGES, scale)[0].numpy(), want, rtol=1e-9)
 
 
-def test_gradients_through_batch_norm_are_computed_for_each_micro_batch_alone():
+def test_gradients_through_batch_norm_are_computed_for_each_micro_batch_separately():
     net = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.ReLU()).double()
     slopes = lambda x: kz.grad((net(x) ** 3).sum(), net.parameters())
     compiled_slopes = kz.compile(slopes)
@@ -113,7 +113,7 @@ def test_batch_norm_without_running_statistics_normalises_each_micro_batch():
 
 
 @pytest.mark.parametrize("unbatched", ["mask", ["mask"], 1])
-def test_an_input_of_the_batchs_length_may_be_unbatched(unbatched):
+def test_an_input_with_as_many_rows_as_the_batch_may_be_unbatched(unbatched):
     x, mask, extra = DRAW.normal(size=(4, 4)), np.tril(np.ones((4, 4))), {"at": np.arange(4.0), "by": np.ones(3)}
 
     def f(x, mask, extra=None):

@@ -70,7 +70,7 @@ def test_names_are_relative_to_the_module_that_lists_them():
     step = kz.compile(net, rules={"blocks.0.up.weight": kz.P("model")}, mesh="model=2")
     step(random_array(2, 4))
     assert net.blocks[0].up.weight.name == "blocks.0.up.weight", (
-        "named from the outermost module that the function uses"
+        "the path must begin at the outermost module that the function uses"
     )
     block = ["norm.weight", "norm.bias", "up.weight", "up.bias", "down.weight"]
     assert [n for n, _ in net.blocks[0].named_parameters()] == block == list(net.blocks[0].state_dict())
@@ -152,7 +152,7 @@ def test_paths_in_a_program_begin_with_the_name_of_the_root_module():
 def test_initial_values_depend_on_the_seed_and_the_order_of_construction():
     kz.init(devices=2, seed=4)
     one, two = Net().state_dict(), Net().state_dict()
-    assert not np.array_equal(one["first.weight"], two["first.weight"]), "equal roots differ"
+    assert not np.array_equal(one["first.weight"], two["first.weight"]), "two models of one class must differ"
     assert not np.array_equal(one["blocks.0.up.weight"], one["blocks.1.up.weight"])
     assert np.abs(one["first.weight"]).max() <= 0.5 and np.ptp(one["first.weight"]) > 0.7
     kz.worlds._end()
@@ -167,14 +167,14 @@ def test_initial_values_depend_on_the_seed_and_the_order_of_construction():
 
 
 @pytest.mark.parametrize("mesh", ["", "data=2", "data=2,model=2"])
-def test_equal_roots_are_equal_on_every_mesh_and_differ_from_each_other(mesh):
+def test_two_equal_models_get_different_values_that_are_the_same_on_every_mesh(mesh):
     nets = [nn.Linear(3, 2) for _ in range(2)]
     first = kz.compile(lambda x: [net(x) for net in nets], mesh=mesh)(np.eye(3, dtype=np.float32))
     np.testing.assert_allclose([y.numpy()[0, 0] for y in first], [0.185532271862, 0.258668452501], rtol=1e-6)
     assert [p.name for net in nets for p in net.parameters()] == ["weight", "bias"] * 2
 
 
-def test_a_copy_begins_with_the_values_of_the_original():
+def test_a_copy_starts_with_the_values_of_the_original():
     net = Net()
     early_copy = copy.deepcopy(net)
     for name, value in early_copy.state_dict().items():
@@ -185,9 +185,9 @@ def test_a_copy_begins_with_the_values_of_the_original():
     assert early_copy.scale.numpy().tolist() == [1] * 6 and late_copy.tied is late_copy.first
 
 
-def test_state_is_read_before_and_after_the_first_call_and_set_at_any_time():
+def test_state_can_be_read_before_and_after_the_first_call_and_set_at_any_time():
     net, x, other = Net(), random_array(2, 4), Net()
-    step, of_other = kz.compile(net, mesh="data=2"), kz.compile(other, mesh="data=2")
+    step, step_of_other = kz.compile(net, mesh="data=2"), kz.compile(other, mesh="data=2")
     kz.init(devices=2)
     before = net.state_dict()
     a, _ = step(x)
@@ -197,8 +197,8 @@ def test_state_is_read_before_and_after_the_first_call_and_set_at_any_time():
     net.load_state_dict(half)
     np.testing.assert_array_equal(net.first.weight.numpy(), half["first.weight"])
     other.load_state_dict(half)
-    np.testing.assert_array_equal(of_other(x)[0].numpy(), step(x)[0].numpy())
-    assert not np.array_equal(of_other(x)[0].numpy(), a.numpy())
+    np.testing.assert_array_equal(step_of_other(x)[0].numpy(), step(x)[0].numpy())
+    assert not np.array_equal(step_of_other(x)[0].numpy(), a.numpy())
 
 
 def test_a_state_that_does_not_match_is_an_error_and_changes_nothing():
@@ -229,7 +229,7 @@ def test_training_mode_reaches_all_descendants_and_controls_dropout():
 
 
 @pytest.mark.parametrize("layer", [nn.Dropout, nn.Dropout2d])
-def test_a_dropout_of_everything_gives_zeros_and_gradients_of_zero(layer):
+def test_dropout_with_probability_one_gives_zeros_and_zero_gradients(layer):
     x = np.full((2, 3, 4), np.inf, np.float32)
     value, gradient = kz.value_and_grad(lambda x: layer(1.0)(x).sum())(x)
     assert value.item() == 0 and np.array_equal(gradient.numpy(), np.zeros_like(x))
@@ -288,7 +288,7 @@ def test_copied_modules_have_their_own_parameters():
     kz.init(seed=1)
     net = nn.Sequential(nn.Linear(3, 3), F.relu, nn.BatchNorm1d(3))
     net[0].bias.requires_grad = False
-    fresh = copy.deepcopy(net)
+    early_copy = copy.deepcopy(net)
     opt = kz.optim.SGD(net.parameters(), lr=0.1)
 
     @kz.compile
@@ -303,13 +303,15 @@ def test_copied_modules_have_their_own_parameters():
     state_before = net.state_dict()
     other = copy.deepcopy(net)
     step(x).wait()
-    assert list(other.state_dict()) == list(state_before) == list(fresh.state_dict())
+    assert list(other.state_dict()) == list(state_before) == list(early_copy.state_dict())
     for name, value in other.state_dict().items():
-        np.testing.assert_array_equal(value, state_before[name], err_msg="the values at the time of the copy")
-    assert np.abs(net.state_dict()["0.weight"] - state_before["0.weight"]).max() > 0, "the original is trained further"
+        np.testing.assert_array_equal(value, state_before[name], err_msg="expected the values at the time of the copy")
+    assert np.abs(net.state_dict()["0.weight"] - state_before["0.weight"]).max() > 0, (
+        "the original must be trained further"
+    )
     assert not other[0].bias.requires_grad and other[0].weight.requires_grad and other[1] is F.relu
-    assert list(copy.deepcopy(net[0]).state_dict()) == ["weight", "bias"], "a copied submodule is a root"
+    assert list(copy.deepcopy(net[0]).state_dict()) == ["weight", "bias"], "a copied submodule must be a root"
     assert len(other.buffers()) == 3 and other[2].num_batches_tracked.dtype is kz.int64
     tied = nn.Sequential(nn.Linear(3, 3, bias=False))
     tied.again = tied[0].weight
-    assert len(copy.deepcopy(tied).parameters()) == 1, "tied parameters stay tied"
+    assert len(copy.deepcopy(tied).parameters()) == 1, "tied parameters must stay tied"

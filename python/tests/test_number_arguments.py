@@ -23,7 +23,7 @@ USES = {
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.filterwarnings("ignore")
-def test_a_call_gives_the_same_result_as_code_outside_of_functions(use, dtype):
+def test_a_call_gives_the_same_result_as_the_code_outside_of_compiled_functions(use, dtype):
     x = np.array([1, 0, 2, -3]).astype(dtype)
     f = kz.compile(USES[use])
     compared = 0
@@ -36,10 +36,10 @@ def test_a_call_gives_the_same_result_as_code_outside_of_functions(use, dtype):
         compared += 1
         assert result.dtype == expected.dtype, (number, result.dtype, expected.dtype)
         np.testing.assert_array_equal(np.asarray(result), np.asarray(expected), err_msg=f"{number}")
-    assert compared >= 6, "at least six of eight; some dtypes cannot hold the results of some uses"
+    assert compared >= 6, "at least six of eight numbers must be compared; some dtypes cannot hold some results"
 
 
-def test_a_number_is_read_at_each_call_and_traces_once():
+def test_a_number_is_read_at_each_call_without_a_retrace():
     traced = []
     f = kz.compile(lambda x, k: (traced.append(1), x * k)[1])
     x = np.array([1.0, 3.0])
@@ -78,7 +78,7 @@ def test_an_integer_that_does_not_fit_is_an_error():
     x = np.array([1, 2, 3], np.int32)
     np.testing.assert_array_equal(f(x, 7).numpy(), x * 7)
     for number in (2**31, 2**40, -(2**31) - 1):
-        with pytest.raises(kz.TypeError, match="a number of this call does not fit i32"):
+        with pytest.raises(kz.TypeError, match="a number in this call does not fit i32"):
             f(x, number)
     np.testing.assert_array_equal(f(x, 8).numpy(), x * 8)
     np.testing.assert_array_equal(f(x.astype(np.int64), 2**40).numpy(), x.astype(np.int64) * 2**40)

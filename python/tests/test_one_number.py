@@ -1,4 +1,4 @@
-"""Consistent predictions: every report of a plan's times uses the costs stored in the plan, and marks defaults."""
+"""Every report on the times of a plan uses the costs that are stored in the plan, and says if they are defaults."""
 
 # builds: karez_command
 import html
@@ -32,8 +32,8 @@ RATES = [
 ]
 
 
-def karez(*words, code=0):
-    result = subprocess.run([KAREZ, *map(str, words)], capture_output=True, text=True, timeout=120)
+def karez(*arguments, code=0):
+    result = subprocess.run([KAREZ, *map(str, arguments)], capture_output=True, text=True, timeout=120)
     assert result.returncode == code, result
     return result.stderr if code else result.stdout
 
@@ -72,11 +72,14 @@ def one_device():
 
 
 PROGRAMS = {"demo": demo, "pipeline": pipeline, "mlp": mlp, "transformer": transformer, "one": one_device}
-HEADINGS = {"one": "Critical cycle of launches one at a time", "many": "Launches that overlap as far as slots allow"}
+HEADINGS = {
+    "one": "Critical cycle if launches run one at a time",
+    "many": "Launches that overlap as far as slots allow",
+}
 
 
 def predicted(text):
-    """The figure and the text next to each heading."""
+    """The predicted time and the text after it, for each heading."""
     found = {}
     for name, heading in HEADINGS.items():
         lines = re.findall(rf"^{heading}: (\S+) us a launch, predicted(.*)$", text, re.M)
@@ -86,7 +89,7 @@ def predicted(text):
 
 
 def printed_seconds(step, folder, *costs):
-    """All predictions of a plan: the figures of each report with the text next to them, and the line about costs."""
+    """All predictions for a plan: the times in each report with the text after them, and the line about costs."""
     plan = folder / "p.plan"
     step.plan.save(plan)
     page = html.unescape(re.sub(r"</?(h2|div|section|p)[^>]*>", "\n", step.plan._page.html()))
@@ -130,7 +133,7 @@ def test_summary_page_explain_and_simulate_agree(name, tmp_path):
     )
 
 
-def measured(tmp_path, origin='origin "measured here"\n'):
+def write_cost_table(tmp_path, origin='origin "measured here"\n'):
     path = tmp_path / "costs.txt"
     path.write_text(
         f"{origin}link alpha=1e-5 beta=1e-9\nlink @local alpha=3e-6 beta=2e-9\nmatmul_flops=3e9\nconv_flops=2e9\n"
@@ -148,7 +151,7 @@ def measured(tmp_path, origin='origin "measured here"\n'):
 @pytest.mark.parametrize("team", [1, 2])
 @pytest.mark.parametrize("name", ["demo", "pipeline", "one"])
 def test_all_reports_use_a_measured_table_without_a_caution(name, team, tmp_path):
-    file = measured(tmp_path)
+    file = write_cost_table(tmp_path)
     kz.init(devices=4, team=team, cost_file="default")
     before = printed_seconds(PROGRAMS[name](), tmp_path)[0]["summary"]
     kz.worlds._end()
@@ -167,7 +170,7 @@ def test_another_cost_table_can_be_requested(tmp_path):
     step = mlp()
     plan = tmp_path / "p.plan"
     step.plan.save(plan)
-    file = measured(tmp_path, origin="")
+    file = write_cost_table(tmp_path, origin="")
     explain_text, simulated = karez("plan", "explain", plan, "--costs", file), karez("simulate", plan, "--costs", file)
     assert (
         predicted(explain_text)["one"]
@@ -181,8 +184,8 @@ def test_another_cost_table_can_be_requested(tmp_path):
     )
 
 
-def test_a_plan_without_a_table_is_predicted_by_defaults_with_a_caution(tmp_path):
-    kz.init(devices=4, cost_file=str(measured(tmp_path)))
+def test_a_plan_without_a_table_is_predicted_with_default_costs_and_a_caution(tmp_path):
+    kz.init(devices=4, cost_file=str(write_cost_table(tmp_path)))
     new, old = tmp_path / "new.plan", tmp_path / "old.plan"
     text = mlp().plan
     new.write_text(text)
@@ -193,8 +196,8 @@ def test_a_plan_without_a_table_is_predicted_by_defaults_with_a_caution(tmp_path
     hashes = [re.search(r"hash \w+", karez("plan", "verify", path)).group() for path in (new, old)]
     assert hashes[0] == hashes[1]
     explain_text, simulated = karez("plan", "explain", old), karez("simulate", old)
-    for message in (explain_text, simulated, karez("plan", "show", "--summary", old)):
-        assert "\ncosts: defaults, not measured on any processor; the plan has no cost table" in message
+    for report in (explain_text, simulated, karez("plan", "show", "--summary", old)):
+        assert "\ncosts: defaults, not measured on any processor; the plan has no cost table" in report
     assert (
         predicted(explain_text)["one"]
         == re.match(r"plan 'step': (\S+) us a launch, predicted(.*)\n", simulated).groups()
@@ -207,14 +210,14 @@ def test_a_plan_without_a_table_is_predicted_by_defaults_with_a_caution(tmp_path
 def test_an_invalid_table_is_an_error_that_names_the_file(tmp_path):
     bad = tmp_path / "bad.plan"
     bad.write_text(mlp().plan.replace("cost call=", "cost speed="))
-    for words in (["plan", "verify"], ["plan", "explain"], ["simulate"]):
-        assert karez(*words, bad, code=77).startswith(f"karez: {bad}: costs: line "), words
+    for command in (["plan", "verify"], ["plan", "explain"], ["simulate"]):
+        assert karez(*command, bad, code=77).startswith(f"karez: {bad}: costs: line "), command
     bad.write_text(mlp().plan + "cost # nothing\n")
     assert "expected a line of a cost table" in karez("plan", "show", bad, code=77)
 
 
 def test_a_plan_of_karez_opt_keeps_its_table(tmp_path):
-    graph, file, plan = tmp_path / "net.graph", measured(tmp_path), tmp_path / "p.plan"
+    graph, file, plan = tmp_path / "net.graph", write_cost_table(tmp_path), tmp_path / "p.plan"
     graph.write_text(
         'graph main mesh(data=2) {\n  %0 = input() {dtype="f32", name="x", shape=[8, 6]} : f32[8, 6]\n  %1 = '
         'relu(%0) : f32[8, 6]\n  output "y" %1\n}\n'
@@ -235,7 +238,7 @@ def test_layouts_are_explained_with_the_same_caution(tmp_path):
         )
     )
     kz.worlds._end()
-    kz.init(devices=4, cost_file=str(measured(tmp_path)))
+    kz.init(devices=4, cost_file=str(write_cost_table(tmp_path)))
     assert "default" not in mlp().explain("first.weight")
 
 
@@ -243,7 +246,7 @@ def size(number, unit):
     return float(number) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
 
 
-def parts_and_wholes(text):
+def parts_and_totals(text):
     return [
         (size(a, u), size(b, v)) for a, u, b, v in re.findall(r"(\S+) (\w*B) +of (\S+) (\w*B) in all its blocks", text)
     ]
@@ -254,8 +257,8 @@ def parts_and_wholes(text):
 def test_no_share_exceeds_its_total(name, launches, tmp_path):
     step = PROGRAMS[name]()
     step.plan.save(tmp_path / "p.plan")
-    message = karez("simulate", tmp_path / "p.plan", "--launches", launches, "--rows", 1000)
-    pairs = parts_and_wholes(message)
+    simulated = karez("simulate", tmp_path / "p.plan", "--launches", launches, "--rows", 1000)
+    pairs = parts_and_totals(simulated)
     modules = karez("plan", "explain", tmp_path / "p.plan", "--rows", 1000).split("\n\n")[2].splitlines()
     block_bytes = size(*re.search(r"(\S+) (\w*B) in blocks", modules[0]).groups())
     assert len(modules) > 3 and all(
@@ -266,7 +269,7 @@ def test_no_share_exceeds_its_total(name, launches, tmp_path):
     shares = [
         float(share)
         for share in re.findall(
-            r"(\d+\.\d+) %", message + karez("plan", "explain", tmp_path / "p.plan", "--rows", 1000) + step.summary()
+            r"(\d+\.\d+) %", simulated + karez("plan", "explain", tmp_path / "p.plan", "--rows", 1000) + step.summary()
         )
     ]
     assert len(shares) > devices and max(shares) <= 100.0
@@ -277,12 +280,11 @@ def test_a_memory_limit_is_reported_with_the_same_caution(tmp_path):
     limit = pipeline().peak_bytes - 1
     kz.worlds._end()
     kz.init(devices=4, memory=limit, cost_file="default")
-    message = pipeline().summary().splitlines()
-    lines = [line for line in message if "without that limit" in line]
+    lines = [line for line in pipeline().summary().splitlines() if "without that limit" in line]
     assert lines and all(f"predicted{CAUTION}; without that limit " in line for line in lines)
 
 
-AT_ONCE = (
+CONCURRENT_COLLECTIVES = (
     """plan "p" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
 device 1: 0 1 "cpu"
@@ -302,11 +304,11 @@ device 1: 0 1 "cpu"
 
 
 def test_a_stream_with_concurrent_collectives_counts_busy_time_once(tmp_path):
-    (tmp_path / "p.plan").write_text(AT_ONCE)
-    message = karez("simulate", tmp_path / "p.plan")
+    (tmp_path / "p.plan").write_text(CONCURRENT_COLLECTIVES)
+    simulated = karez("simulate", tmp_path / "p.plan")
     assert re.match(
-        r"plan 'p': 20000\d\d\.\d us a launch", message
+        r"plan 'p': 20000\d\d\.\d us a launch", simulated
     )  # two messages at the same time, one of each communicator
-    assert re.search(r"streams, busy for\n +100\.0 %  cpu 0\.\d  comm   <- the busiest stream\n +100\.0 % ", message), (
-        message
-    )
+    assert re.search(
+        r"streams, busy for\n +100\.0 %  cpu 0\.\d  comm   <- the busiest stream\n +100\.0 % ", simulated
+    ), simulated

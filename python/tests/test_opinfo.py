@@ -1,5 +1,5 @@
-"""PyTorch as the oracle: every public function that its OpInfo database knows, on its sample inputs, forward and
-gradient, in every dtype."""
+"""Compares every public function that PyTorch's OpInfo database knows with PyTorch: results and gradients, on the
+samples of the database, in every dtype."""
 
 import collections
 import json
@@ -14,7 +14,7 @@ from opinfo_cases import EXCLUDED, OTHERS, Outcome
 
 import karez as kz
 
-pytestmark = pytest.mark.xdist_group("opinfo")  # its fixtures are expensive
+pytestmark = pytest.mark.xdist_group("opinfo")  # one worker makes the expensive fixtures
 
 HERE = pathlib.Path(__file__).resolve().parent
 PATHS = os.pathsep.join([os.path.dirname(kz.__path__[0]), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -23,13 +23,14 @@ import json, sys
 sys.path.insert(0, {here!r})
 import opinfo
 max_samples = {max_samples!r}
-found = [*opinfo.outcomes(max_samples, seed={seed!r}), *opinfo.outcomes(max_samples and 1, seed={seed!r},
-dtypes={others!r})] print(json.dumps([list(one) for one in found]))
+found = [*opinfo.outcomes(max_samples, seed={seed!r})]
+found += opinfo.outcomes(max_samples and 1, seed={seed!r}, dtypes={others!r})
+print(json.dumps([list(outcome) for outcome in found]))
 """
 
 
 def run_with_pytorch(program):
-    """The output of a program, in another process because of PyTorch's threads."""
+    """Runs a program in another process, because of PyTorch's threads. Returns the JSON value in its last line."""
     pytest.importorskip("torch")
     pytest.importorskip("expecttest")
     environment = os.environ | {"PYTHONPATH": PATHS, "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu"}
@@ -66,8 +67,8 @@ def test_exclusions_have_reasons_and_are_few(outcomes):
     ]
     assert len(rejected) <= 0.05 * len(outcomes)
     if os.environ.get("KAREZ_ALL"):
-        message = collections.Counter(opinfo_cases.reason(item.op, item.text) for item in rejected)
-        assert set(message) == set(EXCLUDED.values()), "a reason that no sample needs any more"
+        reasons = collections.Counter(opinfo_cases.reason(item.op, item.text) for item in rejected)
+        assert set(reasons) == set(EXCLUDED.values()), "each reason in EXCLUDED must be needed by a sample"
 
 
 def test_stored_answers_cover_every_function_of_the_database():
@@ -80,7 +81,7 @@ print(json.dumps([torch.__version__, sorted({{op.name for op in opinfo.op_db}})]
 """
     version, names = run_with_pytorch(program)
     if version != opinfo_cases.stored()[1]["torch"]:
-        pytest.skip("the stored answers are of a different version of PyTorch")
+        pytest.skip("the stored answers come from a different version of PyTorch")
     assert names == opinfo_cases.stored()[1]["names"], (
-        "PyTorch's database has changed: python python/tests/opinfo.py store"
+        "PyTorch's database has changed; run python python/tests/opinfo.py store"
     )

@@ -1,4 +1,4 @@
-"""Optimisers: the updates of a step, unchanged parameters, and the state."""
+"""Optimisers: the updates that a step makes, parameters that stay unchanged, and the state."""
 
 import inspect
 import warnings
@@ -49,7 +49,7 @@ def test_a_parameter_without_a_gradient_is_unchanged(name, by):
         step(np.ones(2, np.float32)).wait()
     assert unused.numpy().tolist() == [3, 4] and used.numpy()[0] < 0.95
     assert not [name for name in kz.worlds.world().variables() if "unused" in name and name != "unused"], (
-        "there is no state for it either"
+        "a parameter that gets no gradient must have no state"
     )
 
 
@@ -101,11 +101,11 @@ def test_sgd_follows_its_formula():
         opt.step()
         return g
 
-    rates = []
+    values = []
     for g in (2.0, -1.0, 0.5):  # g + w / 2: 2.5, -0.625, 0.90625
         step(np.array([g])).wait()
-        rates.append(float(w.numpy()[0]))
-    np.testing.assert_allclose(rates, [0.75, 0.8125, 0.721875], rtol=1e-14)
+        values.append(float(w.numpy()[0]))
+    np.testing.assert_allclose(values, [0.75, 0.8125, 0.721875], rtol=1e-14)
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)
@@ -145,8 +145,8 @@ DEFAULTS = {  # the defaults of PyTorch 2.13
 
 @pytest.mark.parametrize("make_optimiser", DEFAULTS, ids=lambda make_optimiser: make_optimiser.__name__)
 def test_defaults_are_as_in_pytorch(make_optimiser):
-    words = inspect.signature(make_optimiser).parameters
-    assert {word: words[word].default for word in DEFAULTS[make_optimiser]} == DEFAULTS[make_optimiser]
+    parameters = inspect.signature(make_optimiser).parameters
+    assert {name: parameters[name].default for name in DEFAULTS[make_optimiser]} == DEFAULTS[make_optimiser]
 
 
 @pytest.mark.parametrize(
@@ -191,19 +191,19 @@ def test_a_step_count_that_differs_from_pytorch_warns_once(name):
         warnings.simplefilter("always")
         for _ in range(3):
             functions[0](np.ones(2, np.float32)).wait()
-        assert not caught, "so far all parameters were stepped together"
+        assert not caught, "no warning is due while each step updates the same parameters"
         for _ in range(3):
             for function in functions:
                 function(np.ones(2, np.float32)).wait()
-    error_text = [str(item.message) for item in caught]
+    messages = [str(item.message) for item in caught]
     if name in ("SGD", "Adagrad"):
-        assert not error_text
+        assert not messages
     else:
         assert (
-            len(error_text) == 1
+            len(messages) == 1
             and f"{name.split()[0]}: steps of 2 and of 1 parameters (unused in only one of them) share one count"
-            in error_text[0]
-        ), error_text
+            in messages[0]
+        ), messages
         assert caught[0].filename == __file__
     assert traced == ["one", "both"]
 
@@ -249,5 +249,5 @@ def test_adagrad_and_lion_reduce_the_loss(make):
 
     losses = [float(step(x)) for _ in range(60)]
     assert losses[-1] < 0.5 * losses[0]
-    with pytest.raises(kz.UserError, match="without parameters"):
+    with pytest.raises(kz.UserError, match="has no parameters"):
         make([])

@@ -16,11 +16,11 @@ OPTIMISERS = {name: getattr(kz.optim, name) for name in ("SGD", "Adam", "AdamW",
 def test_only_lr_of_an_optimiser_can_be_set_later(name):
     w = nn.Parameter(random_array(3))
     optimiser = kz.optim.EMA([w], 0.9) if name == "EMA" else OPTIMISERS[name]([w], 0.1)
-    words = [word for word in inspect.signature(type(optimiser)).parameters if word != "lr"]
-    assert "decay" in words or "weight_decay" in words
-    for word in [*words, "state", "momentun"]:
-        with pytest.raises(AttributeError, match=f"{name}.{word} cannot be set"):
-            setattr(optimiser, word, 0.5)
+    settings = [setting for setting in inspect.signature(type(optimiser)).parameters if setting != "lr"]
+    assert "decay" in settings or "weight_decay" in settings
+    for setting in [*settings, "state", "momentun"]:
+        with pytest.raises(AttributeError, match=f"{name}.{setting} cannot be set"):
+            setattr(optimiser, setting, 0.5)
     if name != "EMA":
         optimiser.lr = 0.25
         assert optimiser.lr == 0.25

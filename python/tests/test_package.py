@@ -1,4 +1,4 @@
-"""The package in its process: import, signals, the interpreter's lock, forks, and launchers."""
+"""The package as part of a process: import, signals, the interpreter's lock, forks, and launchers."""
 
 # builds: karez_command
 import os
@@ -58,7 +58,7 @@ SLOW = """
     import os, signal, threading, time
     import numpy as np
     import karez as kz
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may have ignored the signal
     x = np.random.default_rng(0).normal(size=(1500, 1500)).astype(np.float32)
     @kz.compile
     def slow(x):
@@ -70,8 +70,8 @@ SLOW = """
 
 
 def test_ctrl_c_ends_a_wait_at_once_and_the_launch_ends_later():
-    """The wait ends within a tenth of the time of the launch, which grows on a busy machine too. The timer may be late
-    on such a machine; then the trial is repeated."""
+    """The wait must end within a tenth of the time of a launch, which is also longer on a busy machine. If the timer is
+    late, the trial is repeated."""
     out = script(
         SLOW
         + """
@@ -116,7 +116,7 @@ def test_other_threads_run_while_one_waits():
     print((time.time() - begin) / max(1, counted[0]))
     """
     )
-    assert float(out) < 0.05, "seconds per iteration of the other thread, which sleeps for 0.001 s"
+    assert float(out) < 0.05, "each iteration of the other thread, which sleeps for 0.001 s, must take less than 0.05 s"
 
 
 def test_a_fork_before_the_first_world_works_and_one_after_it_is_an_error():
@@ -171,7 +171,7 @@ def test_ranks_of_karez_run_train_as_one_process_does():
     )
     assert len(two_ranks) == 2
     for line in two_ranks:
-        words = line.split()
-        assert words[-6] == "2" and [float(w) for w in words[-5:]] == pytest.approx(
-            [float(w) for w in one_process[1:]], rel=1e-10
+        fields = line.split()
+        assert fields[-6] == "2" and [float(loss) for loss in fields[-5:]] == pytest.approx(
+            [float(loss) for loss in one_process[1:]], rel=1e-10
         )

@@ -1,4 +1,4 @@
-"""Layouts, meshes and parts of tensors."""
+"""The layout, the mesh and the parts of a tensor, and tensors made from parts."""
 
 import copy
 import pickle
@@ -13,7 +13,7 @@ from karez import B, P, S, nn
 X = np.arange(20, dtype=np.float32).reshape(5, 4)
 
 
-def laid(x, mesh, *layout):
+def tensor_on(x, mesh, *layout):
     return kz.compile(lambda a: kz.with_layout(a, *layout), mesh=mesh)(x)
 
 
@@ -33,20 +33,20 @@ def laid(x, mesh, *layout):
 )
 def test_a_result_has_its_layout_and_mesh(axes, layout):
     mesh = kz.Mesh(**axes)
-    y = laid(X, mesh, layout)
+    y = tensor_on(X, mesh, layout)
     assert y.layout == layout and isinstance(y.layout, P) and repr(y.layout) == repr(layout)
     assert y.mesh == mesh and y.mesh.axes == axes and y.mesh.size == mesh.size
     relaid = kz.compile(lambda a: (kz.with_layout(a + 1, *y.layout), kz.with_layout(a + 1, y.layout)), mesh=y.mesh)(y)
-    assert [item.layout for item in relaid] == [layout] * 2, "with_layout accepts it"
+    assert [item.layout for item in relaid] == [layout] * 2, "with_layout must accept the layout"
     w = nn.Parameter(X, name="w")
     kz.compile(lambda: w * 1, mesh=y.mesh, rules={"w": y.layout})().wait()
-    assert w.layout == layout and w.mesh == mesh, "a rule accepts it"
+    assert w.layout == layout and w.mesh == mesh, "a rule must accept the layout"
 
 
 def test_scalars_and_empty_tensors_have_layout_and_mesh():
     mesh = kz.Mesh(data=2)
-    assert laid(np.float32(3), mesh).layout == P() and laid(np.float32(3), mesh).mesh == mesh
-    assert laid(np.zeros((0, 3), np.float32), mesh, "data").layout == P("data", None)
+    assert tensor_on(np.float32(3), mesh).layout == P() and tensor_on(np.float32(3), mesh).mesh == mesh
+    assert tensor_on(np.zeros((0, 3), np.float32), mesh, "data").layout == P("data", None)
 
 
 def test_meshes_are_equal_if_their_axes_and_devices_are():
@@ -55,7 +55,7 @@ def test_meshes_are_equal_if_their_axes_and_devices_are():
     assert mesh == kz.Mesh("data=2") and hash(mesh) == hash(kz.Mesh(data=2)) and mesh != "data=2"
     assert mesh != kz.Mesh(data=2, first=2) and mesh != kz.Mesh(model=2) and mesh != kz.Mesh(data=2, devices=[1, 0])
     other_mesh = kz.Mesh(data=2, devices=[3, 1])
-    assert laid(X, other_mesh, "data").mesh == other_mesh != mesh
+    assert tensor_on(X, other_mesh, "data").mesh == other_mesh != mesh
 
 
 def test_host_tensors_have_no_mesh():
@@ -65,7 +65,7 @@ def test_host_tensors_have_no_mesh():
 
 def test_an_expression_reports_the_layout_and_mesh_of_its_result(monkeypatch):
     mesh = kz.Mesh(data=2)
-    y = laid(X, mesh, "data")
+    y = tensor_on(X, mesh, "data")
     z, w = y + 1, kz.with_layout(y * 2, "data", None)
     assert z.mesh == w.mesh == mesh and w.layout == P("data", None)
     before = z.layout
@@ -87,14 +87,14 @@ def test_a_value_of_a_program_and_a_new_parameter_have_no_layout():
 
 def test_the_layout_is_known_after_a_reset_and_an_error_without_the_world():
     mesh = kz.Mesh(data=2)
-    y = laid(X, mesh, "data")
+    y = tensor_on(X, mesh, "data")
     kz.reset()
     assert y.layout == P("data", None) and y.mesh == mesh
     from karez import worlds
 
     del mesh
     worlds._end()
-    with pytest.raises(kz.Error, match=r"an array f32\[5@data, 4\] of a world that no longer exists"):
+    with pytest.raises(kz.Error, match=r"the array f32\[5@data, 4\] belongs to a world that no longer exists"):
         y.mesh
 
 
@@ -110,7 +110,7 @@ def test_partial_layouts_have_a_repr_equality_and_a_hash():
         with pytest.raises(kz.LayoutError, match="at most one of sum=, max= and min= may be given"):
             P(None, **wrong)
     with pytest.raises(kz.LayoutError, match="is Partial, which cannot be requested"):
-        laid(X, "a=2", P(None, None, sum="a"))
+        tensor_on(X, "a=2", P(None, None, sum="a"))
     with pytest.raises(kz.LayoutError, match="is Partial, which cannot be requested"):
         kz.compile(lambda a: a, mesh="a=2", rules={"w": P(None, sum="a")})(X)
 
@@ -121,24 +121,26 @@ def described(x):
 
 def test_parts_are_the_shards_of_each_device():
     kz.init(devices=4)
-    y = laid(X, "data=2", "data", None)
+    y = tensor_on(X, "data=2", "data", None)
     assert described(y) == [("0.0", [(0, 3), (0, 4)], X[:3].tolist()), ("0.1", [(3, 5), (0, 4)], X[3:].tolist())]
     assert repr(y.parts[0]) == "Part(device='0.0', index=[0:3, 0:4], f32[3, 4])"
-    assert all(np.array_equal(X[part.index], part.data) for part in laid(X, "data=2,model=2", "data", "model").parts)
-    assert [part.device for part in laid(X, "data=2,model=2", "data").parts] == ["0.0", "0.1", "0.2", "0.3"]
-    backwards = laid(X, kz.Mesh(data=2, devices=[1, 0]), "data").parts
-    assert [(part.device, part.data.shape) for part in backwards] == [("0.1", (3, 4)), ("0.0", (2, 4))], (
-        "in the order of the mesh"
+    assert all(
+        np.array_equal(X[part.index], part.data) for part in tensor_on(X, "data=2,model=2", "data", "model").parts
     )
-    assert described(laid(np.float32(3), "data=2")) == [("0.0", [], 3.0), ("0.1", [], 3.0)]
+    assert [part.device for part in tensor_on(X, "data=2,model=2", "data").parts] == ["0.0", "0.1", "0.2", "0.3"]
+    backwards = tensor_on(X, kz.Mesh(data=2, devices=[1, 0]), "data").parts
+    assert [(part.device, part.data.shape) for part in backwards] == [("0.1", (3, 4)), ("0.0", (2, 4))], (
+        "the parts must be in the order of the mesh"
+    )
+    assert described(tensor_on(np.float32(3), "data=2")) == [("0.0", [], 3.0), ("0.1", [], 3.0)]
     part = y.parts[0].data
     part[:] = 0
-    assert np.array_equal(y.numpy(), X), "a copy"
+    assert np.array_equal(y.numpy(), X), "part.data must be a copy"
 
 
 def test_host_tensors_and_expressions_have_parts():
     assert described(kz.tensor([1.0, 2.0])) == [(None, [(0, 2)], [1, 2])]
-    y = laid(X, "data=2", "data") * 2
+    y = tensor_on(X, "data=2", "data") * 2
     assert np.array_equal(y.parts[0].data, 2 * X)
     for wrong, text in [
         (lambda: kz.compile(lambda a: a.parts)(X), "parts of f32"),
@@ -169,7 +171,7 @@ CASES = [
 
 
 def cut(x, mesh, layout):
-    """The parts computed by NumPy, for layouts that split each dimension by one axis."""
+    """The parts of x, computed by NumPy."""
     entries = (
         layout
         if isinstance(layout, list)
@@ -192,7 +194,7 @@ def test_from_parts_assembles_the_global_tensor(axes, layout):
     assert from_local.shape == (5, 4) and from_local.mesh == mesh and np.array_equal(from_local.numpy(), X)
     relaid = kz.from_parts(from_local.parts, from_local.mesh, from_local.layout)
     assert relaid.layout == from_local.layout and described(relaid) == described(from_local), (
-        "its parts, mesh and layout recreate it"
+        "the parts, the mesh and the layout must recreate the tensor"
     )
     double = kz.compile(lambda a: a * 2, mesh=mesh)(from_local)
     assert np.array_equal(double.numpy(), 2 * X) and np.array_equal((from_local + from_local).numpy(), 2 * X)
@@ -216,9 +218,9 @@ def test_from_parts_takes_empty_values_and_scalars():
     assert float(kz.from_parts([3.0, 4.0], mesh, P(sum="data"))) == 7
 
 
-@pytest.mark.parametrize("kind, of", [("sum", np.add), ("max", np.maximum), ("min", np.minimum)])
+@pytest.mark.parametrize("kind, reduce", [("sum", np.add), ("max", np.maximum), ("min", np.minimum)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.float16, np.bool_])
-def test_a_partial_value_is_the_sum_or_the_extreme_of_its_parts(kind, of, dtype):
+def test_a_partial_value_is_the_sum_or_the_extreme_of_its_parts(kind, reduce, dtype):
     mesh = kz.Mesh(data=2)
     a, b = X.astype(dtype), X[::-1].astype(dtype)
     if kind == "sum" and dtype in (np.float16, np.bool_):
@@ -226,18 +228,18 @@ def test_a_partial_value_is_the_sum_or_the_extreme_of_its_parts(kind, of, dtype)
             kz.from_parts([a, b], mesh, P(None, None, sum="data"))
         return
     from_local = kz.from_parts([a, b], mesh, P(None, None, **{kind: "data"}))
-    assert from_local.layout == P(None, None, **{kind: "data"}) and np.array_equal(from_local.numpy(), of(a, b))
+    assert from_local.layout == P(None, None, **{kind: "data"}) and np.array_equal(from_local.numpy(), reduce(a, b))
     assert [part.data.tolist() for part in from_local.parts] == [a.tolist(), b.tolist()] and f"; {kind}@data]" in repr(
         from_local
     )
     if dtype is not np.bool_:
-        assert np.array_equal(kz.compile(lambda x: x + x, mesh=mesh)(from_local).numpy(), 2 * of(a, b))
-        assert np.array_equal((from_local + from_local).numpy(), 2 * of(a, b))
+        assert np.array_equal(kz.compile(lambda x: x + x, mesh=mesh)(from_local).numpy(), 2 * reduce(a, b))
+        assert np.array_equal((from_local + from_local).numpy(), 2 * reduce(a, b))
     with pytest.raises((kz.LayoutError, BufferError, TypeError), match="is split over several devices"):
         np.from_dlpack(from_local)
 
 
-def test_a_partial_value_may_be_split_too():
+def test_a_partial_value_may_also_be_split():
     mesh = kz.Mesh(data=2, model=2)
     from_local = kz.from_parts([X[:3], 2 * X[:3], X[3:], 2 * X[3:]], mesh, P("data", None, sum="model"))
     assert np.array_equal(from_local.numpy(), 3 * X) and np.array_equal(
@@ -252,7 +254,7 @@ def test_a_partial_value_may_be_split_too():
 @pytest.mark.parametrize(
     "parts, layout, more, text",
     [
-        ([X], P("data", None), {}, "1 parts; rank 0 has 2 devices of mesh(data=2); pass one part for each: 0.0, 0.1"),
+        ([X], P("data", None), {}, "expected 2 parts, one for each device of rank 0 on mesh(data=2) (0.0, 0.1), got 1"),
         (
             [X[:2], X[2:]],
             P("data", None),
@@ -277,11 +279,16 @@ def test_a_partial_value_may_be_split_too():
             {},
             "part 0 is f32[5, 4], part 1 is f32[4]; all parts must have the same number of dimensions",
         ),
-        ([X, X.astype(int)], P(None, None), {}, "part 0 is f32[5, 4], part 1 is i64[5, 4]; a value has one dtype"),
+        (
+            [X, X.astype(int)],
+            P(None, None),
+            {},
+            "part 0 is f32[5, 4], part 1 is i64[5, 4]; all parts must have the same dtype",
+        ),
         ([X, X], P(None, None), dict(dtype=kz.float64), "part 0 is f32[5, 4], but the requested dtype is f64"),
         ([X, X + 1], P(None, None), {}, "parts 0 and 1 differ, but devices 0.0 and 0.1 hold the same part of f32[5, 4"),
         ([X, X], P("model", None), {}, "model"),
-        ([X, X], P("data", None, None), {}, "names 3 dimensions; there are 2"),
+        ([X, X], P("data", None, None), {}, "names 3 dimensions, but the rank is 2"),
         ([X, X], P("data", None, sum="data"), {}, "names the mesh axis 'data' twice"),
         ([X, X], [S(2)], {}, "splits dimension 2 on the mesh axis 'data'"),
         ([X, X], [S(0), B], {}, "has 2 entries, but must have one for each of 1 mesh axes: data"),
@@ -302,7 +309,7 @@ def test_parts_of_a_program_and_of_an_ended_world_are_errors():
     kz.reset()
     assert np.array_equal(from_local.numpy(), X) and np.array_equal(
         kz.compile(lambda a: a + 1, mesh=mesh)(from_local).numpy(), X + 1
-    ), "a reset leaves values alone"
+    ), "a reset must keep values"
     held_bytes = kz.world().held_bytes()
     del from_local
     assert kz.world().held_bytes() <= held_bytes - 2 * X.nbytes
@@ -327,7 +334,7 @@ assert float(kz.compile(lambda a: a.sum(), mesh=mesh)(made)) == 190
 even = kz.from_parts([mine[:2]], mesh, P("data", None))
 assert even.shape == (4, 4) and np.array_equal(even.numpy(), np.concatenate([x[:2], x[3:]]))
 partial = kz.from_parts([x * (kz.rank() + 1)], mesh, P(None, None, sum="data"))
-assert np.array_equal(partial.parts[0].data, x * (kz.rank() + 1))  # before the whole tensor is read
+assert np.array_equal(partial.parts[0].data, x * (kz.rank() + 1))  # not yet summed
 assert np.array_equal(partial.numpy(), 3 * x)
 assert np.array_equal(kz.compile(lambda a: a @ a.T, mesh=mesh)(partial).numpy(), 9 * x @ x.T)
 largest = kz.from_parts([x * (1 - kz.rank())], mesh, P(None, None, max="data"))

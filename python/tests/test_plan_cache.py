@@ -1,4 +1,4 @@
-"""Plans cached on disk, by several processes concurrently."""
+"""Plans cached on disk, and shared by several processes."""
 
 import os
 import subprocess
@@ -33,9 +33,9 @@ def start_process(folder):
 
 
 def outputs_of(processes):
-    message = [(p.communicate(), p.returncode) for p in processes]
-    assert all(code == 0 and not err for (_, err), code in message), message
-    return {out for (out, _), _ in message}
+    results = [(p.communicate(), p.returncode) for p in processes]
+    assert all(code == 0 and not err for (_, err), code in results), results
+    return {out for (out, _), _ in results}
 
 
 def test_four_processes_share_a_folder(tmp_path):
@@ -63,7 +63,7 @@ def test_a_damaged_cached_plan_is_replaced(tmp_path):
 
 
 def test_a_cached_plan_has_the_layouts_of_results(tmp_path):
-    """Layouts of expressions, chosen by the planner."""
+    """The planner chooses the layouts of expressions, so a cached plan must contain them."""
     program = """
 import numpy as np
 import karez as kz
@@ -74,9 +74,9 @@ for _ in range(20):
 print(x.layout, float(x.sum()))
 """
     env = {**os.environ, "KAREZ_CACHE": str(tmp_path), "PYTHONPATH": os.path.dirname(kz.__path__[0])}
-    message = [
+    results = [
         subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=100)
         for _ in range(2)
     ]
-    assert [item.stdout for item in message] == [f"P('data', None) {301 * 128}.0\n"] * 2, message[1].stderr
-    assert list(tmp_path.iterdir()), "the plan was cached"
+    assert [item.stdout for item in results] == [f"P('data', None) {301 * 128}.0\n"] * 2, results[1].stderr
+    assert list(tmp_path.iterdir()), "the plan must be cached"

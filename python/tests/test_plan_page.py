@@ -1,4 +1,4 @@
-"""The page of a plan: its structure without a browser, and its rendering in a headless one."""
+"""The HTML page of a plan: its structure, and its rendering in a headless browser."""
 
 # builds: karez_command
 import collections
@@ -21,7 +21,7 @@ EMPTY = {"meta", "br", "hr", "img", "input", "link"}
 
 
 class Parsed(html.parser.HTMLParser):
-    """Every element with its attributes and text; a tag that is not closed in order is an error."""
+    """All elements of a page with their attributes and text. A tag that is not closed in order is an error."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -181,7 +181,7 @@ def test_text_of_the_user_is_escaped():
     ] == step.plan._page.html()
 
 
-def test_a_plan_is_its_text_and_its_suffix_selects_the_format(tmp_path):
+def test_a_plan_is_its_text_and_the_suffix_of_a_path_selects_the_format(tmp_path):
     step = mlp()
     plan = step.plan
     plan.save(tmp_path / "p.html")
@@ -205,7 +205,7 @@ def test_the_command_writes_the_same_page(tmp_path):
     assert (tmp_path / "p.html").read_text() == plan._page.html()
 
 
-@pytest.mark.skipif(not os.environ.get("KAREZ_ALL"), reason="takes Chromium: ./dev deps --long, ./dev test --long")
+@pytest.mark.skipif(not os.environ.get("KAREZ_ALL"), reason="needs Chromium: ./dev deps --long, ./dev test --long")
 def test_a_browser_draws_the_page_at_any_width(tmp_path):
     browser = shutil.which("chromium")
     assert browser, "./dev deps --long installs Chromium"
@@ -215,7 +215,7 @@ def test_a_browser_draws_the_page_at_any_width(tmp_path):
         make().plan.save(tmp_path / "p.html")
         for width, dark in ((500, False), (1400, False), (1400, True)):
             picture = pictures / f"plan-{name}-{width}{'-dark' if dark else ''}.png"
-            words = [
+            options = [
                 "--headless",
                 "--no-sandbox",
                 "--disable-gpu",
@@ -223,9 +223,9 @@ def test_a_browser_draws_the_page_at_any_width(tmp_path):
                 f"--user-data-dir={tmp_path / 'profile'}",
                 f"--window-size={width},1800",
             ]
-            words += ["--blink-settings=preferredColorScheme=0"] if dark else []
+            options += ["--blink-settings=preferredColorScheme=0"] if dark else []
             subprocess.run(
-                [browser, *words, f"--screenshot={picture}", f"file://{tmp_path / 'p.html'}"],
+                [browser, *options, f"--screenshot={picture}", f"file://{tmp_path / 'p.html'}"],
                 check=True,
                 timeout=120,
                 capture_output=True,

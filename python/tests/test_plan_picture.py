@@ -1,4 +1,4 @@
-"""Tests of tools/plan_picture.py: the picture of the README is drawn from the report on its pipeline."""
+"""Tests of tools/plan_picture.py, which draws the picture in the README from the report on the pipeline shown there."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ import karez as kz
 
 
 def texts_of(picture: str) -> list:
-    """Returns the texts of a picture without numbers."""
+    """Returns the texts in a picture, with # in place of numbers."""
     return [re.sub(r"[\d.]+", "#", element.text) for element in ElementTree.fromstring(picture).iter() if element.text]
 
 

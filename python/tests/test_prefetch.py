@@ -1,4 +1,4 @@
-"""Prefetching of batches by a thread: order, bounds, errors, and its end."""
+"""Prefetching of batches by a thread: the order of batches, the number of slots, errors, and the end of the thread."""
 
 import gc
 import os
@@ -70,14 +70,14 @@ def test_at_most_slots_batches_are_prefetched():
         assert free.acquire(timeout=WAIT)
     for consumed in range(10):
         assert int(next(feed)[0]) == consumed
-        assert free.acquire(timeout=WAIT), "the slot is filled again"
+        assert free.acquire(timeout=WAIT), "the free slot must be filled again"
         assert len(requested) <= consumed + 4
     feed.close()
     assert wait_for_end() and len(requested) <= 14 and list(feed) == []
 
 
 class BlockingIterable:
-    """Yields one batch, then blocks the thread during the next one until it may continue and ends with `then`."""
+    """Yields one batch. Before the second batch it blocks the thread until `resume` is set, then yields `then()`."""
 
     def __init__(self, then):
         self.then, self.reached, self.resume = then, threading.Event(), threading.Event()
@@ -106,7 +106,7 @@ def test_an_item_added_during_close_is_dropped(then):
     assert list(feed) == []  # the loop does not wait for the batch
     blocked_iterator.resume.set()
     assert wait_for_end() and list(feed) == []
-    assert not feed._run.queue.ready  # the memory of the batches is free
+    assert not feed._run.queue.ready  # the batches have been released
     feed.close()
     with pytest.raises(StopIteration):
         next(feed)
@@ -144,7 +144,7 @@ def test_another_thread_may_close_a_feed_while_the_loop_waits():
     assert wait_for_end() and list(feed) == []
 
 
-def test_the_iterable_may_close_its_own_feed():
+def test_the_iterable_may_close_the_feed_that_reads_it():
     feeds = []
 
     def batches():
@@ -154,16 +154,16 @@ def test_the_iterable_may_close_its_own_feed():
 
     begin = threading.Event()
 
-    def began():
+    def batches_after_begin():
         assert begin.wait(WAIT)
         yield from batches()
 
-    feeds.append(kz.data.feed(began()))
+    feeds.append(kz.data.feed(batches_after_begin()))
     begin.set()
     assert len(list(feeds[0])) <= 1 and wait_for_end()
 
 
-def test_an_exception_of_the_iterable_reaches_the_loop_with_its_traceback():
+def test_an_exception_from_the_iterable_reaches_the_loop_with_its_traceback():
     def batches():
         yield np.zeros(1)
         raise OSError("the disk is full")
@@ -176,7 +176,7 @@ def test_an_exception_of_the_iterable_reaches_the_loop_with_its_traceback():
         frame.name == "batches" for frame in traceback.extract_tb(caught.value.__traceback__)
     )
     feed = kz.data.feed([np.zeros(1, np.int16)])
-    with pytest.raises(kz.TypeError, match="an array of int16"):
+    with pytest.raises(kz.TypeError, match="unsupported array dtype int16"):
         next(feed)
     assert list(feed) == [] and wait_for_end()
 
@@ -202,7 +202,7 @@ def test_an_abandoned_loop_ends_the_thread():
     assert wait_for_end()
 
 
-def test_each_epoch_of_batches_has_its_order():
+def test_each_epoch_of_a_feed_has_a_new_order():
     batches = kz.data.Batches(np.arange(12), batch=4)
     batches_seen = [x.tolist() for x in kz.data.feed(batches, epochs=2)]
     assert (
@@ -217,33 +217,35 @@ def test_each_loop_over_a_feed_yields_all_batches():
     assert [[int(x[0]) for x in feed] for _ in range(3)] == [[0, 1, 2]] * 3
     for _x in feed:
         break
-    assert [int(x[0]) for x in feed] == [0, 1, 2], "an abandoned loop is not resumed"
+    assert [int(x[0]) for x in feed] == [0, 1, 2], "a new loop must start again"
     each = iter(kz.data.feed([np.full(1, i) for i in range(3)]))
-    assert int(next(each)[0]) == 0 and [int(x[0]) for x in each] == [1, 2], "one loop is an iterator"
+    assert int(next(each)[0]) == 0 and [int(x[0]) for x in each] == [1, 2], "a loop must continue an iterator"
     feed = kz.data.feed([np.full(1, i) for i in range(3)])
     assert int(next(feed)[0]) == 0 and [int(x[0]) for x in feed] == [1, 2]
 
 
-def test_loops_over_batches_are_epochs():
+def test_each_loop_over_a_feed_of_batches_runs_the_next_epoch():
     order = [np.concatenate(list(kz.data.Batches(np.arange(12), batch=4).epoch(n))).tolist() for n in range(4)]
     batches = kz.data.Batches(np.arange(12), batch=4)
     feed = kz.data.feed(batches)
     assert [[int(i) for x in feed for i in x.numpy()] for _ in range(3)] == order[:3]
-    assert [int(i) for x in kz.data.feed(batches) for i in x.numpy()] == order[3], "another feed has the next epoch"
+    assert [int(i) for x in kz.data.feed(batches) for i in x.numpy()] == order[3], (
+        "another feed must run the next epoch"
+    )
 
 
 @pytest.mark.parametrize(
-    "words, text",
+    "options, text",
     [({"slots": 0}, "got 0 and 1"), ({"epochs": "x"}, "got 2 and 'x'"), ({"slots": 2.5}, "got 2.5 and 1")],
 )
-def test_invalid_slots_and_epochs_are_errors(words, text):
+def test_invalid_slots_and_epochs_are_errors(options, text):
     with pytest.raises(kz.UserError, match=text):
-        kz.data.feed([], **words)
+        kz.data.feed([], **options)
     with pytest.raises(kz.TypeError, match="expected an iterable, got int"):
         kz.data.feed(3)
 
 
-def test_training_with_a_feed_equals_training_in_a_plain_loop():
+def test_training_with_a_feed_gives_the_losses_of_a_plain_loop():
     def losses(wrap):
         kz.worlds._end()
         net = kz.nn.Linear(3, 2)
@@ -261,7 +263,7 @@ def test_training_with_a_feed_equals_training_in_a_plain_loop():
     assert losses(lambda batches: batches) == losses(kz.data.feed)
 
 
-def test_a_data_loader_of_pytorch_can_be_fed():
+def test_a_feed_can_read_a_pytorch_data_loader():
     pytest.importorskip("torch")
     program = """
 import torch

@@ -1,4 +1,4 @@
-"""The key of a program: flags, and captured globals, modules and functions."""
+"""A program is used again only with the same flags and the same captured globals, modules and functions."""
 
 import numpy as np
 from small_net import X
@@ -71,13 +71,13 @@ def test_globals_that_called_functions_read_are_part_of_the_key():
     before = calls
     try:
         assert float(f(x).sum()) == 4 and float(f(x).sum()) == 4
-        assert calls == before + 1, "a value that the function itself writes is not a flag"
+        assert calls == before + 1, "a counter that the function writes must cause no retrace"
         scale = 3
         assert float(f(x).sum()) == 6
         assert calls == before + 2
     finally:
         scale = 2
-    assert float(f(x).sum()) == 4 and calls == before + 2, "the first program is kept"
+    assert float(f(x).sum()) == 4 and calls == before + 2, "the first program must be kept"
 
     class Net(nn.Module):
         def forward(self, x):
@@ -88,12 +88,12 @@ def test_globals_that_called_functions_read_are_part_of_the_key():
     try:
         assert float(g(x).sum()) == 4
         scale = 5
-        assert float(g(x).sum()) == 10, "through a module's forward"
+        assert float(g(x).sum()) == 10, "a change must be detected through a module's forward"
         inner = kz.compile(scaled)
         h = kz.compile(lambda x: inner(x))
         assert float(h(x).sum()) == 10
         scale = 7
-        assert float(h(x).sum()) == 14, "through a compiled function"
+        assert float(h(x).sum()) == 14, "a change must be detected through a compiled function"
     finally:
         scale = 2
 
@@ -121,9 +121,9 @@ def test_lists_of_modules_changed_in_place_are_part_of_the_key():
     net, x = Net(), np.array([-1, 1], np.float32)
     f = kz.compile(lambda x: net(x))
     assert f(x).tolist() == [0, 2] == f(x).tolist() and f.signatures() == 1, (
-        "a value that a trace records is not a flag"
+        "a list to which the trace appends must cause no retrace"
     )
-    nn.ReLU().inplace = True  # attributes of modules were set: all are compared again
+    nn.ReLU().inplace = True  # an attribute of another module does not matter
     assert f(x).tolist() == [0, 2] and f.signatures() == 1
     net.layers[0] = nn.Identity()
     assert f(x).tolist() == [-2, 2]

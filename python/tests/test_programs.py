@@ -1,5 +1,5 @@
-"""The programs of programs.py, trained with every possible split (a cost file makes messages free), against one device
-and against PyTorch."""
+"""Trains the programs of programs.py on meshes, and compares the losses with those of one device and of PyTorch. A cost
+file makes messages almost free, so that the planner splits the programs."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ import karez as kz
 from karez import F, nn, optim
 
 FREE = "link alpha=1e-12 beta=1e-15\nmatmul_flops=1e8\nconv_flops=1e8\nmemory_bytes=1e8\ncall=1e-9\n"
-# planned on two axes in every run; the others only in long runs
+# programs that are trained on two mesh axes in every run; the others only in long runs
 WIDE = {"auto_encoder", "adversaries", "neighbours", "experts", "policy"}
 
 
@@ -27,7 +27,7 @@ def trained(program, mesh, steps=4):
 
 
 @pytest.mark.parametrize("program", programs.ALL, ids=lambda program: program.__name__)
-def test_split_training_equals_one_device(program, tmp_path):
+def test_split_training_gives_the_losses_of_one_device(program, tmp_path):
     costs = tmp_path / "free.costs"
     costs.write_text(FREE)
     kz.init(devices=4, cost_file=str(costs))
@@ -39,7 +39,7 @@ def test_split_training_equals_one_device(program, tmp_path):
         *(["data=2,model=2"] if program.__name__ in WIDE or os.environ.get("KAREZ_ALL") else []),
     ):
         losses, run = trained(program, mesh)
-        assert all(name in run.plan for name in ("all_gather", "all_reduce")), "it is split"
+        assert all(name in run.plan for name in ("all_gather", "all_reduce")), "the plan must be split"
         np.testing.assert_allclose(losses, one, rtol=1e-10, err_msg=mesh)
 
 

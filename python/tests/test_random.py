@@ -44,8 +44,8 @@ def test_random_numbers_depend_on_seed_and_call_and_not_on_the_mesh():
     ],
 )
 def test_randint_takes_bounds_as_in_pytorch(arguments, shape, low, high):
-    for words, kind in (({}, np.int64), ({"dtype": kz.int32}, np.int32)):
-        numbers = kz.randint(*arguments, **words).numpy()
+    for options, kind in (({}, np.int64), ({"dtype": kz.int32}, np.int32)):
+        numbers = kz.randint(*arguments, **options).numpy()
         assert numbers.shape == shape and numbers.dtype == kind and low <= numbers.min() and numbers.max() <= high
         assert numbers.size < 300 or (numbers.min(), numbers.max()) == (low, high)
 

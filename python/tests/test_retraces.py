@@ -57,19 +57,19 @@ def test_many_retraces_warn_with_the_changed_values():
     def f(x):
         return x * float(s)
 
-    with warnings.catch_warnings(record=True) as error_text:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for i in range(6):
             put(s=str(i))
             f(ONE)
-            assert len(error_text) == (i == 5)
-    text = str(error_text[0].message)
+            assert len(caught) == (i == 5)
+    text = str(caught[0].message)
     assert (
         "function 'f' (test_retraces.py:" in text
         and "retraced 5 times" in text
         and "global 's' was '4' and is '5'" in text
     )
-    assert error_text[0].filename == __file__
+    assert caught[0].filename == __file__
 
 
 def test_the_least_recently_used_program_is_dropped():
@@ -111,10 +111,10 @@ def test_methods_are_compiled_for_each_object():
     reference = weakref.ref(b)
     run = b.run
     del b
-    assert float(run(ONE)[0]) == 3, "a bound method holds its object"
+    assert float(run(ONE)[0]) == 3, "a bound method must keep its object alive"
     del run
     gc.collect()
-    assert reference() is None, "a compiled method does not hold its object"
+    assert reference() is None, "a compiled method must not keep its object alive"
 
 
 def test_methods_called_in_methods_and_methods_of_modules_are_compiled():
@@ -135,7 +135,7 @@ def test_methods_called_in_methods_and_methods_of_modules_are_compiled():
     np.testing.assert_allclose(net(ONE).numpy(), ONE @ net.fc.weight.numpy().T + net.fc.bias.numpy(), rtol=1e-5)
 
 
-def test_nested_first_calls_in_two_threads_end():
+def test_nested_first_calls_in_two_threads_do_not_deadlock():
     program = """
 import threading, time
 import numpy as np
@@ -160,8 +160,8 @@ thread.join()
 
 
 def test_comparing_fifty_guards_is_faster_than_in_python():
-    """The comparison took 0.9 us when it was measured. On any machine it takes less time than comparing as many items
-    in Python."""
+    """The comparison took 0.9 us when it was measured. On any machine it must take less time than the comparison of as
+    many items in Python."""
     guards = kz._core.Guards()
     space = {f"name{i}": float(i) for i in range(50)}
     root = guards.add(-1, 0, space, 0, None)
@@ -199,7 +199,7 @@ for i in range(6):
     out.append(float(f(x).numpy()[0, 0]))
 print(out, f.signatures())
 """
-    words = [
+    command = [
         pathlib.Path(kz.__path__[0]).parents[1] / "tools" / "karez",
         "run",
         "-n",
@@ -209,6 +209,6 @@ print(out, f.signatures())
         program,
     ]
     environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(kz.__path__[0]).parent), "KAREZ_LINK": link}
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
     expected = f"{[float(i * (i + 1)) for i in range(4)] + [float((i + 1) * (i + 1)) for i in (4, 5)]} "
     assert done.returncode == 0 and done.stdout.count(expected) == 2, done.stdout + done.stderr

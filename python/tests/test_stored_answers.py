@@ -1,5 +1,5 @@
-"""PyTorch's answers to samples of its OpInfo database, stored in opinfo_answers.xz, against Karez: forward and
-gradient, in every dtype, without PyTorch."""
+"""Compares Karez with PyTorch's answers to samples of the OpInfo database, which opinfo_answers.xz stores: results and
+gradients, in every dtype. The tests do not need PyTorch."""
 
 import numpy as np
 import opinfo_cases
@@ -15,7 +15,7 @@ HOW_TO_STORE = "python python/tests/opinfo.py store, where ./dev deps --oracle h
 
 @pytest.mark.parametrize("part", range(3))
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_stored_answers_equal_those_of_karez(dtype, part):
+def test_results_and_gradients_equal_the_stored_answers(dtype, part):
     found = [opinfo_cases.compare(case) for case in [case for case in CASES if case.dtype == dtype][part::3]]
     faults = opinfo_cases.faults(found)
     assert not faults, "\n".join(map(str, faults[:10]))
@@ -23,16 +23,18 @@ def test_stored_answers_equal_those_of_karez(dtype, part):
 
 
 def test_every_function_has_stored_answers_in_every_dtype():
-    have = {(case.op, case.dtype) for case in CASES} | {(op, dtype) for op, dtype, _ in FACTS["empty"]}
+    available = {(case.op, case.dtype) for case in CASES} | {(op, dtype) for op, dtype, _ in FACTS["empty"]}
     expected_pairs = {
         (op, dtype) for op, name, dtypes in FACTS["ops"] if opinfo_cases.karez_function(name) for dtype in dtypes
     }
-    assert expected_pairs <= have, f"no stored answers of {sorted(expected_pairs - have)[:10]}: {HOW_TO_STORE}"
+    assert expected_pairs <= available, (
+        f"no stored answers for {sorted(expected_pairs - available)[:10]}; run {HOW_TO_STORE}"
+    )
     public = opinfo_cases.public_functions(set(FACTS["names"]))
     stored = {case.name for case in CASES}
     public -= set(kz.pointwise_functions.__all__) - stored  # tests/op_reference_test.py compares these ops with NumPy
     assert len(public) >= 150
-    assert public <= stored, f"no stored answers of {sorted(public - stored)}: {HOW_TO_STORE}"
+    assert public <= stored, f"no stored answers for {sorted(public - stored)}; run {HOW_TO_STORE}"
 
 
 def test_few_functions_lack_a_stored_answer_in_a_dtype_and_each_has_a_reason():
@@ -68,7 +70,7 @@ def test_a_wrong_answer_is_detected():
     assert opinfo_cases.compare(case._replace(dtypes=["float32"])).what == "wrong"
 
 
-def test_arguments_are_restored_as_stored():
+def test_arguments_are_restored_as_they_were_stored():
     value = [Slot(3), (1, [2.5, None]), float("inf"), slice(None, 2, None), ..., 1 - 2j, {"dim": (0, 1)}, True, "sum"]
     back = opinfo_cases.decode(opinfo_cases.encode(value))
     assert back[0].number == 3 and back[1:] == value[1:]

@@ -1,5 +1,5 @@
-"""Weights of PyTorch's modules in modules of Karez: each layer has equal outputs, and equal gradients of its
-weights."""
+"""Karez's layers with the weights of PyTorch's layers: the outputs, and the gradients of the weights, equal PyTorch's.
+Constructors and functions have PyTorch's arguments and defaults."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ UNUSED = {
     "use_nested_tensor",
     "mask_check",
     "activation_relu_or_gelu",
-}  # attributes without an effect on numbers
+}  # attributes that have no effect on results
 CASES = [  # name, constructor arguments, inputs
     ("Linear", (6, 3), [ROWS]),
     ("Linear", (6, 3, False), [TIME]),
@@ -108,24 +108,24 @@ CASES = [  # name, constructor arguments, inputs
     ("CosineEmbeddingLoss", (0.1,), [ROWS, R(4, 6), SIGNS[:, 0]]),
     ("TripletMarginLoss", (), [ROWS, R(4, 6), R(4, 6)]),
 ]
-WORDS = {("InstanceNorm2d", (4, 1e-5)): {"affine": True}}
+KEYWORDS = {("InstanceNorm2d", (4, 1e-5)): {"affine": True}}
 
 
 def flat(made):
     return [one for part in made for one in flat(part)] if isinstance(made, (tuple, list)) else [made]
 
 
-for name, words, inputs in CASES:
-    more = WORDS.get((name, words), {})
-    theirs, ours = (getattr(lib, name)(*(words(lib) if callable(words) else words), **more).double() for lib in (T, K))
-    for word, value in vars(theirs).items():  # attributes that Karez lacks cannot be set
-        if word[0] != "_" and word not in UNUSED and not hasattr(ours, word):
+for name, args, inputs in CASES:
+    keywords = KEYWORDS.get((name, args), {})
+    theirs, ours = (getattr(lib, name)(*(args(lib) if callable(args) else args), **keywords).double() for lib in (T, K))
+    for attribute, value in vars(theirs).items():  # attributes that Karez lacks cannot be set
+        if attribute[0] != "_" and attribute not in UNUSED and not hasattr(ours, attribute):
             try:
-                setattr(ours, word, value)
+                setattr(ours, attribute, value)
             except AttributeError as error:
-                assert word in str(error)
+                assert attribute in str(error)
             else:
-                raise AssertionError(f"{name}.{word} is set and does nothing")
+                raise AssertionError(f"{name}.{attribute} can be set, but has no effect")
     inputs = [one.double() if one.is_floating_point() else one for one in inputs]
     for p in theirs.parameters():
         torch.nn.init.normal_(p)
@@ -149,7 +149,7 @@ for name, words, inputs in CASES:
     assert len(made) == len(want) and [n for n, _ in ours.named_parameters()] == list(named), name
     for one, other in zip(made + grads, want + list(slopes)):
         assert one.shape == tuple(other.shape), (name, one.shape, other.shape)
-        np.testing.assert_allclose(one.numpy(), other.detach().numpy(), rtol=1e-9, atol=1e-10, err_msg=f"{name}{words}")
+        np.testing.assert_allclose(one.numpy(), other.detach().numpy(), rtol=1e-9, atol=1e-10, err_msg=f"{name}{args}")
     for key, value in theirs.state_dict().items():  # including updated running statistics
         np.testing.assert_allclose(ours.state_dict()[key], value.numpy(), rtol=1e-9, err_msg=f"{name} {key}")
     kz.reset()
@@ -167,14 +167,14 @@ DEFAULTS = """
 import inspect, torch
 import karez as kz
 
-# Intended differences: ignore_index has no default, so that labels are ignored only on request.
+# The intended differences: ignore_index has no default, so that labels are ignored only on request.
 ALLOWED = {
     ("cross_entropy", "ignore_index"),
     ("nll_loss", "ignore_index"),
     ("CrossEntropyLoss", "ignore_index"),
     ("NLLLoss", "ignore_index"),
 }
-OLD = {
+OMITTED = {
     "size_average",
     "reduce",
     "_stacklevel",
@@ -201,11 +201,12 @@ def compare(name, ours, theirs):
     if not ours or not theirs:
         return
     places = [
-        [one for one, p in words.items() if p.kind != p.KEYWORD_ONLY and one not in OLD] for words in (ours, theirs)
+        [one for one, p in parameters.items() if p.kind != p.KEYWORD_ONLY and one not in OMITTED]
+        for parameters in (ours, theirs)
     ]
     for one, other in zip(*places):
         if one != other:
-            wrong.append(f"{name}: {one} stands where PyTorch has {other}")
+            wrong.append(f"{name}: argument {one} is at the position of PyTorch's {other}")
             break
     for word, p in ours.items():
         if word in theirs and (name, word) not in ALLOWED:
@@ -213,7 +214,7 @@ def compare(name, ours, theirs):
             if getattr(p.default, "__name__", p.default) != getattr(
                 theirs[word].default, "__name__", theirs[word].default
             ):
-                wrong.append(f"{name}({word}={p.default}), PyTorch has {theirs[word].default}")
+                wrong.append(f"{name}({word}={p.default}), but PyTorch's default is {theirs[word].default}")
 
 
 for ours, theirs in ((kz.nn, torch.nn), (kz.nn.functional, torch.nn.functional), (kz.optim, torch.optim)):

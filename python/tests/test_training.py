@@ -9,7 +9,7 @@ from karez import F, nn
 
 
 def losses(steps=10, dtype=kz.float32, mesh="", **options):
-    """The losses of ten steps in a new world."""
+    """The losses of the first steps in a new world."""
     kz.worlds._end()
     kz.init(devices=4, seed=3)
     net = Net().to(dtype)
@@ -45,7 +45,7 @@ def test_training_is_the_same_on_every_mesh(mesh, options):
     np.testing.assert_allclose(many, one, rtol=1e-10)
 
 
-def test_training_is_bit_identical_when_repeated():
+def test_repeated_training_gives_bit_identical_losses():
     assert losses(mesh="data=2,model=2") == losses(mesh="data=2,model=2")
 
 
@@ -63,13 +63,13 @@ def test_gradients_in_a_trace_accumulate():
         assert frozen.grad is None
         w.grad = None
         (w * 5).sum().backward()
-        (of_x,) = kz.grad((x * x).sum(), [x])
-        return first, added_grad, w.grad, of_x, kz.grad((w**3).sum(), [w, frozen])
+        (grad_x,) = kz.grad((x * x).sum(), [x])
+        return first, added_grad, w.grad, grad_x, kz.grad((w**3).sum(), [w, frozen])
 
     x = np.array([10, 20, 30], np.float32)
-    first, added_grad, second_grad, of_x, both = f(x)
+    first, added_grad, second_grad, grad_x, both = f(x)
     assert first.tolist() == [10, 20, 30] and added_grad.tolist() == [12, 24, 36] and second_grad.tolist() == [5, 5, 5]
-    assert of_x.tolist() == [20, 40, 60] and both[0].tolist() == [3, 12, 27] and both[1].tolist() == [0, 0, 0]
+    assert grad_x.tolist() == [20, 40, 60] and both[0].tolist() == [3, 12, 27] and both[1].tolist() == [0, 0, 0]
     assert w.grad is None
 
 

@@ -1,4 +1,5 @@
-"""The layers of a transformer against NumPy's formulas and PyTorch's modules, with equal losses in every layout."""
+"""The layers of a transformer against formulas in NumPy and PyTorch's modules, and training with equal losses in every
+layout."""
 
 import os
 import subprocess
@@ -65,9 +66,9 @@ def compute_decoder_layer(s, path, x, memory, added, memory_bias, first=False):
 @pytest.mark.parametrize("mesh", ["", "data=2,model=2"])
 def test_transformer_layers_follow_their_formulas(mesh, first):
     kz.init(devices=4)
-    words = {"dropout": 0.0, "norm_first": first, "batch_first": True}
+    options = {"dropout": 0.0, "norm_first": first, "batch_first": True}
     encoder, decoder = (
-        with_random_weights(make(WIDTH, HEADS, 12, **words))
+        with_random_weights(make(WIDTH, HEADS, 12, **options))
         for make in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
     )
     masked, later = minus_infinity(FLAGS), minus_infinity(LATER)
@@ -78,28 +79,28 @@ def test_transformer_layers_follow_their_formulas(mesh, first):
     run = kz.compile(lambda x, m: decoder(x, m, tgt_mask=LATER, memory_key_padding_mask=PADDED), mesh=mesh)
     assert_close(run(TGT, SRC), compute_decoder_layer(decoder.state_dict(), "", TGT, SRC, later, masked, first))
 
-    transformer = with_random_weights(nn.Transformer(WIDTH, HEADS, 2, 2, 12, **words))
+    transformer = with_random_weights(nn.Transformer(WIDTH, HEADS, 2, 2, 12, **options))
     s, memory, y = transformer.state_dict(), SRC, TGT
     for i in range(2):
         memory = compute_encoder_layer(s, f"encoder.layers.{i}.", memory, masked, first)
     memory = compute_layer_norm(s, "encoder.norm.", memory)
     for i in range(2):
         y = compute_decoder_layer(s, f"decoder.layers.{i}.", y, memory, later, masked, first)
-    words = {"src_key_padding_mask": PADDED, "memory_key_padding_mask": PADDED}
+    masks = {"src_key_padding_mask": PADDED, "memory_key_padding_mask": PADDED}
     if mesh == "" or first:
         assert_close(
-            kz.compile(lambda a, b: transformer(a, b, tgt_is_causal=True, **words), mesh=mesh)(SRC, TGT),
+            kz.compile(lambda a, b: transformer(a, b, tgt_is_causal=True, **masks), mesh=mesh)(SRC, TGT),
             compute_layer_norm(s, "decoder.norm.", y),
         )
     if mesh == "":
         mask = nn.Transformer.generate_square_subsequent_mask(T)
         assert_close(
-            kz.compile(lambda a, b: transformer(a, b, tgt_mask=mask, **words))(SRC, TGT),
+            kz.compile(lambda a, b: transformer(a, b, tgt_mask=mask, **masks))(SRC, TGT),
             compute_layer_norm(s, "decoder.norm.", y),
         )
         assert_close(
             kz.compile(
-                lambda a, b: transformer(a, b, tgt_mask=nn.Transformer.generate_square_subsequent_mask(T), **words)
+                lambda a, b: transformer(a, b, tgt_mask=nn.Transformer.generate_square_subsequent_mask(T), **masks)
             )(SRC, TGT),
             compute_layer_norm(s, "decoder.norm.", y),
         )
@@ -128,8 +129,8 @@ def test_an_encoder_layer_with_time_first_uses_its_activation_and_eps():
 
 
 class Translator(nn.Module):
-    """If `wide` is an axis or None, rows are split along data, and the values between the linear layers also along
-    `wide`."""
+    """If column_axis is empty, no layout is requested. Otherwise rows are split along the mesh axis `data`, and the
+    values between the linear layers also along the axis column_axis; None means no second axis."""
 
     def __init__(self, dropout, column_axis=""):
         lay = (
@@ -194,7 +195,7 @@ def test_training_is_the_same_with_every_layout():
         kz.seed(3)
         losses, step = train_translator(mesh, column_axis=column_axis, rules=rules)
         np.testing.assert_allclose(losses, one, rtol=1e-10)
-        assert "all_" in step.plan, "it is split"
+        assert "all_" in step.plan, "the plan must be split"
 
 
 def test_initial_weights_are_distributed_as_in_pytorch():
@@ -212,15 +213,15 @@ def test_initial_weights_are_distributed_as_in_pytorch():
             bound = np.sqrt(6 / sum(value.shape))
             assert 0.95 * bound < np.abs(value).max() <= bound, name
     assert (transformer["decoder.layers.0.linear1.weight"] != transformer["decoder.layers.1.linear1.weight"]).all(), (
-        "the copies have different initial values"
+        "the copies must have different initial values"
     )
 
 
 X = np.zeros((N, S, WIDTH), np.float32)
 
 
-def attention(q, k, v, **words):
-    return kz.compile(lambda q, k, v: nn.MultiheadAttention(8, 2, batch_first=True)(q, k, v, **words)[0])(q, k, v)
+def attention(q, k, v, **masks):
+    return kz.compile(lambda q, k, v: nn.MultiheadAttention(8, 2, batch_first=True)(q, k, v, **masks)[0])(q, k, v)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +268,7 @@ def attention(q, k, v, **words):
         (
             lambda: attention(X, X, X, key_padding_mask=np.ones((2, 5), np.int64)),
             kz.TypeError,
-            r"key_padding_mask must be bools \(true: masked\) or floats that are added, got i64",
+            r"key_padding_mask must be bools \(true: masked\) or floats to add to the scores, got i64",
         ),
         (lambda: kz.compile(nn.Transformer(8, 2, 1, 1, 8))(X, X[:, :, :4]), kz.ShapeError, r"tgt is f32\[2, 5, 4\]"),
     ],
@@ -277,7 +278,7 @@ def test_invalid_arguments_of_transformers_are_errors(call, error, text):
         call()
 
 
-def test_an_error_of_attention_names_the_line_of_the_call():
+def test_an_error_in_attention_names_the_line_of_the_call():
     with pytest.raises(kz.ShapeError) as caught:
         nn.MultiheadAttention(8, 2)(X, X, X[:1])
     assert "test_transformers.py" in str(caught.value)
@@ -313,7 +314,7 @@ ATTENTION = [
 ]
 CASES = [("MultiheadAttention", *case) for case in ATTENTION]
 for first in (False, True):
-    words, lay = (
+    options, lay = (
         {
             "dropout": 0.0,
             "norm_first": first,
@@ -327,7 +328,7 @@ for first in (False, True):
         (
             "TransformerEncoderLayer",
             (8, 2, 12),
-            words,
+            options,
             [lay(X)],
             {"src_mask": LATER, "src_key_padding_mask": PADDED, "is_causal": True},
         )
@@ -336,7 +337,7 @@ for first in (False, True):
         (
             "TransformerDecoderLayer",
             (8, 2, 12),
-            words,
+            options,
             [lay(Y), lay(X)],
             {"tgt_mask": NARROW, "memory_key_padding_mask": PADDED},
         )
@@ -345,19 +346,19 @@ for first in (False, True):
         (
             "Transformer",
             (8, 2, 2, 2, 12),
-            words,
+            options,
             [lay(X), lay(Y)],
             {"src_key_padding_mask": PADDED, "memory_key_padding_mask": PADDED, "tgt_mask": NARROW},
         )
     )
 
-for name, sizes, words, inputs, masks in CASES:
-    theirs, ours = getattr(torch.nn, name)(*sizes, **words).double(), getattr(kz.nn, name)(*sizes, **words).double()
+for name, sizes, options, inputs, masks in CASES:
+    theirs, ours = getattr(torch.nn, name)(*sizes, **options).double(), getattr(kz.nn, name)(*sizes, **options).double()
     for p in theirs.parameters():
         torch.nn.init.normal_(p, std=0.4)
     ours.load_state_dict({key: value.numpy() for key, value in theirs.state_dict().items()})
     assert [n for n, _ in ours.named_parameters()] == [n for n, _ in theirs.named_parameters()], name
-    given = {word: mask.numpy() if isinstance(mask, torch.Tensor) else mask for word, mask in masks.items()}
+    given = {key: mask.numpy() if isinstance(mask, torch.Tensor) else mask for key, mask in masks.items()}
     first = lambda made: made[0] if isinstance(made, tuple) else made
     want = theirs(*inputs, **masks)
     slopes = torch.autograd.grad(first(want).square().sum(), list(theirs.parameters()))
@@ -380,7 +381,7 @@ for name, sizes, words, inputs, masks in CASES:
 """
 
 
-def test_weights_of_pytorch_give_its_outputs_and_gradients():
+def test_weights_of_pytorch_give_the_outputs_and_gradients_of_pytorch():
     pytest.importorskip("torch")
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PYTORCH],

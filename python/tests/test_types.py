@@ -11,7 +11,7 @@ import pytest
 
 import karez as kz
 
-pytestmark = pytest.mark.xdist_group("types")  # its fixtures are expensive
+pytestmark = pytest.mark.xdist_group("types")  # one worker makes the expensive fixtures
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = pathlib.Path(kz.__path__[0])
@@ -24,7 +24,7 @@ def cache(tmp_path_factory):
 
 
 def mypy(*files, cache):
-    words = [
+    command = [
         sys.executable,
         "-m",
         "mypy",
@@ -35,7 +35,7 @@ def mypy(*files, cache):
         *map(str, files),
     ]
     return subprocess.run(
-        words, capture_output=True, text=True, timeout=600, env=os.environ | {"MYPYPATH": str(PACKAGE.parent)}
+        command, capture_output=True, text=True, timeout=600, env=os.environ | {"MYPYPATH": str(PACKAGE.parent)}
     )
 
 
@@ -109,9 +109,9 @@ kz.tensor([1.0]).flatten(begin=1)
 kz.Mesh(data=2).no_such
 kz.tensor([1.0]).topk("one")
 """)
-    message = mypy(wrong, cache=cache).stdout
+    output = mypy(wrong, cache=cache).stdout
     for number in range(3, 9):
-        assert f"wrong.py:{number}: error" in message, message
+        assert f"wrong.py:{number}: error" in output, output
 
 
 def test_correct_programs_pass_mypy(cache, tmp_path):

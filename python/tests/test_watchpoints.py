@@ -41,7 +41,7 @@ def test_an_error_in_a_trace_removes_watchpoints():
     assert "words" not in vars(Words) and len(tok.words) == 2000
 
 
-def test_an_object_at_the_address_of_a_deleted_one_gets_its_own_watchpoint():
+def test_an_object_at_the_address_of_a_deleted_object_gets_a_new_watchpoint():
     class Words(Holder):
         pass
 
@@ -118,7 +118,7 @@ def test_module_methods_that_read_the_dict_raise_no_error_for_large_attributes()
     assert kz.compile(Net())(ONE).shape == (6,)
 
 
-def test_an_error_of_a_watchpoint_reaches_the_user_unchanged():
+def test_an_error_in_the_function_entry_hook_reaches_the_user_unchanged():
     def fails(code, space):
         raise TypeError("from the hook")
 
@@ -129,9 +129,9 @@ def test_an_error_of_a_watchpoint_reaches_the_user_unchanged():
         hash([])
 
     for entered, message in ((fails, "from the hook"), (raised_by_c, "unhashable type")):
-        watch = kz._core.FunctionEntryHook(entered)
+        hook = kz._core.FunctionEntryHook(entered)
         with pytest.raises(TypeError, match=message):
-            with watch:
+            with hook:
                 inner()
     assert sys.getprofile() is None
 
@@ -166,7 +166,7 @@ def test_an_unread_large_attribute_of_a_namespace_is_not_an_error():
         kz.compile(lambda x: x * space.words[0])(ONE)
 
 
-def test_watchpoints_are_not_counted_as_keys_of_a_class():
+def test_watchpoints_are_not_counted_as_attributes_of_a_class():
     class Words(Holder):
         scale = 2.0
 

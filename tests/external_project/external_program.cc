@@ -50,7 +50,7 @@ struct Net : nn::Module {
   Tensor operator()(const Tensor& x) { return second(apply("cubed", {tanh(first(x))})); }
 };
 
-// The losses of 30 steps; the target is the sum of the squares of each row.
+// Returns the losses of 30 steps; the target is the sum of the squares of each row.
 std::vector<double> train(std::string_view mesh) {
   World world({.devices = 2, .ops = {cubed()}, .kernels = {cubed_kernel()}});
   Net net;
@@ -94,7 +94,8 @@ int main(int count, char** words) {
     double difference = 0;
     for (std::size_t i = 0; i < device_losses.size(); ++i)
       difference = std::max(difference, std::abs(mesh_losses[i] / device_losses[i] - 1));
-    std::printf("from %.6f to %.6f, apart %.1e\n", mesh_losses.front(), mesh_losses.back(), difference);
+    std::printf("loss from %.6f to %.6f, largest difference %.1e\n", mesh_losses.front(), mesh_losses.back(),
+                difference);
     return mesh_losses.back() < 0.5 * mesh_losses.front() && difference < 1e-10 ? 0 : 1;
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -1,5 +1,5 @@
-// Fuzzes a connection with any bytes from its peer: messages are delivered as an independent oracle computes, or the
-// connection ends; no other memory is written.
+// Fuzzes a connection with arbitrary bytes from its peer. The connection must deliver the messages that an independent
+// oracle computes, end exactly if the oracle expects that, and write only to the memory of posted receives.
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ class BytesWire : public Wire {
   std::int64_t read(const iovec* buffers, int parts) override {
     if (shut_) return -1;
     if (!open_) return 0;
-    if (bytes_.empty()) drained_ = true;  // the reader has processed the bytes before
+    if (bytes_.empty()) drained_ = true;  // the reader has processed all bytes
     std::size_t remaining = piece_, bytes_read = 0;
     for (int i = 0; i < parts; ++i) {
       std::size_t step = std::min({remaining, bytes_.size(), buffers[i].iov_len});
@@ -159,7 +159,7 @@ void fuzz_frames(std::string_view bytes) {
   wire.begin();
   while (connection.failure() == nullptr && !wire.drained()) links[1]->poll();
   check_invariant((connection.failure() != nullptr) == oracle.ends,
-                  "the connection must end exactly if the oracle's does");
+                  "the connection must end if and only if the oracle expects it");
   for (auto& [channel, list] : posted) {
     check_invariant(links[channel]->received() == static_cast<std::int64_t>(oracle.received[channel]),
                     "the number of received messages differs from the oracle");

@@ -1,12 +1,14 @@
-// Fuzzes the graph parser with any text: it is rejected with an Error, or its printed text parses to the same text;
-// verification and shardings of the graph must work.
+// Fuzzes the graph parser with arbitrary text. The parser must reject the text with an Error, or the printed graph must
+// parse to the same text. Verification and shardings of the graph may fail only with an Error.
+#include "karez/graph/test_shardings.h"
 #include "karez/ops/all_ops.h"
 #include "tests/fuzz/targets.h"
 
 namespace karez::tests {
 namespace {
 
-// Computes shardings of a verified graph, of few nodes, because their number grows with the letters of the signature.
+// Computes the shardings of the first nodes of a verified graph. The number of nodes is limited, because the number of
+// shardings grows quickly with the number of letters in a signature.
 void exercise(const Graph& graph) {
   for (std::size_t n = 0; n < graph.nodes.size() && n < 16; ++n) {
     NodeView node{&graph, NodeId(n)};

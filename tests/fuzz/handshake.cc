@@ -1,5 +1,5 @@
-// Fuzzes a handshake with any bytes from the other side: it never succeeds without the token, and takes at most 64
-// bytes.
+// Fuzzes a handshake with arbitrary bytes from the other side. The handshake must never succeed without the token, and
+// must take at most 64 bytes.
 #include "karez/comm/rendezvous/handshake.h"
 
 #include "karez/base/error.h"

@@ -1,5 +1,5 @@
-// Fuzzes the IDX reader with any bytes, plain or gzipped: they are rejected with an Error, or the array has the bytes
-// of its shape.
+// Fuzzes the IDX reader with arbitrary bytes, plain or gzipped. The reader must reject them with an Error, or return an
+// array with as many bytes as its shape requires.
 #include "karez/data/idx.h"
 #include "tests/fuzz/targets.h"
 

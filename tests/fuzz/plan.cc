@@ -1,5 +1,5 @@
-// Fuzzes the plan parser with any text: it is rejected with an Error, or its printed text parses to an equal plan; a
-// verified plan has a hash and a summary.
+// Fuzzes the plan parser with arbitrary text. The parser must reject the text with an Error, or the printed plan must
+// parse to an equal plan. A verified plan must have a summary.
 #include "karez/plan/plan.h"
 #include "karez/plan/acts.h"
 #include "tests/fuzz/targets.h"

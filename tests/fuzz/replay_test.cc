@@ -1,5 +1,5 @@
-// Replays every seed of every fuzz target, also with bytes removed, duplicated and changed, so that faults found by a
-// fuzzer do not return.
+// Replays every seed of every fuzz target, unchanged and with bytes removed, duplicated or changed, so that faults that
+// a fuzzer has found do not return.
 #include <gtest/gtest.h>
 
 #include <algorithm>

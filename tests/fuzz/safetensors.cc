@@ -1,5 +1,5 @@
-// Fuzzes the reader of safetensors files and of their index with any bytes: they are rejected with an Error, or the
-// tensors cover the file and the printed header parses to an equal header.
+// Fuzzes the readers of safetensors files and of their index with arbitrary bytes. A reader must reject the bytes with
+// an Error, or the tensors must cover the file, and the printed header must parse to an equal header.
 #include "karez/data/safetensors.h"
 
 #include "tests/fuzz/targets.h"

@@ -1,5 +1,5 @@
-// Fuzzes the store with any bytes from three clients: each request has at most one reply, each reply can be decoded,
-// and clients with invalid bytes are dropped.
+// Fuzzes the store with arbitrary bytes from three clients. Each request must have at most one reply, and each encoded
+// reply must decode to the same reply. Clients that send invalid bytes are dropped.
 #include "karez/comm/rendezvous/store.h"
 
 #include <map>
@@ -12,7 +12,7 @@ namespace {
 using namespace comm;
 using base::Error;
 
-// The number of complete requests at the beginning of a client's bytes, counted without the store's code.
+// Counts the complete requests at the beginning of a client's bytes, without the store's code.
 std::size_t requests_in(std::string_view bytes) {
   std::size_t count = 0;
   while (bytes.size() >= 16) {
@@ -29,7 +29,8 @@ std::size_t requests_in(std::string_view bytes) {
 }
 }  // namespace
 
-// The first byte selects the client, the second is the length of its bytes.
+// The input is a sequence of messages: a byte that selects the client (from 250 on, the client leaves afterwards), a
+// byte with the length, and the message.
 void fuzz_store(std::string_view bytes) {
   try {
     std::string_view rest = bytes;  // also decode the bytes as replies
@@ -62,7 +63,7 @@ void fuzz_store(std::string_view bytes) {
     dropped[client] = leaves;
   }
   for (const auto& [client, count] : reply_counts)
-    check_invariant(count <= requests_in(messages[client]), "more replies than requests");
+    check_invariant(count <= requests_in(messages[client]), "a client got more replies than it sent requests");
 }
 
 }  // namespace karez::tests

@@ -1,5 +1,5 @@
-// The fuzz targets. Each takes any bytes; a fault is a crash, a hang, a huge allocation, a sanitizer error, or a
-// violated invariant.
+// Lists the fuzz targets. Each takes arbitrary bytes; a fault is a crash, a hang, a huge allocation, a sanitizer error,
+// or a violated invariant.
 #pragma once
 
 #include <span>

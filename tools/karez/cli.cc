@@ -45,16 +45,19 @@ void add_command(CLI::App& app, const Command& command, const Command*& selected
   for (const Command& child : command.commands) add_command(*app.add_subcommand(child.name), child, selected);
 }
 
-// Returns the message for a word that is not a number, which CLI11 reports as "Could not convert: --count = x".
-std::string number_error(const std::string& reason) {
+// Rewrites a message of CLI11: "Could not convert: --count = x" becomes "--count: invalid number 'x'". Other messages
+// begin with a lower-case letter, because the program's name precedes them.
+std::string error_reason(std::string reason) {
+  for (const char* article : {"A ", "The "})
+    if (reason.rfind(article, 0) == 0) reason[0] = static_cast<char>(reason[0] - 'A' + 'a');
   const std::string prefix = "Could not convert: ";
   const std::size_t end = reason.find(" = ");
   if (reason.rfind(prefix, 0) != 0 || end == std::string::npos) return reason;
   return cat(reason.substr(prefix.size(), end - prefix.size()), ": invalid number '", reason.substr(end + 3), "'");
 }
 
-// Reports the error and the help page to read. An unknown command is named: CLI11 would only report that a command
-// is missing.
+// Prints the error and the command that shows help, and returns the exit code. Names an unknown command, for which
+// CLI11 would only report that a command is missing.
 int report_error(const Command& root, const CLI::App& app, int count, const char* const* words, std::string reason) {
   std::string name = root.name;
   const Command* command = &root;
@@ -70,14 +73,15 @@ int report_error(const Command& root, const CLI::App& app, int count, const char
       }
   }
   if (!command->commands.empty() && next < count && words[next][0] != '-')
-    reason = cat("no subcommand of ", name, " is called '", words[next], "'; ",
+    reason = cat("unknown subcommand '", words[next], "' of ", name, "; ",
                  suggest_names(words[next], command->commands, [](const Command& c) { return c.name; }));
   std::fprintf(stderr, "%s: %s; see %s --help\n", root.name.c_str(), reason.c_str(), name.c_str());
   return exit_code(ErrorKind::user);
 }
 
-// Returns the number of words before the first "--" if words of another program follow. That program may use "--" too,
-// and CLI11 would pass the words after it to the parent command.
+// Returns the number of words that CLI11 parses: those before the first "--" if the selected command takes the words of
+// another program, otherwise all. The other program may use "--" too, and CLI11 would pass the words after it to the
+// parent command.
 int count_own_words(const Command& root, int count, const char* const* words) {
   const Command* command = &root;
   for (int next = 1; next < count && !command->commands.empty(); ++next) {
@@ -105,7 +109,7 @@ int run_command_line(const Command& root, int count, const char* const* words) {
       rest.insert(rest.end(), words + parsed_count + (rest.empty() ? 1 : 0), words + count);
     }
   } catch (const CLI::CallForHelp& help) { return app.exit(help); } catch (const CLI::ParseError& error) {
-    return report_error(root, app, count, words, number_error(error.what()));
+    return report_error(root, app, count, words, error_reason(error.what()));
   }
   return selected->run();
 }

@@ -23,13 +23,13 @@ CommandOutput run(const Command& root, std::vector<const char*> words) {
   words.insert(words.begin(), root.name.c_str());
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  CommandOutput message;
+  CommandOutput output;
   try {
-    message.code = run_command_line(root, static_cast<int>(words.size()), words.data());
-  } catch (const Error& error) { message.error = error.what(), message.code = exit_code(error.kind); }
-  message.out = testing::internal::GetCapturedStdout();
-  message.error += testing::internal::GetCapturedStderr();
-  return message;
+    output.code = run_command_line(root, static_cast<int>(words.size()), words.data());
+  } catch (const Error& error) { output.error = error.what(), output.code = exit_code(error.kind); }
+  output.out = testing::internal::GetCapturedStdout();
+  output.error += testing::internal::GetCapturedStderr();
+  return output;
 }
 
 struct ParsedOptions {
@@ -79,7 +79,7 @@ TEST(CommandLine, OptionsAreReadBeforeAndAfterTheFile) {
   EXPECT_EQ(options.list, (std::vector<std::string>{"x=1", "y"}));
 }
 
-TEST(CommandLine, WordsOfAnotherProgramAreUnchanged) {
+TEST(CommandLine, WordsForAnotherProgramArePassedOnUnchanged) {
   std::int64_t count = 1;
   std::vector<std::string> rest;
   const Command root{"tool",
@@ -99,7 +99,8 @@ TEST(CommandLine, WordsOfAnotherProgramAreUnchanged) {
   EXPECT_EQ(words({"--", "prog", "--", "-n"}), (Words{"prog", "--", "-n"}));
   EXPECT_EQ(words({"prog", "--", "x", "--"}), (Words{"prog", "--", "x", "--"}));
   EXPECT_EQ(words({}), Words{});
-  EXPECT_EQ(words({"--bogus", "x"}), (Words{"--bogus", "x"})) << "the command itself rejects it";
+  EXPECT_EQ(words({"--bogus", "x"}), (Words{"--bogus", "x"}))
+      << "an unknown option must be passed on, so that the command can reject it";
 }
 
 TEST(CommandLine, TheSelectedCommandRuns) {
@@ -109,29 +110,28 @@ TEST(CommandLine, TheSelectedCommandRuns) {
 
 TEST(CommandLine, HelpIsNotAnError) {
   ParsedOptions options;
-  const CommandOutput message = run(make_tool(options), {"work", "--help"});
-  EXPECT_EQ(message.code, 0);
-  EXPECT_EQ(message.error, "");
+  const CommandOutput output = run(make_tool(options), {"work", "--help"});
+  EXPECT_EQ(output.code, 0);
+  EXPECT_EQ(output.error, "");
   for (const char* word : {"Works.", "FILE", "--count", "--list"})
-    EXPECT_NE(message.out.find(word), std::string::npos) << word;
+    EXPECT_NE(output.out.find(word), std::string::npos) << word;
   EXPECT_NE(run(make_tool(options), {"--help"}).out.find("A footer."), std::string::npos);
 }
 
 TEST(CommandLine, InvalidWordsAreReported) {
   ParsedOptions options;
   auto error = [&](std::vector<const char*> words) {
-    const CommandOutput message = run(make_tool(options), std::move(words));
-    EXPECT_EQ(message.code, 64);
-    EXPECT_EQ(message.out, "");
-    return message.error;
+    const CommandOutput output = run(make_tool(options), std::move(words));
+    EXPECT_EQ(output.code, 64);
+    EXPECT_EQ(output.out, "");
+    return output.error;
   };
-  EXPECT_EQ(error({}), "tool: A subcommand is required; see tool --help\n");
-  EXPECT_EQ(error({"wrok"}),
-            "tool: no subcommand of tool is called 'wrok'; there are 2: work, copy; see tool --help\n");
+  EXPECT_EQ(error({}), "tool: a subcommand is required; see tool --help\n");
+  EXPECT_EQ(error({"wrok"}), "tool: unknown subcommand 'wrok' of tool; there are 2: work, copy; see tool --help\n");
   EXPECT_EQ(error({"work"}), "tool: FILE is required; see tool work --help\n");
   EXPECT_EQ(error({"work", "a", "--count", "x"}), "tool: --count: invalid number 'x'; see tool work --help\n");
   EXPECT_EQ(error({"work", "a", "--cuont", "1"}),
-            "tool: The following arguments were not expected: 1 --cuont; see tool work --help\n");
+            "tool: the following arguments were not expected: 1 --cuont; see tool work --help\n");
 }
 
 // A file that is removed at the end of its test.
@@ -171,9 +171,8 @@ TEST(Opt, LayoutsAreExplainedOnAnyMesh) {
   EXPECT_EQ(explanation.substr(0, 21), "'x' on mesh(a=2, b=3)");
   EXPECT_NE(explanation.find("  f32[8@a@b, 6]: "), std::string::npos);
   EXPECT_NE(explanation.find(", chosen; optimal"), std::string::npos)
-      << "a layout that was fixed on the other mesh is not fixed here";
-  EXPECT_EQ(explain("a=2", "z").error.substr(0, 67),
-            "no value, module or variable is called 'z'; there are 2: x, y; or %");
+      << "the layout was fixed on mesh(data=2), but must not be fixed on another mesh";
+  EXPECT_EQ(explain("a=2", "z").error.substr(0, 62), "unknown value, module or variable 'z'; there are 2: x, y; or %");
   EXPECT_EQ(explain("a=", "x").code, 64);
 }
 
@@ -193,7 +192,7 @@ TEST(Opt, GapsBetweenValueNumbersAreClosed) {
 
 TEST(Opt, PassesRunInOrderAndReportMissingDependencies) {
   const TemporaryFile file(small_graph);
-  EXPECT_NE(opt(file, "shard, box").out.find("= box("), std::string::npos) << "the output is Broadcast";
+  EXPECT_NE(opt(file, "shard, box").out.find("= box("), std::string::npos) << "the output must be Broadcast";
   EXPECT_NE(opt(file, "all").out.find("plan \"main\""), std::string::npos);
   EXPECT_EQ(opt(file, "shard,box,order,segment,slots,localise,emit,memory").error, "");
   EXPECT_EQ(opt(file, "box,shard").error,
@@ -209,9 +208,8 @@ TEST(Opt, PassesRunInOrderAndReportMissingDependencies) {
 TEST(Opt, ABoxedProgramCannotBeShardedAgain) {
   const TemporaryFile boxed(opt(TemporaryFile(small_graph), "shard,box").out);
   EXPECT_EQ(opt(boxed, "canonicalise").error, "");
-  EXPECT_NE(
-      opt(boxed, "shard").error.find("is a change of layout, inserted by box; shard takes the program before box"),
-      std::string::npos);
+  EXPECT_NE(opt(boxed, "shard").error.find("is a change of layout that box has inserted; shard must run before box"),
+            std::string::npos);
 }
 
 TEST(Opt, ValuesOfNamedModulesAreRecomputedForGradients) {
@@ -228,10 +226,10 @@ TEST(Opt, ValuesOfNamedModulesAreRecomputedForGradients) {
 }
 )");
   auto exps = [&](const char* remat) {
-    const CommandOutput message = opt(file, "canonicalise,recompute", remat);
-    EXPECT_EQ(message.error, "");
+    const CommandOutput output = opt(file, "canonicalise,recompute", remat);
+    EXPECT_EQ(output.error, "");
     int count = 0;
-    for (std::size_t at = message.out.find("= exp("); at != std::string::npos; at = message.out.find("= exp(", at + 1))
+    for (std::size_t at = output.out.find("= exp("); at != std::string::npos; at = output.out.find("= exp(", at + 1))
       ++count;
     return count;
   };
@@ -241,7 +239,7 @@ TEST(Opt, ValuesOfNamedModulesAreRecomputedForGradients) {
   EXPECT_EQ(opt(file, "all", "net.one net.tow").error,
             "remat: 'net.tow' matches no module of this function; there are 3: net.two, net.one, net");
   EXPECT_EQ(opt(file, "canonicalise", "net.one").error,
-            "--remat 'net.one' needs the pass recompute, which is not in --passes 'canonicalise'");
+            "--remat 'net.one' needs the recompute pass, which is not in --passes 'canonicalise'");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// karez plan diff: the lines that differ between two plans.
+// karez plan diff: prints the lines that differ between two plans.
 #include <cstdio>
 #include <memory>
 

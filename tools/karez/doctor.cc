@@ -25,8 +25,8 @@
 namespace karez::tools {
 namespace {
 
-constexpr double link_seconds =
-    3;  // for all pairs; twice as long if some are broken; spent once for each class of links on one host
+// The planned time for all pairs, in seconds; on one host, each of the two link classes gets half of it.
+constexpr double link_seconds = 3;
 
 struct Options {
   std::int64_t ranks = 2;
@@ -35,10 +35,10 @@ struct Options {
   RemoteOptions remote;
 };
 
-// The results of all ranks, on rank 0.
+// The results of all ranks. Only rank 0 has those of the pairs.
 struct Findings {
   std::vector<Facts> ranks;
-  std::vector<CostTable> rates;  // of each rank; their links are not measured
+  std::vector<CostTable> rates;  // one per rank; their link costs are not measured
   std::vector<PairResult> pairs;
   std::size_t left_out = 0;  // pairs that were not measured
 };
@@ -47,13 +47,15 @@ void collect_facts(StoreClient& store, const JobLaunch& launch, Findings& out) {
   store.set(cat("facts/", launch.rank), print(facts_of_this_process()));
   for (int rank = 0; rank < launch.ranks; ++rank) out.ranks.push_back(parse_facts(store.wait(cat("facts/", rank))));
   share_cores(out.ranks);
-  store.barrier("rates", launch.ranks);  // all ranks measure at once, because they will compute at once
+  store.barrier("rates", launch.ranks);  // the ranks measure at the same time, as they will compute at the same time
   store.set(cat("rates/", launch.rank), measure_rates(out.ranks[static_cast<std::size_t>(launch.rank)].cores).print());
   for (int rank = 0; rank < launch.ranks; ++rank)
     out.rates.push_back(CostTable::parse(store.wait(cat("rates/", rank))));
 }
 
-// Measures the links in rendezvous number `number` of this process: links chosen by locality, or all of one class.
+// Measures the links of all pairs. `number` is the number of this rendezvous within the process, from 0; the first one
+// collects the facts too. All links are of the class `force` if it is given; otherwise each pair uses the class that
+// fits its locality.
 void collect_links(Reactor& reactor, const JobLaunch& launch, int number, std::optional<LinkClass> force,
                    Findings& out) {
   Rendezvous rendezvous(reactor, launch, number, Seconds(20));
@@ -93,13 +95,13 @@ void print_hosts(const Findings& findings) {
                     fixed(rates.matmul_flops * 1e-9, 1), fixed(rates.conv_flops * 1e-9, 1),
                     fixed(rates.memory_bytes * 1e-9, 1)});
   }
-  std::printf("devices: cpu, a team of all cores of each rank, all measured at once\n%s", table(rows).c_str());
+  std::printf("devices: cpu, one team of all cores per rank; all ranks measured at the same time\n%s",
+              table(rows).c_str());
 }
 
 void print_links(const Findings& findings) {
   std::printf(
-      "links: alpha is the latency of 64 bytes, both ends asleep; beta is the time per byte, both directions at "
-      "once\n");
+      "links: alpha is the latency of 64 bytes when both ends sleep; beta is the time per byte when both ends send\n");
   std::vector<std::vector<std::string>> rows{{"link", "pairs", "alpha us", "beta ns", "GB/s", "slowest pair"}};
   for (const auto& [name, cost] : class_costs(findings.pairs)) {
     std::size_t count = 0;
@@ -126,7 +128,7 @@ void print_clocks(const Findings& findings) {
         (widest == nullptr || std::abs(pair.measure.clock) > std::abs(widest->measure.clock)))
       widest = &pair;
   }
-  if (widest == nullptr) return std::printf("clocks: one host\n"), void();
+  if (widest == nullptr) return std::printf("clocks: no link between different hosts\n"), void();
   std::printf("clocks: at most %.1f us apart, +- %.1f us (ranks %d and %d)\n", std::abs(widest->measure.clock) * 1e6,
               widest->measure.clock_error * 1e6, widest->lower, widest->higher);
 }
@@ -146,7 +148,7 @@ CostTable costs_of(const Findings& findings) {
   return out;
 }
 
-// Reads the cost table that the file already has.
+// Returns the cost table in the file, or an empty one if the file does not exist.
 CostTable read_existing_costs(const std::string& file) {
   if (!std::filesystem::is_regular_file(file)) return {};
   const std::string text = read_text(file);
@@ -175,7 +177,7 @@ int report(const Findings& findings, const std::string& costs) {
             "no pair of ranks could communicate, so there are no costs to write");
     CostTable table = costs_of(findings);
     const CostTable existing = read_existing_costs(costs);
-    if (!existing.sets.empty()) {  // keeps the costs of kernels and of links within a process
+    if (!existing.sets.empty()) {  // keep the costs of kernels and of links within a process
       table.sets = existing.sets, table.origin = existing.origin, table.call = existing.call,
       table.memory_bytes = existing.memory_bytes;
       for (const auto& link : existing.axis_links)
@@ -208,7 +210,7 @@ std::string today() {
   return text;
 }
 
-// Prints the rates, which are those of f32; integers and f64 are not measured.
+// Prints the rates. They were measured with f32; integers and f64 are not measured.
 void print_rates(const CostTable& costs) {
   std::printf("%s\n", costs.origin.c_str());
   std::vector<std::vector<std::string>> rows{{"rate"}};
@@ -247,7 +249,7 @@ int run(const Options& options) {
   if (options.kernels) return run_kernels(options.costs);
   const JobLaunch launch = launch_from(process_environment());
   if (launch.ranks > 1) return run_as_rank(launch, options);
-  require(options.ranks >= 2, "--ranks ", options.ranks, ": a link needs two ranks");
+  require(options.ranks >= 2, "-n must be at least 2, because a link joins two ranks; got ", options.ranks);
   RunOptions job = job_options(options.remote, options.ranks);
   job.prefix = false;
   job.words = {own_path(), "doctor"};
@@ -262,16 +264,18 @@ Command doctor_command() {
   auto options = std::make_shared<Options>();
   Command out{
       "doctor",
-      "Checks the hosts of a job and every pair of its ranks, within half a minute, on busy hosts a minute: cores, "
-      "rates, links, clocks, versions.\n"
+      "Checks the hosts of a job and every pair of its ranks: cores, rates, links, clocks and versions. Takes up to "
+      "half a minute, or a minute on busy hosts.\n"
       "Without a launcher it starts ranks as karez run does; under karez run, mpirun or another launcher it checks the "
       "ranks of that launcher.\n"
       "Exit code 75: two ranks cannot communicate; the report names them.",
       {{"-n,--ranks", "number of processes to start", &options->ranks},
        {"--costs",
-        "file for a cost table that WorldOptions::cost_file takes; entries of the file that are not measured now stay",
+        "file to write a cost table to, for WorldOptions::cost_file; entries of an existing file that are not measured "
+        "now are kept",
         &options->costs},
-       {"--kernels", "measure this processor's kernels and links within a process instead, by kind of work and size",
+       {"--kernels",
+        "measure this processor's kernels, by kind of work and size, and the links within a process; check no job",
         &options->kernels}},
       [options] { return run(*options); },
       {}};

@@ -1,4 +1,4 @@
-// Reads facts of a process and its host from /proc and from the processor.
+// Reads facts about this process and its host from /proc and from the processor.
 #include "tools/karez/doctor_facts.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace karez::tools {
 namespace {
 
-// Returns the value after "name :" in a file of such lines.
+// Returns the value of `name` in a file of lines "name : value", or "" if no line has that name.
 std::string value_in(const std::string& path, std::string_view name) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
@@ -33,7 +33,7 @@ std::string instruction_level() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "x86-64-v3";
   return "x86-64-v2";
 #else
-  return "this processor's";
+  return "unknown instruction set";
 #endif
 }
 

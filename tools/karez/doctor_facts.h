@@ -1,4 +1,4 @@
-// Reads facts of one process and its host, and compares those of the ranks of a job.
+// Collects facts about this process and its host, and compares the facts of all ranks of a job.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct Facts {
   std::string host;       // comm::this_host
   std::string processor;  // "AMD EPYC 9B14, x86-64-v4"
   std::vector<int> cpus;  // the CPUs on which this process may run
-  int cores = 1;          // the cores that it may use if the job has other ranks on this host
-  double memory = 0;      // bytes of the host
+  int cores = 1;          // number of cores that this process may use, next to the other ranks on this host
+  double memory = 0;      // bytes of memory of the host
   std::string build;      // compiler and hash of this program's file
   std::string ports;      // the range from which the operating system assigns ports: "32768 to 60999"
 };

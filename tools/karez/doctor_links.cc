@@ -10,8 +10,9 @@
 namespace karez::tools {
 namespace {
 
-constexpr double slow_links = 8,
-                 broken_links = 2;  // pairs are left out after this multiple of the planned seconds
+// The remaining pairs are left out after this multiple of the planned seconds: the first value if all measured links
+// work, the second after a broken link.
+constexpr double slow_links = 8, broken_links = 2;
 
 std::string number_text(double value) {
   char text[40];
@@ -19,7 +20,7 @@ std::string number_text(double value) {
   return text;
 }
 
-// Measures the pair from this rank, which is one of the two.
+// Measures the pair; this rank is one of the two.
 PairResult measure_pair(Peers& peers, std::pair<int, int> pair, double seconds) {
   const bool lower = peers.rank() == pair.first;
   PairResult out{pair.first, pair.second, "", {}, ""};

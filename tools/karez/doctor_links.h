@@ -21,7 +21,7 @@ struct PairResult {
 std::string print(const PairResult& result);
 PairResult parse_pair(std::string_view text);
 
-// Returns the pairs to measure: all pairs, or with more than 32 ranks those whose numbers differ by a power of two.
+// Returns the pairs to measure: all pairs, or, with more than 32 ranks, the pairs whose ranks differ by a power of two.
 std::vector<std::pair<int, int>> pairs_of(int ranks);
 
 // All ranks call this function with the same pairs; rank 0 gets the results. It takes about `seconds`, up to twice as

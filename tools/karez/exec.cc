@@ -27,7 +27,7 @@ struct Options {
 using Outputs = std::vector<std::pair<std::string, HostArray>>;
 
 struct Times {
-  double median = 0, min = 0, max = 0;  // seconds a launch
+  double median = 0, min = 0, max = 0;  // seconds per launch
 };
 Times times_of(std::vector<double> seconds) {
   std::sort(seconds.begin(), seconds.end());
@@ -39,8 +39,8 @@ std::string times_text(const Times& t) {
              fixed(t.max * 1e3, 3), ")");
 }
 
-// Returns the maximum number of entries that the launches write into a worker's ring: two for an act, two for a
-// message.
+// Returns the size of a worker's event ring, in entries, for which no launch is overwritten, at most 2^24. A launch
+// writes up to two entries per act, two per message and two more.
 int ring_entries(const Plan& plan, std::int64_t launches) {
   std::int64_t acts = 0;
   for (std::int64_t actor_acts : acts_per_launch(plan)) acts += actor_acts;
@@ -132,13 +132,13 @@ void run_replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds
 }
 
 int run(const Options& options) {
-  require(options.seed >= 0, "--seed: ", options.seed, " is below 0");
-  require(options.integers >= 1, "--integers: ", options.integers, " is below 1");
-  require(options.launches >= 1 && options.launches <= 1'000'000, "--launches: ", options.launches,
-          " is not in 1 .. 1000000");
-  require(options.warm_up >= 0 && options.warm_up <= 1'000'000, "--warm-up: ", options.warm_up,
-          " is not in 0 .. 1000000");
-  require(options.workers >= 0 && options.workers <= 4096, "--workers: ", options.workers, " is not in 0 .. 4096");
+  require(options.seed >= 0, "--seed must be at least 0, got ", options.seed);
+  require(options.integers >= 1, "--integers must be at least 1, got ", options.integers);
+  require(options.launches >= 1 && options.launches <= 1'000'000, "--launches must be 1 to 1000000, got ",
+          options.launches);
+  require(options.warm_up >= 0 && options.warm_up <= 1'000'000, "--warm-up must be 0 to 1000000, got ",
+          options.warm_up);
+  require(options.workers >= 0 && options.workers <= 4096, "--workers must be 0 to 4096, got ", options.workers);
   const Plan plan = verified_plan(options.file);
   if (options.replay) require_replayable(plan);
   const KernelTable kernels(cpu_kernels());
@@ -162,23 +162,24 @@ Command exec_command() {
   return {"exec",
           "Runs a saved plan on random data, without its program and without the compiler, and prints the time of a "
           "launch.\n"
-          "Inputs without a value are floats in [0, 1), integers below --integers, and random bools, or false if "
-          "--integers is 1. Variables are floats in [0, 0.01), otherwise 0. So losses have no meaning, but equal seeds "
-          "give equal results.",
+          "Inputs without a value get random floats in [0, 1), integers below --integers, or bools (false if "
+          "--integers is 1). Float variables get random values in [0, 0.01), other variables get 0. The losses "
+          "therefore have no meaning, but equal seeds give equal results.",
           {{"FILE", "a plan's text", &o->file},
-           {"--input", "NAME=FILE.npy, or NAME=NUMBER for every element; the option is repeated for each input",
-            &o->inputs},
-           {"--integers", "integer inputs are drawn from 0 to this minus 1; labels and indices must be in range",
+           {"--input", "NAME=FILE.npy, or NAME=NUMBER for every element; repeat the option for each input", &o->inputs},
+           {"--integers",
+            "integer inputs are random numbers from 0 to this value minus 1; labels and indices must be in range",
             &o->integers},
            {"--seed", "seed of inputs and variables", &o->seed},
-           {"--launches", "launches that are timed, each from begin to end", &o->launches},
-           {"--warm-up", "launches before the timed ones", &o->warm_up},
+           {"--launches", "number of timed launches, each timed from begin to end", &o->launches},
+           {"--warm-up", "number of launches before the timed ones", &o->warm_up},
            {"--workers", "threads; 0: one per core, at most the number that the plan names", &o->workers},
            {"--pin", "bind each worker to its own cores", &o->pin},
-           {"--trace", "file for a trace of every act, warm-up included, as JSON for Chrome's tracing or Perfetto",
+           {"--trace", "file for a trace of every act, including warm-up, as JSON for Chrome's tracing or Perfetto",
             &o->trace},
            {"--replay",
-            "then run the plan's calls in a plain loop on one thread with prepared arguments (plans of one device)",
+            "afterwards, run the plan's calls with prepared arguments in a plain loop on one thread (only for plans of "
+            "one device)",
             &o->replay}},
           [o] { return run(*o); },
           {}};

@@ -16,7 +16,7 @@ struct Options {
 };
 
 int run(const Options& options) {
-  require(options.rows >= 0, "--rows: ", options.rows, " is below 0");
+  require(options.rows >= 0, "--rows must be at least 0, got ", options.rows);
   const Plan plan = verified_plan(options.file);
   const PlanReport report = make_report(plan, costs_of(options.costs, plan));
   if (!options.html.empty()) {

@@ -1,4 +1,4 @@
-// Reads files as text, cost tables, plans and graphs.
+// Reads files as text, cost tables, plans or graphs, and writes text.
 #include "tools/karez/files.h"
 
 #include <algorithm>

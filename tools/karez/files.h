@@ -1,4 +1,4 @@
-// Reads the files named on the command line; every error begins with the file's name.
+// Reads and writes the files named on the command line; every error names the file.
 #pragma once
 
 #include <string>
@@ -10,20 +10,21 @@
 
 namespace karez::tools {
 
-std::string read_text(
-    const std::string& path);  // "-" is standard input; a file that cannot be read is an error of kind data
+// Reads standard input if `path` is "-". Throws Error (kind data) if the file cannot be read.
+std::string read_text(const std::string& path);
+// Throws Error (kind data) if the file cannot be written.
 void write_text(const std::string& path, const std::string& text);
 
-// Reads the table in the file, for calls of `team` threads. Without a path, returns the default table, as compile uses
-// it.
+// Reads the table in the file, for calls of `team` threads. If `path` is empty, returns the default table, which
+// compile also uses.
 CostTable read_costs(const std::string& path, int team = 1);
 
-// Returns the table that predicts the plan: the table of the file, for the plan's teams and the links that join its
-// devices; without a path the plan's own table. All ranks are assumed to be on one host.
+// Returns the cost table for predictions of the plan: the table in the file, adapted to the plan's teams and to the
+// links between its devices, or the table in the plan if `path` is empty. All ranks are assumed to be on one host.
 CostTable costs_of(const std::string& path, const Plan& plan);
 
 Plan read_plan(const std::string& path);      // parsed: "steps.plan: plan: line 3, column 7: expected ..."
-Plan verified_plan(const std::string& path);  // parsed and verified, with its cost table
+Plan verified_plan(const std::string& path);  // parsed; the plan and its cost table are verified
 Graph verified_graph(const std::string& path, const OpTable& ops);
 
 }  // namespace karez::tools

@@ -46,7 +46,8 @@ std::string actor_text(const FlightRecord& r, int plan, int actor) {
   return cat("a", actor, " of plan ", plan);
 }
 
-// Lists the acts that a worker had begun and not ended, and the last act that it ended.
+// Lists the last begin or end of a launch that a worker recorded, the acts that the worker had begun and not ended, and
+// the last act that it ended.
 std::vector<std::string> last_acts(const FlightRecord& r, const EventLog& log) {
   std::map<std::pair<int, int>, Event> running;  // by plan and actor
   std::optional<Event> ended, launch;
@@ -144,7 +145,7 @@ class FlightReport {
   }
 
   std::string acts() const {
-    std::string out = "last events of each worker, with the time before the record\n";
+    std::string out = "last events of each worker, with the time before the failure\n";
     for (const FlightRecord& r : records_)
       for (std::size_t worker = 0; worker < r.workers.size(); ++worker)
         for (const std::string& line : last_acts(r, r.workers[worker]))
@@ -188,11 +189,11 @@ std::string explain_flight(const std::vector<FlightRecord>& records) { return Fl
 Command flight_command() {
   auto folder = std::make_shared<std::string>();
   return {"flight",
-          "Reads the records that ranks write after a failure (KAREZ_FLIGHT, or karez run --output).",
+          "Explains the records that ranks write after a failure (KAREZ_FLIGHT, or karez run --output).",
           {},
           nullptr,
           {{"explain",
-            "Merges the records of all ranks: the waits between ranks and the last events of each worker.",
+            "Merges the records of all ranks, and prints the waits between ranks and the last events of each worker.",
             {{"DIR", "the folder with rank0.flight and so on", folder.get()}},
             [folder] { return run(*folder); },
             {}}}};

@@ -9,9 +9,11 @@
 
 namespace karez::tools {
 
-std::vector<FlightRecord> read_flights(const std::string& folder);  // by rank; no record, or a damaged one, is an error
+// Returns the records in the folder, sorted by rank. Throws Error (kind data) if there is no record, or a damaged one.
+std::vector<FlightRecord> read_flights(const std::string& folder);
 
-// The waits between ranks, their cause, and the last events of each worker. Clocks of hosts are not corrected.
+// Describes the waits between ranks, their cause, and the last events of each worker. Differences between the clocks of
+// the hosts are not corrected.
 std::string explain_flight(const std::vector<FlightRecord>& records);
 
 }  // namespace karez::tools

@@ -19,7 +19,7 @@ int slots_of(std::string_view word, std::string_view where) {
           "' must be slots=N or max_slots=N");
   bool is_valid = !value.empty() && value.size() <= 7 && value.find_first_not_of("0123456789") == std::string::npos;
   require(ErrorKind::data, is_valid && std::stoi(value) >= 1 && std::stoi(value) <= max_slots_per_host, where, "'",
-          word, "': a host has 1 to ", max_slots_per_host, " slots");
+          word, "': the number of slots must be 1 to ", max_slots_per_host);
   return key == "slots" ? std::stoi(value) : 0;
 }
 

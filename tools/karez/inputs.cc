@@ -32,8 +32,8 @@ std::vector<Input> inputs_of(const Plan& plan) {
   return out;
 }
 
-// Fills an array with floats in [0, max_value), integers in 0 .. integers - 1, and bools: random if integers > 1,
-// otherwise false.
+// Returns an array of random floats in [0, max_value), integers from 0 to integers - 1, or bools. Bools are false if
+// integers is 1.
 HostArray random_values(const TensorType& type, std::uint64_t seed, std::string_view name, double max_value,
                         std::int64_t integers) {
   HostArray out(type);
@@ -57,7 +57,7 @@ HostArray make_filled(const TensorType& type, double number, const std::string& 
       require(ErrorKind::type,
               number == std::trunc(number) && number >= static_cast<double>(std::numeric_limits<T>::min()) &&
                   number < static_cast<double>(std::numeric_limits<T>::max()) + 1,
-              subject, ": ", number, " is not an ", name_of(type.dtype));
+              subject, ": ", name_of(type.dtype), " cannot represent ", number);
     for (T& value : out.data<T>()) value = static_cast<T>(number);
   });
   return out;

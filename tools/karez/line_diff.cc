@@ -12,8 +12,8 @@ namespace {
 
 using LineIds = std::span<const int>;  // equal lines have equal numbers
 
-// Entry j is the length of the longest common subsequence of a and the first j lines of b; `backward` reads both from
-// their ends.
+// Entry j is the length of the longest common subsequence of a and the first j lines of b. With `backward`, both are
+// read from the end.
 std::vector<int> common_lengths(LineIds a, LineIds b, bool backward) {
   std::vector<int> previous(b.size() + 1), current(b.size() + 1);
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -26,7 +26,7 @@ std::vector<int> common_lengths(LineIds a, LineIds b, bool backward) {
   return previous;
 }
 
-// Marks the lines that both texts keep.
+// Marks the lines that both texts keep. `at_a` and `at_b` are the positions of a and b in the texts.
 void keep_common(LineIds a, LineIds b, std::vector<char>& kept_a, std::vector<char>& kept_b, std::size_t at_a,
                  std::size_t at_b) {
   for (; !a.empty() && !b.empty() && a.front() == b.front(); ++at_a, ++at_b, a = a.subspan(1), b = b.subspan(1))

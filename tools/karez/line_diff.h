@@ -16,9 +16,9 @@ struct LineChange {
   bool operator==(const LineChange&) const = default;
 };
 
-// Returns the fewest lines to delete and insert; the other lines are a longest common subsequence. Time is the product
-// of the two lengths without the equal lines at both ends, space is their sum (Hirschberg, "A linear space algorithm
-// for computing maximal common subsequences", 1975).
+// Returns the smallest set of lines to delete and insert; the other lines are a longest common subsequence. Equal lines
+// at the beginning and the end are skipped; for the rest, time is proportional to the product of the two lengths, and
+// space to their sum (Hirschberg, "A linear space algorithm for computing maximal common subsequences", 1975).
 std::vector<LineChange> line_diff(std::string_view first, std::string_view second);
 
 }  // namespace karez::tools

@@ -1,4 +1,4 @@
-// Tests that compare line differences with a search over all common subsequences.
+// Tests of line differences, whose sizes are compared with the results of a recursive search.
 #include "tools/karez/line_diff.h"
 
 #include <gtest/gtest.h>

@@ -8,10 +8,10 @@ int main(int count, char** words) {
   using namespace karez::tools;
   const Command root{
       "karez",
-      "Starts programs on several processes; shows, checks, compares, explains, simulates and runs plans; rewrites "
+      "Starts programs as several processes; shows, checks, compares, explains, simulates and runs plans; rewrites "
       "graphs.\n"
       "Exit codes: 0 success; 1 two plans differ; 64 a wrong argument; 75 a rank or a host is lost; 76 a hang; 77 a "
-      "file with wrong contents. `run` returns the exit code of the first rank that failed.",
+      "file with invalid contents. `run` returns the exit code of the first rank that failed.",
       {},
       nullptr,
       {{"plan",

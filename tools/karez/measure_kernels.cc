@@ -1,5 +1,4 @@
-// Measures sample calls, each on the best kernel for a twentieth of a second, and chains of calls and links in the
-// engine.
+// Measures sample calls, each for a twentieth of a second, and chains of calls and of collectives in the engine.
 #include "tools/karez/measure_kernels.h"
 
 #include <algorithm>
@@ -19,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr double sample_seconds = 0.05, chain_seconds = 0.4;
-constexpr double min_team_seconds = 1.5e-5;  // the limit of localise: shorter calls run on one thread
+constexpr double min_team_seconds = 1.5e-5;  // as in the localise pass: shorter calls run on one thread
 
 View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
 View image(const Shape& shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); }
@@ -33,9 +32,9 @@ class SampleBuilder {
     call.op = std::move(op), call.attrs = std::move(attrs), call.in = std::move(in), call.out = std::move(out),
     call.team = team_;
     auto types = [](const std::vector<View>& views) {
-      std::vector<TensorType> logs;
-      for (const View& view : views) logs.push_back(view.type());
-      return logs;
+      std::vector<TensorType> out;
+      for (const View& view : views) out.push_back(view.type());
+      return out;
     };
     const Work work = cost_of(ops_.at(call.op), types(call.in), types(call.out), call.attrs);
     samples.push_back(
@@ -53,9 +52,9 @@ class SampleBuilder {
     const View x = image({16, c, size, size}), w = image({o, c, 3, 3}), y = image({16, o, size - 2, size - 2});
     add("conv2d_grad_input", {y, w}, {x}, {{"shape", x.shape}});
   }
-  // Adds calls that are bound by memory, each on about `bytes`.
+  // Adds calls whose time depends on memory traffic, each with operands of about `bytes` bytes in total.
   void memory_bound(std::int64_t bytes) {
-    const std::int64_t n = bytes / 16;  // number of elements of the largest operand
+    const std::int64_t n = bytes / 16;  // three operands have n elements each, two have 2 n, one has 4 n
     auto rows = [&](std::int64_t elements) { return std::max<std::int64_t>(elements / 64, 1); };
     const View three_operands = f32({n / 64 * 64}), two_rows = f32({rows(2 * n), 64}),
                rows_of_64 = f32({rows(4 * n), 64});
@@ -99,7 +98,8 @@ double step_seconds(const Function& step, const HostArray& x) {
   return *std::min_element(times.begin(), times.end());
 }
 
-// Returns the seconds of one link of a chain: the difference between chains of 40 and 8 links, divided by 32.
+// Returns the seconds that one application of `link` takes: the difference between chains of 40 and of 8 applications,
+// divided by 32.
 double seconds_each(int devices, const Shape& shape, const std::function<Tensor(Tensor)>& link) {
   World world({.devices = devices, .team = 1, .costs = CostTable{}, .ranks = Ranks{}});
   const HostArray x = HostArray(TensorType{DType::f32, shape});
@@ -118,15 +118,15 @@ double work_amount(const Sample& sample) {
                                                                                   : sample.work.bytes;
 }
 
-// Measures a chain whose rows are gathered on both devices and then sliced in half.
+// Returns the seconds of a step that splits two rows between two devices and gathers both rows on each device.
 double gather_seconds(std::int64_t columns) {
   return seconds_each(2, {2, columns}, [](Tensor h) { return with_layout(with_layout(relu(h), {"p"}), {}); });
 }
-// Measures a chain whose rows are summed on both devices.
+// Returns the seconds of a step that splits two rows between two devices and sums them on each device.
 double sum_seconds(std::int64_t columns) {
   return seconds_each(2, {2, columns}, [columns](Tensor h) {
-    Tensor sum_time = with_layout(sum(with_layout(relu(h), {"p"}), {0}), {});
-    return broadcast_to(reshape(sum_time, {1, columns}), {2, columns});
+    Tensor total = with_layout(sum(with_layout(relu(h), {"p"}), {0}), {});
+    return broadcast_to(reshape(total, {1, columns}), {2, columns});
   });
 }
 
@@ -197,8 +197,8 @@ std::vector<RateSet> measure_kernels(const std::string& isa, int team) {
       for (double log_rate : logs[rate]) sum += log_rate;
       set.rates[rate] = logs[rate].empty() ? 0 : std::exp(sum / static_cast<double>(logs[rate].size()));
     }
-    // A sample that is called repeatedly stays in the first caches, but a step updates memory last used one step
-    // earlier.
+    // The operands of a repeated sample stay in the L1 or L2 cache, but a step updates memory that was last used one
+    // step earlier.
     for (const char* cached : {"update.l1", "update.l2"}) {
       double& rate = set.rates[find_rate(cached)];
       rate = std::min(rate, out[0].rates[find_rate("update.l3")]);
@@ -211,8 +211,8 @@ double measure_call() {
   return seconds_each(1, {16}, [](Tensor h) { return relu(h - 0.5) + 0.25; }) / 3;
 }
 
-// An all_gather of a row costs alpha, and for each byte beta and one copy. An all_reduce costs beta and two copies for
-// each byte, because it sums two rows.
+// An all_gather of a row costs alpha, plus beta and one copy for each byte. An all_reduce costs alpha, plus beta and
+// two copies for each byte, because it sums two rows.
 void measure_local_link(CostTable& costs) {
   constexpr std::int64_t few_columns = 16, many_columns = 1 << 15;
   constexpr double bytes = 4 * static_cast<double>(many_columns - few_columns);
@@ -234,9 +234,9 @@ CostTable measure_costs(int team, std::string_view date) {
   out.origin = cat("measured on ", own.name, ", ", own.isa, ", on ", date);
   out.sets = measure_kernels(own.isa, team);
   out.call = measure_call();
-  CostTable one_thread_seconds = out.with_threads(1, 1);  // links join devices of one thread each
-  measure_local_link(one_thread_seconds);
-  out.memory_bytes = one_thread_seconds.memory_bytes, out.axis_links = one_thread_seconds.axis_links;
+  CostTable one_thread = out.with_threads(1, 1);  // links join devices of one thread each
+  measure_local_link(one_thread);
+  out.memory_bytes = one_thread.memory_bytes, out.axis_links = one_thread.axis_links;
   auto rate = [&](const char* name) { return out.sets.back().rates[find_rate(name)]; };
   out.matmul_flops = rate("matmul.square"), out.conv_flops = rate("conv.many");
   return out;

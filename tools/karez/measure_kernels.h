@@ -11,7 +11,7 @@
 
 namespace karez::tools {
 
-// A call that measures this rate.
+// A call by which a rate is measured.
 struct Sample {
   std::size_t rate;
   CallSpec call;
@@ -21,18 +21,18 @@ struct Sample {
 // Returns one or more samples per rate; the rate is the geometric mean of its samples.
 std::vector<Sample> kernel_samples(int team);
 
-// Returns the seconds of a call on the best kernel: the fastest of a few rounds that take `seconds` together, because
-// other work on the machine can only slow a round.
+// Returns the seconds that a call takes with the kernel that the kernel table selects. Measures a few rounds, which
+// together take `seconds` seconds, and uses the fastest one, because other work on the machine can only slow a round.
 double seconds_of(const CallSpec& call, double seconds);
 
 // Measures the rates of one thread, and of `team` threads if that is more; each sample takes a twentieth of a second.
 std::vector<RateSet> measure_kernels(const std::string& isa, int team);
 
-// Returns the seconds of a call in the engine without its memory traffic.
+// Returns the fixed cost of a call in the engine, in seconds, without the call's memory traffic.
 double measure_call();
 
-// Adds to a table that has rates: the class "local", for links within this process, and the rate at which devices copy
-// and sum received data.
+// Measures the links within this process (the link class "local") and the rate at which devices copy and sum received
+// data, and adds both to `costs`, which must already have rates.
 void measure_local_link(CostTable& costs);
 
 // Measures a complete table, whose origin names the processor and the date.

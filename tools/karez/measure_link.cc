@@ -1,5 +1,5 @@
-// Measures a link with rounds of small messages, then with long messages in both directions. The end that begins
-// decides how many.
+// Measures a link with round trips of small messages, then with long messages in both directions. The end that begins
+// decides how many messages are sent.
 #include "tools/karez/measure_link.h"
 
 #include <algorithm>
@@ -77,8 +77,8 @@ struct PingResult {
   double median = 0, clock = 0, clock_error = 1e9;
 };
 
-// Measures rounds of 64 bytes. The receive of the next round is posted before the reply is sent, so that its credit
-// arrives in time.
+// Measures round trips of 64 bytes. The receive of the next round is posted before the reply is sent, so that its
+// credit arrives in time.
 PingResult measure_ping(LinkEndpoint& end, bool begins, std::int64_t count) {
   PingResult out;
   std::vector<double> times;
@@ -116,8 +116,8 @@ std::uint64_t word_of(bool begins, std::int64_t message, std::int64_t at) {
 }
 void store_word(std::byte* destination, std::uint64_t word) { std::memcpy(destination, &word, sizeof word); }
 
-// Returns the seconds for `count` messages of 1 MB in each direction. The first and the last word of each message are
-// checked.
+// Returns the seconds that `count` messages of 1 MiB in each direction take. Checks the first and the last word of each
+// message.
 double measure_stream(LinkEndpoint& end, bool begins, std::int64_t count) {
   std::vector<std::byte> outgoing(depth * large), incoming(depth * large);
   auto at = [](std::int64_t i) { return i % depth * large; };

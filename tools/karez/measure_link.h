@@ -1,4 +1,4 @@
-// Measures a connection to another process: seconds per message and per byte, and the difference of the clocks.
+// Measures a connection to another process: seconds per message and per byte, and the difference between the clocks.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,16 @@
 namespace karez::tools {
 
 struct LinkMeasure {
-  LinkCost cost;     // alpha: half of the median round trip of 64 bytes, both ends asleep; beta: both send at once
-  double clock = 0;  // seconds by which the peer's system clock is ahead; only at the end that begins
-  double clock_error = 0;  // largest error of `clock`: half of the fastest round
+  // alpha: half of the median round trip of 64 bytes, when both ends sleep; beta: seconds per byte, when both ends
+  // send.
+  LinkCost cost;
+  double clock = 0;        // seconds by which the peer's system clock is ahead; set only at the end with `begins`
+  double clock_error = 0;  // largest error of `clock`: half of the fastest round trip
 };
 
-// Both processes call this function on an unused channel, one of them with `begins`; it takes about `seconds`. Throws
-// Error (kind peer) if the other process disconnects, sends nothing for `timeout`, or sends wrong bytes.
+// Both processes call this function on the same unused channel, exactly one of them with `begins`. The measurement
+// takes about `seconds` seconds. Throws Error (kind peer) if the other process disconnects, sends nothing for
+// `timeout`, or sends wrong bytes.
 LinkMeasure measure_link(Connection& connection, std::uint64_t channel, bool begins, double seconds,
                          Seconds timeout = Seconds(5));
 

@@ -1,4 +1,4 @@
-// Measures three calls on the best kernels, each for a fifth of a second.
+// Measures three calls, each for a fifth of a second.
 #include "tools/karez/measure_rates.h"
 
 #include <vector>

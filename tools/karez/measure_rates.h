@@ -6,7 +6,8 @@
 
 namespace karez::tools {
 
-// Rates of teams of `team` threads, in about a second. Link costs and the overhead of a call keep their defaults.
+// Measures the rates of a team of `team` threads, which takes about a second. Link costs and the overhead of a call
+// keep their defaults.
 CostTable measure_rates(int team);
 
 }  // namespace karez::tools

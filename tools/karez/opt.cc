@@ -27,7 +27,8 @@ struct Options {
   bool each = false;
 };
 
-// A pass and the pass whose data outside of the graph's text it reads, so that both must be in one run.
+// A pass, and a pass that it needs in the same run, because it reads data of that pass which the graph's text does not
+// contain.
 struct PassDependency {
   std::string_view pass, needs;
 };
@@ -58,7 +59,7 @@ std::vector<std::string> passes_of(const std::string& text) {
   return names;
 }
 
-// Returns the text of the graph, or that of the plan from `emit` on.
+// Returns the text of the graph or, from `emit` on, the text of the plan.
 std::string result_text(const Compilation& c, std::string_view pass) {
   if (pass_named(pass).result != PassResult::plan) return print(c.graph);
   Plan plan = c.plan;
@@ -66,7 +67,7 @@ std::string result_text(const Compilation& c, std::string_view pass) {
   return print(plan);
 }
 
-// Begins with a comment, so that the text of each pass can be parsed as a graph.
+// Returns the text after a pass. Its first line is a comment, so that the text can be parsed as a graph.
 std::string after_text(const Compilation& c, const std::string& pass, double seconds) {
   std::string out = cat("# after ", pass, ", ", fixed(seconds * 1e3, 3), " ms");
   if (pass == "shard")
@@ -96,7 +97,7 @@ int run(const Options& options) {
   for (const auto& [name, value, max] : {std::tuple{"--team", options.team, 1024},
                                          {"--workers", options.workers, 4096},
                                          {"--slots", options.slots, 1024}})
-    require(value >= 1 && value <= max, name, ": ", value, " is not in 1 .. ", max);
+    require(value >= 1 && value <= max, name, " must be 1 to ", max, ", got ", value);
   require(options.memory >= 0, "--memory must be at least 0 bytes, got ", options.memory);
   require(options.memory == 0 || options.passes == "all" || !options.explain.empty(),
           "--memory needs --passes all, got '", options.passes, "'");
@@ -109,7 +110,7 @@ int run(const Options& options) {
     require(c.graph.nodes[node].op->role != Role::transition ||
                 std::find(names.begin(), names.end(), "shard") == names.end(),
             options.file, ": ", describe(c.graph, node),
-            " is a change of layout, inserted by box; shard takes the program before box");
+            " is a change of layout that box has inserted; shard must run before box");
   if (!options.mesh.empty()) replace_mesh(c.graph, options.mesh);
   c.ops = &ops;
   c.catalog = &kernels;
@@ -122,7 +123,7 @@ int run(const Options& options) {
   for (const auto& glob : split(options.remat, ' '))
     if (!glob.empty()) c.options.remat.emplace_back(glob);
   require(c.options.remat.empty() || std::find(names.begin(), names.end(), "recompute") != names.end(), "--remat '",
-          options.remat, "' needs the pass recompute, which is not in --passes '", options.passes, "'");
+          options.remat, "' needs the recompute pass, which is not in --passes '", options.passes, "'");
   check_remat(c.graph, c.options.remat);
   if (!options.explain.empty()) {
     std::fputs(print(explain_layout(std::move(c), options.explain)).c_str(), stdout);
@@ -145,7 +146,7 @@ std::string passes_help() {
   out += join(pipeline(), ", ", [](const Pass& pass) { return pass.name; });
   out += ". Some data of passes is not in the graph's text, so ";
   out += join(pass_dependencies, ", ", [](const PassDependency& row) { return cat(row.pass, " needs ", row.needs); });
-  return out + " in the same run; canonicalise and shard need no other pass. Passes before emit print the graph.";
+  return out + " in the same run; canonicalise and shard need no other pass. Before emit, the graph is printed.";
 }
 
 }  // namespace
@@ -154,12 +155,12 @@ Command opt_command() {
   auto o = std::make_shared<Options>();
   return {
       "opt",
-      cat("Rewrites a graph's text by passes of the compiler; from emit on, prints the plan of rank 0.\n",
+      cat("Rewrites a graph's text with passes of the compiler; from emit on, prints the plan of rank 0.\n",
           passes_help()),
       {{"FILE", "a graph's text; -: standard input", &o->file},
        {"--passes", "names separated by commas, or all", &o->passes},
        {"--each", "print the text after each pass, after a comment with its name and time", &o->each},
-       {"--mesh", "a mesh that replaces the mesh of the text and its fixed layouts: data=2,model=2", &o->mesh},
+       {"--mesh", "a mesh (data=2,model=2) that replaces the mesh in the text; fixed layouts are dropped", &o->mesh},
        {"--explain",
         "a variable, input, output, module or %7: print the cost of each of its layouts instead of running passes",
         &o->explain},
@@ -168,7 +169,8 @@ Command opt_command() {
        {"--team", "threads of one kernel call", &o->team},
        {"--workers", "threads that serve the rank's streams", &o->workers},
        {"--slots", "maximum number of slots of a register between streams", &o->slots},
-       {"--memory", "bytes of each device that the plan may use at most, for --passes all; 0: no limit", &o->memory}},
+       {"--memory", "maximum number of bytes that the plan may use on each device, for --passes all; 0: no limit",
+        &o->memory}},
       [o] { return run(*o); },
       {}};
 }

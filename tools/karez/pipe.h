@@ -1,4 +1,4 @@
-// A pipe whose ends are not inherited by started programs.
+// Creates a pipe whose ends are not inherited by started programs.
 #pragma once
 
 #include <fcntl.h>

@@ -27,9 +27,9 @@ namespace {
 [[noreturn]] void run_reaper(int group_ids) {
   setsid();
   prctl(PR_SET_NAME, "karez-reaper");
-  sigset_t all_variables;
-  sigfillset(&all_variables);
-  sigprocmask(SIG_SETMASK, &all_variables, nullptr);
+  sigset_t all_signals;
+  sigfillset(&all_signals);
+  sigprocmask(SIG_SETMASK, &all_signals, nullptr);
   for (int descriptor = 0; descriptor < 3; ++descriptor) dup2(open("/dev/null", O_RDWR), descriptor);
   dup2(group_ids, 3);
   close_range(4, ~0u, 0);

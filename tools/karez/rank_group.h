@@ -23,7 +23,7 @@ namespace karez::tools {
 
 struct RankStart {
   int rank = 0;
-  std::vector<std::string> words;                              // the program, found by PATH, and its arguments
+  std::vector<std::string> words;                              // the program, searched in PATH, and its arguments
   std::vector<std::pair<std::string, std::string>> variables;  // in addition to the variables of this process
   std::vector<int> cpus;  // the CPUs on which the rank may run; empty: those of this process
 };
@@ -35,13 +35,13 @@ class RankGroup {
   static bool all(int, bool) { return true; }
   using Ended = std::function<void(int rank, int status)>;  // status of waitpid; called after all output of the rank
 
-  RankGroup();  // requires that this process has one thread
-  ~RankGroup();
+  RankGroup();   // starts the reaper; this process must have only one thread
+  ~RankGroup();  // kills the ranks and waits for them
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
-  void start(const RankStart& start);  // throws Error (kind name) if the program does not exist
-  void signal(int signal);             // to all running ranks and their children
+  void start(const RankStart& start);  // throws Error (kind name) if the program cannot be executed
+  void signal(int signal);             // sends it to all ranks and their children, and continues those that are stopped
   int running() const;
   int process_of(int rank) const;  // the process id
 
@@ -65,8 +65,8 @@ class RankGroup {
   pid_t reaper_process_ = -1;
 };
 
-// Returns the cores of each rank: disjoint lists that use all cores. With more ranks than cores the lists are empty,
-// and no rank is bound.
+// Returns the cores of each rank: disjoint lists that together contain all cores. With more ranks than cores the lists
+// are empty, and no rank is bound.
 std::vector<std::vector<int>> cores_of_ranks(const CpuBudget& budget, int ranks);
 
 }  // namespace karez::tools

@@ -1,4 +1,4 @@
-// Tests of ranks as processes: their output and their end, also when the process that started them ends.
+// Tests of ranks as processes: their output, their exit, and their end when the process that started them ends.
 #include "tools/karez/rank_group.h"
 
 #include <fcntl.h>
@@ -68,7 +68,7 @@ bool ends_within_timeout(int process) {
   return !is_alive(process);
 }
 
-TEST(RankGroup, TheOutputOfARankArrivesBeforeItsEnd) {
+TEST(RankGroup, AllOutputOfARankArrivesBeforeItsExitStatus) {
   RankGroup group;
   CollectedOutput collected;
   group.start(shell(3, "head -c 300000 /dev/zero; printf over; printf wrong >&2; exit 5"));
@@ -81,7 +81,7 @@ TEST(RankGroup, TheOutputOfARankArrivesBeforeItsEnd) {
   EXPECT_TRUE(WIFSIGNALED(collected.status[4]) && WTERMSIG(collected.status[4]) == SIGKILL);
   EXPECT_EQ(collected.out_at_end[3].size(), 300004u);
   EXPECT_EQ(collected.error[3], "wrong");
-  EXPECT_EQ(collected.out_at_end[4], "z a b c\n") << "the last of two values is used";
+  EXPECT_EQ(collected.out_at_end[4], "z a b c\n") << "the last of two values of a variable must be used";
 }
 
 TEST(RankGroup, AMissingProgramIsReportedAndTheOtherRanksContinue) {

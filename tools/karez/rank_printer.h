@@ -1,5 +1,5 @@
-// Writes the output of ranks to standard output and error, each line with its rank as a prefix, or unchanged to a file
-// for each rank. Never blocks on a reader.
+// Writes the output of ranks to standard output and error, with the rank as a prefix of each line, or unchanged to one
+// file per rank. A slow reader of the output never blocks this process.
 #pragma once
 
 #include <poll.h>
@@ -26,12 +26,12 @@ struct WriteFailure {
 
 class RankPrinter {
  public:
-  // `folder` "": standard output and error; otherwise the folder, which is created if missing, gets a file rankN.txt
-  // per rank with both streams in order of arrival.
+  // If `folder` is empty, writes to standard output and error. Otherwise creates the folder if it is missing, and
+  // writes one file per rank, rankN.txt, with both streams in the order of arrival.
   RankPrinter(int ranks, const std::string& folder, bool prefix);
 
-  void print(int rank, bool error, std::string_view bytes);
-  void finish_rank(int rank);  // the rank has ended: writes its unterminated line
+  void print(int rank, bool error, std::string_view bytes);  // `error`: the bytes are from standard error
+  void finish_rank(int rank);                                // the rank has ended: writes its unterminated line
   std::string stderr_tail(int rank) const { return stderr_tails_.count(rank) > 0 ? stderr_tails_.at(rank).text() : ""; }
 
   // Output that the reader does not accept yet is buffered. While `blocked`, print only if necessary.
@@ -48,9 +48,8 @@ class RankPrinter {
     std::string where, pending = {};
     bool failed = false;
   };
-  std::size_t place(int rank, bool error) const {
-    return to_files_ ? static_cast<std::size_t>(rank) : error ? 1 : 0;
-  }  // index of its sink
+  // Returns the index of the sink.
+  std::size_t place(int rank, bool error) const { return to_files_ ? static_cast<std::size_t>(rank) : error ? 1 : 0; }
   Sink& sink(int rank, bool error) { return sinks_[place(rank, error)]; }
   void write_to(Sink& sink, std::string_view text);
   void flush_pending(Sink& sink);

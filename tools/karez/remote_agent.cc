@@ -1,4 +1,4 @@
-// Runs the agent of another host as a child process, whose input and output are pipes.
+// Runs the command that starts the agent as a child process, whose input and output are pipes.
 #include "tools/karez/remote_agent.h"
 
 #include <signal.h>

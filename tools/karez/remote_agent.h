@@ -1,4 +1,5 @@
-// The agent of another host, which `karez run` starts by ssh or its replacement and with which it exchanges frames.
+// Represents the agent on another host, which `karez run` starts by ssh or a replacement of ssh. The two exchange
+// frames.
 #pragma once
 
 #include <poll.h>
@@ -18,7 +19,7 @@ class RemoteAgent {
  public:
   // `words` is the local command: "ssh", "alpha", "/opt/karez", "agent".
   RemoteAgent(std::string name, std::vector<std::string> words);
-  ~RemoteAgent();  // closes the input of the agent, which has a second to kill its ranks
+  ~RemoteAgent();  // closes the input of the agent, which then has a second to kill its ranks
   RemoteAgent(const RemoteAgent&) = delete;
   RemoteAgent& operator=(const RemoteAgent&) = delete;
 

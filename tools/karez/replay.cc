@@ -1,5 +1,5 @@
-// Replays a plan: prepares the plan as the engine does, then simulates one launch and records every call with its
-// addresses.
+// Replays a plan: prepares the plan as the engine does, then simulates one launch and records every call with the
+// addresses of its operands.
 #include "tools/karez/replay.h"
 
 #include <algorithm>
@@ -71,8 +71,7 @@ struct Replay::State {
         const BoundOperand& part = act.bound[0];
         View& to_view = output_views.emplace_back(output.dtype(), part.view->shape, output.view().strides);
         calls.push_back([to = output.bytes() + offset_of(part.begin[0], to_view.strides) * size_of(to_view.dtype),
-                         &to_view, call_begin = part.address,
-                         view = part.view] { copy_tensor(to, to_view, call_begin, *view); });
+                         &to_view, from = part.address, view = part.view] { copy_tensor(to, to_view, from, *view); });
         return;
       }
       case WorkKind::async_call:
@@ -123,7 +122,7 @@ Replay::Replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
     s.bind(act);
     act.ports.complete(deliver);
   }
-  require(session.session_done.ready(), "replay: the launch does not end");
+  require(session.session_done.ready(), "replay: the launch did not end");
 }
 
 Replay::~Replay() = default;

@@ -14,13 +14,13 @@ namespace karez::tools {
 
 struct ReplayTimes {
   double seconds = 0;  // seconds of a launch
-  double inside = 0;   // the share of `seconds` spent in calls
+  double inside = 0;   // the part of `seconds` that was spent in calls
 };
 
-void require_replayable(const Plan& plan);
+void require_replayable(const Plan& plan);  // throws Error if the plan has a collective
 
-// Runs the acts of one launch in the order of one worker on the calling thread; the arguments of each call are bound in
-// advance. Collectives are rejected, because they need several devices at once.
+// Runs the acts of one launch on the calling thread, in the order in which a single worker would run them. The
+// arguments of each call are bound in advance. Collectives are rejected, because they need several devices.
 class Replay {
  public:
   Replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds, const std::vector<VariableValue>& variables);

@@ -73,12 +73,12 @@ TEST(Replay, ARepeatedActReadsTheNextBatchFromTheNextSlot) {
   const KernelTable kernels(plain_kernels());
   Replay replay(plan, kernels, {{"x", {std::make_shared<CountingSource>(), 3}}},
                 {{"sum", {0, 0, "cpu"}, HostArray::of<float>({2}, {100, 200})}});
-  EXPECT_EQ(replay.calls(), 7u) << "two reads, two calls twice, a fetch";
+  EXPECT_EQ(replay.calls(), 7u) << "expected two reads, two calls in each of two acts, and a fetch";
   for (int launch = 1; launch <= 3; ++launch) {
     replay.launch();
     EXPECT_EQ(out0(replay),
               (std::vector<float>{100.0f + 7 * static_cast<float>(launch), 200.0f + 70 * static_cast<float>(launch)}))
-        << "batches 3 and 4";
+        << "each launch must add batches 3 and 4";
   }
 }
 

@@ -34,7 +34,7 @@ Command run_command() {
   Command out{
       "run",
       "Starts the ranks of a program and ends them together: karez run -n 4 PROGRAM ARGUMENTS...\n"
-      "Environment variables give each rank its number (docs/distributed.md). Its output is printed line by line with\n"
+      "Environment variables give each rank its number (docs/distributed.md). Output is printed line by line with\n"
       "the rank as a prefix. The first rank that fails ends the others; its exit code, or 75 if a signal ended it, is "
       "the\nexit code of the job.",
       {{"-n,--ranks", "number of processes", &options->ranks},

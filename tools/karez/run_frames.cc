@@ -1,4 +1,4 @@
-// Encodes and decodes frames and jobs. A text is encoded as its length and its bytes.
+// Encodes and decodes frames and jobs. A string is encoded as its length and its bytes.
 #include "tools/karez/run_frames.h"
 
 #include <cstring>
@@ -37,7 +37,7 @@ struct Cursor {
   }
   std::string text() {
     std::uint32_t size = word();
-    require(ErrorKind::peer, size <= bytes.size(), "the job is truncated: expected a text of ", size, " bytes, got ",
+    require(ErrorKind::peer, size <= bytes.size(), "the job is truncated: expected a string of ", size, " bytes, got ",
             bytes.size(), " bytes");
     std::string out(bytes.substr(0, size));
     bytes.remove_prefix(size);

@@ -1,19 +1,19 @@
-// The messages between `karez run` and its agent on another host, over the standard input and output of ssh or its
-// replacement.
+// Defines the messages between `karez run` and its agent on another host. They are sent over the standard input and
+// output of ssh or its replacement.
 //
-// The agent begins with a line, "karez agent 1 PORT", after the output of the login; PORT is free on its host. After
-// that both send frames:
+// After the output of the login, the agent sends the line "karez agent 1 PORT"; PORT is a free port of its host. After
+// that both sides send frames:
 //
 //   kind u32, number u32, bytes u32, then the bytes
 //
 //   to the agent     job       bytes: the job, encoded; once
-//                    signal    number: the signal for all its ranks
+//                    signal    number: the signal to send to all ranks of the host
 //   from the agent   started   number: the rank, bytes: its name in messages
 //                    output, errors   number: the rank, bytes: its output
 //                    ended     number: the rank, bytes: the status of waitpid, in digits
 //                    refused   bytes: the reason why the agent cannot start the job
 //
-// When the agent's input ends, it kills its ranks and ends.
+// When its input ends, the agent kills its ranks and ends.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ std::string encode(const RunFrame& frame);
 std::optional<RunFrame> decode_frame(std::string& bytes);
 
 std::string hello_line(int port);
-// Removes the first line of the agent, and the output before it, from `bytes` and returns its port, if the line is
-// complete. Throws if 64 KB contain no such line.
+// If `bytes` contains the complete first line of the agent, removes the line and the output before it, and returns the
+// port. Throws if the first 64 KB contain no such line.
 std::optional<int> take_hello(std::string& bytes);
 
 // The ranks of one host.
@@ -53,6 +53,6 @@ struct RunJob {
   bool bind = true;
 };
 std::string encode(const RunJob& job);
-RunJob decode_job(std::string_view text);  // throws Error (kind peer) if the text is invalid
+RunJob decode_job(std::string_view bytes);  // throws Error (kind peer) if the bytes are invalid
 
 }  // namespace karez::tools

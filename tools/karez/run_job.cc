@@ -1,4 +1,4 @@
-// Runs a job of ranks in one loop that handles output, ends of ranks, frames of other hosts, and signals.
+// Runs a job of ranks in one loop, which handles output, exits of ranks, frames from other hosts, and signals.
 #include "tools/karez/run_job.h"
 
 #include <poll.h>
@@ -170,7 +170,8 @@ class Job {
   // Waits for the next event, at most until the given time, and handles it.
   void step(std::optional<Clock::time_point> deadline) {
     std::vector<pollfd> polled{{signals_.descriptor(), POLLIN, 0}};
-    // A blocked destination blocks its ranks, as if they wrote to it. The frames of a host come in one stream.
+    // A blocked destination blocks the ranks whose output it receives, as if they wrote to it directly. All frames of a
+    // host arrive in one stream, so any blocked destination stops the reading of frames.
     const auto filter = [&](int rank, bool error) { return interrupted_ || !printer_.blocked(rank, error); };
     const bool reads_frames = interrupted_ || !printer_.blocked();
     if (local_group_) local_group_->add_to(polled, filter);
@@ -223,7 +224,7 @@ class Job {
     }
   }
 
-  // A full disk does not end the job. A closed pipe ends it, as it ends any program that writes to it.
+  // A full disk does not end the job. A closed pipe does, as it ends any program that writes to the pipe.
   void report_failure(const WriteFailure& failure) {
     const bool is_closed = failure.number == EPIPE;
     print_message(cat("cannot write to ", failure.where, ": ", std::strerror(failure.number),

@@ -1,4 +1,5 @@
-// Checks the options of `karez run`, and finds this program's path for other hosts.
+// Adds and checks the options that `karez run` and `karez doctor` share, and finds the path at which this program also
+// starts on other hosts.
 #include "tools/karez/run_options.h"
 
 #include <filesystem>
@@ -28,12 +29,11 @@ std::string quoted_for_shell(const std::string& word) {
 
 void add_remote_arguments(Command& command, RemoteOptions& options) {
   const std::vector<Argument> remote_arguments = {
-      {"--hosts", "a file of hosts in Open MPI's form, one `alpha slots=4` per line; default: this host",
-       &options.hosts},
+      {"--hosts", "a host file in Open MPI's format, one `alpha slots=4` per line; default: this host", &options.hosts},
       {"--rsh", "the program that runs a command on another host; its arguments are the host's name and the command",
        &options.rsh},
       {"--address", "address at which other hosts reach the host of rank 0; default: its name", &options.address},
-      {"--export", "a variable that is sent to other hosts, as KAREZ_* and OMP_* are; the option is repeated for each",
+      {"--export", "a variable to send to other hosts, as KAREZ_* and OMP_* are; repeat the option for each variable",
        &options.exports},
       {"--loose", "do not bind ranks to separate cores", &options.loose}};
   command.arguments.insert(command.arguments.end(), remote_arguments.begin(), remote_arguments.end());

@@ -9,7 +9,9 @@
 
 namespace karez::tools {
 
-void start_ranks(RankGroup& group, const RunJob& job);       // throws Error if a rank cannot start
+// Changes the working directory of this process to the job's folder, if the job has one. Throws Error if a rank cannot
+// start.
+void start_ranks(RankGroup& group, const RunJob& job);
 std::string name_of_rank(const RankGroup& group, int rank);  // "rank 2 (alpha, process 4711)"
 std::string host_name();                                     // "alpha"
 

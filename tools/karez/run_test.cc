@@ -34,10 +34,10 @@ TEST(Hostfile, LinesNameHostsAndTheirSlots) {
 
 TEST(Hostfile, ErrorsNameTheLine) {
   for (auto [text, message] : {std::pair{"a\nb slot=2\n", "hosts: line 2: 'slot=2' must be slots=N or max_slots=N"},
-                               {"a slots=0", "hosts: line 1: 'slots=0': a host has 1 to"},
-                               {"a slots=x", "'slots=x': a host has"},
-                               {"a slots=99999999", "'slots=99999999': a host has"},
-                               {"a slots", "'slots': a host has"},
+                               {"a slots=0", "hosts: line 1: 'slots=0': the number of slots must be 1 to"},
+                               {"a slots=x", "'slots=x': the number of slots must be"},
+                               {"a slots=99999999", "'slots=99999999': the number of slots must be"},
+                               {"a slots", "'slots': the number of slots must be"},
                                {"slots=4", "'slots=4' is not a host name"},
                                {"-oProxyCommand=x", "'-oProxyCommand=x' is not a host name"},
                                {"# none\n", "hosts: the file lists no host"}})
@@ -80,7 +80,8 @@ TEST(LinePrefixer, LinesWithoutAnEndAreSplit) {
   EXPECT_TRUE(lines.take(longest_line.substr(1) + "\n") == longest_line.substr(1) + "\n");
   EXPECT_TRUE(lines.take(longest_line + longest_line + "\nz\n") == longest_line + "\n" + longest_line + "\nz\n");
   EXPECT_EQ(lines.take(longest_line), "");
-  EXPECT_TRUE(lines.take("\n") == longest_line + "\n") << "the same for a line in pieces";
+  EXPECT_TRUE(lines.take("\n") == longest_line + "\n")
+      << "a line end after the longest line must not add an empty line";
 }
 
 // --- frames
@@ -155,7 +156,7 @@ std::vector<std::pair<int, int>> signals(ShutdownEscalation& escalation, int unt
   return out;
 }
 
-TEST(ShutdownEscalation, TheOtherRanksHaveASecondAfterAFailure) {
+TEST(ShutdownEscalation, TheOtherRanksGetSigtermOneSecondAfterAFailure) {
   ShutdownEscalation escalation;
   EXPECT_EQ(escalation.next(), std::nullopt);
   escalation.failed(start_time);
@@ -190,7 +191,7 @@ TEST(ShutdownEscalation, ASecondCtrlCSendsTheNextSignalAtOnce) {
   EXPECT_EQ(escalation.due(start_time + milliseconds(400)), SIGKILL);
 }
 
-TEST(ShutdownEscalation, CtrlCDoesNotWaitForTheSecondAfterAFailure) {
+TEST(ShutdownEscalation, CtrlCAfterAFailureSendsSigintAtOnce) {
   ShutdownEscalation escalation;
   escalation.failed(start_time);
   escalation.interrupted(SIGINT, start_time + milliseconds(200));
@@ -236,12 +237,12 @@ TEST(ShutdownEscalation, TheReportNamesTheCauseBeforeItsConsequences) {
   std::vector<RankExit> ends = {ended(2, exited(75)), ended(1, exited(64)), ended(0, exited(75)), ended(3, 0),
                                 ended(4, SIGTERM, true)};
   ends[1].last_error = "the disk is full";
-  EXPECT_THAT(exit_report(ends, {}),
-              ElementsAre("rank 1 reported: the disk is full", "ended as a consequence: rank 2 with 75, rank 0 with 75",
-                          "exit code 64, because of rank 1"));
+  EXPECT_THAT(exit_report(ends, {}), ElementsAre("rank 1 reported: the disk is full",
+                                                 "ended as a consequence: rank 2 (code 75), rank 0 (code 75)",
+                                                 "exit code 64, because of rank 1"));
   EXPECT_THAT(exit_report({ended(1, exited(3))}, {}), ElementsAre("exit code 3, because of rank 1"));
   EXPECT_THAT(exit_report({ended(1, exited(3)), ended(0, exited(3)), ended(2, exited(75))}, {}),
-              ElementsAre("also failed: rank 0 with 3", "ended as a consequence: rank 2 with 75",
+              ElementsAre("also failed: rank 0 (code 3)", "ended as a consequence: rank 2 (code 75)",
                           "exit code 3, because of rank 1"));
   EXPECT_THAT(exit_report({ended(0, exited(76)), ended(2, exited(76)), ended(1, SIGTERM, true)}, {}),
               ElementsAre("exit code 76, reported by rank 0"));
@@ -249,7 +250,7 @@ TEST(ShutdownEscalation, TheReportNamesTheCauseBeforeItsConsequences) {
   EXPECT_THAT(exit_report({ended(0, SIGINT, true)}, SIGINT), IsEmpty());
 }
 
-TEST(ShutdownEscalation, AnEndIsPrintedWithItsSignal) {
+TEST(ShutdownEscalation, AnExitIsPrintedWithItsSignalOrItsCode) {
   EXPECT_EQ(print(ended(2, SIGKILL)), "rank 2 was ended by signal 9 (Killed)");
   EXPECT_EQ(print(ended(2, exited(75))), "rank 2 ended with exit code 75");
   EXPECT_EQ(print(ended(2, -1)), "rank 2 is gone with its host");
@@ -262,8 +263,9 @@ TEST(Cores, RanksGetDisjointCores) {
   EXPECT_THAT(cores({2, 3, 5, 7, 8}, 5, 2), ElementsAre(ElementsAre(2, 3, 5), ElementsAre(7, 8)));
   EXPECT_THAT(cores({0, 1}, 2, 2), ElementsAre(ElementsAre(0), ElementsAre(1)));
   EXPECT_THAT(cores({0, 1}, 2, 3), ElementsAre(IsEmpty(), IsEmpty(), IsEmpty()))
-      << "more ranks than cores: no rank is bound";
-  EXPECT_THAT(cores({0, 1, 2, 3}, 2, 2), ElementsAre(ElementsAre(0), ElementsAre(1))) << "a quota of two cores";
+      << "no rank must be bound if there are more ranks than cores";
+  EXPECT_THAT(cores({0, 1, 2, 3}, 2, 2), ElementsAre(ElementsAre(0), ElementsAre(1)))
+      << "two ranks must share a quota of two cores";
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ std::vector<std::string> exit_report(const std::vector<RankExit>& ends, std::opt
   for (const RankExit& end : ends) {
     if (&end == &first || end.good() || end.after_signal) continue;
     std::string& list = reports_other_rank(end) ? consequences : own_failures;
-    list += cat(list.empty() ? "" : ", ", "rank ", end.rank, " with ", code_of(end));
+    list += cat(list.empty() ? "" : ", ", "rank ", end.rank, " (code ", code_of(end), ")");
   }
   if (!first.last_error.empty()) out.push_back(cat(first.name, " reported: ", first.last_error));
   if (!own_failures.empty()) out.push_back(cat("also failed: ", own_failures));

@@ -1,4 +1,4 @@
-// Ends a job of ranks: chooses the signals that the ranks receive and the exit code of the job.
+// Decides how a job of ranks ends: which signals the ranks receive, and which exit code the job returns.
 #pragma once
 
 #include <chrono>
@@ -15,8 +15,8 @@ class ShutdownEscalation {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Call after a rank has failed. The other ranks have a second to report their waits, then they get SIGTERM, then
-  // SIGKILL.
+  // Call after a rank has failed. The other ranks have a second to report their waits; then they get SIGTERM, and
+  // 0.8 seconds later SIGKILL.
   void failed(Time now);
   // Call when the user ends the job. The ranks get SIGINT, two seconds later SIGTERM, two seconds later SIGKILL; after
   // SIGTERM or SIGHUP the sequence begins with SIGTERM. A second interrupt sends the next signal at once.
@@ -47,8 +47,8 @@ struct RankExit {
 std::string print(const RankExit& end);        // "rank 2 (alpha, process 4711) was ended by signal 9 (Killed)"
 bool reports_other_rank(const RankExit& end);  // true for exit codes 75 and 76: another rank is lost or hangs
 
-// Returns the final lines: the last error of the rank that caused the end, and the ranks that ended as a consequence.
-// Empty if all ranks succeeded.
+// Returns the final lines of a job: the last error of the rank that caused the end, the other ranks that failed, and
+// the exit code. Empty if no rank failed before the first signal.
 std::vector<std::string> exit_report(const std::vector<RankExit>& ends, std::optional<int> interrupted);
 
 struct JobResult {

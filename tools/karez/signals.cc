@@ -1,4 +1,4 @@
-// Reads signals from a descriptor of signalfd.
+// Reads signals from a signalfd.
 #include "tools/karez/signals.h"
 
 #include <signal.h>

@@ -1,4 +1,4 @@
-// Signals of this process as a descriptor that poll can wait for, instead of signal handlers.
+// Delivers the signals of this process through a descriptor that poll can wait for, instead of signal handlers.
 #pragma once
 
 #include <optional>

@@ -22,7 +22,7 @@ struct Options {
   double delay = 0;  // microseconds
 };
 
-// Returns the ids in the order of busy time, the longest first; ids with equal times are in ascending order.
+// Returns the ids sorted by busy time, the longest first; ids with equal times are in ascending order.
 template <class Id> std::vector<Id> largest_first(const ById<Id, double>& busy) {
   std::vector<Id> order;
   for (Id id : busy.ids()) order.push_back(id);
@@ -63,7 +63,7 @@ std::string streams_text(const Plan& plan, const Simulation& run) {
   std::vector<std::vector<std::string>> out;
   for (StreamId s : largest_first(busy))
     out.push_back({percent(run.makespan > 0 ? busy[s] / run.makespan : 0), device_text(plan, plan.stream(s).device),
-                   cat(plan.stream(s).name, out.empty() ? "   <- the busiest stream" : "")});
+                   cat(plan.stream(s).kind, out.empty() ? "   <- the busiest stream" : "")});
   return "streams, busy for\n" + table(out);
 }
 
@@ -85,17 +85,17 @@ std::string memory_text(const Plan& plan, const Simulation& run) {
   for (DeviceId d : plan.devices.ids())
     out.push_back(
         {device_text(plan, d), bytes_text(peak[d]), cat("of ", bytes_text(planned[d]), " in all its blocks")});
-  return "bytes in use at once by device: slots of registers, variables among them\n" + table(out);
+  return "peak bytes in use by device: slots of registers, including variables\n" + table(out);
 }
 
 int run(const Options& options) {
-  require(options.seed >= 0, "--seed: ", options.seed, " is below 0");
-  require(options.launches >= 1 && options.launches <= 100'000, "--launches: ", options.launches,
-          " is not in 1 .. 100000");
-  require(options.workers >= 0 && options.workers <= 100'000, "--workers: ", options.workers, " is not in 0 .. 100000");
-  require(options.rows >= 0, "--rows: ", options.rows, " is below 0");
-  require(std::isfinite(options.delay) && options.delay >= 0, "--delay: ", options.delay,
-          " is not a finite number of at least 0");
+  require(options.seed >= 0, "--seed must be at least 0, got ", options.seed);
+  require(options.launches >= 1 && options.launches <= 100'000, "--launches must be 1 to 100000, got ",
+          options.launches);
+  require(options.workers >= 0 && options.workers <= 100'000, "--workers must be 0 to 100000, got ", options.workers);
+  require(options.rows >= 0, "--rows must be at least 0, got ", options.rows);
+  require(std::isfinite(options.delay) && options.delay >= 0, "--delay must be a finite number of at least 0, got ",
+          options.delay);
   const Plan plan = verified_plan(options.file);
   const CostTable costs = costs_of(options.costs, plan);
   SimulationOptions simulation;

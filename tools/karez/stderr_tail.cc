@@ -1,4 +1,4 @@
-// Collects lines and keeps the last ones.
+// Splits bytes into lines and keeps the last lines.
 #include "tools/karez/stderr_tail.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The end of a rank's standard error: its last unindented line with the indented lines after it, joined to one line.
+// Keeps the end of a rank's standard error: the last unindented line and the indented lines after it, joined into one
+// line.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@ namespace karez::tools {
 //   "one\nit cannot go on:\n  the disk is full\n"   gives   "it cannot go on: the disk is full"
 class StderrTail {
  public:
-  void take(std::string_view bytes);  // ignores Karez' own lines: the launcher and warnings
+  void take(std::string_view bytes);  // ignores warnings of Karez and the line that it prints at startup
   std::string text() const;           // includes an unterminated line; truncated to `max_bytes`
   static constexpr std::size_t max_bytes = 1000;
 

@@ -1,4 +1,4 @@
-// Tests of the tail of standard error with differently split bytes.
+// Tests of the tail of standard error, with bytes that arrive in pieces of different sizes.
 #include "tools/karez/stderr_tail.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ TEST(StderrTail, TheTailIsTheLastLineWithTheIndentedLinesAfterIt) {
   for (std::size_t step : {1, 3, 1000}) {
     EXPECT_EQ(tail_of("", step), "");
     EXPECT_EQ(tail_of("one\ntwo\n", step), "two");
-    EXPECT_EQ(tail_of("one\ntwo", step), "two") << "without a line end";
+    EXPECT_EQ(tail_of("one\ntwo", step), "two") << "a line without a line end must be included";
     EXPECT_EQ(tail_of("one\n\n\n", step), "one");
     EXPECT_EQ(tail_of("terminate called\n  what():  the disk is full\n", step),
               "terminate called what():  the disk is full");

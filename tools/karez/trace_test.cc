@@ -44,7 +44,7 @@ TEST(Trace, EveryActHasASpanFromItsBeginToItsEnd) {
             "a0.0@0/0:10-15 a1.0@0/0:16-20 a0.1@0/0:20-22 a1.1@0/0:23-23=");
 }
 
-TEST(Trace, MessagesOtherPlansAndTheSessionHaveNoSpans) {
+TEST(Trace, OnlyActsOfThePlanHaveSpans) {
   EXPECT_EQ(spans(plan_of("c"), {{{event(launch_began, -1, 0, 1), event(acted, 0, 0, 2, number + 1),
                                    event(handed, 0, 0, 3), event(posted, 0, 0, 3), event(taken, 0, 0, 3),
                                    event(acted, 0, 5, 4), event(launch_ended, -1, 0, 5)},

@@ -83,13 +83,14 @@ int run(const std::string& file) {
 
 Command verify_command() {
   auto file = std::make_shared<std::string>();
-  return {"verify",
-          "Checks a plan: ids, operands within their memory, registers that do not overlap, kernels that support their "
-          "calls; then runs a launch without data.\n"
-          "Exit code 77: the plan is invalid. 76: a launch would deadlock; the waits between actors are listed.",
-          {{"FILE", "a plan's text", file.get()}},
-          [file] { return run(*file); },
-          {}};
+  return {
+      "verify",
+      "Checks that the ids of a plan are valid, that operands lie within their memory, that registers do not overlap "
+      "and that kernels support their calls. Then runs a launch without data.\n"
+      "Exit code 77: the plan is invalid. 76: a launch would deadlock; the waits between actors are listed.",
+      {{"FILE", "a plan's text", file.get()}},
+      [file] { return run(*file); },
+      {}};
 }
 
 }  // namespace karez::tools

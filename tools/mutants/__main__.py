@@ -22,15 +22,16 @@ def say(text):
 
 
 def own_tests(path, binaries):
-    """The tests of the component that a file belongs to: test binaries, and folders of pytest's files."""
+    """The tests of the component to which a file belongs: test binaries, or folders with pytest files. None if it has
+    no tests."""
     top = path.removeprefix("karez/").split("/")[0]
     own_programs = {"python": ("python/tests",), "tools": ("command_test", "tests")}.get(top, (f"{top}_test",))
     return own_programs if all(name in binaries or name in PYTEST_FOLDERS for name in own_programs) else None
 
 
 def maps_of(build, runner, binaries, files, remeasure):
-    """The coverage maps of the binaries and of pytest's files: stored maps with new suites added, or new
-    measurements."""
+    """The coverage maps of the binaries and of the pytest files. A stored map is reused, and new suites are added to
+    it."""
     from .coverage_map import Map, Measure
 
     measure, maps = Measure(build, runner, say), {}
@@ -42,7 +43,7 @@ def maps_of(build, runner, binaries, files, remeasure):
         new_map = measure.map(name, files, old, lambda new_map, path=path: new_map.save(path))
         if new_map is old and old.content["tree"] != build.copy.hash:
             say(
-                f"the coverage map of {name} was measured {old.age() / 3600:.1f} h ago on another tree: its lines are "
+                f"the coverage map of {name} was measured {old.age() / 3600:.1f} h ago on another tree; its lines are "
                 f"mapped to this tree"
             )
         maps[name] = new_map.only(files) if name == "pytest" else new_map
@@ -50,23 +51,25 @@ def maps_of(build, runner, binaries, files, remeasure):
 
 
 def main():
-    words = argparse.ArgumentParser(prog="./dev mutants", description=__doc__.split(": ", 1)[1])
-    words.add_argument(
+    parser = argparse.ArgumentParser(prog="./dev mutants", description=__doc__.split(": ", 1)[1])
+    parser.add_argument(
         "folder", help="a component (plan), a folder (karez/passes/logical/algebra, python/karez) or a file"
     )
-    words.add_argument("count", type=int, help="number of faults")
-    words.add_argument(
+    parser.add_argument("count", type=int, help="number of faults")
+    parser.add_argument(
         "--seed",
         type=int,
         default=random.SystemRandom().randrange(1 << 31),
         help="seed of the draw; default: random, and printed",
     )
-    words.add_argument(
+    parser.add_argument(
         "--own", action="store_true", help="run only the component's own tests: faster, but more faults are missed"
     )
-    words.add_argument("--limit", type=float, default=120, help="seconds of tests for one fault (%(default)s)")
-    words.add_argument("--measure", action="store_true", help="measure coverage again, even if the stored map is new")
-    options = words.parse_args()
+    parser.add_argument("--limit", type=float, default=120, help="seconds of tests for one fault (%(default)s)")
+    parser.add_argument(
+        "--measure", action="store_true", help="measure coverage again, even if the stored map is recent"
+    )
+    options = parser.parse_args()
     if options.count < 1:
         raise MutantsError(f"the number of faults must be at least 1, got {options.count}")
     generate = generator()
@@ -80,12 +83,12 @@ def main():
     begin = time.monotonic()
     build.configure()
     binaries = build.binaries()
-    owns = {own_tests(path, binaries) for path in files}
-    if len(owns) > 1 or None in owns:
+    program_sets = {own_tests(path, binaries) for path in files}
+    if len(program_sets) > 1 or None in program_sets:
         raise MutantsError(f"'{options.folder}' has no tests, or is not in a single component; name a component")
-    (own_programs,) = owns
+    (own_programs,) = program_sets
     if not options.own and not (WORK_FOLDER / "coverage").is_dir():
-        say("building and measuring all tests; this is done once and takes long")
+        say("building and measuring all tests; this is done only once and takes a long time")
     own_binaries = [name for name in own_programs if name in binaries]
     folders = [name for name in own_programs if name in PYTEST_FOLDERS] if options.own else PYTEST_FOLDERS
     build.make(*([*own_binaries, *(build.programs() if folders else [])] if options.own else []))
@@ -98,7 +101,7 @@ def main():
 
     record = record_of(WORK_FOLDER, options.folder, options.seed, options.own, copy.hash)
     if record.known:
-        say(f"{len(record.known)} faults of this draw have a stored verdict")
+        say(f"faults of this draw with a stored verdict: {len(record.known)}")
     judge = Judge(build, runner, maps, own_binaries or ["pytest"], options.limit)
     verdicts = hunt(copy.tree, files, options.seed, options.count, generate, rows, record, judge.judge, say)
     missed = [verdict for verdict in verdicts if verdict.result in ("missed", "not run")]

@@ -1,4 +1,4 @@
-"""The copy of the tree, its instrumented build, and separate objects and binaries for a fault."""
+"""Copies the tree, builds the copy with instrumentation, and builds separate objects and binaries for a fault."""
 
 import concurrent.futures
 import hashlib
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 CORES = os.cpu_count() or 1
 FOLDERS = ("tools/", "python/", "bench/", "examples/")  # build folders with programs that pytest's files run
 HERE = pathlib.Path(__file__).resolve().parent
-# The flags disable optimisations that hide a line's code; a tail call would hide the caller of the table.
+# The flags disable optimisations that hide a line's code. With a tail call, coverage_table.cc would not see its caller.
 FLAGS = (
     "-O1 -g1 -gno-column-info -gno-statement-frontiers -fno-inline-functions-called-once -fno-optimize-sibling-calls "
     "-fsanitize-coverage=trace-pc"
@@ -32,7 +32,7 @@ def tracked(root):
 
 
 def run(words, folder, **options):
-    """The output of a program that succeeds; otherwise raises BuildFailure with its errors."""
+    """Runs a program and returns its output; raises BuildFailure with its errors if it fails."""
     environment = options.pop("env", os.environ) | {"LC_ALL": "C"}
     done = subprocess.run(
         words,
@@ -55,7 +55,7 @@ def run(words, folder, **options):
 
 
 class Copy:
-    """A copy of the tree without ignored files; a file is written only if it differs, so that builds are
+    """A copy of the tree without ignored files. A file is written only if it differs, so that builds are
     incremental."""
 
     def __init__(self, root, place):
@@ -99,7 +99,7 @@ class Build:
         self.copy, self.tree, self.folder, self.mutant = copy, copy.tree, place / "build", place / "mutant"
         self.python = python
         self.made = {}  # object -> whether the fault changes its code
-        self.sound = {}  # object -> its code without a fault
+        self.sound = {}  # object -> the hash of its code without a fault
         self.links = {}
 
     def configure(self):
@@ -204,7 +204,8 @@ class Build:
         shutil.rmtree(self.mutant, ignore_errors=True)
 
     def compile(self, objects):
-        """Compiles the missing objects; true if the fault changes the code of any."""
+        """Compiles with the fault those objects that are not compiled yet. Returns whether the fault changes the code
+        of any of the objects."""
         new = [o for o in objects if o not in self.made]
         with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
             for object_name, changed in zip(new, pool.map(self.compile_one, new)):
@@ -243,7 +244,7 @@ class Build:
         object_path = lambda object_name: str(self.mutant / "objects" / object_name)
         out = self.mutant / "build" / target
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.unlink(missing_ok=True)  # a link to the binary without the fault
+        out.unlink(missing_ok=True)  # it may be a link to the binary without the fault
         changed = {o for o in self.made if self.made[o]}
         words = [object_path(w) if w in changed & direct else w for w in words]
         words[words.index("-o") + 1] = str(out)
@@ -255,7 +256,8 @@ class Build:
         return out
 
     def linked_build(self):
-        """A build folder of links to the build without the fault, for tests that run programs of the build folder."""
+        """A build folder for tests that run programs: the binaries with the fault, and links to all other files of the
+        build without a fault."""
         for path in [
             *self.folder.glob("tools/*"),
             *self.folder.glob("examples/*"),

@@ -1,4 +1,4 @@
-"""The lines that each suite runs: measured by one run of each suite, at most once a day, and stored."""
+"""Measures which lines each test suite runs, at most once a day, and stores the result as a map."""
 
 import concurrent.futures
 import difflib
@@ -20,8 +20,7 @@ CALL = 0xE8  # x86-64: call rel32
 
 
 class Module:
-    """The lines of the tree's files in one instrumented program, each with the call to the table that marks it as
-    run."""
+    """The source lines in one instrumented program, each with the call that marks the line in the table as run."""
 
     def __init__(self, path, tree, known_lines):
         from elftools.elf.elffile import ELFFile
@@ -45,8 +44,8 @@ class Module:
             if rows
             else [numpy.zeros(0, numpy.int64)] * 4
         )
-        # The line of a row ran if the last call before the row in its function ran (without one, the first call in the
-        # function), or a call within the row.
+        # A row of the line table ran if a call within the row ran, or the last call before the row in its function. If
+        # no call precedes the row, the first call in the function counts.
         function = functions[numpy.maximum(numpy.searchsorted(functions, begin, "right") - 1, 0)]
         after = functions[numpy.minimum(numpy.searchsorted(functions, begin, "right"), len(functions) - 1)]
         first = numpy.searchsorted(self.calls, begin, "left")
@@ -79,7 +78,7 @@ class Module:
 
 
 def symbols(elf):
-    """The addresses of all functions, and the address of the table's function."""
+    """The addresses of all functions, and the address of the function that marks the table."""
     table = elf.get_section_by_name(".symtab")
     raw = numpy.frombuffer(
         table.data(),
@@ -94,7 +93,7 @@ def symbols(elf):
 
 
 def calls_in(section, callee):
-    """The addresses of calls of one function."""
+    """The addresses of the calls of the function at `callee`."""
     code = numpy.frombuffer(section.data(), dtype=numpy.uint8)
     at = numpy.flatnonzero(code[:-4] == CALL) if len(code) > 4 else numpy.zeros(0, numpy.int64)
     distance = (
@@ -107,7 +106,8 @@ def calls_in(section, callee):
 
 
 def line_rows(elf, tree, known_lines):
-    """The files of the tree with lines in a program, and rows (begin, end, file, line)."""
+    """The files of the tree with lines in a program, and rows of two addresses, the index of a file and a line: (begin,
+    end, file, line)."""
     names, index, rows = [], {}, []
     debug = elf.get_dwarf_info()
     for unit in debug.iter_CUs():
@@ -139,7 +139,7 @@ def line_rows(elf, tree, known_lines):
             if state.end_sequence:
                 before = None
             elif state.file in own_lines and state.line:
-                if before is not None:  # two rows with one address
+                if before is not None:  # two rows with the same address
                     rows.append((before[0], before[0] + 1, before[1], before[2]))
                 before = state.address, own_lines[state.file], state.line
     return names, rows
@@ -190,7 +190,8 @@ class Map:
         return Suite(self.content["binary"], name, one["seconds"], tuple(one["broken"]))
 
     def old_lines(self, path, text):
-        """For each current line of a file, from 1, its line numbers at the time of the measurement."""
+        """For each current line of a file, from 1, its line numbers at the time of the measurement. None if the file
+        has not changed since."""
         if path not in self.found:
             old, new = self.content["texts"].get(path), line_hashes(text)
             if old is None or old == new:
@@ -258,8 +259,8 @@ class Measure:
         return self.modules[path]
 
     def map(self, binary, files, old, save):
-        """Measures a binary's suites, or these pytest files; with an old map only those it lacks. Saved if
-        interrupted."""
+        """Measures the suites of a binary, or these pytest files; with an old map, only those that the map lacks.
+        An interrupted measurement is saved too."""
         program = self.build.folder / binary
         names = files if binary == "pytest" else list_tests(program)
         missing = [name for name in names if old is None or name not in old.content["suites"]]
@@ -355,7 +356,7 @@ class Measure:
 
 
 def rules(folder, build):
-    """Writes the configuration of Python's coverage into a folder; processes that a test starts are measured too."""
+    """Writes the configuration of Python's coverage into a folder. It also covers the processes that a test starts."""
     path = folder / "coverage.rc"
     path.write_text(
         f"[run]\ndata_file = {folder}/python\nparallel = true\npatch = subprocess\n"

@@ -15,7 +15,7 @@
 extern "C" __attribute__((visibility("hidden"))) const unsigned char __ehdr_start[];  // the start of this module
 
 namespace {
-constexpr std::size_t table_bytes = std::size_t{1} << 26;  // bytes of code in one program or library
+constexpr std::size_t table_bytes = std::size_t{1} << 26;  // maximum bytes of code in one program or library
 
 // One byte per address of code. If COVERAGE_TABLES names a folder, the table is a file in it, which all processes of
 // one program share, so that the blocks of a killed process are recorded too. Otherwise the table is not used.

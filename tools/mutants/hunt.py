@@ -1,4 +1,4 @@
-"""Plants the faults of a draw and judges each: the test that notices it, or why it does not count. Stores verdicts."""
+"""Plants the faults of a draw one by one, judges whether a test notices each of them, and stores the verdicts."""
 
 import contextlib
 import dataclasses
@@ -11,8 +11,8 @@ from .build import BuildFailure
 from .places import draw, faults_of, is_equivalent, python_shape
 from .suites import CORES, Detection, Outcome, notice
 
-TRIES = 4  # the largest number of faults tried per line until one compiles and changes its code
-MAX_REBUILT_OBJECTS = 12  # the largest number of objects of other components that a fault in a header may change
+TRIES = 4  # the maximum number of faults to try per line, until one compiles and changes the code
+MAX_REBUILT_OBJECTS = 12  # another component's binary is not rebuilt if a fault affects more of its objects than this
 COUNTED = ("noticed", "missed", "not run")
 
 
@@ -63,8 +63,8 @@ class Record:
 
 
 class Judge:
-    """Judges faults in a built tree by the maps of its binaries: the component's own
-    programs first, pytest's files last."""
+    """Judges faults in a built tree. Runs only the suites that cover a fault according to the coverage maps: those of
+    the component's own programs first, pytest files last."""
 
     def __init__(self, build, runner, maps, own_programs, limit):
         self.build, self.runner, self.maps, self.limit = build, runner, maps, limit
@@ -79,7 +79,8 @@ class Judge:
         self.own = own_programs
 
     def covering(self, fault):
-        """The suites that run the line, by binary, in order; for a line without code, the suites that run its file."""
+        """The suites that run the line, by binary in the order of self.order, the fastest suite of each binary first;
+        for a line without code, the suites that run its file."""
         text = self.build.copy.text(fault.path)
         found = {name: self.maps[name].covering(fault.path, fault.line, text) for name in self.order}
         if all(suites is None for suites in found.values()):
@@ -170,7 +171,7 @@ def verdict(found: Detection | None, skipped, wide):
 
 
 def hunt(root, files, seed, count, generate, equivalents, record, judge, say):
-    """Draws until `count` faults count; returns the verdicts in order, if interrupted those made so far."""
+    """Judges faults until `count` verdicts count, and returns all verdicts in order, or those so far if interrupted."""
     verdicts, counted = [], 0
     try:
         for path, number in draw(root, files, seed):

@@ -22,7 +22,7 @@ CPP_TEXT = re.compile(
     re.S | re.X,
 )
 PYTHON_TEXT = re.compile(r"""(?P<quote>["'])(?P<string>(?:\\.|(?!(?P=quote))[^\\\n])*)(?P=quote) | \#[^\n]*""", re.X)
-# Declarations, in which a fault does not compile or has no effect at run time, and asserts.
+# Asserts, and declarations in which a fault does not compile or has no effect at run time.
 DECLARES = re.compile(
     r"\s*(#|assert\(|namespace\b|using\b|template\b|friend\b|static_assert\b|(public|private|protected):"
     r"|(enum )?(class|struct|enum) [^(]*$)"
@@ -77,8 +77,8 @@ def skeleton(text, suffix):
 
 
 def code_lines(text, suffix):
-    """The numbers, from 1, of lines with code: not blank, a comment, a lone string or brace, an import or a
-    declaration."""
+    """The numbers, from 1, of the lines with code. Blank lines, comments, lone strings and braces, imports and
+    declarations do not count."""
     if suffix == ".py":
         return python_lines(text)
     lines = enumerate(skeleton(text, suffix).split("\n"), 1)
@@ -121,7 +121,9 @@ def sources(root, tracked, folder):
     found = [p for p in usable for value in (folder, f"karez/{folder}") if p == value or p.startswith(value + "/")]
     if not found:
         folders = sorted({str(parent) for p in usable for parent in pathlib.PurePath(p).parents if str(parent) != "."})
-        raise MutantsError(f"no sources in '{folder}'; folders are: {' '.join(folders)}; a file of these works too")
+        raise MutantsError(
+            f"no sources in '{folder}'; expected one of these folders, or a file in one: {' '.join(folders)}"
+        )
     return found
 
 
@@ -253,7 +255,8 @@ class Equivalent:
 
 
 def equivalents(text):
-    """Rows separated by blank lines: 'file', '-' the original line, '+' the fault (one per line), 'why'."""
+    """Parses rows, which are separated by blank lines: 'file', '-' the original line, '+' the fault (one per line),
+    'why'."""
     out = []
     for match in re.finditer(r"(?:^[^\n]+\n?)+", text, re.M):
         lines = [line for line in match.group().splitlines() if not line.startswith("#")]
@@ -270,7 +273,8 @@ def equivalents(text):
             or not words["+"]
         ):
             raise MutantsError(
-                f"tests/equivalent_mutants.txt, line {row}: a row has file, - and why once each and + at least once"
+                f"tests/equivalent_mutants.txt, line {row}: "
+                "a row must have file, - and why once each, and + at least once"
             )
         out.append(Equivalent(row, words["file"][0], words["-"][0], "\n".join(words["+"]), words["why"][0]))
     return out

@@ -145,7 +145,8 @@ class Detection:
 
 
 def race(suites, start):
-    """Runs suites in parallel until one does not pass; returns it with its outcome, or None, and those that passed."""
+    """Runs suites in parallel until one does not pass. Returns that suite with its outcome (or None), and the suites
+    that passed."""
     waiting, passed, found = list(suites), [], []
     lock, stop = threading.Lock(), threading.Event()
 
@@ -178,8 +179,8 @@ def race(suites, start):
 
 
 def notice(suites, start):
-    """The first suite that fails, crashes or hangs, and does so again when run alone; start(suite, stop, tests) runs
-    one."""
+    """Finds the first suite that fails, crashes or hangs, and does so again when run alone. start(suite, stop, tests)
+    runs a suite."""
     waiting = list(suites)
     while waiting:
         found, passed = race(waiting, lambda suite, stop: start(suite, stop, ()))

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-# Checks every few milliseconds whether its parent is alive, so that it ends with the parent even if that is killed.
+# Checks every few milliseconds whether the parent is alive, so that the process ends even if the parent is killed.
 SPIN = """
 import os, sys
 while os.getppid() == int(sys.argv[1]):

@@ -1,4 +1,4 @@
-"""Rewrites golden texts and pinned numbers in test sources from the records that tests wrote: `./dev test --update`."""
+"""Rewrites golden texts and pinned numbers in test sources from records of a test run, for `./dev test --update`."""
 
 import ast
 import collections
@@ -209,7 +209,7 @@ def edits_of(records, root):
         (edit, record), *others = results.values()
         if others:
             rejections.append(
-                f"{record}: different results are compared with it, {_short(record.got)} and {_short(others[0][1].got)}"
+                f"{record}: compared with different results: {_short(record.got)} and {_short(others[0][1].got)}"
             )
         elif record.got != record.expected and edit.file.read_text()[edit.begin : edit.end] != edit.text:
             edits.append(edit)

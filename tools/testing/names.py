@@ -71,8 +71,8 @@ def read(root):
 
 
 def builds(root, files):
-    """The CMake targets that pytest files use: the package for python/tests, and those of a line "# builds:
-    karez_command"."""
+    """The CMake targets that pytest files use: the package for python/tests, and the targets that a line such as
+    "# builds: karez_command" names."""
     targets = []
     for file in files:
         if file.startswith("python/"):
@@ -91,13 +91,13 @@ def _plain(name):
 
 
 def is_instance(name):
-    """Whether a name is that of one instance of a test with parameters: Meshes/PlannedCounts.Planned/0."""
+    """Whether a name is the name of one instance of a test with parameters: Meshes/PlannedCounts.Planned/0."""
     return "/" in name and not name.endswith(".cc") and _plain(name) != re.sub(r"^\w+_test:", "", name)
 
 
 def is_one_of(name, chosen, exact):
-    """Whether CTest's name of a test is in `chosen`, pairs of program and name; for instances named exactly, only these
-    match."""
+    """Whether CTest's name of a test is in `chosen`, which has pairs of program and name. If `exact` names instances of
+    the test, only these match."""
     program, _, instance = name.partition(":")
     plain = _plain(name)
     if (program, plain) not in chosen:
@@ -138,7 +138,7 @@ def unknown(tests, name):
     similar += sorted(k for k in known_names if len(name) > 3 and name.lower() in k.lower() and k not in similar)[
         : 5 - len(similar)
     ]
-    lines = [f"no test is called '{name}'"]
+    lines = [f"unknown test '{name}'"]
     if similar:
         lines.append("similar: " + ", ".join(similar))
     lines.append("components: " + ", ".join(sorted({t.component for t in tests})))

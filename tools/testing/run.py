@@ -1,4 +1,4 @@
-"""./dev test: builds the selected tests, runs them with CTest and pytest in parallel, and sums their results."""
+"""./dev test: builds the selected tests, runs them with CTest and pytest in parallel, and sums up their results."""
 
 import argparse
 import json
@@ -76,10 +76,10 @@ def build(targets):
 
 def ctest_tests():
     """Number and name of every test of CTest in the build folder."""
-    message = subprocess.run(["ctest", "--test-dir", BUILD, "-N"], capture_output=True, text=True)
-    if message.returncode != 0:
-        sys.exit(message.stdout + message.stderr)
-    return [(int(number), name) for number, name in re.findall(r"^\s*Test\s+#(\d+): (.*)$", message.stdout, re.M)]
+    listing = subprocess.run(["ctest", "--test-dir", BUILD, "-N"], capture_output=True, text=True)
+    if listing.returncode != 0:
+        sys.exit(listing.stdout + listing.stderr)
+    return [(int(number), name) for number, name in re.findall(r"^\s*Test\s+#(\d+): (.*)$", listing.stdout, re.M)]
 
 
 def slow_tests():
@@ -178,8 +178,8 @@ def run_cpp(tests, o):
 def run_python(tests, o):
     """Results of these pytest tests, and failures that belong to no test."""
     results, failures = [], []
-    # One more process than cores, because many tests wait for other processes. In a file with tests that run alone,
-    # pytest's marks separate them.
+    # One more process than cores, because many tests wait for other processes. Tests with the mark `alone` run in a
+    # second call of pytest, one at a time.
     alone_files = {t.file for t in tests if "mark.alone" in (ROOT / t.file).read_text()}
     for report, selected_tests, words in (
         ("pytest.xml", tests, ["-n", min(CORES + 1, len(tests)), "--dist", "loadgroup", "-m", "not alone"]),
@@ -197,8 +197,8 @@ def run(choice, o):
     cpp, python = [t for t in choice if t.component != "python"], [t for t in choice if t.component == "python"]
     results, failures = run_cpp(cpp, o) if cpp else ([], [])
     if python:
-        python_passed, others = run_python(python, o)
-        results, failures = results + python_passed, failures + others
+        python_results, python_failures = run_python(python, o)
+        results, failures = results + python_results, failures + python_failures
     return summary.add_up(results, summary.allowed_skips(ROOT / "tests/allowed_skips.txt"), failures)
 
 
@@ -215,7 +215,7 @@ def update(choice, o):
         say("not rewritten: " + why)
     if edits:
         changed = {str(e.test.relative_to(ROOT)) for e in edits}
-        # all, if a page changed
+        # all tests, if a page changed
         selected = [t for t in choice if t.file in changed] if changed <= {t.file for t in choice} else choice
         prepare(selected, o)
         counts = summary.Counts(0, counts.failed, 0).plus(run(selected, o))

@@ -1,11 +1,11 @@
-"""Sums the JUnit files of CTest and pytest: failed and skipped tests, the slowest ones, and the line of counts."""
+"""Sums up the JUnit files of CTest and pytest: failed and skipped tests, the slowest tests, and the line of counts."""
 
 import re
 import typing
 import xml.etree.ElementTree
 
-# Lines of GTest, and warnings that a test causes; any other line of a passed test is printed on purpose, mostly a count
-# of cases.
+# Lines of GTest, and warnings that a test causes. Any other line that a passed test prints is kept; most are counts of
+# cases.
 NOISE = re.compile(r"^(Running main|karez warning: |\[[ =-]*(RUN|OK|PASSED|SKIPPED)? *\]|Note: |$)")
 SLOWEST = 10
 
@@ -14,7 +14,7 @@ class Result(typing.NamedTuple):
     name: str
     outcome: str  # passed, failed or skipped
     seconds: float
-    message: tuple = ()  # lines that a passed test printed
+    printed: tuple = ()  # lines that a passed test printed
 
 
 class Counts(typing.NamedTuple):
@@ -36,13 +36,13 @@ def of_ctest(path):
     """The results of `ctest --output-junit`; empty if there is no file."""
     results = []
     for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase") if path.exists() else ():
-        name, seconds, message = case.get("name"), float(case.get("time") or 0), case.findtext("system-out") or ""
+        name, seconds, output = case.get("name"), float(case.get("time") or 0), case.findtext("system-out") or ""
         outcome = {"run": "passed", "notrun": "skipped", "disabled": "skipped"}.get(case.get("status"), "failed")
-        if case.get("status") == "notrun" and "[  SKIPPED ]" not in message:
+        if case.get("status") == "notrun" and "[  SKIPPED ]" not in output:
             outcome = "failed"  # not run: its program is missing
-        if outcome == "passed" and "[  PASSED  ] 1 test" not in message:
+        if outcome == "passed" and "[  PASSED  ] 1 test" not in output:
             name, outcome = name + " (ended prematurely)", "failed"
-        lines = tuple(line for line in message.splitlines() if not NOISE.match(line)) if outcome == "passed" else ()
+        lines = tuple(line for line in output.splitlines() if not NOISE.match(line)) if outcome == "passed" else ()
         results.append(Result(name, outcome, seconds, lines))
     return results
 
@@ -63,10 +63,10 @@ def allowed_skips(path):
 
 
 def add_up(results, allowed, other_failures=()):
-    """Prints failures, skips and the slowest tests; returns the counts. `other_failures`: failures that belong to no
-    test."""
+    """Prints failures, skips and the slowest tests, and returns the counts. `other_failures` are failures that belong
+    to no test."""
     for result in results:
-        for line in result.message:
+        for line in result.printed:
             print(line)
     print(f"the {SLOWEST} slowest:")
     for result in sorted(results, key=lambda r: -r.seconds)[:SLOWEST]:

@@ -1,5 +1,5 @@
-// Tests of reads, saves and writes that not all ranks request: an error on those that do, after which all ranks
-// continue to train unaffected.
+// Tests of reads, saves and writes that not all ranks request: the ranks that request one get an error, and training
+// continues on all ranks as if there had been no request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ HostArray batch(int ranks, int step) {
   return out;
 }
 
-// One rank's training: a split weight, a replicated loss, and split rows.
+// The training of one rank, with a split weight. A step returns a replicated loss and split rows.
 class Training {
  public:
   Training(World& world, int ranks)
@@ -60,8 +60,8 @@ using StepHook = std::function<void(Training&, int rank, int step, Future&)>;
 
 constexpr int steps = 6;
 
-// The losses of each rank, followed by its weight; `hook` is called before each step with the future of the previous
-// step.
+// Returns for each rank its losses, followed by the elements of its weight. `hook` is called before each step with the
+// future of the previous step.
 std::vector<std::vector<double>> train(int ranks, const StepHook& hook, double peer_timeout = 30) {
   std::vector<std::vector<double>> out(static_cast<std::size_t>(ranks));
   on_ranks(ranks, [&](const Ranks& job) {
@@ -93,7 +93,7 @@ std::string user_error(const std::function<void()>& body) {
 
 class CollectiveReads : public ::testing::TestWithParam<int> {};
 
-TEST_P(CollectiveReads, ARequestOfOneRankIsRejectedAndTrainingIsUnaffected) {
+TEST_P(CollectiveReads, AReadThatOnlyOneRankRequestsIsRejectedAndTrainingIsUnaffected) {
   const int ranks = GetParam();
   const auto expected = train(ranks, {});
   for (int reader = 0; reader < ranks; ++reader) {
@@ -126,7 +126,7 @@ TEST_P(CollectiveReads, ReadsOfDifferentValuesAreRejectedOnAllRanks) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CollectiveReads, ::testing::Values(2, 3));
 
-// Earlier calls are still running.
+// Earlier calls are still running when a read is requested.
 TEST(CollectiveReadsInFlight, AReadIsRejectedAndEarlierLaunchesSucceed) {
   on_ranks(2, [&](const Ranks& job) {
     World world({.ranks = job});
@@ -155,7 +155,7 @@ TEST(CollectiveReadsAtTheEnd, AReadIsRejectedIfOtherRanksAreAtTheEndOfTheirWorld
   }
 }
 
-// Tensors that are not computed yet: a request of one rank leaves them uncomputed, and all ranks can read them later.
+// If only one rank reads tensors that are not computed yet, they stay uncomputed, and all ranks can read them later.
 TEST(CollectiveReadsOfExpressions, ReadsAreRejectedBeforeAnyComputation) {
   on_ranks(3, [&](const Ranks& job) {
     World world({.ranks = job});
@@ -167,18 +167,18 @@ TEST(CollectiveReadsOfExpressions, ReadsAreRejectedBeforeAnyComputation) {
       if (job.rank == i)
         for (const Tensor& tensor : {twice, total})
           EXPECT_THAT(user_error([&] { tensor.read(); }),
-                      AllOf(StartsWith(cat("rank ", i, " requests a read of f64[")),
-                            HasSubstr("which is computed for it (collective_reads_test.cc:")));
+                      AllOf(StartsWith(cat("rank ", i, " requests a computation and read of f64[")),
+                            HasSubstr("] (collective_reads_test.cc:")));
       f(HostArray::of<double>({3}, {1, 2, 3})).wait();
     }
     EXPECT_EQ(total.item(), 24);
     EXPECT_EQ(twice.read().data<double>()[2], 12);
-    EXPECT_EQ(total.item(), 24) << "each rank holds the complete value, so that one rank may read it";
+    EXPECT_EQ(total.item(), 24) << "each rank holds the complete value, so a single rank may read it";
     if (job.rank == 1) EXPECT_EQ(total.item(), 24);
   });
 }
 
-TEST(CollectiveSaves, ASaveOfOneRankIsRejectedAndNoFileIsWritten) {
+TEST(CollectiveSaves, ASaveThatOnlyOneRankRequestsIsRejectedAndNoFileIsWritten) {
   const std::string path = ::testing::TempDir() + cat("karez_rejected_save_", getpid());
   for (int saver : {0, 1}) {
     const auto expected = train(2, {});
@@ -195,8 +195,8 @@ TEST(CollectiveSaves, ASaveOfOneRankIsRejectedAndNoFileIsWritten) {
   }
 }
 
-// The other ranks do nothing for a long time, as at a prompt: rank 0 prints a warning, and waits.
-TEST(CollectiveReadsThatNoOtherRankJoins, AReadWaitsAndAWarningFollowsAfterPeerTimeout) {
+// The other rank does nothing for a long time, as at an interactive prompt. Rank 0 prints a warning and keeps waiting.
+TEST(CollectiveReadsThatNoOtherRankJoins, AReadWaitsAndPrintsAWarningAfterPeerTimeout) {
   const auto expected = train(2, {});
   ::testing::internal::CaptureStderr();
   const auto results = train(

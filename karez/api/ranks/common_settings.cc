@@ -1,4 +1,4 @@
-// Formats and parses settings, and makes the decision of rank 0.
+// Formats and parses settings, and decides for rank 0 whether the settings of all ranks match.
 #include "karez/api/ranks/common_settings.h"
 
 #include <algorithm>

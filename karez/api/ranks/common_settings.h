@@ -1,4 +1,4 @@
-// The settings on which all ranks of a world agree before any computation, and the settings of each rank.
+// The settings on which all ranks of a world agree before any computation, and the settings that each rank sends.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace karez {
 
 // Settings that all ranks of a world share.
 struct CommonSettings {
-  int cores = 1;            // the smallest number of cores of any rank
+  int cores = 1;            // the smallest number of cores of any rank; ranks on the same CPUs share them
   std::int64_t memory = 0;  // the smallest memory limit per device of any rank; 0 if no rank has a limit
   RankTopology topology;
   std::string costs;  // the cost table of rank 0
@@ -24,7 +24,7 @@ struct CommonSettings {
 // The settings of one rank.
 struct RankInfo {
   std::string equal;    // lines that must be equal on all ranks
-  std::string machine;  // the machine and the CPUs on which the rank runs; ranks of one host may share CPUs
+  std::string machine;  // the machine and the CPUs on which the rank runs; ranks on one host may share CPUs
   std::string host;
   int cores = 1;
   std::int64_t memory = 0;  // limit per device; 0 means no limit
@@ -33,11 +33,13 @@ struct RankInfo {
   static RankInfo parse(const std::string& text);
 };
 
-// Returns the lines that must be equal; `versions` has the versions of this rank's libraries, one per line.
+// Returns the lines that must be equal on all ranks; `versions` lists the versions of this rank's libraries, one per
+// line.
 std::string options_to_match(const WorldOptions& options, const std::string& versions);
 
-// Returns the decision of rank 0: '+' and the common settings, or an error after '-' (a difference between programs),
-// '!' (a rank has stopped) or '?' (a rank has not joined).
+// Returns the decision of rank 0: '+' followed by the common settings, or '-' followed by an error message if lines
+// that must be equal differ. WorldRanks adds two decisions: '!' if a rank has stopped, and '?' if a rank has not
+// joined.
 std::string decide(const std::vector<RankInfo>& rank_infos, std::string costs, std::string link);
 
 }  // namespace karez

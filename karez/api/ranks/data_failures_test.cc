@@ -1,4 +1,4 @@
-// Tests of data that one of several ranks cannot read: the call fails on all of them and has no effect.
+// Tests of data that one of several ranks cannot read: the call fails on all ranks and has no effect.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,13 +23,13 @@ TEST(RanksThatFail, ASourceThatThrowsOnOneRankFailsTheLaunchOnAllRanks) {
       });
       for (int i = 0;; ++i) {
         Future outputs = f(Feed{numbers, i});
-        EXPECT_EQ(outputs.item(), 4.0 * i) << "results are complete";
+        EXPECT_EQ(outputs.item(), 4.0 * i) << "the result must contain the summands of all ranks";
         last_complete[static_cast<std::size_t>(rank)] = i;
       }
     });
     EXPECT_THAT(texts, Each(HasSubstr("batch 5 is damaged"))) << failing_rank;
     for (int rank = 0; rank < 3; ++rank) {
-      EXPECT_EQ(last_complete[static_cast<std::size_t>(rank)], 4) << "no rank has a result of the failed launch";
+      EXPECT_EQ(last_complete[static_cast<std::size_t>(rank)], 4) << "no rank may have a result of the failed launch";
       if (rank == failing_rank) EXPECT_THAT(texts[static_cast<std::size_t>(rank)], Not(HasSubstr("rank ")));
       else EXPECT_THAT(texts[static_cast<std::size_t>(rank)], HasSubstr(cat("rank ", failing_rank, ": ")));
     }
@@ -57,7 +57,7 @@ TEST(RanksThatFail, InputsOfAFailedLaunchAreFreed) {
               Each("no error"));
 }
 
-// One rank cannot read some batches; training on the others gives the losses of a run without these batches.
+// One rank cannot read some batches. Training on the other batches gives the losses of a run without these batches.
 TEST(RanksThatFail, ACallThatFailsBecauseOfItsDataHasNoEffect) {
   for (const int ranks : {2, 3}) {
     std::vector<std::vector<double>> losses(2);
@@ -93,7 +93,7 @@ TEST(RanksThatFail, ACallThatFailsBecauseOfItsDataHasNoEffect) {
   }
 }
 
-// Ranks 0 and 1 train; rank 2 has no device of their mesh and no plan at first, but gets the same errors.
+// Ranks 0 and 1 train. Rank 2 has no device of their mesh and at first no plan, but gets the same errors.
 TEST(RanksThatFail, DataFailuresAreReportedOnARankWithoutADevice) {
   std::vector<std::vector<std::string>> messages(3);
   std::vector<std::vector<double>> losses(3), expected(3);
@@ -139,7 +139,7 @@ TEST(RanksThatFail, DataFailuresAreReportedOnARankWithoutADevice) {
     for (std::size_t i = 0; i < 60; ++i) {
       const bool was_reported =
           rank == 2 &&
-          i % 10 > 6;  // the error was reported before, and the rank holds no part of the result that is used again
+          i % 10 > 6;  // this rank got the error before, and holds no part of the result that is used again
       EXPECT_THAT(messages[rank][i], HasSubstr(was_reported ? "did not run, because an earlier launch failed"
                                                             : cat("batch ", i / 10, " is damaged")))
           << rank << " " << i;
@@ -147,7 +147,7 @@ TEST(RanksThatFail, DataFailuresAreReportedOnARankWithoutADevice) {
   }
 }
 
-// The program does not wait for the failed call, so a later call throws; it is the same call on all ranks.
+// The program does not wait for the failed call, so a later call throws. It must be the same call on all ranks.
 TEST(RanksThatFail, DataFailuresAreReportedOnAllRanksAtTheSameCall) {
   std::vector<int> thrown(3, -1);
   on_ranks(3, [&](const Ranks& job) {
@@ -169,7 +169,7 @@ TEST(RanksThatFail, DataFailuresAreReportedOnAllRanksAtTheSameCall) {
   EXPECT_THAT(thrown, Each(thrown[0]));
 }
 
-// The batch is not sent to other ranks: without the agreement rank 0 would not notice the failure.
+// The batch is not sent to other ranks, so without the agreement rank 0 would not notice the failure.
 TEST(RanksThatFail, ALaunchThatSendsNothingAlsoFailsOnAllRanks) {
   const auto texts = errors_by_rank(2, [&](World& world, int rank) {
     auto numbers = std::make_shared<PositionSource>(rank == 1 ? 0 : -1);

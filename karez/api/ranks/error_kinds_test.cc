@@ -18,7 +18,7 @@ CaughtError catch_error(auto&& body) {
   return {ErrorKind::hang, "", "no error"};
 }
 
-// The error of calling a function with two arrays of these types.
+// Calls a function with two arrays of these types, and returns the error.
 CaughtError call_error(TensorType a, TensorType b, auto&& body, std::vector<std::string> rule = {}) {
   World world({.devices = 2});
   FunctionOptions options;

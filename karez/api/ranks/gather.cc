@@ -1,4 +1,4 @@
-// Implements gathers: makes a plan for each value when it is first read, and keeps the plans in a small cache.
+// Implements gathers: makes a plan when a value is first read, and keeps the plans in a small cache.
 #include "karez/api/ranks/gather.h"
 
 #include <algorithm>
@@ -29,8 +29,8 @@ std::string format_mesh(const Mesh& mesh) {
   return cat(sbp::print(mesh), " on ", join(mesh.devices, " ", [](DeviceName device) { return sbp::print(device); }));
 }
 
-// Makes the plan of a program that makes one value on the mesh with `make`, and copies the complete value to a device
-// of each rank.
+// Plans a program that makes one value on the mesh by calling `make`, and copies the complete value to one device of
+// each rank.
 template <class Make> Plan make_gather_plan(WorldState& world, const Mesh& mesh, Make make) {
   Trace trace(world.tables.ops, {.name = "read", .mesh = first_devices(world)});
   Builder& b = trace.builder;
@@ -70,7 +70,8 @@ template <class Make> int load_gather_plan(WorldState& world, const std::string&
   return gather_plans.back().plan;
 }
 
-// Call before the plan is made and loaded, so that nothing has changed if some rank does not read this value.
+// Agrees with the other ranks on the read. Call this before the plan is made and loaded, so that nothing has changed if
+// some rank does not read this value.
 std::uint64_t request_read(WorldState& world, const std::string& what, SourceLine where) {
   return agree_on_op(world, {.hash = hash_text(what),
                              .what = cat("a read of ", what),

@@ -1,4 +1,5 @@
-// Gathers a value on every rank, by a launch of all ranks, for reads of values that some rank does not hold completely.
+// Gathers a value on every rank by a launch in which all ranks take part. Reads use this if some rank does not hold the
+// complete value.
 #pragma once
 
 #include <memory>
@@ -8,12 +9,12 @@
 
 namespace karez {
 
-// Returns whether every rank holds the complete value. The result depends only on the layout, so it is equal on every
-// rank; it is always false for Partial values.
+// Returns whether every rank holds the complete value; always false for Partial values. The result depends only on the
+// layout, so it is the same on every rank.
 bool whole_on_every_rank(const WorldState& world, const TensorType& type, const Mesh& mesh, const Layout& layout);
 
-// Starts to gather a variable or an array; `part` has the parts of the array on this rank's devices, if any. Requires
-// the world's lock; a wait for the result must not hold the lock.
+// Starts to gather a variable or an array. `part` holds the parts of the array on this rank's devices, if any. The
+// caller must hold the world's lock, but must release it before it waits for the result.
 runtime::Result start_gather(WorldState& world, const VariableKey& key, const StoredVariable& variable,
                              SourceLine where);
 runtime::Result start_gather(WorldState& world, const ArraySpec& spec, const std::optional<runtime::Result>& part,

@@ -1,4 +1,4 @@
-// Reads the settings of the launcher and of the world's options.
+// Finds the rank of this process from the settings of the launcher and the options of the world.
 #include "karez/api/ranks/job_launch.h"
 
 #include <map>
@@ -13,8 +13,8 @@ namespace {
 
 // Converts the options to the form of a launcher's settings.
 comm::JobLaunch make_launch(const Ranks& ranks) {
-  require(ranks.ranks >= 1 && ranks.rank >= 0 && ranks.rank < ranks.ranks, "a world has no rank ", ranks.rank, " of ",
-          ranks.ranks);
+  require(ranks.ranks >= 1 && ranks.rank >= 0 && ranks.rank < ranks.ranks,
+          "Ranks: rank must be at least 0 and below ranks; got rank ", ranks.rank, " and ranks ", ranks.ranks);
   require(ranks.ranks == 1 || !ranks.store.empty(), "rank ", ranks.rank, " of ", ranks.ranks,
           " has no rendezvous address; set Ranks::store, for example to 127.0.0.1:4711");
   comm::JobLaunch out;
@@ -35,7 +35,7 @@ comm::JobLaunch find_launch(const WorldOptions& options) {
   if (!options.ranks) return launch;
   const Ranks& requested = *options.ranks;
   require(launch.launcher == comm::Launcher::none || (launch.rank == requested.rank && launch.ranks == requested.ranks),
-          "World: its options say rank ", requested.rank, " of ", requested.ranks, ", but ",
+          "World: the options say rank ", requested.rank, " of ", requested.ranks, ", but ",
           comm::name_of(launch.launcher), " started this process as rank ", launch.rank, " of ", launch.ranks, " (",
           launch.rank_variables, ")");
   return make_launch(requested);

@@ -1,4 +1,4 @@
-// Finds the link tier of each mesh axis.
+// Finds the link tier (local, shm or tcp) of each mesh axis, and copies the costs of the tier to the axis.
 #include "karez/api/ranks/link_costs.h"
 
 #include <algorithm>

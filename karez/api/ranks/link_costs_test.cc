@@ -1,4 +1,4 @@
-// Tests of the costs of links by their class.
+// Tests of the costs of mesh axes, which depend on the class of the links between ranks.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace {
 constexpr const char* class_costs =
     "link alpha=9 beta=9 link @shm alpha=1 beta=0.1 link @tcp alpha=2 beta=0.2 link @model alpha=3 beta=0.3";
 
-// A mesh of ranks with two devices each.
+// Returns a mesh whose positions are on these ranks; each rank has two devices.
 Mesh mesh_of(const char* axes, std::vector<int> ranks) {
   Mesh out = Mesh::parse(axes);
   for (std::size_t index = 0; index < out.devices.size(); ++index)
@@ -32,12 +32,13 @@ double alpha(const char* axis, const std::vector<Mesh>& meshes, const RankTopolo
 TEST(LinkCosts, AnAxisWithoutAnEntryUsesTheClassOfItsSlowestLink) {
   const std::vector<Mesh> meshes{mesh_of("a=2,b=2,c=2", {0, 0, 1, 1, 2, 2, 3, 3})};
   const RankTopology two_hosts{{0, 0, 1, 1}}, one_host{{0, 0, 0, 0}};
-  EXPECT_EQ(alpha("a", meshes, two_hosts), 2) << "between hosts";
-  EXPECT_EQ(alpha("b", meshes, two_hosts), 1) << "between ranks of a host";
-  EXPECT_EQ(alpha("c", meshes, two_hosts), 1) << "within a rank";
+  EXPECT_EQ(alpha("a", meshes, two_hosts), 2) << "expected the cost between hosts";
+  EXPECT_EQ(alpha("b", meshes, two_hosts), 1) << "expected the cost between ranks on a host";
+  EXPECT_EQ(alpha("c", meshes, two_hosts), 1) << "expected the cost between ranks, because there is no @local entry";
   EXPECT_EQ(alpha("a", meshes, one_host), 1);
   EXPECT_EQ(alpha("a", {mesh_of("a=4", {0, 1, 2, 3})}, {{0, 0, 0, 1}}), 2) << "the last rank is on another host";
-  EXPECT_EQ(alpha("b", {mesh_of("a=2,b=2", {0, 1, 2, 3})}, {{0, 0, 0, 1}}), 2) << "in one group of two";
+  EXPECT_EQ(alpha("b", {mesh_of("a=2,b=2", {0, 1, 2, 3})}, {{0, 0, 0, 1}}), 2)
+      << "one of the two groups spans two hosts";
 }
 
 TEST(LinkCosts, WithForcedTcpOnlyLinksWithinARankAreFast) {
@@ -52,19 +53,19 @@ TEST(LinkCosts, AnAxisEntryTakesPrecedenceAndTheDefaultLinkIsTheFallback) {
   EXPECT_EQ(alpha("model", {mesh_of("model=2", {0, 1})}, two_hosts), 3);
   EXPECT_EQ(alpha("a", {mesh_of("a=2", {0, 1})}, two_hosts, "link alpha=9 beta=9 link @shm alpha=1 beta=0.1"), 9);
   EXPECT_EQ(alpha("tcp", {mesh_of("tcp=2", {0, 0})}, two_hosts), 2)
-      << "the entry of a class does not apply to an axis of the same name";
+      << "the entry of class @tcp must not apply to an axis named tcp";
 }
 
 TEST(LinkCosts, WithinARankTheLocalClassIsUsedIfTheTableHasIt) {
   const char* table = "link alpha=9 beta=9 link @shm alpha=1 beta=0.1 link @local alpha=4 beta=0.1";
   const std::vector<Mesh> meshes{mesh_of("b=2,c=2", {0, 0, 1, 1})};
   EXPECT_EQ(alpha("c", meshes, {{0, 0}}, table), 4);
-  EXPECT_EQ(alpha("b", meshes, {{0, 0}}, table), 1) << "between ranks";
+  EXPECT_EQ(alpha("b", meshes, {{0, 0}}, table), 1) << "expected the cost between ranks";
   EXPECT_EQ(alpha("a", {mesh_of("a=2", {0, 0}), mesh_of("a=2", {0, 1})}, {{0, 0}}, table), 1)
-      << "the slowest of two meshes";
+      << "expected the cost of the slower of the two meshes";
 }
 
-TEST(LinkCosts, ForAxesOfOneNameTheSlowestClassIsUsed) {
+TEST(LinkCosts, ForAxesWithTheSameNameTheSlowestClassIsUsed) {
   const RankTopology two_hosts{{0, 1}};
   for (const auto& meshes : {std::vector{mesh_of("a=2", {0, 0}), mesh_of("a=2", {0, 1})},
                              std::vector{mesh_of("a=2", {0, 1}), mesh_of("a=2", {0, 0})}})
@@ -78,11 +79,12 @@ TEST(LinkCosts, BetweenPlacementsTheSlowestClassOfAllRanksIsUsed) {
   EXPECT_EQ(alpha("stage", {mesh_of("", {0}), mesh_of("", {1})}, {{0, 0}}, table), 1);
   EXPECT_EQ(alpha("stage", {mesh_of("", {0}), mesh_of("", {1})}, {{0, 1}}, table), 2);
   EXPECT_EQ(alpha("stage", {mesh_of("stage=2", {0, 1}), mesh_of("", {0})}, {{0, 0}}, table), 1);
-  EXPECT_EQ(alpha("stage", {mesh_of("a=2", {0, 1})}, {{0, 0}}, table), 9) << "one placement";
+  EXPECT_EQ(alpha("stage", {mesh_of("a=2", {0, 1})}, {{0, 0}}, table), 9)
+      << "with one placement, there is no axis between placements";
 }
 
-// A product with a layout that depends on the cost of a byte: over free links it is split over both ranks, over
-// expensive links each rank computes all of it.
+// The layout of a product depends on the cost of a byte. If links cost nothing, the product is split over both ranks;
+// if links are expensive, each rank computes the complete product.
 TEST(LinkCosts, ThePlannerUsesTheLinkClassBetweenTheRanks) {
   auto ranks_with_transfers = [](const char* link) {
     const auto table = std::filesystem::temp_directory_path() / cat("karez-link-costs-", getpid());

@@ -1,4 +1,4 @@
-// Tests of loads by several ranks: all ranks load files of equal contents, or nothing changes.
+// Tests of loads by several ranks: either all ranks load files with equal contents, or nothing changes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ struct LoadOfRanks : ::testing::Test {
     return path;
   }
 
-  // The error of each rank's load, and the result of f after it.
+  // The error of the load on each rank, and the result of a function after the load.
   struct RankResults {
     std::vector<std::string> errors;
     std::vector<double> values;
@@ -52,7 +52,7 @@ struct LoadOfRanks : ::testing::Test {
   }
 };
 
-TEST_F(LoadOfRanks, FilesOfEqualContentsAreLoadedUnderAnyNames) {
+TEST_F(LoadOfRanks, FilesWithEqualContentsMayHaveDifferentNames) {
   for (const bool used : {false, true}) {
     const std::string paths[] = {write_weights("a", 5), write_weights("b", 5)};
     const RankResults results = load_on_ranks(used, [&](int rank) { return paths[rank]; });
@@ -66,7 +66,7 @@ TEST_F(LoadOfRanks, DifferentFilesChangeNothing) {
     const std::string paths[] = {write_weights("a", 5), write_weights("b", 6)};
     const RankResults results = load_on_ranks(used, [&](int rank) { return paths[rank]; });
     EXPECT_THAT(results.errors,
-                Each(AllOf(HasSubstr("ranks 0 and 1 differ in a load"), HasSubstr("files of equal contents"))));
+                Each(AllOf(HasSubstr("ranks 0 and 1 differ in a load"), HasSubstr("files with equal contents"))));
     EXPECT_THAT(results.values, Each(2));
   }
 }

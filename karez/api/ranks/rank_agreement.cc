@@ -1,4 +1,5 @@
-// Implements agreement of ranks by ops; if ranks differ, their texts are compared through the rendezvous store.
+// Implements the checks: the ranks compare hashes in an op of the session. If two ranks differ, they exchange texts
+// through the rendezvous store to find the difference.
 #include "karez/api/ranks/rank_agreement.h"
 
 #include <algorithm>
@@ -19,8 +20,8 @@ namespace karez {
 
 namespace {
 
-// Begins an op and waits for all ranks. If two ranks began it with different hashes, or the sum is wrong, the error has
-// the text that `explain` returns.
+// Begins an op and waits for all ranks. If two ranks began it with different hashes, or if the sum over all ranks is
+// wrong, throws an error with the message that `explain` returns.
 void agree(
     WorldState& world, std::uint64_t hash, std::uint64_t sum, const std::string& subject,
     const std::function<std::string(std::string_view message, std::uint64_t op, std::pair<int, int> ranks)>& explain) {
@@ -43,8 +44,8 @@ std::uint64_t hash_of(const HostArray& array) { return hash_bytes(bytes_of(array
 
 constexpr std::size_t cache_line = 64, sampled_lines = 64;
 
-// Returns a hash of `lines` random cache lines, or of all bytes if the array has no more lines. The last line of an
-// array may be incomplete, so its sample is the last 64 bytes of the array.
+// Returns a hash of `lines` random cache lines, or of all bytes if the array has at most that many lines. The last line
+// of an array may be incomplete; the last 64 bytes of the array are used in its place.
 std::uint64_t sampled_hash(const HostArray& array, std::uint64_t draw, std::size_t lines) {
   const auto bytes = bytes_of(array);
   if (bytes.size() <= cache_line * lines) return hash_bytes(bytes);
@@ -100,7 +101,7 @@ std::uint64_t agree_on_op(WorldState& world, const OpRequest& request) {
 void agree_on_value(WorldState& world, const HostArray& value, const std::string& what) {
   agree_on_op(world, {.hash = world.ranks.alone() ? 0 : hash_of(value),
                       .what = what,
-                      .advice = "all ranks must write the whole value, with equal bytes",
+                      .advice = "all ranks must write the complete value, with equal bytes",
                       .is_barrier = true});
 }
 
@@ -116,8 +117,8 @@ void agree_on_inputs(WorldState& world, const std::string& call, int number, con
     lines += cat("arg", i, ": ", describe(inputs.arguments[i]), "\n");
   for (const auto& [name, value] : inputs.numbers) lines += cat(name, ": ", value, "\n");
   agree(world, hash_text(lines), 0, call, [&](std::string_view, std::uint64_t op, std::pair<int, int> ranks) {
-    return cat(call, ", number ", number, ": ranks ", ranks.first, " and ", ranks.second, " pass different arguments\n",
-               world.ranks.first_difference(op, ranks, lines),
+    return cat(call, ", call number ", number, ": ranks ", ranks.first, " and ", ranks.second,
+               " pass different arguments\n", world.ranks.first_difference(op, ranks, lines),
                "\nan array must be complete on every rank, unless local(array) marks it as this rank's part");
   });
 }

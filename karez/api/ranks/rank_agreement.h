@@ -1,5 +1,6 @@
-// Checks by which all ranks of a world agree before they run a program together. A check throws on all ranks if two
-// ranks differ, with the first difference; in a world of one rank it does nothing.
+// Checks that all ranks of a world run the same programs and ops with the same inputs. If two ranks differ, a check
+// throws, on all ranks that made it, an error that shows the first difference. In a world of one rank, the checks do
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@
 
 namespace karez {
 
-// Checks that all ranks have made this program, before any of them continues. `text` returns this rank's text of the
-// program, which is needed only if two ranks differ. `subject` names the program.
+// Checks that all ranks have made this program before any of them continues. `text` prints this rank's program; it is
+// called only if two ranks differ. `subject` names the program.
 void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& subject,
                       const std::function<std::string()>& text);
 
@@ -39,18 +40,19 @@ void agree_on_value(WorldState& world, const HostArray& value, const std::string
 // Checks that all ranks reset.
 void agree_on_reset(WorldState& world);
 
-// The inputs of a call: its arguments, and the numbers that the program sets between calls, by name.
+// The inputs of a call: its arguments, and the numbers that the host may change between calls (learning rates), by
+// name.
 struct CallInputs {
   const std::vector<Argument>& arguments;
   std::vector<std::pair<std::string, double>> numbers;
 };
 
-// Checks by hashes of all bytes that the inputs are equal on all ranks, except for parts passed by local(). `call`
-// names the call, and `number` counts the calls of its program.
+// Checks that the inputs are equal on all ranks, by comparing hashes of all bytes. Parts that local() made are not
+// compared. `call` names the call, and `number` counts the calls of its program.
 void agree_on_inputs(WorldState& world, const std::string& call, int number, const CallInputs& inputs);
 
-// Returns hashes for a check without waiting. Of large arrays, only some cache lines are hashed, which `draw` selects;
-// it must be equal on all ranks.
+// Returns hashes for a check that does not wait for the other ranks. For a large array, only some cache lines are
+// hashed. `draw` selects these lines, so it must be the same on all ranks.
 runtime::InputHashes sampled_hashes(const CallInputs& inputs, std::uint64_t draw);
 
 // Checks that each pair of ranks agrees on the transfers between them, before the first link is made. Ranks without

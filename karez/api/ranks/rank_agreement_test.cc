@@ -1,5 +1,5 @@
-// Tests of the comparisons that ranks make before they run anything together: library versions, and the transfers
-// between each pair of ranks.
+// Tests of what ranks check before they run a program together: that all ranks join, that their library versions are
+// equal, and that each pair of ranks agrees on its transfers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-TEST(RanksThatDiffer, ARankWithADifferentLibraryIsRejectedOnAllRanksWithBothVersions) {
+TEST(RanksThatDiffer, ADifferentLibraryVersionOnOneRankIsAnErrorOnAllRanksThatGivesBothVersions) {
   const std::string versions = kernels::library_versions();
   EXPECT_THAT(versions,
               ::testing::MatchesRegex(
@@ -69,8 +69,8 @@ TEST(RanksThatHang, RanksWaitForASlowRankThatHasJoined) {
   EXPECT_THAT(texts, Each("no error"));
 }
 
-// The error of each of three ranks in a step with several collectives of one communicator. `rank_2_change` alters the
-// plan of rank 2, and `other_change` the plans of the other ranks.
+// Returns the error of each of three ranks in a step with several collectives of one communicator. `rank_2_change`
+// alters the plan of rank 2, and `other_change` alters the plans of the other ranks.
 std::vector<std::string> errors_with_plans(const std::function<void(plan::Plan&)>& rank_2_change,
                                            const std::function<void(plan::Plan&)>& other_change = {}) {
   return errors_by_rank(3, [&](const Ranks& job) {
@@ -93,7 +93,7 @@ std::function<void(plan::Plan&)> set_chunk_size(std::int64_t bytes) {
   };
 }
 
-// The error of each of the started ranks, in a job of `ranks` ranks.
+// Starts only these ranks of a job of `ranks` ranks, and returns the error of each.
 std::vector<std::string> errors_of_started_ranks(const std::vector<int>& started_ranks, int ranks,
                                                  const std::function<void()>& first_rank_hook = {}) {
   const Ranks rendezvous = test_rendezvous(ranks);
@@ -112,11 +112,11 @@ std::vector<std::string> errors_of_started_ranks(const std::vector<int>& started
 
 TEST(RanksThatDoNotJoin, AllRanksReportTheMissingRanksAfterTheStartTimeout) {
   EXPECT_THAT(errors_of_started_ranks({0, 1}, 3),
-              Each("rank 2 of 3 has not joined this world within the 1.5 s of start_timeout"));
+              Each("rank 2 of 3 has not joined this world within start_timeout = 1.5 s"));
   EXPECT_THAT(errors_of_started_ranks({0, 2, 3}, 5),
-              Each("ranks 1 and 4 of 5 have not joined this world within the 1.5 s of start_timeout"));
+              Each("ranks 1 and 4 of 5 have not joined this world within start_timeout = 1.5 s"));
   EXPECT_THAT(errors_of_started_ranks({0}, 16), Each("ranks 1, 2, 3, 4, 5, 6, 7, 8 and 7 more of 16 have not joined "
-                                                     "this world within the 1.5 s of start_timeout"));
+                                                     "this world within start_timeout = 1.5 s"));
 }
 
 TEST(RanksThatDoNotJoin, AnInterruptEndsTheWaitForMissingRanks) {
@@ -125,7 +125,7 @@ TEST(RanksThatDoNotJoin, AnInterruptEndsTheWaitForMissingRanks) {
     require(std::chrono::steady_clock::now() < begin + std::chrono::milliseconds(500), "interrupted");
   });
   EXPECT_EQ(texts[0], "interrupted");
-  EXPECT_NE(texts[1], "no error") << "rank 0 has left";
+  EXPECT_NE(texts[1], "no error") << "rank 0 has left, so rank 1 must get an error";
 }
 
 TEST(RanksThatDoNotJoin, OtherRanksWaitForRank0UntilTheStartTimeout) {
@@ -133,7 +133,7 @@ TEST(RanksThatDoNotJoin, OtherRanksWaitForRank0UntilTheStartTimeout) {
   const auto begin = std::chrono::steady_clock::now();
   const auto texts = errors_of_started_ranks({1, 2}, 3, [] { base::fail("interrupted"); });
   EXPECT_THAT(texts[0], HasSubstr("cannot join the others: interrupted"));
-  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1000)) << "rank 2 still waits";
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1000)) << "rank 2 must keep waiting";
 }
 
 TEST(RanksThatDoNotJoin, OtherRanksWaitForRank0LongerThanThePeerTimeout) {
@@ -145,13 +145,13 @@ TEST(RanksThatDoNotJoin, OtherRanksWaitForRank0LongerThanThePeerTimeout) {
   });
   const std::string warnings = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(texts, Each("no error"));
-  EXPECT_THAT(warnings, HasSubstr("rank 0 of 2 has not begun this world for 0.3 s; it is still awaited"));
+  EXPECT_THAT(warnings, HasSubstr("rank 0 of 2 has not started this world after 0.3 s; still waiting"));
 }
 
 TEST(RanksThatDiffer, EveryMessageOfALinkIsCompared) {
   EXPECT_THAT(errors_with_plans(set_chunk_size(8), set_chunk_size(8)), Each("no error"));
   EXPECT_THAT(errors_with_plans(set_chunk_size(8), set_chunk_size(16)),
-              Each(HasSubstr("bytes 16 8; ")));  // the last message is equal
+              Each(HasSubstr("bytes 16 8; ")));  // the last message has the same size with both chunk sizes
 }
 
 TEST(RanksThatDiffer, DifferencesInTheLinksAreReportedBeforeTheFirstLaunch) {
@@ -189,9 +189,9 @@ TEST(RanksThatDiffer, DifferencesInTheLinksAreReportedBeforeTheFirstLaunch) {
                                   HasSubstr("two ranks disagree about the messages between them"),
                                   ::testing::ContainsRegex("\nrank [01]: .*\nrank 2: "))))
         << label;
-    EXPECT_THAT(texts, Each(texts[0])) << label << ": equal on all ranks";
+    EXPECT_THAT(texts, Each(texts[0])) << label << ": the error must be the same on all ranks";
     EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 15)
-        << label << ": without waiting for the peer timeout of 30 s";
+        << label << ": the error must not wait for the peer timeout of 30 s";
   }
 }
 

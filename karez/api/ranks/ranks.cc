@@ -1,4 +1,4 @@
-// Implements WorldRanks: joins the other ranks, and agrees with them through the store.
+// Implements WorldRanks: joins the other ranks, and agrees with them on settings through the store.
 #include "karez/api/ranks/ranks.h"
 
 #include <algorithm>
@@ -41,8 +41,8 @@ struct WorldRanks::Connections {
                .timeout = comm::Seconds(std::max(timeout, 30.0)),
                .peer_timeout = comm::Seconds(timeout)}) {}
 
-  // The timeout is long, because a rank may compute for a long time between two store operations; a rank that exits is
-  // reported immediately.
+  // The timeout is long, because a rank may compute for a long time between two store operations. If a rank exits, this
+  // is reported immediately.
   static constexpr comm::Seconds store_timeout{24 * 3600.0};
   comm::Reactor reactor;
   comm::Rendezvous rendezvous;
@@ -80,8 +80,8 @@ std::string format_ranks(const std::vector<int>& ranks) {
 
 }  // namespace
 
-// Runs on rank 0 and waits for ranks that start slowly. If ranks do not join in time, rank 0 and the ranks that have
-// joined throw an error that names them.
+// Runs on rank 0: waits for ranks that start slowly. If ranks do not join in time, rank 0 and the ranks that have
+// joined throw an error that names the missing ranks.
 void WorldRanks::await_ranks(const WorldOptions& options) const {
   using Clock = std::chrono::steady_clock;
   comm::StoreClient& store = connections_->rendezvous.store();
@@ -104,11 +104,10 @@ void WorldRanks::await_ranks(const WorldOptions& options) const {
     if (warned || elapsed() < peer_timeout_) continue;
     warned = true;
     note(base::LogLevel::warning, format_ranks(missing), " of ", ranks_, missing.size() == 1 ? " has" : " have",
-         " not joined this world for ", peer_timeout_, " s; ", missing.size() == 1 ? "it is" : "they are",
-         " still awaited");
+         " not joined this world after ", peer_timeout_, " s; still waiting");
   }
   const std::string reason = cat(format_ranks(missing), " of ", ranks_, missing.size() == 1 ? " has" : " have",
-                                 " not joined this world within the ", options.start_timeout, " s of start_timeout",
+                                 " not joined this world within start_timeout = ", options.start_timeout, " s",
                                  duplicate_message.empty() ? "" : "; ", duplicate_message);
   store.set("agreed", "?" + reason);
   await_readers("refused");
@@ -117,7 +116,7 @@ void WorldRanks::await_ranks(const WorldOptions& options) const {
 
 namespace {
 
-// Runs on the other ranks, which wait as long for rank 0 as rank 0 waits for them.
+// Runs on ranks other than 0, which wait for rank 0 as long as rank 0 waits for them.
 comm::ListenerWait wait_for_rank_0(const WorldOptions& options, int ranks) {
   using Clock = std::chrono::steady_clock;
   const auto warn_at = Clock::now() + std::chrono::duration<double>(options.peer_timeout);
@@ -125,8 +124,8 @@ comm::ListenerWait wait_for_rank_0(const WorldOptions& options, int ranks) {
             if (options.while_waiting) options.while_waiting();
             if (warned || Clock::now() < warn_at) return;
             warned = true;
-            note(base::LogLevel::warning, "rank 0 of ", ranks, " has not begun this world for ", options.peer_timeout,
-                 " s; it is still awaited");
+            note(base::LogLevel::warning, "rank 0 of ", ranks, " has not started this world after ",
+                 options.peer_timeout, " s; still waiting");
           }};
 }
 
@@ -135,8 +134,8 @@ comm::ListenerWait wait_for_rank_0(const WorldOptions& options, int ranks) {
 WorldRanks::WorldRanks(WorldOptions& options) {
   const comm::JobLaunch launch = find_launch(options);
   if (launch.devices) {
-    require(options.devices == 1 || options.devices == *launch.devices, "World: its options say ", options.devices,
-            " devices, but KAREZ_DEVICES says ", *launch.devices);
+    require(options.devices == 1 || options.devices == *launch.devices, "World: the options ask for ", options.devices,
+            " devices, but KAREZ_DEVICES is ", *launch.devices);
     options.devices = *launch.devices;
   }
   if (launch.ranks == 1) return;
@@ -167,7 +166,7 @@ void WorldRanks::end(bool graceful) {
     const auto lost = connections_->peers.lost();
     if (!graceful) store.disconnect();
     else if (lost) store.barrier(cat("goodbye without ", *lost), ranks_ - 1, comm::Seconds(0.5));
-    // Returns after all ranks have ended, or after a failure.
+    // Returns after all ranks have called end, or after a failure.
     else store.barrier("goodbye", ranks_, comm::Seconds(peer_timeout_ + 2));
   } catch (const std::exception&) {}  // a rank has left without waiting, so there is no rank to wait for
   connections_.reset();
@@ -180,7 +179,7 @@ comm::Peers* WorldRanks::peers() const { return connections_ == nullptr ? nullpt
 std::string WorldRanks::decide_settings(std::string costs, std::string link) const {
   comm::StoreClient& store = connections_->rendezvous.store();
   std::vector<RankInfo> rank_infos;
-  // One second is added, because no heartbeats show yet that a machine is only busy.
+  // One second is added, because there are no heartbeats yet that would distinguish a busy machine from a dead one.
   const double timeout_seconds = peer_timeout_ + 1;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_seconds);
   for (int rank = 0; rank < ranks_; ++rank) {
@@ -196,7 +195,8 @@ std::string WorldRanks::decide_settings(std::string costs, std::string link) con
   return decide(rank_infos, std::move(costs), std::move(link));
 }
 
-// Waits until rank 0 has set the key. If the store does not answer within the timeout, rank 0 has stopped.
+// Waits until rank 0 has set the key. Throws if the store does not answer within the timeout, because rank 0 has then
+// stopped.
 std::string WorldRanks::await_key(const std::string& key, const std::function<void()>& meanwhile) const {
   comm::StoreClient& store = connections_->rendezvous.store();
   std::optional<std::string> value;
@@ -230,9 +230,9 @@ CommonSettings WorldRanks::agree(const WorldOptions& options, const CostTable& c
 
 namespace {
 
-constexpr std::size_t max_text = (1 << 20) - 1;  // limit of the store
+constexpr std::size_t max_text = (1 << 20) - 1;  // the maximum length of a text in the store
 
-// Returns the first lines in which the texts of two ranks differ; nullopt if the texts are equal.
+// Returns the first pair of lines in which the texts of two ranks differ; nullopt if the texts are equal.
 std::optional<std::string> first_differing_lines(int low, const std::string& low_text, int high,
                                                  const std::string& high_text) {
   std::istringstream first(low_text), second(high_text);
@@ -246,7 +246,7 @@ std::optional<std::string> first_differing_lines(int low, const std::string& low
   }
 }
 
-// Parses a text that has ">1" before the lines about rank 1, and so on.
+// Parses a text in which the lines about rank 1 follow a line ">1", and so on.
 std::map<int, std::string> links_by_rank(const std::string& text) {
   std::map<int, std::string> out;
   std::istringstream in(text);
@@ -266,7 +266,7 @@ std::string first_link_mismatch(std::vector<std::map<int, std::string>>& links) 
                   &high_text = links[static_cast<std::size_t>(high)][low];
       if (const auto difference = first_differing_lines(low, low_text, high, high_text)) return *difference;
     }
-  return "their texts are equal up to the length that was compared";
+  return "the compared parts of the link descriptions are equal";
 }
 
 }  // namespace
@@ -338,8 +338,8 @@ void WorldRanks::reset_barrier(const std::string& name, double seconds) const {
   } catch (const Error& error) { throw Error(ErrorKind::peer, cat("reset: ", error.what(), "; restart the job")); }
   require(ErrorKind::peer, missing.empty(),
           "reset: ", join(missing, " and ", [&](int rank) { return connections_->peers.name(rank); }), " ",
-          missing.size() == 1 ? "has" : "have", " not called it within ", seconds,
-          " s; after a failure all ranks must reset their world, or none");
+          missing.size() == 1 ? "has" : "have", " not called reset within ", seconds,
+          " s; after a failure either all ranks or no rank must reset the world");
 }
 
 std::vector<int> WorldRanks::missing_ranks(const std::string& barrier, double seconds) const {

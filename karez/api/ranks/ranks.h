@@ -1,5 +1,5 @@
-// WorldRanks: a world's connections to its other ranks, and the settings on which all ranks agree before any
-// computation.
+// WorldRanks: the connections of this rank to the other ranks of its world, and the settings on which all ranks agree
+// before any computation.
 #pragma once
 
 #include <cstdint>
@@ -27,33 +27,33 @@ class WorldRanks {
   // Joins the other ranks, if any, as set by the options or by the launcher that started this process. The launcher may
   // also set the number of devices.
   explicit WorldRanks(WorldOptions& options);
-  ~WorldRanks();  // calls end; gracefully unless an exception unwinds the stack
+  ~WorldRanks();  // calls end(true), or end(false) during stack unwinding
   WorldRanks(const WorldRanks&) = delete;
   WorldRanks& operator=(const WorldRanks&) = delete;
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   bool alone() const { return ranks_ == 1; }
-  comm::Peers* peers() const;  // null if this is the only rank, or after the end
-  // Closes all connections. If `graceful`, first waits until all other ranks have called end; otherwise closes them
-  // immediately and notifies the other ranks that this rank has left. Later calls do nothing.
+  comm::Peers* peers() const;  // null if this is the only rank, or after end()
+  // Closes all connections. If `graceful` is true, first waits until all other ranks have called end; otherwise closes
+  // them immediately and notifies the other ranks that this rank has left. Later calls do nothing.
   void end(bool graceful);
 
   // Call on all ranks, with their options and the versions of their libraries, one per line. Throws on all ranks if
   // values that must be equal differ.
   CommonSettings agree(const WorldOptions& options, const CostTable& costs, const std::string& versions) const;
-  // Call on all ranks. Returns the first lines in which the texts of two ranks differ: "rank 0: ...\nrank 2: ...".
+  // Call on all ranks. Returns the first line in which the texts of two ranks differ: "rank 0: ...\nrank 2: ...".
   std::string first_difference(std::uint64_t op, std::pair<int, int> differing_ranks, const std::string& text) const;
-  // Call on all ranks with a description of the rank's links to other ranks, as lines by the other rank's number.
-  // Returns the first two ranks that disagree, and their lines.
+  // Call on all ranks. `lines_by_rank` describes this rank's links to each other rank. Returns the first two ranks that
+  // describe the links between them differently, and the lines that differ.
   std::string link_mismatch(std::uint64_t op, const std::map<int, std::string>& lines_by_rank) const;
-  // Rank 0 publishes the outcome of an operation before an op for which all ranks wait; the other ranks read the
-  // outcome after that op.
+  // Rank 0 publishes the outcome of an operation, then all ranks wait for each other in an op, and then the other ranks
+  // read the outcome.
   void publish_outcome(const std::string& operation, const std::optional<base::Error>& failure) const;
   std::optional<base::Error> read_outcome(const std::string& operation) const;
-  // Call on all ranks after a failure. Waits for all of them, calls `leave`, which ends all use of links, and returns
-  // with new connections when all ranks have done so. Throws if a rank has left, or has not called rejoin within this
-  // many seconds; rejoin may then be called again.
+  // Call on all ranks after a failure. Waits until all ranks have called rejoin, and then calls `leave`, which must end
+  // all use of links. Returns with new connections when all ranks have done so. Throws if a rank has left the world, or
+  // if a rank has not called rejoin after `seconds`; in the latter case, rejoin may be called again.
   void rejoin(double seconds, const std::function<void()>& leave);
 
  private:
@@ -63,8 +63,8 @@ class WorldRanks {
   void await_ranks(const WorldOptions& options) const;
   std::string decide_settings(std::string costs, std::string link) const;
   std::string await_key(const std::string& key, const std::function<void()>& meanwhile = {}) const;
-  // Sets this rank's key for the barrier, and returns the ranks that have not set their keys after this time. Throws if
-  // a rank has left.
+  // Sets this rank's key for the barrier. Returns the ranks that have not set their keys after `seconds`. Throws if a
+  // rank has left.
   std::vector<int> missing_ranks(const std::string& barrier, double seconds) const;
   void await_readers(const std::string& text) const;
   std::unique_ptr<Connections> connections_;  // null if this is the only rank

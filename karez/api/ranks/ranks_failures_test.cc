@@ -1,4 +1,4 @@
-// Tests of several ranks of which one fails or runs a different program: all of them report the failure and its cause.
+// Tests of several ranks, one of which fails, hangs or runs a different program: all ranks report this and its cause.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ double measure_seconds(const std::function<void()>& body) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-TEST(RanksThatDiffer, ARankWithADifferentProgramIsRejectedBeforeItRunsWithTheFirstDifference) {
+TEST(RanksThatDiffer, ADifferentProgramOnOneRankIsRejectedBeforeItRunsAndTheErrorShowsTheFirstDifference) {
   const double seconds = measure_seconds([] {
     const auto texts = errors_by_rank(3, [](World& world, int rank) {
       auto f = compile(world.mesh("d=3"), [&](Tensor x) { return sum(rank == 2 ? exp(x) : tanh(x)); });
@@ -43,11 +43,11 @@ TEST(RanksThatDiffer, ARankWithADifferentProgramIsRejectedBeforeItRunsWithTheFir
                                   HasSubstr("but rank 2 reaches a plan of function 'main'"))));
     for (const std::string& text : texts) {  // rank 2 is compared with the first rank that reaches the plan
       EXPECT_THAT(text, ::testing::ContainsRegex("\nrank [01]:   %1 = tanh\\(%0\\) : f64\\[3\\]"))
-          << "the lines of the graphs";
+          << "the error must show the first lines in which the graphs differ";
       EXPECT_THAT(text, ::testing::ContainsRegex("\nrank 2:   %1 = exp\\(%0\\) : f64\\[3\\]"));
     }
   });
-  EXPECT_LT(seconds, 15) << "without waiting for the peer timeout of 30 s";
+  EXPECT_LT(seconds, 15) << "the error must not wait for the peer timeout of 30 s";
 }
 
 TEST(RanksThatFail, AnExceptionInTheProgramOfOneRankIsReportedOnTheOthers) {
@@ -119,8 +119,8 @@ struct FailingSource : Source {
   }
 };
 
-// A link of rank 1 ends, as if the rank at its other end had left because of a third rank. The next call must report
-// the error of the third rank.
+// A link of rank 1 ends, as if rank 0 at its other end had left because rank 2 failed. The next call must report the
+// error of rank 2.
 TEST(RanksThatFail, TheNextCallReportsWhyThePreviousLaunchFailed) {
   const std::shared_ptr<Source> numbers = std::make_shared<PositionSource>(-1);
   const std::shared_ptr<Source> sources[] = {
@@ -133,7 +133,7 @@ TEST(RanksThatFail, TheNextCallReportsWhyThePreviousLaunchFailed) {
       World world({.ranks = job});
       auto f = compile(world.mesh("d=3"), [](Tensor x) {
         return with_layout(x * 2.0, {"d"});
-      });  // sends nothing: a launch fails on one rank only
+      });  // sends nothing, so a launch fails on one rank only
       const std::string first = error_of([&] {
         f(Feed{numbers, 0}).wait();
         f(Feed{sources[job.rank], 1});
@@ -146,8 +146,8 @@ TEST(RanksThatFail, TheNextCallReportsWhyThePreviousLaunchFailed) {
   EXPECT_THAT(text, HasSubstr("the disk is full"));
 }
 
-// The errors of three ranks, of which rank `stuck` hangs in its source at batch 3. The source is released when `enough`
-// holds for the number of ranks that have ended, or after `seconds`.
+// Returns the errors of three ranks. Rank `stuck` hangs in its source at batch 3. The source is released when `enough`
+// is true for the number of ranks that have ended, or after `seconds`.
 std::vector<std::string> errors_with_hanging_rank(int stuck, double call_timeout,
                                                   const std::function<bool(int ended)>& enough, double seconds) {
   std::promise<void> release;
@@ -190,7 +190,7 @@ TEST(RanksThatHang, ALongCallWithinTheTimeoutIsNotAHang) {
   EXPECT_THAT(texts, Each("no error"));
 }
 
-TEST(RanksThatHang, WorkOfTheProgramBetweenLaunchesIsNotAHang) {
+TEST(RanksThatHang, ALongTimeBetweenLaunchesIsNotAHang) {
   const auto texts = errors_by_rank(
       3,
       [](World& world, int rank) {
@@ -207,7 +207,7 @@ TEST(RanksThatHang, WorkOfTheProgramBetweenLaunchesIsNotAHang) {
 
 // Rank 0 cannot write a checkpoint: the folder does not exist, or the disk becomes full (simulated by a limit on the
 // file size).
-TEST(RanksThatFail, ASaveThatRank0CannotWriteFailsOnAllRanksAndTheWorldContinues) {
+TEST(RanksThatFail, ASaveThatRank0CannotWriteFailsOnAllRanksAndTheWorldRemainsUsable) {
   const std::string valid_path = ::testing::TempDir() + cat("karez_save_", getpid());
   signal(SIGXFSZ, SIG_IGN);
   std::barrier barrier_of_ranks(3);

@@ -1,5 +1,5 @@
-// Tests of a world of several ranks after a failure: all ranks reset it and continue as in a new world, or get an error
-// that names the reason.
+// Tests of resets of a world with several ranks after a failure: all ranks continue as in a new world, or get an error
+// that gives the reason.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,13 +19,13 @@ using ::testing::HasSubstr;
 
 enum class Fault { source, kernel, nan, program };
 
-// The fault to inject; each rank has a copy.
+// The fault to inject on one rank.
 struct FaultInjection {
   Fault fault = Fault::source;
   bool armed = false;
 };
 
-// Eight rows per batch; an armed fault occurs in the fifth batch.
+// A source of batches with eight rows. An armed fault `source` or `nan` occurs in the fifth batch.
 struct Rows : Source {
   explicit Rows(const FaultInjection& injection) : injection(injection) {}
   const FaultInjection& injection;
@@ -45,7 +45,7 @@ struct Rows : Source {
 OpDef passing_op() {
   OpDef op;
   op.name = "passing";
-  op.doc = "The operand.";
+  op.doc = "Returns the operand.";
   op.inputs = 1;
   op.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector<TensorType>{in[0]}; };
   op.index = "i j -> i j";
@@ -85,7 +85,7 @@ struct Trainer {
                .kernels = {passing_kernel(injection, acts)}}),
         rows(std::make_shared<Rows>(injection)) {}
 
-  // Losses of the first steps; the fault `program` throws before the fifth step.
+  // Returns the losses of the first `steps` steps. The fault `program` throws before the fifth step.
   std::vector<double> train(int steps) {
     std::vector<double> losses;
     for (int i = 0; i < steps; ++i) {
@@ -109,7 +109,7 @@ struct Trainer {
   });
 };
 
-// Trains while a fault is armed on one of the ranks, and returns the error of this rank.
+// Trains while a fault is armed on one of the ranks, and returns the error that this rank gets.
 std::string train_with_fault(Trainer& trainer) {
   try {
     trainer.train(6);
@@ -117,7 +117,7 @@ std::string train_with_fault(Trainer& trainer) {
   return "no error";
 }
 
-TEST(ResetsOfRanks, ResetsGiveTheLossesOfANewRunTwiceAfterAnyFailure) {
+TEST(ResetsOfRanks, AfterAnyFailureAResetGivesTheLossesOfANewRun) {
   for (int ranks : {2, 3})
     for (Fault fault : {Fault::source, Fault::kernel, Fault::nan, Fault::program}) {
       on_ranks(ranks, [&](const Ranks& job) {
@@ -139,22 +139,22 @@ TEST(ResetsOfRanks, ResetsGiveTheLossesOfANewRunTwiceAfterAnyFailure) {
     }
 }
 
-TEST(ResetsOfRanks, ACheckpointReplacesAReset) {
+TEST(ResetsOfRanks, LoadingACheckpointReplacesAReset) {
   const std::string path = ::testing::TempDir() + "karez-ranks-reset.safetensors";
   on_ranks(2, [&](const Ranks& job) {
     Trainer trainer(job);
     trainer.train(3);
     trainer.world.save(path);
-    const std::vector<double> on = trainer.train(4);
+    const std::vector<double> expected = trainer.train(4);
     trainer.injection = {Fault::source, job.rank == 1};
     EXPECT_NE(train_with_fault(trainer), "no error");
     trainer.injection.armed = false;
     trainer.world.load(path);
-    EXPECT_EQ(trainer.train(4), on);
+    EXPECT_EQ(trainer.train(4), expected);
   });
 }
 
-TEST(ResetsOfRanks, AResetByOneRankIsAFailureOfTheOthersWhichMayResetToo) {
+TEST(ResetsOfRanks, AResetByOneRankFailsTheCallsOfTheOtherRanksWhichMayResetToo) {
   on_ranks(3, [](const Ranks& job) {
     Trainer trainer(job);
     const std::vector<double> expected = trainer.train(3);
@@ -164,7 +164,7 @@ TEST(ResetsOfRanks, AResetByOneRankIsAFailureOfTheOthersWhichMayResetToo) {
   });
 }
 
-TEST(ResetsOfRanks, AResetThatOneRankOmitsReportsThatRankAndSucceedsOnceItCallsIt) {
+TEST(ResetsOfRanks, AResetNamesARankThatHasNotCalledResetAndSucceedsOnceThatRankCallsIt) {
   std::promise<void> reset_refused[2];
   on_ranks(3, [&](const Ranks& job) {
     Trainer trainer(job, 1);
@@ -178,9 +178,9 @@ TEST(ResetsOfRanks, AResetThatOneRankOmitsReportsThatRankAndSucceedsOnceItCallsI
       EXPECT_THAT(
           error_of([&] { trainer.world.reset(); }),
           AllOf(HasSubstr("reset: rank 2 ("),
-                HasSubstr(
-                    ") has not called it within 1.0 s; after a failure all ranks must reset their world, or none")));
-      EXPECT_THAT(error_of([&] { trainer.train(1); }), HasSubstr("is damaged")) << "the world is still failed";
+                HasSubstr(") has not called reset within 1.0 s; after a failure either all ranks or no rank must reset "
+                          "the world")));
+      EXPECT_THAT(error_of([&] { trainer.train(1); }), HasSubstr("is damaged")) << "the world must still be failed";
       reset_refused[job.rank].set_value();
     }
     trainer.world.reset();

@@ -1,4 +1,4 @@
-// Tests of worlds of several ranks, each a thread. In tests/processes_test.cc each rank is a process.
+// Tests of worlds of several ranks, each of which is a thread. In tests/processes_test.cc each rank is a process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ struct Trained {
   bool operator==(const Trained&) const = default;
 };
 
-// Trains for a few steps; every rank makes every read.
+// Trains for a few steps. Every rank reads all losses and the weight.
 Trained train(WorldOptions options, const char* mesh, const std::vector<LayoutRule>& rules = {}, int steps = 4) {
   options.seed = 7;
   options.team = 1;
@@ -65,7 +65,7 @@ void expect_near(const Trained& a, const Trained& b, const std::string& label) {
   for (std::size_t i = 0; i < a.weight.size(); ++i) EXPECT_NEAR(a.weight[i], b.weight[i], 1e-10) << label;
 }
 
-TEST(RanksInOneProcess, RanksTrainLikeOneProcessWithEqualResults) {
+TEST(RanksInOneProcess, AllRanksGetTheResultsOfTrainingInASingleProcess) {
   const Trained single_process = train({}, "");
   for (const auto& [mesh, rules, ranks] :
        std::vector<std::tuple<const char*, std::vector<LayoutRule>, int>>{{"data=4", {}, 4},
@@ -81,7 +81,9 @@ TEST(RanksInOneProcess, RanksTrainLikeOneProcessWithEqualResults) {
     const Trained expected = train({.devices = 4}, mesh, rules);
     expect_near(results[0], single_process, cat(mesh, " on ", ranks, " ranks"));
     for (const Trained& result : results)
-      EXPECT_EQ(result, expected) << mesh << ": equal bit for bit to one process with as many devices";
+      EXPECT_EQ(result, expected) << mesh
+                                  << ": results must be bit for bit those of one process with the same number of "
+                                     "devices";
   }
 }
 
@@ -140,7 +142,7 @@ TEST(RanksInOneProcess, EachRankReadsItsRowsOfEveryMicroBatch) {
     for (std::size_t i = 0; i < 30; ++i)
       EXPECT_EQ(y.data<double>()[i], 2 * x.data<double>()[i]) << "rank " << job.rank << ", element " << i;
     EXPECT_THAT(twice.plan_text(), HasSubstr(job.rank == 0 ? "bound r0 f64[3, 2]" : "bound r0 f64[2, 2]"))
-        << "each rank reads only its rows";
+        << "each rank must read only its rows";
   });
 }
 
@@ -158,12 +160,12 @@ TEST(RanksInOneProcess, AllRanksReadASplitArrayAndEachReadsItsPart) {
     EXPECT_THAT(list<double>(replicated.local()[0]), ElementsAre(2, 3, 4));
     if (job.rank == 1) {
       EXPECT_THAT(list<double>(replicated.read()), ElementsAre(2, 3, 4))
-          << "an array that every rank holds completely is read locally";
+          << "if every rank holds the complete array, a single rank can read it";
     }
     for (int repeat = 0; repeat < 2; ++repeat)
       EXPECT_THAT(list<double>(split_array.read()), ElementsAre(2, 4, 6)) << job.rank;
     auto g = compile(world.mesh("d=2"), [](Tensor x) { return sum(x); });
-    EXPECT_EQ(g(split_array).item(), 12) << "each rank passes its part of the array to the call";
+    EXPECT_EQ(g(split_array).item(), 12) << "each rank must pass its part of the array to the call";
   });
 }
 
@@ -177,7 +179,7 @@ TEST(RanksInOneProcess, AVariableIsCreatedWrittenAndReadAsInOneProcess) {
     Parameter w("w", {DType::f64, {5, 3}}, uniform_init(1));
     auto f = compile(world.mesh("d=2"), [&](Tensor x) { return sum(x * w); }, {.rules = {{"w", P("d", nullptr)}}});
     f(numbers({5, 3}, 0)).wait();
-    EXPECT_EQ(list<double>(world.read("w")), initial) << "bit for bit";
+    EXPECT_EQ(list<double>(world.read("w")), initial) << "initial values must be bit for bit those of one process";
     world.write(w, numbers({5, 3}, 4));
     EXPECT_EQ(list<double>(world.read(w)), list<double>(numbers({5, 3}, 4)));
     double expected = 0;
@@ -186,12 +188,12 @@ TEST(RanksInOneProcess, AVariableIsCreatedWrittenAndReadAsInOneProcess) {
     EXPECT_NEAR(f(numbers({5, 3}, 0)).item(), expected, 1e-12);
     world.reset();
     f(numbers({5, 3}, 0)).wait();
-    EXPECT_EQ(list<double>(world.read("w")), initial) << "also after a reset";
+    EXPECT_EQ(list<double>(world.read("w")), initial) << "after a reset, initial values must be the same again";
   });
 }
 
 // The mesh contains only ranks 1 and 2; ranks 0 and 3 call the function too.
-TEST(RanksInOneProcess, AProgramOnSomeRanksIsCalledByAllAndItsResultReadByAll) {
+TEST(RanksInOneProcess, AProgramOnSomeRanksCanBeCalledAndItsResultReadOnAllRanks) {
   on_ranks(4, [](const Ranks& job) {
     World world({.ranks = job});
     Parameter w("w", {DType::f64, {4}}, constant_init(2));
@@ -201,7 +203,7 @@ TEST(RanksInOneProcess, AProgramOnSomeRanksIsCalledByAllAndItsResultReadByAll) {
     EXPECT_THAT(list<double>(y.read()), ElementsAre(2, 4, 6, 8)) << job.rank;
     EXPECT_THAT(list<double>(world.read("w")), ElementsAre(2, 2, 2, 2)) << job.rank;
     auto g = compile(world.mesh("d=4"), [](Tensor x) { return sum(x); });
-    EXPECT_EQ(g(y).item(), 20) << "the array is transferred to all ranks";
+    EXPECT_EQ(g(y).item(), 20) << "the array must be transferred to all ranks";
   });
 }
 
@@ -225,7 +227,7 @@ TEST(RanksInOneProcess, ASourceReadsOnlyThisRanksRows) {
   });
 }
 
-TEST(RanksInOneProcess, ACheckpointOfOneMeshContinuesOnAnother) {
+TEST(RanksInOneProcess, TrainingResumesFromACheckpointOnAnotherMesh) {
   const std::string path = ::testing::TempDir() + "karez-ranks-checkpoint.safetensors";
   auto run = [&](WorldOptions options, const char* mesh, const std::vector<LayoutRule>& rules, bool loads, int first,
                  int steps, bool saves) {
@@ -250,16 +252,16 @@ TEST(RanksInOneProcess, ACheckpointOfOneMeshContinuesOnAnother) {
   on_ranks(4, [&](const Ranks& job) { run({.ranks = job}, "data=2,model=2", split, false, 0, 3, true); });
   for (const auto& losses : {run({}, "", {}, true, 3, 3, true)})
     for (std::size_t s = 0; s < 3; ++s)
-      EXPECT_NEAR(losses[s], reference[3 + s], 1e-10) << "from four ranks to one device";
+      EXPECT_NEAR(losses[s], reference[3 + s], 1e-10) << "losses differ after resuming on one device from four ranks";
   run({}, "", {}, false, 0, 3, true);
   on_ranks(4, [&](const Ranks& job) {
     const auto losses = run({.ranks = job}, "model=4", split, true, 3, 3, false);
     for (std::size_t s = 0; s < 3; ++s)
-      EXPECT_NEAR(losses[s], reference[3 + s], 1e-10) << "from one device to four ranks";
+      EXPECT_NEAR(losses[s], reference[3 + s], 1e-10) << "losses differ after resuming on four ranks from one device";
   });
 }
 
-TEST(RanksInOneProcess, DifferentWorldsAreRejectedOnEveryRank) {
+TEST(RanksInOneProcess, WorldsWithDifferentOptionsAreRejectedOnEveryRank) {
   std::vector<std::string> errors(3);
   on_ranks(3, [&](const Ranks& job) {
     errors[static_cast<std::size_t>(job.rank)] =
@@ -268,7 +270,8 @@ TEST(RanksInOneProcess, DifferentWorldsAreRejectedOnEveryRank) {
   for (const std::string& text : errors)
     EXPECT_EQ(text, "rank 2's World differs from rank 0's: 'devices = 2' against 'devices = 1'");
   auto error_for = [](Ranks ranks) { return error_of([&] { World world({.ranks = ranks}); }); };
-  EXPECT_THAT(error_for({.rank = 2, .ranks = 2, .store = "@x"}), HasSubstr("a world has no rank 2 of 2"));
+  EXPECT_THAT(error_for({.rank = 2, .ranks = 2, .store = "@x"}),
+              HasSubstr("Ranks: rank must be at least 0 and below ranks; got rank 2 and ranks 2"));
   EXPECT_THAT(error_for({.rank = 1, .ranks = 2}), HasSubstr("has no rendezvous address"));
   EXPECT_THAT(error_of([] { on_ranks(2, [](const Ranks& job) { World({.ranks = job}).mesh("d=3"); }); }),
               HasSubstr("mesh(d=3) takes 3 devices, but the world has 2, 1 on each rank"));

@@ -14,7 +14,7 @@
 
 namespace karez {
 
-// Makes a rendezvous with a unique name, for ranks that are threads of this process or processes that it starts.
+// Makes a rendezvous with a unique name. The ranks are threads of this process, or processes that it starts.
 inline Ranks test_rendezvous(int ranks) {
   const std::string secret = comm::print(comm::random_token());
   return {.ranks = ranks, .store = cat("@karez-test-", secret.substr(0, 24)), .token = secret};
@@ -56,7 +56,7 @@ inline std::vector<std::string> errors_by_rank(int ranks, const std::function<vo
   return errors;
 }
 
-// A source that fills each batch with its position; one batch cannot be read.
+// A source that fills each batch with the position of the batch. Reading the batch at `unreadable` fails.
 struct PositionSource : Source {
   explicit PositionSource(std::int64_t unreadable, std::int64_t size = 4) : unreadable(unreadable), size(size) {}
   TensorType type() const override { return {DType::f64, {size}}; }

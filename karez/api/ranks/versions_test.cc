@@ -1,4 +1,4 @@
-// Tests of gradients if parameters change while a program is traced: the version of each parameter that the loss read.
+// Tests of gradients in programs that update parameters: a gradient is taken at the version that the loss read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ std::string current_line(SourceLine line = SourceLine::current()) { return print
 
 Parameter make_parameter(const char* name, double first) { return {name, {DType::f32, {2}}, constant_init(first)}; }
 
-// The result of a function of x = (1, 2).
+// Returns the result of a function of x = (1, 2).
 std::vector<float> result(auto&& body) {
   World world;
   return list(compile(world.mesh(), body)(HostArray::of<float>({2}, {1, 2})).value().read());
@@ -27,7 +27,7 @@ std::vector<float> result(auto&& body) {
 
 TEST(Versions, AGradientAfterAnUpdateIsTakenAtTheVersionThatTheLossRead) {
   Parameter w = make_parameter("w", 3);
-  EXPECT_THAT(result([&](Tensor x) {  // d sum(x w^2) / dw = 2 x w, with the old w
+  EXPECT_THAT(result([&](Tensor x) {  // d sum(x * w^2) / dw = 2 * x * w, with the old w
                 Tensor loss = sum(x * w * w);
                 optim::SGD({w}, {.lr = 1}).step({full({2}, 1)});
                 return grad(loss, {w})[0];
@@ -40,7 +40,7 @@ TEST(Versions, AGradientAfterAnUpdateIsTakenAtTheVersionThatTheLossRead) {
               ElementsAre(4, 8));
 }
 
-TEST(Versions, TwoStepsInOneFunctionEqualTwoCallsOfOneStep) {
+TEST(Versions, TwoStepsInOneFunctionGiveTheResultsOfTwoCallsWithOneStep) {
   auto trained = [](int steps, int calls) {
     World world;
     Parameter w = make_parameter("w", 3), m = make_parameter("m", 0.5);
@@ -67,21 +67,20 @@ TEST(Versions, ALossThatReadTwoVersionsIsAnErrorWithBothLines) {
     optim::SGD({w}, {}).step({full({2}, 1)});
     Tensor b = (line_after = current_line(), x * w);
     Tensor loss = sum(a + b);
-    EXPECT_EQ(grad(loss, {other})[0].shape(), Shape{2}) << "another parameter has one version";
+    EXPECT_EQ(grad(loss, {other})[0].shape(), Shape{2}) << "a parameter with a single version must have a gradient";
     return (line_of_grad = current_line(), grad(loss, {w})[0]);
   });
   std::string error = error_of([&] {
     f(HostArray::of<float>({2}, {1, 2}));
-  });  // called first, since it records the lines
-  EXPECT_THAT(
-      error,
-      AllOf(HasSubstr("the loss reads two versions of parameter 'w': an older one in mul at " + line_before),
-            HasSubstr("and in mul at " + line_after + " the result of an update"), HasSubstr("at " + line_of_grad)));
+  });  // the call records the lines, so it precedes the comparison
+  EXPECT_THAT(error,
+              AllOf(HasSubstr("the loss reads two versions of parameter 'w': an older one in mul at " + line_before),
+                    HasSubstr("and the result of an update in mul at " + line_after), HasSubstr("at " + line_of_grad)));
 }
 
 TEST(Versions, AReadThroughStopGradientDoesNotCount) {
   Parameter w = make_parameter("w", 3);
-  EXPECT_THAT(result([&](Tensor x) {  // sum(x old new): d / d new = x old
+  EXPECT_THAT(result([&](Tensor x) {  // d sum(x * old * new) / d new = x * old
                 Tensor old = stop_gradient(w);
                 optim::SGD({w}, {.lr = 1}).step({full({2}, 1)});
                 return grad(sum(x * old * w), {w})[0];
@@ -99,12 +98,12 @@ TEST(Versions, ParametersThatTheLossDoesNotDependOnHaveZeroGradients) {
               ElementsAre(0, 0, 0, 0, 1, 2));
 }
 
-// The loss for b reads a, which was updated by a loss that read b.
+// The loss for b reads a, and a was updated by the gradient of a loss that read b.
 TEST(Versions, GradientsStopAtAnOptimisersStep) {
   Parameter a = make_parameter("a", 2), b = make_parameter("b", 5);
   EXPECT_THAT(result([&](Tensor x) {
-                optim::SGD({a}, {.lr = 0.125}).step(grad(sum(x * a * b), {a}));  // a - x b / 8
-                return grad(sum(a * b), {b})[0];                                 // only the new a
+                optim::SGD({a}, {.lr = 0.125}).step(grad(sum(x * a * b), {a}));  // a - x * b / 8
+                return grad(sum(a * b), {b})[0];                                 // equals the new a
               }),
               ElementsAre(2 - 5.0f / 8, 2 - 10.0f / 8));
   EXPECT_THAT(result([&](Tensor x) {  // The loss depends on the old b through the step of a; this is not a second
@@ -117,12 +116,13 @@ TEST(Versions, GradientsStopAtAnOptimisersStep) {
               ElementsAre(2 - 5.0f / 8, 2 - 10.0f / 8));
 }
 
+// The loss reads the old version of w through `twice`; it does not read the new version.
 TEST(Versions, AValueThatBecomesAVersionCountsOnlyWhenItIsRead) {
   Parameter w = make_parameter("w", 3);
   EXPECT_THAT(result([&](Tensor x) {
                 Tensor twice = w * 2;
                 Trace::current().update(w, twice.id);
-                return grad(sum(x * twice), {w})[0];  // through the product: the new version is not read
+                return grad(sum(x * twice), {w})[0];
               }),
               ElementsAre(2, 4));
 }

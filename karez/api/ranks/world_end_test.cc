@@ -1,5 +1,5 @@
-// Tests of the end of a world: with running launches, by an exception, by `std::exit`, and the operations that are
-// possible afterwards.
+// Tests of ending a world: while launches run, after an exception, with `std::exit`, and which operations are possible
+// afterwards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace karez {
 namespace {
 using ::testing::HasSubstr;
 
-// Returns zeros after 50 ms per read; counts the reads.
+// A source that returns zeros, takes 50 ms for each read, and counts the reads.
 class CountedSource : public Source {
  public:
   explicit CountedSource(std::atomic<int>& reads) : reads_(reads) {}
@@ -64,14 +64,14 @@ TEST(WorldEnd, AnExceptionEndsAWorldWithoutWaitingForLaunches) {
   EXPECT_LT(reads, 4);
 }
 
-TEST(WorldEnd, ResultsCanBeReadAfterTheEndAndAllOtherUsesAreErrors) {
+TEST(WorldEnd, AfterTheEndResultsCanStillBeReadAndAllOtherUsesAreErrors) {
   CountedWorld counted;
   const Future complete = counted.call();
   EXPECT_EQ(complete.item(), 1);
   const Future running = counted.call();
   counted.world.end();
   EXPECT_EQ(complete.item(), 1);
-  EXPECT_EQ(running.item(), 1) << "end() waited for the launch";
+  EXPECT_EQ(running.item(), 1) << "end() must wait for the launch";
   EXPECT_EQ(counted.reads, 2);
   const std::string text = "this world has ended: nothing can be called, read or written in it any more";
   EXPECT_EQ(error_of([&] { counted.call(); }), text);
@@ -105,7 +105,7 @@ TEST(WorldEnd, AWaitingThreadGetsAnError) {
   EXPECT_NE(waiting_call.get(), "no error");
 }
 
-TEST(WorldEnd, AnExceptionOfWhileWaitingEndsOnlyTheWait) {
+TEST(WorldEnd, AnExceptionFromWhileWaitingEndsOnlyTheWait) {
   std::atomic<bool> interrupt{false};
   std::atomic<int> reads{0};
   World world({.while_waiting = [&] {
@@ -119,11 +119,11 @@ TEST(WorldEnd, AnExceptionOfWhileWaitingEndsOnlyTheWait) {
   EXPECT_THROW(world.end(), std::runtime_error);
   interrupt = false;
   world.end();
-  EXPECT_EQ(reads, 4) << "the second call waited for the remaining launches";
+  EXPECT_EQ(reads, 4) << "the second call of end() must wait for the remaining launches";
 }
 
-// A program that does not reach the end of `main`: static objects of libraries are destroyed while the world exists.
-void exit_with_launches_under_way(int devices) {
+// A program that does not return from `main`, so that static objects of libraries are destroyed while the world exists.
+void exit_with_running_launches(int devices) {
   World world({.devices = devices});
   auto product = compile(world.mesh({{"d", devices}}), [](Tensor x) { return sum(matmul(x, transpose(x, {1, 0}))); });
   std::vector<Future> futures;
@@ -133,7 +133,7 @@ void exit_with_launches_under_way(int devices) {
 
 TEST(WorldEndDeathTest, ExitWithRunningLaunchesIsClean) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  for (int devices : {1, 2, 3}) EXPECT_EXIT(exit_with_launches_under_way(devices), ::testing::ExitedWithCode(3), "^$");
+  for (int devices : {1, 2, 3}) EXPECT_EXIT(exit_with_running_launches(devices), ::testing::ExitedWithCode(3), "^$");
 }
 
 void exit_with_a_static_world() {
@@ -149,14 +149,14 @@ TEST(WorldEndDeathTest, AWorldWithStaticStorageEndsWithTheProcess) {
   EXPECT_EXIT(exit_with_a_static_world(), ::testing::ExitedWithCode(4), "^$");
 }
 
-TEST(WorldEnd, RanksEndTogetherByACallOfEnd) {
+TEST(WorldEnd, EndWaitsUntilAllRanksEndTheirWorlds) {
   std::atomic<int> ended{0};
   on_ranks(2, [&](const Ranks& job) {
     World world({.ranks = job});
     auto twice = compile(world.mesh("d=2"), [](Tensor x) { return x * 2.0f; });
     const Future last = twice(HostArray::of<float>({2}, {1, 2}));
     if (job.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    if (job.rank == 1) { EXPECT_EQ(ended, 0) << "rank 0 waits for rank 1"; }
+    if (job.rank == 1) { EXPECT_EQ(ended, 0) << "rank 0 must wait for rank 1"; }
     world.end();
     ++ended;
     EXPECT_EQ(error_of([&] { world.barrier(); }),

@@ -1,4 +1,4 @@
-// Tests of mixed precision: which operations use half types, and training with losses close to those of f32.
+// Tests of mixed precision: which operations use half types, and that training gives losses close to those of f32.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ std::vector<double> losses(const Setting& run, int steps) {
   return out;
 }
 
-// The largest difference between losses, relative to the first loss.
+// Returns the largest difference between two lists of losses, relative to the first loss.
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b, std::size_t steps) {
   double largest = 0;
   for (std::size_t i = 0; i < steps; ++i) largest = std::max(largest, std::abs(a[i] - b[i]) / std::abs(a[0]));
@@ -61,8 +61,8 @@ TEST(Amp, LossesAreCloseToThoseOfF32) {
   }
 }
 
-// Sums are f32 on every mesh. Losses still differ if a sum in a different order rounds to the adjacent number: by a
-// relative 2^-8 or 2^-11 of an element.
+// Sums are computed in f32 on every mesh. Losses may still differ slightly: if a sum is computed in another order, its
+// result may be rounded to an adjacent half number, which differs by a relative 2^-8 (bf16) or 2^-11 (f16).
 TEST(Amp, ResultsAreEqualOnEveryMeshUpToRounding) {
   const std::vector<LayoutRule> rules_by_name = {
       {"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
@@ -80,7 +80,7 @@ TEST(Amp, ResultsAreEqualOnEveryMeshUpToRounding) {
       EXPECT_LE(largest_difference(reference, result, 2), first_tolerance) << amp << " " << run.mesh;
       EXPECT_LE(largest_difference(reference, result, 30), tolerance)
           << amp << " " << run.mesh << " " << run.microbatches;
-      EXPECT_EQ(result, losses(run, 30)) << "second run";
+      EXPECT_EQ(result, losses(run, 30)) << "a second run must give the same losses";
     }
   }
 }
@@ -135,7 +135,7 @@ TEST(Amp, AWeightIsCastOnce) {
     for (std::size_t at = pass.text.find(": bf16[32, 32]"); at != pass.text.npos;
          at = pass.text.find(": bf16[32, 32]", at + 1))
       ++weight_casts;
-    EXPECT_EQ(weight_casts, 1u) << pass.text;  // the product and its gradient share the cast of fc2.weight
+    EXPECT_EQ(weight_casts, 1u) << pass.text;  // the product and its gradient must share the cast of fc2.weight
   }
   for (const Parameter& parameter : net.parameters()) EXPECT_EQ(parameter.dtype(), DType::f32);
 }
@@ -157,8 +157,8 @@ TEST(Amp, InvalidOptionsAreErrors) {
               HasSubstr("the loss scale has growth 2.0, interval 2000 and backoff 0.0"));
 }
 
-// Programs that use half types themselves.
-TEST(Halves, HalvesAreComputedInF32AndRoundedToTheirType) {
+// The following programs use half types explicitly.
+TEST(Halves, OperationsOnHalfTypesAreComputedInF32AndRounded) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x, Tensor y) {
     Tensor a = cast(x, DType::bf16), b = cast(y, DType::f16);
@@ -178,7 +178,7 @@ TEST(Halves, HalvesAreComputedInF32AndRoundedToTheirType) {
   EXPECT_THAT(list<std::int32_t>(out.value(5).read()), ElementsAre(1, 300, 2));
 }
 
-TEST(Halves, HalfVariablesAreTrainedAndSaved) {
+TEST(Halves, VariablesOfHalfTypesCanBeTrainedAndSaved) {
   const std::string path = ::testing::TempDir() + "/halves.safetensors";
   for (const DType dtype : {DType::bf16, DType::f16}) {
     std::vector<std::byte> bytes;

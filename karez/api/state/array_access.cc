@@ -1,4 +1,4 @@
-// Implements Array: waits for arrays and reads them while their world exists.
+// Implements Array: waits for arrays, and reads them while their world exists.
 #include <cstring>
 
 #include "karez/api/namespace.h"

@@ -6,14 +6,15 @@
 namespace karez {
 
 const ArrayValue& ArrayValue::of(const Array& array) {
-  require(array.valid(), "an uninitialised array; Future::value returns arrays");
+  require(array.valid(), "the array is uninitialised; Future::value returns valid arrays");
   return *array.value_;
 }
 
 std::shared_ptr<WorldState> ArrayValue::living_world() const {
   auto state = world.lock();
-  require(state != nullptr, "an array ", sbp::print(spec->type, spec->mesh, spec->layout),
-          " of a world that no longer exists: read it while the World, or a mesh, function or future of it, is alive");
+  require(state != nullptr, "the array ", sbp::print(spec->type, spec->mesh, spec->layout),
+          " belongs to a world that no longer exists; read it while the World, or a mesh, function or future of it, is "
+          "alive");
   return state;
 }
 

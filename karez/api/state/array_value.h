@@ -24,8 +24,8 @@ struct ArrayValue {
   std::shared_ptr<const ArraySpec> spec;
   std::optional<runtime::Launch> launch = {};  // the launch that makes the array; nullopt if the user passed its parts
 
-  static const ArrayValue& of(const Array& array);   // an error for an uninitialised array
-  std::shared_ptr<WorldState> living_world() const;  // the world; an error if it no longer exists
+  static const ArrayValue& of(const Array& array);   // throws for an uninitialised array
+  std::shared_ptr<WorldState> living_world() const;  // the world; throws if it no longer exists
 };
 
 }  // namespace karez

@@ -1,4 +1,4 @@
-// Tests of the bytes of arrays: calls pass them on without copies to the host, they are counted, and they outlive
+// Tests of the bytes of arrays: calls take them without a copy to the host, the world counts them, and they outlive
 // functions and resets.
 #include "karez/api/state/array_value.h"
 
@@ -33,7 +33,7 @@ TEST(Array, AChainOfCallsCopiesNothingToTheHost) {
   for (std::size_t i = 0; i < 9; ++i) EXPECT_EQ(result.data<float>()[i], x.data<float>()[i] + 52);
 }
 
-TEST(Array, AThousandCallsInSequenceEachTakeThePendingResultOfThePrevious) {
+TEST(Array, EachOfAThousandCallsCanTakeTheResultOfThePreviousCallWhileItRuns) {
   World world({.devices = 2, .in_flight = 4});
   DeviceMesh mesh = world.mesh("data=2");
   auto f = compile(mesh, [](Tensor x) { return with_layout(x + 1, P("data")); });
@@ -41,10 +41,10 @@ TEST(Array, AThousandCallsInSequenceEachTakeThePendingResultOfThePrevious) {
   Array y = f(HostArray::of<std::int64_t>({5}, {0, 1, 2, 3, 4})).value();
   for (int i = 0; i < 1000; ++i) y = i % 3 == 0 ? g(y).value() : f(y).value();
   EXPECT_THAT(list<std::int64_t>(y.read()), ElementsAre(1335, 1336, 1337, 1338, 1339));
-  EXPECT_EQ(world.held_bytes(), 5 * 8) << "only the last array is held";
+  EXPECT_EQ(world.held_bytes(), 5 * 8) << "only the last array must be kept";
 }
 
-TEST(Array, HeldBytesAreFreedWithTheLastHandleAndAreNotPartOfThePlansMemory) {
+TEST(Array, HeldBytesAreFreedWithTheLastHandle) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
   auto f = compile(mesh, [](Tensor x) { return std::pair(with_layout(x + 1, P("data")), x * 2); });
@@ -52,12 +52,13 @@ TEST(Array, HeldBytesAreFreedWithTheLastHandleAndAreNotPartOfThePlansMemory) {
   std::optional<Future> out = f(small_integers(DType::f32, {1000}));
   out->wait();
   EXPECT_EQ(world.held_bytes(), 4000 + 2 * 4000)
-      << "one split result, and one copy of the replicated result on each device";
+      << "expected one split result, and one copy of the replicated result on each device";
   const auto peak = world.counters().peak_bytes;
   std::vector<Array> arrays;
   for (int i = 0; i < 10; ++i) arrays.push_back(f(out->value(0)).value(0));
   arrays.back().wait();
-  EXPECT_EQ(world.held_bytes(), 3 * 4000 + 10 * 4000) << "only the first value of each later call";
+  EXPECT_EQ(world.held_bytes(), 3 * 4000 + 10 * 4000)
+      << "later calls must keep only their first result, because the second one has no handle";
   Array copy = arrays[3];
   arrays.clear();
   EXPECT_EQ(world.held_bytes(), 4 * 4000);
@@ -67,7 +68,7 @@ TEST(Array, HeldBytesAreFreedWithTheLastHandleAndAreNotPartOfThePlansMemory) {
   copy = {};
   EXPECT_EQ(world.held_bytes(), 0);
   f(small_integers(DType::f32, {1000})).wait();
-  EXPECT_EQ(world.held_bytes(), 0) << "no handle remains";
+  EXPECT_EQ(world.held_bytes(), 0) << "results without a handle must be freed";
   EXPECT_GE(peak.at("0.0"), 0);
 }
 
@@ -111,13 +112,12 @@ TEST(Array, UseOfAnArrayAfterItsWorldEndedIsAnError) {
   future.reset();
   for (auto use : {+[](const Array& a) { a.read(); }, +[](const Array& a) { a.local(); },
                    +[](const Array& a) { a.wait(); }, +[](const Array& a) { (void)a.done(); }})
-    EXPECT_EQ(
-        error_of([&] { use(y); }),
-        "an array f32[65536@data] of a world that no longer exists: read it while the World, or a mesh, function or "
-        "future of it, is alive");
+    EXPECT_EQ(error_of([&] { use(y); }),
+              "the array f32[65536@data] belongs to a world that no longer exists; read it while the World, or a mesh, "
+              "function or future of it, is alive");
   World other_world;
   auto f = compile(other_world.mesh(), [](Tensor x) { return x; });
-  EXPECT_THAT(error_of([&] { f(y); }), HasSubstr("of a world that no longer exists"));
+  EXPECT_THAT(error_of([&] { f(y); }), HasSubstr("belongs to a world that no longer exists"));
   EXPECT_EQ(y.type(), (TensorType{DType::f32, {1 << 16}}));
   EXPECT_EQ(y.layout(), Layout{S(0)});
 }

@@ -1,4 +1,4 @@
-// Tests of training equivalence when sums over devices are sent in buckets.
+// Tests that training gives the losses of one device if gradients are summed over devices in buckets.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace karez {
 namespace {
 
-// Parallel layers, so that their gradients are ready at the same time.
+// A net of parallel layers, whose gradients are ready at the same time.
 struct Wide : nn::Module {
   std::vector<std::unique_ptr<nn::Linear>> layers;
   Wide() : Module(DType::f64) {
@@ -60,7 +60,7 @@ TEST(Buckets, LossesEqualThoseOfOneDevice) {
   for (const char* axes : {"data=2", "data=4", "data=2,model=2"}) {
     const Trained bucketed = train(axes, 1e-4), unbucketed = train(axes, 1e-6);
     if (axes == std::string("data=2")) { EXPECT_TRUE(bucketed.buckets); }
-    EXPECT_FALSE(unbucketed.buckets) << axes << ": a bucket would save less time than a message within a process takes";
+    EXPECT_FALSE(unbucketed.buckets) << axes << ": with cheap messages, buckets save no time and must not be used";
     for (std::size_t s = 0; s < reference.losses.size(); ++s) {
       EXPECT_NEAR(bucketed.losses[s], reference.losses[s], 1e-10 * std::abs(reference.losses[s]))
           << axes << ", step " << s;

@@ -5,8 +5,8 @@
 
 namespace karez {
 
-// Returns the build id, in hexadecimal digits, that the linker wrote into the program or shared library that contains
-// Karez; "" if the linker wrote none (-Wl,--build-id requests it). Builds of different code have different ids.
+// Returns the build id of the program or shared library that contains Karez, in hexadecimal digits. The linker writes
+// it if -Wl,--build-id is set; otherwise the result is "". Builds of different code have different ids.
 std::string build_id();
 
 }  // namespace karez

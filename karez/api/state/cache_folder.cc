@@ -1,4 +1,4 @@
-// Implements CacheFolder: writes, checks and removes the files of a cache.
+// Implements CacheFolder: writes, reads, checks and removes the files of a cache.
 #include "karez/api/state/cache_folder.h"
 
 #include <dirent.h>
@@ -26,7 +26,7 @@ namespace karez {
 namespace {
 
 constexpr std::string_view magic = "karez cache 1\n", suffix = ".plan", temporary_prefix = "aside-";
-// The header has the magic text and three numbers in hexadecimal digits.
+// The header consists of the magic text and three hexadecimal numbers.
 constexpr std::size_t head_size = 64, field_size = 16;
 constexpr std::time_t temporary_lifetime = 3600;  // seconds after which a temporary file counts as abandoned
 
@@ -52,9 +52,9 @@ std::optional<std::uint64_t> read_field(std::string_view file, std::size_t numbe
   return out;
 }
 
-// Removes everything but the value from a valid file; otherwise returns the defect.
+// If the file is valid, removes everything except the value from its contents; otherwise returns the defect.
 std::string_view find_defect(std::string& file, std::string_view key) {
-  if (file.size() < head_size || !file.starts_with(magic)) return "is not a file of this cache, or is truncated";
+  if (file.size() < head_size || !file.starts_with(magic)) return "is not a cache file of Karez, or is truncated";
   const auto key_size = read_field(file, 0), value_size = read_field(file, 1), stored_checksum = read_field(file, 2);
   const std::uint64_t rest = file.size() - head_size;
   if (!key_size || !value_size || !stored_checksum) return "has a modified header";
@@ -168,7 +168,7 @@ void CacheFolder::store(std::string_view key, std::string_view value) {
   // The temporary name is unique among existing objects and processes.
   const std::string name = name_of_key(key),
                     temporary = cat(temporary_prefix, ::getpid(), "-", reinterpret_cast<std::uintptr_t>(this));
-  ::unlinkat(folder_.get(), temporary.c_str(), 0);  // removes a file that an ended process with the same id left
+  ::unlinkat(folder_.get(), temporary.c_str(), 0);  // such a file may be left from an earlier process with the same id
   if (!write_temporary(temporary, make_header(key, value), key, value) ||
       ::renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) != 0) {
     warn_disabled(std::strerror(errno));

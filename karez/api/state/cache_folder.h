@@ -1,4 +1,5 @@
-// CacheFolder: a key-value store of files in a folder that processes share. A process never finds an incomplete value.
+// CacheFolder: a key-value store in the files of a folder that several processes may share. No process ever reads an
+// incomplete value.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +11,16 @@
 
 namespace karez {
 
-// Each file contains its key, its value and a checksum of both. A file is written under a temporary name and renamed,
-// so that processes may share the folder, which only its owner may access (0700). Functions do not throw, because the
-// program works without the cache. Problems are reported as warnings: once for the folder, each time for a file.
+// Each file contains a key, its value and a checksum of the two. A file is written under a temporary name and renamed,
+// so that several processes may share the folder. Only the owner may access the folder (0700). Functions do not throw,
+// because programs work without the cache. A problem with the folder is reported by one warning; a problem with a file
+// is reported each time.
 class CacheFolder {
  public:
   explicit CacheFolder(std::string path, std::int64_t limit = 1'000'000'000);  // an empty path stores nothing
 
   bool open();  // creates the folder if needed; returns whether it can be used
-  // Returns the value; nullopt if there is no file for the key, or if the file is damaged or has a different key.
+  // Returns the value. Returns nullopt if there is no file for the key, or if the file is damaged or has another key.
   std::optional<std::string> find(std::string_view key);
   void store(std::string_view key, std::string_view value);
   void warn(std::string_view key, std::string_view defect) const;  // warns about the file of this key

@@ -27,7 +27,7 @@ void write(const fs::path& path, const std::string& bytes) { std::ofstream(path,
 
 int lines(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
 
-// The found value, and the text on standard error.
+// Returns the value that is found, and the text written to standard error.
 std::pair<std::optional<std::string>, std::string> find_value(const fs::path& folder, std::string_view key) {
   CacheFolder cache(folder);
   testing::internal::CaptureStderr();
@@ -70,7 +70,7 @@ TEST(CacheFolder, AnyTruncationAndAnyFlippedBitIsDetected) {
   EXPECT_EQ(find_value(test.path, "key").first, "some value");
 }
 
-TEST(CacheFolder, AFileOfAnotherKeyIsRejected) {
+TEST(CacheFolder, AFileWithAnotherKeyIsRejected) {
   TemporaryCache test;
   CacheFolder(test.path).store("one", "value of one");
   const fs::path file_of_one = test.files().at(0);
@@ -85,7 +85,7 @@ TEST(CacheFolder, AFileOfAnotherKeyIsRejected) {
   EXPECT_EQ(find_value(test.path, "two").first, "value of two");
 }
 
-TEST(CacheFolder, LinksAndFoldersInsteadOfAFileAreRejected) {
+TEST(CacheFolder, ASymbolicLinkOrAFolderInPlaceOfAFileIsRejected) {
   TemporaryCache test;
   CacheFolder(test.path).store("key", "value");
   const fs::path file = test.files().at(0), moved = test.path / "elsewhere";
@@ -141,11 +141,12 @@ TEST(CacheFolder, TheLeastRecentlyUsedFilesAreRemoved) {
   const std::string value(8'000, 'v');
   using Clock = fs::file_time_type::clock;
   for (int i = 0; i < 10; ++i) CacheFolder(test.path, 2 * limit).store(key(i), value + key(i));
-  for (const fs::path& file : test.files()) {  // all files are old, in order
+  for (const fs::path& file : test.files()) {  // makes all files old; a file with a larger key is less old
     const std::string bytes = read(file);
     fs::last_write_time(file, Clock::now() - std::chrono::hours(100 - (bytes.back() - '0')));
   }
-  EXPECT_TRUE(CacheFolder(test.path, limit).find(key(1))) << "this marks the file as just used";
+  EXPECT_TRUE(CacheFolder(test.path, limit).find(key(1)))
+      << "the file must still exist; this also marks it as just used";
   CacheFolder cache(test.path, limit);
   for (int i = 10; i < 16; ++i) cache.store(key(i), value + key(i));
   std::int64_t bytes = 0;
@@ -156,7 +157,7 @@ TEST(CacheFolder, TheLeastRecentlyUsedFilesAreRemoved) {
   EXPECT_TRUE(cache.find(key(15)));
   for (int removed : {0, 2, 3}) EXPECT_FALSE(cache.find(key(removed))) << removed;
   cache.store("large", std::string(limit / 4, 'x'));
-  EXPECT_FALSE(cache.find("large")) << "a value that would replace all others is not stored";
+  EXPECT_FALSE(cache.find("large")) << "a value that would take too large a part of the folder must not be stored";
 }
 
 TEST(CacheFolder, TemporaryFilesOfEndedProcessesAreRemoved) {
@@ -165,12 +166,13 @@ TEST(CacheFolder, TemporaryFilesOfEndedProcessesAreRemoved) {
   fs::last_write_time(test.path / "aside-1-2", fs::file_time_type::clock::now() - std::chrono::hours(2));
   CacheFolder(test.path).store("key", "value");
   EXPECT_FALSE(fs::exists(test.path / "aside-1-2"));
-  EXPECT_TRUE(fs::exists(test.path / "aside-3-4")) << "a process may still write it";
+  EXPECT_TRUE(fs::exists(test.path / "aside-3-4"))
+      << "a recent temporary file must be kept, because a process may still write it";
   EXPECT_TRUE(fs::exists(test.path / "notes.txt"));
 }
 
-// Writes and reads keys that four processes share, in a folder too small for all of them. Returns 0 if every value
-// found is correct.
+// Writes and reads the same keys as the other processes, in a folder that is too small for all of the values. Returns 0
+// if every value that it finds is correct.
 int share_folder(const fs::path& folder) {
   CacheFolder cache(folder, 200'000);
   for (int turn = 0; turn < 300; ++turn) {

@@ -13,7 +13,7 @@
 
 namespace karez {
 
-// The outputs of a function, and the position of each among the results of a launch.
+// The outputs of a function, and the index of each in the results of a launch.
 struct Outputs {
   std::vector<ArraySpec> specs;
   // An index is nullopt if no device of this rank holds a part of the output. Set at the first launch.
@@ -21,7 +21,7 @@ struct Outputs {
 };
 
 struct Future::State {
-  std::shared_ptr<WorldState> world;  // keeps the session alive, which the launch needs
+  std::shared_ptr<WorldState> world;  // keeps the session alive, because the launch needs it
   runtime::Launch launch;
   std::shared_ptr<const Outputs> results;
 };

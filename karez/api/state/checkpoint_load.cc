@@ -1,4 +1,5 @@
-// World::load: matches the tensors of a file with variables, writes their values, or keeps them for future variables.
+// World::load: matches the tensors of a file with variables and writes their values. Values without a variable are kept
+// for future variables.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -63,7 +64,7 @@ std::string list(const std::vector<std::string>& names) {
 // Returns the path of a parameter's module: "block.bn." for "block.bn.weight".
 std::string_view module_of(std::string_view name) { return name.substr(0, name.find_last_of('.') + 1); }
 
-// Checks the tensors that the file contains in addition to the loaded parameters.
+// Throws if the file contains tensors in addition to the loaded parameters that the options do not allow.
 void check_extra(const WeightFiles& file, const std::vector<std::string>& extra, const std::vector<LoadTarget>& targets,
                  const LoadOptions& options) {
   std::set<std::string_view> modules;
@@ -81,25 +82,26 @@ void check_extra(const WeightFiles& file, const std::vector<std::string>& extra,
     first_buffers.push_back(buffers[0]);
     for (const Parameter& buffer : buffers) known_names.insert(buffer.name());
   }
-  std::vector<std::string> buffers, module_tensors;  // other tensors of the modules that are loaded
+  std::vector<std::string> buffers, module_tensors;  // extra tensors of the modules whose parameters are loaded
   for (const std::string& name : extra) {
     if (known_names.count(name) > 0 && name.starts_with(common_path)) buffers.push_back(name);
     else if (modules.count(module_of(name)) > 0) module_tensors.push_back(name);
   }
   if (buffers.empty() && (options.extra || extra.empty())) return;
   const char* advice =
-      "load(path, {.parameters = net.state(), .extra = true}) takes a module's running statistics with its parameters "
-      "and leaves out the rest";
+      "load(path, {.parameters = net.state(), .extra = true}) loads a module's running statistics with its parameters "
+      "and skips all other tensors";
   if (!buffers.empty())
-    fail(ErrorKind::name, file.path(), ": it contains ", list(buffers),
-         ", state of the modules whose parameters are loaded; without it they are a different model. ", advice);
+    fail(ErrorKind::name, file.path(), ": ", list(buffers),
+         " would not be loaded, but the modules whose parameters are loaded need this state. ", advice);
   fail(ErrorKind::name, file.path(), ": no parameter is named ", list(extra),
-       ". A WeightRule maps names, one with an empty name leaves tensors out, ",
-       module_tensors.empty() ? "{.extra = true} leaves out all of them" : advice);
+       ". A WeightRule maps names and skips tensors if its name is empty; ",
+       module_tensors.empty() ? "{.extra = true} skips all of them" : advice);
 }
 
-// When everything is loaded, checks the known parameters without a variable: a tensor with the name of a parameter must
-// have its shape, and the file must not lack a parameter while it has a tensor of the same shape with an unknown name.
+// When everything is loaded, checks the known parameters that have no variable yet. A tensor with the name of such a
+// parameter must have the parameter's shape. If the file lacks a parameter, it must not contain a tensor of the same
+// shape with an unknown name.
 void check_known(const WeightFiles& file, const std::vector<OfferedWeight>& offers, const std::vector<bool>& taken,
                  const LoadOptions& options) {
   std::map<std::string_view, std::vector<const Parameter*>> known;
@@ -124,7 +126,8 @@ void check_known(const WeightFiles& file, const std::vector<OfferedWeight>& offe
     if (!any_fits) require_fits(file, offer, offer.name, parameters->second.back()->type());
   }
   if (options.missing) return;
-  // Removes the state of optimisers, whose name contains the parameter's name: a future optimiser takes this state.
+  // Removes the state of optimisers, which has a name that contains the name of a parameter; an optimiser that is made
+  // later takes this state.
   std::erase_if(unknown, [&](const OfferedWeight* offer) {
     for (std::size_t dot = offer->name.find('.'); dot != offer->name.npos; dot = offer->name.find('.', dot + 1))
       if (names.count(std::string_view(offer->name).substr(dot + 1)) > 0) return true;
@@ -134,10 +137,9 @@ void check_known(const WeightFiles& file, const std::vector<OfferedWeight>& offe
     if (names.count(name) > 0) continue;
     for (const OfferedWeight* offer : unknown)
       if (data::shape_of(offer->entry, offer->part) == parameters[0]->shape())
-        fail(ErrorKind::name, file.path(), ": it has no tensor for ", name, ", and there is no parameter for ",
-             offer->name,
-             ", of the same shape. A WeightRule maps names; with {.missing = true} missing parameters begin with their "
-             "initial values");
+        fail(ErrorKind::name, file.path(), ": the file has no tensor for ", name, ", but has a tensor ", offer->name,
+             " of the same shape, for which there is no parameter. A WeightRule maps names; with {.missing = true} "
+             "missing parameters begin with their initial values");
   }
 }
 
@@ -153,9 +155,9 @@ void check_all(const WeightFiles& file, const std::vector<OfferedWeight>& offers
   for (std::size_t i = 0; i < offers.size(); ++i)
     if (!taken[i]) extra.push_back(offers[i].name);
   if (!options.missing && !missing.empty())
-    fail(ErrorKind::name, file.path(), ": it has no tensor for ", list(missing), "; for ", missing[0], " ",
-         suggest_names(missing[0], extra),
-         " that no parameter takes. A WeightRule maps names; with {.missing = true} missing parameters stay unchanged");
+    fail(ErrorKind::name, file.path(), ": the file has no tensor for ", list(missing),
+         ". Among the tensors that no parameter takes, ", suggest_names(missing[0], extra),
+         ". A WeightRule maps names; with {.missing = true} missing parameters stay unchanged");
   if (!options.parameters.empty()) check_extra(file, extra, targets, options);
   else check_known(file, offers, taken, options);
   for (const LoadTarget& target : targets)
@@ -170,7 +172,8 @@ struct VariableWrite {
   OfferedWeight offer;
 };
 
-// Sets the pending values, and locks existing variables, all at one moment. Requires the world's lock.
+// Sets the pending values and requests locks on existing variables, at one point in the order of launches. Requires the
+// world's lock.
 std::vector<VariableWrite> start_load(WorldState& world, const std::shared_ptr<const WeightFiles>& file,
                                       const std::vector<OfferedWeight>& offers, const std::vector<LoadTarget>& targets,
                                       const LoadOptions& options) {
@@ -207,7 +210,8 @@ std::vector<VariableWrite> start_load(WorldState& world, const std::shared_ptr<c
 std::uint64_t hash_of(const WeightFiles& file, const std::vector<OfferedWeight>& offers,
                       const std::vector<LoadTarget>& targets, const LoadOptions& options) {
   base::Hash hash;
-  // Rules may take several parts of an entry without a stored checksum, so checksums are kept by entry.
+  // Rules may take several parts of an entry, so the checksum of an entry is computed only once if the file does not
+  // store it.
   std::map<std::string_view, std::uint64_t> checksums;
   for (const OfferedWeight& offer : offers) {
     const WeightEntry& entry = offer.entry;
@@ -253,7 +257,7 @@ CheckpointNotes World::load(const std::string& path, const LoadOptions& options,
     agree_on_op(*state_, {.hash = hash_of(*file, offers, targets, options),
                           .what = "a load",
                           .where = where,
-                          .advice = "all ranks must load files of equal contents: call it on every rank",
+                          .advice = "all ranks must load files with equal contents: call load on every rank",
                           .is_barrier = true});
   };
   if (!failed) agree();
@@ -274,7 +278,7 @@ CheckpointNotes World::load(const std::string& path, const LoadOptions& options,
     } catch (const Error& error) {
       const Error load_error(error.kind,
                              cat("load failed at variable '", write.name,
-                                 "', so that only some variables have the file's values; load again: ", error.what()));
+                                 "', so only some variables have the file's values; load again: ", error.what()));
       if (!state_->ranks.alone()) state_->session.fail_ranks(load_error);
       throw load_error;
     }

@@ -1,4 +1,5 @@
-// Tests of loading checkpoints: on any mesh, before and after variables exist, after failures, and rejected files.
+// Tests of World::load: on any mesh, before and after variables exist, after failures, and with files that do not
+// match.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +26,8 @@ TEST_F(Checkpoint, EveryVariableIsLoadedBitForBitOnAnyMesh) {
   trainer.losses(3);
   world.save(path("c"), {.position = 3, .notes = {{"epoch", "7"}}});
   const auto saved = all_bytes(world);
-  EXPECT_EQ(saved.size(), 4u * 3 + 2) << "weights, two moments of each, Adam's step and the random counter";
+  EXPECT_EQ(saved.size(), 4u * 3 + 2)
+      << "expected weights, two moments of each weight, Adam's step and the random counter";
   for (const char* mesh : {"", "data=2,model=2", "model=3", "data=4"}) {
     World new_world({.devices = 4, .seed = 99}), used_world({.devices = 4, .seed = 99});
     CheckpointTrainer new_trainer(new_world, mesh), used_trainer(used_world, mesh);
@@ -62,12 +64,12 @@ TEST_F(Checkpoint, ACheckpointOfADifferentModelIsRejectedAndChangesNothing) {
     out[i] = std::move(tensor);
     return write_file("m", out);
   };
-  EXPECT_THAT(
-      load_error(write_file("m", file_tensors)),
-      AllOf(HasSubstr("m: it has no tensor for adam.m.fc1.bias, adam.m.fc1.weight, "), HasSubstr(" and 2 more; ")));
+  EXPECT_THAT(load_error(write_file("m", file_tensors)),
+              AllOf(HasSubstr("m: the file has no tensor for adam.m.fc1.bias, adam.m.fc1.weight, "),
+                    HasSubstr(" and 2 more. ")));
   EXPECT_THAT(load_error(write_changed(2, {"fc3.weight", {4, 8}}), {.parameters = weights}),
-              HasSubstr("m: it has no tensor for fc2.weight; for fc2.weight there is 1: fc3.weight that no parameter "
-                        "takes. A WeightRule maps names"));
+              HasSubstr("m: the file has no tensor for fc2.weight. Among the tensors that no parameter takes, "
+                        "there is 1: fc3.weight. A WeightRule maps names"));
   EXPECT_THAT(load_error(write_changed(2, {"fc3.weight", {4, 8}}), {.parameters = weights, .missing = true}),
               HasSubstr("m: no parameter is named fc3.weight. "));
   EXPECT_THAT(load_error(write_changed(0, {"fc1.weight", {6, 8}}), {.parameters = weights}),
@@ -91,7 +93,7 @@ TEST_F(Checkpoint, ACheckpointOfADifferentModelIsRejectedAndChangesNothing) {
   EXPECT_THAT(
       load_error(path("d")),
       HasSubstr(
-          "d: tensor \"adam.step\" is F64[]; parameter 'adam.step' is i64[]; a dtype is only converted without loss"));
+          "d: tensor \"adam.step\" is F64[]; parameter 'adam.step' is i64[]; only lossless conversions are made"));
   auto damaged_bytes = bytes;
   damaged_bytes.back() = static_cast<char>(damaged_bytes.back() ^ 4);
   std::ofstream(path("d"), std::ios::binary) << damaged_bytes;
@@ -104,19 +106,19 @@ TEST_F(Checkpoint, ACheckpointOfADifferentModelIsRejectedAndChangesNothing) {
   };
   EXPECT_THAT(rule({"fc9.*", "fc1.*"}),
               HasSubstr("m: rule {\"fc9.*\", \"fc1.*\"} matches no tensor of the file; there are 4: fc"));
-  EXPECT_THAT(rule({"fc1*", "fc1*"}), HasSubstr("matches no tensor of the file")) << "a star does not match a dot";
+  EXPECT_THAT(rule({"fc1*", "fc1*"}), HasSubstr("matches no tensor of the file")) << "a star must not match a dot";
   EXPECT_THAT(rule({"fc*.*", "fc1.*"}),
-              HasSubstr("m: rule {\"fc*.*\", \"fc1.*\"} has 2 stars on one side and 1 on the other"));
+              HasSubstr("m: rule {\"fc*.*\", \"fc1.*\"} has 2 stars in `file`, but 1 in `name`"));
   EXPECT_THAT(rule({"fc2.*", "fc1.*"}), HasSubstr("are both named 'fc1."));
   EXPECT_THAT(rule({.file = "fc2.bias", .name = "fc2.bias", .part = 0, .parts = 2}),
-              HasSubstr("tensor \"fc2.bias\" is cut into 2 parts, and 1 are used"));
+              HasSubstr("tensor \"fc2.bias\" is divided into 2 parts, but rules use only 1"));
   EXPECT_THAT(rule({.file = "fc2.bias", .name = "fc2.bias", .part = 2, .parts = 2}),
               HasSubstr("part 2 of 2 does not exist"));
   EXPECT_THAT(rule({.file = "fc2.bias", .name = "fc2.bias", .transposed = true}),
               HasSubstr("m: tensor \"fc2.bias\" F32[4] must have two dimensions to be transposed"));
 }
 
-TEST_F(Checkpoint, TheWeightsOfOneModelAreLoadedWhetherOrNotTheyExist) {
+TEST_F(Checkpoint, TheWeightsOfOneModelCanBeLoadedBeforeOrAfterTheirVariablesExist) {
   const std::string file = write_file("m", {{"fc1.weight", {8, 6}, 100},
                                             {"fc1.bias", {8}, 200},
                                             {"fc2.weight", {4, 8}, 300},
@@ -142,26 +144,26 @@ TEST_F(Checkpoint, TheWeightsOfOneModelAreLoadedWhetherOrNotTheyExist) {
   world.load(write_file("n", {{"fc2.bias", {4}, 7}}), {.parameters = uncreated.net.parameters(), .missing = true});
   EXPECT_THAT(list(world.read(uncreated.net.fc2.bias)), ElementsAre(7, 8, 9, 10));
   EXPECT_THAT(list(world.read(existing.net.fc2.bias)), ElementsAre(400, 401, 402, 403))
-      << "another model with the same names is unchanged";
+      << "another model with the same names must not change";
 }
 
-TEST_F(Checkpoint, AVariableMissingInACompleteCheckpointIsAnErrorWhenItIsCreated) {
+TEST_F(Checkpoint, AVariableThatACompleteCheckpointLacksIsAnErrorWhenItIsCreated) {
   World world({.seed = 5});
   CheckpointNet net;
   auto f = compile(world.mesh(), [&](Tensor x) { return net(x); }, {.train = false});
   const std::vector<FileTensor> three_tensors = {{"fc1.weight", {8, 6}}, {"fc1.bias", {8}}, {"fc2.biases", {4}}};
   const std::string file = write_file("m", three_tensors);
   world.load(file);
-  EXPECT_EQ(
-      error_of([&] {
-        f(sine_values({2, 6}, 0));
-      }),
-      cat("variable 'fc2.weight' is used for the first time, but ", file,
-          ", which was loaded for all variables, has no value for it; of the waiting values there are 3: fc1.weight, "
-          "fc1.bias, fc2.biases. load(path, "
-          "{.parameters = net.state()}) loads only a model's weights; with {.missing = true} missing parameters "
-          "begin with their initial values"));
-  EXPECT_EQ(world.waiting().size(), 3u) << "no variable was created";
+  EXPECT_EQ(error_of([&] {
+              f(sine_values({2, 6}, 0));
+            }),
+            cat("variable 'fc2.weight' is used for the first time, but ", file,
+                ", which was loaded for all variables, has no value for it. Among the values without a variable, there "
+                "are 3: "
+                "fc1.weight, fc1.bias, fc2.biases. load(path, "
+                "{.parameters = net.state()}) loads only a model's weights; with {.missing = true} missing parameters "
+                "begin with their initial values"));
+  EXPECT_EQ(world.waiting().size(), 3u) << "no variable must be created";
   EXPECT_THAT(world.variables(), IsEmpty());
   auto wrong_tensors = three_tensors;
   wrong_tensors[1].shape = {9};
@@ -176,7 +178,8 @@ TEST_F(Checkpoint, AVariableMissingInACompleteCheckpointIsAnErrorWhenItIsCreated
   other_world.seed(5);
   CheckpointNet other_net;
   compile(other_world.mesh(), [&](Tensor x) { return other_net(x); }, {.train = false})(sine_values({2, 6}, 0)).wait();
-  EXPECT_EQ(bytes_of(world.read("fc2.bias")), bytes_of(other_world.read("fc2.bias"))) << "the initial value";
+  EXPECT_EQ(bytes_of(world.read("fc2.bias")), bytes_of(other_world.read("fc2.bias")))
+      << "a missing parameter must have its initial value";
   EXPECT_THAT(list(world.read("fc1.bias")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
   EXPECT_THAT(world.waiting(), ElementsAre("fc2.biases"));
   world.reset();
@@ -194,27 +197,28 @@ TEST_F(Checkpoint, AMismatchWithKnownParametersIsReportedByTheLoad) {
     return error_of([&] { world.load(write_file("m", file), options); });
   };
   EXPECT_EQ(error_of_load(known_options), "no error")
-      << "other tensors may belong to an optimiser that is created later";
+      << "other tensors must be allowed, because they may belong to an optimiser that is created later";
   file[1].shape = {9};
   EXPECT_THAT(error_of_load(known_options),
               HasSubstr("m: tensor \"fc1.bias\" is F32[9]; parameter 'fc1.bias' is f32[8]"));
   file[1].shape = {8};
   file[2].name = "fc3.weight";
   EXPECT_THAT(error_of_load(known_options),
-              HasSubstr("m: it has no tensor for fc2.weight, and there is no parameter for fc3.weight, "
-                        "of the same shape. A WeightRule maps names; "
+              HasSubstr("m: the file has no tensor for fc2.weight, but has a tensor fc3.weight of the same shape, for "
+                        "which there is no parameter. A WeightRule maps names; "
                         "with {.missing = true} missing parameters begin with their initial values"));
   EXPECT_EQ(error_of_load({.missing = true, .known = net.parameters()}), "no error");
   EXPECT_EQ(error_of_load({.rules = {{"fc3.*", "fc2.*"}}, .known = net.parameters()}), "no error");
   file.erase(file.begin() + 2);
-  EXPECT_EQ(error_of_load(known_options), "no error") << "an unused parameter needs no value";
+  EXPECT_EQ(error_of_load(known_options), "no error") << "a parameter that no function uses must not need a value";
   for (const char* name : {"rng", "amp.scale"}) {
     file[2].name = name;  // instead of fc2.bias, with its shape
-    EXPECT_EQ(error_of_load(known_options), "no error") << "no parameter has the values of Karez's own variables";
+    EXPECT_EQ(error_of_load(known_options), "no error")
+        << "built-in variables must not be taken for misnamed parameters";
   }
 }
 
-// Throws an error of a kind other than `data`; after an error of that kind the world would remain usable.
+// A source whose reads fail. The error is not of the kind `data`, after which the world would remain usable.
 struct BrokenSource : Source {
   TensorType type() const override { return {DType::f32, {2}}; }
   void read(std::int64_t, std::span<const std::int64_t>, const tensor::TensorRef&) const override {
@@ -234,7 +238,8 @@ TEST_F(Checkpoint, LoadingACheckpointRepairsTheStateAfterAFailedLaunch) {
   EXPECT_THAT(error_of([&] { world.save(path("c")); }), HasSubstr("the world's state is from a failed launch"));
   EXPECT_THAT(error_of([&] { world.load(path("c"), {.parameters = trainer.net.parameters(), .extra = true}); }),
               HasSubstr("load a complete checkpoint"));
-  EXPECT_THAT(error_of([&] { trainer.losses(1); }), HasSubstr("unusable")) << "a rejected load repairs nothing";
+  EXPECT_THAT(error_of([&] { trainer.losses(1); }), HasSubstr("unusable"))
+      << "a rejected load must not repair the world";
   EXPECT_EQ(world.load(path("c")).position, 2);
   EXPECT_EQ(trainer.losses(3, 2), expected);
 }
@@ -249,7 +254,7 @@ TEST_F(Checkpoint, APositionThatIsNotANumberIsRejected) {
   EXPECT_EQ(load("12"), 12);
   for (const std::string text : {"x12", "", "-1", "1x", "9223372036854775808"})
     EXPECT_EQ(error_of([&] { load(text); }),
-              cat(path("c"), ": its position of the data is \"", text, "\", not a number from 0 on"));
+              cat(path("c"), ": the data position must be an integer of at least 0, got \"", text, "\""));
 }
 
 }  // namespace

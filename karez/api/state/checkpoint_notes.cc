@@ -15,7 +15,7 @@ constexpr std::string_view position_note = "karez.position", reserved_prefix = "
 }  // namespace
 
 WeightNotes notes_of(const CheckpointNotes& notes) {
-  require(notes.position >= 0, "save: the position of the data is ", notes.position, "; positions begin with 0");
+  require(notes.position >= 0, "save: the data position must be at least 0, got ", notes.position);
   WeightNotes out = notes.notes;
   for (const auto& [name, text] : out)
     require(!name.starts_with(reserved_prefix) && name != "format", "save: a note is named '", name,
@@ -31,7 +31,7 @@ CheckpointNotes notes_from(const WeightNotes& notes, const std::string& path) {
     if (name == position_note) {
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out.position);
       require(ErrorKind::data, error == std::errc() && end == text.data() + text.size() && out.position >= 0, path,
-              ": its position of the data is ", quote(text.substr(0, 100)), ", not a number from 0 on");
+              ": the data position must be an integer of at least 0, got ", quote(text.substr(0, 100)));
     } else if (name != "format" && !name.starts_with(reserved_prefix)) {
       out.notes[name] = text;
     }

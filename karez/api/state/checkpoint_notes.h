@@ -1,4 +1,4 @@
-// Converts the notes of a checkpoint file: those of the user, and those that Karez adds.
+// Converts between the user's CheckpointNotes and the notes of a checkpoint file, to which Karez adds entries.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace karez {
 
-data::WeightNotes notes_of(const CheckpointNotes& notes);  // an error for a reserved name
+data::WeightNotes notes_of(const CheckpointNotes& notes);  // throws for a reserved name
 CheckpointNotes notes_from(const data::WeightNotes& notes, const std::string& path);
 
 }  // namespace karez

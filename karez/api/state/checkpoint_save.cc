@@ -1,4 +1,4 @@
-// World::save: selects and names the tensors of a checkpoint; the component data writes the file.
+// World::save: selects and names the tensors of a checkpoint; the component `data` writes the file.
 
 #include <algorithm>
 #include <charconv>
@@ -23,7 +23,8 @@
 namespace karez {
 namespace {
 
-// A tensor of a checkpoint: a variable, which is read when its lock is granted, or a loaded value without a variable.
+// A tensor of a checkpoint: either a variable, which is read when its lock is granted, or a loaded value that no
+// variable has taken yet.
 struct SavedTensor {
   std::string name;
   int ordinal = 0;
@@ -34,10 +35,10 @@ struct SavedTensor {
   std::optional<PendingWeight> pending = {};
 };
 
-// Returns all existing tensors, as they are at one moment between launches. Tensors with large elements come first, so
-// that all are aligned. With several ranks, variables are not locked here but read one after another, because a lock on
-// one variable would delay the launch that gathers another. Tensors with the same name are numbered in the order of
-// their creation, and notes record the origin of each.
+// Returns all existing tensors, with the values that they have between two launches. Tensors with large elements come
+// first, so that all tensors are aligned. With several ranks, variables are not locked here but read one after another,
+// because a lock on one variable would delay the launch that gathers another. Tensors with the same name are numbered
+// in the order of their creation, and the origin of each is added to `notes`.
 std::vector<SavedTensor> collect_tensors(WorldState& world, WeightNotes& notes) {
   std::vector<SavedTensor> out;
   for (const auto& [key, variable] : world.variables.by_key) {
@@ -78,7 +79,7 @@ std::vector<SavedTensor> collect_tensors(WorldState& world, WeightNotes& notes) 
   return out;
 }
 
-// Reads the value, by a launch of all ranks if some rank does not hold all of the value.
+// Reads the value of a tensor. If some rank does not hold the complete value, a launch of all ranks gathers it.
 HostArray value_of(WorldState& world, SavedTensor& tensor, SourceLine where) {
   if (tensor.stored == nullptr) {
     world.session.wait_for_capacity();
@@ -97,8 +98,8 @@ HostArray value_of(WorldState& world, SavedTensor& tensor, SourceLine where) {
   return value;
 }
 
-// The file that rank 0 writes. If writing fails, the other ranks still send their parts, and all ranks get the error at
-// the end, so that the world remains usable.
+// The file that rank 0 writes. If writing fails, the other ranks still send their parts, and all ranks throw the error
+// at the end, so that the world remains usable.
 class CheckpointFile {
  public:
   explicit CheckpointFile(WorldState& world) : world_(world) {}
@@ -114,7 +115,7 @@ class CheckpointFile {
     }
   }
 
-  // `barrier` waits for all ranks; when it returns, the file exists for all of them.
+  // `barrier` waits for all ranks. When it returns, rank 0 has written the file or has published why it could not.
   template <class Barrier> void finish(Barrier barrier) {
     // Two keys alternate, because some rank may not have read the outcome of the previous save yet.
     const std::string key = cat("save ", world_.saves++ % 2);
@@ -145,7 +146,7 @@ void World::save(const std::string& path, const CheckpointNotes& notes, SourceLi
   for (const SavedTensor& tensor : tensors) entries.push_back(tensor.entry);
   agree_on_op(*state_, {.what = "a save",
                         .where = where,
-                        .advice = "all ranks must save, and rank 0 writes the file: call it on every rank",
+                        .advice = "all ranks must save, and rank 0 writes the file: call save on every rank",
                         .is_barrier = true});
   CheckpointFile file(*state_);
   file.write([&](auto& writer) { writer.emplace(path, std::move(entries), texts); });

@@ -1,4 +1,4 @@
-// Tests of saving checkpoints: their contents, failed saves, and saves while other threads train.
+// Tests of World::save: the contents of checkpoints, failed saves, and saves while other threads train.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,10 +24,10 @@ TEST_F(Checkpoint, ACheckpointContainsTheResultsOfEarlierCalls) {
   World other_world;
   auto read = compile(other_world.mesh(), [&] { return w * 1; });
   other_world.load(path("c"));
-  EXPECT_THAT(list(read().value().read()), Each(5.f)) << "later calls are not included";
+  EXPECT_THAT(list(read().value().read()), Each(5.f)) << "the checkpoint must not include later calls";
 }
 
-TEST_F(Checkpoint, WaitingValuesAreAlsoSaved) {
+TEST_F(Checkpoint, LoadedValuesThatNoVariableHasTakenYetAreSavedToo) {
   World world;
   CheckpointTrainer trainer(world);
   trainer.losses(2);
@@ -58,7 +58,8 @@ TEST_F(Checkpoint, AFailedSaveKeepsTheOldCheckpoint) {
   trainer.losses(1);
   world.save(path("c"));
   EXPECT_THAT(error_of([&] { world.save(path("no/c")); }), HasSubstr("No such file or directory"));
-  EXPECT_THAT(error_of([&] { world.save(path("c"), {.position = -1}); }), HasSubstr("the position of the data is -1"));
+  EXPECT_THAT(error_of([&] { world.save(path("c"), {.position = -1}); }),
+              HasSubstr("the data position must be at least 0, got -1"));
   EXPECT_THAT(error_of([&] {
                 world.save(path("c"), {.notes = {{"karez.x", ""}}});
               }),

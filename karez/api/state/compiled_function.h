@@ -28,8 +28,8 @@ struct PlannedVariable {
   Layout layout;
 };
 
-// One argument's entry in a signature: its type, and for an array on devices its mesh and layout. Reading from a source
-// may be slow, so its next batch is prefetched into a second slot; an array is not prefetched.
+// The entry of one argument in a signature: its type, and for an array on devices its mesh and layout. Reading from a
+// source may be slow, so the next batch is prefetched into a second slot. Arrays are not prefetched.
 struct Function::ArgumentSignature {
   TensorType type;
   std::optional<ArraySpec> spec = {};
@@ -38,10 +38,10 @@ struct Function::ArgumentSignature {
   bool operator==(const ArgumentSignature&) const = default;
 };
 
-// Where a plan's input comes from: an argument, or a number that the host may change. Unused arguments are no inputs.
+// The origin of an input of a plan: an argument, or a number that the host may change. Unused arguments are not inputs.
 struct PlanInput {
   std::optional<std::size_t> argument = {}, scalar = {};
-  std::int64_t row_groups = 0;  // of an argument in micro-batches, see local_part.h; 0: its rows stay in order
+  std::int64_t row_groups = 0;  // for micro-batches, see local_part.h; 0 means that rows stay in order
 };
 
 struct Function::CompiledProgram {
@@ -50,19 +50,19 @@ struct Function::CompiledProgram {
   std::vector<Parameter::Identity> parameters;  // the parameters of the trace
   Graph graph;                                  // the graph of the trace
   Graph planner_input;                          // the graph with the layouts that were fixed before planning
-  std::int64_t batch = 0;                       // size in rows; 0 without micro-batches
+  std::int64_t batch = 0;                       // number of rows of the batch; 0 if there is no batch
   Plan plan;
   double cost = 0;  // predicted seconds
   std::string report;
   std::string memory_note;  // for summary(): the effect of a memory limit
   std::vector<PassTime> passes;
   std::vector<HostScalar> scalars;
-  std::vector<PlannedVariable> variables;          // keep their parameters alive, because the plan uses their memory
+  std::vector<PlannedVariable> variables;          // keeps the parameters alive, because the plan uses their memory
   std::map<std::string, std::int64_t> row_groups;  // number of row groups for micro-batches, by input
   std::vector<IndexCheck> index_checks;            // of index arguments
   std::shared_ptr<Outputs> results;
   bool ready = false;                         // set by the first call
-  std::vector<PlanInput> plan_inputs;         // set with `ready`, in the order of the session
+  std::vector<PlanInput> plan_inputs;         // set with `ready`, in the order of the inputs in the session
   std::unique_ptr<SessionPlan> session_plan;  // set together with `ready`; null if this rank has no actors
   int generation = 0;
   mutable int calls = 0;  // number of calls, equal on all ranks

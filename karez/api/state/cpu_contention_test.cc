@@ -1,4 +1,5 @@
-// Test of a world while other programs use the CPUs: its teams wait passively, and its results are equal bit for bit.
+// Test of a world while other programs use the CPUs: threads of a team sleep while they wait for each other, and the
+// results are bit for bit the same as without contention.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -30,7 +31,7 @@ TEST(CpuContention, ContentionIsReportedAndDoesNotChangeResults) {
     });
   const auto begin = std::chrono::steady_clock::now();
   bool all_equal = true;
-  while (f.summary().find("cores: other programs use them") == std::string::npos &&
+  while (f.summary().find("cores: other programs use the cores") == std::string::npos &&
          std::chrono::steady_clock::now() - begin < std::chrono::seconds(20))
     all_equal &= f(x).item() == expected;
   for (int i = 0; i < 20; ++i) all_equal &= f(x).item() == expected;

@@ -1,5 +1,5 @@
-// Tests of user-defined ops and kernels: they train on meshes like built-in ones, errors contain their names, and
-// duplicate names are rejected.
+// Tests of user-defined ops and kernels: programs that use them train on every mesh, errors name the op and quote the
+// user's line, and duplicate names are rejected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,11 +18,11 @@ namespace karez {
 namespace {
 using ::testing::HasSubstr;
 
-// y = by * x * x for a matrix.
+// Returns an op that computes y = by * x * x for a matrix x.
 OpDef squared() {
   OpDef op;
   op.name = "squared";
-  op.doc = "by times the square of x.";
+  op.doc = "Returns `by` times the square of x.";
   op.inputs = 1;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require(attrs.real("by") > 0, "squared: by = ", attrs.real("by"), " is not positive");
@@ -68,7 +68,8 @@ HostArray input() {
   return x;
 }
 
-// Losses of ten steps; `use_custom_op` selects the op above instead of built-in arithmetic.
+// Returns the losses of ten steps. If `use_custom_op` is true, the loss uses the op above, otherwise built-in
+// arithmetic.
 std::vector<double> losses(std::string_view mesh, bool use_custom_op, std::atomic<int>& prepared) {
   World world({.devices = 4, .ops = {squared()}, .kernels = {squared_kernel(prepared)}});
   Net net;
@@ -84,7 +85,7 @@ std::vector<double> losses(std::string_view mesh, bool use_custom_op, std::atomi
   return out;
 }
 
-TEST(CustomOps, AUserDefinedOpAndKernelTrainOnEveryMesh) {
+TEST(CustomOps, AProgramWithAUserDefinedOpAndKernelTrainsOnEveryMesh) {
   std::atomic<int> prepared{0}, unused{0};
   const auto expected = losses("", false, unused);
   EXPECT_EQ(unused, 0);
@@ -92,7 +93,7 @@ TEST(CustomOps, AUserDefinedOpAndKernelTrainOnEveryMesh) {
   for (const char* mesh : {"", "data=2", "data=4", "data=2,model=2"}) {
     prepared = 0;
     const auto result = losses(mesh, true, prepared);
-    EXPECT_GE(prepared, 1) << "the user's kernel ran";
+    EXPECT_GE(prepared, 1) << "the user's kernel must run";
     for (std::size_t i = 0; i < result.size(); ++i)
       EXPECT_NEAR(result[i], expected[i], 1e-12 * expected[i]) << mesh << ", step " << i;
   }
@@ -105,19 +106,19 @@ TEST(CustomOps, ADuplicateNameIsAnError) {
   EXPECT_EQ(error_of([&] {
               World({.ops = {squared(), relu}});
             }),
-            "WorldOptions::ops[1]: Karez has an op called 'relu' already");
+            "WorldOptions::ops[1]: the name 'relu' is already used by a built-in op");
   EXPECT_EQ(error_of([&] {
               World({.ops = {squared(), squared()}});
             }),
-            "WorldOptions::ops[1]: row 0 is an op called 'squared' already");
+            "WorldOptions::ops[1]: the name 'squared' is already used by row 0");
   auto kernel = squared_kernel(prepared), duplicate = kernel;
   duplicate.name = "plain.matmul";
   EXPECT_EQ(error_of([&] { World({.kernels = {duplicate}}); }),
-            "WorldOptions::kernels[0]: Karez has a kernel called 'plain.matmul' already");
+            "WorldOptions::kernels[0]: the name 'plain.matmul' is already used by a built-in kernel");
   EXPECT_EQ(error_of([&] {
               World({.kernels = {kernel, kernel}});
             }),
-            "WorldOptions::kernels[1]: row 0 is a kernel called 'custom.squared' already");
+            "WorldOptions::kernels[1]: the name 'custom.squared' is already used by row 0");
 }
 
 TEST(CustomOps, ErrorsQuoteTheUsersLine) {
@@ -125,7 +126,7 @@ TEST(CustomOps, ErrorsQuoteTheUsersLine) {
   World world({.ops = {squared()}, .kernels = {squared_kernel(prepared)}});
   auto error = [&](auto body) { return error_of([&] { compile(world.mesh(), body)(input()); }); };
   EXPECT_THAT(error([](Tensor x) { return apply("squarred", {x}); }),
-              HasSubstr("no op is called 'squarred'; the nearest of "));
+              HasSubstr("unknown op 'squarred'; the nearest of "));
   EXPECT_THAT(error([](Tensor x) { return apply("squarred", {x}); }), HasSubstr(" are: squared, "));
   EXPECT_THAT(error([](Tensor x) {
                 return apply("squared", {x}, {{"by", -1.0}});
@@ -154,7 +155,7 @@ TEST(CustomOps, ApplyAcceptsBuiltinOpsAndNumbers) {
   EXPECT_NEAR(f(input()).item(), g(input()).item(), 1e-12);
   auto scalar = compile(world.mesh(), [](Tensor x) { return apply("mul", {sum(x), 2.0}); });
   auto twice = compile(world.mesh(), [](Tensor x) { return sum(x) + sum(x); });
-  EXPECT_EQ(scalar(input()).item(), twice(input()).item()) << "the number has the tensor's dtype";
+  EXPECT_EQ(scalar(input()).item(), twice(input()).item()) << "the number must get the tensor's dtype";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// ExpressionPlanCache: the plans that a world keeps for computations outside of compiled functions.
+// ExpressionPlanCache: the plans that a world caches for computations outside of compiled functions.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace karez {
 
 struct ExpressionPlan;  // a function that runs programs of one structure, see expression_plans.h
 
-// The world owns the cache, so its functions must not keep the world alive.
+// The world owns the cache, so the cached functions must not keep the world alive.
 struct ExpressionPlanCache {
   struct Entry {
     std::string key;  // describes the structure of the program

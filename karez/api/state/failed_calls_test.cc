@@ -1,5 +1,5 @@
 // Tests of calls that fail because of their data: all variables keep their values, even those that do not depend on the
-// data, and the next call runs.
+// data, and the next call succeeds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace karez {
 namespace {
 using ::testing::HasSubstr;
 
-// Rows filled with the position; batch 2 cannot be read.
+// A source that fills each batch with its position. Batch 2 cannot be read.
 struct Rows : Source {
   TensorType type() const override { return {DType::f64, {12}}; }
   void read(std::int64_t position, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
@@ -21,7 +21,7 @@ struct Rows : Source {
   }
 };
 
-// A counter of steps, which depends on no data, and a parameter that does.
+// A world with a counter of steps, which does not depend on the data, and a parameter that does.
 struct CountedWorld {
   World world;
   Parameter w{"w", {DType::f64, {12}}, constant_init(1)}, steps{"steps", {DType::f64, {}}, constant_init(0)};
@@ -41,7 +41,7 @@ struct CountedWorld {
   double first() { return world.read(w).data<double>()[0]; }
 };
 
-TEST(FailedCalls, FailuresOfASourceDoNotCountAsSteps) {
+TEST(FailedCalls, ACallThatFailsInItsSourceDoesNotCountAsAStep) {
   for (const char* mesh : {"", "d=2", "d=3", "a=2,b=2"}) {
     CountedWorld c(mesh, [](Tensor x) { return x; });
     const auto rows = std::make_shared<Rows>();
@@ -57,7 +57,7 @@ TEST(FailedCalls, FailuresOfASourceDoNotCountAsSteps) {
   }
 }
 
-TEST(FailedCalls, FailuresOfTheNaNCheckDoNotCountAsSteps) {
+TEST(FailedCalls, ACallThatFailsInTheNaNCheckDoesNotCountAsAStep) {
   for (const char* mesh : {"", "d=2"}) {
     CountedWorld c(
         mesh, [](Tensor x) { return log(x); }, true);

@@ -1,4 +1,4 @@
-// Implements fixed layouts: rules, layouts of earlier functions, placements, and relocation.
+// Applies rules, layouts of earlier functions and placements to the variables of a program, and relocates variables.
 #include "karez/api/state/fixed_layouts.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ void apply_rules_to(Graph& graph, const Trace& trace, const std::vector<std::siz
 }
 
 namespace {
-// Formats the mesh, with its devices if the other mesh would have the same text.
+// Formats the mesh; adds its devices if the other mesh is formatted the same way without them.
 std::string format_mesh(const Mesh& mesh, const Mesh& other) {
   const std::string text = sbp::print(mesh);
   return text == sbp::print(other)
@@ -45,11 +45,11 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
     const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
     require(stored.mesh == mesh, "variable '", variable.name, "' is on ", format_mesh(stored.mesh, mesh),
             "; this function is compiled for ", format_mesh(mesh, stored.mesh),
-            ". A variable stays on the mesh of the first function that used it: compile for that mesh, with the same "
+            ". A variable stays on the mesh of the first function that used it. Compile for that mesh, with the same "
             "placements (gradients of variables on several meshes must be taken inside of a compiled function), or "
-            "save, reset the world and load");
+            "save the variables, reset the world and load them");
     require(!variable.stored || layouts_agree(mesh, stored.layout, *variable.stored), "this function's body requires '",
-            variable.name, "' stored as ",
+            variable.name, "' to be stored as ",
             variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string(),
             " (by with_layout, or by a rule of a function in it), but an earlier function stored it as ",
             sbp::print(variable.type, mesh, stored.layout));

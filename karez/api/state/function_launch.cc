@@ -14,7 +14,7 @@
 
 namespace karez {
 
-// With several ranks, begins the op of the call, by which ranks compare their calls and arguments.
+// With several ranks, begins an op for the call, with which the ranks compare their calls and arguments.
 std::uint64_t Function::begin_call(State& s, const CompiledProgram& c, const std::vector<Argument>& arguments) {
   constexpr int fully_checked_calls = 3;
   WorldState& world = *s.mesh.world;
@@ -37,10 +37,10 @@ Future Function::launch(State& s, const CompiledProgram& c, const std::vector<Ar
   try {
     for (const IndexCheck& check : c.index_checks) check.validate(arguments, is_single_rank);
   } catch (const Error&) {
-    // All ranks find the invalid index, so the call begins on no rank. If only one rank finds it, the arguments of the
-    // ranks differ, which all ranks report.
+    // Normally all ranks find the invalid index, and no rank begins the call. If only some ranks find it, the ranks
+    // have passed different arguments, which all ranks report.
     session.begin_op({.hash = c.plan.program_hash,
-                      .what = cat("a call of '", s.options.name, "' with an index outside its table"),
+                      .what = cat("a call of '", s.options.name, "' with an index out of range"),
                       .is_barrier = true});
     throw;
   }

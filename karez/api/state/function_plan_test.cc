@@ -1,4 +1,4 @@
-// Tests of planning without a launch, of the limit on a plan's memory, and of the search for the op that produced NaN.
+// Tests of planning without a launch, of the memory limit of plans, and of the search for the op that produced NaN.
 #include <gmock/gmock.h>
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ HostArray ones(Shape shape) {
   return out;
 }
 
-TEST(Planned, AFunctionReportsItsPlanBeforeTheFirstStep) {
+TEST(Planned, AFunctionCanReportItsPlanBeforeTheFirstCall) {
   World world({.devices = 2});
   Net net;
   int traces = 0;
@@ -36,20 +36,20 @@ TEST(Planned, AFunctionReportsItsPlanBeforeTheFirstStep) {
   });
   model.compile({{DType::f32, {600, 8}}});
   EXPECT_EQ(world.counters().launches, 0);
-  EXPECT_TRUE(world.variables().empty()) << "no variable exists yet";
+  EXPECT_TRUE(world.variables().empty()) << "planning must not create variables";
   EXPECT_THAT(model.summary(), HasSubstr("peak memory by device"));
   EXPECT_THAT(model.shard_report(), HasSubstr("optimal"));
   const std::int64_t planned = model.peak_bytes();
   model(ones({600, 8})).wait();
-  EXPECT_EQ(traces, 1) << "the call runs the existing plan";
+  EXPECT_EQ(traces, 1) << "the call must run the existing plan";
   EXPECT_EQ(model.signatures(), 1);
   std::int64_t max_bytes = 0;
   for (const auto& [device, bytes] : world.counters().peak_bytes) max_bytes = std::max(max_bytes, bytes);
   EXPECT_GE(max_bytes, planned);
-  EXPECT_LE(max_bytes, planned + 2048) << "plus the small plan that writes the first values";
+  EXPECT_LE(max_bytes, planned + 2048) << "only the small plan that writes the first values may need more";
   model.compile({{DType::f32, {600, 8}}});
-  EXPECT_EQ(model.signatures(), 1) << "planned again, replacing the previous plan";
-  EXPECT_THAT(error_of([&] { model.compile({}); }), HasSubstr("expects 1 arguments, got 0"));
+  EXPECT_EQ(model.signatures(), 1) << "the new plan must replace the previous one";
+  EXPECT_THAT(error_of([&] { model.compile({}); }), HasSubstr("expects 1 argument, got 0"));
 }
 
 TEST(Planned, EachLayoutOfAParameterIsExplained) {
@@ -61,14 +61,15 @@ TEST(Planned, EachLayoutOfAParameterIsExplained) {
   model.compile({{DType::f32, {600, 8}}});
   const std::string explanation = model.explain("fc1.weight");
   EXPECT_THAT(explanation, HasSubstr("'fc1.weight' on mesh(model=2), predicted for a launch"));
-  EXPECT_THAT(explanation, HasSubstr("@model, 8]: ")) << "as in the rule";
+  EXPECT_THAT(explanation, HasSubstr("@model, 8]: ")) << "the layout of the rule must be listed";
   EXPECT_THAT(explanation, HasSubstr(", as requested; optimal"));
   EXPECT_THAT(explanation, HasSubstr(", 8@model]: "));
   EXPECT_THAT(model.explain("arg0"), HasSubstr("f32[600, 8;]: "));
   EXPECT_THAT(error_of([&] { model.explain("fc1.wieght"); }),
-              HasSubstr("no value, module or variable is called 'fc1.wieght'; there are "));
+              HasSubstr("unknown value, module or variable 'fc1.wieght'; there are "));
   model(ones({600, 8})).wait();
-  EXPECT_EQ(model.explain("fc1.weight"), explanation) << "the layouts at planning time, and not those stored later";
+  EXPECT_EQ(model.explain("fc1.weight"), explanation)
+      << "explain must use the layouts at planning time, not those stored later";
 }
 
 TEST(Planned, AFunctionIsPlannedAgainAfterAnotherFunctionStoredADifferentLayout) {
@@ -87,20 +88,20 @@ TEST(Planned, AFunctionIsPlannedAgainAfterAnotherFunctionStoredADifferentLayout)
   EXPECT_EQ(free.signatures(), 1);
 }
 
-TEST(Planned, APlanAboveTheMemoryLimitIsRejectedWithItsLargestTensors) {
+TEST(Planned, APlanAboveTheMemoryLimitIsRejectedWithAListOfItsLargestTensors) {
   World world({.memory = 20'000});
   Net net;
   auto model = compile(world.mesh(), [&](Tensor x) { return net(x); }, {.name = "wide"});
   EXPECT_NO_THROW(model(ones({6, 8})).wait());
   const std::string text = error_of([&] { model.compile({{DType::f32, {400, 8}}}); });
   EXPECT_THAT(text, HasSubstr("plan 'wide' needs "));
-  EXPECT_THAT(text, HasSubstr(" on device 0.0, but the limit is 19.53 KiB (20000 bytes); the largest "));
+  EXPECT_THAT(text, HasSubstr(" on device 0.0, but the limit is 19.53 KiB (20000 bytes); this is the smallest of "));
   EXPECT_THAT(text, HasSubstr("\n  25.00 KiB  f32[400, 16] of matmul at "));
   EXPECT_THAT(text, HasSubstr("variable 'fc1.weight' f32[16, 8]"));
-  EXPECT_LT(text.find("25.00 KiB"), text.find("6.25 KiB")) << "the largest first";
+  EXPECT_LT(text.find("25.00 KiB"), text.find("6.25 KiB")) << "the largest tensor must come first";
   EXPECT_LT(text.find("6.25 KiB"), text.find("variable 'fc1.weight'"));
-  EXPECT_NO_THROW(model(ones({6, 8})).wait()) << "earlier plans still run";
-  EXPECT_EQ(error_of([] { World({.memory = -1}); }), "a world with -1 bytes per device; 0 sets no limit");
+  EXPECT_NO_THROW(model(ones({6, 8})).wait()) << "earlier plans must still run";
+  EXPECT_EQ(error_of([] { World({.memory = -1}); }), "World: memory must be at least 0 (0 means no limit), got -1");
 }
 
 struct Stages : nn::Module {
@@ -118,13 +119,14 @@ class OnesSource : public Source {
 
 struct Trained {
   std::int64_t peak = 0;
-  // Microseconds of a launch by the planner's bound, with and without the limit; 0 if no slots were given up.
+  // The planner's bound on the time of a launch in microseconds, with and without the limit; 0 if no slots were given
+  // up.
   double predicted = 0, predicted_unlimited = 0;
   std::vector<float> losses;
   std::string summary;
 };
 
-// Three steps of a pipeline of four stages and six micro-batches, fed by a source or by arrays.
+// Runs three steps of a pipeline with four stages and six micro-batches. The input is a source or an array.
 Trained train(std::int64_t memory, bool source) {
   CostTable costs;
   costs.link = {.alpha = 1e-9, .beta = 1e-13};
@@ -153,7 +155,7 @@ Trained train(std::int64_t memory, bool source) {
   return out;
 }
 
-// Lowers the limit until a plan is rejected: memory decreases, a launch never becomes faster, and losses stay equal.
+// Lowers the limit until a plan is rejected. Memory decreases, launches never become faster, and losses do not change.
 TEST(Planned, SlotsAreGivenUpBeforeAPlanIsRejected) {
   for (const bool source : {false, true}) {
     const Trained free = train(0, source);
@@ -182,9 +184,11 @@ TEST(Planned, SlotsAreGivenUpBeforeAPlanIsRejected) {
       previous = current;
     }
     EXPECT_GE(plans, 2);
-    EXPECT_GT(previous.predicted, 1.5 * previous.predicted_unlimited) << "four stages that wait for each other";
-    EXPECT_THAT(rejection, HasSubstr(" bytes); the largest 10 of its "));
-    EXPECT_EQ(rejection.find(" times"), std::string::npos) << "every register has one slot when the plan is rejected\n"
+    EXPECT_GT(previous.predicted, 1.5 * previous.predicted_unlimited)
+        << "with few slots, the four stages must wait for each other";
+    EXPECT_THAT(rejection, HasSubstr(" tried; the largest 10 of its "));
+    EXPECT_EQ(rejection.find(" times"), std::string::npos) << "every register must have one slot before a plan is "
+                                                              "rejected\n"
                                                            << rejection;
   }
 }
@@ -210,13 +214,13 @@ TEST(CheckNan, TheErrorContainsTheFirstOpTheLaunchAndTheLine) {
 
 TEST(CheckNan, ConstantsOfTheProgramAreIgnored) {
   World world({.check_nan = true});
-  for (const std::int64_t n : {4, 64}) {  // a small constant is made once, a large one by each launch
+  for (const std::int64_t n : {4, 64}) {  // a small constant is made once, a large one in each launch
     auto masked = compile(world.mesh(), [n](Tensor x) {
       Tensor mask = select(iota({n, n}, 1) > iota({n, n}, 0), full({n, n}, -std::numeric_limits<double>::infinity()),
                            full({n, n}, 0.0));
       return softmax(x + mask);
     });
-    EXPECT_NO_THROW(masked(ones({n, n})).wait()) << "a mask of -inf";
+    EXPECT_NO_THROW(masked(ones({n, n})).wait()) << "a mask with -inf must be allowed";
   }
   auto masked = compile(world.mesh(), [](Tensor x) { return softmax(x); });
   HostArray x = ones({4, 4});
@@ -234,7 +238,7 @@ TEST(CheckNan, AVariableThatContainedNaNBeforeTheLaunchIsReported) {
           compile(world.mesh(mesh), [&](Tensor x) { return gathered ? with_layout(w * 1, P(nullptr)) + x : w * x; },
                   {.rules = *mesh == 0 ? Rules() : Rules{{"w", P("data")}}, .check_nan = true});
       world.write(w, HostArray::of<float>({2, 3}, {1, 2, 3, 4, std::numeric_limits<float>::infinity(), 6}));
-      EXPECT_NO_THROW(model(ones({2, 3})).wait()) << "an infinity may be intended";
+      EXPECT_NO_THROW(model(ones({2, 3})).wait()) << "an infinity must be allowed, because it may be intended";
       world.write(w, HostArray::of<float>({2, 3}, {1, 2, 3, 4, std::nanf(""), 6}));
       EXPECT_THAT(error_of([&] {
                     model(ones({2, 3})).wait();

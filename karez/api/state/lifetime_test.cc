@@ -1,4 +1,4 @@
-// Tests of what a function keeps and frees: signatures, plans, memory, and the bytes of its arguments.
+// Tests of how long a function keeps signatures, plans, memory and the bytes of its arguments.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -27,8 +27,8 @@ HostArray filled(Shape shape, float value) {
   return out;
 }
 
-// Waits until the world's session holds this many plans, since plans are unloaded asynchronously. Returns false if it
-// does not within a minute.
+// Waits until the world's session holds this many plans, because plans are unloaded asynchronously. Returns false if
+// this takes more than a minute.
 bool wait_for_plans(const DeviceMesh& mesh, int plans) {
   auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (mesh.world->session.plans() != plans) {
@@ -61,13 +61,13 @@ TEST(Keep, TheLeastRecentlyCalledSignatureIsDropped) {
   EXPECT_EQ(f.signatures(), 3);
   EXPECT_EQ(traces, 4);
   for (std::int64_t n : {1, 3, 4}) EXPECT_EQ(call(n), 2.0 * static_cast<double>(n));
-  EXPECT_EQ(traces, 4) << "these signatures were kept";
+  EXPECT_EQ(traces, 4) << "these signatures must be kept";
   EXPECT_EQ(call(2), 4);
-  EXPECT_EQ(traces, 5) << "this signature was dropped";
+  EXPECT_EQ(traces, 5) << "this signature must be dropped";
   EXPECT_TRUE(wait_for_plans(world.mesh(), 3));
 }
 
-TEST(Keep, SixteenSignaturesAreKeptByDefaultAndAtLeastOneIsRequired) {
+TEST(Keep, SixteenSignaturesAreKeptByDefaultAndZeroIsAnError) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x) { return sum(x); });
   for (std::int64_t n = 1; n <= 20; ++n) f(filled({n}, 1)).wait();
@@ -97,21 +97,21 @@ TEST(Keep, PlansAreFreedWithTheirFunction) {
     f(filled({3}, 1)).wait();
     last = other(filled({4}, 1));
   }
-  EXPECT_EQ(last->item(), 4) << "its function no longer exists";
+  EXPECT_EQ(last->item(), 4) << "the launch must end normally after its function is destroyed";
   EXPECT_TRUE(wait_for_plans(world.mesh(), 0));
 }
 
-TEST(Keep, ThePlanOfFirstValuesIsUnloadedAfterItRan) {
+TEST(Keep, ThePlanThatWritesFirstValuesIsUnloadedAfterItRan) {
   World world;
   struct Net : nn::Module {
     nn::Linear fc{*this, "fc", 4, 2};
   } net;
   auto f = compile(world.mesh(), [&](Tensor x) { return net.fc(x); });
   f(filled({3, 4}, 1)).wait();
-  EXPECT_TRUE(wait_for_plans(world.mesh(), 1)) << "only the function's own plan";
+  EXPECT_TRUE(wait_for_plans(world.mesh(), 1)) << "only the plan of the function must remain loaded";
 }
 
-TEST(Keep, FunctionsOutliveAReset) {
+TEST(Keep, FunctionsCanBeCalledAfterAReset) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x) { return sum(x); });
   EXPECT_EQ(f(filled({3}, 1)).item(), 3);
@@ -137,10 +137,10 @@ TEST(Keep, TheReasonForCompilingAgainIsReportedOnce) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-// A small model called with many batch sizes. Each signature makes and frees a plan, its kernels and its graph.
-TEST(Keep, FourHundredBatchSizesTakeAtMostTenMegabytes) {
+// Calls a small model with many batch sizes. Each signature makes and frees a plan, its kernels and its graph.
+TEST(Keep, CallsWithFourHundredBatchSizesIncreaseMemoryByAtMostTenMegabytes) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr bool is_exact = false;  // freed memory stays in quarantine
+  constexpr bool is_exact = false;  // the sanitizers keep freed memory in quarantine
 #else
   constexpr bool is_exact = true;
 #endif
@@ -155,7 +155,7 @@ TEST(Keep, FourHundredBatchSizesTakeAtMostTenMegabytes) {
     sgd.step(grad(loss, net.parameters()));
     return loss;
   });
-  // These sizes are as large as the last measured ones, because 16 signatures are kept with their tensors.
+  // These sizes are not smaller than the measured ones, because 16 signatures are kept with their tensors.
   for (std::int64_t n = 408; n < 448; ++n) step(filled({n, 8}, 1)).wait();
   const std::int64_t initial_bytes = resident_bytes();
   for (std::int64_t n = 8; n < 408; ++n) step(filled({n, 8}, 1)).wait();
@@ -166,7 +166,7 @@ TEST(Keep, FourHundredBatchSizesTakeAtMostTenMegabytes) {
   EXPECT_EQ(step.signatures(), 16);
 }
 
-// The array is overwritten as soon as the call has returned, but the launch reads the previous contents.
+// The array is overwritten as soon as the call has returned, but the launch must read the previous contents.
 TEST(Arguments, ArgumentsMayBeWrittenAsSoonAsTheCallReturns) {
   World world({.devices = 2});
   auto f = compile(world.mesh("data=2"), [](Tensor x) { return sum(x); });
@@ -215,7 +215,7 @@ TEST(Arguments, CopiesReuseMemoryInEachStep) {
     pending.push_back(f(x, y));
     EXPECT_EQ(pending.back().item(), 1010);
   }
-  EXPECT_LE(world.mesh().world->copies.allocated(), 4) << "two arrays, of this launch and of the previous one";
+  EXPECT_LE(world.mesh().world->copies.allocated(), 4) << "expected copies of two arrays for at most two launches";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Finds the rows that a rank holds, and reads these rows from the rank's part.
+// Implements arguments made by local(): finds the rows that a rank holds, and reads these rows from the rank's part.
 #include "karez/api/state/local_part.h"
 
 #include <algorithm>
@@ -35,8 +35,8 @@ RowRange rows_of(const TensorType& whole, const Mesh& mesh, const Layout& layout
   if (ranges.empty()) return {};
   std::int64_t end = ranges.begin()->first;
   for (const auto& [range_begin, range_end] : ranges) {
-    require(ErrorKind::device, range_begin == end, subject, ": rank ", rank, "'s devices on ", sbp::print(mesh),
-            " hold rows that are not contiguous; pass the global array");
+    require(ErrorKind::device, range_begin == end, subject, " has no position: rank ", rank, "'s devices on ",
+            sbp::print(mesh), " hold rows that are not contiguous; pass the global array");
     end = range_end;
   }
   return {ranges.begin()->first, end - ranges.begin()->first};
@@ -57,7 +57,7 @@ class PartSource : public data::Source {
   }
 
  private:
-  // The offset of a slice of the global array in the part.
+  // Converts the offset of a slice in the global array to its offset in the part.
   class PartOffset {
    public:
     PartOffset(const PartSource& source, std::span<const std::int64_t> begin) : count_(begin.size()) {
@@ -93,7 +93,7 @@ LocalPart local_part_on(const TensorType& part, std::int64_t rows, const Mesh& m
     candidate.shape[0] = rank_rows.count;
     candidates.push_back(cat(candidate, " if the global array is ", sbp::print(out.whole, mesh, layout)));
   }
-  fail(ErrorKind::shape, subject, " is ", part, " of a global array of ", out.whole.shape[0], " rows; rank ", rank,
+  fail(ErrorKind::shape, subject, " is ", part, " of a global array of ", out.whole.shape[0], " rows, but rank ", rank,
        " holds ", join(candidates, ", "), "; pass the number of rows of the global array: local(array, ROWS)");
 }
 
@@ -105,9 +105,10 @@ bool has_device_of(const Mesh& mesh, int rank) {
 
 LocalPart local_part(const TensorType& part, std::int64_t rows, const std::vector<Mesh>& meshes, int rank,
                      const std::string& subject) {
-  require(ErrorKind::shape, part.rank() >= 1 && part.rank() <= 16, subject, " is ", part,
-          "; an argument in parts must have 1 to 16 dimensions");
-  require(ErrorKind::shape, rows >= 0, subject, ": local(array, ", rows, "): the number of rows must be at least 0");
+  require(ErrorKind::shape, part.rank() >= 1 && part.rank() <= 16, subject, " must have 1 to 16 dimensions, got ",
+          part);
+  require(ErrorKind::shape, rows >= 0, subject, " is given ", rows,
+          " as the number of rows of the global array; it must be at least 0");
   std::optional<LocalPart> out;
   const Mesh* first = nullptr;
   for (const Mesh& mesh : meshes) {
@@ -116,10 +117,10 @@ LocalPart local_part(const TensorType& part, std::int64_t rows, const std::vecto
     if (!out) out = position, first = &mesh;
     require(ErrorKind::layout,
             position.whole == out->whole && position.axes == out->axes && position.first == out->first, subject,
-            " is rows ", out->first, " to ", out->first + part.shape[0], " of ", out->whole.shape[0], " on ",
-            sbp::print(*first), ", and rows ", position.first, " to ", position.first + part.shape[0], " of ",
-            position.whole.shape[0], " on ", sbp::print(mesh),
-            ", which are placements of the function with devices of this rank; pass the global array");
+            " is ambiguous: it would be rows ", out->first, " to ", out->first + part.shape[0] - 1, " of ",
+            out->whole.shape[0], " on ", sbp::print(*first), ", but rows ", position.first, " to ",
+            position.first + part.shape[0] - 1, " of ", position.whole.shape[0], " on ", sbp::print(mesh),
+            "; pass the global array");
   }
   return out ? *out : local_part_on(part, rows, meshes[0], rank, subject);
 }
@@ -143,19 +144,19 @@ void set_part_layouts(Graph& graph, const std::map<std::string, int>& axes, int 
     Value& value = graph.value(node.outputs[0]);
     const Mesh& mesh = graph.mesh(node.outputs[0]);
     require(ErrorKind::layout, part->second <= mesh.rank(), subject, ": ", part->first,
-            ", parts by local() split along ", part->second, " axes, is on ", sbp::print(mesh),
-            "; pass the global array");
+            ", a part passed by local(), is split along ", part->second, " axes, but its placement ", sbp::print(mesh),
+            " has only ", mesh.rank(), "; pass the global array");
     value.layout = split_rows_layout(mesh, part->second);
     if (!node.attrs.has("parts")) continue;  // not a part of the batch that is split into micro-batches
     std::int64_t devices = 1;
     for (int axis = 0; axis < part->second; ++axis) devices *= mesh.axes[static_cast<std::size_t>(axis)].size;
     require(ErrorKind::shape, value.type.shape[0] % (devices * microbatches) == 0, subject, ": ", part->first,
-            ", parts by local(), is ", value.type, " on ", devices, " devices in microbatches=", microbatches,
-            ": each device must have equally many rows of each micro-batch, so ", devices * microbatches,
+            ", a part passed by local(), is ", value.type, " on ", devices, " devices with microbatches=", microbatches,
+            ": each device must have the same number of rows of each micro-batch, so ", devices * microbatches,
             " must divide ", value.type.shape[0]);
     require(ErrorKind::layout, groups == 1 || devices == 1 || devices == groups, subject,
-            ": with microbatches=", microbatches, " parts by local() are split among ", groups, " and among ", devices,
-            " devices; split all of them into equally many parts");
+            ": with microbatches=", microbatches, ", parts passed by local() must all be split among the same number ",
+            "of devices, but one is split among ", groups, " and one among ", devices);
     groups = std::max(groups, devices);
   }
   if (groups == 1) return;
@@ -172,8 +173,8 @@ std::map<std::string, std::int64_t> row_groups(const Graph& graph) {
 
 namespace {
 
-// A source of the batch in the order of micro-batches: the first rows of each group, then the next rows of each group,
-// and so on.
+// A source that reads the batch in the order of micro-batches: first the rows of each group that belong to the first
+// micro-batch, then those that belong to the second, and so on.
 class GroupedSource : public data::Source {
  public:
   GroupedSource(std::shared_ptr<const data::Source> batch, std::int64_t groups, int microbatches)
@@ -221,7 +222,7 @@ class GroupedSource : public data::Source {
   std::shared_ptr<const data::Source> batch_;
   TensorType type_;
   std::int64_t groups_;
-  std::int64_t rows_, group_rows_;  // number of rows of a group in one micro-batch, and in the batch
+  std::int64_t rows_, group_rows_;  // the number of rows of a group in one micro-batch, and in the complete batch
 };
 
 }  // namespace
@@ -242,9 +243,9 @@ Error explain_parts(const Error& error, const std::vector<Argument>& arguments) 
     const Argument& argument = arguments[i];
     if (!argument.part || argument.rows > 0) continue;
     const std::int64_t rows = argument.array.type().shape[0];
-    text += cat("\nargument ", i, " is a part by local(array) of ", rows,
-                " rows here, which means that every rank passes ", rows,
-                "; if ranks pass different numbers of rows, each must pass the number of rows of the global array, as "
+    text += cat("\nargument ", i, " is local(array) with ", rows,
+                " rows on this rank, which means that every rank passes ", rows,
+                "; if ranks pass different numbers of rows, each must give the number of rows of the global array, as "
                 "in local(array, rows=",
                 2 * rows, ")");
   }
@@ -253,7 +254,7 @@ Error explain_parts(const Error& error, const std::vector<Argument>& arguments) 
 
 Argument local(HostArray array, std::int64_t rows) {
   Argument out(std::move(array));
-  require(out.array.valid(), "local() of an uninitialised array");
+  require(out.array.valid(), "local: the array is uninitialised");
   out.part = true;
   out.rows = rows;
   return out;

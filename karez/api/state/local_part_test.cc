@@ -1,4 +1,4 @@
-// Tests of arguments on several ranks: whole arrays, which are compared, and arrays of which each rank passes its part.
+// Tests of arguments on several ranks: global arrays, which are compared, and arrays of which each rank passes a part.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ struct Net : nn::Module {
   Tensor operator()(Tensor x) { return fc2(tanh(fc1(x))); }
 };
 
-// The losses of a few steps; `make_argument` makes an argument from a whole array.
+// Returns the losses of a few steps. `make_argument` makes an argument from a global array.
 std::vector<double> train(WorldOptions options, const char* mesh, std::int64_t batch,
                           const std::function<Argument(const HostArray& array)>& make_argument,
                           FunctionOptions function = {}) {
@@ -73,7 +73,7 @@ struct PartsCase {
   Ranges ranges;
 };
 
-TEST(PartsOfArguments, PartsGiveTheLossesOfWholeArrays) {
+TEST(PartsOfArguments, PartsGiveTheLossesOfGlobalArrays) {
   for (const PartsCase& test_case :
        std::vector<PartsCase>{{"data=2", 1, 8, false, {{0, 4}, {4, 8}}},
                               {"data=2", 1, 5, true, {{0, 3}, {3, 5}}},
@@ -86,7 +86,7 @@ TEST(PartsOfArguments, PartsGiveTheLossesOfWholeArrays) {
         train({}, "", test_case.batch, [](const HostArray& array) { return Argument(array); });
     const std::vector<double> single_rank =
         train({}, "", test_case.batch, [](const HostArray& array) { return local(array); });
-    EXPECT_EQ(single_rank, expected_losses) << "on one rank the part is the whole array";
+    EXPECT_EQ(single_rank, expected_losses) << "on one rank, the part must be the global array";
     on_ranks(static_cast<int>(test_case.ranges.size()), [&](const Ranks& job) {
       const auto [first_row, end_row] = test_case.ranges[static_cast<std::size_t>(job.rank)];
       auto make_argument = [&, first_row = first_row, end_row = end_row](const HostArray& array) {
@@ -102,7 +102,7 @@ TEST(PartsOfArguments, PartsGiveTheLossesOfWholeArrays) {
   }
 }
 
-TEST(PartsOfArguments, PartsOfMicroBatchesGiveTheLossesOfWholeArrays) {
+TEST(PartsOfArguments, PartsWithMicroBatchesGiveTheLossesOfGlobalArrays) {
   for (const PartsCase& test_case :
        std::vector<PartsCase>{{"data=2", 1, 8, false, {{0, 4}, {4, 8}}},
                               {"data=4", 2, 16, true, {{0, 8}, {8, 16}}},
@@ -119,7 +119,7 @@ TEST(PartsOfArguments, PartsOfMicroBatchesGiveTheLossesOfWholeArrays) {
       EXPECT_NEAR(single_rank[s], expected_losses[s], 1e-10 * std::abs(expected_losses[s])) << test_case.mesh;
     on_ranks(static_cast<int>(test_case.ranges.size()), [&](const Ranks& job) {
       const auto [first_row, end_row] = test_case.ranges[static_cast<std::size_t>(job.rank)];
-      for (const bool splits_targets : {true, false}) {  // if false, every rank passes the whole targets
+      for (const bool splits_targets : {true, false}) {  // if false, every rank passes the global targets
         auto make_argument = [&, first_row = first_row, end_row = end_row](const HostArray& array) {
           return array.shape()[1] == 6 || splits_targets
                      ? local(rows_of(array, first_row, end_row), test_case.passes_rows ? test_case.batch : 0)
@@ -135,8 +135,9 @@ TEST(PartsOfArguments, PartsOfMicroBatchesGiveTheLossesOfWholeArrays) {
   }
 }
 
-// A net of two stages, each with an axis `data`; ranks are numbered along the last axis of the mesh.
-TEST(PartsOfArguments, PartsOfStagesAreReadOnTheirPlacement) {
+// The net has two stages, and the mesh of a stage may have an axis `data`. The last axis of the mesh varies fastest
+// over the devices, and each rank has consecutive devices.
+TEST(PartsOfArguments, WithStagesPartsAreReadOnTheirPlacement) {
   const auto staged = [](const DeviceMesh&) { return FunctionOptions{.placements = {{"fc1", 0}, {"fc2", 1}}}; };
   struct Case {
     const char* mesh;
@@ -167,7 +168,7 @@ TEST(PartsOfArguments, PartsOfStagesAreReadOnTheirPlacement) {
     }
 }
 
-TEST(PartsOfArguments, PartsOfMicroBatchesKeepTheOrderOfRows) {
+TEST(PartsOfArguments, PartsWithMicroBatchesKeepTheOrderOfRows) {
   on_ranks(2, [](const Ranks& job) {
     World world({.ranks = job});
     const HostArray x = numbers({12, 5}, 1), y = numbers({12, 5}, 2), w = numbers({12, 5}, 3);
@@ -175,7 +176,7 @@ TEST(PartsOfArguments, PartsOfMicroBatchesKeepTheOrderOfRows) {
     for (const bool split : {false, true}) {
       auto f = compile(world.mesh("d=2"),
                        [&](Tensor x, Tensor y, Tensor w) {
-                         // The arguments are parts, a whole host array and an array on the mesh.
+                         // The arguments are a part, a global host array and an array on the mesh.
                          const Tensor rows = x * 3.0 + y + w;
                          const Tensor columns = transpose(rows, {1, 0}), count = sum(x);
                          const Tensor scaled = rows / count;  // micro-batches wait for the sum over the batch
@@ -198,13 +199,13 @@ TEST(PartsOfArguments, PartsOfMicroBatchesKeepTheOrderOfRows) {
   });
 }
 
-TEST(PartsOfArguments, InvalidPartsOfMicroBatchesAreErrors) {
+TEST(PartsOfArguments, PartsThatCannotBeDividedIntoMicroBatchesOrAreAmbiguousAreErrors) {
   for (const std::string& text : errors_by_rank(2, [](const Ranks& job) {
          train({.ranks = job}, "data=2", 6, [&](const HostArray& array) { return local(rows_of(array, 0, 3)); },
                {.microbatches = 2});
        }))
-    EXPECT_THAT(text, HasSubstr("arg0, parts by local(), is f64[6, 6] on 2 devices in microbatches=2: each device must "
-                                "have equally many rows of each micro-batch, so 4 must divide 6"));
+    EXPECT_THAT(text, HasSubstr("arg0, a part passed by local(), is f64[6, 6] on 2 devices with microbatches=2: each "
+                                "device must have the same number of rows of each micro-batch, so 4 must divide 6"));
   for (const std::string& text : errors_by_rank(3, [](const Ranks& job) {
          World world({.ranks = job});
          const DeviceMesh first_pair = world.mesh("data=2", {.devices = {0, 1}}),
@@ -214,28 +215,27 @@ TEST(PartsOfArguments, InvalidPartsOfMicroBatchesAreErrors) {
                           {.placements = {{"fc1", first_pair}, {"fc2", second_pair}}});
          f(local(HostArray(TensorType{DType::f64, {2, 6}}))).wait();
        }))
-    EXPECT_THAT(text,
-                ::testing::AnyOf(
-                    HasSubstr("which are placements of the function with devices of this rank; pass the global array"),
-                    HasSubstr("rank 1: it ends its world")));
+    EXPECT_THAT(text, ::testing::AnyOf(::testing::ContainsRegex(
+                                           "is ambiguous: it would be rows .*, but rows .*; pass the global array"),
+                                       HasSubstr("rank 1: it ends its world")));
 }
 
-TEST(PartsOfArguments, PartsOfAWrongSizeAreRejectedWithThePossibleSizes) {
+TEST(PartsOfArguments, PartsOfTheWrongSizeAreErrorsThatListThePossibleSizes) {
   const auto texts = errors_by_rank(2, [](const Ranks& job) {
     train({.ranks = job}, "data=2", 5, [](const HostArray& array) { return local(rows_of(array, 0, 4), 6); });
   });
   for (std::size_t rank = 0; rank < 2; ++rank)
     EXPECT_THAT(texts[rank], HasSubstr(base::cat(
-                                 "a part passed by local(), is f64[4, 6] of a global array of 6 rows; rank ", rank,
+                                 "a part passed by local(), is f64[4, 6] of a global array of 6 rows, but rank ", rank,
                                  " holds f64[6, 6] if the global array is f64[6, 6;], f64[3, 6] if the global array is "
                                  "f64[6@data, 6]; pass the number of rows of the global array: local(array, ROWS)")));
   EXPECT_THAT(
       error_of([] { train({}, "", 4, [](const HostArray&) { return local(HostArray::of<double>({}, {1})); }); }),
-      HasSubstr("is f64[]; an argument in parts must have 1 to 16 dimensions"));
-  EXPECT_EQ(error_of([] { local(HostArray()); }), "local() of an uninitialised array");
+      HasSubstr("must have 1 to 16 dimensions, got f64[]"));
+  EXPECT_EQ(error_of([] { local(HostArray()); }), "local: the array is uninitialised");
 }
 
-TEST(PartsOfArguments, PartsOfDifferentGlobalArraysGiveDifferentPrograms) {
+TEST(PartsOfArguments, PartsOfGlobalArraysOfDifferentSizesAreRejected) {
   const auto texts = errors_by_rank(2, [](const Ranks& job) {
     train({.ranks = job}, "data=2", 4,
           [&](const HostArray& array) { return local(rows_of(array, 0, job.rank == 0 ? 2 : 1)); });
@@ -243,7 +243,7 @@ TEST(PartsOfArguments, PartsOfDifferentGlobalArraysGiveDifferentPrograms) {
   EXPECT_THAT(texts, Each(HasSubstr("the ranks do not run the same program")));
 }
 
-// The error of each of three ranks; `change` alters the second argument of rank 1 in call `changed_call`.
+// Returns the error of each of three ranks. `change` alters the second argument of rank 1 in call `changed_call`.
 std::vector<std::string> argument_errors(InputCheck check, int calls, int changed_call, Shape shape,
                                          const std::function<void(HostArray&)>& change) {
   return errors_by_rank(3, [&](const Ranks& job) {
@@ -263,9 +263,10 @@ void change_all(HostArray& array) {
 }
 void change_one(HostArray& array) { array.data<double>()[5] = 50; }
 
-TEST(InputsOfRanks, DifferencesInAnEarlyCallAreReportedBeforeItBegins) {
+TEST(InputsOfRanks, DifferencesInOneOfTheFirstCallsAreReportedBeforeTheCallBegins) {
   const std::string expected =
-      "a call of function 'step' \\(local_part_test.cc:[0-9]+\\), number 3: ranks (0 and 1|1 and 2) pass different "
+      "a call of function 'step' \\(local_part_test.cc:[0-9]+\\), call number 3: ranks (0 and 1|1 and 2) pass "
+      "different "
       "arguments\n"
       "rank [01]: arg1: f64\\[6000\\] with the hash [0-9]+\nrank [12]: arg1: f64\\[6000\\] with the hash [0-9]+\n"
       "an array must be complete on every rank, unless local\\(array\\) marks it as this rank's part";
@@ -274,7 +275,7 @@ TEST(InputsOfRanks, DifferencesInAnEarlyCallAreReportedBeforeItBegins) {
   EXPECT_THAT(argument_errors(InputCheck::off, 3, 2, {6000}, change_one), Each("no error"));
 }
 
-TEST(InputsOfRanks, DifferencesInALaterCallAreReportedWithoutAWait) {
+TEST(InputsOfRanks, DifferencesInALaterCallAreReportedAlthoughTheCallDoesNotWaitForTheCheck) {
   const std::string expected =
       "a call of function 'step' \\(local_part_test.cc:[0-9]+\\): ranks (0 and 1|1 and 2|0 and 2) pass different "
       "arguments: "
@@ -283,8 +284,9 @@ TEST(InputsOfRanks, DifferencesInALaterCallAreReportedWithoutAWait) {
     for (const std::string& text : argument_errors(InputCheck::sampled, 9, 6, shape, change_all))
       EXPECT_THAT(text, ::testing::ContainsRegex(expected));
   EXPECT_THAT(argument_errors(InputCheck::sampled, 9, 6, {6}, change_one), Each(HasSubstr("different arguments: arg1")))
-      << "every element of a small array is compared";
-  EXPECT_THAT(argument_errors(InputCheck::full, 9, 6, {100'000}, change_one), Each(HasSubstr(", number 7: ranks ")));
+      << "every element of a small array must be compared";
+  EXPECT_THAT(argument_errors(InputCheck::full, 9, 6, {100'000}, change_one),
+              Each(HasSubstr(", call number 7: ranks ")));
 }
 
 TEST(InputsOfRanks, EachDrawSamplesDifferentLinesOfALargeArray) {
@@ -296,12 +298,12 @@ TEST(InputsOfRanks, EachDrawSamplesDifferentLinesOfALargeArray) {
   std::set<std::uint32_t> hashes;
   for (std::uint64_t draw = 0; draw < 2000; ++draw) {
     const runtime::InputHashes a = sampled_hashes({first, {}}, draw), b = sampled_hashes({second, {}}, draw);
-    EXPECT_EQ(a, sampled_hashes({first, {}}, draw)) << "equal on every rank";
+    EXPECT_EQ(a, sampled_hashes({first, {}}, draw)) << "hashes must depend only on the array and the draw";
     hashes.insert(a.values[0]);
     detected += a != b;
   }
   EXPECT_GT(hashes.size(), 1990u);
-  EXPECT_GT(detected, 2) << "one element in 12,500 cache lines, of which a draw samples 64: found in one draw of 195";
+  EXPECT_GT(detected, 2) << "a draw samples 64 of 12,500 cache lines, so about one draw in 195 must find the element";
   EXPECT_LT(detected, 40);
 }
 
@@ -330,7 +332,7 @@ TEST(InputsOfRanks, AnEnvironmentVariableSetsTheInputCheck) {
   setenv("KAREZ_CHECK_INPUTS", "off", 1);
   EXPECT_THAT(argument_errors(InputCheck::sampled, 3, 2, {6}, change_one), Each("no error"));
   setenv("KAREZ_CHECK_INPUTS", "often", 1);
-  EXPECT_EQ(error_of([] { World world; }), "KAREZ_CHECK_INPUTS=often; it must be off, sampled or full");
+  EXPECT_EQ(error_of([] { World world; }), "KAREZ_CHECK_INPUTS must be off, sampled or full, got 'often'");
   unsetenv("KAREZ_CHECK_INPUTS");
 }
 

@@ -1,4 +1,4 @@
-// Tests of a memory limit on several ranks: all of them choose the same plan, or all of them reject it.
+// Tests of memory limits on several ranks: either all ranks choose the same plan, or all of them reject it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -81,16 +81,16 @@ TEST(MemoryLimits, APlanAboveTheLimitIsRejectedOnEveryRank) {
     EXPECT_THAT(text, ::testing::HasSubstr("but the limit is 4.88 KiB (5000 bytes)"));
 }
 
-// The launch of first values is unloaded from the device before the plan is loaded.
-TEST(MemoryLimits, FirstValuesStayWithinTheLimit) {
+// The plan that writes first values is unloaded before the plan of the function is loaded.
+TEST(MemoryLimits, WritingFirstValuesStaysWithinTheLimit) {
   const Trained unlimited = train({.devices = 4}, 0);
   const Trained limited = train({.devices = 4}, unlimited.planned);
   EXPECT_LE(limited.measured, unlimited.planned);
   EXPECT_EQ(limited.losses, unlimited.losses);
 }
 
-// A launch that writes the first values of all eight parameters needs their memory twice; launches for fewer parameters
-// do not.
+// A launch that writes the first values of all parameters needs their memory twice, which exceeds the limit. Launches
+// that write fewer parameters need less.
 TEST(MemoryLimits, FirstValuesThatDoNotFitTogetherAreWrittenInSeveralLaunches) {
   struct Deep : nn::Module {
     std::vector<std::unique_ptr<nn::Linear>> layers;

@@ -50,7 +50,7 @@ void require_fits(const WeightFiles& file, const OfferedWeight& offer, const std
           offer.part == WeightPart{} ? "" : cat(", and the part that the rule selects is ", shape),
           is_transposed ? "; a rule with .transposed exchanges the dimensions" : "");
   require(ErrorKind::type, is_representable(entry, type.dtype), message(), "parameter '", name, "' is ", type,
-          "; a dtype is only converted without loss, from F16 and BF16 to f32 or f64");
+          "; only lossless conversions are made, from F16 and BF16 to f32 or f64");
 }
 
 std::vector<const PendingWeight*> PendingWeights::match(const std::vector<Parameter>& parameters) const {
@@ -62,11 +62,11 @@ std::vector<const PendingWeight*> PendingWeights::match(const std::vector<Parame
     });
     if (index < 0 && other != list.end())
       fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", other->file->path(),
-           " has several of this name, made at other places of the program that saved them, so that the match is "
-           "ambiguous; give them distinct names by a named root module");
+           " has several tensors with this name, which were made at other places in the program that saved them, so "
+           "the match is ambiguous; give the variables distinct names with a named root module");
     if (index < 0 && !complete_checkpoint.empty())
       fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", complete_checkpoint,
-           ", which was loaded for all variables, has no value for it; of the waiting values ",
+           ", which was loaded for all variables, has no value for it. Among the values without a variable, ",
            suggest_names(parameter.name(), list, [](const PendingWeight& weight) { return weight.offer.name; }),
            ". load(path, {.parameters = net.state()}) loads only a model's weights; with {.missing = true} missing "
            "parameters begin with their initial values");
@@ -75,7 +75,7 @@ std::vector<const PendingWeight*> PendingWeights::match(const std::vector<Parame
     const PendingWeight& weight = *out.back();
     require(ErrorKind::name, std::count(out.begin(), out.end(), &weight) == 1, "two new variables are named '",
             parameter.name(), "', but ", weight.file->path(),
-            " has one of this name; give them distinct names by a named root module");
+            " has only one tensor with this name; give the variables distinct names with a named root module");
     require_fits(*weight.file, weight.offer, parameter.name(), parameter.type());
   }
   return out;

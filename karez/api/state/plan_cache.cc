@@ -1,4 +1,4 @@
-// Implements PlanCache: writes the result of a compilation as text, and reads the text.
+// Implements PlanCache: writes the result of a compilation as text, and reads this text.
 #include "karez/api/state/plan_cache.h"
 #include "karez/api/namespace.h"
 
@@ -15,7 +15,7 @@
 namespace karez {
 namespace {
 
-constexpr std::size_t min_nodes = 16;  // planning a smaller program takes no longer than reading its plan
+constexpr std::size_t min_nodes = 16;  // planning a program with fewer nodes takes no longer than reading its plan
 
 std::string build_with_libraries() {
   const std::string id = build_id();
@@ -23,7 +23,7 @@ std::string build_with_libraries() {
   return id.empty() ? id : cat(id, "\n", library_versions());
 }
 
-// Formats a result; the first line has the lengths of graph and plan, which follow it.
+// Formats a result. The first line contains the lengths of graph and plan; the graph and the plan follow it.
 std::string format_result(const Compilation& c) {
   const std::string graph = print(c.graph), plan = print(c.plan);
   return cat("cost ", number(c.cost), " bound ", number(c.cost_bound), c.optimal ? " optimal" : " open", " report ",
@@ -51,7 +51,7 @@ std::size_t read_length(Scanner& in, std::string_view word, std::size_t max) {
 
 void parse_result(Compilation& c, std::string_view text) {
   const std::size_t line = text.find('\n');
-  require(ErrorKind::data, line != text.npos, "it has no first line");
+  require(ErrorKind::data, line != text.npos, "its first line has no end");
   const std::string_view rest = text.substr(line + 1);
   Scanner in(text.substr(0, line), "cached plan");
   const double cost = read_real(in, "cost"), bound = read_real(in, "bound");
@@ -61,7 +61,7 @@ void parse_result(Compilation& c, std::string_view text) {
   const std::size_t graph_length = read_length(in, "graph", rest.size()),
                     plan_length = read_length(in, "plan", rest.size() - graph_length);
   require(ErrorKind::data, in.at_end() && graph_length + plan_length == rest.size(),
-          "the lengths of its parts are wrong");
+          "its length does not match the lengths in its first line");
   Graph graph = parse_graph(rest.substr(0, graph_length), *c.ops);
   verify(graph);
   Plan plan = parse_plan(rest.substr(graph_length));

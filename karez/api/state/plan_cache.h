@@ -1,4 +1,4 @@
-// PlanCache: a cache of plans on disk, so that a program that any process has planned is not planned again.
+// PlanCache: a cache of plans on disk. A program that some process has already planned is not planned again.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 namespace karez {
 
 // The key of a program contains everything that its plan depends on: the graph, the options (cost table, ranks,
-// threads, limits), the build of Karez, its libraries and the instruction set that they choose. With user-defined ops
-// or kernels nothing is cached, because changes of these cannot be detected.
+// threads, limits), the build of Karez, its libraries and the instruction set that they choose. If there are
+// user-defined ops or kernels, nothing is cached, because the cache cannot detect that their code has changed.
 class PlanCache {
  public:
   PlanCache(std::string folder, bool has_user_rows);
 
   // Calls passes::compile, or reads its result from the cache. A cached result contains only graph, cost, report and
-  // plan, and its only pass is "cache". A plan from disk is verified; a damaged plan is made again.
+  // plan, and lists "cache" as its only pass. A plan from disk is verified; a damaged plan is made again.
   void compile(passes::Compilation& c);
 
  private:

@@ -1,4 +1,5 @@
-// Tests of the plan cache on disk: only an equal program is a hit, which gives an equal plan without a search.
+// Tests of the plan cache on disk: only an equal program with equal options is a hit. A hit gives the same plan without
+// a search.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,8 +36,8 @@ struct Trained {
   bool from_disk() const { return passes == std::vector<std::string>{"cache"}; }
 };
 
-// Removes the line about other programs on the same cores, which may change between runs.
-std::string without_neighbours(std::string summary) {
+// Removes the line about other programs that use the cores, which may differ between runs.
+std::string without_contention_line(std::string summary) {
   const std::size_t at = summary.find("\ncores: ");
   return at == summary.npos ? summary : summary.erase(at, summary.find('\n', at + 1) - at);
 }
@@ -58,14 +59,14 @@ Trained train(WorldOptions options, FunctionOptions function_options = {}, const
   Trained out;
   for (int i = 0; i < 4; ++i) out.losses.push_back(step(x).item());
   for (const PassTime& pass : step.passes()) out.passes.push_back(pass.name);
-  out.plan = step.plan_text(), out.summary = without_neighbours(step.summary()), out.report = step.shard_report(),
+  out.plan = step.plan_text(), out.summary = without_contention_line(step.summary()), out.report = step.shard_report(),
   out.graph = step.graph_text();
   return out;
 }
 Trained train(FunctionOptions function_options = {}) { return train({.devices = 2}, std::move(function_options)); }
 
 void expect_same(const Trained& a, const Trained& b) {
-  EXPECT_EQ(a.losses, b.losses) << "bit for bit";
+  EXPECT_EQ(a.losses, b.losses) << "losses must be bit for bit the same";
   EXPECT_EQ(a.plan, b.plan);
   EXPECT_EQ(a.summary, b.summary);
   EXPECT_EQ(a.report, b.report);
@@ -79,7 +80,7 @@ TEST(PlanCache, AHitGivesTheSamePlanWithoutASearch) {
   EXPECT_TRUE(second.from_disk()) << testing::PrintToString(second.passes);
   expect_same(first, second);
   EXPECT_THAT(second.plan, testing::HasSubstr("\ncost link alpha="))
-      << "a plan has the costs of its world, cached or not";
+      << "a cached plan must contain the costs of its world too";
   EXPECT_FALSE(test.files().empty());
 }
 
@@ -96,7 +97,7 @@ TEST(PlanCache, DamagedFilesAreReplaced) {
   const Trained first = train();
   for (const char* damage : {"cut", "flipped", "foreign"}) {
     const auto files = test.files();
-    ASSERT_GE(files.size(), 2u) << "the step and the first values of its variables";
+    ASSERT_GE(files.size(), 2u) << "expected the plan of the step and the plan that writes first values";
     std::string previous;
     for (const auto& file : files) {
       std::ifstream in(file, std::ios::binary);
@@ -114,7 +115,7 @@ TEST(PlanCache, DamagedFilesAreReplaced) {
     EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), static_cast<std::ptrdiff_t>(files.size())) << message;
     EXPECT_THAT(message, HasSubstr("; it is made again")) << damage;
     expect_same(first, recomputed);
-    EXPECT_TRUE(train().from_disk()) << "the new file is complete";
+    EXPECT_TRUE(train().from_disk()) << "the new file must be valid";
   }
 }
 
@@ -133,7 +134,7 @@ TEST(PlanCache, APlanIsReusedOnlyForEqualOptions) {
   EXPECT_FALSE(train({.devices = 2, .costs = costs}).from_disk());
   EXPECT_FALSE(train({.devices = 2}, {}, "model=2").from_disk());
   EXPECT_FALSE(train({.keep_text = true}).from_disk());
-  EXPECT_FALSE(train({.keep_text = true}).from_disk()) << "a cached plan has no texts of passes";
+  EXPECT_FALSE(train({.keep_text = true}).from_disk()) << "a program whose passes keep their texts must not be cached";
   EXPECT_TRUE(train().from_disk());
   EXPECT_TRUE(train({.remat = {"fc1"}}).from_disk());
   EXPECT_TRUE(train({.devices = 2, .memory = 1 << 20}).from_disk());
@@ -178,7 +179,7 @@ TEST(PlanCache, EachOptionIsInTheKey) {
   }
 }
 
-// A program with a plan that is neither the fastest nor proven optimal, because of a memory limit.
+// Returns a program whose plan is neither the fastest nor proven optimal, because of a memory limit.
 passes::Compilation make_limited_compilation(const OpTable& ops, const KernelTable& kernels) {
   passes::Compilation c;
   Builder b(c.graph, ops);
@@ -197,9 +198,8 @@ passes::Compilation make_limited_compilation(const OpTable& ops, const KernelTab
   return c;
 }
 
-// The predicted cost and its bound, which do not affect a step, are read from disk too. A file with a valid checksum
-// but a malformed text is rejected.
-TEST(PlanCache, CostsBoundsAndReportsAreReadFromDiskAndMalformedTextsAreRejected) {
+// The predicted cost and its bound are also read from disk, although running the plan does not need them.
+TEST(PlanCache, CostsBoundsAndReportsAreCached) {
   TemporaryCache test;
   const OpTable ops = all_ops();
   const KernelTable kernels(cpu_kernels());
@@ -215,7 +215,15 @@ TEST(PlanCache, CostsBoundsAndReportsAreReadFromDiskAndMalformedTextsAreRejected
   EXPECT_EQ(second.shard_report, first.shard_report);
   EXPECT_FALSE(first.slot_assignment.memory_note.empty());
   EXPECT_EQ(second.slot_assignment.memory_note, first.slot_assignment.memory_note);
+}
 
+// The checksum of each file is valid, but its text is malformed.
+TEST(PlanCache, MalformedTextIsRejected) {
+  TemporaryCache test;
+  const OpTable ops = all_ops();
+  const KernelTable kernels(cpu_kernels());
+  passes::Compilation first = make_limited_compilation(ops, kernels);
+  PlanCache(test.path.string(), false).compile(first);
   const auto files = test.files();
   ASSERT_EQ(files.size(), 1u);
   std::ifstream in(files[0], std::ios::binary);
@@ -229,15 +237,15 @@ TEST(PlanCache, CostsBoundsAndReportsAreReadFromDiskAndMalformedTextsAreRejected
     if (at == malformed.npos) continue;
     malformed.replace(at, fragment.size(), replacement);
     CacheFolder(test.path.string()).store(key, malformed);
-    passes::Compilation third = make_limited_compilation(ops, kernels);
+    passes::Compilation second = make_limited_compilation(ops, kernels);
     testing::internal::CaptureStderr();
-    PlanCache(test.path.string(), false).compile(third);
+    PlanCache(test.path.string(), false).compile(second);
     EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("cannot be read: ")) << replacement;
-    EXPECT_NE(third.passes[0].name, "cache") << replacement;
+    EXPECT_NE(second.passes[0].name, "cache") << replacement;
   }
 }
 
-TEST(PlanCache, ABuildHasAnId) {
+TEST(PlanCache, TheTestProgramHasABuildId) {
   EXPECT_GE(build_id().size(), 16u);
   EXPECT_EQ(build_id(), build_id());
 }
@@ -253,7 +261,7 @@ TEST(PlanCache, WithUserDefinedOpsNothingIsStored) {
   EXPECT_TRUE(test.files().empty());
 }
 
-TEST(PlanCache, RanksThatReadAndRanksThatPlanAgree) {
+TEST(PlanCache, ARankThatReadsItsPlanAgreesWithARankThatMakesItsPlan) {
   TemporaryCache test;
   std::vector<Trained> first(2), second(2), third(2);
   auto run = [&](std::vector<Trained>& out) {
@@ -265,7 +273,7 @@ TEST(PlanCache, RanksThatReadAndRanksThatPlanAgree) {
     EXPECT_TRUE(second[rank].from_disk());
     expect_same(first[rank], second[rank]);
   }
-  EXPECT_NE(first[0].plan, first[1].plan) << "each rank has a part of the plan";
+  EXPECT_NE(first[0].plan, first[1].plan) << "each rank must have a different part of the plan";
   for (const auto& file : test.files()) {
     std::ifstream in(file, std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(in), {}};

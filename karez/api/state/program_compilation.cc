@@ -1,4 +1,4 @@
-// Sets up compilations from the options of a world and of a function, and runs them.
+// Sets up compilations from the options of a world and a function, and runs them.
 #include "karez/api/state/program_compilation.h"
 
 #include <mutex>
@@ -36,8 +36,8 @@ void note_widened_amp(const WorldState& world, const FunctionOptions& options) {
     base::note(
         base::LogLevel::warning,
         "amp=\"bf16\": oneDNN has no bf16 products for this processor's instruction set, so they are computed in "
-        "f32: operands are widened before each product, and results are rounded to bf16 after it. Activations take the "
-        "memory of bf16, but a step is no faster than in f32");
+        "f32: operands are widened before each product, and results are rounded to bf16 after it. Activations need "
+        "only the memory of bf16, but a step is no faster than in f32");
   });
 }
 

@@ -12,7 +12,7 @@
 
 namespace karez {
 
-// The data type of FunctionOptions::amp; an unknown name is an error.
+// Returns the data type of FunctionOptions::amp; throws for an unknown name.
 std::optional<DType> amp_of(const FunctionOptions& options);
 // If this processor has no bf16 products, warns once per process that amp bf16 multiplies in f32.
 void note_widened_amp(const WorldState& world, const FunctionOptions& options);
@@ -22,8 +22,8 @@ void note_widened_amp(const WorldState& world, const FunctionOptions& options);
 Compilation make_compilation(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0,
                              std::vector<std::string> remat = {});
 
-// Compiles the program. A rank without a device of the program makes the decisions of the program's first rank, and
-// gets an empty plan.
+// Compiles the program. A rank without a device of the program compiles it as the program's first rank does, so that
+// both make the same decisions, and returns an empty plan.
 Compilation compile_program(WorldState& world, Compilation c);
 
 }  // namespace karez

@@ -1,5 +1,5 @@
-// Tests of results outside of compiled functions: their layouts, the planned transfers, and how often programs are
-// planned.
+// Tests of results that are computed outside of compiled functions: their layouts, the planned transfers, and how often
+// programs are planned.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,10 +51,10 @@ TEST(Results, ResultsOfASplitOperandNeedNoGather) {
   EXPECT_EQ(y.array().layout(), (Layout{S(0)}));
   EXPECT_THAT(transfers(mesh), IsEmpty());
   EXPECT_EQ(planned_bytes(mesh), 0);
-  EXPECT_EQ(world.held_bytes() - held_before, 4 << 20) << "complete copies on both devices would take twice as much";
+  EXPECT_EQ(world.held_bytes() - held_before, 4 << 20) << "each device must hold only its part";
   const Tensor replicated = with_layout(y, {"", ""});
   EXPECT_EQ(replicated.array().layout(), (Layout{B()}));
-  EXPECT_THAT(transfers(mesh), ElementsAre("all_gather")) << "a requested replicated layout needs a gather";
+  EXPECT_THAT(transfers(mesh), ElementsAre("all_gather")) << "a requested replicated layout must be gathered";
   EXPECT_EQ(planned_bytes(mesh), 4 << 20);
   const HostArray input = ramp({1024, 1024}), output = y.read();
   for (std::int64_t i = 0; i < input.count(); i += 997)
@@ -69,7 +69,7 @@ TEST(Results, PartialSumsAreReducedAtTheLowestCost) {
   ASSERT_EQ(y.array().layout().size(), 1U);
   EXPECT_TRUE(y.array().layout()[0].is_split()) << sbp::print(y.array().layout());
   EXPECT_THAT(transfers(mesh), ElementsAre("reduce_scatter"));
-  EXPECT_EQ(sum(a, {1}).array().layout(), (Layout{B()})) << "a small result is replicated";
+  EXPECT_EQ(sum(a, {1}).array().layout(), (Layout{B()})) << "a small result must be replicated";
   EXPECT_THAT(transfers(mesh), ElementsAre("all_reduce"));
 }
 
@@ -84,7 +84,7 @@ TEST(Results, ResultsAreSplitOnlyAboveTheLimit) {
     }
 }
 
-TEST(Results, ALoopHasOneProgramOnceItsLayoutsAreStable) {
+TEST(Results, IterationsOfALoopShareAProgramOnceTheirLayoutsAreStable) {
   World world({.devices = 4});
   for (const char* axes : {"d=2", "d=3", "a=2,b=2"}) {
     const DeviceMesh mesh = world.mesh(axes);
@@ -146,7 +146,7 @@ TEST(Results, IntermediateValuesWithUserLayoutsAreCorrect) {
   for (std::size_t i = 0; i < 40000; i += 7) ASSERT_FLOAT_EQ(read.data<float>()[i], 7 * numbers.data<float>()[i]);
 }
 
-TEST(Results, ResultsReportTheirLayoutBeforeTheyAreComputed) {
+TEST(Results, LayoutsCanBeQueriedBeforeTheResultsAreComputed) {
   World world({.devices = 2});
   const DeviceMesh mesh = world.mesh("d=2");
   const Tensor a = make_tensor(mesh, ramp({301, 128}), {"d", ""}),
@@ -157,9 +157,9 @@ TEST(Results, ResultsReportTheirLayoutBeforeTheyAreComputed) {
   EXPECT_EQ(place_of(s).layout, (Layout{B()}));
   EXPECT_EQ(place_of(fixed).layout, (Layout{S(1)}));
   EXPECT_EQ(mesh_of(y)->mesh, mesh.mesh);
-  EXPECT_EQ(count_programs(mesh), programs_before) << "nothing was computed";
+  EXPECT_EQ(count_programs(mesh), programs_before) << "these queries must not compute anything";
   EXPECT_EQ(place_of(y).layout, (Layout{S(0)}));
-  EXPECT_EQ(count_programs(mesh), programs_before + 1) << "the large result was computed";
+  EXPECT_EQ(count_programs(mesh), programs_before + 1) << "the query for the large result must compute it";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tests of learning rates as functions of the step.
+// Tests of learning-rate schedules.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,7 +8,7 @@
 namespace karez {
 namespace {
 
-TEST(Schedules, SchedulesAreFunctionsOfTheStep) {
+TEST(Schedules, EachScheduleFollowsItsFormula) {
   auto half = optim::step_schedule(0.8, 10, 0.5);
   EXPECT_EQ(half(0), 0.8);
   EXPECT_EQ(half(9), 0.8);

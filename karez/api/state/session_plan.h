@@ -8,7 +8,8 @@
 
 namespace karez {
 
-// Keeps a plan loaded in a world's session during its lifetime. A running launch still ends normally.
+// Keeps a plan loaded in a world's session during the lifetime of this object. A launch that is running when the object
+// is destroyed still ends normally.
 class SessionPlan {
  public:
   SessionPlan(std::shared_ptr<WorldState> world, const Plan& plan, bool check_nan = false)

@@ -1,5 +1,6 @@
-// The cost tables that `karez doctor --kernels --costs FILE` wrote on these processors. If cores with and without a
-// shared cache were measured, a table has the geometric means.
+// The cost tables that `karez doctor --kernels --costs FILE` wrote on these processors. If a processor was measured
+// both on cores that share a cache and on cores that do not, its table contains the geometric means of the two
+// measurements.
 #include "karez/api/state/shipped_costs.h"
 
 #include "karez/base/text.h"

@@ -1,4 +1,4 @@
-// The cost tables that are part of Karez, by the processor on which they were measured.
+// Cost tables that are shipped with Karez, by the processor on which they were measured.
 #pragma once
 
 #include <span>

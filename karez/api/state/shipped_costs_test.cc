@@ -1,4 +1,4 @@
-// Tests of the choice of a world's cost table, and of its report in summary().
+// Tests of which cost table a world uses, and of the line about the table in summary().
 #include "karez/api/state/shipped_costs.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::StartsWith;
 
-TEST(ShippedCosts, EachTableHasEveryRateOfOneThreadAndADate) {
+TEST(ShippedCosts, EachTableHasADateAndAllRatesFromOneThreadUp) {
   for (const ShippedCosts& shipped : all_shipped_costs()) {
     const CostTable table = CostTable::parse(shipped.text);
     ASSERT_FALSE(table.sets.empty()) << shipped.processor;
@@ -77,7 +77,7 @@ TEST(ShippedCosts, ASummaryNamesTheTable) {
   EXPECT_EQ(costs_line(World({.cost_file = named.path})), "costs: measured by hand\n");
 }
 
-TEST(ShippedCosts, AFileOfAnOlderVersionIsReadAndReported) {
+TEST(ShippedCosts, AFileFromAnOlderVersionCanBeReadAndIsReported) {
   const File file(
       "# Measured by karez doctor: 3 ranks.\nlink alpha=1 beta=2\nlink @shm alpha=1 "
       "beta=2\nmatmul_flops=3\nconv_flops=4\nmemory_bytes=5\ncall=6\n");
@@ -104,8 +104,8 @@ TEST(ShippedCosts, RatesOfOtherInstructionSetsAreNotUsedAndThisIsReported) {
               ContainsRegex("costs: of another machine; its rates are not for the instruction set [a-z0-9]+, so"));
 }
 
-// A price depends on the threads of a team, and on the number of devices per worker.
-TEST(ShippedCosts, APlanIsPricedForItsTeamAndForDevicesThatShareAWorker) {
+// The cost of an operation depends on the number of threads in a team and on the number of devices per worker.
+TEST(ShippedCosts, CostsDependOnTheTeamAndOnTheDevicesThatShareAWorker) {
   const std::string isa = device::processor().isa;
   CostTable costs;
   for (int team : {1, 2}) {
@@ -122,10 +122,10 @@ TEST(ShippedCosts, APlanIsPricedForItsTeamAndForDevicesThatShareAWorker) {
   EXPECT_NEAR(price(1, 1, 1, ""), 1, 1e-3);
   EXPECT_NEAR(price(1, 1, 2, ""), 0.5, 1e-3);
   EXPECT_NEAR(price(4, 1, 1, "d=4"), 4, 1e-3);
-  EXPECT_NEAR(price(4, 1, 1, "d=2"), 2, 1e-3) << "two of the four devices are in the program";
+  EXPECT_NEAR(price(4, 1, 1, "d=2"), 2, 1e-3) << "only the two devices that the program uses share the worker";
 }
 
-TEST(ShippedCosts, APredictionIsTheSumOfThePlannersPrices) {
+TEST(ShippedCosts, LayoutSecondsIsTheSumOfThePlannersCosts) {
   CostTable costs;
   costs.call = 0, costs.matmul_flops = 1e3, costs.memory_bytes = 1e30;
   const World world({.costs = costs});

@@ -1,5 +1,5 @@
-// Tests of the identity of variables: models of one class in parallel and in sequence, ambiguous names, and variables
-// without owners.
+// Tests of the identity of variables: several models of the same class, at the same time and one after another,
+// ambiguous names, and variables without owners.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ struct Trainer {
   std::optional<Function> step;
 };
 
-TEST(State, TwoModelsOfOneClassTrainTogetherAsTheyDoSeparately) {
+TEST(State, TwoModelsOfTheSameClassTrainTogetherAsTheyDoSeparately) {
   for (const char* mesh : {"", "data=2,model=2"}) {
     auto separate_losses = [&](double lr) {
       World world({.devices = 4});
@@ -73,7 +73,7 @@ TEST(State, TwoModelsOfOneClassTrainTogetherAsTheyDoSeparately) {
     world.seed(1);
     Trainer b(world, mesh, 0.2);
     std::vector<double> losses_a, losses_b;
-    for (int i = 0; i < 4; ++i) {  // alternately
+    for (int i = 0; i < 4; ++i) {  // the two models take turns
       losses_a.push_back(a.losses(1, i)[0]);
       losses_b.push_back(b.losses(1, i)[0]);
     }
@@ -84,7 +84,7 @@ TEST(State, TwoModelsOfOneClassTrainTogetherAsTheyDoSeparately) {
   }
 }
 
-TEST(State, TwoModelsOfOneClassTrainInOneFunction) {
+TEST(State, TwoModelsOfTheSameClassCanTrainInOneFunction) {
   World world({.devices = 2});
   world.seed(1);
   Net a;
@@ -114,17 +114,17 @@ TEST(State, TwoModelsOfOneClassTrainInOneFunction) {
   }
 }
 
-TEST(State, ModelsOfOneClassInSequenceLeaveNoVariables) {
+TEST(State, AModelLeavesNoVariablesBehindForTheNextModelOfItsClass) {
   World world;
   world.seed(1);
   std::vector<double> first = Trainer(world).losses(3);
   EXPECT_THAT(world.variables(), IsEmpty());
   world.seed(1);
-  EXPECT_EQ(Trainer(world).losses(3), first) << "new variables start with their first values";
+  EXPECT_EQ(Trainer(world).losses(3), first) << "the variables of a new model must start with their first values";
   EXPECT_THAT(world.variables(), IsEmpty());
 }
 
-TEST(State, ANameOfTwoVariablesIsAmbiguousButAParameterIsNot) {
+TEST(State, ANameThatTwoVariablesHaveIsAmbiguousButAParameterIsNot) {
   World world({.devices = 2});
   Net a, b;
   auto f =
@@ -132,12 +132,11 @@ TEST(State, ANameOfTwoVariablesIsAmbiguousButAParameterIsNot) {
   auto g =
       compile(world.mesh("model=2"), [&](Tensor x) { return b(x); }, {.rules = {{"fc1.weight", P(nullptr, "model")}}});
   EXPECT_EQ(error_of([&] { world.read(a.fc1.weight); }),
-            "no variable of this parameter 'fc1.weight' exists yet: it is created by the first call of a function that "
-            "uses it");
+            "parameter 'fc1.weight' has no variable yet: the first call of a function that uses the parameter creates "
+            "it");
   f(images(0)).wait();
   EXPECT_EQ(list(world.read("fc1.weight")), list(world.read(a.fc1.weight)));
-  EXPECT_THAT(error_of([&] { world.read(b.fc1.weight); }),
-              HasSubstr("no variable of this parameter 'fc1.weight' exists yet"));
+  EXPECT_THAT(error_of([&] { world.read(b.fc1.weight); }), HasSubstr("parameter 'fc1.weight' has no variable yet"));
   g(images(0)).wait();
   for (auto use : {+[](World& w) { w.read("fc1.weight"); }, +[](World& w) { w.layout("fc1.weight"); },
                    +[](World& w) { w.write("fc1.weight", HostArray::of<float>({1}, {0})); }})
@@ -165,7 +164,7 @@ TEST(State, UnreachableVariablesAreFreedAndVariablesOfFunctionsAreKept) {
     EXPECT_THAT(world.variables(), ElementsAre("w"));
   }
   EXPECT_THAT(list((*f)(HostArray::of<float>({2}, {1, 2})).value().read()), ElementsAre(3, 6))
-      << "the function holds the parameter";
+      << "the function must keep the parameter alive";
   EXPECT_THAT(world.variables(), ElementsAre("w"));
   f.reset();
   EXPECT_THAT(world.variables(), IsEmpty());
@@ -183,7 +182,7 @@ TEST(State, AParameterMayBeDestroyedOnAnyThreadAndAfterItsWorld) {
   EXPECT_THAT(b->variables(), IsEmpty());
 }
 
-TEST(State, ThreadsThatMakeModelsOfOneClassDoNotShareThem) {
+TEST(State, ModelsOfTheSameClassOnSeveralThreadsHaveSeparateVariables) {
   World world;
   std::vector<std::vector<double>> losses_by_thread(4);
   std::vector<std::thread> threads;

@@ -1,4 +1,4 @@
-// Reads and writes the parts of variables: copies rows of elements between a part and an array with the complete value.
+// Implements StoredParts: copies rows of elements between the parts of a variable and an array with its complete value.
 #include "karez/api/state/stored_parts.h"
 #include "karez/api/namespace.h"
 
@@ -12,8 +12,8 @@ namespace {
 
 PlanDevice plan_device(DeviceName name) { return {name.rank, name.device, "cpu"}; }
 
-// Copies a box of an array to `part`, which holds only this box, or from `part` if `into_array`; copies one row of the
-// last dimension at a time.
+// Copies a box between an array and `part`, which holds only this box. The direction is from `part` to the array if
+// `into_array` is true, otherwise from the array to `part`. Copies one row of the last dimension at a time.
 void copy_box(const HostArray& array, const HostArray& part, const Box& box, bool into_array) {
   const auto element_bytes = static_cast<std::size_t>(size_of(array.dtype()));
   const std::size_t row_bytes =

@@ -10,8 +10,8 @@ TraceLock::TraceLock(TraceQueue& queue, TraceOwner& traced) : queue_(queue), tra
   const std::thread::id this_thread = std::this_thread::get_id();
   std::unique_lock lock(queue.mutex);
   while (traced.thread != std::thread::id()) {
-    // Follows the chain of waits, from the tracing thread to the function for which it waits and so on, to find out
-    // whether the chain leads back to this thread.
+    // Follows the chain of waits: from the tracing thread to the function for which it waits, to the thread that traces
+    // that function, and so on. If the chain leads back to this thread, the wait would never end.
     std::string path;
     for (std::thread::id thread = traced.thread; thread != std::thread::id();) {
       require(thread != this_thread, "function '", traced.function, "' calls itself", path,

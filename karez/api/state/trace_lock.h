@@ -1,4 +1,4 @@
-// TraceLock: the lock under which one thread at a time runs a function's body.
+// TraceLock: a lock that a thread holds while it runs the body of a function.
 #pragma once
 
 #include <condition_variable>
@@ -9,7 +9,7 @@
 
 namespace karez {
 
-// A function and the thread that is tracing it. Guarded by the queue's mutex.
+// A function and the thread that is tracing it, if any. Guarded by the queue's mutex.
 struct TraceOwner {
   std::string function;
   std::thread::id thread;
@@ -22,8 +22,8 @@ struct TraceQueue {
   std::map<std::thread::id, const TraceOwner*> waiting_for;  // the function for which a thread waits, by thread
 };
 
-// Lets this thread run a function's body; other threads wait. A function that calls itself is an error, and so is a
-// wait for a thread that waits for this one.
+// Lets this thread run a function's body, while other threads that need the same function wait. Throws if a function
+// calls itself, or if this thread would wait for a thread that directly or indirectly waits for it.
 class TraceLock {
  public:
   TraceLock(TraceQueue& queue, TraceOwner& traced);

@@ -1,4 +1,4 @@
-// Creates variables by launches that write their first values.
+// Creates variables with launches that write their first values.
 #include "karez/api/state/variable_initialisation.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace karez {
 namespace {
 
-// Replaces first values by values from a checkpoint, or by the values that variables had on their previous mesh.
+// Replaces first values by values from a checkpoint, or by the values that the variables had on their previous mesh.
 void write_loaded_values(WorldState& world, std::span<const NewVariable> variables,
                          const std::vector<const PendingWeight*>& loaded) {
   try {
@@ -78,14 +78,14 @@ InitLaunch plan_init_launch(WorldState& world, std::span<const NewVariable> vari
   return out;
 }
 
-// Returns the bytes of the variable on the device that has the largest part.
+// Returns the number of bytes of the variable on the device that holds the largest part.
 std::int64_t max_device_bytes(const NewVariable& variable) {
   const TensorType& type = variable.parameter.type();
   return count_of(shape_of(sbp::local_box(type.shape, variable.mesh, variable.layout, 0))) * size_of(type.dtype);
 }
 
-// Plans the launches that write all first values: one, or several if memory is limited and one launch would need too
-// much in addition to the variables.
+// Plans the launches that write all first values. This is one launch, or several if memory is limited and a single
+// launch would need too much in addition to the variables.
 std::vector<InitLaunch> plan_init_launches(WorldState& world, std::span<const NewVariable> variables,
                                            std::int64_t memory) {
   std::vector<InitLaunch> out;
@@ -104,8 +104,8 @@ std::vector<InitLaunch> plan_init_launches(WorldState& world, std::span<const Ne
   return out;
 }
 
-// Runs a plan once. If memory is limited, waits until the plan is unloaded, so that the next plan has its memory; the
-// wait ends if a worker stays busy for too long.
+// Runs a plan once. If memory is limited, waits until the plan is unloaded, so that the next plan can use its memory.
+// Stops waiting after wait_limit, if a worker is busy for that long.
 void run_once(const std::shared_ptr<WorldState>& owner, const Plan& plan, std::uint64_t op) {
   constexpr std::chrono::seconds wait_limit{10};
   const int old_plans = owner->session.plans();
@@ -132,10 +132,11 @@ void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<NewV
   WorldState& world = *owner;
   for (InitLaunch& launch : plan_init_launches(world, variables, world.compile_options(Graph()).memory)) {
     Plan& plan = launch.compilation.plan;
-    const std::string what = cat("the first values of variables: ", launch.variables[0].parameter.name(), " and ",
-                                 launch.variables.size() - 1, " more");
+    const std::size_t others = launch.variables.size() - 1;
+    const std::string what = cat("the initialisation of variable '", launch.variables[0].parameter.name(), "'",
+                                 others > 0 ? cat(" and ", others, " more") : "");
     const std::uint64_t op = world.session.begin_op({.hash = plan.program_hash, .what = what});
-    agree_on_links(world, plan, "the links of first values");
+    agree_on_links(world, plan, "the links for the initialisation of variables");
     if (plan.actors.empty()) world.session.launch_remote(op).wait();
     else run_once(owner, rename_variables(plan, launch.names), op);
     write_loaded_values(world, launch.variables, launch.loaded);

@@ -23,13 +23,13 @@ struct NewVariable {
 // The names of variables in the session, by their names in the program.
 using VariableNames = std::map<std::string, std::string>;
 
-// Replaces the names of the program, which are unique only in the program, by those of the session, which are unique in
-// the world.
+// Renames the variables of a plan: replaces their names in the program, which are unique only in the program, by their
+// names in the session, which are unique in the world.
 Plan& rename_variables(Plan& plan, const VariableNames& names);
 
-// Creates the variables and writes their first values, in the chosen layouts: by one launch, or if one launch would
-// exceed a memory limit, by several, each within the memory that the other variables leave. A single variable that
-// needs too much memory is an error of kind device, and no variable is created.
+// Creates the variables in the chosen layouts and writes their first values. This takes one launch, or several if one
+// launch would exceed a memory limit; each of these uses only the memory that the other variables leave. If a single
+// variable needs too much memory, throws an error of kind device and creates no variable.
 void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<NewVariable>& variables);
 
 }  // namespace karez

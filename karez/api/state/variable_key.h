@@ -6,7 +6,7 @@
 
 namespace karez {
 
-// A variable's name and ordinal. Ordinals number the parameters with the same name from 0.
+// A variable's name and ordinal. The ordinal numbers parameters with the same name, beginning with 0.
 using VariableKey = std::pair<std::string, int>;
 
 // Returns the name of a parameter in a program or session: the parameter's name, or "w#1" for the second parameter

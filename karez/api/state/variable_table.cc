@@ -45,8 +45,8 @@ VariableTable::Map::const_iterator VariableTable::stored(std::string_view name) 
 
 VariableTable::Map::const_iterator VariableTable::stored(const Parameter& parameter) const {
   auto variable = find(parameter);
-  require(ErrorKind::name, variable != by_key.end(), "no variable of this parameter '", parameter.name(),
-          "' exists yet: it is created by the first call of a function that uses it",
+  require(ErrorKind::name, variable != by_key.end(), "parameter '", parameter.name(),
+          "' has no variable yet: the first call of a function that uses the parameter creates it",
           by_key.count({parameter.name(), parameter.ordinal()}) > 0 ? "; another parameter has this name" : "");
   return variable;
 }

@@ -27,8 +27,8 @@ struct StoredVariable {
 
 // Guarded by a WorldLock.
 struct VariableTable {
-  // A key is the name and ordinal at the first use by a function; if two threads have made the same name and ordinal,
-  // the next free ordinal is used.
+  // A key is the name and ordinal that the parameter had when a function first used it. If two threads have made
+  // parameters with the same name and ordinal, the next free ordinal is used.
   using Map = std::map<VariableKey, StoredVariable>;
   Map by_key;
   std::map<Parameter::Identity, VariableKey, std::owner_less<Parameter::Identity>> keys;
@@ -39,16 +39,16 @@ struct VariableTable {
 
   Map::const_iterator find(const Parameter& parameter) const;  // by_key.end() if there is no variable
   bool contains(const Parameter& parameter) const { return find(parameter) != by_key.end(); }
-  // Returns the only variable with this name; an error if there is no such variable or several.
+  // Returns the only variable with this name; throws if there is none or more than one.
   Map::const_iterator stored(std::string_view name) const;
-  Map::const_iterator stored(const Parameter& parameter) const;  // an error if there is no variable
+  Map::const_iterator stored(const Parameter& parameter) const;  // throws if there is no variable
   VariableKey free_key(const Parameter& parameter) const;
   // Returns the owner's current name and ordinal.
   static VariableKey display_name(const VariableKey& key, const StoredVariable& variable);
   const LossScaleState& loss_scale(const Mesh& mesh);  // the loss scale of functions on this mesh
   void add(const VariableKey& key, const Parameter& parameter, Mesh mesh, Layout layout);
   void erase(const VariableKey& key);
-  std::vector<VariableKey> drop_expired();  // erases variables with an owner that no longer exists, and returns them
+  std::vector<VariableKey> drop_expired();  // erases variables whose owner no longer exists; returns their keys
   void clear();                             // keeps the loss scales
 };
 

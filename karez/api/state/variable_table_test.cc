@@ -1,4 +1,4 @@
-// Tests of the table of variables: keys of equal names, and variables whose parameters no longer exist.
+// Tests of VariableTable: the keys of variables with the same name, and variables whose parameters no longer exist.
 #include "karez/api/state/variable_table.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 
 Parameter make_parameter() { return {"w", {DType::f32, {2}}, constant_init(0)}; }
 
-TEST(VariableTable, AVariableIsForgottenAfterItsParameterIsDestroyed) {
+TEST(VariableTable, AVariableIsErasedAfterItsParameterIsDestroyed) {
   VariableTable table;
   const Parameter remaining = make_parameter();
   std::optional<Parameter> destroyed = make_parameter();
@@ -32,7 +32,7 @@ TEST(VariableTable, AVariableIsForgottenAfterItsParameterIsDestroyed) {
   EXPECT_EQ(table.keys.size(), 1u);
 }
 
-TEST(VariableTable, AnOrdinalThatIsTakenIsNotGivenAgain) {
+TEST(VariableTable, FreeKeySkipsAnOrdinalThatIsInUse) {
   VariableTable table;
   const Parameter first = make_parameter(), second = make_parameter();
   const VariableKey next{"w", second.ordinal()};

@@ -12,12 +12,12 @@
 namespace karez {
 namespace {
 
-// Returns the text that each '*' of the pattern matches in the name, as short as possible from the left; nullopt if the
-// pattern does not match.
+// Returns the characters that each '*' of the pattern matches in the name. Stars further left match as few characters
+// as possible. Returns nullopt if the pattern does not match.
 std::optional<std::vector<std::string>> match_stars(std::string_view pattern, std::string_view name) {
-  const std::vector<std::string> pieces = split(pattern, '*');  // separated by stars
+  const std::vector<std::string> pieces = split(pattern, '*');  // the characters between the stars
   if (!name.starts_with(pieces[0])) return {};
-  // Dynamic programming limits the time of any pattern: ends[i] maps each possible end of piece i to the end of the
+  // Dynamic programming bounds the time for any pattern: ends[i] maps each possible end of piece i to the end of the
   // previous piece.
   std::vector<std::map<std::size_t, std::size_t>> ends(pieces.size());
   ends[0][pieces[0].size()] = 0;
@@ -53,11 +53,11 @@ std::string print(const WeightRule& rule) { return cat("{", quote(rule.file), ",
 
 void check_rule(const WeightRule& rule, const std::string& path) {
   const auto stars = [](const std::string& text) { return std::count(text.begin(), text.end(), '*'); };
-  require(!rule.file.empty(), path, ": rule ", print(rule), " names no tensor of the file");
+  require(!rule.file.empty(), path, ": rule ", print(rule), " has an empty `file`");
   require(rule.name.empty() || stars(rule.name) == stars(rule.file), path, ": rule ", print(rule), " has ",
-          stars(rule.file), " stars on one side and ", stars(rule.name), " on the other");
+          stars(rule.file), " stars in `file`, but ", stars(rule.name), " in `name`");
   require(rule.parts >= 1 && rule.part >= 0 && rule.part < rule.parts, path, ": rule ", print(rule), ": part ",
-          rule.part, " of ", rule.parts, " does not exist; the first is 0");
+          rule.part, " of ", rule.parts, " does not exist; parts are numbered from 0");
 }
 
 // Makes an offer; "w#2" has the name w and the ordinal 2.
@@ -71,18 +71,19 @@ OfferedWeight make_offer(std::string name, const WeightEntry& entry, const Weigh
   return out;
 }
 
-// Checks that rules use all parts of an entry, because a forgotten part would not be loaded.
+// Checks that the rules use all parts of an entry, because a part without a rule would not be loaded.
 void check_parts(const WeightEntry& entry, const std::vector<const WeightRule*>& rules, const std::string& path) {
   std::set<int> parts;
   for (const WeightRule* rule : rules) {
     require(rule->parts == rules[0]->parts && rule->axis == rules[0]->axis, path, ": tensor ", quote(entry.name),
-            " is cut differently by rules ", print(*rules[0]), " and ", print(*rule));
-    require(parts.insert(rule->part).second, path, ": tensor ", quote(entry.name), " is used by two rules: part ",
-            rule->part, " of ", rule->parts, " again by ", print(*rule));
+            " is divided differently by rules ", print(*rules[0]), " and ", print(*rule));
+    require(parts.insert(rule->part).second, path, ": tensor ", quote(entry.name), ": two rules use part ", rule->part,
+            " of ", rule->parts, "; the second one is ", print(*rule));
   }
   if (!rules.empty())
-    require(static_cast<int>(parts.size()) == rules[0]->parts, path, ": tensor ", quote(entry.name), " is cut into ",
-            rules[0]->parts, " parts, and ", parts.size(), " are used; a rule with an empty name skips one");
+    require(static_cast<int>(parts.size()) == rules[0]->parts, path, ": tensor ", quote(entry.name),
+            " is divided into ", rules[0]->parts, " parts, but rules use only ", parts.size(),
+            "; a rule with an empty name skips a part");
 }
 
 }  // namespace
@@ -167,12 +168,11 @@ std::vector<int> match_weights(const std::vector<OfferedWeight>& offers, const s
           out[static_cast<std::size_t>(i)] = *source;
     const bool all_matched =
         std::all_of(targets.begin(), targets.end(), [&](int i) { return out[static_cast<std::size_t>(i)] >= 0; });
-    require(
-        ErrorKind::name, all_matched, path, ": ", targets.size(),
-        targets.size() == 1 ? " variable is" : " variables are", " named '", name, "', the file has ", sources.size(),
-        " (", join(sources, ", ", [&](int i) { return quote(offer(i).entry.name); }),
-        "): the match is ambiguous; give them distinct names by a named root module",
-        sources.size() > targets.size() ? ", or skip unneeded tensors by rules that map names to an empty one" : "");
+    require(ErrorKind::name, all_matched, path, ": ", targets.size(),
+            targets.size() == 1 ? " variable is" : " variables are", " named '", name, "', but the file has ",
+            sources.size(), " (", join(sources, ", ", [&](int i) { return quote(offer(i).entry.name); }),
+            "): the match is ambiguous; give the variables distinct names with a named root module",
+            sources.size() > targets.size() ? ", or skip unneeded tensors with rules whose name is empty" : "");
   }
   return out;
 }

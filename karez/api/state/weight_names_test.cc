@@ -1,4 +1,4 @@
-// Tests of matching the names of a checkpoint with parameters: rules, equal names, and running statistics.
+// Tests of how the names in a checkpoint are matched with parameters: rules, equal names, and running statistics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// GPT-2 stores weights as [in, out], and those of queries, keys and values in one tensor.
-TEST_F(Checkpoint, RulesMapNamesAndLayoutsOfOtherPrograms) {
+// GPT-2 stores weights as [in, out], and stores the weights of queries, keys and values in one tensor.
+TEST_F(Checkpoint, RulesMapTheNamesAndShapesThatOtherProgramsUse) {
   struct Block : nn::Module {
     using Module::Module;
     nn::Linear query{*this, "query", 2, 2}, key{*this, "key", 2, 2}, value{*this, "value", 2, 2};
@@ -57,7 +57,7 @@ TEST_F(Checkpoint, RulesMapNamesAndLayoutsOfOtherPrograms) {
   EXPECT_THAT(list(world.read("block0.norm.bias")), ElementsAre(40, 41));
 }
 
-TEST_F(Checkpoint, TwoModelsOfOneClassAreDistinguished) {
+TEST_F(Checkpoint, TwoModelsOfTheSameClassAreDistinguished) {
   World world;
   CheckpointNet a, b;
   auto make = [](World& in, CheckpointNet& x, CheckpointNet& y) {
@@ -72,7 +72,7 @@ TEST_F(Checkpoint, TwoModelsOfOneClassAreDistinguished) {
   world.load(path("c"));
   EXPECT_EQ(bytes_of(f(sine_values({2, 6}, 0)).value().read()), value);
   World other_world;
-  CheckpointNet c, d;  // in another process they would have the ordinals of a and b
+  CheckpointNet c, d;  // in another process, these would have the same ordinals as a and b
   auto g = make(other_world, c, d);
   std::vector<Parameter> all_parameters = c.parameters();
   for (const Parameter& p : d.parameters()) all_parameters.push_back(p);
@@ -100,10 +100,11 @@ TEST_F(Checkpoint, TwoModelsOfOneClassAreDistinguished) {
   World third;
   CheckpointNet e;
   compile(third.mesh(), [&](Tensor t) { return e(t); }, {.train = false})(sine_values({2, 6}, 0)).wait();
-  EXPECT_THAT(error_of([&] { third.load(path("c")); }), HasSubstr("the match is ambiguous; give them distinct names"));
+  EXPECT_THAT(error_of([&] { third.load(path("c")); }),
+              HasSubstr("the match is ambiguous; give the variables distinct names"));
 }
 
-TEST_F(Checkpoint, TwoParametersOfOneNameInAProcessAreDistinguished) {
+TEST_F(Checkpoint, TwoParametersWithTheSameNameAreDistinguished) {
   World world;
   Parameter first("twin", {DType::f32, {2}}, constant_init(0)), second("twin", {DType::f32, {2}}, constant_init(0));
   ASSERT_EQ(first.ordinal(), 0);
@@ -132,39 +133,39 @@ TEST_F(Checkpoint, ParametersCannotBeLoadedWithoutTheirRunningStatistics) {
     return error_of([&] { world.load(write_file("m", file), options); });
   };
   const char* hint =
-      "load(path, {.parameters = net.state(), .extra = true}) takes a module's running statistics with its parameters "
-      "and leaves out the rest";
+      "load(path, {.parameters = net.state(), .extra = true}) loads a module's running statistics with its parameters "
+      "and skips all other tensors";
   std::vector<Parameter> orphans;  // of destroyed modules, whose buffers are unknown
   {
-    Normed other_world;
-    orphans = other_world.parameters();
+    Normed destroyed;
+    orphans = destroyed.parameters();
   }
   EXPECT_THAT(load_error({.parameters = orphans}),
               AllOf(HasSubstr("no parameter is named adam.m.fc.bias, bn.running_mean. "), HasSubstr(hint)));
   EXPECT_EQ(load_error({.parameters = orphans, .extra = true}), "no error");
   EXPECT_THAT(load_error({.parameters = net.parameters()}),
-              AllOf(HasSubstr("m: it contains bn.running_mean, state of the modules whose parameters are loaded"),
+              AllOf(HasSubstr("m: bn.running_mean would not be loaded, but the modules whose parameters are loaded "
+                              "need this state"),
                     HasSubstr(hint)));
   for (const std::vector<Parameter>& known_parameters : {std::vector<Parameter>(), net.buffers()}) {
     EXPECT_THAT(load_error({.parameters = net.parameters(), .extra = true, .known = known_parameters}),
-                AllOf(HasSubstr("m: it contains bn.running_mean, state of the modules whose parameters are loaded"),
-                      HasSubstr(hint)));
+                AllOf(HasSubstr("m: bn.running_mean would not be loaded"), HasSubstr(hint)));
     EXPECT_THAT(load_error({.parameters = {net.bn.weight}, .missing = true, .extra = true, .known = known_parameters}),
-                HasSubstr("m: it contains bn.running_mean"));
+                HasSubstr("m: bn.running_mean would not be loaded"));
     EXPECT_EQ(load_error({.parameters = net.plain.parameters(), .extra = true, .known = known_parameters}), "no error")
-        << "the file has none of the buffers of this module";
+        << "the file has no buffers of this module, so no buffer is ignored";
     EXPECT_EQ(load_error({.parameters = net.parameters(),
                           .rules = {{"bn.running_mean", ""}},
                           .extra = true,
                           .known = known_parameters}),
               "no error")
-        << "skipped by name";
+        << "a buffer that a rule skips by name must be allowed";
   }
   EXPECT_EQ(load_error({.parameters = net.fc.parameters(), .extra = true}), "no error")
       << "the buffers belong to another module";
   EXPECT_EQ(load_error({.parameters = net.fc.parameters(), .extra = true, .known = net.buffers()}), "no error")
       << "the buffers belong to another module";
-  EXPECT_THAT(load_error({.parameters = net.fc.parameters()}), HasSubstr("{.extra = true} leaves out all of them"));
+  EXPECT_THAT(load_error({.parameters = net.fc.parameters()}), HasSubstr("{.extra = true} skips all of them"));
   EXPECT_EQ(load_error({.parameters = net.state(), .missing = true, .extra = true}), "no error");
 }
 

@@ -21,25 +21,25 @@ namespace karez {
 namespace {
 
 WorldOptions checked(WorldOptions options) {
-  require(options.devices >= 1, "a world of ", options.devices, " devices; at least 1 is required");
-  require(options.device_limit >= 1, "a world with a device_limit of ", options.device_limit,
-          "; it must be at least 1");
-  require(options.devices <= options.device_limit, "a world of ", options.devices, " devices; more than ",
-          options.device_limit, " need a higher WorldOptions::device_limit, World({.devices = ", options.devices,
-          ", .device_limit = ", options.devices, "}): plans for so many take minutes to make");
-  require(options.workers >= 0, "a world with ", options.workers, " workers; 0 selects the number automatically");
-  require(options.in_flight >= 1 && options.in_flight <= 1024, "a world with ", options.in_flight,
-          " launches in flight; the range is 1 to 1024");
-  require(options.memory >= 0, "a world with ", options.memory, " bytes per device; 0 sets no limit");
+  require(options.devices >= 1, "World: devices must be at least 1, got ", options.devices);
+  require(options.device_limit >= 1, "World: device_limit must be at least 1, got ", options.device_limit);
+  require(options.devices <= options.device_limit, "World: ", options.devices, " devices exceed the limit of ",
+          options.device_limit, "; World({.devices = ", options.devices, ", .device_limit = ", options.devices,
+          "}) raises the limit, but plans for so many devices take minutes to make");
+  require(options.workers >= 0, "World: workers must be at least 0 (0 chooses the number automatically), got ",
+          options.workers);
+  require(options.in_flight >= 1 && options.in_flight <= 1024, "World: in_flight must be from 1 to 1024, got ",
+          options.in_flight);
+  require(options.memory >= 0, "World: memory must be at least 0 (0 means no limit), got ", options.memory);
   if (const char* check = std::getenv("KAREZ_CHECK_INPUTS");
       check != nullptr && options.check_inputs == InputCheck::sampled) {
     const std::string_view word = check;
-    require(word == "off" || word == "sampled" || word == "full", "KAREZ_CHECK_INPUTS=", word,
-            "; it must be off, sampled or full");
+    require(word == "off" || word == "sampled" || word == "full",
+            "KAREZ_CHECK_INPUTS must be off, sampled or full, got '", word, "'");
     options.check_inputs = word == "off" ? InputCheck::off : word == "full" ? InputCheck::full : InputCheck::sampled;
   }
-  require(options.team >= 0 && options.team <= 1024, "a world with kernels of ", options.team,
-          " threads; the range is 1 to 1024, and 0 selects the number automatically");
+  require(options.team >= 0 && options.team <= 1024,
+          "World: team must be from 0 to 1024 (0 chooses the number automatically), got ", options.team);
   return options;
 }
 
@@ -87,17 +87,17 @@ CostTable costs_of(const WorldOptions& options) {
   return costs;
 }
 
-// Appends the user's rows to the built-in rows. A duplicate name is an error that says which kind of row has the name;
-// the tables make all other checks.
+// Appends the user's rows to the built-in rows. A duplicate name is an error that says which row has the name; the
+// tables make all other checks. `kind` is "op" or "kernel".
 template <class Row>
 std::vector<Row> with_rows(std::vector<Row> rows, const std::vector<Row>& user_rows, std::string_view list,
                            std::string_view kind) {
   const std::size_t num_builtin = rows.size();
   for (std::size_t i = 0; i < user_rows.size(); ++i) {
     for (std::size_t other = 0; other < rows.size(); ++other)
-      require(rows[other].name != user_rows[i].name, list, "[", i,
-              "]: ", other < num_builtin ? cat("Karez has ", kind) : cat("row ", other - num_builtin, " is ", kind),
-              " called '", user_rows[i].name, "' already");
+      require(rows[other].name != user_rows[i].name, list, "[", i, "]: the name '", user_rows[i].name,
+              "' is already used by ",
+              other < num_builtin ? cat("a built-in ", kind) : cat("row ", other - num_builtin));
     rows.push_back(user_rows[i]);
   }
   return rows;
@@ -111,10 +111,10 @@ std::vector<OpDef> mark_may_fail(std::vector<OpDef> rows) {
 
 WorldTables make_tables(const WorldOptions& options, const CommonSettings& common_settings) {
   const auto kernels = [&](std::vector<KernelRow> rows) {
-    return with_rows(std::move(rows), options.kernels, "WorldOptions::kernels", "a kernel");
+    return with_rows(std::move(rows), options.kernels, "WorldOptions::kernels", "kernel");
   };
   return {.costs = CostTable::parse(common_settings.costs),
-          .ops = graph::OpTable(with_rows(all_op_rows(), mark_may_fail(options.ops), "WorldOptions::ops", "an op")),
+          .ops = graph::OpTable(with_rows(all_op_rows(), mark_may_fail(options.ops), "WorldOptions::ops", "op")),
           .kernels = KernelTable(kernels(cpu_kernels())),
           .evaluate = make_evaluator(std::make_shared<const KernelTable>(kernels(plain_kernels())))};
 }

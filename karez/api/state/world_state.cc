@@ -1,4 +1,4 @@
-// Implements WorldState and WorldLock: variables and their owners, restart and end.
+// Implements WorldState and WorldLock: adds and removes variables, and restarts or ends a world.
 #include "karez/api/state/world_state.h"
 #include "karez/api/namespace.h"
 
@@ -66,7 +66,7 @@ void WorldState::on_owner_destroyed() {
 WorldLock::WorldLock(WorldState& world) : world_(world) {
   require(world.holder.load() != std::this_thread::get_id(),
           "the world is used while it compiles on this thread: an initialiser or a rule of an op must not call "
-          "functions, read or write");
+          "compiled functions and must not read or write variables");
   world.mutex.lock();
   world.holder = std::this_thread::get_id();
   world.drop_expired();

@@ -23,7 +23,7 @@
 
 namespace karez {
 
-// The cost table of a world, and its built-in and user-defined ops and kernels. The tables do not change.
+// The cost table of a world, and its built-in and user-defined ops and kernels. These tables do not change.
 struct WorldTables {
   CostTable costs;
   graph::OpTable ops;
@@ -31,7 +31,7 @@ struct WorldTables {
   passes::Evaluate evaluate;
 };
 
-// A plan that gathers a value on all ranks, see gather.h.
+// A plan that gathers a value on all ranks (see gather.h).
 struct GatherPlan {
   std::string what;  // describes the value, with its type and layout
   int plan = 0, generation = 0;
@@ -53,31 +53,31 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   VariableTable variables;
   std::vector<GatherPlan> gather_plans;  // the most recently used last
   int generation = 0;                    // increased by reset, which deletes older plans
-  int saves = 0;                         // number of checkpoints, equal on all ranks
+  int saves = 0;                         // number of finished saves, equal on all ranks
 
   std::mutex mutex;                             // locked by WorldLock
   std::atomic<std::thread::id> holder{};        // the thread that holds the mutex
-  std::atomic<bool> has_expired_owners{false};  // the owner of some variable no longer exists
+  std::atomic<bool> has_expired_owners{false};  // there is a variable whose owner no longer exists
   TraceQueue traces;
 
   runtime::Session session;              // declared after the tables to which it refers, so that it is destroyed first
   ExpressionPlanCache expression_plans;  // destroyed before the session
 
-  void grow_to(int devices);  // an error beyond WorldOptions::device_limit
+  void grow_to(int devices);  // throws beyond WorldOptions::device_limit
   // Returns the compiler's options for a program on the meshes of the graph.
   passes::CompileOptions compile_options(const graph::Graph& graph) const;
-  // Returns the costs of single acts with kernels of `team` threads, for simulations in virtual time, which model the
-  // sharing of workers by devices. Plans contain this table. The compiler does not simulate workers, so its table
-  // accounts for the sharing.
+  // Returns the costs of single acts, with kernels that use `team` threads. Plans contain this table for simulations in
+  // virtual time, which simulate the workers that devices share. The compiler does not simulate workers, so its own
+  // table includes the effect of sharing.
   CostTable act_costs(const graph::Graph& graph, int team) const;
 
   // The following functions require the lock.
   void add_variable(const VariableKey& key, const Parameter& parameter, Mesh mesh, Layout layout);
   void erase_variable(const VariableKey& key);
-  void drop_expired();  // deletes variables with an owner that no longer exists
+  void drop_expired();  // deletes variables whose owner no longer exists
   void clear();         // deletes variables and plans, none of which may be in use
-  // Clears the world, and recovers from a failure if `failed`: with several ranks all of them call restart, and
-  // continue together.
+  // Clears the world, and recovers from a failure if `failed` is true. With several ranks, all of them must call
+  // restart; they continue together.
   void restart(bool failed);
 
   void on_owner_destroyed();  // called on the thread that destroys the owner, with or without the lock

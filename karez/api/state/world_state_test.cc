@@ -8,7 +8,7 @@
 namespace karez {
 namespace {
 
-// The world is not used in between: destroying the last copy deletes the variable.
+// The destructor of the last copy deletes the variable; no other call of the world is needed.
 TEST(WorldState, AVariableIsDeletedWhenItsLastOwnerIsDestroyed) {
   World world;
   DeviceMesh mesh = world.mesh();

@@ -1,4 +1,4 @@
-// For tests: a temporary folder for cached plans, which KAREZ_CACHE names during the object's lifetime.
+// TemporaryCache: for tests, a temporary folder for cached plans. KAREZ_CACHE names it during the object's lifetime.
 #pragma once
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// For tests of checkpoints: a fixture with a temporary folder and handmade files, and a model that is trained.
+// For tests of checkpoints: a fixture that provides a temporary folder and writes files, and a model with its training.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Inputs that several tests share: random numbers, and a source that waits until the test opens it.
+// Inputs that several tests use: arrays of numbers, and a source whose reads block until the test lets them continue.
 #pragma once
 
 #include <future>
@@ -42,12 +42,12 @@ inline HostArray small_integers(DType dtype, Shape shape) {
   return out;
 }
 
-// The value as an array on the mesh, with the partition spec `axes`.
+// Returns the value as an array on the mesh, with the partition spec `axes`.
 inline Array array_on(const DeviceMesh& mesh, const HostArray& value, const std::vector<std::string>& axes = {}) {
   return compile(mesh, [axes](Tensor x) { return axes.empty() ? x * 1 : with_layout(x, axes); })(value).value();
 }
 
-// A source whose reads block until `open` is ready, and then give 5.
+// A source whose reads block until `open` is ready and then return 5.
 class LateSource : public Source {
  public:
   explicit LateSource(std::shared_future<void> open) : open_(std::move(open)) {}

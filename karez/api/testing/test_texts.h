@@ -1,5 +1,5 @@
-// Test helpers of this component: the text of an error (karez/base/test_error.h), and the elements of an array as a
-// list.
+// Test helpers of this component: the message of an error (karez/base/test_error.h), the elements of an array as a
+// list, and a comparison of arrays bit for bit.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// axes_or_all: checks the axes that a user passes to a reduction.
+// axes_or_all: checks and normalises the axes that a user passes to a reduction.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace karez {
 
-// Returns the axes as sorted numbers from 0; negative axes count from the end, and an empty list means all axes.
+// Returns the axes as sorted non-negative numbers. Negative axes count from the end; an empty list means all axes.
 inline Ints axes_or_all(const Ints& axes, int rank) {
   Ints out = axes;
   if (out.empty()) {

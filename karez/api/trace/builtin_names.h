@@ -8,7 +8,7 @@ namespace karez {
 inline constexpr std::string_view random_counter_name = "rng";
 inline constexpr std::string_view loss_scale_prefix = "amp.";
 
-// Returns true for the state of random numbers and for loss scales: no parameter of a model has their values.
+// Returns true for the state of random numbers and for loss scales, which do not belong to any model.
 inline bool is_builtin_name(std::string_view name) {
   return name == random_counter_name || name.starts_with(loss_scale_prefix);
 }

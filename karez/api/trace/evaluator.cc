@@ -18,8 +18,9 @@ HostArray allocate(std::int64_t bytes) { return HostArray(TensorType{DType::b8, 
 Evaluate make_evaluator(std::shared_ptr<const KernelTable> kernels) {
   return [kernels = std::move(kernels)](const CallSpec& call, const std::vector<HostBytes>& inputs) {
     auto choice = kernels->find(call);
-    require(choice.has_value(), "no kernel evaluates ", print(call), "; there are ", kernels->list(call.op));
-    require(inputs.size() == call.in.size(), print(call), " is evaluated with ", inputs.size(), " operands");
+    require(choice.has_value(), "no kernel can evaluate ", print(call), "; ", kernels->list(call.op));
+    require(inputs.size() == call.in.size(), print(call), ": expected ", call.in.size(), " operands, got ",
+            inputs.size());
     std::vector<HostArray> memory;
     std::vector<std::byte*> in, out;
     for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -1,4 +1,5 @@
-// make_evaluator: a function that evaluates one call on host bytes; the compiler folds constants with it.
+// make_evaluator: makes the function with which the compiler folds constants. It evaluates one kernel call on host
+// bytes.
 #pragma once
 
 #include <memory>

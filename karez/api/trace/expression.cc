@@ -1,4 +1,4 @@
-// Implements expressions and lazy values: their operands, their world and mesh, and their computed arrays.
+// Implements expressions and lazy values: operands, world and mesh, and computed arrays.
 #include "karez/api/trace/expression.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace karez {
 namespace {
 
-// Returns the op table that is used until an array or Interactive determines the world.
+// Returns the op table that an expression uses until an array or an Interactive scope determines its world.
 const OpTable& builtin_ops() {
   static const OpTable rows = all_ops();
   return rows;
@@ -56,7 +56,7 @@ Tensor::Tensor(const Array& array)
       handle(lazy) {}
 Tensor::Tensor(const HostArray& shared) : Tensor(HostArray(shared)) {}
 Tensor::Tensor(HostArray&& owned) {
-  require(owned.valid(), "a tensor of an uninitialised host array");
+  require(owned.valid(), "Tensor: the host array is uninitialised");
   HostArray array = std::move(owned);
   if (!array.unique()) {
     HostArray copy(array.type());
@@ -71,8 +71,8 @@ Tensor::Tensor(HostArray&& owned) {
 std::shared_ptr<WorldState> world_of(const Expression& expression) {
   auto world = expression.world.lock();
   require(world != nullptr,
-          "a tensor of a world that no longer exists: read it while the World, or a mesh, function or future of it, is "
-          "alive");
+          "the tensor belongs to a world that no longer exists; read it while the World, or a mesh, function or future "
+          "of it, is alive");
   return world;
 }
 
@@ -80,9 +80,9 @@ DeviceMesh mesh_of(const Expression* expression) {
   if (expression != nullptr && expression->has_mesh) return {world_of(*expression), expression->mesh()};
   const DeviceMesh* scope = Interactive::mesh();
   require(scope != nullptr,
-          "the mesh of this computation is unknown: no operand is an Array; set it by Interactive on(mesh)");
+          "the mesh of this computation is unknown, because no operand is an Array; set it with Interactive on(mesh)");
   require(expression == nullptr || !expression->has_world || world_of(*expression) == scope->world,
-          "a tensor belongs to a different world from the innermost Interactive");
+          "a tensor belongs to another world than the innermost Interactive scope");
   return *scope;
 }
 
@@ -93,7 +93,7 @@ Expression::Expression() : trace(builtin_ops(), {.name = "expression", .train = 
 
 void Expression::join_world(const std::shared_ptr<WorldState>& world_state) {
   require(!has_world || world.lock() == world_state,
-          "arrays of different worlds in one expression; pass the host arrays that read() returns");
+          "the operands of an expression are arrays of different worlds; pass the host arrays that read() returns");
   if (has_world) return;
   has_world = true;
   world = world_state;
@@ -111,8 +111,8 @@ void Expression::require_mesh(std::string_view what) {
   if (has_mesh) return;
   const DeviceMesh* mesh = Interactive::mesh();
   require(mesh != nullptr, what,
-          " outside of a compiled function: the mesh is unknown; set it by an operand that is an Array, or by ",
-          "Interactive on(mesh)");
+          " outside of a compiled function: the mesh is unknown; pass an operand that is an Array, or set the mesh ",
+          "with Interactive on(mesh)");
   place_on(mesh->world, mesh->mesh);
 }
 

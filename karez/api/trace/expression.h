@@ -1,5 +1,5 @@
-// Expressions and lazy values: outside of a trace each API function writes its own graph, which is kept until one of
-// its values is needed.
+// Expressions and lazy values. Outside of a trace, each API function writes a separate graph, which is kept until one
+// of its values is needed.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ namespace karez {
 struct LazyValue {
   const TensorType type;
   const HostArray host = {};              // a host value, which the user passed
-  const ValueId id = {};                  // in the expression that makes the value
+  const ValueId id = {};                  // in the graph of the expression that makes the value
   std::weak_ptr<const void> handle = {};  // expires when the user can no longer read the value
 
   std::shared_ptr<const Expression> producer() const;  // the expression that makes the value; null if the value exists
@@ -27,7 +27,7 @@ struct LazyValue {
   void set_array(Array array);
   // Returns whether the user fixed the layout, in the expression or by passing an array; valid after the computation.
   bool has_user_layout() const;
-  const void* identity() const;  // equal for tensors of one array
+  const void* identity() const;  // the same for all tensors that refer to one array
 
   LazyValue(TensorType type, HostArray host) : type(std::move(type)), host(std::move(host)) {}
   LazyValue(TensorType type, Array array) : type(std::move(type)), array_(std::move(array)) {}
@@ -44,8 +44,8 @@ struct LazyValue {
 };
 using LazyValues = std::vector<std::shared_ptr<LazyValue>>;
 
-// The graph of one API function (relu, a layer). Its input nodes are the operands, values outside of the graph, in
-// order. An expression does not keep its world alive.
+// The graph that one API function (relu, a layer) writes. The input nodes of the graph are the operands, in order;
+// these are values outside of the graph. An expression does not keep its world alive.
 struct Expression : std::enable_shared_from_this<Expression> {
   Expression();
 
@@ -53,7 +53,7 @@ struct Expression : std::enable_shared_from_this<Expression> {
   LazyValues operands;
   std::vector<std::weak_ptr<LazyValue>> values;  // the values of existing tensors
   std::weak_ptr<WorldState> world;
-  bool has_world = false, has_mesh = false;  // whether an operand (the first such operand) determines world and mesh
+  bool has_world = false, has_mesh = false;  // whether world and mesh are known; operands determine them
   bool has_parameter_mesh = false;           // the mesh is the one that stores a parameter that the expression reads
   bool complete = false;                     // the API function has returned
   int depth = 1;  // length of the longest chain of uncomputed expressions that ends with this one
@@ -63,10 +63,11 @@ struct Expression : std::enable_shared_from_this<Expression> {
   // Adds a number as an operand, so that expressions with different numbers have the same structure.
   ValueId number(DType dtype, double value);
   void add_value(Tensor& tensor);  // `tensor` is a value of this expression
-  // If the expression has no mesh yet, sets that of Interactive; an error outside of all Interactive scopes.
+  // If the expression has no mesh yet, uses that of the innermost Interactive scope; throws outside of all scopes.
   void require_mesh(std::string_view what);
   void place_on(const std::shared_ptr<WorldState>& world_state, const Mesh& mesh);
-  // Uses the mesh of the first parameter that the world stores; operands are transferred to it.
+  // If the world stores the parameter and no earlier parameter has set the mesh, uses the mesh that stores the
+  // parameter. Operands are transferred to this mesh.
   void place_with(const Parameter& parameter);
   LazyValues pending_values() const;  // uncomputed values that the user can still read
 
@@ -75,12 +76,13 @@ struct Expression : std::enable_shared_from_this<Expression> {
   void join_world(const std::shared_ptr<WorldState>& world_state);
 };
 
-// Returns the world of an expression; an error if the world no longer exists or was never set.
+// Returns the world of an expression; throws if the world no longer exists or was never set.
 std::shared_ptr<WorldState> world_of(const Expression& expression);
-// Returns the mesh on which an expression is computed; null stands for a value without an expression.
+// Returns the mesh on which an expression is computed. Pass null for a value without an expression.
 DeviceMesh mesh_of(const Expression* expression);
 
-// Longer chains of expressions are computed immediately, which keeps programs small and memory bounded.
+// An expression at the end of a chain of this length is computed immediately, which keeps programs small and bounds
+// memory.
 inline constexpr int max_expression_depth = 64;
 
 }  // namespace karez

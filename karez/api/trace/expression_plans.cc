@@ -1,4 +1,5 @@
-// Runs expressions: collects the required expressions, finds or compiles a function for their structure, and calls it.
+// Runs expressions: collects the expressions that are needed, finds or compiles a function for their structure, and
+// calls this function.
 #include "karez/api/trace/expression_plans.h"
 #include "karez/api/namespace.h"
 #include "karez/api/trace/expression_program.h"
@@ -19,8 +20,8 @@ namespace karez {
 namespace {
 
 constexpr std::size_t max_plans = 256;
-constexpr std::int64_t max_unsplit_bytes = 64 << 10;         // a larger result may be split; counts the global value
-constexpr std::int64_t max_bytes = std::int64_t{256} << 20;  // of the values of cached programs
+constexpr std::int64_t max_unsplit_bytes = 64 << 10;         // a result with a larger global value may be split
+constexpr std::int64_t max_bytes = std::int64_t{256} << 20;  // the limit for the values of all cached programs
 
 std::int64_t count_bytes(const ExpressionProgram& program) {
   std::int64_t bytes = 0;
@@ -29,8 +30,8 @@ std::int64_t count_bytes(const ExpressionProgram& program) {
   return bytes;
 }
 
-// The mesh axes along which the values of a program may be split: the axes that split its operands. They depend only on
-// types and layouts, so they are equal on all ranks.
+// The mesh axes along which the values of a program may be split: those that split its operands. They depend only on
+// types and layouts, so they are the same on all ranks.
 class SplitAxes {
  public:
   SplitAxes(const ExpressionProgram& program, const Mesh& mesh) : program_(program), mesh_(mesh) {
@@ -168,7 +169,7 @@ std::vector<Argument> make_arguments(const ExpressionProgram& program) {
   return out;
 }
 
-// Finds or makes the plan of this structure, and moves it to the end of the list.
+// Finds or makes the plan for a program of this structure, and moves it to the end of the list.
 ExpressionPlanCache::Entry& find_plan(ExpressionPlanCache& cache, const DeviceMesh& mesh,
                                       const ExpressionProgram& program, const SourceLine& where) {
   auto& entries = cache.entries;
@@ -212,7 +213,8 @@ void call(ExpressionPlanCache& cache, const DeviceMesh& mesh, const ExpressionPr
   }
 }
 
-// Computes the values and the updates of the expression `update`, if it is not null. Requires the mutex of the cache.
+// Computes the values, and applies the updates of variables in the expression `update` if it is not null. The caller
+// must hold the cache's mutex.
 void run_on(ExpressionPlanCache& cache, const DeviceMesh& mesh, const LazyValues& values,
             const std::shared_ptr<const Expression>& update, const SourceLine& where) {
   while (true) {
@@ -244,8 +246,8 @@ template <class Action> void with_source_line(const SourceLine& where, Action ac
   }
 }
 
-// Runs the expression `producer` on its mesh. `read_type` is the type of a tensor that is read, otherwise null: with
-// several ranks either all or none of them compute a tensor that is read.
+// Computes the values on the mesh of the expression `producer`. If a tensor is read, `read_type` is its type, otherwise
+// null. With several ranks, a tensor that is read is computed on all of them or on none.
 void run_all(const LazyValues& values, const std::shared_ptr<const Expression>& update,
              const std::shared_ptr<const Expression>& producer, const SourceLine& where,
              const TensorType* read_type = nullptr) {
@@ -255,13 +257,13 @@ void run_all(const LazyValues& values, const std::shared_ptr<const Expression>& 
     const DeviceMesh mesh = mesh_of(producer.get());
     require(mesh.world->holder.load() != std::this_thread::get_id(),
             "a tensor is read while its world compiles on this thread: an initialiser or a rule of an op must not "
-            "compute or read");
+            "compute or read tensors");
     std::lock_guard lock(mesh.world->expression_plans.mutex);
     if (read_type != nullptr && !mesh.world->ranks.alone())
-      agree_on_op(*mesh.world, {.what = cat("a read of ", *read_type, ", which is computed for it"),
+      agree_on_op(*mesh.world, {.what = cat("a computation and read of ", *read_type),
                                 .where = where,
-                                .advice = "values outside of compiled functions are computed by all ranks: read them "
-                                          "on every rank, and print them on one"});
+                                .advice = "all ranks must take part in computations outside of compiled functions: "
+                                          "read the value on every rank, and print it on one"});
     run_on(mesh.world->expression_plans, mesh, values, update, where);
   });
 }
@@ -285,7 +287,7 @@ Array Tensor::array(SourceLine where) const {
   require(lazy != nullptr || !id.valid(), "a tensor ", type,
           " of a program that is being traced has no bytes: return it from the function, and read ",
           "the result of a call\n  at ", karez::print(where));
-  require(lazy != nullptr, "an uninitialised tensor is read\n  at ", karez::print(where));
+  require(lazy != nullptr, "an uninitialised tensor cannot be read\n  at ", karez::print(where));
   if (Array value = lazy->array(); value.valid()) return value;
   run({lazy}, where);
   return lazy->array();

@@ -1,4 +1,5 @@
-// Tests of the programs of expressions: which expressions share one, which values it computes, and how many are kept.
+// Tests of the programs of expressions: which expressions share a program, which values a program computes, and how
+// many programs are kept.
 #include "karez/api/trace/expression_plans.h"
 
 #include <gmock/gmock.h>
@@ -59,14 +60,14 @@ TEST(ExpressionPlans, ASharedSubexpressionIsComputedOnceAndKept) {
   const Tensor left = shared + 1, right = shared * 2;
   EXPECT_NE(shared.lazy->producer(), nullptr);
   left.read();
-  EXPECT_EQ(shared.lazy->producer(), nullptr) << "an intermediate value";
-  EXPECT_NE(right.lazy->producer(), nullptr) << "not needed yet";
+  EXPECT_EQ(shared.lazy->producer(), nullptr) << "an intermediate value that can still be read must be kept";
+  EXPECT_NE(right.lazy->producer(), nullptr) << "a value that is not needed yet must not be computed";
   const Array shared_array = shared.array();
   right.read();
   const auto programs = count_programs(mesh);
   left.read();
   right.read();
-  EXPECT_EQ(count_programs(mesh), programs) << "existing values are not computed again";
+  EXPECT_EQ(count_programs(mesh), programs) << "existing values must not be computed again";
   EXPECT_TRUE(equal_bits(shared_array.read(), exp(a).read()));
 }
 
@@ -75,15 +76,15 @@ TEST(ExpressionPlans, ValuesWithoutAHandleAreNotResults) {
   const DeviceMesh mesh = world.mesh();
   const Array a = array_on(mesh, random_floats({256}, 1));
   const auto held_before = world.held_bytes();
-  const Tensor c = exp(a) * 2 + 1;  // with two intermediate values
+  const Tensor c = exp(a) * 2 + 1;  // its two intermediate values have no handle
   c.array().wait();
   EXPECT_EQ(world.held_bytes() - held_before, 1024);
   const Tensor d = exp(a), e = d * 2 + 1;
   e.array().wait();
-  EXPECT_EQ(world.held_bytes() - held_before, 3072) << "d is still held";
+  EXPECT_EQ(world.held_bytes() - held_before, 3072) << "d has a handle, so its array must be kept";
 }
 
-TEST(ExpressionPlans, DroppedTensorsAreNotComputed) {
+TEST(ExpressionPlans, DestroyedTensorsAreNotComputed) {
   World world;
   const DeviceMesh mesh = world.mesh();
   const Array a = array_on(mesh, vector_of(1, 2, 3));

@@ -1,4 +1,4 @@
-// Assembles programs of expressions, and computes their keys.
+// Assembles programs from expressions, and computes the keys of programs.
 #include "karez/api/trace/expression_program.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void put(std::string& key, const Mesh& mesh) {
   for (DeviceName device : mesh.devices) put(key, device.rank), put(key, device.device);
 }
 
-// Returns whether the node may fail in a launch (an index out of range), so that the key must contain the user's line.
+// Returns whether the node may fail in a launch (an index out of range). The key must then contain the user's line.
 bool may_fail(const Graph& graph, const Node& node) {
   return std::any_of(node.inputs.begin(), node.inputs.end(),
                      [&](ValueId in) { return !is_float(graph.type(in).dtype) && graph.type(in).dtype != DType::b8; });

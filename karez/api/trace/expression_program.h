@@ -1,4 +1,4 @@
-// ExpressionProgram: a program that joins expressions, and a key of its structure.
+// ExpressionProgram: several expressions joined into one program, and a key that describes its structure.
 #pragma once
 
 #include <map>
@@ -29,7 +29,7 @@ struct ExpressionProgram {
   std::vector<std::pair<std::shared_ptr<LazyValue>, int>> bindings;  // values, each with the index of its result
 };
 
-// Assembles a program. Operands that must first be computed on another mesh are listed in `other_mesh_operands`.
+// Assembles a program on one mesh. Operands that must first be computed on another mesh are in `other_mesh_operands`.
 class ProgramBuilder {
  public:
   explicit ProgramBuilder(const Mesh& mesh) : mesh_(mesh) {}
@@ -49,7 +49,7 @@ class ProgramBuilder {
   std::map<const void*, int> arguments_;
 };
 
-// Returns a key that contains everything on which the plan depends.
+// Returns a key that contains everything on which the plan depends; with `lines`, also the user's source lines.
 std::string key_of(const ExpressionProgram& program, const Mesh& mesh, bool lines);
 
 }  // namespace karez

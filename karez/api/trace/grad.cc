@@ -1,4 +1,4 @@
-// Gradients in the program that is being traced.
+// Implements grad: adds gradients to the program that is being traced.
 #include <algorithm>
 #include <vector>
 
@@ -11,14 +11,15 @@
 namespace karez {
 namespace {
 
-// Rejects a loss outside of a trace, because an expression contains only the nodes of one call.
+// Throws for a loss outside of a trace, because an expression contains only the nodes of one call.
 void check_loss(const Trace& t, const Term& loss) {
   require(t.expression == nullptr || t.contains(loss),
           "grad outside of a compiled function: the computation of the loss is not available; ",
           "value_and_grad(f)(x) computes f(x) and its gradients");
 }
 
-// `depends` says for each value in `wrt` whether the loss depends on it; empty means that the loss depends on all.
+// `depends` says for each value in `wrt` whether the loss depends on it; if empty, the loss is assumed to depend on all
+// of them.
 std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> wrt,
                               const std::vector<bool>& depends = {}) {
   std::vector<Tensor> out;

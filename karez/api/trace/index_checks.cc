@@ -9,8 +9,8 @@
 namespace karez {
 namespace {
 
-// Returns the value from which `value` takes its elements, each at least once: skips nodes that only move or repeat
-// elements.
+// Returns the value from which `value` takes its elements. Nodes between the two only move, repeat or widen elements,
+// so each element of the returned value occurs in `value` at least once.
 ValueId elements_of(const Graph& graph, ValueId value) {
   while (true) {
     const Node& node = graph.node(graph.value(value).producer);

@@ -1,4 +1,4 @@
-// IndexCheck: checks an index argument of a function before a launch.
+// IndexCheck: checks before a launch that the indices in an argument of a function are in range.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace karez {
 
-// Every element of argument number `argument` must index a table of `limit` rows, or equal `ignored`.
+// Every element of argument number `argument` must be an index into a table of `limit` rows, or be equal to `ignored`.
 struct IndexCheck {
   int argument = 0;
   std::int64_t limit = 0;
@@ -25,9 +25,9 @@ struct IndexCheck {
   void validate(const std::vector<Argument>& arguments, bool is_single_rank) const;
 };
 
-// Returns checks of the index arguments of a traced program. The elements of an index argument are used as indices
-// directly, except for one value that a select may replace (the ignored label of cross_entropy). Indices that are
-// computed in any other way are checked by their kernels.
+// Returns checks of the index arguments of a traced program. An index argument is one whose elements are used as
+// indices directly, except for one value that a select may replace (the ignored label of cross_entropy). Indices that
+// are computed in any other way are checked by the kernels that use them.
 std::vector<IndexCheck> index_checks(const Graph& graph);
 
 }  // namespace karez

@@ -1,4 +1,5 @@
-// Function::inlined: writes the body of a function that is called with tensors into the program that is being traced.
+// Implements Function::inlined: if a function is called with tensors, writes its body into the program that is being
+// traced.
 #include <map>
 #include <string>
 #include <utility>
@@ -13,7 +14,7 @@
 namespace karez {
 namespace {
 
-// Makes an argument of a call from this operand, outside of a trace.
+// Converts an operand to an argument of a call, outside of a trace.
 Argument make_argument(const Term& operand) {
   if (operand.is_number()) {
     Argument out((HostArray()));
@@ -50,9 +51,9 @@ Tensors Function::inlined(std::vector<Term> operands) const {
     trace.expression->place_on(s.mesh.world->shared_from_this(), own_mesh(s.mesh, s.options));
   const std::string name = cat("function '", s.options.name, "' (", karez::print(s.where), "), called with tensors");
   require(s.arguments < 0 || static_cast<int>(operands.size()) == s.arguments, name, ", expects ", s.arguments,
-          " arguments, got ", operands.size());
+          s.arguments == 1 ? " argument, got " : " arguments, got ", operands.size());
   require(&trace.builder.ops() == &s.mesh.world->tables.ops, name,
-          ", belongs to a different world from the program that is being traced");
+          ", belongs to another world than the program that is being traced");
   const Mesh mesh = own_mesh(s.mesh, s.options);
   require(trace.mesh() == mesh, name, ", is compiled for ", sbp::print(mesh),
           ", but the program that is being traced is for ", sbp::print(trace.mesh()));

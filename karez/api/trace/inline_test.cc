@@ -1,5 +1,5 @@
-// Tests of a function's body while it is traced: it reads and writes the world, calls and inlines other functions; and
-// of threads.
+// Tests of a function's body while it is traced: it may read and write variables and call or inline other functions,
+// and several threads may trace.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 Parameter make_parameter(const char* name, double first) { return {name, {DType::f32, {2}}, constant_init(first)}; }
 
-TEST(Arguments, AnUnusedArgumentIsIgnoredExceptForItsType) {
+TEST(Arguments, OnlyTheTypeOfAnUnusedArgumentMatters) {
   World world;
   int traces = 0;
   auto f = compile(world.mesh(), [&](Tensor, Tensor y, Tensor z) { return ++traces, y + z * 0.0 * 1.0; });
@@ -32,7 +32,7 @@ TEST(Arguments, AnUnusedArgumentIsIgnoredExceptForItsType) {
   EXPECT_THAT(list(f(vector_of(7, 8), vector_of(9, 10), vector_of(5, 6)).value().read()), ElementsAre(9, 10));
   EXPECT_EQ(traces, 1);
   EXPECT_THAT(list(f(1.0f, vector_of(3, 4), vector_of(5, 6)).value().read()), ElementsAre(3, 4));
-  EXPECT_EQ(traces, 2) << "the type of the argument belongs to the signature";
+  EXPECT_EQ(traces, 2) << "the type of the unused argument belongs to the signature";
 }
 
 TEST(Arguments, AllArgumentsMayBeUnused) {
@@ -77,7 +77,7 @@ TEST(Body, ABodyThatCallsItselfIsAnError) {
   g = std::make_unique<Function>(compile(world.mesh(), [&](Tensor x) -> Tensor { return (*g)(x + 1); }, {.name = "g"}));
   EXPECT_THAT(error_of([&] { (*g)(vector_of(1, 2)); }), HasSubstr("function 'g' calls itself while it is traced"));
   EXPECT_THAT(error_of([&] { (*g)(vector_of(1, 2)); }), HasSubstr("function 'g' calls itself"))
-      << "the first error leaves nothing locked";
+      << "the first error must release every lock";
 }
 
 TEST(Body, AnInitialiserMustNotUseTheWorld) {
@@ -87,7 +87,7 @@ TEST(Body, AnInitialiserMustNotUseTheWorld) {
     return build::constant(b, type, 1);
   });
   EXPECT_THAT(error_of([&] { compile(world.mesh(), [&](Tensor x) { return x * w; })(vector_of(1, 1)); }),
-              HasSubstr("an initialiser or a rule of an op must not call functions, read or write"));
+              HasSubstr("an initialiser or a rule of an op must not call compiled functions"));
   Parameter valid_parameter = make_parameter("good", 2);
   EXPECT_THAT(
       list(compile(world.mesh(), [&](Tensor x) { return x * valid_parameter; })(vector_of(1, 2)).value().read()),
@@ -104,9 +104,9 @@ TEST(Inlined, ACallWithATensorIsPartOfTheProgram) {
     EXPECT_EQ(outputs.size(), 2u);
     return outputs[0] * outputs[1] + relu(affine(a, x)) + pair(affine(x, x))[0];
   });
-  // a = 2x + 1; (a + 1)(a - 1) + (2a + x) + (3x + 1)
+  // a = 2 * x + 1; the result is (a + 1) * (a - 1) + (2 * a + x) + (3 * x + 1)
   EXPECT_THAT(list(f(vector_of(1, 2)).value().read()), ElementsAre(8 + 7 + 4, 24 + 12 + 7));
-  EXPECT_EQ(affine.signatures(), 0) << "nothing was compiled separately";
+  EXPECT_EQ(affine.signatures(), 0) << "an inlined function must not be compiled separately";
   EXPECT_EQ(f.signatures(), 1);
 }
 
@@ -142,7 +142,7 @@ TEST(Inlined, DropoutIsActiveIfTheInnerFunctionTrains) {
   EXPECT_EQ(counts(evaluating, false), 0);
 }
 
-TEST(Inlined, RandomSitesDependOnlyOnTheProgram) {
+TEST(Inlined, SitesOfRandomNodesDependOnlyOnTheProgram) {
   auto sites = [] {
     World world;
     auto inner = compile(world.mesh(), [](Tensor x) { return dropout(x, 0.5) + dropout(x, 0.5); });
@@ -188,14 +188,14 @@ TEST(Inlined, MismatchesAreErrors) {
   auto traced = [&](auto body) { return error_of([&] { compile(world.mesh(), body)(vector_of(1, 2)); }); };
   EXPECT_THAT(
       traced([&](Tensor x) -> Tensor { return f(x, x); }),
-      AllOf(HasSubstr("function 'f' (inline_test.cc:"), HasSubstr("called with tensors, expects 1 arguments, got 2")));
+      AllOf(HasSubstr("function 'f' (inline_test.cc:"), HasSubstr("called with tensors, expects 1 argument, got 2")));
   EXPECT_THAT(traced([&](Tensor x) -> Tensor { return pair_function(x); }),
               HasSubstr("a function returns 2 tensors, but one is required"));
   auto split = compile(world.mesh("data=2"), [](Tensor x) { return x + 1; });
   EXPECT_THAT(traced([&](Tensor x) -> Tensor { return split(x); }),
               HasSubstr("is compiled for mesh(data=2), but the program that is being traced is for mesh()"));
   auto foreign = compile(other_world.mesh(), [](Tensor x) { return x + 1; });
-  EXPECT_THAT(traced([&](Tensor x) -> Tensor { return foreign(x); }), HasSubstr("belongs to a different world"));
+  EXPECT_THAT(traced([&](Tensor x) -> Tensor { return foreign(x); }), HasSubstr("belongs to another world"));
   EXPECT_THAT(error_of([&] { f(Tensor()); }), HasSubstr("an uninitialised tensor"));
 }
 
@@ -239,11 +239,11 @@ TEST(Threads, OneFunctionCalledBySeveralThreadsIsTracedOnce) {
   EXPECT_EQ(max_active, 1);
 }
 
-TEST(Threads, FunctionsThatCallEachOtherOnTwoThreadsAreAnErrorAndDoNotHang) {
+TEST(Threads, FunctionsThatCallEachOtherOnTwoThreadsGiveAnErrorAndDoNotHang) {
   World world;
   std::unique_ptr<Function> f, g;
   std::atomic<int> bodies_begun = 0;
-  auto wait_for_both = [&] {  // both are traced before either calls the other
+  auto wait_for_both = [&] {  // ensures that both functions are being traced before one calls the other
     ++bodies_begun;
     for (int i = 0; i < 2000 && bodies_begun < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };

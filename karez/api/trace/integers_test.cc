@@ -1,4 +1,4 @@
-// Tests of functions of bools and integers: values, dtypes and errors.
+// Tests of functions on bools and integers: values, dtypes and errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ HostArray bools(std::initializer_list<bool> values) {
   return out;
 }
 
-// The results of a function of two bools for all four pairs, on a mesh of two devices.
+// Returns the results of a function of two bools for all four pairs, computed on a mesh of two devices.
 std::vector<std::int64_t> results_of(auto&& body, DType expected_dtype) {
   World world({.devices = 2});
   auto f = compile(world.mesh("data=2"), [&](Tensor x, Tensor y) {
@@ -41,7 +41,7 @@ TEST(Bools, ArithmeticAndComparisonsAreLogical) {
               ElementsAre(0, 1, 1, 2));
 }
 
-TEST(Bools, ExtremesSortsAndSelectionsKeepTheDtype) {
+TEST(Bools, ExtremaSortsAndSelectionsKeepTheDtype) {
   EXPECT_THAT(results_of([](Tensor x, Tensor) { return broadcast_to(max(x), {1}); }, DType::b8), ElementsAre(1));
   EXPECT_THAT(results_of([](Tensor x, Tensor) { return broadcast_to(min(x), {1}); }, DType::b8), ElementsAre(0));
   EXPECT_THAT(results_of([](Tensor, Tensor y) { return sort(y, 0).values; }, DType::b8), ElementsAre(0, 0, 1, 1));
@@ -67,7 +67,7 @@ TEST(Bools, MeaninglessOperationsNameAnAlternative) {
               StartsWith("pow: expected numbers, got bool[4] and bool[4]; cast them first"));
 }
 
-TEST(Integers, PowersWrapAndNegativePowersAreIntegers) {
+TEST(Integers, PowersWrapAroundOnOverflowAndNegativePowersAreIntegers) {
   const auto powers = [](Tensor x, Tensor y) {  // -1 and 2 to the powers -1 and 3
     return pow(where(x, Term(2), Term(-1)), where(y, Term(3), Term(-1)));
   };
@@ -75,7 +75,7 @@ TEST(Integers, PowersWrapAndNegativePowersAreIntegers) {
   EXPECT_THAT(results_of([](Tensor x, Tensor) { return pow(cast(x, DType::i32) * 3, 21); }, DType::i32),
               ElementsAre(0, 0, 1870418611, 1870418611));
   EXPECT_THAT(error_of([&] { results_of([](Tensor x, Tensor) { return pow(cast(x, DType::i32), -1); }, DType::i32); }),
-              StartsWith("pow: i32[4] to the power -1 is not an integer: cast it to a float first"));
+              StartsWith("pow: i32[4] to the power -1 is not an integer; cast the base to a float first"));
   EXPECT_THAT(
       results_of([](Tensor x, Tensor y) { return relu(cast(x, DType::i32) - cast(y, DType::i32)); }, DType::i32),
       ElementsAre(0, 0, 1, 0));

@@ -1,5 +1,5 @@
-// Tests of with_layout in compiled functions: each call makes a separate value, a layout that the value already has
-// costs nothing, and contradictions with the layout of a stored parameter are errors.
+// Tests of with_layout in compiled functions: each call makes a separate value, requesting a layout that the value
+// already has costs nothing, and contradictions with the layout of a stored parameter are errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ HostArray ones(Shape shape) {
   return out;
 }
 
-// The layouts that `layout` nodes have after a pass.
+// Returns the layouts of the `layout` nodes after a pass.
 std::vector<std::string> layouts_after(const Function& f, std::string_view pass) {
   std::vector<std::string> out;
   for (const auto& p : f.passes())
@@ -35,7 +35,7 @@ std::vector<std::string> layouts_after(const Function& f, std::string_view pass)
   return out;
 }
 
-TEST(WithLayout, TwoLayoutsOfOneValueAreTwoValues) {
+TEST(WithLayout, EachRequestedLayoutOfAValueMakesASeparateValue) {
   World world({.devices = 4});
   auto f =
       compile(world.mesh("data=2,model=2"),
@@ -97,13 +97,13 @@ TEST(WithLayout, ALayoutOfAParameterFixesItsStoredLayout) {
             HasSubstr("an earlier with_layout or rule stores it as f32[4@model, 6]"), HasSubstr("layout_test.cc:")));
   EXPECT_THAT(list(hinted(P("model", nullptr))(ones({3, 4})).value().read()), Each(4.0f));
   EXPECT_EQ(world.layout(w), Layout{S(0)});
-  EXPECT_THAT(
-      error_of([&] {
-        hinted(P(nullptr, "model"))(ones({3, 4}));
-      }),
-      AllOf(HasSubstr("'w' stored as f32[4, 6@model]"), HasSubstr("an earlier function stored it as f32[4@model, 6]")));
+  EXPECT_THAT(error_of([&] {
+                hinted(P(nullptr, "model"))(ones({3, 4}));
+              }),
+              AllOf(HasSubstr("'w' to be stored as f32[4, 6@model]"),
+                    HasSubstr("an earlier function stored it as f32[4@model, 6]")));
   EXPECT_THAT(list(hinted(P("model", nullptr))(ones({3, 4})).value().read()), Each(4.0f))
-      << "requesting the same layout twice is allowed";
+      << "a second request for the same layout must be allowed";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Tests of programs on more than one mesh: each value, variable and function belongs to one mesh. The tests add
-// a second mesh to the trace by hand.
+// Tests of programs on more than one mesh: each value, variable and function belongs to one mesh. The tests add a
+// second mesh to the trace by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A mesh of devices 2 and 3.
+// Returns a mesh of devices 2 and 3.
 Mesh second_pair() {
   Mesh mesh = Mesh::parse("model=2");
   mesh.devices = {{0, 2}, {0, 3}};

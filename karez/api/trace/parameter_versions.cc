@@ -1,4 +1,4 @@
-// Finds the versions of parameters on which a loss depends.
+// Finds the versions of parameters on which a value depends.
 #include <algorithm>
 #include <vector>
 
@@ -14,7 +14,7 @@ std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parame
     out.push_back(versions.back().value);
     if (versions.size() == 1) continue;
     // Searches backwards from the loss, up to versions of this parameter and to nodes at which gradients stop.
-    std::vector<std::pair<std::size_t, NodeId>> reads;  // each with the number of the version and the reader
+    std::vector<std::pair<std::size_t, NodeId>> reads;  // each: the number of the version, and the node that reads it
     ById<ValueId, bool> visited(graph.values.size());
     std::vector<std::pair<ValueId, NodeId>> stack = {{loss, NodeId()}};
     while (!stack.empty()) {
@@ -40,9 +40,8 @@ std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parame
       return read.second.valid() ? describe(graph, read.second) : "the loss itself";
     };
     require(reads.size() == 1, "the loss reads two versions of parameter '", parameter.name(), "': an older one in ",
-            message(reads.front()), ", and in ", message(reads.back()),
-            " the result of an update; a gradient is taken at one version: update after the loss, or apply ",
-            "stop_gradient to one of the reads");
+            message(reads.front()), ", and the result of an update in ", message(reads.back()),
+            "; a gradient is taken at one version: update after the loss, or apply stop_gradient to one of the reads");
     out.back() = versions[reads.front().first].value;
   }
   return out;

@@ -1,5 +1,5 @@
-// Tests of FunctionOptions::placements, Placed and the devices of meshes: the placement of values and variables, and
-// errors. Tests of training equivalence are in tests/.
+// Tests of FunctionOptions::placements, Placed and the devices of meshes: where values and variables are placed, and
+// which placements are errors. Tests of training equivalence are in tests/.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ TEST(Placements, ParametersAndTheirOptimiserStateArePlacedWithTheirModule) {
   EXPECT_EQ(world.read("adam.step").data<std::int64_t>()[0], 1);
 }
 
-TEST(Placements, AScopePlacesValuesComputedInItAndRulesOverrideIt) {
+TEST(Placements, AScopePlacesTheValuesComputedInItAndARuleOverridesTheScope) {
   World world({.devices = 3});
   auto device_of = [&](const std::vector<PlacementRule>& rules) {
     struct Root : nn::Module {
@@ -92,7 +92,7 @@ TEST(Placements, AnotherFunctionFindsVariablesOnTheirPlacement) {
   auto with_partial_rules =
       compile(world.mesh(), [&](Tensor x) { return sum(net(x)); }, {.placements = {{"first", world.mesh()}}});
   EXPECT_EQ(same_rules(rows()).item(), with_partial_rules(rows()).item())
-      << "the function uses the placement of the parameters";
+      << "without a rule, the function must use the placement of the stored parameters";
   auto invalid = compile(world.mesh(), [&](Tensor x) { return sum(net(x)); },
                          {.placements = {{"second", world.mesh()}, {"first", world.mesh()}}});
   EXPECT_THAT(error_of([&] { invalid(rows()).wait(); }),
@@ -137,8 +137,8 @@ TEST(Placements, TheSummaryNamesTheCriticalCycle) {
   step(rows()).wait();
   EXPECT_THAT(step.summary(), ::testing::ContainsRegex(
                                   "\nLaunches that overlap as far as slots allow: [0-9.]+ us a launch, predicted"));
-  EXPECT_THAT(step.summary(),
-              ::testing::ContainsRegex("\nCritical cycle of launches one at a time: [0-9.]+ us a launch, predicted"));
+  EXPECT_THAT(step.summary(), ::testing::ContainsRegex(
+                                  "\nCritical cycle if launches run one at a time: [0-9.]+ us a launch, predicted"));
   EXPECT_THAT(step.summary(),
               ::testing::ContainsRegex("  a[0-9]+ transfer %[0-9]+ and its 1 other member +fills r[0-9]+ f32"));
 }
@@ -161,21 +161,19 @@ TEST(Placements, InvalidPlacementsAreErrors) {
   EXPECT_THAT(error_for(world.mesh(), {{"f*", world.mesh()}, {"first", world.mesh("", {.first = 1})}}),
               HasSubstr("placements: 'first' is matched by 'f*' and by 'first', which are on different devices"));
   EXPECT_THAT(error_for(world.mesh(), {{"fi[", world.mesh()}}), HasSubstr("fi["));
-  EXPECT_THAT(
-      error_of([&] { world.mesh("data=2", {.first = 3}); }),
-      HasSubstr(
-          "mesh(data=2) from device 3 on takes 5 devices, but the world has 4; World({.devices = 5}) has enough"));
+  EXPECT_THAT(error_of([&] { world.mesh("data=2", {.first = 3}); }),
+              HasSubstr("mesh(data=2) takes devices 3 to 4, but the world has 4; World({.devices = 5}) has enough"));
   EXPECT_THAT(error_of([&] { world.mesh("data=2", {.first = -1}); }),
               HasSubstr("the first device must be at least 0, got -1"));
   EXPECT_THAT(error_of([&] {
                 world.mesh("data=2", {.devices = {1, 4}});
               }),
-              HasSubstr("there is no device 4; the world has 0 to 3"));
+              HasSubstr("device 4 does not exist; the world has devices 0 to 3"));
   EXPECT_THAT(error_of([&] { world.mesh("data=2", {.devices = {1, 1}}); }), HasSubstr("device 1 is listed twice"));
   EXPECT_THAT(error_of([&] {
                 world.mesh("data=2", {.devices = {1, 2, 3}});
               }),
-              HasSubstr("takes 2 devices; 3 are listed"));
+              HasSubstr("takes 2 devices, but 3 are listed"));
   EXPECT_THAT(error_of([&] {
                 world.mesh("data=2", {.first = 1, .devices = {1, 2}});
               }),
@@ -183,7 +181,8 @@ TEST(Placements, InvalidPlacementsAreErrors) {
   EXPECT_THAT(error_of([&] { Placed on(world.mesh()); }), HasSubstr("no program is being traced"));
 }
 
-// Every other stage has little work: devices assigned to workers alternately would give nearly all work to one worker.
+// Every other stage has little work. If devices were assigned to workers alternately, one worker would get nearly all
+// of the work.
 TEST(Placements, WorkersShareUnevenStages) {
   World world({.devices = 4, .workers = 2, .costs = CostTable()});
   struct Two : nn::Module {
@@ -201,7 +200,7 @@ TEST(Placements, WorkersShareUnevenStages) {
   f.compile({{DType::f32, {256, 256}}});
   std::vector<int> workers;
   for (const plan::Stream& stream : f.plan().streams)
-    if (stream.name == "compute") workers.push_back(stream.worker);
+    if (stream.kind == plan::StreamKind::compute) workers.push_back(stream.worker);
   const std::vector<int> two_workers{0, 0, 1, 1}, one_worker(4, 0);
   EXPECT_EQ(workers, device::cpu_budget().cores > 1 ? two_workers : one_worker);
 }

@@ -8,13 +8,13 @@
 
 namespace karez {
 
-// Returns the result type as PyTorch determines it: tensors with dimensions take precedence over scalar tensors, and
-// these over numbers; a group of lower precedence counts only if its kind is higher.
+// Returns the result type as PyTorch determines it. Tensors with dimensions take precedence over scalar tensors, which
+// take precedence over numbers. A group of lower precedence counts only if its kind (bool < integer < float) is higher.
 DType promoted(const Trace& trace, std::span<const Term* const> terms);
 DType promoted(const Trace& trace, std::initializer_list<const Term*> terms);
 
-// Returns whether all terms are numbers, at least one of which is an input: the result is computed as on the host, in
-// f64 or i64.
+// Returns whether all terms are numbers and at least one of them is an input. The result is then computed in f64 or
+// i64, as on the host.
 bool are_numbers(std::span<const Term* const> terms);
 bool are_numbers(std::initializer_list<const Term*> terms);
 

@@ -1,4 +1,4 @@
-// Trace::region: moves the nodes that a body wrote from the trace's graph to a separate graph.
+// Implements Trace::region: moves the nodes that a body wrote from the trace's graph to a separate graph.
 #include <algorithm>
 
 #include "karez/api/namespace.h"

@@ -1,5 +1,5 @@
-// Tests of FunctionOptions::remat: its effect, cases without an effect, and errors. Tests of values and memory are in
-// tests/.
+// Tests of FunctionOptions::remat: which nodes are recomputed, when the option has no effect, and which globs are
+// errors. Tests of values and memory are in tests/.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ int count(const Function& function, const std::string& line) {
   return matches;
 }
 
-TEST(Remat, FunctionsOfAModuleRunTwiceWithEqualDropout) {
+TEST(Remat, NodesOfAModuleRunTwiceWithTheSameDropout) {
   Outer net;
   auto gradient = [&](std::vector<std::string> remat, const char* line) {
     World fresh({.seed = 4});

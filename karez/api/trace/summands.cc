@@ -1,4 +1,4 @@
-// Implements the storage of Partial arrays as rows, and the sum of the rows in a program.
+// Implements the storage of Partial arrays as rows, and the reduction of the rows in a program.
 #include "karez/api/trace/summands.h"
 #include "karez/api/namespace.h"
 

@@ -1,5 +1,5 @@
-// Partial arrays: devices store their summands as rows of an additional dimension, and a program that takes such an
-// array adds up the rows.
+// Storage of Partial arrays. Each device stores its summand as a row of an additional dimension; a program that takes
+// such an array reduces the rows.
 #pragma once
 
 #include <optional>

@@ -136,13 +136,13 @@ ValueId Trace::value(const Term& term, DType dtype) {
       require(t.lazy == nullptr, "a tensor ", t.type,
               " from outside is not part of the program that is being traced: make it an argument of the ",
               "function, or keep it in a parameter");
-      require(t.id.valid(), "an uninitialised tensor");
+      require(t.id.valid(), "an operand is an uninitialised tensor");
       require(trace.expression == nullptr, "a tensor ", t.type,
-              " of a program that was traced is used outside of it, where it has no bytes: return ",
+              " of a program that was traced is used outside of the program, where it has no bytes: return ",
               "it from the function, and compute with the result of a call");
       fail("a tensor ", t.type,
-           " belongs to another trace: a compiled function uses only its arguments and values that it makes; keep a ",
-           "value between calls in a parameter");
+           " belongs to another trace: a compiled function can use only its arguments and values that it makes; keep ",
+           "a value between calls in a parameter");
     }
     ValueId operator()(const Parameter& p) const { return trace.read(p); }
     ValueId operator()(bool v) const { return number(v ? 1 : 0); }
@@ -155,8 +155,8 @@ ValueId Trace::value(const Term& term, DType dtype) {
   const ValueId out = std::visit(Visit{*this, dtype}, term.value);
   if (!term.stands_for_number()) return out;
   require(ErrorKind::type, term.as_number != Term::AsNumber::wide || dtype != DType::i32,
-          "a number of this call does not fit i32; give one from ", std::numeric_limits<std::int32_t>::min(), " to ",
-          std::numeric_limits<std::int32_t>::max(), ", or arrays of i64");
+          "a number in this call does not fit i32; pass a number from ", std::numeric_limits<std::int32_t>::min(),
+          " to ", std::numeric_limits<std::int32_t>::max(), ", or arrays of i64");
   return build::cast(builder, out, dtype);
 }
 
@@ -166,7 +166,7 @@ std::string Trace::path_of(const Parameter& parameter) const {
 }
 
 std::size_t Trace::index_of(const Parameter& parameter) {
-  require(parameter != Parameter(), "an uninitialised parameter");
+  require(parameter != Parameter(), "the parameter is uninitialised");
   if (expression != nullptr) expression->place_with(parameter);
   auto existing = std::find(parameters_.begin(), parameters_.end(), parameter);
   auto index = static_cast<std::size_t>(existing - parameters_.begin());
@@ -181,7 +181,8 @@ std::size_t Trace::index_of(const Parameter& parameter) {
   };
   // The key may belong to a parameter that had a different path when it was added.
   while (key_is_used()) key = session_name(path, ++ordinal);
-  // Uses the parameter's path, which includes that of its module, because the first read may be outside of the module.
+  // The first read may be outside of the parameter's module, so the mesh follows from the parameter's path, which
+  // includes that of the module.
   std::optional<int> mesh = rule_mesh(path);
   if (!mesh && has_placements() && options_.stored)
     if (auto stored = options_.stored(parameter)) mesh = mesh_index(*stored);

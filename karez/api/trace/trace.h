@@ -1,4 +1,4 @@
-// A trace: the graph that a user's function writes while it runs, and the parameters and numbers that it uses.
+// Trace: the graph that a user's function writes while it runs, and the parameters and numbers that it uses.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,8 @@ namespace karez {
 
 std::uint64_t next_trace_number();
 
-// A number that the host may change between launches, such as a learning rate: an input of the graph that is read again
-// for each launch.
+// A number that the host may change between launches, such as a learning rate. It is an input of the graph, and its
+// value is read for each launch.
 struct HostScalar {
   std::string name;
   DType dtype = DType::f32;
@@ -72,13 +72,13 @@ class Trace {
     Trace* enclosing_;
   };
   static Trace* open();     // the current trace of the thread, or null
-  static Trace& current();  // the current trace of the thread; an error if there is none
+  static Trace& current();  // the current trace of the thread; throws if there is none
 
   graph::Graph graph;
   Builder builder;
 
-  // The expression that owns this graph, if an API function outside of compiled functions writes it (expression.h).
-  // Operands and numbers are then inputs of the graph, and its values are lazy.
+  // The expression that owns this graph if it is written by an API function outside of compiled functions
+  // (expression.h); otherwise null. Operands and numbers of an expression are inputs of the graph; its values are lazy.
   Expression* expression = nullptr;
   // Sets ops, mesh and counter of a trace that was created without them.
   void configure(const graph::OpTable& ops, const Mesh& mesh, const Parameter& counter);
@@ -90,7 +90,7 @@ class Trace {
   std::optional<int> rule_mesh(const std::string& path);  // the mesh index from the rules, if one matches
   int mesh_of_path(const std::string& path) { return rule_mesh(path).value_or(scope); }
   int scope = 0;                    // the mesh index of the innermost Placed; 0 outside of all Placed scopes
-  int resolve_mesh(ValueId value);  // the value's mesh index; for an undecided value the current one
+  int resolve_mesh(ValueId value);  // the value's mesh index, or the current one if it is undecided
   bool has_placements() const { return graph.meshes.size() > 1 || !options_.placements.empty(); }
   // Globs of FunctionOptions::remat, including those of functions with bodies inlined into this trace.
   std::vector<std::string> remat;
@@ -109,8 +109,8 @@ class Trace {
   bool contains(const Term& term) const;   // whether the operand is a tensor of this trace
   DType dtype_of(const Term& term) const;  // f32, i64 or bool for a number
 
-  // The paths of parameters in this program that differ from their names; rules and placements match them. They belong
-  // to the function that is being traced, which may be an inlined function.
+  // Paths of parameters in this program, if they differ from the parameters' names. Rules and placements match the
+  // paths. The map belongs to the function that is being traced, which may be an inlined function.
   std::map<Parameter::Identity, std::string, std::owner_less<Parameter::Identity>> paths;
   std::string path_of(const Parameter& parameter) const;
 
@@ -126,12 +126,12 @@ class Trace {
     return (grad.id.valid() || grad.lazy != nullptr) && (!owns(grad) || no_gradients_.count(grad.id) == 0);
   }
   // Returns the version of each parameter that the loss read, or the latest version if the loss read none; two versions
-  // are an error that quotes both lines. As for gradients, values derived from a version by comparison, indexing or
-  // stop_gradient do not count as reads.
+  // are an error that names the source lines of both reads. As for gradients, values derived from a version by
+  // comparison, indexing or stop_gradient do not count as reads.
   std::vector<ValueId> versions_read(ValueId loss, const std::vector<Parameter>& parameters);
-  // Returns the parameters through which gradients of the value flow, in the order of `parameters`.
+  // Returns the parameters on which the value depends through ops that pass gradients on, in the order of `parameters`.
   std::vector<Parameter> ancestor_parameters(ValueId value) const;
-  // Returns the versions at which gradients stop, because an op without gradient (such as an optimiser's) made them.
+  // Returns the versions at which gradients stop, because an op without a gradient (such as an optimiser's) made them.
   const std::vector<ValueId>& gradient_stops() const { return gradient_stops_; }
   // Fixes the parameter's stored layout, like a rule for this parameter; an earlier or later request for a different
   // layout is an error.
@@ -139,31 +139,31 @@ class Trace {
   // Returns the value of a number that changes between launches. `owner` distinguishes two numbers with the same name:
   // the second is named "sgd.lr#1".
   ValueId host_scalar(const std::string& name, DType dtype, const void* owner, std::function<double()> value);
-  // Returns the state of random numbers, i64[2] = (seed, step). The function that is being traced then advances the
-  // step at its end.
+  // Returns the state of random numbers, i64[2] = (seed, step). If a function uses it, the step is advanced at the end
+  // of the function.
   ValueId random_state();
-  // With a loss scale, gradients are taken of the loss times the scale. A gradient that is not finite prevents the
+  // If losses are scaled, gradients are taken of the loss times the scale. A gradient that is not finite prevents the
   // updates that follow.
   bool scales_losses() const { return options_.scaling.has_value() && expression == nullptr; }
   ValueId loss_scale();
   ValueId unscale(ValueId gradient);  // also checks that the gradient is finite
-  // Returns bool[]: true if all gradients so far are finite, so that updates of optimisers are applied. Returns an
-  // invalid id if losses are not scaled.
+  // Returns a bool[] that is true if all gradients so far are finite; optimisers apply their updates only then. Returns
+  // an invalid id if losses are not scaled.
   ValueId update_condition();
   // Adds an optimiser's update that depends on update_condition, for a node that does not test the condition itself.
   // Gradients stop at the new version.
   void step(const Parameter& parameter, ValueId next);
   std::int64_t site();  // the site of the next random node: a hash of module path and ordinal
 
-  // Writes another function's body into this trace. `train` sets whether dropout is active in the body, and the
-  // placements apply in addition to those of the enclosing function. Returns the variables that the body read or
+  // Writes another function's body into this trace. `train` sets whether dropout is active in the body. The placements
+  // apply in addition to those of the enclosing function. Returns the indices of the variables that the body read or
   // updated.
   std::vector<std::size_t> inlined(bool train, const std::vector<TracePlacement>& placements,
                                    const std::function<void()>& body);
 
-  // Writes a part of the program as a region: the results that `body` computes from its arguments. Outer values that
-  // the body reads become additional arguments, listed in `captured`; inputs and variables that the body uses stay
-  // outside. The body must not update variables. Values of the region exist only inside the region.
+  // Writes a part of the program as a region, which computes the results of `body` from its arguments. Outer values
+  // that the body reads become additional arguments, listed in `captured`. Inputs and variables that the body uses stay
+  // outside of the region. The body must not update variables. Values of the region exist only inside the region.
   struct Region {
     graph::Graph graph;
     std::vector<ValueId> captured;
@@ -171,8 +171,8 @@ class Trace {
   Region region(const std::string& name, const std::vector<TensorType>& arguments,
                 const std::function<std::vector<ValueId>(std::span<const ValueId>)>& body);
 
-  // Names the outputs "out0", "out1", ..., sets the layouts that with_layout requested, and advances the random state
-  // if the program used it.
+  // Names the outputs "out0", "out1", ..., sets the layouts that with_layout requested, adjusts the loss scale, and
+  // advances the random state if the program used it.
   void finish(const std::vector<Tensor>& outputs);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }  // in the order of Graph::variables
@@ -200,12 +200,12 @@ class Trace {
   std::set<ValueId> no_gradients_;
   std::vector<std::size_t> accessed_;  // indices of parameters in the order of reads and updates
   std::vector<HostScalar> host_scalars_;
-  ValueId non_finite_;  // f32[]: 0 if all gradients so far are finite, otherwise 1; invalid before the first gradient
+  ValueId non_finite_;  // f32[]: 0 if all gradients so far are finite, else 1; an invalid id before the first gradient
   std::map<std::string, int> random_nodes_;  // the number of random nodes, by module path
 };
 
-// A scope that, outside of a trace, collects the nodes that one API function writes in a new expression. Inside of a
-// trace it does nothing.
+// A scope for one API function. Outside of a trace, it collects the nodes that the function writes in a new expression.
+// Inside of a trace, it does nothing.
 class ExpressionScope {
  public:
   ExpressionScope();
@@ -220,7 +220,7 @@ class ExpressionScope {
   std::optional<Trace::Scope> scope_;
 };
 
-// Runs body(trace) with the user's line on new nodes, and appends the line to errors that do not contain it.
+// Runs body(trace). New nodes get the user's line, and errors that do not contain the line get it appended.
 template <class Body> auto at_line(const SourceLine& where, Body&& body);
 // Also sets the module path of new nodes.
 template <class Body> auto at_line(const SourceLine& where, const std::string& path, Body&& body);

@@ -1,5 +1,5 @@
-// Tests of tracing: the graph that functions, modules and optimisers write, with source lines, paths and promotion; and
-// errors.
+// Tests of tracing: the graph that functions, modules and optimisers write, with its source lines, paths and dtypes,
+// and the errors of invalid calls.
 #include "karez/api/trace/trace.h"
 #include "karez/api/namespace.h"
 #include "karez/api/trace/expression.h"
@@ -31,7 +31,7 @@ struct OpenTrace {
 
 std::string current_line(SourceLine line = SourceLine::current()) { return print(line); }
 
-// "op op op": the ops of the nodes, in order.
+// Returns the names of the nodes' ops in order, separated by spaces.
 std::string ops_of(const Graph& graph) {
   return join(graph.nodes, " ", [](const Node& node) { return node.op->name; });
 }
@@ -50,7 +50,7 @@ TEST(Trace, AFunctionOfTensorsWritesNodesWithTheUsersLine) {
   verify(o.trace.graph);
 }
 
-TEST(Trace, AnErrorQuotesTheLineOfTheCallAndNotOfTheLibrary) {
+TEST(Trace, AnErrorQuotesTheLineOfTheUsersCallAndNotALineOfTheLibrary) {
   OpenTrace o;
   Tensor a = o.input("a", DType::f32, {4, 3}), b = o.input("b", DType::f32, {5, 2});
   std::string line;
@@ -63,7 +63,7 @@ TEST(Trace, AnErrorQuotesTheLineOfTheCallAndNotOfTheLibrary) {
   EXPECT_THAT(error, HasSubstr("at " + line));
 }
 
-TEST(Trace, ALayersErrorNamesTheModuleAndTheLineOfItsCall) {
+TEST(Trace, AnErrorInALayerNamesTheModuleAndTheLineOfItsCall) {
   OpenTrace o;
   struct Net : nn::Module {
     nn::Linear fc{*this, "fc", 8, 2};
@@ -160,26 +160,26 @@ TEST(Functions, ShapesFollowNumPyAndPyTorch) {
   EXPECT_THAT(error_of([&] { reshape(x, {-1, -1}); }), HasSubstr("only one size may be -1"));
   EXPECT_THAT(error_of([&] { sum(x, {4}); }), HasSubstr("axis 4 of a tensor with 4 dimensions"));
   EXPECT_THAT(error_of([&] { mean(cast(x, DType::i32)); }), HasSubstr("cast it to a float first"));
-  EXPECT_THAT(error_of([&] { dropout(x, 1.0); }), HasSubstr("not in [0, 1)"));
+  EXPECT_THAT(error_of([&] { dropout(x, 1.0); }), HasSubstr("must be in [0, 1), got 1.0"));
 }
 
-TEST(Functions, ALayoutIsFixedByAPartitionSpec) {
+TEST(Functions, WithLayoutSetsTheLayoutOfItsResultFromAPartitionSpec) {
   OpenTrace o({.mesh = Mesh::parse("data=2,model=2")});
   Tensor x = o.input("x", DType::f32, {8, 6});
   auto layout_of = [&](const Tensor& t) { return *o.trace.graph.value(t.id).layout; };
   Tensor rows = with_layout(x, P("data", nullptr)), columns = with_layout(x, P(nullptr, "data+model"));
   EXPECT_EQ(layout_of(rows), (Layout{S(0), B()}));
   EXPECT_EQ(layout_of(columns), (Layout{S(1), S(1)}));
-  EXPECT_FALSE(o.trace.graph.value(x.id).layout.has_value()) << "the planner chooses the operand's layout";
+  EXPECT_FALSE(o.trace.graph.value(x.id).layout.has_value()) << "the planner must still choose the operand's layout";
   EXPECT_THAT(error_of([&] { with_layout(x, P("pipe", nullptr)); }), HasSubstr("pipe"));
   EXPECT_EQ(layout_of(with_layout(x, P("model"))), (Layout{B(), S(0)}))
-      << "dimensions after the last named one are not split";
+      << "dimensions after the last one in the partition spec must not be split";
   EXPECT_THAT(error_of([&] { with_layout(x, P("data", "model", nullptr)); }),
-              HasSubstr("a layout for f32[8, 6] names 3 dimensions; there are 2"));
+              HasSubstr("a layout for f32[8, 6] names 3 dimensions, but the rank is 2"));
   EXPECT_THAT(error_of([&] { with_layout(x, P("data", "data")); }), HasSubstr("names the mesh axis 'data' twice"));
 }
 
-TEST(Parameters, AParameterHasOneReadNodePerTraceAndReadsAfterAnUpdateGiveTheNewValue) {
+TEST(Parameters, AParameterHasOneVariableNodeAndReadsAfterAnUpdateReturnTheNewValue) {
   OpenTrace o;
   Parameter w("w", {DType::f32, {2}}, constant_init(0));
   Tensor a = w * 2.0, b = w * 3.0;
@@ -193,7 +193,7 @@ TEST(Parameters, AParameterHasOneReadNodePerTraceAndReadsAfterAnUpdateGiveTheNew
               HasSubstr("parameter 'w' is f32[2]; its update is f32[]"));
 }
 
-TEST(Parameters, TwoParametersOfOneNameAreTwoVariables) {
+TEST(Parameters, TwoParametersWithTheSameNameAreTwoVariables) {
   OpenTrace o;
   Parameter a("w", {DType::f32, {2}}, constant_init(0)), b("w", {DType::f32, {3}}, constant_init(0));
   relu(b), relu(a), relu(b);
@@ -205,14 +205,14 @@ TEST(Parameters, TwoParametersOfOneNameAreTwoVariables) {
   verify(o.trace.graph);
 }
 
-TEST(Parameters, AnOrdinalCountsParametersOfOneNameMadeOnItsThread) {
+TEST(Parameters, OrdinalsNumberParametersWithTheSameNameOnEachThread) {
   auto make = [](const char* name) { return Parameter(name, {DType::f32, {}}, constant_init(0)).ordinal(); };
   int first_ordinal = make("counted");
   make("other");
   EXPECT_EQ(make("counted"), first_ordinal + 1);
   int ordinal_on_thread = -1;
   std::thread([&] { make("counted"), ordinal_on_thread = make("counted"); }).join();
-  EXPECT_EQ(ordinal_on_thread, 1) << "independent of other threads";
+  EXPECT_EQ(ordinal_on_thread, 1) << "ordinals must not depend on other threads";
   EXPECT_EQ(make("counted"), first_ordinal + 2);
 }
 

@@ -1,5 +1,5 @@
-// Tests of one program with layouts on meshes whose axes have one or two devices: the program runs on all of them,
-// requested layouts are reported, and contradictions remain errors.
+// Tests of layouts on mesh axes of size 1: a program runs unchanged on meshes whose axes have one or two devices,
+// arrays report the requested layouts, and contradictions are errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,9 +67,9 @@ TEST(UnitAxes, ArraysAreCompleteAndReportTheRequestedLayout) {
   const DeviceMesh mesh = world.mesh("one=1,d=2");
   const HostArray x = numbers({1, 4});
   const Array split = compile(mesh, [](Tensor t) { return with_layout(t * 1, P("one", "d")); })(x).value();
-  EXPECT_EQ(split.layout(), (Layout{S(0), S(1)})) << "also for a dimension of one element";
+  EXPECT_EQ(split.layout(), (Layout{S(0), S(1)})) << "the layout must be as requested even for a dimension of size 1";
   const Array replicated = compile(mesh, [](Tensor t) { return with_layout(t * 1, P(nullptr, "one")); })(x).value();
-  EXPECT_NE(replicated.bytes(), nullptr) << "each device has the complete array";
+  EXPECT_NE(replicated.bytes(), nullptr) << "each device must hold the complete array";
   EXPECT_EQ(list(replicated.read()), list(x));
   EXPECT_EQ(list(compile(mesh, [](Tensor t, Tensor u) { return t * u; })(replicated, split).value().read()).size(), 4u);
 }
@@ -85,15 +85,16 @@ TEST(UnitAxes, ContradictionsAreErrors) {
     return error_of([&] { compile(mesh, [&] { return w * 2; }, {.rules = std::move(rules)})().wait(); });
   };
   EXPECT_THAT(by_rules({{"w", P("d")}, {"?", P(nullptr, "d")}}),
-              HasSubstr("an earlier rule or compile stored it as f32[4@d, 6]"));
-  EXPECT_THAT(by_rules({{"w", P("e")}}), HasSubstr("no axis is called 'e'"));
+              HasSubstr("an earlier rule or compiled function stored it as f32[4@d, 6]"));
+  EXPECT_THAT(by_rules({{"w", P("e")}}), HasSubstr("unknown axis 'e'"));
   EXPECT_THAT(by_rules({{"w", P("d", "d")}}), HasSubstr("names the mesh axis 'd' twice"));
   EXPECT_THAT(by_rules({{"w", {}, {{"d", 2}}}}), HasSubstr("splits dimension 2 on the mesh axis 'd'; the rank is 2"));
   EXPECT_EQ(by_rules({}), "no error");
-  EXPECT_EQ(by_rules({{"w", P("d")}}), "no error") << "no layout was fixed before";
+  EXPECT_EQ(by_rules({{"w", P("d")}}), "no error") << "the rejected programs must not fix a layout";
   world.reset();
   EXPECT_EQ(by_rules({{"w", P("d")}}), "no error");
-  EXPECT_THAT(by_rules({{"w", P(nullptr, "d")}}), HasSubstr("an earlier rule or compile stored it as f32[4@d, 6]"));
+  EXPECT_THAT(by_rules({{"w", P(nullptr, "d")}}),
+              HasSubstr("an earlier rule or compiled function stored it as f32[4@d, 6]"));
 }
 
 TEST(UnitAxes, LayoutsOnUnitAxesDoNotChangeThePlan) {
@@ -124,12 +125,12 @@ TEST(UnitAxes, SeveralRanksPassPartsOfArgumentsAndReadTheResults) {
       for (std::size_t i = 0; i < rows_read.size(); ++i) EXPECT_EQ(rows_read[i], 2 * global_rows.data<double>()[i]);
       const Array first =
           compile(world.mesh("d=1"), [](Tensor x) { return with_layout(x * 2, P("d")); })(global_rows).value();
-      EXPECT_EQ(list(first.read()), rows_read) << "both ranks read an array on one rank";
+      EXPECT_EQ(list(first.read()), rows_read) << "both ranks must be able to read an array that is on one rank";
     });
   }
 }
 
-TEST(World, AWorldGrowsAndKeepsVariablesAndFunctions) {
+TEST(World, AWorldThatGrowsKeepsItsVariablesAndFunctions) {
   World world;
   Parameter w("w", {DType::f64, {4}}, constant_init(2));
   auto single_device = compile(world.mesh(), [&](Tensor x) { return w * x; });
@@ -141,11 +142,11 @@ TEST(World, AWorldGrowsAndKeepsVariablesAndFunctions) {
   auto three_devices = compile(world.mesh("d=3"), [&](Tensor t) { return with_layout(t * 2, P("d")); });
   EXPECT_EQ(list(three_devices(x).value().read()), expected_product);
   EXPECT_EQ(list(single_device(x).value().read()), expected_product);
-  EXPECT_THAT(error_of([&] { world.grow_to(5000); }),
-              HasSubstr("more than 4096 need a higher WorldOptions::device_limit"));
+  EXPECT_THAT(error_of([&] { world.grow_to(5000); }), HasSubstr("World: 5000 devices exceed the limit of 4096"));
   on_ranks(2, [&](const Ranks& job) {
     World several({.ranks = job});
-    EXPECT_EQ(error_of([&] { several.grow_to(2); }), "a world of 2 ranks with 1 devices each cannot grow to 2");
+    EXPECT_EQ(error_of([&] { several.grow_to(2); }),
+              "World: a world of 2 ranks cannot grow from 1 to 2 devices per rank");
   });
 }
 

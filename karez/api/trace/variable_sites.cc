@@ -1,4 +1,4 @@
-// Implements Sites, of which each thread has one object.
+// Implements Sites. Each thread has one Sites object.
 #include "karez/api/trace/variable_sites.h"
 
 namespace karez {

@@ -10,8 +10,8 @@
 
 namespace karez {
 
-// Counts the sites that a thread has assigned to variables, and the thread's worlds that exist. When the last of these
-// worlds ends, sites count from 0 again.
+// Counts the sites that a thread has assigned to variables, and the existing worlds that the thread created. When the
+// last of these worlds ends, sites count from 0 again.
 struct Sites {
   std::atomic<std::int64_t> next = 0;
   std::atomic<int> worlds = 0;

@@ -27,8 +27,8 @@ std::vector<BufferOffset> allocate_terms(ProgramWriter& writer, std::int64_t ele
   return out;
 }
 
-// Sends every member's part of one chunk to its owner, which reduces in member order. Also posts the receives of an
-// all_reduce's results. The terms of the other members are received into `terms`.
+// Sends to each peer the part of chunk `c` that the peer owns. Receives the peers' terms of this member's part into
+// `terms`, and reduces them into `own` in member order. In an all_reduce, also posts the receives of the results.
 void reduce_chunk(ProgramWriter& writer, std::int64_t c, const Parts& from, BufferOffset own,
                   const std::vector<BufferOffset>& terms) {
   const int member = writer.member(), members = writer.members();
@@ -66,7 +66,7 @@ void write_direct_all_reduce(ProgramWriter& writer, std::int64_t elements) {
   const std::vector<BufferOffset> terms = allocate_terms(writer, from.elements[0]);
   for (std::int64_t c = 0; c < writer.chunk_count(from.elements[0]); ++c) {
     reduce_chunk(writer, c, from, own, terms);
-    // The results are sent over the same links, each after the parts of its round.
+    // The results of this chunk are sent over the same links, after its terms.
     for (int peer : writer.peers())
       writer.send(peer, own + c * writer.chunk_bytes(), writer.size_of_chunk(from.elements[member], c));
   }
@@ -89,8 +89,8 @@ void write_flat_all_reduce(ProgramWriter& writer, std::int64_t elements) {
   }
 }
 
-// Range r starts at its owner's successor, accumulates one term per step, and is complete at its owner; then the
-// results are sent round the ring.
+// The sum of a range starts at the successor of the range's owner, gains one term per step, and is complete at the
+// owner. Then the results are sent round the ring.
 void write_ring_all_reduce(ProgramWriter& writer, std::int64_t elements) {
   const int members = writer.members();
   auto at = [&](BufferKind memory, int owner) {
@@ -180,7 +180,8 @@ void write_reduce_scatter(ProgramWriter& writer) {
   writer.unpack(own, result);
 }
 
-// Exchanges boxes among all pairs at once; the member's own box is copied while the messages are in transit.
+// Exchanges boxes with all other members at the same time. The member's own box is copied while the messages are in
+// transit.
 void exchange(ProgramWriter& writer, const Parts& from, const Parts& to) {
   std::int64_t max_elements = 0;
   for (int peer : writer.peers()) max_elements = std::max({max_elements, from.elements[peer], to.elements[peer]});

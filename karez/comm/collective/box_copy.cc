@@ -54,8 +54,8 @@ BoxCopy::BoxCopy(const View& from, const TensorBox& from_box, const View& to, co
   std::vector<Loop> loops;
   for (std::size_t d = 0; d < from_box.size.size(); ++d)
     if (from_box.size[d] != 1) loops.push_back({from_box.size[d], from.strides[d] * element, to.strides[d] * element});
-  // The order of a copy is free: dimensions that are contiguous on both sides are merged into one run, and the
-  // dimensions with the shortest strides become the innermost loops.
+  // A copy may visit the elements in any order. So dimensions that are contiguous on both sides are merged into one
+  // run, and the dimensions with the shortest strides become the innermost loops.
   auto next_in_run = [&] {
     return std::find_if(loops.begin(), loops.end(),
                         [&](const Loop& loop) { return loop.from_step == run_bytes_ && loop.to_step == run_bytes_; });

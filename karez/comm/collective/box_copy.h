@@ -1,4 +1,4 @@
-// Box copy: copies between boxes of strided tensors, and the boxes that need none because they are contiguous.
+// Box copy: copies between boxes of strided tensors, and a test for contiguous boxes, which need no copy.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Collective counts: the bytes and messages of one run, and the staging and links that it needs.
+// Collective counts: the messages of one run, and the staging and links that it needs.
 #pragma once
 
 #include <cstdint>
@@ -24,18 +24,6 @@ namespace karez::comm {
 // staging. More staging is allowed: a compiler may use the bound for boxes that are all non-contiguous. `chunk` is
 // rounded as in CollectiveSpec.
 std::int64_t staging_bytes(const CollectiveSpec& spec);
-
-// Returns the bytes that this member sends in one run, as its links count them. The sum over all members, with S the
-// bytes of the logical tensor:
-//   all_reduce      ring, direct, recursive: 2 (n-1) S; flat: n (n-1) S
-//   reduce_scatter  (n-1) S
-//   all_gather      (n-1) S
-//   all_to_all      the bytes that change their member
-std::int64_t bytes_sent(const CollectiveSpec& spec);
-// Returns this sum for S = `bytes`; `kept_bytes` are those that stay on their member in an all_to_all (S/n if split
-// evenly).
-std::int64_t planned_bytes(CollectiveKind kind, CollectiveAlgorithm algorithm, int members, std::int64_t bytes,
-                           std::int64_t kept_bytes = 0);
 
 struct PlannedMessage {
   int peer = 0;

@@ -21,7 +21,7 @@ CollectiveRun::CollectiveRun(CollectiveSpec spec, Endpoint& endpoint)
       sent_(static_cast<std::size_t>(spec_.members)) {
   check(spec_);
   require(endpoint.member() == spec_.member && endpoint.members() == spec_.members, name_of(spec_.kind), ": member ",
-          spec_.member, " of ", spec_.members, " runs on the endpoint of member ", endpoint.member(), " of ",
+          spec_.member, " of ", spec_.members, " was given the endpoint of member ", endpoint.member(), " of ",
           endpoint.members());
   int depth = std::numeric_limits<int>::max();
   for (int peer = 0; peer < spec_.members; ++peer)
@@ -35,8 +35,6 @@ CollectiveRun::CollectiveRun(CollectiveSpec spec, Endpoint& endpoint)
           " bytes of staging, more than the formula's ", staging_bytes(spec_));
 }
 
-CollectiveRun::CollectiveRun(CollectiveRun&&) noexcept = default;
-CollectiveRun& CollectiveRun::operator=(CollectiveRun&&) noexcept = default;
 CollectiveRun::~CollectiveRun() = default;
 
 void CollectiveRun::start(const std::byte* in, std::byte* out, std::byte* staging) {

@@ -14,6 +14,7 @@
 #include "karez/comm/collective/collective_run.h"
 #include "karez/comm/collective/program.h"
 #include "karez/comm/collective/test_collectives.h"
+#include "karez/comm/transport/test_local_hub.h"
 
 namespace karez::comm {
 namespace {
@@ -53,7 +54,7 @@ class World {
     }
   }
 
-  LocalHub hub;
+  TestHub hub;
 
  private:
   std::vector<bool> woken_;
@@ -157,7 +158,7 @@ TEST(Collective, ARingForwardsEachChunkBeforeTheNextArrives) {
       if (step.opcode != Instruction::Opcode::await_received) continue;
       EXPECT_EQ(step.count, ++waits);
       EXPECT_EQ(sent, std::min(chunks + waits - 1, chunks * (2 * n - 2)))
-          << "message " << waits << " of " << n << " members";
+          << "at the await of message " << waits << " with " << n << " members";
     }
     EXPECT_EQ(waits, chunks * (2 * n - 2));
   }
@@ -166,7 +167,7 @@ TEST(Collective, ARingForwardsEachChunkBeforeTheNextArrives) {
 TEST(Collective, ARunCanBeRepeated) {
   Case c = make_all_reduce(DType::f32, Op::sum, 3, {100}, CollectiveAlgorithm::direct, 64, 1);
   World world(3);
-  std::vector<CollectiveRun> runs;
+  std::deque<CollectiveRun> runs;
   for (int m = 0; m < 3; ++m) runs.emplace_back(c.specs[m], world.hub.endpoint(m));
   for (int repeat = 0; repeat < 3; ++repeat) {
     c.clear();
@@ -183,8 +184,8 @@ TEST(Collective, ARunCanBeRepeated) {
 TEST(Collective, ASlowMemberDelaysTheOthersWithoutBlockingThem) {
   for (CollectiveAlgorithm algorithm : all_algorithms) {
     Case c = make_all_reduce(DType::f64, Op::sum, 4, {1000}, algorithm, 256, 1);
-    LocalHub hub(4);
-    std::vector<CollectiveRun> runs;
+    TestHub hub(4);
+    std::deque<CollectiveRun> runs;
     for (int m = 0; m < 4; ++m) runs.emplace_back(c.specs[m], hub.endpoint(m));
     for (int m = 0; m < 3; ++m) runs[m].start(c.in[m].data(), c.out[m].data(), c.staging[m].data());
     for (int i = 0; i < 100; ++i)
@@ -223,7 +224,7 @@ TEST(Collective, PlannedBytesAreTheSumOverMembers) {
 }
 
 TEST(Collective, ASendAndAReceiveAreAnAllToAllWithOneBox) {
-  LocalHub hub(2);
+  TestHub hub(2);
   View view(DType::i32, {3});
   std::vector<std::int32_t> from{4, 5, 6}, to{0, 0, 0};
   CollectiveSpec sender, receiver;
@@ -255,7 +256,7 @@ TEST(Collective, StagingMatchesTheFormula) {
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 1, {100}, CollectiveAlgorithm::flat, 64, 1), 0), 0);
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 2, {100}, CollectiveAlgorithm::recursive, 64, 1), 0), 0);
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 8, {100}, CollectiveAlgorithm::recursive, 64, 1), 0),
-            128);  // 26 of 100 numbers
+            128);  // the first 2 of the 8 ranges have 26 of the 100 elements
   // The staging for each peer begins at a new cache line.
   Case flat = make_all_reduce(DType::f32, Op::sum, 4, {100}, CollectiveAlgorithm::flat, 64, 1);
   int parts = 0;
@@ -290,7 +291,7 @@ TEST(Collective, SpecsThatCannotRunAreRejected) {
   check(good);
   CollectiveSpec bad = good;
   bad.member = 2;
-  expect_error(bad, "all_reduce: member index out of range: 2 of 2");
+  expect_error(bad, "all_reduce: member must be from 0 to 1, got 2");
   bad = good;
   bad.reduce = nullptr;
   expect_error(bad, "all_reduce: no reduce function for f32[4]");
@@ -299,25 +300,25 @@ TEST(Collective, SpecsThatCannotRunAreRejected) {
   expect_error(bad, "chunk must be at least 1 byte, got 0 bytes");
   bad = good;
   bad.out = View(DType::f32, {5});
-  expect_error(bad, "from f32[4] to f32[5]; both must be the same dense view");
+  expect_error(bad, "input f32[4] and output f32[5] must be the same dense view");
   bad = good;
   bad.in = bad.out = View(DType::f32, {4}, {2});
   expect_error(bad, "dense view");
   bad = good;
   bad.out.dtype = DType::i32;
-  expect_error(bad, "data types differ: from f32[4] to i32[4]");
+  expect_error(bad, "data types differ: input f32[4], output i32[4]");
 
   good = make_all_gather(DType::f32, {2, 2}, 0, {1, 2}, CollectiveAlgorithm::direct, 64, 1).specs[0];
   check(good);
   bad = good;
   bad.receives[1].begin[0] = 2;
-  expect_error(bad, "all_gather: receives[1] is the box [2, 0]+[2, 2], outside f32[3, 2]");
+  expect_error(bad, "all_gather: receives[1] must be inside f32[3, 2], got the box [2, 0]+[2, 2]");
   bad = good;
   bad.sends.pop_back();
-  expect_error(bad, "1 sends and 2 receives for 2 members");
+  expect_error(bad, "expected a send box and a receive box for each of 2 members, got 1 and 2");
   bad = good;
   bad.sends[1].size[0] = 0;
-  expect_error(bad, "all_gather: sends[1] is the box [0, 0]+[0, 2], not all of f32[1, 2]");
+  expect_error(bad, "all_gather: sends[1] must be all of f32[1, 2], got the box [0, 0]+[0, 2]");
   bad = good;
   std::swap(bad.receives[0], bad.receives[1]);
   expect_error(bad, "member 0 sends itself a box of [1, 2] but receives one of [2, 2]");
@@ -331,31 +332,12 @@ TEST(Collective, SpecsThatCannotRunAreRejected) {
 
 TEST(Collective, ARunRejectsAnotherMembersEndpointAndASecondStart) {
   Case c = make_all_reduce(DType::f32, Op::sum, 2, {4}, CollectiveAlgorithm::direct, 64, 1);
-  LocalHub hub(2);
+  TestHub hub(2);
   EXPECT_THROW(CollectiveRun(c.specs[0], hub.endpoint(1)), Error);
   CollectiveRun run(c.specs[0], hub.endpoint(0));
   EXPECT_THROW(run.start(c.in[0].data(), c.out[0].data(), nullptr), Error);
   run.start(c.in[0].data(), c.out[0].data(), c.staging[0].data());
   EXPECT_THROW(run.start(c.in[0].data(), c.out[0].data(), c.staging[0].data()), Error);
-}
-
-TEST(Collective, AHubIsUsableAfterItsMembersHaveDisagreed) {
-  Case c = make_all_reduce(DType::f32, Op::sum, 2, {4}, CollectiveAlgorithm::direct, 64, 1);
-  Case other = make_all_reduce(DType::f32, Op::sum, 2, {40}, CollectiveAlgorithm::direct, 64, 1);
-  LocalHub hub(2);
-  CollectiveRun a(c.specs[0], hub.endpoint(0)), b(other.specs[1], hub.endpoint(1)),
-      matching(c.specs[1], hub.endpoint(1));
-  a.start(c.in[0].data(), c.out[0].data(), c.staging[0].data());
-  EXPECT_FALSE(a.advance());
-  b.start(other.in[1].data(), other.out[1].data(), other.staging[1].data());
-  EXPECT_THROW(b.advance(), Error);
-  a.abandon();
-  b.abandon();
-  hub.reset();
-  a.start(c.in[0].data(), c.out[0].data(), c.staging[0].data());
-  matching.start(c.in[1].data(), c.out[1].data(), c.staging[1].data());
-  while (!(a.advance() & matching.advance())) {}
-  EXPECT_EQ(c.difference(), "");
 }
 
 }  // namespace

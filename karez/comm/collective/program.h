@@ -11,7 +11,7 @@
 
 namespace karez::comm {
 
-// A position in one of the three buffers that a run is started with.
+// A position in one of the three buffers that CollectiveRun::start takes.
 enum class BufferKind : std::uint8_t { in, out, staging };
 struct BufferOffset {
   BufferKind memory = BufferKind::in;

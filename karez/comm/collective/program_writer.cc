@@ -1,4 +1,4 @@
-// The program writer: instructions for messages, copies and reductions, with the awaits that they need.
+// The program writer: appends instructions for messages, copies and reductions, and the awaits that they need.
 #include "karez/comm/collective/program_writer.h"
 
 #include <utility>

@@ -23,18 +23,19 @@ class ProgramWriter {
   std::vector<int> peers() const;
   int neighbour(int steps) const { return ((member() + steps) % members() + members()) % members(); }  // on the ring
 
-  // Both return the number of the message, which an await takes; empty messages are not sent. An await is inserted if
-  // the link would have more than `depth` pending messages.
+  // These functions return the number of the message, to be passed to an await; an empty message is not sent. They
+  // insert an await if the link would have more than `depth` pending messages.
   std::int64_t receive(int peer, BufferOffset to, std::int64_t elements);
   std::int64_t send(int peer, BufferOffset from, std::int64_t elements);
-  // Sends to and receives from one peer, chunk by chunk. Returns the number of the last message received before.
+  // Sends to and receives from one peer, chunk by chunk. Returns the number of the last message that was received from
+  // the peer before this call.
   std::int64_t send_receive(int peer, BufferOffset from, std::int64_t sent_elements, BufferOffset to,
                             std::int64_t received_elements);
   void await_received(int peer, std::int64_t message);
   void await_sent(int peer, std::int64_t message);
   void await_all_received(int peer) { await_received(peer, received_[peer].posted); }
   void await_all_sent(int peer) { await_sent(peer, sent_[peer].posted); }
-  bool can_receive(int peer) const;  // without an await
+  bool can_receive(int peer) const;  // true if `receive` would not insert an await
 
   void copy(BufferOffset from, BufferOffset to, std::int64_t elements);
   void reduce(BufferOffset from, BufferOffset to, std::int64_t elements);
@@ -43,10 +44,10 @@ class ProgramWriter {
   void copy_own_box();  // the box that this member sends to itself
   BufferOffset allocate_staging(std::int64_t elements);
 
-  // Returns the position of a box of `in` in packed order: its own memory if that is contiguous, otherwise staging,
-  // into which it is packed.
+  // Returns the position of a box of `in` in packed order. A contiguous box stays in place; any other box is packed
+  // into staging.
   BufferOffset pack(const TensorBox& box);
-  // Returns the position at which a box of `out` is received: its own memory if that is contiguous, otherwise staging.
+  // Returns the position at which a box of `out` is received: in place if the box is contiguous, otherwise in staging.
   BufferOffset receive_position(const TensorBox& box);
   void unpack(BufferOffset from, const TensorBox& box);  // no effect unless the box was received into staging
 

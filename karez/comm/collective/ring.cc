@@ -1,4 +1,4 @@
-// The ring: posts the receive of each chunk in time, forwards it, and reduces it.
+// The ring: posts a receive for each chunk in time, reduces the chunk, and forwards it.
 #include "karez/comm/collective/ring.h"
 
 #include <algorithm>
@@ -14,7 +14,8 @@ void write_ring(ProgramWriter& writer, BufferOffset from, std::int64_t elements,
   const auto chunk_count = static_cast<std::size_t>(rounds);
   std::vector<std::int64_t> receives;                 // numbers of messages, by step and chunk
   std::vector<std::int64_t> last_sends(chunk_count);  // numbers of messages, by chunk of the last step
-  // Posts receives up to this one, step by step. If `required` is false, only those that need no await.
+  // Posts all receives up to chunk `c` of the step, step by step. If `required` is false, posts only those that need no
+  // await.
   auto post = [&](std::size_t step, std::int64_t c, bool required) {
     const std::size_t last = step * chunk_count + static_cast<std::size_t>(c);
     while (step < steps.size() && receives.size() <= last && (required || writer.can_receive(previous))) {

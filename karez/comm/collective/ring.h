@@ -20,7 +20,7 @@ struct RingStep {
   bool sent_before = false;  // an earlier step sends from the memory into which this step receives
 };
 
-// Writes all steps; the first step sends `from`. They proceed by chunks, so that one chunk is in transit while the next
+// Writes all steps; the first step sends `from`. They proceed in chunks, so that one chunk is in transit while the next
 // one is reduced. A member waits only for messages of earlier steps, or of earlier chunks of its step, and posts a
 // receive before it sends the message of the same number, so members cannot wait in a cycle.
 void write_ring(ProgramWriter& writer, BufferOffset from, std::int64_t elements, const std::vector<RingStep>& steps);

@@ -1,5 +1,7 @@
-// Reductions, random strides and random parts for tests of collectives.
+// Reductions, random strides and parts, and formulas for bytes sent, for tests of collectives.
 #include "karez/comm/collective/test_collectives.h"
+
+#include "karez/comm/collective/program.h"
 
 namespace karez::comm::test {
 
@@ -29,6 +31,55 @@ std::vector<std::int64_t> random_parts(int n, std::mt19937_64& random) {
   std::vector<std::int64_t> out;
   for (int i = 0; i < n; ++i) out.push_back(random() % 4 == 0 ? 0 : static_cast<std::int64_t>(random() % 5));
   return out;
+}
+
+std::int64_t bytes_sent(const CollectiveSpec& spec) {
+  std::int64_t element_bytes = size_of(spec.in.dtype), peers = spec.members - 1, elements = 0;
+  bool ring = spec.algorithm == CollectiveAlgorithm::ring;
+  int next = (spec.member + 1) % spec.members;
+  switch (spec.kind) {
+    case CollectiveKind::all_reduce: {
+      std::int64_t total = spec.in.count(), own_range = flat_range(total, spec.members, spec.member).size;
+      if (spec.algorithm == CollectiveAlgorithm::flat) return peers * total * element_bytes;
+      if (uses_recursive_halving(spec)) {
+        std::int64_t results = 0;
+        for (int size = 1; size < spec.members; size *= 2)
+          for (int r = spec.member / size * size; r < spec.member / size * size + size; ++r)
+            results += flat_range(total, spec.members, r).size;
+        return (total - own_range + results) * element_bytes;
+      }
+      // Both algorithms send the other members' ranges. Then `direct` sends its own result to all other members; `ring`
+      // forwards all results except its successor's.
+      return (total - own_range + (ring ? total - flat_range(total, spec.members, next).size : peers * own_range)) *
+             element_bytes;
+    }
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::transfer:
+      for (int m = 0; m < spec.members; ++m)
+        if (m != spec.member) elements += count_of(spec.in, spec.sends[m]);
+      return elements * element_bytes;
+    case CollectiveKind::all_gather:
+      if (!ring) return peers * spec.in.count() * element_bytes;
+      for (int m = 0; m < spec.members; ++m)
+        if (m != next) elements += count_of(spec.out, spec.receives[m]);
+      return elements * element_bytes;
+  }
+  return 0;
+}
+
+std::int64_t planned_bytes(CollectiveKind kind, CollectiveAlgorithm algorithm, int members, std::int64_t bytes,
+                           std::int64_t kept_bytes) {
+  std::int64_t peers = members - 1;
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return checked_mul(peers * (algorithm == CollectiveAlgorithm::flat ? members : 2), bytes);
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_gather: return checked_mul(peers, bytes);
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::transfer: return bytes - kept_bytes;
+  }
+  return 0;
 }
 
 }  // namespace karez::comm::test

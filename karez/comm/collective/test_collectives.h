@@ -14,7 +14,6 @@
 #include "karez/comm/collective/collective_counts.h"
 #include "karez/comm/collective/collective_run.h"
 #include "karez/comm/namespace.h"
-#include "karez/comm/transport/local_hub.h"
 
 namespace karez::comm::test {
 
@@ -56,7 +55,19 @@ class GuardedBuffer {
   std::size_t begin_ = 0;
 };
 
-// A collective of n members, with the data of each member before it and the expected data after it.
+// Returns the bytes that this member sends in one run, as its links count them. The sum over all members, with S the
+// bytes of the logical tensor:
+//   all_reduce      ring, direct, recursive: 2 (n-1) S; flat: n (n-1) S
+//   reduce_scatter  (n-1) S
+//   all_gather      (n-1) S
+//   all_to_all      the bytes that move to another member
+std::int64_t bytes_sent(const CollectiveSpec& spec);
+// Returns this sum for S = `bytes`; `kept_bytes` are those that stay on their member in an all_to_all (S/n if split
+// evenly).
+std::int64_t planned_bytes(CollectiveKind kind, CollectiveAlgorithm algorithm, int members, std::int64_t bytes,
+                           std::int64_t kept_bytes = 0);
+
+// A collective of n members, with each member's input data and expected output data.
 struct Case {
   std::string name;
   DType dtype = DType::f32;

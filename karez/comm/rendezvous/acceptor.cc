@@ -78,7 +78,7 @@ struct Acceptor::HandshakeTimer : EventHandler {
   explicit HandshakeTimer(Acceptor& acceptor)
       : acceptor(acceptor),
         timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
-    require(ErrorKind::device, static_cast<bool>(timer), "no timer: ", std::strerror(errno));
+    require(ErrorKind::device, static_cast<bool>(timer), "cannot create a timer: ", std::strerror(errno));
     acceptor.reactor_.watch(timer.get(), EPOLLIN, *this, registration);
   }
   ~HandshakeTimer() { acceptor.reactor_.remove(registration); }
@@ -131,7 +131,8 @@ void Acceptor::accept_all() {
       count_rejected("it belongs to another user");
       continue;
     }
-    // A silent or slow connection is closed; if there is none, the new one, whose rank dials again.
+    // At the limit, a silent or slow connection is closed. If there is none, the new one is closed; its rank dials
+    // again.
     if (static_cast<int>(pending_.size()) >= limits_.half_open) {
       const auto closable = std::find_if(pending_.begin(), pending_.end(), [&](const auto& pending) {
         return !pending->handshake.hello_received() || Clock::now() - pending->accepted_at > limits_.handshake / 5;

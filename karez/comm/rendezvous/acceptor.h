@@ -24,7 +24,7 @@ struct AcceptorLimits {
   int half_open = 64;
   Seconds handshake{5};  // maximum duration of a handshake
 
-  // Returns the limits for a world of `ranks` ranks, which may all connect at once, over two connections each.
+  // Returns the limits for a world of `ranks` ranks, which may all connect at the same time, over two connections each.
   static AcceptorLimits for_ranks(int ranks) { return {.half_open = std::max(64, 2 * ranks)}; }
 };
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "karez/base/test_error.h"
+#include "karez/comm/rendezvous/test_authenticate.h"
 #include "karez/comm/transport/test_links.h"
 
 namespace karez::comm {
@@ -81,7 +82,7 @@ TEST_F(AcceptorTest, APeerWithTheTokenIsAccepted) {
   EXPECT_EQ(acceptor->rejected(), 0);
 }
 
-TEST_F(AcceptorTest, AWrongTokenIsRejectedAndOthersAreStillAccepted) {
+TEST_F(AcceptorTest, AWrongTokenIsRejectedAndLaterPeersAreAccepted) {
   EXPECT_THAT(try_connect(make_token(2), 1), HasSubstr("does not have this world's token"));
   EXPECT_TRUE(await([&] { return acceptor->rejected() == 1; }));
   EXPECT_EQ(accepted, 0);
@@ -118,10 +119,11 @@ TEST_F(AcceptorTest, AThousandHalfOpenConnectionsDoNotBlockPeersAndLeakNoDescrip
     std::vector<Descriptor> raw_clients;
     for (int i = 0; i < 1000; ++i) raw_clients.push_back(dial(acceptor->address(), Seconds(5)));
     EXPECT_EQ(try_connect(make_token(1), 1), "no error");
-    EXPECT_LE(count_descriptors(), initial_count + 1000 + 16 + 2) << "the acceptor keeps at most 16 open";
+    EXPECT_LE(count_descriptors(), initial_count + 1000 + 16 + 2)
+        << "the acceptor must keep at most 16 connections open";
     EXPECT_TRUE(await([&] { return acceptor->rejected() >= 1000 - 16; }));
     EXPECT_TRUE(await([&] { return acceptor->rejected() == 1000; }))
-        << "the last connections are rejected after their timeout";
+        << "the last connections must be rejected after their timeout";
   }
   EXPECT_TRUE(await([&] { return count_descriptors() == initial_count; }))
       << count_descriptors() << " descriptors, initially " << initial_count;
@@ -141,7 +143,7 @@ TEST_F(AcceptorTest, AConnectionWaitsWhileNoDescriptorIsLeftAndTheListenerDoesNo
   const double cpu_seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   EXPECT_EQ(accepted, 0);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
-  EXPECT_LT(cpu_seconds, 0.1) << "of 0.3 seconds";
+  EXPECT_LT(cpu_seconds, 0.1) << "seconds of CPU time were used in 0.3 s, so the listener spins";
   EXPECT_EQ(error_of([&] { authenticate(client.get(), make_token(1), "test", 5, Seconds(5)); }), "no error");
   EXPECT_TRUE(await([&] { return accepted == 1; }));
   EXPECT_EQ(try_connect(make_token(1), 1), "no error");

@@ -1,4 +1,4 @@
-// The handshake: the steps of both sides, and the initiator's side over a socket.
+// Implements the handshake: the steps of both sides, and the initiator's side over a socket.
 #include "karez/comm/rendezvous/handshake.h"
 
 #include <algorithm>
@@ -68,15 +68,6 @@ void Handshake::take(std::span<const std::byte> bytes) {
     out_.assign(own_proof.begin(), own_proof.end());
   }
   done_ = true;
-}
-
-void authenticate(int socket, const Token& token, const std::string& purpose, std::uint32_t number, Seconds timeout) {
-  Handshake handshake = Handshake::initiator(token, purpose, number);
-  std::byte bytes[Handshake::max_bytes];
-  send_all(socket, handshake.to_send(), timeout);
-  receive_all(socket, std::span(bytes).first(handshake.expected_bytes()), timeout);
-  handshake.take(bytes);
-  send_all(socket, handshake.to_send(), timeout);
 }
 
 Descriptor dial_and_authenticate(const std::string& name, const Address& address, const Token& token,

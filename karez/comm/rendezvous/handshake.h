@@ -1,8 +1,8 @@
 // Handshake: two processes prove to each other that they have the world's token, before any other data is exchanged.
 //
-//   initiator -> responder   its number (u32), 28 random bytes                                              32 bytes
-//   responder -> initiator   32 random bytes, HMAC(token, "answers" + purpose + both of the above)          64 bytes
-//   initiator -> responder   HMAC(token, "asks" + the same)                                                 32 bytes
+//   initiator -> responder   hello: its number (u32) and 28 random bytes                                    32 bytes
+//   responder -> initiator   nonce: 32 random bytes; HMAC(token, "answers" + purpose + hello + nonce)       64 bytes
+//   initiator -> responder   HMAC(token, "asks" + purpose + hello + nonce)                                  32 bytes
 //
 // So each side reads at most 64 bytes before the other side is authenticated. Replayed bytes do not match the new
 // random bytes, and a proof for one purpose or direction is not valid for another one. Data after the handshake is
@@ -27,7 +27,7 @@ class Handshake {
  public:
   static Handshake initiator(const Token& token, std::string purpose, std::uint32_t number);
   static Handshake responder(const Token& token, std::string purpose);
-  static constexpr std::size_t max_bytes = 64;  // that one step takes
+  static constexpr std::size_t max_bytes = 64;  // maximum bytes of one step
 
   std::vector<std::byte> to_send();    // bytes to send now; each byte is returned once
   std::size_t expected_bytes() const;  // still missing in this step; no more may be read
@@ -51,9 +51,6 @@ class Handshake {
   std::vector<std::byte> in_, out_;
 };
 
-// Runs the initiator's side over a socket. Throws Error (kind peer).
-void authenticate(int socket, const Token& token, const std::string& purpose, std::uint32_t number, Seconds timeout);
-
 // The time to wait for a process that does not listen yet.
 struct ListenerWait {
   Seconds timeout{0};
@@ -61,8 +58,8 @@ struct ListenerWait {
 };
 
 // Connects to an address, which errors call `name`, and runs the initiator's side. If no process listens at the
-// address, it retries for the time of `wait`. If the connection is closed before the answer, as by an acceptor with too
-// many connections, it retries until `timeout` after the first connection. Throws Error (kind peer).
+// address, it retries for the time of `wait`. If the connection is closed before the answer, which an acceptor with too
+// many connections does, it retries until `timeout` after the first connection. Throws Error (kind peer).
 Descriptor dial_and_authenticate(const std::string& name, const Address& address, const Token& token,
                                  const std::string& purpose, std::uint32_t number, Seconds timeout,
                                  const ListenerWait& wait = {});

@@ -78,7 +78,7 @@ TEST(Handshake, ASideWithoutTheTokenIsDetectedByTheOtherSide) {
   EXPECT_FALSE(second_responder.done());
 }
 
-TEST(Handshake, APurposeIsPartOfTheProof) {
+TEST(Handshake, ThePurposeIsPartOfTheProof) {
   Handshake initiator = Handshake::initiator(make_token(1), "rank 1", 1),
             responder = Handshake::responder(make_token(1), "rank 2");
   EXPECT_THAT(error_of([&] { exchange(initiator, responder); }), HasSubstr("does not have"));
@@ -134,7 +134,7 @@ TEST(Handshake, AReflectedProofIsRejected) {
 }
 
 // The server closes the first connections before it answers, like an acceptor with too many connections.
-TEST(DialAndAuthenticate, ARejectionBeforeTheAnswerIsRetriedButNotAWrongToken) {
+TEST(DialAndAuthenticate, ARejectionBeforeTheAnswerIsRetriedButAWrongTokenIsNot) {
   for (const int token : {1, 2}) {
     Address address;
     const Descriptor listener = listen_at(address, 8);

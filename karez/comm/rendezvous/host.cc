@@ -1,4 +1,5 @@
-// Host: the kernel provides the identity of this host and the state of processes; the interfaces have the addresses.
+// Host: reads the identity of this host and the state of its processes from /proc, and its addresses from the network
+// interfaces.
 #include "karez/comm/rendezvous/host.h"
 
 #include <arpa/inet.h>
@@ -57,7 +58,7 @@ std::optional<std::pair<char, std::string>> read_state_and_start(int process) {
   return std::pair(state[0], word);
 }
 
-// Returns "boot id, pid namespace": processes with the same text see the same process numbers.
+// Returns "boot id, pid namespace". Processes for which this text is equal see the same pids.
 std::string proc_namespace() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -101,9 +102,10 @@ std::string address_of_host(const std::string& name) {
   freeaddrinfo(list);
   std::string out = ipv4.empty() ? ipv6 : ipv4;
   bool loopback = starts_with(out, "127.") && name != out && name != "localhost";
-  require(!out.empty() && !loopback, "host '", name, "' resolves to ", loopback ? out : "no address",
-          " here, which no other host can reach; give its ",
-          "numeric address, or set KAREZ_INTERFACE to the interface or address by which others reach this host");
+  require(
+      !out.empty() && !loopback, "host '", name, "' resolves to ",
+      loopback ? cat(out, " here, which no other host can reach") : "no numeric address",
+      "; give its numeric address, or set KAREZ_INTERFACE to the interface or address by which others reach this host");
   return out;
 }
 
@@ -149,7 +151,7 @@ std::string address_of(const std::string& interface) {
     address = text.data();
   }
   freeifaddrs(list);
-  require(!address.empty(), "no network interface is called '", interface, "'; there are ", names);
+  require(!address.empty(), "unknown network interface '", interface, "'; expected one of: ", names);
   return address;
 }
 

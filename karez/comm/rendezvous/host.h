@@ -15,8 +15,8 @@ std::string this_process();  // for messages: "alpha, process 4711"
 // Identifies this process for other processes that see it in /proc: boot id, pid namespace, pid and start time, so
 // that no other process is mistaken for this one.
 std::string this_process_in_proc();
-// Returns true if that process is stopped by a signal. Returns false if a debugger has stopped it, or if it is not
-// visible in this process' /proc.
+// Returns true if a signal has stopped that process. Returns false if a debugger has stopped it, or if it is not
+// visible in the /proc of this process.
 bool is_stopped(const std::string& process_in_proc);
 
 // Returns the numeric address of a host given by name, IPv4 if it has one; a numeric address is returned unchanged.

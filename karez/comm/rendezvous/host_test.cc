@@ -37,7 +37,8 @@ TEST(Host, TheDefaultInterfaceIsLoopback) {
   EXPECT_EQ(address_of(""), "127.0.0.1");
   EXPECT_EQ(address_of("lo"), "127.0.0.1");
   EXPECT_EQ(address_of("10.1.2.3"), "10.1.2.3");
-  EXPECT_THAT(error_of([] { address_of("eth99"); }), HasSubstr("no network interface is called 'eth99'; there are lo"));
+  EXPECT_THAT(error_of([] { address_of("eth99"); }),
+              HasSubstr("unknown network interface 'eth99'; expected one of: lo"));
 }
 
 TEST(Host, TheOutwardAddressIsThatOfAnInterface) {
@@ -70,8 +71,8 @@ TEST(ProcessState, AProcessStoppedByASignalIsReportedUntilItContinues) {
     ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
     ASSERT_TRUE(WIFSTOPPED(status));
     EXPECT_TRUE(is_stopped(process)) << process;
-    EXPECT_FALSE(is_stopped(process + "1")) << "a different process with the same number";
-    EXPECT_FALSE(is_stopped("0" + process)) << "a process of a different host";
+    EXPECT_FALSE(is_stopped(process + "1")) << "a different process with the same pid";
+    EXPECT_FALSE(is_stopped("0" + process)) << "a process on a different host";
     kill(child, SIGCONT);
     ASSERT_EQ(waitpid(child, &status, WCONTINUED), child);
     EXPECT_FALSE(is_stopped(process));

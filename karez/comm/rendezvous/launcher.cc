@@ -165,9 +165,8 @@ void read_open_mpi(const Reader& reader, JobLaunch& out) {
   auto host = reader.text("MASTER_ADDR");
   out.uses_pmix = !host && reader.has("PMIX_NAMESPACE") && reader.has("PMIX_RANK") && offers_pmix(reader);
   if (out.uses_pmix) return;
-  require(host.has_value(), out.ranks,
-          " ranks on several hosts by Open MPI: the host of rank 0 is unknown; name it with mpirun -x "
-          "MASTER_ADDR=HOST");
+  require(host.has_value(), "Open MPI runs the ", out.ranks,
+          " ranks on several hosts, but the host of rank 0 is unknown; set it with mpirun -x MASTER_ADDR=HOST");
   out.store = open_store(reader, *host, job);
 }
 

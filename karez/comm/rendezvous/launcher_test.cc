@@ -104,12 +104,14 @@ TEST(Launcher, OnOneHostTheStoreIsNamedAfterTheJob) {
   const Variables one_host = with(torchrun, {{"LOCAL_WORLD_SIZE", "4"}, {"KAREZ_TOKEN", "-"}});
   JobLaunch out = launch(one_host);
   EXPECT_TRUE(out.one_host);
-  EXPECT_FALSE(out.token) << "no token is needed";
+  EXPECT_FALSE(out.token) << "one host needs no token";
   EXPECT_EQ(out.token_source, "");
   EXPECT_THAT(out.store.host, StartsWith("@karez-"));
-  EXPECT_EQ(launch(with(one_host, {{"RANK", "1"}, {"LOCAL_RANK", "-"}})).store, out.store) << "the same for all ranks";
+  EXPECT_EQ(launch(with(one_host, {{"RANK", "1"}, {"LOCAL_RANK", "-"}})).store, out.store)
+      << "all ranks must use the same store";
   for (const char* name : {"MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"})
-    EXPECT_NE(launch(with(one_host, {{name, "1234"}})).store, out.store) << "a different job";
+    EXPECT_NE(launch(with(one_host, {{name, "1234"}})).store, out.store)
+        << "a different job must use a different store";
   JobLaunch local =
       launch(with(one_host, {{"LOCAL_WORLD_SIZE", "-"}, {"LOCAL_RANK", "-"}, {"MASTER_ADDR", "127.0.0.1"}}));
   EXPECT_EQ(std::tuple(local.local_rank, local.local_ranks, local.one_host), std::tuple(3, 4, true))
@@ -254,7 +256,7 @@ TEST(Launcher, ErrorsShowTheInvalidVariables) {
       {with(open_mpi, {{"OMPI_COMM_WORLD_SIZE", "-"}}),
        "OMPI_COMM_WORLD_RANK is 1, but OMPI_COMM_WORLD_SIZE is not set; both are required"},
       {with(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),
-       "4 ranks on several hosts by Open MPI: the host of rank 0 is unknown"},
+       "Open MPI runs the 4 ranks on several hosts, but the host of rank 0 is unknown"},
       {with(open_mpi, {{"PMIX_NAMESPACE", "-"}, {"OMPI_MCA_orte_precondition_transports", "-"}}),
        "neither PMIX_NAMESPACE nor OMPI_MCA_ess_base_jobid"},
       {with(open_mpi, {{"OMPI_MCA_orte_precondition_transports", "short"}}),

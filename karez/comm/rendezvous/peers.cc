@@ -1,5 +1,5 @@
-// Peers: finds them through the store and connects to them by shared memory on one host, by TCP between hosts, or by a
-// forced link class.
+// Peers: finds the other processes through the store, and connects to them over shared memory on one host, over TCP
+// between hosts, or over the link class that is forced.
 #include "karez/comm/rendezvous/peers.h"
 
 #include <array>
@@ -43,7 +43,7 @@ std::optional<LinkClass> link_class_from(std::string_view name) {
   if (name.empty()) return std::nullopt;
   for (LinkClass link : {LinkClass::shm, LinkClass::tcp, LinkClass::ucx})
     if (name == name_of(link)) return link;
-  fail("no link is called '", name, "'; there are shm, tcp, ucx");
+  fail("unknown link '", name, "'; expected one of: shm, tcp, ucx");
 }
 
 Peers::Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOptions options)
@@ -52,10 +52,10 @@ Peers::Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOpti
       token_(token),
       options_(std::move(options)),
       entries_(static_cast<std::size_t>(options_.ranks)) {
-  require(options_.rank >= 0 && options_.rank < options_.ranks, "rank out of range: ", options_.rank, " of ",
+  require(options_.rank >= 0 && options_.rank < options_.ranks, "rank must be from 0 to ", options_.ranks - 1, ", got ",
+          options_.rank);
+  require(options_.ranks <= 1 << generation_shift, "a world can have at most ", 1 << generation_shift, " ranks, got ",
           options_.ranks);
-  require(options_.ranks <= 1 << generation_shift, options_.ranks, " ranks; at most ", 1 << generation_shift,
-          " are possible");
   if (options_.host.empty()) options_.host = this_host();
   if (const char* name = std::getenv("KAREZ_LINK"); name != nullptr && !options_.force)
     options_.force = link_class_from(name);

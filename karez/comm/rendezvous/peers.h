@@ -29,13 +29,13 @@ struct PeersOptions {
   std::string interface = {};           // through which other processes reach this one; "" means loopback
   std::optional<LinkClass> force = {};  // if not set, KAREZ_LINK decides; without this variable, locality decides
   std::string host = {};                // "" means this_host()
-  Seconds timeout{30};                  // until a peer has joined, and until it is connected
+  Seconds timeout{30};                  // maximum time until a peer has joined, and then until it is connected
   Seconds peer_timeout{30};             // maximum time without an acknowledgement from the peer's kernel
 };
 
 class Peers {
  public:
-  // Publishes the addresses of this process in the store. All ranks of the world do so.
+  // Publishes the addresses of this process in the store. All ranks of the world must construct their Peers.
   Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOptions options);
   ~Peers();  // call after all links are closed
   Peers(const Peers&) = delete;
@@ -56,13 +56,13 @@ class Peers {
   Connection& control(int rank);
   bool has_joined(int rank);       // true if the rank has published its addresses; queries the store
   LinkClass link_class(int rank);  // of the data connection; may query the store
-  // Discards all connections, whose links are closed, and any cancellation; the next `connect` makes a new connection.
-  // All ranks do so, and no rank requests a connection before all have done so. Late dials for old connections are
-  // rejected.
+  // Discards all connections, whose links must be closed, and any cancellation; the next `connect` makes a new
+  // connection. All ranks must call this function, and no rank may request a connection before all have called it. Late
+  // dials for old connections are rejected.
   void reset_connections();
 
   // These can be called from any thread.
-  // Ends all waits of this process for other ranks, also later ones; `lost` is the rank that cannot continue.
+  // Ends all current and later waits of this process for other ranks; `lost` is the rank that cannot continue.
   void cancel_waits(const std::string& reason, std::optional<int> lost = {});
   std::optional<int> lost() const;
   std::optional<int> awaited() const;   // the rank for whose connection a thread waits now

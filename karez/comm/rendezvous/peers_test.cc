@@ -12,7 +12,9 @@
 #include "karez/base/test_error.h"
 #include "karez/comm/collective/test_collectives.h"
 #include "karez/comm/rendezvous/host.h"
+#include "karez/comm/rendezvous/test_authenticate.h"
 #include "karez/comm/transport/test_links.h"
+#include "karez/comm/transport/test_socket_pairs.h"
 #include "karez/comm/transport/ucx_wire.h"
 
 namespace karez::comm {
@@ -95,7 +97,7 @@ TEST(Peers, FourProcessesRunCollectivesOverEachTransportAndOverTwoTransports) {
       for (int other = 0; other < 4; ++other)
         if (other != r) used.insert(rank.peers.link_class(other));
       std::vector<std::string> errors;
-      if (used != row.used) errors.push_back("unexpected links");
+      if (used != row.used) errors.push_back("the link classes differ from those expected");
       for (std::uint64_t seed = 1; seed <= 10; ++seed) {
         Case c = random_case(4, seed);
         errors.push_back(rank.run(c));
@@ -106,7 +108,7 @@ TEST(Peers, FourProcessesRunCollectivesOverEachTransportAndOverTwoTransports) {
         const std::int64_t initial_bytes = rank.endpoint.bytes_sent();
         errors.push_back(rank.run(c));
         if (rank.endpoint.bytes_sent() - initial_bytes != bytes_sent(c.specs[static_cast<std::size_t>(r)]))
-          errors.push_back("an unexpected number of bytes");
+          errors.push_back("the number of bytes differs from the plan");
       }
       rank.client.barrier("end", 4);
       int count = 0;
@@ -217,7 +219,7 @@ TEST(Peers, ControlMessagesDoNotWaitForData) {
     Connection &to_0 = second.control(0), &to_1 = first.control(1);
     EXPECT_EQ(&to_1, &first.control(1));
     EXPECT_THAT(first.name(1), ::testing::MatchesRegex("rank 1 \\(.*, process [0-9]+\\)"));
-    EXPECT_EQ(first.bytes_received(), 0) << "no data";
+    EXPECT_EQ(first.bytes_received(), 0) << "control messages must not be counted";
     Connection &data_to_0 = second.connect(0), &data_to_1 = first.connect(1);
     EXPECT_NE(&data_to_1, &to_1);
     Notifier notifiers[4];
@@ -227,8 +229,8 @@ TEST(Peers, ControlMessagesDoNotWaitForData) {
     std::byte from{3}, to{};
     const auto send_control = [&] { receiver->post_receive(&to, 1), sender->send(&from, 1); };
     std::int64_t round = 0;
-    bool arrived_first = false;             // the control message, before the end of the data
-    while (!arrived_first && round < 10) {  // this thread may check too late
+    bool arrived_first = false;             // true if the control message arrives before the end of the data
+    while (!arrived_first && round < 10) {  // repeated, because this thread may check too late
       EXPECT_TRUE(await([&] { return data_receiver->received() == round; }));
       ++round;
       data_receiver->post_receive(received_data.data(), static_cast<std::int64_t>(received_data.size()));
@@ -297,7 +299,8 @@ TEST(Peers, SharedMemoryRequiresTheSameHost) {
   EXPECT_EQ(second.link_class(0), LinkClass::tcp);
   EXPECT_EQ(link_class_from("tcp"), LinkClass::tcp);
   EXPECT_EQ(link_class_from(""), std::nullopt);
-  EXPECT_THAT(error_of([] { link_class_from("ucc"); }), HasSubstr("no link is called 'ucc'; there are shm, tcp, ucx"));
+  EXPECT_THAT(error_of([] { link_class_from("ucc"); }),
+              HasSubstr("unknown link 'ucc'; expected one of: shm, tcp, ucx"));
 }
 
 TEST(Peers, TheOptionsOverrideTheVariableThatForcesTheLinks) {
@@ -319,7 +322,8 @@ TEST(Peers, TheOptionsOverrideTheVariableThatForcesTheLinks) {
   ChildProcess with_option([&] { return find_link_class("tcp", LinkClass::shm) == LinkClass::shm ? 0 : 1; });
   EXPECT_EQ(with_option.wait(), 0);
   ChildProcess with_unknown_value([&] {
-    return error_of([&] { find_link_class("ucc", {}); }) == "no link is called 'ucc'; there are shm, tcp, ucx" ? 0 : 1;
+    const std::string error = error_of([&] { find_link_class("ucc", {}); });
+    return error == "unknown link 'ucc'; expected one of: shm, tcp, ucx" ? 0 : 1;
   });
   EXPECT_EQ(with_unknown_value.wait(), 0);
 }

@@ -49,7 +49,7 @@ struct Pmix::Library {
   const char* (*error)(int);
 
   void require(int status, std::string_view action) const {
-    base::require(ErrorKind::peer, status == 0, "PMIx, ", action, ": ", status == 0 ? "" : error(status));
+    base::require(ErrorKind::peer, status == 0, "PMIx failed when ", action, ": ", status == 0 ? "" : error(status));
   }
 };
 
@@ -62,7 +62,7 @@ Pmix::Pmix() {
                 dlerror(), "); set MASTER_ADDR to rank 0's host instead");
   auto find = [&](auto& function, const char* name) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
-    base::require(ErrorKind::peer, function != nullptr, "libpmix has no ", name);
+    base::require(ErrorKind::peer, function != nullptr, "libpmix does not define ", name);
   };
   find(library.init, "PMIx_Init");
   find(library.put, "PMIx_Put");

@@ -1,5 +1,5 @@
 // PMIx: the interface through which the processes of a job exchange short strings before they are connected. A launcher
-// offers it; its library is loaded when first needed, and nothing links to it.
+// offers it; its library is loaded when first needed, and no binary is linked to it.
 #pragma once
 
 #include <string>

@@ -14,8 +14,9 @@ namespace karez::comm {
 
 class Rendezvous {
  public:
-  // Joins the n-th world of this process, counted from 0, to the n-th worlds of the other ranks, of which there is at
-  // least one. Throws Error (kind peer) if another job uses the address, or if rank 0 does not begin the world in time.
+  // Joins the n-th world of this process (counted from 0) with the n-th worlds of the other ranks. There must be at
+  // least one other rank. Throws Error (kind peer) if another job uses the address, or if rank 0 does not begin the
+  // world in time.
   //
   // Without a token from the launcher, all ranks are on one host. The store then accepts only processes of this user,
   // as the kernel reports (socket.h), and distributes a token that rank 0 creates.

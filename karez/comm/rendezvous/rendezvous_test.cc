@@ -14,6 +14,7 @@
 #include "karez/base/test_error.h"
 #include "karez/comm/rendezvous/host.h"
 #include "karez/comm/rendezvous/peers.h"
+#include "karez/comm/rendezvous/test_authenticate.h"
 #include "karez/comm/transport/test_links.h"
 
 namespace karez::comm {
@@ -80,7 +81,7 @@ TEST(Rendezvous, WithoutATokenRankZeroCreatesOne) {
               second_message = exchange(launch(0, 2, false), launch(1, 2, false), 0);
   EXPECT_THAT(message, HasSubstr("read: "));
   EXPECT_EQ(message.size(), 6u + 64 + 3);
-  EXPECT_NE(message, second_message) << "each rendezvous has a new token";
+  EXPECT_NE(message, second_message) << "each rendezvous must create a new token";
 }
 
 TEST(Rendezvous, OnSeveralHostsRanksUseTheInterfaceThatReachesRankZero) {

@@ -1,4 +1,4 @@
-// Slurm lists: parsers of brackets and repetitions.
+// Parses Slurm lists: expands brackets in host lists and repetitions in task counts.
 #include "karez/comm/rendezvous/slurm_list.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Secrets: the calls of libsodium.
+// Implements tokens and proofs with libsodium.
 #include "karez/comm/rendezvous/sodium.h"
 
 #include <sodium.h>

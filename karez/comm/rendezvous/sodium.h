@@ -20,7 +20,7 @@ struct Token {
 };
 Token random_token();
 std::string print(const Token& token);        // 64 hexadecimal digits, for an environment variable
-Token parse_token(std::string_view text);     // inverse of print; throws Error (kind user) that does not quote the text
+Token parse_token(std::string_view text);     // inverse of print; the error (kind user) does not quote the text
 Token derive_token(std::string_view secret);  // from a launcher's secret of any form
 
 void fill_random(std::span<std::byte> bytes);

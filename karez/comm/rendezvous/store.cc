@@ -1,4 +1,4 @@
-// The store: encoding of requests and replies, and the effect of each request.
+// Implements the store: encodes and decodes requests and replies, and serves each kind of request.
 #include "karez/comm/rendezvous/store.h"
 
 #include <algorithm>
@@ -34,10 +34,10 @@ bool decode(std::string_view& bytes, StoreRequest& request) {
   if (bytes.size() < StoreRequest::header_bytes) return false;
   std::uint32_t op = read_number(bytes, 0), key = read_number(bytes, 4), value = read_number(bytes, 8),
                 number = read_number(bytes, 12);
-  require(ErrorKind::peer, op >= 1 && op <= 7, "a request of kind ", op, " to the store");
+  require(ErrorKind::peer, op >= 1 && op <= 7, "a request of unknown kind ", op);
   require(ErrorKind::peer,
           key <= StoreRequest::max_key && value <= StoreRequest::max_value && number <= StoreRequest::max_number,
-          "a request to the store with a key of ", key, " bytes, a value of ", value, " and the number ", number);
+          "a request exceeds the limits: key of ", key, " bytes, value of ", value, " bytes, number ", number);
   if (bytes.size() - StoreRequest::header_bytes < std::size_t{key} + value) return false;
   bytes.remove_prefix(StoreRequest::header_bytes);
   request.op = static_cast<StoreRequest::Op>(op);
@@ -57,8 +57,8 @@ std::string encode(const StoreReply& reply) {
 bool decode(std::string_view& bytes, StoreReply& reply) {
   if (bytes.size() < StoreReply::header_bytes) return false;
   std::uint32_t status = read_number(bytes, 0), value = read_number(bytes, 4);
-  require(ErrorKind::peer, status <= 2 && value <= StoreRequest::max_value, "a reply of the store of kind ", status,
-          " and ", value, " bytes");
+  require(ErrorKind::peer, status <= 2 && value <= StoreRequest::max_value, "invalid reply of the store: status ",
+          status, ", value of ", value, " bytes");
   if (bytes.size() - StoreReply::header_bytes < value) return false;
   bytes.remove_prefix(StoreReply::header_bytes);
   reply.status = static_cast<StoreReply::Status>(status);
@@ -74,7 +74,7 @@ void Store::take(Client client, std::string_view bytes) {
   std::string_view remaining = state.bytes;
   for (StoreRequest request; decode(remaining, request);) {
     require(ErrorKind::peer, !state.waits || request.op == StoreRequest::Op::goodbye,
-            "a request to the store before the answer to the last one");
+            "a request arrived before the reply to the previous one");
     serve(client, state, request);
   }
   state.bytes.erase(0, state.bytes.size() - remaining.size());

@@ -9,15 +9,14 @@
 //
 //   op 1 hello    number: the client's rank, value: its name in errors. If the client later leaves without a goodbye,
 //                 waiting clients get an error. If another client has joined as this rank, the reply is an error, and
-//                 the value of the key `twice` names both
+//                 the value of the key `twice` names both clients
 //      2 set      sets the value of a key
 //      3 get      replies with the value of a key, or not found
 //      4 wait     replies with the value of a key once it is set
 //      5 barrier  key, number: replies once this number of clients has called it; then the key can be used again
 //      6 check    replies with the error that a process has exited, or not found
-//      7 goodbye  value: the reason why the client gives up, which waiting clients get as an error; empty if it leaves
-//      in
-//                 order
+//      7 goodbye  value: the reason why the client gives up, which waiting clients get as an error; empty if the
+//                 client leaves in order
 #pragma once
 
 #include <cstdint>
@@ -65,7 +64,8 @@ class Store {
   // Takes bytes that were received from the client. Throws Error (kind peer) if a request is invalid or arrives before
   // the reply to the last one; the caller then drops the client.
   void take(Client client, std::string_view bytes);
-  // Call when the client's connection has ended: closed by the client, or for the system's `reason`.
+  // Call when the client's connection has ended: because of a system error, which is the `reason`, or because the
+  // client closed it (no reason).
   void leave(Client client, const std::string& reason = {});
 
   static constexpr std::size_t max_bytes = 256 << 20;  // of all keys and values
@@ -93,7 +93,8 @@ class Store {
     std::vector<Client> arrived;
   };
   std::map<std::string, Barrier, std::less<>> barriers_;
-  std::string departure_;  // of the first client that did not leave in order: "rank 3 (alpha, process 4711) has exited"
+  // The first departure of a client that did not leave in order: "rank 3 (alpha, process 4711) has exited".
+  std::string departure_;
 };
 
 }  // namespace karez::comm

@@ -140,8 +140,8 @@ void StoreClient::send_goodbye(const std::string& reason) {
 StoreReply StoreClient::request(const StoreRequest& request, const std::string& action, Seconds reply_timeout) {
   require(request.key.size() <= StoreRequest::max_key && request.value.size() <= StoreRequest::max_value,
           "the store accepts keys of up to ", StoreRequest::max_key, " bytes and values of up to ",
-          StoreRequest::max_value, "; '", request.key.substr(0, 40), "' has ", request.key.size(), " and ",
-          request.value.size());
+          StoreRequest::max_value, " bytes, got a key '", request.key.substr(0, 40), "' of ", request.key.size(),
+          " bytes and a value of ", request.value.size(), " bytes");
   std::lock_guard lock(mutex_);
   StoreReply reply;
   try {
@@ -185,7 +185,7 @@ std::string StoreClient::wait(const std::string& key) {
 
 void StoreClient::barrier(const std::string& key, int processes, Seconds reply_timeout) {
   request({StoreRequest::Op::barrier, static_cast<std::uint32_t>(processes), key, ""},
-          cat("at the barrier '", key, "' of ", processes), reply_timeout);
+          cat("at the barrier '", key, "' of ", processes, " processes"), reply_timeout);
 }
 
 std::string StoreClient::local_host() const { return local_address(socket_.get()).host; }

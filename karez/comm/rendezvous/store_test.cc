@@ -52,7 +52,8 @@ TEST_F(StoreTest, ASecondProcessOfOneRankIsRejectedAndReported) {
   EXPECT_THAT(take_replies(1), ElementsAre("ok:two processes claim rank 1: host1, and third, which is rejected"));
   store.leave(3);
   request(1, {Op::check, 0, "", ""});
-  EXPECT_THAT(take_replies(1), ElementsAre("nothing:")) << "client 3 had not joined";
+  EXPECT_THAT(take_replies(1), ElementsAre("nothing:"))
+      << "the exit of client 3, which had not joined, must not be reported";
   request(2, {Op::goodbye, 0, "", ""});
   store.join(4);
   request(4, {Op::hello, 1, "", "fourth"});
@@ -107,7 +108,7 @@ TEST_F(StoreTest, AWaitEndsWhenTheKeyIsSet) {
   EXPECT_THAT(take_replies(1), ElementsAre("ok:v"));
   EXPECT_THAT(take_replies(2), ElementsAre("ok:v"));
   request(3, {Op::set, 0, "k", "w"});
-  EXPECT_TRUE(replies[1].empty()) << "each wait gets one reply";
+  EXPECT_TRUE(replies[1].empty()) << "each wait must get exactly one reply";
 }
 
 TEST_F(StoreTest, ABarrierRepliesWhenAllClientsHaveArrivedAndCanBeReused) {
@@ -147,7 +148,8 @@ TEST_F(StoreTest, WaitingClientsGetTheNameOfARankThatHasExited) {
                                            "error:rank 40 (host40) has exited"));
   store.leave(3);
   request(1, {Op::check, 0, "", ""});
-  EXPECT_THAT(take_replies(1), ElementsAre("error:rank 40 (host40) has exited")) << "the first departure is reported";
+  EXPECT_THAT(take_replies(1), ElementsAre("error:rank 40 (host40) has exited"))
+      << "the first departure must be reported";
 }
 
 TEST_F(StoreTest, AClientThatSendsGoodbyeIsNotReported) {
@@ -173,7 +175,7 @@ TEST_F(StoreTest, AClientThatHasNotSentHelloIsNotReported) {
   EXPECT_TRUE(replies[9].empty());
 }
 
-TEST_F(StoreTest, RequestsMayArriveInAnyPieces) {
+TEST_F(StoreTest, RequestsMayArriveInPieces) {
   std::string bytes = encode(StoreRequest{Op::set, 0, "key", "value"}) + encode(StoreRequest{Op::get, 0, "key", ""});
   for (std::size_t step : {1u, 2u, 15u, 16u, 17u, 100u}) {
     Store::Client client = step;
@@ -190,12 +192,12 @@ TEST_F(StoreTest, RequestsWithAnInvalidHeaderAreRejected) {
     return std::string(reinterpret_cast<const char*>(words), sizeof words);
   };
   const std::pair<std::string, std::string> rows[] = {
-      {header(0, 0, 0, 0), "a request of kind 0 to the store"},
-      {header(8, 0, 0, 0), "a request of kind 8 to the store"},
-      {header(2, 257, 0, 0), "a key of 257 bytes"},
-      {header(2, 1, (1 << 20) + 1, 0), "a value of 1048577"},
-      {header(2, 0xffffffff, 0xffffffff, 0), "a key of 4294967295 bytes, a value of 4294967295"},
-      {header(5, 1, 0, 0xffffffff), "the number 4294967295"},
+      {header(0, 0, 0, 0), "a request of unknown kind 0"},
+      {header(8, 0, 0, 0), "a request of unknown kind 8"},
+      {header(2, 257, 0, 0), "key of 257 bytes"},
+      {header(2, 1, (1 << 20) + 1, 0), "value of 1048577 bytes"},
+      {header(2, 0xffffffff, 0xffffffff, 0), "key of 4294967295 bytes, value of 4294967295 bytes"},
+      {header(5, 1, 0, 0xffffffff), "number 4294967295"},
   };
   for (const auto& [bytes, error] : rows) {
     store.join(1);
@@ -204,7 +206,7 @@ TEST_F(StoreTest, RequestsWithAnInvalidHeaderAreRejected) {
   }
   join(1, 0);
   request(1, {Op::wait, 0, "k", ""});
-  EXPECT_THAT(error_of([&] { request(1, {Op::get, 0, "k", ""}); }), HasSubstr("before the answer to the last one"));
+  EXPECT_THAT(error_of([&] { request(1, {Op::get, 0, "k", ""}); }), HasSubstr("before the reply to the previous one"));
 }
 
 TEST_F(StoreTest, TheStoreAcceptsALimitedNumberOfBytes) {

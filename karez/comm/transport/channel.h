@@ -15,8 +15,8 @@ namespace karez::comm {
 // Both directions of one link. The connection's lock guards everything except the counters that other threads read.
 struct Channel {
   struct Message {
-    std::byte* into = nullptr;        // of a receive
-    const std::byte* from = nullptr;  // of a send
+    std::byte* into = nullptr;        // for a receive
+    const std::byte* from = nullptr;  // for a send
     std::int64_t bytes = 0;
   };
   // The destination of the frame that is arriving for this channel.
@@ -29,17 +29,17 @@ struct Channel {
 
   const std::uint64_t number;
   Notifier* notifier = nullptr;          // null before the link is opened and after it is closed
-  bool closed = false;                   // permanently
+  bool closed = false;                   // set when this end closes the link, and never reset
   std::vector<Message> sends, receives;  // rings of size `depth`: pending messages, and receives not yet filled
   std::vector<std::int64_t> credits;     // ring of size `depth`: sizes of the peer's posted receives, or unknown_size;
                                          // before the link is opened: a list of all of them
 
   std::int64_t send_count = 0;      // messages posted here
-  std::int64_t batched_count = 0;   // of these messages, those whose bytes are all in batches
+  std::int64_t batched_count = 0;   // messages whose bytes have all been added to batches
   std::int64_t credit_count = 0;    // receives that the peer has posted
   std::int64_t batched_bytes = 0;   // bytes of message number `batched_count` that are in batches
   std::int64_t receive_count = 0;   // receives posted here
-  std::int64_t credits_due = 0;     // receives that must be announced to the peer, which infers the others
+  std::int64_t credits_due = 0;     // receives that must be announced to the peer; later ones need not be announced yet
   std::int64_t credits_sent = 0;    // receives that are announced to the peer
   std::int64_t arrived_count = 0;   // messages that have arrived
   std::int64_t arrived_bytes = 0;   // bytes of the next message that are in its posted receive

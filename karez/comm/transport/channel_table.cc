@@ -1,4 +1,4 @@
-// The channel table: opening, finding and erasing channels, and the report of the connection's failure.
+// Implements the channel table: opens, finds and erases channels, and reports the connection's failure to all links.
 #include "karez/comm/transport/channel_table.h"
 
 namespace karez::comm {
@@ -6,9 +6,9 @@ namespace karez::comm {
 Channel& ChannelTable::open(std::uint64_t number, int depth, Notifier& notifier) {
   auto& channel = channels[number];
   if (channel == nullptr) channel = std::make_unique<Channel>(number);
-  require(!channel->is_open() && !channel->closed, "channel ", number, " to ", peer, " was opened before");
+  require(!channel->is_open() && !channel->closed, "channel ", number, " to ", peer, " has already been opened");
   require(channel->credit_count <= depth, "channel ", number, ": ", peer, " has posted ", channel->credit_count,
-          " receives, more than its depth of ", depth);
+          " receives, more than the link's depth of ", depth);
   channel->sends.resize(static_cast<std::size_t>(depth));
   channel->receives.resize(static_cast<std::size_t>(depth));
   channel->credits.resize(static_cast<std::size_t>(depth));
@@ -51,7 +51,7 @@ void ChannelTable::publish_failure() {
 }
 
 std::string size_mismatch(std::int64_t message_bytes, std::int64_t receive_bytes) {
-  return cat("a message of ", message_bytes, " bytes does not match a receive of ", receive_bytes);
+  return cat("a message of ", message_bytes, " bytes does not match a receive of ", receive_bytes, " bytes");
 }
 
 }  // namespace karez::comm

@@ -18,11 +18,11 @@
 
 namespace karez::comm {
 
-// Call all functions with the lock held.
+// Call all functions while holding `mutex`.
 struct ChannelTable {
   explicit ChannelTable(std::string peer) : peer(std::move(peer)) {}
 
-  // Prepares the channel of a link that is opened here; the peer may have named it before.
+  // Prepares the channel of a link that is opened here. The peer may already have named the channel in a frame.
   Channel& open(std::uint64_t number, int depth, Notifier& notifier);
   Channel* find(std::uint64_t number) const;  // null if there is none
   // The channel that the peer names in a frame, created if the number is new. Null if the peer names too many channels
@@ -36,7 +36,7 @@ struct ChannelTable {
   void publish_failure();
 
   static constexpr int max_depth = 1 << 12;
-  static constexpr std::size_t max_channels = 1 << 16;  // with those that the peer names before they are opened here
+  static constexpr std::size_t max_channels = 1 << 16;  // including those that only the peer has named
 
   const std::string peer;  // its name in errors
   std::mutex mutex;        // held for a few loads and stores, never during a call of the wire that moves bytes
@@ -48,6 +48,7 @@ struct ChannelTable {
   std::atomic<const Error*> failure{nullptr};  // null until the failure is published; read by any thread
 };
 
-std::string size_mismatch(std::int64_t message_bytes, std::int64_t receive_bytes);  // the text of this error
+// Returns the message of the error that a message and its receive have different sizes.
+std::string size_mismatch(std::int64_t message_bytes, std::int64_t receive_bytes);
 
 }  // namespace karez::comm

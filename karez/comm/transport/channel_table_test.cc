@@ -10,19 +10,19 @@ namespace karez::comm {
 namespace {
 using ::testing::HasSubstr;
 
-TEST(ChannelTable, ANumberIsOpenedOnce) {
+TEST(ChannelTable, AChannelNumberCanBeOpenedOnlyOnce) {
   ChannelTable table("rank 1");
   Notifier notifier;
   table.open(7, 2, notifier);
-  EXPECT_THAT(error_of([&] { table.open(7, 2, notifier); }), HasSubstr("channel 7 to rank 1 was opened before"));
+  EXPECT_THAT(error_of([&] { table.open(7, 2, notifier); }), HasSubstr("channel 7 to rank 1 has already been opened"));
 }
 
-TEST(ChannelTable, APeerMayPostReceivesBeforeTheLinkIsOpenedUpToItsDepth) {
+TEST(ChannelTable, BeforeTheLinkIsOpenedAPeerMayPostReceivesUpToItsDepth) {
   ChannelTable table("rank 1");
   Notifier notifier;
   table.find_or_create(7)->credit_count = 3;
   EXPECT_THAT(error_of([&] { table.open(7, 2, notifier); }),
-              HasSubstr("channel 7: rank 1 has posted 3 receives, more than its depth of 2"));
+              HasSubstr("channel 7: rank 1 has posted 3 receives, more than the link's depth of 2"));
   EXPECT_EQ(table.open(7, 3, notifier).credit_count, 3);
 }
 
@@ -32,21 +32,21 @@ TEST(ChannelTable, AChannelIsErasedOnceBothEndsHaveClosedItAndNoFrameIsInTransit
   Channel& channel = table.open(7, 1, notifier);
   channel.close_sent = true;
   table.erase_if_closed(channel);
-  ASSERT_EQ(table.find(7), &channel) << "the peer has not closed it";
+  ASSERT_EQ(table.find(7), &channel) << "the channel must remain until the peer has closed it";
   channel.closed_by_peer = true;
   channel.frames_in_batch = 1;
   table.erase_if_closed(channel);
-  ASSERT_EQ(table.find(7), &channel) << "a frame is being written";
+  ASSERT_EQ(table.find(7), &channel) << "the channel must remain while a frame is being written";
   channel.frames_in_batch = 0;
   channel.arrival = Channel::Arrival::buffer;
   table.erase_if_closed(channel);
-  ASSERT_EQ(table.find(7), &channel) << "a frame is arriving";
+  ASSERT_EQ(table.find(7), &channel) << "the channel must remain while a frame is arriving";
   channel.arrival = Channel::Arrival::none;
   table.erase_if_closed(channel);
   EXPECT_EQ(table.find(7), nullptr);
 }
 
-TEST(ChannelTable, APeerCannotNameAChannelThatItHasClosedOrTooManyChannels) {
+TEST(ChannelTable, APeerCannotNameAChannelThatItHasClosedOrExceedTheChannelLimit) {
   ChannelTable table("rank 1");
   table.find_or_create(0)->closed_by_peer = true;
   EXPECT_EQ(table.find_or_create(0), nullptr);
@@ -55,7 +55,7 @@ TEST(ChannelTable, APeerCannotNameAChannelThatItHasClosedOrTooManyChannels) {
   EXPECT_EQ(table.find_or_create(ChannelTable::max_channels), nullptr);
 }
 
-TEST(ChannelTable, AFailureIsReportedToAllLinksAlsoToThoseOpenedLater) {
+TEST(ChannelTable, AFailureIsReportedToAllLinksIncludingThoseOpenedLater) {
   ChannelTable table("rank 1");
   Notifier open_notifier, closed_notifier, later_notifier;
   table.open(1, 1, open_notifier);

@@ -66,8 +66,8 @@ TEST_P(Conformance, ASecondSendWaitsForASecondReceive) {
   EXPECT_EQ(to, from);
 }
 
-// Messages arrive in order, whether they wait at the sender or were sent before their receives.
-TEST_P(Conformance, ShortMessagesBeforeTheirReceivesKeepTheirOrder) {
+// Long messages wait at the sender until their receives are posted; short ones may arrive earlier and are buffered.
+TEST_P(Conformance, MessagesSentBeforeTheirReceivesKeepTheirOrder) {
   auto ends = transport->open(64);
   std::vector<std::int64_t> sizes = {3, 0, 1000, 5, long_bytes, 7, 40000, 30000, 2, long_bytes, 0, 1};
   std::int64_t sum = 0;
@@ -109,7 +109,7 @@ TEST_P(Conformance, AWaitingMemberIsNotified) {
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(sender_wakes, 0);
   ends->link(1).post_receive(bytes(to), long_bytes);
-  EXPECT_TRUE(await([&] { return sender_wakes == 1; })) << "the memory of the sent message is free again";
+  EXPECT_TRUE(await([&] { return sender_wakes == 1; })) << "the sender must be notified once the message is sent";
   ASSERT_TRUE(await([&] { return ends->link(1).received() == 2; }));
 }
 
@@ -159,7 +159,7 @@ void exchange(LinkEnds& ends, const std::vector<std::int64_t>& sizes, std::uint6
     return received() == count && sent() == count;
   });
   ASSERT_TRUE(done) << received() << " of " << count << " arrived";
-  EXPECT_TRUE(from == to) << "different bytes arrived";
+  EXPECT_TRUE(from == to) << "the received bytes differ from those sent";
   EXPECT_EQ(sender.bytes_sent() - initial_bytes, sum);
 }
 
@@ -216,8 +216,8 @@ TEST_P(Conformance, MessagesWithSizesNearThoseOfFramesAndBuffersArriveCompletely
 TEST_P(Conformance, ALongMessageDoesNotDelayAnotherLink) {
   auto long_ends = transport->open(1), short_ends = transport->open(1);
   std::vector<std::byte> from(64 << 20), to(64 << 20);
-  bool arrived_first = false;  // the short message, before the end of the long message
-  for (int round = 1; round <= 10 && !arrived_first; ++round) {  // this thread may check too late
+  bool arrived_first = false;  // true if the short message arrives before the end of the long message
+  for (int round = 1; round <= 10 && !arrived_first; ++round) {  // repeated, because this thread may check too late
     std::string short_text = "s", received_text = ".";
     long_ends->link(1).post_receive(to.data(), 64 << 20);
     short_ends->link(1).post_receive(bytes(received_text), 1);
@@ -234,7 +234,7 @@ TEST_P(Conformance, ALongMessageDoesNotDelayAnotherLink) {
   EXPECT_TRUE(arrived_first);
 }
 
-TEST_P(Conformance, ALinkRejectsMoreThanItsDepthInsteadOfOverwriting) {
+TEST_P(Conformance, ALinkRejectsMessagesBeyondItsDepth) {
   auto ends = transport->open(2);
   std::string from = "xy", to = "..";
   ends->link(0).send(bytes(from), 1);
@@ -252,7 +252,7 @@ TEST_P(Conformance, ALinkRejectsMoreThanItsDepthInsteadOfOverwriting) {
   EXPECT_EQ(to, "xy");
 }
 
-TEST_P(Conformance, AMessageOfADifferentSizeFromItsReceiveIsAnErrorWithBothSizes) {
+TEST_P(Conformance, AnErrorForAMessageAndAReceiveOfDifferentSizesContainsBothSizes) {
   auto ends = transport->open(2);
   std::string text = "1234";
   ends->link(1).post_receive(bytes(text), 3);
@@ -263,13 +263,13 @@ TEST_P(Conformance, AMessageOfADifferentSizeFromItsReceiveIsAnErrorWithBothSizes
     }
     ends->end(0).check();
   });
-  EXPECT_THAT(error_text, ::testing::HasSubstr("a message of 4 bytes does not match a receive of 3"));
+  EXPECT_THAT(error_text, ::testing::HasSubstr("a message of 4 bytes does not match a receive of 3 bytes"));
   auto later = transport->open(2);
   if (ends->link(0).failure() != nullptr) return;  // the connection has failed, too
   later->link(1).post_receive(bytes(text), 3);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_THAT(error_of([&] { later->link(0).send(bytes(text), 4); }),
-              ::testing::HasSubstr("a message of 4 bytes does not match a receive of 3"));
+              ::testing::HasSubstr("a message of 4 bytes does not match a receive of 3 bytes"));
 }
 
 class TrafficTest : public Conformance {
@@ -322,7 +322,7 @@ TEST_P(Conformance, CollectivesOfTwoMembersGetTheSameBits) {
     cases.push_back(make_all_reduce(DType::f32, Op::sum, 2, {100007}, a, 65536, 9));
   std::int64_t planned = 0;
   for (Case& c : cases) {
-    std::vector<CollectiveRun> runs;
+    std::deque<CollectiveRun> runs;
     for (int m = 0; m < 2; ++m) {
       runs.emplace_back(c.specs[static_cast<std::size_t>(m)], ends->end(m));
       runs.back().start(c.in[static_cast<std::size_t>(m)].data(), c.out[static_cast<std::size_t>(m)].data(),

@@ -1,4 +1,4 @@
-// The connection: its links, its events, and its end.
+// Implements connections: opens and closes links, sends and receives, handles events, and ends the connection.
 #include "karez/comm/transport/connection.h"
 
 #include <chrono>
@@ -122,12 +122,6 @@ void Connection::close(Channel& c) {
   writer_.queue(c);
   c.notifier = nullptr;
   write_now(lock);
-}
-
-void Connection::end(const std::string& reason) {
-  std::lock_guard lock(channels_.mutex);
-  channels_.set_end_reason(reason);
-  wire_->shut();
 }
 
 // --- events

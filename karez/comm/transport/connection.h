@@ -35,13 +35,12 @@ class Connection : private EventHandler {
 
   // Opens one end of a link; the peer opens the other end with the same number and depth, earlier or later. A number is
   // used once; the memory of a link is freed once both ends have closed it. The link must be closed before the
-  // connection. If one of its messages is half transferred at that moment, the connection fails, so that memory which
-  // may be freed is not accessed.
+  // connection. If a link is closed in the middle of a message, the connection fails, because the memory of that
+  // message may be freed and must not be accessed.
   std::unique_ptr<Link> open(std::uint64_t channel, int depth, Notifier& notifier);
 
   const std::string& peer() const { return channels_.peer; }
   const Error* failure() const { return channels_.failure.load(std::memory_order_acquire); }
-  void end(const std::string& reason);  // ends the wire; the links are notified soon
   bool has_recent_ack(Seconds within) const { return wire_->has_recent_ack(within); }  // by the peer's kernel
   std::int64_t bytes_received() const { return reader_.bytes_received(); }             // callable from any thread
 

@@ -1,9 +1,9 @@
 // Eager protocol: how both ends of a link count the messages that are sent before their receives are posted.
 //
-// The first message of a link waits for a credit, which shows that the peer has opened the link. After that a message
-// is sent without its credit if fewer than `messages` messages lack their credits and the bytes of these messages,
-// together with its own, are at most `bytes`. So a receiver need not announce a posted receive that falls within this
-// window: it announces several at once when the next one would not fit.
+// The first message of a link waits for a credit, which shows that the peer has opened the link. A later message is
+// sent without its credit if fewer than `messages` sent messages lack their credits, and if their bytes and those of
+// the new message are at most `bytes` in total. So a receiver need not announce a posted receive that falls within this
+// window: it announces several together when the next one would not fit.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Tests of the eager protocol: which receives are announced, which messages need no credit, and their receives.
+// Tests of the eager protocol: which receives are announced, and which messages are sent without a credit.
 #include "karez/comm/transport/eager.h"
 
 #include <gtest/gtest.h>
@@ -22,16 +22,17 @@ TEST_P(EagerTest, PostedReceivesAreAnnouncedOnlyWhenTheirMessagesNeedACredit) {
   Link& link = pair.side.open(1, 100).link(1);
   std::string to(300000, '.');
   link.post_receive(address_in(to), 10);
-  EXPECT_EQ(pair.read(24), make_frame(1, 0, 1, 10)) << "the first receive is always announced";
+  EXPECT_EQ(pair.read(24), make_frame(1, 0, 1, 10)) << "the first receive must be announced";
   for (int i = 0; i < 64; ++i) link.post_receive(address_in(to), 10);
   EXPECT_EQ(pair.read(0), "");
   link.post_receive(address_in(to), 20);
-  EXPECT_EQ(pair.read(24), make_frame(1, 64, 1, 20)) << "with the 64 receives that were not announced";
+  EXPECT_EQ(pair.read(24), make_frame(1, 64, 1, 20))
+      << "the credit must include the 64 receives that were not announced";
   link.post_receive(address_in(to), EagerWindow::bytes - 1);
   link.post_receive(address_in(to), 1);
   EXPECT_EQ(pair.read(0), "");
   link.post_receive(address_in(to), 1);
-  EXPECT_EQ(pair.read(24), make_frame(1, 2, 1, 1)) << "the receives have more bytes than the eager window";
+  EXPECT_EQ(pair.read(24), make_frame(1, 2, 1, 1)) << "a receive must be announced if the eager window is exceeded";
   link.post_receive(address_in(to), EagerWindow::bytes + 1);
   EXPECT_EQ(pair.read(24), make_frame(1, 0, 1, EagerWindow::bytes + 1));
 }
@@ -41,7 +42,7 @@ TEST_P(EagerTest, ShortMessagesAreSentWithoutACreditWithinTheEagerWindow) {
   RawConnectionPair pair(GetParam());
   Link &short_link = pair.side.open(1, 100).link(1), &long_link = pair.side.open(2, 100).link(1);
   short_link.send(address_in(from), 1);
-  EXPECT_EQ(pair.read(0), "") << "the link may not be open at the peer";
+  EXPECT_EQ(pair.read(0), "") << "no message may be sent before the peer has opened the link";
   pair.write(make_frame(1, 0, 1, 1));
   for (int i = 0; i < 70; ++i) short_link.send(address_in(from), 1);
   EXPECT_EQ(std::ssize(pair.read(65 * 25)), 65 * 25);
@@ -58,7 +59,7 @@ TEST_P(EagerTest, ShortMessagesAreSentWithoutACreditWithinTheEagerWindow) {
   pair.write(make_frame(1, 0, 2, EagerWindow::bytes - 1));
   EXPECT_EQ(std::ssize(pair.read(25)), 25);
   long_link.send(address_in(from), EagerWindow::bytes + 1);
-  EXPECT_EQ(std::ssize(pair.read(0)), 0) << "the message is longer than the eager window";
+  EXPECT_EQ(std::ssize(pair.read(0)), 0) << "a message longer than the eager window must wait for a credit";
   pair.write(make_frame(1, 2, 2, EagerWindow::bytes + 1));
   EXPECT_EQ(std::ssize(pair.read(24 + EagerWindow::bytes + 1)), 24 + EagerWindow::bytes + 1);
 }
@@ -78,7 +79,7 @@ TEST_P(EagerTest, AMessageThatArrivedBeforeTheEndFillsALaterReceive) {
 }
 
 TEST_P(EagerTest, AnEagerMessageMustMatchItsReceive) {
-  for (bool posted_first : {true, false}) {  // before the last byte arrives
+  for (bool posted_first : {true, false}) {  // true: the receive is posted before the last byte arrives
     RawConnectionPair pair(GetParam());
     Link& link = pair.side.open(1, 4).link(1);
     std::string to(10, '.');
@@ -91,9 +92,10 @@ TEST_P(EagerTest, AnEagerMessageMustMatchItsReceive) {
     link.post_receive(address_in(to, 1), 3);
     if (posted_first) pair.write("4");
     ASSERT_TRUE(await([&] { return link.failure() != nullptr; }));
-    EXPECT_STREQ(link.failure()->what(),
-                 "link to rank 1 (test, process 1): it violated the protocol: a message of 4 bytes does not match a "
-                 "receive of 3");
+    EXPECT_STREQ(
+        link.failure()->what(),
+        "link to rank 1 (test, process 1): the peer violated the protocol: a message of 4 bytes does not match "
+        "a receive of 3 bytes");
     EXPECT_EQ(to, "x.........");
   }
 }

@@ -1,4 +1,4 @@
-// Encoding and decoding of frames, with every number checked.
+// Encodes and decodes frames; decoding checks every number.
 #include "karez/comm/transport/frame.h"
 
 #include <bit>
@@ -25,16 +25,16 @@ bool decode(const std::byte* from, Frame& frame, std::string& reason) {
   std::memcpy(&frame.size, from + 16, 8);
   frame.kind = static_cast<Frame::Kind>(kind);
   if (kind < 1 || kind > 3) {
-    reason = cat("a frame of kind ", kind);
+    reason = cat("a frame of unknown kind ", kind);
   } else if (frame.size < 0 || frame.size > Frame::max_size) {
     reason = cat("a frame for a message of ", frame.size, " bytes");
   } else if (kind == 1 && frame.length > Frame::max_credits) {
-    reason = cat("a credit for ", frame.length, " more receives");
+    reason = cat("a credit for ", frame.length, " more receives, which exceeds the limit of ", Frame::max_credits);
   } else if (kind == 2 && (frame.length > Frame::max_length || frame.length > frame.size ||
                            (frame.length == 0 && frame.size != 0))) {
-    reason = cat("a frame with ", frame.length, " bytes of a message of ", frame.size);
+    reason = cat("a frame with ", frame.length, " bytes of a message of ", frame.size, " bytes");
   } else if (kind == 3 && (frame.length != 0 || frame.size != 0)) {
-    reason = cat("the close of a link with a length of ", frame.length, " and a size of ", frame.size);
+    reason = cat("a close frame with length ", frame.length, " and size ", frame.size, ", which must both be 0");
   } else {
     return true;
   }

@@ -1,4 +1,4 @@
-// Frame: the unit that a connection writes to its wire, a header of 24 bytes and, for data, the bytes that follow it.
+// Frame: the unit that a connection writes to its wire: a 24-byte header and, for data, the bytes that follow it.
 //
 //   kind    u32  1 credit: `length` receives of unknown sizes and one receive of `size` bytes have been posted;
 //                2 data: `length` bytes of a message of `size` bytes follow;

@@ -1,4 +1,4 @@
-// The frame reader: the parser, the checks of each kind of frame, and the end of the connection.
+// Implements the frame reader: parses and checks frames, and ends the connection after an invalid frame.
 #include "karez/comm/transport/frame_reader.h"
 
 #include <algorithm>
@@ -69,7 +69,7 @@ bool FrameReader::handle_close(const Frame& frame) {
   Channel* c = channels_.find_or_create(frame.channel);
   if (c == nullptr) {
     lock.unlock();
-    return reject("the close of a link that it has closed already or that exceeds the limit");
+    return reject(cat("a close frame for more than ", ChannelTable::max_channels, " links, or for a closed link"));
   }
   c->closed_by_peer = true;
   channels_.erase_if_closed(*c);
@@ -81,7 +81,7 @@ bool FrameReader::handle_credit(const Frame& frame) {
   Channel* channel = channels_.find_or_create(frame.channel);
   if (channel == nullptr) {
     lock.unlock();
-    return reject(cat("credits for more than ", ChannelTable::max_channels, " links, or for one that it has closed"));
+    return reject(cat("credits for more than ", ChannelTable::max_channels, " links, or for a closed link"));
   }
   Channel& c = *channel;
   if (c.closed) return true;
@@ -89,7 +89,7 @@ bool FrameReader::handle_credit(const Frame& frame) {
   if (new_count - c.batched_count >
       (c.sends.empty() ? ChannelTable::max_depth : static_cast<std::int64_t>(c.sends.size()))) {
     lock.unlock();
-    return reject(cat("more than ", new_count - 1 - c.batched_count, " posted receives at once"));
+    return reject(cat("more than ", new_count - 1 - c.batched_count, " pending posted receives"));
   }
   for (; c.credit_count < new_count; ++c.credit_count) {
     const std::int64_t size = c.credit_count + 1 == new_count ? frame.size : Channel::unknown_size;
@@ -176,7 +176,7 @@ bool FrameReader::deliver_buffered(Channel& c) {
   const Channel::Message& receive = c.receives[c.slot(c.messages_received.load(std::memory_order_relaxed))];
   const EagerBuffer::Message& message = c.eager_buffer.front();
   if (message.bytes != receive.bytes) {
-    channels_.set_end_reason(cat("it violated the protocol: ", size_mismatch(message.bytes, receive.bytes)));
+    channels_.set_end_reason(cat("the peer violated the protocol: ", size_mismatch(message.bytes, receive.bytes)));
     wire_.shut();
     return false;
   }
@@ -187,7 +187,7 @@ bool FrameReader::deliver_buffered(Channel& c) {
 }
 
 bool FrameReader::reject(const std::string& violation) {
-  finish(cat("it violated the protocol: ", violation));
+  finish(cat("the peer violated the protocol: ", violation));
   return false;
 }
 

@@ -19,13 +19,14 @@ class FrameReader {
  public:
   FrameReader(ChannelTable& channels, WriteScheduler& writer, Wire& wire);
 
-  // Takes the reading role. Returns false if another thread has it. It remains taken when the connection has ended.
+  // Takes the reading role. Returns false if another thread has it. The role remains taken after the connection has
+  // ended.
   bool try_acquire() { return !reading_.exchange(true, std::memory_order_acquire); }
   void release() { reading_.store(false, std::memory_order_release); }
 
-  // Both are for the thread with the reading role. If `ended` of the channel table is set afterwards, the thread must
-  // not release the role.
-  bool read_some();  // true if data arrived
+  // These two functions are for the thread with the reading role. If `ended` of the channel table is set afterwards,
+  // the thread must not release the role.
+  bool read_some();  // returns true if data arrived
   // Reads the rest of a wire that has ended: data that the peer wrote before the end still counts.
   void read_to_end();
 

@@ -85,7 +85,7 @@ TEST_P(FrameReaderTest, ALinkClosedInTheMiddleOfAMessageEndsTheConnection) {
   incomplete.reset();  // its memory may be freed now
   ASSERT_TRUE(await([&] { return connection.failure() != nullptr; }));
   EXPECT_STREQ(connection.failure()->what(), "link to rank 1: a link was closed here in the middle of a message");
-  EXPECT_TRUE(wire.read_to_end()) << "the peer reads the end, too";
+  EXPECT_TRUE(wire.read_to_end()) << "the peer must read the end, too";
 }
 
 TEST_P(FrameReaderTest, InvalidFramesEndTheConnectionWithAReason) {
@@ -96,33 +96,32 @@ TEST_P(FrameReaderTest, InvalidFramesEndTheConnectionWithAReason) {
   std::string short_messages;
   for (int i = 0; i < 65; ++i) short_messages += make_frame(2, 1, 1, 1, "x");
   const std::pair<std::string, std::string> rows[] = {
-      {make_frame(7, 0, 1, 0), "a frame of kind 7"},
-      {std::string(24, 'G'), "a frame of kind 1195853639"},
-      {make_frame(2, 1 << 21, 1, 1 << 22), "a frame with 2097152 bytes of a message of 4194304"},
-      {make_frame(2, 9, 1, 8), "a frame with 9 bytes of a message of 8"},
-      {make_frame(2, 0, 1, 8), "a frame with 0 bytes of a message of 8"},
-      {make_frame(1, 1 << 14, 1, 8), "a credit for 16384 more receives"},
-      {make_frame(1, 4, 1, 8), "more than 4 posted receives at once"},
+      {make_frame(7, 0, 1, 0), "a frame of unknown kind 7"},
+      {std::string(24, 'G'), "a frame of unknown kind 1195853639"},
+      {make_frame(2, 1 << 21, 1, 1 << 22), "a frame with 2097152 bytes of a message of 4194304 bytes"},
+      {make_frame(2, 9, 1, 8), "a frame with 9 bytes of a message of 8 bytes"},
+      {make_frame(2, 0, 1, 8), "a frame with 0 bytes of a message of 8 bytes"},
+      {make_frame(1, 1 << 14, 1, 8), "a credit for 16384 more receives, which exceeds the limit of 8192"},
+      {make_frame(1, 4, 1, 8), "more than 4 pending posted receives"},
       {make_frame(1, 0, 1, ~0ull), "a frame for a message of -1 bytes"},
       {make_frame(1, 0, 1, 1ull << 41), "a frame for a message of 2199023255552 bytes"},
       {make_frame(2, 8, 5, 8, "12345678"), "a message on a link that is not open here"},
       {make_frame(2, 8, 2, 8, "12345678"), "a message for which no receive is posted"},
-      {make_frame(2, 8, 1, 8, "12345678"), "a message of 8 bytes does not match a receive of 4"},
+      {make_frame(2, 8, 1, 8, "12345678"), "a message of 8 bytes does not match a receive of 4 bytes"},
       {make_frame(2, 3, 1, 4, "123") + make_frame(2, 3, 1, 4, "456"),
-       "a message of 4 bytes does not match a receive of 4"},
+       "a message of 4 bytes does not match a receive of 4 bytes"},
       {make_frame(2, 4, 1, 4, "1234") + make_frame(2, 4, 1, 8, "1234"), "a message for which no receive is posted"},
       {make_frame(2, 4, 1, 4, "1234") + short_messages, "a message for which no receive is posted"},
       {make_frame(2, 4, 1, 4, "1234") + make_frame(2, 60000, 1, 60000, std::string(60000, 'x')) +
            make_frame(2, 6000, 1, 6000, std::string(6000, 'x')),
        "a message for which no receive is posted"},
-      {many_credits, "more than 4 posted receives at once"},
-      {many_links, "credits for more than 65536 links, or for one that it has closed"},
-      {make_frame(3, 1, 1, 0), "the close of a link with a length of 1 and a size of 0"},
+      {many_credits, "more than 4 pending posted receives"},
+      {many_links, "credits for more than 65536 links, or for a closed link"},
+      {make_frame(3, 1, 1, 0), "a close frame with length 1 and size 0, which must both be 0"},
       {make_frame(3, 0, 1, 0) + make_frame(3, 0, 1, 0),
-       "the close of a link that it has closed already or that exceeds the limit"},
+       "a close frame for more than 65536 links, or for a closed link"},
       {make_frame(3, 0, 1, 0) + make_frame(2, 4, 1, 4, "1234"), "a message on a link that is not open here"},
-      {make_frame(3, 0, 1, 0) + make_frame(1, 0, 1, 8),
-       "credits for more than 65536 links, or for one that it has closed"},
+      {make_frame(3, 0, 1, 0) + make_frame(1, 0, 1, 8), "credits for more than 65536 links, or for a closed link"},
   };
   for (const auto& [bytes, reason] : rows) {
     auto sockets = GetParam().sockets();
@@ -143,10 +142,10 @@ TEST_P(FrameReaderTest, InvalidFramesEndTheConnectionWithAReason) {
     });
     ASSERT_TRUE(failed) << reason;
     EXPECT_THAT(end.link(1).failure()->what(),
-                ::testing::HasSubstr("link to rank 1 (test, process 1): it violated the protocol: " + reason));
+                ::testing::HasSubstr("link to rank 1 (test, process 1): the peer violated the protocol: " + reason));
     EXPECT_EQ(to[0], '.');
-    EXPECT_EQ(to[5], '.') << "no byte outside the posted memory is written";
-    EXPECT_TRUE(wire.read_to_end()) << "the peer reads the end, too: " << reason;
+    EXPECT_EQ(to[5], '.') << "a byte outside the posted memory was written";
+    EXPECT_TRUE(wire.read_to_end()) << "the peer must read the end, too, after: " << reason;
   }
 }
 

@@ -98,15 +98,17 @@ TEST(LinkClose, ClosingALinkWithAHalfSentCreditDoesNotAffectOtherLinks) {
 
 TEST(LinkClose, AClosedLinkDoesNotNotify) {
   Reactor reactor;
-  auto connection = std::make_unique<Connection>(reactor, std::make_unique<LimitedWire>(1000), "rank 1");
+  auto wire = std::make_unique<LimitedWire>(1000);
+  LimitedWire& limited_wire = *wire;
+  auto connection = std::make_unique<Connection>(reactor, std::move(wire), "rank 1");
   Notifier closed_notifier, open_notifier;
   auto first = connection->open(1, 1, closed_notifier), second = connection->open(2, 1, open_notifier);
   first.reset();
-  connection->end("a test");
+  limited_wire.shut();
   EXPECT_TRUE(await([&] { return open_notifier.failed(); }));
   second.reset();
   connection.reset();
-  EXPECT_FALSE(closed_notifier.failed()) << "the owner of the notifier may be destroyed";
+  EXPECT_FALSE(closed_notifier.failed()) << "a closed link must not notify, because the notifier may be destroyed";
 }
 
 class LinkCloseByTransport : public ::testing::TestWithParam<TransportKind> {};
@@ -137,7 +139,8 @@ TEST_P(LinkCloseByTransport, ManyConsecutiveLinksUseNoMoreMemoryThanAFew) {
   // More links than a peer may name before they are opened.
   open_and_close(100'000, std::getenv("KAREZ_ALL") != nullptr ? 1'000'000 : 70'000);
   const auto final_bytes = mallinfo2().uordblks;
-  EXPECT_LT(final_bytes, initial_bytes + (4 << 20)) << "bytes; 2 KB for each link would be 140 MB";
+  EXPECT_LT(final_bytes, initial_bytes + (4 << 20))
+      << "closed links must not keep more than 4 MB; with 2 KB for each, 70,000 links would keep 140 MB";
   EXPECT_EQ(sending.connection().failure(), nullptr);
 }
 

@@ -4,14 +4,16 @@
 #include "karez/base/error.h"
 #include "karez/comm/collective/collective.h"
 #include "karez/comm/collective/collective_run.h"
-#include "karez/comm/transport/local_hub.h"
+#include "karez/comm/transport/test_local_hub.h"
 
 namespace karez::comm {
 namespace {
+using test::TestHub;
+
 std::byte* bytes(auto& items) { return reinterpret_cast<std::byte*>(&items[0]); }
 
 TEST(Link, ASendWaitsForAPostedReceive) {
-  LocalHub hub(2);
+  TestHub hub(2);
   Link &a = hub.endpoint(0).link(1), &b = hub.endpoint(1).link(0);
   std::string from = "hello", to = ".....";
   a.send(bytes(from), 5);
@@ -28,7 +30,7 @@ TEST(Link, ASendWaitsForAPostedReceive) {
 }
 
 TEST(Link, AWaitingMemberIsWokenOnceUntilItAcknowledges) {
-  LocalHub hub(3);
+  TestHub hub(3);
   int wakes = 0;
   hub.endpoint(0).set_wake([&] { ++wakes; });
   char to[2];
@@ -45,7 +47,7 @@ TEST(Link, AWaitingMemberIsWokenOnceUntilItAcknowledges) {
   EXPECT_EQ(wakes, 2);
 }
 
-// A link whose message arrives just after a member has read its counter.
+// A link on which a message arrives just after a member has read the counter of arrived messages.
 class LateLink : public Link {
  public:
   explicit LateLink(Notifier& notifier) : notifier_(notifier) {}
@@ -114,7 +116,7 @@ TEST(Link, AnEndpointKeepsItsFirstFailure) {
 }
 
 TEST(Link, MessagesMatchReceivesInOrder) {
-  LocalHub hub(2, 3);
+  TestHub hub(2, 3);
   Link &a = hub.endpoint(0).link(1), &b = hub.endpoint(1).link(0);
   int from[12], to[12];
   int send_count = 0, receive_count = 0;
@@ -127,8 +129,8 @@ TEST(Link, MessagesMatchReceivesInOrder) {
   for (int i = 0; i < 12; ++i) EXPECT_EQ(to[i], i);
 }
 
-TEST(Link, ALinkRejectsMoreThanItsDepthInsteadOfOverwriting) {
-  LocalHub hub(2, 2);
+TEST(Link, ALinkRejectsMessagesBeyondItsDepth) {
+  TestHub hub(2, 2);
   Link& a = hub.endpoint(0).link(1);
   char c = 'x';
   for (int i = 0; i < 2; ++i) a.send(reinterpret_cast<std::byte*>(&c), 1);
@@ -138,22 +140,22 @@ TEST(Link, ALinkRejectsMoreThanItsDepthInsteadOfOverwriting) {
   } catch (const Error& error) { EXPECT_STREQ(error.what(), "link 0 -> 1: more than 2 sends are pending"); }
 }
 
-TEST(Link, AMessageOfADifferentSizeFromItsReceiveIsAnErrorOfTheLaterSide) {
-  LocalHub hub(2);
+TEST(Link, ASizeMismatchIsAnErrorForTheSideThatComesLater) {
+  TestHub hub(2);
   char c[4];
   hub.endpoint(0).link(1).send(bytes(c), 4);
   try {
     hub.endpoint(1).link(0).post_receive(bytes(c), 3);
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "link 0 -> 1: a message of 4 bytes does not match a receive of 3");
+    EXPECT_STREQ(error.what(), "link 0 -> 1: a message of 4 bytes does not match a receive of 3 bytes");
   }
 }
 
 TEST(Link, AHubNeedsMembersAndDepth) {
-  EXPECT_THROW(LocalHub(0), Error);
-  EXPECT_THROW(LocalHub(2, 0), Error);
-  LocalHub hub(1);
+  EXPECT_THROW(TestHub(0), Error);
+  EXPECT_THROW(TestHub(2, 0), Error);
+  TestHub hub(1);
   EXPECT_EQ(hub.bytes_sent(), 0);
   EXPECT_THROW(hub.endpoint(1), Error);
 }

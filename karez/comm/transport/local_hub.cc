@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <numeric>
 
 #include "karez/base/copy_bytes.h"
 #include "karez/base/error.h"
@@ -40,7 +39,7 @@ struct LocalChannel {
   // Call from the side that comes later.
   void copy(Cell& cell) {
     require(cell.receive_bytes == cell.send_bytes, "link ", from_member, " -> ", to_member, ": a message of ",
-            cell.send_bytes, " bytes does not match a receive of ", cell.receive_bytes);
+            cell.send_bytes, " bytes does not match a receive of ", cell.receive_bytes, " bytes");
     if (cell.send_bytes > 0) copy_bytes(cell.into, cell.from, static_cast<std::size_t>(cell.send_bytes));
     bytes.fetch_add(cell.send_bytes, std::memory_order_relaxed);
     cell.state.store(idle, std::memory_order_relaxed);  // the next side that uses this cell reads `copied` first
@@ -67,12 +66,6 @@ struct LocalChannel {
     receiver_notifier.notify();
   }
 
-  void reset() {
-    for (Cell& c : cells) c.state.store(idle);
-    receive_count = send_count = 0;
-    copied.store(0);
-  }
-
   int from_member, to_member;
   std::vector<Cell> cells;
   Notifier &sender_notifier, &receiver_notifier;
@@ -96,21 +89,13 @@ class LocalLink : public Link {
  private:
   LocalChannel &out_, &in_;
 };
-
-std::vector<int> list_members(int members) {
-  std::vector<int> out(static_cast<std::size_t>(std::max(members, 0)));
-  std::iota(out.begin(), out.end(), 0);
-  return out;
-}
 }  // namespace
-
-LocalHub::LocalHub(int members, int depth) : LocalHub(members, list_members(members), depth) {}
 
 LocalHub::LocalHub(int members, std::vector<int> local_members, int depth)
     : members_(members),
       local_members_(std::move(local_members)) {
-  require(members >= 1 && depth >= 1, "a hub needs at least 1 member and 1 message, got ", members, " members with ",
-          depth, " messages each");
+  require(members >= 1 && depth >= 1, "a hub needs at least 1 member and a depth of at least 1, got ", members,
+          " members and a depth of ", depth);
   const std::size_t n = local_members_.size();
   for (std::size_t i = 0; i < n; ++i) {
     require(local_members_[i] >= 0 && local_members_[i] < members, "a hub of ", members, " members has no member ",
@@ -136,20 +121,9 @@ LocalHub::~LocalHub() = default;
 
 Endpoint& LocalHub::endpoint(int member) {
   const auto found = std::find(local_members_.begin(), local_members_.end(), member);
-  require(found != local_members_.end(), "no member ", member, " in a hub of ", local_members_.size(),
-          local_members_.size() == static_cast<std::size_t>(members_) ? "" : " local members");
+  require(found != local_members_.end(), "member ", member, " is not in the hub of ", local_members_.size(),
+          local_members_.size() == static_cast<std::size_t>(members_) ? " members" : " local members");
   return endpoints_[static_cast<std::size_t>(found - local_members_.begin())];
-}
-
-std::int64_t LocalHub::bytes_sent() const {
-  std::int64_t sum = 0;
-  for (const Endpoint& endpoint : endpoints_) sum += endpoint.bytes_sent();
-  return sum;
-}
-
-void LocalHub::reset() {
-  for (auto& channel : channels_)
-    if (channel) channel->reset();
 }
 
 }  // namespace karez::comm

@@ -1,8 +1,7 @@
-// Local hub: links between members of one process. Whichever of sender and receiver comes later copies the message,
-// directly from memory to memory.
+// Local hub: links between members in one process. The sender or the receiver, whichever comes later, copies the
+// message directly from memory to memory.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -14,11 +13,9 @@ namespace karez::comm {
 struct LocalChannel;
 
 // The members of one communicator in this process, with all links among them: n x n directed channels. The owner adds
-// links to members of other processes to the endpoints. A hub of two members is also the send / receive link of a
-// register; `depth` is then the register's number of slots.
+// links to members in other processes to the endpoints. `depth` is Link::depth() of the links in this process.
 class LocalHub {
  public:
-  explicit LocalHub(int members, int depth = 8);  // all members are local
   // Only `local_members`, each listed once, are in this process.
   LocalHub(int members, std::vector<int> local_members, int depth = 8);
   ~LocalHub();
@@ -27,15 +24,12 @@ class LocalHub {
 
   int members() const { return members_; }
   const std::vector<int>& local_members() const { return local_members_; }
-  Endpoint& endpoint(int member);   // of a local member
-  std::int64_t bytes_sent() const;  // by all members; exact when no message is in transit
-  // Discards all posted messages after a failure has interrupted a collective. No member may be in a call or in a run.
-  void reset();
+  Endpoint& endpoint(int member);  // of a local member
 
  private:
   int members_;
   std::vector<int> local_members_;
-  std::vector<std::unique_ptr<Notifier>> notifiers_;     // this and the following lists are ordered as local_members_
+  std::vector<std::unique_ptr<Notifier>> notifiers_;     // this and the following lists: in the order of local_members_
   std::vector<std::unique_ptr<LocalChannel>> channels_;  // [from * local members + to]; null from a member to itself
   std::vector<Endpoint> endpoints_;
 };

@@ -14,6 +14,7 @@
 #include "karez/comm/collective/test_collectives.h"
 #include "karez/comm/transport/test_leak_check.h"
 #include "karez/comm/transport/test_links.h"
+#include "karez/comm/transport/test_socket_pairs.h"
 
 namespace karez::comm {
 namespace {
@@ -53,7 +54,7 @@ class Processes : public LeakCheckedTest {
     ASSERT_TRUE(await([&] { return end.link(1).failure() != nullptr; }));
     EXPECT_THAT(end.link(1).failure()->what(), ::testing::HasSubstr("rank 1 (test, process 1)"));
     EXPECT_EQ(end.link(1).failure()->kind, ErrorKind::peer);
-    EXPECT_TRUE(await([&] { return end.notifier().failed(); })) << "the notifier follows the link";
+    EXPECT_TRUE(await([&] { return end.notifier().failed(); })) << "the notifier must report the failure of its link";
     EXPECT_THAT(peer_error_of([&] { end.check(); }), ::testing::HasSubstr("rank 1"));
     std::byte any{};
     EXPECT_THAT(peer_error_of([&] { end.link(1).send(&any, 1); }), ::testing::HasSubstr("rank 1"));
@@ -101,7 +102,7 @@ TEST_P(Processes, AKilledProcessIsReportedAtOnceWithItsName) {
   EXPECT_EQ(to, std::vector<std::byte>(100, std::byte{7}));
   EXPECT_EQ(end.link(1).sent(), 0);
   Endpoint& later = local->open(2, 4);
-  EXPECT_NE(later.link(1).failure(), nullptr) << "a link that is opened later has failed from the start";
+  EXPECT_NE(later.link(1).failure(), nullptr) << "a link that is opened later must fail from the start";
   EXPECT_TRUE(later.notifier().failed());
   local.reset();
   child.reset();
@@ -110,8 +111,7 @@ TEST_P(Processes, AKilledProcessIsReportedAtOnceWithItsName) {
 TEST_P(Processes, AProcessKilledInTheMiddleOfALongMessageIsReported) {
   constexpr std::int64_t size = 128 << 20;
   std::vector<std::byte> memory(size);
-  // Kills the peer during the message. Returns false if the message was complete by then, since this thread was too
-  // late.
+  // Kills the peer during the message. Returns false if this thread was too late and the message was already complete.
   auto kill_in_message = [&](bool sends) {
     begin([&](ConnectionEnd& side) {
       Endpoint& end = side.open(1, 1);
@@ -138,11 +138,12 @@ TEST_P(Processes, AProcessKilledInTheMiddleOfALongMessageIsReported) {
   for (bool sends : {true, false}) {
     bool incomplete = false;
     for (int attempt = 0; attempt < 20 && !incomplete; ++attempt) incomplete = kill_in_message(sends);
-    EXPECT_TRUE(incomplete) << (sends ? "sent" : "received");
+    EXPECT_TRUE(incomplete) << "the peer was never killed before the end of a message that it "
+                            << (sends ? "receives" : "sends");
   }
 }
 
-TEST_P(Processes, MessagesThatArriveBeforeThePeerEndsCount) {
+TEST_P(Processes, MessagesThatArriveBeforeThePeerEndsAreReceived) {
   begin([](ConnectionEnd& side) {
     std::byte bytes[3] = {std::byte{1}, std::byte{2}, std::byte{3}}, go{};
     Endpoint& end = side.open(1, 4);

@@ -23,7 +23,7 @@ void control(int epoll, int operation, int descriptor, std::uint32_t events, std
   event.events = events;
   event.data.u64 = id;
   const bool ok = epoll_ctl(epoll, operation, descriptor, &event) == 0;
-  require(ErrorKind::device, ok, "epoll on descriptor ", descriptor, ": ", std::strerror(errno));
+  require(ErrorKind::device, ok, "epoll_ctl failed for descriptor ", descriptor, ": ", std::strerror(errno));
 }
 
 // A rank uses several descriptors for each peer, which exceed the usual soft limit of 1,024 long before the hard limit.
@@ -39,7 +39,7 @@ void raise_descriptor_limit() {
 
 Reactor::Reactor() : epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   require(ErrorKind::device, epoll_ >= 0 && wake_event_ >= 0,
-          "no epoll for the communication thread: ", std::strerror(errno));
+          "cannot create the epoll of the communication thread: ", std::strerror(errno));
   raise_descriptor_limit();
   control(epoll_, EPOLL_CTL_ADD, wake_event_, EPOLLIN, wake_event_id);
   scheduled_.reserve(64);

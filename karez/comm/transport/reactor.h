@@ -28,7 +28,7 @@ class Reactor {
   };
 
   Reactor();
-  ~Reactor();  // after all registrations are removed
+  ~Reactor();  // call after all registrations are removed
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
@@ -38,7 +38,7 @@ class Reactor {
   void change(const Registration& registration, std::uint32_t events);  // reports pending events again
   // Makes the reactor call the handler soon, without events. Callable from any thread, with any lock held.
   void schedule(const Registration& registration);
-  // After `remove` returns, the handler is not called any more; if called on the reactor's thread, from the next event
+  // After `remove` returns, the handler is not called any more. On the reactor's thread, this holds from the next event
   // on.
   void remove(Registration& registration);
   // Runs `body` while no handler is called. It is for owners that remove several handlers, one of which may destroy
@@ -57,7 +57,7 @@ class Reactor {
   std::unordered_map<std::uint64_t, EventHandler*> handlers_;
   std::uint64_t next_id_ = 1;
   std::mutex scheduled_mutex_;
-  std::vector<std::uint64_t> scheduled_, called_;  // ids of handlers to call: later, and now
+  std::vector<std::uint64_t> scheduled_, called_;  // ids of the handlers to call next, and of those being called
   bool stopped_ = false;
   std::thread thread_;
 };

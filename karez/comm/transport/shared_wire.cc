@@ -169,7 +169,7 @@ std::unique_ptr<SharedWire> SharedWire::attach(Descriptor socket, Seconds timeou
 }
 
 std::int64_t SharedWire::read(const iovec* into, int parts) {
-  bool closed = closed_.load(std::memory_order_acquire);  // read first: data written before the end counts
+  bool closed = closed_.load(std::memory_order_acquire);  // read before the head: data written before the end counts
   std::uint64_t available = in_->head.load(std::memory_order_acquire) - tail_;
   if (available > ring_bytes_) {
     invalid_.store(true);
@@ -208,7 +208,7 @@ std::int64_t SharedWire::write(const iovec* from, int parts) {
 }
 
 std::string SharedWire::reason() const {
-  return invalid_.load() ? "its shared memory is damaged" : "the process ended or closed the connection";
+  return invalid_.load() ? "the shared memory is corrupted" : "the peer exited or closed the connection";
 }
 
 bool SharedWire::wait_to_read() {

@@ -1,8 +1,8 @@
-// Shared wire: the wire between two processes of a host; a shared memory segment contains a ring of bytes each way.
+// Shared wire: the wire between two processes of a host, with a ring of bytes for each direction in shared memory.
 //
-// A socket (of the same kernel) transfers the segment at the start, wakes the other side if it sleeps, and reports that
-// the peer's process has ended. The segment has no name, so nothing remains if a process is killed. An impossible index
-// from the peer ends the wire.
+// A Unix socket transfers the shared memory segment at the start, wakes the other side if it sleeps, and reports that
+// the peer's process has ended. The segment has no name, so nothing remains if a process is killed. The segment also
+// contains the indices of the rings; if the peer writes an impossible index, the wire ends.
 #pragma once
 
 #include <atomic>
@@ -48,7 +48,8 @@ class SharedWire : public Wire {
   std::size_t ring_bytes_;
   RingHeader *out_, *in_;
   std::byte *out_ring_, *in_ring_;
-  std::uint64_t head_ = 0, tail_ = 0;  // bytes written to out_ and read from in_; not in the segment
+  std::uint64_t head_ = 0, tail_ = 0;  // bytes written to out_ring_ and read from in_ring_: this side's own counts,
+                                       // which the peer cannot change
   std::atomic<bool> closed_{false}, invalid_{false};
 };
 

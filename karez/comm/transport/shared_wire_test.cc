@@ -12,6 +12,7 @@
 
 #include "karez/base/test_error.h"
 #include "karez/comm/transport/test_links.h"
+#include "karez/comm/transport/test_socket_pairs.h"
 
 namespace karez::comm {
 namespace {
@@ -109,7 +110,7 @@ TEST(SharedWire, ImpossibleIndicesEndTheWire) {
     iovec part{data.data(), data.size()};
     std::int64_t written = 0;
     for (std::int64_t n = 1; n > 0; written += n) n = wire->write(&part, 1);
-    EXPECT_EQ(written, static_cast<std::int64_t>(ring)) << "writing stops when the ring is full";
+    EXPECT_EQ(written, static_cast<std::int64_t>(ring)) << "writing must stop when the ring is full";
     if (reads) {
       set_index(4096, ring + 1);  // the peer's head, with more bytes than the ring has
       EXPECT_EQ(wire->read(&part, 1), -1);
@@ -117,7 +118,7 @@ TEST(SharedWire, ImpossibleIndicesEndTheWire) {
       set_index(64, ring + 5);  // the peer's tail, with more bytes than were written
       EXPECT_EQ(wire->write(&part, 1), -1);
     }
-    EXPECT_EQ(wire->reason(), "its shared memory is damaged");
+    EXPECT_EQ(wire->reason(), "the shared memory is corrupted");
     munmap(mapped, segment);
   }
 }

@@ -1,4 +1,4 @@
-// Sockets: system calls, and errors with the system's text.
+// Implements sockets with system calls; errors contain the system's text.
 #include "karez/comm/transport/socket.h"
 
 #include <arpa/inet.h>
@@ -37,8 +37,7 @@ SocketAddress to_system(const Address& address) {
     out.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address.host.size());
     return out;
   }
-  require(address.port >= 0 && address.port < 65536, "port ", address.port, " of ", address.host,
-          "; a port must be below 65536");
+  require(address.port >= 0 && address.port < 65536, "a port must be from 0 to 65535, got ", print(address));
   auto port = htons(static_cast<std::uint16_t>(address.port));
   auto& ipv4 = reinterpret_cast<sockaddr_in&>(out.storage);
   auto& ipv6 = reinterpret_cast<sockaddr_in6&>(out.storage);
@@ -185,26 +184,6 @@ bool has_recent_tcp_ack(int socket, Seconds within) {
   socklen_t size = sizeof info;
   if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;  // not TCP
   return info.tcpi_last_ack_recv < within.count() * 1000;
-}
-
-std::array<Descriptor, 2> socket_pair() {
-  int ends[2];
-  require_call(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0,
-               "cannot create a pair of sockets");
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
-
-std::array<Descriptor, 2> tcp_pair() {
-  Address address;
-  Descriptor listener = listen_at(address, 1);
-  Descriptor remote = dial(address, Seconds(5));
-  require(ErrorKind::peer, wait_for(listener.get(), POLLIN, deadline_after(Seconds(5))), "no connection arrived at ",
-          print(address));
-  Descriptor local = accept_at(listener.get());
-  require_call(static_cast<bool>(local), "accepting at ", print(address));
-  set_tcp_options(local.get(), Seconds(30));
-  set_tcp_options(remote.get(), Seconds(30));
-  return {std::move(local), std::move(remote)};
 }
 
 void send_all(int socket, std::span<const std::byte> bytes, Seconds timeout) {

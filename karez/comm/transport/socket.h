@@ -1,7 +1,6 @@
 // Sockets: descriptors that close themselves, and functions that create and configure sockets.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -54,16 +53,15 @@ Descriptor accept_at(int listener);  // empty if no connection is pending
 Address local_address(int socket);   // of the local end of a connection
 // Returns true if the kernel reports that this user made the other end of a named connection.
 bool is_of_this_user(int socket);
-// Makes TCP send without delay and drop a peer that is unreachable for `unreachable`; no effect on other sockets.
+// Makes TCP send without delay, and drop the connection once the peer has been unreachable for this time. Has no effect
+// on other sockets.
 void set_tcp_options(int socket, Seconds unreachable);
-// Returns true if the kernel at the other end of a TCP connection has acknowledged data within this time; always true
-// for other sockets.
+// Returns true if the kernel at the other end of a TCP connection has acknowledged data during the last `within`
+// seconds. Always returns true for other sockets.
 bool has_recent_tcp_ack(int socket, Seconds within);
-std::array<Descriptor, 2> socket_pair();
-std::array<Descriptor, 2> tcp_pair();  // connected over loopback
 
-// These block with a timeout, for the few bytes before a connection runs. They throw Error (kind peer) if the
-// connection ends, or at the timeout.
+// These functions block. They transfer the few bytes that two processes exchange before a connection runs, and throw
+// Error (kind peer) if the socket is closed or the timeout expires.
 void send_all(int socket, std::span<const std::byte> bytes, Seconds timeout);
 void receive_all(int socket, std::span<std::byte> bytes, Seconds timeout);
 

@@ -1,4 +1,4 @@
-// The socket wire: system calls on a non-blocking socket, with edge-triggered events.
+// Implements the socket wire with a non-blocking socket and edge-triggered events.
 #include "karez/comm/transport/socket_wire.h"
 
 #include <poll.h>

@@ -1,4 +1,4 @@
-// Socket wire: the wire over a stream socket, TCP or another kind.
+// Socket wire: the wire over a stream socket, such as TCP.
 #pragma once
 
 #include <atomic>

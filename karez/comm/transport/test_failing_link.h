@@ -12,8 +12,9 @@
 
 namespace karez::comm {
 
-// Applied to endpoints, makes all their links fail at once: sending message number `at`, counted from 0 over all links,
-// and every later message throws. A larger `at` repairs the links. It must outlive the endpoints.
+// Makes all links of the endpoints to which it is applied fail at the same time. Sending message number `at` (counted
+// from 0 over all these links) or any later message throws. A larger `at` repairs the links. The object must outlive
+// the endpoints.
 struct FailingLinks {
   std::atomic<std::int64_t> at{INT64_MAX}, sent{0};
 

@@ -1,4 +1,4 @@
-// A fixture for tests of each transport between processes, which checks that no descriptor and no segment remains.
+// A fixture that runs a test for each transport between processes, and checks that no descriptor or segment remains.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class LeakCheckedTest : public ::testing::TestWithParam<TransportKind> {
     if (IsSkipped()) return;
     EXPECT_EQ(count_descriptors(), initial_descriptors_);
     EXPECT_TRUE(await([&] { return count_segments() <= initial_segments_; }))
-        << "segments of other programs are removed in time";
+        << "shared memory segments remain in /dev/shm";
   }
 
  private:
@@ -36,7 +36,7 @@ class LeakCheckedTest : public ::testing::TestWithParam<TransportKind> {
   std::size_t initial_descriptors_ = 0, initial_segments_ = 0;
 };
 
-// All transports between processes; the first transport is within one process.
+// All transports except the first one, which is within one process.
 inline auto process_transports() { return ::testing::ValuesIn(transports.begin() + 1, transports.end()); }
 inline std::string transport_name(const ::testing::TestParamInfo<TransportKind>& info) { return info.param.name; }
 

@@ -27,7 +27,7 @@ class LinkEnds {
 class Transport {
  public:
   virtual ~Transport() = default;
-  virtual std::unique_ptr<LinkEnds> open(int depth) = 0;  // opens a further link
+  virtual std::unique_ptr<LinkEnds> open(int depth) = 0;  // opens another link
 };
 
 // A transport between processes consists of two connected sockets; each side makes a wire on its socket.
@@ -40,11 +40,11 @@ struct TransportKind {
 };
 extern const std::array<TransportKind, 5> transports;
 
-// What a process has of a connection: a reactor, the connection, and its links.
+// One process's end of a connection: a reactor, the connection, and its links.
 class ConnectionEnd {
  public:
   ConnectionEnd(const TransportKind& transport, Descriptor socket, int side);
-  Endpoint& open(std::uint64_t channel, int depth);  // of members 0 and 1; valid as long as this object
+  Endpoint& open(std::uint64_t channel, int depth);  // of members 0 and 1; valid as long as this object exists
   Connection& connection() { return *connection_; }
   int side() const { return side_; }
 
@@ -85,7 +85,7 @@ struct Traffic {
   std::string serve(const std::vector<Endpoint*>& ends, int member, bool polling) const;
 };
 
-// A timeout that counts little of the time in which this process does not run because it is stopped or the machine is
+// A timeout that hardly counts the time in which this process does not run, because it is stopped or the machine is
 // busy.
 class TestTimeout {
  public:
@@ -99,7 +99,8 @@ class TestTimeout {
 
 // Calls `condition` repeatedly until it is true. Returns false after `seconds`.
 bool await(const std::function<bool()>& condition, double seconds = 20);
-// Enough for a busy machine, and far from the 30 seconds after which an unreachable peer is dropped.
+// The time allowed for detecting a failure: enough on a busy machine, and well below the 30 seconds after which an
+// unreachable peer is dropped.
 inline constexpr double detection_seconds = 10;
 
 }  // namespace karez::comm::test

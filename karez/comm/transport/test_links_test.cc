@@ -1,4 +1,4 @@
-// The transports for tests, child processes, random traffic and timeouts.
+// Implements the transports for tests, child processes, random traffic and timeouts.
 #include "karez/comm/transport/test_links.h"
 
 #include <signal.h>
@@ -11,9 +11,10 @@
 #include <random>
 #include <thread>
 
-#include "karez/comm/transport/local_hub.h"
 #include "karez/comm/transport/shared_wire.h"
 #include "karez/comm/transport/socket_wire.h"
+#include "karez/comm/transport/test_local_hub.h"
+#include "karez/comm/transport/test_socket_pairs.h"
 #include "karez/comm/transport/ucx_wire.h"
 
 namespace karez::comm::test {
@@ -24,7 +25,7 @@ class LocalLinkEnds : public LinkEnds {
   Endpoint& end(int member) override { return hub_.endpoint(member); }
 
  private:
-  LocalHub hub_;
+  TestHub hub_;
 };
 
 class LocalTransport : public Transport {
@@ -156,7 +157,7 @@ std::string Traffic::serve(const std::vector<Endpoint*>& ends, int member, bool 
         const auto& message = s.receives[static_cast<std::size_t>(s.checked_count % link.depth())];
         for (std::size_t i = 0; i < message.size(); ++i)
           if (message[i] != value(index, 1 - member, s.checked_count, static_cast<std::int64_t>(i)))
-            return cat("link ", l, ", message ", s.checked_count, ": wrong byte at ", i);
+            return cat("link ", l, ", message ", s.checked_count, ": wrong byte at offset ", i);
       }
       if (s.receive_count < messages && s.receive_count - s.checked_count < link.depth() && random() % 3 != 0) {
         auto& into = s.receives[static_cast<std::size_t>(s.receive_count % link.depth())];

@@ -12,6 +12,7 @@
 
 #include "karez/comm/collective/test_collectives.h"
 #include "karez/comm/transport/test_links.h"
+#include "karez/comm/transport/test_local_hub.h"
 #include "karez/comm/transport/ucx_wire.h"
 
 namespace {
@@ -61,9 +62,9 @@ class WakeEvent {
 // `before_case` before each case.
 template <class BeforeCase>
 void run_on_threads(std::deque<Case>& cases, int n, int workers, int repeats, BeforeCase before_case) {
-  LocalHub hub(n);
+  TestHub hub(n);
   std::vector<WakeEvent> wake_events(static_cast<std::size_t>(workers));
-  std::vector<std::vector<CollectiveRun>> runs(static_cast<std::size_t>(n));
+  std::vector<std::deque<CollectiveRun>> runs(static_cast<std::size_t>(n));
   for (int m = 0; m < n; ++m) {
     hub.endpoint(m).set_wake([&wake_events, m, workers] { wake_events[static_cast<std::size_t>(m % workers)].set(); });
     for (Case& c : cases) runs[m].emplace_back(c.specs[m], hub.endpoint(m));
@@ -131,9 +132,9 @@ TEST(CollectiveThreads, ARunAllocatesNothing) {
     cases.push_back(make_reduce_scatter(DType::f32, Op::sum, {3, 4}, 1, {3, 0, 2, 2}, a, 16, 3));
     cases.push_back(make_all_to_all(DType::f32, {3, 4}, 0, {3, 0, 2, 2}, 1, {1, 1, 1, 2}, a, 16, 4));
   }
-  LocalHub hub(4);
+  TestHub hub(4);
   int wakes = 0;
-  std::vector<std::vector<CollectiveRun>> runs(4);
+  std::vector<std::deque<CollectiveRun>> runs(4);
   for (int m = 0; m < 4; ++m) {
     hub.endpoint(m).set_wake([&wakes] { ++wakes; });
     for (Case& c : cases) runs[m].emplace_back(c.specs[m], hub.endpoint(m));
@@ -148,7 +149,7 @@ TEST(CollectiveThreads, ARunAllocatesNothing) {
     }
   }
   EXPECT_EQ(allocations.load() - initial_count, 0);
-  EXPECT_GT(initial_count, 0) << "the counter works";
+  EXPECT_GT(initial_count, 0) << "the counter must count allocations";
   EXPECT_GT(wakes, 0);
   for (Case& c : cases) EXPECT_EQ(c.difference(), "");
 }

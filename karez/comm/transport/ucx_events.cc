@@ -1,4 +1,4 @@
-// UCX events: an epoll, and the rules for arming the worker.
+// Implements UCX events with an epoll, and the rules for arming the worker.
 #include "karez/comm/transport/ucx_events.h"
 
 #if __has_include(<ucp/api/ucp.h>)
@@ -26,7 +26,7 @@ UcxEvents::UcxEvents(int socket, ucp_worker_h worker)
     epoll_event event{};
     event.events = descriptor == socket ? EPOLLIN | EPOLLRDHUP : EPOLLIN;
     const bool added = epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0;
-    require(ErrorKind::device, added, "epoll: ", std::strerror(errno));
+    require(ErrorKind::device, added, "epoll_ctl failed for descriptor ", descriptor, ": ", std::strerror(errno));
   }
 }
 

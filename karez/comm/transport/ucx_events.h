@@ -1,4 +1,4 @@
-// UCX events: one descriptor that becomes readable when a UCX wire has work. Empty if this build has no UCX headers.
+// UCX events: one descriptor that becomes readable when a UCX wire has work. Empty without UCX headers.
 //
 // The reactor watches one epoll with the socket, the worker's descriptor and an eventfd. A thread that waits arms the
 // worker. If another thread makes progress afterwards, it may consume the awaited event; it then signals the eventfd
@@ -17,7 +17,7 @@ namespace karez::comm {
 class UcxEvents {
  public:
   UcxEvents(int socket, ucp_worker_h worker);
-  int descriptor() const { return epoll_.get(); }  // to be watched for edges
+  int descriptor() const { return epoll_.get(); }  // to be watched in edge-triggered mode
   void clear();                                    // consumes pending events; later data triggers a new event
 
   // Call these with the wire's lock held.

@@ -1,4 +1,4 @@
-// The UCX exchange: an address after a header with its size, and later a number.
+// The UCX exchange: at the start a header and an address, at the end the number of written bytes.
 #include "karez/comm/transport/ucx_exchange.h"
 
 #include <sys/socket.h>

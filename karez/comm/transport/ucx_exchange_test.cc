@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "karez/comm/transport/socket.h"
+#include "karez/comm/transport/test_socket_pairs.h"
 
 namespace karez::comm {
 namespace {
@@ -44,7 +45,7 @@ TEST(UcxExchange, DataThatDoesNotBeginWithAnAddressIsInvalid) {
   UcxExchange exchange;
   std::array<std::byte, 16> zeros{};
   exchange.append(std::span(zeros).first(15));
-  EXPECT_FALSE(exchange.is_invalid()) << "the header is incomplete";
+  EXPECT_FALSE(exchange.is_invalid()) << "an incomplete header is not invalid";
   exchange.append(std::span(zeros).last(1));
   EXPECT_TRUE(exchange.is_invalid());
 

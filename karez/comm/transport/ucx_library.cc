@@ -15,7 +15,7 @@
 namespace karez::comm {
 
 UcxLibrary::UcxLibrary() {
-  setenv("UCX_HANDLE_ERRORS", "none", 0);  // otherwise UCX handles the process' signals
+  setenv("UCX_HANDLE_ERRORS", "none", 0);  // otherwise UCX handles the signals of this process
   void* handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     load_error = dlerror();

@@ -1,4 +1,4 @@
-// UCX library: its functions, loaded when first needed, and its contexts. Empty if this build has no UCX headers.
+// UCX library: its functions, loaded when first needed, and its contexts. Empty without UCX headers.
 #pragma once
 
 #if __has_include(<ucp/api/ucp.h>)

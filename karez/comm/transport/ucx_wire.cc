@@ -30,7 +30,7 @@
 namespace karez::comm {
 namespace {
 
-// Informs ThreadSanitizer, if both ends are in this process, that the send happens before the receive.
+// Tells ThreadSanitizer that a send happens before its receive, for tests with both ends in one process.
 #if defined(__SANITIZE_THREAD__)
 std::atomic<int> order_count{0};
 void note_order() { order_count.fetch_add(1, std::memory_order_acq_rel); }
@@ -195,7 +195,7 @@ void UcxWire::connect(std::span<const std::byte> address) {
 
 // Marks the wire as failed. Call with the lock held, except for an invalid address: no other thread uses the wire yet.
 bool UcxWire::fail(const std::string& reason) {
-  if (failure_reason_.empty()) failure_reason_ = ended_ ? "the process ended or closed the connection" : reason;
+  if (failure_reason_.empty()) failure_reason_ = ended_ ? "the peer exited or closed the connection" : reason;
   failed_.store(true, std::memory_order_release);
   shutdown(socket_.get(), SHUT_RDWR);
   return false;
@@ -203,8 +203,8 @@ bool UcxWire::fail(const std::string& reason) {
 
 // --- moving bytes
 
-// Calls UCX once, so that it makes progress. Received data stays in UCX's buffers, so a reader consumes them first
-// (fetch).
+// Calls UCX once, so that it makes progress. Data that has arrived occupies UCX's buffers, so a reader consumes it
+// first (fetch).
 void UcxWire::progress() {
   const unsigned event_count = ucx_library().progress(worker_);
   for (Slot& slot : slots_) {
@@ -234,7 +234,8 @@ bool UcxWire::fetch() {
 }
 
 std::int64_t UcxWire::read(const iovec* into, int parts) {
-  const bool ended = ended_.load(std::memory_order_acquire);  // read first: data written before the end counts
+  const bool ended =
+      ended_.load(std::memory_order_acquire);  // read before fetching: data written before the end counts
   {
     std::lock_guard lock(mutex_);
     if (!fetch()) progress();
@@ -310,7 +311,7 @@ void UcxWire::send(Slot& slot, std::size_t bytes) {
   bytes_written_ += static_cast<std::int64_t>(bytes);
 }
 
-std::string UcxWire::reason() const { return failed_ ? failure_reason_ : "the process ended or closed the connection"; }
+std::string UcxWire::reason() const { return failed_ ? failure_reason_ : "the peer exited or closed the connection"; }
 
 // --- waiting
 

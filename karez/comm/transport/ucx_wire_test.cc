@@ -13,6 +13,7 @@
 
 #include "karez/base/error.h"
 #include "karez/comm/transport/test_links.h"
+#include "karez/comm/transport/test_socket_pairs.h"
 
 namespace karez::comm {
 namespace {
@@ -109,7 +110,7 @@ TEST(UcxWire, AWireWithinAHostOpensNoListeningSocket) {
   const auto local_wire = make_ucx_wire(std::move(local_sockets[0]), true);
   EXPECT_EQ(count_listening_sockets(), initial_count);
   const auto remote_wire = make_ucx_wire(std::move(remote_sockets[0]), false);
-  EXPECT_GT(count_listening_sockets(), initial_count) << "a wire between hosts opens sockets, so the count works";
+  EXPECT_GT(count_listening_sockets(), initial_count) << "the count must include the sockets of a wire between hosts";
 }
 
 TEST(UcxWire, TransportsThatDoNotExistAreAnError) {
@@ -117,7 +118,7 @@ TEST(UcxWire, TransportsThatDoNotExistAreAnError) {
   auto sockets = socket_pair();
   try {
     make_ucx_wire(std::move(sockets[0]), true, "carrier_pigeon");
-    FAIL() << "no error";
+    FAIL() << "transports that do not exist must be an error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind, ErrorKind::device);
     EXPECT_THAT(error.what(), HasSubstr("UCX cannot "));

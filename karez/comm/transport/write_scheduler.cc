@@ -1,4 +1,4 @@
-// The write scheduler: the queue of channels, the batch of frames, and the loop that writes it.
+// Implements the write scheduler: the queue of channels, the batch of frames, and the loop that writes batches.
 #include "karez/comm/transport/write_scheduler.h"
 
 #include <algorithm>
@@ -133,7 +133,7 @@ bool WriteScheduler::end_writing() {
   return true;
 }
 
-// Adds the next frames: of each channel in turn its credits and one frame of data. A frame longer than `max_bytes` is
+// Adds the next frames: for each channel in turn, its credits and one data frame. A frame longer than `max_bytes` is
 // sent separately, and never in a sender's thread.
 void WriteScheduler::fill_batch(std::int64_t max_bytes) {
   while (first_ != nullptr && batch_->item_count < frames_per_batch) {
@@ -162,7 +162,7 @@ void WriteScheduler::fill_batch(std::int64_t max_bytes) {
                   {&c, length, true, ends_message}, message.from + c.batched_bytes);
       c.batched_bytes = ends_message ? 0 : c.batched_bytes + length;
       if (c.batched_count >= c.credit_count)
-        c.eager_sender.sent_without_credit(c.batched_count, message.bytes);  // in one frame
+        c.eager_sender.sent_without_credit(c.batched_count, message.bytes);  // counted once: it fits in one frame
       c.batched_count += ends_message;
       ++c.frames_in_batch, ++c.data_frames_in_batch;
     }

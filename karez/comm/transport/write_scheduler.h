@@ -25,7 +25,7 @@ class WriteScheduler {
 
   // Call these with the lock held.
   void queue(Channel& channel);             // the channel has something to write
-  void queue_for_reader(Channel& channel);  // likewise; the calling thread will call `resume`
+  void queue_for_reader(Channel& channel);  // the same, for the reading thread, which will call `resume`
   bool is_deferred() const { return deferred_; }
   bool is_idle() const { return !writing_ || deferred_; }  // no thread is in a call of the wire
 
@@ -35,7 +35,7 @@ class WriteScheduler {
   // For the reactor's thread or a polling thread: writes frames that were deferred.
   [[nodiscard]] bool resume(int batches, std::int64_t max_bytes);
 
-  static constexpr std::int64_t max_inline = 64 << 10;  // bytes that a sender's own thread writes; more delays its work
+  static constexpr std::int64_t max_inline = 64 << 10;  // maximum bytes that a sending thread writes itself
 
  private:
   struct Batch;

@@ -128,7 +128,7 @@ TEST_F(WriteSchedulerTest, AnEndedWireIsReportedToTheCaller) {
   post_send(open(1, {5}), 5);
   EXPECT_FALSE(write_now());
   EXPECT_TRUE(writer.is_idle());
-  EXPECT_EQ(channels.failure.load(), nullptr) << "the reading thread reports the failure";
+  EXPECT_EQ(channels.failure.load(), nullptr) << "only the reading thread may report the failure";
 }
 
 TEST_F(WriteSchedulerTest, AClosedChannelWritesItsCloseAndNoMoreData) {

@@ -1,5 +1,5 @@
-// Computes products of bf16 as products of f32, with conversions before and after; the f32 copies of the operands are
-// in the workspace of the call.
+// Computes products of bf16 operands as f32 products, with conversions before and after. The f32 copies of the operands
+// are in the workspace of the call.
 #include "karez/kernels/cpu/bf16_widening.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace karez::kernels {
 namespace {
 
 constexpr std::string_view suffix = "_widened";
-constexpr std::size_t max_product_inputs = 3;  // with a bias
+constexpr std::size_t max_product_inputs = 3;  // two operands and a bias
 constexpr std::int64_t grain = 32768;          // fewer elements are not worth a second thread
 constexpr std::int64_t alignment = 64;         // of the copies in the workspace, in bytes
 
@@ -28,14 +28,14 @@ struct Conversion {
   std::int64_t outer_grain = 1;
 };
 
-// A bf16 call in the form in which the f32 row receives it.
+// A bf16 call, converted to the form that the f32 row receives.
 struct WidenedCall {
   CallSpec call;
   std::vector<Conversion> input_conversions = {}, output_conversions = {};
   std::int64_t copy_bytes = 0;  // size of all f32 copies, which come first in the workspace
 };
 
-// Strides without gaps, with the dimensions in the order in which the view stores them.
+// Returns strides without gaps, with the dimensions in the same memory order as in the view.
 Strides packed_strides(const View& view) {
   std::vector<std::size_t> order(view.shape.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -69,8 +69,8 @@ WidenedCall widen(const CallSpec& call) {
   return out;
 }
 
-// Calls convert(f32 element, bf16 element, count) on runs that are contiguous on both sides, otherwise on single
-// elements. The team shares the outermost loop.
+// Calls convert(f32 index, bf16 index, count) for runs that are contiguous on both sides, otherwise for single
+// elements. The threads of the team share the outermost loop.
 template <class Convert> void convert_all(const Conversion& conversion, int team, Convert convert) {
   parallel_for(team, conversion.loops.size[0], conversion.outer_grain, [&](std::int64_t begin, std::int64_t end, int) {
     Loops part = conversion.loops;
@@ -105,7 +105,7 @@ KernelRow widening_row(const KernelRow& f32) {
     return wide.copy_bytes + (workspace ? workspace(wide.call) : 0);
   };
   row.prepare = [prepare = f32.prepare](const CallSpec& call) -> PreparedKernel {
-    require_fit(is_product_of_bf16(call), call, "not a product of bf16");
+    require_fit(is_product_of_bf16(call), call, "expected a product of bf16 operands");
     WidenedCall wide = widen(call);
     PreparedKernel kernel = prepare(wide.call);
     return [kernel = std::move(kernel), wide = std::move(wide), team = call.team](const KernelArgs& args) {

@@ -1,5 +1,5 @@
-// Products of bf16 for processors on which a library has no bf16 products: operands are widened to f32, the f32 row
-// runs, and the result is rounded.
+// Products of bf16 operands for processors on which a library has no bf16 products: the operands are widened to f32,
+// the f32 row runs, and the result is rounded.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace karez::kernels {
 std::vector<KernelRow> bf16_widening_rows();
 bool is_widened(std::string_view kernel);
 
-// Convert to f32, which is exact, and to the nearest bf16, with ties to even, as tensor::Bf16 does; NaN remains NaN.
-// Defined in hwy_pointwise.cc.
+// Convert bf16 to f32, which is exact, and f32 to the nearest bf16, with ties to even, as tensor::Bf16 does. NaN
+// remains NaN. Both are defined in hwy_pointwise.cc.
 void widen_bf16(const std::uint16_t* from, float* to, std::int64_t count);
 void round_to_bf16(const float* from, std::uint16_t* to, std::int64_t count);
 

@@ -108,7 +108,7 @@ TEST(Bf16Widening, AResultIsRoundedOnceToNearestEven) {
   for (std::size_t i = 0; i < std::size(expected); ++i) {
     const float value = y[i];
     EXPECT_TRUE(value == expected[i] || (std::isnan(value) && std::isnan(expected[i])))
-        << i << ": " << value << ", expected " << expected[i];
+        << "sum " << i << " is " << value << ", expected " << expected[i];
   }
 }
 

@@ -12,7 +12,8 @@ namespace karez::kernels {
 
 constexpr int max_pointwise_inputs = 10;
 
-// How an operand is repeated for a dense output of rows x columns.
+// How an operand is repeated over a dense output of rows x columns. A dense operand is not repeated; the others are one
+// element, one row or one column, which is repeated over the output.
 enum class Broadcast : std::uint8_t { dense, scalar, row, column };
 struct Operand2d {
   Broadcast broadcast = Broadcast::dense;

@@ -1,4 +1,5 @@
-// Kernels of conditional updates: they run the update without its last operand, or copy the old states.
+// Kernels of conditional updates: they run the unconditional update if `apply` is true, and copy the old states
+// otherwise.
 #include "karez/kernels/cpu/conditional_update.h"
 
 #include "karez/kernels/cpu/loops.h"

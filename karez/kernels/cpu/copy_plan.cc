@@ -9,7 +9,7 @@
 namespace karez::kernels {
 namespace {
 
-// Calls `body` with an unsigned type of the element's size; a copy depends on nothing else of the type.
+// Calls `body` with an unsigned type of the element's size; a copy depends on no other property of the type.
 template <class Body> void with_size(std::int64_t bytes, Body&& body) {
   switch (bytes) {
     case 1: return body.template operator()<std::uint8_t>();
@@ -17,11 +17,11 @@ template <class Body> void with_size(std::int64_t bytes, Body&& body) {
     case 4: return body.template operator()<std::uint32_t>();
     case 8: return body.template operator()<std::uint64_t>();
   }
-  fail("copies of elements of ", bytes, " bytes are not supported");
+  fail("a copy supports elements of 1, 2, 4 or 8 bytes, got ", bytes);
 }
 
-// Transposes four rows of four elements in registers, with loads and stores of 16 bytes. Compiles to instructions of
-// every x86-64 and ARMv8.
+// transpose_4x4() transposes four rows of four elements in registers, with loads and stores of 16 bytes; `to_row` and
+// `from_column` are strides in elements. It compiles to instructions that every x86-64 and ARMv8 processor has.
 typedef std::uint32_t Vec4 __attribute__((vector_size(16)));
 Vec4 load_vec4(const std::uint32_t* from) {
   Vec4 out;
@@ -40,7 +40,7 @@ void transpose_4x4(std::uint32_t* to, const std::uint32_t* from, std::int64_t to
   store_vec4(to + 3 * to_row, __builtin_shufflevector(high_ab, high_cd, 2, 3, 6, 7));
 }
 
-// to[r, c] = from[c, r]. Tiles of 16 x 16 keep 16 lines of either side in the first-level cache at once.
+// Computes to[r, c] = from[c, r] in tiles of 16 x 16, so that 16 cache lines of each side stay in the L1 cache.
 template <class U>
 void transpose_tiles(U* to, const U* from, std::int64_t rows, std::int64_t columns, std::int64_t to_row,
                      std::int64_t from_column) {
@@ -77,7 +77,7 @@ template <class U> void run_typed(const CopyPlan& plan, U* to, const U* from) {
       return for_each_run(loops, [&](const auto& offsets) { std::fill_n(to + offsets[0], count, from[offsets[1]]); });
     case CopyPlan::Kind::transpose: {
       const auto row = static_cast<std::size_t>(loops.rank - 2);
-      Loops outer = loops;  // the row loop is in transpose_tiles: one iteration here
+      Loops outer = loops;  // transpose_tiles loops over the rows, so this loop has one iteration
       outer.size[row] = 1;
       return for_each_run(outer, [&](const auto& offsets) {
         transpose_tiles(to + offsets[0], from + offsets[1], loops.size[row], count, loops.stride[0][row], from_step);
@@ -127,12 +127,13 @@ void run(const CopyPlan& plan, std::byte* to, const std::byte* from) {
 
 namespace {
 // Finds the coarsest shape that refines both shapes: [6, 4] and [2, 12] give [2, 3, 4]. Returns false if there is none.
-// Both strides are converted to this shape: a dimension split into a x b gets stride * b, then stride.
+// Converts the strides of both sides to this shape: if a dimension is split into a x b, the first part gets stride * b
+// and the second part gets stride.
 bool refine(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from, Shape& shape,
             Strides& fine_to, Strides& fine_from) {
   std::size_t i = to_shape.size(), j = from_shape.size();
   std::int64_t rest_to = 1, rest_from = 1, step_to = 0,
-               step_from = 0;  // the part of the current dimension that is not split yet, and its next stride
+               step_from = 0;  // sizes of the parts of the current dimensions that are not split yet, and their strides
   while (true) {
     while (rest_to == 1 && i > 0) rest_to = to_shape[--i], step_to = to[i];
     while (rest_from == 1 && j > 0) rest_from = from_shape[--j], step_from = from[j];
@@ -151,8 +152,8 @@ bool refine(const Shape& to_shape, const Strides& to, const Shape& from_shape, c
 
 ReshapePlan plan_reshape(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from,
                          std::int64_t element_bytes) {
-  require(ErrorKind::shape, count_of(to_shape) == count_of(from_shape), "reshape: ", from_shape,
-          " has a different number of elements from ", to_shape);
+  require(ErrorKind::shape, count_of(to_shape) == count_of(from_shape), "reshape: ", from_shape, " and ", to_shape,
+          " must have the same number of elements");
   ReshapePlan plan;
   const bool dense =
       same_order(to_shape, to, row_major(to_shape)) && same_order(from_shape, from, row_major(from_shape));
@@ -176,7 +177,7 @@ ReshapePlan plan_reshape(const Shape& to_shape, const Strides& to, const Shape& 
 void run(const ReshapePlan& plan, std::byte* to, const std::byte* from) {
   if (!plan.by_element) return run(plan.copy, to, from);
   with_size(plan.copy.element_bytes, [&]<class U>() {
-    // Both indices advance together; the loop over `k` advances that of the source.
+    // Both indices advance together; the loop over `k` advances the index of the source.
     auto* out = reinterpret_cast<U*>(to);
     const auto* in = reinterpret_cast<const U*>(from);
     std::array<std::int64_t, max_loops> index{};

@@ -1,5 +1,5 @@
-// Strided copies that are planned once: any strides on both sides, memcpy for merged runs, and blocked transposes if
-// the two orders differ.
+// Strided copies that are planned once. They support any strides, use memcpy for contiguous runs, and transpose in
+// blocks if source and destination have different orders.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,7 @@
 
 namespace karez::kernels {
 
-// A copy of one block of elements. `from` may have strides of zero (a repeated dimension); elements of `to` must not
-// overlap.
+// The plan of a copy. `from` may have strides of zero (a repeated dimension); elements of `to` must not overlap.
 struct CopyPlan {
   enum class Kind : std::uint8_t {
     runs,       // the innermost loop is contiguous on both sides
@@ -27,8 +26,8 @@ struct CopyPlan {
 CopyPlan plan_copy(const Shape& shape, const Strides& to, const Strides& from, std::int64_t element_bytes);
 void run(const CopyPlan& plan, std::byte* to, const std::byte* from);
 
-// The plan of a reshape: element i of `from` in row-major order becomes element i of `to`, for any strides of both. If
-// the shapes have no common refinement ([2, 3] to [3, 2] with gaps), it copies element by element.
+// The plan of a reshape: element i of `from` in row-major order becomes element i of `to`. Both may have any strides.
+// If the shapes have no common refinement ([2, 3] to [3, 2] with gaps), elements are copied one by one.
 struct ReshapePlan {
   CopyPlan copy;
   bool by_element = false;

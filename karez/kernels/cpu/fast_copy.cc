@@ -1,4 +1,4 @@
-// Kernels that copy in runs and tiles, shared by the threads of a team.
+// Kernels that copy contiguous runs and transposed tiles; the threads of a team share the work.
 #include <algorithm>
 
 #include "karez/base/attr_cast.h"
@@ -26,7 +26,7 @@ std::optional<CopyPlan> copy_of(const CallSpec& call) {
 
 PreparedKernel copy(const CallSpec& call) {
   const auto plan = copy_of(call);
-  require_fit(plan.has_value(), call, "neither side is contiguous in runs or tiles");
+  require_fit(plan.has_value(), call, "the fast kernel requires contiguous runs or tiles");
   const std::int64_t element_bytes = plan->element_bytes, rows = plan->loops.size[0],
                      row_elements = std::max<std::int64_t>(call.out[0].count() / rows, 1);
   return [plan = *plan, element_bytes, rows, row_elements, team = call.team](const KernelArgs& args) {
@@ -40,7 +40,7 @@ PreparedKernel copy(const CallSpec& call) {
   };
 }
 
-// Plans the copy of x into its part of the result.
+// Plans the copy of x into the interior of the padded result.
 std::optional<CopyPlan> interior_copy_of(const CallSpec& call) {
   if (!has_operands(call, 1, 1) || call.in[0].dtype != call.out[0].dtype || call.in[0].count() == 0)
     return std::nullopt;
@@ -51,16 +51,17 @@ std::optional<CopyPlan> interior_copy_of(const CallSpec& call) {
   return plan;
 }
 
-// Fills the whole result, then copies x into it. A small result is still in the cache when it is written a second time.
+// Fills the complete result with the padding value, then copies x into the interior. A small result is still in the
+// cache when the interior is written a second time.
 PreparedKernel pad(const CallSpec& call) {
   const View &x = call.in[0], &y = call.out[0];
   const Ints &low = call.attrs.ints("low"), &high = call.attrs.ints("high");
   const auto interior = interior_copy_of(call);
   require_fit(interior.has_value() && low.size() == y.shape.size() && high.size() == y.shape.size(), call,
-              "neither side is contiguous in runs or tiles");
+              "the fast kernel requires contiguous runs or tiles");
   for (std::size_t d = 0; d < low.size(); ++d)
     require_fit(low[d] >= 0 && high[d] >= 0 && low[d] + x.shape[d] + high[d] == y.shape[d], call,
-                "low and high do not add up");
+                "the output's sizes must be low + input + high");
   return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
     const T value = call.attrs.has("value") ? attr_cast<T>(attr_at(call.attrs, "value")) : T{};
     return [plan = *interior, value, skip = offset_of(low, y.strides) * size_of(y.dtype), count = y.count(),

@@ -29,8 +29,8 @@ CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, At
   return call;
 }
 
-// A bf16 result may be adjacent to that of the plain row, which sums in double; f32 results are as close as those of
-// f32 products.
+// A bf16 result may be the number next to the plain row's result, which is summed in double. f32 results are as close
+// as those of f32 products.
 void expect_as_plain(CallSpec call, const std::string& row, double tolerance) {
   for (int team : {1, 2}) {
     call.team = team;

@@ -20,7 +20,8 @@ struct LocalTable {
   std::int64_t index(const std::byte* indices, std::int64_t i) const {
     return wide ? reinterpret_cast<const std::int64_t*>(indices)[i] : reinterpret_cast<const std::int32_t*>(indices)[i];
   }
-  // Returns whether all indices are rows of the complete table. If an index is not, the plain row defines the result.
+  // Returns whether all indices are rows of the complete table. If not, the plain kernel runs and reports the invalid
+  // index.
   bool all_in_range(const std::byte* indices, std::int64_t n) const {
     for (std::int64_t i = 0; i < n; ++i)
       if (index(indices, i) < 0 || index(indices, i) >= limit) return false;
@@ -45,7 +46,8 @@ PreparedKernel prepare_plain(const CallSpec& call) {
   fail(ErrorKind::device, "no plain row implements '", call.op, "'");
 }
 
-// Shapes: table [v, d...], index [i...], rows [i..., d...]. All are contiguous; table and rows are f32.
+// Returns whether the fast kernels support table [v, d...], index [i...] and rows [i..., d...]: all must be contiguous
+// and not empty, and table and rows must be f32.
 bool supports_rows(const View& table, const View& index, const View& rows) {
   return table.dtype == DType::f32 && rows.dtype == DType::f32 && is_index(index) && table.rank() >= 1 &&
          rows.rank() == index.rank() + table.rank() - 1 && is_nonempty_contiguous(table) &&
@@ -71,8 +73,8 @@ PreparedKernel gather(const CallSpec& call) {
   };
 }
 
-// Sums are accumulated as doubles in the workspace, in the order of the updates, as in the plain row; a team shares the
-// columns, so that no sum depends on the size of the team.
+// As in the plain row, sums are accumulated as doubles in the workspace, in the order of the updates. The threads of a
+// team share the columns, so that no sum depends on the size of the team.
 PreparedKernel scatter_add(const CallSpec& call) {
   const View &index = call.in[0], &y = call.out[0];
   const LocalTable t = local_table_of(call, index, y.shape[0], y.count() / y.shape[0]);

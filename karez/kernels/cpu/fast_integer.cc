@@ -1,4 +1,4 @@
-// Pointwise kernels of integers, such as step counters: sums, differences and products, which wrap around.
+// Pointwise kernels for integers, such as step counters: sums, differences and products, which wrap around on overflow.
 #include <algorithm>
 
 #include "karez/kernels/cpu/fast_row.h"
@@ -7,7 +7,8 @@
 namespace karez::kernels {
 namespace {
 
-// Returns the operation of the call if it is '+', '-' or '*' and each operand is dense or a single repeated number.
+// Returns the operation of the call ('+', '-' or '*'). Returns nullopt if it is another operation, or if an operand is
+// neither dense nor a single repeated number.
 std::optional<char> integer_operation(const CallSpec& call) {
   if (!has_operands(call, 2, 1) || !call.attrs.has("expr") ||
       (call.out[0].dtype != DType::i32 && call.out[0].dtype != DType::i64) || call.out[0].count() == 0 ||
@@ -26,7 +27,7 @@ std::optional<char> integer_operation(const CallSpec& call) {
 
 PreparedKernel prepare_integer(const CallSpec& call) {
   const auto op = integer_operation(call);
-  require_fit(op.has_value(), call, "neither a sum, a difference nor a product of integers");
+  require_fit(op.has_value(), call, "expected a sum, difference or product of integers");
   const auto step = [&](const View& x) { return x.contiguous() && x.count() > 1 ? std::int64_t{1} : std::int64_t{0}; };
   const auto kernel = [&]<class U>() -> PreparedKernel {
     return [op = *op, n = call.out[0].count(), a = step(call.in[0]), b = step(call.in[1])](const KernelArgs& args) {

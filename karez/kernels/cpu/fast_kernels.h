@@ -1,5 +1,5 @@
-// The fast f32 kernels, one list per file: `supports` decides which calls they run; all other calls run on the plain
-// rows.
+// The lists of fast kernels that use oneDNN or Highway. Each row's `supports` decides which calls the row runs; calls
+// that no fast row supports run on the plain rows.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,10 @@ std::vector<KernelRow> hwy_reduce_rows();     // reduce_sum, reduce_max, reduce_
 std::vector<KernelRow> hwy_update_rows();     // sgd, adam, sgd_if, adam_if
 std::vector<KernelRow> hwy_random_rows();     // random_uniform
 
-// Returns oneDNN's name of the implementation that runs this call; "" if no fast one does. For tests and benchmarks.
+// Returns oneDNN's name for the implementation that runs this call, or "" if oneDNN has no fast one. For tests and
+// benchmarks.
 std::string onednn_implementation(const CallSpec& call);
-// Copies bytes with a team, to measure memory bandwidth.
+// Copies bytes with a team of threads; used to measure memory bandwidth.
 void copy_bytes(int team, std::byte* to, const std::byte* from, std::int64_t bytes);
 
 }  // namespace karez::kernels

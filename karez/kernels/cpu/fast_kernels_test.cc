@@ -29,7 +29,7 @@ CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, At
   return call;
 }
 
-// Runs the call on the row expected to be the best for it and on the plain row.
+// Runs the call on `row`, which must be the row chosen for it, and on the plain row, and compares the results.
 void expect_as_plain(CallSpec call, const std::string& row, double tolerance, unsigned seed = 7) {
   for (int team : {1, 2}) {
     call.team = team;
@@ -88,7 +88,7 @@ TEST(FastMatmul, BiasReluAndBatchesAreSupported) {
                   "onednn.matmul", 1e-5);
 }
 
-TEST(FastMatmul, EmptyDoubleAndStridedOperandsRunOnThePlainRow) {
+TEST(FastMatmul, EmptyF64AndStridedOperandsRunOnThePlainRow) {
   EXPECT_EQ(table().find(call_of("matmul", {f32({3, 0}), f32({0, 4})}, {f32({3, 4})}))->kernel, "plain.matmul");
   EXPECT_EQ(
       table()
@@ -346,7 +346,8 @@ TEST(FastUpdate, AConditionalUpdateIsAppliedOrKeepsTheStates) {
                                    : in_place ? plain.in[per_tensor * t + i]
                                               : plain.out[(per_tensor - 1) * t + i];
             EXPECT_EQ(result.bytes, expected.bytes)
-                << step.op << " " << in_place << apply << " tensor " << t << " state " << i;
+                << step.op << (in_place ? ", in place" : "") << (apply ? ", applied" : ", not applied") << ", tensor "
+                << t << ", state " << i;
           }
       }
 }
@@ -364,7 +365,8 @@ TEST(FastRandom, RandomBitsAgreeWithThePlainKernel) {
         "hwy.random_uniform", 0);
 }
 
-// Processors without AVX-512 or AVX2 give the same results (oneDNN chooses its own instruction set).
+// Kernels without AVX-512 or AVX2 give the same results within rounding. The limit applies only to Highway, not to
+// oneDNN.
 TEST(FastTargets, EveryInstructionSetOfThisMachineAgreesWithThePlainRows) {
   on_every_instruction_set([](const char* name) {
     SCOPED_TRACE(cat("on ", name));

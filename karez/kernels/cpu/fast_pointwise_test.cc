@@ -59,7 +59,7 @@ std::vector<float> specials() {
 }
 
 // Each expression runs as generated code, if there is any, and in the interpreter, which the double negation forces.
-TEST(FastPointwise, EveryFunctionAgreesOnSpecialValues) {
+TEST(FastPointwise, EveryFunctionAgreesWithThePlainRowOnSpecialValues) {
   const std::vector<float> values = specials();
   const auto n = static_cast<std::int64_t>(values.size());
   for (const char* text : unary)
@@ -84,12 +84,12 @@ TEST(FastPointwise, EveryFunctionAgreesOnSpecialValues) {
     }
 }
 
-// Results are f32 or bool. Comparisons of the op table have bool results and are generated; the others run in the
-// interpreter.
-TEST(FastPointwise, EveryPairOfSpecialValuesAgrees) {
+// Boolean expressions run with f32 results and with bool results. For comparisons there is generated code with bool
+// results only, so f32 results of comparisons are computed by the interpreter.
+TEST(FastPointwise, EveryOperationAgreesWithThePlainRowOnPairsOfSpecialValues) {
   const std::vector<float> values{0.0f, -0.0f, 1.0f, HUGE_VALF, -HUGE_VALF, NAN, -2.0f};
   std::vector<float> x, y;
-  for (int round = 0; round < 3; ++round)  // more than a vector's lanes, and a tail
+  for (int round = 0; round < 3; ++round)  // more elements than a vector has lanes, and a tail
     for (float a : values)
       for (float b : values) x.push_back(a), y.push_back(b);
   const auto n = static_cast<std::int64_t>(x.size());
@@ -108,7 +108,7 @@ TEST(FastPointwise, EveryPairOfSpecialValuesAgrees) {
       }
 }
 
-TEST(FastPointwise, AnySizeTeamAndChainIsSupported) {
+TEST(FastPointwise, AllSizesTeamsAndExpressionLengthsAreSupported) {
   for (const std::int64_t n : {1, 3, 15, 16, 17, 511, 512, 513, 5000, 100003})
     for (const int team : {1, 2}) {
       expect_as_plain(pointwise("max(x, 0)", {dense({n})}, dense({n}), team), 0);

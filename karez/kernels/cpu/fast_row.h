@@ -1,4 +1,4 @@
-// Fast kernels that use no library: copies, rows by index, and integers.
+// Fast kernels that use no library: copies, selection of rows by index, and integer arithmetic.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace karez::kernels {
 
 std::vector<KernelRow> fast_copy_rows();     // copy, pad
 std::vector<KernelRow> fast_index_rows();    // gather, scatter_add, one_hot
-std::vector<KernelRow> fast_integer_rows();  // pointwise of integers
+std::vector<KernelRow> fast_integer_rows();  // pointwise on integers
 
 // Makes a row named "fast.<op>", with a higher rank than the plain row.
 KernelRow fast_row(std::string op, std::function<bool(const CallSpec&)> supports,

@@ -10,8 +10,8 @@ namespace karez::kernels {
 namespace {
 
 const KernelTable& table() {
-  static const KernelTable dense(cpu_kernels());
-  return dense;
+  static const KernelTable all(cpu_kernels());
+  return all;
 }
 
 CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, Attrs attrs = {}) {

@@ -12,7 +12,7 @@ namespace karez::kernels {
 // repeats along only one dimension.
 const GeneratedPointwise* find_generated(const CallSpec& call, const BroadcastPattern& pattern);
 
-// Prepares a generated kernel whose elements are shared by the threads of a team.
+// Prepares a generated kernel; the threads of a team share the elements.
 PreparedKernel prepare_generated(const GeneratedPointwise& row, const BroadcastPattern& pattern, int team);
 
 }  // namespace karez::kernels

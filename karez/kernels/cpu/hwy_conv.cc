@@ -1,5 +1,6 @@
 // Forward convolution with one input channel (the first layer on grey images) on channels-last data, with vectors along
-// the output channels: 80 GF/s on one core, against 43 GF/s with oneDNN. From two input channels on, oneDNN is faster.
+// the output channels: 80 GFLOP/s on one core, compared with 43 GFLOP/s with oneDNN. oneDNN is faster with two or more
+// input channels.
 #include "karez/kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -33,10 +34,10 @@ namespace karez::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Computes `pixels` neighbouring windows of one row with `vectors` vectors of output channels in registers (the pragmas
-// ensure this; at -O2, GCC would keep the sums in memory). Weights are [r, s, o_padded]; taps above or below the image
-// are skipped; all columns are inside the image (for a single pixel they are checked). `common` makes kernel width 3
-// and stride 1 known to the compiler.
+// Computes `pixels` neighbouring windows of one row. Keeps `vectors` vectors of output channels per window in
+// registers; the pragmas ensure this, because at -O2 GCC would keep the sums in memory. Weights are [r, s, o_padded].
+// Taps above or below the image are skipped. Columns are checked only if `pixels` is 1; otherwise all must be inside
+// the image. `common` tells the compiler that the kernel width is 3 and that the horizontal stride and dilation are 1.
 template <int pixels, int vectors, bool common>
 HWY_INLINE void window_block(const SingleChannelConv& f, const float* image, const float* weights,
                              std::int64_t o_padded, const float* bias, std::int64_t p, std::int64_t q,
@@ -102,7 +103,7 @@ HWY_INLINE void window_row(const SingleChannelConv& f, const float* image, const
     window_block<1, vectors, common>(f, image, weights, o_padded, bias, p, q, channels, out + q * f.o);
 }
 
-// Computes rows of windows `from` to `to` - 1, counted over the whole batch.
+// Computes the rows of windows `from` to `to` - 1. Rows are numbered across all images of the batch.
 void single_channel_conv_rows(const SingleChannelConv& f, const float* x, const float* weights, std::int64_t o_padded,
                               const float* bias, float* y, std::int64_t from, std::int64_t to) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
@@ -130,7 +131,7 @@ namespace {
 HWY_EXPORT(single_channel_conv_rows);
 
 constexpr std::int64_t grain = 65536;          // fewer multiply-adds are not worth a second thread
-constexpr std::int64_t channel_multiple = 32;  // two of the widest vectors; weights and bias are padded to it
+constexpr std::int64_t channel_multiple = 32;  // two of the widest vectors; weights and bias are padded to multiples
 
 bool is_channels_last(const View& view) {
   return view.rank() == 4 && view.dtype == DType::f32 &&
@@ -167,7 +168,7 @@ PreparedKernel prepare(const CallSpec& call) {
   const std::int64_t o_padded = round_up(f.o, channel_multiple),
                      rows_grain = grain / std::max<std::int64_t>(w.shape[2] * w.shape[3] * f.o * f.q, 1);
   return [f, o_padded, weight_strides = w.strides, team = call.team, rows_grain](const KernelArgs& args) {
-    // Copies the weights, a few hundred numbers, as [r, s, o] with the channels padded by zeros.
+    // Copies the weights, which are a few hundred numbers, to [r, s, o], and pads the channels with zeros.
     float* weights = elements<float>(args.workspace);
     const float* source = elements<float>(args.in[1]);
     float* to = weights;

@@ -1,5 +1,5 @@
-// Pointwise kernels in f32: expressions of the op table run generated code; other expressions, broadcast operands and
-// halves run in an interpreter over blocks in L1.
+// Pointwise kernels that compute in f32. Expressions of the op table run generated code. Other expressions, and calls
+// with bf16, f16 or a repeated row or column, run in an interpreter on blocks that fit in the L1 cache.
 #include "karez/kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -41,11 +41,11 @@ HWY_BEFORE_NAMESPACE();
 namespace karez::kernels::HWY_NAMESPACE {
 namespace {
 
-// Truth values are 0 and 1 in f32; NaN is true, as in `a != 0`.
+// Truth values are 0 and 1 in f32; NaN is true, because NaN != 0 is true.
 HWY_INLINE V truth(M mask) { return hn::IfThenElseZero(mask, lanes_of(1)); }
 HWY_INLINE M is_true(V a) { return ne_of(a, hn::Zero(D())); }
 
-// Inputs are in the caller's memory and may end at `count`, so the last vector is loaded and stored with a mask.
+// Inputs may be in the caller's memory and end at `count`, so the last vector is loaded and stored with a mask.
 template <int operands, class F> HWY_INLINE void for_each_vector(const BlockOp& o, std::int64_t count, F f) {
   const D d;
   std::int64_t i = 0;
@@ -101,7 +101,7 @@ void run_block(const BlockOp& o, std::int64_t count) {
     case ExprKind::fmod: return for_each_vector<2>(o, count, [](V a, V b, V) HWY_ATTR { return fmod_of(a, b); });
     case ExprKind::bit_and:
     case ExprKind::bit_or:
-    case ExprKind::bit_xor: break;  // operations on integers, which run on the plain kernel
+    case ExprKind::bit_xor: break;  // integer operations, which run on the plain kernel
     case ExprKind::select:
       return for_each_vector<3>(o, count, [](V a, V b, V c) HWY_ATTR { return hn::IfThenElse(is_true(a), b, c); });
   }
@@ -180,7 +180,7 @@ struct Interpreter {
   std::int64_t rows_per_block = 1;
 
   std::int64_t blocks() const { return static_cast<std::int64_t>(program.registers) + 1; }
-  // Registers are 16 floats longer than a block, so that they start in different cache sets.
+  // A register takes 16 floats more than a block, so that registers start in different cache sets.
   std::int64_t floats() const { return blocks() * (block + 16); }
 };
 
@@ -219,7 +219,7 @@ float element_at(const Operand2d& operand, const std::byte* data, std::int64_t a
   return out;
 }
 
-// The state of a thread that runs its blocks.
+// Runs the blocks of one thread.
 struct BlockRunner {
   const Interpreter& plan;
   const KernelArgs& args;
@@ -315,7 +315,7 @@ PreparedKernel prepare(const CallSpec& call) {
     return prepare_generated(*row, *pattern, call.team);
   return [plan = make_interpreter(call, *pattern)](const KernelArgs& args) {
     float* scratch = elements<float>(args.workspace);
-    if (plan.pattern.rows == 1) {  // operands are only dense and scalar, so that any range is a row
+    if (plan.pattern.rows == 1) {  // operands are dense or scalar, so any range of elements is a row
       parallel_for(plan.team, plan.pattern.columns, grain, [&](std::int64_t from, std::int64_t to, int part) {
         BlockRunner runner{plan, args, {}, scratch + part * plan.floats()};
         runner.begin();

@@ -1,4 +1,4 @@
-// Max pooling of f32 and its gradient on channels-last data, vectors along the channels.
+// Max pooling of f32 and its gradient on channels-last data, with vectors along the channels.
 #include "karez/kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -20,8 +20,8 @@
 #define KAREZ_HWY_POOL
 namespace karez::kernels {
 
-// One tap of a window: the pixel of the other side (the input in the forward direction, the output in the backward
-// direction) and the tap's number in the window.
+// One tap of a window: its number in the window, and the pixel on the other side of the pooling (the input in the
+// forward direction, the output in the backward direction).
 struct Tap {
   std::int64_t pixel;
   std::int32_t number;
@@ -46,7 +46,7 @@ namespace karez::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Calls body(c, load, load_int, store, store_int) along the channels: whole vectors and a masked tail.
+// Calls body(c, load, load_int, store, store_int) along the channels, for full vectors and a masked tail.
 template <class Body> HWY_INLINE void over_channels(std::int64_t channels, Body body) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<std::int32_t> di;
@@ -70,7 +70,7 @@ template <class Body> HWY_INLINE void over_channels(std::int64_t channels, Body 
       [=](I v, std::int32_t* p) HWY_ATTR { hn::BlendedStore(v, mask_int, di, p); });
 }
 
-// Updates the running maximum and its tap. Of equal values the first is kept, and NaN counts as larger than any number.
+// Updates the running maximum and its tap. The first of equal values is kept, and NaN counts as larger than any number.
 template <class D, class V, class I> HWY_INLINE void update_max(D, V value, std::int32_t tap, V& best, I& index) {
   const hn::RebindToSigned<D> di;
   const auto is_number = hn::Eq(value, value), best_is_number = hn::Eq(best, best);
@@ -79,7 +79,7 @@ template <class D, class V, class I> HWY_INLINE void update_max(D, V value, std:
   index = hn::IfThenElse(hn::RebindMask(di, replaces), hn::Set(di, tap), index);
 }
 
-// Computes rows of windows `from` to `to` - 1, counted over the whole batch.
+// Computes the rows of windows `from` to `to` - 1. Rows are numbered across all images of the batch.
 void max_pool_rows(const PoolPlan& plan, const float* x, float* y, std::int32_t* argmax, std::int64_t from,
                    std::int64_t to) {
   const hn::ScalableTag<float> d;
@@ -128,8 +128,8 @@ void max_pool_rows(const PoolPlan& plan, const float* x, float* y, std::int32_t*
   }
 }
 
-// For tiles: the pixel of a window's maximum gets its gradient, and the other pixels get zero. Rows of windows are
-// counted as above.
+// For windows without overlap, padding or gaps: the maximum pixel of each window gets the window's gradient, and the
+// other pixels get zero. Rows of windows are numbered as in max_pool_rows().
 void max_pool_grad_tiles(const PoolPlan& plan, const float* dy, const std::int32_t* argmax, float* dx,
                          std::int64_t from, std::int64_t to) {
   const hn::ScalableTag<float> d;
@@ -152,7 +152,7 @@ void max_pool_grad_tiles(const PoolPlan& plan, const float* dy, const std::int32
           }
       });
     }
-    // Zeros the pixels outside all windows: the end of each line, and the lines below the last window.
+    // Sets the pixels outside all windows to zero: the end of each line, and the lines below the last window.
     const std::int64_t covered_width = plan.q * plan.kernel_w;
     for (std::int64_t r = 0; r < plan.kernel_h && covered_width < plan.w; ++r) {
       float* end = image + (p * plan.kernel_h + r) * line + covered_width * c;
@@ -162,7 +162,8 @@ void max_pool_grad_tiles(const PoolPlan& plan, const float* dy, const std::int32
   }
 }
 
-// For any windows: computes rows of pixels. The gradient of a pixel is the sum over the windows whose maximum it is.
+// For any windows: computes the rows of pixels `from` to `to` - 1. The gradient of a pixel is the sum of the gradients
+// of the windows in which it is the maximum.
 void max_pool_grad_rows(const PoolPlan& plan, const float* dy, const std::int32_t* argmax, float* dx, std::int64_t from,
                         std::int64_t to) {
   const hn::ScalableTag<float> d;
@@ -215,7 +216,8 @@ std::optional<SlidingWindow> window_for(const CallSpec& call, const View& x, con
   return window.fits(x.shape, y.shape) ? std::optional(window) : std::nullopt;
 }
 
-// find(i, r) returns the pixel of the other side at tap r of position i; pixels outside 0..bound-1 are skipped.
+// Lists the taps of each position. find(i, r) returns the pixel on the other side at tap r of position i; pixels
+// outside 0..bound-1 are skipped.
 template <class Find> Taps taps_of(std::int64_t positions, std::int64_t kernel, std::int64_t bound, Find find) {
   Taps out;
   for (std::int64_t i = 0; i < positions; ++i) {
@@ -253,7 +255,7 @@ bool supports_gradient(const CallSpec& call) {
 
 PreparedKernel max_pool(const CallSpec& call) {
   const auto window = window_for(call, call.in[0], call.out[0]);
-  require_fit(window.has_value(), call, "the windows do not fit");
+  require_fit(window.has_value(), call, "the windows do not fit the shapes");
   PoolPlan pool_plan = plan_of(call.in[0], call.out[0], *window);
   pool_plan.rows = taps_of(pool_plan.p, window->kernel_h, pool_plan.h,
                            [&](std::int64_t p, std::int64_t r) { return window->row(p, r); });
@@ -271,7 +273,7 @@ PreparedKernel max_pool(const CallSpec& call) {
 
 PreparedKernel max_pool_grad(const CallSpec& call) {
   const auto window = window_for(call, call.out[0], call.in[0]);
-  require_fit(window.has_value(), call, "the windows do not fit");
+  require_fit(window.has_value(), call, "the windows do not fit the shapes");
   PoolPlan pool_plan = plan_of(call.out[0], call.in[0], *window);
   pool_plan.rows = taps_of(pool_plan.h, window->kernel_h, pool_plan.p,
                            [&](std::int64_t h, std::int64_t r) { return window->output_row(h, r); });

@@ -20,7 +20,7 @@ namespace karez::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Writes elements first to first + count - 1 of a stream.
+// Writes elements `first` to `first` + `count` - 1 of a stream of random numbers to `out`.
 #if HWY_TARGET == HWY_SCALAR
 void uniform_run(std::uint64_t seed, std::uint64_t stream, std::uint64_t first, std::int64_t count, float* out) {
   for (std::int64_t i = 0; i < count; ++i)
@@ -77,8 +77,8 @@ HWY_EXPORT(uniform_run);
 
 constexpr std::int64_t grain = 32768;
 
-// Returns loops along whose runs memory and logical index both advance by one. A channels-last result has no such runs
-// and is left to the plain kernel.
+// Returns loops whose innermost loop advances both the memory and the logical index by one. A channels-last result has
+// no such loops and is left to the plain kernel.
 std::optional<Loops> runs_of(const CallSpec& call) {
   if (!has_operands(call, 1, 1) || call.in[0].dtype != DType::i64 || call.in[0].shape != Shape{2} ||
       call.out[0].dtype != DType::f32)

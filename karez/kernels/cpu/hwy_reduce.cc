@@ -1,4 +1,5 @@
-// Sums, maxima and minima of f32 tensors whose dimensions, in memory order, are kept, reduced, and kept.
+// Sums, maxima and minima of f32 tensors. In memory order, the dimensions must be a kept group, a reduced group and a
+// kept group, each of which may be empty.
 #include "karez/base/text.h"
 #include "karez/kernels/cpu/hwy_targets.h"
 
@@ -21,8 +22,8 @@
 namespace karez::kernels {
 
 enum class ReduceKind : std::uint8_t { sum, max, min };
-// Sums have two levels: this number of terms is added to a chunk, then the chunks are added, so that an f32 sum of a
-// million terms is accurate to a few ulps.
+// Sums have two levels: chunks of this number of terms are summed, then the sums of the chunks are added. So an f32 sum
+// of a million terms is accurate to a few ulps.
 constexpr std::int64_t chunk = 512;
 
 }  // namespace karez::kernels
@@ -74,7 +75,8 @@ template <class K> HWY_INLINE float reduce_run(const float* x, std::int64_t coun
   auto total = initial;
   std::int64_t i = 0;
   while (i + 4 * lanes <= count) {
-    auto a = initial, b = initial, c = initial, e = initial;  // four sums, because an addition takes four cycles
+    // Four independent sums, because an addition has a latency of four cycles.
+    auto a = initial, b = initial, c = initial, e = initial;
     const std::int64_t end = std::min(count, i + 4 * chunk);
     for (; i + 4 * lanes <= end; i += 4 * lanes) {
       a = K::join(a, hn::LoadU(d, x + i));
@@ -89,7 +91,7 @@ template <class K> HWY_INLINE float reduce_run(const float* x, std::int64_t coun
   return K::reduce_lanes(total);
 }
 
-// Reduces `rows` rows, `step` elements apart, into out[0..columns), where columns <= vectors x lanes.
+// Reduces `rows` rows, which are `step` elements apart, into out[0..columns), where columns <= vectors x lanes.
 template <class K, int vectors>
 HWY_INLINE void reduce_panel(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
   const D d;
@@ -148,8 +150,8 @@ template <class K> HWY_INLINE void reduce_runs(const float* x, std::int64_t oute
   for (std::int64_t a = 0; a < outer; ++a) out[a] = reduce_run<K>(x + a * count, count);
 }
 
-// Reduces `count` terms for each index of `outer`: contiguous elements if columns == 1, otherwise rows of `columns`
-// elements.
+// Computes `outer` reductions of `count` terms each. A term is a row of `columns` elements; consecutive terms are
+// `step` elements apart.
 void reduce_block(ReduceKind kind, const float* x, std::int64_t outer, std::int64_t count, std::int64_t columns,
                   std::int64_t step, float* out) {
   const auto reduce_all = [&]<class K>() HWY_ATTR {
@@ -203,7 +205,7 @@ std::optional<ReduceShape> reduce_shape_of(const CallSpec& call) {
     is_reduced[static_cast<std::size_t>(axis)] = true;
   }
   if (x.count() == 0 || !is_dense(x.shape, x.strides)) return std::nullopt;
-  // Orders the dimensions from the outermost in memory; adjacent ones that are all kept or all reduced are merged.
+  // Sorts the dimensions, outermost in memory first, and merges neighbours that are both kept or both reduced.
   struct Group {
     bool is_reduced;
     std::int64_t size;
@@ -220,7 +222,7 @@ std::optional<ReduceShape> reduce_shape_of(const CallSpec& call) {
   ReduceShape out;
   std::size_t at = 0;
   if (at < groups.size() && !groups[at].is_reduced) out.outer = groups[at++].size;
-  if (at < groups.size()) out.reduced = groups[at++].size;  // a kept group is followed by a reduced one or by none
+  if (at < groups.size()) out.reduced = groups[at++].size;  // a group after a kept group is reduced
   if (at < groups.size()) out.inner = groups[at++].size;
   if (at < groups.size()) return std::nullopt;
   // The result must be dense with its dimensions in the same order.
@@ -272,7 +274,7 @@ template <ReduceKind kind> PreparedKernel prepare(const CallSpec& call) {
         }
         float* parts = elements<float>(args.workspace);
         for (std::int64_t a = 0; a < f.outer; ++a) {
-          // parallel_for makes this number of parts: at most one per thread, each of at least one row.
+          // parallel_for makes `rows` parts: at most one per thread, and each with at least one row.
           const std::int64_t rows = std::min<std::int64_t>(team, f.reduced);
           parallel_for(static_cast<int>(rows), f.reduced, 1, [&](std::int64_t from, std::int64_t to, int part) {
             HWY_DYNAMIC_DISPATCH(reduce_block)

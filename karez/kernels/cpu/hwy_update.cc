@@ -1,5 +1,5 @@
 // Optimiser steps on any number of f32 tensors in one call, as in PyTorch: SGD with momentum, Adam, and conditional
-// forms of both. They run in place, at memory bandwidth.
+// forms of both. They may run in place, and memory bandwidth limits their speed.
 #include "karez/kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -36,8 +36,8 @@ namespace karez::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Calls body(i, load, store) over [0, count): whole vectors, then a masked tail with the same arithmetic, so that an
-// element's bits do not depend on the bounds of a team's parts.
+// Calls body(i, load, store) over [0, count), for full vectors and then a masked tail. Both use the same arithmetic, so
+// the result of an element does not depend on how a team divides the elements.
 template <class Body> HWY_INLINE void for_vectors(std::int64_t count, Body body) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -116,7 +116,7 @@ struct PackedTensors {
   }
 };
 
-// Requires that all tensors are f32, and that the operands of each tensor are dense in the same order.
+// Returns whether all tensors are f32 and the operands of each tensor are dense in the same order.
 bool supports(const CallSpec& call, std::size_t per_in, std::size_t scalars) {
   if (!has_operands(call, -1, -1) || call.in.size() < per_in + scalars || (call.in.size() - scalars) % per_in != 0)
     return false;

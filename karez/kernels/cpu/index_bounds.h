@@ -1,4 +1,4 @@
-// The valid range of an index and the local row that it selects, for plain kernels that select rows by index.
+// Checks indices and finds the local rows that they select, for plain kernels that select rows by index.
 #pragma once
 
 #include <string>

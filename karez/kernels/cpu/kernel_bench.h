@@ -37,7 +37,7 @@ struct KernelBench {
   }
 };
 
-// Fills with normally distributed floats, bools that are 0 or 1, or small integers, determined by the seed.
+// Fills a buffer with normally distributed floats, bools or small integers, which the seed determines.
 inline void fill_random(Buffer& buffer, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
@@ -93,7 +93,7 @@ inline CallSpec as_bf16(CallSpec call) {
   return call;
 }
 
-// Returns one call for every fast row except the widening rows, large enough to be shared by a team of two.
+// Returns at least one call for every fast row except the widening rows, large enough to be shared by a team of two.
 inline std::vector<CallSpec> calls_for_fast_rows() {
   const auto f32 = [](Shape shape) { return View(DType::f32, std::move(shape)); };
   const auto image = [](Shape shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); };

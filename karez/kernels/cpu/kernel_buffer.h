@@ -1,4 +1,4 @@
-// Runs one kernel on arrays that own their bytes, with any strides, for tests.
+// Runs one kernel on arrays that own their bytes and may have any strides; used in tests.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,8 @@ struct Buffer {
 // Makes a buffer from elements in logical (row-major) order; logical() returns them in this order.
 template <class T> Buffer filled(View view, const std::vector<T>& values) {
   Buffer out(std::move(view));
-  require(static_cast<std::int64_t>(values.size()) == out.view.count(), "a buffer of ", out.view, " gets ",
-          values.size(), " values");
+  require(static_cast<std::int64_t>(values.size()) == out.view.count(), "a buffer of ", out.view, " needs ",
+          out.view.count(), " values, got ", values.size());
   std::size_t next = 0;
   for_each_index(out.view.shape, [&](const auto& index) { out.at<T>(index) = values[next++]; });
   return out;
@@ -42,7 +42,8 @@ template <class T> std::vector<T> logical(Buffer& buffer) {
   return out;
 }
 
-// Runs the row on the buffers twice, since a kernel is prepared once and run often.
+// Runs the row on the buffers twice, because a kernel is prepared once and run many times. Returns the results of the
+// second run.
 inline std::vector<Buffer> run_row(const KernelRow& row, std::vector<Buffer>& in, const std::vector<View>& out,
                                    const Attrs& attrs = {}) {
   CallSpec call;

@@ -15,8 +15,8 @@
 namespace karez::kernels {
 namespace {
 
-// Returns the best instruction set for which the kernels are compiled, which calls use; Highway's numbers are higher
-// for older instruction sets.
+// Returns the newest instruction set that the processor supports and for which the kernels are compiled; calls use this
+// one. Highway's numbers are higher for older instruction sets.
 std::string highway_target() {
   const std::int64_t available = hwy::SupportedTargets() & HWY_TARGETS;
   return hwy::TargetName(available & -available);

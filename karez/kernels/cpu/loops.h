@@ -16,7 +16,7 @@ namespace karez::kernels {
 
 constexpr int max_rank = 8;       // dimensions of an operand
 constexpr int max_loops = 16;     // the common refinement of a reshape has more dimensions than either side
-constexpr int max_operands = 12;  // x0..x9, an output, and one spare
+constexpr int max_operands = 12;  // x0..x9, an output, and one in reserve
 
 // Nested loops; the last is the innermost. stride[k][d] is the step of operand k along loop d, in elements. There is at
 // least one loop: a scalar has one loop with one iteration, and an empty shape has one loop without iterations.
@@ -34,7 +34,7 @@ struct Loops {
 
 enum class Order {
   logical,    // in the order of the shape
-  by_memory,  // the largest stride of the first operand outermost; only for independent iterations
+  by_memory,  // the largest stride of the first operand is outermost; only for independent iterations
 };
 
 // Makes a loop for each dimension of `shape` larger than 1; adjacent loops without a gap in any operand are merged.
@@ -78,8 +78,8 @@ template <class Body> void for_each_element(const Loops& loops, Body&& body) {
   });
 }
 
-// The type in which sums of T are accumulated: double for floats, unsigned 64-bit words for integers (which wrap in the
-// same way).
+// The type in which sums of T are accumulated: double for floats, and unsigned 64-bit words for integers, because their
+// low bits wrap around in the same way.
 template <class T> using Wide = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
 
 }  // namespace karez::kernels

@@ -1,5 +1,5 @@
-// Runs oneDNN primitives on plain addresses: memory objects are made once; a run sets their handles and executes the
-// primitives.
+// Runs oneDNN primitives on plain addresses. Memory objects are made once; a run sets their data handles and executes
+// the primitives.
 #include "karez/kernels/cpu/onednn_call.h"
 
 #include <cstring>
@@ -106,7 +106,7 @@ bool onednn_supports_product(const View& a, const View& b, const View& y) {
 
 dnnl::memory::desc onednn_desc(const View& view) {
   dnnl::memory::dims strides = view.strides;
-  std::int64_t outer_stride = 1;  // a stride larger than all others, as that of an outermost dimension
+  std::int64_t outer_stride = 1;  // the stride that an additional outermost dimension would have
   for (std::size_t d = 0; d < strides.size(); ++d)
     outer_stride = std::max(outer_stride, view.shape[d] == 1 ? 1 : view.shape[d] * strides[d]);
   bool has_unit_stride = false;  // whether a dimension has stride 1; the last dimension gets it if possible

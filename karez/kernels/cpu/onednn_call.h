@@ -1,5 +1,5 @@
-// A sequence of oneDNN primitives for one kernel: built once for the exact views and team of a call, then run on
-// addresses only.
+// A sequence of oneDNN primitives for one kernel. It is built once for the exact views and team of a call; a run needs
+// only the addresses of the operands.
 #pragma once
 
 #include <omp.h>
@@ -17,7 +17,8 @@
 
 namespace karez::kernels {
 
-// Sets OpenMP's number of threads. oneDNN reads it both when a primitive is made and when it runs; both must agree.
+// Sets OpenMP's number of threads for the lifetime of the object. oneDNN reads this number when a primitive is made and
+// when it runs; the number must be the same both times.
 class OneDnnTeam {
  public:
   explicit OneDnnTeam(int team) : old_threads_(omp_get_max_threads()) {
@@ -44,15 +45,15 @@ class OneDnnCall {
   int input(int index, const dnnl::memory::desc& desc) { return bind(MemorySource::in, index, desc); }
   int output(int index, const dnnl::memory::desc& desc) { return bind(MemorySource::out, index, desc); }
   int temporary(const dnnl::memory::desc& desc);
-  // Returns `memory` if it has the format `desc`, otherwise a temporary that an added reorder fills.
+  // Returns `memory` if it has the format `desc`. Otherwise adds a reorder into a temporary and returns the temporary.
   int reorder_to(int memory, const dnnl::memory::desc& desc);
   void reorder(int from, int to);
   void add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
            std::initializer_list<std::pair<int, int>> args);
   const dnnl::memory::desc& desc(int memory) const { return bound_[static_cast<std::size_t>(memory)].desc; }
-  // Appends an in-place ReLU on the first output, which must be dense. A post-operation is not used, because those of
-  // oneDNN 2.6 (eltwise relu and clip, binary max) turn NaN into 0. The result of the product is still in the caches,
-  // so the ReLU takes 1 or 2 per cent of the product's time.
+  // Appends an in-place ReLU on the first output, which must be dense. No oneDNN post-operation is used, because
+  // eltwise relu, eltwise clip and binary max of oneDNN 2.6 turn NaN into 0. The result of the product is still in the
+  // caches, so the ReLU takes 1 or 2 per cent of the product's time.
   void add_relu(const View& y);
 
   std::int64_t workspace() const { return workspace_; }
@@ -84,7 +85,8 @@ class OneDnnCall {
   std::int64_t workspace_ = 0;
 };
 
-// Returns whether this is a reference implementation of oneDNN ("ref" in its name), which is far too slow.
+// Returns whether `implementation` names a reference implementation of oneDNN ("ref" in its name), which is far too
+// slow.
 bool is_reference(const char* implementation);
 
 // Adds the primitives of a call to the plan and sets `implementation` to the name of the main one. Returns false or
@@ -101,7 +103,7 @@ dnnl::memory::data_type onednn_type(DType dtype);  // f32 or bf16
 // Returns whether oneDNN has products of these types: operands f32 with result f32, or bf16 with result bf16 or f32.
 bool onednn_supports_product(const View& a, const View& b, const View& y);
 
-// Describes a view with strides that oneDNN accepts: those of dimensions of size 1, which are arbitrary, are adapted.
+// Describes a view with strides that oneDNN accepts: adapts the strides of dimensions of size 1, which are arbitrary.
 dnnl::memory::desc onednn_desc(const View& view);
 
 }  // namespace karez::kernels

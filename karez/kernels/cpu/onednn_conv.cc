@@ -1,5 +1,5 @@
-// Convolutions on oneDNN with channels-last data; oneDNN chooses the blocked format of the weights, and a reorder
-// converts to or from it.
+// Convolutions on oneDNN with channels-last data. oneDNN chooses a blocked format for the weights, and a reorder
+// converts to or from this format.
 #include "karez/kernels/cpu/onednn_call.h"
 
 namespace karez::kernels {
@@ -7,9 +7,9 @@ namespace {
 
 using dnnl::memory;
 
-// The data that the three directions share. Weights are small, so a reorder costs a few per cent. For row-major data,
-// oneDNN 2.6 would use its slow GEMM path, and for plain weights a reference implementation. So data must be
-// channels-last, and oneDNN chooses the format of the weights.
+// The descriptions that the forward pass and both gradients share. Data must be channels-last, because oneDNN 2.6 uses
+// its slow GEMM path for row-major data. oneDNN chooses the format of the weights, because it uses a reference
+// implementation for plain weights. Weights are small, so their reorder takes only a few per cent of the time.
 struct Convolution {
   memory::desc x, w, w_any, y;
   memory::dims stride, dilation, padding;
@@ -98,7 +98,7 @@ bool onednn_conv2d_grad_input(OneDnnCall& plan, const CallSpec& call, std::strin
   if (!c) return false;
   Convolution forward = *c;
   forward.x = memory::desc(call.out[0].shape, onednn_type(call.in[1].dtype),
-                           memory::format_tag::nhwc);  // a wide result has another type
+                           memory::format_tag::nhwc);  // the type of the operands, not of a wide result
   const auto hint = forward_of(plan, forward, nullptr);
   const dnnl::convolution_backward_data::primitive_desc pd(
       {direct, c->x, c->w_any, c->y, c->stride, c->dilation, c->padding, c->padding}, OneDnnCall::attributes(),

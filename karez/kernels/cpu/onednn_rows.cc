@@ -1,4 +1,5 @@
-// The kernel rows that run on oneDNN. They support a call if oneDNN has a fast implementation for its exact strides.
+// The kernel rows that run on oneDNN. A row supports a call if oneDNN has a fast implementation for the exact strides
+// of the call.
 #include <cstdlib>
 #include <memory>
 
@@ -39,7 +40,7 @@ KernelRow row_of(const char* op, OneDnnBuild build) {
   row.name = cat("onednn.", op);
   row.op = op;
   row.rank = 10;
-  // The plan is built three times, which is cheap because oneDNN caches its primitives.
+  // Each of the three functions builds the plan; this is cheap, because oneDNN caches its primitives.
   row.supports = [build](const CallSpec& call) {
     std::string name;
     return build_plan(build, call, name) != nullptr;

@@ -1,4 +1,4 @@
-// The idle team belongs to a separate thread, because OpenMP releases a thread's team when the thread ends.
+// Starts the idle team in a separate thread, because OpenMP releases a thread's team when the thread ends.
 #include "karez/kernels/cpu/passive_teams.h"
 
 #include "karez/kernels/cpu/team.h"

@@ -9,9 +9,10 @@
 
 namespace karez::kernels {
 
-// While an object exists, all teams of this process wait passively: a thread spins about 100 times and then sleeps. GNU
-// OpenMP reads its wait policy once, when it is loaded, but spins only this long whenever there are more OpenMP threads
-// than CPUs (GOMP_SPINCOUNT in its manual). So the object owns an idle team with one thread more than there are CPUs.
+// While an object of this class exists, all teams of this process wait passively: a thread spins about 100 times and
+// then sleeps. GNU OpenMP reads its wait policy only once, when it is loaded. But if there are more OpenMP threads than
+// CPUs, they spin only about 100 times under any policy (see GOMP_SPINCOUNT in the manual of GNU OpenMP). So the object
+// owns an idle team with one thread more than there are CPUs.
 class PassiveTeams {
  public:
   explicit PassiveTeams(int cpus);  // the number of CPUs that the process may use

@@ -43,7 +43,7 @@ TEST(PassiveTeams, WaitingThreadsSleepInsteadOfSpinning) {
     EXPECT_GT(waiting_cost(), 0.3) << "round " << round;
     {
       const PassiveTeams passive(omp_get_num_procs());
-      waiting_cost();  // a thread that spins already does so until its wait ends
+      waiting_cost();  // a thread that is already spinning continues until its wait ends
       EXPECT_LT(waiting_cost(), 0.2) << "round " << round;
       const PassiveTeams another(omp_get_num_procs());  // as for another session
       EXPECT_LT(waiting_cost(), 0.2) << "round " << round;

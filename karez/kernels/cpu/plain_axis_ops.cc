@@ -94,8 +94,8 @@ PreparedKernel sort(const CallSpec& call) {
   });
 }
 
-// Loops over the index (operand 1), a view of the same shape (operand 0), and the start of each element's slice along
-// the axis in the indexed view (operand 2).
+// Loops over the elements of the index. Operand 0 is a view with the shape of the index, and operand 1 is the index.
+// Operand 2 is the indexed view, at the start of the slice along the axis in which the index selects an element.
 struct AxisIndexing {
   Loops loops;
   std::int64_t step = 0;  // step of the indexed view along the axis
@@ -127,7 +127,7 @@ PreparedKernel take_along(const CallSpec& call) {
   });
 }
 
-// Sums are accumulated in the workspace as wide words in row-major order, in the order of the updates.
+// Sums are accumulated as Wide<T> in the workspace, a row-major array. Updates are added in their logical order.
 PreparedKernel add_along(const CallSpec& call) {
   const View& y = call.out[0];
   const View sums(y.dtype, y.shape);

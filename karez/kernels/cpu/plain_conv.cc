@@ -14,17 +14,17 @@ struct Conv {
   std::int64_t group_inputs = 0, group_outputs = 0;
 };
 Conv conv_of(const CallSpec& call, const View& x, const View& w, const View& y) {
-  require_fit(x.rank() == 4 && w.rank() == 4 && y.rank() == 4, call, "not all operands have four dimensions");
+  require_fit(x.rank() == 4 && w.rank() == 4 && y.rank() == 4, call, "all operands must have four dimensions");
   SlidingWindow window = window_of(call.attrs, w.shape[2], w.shape[3]);
   const std::int64_t groups = call.attrs.integer("groups", 1);
   require_fit(x.shape[0] == y.shape[0] && x.shape[1] == w.shape[1] * groups && w.shape[0] == y.shape[1] &&
                   y.shape[1] % groups == 0,
               call, "batch or channels differ");
-  require_fit(window.fits(x.shape, y.shape), call, "the output's height or width differs from the expected one");
+  require_fit(window.fits(x.shape, y.shape), call, "the output has the wrong height or width");
   return {x, w, y, window, x.shape[1] / groups, y.shape[1] / groups};
 }
 
-// Only the strides of a view, because a lambda would copy the view on each run.
+// The strides of a view [n, c, h, w].
 struct Strides4 {
   std::int64_t n, c, h, w;
 };
@@ -40,7 +40,7 @@ template <class T> double dot(const T* a, std::int64_t a_step, const T* b, std::
 PreparedKernel forward(const CallSpec& call) {
   const Conv conv = conv_of(call, call.in[0], call.in[1], call.out[0]);
   const bool bias = call.attrs.flag("bias", false), relu = call.attrs.flag("relu", false);
-  if (bias) require_fit(call.in[2].shape == Shape{conv.w.shape[0]}, call, "the bias is not [o]");
+  if (bias) require_fit(call.in[2].shape == Shape{conv.w.shape[0]}, call, "the bias must have the shape [o]");
   const std::int64_t bias_step = bias ? call.in[2].strides[0] : 0;
   const Strides4 xs = strides4_of(conv.x), ws = strides4_of(conv.w), ys = strides4_of(conv.y);
   return with_product(conv.x.dtype, conv.y.dtype, [&]<class T, class Y>() -> PreparedKernel {

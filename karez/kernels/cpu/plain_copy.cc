@@ -10,7 +10,8 @@ namespace {
 
 bool is_unary_copy(const CallSpec& call) { return has_operands(call, 1, 1) && call.in[0].dtype == call.out[0].dtype; }
 
-// Copies from an input with other strides and another first element: the common form of all ops with one input.
+// Prepares a copy from the input, given its strides and the offset of its first element. The ops copy, transpose, slice
+// and broadcast have this form.
 PreparedKernel strided_copy(const CallSpec& call, const Strides& from, std::int64_t first) {
   const View& y = call.out[0];
   const std::int64_t element_bytes = size_of(y.dtype);
@@ -95,10 +96,10 @@ PreparedKernel pad(const CallSpec& call) {
   const View &x = call.in[0], &y = call.out[0];
   const Ints &low = call.attrs.ints("low"), &high = call.attrs.ints("high");
   require_fit(low.size() == y.shape.size() && high.size() == y.shape.size() && x.rank() == y.rank(), call,
-              "low and high do not have the length of the shapes");
+              "low, high and the shapes have different lengths");
   for (std::size_t d = 0; d < low.size(); ++d)
     require_fit(low[d] >= 0 && high[d] >= 0 && low[d] + x.shape[d] + high[d] == y.shape[d], call,
-                "low and high do not add up");
+                "the output's sizes must be low + input + high");
   return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
     const T value = call.attrs.has("value") ? attr_cast<T>(attr_at(call.attrs, "value")) : T{};
     const Loops fill = loops_over(y.shape, {y.strides}, Order::by_memory);

@@ -61,8 +61,8 @@ PreparedKernel gather(const CallSpec& call) {
   });
 }
 
-// Sums are accumulated in the workspace as wide words (doubles for f32) in the shape of the table, then copied into the
-// table. Updates with equal indices are added in their order, although any order would be valid.
+// Sums are accumulated in the workspace as Wide<T> (double for f32) in the shape of the table, then converted into the
+// table. Updates with equal indices are added in their logical order, although any order would be valid.
 PreparedKernel scatter_add(const CallSpec& call) {
   const View& y = call.out[0];
   const View sums(y.dtype, y.shape);  // row-major

@@ -22,7 +22,7 @@ KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> support
   row.op = std::move(op);
   row.supports = std::move(supports);
   row.prepare = std::move(prepare);
-  row.rate = 0.05;  // by measurement, 3 to 100 times slower than a fast row, depending on the op
+  row.rate = 0.05;  // measured: 3 to 100 times slower than a fast row, depending on the op
   return row;
 }
 

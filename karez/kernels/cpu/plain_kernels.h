@@ -1,4 +1,4 @@
-// The plain kernels, one list per file: simple loops over any strides, which are the reference for every faster row.
+// The plain kernels, one list per file. They are simple loops over any strides and the reference for every faster row.
 #pragma once
 
 #include <initializer_list>
@@ -22,7 +22,7 @@ std::vector<KernelRow> plain_gather_rows();  // gather, scatter_add, one_hot
 std::vector<KernelRow> plain_axis_rows();    // cumsum, sort, take_along, add_along
 std::vector<KernelRow> plain_update_rows();  // sgd, adam, sgd_if, adam_if
 
-// Makes a row named "plain.<op>", with rank 0 and a twentieth of the rate.
+// Makes a row named "plain.<op>", with rank 0 and rate 1/20.
 KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> supports,
                     std::function<PreparedKernel(const CallSpec&)> prepare);
 
@@ -30,10 +30,11 @@ KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> support
 bool has_operands(const CallSpec& call, int inputs, int outputs);
 bool all_dtype(const std::vector<View>& views, DType dtype);
 
-// Throws an error that shows the call. For mismatches that `supports` does not check (the compiler infers the shapes).
+// Unless `ok`, throws an error that shows the call. Used for mismatches that `supports` does not check, because the
+// compiler infers the shapes.
 void require_fit(bool ok, const CallSpec& call, std::string_view what);
 
-// with_float(dtype, [&]<class T>() { ... }) is with_type for floats.
+// with_float(dtype, [&]<class T>() { ... }) is with_type restricted to float types.
 template <class Body> decltype(auto) with_float(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::f32: return body.template operator()<float>();
@@ -43,7 +44,7 @@ template <class Body> decltype(auto) with_float(DType dtype, Body&& body) {
     default: fail(ErrorKind::type, "a kernel for floats does not support ", dtype);
   }
 }
-// with_number(dtype, ...) is with_type for all types except bool.
+// with_number(dtype, ...) is with_type restricted to all types except bool.
 template <class Body> decltype(auto) with_number(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::i32: return body.template operator()<std::int32_t>();
@@ -52,7 +53,8 @@ template <class Body> decltype(auto) with_number(DType dtype, Body&& body) {
   }
 }
 
-// Whether the types of a product match: all are equal, or the result of halves is f32. A bias of halves is f32, too.
+// Returns whether the types of a product match: all are equal, or the operands are bf16 or f16 and the result is f32.
+// The bias of a bf16 or f16 product is f32, too.
 bool product_types(const View& a, const View& b, const View& y);
 template <class T> using Bias = std::conditional_t<tensor::is_half_type<T>, float, T>;
 // Calls the body with the types of operands and result: with_product(a, y, [&]<class T, class Y>() { ... }).

@@ -1,5 +1,5 @@
-// Plain matrix products: y[b, m, n] = sum over k of a[b, m, k] b[b, k, n], with an optional bias [n] and ReLU. For
-// halves, y may be f32 and the bias is f32.
+// Plain matrix products: y[i, m, n] = sum over k of a[i, m, k] b[i, k, n], with an optional bias [n] and ReLU. For bf16
+// and f16 operands, y may be f32 and the bias is f32.
 #include "karez/kernels/cpu/loops.h"
 #include "karez/kernels/cpu/plain_kernels.h"
 
@@ -14,7 +14,7 @@ bool supports(const CallSpec& call) {
   return !bias || call.in[2].dtype == (is_half(call.in[0].dtype) ? DType::f32 : call.in[0].dtype);
 }
 
-// Rows and columns of the last two dimensions of an operand, exchanged by its transpose attribute.
+// The matrix in the last two dimensions of an operand; its transpose attribute exchanges rows and columns.
 struct Matrix {
   std::int64_t rows, columns, row_step, column_step;
 };
@@ -34,9 +34,9 @@ PreparedKernel prepare(const CallSpec& call) {
               "sizes do not match");
   const auto batch_dims = [](const auto& list) { return std::vector<std::int64_t>(list.begin(), list.end() - 2); };
   require_fit(batch_dims(a.shape) == batch_dims(y.shape) && batch_dims(b.shape) == batch_dims(y.shape), call,
-              "batches differ");
+              "batch dimensions differ");
   const bool bias = call.attrs.flag("bias", false), relu = call.attrs.flag("relu", false);
-  if (bias) require_fit(call.in[2].shape == Shape{out.columns}, call, "the bias is not [n]");
+  if (bias) require_fit(call.in[2].shape == Shape{out.columns}, call, "the bias must have the shape [n]");
   const std::int64_t bias_step = bias ? call.in[2].strides[0] : 0;
   const Loops batch = loops_over(batch_dims(y.shape),
                                  {batch_dims(y.strides), batch_dims(a.strides), batch_dims(b.strides)}, Order::logical);

@@ -170,7 +170,7 @@ TEST(Reduce, AReductionOfNoElementsGivesTheIdentity) {
             (i32s{std::numeric_limits<std::int32_t>::min()}));
 }
 
-TEST(Reduce, SumsOfF32AreAccumulatedInDoubleAndIntegersWrap) {
+TEST(Reduce, SumsOfF32AreAccumulatedInDoubleAndIntegersWrapAround) {
   std::vector<float> values(1 << 16, 0.1f);
   auto out = run_plain("reduce_sum", {filled<float>({1 << 16}, values)}, {f32({})}, {{"axes", Ints{0}}});
   EXPECT_EQ(logical<float>(out[0])[0], static_cast<float>(65536 * static_cast<double>(0.1f)));
@@ -244,7 +244,7 @@ TEST(ScatterAdd, UpdatesOfEqualIndicesAreAddedAndRemoteIndicesAreIgnored) {
   EXPECT_EQ(error_of([&] { add(-1); }), "scatter_add: the index -1 at [4] is outside 0 to 1");
 }
 
-TEST(Cumsum, SumsRunForwardOrBackwardAndWrap) {
+TEST(Cumsum, SumsRunForwardOrBackwardAndWrapAround) {
   const Attrs reverse{{"axis", integer(0)}, {"reverse", true}};
   EXPECT_EQ(logical<float>(
                 run_plain("cumsum", {filled<float>({2, 2}, {1, 2, 10, 20})}, {f32({2, 2})}, {{"axis", integer(0)}})[0]),
@@ -376,7 +376,8 @@ TEST(ConditionalUpdate, AnUpdateThatIsNotAppliedKeepsEveryBit) {
       in.push_back(filled<bool>(Shape{}, {apply}));
       const auto results = run_plain(cat(op, "_if"), in, out, attrs);
       for (std::size_t i = 0; i < out.size(); ++i)
-        EXPECT_EQ(results[i].bytes, apply ? step[i].bytes : in[i].bytes) << op << " " << apply << " " << i;
+        EXPECT_EQ(results[i].bytes, apply ? step[i].bytes : in[i].bytes)
+            << op << (apply ? ", applied" : ", not applied") << ", state " << i;
     }
 }
 

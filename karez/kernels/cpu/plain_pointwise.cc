@@ -1,4 +1,5 @@
-// Plain kernels of casts and of pointwise calls, which interpret the expression as a register program over blocks.
+// Plain kernels for casts and for pointwise calls. A pointwise kernel interprets its expression as a register program
+// over blocks of elements.
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -10,11 +11,11 @@
 namespace karez::kernels {
 namespace {
 
-constexpr std::int64_t block = 256;  // elements per register; they share the overhead of the interpreter
+constexpr std::int64_t block = 256;  // elements per register; a large block amortises the overhead of the interpreter
 
 // Returns the type in which an expression is computed. Floats are computed in double and rounded once at the end, for
-// an accurate reference; integers are computed in their own type and wrap after each operation; bools are 0 and 1 of
-// the type of the other operands.
+// an accurate reference; integers are computed in their own type and wrap around after each operation; bools become 0
+// and 1 in the type of the other operands.
 DType computed_type(const CallSpec& call) {
   DType widest = DType::i32;
   for (const auto* views : {&call.in, &call.out})

@@ -65,7 +65,7 @@ TEST(Pointwise, ComparisonsGiveBoolsAndSelectReadsThem) {
   EXPECT_EQ(logical<bool>(both[0]), (bools{true, true}));
 }
 
-TEST(Pointwise, IntegersWrapAndKeepAllTheirBits) {
+TEST(Pointwise, IntegersWrapAroundAndKeepAllTheirBits) {
   auto out = run_plain("pointwise", {list<std::int32_t>({std::numeric_limits<std::int32_t>::max()})},
                        {vec(DType::i32, 1)}, expr("x0 + 1"));
   EXPECT_EQ(logical<std::int32_t>(out[0]), (i32s{std::numeric_limits<std::int32_t>::min()}));

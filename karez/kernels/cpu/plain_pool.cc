@@ -22,23 +22,23 @@ Image image_of(const View& v) {
 
 SlidingWindow pool_window(const CallSpec& call, const View& x, const View& y) {
   const Ints& kernel = call.attrs.ints("kernel");
-  require_fit(kernel.size() == 2 && kernel[0] > 0 && kernel[1] > 0, call, "the kernel is not height and width");
+  require_fit(kernel.size() == 2 && kernel[0] > 0 && kernel[1] > 0, call, "kernel must be a positive height and width");
   require_fit(x.rank() == 4 && y.rank() == 4 && x.shape[0] == y.shape[0] && x.shape[1] == y.shape[1], call,
               "batch or channels differ");
   const SlidingWindow window = window_of(call.attrs, kernel[0], kernel[1]);
-  require_fit(window.fits(x.shape, y.shape), call, "the output's height or width differs from the expected one");
+  require_fit(window.fits(x.shape, y.shape), call, "the output has the wrong height or width");
   return window;
 }
 
-// Calls body(n, p, q) for every output pixel.
+// Calls body(n, p, q) for every pixel of the image.
 template <class Body> void for_each_pixel(const Image& image, Body&& body) {
   for (std::int64_t n = 0; n < image.n; ++n)
     for (std::int64_t p = 0; p < image.h; ++p)
       for (std::int64_t q = 0; q < image.w; ++q) body(n, p, q);
 }
 
-// The first maximum in row-major order of the window is chosen; NaN counts as larger than any number, and padding is
-// ignored. A window that contains only padding has index -1 and the lowest value.
+// Returns the first maximum in the row-major order of the window. NaN counts as larger than any number, and padding is
+// ignored. For a window that contains only padding, the index is -1 and the value is the lowest value of the type.
 PreparedKernel max_pool(const CallSpec& call) {
   const SlidingWindow window = pool_window(call, call.in[0], call.out[0]);
   require_fit(call.out[1].shape == call.out[0].shape, call, "value and index have different shapes");
@@ -73,8 +73,8 @@ PreparedKernel max_pool(const CallSpec& call) {
   });
 }
 
-// dx of a pixel is the sum of dy over the windows whose maximum it is. The sum is computed per pixel, so that partial
-// sums are not written to memory.
+// dx of a pixel is the sum of dy over the windows in which the pixel is the maximum. The sum is computed per pixel, so
+// that partial sums are not written to memory.
 PreparedKernel max_pool_grad(const CallSpec& call) {
   const SlidingWindow window = pool_window(call, call.out[0], call.in[0]);
   require_fit(call.in[1].shape == call.in[0].shape, call, "gradient and index have different shapes");

@@ -26,7 +26,7 @@ Reduction reduction_of(const CallSpec& call, const Ints& axes) {
     (is_reduced[d] ? reduced : kept_dims).push_back(x.shape[d]);
     (is_reduced[d] ? reduced_x : kept_x).push_back(x.strides[d]);
   }
-  require_fit(kept_dims == y.shape, call, "the output's shape differs from the expected one");
+  require_fit(kept_dims == y.shape, call, "the output has the wrong shape");
   return {loops_over(kept_dims, {y.strides, kept_x}, Order::by_memory),
           loops_over(reduced, {reduced_x}, Order::logical)};
 }

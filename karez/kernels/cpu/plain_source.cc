@@ -15,7 +15,7 @@ namespace {
 std::vector<std::byte> decode(const std::string& hex, const CallSpec& call) {
   const std::int64_t bytes = call.out[0].count() * size_of(call.out[0].dtype);
   require(static_cast<std::int64_t>(hex.size()) == 2 * bytes, "constant: ", call.out[0].type(), " needs ", 2 * bytes,
-          " digits of data, got ", hex.size());
+          " hexadecimal digits of data, got ", hex.size());
   return base::bytes_of_hex(hex);
 }
 
@@ -50,7 +50,7 @@ PreparedKernel iota(const CallSpec& call) {
     return [loops = loops_over(y.shape, {y.strides, index_strides(y.rank(), axis)}, Order::by_memory),
             start](const KernelArgs& args) {
       T* out = elements<T>(args.out[0]);
-      for_each_element(loops, [&](const auto& offsets) {  // integers wrap
+      for_each_element(loops, [&](const auto& offsets) {  // integers wrap around on overflow
         out[offsets[0]] = static_cast<T>(
             static_cast<std::int64_t>(static_cast<std::uint64_t>(start) + static_cast<std::uint64_t>(offsets[1])));
       });
@@ -58,15 +58,15 @@ PreparedKernel iota(const CallSpec& call) {
   });
 }
 
-// Element e of the logical tensor (row-major) is word e of the stream (site, step) under the seed, so a shard has the
-// numbers of the global tensor.
+// Element e of the logical tensor (row-major) is word e of the stream (site, step) under the seed, so the numbers of a
+// shard do not depend on the mesh.
 PreparedKernel random_uniform(const CallSpec& call) {
   const View &y = call.out[0], &state = call.in[0];
-  require_fit(state.shape == Shape{2}, call, "the state is not [seed, step]");
+  require_fit(state.shape == Shape{2}, call, "the state must be [seed, step]");
   const Ints logical = call.attrs.has("logical") ? call.attrs.ints("logical") : y.shape;
   const Ints begin = call.attrs.has("begin") ? call.attrs.ints("begin") : Ints(y.shape.size(), 0);
   require_fit(logical.size() == y.shape.size() && begin.size() == y.shape.size(), call,
-              "begin or logical does not have the length of the shape");
+              "begin, logical and the shape have different lengths");
   for (std::size_t d = 0; d < begin.size(); ++d)
     require_fit(begin[d] >= 0 && begin[d] + y.shape[d] <= logical[d], call, "the box exceeds the logical shape");
   const Strides element = row_major(logical);

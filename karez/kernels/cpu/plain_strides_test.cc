@@ -102,7 +102,8 @@ std::vector<Case> cases(std::int64_t n, std::int64_t c) {
   };
 }
 
-// Fills with values that suit every operand: small and not negative (Adam's v), with some indices of remote rows.
+// Returns a buffer with values that suit every operand: small and not negative (for Adam's v), with some indices of
+// rows on other devices.
 Buffer random_buffer(std::mt19937& random, View view) {
   return with_type(view.dtype, [&]<class T>() {
     std::vector<T> values;
@@ -141,7 +142,7 @@ TEST(PlainKernels, StridesDoNotChangeAnyBitOfTheResult) {
 }
 
 // n = 0 is an empty batch, and c = 0 gives sums of no elements. Shape rules exclude arg_max and max_pool without
-// elements, so the kernels need not.
+// elements, so their kernels need not support them.
 TEST(PlainKernels, EmptyOperandsAreSupported) {
   std::mt19937 random(1);
   for (auto [n, c] : {std::pair{0, 4}, std::pair{3, 0}, std::pair{0, 0}})

@@ -1,5 +1,5 @@
 // Optimiser steps on any number of tensors in one call, as in PyTorch: SGD with momentum, Adam, and conditional forms
-// of both. Each is computed in double and rounded once.
+// of both. Each result is computed in double and rounded once.
 #include <cmath>
 
 #include "karez/kernels/cpu/conditional_update.h"

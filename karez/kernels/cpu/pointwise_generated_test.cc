@@ -69,8 +69,8 @@ struct PointwiseRun {
 
 int operands_of(const GeneratedPointwise& row) { return static_cast<int>(std::string(row.types).find('>')); }
 
-// A value in double with a bound on the error of a correct f32 kernel. Each operation adds up to ulps_of(kind)
-// roundings, and propagates the errors of its operands: by the difference of its values at both ends of the operands'
+// A value computed in double, with a bound on the error of a correct f32 kernel. Each operation adds at most
+// ulps_of(kind) roundings. It propagates the errors of its operands: the operation is evaluated at both ends of their
 // intervals.
 struct BoundedValue {
   double value = 0, error = 0;
@@ -110,7 +110,7 @@ BoundedValue evaluate_bounded(const ExprProgram& program, const std::vector<doub
         out.error = std::max(out.error, std::abs(end_value - out.value));
       else if (!(std::isnan(out.value) && std::isnan(end_value)) && out.value != end_value) out.error = inf;
     }
-    // If an operand is unknown, the result is unknown, except if a select ignores this operand.
+    // If the error of an operand is infinite, the error of the result is infinite, unless a select ignores the operand.
     bool is_exact_select = op.op == ExprKind::select && a.error == 0;
     for (const BoundedValue* v : {&a, &b, &c})
       if (std::isinf(v->error) && !(is_exact_select && v == (a.value != 0 ? &c : &b))) out.error = inf;
@@ -233,7 +233,7 @@ TEST(PointwiseGenerated, SpecialValuesAgreeWithTheExpressions) {
   EXPECT_GT(checked, 10000);
 }
 
-TEST(PointwiseGenerated, OlderInstructionSetsAgree) {
+TEST(PointwiseGenerated, OlderInstructionSetsAreWithinTheErrorBounds) {
   std::mt19937 random(seed());
   std::vector<const GeneratedPointwise*> tables;
   int checked = 0, sets = on_every_instruction_set([&](const char*) {

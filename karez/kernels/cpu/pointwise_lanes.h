@@ -1,5 +1,5 @@
 // Functions of pointwise kernels on one vector of lanes, and the loop of the generated kernels. Highway compiles the
-// files that use this header once for each instruction set, by including them repeatedly. So the header has a toggle
+// files that use this header once for each instruction set, by including them repeatedly. So this header has a toggle
 // instead of #pragma once, and its code is in a namespace named after the instruction set.
 #if defined(KAREZ_POINTWISE_LANES) == defined(HWY_TARGET_TOGGLE)
 #ifdef KAREZ_POINTWISE_LANES
@@ -31,7 +31,7 @@ inline constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(D()
 
 HWY_INLINE V lanes_of(float value) { return hn::Set(D(), value); }
 
-// Applies a function without a vector form to two arguments, lane by lane.
+// Applies a scalar function of two arguments lane by lane.
 template <class F> HWY_INLINE V lane_by_lane(F f, V x, V y) {
   HWY_ALIGN float a[lanes];
   HWY_ALIGN float b[lanes];
@@ -50,7 +50,7 @@ HWY_INLINE V exp_of(V x) {
   V y = hn::Exp(D(), hn::Min(x, lanes_of(104)));
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
-// Error: 1 ulp. The result is -inf at both zeros and NaN below.
+// Error: 1 ulp. The result is -inf for both zeros and NaN for negative x.
 HWY_INLINE V log_of(V x) {
   const V zero = hn::Zero(D()), inf = lanes_of(std::numeric_limits<float>::infinity());
   V pole = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(inf), lanes_of(std::numeric_limits<float>::quiet_NaN()));
@@ -67,7 +67,8 @@ HWY_INLINE V sigmoid_of(V x) {
   const V one = lanes_of(1), e = exp_of(hn::Neg(hn::Abs(x)));
   return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(D())), e, one), hn::Add(one, e));
 }
-// Error: 3 ulp of 1 up to 39000; beyond, where Highway's reduction by pi loses bits, the C library is used.
+// Error: 3 ulp of 1 for |x| up to 39000. For larger arguments, where Highway's reduction by pi loses bits, the C
+// library is used.
 HWY_INLINE V sin_of(V x) {
   V y = hn::IfThenElse(hn::Eq(x, hn::Zero(D())), x, hn::Sin(D(), x));  // -0 remains -0
   M in_range = hn::Le(hn::Abs(x), lanes_of(39000));
@@ -80,7 +81,7 @@ HWY_INLINE V cos_of(V x) {
   if (HWY_LIKELY(hn::AllTrue(D(), in_range))) return y;
   return hn::IfThenElse(in_range, y, lane_by_lane([](float a, float) { return std::cos(a); }, x, x));
 }
-// Uses the C library: exp(y log x) in f32 would lose one digit for each digit of the exponent.
+// Uses the C library, because exp(y log x) in f32 would lose one digit for each digit of the exponent.
 HWY_INLINE V pow_of(V x, V y) {
   return lane_by_lane([](float a, float b) { return std::pow(a, b); }, x, y);
 }
@@ -88,8 +89,9 @@ HWY_INLINE V pow_of(V x, V y) {
 HWY_INLINE V fmod_of(V x, V y) {
   return lane_by_lane([](float a, float b) { return std::fmod(a, b); }, x, y);
 }
-// Error: 1.2 ulp. Computes x + x P(x^2) up to |x| = 1, and 1 - exp(-t Q(t)) with t = |x| above, which is 1 from 4 on. P
-// and Q are minimax fits of degree 6 and 5, accurate to 1.3e-9 and 3.1e-9 of erf before rounding.
+// Error: 1.2 ulp. If |x| <= 1, computes x + x P(x^2); otherwise 1 - exp(-t Q(t)) with t = |x|, which rounds to 1 from t
+// = 4 on. P and Q are minimax polynomials of degree 6 and 5; before rounding, the results differ from erf by at most
+// 1.3e-9 and 3.1e-9.
 HWY_INLINE V erf_of(V x) {
   const V one = lanes_of(1);
   V s = hn::Mul(x, x), t = hn::Min(hn::Abs(x), lanes_of(4.2f));
@@ -134,9 +136,9 @@ HWY_INLINE V phi_of(V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElse(hn::Gt(x, hn::Zero(D())), hn::Sub(one, tail), tail));
 }
 
-// As in karez/base/ieee_min_max.h, NaN of either operand is propagated (the instructions propagate only that of one
-// operand), and +0 is greater than -0. The bits of equal operands are combined, because they can differ only in the
-// sign of a zero.
+// As in karez/base/ieee_min_max.h, a NaN in either operand is propagated, and +0 is greater than -0. (The instructions
+// propagate NaN from only one of the operands.) The bits of equal operands are combined, because they can differ only
+// in the sign of a zero.
 HWY_INLINE V max_of(V x, V y) {
   const V unequal = hn::IfThenElse(hn::Or(hn::Gt(x, y), hn::IsNaN(x)), x, y);
   return hn::IfThenElse(hn::Eq(x, y), hn::And(x, y), unequal);
@@ -171,9 +173,10 @@ HWY_INLINE void store_lanes(M x, unsigned char* to, std::int64_t i) {
   hn::StoreU(hn::DemoteTo(bytes, hn::IfThenElseZero(hn::RebindMask(words, x), hn::Set(words, 1))), bytes, to + i);
 }
 
-// Computes full vectors of elements begin to end - 1. A scalar has step 0, and `from` holds copies of it, so that one
-// loop handles all cases; the AND with the step takes no extra time next to the loads. The function is not inlined: a
-// single loop computes every element, so equal elements have equal bits for any start of a range.
+// Computes elements begin to end - 1 in full vectors. The step of an array is -1 (all bits set). A scalar has step 0,
+// and its entry of `from` points to copies of it, so that one loop handles all cases; the AND with the step takes no
+// extra time compared with the loads. The function is not inlined, so that a single loop computes every element and
+// equal operands give bit-identical results, wherever the range starts.
 template <class E, class Result, class... Operand, std::size_t... I>
 HWY_NOINLINE void run_vectors(const unsigned char* const* from, const std::int64_t* step, std::int64_t begin,
                               std::int64_t end, unsigned char* to, std::index_sequence<I...>) {

@@ -96,7 +96,7 @@ TEST(SpecialValues, MaximumAndMinimumPropagateNanAndOrderZeros) {
   expect("max(x0, 0) + 0 * select(x1 == x1, 0, 0)", [](float a, float) { return expected_relu(a); });
   expect("max(x0, 0)", [](float a, float) { return expected_relu(a); });
   expect("select(x0 <= 0, 0, x1)",
-         [](float r, float dy) { return r <= 0 ? 0.0f : dy; });  // the gradient of ReLU passes through at NaN
+         [](float r, float dy) { return r <= 0 ? 0.0f : dy; });  // ReLU passes the gradient if its result r is NaN
 }
 
 TEST(SpecialValues, ComparisonsWithNanAreFalseExceptNotEqual) {
@@ -114,16 +114,16 @@ TEST(SpecialValues, ComparisonsWithNanAreFalseExceptNotEqual) {
                 {p.x, p.y}, 2, [&](KernelBench& bench) {
                   for (std::size_t i = 0; i < p.x.size(); ++i)
                     EXPECT_EQ(bench.out[0].at<bool>({static_cast<std::int64_t>(i)}), expected(p.x[i], p.y[i]))
-                        << expr << " " << p.x[i] << " " << p.y[i];
+                        << expr << " for x0 = " << p.x[i] << " and x1 = " << p.y[i];
                 });
 }
 
 TEST(SpecialValues, ReductionsFindANanOrAPositiveZeroAtAnyPosition) {
   for (const std::int64_t n : {1, 7, 16, 33, 100})
     for (std::int64_t position = 0; position<n; position += n> 40 ? 9 : 1)
-      for (const auto& [other_values, special_value] : std::vector<std::pair<float, float>>{
+      for (const auto& [other_value, special_value] : std::vector<std::pair<float, float>>{
                {1, nan}, {inf, nan}, {-inf, nan}, {-0.0f, 0.0f}, {0.0f, -0.0f}, {-inf, -inf}, {-largest, tiny}}) {
-        std::vector<float> row(static_cast<std::size_t>(n), other_values), columns;
+        std::vector<float> row(static_cast<std::size_t>(n), other_value), columns;
         row[static_cast<std::size_t>(position)] = special_value;
         for (float x : row) columns.insert(columns.end(), 3, x);
         for (const char* op : {"reduce_max", "reduce_min"}) {
@@ -151,14 +151,14 @@ TEST(SpecialValues, ReductionsFindANanOrAPositiveZeroAtAnyPosition) {
 // If a team shares a reduction, the parts are reduced by the same rule.
 TEST(SpecialValues, PartsOfATeamAreReducedByTheSameRule) {
   constexpr std::int64_t n = 70000;
-  for (const auto& [other_values, special_value] : std::vector<std::pair<float, float>>{{1, nan}, {-0.0f, 0.0f}})
+  for (const auto& [other_value, special_value] : std::vector<std::pair<float, float>>{{1, nan}, {-0.0f, 0.0f}})
     for (const std::int64_t position : {std::int64_t{0}, n - 1}) {
-      std::vector<float> row(n, other_values);
+      std::vector<float> row(n, other_value);
       row[static_cast<std::size_t>(position)] = special_value;
       CallSpec call = call_of("reduce_max", {f32({n})}, {f32({})}, {{"axes", Ints{0}}});
       call.team = 2;
       on_all_rows(call, {row}, 2, [&](KernelBench& bench) {
-        EXPECT_TRUE(same(bench.out[0].at<float>({}), expected_max(other_values, special_value)));
+        EXPECT_TRUE(same(bench.out[0].at<float>({}), expected_max(other_value, special_value)));
       });
     }
 }
@@ -166,9 +166,9 @@ TEST(SpecialValues, PartsOfATeamAreReducedByTheSameRule) {
 TEST(SpecialValues, MaxPoolingPropagatesNan) {
   for (const bool tiles : {true, false})
     for (std::int64_t position = 0; position < 4; ++position)
-      for (const float other_values : {1.0f, inf, -inf}) {
+      for (const float other_value : {1.0f, inf, -inf}) {
         const Ints kernel{2, 2}, stride = tiles ? Ints{2, 2} : Ints{1, 1};
-        std::vector<float> pixels(4 * 20, other_values);  // [1, 20, 2, 2] in logical order
+        std::vector<float> pixels(4 * 20, other_value);  // [1, 20, 2, 2] in logical order
         for (std::size_t c = 0; c < 20; ++c) pixels[c * 4 + static_cast<std::size_t>(position)] = nan;
         on_all_rows(
             call_of("max_pool", {image({1, 20, 2, 2})}, {image({1, 20, 1, 1}), image({1, 20, 1, 1}, DType::i32)},

@@ -1,4 +1,5 @@
-// Teams of threads for one kernel run. They are those of GNU OpenMP, which oneDNN uses, too, so both share one pool.
+// Teams of threads for one kernel run. They are teams of GNU OpenMP, which oneDNN also uses, so Karez and oneDNN share
+// one thread pool.
 #pragma once
 
 #include <omp.h>
@@ -10,10 +11,10 @@
 
 namespace karez::kernels {
 
-// Splits 0..count-1 into one contiguous part per thread of the team, as evenly as possible, and calls body(begin, end,
-// part) for each. A part has at least `grain` items, unless it is the only part. Parts depend only on the arguments, so
-// results do not change from run to run. A team of one calls the body directly, without OpenMP. The body must not
-// throw.
+// Splits 0..count-1 into at most `team` contiguous parts, as evenly as possible, and calls body(begin, end, part) for
+// each part on a thread of the team. A part has at least `grain` items, unless it is the only part. Parts depend only
+// on the arguments, so results do not change from run to run. A team of one calls the body directly, without OpenMP.
+// The body must not throw.
 template <class Body> void parallel_for(int team, std::int64_t count, std::int64_t grain, Body body) {
   const std::int64_t parts = std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, team);
   if (parts <= 1) {

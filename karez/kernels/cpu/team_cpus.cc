@@ -1,4 +1,4 @@
-// Binds a worker's thread and the team of its kernels to CPUs: each thread of the team binds itself.
+// Binds a worker's thread and the team of its kernels to CPUs. Each thread of the team binds itself.
 #include "karez/kernels/cpu/team_cpus.h"
 
 #include "karez/device/cpu_budget.h"

@@ -9,8 +9,8 @@
 
 namespace karez::kernels {
 
-// Calls body(name) for "AVX3", "AVX2" and the compiler's baseline, then restores the choice of the best one. Returns
-// the number of instruction sets.
+// Calls body(name) for "AVX3", "AVX2" and the compiler's baseline, then restores the default choice. Returns the number
+// of instruction sets.
 template <class Body> int on_every_instruction_set(Body&& body) {
   const std::int64_t supported = hwy::SupportedTargets();
   int sets = 0;

@@ -1,5 +1,5 @@
-// Sliding windows of convolution and pooling: finds the input pixel that a tap of a window reads, and the window whose
-// tap reads a pixel.
+// Sliding windows of convolution and pooling: finds the input pixel that a given tap of a window reads, and the window
+// whose given tap reads a pixel.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct SlidingWindow {
   std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1,
                dilation_w = 1;
 
-  // Return the input pixel that tap r of window p reads; outside 0..h-1 it is padding.
+  // Return the input pixel that tap r of window p reads; a pixel outside 0..h-1 is padding.
   std::int64_t row(std::int64_t p, std::int64_t r) const { return p * stride_h - pad_h + r * dilation_h; }
   std::int64_t column(std::int64_t q, std::int64_t s) const { return q * stride_w - pad_w + s * dilation_w; }
   // Return the window whose tap r reads pixel h: -1 if none does, and possibly a number past the last window.
@@ -55,7 +55,8 @@ inline SlidingWindow window_of(const Attrs& attrs, std::int64_t kernel_h, std::i
   read("padding", out.pad_h, out.pad_w);
   read("dilation", out.dilation_h, out.dilation_w);
   require(out.stride_h > 0 && out.stride_w > 0 && out.dilation_h > 0 && out.dilation_w > 0,
-          "stride and dilation of a window must be positive");
+          "stride and dilation of a window must be positive, got stride ", out.stride_h, " x ", out.stride_w,
+          " and dilation ", out.dilation_h, " x ", out.dilation_w);
   return out;
 }
 

@@ -19,11 +19,11 @@ struct FoldOptions {
   bool reassociate = false;       // see CompileOptions
 };
 
-// The steps of canonicalise, separate for tests; each returns the number of nodes that it removed or replaced.
+// The steps of canonicalise, declared separately for tests. Each returns the number of changes that it made.
 int simplify_algebra(Graph& graph, RuleCounts& rule_counts);
 int fold_constants(Graph& graph, const FoldOptions& folding);
-// Lets sums share common terms: a + b + c and d + b + a share a + b. Products are regrouped too if `reassociate` is
-// set.
+// Regroups sums so that they share common terms: a + b + c and d + b + a share a + b. If `reassociate` is set, does the
+// same for multiplications.
 int reassociate_shared_terms(Graph& graph, bool reassociate);
 int eliminate_common_subexpressions(Graph& graph);
 int remove_dead(Graph& graph);  // removes nodes on which no output and no variable depends

@@ -1,4 +1,4 @@
-// Tests that ten thousand random programs compute the same before and after canonicalise, and that every rule is
+// Tests that ten thousand random programs give the same results before and after canonicalise, and that every rule is
 // applied at least a hundred times.
 #include <gtest/gtest.h>
 
@@ -98,7 +98,7 @@ class RandomProgram {
 
   Builder b_{graph, table()};
   std::mt19937_64 random_;
-  std::vector<ValueId> pool_;  // all of one shape
+  std::vector<ValueId> pool_;  // values of the same shape
 };
 
 int count_fixed_layouts(const Graph& graph) {
@@ -107,7 +107,7 @@ int count_fixed_layouts(const Graph& graph) {
   return count;
 }
 
-TEST(Canonicalise, TenThousandRandomProgramsComputeTheSameAndEveryRuleIsApplied) {
+TEST(Canonicalise, TenThousandRandomProgramsGiveTheSameResultsAndEveryRuleIsApplied) {
   const char* given_seed = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given_seed ? std::strtoull(given_seed, nullptr, 10) : 20250311;
   RecordProperty("seed", std::to_string(seed));
@@ -127,12 +127,12 @@ TEST(Canonicalise, TenThousandRandomProgramsComputeTheSameAndEveryRuleIsApplied)
       const auto& actual = results_after.at(name);
       for (std::size_t i = 0; i < expected.data.size(); ++i) {
         double expected_number = expected.data[i], actual_number = actual.data[i];
-        // The maximum of 0 and -0 may be either zero, so the comparison uses == and not bits.
+        // The maximum of 0 and -0 may be either of the two, so the numbers are compared with == and not bit by bit.
         bool is_equal = expected_number == actual_number ||
                         (std::isnan(expected_number) && std::isnan(actual_number)) ||
                         std::abs(expected_number - actual_number) <= tolerance;
-        ASSERT_TRUE(is_equal) << name << " was " << expected_number << " and is " << actual_number
-                              << "; KAREZ_SEED=" << seed + round << "\n"
+        ASSERT_TRUE(is_equal) << name << " was " << expected_number << " before canonicalise and is " << actual_number
+                              << " after it; KAREZ_SEED=" << seed + round << "\n"
                               << print(program.graph) << print(result.graph);
       }
     }

@@ -92,7 +92,7 @@ TEST(Canonicalise, AValueWhoseLayoutTheUserFixedIsNeitherMergedNorRemoved) {
   EXPECT_EQ(*g.value(root).layout, Layout{S(0)});
 }
 
-TEST(Canonicalise, IdentitiesAreRemoved) {
+TEST(Canonicalise, NodesThatReturnTheirOperandAreRemoved) {
   auto count_nodes = [](auto make_output) {
     Program p;
     ValueId x = p.input("x", {DType::f64, {2, 3}});
@@ -145,7 +145,7 @@ TEST(Canonicalise, AnOutputOrVariableThatIsAnIdentityKeepsItsName) {
   EXPECT_EQ(g.outputs[0].value, g.variables[0].read);
 }
 
-TEST(Canonicalise, RandomGraphsComputeTheSame) {
+TEST(Canonicalise, RandomGraphsGiveTheSameResultsAfterwards) {
   const char* given_seed = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given_seed ? std::strtoull(given_seed, nullptr, 10) : 20240607;
   RecordProperty("seed", std::to_string(seed));
@@ -155,7 +155,7 @@ TEST(Canonicalise, RandomGraphsComputeTheSame) {
     auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
     Program p;
     const Shape shape = {2, 3};
-    std::vector<ValueId> pool;  // all of one shape
+    std::vector<ValueId> pool;  // values of the same shape
     for (const char* name : {"a", "b", "c"}) pool.push_back(p.input(name, {DType::f64, shape}));
     pool.push_back(testing::parameter(p.b, "w", {DType::f64, shape}));
     for (double number : {0.0, 1.0, 2.0}) pool.push_back(build::full(p.b, DType::f64, shape, number));

@@ -1,4 +1,4 @@
-// Decides which ops compute in bf16 or f16 and which values are only stored in these types, and inserts the casts.
+// Decides which ops compute in bf16 or f16 and which values are only stored in these types, and inserts casts.
 #include "karez/passes/logical/cast.h"
 
 #include <algorithm>
@@ -24,7 +24,8 @@ HalfPolicy half_policy_of(const OpDef& op) {
   }
 }
 
-// True if some kernel multiplies this type about as fast as f32 or faster (at a rate of at least 0.5).
+// True if some kernel multiplies matrices of this type with a rate of at least 0.5, that is, about as fast as f32 or
+// faster.
 bool has_fast_matmul(const KernelCatalog& catalog, DType dtype) {
   CallSpec call;
   call.op = "matmul";
@@ -37,15 +38,15 @@ bool has_fast_matmul(const KernelCatalog& catalog, DType dtype) {
 // Copies the nodes of a graph into a new graph, with casts between the nodes.
 class CastRewriter {
  public:
-  CastRewriter(const Graph& graph, const OpTable& ops) : graph_(graph), op_(&ops.at("cast")), rewrite_(graph) {}
+  CastRewriter(const Graph& graph, const OpTable& ops) : graph_(graph), cast_op_(&ops.at("cast")), rewrite_(graph) {}
 
  protected:
   ValueId cast(ValueId value, DType to, NodeId source) {
     const Value& from = rewrite_.graph().value(value);
     if (from.type.dtype == to) return value;
     const TensorType type{to, from.type.shape};
-    const NodeId cast_node =
-        rewrite_.add(op_, {value}, Attrs{{"to", std::string(name_of(to))}}, std::span(&type, 1), from.mesh, source);
+    const NodeId cast_node = rewrite_.add(cast_op_, {value}, Attrs{{"to", std::string(name_of(to))}},
+                                          std::span(&type, 1), from.mesh, source);
     return rewrite_.graph().node(cast_node).outputs[0];
   }
   // Copies the node with the given operands, and infers the result types.
@@ -65,7 +66,7 @@ class CastRewriter {
   }
 
   const Graph& graph_;
-  const OpDef* op_;
+  const OpDef* cast_op_;
   Rewrite rewrite_;
 };
 
@@ -108,7 +109,8 @@ class MixedPrecision : public CastRewriter {
            std::any_of(node.outputs.begin(), node.outputs.end(), is_other_float);
   }
 
-  // Decides which results have the low type. Constants and variables, and windows on them, follow the other operands.
+  // Decides which results have the low type. Constants, variables and windows on them take the type of the other
+  // operands that their consumer reads.
   void decide(NodeId id) {
     const Node& node = graph_.node(id);
     const HalfPolicy half_policy = half_policy_of(*node.op);
@@ -130,8 +132,8 @@ class MixedPrecision : public CastRewriter {
     for (ValueId out : node.outputs) is_low_[out] = is_low_result && is_f32(out);
   }
 
-  // A low value is stored rounded if a consumer reads the rounded value. A single consumer that computes in f32 reads
-  // the unrounded value.
+  // A value of the low type is stored rounded if a consumer reads the rounded value. If the only consumer computes in
+  // f32, it reads the unrounded value.
   void choose_stored() {
     const auto uses = uses_of(graph_);
     ById<ValueId, bool> is_output(graph_.values.size());
@@ -199,7 +201,7 @@ class MixedPrecision : public CastRewriter {
   ById<ValueId, CastVersions> versions_;
 };
 
-// Widens ops on bf16 and f16 values that the program itself declares to f32.
+// Makes ops on values that the program itself declares as bf16 or f16 compute in f32.
 class HalfWidening : public CastRewriter {
  public:
   HalfWidening(const Graph& graph, const OpTable& ops, bool has_low_matmul)

@@ -8,14 +8,15 @@
 
 namespace karez::passes {
 
-// With `low_type`, f32 products take their operands in that type, and ops on the results of products stay in the low
-// type as far as OpDef::half_policy allows; variables, updates, sums and outputs stay f32. A value of the low type is
-// rounded once, when it is stored, and only if a consumer reads the rounded value; a single consumer that computes in
-// f32 reads the unrounded sum of a product. Each value is cast once. An f64 product is an error.
+// "Product" means a matrix product or a convolution here. With `low_type`, f32 products take their operands in that
+// type, and ops on the results of products stay in the low type as far as OpDef::half_policy allows. Variables,
+// updates, sums and outputs stay f32. A value of the low type is rounded once, when it is stored, and only if a
+// consumer reads the rounded value. If the only consumer of a product computes in f32, it reads the unrounded result.
+// Each value is cast once. A product of f64 operands is an error.
 //
-// With or without `low_type`, ops on bf16 and f16 values that the program itself declares are computed in f32 between
-// casts, except ops that move elements and, if the catalog has a fast kernel, bf16 products. The result of a product is
-// f32, and the cast after the product rounds, so that Partial sums are f32.
+// With or without `low_type`, ops on values that the program itself declares as bf16 or f16 are computed in f32, with
+// casts before and after them. The exceptions are ops that only move elements and, if the catalog has a fast kernel,
+// bf16 products. The result of a product is f32, so that Partial sums are f32; the cast after the product rounds it.
 Graph cast_halves(Graph graph, const OpTable& ops, const KernelCatalog& catalog, std::optional<DType> low_type);
 
 }  // namespace karez::passes

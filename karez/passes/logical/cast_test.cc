@@ -1,4 +1,4 @@
-// Tests of the pass cast: which values mixed precision rounds, and how many times.
+// Tests of the cast pass: which values mixed precision rounds, and how many times.
 #include "karez/passes/logical/cast.h"
 
 #include <gmock/gmock.h>
@@ -148,7 +148,7 @@ TEST(Cast, AResultOfF32AndHalfOperandsIsF32UnlessTheF32OperandIsAParameterOrCons
   EXPECT_THAT(nodes(program_with_operand("%0"), DType::bf16), HasSubstr("transpose(%5) {perm=[1, 0]} : f32[2, 2]"));
 }
 
-TEST(Cast, WithoutMixedPrecisionOpsOnHalvesAreComputedInF32AndOtherProgramsAreNotChanged) {
+TEST(Cast, WithoutMixedPrecisionOpsOnHalvesComputeInF32AndProgramsWithoutHalvesDoNotChange) {
   const Graph graph = parse_graph(layer, table());
   EXPECT_EQ(print(cast_halves(graph, table(), HalfCatalog(true), {})), print(graph));
   constexpr const char* program = R"(graph main {

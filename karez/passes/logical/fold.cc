@@ -30,7 +30,8 @@ HostBytes bytes_of(const Attr& attribute, DType dtype) {
   });
 }
 
-// True if the attribute of a splat, a double, represents the number exactly: a double represents every i64 up to 2^53.
+// True if a double represents the number exactly, which holds for every i64 up to 2^53. The attribute of a splat is a
+// double.
 bool is_exact(double number, DType dtype) { return dtype != DType::i64 || (number > -9e15 && number < 9e15); }
 
 class Folder {
@@ -76,7 +77,7 @@ class Folder {
     bool all_splats = true;
     for (ValueId in : node.inputs) all_splats &= constant_of(in).attrs.has("value");
     bool is_window = node.op->role == Role::window, is_transfer = node.op->role == Role::transfer;
-    if (is_transfer) return add_constant(id, type, Attrs(constant_of(node.inputs[0]).attrs));  // created on both meshes
+    if (is_transfer) return add_constant(id, type, Attrs(constant_of(node.inputs[0]).attrs));  // each mesh creates it
     if (all_splats && is_window)
       return add_constant(id, type, Attrs().set("value", attr_at(constant_of(node.inputs[0]).attrs, "value")));
     if (!folding_.evaluate) return false;

@@ -29,7 +29,7 @@ TEST(Canonicalise, OpsOnConstantsAreFoldedAndSplatsOfAnySizeStaySplats) {
   }
 }
 
-TEST(Canonicalise, DataIsFoldedUpToTheLimitAndNotBeyond) {
+TEST(Canonicalise, DataIsFoldedOnlyUpToTheSizeLimit) {
   for (std::int64_t size : {512, 513}) {  // 4096 and 4104 bytes
     Program p;
     TensorType type{DType::f64, {size}};

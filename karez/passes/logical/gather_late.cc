@@ -1,4 +1,4 @@
-// Moves the boxes of variables to the positions before their readers.
+// Moves the box nodes of each variable to the position right before the nodes that read them.
 #include "karez/passes/logical/gather_late.h"
 
 #include <map>
@@ -65,7 +65,7 @@ class GatherLate {
     return value;
   }
 
-  // Returns the (new) value for the forward or backward half of the launch.
+  // Returns the (new) value that nodes in the forward or backward half of the launch read instead of `value`.
   ValueId gathered(ValueId value, bool is_backward) {
     const NodeId box = graph_.value(value).producer;
     if (!is_late_[box]) return rewrite_.at(value);

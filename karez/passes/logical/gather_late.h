@@ -6,18 +6,19 @@
 
 namespace karez::passes {
 
-// Rewrites a boxed graph. If a variable must be transferred between devices before a node can read it, its boxes move
-// to the position right before their first reader, and get an edge from the preceding call (Node::after). Without that
-// edge the boxes could run at the start of the launch, before the gathered parameter is needed. Nodes from the first
-// gradient on read a second copy, so that no gathered parameter is held from the forward to the backward pass.
+// Rewrites a graph after the box pass. If a variable must be transferred between devices before a node can read it, its
+// box nodes move to the position right before their first reader. A control edge (Node::after) makes them wait for the
+// preceding compute node; without that edge they could run at the start of the launch, long before the gathered
+// parameter is needed. The first gradient node and all later nodes read a second gathered copy, so that no gathered
+// parameter is held from the forward to the backward pass.
 //   w' = box(w) all_gather                              h = ...
 //   h = ...                                             w' = box(w) all_gather after h
 //   y = matmul(h, w')                                   y = matmul(h, w')
 //   dh = matmul(dy, w')                        ->       dy = ...
 //                                                       w'' = box(w) all_gather after dy
 //                                                       dh = matmul(dy, w'')
-// A variable that micro-batches read is gathered once for all micro-batches. If no variable is transferred, the graph
-// is returned unchanged.
+// A variable that micro-batches read is gathered once for all micro-batches. If no variable is transferred, returns the
+// graph unchanged.
 Graph gather_late(Graph graph);
 
 }  // namespace karez::passes

@@ -61,8 +61,8 @@ std::string gathered(const char* program) {
   return out;
 }
 
-// Two readers in the forward pass share one gathered value. Readers after the first gradient, gradients or not, and the
-// outputs share a second gathered value.
+// Two readers in the forward pass share one gathered value. All readers after the first gradient node, whether they are
+// gradient nodes or not, and the outputs share a second gathered value.
 TEST(GatherLate, EachHalfOfALaunchGathersAParameterOnce) {
   EXPECT_TRUE(golden(gathered(R"(graph main mesh(data=2) {
   variable "w" : f32[4@data, 4] read %1 updated %6

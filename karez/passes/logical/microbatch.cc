@@ -14,13 +14,14 @@
 namespace karez::passes {
 namespace {
 
-// Removes the attributes that the front end sets on inputs and no later pass reads.
+// Removes attributes of inputs that the front end sets and no later pass reads.
 void drop_frontend_attrs(Node& node) {
   if (node.op->role != Role::source) return;
   for (const char* name : {"unbatched", "parts"}) node.attrs.erase(name);
 }
 
-// True for an array, which is whole on the mesh when the launch begins; micro_slice nodes take its parts.
+// True for an input that is an array on the mesh. The whole array exists when the launch begins, and micro_slice nodes
+// read parts of it.
 bool is_array(const Node& node) { return node.op->role == Role::source && node.attrs.flag("array", false); }
 
 class MicrobatchRewriter {
@@ -57,19 +58,20 @@ class MicrobatchRewriter {
  private:
   // ---- groups of rows
 
-  // If the rows of a batch form groups of equal size, a micro-batch has some rows of each group, in the order of
-  // groups, so that each device has its rows of every micro-batch in one group:
+  // If the rows of a batch form groups of equal size, each micro-batch takes an equal share of the rows of every group,
+  // in the order of the groups. The rows of a micro-batch that are on one device then belong to one group:
   //
   //   2 groups of rows 0 1 2 3 | 4 5 6 7, 2 micro-batches  ->  0 1 4 5, then 2 3 6 7
   //
-  // A whole value has its rows in the original order. Returns its shape with dimension `dim` replaced by [outer, inner,
-  // rows], where outer and inner are the numbers of groups and micro-batches, or the reverse.
+  // A value for the whole batch has its rows in the original order. Returns `shape` with dimension `dim` replaced by
+  // three dimensions [outer, inner, rows]. `outer` and `inner` are the number of groups and the number of
+  // micro-batches, in either order.
   Shape in_groups(const Shape& shape, int dim, std::int64_t outer, std::int64_t inner) const {
     const auto at = shape.begin() + dim;
-    require(ErrorKind::shape, *at % (outer * inner) == 0, "microbatches=", count_, " of parts by local() on ", groups_,
-            " devices: ", outer * inner, " does not divide a dimension of ", *at, " that is split with the batch of ",
-            layouts_.batch, ", so that rows of different devices would be mixed in it; pass the whole batch",
-            layouts_.batch_text);
+    require(ErrorKind::shape, *at % (outer * inner) == 0, "microbatches=", count_, " of parts passed by local() on ",
+            groups_, " devices: ", outer * inner, " does not divide a dimension of ", *at,
+            " that is split with the batch of ", layouts_.batch,
+            ", so that rows of different devices would be mixed; pass the whole batch instead", layouts_.batch_text);
     Shape out(shape.begin(), at);
     out.insert(out.end(), {outer, inner, *at / (outer * inner)});
     out.insert(out.end(), at + 1, shape.end());
@@ -119,7 +121,7 @@ class MicrobatchRewriter {
 
   // ---- sums that are computed before the first micro-batch
 
-  // Returns the value of the whole batch, for an early sum.
+  // Returns the value for the whole batch, which an early sum reads.
   ValueId early(ValueId value) {
     const NodeId n = graph_.value(value).producer;
     const Node& node = graph_.node(n);
@@ -141,7 +143,7 @@ class MicrobatchRewriter {
     return local_box(graph_.type(value).shape, axis_, {layout.is_split() ? layout : B()}, act);
   }
 
-  // A node on one micro-batch: the attributes that are equal in all acts, and those that differ by act.
+  // A node on one micro-batch: the attributes that are equal in all acts, and those that differ from act to act.
   struct MicrobatchNode {
     Attrs attrs;
     std::vector<Attrs> act_attrs;
@@ -176,8 +178,8 @@ class MicrobatchRewriter {
     return out;
   }
 
-  // True if the node's result depends on which rows of the batch its micro-batch has, except for row numbers in errors
-  // and for random numbers.
+  // True if the node's result depends on the positions of the micro-batch's rows in the batch. Row numbers in error
+  // messages and random numbers do not count.
   bool counts_rows(NodeId n, const MicrobatchNode& local) const {
     const Node& node = graph_.node(n);
     return !local.act_attrs.empty() && !node.op->indices && !node.op->name.starts_with("random");
@@ -211,12 +213,12 @@ class MicrobatchRewriter {
     Graph& to = rewrite_.graph();
     MicrobatchNode local = localise_node(n, sharding);
     require(groups_ == 1 || !counts_rows(n, local), describe(graph_, n),
-            " depends on the positions of rows in the batch, which micro-batches of parts by ",
+            " depends on the positions of rows in the batch, which micro-batches of parts passed by ",
             "local() change: pass the whole batch, or call a function with microbatches=1", layouts_.batch_text);
     to.node(new_node).acts = count_;
     to.node(new_node).attrs = std::move(local.attrs);
     if (groups_ > 1 && node.op->role == Role::source) to.node(new_node).attrs.set("groups", groups_);
-    // Checks that an op which merges rows merges rows of one group only.
+    // If the op merges rows, checks that it merges only rows of the same group.
     for (std::size_t o = 0; o < node.outputs.size() && groups_ > 1; ++o)
       if (sharding.out[o].is_split())
         in_groups(graph_.type(node.outputs[o]).shape, sharding.out[o].dim, groups_, count_);
@@ -225,7 +227,8 @@ class MicrobatchRewriter {
       to.value(to.node(new_node).outputs[o]).type = std::move(local.types[o]);
   }
 
-  // Joins or accumulates right after the producer, so that the result of one micro-batch is freed as early as possible.
+  // If a node needs the value for the whole batch, joins the results of the micro-batches or sums them. This happens
+  // right after the producer, so that the result of one micro-batch is freed as early as possible.
   void make_whole(NodeId n, ValueId value) {
     const Sbp layout = layouts_.time[value].layout;
     whole_[value] = rewrite_.at(value);
@@ -245,9 +248,9 @@ class MicrobatchRewriter {
 
   // ---- whole values that are read in parts
 
-  // Returns the sharding in which the node computes a part of its result, if that needs no more work than the whole
-  // result. This holds for windows and pointwise ops on parts that can be computed in the same way, for nodes that read
-  // their operands whole in any case, and for constants whose parts are equal.
+  // Returns the sharding in which the node computes a part of its result, if all parts together need no more work than
+  // the whole result. This holds for windows and pointwise ops whose operands can also be computed in parts, for nodes
+  // that read their operands whole in any case, and for constants whose parts are equal.
   std::optional<Sharding> sharding_of_part(ValueId value, int dim) const {
     const NodeId n = graph_.value(value).producer;
     const Node& node = graph_.node(n);

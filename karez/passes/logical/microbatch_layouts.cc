@@ -10,11 +10,11 @@
 namespace karez::passes {
 namespace {
 
-// The batch, with results of earlier attempts to split it.
+// The batch, and what earlier attempts to split it have found.
 struct Batch {
   int count = 1;
   std::int64_t rows = 0;
-  std::set<NodeId> aligned_inputs;  // inputs of other sizes that are split in time with the batch
+  std::set<NodeId> aligned_inputs;  // inputs whose dimension 0 is not `rows`, split in time like the batch
   std::set<NodeId> early;           // sums over the whole batch that are computed before the first micro-batch
 };
 
@@ -26,7 +26,7 @@ void require_divides(std::int64_t batch, int count) {
     if (batch % below == 0) nearest.push_back(below);
   for (std::int64_t above = count; above <= batch && nearest.size() == 1; ++above)
     if (batch % above == 0) nearest.push_back(above);
-  fail("microbatches=", count, " does not divide the batch of ", batch, "; nearest: ", join(nearest, ", "));
+  fail("microbatches=", count, " does not divide the batch of ", batch, "; nearest divisors: ", join(nearest, ", "));
 }
 
 bool is_unbatched(const Node& node) { return node.attrs.flag("unbatched", false); }
@@ -51,7 +51,7 @@ class BatchSplitter {
   }
 
   MicrobatchLayouts& layouts() { return layouts_; }
-  // Inputs that are Broadcast in time although nodes read parts of them: labels [64 * 10] next to a batch of 64.
+  // Inputs that are Broadcast in time although nodes read parts of them, as labels [64 * 10] next to a batch of 64.
   const std::set<NodeId>& inputs_read_in_parts() const { return inputs_read_in_parts_; }
   // Sums that must be computed early and are not yet in Batch::early.
   const std::set<NodeId>& pending_sums() const { return pending_sums_; }
@@ -131,7 +131,7 @@ class BatchSplitter {
     layouts_.splits[n] = {true, std::move(sharding)};
   }
 
-  // Records the inputs of which a part suffices to compute a part of this value.
+  // Records the inputs of which only a part is needed to compute a part of this value.
   void request_parts(ValueId value, int dim) {
     const NodeId n = graph_.value(value).producer;
     const Node& node = graph_.node(n);
@@ -151,7 +151,7 @@ class BatchSplitter {
                        [&](const Variable& v) { return v.updated == value; });
   }
 
-  // Returns the layouts that keep split operands split in time and split the fewest others.
+  // Returns the sharding that keeps split operands split in time and splits the fewest of the other operands.
   Sharding best_sharding_of(NodeId n) const {
     const Node& node = graph_.node(n);
     for (ValueId in : node.inputs) {
@@ -188,7 +188,8 @@ class BatchSplitter {
     return cat(graph_.type(value), layout.is_split() ? cat(" with the batch in dimension ", layout.dim) : "");
   }
 
-  // True if the value of the whole batch needs no product and depends only on values that exist when a launch begins.
+  // True if the value for the whole batch can be computed from values that exist when a launch begins, without a matrix
+  // product or convolution.
   bool can_be_early(ValueId value) const {
     const auto found = can_be_early_.find(value);
     if (found != can_be_early_.end()) return found->second;
@@ -204,7 +205,7 @@ class BatchSplitter {
     return can_be_early_[value] = can;
   }
 
-  // Returns whether all sums over the batch on which the value depends can be computed early. If so, adds these sums to
+  // Returns true if all sums over the batch on which the value depends can be computed early, and adds these sums to
   // pending_sums_.
   bool add_pending_sums(ValueId value) const {
     if (!can_be_early(value)) return false;
@@ -240,7 +241,7 @@ class BatchSplitter {
   std::set<ValueId> read_early_;
 };
 
-// Splits the batch; repeats it with the sums that turn out to be needed early.
+// Splits the batch. If sums turn out to be needed early, tries again with these sums.
 BatchSplitter split_batch(const Graph& graph, Batch& batch) {
   while (true) {
     BatchSplitter splitter(graph, batch);
@@ -271,7 +272,7 @@ MicrobatchLayouts choose_microbatch_layouts(const Graph& graph, int count, std::
       const std::size_t old_size = batch.aligned_inputs.size();
       batch.aligned_inputs.insert(aligned.inputs_read_in_parts().begin(), aligned.inputs_read_in_parts().end());
       if (batch.aligned_inputs.size() == old_size) return std::move(aligned.layouts());
-    } catch (const Error&) { break; }  // a node needs these inputs whole: they are split after the input
+    } catch (const Error&) { break; }  // a node needs such an input whole: the inputs stay whole
   }
   return std::move(first.layouts());
 }

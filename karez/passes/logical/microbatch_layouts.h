@@ -12,7 +12,7 @@ namespace karez::passes {
 // The layout of a value in time, and the sum for which the value waits.
 struct TimeLayout {
   Sbp layout = B();
-  NodeId awaited_sum;  // if Broadcast: a sum over all micro-batches on which the value depends, if there is one
+  NodeId awaited_sum;  // if Broadcast: a sum over all micro-batches on which the value depends; invalid if none
 };
 
 // Whether a node acts once for each micro-batch and, if so, the layouts of its operands and results.
@@ -25,11 +25,11 @@ struct MicrobatchLayouts {
   int count = 1;  // number of micro-batches
   std::int64_t batch = 0;
   std::int64_t groups = 1;  // groups of equal size that the rows of the batch form
-  std::string batch_text;   // describes the batch at the end of an error message
+  std::string batch_text;   // a description of the batch, for the end of error messages
   std::set<NodeId> early;   // sums over the whole batch that are computed before the first micro-batch
   ById<ValueId, TimeLayout> time;
   ById<NodeId, NodeSplit> splits;
-  ById<ValueId, bool> is_read_whole;   // values that a node which acts once reads
+  ById<ValueId, bool> is_read_whole;   // values read by nodes that act once
   ById<NodeId, bool> is_whole_source;  // split inputs that an early sum reads
 };
 

@@ -1,4 +1,4 @@
-// Tests of the pass microbatch: it turns one graph text into another, or throws an error.
+// Tests of the microbatch pass: it turns one graph text into another, or throws an error.
 #include "karez/passes/logical/microbatch.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ std::string error_of(const std::string& lines, int count, const std::string& out
   } catch (const Error& error) { return error.what(); }
 }
 
-TEST(MicroBatch, TheBatchIsSplitWeightsAreNotSplitAndGradientsAreAccumulated) {
+TEST(MicroBatch, TheBatchIsSplitButWeightsAreNotAndGradientsAreAccumulated) {
   EXPECT_TRUE(golden(split_batch(R"(
   %0 = input() {dtype="f32", name="x", shape=[8, 3]} : f32[8, 3]
   %1 = input() {dtype="f32", name="dy", shape=[8, 5]} : f32[8, 5]
@@ -60,8 +60,8 @@ TEST(MicroBatch, OneMicroBatchDoesNotChangeTheGraph) {
   EXPECT_EQ(split_batch(lines, 1).find("acts"), std::string::npos);
 }
 
-// Splats and windows on splats are created in the size of a part; values that differ by position are sliced or get an
-// offset; sums of sums are accumulated once.
+// Splats and windows on splats are created in the size of a part. Values that differ by position are sliced or get an
+// offset. Sums of sums are accumulated once.
 TEST(MicroBatch, WholeValuesThatAreReadInPartsAreCreatedInTheSizeOfAPartOrSliced) {
   EXPECT_TRUE(golden(split_batch(R"(
   %0 = input() {dtype="f64", name="x", shape=[4, 3]} : f64[4, 3]
@@ -128,8 +128,8 @@ TEST(MicroBatch, OutputsAreJoinedAndUpdatesWaitForAllMicroBatches) {
 )"));
 }
 
-// Each device has its rows of every micro-batch in one group; whole values have the rows in the original order.
-TEST(MicroBatch, AMicroBatchHasRowsOfEachGroupAndResultsHaveTheOriginalOrder) {
+// The rows of a micro-batch on one device belong to one group. Values of the whole batch have the original order.
+TEST(MicroBatch, AMicroBatchTakesRowsOfEachGroupAndResultsHaveTheOriginalOrder) {
   EXPECT_TRUE(golden(split_batch(R"(
   %0 = input() {dtype="f32", groups=2, name="x", shape=[12, 3]} : f32[12, 3]
   %1 = input() {array=true, dtype="f32", groups=2, name="y", shape=[12, 3]} : f32[12, 3]
@@ -189,7 +189,7 @@ TEST(MicroBatch, AnUpdateActsOnceForAnyLayoutOfItsGradient) {
 }
 
 // Flat labels are split with their sequences: 8 labels next to a batch of 4 are split at the input.
-TEST(MicroBatch, AnInputOfADifferentSizeIsSplitTooIfOnlyItsPartsAreRead) {
+TEST(MicroBatch, AnInputOfADifferentSizeIsAlsoSplitIfOnlyItsPartsAreRead) {
   const std::string lines = R"(
   %0 = input() {dtype="f32", name="x", shape=[4, 2, 5]} : f32[4, 2, 5]
   %1 = input() {dtype="i32", name="y", shape=[8]} : i32[8]
@@ -222,11 +222,11 @@ const std::string x = R"(
   %0 = input() {dtype="f32", name="x", shape=[12, 3]} : f32[12, 3]
 )";
 
-TEST(MicroBatch, ACountThatDoesNotDivideTheBatchIsRejectedWithTheNearestCountsThatDo) {
+TEST(MicroBatch, ACountThatDoesNotDivideTheBatchIsRejectedWithTheNearestDivisors) {
   const std::string lines = x + "  %9 = exp(%0) : f32[12, 3]\n";
-  EXPECT_EQ(error_of(lines, 5), "microbatches=5 does not divide the batch of 12; nearest: 4, 6");
-  EXPECT_EQ(error_of(lines, 7), "microbatches=7 does not divide the batch of 12; nearest: 6, 12");
-  EXPECT_EQ(error_of(lines, 13), "microbatches=13 does not divide the batch of 12; nearest: 12");
+  EXPECT_EQ(error_of(lines, 5), "microbatches=5 does not divide the batch of 12; nearest divisors: 4, 6");
+  EXPECT_EQ(error_of(lines, 7), "microbatches=7 does not divide the batch of 12; nearest divisors: 6, 12");
+  EXPECT_EQ(error_of(lines, 13), "microbatches=13 does not divide the batch of 12; nearest divisors: 12");
   EXPECT_EQ(error_of(lines, 0), "microbatches must be at least 1, got 0");
   EXPECT_EQ(error_of("  %9 = constant() {dtype=\"f32\", shape=[4], value=1} : f32[4]\n", 2),
             "microbatches=2, but no input of 'main' has a batch (a dimension 0 that is not empty)");

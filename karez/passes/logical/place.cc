@@ -68,7 +68,7 @@ class MeshAssigner {
   ById<NodeId, ValueId> next_version_;  // the next version of each variable, by the node that reads the variable
 };
 
-// Merges equal meshes and removes unused ones.
+// Merges equal meshes and removes unused meshes.
 void merge_meshes(Graph& graph) {
   std::vector<int> new_index(graph.meshes.size(), -1);
   std::vector<Mesh> merged_meshes;
@@ -94,7 +94,8 @@ class TransferInserter {
   Graph run() {
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.node(n);
-      if (node.op->role == Role::transfer) {  // a traced transfer; between merged meshes its result is its operand
+      // The result of a transfer in the trace is its operand if the two meshes were merged.
+      if (node.op->role == Role::transfer) {
         rewrite_.map(node.outputs[0], value_on_mesh(node.inputs[0], graph_.value(node.outputs[0]).mesh, n));
         continue;
       }
@@ -115,7 +116,7 @@ class TransferInserter {
   }
 
  private:
-  // Returns the (new) value on the mesh.
+  // Returns the new value for `old` on the mesh. If it is on another mesh, adds a transfer, or a copy of a constant.
   ValueId value_on_mesh(ValueId old, int mesh, NodeId reader) {
     ValueId value = rewrite_.at(old);
     const Graph& new_graph = rewrite_.graph();

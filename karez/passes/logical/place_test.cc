@@ -1,4 +1,4 @@
-// Tests of the pass place: the meshes of undecided values, and the transfers.
+// Tests of the place pass: the meshes of values for which the trace chose none, and transfers between meshes.
 #include "karez/passes/logical/place.h"
 
 #include <gtest/gtest.h>

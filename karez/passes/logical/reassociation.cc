@@ -1,5 +1,5 @@
-// The step of canonicalise that lets sums share common terms: a + b + c and d + b + a share a + b, in any order of
-// terms; products share factors only if `reassociate` is set.
+// The step of canonicalise that regroups sums so that they share common terms, in whatever order these occur: a + b + c
+// and d + b + a share a + b. Multiplications are regrouped in the same way only if `reassociate` is set.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -13,7 +13,8 @@
 namespace karez::passes {
 namespace {
 
-// A tree of additions such as a + b + c, as its root and operands. Inner nodes are used once and have no fixed layout.
+// A tree of additions such as a + b + c, given by its root and operands. Inner nodes are used once and have no fixed
+// layout.
 struct Terms {
   NodeId root;
   std::vector<ValueId> operands;  // sorted; one entry per occurrence
@@ -30,7 +31,7 @@ class TermLists {
     for (const Variable& variable : graph.variables)
       if (variable.updated.valid()) is_result_[variable.updated] = true;
     for (NodeId n : graph.nodes.ids()) {
-      // A sum whose layout the user fixed is not regrouped: a shared term would impose that layout on other sums too.
+      // A sum whose layout the user fixed is not regrouped: a shared term would impose that layout on other sums.
       if (graph.nodes[n].op != op || is_inner(n) || graph.value(graph.nodes[n].outputs[0]).layout) continue;
       Terms terms{n, {}};
       collect(n, terms.operands);
@@ -39,7 +40,7 @@ class TermLists {
     }
   }
 
-  // True if the node is an inner node of a larger sum, which is the only user of its value.
+  // True if the node is an inner node of a larger sum: only that sum uses its value.
   bool is_inner(NodeId node) const {
     ValueId out = graph_.node(node).outputs[0];
     const auto& users = uses_[out];
@@ -68,7 +69,8 @@ class TermLists {
 
 using Pair = std::pair<ValueId, ValueId>;
 
-// Finds the pair of operands that the largest number of sums share (at least two sums); on a tie, the smallest pair.
+// Finds the pair of operands that the largest number of sums share; returns nullopt if no two sums share a pair. If
+// several pairs are shared equally often, returns the smallest pair.
 std::optional<Pair> shared_pair(const std::vector<Terms>& terms_of_sums) {
   std::map<Pair, int> sums_by_pair;
   constexpr std::size_t max_terms = 32;  // longer sums are not changed: the number of pairs is quadratic
@@ -129,7 +131,7 @@ int reassociate_shared_terms_of(Graph& graph, const OpDef* op) {
       NodeId node = rewrite.add(root.op, {a, b}, root.attrs, std::span(&type, 1), mesh, n);
       return rewrite.graph().node(node).outputs[0];
     };
-    // A pair is computed at the root of the first sum that contains it, where its operands exist.
+    // A pair is computed at the root of the first sum that contains it. Its operands exist there.
     auto value_of = [&](auto& self, ValueId id) -> ValueId {
       if (static_cast<std::size_t>(id.index) < first_new_value) return rewrite.at(id);
       auto pair_index = static_cast<std::size_t>(id.index) - first_new_value;

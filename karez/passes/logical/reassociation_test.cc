@@ -1,4 +1,4 @@
-// Tests of shared terms, a step of canonicalise: sums and products are regrouped where that shares work.
+// Tests of reassociation, a step of canonicalise: sums and products are regrouped so that they share terms.
 #include "karez/passes/logical/canonicalise.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(Canonicalise, SumsShareCommonTermsInAnyOrder) {
   }
 }
 
-TEST(Canonicalise, ProductsShareCommonFactorsOnRequestAlsoRepeatedFactors) {
+TEST(Canonicalise, OnRequestProductsShareCommonFactorsIncludingRepeatedOnes) {
   Program p;
   ValueId a = p.input("a"), b = p.input("b"), c = p.input("c");
   auto mul = [&](ValueId x, ValueId y) { return build::mul(p.b, x, y); };

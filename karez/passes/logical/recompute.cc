@@ -1,4 +1,4 @@
-// Finds the nodes of each region and the values to keep, and copies the other nodes for the gradients that read them.
+// Finds the nodes of each region and the values to keep, and copies the nodes of the other values that gradients read.
 #include "karez/passes/logical/recompute.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using RegionId = Id<struct RegionTag>;
 
 bool is_gradient(const Node& node) { return node.path == "grad" || node.path.ends_with(".grad"); }
 
-// True if a node may be computed twice, which inputs, variables, updates and transfers may not.
+// True if a node may be computed twice. Inputs, variables, updates and transfers may not.
 bool is_repeatable(const Node& node) {
   return node.op->pure && node.regions.empty() && !node.outputs.empty() &&
          (node.op->role == Role::compute || node.op->role == Role::window);
@@ -45,7 +45,7 @@ struct Regions {
   ById<RegionId, std::vector<NodeId>> nodes;  // in the program's order
 };
 
-// Creates a region for each outermost module that a glob matches, with the nodes under that module.
+// Creates a region for each outermost module that a glob matches. It contains the nodes under that module.
 Regions find_regions(const Graph& graph, std::span<const std::string> globs) {
   const std::vector<base::Glob> patterns(globs.begin(), globs.end());
   Regions regions;
@@ -73,14 +73,14 @@ Regions find_regions(const Graph& graph, std::span<const std::string> globs) {
   return regions;
 }
 
-// Adds the nodes on a path from a region to itself. Nodes of functions that a module calls directly have the module's
-// path, or no path if the module only calls other modules.
+// Adds to each region the free nodes that lie on a path between two nodes of the region: nodes under no module or under
+// an enclosing module. Functions that an enclosing module calls directly create such nodes.
 void add_between(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses, Regions& regions) {
   for (RegionId region : regions.nodes.ids()) {
     std::vector<NodeId>& nodes = regions.nodes[region];
     const NodeId first = nodes.front(), last = nodes.back();
     const auto size = static_cast<std::size_t>(last.index - first.index) + 1;
-    // For each node from first to last: whether it depends on the region, and whether the region depends on it.
+    // For each node from `first` to `last`: whether it depends on the region, and whether the region depends on it.
     std::vector<bool> follows_region(size), precedes_region(size);
     auto position = [&](NodeId n) { return static_cast<std::size_t>(n.index - first.index); };
     auto is_free = [&](const Node& node, NodeId n) {
@@ -111,8 +111,8 @@ void add_between(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses
   }
 }
 
-// Returns for each value whether it is needed by an output, by a variable, or by a node outside of its region that is
-// not part of a gradient.
+// Returns for each value whether an output, a variable, or a node that is outside of its region and not part of a
+// gradient needs it.
 ById<ValueId, bool> find_kept_values(const Graph& graph, const Regions& regions) {
   ById<ValueId, bool> is_kept(graph.values.size(), false);
   for (NodeId n : graph.nodes.ids()) {
@@ -163,7 +163,8 @@ class Recomputation {
     return regions_.of[graph_.value(value).producer].valid() && !is_kept_[value];
   }
 
-  // Returns the copy of a region's value. Creates the copy, and the copies on which it depends, if they do not exist.
+  // Returns the copy of a region's value. Creates the copy and the copies that it depends on, unless they exist
+  // already.
   ValueId copied(ValueId value) {
     std::set<NodeId> missing;  // in program order
     std::vector<NodeId> stack = {graph_.value(value).producer};
@@ -201,8 +202,8 @@ class Recomputation {
     new_copies_.insert(copy);
   }
 
-  // Returns the node after which the copy runs: the last gradient node so far on its mesh or, without one, the region's
-  // last node on that mesh.
+  // Returns the node after which the copy runs: the last gradient node on its mesh so far or, if there is none, the
+  // region's last node on that mesh.
   NodeId predecessor_of_copy(NodeId n) {
     if (last_on_mesh(n).valid()) return last_on_mesh(n);
     NodeId predecessor;

@@ -1,4 +1,4 @@
-// Tests of the pass recompute: the nodes of a region, the values that are kept and the values that are recomputed.
+// Tests of the recompute pass: the nodes of a region, the values that are kept and the values that are recomputed.
 #include "karez/passes/logical/recompute.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ std::string nodes(std::string_view program, std::vector<std::string> globs) {
   return out;
 }
 
-// A program of two layers with a free function between them and another after them, and their gradients.
+// A program with two layers and their gradients. One free function is called between the layers, another after them.
 constexpr const char* two_layers = R"(graph main {
   variable "w" : f32[4, 4] read %1
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
@@ -72,7 +72,7 @@ TEST(Recompute, NodesBetweenAModulesNodesAreRecomputedOnceAfterThePrecedingGradi
 TEST(Recompute, TheOutermostMatchingModuleIsTheRegion) {
   EXPECT_EQ(nodes(two_layers, {"block", "block.up"}), nodes(two_layers, {"block"}));
   EXPECT_EQ(nodes(two_layers, {"b*"}), nodes(two_layers, {"block"}));
-  EXPECT_EQ(nodes(two_layers, {"block.*"}), nodes(two_layers, {})) << "all their results are kept";
+  EXPECT_EQ(nodes(two_layers, {"block.*"}), nodes(two_layers, {})) << "all results of these modules are kept";
   EXPECT_EQ(nodes(two_layers, {"block.up"}), nodes(two_layers, {}));
 }
 
@@ -87,10 +87,10 @@ TEST(Recompute, ValuesThatNodesOutsideOfTheRegionReadAreKept) {
   std::string program = two_layers;
   const std::string old_call = "sigmoid(%4)";
   program.replace(program.find(old_call), old_call.size(), "mul(%4, %3)");
-  EXPECT_EQ(nodes(program, {"block"}), nodes(program, {})) << "read by a free function";
+  EXPECT_EQ(nodes(program, {"block"}), nodes(program, {})) << "a free function reads %3";
   program = two_layers;
   program.insert(program.find("  output \"a\""), "  output \"h\" %3\n");
-  EXPECT_EQ(nodes(program, {"block"}), nodes(program, {})) << "an output";
+  EXPECT_EQ(nodes(program, {"block"}), nodes(program, {})) << "%3 is an output";
 }
 
 TEST(Recompute, ValuesThatTheNextRegionReadsAreKept) {
@@ -181,7 +181,7 @@ TEST(Recompute, AGlobThatMatchesNoModuleIsAnErrorThatListsTheNearestModules) {
 TEST(Recompute, ARecomputedNodeReadsTheVersionOfAWeightThatItsOriginalRead) {
   std::string program = two_layers;
   program.replace(program.find("read %1"), 7, "read %1 updated %12");
-  // Adds an update in place, which is the last gradient node before the copies.
+  // Adds an in-place update, which is the last gradient node before the copies.
   program.insert(program.find("  %8 ="), "  %12 = exp(%1) : f32[4, 4] in \"grad\"\n");
   Compilation c = testing::compilation(parse_graph(program, table()));
   c.options.remat = {"block"};
@@ -191,7 +191,7 @@ TEST(Recompute, ARecomputedNodeReadsTheVersionOfAWeightThatItsOriginalRead) {
   EXPECT_TRUE(copied) << print(c.graph);
 }
 
-TEST(Recompute, CopiesHaveTheLayoutsOfTheirOriginalsAndRecomputationChangesNoLayout) {
+TEST(Recompute, CopiesHaveTheLayoutsOfTheirOriginalsAndNoLayoutChanges) {
   for (const char* mesh : {"data=2,model=2", "model=4"}) {
     Graph graph = testing::mlp_step(Mesh::parse(mesh), {16, 32, 32, 8}, 12);
     for (Node& node : graph.nodes)

@@ -1,4 +1,4 @@
-// Copies the body of each scan into the graph once for each trip.
+// Copies the body of each scan into the graph, once for each trip.
 #include "karez/passes/logical/unroll.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Pass unroll: replaces each scan by a copy of its region for each trip.
+// Pass unroll: replaces each scan with one copy of its region for each trip.
 #pragma once
 
 #include "karez/graph/op.h"
@@ -6,8 +6,8 @@
 
 namespace karez::passes {
 
-// Returns a graph without regions. If another scan stacked a sequence, its rows are used directly, without the stack. A
-// random node gets a different site in each trip.
+// Returns a graph without regions. If the sequence that a scan reads is the stack of another scan, the rows of that
+// scan are used directly, without the stack. A random node gets a different site in each trip.
 Graph unroll(const Graph& graph, const OpTable& ops);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// ActorOrder, which finds whether the registers of a plan order two actors.
+// ActorOrder: determines whether the registers of a plan order two actors.
 #pragma once
 
 #include <set>

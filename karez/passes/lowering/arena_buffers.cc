@@ -8,11 +8,11 @@
 namespace karez::passes {
 namespace {
 
-// The range of a block that a register, or an operand at a fixed offset, uses.
+// The range of a block that is used by a register, or by an operand at a fixed offset.
 struct BlockUse {
   std::int64_t begin = 0, end = 0;
   RegisterId reg;  // valid for a register
-  ActorId actor;   // valid for an operand; `reg` and `actor` are both invalid for the set-up
+  ActorId actor;   // valid for an operand; `reg` and `actor` are both invalid for the setup
   int first_call = 0, last_call = 0;
   bool writes = false, in_some_acts = false;  // in_some_acts: a call that does not run in every act writes the range
   bool has_owner_of(const BlockUse& other) const {
@@ -103,7 +103,8 @@ class BufferFinder {
     b.bytes = r.slots * round_up(r.bytes, cache_line);
     b.device = plan_.block(r.block).device;
     b.is_exclusive = linked_registers_.count(id) > 0 || !order_.is_in_step(id);
-    auto calls_of = [&](ActorId a) {  // an act with a port, but without a call that uses it, may use it at any time
+    // An actor with a port for the register, but without a call that uses the register, may use it in its whole act.
+    auto calls_of = [&](ActorId a) {
       auto found = register_calls_[id].find(a);
       return found == register_calls_[id].end() ? std::pair(0, whole_act) : found->second;
     };
@@ -116,9 +117,10 @@ class BufferFinder {
     ArenaBuffer b;
     b.block = block;
     b.begin = use.begin;
-    b.bytes = round_up(use.end, cache_line) - use.begin / cache_line * cache_line;  // keeps the offset within a line
+    b.bytes =
+        round_up(use.end, cache_line) - use.begin / cache_line * cache_line;  // keeps the offset in the cache line
     b.device = plan_.block(block).device;
-    // Bytes that are read before they are written, or written in only some acts, may be from another act.
+    // Bytes that are read before they are written, or that are written only in some acts, may come from another act.
     b.is_exclusive = first_write > use.first_call || use.in_some_acts;
     b.first_call = {use.actor, use.first_call};
     b.last_calls = {{use.actor, use.last_call}};

@@ -13,7 +13,7 @@
 namespace karez::passes {
 
 constexpr std::int64_t cache_line = 64;              // bytes, the alignment of buffers
-constexpr int before_act = -1, whole_act = INT_MAX;  // call numbers; whole_act: the last call, or an act without calls
+constexpr int before_act = -1, whole_act = INT_MAX;  // call numbers: before the first call, and the end of the act
 
 // True if the block is in the arena, whose buffers may share memory.
 bool in_arena(const Plan& plan, BlockId b);
@@ -30,7 +30,7 @@ struct ArenaBuffer {
   BlockId block;                      // the block of the range, for operands
   std::int64_t begin = 0, bytes = 0;  // of the range
   DeviceId device;
-  bool is_exclusive = false;  // whether the buffer shares memory with no other buffer
+  bool is_exclusive = false;  // true if the buffer must not share memory with other buffers
   CallPoint first_call;
   std::vector<CallPoint> last_calls;  // one for each reader
   StreamId stream;                    // the stream of the compute actor, if the buffer is in use only within one act
@@ -38,7 +38,7 @@ struct ArenaBuffer {
 
 struct BufferTable {
   std::vector<ArenaBuffer> buffers;
-  std::set<BlockId> packed_blocks;  // blocks whose contents are all in `buffers`; uses of other blocks are not known
+  std::set<BlockId> packed_blocks;  // blocks whose contents are all in `buffers`; other blocks are not packed
 };
 BufferTable find_buffers(const Plan& plan, const HappensBefore& order);
 

@@ -1,4 +1,4 @@
-// Packs buffers by the pairs that may not share or, if there are too many pairs, by lifetimes on clocks.
+// Packs buffers by the pairs that must not share memory or, if there are too many pairs, by lifetimes on clocks.
 #include "karez/passes/lowering/arena_packing.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t max_retry_ratio = 3;  // with at most 3 * max_pairwise buffers, pairs are tried after clocks
-constexpr double max_peak_ratio = 1.05;     // a higher ratio of the peak to the live bytes is a waste
+constexpr std::size_t max_retry_ratio = 3;  // pack_by_clocks also packs up to 3 * max_pairwise buffers by pairs
+constexpr double max_peak_ratio = 1.05;     // a higher ratio of peak to live bytes wastes too much memory
 
 bool ends_before(const HappensBefore& order, const ArenaBuffer& p, const ArenaBuffer& q) {
   auto precedes_q = [&](const CallPoint& last) {

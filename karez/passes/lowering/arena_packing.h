@@ -13,11 +13,12 @@
 namespace karez::passes {
 
 struct DevicePacking {
-  std::vector<long> offset;  // one for each buffer
-  long peak = 0;
+  std::vector<long> offset;  // in bytes, one for each buffer
+  long peak = 0;             // total bytes
 };
 
-// Packs by the pairs of buffers that may not share. Devices of a mesh often have equal problems, which are solved once.
+// Packs by the pairs of buffers that must not share memory. Devices of a mesh often have equal problems; equal problems
+// are solved only once.
 class ConflictPacker {
  public:
   DevicePacking pack(const HappensBefore& order, const std::vector<ArenaBuffer>& buffers,
@@ -33,8 +34,8 @@ class ConflictPacker {
   std::deque<SolvedProblem> solved_;
 };
 
-// Packs by lifetimes on clocks, for more than `max_pairwise` buffers. If that wastes much memory and the buffers are
-// not too many, packs by pairs too and returns the better packing.
+// Packs by lifetimes on clocks (lifetime_clocks.h); used for more than `max_pairwise` buffers. If this wastes much
+// memory and there are not too many buffers, also packs by pairs and returns the smaller packing.
 DevicePacking pack_by_clocks(const HappensBefore& order, const std::vector<ArenaBuffer>& buffers,
                              std::size_t max_pairwise);
 

@@ -9,8 +9,8 @@
 
 namespace karez::passes {
 
-// `local` has the localised attributes, and the views have local shapes. Pointwise ops become `pointwise {expr}`. The
-// attributes for names are dropped, and so are shapes and types, which the views have.
+// `local` holds the localised attributes, and the views have local shapes. Pointwise ops become `pointwise {expr}`.
+// Attributes for names are dropped. Attributes for shapes and types are dropped too, because the views contain them.
 CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> out, const Attrs& local);
 
 // Returns the view in which all functions store a variable: channels-last if there are four dimensions (convolution

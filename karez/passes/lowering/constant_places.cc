@@ -1,4 +1,4 @@
-// Packs the results of the set-up by their lifetimes, which are counted in calls of the set-up.
+// Packs the results of the setup by their lifetimes, which are counted in calls of the setup.
 #include "karez/passes/lowering/constant_places.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ struct Piece {
   std::int64_t* offset;
 };
 
-// Returns the total size. Permanent pieces that begin before all temporary pieces share memory with no other piece, so
-// they are placed without packing, whose work is quadratic.
+// Sets the offset of each piece and returns the total size. Permanent pieces that begin before all temporary pieces do
+// not share memory. They are placed without packing, since the work of packing is quadratic.
 std::int64_t pack(std::vector<Piece> pieces) {
   long first_temporary = permanent;  // the time at which the first temporary piece begins
   for (const Piece& piece : pieces)
@@ -57,7 +57,7 @@ ConstantPlaces place_constants(const LocalProgram& program, int devices) {
   auto root = [&](LocalId v) { return program.values[v].root; };
   struct CallRange {
     int device = 0;
-    long begin = 0, end = 0;  // indices of calls of the set-up
+    long begin = 0, end = 0;  // indices of calls of the setup
   };
   std::map<LocalId, CallRange> lifetimes;  // by root
   for (std::size_t i = 0; i < program.setup.size(); ++i) {

@@ -1,4 +1,4 @@
-// The offsets of the results of the set-up in the devices' blocks of constants.
+// Assigns offsets in each device's block of constants to the results of the setup.
 #pragma once
 
 #include <map>
@@ -10,16 +10,16 @@
 namespace karez::passes {
 
 struct ConstantPlaces {
-  std::map<LocalId, std::int64_t> offset;  // the offsets of the roots that the set-up computes
-  std::vector<std::int64_t> workspace;     // the offset of the workspace of each call of the set-up, if it has one
+  std::map<LocalId, std::int64_t> offset;  // the offsets of the roots that the setup computes
+  std::vector<std::int64_t> workspace;     // the offset of the workspace of each call of the setup, if it has one
   std::vector<std::int64_t> bytes;         // the size of the block of each own device
 };
 
-// Values that launches read are permanent; values that only the set-up reads, and workspaces, share memory with later
-// results.
+// Values that launches read keep their memory. Values that only the setup reads, and workspaces, share memory with
+// later results.
 ConstantPlaces place_constants(const LocalProgram& program, int devices);
 
-// Returns the own device on which the call of the set-up runs.
+// Returns the own device on which the call of the setup runs.
 int device_of(const LocalProgram& program, const LocalCall& call);
 
 }  // namespace karez::passes

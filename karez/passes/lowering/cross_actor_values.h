@@ -1,4 +1,4 @@
-// Queries for the values of the local program that are read outside of the actor or set-up that computes them.
+// Finds the values of a local program that are read outside of the actor, or the setup, that computes them.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,10 +6,11 @@
 
 namespace karez::passes {
 
-// True for roots that an actor other than their producer reads, so that they need a register.
+// True for each root that an actor other than its producer reads, that is an output, or that an input or a collective
+// writes. Such a root needs a register if it has a reader.
 ById<LocalId, bool> crosses_actors(const LocalProgram& program, const Segmentation& segmentation);
 
-// True for roots that a launch reads or returns as outputs.
+// True for each root that a launch reads or returns as an output.
 ById<LocalId, bool> read_by_launches(const LocalProgram& program);
 
 }  // namespace karez::passes

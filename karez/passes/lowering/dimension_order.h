@@ -7,7 +7,7 @@
 
 namespace karez::passes {
 
-// Returns the dimensions, outermost in memory first; dimensions of equal strides have the logical order.
+// Returns the dimensions, outermost in memory first. Dimensions with equal strides keep their logical order.
 Ints order_of(const View& view);
 
 // Returns a dense view with dimension order[0] outermost in memory.

@@ -64,7 +64,7 @@ class Emitter {
       for (BlockKind kind : {BlockKind::scratch, BlockKind::constant}) plan_.blocks.push_back({kind, d, 0, "", ""});
   }
   // Each device has two blocks: the arena, with registers and values inside actors, and the block of constants. Here no
-  // two values share memory; the pass memory decides later which values of the arena do.
+  // two values share memory; the memory pass decides later which values of the arena share memory.
   static constexpr int arena = 0, constants = 1, blocks_of_device = 2;
   BlockId block(int device, int index) const { return BlockId(std::max(device, 0) * blocks_of_device + index); }
   std::int64_t grow(BlockId id, std::int64_t bytes) {
@@ -112,7 +112,7 @@ class Emitter {
     }
   }
 
-  // Sets the slice only if the device has a part of the output.
+  // Binds the part that the fetch reads. A slice is needed only if the part is not the complete output.
   void bind_fetch(Actor& fetch, LocalId part) {
     fetch.bound = {operand(part, false)};
     const Shape& logical = c_.graph.type(value(part).value).shape;
@@ -285,7 +285,7 @@ class Emitter {
       target.bound = {operand(local.writes[0], true)};
       const int acts = acts_per_launch_[actor_of_[s]];
       Box box = root.box;
-      Shape total_shape = c_.graph.type(root.value).shape;  // the shape of one act, extended to all acts below
+      Shape total_shape = c_.graph.type(root.value).shape;  // of one act; extended to all acts below
       const std::int64_t rows = total_shape.empty() ? 0 : total_shape[0];
       if (acts > 1) total_shape[0] *= acts;
       for (int act = 0; act < acts; ++act) {
@@ -328,8 +328,8 @@ class Emitter {
     }
   }
 
-  // Orders every reader of a variable's old version before the writer, and every node after its predecessors by control
-  // edges. If no path of registers does so, a register without bytes is added.
+  // Ensures that every reader of a variable's old version acts before the writer, and that actors follow the control
+  // edges of their nodes. If no path of registers ensures such an order, a register without bytes is added.
   void add_order_edges() {
     ActorOrder order(plan_, first_fetch_);
     auto put_before = [&](ActorId earlier, ActorId later) {
@@ -347,7 +347,7 @@ class Emitter {
       for (NodeId predecessor : c_.graph.node(n).after)
         control_edges.insert({c_.segmentation.segment_of[predecessor], c_.segmentation.segment_of[n]});
     if (control_edges.empty()) return;
-    constexpr int host = -1;                                           // the device of inputs, which all devices read
+    constexpr int host = -1;  // the device of inputs, which any device may read
     std::map<std::pair<SegmentId, int>, std::vector<ActorId>> actors;  // by segment and device
     for (std::size_t s = 0; s < c_.local.segments.size(); ++s)
       if (actor_of_[s].valid())

@@ -1,4 +1,4 @@
-// Pass emit: converts the local program to a Plan.
+// The emit pass: converts the local program to a Plan.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,7 +6,7 @@
 
 namespace karez::passes {
 
-// Returns the plan. emit reads the results of all earlier passes.
+// Returns the plan that the results of all earlier passes describe.
 Plan emit(const Compilation& c);
 
 }  // namespace karez::passes

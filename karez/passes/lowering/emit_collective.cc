@@ -1,4 +1,4 @@
-// Converts box nodes to collectives, whose pieces are intersections of the members' boxes.
+// Converts box nodes to collectives. Their peer boxes are intersections of the members' boxes.
 #include "karez/passes/lowering/emit_collective.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ CollectiveAlgorithm algorithm_of(AllReduceAlgorithm algorithm) {
   fail("emit: an all_reduce without an algorithm");
 }
 
-PeerBox make_piece(int peer, const Box& box, const Box& within) {
+PeerBox make_peer_box(int peer, const Box& box, const Box& within) {
   PeerBox out;
   out.peer = peer;
   for (std::size_t d = 0; d < box.size(); ++d) {
@@ -40,10 +40,10 @@ PeerBox make_piece(int peer, const Box& box, const Box& within) {
   return out;
 }
 
-std::int64_t bytes_of(const PeerBox& piece, DType dtype) { return count_of(piece.size) * size_of(dtype); }
+std::int64_t bytes_of(const PeerBox& box, DType dtype) { return count_of(box.size) * size_of(dtype); }
 
-// Returns the number of elements that the device at `position` sends in a step, by the formula of comm. On a ring a
-// member forwards the parts that it receives, so the number depends on the next member's part too.
+// Returns the number of elements that the device at `position` sends in a step, by the formulas of karez/comm. On a
+// ring, a member forwards the parts that it receives, so the number also depends on the next member's part.
 std::int64_t elements_sent(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs,
                            int position) {
   const Shape& shape = type.shape;
@@ -54,7 +54,7 @@ std::int64_t elements_sent(const TensorType& type, const Mesh& mesh, const Trans
   const bool ring = uses_ring(n);
   const Box from = local_box(shape, mesh, step.from, position), to = local_box(shape, mesh, step.to, position);
   const std::int64_t elements_before = count_of(shape_of(from)), elements_after = count_of(shape_of(to));
-  // The number of elements that member m reduces.
+  // Returns the number of elements that member m reduces.
   auto range = [&](int m) { return part_of({0, elements_before}, n, m).size(); };
   switch (step.move) {
     case Move::all_reduce:
@@ -103,10 +103,10 @@ CommunicatorId Communicators::communicator(NodeId node, std::vector<DeviceName> 
   for (DeviceName name : members) result.members.push_back({name.rank, name.device, "cpu"});
   std::vector<std::pair<int, std::string>> names;
   for (NodeId n : c_.graph.nodes.ids()) {
-    const Node& same_communicator_node = c_.graph.nodes[n];
+    const Node& other_node = c_.graph.nodes[n];
     if (c_.slot_assignment.turns[n].empty() || communicator_key(c_.graph, n) != key) continue;
     for (int turn : c_.slot_assignment.turns[n])
-      names.emplace_back(turn, cat(kind_of_transfer(same_communicator_node), " %", same_communicator_node.outputs[0]));
+      names.emplace_back(turn, cat(kind_of_transfer(other_node), " %", other_node.outputs[0]));
   }
   std::sort(names.begin(), names.end());
   for (auto& name : names) result.sequence.push_back(std::move(name.second));
@@ -114,15 +114,15 @@ CommunicatorId Communicators::communicator(NodeId node, std::vector<DeviceName> 
   return entry->second;
 }
 
-// A transfer between two meshes is an all_to_all among the devices of both, in which most pieces are empty.
+// A transfer between two meshes is an all_to_all among the devices of both meshes, in which most peer boxes are empty.
 Collective Communicators::transfer_between(NodeId id, DeviceName device, std::int64_t& staging) {
   const Graph& graph = c_.graph;
   const Node& node = graph.node(id);
   const Mesh &from = graph.mesh(node.inputs[0]), &to = graph.mesh(node.outputs[0]);
   const Layout &from_layout = *graph.value(node.inputs[0]).layout, &to_layout = *graph.value(node.outputs[0]).layout;
   TensorType type = graph.type(node.outputs[0]);
-  if (type.shape.empty())
-    type.shape = {1};  // a scalar is sent as an array of one element: a piece without dimensions could not be empty
+  // A scalar is sent as an array of one element, because a box without dimensions could not be empty.
+  if (type.shape.empty()) type.shape = {1};
   std::vector<DeviceName> members = from.devices;
   for (DeviceName name : to.devices)
     if (std::find(members.begin(), members.end(), name) == members.end()) members.push_back(name);
@@ -144,7 +144,7 @@ Collective Communicators::transfer_between(NodeId id, DeviceName device, std::in
       PeerBox& peer_box = boxes[member(peer)];
       require(peer_box.size.empty(),
               "emit: a transfer has two pieces between the same two devices: ", collective.where);
-      peer_box = make_piece(peer_box.peer, piece.box, local);
+      peer_box = make_peer_box(peer_box.peer, piece.box, local);
       staging += round_up(bytes_of(peer_box, type.dtype), 64);
     };
     if (sender == device)
@@ -177,10 +177,10 @@ Collective Communicators::collective(NodeId box, DeviceName device, const View& 
   for (std::size_t m = 0; m < group.size() && step.move != Move::all_reduce; ++m) {
     Box peer_in = local_box(shape, mesh, step.from, group[m]), peer_out = local_box(shape, mesh, step.to, group[m]);
     int peer = static_cast<int>(m);
-    collective.sends.push_back(make_piece(peer, intersect(own_in, peer_out), own_in));
-    collective.receives.push_back(make_piece(peer, intersect(peer_in, own_out), own_out));
+    collective.sends.push_back(make_peer_box(peer, intersect(own_in, peer_out), own_in));
+    collective.receives.push_back(make_peer_box(peer, intersect(peer_in, own_out), own_out));
   }
-  // Computes the bound of comm's staging formula for the case that no box is contiguous.
+  // An upper bound: the staging bytes by the formula of karez/comm if no box is contiguous.
   auto r64 = [](std::int64_t bytes) { return round_up(bytes, 64); };
   auto n = static_cast<std::int64_t>(group.size());
   std::int64_t in_bytes = in.count() * size_of(in.dtype), out_bytes = out.count() * size_of(out.dtype), sends = 0,

@@ -1,4 +1,4 @@
-// Converts a box node to the Collective that a member runs, its communicator, and the transfer that the plan lists.
+// Converts a box node to the Collective that each member runs, its communicator, and the transfer that the plan lists.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ namespace karez::passes {
 
 // Returns the transition step of a box node.
 TransitionStep step_of(const Graph& graph, NodeId box);
-// Returns the plan's name for a node of a comm stream: "all_reduce", "transfer".
+// Returns the kind of collective that runs a node of a comm stream.
 CollectiveKind kind_of_transfer(const Node& node);
 
 // The communicators of one plan, each created when first needed: one for each mesh, axis and group of devices along the

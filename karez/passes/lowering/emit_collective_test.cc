@@ -1,4 +1,4 @@
-// Tests of the collectives in a plan: turns, pieces, staging and planned bytes.
+// Tests of the collectives in a plan: turns, peer boxes, staging and planned bytes.
 #include "karez/passes/lowering/emit_collective.h"
 
 #include <gtest/gtest.h>
@@ -31,24 +31,24 @@ TEST(Emit, MembersOfACommunicatorHaveTheSameTurns) {
   }
 }
 
-// Returns the bytes that a member sends according to its pieces. An all_reduce sends its flat memory twice, except the
-// range that the member reduces. On a ring a member first sends its part and then forwards every part that it receives
-// except the last, which belongs to the next member.
+// Returns the bytes that a member sends according to its peer boxes. An all_reduce sends its flat memory twice, except
+// the range that the member reduces. On a ring a member first sends its part and then forwards every part that it
+// receives except the last, which belongs to the next member.
 std::int64_t sent_by(const Plan& plan, const Collective& c, int member) {
   auto members = static_cast<std::int64_t>(plan.communicators[c.communicator].members.size());
   std::int64_t size = size_of(c.in.view.dtype), total = 0;
   const bool ring = c.algorithm == CollectiveAlgorithm::ring;
   const int next = (member + 1) % static_cast<int>(members);
   if (ring && c.kind == CollectiveKind::all_gather) {
-    for (const PeerBox& piece : c.receives)
-      if (piece.peer != next) total += count_of(piece.size) * size;
+    for (const PeerBox& box : c.receives)
+      if (box.peer != next) total += count_of(box.size) * size;
     return total;
   }
   if (ring && c.kind == CollectiveKind::all_reduce) {
     for (int range = 0; range < static_cast<int>(members); ++range) {
       const std::int64_t bytes = part_of({0, c.in.view.count()}, static_cast<int>(members), range).size() * size;
-      total += (range == member ? 0 : bytes) +
-               (range == next ? 0 : bytes);  // when it is reduced, and when the result is distributed
+      // The range is sent when it is reduced, and again when the result is distributed.
+      total += (range == member ? 0 : bytes) + (range == next ? 0 : bytes);
     }
     return total;
   }
@@ -56,12 +56,12 @@ std::int64_t sent_by(const Plan& plan, const Collective& c, int member) {
     std::int64_t count = c.in.view.count(), own_range = part_of({0, count}, static_cast<int>(members), member).size();
     return (count - own_range + (members - 1) * own_range) * size;
   }
-  for (const PeerBox& piece : c.sends)
-    if (piece.peer != member) total += count_of(piece.size) * size;
+  for (const PeerBox& box : c.sends)
+    if (box.peer != member) total += count_of(box.size) * size;
   return total;
 }
 
-TEST(Emit, PlannedBytesAreTheSumOfThePieces) {
+TEST(Emit, PlannedBytesAreTheSumOfThePeerBoxes) {
   for (const char* mesh : meshes) {
     const Compilation& c = compiled(mesh);
     std::int64_t planned = 0, sent = 0;
@@ -77,7 +77,7 @@ TEST(Emit, PlannedBytesAreTheSumOfThePieces) {
   }
 }
 
-TEST(Emit, SentAndReceivedPiecesMatchAndCoverTheResult) {
+TEST(Emit, SentAndReceivedPeerBoxesMatchAndCoverTheResult) {
   for (const char* mesh : meshes) {
     const Compilation& c = compiled(mesh);
     std::map<std::pair<int, int>, std::map<int, const Collective*>> by_turn;
@@ -104,7 +104,7 @@ TEST(Emit, SentAndReceivedPiecesMatchAndCoverTheResult) {
   }
 }
 
-// Returns the bytes of staging that a collective requires if none of its pieces is contiguous, by the formulas in its
+// Returns the bytes of staging that a collective requires if none of its boxes is contiguous, by the formulas in its
 // documentation.
 std::int64_t required_staging(const Communicator& group, const Collective& c, int member) {
   auto r64 = [](std::int64_t bytes) { return round_up(bytes, 64); };
@@ -112,9 +112,9 @@ std::int64_t required_staging(const Communicator& group, const Collective& c, in
   if (n == 1) return 0;
   std::int64_t size = size_of(c.in.view.dtype), chunk = std::max(group.chunk / size, std::int64_t{1}) * size;
   std::int64_t in = c.in.view.count() * size, out = c.out.view.count() * size;
-  auto sum = [&](const std::vector<PeerBox>& pieces, bool own) {
+  auto sum = [&](const std::vector<PeerBox>& boxes, bool own) {
     std::int64_t total = 0;
-    for (const PeerBox& p : pieces)
+    for (const PeerBox& p : boxes)
       if (own || p.peer != member) total += r64(count_of(p.size) * size);
     return total;
   };
@@ -156,8 +156,8 @@ TEST(Emit, PlannedStagingIsOneToTwoTimesTheStagingThatTheCollectiveRequires) {
   EXPECT_EQ(checked, 4 * (2 + 3 + 9));
 }
 
-// A world has two ranks with half of the devices each. Every rank compiles separately and plans the bytes that its
-// devices send; the sum over the ranks is the total of the step.
+// Each of two ranks has half of the devices. It compiles the program separately and plans the bytes that its devices
+// send. The sum over the ranks must be the total of the step.
 TEST(Emit, PlannedBytesOfAllRanksAddUpToTheBytesOfTheStep) {
   struct Case {
     const char* mesh;
@@ -195,8 +195,8 @@ TEST(Emit, PlannedBytesOfAllRanksAddUpToTheBytesOfTheStep) {
     }
     // Each member receives all elements of all other members, so the total follows from sizes alone.
     const std::int64_t n = mesh.size(), all = 4 * count_of(k.shape);
-    const std::int64_t kept_bytes =
-        4 * (2 * 2 + 1 * 2 + 1 * 2 + 1 * 1);  // rows split into 2 1 1 1, columns into 2 2 2 1
+    // Bytes that stay on their device: rows are split into 2 1 1 1, columns into 2 2 2 1.
+    const std::int64_t kept_bytes = 4 * (2 * 2 + 1 * 2 + 1 * 2 + 1 * 1);
     const std::int64_t expected = k.move == Move::all_to_all   ? all - kept_bytes
                                   : k.move == Move::all_reduce ? 2 * (n - 1) * all
                                                                : (n - 1) * all;

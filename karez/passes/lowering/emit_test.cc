@@ -1,4 +1,4 @@
-// Tests of the pass emit: the actors and registers of a plan, and the order of actors.
+// Tests of the emit pass: the actors and registers of a plan, and the order of actors.
 #include "karez/passes/lowering/emit.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ TEST(Emit, PlansAreValidAndCanBePrintedAndParsedOnEveryMesh) {
   EXPECT_GE(kinds.size(), 2u);
 }
 
-// Returns the actors whose calls, collective or bound operands use the register or its block of a variable.
+// Returns the actors whose calls, collective or bound operands use the register, or its block if that is a variable.
 std::set<int> users_of(const Plan& plan, RegisterId reg) {
   std::set<int> users;
   for (ActorId a : plan.actors.ids()) {
@@ -118,7 +118,7 @@ TEST(Emit, EachDeviceReadsItsPartOfAnArrayAndFetchesItsPartOfAnOutput) {
   for (const Actor& actor : c.plan.actors) {
     if (actor.binding.empty()) continue;
     const Stream& stream = c.plan.stream(actor.stream);
-    found.push_back(cat(actor.binding, " ", stream.name, " ", stream.device, " ", actor.bound[0].view,
+    found.push_back(cat(actor.binding, " ", stream.kind, " ", stream.device, " ", actor.bound[0].view,
                         actor.slices.empty() ? "" : actor.slices[0].print()));
   }
   std::sort(found.begin(), found.end());
@@ -172,7 +172,7 @@ TEST(Emit, RegistersBetweenActorsHaveTheirAssignedSlots) {
     EXPECT_EQ(reg.stride, round_up(reg.bytes, 64));
   }
   EXPECT_GT(collectives, 0);
-  EXPECT_EQ(found.size(), 3u) << "two, three and four";
+  EXPECT_EQ(found.size(), 3u) << "registers have two, three or four slots";
   EXPECT_EQ(found.count(1), 0u);
 }
 
@@ -191,7 +191,7 @@ TEST(Emit, NoRegisterWithoutBytesIsAddedIfDataDeterminesTheOrder) {
     control += reg.bytes == 0 && !of_session;
   }
   EXPECT_GT(updates, 0);
-  EXPECT_GT(transfers, 0) << "otherwise the forward pass and the update are one actor";
+  EXPECT_GT(transfers, 0) << "without transfers, the forward pass and the update would be one actor";
   EXPECT_EQ(control, 0) << print(c.plan);
 }
 

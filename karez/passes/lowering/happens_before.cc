@@ -45,8 +45,8 @@ std::vector<solve::TokenEdge> HappensBefore::edges() const {
   return edges;
 }
 
-// Adds edges between the collectives of one communicator and device that have the same number of acts: from act k of
-// one to act k of the next, and to act k + 1 of an earlier one, if their turns have this order.
+// Adds edges between the collectives of one communicator and device that act equally often, if their turns have this
+// order: from act k of a collective to act k of the next one, and to act k + 1 of an earlier one.
 void HappensBefore::add_turns(std::vector<solve::TokenEdge>& edges) const {
   std::map<std::tuple<CommunicatorId, DeviceId, std::int64_t>, std::map<int, ActorId>> sequences;  // by first turn
   for (ActorId a : plan_.actors.ids())

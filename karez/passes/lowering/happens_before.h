@@ -1,4 +1,4 @@
-// HappensBefore, the order between acts of a plan that its tokens and turns guarantee.
+// HappensBefore: the order of acts that the tokens and turns of a plan guarantee.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,17 @@
 
 namespace karez::passes {
 
-// The order between acts of actors with the same number of acts per launch, act by act. The session is represented by
-// two nodes after the actors: one starts launches and one ends them, once per launch.
+// Relates the acts of actors that act equally often in a launch: act k of one actor to acts k and k + 1 of another. Two
+// nodes after the actors represent the session: one starts each launch, and one ends it.
 class HappensBefore {
  public:
   explicit HappensBefore(const Plan& plan);
 
   // True if all actors of the register have the same number of acts, and each act uses a different piece.
   bool is_in_step(RegisterId id) const { return in_step_[id]; }
-  // True if each act of `from` ends before the same act of `to` begins, or before the next act of `to` begins.
+  // True if act k of `from` always ends before act k of `to` begins.
   bool before_same_act(ActorId from, ActorId to) const { return reachability_.before_same_act(from.index, to.index); }
+  // True if act k of `from` always ends before act k + 1 of `to` begins.
   bool before_next_act(ActorId from, ActorId to) const { return reachability_.before_next_act(from.index, to.index); }
   const solve::TokenReachability& reachability() const { return reachability_; }
 

@@ -1,4 +1,4 @@
-// Finds the calls that depend only on constants, moves them to the set-up and marks their results as constants.
+// Finds the calls that depend only on constants, moves them to the setup and marks their results as constants.
 #include "karez/passes/lowering/hoist.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::int64_t free_workspace = 65536;  // bytes of workspace that a call may use for results of any size
+constexpr std::int64_t free_workspace = 65536;  // bytes of workspace that every call may use, even for small results
 
 class Hoister {
  public:
@@ -77,7 +77,7 @@ class Hoister {
     return op.pure && op.role == Role::compute;
   }
 
-  // Returns the call for the set-up, which runs on one thread; nullopt if the call cannot move there.
+  // Returns the call for the setup, which runs on one thread; nullopt if the call cannot move there.
   std::optional<LocalCall> setup_call(const LocalCall& call) {
     if (!is_invariant(call)) return {};
     const std::int64_t call_bytes = result_bytes(call);
@@ -111,9 +111,9 @@ class Hoister {
   const KernelCatalog& catalog_;
   const std::int64_t max_bytes_;
   std::map<int, std::int64_t> bytes_;    // bytes of the results of moved calls, by device
-  ById<LocalId, int> writers_;           // number of calls and transfers of launches that write each root
-  ById<LocalId, bool> in_setup_;         // whether the set-up computes each root
-  ById<LocalId, LocalId> duplicate_of_;  // the equal root that replaces each root, if any
+  ById<LocalId, int> writers_;           // by root: the number of calls and transfers in launches that write it
+  ById<LocalId, bool> in_setup_;         // by root: true if the setup computes it
+  ById<LocalId, LocalId> duplicate_of_;  // by root: the equal root that replaces it, if any
   std::map<std::string, std::vector<LocalId>> results_by_key_;
 };
 

@@ -1,4 +1,4 @@
-// Tests of the pass hoist: calls on constants run once, when the plan is loaded, and only their results stay in memory.
+// Tests of the hoist pass: calls on constants run once, when the plan is loaded, and only their results stay in memory.
 #include "karez/passes/lowering/hoist.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST(Hoist, ALaunchRunsOnlyCallsThatDependOnItsInputs) {
   EXPECT_EQ(launch_kernels(off.plan).size(), 2u);
 }
 
-TEST(Hoist, OnlyTheResultOfAChainIsHeldInMemory) {
+TEST(Hoist, OnlyTheResultOfAChainStaysInMemory) {
   Program p;
   ValueId table = build::iota(p.b, {DType::f32, {n}}, 0);
   for (int i = 0; i < 5; ++i) table = build::exp(p.b, table);
@@ -82,7 +82,8 @@ TEST(Hoist, IntermediateValuesOfADifferentTypeShareBytesWithLaterValues) {
   ValueId x = p.input("x", {n});
   p.output(build::add(p.b, build::add(p.b, x, f32_value), second_f32_value));
   const Plan plan = p.compiled().plan;
-  EXPECT_LE(constant_bytes(plan), (8 + 8 + 4) * n) << "two f64 values at the same time, and a result";
+  EXPECT_LE(constant_bytes(plan), (8 + 8 + 4) * n)
+      << "expected at most two f64 values and one f32 result at the same time";
   for (std::size_t i = 0; i < plan.setup.size(); ++i) {
     const plan::Operand& result = plan.setup[i].out[0];
     if (result.view.dtype != DType::f32) continue;
@@ -103,11 +104,11 @@ TEST(Hoist, AnIntermediateValueThatLaunchesReadIsNotOverwritten) {
   const Compilation c = p.compiled();
   EXPECT_EQ(constant_bytes(c.plan), 2 * 4 * n);
   ASSERT_EQ(c.plan.setup.size(), 3u);
-  EXPECT_EQ(c.plan.setup[0].out[0].offset, c.plan.setup[1].out[0].offset) << "in place";
+  EXPECT_EQ(c.plan.setup[0].out[0].offset, c.plan.setup[1].out[0].offset) << "exp must overwrite its operand";
   EXPECT_NE(c.plan.setup[1].out[0].offset, c.plan.setup[2].out[0].offset);
 }
 
-TEST(Hoist, ABroadcastIsHeldAsAWindow) {
+TEST(Hoist, ABroadcastStaysAWindow) {
   Program p;
   ValueId row = build::exp(p.b, build::iota(p.b, {DType::f32, {n}}, 0));
   p.output(build::add(p.b, p.input("x", {8, n}), build::broadcast(p.b, row, {8, n}, {1})));
@@ -193,7 +194,7 @@ TEST(Hoist, NoDeviceReadsConstantsOfAnotherDevice) {
 }
 
 // The launch reads twelve tables one at a time. If it computes them, they need the memory of only one table.
-TEST(Hoist, IfNotAllConstantsFitThePlanHoldsSomeOfThem) {
+TEST(Hoist, IfNotAllConstantsFitThePlanStoresSomeOfThem) {
   Program p;
   ValueId x = p.input("x", {n});
   for (int i = 1; i <= 12; ++i) {
@@ -217,11 +218,11 @@ TEST(Hoist, IfNotAllConstantsFitThePlanHoldsSomeOfThem) {
   Compilation smallest = testing::compilation(p.graph);
   smallest.options.memory = bytes_without_constants;
   compile(smallest);
-  EXPECT_EQ(bytes(smallest), bytes_without_constants) << "no constant is held";
+  EXPECT_EQ(bytes(smallest), bytes_without_constants) << "no constant must be stored";
   Compilation unrestricted = testing::compilation(p.graph);
   unrestricted.options.memory = bytes_with_constants;
   compile(unrestricted);
-  EXPECT_EQ(launch_kernels(unrestricted.plan).size(), 12u) << "constants that fit are held";
+  EXPECT_EQ(launch_kernels(unrestricted.plan).size(), 12u) << "constants that fit must be stored";
 }
 
 Compilation attention(std::int64_t t) {
@@ -231,7 +232,7 @@ Compilation attention(std::int64_t t) {
   return p.compiled();
 }
 
-TEST(Hoist, ACausalMaskIsOneTableOfBoolsThatIsComputedOnlyInTheSetUp) {
+TEST(Hoist, ACausalMaskIsOneTableOfBoolsThatIsComputedOnlyInTheSetup) {
   const std::int64_t t = 2048;
   const Compilation c = attention(t);
   EXPECT_LE(constant_bytes(c.plan), t * t + 2 * 8 * t + 1024) << print(c.plan);
@@ -241,7 +242,7 @@ TEST(Hoist, ACausalMaskIsOneTableOfBoolsThatIsComputedOnlyInTheSetUp) {
   for (const plan::Call& call : c.plan.setup)
     for (const plan::Operand& out : call.out) EXPECT_TRUE(out.view.dtype != DType::i64 || out.view.bytes() <= 8 * t);
   const std::int64_t bytes = planned_bytes(attention(8192).plan)[DeviceId(0)];
-  EXPECT_LE(bytes, 8192ll * 8192 * (2 * 4 + 1) + (8 << 20)) << "scores of two heads and a mask";
+  EXPECT_LE(bytes, 8192ll * 8192 * (2 * 4 + 1) + (8 << 20)) << "expected at most the scores of two heads and one mask";
   std::printf("attention of 8192 positions and 2 heads: %.1f MB planned with the mask\n",
               static_cast<double>(bytes) / 1e6);
 }

@@ -17,7 +17,7 @@ using RootPredicate = std::function<bool(LocalId)>;
 using Windows = std::map<LocalId, std::vector<LocalId>>;
 
 // Lets results take the memory of operands. A root gives its memory only if `may_give` is true for all windows on it,
-// and takes memory only if `may_take` is true. `windows` has the used values on each root's memory.
+// and takes memory only if `may_take` is true. `windows` lists, for each root, the values that use its memory.
 int reuse_memory(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls,
                  Windows windows, const RootPredicate& may_give, const RootPredicate& may_take) {
   auto local = [&](LocalId v) -> LocalValue& { return values[v]; };
@@ -62,8 +62,8 @@ int reuse_memory(const Graph& graph, ById<LocalId, LocalValue>& values, const st
   return count;
 }
 
-// Applies the rule to the set-up: only a value that no launch reads may give its memory; any result may take memory.
-void write_set_up_in_place(LocalProgram& program, const Graph& graph) {
+// Applies the rule to the setup: only a value that no launch reads may give its memory; any result may take memory.
+void write_setup_in_place(LocalProgram& program, const Graph& graph) {
   const ById<LocalId, bool> is_read_by_launches = read_by_launches(program);
   Windows windows;
   for (LocalId v : program.values.ids()) {
@@ -92,7 +92,7 @@ int write_in_place(const Graph& graph, ById<LocalId, LocalValue>& values, const 
 LocalProgram in_place(LocalProgram program, const Graph& graph, const Segmentation& segmentation) {
   auto crosses = crosses_actors(program, segmentation);
   for (const LocalSegment& segment : program.segments) write_in_place(graph, program.values, segment.calls, crosses);
-  write_set_up_in_place(program, graph);
+  write_setup_in_place(program, graph);
   return program;
 }
 

@@ -1,4 +1,4 @@
-// Pass in_place: within an actor, a result reuses the memory of an operand that is not read again.
+// The in_place pass: within an actor, lets a result reuse the memory of an operand that is not read again.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -13,7 +13,7 @@ namespace karez::passes {
 int write_in_place(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls,
                    const ById<LocalId, bool>& crosses);
 
-// Applies write_in_place to every actor, and the same rule to the set-up.
+// Applies write_in_place to every actor, and the same rule to the setup.
 LocalProgram in_place(LocalProgram program, const Graph& graph, const Segmentation& segmentation);
 
 }  // namespace karez::passes

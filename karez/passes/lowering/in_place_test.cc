@@ -1,4 +1,4 @@
-// Tests of the pass in_place: results reuse the memory of operands, plans become smaller, and results do not change.
+// Tests of the in_place pass: results reuse the memory of operands, plans become smaller, and results do not change.
 #include "karez/passes/lowering/in_place.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ std::map<std::string, testing::Array> run(const Program& p, const Compilation& c
 
 std::int64_t arena(const Compilation& c) { return plan::arena_bytes(c.plan)[DeviceId(0)]; }
 
-// Returns the calls with in_place on, and checks that the results without in_place are equal in every bit.
+// Returns the calls with the pass, and checks that its results are bit for bit the same as those without the pass.
 std::string checked(const Program& p) {
   Compilation with_pass = p.compiled(true), without_pass = p.compiled(false);
   EXPECT_EQ(calls_of(without_pass).find('!'), std::string::npos) << calls_of(without_pass);
@@ -76,7 +76,7 @@ TEST(InPlace, AChainInsideAnActorUsesOneBufferAndSavesBytes) {
   p.output(build::reduce_sum(p.b, build::tanh(p.b, build::neg(p.b, build::sqrt(p.b, a))), {0}));
   EXPECT_EQ(checked(p), "exp(x0), sqrt(x0)!, -x0!, tanh(x0)!, any.reduce_sum");
   EXPECT_GE(arena(p.compiled(false)) - arena(p.compiled(true)), 512 - 64)
-      << "except for the result, which may be in the second buffer";
+      << "the pass saves one buffer of 512 bytes, except for the result";
 }
 
 TEST(InPlace, AnOperandThatIsReadLaterIsNotOverwritten) {
@@ -106,7 +106,7 @@ TEST(InPlace, AnOperandThatTheCallReadsThroughTwoViewsIsNotOverwritten) {
   EXPECT_EQ(checked(square), "exp(x0), x0 * x1!, any.reduce_sum");
 }
 
-TEST(InPlace, AnOperandOfWhichThePartOrStridesDifferFromTheResultIsNotOverwritten) {
+TEST(InPlace, AnOperandWithADifferentSizeOrStridesIsNotOverwritten) {
   Program slice;
   ValueId a = build::exp(slice.b, slice.input("x"));
   slice.output(build::reduce_sum(slice.b, build::neg(slice.b, build::slice(slice.b, a, {0}, {32})), {0}));
@@ -133,7 +133,7 @@ TEST(InPlace, InputsVariablesConstantsAndOutputsAreNotOverwritten) {
   p.output(shown);
   p.output(build::reduce_sum(p.b, build::neg(p.b, shown), {0}));
   std::string calls = calls_of(p.compiled(true));
-  EXPECT_EQ(std::count(calls.begin(), calls.end(), '!'), 1) << calls << ": only the product";
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), '!'), 1) << calls << ": expected only the product to be in place";
 }
 
 TEST(InPlace, AnOperandIsOverwrittenOnlyIfTheOpAllowsIt) {

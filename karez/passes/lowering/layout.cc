@@ -1,4 +1,5 @@
-// Finds groups of values that share an order, collects the orders that their calls prefer, and chooses the cheapest.
+// Finds groups of values that share a dimension order, collects the orders that kernels prefer, and chooses the
+// cheapest.
 #include "karez/passes/lowering/layout.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 namespace karez::passes {
 namespace {
 
-// Values with the same order: all results of a chain of pointwise calls, or the operand and the result of a transfer.
+// Values with the same order, such as the results of a chain of pointwise calls, or operand and result of a transfer.
 struct OrderGroup {
   std::vector<Ints> orders;  // candidates; the first is row-major
   std::size_t chosen = 0;
@@ -92,7 +93,7 @@ class OrderChooser {
     for (const Node& node : graph_.nodes) {
       if (crosses_devices(node) || (node.op->role == Role::transition && kind(node.outputs[0]) == Kind::free)) {
         // A transfer's operand has the order of its result; an operand with another order is copied first.
-        if (kind(node.inputs[0]) != Kind::free) laid_for_transfer_.push_back(node.inputs[0]);
+        if (kind(node.inputs[0]) != Kind::free) transfer_operands_.push_back(node.inputs[0]);
         join(node.inputs[0], node.outputs[0]);
       }
       const Role role = node.op->role;
@@ -108,13 +109,13 @@ class OrderChooser {
       std::iota(row_major.begin(), row_major.end(), 0);
       groups_[v].orders = {row_major};
     }
-    is_laid_.assign(graph_.values.size(), false);
-    for (ValueId value : laid_for_transfer_) is_laid_[value] = true;
+    has_order_.assign(graph_.values.size(), false);
+    for (ValueId value : transfer_operands_) has_order_[value] = true;
     for (ValueId v : graph_.values.ids())
-      if (kind(v) == Kind::free) is_laid_[v] = true;
+      if (kind(v) == Kind::free) has_order_[v] = true;
   }
   OrderGroup& group(ValueId value) { return groups_.at(find(value)); }
-  const OrderGroup* find_group(ValueId value) { return is_laid_[value] ? &group(value) : nullptr; }
+  const OrderGroup* find_group(ValueId value) { return has_order_[value] ? &group(value) : nullptr; }
 
   Shape local_shape(ValueId value) const {
     return shape_of(local_box(graph_.type(value).shape, graph_.mesh(value), *graph_.value(value).layout, 0));
@@ -132,13 +133,12 @@ class OrderChooser {
     }
     const Node& node = producer(value);
     View source = view_of(node.inputs[0]);
-    if (node.op->role == Role::transition)
-      return View(type.dtype, type.shape, source.strides);  // a slice of a whole value
+    if (node.op->role == Role::transition) return View(type.dtype, type.shape, source.strides);  // a slice
     auto window_view = window_at(graph_.value(value).producer, source);
     return window_view ? *window_view : *window_at(graph_.value(value).producer, View(source.type()));
   }
 
-  // Returns the view of a window's result for this view of its operand; nullopt if strides cannot express it.
+  // Returns the view of a window's result for the given view of its operand, or nullopt if strides cannot express it.
   std::optional<View> window_at(NodeId id, const View& source) const {
     const Node& node = graph_.node(id);
     auto result = node.op->window(source, local_shape(node.outputs[0]), graph::localise(local_at(id)));
@@ -254,9 +254,9 @@ class OrderChooser {
     return same_order(from.shape, from.strides, to.strides) ? 0 : call_seconds(copy_call(from, to), copy_work(from));
   }
 
-  // Adds the cost of each joint choice of the groups in `roots`. If there are too many joint choices (for a concat of
-  // many values), each group is tried only together with the first group, while all others are row-major, and the
-  // additional cost of the group is assumed to depend only on these two.
+  // Adds the cost of each joint choice of the groups in `roots`. A concat of many values has too many joint choices. In
+  // such a case, each group is tried only together with the first group, while all others are row-major; the additional
+  // cost of the group is assumed to depend only on these two.
   template <class Seconds>
   void add_factor(solve::MinSumProblem& problem, std::vector<ValueId> roots, Seconds&& seconds) {
     std::erase_if(roots, [&](ValueId r) { return groups_.at(r).variable < 0; });
@@ -305,13 +305,13 @@ class OrderChooser {
 
   void solve() {
     solve::MinSumProblem problem;
-    std::vector<ValueId> group_of_variable;  // by variable: its group
+    std::vector<ValueId> group_of_variable;  // the group of each variable
     for (auto& [root, group] : groups_) {
       if (group.orders.size() < 2) continue;
       group.variable = static_cast<int>(group_of_variable.size());
       group_of_variable.push_back(root);
       problem.domain.push_back(static_cast<int>(group.orders.size()));
-      std::vector<double> order_costs;  // of equal costs, the first order wins: row-major
+      std::vector<double> order_costs;  // if costs are equal, the first order wins: row-major
       constexpr double tiny_seconds = 1e-12;
       for (std::size_t i = 0; i < group.orders.size(); ++i)
         order_costs.push_back(tiny_seconds * static_cast<double>(i));
@@ -340,7 +340,7 @@ class OrderChooser {
         return 0.0;
       });
     }
-    for (ValueId value : laid_for_transfer_) {
+    for (ValueId value : transfer_operands_) {
       std::vector<ValueId> roots{find(value)};
       roots_of(value, roots);
       add_factor(problem, roots, [&] {
@@ -350,7 +350,7 @@ class OrderChooser {
       });
     }
     solve::MinSumResult result = solve::min_sum(problem);
-    require(result.feasible, "layout: found no choice of strides: ", result.method);
+    require(result.feasible, "layout: found no feasible dimension orders: ", result.method);
     for (std::size_t v = 0; v < group_of_variable.size(); ++v)
       groups_.at(group_of_variable[v]).chosen = static_cast<std::size_t>(result.choice[v]);
   }
@@ -359,10 +359,10 @@ class OrderChooser {
   const KernelCatalog& catalog_;
   const CostTable& costs_;
   ById<ValueId, Kind> kind_;
-  ById<ValueId, ValueId> parent_;           // in the forest of groups
-  ById<ValueId, bool> is_laid_;             // whether the group determines the order of the value or its transfer copy
-  std::vector<ValueId> laid_for_transfer_;  // windows and stored values that a transfer reads
-  std::map<ValueId, OrderGroup> groups_;    // by the forest's roots
+  ById<ValueId, ValueId> parent_;  // in the forest of groups
+  ById<ValueId, bool> has_order_;  // true if a group determines the order of the value or of its copy for a transfer
+  std::vector<ValueId> transfer_operands_;       // windows and stored values that a transfer reads
+  std::map<ValueId, OrderGroup> groups_;         // by the forest's roots
   std::map<std::string, double> known_seconds_;  // seconds by call
 };
 

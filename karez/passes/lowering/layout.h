@@ -1,4 +1,4 @@
-// Pass layout: chooses the order of each value's dimensions in memory so that calls and copies cost the least in total.
+// The layout pass: chooses the order of each value's dimensions in memory that minimises the time of calls and copies.
 #pragma once
 
 #include "karez/passes/compilation.h"

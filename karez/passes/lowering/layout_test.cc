@@ -1,4 +1,4 @@
-// Tests of the pass layout: channels-last and row-major values, copies where they pay off, and equal choices on all
+// Tests of the layout pass: channels-last and row-major values, copies where they pay off, and equal choices on all
 // ranks.
 #include "karez/passes/lowering/layout.h"
 
@@ -69,7 +69,7 @@ struct Program {
   }
 };
 
-// Formats the op and the order of every value of four dimensions, row-major or not: "conv2d 0231".
+// Formats the op and the dimension order of every value with four dimensions: "conv2d 0231".
 std::string orders_of(const Compilation& c) {
   std::string text;
   const DimensionOrders orders = layout(c.graph, *c.catalog, c.options.costs);
@@ -103,11 +103,12 @@ TEST(Layout, AValueBetweenAConvolutionAndAPoolIsChannelsLast) {
   EXPECT_TRUE(
       golden(orders_of(c), "input 0123\ninput 0123\nconv2d 0231\nrelu 0231\nmax_pool 0231\nmax_pool 0231\nneg 0231\n"));
   run_passes(c, {"layout", "localise"});
-  EXPECT_EQ(c.local.copies, 2) << "of the image and of the weight, which are inputs";
+  EXPECT_EQ(c.local.copies, 2) << "the image and the weight, which are row-major inputs, must be copied";
   EXPECT_EQ(count_calls(c, "plain."), 0);
 }
 
-// n operands of a concat have 2^n joint choices of orders: 16 and 60 operands get the same orders as 3.
+// The operands of a concat of n values have 2^n joint choices of orders. With 16 and 60 operands, the chosen orders
+// must be the same as with three.
 TEST(Layout, AConcatOfManyConvolutionsHasTheSameOrdersAsAConcatOfThree) {
   for (const int groups : {3, 16, 60}) {
     Program p;
@@ -117,13 +118,13 @@ TEST(Layout, AConcatOfManyConvolutionsHasTheSameOrdersAsAConcatOfThree) {
       convolutions.push_back(build::conv2d(p.b, p.input(cat("x", g), {2, 8, 16, 16}), w));
     p.output(build::max_pool(p.b, build::concat(p.b, convolutions, 1)).value);
     const std::string orders = orders_of(p.ordered());
-    EXPECT_EQ(orders.find("conv2d 0123"), std::string::npos) << groups;
-    EXPECT_NE(orders.find("concat 0231"), std::string::npos) << groups << "\n" << orders;
-    EXPECT_NE(orders.find("max_pool 0231"), std::string::npos) << groups;
+    EXPECT_EQ(orders.find("conv2d 0123"), std::string::npos) << groups << " convolutions";
+    EXPECT_NE(orders.find("concat 0231"), std::string::npos) << groups << " convolutions\n" << orders;
+    EXPECT_NE(orders.find("max_pool 0231"), std::string::npos) << groups << " convolutions";
   }
 }
 
-TEST(Layout, AnAttentionScoreStaysRowMajor) {
+TEST(Layout, AttentionScoresStayRowMajor) {
   Program p;
   ValueId q = heads(p.b, p.input("q", {2, 8, 12}), 2, 8, 3, 4), k = heads(p.b, p.input("k", {2, 8, 12}), 2, 8, 3, 4);
   ValueId scores = build::matmul(p.b, q, build::transpose(p.b, k, {0, 1, 3, 2}));
@@ -157,7 +158,7 @@ TEST(Layout, AValueWhoseReadersPreferDifferentOrdersIsCopiedOnce) {
   EXPECT_EQ(count_calls(c, "plain."), 0);
 }
 
-TEST(Layout, OperandAndResultOfATransferHaveTheSameOrderAndAWindowIsCopiedForIt) {
+TEST(Layout, OperandAndResultOfATransferHaveTheSameOrderAndAWindowOperandIsCopied) {
   Program p("data=2");
   ValueId x = p.input("x", {4, 6});
   p.graph.value(x).layout = Layout{S(0)};
@@ -202,7 +203,7 @@ TEST(Layout, ThePassCanBePrintedAndSwitchedOff) {
   EXPECT_NE(text.find(" conv2d f32[8, 16, 26, 26]: 0 2 3 1\n"), std::string::npos) << text;
   EXPECT_TRUE(std::any_of(on.orders.begin(), on.orders.end(), [](const Ints& order) { return !order.empty(); }));
   EXPECT_TRUE(std::all_of(off.orders.begin(), off.orders.end(), [](const Ints& order) { return order.empty(); }))
-      << "all row-major";
+      << "without the pass, all values are row-major";
   EXPECT_TRUE(
       std::none_of(off.passes.begin(), off.passes.end(), [](const PassTime& pass) { return pass.name == "layout"; }));
 }
@@ -311,9 +312,9 @@ TEST(Layout, OrdersOfRandomProgramsAreNearlyOptimalOnAverage) {
     }
     sum_of_ratios += chosen_seconds / min_seconds;
   }
-  EXPECT_GT(non_row_major, 100) << "values that are not row-major";
+  EXPECT_GT(non_row_major, 100) << "many values must not be row-major";
   EXPECT_TRUE(pinned_at_most(sum_of_ratios / programs, 1.00634))
-      << "mean ratio of cost to the least cost; 1 for 57 of the programs";
+      << "mean ratio of the cost to the least cost; the ratio is 1 for 57 of the programs";
 }
 
 // A catalog whose concat is fast if the operands and the result are all channels-last, or none of them is.
@@ -380,7 +381,7 @@ TEST(StrideChoice, AnOperandIsCopiedOnlyIfThatCostsLessThanTheSlowKernel) {
   call.in = {View(DType::f32, {4, 4}), View(DType::f32, {4, 4})}, call.out = {View(DType::f32, {4, 4})};
   EXPECT_EQ(choose_strides(catalog, costs, call, {WorkClass::memory, 0, 192})->copied,
             (std::vector<bool>{false, false}))
-      << "it is fast without copies";
+      << "the call is fast without copies";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// LifetimeClocks, the lifetimes of buffers as intervals of time along chains of acts.
+// LifetimeClocks: the lifetimes of buffers as intervals of time along chains of acts.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 namespace karez::passes {
 
 // The lifetimes of a device's buffers, with one clock for each chain of acts on which many buffers begin. A time is a
-// position on the chain and a call of the act at that position. A buffer that begins on a different chain begins, on
-// this clock, after the last act of this chain that precedes it.
+// position on the chain and a call of the act at that position. If a buffer begins on a different chain, its lifetime
+// on this clock begins after the last act of this chain that precedes the buffer.
 class LifetimeClocks {
  public:
   LifetimeClocks(const solve::TokenReachability& reachability, const std::vector<ArenaBuffer>& buffers);

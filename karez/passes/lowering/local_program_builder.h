@@ -1,4 +1,4 @@
-// LocalProgramBuilder, which creates the local values and calls of a rank's devices, one device at a time.
+// LocalProgramBuilder: creates the local values and calls of a rank's devices, one device at a time.
 #pragma once
 
 #include <map>
@@ -21,30 +21,30 @@ class LocalProgramBuilder {
   LocalSegment& current_segment() { return program_.segments.back(); }
   void begin_segment(SegmentId id, int device);
   LocalValue& local(LocalId id) { return program_.values[id]; }
-  // The current device's part of a value.
+  // Returns the current device's part of a value.
   LocalId at(ValueId value) const { return local_ids_[static_cast<std::size_t>(device_)][value]; }
   void define(ValueId value, LocalId id) { local_ids_[static_cast<std::size_t>(device_)][value] = id; }
-  // The position of the current device in the value's mesh; -1 if the mesh does not have this device.
+  // Returns the position of the current device in the value's mesh, or -1 if the device is not in the mesh.
   int position(ValueId value) const;
   bool is_local(ValueId value) const { return position(value) >= 0; }
   Box box_of(ValueId value) const;
 
   LocalId add(LocalValue value);
   LocalValue new_value(ValueId value, View view, Box box);
-  // The view of a value that is produced on this device: dense, in the order that was chosen for the value.
+  // Returns the view of a value that this device computes: dense, in the order that was chosen for the value.
   View dense_view(ValueId value, const Shape& shape) const;
   LocalId add_window(ValueId value, LocalId source, View view, std::int64_t offset, Box box);
   // Adds a window with strides 0 on one element, which is filled when the plan is loaded.
   LocalId add_splat(ValueId value, DType dtype, const Attr& number, const Box& box);
 
-  // Adds a copy in the strides of `view`, unless this segment has one already.
+  // Returns a copy of `source` with the strides of `view`. Adds the copy if the segment does not have it yet.
   LocalId copy_to(LocalId source, const View& view);
   // Copies a collective's operand if it does not have the order that all members use.
   void make_dense(ValueId value);
   // Chooses the kernel for exactly the strides of the call.
   void choose_kernel(LocalCall& call);
-  // Chooses the kernel and adds the call to the segment. If a kernel with other input strides is cheaper, even with
-  // copies, the copies are inserted before the call.
+  // Chooses the kernel and adds the call to the segment. If a kernel for other input strides costs less, including the
+  // copies that produce these strides, adds the copies before the call.
   void add_call(LocalCall call, const Cost& work);
   int team_of(const Cost& work) const;
 

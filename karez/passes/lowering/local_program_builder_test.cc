@@ -1,4 +1,4 @@
-// Tests of the choice of kernels, teams and copies in the pass localise.
+// Tests of the choice of kernels, teams and copies in the localise pass.
 #include "karez/passes/lowering/local_program_builder.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(Localise, ATeamIsChosenByTheWorkOfOneDevice) {
     return costs.seconds(cost);
   };
   while (seconds() < 1.5e-5) rows += 4;
-  ASSERT_LT(seconds(), 2 * 1.5e-5) << "a quarter of it must not justify a second thread";
+  ASSERT_LT(seconds(), 2 * 1.5e-5) << "a quarter of the product must not justify a second thread";
   for (Sbp entry : {B(), S(0)}) {
     Program p("data=4");
     p.output(
@@ -55,7 +55,7 @@ TEST(Localise, AMissingKernelIsAnErrorThatListsTheKernelsOfTheOp) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
                  "no kernel supports matmul(f32[2, 3], f32[3, 4]) -> f32[2, 4] of matmul at net.cc:4 (fc); "
-                 "kernels of this op: none");
+                 "no kernel implements 'matmul'");
   }
   Program constant;
   constant.output(build::exp(constant.b, build::full(constant.b, DType::f32, {2}, 3)));
@@ -64,7 +64,7 @@ TEST(Localise, AMissingKernelIsAnErrorThatListsTheKernelsOfTheOp) {
     constant.localised();
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "no kernel supports constant() {value=3.0} -> f32[]; kernels of this op: none");
+    EXPECT_STREQ(error.what(), "no kernel supports constant() {value=3.0} -> f32[]; no kernel implements 'constant'");
   }
 }
 
@@ -96,7 +96,7 @@ TEST(Localise, AnOperandIsCopiedOnceForKernelsThatRequireDifferentStrides) {
     Compilation c = testing::compilation(p.graph);
     c.catalog = &columns;
     run_passes(c, {"shard", "box", "order", "segment", "slots", "layout", "localise"});
-    EXPECT_EQ(c.local.copies, 1) << "shared by both";
+    EXPECT_EQ(c.local.copies, 1) << "both products must read the same copy";
     EXPECT_NE(print_calls(c).find("copy(f32[3, 4]) -> f32[3, 4]{1, 3}"), std::string::npos) << print_calls(c);
     for (const LocalCall& call : c.local.segments.back().calls)
       if (call.spec.op == "matmul") { EXPECT_EQ(call.kernel, "fast.matmul"); }

@@ -75,7 +75,7 @@ class Localiser : private LocalProgramBuilder {
     const Node& node = graph_.node(id);
     return is_local(node.outputs[0]) || (node.op->role == Role::transfer && is_local(node.inputs[0]));
   }
-  // Outputs the part of every own device. A value that this rank does not have is output on other ranks.
+  // Adds an output for the part of every own device. If this rank has no part of the value, other ranks output it.
   void add_outputs(const Output& output) {
     for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_)
       if (is_local(output.value)) program_.outputs.push_back({output.name, device_, at(output.value)});
@@ -276,7 +276,7 @@ class Localiser : private LocalProgramBuilder {
       value.segment = {};
       const std::string& name = node.attrs.text("name");
       const auto found = variable_by_name_.find(name);
-      require(found != variable_by_name_.end(), "localise: no variable is called '", name, "'");
+      require(found != variable_by_name_.end(), "localise: the graph has no variable '", name, "'");
       value.variable = found->second;
       const int variable = value.variable;
       define(out, variables_[{device_, variable}] = add(std::move(value)));
@@ -290,7 +290,7 @@ class Localiser : private LocalProgramBuilder {
     Attrs attrs = graph::localise(local_view);
     if (define_constant(view, attrs) || define_window(view, attrs)) {
       require(node.act_attrs.empty(), "localise: ", describe(graph_, id),
-              " calls no kernel, so its attributes cannot differ by act");
+              " calls no kernel, so its attributes cannot differ from act to act");
       return;
     }
 
@@ -306,8 +306,8 @@ class Localiser : private LocalProgramBuilder {
       int overwritten = overwritten_variable_[value];
       LocalId output_id;
       if (overwritten >= 0) {
-        const LocalId old_version =
-            variables_.at({device_, overwritten});  // the variable itself, not its copy for collectives
+        // Overwrites the variable itself, not the copy of the variable that collectives read.
+        const LocalId old_version = variables_.at({device_, overwritten});
         output_id = add_window(value, old_version, local(old_version).view, 0, std::move(box));
       } else {
         View output_view = dense_view(value, shape_of(box));
@@ -333,7 +333,7 @@ class Localiser : private LocalProgramBuilder {
     }
   }
 
-  // Localises nodes that join the results of acts or split a whole value: each act copies to or from a different
+  // Localises nodes that join the results of acts or split a value among acts. Each act copies to or from a different
   // offset. A sum over acts begins with a copy.
   void localise_between_acts(const NodeView& view, const LocalView& local_view) {
     const Node& node = view.node();

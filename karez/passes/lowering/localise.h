@@ -1,4 +1,4 @@
-// Pass localise: converts this rank's nodes to calls on each own device, with local shapes, offsets, kernels and
+// The localise pass: converts this rank's nodes to calls on each own device, with local shapes, offsets, kernels and
 // windows.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace karez::passes {
 
-// Every value is dense in its order of `orders`, unless it is a window on another value.
+// Every value is dense in the order that `orders` gives, unless it is a window on another value.
 LocalProgram localise(const Graph& graph, const Streams& stream, const Segmentation& segmentation,
                       const DimensionOrders& orders, const KernelCatalog& catalog, const CompileOptions& options);
 

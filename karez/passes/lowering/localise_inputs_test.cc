@@ -1,4 +1,4 @@
-// Tests of the pass localise for inputs: registers on the host, parts on devices, and rows that a rank reads.
+// Tests of the localise pass for inputs: registers on the host, parts on devices, and rows that a rank reads.
 #include "karez/passes/lowering/localise.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ TEST(Localise, AnInputIsOneRegisterOnTheHostWithAWindowForEachDevice) {
     EXPECT_EQ(window.offset, d < 2 ? 0 : 3 * 4 * 4);
     EXPECT_EQ(print(window.view), d < 2 ? "f32[3, 4]" : "f32[2, 4]");
     EXPECT_EQ(find_result(c, "box", d).offset, window.offset + (d % 2) * 2 * 4)
-        << "a slice of the window without a call";
+        << "the slice must be a window, without a call";
   }
 }
 
@@ -42,7 +42,7 @@ TEST(Localise, AnArrayInputIsAPartOnEachDevice) {
     EXPECT_EQ(root_of(c, part).device, d);
     EXPECT_EQ(print(part.view), d % 2 == 0 ? "f32[3, 4]" : "f32[2, 4]");
     EXPECT_EQ(part.box, (Box{d % 2 == 0 ? Range{0, 3} : Range{3, 5}, {0, 4}}));
-    EXPECT_EQ(find_result(c, "box", d).offset, d / 2 * 2 * 4) << "a slice of the part without a call";
+    EXPECT_EQ(find_result(c, "box", d).offset, d / 2 * 2 * 4) << "the slice must be a window, without a call";
   }
   ASSERT_EQ(c.local.outputs.size(), 4u);
   for (int d = 0; d < 4; ++d) {
@@ -97,7 +97,7 @@ TEST(Localise, TheStridesOfAnInputDoNotDependOnOtherPartsOfTheRank) {
     const auto one_per_rank = windows(layout, 1), two_per_rank = windows(layout, 2), four_per_rank = windows(layout, 4);
     EXPECT_EQ(one_per_rank.first, four_per_rank.first) << print(layout);
     EXPECT_EQ(two_per_rank.first, four_per_rank.first) << print(layout);
-    EXPECT_EQ(four_per_rank.second, 48) << print(layout) << ": the whole input, each element once";
+    EXPECT_EQ(four_per_rank.second, 48) << print(layout) << ": the rank must hold each element of the input once";
   }
 }
 
@@ -116,7 +116,7 @@ TEST(Localise, IfAllReadersOfAnInputAreSlicesARankHoldsOnlyTheSlices) {
     for (const LocalValue& local : c.local.values)
       if (local.device == -1) boxes.push_back(local.box);
     EXPECT_EQ(boxes, (std::vector<Box>{{{4 * rank, 4 * rank + 4}, {0, 2}}, {{0, 8}, {0, 2}}}))
-        << "another node reads the whole of y";
+        << "another node reads all rows of y";
   }
 }
 

@@ -1,4 +1,4 @@
-// Tests of the pass localise: local shapes, windows and copies, Partial from Broadcast, transfers and updates.
+// Tests of the localise pass: local shapes, windows and copies, Partial from Broadcast, transfers and updates.
 #include "karez/passes/lowering/localise.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST(Localise, WindowsNeedNoCallsAndReshapesOfChannelsLastDataNeedOneCopy) {
   flat.output(build::exp(flat.b, build::reshape(flat.b, y, {2, 60})));
   flat.output(build::tanh(flat.b, build::reshape(flat.b, y, {120})), "z");
   c = flat.localised();
-  EXPECT_EQ(c.local.copies, 1) << "both read the same copy";
+  EXPECT_EQ(c.local.copies, 1) << "both reshapes must read the same copy";
   EXPECT_TRUE(golden(print_calls(c), R"--(copy(f32[2, 3, 4, 5]{60, 1, 15, 3}) -> f32[2, 3, 4, 5]
 pointwise(f32[2, 60]) {expr="exp(x0)"} -> f32[2, 60]
 pointwise(f32[120]) {expr="tanh(x0)"} -> f32[120]
@@ -104,7 +104,7 @@ TEST(Localise, ARowParallelMatmulAddsTheBiasOnOneDeviceAndZeroOnTheOthers) {
     EXPECT_TRUE(d == 0 || print(add->spec.in[1]) == "f32[4, 2]{0, 0}") << print(add->spec.in[1]);
     EXPECT_TRUE(d != 0 || c.graph.node(c.graph.value(bias_root.value).producer).attrs.text("name") == "bias");
   }
-  ASSERT_EQ(c.local.setup.size(), 2u) << "one zero per device";
+  ASSERT_EQ(c.local.setup.size(), 2u) << "expected one zero for each device except the first";
   EXPECT_EQ(print(c.local.setup[0].spec), "constant() {value=0.0} -> f32[]");
 }
 
@@ -168,7 +168,7 @@ TEST(Localise, TheOperandOfATransferHasTheStoredOrder) {
   ValueId x = p.fix(p.input("x", {4, 6}), {S(0)});
   p.output(p.fix(build::transpose(p.b, p.fix(build::exp(p.b, x), {S(0)}), {1, 0}), {S(1)}));
   Compilation c = p.localised();
-  EXPECT_EQ(c.local.copies, 2) << "one per device";
+  EXPECT_EQ(c.local.copies, 2) << "expected one copy per device";
   for (const LocalSegment& segment : c.local.segments)
     if (segment.collective.valid()) {
       const LocalValue& operand = c.local.values[segment.reads[0]];

@@ -1,12 +1,12 @@
-// Tests the pass memory by state search: no call of a small plan with several active launches reads overwritten bytes,
-// and sharing that violates the rule is detected.
+// Tests the memory pass by a search over states: no call of a small plan with several active launches reads overwritten
+// bytes, and sharing that violates the rule is detected.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <random>
 
 #include "karez/passes/lowering/memory.h"
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 #include "karez/plan/test_states.h"
 
 namespace karez::passes {
@@ -31,9 +31,9 @@ struct RandomPlan {
     else add_operand(a, random_below(actor.calls.size()), in_register(r, view), writes);
   }
 
-  // Draws a plan with a few actors on one or two streams, edges from earlier to later actors, a guard that orders a
-  // launch's forward pass after the update of the preceding launch (as a variable does), in some plans one or more
-  // collectives in one sequence, and values inside actors. Actors act `pieces` times per launch.
+  // Draws a plan with a few actors on one or two streams, edges from earlier to later actors, and values inside actors.
+  // Most plans have a guard, which orders the first actor of a launch after actors of the preceding launch, as a
+  // variable does. Some plans have collectives in one sequence. Actors act `pieces` times per launch.
   explicit RandomPlan(std::uint64_t seed, int pieces = 1) : random(seed) {
     const std::size_t count = 3 + random_below(3);
     std::vector<ActorId> actors;
@@ -147,14 +147,13 @@ TEST(MemoryStates, NoCallReadsOverwrittenBytes) {
     EXPECT_EQ(search.run(20'000), "") << "KAREZ_SEED=" << seed + round << "\n" << print(packed);
     states += search.states;
     complete_searches += search.complete;
-    std::int64_t bytes_without_sharing = 0;  // bytes without sharing
+    std::int64_t bytes_without_sharing = 0;
     for (const Register& r : packed.registers) bytes_without_sharing += r.slots * round_up(r.bytes, 64);
     (round < 60 ? plans_that_share : repeated_plans_that_share) += bytes_of(packed) < bytes_without_sharing;
   }
   std::printf(
       "%zu states; %zu of 90 plans searched completely; registers have more bytes than the arena in %zu of 60 plans, "
-      "in "
-      "%zu of 30 that act twice\n",
+      "and in %zu of 30 plans that act twice\n",
       states, complete_searches, plans_that_share, repeated_plans_that_share);
   EXPECT_GT(complete_searches, 75u);
   EXPECT_GT(plans_that_share, 5u);

@@ -57,10 +57,10 @@ void add_devices_and_streams(const Compilation& c, const std::vector<DeviceName>
   const std::vector<int> worker_of = device_workers(seconds_by_device(c, own_devices.size()), workers);
   for (std::size_t d = 0; d < own_devices.size(); ++d) {
     plan.devices.push_back({own_devices[d].rank, own_devices[d].device, "cpu"});
-    plan.streams.push_back({DeviceId(d), "compute", worker_of[d]});
-    plan.streams.push_back({DeviceId(d), "comm", has_transfer_worker ? transfer_worker : worker_of[d]});
+    plan.streams.push_back({DeviceId(d), StreamKind::compute, worker_of[d]});
+    plan.streams.push_back({DeviceId(d), StreamKind::comm, has_transfer_worker ? transfer_worker : worker_of[d]});
   }
-  plan.streams.push_back({DeviceId(0), "host", 0});
+  plan.streams.push_back({DeviceId(0), StreamKind::host, 0});
 }
 
 StreamId stream_of(const Plan& plan, int device, StreamKind kind) {

@@ -10,7 +10,7 @@ namespace {
 
 using testing::one_transfer;
 
-// A worker is blocked while an act of a compute stream runs; a separate worker continues transfers meanwhile.
+// A worker is blocked while an act of a compute stream runs. A separate worker can continue transfers during that time.
 TEST(Emit, TransfersBetweenRanksHaveASeparateWorkerIfTheyAreLong) {
   auto workers = [](int ranks, double beta) {
     Mesh mesh = Mesh::parse("d=4");
@@ -23,8 +23,8 @@ TEST(Emit, TransfersBetweenRanksHaveASeparateWorkerIfTheyAreLong) {
     return out;
   };
   const std::vector<int> shared{0, 0, 0, 0, 0}, separate{0, 1, 0, 1, 0};  // compute and comm of both devices, host
-  EXPECT_EQ(workers(2, 1e-7), separate) << "6 ms";
-  EXPECT_EQ(workers(2, 1e-10), shared) << "a few microseconds";
+  EXPECT_EQ(workers(2, 1e-7), separate) << "a transfer takes 6 ms";
+  EXPECT_EQ(workers(2, 1e-10), shared) << "a transfer takes a few microseconds";
   EXPECT_EQ(workers(1, 1e-7), std::vector<int>(9, 0)) << "within one rank the worker copies the data itself";
 }
 

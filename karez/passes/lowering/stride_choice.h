@@ -1,4 +1,4 @@
-// Chooses the strides in which a call reads its operands: their present strides or, after copies, different strides,
+// Chooses the strides with which a call reads its operands: their current strides or, after copies, different strides,
 // whichever costs less.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace karez::passes {
 
-bool has_zero_stride(const View& view);  // true if an element has more than one index
+bool has_zero_stride(const View& view);  // true if several indices refer to the same element
 // Returns the seconds of one call of `work` at the rate of the chosen kernel.
 double kernel_seconds(const CostTable& costs, const Cost& work, const KernelChoice& choice);
 // Returns the work of copying every element of a view once.
@@ -20,7 +20,7 @@ CallSpec copy_call(const View& from, const View& to);
 
 struct StrideChoice {
   CallSpec call;             // its inputs may have different strides from those of the given call
-  std::vector<bool> copied;  // whether each input is copied
+  std::vector<bool> copied;  // for each input: true if it is copied
   KernelChoice choice;
   double seconds = 0;  // including the copies
 };

@@ -1,4 +1,4 @@
-// Compiled programs for the tests of emit, on meshes of one to twelve devices.
+// Compiled programs for the tests of the emit pass, on meshes of one to twelve devices.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ inline const Compilation& compiled(const char* mesh) {
     apply_rules(graph, rules);
   }
   Compilation c = compilation(std::move(graph));
-  c.options.costs.link = {1e-12, 1e-12};  // messages cost nothing: bytes decide
+  c.options.costs.link = {1e-12, 1e-12};  // messages cost almost nothing, so that bytes decide
   compile(c);
   return compilations.emplace(mesh, std::move(c)).first->second;
 }

@@ -1,4 +1,4 @@
-// Programs for the tests of localise, and the calls and values of their devices.
+// Programs for the tests of the localise pass, and the calls and values of their devices.
 #pragma once
 
 #include <string>

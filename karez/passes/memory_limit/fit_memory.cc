@@ -39,7 +39,7 @@ struct MemoryVariant {
   ShardedGraph sharded;
   Graph boxed;
   double seconds = 0;  // of all calls and transfers
-  bool late = false;   // whether parameters are gathered late
+  bool late = false;   // true if parameters are gathered late
   std::vector<std::string> remat;
 };
 
@@ -54,13 +54,13 @@ double seconds_of_all(const Graph& boxed, const CostTable& costs) {
   return total;
 }
 
-// A variant and its slots, which is planned only when it is tried.
+// A variant with its slots. It is planned only when it is tried.
 struct Candidate {
   double seconds = 0;
   std::size_t variant = 0;
   std::optional<ById<ValueId, int>> slots;  // nullopt: the slots that slot_counts returns
   bool fits = false;
-  // A priority queue returns the fastest candidate first.
+  // Ordered so that a priority queue returns the fastest candidate first.
   bool operator<(const Candidate& other) const {
     return std::pair(seconds, variant) > std::pair(other.seconds, other.variant);
   }
@@ -95,15 +95,15 @@ class MemoryFit {
       if (!is_off(pass)) run_passes(compilation, {pass});
   }
 
-  // Returns the compilation for another rank, up to the pass emit.
+  // Returns the compilation for another rank, up to the emit pass.
   Compilation on_rank(const Compilation& compilation, int rank) const {
     Compilation other = compilation;
     other.options.rank = rank;
     run_on(other, {"localise", "hoist", "fuse", "in_place", "emit"});
     return other;
   }
-  // Returns the other ranks whose plans are checked. All ranks have the same slots, so these are the ranks with the
-  // largest parts, which have the first device of each mesh.
+  // Returns the other ranks whose plans are checked: those with the first device of a mesh. They have the largest
+  // parts, and all ranks have the same slots.
   std::set<int> other_ranks() const {
     std::set<int> ranks;
     if (c_.options.world > 1)
@@ -112,7 +112,7 @@ class MemoryFit {
     return ranks;
   }
 
-  // True if the plan of a compilation that has run up to emit fits on all checked ranks.
+  // True if the plan fits on all checked ranks. The compilation must have run up to the emit pass.
   bool fits(const Compilation& compilation) {
     ++plans_tried_;
     if (!fits_on_rank(compilation)) return false;
@@ -140,7 +140,7 @@ class MemoryFit {
     return compilation;
   }
 
-  // Returns the program before the pass shard.
+  // Returns the program before the shard pass.
   Graph before_shard(std::span<const std::string> remat) const {
     Graph graph = is_off("recompute") ? *c_.before_remat : recompute(*c_.before_remat, remat);
     return microbatch(graph, *c_.ops, c_.options.microbatches, c_.options.batch);
@@ -163,12 +163,12 @@ class MemoryFit {
     const auto& user_remat = c_.options.remat;
     const Graph graph = before_shard({});
     auto fastest = copy_layouts(graph, *c_.sharded);  // recomputation changes no layout
-    require(fastest.has_value(), "fit: a node of plan '", c_.graph.name,
-            "' has no equal in the program without recomputation");
+    require(fastest.has_value(), "fit_memory: a node of plan '", c_.graph.name,
+            "' has no counterpart in the program without recomputation");
     const Graph& planned_graph = c_.sharded->graph;
-    if (std::any_of(planned_graph.nodes.begin(), planned_graph.nodes.end(), [](const Node& node) {
-          return node.setup;
-        }))  // launches of the variants compute the values that the set-up stores
+    // Launches of the variants compute the values that the setup stores.
+    if (std::any_of(planned_graph.nodes.begin(), planned_graph.nodes.end(),
+                    [](const Node& node) { return node.setup; }))
       fastest = shard(graph, c_.options.costs);
     unlimited_seconds_ =
         seconds_of_all(box(planned_graph, *c_.ops, c_.sharded->operand_layouts, c_.options.costs), c_.options.costs);
@@ -190,8 +190,8 @@ class MemoryFit {
 
   Compilation ordered(const MemoryVariant& variant) const {
     Compilation compilation = compilation_of(variant.boxed);
-    if (!variant.late)
-      run_on(compilation, {"bucket"});  // bucket copies the values that it concatenates, which takes memory
+    // Late gathering saves memory, whereas bucket needs memory for copies of the values that it concatenates.
+    if (!variant.late) run_on(compilation, {"bucket"});
     run_on(compilation, {"order"});
     return compilation;
   }
@@ -215,7 +215,7 @@ class MemoryFit {
     run_on(compilation, {"emit"});
   }
 
-  // Returns the candidate with the maximum number of slots with which it fits; nullopt if it fits with none.
+  // Returns the candidate with the largest number of slots with which it fits; nullopt if it does not fit with any.
   std::optional<Candidate> fitted(const Candidate& candidate) {
     const MemoryVariant& variant = variants_[candidate.variant];
     tried_.push_back({peak_device_bytes(variant.boxed), candidate.variant});
@@ -300,8 +300,8 @@ class MemoryFit {
     c_ = std::move(compilation);
   }
 
-  // Reports the smallest plan. To find it, plans the few variants with the smallest lower bounds, since the packed size
-  // of a variant is known only then.
+  // Throws the error about the smallest plan. The packed size of a variant is known only when it is planned, so the few
+  // variants with the smallest lower bounds are planned here.
   [[noreturn]] void fail_with_smallest_plan() {
     constexpr std::size_t max_packed = 8;
     std::stable_sort(tried_.begin(), tried_.end(),
@@ -355,14 +355,14 @@ class MemoryFit {
   const std::int64_t bytes_;
   std::vector<MemoryVariant> variants_;
   bool has_all_layouts_ = false;
-  std::int64_t all_constants_ = 0;  // bytes of constants if the set-up of the chosen variant stores all of them
+  std::int64_t all_constants_ = 0;  // bytes of constants if the setup of the chosen variant stores all of them
   double unlimited_seconds_ = 0;    // seconds of the calls and transfers of the plan that does not fit
   std::size_t plans_tried_ = 0;
   struct TriedVariant {
     std::int64_t min_bytes = 0;
     std::size_t variant = 0;
   };
-  std::vector<TriedVariant> tried_;  // variants that do not fit, or for which no plan was tried
+  std::vector<TriedVariant> tried_;  // all variants examined; min_bytes is an estimate if no plan was made
 };
 
 }  // namespace

@@ -66,7 +66,7 @@ Compilation make_compilation(const Graph& graph, const CostTable& costs, std::in
   c.options.costs = costs;
   c.options.slots = 1;
   c.options.memory = memory;
-  c.options.off = {"canonicalise"};  // so that the nodes of the graph are planned as they are
+  c.options.off = {"canonicalise"};  // so that exactly the nodes of the graph are planned
   return c;
 }
 
@@ -141,8 +141,8 @@ std::optional<double> fitted(const Graph& graph, const CostTable& costs, std::in
   return c.cost;
 }
 
-// Draws a program on two axes, with few nodes, since the number of choices of a node is squared. One in eight programs
-// has about a thousand layouts.
+// Draws a program on two axes. It has few nodes, because two axes square the number of choices of a node. One in eight
+// programs has about a thousand layouts.
 Graph random_on_two_axes(Random& random) {
   const std::int64_t sizes[] = {2, 3, 8, 64};
   const std::int64_t m = sizes[below(random, 4)], k = sizes[below(random, 4)];
@@ -203,32 +203,32 @@ LimitCounts expect_as_brute_force(const std::vector<std::pair<Graph, CostTable>>
   return counts;
 }
 
-std::uint64_t programs(std::uint64_t count_in_full_run, std::uint64_t sampled) {
+std::uint64_t program_count(std::uint64_t count_in_full_run, std::uint64_t sampled) {
   return std::getenv("KAREZ_ALL") != nullptr ? count_in_full_run : sampled;
 }
 
 TEST(FitMemory, SmallProgramsGetTheFastestLayoutsThatFitAndAreRejectedIfNoneFit) {
   std::vector<std::pair<Graph, CostTable>> programs_and_costs;
-  for (std::uint64_t seed = 1; seed <= programs(200, 12); ++seed) {
+  for (std::uint64_t seed = 1; seed <= program_count(200, 12); ++seed) {
     Random random(seed);
     Graph graph = random_step(random, Mesh::parse(below(random, 3) ? "a=2" : "a=3"));
     programs_and_costs.emplace_back(std::move(graph), random_costs(random));
   }
   const LimitCounts counts = expect_as_brute_force(programs_and_costs);
   EXPECT_GT(counts.refused, 0);
-  EXPECT_GT(counts.slower, 2) << "less memory took time";
+  EXPECT_GT(counts.slower, 2) << "at some limits, less memory must cost time";
 }
 
 TEST(FitMemory, ProgramsOnTwoAxesGetTheFastestLayoutsThatFitAndAreRejectedIfNoneFit) {
   std::vector<std::pair<Graph, CostTable>> programs_and_costs;
-  for (std::uint64_t seed = 1; seed <= programs(200, 6); ++seed) {
+  for (std::uint64_t seed = 1; seed <= program_count(200, 6); ++seed) {
     Random random(seed);
     Graph graph = random_on_two_axes(random);
     programs_and_costs.emplace_back(std::move(graph), random_costs(random));
   }
   const LimitCounts counts = expect_as_brute_force(programs_and_costs);
   EXPECT_GT(counts.refused, 0);
-  EXPECT_GT(counts.slower, 0) << "less memory took time";
+  EXPECT_GT(counts.slower, 0) << "at some limits, less memory must cost time";
 }
 
 // The plan of one variant of a program.
@@ -286,7 +286,7 @@ struct VariantCounts {
   int late = 0, remat = 0, fewer = 0;  // number of limits at which such a variant is the fastest
 };
 
-void expect_the_fastest_run(Compilation unlimited, VariantCounts& counts) {
+void expect_fastest_variants(Compilation unlimited, VariantCounts& counts) {
   unlimited.options.off.emplace_back("hoist");  // the number of stored constants is not part of a variant
   const CompileOptions options = unlimited.options;
   const Graph graph = unlimited.graph;
@@ -313,7 +313,7 @@ void expect_the_fastest_run(Compilation unlimited, VariantCounts& counts) {
                             [&](const PlannedVariant& variant) {
                               return variant.seconds <= fastest->seconds * (1 + 1e-12) && variant.plan == plan;
                             }))
-        << tested_limits[i] << " bytes: not the variant that takes " << fastest->seconds << "\n"
+        << tested_limits[i] << " bytes: expected a variant that takes " << fastest->seconds << " s\n"
         << c.slot_assignment.memory_note;
     EXPECT_THAT(c.slot_assignment.memory_note,
                 HasSubstr(cat("without that limit ", microseconds(variants[0].seconds))));
@@ -326,12 +326,12 @@ void expect_the_fastest_run(Compilation unlimited, VariantCounts& counts) {
   rejected.options.memory = min_bytes - 1;
   try {
     compile(rejected);
-    ADD_FAILURE() << "no variant takes less than " << min_bytes;
+    ADD_FAILURE() << "expected an error, since no variant takes less than " << min_bytes << " bytes";
   } catch (const Error& error) { EXPECT_THAT(error.what(), HasSubstr(cat("(", min_bytes, " bytes) on device"))); }
 }
 
-// Builds a program of modules with values that gradients read, and a small parameter, so that recomputation frees most
-// of the launch's bytes.
+// Builds a program of modules whose values gradients read. Its parameter is small, so recomputation frees most of the
+// bytes of a launch.
 Graph chain_step(const Mesh& mesh) {
   Graph graph;
   graph.name = "chain";
@@ -373,7 +373,7 @@ TEST(FitMemory, TheFastestVariantThatFitsIsTakenAndTheSmallestIsReportedIfNoneFi
     c.options.costs.link = program.link;
     c.options.microbatches = program.microbatches;
     c.options.remat = program.remat;
-    expect_the_fastest_run(std::move(c), counts);
+    expect_fastest_variants(std::move(c), counts);
   }
   EXPECT_GT(counts.late, 0);
   EXPECT_GT(counts.remat, 0);

@@ -31,7 +31,7 @@ bool have_same_layouts(const ShardedGraph& a, const ShardedGraph& b) {
 
 class Hull {
  public:
-  Hull(MemoryPenaltySearch& search, MemoryEstimate held) : search_(search), estimate_(std::move(held)) {}
+  Hull(MemoryPenaltySearch& search, MemoryEstimate estimate) : search_(search), estimate_(std::move(estimate)) {}
 
   std::vector<Corner> run(const ShardedGraph& fastest, int searches) {
     corners_ = {{fastest, estimate_.of(fastest)}};
@@ -66,7 +66,8 @@ class Hull {
     return corner;
   }
 
-  // Searches between the two neighbours with the largest rectangle between them, and adds the corner if one is found.
+  // Searches between the two neighbouring corners with the largest rectangle between them, and adds a corner if one is
+  // found.
   // Returns false if no rectangle is left to search.
   bool divide() {
     auto area = [&](std::size_t i) {
@@ -90,12 +91,13 @@ class Hull {
   MemoryPenaltySearch& search_;
   MemoryEstimate estimate_;
   std::vector<Corner> corners_;  // in decreasing order of bytes
-  std::vector<bool> has_gap_;    // for each corner except the last: whether another corner may follow it
+  std::vector<bool> has_gap_;    // for each corner except the last: true if another corner may follow it
 };
 
-// Returns the layouts with each parameter stored as it is read, if all readers except its update agree; nullopt if this
-// changes no parameter. The optimiser's state keeps its layouts. Gathering a parameter before it is read transfers as
-// many bytes as gathering it after its update, but needs memory for both its parts and the whole parameter.
+// Stores each parameter in the layout in which it is read, if all its readers except the update use the same layout.
+// Returns nullopt if no parameter changes. The optimiser's state keeps its layouts. Gathering a parameter before it is
+// read transfers as many bytes as gathering it after its update, but needs memory for its part and for the complete
+// parameter.
 std::optional<ShardedGraph> stored_as_read(const Graph& graph, const CostTable& costs, ShardedGraph sharded) {
   const auto uses = uses_of(graph);
   bool any_changed = false;

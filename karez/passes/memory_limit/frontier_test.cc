@@ -27,8 +27,8 @@ TEST(Frontier, EachCandidateTakesLongerThanThePreviousOneAndHasDifferentLayouts)
   }
 }
 
-// For some programs the test pins the sums, over the frontier, of seconds and of peak bytes in program order, relative
-// to the fastest layouts. If a change of the search makes these numbers worse, it must give a reason.
+// Pins two sums over the frontier of some programs: of seconds, and of peak bytes in program order, both relative to
+// the fastest layouts. A change of the search that makes these numbers worse needs a reason.
 TEST(Frontier, TheFrontierReachesThePinnedSecondsAndBytes) {
   struct ExpectedFrontier {
     const char* mesh;

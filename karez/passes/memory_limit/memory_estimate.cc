@@ -69,7 +69,7 @@ PeakNodes peak_nodes(const ShardedGraph& sharded, const OpTable& ops, const Cost
   PeakNodes out;
   for (const auto& changes : change) {
     std::int64_t live = 0, max_live = 0;
-    NodeId fullest(0), node;  // nodes of the graph without boxes; a box comes after the producer of its operand
+    NodeId fullest(0), node;  // numbered as in the graph without boxes; a box comes after the producer of its operand
     auto bytes = changes.begin();
     for (NodeId n : boxed.nodes.ids()) {
       if (boxed.node(n).op->role != Role::transition) node = node.valid() ? NodeId(node.index + 1) : NodeId(0);

@@ -1,4 +1,4 @@
-// Estimates the bytes of one device that layouts require, as a sum over nodes, before any plan is made.
+// Estimates the bytes per device that layouts require, as a sum over nodes, before a plan exists.
 #pragma once
 
 #include <vector>
@@ -11,12 +11,13 @@ namespace karez::passes {
 // The node at which the most bytes are live, for each placement (Graph::meshes).
 using PeakNodes = std::vector<NodeId>;
 
-// Returns the peak nodes of a program with layouts, in program order. Copies by layout changes are included.
+// Returns the peak nodes of a program with layouts whose nodes run in program order. The copies that layout changes
+// make are included.
 PeakNodes peak_nodes(const ShardedGraph& sharded, const OpTable& ops, const CostTable& costs);
 
 // Returns the bytes per device of the variables and of the values that are live at the peak of a boxed graph in program
-// order. The result is between a few percent above and a third below the bytes of the plan when its acts run one after
-// the other, because a plan fuses calls, passes on windows and buffers, and includes inputs on the host.
+// order. Compared with a plan whose acts run one after another, the result is at most a few percent too high or a
+// third too low, because a plan fuses calls, lets values share buffers, and includes inputs on the host.
 std::int64_t peak_device_bytes(const Graph& boxed);
 
 // How to count bytes per device. There are two accounts, because no sum over nodes is exact: a single node does not

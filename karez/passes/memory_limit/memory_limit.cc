@@ -30,18 +30,19 @@ std::string text_of(const Compilation& c, const LiveTensor& tensor) {
     description = cat(
         is_on_host ? print(c.graph.type(local.value))
                    : type_of(c.graph.type(local.value), c.graph.mesh(local.value), *c.graph.value(local.value).layout),
-        " of ", describe(c.graph, c.graph.value(local.value).producer), is_on_host ? ", whole for all devices" : "");
+        " of ", describe(c.graph, c.graph.value(local.value).producer),
+        is_on_host ? ", complete, for all devices" : "");
   }
   const int slots = local.variable < 0 && local.value.valid() ? c.slot_assignment.slots[local.value] : 1;
   return cat("  ", bytes_text(tensor.bytes), "  ", description,
-             slots > 1 ? cat(", ", slots, " times if in a register") : "");
+             slots > 1 ? cat(", ", slots, " times if it is in a register") : "");
 }
 
 std::vector<LiveTensor> live_tensors(const Compilation& c, DeviceId device) {
   std::vector<LiveTensor> tensors;
   for (LocalId v : c.local.values.ids())
-    if (c.local.values[v].root == v &&
-        std::max(c.local.values[v].device, 0) == device.index)  // values on the host count for the first device
+    // Values on the host count for the first device.
+    if (c.local.values[v].root == v && std::max(c.local.values[v].device, 0) == device.index)
       tensors.push_back({c.local.values[v].view.bytes(), v});
   std::stable_sort(tensors.begin(), tensors.end(),
                    [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
@@ -63,18 +64,17 @@ std::string memory_suggestions(const Compilation& c, DeviceId device) {
   if (variable_bytes > 0)
     suggestions += cat("\n  more devices, to split the ", bytes_text(variable_bytes), " of variables");
   if (has_inputs)
-    suggestions +=
-        cat("\n  a smaller batch", c.options.microbatches == 1 ? ", or microbatches" : ", or more microbatches",
-            ", for the ", bytes_text(total_bytes - variable_bytes), " of the launch's values");
+    suggestions += cat("\n  a smaller batch, or ", c.options.microbatches == 1 ? "microbatches" : "more microbatches",
+                       ", to reduce the ", bytes_text(total_bytes - variable_bytes), " of the launch's values");
   if (std::find(c.options.off.begin(), c.options.off.end(), "recompute") != c.options.off.end())
     suggestions += "\n  recomputation, which is switched off";
-  if (has_f32 && !c.options.amp) suggestions += "\n  amp=\"bf16\", for the f32 values among them";
+  if (has_f32 && !c.options.amp) suggestions += "\n  amp=\"bf16\", to store f32 values in half the bytes";
   return suggestions.empty() ? "" : cat("\nsuggestions:", suggestions);
 }
 
 }  // namespace
 
-void fail_memory_limit(const Compilation& c, std::int64_t bytes, std::size_t plans) {
+void fail_memory_limit(const Compilation& c, std::int64_t limit, std::size_t plans) {
   const auto planned = planned_bytes(c.plan);
   DeviceId device(0);
   for (DeviceId d : planned.ids())
@@ -84,9 +84,9 @@ void fail_memory_limit(const Compilation& c, std::int64_t bytes, std::size_t pla
   largest.resize(std::min<std::size_t>(tensor_count, 10));
   const PlanDevice& d = c.plan.devices[device];
   fail(ErrorKind::device, "plan '", c.plan.name, "' needs ", bytes_text(planned[device]), " (", planned[device],
-       " bytes) on device ", d.rank, ".", d.device, ", but the limit is ", bytes_text(bytes), " (", bytes,
-       " bytes); the largest ", largest.size(), " of its ", tensor_count, " tensors, in the smallest of ", plans,
-       plans == 1 ? " plan" : " plans", " tried:\n",
+       " bytes) on device ", d.rank, ".", d.device, ", but the limit is ", bytes_text(limit), " (", limit,
+       " bytes); this is the smallest of ", plans, plans == 1 ? " plan" : " plans", " tried; the largest ",
+       largest.size(), " of its ", tensor_count, " tensors are:\n",
        join(largest, "\n", [&](const LiveTensor& tensor) { return text_of(c, tensor); }),
        memory_suggestions(c, device));
 }

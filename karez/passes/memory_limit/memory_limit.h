@@ -6,8 +6,9 @@
 
 namespace karez::passes {
 
-// Throws an error (kind device) about `c`, the smallest of `plans` plans. The error has the bytes of the fullest device
-// and the limit, the ten largest tensors on that device with their layouts and lines, and suggestions.
-[[noreturn]] void fail_memory_limit(const Compilation& c, std::int64_t bytes, std::size_t plans);
+// Throws an error (kind device) about `c`, the smallest of `plans` plans. The message states the bytes of the fullest
+// device and the limit. It lists the ten largest tensors on that device with their layouts and source lines, and makes
+// suggestions.
+[[noreturn]] void fail_memory_limit(const Compilation& c, std::int64_t limit, std::size_t plans);
 
 }  // namespace karez::passes

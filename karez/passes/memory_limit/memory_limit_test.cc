@@ -1,4 +1,4 @@
-// Tests of the error if no variant of a program fits the memory limit.
+// Tests of the error that is thrown if no variant of a program fits the memory limit.
 #include "karez/passes/memory_limit/memory_limit.h"
 
 #include <gmock/gmock.h>
@@ -29,11 +29,11 @@ std::string error_of_mlp(const std::vector<std::string>& off) {
 TEST(FitMemory, TheErrorListsTheLargestTensorsAndSuggestions) {
   EXPECT_TRUE(golden(
       error_of_mlp({}),
-      R"(plan 'step' needs 72.73 KiB (74472 bytes) on device 0.0, but the limit is 1000 B (1000 bytes); the largest 10 of its 36 tensors, in the smallest of 6 plans tried:
+      R"(plan 'step' needs 72.73 KiB (74472 bytes) on device 0.0, but the limit is 1000 B (1000 bytes); this is the smallest of 6 plans tried; the largest 10 of its 36 tensors are:
   16.00 KiB  variable 'fc1.weight' f32[128@data, 64]
   16.00 KiB  f32[128@data, 64] of matmul at mlp.cc:2 (fc1.grad)
   16.00 KiB  variable 'm.fc1.weight' f32[128@data, 64]
-  8.00 KiB  f32[32, 64] of input at mlp.cc:1, whole for all devices
+  8.00 KiB  f32[32, 64] of input at mlp.cc:1, complete, for all devices
   8.00 KiB  f32[32, 128@data] of matmul at mlp.cc:2 (fc1)
   8.00 KiB  f32[32, 128@data] of add at mlp.cc:2 (fc1)
   8.00 KiB  f32[32, 128@data] of relu at mlp.cc:2 (fc1)
@@ -42,8 +42,8 @@ TEST(FitMemory, TheErrorListsTheLargestTensorsAndSuggestions) {
   2.50 KiB  f32[10, 128@data] of matmul at mlp.cc:3 (fc2.grad)
 suggestions:
   more devices, to split the 37.54 KiB of variables
-  a smaller batch, or microbatches, for the 35.19 KiB of the launch's values
-  amp="bf16", for the f32 values among them)"));
+  a smaller batch, or microbatches, to reduce the 35.19 KiB of the launch's values
+  amp="bf16", to store f32 values in half the bytes)"));
   EXPECT_THAT(error_of_mlp({"recompute"}), HasSubstr("\n  recomputation, which is switched off\n"));
 }
 
@@ -59,7 +59,7 @@ TEST(FitMemory, TheErrorSuggestsOnlyChangesThatHelpTheProgram) {
   Compilation microbatched = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {64, 128, 10}, 32));
   microbatched.options.microbatches = 2;
   const std::string microbatch_error = error_of(microbatched, 1000);
-  EXPECT_THAT(microbatch_error, HasSubstr("a smaller batch, or more microbatches, for"));
+  EXPECT_THAT(microbatch_error, HasSubstr("a smaller batch, or more microbatches, to reduce"));
   microbatched.options.amp = DType::bf16;
   EXPECT_THAT(error_of(microbatched, 1000), ::testing::Not(HasSubstr("amp=")));
 
@@ -69,7 +69,7 @@ TEST(FitMemory, TheErrorSuggestsOnlyChangesThatHelpTheProgram) {
   without_variables.outputs.push_back({"y", build::exp(b, build::input(b, "x", {DType::f64, {100, 10}}))});
   const std::string fed_error = error_of(testing::compilation(without_variables));
   EXPECT_THAT(fed_error, HasSubstr(" on device 0.1, but the limit is 64 B (64 bytes)"));
-  EXPECT_THAT(fed_error, HasSubstr("\nsuggestions:\n  a smaller batch, or microbatches, for the "));
+  EXPECT_THAT(fed_error, HasSubstr("\nsuggestions:\n  a smaller batch, or microbatches, to reduce the "));
   EXPECT_THAT(fed_error, ::testing::Not(HasSubstr("more devices")));
   EXPECT_THAT(fed_error, ::testing::Not(HasSubstr("amp=")));
 

@@ -55,8 +55,8 @@ ShardedGraph MemoryPenaltySearch::sharded_graph(const Chosen& chosen) {
   return result;
 }
 
-// Cycles through the axes until nothing changes: each step takes the best layouts on one axis and keeps the layouts on
-// the other axes.
+// Cycles through the axes until nothing changes. Each step searches for the best layouts on one axis and keeps the
+// layouts on the other axes.
 MemoryPenaltySearch::Chosen MemoryPenaltySearch::axis_after_axis(const Choices& penalised, Chosen chosen) {
   double cost = assignment_cost(graph_, penalised, chosen, prices_);
   for (int round = 0, unchanged_axes = 0; unchanged_axes < axes_ && round < max_rounds * axes_; ++round) {

@@ -1,4 +1,4 @@
-// Searches for layouts that minimise the sum of seconds and a memory penalty, for one penalty after the other.
+// Searches for layouts that minimise the sum of seconds and a memory penalty, for one penalty after another.
 #pragma once
 
 #include <functional>
@@ -11,15 +11,15 @@ namespace karez::passes {
 // Returns the additional seconds of a node's choice.
 using MemoryPenalty = std::function<double(const Graph& graph, NodeId node, const NodeChoice& choice)>;
 
-// Searches for one graph and cost table. No proof of optimality is needed, so each search is short.
+// Runs searches for one graph and cost table. No proof of optimality is needed, so each search is short.
 class MemoryPenaltySearch {
  public:
   MemoryPenaltySearch(const Graph& graph, const CostTable& costs);
 
-  // Finds layouts with a small sum, whose `cost` leaves out the penalty. On several axes, searches axis after axis,
-  // starting with the layouts of `from`.
+  // Finds layouts with a small sum of seconds and penalty (`price`). The `cost` of the result does not include the
+  // penalty. On a mesh with several axes, searches axis after axis, starting with the layouts of `from`.
   ShardedGraph search_from(const MemoryPenalty& price, const ShardedGraph& from);
-  // Searches without a starting point, which on several axes takes longer and gives different results.
+  // Searches without starting layouts. On a mesh with several axes, this takes longer and gives different results.
   ShardedGraph search_from_scratch(const MemoryPenalty& price);
 
  private:

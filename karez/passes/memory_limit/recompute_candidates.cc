@@ -37,7 +37,7 @@ std::string without_numbers(const std::string& path) {
   return out;
 }
 
-// Returns the module of each path of a node that is not part of a gradient; "" if the path has no module.
+// Returns, for the path of each node that is not part of a gradient, the module to recompute; "" if there is none.
 std::map<std::string, std::string> modules_of(const Graph& graph) {
   std::set<std::string> paths;
   for (const Node& node : graph.nodes)
@@ -58,8 +58,8 @@ std::map<std::string, std::string> modules_of(const Graph& graph) {
   return modules;
 }
 
-// Returns the bytes of the values that are computed before the first gradient and read by it or by later nodes, also
-// through windows.
+// Returns the bytes of the values that are computed before the first gradient node and read, directly or through
+// windows, by this node or by later ones.
 std::int64_t activation_bytes(const Graph& graph) {
   const auto uses = uses_of(graph);
   NodeId first_gradient;

@@ -1,4 +1,4 @@
-// Tests that compare the candidates for recomputation with a separate count of bytes for random programs.
+// Tests that compare the candidates for recomputation with an independent count of bytes, on random programs.
 #include "karez/passes/memory_limit/recompute_candidates.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using Names = std::vector<std::string>;
 std::size_t below(Random& random, std::size_t count) { return random() % count; }
 
 // Builds consecutive blocks, with windows and values of small types, and gradients that read some of the blocks'
-// values. With `feeds`, each input is in a separate module.
+// values. If `feeds` is true, each input is in a separate module.
 Graph random_blocks(Random& random, const Names& names, bool feeds) {
   Graph graph;
   Builder b(graph, testing::table());
@@ -53,9 +53,9 @@ Graph random_blocks(Random& random, const Names& names, bool feeds) {
 
 bool is_gradient(const Node& node) { return node.path == "grad" || node.path.ends_with(".grad"); }
 
-// Returns the bytes of the values that calls compute before the first gradient and that the first gradient or a later
-// node reads, also through windows.
-std::int64_t bytes_over(const Graph& graph) {
+// Returns the bytes of the values that calls compute before the first gradient node and that this node or a later one
+// reads, directly or through windows.
+std::int64_t activation_bytes(const Graph& graph) {
   std::size_t first_gradient = graph.nodes.size();
   std::vector<const Node*> nodes;
   for (const Node& node : graph.nodes) {
@@ -80,13 +80,14 @@ std::int64_t bytes_over(const Graph& graph) {
   return bytes;
 }
 
-// Returns the expected lists: quarters of the modules that free something, the largest first.
+// Returns the expected lists. Each adds a quarter of the modules whose recomputation frees bytes, largest first.
 std::vector<Names> expected(const Graph& graph, const Names& modules, const Names& already) {
   std::vector<std::pair<std::int64_t, std::string>> freed;
   for (const std::string& module : modules) {
     Names recomputed = already;
     recomputed.push_back(module);
-    const std::int64_t freed_bytes = bytes_over(recompute(graph, already)) - bytes_over(recompute(graph, recomputed));
+    const std::int64_t freed_bytes =
+        activation_bytes(recompute(graph, already)) - activation_bytes(recompute(graph, recomputed));
     if (freed_bytes > 0) freed.emplace_back(freed_bytes, module);
   }
   std::stable_sort(freed.begin(), freed.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
@@ -118,8 +119,8 @@ TEST(RecomputeCandidates, CandidatesAreNumberedModulesWhoseRecomputationFreesVal
 }
 )",
                                   testing::table());
-  const std::vector<std::vector<std::string>> want = {
-      {"block0"}};  // recomputing the last one would free nothing: its copies would be live as long as its values
+  // Recomputing the last block would free nothing: its copies would be live as long as its values.
+  const std::vector<std::vector<std::string>> want = {{"block0"}};
   EXPECT_EQ(recompute_candidates(graph, {}), want);
   const std::vector<std::string> already = {"block1"};
   EXPECT_EQ(recompute_candidates(graph, already), (std::vector<std::vector<std::string>>{{"block1", "block0"}}));

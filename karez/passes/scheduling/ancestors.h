@@ -11,8 +11,8 @@
 
 namespace karez::passes {
 
-// Call `compute` for one segment after the other, in their order. Call `add` for a segment before `compute` for the
-// later segments that wait for it.
+// Call `compute` for each segment, in their order. `add` makes a computed segment wait for another one; call it before
+// `compute` is called for later segments that wait for the first one.
 class Ancestors {
  public:
   Ancestors(const Graph& graph, const Segmentation& segmentation)
@@ -43,7 +43,7 @@ class Ancestors {
     const std::size_t word = index_of(from) / bits;
     return word < ancestors_[s].size() && (ancestors_[s][word] >> index_of(from) % bits & 1U) != 0;
   }
-  // True if every segment for which `other` waits is `s` or a segment for which `s` waits.
+  // True if `s` waits for every segment for which `other` waits, except for `s` itself.
   bool waits_for_all_of(SegmentId s, SegmentId other) const {
     return std::all_of(predecessors_[other].begin(), predecessors_[other].end(),
                        [&](SegmentId from) { return waits_for(s, from); });

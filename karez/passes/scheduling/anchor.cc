@@ -1,4 +1,4 @@
-// anchor: adds at most one control edge from each segment.
+// The anchor pass: adds at most one control edge from each segment.
 #include "karez/passes/scheduling/anchor.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ Graph anchor(Graph graph, const Segmentation& segmentation) {
     ancestors.compute(s);
     const Segment& segment = segmentation.segments[s];
     if (segment.stream != StreamKind::compute || graph.node(segment.nodes[0]).acts != 1) continue;
-    // emit would treat an edge to an update as an edge from a reader of the variable that the update writes.
+    // The emit pass would treat an edge to an update as an edge from a reader of the variable that the update writes.
     const auto first = std::find_if(segment.nodes.begin(), segment.nodes.end(),
                                     [&](NodeId n) { return !writes_state(graph.node(n)); });
     std::vector<SegmentId>& candidates = floating[segment.mesh];

@@ -1,4 +1,5 @@
-// Tests of anchor: floating segments are fixed before later ones if this costs nothing, and the plan needs fewer bytes.
+// Tests of the anchor pass: floating segments must act before later ones if this costs no time, and the plan needs
+// fewer bytes.
 #include "karez/passes/scheduling/anchor.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +60,7 @@ std::string edges(const Graph& graph) {
   return out;
 }
 
-TEST(Anchor, AWeightGradientIsFixedBeforeTheReaderOfTheTransfer) {
+TEST(Anchor, AWeightGradientMustActBeforeTheReaderOfTheTransfer) {
   Program p;
   ValueId dx = p.exp(p.input("dy"));                      // n1
   ValueId gathered_dx = p.gathered(dx);                   // n2
@@ -69,7 +70,7 @@ TEST(Anchor, AWeightGradientIsFixedBeforeTheReaderOfTheTransfer) {
   EXPECT_EQ(edges(p.anchored()), "4<3");
 }
 
-TEST(Anchor, EachSegmentIsFixedOnceBeforeTheFirstSegmentWithAllItsWaits) {
+TEST(Anchor, EachSegmentGetsOneEdgeToTheFirstSegmentWithAllItsWaits) {
   Program p;
   ValueId dx = p.exp(p.input("dy"));                                 // n1
   ValueId first = p.gathered(dx), dw = p.exp(dx);                    // n2, n3
@@ -77,13 +78,13 @@ TEST(Anchor, EachSegmentIsFixedOnceBeforeTheFirstSegmentWithAllItsWaits) {
   ValueId floats = p.exp(second), z = p.exp(p.gathered(p.exp(dx)));  // n6, n7, n8, n9
   p.graph.outputs = {{"dw", dw}, {"y", y}, {"floats", floats}, {"z", z}};
   Graph anchored_graph = p.anchored();
-  // n6 waits for the second transfer, for which no other node waits, so n6 stays floating, without an edge.
+  // n6 waits for the second transfer, for which no other node waits. It therefore gets no edge and stays floating.
   for (const Node& node : anchored_graph.nodes) EXPECT_LE(node.after.size(), 2u) << edges(anchored_graph);
   auto edges_from = [&](ValueId v) {
-    int times = 0;
+    int count = 0;
     for (const Node& node : anchored_graph.nodes)
-      times += static_cast<int>(std::count(node.after.begin(), node.after.end(), p.maker(v)));
-    return times;
+      count += static_cast<int>(std::count(node.after.begin(), node.after.end(), p.maker(v)));
+    return count;
   };
   EXPECT_EQ(edges_from(floats), 0) << edges(anchored_graph);
   EXPECT_EQ(edges_from(dw), 1) << edges(anchored_graph);
@@ -110,7 +111,7 @@ TEST(Anchor, NoEdgeIsAddedAmongMicroBatches) {
   EXPECT_EQ(edges(p.anchored()), "");
 }
 
-// emit would treat such an edge to an update as an edge from a reader of its variable.
+// The emit pass would treat such an edge to an update as an edge from a reader of its variable.
 TEST(Anchor, NoEdgeIsAddedBeforeASegmentOfUpdates) {
   Program p;
   ValueId lr = p.with_layout(build::input(p.b, "lr", {DType::f32, {}}), B());
@@ -127,7 +128,7 @@ TEST(Anchor, NoEdgeIsAddedBeforeASegmentOfUpdates) {
     if (node.op->role == Role::update) { EXPECT_TRUE(node.after.empty()) << edges(anchored_graph); }
 }
 
-// x and y are one segment; a node between them waits for all micro-batches.
+// x and y are in one segment; `joined`, which is traced between them, waits for all micro-batches.
 TEST(Anchor, NoSegmentWaitsForALaterSegment) {
   Program p;
   ValueId in = p.input("in"), repeated = p.exp(in);
@@ -150,8 +151,8 @@ TEST(Anchor, AnchoredRandomProgramsAreNotSlowerAndHaveNoCycles) {
     std::mt19937_64 random(seed + round);
     Program p;
     std::vector<ValueId> split = {p.input("x"), p.input("y")}, whole = {p.gathered(split[0])};
-    auto random_value = [&](const std::vector<ValueId>& of) {
-      return of[static_cast<std::size_t>(random() % of.size())];
+    auto random_value = [&](const std::vector<ValueId>& values) {
+      return values[static_cast<std::size_t>(random() % values.size())];
     };
     for (int step = 0; step < 30; ++step) {
       switch (random() % 4) {
@@ -174,7 +175,7 @@ TEST(Anchor, AnchoredRandomProgramsAreNotSlowerAndHaveNoCycles) {
   EXPECT_GT(with_edges, 100);
 }
 
-TEST(Anchor, ThePassFreesTheOperandsOfFloatingSegments) {
+TEST(Anchor, AnchoringReducesTheSizeOfTheArena) {
   std::int64_t bytes[2] = {0, 0};
   for (int enabled = 0; enabled < 2; ++enabled) {
     Graph graph = testing::mlp_step(Mesh::parse("model=2"), {64, 128, 128, 128, 128, 16}, 64);

@@ -14,7 +14,7 @@ std::string microseconds(double seconds) { return cat(base::number(std::round(se
 double launch_interval(const Graph& graph, const Segmentation& segmentation, const ById<ValueId, int>& slots,
                        const CostTable& costs) {
   SlotRanges ranges;
-  for (int slot_counts : slots) ranges.push_back({slot_counts, slot_counts});
+  for (int count : slots) ranges.push_back({count, count});
   const SlotModel model = launch_model(graph, segmentation, costs, ranges);
   const solve::SlotLimits limits;
   if (solve::acts_of(model.problem) > limits.acts) return 0;

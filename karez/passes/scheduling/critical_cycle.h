@@ -10,9 +10,9 @@ namespace karez::passes {
 
 std::string microseconds(double seconds);  // "12.3 us"
 
-// Predicted seconds between launches that follow each other as closely as slots and variables allow; 0 if there are too
-// many acts to compute this. Only the sum of a stream's acts counts, not their order, so the result is a lower bound.
-// `slots` has the slots of each value.
+// Returns the predicted seconds between launches that follow each other as closely as slots and variables allow, or 0
+// if there are too many acts to compute this. The model uses the total time of the acts of each stream, not their
+// order, so the result is a lower bound. `slots` gives the number of slots of each value.
 double launch_interval(const Graph& graph, const Segmentation& segmentation, const ById<ValueId, int>& slots,
                        const CostTable& costs);
 

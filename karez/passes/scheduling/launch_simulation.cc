@@ -1,4 +1,4 @@
-// Builds the representative plan from segments and runs it with Ports in virtual time.
+// Builds a plan of representative devices from the segments, and runs it with Ports in virtual time.
 #include "karez/passes/scheduling/launch_simulation.h"
 
 #include <algorithm>
@@ -22,16 +22,16 @@ namespace {
 ActorId actor_of(SegmentId segment) { return ActorId(segment.index); }
 SegmentId segment_of(ActorId actor) { return SegmentId(actor.index); }
 
-// The plan has one actor per segment, which acts as often as its nodes, and one register for all values of a segment
-// with the same number of fills and slots (control edges have one slot). Actors without inputs wait for the start
-// register, and the done registers wait for actors without outputs.
+// Returns a plan with one actor per segment, which acts as often as its nodes. Values of a segment that have the same
+// number of fills and the same number of slots share one register; control edges have one slot. A start register leads
+// to each actor without inputs, and a done register from each actor without outputs.
 Plan representative_plan(const Graph& graph, const Segmentation& segmentation, const ById<ValueId, int>& slots) {
   Plan plan;
   plan.name = "collapsed";
   plan.devices.push_back({});
   constexpr StreamKind kinds[] = {StreamKind::host, StreamKind::compute, StreamKind::comm};
   for (std::size_t mesh = 0; mesh < graph.meshes.size(); ++mesh)
-    for (StreamKind kind : kinds) plan.streams.push_back({DeviceId(0), std::string(name_of(kind)), 0});
+    for (StreamKind kind : kinds) plan.streams.push_back({DeviceId(0), kind, 0});
   struct Kind {
     SegmentId from;
     int fills = 1, slots = 1;
@@ -47,8 +47,8 @@ Plan representative_plan(const Graph& graph, const Segmentation& segmentation, c
   for (NodeId n : graph.nodes.ids()) {
     for (ValueId in : graph.node(n).inputs) {
       edge(graph.value(in).producer, n, fills_per_launch(graph, in), slots[in]);
-      while (
-          may_alias(graph.node(graph.value(in).producer))) {  // a reader through a window may hold the windowed value
+      // A reader through a window also holds the windowed value.
+      while (may_alias(graph.node(graph.value(in).producer))) {
         in = graph.node(graph.value(in).producer).inputs[0];
         edge(graph.value(in).producer, n, fills_per_launch(graph, in), slots[in]);
       }
@@ -121,9 +121,8 @@ LaunchSimulation simulate_launch(const Graph& graph, const Segmentation& segment
   auto act_count = [&](ActorId a) { return graph.node(segmentation.segments[segment_of(a)].nodes[0]).acts; };
   auto starts_later = [&](ActorId a, ActorId b) { return plan::precedes_in_priority(plan, b, a); };
   using ReadyActors = std::priority_queue<ActorId, std::vector<ActorId>, decltype(starts_later)>;
-  ById<StreamId, ReadyActors> ready(
-      plan.streams.size(),
-      ReadyActors(starts_later));  // actors that are ready and not running; once ready, an actor stays ready
+  // Actors that are ready and not running; once ready, an actor stays ready.
+  ById<StreamId, ReadyActors> ready(plan.streams.size(), ReadyActors(starts_later));
   auto enqueue_if_ready = [&](ActorId a) {
     if (ports[a].ready() && ports[a].acts() < act_count(a)) ready[plan.actor(a).stream].push(a);
   };
@@ -148,13 +147,13 @@ LaunchSimulation simulate_launch(const Graph& graph, const Segmentation& segment
   for (ActorId a : ports.ids()) total_acts += act_count(a);
   while (done < total_acts) {
     check_interrupt();
-    for (StreamId s : streams.ids()) {  // every idle stream takes its best ready actor
+    for (StreamId s : streams.ids()) {  // every idle stream starts its most urgent ready actor
       if (streams[s].actor.valid() || ready[s].empty()) continue;
-      const ActorId best = ready[s].top();
+      const ActorId actor = ready[s].top();
       ready[s].pop();
-      ports[best].begin();
-      const Segment& segment = segmentation.segments[segment_of(best)];
-      streams[s] = {now + seconds_of(graph, segment, costs), best};
+      ports[actor].begin();
+      const Segment& segment = segmentation.segments[segment_of(actor)];
+      streams[s] = {now + seconds_of(graph, segment, costs), actor};
       if (segment.stream == StreamKind::comm) run.collectives.push_back(segment.nodes[0]);
     }
     StreamId first;

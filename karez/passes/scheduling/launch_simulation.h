@@ -8,18 +8,18 @@
 
 namespace karez::passes {
 
-// Seconds of one act of the segment on the device with the most work.
+// Returns the seconds that one act of the segment takes on the device with the most work.
 double seconds_of(const Graph& graph, const Segment& segment, const CostTable& costs);
 
-// The result of a simulated launch, in which one representative device of each placement runs the step with the times
-// of the cost table. Each device has a compute and a comm stream, and the same Ports and the same rule for the next
-// actor as the engine. All ranks have the same inputs, so all get the same result. A launch that stalls is a compile
-// error. `slots` has for each value the slots of the register that carries it.
+// The result of a simulated launch. In it, one representative device of each placement runs the step with the times of
+// the cost table. Actors use the same Ports as in the engine, and each stream chooses its next actor by the same rule.
+// All ranks simulate the same inputs, so all get the same result.
 struct LaunchSimulation {
-  std::vector<NodeId>
-      collectives;     // every node that crosses devices, once for each of its acts, in the order of their beginnings
+  // Every node that crosses devices, once for each of its acts, in the order in which the acts begin.
+  std::vector<NodeId> collectives;
   double seconds = 0;  // duration of the launch
 };
+// Throws if the launch stalls. `slots` gives, for each value, the number of slots of the register that carries it.
 LaunchSimulation simulate_launch(const Graph& graph, const Segmentation& segmentation, const ById<ValueId, int>& slots,
                                  const CostTable& costs);
 

@@ -42,8 +42,8 @@ class Schedule {
   }
 
   ById<NodeId, int> run() {
-    std::vector<NodeId>
-        initial;  // collected before any of them is finished, because finishing one makes other nodes ready
+    // Collected before any of them is finished, because that makes other nodes ready.
+    std::vector<NodeId> initial;
     for (NodeId n : graph_.nodes.ids())
       if (dependencies_.in_degree[n] == 0) initial.push_back(n);
     for (NodeId n : initial) ready(n);
@@ -103,9 +103,9 @@ class Schedule {
   const Graph& graph_;
   const Streams& stream_;
   NodeDependencies dependencies_;
-  ById<NodeId, double> seconds_,
-      path_seconds_;                     // seconds of the node; seconds from its beginning to the end of the launch
-  ById<NodeId, bool> waits_for_update_;  // true for an update or a node after one
+  ById<NodeId, double> seconds_;         // of the node
+  ById<NodeId, double> path_seconds_;    // from the beginning of the node to the end of the launch
+  ById<NodeId, bool> waits_for_update_;  // true for an update, and for a node that waits for one
   std::map<LaneKey, Lane> lanes_;
   std::set<Key> ends_;
   ById<NodeId, int> rank_;

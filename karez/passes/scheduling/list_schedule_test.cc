@@ -1,4 +1,4 @@
-// Tests of the list schedule: compares it with a plain simulation of random programs on two placements.
+// Tests that compare the list schedule with a plain simulation of random programs on two placements.
 #include "karez/passes/scheduling/list_schedule.h"
 
 #include <gtest/gtest.h>
@@ -49,8 +49,8 @@ Graph random_graph(Random& random) {
   return graph;
 }
 
-// A simulation that checks all streams at every step, transfers first. An idle stream begins the node with the longest
-// path to the end.
+// A simulation that checks all streams at every step, transfer streams first. An idle stream begins the node with the
+// longest path to the end.
 class Simulation {
  public:
   Simulation(const Graph& graph, const Streams& stream, const CostTable& costs)
@@ -110,7 +110,8 @@ class Simulation {
   bool is_ready(NodeId n) const {
     return std::all_of(predecessors_[n].begin(), predecessors_[n].end(), [&](NodeId from) { return done_[from]; });
   }
-  // The node that an idle stream begins. Nodes that wait for an update begin after all others.
+  // Returns the node that an idle stream begins, or an invalid id. Nodes that wait for an update begin after all
+  // others.
   NodeId best(StreamKind kind, int mesh_number) const {
     bool has_others = false;
     for (NodeId n : graph_.nodes.ids())

@@ -10,7 +10,7 @@ namespace karez::passes {
 
 struct NodeDependencies {
   ById<NodeId, std::vector<NodeId>> successors;  // the nodes that wait for the node, once for each edge
-  ById<NodeId, int> in_degree;                   // the number of edges from nodes for which the node waits
+  ById<NodeId, int> in_degree;                   // the number of edges that lead to the node
 
   explicit NodeDependencies(const Graph& graph) : successors(graph.nodes.size()), in_degree(graph.nodes.size(), 0) {
     for (NodeId n : graph.nodes.ids()) {
@@ -19,7 +19,7 @@ struct NodeDependencies {
     }
   }
 
-  // All nodes, each after the nodes for which it waits.
+  // Returns all nodes, each after the nodes for which it waits.
   std::vector<NodeId> topological_order() const {
     ById<NodeId, int> remaining = in_degree;
     std::vector<NodeId> order;

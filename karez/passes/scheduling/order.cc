@@ -1,5 +1,5 @@
-// order: adds stores of values that are not updated in place, puts every reader of an old version before the writer,
-// and sorts the nodes.
+// The order pass: adds stores of values that are not updated in place, puts every reader of an old version before the
+// writer, and sorts the nodes.
 #include "karez/passes/scheduling/order.h"
 
 #include <algorithm>
@@ -21,9 +21,9 @@
 namespace karez::passes {
 namespace {
 
-constexpr double max_time_ratio = 0.99;  // of the launch in traced order; predictions are not more accurate than this
+constexpr double max_time_ratio = 0.99;  // relative to the traced order; predictions are not more accurate than 1 %
 
-// Updates end the step together, so that they can be fused; after them come the nodes that store the results of others.
+// Updates come together at the end of the step, so that they can be fused. Nodes that only store values follow them.
 enum class UpdateStage : std::uint8_t { before_updates, update, store };
 UpdateStage update_stage(const Node& node) {
   return node.op->role == Role::update  ? UpdateStage::update
@@ -46,8 +46,8 @@ void add_assigns(Graph& graph, const OpTable& ops) {
     require(variable.read.valid(), "variable '", variable.name, "' is updated but the graph has no node that reads it");
     NodeId like = graph.value(variable.updated).producer;
     ValueId value = rewrite.at(variable.updated);
-    if (source_of(graph, variable.updated) ==
-        variable.read) {  // in w = transpose(w), no call may read the bytes that it overwrites
+    // In w = transpose(w), no call may read the bytes that it overwrites.
+    if (source_of(graph, variable.updated) == variable.read) {
       NodeId node = rewrite.add(&ops.at("copy"), {value}, {}, std::span(&variable.type, 1), variable.mesh, like);
       value = rewrite.graph().node(node).outputs[0];
       rewrite.graph().value(value).layout = variable.stored;
@@ -62,7 +62,7 @@ void add_assigns(Graph& graph, const OpTable& ops) {
   for (auto [v, value] : stored) graph.variables[static_cast<std::size_t>(v)].updated = value;
 }
 
-// The nodes after a node, along data edges and `control_edges`.
+// Finds the nodes that depend on a given node, along data edges and `control_edges`.
 class Descendants {
  public:
   Descendants(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses,
@@ -103,10 +103,10 @@ class Descendants {
 // that would close a cycle of writers, as in a, b = b, a, gets a copy too. Returns whether any copy was made.
 bool copy_for_late_readers(Graph& graph, const OpTable& ops) {
   auto uses = uses_of(graph);
-  std::set<std::pair<NodeId, int>> not_in_place;  // (reading node, operand)
-  std::set<ValueId> copied;                       // values read late
-  ById<NodeId, std::vector<NodeId>> control_edges(
-      graph.nodes.size());  // existing control edges, and edges from readers to the writers visited so far
+  std::set<std::pair<NodeId, int>> late_operands;  // (node, operand number): operands that must read a copy
+  std::set<ValueId> copied;                        // the values of late operands
+  // Existing control edges, and edges from readers to the writers visited so far.
+  ById<NodeId, std::vector<NodeId>> control_edges(graph.nodes.size());
   for (NodeId n : graph.nodes.ids())
     for (NodeId predecessor : graph.node(n).after) control_edges[predecessor].push_back(n);
   Descendants descendants(graph, uses, control_edges);
@@ -122,19 +122,19 @@ bool copy_for_late_readers(Graph& graph, const OpTable& ops) {
       readers_through_views.erase(writer);
       bool is_late = std::any_of(readers_through_views.begin(), readers_through_views.end(),
                                  [&](NodeId reader) { return descendants.has(reader); });
-      if (is_late) not_in_place.insert({use.node, use.operand}), copied.insert(variable.read);
+      if (is_late) late_operands.insert({use.node, use.operand}), copied.insert(variable.read);
       for (NodeId reader : readers_through_views)
         if (!is_late) control_edges[reader].push_back(writer);
     }
   }
-  if (not_in_place.empty()) return false;
+  if (late_operands.empty()) return false;
   Rewrite rewrite(graph);
   ById<ValueId, ValueId> copies(graph.values.size());
   for (NodeId n : graph.nodes.ids()) {
     std::vector<ValueId> inputs;
     for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) {
       ValueId in = graph.nodes[n].inputs[i];
-      bool is_late = not_in_place.count({n, static_cast<int>(i)}) > 0;
+      bool is_late = late_operands.count({n, static_cast<int>(i)}) > 0;
       inputs.push_back(is_late ? copies[in] : rewrite.at(in));
     }
     rewrite.keep(n, std::move(inputs));
@@ -164,7 +164,7 @@ void add_control_edges(Graph& graph) {
 }
 
 // With micro-batches, the nodes that all micro-batches read come first, then the nodes that act for each micro-batch,
-// then the nodes that wait for all of these acts. So nodes with the same number of acts are adjacent and need few
+// then the nodes that wait for all of these acts. Thus nodes with the same number of acts are adjacent and need few
 // actors.
 enum class MicrobatchPhase : std::uint8_t { predecessor, during, successor };
 ById<NodeId, MicrobatchPhase> phases_of(const Graph& graph) {
@@ -218,28 +218,27 @@ OrderedGraph in_order(const Graph& graph, const std::vector<NodeId>& list) {
   return made;
 }
 
-// Seconds of one launch, with the slots that the pass `slots` will choose.
-double seconds_of(const OrderedGraph& ordered, const CostTable& costs, int streams_meet) {
+// Returns the seconds of one launch, with the slots that the `slots` pass will choose.
+double seconds_of(const OrderedGraph& ordered, const CostTable& costs, int max_slots) {
   const Segmentation segmentation = segment(ordered.graph, ordered.stream);
-  return simulate_launch(ordered.graph, segmentation, slot_counts(ordered.graph, segmentation, costs, streams_meet),
-                         costs)
+  return simulate_launch(ordered.graph, segmentation, slot_counts(ordered.graph, segmentation, costs, max_slots), costs)
       .seconds;
 }
 
 }  // namespace
 
-OrderedGraph order(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet, bool check_nan) {
+OrderedGraph order(Graph graph, const OpTable& ops, const CostTable& costs, int max_slots, bool check_nan) {
   add_assigns(graph, ops);
   copy_for_late_readers(graph, ops);
   add_control_edges(graph);
   gate_writes(graph, check_nan);
   OrderedGraph traced = in_order(graph, sorted(graph, ById<NodeId, int>(graph.nodes.size(), 0)));
-  // One compute stream takes the same time in any order.
+  // Without transfers, every order takes the same time.
   if (std::find(traced.stream.begin(), traced.stream.end(), StreamKind::comm) == traced.stream.end()) return traced;
-  traced.seconds = seconds_of(traced, costs, streams_meet);
+  traced.seconds = seconds_of(traced, costs, max_slots);
   OrderedGraph cost_order =
       in_order(traced.graph, sorted(traced.graph, list_schedule(traced.graph, traced.stream, costs)));
-  cost_order.seconds = seconds_of(cost_order, costs, streams_meet);
+  cost_order.seconds = seconds_of(cost_order, costs, max_slots);
   cost_order.traced_seconds = traced.traced_seconds = traced.seconds;
   if (cost_order.seconds >= max_time_ratio * traced.seconds) return traced;
   const auto bytes = [](const OrderedGraph& ordered) { return static_cast<double>(peak_live_bytes(ordered.graph)); };

@@ -1,4 +1,4 @@
-// Tests of order by cost: the conditions under which the order of the list schedule replaces the traced order.
+// Tests of the order by cost: the conditions under which the list schedule replaces the traced order.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,8 +15,8 @@ namespace {
 
 using testing::table;
 
-// A program with values of f32[512, 512] on two devices. By the default cost table, a product of full operands takes
-// 2.7 ms, and a product of split rows half as long.
+// A program with values of f32[512, 512] on two devices. With the default cost table, a product of full operands takes
+// 2.7 ms, and a product with split rows takes half as long.
 struct PricedProgram {
   Graph graph;
   Builder b{graph, table()};
@@ -61,8 +61,8 @@ TEST(OrderByCost, AnInputGradientComesBeforeAWeightGradientIfThisShortensTheLaun
   EXPECT_LT(producer_of(result.graph, "dx"), producer_of(result.graph, "dw")) << print(result.graph);
   EXPECT_LT(find_node(result.graph, "box", 1), producer_of(result.graph, "dw"))
       << "the transfer comes right after its operand";
-  // dx takes 1.3 ms, dw 2.7 ms during the 2.1 ms of the transfer, and the next product 2.7 ms; in traced order, the
-  // time of the transfer is added.
+  // dx takes 1.3 ms, then dw takes 2.7 ms, during which the transfer of 2.1 ms runs, and the next product takes 2.7 ms.
+  // In the traced order, no product runs during the transfer.
   EXPECT_LT(result.seconds, 0.8 * result.traced_seconds);
   EXPECT_GT(result.seconds, 0.7 * result.traced_seconds);
 }
@@ -74,7 +74,8 @@ TEST(OrderByCost, TheTracedOrderIsKeptIfLessThanAHundredthIsSaved) {
   EXPECT_EQ(result.seconds, result.traced_seconds);
 }
 
-// A path through a transfer, and `count` sums, traced first. Each sum is the only reader of a value as large as x.
+// A program with `count` sums, which are traced first, and a path through a transfer. Each sum is the only reader of a
+// value as large as x.
 PricedProgram with_sums(int count) {
   PricedProgram p;
   p.costs.link.beta = 4e-9;
@@ -88,7 +89,7 @@ PricedProgram with_sums(int count) {
   return p;
 }
 
-TEST(OrderByCost, TheTracedOrderIsKeptIfTheOtherOrderNeedsMoreBytesThanItSavesTime) {
+TEST(OrderByCost, TheTracedOrderIsKeptIfTheRelativeIncreaseInBytesExceedsTheSavingInTime) {
   OrderedGraph single = with_sums(1).ordered(), eight = with_sums(8).ordered();
   EXPECT_LT(single.seconds, 0.99 * single.traced_seconds);
   EXPECT_EQ(eight.seconds, eight.traced_seconds) << "all eight values would be live before the first sum";
@@ -134,7 +135,7 @@ TEST(OrderByCost, TheTracedOrderIsKeptIfTheOrderMakesNoDifference) {
   EXPECT_EQ(result.seconds, result.traced_seconds);
   auto rank = list_schedule(result.graph, result.stream, p.costs);
   EXPECT_GT(rank[find_node(result.graph, "exp")], rank[find_node(result.graph, "matmul")])
-      << "otherwise there was no choice";
+      << "the order by cost must differ from the traced order";
 }
 
 TEST(OrderByCost, WithoutTransfersNoTimeIsPredicted) {
@@ -152,8 +153,8 @@ TEST(OrderByCost, UpdatesHaveTheLastRanksAndNodesThatTakeNoTimeHaveTheRankOfARea
   ValueId w = p.with_layout(testing::parameter(p.b, "w", {DType::f32, {512, 512}}), B()),
           m = p.with_layout(testing::parameter(p.b, "m", {DType::f32, {512, 512}}), B());
   ValueId transposed = p.with_layout(build::transpose(p.b, x, {1, 0}), B());  // takes no time
-  auto next = build::sgd(
-      p.b, w, m, x, lr, {.momentum = 0.9});  // sgd could begin immediately, and while the stream waits for the transfer
+  // sgd could begin immediately, or while the stream waits for the transfer.
+  auto next = build::sgd(p.b, w, m, x, lr, {.momentum = 0.9});
   p.with_layout(next.w, B()), p.with_layout(next.m, B());
   ValueId y = p.product(p.gathered(p.with_layout(build::exp(p.b, p.input("rows", S(0))), S(0))), transposed, B());
   p.graph.outputs = {{"y", y}, {"z", p.with_layout(build::tanh(p.b, p.product(y, transposed, B())), B())}};
@@ -163,7 +164,8 @@ TEST(OrderByCost, UpdatesHaveTheLastRanksAndNodesThatTakeNoTimeHaveTheRankOfARea
   auto rank = list_schedule(result.graph, result.stream, p.costs);
   auto rank_of = [&](const char* op) { return rank[find_node(result.graph, op)]; };
   EXPECT_LT(rank_of("exp"), rank_of("matmul"));
-  EXPECT_EQ(rank_of("transpose"), rank_of("matmul")) << "the first of its two readers";
+  EXPECT_EQ(rank_of("transpose"), rank_of("matmul"))
+      << "a node that takes no time has the rank of the first of its two readers";
   EXPECT_GT(rank_of("sgd"), rank_of("tanh"));
   EXPECT_EQ(rank[result.graph.value(result.graph.variables[0].read).producer], rank_of("sgd"));
 }
@@ -178,8 +180,8 @@ TEST(OrderByCost, RandomProgramsKeepTheirEdgesAndAreNeverSlowerThanInTracedOrder
     PricedProgram p;
     p.costs.link.beta = 4e-9;
     std::vector<ValueId> split = {p.input("x", S(0))}, whole = {p.input("w", B()), p.gathered(split[0])};
-    auto random_value = [&](const std::vector<ValueId>& rank_of) {
-      return rank_of[static_cast<std::size_t>(random() % rank_of.size())];
+    auto random_value = [&](const std::vector<ValueId>& values) {
+      return values[static_cast<std::size_t>(random() % values.size())];
     };
     for (int step = 0; step < 20; ++step) {
       switch (random() % 4) {

@@ -1,5 +1,5 @@
-// Tests of order: old versions are read before they are overwritten, updates come last, and other new versions are
-// assigned.
+// Tests of the order pass: old versions are read before they are overwritten, updates come last, and values that are
+// not updates are assigned.
 #include "karez/passes/scheduling/order.h"
 
 #include <gtest/gtest.h>
@@ -40,8 +40,9 @@ struct Step {
     verify(c.graph);
     EXPECT_EQ(testing::max_relative_difference(old_results, testing::evaluate_graph(c.graph)), 0);
     EXPECT_EQ(c.stream.size(), c.graph.nodes.size());
-    for (const Variable& variable : c.graph.variables)
-      EXPECT_TRUE(!variable.updated.valid() || updates_in_place(c.graph, variable)) << variable.name;
+    const std::vector<bool> in_place = updates_in_place(c.graph);
+    for (std::size_t i = 0; i < in_place.size(); ++i)
+      EXPECT_TRUE(!c.graph.variables[i].updated.valid() || in_place[i]) << c.graph.variables[i].name;
     return std::move(c.graph);
   }
   ValueId lr;
@@ -52,7 +53,7 @@ bool has_edge(const Graph& graph, NodeId node, NodeId predecessor) {
   return std::find(list.begin(), list.end(), predecessor) != list.end();
 }
 
-// dX = dY W^T, although the update was traced first.
+// dX = dY W^T must read the old W, although the update of W was traced first.
 TEST(Order, TheInputGradientReadsTheOldWeight) {
   Step s;
   ValueId w = s.parameter("w");
@@ -110,9 +111,8 @@ TEST(Order, AReaderThatNeedsTheNewVersionGetsACopyOfTheOldVersion) {
   w = late_reader.parameter("w");
   late_reader.parameter("m");
   late_reader.sgd(0, late_reader.input("g"));
-  ValueId momentum =
-      late_reader.graph.variables[1]
-          .updated;  // sgd writes both variables; the reader of this value comes after sgd and needs the old weight
+  // sgd writes both variables. The reader of the new momentum comes after sgd and needs the old weight.
+  ValueId momentum = late_reader.graph.variables[1].updated;
   late_reader.graph.outputs = {{"y", build::mul(late_reader.b, build::transpose(late_reader.b, w, {1, 0}),
                                                 build::neg(late_reader.b, momentum))}};
   g = late_reader.ordered();
@@ -149,7 +149,7 @@ TEST(Order, AnUpdatedValueWithOtherReadersIsAssigned) {
     if (variant == 2) s.graph.outputs = {{"y", build::exp(s.b, next.w)}};
     if (variant == 3) s.update(1, next.w);
     Graph g = s.ordered();
-    EXPECT_EQ(count_op(g, "assign"), variant == 0 ? 0 : variant == 3 ? 2 : 1) << variant;
+    EXPECT_EQ(count_op(g, "assign"), variant == 0 ? 0 : variant == 3 ? 2 : 1) << "variant " << variant;
     EXPECT_TRUE(variant != 1 || g.node(g.value(g.outputs[0].value).producer).op->name == "sgd");
   }
 }

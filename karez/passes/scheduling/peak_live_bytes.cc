@@ -1,4 +1,4 @@
-// Sweeps over the order once for each placement.
+// Computes peak live bytes in a sweep over the nodes of each placement.
 #include "karez/passes/scheduling/peak_live_bytes.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace karez::passes {
 
 std::int64_t peak_live_bytes(const Graph& graph) {
   const auto uses = uses_of(graph);
-  // By placement and node: bytes that become live when the node acts, minus bytes that were last read before it.
+  // By placement and node: the bytes that become live at the node, minus the bytes last read at the previous node.
   std::vector<std::vector<std::int64_t>> change_by_mesh(graph.meshes.size(),
                                                         std::vector<std::int64_t>(graph.nodes.size() + 1, 0));
   for (ValueId v : graph.values.ids()) {

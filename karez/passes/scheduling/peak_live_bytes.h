@@ -1,4 +1,4 @@
-// The peak bytes of live values on a device when the nodes of its placement act one after the other, in graph order.
+// The peak bytes of live values on a device when the nodes of its placement act one after another, in graph order.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace karez::passes {
 
-// Returns the maximum over all placements, on their busiest devices. A value is live from the node that computes it to
-// its last reader, including readers through windows. Variables, constants, inputs and the results of updates are left
-// out.
+// Returns the maximum over all placements. Each value counts with the bytes of its largest part. It is live from the
+// node that computes it to its last reader, including readers through windows. Variables, constants, inputs and the
+// results of updates are not counted.
 std::int64_t peak_live_bytes(const Graph& graph);
 
 }  // namespace karez::passes

@@ -10,7 +10,7 @@
 
 namespace karez::passes {
 
-// Windows count as readers.
+// Adds all nodes that read the bytes of `value`, directly or through windows. The windows are readers too.
 inline void collect_readers(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses, ValueId value,
                             std::set<NodeId>& readers) {
   for (const Use& use : uses[value]) {
@@ -21,7 +21,7 @@ inline void collect_readers(const Graph& graph, const ById<ValueId, std::vector<
   }
 }
 
-// Segments that only make windows do not count.
+// Returns the segments that read the bytes of `value`. Segments that only make windows are not included.
 inline std::set<SegmentId> reading_segments(const Graph& graph, const Segmentation& segmentation,
                                             const ById<ValueId, std::vector<Use>>& uses, ValueId value) {
   std::set<NodeId> readers;

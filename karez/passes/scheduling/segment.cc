@@ -1,4 +1,4 @@
-// segment: decides for each node whether it extends the open segment of its stream.
+// The segment pass: decides for each node whether it extends the open segment of its stream.
 #include "karez/passes/scheduling/segment.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace karez::passes {
 namespace {
 
-// By node: the producers of its operands, and the nodes from which its control edges come.
+// Returns, for each node, the producers of its operands and the nodes from which its control edges come.
 std::vector<std::vector<int>> waits_for(const Graph& graph) {
   std::vector<std::vector<int>> result;
   result.reserve(graph.nodes.size());
@@ -25,12 +25,12 @@ std::vector<std::vector<int>> waits_for(const Graph& graph) {
   return result;
 }
 
-// Numbers segments so that producers come before consumers; ready segments are in the order of their first nodes.
+// Numbers segments so that producers come before consumers and, where that allows it, by their first nodes.
 void number_in_order(const Graph& graph, Segmentation& result) {
   ById<SegmentId, std::set<SegmentId>> next(result.segments.size());
   ById<SegmentId, int> inputs_left(result.segments.size(), 0);
-  auto edge = [&](NodeId producers, NodeId to) {
-    SegmentId a = result.segment_of[producers], b = result.segment_of[to];
+  auto edge = [&](NodeId from, NodeId to) {
+    SegmentId a = result.segment_of[from], b = result.segment_of[to];
     if (a != b && next[a].insert(b).second) ++inputs_left[b];
   };
   for (NodeId n : graph.nodes.ids()) {
@@ -49,7 +49,7 @@ void number_in_order(const Graph& graph, Segmentation& result) {
       if (--inputs_left[to] == 0) push(to);
     ordered.push_back(std::move(result.segments[s]));
   }
-  require(ordered.size() == result.segments.size(), "segment: segments wait for each other");
+  require(ordered.size() == result.segments.size(), "segment: segments wait for each other in a cycle");
   result.segments = std::move(ordered);
   for (SegmentId s : result.segments.ids())
     for (NodeId node : result.segments[s].nodes) result.segment_of[node] = s;
@@ -73,11 +73,11 @@ class Segmenter {
   Segmentation run() {
     for (NodeId n : graph_.nodes.ids()) {
       const bool waits = waits_for_all(n);
-      const SegmentId own_segment = stream_of_[n] == StreamKind::compute ? segment_of_compute(n, waits) : start(n);
-      reach_.put(n.index, own_segment.index);
-      if (stream_of_[n] != StreamKind::compute) reach_.close(own_segment.index);
-      made_.segments[own_segment].nodes.push_back(n);
-      made_.segment_of[n] = own_segment;
+      const SegmentId assigned = stream_of_[n] == StreamKind::compute ? segment_of_compute(n, waits) : start(n);
+      reach_.put(n.index, assigned.index);
+      if (stream_of_[n] != StreamKind::compute) reach_.close(assigned.index);
+      made_.segments[assigned].nodes.push_back(n);
+      made_.segment_of[n] = assigned;
     }
     number_in_order(graph_, made_);
     return std::move(made_);
@@ -91,7 +91,7 @@ class Segmenter {
   };
   struct Needs {
     bool new_wait = false;  // the node needs a transfer for which the open segment does not wait
-    bool cycle = false;     // the node needs a node that comes after the open segment
+    bool cycle = false;     // the node needs a node that waits for the open segment
   };
 
   SegmentId start(NodeId first) {
@@ -110,13 +110,12 @@ class Segmenter {
   Needs needs(NodeId n, SegmentId open) const {
     Needs needs_of_node;
     for (int predecessor : waits_for_[n.index]) {
-      const SegmentId producers = made_.segment_of[NodeId(predecessor)];
-      if (producers == open) continue;
-      if (open.valid() && reach_.before(open.index, producers.index)) needs_of_node.cycle = true;
-      if (made_.segments[producers].stream != StreamKind::comm)
+      const SegmentId producer = made_.segment_of[NodeId(predecessor)];
+      if (producer == open) continue;
+      if (open.valid() && reach_.before(open.index, producer.index)) needs_of_node.cycle = true;
+      if (made_.segments[producer].stream != StreamKind::comm)
         continue;  // sources act when the launch begins, so no wait is needed
-      if (!needs_of_node.new_wait)
-        needs_of_node.new_wait = !open.valid() || !reach_.before(producers.index, open.index);
+      if (!needs_of_node.new_wait) needs_of_node.new_wait = !open.valid() || !reach_.before(producer.index, open.index);
     }
     return needs_of_node;
   }
@@ -141,9 +140,9 @@ class Segmenter {
   solve::GroupReachability reach_;
   ById<NodeId, bool> feeds_transfer_;
   ById<NodeId, bool> waits_for_all_;  // true if the node waits for all acts of micro-batches
-  // By placement (one stream each; only transfers lead from one placement to another), by the number of acts (the same
-  // for all nodes of an actor), and by whether the nodes wait for all acts of micro-batches, which may depend on other
-  // nodes that act once.
+  // Open segments by placement, number of acts, and whether the nodes wait for all acts of micro-batches. Each
+  // placement has one compute stream, and all nodes of an actor act equally often. Nodes that wait for all acts of
+  // micro-batches must not share an actor with nodes for which micro-batches wait.
   std::map<std::tuple<int, int, bool>, OpenSegment> compute_;
   Segmentation made_;
 };

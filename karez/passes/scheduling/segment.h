@@ -1,4 +1,4 @@
-// segment: divides the nodes of each stream, in their order, into segments; each segment becomes an actor.
+// The segment pass: divides the nodes of each stream, in their order, into segments; each segment becomes an actor.
 #pragma once
 
 #include "karez/passes/compilation.h"

@@ -1,4 +1,4 @@
-// Tests of segment: where segments end, and that segments form no cycle.
+// Tests of the segment pass: where segments end, and that segments form no cycle.
 #include "karez/passes/scheduling/segment.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@ using testing::table;
 
 const TensorType vec{DType::f32, {8}};
 
-// A program on two devices. `gathered` makes a split value Broadcast; other results have the layouts of their operands.
+// A program on two devices. `gathered` makes a split value Broadcast, and `sliced` splits a Broadcast value; the
+// results of `exp` and `add` have the layout of their first operand.
 struct Program {
   Graph graph;
   Builder b{graph, table()};
@@ -55,7 +56,8 @@ std::string text_of(const Compilation& c) {
   });
 }
 
-// Checks that every node is in one segment of its stream, and that edges lead from lower to higher numbers.
+// Checks that every node is in one segment of its stream, that only segments of the compute stream have several nodes,
+// and that no edge leads to a segment with a lower number.
 void check_segments(const Compilation& c) {
   std::size_t nodes = 0;
   for (SegmentId s : c.segmentation.segments.ids()) {
@@ -77,7 +79,7 @@ void check_segments(const Compilation& c) {
   }
 }
 
-// Of a, b and c, only c needs the network.
+// Of a, b and c, only c depends on a transfer.
 TEST(Segment, NodesThatNeedNoTransferDoNotWaitForOne) {
   Program p;
   ValueId a = p.exp(p.input("x"));
@@ -98,7 +100,7 @@ TEST(Segment, ASegmentEndsAfterTheOperandOfATransfer) {
   Compilation segmented = p.segmented();
   check_segments(segmented);
   EXPECT_EQ(text_of(segmented), "host: input | compute: exp | compute: exp exp | comm: box | comm: box")
-      << "numbered in the order of first nodes";
+      << "segments are numbered in the order of their first nodes";
 }
 
 TEST(Segment, HostInputsDoNotEndASegment) {
@@ -125,7 +127,8 @@ TEST(Segment, AControlEdgeFromATransferEndsASegment) {
   ValueId x = p.input("x"), y = p.input("y"), gathered_value = p.gathered(x);
   ValueId first = p.exp(y), second = p.add(first, y);
   p.graph.outputs = {{"moved", gathered_value}, {"y", second}};
-  EXPECT_EQ(text_of(p.segmented()), "host: input | host: input | comm: box | compute: exp add") << "without the edge";
+  EXPECT_EQ(text_of(p.segmented()), "host: input | host: input | comm: box | compute: exp add")
+      << "without the edge, exp and add are one segment";
   p.graph.node(p.graph.value(second).producer).after = {p.graph.value(gathered_value).producer};
   Compilation segmented = p.segmented();
   check_segments(segmented);
@@ -153,13 +156,13 @@ TEST(Segment, NodesThatWaitForAllMicroBatchesShareNoActorWithNodesThatMicroBatch
   ValueId second = p.add(first, read);
   p.graph.outputs = {{"after", after}, {"second", second}};
   for (ValueId v : {y, first, second}) p.graph.nodes[p.graph.value(v).producer].acts = 3;
-  p.graph.nodes[joined].after = {
-      p.graph.value(first).producer};  // `joined` waits for all acts of `first`; `second` needs `read`, which acts once
+  // `joined` waits for all acts of `first`, and `second` needs `read`, which acts once.
+  p.graph.nodes[joined].after = {p.graph.value(first).producer};
   Compilation c = segment_as_traced(p.graph);
   check_segments(c);
   auto segment_of_value = [&](ValueId v) { return c.segmentation.segment_of[c.graph.value(v).producer]; };
   EXPECT_NE(segment_of_value(read), segment_of_value(after)) << text_of(c);
-  EXPECT_NO_THROW(run_passes(c, {"slots"})) << "otherwise they wait for each other";
+  EXPECT_NO_THROW(run_passes(c, {"slots"})) << "the two segments must not wait for each other";
 }
 
 TEST(Segment, ActorsThatActOncePerLaunchHavePrioritiesInTheirOrder) {
@@ -181,18 +184,18 @@ TEST(Segment, TheActorNearerToTheEndActsFirstAmongMicroBatches) {
     if (n != p.graph.value(acts_once).producer && n.index != 1) p.graph.nodes[n].acts = 4;
   Compilation c = segment_as_traced(p.graph);
   check_segments(c);
-  auto segment_of_value = [&](ValueId v) {
+  auto priority = [&](ValueId v) {
     return priority_of(c.graph, c.segmentation, c.segmentation.segment_of[c.graph.value(v).producer]);
   };
-  EXPECT_LT(segment_of_value(third), segment_of_value(middle)) << text_of(c);
-  EXPECT_LT(segment_of_value(middle), segment_of_value(forward));
-  EXPECT_LT(segment_of_value(acts_once), segment_of_value(third)) << "nodes that micro-batches read come before them";
+  EXPECT_LT(priority(third), priority(middle)) << text_of(c);
+  EXPECT_LT(priority(middle), priority(forward));
+  EXPECT_LT(priority(acts_once), priority(third)) << "nodes that micro-batches read come before them";
   std::set<int> priorities;
   for (SegmentId s : c.segmentation.segments.ids())
-    EXPECT_TRUE(priorities.insert(priority_of(c.graph, c.segmentation, s)).second) << "no two are equal";
+    EXPECT_TRUE(priorities.insert(priority_of(c.graph, c.segmentation, s)).second) << "no two priorities may be equal";
 }
 
-TEST(Segment, OneDeviceIsOneComputeSegment) {
+TEST(Segment, AllComputeNodesOfOneDeviceAreOneSegment) {
   Compilation c = testing::compilation(testing::mlp_step(Mesh::of({}), {20, 30, 10}, 8));
   run_passes(c, {"shard"});
   run_passes(c, {"box"});
@@ -204,7 +207,7 @@ TEST(Segment, OneDeviceIsOneComputeSegment) {
   EXPECT_EQ(compute, 1) << text_of(c);
 }
 
-TEST(Segment, UpdatesAreOneSegmentAlthoughTheirGradientsArriveOneAfterTheOther) {
+TEST(Segment, UpdatesAreOneSegmentAlthoughTheirGradientsArriveOneByOne) {
   Graph graph = testing::mlp_step(Mesh::parse("data=4"), {20, 30, 30, 10}, 64);
   for (Variable& variable : graph.variables) variable.stored = Layout{B()};
   graph.value(graph.nodes[NodeId(0)].outputs[0]).layout = Layout{S(0)};
@@ -255,8 +258,8 @@ TEST(Segment, RandomProgramsHaveNoCycles) {
     std::mt19937_64 random(seed + round);
     Program p;
     std::vector<ValueId> split = {p.input("x"), p.input("y")}, whole = {p.gathered(split[0])};
-    auto random_value = [&](const std::vector<ValueId>& segment_of_value) {
-      return segment_of_value[static_cast<std::size_t>(random() % segment_of_value.size())];
+    auto random_value = [&](const std::vector<ValueId>& values) {
+      return values[static_cast<std::size_t>(random() % values.size())];
     };
     for (int step = 0; step < 30; ++step) {
       switch (random() % 5) {
@@ -267,7 +270,7 @@ TEST(Segment, RandomProgramsHaveNoCycles) {
       }
     }
     p.graph.outputs = {{"a", whole.back()}};
-    if (random() % 2) {  // a reader and a late writer far apart
+    if (random() % 2) {  // a variable with a reader and a late writer, far apart
       ValueId w = p.with_layout(testing::parameter(p.b, "w", vec), S(0));
       p.graph.variables[0].stored = Layout{S(0)};
       p.graph.variables[0].updated = random_value(split);

@@ -1,4 +1,4 @@
-// Makes actors from segments, and registers from values, variables and control edges.
+// Builds slot problems: actors from segments, and registers from values, variables and control edges.
 #include "karez/passes/scheduling/slot_model.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ int acts_of(const Graph& graph, const Segmentation& segmentation, SegmentId s) {
   return graph.node(segmentation.segments[s].nodes[0]).acts;
 }
 
-// By segment: the first segment of its run. A run is a sequence of segments that a stream can execute one after the
-// other without a new wait.
+// Returns, for each segment, the first segment of its run. A run is a sequence of segments that a stream can execute
+// one after another without a new wait.
 ById<SegmentId, SegmentId> runs_of(const Graph& graph, const Segmentation& segmentation) {
   Ancestors ancestors(graph, segmentation);
   ById<SegmentId, SegmentId> run(segmentation.segments.size());
@@ -30,9 +30,9 @@ ById<SegmentId, SegmentId> runs_of(const Graph& graph, const Segmentation& segme
     run[s] = s;
     const Segment& segment = segmentation.segments[s];
     if (segment.stream != StreamKind::compute || acts_of(graph, segmentation, s) == 1) continue;
-    const auto consumer_actor = last.find(segment.mesh);
-    if (consumer_actor != last.end() && ancestors.waits_for_all_of(consumer_actor->second, s)) {
-      run[s] = consumer_actor->second;
+    const auto previous_run = last.find(segment.mesh);
+    if (previous_run != last.end() && ancestors.waits_for_all_of(previous_run->second, s)) {
+      run[s] = previous_run->second;
       ancestors.add(run[s], s);
     } else {
       last[segment.mesh] = s;
@@ -120,8 +120,8 @@ class SlotModelBuilder {
     if (reg.consumers.empty()) return;
     reg.min_slots = slots.min_slots, reg.max_slots = slots.max_slots;
     reg.filled = filled;
-    reg.bytes = edge.value.valid() ? std::max<std::int64_t>(1, bytes)
-                                   : 0;  // an empty value must not get more slots than others
+    // An empty value counts as one byte, so that it does not get more slots than others.
+    reg.bytes = edge.value.valid() ? std::max<std::int64_t>(1, bytes) : 0;
     model_.problem.registers.push_back(std::move(reg));
     model_.edge.push_back(edge);
   }

@@ -13,7 +13,7 @@ namespace karez::passes {
 struct SlotRange {
   int min_slots = 1, max_slots = 1;
 };
-using SlotRanges = ById<ValueId, SlotRange>;  // by value, for the registers that carry values between segments
+using SlotRanges = ById<ValueId, SlotRange>;  // by value, for the register that carries it
 
 struct SlotModel {
   // What a register of the problem represents: a value, a variable between its update and the next launch's readers, or
@@ -29,15 +29,15 @@ struct SlotModel {
   std::vector<int> mesh;           // by stream; all streams are compute streams
 };
 
-// Models launches: segments with their numbers of acts, and variables as registers that are full when the launch
-// begins. Only the sum of a stream's acts counts, not their order.
+// Models successive launches. Each segment has its number of acts, and each variable is a register that is full when
+// the launch begins. The model uses the total time of the acts of each stream, not their order.
 SlotModel launch_model(const Graph& graph, const Segmentation& segmentation, const CostTable& costs,
                        const SlotRanges& ranges);
 
-// Models a steady state of micro-batches: segments that act for each micro-batch act once, and segments that act once
-// per launch are left out. Segments that a stream can run one after the other without a new wait are one actor, such as
-// an input gradient, for which the next stage waits, and the weight gradient next to it. This allows any order of the
-// two.
+// Models a steady state of micro-batches. Segments that act for each micro-batch act once; segments that act once per
+// launch are left out. Segments that a stream can run one after another without a new wait are one actor. An example
+// is an input gradient, for which another stage waits, and the weight gradient next to it. As one actor, the two may
+// run in any order.
 SlotModel micro_model(const Graph& graph, const Segmentation& segmentation, const CostTable& costs,
                       const SlotRanges& ranges);
 

@@ -58,7 +58,7 @@ struct PipelineGraph {
     run_passes(c, {"order", "segment", "slots"});
   }
 
-  // The slots of the first node with this op on the stage.
+  // Returns the slots of the first node with this op on the stage.
   int slots_of(std::string_view op, int stage) const {
     for (const Node& node : c.graph.nodes)
       if (node.op->name == op && c.graph.value(node.outputs[0]).mesh == stage + 1)
@@ -70,8 +70,8 @@ struct PipelineGraph {
 TEST(MicroSlots, APipelineStageNeedsOneSlotForItselfAndEachLaterStage) {
   for (int p : {2, 3, 4, 5}) {
     const PipelineGraph pipeline(p, 8);
-    EXPECT_EQ(pipeline.slots_of("input", 0), p) << p;
-    EXPECT_EQ(pipeline.slots_of("matmul", p - 1), 1) << "the last stage begins its backward pass at once";
+    EXPECT_EQ(pipeline.slots_of("input", 0), p) << p << " stages";
+    EXPECT_EQ(pipeline.slots_of("matmul", p - 1), 1) << "the last stage begins its backward pass immediately";
     for (int i = 1; i < p; ++i)
       EXPECT_EQ(pipeline.slots_of("transfer", i), p - i) << p << " stages, stage " << i << "\n"
                                                          << print(pipeline.c.graph);
@@ -83,14 +83,14 @@ TEST(MicroSlots, SlotsAreAtMostTheNumberOfMicroBatches) {
   EXPECT_EQ(pipeline.slots_of("input", 0), 2);
   EXPECT_EQ(pipeline.slots_of("transfer", 1), 2);
   EXPECT_EQ(pipeline.slots_of("transfer", 4), 1);
-  EXPECT_EQ(PipelineGraph(1, 8).slots_of("input", 0), 1) << "one device computes micro-batches one after the other";
+  EXPECT_EQ(PipelineGraph(1, 8).slots_of("input", 0), 1) << "one device computes micro-batches one after another";
   EXPECT_EQ(PipelineGraph(1, 8, true).slots_of("input", 0), 2) << "prefetched inputs have two slots";
 }
 
 TEST(MicroSlots, SlotsAreReducedStepByStepToOneForEveryValue) {
   const PipelineGraph pipeline(4, 8);
   const auto steps = fewer_slots(pipeline.c.graph, pipeline.c.segmentation, pipeline.costs, 2);
-  ASSERT_GE(steps.size(), 6u) << "in steps no larger than the remaining slots";
+  ASSERT_GE(steps.size(), 6u) << "the slots must be removed in small steps";
   double previous_interval = pipeline.c.slot_assignment.interval;
   for (const auto& slots : steps) {
     const SlotAssignment assignment = assign_slots(pipeline.c.graph, pipeline.c.segmentation, pipeline.costs, slots);
@@ -99,10 +99,10 @@ TEST(MicroSlots, SlotsAreReducedStepByStepToOneForEveryValue) {
   }
   EXPECT_EQ(*std::max_element(steps.back().begin(), steps.back().end()), 1);
   EXPECT_GT(previous_interval, 2 * pipeline.c.slot_assignment.interval)
-      << "each micro-batch goes through all stages alone";
+      << "each micro-batch must pass all stages before the next one begins";
 }
 
-// The seconds of the actors on a stage.
+// Returns the seconds of the actors on a stage.
 std::vector<double> seconds_on(const PipelineGraph& pipeline, const SlotModel& model, int stage) {
   std::vector<double> out;
   for (std::size_t a = 0; a < model.segment.size(); ++a)
@@ -116,15 +116,15 @@ SlotRanges ranges_of(const PipelineGraph& pipeline, SlotRange range) {
   return SlotRanges(pipeline.c.graph.values.size(), range);
 }
 
-TEST(SlotModel, AWeightGradientIsOneActorWithTheInputGradientBeforeIt) {
+TEST(SlotModel, AnInputGradientAndTheWeightGradientAfterItAreOneActor) {
   const PipelineGraph pipeline(3, 4);
   const SlotModel model =
       micro_model(pipeline.c.graph, pipeline.c.segmentation, pipeline.costs, ranges_of(pipeline, {1, 4}));
   const double forward_and_backward[] = {1, 2}, one_actor[] = {3}, first[] = {1, 1};
   auto expect = [&](int stage, std::span<const double> expected) {
     const auto actual = seconds_on(pipeline, model, stage);
-    ASSERT_EQ(actual.size(), expected.size()) << stage;
-    for (std::size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-3) << stage;
+    ASSERT_EQ(actual.size(), expected.size()) << "stage " << stage;
+    for (std::size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-3) << "stage " << stage;
   };
   expect(0, first);
   expect(1, forward_and_backward);  // between the two actors, the stage waits for the last stage
@@ -166,7 +166,7 @@ TEST(SlotModel, TheModelOfALaunchHasAllActsAndTheEdgesOfVariables) {
   EXPECT_EQ(sums, 2);
   EXPECT_GE(values, 4);
   EXPECT_GT(pipeline.c.slot_assignment.interval, 4 * 3.0)
-      << "four micro-batches of three products each on the last stage, and the path to it";
+      << "the last stage computes three products for each of four micro-batches, but must wait for the first of them";
 }
 
 TEST(SlotModel, AControlEdgeIsARegisterWithoutBytes) {
@@ -196,9 +196,10 @@ TEST(SlotModel, AControlEdgeIsARegisterWithoutBytes) {
   EXPECT_EQ(control, 1);
 }
 
-// A stage of calls, each in a separate segment. Three calls that need only the operand of the first one are one actor,
-// although one call between them acts once and another waits for a different input. The register of the edge from the
-// call that acts once has period 1, and an empty value counts as one byte.
+// One stage, with each node in a separate segment. In the model of micro-batches the four calls from `first` to `third`
+// are one actor, because only the first of them waits for an input; the call `once` between them does not separate
+// them. In the model of a launch the control edge from `once` is a register with period 1 for its producer. An empty
+// value counts as one byte.
 TEST(SlotModel, ARunOfSegmentsIsOneActorEvenIfACallBetweenThemActsOnce) {
   Graph graph;
   Builder b(graph, testing::table());
@@ -208,12 +209,12 @@ TEST(SlotModel, ARunOfSegmentsIsOneActorEvenIfACallBetweenThemActsOnce) {
                 empty = build::input(b, "empty", {DType::f32, {0, 4}});
   const ValueId two = build::constant(b, type, 2), first = build::mul(b, x, two), once = build::exp(b, other),
                 second = build::matmul(b, first, first), third = build::mul(b, build::matmul(b, second, first), second),
-                empty_result = build::exp(b, empty), previous_interval = build::neg(b, other);
-  graph.outputs = {{"a", third}, {"b", empty_result}, {"c", previous_interval}, {"d", once}};
+                empty_result = build::exp(b, empty), negated = build::neg(b, other);
+  graph.outputs = {{"a", third}, {"b", empty_result}, {"c", negated}, {"d", once}};
   for (Value& value : graph.values) value.layout = Layout{};
   for (Node& node : graph.nodes)
     if (node.op->role != Role::constant) node.acts = 4;
-  const NodeId once_a_launch = graph.value(once).producer, later = graph.value(previous_interval).producer;
+  const NodeId once_a_launch = graph.value(once).producer, later = graph.value(negated).producer;
   graph.node(once_a_launch).acts = 1;
   graph.node(later).after.push_back(once_a_launch);
   Segmentation segmentation;
@@ -231,21 +232,24 @@ TEST(SlotModel, ARunOfSegmentsIsOneActorEvenIfACallBetweenThemActsOnce) {
   const SlotModel microbatches = micro_model(graph, segmentation, CostTable(), ranges);
   EXPECT_EQ(registers_of(microbatches, x).size(), 1u);
   EXPECT_TRUE(registers_of(microbatches, first).empty() && registers_of(microbatches, second).empty())
-      << "within one actor";
+      << "values that only one actor uses need no register";
   EXPECT_EQ(registers_of(microbatches, empty).at(0).bytes, 1);
   const SlotModel launch = launch_model(graph, segmentation, CostTable(), ranges);
-  EXPECT_EQ(registers_of(launch, first).at(0).consumers.size(), 2u) << "each consumer once, though one reads it twice";
+  EXPECT_EQ(registers_of(launch, first).at(0).consumers.size(), 2u)
+      << "a consumer that reads the value twice must be listed once";
   EXPECT_TRUE(registers_of(launch, two).empty()) << "constants need no register";
   for (std::size_t r = 0; r < launch.edge.size(); ++r) {
     const auto& reg = launch.problem.registers[r];
     EXPECT_GE(reg.period, 1);
-    if (launch.edge[r].later == later) { EXPECT_EQ(reg.period, 1) << "it acts once for four acts"; }
+    if (launch.edge[r].later == later) {
+      EXPECT_EQ(reg.period, 1) << "the producer acts once for four acts of the consumer";
+    }
   }
 }
 
 // The program has an all_gather, a window on its result, and a transfer of the window to other devices. With one slot
 // each, the next all_gather waits until the window is sent, because the window is not a copy. The all_gather and the
-// transfer each take a second, four times.
+// transfer each act four times and take a second per act.
 TEST(LaunchSimulation, AReaderThroughAWindowHoldsTheWindowedValue) {
   Graph graph;
   graph.meshes = {Mesh::parse(""), Mesh({{"a", 2}}, {{0, 0}, {0, 1}}), Mesh({{"a", 2}}, {{0, 2}, {0, 3}})};

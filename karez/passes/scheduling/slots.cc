@@ -1,5 +1,5 @@
-// slots: finds the fewest bytes of slots that keep the launch interval, then slots for increasing intervals;
-// collectives get turns in the order of a simulated launch.
+// The slots pass: finds the slots with the fewest bytes that keep the launch interval, and fewer slots for longer
+// intervals. Collectives get their turns in the order of a simulated launch.
 #include "karez/passes/scheduling/slots.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 namespace karez::passes {
 namespace {
 
-constexpr double slack = 1.03;  // relative to the best interval; a slot that saves less time is not worth its bytes
-constexpr int max_steps = 16;   // steps from the cheapest slots that keep the interval to one slot for every value
+constexpr double slack = 1.03;  // relative to the shortest interval; a slot that saves less time is not worth its bytes
+constexpr int max_steps = 16;   // in which fewer_slots reduces the slots of every value to one
 
 using Slots = ById<ValueId, int>;
 
@@ -60,11 +60,10 @@ class SlotChooser {
     }
   }
 
-  double slowest() const {
-    return slowest_;
-  }  // the slowest interval relative to the best one, with the fewest slots for all values; at least `slack`
+  // Returns the interval with the fewest slots for all values, relative to the shortest interval; at least `slack`.
+  double slowest() const { return slowest_; }
 
-  // The cheapest slots for intervals that are `times` as long as the best ones.
+  // Returns the slots with the fewest bytes for intervals that are `times` as long as the shortest ones.
   const Slots& slots_for(double times) {
     for (const IntervalModel& interval_model : intervals_) {
       if (!interval_model.is_known) continue;
@@ -75,8 +74,7 @@ class SlotChooser {
       const solve::SlotPlan plan =
           cheapest_slots(model.problem, std::max(times * interval_model.min_interval, reached));
       for (ValueId v : max_.ids())
-        if (is_chosen(interval_model, v))
-          max_[v] = min_[v];  // a value without a register in the model is used by only one actor of the model
+        if (is_chosen(interval_model, v)) max_[v] = min_[v];  // for values that only one actor of the model uses
       for (std::size_t r = 0; r < plan.slots.size(); ++r)
         if (const ValueId v = model.edge[r].value; v.valid()) max_[v] = plan.slots[r];
     }
@@ -84,10 +82,10 @@ class SlotChooser {
   }
 
  private:
-  // An interval that slots may lengthen: between micro-batches in a steady state, or between launches.
+  // A model of the interval between micro-batches in the steady state, or of the interval between launches.
   struct IntervalModel {
     SlotModel (*model)(const Graph&, const Segmentation&, const CostTable&, const SlotRanges&);
-    double min_interval = 0;  // interval
+    double min_interval = 0;  // with the largest allowed numbers of slots
     bool is_known = false;
   };
 
@@ -95,8 +93,8 @@ class SlotChooser {
     return (fills_per_launch(graph_, v) > 1) == (interval_model.model == micro_model);
   }
 
-  // Only the registers of this interval have a choice, since slots of micro-batches are chosen before those of
-  // launches.
+  // Only the registers that the model chooses have a range of slots. The others are fixed, since the slots of
+  // micro-batches are chosen before those of launches.
   SlotModel model_of(const IntervalModel& interval_model) const {
     SlotRanges ranges;
     for (ValueId v : max_.ids()) ranges.push_back({is_chosen(interval_model, v) ? min_[v] : max_[v], max_[v]});

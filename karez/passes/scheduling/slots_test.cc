@@ -1,5 +1,5 @@
-// Tests of slots: the fewest slots that keep the interval, fewer slots for less memory, turns of collectives, and a
-// step that stalls.
+// Tests of the slots pass: the fewest slots that keep the interval, fewer slots for less memory, turns of collectives,
+// and a step that stalls.
 #include "karez/passes/scheduling/slots.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ Attrs gather(int axis, const char* from) {
   return Attrs().set("axis", axis).set("move", "all_gather").set("from", from).set("to", "B");
 }
 
-// A program of exp, a transfer that takes `transfer` times as long, and two nodes that together take as long as exp.
+// A program with exp, a transfer that takes `transfer` times as long, and two nodes that together take as long as exp.
 struct Relay : Program {
   CostTable costs;
   explicit Relay(double transfer, bool is_prefetched = false) {
@@ -73,21 +73,21 @@ struct Relay : Program {
   }
 };
 
-// With one slot each, a transfer waits for its consumer and its producer. If this takes longer than everything else, a
-// second slot is worth its bytes.
+// With one slot in each register, a producer, a transfer and its consumer cannot overlap. If they take longer together
+// than everything else, a second slot is worth its bytes.
 TEST(Slots, AValueHasTwoSlotsIfAStreamWouldWaitForAnotherAndOtherwiseOne) {
   for (int max_slots : {2, 3}) {
     Compilation c = Relay(3).until_slots(max_slots);
     EXPECT_EQ(slots_of(c, "exp"), 2);
     EXPECT_EQ(slots_of(c, "box"), 2);
-    EXPECT_EQ(slots_of(c, "neg"), 1) << "within an actor";
-    EXPECT_EQ(slots_of(c, "input"), 1) << "an array is available at once";
+    EXPECT_EQ(slots_of(c, "neg"), 1) << "no other actor reads this value";
+    EXPECT_EQ(slots_of(c, "input"), 1) << "an array that the caller passes needs no second slot";
   }
   Compilation fast = Relay(0.1).until_slots();
   EXPECT_EQ(slots_of(fast, "exp"), 1);
   EXPECT_EQ(slots_of(fast, "box"), 1);
   Compilation single_slot = Relay(3).until_slots(1);
-  EXPECT_EQ(slots_of(single_slot, "exp"), 1) << "as the options require";
+  EXPECT_EQ(slots_of(single_slot, "exp"), 1) << "the options allow only one slot";
 }
 
 TEST(Slots, PrefetchedInputsHaveTwoSlots) {
@@ -112,7 +112,8 @@ TEST(Slots, StepsWithFewerSlotsAreNeverFasterAndEndWithOneSlotForEveryValue) {
     EXPECT_EQ(next.turns, c.slot_assignment.turns);
     previous = next;
   }
-  EXPECT_GT(previous.interval, 1.2 * c.slot_assignment.interval) << "the intervals are as four to three";
+  EXPECT_GT(previous.interval, 1.2 * c.slot_assignment.interval)
+      << "the interval with one slot per value is about 4/3 as long";
   EXPECT_EQ(*std::max_element(previous.slots.begin(), previous.slots.end()), 1);
   Compilation fast = Relay(0.1).until_slots();
   EXPECT_TRUE(fewer_slots(fast.graph, fast.segmentation, fast.options.costs, 2).empty()) << "no slot can be removed";
@@ -134,7 +135,7 @@ TEST(Slots, ATransferOfAWindowReadsTheWindowedValue) {
   EXPECT_EQ(slots_of(c, "exp"), 1);
 }
 
-TEST(Slots, EachAxisHasItsOwnTurnsWithoutGaps) {
+TEST(Slots, TurnsAreNumberedSeparatelyForEachAxisWithoutGaps) {
   Graph graph = testing::mlp_step(Mesh::parse("data=2,model=2"), {16, 32, 8}, 16);
   LayoutRule rules[] = {{"fc1.weight", {"model"}}, {"fc2.weight", {"", "model"}}};
   apply_rules(graph, rules);
@@ -173,9 +174,9 @@ TEST(Slots, TurnsFollowTheTimeAtWhichOperandsAreReady) {
   EXPECT_EQ(turns, (std::vector<int>{1, 0})) << "the small transfer does not wait for the matmul";
 }
 
-// One transfer follows a product; another follows a first transfer that takes longer than a quarter of the product but
-// less than the full product. On four devices, a product that every device computes in full ends after the first
-// transfer, and a split product ends before it.
+// Axis 1 has two transfers: one waits for a product, and one waits for a transfer on axis 0. The transfer on axis 0
+// takes longer than a quarter of the product but less time than the full product. On four devices, a product that every
+// device computes in full therefore ends after the transfer on axis 0, and a split product ends before it.
 TEST(Slots, AProductThatEveryDeviceComputesInFullTakesItsFullTime) {
   CostTable costs;
   Mesh mesh = Mesh::parse("data=2,model=2");
@@ -214,7 +215,7 @@ TEST(Slots, AProductThatEveryDeviceComputesInFullTakesItsFullTime) {
     for (NodeId v : c.graph.nodes.ids())
       if (!c.slot_assignment.turns[v].empty() && c.graph.nodes[v].attrs.integer("axis") == 1)
         turn[c.graph.nodes[v].attrs.text("from")] = c.slot_assignment.turns[v].at(0);
-    EXPECT_EQ(turn["S(0)"], split ? 0 : 1) << (split ? "split" : "whole") << "\n" << print(c.graph);
+    EXPECT_EQ(turn["S(0)"], split ? 0 : 1) << (split ? "split product" : "full product") << "\n" << print(c.graph);
     EXPECT_EQ(turn["S(1)"], split ? 1 : 0);
   }
 }

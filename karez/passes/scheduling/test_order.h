@@ -1,4 +1,4 @@
-// For tests of order: finds nodes of a graph by op.
+// A helper for tests of the order pass, which finds nodes of a graph by op.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace karez::passes {
 
-// The node number `nth` with this op, counted from 0; an invalid id beyond the last node if there is none.
+// Returns the `nth` node with this op, counted from 0, or an id beyond the last node if there is none.
 inline NodeId find_node(const Graph& graph, std::string_view op, int nth = 0) {
   for (NodeId n : graph.nodes.ids())
     if (graph.nodes[n].op->name == op && nth-- == 0) return n;

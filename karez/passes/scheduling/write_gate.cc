@@ -12,7 +12,7 @@ namespace karez::passes {
 namespace {
 
 using Bits = std::uint64_t;
-constexpr std::size_t batch_size = 64;  // number of nodes that may fail that are handled together, one bit each
+constexpr std::size_t batch_size = 64;  // nodes that may fail are handled in batches of this size, one bit each
 
 class Gate {
  public:
@@ -47,18 +47,17 @@ class Gate {
       leads_to_failing_[n] = std::any_of(
           dependencies_.successors[n].begin(), dependencies_.successors[n].end(),
           [&](NodeId after) { return may_fail_node[after] != 0 && graph_.node(after).acts == graph_.node(n).acts; });
-    for (std::size_t first_collectives = 0; first_collectives < failing.size(); first_collectives += batch_size)
-      close(std::span(failing).subspan(first_collectives, std::min(batch_size, failing.size() - first_collectives)));
+    for (std::size_t begin = 0; begin < failing.size(); begin += batch_size)
+      close(std::span(failing).subspan(begin, std::min(batch_size, failing.size() - begin)));
   }
 
  private:
   void close(std::span<const NodeId> failing) {
-    ById<NodeId, Bits> follows(graph_.nodes.size(), 0),
-        through_collective(graph_.nodes.size(),
-                           0);  // through_collective: along a path with a collective on the node's mesh
+    // By node: the nodes of `failing` on which it depends, and those on which it depends through a collective.
+    ById<NodeId, Bits> follows(graph_.nodes.size(), 0), through_collective(graph_.nodes.size(), 0);
     for (std::size_t i = 0; i < failing.size(); ++i) follows[failing[i]] |= Bits{1} << i;
-    std::map<std::pair<int, std::int64_t>, std::vector<NodeId>>
-        first_collectives;  // by mesh and axis: the first collective after each node of `failing`, or an invalid id
+    // By mesh and axis: the first collective after each node of `failing`, or an invalid id.
+    std::map<std::pair<int, std::int64_t>, std::vector<NodeId>> first_collectives;
     for (NodeId n : order_) {
       if (!depends_on_write_[n] && is_collective(n)) {
         through_collective[n] |= follows[n];
@@ -97,10 +96,10 @@ class Gate {
   const NodeDependencies dependencies_;
   const std::vector<NodeId> order_;
   std::vector<NodeId> writers_;
-  ById<NodeId, char> depends_on_write_;  // true for a write or a node after one
-  ById<NodeId, char> leads_to_failing_;  // true if a node that may fail comes after this one; the edges from that node
-                                         // to writes are enough for both
-  ById<NodeId, char> precedes_acts_;     // true if a node that acts more than once in a launch comes after this one
+  ById<NodeId, char> depends_on_write_;  // true for a write, and for a node that depends on one
+  ById<NodeId, char> leads_to_failing_;  // true if a direct successor may fail and acts equally often; the edges
+                                         // from that successor to writes are enough for both nodes
+  ById<NodeId, char> precedes_acts_;     // true if a node that acts more than once in a launch depends on this one
 };
 
 }  // namespace

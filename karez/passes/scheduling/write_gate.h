@@ -10,11 +10,13 @@ namespace karez::passes {
 // be outside of a table, or a user's kernel.
 bool may_fail(const Node& node);
 
-// Puts every node that may fail before every write of a variable that does not depend on the node, unless the node
-// reads the result of a write, or acts for each micro-batch while micro-batches read the written value. With
-// `check_nan` every call may fail. A write also waits for the node on the other devices of its mesh: unless the write
-// already depends on a collective that depends on the node, the first such collective along each axis, if any, comes
-// before the write.
+// Adds a control edge from every node that may fail to every write of a variable that does not depend on the node.
+// There are two exceptions: nodes that depend on a write, and nodes that act for each micro-batch if micro-batches read
+// the written value. If `check_nan` is true, every call may fail.
+//
+// A write must also wait for the node on the other devices of its mesh, since the node may fail there. If the write
+// does not already depend on a collective that depends on the node, edges are added to the write from the first such
+// collective along each axis.
 void gate_writes(Graph& graph, bool check_nan);
 
 }  // namespace karez::passes

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::table;
 
-// The numbers of the nodes with control edges to the writer of the variable.
+// Returns the numbers of the nodes that have control edges to the writer of the variable.
 std::vector<int> gating_nodes(const char* text, const char* variable, bool check_nan = false) {
   Graph graph = parse_graph(text, table());
   gate_writes(graph, check_nan);
@@ -45,7 +45,7 @@ constexpr const char* step = R"(graph main mesh(data=1) {
 TEST(WriteGate, WritesComeAfterNodesThatMayFail) {
   EXPECT_THAT(gating_nodes(step, "w"), IsEmpty()) << "the write already depends on all of these nodes";
   EXPECT_THAT(gating_nodes(step, "steps"), ElementsAre(4)) << "the gather, which depends on both inputs";
-  EXPECT_THAT(gating_nodes(step, "w", true), ElementsAre(6)) << "any call may make a NaN";
+  EXPECT_THAT(gating_nodes(step, "w", true), ElementsAre(6)) << "any call may produce a NaN";
 }
 
 TEST(WriteGate, NodesThatReadTheResultOfAWriteMayFailAfterTheWrite) {
@@ -79,7 +79,7 @@ TEST(WriteGate, AWriteWhoseResultMicroBatchesReadComesBeforeTheirActs) {
     gate_writes(graph, false);
     return graph.node(NodeId(2)).after.size();
   };
-  EXPECT_EQ(edge_count("%2"), 0u) << "they would wait for each other";
+  EXPECT_EQ(edge_count("%2"), 0u) << "with an edge, the two nodes would wait for each other";
   EXPECT_EQ(edge_count("%1"), 1u);
 }
 

@@ -10,9 +10,9 @@
 namespace karez::passes {
 namespace {
 
-// Adds the tree's steps after `value` (new id) and returns the new value of every layout that it reaches.
+// Adds the steps of a transition tree after `value` (new id) and returns the new value in each layout of the tree.
 std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId value,
-                                    const std::vector<Layout>& targets, const CostTable& costs, NodeId like) {
+                                    const std::vector<Layout>& targets, const CostTable& costs, NodeId source) {
   Graph& graph = rewrite.graph();
   const TensorType type = graph.type(value);
   const int mesh = graph.value(value).mesh;
@@ -25,7 +25,7 @@ std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId 
     Attrs attrs;
     attrs.set("axis", step.axis).set("move", std::string(name_of(step.move)));
     attrs.set("from", print(step.from[axis])).set("to", print(step.to[axis]));
-    NodeId node = rewrite.add(box, {reached.at(step.from)}, std::move(attrs), std::span(&type, 1), mesh, like);
+    NodeId node = rewrite.add(box, {reached.at(step.from)}, std::move(attrs), std::span(&type, 1), mesh, source);
     graph.node(node).acts = acts;
     ValueId out = graph.node(node).outputs[0];
     graph.value(out).layout = step.to;
@@ -51,30 +51,30 @@ Graph box(const Graph& graph, const OpTable& ops, const OperandLayouts& operand_
     if (variable.updated.valid()) add_target(variable.updated, *variable.stored);
 
   Rewrite rewrite(graph);
-  ById<ValueId, std::map<Layout, ValueId>> placed_value(graph.values.size());
+  ById<ValueId, std::map<Layout, ValueId>> values_by_layout(graph.values.size());
   for (NodeId n : graph.nodes.ids()) {
     NodeId old(n);
     std::vector<ValueId> inputs;
     for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i)
-      inputs.push_back(placed_value[graph.nodes[n].inputs[i]].at(operand_layouts[n][i]));
+      inputs.push_back(values_by_layout[graph.nodes[n].inputs[i]].at(operand_layouts[n][i]));
     rewrite.keep(old, std::move(inputs));
     for (ValueId out : graph.nodes[n].outputs) {
       auto& list = targets[out];
       std::sort(list.begin(), list.end());
-      placed_value[out] = grow_tree(rewrite, box, rewrite.at(out), list, costs, old);
+      values_by_layout[out] = grow_tree(rewrite, box, rewrite.at(out), list, costs, old);
     }
   }
-  // One value may be an output and the next version of several variables, each in a different layout, so the output and
-  // each variable get their values separately.
+  // One value may be both an output and the next version of several variables, each in a different layout. Therefore
+  // the output and each variable get their values separately.
   Graph boxed = rewrite.finish();
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const Output& output = graph.outputs[i];
-    boxed.outputs[i].value = placed_value[output.value].at(layout_of(graph, output));
+    boxed.outputs[i].value = values_by_layout[output.value].at(layout_of(graph, output));
   }
   for (std::size_t i = 0; i < graph.variables.size(); ++i) {
     const Variable& variable = graph.variables[i];
-    if (variable.read.valid()) boxed.variables[i].read = placed_value[variable.read].at(*variable.stored);
-    if (variable.updated.valid()) boxed.variables[i].updated = placed_value[variable.updated].at(*variable.stored);
+    if (variable.read.valid()) boxed.variables[i].read = values_by_layout[variable.read].at(*variable.stored);
+    if (variable.updated.valid()) boxed.variables[i].updated = values_by_layout[variable.updated].at(*variable.stored);
   }
   return boxed;
 }

@@ -1,5 +1,5 @@
-// box: inserts transition trees as nodes of the graph where a consumer requires a layout that differs from the layout
-// of the operand.
+// box: inserts the steps of transition trees as nodes, wherever a consumer requires an operand in a layout that differs
+// from the layout of the operand.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -7,7 +7,7 @@
 
 namespace karez::passes {
 
-// After `shard` every value has a layout, and `operand_layouts` has for each node the layout in which it requires each
+// Call after `shard`, which gives every value a layout. `operand_layouts` says in which layout each node requires each
 // operand. Graph outputs without a layout are required in Broadcast, and updated variables in their stored layout. The
 // new nodes are `box {axis, from, move, to}`.
 Graph box(const Graph& graph, const OpTable& ops, const OperandLayouts& operand_layouts, const CostTable& costs);

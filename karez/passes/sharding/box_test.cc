@@ -1,4 +1,5 @@
-// Tests of box: trees where layouts differ, no nodes where they agree, and the values of outputs and variables.
+// Tests of the box pass: transition trees where layouts differ, no nodes where they agree, and the values of outputs
+// and variables.
 #include "karez/passes/sharding/box.h"
 
 #include <gtest/gtest.h>
@@ -112,7 +113,7 @@ TEST(Box, BoxesHaveTheSourceLineOfTheirOperand) {
   EXPECT_EQ(p.graph.nodes.back().where, "net.cc:7");
 }
 
-// A sharded optimiser does this.
+// This is how a sharded optimiser updates a weight.
 TEST(Box, UpdatesOnSplitStateAreGatheredAndThenAssigned) {
   PlacedProgram p;
   TensorType type{DType::f32, {6, 4}};
@@ -140,8 +141,7 @@ TEST(Box, UpdatesOnSplitStateAreGatheredAndThenAssigned) {
   EXPECT_EQ(assign.op->name, "assign");
   EXPECT_EQ(assign.inputs[0], c.graph.variables[0].read);
   EXPECT_EQ(c.graph.node(c.graph.value(assign.inputs[1]).producer).attrs.text("move", ""), "all_gather");
-  EXPECT_TRUE(updates_in_place(c.graph, c.graph.variables[0]));
-  EXPECT_TRUE(updates_in_place(c.graph, c.graph.variables[1]));
+  EXPECT_EQ(updates_in_place(c.graph), (std::vector<bool>{true, true, true}));
 }
 
 TEST(Box, OneValueMayUpdateVariablesWithDifferentStoredLayouts) {
@@ -176,7 +176,7 @@ TEST(Box, OnTwoAxesEachStepNamesItsAxisAndTheResultsAreUnchanged) {
     const Layout &from = *p.graph.value(node.inputs[0]).layout, &to = *p.graph.value(node.outputs[0]).layout;
     auto axis = static_cast<std::size_t>(node.attrs.integer("axis"));
     EXPECT_NE(from[axis], to[axis]);
-    EXPECT_EQ(from[1 - axis], to[1 - axis]) << "one axis per step";
+    EXPECT_EQ(from[1 - axis], to[1 - axis]) << "a step changes only one axis";
     EXPECT_EQ(node.attrs.text("from"), print(from[axis]));
     EXPECT_EQ(node.attrs.text("to"), print(to[axis]));
   }

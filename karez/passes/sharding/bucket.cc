@@ -16,8 +16,8 @@
 namespace karez::passes {
 namespace {
 
-constexpr double min_message_seconds = 1e-5;  // latency of one message
-constexpr double max_time_ratio = 0.998;      // relative to the launch without buckets
+constexpr double min_message_seconds = 1e-5;  // axes with a lower latency per message are skipped
+constexpr double max_time_ratio = 0.998;      // a launch with buckets must take at most this share of one without
 
 // The attributes that members of a bucket share. The move is an all_reduce, so "from" gives the reduction.
 using BucketKey = std::tuple<int, std::int64_t, std::string, DType>;  // mesh, axis, from, dtype
@@ -86,31 +86,32 @@ class BucketOrder {
     std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
     for (NodeId n : graph_.nodes.ids())
       if (first_[n] == n && edges[n] == 0) ready.emplace(last_[n], n);
-    std::vector<NodeId> line;
+    std::vector<NodeId> sorted;
     while (!ready.empty()) {
       const NodeId n = ready.top().second;
       ready.pop();
-      line.push_back(n);
+      sorted.push_back(n);
       for (NodeId to : next[n])
         if (--edges[to] == 0) ready.emplace(last_[to], to);
     }
-    if (line.size() < units) line.clear();
-    return line;
+    if (sorted.size() < units) sorted.clear();
+    return sorted;
   }
 
  private:
   const Graph& graph_;
-  ById<NodeId, NodeId> first_, last_;  // by member: the first member of its bucket; by first member: the last one
+  ById<NodeId, NodeId> first_;  // by member: the first member of its bucket
+  ById<NodeId, NodeId> last_;   // by first member of a bucket: the last member
 };
 
 class BucketRewriter {
  public:
   BucketRewriter(const Graph& graph, const OpTable& ops) : graph_(graph), ops_(ops), rewrite_(graph) {}
 
-  Graph run(const std::vector<NodeId>& line, const std::vector<Bucket>& buckets) {
+  Graph run(const std::vector<NodeId>& sorted, const std::vector<Bucket>& buckets) {
     std::map<NodeId, const Bucket*> bucket_of_first;
     for (const Bucket& bucket : buckets) bucket_of_first[bucket.front()] = &bucket;
-    for (NodeId n : line) {
+    for (NodeId n : sorted) {
       if (auto found = bucket_of_first.find(n); found != bucket_of_first.end()) join(*found->second);
       else rewrite_.keep(n);
     }
@@ -119,19 +120,19 @@ class BucketRewriter {
 
  private:
   ValueId add(const char* op, std::vector<ValueId> inputs, Attrs attrs, const TensorType& type, Layout layout,
-              NodeId like) {
-    const int mesh = graph_.value(operand(graph_, like)).mesh;
+              NodeId source) {
+    const int mesh = graph_.value(operand(graph_, source)).mesh;
     const NodeId node =
-        rewrite_.add(&ops_.at(op), std::move(inputs), std::move(attrs), std::span(&type, 1), mesh, like);
+        rewrite_.add(&ops_.at(op), std::move(inputs), std::move(attrs), std::span(&type, 1), mesh, source);
     const ValueId result = rewrite_.graph().node(node).outputs[0];
     rewrite_.graph().value(result).layout = std::move(layout);
     return result;
   }
-  ValueId shaped(ValueId value, const Shape& shape, NodeId like) {
+  ValueId reshaped(ValueId value, const Shape& shape, NodeId source) {
     const TensorType type = rewrite_.graph().type(value);
     if (type.shape == shape) return value;
     return add("reshape", {value}, Attrs().set("shape", shape), {type.dtype, shape},
-               *rewrite_.graph().value(value).layout, like);
+               *rewrite_.graph().value(value).layout, source);
   }
 
   void join(const Bucket& bucket) {
@@ -142,7 +143,7 @@ class BucketRewriter {
     std::int64_t count = 0;
     for (NodeId box : bucket) {
       const std::int64_t member_size = graph_.type(operand(graph_, box)).count();
-      flat_values.push_back(shaped(rewrite_.at(operand(graph_, box)), {member_size}, box));
+      flat_values.push_back(reshaped(rewrite_.at(operand(graph_, box)), {member_size}, box));
       count += member_size;
     }
     const TensorType type{graph_.type(operand(graph_, first)).dtype, {count}};
@@ -150,11 +151,11 @@ class BucketRewriter {
     const ValueId sum = add("box", {concatenated}, graph_.node(first).attrs, type, new_layout, first);
     std::int64_t begin = 0;
     for (NodeId box : bucket) {
-      const TensorType& member_size = graph_.type(operand(graph_, box));
-      const ValueId part = add("slice", {sum}, Attrs().set("begin", Ints{begin}).set("size", Ints{member_size.count()}),
-                               {member_size.dtype, {member_size.count()}}, new_layout, box);
-      rewrite_.map(graph_.node(box).outputs[0], shaped(part, member_size.shape, box));
-      begin += member_size.count();
+      const TensorType& member_type = graph_.type(operand(graph_, box));
+      const ValueId part = add("slice", {sum}, Attrs().set("begin", Ints{begin}).set("size", Ints{member_type.count()}),
+                               {member_type.dtype, {member_type.count()}}, new_layout, box);
+      rewrite_.map(graph_.node(box).outputs[0], reshaped(part, member_type.shape, box));
+      begin += member_type.count();
     }
   }
 
@@ -176,34 +177,33 @@ std::vector<Bucket> buckets_of(const Graph& graph, const CostTable& costs, std::
   const NodeDependencies dependencies(graph);
   std::map<BucketKey, OpenBucket> open_buckets;
   std::vector<Bucket> result;
-  auto close = [&](OpenBucket& bucket_to_fill) {
-    if (bucket_to_fill.members.size() > 1) result.push_back(std::move(bucket_to_fill.members));
-    bucket_to_fill = {};
+  auto close = [&](OpenBucket& open_bucket) {
+    if (open_bucket.members.size() > 1) result.push_back(std::move(open_bucket.members));
+    open_bucket = {};
   };
   for (NodeId n : candidates(graph, costs)) {
     if (bytes_of(graph, n) > bytes) continue;
-    OpenBucket& bucket_to_fill = open_buckets[bucket_key(graph, n)];
-    if (!bucket_to_fill.members.empty() &&
-        (bucket_to_fill.bytes + bytes_of(graph, n) > bytes || bucket_to_fill.descendants[n]))
-      close(bucket_to_fill);
-    bucket_to_fill.add(graph, dependencies, n);
+    OpenBucket& open_bucket = open_buckets[bucket_key(graph, n)];
+    if (!open_bucket.members.empty() && (open_bucket.bytes + bytes_of(graph, n) > bytes || open_bucket.descendants[n]))
+      close(open_bucket);
+    open_bucket.add(graph, dependencies, n);
   }
-  for (auto& [kind, bucket_to_fill] : open_buckets) close(bucket_to_fill);
+  for (auto& [kind, open_bucket] : open_buckets) close(open_bucket);
   std::sort(result.begin(), result.end());
   return result;
 }
 
 Graph merge_buckets(const Graph& graph, const OpTable& ops, const std::vector<Bucket>& buckets) {
-  const std::vector<NodeId> line = BucketOrder(graph, buckets).run();
-  return line.empty() ? graph : BucketRewriter(graph, ops).run(line, buckets);
+  const std::vector<NodeId> sorted = BucketOrder(graph, buckets).run();
+  return sorted.empty() ? graph : BucketRewriter(graph, ops).run(sorted, buckets);
 }
 
-BucketedGraph bucket(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet) {
+BucketedGraph bucket(Graph graph, const OpTable& ops, const CostTable& costs, int slots) {
   std::int64_t total_bytes = 0;
   for (NodeId n : candidates(graph, costs)) total_bytes += bytes_of(graph, n);
   if (buckets_of(graph, costs, total_bytes).empty()) return {std::move(graph)};
   BucketedGraph best;
-  best.seconds_before = order(graph, ops, costs, streams_meet).seconds;
+  best.seconds_before = order(graph, ops, costs, slots).seconds;
   best.seconds = max_time_ratio * best.seconds_before;
   std::vector<Bucket> previous;
   for (std::int64_t bytes = total_bytes; bytes > 0; bytes /= 2) {
@@ -211,7 +211,7 @@ BucketedGraph bucket(Graph graph, const OpTable& ops, const CostTable& costs, in
     if (buckets.empty()) break;
     if (buckets == previous) continue;
     Graph merged = merge_buckets(graph, ops, buckets);
-    const double seconds = order(merged, ops, costs, streams_meet).seconds;
+    const double seconds = order(merged, ops, costs, slots).seconds;
     if (seconds < best.seconds) best.graph = std::move(merged), best.bytes = bytes, best.seconds = seconds;
     previous = std::move(buckets);
   }

@@ -1,4 +1,5 @@
-// Tests of bucket: which nodes may be merged, the merged graph, and the choice of a size that is close to the best.
+// Tests of the bucket pass: which nodes may be merged, the merged graph, and the choice of a bucket size that is close
+// to the best one.
 #include "karez/passes/sharding/bucket.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,7 @@ CostTable slow_network() {
   return costs;
 }
 
-// Independent sums over devices.
+// Builds programs of all_reduces that do not depend on each other.
 struct Sums {
   Graph graph;
   Builder b{graph, table()};
@@ -62,7 +63,7 @@ TEST(Bucket, ConsecutiveNodesAreMergedUpToTheSizeLimit) {
   EXPECT_EQ(s.buckets(120), (std::vector<Bucket>{{a, b, c}, {d, e}}))
       << "the large node is not grouped, and the others skip it";
   EXPECT_EQ(s.buckets(84), (std::vector<Bucket>{{a, b}, {c, d, e}}));
-  EXPECT_EQ(s.buckets(40), std::vector<Bucket>{}) << "nodes without a partner do not change";
+  EXPECT_EQ(s.buckets(40), std::vector<Bucket>{}) << "nodes that no other node can join are not changed";
 }
 
 TEST(Bucket, NodesThatDifferInAxisLayoutTypeOrReductionStaySeparate) {
@@ -90,7 +91,7 @@ TEST(Bucket, ANodeThatDependsOnAMemberIsNotAMember) {
   (void)a;
 }
 
-TEST(Bucket, AnAxisOfFastMessagesIsSkipped) {
+TEST(Bucket, AnAxisWithLowLatencyIsSkipped) {
   Sums s("data=2,model=2");
   s.sum({4}, {P(), B()});
   s.sum({4}, {P(), B()});
@@ -158,8 +159,8 @@ TEST(Bucket, AReaderOfAMemberComesAfterTheBucket) {
   EXPECT_EQ(merged.node(merged.value(merged.outputs.back().value).producer).op->name, "exp");
 }
 
-// A training step with a split batch, compiled up to `bucket`. The layouts are the same in all tests, those for one
-// network.
+// Returns a training step with a split batch, compiled up to `bucket`. Its layouts are always chosen for the same
+// network, so that all tests have the same layouts.
 Graph boxed_step(const std::vector<std::int64_t>& sizes, std::int64_t batch, int devices) {
   Graph graph = testing::mlp_step(Mesh::of({{"data", devices}}), sizes, batch);
   for (const Node& node : graph.nodes)
@@ -182,9 +183,9 @@ struct Network {
 };
 constexpr Network networks[] = {{"near", {1.2e-5, 1e-10}}, {"far", {1e-4, 1e-8}}, {"satellite", {5e-3, 1e-9}}};
 
-// On each of three networks, which differ in the best size, the launch takes at most 5 % longer than the best of a
-// sweep.
-TEST(Bucket, TheLaunchIsWithinFivePercentOfTheBestOfASweepAndTheSizeDependsOnTheNetwork) {
+// The best bucket size differs between the three networks. On each network, the launch takes at most 5 % longer than
+// with the best size of a sweep.
+TEST(Bucket, TheLaunchIsWithinFivePercentOfTheBestSizeOfASweepAndTheSizeDependsOnTheNetwork) {
   const std::vector<std::int64_t> sizes{256, 256, 256, 256, 256, 256, 256, 256, 10};
   for (int devices : {2, 4}) {
     std::vector<std::int64_t> chosen;
@@ -197,10 +198,11 @@ TEST(Bucket, TheLaunchIsWithinFivePercentOfTheBestOfASweepAndTheSizeDependsOnThe
       EXPECT_EQ(result.seconds_before, best);
       for (double bytes = 100; bytes < 4e6; bytes *= 1.3)
         best = std::min(best, seconds_with(graph, costs, static_cast<std::int64_t>(bytes)));
-      EXPECT_LE(result.seconds, 1.05 * best) << network.name << " on " << devices;
+      EXPECT_LE(result.seconds, 1.05 * best) << network.name << " on " << devices << " devices";
       EXPECT_EQ(result.seconds, order(result.graph, table(), costs, 2).seconds);
       std::printf(
-          "%-10s %d devices: %7.0f us without buckets, %7.0f with at most %lld bytes, %7.0f the best of a sweep\n",
+          "%-10s %d devices: %7.0f us without buckets, %7.0f with at most %lld bytes, %7.0f with the best size of a "
+          "sweep\n",
           network.name, devices, 1e6 * result.seconds_before, 1e6 * result.seconds,
           static_cast<long long>(result.bytes), 1e6 * best);
       chosen.push_back(result.bytes);
@@ -221,8 +223,7 @@ TEST(Bucket, TheFirstMemberDoesNotWaitForTheLastIfTheWaitCostsMoreThanAMessage) 
   EXPECT_LT(merged_seconds, 0.9 * single_bucket) << "a single bucket does not overlap with computation";
 }
 
-// The same bytes are sent in fewer messages, and the concatenated values have separate memory.
-TEST(Bucket, TheSameBytesAreSentAndConcatenatedValuesHaveMemory) {
+TEST(Bucket, TheSameBytesAreSentInFewerMessagesAndConcatenatedValuesHaveTheirOwnMemory) {
   auto compile_step = [](bool off) {
     Compilation c = testing::compilation(boxed_step({256, 256, 256, 10}, 256, 2));
     c.options.costs.link = {5e-3, 1e-9};

@@ -32,7 +32,8 @@ std::int64_t max_bytes_on_any_device(const TensorType& type, const Mesh& mesh, c
   return maximum;
 }
 
-// Pointwise calls, windows, constants, inputs, variables and their updates, each with a random layout.
+// Returns a graph of pointwise calls, windows, constants, inputs, variables and updates of variables, in which every
+// value has a random layout.
 Graph random_graph_with_layouts(Random& random) {
   Graph graph;
   graph.meshes = {Mesh::parse("a=2"), Mesh::parse("b=3")};
@@ -72,18 +73,18 @@ Graph random_graph_with_layouts(Random& random) {
   return graph;
 }
 
-// Peak live bytes by placement, of the nodes that `is_counted` selects. A value is live from its producer to the last
-// reader of the value or of a window on it.
+// Returns the peak live bytes of each placement, counting only the results of nodes that `is_counted` selects. A value
+// is live from its producer to the last reader of the value or of a window on it.
 template <class Counts> std::vector<std::int64_t> peak_bytes(const Graph& graph, Counts is_counted) {
   std::vector<std::int64_t> maximum(graph.meshes.size(), 0);
   for (std::size_t now = 0; now < graph.nodes.size(); ++now) {
     std::vector<std::int64_t> live_bytes(graph.meshes.size(), 0);
     for (ValueId v : graph.values.ids()) {
-      const auto made = static_cast<std::size_t>(graph.value(v).producer.index);
-      if (made > now || !is_counted(graph.node(graph.value(v).producer))) continue;
-      std::size_t last = made;
+      const auto produced = static_cast<std::size_t>(graph.value(v).producer.index);
+      if (produced > now || !is_counted(graph.node(graph.value(v).producer))) continue;
+      std::size_t last = produced;
       std::vector<ValueId> seen = {v};
-      for (std::size_t n = made + 1; n < graph.nodes.size(); ++n)
+      for (std::size_t n = produced + 1; n < graph.nodes.size(); ++n)
         for (ValueId in : graph.node(NodeId(n)).inputs)
           if (std::find(seen.begin(), seen.end(), in) != seen.end()) {
             last = std::max(last, n);
@@ -104,7 +105,7 @@ TEST(Price, TheLargestPartIsTheMaximumOverDevices) {
     const Graph graph = random_graph_with_layouts(random);
     for (ValueId v : graph.values.ids())
       EXPECT_EQ(largest_part(graph, v), max_bytes_on_any_device(graph.type(v), graph.mesh(v), *graph.value(v).layout))
-          << seed;
+          << "seed " << seed;
   }
 }
 
@@ -163,13 +164,13 @@ TEST(LayoutCopy, NodesThatDifferInOnePropertyGetDifferentLayouts) {
     sharded.graph.variables[0].stored = Layout{S(0)};
     Graph fixed = unsharded;
     fixed.variables[0].stored = Layout{B()};
-    const auto made = copy_layouts(fixed, sharded);
-    ASSERT_TRUE(made.has_value());
-    EXPECT_EQ(made->cost, 7);
+    const auto copied = copy_layouts(fixed, sharded);
+    ASSERT_TRUE(copied.has_value());
+    EXPECT_EQ(copied->cost, 7);
     for (ValueId v : graph.values.ids())
-      EXPECT_EQ(made->graph.value(v).layout, sharded.graph.value(v).layout) << property << " %" << v;
-    EXPECT_EQ(made->operand_layouts, sharded.operand_layouts) << property;
-    EXPECT_EQ(made->graph.variables[0].stored, sharded.graph.variables[0].stored);
+      EXPECT_EQ(copied->graph.value(v).layout, sharded.graph.value(v).layout) << property << " %" << v;
+    EXPECT_EQ(copied->operand_layouts, sharded.operand_layouts) << property;
+    EXPECT_EQ(copied->graph.variables[0].stored, sharded.graph.variables[0].stored);
   }
 }
 

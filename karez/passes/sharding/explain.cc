@@ -41,7 +41,7 @@ ValueId value_named(const Graph& graph, std::string_view name) {
   if (auto found = known.find(std::string(name)); found != known.end()) return found->second;
   for (ValueId value : graph.values.ids())
     if (name == cat("%", value)) return value;
-  fail("no value, module or variable is called '", name, "'; ",
+  fail("unknown value, module or variable '", name, "'; ",
        base::suggest_names(name, known, [](const auto& entry) { return entry.first; }), "; or %0 to %",
        graph.values.size() - 1);
 }
@@ -93,7 +93,7 @@ std::vector<std::string> slower_parts(const Graph& graph, const CostBreakdown& o
   return out;
 }
 
-// Plans under the memory limit.
+// Compiles the program with the memory limit, and returns the layout that the value gets.
 LimitedLayout layout_within_limit(Compilation c, std::string_view name) {
   LimitedLayout out{c.options.memory, {}, {}};
   try {

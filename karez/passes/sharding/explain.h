@@ -1,5 +1,5 @@
-// Explains a value's layout: the predicted time of the program with each other layout of the value, with the layouts of
-// all other values chosen again.
+// Explains a value's layout: predicts the time of the program for each layout that the value could have. For each, the
+// planner chooses the layouts of all other values again.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,11 @@ namespace karez::passes {
 
 struct LayoutAlternative {
   Layout layout;
-  double seconds = 0;  // predicted duration of a launch; `calls` are in calls, the rest in transfers
-  double calls = 0;
+  double seconds = 0;               // predicted duration of a launch
+  double calls = 0;                 // the part of `seconds` that is spent in calls; the rest is spent in transfers
   std::string report;               // result of the search: "optimal (...)" or "gap <= 3.1 % (...)"
-  std::vector<std::string> slower;  // nodes and transfers that take longer than with the chosen layout, at most three,
-                                    // the largest first: "matmul ... at net.cc:12 +3.1 us"
+  std::vector<std::string> slower;  // nodes and transfers that take longer than with the chosen layout: at most three,
+                                    // largest difference first, such as "matmul ... at net.cc:12 +3.1 us"
 };
 
 // The value's layout under a memory limit.
@@ -34,15 +34,16 @@ struct LayoutExplanation {
   TensorType type;
   Mesh mesh;
   bool fixed = false;                           // fixed by the user or by an earlier function
-  std::vector<LayoutAlternative> alternatives;  // first the choice without a limit, then the others by seconds
+  std::vector<LayoutAlternative> alternatives;  // first the choice without a limit, then the others, fastest first
   std::optional<LimitedLayout> within = {};     // set if memory is limited
-  std::string warning = {};                     // printed with predicted numbers
+  std::string warning = {};                     // a warning that is printed with predicted numbers; may be empty
 };
 
-// `c` must be a program before any pass. The name is that of an input, an output, a variable or a module (which stands
-// for the result of its last op; "fc1.grad" stands for the gradient), or %7 as numbered before `shard`. An unknown name
-// is an error that lists similar names. Plans once for each layout, and once more if memory is limited, to find the
-// value's layout within the limit; the alternatives are those without the limit.
+// `c` must be a program on which no pass has run. `name` is the name of an input, output, variable or module, or a
+// value number such as %7 in the program right before `shard`. A module stands for the result of its last op, and
+// "fc1.grad" for the gradient of that result. An unknown name is an error that lists similar names. The program is
+// planned once for each layout, without the memory limit. If memory is limited, it is planned once more, to find the
+// layout of the value within the limit.
 LayoutExplanation explain_layout(Compilation c, std::string_view name);
 
 std::string print(const LayoutExplanation& explanation);  // as a report

@@ -1,4 +1,5 @@
-// Tests of explanations: compares them with a search of all assignments, which shares only the cost of an assignment.
+// Tests that compare explain_layout with a search of all assignments, which shares only the function that computes the
+// cost of one assignment.
 #include "karez/passes/sharding/explain.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +51,7 @@ Compilation two_products(const char* mesh) {
   return c;
 }
 
-// The cost of the cheapest assignment in which the value has this layout.
+// Returns the cost of the cheapest assignment in which the value has this layout.
 double cheapest(const Compilation& c, ValueId value, const Layout& layout) {
   Choices choices;
   for (NodeId n : c.graph.nodes.ids()) choices.push_back(choices_of(c.graph, n, c.options.costs));
@@ -84,11 +85,11 @@ TEST(Explain, EachLayoutHasTheCostOfTheCheapestProgramWithThisLayout) {
     std::set<Layout> layouts;
     for (const LayoutAlternative& a : e.alternatives) {
       EXPECT_NEAR(a.seconds, cheapest(canonical, value, a.layout), 1e-12) << name << " as " << print(a.layout);
-      EXPECT_GE(a.seconds, e.alternatives.front().seconds) << "the choice is the best";
+      EXPECT_GE(a.seconds, e.alternatives.front().seconds) << "the chosen layout must be the fastest";
       EXPECT_THAT(a.report, HasSubstr("optimal"));
       layouts.insert(a.layout);
     }
-    EXPECT_EQ(layouts.size(), e.alternatives.size()) << "each layout is listed once";
+    EXPECT_EQ(layouts.size(), e.alternatives.size()) << "each layout must be listed once";
     std::set<Layout> legal;
     for (const NodeChoice& choice : choices_of(canonical.graph, canonical.graph.value(value).producer, c.options.costs))
       legal.insert(choice.out(0));
@@ -110,7 +111,7 @@ TEST(Explain, CallsAndTransfersAddUpToTheCost) {
     double sum = 0;
     for (double seconds : breakdown.calls) sum += seconds;
     for (double seconds : breakdown.moves) sum += seconds;
-    EXPECT_NEAR(sum, alternative.cost, 1e-12 * alternative.cost) << microbatches;
+    EXPECT_NEAR(sum, alternative.cost, 1e-12 * alternative.cost) << "microbatches=" << microbatches;
   }
 }
 
@@ -134,21 +135,23 @@ TEST(Explain, ARequestedLayoutIsComparedWithTheOthers) {
     if (variable.name == "second.weight") variable.stored = Layout{S(1)};
   const LayoutExplanation e = explain_layout(c, "second.weight");
   EXPECT_TRUE(e.fixed);
-  ASSERT_GT(e.alternatives.size(), 1u) << "other layouts than the requested one";
+  ASSERT_GT(e.alternatives.size(), 1u) << "layouts other than the requested one must be listed";
   EXPECT_EQ(e.alternatives[0].layout, Layout{S(1)});
-  EXPECT_LT(e.alternatives[1].seconds, e.alternatives[0].seconds) << "a better layout exists";
+  EXPECT_LT(e.alternatives[1].seconds, e.alternatives[0].seconds)
+      << "another layout must be faster than the requested one";
   EXPECT_THAT(print(e), HasSubstr("f32[128, 48@model]: "));
   EXPECT_THAT(print(e), HasSubstr(", as requested; optimal"));
 }
 
-TEST(Explain, ThePageListsSlowerParts) {
-  const std::string page = print(explain_layout(two_products("model=4"), "first.weight"));
-  EXPECT_THAT(page, HasSubstr("'first.weight' on mesh(model=4), predicted for a launch of the whole program with each "
-                              "of its layouts\n  f32["));
-  EXPECT_THAT(page, HasSubstr(", chosen; optimal"));
-  EXPECT_THAT(page, HasSubstr("    slower: "));
-  EXPECT_THAT(page, ::testing::ContainsRegex("\\+[0-9.]+ us"));
-  EXPECT_THAT(page, HasSubstr("net.cc:7"));
+TEST(Explain, TheReportListsSlowerParts) {
+  const std::string report = print(explain_layout(two_products("model=4"), "first.weight"));
+  EXPECT_THAT(report,
+              HasSubstr("'first.weight' on mesh(model=4), predicted for a launch of the whole program with each "
+                        "of its layouts\n  f32["));
+  EXPECT_THAT(report, HasSubstr(", chosen; optimal"));
+  EXPECT_THAT(report, HasSubstr("    slower: "));
+  EXPECT_THAT(report, ::testing::ContainsRegex("\\+[0-9.]+ us"));
+  EXPECT_THAT(report, HasSubstr("net.cc:7"));
 }
 
 TEST(Explain, AMemoryLimitThatChangesLayoutsIsReported) {
@@ -171,18 +174,18 @@ TEST(Explain, AMemoryLimitThatChangesLayoutsIsReported) {
     changed += *e.within->layout != e.alternatives[0].layout;
   }
   EXPECT_GT(changed, 0);
-  const std::string page = print(explain_layout(c, "fc1.weight"));
-  EXPECT_THAT(page,
+  const std::string report = print(explain_layout(c, "fc1.weight"));
+  EXPECT_THAT(report,
               ::testing::ContainsRegex(
                   ": chosen within [0-9.]+ KiB per device\n  within [0-9.]+ KiB per device: calls and transfers of "));
-  EXPECT_THAT(page, HasSubstr("\nwithout that limit:\n  f32["));
+  EXPECT_THAT(report, HasSubstr("\nwithout that limit:\n  f32["));
   EXPECT_FALSE(explain_layout(c, "%5").within->layout);
   c.options.memory = 1000;
   EXPECT_THAT(print(explain_layout(c, "fc1.weight")),
               HasSubstr("but the limit is 1000 B (1000 bytes)\nwithout that limit:\n"));
 }
 
-// The expected text, computed from costs only: for each layout, the program that the planner makes with it.
+// Returns the expected report. It is computed only from costs: the planner plans the program once for each layout.
 std::string expected_text(Compilation c, const std::string& name, ValueId value, bool fixed,
                           const std::vector<Layout>& layouts) {
   run_passes(c, {"canonicalise", "microbatch"});
@@ -223,7 +226,7 @@ std::string expected_text(Compilation c, const std::string& name, ValueId value,
   return out;
 }
 
-TEST(Explain, APageListsForEachLayoutTheProgramsTimeAndItsSlowerParts) {
+TEST(Explain, TheReportListsTheTimeAndTheSlowerPartsForEachLayout) {
   struct ExplainCase {
     const char* name;
     int microbatches;
@@ -261,7 +264,7 @@ TEST(Explain, APageListsForEachLayoutTheProgramsTimeAndItsSlowerParts) {
               expected_text(c, test_case.name, value_named(canonical.graph), test_case.fixed.has_value(), layouts));
   }
   EXPECT_GT(alternatives_count, 15u);
-  EXPECT_GT(cheaper, 0u) << "the requested layout is not always the best";
+  EXPECT_GT(cheaper, 0u) << "in some case another layout must be faster than the requested one";
 }
 
 TEST(Explain, AnUnknownNameIsAnErrorWithSimilarNames) {
@@ -272,7 +275,7 @@ TEST(Explain, AnUnknownNameIsAnErrorWithSimilarNames) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "no value, module or variable is called 'frist.weight'; there are 6: first.weight, second.weight, "
+                 "unknown value, module or variable 'frist.weight'; there are 6: first.weight, second.weight, "
                  "first, second, x, y; or %0 to %5");
     EXPECT_EQ(error.kind, ErrorKind::user);
   }

@@ -1,4 +1,4 @@
-// Adds up the costs of one choice for every node, and applies the choices.
+// Adds up the cost of an assignment (one choice for every node), and applies the assignment to the graph.
 #include "karez/passes/sharding/layout_assignment.h"
 
 #include <cmath>
@@ -11,7 +11,8 @@
 namespace karez::passes {
 namespace {
 
-// Seconds of one value's transfers; +inf if the value is required in more layouts than a transition tree supports.
+// Returns the seconds of one value's transfers; +inf if the value is required in more layouts than a transition tree
+// supports.
 double transfer_cost(const Graph& graph, ValueId value, const ConsumerLayouts& layouts_of_value, const Choices& choices,
                      const ById<NodeId, int>& chosen, TransitionCostCache& prices) {
   if (made_whole_in_setup(graph, layouts_of_value, choices)) return 0;

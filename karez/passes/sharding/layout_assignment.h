@@ -8,9 +8,9 @@
 
 namespace karez::passes {
 
-// Seconds of a complete assignment, with one choice number per node. This is the cost that shard minimises; brute-force
-// tests call it too. It is +inf if masked sums meet values that may not be finite (see sum_rules.h), or if a value is
-// required in too many layouts.
+// Returns the seconds of a complete assignment, which has one choice number per node. This is the cost that shard
+// minimises; brute-force tests also call it. It is +inf if masked sums meet values that may not be finite (see
+// sum_rules.h), or if a value is required in too many layouts.
 double assignment_cost(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen,
                        TransitionCostCache& prices);
 double unchecked_assignment_cost(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen,
@@ -18,7 +18,7 @@ double unchecked_assignment_cost(const Graph& graph, const Choices& choices, con
 
 struct ShardedGraph {
   Graph graph;                      // every value has a layout, and every variable has a stored layout
-  double cost = 0, cost_bound = 0;  // seconds of the choice, and a proven lower bound
+  double cost = 0, cost_bound = 0;  // seconds of the chosen assignment, and a proven lower bound for all assignments
   bool optimal = false;
   std::string report;  // "optimal" or "gap <= 3.1 %", with the method
   OperandLayouts operand_layouts;

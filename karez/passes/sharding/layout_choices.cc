@@ -49,10 +49,11 @@ std::vector<NodeChoice> all_choices(const Graph& graph, NodeId id, const SumRule
   return choices;
 }
 
-// For each node, the axes of its mesh along which it may be split; empty if all are allowed. If the planner chooses an
-// output's layout, neither the output nor the values from which it is computed are split along an axis that is not
-// named: the caller's arguments are not split along this axis, and a split result would have to be gathered. The
-// traversal stops at layouts that the user fixed.
+// For each node: whether it may be split along each axis of its mesh; empty if all axes are allowed. If the planner
+// chooses the layout of an output, the attribute `planned` of its `layout` node names the axes along which the caller's
+// arguments are split. Neither the output nor the values from which it is computed may be split along any other axis,
+// because a result that is split along it would have to be gathered. The traversal stops at layouts that the user
+// fixed.
 using AxisLimits = ById<NodeId, std::vector<bool>>;
 AxisLimits axis_limits(const Graph& graph) {
   AxisLimits limits(graph.nodes.size());
@@ -68,16 +69,16 @@ AxisLimits axis_limits(const Graph& graph) {
     for (ValueId in : node.inputs) {
       const Value& value = graph.value(in);
       if (value.layout || !value.producer.valid() || value.mesh != graph.value(node.outputs[0]).mesh) continue;
-      std::vector<bool>& maker = limits[value.producer];
-      if (maker.empty()) maker = limits[n];
-      else std::transform(maker.begin(), maker.end(), limits[n].begin(), maker.begin(), std::logical_and<bool>());
+      std::vector<bool>& limit = limits[value.producer];
+      if (limit.empty()) limit = limits[n];
+      else std::transform(limit.begin(), limit.end(), limits[n].begin(), limit.begin(), std::logical_and<bool>());
     }
   }
   return limits;
 }
 
-// Only the results are checked: a result of split operands is split or Partial, and operands of a transfer are on
-// another mesh.
+// Checks only the results. This suffices because a result of split operands is split or Partial, and the operand of a
+// transfer is on another mesh.
 bool respects_limit(const std::vector<bool>& limit, const NodeChoice& choice) {
   for (const Layout& layout : choice.outs())
     for (std::size_t axis = 0; axis < layout.size(); ++axis)
@@ -96,7 +97,7 @@ bool is_partial(const Layout& layout) {
   return std::any_of(layout.begin(), layout.end(), [](const Sbp& entry) { return entry.is_partial(); });
 }
 
-// `stored` is the fixed layout of the variable, for a state node.
+// For a state node, `stored` is the fixed layout of its variable.
 std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::optional<Layout>& stored,
                                      const CostTable& costs, const SumRules& rules, const std::vector<bool>& limit) {
   const Node& node = graph.node(id);
@@ -121,8 +122,8 @@ std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::o
     std::set<Layout> legal;
     std::size_t o = std::min(first_mismatch, fixed.size() - 1);
     for (const NodeChoice& choice : all_options) legal.insert(choice.out(o));
-    fail(ErrorKind::layout, describe(graph, id), " cannot produce ", print(graph.type(node.outputs[o])),
-         " in the layout ", fixed[o] ? print(*fixed[o]) : std::string("required"), " on ", print(mesh),
+    fail(ErrorKind::layout, describe(graph, id), " cannot produce ", print(graph.type(node.outputs[o])), " in ",
+         fixed[o] ? cat("the layout ", print(*fixed[o])) : std::string("the required layout"), " on ", print(mesh),
          "; it can produce ", join(legal, ", ", [](const Layout& layout) { return print(layout); }));
   }
   apply_limit(limit, choices);
@@ -130,7 +131,8 @@ std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::o
 }
 
 // If a value costs nothing in Broadcast, it is made Broadcast: every split of it is then free, so no other choice is
-// ever better. This matters for constants and views of them, which would couple all layers that read them.
+// ever better. This matters for constants and views of them, which would otherwise couple the choices of all layers
+// that read them.
 void replicate_free_nodes(const Graph& graph, Choices& choices) {
   ById<ValueId, bool> is_free(graph.values.size(), false);  // Broadcast at no cost
   auto whole = [](const std::vector<Layout>& layouts) {
@@ -154,9 +156,9 @@ void replicate_free_nodes(const Graph& graph, Choices& choices) {
 void share_layouts(Choices& choices) {
   using Layouts = std::shared_ptr<const NodeChoice::Layouts>;
   auto precedes = [](const Layouts& a, const Layouts& b) { return *a < *b; };
-  std::set<Layouts, decltype(precedes)> known_sums(precedes);
+  std::set<Layouts, decltype(precedes)> known_layouts(precedes);
   for (auto& list : choices)
-    for (NodeChoice& choice : list) choice.layouts = *known_sums.insert(choice.layouts).first;
+    for (NodeChoice& choice : list) choice.layouts = *known_layouts.insert(choice.layouts).first;
 }
 
 }  // namespace
@@ -169,9 +171,9 @@ double choice_seconds(const Graph& graph, NodeId id, const NodeChoice& choice, c
 }
 
 bool is_planned(const Graph& graph, const Output& output) {
-  const NodeId maker = graph.value(output.value).producer;
-  return !output.layout && maker.valid() && graph.node(maker).op->name == "layout" &&
-         graph.node(maker).attrs.has("planned");
+  const NodeId producer = graph.value(output.value).producer;
+  return !output.layout && producer.valid() && graph.node(producer).op->name == "layout" &&
+         graph.node(producer).attrs.has("planned");
 }
 
 std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs) {

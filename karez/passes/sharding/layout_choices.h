@@ -16,8 +16,8 @@
 
 namespace karez::passes {
 
-// One choice of layouts for a node, with the seconds of one device for its call or for its transfer between placements.
-// Copies of a choice share the layouts, and so do equal nodes.
+// One choice of layouts for a node, with the seconds that one device takes for its call or for its transfer between
+// placements. Copies of a choice share the layouts, and so do equal nodes.
 struct NodeChoice {
   struct Layouts {
     std::vector<Layout> ins, outs;  // by operand and by result
@@ -35,14 +35,14 @@ struct NodeChoice {
   const Layout& out(std::size_t result) const { return layouts->outs[result]; }
 };
 
-// All choices of a node that respect the fixed layouts of values and the stored layouts of variables. If there is none,
-// throws an error that lists the legal layouts of the value with the fixed layout.
+// Returns all choices of a node that respect the fixed layouts of values and the stored layouts of variables. If there
+// is none, throws an error that lists the legal layouts of the value whose layout is fixed.
 std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs);
 std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs,
                                    const SumRules& rules);  // faster for many nodes
 using Choices = ById<NodeId, std::vector<NodeChoice>>;
 Choices choices_of(const Graph& graph,
-                   const CostTable& costs);  // choices of all nodes, without those that are never better
+                   const CostTable& costs);  // choices of all nodes, except those that are never better than another
 
 // Computes the costs of transition trees and caches them by type, because the planner requests the same few thousand
 // trees many times.
@@ -59,7 +59,7 @@ class TransitionCostCache {
   std::map<std::string, sbp::AxisLowerBounds> floors_;
 };
 
-// Seconds of one device for the node's call or transfer with these layouts.
+// Returns the seconds that one device takes for the node's call or transfer with these layouts.
 double choice_seconds(const Graph& graph, NodeId node, const NodeChoice& choice, const CostTable& costs);
 
 // True if the planner chooses the layout of this output: the output is the result of a `layout` node with {planned},

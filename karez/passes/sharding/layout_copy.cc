@@ -1,4 +1,4 @@
-// Numbers the nodes of two graphs so that equal nodes have equal numbers, and copies layouts by number.
+// Numbers the nodes of two graphs so that equal nodes have the same number, and copies layouts by number.
 #include "karez/passes/sharding/layout_copy.h"
 
 #include <map>
@@ -16,7 +16,7 @@ class NodeNumbers {
     ById<NodeId, int> number;
     for (const Node& node : graph.nodes) {
       std::string key = cat(node.op->name, node.attrs.print(), " ", node.path, " ", node.where, " ", node.acts);
-      for (const Attrs& place : node.act_attrs) key += place.print();
+      for (const Attrs& attrs : node.act_attrs) key += attrs.print();
       for (ValueId in : node.inputs) key += cat(" ", number[graph.value(in).producer], ".", graph.value(in).output);
       for (ValueId out : node.outputs) key += cat(" on ", graph.value(out).mesh);
       number.push_back(known_.try_emplace(key, static_cast<int>(known_.size())).first->second);
@@ -31,8 +31,8 @@ class NodeNumbers {
 }  // namespace
 
 std::optional<ShardedGraph> copy_layouts(Graph graph, const ShardedGraph& source) {
-  NodeNumbers names;
-  const ById<NodeId, int> source_numbers = names.of(source.graph), target_numbers = names.of(graph);
+  NodeNumbers numbers;
+  const ById<NodeId, int> source_numbers = numbers.of(source.graph), target_numbers = numbers.of(graph);
   std::map<int, NodeId> node_by_number;
   for (NodeId n : source_numbers.ids()) node_by_number.try_emplace(source_numbers[n], n);
   ShardedGraph result;

@@ -1,4 +1,4 @@
-// Copies the layouts of one program to another program that computes some of the nodes twice.
+// Copies the layouts of one program to another version of the program that computes some of its nodes twice.
 #pragma once
 
 #include <optional>

@@ -22,8 +22,8 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
       if (!pattern.matches(variable.name)) continue;
       const bool splits = !rule.splits.empty() || std::any_of(rule.axes.begin(), rule.axes.end(),
                                                               [](const std::string& axis) { return !axis.empty(); });
-      if (variable.type.rank() == 0 && rule.pattern != variable.name &&
-          splits) {  // patterns apply only to variables with dimensions
+      // A rule that splits skips variables without dimensions, unless it names the variable exactly.
+      if (variable.type.rank() == 0 && rule.pattern != variable.name && splits) {
         scalars.push_back(v);
         continue;
       }
@@ -38,14 +38,15 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
       const bool agrees = !variable.stored || (has_rule[v] ? *variable.stored == layout
                                                            : sbp::layouts_agree(mesh, *variable.stored, layout));
       require(ErrorKind::layout, agrees, "rule '", rule.pattern, "' requires ", variable.name, " as ",
-              print(variable.type, mesh, layout), ", but an earlier rule or compile stored it as ",
+              print(variable.type, mesh, layout), ", but an earlier rule or compiled function stored it as ",
               variable.stored ? print(variable.type, mesh, *variable.stored) : std::string());
       variable.stored = layout;
       has_rule[v] = true;
     }
     if (!has_match && !scalars.empty())
-      fail(ErrorKind::layout, "rule '", rule.pattern, "' splits variables without dimensions: it matches ",
-           join(scalars, ", ", [&](std::size_t v) { return graph.variables[v].name; }), " only");
+      fail(ErrorKind::layout, "rule '", rule.pattern,
+           "' splits dimensions, but matches only variables without dimensions: ",
+           join(scalars, ", ", [&](std::size_t v) { return graph.variables[v].name; }));
     if (!has_match)
       fail(ErrorKind::name, "rule '", rule.pattern, "' matches no parameter; ",
            suggest_names(rule.pattern, graph.variables, [](const Variable& v) { return v.name; }));

@@ -1,5 +1,5 @@
-// Tests of the transfers that plans of an MLP's training step must contain with a pinned cost table, so that
-// replicating everything cannot pass.
+// Tests of the transfers in plans of an MLP's training step, with a pinned cost table. A planner that replicates
+// everything does not pass these tests.
 #include <gtest/gtest.h>
 
 #include "karez/base/test_golden.h"
@@ -35,14 +35,14 @@ Compilation compile_step(const char* mesh, const std::vector<LayoutRule>& rules,
 const std::vector<LayoutRule> column_then_row = {
     {"**.fc1.*", {"model"}}, {"**.fc2.weight", {"", "model"}}, {"**.fc2.bias", {}}, {"**.fc3.*", {}}};
 
-// One line such as "all_reduce data 1234 ..." per transfer.
+// Returns one line per transfer, such as "all_reduce data 1234 ...".
 std::string transfers(const Compilation& c) {
   std::string out;
   for (const Transfer& t : c.plan.transfers) out += cat(t.kind, " ", t.axis, " ", t.bytes, " ", t.value, "\n");
   return out;
 }
 
-// The cost of the same step with every value replicated on every device.
+// Returns the cost of the same step with every value replicated on every device.
 double replicated_cost(const char* mesh, std::int64_t batch) {
   Graph graph = testing::mlp_step(Mesh::parse(mesh), {784, 256, 128, 10}, batch);
   Choices choices;
@@ -128,7 +128,7 @@ all_gather data 131072 sgd at mlp.cc:4 f32[128@data, 256@model] -> f32[128, 256@
 )");
 }
 
-TEST(PlannedTransfers, ThePlannerChoosesTransfersOnDataOf4) {
+TEST(PlannedTransfers, WithoutRulesThePlannerChoosesTransfersOnFourDataDevices) {
   expect_transfers("data=4", {}, false, R"(
 reduce_scatter data 98304 matmul at mlp.cc:3 (fc2) f32[64, 128; sum@data] -> f32[64, 128@data]
 reduce_scatter data 7680 matmul at mlp.cc:4 (fc3) f32[64, 10; sum@data] -> f32[64@data, 10]
@@ -138,7 +138,7 @@ all_gather data 98304 relu_grad at mlp.cc:3 (fc2.grad) f32[64, 128@data] -> f32[
 )");
 }
 
-TEST(PlannedTransfers, ThePlannerChoosesTransfersOnModelOf4) {
+TEST(PlannedTransfers, WithoutRulesThePlannerChoosesTransfersOnFourModelDevices) {
   expect_transfers("model=4", {}, false, R"(
 reduce_scatter model 98304 matmul at mlp.cc:3 (fc2) f32[64, 128; sum@model] -> f32[64, 128@model]
 reduce_scatter model 7680 matmul at mlp.cc:4 (fc3) f32[64, 10; sum@model] -> f32[64@model, 10]
@@ -148,7 +148,7 @@ all_gather model 98304 relu_grad at mlp.cc:3 (fc2.grad) f32[64, 128@model] -> f3
 )");
 }
 
-TEST(PlannedTransfers, ThePlannerChoosesTransfersOn2x2) {
+TEST(PlannedTransfers, WithoutRulesThePlannerChoosesTransfersOnTwoByTwoDevices) {
   expect_transfers("data=2,model=2", {}, false, R"(
 reduce_scatter data 65536 matmul at mlp.cc:3 (fc2) f32[64, 128; sum@data@model] -> f32[64, 128@data; sum@model]
 reduce_scatter model 32768 box at mlp.cc:3 (fc2) f32[64, 128@data; sum@model] -> f32[64, 128@data@model]

@@ -1,4 +1,4 @@
-// Follows constants forward through pure calls and windows, and propagates the layouts of their readers backward.
+// Follows constants forward through pure calls and windows, and propagates the layouts of readers backward.
 #include "karez/passes/sharding/setup_nodes.h"
 
 #include <algorithm>
@@ -25,12 +25,12 @@ struct NodeLayouts {
 };
 
 NodeLayouts layouts_of(const Node& node, const std::vector<Sharding>& axes) {
-  NodeLayouts layouts_of_call{std::vector<Layout>(node.inputs.size()), std::vector<Layout>(node.outputs.size())};
+  NodeLayouts layouts{std::vector<Layout>(node.inputs.size()), std::vector<Layout>(node.outputs.size())};
   for (const Sharding& axis : axes) {
-    for (std::size_t i = 0; i < layouts_of_call.ins.size(); ++i) layouts_of_call.ins[i].push_back(axis.in[i]);
-    for (std::size_t o = 0; o < layouts_of_call.outs.size(); ++o) layouts_of_call.outs[o].push_back(axis.out[o]);
+    for (std::size_t i = 0; i < layouts.ins.size(); ++i) layouts.ins[i].push_back(axis.in[i]);
+    for (std::size_t o = 0; o < layouts.outs.size(); ++o) layouts.outs[o].push_back(axis.out[o]);
   }
-  return layouts_of_call;
+  return layouts;
 }
 
 class SetupNodes {
@@ -53,11 +53,11 @@ class SetupNodes {
   }
 
  private:
-  // A value that the set-up computes in full on each device.
+  // A value that the setup computes in full on each device.
   struct SetupValue {
     View view;
     std::int64_t root_bytes = 0;  // bytes of the value that the view shows
-    bool computed = false;        // true if a call computes the value, so that marking nodes saves time
+    bool computed = false;        // true if a call computes the value, so that marking its readers saves time
   };
 
   bool may_be_whole(ValueId value) const {
@@ -81,7 +81,7 @@ class SetupNodes {
     const NodeLayouts layouts = broadcast_layouts(node);
     SetupValue result{{}, from.root_bytes, from.computed};
     auto window_view = node.op->window(from.view, graph_.type(out).shape, local_attrs(id, layouts));
-    if (!window_view) {  // the window needs a copy, which the set-up makes only if it is not larger
+    if (!window_view) {  // the window needs a copy, which the setup makes only if it is not larger than the value
       const View copy(from.view.type());
       if (copy.bytes() > from.root_bytes) return;
       result.root_bytes = copy.bytes();
@@ -114,7 +114,7 @@ class SetupNodes {
     CallSpec spec = call_of({&graph_, id}, std::move(in), std::move(out), local_attrs(id, *layouts));
     if (spec.op == "copy" && result > read) return;
     auto choice = catalog_.find(spec);
-    if (!choice) {  // the call needs copies, which the set-up makes only if they are not larger
+    if (!choice) {  // the call needs copies, which the setup makes only if they are not larger than the values
       for (std::size_t i = 0; i < spec.in.size(); ++i) {
         if (spec.in[i].bytes() > setup_values_[node.inputs[i]]->root_bytes) return;
         spec.in[i] = View(spec.in[i].type());
@@ -132,7 +132,8 @@ class SetupNodes {
     const Layout layout = broadcast_layout(graph_.mesh(node.outputs[0]));
     return {std::vector<Layout>(node.inputs.size(), layout), std::vector<Layout>(node.outputs.size(), layout)};
   }
-  // Broadcast layouts, or layouts that give the results their fixed layouts; nullopt if no sharding does this.
+  // Returns Broadcast layouts if the fixed layouts of the results allow it, otherwise layouts in which the results have
+  // their fixed layouts; nullopt if no sharding has them.
   std::optional<NodeLayouts> layouts_of_call(NodeId id) const {
     const Node& node = graph_.node(id);
     if (std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId out) { return may_be_whole(out); }))
@@ -175,17 +176,16 @@ Graph with_setup_nodes(Graph graph, const KernelCatalog& catalog) {
   return SetupNodes(std::move(graph), catalog).run();
 }
 
-void split_setup_nodes(ShardedGraph& layouts_of_call, const Graph& unmarked) {
-  Graph& graph = layouts_of_call.graph;
+void split_setup_nodes(ShardedGraph& sharded, const Graph& unmarked) {
+  Graph& graph = sharded.graph;
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.setup; })) return;
   const auto consumers = consumer_layouts(graph);
-  auto is_read_only_in_setup =
-      [&](const Node& node,
-          const ConsumerLayouts& consumers_of_value) {  // true for a constant that no launch reads
-        return node.op->role == Role::constant && !consumers_of_value.uses.empty() &&
-               std::all_of(consumers_of_value.uses.begin(), consumers_of_value.uses.end(),
-                           [&](const Use& use) { return graph.node(use.node).setup; });
-      };
+  // True for a constant that only the setup reads.
+  auto is_read_only_in_setup = [&](const Node& node, const ConsumerLayouts& consumers_of_value) {
+    return node.op->role == Role::constant && !consumers_of_value.uses.empty() &&
+           std::all_of(consumers_of_value.uses.begin(), consumers_of_value.uses.end(),
+                       [&](const Use& use) { return graph.node(use.node).setup; });
+  };
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     const NodeId n(i);
     const Node& node = graph.node(n);
@@ -200,7 +200,7 @@ void split_setup_nodes(ShardedGraph& layouts_of_call, const Graph& unmarked) {
     for (NodeId variable_node : consumers_of_value.stored_as_outputs_of)
       required_layouts.insert(*graph.value(graph.node(variable_node).outputs[0]).layout);
     for (const Use& use : consumers_of_value.uses)
-      required_layouts.insert(layouts_of_call.operand_layouts[use.node][static_cast<std::size_t>(use.operand)]);
+      required_layouts.insert(sharded.operand_layouts[use.node][static_cast<std::size_t>(use.operand)]);
     if (required_layouts.size() != 1 || has_partial(*required_layouts.begin())) continue;
     for (const auto& axes : mesh_shardings({&graph, n}, graph.mesh(out))) {
       NodeLayouts layouts = layouts_of(node, axes);
@@ -209,7 +209,7 @@ void split_setup_nodes(ShardedGraph& layouts_of_call, const Graph& unmarked) {
         matches = matches && is_whole(*graph.value(node.inputs[k]).layout) && !has_partial(layouts.ins[k]);
       if (!matches) continue;
       graph.value(out).layout = layouts.outs[0];
-      layouts_of_call.operand_layouts[n] = std::move(layouts.ins);
+      sharded.operand_layouts[n] = std::move(layouts.ins);
       break;
     }
   }

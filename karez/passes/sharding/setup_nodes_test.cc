@@ -1,4 +1,4 @@
-// Tests of set-up nodes: nodes that depend only on constants cost launches nothing if the set-up computes them.
+// Tests of nodes in the setup: nodes that depend only on constants cost nothing in launches if the setup computes them.
 #include "karez/passes/sharding/setup_nodes.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using testing::table;
 
-constexpr std::int64_t n = 4096;  // f32 elements; more than constant folding computes
+constexpr std::int64_t n = 4096;  // number of f32 elements; their bytes exceed the limit of constant folding
 
 struct Program {
   Graph graph;
@@ -42,7 +42,7 @@ std::int64_t constant_bytes(const Plan& plan) {
     if (block.kind == plan::BlockKind::constant) bytes += block.bytes;
   return bytes;
 }
-// Bytes of one element type that the collectives of one launch deliver.
+// Returns the bytes of one element type that the collectives of one launch deliver.
 std::int64_t collective_bytes(const Plan& plan, DType dtype) {
   std::int64_t bytes = 0;
   for (const plan::Actor& actor : plan.actors)
@@ -50,7 +50,7 @@ std::int64_t collective_bytes(const Plan& plan, DType dtype) {
   return bytes;
 }
 
-TEST(SetupNodes, ValuesOfTheSetUpCostLaunchesNothing) {
+TEST(SetupNodes, ValuesThatTheSetupComputesCostNothingInLaunches) {
   Program with_constant("data=2"), with_input("data=2");
   with_constant.output(build::add(with_constant.b, with_constant.input("x", {n}), with_constant.exp_of_iota()));
   with_input.output(build::add(with_input.b, with_input.input("x", {n}), with_input.input("wave", {n})));
@@ -104,7 +104,7 @@ TEST(SetupNodes, AConstantThatAllReadersRequireInPartsIsComputedInParts) {
   p.output(build::add(p.b, x, p.exp_of_iota()));
   p.graph.outputs[0].layout = Layout{S(0)};
   const Compilation c = p.compiled();
-  EXPECT_EQ(constant_bytes(c.plan), 4 * n) << "half on each device\n" << print(c.graph);
+  EXPECT_EQ(constant_bytes(c.plan), 4 * n) << "each device must compute half\n" << print(c.graph);
   Program fixed("data=2");
   const ValueId exp_of_iota = fixed.exp_of_iota(), y = fixed.input("x", {n});
   fixed.graph.value(exp_of_iota).layout = Layout{B()};

@@ -8,9 +8,9 @@ namespace karez::passes {
 
 ShardedGraph shard(Graph graph, const CostTable& costs);
 
-// Returns the graph with its fixed layouts replaced by effective ones (sbp::effective_layout): an axis of size 1
-// accepts every layout that a longer axis accepts, so one program runs at every size, and no layout is fixed on such an
-// axis.
+// Replaces the fixed layouts of the graph with effective layouts (sbp::effective_layout). An axis of size 1 accepts
+// every layout that a longer axis accepts, so that one program runs on meshes of every size; no layout is fixed on such
+// an axis.
 Graph with_effective_layouts(Graph graph);
 
 }  // namespace karez::passes

@@ -1,5 +1,5 @@
-// Tests of planner optimality: on random graphs the planner's choice costs as much as the best of all choices, which is
-// found by a search that shares only the cost table.
+// Tests of planner optimality: on random graphs the planner's choice costs as much as the cheapest of all choices,
+// which is found by a brute-force search that shares only the cost table with the planner.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,9 +49,9 @@ void expect_optimal_choice(const std::vector<const char*>& meshes, int graphs, s
     CostTable costs = random_costs(random);
     BruteForce brute(graph, costs, constants != Constants::in_launches);
     if (brute.count() == 0 || brute.count() > 100000)
-      continue;  // a stored layout that is illegal for its shape; too many choices to enumerate
+      continue;  // a stored layout is illegal for its shape, or there are too many choices to enumerate
     double best = brute.best();
-    if (!std::isfinite(best)) continue;  // no choice makes the fixed sum
+    if (!std::isfinite(best)) continue;  // no choice can produce the Partial sum that the graph fixes
     ++accepted;
     Compilation c = testing::compilation(graph);
     c.options.costs = costs;
@@ -125,11 +125,11 @@ TEST(ShardOptimality, TablesHaveTheTrueCostOfEveryChoice) {
   EXPECT_GT(sound_choices, 600);
 }
 
-// The tables are too small for these programs, so that all parts of the search run.
+// The limit on the size of a table is too small for these programs, so that all parts of the search run.
 TEST(ShardOptimality, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheOptimum) {
   const int graphs = std::getenv("KAREZ_ALL") ? 3000 : 300;
-  const std::uint64_t seed =
-      base_seed() + 1;  // with 2, some reduced problems are solved exactly, and a choice outside of them is better
+  // With seed 2, some reduced problems are solved exactly although a choice outside of them is better.
+  const std::uint64_t seed = base_seed() + 1;
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
   int found = 0, proven = 0;
   for (int accepted = 0, case_number = 0; accepted < graphs; ++case_number) {
@@ -157,13 +157,13 @@ TEST(ShardOptimality, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheOptimum) {
     found += result.cost <= best + rounding;
     proven += result.optimal;
   }
-  std::printf("of %d: best found %d, proven %d\n", graphs, found, proven);
+  std::printf("%d graphs: optimum found in %d, proven in %d\n", graphs, found, proven);
   EXPECT_GE(found, 97 * graphs / 100);
-  if (graphs == 3000) { EXPECT_LT(proven, graphs); }  // otherwise the tables were not too small
+  if (graphs == 3000) { EXPECT_LT(proven, graphs); }  // otherwise the limit was not too small
 }
 
-// Each step of the search matters for these programs: with tables too small for the full problem, the search finds the
-// same result as with large tables.
+// Each step of the search matters for these programs. With tables too small for the full problem, the search must find
+// the same result as with large tables.
 TEST(ShardOptimality, ReducedProblemsAxesAndChainOverflowEachFindTheOptimum) {
   struct Case {
     const char* axes;
@@ -253,9 +253,9 @@ Graph graph_for_search(Random& random, const Mesh& mesh, int kind) {
   return graph;
 }
 
-// Runs the search with low limits on programs that were selected because each of its parts matters for them. The pinned
-// numbers are the sums of the costs and bounds found, each relative to the cost of replicating everything. A change of
-// the search updates these numbers, with a reason if they get worse.
+// Runs the search with low limits on programs that were selected so that each part of the search matters for some of
+// them. The pinned numbers are the sums of the costs and bounds found, each relative to the cost of replicating
+// everything. If a change of the search changes these numbers, update them, and give a reason if they get worse.
 TEST(ShardOptimality, WithLowLimitsTheSearchReachesThePinnedCostsAndBounds) {
   const char* meshes[] = {"a=2,b=2", "a=3,b=2", "a=2,b=2", "a=2,b=2,c=2"};
   double found = 0, proven = 0;

@@ -12,11 +12,12 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t max_step_cells =
-    1 << 17;  // of one link: sets before it times classes; and sets after it times the producer's classes
+// The limit for one link of a chain. It applies to (sets before the link) x (classes of its consumer), and to (sets
+// after the link) x (classes of the producer).
+constexpr std::size_t max_step_cells = 1 << 17;
 constexpr std::size_t max_layouts = 256;        // layouts that the consumers of one chain may require
-constexpr std::size_t max_chain_capacity = 12;  // layouts
-constexpr int min_chain_capacity = 2;           // below it, chains over single axes give a better bound
+constexpr std::size_t max_chain_capacity = 12;  // layouts that a chain may track
+constexpr int min_chain_capacity = 2;           // below this capacity, chains over single axes give a better bound
 
 // A set of layouts that a chain's consumers require, without the layouts that are required in any case.
 struct LayoutSet {
@@ -39,14 +40,13 @@ struct LayoutSet {
   auto operator<=>(const LayoutSet&) const = default;
 };
 
-// The layouts that only some consumers require, and the pairs of layouts of which the first becomes the second at no
-// cost.
+// The layouts that some choices of consumers require, and which of them can be changed into which others at no cost.
 struct RequestedLayouts {
   std::vector<int> layouts;
   std::vector<std::vector<std::vector<int>>> required;  // by consumer and class: indices into `layouts`
-  std::vector<LayoutSet> becomes_free, free_from;  // by layout: the layouts that it becomes at no cost, and those that
-                                                   // become it; of two that become each other,
-  // only the first counts as the source
+  // By layout: the layouts into which it can be changed at no cost, and the layouts that can be changed into it at no
+  // cost. If two layouts can be changed into each other, only the first one counts as a source.
+  std::vector<LayoutSet> free_targets, free_sources;
 };
 
 RequestedLayouts requested_layouts(const LayoutRequest& request) {
@@ -55,18 +55,18 @@ RequestedLayouts requested_layouts(const LayoutRequest& request) {
   for (const TableMember* consumer : request.consumers) {
     auto& classes = requested.required.emplace_back();
     for (const TableMember::Class& item : consumer->classes) {
-      auto& places = classes.emplace_back();
+      auto& indices = classes.emplace_back();
       for (int target : item.targets) {
         if (table.with(request.base, target) == request.base) continue;
         const auto at = std::find(requested.layouts.begin(), requested.layouts.end(), target);
-        places.push_back(static_cast<int>(at - requested.layouts.begin()));
+        indices.push_back(static_cast<int>(at - requested.layouts.begin()));
         if (at == requested.layouts.end()) requested.layouts.push_back(target);
       }
     }
   }
   const std::size_t count = requested.layouts.size();
-  requested.becomes_free.resize(count);
-  requested.free_from.resize(count);
+  requested.free_targets.resize(count);
+  requested.free_sources.resize(count);
   if (count > max_layouts) return requested;
   auto is_free = [&](std::size_t a, std::size_t b) {
     return table.seconds(requested.layouts[a], table.with(0, requested.layouts[b])) == 0;
@@ -74,7 +74,7 @@ RequestedLayouts requested_layouts(const LayoutRequest& request) {
   for (std::size_t a = 0; a < count; ++a)
     for (std::size_t b = 0; b < count; ++b)
       if (a != b && is_free(a, b) && (a < b || !is_free(b, a)))
-        requested.becomes_free[a].add(static_cast<int>(b)), requested.free_from[b].add(static_cast<int>(a));
+        requested.free_targets[a].add(static_cast<int>(b)), requested.free_sources[b].add(static_cast<int>(a));
   return requested;
 }
 
@@ -89,8 +89,9 @@ struct LayoutSetChain {
   bool truncated = false;
 };
 
-// The links of a chain that tracks up to `max_layouts_tracked` layouts; nullopt if the chain is too large, or if it
-// forbids everything. A set leaves out layouts that another of its layouts becomes at no cost.
+// Returns the links of a chain that tracks up to `max_layouts_tracked` layouts; nullopt if the chain is too large, or
+// if it forbids everything. A set leaves out each layout into which another layout of the set can be changed at no
+// cost.
 std::optional<LayoutSetChain> set_chain(const RequestedLayouts& requested, int max_layouts_tracked,
                                         std::size_t producers, ChainOverflow overflow) {
   LayoutSetChain chain{{}, max_layouts_tracked, false};
@@ -104,8 +105,8 @@ std::optional<LayoutSetChain> set_chain(const RequestedLayouts& requested, int m
         bool forbidden = false;
         for (int layout : layouts) {
           const auto l = static_cast<std::size_t>(layout);
-          if (next.has(layout) || next.intersects(requested.free_from[l])) continue;
-          next.remove(requested.becomes_free[l]);
+          if (next.has(layout) || next.intersects(requested.free_sources[l])) continue;
+          next.remove(requested.free_targets[l]);
           if (next.count < max_layouts_tracked) {
             next.add(layout);
           } else {
@@ -140,7 +141,7 @@ std::optional<LayoutSetChain> longest_chain(const RequestedLayouts& requested, s
 
 LayoutChain chain_over_sets(const LayoutRequest& request, const RequestedLayouts& requested,
                             std::optional<LayoutSetChain> sets) {
-  LayoutChain made;
+  LayoutChain chain;
   std::vector<int> last_sets = {request.base};
   if (sets) {
     for (std::size_t k = 0; k < sets->links.size(); ++k) {
@@ -149,7 +150,7 @@ LayoutChain chain_over_sets(const LayoutRequest& request, const RequestedLayouts
       cells->classes.push_back(request.consumers[k]->class_of);
       cells->classes.emplace_back();
       cells->implied_class = std::move(sets->links[k].next_set);
-      made.links.push_back({k, std::move(cells), static_cast<int>(sets->links[k].sets_after.size())});
+      chain.links.push_back({k, std::move(cells), static_cast<int>(sets->links[k].sets_after.size())});
     }
     last_sets.clear();
     for (const LayoutSet& tracked_set : sets->links.back().sets_after) {
@@ -166,16 +167,16 @@ LayoutChain chain_over_sets(const LayoutRequest& request, const RequestedLayouts
     check_interrupt();
     for (int set : last_sets) price->cost.push_back(request.fills * request.table.seconds(item.from, set));
   }
-  made.price = std::move(price);
-  return made;
+  chain.price = std::move(price);
+  return chain;
 }
 
-// The index of `item` in the list; appends it if it is missing.
+// Returns the index of `item` in the list; appends the item if it is missing.
 template <class T> int index_of(std::vector<T>& list, const T& item) {
   const auto at = std::find(list.begin(), list.end(), item);
-  const auto place = static_cast<int>(at - list.begin());
+  const auto index = static_cast<int>(at - list.begin());
   if (at == list.end()) list.push_back(item);
-  return place;
+  return index;
 }
 
 std::vector<int> merged(const std::vector<int>& of_class, const std::vector<int>& class_of) {
@@ -192,7 +193,7 @@ LayoutChain chain_over_axis(const LayoutRequest& request, sbp::AxisLowerBounds& 
     for (int layout : layouts) set = bounds.with(set, entry(layout));
     return set;
   };
-  LayoutChain made;
+  LayoutChain chain;
   std::vector<unsigned> sets = {entries(request.table.layouts_in(request.base))};
   for (std::size_t k = 0; k < request.consumers.size(); ++k) {
     std::vector<unsigned> requested_sets, sets_after;
@@ -207,10 +208,10 @@ LayoutChain chain_over_axis(const LayoutRequest& request, sbp::AxisLowerBounds& 
     for (unsigned set : sets)
       for (unsigned requested_set : requested_sets)
         cells->implied_class.push_back(index_of(sets_after, set | requested_set));
-    if (!made.links.empty()) cells->classes.emplace_back();
+    if (!chain.links.empty()) cells->classes.emplace_back();
     cells->classes.push_back(merged(of_class, request.consumers[k]->class_of));
     cells->classes.emplace_back();
-    made.links.push_back({k, std::move(cells), static_cast<int>(sets_after.size())});
+    chain.links.push_back({k, std::move(cells), static_cast<int>(sets_after.size())});
     sets = std::move(sets_after);
   }
   auto price = std::make_shared<solve::CostCells>();
@@ -219,11 +220,11 @@ LayoutChain chain_over_axis(const LayoutRequest& request, sbp::AxisLowerBounds& 
   for (const TableMember::Class& item : request.producer.classes)
     of_class.push_back(index_of(starts, entry(item.from)));
   price->classes.push_back(merged(of_class, request.producer.class_of));
-  if (!made.links.empty()) price->classes.emplace_back();
+  if (!chain.links.empty()) price->classes.emplace_back();
   for (Sbp start : starts)
     for (unsigned set : sets) price->cost.push_back(request.fills * bounds.seconds(axis, start, set));
-  made.price = std::move(price);
-  return made;
+  chain.price = std::move(price);
+  return chain;
 }
 
 }  // namespace
@@ -234,11 +235,11 @@ LayoutChains chains_of(const LayoutRequest& request, TransitionCostCache& prices
   const bool exact = sets && !sets->truncated;
   if (exact || overflow == ChainOverflow::forbidden || (sets && sets->capacity >= min_chain_capacity))
     return {{chain_over_sets(request, requested, std::move(sets))}, exact};
-  LayoutChains made{{}, false};
+  LayoutChains chains{{}, false};
   sbp::AxisLowerBounds& bounds = prices.floors(request.table.type(), request.table.mesh());
   for (int axis = 0; axis < request.table.mesh().rank(); ++axis)
-    made.chains.push_back(chain_over_axis(request, bounds, axis));
-  return made;
+    chains.chains.push_back(chain_over_axis(request, bounds, axis));
+  return chains;
 }
 
 }  // namespace karez::passes

@@ -1,5 +1,5 @@
-// The cost of one value with many consumers, as chains of small tables: one chain over sets of layouts, or one chain
-// per mesh axis over sets of the axis' entries.
+// The cost of one value with many consumers, as chains of small tables: one chain over sets of layouts, or for each
+// mesh axis one chain over sets of entries.
 #pragma once
 
 #include <compare>
@@ -12,7 +12,7 @@
 
 namespace karez::passes {
 
-// One node in the table of one value.
+// A node in the cost table of one value.
 struct TableMember {
   struct Class {
     int from = -1;             // the layout in which the node produces the value, if it is the producer
@@ -33,9 +33,9 @@ struct LayoutRequest {
   int fills;  // number of times that a launch computes the value
 };
 
-// Each link is a table over the set of layouts required so far (except for the first link), the classes of one
-// consumer, and the set that includes the consumer's layouts. `price` is a table over the producer and the last set, if
-// there is a link.
+// Each link is a table over three variables: the set of layouts required so far (the first link has no such variable),
+// the classes of one consumer, and the set that also contains the consumer's layouts. `price` is a table over the
+// producer and, if there is a link, the last set.
 struct LayoutChain {
   struct Link {
     std::size_t consumer;
@@ -50,8 +50,8 @@ struct LayoutChains {
   bool exact = true;
 };
 
-// If a chain over sets could track hardly any layouts, and lower bounds are requested, it is replaced by one chain per
-// mesh axis.
+// Returns one chain over sets of layouts. If that chain could track fewer than two layouts at a time and a lower bound
+// suffices (ChainOverflow::free), returns one chain per mesh axis instead.
 LayoutChains chains_of(const LayoutRequest& request, TransitionCostCache& prices, ChainOverflow overflow);
 
 }  // namespace karez::passes

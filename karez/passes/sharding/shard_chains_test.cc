@@ -1,4 +1,4 @@
-// Tests of chains: values with many consumers have their true cost, or costs that bound it from both sides.
+// Tests of chains: for a value with many consumers, they have the true cost or bound it from both sides.
 #include "karez/passes/sharding/shard_chains.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using testing::compute_seconds;
 using Program = testing::ShardProgram;
 
 // One value has 12 consumers, each of which may require it in any of 16 layouts, which gives 16^13 cells. Most of these
-// layouts become others at no cost.
+// layouts can be changed into others at no cost.
 TEST(ShardChains, AValueWithTwelveConsumersIsPlannedWithAChain) {
   Program p("data=2,model=2");
   ValueId h = build::matmul(p.b, p.input("x", {256, 512}), p.weight("w", {512, 512}));
@@ -44,17 +44,17 @@ void add_product_with_consumers(Program& p, int count, const Shape& batch = {}) 
     p.graph.outputs.push_back({cat("y", k), build::matmul(p.b, h, p.weight(cat("w", k), shape(512, 128)))});
 }
 
-// The program in which every node runs in each of `times` micro-batches.
+// Returns the program in which every node runs in each of `times` micro-batches.
 Graph repeated(Graph graph, std::int64_t times) {
   for (NodeId n : graph.nodes.ids()) graph.nodes[n].acts = static_cast<int>(times);
   return graph;
 }
 
-// A random choice for every node such that no masked sum meets a product; other choices have no finite cost.
+// Returns a random choice for every node such that no masked sum meets a product. Other choices have no finite cost.
 ById<NodeId, int> random_sound_choice(const Graph& graph, const Choices& choices, TransitionCostCache& prices,
                                       std::mt19937_64& random) {
   for (int tries = 0;; ++tries) {
-    require(tries < 100000, "no sound choice");
+    require(tries < 100000, "none of ", tries, " random choices was sound");
     ById<NodeId, int> chosen(choices.size(), 0);
     for (NodeId n : choices.ids()) chosen[n] = static_cast<int>(random() % choices[n].size());
     if (std::isfinite(assignment_cost(graph, choices, chosen, prices))) return chosen;
@@ -108,7 +108,7 @@ TEST(ShardChains, AChainHasTheTrueCostOfEveryChoice) {
   TransitionCostCache prices(costs);
   const LayoutProblem problem = layout_problem(p.graph, choices, prices, ChainOverflow::free);
   ASSERT_EQ(problem.inexact_values, 0);
-  ASSERT_GT(problem.sum.domain.size(), p.graph.nodes.size()) << "no chain";
+  ASSERT_GT(problem.sum.domain.size(), p.graph.nodes.size()) << "expected a chain, which has additional variables";
   std::mt19937_64 random(7);
   for (int round = 0; round < 30; ++round) {
     const auto chosen = random_sound_choice(p.graph, choices, prices, random);
@@ -206,8 +206,8 @@ TEST(ShardChains, AnOverflowingChainOfAFixedValueIsBoundedFromBothSides) {
   }
 }
 
-// Weights are too expensive to move, and each is stored so that it requires a different layout of the value. These are
-// more layouts than a chain tracks, until the bound leaves few.
+// Weights are too expensive to move, and each is stored so that it requires a different layout of the value. Together
+// they require more layouts than a chain can track, until the bound has excluded most of them.
 TEST(ShardChains, MoreLayoutsThanAChainTracksHaveTheirTrueCost) {
   Program p("data=2,model=2,more=2");
   ValueId h = build::matmul(p.b, p.input("x", {256, 512}), p.weight("w", {512, 512}));

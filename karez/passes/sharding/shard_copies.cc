@@ -13,15 +13,16 @@ namespace {
 
 struct DeduplicatedGraph {
   Graph graph;
-  ById<NodeId, NodeId> node;     // by node: the node that represents it
-  ById<ValueId, ValueId> value;  // by value: the value that represents it
+  ById<NodeId, NodeId> node;     // by old node: the node of `graph` that represents it
+  ById<ValueId, ValueId> value;  // by old value: the value of `graph` that represents it
 };
 
-// The key includes module and line: a copy keeps them, and two separate calls of the user seldom share both.
+// Equal nodes have equal keys. The key includes module and source line: a copy has those of its original, and two calls
+// of the user seldom have the same module and line.
 std::string key_of(const Graph& graph, NodeId n, const Rewrite& rewrite) {
   const Node& node = graph.node(n);
   std::string key = cat(node.op->name, node.attrs.print(), " ", node.path, " ", node.where, " ", node.acts);
-  for (const Attrs& place : node.act_attrs) key += place.print();
+  for (const Attrs& attrs : node.act_attrs) key += attrs.print();
   for (ValueId in : node.inputs) key += cat(" ", rewrite.at(in));
   for (ValueId out : node.outputs) {
     key += cat(" on ", graph.value(out).mesh);

@@ -6,8 +6,9 @@
 
 namespace karez::passes {
 
-// Layouts determine the order of sums. If the time and transfers of copies counted, the layouts and thus the last bits
-// of the losses could differ from those without recomputation. Cost and bound are those of the program without copies.
+// Layouts determine the order of sums. If the time and transfers of copies counted, the layouts could differ from those
+// without recomputation, and with them the last bits of the losses. Cost and bound are those of the program without
+// copies.
 ShardedGraph shard_copies(Graph graph, const CostTable& costs);
 
 }  // namespace karez::passes

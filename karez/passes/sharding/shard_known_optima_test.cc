@@ -1,5 +1,5 @@
-// Tests that the planner's cost of programs with well-known best layouts is the closed form of their communication
-// (test_known_optima.h).
+// Tests of programs whose optimal layouts are well known: the planner's cost must equal the closed form of their
+// communication (test_known_optima.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Tests of programs on two placements, with nodes of several results, variables that are never read, and nodes of many
-// acts: the planner's cost is the minimum over all layouts, found by enumeration.
+// Tests of programs on two placements: the planner's cost is the minimum over all layouts, found by enumeration. Some
+// nodes have several results, some act several times, and some variables are never read.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ CostTable random_costs(Random& random) {
   return costs;
 }
 
-// Values of the first placement go to the second, and sometimes back.
+// Draws a program in which values of the first placement are transferred to the second, and sometimes back.
 Graph random_graph(Random& random, std::size_t nodes) {
   Graph graph;
   const char* second[] = {"b=2", "b=3", "", "b=2", "c=2"};
@@ -122,34 +122,34 @@ std::vector<NodeCost> node_costs(const Graph& graph, NodeId n, const CostTable& 
             {{from}, {to}, node.acts * transfer_seconds(type, {source, from}, {mesh, to}, costs)});
   } else {
     for (const auto& axes : mesh_shardings({&graph, n}, mesh)) {
-      NodeCost way{std::vector<Layout>(node.inputs.size()), std::vector<Layout>(node.outputs.size()), 0};
+      NodeCost choice{std::vector<Layout>(node.inputs.size()), std::vector<Layout>(node.outputs.size()), 0};
       std::vector<TensorType> in, out;
       for (const Sharding& axis : axes) {
-        for (std::size_t i = 0; i < way.in.size(); ++i) way.in[i].push_back(axis.in[i]);
-        for (std::size_t o = 0; o < way.out.size(); ++o) way.out[o].push_back(axis.out[o]);
+        for (std::size_t i = 0; i < choice.in.size(); ++i) choice.in[i].push_back(axis.in[i]);
+        for (std::size_t o = 0; o < choice.out.size(); ++o) choice.out[o].push_back(axis.out[o]);
       }
       auto part = [&](ValueId v, const Layout& layout) {
         return TensorType{graph.type(v).dtype, shape_of(local_box(graph.type(v).shape, mesh, layout, 0))};
       };
-      for (std::size_t i = 0; i < way.in.size(); ++i) in.push_back(part(node.inputs[i], way.in[i]));
-      for (std::size_t o = 0; o < way.out.size(); ++o) out.push_back(part(node.outputs[o], way.out[o]));
+      for (std::size_t i = 0; i < choice.in.size(); ++i) in.push_back(part(node.inputs[i], choice.in[i]));
+      for (std::size_t o = 0; o < choice.out.size(); ++o) out.push_back(part(node.outputs[o], choice.out[o]));
       if (node.op->role == Role::compute)
-        way.seconds = node.acts * costs.seconds(cost_of(*node.op, in, out, node.attrs));
-      costs_of_choices.push_back(std::move(way));
+        choice.seconds = node.acts * costs.seconds(cost_of(*node.op, in, out, node.attrs));
+      costs_of_choices.push_back(std::move(choice));
     }
   }
-  std::erase_if(costs_of_choices, [&](const NodeCost& way) {
-    for (std::size_t o = 0; o < way.out.size(); ++o) {
-      if (const auto& fixed = graph.value(node.outputs[o]).layout; fixed && *fixed != way.out[o]) return true;
+  std::erase_if(costs_of_choices, [&](const NodeCost& choice) {
+    for (std::size_t o = 0; o < choice.out.size(); ++o) {
+      if (const auto& fixed = graph.value(node.outputs[o]).layout; fixed && *fixed != choice.out[o]) return true;
       for (const Variable& variable : graph.variables)
-        if (variable.read == node.outputs[o] && variable.stored && *variable.stored != way.out[o]) return true;
+        if (variable.read == node.outputs[o] && variable.stored && *variable.stored != choice.out[o]) return true;
     }
     return false;
   });
   return costs_of_choices;
 }
 
-// The minimum seconds over all assignments; nullopt if there are too many to enumerate.
+// Returns the minimum seconds over all assignments; nullopt if there are too many to enumerate.
 std::optional<double> min_cost(const Graph& graph, const CostTable& costs) {
   ById<NodeId, std::vector<NodeCost>> choices;
   double count = 1;
@@ -204,15 +204,15 @@ TEST(ShardPlacements, TheChoiceIsOptimal) {
     if (!best) continue;
     ++accepted;
     const std::string what = cat("seed ", seed, "\n", print(graph), costs.print());
-    const ShardedGraph produced_layout = shard(graph, costs);
-    ASSERT_NEAR(produced_layout.cost, *best, 1e-9 * *best + 1e-18) << what;
-    ASSERT_TRUE(produced_layout.optimal) << what;
+    const ShardedGraph sharded = shard(graph, costs);
+    ASSERT_NEAR(sharded.cost, *best, 1e-9 * *best + 1e-18) << what;
+    ASSERT_TRUE(sharded.optimal) << what;
     for (ValueId v : graph.values.ids())
-      if (graph.value(v).layout) { EXPECT_EQ(produced_layout.graph.value(v).layout, graph.value(v).layout) << what; }
+      if (graph.value(v).layout) { EXPECT_EQ(sharded.graph.value(v).layout, graph.value(v).layout) << what; }
     for (std::size_t v = 0; v < graph.variables.size(); ++v) {
-      const Variable &given_variable = graph.variables[v], &sharded_variable = produced_layout.graph.variables[v];
+      const Variable &given_variable = graph.variables[v], &sharded_variable = sharded.graph.variables[v];
       const Layout unfixed_layout = given_variable.read.valid()
-                                        ? *produced_layout.graph.value(given_variable.read).layout
+                                        ? *sharded.graph.value(given_variable.read).layout
                                         : broadcast_layout(graph.meshes[static_cast<std::size_t>(given_variable.mesh)]);
       EXPECT_EQ(*sharded_variable.stored, given_variable.stored ? *given_variable.stored : unfixed_layout) << what;
     }
@@ -251,7 +251,7 @@ TEST(ShardCopies, NodesThatDifferInOnePropertyAreNotMerged) {
 }
 
 // On an axis of one device the effective layout is Broadcast.
-TEST(ShardCopies, EveryOutputHasItsLayoutWithoutCopies) {
+TEST(ShardCopies, EveryOutputGetsItsEffectiveLayout) {
   Graph graph;
   graph.meshes = {Mesh::parse("a=1")};
   Builder b(graph, testing::table());

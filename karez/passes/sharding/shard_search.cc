@@ -1,6 +1,6 @@
-// Searches one axis at a time, which gives problems of few layouts that elimination solves exactly; the best layouts on
-// each single axis are nearly the best. The bound then shows which layouts could still be part of a better choice, and
-// these few layouts are solved exactly together.
+// Searches for layouts. First it searches one axis at a time: each of these problems has few layouts, so elimination
+// solves it exactly, and the result is nearly optimal. The lower bound then shows which layouts could still be part of
+// a better assignment, and these few layouts are solved exactly in one problem.
 #include "karez/passes/sharding/shard_search.h"
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace {
 
 constexpr std::size_t many_states = 10'000;  // with more states, a proof to the last digit is not attempted
 constexpr double good_gap = 0.005;           // the gap that is sufficient with many states
-constexpr double fewer_of_many = 0.85;  // with many states a round takes seconds, so it is the last unless it leaves at
-                                        // most this share of the states
-constexpr double fewer_of_few = 0.95;
+constexpr double fewer_of_many = 0.85;  // with many states a round takes seconds, so another round follows only if this
+                                        // one leaves at most this share of the states
+constexpr double fewer_of_few = 0.95;   // the same share with few states
 constexpr std::size_t cheap_cells_beyond_two = 16'000;  // replaces SearchLimits::cheap_cells
-constexpr int max_rounds = 8;                           // of descents over the axes
-constexpr int max_searches_again = 2;
+constexpr int max_rounds = 8;                           // rounds over all axes in one descent
+constexpr int max_searches_again = 2;                   // repeated searches without unsound choices
 constexpr double pause_gap = 0.003;  // share of the cost: at this gap the bound pauses, since the remaining layouts may
                                      // be few enough to be solved together
 
@@ -31,8 +31,8 @@ struct SearchEffort {
   std::size_t table_cells;   // limit for one table of an exact elimination
   bool repeat_axes = false;  // search single axes again after the reduced problems
 };
-// The effort for one axis while the others are kept. Reduced problems compensate for few passes; with more than two
-// axes, more passes lead to better choices than reduced problems.
+// The effort for one axis while the layouts on the others are kept. With two axes, reduced problems compensate for few
+// passes; with more axes, more passes lead to better choices than reduced problems.
 constexpr SearchEffort for_one_of_two = {6, 6, 2, 0}, for_one_of_many = {24, 6, 0, 0};
 
 class LayoutSearch {
@@ -48,9 +48,9 @@ class LayoutSearch {
   LayoutSearchResult run() {
     SearchState best{ById<NodeId, int>(choices_.size(), 0), 0, 0, false};
     best.cost = assignment_cost(graph_, choices_, best.chosen, prices_);
-    ChoiceSubset is_complete(choices_.size());
+    ChoiceSubset all_choices(choices_.size());
     for (NodeId n : choices_.ids())
-      for (std::size_t c = 0; c < choices_[n].size(); ++c) is_complete[n].push_back(static_cast<int>(c));
+      for (std::size_t c = 0; c < choices_[n].size(); ++c) all_choices[n].push_back(static_cast<int>(c));
     if (axes_ > 1 && limits_.axis_by_axis) {
       const SearchState start = best;
       for (int first_axis = 0; first_axis < axes_; ++first_axis) {
@@ -60,15 +60,15 @@ class LayoutSearch {
       }
       descended_ = best.cost;
     }
-    all_states_ = states_of(is_complete);
+    all_states_ = states_of(all_choices);
     narrow(
-        best, std::move(is_complete),
+        best, std::move(all_choices),
         {limits_.passes, limits_.rounds, limits_.reduced_problems, limits_.table_cells, limits_.reduced_problems > 0});
     return {best.chosen, best.cost, best.bound, best.optimal,
             axes_ > 1 ? "axis by axis, bound and reduced problems" : "bound and reduced problems"};
   }
 
-  // Choices that made an assignment unsound (see shard_sums.h) although it costs less than `cost`.
+  // Returns the choices that made an assignment unsound (see shard_sums.h) which would otherwise cost less than `cost`.
   std::vector<std::pair<NodeId, int>> faults(double cost) const {
     std::vector<std::pair<NodeId, int>> out;
     for (const UnsoundChoice& fault : faults_)
@@ -154,8 +154,8 @@ class LayoutSearch {
     return true;
   }
 
-  // Solves all layouts that the bound leaves open in one problem, if these are at most half of the kept ones. Returns
-  // true if this proves that `best` is optimal.
+  // Solves one problem with all layouts that the bound leaves open, if these are at most half of the kept layouts.
+  // Returns true if this proves that `best` is optimal.
   bool solve_open(SearchState& best, const ChoiceSubset& kept, const LayoutProblem& problem,
                   const solve::LowerBound& dual_bound, const SearchEffort& effort) {
     const ChoiceSubset open =
@@ -163,8 +163,8 @@ class LayoutSearch {
     return 2 * states_of(open) <= states_of(kept) && solve_reduced(best, open, best.cost, effort) && best.optimal;
   }
 
-  // Solves reduced problems: first exactly the layouts whose excess over the bound is small, then those within twice
-  // this excess, and so on. Returns true if `best` is proven to be optimal.
+  // Solves reduced problems exactly. The first contains the layouts whose excess over the bound is small, the next
+  // those within twice this excess, and so on. Returns true if `best` is proven to be optimal.
   bool improve(SearchState& best, const ChoiceSubset& kept, const LayoutProblem& problem,
                const solve::LowerBound& dual_bound, const SearchEffort& effort) {
     const double lower_bound = dual_bound.bound() + problem.constant;
@@ -198,8 +198,8 @@ class LayoutSearch {
     return restricted(kept, problem, dual_bound.candidate_states(excess + 2 * dual_bound.rounding()), best.chosen);
   }
 
-  // Finds the best choice among few layouts, if they can be solved; every choice outside of them costs at least
-  // `outside_cost`.
+  // Finds the cheapest assignment within the subset; every assignment outside of it costs at least `outside_cost`.
+  // Returns false if the subset is too large to be solved.
   bool solve_reduced(SearchState& best, const ChoiceSubset& subset, double outside_cost, const SearchEffort& effort) {
     const Choices choices = choices_among(subset);
     const LayoutProblem small = layout_problem(graph_, choices, prices_, ChainOverflow::free);
@@ -220,7 +220,7 @@ class LayoutSearch {
     return subset;
   }
 
-  // The kept choices that are marked or chosen.
+  // Returns the kept choices that are marked or chosen.
   static ChoiceSubset restricted(const ChoiceSubset& kept, const LayoutProblem& problem, const solve::StateMasks& marks,
                                  const ById<NodeId, int>& chosen) {
     ChoiceSubset remaining(kept.size());
@@ -231,7 +231,7 @@ class LayoutSearch {
     return remaining;
   }
 
-  // A choice, its true cost, and a lower bound for the kept choices.
+  // An assignment, its true cost, and a lower bound for all assignments within the kept choices.
   struct Solution {
     ById<NodeId, int> chosen;
     double cost = INFINITY, min_cost = INFINITY;
@@ -250,7 +250,7 @@ class LayoutSearch {
     Solution best = solution_of(kept, problem, result->choice);
     best.min_cost = result->cost + problem.constant;
     if (problem.inexact_values == 0 || best.cost <= best.min_cost * (1 + 1e-11)) return best;
-    // A transition was counted as free although it is not.
+    // A transition was counted as free although it has a cost.
     const LayoutProblem true_prices = layout_problem(graph_, *subset, prices_, ChainOverflow::forbidden);
     const auto exact_solution = solve::solve_by_elimination(true_prices.sum, table_cells);
     if (!exact_solution || !exact_solution->feasible) return best;
@@ -269,8 +269,8 @@ class LayoutSearch {
     return best;
   }
 
-  // Cycles through the axes until the choice stays the same or equals the result of another descent. Each step takes
-  // the best layouts on one axis and keeps the others.
+  // Cycles through the axes until the assignment stays the same or equals `candidate`, the result of another descent.
+  // Each step chooses the layouts on one axis again and keeps the layouts on the others.
   void descend_axes(SearchState& state, int first_axis, const SearchState& candidate) {
     SearchEffort effort = axes_ > 2 ? for_one_of_many : for_one_of_two;
     effort.table_cells = limits_.table_cells / 4 + 1;
@@ -287,7 +287,8 @@ class LayoutSearch {
     }
   }
 
-  // Searches single axes again from the result of the reduced problems, which often differs much from the first start.
+  // Searches single axes again, starting from the result of the reduced problems, which often differs much from the
+  // start of the first descent.
   void repeat_axes(SearchState& best) {
     if (axes_ < 2 || !limits_.axis_by_axis) return;
     for (int first_axis = 0; first_axis < axes_ && best.cost < descended_; ++first_axis)
@@ -295,7 +296,7 @@ class LayoutSearch {
     descended_ = best.cost;
   }
 
-  // The choices that differ from the chosen one only on this axis.
+  // Returns the choices that differ from the chosen one only on this axis.
   ChoiceSubset choices_differing_on(int axis, const ById<NodeId, int>& chosen) const {
     ChoiceSubset kept(choices_.size());
     for (NodeId n : choices_.ids()) {
@@ -307,11 +308,10 @@ class LayoutSearch {
     }
     return kept;
   }
-  static bool equal_except_on_axis(const std::vector<Layout>& first_layouts, const std::vector<Layout>& candidate,
-                                   int axis) {
-    for (std::size_t i = 0; i < first_layouts.size(); ++i)
-      for (std::size_t a = 0; a < first_layouts[i].size(); ++a)
-        if (static_cast<int>(a) != axis && first_layouts[i][a] != candidate[i][a]) return false;
+  static bool equal_except_on_axis(const std::vector<Layout>& layouts, const std::vector<Layout>& others, int axis) {
+    for (std::size_t i = 0; i < layouts.size(); ++i)
+      for (std::size_t a = 0; a < layouts[i].size(); ++a)
+        if (static_cast<int>(a) != axis && layouts[i][a] != others[i][a]) return false;
     return true;
   }
 
@@ -322,21 +322,21 @@ class LayoutSearch {
   int axes_ = 1;
   std::vector<UnsoundChoice> faults_;
   std::size_t all_states_ = 0;
-  double descended_ = INFINITY;  // cost of the choice that no single axis improves
+  double descended_ = INFINITY;  // cost of the assignment that no change on a single axis improves
 };
 
 }  // namespace
 
-// The tables forbid nearly all unsound choices. If one of the other unsound choices was cheaper, it is removed and the
-// search begins again; the bound of the first search stays valid.
+// The tables forbid nearly all unsound choices. If the search met another unsound choice that was cheaper than its
+// result, the choice is removed and the search begins again. The bound of the first search stays valid.
 LayoutSearchResult search_layouts(const Graph& graph, const Choices& choices, TransitionCostCache& prices,
                                   const SearchLimits& limits) {
-  LayoutSearch first_axis(graph, choices, prices, limits);
-  LayoutSearchResult best = first_axis.run();
+  LayoutSearch first_search(graph, choices, prices, limits);
+  LayoutSearchResult best = first_search.run();
   LayoutSearch::ChoiceSubset kept(choices.size());
   for (NodeId n : choices.ids())
     for (std::size_t c = 0; c < choices[n].size(); ++c) kept[n].push_back(static_cast<int>(c));
-  auto faults = first_axis.faults(best.cost);
+  auto faults = first_search.faults(best.cost);
   for (int repeat = 0; repeat < max_searches_again && !best.optimal && !faults.empty(); ++repeat) {
     for (const auto& [node, choice] : faults)
       if (kept[node].size() > 1) std::erase(kept[node], choice);
@@ -353,7 +353,8 @@ LayoutSearchResult search_layouts(const Graph& graph, const Choices& choices, Tr
     for (auto& [node, choice] : faults) choice = original(node, choice);
   }
   require(ErrorKind::layout, std::isfinite(best.cost),
-          "shard: a value is required in more than 16 layouts, or in a Partial layout that masked sums must not have");
+          "shard: every choice of layouts that was tried requires a value in more than 16 layouts, or lets a masked "
+          "sum reach a product (see docs/layouts.md)");
   return best;
 }
 

@@ -23,9 +23,9 @@ std::string read_plan_file(const std::string& name) {
   return std::string((std::istreambuf_iterator<char>(in)), {});
 }
 
-// With measured rates, calls cost much compared with transfers, and the bound of one axis is loose: without reduced
+// With measured rates, calls are expensive compared with transfers, and the bound of one axis is loose: without reduced
 // problems, a gap of 0.2 % remains.
-TEST(ShardSearch, OneAxisIsNearlySolvedWithMeasuredRates) {
+TEST(ShardSearch, TheGapIsSmallWithMeasuredRates) {
   const OpTable ops = all_ops();
   Graph graph = parse_graph(read_plan_file("gpt2_rates.graph"), ops);
   graph.meshes[0] = Mesh::parse("data=2,model=2");
@@ -33,8 +33,8 @@ TEST(ShardSearch, OneAxisIsNearlySolvedWithMeasuredRates) {
   EXPECT_LE((result.cost - result.cost_bound) / result.cost, 0.001) << result.report;
 }
 
-// Two choices make the product Partial. The cheaper one multiplies the zeros of a split table, and so does the first
-// choice of every node.
+// Two choices make the product Partial. The cheaper one multiplies the zeros of a split table. So does the assignment
+// that consists of the first choice of every node.
 TEST(ShardSearch, ASoundChoiceIsFoundIfTheFirstAndTheCheapestOnesAreUnsound) {
   const OpTable ops = all_ops();
   Graph graph;
@@ -60,7 +60,7 @@ TEST(ShardSearch, ASoundChoiceIsFoundIfTheFirstAndTheCheapestOnesAreUnsound) {
   EXPECT_LE(result.bound, result.cost);
 }
 
-// A product of two Broadcast values cannot be a sum of parts some of which are zeros.
+// A product of two Broadcast values cannot be Partial, since some of its terms would have to be zeros.
 TEST(ShardSearch, AProgramWithOnlyUnsoundChoicesIsAnError) {
   const OpTable ops = all_ops();
   Graph graph;

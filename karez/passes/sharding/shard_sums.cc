@@ -1,4 +1,4 @@
-// Checks that sums are dense on the way from the node that makes them to the nodes that pass them.
+// Checks that sums stay dense between the node that makes them and the nodes that pass them.
 #include "karez/passes/sharding/shard_sums.h"
 
 #include <algorithm>
@@ -24,11 +24,11 @@ bool keeps_sums(const Graph& graph, ValueId value, const Layout& from, const std
   if (from.size() == 1 || from == target || targets.size() > 16) return true;
   TransitionTable& table = prices.table(graph.type(value), graph.mesh(value));
   int set = 0;
-  for (const Layout& layout_in_set : targets) set = table.with(set, table.number(layout_in_set));
+  for (const Layout& required : targets) set = table.with(set, table.number(required));
   const sbp::TransitionTree tree = table.tree(table.number(from), set);
   for (const Layout* current = &target; *current != from;) {
     const auto step = std::find_if(tree.steps.begin(), tree.steps.end(),
-                                   [&](const TransitionStep& layout_in_set) { return layout_in_set.to == *current; });
+                                   [&](const TransitionStep& candidate) { return candidate.to == *current; });
     if (step == tree.steps.end()) return true;
     if (step->move == sbp::Move::to_partial && std::find(axes.begin(), axes.end(), step->axis) != axes.end())
       return false;
@@ -52,9 +52,9 @@ DenseSums dense_sums_of(const NodeChoice& choice) {
 }
 
 bool has_needed_sums(const DenseSums& dense, const NeededSums& needed) {
-  return std::all_of(needed.begin(), needed.end(), [&](const auto& layout_in_set) {
-    const std::vector<int>& axes = dense[static_cast<std::size_t>(layout_in_set.first)];
-    return std::includes(axes.begin(), axes.end(), layout_in_set.second.begin(), layout_in_set.second.end());
+  return std::all_of(needed.begin(), needed.end(), [&](const auto& sum) {
+    const std::vector<int>& axes = dense[static_cast<std::size_t>(sum.first)];
+    return std::includes(axes.begin(), axes.end(), sum.second.begin(), sum.second.end());
   });
 }
 
@@ -66,7 +66,7 @@ std::map<NodeId, std::vector<NeededSums>> needed_sums(const Graph& graph, NodeId
     if (choices[c].sums == nullptr) continue;
     for (const SumPass& pass : choices[c].sums->passes) {
       if (!pass.all && pass.operands.size() != 1)
-        continue;  // it is enough that one of several operands is dense, which no table between two nodes can express
+        continue;  // one dense operand out of several is enough, which no table between two nodes can express
       for (int operand : pass.operands) {
         const auto& value = graph.value(graph.node(node).inputs[static_cast<std::size_t>(operand)]);
         needed.try_emplace(value.producer, choices.size()).first->second[c].emplace_back(value.output, pass.axes);

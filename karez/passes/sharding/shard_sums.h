@@ -6,14 +6,14 @@
 
 namespace karez::passes {
 
-// The first node that passes sums which must be dense and are not (see sum_rules.h); an invalid id if there is none.
-// The result is exact, since each sum is followed from its producer along the transfers.
+// Returns the first node that passes sums which must be dense but are not (see sum_rules.h); an invalid id if there is
+// none. The result is exact, since each sum is followed from its producer along the transfers.
 NodeId first_unsound(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen,
                      TransitionCostCache& prices);
 
 // Adds tables between nodes and the producers of their operands that forbid most of these choices. The tables do not
-// detect a sum of several operands each of which could be dense and none of which is, nor a sum that is reduced on one
-// axis on its way and becomes Partial on it again. Both cases are rarely cheap.
+// detect two cases, which are rarely cheap: several operands of which none is dense although each could be, and a sum
+// that is reduced on an axis and then becomes Partial on the same axis again.
 void forbid_masked_sums(const Graph& graph, const Choices& choices, LayoutProblem& problem);
 
 }  // namespace karez::passes

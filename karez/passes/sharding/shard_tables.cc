@@ -1,5 +1,5 @@
-// Builds the tables of the planner. In the table of a value, a node has one class for all choices with the same layouts
-// of the value, so it has fewer classes than choices.
+// Builds the cost tables of the planner. In the table of one value, all choices of a node that give this value the same
+// layouts form one class, so a node has fewer classes than choices.
 #include "karez/passes/sharding/shard_tables.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t max_cells =
-    1 << 12;  // limit for the table of one value, so at most 12 consumers; a chain replaces a larger table
+// The limit for the table of one value, so that it has at most 12 consumers. A chain replaces a larger table.
+constexpr std::size_t max_cells = 1 << 12;
 
 class LayoutProblemBuilder {
  public:
@@ -35,25 +35,25 @@ class LayoutProblemBuilder {
     }
   }
 
-  void add(ValueId value, const ConsumerLayouts& w) {
-    if (made_whole_in_setup(graph_, w, choices_)) return;
+  void add(ValueId value, const ConsumerLayouts& consumers) {
+    if (made_whole_in_setup(graph_, consumers, choices_)) return;
     table_ = &prices_.table(graph_.type(value), graph_.mesh(value));
     times_ = fills_per_launch(graph_, value);
-    std::vector<NodeId> nodes = {w.producer};
-    for (const Use& use : w.uses) nodes.push_back(use.node);
-    nodes.insert(nodes.end(), w.stored_as_outputs_of.begin(), w.stored_as_outputs_of.end());
+    std::vector<NodeId> nodes = {consumers.producer};
+    for (const Use& use : consumers.uses) nodes.push_back(use.node);
+    nodes.insert(nodes.end(), consumers.stored_as_outputs_of.begin(), consumers.stored_as_outputs_of.end());
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
 
-    int fixed_layout = -1, set = 0;  // layouts that are equal for all choices
-    for (const Layout& output : w.outputs) set = table_->with(set, table_->number(output));
-    for (const Layout& stored : w.stored) set = table_->with(set, table_->number(stored));
+    int fixed_layout = -1, set = 0;  // the produced layout and the required layouts that are equal for all choices
+    for (const Layout& output : consumers.outputs) set = table_->with(set, table_->number(output));
+    for (const Layout& stored : consumers.stored) set = table_->with(set, table_->number(stored));
     std::vector<TableMember> members;
-    if (TableMember producer = member_of(w.producer, w, fixed_layout); producer.classes.size() == 1)
+    if (TableMember producer = member_of(consumers.producer, consumers, fixed_layout); producer.classes.size() == 1)
       fixed_layout = producer.classes[0].from;
     std::size_t cells = 1;
     for (NodeId node : nodes) {
-      TableMember member = member_of(node, w, fixed_layout);
+      TableMember member = member_of(node, consumers, fixed_layout);
       if (member.classes.size() == 1) {
         set = unite(set, member.classes[0]);
         continue;
@@ -92,19 +92,21 @@ class LayoutProblemBuilder {
   LayoutProblem problem;
 
  private:
-  // `from`: the layout of the value if it is always the same, otherwise -1. Targets that it becomes at no cost are left
-  // out.
-  TableMember member_of(NodeId node, const ConsumerLayouts& w, int fixed_layout) const {
+  // `fixed_layout` is the layout in which the value is produced if it is the same for all choices, otherwise -1.
+  // Targets into which this layout can be changed at no cost are left out.
+  TableMember member_of(NodeId node, const ConsumerLayouts& consumers, int fixed_layout) const {
     TableMember member{node.index, {}, {}};
     std::map<TableMember::Class, int> class_numbers;
     const auto by_node = [](const Use& a, const Use& b) { return a.node < b.node; };  // uses are sorted by node
-    const auto [first, last] = std::equal_range(w.uses.begin(), w.uses.end(), Use{node, 0}, by_node);
+    const auto [first, last] = std::equal_range(consumers.uses.begin(), consumers.uses.end(), Use{node, 0}, by_node);
     for (const NodeChoice& choice : choices_[node]) {
       TableMember::Class member_class;
-      if (node == w.producer) member_class.from = table_->number(choice.out(static_cast<std::size_t>(w.output)));
+      if (node == consumers.producer)
+        member_class.from = table_->number(choice.out(static_cast<std::size_t>(consumers.output)));
       for (auto use = first; use != last; ++use)
         member_class.targets.push_back(table_->number(choice.in(static_cast<std::size_t>(use->operand))));
-      if (std::find(w.stored_as_outputs_of.begin(), w.stored_as_outputs_of.end(), node) != w.stored_as_outputs_of.end())
+      if (std::find(consumers.stored_as_outputs_of.begin(), consumers.stored_as_outputs_of.end(), node) !=
+          consumers.stored_as_outputs_of.end())
         member_class.targets.push_back(table_->number(choice.out(0)));
       if (fixed_layout >= 0)
         std::erase_if(member_class.targets,
@@ -154,7 +156,7 @@ class LayoutProblemBuilder {
   void add_chain(const std::vector<TableMember>& members, int base) {
     const TableMember* producer = nullptr;
     std::vector<const TableMember*> consumers;
-    for (const TableMember& member : members) {  // the targets of the producer are the layouts that it produces
+    for (const TableMember& member : members) {  // the only target of a producer is the layout that it produces itself
       if (member.classes[0].from >= 0) producer = &member;
       else consumers.push_back(&member);
     }
@@ -162,9 +164,9 @@ class LayoutProblemBuilder {
     LayoutChains& chains = known->second;
     if (inserted) chains = chains_of({*table_, *producer, consumers, base, times_}, prices_, overflow_);
     problem.inexact_values += !chains.exact;
-    if (chains.chains[0].links.empty() &&
-        overflow_ == ChainOverflow::forbidden)  // too many layouts to track even one: each consumer pays for its own
-                                                // transitions, which is never too little
+    // If not even one layout can be tracked, each consumer pays for its own transitions, which never underestimates the
+    // cost.
+    if (chains.chains[0].links.empty() && overflow_ == ChainOverflow::forbidden)
       for (const TableMember* consumer : consumers) add_factor({*producer, *consumer}, -1, 0);
     for (const LayoutChain& chain : chains.chains) add_links(chain, *producer, consumers);
   }
@@ -188,26 +190,26 @@ class LayoutProblemBuilder {
     problem.sum.factors.push_back(std::move(price));
   }
 
-  // Many consumers of a value with one layout: each has a table of its own. All together cost at least the mean of
-  // these and at most the sum.
+  // For a value that is always produced in the same layout and has many consumers: each consumer gets its own table.
+  // The cost of all consumers together is at least the mean of their costs and at most the sum.
   void add_each(const std::vector<TableMember>& members, int fixed_layout, int set) {
     ++problem.inexact_values;
     for (const TableMember& member : members) {
-      solve::Factor each;
+      solve::Factor factor;
       auto cells = std::make_shared<solve::CostCells>();
-      each.scope = {member.node};
+      factor.scope = {member.node};
       cells->classes = {member.class_of};
       for (const TableMember::Class& member_class : member.classes)
         cells->cost.push_back(overflow_ == ChainOverflow::forbidden ? seconds(fixed_layout, unite(0, member_class))
                                                                     : seconds(fixed_layout, unite(set, member_class)) /
                                                                           static_cast<double>(members.size()));
-      each.cells = std::move(cells);
-      problem.sum.factors.push_back(std::move(each));
+      factor.cells = std::move(cells);
+      problem.sum.factors.push_back(std::move(factor));
     }
     if (overflow_ == ChainOverflow::forbidden) problem.constant += seconds(fixed_layout, set);
   }
 
-  // Everything on which the cells depend.
+  // Everything that determines the cells of a table.
   struct TableKey {
     const TransitionTable* table;
     int times, fixed_layout, set;
@@ -229,7 +231,7 @@ class LayoutProblemBuilder {
   std::map<TableKey, std::shared_ptr<const solve::CostCells>> cells_of_key_;
   std::map<TableKey, LayoutChains> chains_;
   std::map<std::vector<double>, std::shared_ptr<const solve::CostCells>> nodes_;
-  std::vector<int> position_;  // by variable: the node after which it is ordered
+  std::vector<int> position_;  // by variable: the node at whose position it is ordered
 };
 
 }  // namespace
@@ -246,39 +248,41 @@ ById<ValueId, ConsumerLayouts> consumer_layouts(const Graph& graph) {
     if (!is_planned(graph, output)) consumers[output.value].outputs.push_back(layout_of(graph, output));
   for (const Variable& variable : graph.variables) {
     if (!variable.updated.valid()) continue;
-    ConsumerLayouts& w = consumers[variable.updated];
+    ConsumerLayouts& updated = consumers[variable.updated];
     if (variable.stored) {
-      w.stored.push_back(*variable.stored);
+      updated.stored.push_back(*variable.stored);
     } else if (variable.read.valid()) {
-      w.stored_as_outputs_of.push_back(graph.value(variable.read).producer);
+      updated.stored_as_outputs_of.push_back(graph.value(variable.read).producer);
     } else {
-      w.stored.push_back(broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]));
+      updated.stored.push_back(broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]));
     }
   }
   return consumers;
 }
 
-std::set<Layout> targets_of(const ConsumerLayouts& w, const Choices& choices, const ById<NodeId, int>& chosen) {
+std::set<Layout> targets_of(const ConsumerLayouts& consumers, const Choices& choices, const ById<NodeId, int>& chosen) {
   auto choice_of = [&](NodeId node) -> const NodeChoice& {
     return choices[node][static_cast<std::size_t>(chosen[node])];
   };
   std::set<Layout> targets;
-  for (const Use& use : w.uses) targets.insert(choice_of(use.node).in(static_cast<std::size_t>(use.operand)));
-  targets.insert(w.outputs.begin(), w.outputs.end());
-  targets.insert(w.stored.begin(), w.stored.end());
-  for (NodeId variable_node : w.stored_as_outputs_of) targets.insert(choice_of(variable_node).out(0));
+  for (const Use& use : consumers.uses) targets.insert(choice_of(use.node).in(static_cast<std::size_t>(use.operand)));
+  targets.insert(consumers.outputs.begin(), consumers.outputs.end());
+  targets.insert(consumers.stored.begin(), consumers.stored.end());
+  for (NodeId variable_node : consumers.stored_as_outputs_of) targets.insert(choice_of(variable_node).out(0));
   return targets;
 }
 
-const Layout& producer_layout(const ConsumerLayouts& w, const Choices& choices, const ById<NodeId, int>& chosen) {
-  return choices[w.producer][static_cast<std::size_t>(chosen[w.producer])].out(static_cast<std::size_t>(w.output));
+const Layout& producer_layout(const ConsumerLayouts& consumers, const Choices& choices,
+                              const ById<NodeId, int>& chosen) {
+  return choices[consumers.producer][static_cast<std::size_t>(chosen[consumers.producer])].out(
+      static_cast<std::size_t>(consumers.output));
 }
 
-bool made_whole_in_setup(const Graph& graph, const ConsumerLayouts& w, const Choices& choices) {
-  if (!graph.node(w.producer).setup) return false;
-  const auto& producer_choices = choices[w.producer];
+bool made_whole_in_setup(const Graph& graph, const ConsumerLayouts& consumers, const Choices& choices) {
+  if (!graph.node(consumers.producer).setup) return false;
+  const auto& producer_choices = choices[consumers.producer];
   return std::all_of(producer_choices.begin(), producer_choices.end(), [&](const NodeChoice& producer_choice) {
-    const Layout& layout = producer_choice.out(static_cast<std::size_t>(w.output));
+    const Layout& layout = producer_choice.out(static_cast<std::size_t>(consumers.output));
     return std::all_of(layout.begin(), layout.end(), [](Sbp entry) { return entry.is_broadcast(); });
   });
 }

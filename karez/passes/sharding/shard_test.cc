@@ -1,4 +1,4 @@
-// Tests of shard: known traps, plans that the planner finds without rules, and layouts fixed by the user.
+// Tests of the shard pass: known pitfalls, plans that the planner finds without rules, and layouts fixed by the user.
 #include "karez/passes/sharding/shard.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ std::string error_of(const std::function<void()>& act) {
   return "no error";
 }
 
-TEST(Shard, TrapOneIsThatReplicatingEverythingIsCheapestWithoutComputeTime) {
+TEST(Shard, ReplicatingEverythingIsCheapestOnlyIfComputationIsFree) {
   Graph graph = testing::mlp_step(Mesh::parse("data=4"), {784, 256, 128, 10}, 1024);
   auto replicated_cost = [&](const CostTable& costs) {
     Choices choices;
@@ -55,7 +55,7 @@ TEST(Shard, TrapOneIsThatReplicatingEverythingIsCheapestWithoutComputeTime) {
   }
 }
 
-TEST(Shard, TrapTwoIsThatTheTransferFromUpdatedToStoredLayoutsIsNotCharged) {
+TEST(Shard, TheTransferFromAnUpdatedToAStoredLayoutIsIncludedInTheCost) {
   auto plan = [](bool stored) {
     Program p("data=4");
     ValueId w = p.weight("w", {1024, 256}), m = p.weight("m", {1024, 256});
@@ -78,7 +78,7 @@ TEST(Shard, TrapTwoIsThatTheTransferFromUpdatedToStoredLayoutsIsNotCharged) {
   EXPECT_EQ(std::count(moves.begin(), moves.end(), "all_gather"), 1);
 }
 
-TEST(Shard, TrapThreeIsThatAPartialRequiredAsSplitAndAsBroadcastIsReducedTwice) {
+TEST(Shard, APartialRequiredAsSplitAndAsBroadcastIsReducedOnlyOnce) {
   Program p("model=4");
   ValueId a = p.input("a", {512, 1024}), w = p.weight("w", {1024, 512});
   p.fix(w, {S(0)});
@@ -97,7 +97,7 @@ TEST(Shard, TrapThreeIsThatAPartialRequiredAsSplitAndAsBroadcastIsReducedTwice) 
             (std::vector<std::string>{"slice", "all_reduce", "slice"}));  // slice of a, all_reduce of y, slice of y
 }
 
-TEST(Shard, ATwoLayerBlockBecomesColumnThenRow) {
+TEST(Shard, ATwoLayerBlockIsSplitByColumnsThenByRows) {
   Program p("model=4");
   ValueId x = p.input("x", {64, 512}), w1 = p.weight("w1", {512, 2048}), w2 = p.weight("w2", {2048, 512});
   ValueId first_product = build::matmul(p.b, x, w1);
@@ -133,7 +133,8 @@ TEST(Shard, TransfersInEveryMicroBatchAreCountedEachTime) {
     Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {784, 256, 128, 10}, 64));
     c.options.microbatches = microbatches;
     compile(c);
-    EXPECT_TRUE(c.optimal) << microbatches << " micro-batches: " << c.cost << ", at least " << c.cost_bound;
+    EXPECT_TRUE(c.optimal) << microbatches << " micro-batches: the cost is " << c.cost << ", the bound is "
+                           << c.cost_bound;
     EXPECT_NEAR(c.cost_bound, c.cost, 1e-9 * c.cost);
     return c.cost;
   };

@@ -69,7 +69,7 @@ bool Sums::can_be_dense() const {
 }
 
 std::optional<Sums> SumRules::in(NodeId id, std::span<const Layout> ins, std::span<const Layout> outs) const {
-  const OfNode& node = nodes_[id];
+  const NodeRules& node = nodes_[id];
   Sums sums;
   std::vector<const Group*> passing;  // parallel to sums.passes
   for (std::size_t axis = 0; axis < outs[0].size(); ++axis) {
@@ -104,7 +104,7 @@ std::optional<Sums> SumRules::in(NodeId id, std::span<const Layout> ins, std::sp
 
 void SumRules::add(NodeId id) {
   const Node& node = graph_.node(id);
-  OfNode& rules = nodes_[id];
+  NodeRules& rules = nodes_[id];
   const bool floats = std::all_of(node.outputs.begin(), node.outputs.end(),
                                   [&](ValueId out) { return is_float(graph_.type(out).dtype); });
   if (node.op->role == Role::transfer || node.inputs.empty() || !floats) return;

@@ -11,19 +11,19 @@
 
 namespace karez::passes {
 
-// A Partial sum is *masked* if its parts are the element on one device and 0 on all others, as in a gather from split
-// rows, or in a sum made from a Broadcast value. It is *dense* if every part is a true partial sum, as in a product
-// with a split summed dimension. A product passes dense sums for all factors (an infinity in a factor may then become
-// NaN, see docs/layouts.md), and masked sums only for factors that are finite constants:
+// A Partial sum is *masked* if one device holds the element and all others hold 0, as in a gather from split rows, or
+// in a sum made from a Broadcast value. It is *dense* if every device holds a true partial sum, as in a product whose
+// summed dimension is split. A product may pass a dense sum whatever its other factors are (an infinity in a factor may
+// then become NaN, see docs/layouts.md), but a masked sum only if the other factors are finite constants:
 //   gather(table S(0), i) P  *  mask B      0 * inf is NaN: not legal, the sum is reduced first
 //   matmul(x S(1), w S(0)) P  *  mask B     legal
 //   matmul(...) P  +  bias P                dense: one operand is enough
-//   concat(gather(...) P, matmul(...) P)    masked: each element is from one operand, so all would have to be dense
+//   concat(gather(...) P, matmul(...) P)    masked: each element comes from one operand, so all would have to be dense
 //
 // A SumPass describes the sums that an op passes, on all axes on which the same operands are Partial. The pass is legal
-// if the sums of one of `operands`, or of `all` of them, are dense. This is required of products and of all ops before
-// a product: these ops pass a value that can be dense only if it is dense, so an op needs to check only the op before
-// it.
+// if the sums of at least one of `operands` are dense or, with `all`, the sums of each of them. This is required of
+// products and of all ops whose result reaches a product. If a sum can be dense, such an op passes it only if it is
+// dense, so each op needs to check only the producers of its operands.
 struct SumPass {
   std::vector<int> operands;  // operands that can be dense; if there are none, the result is masked
   std::vector<int> axes;
@@ -46,25 +46,25 @@ class SumRules {
  public:
   explicit SumRules(const Graph& graph);
 
-  // The sums for one choice of layouts, by operand and by result; nullopt if a product would pass sums that cannot be
-  // dense.
+  // Returns the sums for one choice of layouts (`ins` by operand, `outs` by result); nullopt if a product would pass
+  // sums that cannot be dense.
   std::optional<Sums> in(NodeId node, std::span<const Layout> ins, std::span<const Layout> outs) const;
 
  private:
   struct Group {
     std::vector<int> operands, dense;  // all operands; operands that can be dense
     bool product = false;              // true for a product with a factor that is not known to be finite
-    bool picks = false;  // each element is from one operand, so all must be dense, or the result is masked
+    bool picks = false;  // each element comes from one operand, so the result is masked unless all operands are dense
   };
-  struct OfNode {
+  struct NodeRules {
     std::vector<Group> groups;
     std::vector<std::pair<int, int>> masked;  // operands and their dimensions that make masked sums if they are split
     bool meets_product = false;               // true if the result may reach a product
   };
-  void add(NodeId node);  // call for the producers of its operands first
+  void add(NodeId node);  // call for the producers of the node's operands first
 
   const Graph& graph_;
-  ById<NodeId, OfNode> nodes_;
+  ById<NodeId, NodeRules> nodes_;
   ById<ValueId, bool> dense_;  // true if some choice of layouts makes dense sums of the value
 };
 

@@ -1,4 +1,4 @@
-// Tests of which sums a product may pass.
+// Tests of the rules that decide which sums a product may pass.
 #include "karez/passes/sharding/sum_rules.h"
 
 #include <gtest/gtest.h>
@@ -40,8 +40,8 @@ TEST(SumRules, MaskedSumsMayMeetOnlyNumbersThatAreKnownToBeFinite) {
     EXPECT_FALSE(may_pass<double>("div", {number, 1})) << number;
   }
   EXPECT_TRUE(may_pass<double>("div", {2, -0.5}));
-  EXPECT_FALSE(may_pass<double>("div", {2, 0})) << "0 / 0";
-  EXPECT_FALSE(may_pass<float>("div", {-0.0f, 2})) << "0 / 0";
+  EXPECT_FALSE(may_pass<double>("div", {2, 0})) << "0 / 0 is NaN";
+  EXPECT_FALSE(may_pass<float>("div", {-0.0f, 2})) << "0 / 0 is NaN";
 }
 
 }  // namespace

@@ -16,8 +16,7 @@
 
 namespace karez::passes::testing {
 
-// Tries every combination of the nodes' choices. With `constants_at_load`, values that the set-up computes cost
-// nothing.
+// Tries every combination of the nodes' choices. With `constants_at_load`, values that the setup computes cost nothing.
 class BruteForce {
  public:
   BruteForce(const Graph& graph, const CostTable& costs, bool constants_at_load = false)
@@ -37,7 +36,7 @@ class BruteForce {
     return out;
   }
   using Chosen = ById<NodeId, std::size_t>;
-  // Seconds of one choice for every node; infinite if the zeros of a masked sum may meet an infinity.
+  // Returns the seconds of one choice for every node; infinite if the zeros of a masked sum may meet an infinity.
   double price(const Chosen& chosen) {
     if (!is_sound(chosen)) return INFINITY;
     if (values_.empty()) {
@@ -48,12 +47,12 @@ class BruteForce {
       for (ValueId v : graph_.values.ids()) values_.push_back(price_value(v));
     }
     double sum = 0;
-    const std::set<NodeId> found_nodes = replicated_at_load(chosen);
+    const std::set<NodeId> replicated_nodes = replicated_at_load(chosen);
     for (NodeId n : chosen.ids())
-      if (!computed_at_load(n, found_nodes)) sum += compute_[n][chosen[n]];
+      if (!computed_at_load(n, replicated_nodes)) sum += compute_[n][chosen[n]];
     for (PricedValue& value : values_)
-      if (const NodeId maker = graph_.value(value.value).producer;
-          found_nodes.count(maker) == 0 || !has_call(maker, found_nodes))
+      if (const NodeId producer = graph_.value(value.value).producer;
+          replicated_nodes.count(producer) == 0 || !has_call(producer, replicated_nodes))
         sum += seconds_of(value, chosen);
     return sum;
   }
@@ -97,31 +96,31 @@ class BruteForce {
     const std::string& op = graph_.nodes[n].op->name;
     return op == "reshape" || op == "transpose" || op == "broadcast";
   }
-  // Nodes that no launch runs and whose values are Broadcast.
+  // Returns the nodes that no launch runs and whose values are Broadcast.
   std::set<NodeId> replicated_at_load(const Chosen& chosen) const {
-    std::set<NodeId> found_nodes;
+    std::set<NodeId> replicated_nodes;
     for (NodeId n : chosen.ids()) {
       const Node& node = graph_.nodes[n];
       const Axes& axes = choices_[n][chosen[n]];
       const bool is_broadcast =
           std::all_of(axes.begin(), axes.end(), [](const Sharding& axis) { return axis.out[0] == B(); });
       const bool is_constant_node = node.op->name == "constant" || node.op->name == "iota" ||
-                                    (is_view(n) && found_nodes.count(producer_of_operand(n)) > 0) ||
-                                    computed_at_load(n, found_nodes);
-      if (is_broadcast && is_constant_node) found_nodes.insert(n);
+                                    (is_view(n) && replicated_nodes.count(producer_of_operand(n)) > 0) ||
+                                    computed_at_load(n, replicated_nodes);
+      if (is_broadcast && is_constant_node) replicated_nodes.insert(n);
     }
-    return found_nodes;
+    return replicated_nodes;
   }
   NodeId producer_of_operand(NodeId view) const { return graph_.value(graph_.nodes[view].inputs[0]).producer; }
-  bool computed_at_load(NodeId n, const std::set<NodeId>& found_nodes) const {
+  bool computed_at_load(NodeId n, const std::set<NodeId>& replicated_nodes) const {
     const Node& node = graph_.nodes[n];
     if (!constants_at_load_ || node.inputs.empty() || is_view(n)) return false;
     return std::all_of(node.inputs.begin(), node.inputs.end(),
-                       [&](ValueId in) { return found_nodes.count(graph_.value(in).producer) > 0; });
+                       [&](ValueId in) { return replicated_nodes.count(graph_.value(in).producer) > 0; });
   }
-  // True if the value comes from a call, through views.
-  bool has_call(NodeId n, const std::set<NodeId>& found_nodes) const {
-    return is_view(n) ? has_call(producer_of_operand(n), found_nodes) : computed_at_load(n, found_nodes);
+  // True if a call computes the value, or the value is a view of such a value.
+  bool has_call(NodeId n, const std::set<NodeId>& replicated_nodes) const {
+    return is_view(n) ? has_call(producer_of_operand(n), replicated_nodes) : computed_at_load(n, replicated_nodes);
   }
 
   struct PricedValue {
@@ -132,7 +131,7 @@ class BruteForce {
 
   static Layout layout_of(const Axes& axes, bool out, std::size_t index) {
     Layout layout;
-    for (const Sharding& test_case : axes) layout.push_back(out ? test_case.out[index] : test_case.in[index]);
+    for (const Sharding& sharding : axes) layout.push_back(out ? sharding.out[index] : sharding.in[index]);
     return layout;
   }
 
@@ -148,11 +147,11 @@ class BruteForce {
     return true;
   }
 
-  const Node& maker(ValueId value) const { return graph_.node(graph_.value(value).producer); }
+  const Node& producer_of(ValueId value) const { return graph_.node(graph_.value(value).producer); }
 
-  // True if some layout makes sums of this value whose parts are true partial sums, not one element and zeros.
+  // True if the value can be a Partial sum whose terms are true partial sums, not one element and zeros.
   bool can_be_dense(ValueId value) const {
-    const Node& node = maker(value);
+    const Node& node = producer_of(value);
     const std::string& op = node.op->name;
     if (op == "matmul" && graph_.type(node.inputs[0]).shape[1] > 1) return true;
     if (op == "reduce_sum" && graph_.type(node.inputs[0]).count() > graph_.type(value).count()) return true;
@@ -163,7 +162,7 @@ class BruteForce {
     return false;
   }
   bool is_constant(ValueId value) const {
-    const Node& node = maker(value);
+    const Node& node = producer_of(value);
     const std::string& op = node.op->name;
     return op == "constant" ||
            ((op == "reshape" || op == "transpose" || op == "broadcast") && is_constant(node.inputs[0]));
@@ -182,8 +181,9 @@ class BruteForce {
     return false;
   }
 
-  // A product, and an op before a product, passes sums if the sums of one operand are dense. Sums that can never be
-  // dense pass too, but not through a product with a factor that may not be finite.
+  // True if all sums are passed legally. A product, and an op whose result reaches a product, may pass sums if the sums
+  // of one operand are dense. Sums that can never be dense may also pass, but not through a product with a factor that
+  // may not be finite.
   bool is_sound(const Chosen& chosen) const {
     std::vector<bool> dense(graph_.values.size(), false);
     for (NodeId n : chosen.ids()) {
@@ -218,7 +218,7 @@ class BruteForce {
     return true;
   }
 
-  // Seconds of the slowest device.
+  // Returns the seconds of the slowest device.
   double compute_seconds(NodeId n, const Axes& axes) const {
     const Node& node = graph_.nodes[n];
     for (const char* view : {"reshape", "transpose", "broadcast", "variable", "constant", "iota"})

@@ -10,7 +10,7 @@
 
 namespace karez::passes {
 
-// The cost of the problem with every node's choice fixed, which determines the sets along its chains.
+// Returns the cost of the problem for one choice of every node. The choices determine the sets along the chains.
 inline double cost_of_choices(const LayoutProblem& problem, const Choices& choices, const ById<NodeId, int>& chosen) {
   std::vector<int> state(problem.sum.domain.size(), 0);
   for (NodeId n : choices.ids()) state[static_cast<std::size_t>(problem.variable[n])] = chosen[n];

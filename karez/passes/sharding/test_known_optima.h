@@ -1,6 +1,6 @@
-// For tests: programs with well-known best layouts, and the closed form of their cost, with r = (n - 1) / n, s bytes
-// per element, B tokens, width H and L layers. A byte costs `beta`, a message costs nothing, only matrix products take
-// time, and all devices share the products.
+// For tests: programs with well-known optimal layouts, and the closed form of their cost, with n devices,
+// r = (n - 1) / n, s bytes per element, B tokens, width H and L layers. A byte costs `beta`, a message costs nothing,
+// only matrix products take time, and all devices share the products.
 #pragma once
 
 #include <string>
@@ -16,9 +16,9 @@ struct KnownOptimum {
   std::string name;
   Graph graph;
   CostTable costs;
-  double bytes = 0;             // bytes sent by each device; scalars (the loss) may add `tolerated_bytes`
+  double bytes = 0;             // bytes sent by each device, without scalars such as the loss
   double byte = 1e-10;          // seconds per byte
-  double tolerated_bytes = 64;  // bytes that are tolerated in addition
+  double tolerated_bytes = 64;  // bytes that may be sent in addition, for scalars
   double seconds() const;       // seconds of products and bytes
 };
 
@@ -126,9 +126,10 @@ inline KnownOptimum megatron_mlp() {
   return std::move(p).known_optimum("mlp", 4 * ratio(n) * B * H * s);
 }
 
-// Attention with heads split among devices, then the MLP. Either the input, the value between both and the output are
-// Broadcast, with two all_reduces forward and two backward; or they are split by tokens, with an all_gather before and
-// a reduce_scatter after each block, forward and backward. Both send 8 r B H s.
+// Attention with heads split among devices, followed by an MLP. Without `tokens_split`, the input, the value between
+// the two blocks and the output are Broadcast, which takes two all_reduces in the forward and two in the backward pass.
+// With `tokens_split` they are split by tokens; each block then has an all_gather before it and a reduce_scatter after
+// it, in the forward and in the backward pass. Either way, each device sends 8 r B H s bytes.
 inline KnownOptimum attention_and_mlp(bool tokens_split) {
   constexpr int n = 4, H = 64, sequences = 2, length = 8, heads = 4, B = sequences * length;
   Program p("model=4");
@@ -153,8 +154,8 @@ inline KnownOptimum attention_and_mlp(bool tokens_split) {
 }
 
 // With many classes and few rows, each device has a part of the classes; all devices receive the largest logit of each
-// row and the sum of its exponentials. The logits of labels, which would cost 8 r B more if all devices received them,
-// are summed into the loss on the device that has them.
+// row and the sum of its exponentials. The logits of labels, which would take 8 r B more bytes if all devices received
+// them, are summed into the loss on the device that has them.
 inline KnownOptimum wide_classifier() {
   constexpr int n = 4, d = 64, B = 16, classes = 4096;
   Program p("model=4");
@@ -195,8 +196,8 @@ inline KnownOptimum tiny() {
   return out;
 }
 
-// Gradients cross the slow axis once per step, and each device sends its part of the fast axis; activations of every
-// layer cross the fast axis, which costs little.
+// Gradients cross the slow axis once per step. They are split on the fast axis, so each device sends only its part.
+// Activations of every layer cross the fast axis, which costs little.
 inline KnownOptimum slow_and_fast(bool slow_first) {
   constexpr int H = 64, L = 2, tokens = 512;
   Program p(slow_first ? "slow=2,fast=2" : "fast=2,slow=2");

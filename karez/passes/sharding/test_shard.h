@@ -1,4 +1,4 @@
-// For tests of shard: a program with fixed layouts, and the moves and compute seconds of a sharded program.
+// For tests of the shard pass: a program with fixed layouts, and the moves and compute seconds of a sharded program.
 #pragma once
 
 #include <string>
@@ -43,7 +43,7 @@ inline double compute_seconds(const Compilation& c) {
   double sum = 0;
   for (NodeId n : c.graph.nodes.ids())
     for (const NodeChoice& choice : choices_of(c.graph, n, c.options.costs)) {
-      bool chosen = true;  // all outputs are fixed; operands distinguish choices with equal results
+      bool chosen = true;  // all outputs are fixed, so only the operands distinguish choices
       for (std::size_t i = 0; i < c.operand_layouts[n].size(); ++i)
         chosen = chosen && choice.in(i) == c.operand_layouts[n][i];
       if (chosen) sum += choice.seconds;

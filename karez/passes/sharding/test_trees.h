@@ -10,12 +10,14 @@
 #include <vector>
 
 #include "karez/passes/namespace.h"
+#include "karez/sbp/test_steps.h"
 #include "karez/sbp/transition.h"
 
 namespace karez::passes::testing {
 
 // All layouts of one tensor and the costs of the cheapest trees. Distances are computed by the Floyd-Warshall
-// algorithm; trees are found by trying every layout at which a tree may branch, with every division of its targets.
+// algorithm; trees are found by trying every layout at which a tree may branch, with every division of the targets
+// between the two branches.
 class TransitionTrees {
  public:
   TransitionTrees(const TensorType& type, const Mesh& mesh, const std::set<Sbp>& partials, const CostTable& costs) {
@@ -62,7 +64,7 @@ class TransitionTrees {
     for (std::size_t branch = 0; branch < layouts_.size(); ++branch)
       for (std::size_t bits = 1; bits + 1 < std::size_t{1} << ends.size() && distance_[from][branch] < best;
            bits += 2) {
-        std::vector<std::size_t> first_ends, other_ends;  // `here` has the first end
+        std::vector<std::size_t> first_ends, other_ends;  // `first_ends` contains ends[0]
         for (std::size_t e = 0; e < ends.size(); ++e) (bits >> e & 1U ? first_ends : other_ends).push_back(ends[e]);
         double sum = distance_[from][branch] + tree(branch, first_ends);
         if (sum < best) best = std::min(best, sum + tree(branch, other_ends));

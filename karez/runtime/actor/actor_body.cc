@@ -1,4 +1,4 @@
-// The work of acts: calls, reads and fetches.
+// Does the work of acts: calls, reads and fetches.
 #include "karez/runtime/actor/actor_body.h"
 
 #include <cmath>
@@ -27,7 +27,7 @@ void run_with_poison(LoadedPlan& loaded, ActorState& actor) {
 }
 
 void run_calls(LoadedPlan& loaded, ActorState& actor) {
-  if (!actor.poisoned.empty()) return run_with_poison(loaded, actor);
+  if (!actor.poison_ranges.empty()) return run_with_poison(loaded, actor);
   for (PreparedCall& call : actor.calls) {
     if (!is_due(actor, call)) continue;
     actor.at_call.store(call.call, std::memory_order_relaxed);
@@ -36,16 +36,17 @@ void run_calls(LoadedPlan& loaded, ActorState& actor) {
   }
 }
 
-// Checks operands first, because an in-place call overwrites them. A non-finite operand is not an error of this call:
-// it was reported for the call that produced it, or it is a constant of the program. NaN in a variable may be older
-// than this launch and is reported here.
+// Runs the calls and checks their results. Checks the operands of a call before it runs, because an in-place call
+// overwrites them. A non-finite operand is not an error of the call that reads it: it was reported for the call that
+// produced it, or it is a constant of the program. But NaN in a variable may be older than this launch, so it is
+// reported here.
 void run_checked(LoadedPlan& loaded, ActorState& actor) {
   const Plan& plan = loaded.plan;
   for (PreparedCall& call : actor.calls) {
     if (!is_due(actor, call)) continue;
     actor.at_call.store(call.call, std::memory_order_relaxed);
     bool non_finite_expected =
-        std::isinf(call.call->attrs.real("value", 0));  // an infinite padding that the program requested
+        std::isinf(call.call->attrs.real("value", 0));  // the program requested padding with infinity
     for (std::size_t i = 0; i < call.in.size(); ++i) {
       const View& view = call.call->in[i].view;
       const bool non_finite = !all_finite({call.in[i], &view});
@@ -53,11 +54,11 @@ void run_checked(LoadedPlan& loaded, ActorState& actor) {
       non_finite_expected |= non_finite || view.count() == 0;  // the maximum of no elements is -inf
     }
     if (call.writes_state) loaded.note_write(actor.launch);
-    if (!actor.poisoned.empty()) poison_before(actor, static_cast<int>(&call - actor.calls.data()));
+    if (!actor.poison_ranges.empty()) poison_before(actor, static_cast<int>(&call - actor.calls.data()));
     call.run(call.args());
     for (std::size_t i = 0; i < call.out.size() && !non_finite_expected; ++i)
       require_finite({call.out[i], &call.call->out[i].view}, "produces");
-    if (!actor.poisoned.empty()) poison_after(actor, static_cast<int>(&call - actor.calls.data()));
+    if (!actor.poison_ranges.empty()) poison_after(actor, static_cast<int>(&call - actor.calls.data()));
   }
 }
 
@@ -84,7 +85,7 @@ void prepare_memory(ActorState& actor, bool poison) {
     port.slot = slot;
     for (Patch& patch : port.patches) *patch.cell = patch.base + slot * patch.stride;
   }
-  if (poison && !actor.poisoned.empty()) poison_before(actor, PoisonRange::first);
+  if (poison && !actor.poison_ranges.empty()) poison_before(actor, PoisonRange::first);
 }
 
 bool run_body(WorkerPlan& worker_plan, ActorState& actor, Mailbox& box) {

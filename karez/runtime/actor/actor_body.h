@@ -1,4 +1,5 @@
-// The work of acts, without the protocol: kernels, asynchronous kernels, reading a source, fetching a result.
+// The work of acts, without the protocol: running kernels, starting asynchronous kernels, reading inputs and fetching
+// results.
 #pragma once
 
 #include <string>
@@ -8,16 +9,17 @@
 
 namespace karez::runtime {
 
-// Points the act's addresses at the slots that its ports hold, and poisons the memory that it will fill, if poisoning
-// is on. Call it after `begin`.
+// Sets the act's addresses to the slots that its ports hold. If poisoning is on and `poison` is true, also poisons the
+// memory that the act will fill. Call it after Ports::begin.
 void prepare_memory(ActorState& actor, bool poison = true);
 
-// Does the work of an act, except for a collective. Returns true if the work is over; an asynchronous kernel or a slow
-// read posts the actor's `completion` to `box` later. Throws what the work throws.
+// Does the work of an act; does nothing for a collective. Returns true if the work is over, and false if an
+// asynchronous kernel or a slow read will post the actor's `completion` to `box` later. Exceptions that the work throws
+// propagate to the caller.
 bool run_body(WorkerPlan& worker_plan, ActorState& actor, Mailbox& box);
 
-// Returns the user's source line for an error of this act: the line of the call that ran, of the input, of the output
-// or of the collective.
+// Returns the user's source line for an error in the current act: the line of the call that ran last, or of the input,
+// output or collective.
 std::string where_of(const ActorState& actor);
 
 // Returns "a3 'compute.1' of launch 7 (matmul at net.cc:12)". May be called from any thread while the act runs.

@@ -1,4 +1,4 @@
-// One actor of a loaded plan, as its worker sees it.
+// The state that a worker keeps of an actor of a loaded plan.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace karez::runtime {
 
-// A counter that one thread writes and others may read; adding needs no atomic read-modify-write.
+// A counter that one thread writes and other threads may read, so that adding needs no atomic read-modify-write.
 class SingleWriterCounter {
  public:
   void add(std::int64_t n) { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
@@ -35,12 +35,12 @@ struct PreparedCall {
   std::vector<std::byte*> in, out;  // addresses; patched if an operand's slot changes
   std::byte* workspace = nullptr;
   const Call* call = nullptr;
-  bool writes_state = false;  // a result is in a variable
+  bool writes_state = false;  // a result is stored in a variable
   KernelArgs args() const { return {in, out, workspace}; }
 };
 
-// Addresses that depend on a port's current slot: *cell = base + slot * stride, or slot_addresses[slot] + offset if the
-// bytes may be outside of the register.
+// An address that depends on a port's current slot: *cell = base + slot * stride, or slot_addresses[slot] + offset if
+// the bytes may be outside the register.
 struct Patch {
   std::byte** cell = nullptr;
   std::byte* base = nullptr;
@@ -50,7 +50,7 @@ struct Patch {
 struct PatchedPort {
   bool output = false;
   int port = 0;
-  int slot = -1;  // the slot to which the cells refer now
+  int slot = -1;  // the slot to which the cells currently refer
   std::byte* const* slot_addresses = nullptr;
   std::vector<Patch> patches;
 };
@@ -58,26 +58,25 @@ struct PatchedPort {
 // Memory that an act poisons: before a call that overwrites it, or after its last reader.
 struct PoisonRange {
   static constexpr int first = -1, last = INT_MAX;
-  int call = first;  // poisoned before this call or, if dead, after it; first, last: at the begin or end of the act
+  int call = first;  // poisoned before this call or, if dead, after it; first, last: when the act begins or ends
   bool dead = false;
   int port = -1;  // the port of a register; -1: a fixed address
   bool output = false;
   std::byte* base = nullptr;
   std::int64_t stride = 0, bytes = 0;
-  std::atomic<int>* readers =
-      nullptr;  // by slot: the number of consumers that have not read it yet; set by the producer
+  std::atomic<int>* readers = nullptr;  // by slot: how many consumers have not read it yet; set by the producer
   int consumers = 0;
 };
 
 struct BoundOperand {
   std::byte* address = nullptr;
   const View* view = nullptr;
-  std::vector<std::vector<std::int64_t>> begin;  // begins of the operand's slices, by slice number
+  std::vector<std::vector<std::int64_t>> begin;  // the begin of each slice of the operand
   std::size_t shard = 0;                         // index in the binding's layout
   const View* target_view = nullptr;             // fetch: the view in the result
   std::size_t target = 0;                        // fetch: index in LaunchRecord::targets
-  std::byte** slot_addresses = nullptr;  // input: by slot, where readers find the data: at the source or in the slot
-  int port = -1;                         // port of the register
+  std::byte** slot_addresses = nullptr;  // input: by slot, the address of the data: at the source or in the slot
+  int port = -1;                         // the output port of the register
 };
 
 // The work of an actor's acts.
@@ -95,13 +94,13 @@ struct ActorState {
   int local_index = 0;  // position in the priority order of the worker plan
   const Actor* actor;
   WorkKind work = WorkKind::none;
-  bool calls_differ = false;  // the calls differ between acts of a launch
-  bool delayed = false;       // the next act is or was delayed
+  bool calls_differ = false;  // some calls run only in some acts of a launch
+  bool delayed = false;       // the next act is being delayed, or its delay has ended
   bool writes_state = false;  // a collective, asynchronous kernel or read writes a variable; calls have their own flag
   int stream = 0;             // number of the stream in the plan
   int sequence = -1;          // collective: index in its worker plan's sequences
   std::int64_t acts_per_launch = 1;
-  std::int64_t acts_left = 0;  // acts that remain of the current launch after this act
+  std::int64_t acts_left = 0;  // the number of acts of the current launch after this act
   std::int64_t act_of_launch() const { return acts_per_launch - 1 - acts_left; }
   std::int64_t launch = -1;  // the number of the current launch within the plan
   std::uint64_t ticket = 0;  // ticket of the current launch
@@ -109,10 +108,10 @@ struct ActorState {
   std::vector<PreparedCall> calls;
 
   std::vector<Mail> mails;  // by lane, for messages to other workers
-  Mail completion;          // the end of an asynchronous kernel or slow read
+  Mail completion;          // posted at the end of an asynchronous kernel or slow read
   std::exception_ptr async_error;
   std::atomic<const Call*> at_call{nullptr};  // the call that runs or ran last; read by other threads
-  std::vector<PoisonRange> poisoned;          // in the order of calls
+  std::vector<PoisonRange> poison_ranges;     // in the order of calls
   std::vector<BoundOperand> bound;
   int binding = -1;           // input: index of the feed; fetch: index of the output
   bool reads_slowly = false;  // input: the last read was slow, so the source reader does the next read

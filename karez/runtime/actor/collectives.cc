@@ -7,13 +7,13 @@ bool begin_collective(WorkerPlan& worker_plan, ActorState& actor) {
   SequenceState& sequence = *worker_plan.sequences[static_cast<std::size_t>(actor.sequence)];
   sequence.position->begin(actor.id);
   sequence.running = &actor;
-  if (worker_plan.loaded->abandoned.load(std::memory_order_acquire)) return true;  // later acts see the poison
+  if (worker_plan.loaded->abandoned.load(std::memory_order_acquire)) return true;  // later acts run no kernels
   actor.collective->start(actor.collective_in, actor.collective_out, actor.staging);
   return advance_collective(worker_plan, sequence);
 }
 
 bool advance_collective(WorkerPlan& worker_plan, SequenceState& sequence) {
-  if (sequence.running == nullptr) return false;  // a peer is early; this member polls the links when its turn begins
+  if (sequence.running == nullptr) return false;  // an early message; the links are polled when the turn begins
   const ActorState& actor = *sequence.running;
   if (!actor.collective->advance()) return false;
   worker_plan.sent_bytes.find(actor.actor->collective->kind)
@@ -35,7 +35,7 @@ void abandon_collectives(LoadedPlan& loaded) {
     if (worker_plan) loaded.boxes[static_cast<std::size_t>(worker_plan->worker)]->post(&worker_plan->abandon);
 }
 
-// A plan without a running launch may just be unloaded, so no mail is posted to it.
+// Skips plans without a running launch: such a plan may be in the middle of unloading, so no mail may be posted to it.
 void abort_launches(LaunchAbort& launch_abort) {
   for (const auto& loaded : launch_abort.plans) {
     if (loaded->queued == 0) continue;

@@ -1,4 +1,4 @@
-// Tests of collectives as actors: values, bytes, turns, several communicators on few workers, and failures during
+// Tests of collectives in sessions: values, bytes, turns, several communicators on few workers, and failures during
 // collectives.
 #include "karez/runtime/actor/collectives.h"
 
@@ -9,6 +9,7 @@
 
 #include "karez/comm/collective/collective.h"
 #include "karez/comm/collective/collective_counts.h"
+#include "karez/comm/collective/test_collectives.h"
 #include "karez/comm/transport/test_failing_link.h"
 #include "karez/data/array_source.h"
 #include "karez/plan/acts.h"
@@ -44,8 +45,8 @@ TEST(Collectives, ManyMembersOnFewWorkersDoNotDeadlockAndBytesAreCounted) {
                   << algorithm << " device " << d << " element " << e;
         }
         auto bytes = [&](int members, int groups) {
-          return groups * comm::planned_bytes(plan::CollectiveKind::all_reduce,
-                                              plan::collective_algorithm_from(algorithm), members, 4000);
+          return groups * comm::test::planned_bytes(plan::CollectiveKind::all_reduce,
+                                                    plan::collective_algorithm_from(algorithm), members, 4000);
         };
         Counters counters = session.counters();
         EXPECT_EQ(counters.sent_bytes.at("all_reduce"), launches * 2 * (bytes(columns, rows) + bytes(rows, columns)));
@@ -53,8 +54,8 @@ TEST(Collectives, ManyMembersOnFewWorkersDoNotDeadlockAndBytesAreCounted) {
       }
 }
 
-// Two devices, one communicator with turns x, y of different sizes. On device 0 x is ready first; on device 1 y is
-// ready first, while x waits for a chain of actors of low priority.
+// Two devices with one communicator, whose turns are x and y, of different sizes. On device 0 x is ready first. On
+// device 1 y is ready first, because x comes after a chain of actors of low priority.
 TEST(Collectives, ACollectiveThatIsReadyBeforeItsTurnWaits) {
   for (int workers : {1, 2})
     for (const char* algorithm : {"ring", "direct", "flat", "recursive"}) {
@@ -128,7 +129,7 @@ TEST(Collectives, ACollectiveThatIsReadyBeforeItsTurnWaits) {
             ASSERT_EQ(launch.output(cat("y", d)).data<float>()[e], y[e] + y[e + 60]) << algorithm;
         }
       }
-      // In the recorded events each device runs x, then y, although on device 1 y was ready long before.
+      // According to the events each device runs x before y, although y was ready first on device 1.
       std::vector<std::string> began[2];
       for (const EventLog& log : session.events())
         for (const Event& e : log.events)
@@ -142,7 +143,7 @@ TEST(Collectives, ACollectiveThatIsReadyBeforeItsTurnWaits) {
     }
 }
 
-// A source that fails for the second of two members: the first member must not wait for it.
+// A source that fails for the second of two members. The first member must not wait for the second.
 class PartlyFailingSource : public Source {
  public:
   explicit PartlyFailingSource(std::int64_t bad_from) : bad_from_(bad_from) {}
@@ -176,7 +177,7 @@ TEST(Collectives, AMembersFailureDoesNotBlockOtherMembers) {
     }
 }
 
-// A link whose arrivals are seen only by polling; it does not notify by itself.
+// A link whose arrivals are noticed only by polling. It does not notify by itself.
 class QuietLink : public comm::Link {
  public:
   QuietLink(std::unique_ptr<comm::Link> link, comm::Notifier& notifier) : link_(std::move(link)), notifier_(notifier) {}
@@ -186,10 +187,10 @@ class QuietLink : public comm::Link {
   std::int64_t sent() const override { return link_->sent(); }
   std::int64_t bytes_sent() const override { return link_->bytes_sent(); }
   int depth() const override { return link_->depth(); }
-  ~QuietLink() override { EXPECT_FALSE(polling_) << "a thread sleeps without having ended busy polling"; }
+  ~QuietLink() override { EXPECT_FALSE(polling_) << "the thread did not end busy polling before it slept"; }
   void set_busy_poll(bool polling) override { polling_ = polling; }
   void poll() override {
-    EXPECT_TRUE(polling_) << "a thread polls without having announced it: its peers wake it needlessly";
+    EXPECT_TRUE(polling_) << "a thread polls without having started busy polling, so its peers wake it needlessly";
     const std::int64_t arrived = link_->received();
     if (arrived == seen_) return;
     seen_ = arrived;
@@ -203,7 +204,7 @@ class QuietLink : public comm::Link {
   std::int64_t seen_ = 0;
 };
 
-// Like a peer that disconnects while the link is closed: notifies once more.
+// A link that notifies once more when it is closed, as if the peer disconnected at that moment.
 class LastNotifyLink : public QuietLink {
  public:
   LastNotifyLink(std::unique_ptr<comm::Link> link, comm::Notifier& notifier)
@@ -218,7 +219,7 @@ class LastNotifyLink : public QuietLink {
   comm::Notifier& closing_;
 };
 
-// The target of the notification still exists: AddressSanitizer would report it otherwise.
+// The target of the notification must still exist; otherwise AddressSanitizer reports an error.
 TEST(Collectives, LinksNotifyUntilTheyAreClosed) {
   Grid grid(1, 2, 2, 1000, "direct", 2);
   KernelTable table({Grid::kernel()});
@@ -257,8 +258,8 @@ TEST(Collectives, APollingWorkerChecksItsLinksWithoutBeingNotified) {
   }
 }
 
-// A link breaks with four launches in flight: members are in different launches then, and some have sent all messages
-// of an earlier one.
+// A link breaks while four launches are in flight. At that time members are in different launches, and some members
+// have sent all messages of an earlier launch.
 TEST(Collectives, ABrokenLinkFailsAllLaunchesInFlightAndAReloadRestoresTheSession) {
   int broken = 0, aborted = 0, aborted_earlier = 0;
   for (int workers : {1, 2})
@@ -293,7 +294,7 @@ TEST(Collectives, ABrokenLinkFailsAllLaunchesInFlightAndAReloadRestoresTheSessio
         for (const Launch& launch : launches) {
           try {
             finish(session, launch);
-            EXPECT_FALSE(failed) << "launch " << launch.ticket() << " after a failed one";
+            EXPECT_FALSE(failed) << "launch " << launch.ticket() << " succeeded after a failed launch";
             expect_sums(launch);
           } catch (const Error& error) {
             const std::string text = error.what(), name = cat("launch ", launch.ticket());
@@ -325,7 +326,7 @@ TEST(Collectives, ABrokenLinkFailsAllLaunchesInFlightAndAReloadRestoresTheSessio
       }
   EXPECT_GE(broken, 360);
   EXPECT_GT(aborted, 0);
-  EXPECT_GT(aborted_earlier, 0) << "launches before the one with the broken link";
+  EXPECT_GT(aborted_earlier, 0) << "expected aborted launches before the launch whose link broke";
 }
 
 TEST(Collectives, TooLittleStagingMakesTheLoadFail) {

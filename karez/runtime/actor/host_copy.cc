@@ -1,4 +1,4 @@
-// Strided copy: recursion over the outer dimensions, one contiguous copy for the dense inner ones.
+// Copies strided tensors: recurses over the outer dimensions, and copies the dense inner ones as contiguous bytes.
 #include "karez/runtime/actor/host_copy.h"
 
 #include "karez/base/copy_bytes.h"
@@ -9,7 +9,7 @@ namespace {
 struct Copy {
   const View &to, &from;
   std::int64_t size;  // size of an element in bytes
-  int tail;           // dimensions from here on are row-major on both sides
+  int tail;           // the dimensions from this one on are row-major on both sides
   std::int64_t tail_bytes;
 
   void run(std::byte* t, const std::byte* f, int d) const {
@@ -26,7 +26,7 @@ struct Copy {
 
 void copy_tensor(std::byte* to, const View& to_view, const std::byte* from, const View& from_view) {
   require(to_view.dtype == from_view.dtype && to_view.shape == from_view.shape,
-          "copy: shape or data type differs: ", from_view, " and ", to_view);
+          "copy: source and target must have the same shape and data type, got ", from_view, " and ", to_view);
   std::int64_t count = 1;
   int tail = to_view.rank();
   for (; tail > 0; --tail) {

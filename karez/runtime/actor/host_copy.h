@@ -1,4 +1,4 @@
-// Copies one strided tensor onto another of the same shape, on the host, without allocating.
+// Copies a strided tensor to another one of the same shape, on the host, without allocating memory.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace karez::runtime {
 
-// Shapes and data types must be equal. Runs that are contiguous on both sides are copied at once.
+// The shapes and data types must be equal. A run of elements that is contiguous on both sides is copied by one call.
 void copy_tensor(std::byte* to, const View& to_view, const std::byte* from, const View& from_view);
 
 }  // namespace karez::runtime

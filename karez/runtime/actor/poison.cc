@@ -51,7 +51,7 @@ class PoisonAnalysis {
     if (!asynchronous) add_fixed_ranges();
     if (a_.actor->collective && a_.actor->collective->staging)
       add_fixed_range(*a_.actor->collective->staging, PoisonRange::first, false);
-    std::stable_sort(a_.poisoned.begin(), a_.poisoned.end(),
+    std::stable_sort(a_.poison_ranges.begin(), a_.poison_ranges.end(),
                      [](const PoisonRange& x, const PoisonRange& y) { return x.call < y.call; });
   }
 
@@ -59,12 +59,12 @@ class PoisonAnalysis {
   void add_register_range(const Port& port, int number, bool output, int call) {
     const Register& r = plan_.reg(port.reg);
     if (r.bytes == 0 || !in_arena(plan_, r.block)) return;
-    a_.poisoned.push_back({call, !output, number, output, loaded_.block_address[r.block] + r.offset, r.stride, r.bytes,
-                           loaded_.readers[port.reg].data(), static_cast<int>(r.consumers.size())});
+    a_.poison_ranges.push_back({call, !output, number, output, loaded_.block_address[r.block] + r.offset, r.stride,
+                                r.bytes, loaded_.readers[port.reg].data(), static_cast<int>(r.consumers.size())});
   }
   void add_fixed_range(const Operand& o, int call, bool dead) {
     if (in_arena(plan_, o.block) && o.view.bytes() > 0 && !used_in_some_acts(o))
-      a_.poisoned.push_back(
+      a_.poison_ranges.push_back(
           {call, dead, -1, false, loaded_.block_address[o.block] + o.offset, 0, o.view.bytes(), nullptr, 0});
   }
 
@@ -131,9 +131,9 @@ void poison_range(const ActorState& actor, const PoisonRange& range) {
 }
 
 void poison_ranges(const ActorState& actor, int call, bool dead) {
-  auto at = std::lower_bound(actor.poisoned.begin(), actor.poisoned.end(), call,
+  auto at = std::lower_bound(actor.poison_ranges.begin(), actor.poison_ranges.end(), call,
                              [](const PoisonRange& r, int c) { return r.call < c; });
-  for (; at != actor.poisoned.end() && at->call == call; ++at)
+  for (; at != actor.poison_ranges.end() && at->call == call; ++at)
     if (at->dead == dead) poison_range(actor, *at);
 }
 

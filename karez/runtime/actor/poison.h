@@ -1,4 +1,4 @@
-// Poisons dead memory, so that reads before the first write or after the last reader are detected.
+// Poisons dead memory, so that a read before the first write or after the last reader is detected.
 #pragma once
 
 #include "karez/runtime/load/loaded_plan.h"
@@ -6,20 +6,20 @@
 
 namespace karez::runtime {
 
-// These functions are called when a plan is loaded: they create its counters of readers, and find the memory that each
-// actor poisons.
+// These functions are called when a plan is loaded. They create the plan's counters of readers, and find the memory
+// that each actor poisons:
 //
-//   before     the first call that writes a register's slot, or a call that overwrites a whole fixed address range
-//              without reading it: the old bytes are dead
-//   after      the last call of the last reader of a register's slot, or of a fixed address range: no later call may
+//   before     the first call that writes a slot of a register, and before a call that overwrites a fixed address range
+//              completely without reading it, because the old bytes are dead
+//   after      the last call that reads a slot of a register or a fixed address range, because later calls must not
 //              read it
 //
-// Bytes that registers share are in use by one of them at a time, so an actor that acts too early or too late
-// destroys live data.
+// If registers share bytes, only one of them uses the bytes at a time. So an actor that acts too early or too late
+// poisons live data.
 void count_readers(LoadedPlan& loaded);
 void find_poison_ranges(LoadedPlan& loaded, ActorState& actor);
 
-// Poison the memory that is due before and after a call of the act.
+// Poison the memory that is due before or after this call of the act.
 void poison_before(const ActorState& actor, int call);
 void poison_after(const ActorState& actor, int call);
 

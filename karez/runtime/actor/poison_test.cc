@@ -1,4 +1,4 @@
-// Tests that dead memory is poisoned: slots before their first act, and scratch after its last reader.
+// Tests that dead memory is poisoned: slots before they are filled, and scratch after its last reader.
 #include "karez/runtime/actor/poison.h"
 
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 namespace karez::runtime {
 namespace {
 
-// A slot that will be filled holds poison, whatever it held before; between the acts that fill the slot together it
-// holds the values that they have written.
-TEST(Poison, EverySlotIsPoisonedWhenItsFirstActBeginsAndNotLater) {
+// A slot is poisoned before the first act that fills it. If several acts fill it together, it is not poisoned again
+// between them.
+TEST(Poison, ASlotIsPoisonedBeforeTheFirstActThatFillsItAndNotBetweenActs) {
   std::vector<std::uint32_t> observed;
   KernelTable table({test_row("see", [&](const CallSpec&) -> PreparedKernel {
     return [&](const KernelArgs& args) {
@@ -75,7 +75,7 @@ TEST(Poison, NewSlotsAndScratchArePoisonedIfRequested) {
   }
 }
 
-TEST(Poison, ScratchIsPoisonedAfterItsLastReaderAndIfItIsNeverRead) {
+TEST(Poison, ScratchIsPoisonedAfterItsLastReaderOrAfterItsWriterIfItIsNeverRead) {
   static const float *unread, *read;
   static float observed[3];
   std::vector<KernelRow> rows;
@@ -102,8 +102,8 @@ TEST(Poison, ScratchIsPoisonedAfterItsLastReaderAndIfItIsNeverRead) {
   Session session({.poison = true}, table);
   finish(session, session.launch(session.load(s.plan)));
   EXPECT_EQ(observed[0], 1);
-  EXPECT_TRUE(std::isnan(observed[1])) << "it is never read";
-  EXPECT_TRUE(std::isnan(observed[2])) << "its last reader has run";
+  EXPECT_TRUE(std::isnan(observed[1])) << "scratch that is never read must be poisoned after its writer";
+  EXPECT_TRUE(std::isnan(observed[2])) << "scratch must be poisoned after its last reader";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Reduce functions as plain loops, which the compiler vectorises.
+// Implements reduce functions as plain loops, which the compiler vectorises.
 #include "karez/runtime/actor/reduce.h"
 
 #include <type_traits>
@@ -11,7 +11,7 @@ namespace {
 
 template <class T> T sum_of(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
-    using Unsigned = std::make_unsigned_t<T>;  // wraps; signed overflow would be undefined
+    using Unsigned = std::make_unsigned_t<T>;  // wraps around on overflow; signed overflow would be undefined behaviour
     return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
   } else {
     return static_cast<T>(a + b);
@@ -29,7 +29,8 @@ comm::ReduceFn reduce_function(Reduce kind, DType dtype) {
   return with_type(dtype, [&]<class T>() -> comm::ReduceFn {
     switch (kind) {
       case Reduce::sum:
-        if constexpr (std::is_same_v<T, bool>) fail("reduce: bools cannot be summed; use max (or) or min (and)");
+        if constexpr (std::is_same_v<T, bool>)
+          fail("reduce: bools cannot be summed; use max (logical or) or min (logical and)");
         else return reduce<T, sum_of<T>>;
       case Reduce::max: return reduce<T, ieee_maximum<T>>;
       case Reduce::min: return reduce<T, ieee_minimum<T>>;

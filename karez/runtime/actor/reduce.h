@@ -8,8 +8,9 @@
 
 namespace karez::runtime {
 
-// into[i] = into[i] (+ | max | min) from[i]. The sum of bools is an error. Integers wrap; max and min are those of
-// karez/base/ieee_min_max.h, so members agree whichever operand is a NaN or a -0.
+// Returns a function that computes into[i] = into[i] (+ | max | min) from[i]. The sum of bools is an error. Sums of
+// integers wrap around on overflow. The functions max and min are those of karez/base/ieee_min_max.h, which do not
+// depend on the order of their operands, so all members get the same result even for NaN and -0.
 comm::ReduceFn reduce_function(Reduce kind, DType dtype);
 
 }  // namespace karez::runtime

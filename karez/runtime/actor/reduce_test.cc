@@ -1,4 +1,4 @@
-// Tests of the reduce functions of collectives: NaN, zeros of both signs, and limits of integers.
+// Tests of the reduce functions of collectives: NaN, +0 and -0, and integer overflow.
 #include "karez/runtime/actor/reduce.h"
 
 #include <gtest/gtest.h>
@@ -32,15 +32,15 @@ template <class T> void check_floats() {
         << i;
   EXPECT_TRUE(max_result[6] == -inf && min_result[6] == -inf);
   EXPECT_TRUE(max_result[7] == 3 && min_result[7] == 2 && sum[7] == 5);
-  EXPECT_EQ(reduced<T>(Reduce::max, {b}, a)[7], 3) << "in either order";
+  EXPECT_EQ(reduced<T>(Reduce::max, {b}, a)[7], 3) << "the order of the operands must not matter";
 }
 
-TEST(Reduce, NanIsPropagatedFromEitherSideAndZerosAreOrdered) {
+TEST(Reduce, NanIsPropagatedFromBothOperandsAndMinusZeroIsLessThanPlusZero) {
   check_floats<float>();
   check_floats<double>();
 }
 
-TEST(Reduce, IntegersWrapAndReachTheirLimits) {
+TEST(Reduce, SumsOfIntegersWrapAroundAndMaxAndMinAreExactAtTheLimits) {
   constexpr std::int64_t max_result = std::numeric_limits<std::int64_t>::max(),
                          min_result = std::numeric_limits<std::int64_t>::min();
   EXPECT_EQ(reduced<std::int64_t>(Reduce::sum, {max_result}, {1})[0], min_result);
@@ -52,7 +52,7 @@ TEST(Reduce, IntegersWrapAndReachTheirLimits) {
 
 TEST(Reduce, SumsOfBoolsAreRejected) { EXPECT_THROW(reduce_function(Reduce::sum, DType::b8), Error); }
 
-TEST(Reduce, EveryTypeHasMaxAndMinAndNumbersHaveSums) {
+TEST(Reduce, EveryTypeHasMaxAndMinAndEveryNumberTypeHasSums) {
   for (DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8})
     with_type(dtype, [&]<class T>() {
       T a[3] = {T(0), T(1), T(1)}, b[3] = {T(1), T(0), T(1)};
@@ -68,7 +68,7 @@ TEST(Reduce, EveryTypeHasMaxAndMinAndNumbersHaveSums) {
     });
 }
 
-TEST(Reduce, IntegersWrapAndNanIsPropagated) {
+TEST(Reduce, SumsOfInt32WrapAroundAndMaxAndMinPropagateNan) {
   std::int32_t big = 2147483647, one = 1;
   reduce_function(Reduce::sum, DType::i32)(reinterpret_cast<std::byte*>(&big), reinterpret_cast<std::byte*>(&one), 1);
   EXPECT_EQ(big, -2147483647 - 1);

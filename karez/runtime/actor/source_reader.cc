@@ -1,4 +1,4 @@
-// Reads sources, on a worker or on the source reader's thread.
+// Reads sources, on a worker or on the thread of the source reader.
 #include "karez/runtime/actor/source_reader.h"
 
 #include <chrono>
@@ -10,8 +10,8 @@ namespace karez::runtime {
 
 namespace {
 
-// Uses the bytes at the address of the source without a copy, if their alignment within a cache line is that of the
-// slot, on which kernels may rely.
+// Lets readers use the bytes at `source_address` without a copy if they have the same offset in a cache line as the
+// slot, since kernels may rely on that. Returns false if the bytes must be copied to the slot.
 bool borrow(const ActorState& actor, const BoundOperand& bound, const std::byte* source_address) {
   if (bound.slot_addresses == nullptr) return false;
   constexpr std::uintptr_t line = 64;

@@ -1,4 +1,4 @@
-// The source reader: one thread of a session that reads slow sources, so that the worker computes meanwhile.
+// The source reader: a thread of a session that reads slow sources, so that the worker can compute during a read.
 #pragma once
 
 #include <condition_variable>
@@ -11,14 +11,14 @@
 
 namespace karez::runtime {
 
-// Limits in seconds. After a slower read, the source reader does the input's next read; after a faster read, the worker
-// does, which saves the switch to another thread and back. If the teams of kernels use every core, the reader takes a
-// core from them, and a team waits for its slowest thread: then the reader pays only for reads that certainly wait for
-// something else.
+// Limits in seconds. After a read that took longer, the source reader does the input's next read. After a faster read,
+// the worker does it, which saves the switch to another thread and back. If the teams of kernels use every core, the
+// source reader takes a core from a team, which then waits for its slowest thread. In this case only reads that mostly
+// wait, such as for a disk, are worth a switch, so the limit is higher.
 inline constexpr double slow_read_with_idle_core = 100e-6, slow_read_with_busy_cores = 1e-3;
 
-// Fills the outputs of an input's act from the source, or from the device's own part of an array. Returns the seconds
-// that the source took. Throws what the source throws.
+// Fills the outputs of an input's act from the source, or from the part of an array on this device. Returns the seconds
+// that the source took. Propagates exceptions of the source.
 double read_input(WorkerPlan& worker_plan, ActorState& actor);
 
 class SourceReader {
@@ -28,7 +28,7 @@ class SourceReader {
     jobs_.reserve(1024);  // so that workers do not allocate
   }
   ~SourceReader();
-  // The act has begun; when its data is read, its `completion` is posted to `box`.
+  // Reads the input of an act that has begun. Posts the actor's `completion` to `box` when the data has been read.
   void read(WorkerPlan& worker_plan, ActorState& actor, Mailbox& box);
   // The total seconds of reads so far. May be called from any thread.
   double seconds() const { return static_cast<double>(nanoseconds_.value()) * 1e-9; }
@@ -46,7 +46,7 @@ class SourceReader {
   SingleWriterCounter nanoseconds_;
   std::vector<Job> jobs_;  // oldest first; at most one per input
   bool stop_ = false;
-  std::thread thread_;  // last: it uses the other members
+  std::thread thread_;  // last, because the thread uses the other members
 };
 
 }  // namespace karez::runtime

@@ -1,4 +1,4 @@
-// Tests that slow sources are read by the source reader during the previous launch, and fast ones by the worker.
+// Tests that the source reader reads slow sources during the previous launch, and that the worker reads fast sources.
 #include "karez/runtime/actor/source_reader.h"
 
 #include <gtest/gtest.h>
@@ -31,9 +31,9 @@ class SlowSource : public Source {
     out.as<float>()[0] = static_cast<float>(position);
   }
   std::int64_t throws_at = -1;
-  const std::atomic<int>* works = nullptr;    // counts begins and ends of a concurrent kernel: odd while it runs
+  const std::atomic<int>* works = nullptr;    // counts begins and ends of the kernel; odd while it runs
   mutable std::atomic<int> overlaps = 0;      // reads during which the kernel ran
-  mutable std::set<std::thread::id> threads;  // unguarded: reads of one input are sequential
+  mutable std::set<std::thread::id> threads;  // needs no lock, because the reads of an input are sequential
 
  private:
   std::chrono::microseconds duration_;
@@ -87,11 +87,11 @@ TEST(SourceReader, ASlowSourceIsReadDuringThePreviousLaunch) {
   };
   run(0);
   run(100);
-  EXPECT_GE(slow->overlaps, steps) << "of " << 2 * steps << " reads; without overlap there would be none";
-  EXPECT_EQ(slow->threads.size(), 2u) << "the first read on the worker, the others on the reader";
+  EXPECT_GE(slow->overlaps, steps) << "too few of " << 2 * steps << " reads overlapped with the kernel";
+  EXPECT_EQ(slow->threads.size(), 2u) << "expected the first read on the worker and the others on the source reader";
 }
 
-TEST(SourceReader, AFastSourceIsReadOnTheWorkerAndTheErrorOfASlowSourceFailsTheLaunch) {
+TEST(SourceReader, AFastSourceIsReadOnTheWorkerAndAnErrorOfASlowSourceFailsTheLaunch) {
   using std::chrono::microseconds;
   std::atomic<int> works = 0;
   KernelTable table(busy_kernels(microseconds(0), works));

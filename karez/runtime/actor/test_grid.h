@@ -1,4 +1,4 @@
-// For tests of collectives: a plan of all_reduces on a grid of devices.
+// For tests of collectives: a plan with all_reduces on a grid of devices.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "karez/kernels/kernel.h"
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 #include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
 
-// A grid of devices, rows x columns. Each has its own vector, which is summed `rounds` times along the row (by the
-// communicator of that row) and then along the column; the result is fetched from every device.
+// A plan on a grid of rows x columns devices. Each device has its own vector. In each of `rounds` rounds, the vectors
+// are summed along the rows and then along the columns; every row and column has its own communicator. The result is
+// fetched from every device.
 struct Grid {
   int rows, columns, rounds;
   std::int64_t count;
@@ -21,10 +22,10 @@ struct Grid {
 
   Grid(int rows, int columns, int rounds, std::int64_t count, const std::string& algorithm, int workers);
 
-  // The kernel y = x, which the plan calls; it fails on memory that was never written, because that is poisoned.
+  // The kernel y = x, which the plan calls. It throws if x was never written, because such memory is poisoned.
   static KernelRow kernel();
 
-  // The result on every device: the sum over all devices, times the factor of each further round.
+  // Returns the result on every device: the sum over all devices, multiplied by their number in each further round.
   float expected(std::int64_t element, const std::vector<float>& x) const;
 
  private:

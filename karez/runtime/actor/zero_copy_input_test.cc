@@ -1,5 +1,5 @@
-// Tests of inputs that kernels read at the address of a source or of an earlier result, and of inputs that must be
-// copied.
+// Tests of inputs that kernels read directly at the address of a source or of an earlier result, and of inputs that
+// must be copied.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -13,7 +13,8 @@ namespace {
 
 const PlanDevice first_device;
 
-// in -> look, which records the address of its operand and writes the sum of (i + 1) * row i to the variable "sum".
+// A plan with the actors in -> look. The kernel of `look` records the address of its operand and writes the sum of
+// (i + 1) * row i to the variable "sum".
 struct RecordingPlan {
   std::vector<const std::byte*> seen;
   KernelTable kernels = [this] {
@@ -34,7 +35,7 @@ struct RecordingPlan {
   ActorId in = s.actor("in", 0, 0, BodyKind::input), look = s.actor("look");
   RegisterId x;
 
-  // `slices`: the begin of each act's part of a [rows, 16] batch.
+  // `slices`: for each act, the begin of its part of a [rows, 16] batch.
   RecordingPlan(const View& part, const std::vector<Ints>& slices, std::int64_t rows, int slots = 1) {
     const int acts = static_cast<int>(slices.size());
     s.start(in, acts);
@@ -81,7 +82,7 @@ TEST(ZeroCopyInput, AnArrayIsReadInPlace) {
   }
 }
 
-TEST(ZeroCopyInput, ACopyThatACallMadeIsReadInPlace) {
+TEST(ZeroCopyInput, ACopyFromAnArrayCopyPoolIsReadInPlace) {
   RecordingPlan l(View(DType::f32, {8, 16}), {{0, 0}}, 8);
   Session session({.workers = 1, .poison = false}, l.kernels);
   const int plan = session.load(l.s.plan);
@@ -108,9 +109,9 @@ TEST(ZeroCopyInput, EachActOfALaunchReadsItsOwnPart) {
   }
 }
 
-// First, the rows of the array have 16 elements and those of the register 8; then the offset of the source's bytes
-// within a cache line differs from that of the register.
-TEST(ZeroCopyInput, DataWithOtherStridesOrAlignmentIsCopied) {
+// In the first case, the rows of the array have 16 elements and the rows of the register 8. In the second case, the
+// bytes of the source have a different offset in a cache line than the register.
+TEST(ZeroCopyInput, DataWithDifferentStridesOrAlignmentIsCopied) {
   RecordingPlan narrow(View(DType::f32, {8, 8}), {{0, 8}}, 8);
   Session session({.workers = 1, .poison = false}, narrow.kernels);
   const HostArray array = make_counting({8, 16});
@@ -139,7 +140,7 @@ TEST(ZeroCopyInput, DataWithOtherStridesOrAlignmentIsCopied) {
   EXPECT_EQ(odd.sum(other), expected);
 }
 
-TEST(ZeroCopyInput, ARegisterOfTwoPartsIsFilledWithBothParts) {
+TEST(ZeroCopyInput, ARegisterThatTwoOperandsFillHoldsBothParts) {
   RecordingPlan l(View(DType::f32, {8, 16}), {{0, 0}}, 8);
   const View half(DType::f32, {4, 16});
   Actor& in = l.s.plan.actors[l.in];
@@ -151,8 +152,8 @@ TEST(ZeroCopyInput, ARegisterOfTwoPartsIsFilledWithBothParts) {
   EXPECT_EQ(l.sum(session), sum_of(array, 0, 0, 8, 16));
 }
 
-// y = x, a result of shape [8, 16] that the session stores in row-major order.
-TEST(ZeroCopyInput, AResultIsReadInPlaceIfTheReaderHasTheSameStrides) {
+// The result is y = x of shape [8, 16], which the session stores in row-major order.
+TEST(ZeroCopyInput, AResultIsReadCorrectlyWithEqualAndDifferentStrides) {
   for (const View& part : {View(DType::f32, {8, 16}), View(DType::f32, {8, 16}, {1, 8})}) {
     RecordingPlan l(part, {{0, 0}}, 8);
     Session session({.workers = 1, .poison = false}, l.kernels);

@@ -1,5 +1,5 @@
-// Tests of launches that fail because of their data: if they wrote no variable, the session continues once the error is
-// reported.
+// Tests of launches that fail because of their data. If such a launch wrote no variable, the session continues after
+// the error is reported.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -28,7 +28,7 @@ Plan plain_plan() {
   return s.plan;
 }
 
-// Increments v; launch number `at` fails before or after the increment.
+// Increments v. Launch number `at` fails before or after the increment.
 Plan counting_plan(bool before, std::int64_t at) {
   const View scalar(DType::f32, {1});
   PlanBuilder s;
@@ -73,12 +73,13 @@ TEST(DataFailure, AFailureAfterTheFirstWriteLeavesTheStateUnusableUntilReloaded)
   EXPECT_TRUE(session.failed());
   EXPECT_EQ(error_of([&] { session.launch(plan); }),
             cat("the state of this session is unusable, because a launch failed (", error, "); reset the world"));
-  EXPECT_EQ(error_of([&] { session.launch(plan); }), error_of([&] { session.launch(plan); })) << "every time";
+  EXPECT_EQ(error_of([&] { session.launch(plan); }), error_of([&] { session.launch(plan); }))
+      << "every later launch must report the same error";
   session.reload();
   EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());
 }
 
-// If no thread waits for a failed launch, the next launch throws its error once and does not run.
+// If no thread waits for a failed launch, the next launch throws its error and does not run.
 TEST(DataFailure, AFailureThatNoThreadWaitedForIsReportedByTheNextLaunch) {
   KernelTable table(test_kernels());
   Session session({.workers = 2}, table);
@@ -92,8 +93,7 @@ TEST(DataFailure, AFailureThatNoThreadWaitedForIsReportedByTheNextLaunch) {
   EXPECT_NO_THROW(session.launch(plain).wait());
   EXPECT_NO_THROW(session.launch(plan).wait());
   EXPECT_EQ(read_count(session), 1);
-  EXPECT_NE(error_of([&] { unread.wait(); }), "no error")
-      << "threads that wait for the failed launch still get the error";
+  EXPECT_NE(error_of([&] { unread.wait(); }), "no error") << "a wait for the failed launch must still throw its error";
   EXPECT_NO_THROW(session.launch(plan).wait());
 }
 

@@ -1,4 +1,4 @@
-// Records a launch's error and poisons the rest of the launch.
+// Records the error of a launch and poisons the rest of the launch.
 #include "karez/runtime/launch/failure.h"
 
 #include <atomic>

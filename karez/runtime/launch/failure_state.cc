@@ -1,4 +1,4 @@
-// Derives errors from the first failure.
+// Records failures, and derives the errors of later launches from the first one.
 #include "karez/runtime/launch/failure_state.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void FailureState::record_outcome(LaunchRecord& record, const LaunchEnd& end, bo
     if (!failure_ || record.ticket < failed_ticket_) failure_ = record.error, failed_ticket_ = record.ticket;
   } else if (end.error && !failure_ && (!data_failure_ || record.ticket < data_failure_->ticket)) {
     data_failure_ = DataFailure{*record.error, record.ticket, record.index};
-  } else if (skipped && !failure_ && !data_failure_ && !several_ranks) {  // due to a failure reported earlier
+  } else if (skipped && !failure_ && !data_failure_ && !several_ranks) {  // the failure was reported earlier
     data_failure_ = DataFailure{*record.error, record.ticket, record.index};
   }
 }

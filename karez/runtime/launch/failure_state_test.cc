@@ -1,4 +1,4 @@
-// Tests of the failure state: which failures end the use of the session, and the errors that later launches get.
+// Tests of the failure state: which failures make the session unusable, and which errors later launches get.
 #include "karez/runtime/launch/failure_state.h"
 
 #include <gmock/gmock.h>
@@ -95,7 +95,7 @@ TEST(FailureState, ALaunchThatDidNotBeginAfterAFailureIsSkipped) {
   EXPECT_THAT(waiting.error->what(), HasSubstr("launch 7 did not run: the state of this session is unusable"));
 }
 
-TEST(FailureState, AnAbortedLaunchReportsTheFirstErrorOfAllRanksAndThenItsOwn) {
+TEST(FailureState, AnAbortedLaunchReportsTheFirstErrorOfAnyRankAndThenItsOwn) {
   FailureState state;
   state.set_rank_failure("\n  rank 0 waited for rank 1: r9");
   state.set_abort(Error(ErrorKind::peer, "rank 1 has stopped"), 4);

@@ -1,4 +1,4 @@
-// Tests of failing acts: poisoned launches, and which waiters receive which error.
+// Tests of failing acts: how launches are poisoned, and which errors the waiting threads receive.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -24,8 +24,8 @@ struct KindAndLine {
   std::string where;
   bool operator==(const KindAndLine&) const = default;
 };
-std::ostream& operator<<(std::ostream& out, const KindAndLine& catch_error) {
-  return out << name_of(catch_error.kind) << " of " << catch_error.where;
+std::ostream& operator<<(std::ostream& out, const KindAndLine& error) {
+  return out << name_of(error.kind) << " error of " << error.where;
 }
 
 KindAndLine catch_error(const std::function<void()>& body) {
@@ -35,7 +35,7 @@ KindAndLine catch_error(const std::function<void()>& body) {
   return {ErrorKind::user, "no error"};
 }
 
-// A chain over two workers whose middle actor fails in its second run.
+// A chain of three actors on two workers. The middle actor fails in its second act.
 Plan failing_plan() {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b", 1), c = s.actor("c");
@@ -61,10 +61,11 @@ TEST(Failure, TheFirstErrorReachesTheWaiterWithLineActorAndDevice) {
   Launch launch = session.launch(session.load(failing_plan()));
   EXPECT_EQ(error_of([&] { launch.wait(); }),
             "test.fail at sketch.cc:2: run 2 failed [launch 1, actor 'b', device 0.0]");
-  EXPECT_EQ(error_of([&] { launch.outputs(); }), error_of([&] { launch.wait(); })) << "every accessor throws it";
+  EXPECT_EQ(error_of([&] { launch.outputs(); }), error_of([&] { launch.wait(); }))
+      << "every accessor must throw the error";
 }
 
-TEST(Failure, APoisonedLaunchReturnsItsTokensAndLaterLaunchesRunOnceItsErrorIsReported) {
+TEST(Failure, APoisonedLaunchReturnsItsTokensAndLaterLaunchesRunAfterItsErrorIsReported) {
   KernelTable table(test_kernels());
   Session session({.workers = 2}, table);
   int plan = session.load(failing_plan());
@@ -85,7 +86,7 @@ TEST(Failure, APoisonedLaunchReturnsItsTokensAndLaterLaunchesRunOnceItsErrorIsRe
         << error;
   }
   EXPECT_EQ(session.counters().messages % messages_per_launch(failing_plan()), 0)
-      << "every message of a poisoned launch was sent";
+      << "every message of a poisoned launch must be sent";
   EXPECT_FALSE(session.failed());
   for (int i = 0; i < 3; ++i) EXPECT_EQ(error_of([&] { session.launch(plan).wait(); }), "no error");
   session.reload();
@@ -102,7 +103,7 @@ class FailingSource : public Source {
   }
 };
 
-TEST(Failure, AnErrorOfASourceContainsTheLineOfTheInput) {
+TEST(Failure, TheErrorOfASourceNamesTheLineOfTheInput) {
   RandomGraph graph(3, 2);
   KernelTable table(test_kernels());
   Session session({.workers = 2}, table);
@@ -129,7 +130,7 @@ Plan plan_of(const char* kernel) {
   return s.plan;
 }
 
-TEST(Failure, EveryWaiterReceivesTheKindOfTheCauseAndTheUsersLine) {
+TEST(Failure, EveryWaitThrowsAnErrorWithTheKindOfTheCauseAndTheUsersLine) {
   for (ErrorKind kind : {ErrorKind::shape, ErrorKind::device, ErrorKind::peer, ErrorKind::hang, ErrorKind::data}) {
     std::vector<KernelRow> rows = test_kernels();
     rows.push_back(test_row("raise", [=](const CallSpec&) -> PreparedKernel {
@@ -147,7 +148,7 @@ TEST(Failure, EveryWaiterReceivesTheKindOfTheCauseAndTheUsersLine) {
       const int plan = session.load(plan_of(kernel));
       Launch first = session.launch(plan);
       EXPECT_EQ(catch_error([&] { session.launch(plan).wait(); }), expected)
-          << kernel << ": it was refused, or did not run";
+          << kernel << ": the second launch must be refused or not run";
       EXPECT_EQ(catch_error([&] { first.wait(); }), expected) << kernel;
       EXPECT_EQ(catch_error([&] { first.outputs(); }), expected) << kernel;
       EXPECT_EQ(catch_error([&] { session.launch(plan).wait(); }), expected) << kernel;
@@ -184,7 +185,7 @@ TEST(Failure, OutOfMemoryIsADeviceErrorAndAnExceptionOfAnotherLibraryIsAUserErro
             (KindAndLine{ErrorKind::user, "sketch.cc:2"}));
 }
 
-// bad -> add, which adds one to the variable "n"; bad calls `kernel`.
+// bad -> add -> tick: bad calls `kernel`, and add adds one to the variable "n".
 Plan plan_with_consumers(const char* kernel) {
   PlanBuilder s;
   ActorId bad = s.actor("bad"), add = s.actor("add", 1), tick = s.actor("tick");
@@ -222,11 +223,11 @@ TEST(Failure, ActorsDownstreamOfAFailureDoNotRunAndDoNotChangeTheirVariable) {
       EXPECT_EQ(ticks, 2) << kernel;
       EXPECT_EQ(session.read_variable("n", device, one).data<float>()[0], 8) << kernel;
       EXPECT_EQ(session.counters().messages, 2 * messages_per_launch(plan_with_consumers(kernel)))
-          << "every token was returned";
+          << "every token must be returned";
     }
 }
 
-TEST(Failure, TheFirstErrorWinsIfAnAsynchronousKernelFailsLater) {
+TEST(Failure, TheFirstErrorIsKeptIfAnAsynchronousKernelFailsLater) {
   std::atomic<bool> failed{false};
   std::vector<KernelRow> rows;
   rows.push_back(test_row("soon", [&](const CallSpec&) -> PreparedKernel {
@@ -257,24 +258,24 @@ TEST(Failure, TheFirstErrorWinsIfAnAsynchronousKernelFailsLater) {
   {
     std::lock_guard lock(mutex);
     ASSERT_EQ(pending.size(), 1u);
-    pending[0](std::make_exception_ptr(Error(ErrorKind::device, "later")));  // its mail is opened after the failing act
+    // Worker 0 opens this mail after the failing act.
+    pending[0](std::make_exception_ptr(Error(ErrorKind::device, "later")));
   }
   EXPECT_EQ(error_of([&] { launch.wait(); }), "test.soon at sketch.cc:2: soon [launch 1, actor 'soon', device 0.0]");
   EXPECT_EQ(catch_error([&] { launch.wait(); }).kind, ErrorKind::data);
 }
 
-TEST(Failure, AnErrorBetweenLaunchesIsNotLost) {
+TEST(Failure, AnErrorBetweenLaunchesIsReportedByTheNextLaunch) {
   KernelTable table(test_kernels());
   Session session({.workers = 2}, table);
   PlanBuilder s;
-  ActorId eager = s.actor("eager", 1), b = s.actor("b");  // eager needs no token, so it acts as soon as it is loaded
+  ActorId eager = s.actor("eager", 1), b = s.actor("b");  // eager needs no token, so it acts when the plan is loaded
   s.edge(eager, {b});
   s.start(b);
   s.done(b);
   s.call(eager, "test.fail", {}, {}, {{"at", std::int64_t{1}}});
   int plan = session.load(s.plan);
-  session.wait_graph();  // usually long enough for it to fail before the launch; the launch must report the error in
-                         // any case
+  session.wait_graph();  // eager has usually failed when this returns; the launch must report the error in any case
   std::string error = error_of([&] { session.launch(plan).wait(); });
   EXPECT_NE(error.find("test.fail at sketch.cc:2: run 1 failed ["), std::string::npos) << error;
   EXPECT_NE(error.find(", actor 'eager', device 0.0]"), std::string::npos) << error;
@@ -282,7 +283,7 @@ TEST(Failure, AnErrorBetweenLaunchesIsNotLost) {
   EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());
 }
 
-// A kernel that reports that it was entered and waits until it may continue.
+// A kernel that reports that it has begun, and then waits until it may continue.
 struct Gate {
   std::atomic<bool> entered{false}, open{false};
   KernelRow row(std::string op, bool fails) {
@@ -299,7 +300,7 @@ struct Gate {
   }
 };
 
-TEST(Failure, ALaunchKeepsTheErrorThatItGotWhenTheSessionBroke) {
+TEST(Failure, ALaunchKeepsItsErrorAfterAProtocolError) {
   Gate hold_gate, break_gate;
   KernelTable table({hold_gate.row("hold", false), break_gate.row("break", true)});
   Session session({.workers = 2}, table);
@@ -327,8 +328,8 @@ TEST(Failure, ALaunchKeepsTheErrorThatItGotWhenTheSessionBroke) {
   EXPECT_EQ(error_of([&] { second.wait(); }), text);
 }
 
-// One worker, one slot: the input reads piece 0, its consumer fails, and the other two pieces are neither read nor
-// computed.
+// On one worker and with one slot, the input reads piece 0 and its consumer fails. The other two pieces are neither
+// read nor computed.
 TEST(Failure, APoisonedLaunchReadsNoInputAndRunsNoKernel) {
   struct Counting final : data::Source {
     mutable std::atomic<int> reads{0};
@@ -358,7 +359,7 @@ TEST(Failure, APoisonedLaunchReadsNoInputAndRunsNoKernel) {
   EXPECT_NE(error_of([&] { session.launch(plan, {{"x", {source, 0}}}).wait(); }).find("at once"), std::string::npos);
   EXPECT_EQ(source->reads, 1);
   EXPECT_EQ(runs, 1);
-  EXPECT_EQ(session.counters().acts, 6) << "all acts completed";
+  EXPECT_EQ(session.counters().acts, 6) << "all acts must complete";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Reads results of launches, and waits for launches through their session.
+// Reads the results of launches, and waits for launches through their session.
 #include "karez/runtime/launch/launch.h"
 
 #include <algorithm>
@@ -49,7 +49,6 @@ Launch Launch::without_results() const {
 
 // ---- Result
 
-const TensorType& Result::type() const { return value_->layout->type; }
 void Result::wait() const { record_->session->wait(*record_); }
 
 bool Result::done() const { return record_->session->is_over(*record_); }

@@ -20,17 +20,16 @@ class Session;
 struct DeviceValue;
 struct LaunchRecord;
 
-// One output of one launch, on its devices. Copies share the bytes, which are kept until the last handle is destroyed.
-// A result may outlive the Session, but then only `type` may be called.
+// One output of a launch, stored on its devices. Copies of a Result share the bytes, which are kept until the last copy
+// is destroyed. A Result may outlive the Session, but after that it may only be destroyed.
 class Result {
  public:
   Result() = default;
-  const TensorType& type() const;
   bool done() const;                     // true if the launch is over
   void wait() const;                     // waits for the launch; rethrows its error
-  HostArray read() const;                // waits; returns the whole value, assembled from its parts
-  std::vector<HostArray> local() const;  // waits; returns each device's part, in the order of the devices' names
-  // Waits; returns the bytes of a part that is the whole value, without a copy. Null if no part is the whole value.
+  HostArray read() const;                // waits, and returns the whole value, assembled from its parts
+  std::vector<HostArray> local() const;  // waits, and returns each device's part, sorted by device
+  // Waits, and returns the bytes of a part that is the whole value, without a copy. Null if no part is the whole value.
   std::shared_ptr<const std::byte> bytes() const;
 
  private:
@@ -47,12 +46,12 @@ using Results = std::vector<std::pair<std::string, Result>>;
 // The part of a user's value for one device.
 struct DeviceShard {
   PlanDevice place;
-  std::vector<std::int64_t> begin;  // begin of the part in the whole value
+  std::vector<std::int64_t> begin;  // index of the part's first element in the whole value
   Shape shape;
   HostArray value;
 };
 
-// The future of one launch. Copies share its state; it must not outlive the Session.
+// The future of one launch. Copies share its state. A Launch must not outlive the Session.
 class Launch {
  public:
   void wait() const;  // rethrows the launch's first error, with its kind, actor, device and source line
@@ -61,7 +60,7 @@ class Launch {
   std::size_t results() const { return values_->size(); }
   Result result(std::size_t i) const;          // in the order of the plan's fetches; does not wait
   Result result(std::string_view name) const;  // an unknown name is an error that lists the names
-  std::optional<std::size_t> index_of(std::string_view name) const;  // index among the results; nullopt: no such fetch
+  std::optional<std::size_t> index_of(std::string_view name) const;  // nullopt if there is no such output
   HostArray output(std::string_view name) const { return result(name).read(); }
   std::vector<std::pair<std::string, HostArray>> outputs() const;  // waits, and reads all results
   Launch without_results() const;                                  // a handle that does not keep the results

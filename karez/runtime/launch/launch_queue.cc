@@ -1,4 +1,4 @@
-// Begins launches in order, ends them, and poisons those that failed on another rank.
+// Begins and ends launches in order, and poisons those that failed on another rank.
 #include "karez/runtime/launch/launch_queue.h"
 
 #include <algorithm>
@@ -119,8 +119,8 @@ void LaunchQueue::end(LoadedPlan& loaded) {
   remove(record);
 }
 
-// Releases later launches of a plan whose launch of this op has ended on this rank: they are poisoned together with
-// that launch and hold back their collectives.
+// Releases the later launches of a plan whose launch of this op has ended on this rank. They were poisoned together
+// with that launch, and their collectives have been held back.
 void LaunchQueue::release_ended(std::uint64_t op) {
   for (const LaunchRecord* record : queue_) {
     if (record->loaded == nullptr) continue;
@@ -129,7 +129,8 @@ void LaunchQueue::release_ended(std::uint64_t op) {
   }
 }
 
-// All ranks receive this, including ranks that have not reached the launch; each reports when its own part is poisoned.
+// All ranks receive an InvalidatedOp, even ranks that have not reached the launch. Each rank reports when its part of
+// the launch is poisoned.
 void LaunchQueue::invalidate(const InvalidatedOp& invalidated) {
   const auto found = std::find_if(queue_.begin(), queue_.end(),
                                   [&](const LaunchRecord* record) { return record->op == invalidated.op; });

@@ -1,5 +1,5 @@
-// The launch queue, which worker 0 serves: it holds launches that have not ended, sends their start tokens and detects
-// their ends.
+// The launch queue holds the launches that have not ended, sends their start tokens and detects their ends. Worker 0
+// serves it.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace karez::runtime {
 
-// The launch of this op failed on some rank; with `on_all_ranks`, every rank has also poisoned its part of it.
+// The launch of this op failed on some rank. If `on_all_ranks`, every rank has also poisoned its part of the launch.
 struct InvalidatedOp {
   Mail mail;
   std::uint64_t op = 0;
@@ -23,11 +23,11 @@ struct InvalidatedOp {
 //
 //   launches of one plan     each begins when the start actors of the previous one have returned their tokens; then the
 //                            tokens of registers and variables order its acts after those of the previous launch
-//   launches of two plans    if one writes a variable of the other, the later launch begins when the earlier is over;
-//                            otherwise they run independently
-//   a launch with a result   of another launch as its input begins when that launch is over
+//   launches of two plans    if one writes a variable that the other uses, the later launch begins when the earlier one
+//                            is over; otherwise they run independently
+//   results as inputs        a launch that takes a result of another launch begins when that launch is over
 //
-// A variable lock of a client is treated as a launch without acts, which the client ends.
+// A variable lock is treated as a launch without acts that the client ends.
 //
 // A launch fails when one of its acts throws. From then on its acts, and those of later launches of its plan, complete
 // without running kernels, until the error has been reported to the program (Session::recover): every token is
@@ -45,7 +45,7 @@ class LaunchQueue {
   void queue(LaunchRecord& record);
   // Call after the plan's session ports have received a token. Ends finished launches and begins launches that can run.
   void continue_launches(LoadedPlan& loaded);
-  // A client has released its variable lock, granted or not.
+  // Call when a client has released its variable lock, whether the lock was granted or not.
   void drop(LaunchRecord& record);
   void invalidate(const InvalidatedOp& invalidated);
 
@@ -63,7 +63,7 @@ class LaunchQueue {
   EventRing& events_;
   std::vector<LaunchRecord*> queue_;  // by ticket; the session limits the number of launches
 
-  // Ops that failed on other ranks before they were launched here, and whether all ranks have poisoned them.
+  // The ops that failed on other ranks before this rank launched them; true if all ranks have poisoned them.
   std::vector<std::pair<std::uint64_t, bool>> early_invalidations_;
 };
 

@@ -1,4 +1,4 @@
-// A launch from its ticket to its end.
+// The record of a launch, from the time when it gets its ticket until it ends.
 #pragma once
 
 #include <atomic>
@@ -20,19 +20,19 @@ namespace karez::runtime {
 class Session;
 struct LoadedPlan;
 
-// A launch; or, without a plan, a client's variable lock, or a launch that runs on other ranks' devices only.
+// A launch. A record without a plan is a client's variable lock, or a launch that runs only on devices of other ranks.
 struct LaunchRecord {
   Session* session = nullptr;
   LoadedPlan* loaded = nullptr;
   std::uint64_t ticket = 0;
-  const std::vector<VariableAccess>* accesses = nullptr;  // sorted by variable
-  bool remote_only = false;                               // the launch runs on other ranks' devices only
-  bool running = false;                                   // used by worker 0
-  bool granted = false, over = false, ended = false;  // guarded by the session's mutex; ended: on this rank at least
-  std::uint64_t op = 0;                               // number of the op of all ranks; 0: a launch of this rank only
-  std::int64_t index = 0;                             // among the session's launches
-  std::vector<Feed> feeds;                            // by input binding
-  std::vector<std::shared_ptr<const DeviceValue>> arrays;  // by input binding, instead of a feed; empty if unused
+  const std::vector<VariableAccess>* accesses = nullptr;   // sorted by variable
+  bool remote_only = false;                                // the launch runs only on devices of other ranks
+  bool running = false;                                    // used by worker 0
+  bool granted = false, over = false, ended = false;       // guarded by the session's mutex; ended: on this rank
+  std::uint64_t op = 0;                                    // number of the op; 0: a launch of this rank only
+  std::int64_t index = 0;                                  // its number among the session's launches, from 1; lock: 0
+  std::vector<Feed> feeds;                                 // by input binding
+  std::vector<std::shared_ptr<const DeviceValue>> arrays;  // by input binding; null or absent if it has a feed
   std::vector<std::shared_ptr<LaunchRecord>> producers;    // the launches of `arrays`; they may be over
   std::shared_ptr<const DeviceValues> outputs;             // by fetch binding
   std::vector<std::byte*> targets;                         // addresses of the outputs' shards, for the workers
@@ -40,7 +40,7 @@ struct LaunchRecord {
   std::mutex mutex;
   std::optional<Error> error;  // the first error
   // Used by worker 0 until the launch has ended on this rank.
-  std::int64_t number = -1;                  // within its plan, once it runs
+  std::int64_t number = -1;                  // its number within its plan, once it runs
   bool invalidated = false;                  // the launch failed on another rank before it began here
   bool released = false;                     // all ranks have poisoned the launch
   bool skipped = false;                      // the launch has no error of its own, but some acts ran no kernels
@@ -50,7 +50,7 @@ struct LaunchRecord {
   Mail end;                                  // the mail that releases a variable lock
 };
 
-// A running launch of a plan, for the acts that belong to it.
+// An entry of LoadedPlan::active_launches, where acts look up the launch to which they belong.
 struct ActiveLaunch {
   std::atomic<LaunchRecord*> record{nullptr};
   std::atomic<std::uint64_t> ticket{0};

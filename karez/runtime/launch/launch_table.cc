@@ -1,4 +1,4 @@
-// Counts, finds and drops launches.
+// Adds, counts and drops launches.
 #include "karez/runtime/launch/launch_table.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
-// Tests of the launch table: tickets, the limit of launches in flight, and dropping of finished launches.
+// Tests of the launch table: tickets, the limit of launches in flight, and how finished launches are dropped.
 #include "karez/runtime/launch/launch_table.h"
 
 #include <gtest/gtest.h>
 
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 #include "karez/runtime/load/loaded_plan.h"
 
 namespace karez::runtime {
@@ -46,7 +46,7 @@ TEST(LaunchTable, AVariableLockHasTheTicketOfTheNextLaunchAndNoIndex) {
   EXPECT_EQ(f.table.next_ticket(), 4u);
 }
 
-TEST(LaunchTable, ThereIsCapacityWhileFewerLaunchesRunThanMayBeInFlight) {
+TEST(LaunchTable, ThereIsCapacityWhileFewerLaunchesAreActiveThanTheLimit) {
   Fixture f;
   const auto first = f.add_launch();
   f.add_remote_launch();
@@ -70,7 +70,7 @@ TEST(LaunchTable, WithSeveralRanksAnOldLaunchThatIsNotOverPreventsFurtherLaunche
   EXPECT_TRUE(f.table.has_capacity(true));
 }
 
-TEST(LaunchTable, WaitsEndWhenEarlierLaunchesAreOver) {
+TEST(LaunchTable, AllOverBeforeATicketIgnoresLaunchesWithLaterTickets) {
   Fixture f;
   const auto first = f.add_launch();
   const std::uint64_t ticket = f.table.next_ticket();

@@ -1,4 +1,4 @@
-// Tests of plans that share an arena: their launches run in order, and only the bytes of the largest plan are held.
+// Tests of plans that share an arena: their launches run in order, and the arena is as large as the largest plan needs.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -13,8 +13,8 @@ namespace {
 
 Feeds ones() { return {{"x", {data::array_source(HostArray::of<float>({4}, {1, 1, 1, 1})), 0}}}; }
 
-// Launches random plans in random order with delayed acts, and returns the number of wrong results. `ordered`: launches
-// that share the arena are ordered.
+// Launches random plans in random order with delayed acts, and returns the number of wrong results. `ordered`: true if
+// the session orders launches that share the arena.
 int count_wrong_results(bool ordered, unsigned seed, int workers) {
   KernelTable table(test_kernels());
   Session session({.workers = workers,
@@ -46,7 +46,7 @@ TEST(SharedArena, ResultsAreCorrectUnderRandomDelays) {
       EXPECT_EQ(count_wrong_results(true, seed, workers), 0) << "seed " << seed << ", " << workers << " workers";
 }
 
-TEST(SharedArena, UnorderedLaunchesAreDetected) {
+TEST(SharedArena, WrongResultsOfUnorderedLaunchesAreDetected) {
   int detected = 0;
   for (unsigned seed = 0; seed < 12; ++seed) detected += count_wrong_results(false, seed, 2) > 0;
   EXPECT_GE(detected, 6);

@@ -40,8 +40,8 @@ struct VariableAllocation {
 
 }  // namespace
 
-// Registers and scratch hold no data between launches, so all plans of a device keep theirs in one arena, and their
-// launches are ordered. Constants that a plan computes when it is loaded are not in the arena.
+// Registers and scratch hold no data between launches. So all plans of a device keep these blocks in one arena, and
+// their launches are ordered. Constants, which a plan computes when it is loaded, are not in the arena.
 NewVariables allocate_blocks(LoadedPlan& loaded, VariableStore& variables, const MemoryOptions& options) {
   VariableAllocation allocation{loaded, variables, options.poison, {}};
   std::map<DeviceId, std::int64_t> shared;

@@ -1,4 +1,4 @@
-// Allocates the memory of a plan's blocks: its own memory, arenas, and variables of the session.
+// Allocates the memory of a plan's blocks, which is owned by the plan, by an arena, or by a variable of the session.
 #pragma once
 
 #include <map>
@@ -20,8 +20,8 @@ struct MemoryOptions {
 using NewVariables = std::map<VariableStore::Key, std::shared_ptr<Variable>>;
 NewVariables allocate_blocks(LoadedPlan& loaded, VariableStore& variables, const MemoryOptions& options);
 
-// Finds the registers that may be read at the address of a data source: one input fills such a register, and no other
-// actor writes it.
+// Finds the registers whose data may be read at the address of a data source: those that a single operand of an input
+// actor fills.
 void find_slot_addresses(LoadedPlan& loaded);
 
 // Sets `cell` to the operand's address, and records in the actor how the address changes with the slot of the operand's

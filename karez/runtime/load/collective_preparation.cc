@@ -1,4 +1,4 @@
-// Creates collectives and their sequences.
+// Creates the runs of collectives and their sequences.
 #include "karez/runtime/load/collective_preparation.h"
 
 #include <algorithm>
@@ -37,15 +37,15 @@ void make_sequences(LoadedPlan& loaded) {
       sequence->arrival.worker_plan = &worker_plan;
       sequence->arrival.local_index = static_cast<int>(worker_plan.sequences.size()) - 1;
       // A collective acknowledges its notifier whenever it polls, so it may be notified again before the mail of the
-      // earlier notification was opened.
+      // earlier notification has been opened.
       sequence->endpoint->set_wake([box = loaded.boxes[static_cast<std::size_t>(worker_plan.worker)], sequence] {
         if (!sequence->arrival_posted.exchange(true, std::memory_order_acq_rel)) box->post(&sequence->arrival);
       });
     }
     auto at = std::find_if(worker_plan.sequences.begin(), worker_plan.sequences.end(),
                            [&](const auto& s) { return s.get() == sequence; });
-    require(at != worker_plan.sequences.end(), "actor '", a.actor->name, "': another collective of communicator ",
-            c.communicator, " on this device is on another worker");
+    require(at != worker_plan.sequences.end(), "actor '", a.actor->name, "': all collectives of communicator ",
+            c.communicator, " on a device must run on the same worker");
     a.sequence = static_cast<int>(at - worker_plan.sequences.begin());
     for (int turn : c.turns) sequence->by_position[static_cast<std::size_t>(turn)] = &a;
     worker_plan.sent_bytes[c.kind];

@@ -1,4 +1,4 @@
-// Prepares the collectives of a plan: one run for each actor, and one sequence for each communicator and device.
+// Prepares the collectives of a plan: a CollectiveRun for each actor, and a sequence for each communicator and device.
 #pragma once
 
 #include "karez/runtime/load/loaded_plan.h"
@@ -6,7 +6,7 @@
 
 namespace karez::runtime {
 
-// Creates the collective of an actor on the endpoint of its member.
+// Creates the CollectiveRun of an actor on the endpoint of its member.
 void prepare_collective(LoadedPlan& loaded, ActorState& actor);
 
 // Call after all collectives have been prepared: creates the sequences and lets their links notify the workers.

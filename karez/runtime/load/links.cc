@@ -1,4 +1,4 @@
-// Creates the endpoints of communicators, and describes their exchanges.
+// Creates the endpoints of communicators, and describes the messages between ranks.
 #include "karez/runtime/load/links.h"
 
 #include <algorithm>
@@ -29,8 +29,8 @@ bool is_on_this_rank(const Plan& plan, const PlanDevice& device) {
   return std::find(plan.devices.begin(), plan.devices.end(), device) != plan.devices.end();
 }
 
-// Returns a name that is equal on all ranks and different for every communicator of a program: no two communicators
-// move the same values among the same devices.
+// Returns a name that is equal on all ranks and different for every communicator of a program, because no two
+// communicators move the same values among the same devices.
 std::string communicator_name(const Communicator& group) {
   return cat(join(group.members, " ", [](const PlanDevice& member) { return device_name(member); }), ": ",
              join(group.sequence, ", "));
@@ -111,7 +111,7 @@ comm::CollectiveSpec checked_spec(const Plan& plan, const Actor& actor) {
   comm::CollectiveSpec spec = spec_of(plan, actor);
   comm::check(spec);
   const std::int64_t required = comm::staging_bytes(spec), provided = c.staging ? c.staging->view.bytes() : 0;
-  require(required <= provided, "actor '", actor.name, "': a ", c.kind, " of ", c.in.view, " among ", spec.members,
+  require(required <= provided, "actor '", actor.name, "': ", c.kind, " of ", c.in.view, " among ", spec.members,
           " members needs ", required, " bytes of staging, but the plan gives ", provided);
   return spec;
 }
@@ -122,8 +122,8 @@ ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> link_members(const Plan& p
 
 namespace {
 
-// Returns, for each member of a collective on another rank, the bytes of its messages from the higher member to the
-// lower, and from the lower to the higher.
+// Returns, for each member on another rank with which the actor's member exchanges bytes, the sizes of the messages of
+// the collective: first those from the higher member to the lower, then those from the lower to the higher.
 std::map<int, std::array<std::string, 2>> messages_elsewhere(const Plan& plan, const Actor& actor) {
   const Communicator& group = plan.communicators[actor.collective->communicator];
   std::map<int, std::array<std::string, 2>> out;

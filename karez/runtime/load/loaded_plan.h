@@ -1,4 +1,5 @@
-// A plan made ready to run: memory allocated, kernels prepared, addresses computed, actors assigned to workers.
+// A plan that is ready to run: its memory is allocated, its kernels are prepared, its addresses are computed, and its
+// actors are assigned to workers.
 #pragma once
 
 #include <atomic>
@@ -33,7 +34,7 @@ class SourceReader;
 struct WorkerPlan;
 struct LoadedPlan;
 
-// The collectives of one communicator in which one device takes part.
+// The collectives of one communicator on one device.
 struct SequenceState {
   SequencePosition* position = nullptr;
   comm::Endpoint* endpoint = nullptr;
@@ -41,7 +42,7 @@ struct SequenceState {
   std::atomic<bool> arrival_posted{false};  // the mail has not been taken yet
   std::vector<ActorState*> by_position;
   ActorState* running = nullptr;
-  std::int64_t sent_before = 0;  // bytes sent by the endpoint when the last collective ended
+  std::int64_t sent_before = 0;  // the bytes that the endpoint had sent when the last collective ended
 };
 
 // The actors of one plan that one worker serves.
@@ -49,21 +50,21 @@ struct WorkerPlan {
   LoadedPlan* loaded = nullptr;
   int worker = 0;
   std::vector<std::unique_ptr<ActorState>> actors;  // by local index
-  std::vector<ActorState*> local;  // by actor id + 1; null for actors of other workers and for the session, at 0
+  std::vector<ActorState*> local;  // by actor id + 1; null for the session (at 0) and for actors of other workers
   ReadyQueue ready;
-  ReadyQueue held_collectives;    // collectives of failed launches, until every rank knows of the failure (failure.h)
+  ReadyQueue held_collectives;    // ready collectives of failed launches that not all ranks have poisoned (failure.h)
   bool runnable = false;          // is in its worker's list of runnable plans
-  std::vector<char> stream_busy;  // by stream, used only if a kernel is asynchronous or acts are delayed
-  std::vector<ReadyQueue> deferred;  // by stream: actors that are ready, but whose stream is busy
+  std::vector<char> stream_busy;  // by stream; empty unless a kernel is asynchronous or acts are delayed
+  std::vector<ReadyQueue> deferred;  // by stream: ready actors that wait for the stream, which is busy
   std::vector<std::unique_ptr<SequenceState>> sequences;
   std::map<CollectiveKind, SingleWriterCounter> sent_bytes;
   SingleWriterCounter acts, messages;
   Mail attach, abandon, resume, detach;
   std::atomic<bool> resume_posted{false};  // the mail has not been taken yet
-  bool unloading = false;                  // no longer served: mail that still arrives has no effect
+  bool unloading = false;                  // no longer served, so mail that still arrives has no effect
 };
 
-// The session's side of a plan, served by worker 0.
+// The ports of the session in a plan. Worker 0 serves them.
 struct SessionPorts {
   explicit SessionPorts(const Plan& plan)
       : session_start(Ports::session_start(plan)),
@@ -110,7 +111,7 @@ struct LoadedPlan {
   CollectiveSequence collective_sequence;
   std::vector<Memory> memory;                               // blocks that are neither variables nor in an arena
   std::vector<Arena::Lease> arenas;                         // by device
-  ById<RegisterId, std::vector<std::atomic<int>>> readers;  // by slot, if memory is poisoned
+  ById<RegisterId, std::vector<std::atomic<int>>> readers;  // by slot: readers to come; only with poison
   ById<RegisterId, std::vector<std::byte*>>
       slot_addresses;  // by slot: the addresses at which readers find the data of inputs
   std::vector<std::shared_ptr<Variable>> variables, variables_of_arenas;
@@ -118,7 +119,7 @@ struct LoadedPlan {
   ById<BlockId, std::byte*> block_address;
   ById<DeviceId, Device*> devices;
   // `hubs` comes after `worker_plans`, because a link notifies a sequence until it is closed.
-  std::vector<std::unique_ptr<WorkerPlan>> worker_plans;  // by worker; null if a worker has no actor of it
+  std::vector<std::unique_ptr<WorkerPlan>> worker_plans;  // by worker; null if a worker has no actor of the plan
   ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> hubs;
   ById<ActorId, WorkerPlan*> worker_plan_of;
   std::vector<Mailbox*> boxes;  // by worker
@@ -129,14 +130,14 @@ struct LoadedPlan {
   std::vector<PlanBinding> inputs, outputs;
   std::vector<ActiveLaunch> active_launches;  // a ring, indexed by the number of the launch
   std::int64_t started = 0, ended = 0;        // numbers of launches; used by worker 0
-  // Used by worker 0: op and number of launches that failed and ended here before every rank had poisoned its part.
+  // Used by worker 0: op and number of each launch that failed and ended on this rank before all ranks had poisoned it.
   std::vector<std::pair<std::uint64_t, std::int64_t>> unreleased;
   static constexpr std::int64_t none = INT64_MAX;
-  std::atomic<std::int64_t> poisoned{none};  // this launch failed; from it on, acts complete without running kernels
-  std::atomic<std::int64_t> released{none};  // from this poisoned launch on, collectives run: all ranks know of it
+  std::atomic<std::int64_t> poisoned{none};  // from this launch on, acts complete without running kernels
+  std::atomic<std::int64_t> released{none};  // from this launch on, collectives run even if poisoned
   std::atomic<std::int64_t> last_write{-1};  // the last launch in which an act that writes a variable ran
 
-  // Notifies the other ranks that the launch of this op fails here; null if there are none.
+  // Notifies the other ranks that the launch of this op has failed here; null without other ranks.
   std::function<void(std::uint64_t op)> invalidate;
   bool runs_ahead = false;             // an actor has no input, so it may act between launches
   std::atomic<bool> abandoned{false};  // a collective broke, so members no longer wait for each other
@@ -147,11 +148,11 @@ struct LoadedPlan {
   Mail unload;
   int queued = 0;  // launches of this plan that are not over
   bool unloading = false;
-  int unload_round = 0, attached = 0;  // rounds of detaching, and the number of worker plans that have not answered
+  int unload_round = 0, attached = 0;  // the round of detaching, and the number of worker plans that have not answered
   bool unloaded = false;               // no worker will use the plan again
 };
 
-// A request to end all running launches on this rank, because another rank failed.
+// A request to end all running launches on this rank, because a rank failed or the session ends immediately.
 struct LaunchAbort {
   Mail mail;
   Error error{""};

@@ -1,4 +1,4 @@
-// Collects bindings from the plan's actors.
+// Collects the bindings of a plan from its actors.
 #include "karez/runtime/load/plan_bindings.h"
 
 #include <algorithm>
@@ -18,7 +18,8 @@ auto find_binding(std::vector<PlanBinding>& list, const std::string& name) {
   return std::find_if(list.begin(), list.end(), [&](const PlanBinding& b) { return b.layout->name == name; });
 }
 
-// Returns the part of the whole value that an operand covers; a fetch without a slice keeps the whole value.
+// Returns the part of the whole value that an operand covers, and sets `whole` to the shape of the whole value. A fetch
+// without a slice covers the whole value.
 ShardLayout::Shard find_part(const LoadedPlan& loaded, const Actor& actor, std::size_t operand, Shape& whole) {
   const View& view = actor.bound[operand].view;
   const DeviceId device = loaded.plan.stream(actor.stream).device;

@@ -1,4 +1,4 @@
-// The bindings of a plan: the inputs that launches feed and the outputs that they fetch, by name.
+// The bindings of a plan: the named inputs and outputs of its launches.
 #pragma once
 
 #include "karez/runtime/load/loaded_plan.h"
@@ -6,10 +6,10 @@
 
 namespace karez::runtime {
 
-// Lists the bindings, each with the parts that the plan's actors read or keep, by device.
+// Lists the bindings, each with the parts that the plan's actors read or fetch, sorted by device.
 void make_bindings(LoadedPlan& loaded);
 
-// Points an input or fetch actor at its binding, and its operands at their parts. Other actors are unchanged.
+// Connects an input or fetch actor with its binding, and its operands with their parts. Does nothing for other actors.
 void bind_operands(LoadedPlan& loaded, ActorState& actor);
 
 }  // namespace karez::runtime

@@ -1,5 +1,5 @@
-// Loads a plan: assigns its actors to workers, prepares their kernels, and creates the mails that they may send to
-// other workers.
+// Assigns the actors of a plan to workers, prepares their kernels, and creates the mails that they may send to other
+// workers.
 #include "karez/runtime/load/plan_loader.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class Preparation {
   int worker_of(const Actor& actor) const { return worker_of_stream_[actor.stream]; }
   const PlanDevice& device_of(const Actor& actor) const { return plan_.devices[plan_.stream(actor.stream).device]; }
 
-  // Assigns actors to workers: the local index of an actor is its position in the worker's priority order.
+  // Assigns actors to workers. The local index of an actor is its position in the worker's priority order.
   void make_worker_plans() {
     const PortNumbers port_numbers(plan_);
     std::vector<std::vector<ActorId>> actors_of_worker(options_.boxes.size());
@@ -87,7 +87,7 @@ class Preparation {
     }
   }
 
-  // Call in a catch block: throws the same error with the place in front of its text.
+  // Call in a catch block. Throws the same error with `when` and `where` in front of its text.
   [[noreturn]] void fail_call(std::string_view when, const std::string& where) const {
     const Error error = current_error();
     throw Error(error.kind, cat("plan '", plan_.name, "', ", when, where, ": ", error.what()), error.where);
@@ -186,7 +186,7 @@ class Preparation {
           options_.on_endpoint(hub->endpoint(member));
   }
 
-  // Creates one mail per lane for actors that can send messages to other workers.
+  // Creates one mail for each lane of an actor that can send messages to other workers.
   void make_mails() {
     for (ActorId i : plan_.actors.ids()) {
       ActorState& a = loaded_->state(i);
@@ -203,7 +203,7 @@ class Preparation {
     loaded_->session_ports.done_mails.resize(static_cast<std::size_t>(loaded_->session_ports.session_done.lanes()));
   }
 
-  // A variable is written if a result of an act is in its bytes.
+  // Lists the variables that the plan uses. A variable is written if the result of an act is stored in it.
   void find_accesses() {
     ById<BlockId, bool> written(plan_.blocks.size(), false);
     for (const Actor& actor : plan_.actors) for_each_written(actor, [&](BlockId block) { written[block] = true; });
@@ -219,7 +219,8 @@ class Preparation {
       DeviceId device = call.out.empty() ? DeviceId(0) : plan_.block(call.out[0].block).device;
       PreparedCall prepared;
       prepare_call(prepared, call, plan_.devices[device].kind);
-      require(prepared.async == nullptr, "set-up: kernel ", call.kernel, " is asynchronous");
+      require(prepared.async == nullptr, "set-up: kernel ", call.kernel,
+              " is asynchronous, but the set-up can only run synchronous kernels");
       auto fixed = [&](const Operand& o) {
         return o.block.valid() ? loaded_->block_address[o.block] + o.offset : nullptr;
       };

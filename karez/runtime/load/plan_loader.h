@@ -1,4 +1,4 @@
-// Loading: allocates a plan's memory, prepares its kernels, connects its links and assigns its actors to workers.
+// Loads a plan: allocates its memory, prepares its kernels, connects its links and assigns its actors to workers.
 #pragma once
 
 #include <functional>
@@ -20,11 +20,11 @@ struct LoadOptions {
   std::vector<const AsyncKernel*> async;  // must outlive the loaded plan
   std::function<Device&(const PlanDevice&)> device;
   int number = 0;               // number of the plan in its session
-  int in_flight = 1;            // maximum number of launches of the plan that run at once
+  int in_flight = 1;            // maximum number of concurrent launches of the plan
   int max_workers = 1;          // maximum number of workers that compute; see karez/plan/stream_assignment.h
   std::vector<Mailbox*> boxes;  // by worker
   SourceReader* reader = nullptr;
-  double slow_read = 0;  // seconds; after a slower read the source reader does the next read
+  double slow_read = 0;  // seconds; if a read takes longer, the source reader does the next read
   bool poison = false;
   bool check_nan = false;
   bool order_arena_plans = true;  // order launches of plans that share an arena
@@ -33,8 +33,8 @@ struct LoadOptions {
   ConnectRank connect = {};  // null without other ranks
 };
 
-// Prepares a plan that `verify` has accepted and runs its set-up. If it throws, the session is unchanged: variables are
-// added last.
+// Prepares a plan that `verify` has accepted, and runs its set-up. Adds the plan's new variables last, so the session
+// is unchanged if this function throws.
 std::unique_ptr<LoadedPlan> prepare(const Plan& plan, VariableStore& variables, const LoadOptions& options);
 
 }  // namespace karez::runtime

@@ -1,4 +1,4 @@
-// The two rounds of unloading a plan.
+// Implements the two rounds in which workers detach from a plan.
 #include "karez/runtime/load/plan_unloader.h"
 
 #include <algorithm>
@@ -14,9 +14,10 @@ void PlanUnloader::on_launch_end(LoadedPlan& loaded) {
   if (--loaded.queued == 0 && loaded.unloading) request_detach(loaded);
 }
 
-// When a launch is over, all acts that it waits for are over, but tokens may still be in transit back. In the first
-// round each worker stops serving its worker plan, and so stops sending. Earlier messages are in the mailboxes before
-// the mail of the second round: when all workers have answered that mail too, no mail of this plan is left.
+// When a launch is over, all acts that it waits for are over, but returned tokens may still be in transit. In the first
+// round, each worker stops serving its worker plan and so sends no more messages. All earlier messages are in the
+// mailboxes before the mail of the second round. So when all workers have answered that mail, no mail of the plan is
+// left.
 void PlanUnloader::request_detach(LoadedPlan& loaded) {
   ++loaded.unload_round;
   for (auto& worker_plan : loaded.worker_plans) loaded.attached += worker_plan != nullptr;
@@ -34,8 +35,8 @@ void PlanUnloader::detach(WorkerPlan& worker_plan) {
   open_late_mail(worker_plan.detach);
 }
 
-// Mail for a worker plan that is no longer served has no effect, except that a running asynchronous kernel is waited
-// for.
+// Mail for a worker plan that is no longer served has no effect, except that the worker plan stays attached until its
+// running asynchronous kernels have ended.
 void PlanUnloader::open_late_mail(Mail& mail) {
   WorkerPlan& worker_plan = *mail.worker_plan;
   if (mail.kind == Mail::Kind::finished) {

@@ -1,5 +1,5 @@
-// Unloads a plan while others run: its workers detach from it in two rounds of mail, after which no thread uses its
-// memory.
+// Unloads a plan while other plans run. The workers detach from the plan in two rounds of mail; after that no thread
+// uses its memory.
 #pragma once
 
 #include "karez/runtime/namespace.h"
@@ -12,14 +12,15 @@ class PlanUnloader {
  public:
   PlanUnloader(WorkerOwner& owner, Protocol& protocol) : owner_(owner), protocol_(protocol) {}
 
-  // Worker 0 only. Starts to unload the plan; posted after the mail of all its launches.
+  // Worker 0 only. Starts to unload the plan. The mail with this request arrives after the mails of all launches of the
+  // plan.
   void begin(LoadedPlan& loaded);
   void on_launch_end(LoadedPlan& loaded);  // worker 0 only; call after a launch of the plan has ended
   void on_detached(LoadedPlan& loaded);    // worker 0 only; call after a worker plan has been detached
 
-  // Any worker: stops serving the worker plan; handles mail for a worker plan that is no longer served.
-  void detach(WorkerPlan& worker_plan);
-  void open_late_mail(Mail& mail);
+  // Any worker.
+  void detach(WorkerPlan& worker_plan);  // stops serving the worker plan
+  void open_late_mail(Mail& mail);       // handles mail for a worker plan that is no longer served
 
  private:
   void request_detach(LoadedPlan& loaded);

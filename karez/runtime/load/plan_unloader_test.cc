@@ -1,5 +1,5 @@
-// Tests of unloading: earlier launches end normally, other plans continue, and memory, counters and plan numbers are
-// correct.
+// Tests of unloading plans: earlier launches end normally, other plans continue to run, and memory, counters and plan
+// numbers are correct.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -10,7 +10,7 @@
 
 #include "karez/base/test_error.h"
 #include "karez/data/array_source.h"
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 #include "karez/runtime/session.h"
 #include "karez/runtime/test_plans.h"
 #include "karez/runtime/test_wait.h"
@@ -30,7 +30,7 @@ bool reaches(Session& session, int plans) {
 
 Feeds ones() { return {{"x", {array_source(HostArray::of<float>({4}, {1, 1, 1, 1})), 0}}}; }
 
-// y = x + bias by actors on two workers, through a register of `bytes` bytes.
+// A plan that computes y = x + bias with actors on two workers and a register of `bytes` bytes between them.
 Plan two_steps(const std::string& name, double bias, std::int64_t bytes = 16) {
   PlanBuilder s(1, name);
   ActorId in = s.actor("in", 0, 0, BodyKind::input), add = s.actor("add", 1),
@@ -53,7 +53,7 @@ TEST(Unload, LaunchesMadeBeforeUnloadingRunToTheirEnd) {
   Session session({.workers = 2}, kernels());
   for (int round = 0; round < 20; ++round) {
     int plan = session.load(two_steps("first", round));
-    EXPECT_EQ(plan, round) << "numbers are not reused";
+    EXPECT_EQ(plan, round) << "plan numbers must not be reused";
     std::vector<Launch> launches;
     for (int i = 0; i < 10; ++i) launches.push_back(session.launch(plan, ones()));
     EXPECT_TRUE(session.unload(plan));
@@ -117,10 +117,10 @@ TEST(Unload, MemoryIsFreedAndCountersAreKept) {
     const Counters counters = session.counters();
     if (i == 1) first_counters = counters;
     EXPECT_EQ(counters.launches, i);
-    EXPECT_EQ(counters.acts, i * 3) << "counts of freed plans are kept";
+    EXPECT_EQ(counters.acts, i * 3) << "counts of freed plans must be kept";
     EXPECT_EQ(counters.messages, i * first_counters.messages);
   }
-  EXPECT_LE(session.counters().peak_bytes.at("0.0"), large + 1024) << "one plan's memory at a time";
+  EXPECT_LE(session.counters().peak_bytes.at("0.0"), large + 1024) << "at most one plan may have memory at a time";
 }
 
 TEST(Unload, VariablesRemainAfterUnloading) {
@@ -159,7 +159,7 @@ TEST(Unload, APlanWhoseLaunchFailedIsUnloaded) {
   EXPECT_TRUE(reaches(session, 0));
 }
 
-// An actor without inputs acts ahead of every launch; its kernel writes to the plan's memory until it is done.
+// An actor without inputs acts before any launch, and its kernel may write to the plan's memory until it has ended.
 TEST(Unload, UnloadingWaitsForARunningAsynchronousKernel) {
   static std::atomic<Completion*> held{nullptr};
   held = nullptr;
@@ -175,15 +175,15 @@ TEST(Unload, UnloadingWaitsForARunningAsynchronousKernel) {
   while (held == nullptr) std::this_thread::yield();
   session.unload(plan);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  EXPECT_EQ(session.plans(), 1) << "its kernel still runs";
+  EXPECT_EQ(session.plans(), 1) << "the plan must not be freed while its kernel runs";
   Completion* done = held;
   (*done)(nullptr);
   delete done;
   EXPECT_TRUE(reaches(session, 0));
 }
 
-// A plan that uses an existing variable keeps it, even after the plan that created it is unloaded and the variable is
-// forgotten.
+// A plan that uses a variable keeps it, even after the plan that created the variable has been unloaded and the
+// variable has been forgotten.
 TEST(Unload, APlanHoldsVariablesThatAnotherPlanCreated) {
   constexpr std::int64_t large = 1 << 20;
   auto counting = [] {
@@ -197,18 +197,18 @@ TEST(Unload, APlanHoldsVariablesThatAnotherPlanCreated) {
   };
   Session session({.workers = 1, .poison = false}, kernels());
   int creator = session.load(counting()), other_user = session.load(counting());
-  EXPECT_LT(session.counters().peak_bytes.at("0.0"), 2 * large) << "one variable for both";
+  EXPECT_LT(session.counters().peak_bytes.at("0.0"), 2 * large) << "both plans must share one variable";
   session.unload(creator);
   ASSERT_TRUE(reaches(session, 1));
   session.forget_variable("n");
   session.load(counting());  // with a new variable
-  EXPECT_GE(session.counters().peak_bytes.at("0.0"), 2 * large) << "the variable of the other user still exists";
+  EXPECT_GE(session.counters().peak_bytes.at("0.0"), 2 * large) << "the variable of the other plan must still exist";
   session.launch(other_user).wait();
   EXPECT_EQ(session.read_variable("n", {0, 0, "cpu"}, View(DType::f32, {1})).data<float>()[0], 0)
-      << "the other user increments its own variable";
+      << "the other plan must increment its own variable, not the new one";
 }
 
-// Worker 0 is kept busy while a plan with a ready actor is loaded and unloaded: the actor never acts.
+// Worker 0 is kept busy while a plan with a ready actor is loaded and unloaded, so the actor must never act.
 TEST(Unload, AnActorThatWasReadyWhenItsPlanWasUnloadedDoesNotAct) {
   std::atomic<bool> entered{false}, open{false};
   KernelTable table({test_row("hold", [&](const CallSpec&) -> PreparedKernel {
@@ -232,8 +232,8 @@ TEST(Unload, AnActorThatWasReadyWhenItsPlanWasUnloadedDoesNotAct) {
   int unloaded = session.load(make_eager_plan(false));
   session.unload(unloaded);
   open = true;
-  session.wait_graph();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the mail was opened, and the actor had time to act
+  session.wait_graph();                                        // worker 0 has opened the mail
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // long enough for the actor to act
   const auto logs = session.events();
   for (const Event& event : logs[0].events) EXPECT_NE(event.plan, unloaded) << name_of(event.kind);
   EXPECT_TRUE(reaches(session, 1));
@@ -251,7 +251,7 @@ TEST(Unload, AReloadForgetsPlansThatAreBeingUnloaded) {
   EXPECT_EQ(result(session.launch(next, ones())), 3);
 }
 
-TEST(WaitGraph, ManyQueriesDoNotAccumulateMemory) {
+TEST(WaitGraph, ManyQueriesDoNotLeakMemory) {
   Session session({.workers = 2}, kernels());
   int plan = session.load(two_steps("p", 0));
   session.launch(plan, ones()).wait();

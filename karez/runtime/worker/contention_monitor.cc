@@ -1,5 +1,5 @@
-// Watches how long threads wait for a core. With fewer cores than threads, a barrier whose threads spin takes the core
-// from the thread that it waits for, one time slice of the scheduler after another.
+// Measures how long threads wait for a core. With fewer cores than threads, threads that spin at a barrier keep a core
+// busy for one time slice after another, although the thread that they wait for needs it.
 #include "karez/runtime/worker/contention_monitor.h"
 
 #include <sys/prctl.h>
@@ -59,7 +59,7 @@ void ContentionMonitor::run(int cpus, const std::string& root) {
                    "other programs use the same cores: until they stop, threads of a team sleep instead of spinning "
                    "while they wait for each other");
     }
-    // The checks take at most a thousandth of a core.
+    // The period is so long that the checks take at most a thousandth of a core.
     const auto check_end = Clock::now();
     period = std::max<Clock::duration>(
         !crowded_ && times->ran < (check_begin - last_check) / 50 ? milliseconds(500) : milliseconds(100),

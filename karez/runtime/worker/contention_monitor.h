@@ -1,4 +1,4 @@
-// Detects that other programs use the same cores, and makes teams of threads wait passively until they stop.
+// Detects whether other programs use the same cores, and makes teams of threads wait passively while they do.
 #pragma once
 
 #include <atomic>
@@ -11,11 +11,11 @@
 
 namespace karez::runtime {
 
-// A thread that checks ten times a second, or twice a second while the process is idle. It changes no team sizes, plans
-// or results.
+// Starts a thread that checks ten times a second, or twice a second while the process is idle. The monitor changes no
+// team sizes, plans or results.
 class ContentionMonitor {
  public:
-  // The name of its thread and of threads that it starts, as shown by /proc and debuggers.
+  // The name of the monitor's thread and of threads that it starts, as shown by /proc and debuggers.
   static constexpr const char* thread_name = "karez-cores";
 
   // `cpus`: the number of CPUs that the process may use. `root` replaces "/" in tests.
@@ -25,7 +25,7 @@ class ContentionMonitor {
   ContentionMonitor& operator=(const ContentionMonitor&) = delete;
 
   bool crowded() const { return crowded_.load(std::memory_order_relaxed); }
-  int times() const { return times_.load(std::memory_order_relaxed); }  // the number of times that it became crowded
+  int times() const { return times_.load(std::memory_order_relaxed); }  // how often contention began
 
  private:
   void run(int cpus, const std::string& root);
@@ -35,7 +35,7 @@ class ContentionMonitor {
   std::mutex mutex_;
   std::condition_variable stopped_;
   bool stop_ = false;
-  std::thread thread_;  // last: it uses the other members
+  std::thread thread_;  // last, because the thread uses the other members
 };
 
 }  // namespace karez::runtime

@@ -39,15 +39,23 @@ TEST(ContentionMonitor, TheMonitorDetectsMoreThreadsThanCores) {
   for (auto& thread : busy_threads) thread.join();
 }
 
-// The schedstat of a thread that always runs and, while `waits` is set, also waits as long as it runs.
+// The fake schedstat file of a thread that always runs. While `waits` is set, the file reports as much waiting time as
+// running time.
 class FakeThread {
  public:
   FakeThread() {
     std::filesystem::create_directories(folder_);
     write(0, 0);
-    clock_ = std::thread([this] {
-      for (std::int64_t ran = 0, waited = 0; !stop_; std::this_thread::sleep_for(std::chrono::milliseconds(5)))
-        write(ran += 5'000'000, waited += waits ? 5'000'000 : 0);
+    clock_ = std::thread([this] {  // real time: the test passes on a busy machine too
+      std::chrono::nanoseconds ran{}, waited{};
+      for (auto last = std::chrono::steady_clock::now(); !stop_;
+           std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
+        const auto now = std::chrono::steady_clock::now();
+        ran += now - last;
+        waited += waits ? now - last : std::chrono::nanoseconds(0);
+        last = now;
+        write(ran.count(), waited.count());
+      }
     });
   }
   ~FakeThread() {
@@ -95,7 +103,7 @@ TEST(ContentionMonitor, TheMonitorStopsOnAKernelWithoutSchedstat) {
   EXPECT_FALSE(monitor.crowded());
 }
 
-// The number of threads of this process that have the monitor's name.
+// Returns the number of threads of this process that have the monitor's name.
 int count_monitor_threads() {
   int count = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -106,7 +114,7 @@ int count_monitor_threads() {
   return count;
 }
 
-TEST(ContentionMonitor, TheThreadHasAName) {
+TEST(ContentionMonitor, TheThreadOfTheMonitorHasItsName) {
   EXPECT_EQ(count_monitor_threads(), 0);
   const ContentionMonitor monitor(2);
   for (int i = 0; i < 500 && count_monitor_threads() != 1; ++i)
@@ -117,7 +125,8 @@ TEST(ContentionMonitor, TheThreadHasAName) {
 TEST(ContentionMonitor, TheMonitorIsDestroyedWithoutDelay) {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 100; ++i) const ContentionMonitor monitor(2);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << "each would check after 100 ms";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5))
+      << "the destructor must not wait for the next check";
 }
 
 }  // namespace

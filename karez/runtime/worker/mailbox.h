@@ -1,5 +1,5 @@
-// A worker's mailbox, with many senders and one receiver. It does not allocate: mails of the protocol are created when
-// a plan is loaded.
+// A worker's mailbox, with many senders and one receiver. Posting allocates no memory, because the mails of the
+// protocol are created when a plan is loaded.
 #pragma once
 
 #include <atomic>
@@ -17,18 +17,18 @@ struct Mail {
   enum class Kind : std::uint8_t {
     message,         // a message of the protocol to an actor of `worker_plan` or to the session
     finished,        // the asynchronous kernel or slow read of the actor at `local_index` is done
-    arrival,         // an event on the links of the sequence at `local_index`
-    abandon,         // a collective of this plan broke: its other members will not take part
+    arrival,         // an event occurred on the links of the sequence at `local_index`
+    abandon,         // a collective of the plan failed, so its members no longer wait for each other
     resume,          // held collectives of this worker plan may begin
-    invalidate,      // payload: an InvalidatedOp, which failed on another rank
+    invalidate,      // payload: an InvalidatedOp, whose launch failed on some rank
     abort_launches,  // payload: a LaunchAbort
     launch,          // payload: a LaunchRecord to queue
     unlock,          // payload: the LaunchRecord of a released variable lock
-    attach,          // `worker_plan` is to be served from now on
+    attach,          // the worker must serve `worker_plan` from now on
     set_affinity,    // payload: a CpuSet, the cores to run on
     query,           // payload: a WorkerQuery
-    unload,          // payload: a LoadedPlan that no later launch uses
-    detach,          // `worker_plan` is no longer to be served
+    unload,          // payload: a LoadedPlan to unload; it gets no further launches
+    detach,          // the worker must stop serving `worker_plan`
     detached,        // payload: the LoadedPlan of a worker plan that was detached
     stop,
   };
@@ -41,8 +41,9 @@ struct Mail {
   std::uint64_t ticket = 0;  // ticket of the message's launch
 };
 
-// A stack that the reader empties at once and reverses: posting takes one exchange, and so does taking all mails. A
-// sleeping reader leaves a mark in place of the first mail, so only a sender that finds the mark pays for waking it.
+// A stack of mails. Posting a mail takes one atomic exchange; taking all mails also takes one, and then their order is
+// reversed. A sleeping reader leaves a mark in place of the first mail, so only a sender that finds the mark has to
+// wake it.
 class Mailbox {
  public:
   void post(Mail* mail) {
@@ -56,7 +57,7 @@ class Mailbox {
     }
   }
   bool empty() const { return first_.load(std::memory_order_relaxed) == nullptr; }
-  // Returns all mails, oldest first; mails of one sender are in the order in which it posted them.
+  // Takes and returns all mails, oldest first. The mails of a sender are in the order in which it posted them.
   Mail* take_all() {
     Mail* mail = first_.exchange(nullptr, std::memory_order_acquire);
     Mail* oldest = nullptr;

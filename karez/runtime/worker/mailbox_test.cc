@@ -1,4 +1,4 @@
-// Tests of the mailbox: mails keep their order, and none is lost while the reader sleeps.
+// Tests of the mailbox: mails keep their order, and no mail is lost while the reader sleeps.
 #include "karez/runtime/worker/mailbox.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(Mailbox, MailsAreTakenInTheOrderInWhichTheyWerePosted) {
   EXPECT_EQ(box.take_all(), nullptr);
 }
 
-TEST(Mailbox, ASleepingReaderMissesNoMailOfSeveralSenders) {
+TEST(Mailbox, AReaderThatSleepsMissesNoMailOfSeveralSenders) {
   constexpr int senders = 3, mails_per_sender = 20000;
   Mailbox box;
   std::vector<std::vector<Mail>> mails(senders);
@@ -42,10 +42,10 @@ TEST(Mailbox, ASleepingReaderMissesNoMailOfSeveralSenders) {
     });
   std::vector<int> next_index(senders, 0);
   for (int count = 0; count < senders * mails_per_sender;) {
-    box.sleep();  // returns at once if there is mail
+    box.sleep();  // returns immediately if there is mail
     for (Mail* mail = box.take_all(); mail != nullptr; mail = mail->next) {
       ASSERT_EQ(mail->local_index, next_index[static_cast<std::size_t>(mail->message.port)]++)
-          << "out of order from sender " << mail->message.port;
+          << "a mail is out of order, from sender " << mail->message.port;
       ++count;
     }
   }

@@ -1,5 +1,5 @@
-// Tests of the threads of workers: pinned workers share no cores, the threads of a team use as many cores as the team
-// has threads, and all threads have short time slices.
+// Tests of the threads of workers and teams: pinned workers share no cores, a team may use as many cores as it has
+// threads, and all threads have short time slices.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -33,11 +33,11 @@ std::vector<int> allowed_cpus() {
   return out;
 }
 
-// The number of threads that a team gets: fewer under OMP_THREAD_LIMIT (which is one under ThreadSanitizer); these then
-// also do the parts of the missing ones.
+// Returns the number of threads that a team gets. OMP_THREAD_LIMIT may reduce it (to one under ThreadSanitizer); then
+// the existing threads also do the parts of the missing ones.
 int granted(int team) { return std::min(team, omp_get_thread_limit()); }
 
-// The report of one thread of a team, made while the kernel ran.
+// The report of a thread of a team, which it makes while the kernel runs.
 struct ThreadReport {
   pid_t thread;
   int runs_on;
@@ -45,14 +45,14 @@ struct ThreadReport {
   std::int64_t time_slice;  // time slice in ns; 0: the kernel's default, as before Linux 6.12
 };
 std::int64_t own_time_slice() {
-  std::int64_t attributes[6] = {};  // size and policy, flags, niceness, time slice, two more: sched_getattr(2)
+  std::int64_t attributes[6] = {};  // size and policy, flags, nice value, time slice, two others; see sched_getattr(2)
   EXPECT_EQ(syscall(SYS_sched_getattr, 0, attributes, sizeof attributes, 0), 0);
   return attributes[3];
 }
 struct Report {
   std::mutex mutex;
   std::vector<ThreadReport> threads;
-  // A kernel whose threads report and then wait for each other, so that no thread does the parts of two.
+  // A kernel whose threads wait for each other before they report, so that no thread does the parts of two.
   KernelRow row() {
     return test_row("report", [this](const CallSpec& c) -> PreparedKernel {
       return [this, team = c.team, granted = granted(c.team)](const KernelArgs&) {
@@ -106,7 +106,7 @@ TEST(Pin, ATeamMayRunOnAsManyCoresAsItHasThreads) {
     }
     EXPECT_EQ(static_cast<int>(threads.size()), granted(team));
   }
-  EXPECT_EQ(allowed_cpus(), all) << "the client's thread is unchanged";
+  EXPECT_EQ(allowed_cpus(), all) << "the affinity of the client's thread must not change";
 }
 
 // A thread that requests a short time slice gets it if the kernel supports it.
@@ -123,10 +123,11 @@ TEST(ShortTimeSlice, TheTimeSliceIsSetForAllThreadsOfATeam) {
   ASSERT_EQ(static_cast<int>(report.threads.size()), 4);
   for (const ThreadReport& thread : report.threads)
     EXPECT_EQ(thread.time_slice, requested) << "thread " << thread.thread;
-  EXPECT_TRUE(requested == 0 || own_time_slice() != requested) << "the client's thread is unchanged";
+  EXPECT_TRUE(requested == 0 || own_time_slice() != requested)
+      << "the time slice of the client's thread must not change";
 }
 
-TEST(Pin, WorkersWithTeamsOfOneThreadHaveACoreEach) {
+TEST(Pin, EachWorkerWithTeamsOfOneThreadHasItsOwnCore) {
   const std::vector<int> all = cpu_budget().cpus;
   Report report;
   KernelTable table({report.row()});

@@ -45,15 +45,15 @@ WorkerPlan* Protocol::runnable() {
   return nullptr;
 }
 
-// Rare; not inlined, because a possible allocation would cost `schedule` CPU registers.
+// Rarely called. Not inlined, because the allocation in it would make `schedule` save CPU registers.
 [[gnu::noinline]] void Protocol::make_runnable(WorkerPlan& worker_plan) {
   if (worker_plan.runnable) return;
   worker_plan.runnable = true;
   runnable_.push_back(&worker_plan);
 }
 
-// Call when the actor's ports are ready. A collective also waits for its turn: the end of the previous turn schedules
-// it again.
+// Call when the actor's ports are ready. A collective also needs its turn; the end of the previous turn schedules it
+// again.
 inline void Protocol::schedule(WorkerPlan& worker_plan, ActorState& actor) {
   if (actor.sequence >= 0) [[unlikely]]
     if (!worker_plan.sequences[static_cast<std::size_t>(actor.sequence)]->position->may_begin(actor.id)) return;
@@ -61,14 +61,14 @@ inline void Protocol::schedule(WorkerPlan& worker_plan, ActorState& actor) {
   if (!worker_plan.runnable) make_runnable(worker_plan);
 }
 
-// Called for the first act of an actor's next launch, which follows from the number of its acts alone.
+// Call before the first act of an actor in its next launch. An actor counts its launches by its acts alone.
 static inline void enter_launch(LoadedPlan& loaded, ActorState& actor) {
   actor.acts_left = actor.acts_per_launch;
   actor.ticket = loaded.active_launch(++actor.launch).ticket.load(std::memory_order_relaxed);
 }
 
-// Returns true if the act must wait because its stream is busy or because it is delayed. Until it begins, the actor
-// stays ready: no other act consumes its tokens, and a turn waits for it.
+// Returns true if the act must wait because its stream is busy or because it is delayed. The actor stays ready until
+// the act begins: no other act consumes its tokens, and the turn of a collective does not pass.
 [[gnu::noinline]] bool Protocol::defer(WorkerPlan& worker_plan, ActorState& actor) {
   const auto stream = static_cast<std::size_t>(actor.stream);
   if (worker_plan.stream_busy[stream]) {
@@ -85,7 +85,8 @@ static inline void enter_launch(LoadedPlan& loaded, ActorState& actor) {
   return actor.delayed;
 }
 
-// Returns true for a collective of a failed launch that not every rank has poisoned yet. The collective stays ready.
+// Returns true if the act is a collective of a failed launch that not all ranks have poisoned yet. Keeps the collective
+// in `held_collectives` until `resume`.
 bool Protocol::hold(WorkerPlan& worker_plan, ActorState& actor) {
   const LoadedPlan& loaded = *worker_plan.loaded;
   const std::int64_t launch = actor.acts_left == 0 ? actor.launch + 1 : actor.launch;
@@ -101,8 +102,8 @@ void Protocol::resume(WorkerPlan& worker_plan) {
   make_runnable(worker_plan);
 }
 
-// Ends one delay per call, so that acts run in the order of their delays even if the thread is late and several delays
-// are over.
+// Ends at most one delay, so that acts run in the order in which their delays end, even if the thread is late and
+// several delays are over.
 void Protocol::end_delays() {
   const auto first = std::min_element(delayed_.begin(), delayed_.end(),
                                       [](const Delayed& a, const Delayed& b) { return a.until < b.until; });
@@ -122,7 +123,7 @@ void Protocol::act(WorkerPlan& worker_plan, ActorState& actor) {
   if (actor.acts_left == 0) enter_launch(loaded, actor);
   --actor.acts_left;
   actor.ports.begin();
-  if (!actor.patched.empty() || !actor.poisoned.empty())
+  if (!actor.patched.empty() || !actor.poison_ranges.empty())
     prepare_memory(actor, !loaded.abandoned.load(std::memory_order_acquire));
   // A collective also runs in a poisoned launch, because the other members depend on it.
   if (actor.work != WorkKind::none &&
@@ -132,13 +133,14 @@ void Protocol::act(WorkerPlan& worker_plan, ActorState& actor) {
   complete(worker_plan, actor);
 }
 
-// The only place that catches exceptions of an act's work.
+// Starts the work of an act. If the work throws, the launch fails.
 void Protocol::begin_work(WorkerPlan& worker_plan, ActorState& actor) {
   LoadedPlan& loaded = *worker_plan.loaded;
   if (actor.writes_state) loaded.note_write(actor.launch);
   events_.update_time();
   events_.act(EventKind::began, loaded.number, actor.ticket, actor.id, actor.ports.acts());
-  // A collective holds no stream: two communicators in different orders on two devices would deadlock.
+  // A collective does not occupy its stream; otherwise two communicators in different orders on two devices would
+  // deadlock.
   if (actor.work == WorkKind::collective) {
     try {
       if (!begin_collective(worker_plan, actor)) return;
@@ -159,8 +161,8 @@ void Protocol::begin_work(WorkerPlan& worker_plan, ActorState& actor) {
 }
 
 void Protocol::end_work(WorkerPlan& worker_plan, ActorState& actor) {
-  if (!actor.poisoned.empty() && !worker_plan.loaded->abandoned.load(std::memory_order_acquire)) [[unlikely]]
-    poison_after(actor, PoisonRange::last);  // not if abandoned: another member may still receive from this memory
+  if (!actor.poison_ranges.empty() && !worker_plan.loaded->abandoned.load(std::memory_order_acquire)) [[unlikely]]
+    poison_after(actor, PoisonRange::last);  // not if abandoned, because another member may still read this memory
   events_.update_time();
   events_.act(EventKind::ended, worker_plan.loaded->number, actor.ticket, actor.id, actor.ports.acts());
   complete(worker_plan, actor);
@@ -173,7 +175,7 @@ void Protocol::end_work(WorkerPlan& worker_plan, ActorState& actor) {
   if (actor.ports.ready()) schedule(worker_plan, actor);
 }
 
-// An asynchronous kernel held its stream until now; a slow read held none.
+// An asynchronous kernel has occupied its stream until now; a slow read has not.
 void Protocol::on_finished(WorkerPlan& worker_plan, ActorState& actor) {
   if (std::exception_ptr error = std::exchange(actor.async_error, nullptr)) {
     try {
@@ -202,7 +204,7 @@ void Protocol::poll_links() {
 }
 
 void Protocol::on_arrival(WorkerPlan& worker_plan, SequenceState& sequence) {
-  sequence.arrival_posted.exchange(false, std::memory_order_acq_rel);  // before the links are polled
+  sequence.arrival_posted.exchange(false, std::memory_order_acq_rel);  // must come before the links are polled
   try {
     if (!advance_collective(worker_plan, sequence)) return;
   } catch (...) { return break_collectives(worker_plan, *sequence.running); }
@@ -224,8 +226,8 @@ void Protocol::end_collective(WorkerPlan& worker_plan, SequenceState& sequence) 
   if (&next != &actor && next.ports.ready() && !worker_plan.ready.has(next.local_index)) schedule(worker_plan, next);
 }
 
-// A message to an actor of the same worker takes effect at once: this only counts tokens, so a queue would change
-// nothing.
+// A message to an actor of the same worker takes effect immediately. It only counts tokens, so a queue would make no
+// difference.
 [[gnu::always_inline]] inline void Protocol::send(WorkerPlan& worker_plan, ActorState& from, const Message& message) {
   worker_plan.messages.add(1);
   ActorState* to = worker_plan.local[static_cast<std::size_t>(message.to.index + 1)];
@@ -285,9 +287,9 @@ void Protocol::fail(WorkerPlan& worker_plan, ActorState& actor) {
   fail_launch(*worker_plan.loaded, actor, current_error(), where_of(actor));
 }
 
-// Reports a sum that is not finite although this member's operand is finite. Operands of other members are not checked
-// here: a non-finite operand was reported for the act that produced it or, if it is in a variable, for the act that
-// reads it. Collectives that only move or compare values produce no new values.
+// Reports a sum that is not finite although this member's operand is finite. The operands of other members are not
+// checked here: a non-finite operand was reported for the act that produced it or, if it is in a variable, for the act
+// that reads it. Collectives that only move or compare values produce no new values.
 void Protocol::check_collective(WorkerPlan& worker_plan, ActorState& actor) {
   const Collective& c = *actor.actor->collective;
   if (actor.launch >= worker_plan.loaded->poisoned.load(std::memory_order_relaxed)) return;
@@ -298,8 +300,8 @@ void Protocol::check_collective(WorkerPlan& worker_plan, ActorState& actor) {
   } catch (...) { fail(worker_plan, actor); }
 }
 
-// Call in a catch block. Other members may be in earlier launches, and the messages that they wait for will not be
-// sent: those launches are aborted too.
+// Call in a catch block. Other members may be in earlier launches and wait for messages that will not be sent, so those
+// launches are aborted too.
 void Protocol::break_collectives(WorkerPlan& worker_plan, ActorState& actor) {
   LoadedPlan& loaded = *worker_plan.loaded;
   const Error error = current_error();

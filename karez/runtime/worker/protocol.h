@@ -1,5 +1,5 @@
-// The message protocol on one worker: which of its actors may act, which tokens an act consumes and sends, and which
-// actors a message makes ready.
+// The message protocol on one worker. It decides which actors may act, which tokens an act consumes and sends, and
+// which actors become ready by a message.
 #pragma once
 
 #include <atomic>
@@ -23,20 +23,18 @@ class Protocol {
   void detach(WorkerPlan& worker_plan);
   const std::vector<WorkerPlan*>& worker_plans() const { return attached_; }
 
-  // A worker plan with a ready actor, or null.
-  WorkerPlan* runnable();
+  WorkerPlan* runnable();  // returns a worker plan with a ready actor, or null
   void act(WorkerPlan& worker_plan, ActorState& actor);
 
-  // Starts or stops busy polling on the links of running collectives; polled links do not notify.
+  // Starts or stops busy polling on the links of running collectives. Polled links send no notifications.
   void set_link_polling(bool polling);
-  void poll_links();  // polls these links
+  void poll_links();  // polls the links of running collectives once
 
-  // True if acts are delayed; `end_delays` makes the first act ready whose delay is over.
-  bool delays() const { return !delayed_.empty(); }
-  void end_delays();
+  bool delays() const { return !delayed_.empty(); }  // true if acts are delayed
+  void end_delays();                                 // makes an act ready whose delay is over, if there is one
 
-  // Handlers of mail: a message from another worker; the end of an asynchronous act; an event on a collective's links;
-  // a failed member; all ranks have poisoned a failed launch.
+  // Handlers of mail: a message from another worker, the end of an asynchronous act, an event on the links of a
+  // collective, the failure of a member of a collective, and the report that all ranks have poisoned a failed launch.
   void take(WorkerPlan& worker_plan, const Message& message, std::uint64_t ticket);
   void take_for_session(LoadedPlan& loaded, const Message& message, std::uint64_t ticket, EventKind how);
   void on_finished(WorkerPlan& worker_plan, ActorState& actor);
@@ -47,18 +45,19 @@ class Protocol {
   // Sends a message of the session's own ports, in the launch with this ticket.
   void send_from_session(LoadedPlan& loaded, std::vector<Mail>& mails, std::uint64_t ticket, const Message& message);
 
-  // Worker 0 only: the plan whose session ports took a message since the last call. Call it after every act and mail,
-  // not during one: the reaction sends to actors, and the current actor may not have sent all its messages.
+  // Worker 0 only: returns the plan whose session ports have received a message since the last call. Call it after
+  // every act and mail, not during an act: its result makes the caller send messages to actors, and the current actor
+  // may not have sent all its messages yet.
   bool has_session_message() const { return notified_plan_ != nullptr; }
   LoadedPlan& take_notified_plan() { return *std::exchange(notified_plan_, nullptr); }
 
-  // The current act, such as "a3 'compute.1'", or "" between acts. May be called from any thread while no plan is being
-  // freed.
+  // Returns the current act, such as "a3 'compute.1'", or "" between acts. These functions may be called from any
+  // thread while no plan is being freed.
   std::string current_act() const;
-  std::string current_call() const;  // the current act with its launch and call
+  std::string current_call() const;  // returns the current act with its launch and call
 
-  // Ticks that acts have occupied this worker since its start, for reading inputs or for other work. May be called from
-  // any thread.
+  // Returns the ticks that acts have spent on this worker since its start: reading inputs if `reading`, otherwise in
+  // other work. May be called from any thread.
   std::int64_t ticks(bool reading) const { return (reading ? reading_ : computing_).value(); }
 
  private:

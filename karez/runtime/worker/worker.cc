@@ -1,4 +1,4 @@
-// The loop of a worker, the handling of its mail, and its answers to queries.
+// Runs the loop of a worker, handles its mail and answers queries.
 #include "karez/runtime/worker/worker.h"
 
 #include <chrono>
@@ -41,7 +41,7 @@ void Worker::stop() {
 
 void Worker::run() {
   note_session_thread();
-  comm::request_short_time_slice();  // its teams inherit it
+  comm::request_short_time_slice();  // the teams of its kernels inherit the time slice
   while (!stop_) {
     try {
       step();
@@ -73,8 +73,8 @@ inline void Worker::step() {
   } while (!worker_plan->ready.empty() && box_.empty());
 }
 
-// Polls the mailbox and the links for a while, then sleeps: a wake-up costs far more than a message, but a spinning
-// thread takes a core from others.
+// Polls the mailbox and the links for a while, then sleeps. A wake-up costs far more than a message, but a thread that
+// polls takes a core from other threads.
 void Worker::idle() {
   if (protocol_.delays()) return std::this_thread::yield();
   int spin = spin_microseconds_.load(std::memory_order_relaxed);
@@ -129,7 +129,7 @@ namespace {
 void add_state(const ActorState& actor, const WorkerPlan& worker_plan, RankState& state) {
   const Plan& plan = worker_plan.loaded->plan;
   if (actor.work == WorkKind::collective) {
-    if (!actor.ports.running()) return;  // the wait for its turn or its operands is reported by another actor
+    if (!actor.ports.running()) return;  // another actor reports why the turn or the operands are missing
     const Collective& c = *actor.actor->collective;
     const int member = actor.collective->awaited();
     if (member < 0) return;

@@ -1,5 +1,5 @@
-// A worker: one thread that serves the streams assigned to it. It takes mail, runs its best ready actor, and sleeps if
-// no actor is ready.
+// A worker: one thread that serves the streams assigned to it. It takes mail, runs its most urgent ready actor, and
+// sleeps if no actor is ready.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace karez::runtime {
 
-// A query to all workers for their waits, answered between two acts.
+// A query to all workers for their waits. A worker answers it between two acts.
 struct WorkerQuery {
   std::mutex mutex;
   std::condition_variable answered;
@@ -30,7 +30,7 @@ struct WorkerQuery {
   std::vector<Mail> mails;
 };
 
-// CPUs for a worker and the teams of its kernels. Kept until the worker has ended.
+// The CPUs for a worker and the teams of its kernels. It is kept until the worker has ended.
 struct CpuSet {
   std::vector<int> cpus;
   Mail mail;
@@ -38,10 +38,10 @@ struct CpuSet {
 
 class Worker {
  public:
-  // `events`: the number of entries of its ring.
+  // `events`: the number of entries in its event ring.
   Worker(WorkerOwner& owner, int number, int events);
-  // Ends the thread; remaining work is not done. Must be called on all workers before one is destroyed, because they
-  // may post to each other.
+  // Ends the thread without doing the remaining work. Must be called on all workers before any of them is destroyed,
+  // because workers may post mail to each other.
   void stop();
 
   Mailbox& box() { return box_; }
@@ -68,7 +68,7 @@ class Worker {
   std::atomic<int> spin_microseconds_{20};
   bool stop_ = false;
   Mail stop_mail_;
-  std::thread thread_;  // last: it uses the other members
+  std::thread thread_;  // last, because the thread uses the other members
 };
 
 }  // namespace karez::runtime

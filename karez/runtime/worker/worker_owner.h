@@ -1,4 +1,4 @@
-// The interface through which workers report to the session that owns them, and query it.
+// The interface through which workers report to and query the session that owns them.
 #pragma once
 
 #include <atomic>
@@ -20,9 +20,10 @@ class WorkerOwner {
   virtual ~WorkerOwner() = default;
 
   virtual void finished(LaunchRecord& record) = 0;  // the launch has ended on this rank; the record may be freed
-  // True if the launch must not run, because a failure ended the use of the session.
+  // True if the launch must not run, because the session is unusable after a failure.
   virtual bool rejects(const LaunchRecord& record) const = 0;
-  virtual bool producer_failed(const LaunchRecord& record) const = 0;  // the launch takes a result of a failed launch
+  // True if the launch takes a result of a failed launch.
+  virtual bool producer_failed(const LaunchRecord& record) const = 0;
   virtual void invalidate(std::uint64_t op) = 0;           // reports to the other ranks that the launch fails here
   virtual void grant(LaunchRecord& record) = 0;            // grants a variable lock
   virtual void on_protocol_error(const Error& error) = 0;  // all launches in flight fail with this error

@@ -1,4 +1,4 @@
-// Starts, pins and stops workers, and queries them.
+// Starts, pins, queries and stops workers.
 #include "karez/runtime/worker/worker_pool.h"
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 namespace karez::runtime {
 namespace {
 
-// Raises `teams`, by worker, to the largest team of this plan's kernels, if at most `workers` compute.
+// Raises each `teams[worker]` to the size of the largest team of this plan's kernels on that worker. At most `workers`
+// workers compute.
 void note_teams(const Plan& plan, int workers, std::vector<int>& teams) {
   const auto worker_of_stream = assign_streams(plan, workers);
   for (const Actor& a : plan.actors) {
@@ -32,8 +33,8 @@ WorkerPool::WorkerPool(WorkerOwner& owner, std::mutex& session_mutex, const Opti
   workers_.reserve(static_cast<std::size_t>(max_workers_) + 1);
 }
 
-// The assignment of actors to workers follows from the plan and the limit alone, so a plan's actors never move when a
-// later plan adds workers.
+// The assignment of actors to workers depends only on the plan and on the maximum number of workers, so the actors of a
+// plan do not move when a later plan adds workers.
 void WorkerPool::start(const Plan& plan, const std::function<void(Mailbox&)>& on_first) {
   int count = 1;
   bool teams = false;
@@ -49,12 +50,13 @@ void WorkerPool::start(const Plan& plan, const std::function<void(Mailbox&)>& on
   if (options_.pin) pin_workers(plan);
   if (teams && contention_monitor_ == nullptr)
     contention_monitor_ = std::make_unique<ContentionMonitor>(static_cast<int>(cpu_budget().cpus.size()));
-  // A spinning worker would slow a kernel's team down a thousandfold, and would take a core from another worker.
+  // A spinning worker could slow down the team of a kernel a thousandfold, or take a core from another worker.
   if (teams || count > cpu_budget().cores) options_.spin_microseconds = 0;
   for (auto& worker : workers_) worker->set_spin(options_.spin_microseconds);
 }
 
-// A kernel's team inherits its worker's cores, so a worker bound to one core would make its team share that core.
+// The team of a kernel inherits the cores of its worker. So a worker is bound to as many cores as its largest team has
+// threads; if it were bound to one core, all threads of the team would share that core.
 void WorkerPool::pin_workers(const Plan& plan) {
   teams_.resize(workers_.size(), 1);
   note_teams(plan, max_workers_, teams_);
@@ -74,7 +76,7 @@ void WorkerPool::pin_workers(const Plan& plan) {
 void WorkerPool::stop(const std::function<void()>& drop_plans) {
   std::lock_guard lock(mutex_);
   for (auto& worker : workers_) worker->stop();
-  reader_.reset();  // it posts to workers' mailboxes; so do the links of plans when data arrives or a peer disconnects
+  reader_.reset();  // the reader posts to the workers' mailboxes, as the links of plans do until `drop_plans`
   drop_plans();
   workers_.clear();
   contention_monitor_.reset();
@@ -130,7 +132,7 @@ std::string WorkerPool::wait_graph() {
   const auto query = query_workers();
   std::unique_lock lock(query->mutex);
   query->answered.wait_for(lock, std::chrono::milliseconds(500), [&] { return query->missing == 0; });
-  std::lock_guard session_lock(session_mutex_);  // the current act's plan cannot be freed meanwhile
+  std::lock_guard session_lock(session_mutex_);  // so that the plans of current acts cannot be freed
   std::string text;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     text += cat("worker ", w, ":\n",
@@ -139,10 +141,10 @@ std::string WorkerPool::wait_graph() {
   return text;
 }
 
-// Waits of collectives come first: they are more specific than a launch that has not ended. At most one query is open,
-// however long a worker takes to answer.
+// The waits of collectives come first, because they are more specific than the wait for the end of a launch. At most
+// one query is open at a time, however long a worker takes to answer.
 void WorkerPool::add_states(RankState& out, double max_seconds) {
-  // With a timeout, because a thread that stops the workers may be waiting for this one.
+  // The lock has a timeout, because a thread that stops the workers may be waiting for this thread.
   const std::unique_lock pool_lock(mutex_, std::chrono::duration<double>(max_seconds));
   if (!pool_lock || workers_.empty()) return;
   auto answered = [&] {
@@ -157,7 +159,7 @@ void WorkerPool::add_states(RankState& out, double max_seconds) {
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     RankState state = state_query_->states[w];
     if (state_query_->answers[w].empty()) {
-      std::lock_guard session_lock(session_mutex_);  // the current act's plan cannot be freed meanwhile
+      std::lock_guard session_lock(session_mutex_);  // so that the plan of the current act cannot be freed
       state.current_call = workers_[w]->current_call();
       state.can_progress = state.current_call.empty();
     }

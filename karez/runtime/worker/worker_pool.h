@@ -1,4 +1,4 @@
-// The worker pool: the threads of a session, the cores that they run on, and queries for what they wait for.
+// The worker pool: the threads of a session, the cores that they run on, and queries of their waits.
 #pragma once
 
 #include <chrono>
@@ -30,15 +30,15 @@ class WorkerPool {
     int spin_microseconds = 20;
     bool pin = false;
   };
-  // `session_mutex` guards the set of workers for threads that post to them, and the plans in which workers act. It is
-  // locked after the pool's own mutex.
+  // `session_mutex` guards the set of workers for threads that post to them, and keeps the plans of current acts from
+  // being freed. It is locked after the pool's own mutex.
   WorkerPool(WorkerOwner& owner, std::mutex& session_mutex, const Options& options);
 
-  // Starts the workers that the plan needs and do not run yet. `on_first` is called with the mailbox of worker 0 when
-  // that worker is created.
+  // Starts the workers that the plan needs and that are not running yet. `on_first` is called with the mailbox of
+  // worker 0 when that worker is created.
   void start(const Plan& plan, const std::function<void(Mailbox&)>& on_first);
-  // Ends all threads. `drop_plans` is called when no thread runs and before the workers are destroyed, because the
-  // links of plans post to them.
+  // Ends all threads. `drop_plans` is called after the threads have ended and before the workers are destroyed, because
+  // the links of plans post to the workers.
   void stop(const std::function<void()>& drop_plans);
 
   int max_workers() const { return max_workers_; }
@@ -48,19 +48,20 @@ class WorkerPool {
   // Call these while no other thread loads a plan.
   Mailbox& box(int worker) { return workers_[static_cast<std::size_t>(worker)]->box(); }
   std::vector<Mailbox*> boxes();
-  SourceReader* source_reader(const Plan& plan);  // created for the first plan with inputs; null before
+  SourceReader* source_reader(const Plan& plan);  // null until a plan with inputs is loaded
   int busy_threads(const Plan& plan) const;       // the maximum number of threads that the plan's kernels keep busy
 
-  // One line per actor that is not idle. Never blocks on a worker that runs a kernel.
+  // Returns one line for each actor that is not idle. Never blocks on a worker that runs a kernel.
   std::string wait_graph();
-  // Adds the current calls and waits of the workers, as far as known after `max_seconds`.
+  // Adds the current calls and waits of the workers, as far as they are known after `max_seconds`.
   void add_states(RankState& state, double max_seconds);
   std::string contention_text();
-  // Events in ticks, by worker. The second function returns nullopt if the pool stays locked for `timeout`.
+  // These return the events by worker, with times in ticks. The second function returns nullopt if the pool stays
+  // locked for `timeout`.
   std::vector<EventLog> events() const;
   std::optional<std::vector<EventLog>> events_within(std::chrono::milliseconds timeout);
-  // The ticks that acts have occupied the workers, and the seconds of the source reader. Call them while the set of
-  // workers cannot change.
+  // These return the ticks that acts have spent on the workers, and the seconds that the source reader has spent. Call
+  // them while the set of workers cannot change.
   std::int64_t ticks(bool reading) const;
   double reader_seconds() const { return reader_ == nullptr ? 0 : reader_->seconds(); }
 
@@ -79,7 +80,7 @@ class WorkerPool {
   std::vector<int> teams_;                                 // by worker: the largest team of the loaded plans
   std::vector<std::vector<int>> cpus_of_;                  // CPUs by worker, if workers are pinned
   std::vector<std::unique_ptr<CpuSet>> cpu_sets_;          // sent to workers; kept until they have ended
-  std::vector<std::shared_ptr<WorkerQuery>> queries_;      // kept until all workers have answered, which kernels delay
+  std::vector<std::shared_ptr<WorkerQuery>> queries_;      // kept until all workers have answered
   std::shared_ptr<WorkerQuery> state_query_;               // the last query of `add_states`
 };
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "karez/device/cpu_budget.h"
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 
 namespace karez::runtime {
 namespace {
@@ -20,7 +20,7 @@ class NoLaunches final : public WorkerOwner {
   void on_unloaded(LoadedPlan&) override {}
 };
 
-// A plan with one actor on each of some streams, with kernels of this team size.
+// Returns a plan with one actor on each stream. Each kernel has a team of `team` threads.
 Plan make_plan(int streams, int team) {
   PlanBuilder s;
   for (int i = 0; i < streams; ++i) {
@@ -57,8 +57,8 @@ TEST(WorkerPool, WorkersAreStartedWhenAPlanNeedsThem) {
   EXPECT_EQ(f.pool.size(), f.pool.max_workers());
   EXPECT_LE(f.pool.max_workers(), std::min(2, cpu_budget().cores));
   f.start(make_plan(1, 1));
-  EXPECT_EQ(f.pool.size(), f.pool.max_workers()) << "workers are kept";
-  EXPECT_EQ(f.first_boxes, 1) << "worker 0 is created once";
+  EXPECT_EQ(f.pool.size(), f.pool.max_workers()) << "workers must be kept";
+  EXPECT_EQ(f.first_boxes, 1) << "worker 0 must be created once";
 }
 
 TEST(WorkerPool, AStoppedPoolCanBeStartedAgain) {

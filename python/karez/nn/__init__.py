@@ -1,4 +1,4 @@
-"""Modules and the usual layers; the code of a model does not mention devices."""
+"""Modules and the usual layers. The code of a model does not depend on devices."""
 
 from . import functional as functional, init as init, utils as utils
 from .attention import MultiheadAttention as MultiheadAttention

@@ -1,4 +1,4 @@
-"""Activation functions with parameters, each computed by one op from an expression."""
+"""Activation functions. Most of them are computed by one op that evaluates an expression."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ def _number(value: float) -> str:
 
 
 def leaky_relu(input: Operand, negative_slope: float = 0.01) -> Tensor:
-    """x if x > 0, otherwise negative_slope x."""
+    """x if x > 0, otherwise negative_slope * x."""
     return expression(f"select(x > 0, x, {_number(negative_slope)} * x)", input)
 
 
 def elu(input: Operand, alpha: float = 1.0) -> Tensor:
-    """x if x > 0, otherwise alpha (exp(x) - 1)."""
+    """x if x > 0, otherwise alpha * (exp(x) - 1)."""
     a = _number(alpha)
     return expression(f"select(x > 0, x, {a} * ({EXPM1}))", input, f"select(x > 0, 1, {a} * exp(x))")
 
 
 def celu(input: Operand, alpha: float = 1.0) -> Tensor:
-    """x if x > 0, otherwise alpha (exp(x / alpha) - 1)."""
+    """x if x > 0, otherwise alpha * (exp(x / alpha) - 1)."""
     a = _number(alpha)
     scaled = (
         EXPM1.replace("exp(x)", f"exp(x / {a})").replace("0.5 * x", f"0.5 * x / {a}").replace("abs(x)", f"abs(x / {a})")
@@ -71,7 +71,7 @@ def celu(input: Operand, alpha: float = 1.0) -> Tensor:
 
 
 def softplus(input: Operand, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
+    """log(1 + exp(beta * x)) / beta; x itself where beta * x is above the threshold."""
     x = tensor_of(input)
     soft = -logsigmoid(x * -beta) / beta
     return _core.where(x * beta > threshold, x, soft)
@@ -100,7 +100,7 @@ def hardshrink(input: Operand, lambd: float = 0.5) -> Tensor:
 
 
 def softshrink(input: Operand, lambd: float = 0.5) -> Tensor:
-    """x moved by lambd toward 0; 0 if |x| is at most lambd."""
+    """x moved toward 0 by lambd; 0 if |x| is at most lambd."""
     if lambd < 0:
         raise UserError(f"softshrink: lambd must be at least 0, got {lambd}")
     a = _number(lambd)
@@ -108,7 +108,7 @@ def softshrink(input: Operand, lambd: float = 0.5) -> Tensor:
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """x if x > 0, otherwise weight x; one weight, or one for each channel (dimension 1)."""
+    """x if x > 0, otherwise weight * x. There is one weight for all channels, or one for each channel (dimension 1)."""
     if input.ndim == 0:
         weight = _core.reshape(weight, [])
     elif len(weight.shape) and weight.shape[0] != 1:

@@ -18,7 +18,7 @@ from .layer import Layer, require_positive
 from .layers import Linear
 from .parameter import Parameter
 
-# A mask of bools (true: masked), and numbers that are added to the scores; both broadcast to [n, h, t, s].
+# A mask of bools (true: masked), and numbers that are added to the scores. Each broadcasts to [n, h, t, s].
 Masks = tuple[Optional[Tensor], Optional[Tensor]]
 
 
@@ -31,9 +31,9 @@ class MultiheadAttention(Layer):
     """query [t, n, embed_dim], key [s, n, kdim] and value [s, n, vdim] (batch_first: [n, t, ...]; n may be omitted in
     all three) -> output of query's shape, weights [n, t, s].
 
-    Masks are those of PyTorch: true masks a key, and numbers are added to the scores. key_padding_mask is [n, s],
-    attn_mask [t, s] or [n * num_heads, t, s]. is_causal needs no mask. A query whose keys are all masked gives zeros.
-    Dropout applies to the weights, in training.
+    Masks follow PyTorch: a true element masks a key, and numbers are added to the scores. key_padding_mask is [n, s];
+    attn_mask is [t, s] or [n * num_heads, t, s]. is_causal=True needs no mask. The output for a query whose keys are
+    all masked is zero. In training, dropout applies to the weights.
     """
 
     fixed = frozenset({"embed_dim", "kdim", "vdim"})
@@ -152,7 +152,7 @@ class MultiheadAttention(Layer):
                 score_bias = extra if score_bias is None else score_bias + extra
             else:
                 raise TypeError(
-                    f"MultiheadAttention: {name} must be bools (true: masked) or floats that are added, got "
+                    f"MultiheadAttention: {name} must be bools (true: masked) or floats to add to the scores, got "
                     f"{mask._text()}{_at()}"
                 )
         return masked_keys, score_bias
@@ -167,7 +167,7 @@ class MultiheadAttention(Layer):
         return [F.linear(x, weight, shift) for x, weight, shift in zip((query, key, value), weights, biases)]
 
     def _append_bias_kv(self, k: Tensor, v: Tensor, masked_keys: Optional[Tensor], score_bias: Optional[Tensor]) -> Any:
-        """Appends keys and values that no query masks: the learned ones, then zeros."""
+        """Appends the learned key and value, then a key and value of zeros. No mask applies to them."""
         for extra in [(self.bias_k, self.bias_v)] * (self.bias_k is not None) + [(None, None)] * self.add_zero_attn:
             k, v = (
                 cat([x, zeros_like(x[:, :1]) if item is None else item.expand(x.shape[0], 1, -1)], 1)
@@ -212,5 +212,5 @@ def merge_flags(flags: Optional[Tensor], other_flags: Tensor) -> Tensor:
 
 
 def causal_mask(t: int, s: int) -> Tensor:
-    """[t, s], true where the key is after the query."""
+    """A mask [t, s] that is true where the key is after the query."""
     return unsqueeze(arange(t), 1) < arange(s)

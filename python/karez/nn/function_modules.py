@@ -14,8 +14,8 @@ from .layer import Layer
 
 
 def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, **settings: Any) -> Any:
-    """A module that calls a function with its inputs; the constructor takes the other parameters of the function and
-    keeps them as attributes of the same names, which each call reads."""
+    """Makes the class of a module that calls a function with the module's inputs. The constructor takes the other
+    parameters of the function and stores them as attributes of the same names; each call reads these attributes."""
     parameters = list(inspect.signature(function).parameters.values())[inputs:]
     names = settings or {item.name: item.default for item in parameters}
 
@@ -64,20 +64,20 @@ LogSoftmax = _layer(
     "LogSoftmax", lambda x, dim=None: F.log_softmax(x, dim), "The logarithm of softmax along a dimension."
 )
 Softmin = _layer("Softmin", F.softmin, "softmax of -x.")
-LeakyReLU = _layer("LeakyReLU", F.leaky_relu, "x if x > 0, otherwise negative_slope x.")
-ELU = _layer("ELU", F.elu, "x if x > 0, otherwise alpha (exp(x) - 1).")
-CELU = _layer("CELU", F.celu, "x if x > 0, otherwise alpha (exp(x / alpha) - 1).")
+LeakyReLU = _layer("LeakyReLU", F.leaky_relu, "x if x > 0, otherwise negative_slope * x.")
+ELU = _layer("ELU", F.elu, "x if x > 0, otherwise alpha * (exp(x) - 1).")
+CELU = _layer("CELU", F.celu, "x if x > 0, otherwise alpha * (exp(x / alpha) - 1).")
 SELU = _layer("SELU", F.selu, "scale * elu(x, alpha), with the constants of Klambauer et al., 2017.")
 ReLU6 = _layer("ReLU6", F.relu6, "x limited to the range 0 to 6.")
 Hardtanh = _layer("Hardtanh", F.hardtanh, "x limited to the bounds.")
 Hardsigmoid = _layer("Hardsigmoid", F.hardsigmoid, "x / 6 + 1 / 2, limited to the range 0 to 1.")
-Hardswish = _layer("Hardswish", F.hardswish, "x hardsigmoid(x).")
+Hardswish = _layer("Hardswish", F.hardswish, "x * hardsigmoid(x).")
 Hardshrink = _layer("Hardshrink", F.hardshrink, "x if |x| is above lambd, otherwise 0.")
-Softshrink = _layer("Softshrink", F.softshrink, "x moved by lambd toward 0; 0 if |x| is at most lambd.")
-Softplus = _layer("Softplus", F.softplus, "log(1 + exp(beta x)) / beta.")
+Softshrink = _layer("Softshrink", F.softshrink, "x moved toward 0 by lambd; 0 if |x| is at most lambd.")
+Softplus = _layer("Softplus", F.softplus, "log(1 + exp(beta * x)) / beta.")
 Softsign = _layer("Softsign", F.softsign, "x / (1 + |x|).")
 LogSigmoid = _layer("LogSigmoid", F.logsigmoid, "log(sigmoid(x)).")
-Mish = _layer("Mish", F.mish, "x tanh(softplus(x)).")
+Mish = _layer("Mish", F.mish, "x * tanh(softplus(x)).")
 Tanhshrink = _layer("Tanhshrink", F.tanhshrink, "x - tanh(x).")
 Threshold = _layer("Threshold", F.threshold, "x if it is above the threshold, otherwise the value.")
 GLU = _layer("GLU", F.glu, "The first half of the input times the sigmoid of the second half.")
@@ -108,7 +108,7 @@ AdaptiveAvgPool1d = _layer("AdaptiveAvgPool1d", F.adaptive_avg_pool1d, "The mean
 AdaptiveAvgPool2d = _layer(
     "AdaptiveAvgPool2d", F.adaptive_avg_pool2d, "The means of output_size windows of [n, c, h, w] along each dimension."
 )
-Upsample = _layer("Upsample", F.interpolate, "Resizes to size or by scale_factor, by default with the nearest element.")
+Upsample = _layer("Upsample", F.interpolate, "Resizes to size or by scale_factor; the default is the nearest element.")
 ConstantPad2d = _layer(
     "ConstantPad2d",
     lambda x, padding, value: _pad(x, padding, value),
@@ -123,7 +123,7 @@ PairwiseDistance = _layer(
 )
 ReLU6.absent, ZeroPad2d.absent = frozenset({"min_val", "max_val"}), frozenset({"value"})
 PairwiseDistance.norm = property(
-    lambda self: self.p, lambda self, value: setattr(self, "p", value), doc="PyTorch's name of p after construction."
+    lambda self: self.p, lambda self, value: setattr(self, "p", value), doc="PyTorch's name for the attribute p."
 )
 
 

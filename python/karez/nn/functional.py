@@ -1,4 +1,4 @@
-"""The functions of layers, with PyTorch's names and keywords: kz.nn.functional, also kz.F."""
+"""kz.nn.functional, also kz.F: the functions that layers compute, with PyTorch's names and keywords."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ __all__ += resizing.__all__
 
 
 def embedding(input: Any, weight: Any, padding_idx: Any = None) -> Tensor:
-    """The rows of weight [count, width] at indices of any shape; the row padding_idx gets no gradient."""
+    """The rows of weight [count, width] that the indices in input select; the row padding_idx gets no gradient."""
     rows = _core.take_rows(weight, input)
     if padding_idx is None:
         return rows
@@ -129,8 +129,8 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
-    """[n, c, h, w] with weight [c, o / groups, r, s] -> [n, o, p, q], p = (h - 1) stride - 2 padding + dilation (r - 1)
-    + output_padding + 1."""
+    """[n, c, h, w] with weight [c, o / groups, r, s] -> [n, o, p, q], where p = (h - 1) * stride - 2 * padding
+    + dilation * (r - 1) + output_padding + 1."""
     if input.ndim == 3:
         return squeeze(
             conv_transpose2d(unsqueeze(input, 0), weight, bias, stride, padding, output_padding, groups, dilation), 0
@@ -180,13 +180,13 @@ def _one(value: Any) -> int:
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
-    """0 with probability p, otherwise x / (1 - p); the same elements are dropped on every mesh. x itself if training is
-    false."""
+    """Sets each element to 0 with probability p, and divides the others by 1 - p. The same elements are dropped on
+    every mesh. If training is false, returns the input."""
     return tensor_of(input) if not training else zeros_like(input) if p == 1 else _core.dropout(input, p)
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
-    """Dropout of whole channels of [n, c, ...]."""
+    """Dropout that sets entire channels of [n, c, ...] to 0."""
     x = tensor_of(input)
     if not training or p == 1:
         return zeros_like(x) if training else x
@@ -200,14 +200,14 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
 
 
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: Optional[float] = None) -> Tensor:
-    """x / sqrt(mean(x x) + eps) * weight, over the last dimensions; the default of eps is numpy.finfo(dtype).eps, that
-    of float32 for half dtypes."""
+    """x / sqrt(mean(x * x) + eps) * weight, over the last dimensions. The default of eps is numpy.finfo(dtype).eps;
+    half dtypes use the value of float32."""
     shape = _normalized("rms_norm", normalized_shape, weight=weight)
     return _core.rms_norm(input, _or_full(weight, shape, 1, input), eps)
 
 
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
-    """Normalises over each of num_groups groups of channels."""
+    """Normalises each of num_groups groups of channels."""
     channels = [input.shape[1]]
     return _group_norm(input, num_groups, _or_full(weight, channels, 1, input), _or_full(bias, channels, 0, input), eps)
 
@@ -222,8 +222,8 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalises each channel. Training uses the statistics of the whole batch, in any layout, and updates the running
-    statistics, which are parameters."""
+    """Normalises each channel. In training, uses the statistics of the entire batch, even if devices hold parts of the
+    batch, and updates the running statistics if they are parameters."""
     channels = [input.shape[1]]
     if getattr(running_mean, "_kind", "array") != "parameter":
         return _normalised(input, running_mean, running_var, weight, bias, training, eps)
@@ -243,7 +243,7 @@ def batch_norm(
 def _normalised(
     input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, eps: float
 ) -> Tensor:
-    """Batch norm with the given statistics or those of the batch; running statistics are not updated."""
+    """Batch norm with the given statistics or with those of the batch; running statistics are not updated."""
     shape, input_shape = [-1] + [1] * (input.ndim - 2), input.shape
     if training or running_mean is None:
         parts = _core.batch_parts(input)
@@ -268,11 +268,12 @@ def scaled_dot_product_attention(
     scale: Optional[float] = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(q k^T scale) v; q [n..., h, t, d], k and v [n..., g, s, d], where g divides h. attn_mask: bools (true:
-    the key takes part), or numbers that are added to the scores.
+    """softmax(q @ k^T * scale) @ v, for q [n..., h, t, d] and k and v [n..., g, s, d], where g divides h. attn_mask
+    holds bools (true: the key takes part) or numbers that are added to the scores. By default scale is 1 / sqrt(d).
+    enable_gqa has no effect.
 
-    A key to which -inf is added is masked; a query whose keys are all masked gives 0. dropout_p applies to the weights,
-    whether or not an enclosing module is training.
+    A key is masked if -inf is added to its score. The result for a query whose keys are all masked is 0. Dropout with
+    probability dropout_p applies to the weights, whether or not an enclosing module is in training mode.
     """
     if query.ndim == 2:
         q, k, v = (unsqueeze(tensor_of(x), 0) for x in (query, key, value))
@@ -294,7 +295,8 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalises each channel of each example of [n, c, ...]."""
+    """Normalises each channel of each example of [n, c, ...]. With use_input_stats=False, uses the running statistics;
+    they are never updated, so momentum has no effect."""
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     return group_norm(input, input.shape[1], weight, bias, eps)

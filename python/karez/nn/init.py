@@ -1,5 +1,5 @@
 """Initialisers of parameters. The seed and the number of parameters created before determine the values, so they are
-the same on every mesh and in both languages."""
+the same on every mesh, and the same in Python and in C++."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .._core import (
 
 
 def zeros() -> Initialiser:
-    """All 0."""
+    """Sets all elements to 0."""
     return constant(0.0)
 
 
 def ones() -> Initialiser:
-    """All 1."""
+    """Sets all elements to 1."""
     return constant(1.0)
 
 

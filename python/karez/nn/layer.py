@@ -25,17 +25,17 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class Layer(Module):
-    """The base class of layers. forward reads attributes, which have PyTorch's names, at each call.
+    """The base class of layers. forward reads the layer's attributes at each call; they have PyTorch's names.
 
-    `fixed` lists the attributes that determined the shapes of weights or sublayers. `absent` lists constructor
-    arguments that are not stored, and attributes of PyTorch that have no meaning in Karez. Setting an attribute of
-    either list is an error, unless a subclass overrides forward.
+    `fixed` lists the attributes that determine the shapes of weights or sublayers. `absent` lists constructor arguments
+    that are not stored, and PyTorch attributes that have no meaning in Karez. Setting an attribute in one of these
+    lists is an error, unless a subclass overrides forward.
     """
 
     fixed: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
 
-    if not TYPE_CHECKING:  # an instance dict would accept any name
+    if not TYPE_CHECKING:  # for a type checker, __setattr__ would make every attribute name valid
 
         def __setattr__(self, name: str, value: Any) -> None:
             if inspect.unwrap(type(self).forward).__module__.startswith("karez."):

@@ -18,7 +18,7 @@ from .parameter import Buffer, Parameter
 
 
 class Linear(Layer):
-    """x [..., in] -> [..., out]; weight [out, in] and bias are initially uniform within 1 / sqrt(in)."""
+    """x [..., in] -> [..., out]; weight [out, in] and bias are initially uniform within ±1 / sqrt(in)."""
 
     fixed = frozenset({"in_features", "out_features"})
 
@@ -70,8 +70,8 @@ class _Conv(Layer):
 
 
 class Conv2d(_Conv):
-    """x [n, in, h, w] -> [n, out, p, q]; weight [out, in / groups, r, s] and bias are initially uniform within 1 /
-    sqrt(in / groups * r * s)."""
+    """x [n, in, h, w] -> [n, out, p, q]; weight [out, in / groups, r, s] and bias are initially uniform within
+    ±1 / sqrt(in / groups * r * s)."""
 
     def __init__(
         self,
@@ -91,8 +91,8 @@ class Conv2d(_Conv):
 
 
 class Conv1d(_Conv):
-    """x [n, in, l] -> [n, out, m]; weight [out, in / groups, k] and bias are initially uniform within 1 / sqrt(in /
-    groups * k)."""
+    """x [n, in, l] -> [n, out, m]; weight [out, in / groups, k] and bias are initially uniform within
+    ±1 / sqrt(in / groups * k)."""
 
     spatial = 1
 
@@ -114,8 +114,8 @@ class Conv1d(_Conv):
 
 
 class ConvTranspose2d(_Conv):
-    """x [n, in, h, w] -> [n, out, p, q]; weight [in, out / groups, r, s] and bias are initially uniform within 1 /
-    sqrt(out / groups * r * s)."""
+    """x [n, in, h, w] -> [n, out, p, q]; weight [in, out / groups, r, s] and bias are initially uniform within
+    ±1 / sqrt(out / groups * r * s)."""
 
     transposed = True
 
@@ -153,8 +153,8 @@ class ConvTranspose1d(ConvTranspose2d):
 
 
 class Embedding(Layer):
-    """The rows of weight [num_embeddings, embedding_dim] at given indices; weight is initially normal with standard
-    deviation 1. Row padding_idx is initially zero and has no gradient."""
+    """The rows of weight [num_embeddings, embedding_dim] at the given indices. The weight is initially normal with
+    standard deviation 1. The row padding_idx is initially zero and gets no gradient."""
 
     fixed = frozenset({"num_embeddings", "embedding_dim"})
     absent = frozenset({"max_norm", "norm_type", "scale_grad_by_freq", "sparse"})
@@ -204,7 +204,7 @@ def _bilinear(x1: Any, weight: Any, x2: Any) -> Tensor:
 
 
 class PReLU(Layer):
-    """x if x > 0, otherwise weight x; one weight, or one for each channel."""
+    """x if x > 0, otherwise weight * x. There is one weight for all channels, or one for each channel."""
 
     fixed = frozenset({"num_parameters", "init"})
 
@@ -218,8 +218,8 @@ class PReLU(Layer):
 
 
 class LayerNorm(Layer):
-    """Layer norm over the last dimensions, of shape normalized_shape; weight (initially 1) and bias (0) of that
-    shape."""
+    """Layer norm over the last dimensions, whose sizes are normalized_shape. Weight (initially 1) and bias (initially
+    0) have this shape."""
 
     fixed = frozenset({"elementwise_affine"})
 
@@ -236,8 +236,8 @@ class LayerNorm(Layer):
 
 
 class RMSNorm(Layer):
-    """Normalises the last dimensions by the root of the mean square; weight is initially 1. The default of eps is
-    numpy.finfo(dtype).eps."""
+    """Divides x by its root mean square over the last dimensions, whose sizes are normalized_shape, and multiplies the
+    result by the weight, which is initially 1. The default of eps is that of F.rms_norm."""
 
     fixed = frozenset({"elementwise_affine"})
 
@@ -251,10 +251,10 @@ class RMSNorm(Layer):
 
 
 class BatchNorm2d(Layer):
-    """Normalises each channel of x [n, c, ...]: in training with the statistics of the whole batch, which update the
-    running statistics; otherwise with the running statistics.
+    """Normalises each channel of x [n, c, ...]. In training, the layer uses the statistics of the entire batch and
+    updates the running statistics with them; otherwise it uses the running statistics.
 
-    With micro-batches, each micro-batch is normalised alone, in order, as when PyTorch accumulates gradients.
+    Each micro-batch is normalised with its own statistics, in order, as when PyTorch accumulates gradients.
     """
 
     fixed = frozenset({"num_features", "affine"})
@@ -286,7 +286,7 @@ class BatchNorm3d(BatchNorm2d):
 
 
 class GroupNorm(Layer):
-    """Normalises groups of channels of x [n, c, ...]; weight (initially 1) and bias (0) [c]."""
+    """Normalises groups of channels of x [n, c, ...]. Weight (initially 1) and bias (initially 0) have shape [c]."""
 
     fixed = frozenset({"num_channels", "affine"})
 
@@ -303,7 +303,7 @@ class GroupNorm(Layer):
 
 
 class InstanceNorm2d(GroupNorm):
-    """Normalises each channel of each example of x [n, c, ...]."""
+    """Normalises each channel of each example of x [n, c, ...]. momentum has no effect."""
 
     fixed = frozenset({"num_features", "num_groups", "num_channels", "affine"})
     absent = frozenset({"track_running_stats"})
@@ -327,8 +327,8 @@ class InstanceNorm1d(InstanceNorm2d):
 
 
 class MultiHeadAttention(Layer):
-    """Self-attention over x [n, t, width], with `heads` heads of queries and `kv_heads` of keys and values; is_causal
-    masks later keys, and rotary adds rotary positions. Its layers are query, key, value and out."""
+    """Self-attention over x [n, t, width], with `heads` query heads and `kv_heads` key and value heads. is_causal masks
+    later keys, and rotary adds rotary positions. The sublayers are query, key, value and out."""
 
     fixed = frozenset({"heads", "kv_heads"})
     absent = frozenset({"bias", "width"})
@@ -354,8 +354,7 @@ class MultiHeadAttention(Layer):
             )
         if rotary and width // heads % 2:
             raise UserError(
-                f"MultiHeadAttention: heads must have an even number of elements for rotary positions, got "
-                f"{width // heads}"
+                f"MultiHeadAttention: rotary positions need an even head size, got width / heads = {width // heads}"
             )
         self.heads, self.kv_heads, self.is_causal = heads, kv_heads, is_causal
         self.rotary, self.rotary_base, self.dropout = rotary, rotary_base, dropout
@@ -379,7 +378,7 @@ class MultiHeadAttention(Layer):
 
 
 class Dropout(Layer):
-    """0 with probability p, otherwise x / (1 - p), in training."""
+    """In training, sets each element to 0 with probability p and divides the others by 1 - p; otherwise returns x."""
 
     def __init__(self, p: float = 0.5) -> None:
         if not 0 <= p <= 1:
@@ -394,7 +393,7 @@ class Dropout(Layer):
 
 
 class Dropout2d(Dropout):
-    """Dropout of whole channels of x [n, c, ...]."""
+    """Dropout that sets entire channels of x [n, c, ...] to 0."""
 
     def forward(self, x: Operand) -> Tensor:
         return F.dropout2d(x, self.p, self.training)

@@ -1,4 +1,8 @@
-"""Losses, with PyTorch's names and keywords."""
+"""Losses, with PyTorch's names and keywords.
+
+Each formula is the loss of one element. By default a function returns the mean over all elements; reduction="sum"
+returns their sum, and reduction="none" the losses themselves.
+"""
 
 from __future__ import annotations
 
@@ -54,11 +58,11 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     row_weights: Optional[Operand] = None,
 ) -> Tensor:
-    """-log softmax(input)[target], for input [n, c] or [n, c, ...] and target [n] or [n, ...]; a float target holds the
+    """-log softmax(input)[target], for input [n, c] or [n, c, ...] and target [n] or [n, ...]. A float target holds the
     probabilities of the classes.
 
-    Targets equal to ignore_index are ignored; there is no default (PyTorch's is -100). weight [c] weights the
-    classes, row_weights [n] the rows.
+    Targets equal to ignore_index are ignored. By default no target is ignored (PyTorch ignores -100). weight [c]
+    weights the classes; row_weights [n] weights the rows.
     """
     input, target = tensor_of(input), tensor_of(target)
     has_class_labels = not target.dtype.is_floating_point
@@ -92,7 +96,7 @@ def cross_entropy(
 
 
 def _require_labels(what: str, input: Tensor, target: Tensor, hint: str = "") -> None:
-    """Checks that the target has one integer for each vector of logits."""
+    """Raises an error unless the target has one integer for each vector of scores."""
     at = 0 if input.ndim <= 1 else 1
     expected_shape = [*input.shape[:at], *input.shape[at + 1 :]]
     if target._dtype not in ("i32", "i64") or list(target.shape) != expected_shape:
@@ -151,19 +155,19 @@ def nll_loss(
 
 @in_f32
 def mse_loss(input: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """The squared differences of input and target."""
+    """(input - target)^2."""
     return _reduced("mse_loss", square(input - target), reduction)
 
 
 @in_f32
 def l1_loss(input: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """The absolute differences of input and target."""
+    """|input - target|."""
     return _reduced("l1_loss", _core.abs(input - target), reduction)
 
 
 @in_f32
 def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """difference^2 / (2 beta) if |difference| is below beta, otherwise |difference| - beta / 2."""
+    """difference^2 / (2 * beta) if |difference| is below beta, otherwise |difference| - beta / 2."""
     distance = _core.abs(input - target)
     return _reduced(
         "smooth_l1_loss",
@@ -174,7 +178,7 @@ def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta
 
 @in_f32
 def huber_loss(input: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """difference^2 / 2 if |difference| is below delta, otherwise delta (|difference| - delta / 2)."""
+    """difference^2 / 2 if |difference| is below delta, otherwise delta * (|difference| - delta / 2)."""
     distance = _core.abs(input - target)
     return _reduced(
         "huber_loss", where(distance <= delta, square(distance) * 0.5, (distance - 0.5 * delta) * delta), reduction
@@ -185,7 +189,7 @@ def huber_loss(input: Tensor, target: Operand, reduction: str = "mean", delta: f
 def binary_cross_entropy(
     input: Tensor, target: Operand, weight: Optional[Operand] = None, reduction: str = "mean"
 ) -> Tensor:
-    """-(target log(input) + (1 - target) log(1 - input)), with logarithms limited to at least -100."""
+    """-(target * log(input) + (1 - target) * log(1 - input)), where the logarithms are at least -100."""
     target = tensor_of(target)
     rows = (target - 1) * clip(log1p(-input), -100.0) - target * clip(log(input), -100.0)
     return _reduced("binary_cross_entropy", rows if weight is None else rows * weight, reduction)
@@ -199,7 +203,7 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Optional[Operand] = None,
 ) -> Tensor:
-    """binary_cross_entropy of sigmoid(input); pos_weight weighs the positive term."""
+    """binary_cross_entropy of sigmoid(input); pos_weight weights the positive term."""
     target = tensor_of(target)
     scale = 1.0 if pos_weight is None else (tensor_of(pos_weight) - 1) * target + 1
     rows = (1 - target) * input - logsigmoid(input) * scale
@@ -208,8 +212,8 @@ def binary_cross_entropy_with_logits(
 
 @in_f32
 def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """target (log(target) - input), for an input of log-probabilities; reduction="batchmean" divides the sum by the
-    number of rows."""
+    """target * (log(target) - input), for an input of log-probabilities. With log_target=True the target is also a
+    log-probability. reduction="batchmean" divides the sum by the number of rows."""
     target = tensor_of(target)
     rows = exp(target) * (target - input) if log_target else xlogy(target, target) - target * input
     return sum(rows) / max(1, rows.shape[0]) if reduction == "batchmean" else _reduced("kl_div", rows, reduction)
@@ -224,8 +228,8 @@ def poisson_nll_loss(
     eps: float = 1e-8,
     reduction: str = "mean",
 ) -> Tensor:
-    """exp(input) - target input, or input - target log(input + eps) if log_input is false; full adds Stirling's
-    term."""
+    """exp(input) - target * input, or input - target * log(input + eps) if log_input is false. full=True adds
+    Stirling's approximation of log(target!) for targets above 1."""
     target = tensor_of(target)
     rows = exp(input) - target * input if log_input else input - target * log(input + eps)
     if full:
@@ -238,7 +242,8 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Tensor, target: Operand, var: Operand, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """(log(var) + (input - target)^2 / var) / 2, with var limited to at least eps."""
+    """(log(var) + (input - target)^2 / var) / 2, where var is raised to eps if it is smaller. full=True adds
+    log(2 * pi) / 2."""
     var = tensor_of(var)
     if var.ndim == input.ndim - 1 and tuple(var.shape) == tuple(input.shape[:-1]):
         var = unsqueeze(var, -1)
@@ -251,29 +256,29 @@ def gaussian_nll_loss(
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Operand, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """max(0, -target (input1 - input2) + margin)."""
+    """max(0, -target * (input1 - input2) + margin)."""
     return _reduced("margin_ranking_loss", clip((input2 - input1) * target + margin, 0.0), reduction)
 
 
 @in_f32
 def hinge_embedding_loss(input: Tensor, target: Operand, margin: float = 1.0, reduction: str = "mean") -> Tensor:
-    """input if the target is 1, max(0, margin - input) if it is -1."""
-    positive_loss, distance = (
+    """input if the target is 1; max(0, margin - input) if it is -1."""
+    positive_loss, negative_loss = (
         where(_core.ne(target, -1), input, 0.0),
         where(_core.ne(target, 1), clip(margin - input, 0.0), 0.0),
     )
-    return _reduced("hinge_embedding_loss", positive_loss + distance, reduction)
+    return _reduced("hinge_embedding_loss", positive_loss + negative_loss, reduction)
 
 
 @in_f32
 def soft_margin_loss(input: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """log(1 + exp(-target input))."""
+    """log(1 + exp(-target * input))."""
     return _reduced("soft_margin_loss", -logsigmoid(input * target), reduction)
 
 
 @in_f32
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """x1 x2 / (|x1| |x2|) along a dimension, with each norm limited to at least eps."""
+    """sum(x1 * x2) / (|x1| * |x2|) along a dimension, where a norm below eps is replaced with eps."""
     shape = list((x1 * x2).shape)
     x1, x2 = _core.broadcast_to(x1, shape), _core.broadcast_to(x2, shape)
     norms = [_core.maximum(norm(x, 2.0, dim, True), eps) for x in (x1, x2)]
@@ -284,12 +289,12 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Operand, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """1 - cosine if the target is 1, max(0, cosine - margin) if it is -1."""
+    """1 - cosine_similarity if the target is 1; max(0, cosine_similarity - margin) if it is -1."""
     eps = 1e-12
     cosine = sum(input1 * input2, -1) / _core.sqrt((sum(square(input1), -1) + eps) * (sum(square(input2), -1) + eps))
     positive_loss = where(_core.eq(target, 1), 1 - cosine, 0.0)
-    distance = where(_core.eq(target, -1), clip(cosine - margin, 0.0), 0.0)
-    return _reduced("cosine_embedding_loss", positive_loss + distance, reduction)
+    negative_loss = where(_core.eq(target, -1), clip(cosine - margin, 0.0), 0.0)
+    return _reduced("cosine_embedding_loss", positive_loss + negative_loss, reduction)
 
 
 @in_f32
@@ -309,13 +314,14 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, |anchor - positive| - |anchor - negative| + margin); swap uses the smaller distance to the negative."""
-    positive_loss, distance = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
-    distance = _core.minimum(distance, pairwise_distance(positive, negative, p, eps)) if swap else distance
-    return _reduced("triplet_margin_loss", clip(positive_loss - distance + margin, 0.0), reduction)
+    """max(0, |anchor - positive| - |anchor - negative| + margin). With swap=True, |positive - negative| replaces
+    |anchor - negative| if it is smaller."""
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    far = _core.minimum(far, pairwise_distance(positive, negative, p, eps)) if swap else far
+    return _reduced("triplet_margin_loss", clip(near - far + margin, 0.0), reduction)
 
 
 @in_f32
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """input divided by its p-norm along a dimension, with the norm limited to at least eps."""
+    """input divided by its p-norm along a dimension; a norm below eps is replaced with eps."""
     return input / _core.maximum(norm(input, p, dim, True), eps)

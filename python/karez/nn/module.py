@@ -24,12 +24,12 @@ copyreg.pickle(type(_core.relu), lambda function: function.__name__)  # copied m
 
 
 class Module:
-    """A node of the tree: parameters and modules are plain attributes, also in lists, tuples and dicts. Subclasses
-    define forward(...).
+    """The base class of modules. Parameters and child modules are plain attributes, or items of lists, tuples and dicts
+    in attributes. Subclasses define forward(...).
 
-    Names of parameters are relative to the module on which a method is called. In a compiled function, for its rules
-    and placements, they are paths from the outermost module that the function reads; the name of that module, given by
-    Module.__init__(self, "teacher"), is their first component.
+    The methods of a module return names of parameters relative to the module. The rules and placements of a compiled
+    function use paths from the outermost module that the function reads. If that module has a name, as given by
+    Module.__init__(self, "teacher"), the paths begin with it.
     """
 
     training = True
@@ -61,7 +61,7 @@ class Module:
             _local.depth = depth
 
     def __deepcopy__(self, memo: Any) -> Any:
-        """A copy of the tree, with new parameters that start with the same values."""
+        """A copy of the module and its descendants, with new parameters that start with the same values."""
         memo[id(self)] = duplicate = object.__new__(type(self))
         for name, value in vars(self).items():
             object.__setattr__(duplicate, name, copy.deepcopy(value, memo))
@@ -76,19 +76,19 @@ class Module:
         return [child for _, child in self.named_children()]
 
     def named_modules(self) -> list[tuple[str, Module]]:
-        """The module and its descendants, each once, with their paths from this module."""
+        """This module and its descendants, each listed once, with their paths from this module."""
         return list(_walk(self, "", set()))
 
     def modules(self) -> list[Module]:
-        """The module and its descendants, each once."""
+        """This module and its descendants, each listed once."""
         return [module for _, module in self.named_modules()]
 
     def get_submodule(self, target: str) -> Any:
-        """The module with this path from this module."""
+        """The descendant at a path from this module."""
         named_modules = dict(self.named_modules())
         if target not in named_modules:
             raise NameError(
-                f"get_submodule: unknown module {target!r}; the modules are {', '.join(list(named_modules)[1:9])}"
+                f"get_submodule: unknown module {target!r}; known modules: {', '.join(list(named_modules)[1:9])}"
             )
         return named_modules[target]
 
@@ -108,7 +108,7 @@ class Module:
         setattr(self, name, param)
 
     def register_buffer(self, name: Any, tensor: Any) -> None:
-        """Sets an attribute to untrained state: a Buffer, None, or numbers that become a Buffer."""
+        """Sets an attribute to a Buffer or None; an array or tensor of numbers becomes a Buffer."""
         setattr(
             self,
             name,
@@ -118,17 +118,17 @@ class Module:
         )
 
     def named_buffers(self) -> list[tuple[str, Parameter]]:
-        """(path from this module, buffer) of all untrained state."""
+        """A pair (path from this module, buffer) for each buffer."""
         return [(name, p) for name, p in self._state() if isinstance(p, Buffer)]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Discards gradients, like the optimiser's method."""
+        """Discards gradients, as an optimiser's zero_grad() does."""
         for p in self.parameters() if recording.gradients() is not None else ():
             p.grad = None
 
     def named_parameters(self) -> list[tuple[str, Parameter]]:
-        """(path from this module, parameter) of all trained parameters, in attribute order; a tied one once, under its
-        first path."""
+        """A pair (path from this module, parameter) for each trained parameter, in attribute order. A tied parameter is
+        listed once, under its first path."""
         return [(name, p) for name, p in self._state() if not isinstance(p, Buffer)]
 
     def parameters(self) -> list[Parameter]:
@@ -136,12 +136,12 @@ class Module:
         return [p for _, p in self.named_parameters()]
 
     def buffers(self) -> list[Parameter]:
-        """All untrained state."""
+        """All buffers, in attribute order."""
         return [p for _, p in self.named_buffers()]
 
     def _state(self) -> list[tuple[str, Parameter]]:
-        """Parameters and buffers, each once, with the paths from this module, which become their names unless an outer
-        module has named them."""
+        """Parameters and buffers, each listed once, with their paths from this module. The paths become their names
+        unless an outer module has named them."""
         self._name_parameters()
         firsts: dict[int, tuple[str, Parameter]] = {}
         for name, p in _named_tensors(self, "", []):
@@ -153,16 +153,17 @@ class Module:
             p._set_path(name)
 
     def state_dict(self) -> dict[str, Any]:
-        """The values of parameters and buffers by path from this module, as NumPy arrays: the initial values if no
-        function has used them. A tied parameter is listed under each of its paths."""
+        """The values of parameters and buffers as NumPy arrays, by path from this module. A parameter that no function
+        has used has its initial values. A tied parameter is listed under each of its paths."""
         self._name_parameters()
         state = _named_tensors(self, "", [])
         values = dict(zip((id(p) for _, p in self._state()), parameter_values([p for _, p in self._state()])))
         return {name: values[id(p)] for name, p in state}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> tuple[list[str], list[str]]:
-        """Sets parameters and buffers by path from this module, from NumPy arrays or values that convert to one.
-        strict: no path may be missing or unknown; for a tied parameter one path suffices, and the last one wins."""
+        """Sets parameters and buffers, by path from this module, to NumPy arrays or to values that NumPy converts to
+        arrays. With strict=True, no path may be missing or unknown. For a tied parameter one path suffices; if there
+        are several, the last one counts. Returns the missing and the unknown paths."""
         self._name_parameters()
         tensors = dict(_named_tensors(self, "", []))
         named_ids = {id(tensors[name]) for name in state_dict if name in tensors}
@@ -171,12 +172,12 @@ class Module:
             [n for n in state_dict if n not in tensors],
         )
         if strict and (missing or extra):
-            message = [
-                f"{word} {', '.join(names[:8])}"
-                for word, names in (("lacks", missing), ("has unknown names", extra))
+            faults = [
+                f"{fault} {', '.join(names[:8])}"
+                for fault, names in (("lacks", missing), ("has unknown names", extra))
                 if names
             ]
-            raise NameError(f"load_state_dict: the state {' and '.join(message)}; strict=False ignores them")
+            raise NameError(f"load_state_dict: the state {' and '.join(faults)}; strict=False ignores them")
         values = {
             name: value_for_parameter(name, p, state_dict[name]) for name, p in tensors.items() if name in state_dict
         }
@@ -186,44 +187,45 @@ class Module:
         return missing, extra
 
     def train(self: Self, mode: bool = True) -> Self:
-        """Sets the training mode of the module and its descendants; in it, dropout is active and batch norms update
-        their running statistics."""
+        """Sets the training mode of the module and its descendants. In training mode, dropout is active and batch norms
+        update their running statistics."""
         for module in self.modules():
             module.training = mode
         return self
 
     def eval(self: Self) -> Self:
-        """train(False)."""
+        """Same as train(False)."""
         return self.train(False)
 
     def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
-        """Sets whether backward() computes gradients of its parameters."""
+        """Sets whether backward() computes gradients of the module's parameters."""
         for p in self.parameters():
             p.requires_grad = requires_grad
         return self
 
     def to(self: Self, dtype: Any) -> Self:
-        """Changes the dtype of the floating-point parameters. Call it before an optimiser or a function uses them."""
+        """Changes the dtype of floating-point parameters and buffers. Call it before an optimiser or a function uses
+        them."""
         for p in [p for _, p in self._state() if p.dtype.is_floating_point]:
             p._adapt(dtype)
         return self
 
     def double(self: Self) -> Self:
-        """to(float64)."""
+        """Same as to(float64)."""
         return self.to(float64)
 
     def float(self: Self) -> Self:
-        """to(float32)."""
+        """Same as to(float32)."""
         return self.to(float32)
 
     def extra_repr(self) -> str:
-        """The text in parentheses in the repr."""
+        """The text that the repr shows in parentheses."""
         return ""
 
     def __repr__(self) -> str:
         tensors = [(name, p) for name, p in _named_members(self) if isinstance(p, Parameter)]
-        message = [self.extra_repr()] if self.extra_repr() else []
-        message += [f"{name} {p.dtype.short}[{', '.join(map(str, p.shape))}]" for name, p in tensors]
+        details = [self.extra_repr()] if self.extra_repr() else []
+        details += [f"{name} {p.dtype.short}[{', '.join(map(str, p.shape))}]" for name, p in tensors]
         counted = {
             id(p): math.prod(p.shape)
             for module in self.modules()
@@ -233,8 +235,8 @@ class Module:
         count = f"  # {sum(counted.values()):,}" if counted else ""
         lines = [f"  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in self.named_children()]
         if not lines:
-            return f"{type(self).__name__}({', '.join(message)}){count}"
-        return "\n".join([f"{type(self).__name__}({', '.join(message)}{count}", *lines, ")"])
+            return f"{type(self).__name__}({', '.join(details)}){count}"
+        return "\n".join([f"{type(self).__name__}({', '.join(details)}{count}", *lines, ")"])
 
 
 def _joined(path: str, name: str) -> str:
@@ -242,7 +244,7 @@ def _joined(path: str, name: str) -> str:
 
 
 def _named_members(module: Any) -> Iterator[tuple[str, Any]]:
-    """The parameters and child modules by name, in attribute order; members of lists, tuples and dicts as
+    """The parameters and child modules by name, in attribute order. An item of a list, tuple or dict has a name such as
     "blocks.0"."""
     for name, value in vars(module).items():
         yield from _named_values(name, value)
@@ -260,7 +262,7 @@ def _named_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _named_tensors(module: Module, path: str, ancestors: list[Module]) -> list[tuple[str, Parameter]]:
-    """(path, parameter or buffer) of all descendants, under each of their paths; a module inside itself is skipped."""
+    """A pair (path, parameter or buffer) for each path to a parameter or buffer. A module inside itself is skipped."""
     out = []
     for name, item in _named_members(module):
         if isinstance(item, Parameter):
@@ -271,8 +273,8 @@ def _named_tensors(module: Module, path: str, ancestors: list[Module]) -> list[t
 
 
 class ModulePathScope:
-    """A context manager. Inside of it, the modules of the program that this thread traces, and their parameters, have
-    paths from these roots."""
+    """A context manager. In its scope, the modules and parameters of the program that this thread traces have paths
+    from the given roots."""
 
     def __init__(self, *roots: Any) -> None:
         descendant_ids = {id(module) for root in roots for module in root.modules()[1:]}
@@ -293,7 +295,7 @@ def _add_root(root: Any) -> None:
     root._name_parameters()
     named_tensors = _named_tensors(root, root._root, [])
     for _, p in named_tensors:
-        p._adaptable = False  # the program holds the parameter
+        p._adaptable = False  # the program refers to the parameter, so its dtype can no longer change
     _core.name_parameters([(p, name) for name, p in named_tensors])
 
 
@@ -307,7 +309,7 @@ def _walk(module: Module, path: str, visited: set[int]) -> Iterator[tuple[str, M
 
 
 class Sequential(Module):
-    """Modules (or functions) in sequence, with names "0", "1", ..."""
+    """Calls modules (or functions) in sequence; their names are "0", "1", ..."""
 
     def __init__(self, *layers: Any) -> None:
         for i, layer in enumerate(layers):

@@ -17,9 +17,10 @@ __all__ = ["pad"]
 
 
 def pad(input: Tensor, pad: Any, mode: str = "constant", value: Optional[float] = None) -> Tensor:
-    """Pads dimensions before and after, last dimension first: pad=(left, right, top, bottom); a negative number crops.
+    """Pads dimensions at both ends, the last dimension first: pad=(left, right, top, bottom). A negative number crops.
 
-    mode: "constant" (value), "reflect" (without repeating the edge), "replicate" (the edge) or "circular".
+    mode: "constant" (pads with `value`), "reflect" (without repeating the edge), "replicate" (repeats the edge) or
+    "circular".
     """
     if mode not in ("constant", "reflect", "replicate", "circular"):
         raise UserError(f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', got {mode!r}{_at()}")
@@ -52,9 +53,9 @@ def _padded(input: Tensor, low: list[int], high: list[int], mode: str) -> Tensor
         max_padding = size - 1 if mode == "reflect" else size
         if mode != "replicate" and max(before, after) > max_padding or size == 0:
             raise ShapeError(
-                f"pad: mode={mode!r} pads {size} elements by at most {max_padding}, got {before} and {after}{_at()}"
+                f"pad: mode={mode!r} can pad {size} elements by at most {max_padding}, got {before} and {after}{_at()}"
             )
-        if mode == "circular":  # cropped elements take no part in the padding
+        if mode == "circular":  # cropped elements are not used as padding
             input = narrow(input, dim, max(0, -before), size - max(0, -before) - max(0, -after))
             before, after, size = max(0, before), max(0, after), input.shape[dim]
         at = numpy.arange(-before, size + after)

@@ -15,11 +15,13 @@ from . import init as inits
 
 
 class Parameter(_core.Tensor):
-    """A trained weight: Parameter((4, 3), nn.init.normal(0.02)), or Parameter(array) with these initial values.
+    """A trained weight. Parameter((4, 3), nn.init.normal(0.02)) has a shape and an initialiser; Parameter(array) starts
+    with the values of an array.
 
-    The seed and the number of parameters created before it determine its values, which are computed when they are read
-    or first used. Its name is its path ("block.fc.weight") in the outermost module that was listed, called or compiled
-    with it; name= names a parameter without a module.
+    The seed and the number of parameters created before determine the random initial values, which are computed when
+    the parameter is read or first used. The name of a parameter is its path, such as "block.fc.weight", from the
+    outermost module that contains it and that has been called, compiled or asked for its parameters. name= names a
+    parameter without a module.
     """
 
     def __init__(
@@ -40,13 +42,13 @@ class Parameter(_core.Tensor):
         if name is not None:
             self._set_path(name)
 
-    def _make(self, shape: Any, dtype: Any, begin: Any) -> None:
-        self._shape, self._initialiser = shape, begin
-        self._bind(list(shape), dtype, begin, self._site)
+    def _make(self, shape: Any, dtype: Any, initialiser: Any) -> None:
+        self._shape, self._initialiser = shape, initialiser
+        self._bind(list(shape), dtype, initialiser, self._site)
         recording.parameters[self._identity] = self
 
     def __deepcopy__(self, memo: Any) -> Any:
-        """A new parameter that begins with the values of this one."""
+        """A new parameter that starts with the values of this one."""
         duplicate = type(self).__new__(type(self))
         _core.Tensor.__init__(duplicate)
         duplicate._named, duplicate._adaptable, duplicate._site = False, True, self._site
@@ -59,32 +61,33 @@ class Parameter(_core.Tensor):
         return duplicate
 
     def _is_new(self) -> bool:
-        """Whether it still has its initial values: no function has used it and nothing has written it."""
+        """Whether the parameter still has its initial values: no function has used it and nothing has written it."""
         return self._adaptable and not worlds.has(self)
 
     def _reinitialise(self) -> None:
-        """Draws new random numbers, if it still has its initial values."""
+        """Draws new initial values if the parameter still has its initial values."""
         if self._is_new():
             self._site = _core.next_site()
             self._set_initialiser(self._initialiser)
 
-    def _set_initialiser(self, begin: Any) -> None:
+    def _set_initialiser(self, initialiser: Any) -> None:
         """Replaces the initialiser, before anything uses the parameter."""
-        self._make(self.shape, self.dtype, begin)
+        self._make(self.shape, self.dtype, initialiser)
         self._named = False
 
     def _set_path(self, path: str) -> None:
-        """Sets its name to a path. A name is replaced only by a path that a module around the naming module gives."""
+        """Sets the name to a path. If there is a name already, only a path from an outer module, which ends with the
+        name, replaces it."""
         if not self._named or path.endswith("." + self.path):
             self._bind_path(path)
             self._named = True
 
     def _adapt(self, dtype: Any) -> None:
-        """Changes the dtype, before anything uses the parameter."""
+        """Changes the dtype. Raises an error if the parameter is in use already."""
         if not self._adaptable or worlds.has(self):
             raise TypeError(
-                f"to: {self!r} is in use already; set the dtype of a module before its optimiser, its state and its "
-                "first call"
+                f"to: {self!r} is in use already; set the dtype of a module before its parameters are passed to an "
+                "optimiser, loaded, or used in a call"
             )
         name = self.name
         self._make(self.shape, dtype, self._initialiser)
@@ -102,12 +105,13 @@ class Parameter(_core.Tensor):
 
     @property
     def name(self) -> Optional[str]:
-        """Its path from the outermost module that has been listed, called or compiled; None before."""
+        """The path from the outermost module that has been called, compiled or asked for its parameters, or the name
+        that name= gave; None if there is neither."""
         return self.path if self._named else None
 
     @property
     def grad(self) -> Optional[_core.Tensor]:
-        """In a function that is being compiled, the sum of its gradients from backward(); otherwise None."""
+        """In a function that is being compiled, the sum of the gradients from backward(); otherwise None."""
         found = recording.gradients()
         return None if found is None else found.get(self._identity)
 
@@ -139,7 +143,8 @@ class Buffer(Parameter):
 
 
 def value_for_parameter(name: str, parameter: Parameter, value: Any) -> numpy.ndarray[Any, Any]:
-    """The value for a parameter as a NumPy array of its dtype, or an error that names it."""
+    """The value for a parameter, as a NumPy array of the parameter's dtype. Raises an error that begins with `name` if
+    the shape is wrong."""
     array = numpy.asarray(value)
     if array.shape != parameter.shape:
         raise ShapeError(f"{name}: expected an array of shape {parameter.shape}, got {array.shape}")
@@ -147,7 +152,7 @@ def value_for_parameter(name: str, parameter: Parameter, value: Any) -> numpy.nd
 
 
 def parameter_values(parameters: Iterable[Parameter]) -> list[numpy.ndarray[Any, Any]]:
-    """The values of parameters as NumPy arrays: the initial values if no function has used them."""
+    """The values of parameters as NumPy arrays. A parameter that no function has used has its initial values."""
     world = worlds.world
     parameters = list(parameters)
     uninitialised = [p for p in parameters if not world().has(p)]

@@ -1,4 +1,4 @@
-"""Pooling: maxima and means of windows of the last dimensions of [n, c, ...] or [c, ...]."""
+"""Pooling: maxima and means of windows over the last dimensions of [n, c, ...] or [c, ...]."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Union[Tensor, tuple[Tensor, Tensor]]:
-    """The maximum of each window of [n, c, h, w], without the padding. return_indices: also returns their row-major
-    indices."""
+    """The maximum of each window of [n, c, h, w]; padding is ignored. By default stride is kernel_size. With
+    return_indices=True, also returns the row-major index of each maximum within [h, w]."""
     return _max_pool("max_pool2d", input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 2)
 
 
@@ -86,7 +86,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Union[Tensor, tuple[Tensor, Tensor]]:
-    """The maximum of each window of [n, c, l], without the padding. return_indices: also returns their indices."""
+    """The maximum of each window of [n, c, l]; padding is ignored. By default stride is kernel_size. With
+    return_indices=True, also returns the index of each maximum within [l]."""
     return _max_pool("max_pool1d", input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 1)
 
 
@@ -99,7 +100,8 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: Optional[int] = None,
 ) -> Tensor:
-    """The mean of each window of [n, c, h, w]; padding counts as zeros unless count_include_pad is false."""
+    """The mean of each window of [n, c, h, w]; padding counts as zeros unless count_include_pad is false. By default
+    stride is kernel_size. divisor_override divides the sum of a window instead of the number of its elements."""
     return _avg_pool(
         "avg_pool2d", input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 2
     )
@@ -113,7 +115,8 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean of each window of [n, c, l]; padding counts as zeros unless count_include_pad is false."""
+    """The mean of each window of [n, c, l]; padding counts as zeros unless count_include_pad is false. By default
+    stride is kernel_size."""
     return _avg_pool("avg_pool1d", input, kernel_size, stride, padding, ceil_mode, count_include_pad, None, 1)
 
 
@@ -122,7 +125,7 @@ def _numbers(value: Any, count: int) -> list[int]:
 
 
 def _is_fast(input: Tensor, spatial: int, sizes: list[list[int]], ceil_mode: bool) -> bool:
-    """Whether a single op suffices: square windows of floats."""
+    """Whether a single op suffices: it pools square windows of floats."""
     return (
         input.dtype.is_floating_point
         and spatial == 2
@@ -133,7 +136,8 @@ def _is_fast(input: Tensor, spatial: int, sizes: list[list[int]], ceil_mode: boo
 
 
 def _places(what: str, size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> Any:
-    """The positions of the elements of each window, [windows, kernel]; those outside of 0 to size - 1 are padding."""
+    """The positions of the elements of each window, [windows, kernel]. Positions outside of 0 to size - 1 are
+    padding."""
     if kernel < 1 or stride < 1 or padding < 0 or dilation < 1 or 2 * padding > kernel:
         raise ShapeError(
             f"{what}: kernel, stride and dilation must be at least 1 and padding at most half of the kernel, got "
@@ -145,14 +149,15 @@ def _places(what: str, size: int, kernel: int, stride: int, padding: int, dilati
         count -= 1  # a window must begin in the input or in the padding before it
     if count < 1:
         raise ShapeError(
-            f"{what}: a window of {dilation * (kernel - 1) + 1} exceeds {size} elements with {padding} of padding on "
-            f"each side{_at()}"
+            f"{what}: a window of {dilation * (kernel - 1) + 1} elements exceeds the input of {size} elements with "
+            f"{padding} of padding on each side{_at()}"
         )
     return numpy.arange(count)[:, None] * stride - padding + numpy.arange(kernel) * dilation
 
 
 def _windows(input: Tensor, places: list[Any], padding_value: float) -> Tensor:
-    """[..., h, w] -> [..., p, q, r * s]: the elements at these positions, and a value for padding."""
+    """[..., h, w] -> [..., p, q, r, s]: the elements at these positions, and padding_value at positions outside
+    the input."""
     low = [max(0, -int(place.min())) for place in places]
     high = [max(0, int(place.max()) + 1 - size) for place, size in zip(places, input.shape[-len(places) :])]
     lead = input.ndim - len(places)
@@ -241,7 +246,8 @@ def _avg_pool(
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """The means of output_size windows of [n, c, h, w] along each dimension; None keeps a size."""
+    """The means of windows of [n, c, h, w], with output_size windows along each dimension; None keeps the size of a
+    dimension."""
     return resized(
         input,
         [

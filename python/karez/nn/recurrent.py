@@ -79,7 +79,7 @@ class _Recurrent(Layer):
 
     def _direction(self, x: Tensor, initial: tuple[Tensor, ...], suffix: str) -> tuple[tuple[Tensor, ...], Tensor]:
         weight, bias = getattr(self, "weight_hh_" + suffix), getattr(self, "bias_hh_" + suffix, None)
-        # computed for all steps at once
+        # one product for all steps
         from_input = F.linear(x, getattr(self, "weight_ih_" + suffix), getattr(self, "bias_ih_" + suffix, None))
 
         def step(state: tuple[Tensor, ...], row: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
@@ -93,7 +93,8 @@ class _Recurrent(Layer):
 
 
 class LSTM(_Recurrent):
-    """x [t, n, in] (batch_first: [n, t, in]) -> output [t, n, width], (hidden, cell) [layers, n, width]."""
+    """x [t, n, in] (batch_first: [n, t, in]) -> output [t, n, width], (hidden, cell) [layers, n, width]. hx is the
+    initial (hidden, cell), by default zeros."""
 
     gates, states = 4, 2
 
@@ -108,7 +109,8 @@ class LSTM(_Recurrent):
 
 
 class GRU(_Recurrent):
-    """x [t, n, in] (batch_first: [n, t, in]) -> output [t, n, width], hidden [layers, n, width]."""
+    """x [t, n, in] (batch_first: [n, t, in]) -> output [t, n, width], hidden [layers, n, width]. hx is the initial
+    hidden, by default zeros."""
 
     gates = 3
 
@@ -124,8 +126,8 @@ class GRU(_Recurrent):
 
 
 class RNN(_Recurrent):
-    """tanh(W x + U h) for each step of x [t, n, in] (batch_first: [n, t, in]) -> output [t, n, width], hidden [layers,
-    n, width]."""
+    """h = tanh(W x + U h) for each step of x [t, n, in] (batch_first: [n, t, in]) -> output [t, n, width], hidden
+    [layers, n, width]. hx is the initial hidden, by default zeros."""
 
     def forward(self, x: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
         output, (hidden,) = self._run(x, None if hx is None else [hx])

@@ -22,7 +22,8 @@ def sizes_per_dimension(size: Any, count: int) -> list[Any]:
 
 @in_f32
 def resized(input: Tensor, new_sizes: list[int], weights: Any) -> Tensor:
-    """Multiplies each of the last dimensions by a matrix [size, new size]."""
+    """Multiplies each of the last dimensions by a matrix [size, new size]. weights(size, new size, i) returns the
+    matrix of the i-th of these dimensions."""
     for i, count in enumerate(new_sizes):
         dim = input.ndim - len(new_sizes) + i
         size = input.shape[dim]
@@ -53,10 +54,10 @@ def interpolate(
     recompute_scale_factor: Optional[bool] = None,
     antialias: bool = False,
 ) -> Tensor:
-    """[n, c, ...] with its last dimensions resized to size or by scale_factor.
+    """Resizes the last dimensions of [n, c, ...] to size or by scale_factor.
 
-    mode: "nearest" or "nearest-exact" element, "linear" ("bilinear", "trilinear" for two and three dimensions) or
-    "bicubic" interpolation, "area" means.
+    mode: "nearest" or "nearest-exact" for the nearest element; "linear", "bilinear", "trilinear" or "bicubic" for
+    interpolation (linear for one, bilinear for two, trilinear for three dimensions); "area" for means.
     """
     spatial = input.ndim - 2
     if (size is None) == (scale_factor is None):
@@ -102,7 +103,7 @@ def _cubic_far(x: Any) -> Any:
 
 
 def _linear_weights(size: int, count: int, factor: Any, align_corners: bool, taps: int) -> Any:
-    """Weights of neighbours: two for linear, four for Keys' cubic with a = -0.75."""
+    """The weights of neighbouring elements: two for linear, four for Keys' cubic interpolation with a = -0.75."""
     if align_corners:
         at = numpy.arange(count) * ((size - 1) / (count - 1) if count > 1 else 0.0)
     else:

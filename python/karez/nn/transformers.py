@@ -26,7 +26,8 @@ MAX_LAYERS = 10_000  # the largest number of layers of an encoder or a decoder
 
 
 class _TransformerLayer(Layer):
-    """Attentions and two linear layers, each with a residual connection, and a norm before (norm_first) or after it."""
+    """One or two attention blocks, then a feed-forward block of two linear layers. Each block has a residual
+    connection, and a norm before (norm_first) or after it."""
 
     attentions: tuple[str, ...] = ("self_attn",)
     self_attn: MultiheadAttention
@@ -136,8 +137,8 @@ def _copies(name: str, layer: Any, count: int) -> list[Module]:
 
 
 class TransformerEncoder(Layer):
-    """num_layers copies of a layer, each with its own random weights, then norm. enable_nested_tensor has no
-    effect."""
+    """num_layers copies of a layer, each with its own random weights, followed by norm. enable_nested_tensor and
+    mask_check have no effect."""
 
     fixed = frozenset({"num_layers"})
 
@@ -163,7 +164,7 @@ class TransformerEncoder(Layer):
 
 
 class TransformerDecoder(Layer):
-    """num_layers copies of a layer, each with its own random weights, then norm."""
+    """num_layers copies of a layer, each with its own random weights, followed by norm."""
 
     fixed = frozenset({"num_layers"})
 
@@ -199,8 +200,8 @@ class TransformerDecoder(Layer):
 
 
 class Transformer(Layer):
-    """src [s, n, d_model], tgt [t, n, d_model] (batch_first: [n, ...]) -> the shape of tgt: an encoder of src, and a
-    decoder of tgt that attends to its output."""
+    """src [s, n, d_model], tgt [t, n, d_model] (batch_first: [n, ...]) -> the shape of tgt: an encoder for src, and a
+    decoder for tgt that attends to the encoder's output."""
 
     fixed = frozenset({"d_model", "nhead", "batch_first"})
     absent = frozenset(
@@ -292,6 +293,6 @@ class Transformer(Layer):
     @staticmethod
     def generate_square_subsequent_mask(sz: int) -> Union[Tensor, numpy.ndarray[Any, Any]]:
         """A mask [sz, sz]: minus infinity where the key is after the query, 0 elsewhere. Outside of compiled functions
-        it is a NumPy array, which they may capture."""
+        it is a NumPy array, which a compiled function may capture."""
         mask = where(causal_mask(sz, sz), full([], -math.inf), full([], 0.0))
         return mask if tracing() else mask.numpy()

@@ -1,4 +1,4 @@
-"""The functions of torch.nn.utils."""
+"""A function of torch.nn.utils that clips gradients."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..type_aliases import Tensor
 
 
 def clip_grad_norm_(parameters: Any, max_norm: float) -> Tensor:
-    """Scales the gradients so that their joint norm is at most max_norm. Call it after backward(). Returns the norm
-    before scaling."""
+    """Scales the gradients so that their joint norm is at most max_norm. Call it after backward(), in the
+    compiled function. Returns the norm before scaling."""
     params = [p for p in parameters if p.grad is not None]
     if not params:
-        raise UserError("clip_grad_norm_: no parameter has a gradient; call it after loss.backward()")
+        raise UserError("clip_grad_norm_: no parameter has a gradient; call loss.backward() first")
     clipped, norm = _core.clip_by_global_norm([p.grad for p in params], max_norm)
     for p, g in zip(params, clipped):
         p.grad = g

@@ -6,8 +6,8 @@
 
 namespace karez::passes {
 
-// If x is -0, x + 0 is not x but 0, and a division by the result shows the difference. x + -0 and x - 0 are x for every
-// x.
+// For floats, x + 0 is not always x: if x is -0, the sum is +0, and 1 / -0 differs from 1 / +0. But x + -0 and x - 0
+// equal x for every x.
 std::optional<Replacement> add_zero(const Graph& graph, const Node& node) {
   const std::string& op = node.op->name;
   if (op != "add" && op != "sub") return std::nullopt;

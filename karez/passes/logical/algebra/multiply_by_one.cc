@@ -1,4 +1,4 @@
-// Removes a factor or divisor of 1.
+// Removes a multiplication or division by 1.
 #include "karez/graph/op.h"
 #include "karez/passes/logical/algebra/rule.h"
 

@@ -1,4 +1,4 @@
-// Removes a concat of one operand.
+// Removes a concat that has only one operand.
 #include "karez/graph/op.h"
 #include "karez/passes/logical/algebra/rule.h"
 

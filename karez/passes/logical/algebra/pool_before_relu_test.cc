@@ -1,4 +1,4 @@
-// Tests of the rule pool_before_relu: ReLU moves after max pooling, unless the change would be observable.
+// Tests of the pool_before_relu rule: ReLU moves after max pooling, unless the change would be observable.
 #include "karez/passes/logical/canonicalise.h"
 
 #include <gtest/gtest.h>
@@ -86,11 +86,11 @@ TEST(Canonicalise, ReluStaysBeforePoolingIfAnotherReaderWouldReadADifferentValue
     ValueId before_relu = fixed.graph.node(fixed.graph.value(fixed.dx).producer).inputs[1];
     ValueId values[] = {fixed.activation, fixed.pooled, fixed.index, fixed.dx, before_relu};
     fixed.graph.value(values[which]).layout = Layout{S(0)};
-    EXPECT_FALSE(fixed.is_applied()) << which;
+    EXPECT_FALSE(fixed.is_applied()) << "the layout of value " << which << " is fixed";
   }
 }
 
-TEST(Canonicalise, ReluMovesAfterMaxPoolingWithoutGradientsToo) {
+TEST(Canonicalise, ReluAlsoMovesAfterMaxPoolingIfThereAreNoGradients) {
   Program p;
   auto pool = build::max_pool(p.b, build::relu(p.b, p.input("x", {DType::f64, {1, 1, 4, 4}})));
   p.output(pool.value);

@@ -1,4 +1,4 @@
-// Replaces the sum over the pixels of a max pooling's gradient by the sum over the pooled pixels.
+// Replaces a sum over the pixels of max_pool_grad(dy) with the sum over the pixels of dy.
 #include <algorithm>
 
 #include "karez/graph/op.h"
@@ -6,8 +6,8 @@
 
 namespace karez::passes {
 
-// Every pooled gradient is added to one pixel, so both sums are equal up to rounding, and the second sum has a quarter
-// of the terms. The gradient of a bias that is added before pooling has this form.
+// max_pool_grad adds each element of dy to one pixel, so the two sums are equal up to rounding. With 2 x 2 windows the
+// sum over dy has a quarter of the terms. The gradient of a bias that is added before pooling has this form.
 std::optional<Replacement> pooled_gradient_sum(const Graph& graph, const Node& node) {
   if (node.op->name != "reduce_sum") return std::nullopt;
   const Node* grad = rewritable_producer(graph, node.inputs[0]);

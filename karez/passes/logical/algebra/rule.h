@@ -10,8 +10,8 @@
 
 namespace karez::passes {
 
-// The change to a node with one result: the node is removed because its result equals `value`, or, with `as_operand`,
-// the node stays and reads `value` as operand 0.
+// The change that a rule makes to a node with one result. By default the node is removed, because its result equals
+// `value`. With `as_operand` the node stays and reads `value` as operand 0.
 struct Replacement {
   ValueId value;
   bool as_operand = false;
@@ -19,7 +19,8 @@ struct Replacement {
 using NodeRule = std::optional<Replacement> (*)(const Graph&, const Node&);
 using GraphRule = int (*)(Graph&);  // returns how many times it was applied
 
-// Returns the number, if the value is a splat or a window on a splat and the user fixed the layout of neither.
+// Returns the number that all elements equal, if the value is a splat or a window on a splat. Returns nullopt for other
+// values, and if the user fixed the layout of the value or of the splat.
 std::optional<double> splat_of(const Graph& graph, ValueId value);
 
 std::optional<Replacement> stop_gradient(const Graph& graph, const Node& node);

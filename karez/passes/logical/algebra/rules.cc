@@ -1,5 +1,5 @@
-// The table of algebraic rules: rules on the whole graph run first; then the first rule that matches is applied at each
-// node.
+// The table of algebraic rules. Rules for the whole graph run first; then the first rule that matches is applied to
+// each node.
 #include "karez/passes/logical/algebra/rules.h"
 
 namespace karez::passes {

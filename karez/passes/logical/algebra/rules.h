@@ -1,4 +1,4 @@
-// The type of the table of algebraic rules.
+// The table of algebraic rules, and the type of its rows.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@ namespace karez::passes {
 struct AlgebraRule {
   const char* name;
   const char* description;
-  NodeRule at_node = nullptr;    // rewrites a node that has one result, whose layout the user did not fix
+  NodeRule at_node = nullptr;    // rewrites one node, which has one result
   GraphRule on_graph = nullptr;  // rewrites the whole graph; a rule has either at_node or on_graph
   bool reorders_sums = false;    // whether the rule reorders sums, so that results are equal only up to rounding
 };

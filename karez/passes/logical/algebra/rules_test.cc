@@ -37,7 +37,7 @@ struct Program {
   Graph graph;
   Builder b{graph, table()};
   ValueId x, y;
-  std::vector<ValueId> middles;  // if the layout of any of these is fixed, the rule does not apply
+  std::vector<ValueId> bypassed;  // values that the rule bypasses; it does not apply if one of them has a fixed layout
   Program() {
     graph.meshes = {Mesh::parse("data=2")};
     x = build::input(b, "x", grid), y = build::input(b, "y", grid);
@@ -47,18 +47,18 @@ struct Program {
   // Adds an output whose node is removed by a rule.
   void output_removed(ValueId value) {
     output(value);
-    middles.push_back(value);
+    bypassed.push_back(value);
   }
   void fix_layout(ValueId value) { graph.value(value).layout = Layout{B()}; }
   CanonicalGraph canonical() const { return canonicalise(graph, {&table(), evaluate_pointwise, 4096, reassociate}); }
   bool reassociate = false;
 };
 
-// Adds a splat and the constant that it shows to the middles.
-void add_splat_middles(Program& p, ValueId splat) {
-  p.middles.push_back(splat);
+// Adds a splat, and the constant that it shows, to the bypassed values.
+void add_bypassed_splat(Program& p, ValueId splat) {
+  p.bypassed.push_back(splat);
   const Node& node = p.graph.node(p.graph.value(splat).producer);
-  if (!node.inputs.empty()) p.middles.push_back(node.inputs[0]);
+  if (!node.inputs.empty()) p.bypassed.push_back(node.inputs[0]);
 }
 
 struct Case {
@@ -94,37 +94,37 @@ const std::vector<Case>& cases() {
       {"add_zero", "x + -0",
        [](Program& p) {
          ValueId zero = p.splat(-0.0);
-         p.output_removed(add(p.b, p.x, zero)), add_splat_middles(p, zero);
+         p.output_removed(add(p.b, p.x, zero)), add_bypassed_splat(p, zero);
        }},
       {"add_zero", "-0 + x",
        [](Program& p) {
          ValueId zero = p.splat(-0.0);
-         p.output_removed(add(p.b, zero, p.x)), add_splat_middles(p, zero);
+         p.output_removed(add(p.b, zero, p.x)), add_bypassed_splat(p, zero);
        }},
       {"add_zero", "x - 0",
        [](Program& p) {
          ValueId zero = p.splat(0);
-         p.output_removed(sub(p.b, p.x, zero)), add_splat_middles(p, zero);
+         p.output_removed(sub(p.b, p.x, zero)), add_bypassed_splat(p, zero);
        }},
       {"multiply_by_one", "x * 1",
        [](Program& p) {
          ValueId one = p.splat(1);
-         p.output_removed(mul(p.b, p.x, one)), add_splat_middles(p, one);
+         p.output_removed(mul(p.b, p.x, one)), add_bypassed_splat(p, one);
        }},
       {"multiply_by_one", "1 * x",
        [](Program& p) {
          ValueId one = p.splat(1);
-         p.output_removed(mul(p.b, one, p.x)), add_splat_middles(p, one);
+         p.output_removed(mul(p.b, one, p.x)), add_bypassed_splat(p, one);
        }},
       {"multiply_by_one", "x / 1",
        [](Program& p) {
          ValueId one = p.splat(1);
-         p.output_removed(div(p.b, p.x, one)), add_splat_middles(p, one);
+         p.output_removed(div(p.b, p.x, one)), add_bypassed_splat(p, one);
        }},
       {"double_negation", "",
        [](Program& p) {
          ValueId inner = neg(p.b, p.x);
-         p.output_removed(neg(p.b, inner)), p.middles.push_back(inner);
+         p.output_removed(neg(p.b, inner)), p.bypassed.push_back(inner);
        }},
       {"pooled_gradient_sum", "",
        [](Program& p) {
@@ -133,7 +133,7 @@ const std::vector<Case>& cases() {
          ValueId dy = input(p.b, "dy", p.graph.type(pool.value));
          ValueId dx = max_pool_grad(p.b, dy, pool.index, options, image.shape);
          p.output(reduce_sum(p.b, dx, {0, 2, 3})), p.output(pool.value);
-         p.middles.push_back(dx);
+         p.bypassed.push_back(dx);
        },
        true},
       {"pool_before_relu", "",
@@ -145,7 +145,7 @@ const std::vector<Case>& cases() {
          ValueId dpool = max_pool_grad(p.b, dy, pool.index, options, image.shape);
          ValueId dx = p.b.one("relu_grad", {active, dpool});
          p.output(pool.value), p.output(dx);
-         p.middles = {active, pool.value, pool.index, dpool, dx};
+         p.bypassed = {active, pool.value, pool.index, dpool, dx};
        }},
       {"fold_constants", "data",
        [](Program& p) {
@@ -154,14 +154,14 @@ const std::vector<Case>& cases() {
                                  std::as_bytes(std::span(numbers)));
          ValueId folded = exp(p.b, data);
          p.output(folded);
-         p.middles = {data, folded};
+         p.bypassed = {data, folded};
        }},
       {"reassociate_shared_terms", "sums",
        [](Program& p) {
          ValueId z = input(p.b, "z", grid), w = input(p.b, "w", grid), first = add(p.b, p.x, p.y),
                  second = add(p.b, w, p.y);
          p.output(add(p.b, first, z)), p.output(add(p.b, second, p.x));
-         p.middles = {first, second};
+         p.bypassed = {first, second};
        },
        true},
       {"reassociate_shared_terms", "products",
@@ -170,14 +170,14 @@ const std::vector<Case>& cases() {
          ValueId z = input(p.b, "z", grid), w = input(p.b, "w", grid), first = mul(p.b, p.x, p.y),
                  second = mul(p.b, w, p.y);
          p.output(mul(p.b, first, z)), p.output(mul(p.b, second, p.x));
-         p.middles = {first, second};
+         p.bypassed = {first, second};
        },
        true},
       {"eliminate_common_subexpressions", "",
        [](Program& p) {
          ValueId first = mul(p.b, p.x, p.y), second = mul(p.b, p.y, p.x);
          p.output(neg(p.b, first)), p.output(exp(p.b, second));
-         p.middles = {second};
+         p.bypassed = {second};
        }},
   };
   return list;
@@ -198,7 +198,7 @@ TEST(Rules, EveryRuleOfTheTableAppliesToATestCase) {
 }
 
 // Each element is drawn from the special numbers, so that pairs and windows of special numbers occur too.
-TEST(Rules, RulesKeepEveryBitOnSpecialNumbers) {
+TEST(Rules, RulesKeepEveryBitOfResultsForSpecialNumbers) {
   const char* given_seed = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given_seed ? std::strtoull(given_seed, nullptr, 10) : 7;
   for (const Case& c : cases()) {
@@ -230,8 +230,8 @@ TEST(Rules, RulesKeepEveryBitOnSpecialNumbers) {
           bool is_close = std::isfinite(expected_number) && std::isfinite(actual_number) &&
                           std::abs(expected_number - actual_number) <= 1e-15 * std::max(std::abs(expected_number), 1e5);
           ASSERT_TRUE(testing::same_bits(expected_number, actual_number) || (c.reorders_sums && is_close))
-              << c.rule << " " << c.what << ": " << name << "[" << i << "] was " << expected_number << " and is "
-              << actual_number << "; KAREZ_SEED=" << seed << "\n"
+              << c.rule << " " << c.what << ": " << name << "[" << i << "] was " << expected_number
+              << " before canonicalise and is " << actual_number << " after it; KAREZ_SEED=" << seed << "\n"
               << print(p.graph) << print(after);
         }
       }
@@ -265,21 +265,23 @@ TEST(Rules, NoRuleBypassesAValueWhoseLayoutTheUserFixed) {
   for (const Case& c : cases()) {
     Program unfixed;
     c.make(unfixed);
-    for (std::size_t k = 0; k < unfixed.middles.size(); ++k) {
+    for (std::size_t k = 0; k < unfixed.bypassed.size(); ++k) {
       Program p;
       c.make(p);
-      p.fix_layout(p.middles[k]);
+      p.fix_layout(p.bypassed[k]);
       CanonicalGraph result = p.canonical();
-      EXPECT_EQ(result.rule_counts[c.rule], 0) << c.rule << " " << c.what << " with middle " << k << " pinned\n"
-                                               << print(p.graph) << print(result.graph);
+      EXPECT_EQ(result.rule_counts[c.rule], 0)
+          << c.rule << " " << c.what << " with a fixed layout of bypassed value " << k << "\n"
+          << print(p.graph) << print(result.graph);
       int fixed_layouts = 0;
       for (const Value& value : result.graph.values) fixed_layouts += value.layout.has_value();
-      EXPECT_EQ(fixed_layouts, 1) << c.rule << " " << c.what << " lost middle " << k << "\n" << print(result.graph);
+      EXPECT_EQ(fixed_layouts, 1) << c.rule << " " << c.what << " lost the fixed layout of bypassed value " << k << "\n"
+                                  << print(result.graph);
     }
   }
 }
 
-TEST(Rules, SimilarExpressionsThatAreNotEqualStay) {
+TEST(Rules, ExpressionsThatOnlyResembleARuleAreNotChanged) {
   using namespace build;
   auto count_nodes = [](auto make) {
     Program p;
@@ -312,7 +314,7 @@ TEST(Rules, AdditionsOfAnyIntegerZeroAreRemoved) {
   EXPECT_EQ(result.graph.nodes.size(), 1u);
 }
 
-TEST(Rules, ASumOverAxesOtherThanThePixelsStays) {
+TEST(Rules, ASumOverAxesOtherThanThePixelsIsNotReplaced) {
   for (Ints axes : {Ints{0, 2}, Ints{0, 3}, Ints{0, 1}}) {
     Program p;
     build::PoolOptions options;

@@ -1,4 +1,4 @@
-// Removes a transpose that keeps the order of dimensions.
+// Removes a transpose that does not change the order of dimensions.
 #include "karez/graph/op.h"
 #include "karez/passes/logical/algebra/rule.h"
 

@@ -1,4 +1,5 @@
-// Fuses casts between f32 and halves into the call that produces the value, or into the pointwise calls that read it.
+// Fuses casts between f32 and 16-bit floats into the call that produces the value, or into pointwise calls that read
+// it.
 #include "karez/graph/op.h"
 #include "karez/passes/lowering/fuse/rules.h"
 
@@ -30,7 +31,7 @@ int fuse_cast_after(SegmentCalls& segment) {
   return changes;
 }
 
-// Fuses add(cast(x), y) into a call that reads the half value directly.
+// Fuses add(cast(x), y) into a call that reads the 16-bit value directly.
 int fuse_cast_before(SegmentCalls& segment) {
   int changes = 0;
   for (std::size_t i = 0; i < segment.calls().size(); ++i) {

@@ -1,4 +1,4 @@
-// Applies the rules of fuse in order to every actor of every own device.
+// Applies the fuse rules, in order, to every actor of every own device.
 #include "karez/passes/lowering/fuse/fuse.h"
 
 #include "karez/passes/lowering/cross_actor_values.h"
@@ -7,26 +7,25 @@
 namespace karez::passes {
 namespace {
 
-constexpr FuseRule rules[] = {
-    {"bias", "add(matmul(a, w), bias) -> matmul(a, w, bias), convolutions too", fuse_bias},
-    {"relu", "relu(matmul(a, w)) -> matmul(a, w) with relu, convolutions too",
-     fuse_relu},  // after bias: relu(a w + bias)
-    {"cast_after", "cast(relu(x)) -> relu(x) that writes halves, products too",
-     fuse_cast_after},  // after bias and relu, which remove calls between a product and its cast
-    {"cast_before", "relu(cast(x)) -> relu(x) that reads halves", fuse_cast_before},
-    {"merge_updates", "sgd(w0, ...), sgd(w1, ...) -> sgd(w0, ..., w1, ...)", merge_updates},
+// The rules, in the order in which they run.
+constexpr int (*rules[])(SegmentCalls&) = {
+    fuse_bias,         // add(matmul(a, w), bias) -> matmul(a, w, bias); also for conv2d
+    fuse_relu,         // relu(matmul(a, w)) -> matmul(a, w) with relu; also for conv2d. After fuse_bias, since ReLU is
+                       // often applied to the sum with a bias
+    fuse_cast_after,   // cast(relu(x)) -> relu(x) that writes 16-bit floats; also for matmul and conv2d. After
+                       // fuse_bias and fuse_relu, which remove calls between a matmul or conv2d and its cast
+    fuse_cast_before,  // relu(cast(x)) -> relu(x) that reads 16-bit floats
+    merge_updates,     // sgd(w0, ...), sgd(w1, ...) -> sgd(w0, ..., w1, ...)
 };
 
 }  // namespace
-
-std::span<const FuseRule> fuse_rules() { return rules; }
 
 LocalProgram fuse(LocalProgram program, const Graph& graph, const Segmentation& segmentation,
                   const KernelCatalog& catalog, int team) {
   auto crosses = crosses_actors(program, segmentation);
   for (LocalSegment& local : program.segments) {
     SegmentCalls segment(graph, program.values, catalog, team, local.calls, crosses);
-    for (const FuseRule& rule : rules) rule.run(segment);
+    for (auto* rule : rules) rule(segment);
     segment.remove_dropped();
   }
   return program;

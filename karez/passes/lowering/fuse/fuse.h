@@ -1,4 +1,4 @@
-// Pass fuse: within an actor, bias and ReLU become part of the preceding library call, casts become part of
+// The fuse pass: within an actor, bias and ReLU become part of the preceding library call, casts become part of
 // neighbouring calls, and updates with equal attributes become one call.
 #pragma once
 

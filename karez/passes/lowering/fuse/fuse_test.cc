@@ -1,4 +1,4 @@
-// Tests of the pass fuse: calls that are fused into a library call or into one update, and calls that must stay
+// Tests of the fuse pass: calls that are fused into a library call or into one update, and calls that must stay
 // separate.
 #include "karez/passes/lowering/fuse/fuse.h"
 
@@ -77,7 +77,7 @@ TEST(Fuse, BiasAndReluAreFusedIntoAMatmul) {
     for (const LocalSegment& segment : c.local.segments)
       for (const LocalCall& call : segment.calls) {
         ASSERT_EQ(call.in.size(), 3u);
-        EXPECT_EQ(print(call.spec.in[2]), "f32[6]") << "the bias itself, not its broadcast";
+        EXPECT_EQ(print(call.spec.in[2]), "f32[6]") << "the call must read the bias itself, not its broadcast";
       }
   }
 }
@@ -114,7 +114,7 @@ TEST(Fuse, AProductOrSumWithAnotherReaderIsNotFused) {
   EXPECT_EQ(window_read.calls(), "matmul add relu exp") << "a window is a reader";
 }
 
-// The second product, which moves to the position of the sum whose bias it includes, reads the first product too.
+// The second product also reads the first one. When its bias is fused, it moves to the position of the sum.
 TEST(Fuse, AReluIsNotFusedIntoAProductThatAFusedProductReads) {
   Program p;
   ValueId product = build::matmul(p.b, p.input("x", {8, 4}), p.input("w", {4, 6}));

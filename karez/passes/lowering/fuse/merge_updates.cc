@@ -10,8 +10,8 @@
 namespace karez::passes {
 namespace {
 
-// True if all members may move to the position of the last member: no call between them reads or writes a value that a
-// member writes, or writes a value that a member reads.
+// True if all members may move to the position of the last member. For this, no call between them may read or write a
+// value that a member writes, or write a value that a member reads.
 bool are_independent(SegmentCalls& segment, const std::vector<std::size_t>& members) {
   std::set<std::size_t> member_set(members.begin(), members.end());
   std::set<LocalId> written, read;
@@ -49,7 +49,7 @@ LocalCall merged_call(const std::vector<LocalCall>& calls, const std::vector<std
   }
   append(merged.in, last.in, own_operands, last.in.size()),
       append(merged.spec.in, last.spec.in, own_operands, last.in.size());
-  constexpr std::int64_t min_team_elements = 1 << 14;  // elements; with fewer, a second thread does not pay off
+  constexpr std::int64_t min_team_elements = 1 << 14;  // with fewer, a second thread does not pay off
   merged.spec.team = elements >= min_team_elements ? team : 1;
   return merged;
 }

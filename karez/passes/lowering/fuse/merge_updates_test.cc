@@ -1,5 +1,5 @@
-// Tests of merge_updates on calls that are written by hand: whether updates may move to the position of the last update
-// depends on the bytes that calls access, not on the ids of values.
+// Tests of merge_updates on hand-written calls. Whether updates may move to the position of the last update depends on
+// the bytes that calls access, not on the ids of values.
 #include <gtest/gtest.h>
 
 #include "karez/passes/lowering/fuse/rules.h"
@@ -74,7 +74,8 @@ TEST(MergeUpdates, UpdatesAreMergedOnlyWithTheSameLearningRateAndStepCounter) {
         a.call(a.adam_node, {w, m, v, g, lr[k * other_rate], step[k * other_step]},
                {a.window(w), a.window(m), a.window(v)});
       }
-      EXPECT_EQ(a.merged(), other_rate + other_step == 0 ? 1 : 0) << other_rate << other_step;
+      EXPECT_EQ(a.merged(), other_rate + other_step == 0 ? 1 : 0)
+          << "other_rate " << other_rate << ", other_step " << other_step;
     }
 }
 
@@ -95,7 +96,7 @@ TEST(MergeUpdates, UpdatesAreNotMergedIfACallBetweenThemOverwritesAnOperandOrRes
     a.sgd(w, m, g, lr);
     a.call(a.exp_node, {x}, {a.window(which == 0 ? g : which == 1 ? w : x)});
     a.sgd(v, n, h, lr);
-    EXPECT_EQ(a.merged(), which == 2 ? 1 : 0) << which;
+    EXPECT_EQ(a.merged(), which == 2 ? 1 : 0) << "case " << which;
   }
 }
 

@@ -1,7 +1,5 @@
-// The rules of fuse and their table.
+// The rules of the fuse pass.
 #pragma once
-
-#include <span>
 
 #include "karez/passes/lowering/fuse/segment_calls.h"
 #include "karez/passes/namespace.h"
@@ -14,12 +12,5 @@ int fuse_relu(SegmentCalls& segment);
 int fuse_cast_after(SegmentCalls& segment);
 int fuse_cast_before(SegmentCalls& segment);
 int merge_updates(SegmentCalls& segment);
-
-struct FuseRule {
-  const char* name;
-  const char* description;
-  int (*run)(SegmentCalls&);
-};
-std::span<const FuseRule> fuse_rules();  // in the order in which the rules run
 
 }  // namespace karez::passes

@@ -41,7 +41,7 @@ bool SegmentCalls::absorb(std::size_t i, LocalCall& reader, LocalCall fused) {
   auto choice = catalog_.find(fused.spec);
   if (!choice || choice->kernel != calls_[i].kernel || overwritten_between(i, reader)) return false;
   fused.workspace = choice->workspace;
-  // The reader's position: the reader's operands exist there, and readers of the result come after it.
+  // The fused call takes the reader's position: all operands exist there, and readers of the result come after it.
   fused.kernel = choice->kernel;
   put(static_cast<std::size_t>(&reader - calls_.data()), std::move(fused));
   drop(i);

@@ -1,4 +1,4 @@
-// SegmentCalls, which holds the calls of one actor while they are fused, and the readers of each value.
+// SegmentCalls: the calls of one actor while they are fused, with the readers of each value.
 #pragma once
 
 #include <cstddef>
@@ -17,29 +17,30 @@ class SegmentCalls {
 
   std::vector<LocalCall>& calls() { return calls_; }
   const KernelCatalog& catalog() const { return catalog_; }
-  int team() const { return team_; }  // threads that a call may have
+  int team() const { return team_; }  // the maximum number of threads of a call
 
-  // True for a call that was fused into another call, which has no kernel.
+  // True for a call that was removed or fused into another call. Such a call has no kernel.
   static bool is_removed(const LocalCall& call) { return call.kernel.empty(); }
   void drop(std::size_t call) { calls_[call].kernel.clear(); }
   void remove_dropped();
 
-  // Returns the op of the node that a call implements; null for calls that passes created, and for removed calls.
+  // Returns the op of the node that a call implements, or null for calls that passes created and for removed calls.
   const OpDef* op_of(const LocalCall& call) const;
   LocalId root(LocalId value) const { return values_[value].root; }
   const View& view(LocalId value) const { return values_[value].view; }
 
-  // Matrix products and convolutions, whose library calls can include a bias and a ReLU.
+  // True for matrix products and convolutions, whose library calls can include a bias and a ReLU.
   static bool accepts_epilogue(const LocalCall& call) {
     return !is_removed(call) && (call.spec.op == "matmul" || call.spec.op == "conv2d");
   }
-  // Returns the only reader of the result of `call`; null if there is not exactly one.
+  // Returns the only reader of the result of `call`, or null if there is not exactly one.
   LocalCall* only_reader(const LocalCall& call);
-  // Replaces call `i` and its reader by `fused`, with the position and result of the reader, if the kernel is the
-  // same.
+  // Replaces call `i` and its reader with `fused`, at the position and with the result of the reader. Returns false and
+  // changes nothing if the kernel of `fused` would differ or if an operand is overwritten in between.
   bool absorb(std::size_t i, LocalCall& reader, LocalCall fused);
 
   // Removes call `i` and lets its readers read its operand instead, if `may_read_operand` is true for all readers.
+  // Returns false and changes nothing if this is not possible.
   bool bypass(std::size_t i, bool (*may_read_operand)(const LocalCall&));
 
   void count_uses();  // must be called after `calls` has been changed directly
@@ -53,7 +54,7 @@ class SegmentCalls {
   const KernelCatalog& catalog_;
   int team_;
   std::vector<LocalCall>& calls_;
-  const ById<LocalId, bool>& crosses_;                 // whether another actor reads each root
+  const ById<LocalId, bool>& crosses_;                 // by root: true if another actor reads it
   std::map<LocalId, std::vector<std::size_t>> users_;  // by root
 };
 

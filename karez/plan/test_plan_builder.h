@@ -10,14 +10,15 @@
 
 namespace karez::plan {
 
-// A plan of one rank. Each requested (device, name) gets a stream, every register with bytes its own block.
+// Builds a plan of one rank. Each triple of device, worker and kind gets one stream, each register with bytes its own
+// block.
 struct PlanBuilder {
   Plan plan;
 
   explicit PlanBuilder(int devices = 1, std::string name = "sketch");
-  StreamId stream(int device, std::string name, int worker);
+  StreamId stream(int device, int worker, StreamKind kind = StreamKind::compute);
   ActorId actor(std::string name, int worker = 0, int device = 0, BodyKind body = BodyKind::compute);
-  // `fills` and `reads`: the ports' periods.
+  // `fills` is the period of the producer's port, `reads` the period of the consumers' ports.
   RegisterId edge(ActorId from, std::vector<ActorId> to, int slots = 1, std::int64_t bytes = 0, int fills = 1,
                   int reads = 1);
   // The actor acts `pieces` times in a launch.

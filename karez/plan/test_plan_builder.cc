@@ -1,5 +1,5 @@
 // Builds small plans; each call keeps the plan consistent.
-#include "karez/plan/plan_builder.h"
+#include "karez/plan/test_plan_builder.h"
 
 namespace karez::plan {
 
@@ -8,16 +8,16 @@ PlanBuilder::PlanBuilder(int devices, std::string name) {
   for (int d = 0; d < devices; ++d) plan.devices.push_back({0, d, "cpu"});
 }
 
-StreamId PlanBuilder::stream(int device, std::string name, int worker) {
+StreamId PlanBuilder::stream(int device, int worker, StreamKind kind) {
   for (StreamId i : plan.streams.ids())
-    if (plan.streams[i].device.index == device && plan.streams[i].name == name) return i;
-  plan.streams.push_back({DeviceId(device), std::move(name), worker});
+    if (plan.streams[i] == Stream{DeviceId(device), kind, worker}) return i;
+  plan.streams.push_back({DeviceId(device), kind, worker});
   return StreamId(plan.streams.size() - 1);
 }
 
 ActorId PlanBuilder::actor(std::string name, int worker, int device, BodyKind body) {
   Actor a;
-  a.stream = stream(device, cat("stream ", worker), worker);
+  a.stream = stream(device, worker);
   a.name = std::move(name);
   a.body = body;
   a.where = cat(a.name, " at sketch.cc:1");

@@ -1,5 +1,5 @@
-// Replays records: counts the tokens of each actor by the entries of the worker that serves the actor.
-#include "karez/runtime/worker/protocol_check.h"
+// Replays event logs. The tokens of an actor are counted by the entries of the worker that serves the actor.
+#include "karez/runtime/worker/test_protocol_check.h"
 
 #include <algorithm>
 #include <map>
@@ -42,7 +42,8 @@ class Replay {
     }
   }
 
-  // Replays the entries of one worker. Workers only exchange messages, and each side counts its own.
+  // Replays the entries of one worker. The order of entries of different workers does not matter, because each side of
+  // a message counts its own tokens.
   void run(const EventLog& log, std::size_t worker) {
     require(log.overwritten == 0, "replay: ", log.overwritten, " entries of worker ", worker, " were overwritten");
     for (at_ = 0; at_ < log.events.size(); ++at_) {
@@ -88,7 +89,7 @@ class Replay {
       case EventKind::began: return begin(tokens_of(event), event.actor);
       case EventKind::ended: return end(tokens_of(event), event.actor);
       case EventKind::acted: begin(tokens_of(event), event.actor); return end(tokens_of(event), event.actor);
-      case EventKind::failed: return check(tokens_of(event).acting, name(event.actor), " fails, but does not act");
+      case EventKind::failed: return check(tokens_of(event).acting, name(event.actor), " fails outside of an act");
       case EventKind::handed: on_sent(event); return on_arrived(event, tokens_of(event));
       case EventKind::posted: return on_sent(event);
       case EventKind::taken: return on_arrived(event, tokens_of(event));
@@ -96,21 +97,21 @@ class Replay {
   }
 
   void begin(Tokens& tokens, ActorId actor) {
-    check(!tokens.acting, name(actor), " begins, but acts already");
+    check(!tokens.acting, name(actor), " begins an act during another act");
     check(actor == session_actor || tokens.acts == event_->piece, name(actor), " begins act ", event_->piece,
           ", but act ", tokens.acts, " is due");
     for (const InputTokens& input : tokens.in)
-      check(input.filled_slots > 0, name(actor), " begins, but r", input.reg, " is not filled");
+      check(input.filled_slots > 0, name(actor), " begins an act, but r", input.reg, " is not filled");
     for (OutputTokens& output : tokens.out) {
       if (output.phase > 0) continue;
-      check(output.free_slots > 0, name(actor), " begins, but no slot of r", output.reg, " is free");
+      check(output.free_slots > 0, name(actor), " begins an act, but no slot of r", output.reg, " is free");
       --output.free_slots;
     }
     tokens.acting = true;
   }
 
   void end(Tokens& tokens, ActorId actor) {
-    check(tokens.acting, name(actor), " ends, but never began");
+    check(tokens.acting, name(actor), " ends an act that did not begin");
     tokens.acting = false;
     ++tokens.acts;
     sender_ = &tokens;
@@ -139,8 +140,8 @@ class Replay {
   void on_sent(const Event& event) {
     auto at = std::find(unsent_messages_.begin(), unsent_messages_.end(),
                         UnsentMessage{event.message, event.reg, event.actor});
-    check(at != unsent_messages_.end(), name(sender_actor_), " sends r", event.reg, " to ", name(event.actor),
-          ", which is not due");
+    check(at != unsent_messages_.end(), name(sender_actor_), " sends a message of r", event.reg, " to ",
+          name(event.actor), " that is not due");
     check(event.message == unsent_messages_.front().message, name(sender_actor_), " fills r", event.reg,
           " before it returned r", unsent_messages_.front().reg);
     unsent_messages_.erase(at);
@@ -153,8 +154,8 @@ class Replay {
                   }) == 0;
       auto consumers = static_cast<int>(plan_.reg(event.reg).consumers.size());
       if (partly_filled_slots_.emplace(event.reg, event.slot).second) {
-        check(readers == 0, name(sender_actor_), " fills slot ", event.slot, " of r", event.reg, ", which ", readers,
-              " consumers still read");
+        check(readers == 0, name(sender_actor_), " fills slot ", event.slot, " of r", event.reg,
+              " before all consumers have returned it");
         readers = consumers;
       }
       check(event.piece == output.piece, name(sender_actor_), " fills piece ", event.piece, " of r", event.reg,
@@ -179,26 +180,25 @@ class Replay {
               event.reg, " than there are");
         return;
       }
-      check(false, name(event.actor), " receives r", event.reg, ", which it does not read");
+      check(false, name(event.actor), " receives a slot of r", event.reg, ", but does not read this register");
     }
     for (OutputTokens& output : tokens.out) {
       if (output.reg != event.reg) continue;
       int& readers = output.readers.at(static_cast<std::size_t>(event.slot));
-      check(readers > 0, name(event.actor), " gets back slot ", event.slot, " of r", event.reg,
-            ", which no consumer reads");
+      check(readers > 0, name(event.actor), " receives slot ", event.slot, " of r", event.reg,
+            " back, but no consumer was reading it");
       if (--readers == 0) ++output.free_slots;
       return;
     }
-    check(false, name(event.actor), " gets back r", event.reg, ", which it does not write");
+    check(false, name(event.actor), " receives a slot of r", event.reg, " back, but does not write this register");
   }
 
   const Plan& plan_;
   const std::int32_t number_;
   ById<ActorId, Tokens> tokens_;
   Tokens session_start_, session_done_;
-  std::vector<UnsentMessage> unsent_messages_;  // messages that the act which ended last has not sent yet
-  std::map<RegisterId, std::int16_t>
-      partly_filled_slots_;  // filled slots that were announced to some consumers but not to all
+  std::vector<UnsentMessage> unsent_messages_;              // messages that the last ended act has not sent yet
+  std::map<RegisterId, std::int16_t> partly_filled_slots_;  // not all consumers have been notified of these
   Tokens* sender_ = nullptr;
   ActorId sender_actor_;
   const Event* event_ = nullptr;
