@@ -40,9 +40,7 @@ TEST(Interrupt, OnlyTheInnermostScopeIsChecked) {
   check_interrupt();
 }
 
-TEST(Interrupt, NothingHappensWithoutAScope) {
-  EXPECT_NO_THROW(check_interrupt());
-}
+TEST(Interrupt, NothingHappensWithoutAScope) { EXPECT_NO_THROW(check_interrupt()); }
 
 }  // namespace
 }  // namespace karez::base

@@ -2,8 +2,11 @@
 #include "karez/device/arena.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "karez/base/test_error.h"
 
@@ -62,6 +65,24 @@ TEST(Arena, AnArenaThatCannotGrowReturnsNoLease) {
   EXPECT_FALSE(Arena(std::make_shared<MemoryCounters>()).lease(std::int64_t{1} << 61).has_value())
       << "a lease larger than any range of addresses must fail";
   EXPECT_EQ(error_of([&] { arena.lease(-1); }), "an arena must have at least 0 bytes, got -1");
+}
+
+TEST(Arena, MemoryThatTheSystemRefusesIsAnErrorAndTheArenaStaysUsable) {
+  Arena arena(std::make_shared<MemoryCounters>());
+  auto held_lease = arena.lease(64);
+  long data_kib = 0;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmData:")) data_kib = std::stol(line.substr(7));
+  ASSERT_GT(data_kib, 0);
+  rlimit original{};
+  getrlimit(RLIMIT_DATA, &original);
+  const rlimit limited{static_cast<rlim_t>(data_kib + 16 * 1024) * 1024, original.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &limited), 0);
+  const std::string error = error_of([&] { arena.lease(std::int64_t{1} << 28); });
+  setrlimit(RLIMIT_DATA, &original);
+  EXPECT_EQ(error, "out of host memory: 256.00 MiB requested, 64 B in use");
+  EXPECT_TRUE(arena.lease(std::int64_t{1} << 20).has_value());
 }
 
 }  // namespace

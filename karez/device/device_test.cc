@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "karez/base/error.h"
+#include "karez/base/test_error.h"
 #include "karez/device/cpu_budget.h"
 #include "karez/device/device.h"
 #include "karez/device/host_array.h"
@@ -35,6 +36,7 @@ TEST(CpuBudget, AQuotaIsTimeOverPeriodAndMaxMeansNoLimit) {
   EXPECT_THROW(parse_cpu_max(""), Error);
   EXPECT_THROW(parse_cpu_max("150000"), Error);
   EXPECT_THROW(parse_cpu_max("many 100000"), Error);
+  EXPECT_THROW(parse_cpu_max("150000 0"), Error);
 }
 
 TEST(CpuBudget, TheSmallestQuotaOfAGroupAndItsAncestorsIsUsed) {
@@ -190,7 +192,7 @@ TEST(HostArray, CopiesShareTheirBytesAndOtherTypesAreRejected) {
   b.data<float>()[3] = 5;
   EXPECT_EQ(a.data<float>()[3], 5);
   EXPECT_THROW(a.data<double>(), Error);
-  EXPECT_THROW(HostArray::of<float>({3}, {1, 2}), Error);
+  EXPECT_EQ(error_of([] { HostArray::of<float>({3}, {1, 2}); }), "an array of shape [3] must have 3 values, got 2");
 }
 
 TEST(HostArray, ANewArrayIsZeroEvenInReusedMemory) {

@@ -73,6 +73,34 @@ TEST(Html, EachStreamWithActsHasALane) {
   EXPECT_DOUBLE_EQ(report.lanes[1].spans.at(0).begin, 4);
 }
 
+TEST(Html, TheFiguresAreTimeDevicesMemoryAndTraffic) {
+  PlanReport report = make_test_report();
+  report.transfer_bytes = 2048;
+  EXPECT_THAT(html_of(report), HasSubstr("<div><b>1</b>devices</div>"
+                                         "<div><b>1.00 KiB</b>peak memory of the fullest device</div>"
+                                         "<div><b>2.00 KiB</b>between devices per launch</div>"));
+}
+
+TEST(Html, OverlappingActsAreDrawnInDifferentRows) {
+  PlanReport report = make_test_report();  // 4 seconds
+  report.lanes.resize(1);
+  report.lanes[0].spans = {{0, 2, "compute", "a"}, {1, 3, "compute", "b"}, {2, 4, "compute", "c"}};
+  const std::string text = html_of(report);
+  EXPECT_THAT(text, HasSubstr("aria-label=\"cpu 0.0 compute\" height=\"36\">"));
+  EXPECT_THAT(text, HasSubstr("x=\"0.000%\" width=\"50.000%\" y=\"1\" height=\"16\""));
+  EXPECT_THAT(text, HasSubstr("x=\"25.000%\" width=\"50.000%\" y=\"19\" height=\"16\""));
+  EXPECT_THAT(text, HasSubstr("x=\"50.000%\" width=\"50.000%\" y=\"1\" height=\"16\""));
+}
+
+TEST(Html, NeighbouringNarrowSpansAreDrawnAsOne) {
+  PlanReport report = make_test_report();
+  report.seconds = 1500;  // a span of less than a second is narrow
+  report.lanes.resize(1);
+  report.lanes[0].spans = {{0, 0.75, "compute", "a"}, {0.75, 1.5, "compute", "b"}, {1.5, 2.25, "compute", "c"}};
+  EXPECT_THAT(html_of(report), HasSubstr("width=\"0.150%\""));
+  EXPECT_THAT(html_of(report), HasSubstr("3 acts, the last: c"));
+}
+
 TEST(Html, TheAxisHasFourToTenMarksAndShowsItsUnitOnce) {
   PlanReport report = make_test_report();  // 4 seconds
   EXPECT_THAT(

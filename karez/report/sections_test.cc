@@ -86,6 +86,47 @@ actor a3: compute "last" stream 3 in r3 out r4
                                             ElementsAre("4000000.0", "a2 update", "returns variable fc.w")));
 }
 
+// Two collectives of two devices and an act that takes no time.
+TEST(Sections, TransfersAndSourceLinesAreSortedByTimeAndActsWithoutTimeAreOmitted) {
+  const PlanReport report = make_report(parse_plan(R"plan(
+plan "p" world 1 rank 0 hash 0
+device 0: 0 0 "cpu"
+device 1: 0 1 "cpu"
+stream 0: "comm" device 0 worker 0
+stream 1: "comm" device 1 worker 1
+register r0: session -> a0
+register r1: session -> a1
+register r2: a0 -> a2
+register r3: a1 -> a3
+register r4: a2 -> a4
+register r5: a3 -> session
+register r6: a4 -> session
+actor a0: collective "all_reduce %1" stream 0 in r0 out r2
+  collective "all_reduce" "sum" by "direct" communicator 0 turn 0 in none f32[8] out none f32[8] at "net.cc:1"
+actor a1: collective "all_reduce %1" stream 1 in r1 out r3
+  collective "all_reduce" "sum" by "direct" communicator 0 turn 0 in none f32[8] out none f32[8] at "net.cc:1"
+actor a2: collective "all_reduce %2" stream 0 in r2 out r4
+  collective "all_reduce" "sum" by "direct" communicator 0 turn 1 in none f32[64] out none f32[64] at "net.cc:2"
+actor a3: collective "all_reduce %2" stream 1 in r3 out r5
+  collective "all_reduce" "sum" by "direct" communicator 0 turn 1 in none f32[64] out none f32[64] at "net.cc:2"
+actor a4: state "state" stream 0 in r4 out r6 at "net.cc:3"
+communicator 0: chunk 64 members 0 0 "cpu", 0 1 "cpu" sequence "all_reduce %1", "all_reduce %2"
+transfer "all_reduce" "d" bytes 64 "net.cc:1 %1"
+transfer "all_reduce" "d" bytes 512 "net.cc:2 %2"
+)plan"),
+                                        CostTable::parse("link alpha=0 beta=1\nmatmul_flops=1\nconv_flops=1\n"
+                                                         "memory_bytes=1e18\ncall=4"));
+  const Section traffic = section_of(report, "Traffic");
+  EXPECT_THAT(traffic.title, StartsWith("Traffic between devices: 2 transfers, 576 B (576 bytes) a launch"));
+  ASSERT_EQ(traffic.rows.size(), 3u);
+  EXPECT_EQ(traffic.rows[1].back(), "net.cc:2 %2");
+  EXPECT_EQ(traffic.rows[2].back(), "net.cc:1 %1");
+  const Section lines = section_of(report, "Source lines");
+  ASSERT_EQ(lines.rows.size(), 3u) << "net.cc:3 takes no time";
+  EXPECT_EQ(lines.rows[1].at(4), "net.cc:2");
+  EXPECT_EQ(lines.rows[2].at(4), "net.cc:1");
+}
+
 TEST(Sections, BytesThatRegistersOfAModuleShareAreCountedOnce) {
   for (const auto& [first, second, shared] : {std::tuple("", " + 40", "120 B"), std::tuple(" + 28", "", "128 B")}) {
     const Section section = section_of(make_test_report(cat(R"plan(
