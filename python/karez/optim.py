@@ -124,6 +124,11 @@ class Optimizer(_FixedSettings):
                     "that depends on them"
                 )
             grads = [found.get(p._identity) for p in self.params]
+        elif isinstance(grads, (_core.Tensor, numpy.ndarray)) or not isinstance(grads, Iterable):
+            raise TypeError(
+                f"step: expected a list of gradients, one for each parameter, got a {type(grads).__name__}; to train "
+                "on a loss, call loss.backward() and then step()"
+            )
         grads = list(grads)
         if self._counts and len(grads) == len(self.params):
             self._check_count([number for number, value in enumerate(grads) if value is not None])

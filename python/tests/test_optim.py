@@ -208,6 +208,16 @@ def test_a_step_count_that_differs_from_pytorch_warns_once(name):
     assert traced == ["one", "both"]
 
 
+def test_step_of_a_loss_is_an_error():
+    w = nn.Parameter(np.ones(3, np.float32))
+    opt = kz.optim.SGD([w], lr=0.1)
+    for wrong, kind in ((lambda loss: loss, "Tensor"), (lambda loss: 3, "int")):
+        with pytest.raises(
+            kz.TypeError, match=f"one for each parameter, got a {kind}; to train on a loss, call loss.backward"
+        ):
+            kz.compile(lambda x: opt.step(wrong((w * x).sum())))(np.ones(3, np.float32))
+
+
 def test_gradients_may_be_passed_and_settings_are_fixed_by_the_constructor():
     class Mine(kz.optim.Adam):
         def __init__(self, params):
