@@ -25,7 +25,11 @@ def own_tests(path, binaries):
     """The tests of the component to which a file belongs: test binaries, or folders with pytest files. None if it has
     no tests."""
     top = path.removeprefix("karez/").split("/")[0]
-    own_programs = {"python": ("python/tests",), "tools": ("command_test", "tests")}.get(top, (f"{top}_test",))
+    own_programs = {
+        "ops": ("ops_test", "system_test"),  # sharding equivalence and gradients are in tests/
+        "python": ("python/tests",),
+        "tools": ("command_test", "tests"),
+    }.get(top, (f"{top}_test",))
     return own_programs if all(name in binaries or name in PYTEST_FOLDERS for name in own_programs) else None
 
 
