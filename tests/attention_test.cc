@@ -70,7 +70,7 @@ TEST(Attention, TheResultMatchesLoops) {
     const HostArray mask = random_array(dims(z.t, z.s), 9);
     const Numbers m = numbers_of(mask);
     expect_function(
-        "attention with numbers added",
+        "attention with an additive mask",
         [](auto in) { return scaled_dot_product_attention(in[0], in[1], in[2], in[3]); }, {q, k, v, mask},
         attention(
             z, a, b, c, all_visible, [&](std::size_t t, std::size_t s) { return m[t * z.s + s]; }, scale));

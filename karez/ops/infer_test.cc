@@ -78,6 +78,7 @@ const InvalidCase invalid_cases[] = {
     {"scatter_add", "i64[6, 5], f32[5, 6, 4]", "{rows=10}",
      "scatter_add: the shape of updates f32[5, 6, 4] must begin with the shape of index i64[6, 5]"},
     {"cumsum", "f32[6]", "{axis=1}", "cumsum: axis 1 is not a dimension of f32[6]"},
+    {"gather", "bool[6], i32[3]", "", "gather: expected numbers, got bool[6]; cast it first"},
     {"cumsum", "bool[6]", "{axis=0}", "cumsum: expected numbers, got bool[6]; cast it first"},
     {"sort", "f32[6, 4]", "{axis=1, first=5}", "sort: first is 5, but axis 1 of f32[6, 4] has size 4"},
     {"take_along", "f32[6, 4], i64[5, 3]", "{axis=1}",

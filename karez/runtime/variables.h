@@ -10,8 +10,8 @@
 
 namespace karez::runtime {
 
-// A variable of the session. The plans that use a variable share its ownership: a forgotten variable is freed with the
-// last such plan.
+// A variable of the session. The plans that use a variable share its ownership: after Session::forget_variable, its
+// memory is freed with the last such plan.
 struct Variable {
   std::string layout;
   Memory memory;

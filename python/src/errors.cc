@@ -98,7 +98,7 @@ void init_errors(nb::module_& m) {
     try {
       std::rethrow_exception(thrown);
     } catch (const Error& error) {
-      // Ctrl-C reaches all ranks, and the end of the first rank causes an error on the others. If this rank was
+      // Ctrl-C reaches all ranks, and when the first of them exits, the others get a peer error. If this rank was
       // interrupted too, it reports only the interrupt.
       if (error.kind == ErrorKind::peer && PyErr_CheckSignals() != 0) return;
       raise(error);

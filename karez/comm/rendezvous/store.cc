@@ -126,7 +126,7 @@ void Store::serve(Client client, ClientState& state, StoreRequest& request) {
       Barrier& barrier = barriers_[request.key];
       if (!barrier.arrived.empty() && barrier.number != request.number)
         return reply(client, Status::error,
-                     cat("barrier '", request.key, "' expects ", barrier.number, " processes, but a client gives ",
+                     cat("barrier '", request.key, "' expects ", barrier.number, " processes, but this client expects ",
                          request.number));
       barrier.number = request.number;
       barrier.arrived.push_back(client);

@@ -127,7 +127,7 @@ TEST_F(StoreTest, ABarrierWithTwoSizesIsAnError) {
   join(2, 1);
   request(1, {Op::barrier, 2, "b", ""});
   request(2, {Op::barrier, 3, "b", ""});
-  EXPECT_THAT(take_replies(2), ElementsAre("error:barrier 'b' expects 2 processes, but a client gives 3"));
+  EXPECT_THAT(take_replies(2), ElementsAre("error:barrier 'b' expects 2 processes, but this client expects 3"));
   request(2, {Op::barrier, 2, "b", ""});
   EXPECT_THAT(take_replies(1), ElementsAre("ok:"));
 }

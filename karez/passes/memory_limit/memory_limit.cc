@@ -31,17 +31,17 @@ std::string text_of(const Compilation& c, const LiveTensor& tensor) {
         is_on_host ? print(c.graph.type(local.value))
                    : type_of(c.graph.type(local.value), c.graph.mesh(local.value), *c.graph.value(local.value).layout),
         " of ", describe(c.graph, c.graph.value(local.value).producer),
-        is_on_host ? ", complete, for all devices" : "");
+        is_on_host ? ", the whole value on the host, for all devices" : "");
   }
   const int slots = local.variable < 0 && local.value.valid() ? c.slot_assignment.slots[local.value] : 1;
   return cat("  ", bytes_text(tensor.bytes), "  ", description,
-             slots > 1 ? cat(", ", slots, " times if it is in a register") : "");
+             slots > 1 ? cat(", in up to ", slots, " copies (the slots of its register)") : "");
 }
 
 std::vector<LiveTensor> live_tensors(const Compilation& c, DeviceId device) {
   std::vector<LiveTensor> tensors;
   for (LocalId v : c.local.values.ids())
-    // Values on the host count for the first device.
+    // Values on the host are attributed to the first device.
     if (c.local.values[v].root == v && std::max(c.local.values[v].device, 0) == device.index)
       tensors.push_back({c.local.values[v].view.bytes(), v});
   std::stable_sort(tensors.begin(), tensors.end(),

@@ -33,7 +33,7 @@ TEST(FitMemory, TheErrorListsTheLargestTensorsAndSuggestions) {
   16.00 KiB  variable 'fc1.weight' f32[128@data, 64]
   16.00 KiB  f32[128@data, 64] of matmul at mlp.cc:2 (fc1.grad)
   16.00 KiB  variable 'm.fc1.weight' f32[128@data, 64]
-  8.00 KiB  f32[32, 64] of input at mlp.cc:1, complete, for all devices
+  8.00 KiB  f32[32, 64] of input at mlp.cc:1, the whole value on the host, for all devices
   8.00 KiB  f32[32, 128@data] of matmul at mlp.cc:2 (fc1)
   8.00 KiB  f32[32, 128@data] of add at mlp.cc:2 (fc1)
   8.00 KiB  f32[32, 128@data] of relu at mlp.cc:2 (fc1)

@@ -17,8 +17,8 @@ struct DeduplicatedGraph {
   ById<ValueId, ValueId> value;  // by old value: the value of `graph` that represents it
 };
 
-// Equal nodes have equal keys. The key includes module and source line: a copy has those of its original, and two calls
-// of the user seldom have the same module and line.
+// Equal nodes have equal keys. The key includes module and source line: a copy has those of its original, and two nodes
+// that the user wrote separately seldom share both.
 std::string key_of(const Graph& graph, NodeId n, const Rewrite& rewrite) {
   const Node& node = graph.node(n);
   std::string key = cat(node.op->name, node.attrs.print(), " ", node.path, " ", node.where, " ", node.acts);

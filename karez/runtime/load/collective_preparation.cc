@@ -36,8 +36,8 @@ void make_sequences(LoadedPlan& loaded) {
       sequence->arrival.kind = Mail::Kind::arrival;
       sequence->arrival.worker_plan = &worker_plan;
       sequence->arrival.local_index = static_cast<int>(worker_plan.sequences.size()) - 1;
-      // A collective acknowledges its notifier whenever it polls, so it may be notified again before the mail of the
-      // earlier notification has been opened.
+      // A collective acknowledges its notifier whenever it polls, so a second notification may arrive before the
+      // worker has taken the mail of the first. The flag prevents the same mail from being posted twice.
       sequence->endpoint->set_wake([box = loaded.boxes[static_cast<std::size_t>(worker_plan.worker)], sequence] {
         if (!sequence->arrival_posted.exchange(true, std::memory_order_acq_rel)) box->post(&sequence->arrival);
       });
