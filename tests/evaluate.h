@@ -19,7 +19,7 @@ namespace karez::tests {
 class StridedArray {
  public:
   explicit StridedArray(View view) : view_(std::move(view)), bytes_(TensorType{DType::b8, {view_.bytes()}}) {
-    std::fill_n(bytes_.bytes(), view_.bytes(), std::byte{0xA5});
+    std::fill_n(bytes_.bytes(), view_.bytes(), std::byte{0x7F});
   }
   StridedArray(View view, const HostArray& array) : StridedArray(std::move(view)) {
     each_element([&](std::size_t number, std::size_t place, std::size_t size) {

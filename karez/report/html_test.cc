@@ -81,6 +81,13 @@ TEST(Html, TheFiguresAreTimeDevicesMemoryAndTraffic) {
                                          "<div><b>2.00 KiB</b>between devices per launch</div>"));
 }
 
+TEST(Html, NumbersInTablesAreRightAligned) {
+  PlanReport report = make_test_report();
+  report.actors.rows = {{"acts", "name"}, {"12.5", "x < y"}};
+  EXPECT_THAT(html_of(report), HasSubstr("<tr><th>acts</th><th>name</th></tr>\n</thead><tbody>\n"
+                                         "<tr><td class=\"number\">12.5</td><td>x &lt; y</td></tr>\n"));
+}
+
 TEST(Html, OverlappingActsAreDrawnInDifferentRows) {
   PlanReport report = make_test_report();  // 4 seconds
   report.lanes.resize(1);

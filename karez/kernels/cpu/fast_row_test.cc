@@ -94,6 +94,9 @@ TEST(FastRows, ResultsAgreeWithThePlainRowsForLocalAndRemoteIndices) {
       expect_as_plain(call_of("one_hot", {View(index, {50, 20})}, {View(DType::f32, {50, 20, 5})}, attrs),
                       "fast.one_hot");
     }
+  expect_as_plain(
+      call_of("gather", {View(DType::f32, {5, 64}), View(DType::i32, {50, 20})}, {View(DType::f32, {50, 20, 64})}),
+      "fast.gather");  // without attributes, the table is complete
 }
 
 TEST(FastRows, GapsAndOtherTypesRunOnThePlainRow) {

@@ -18,7 +18,8 @@ struct Buffer {
   View view;
   std::vector<std::byte> bytes;
 
-  explicit Buffer(View v) : view(std::move(v)), bytes(static_cast<std::size_t>(view.bytes()) + 64, std::byte{0xA5}) {}
+  static constexpr std::byte unwritten{0x7F};  // a large number in every dtype, so that tests notice missing writes
+  explicit Buffer(View v) : view(std::move(v)), bytes(static_cast<std::size_t>(view.bytes()) + 64, unwritten) {}
   template <class T> T& at(const std::vector<std::int64_t>& index) {
     return reinterpret_cast<T*>(bytes.data())[offset_of(index, view.strides)];
   }
