@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <tuple>
 
 #include "karez/base/test_golden.h"
 #include "karez/base/text.h"
@@ -332,6 +333,15 @@ sgd: an update
 sgd_if: an update
 variable: it has no operands
 )"));
+}
+
+TEST(AllOps, AnIndexOfASplitDimensionMasksThePartialResult) {
+  const OpTable ops = all_ops();
+  for (const auto& [op, types, attrs] :
+       {std::tuple("gather", "f32[6, 4], i64[3]", ""), {"take_along", "f32[6, 4], i64[6, 3]", "{axis=1}"}}) {
+    const SingleNodeGraph node = single_node_graph(ops, op, types, attrs);
+    EXPECT_EQ(signature_of(node.view()).masked.size(), 1u) << op;
+  }
 }
 
 // A result that may overwrite an operand must have the type of the operand.
