@@ -151,8 +151,8 @@ Shape shape_of_group(const TensorType& type, const Mesh& mesh, const TransitionS
 }
 }  // namespace
 
-// Up to 8 members are usually on one host, where the number of rounds determines the time. There are the fewest rounds
-// if all pairs of members exchange data at the same time, without a ring.
+// Up to 8 members are usually on one host, where the number of rounds determines the time. Without a ring, all pairs of
+// members exchange data at the same time, which takes the fewest rounds.
 bool uses_ring(int members) { return members > 8; }
 
 AllReduceAlgorithm all_reduce_of(const TensorType& type, const Mesh& mesh, const TransitionStep& step,
