@@ -131,13 +131,11 @@ void Session::recover(std::unique_lock<std::mutex>& lock, std::uint64_t reported
   });
   if (failures_.failure()) return;
   failures_.clear_data_failure(reported_ticket);
-  auto clear_poison = [&](LoadedPlan& loaded) {
-    if (!is_poisoned(&loaded)) return;
-    loaded.poisoned = LoadedPlan::none;
-    loaded.released = LoadedPlan::none;
-  };
-  for (const auto& [number, loaded] : loaded_) clear_poison(*loaded);
-  for (const auto& loaded : unloading_plans_) clear_poison(*loaded);
+  for (const auto& [number, loaded] : loaded_) {
+    if (!is_poisoned(loaded.get())) continue;
+    loaded->poisoned = LoadedPlan::none;
+    loaded->released = LoadedPlan::none;
+  }
 }
 
 bool Session::is_over(const LaunchRecord& record) const {

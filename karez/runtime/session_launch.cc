@@ -61,7 +61,10 @@ template <class Act> Launch Session::fail_ranks_on_error(std::uint64_t op, Act l
   try {
     return launch();
   } catch (...) {
-    if (op != 0) fail_ranks(current_error());
+    if (op != 0) {
+      fail_ranks(current_error());
+      failure_reported_ = true;
+    }
     throw;
   }
 }

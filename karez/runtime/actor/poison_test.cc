@@ -106,5 +106,76 @@ TEST(Poison, ScratchIsPoisonedAfterItsLastReaderOrAfterItsWriterIfItIsNeverRead)
   EXPECT_TRUE(std::isnan(observed[2])) << "scratch must be poisoned after its last reader";
 }
 
+// Memory that another call writes before the producer fills the slot is poisoned right before the producer's call.
+TEST(Poison, ASlotIsPoisonedBeforeTheFirstCallThatUsesIt) {
+  static float* slot;
+  static float observed;
+  slot = nullptr;
+  std::vector<KernelRow> rows;
+  rows.push_back(test_row("before", [](const CallSpec&) -> PreparedKernel {
+    return [](const KernelArgs&) {
+      if (slot != nullptr) *slot = 1;
+    };
+  }));
+  rows.push_back(test_row("fill", [](const CallSpec&) -> PreparedKernel {
+    return [](const KernelArgs& args) {
+      slot = test_data(args.out[0]);
+      observed = *slot;
+      *slot = 2;
+    };
+  }));
+  KernelTable table(std::move(rows));
+  PlanBuilder s;
+  ActorId a = s.actor("a"), b = s.actor("b");
+  s.start(a);
+  RegisterId ab = s.edge(a, {b}, 1, 16);
+  s.done(b);
+  s.call(a, "test.before", {}, {});
+  s.call(a, "test.fill", {}, {in_register(ab, test_vector)});
+  Session session({.poison = true}, table);
+  const int plan = session.load(s.plan);
+  for (int i = 0; i < 2; ++i) {
+    observed = 0;
+    finish(session, session.launch(plan));
+    EXPECT_TRUE(std::isnan(observed)) << "launch " << i;
+  }
+}
+
+// A call writes all or half of the scratch between two readers. Only if it writes everything, the first value is dead
+// after its reader.
+TEST(Poison, ScratchThatIsWrittenAgainIsPoisonedBetweenItsReaderAndItsNextWriter) {
+  static const float* scratch;
+  static float observed[2];
+  std::vector<KernelRow> rows;
+  rows.push_back(test_row("write", [](const CallSpec& c) -> PreparedKernel {
+    return [n = c.out[0].count()](const KernelArgs& args) {
+      for (std::int64_t i = 0; i < n; ++i) test_data(args.out[0])[i] = 1;
+    };
+  }));
+  rows.push_back(test_row("read", [](const CallSpec&) -> PreparedKernel {
+    return [](const KernelArgs& args) { scratch = test_data(args.in[0]); };
+  }));
+  rows.push_back(test_row("between", [](const CallSpec&) -> PreparedKernel {
+    return [](const KernelArgs&) { observed[0] = scratch[0], observed[1] = scratch[3]; };
+  }));
+  KernelTable table(std::move(rows));
+  for (std::int64_t written : {4, 2}) {
+    PlanBuilder s;
+    ActorId a = s.actor("a");
+    s.start(a);
+    s.done(a);
+    const BlockId block = s.block(BlockKind::scratch, 0, 16);
+    s.call(a, "test.write", {}, {in_block(block, test_vector)});
+    s.call(a, "test.read", {in_block(block, test_vector)}, {});
+    s.call(a, "test.between", {}, {});
+    s.call(a, "test.write", {}, {in_block(block, View(DType::f32, {written}))});
+    s.call(a, "test.read", {in_block(block, test_vector)}, {});
+    Session session({.poison = true}, table);
+    finish(session, session.launch(session.load(s.plan)));
+    EXPECT_EQ(std::isnan(observed[0]), written == 4);
+    EXPECT_EQ(std::isnan(observed[1]), written == 4) << "the last two elements are read again";
+  }
+}
+
 }  // namespace
 }  // namespace karez::runtime
