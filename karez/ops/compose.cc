@@ -9,13 +9,16 @@ namespace karez::ops::build {
 namespace {
 
 // Converts negative axes, which count from the end, and sorts the axes.
-Ints normalise_axes(std::string_view what, const TensorType& x, Ints axes) {
-  for (auto& axis : axes) {
+Ints normalise_axes(std::string_view what, const TensorType& x, const Ints& axes) {
+  Ints out = axes;
+  for (auto& axis : out) {
     require(ErrorKind::type, axis >= -x.rank() && axis < x.rank(), what, ": axis ", axis, " is not a dimension of ", x);
     if (axis < 0) axis += x.rank();
   }
-  std::sort(axes.begin(), axes.end());
-  return axes;
+  std::sort(out.begin(), out.end());
+  const auto twice = std::adjacent_find(out.begin(), out.end());
+  if (twice != out.end()) fail(ErrorKind::shape, what, ": axis ", *twice, " occurs twice in ", axes);
+  return out;
 }
 
 Ints all_axes(const TensorType& x) {

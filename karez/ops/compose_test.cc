@@ -257,6 +257,9 @@ TEST(Compose, InvalidOperandsAreReported) {
   }
   EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, p.in("w", DType::f32, {10}), x); }), "");
   EXPECT_EQ(error([&] { softmax(p.b, x, 2); }), "softmax: axis 2 is not a dimension of f32[8, 10]");
+  EXPECT_EQ(error([&] { log_softmax(p.b, x, -3); }), "log_softmax: axis -3 is not a dimension of f32[8, 10]");
+  EXPECT_EQ(error([&] { sum(p.b, x, {2}, false); }), "sum: axis 2 is not a dimension of f32[8, 10]");
+  EXPECT_EQ(error([&] { mean(p.b, x, {0, -2}, false); }), "mean: axis 0 occurs twice in [0, -2]");
   EXPECT_EQ(error([&] { mean(p.b, int_labels); }), "mean: expected f32 or f64, got i64[8]; cast it first");
   EXPECT_EQ(error([&] { mean(p.b, p.in("e", DType::f32, {0})); }),
             "mean: there are no elements along axes [0] of f32[0]");
