@@ -14,8 +14,8 @@ PreparedKernel prepare_call(const KernelTable& kernels, const plan::Call& call, 
   spec.team = call.team;
   for (const plan::Operand& o : call.in) spec.in.push_back(o.view);
   for (const plan::Operand& o : call.out) spec.out.push_back(o.view);
-  require(!row.supports || row.supports(spec), "kernel ", call.kernel, " does not support ", print(spec),
-          "; available for ", row.op, ": ", kernels.list(row.op));
+  require(!row.supports || row.supports(spec), "kernel ", call.kernel, " does not support ", print(spec), "; ",
+          kernels.list(row.op));
   const std::int64_t required = row.workspace ? row.workspace(spec) : 0,
                      available = call.workspace ? call.workspace->view.bytes() : 0;
   require(required <= available, "kernel ", call.kernel, " needs ", required, " bytes of workspace for ", print(spec),
