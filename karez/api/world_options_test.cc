@@ -96,6 +96,10 @@ TEST(Numbers, InvalidWorldOptionsAreErrors) {
   EXPECT_EQ(error_of([] { World({.devices = 0}); }), "World: devices must be at least 1, got 0");
   EXPECT_EQ(error_of([] { World({.devices = -1}); }), "World: devices must be at least 1, got -1");
   EXPECT_EQ(error_of([] { World({.device_limit = 0}); }), "World: device_limit must be at least 1, got 0");
+  for (int in_flight : {0, 1025})
+    EXPECT_EQ(error_of([&] { World({.in_flight = in_flight}); }),
+              cat("World: in_flight must be from 1 to 1024, got ", in_flight));
+  EXPECT_EQ(error_of([] { World({.in_flight = 1024}); }), "no error");
   EXPECT_THAT(error_of([] { World({.workers = -1}); }), HasSubstr("workers must be at least 0"));
   EXPECT_THAT(error_of([] { World({.team = -1}); }), HasSubstr("team must be from 0 to 1024"));
   EXPECT_EQ(error_of([] { World({.team = 1000000}); }),

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <deque>
 
+#include "karez/base/test_error.h"
 #include "karez/comm/collective/algorithms.h"
 #include "karez/comm/collective/collective_check.h"
 #include "karez/comm/collective/collective_counts.h"
@@ -333,7 +334,11 @@ TEST(Collective, SpecsThatCannotRunAreRejected) {
 TEST(Collective, ARunRejectsAnotherMembersEndpointAndASecondStart) {
   Case c = make_all_reduce(DType::f32, Op::sum, 2, {4}, CollectiveAlgorithm::direct, 64, 1);
   TestHub hub(2);
-  EXPECT_THROW(CollectiveRun(c.specs[0], hub.endpoint(1)), Error);
+  EXPECT_EQ(base::error_of([&] { CollectiveRun(c.specs[0], hub.endpoint(1)); }),
+            "all_reduce: member 0 of 2 was given the endpoint of member 1 of 2");
+  TestHub larger_hub(3);
+  EXPECT_EQ(base::error_of([&] { CollectiveRun(c.specs[1], larger_hub.endpoint(1)); }),
+            "all_reduce: member 1 of 2 was given the endpoint of member 1 of 3");
   CollectiveRun run(c.specs[0], hub.endpoint(0));
   EXPECT_THROW(run.start(c.in[0].data(), c.out[0].data(), nullptr), Error);
   run.start(c.in[0].data(), c.out[0].data(), c.staging[0].data());
