@@ -8,6 +8,8 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <set>
+#include <string_view>
 #include <thread>
 
 #include "karez/data/array_source.h"
@@ -19,6 +21,14 @@
 
 namespace karez::runtime {
 namespace {
+
+TEST(EventRing, EachKindOfEventHasItsOwnName) {
+  std::set<std::string_view> names;
+  for (int kind = 0; kind <= static_cast<int>(EventKind::taken); ++kind)
+    names.insert(name_of(static_cast<EventKind>(kind)));
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(EventKind::taken) + 1);
+  EXPECT_EQ(names.count("?"), 0u);
+}
 
 TEST(EventRing, TheNewestEntriesStayInOrderAndOverwrittenEntriesAreCounted) {
   EventRing ring(5);

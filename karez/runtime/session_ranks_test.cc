@@ -30,7 +30,7 @@ using ::testing::StartsWith;
 // What this rank has reported to its control, and what the control answers.
 struct FakeRanks {
   std::mutex mutex;
-  std::vector<std::uint64_t> begun, invalidated;
+  std::vector<std::uint64_t> begun, awaited, invalidated;
   std::vector<std::pair<std::uint64_t, LaunchEnd>> ended;
   std::vector<std::string> failures;
   std::optional<Error> failure;  // thrown by `begin`
@@ -62,7 +62,10 @@ class FakeControl final : public Control {
     ranks_.begun.push_back(op.hash);
     return ranks_.begun.size();
   }
-  void await_begun(std::uint64_t, const std::function<void()>&) override {}
+  void await_begun(std::uint64_t op, const std::function<void()>&) override {
+    std::lock_guard lock(ranks_.mutex);
+    ranks_.awaited.push_back(op);
+  }
   void end(std::uint64_t op, const RankTime&, const LaunchEnd& end) override {
     std::lock_guard lock(ranks_.mutex);
     ranks_.ended.emplace_back(op, end);
@@ -273,9 +276,11 @@ TEST_F(SessionRanks, AnInvalidLaunchOfThisRankIsReportedToTheOtherRanks) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "") << "the program knows the error";
 }
 
-TEST_F(SessionRanks, OpsAreRequestedAndRefusedByTheControl) {
+TEST_F(SessionRanks, OpsAreRequestedAwaitedAndRefusedByTheControl) {
   EXPECT_EQ(std::get<std::uint64_t>(session_.request_op({.hash = 7})), 1u);
   EXPECT_EQ(ranks_.begun, std::vector<std::uint64_t>{7});
+  session_.await_op(1);
+  EXPECT_EQ(ranks_.awaited, std::vector<std::uint64_t>{1});
   ranks_.refusal = Refusal{Refusal::Reason::withdrawn, {0, 1}, "late"};
   const std::variant<std::uint64_t, Refusal> answer = session_.request_op({.hash = 8});
   EXPECT_EQ(std::get<Refusal>(answer).text, "late");

@@ -326,6 +326,9 @@ TEST(Failure, ALaunchKeepsItsErrorAfterAProtocolError) {
   hold_gate.open = true;
   session.wait_graph();  // worker 0 has received it
   EXPECT_EQ(error_of([&] { second.wait(); }), text);
+  session.reload();
+  plan = session.load(holding_plan.plan);
+  EXPECT_NO_THROW(session.launch(plan).wait()) << "after a reload launches must run again";
 }
 
 // On one worker and with one slot, the input reads piece 0 and its consumer fails. The other two pieces are neither
