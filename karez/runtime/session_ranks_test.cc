@@ -232,6 +232,7 @@ TEST_F(SessionRanks, TheFailureOfARankFailsEndedAndRunningLaunchesAndEveryLaterC
   ASSERT_TRUE(eventually([&] { return ranks_.has_ended(1); }));
   ASSERT_TRUE(timer_.active(1));
   ranks_.callbacks.failed(Error(ErrorKind::peer, "rank 1 has exited"), 1);
+  ASSERT_TRUE(ended.done()) << "no other rank will report the end of the launch";
   EXPECT_THAT(error_of([&] { ended.wait(); }), StartsWith("launch 1: rank 1 has exited"));
   timer_.tick();
   EXPECT_THAT(error_of([&] { running.wait(); }), StartsWith("launch 2: rank 1 has exited"));
