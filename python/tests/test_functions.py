@@ -265,3 +265,12 @@ def test_reductions_of_empty_tensors_give_the_neutral_element():
         and kz.prod(none).item() == 1
     )
     assert kz.any(none).item() is False and kz.all(none).item() is True and kz.norm(none).item() == 0
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "amax", "var", "logsumexp"])
+def test_axes_that_do_not_exist_or_occur_twice_are_errors(name):
+    x = kz.tensor(np.ones((3, 4), np.float32))
+    with pytest.raises(ValueError, match=r"axis 5 of a tensor with 2 dimensions does not exist"):
+        getattr(kz, name)(x, 5)
+    with pytest.raises(ValueError, match=r"axis 0 occurs twice in \[0, -2\]"):
+        getattr(kz, name)(x, (0, -2))

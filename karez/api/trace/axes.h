@@ -22,6 +22,8 @@ inline Ints axes_or_all(const Ints& axes, int rank) {
     if (axis < 0) axis += rank;
   }
   std::sort(out.begin(), out.end());
+  const auto twice = std::adjacent_find(out.begin(), out.end());
+  if (twice != out.end()) fail(ErrorKind::shape, "axis ", *twice, " occurs twice in ", axes);
   return out;
 }
 
