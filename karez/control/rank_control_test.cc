@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "karez/base/text.h"
@@ -157,6 +158,25 @@ TEST_F(RankControls, ABarrierWaitsForTheOtherRankAndCallsTheProgramMeanwhile) {
     EXPECT_TRUE(has_begun);
     EXPECT_GE(calls, 1);
     other.join();
+  }
+}
+
+TEST_F(RankControls, ARequestWaitsForTheOtherRankAndCallsTheProgramMeanwhile) {
+  open({}, false);
+  for (int late : {0, 1}) {
+    const auto request = [&](int r, const std::function<void()>& while_waiting) {
+      return std::get<std::uint64_t>(rank(r).control->request({.hash = 5, .what = "f(x)"}, while_waiting));
+    };
+    int calls = 0;
+    std::uint64_t late_op = 0;
+    std::thread other([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      late_op = request(late, {});
+    });
+    const std::uint64_t op = request(1 - late, [&] { ++calls; });
+    other.join();
+    EXPECT_EQ(op, late_op);
+    EXPECT_GE(calls, 2);
   }
 }
 
