@@ -64,7 +64,7 @@ struct Rank {
     state.waits = {{awaited, std::move(what)}};
   }
   bool has_reported(std::size_t count) {
-    for (const auto until = Clock::now() + std::chrono::seconds(60); Clock::now() < until;
+    for (const auto until = Clock::now() + std::chrono::seconds(30); Clock::now() < until;
          std::this_thread::sleep_for(std::chrono::milliseconds(2)))
       if (all_reports().size() >= count) return true;
     return false;
@@ -75,7 +75,7 @@ struct Rank {
   comm::Peers peers;
   std::mutex mutex;
   std::vector<std::string> reports;
-  RankState state;
+  RankState state{.progress = 1};  // not the initial progress of the heartbeat
   bool progresses = true;
   std::unique_ptr<runtime::Control> control;
 };
