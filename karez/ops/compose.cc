@@ -8,7 +8,7 @@
 namespace karez::ops::build {
 namespace {
 
-// Converts negative axes, which count from the end, and sorts the axes.
+// Returns the axes as sorted non-negative numbers. An axis that does not exist or occurs twice is an error.
 Ints normalise_axes(std::string_view what, const TensorType& x, const Ints& axes) {
   Ints out = axes;
   for (auto& axis : out) {
