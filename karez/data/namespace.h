@@ -3,10 +3,12 @@
 
 namespace karez::base {}
 namespace karez::tensor {}
+namespace karez::plan {}
 namespace karez::device {}
 
 namespace karez::data {
 using namespace base;
 using namespace tensor;
+using namespace plan;
 using namespace device;
 }  // namespace karez::data

@@ -1,0 +1,130 @@
+// Data sets: descriptions of streams of elements, which stages produce when the data set is read.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "karez/data/namespace.h"
+#include "karez/data/stages/element.h"
+
+namespace karez::data {
+
+class DatasetNode;  // a stage in the description of a data set
+
+// The key of the random numbers of one element: they depend on the seed, the pass over the source and the record, and
+// not on threads, ranks or the order of execution.
+struct RandomKey {
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0, index = 0;
+  std::uint32_t word(std::uint64_t number) const;  // the random word with this number
+  double uniform(std::uint64_t number) const;      // in [0, 1)
+};
+
+// What `batch` does with the last rows of an epoch if they do not fill a batch.
+enum class LastBatch {
+  keep,  // emit a smaller batch
+  drop,
+  pad,  // add rows of zeros; every batch has an additional last field f32[n]: 1 for a row of the data, 0 for padding
+};
+
+struct MapOptions {
+  int parallel = 1;           // the number of elements that are computed at the same time
+  bool deterministic = true;  // emit elements in the order of the input; otherwise in the order of completion
+};
+
+struct ShuffleOptions {
+  // The number of elements among which the next one is chosen; 0: all, for data sets whose elements can be read in any
+  // order.
+  std::int64_t buffer = 0;
+  std::uint64_t seed = 1;
+  bool reshuffle = true;  // another order in each epoch
+};
+
+struct InterleaveOptions {
+  int cycle = 4;          // the number of data sets that are open at the same time
+  int block = 1;          // the number of elements taken from one of them before the next one's turn
+  bool parallel = false;  // read the open data sets at the same time
+};
+
+// An immutable description; copies are cheap. Every function returns a new data set. An element is an array, or fields
+// in a structure (element.h). An epoch is one pass over the data set.
+class Dataset {
+ public:
+  explicit Dataset(std::shared_ptr<const DatasetNode> node) : node_(std::move(node)) {}
+
+  Dataset map(std::function<Element(const Element&)> f, const MapOptions& options = {}) const;
+  // The same with random numbers: f(element, key).
+  Dataset map(std::function<Element(const Element&, const RandomKey&)> f, std::uint64_t seed,
+              const MapOptions& options = {}) const;
+  Dataset filter(std::function<bool(const Element&)> keep, const MapOptions& options = {}) const;
+  // The elements of the data sets that f returns, one data set after the other.
+  Dataset flat_map(std::function<Dataset(const Element&)> f) const;
+  // The elements of the data sets that f returns, taken in turn from `cycle` of them.
+  Dataset interleave(std::function<Dataset(const Element&)> f, const InterleaveOptions& options = {}) const;
+  Dataset shuffle(const ShuffleOptions& options = {}) const;
+  // n elements as one, with a new first dimension. Their arrays must have equal types.
+  Dataset batch(std::int64_t n, LastBatch last = LastBatch::keep) const;
+  // The same for arrays of different sizes: each is padded with zeros at the ends of its dimensions to the largest size
+  // in the batch, or to the shape given for its field (-1: the largest size).
+  Dataset padded_batch(std::int64_t n, std::vector<Shape> shapes = {}, LastBatch last = LastBatch::keep) const;
+  // Padded batches of elements of similar length: an element of length l belongs to the first bucket whose boundary is
+  // larger than l, or to the last bucket. Bucket i has batches of batch_sizes[i] elements; there is one more size than
+  // boundaries.
+  Dataset bucket_by_length(std::function<std::int64_t(const Element&)> length, std::vector<std::int64_t> boundaries,
+                           std::vector<std::int64_t> batch_sizes, LastBatch last = LastBatch::keep) const;
+  Dataset unbatch() const;  // the rows of each element as elements
+  // Batches of n consecutive elements; the next window begins `shift` elements later (0: n).
+  Dataset window(std::int64_t n, std::int64_t shift = 0, LastBatch last = LastBatch::drop) const;
+  Dataset repeat(std::int64_t count = -1) const;  // -1: without end, unless an epoch is empty
+  Dataset take(std::int64_t count) const;         // the first elements
+  Dataset skip(std::int64_t count) const;         // all but the first elements
+  // Every shards-th element, beginning with the element `index`.
+  Dataset shard(std::int64_t shards, std::int64_t index) const;
+  Dataset cache() const;  // keeps the elements in memory after the first epoch
+  // Lets the stages before this point produce up to `slots` elements ahead of the stages after it.
+  Dataset prefetch(int slots) const;
+
+  // The number of elements of an epoch if it is known and every element can be read by its index.
+  std::optional<std::int64_t> size() const;
+  // Element `index` of an epoch. Throws if the elements cannot be read by their index.
+  Element at(std::int64_t index, std::int64_t epoch = 0) const;
+  // One line for each stage, the last one first.
+  std::string text() const;
+  std::string common_text() const;  // the same without the indices of shards, which differ between ranks
+  const std::shared_ptr<const DatasetNode>& node() const { return node_; }
+
+ private:
+  std::shared_ptr<const DatasetNode> node_;
+};
+
+// The numbers begin, begin + step, ... below `end` (above it if step < 0), as i64 scalars.
+Dataset range(std::int64_t end);
+Dataset range(std::int64_t begin, std::int64_t end, std::int64_t step = 1);
+// The rows of arrays with equal numbers of rows; one array gives elements of one array.
+Dataset from_arrays(std::vector<HostArray> arrays, StructureRef structure = nullptr);
+
+// The elements f(0), f(1), ... f(size - 1); several threads may call f at the same time.
+Dataset from_function(std::int64_t size, std::function<Element(std::int64_t index)> f, std::string name = "function");
+
+// A generator returns the next element, or nothing at the end of the epoch.
+struct Generator {
+  std::function<std::optional<Element>()> next;
+  // Optional: the state as text, and a function that restores it. Without them a stream is resumed by repeating it from
+  // its beginning.
+  std::function<std::string()> state = nullptr;
+  std::function<void(const std::string&)> restore = nullptr;
+};
+// The elements of the generator that `make` returns for an epoch.
+Dataset from_generator(std::function<Generator(std::int64_t epoch)> make, std::string name = "generator");
+
+// Tuples of the elements of several data sets; ends with the shortest.
+Dataset zip(std::vector<Dataset> inputs);
+// The elements of one data set after the other.
+Dataset concat(std::vector<Dataset> inputs);
+
+}  // namespace karez::data

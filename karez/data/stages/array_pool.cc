@@ -1,0 +1,53 @@
+// Keeps idle blocks of memory. New memory costs a page fault for every 4 KiB, as much as copying a batch.
+#include "karez/data/stages/array_pool.h"
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "karez/device/memory.h"
+
+namespace karez::data {
+
+struct ArrayPool::State {
+  static constexpr std::size_t max_idle = 8;  // blocks; the one that has been idle for longest is freed first
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Memory>> idle;
+  std::int64_t allocated = 0;
+};
+
+ArrayPool::ArrayPool() : state_(std::make_shared<State>()) {}
+
+HostArray ArrayPool::allocate(TensorType type) {
+  const std::int64_t bytes = std::max<std::int64_t>(type.bytes(), 1);
+  std::unique_ptr<Memory> block;
+  {
+    std::lock_guard lock(state_->mutex);
+    auto at =
+        std::find_if(state_->idle.rbegin(), state_->idle.rend(), [&](const auto& b) { return b->bytes() == bytes; });
+    if (at != state_->idle.rend()) {
+      block = std::move(*at);
+      state_->idle.erase(std::next(at).base());
+    } else {
+      ++state_->allocated;
+    }
+  }
+  if (!block) block = std::make_unique<Memory>(allocate_host(bytes, nullptr));
+  std::byte* data = block->data();
+  std::shared_ptr<Memory> owner(block.release(), [state = state_](Memory* released) {
+    std::unique_ptr<Memory> idle(released), expired;
+    std::lock_guard lock(state->mutex);
+    state->idle.push_back(std::move(idle));
+    if (state->idle.size() <= State::max_idle) return;
+    expired = std::move(state->idle.front());
+    state->idle.erase(state->idle.begin());
+  });
+  return HostArray(std::move(type), std::shared_ptr<std::byte[]>(owner, data));
+}
+
+std::int64_t ArrayPool::allocated() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->allocated;
+}
+
+}  // namespace karez::data

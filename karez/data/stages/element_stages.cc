@@ -1,0 +1,111 @@
+// Stages that treat each element alone: map and filter.
+#include <utility>
+
+#include "karez/base/hash.h"
+#include "karez/base/philox.h"
+#include "karez/data/dataset.h"
+#include "karez/data/stages/dataset_node.h"
+
+namespace karez::data {
+namespace {
+
+class FunctionBody : public StageBody {
+ public:
+  explicit FunctionBody(ElementFunction f) : f_(std::move(f)) {}
+  void start(const RunStart& run, InputStarts& starts) override {
+    starts.add(0, run);  // without a state of its own, the stage passes on the state of its input
+  }
+  int next_input() const override { return 0; }
+  Emission act(Element* element, Element& out, InputStarts&) override {
+    return element == nullptr ? Emission::last : f_(*element, out);
+  }
+
+ private:
+  ElementFunction f_;
+};
+
+// What map and filter have in common; they differ in their functions.
+class FunctionNode : public DatasetNode {
+ public:
+  FunctionNode(DatasetNodeRef input, std::string name, ElementFunction f, const MapOptions& options, bool keeps_all)
+      : DatasetNode({std::move(input)}),
+        name_(std::move(name)),
+        f_(std::move(f)),
+        options_(options),
+        keeps_all_(keeps_all) {
+    require(options.parallel >= 1 && options.parallel <= 1024, name_, ": parallel must be between 1 and 1024, got ",
+            options.parallel);
+  }
+  std::string name() const override {
+    if (options_.parallel == 1) return name_;
+    return cat(name_, "(parallel=", options_.parallel, options_.deterministic ? ")" : ", deterministic=False)");
+  }
+  std::unique_ptr<StageBody> make_body() const override { return std::make_unique<FunctionBody>(f_); }
+  std::optional<std::int64_t> size() const override { return keeps_all_ ? inputs()[0]->size() : std::nullopt; }
+  Element at(std::int64_t epoch, std::int64_t index) const override {
+    Element in = inputs()[0]->at(epoch, index), out;
+    f_(in, out);
+    return out;
+  }
+  ElementFunction element_function() const override { return f_; }
+  int lanes() const override { return options_.parallel; }
+  bool ordered() const override { return options_.deterministic; }
+
+ private:
+  std::string name_;
+  ElementFunction f_;
+  MapOptions options_;
+  bool keeps_all_;
+};
+
+// The result of a user's function belongs to the same record as its argument.
+Element of_record(Element result, Element& from) {
+  check_element(result, "map");
+  result.epoch = from.epoch, result.index = from.index;
+  result.state = std::move(from.state);
+  return result;
+}
+
+}  // namespace
+
+std::uint32_t RandomKey::word(std::uint64_t number) const {
+  return philox_word(seed, Hash().add("element").add(epoch).add(index).value(), number);
+}
+double RandomKey::uniform(std::uint64_t number) const { return unit_double(word(number)); }
+
+Dataset Dataset::map(std::function<Element(const Element&)> f, const MapOptions& options) const {
+  require(f != nullptr, "map: the function must not be null");
+  return Dataset(std::make_shared<FunctionNode>(
+      node_, "map",
+      [f = std::move(f)](Element& in, Element& out) {
+        out = of_record(f(in), in);
+        return Emission::element;
+      },
+      options, true));
+}
+
+Dataset Dataset::map(std::function<Element(const Element&, const RandomKey&)> f, std::uint64_t seed,
+                     const MapOptions& options) const {
+  require(f != nullptr, "map: the function must not be null");
+  return Dataset(std::make_shared<FunctionNode>(
+      node_, "map",
+      [f = std::move(f), seed](Element& in, Element& out) {
+        out = of_record(f(in, RandomKey{seed, in.epoch, in.index}), in);
+        return Emission::element;
+      },
+      options, true));
+}
+
+Dataset Dataset::filter(std::function<bool(const Element&)> keep, const MapOptions& options) const {
+  require(keep != nullptr, "filter: the function must not be null");
+  return Dataset(std::make_shared<FunctionNode>(
+      node_, "filter",
+      [keep = std::move(keep)](Element& in, Element& out) {
+        if (!keep(in)) return Emission::nothing;
+        out = std::move(in);
+        return Emission::element;
+      },
+      options, false));
+}
+
+}  // namespace karez::data

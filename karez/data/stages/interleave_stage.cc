@@ -1,0 +1,217 @@
+// Takes elements in turn from data sets that a function makes.
+#include <algorithm>
+#include <utility>
+
+#include "karez/base/hash.h"
+#include "karez/data/dataset.h"
+#include "karez/data/stages/dataset_node.h"
+#include "karez/data/stages/held_inputs.h"
+#include "karez/data/stages/sequential_reader.h"
+#include "karez/data/stages/stage_tree.h"
+#include "karez/data/stages/state_numbers.h"
+
+namespace karez::data {
+namespace {
+
+using DatasetFunction = std::function<Dataset(const Element&)>;
+
+// Emits the elements of the data set that the function makes from the argument of the run.
+class InnerBody : public StageBody {
+ public:
+  explicit InnerBody(DatasetFunction f) : f_(std::move(f)) {}
+  void start(const RunStart& run, InputStarts&) override {
+    reader_.emplace(f_(*run.argument));
+    reader_->start({run.epoch, run.state});
+  }
+  void stop() override { reader_.reset(); }
+  int next_input() const override { return -1; }
+  Emission act(Element*, Element& out, InputStarts&) override {
+    std::optional<Element> next = reader_->next();
+    if (!next) {
+      reader_.reset();
+      return Emission::last;
+    }
+    out = std::move(*next);
+    return Emission::element;
+  }
+
+ private:
+  DatasetFunction f_;
+  std::optional<SequentialReader> reader_;
+};
+
+// Input 0 has the elements from which data sets are made; input 1 + i has the elements of the data set at place i. The
+// first data sets are all opened before an element is taken, so that they can be read at the same time.
+class InterleaveBody : public StageBody {
+ public:
+  InterleaveBody(std::size_t cycle, int block) : block_(block), places_(cycle) {}
+
+  void start(const RunStart& run, InputStarts& starts) override {
+    epoch_ = run.epoch;
+    std::fill(places_.begin(), places_.end(), Place{});
+    turn_ = taken_ = opened_ = 0, missing_ = 0, outer_ended_ = false;
+    held_.reset();
+    if (run.state) restore(*run.state);
+    starts.add(0, {epoch_, held_.before_oldest()});
+  }
+  int next_input() const override {
+    if (missing_ > 0) return 0;
+    if (!outer_ended_ && (opened_ < places_.size() || !places_[turn_].open)) return 0;
+    return places_[turn_].open ? static_cast<int>(turn_) + 1 : -1;
+  }
+  Emission act(Element* element, Element& out, InputStarts& starts) override {
+    if (missing_ > 0) return read_again(element, starts);
+    const int input = next_input();
+    if (input < 0) return Emission::last;
+    if (input == 0) {
+      if (element == nullptr) {
+        outer_ended_ = true;
+        find_open();
+        return Emission::nothing;
+      }
+      const std::int64_t ordinal = held_.read(element->state);
+      open(opened_ < places_.size() ? opened_++ : turn_, ordinal, std::move(*element), nullptr, starts);
+      return Emission::nothing;
+    }
+    Place& place = places_[turn_];
+    if (element == nullptr) {
+      held_.release(place.ordinal);
+      place = {};
+      taken_ = 0;
+      if (outer_ended_) find_open();
+      return Emission::nothing;
+    }
+    out = std::move(*element);
+    place.state = std::move(out.state);
+    out.index = static_cast<std::int64_t>(Hash().add(place.index).add(out.index).value() >> 1);
+    if (++taken_ == static_cast<std::size_t>(block_)) {
+      taken_ = 0;
+      turn_ = (turn_ + 1) % places_.size();
+      if (outer_ended_) find_open();
+    }
+    out.state = state();
+    return Emission::element;
+  }
+
+ private:
+  struct Place {
+    bool open = false;
+    std::int64_t ordinal = -1;       // of the element from which the data set was made
+    std::int64_t index = 0;          // of its record
+    StreamStateRef state = nullptr;  // of the data set
+  };
+
+  void open(std::size_t place, std::int64_t ordinal, Element element, StreamStateRef state, InputStarts& starts) {
+    places_[place] = {true, ordinal, element.index, state};
+    const std::int64_t epoch = element.epoch;  // that of the record, which counts the passes of `repeat`
+    starts.add(static_cast<int>(place) + 1,
+               {epoch, std::move(state), std::make_shared<const Element>(std::move(element))});
+  }
+  // Moves the turn to the next open place, if there is one.
+  void find_open() {
+    for (std::size_t i = 0; i < places_.size() && !places_[turn_].open; ++i) {
+      turn_ = (turn_ + 1) % places_.size();
+      taken_ = 0;
+    }
+  }
+  StreamStateRef state() const {
+    std::vector<std::int64_t> numbers = {static_cast<std::int64_t>(turn_),
+                                         static_cast<std::int64_t>(taken_),
+                                         static_cast<std::int64_t>(opened_),
+                                         outer_ended_,
+                                         held_.next(),
+                                         held_.oldest()};
+    std::vector<StreamStateRef> inputs = {held_.before_oldest()};
+    for (const Place& place : places_) {
+      numbers.push_back(place.open ? place.ordinal : -1);
+      inputs.push_back(place.state);
+    }
+    return stream_state(std::move(numbers), std::move(inputs));
+  }
+  void restore(const StreamState& saved) {
+    check_state(saved, 6 + places_.size(), 1 + places_.size(), "interleave");
+    const auto& n = saved.numbers;
+    const auto cycle = static_cast<std::int64_t>(places_.size());
+    require(ErrorKind::data,
+            n[0] >= 0 && n[0] < cycle && n[1] >= 0 && n[1] < block_ && n[2] >= 0 && n[2] <= cycle && n[5] >= 0 &&
+                n[5] <= n[4],
+            "the state of stage interleave is damaged");
+    turn_ = static_cast<std::size_t>(n[0]), taken_ = static_cast<std::size_t>(n[1]);
+    opened_ = static_cast<std::size_t>(n[2]), outer_ended_ = n[3] != 0;
+    held_.reset(n[5], saved.inputs[0]);
+    missing_ = n[4] - n[5];
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      require(ErrorKind::data, n[6 + i] == -1 || (n[6 + i] >= n[5] && n[6 + i] < n[4]),
+              "the state of stage interleave is damaged");
+      places_[i].ordinal = n[6 + i];
+      places_[i].state = saved.inputs[1 + i];
+    }
+  }
+  // While a stream is being resumed, makes the data sets that were open again.
+  Emission read_again(Element* element, InputStarts& starts) {
+    require(ErrorKind::data, element != nullptr,
+            "interleave: the input ended before the element at which the stream was saved");
+    --missing_;
+    const std::int64_t ordinal = held_.read(element->state);
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      if (places_[i].open || places_[i].ordinal != ordinal) continue;
+      open(i, ordinal, std::move(*element), places_[i].state, starts);
+      return Emission::nothing;
+    }
+    held_.release(ordinal);
+    return Emission::nothing;
+  }
+
+  int block_;
+  std::vector<Place> places_;
+  std::int64_t epoch_ = 0, missing_ = 0;  // missing_: elements of input 0 to read again
+  // turn_: the place from which elements are taken; taken_: how many of its block; opened_: the places that have been
+  // opened at least once
+  std::size_t turn_ = 0, taken_ = 0, opened_ = 0;
+  bool outer_ended_ = false;
+  HeldInputs held_;
+};
+
+class InterleaveNode : public DatasetNode {
+ public:
+  InterleaveNode(DatasetNodeRef input, std::string name, DatasetFunction f, const InterleaveOptions& options)
+      : DatasetNode({std::move(input)}),
+        name_(std::move(name)),
+        f_(std::move(f)),
+        options_(options) {
+    require(f_ != nullptr, name_, ": the function must not be null");
+    require(options.cycle >= 1 && options.cycle <= 1024, name_, ": cycle must be between 1 and 1024, got ",
+            options.cycle);
+    require(options.block >= 1, name_, ": block must be at least 1, got ", options.block);
+  }
+  std::string name() const override {
+    if (name_ == "flat_map") return name_;
+    return cat(name_, "(cycle=", options_.cycle, ", block=", options_.block, options_.parallel ? ", parallel)" : ")");
+  }
+  std::unique_ptr<StageBody> make_body() const override {
+    return std::make_unique<InterleaveBody>(static_cast<std::size_t>(options_.cycle), options_.block);
+  }
+  std::vector<std::unique_ptr<StageBody>> make_inner_bodies() const override {
+    std::vector<std::unique_ptr<StageBody>> bodies;
+    for (int i = 0; i < options_.cycle; ++i) bodies.push_back(std::make_unique<InnerBody>(f_));
+    return bodies;
+  }
+  bool inner_actors() const override { return options_.parallel; }
+
+ private:
+  std::string name_;
+  DatasetFunction f_;
+  InterleaveOptions options_;
+};
+
+}  // namespace
+
+Dataset Dataset::flat_map(DatasetFunction f) const {
+  return Dataset(std::make_shared<InterleaveNode>(node_, "flat_map", std::move(f), InterleaveOptions{1, 1, false}));
+}
+
+Dataset Dataset::interleave(DatasetFunction f, const InterleaveOptions& options) const {
+  return Dataset(std::make_shared<InterleaveNode>(node_, "interleave", std::move(f), options));
+}
+
+}  // namespace karez::data

@@ -1,0 +1,374 @@
+// Stages that select, repeat and combine elements without looking into them.
+#include <algorithm>
+#include <mutex>
+
+#include "karez/data/dataset.h"
+#include "karez/data/stages/dataset_node.h"
+#include "karez/data/stages/state_numbers.h"
+
+namespace karez::data {
+namespace {
+
+StreamStateRef input_state(const RunStart& run, std::size_t input) {
+  return run.state ? run.state->inputs[input] : nullptr;
+}
+
+// Emits the elements begin, begin + step, ... of its input that lie before `end`.
+class SliceBody : public StageBody {
+ public:
+  SliceBody(std::int64_t begin, std::int64_t end, std::int64_t step) : begin_(begin), end_(end), step_(step) {}
+  void start(const RunStart& run, InputStarts& starts) override {
+    read_ = 0;
+    if (run.state) {
+      check_state(*run.state, 1, 1, "take, skip or shard");
+      read_ = run.state->numbers[0];
+      require(ErrorKind::data, read_ >= 0, "the state of stage take, skip or shard is negative");
+    }
+    starts.add(0, {run.epoch, input_state(run, 0)});
+  }
+  int next_input() const override { return read_ < end_ ? 0 : -1; }
+  Emission act(Element* element, Element& out, InputStarts&) override {
+    if (element == nullptr) return Emission::last;
+    const std::int64_t number = read_++;
+    if (number < begin_ || (number - begin_) % step_ != 0) return Emission::nothing;
+    out = std::move(*element);
+    out.state = stream_state({read_}, {out.state});
+    return Emission::element;
+  }
+
+ private:
+  std::int64_t begin_, end_, step_, read_ = 0;
+};
+
+class SliceNode : public DatasetNode {
+ public:
+  SliceNode(DatasetNodeRef input, std::string name, std::string common_name, std::int64_t begin, std::int64_t end,
+            std::int64_t step)
+      : DatasetNode({std::move(input)}),
+        name_(std::move(name)),
+        common_name_(std::move(common_name)),
+        begin_(begin),
+        end_(end),
+        step_(step) {}
+  std::string name() const override { return name_; }
+  std::string common_name() const override { return common_name_; }
+  std::unique_ptr<StageBody> make_body() const override { return std::make_unique<SliceBody>(begin_, end_, step_); }
+  std::optional<std::int64_t> size() const override {
+    const std::optional<std::int64_t> input = inputs()[0]->size();
+    if (!input) return std::nullopt;
+    const std::int64_t end = std::min(*input, end_);
+    if (end == endless) return endless;
+    return end <= begin_ ? 0 : (end - begin_ - 1) / step_ + 1;
+  }
+  Element at(std::int64_t epoch, std::int64_t index) const override {
+    return inputs()[0]->at(epoch, begin_ + index * step_);
+  }
+
+ private:
+  std::string name_, common_name_;
+  std::int64_t begin_, end_, step_;
+};
+
+// The epoch of the input in its pass number `pass` within an epoch of the repetition.
+std::int64_t inner_epoch(std::int64_t epoch, std::int64_t pass, std::int64_t count) {
+  return count < 0 ? epoch + pass : epoch * count + pass;
+}
+
+class RepeatBody : public StageBody {
+ public:
+  explicit RepeatBody(std::int64_t count) : count_(count) {}
+  void start(const RunStart& run, InputStarts& starts) override {
+    epoch_ = run.epoch, pass_ = 0, is_empty_ = true;
+    if (run.state) {
+      check_state(*run.state, 1, 1, "repeat");
+      pass_ = run.state->numbers[0], is_empty_ = false;
+      require(ErrorKind::data, pass_ >= 0 && (count_ < 0 || pass_ < count_), "the state of stage repeat is in pass ",
+              pass_, ", but its count is ", count_);
+    }
+    if (count_ != 0) starts.add(0, {inner_epoch(epoch_, pass_, count_), input_state(run, 0)});
+  }
+  int next_input() const override { return pass_ == count_ ? -1 : 0; }
+  Emission act(Element* element, Element& out, InputStarts& starts) override {
+    if (pass_ == count_) return Emission::last;
+    if (element == nullptr) {
+      ++pass_;
+      if (is_empty_ && count_ < 0) return Emission::last;  // it would look for an element without end
+      is_empty_ = true;
+      if (pass_ != count_) starts.add(0, {inner_epoch(epoch_, pass_, count_)});
+      return Emission::nothing;
+    }
+    is_empty_ = false;  // this pass has an element
+    out = std::move(*element);
+    out.state = stream_state({pass_}, {out.state});
+    return Emission::element;
+  }
+
+ private:
+  std::int64_t count_, epoch_ = 0, pass_ = 0;
+  bool is_empty_ = true;
+};
+
+class RepeatNode : public DatasetNode {
+ public:
+  RepeatNode(DatasetNodeRef input, std::int64_t count) : DatasetNode({std::move(input)}), count_(count) {
+    require(count >= -1, "repeat: count must be at least 0, or -1 for no end, got ", count);
+  }
+  std::string name() const override { return count_ < 0 ? "repeat" : cat("repeat(", count_, ")"); }
+  std::unique_ptr<StageBody> make_body() const override { return std::make_unique<RepeatBody>(count_); }
+  std::optional<std::int64_t> size() const override {
+    const std::optional<std::int64_t> input = inputs()[0]->size();
+    if (!input || *input == 0 || count_ == 0) return input ? std::optional<std::int64_t>(0) : std::nullopt;
+    std::int64_t size = 0;
+    if (count_ < 0 || *input == endless || __builtin_mul_overflow(*input, count_, &size)) return endless;
+    return size;
+  }
+  Element at(std::int64_t epoch, std::int64_t index) const override {
+    const std::int64_t rows = inputs()[0]->size().value();
+    return inputs()[0]->at(inner_epoch(epoch, index / rows, count_), index % rows);
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+class ConcatBody : public StageBody {
+ public:
+  explicit ConcatBody(int inputs) : inputs_(inputs) {}
+  void start(const RunStart& run, InputStarts& starts) override {
+    epoch_ = run.epoch, current_ = 0;
+    if (run.state) {
+      check_state(*run.state, 1, 1, "concat");
+      require(ErrorKind::data, run.state->numbers[0] >= 0 && run.state->numbers[0] < inputs_,
+              "the state of stage concat names input ", run.state->numbers[0], " of ", inputs_);
+      current_ = static_cast<int>(run.state->numbers[0]);
+    }
+    starts.add(current_, {epoch_, input_state(run, 0)});
+  }
+  int next_input() const override { return current_ < inputs_ ? current_ : -1; }
+  Emission act(Element* element, Element& out, InputStarts& starts) override {
+    if (element == nullptr) {
+      if (++current_ >= inputs_) return Emission::last;
+      starts.add(current_, {epoch_});
+      return Emission::nothing;
+    }
+    out = std::move(*element);
+    out.state = stream_state({current_}, {out.state});
+    return Emission::element;
+  }
+
+ private:
+  int inputs_, current_ = 0;
+  std::int64_t epoch_ = 0;
+};
+
+class ConcatNode : public DatasetNode {
+ public:
+  explicit ConcatNode(std::vector<DatasetNodeRef> inputs) : DatasetNode(std::move(inputs)) {}
+  std::string name() const override { return "concat"; }
+  std::unique_ptr<StageBody> make_body() const override {
+    return std::make_unique<ConcatBody>(static_cast<int>(inputs().size()));
+  }
+  std::optional<std::int64_t> size() const override {
+    std::int64_t size = 0;
+    for (const DatasetNodeRef& input : inputs()) {
+      const std::optional<std::int64_t> rows = input->size();
+      if (!rows) return std::nullopt;
+      if (*rows == endless || __builtin_add_overflow(size, *rows, &size)) return endless;
+    }
+    return size;
+  }
+  Element at(std::int64_t epoch, std::int64_t index) const override {
+    for (const DatasetNodeRef& input : inputs()) {
+      const std::int64_t rows = input->size().value();
+      if (index < rows) return input->at(epoch, index);
+      index -= rows;
+    }
+    return DatasetNode::at(epoch, index);  // an error
+  }
+};
+
+// Joins elements to a tuple of the epoch and index of the first.
+Element tuple_of(std::vector<Element>& parts) {
+  Element out;
+  std::vector<StructureRef> structures;
+  std::vector<StreamStateRef> states;
+  for (Element& part : parts) {
+    for (Field& field : part.fields) out.fields.push_back(std::move(field));
+    structures.push_back(std::move(part.structure));
+    states.push_back(std::move(part.state));
+  }
+  out.structure = tuple_structure(std::move(structures));
+  out.epoch = parts[0].epoch, out.index = parts[0].index;
+  out.state = stream_state({}, std::move(states));
+  return out;
+}
+
+class ZipBody : public StageBody {
+ public:
+  explicit ZipBody(std::size_t inputs) : inputs_(inputs) {}
+  void start(const RunStart& run, InputStarts& starts) override {
+    parts_.clear();
+    if (run.state) check_state(*run.state, 0, inputs_, "zip");
+    for (std::size_t i = 0; i < inputs_; ++i) starts.add(static_cast<int>(i), {run.epoch, input_state(run, i)});
+  }
+  void stop() override { parts_.clear(); }
+  int next_input() const override { return static_cast<int>(parts_.size()); }
+  Emission act(Element* element, Element& out, InputStarts&) override {
+    if (element == nullptr) {
+      parts_.clear();
+      return Emission::last;
+    }
+    parts_.push_back(std::move(*element));
+    if (parts_.size() < inputs_) return Emission::nothing;
+    out = tuple_of(parts_);
+    parts_.clear();
+    return Emission::element;
+  }
+
+ private:
+  std::size_t inputs_;
+  std::vector<Element> parts_;
+};
+
+class ZipNode : public DatasetNode {
+ public:
+  explicit ZipNode(std::vector<DatasetNodeRef> inputs) : DatasetNode(std::move(inputs)) {}
+  std::string name() const override { return "zip"; }
+  std::unique_ptr<StageBody> make_body() const override { return std::make_unique<ZipBody>(inputs().size()); }
+  std::optional<std::int64_t> size() const override {
+    std::int64_t size = endless;
+    for (const DatasetNodeRef& input : inputs()) {
+      const std::optional<std::int64_t> rows = input->size();
+      if (!rows) return std::nullopt;
+      size = std::min(size, *rows);
+    }
+    return size;
+  }
+  Element at(std::int64_t epoch, std::int64_t index) const override {
+    std::vector<Element> parts;
+    for (const DatasetNodeRef& input : inputs()) parts.push_back(input->at(epoch, index));
+    return tuple_of(parts);
+  }
+};
+
+// Cuts the pipeline: the stages before and after this point are executed by different actors.
+class PrefetchNode : public DatasetNode {
+ public:
+  PrefetchNode(DatasetNodeRef input, int slots) : DatasetNode({std::move(input)}), slots_(slots) {
+    require(slots >= 1 && slots <= 32'767, "prefetch: slots must be between 1 and 32767, got ", slots);
+  }
+  std::string name() const override { return cat("prefetch(", slots_, ")"); }
+  std::unique_ptr<StageBody> make_body() const override { return nullptr; }
+  std::optional<std::int64_t> size() const override { return inputs()[0]->size(); }
+  Element at(std::int64_t epoch, std::int64_t index) const override { return inputs()[0]->at(epoch, index); }
+  int slots() const override { return slots_; }
+  bool collects() const override { return true; }
+
+ private:
+  int slots_;
+};
+
+// The elements of the first complete epoch, shared by all streams of the data set.
+struct CachedElements {
+  std::mutex mutex;
+  std::shared_ptr<const std::vector<Element>> elements;  // null until an epoch is complete
+};
+
+class CacheBody : public StageBody {
+ public:
+  explicit CacheBody(std::shared_ptr<CachedElements> cache) : cache_(std::move(cache)) {}
+  void start(const RunStart& run, InputStarts& starts) override {
+    epoch_ = run.epoch, next_ = skip_ = 0;
+    if (run.state) {
+      check_state(*run.state, 1, 0, "cache");
+      skip_ = run.state->numbers[0];
+      require(ErrorKind::data, skip_ >= 0, "the state of stage cache is negative");
+    }
+    read_.clear();
+    std::lock_guard lock(cache_->mutex);
+    complete_ = cache_->elements;
+    if (complete_) next_ = std::min(skip_, static_cast<std::int64_t>(complete_->size()));
+    else starts.add(0, {0});  // whatever run.epoch is, so that a resumed stream has the same elements
+  }
+  void stop() override {
+    read_.clear();
+    complete_ = nullptr;
+  }
+  int next_input() const override { return complete_ ? -1 : 0; }
+  Emission act(Element* element, Element& out, InputStarts&) override {
+    if (complete_) {
+      if (next_ == static_cast<std::int64_t>(complete_->size())) return Emission::last;
+      out = (*complete_)[static_cast<std::size_t>(next_)];
+    } else if (element == nullptr) {
+      std::lock_guard lock(cache_->mutex);
+      if (!cache_->elements) cache_->elements = std::make_shared<const std::vector<Element>>(std::move(read_));
+      read_.clear();
+      return Emission::last;
+    } else {
+      element->state = nullptr;
+      read_.push_back(*element);
+      if (next_ < skip_) {
+        ++next_;
+        return Emission::nothing;
+      }
+      out = std::move(*element);
+    }
+    out.epoch += epoch_;  // random functions of later stages differ between epochs
+    out.state = stream_state({++next_});
+    return Emission::element;
+  }
+
+ private:
+  std::shared_ptr<CachedElements> cache_;
+  std::shared_ptr<const std::vector<Element>> complete_;
+  std::vector<Element> read_;
+  std::int64_t epoch_ = 0, next_ = 0, skip_ = 0;
+};
+
+class CacheNode : public DatasetNode {
+ public:
+  explicit CacheNode(DatasetNodeRef input) : DatasetNode({std::move(input)}) {}
+  std::string name() const override { return "cache"; }
+  std::unique_ptr<StageBody> make_body() const override { return std::make_unique<CacheBody>(cache_); }
+
+ private:
+  std::shared_ptr<CachedElements> cache_ = std::make_shared<CachedElements>();
+};
+
+std::vector<DatasetNodeRef> nodes_of(const std::vector<Dataset>& datasets, const char* function) {
+  require(!datasets.empty(), function, ": at least one data set is needed");
+  std::vector<DatasetNodeRef> nodes;
+  for (const Dataset& dataset : datasets) nodes.push_back(dataset.node());
+  return nodes;
+}
+
+}  // namespace
+
+Dataset Dataset::take(std::int64_t count) const {
+  require(count >= 0, "take: count must be at least 0, got ", count);
+  const std::string name = cat("take(", count, ")");
+  return Dataset(std::make_shared<SliceNode>(node_, name, name, 0, count, 1));
+}
+
+Dataset Dataset::skip(std::int64_t count) const {
+  require(count >= 0, "skip: count must be at least 0, got ", count);
+  const std::string name = cat("skip(", count, ")");
+  return Dataset(std::make_shared<SliceNode>(node_, name, name, count, endless, 1));
+}
+
+Dataset Dataset::shard(std::int64_t shards, std::int64_t index) const {
+  require(shards >= 1 && index >= 0 && index < shards, "shard: the index must be between 0 and ", shards - 1,
+          " and the number of shards at least 1, got index ", index, " of ", shards);
+  return Dataset(std::make_shared<SliceNode>(node_, cat("shard(", shards, ", ", index, ")"), cat("shard(", shards, ")"),
+                                             index, endless, shards));
+}
+
+Dataset Dataset::repeat(std::int64_t count) const { return Dataset(std::make_shared<RepeatNode>(node_, count)); }
+Dataset Dataset::prefetch(int slots) const { return Dataset(std::make_shared<PrefetchNode>(node_, slots)); }
+Dataset Dataset::cache() const { return Dataset(std::make_shared<CacheNode>(node_)); }
+Dataset zip(std::vector<Dataset> inputs) { return Dataset(std::make_shared<ZipNode>(nodes_of(inputs, "zip"))); }
+Dataset concat(std::vector<Dataset> inputs) {
+  return Dataset(std::make_shared<ConcatNode>(nodes_of(inputs, "concat")));
+}
+
+}  // namespace karez::data

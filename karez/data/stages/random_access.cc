@@ -1,0 +1,53 @@
+// Reads the elements of a data set by index; the state of such a stage is the next index.
+#include "karez/data/stages/random_access.h"
+
+#include "karez/data/stages/state_numbers.h"
+
+namespace karez::data {
+namespace {
+
+class IndexBody : public StageBody {
+ public:
+  IndexBody(DatasetNodeRef node, bool reads) : node_(std::move(node)), size_(node_->size().value()), reads_(reads) {}
+  void start(const RunStart& run, InputStarts&) override {
+    epoch_ = run.epoch, next_ = 0;
+    if (!run.state) return;
+    check_state(*run.state, 1, 0, node_->name());
+    next_ = run.state->numbers[0];
+    require(ErrorKind::data, next_ >= 0 && next_ <= size_, "the state of stage ", node_->name(), " is element ", next_,
+            ", but it has ", size_, " elements");
+  }
+  int next_input() const override { return -1; }
+  Emission act(Element*, Element& out, InputStarts&) override {
+    if (next_ >= size_) return Emission::last;
+    if (reads_) out = node_->at(epoch_, next_);
+    else out.epoch = epoch_, out.index = next_;
+    out.state = stream_state({++next_});
+    return Emission::element;
+  }
+
+ private:
+  DatasetNodeRef node_;
+  std::int64_t size_, epoch_ = 0, next_ = 0;
+  bool reads_;
+};
+
+}  // namespace
+
+std::unique_ptr<StageBody> random_access_body(DatasetNodeRef node) {
+  return std::make_unique<IndexBody>(std::move(node), true);
+}
+
+std::unique_ptr<StageBody> index_body(DatasetNodeRef node) {
+  return std::make_unique<IndexBody>(std::move(node), false);
+}
+
+ElementFunction read_by_index(DatasetNodeRef node) {
+  return [node = std::move(node)](Element& in, Element& out) {
+    out = node->at(in.epoch, in.index);
+    out.state = std::move(in.state);
+    return Emission::element;
+  };
+}
+
+}  // namespace karez::data

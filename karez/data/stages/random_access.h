@@ -1,0 +1,18 @@
+// Stages over data sets whose elements can be read by their index.
+#pragma once
+
+#include <memory>
+
+#include "karez/data/namespace.h"
+#include "karez/data/stages/dataset_node.h"
+
+namespace karez::data {
+
+// Emits the elements of an epoch in order, each read by its index.
+std::unique_ptr<StageBody> random_access_body(DatasetNodeRef node);
+// Emits elements that have only an epoch, an index and a state; `read_by_index` then reads their fields, for several
+// elements at the same time.
+std::unique_ptr<StageBody> index_body(DatasetNodeRef node);
+ElementFunction read_by_index(DatasetNodeRef node);
+
+}  // namespace karez::data

@@ -1,0 +1,29 @@
+// Stacks elements to a batch, and takes the rows of arrays.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "karez/data/namespace.h"
+#include "karez/data/stages/array_pool.h"
+#include "karez/data/stages/element.h"
+
+namespace karez::data {
+
+// Row `index` of an array along its first dimension; shares the array's bytes.
+HostArray row_of(const HostArray& array, std::int64_t index);
+
+struct StackOptions {
+  std::int64_t rows = 0;           // of the batch; rows that `elements` lacks are zeros
+  bool weights = false;            // append a field f32[rows]: 1 for an element, 0 for a row of zeros
+  bool padded = false;             // arrays of a field may differ in size
+  std::vector<Shape> shapes = {};  // padded: by field, the shape of a row; -1: the largest size
+};
+
+// One element with the epoch, index and structure of the first one and the state of the last one, in arrays of the
+// pool. `stage` is for errors.
+Element stack(std::span<const Element> elements, const StackOptions& options, ArrayPool& pool, std::string_view stage);
+
+}  // namespace karez::data

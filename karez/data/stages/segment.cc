@@ -1,0 +1,79 @@
+// Executes the bodies of a segment: each act begins at the body whose next act needs no element of another body.
+#include "karez/data/stages/segment.h"
+
+namespace karez::data {
+
+int Segment::add(std::unique_ptr<StageBody> body, std::vector<int> inputs) {
+  const int number = static_cast<int>(nodes_.size());
+  for (int input : inputs)
+    if (input >= 0) node(input).parent = number;
+  nodes_.push_back({std::move(body), std::move(inputs), -1});
+  return number;
+}
+
+void Segment::start(const RunStart& run) {
+  port_starts_.clear();
+  start(static_cast<int>(nodes_.size()) - 1, run);
+}
+
+void Segment::start(int i, const RunStart& run) {
+  InputStarts starts;
+  node(i).body->start(run, starts);
+  apply(i, starts);
+}
+
+void Segment::apply(int i, InputStarts& starts) {
+  for (InputStarts::Entry& entry : starts.entries()) {
+    const int input = node(i).inputs.at(static_cast<std::size_t>(entry.input));
+    if (input >= 0) start(input, entry.run);
+    else port_starts_.push_back({~input, std::move(entry.run)});
+  }
+}
+
+void Segment::stop() {
+  port_starts_.clear();
+  for (Node& node : nodes_) node.body->stop();
+}
+
+int Segment::next_port() const {
+  for (int i = static_cast<int>(nodes_.size()) - 1; i >= 0;) {
+    const int input = node(i).body->next_input();
+    if (input < 0) return -1;
+    i = node(i).inputs[static_cast<std::size_t>(input)];
+    if (i < 0) return ~i;
+  }
+  return -1;
+}
+
+Emission Segment::act(Element* element, Element& out, const std::atomic<bool>& cancelled) {
+  port_starts_.clear();
+  const int root = static_cast<int>(nodes_.size()) - 1;
+  bool first = true;
+  while (!cancelled.load(std::memory_order_relaxed)) {
+    int i = root, input = node(i).body->next_input();
+    while (input >= 0 && node(i).inputs[static_cast<std::size_t>(input)] >= 0) {
+      i = node(i).inputs[static_cast<std::size_t>(input)];
+      input = node(i).body->next_input();
+    }
+    if (input >= 0 && !first) return Emission::nothing;  // the next element of a port is needed
+    InputStarts starts;
+    Element result;
+    Emission emission = node(i).body->act(input >= 0 ? element : nullptr, result, starts);
+    apply(i, starts);
+    first = false;
+    for (; i != root && emission != Emission::nothing;) {
+      i = node(i).parent;
+      Element read = std::move(result);
+      result = Element();
+      starts.entries().clear();
+      emission = node(i).body->act(emission == Emission::element ? &read : nullptr, result, starts);
+      apply(i, starts);
+    }
+    if (emission == Emission::nothing) continue;
+    out = std::move(result);
+    return emission;
+  }
+  return Emission::nothing;
+}
+
+}  // namespace karez::data

@@ -1,0 +1,53 @@
+// The work of a data stage, without a thread: what an act reads, what it emits and how a run starts.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "karez/data/namespace.h"
+#include "karez/data/stages/element.h"
+#include "karez/plan/stages.h"
+
+namespace karez::data {
+
+using Emission = plan::StageResult::Emission;
+
+// How a run starts: from the beginning of an epoch, or from a state.
+struct RunStart {
+  std::int64_t epoch = 0;
+  StreamStateRef state = nullptr;  // null: from the beginning
+  std::shared_ptr<const Element> argument =
+      nullptr;  // the element from which a stage of `interleave` makes its data set
+};
+
+// The inputs whose next run an act starts.
+class InputStarts {
+ public:
+  struct Entry {
+    int input = 0;
+    RunStart run;
+  };
+  void add(int input, RunStart run) { entries_.push_back({input, std::move(run)}); }
+  std::vector<Entry>& entries() { return entries_; }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+// One stage. Its functions are called one at a time, possibly by different threads.
+class StageBody {
+ public:
+  virtual ~StageBody() = default;
+  // Starts a run. Every input that the run reads must be started, now or in a later act.
+  virtual void start(const RunStart& run, InputStarts& starts) = 0;
+  // Ends the run early; the body frees the elements that it holds.
+  virtual void stop() {}
+  // The input that the next act reads; -1: none.
+  virtual int next_input() const = 0;
+  // Reads one element of that input, null if the input has ended, or nothing. Writes at most one element to `out`. If
+  // it throws, the run ends with this error.
+  virtual Emission act(Element* element, Element& out, InputStarts& starts) = 0;
+};
+
+}  // namespace karez::data

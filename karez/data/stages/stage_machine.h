@@ -1,0 +1,82 @@
+// Executes the actors of a data set without a thread: whoever drives the machine chooses the next act and delivers the
+// messages.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "karez/base/by_id.h"
+#include "karez/data/namespace.h"
+#include "karez/data/stages/stage_tree.h"
+#include "karez/plan/stages.h"
+
+namespace karez::data {
+
+// An act between `begin` and `complete`.
+struct StageExecution {
+  plan::StageId stage;
+  plan::StageAct act;
+  RunStart run;  // of a start
+  Element input, output;
+  std::exception_ptr error;  // of the input; after `execute`, of the act
+  Emission emission = Emission::nothing;
+  int next_input = -1;
+  std::vector<InputStarts::Entry> starts;
+};
+
+// Only `execute` may be called while other calls run, for different executions.
+class StageMachine {
+ public:
+  explicit StageMachine(StageTree tree);
+
+  bool ready(plan::StageId stage) const { return ports_[stage].ready(); }
+  StageExecution begin(plan::StageId stage);
+  // Does the work of the act. Never throws: an error of a stage ends its run and travels to the reader.
+  void execute(StageExecution& execution);
+  void complete(StageExecution& execution);
+
+  // The reader's end. `read` removes the next element; nothing if the run has ended, and an error of a stage is thrown.
+  void start(const RunStart& run);
+  void stop();
+  bool readable() const { return !reader_.empty(); }
+  bool reading() const { return reader_.open(); }  // a run has started and not ended
+  std::optional<Element> read();
+
+  // The messages that calls have sent and that have not been delivered yet, oldest first. The driver removes them.
+  std::vector<plan::StageMessage>& sent() { return sent_; }
+  void deliver(const plan::StageMessage& message);
+  void deliver_all();
+
+  // Lets running acts end soon; no further act may begin.
+  void cancel();
+  const plan::StageGraph& graph() const { return tree_.graph; }
+  const plan::StagePorts& ports(plan::StageId stage) const { return ports_[stage]; }
+  std::int64_t elements_held() const;  // elements in slots
+
+ private:
+  struct Slot {
+    std::optional<Element> element;
+    std::exception_ptr error;
+  };
+  struct Actor {
+    std::vector<Slot> slots;
+    RunStart run;                    // of the start that was requested last
+    std::exception_ptr start_error;  // the error of a start, which the next act reports
+    std::atomic<bool> cancelled{false};
+  };
+
+  Slot& slot(plan::StageId stage, int number) { return actors_[stage]->slots[static_cast<std::size_t>(number)]; }
+  void execute_start(StageExecution& execution);
+  void execute_element(StageExecution& execution);
+
+  StageTree tree_;
+  ById<plan::StageId, plan::StagePorts> ports_;
+  ById<plan::StageId, std::unique_ptr<Actor>> actors_;
+  plan::StageInput reader_;
+  std::vector<plan::StageMessage> sent_;
+};
+
+}  // namespace karez::data

@@ -1,0 +1,73 @@
+// The threads that execute the stages of data sets.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "karez/data/dataset.h"
+#include "karez/data/stages/stage_machine.h"
+#include "karez/runtime/namespace.h"
+
+namespace karez::runtime {
+
+// A stream of elements that data threads produce; see DatasetReader.
+class ServedStream;
+
+// Threads that execute the acts of all streams. A thread takes the ready act closest to the reader and sleeps if no act
+// is ready. A further thread starts when an act is ready while all others are busy, so acts that wait, such as for a
+// disk, do not keep others from running; the lanes of the stages bound their number. One mutex guards the protocol of
+// all streams; acts run without it.
+class DataThreads : public std::enable_shared_from_this<DataThreads> {
+ public:
+  // At most `limit` threads. With 0 threads, readers execute the acts while they wait.
+  explicit DataThreads(int limit = 256);
+  ~DataThreads();
+  DataThreads(const DataThreads&) = delete;
+  DataThreads& operator=(const DataThreads&) = delete;
+
+  std::shared_ptr<ServedStream> serve(StageTree tree);  // an error after `end`
+  // Starts a run. A run that is being read ends.
+  void start(ServedStream& stream, const RunStart& run);
+  // Waits for the next element; nothing at the end of the run or after `close`. Throws an error of a stage once; the
+  // run has then ended. If an act of another stream calls it, the thread executes acts of this stream while it waits.
+  // `while_waiting` is called about twenty times a second; its exceptions are propagated.
+  std::optional<Element> next(const std::shared_ptr<ServedStream>& stream, const std::function<void()>& while_waiting);
+  // Lets no further act begin, waits for running acts, and frees all elements. If `wait` is false or if an act of this
+  // stream calls it, it does not wait, and the elements are freed when the last act has ended. `while_waiting` as
+  // above.
+  void close(const std::shared_ptr<ServedStream>& stream, bool wait = true,
+             const std::function<void()>& while_waiting = nullptr);
+  // Closes all streams, and ends the threads. If the act of a thread does not end within this time, the thread goes on
+  // with it, and this object is never destroyed.
+  void end(double seconds = 5);
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  // Execute one ready act, and return false if there is none. `lock` holds mutex_, and is released during the act.
+  bool execute_one(Lock& lock);
+  bool execute_one(ServedStream& stream, Lock& lock);
+  // Delivers messages and wakes the reader, and a thread for each ready act but the one that the caller executes next.
+  // Needs mutex_.
+  void deliver(ServedStream& stream, bool executes_next = false);
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::vector<std::shared_ptr<ServedStream>> streams_;
+  std::size_t next_stream_ = 0;  // the stream that is served next, so that none waits for long
+  const int limit_;
+  int lanes_ = 0;               // of all streams
+  int idle_ = 0, running_ = 0;  // sleeping threads, and threads that have not ended
+  bool stop_ = false;
+  bool left_threads_ = false;         // `end` did not wait for all threads
+  std::condition_variable ended_;     // a thread has ended
+  std::vector<std::thread> threads_;  // last, because the threads use the other members
+};
+
+}  // namespace karez::runtime
