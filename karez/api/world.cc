@@ -9,6 +9,7 @@
 #include "karez/api/ranks/rank_agreement.h"
 #include "karez/api/state/stored_parts.h"
 #include "karez/api/state/world_state.h"
+#include "karez/base/hash.h"
 #include "karez/base/text.h"
 
 namespace karez {
@@ -131,7 +132,19 @@ Layout World::layout(const Parameter& parameter) const {
 Counters World::counters() const { return state_->session.counters(); }
 std::int64_t World::held_bytes() const { return state_->session.held_bytes(); }
 
+DataIterator World::iterate(const data::Dataset& dataset, const IterateOptions& options) const {
+  state_->session.check_open();
+  if (options.compare) {
+    const std::string text = dataset.common_text();
+    agree_on_program(*state_, base::hash_text(text), "the data set", [&] { return text; });
+  }
+  return {dataset, state_->data_threads, options.slots, state_->options.while_waiting};
+}
+
+void World::end_iterators() { state_->data_threads->end(); }
+
 void World::end(bool wait) {
+  end_iterators();
   state_->session.end(wait ? Session::ShutdownMode::graceful : Session::ShutdownMode::immediate);
   state_->end_ranks(wait);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "karez/api/checkpoint_options.h"
+#include "karez/api/data_iterator.h"
 #include "karez/api/device_mesh.h"
 #include "karez/api/tensor.h"
 #include "karez/api/world_options.h"
@@ -76,6 +77,9 @@ class World {
   // Returns the names of loaded values that no variable has taken yet; a name that two values have occurs twice.
   std::vector<std::string> waiting() const;
 
+  // Reads a data set with data threads. With several ranks, each rank reads its data set by itself.
+  DataIterator iterate(const data::Dataset& dataset, const IterateOptions& options = {}) const;
+
   Counters counters() const;  // counts of launches, messages and bytes since the world was created
   // Returns the total bytes of existing arrays on all devices. These bytes do not count towards WorldOptions::memory.
   // Does not wait.
@@ -89,6 +93,9 @@ class World {
   // it. If a rank has exited or hangs, reset throws too, and the job must be restarted.
   void reset();
 
+  // Closes all iterators of data sets; no data set can be read in this world any more. Functions of data sets that run
+  // longer than five seconds are not waited for. `end` calls it.
+  void end_iterators();
   // Ends the world before its last owner (possibly a mesh, a function or a future) is destroyed. Later calls are
   // errors, but results of earlier calls can still be read. If `wait` is true, waits for earlier calls and, with
   // several ranks, until the other ranks end their worlds. An exception from `while_waiting` stops the wait; `end` may

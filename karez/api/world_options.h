@@ -48,6 +48,9 @@ struct WorldOptions {
   // The number of threads that execute one kernel call, at most 1024; 0 means the number of cores per worker. The last
   // bits of results depend on this number.
   int team = 0;
+  // The number of cores that kernels leave to the stages of data sets (World::iterate); kernels use at least one core.
+  // The last bits of results depend on this number.
+  int data_cores = 0;
   // The maximum number of calls that run at the same time, up to 1024. A further call waits until a running call ends,
   // whether or not the results of that call are read.
   int in_flight = 4;

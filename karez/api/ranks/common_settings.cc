@@ -80,7 +80,7 @@ RankInfo RankInfo::parse(const std::string& text) {
 
 std::string options_to_match(const WorldOptions& options, const std::string& versions) {
   return cat(versions, "processor = ", cpu_class(), "\ndevices = ", options.devices, "\nseed = ", options.seed,
-             "\nteam = ", options.team, "\nin_flight = ", options.in_flight,
+             "\nteam = ", options.team, "\ndata_cores = ", options.data_cores, "\nin_flight = ", options.in_flight,
              "\ncheck_inputs = ", name_of(options.check_inputs), "\n");
 }
 

@@ -38,6 +38,8 @@ WorldOptions checked(WorldOptions options) {
             "KAREZ_CHECK_INPUTS must be off, sampled or full, got '", word, "'");
     options.check_inputs = word == "off" ? InputCheck::off : word == "full" ? InputCheck::full : InputCheck::sampled;
   }
+  require(options.data_cores >= 0 && options.data_cores <= 1024, "World: data_cores must be from 0 to 1024, got ",
+          options.data_cores);
   require(options.team >= 0 && options.team <= 1024,
           "World: team must be from 0 to 1024 (0 chooses the number automatically), got ", options.team);
   return options;
@@ -127,6 +129,7 @@ WorldState::WorldState(WorldOptions requested_options)
       common_settings(ranks.agree(options, costs_of(options), library_versions())),
       tables(make_tables(options, common_settings)),
       plans(cache_path(), !options.ops.empty() || !options.kernels.empty()),
+      data_threads(std::make_shared<runtime::DataThreads>()),
       session(session_options(options, ranks, common_settings), tables.kernels) {}
 
 void WorldState::grow_to(int devices) {
@@ -156,7 +159,7 @@ CostTable WorldState::act_costs(const Graph& graph, int team) const {
 }
 
 CompileOptions WorldState::compile_options(const Graph& graph) const {
-  const int devices = max_devices_per_rank(graph), cores = common_settings.cores;
+  const int devices = max_devices_per_rank(graph), cores = std::max(1, common_settings.cores - options.data_cores);
   CompileOptions out;
   out.rank = ranks.rank();
   out.world = ranks.ranks();

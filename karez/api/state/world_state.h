@@ -20,6 +20,7 @@
 #include "karez/kernels/kernel.h"
 #include "karez/passes/compilation.h"
 #include "karez/runtime/session.h"
+#include "karez/runtime/stages/data_threads.h"
 
 namespace karez {
 
@@ -39,6 +40,7 @@ struct GatherPlan {
 
 struct WorldState : std::enable_shared_from_this<WorldState> {
   explicit WorldState(WorldOptions requested_options);
+  ~WorldState() { data_threads->end(); }  // before the destruction of iterators, which would wait without a limit
 
   const SitesReference sites;
   WorldOptions options;
@@ -60,6 +62,7 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   std::atomic<bool> has_expired_owners{false};  // there is a variable whose owner no longer exists
   TraceQueue traces;
 
+  const std::shared_ptr<runtime::DataThreads> data_threads;  // of streams; they may outlive the world
   runtime::Session session;              // declared after the tables to which it refers, so that it is destroyed first
   ExpressionPlanCache expression_plans;  // destroyed before the session
 

@@ -1,0 +1,147 @@
+// Tests of iterators of data sets in a world: epochs, positions, launches, and the end of the world.
+#include "karez/api/data_iterator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "karez/api/ranks/test_ranks.h"
+#include "karez/karez.h"
+
+namespace karez {
+namespace {
+
+using data::Element;
+using testing::HasSubstr;
+
+std::vector<std::int64_t> epoch_of(DataIterator& iterator) {
+  std::vector<std::int64_t> out;
+  while (std::optional<Element> element = iterator.next())
+    out.push_back(data::array_of(*element).data<std::int64_t>()[0]);
+  return out;
+}
+
+TEST(DataIterator, NextReturnsEpochAfterEpoch) {
+  World world;
+  DataIterator iterator = world.iterate(data::range(20).shuffle({.seed = 4}));
+  const auto first = epoch_of(iterator), second = epoch_of(iterator);
+  EXPECT_EQ(iterator.epoch(), 1);
+  EXPECT_NE(first, second);
+  iterator.start(0);
+  EXPECT_EQ(epoch_of(iterator), first);
+  EXPECT_EQ(epoch_of(iterator), second);
+  EXPECT_THROW(iterator.start(-1), Error);
+}
+
+TEST(DataIterator, AnotherIteratorContinuesAtAState) {
+  World world;
+  const data::Dataset dataset = data::range(30).shuffle({.buffer = 5}).repeat(2);
+  DataIterator iterator = world.iterate(dataset), other = world.iterate(dataset, {.slots = 1});
+  EXPECT_EQ(iterator.state(), "epoch 0 -");
+  epoch_of(iterator);
+  EXPECT_EQ(iterator.state(), "epoch 1 -");
+  for (int i = 0; i < 40; ++i) iterator.next();
+  const std::string state = iterator.state();
+  other.restore(state);
+  EXPECT_EQ(other.state(), state);
+  EXPECT_EQ(other.epoch(), 1);
+  EXPECT_EQ(epoch_of(other), epoch_of(iterator));
+  EXPECT_EQ(epoch_of(other), epoch_of(iterator)) << "the next epoch";
+}
+
+TEST(DataIterator, AMalformedStateIsADataError) {
+  World world;
+  DataIterator iterator = world.iterate(data::range(3));
+  for (const char* text : {"", "epoch", "epoch x -", "epoch -1 -", "epoch 1", "epoch 1 (", "epoch 1 - -", "1 -"}) {
+    try {
+      iterator.restore(text);
+      FAIL() << text;
+    } catch (const Error& error) { EXPECT_EQ(error.kind, ErrorKind::data) << text; }
+  }
+}
+
+TEST(DataIterator, CompiledFunctionsReadItsArrays) {
+  World world({.devices = 2});
+  const HostArray x = HostArray::of<float>({6, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  auto total = compile(world.mesh("data=2"), [](Tensor rows) { return sum(rows); });
+  DataIterator iterator = world.iterate(data::from_arrays({x}).batch(4, data::LastBatch::drop));
+  std::optional<Element> batch = iterator.next();
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(total(data::array_of(*batch)).item(), 28);
+  EXPECT_FALSE(iterator.next());
+}
+
+TEST(DataIterator, AClosedIteratorHasNoElements) {
+  World world;
+  DataIterator iterator = world.iterate(data::range(3).repeat());
+  EXPECT_TRUE(iterator.next());
+  iterator.close();
+  EXPECT_FALSE(iterator.next());
+  EXPECT_FALSE(iterator.next());
+  EXPECT_THROW(iterator.start(0), Error);
+}
+
+TEST(DataIterator, AnIteratorMayBeDroppedWithoutWaiting) {
+  World world;
+  auto release = std::make_shared<std::atomic<bool>>(false), inside = std::make_shared<std::atomic<bool>>(false);
+  {
+    DataIterator iterator = world.iterate(data::range(3).map([=](const Element& element) {
+      *inside = true;
+      while (!*release) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return element;
+    }));
+    iterator.start(0);
+    while (!*inside) std::this_thread::yield();
+    iterator.close(false);
+  }
+  *release = true;
+}
+
+TEST(DataIterator, TheEndOfTheWorldEndsIterators) {
+  World world;
+  DataIterator iterator = world.iterate(data::range(100));
+  EXPECT_TRUE(iterator.next());
+  world.end();
+  EXPECT_FALSE(iterator.next());
+  EXPECT_THROW(world.iterate(data::range(3)), Error);
+}
+
+TEST(DataIterator, AnIteratorMayOutliveItsWorld) {
+  auto world = std::make_unique<World>();
+  DataIterator iterator = world->iterate(data::range(100).map([](const Element& e) { return e; }, {2}));
+  EXPECT_TRUE(iterator.next());
+  world.reset();
+  EXPECT_FALSE(iterator.next());
+}
+
+TEST(DataIterator, RanksReadEqualDataSets) {
+  const auto errors = errors_by_rank(2, [](World& world, int rank) {
+    DataIterator iterator = world.iterate(data::range(10).shard(2, rank).batch(5));
+    const std::optional<Element> batch = iterator.next();
+    require(data::array_of(*batch).data<std::int64_t>()[1] == 2 + rank, "rank ", rank, " has another shard");
+  });
+  EXPECT_THAT(errors, testing::Each("no error"));
+}
+
+TEST(DataIterator, ADataSetThatDiffersBetweenRanksIsAnErrorOnAllOfThem) {
+  const auto errors = errors_by_rank(2, [](World& world, int rank) {
+    world.iterate(data::range(10).shuffle({.seed = 5 + static_cast<std::uint64_t>(rank)}).batch(5));
+  });
+  for (const std::string& error : errors)
+    EXPECT_THAT(error, testing::AllOf(HasSubstr("shuffle(seed=5)"), HasSubstr("shuffle(seed=6)")));
+}
+
+TEST(DataCores, KernelsLeaveTheseCoresAlone) {
+  EXPECT_THAT([] { World({.data_cores = -1}); },
+              testing::ThrowsMessage<Error>(HasSubstr("data_cores must be from 0 to 1024, got -1")));
+  World world({.team = 0, .data_cores = 1024});
+  auto product = compile(world.mesh(), [](Tensor x) { return matmul(x, x); });
+  product(HostArray(TensorType{DType::f32, {512, 512}})).wait();
+  EXPECT_THAT(product.plan_text(), testing::Not(HasSubstr(" team "))) << "each call has one thread";
+}
+
+}  // namespace
+}  // namespace karez
