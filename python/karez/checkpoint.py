@@ -7,15 +7,26 @@ from collections.abc import Mapping
 from typing import Any, Optional, Union
 
 from . import recording, worlds
-from .errors import UserError
+from .datasets import DataIterator
+from .errors import NameError, UserError
 from .nn.module import Module
 from .nn.parameter import Buffer, Parameter
 
+_DATA = "data iterator "  # the beginning of the names of notes that hold positions
 
-def save(path: Union[str, os.PathLike[str]], position: int = 0, notes: Optional[Mapping[str, str]] = None) -> None:
-    """Writes a checkpoint. It contains the parameters, the optimiser state, the random counter, the data position, and
-    `notes`, a dict of strings."""
-    worlds.world().save(os.fspath(path), position, notes or {})
+
+def save(
+    path: Union[str, os.PathLike[str]],
+    position: int = 0,
+    notes: Optional[Mapping[str, str]] = None,
+    data: Optional[Mapping[str, DataIterator]] = None,
+) -> None:
+    """Writes a checkpoint. It contains the parameters, the optimiser state, the random counter, the data position,
+    `notes`, a dict of strings, and the positions of the iterators in `data`, by name."""
+    all_notes = dict(notes or {})
+    for name, iterator in (data or {}).items():
+        all_notes[_DATA + name] = iterator.state()
+    worlds.world().save(os.fspath(path), position, all_notes)
 
 
 def load(
@@ -24,13 +35,15 @@ def load(
     names: Any = (),
     missing: bool = False,
     extra: bool = False,
+    data: Optional[Mapping[str, DataIterator]] = None,
 ) -> tuple[int, dict[str, str]]:
     """Loads values from a safetensors file: for all parameters by default, or only for `parameters`, which may be a
     module, a parameter, or a list of both. Returns the data position and the notes.
 
     `names` maps names in the file to names in the model, as in {"h.*.ln_1.weight": "blocks.*.norm1.weight"}; tensors
     that are mapped to an empty name are skipped. With missing=True, parameters that the file lacks keep their values.
-    With extra=True, tensors that the model lacks are skipped.
+    With extra=True, tensors that the model lacks are skipped. Each iterator in `data` continues at the position that
+    was saved under its name.
     """
     sources = [parameters] if isinstance(parameters, (Module, Parameter)) else list(parameters)
     target_parameters = [
@@ -43,7 +56,7 @@ def load(
         p._adaptable = False
     with_buffers = sources and all(isinstance(part, Module) for part in sources)
     # No local variable holds the list of all parameters, because the traceback of an error would keep them alive.
-    return worlds.world().load(
+    saved_position, all_notes = worlds.world().load(
         os.fspath(path),
         target_parameters,
         list(dict(names).items()),
@@ -51,6 +64,15 @@ def load(
         extra,
         [] if with_buffers else _live_parameters(target_parameters),
     )
+    positions = {key[len(_DATA) :]: text for key, text in all_notes.items() if key.startswith(_DATA)}
+    for name, iterator in (data or {}).items():
+        if name not in positions:
+            raise NameError(
+                f"load: the checkpoint has no position for the iterator '{name}'; it has positions for "
+                + (", ".join(f"'{other}'" for other in positions) or "no iterator")
+            )
+        iterator.load_state(positions[name])
+    return saved_position, {key: text for key, text in all_notes.items() if not key.startswith(_DATA)}
 
 
 def _live_parameters(target_parameters: list[Parameter]) -> list[Parameter]:

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 from typing import Any
 
 import numpy
 
 from ._core import Feed, ImageBatches, Progress, read_labelled_images as labelled_images
+from .datasets import DataIterator, Dataset, concat, from_arrays, from_generator, from_source, range, zip
 from .errors import ShapeError, UserError
 from .prefetch import feed
 
-__all__ = ["Batches", "Feed", "ImageBatches", "Progress", "feed", "labelled_images"]
+__all__ = [
+    "Batches",
+    "DataIterator",
+    "Dataset",
+    "Feed",
+    "ImageBatches",
+    "Progress",
+    "concat",
+    "feed",
+    "from_arrays",
+    "from_generator",
+    "from_source",
+    "labelled_images",
+    "range",
+    "zip",
+]
 
 
 class Batches:
@@ -54,7 +71,7 @@ class Batches:
 
     def epoch(self, number: int) -> Iterator[Any]:
         """The batches of one epoch."""
-        for place in range(self.per_epoch):
+        for place in builtins.range(self.per_epoch):
             yield self.at(number * self.per_epoch + place)
 
     def at(self, position: int) -> Any:

@@ -1,15 +1,13 @@
-"""Prefetching of batches: a thread copies the next batches while the current step runs."""
+"""Prefetching of batches: the next batches are copied while the current step runs."""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy
 
-from . import _core, tree_util
+from . import _core, tree_util, worlds
 from .errors import TypeError, UserError
 from .type_aliases import Tensor
 
@@ -43,10 +41,10 @@ class feed:
         return next(self._run)
 
     def close(self) -> None:
-        """Ends the loop: it yields no further batch or error, and the thread ends after its current batch. Any thread
-        may call it, any number of times."""
+        """Ends the loop: it yields no further batch or error. The thread may still be reading its current batch. Any
+        thread may call it, any number of times."""
         self._closed = True
-        self._run.queue.close()
+        self._run.iterator.close(False)
 
     def __enter__(self) -> feed:
         return self
@@ -56,84 +54,48 @@ class feed:
 
 
 class FeedIterator:
-    """One loop over a feed; it closes its queue when the last reference to it is gone."""
+    """One loop over a feed."""
 
     def __init__(self, batches: Any, slots: int, epochs: int) -> None:
-        self.queue = PrefetchQueue(slots)
-        threading.Thread(target=produce, args=(self.queue, batches, epochs), name="karez feed", daemon=True).start()
+        dataset = _core.generator_dataset(lambda epoch: BatchReader(batches, epochs), type(batches).__name__, True)
+        self.iterator = _core.DataIterator(worlds.world(), dataset, slots, False)
+        self.iterator.start(0)
+        self.ended = False
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
-        return self.queue.take()
-
-    def __del__(self) -> None:
-        self.queue.close()
-
-
-class PrefetchQueue:
-    """The queue between the prefetch thread and a loop. It has no reference to the loop, so that the thread ends when
-    the loop is abandoned."""
-
-    def __init__(self, slots: int) -> None:
-        self.slots, self.closed = slots, False
-        self.ready: deque[tuple[str, Any]] = deque()  # ("batch", batch), ("error", exception), ("end", None)
-        self.changed = threading.Condition()
-
-    def wait_for_free_slot(self) -> bool:
-        """Waits for a free slot; returns False if the queue is closed."""
-        with self.changed:
-            self.changed.wait_for(lambda: self.closed or len(self.ready) < self.slots)
-            return not self.closed
-
-    def put(self, kind: str, value: Any) -> None:
-        with self.changed:
-            if self.closed:
-                return  # an item added during the close is dropped
-            self.ready.append((kind, value))
-            self.changed.notify_all()
-
-    def take(self) -> Any:
-        with self.changed:
-            self.changed.wait_for(lambda: self.closed or self.ready)
-            if self.closed:
-                raise StopIteration
-            kind, value = self.ready[0]
-            if kind == "batch":
-                self.ready.popleft()
-            else:
-                self.ready[0] = "end", None  # stays in the queue for later calls
-            self.changed.notify_all()
-        if kind == "error":
-            raise value
-        if kind == "end":
+        item: Any = None if self.ended else self.iterator.next(True)
+        if item is None:
+            self.ended = True
             raise StopIteration
-        return value
-
-    def close(self) -> None:
-        with self.changed:
-            self.closed = True
-            self.ready.clear()
-            self.changed.notify_all()
+        return item[0]
 
 
-def produce(queue: PrefetchQueue, batches: Any, epochs: int) -> None:
-    """The main function of the prefetch thread; it waits for a free slot before it takes a batch."""
-    try:
-        for _ in range(epochs):
-            iterator = iter(batches)
-            while queue.wait_for_free_slot():
-                try:
-                    batch = next(iterator)
-                except StopIteration:
-                    break
-                queue.put("batch", to_tensors(batch))
-            if queue.closed:
-                return
-        queue.put("end", None)
-    except BaseException as error:
-        queue.put("error", error)
+class BatchReader:
+    """The batches of several passes over an iterable as tensors, as _core.generator_dataset expects them."""
+
+    def __init__(self, batches: Any, epochs: int) -> None:
+        self.batches, self.passes = batches, epochs
+        self.iterator: Any = None
+
+    def next(self) -> Any:
+        while True:
+            if self.iterator is None:
+                if self.passes == 0:
+                    raise StopIteration
+                self.passes -= 1
+                self.iterator = iter(self.batches)
+            try:
+                batch = next(self.iterator)
+            except StopIteration:
+                self.iterator = None
+                continue
+            return to_tensors(batch)
+
+    def state(self) -> None:
+        return None
 
 
 def to_tensors(batch: Any) -> Any:

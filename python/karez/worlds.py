@@ -32,6 +32,7 @@ def init(
     *,
     workers: int = 0,
     team: int = 0,
+    data_cores: int = 0,
     in_flight: int = 4,
     memory: int = 0,
     check_nan: bool = False,
@@ -46,6 +47,7 @@ def init(
 
     workers: the number of threads that serve the devices; 0 means one for each device, at most the number of cores.
     team: the number of threads that execute one kernel call; 0 means the number of cores per worker.
+    data_cores: the number of cores that kernels leave to the stages of data sets.
     in_flight: the maximum number of calls that run at the same time.
     memory: the maximum number of bytes on each device that one plan may use; 0 means no limit.
     check_nan: if true, a NaN or an infinity computed from finite operands makes the call fail.
@@ -60,6 +62,7 @@ def init(
         options = [
             workers,
             team,
+            data_cores,
             in_flight,
             memory,
             check_nan,
@@ -173,6 +176,7 @@ def _end_at_exit() -> None:
     global _ended
     if _default is None or _forked:
         return
+    _default.end_iterators()  # first, because the functions of data sets may need the interpreter's lock
     _core.stop_other_threads()
     _ended = True
     interactive = hasattr(sys, "ps1") or bool(

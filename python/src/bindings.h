@@ -19,5 +19,6 @@ void init_guards(nb::module_& m);       // guards of captured values
 void init_compile(nb::module_& m);      // compiled functions and their results
 void init_optim(nb::module_& m);        // optimisers and schedules
 void init_batches(nb::module_& m);      // sources of batches, and the progress line
+void init_datasets(nb::module_& m);     // data sets and their iterators
 
 }  // namespace karez::python

@@ -16,7 +16,9 @@ std::atomic<int> threads_inside{0};
 thread_local int depth = 0;  // the nesting depth of this thread: C++ may call Python, which calls C++
 std::atomic<std::thread::id> finalizing_thread{};
 
-[[noreturn]] void block_forever() {
+}  // namespace
+
+void block_forever() {
   for (;;) pause();
 }
 
@@ -24,8 +26,6 @@ bool is_finalizing_elsewhere() {
   const std::thread::id thread = finalizing_thread.load();
   return thread != std::thread::id() && thread != std::this_thread::get_id();
 }
-
-}  // namespace
 
 GilRelease::GilRelease() {
   if (depth++ == 0) ++threads_inside;

@@ -2,6 +2,7 @@
 // ends.
 #pragma once
 
+#include <cxxabi.h>
 #include <nanobind/nanobind.h>
 
 namespace karez::python {
@@ -19,6 +20,19 @@ class GilRelease {
  private:
   PyThreadState* state_;
 };
+
+[[noreturn]] void block_forever();
+bool is_finalizing_elsewhere();  // whether another thread ends the program
+
+// Acquires the lock on a thread of C++ and calls f. While another thread ends the program, the thread blocks forever,
+// also if Python code that f calls acquires the lock again.
+template <class F> auto with_gil(F&& f) {
+  if (is_finalizing_elsewhere()) block_forever();
+  try {
+    nanobind::gil_scoped_acquire gil;
+    return f();
+  } catch (abi::__forced_unwind&) { block_forever(); }  // the interpreter ends this thread
+}
 
 // Called by the thread that ends the program. From then on, other threads block when they acquire the lock again.
 void stop_other_threads();

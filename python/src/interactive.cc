@@ -28,6 +28,7 @@ void ensure_default_device() {
 void init_interactive(nb::module_& m) {
   m.def("forget_default_world", [] {
     ++world_number;
+    GilRelease without_gil;  // functions of data sets may need the lock before the world can end
     current_scope.reset();
   });
 }

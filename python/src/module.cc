@@ -21,4 +21,5 @@ NB_MODULE(_core, m) {
   karez::python::init_compile(m);
   karez::python::init_optim(m);
   karez::python::init_batches(m);
+  karez::python::init_datasets(m);
 }

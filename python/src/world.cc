@@ -27,7 +27,7 @@ InputCheck input_check_from(const std::string& word) {
   base::fail("karez.init: check_inputs must be 'off', 'sampled' or 'full', got '", word, "'");
 }
 
-std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, int team, int in_flight,
+std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, int team, int data_cores, int in_flight,
                                   std::int64_t memory, bool check_nan, const std::string& cost_file, int device_limit,
                                   double start_timeout, double peer_timeout, const std::string& check_inputs) {
   WorldOptions options;
@@ -35,6 +35,7 @@ std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, 
   options.seed = seed;
   options.workers = workers;
   options.team = team;
+  options.data_cores = data_cores;
   options.in_flight = in_flight;
   options.memory = memory;
   options.check_nan = check_nan;
@@ -124,8 +125,9 @@ void init_files(nb::class_<World>& type) {
 void init_world(nb::module_& m) {
   nb::class_<World> type(m, "World", "Devices, their threads, and all state that outlives calls.");
   type.def("__init__", [](World*) { base::fail("a World cannot be constructed; karez.init creates the world"); });
-  m.def("make_world", &make_world, "devices"_a, "seed"_a, "workers"_a, "team"_a, "in_flight"_a, "memory"_a,
-        "check_nan"_a, "cost_file"_a, "device_limit"_a, "start_timeout"_a, "peer_timeout"_a, "check_inputs"_a);
+  m.def("make_world", &make_world, "devices"_a, "seed"_a, "workers"_a, "team"_a, "data_cores"_a, "in_flight"_a,
+        "memory"_a, "check_nan"_a, "cost_file"_a, "device_limit"_a, "start_timeout"_a, "peer_timeout"_a,
+        "check_inputs"_a);
   type.def_prop_ro("rank", &World::rank);
   type.def_prop_ro("ranks", &World::ranks);
   type.def("grow_to", &World::grow_to);
@@ -141,6 +143,7 @@ void init_world(nb::module_& m) {
         await_other_threads(5);
       },
       "wait"_a);
+  type.def("end_iterators", &World::end_iterators, nb::call_guard<GilRelease>());
   type.def("leak", [](const World& world) { new World(world); });  // for a forked process, which cannot end the world
   type.def("seed", &World::seed, nb::call_guard<GilRelease>());
   type.def("held_bytes", &World::held_bytes);

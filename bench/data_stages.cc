@@ -1,0 +1,88 @@
+// What does a stage of a data set cost per element?
+//
+//   bench_data_stages [--json FILE]
+//
+// range(n) gives scalars, and stages that do nothing are added one at a time. The cost of a stage is the difference to
+// the same data set without it, divided by the number of elements; both are read in turn, nine times. Target: a map in
+// the same actor takes at most 1 us per element. The other rows have no target.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "bench/report.h"
+#include "karez/base/text.h"
+#include "karez/data/dataset.h"
+#include "karez/runtime/stages/dataset_reader.h"
+
+namespace karez::bench {
+namespace {
+
+using data::Dataset;
+using data::Element;
+
+// Seconds for one epoch.
+double read(const Dataset& dataset, runtime::DataThreads& threads, std::int64_t expected) {
+  runtime::DatasetReader reader(dataset, threads);
+  const auto begin = std::chrono::steady_clock::now();
+  reader.start();
+  std::int64_t count = 0;
+  while (reader.next()) ++count;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  require(count == expected, "an epoch has ", count, " elements instead of ", expected);
+  return seconds;
+}
+
+struct Row {
+  std::string name;
+  Dataset with, without;                         // with and without the stage
+  std::int64_t elements_with, elements_without;  // that the reader gets
+  double target = 0;                             // ns; 0: no target
+};
+
+int run(const std::string& json) {
+  constexpr std::int64_t count = 200'000;
+  const auto same = [](const Element& element) { return element; };
+  // The reader gets batches, except in the last row, so that its own cost is small.
+  const Dataset numbers = data::range(count).filter([](const Element&) { return true; });
+  const Dataset batches = numbers.batch(100), none = numbers.filter([](const Element&) { return false; });
+  const std::vector<Row> rows = {
+      {"map in the same actor", numbers.map(same).batch(100), batches, count / 100, count / 100, 1000},
+      {"map with 2 lanes", numbers.map(same, {2, true}).batch(100), batches, count / 100, count / 100},
+      {"prefetch(64)", numbers.prefetch(64).batch(100), batches, count / 100, count / 100},
+      {"shuffle(1000)", numbers.shuffle({.buffer = 1000}).batch(100), batches, count / 100, count / 100},
+      {"batch(100)", batches, none, count / 100, 0},
+      {"reading each element", numbers, none, count, 0},
+  };
+  runtime::DataThreads threads;
+  double worst = 0;
+  std::string out;
+  std::printf("%-24s %10s %10s %10s  ns per element\n", "", "median", "min", "max");
+  for (const Row& row : rows) {
+    std::vector<double> costs;
+    for (int pair = 0; pair < 9; ++pair)
+      costs.push_back((read(row.with, threads, row.elements_with) - read(row.without, threads, row.elements_without)) /
+                      count * 1e9);
+    std::sort(costs.begin(), costs.end());
+    const double cost = median(costs);
+    if (row.target > 0) worst = std::max(worst, cost / row.target);
+    std::printf("%-24s %10.0f %10.0f %10.0f\n", row.name.c_str(), cost, costs.front(), costs.back());
+    out += cat(out.empty() ? "" : ", ", quote(row.name), ": ", cost);
+  }
+  write_json(json, cat("{", out, "}"));
+  std::printf("data_stages: worst ratio %.3f (target 1.000)\n", worst);
+  return worst <= 1 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace karez::bench
+
+int main(int count, char** words) {
+  try {
+    return karez::bench::run(karez::bench::json_option(count, words));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

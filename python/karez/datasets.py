@@ -1,0 +1,387 @@
+"""Data sets: descriptions of streams of elements, such as batches of images and labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Optional, Union
+
+import numpy
+
+from . import _core, worlds
+from .errors import TypeError, UserError
+
+__all__ = ["Dataset", "DataIterator", "concat", "from_arrays", "from_generator", "from_source", "range", "zip"]
+
+
+class Dataset:
+    """The description of a stream of elements. Every method returns a new data set.
+
+    An element is an array, another object, or a tuple, list or dict of these. Numbers and tensors are arrays too. A
+    function of an element gets the items of a tuple as its arguments, and anything else as one argument; arrays are
+    NumPy arrays that cannot be written. An epoch is one pass over the data set.
+
+    Iterating over a data set, as in `for x, y in dataset`, yields its elements as tensors. Each loop runs the next
+    epoch, starting with epoch 0. `iterator()` returns an object with a position that can be saved.
+    """
+
+    def __init__(self, dataset: _core.Dataset) -> None:
+        self._dataset = dataset
+        self._epochs = 0  # the number of epochs that loops have started
+
+    def map(
+        self, f: Callable[..., Any], parallel: int = 1, *, rng: bool = False, seed: int = 1, deterministic: bool = True
+    ) -> Dataset:
+        """The elements f(element).
+
+        parallel: the number of elements that are computed at the same time. Only one of them can run Python code at any
+        time; others can wait for files, or compute in libraries that release Python's lock.
+        rng: if true, f is called with rng=, a numpy.random.Generator. Its numbers depend on the seed, the epoch and the
+        record, and not on threads or the order of execution.
+        deterministic: if false, elements are passed on as soon as they are ready.
+        """
+        _check_callable("map", f)
+        if not rng:
+            return Dataset(self._dataset.map(f, parallel, deterministic))
+
+        def with_rng(low: int, high: int, *arguments: Any) -> Any:
+            key = numpy.array([low, high], dtype=numpy.uint64)
+            return f(*arguments, rng=numpy.random.Generator(numpy.random.Philox(key=key)))
+
+        return Dataset(self._dataset.map_random(with_rng, seed, parallel, deterministic))
+
+    def filter(self, f: Callable[..., Any], parallel: int = 1, *, deterministic: bool = True) -> Dataset:
+        """The elements for which f(element) is true."""
+        _check_callable("filter", f)
+        return Dataset(self._dataset.filter(f, parallel, deterministic))
+
+    def flat_map(self, f: Callable[..., Union[Dataset, Iterable[Any]]]) -> Dataset:
+        """The elements of the data sets (or iterables) f(element), one after the other."""
+        _check_callable("flat_map", f)
+        return Dataset(self._dataset.flat_map(lambda *arguments: as_dataset(f(*arguments))))
+
+    def interleave(
+        self, f: Callable[..., Union[Dataset, Iterable[Any]]], cycle: int = 4, block: int = 1, parallel: bool = False
+    ) -> Dataset:
+        """The elements of the data sets (or iterables) f(element), taken in turn from `cycle` of them.
+
+        block: the number of elements taken from one of them before the next one's turn.
+        parallel: if true, these data sets are read at the same time.
+        """
+        _check_callable("interleave", f)
+        return Dataset(self._dataset.interleave(lambda *arguments: as_dataset(f(*arguments)), cycle, block, parallel))
+
+    def shuffle(self, buffer: int = 0, seed: int = 1, reshuffle: bool = True) -> Dataset:
+        """The elements in random order.
+
+        buffer: the number of elements among which the next one is chosen. By default, all; this requires a data set
+        whose elements can be read by index.
+        reshuffle: if true, each epoch has another order.
+        """
+        return Dataset(self._dataset.shuffle(buffer, seed, reshuffle))
+
+    def batch(self, n: int, last: str = "keep") -> Dataset:
+        """n elements as one: their arrays, which must have equal types, are stacked along a new first dimension.
+
+        last: what happens to the last elements of an epoch if there are fewer than n: "keep" makes a smaller batch,
+        "drop" drops them, and "pad" adds rows of zeros. With "pad", every batch has an additional last field, a float32
+        array [n] that is 1 for an element and 0 for padding.
+        """
+        return Dataset(self._dataset.batch(n, last))
+
+    def padded_batch(self, n: int, shapes: Sequence[Sequence[int]] = (), last: str = "keep") -> Dataset:
+        """Like `batch` for arrays of different sizes. Each is padded with zeros at the ends of its dimensions, to the
+        largest size in the batch, or to the shape that `shapes` has for its field (-1 means the largest size)."""
+        return Dataset(self._dataset.padded_batch(n, [list(shape) for shape in shapes], last))
+
+    def bucket_by_length(
+        self, length: Callable[..., int], boundaries: Sequence[int], batch_sizes: Sequence[int], last: str = "keep"
+    ) -> Dataset:
+        """Padded batches of elements of similar length.
+
+        length: returns the length of an element. Bucket i holds lengths below boundaries[i], the last one all others.
+        batch_sizes: the number of elements in a batch of each bucket; one more than there are boundaries.
+        """
+        _check_callable("bucket_by_length", length)
+        return Dataset(self._dataset.bucket_by_length(length, list(boundaries), list(batch_sizes), last))
+
+    def unbatch(self) -> Dataset:
+        """The rows of each element as elements."""
+        return Dataset(self._dataset.unbatch())
+
+    def window(self, n: int, shift: int = 0, last: str = "drop") -> Dataset:
+        """Batches of n consecutive elements; the next window begins `shift` elements later (by default n)."""
+        return Dataset(self._dataset.window(n, shift, last))
+
+    def repeat(self, count: int = -1) -> Dataset:
+        """The elements of several epochs; of epochs without end by default."""
+        return Dataset(self._dataset.repeat(count))
+
+    def take(self, count: int) -> Dataset:
+        """The first elements."""
+        return Dataset(self._dataset.take(count))
+
+    def skip(self, count: int) -> Dataset:
+        """All elements except the first ones."""
+        return Dataset(self._dataset.skip(count))
+
+    def shard(self, shards: int, index: int) -> Dataset:
+        """Every shards-th element, beginning with element `index`."""
+        return Dataset(self._dataset.shard(shards, index))
+
+    def cache(self) -> Dataset:
+        """Keeps the elements in memory after the first complete epoch."""
+        return Dataset(self._dataset.cache())
+
+    def prefetch(self, slots: int) -> Dataset:
+        """Lets the stages before this point work while those after it do, up to `slots` elements ahead."""
+        return Dataset(self._dataset.prefetch(slots))
+
+    def __len__(self) -> int:
+        """The number of elements of an epoch; an error if it is known only after reading them."""
+        size = self._dataset.size()
+        if size is None or size == 2**63 - 1:
+            what = "is not known before its elements are read" if size is None else "has no limit"
+            raise TypeError(f"len: the number of elements of this data set {what}")
+        return int(size)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, index: int) -> Any:
+        """Element `index` of epoch 0, with NumPy arrays; a negative index counts from the end."""
+        if not isinstance(index, (int, numpy.integer)):
+            raise TypeError(f"an index of a data set must be an integer, got {type(index).__name__}")
+        size = self._dataset.size()
+        if index < 0:
+            index += len(self)
+        if size is not None and not 0 <= index < size:
+            raise IndexError(f"element {index} does not exist: the data set has {size} elements")
+        return self._dataset.at(index, 0)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yields the elements of the next epoch as tensors."""
+        return self._loop(False)
+
+    def as_numpy(self) -> Iterator[Any]:
+        """Yields the elements of the next epoch with NumPy arrays."""
+        return self._loop(True)
+
+    def _loop(self, as_numpy: bool) -> Iterator[Any]:
+        epoch = self._epochs
+        self._epochs += 1
+        iterator = DataIterator(self)
+        iterator.start(epoch)
+        return Epoch(iterator, as_numpy, owns=True)
+
+    def iterator(self, slots: int = 2) -> DataIterator:
+        """Reads epoch after epoch, and has a position that can be saved. slots: the number of elements that are
+        produced ahead of the reader."""
+        return DataIterator(self, slots)
+
+    def __repr__(self) -> str:
+        return "Dataset:\n" + str(self._dataset.text()).rstrip()
+
+
+class DataIterator:
+    """The elements of a data set, which threads produce ahead of their reader. Each loop over it, as in
+    `for x, y in iterator`, runs the next epoch, or the rest of the current one.
+
+    `state()` is the position after the last element that a loop has received; `load_state` continues there, also in
+    another process. kz.save(path, data={"train": iterator}) saves it in a checkpoint.
+    """
+
+    def __init__(self, dataset: Dataset, slots: int = 2) -> None:
+        self._iterator = _core.DataIterator(worlds.world(), dataset._dataset, slots, True)
+        self._loops = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self._loops += 1
+        return Epoch(self, False)
+
+    def as_numpy(self) -> Iterator[Any]:
+        """The same loop with NumPy arrays instead of tensors."""
+        self._loops += 1
+        return Epoch(self, True)
+
+    def start(self, epoch: int) -> None:
+        """Lets the next loop run this epoch."""
+        self._iterator.start(epoch)
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch of the last element."""
+        return int(self._iterator.epoch)
+
+    def state(self) -> str:
+        """The position: after the last element that a loop has received."""
+        return str(self._iterator.state())
+
+    def load_state(self, state: str) -> None:
+        """Continues at a position that an iterator of an equal data set returned."""
+        self._iterator.restore(state)
+
+    def close(self) -> None:
+        """Ends the iterator and frees its elements. Waits for a function of the data set that is running."""
+        self._iterator.close(True)
+
+    def __enter__(self) -> DataIterator:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+class Epoch:
+    """One loop over an iterator; it stays at its end."""
+
+    def __init__(self, iterator: DataIterator, as_numpy: bool, owns: bool = False) -> None:
+        self._iterator, self._as_numpy, self._owns = iterator, as_numpy, owns
+        self._loop, self._ended = iterator._loops, False
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._ended or self._loop != self._iterator._loops:
+            raise StopIteration
+        item: Any = self._iterator._iterator.next(self._as_numpy)
+        if item is None:
+            self._ended = True
+            self._release()
+            raise StopIteration
+        return item[0]
+
+    def __del__(self) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        """Ends the iterator if it is only of this loop. Does not wait for functions that are running."""
+        if self._owns:
+            self._iterator._iterator.close(False)
+
+
+class IterableReader:
+    """One pass over an iterable, as _core.generator_dataset expects it. The state is that of the iterator or of the
+    iterable, if it has the methods state_dict() and load_state_dict()."""
+
+    def __init__(self, iterable: Any) -> None:
+        self.iterable, self.iterator = iterable, iter(iterable)
+
+    def next(self) -> Any:
+        return next(self.iterator)
+
+    def stateful(self) -> Any:
+        """The object with the state, if any."""
+        for candidate in (self.iterator, self.iterable):
+            if hasattr(candidate, "state_dict") and hasattr(candidate, "load_state_dict"):
+                return candidate
+        return None
+
+    def state(self) -> Optional[str]:
+        stateful = self.stateful()
+        if stateful is None:
+            return None
+        try:
+            return json.dumps(stateful.state_dict())
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"the state_dict() of a generator must consist of JSON values: {error}") from None
+
+    def restore(self, state: str) -> None:
+        stateful = self.stateful()
+        stateful.load_state_dict(json.loads(state))
+        if stateful is self.iterable:
+            self.iterator = iter(self.iterable)  # an iterable continues at its state in its next loop
+
+
+def from_arrays(*arrays: Any) -> Dataset:
+    """The rows of arrays with equal numbers of rows: of one array, of several as a tuple, or of a tuple or dict of
+    arrays. The arrays must not be changed while the data set is used. Arrays of a dtype that tensors do not have, such
+    as uint8, stay NumPy arrays until a function converts them."""
+    if not arrays:
+        raise UserError("from_arrays: at least one array is needed")
+    value = arrays[0] if len(arrays) == 1 else tuple(arrays)
+    leaves: list[numpy.ndarray[Any, Any]] = []
+    value = _with_arrays(value, leaves)
+    if not leaves:
+        raise UserError("from_arrays: at least one array is needed")
+    if all(str(leaf.dtype) in _DTYPES for leaf in leaves):
+        return Dataset(_core.arrays_dataset(value))
+    rows = len(leaves[0]) if leaves[0].ndim else 0
+    if any(leaf.ndim == 0 or len(leaf) != rows for leaf in leaves):
+        raise UserError(
+            "from_arrays: all arrays must have the same number of rows, got shapes "
+            + ", ".join(str(leaf.shape) for leaf in leaves)
+        )
+    return Dataset(_core.function_dataset(rows, lambda index: _row_of(value, index), "rows of arrays"))
+
+
+_DTYPES = ("float32", "float64", "float16", "int32", "int64", "bool", "bfloat16")
+
+
+def _with_arrays(value: Any, leaves: list[Any]) -> Any:
+    if isinstance(value, (tuple, list)):
+        return tuple(_with_arrays(item, leaves) for item in value)
+    if isinstance(value, dict):
+        return {key: _with_arrays(item, leaves) for key, item in value.items()}
+    leaves.append(numpy.ascontiguousarray(value) if numpy.ndim(value) else numpy.asarray(value))
+    return leaves[-1]
+
+
+def _row_of(value: Any, index: int) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_row_of(item, index) for item in value)
+    if isinstance(value, dict):
+        return {key: _row_of(item, index) for key, item in value.items()}
+    return value[index]
+
+
+def from_source(source: Any) -> Dataset:
+    """The elements source[0], source[1], ... source[len(source) - 1], as of a list or of a PyTorch Dataset."""
+    if not hasattr(source, "__getitem__") or not hasattr(source, "__len__"):
+        raise TypeError(f"from_source: expected an object with __len__ and __getitem__, got {type(source).__name__}")
+    return Dataset(_core.function_dataset(len(source), lambda index: source[index], type(source).__name__))
+
+
+def from_generator(source: Union[Iterable[Any], Callable[[], Iterable[Any]]]) -> Dataset:
+    """The elements of an iterable, or of the iterable that a function returns for each epoch.
+
+    If the iterable or its iterator has the methods state_dict() and load_state_dict(), an iterator resumes from that
+    state; otherwise it skips the elements that were read before.
+    """
+    if hasattr(source, "__iter__") or hasattr(source, "__getitem__"):
+        make: Callable[[int], IterableReader] = lambda epoch: IterableReader(source)
+    elif callable(source):
+        make = lambda epoch: IterableReader(source())
+    else:
+        raise TypeError(
+            f"from_generator: expected an iterable or a function that returns one, got {type(source).__name__}"
+        )
+    return Dataset(_core.generator_dataset(make, getattr(source, "__name__", type(source).__name__), False))
+
+
+def range(*arguments: int) -> Dataset:
+    """The numbers of Python's range, as int64 scalars."""
+    begin, end, step = {1: (0, *arguments, 1), 2: (*arguments, 1), 3: arguments}.get(len(arguments), (0, 0, 0))
+    if step == 0:
+        raise UserError("range: expected one to three integers, the third not 0")
+    return Dataset(_core.range_dataset(begin, end, step))
+
+
+def zip(*datasets: Dataset) -> Dataset:
+    """Tuples of the elements of several data sets; ends with the shortest."""
+    return Dataset(_core.zip_datasets([as_dataset(dataset)._dataset for dataset in datasets]))
+
+
+def concat(*datasets: Dataset) -> Dataset:
+    """The elements of one data set after the other."""
+    return Dataset(_core.concat_datasets([as_dataset(dataset)._dataset for dataset in datasets]))
+
+
+def as_dataset(value: Any) -> Dataset:
+    return value if isinstance(value, Dataset) else from_generator(value)
+
+
+def _check_callable(method: str, f: Any) -> None:
+    if not callable(f):
+        raise TypeError(f"{method}: expected a function, got {type(f).__name__}")

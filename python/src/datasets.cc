@@ -1,0 +1,235 @@
+// Bindings of data sets and their iterators.
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include "karez/api/data_iterator.h"
+#include "karez/api/world.h"
+#include "python/src/bindings.h"
+#include "python/src/elements.h"
+#include "python/src/value.h"
+
+namespace karez::python {
+namespace {
+using namespace nb::literals;
+using data::Dataset;
+using data::Element;
+
+data::LastBatch last_batch_from(const std::string& word) {
+  for (const auto& [name, last] :
+       {std::pair("keep", data::LastBatch::keep), {"drop", data::LastBatch::drop}, {"pad", data::LastBatch::pad}})
+    if (word == name) return last;
+  base::fail("last must be 'keep', 'drop' or 'pad', got '", word, "'");
+}
+
+// Calls a Python function with the fields of an element: the items of a tuple are its arguments.
+nb::object call(const data::Object& function, const Element& element) {
+  return nb::borrow(handle_of(function))(*arguments_of(element));
+}
+
+std::function<Element(const Element&)> element_function(nb::object f) {
+  return [f = hold(std::move(f))](const Element& element) {
+    return with_gil([&] { return element_from(call(f, element)); });
+  };
+}
+
+// The data set that a function makes from an element; `f` returns an object of class Dataset.
+std::function<Dataset(const Element&)> dataset_function(nb::object f) {
+  return [f = hold(std::move(f))](const Element& element) {
+    return with_gil([&] { return nb::cast<Dataset>(call(f, element).attr("_dataset")); });
+  };
+}
+
+// `make(epoch)` returns an object with the methods next() (which raises StopIteration at the end), state() and
+// restore(text); state() returns None if it has no state. If `opaque` is true, the elements are the objects themselves.
+class PythonGenerator {
+ public:
+  PythonGenerator(const data::Object& make, std::int64_t epoch, bool opaque)
+      : generator_(with_gil([&] { return hold(nb::borrow(handle_of(make))(epoch)); })),
+        opaque_(opaque) {}
+  std::optional<Element> next() const {
+    return with_gil([&]() -> std::optional<Element> {
+      try {
+        nb::object item = nb::borrow(handle_of(generator_)).attr("next")();
+        return opaque_ ? opaque_element(std::move(item)) : element_from(item);
+      } catch (nb::python_error& error) {
+        if (!error.matches(PyExc_StopIteration)) throw;
+        return std::nullopt;
+      }
+    });
+  }
+  std::optional<std::string> state() const {
+    return with_gil(
+        [&] { return nb::cast<std::optional<std::string>>(nb::borrow(handle_of(generator_)).attr("state")()); });
+  }
+  void restore(const std::string& text) const {
+    with_gil([&] { nb::borrow(handle_of(generator_)).attr("restore")(text); });
+  }
+
+ private:
+  data::Object generator_;
+  bool opaque_;
+};
+
+std::function<data::Generator(std::int64_t)> generator_function(nb::object make, bool opaque) {
+  return [make = hold(std::move(make)), opaque](std::int64_t epoch) {
+    const PythonGenerator python(make, epoch, opaque);
+    data::Generator generator;
+    generator.next = [python] { return python.next(); };
+    if (!python.state()) return generator;
+    generator.state = [python] { return python.state().value(); };
+    generator.restore = [python](const std::string& text) { python.restore(text); };
+    return generator;
+  };
+}
+
+// An iterator that Python owns. Its destruction does not wait for functions of the data set, which may need the
+// interpreter's lock or run for long.
+struct OwnedIterator {
+  explicit OwnedIterator(DataIterator owned) : iterator(std::make_unique<DataIterator>(std::move(owned))) {}
+  ~OwnedIterator() {
+    GilRelease without_gil;
+    iterator->close(false);
+    iterator.reset();
+  }
+  OwnedIterator(const OwnedIterator&) = delete;
+  OwnedIterator& operator=(const OwnedIterator&) = delete;
+  std::unique_ptr<DataIterator> iterator;
+};
+
+void init_stages(nb::class_<Dataset>& type) {
+  type.def("map", [](const Dataset& self, nb::object f, int parallel, bool deterministic) {
+    return self.map(element_function(std::move(f)), {parallel, deterministic});
+  });
+  type.def("map_random", [](const Dataset& self, nb::object f, std::uint64_t seed, int parallel, bool deterministic) {
+    return self.map(
+        [f = hold(std::move(f))](const Element& element, const data::RandomKey& key) {
+          const auto words = [&](std::uint64_t first) {
+            return std::uint64_t{key.word(first)} << 32 | key.word(first + 1);
+          };
+          return with_gil(
+              [&] { return element_from(nb::borrow(handle_of(f))(words(0), words(2), *arguments_of(element))); });
+        },
+        seed, {parallel, deterministic});
+  });
+  type.def("filter", [](const Dataset& self, nb::object f, int parallel, bool deterministic) {
+    return self.filter(
+        [f = hold(std::move(f))](const Element& element) {
+          return with_gil([&] {
+            const int result = PyObject_IsTrue(call(f, element).ptr());
+            if (result < 0) nb::raise_python_error();
+            return result != 0;
+          });
+        },
+        {parallel, deterministic});
+  });
+  type.def("flat_map", [](const Dataset& self, nb::object f) { return self.flat_map(dataset_function(std::move(f))); });
+  type.def("interleave", [](const Dataset& self, nb::object f, int cycle, int block, bool parallel) {
+    return self.interleave(dataset_function(std::move(f)), {cycle, block, parallel});
+  });
+  type.def("shuffle", [](const Dataset& self, std::int64_t buffer, std::uint64_t seed, bool reshuffle) {
+    return self.shuffle({buffer, seed, reshuffle});
+  });
+  type.def("batch", [](const Dataset& self, std::int64_t n, const std::string& last) {
+    return self.batch(n, last_batch_from(last));
+  });
+  type.def("padded_batch", [](const Dataset& self, std::int64_t n, std::vector<Shape> shapes, const std::string& last) {
+    return self.padded_batch(n, std::move(shapes), last_batch_from(last));
+  });
+  type.def("bucket_by_length", [](const Dataset& self, nb::object length, std::vector<std::int64_t> boundaries,
+                                  std::vector<std::int64_t> batch_sizes, const std::string& last) {
+    return self.bucket_by_length(
+        [f = hold(std::move(length))](const Element& element) {
+          return with_gil([&] { return nb::cast<std::int64_t>(call(f, element).attr("__index__")()); });
+        },
+        std::move(boundaries), std::move(batch_sizes), last_batch_from(last));
+  });
+  type.def("unbatch", &Dataset::unbatch);
+  type.def("window", [](const Dataset& self, std::int64_t n, std::int64_t shift, const std::string& last) {
+    return self.window(n, shift, last_batch_from(last));
+  });
+  type.def("repeat", &Dataset::repeat);
+  type.def("take", &Dataset::take);
+  type.def("skip", &Dataset::skip);
+  type.def("shard", &Dataset::shard);
+  type.def("cache", &Dataset::cache);
+  type.def("prefetch", &Dataset::prefetch);
+  type.def("size", &Dataset::size);
+  type.def("text", &Dataset::text);
+  type.def("at", [](const Dataset& self, std::int64_t index, std::int64_t epoch) {
+    std::optional<Element> element;
+    {
+      GilRelease without_gil;
+      element = self.at(index, epoch);
+    }
+    return python_of(*element);
+  });
+}
+
+void init_sources(nb::module_& m) {
+  m.def("range_dataset",
+        [](std::int64_t begin, std::int64_t end, std::int64_t step) { return data::range(begin, end, step); });
+  m.def("arrays_dataset", [](nb::handle arrays) {
+    const Element element = element_from(arrays, Copies::borrow);
+    std::vector<HostArray> fields;
+    for (std::size_t i = 0; i < element.fields.size(); ++i) fields.push_back(data::array_of(element, i));
+    return data::from_arrays(std::move(fields), element.structure);
+  });
+  m.def("function_dataset", [](std::int64_t size, nb::object f, const std::string& name) {
+    return data::from_function(
+        size,
+        [f = hold(std::move(f))](std::int64_t index) {
+          return with_gil([&] { return element_from(nb::borrow(handle_of(f))(index)); });
+        },
+        name);
+  });
+  m.def("generator_dataset", [](nb::object make, const std::string& name, bool opaque) {
+    return data::from_generator(generator_function(std::move(make), opaque), name);
+  });
+  m.def("zip_datasets", [](std::vector<Dataset> inputs) { return data::zip(std::move(inputs)); });
+  m.def("concat_datasets", [](std::vector<Dataset> inputs) { return data::concat(std::move(inputs)); });
+}
+
+}  // namespace
+
+void init_datasets(nb::module_& m) {
+  nb::class_<Dataset> dataset(m, "Dataset", "The description of a stream of elements.");
+  init_stages(dataset);
+  init_sources(m);
+  nb::class_<OwnedIterator>(m, "DataIterator", "The elements of a data set, produced ahead of the loop.")
+      .def(
+          "__init__",
+          [](OwnedIterator* self, const World& world, const Dataset& set, int slots, bool compare) {
+            GilRelease without_gil;
+            new (self) OwnedIterator(world.iterate(set, {slots, compare}));
+          },
+          "world"_a, "dataset"_a, "slots"_a, "compare"_a)
+      .def(
+          "next",
+          [](OwnedIterator& self, bool as_numpy) -> nb::object {
+            std::optional<Element> element;
+            {
+              GilRelease without_gil;
+              element = self.iterator->next();
+            }
+            if (!element) return nb::none();
+            // A tuple of one item, since an element may be None.
+            return nb::make_tuple(as_numpy ? python_of(*element) : tensors_of(*element));
+          },
+          "as_numpy"_a = false)
+      .def(
+          "start", [](OwnedIterator& self, std::int64_t epoch) { self.iterator->start(epoch); }, "epoch"_a,
+          nb::call_guard<GilRelease>())
+      .def("state", [](const OwnedIterator& self) { return self.iterator->state(); })
+      .def(
+          "restore", [](OwnedIterator& self, const std::string& text) { self.iterator->restore(text); }, "state"_a,
+          nb::call_guard<GilRelease>())
+      .def_prop_ro("epoch", [](const OwnedIterator& self) { return self.iterator->epoch(); })
+      .def(
+          "close", [](OwnedIterator& self, bool wait) { self.iterator->close(wait); }, "wait"_a,
+          nb::call_guard<GilRelease>());
+}
+
+}  // namespace karez::python

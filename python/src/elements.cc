@@ -1,0 +1,157 @@
+// Converts Python objects to elements of data sets and back.
+#include "python/src/elements.h"
+
+namespace karez::python {
+namespace {
+
+using namespace nb::literals;
+using data::Element;
+using data::Field;
+using data::Object;
+using data::Structure;
+using data::StructureRef;
+
+bool is_supported(nb::handle array) {
+  const std::string kind = nb::cast<std::string>(array.attr("dtype").attr("name"));
+  for (const char* name : {"float32", "float64", "float16", "int32", "int64", "bool", "bfloat16"})
+    if (kind == name) return true;
+  return false;
+}
+
+bool has_array(nb::handle object) {
+  return PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())), "__array__") != 0;
+}
+
+// Appends the leaves of an object to the fields of an element.
+class Flattening {
+ public:
+  Flattening(Element& element, Copies copies) : element_(element), copies_(copies) {}
+
+  StructureRef add(nb::handle object) {
+    if (PyTuple_Check(object.ptr())) return add_items(object, Structure::Kind::tuple);
+    if (PyList_Check(object.ptr())) return add_items(object, Structure::Kind::list);
+    if (PyDict_Check(object.ptr())) return add_dict(object);
+    element_.fields.push_back(field_of(object));
+    return data::leaf_structure();
+  }
+
+ private:
+  Field field_of(nb::handle object) const {
+    if (PyBool_Check(object.ptr())) return HostArray(scalar(DType::b8, object.ptr() == Py_True ? 1 : 0));
+    if (PyLong_Check(object.ptr())) {
+      int overflow = 0;
+      const std::int64_t number = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
+      if (overflow != 0) return hold(nb::borrow(object));
+      return HostArray::of<std::int64_t>({}, {number});
+    }
+    if (PyFloat_Check(object.ptr())) return HostArray::of<float>({}, {nb::cast<float>(object)});
+    nb::object array = nb::borrow(object);
+    if (!is_numpy(object)) {
+      if (!has_array(object)) return hold(std::move(array));
+      array = nb::module_::import_("numpy").attr("asarray")(object);
+    }
+    if (!is_supported(array)) return hold(std::move(array));
+    return copies_ == Copies::borrow ? borrowed_array(array) : host_array(array);
+  }
+  static HostArray scalar(DType dtype, int byte) {
+    HostArray out(TensorType{dtype, {}});
+    *out.bytes() = static_cast<std::byte>(byte);
+    return out;
+  }
+  StructureRef add_items(nb::handle items, Structure::Kind kind) {
+    auto structure = std::make_shared<Structure>();
+    structure->kind = kind;
+    for (nb::handle item : items) structure->children.push_back(add(item));
+    return structure;
+  }
+  StructureRef add_dict(nb::handle dict) {
+    auto structure = std::make_shared<Structure>();
+    structure->kind = Structure::Kind::dict;
+    for (auto [key, item] : nb::borrow<nb::dict>(dict)) {
+      require(ErrorKind::type, PyUnicode_Check(key.ptr()),
+              "a key of a dict in an element of a data set must be a string");
+      structure->keys.push_back(nb::cast<std::string>(key));
+      structure->children.push_back(add(item));
+    }
+    return structure;
+  }
+
+  Element& element_;
+  Copies copies_;
+};
+
+using Convert = nb::object (*)(const HostArray&);
+
+nb::object field_to_python(const Field& field, Convert convert) {
+  if (const auto* array = std::get_if<HostArray>(&field)) return convert(*array);
+  if (const auto* object = std::get_if<Object>(&field)) return nb::borrow(handle_of(*object));
+  nb::list rows;
+  for (const Object& row : std::get<std::vector<Object>>(field)) rows.append(handle_of(row));
+  // NumPy arrays of other dtypes, such as uint8, are stacked as others are.
+  for (nb::handle row : rows)
+    if (!is_numpy(row)) return rows;
+  return rows.size() == 0 ? nb::object(rows) : nb::module_::import_("numpy").attr("stack")(rows);
+}
+
+nb::object build(const Structure& structure, const Element& element, std::size_t& next, Convert convert) {
+  if (structure.kind == Structure::Kind::leaf) return field_to_python(element.fields[next++], convert);
+  if (structure.kind == Structure::Kind::dict) {
+    nb::dict out;
+    for (std::size_t i = 0; i < structure.children.size(); ++i)
+      out[structure.keys[i].c_str()] = build(*structure.children[i], element, next, convert);
+    return out;
+  }
+  nb::list items;
+  for (const StructureRef& child : structure.children) items.append(build(*child, element, next, convert));
+  return structure.kind == Structure::Kind::list ? nb::object(items) : nb::object(nb::tuple(items));
+}
+
+nb::object read_only(const HostArray& array) {
+  nb::object out = numpy_array(array);
+  out.attr("setflags")("write"_a = false);
+  return out;
+}
+
+}  // namespace
+
+Object hold(nb::object object) {
+  return {object.release().ptr(), [](const void* pointer) {
+            if (Py_IsInitialized() == 0 || is_finalizing_elsewhere()) return;  // the process frees the object
+            nb::gil_scoped_acquire gil;
+            Py_DECREF(static_cast<PyObject*>(const_cast<void*>(pointer)));
+          }};
+}
+
+nb::handle handle_of(const Object& object) { return static_cast<PyObject*>(const_cast<void*>(object.get())); }
+
+Element element_from(nb::handle object, Copies copies) {
+  Element element;
+  element.structure = Flattening(element, copies).add(object);
+  return element;
+}
+
+nb::object python_of(const Element& element) {
+  std::size_t next = 0;
+  return build(*element.structure, element, next, read_only);
+}
+
+nb::object tensors_of(const Element& element) {
+  std::size_t next = 0;
+  return build(*element.structure, element, next,
+               [](const HostArray& array) { return nb::cast(Value(Tensor(array))); });
+}
+
+nb::tuple arguments_of(const Element& element) {
+  nb::object object = python_of(element);
+  if (element.structure->kind == Structure::Kind::tuple) return nb::borrow<nb::tuple>(object);
+  return nb::make_tuple(object);
+}
+
+Element opaque_element(nb::object object) {
+  Element element;
+  element.structure = data::leaf_structure();
+  element.fields.emplace_back(hold(std::move(object)));
+  return element;
+}
+
+}  // namespace karez::python

@@ -1,0 +1,73 @@
+"""Positions of iterators: states, checkpoints, and generators with a state."""
+
+import pytest
+
+import karez as kz
+from karez import data
+
+
+class Counter:
+    """An iterable with a state, as in torchdata."""
+
+    def __init__(self):
+        self.position, self.reads = 0, 0
+
+    def __iter__(self):
+        while self.position < 100:
+            self.position += 1
+            self.reads += 1
+            yield self.position - 1
+        self.position = 0
+
+    def state_dict(self):
+        return {"position": self.position}
+
+    def load_state_dict(self, state):
+        self.position = state["position"]
+
+
+def test_a_generator_with_a_state_is_not_repeated():
+    with data.from_generator(Counter()).batch(4).iterator() as iterator:
+        loop = iterator.as_numpy()
+        for _ in range(20):
+            last = next(loop)
+        state = iterator.state()
+        assert last.tolist() == [76, 77, 78, 79]
+    counter = Counter()
+    with data.from_generator(counter).batch(4).iterator() as iterator:
+        iterator.load_state(state)
+        assert [x.tolist() for x in iterator.as_numpy()][0] == [80, 81, 82, 83]
+    assert counter.reads <= 20 + 16
+
+
+def test_a_state_of_another_data_set_is_an_error():
+    with data.range(10).take(5).iterator() as iterator, data.range(10).batch(3).repeat(2).iterator() as other:
+        next(iter(iterator))
+        other.load_state(iterator.state())
+        with pytest.raises(kz.DataError, match="saved by another pipeline"):
+            list(other)
+        with pytest.raises(kz.DataError, match="the state of an iterator"):
+            other.load_state("nonsense")
+
+
+def test_checkpoints_hold_the_positions_of_iterators(tmp_path):
+    def pipeline():
+        return data.range(30).shuffle(seed=2).batch(4, last="drop")
+
+    model = kz.nn.Linear(2, 2)
+    kz.compile(lambda: model(kz.ones(1, 2)))()
+    train, test = pipeline().iterator(), data.range(9).iterator()
+    loop = iter(train)
+    for _ in range(3):
+        next(loop)
+    next(iter(test))
+    kz.save(tmp_path / "c.safetensors", position=3, notes={"epoch": "0"}, data={"train": train, "test": test})
+    rest = [x.numpy().tolist() for x in loop]
+    resumed, other = pipeline().iterator(), data.range(9).iterator()
+    assert kz.load(tmp_path / "c.safetensors", data={"train": resumed, "test": other}) == (3, {"epoch": "0"})
+    assert [x.tolist() for x in resumed.as_numpy()] == rest and len(rest) == 4
+    assert [int(x) for x in other.as_numpy()] == list(range(1, 9))
+    with pytest.raises(
+        kz.NameError, match="no position for the iterator 'valid'; it has positions for 'test', 'train'"
+    ):
+        kz.load(tmp_path / "c.safetensors", data={"valid": resumed})
