@@ -348,7 +348,7 @@ TEST(Dataset, AnInvalidArgumentIsAnError) {
       {[&] { from_arrays({HostArray()}); }, "from_arrays: an array is not initialised"},
       {[&] { from_arrays({HostArray(TensorType{})}); },
        "from_arrays: an array must have at least one dimension, got f32[]"},
-      {[&] { from_arrays(two_and_three); }, "from_arrays: all arrays must have the same number of rows, got 3 and 2"},
+      {[&] { from_arrays(two_and_three); }, "from_arrays: all arrays must have the same number of rows, got 2 and 3"},
       {[&] { from_function(-1, scalar); }, "function: the number of elements must be at least 0, got -1"},
       {[&] { from_function(1, nullptr, "rows"); }, "rows: the function must not be null"},
       {[&] { from_function(1, [](std::int64_t) { return Element(); }).at(0); }, "function: " + no_structure},

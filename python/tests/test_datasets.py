@@ -347,7 +347,7 @@ def test_bad_arguments_are_errors():
         (lambda: dataset.filter(abs).shuffle(), kz.UserError, "shuffle: buffer must be at least 1"),
         (lambda: dataset.shard(2, 2), kz.UserError, "the index must be between 0 and 1"),
         (lambda: data.from_arrays(), kz.UserError, "at least one array is needed"),
-        (lambda: data.from_arrays(np.zeros(3), np.zeros(4)), kz.ShapeError, "same number of rows, got 4 and 3"),
+        (lambda: data.from_arrays(np.zeros(3), np.zeros(4)), kz.ShapeError, "same number of rows, got 3 and 4"),
         (lambda: data.from_generator(5), kz.TypeError, "expected an iterable or a function that returns one, got int"),
         (lambda: data.from_source(5), kz.TypeError, "expected an object with __len__ and __getitem__, got int"),
         (lambda: data.range(1, 2, 0), kz.UserError, "the third not 0"),

@@ -9,12 +9,6 @@
 namespace karez::data {
 namespace {
 
-std::shared_ptr<std::byte[]> bytes_at(const HostArray& array, std::int64_t offset) {
-  // An alias: it keeps the array alive and points to its bytes.
-  auto owner = std::make_shared<HostArray>(array);
-  return {owner, array.bytes() + offset};
-}
-
 // The shape of a row: equal for all elements, or the largest sizes.
 Shape row_shape(std::span<const Element> elements, std::size_t field, const StackOptions& options,
                 std::string_view stage) {
@@ -66,11 +60,13 @@ void copy_to_corner(std::byte* to, const Shape& row, const HostArray& array) {
 
 }  // namespace
 
-HostArray row_of(const HostArray& array, std::int64_t index) {
-  TensorType type = array.type();
-  type.shape.erase(type.shape.begin());
-  const std::int64_t bytes = type.bytes();
-  return HostArray(std::move(type), bytes_at(array, index * bytes));
+Rows::Rows(HostArray array) : array_(std::make_shared<const HostArray>(std::move(array))), row_(array_->type()) {
+  row_.shape.erase(row_.shape.begin());
+  bytes_ = row_.bytes();
+}
+
+HostArray Rows::operator[](std::int64_t index) const {
+  return HostArray(row_, std::shared_ptr<std::byte[]>(array_, array_->bytes() + index * bytes_));
 }
 
 Element stack(std::span<const Element> elements, const StackOptions& options, ArrayPool& pool, std::string_view stage) {

@@ -12,8 +12,19 @@
 
 namespace karez::data {
 
-// Row `index` of an array along its first dimension; shares the array's bytes.
-HostArray row_of(const HostArray& array, std::int64_t index);
+// The rows of an array along its first dimension. A row shares the array's bytes.
+class Rows {
+ public:
+  explicit Rows(HostArray array);
+  HostArray operator[](std::int64_t index) const;
+  std::int64_t count() const { return array_->shape()[0]; }
+  const HostArray& array() const { return *array_; }
+
+ private:
+  std::shared_ptr<const HostArray> array_;  // rows own it, so that a row needs no copy of it
+  TensorType row_;
+  std::int64_t bytes_ = 0;  // of a row
+};
 
 struct StackOptions {
   std::int64_t rows = 0;           // of the batch; rows that `elements` lacks are zeros

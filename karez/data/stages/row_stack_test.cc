@@ -72,7 +72,7 @@ TEST(RowOf, ARowHasTheBytesOfTheArray) {
   for (DType dtype : all_dtypes) {
     const HostArray array = with_bytes({dtype, {4, 2, 3}}, 7);
     for (std::int64_t i = 0; i < 4; ++i) {
-      const HostArray row = row_of(array, i);
+      const HostArray row = Rows(array)[i];
       EXPECT_EQ(row.type(), (TensorType{dtype, {2, 3}}));
       EXPECT_EQ(row.bytes(), array.bytes() + i * 6 * size_of(dtype));
     }
@@ -83,7 +83,7 @@ TEST(RowOf, ARowKeepsTheBytesAlive) {
   std::vector<HostArray> rows;
   {
     const HostArray array = i64({3}, {5, 6, 7});
-    for (std::int64_t i = 0; i < 3; ++i) rows.push_back(row_of(array, i));
+    for (std::int64_t i = 0; i < 3; ++i) rows.push_back(Rows(array)[i]);
     EXPECT_FALSE(array.unique());
   }
   for (std::size_t i = 0; i < 3; ++i) {
@@ -93,7 +93,7 @@ TEST(RowOf, ARowKeepsTheBytesAlive) {
 }
 
 TEST(RowOf, TheRowsOfAnEmptyArrayAreEmpty) {
-  const HostArray row = row_of(HostArray(TensorType{DType::f32, {2, 0, 3}}), 1);
+  const HostArray row = Rows(HostArray(TensorType{DType::f32, {2, 0, 3}}))[1];
   EXPECT_TRUE(row.valid());
   EXPECT_EQ(row.type(), (TensorType{DType::f32, {0, 3}}));
 }
@@ -122,7 +122,7 @@ TEST(RowStack, TheRowsOfABatchAreTheElements) {
   const Elements elements = {element(i64({2}, {1, 2})), element(i64({2}, {3, 4}))};
   const Element batch = stacked(elements);
   for (std::size_t i = 0; i < 2; ++i)
-    EXPECT_EQ(bytes_of(row_of(array_of(batch), static_cast<std::int64_t>(i))), bytes_of(array_of(elements[i])));
+    EXPECT_EQ(bytes_of(Rows(array_of(batch))[static_cast<std::int64_t>(i)]), bytes_of(array_of(elements[i])));
 }
 
 TEST(RowStack, ABatchBelongsToTheFirstRecordAndContinuesAfterTheLast) {
@@ -182,7 +182,7 @@ TEST(RowStack, PaddedArraysOfRandomSizesAreInTheCornersOfTheirRows) {
     }
     const HostArray batch = array_of(padded(elements, given));
     for (std::size_t i = 0; i < elements.size(); ++i) {
-      const HostArray row = row_of(batch, static_cast<std::int64_t>(i)), array = array_of(elements[i]);
+      const HostArray row = Rows(batch)[static_cast<std::int64_t>(i)], array = array_of(elements[i]);
       ASSERT_EQ(row.shape(), shape) << "seed " << seed;
       for_each_index(shape, [&](const std::vector<std::int64_t>& index) {
         bool inside = true;

@@ -41,39 +41,39 @@ class ArraysNode : public DatasetNode {
  public:
   ArraysNode(std::vector<HostArray> arrays, StructureRef structure)
       : DatasetNode({}),
-        arrays_(std::move(arrays)),
         structure_(std::move(structure)) {
-    require(!arrays_.empty(), "from_arrays: at least one array is needed");
-    if (!structure_) structure_ = arrays_.size() == 1 ? leaf_structure() : element(arrays_).structure;
-    require(leaves(*structure_) == static_cast<std::int64_t>(arrays_.size()), "from_arrays: the structure has ",
-            leaves(*structure_), " leaves, but there are ", arrays_.size(), " arrays");
-    for (const HostArray& array : arrays_) {
+    require(!arrays.empty(), "from_arrays: at least one array is needed");
+    if (!structure_) structure_ = arrays.size() == 1 ? leaf_structure() : element(arrays).structure;
+    require(leaves(*structure_) == static_cast<std::int64_t>(arrays.size()), "from_arrays: the structure has ",
+            leaves(*structure_), " leaves, but there are ", arrays.size(), " arrays");
+    for (HostArray& array : arrays) {
       require(array.valid(), "from_arrays: an array is not initialised");
       require(ErrorKind::shape, array.view().rank() >= 1,
               "from_arrays: an array must have at least one dimension, got ", print(array.type()));
-      require(ErrorKind::shape, array.shape()[0] == arrays_[0].shape()[0],
-              "from_arrays: all arrays must have the same number of rows, got ", array.shape()[0], " and ",
-              arrays_[0].shape()[0]);
+      require(ErrorKind::shape, arrays_.empty() || array.shape()[0] == arrays_[0].count(),
+              "from_arrays: all arrays must have the same number of rows, got ",
+              arrays_.empty() ? 0 : arrays_[0].count(), " and ", array.shape()[0]);
+      arrays_.emplace_back(std::move(array));
     }
   }
   std::string name() const override {
     std::string types;
-    for (const HostArray& array : arrays_) types += cat(types.empty() ? "" : ", ", print(array.type()));
+    for (const Rows& rows : arrays_) types += cat(types.empty() ? "" : ", ", print(rows.array().type()));
     return cat("from_arrays(", types, ")");
   }
   std::unique_ptr<StageBody> make_body() const override { return nullptr; }
-  std::optional<std::int64_t> size() const override { return arrays_[0].shape()[0]; }
+  std::optional<std::int64_t> size() const override { return arrays_[0].count(); }
   Element at(std::int64_t epoch, std::int64_t index) const override {
     Element out;
     out.fields.reserve(arrays_.size());
-    for (const HostArray& array : arrays_) out.fields.emplace_back(row_of(array, index));
+    for (const Rows& rows : arrays_) out.fields.emplace_back(rows[index]);
     out.structure = structure_;
     out.epoch = epoch, out.index = index;
     return out;
   }
 
  private:
-  std::vector<HostArray> arrays_;
+  std::vector<Rows> arrays_;
   StructureRef structure_;
 };
 

@@ -21,13 +21,19 @@ class UnbatchBody : public StageBody {
     }
     starts.add(0, {run.epoch, before_});
   }
-  void stop() override { batch_ = {}; }
+  void stop() override {
+    batch_ = {};
+    arrays_.clear();
+  }
   int next_input() const override { return row_ < rows_ ? -1 : 0; }
   Emission act(Element* element, Element& out, InputStarts&) override {
     if (row_ == rows_) {
       if (element == nullptr) return Emission::last;
       batch_ = std::move(*element);
       rows_ = rows_of(batch_);
+      arrays_.clear();
+      for (const Field& field : batch_.fields)
+        if (const auto* array = std::get_if<HostArray>(&field)) arrays_.emplace_back(*array);
       row_ = std::min(skip_, rows_);
       skip_ = 0;
       if (row_ == rows_) {
@@ -35,8 +41,9 @@ class UnbatchBody : public StageBody {
         return Emission::nothing;
       }
     }
+    std::size_t next_array = 0;
     for (const Field& field : batch_.fields) {
-      if (const auto* array = std::get_if<HostArray>(&field)) out.fields.emplace_back(row_of(*array, row_));
+      if (std::holds_alternative<HostArray>(field)) out.fields.emplace_back(arrays_[next_array++][row_]);
       else out.fields.emplace_back(std::get<std::vector<Object>>(field)[static_cast<std::size_t>(row_)]);
     }
     out.structure = batch_.structure;
@@ -44,7 +51,7 @@ class UnbatchBody : public StageBody {
     if (++row_ == rows_) {
       before_ = batch_.state;
       out.state = stream_state({0}, {before_});
-      batch_ = {};
+      stop();
     } else {
       out.state = stream_state({row_}, {before_});
     }
@@ -72,6 +79,7 @@ class UnbatchBody : public StageBody {
   }
 
   Element batch_;
+  std::vector<Rows> arrays_;  // of its fields that are arrays
   std::int64_t row_ = 0, rows_ = 0, skip_ = 0;
   StreamStateRef before_;  // of the input, before it emitted batch_
 };
