@@ -18,6 +18,7 @@ class DataThreads;
 class DatasetReader;
 }  // namespace runtime
 
+// Options of World::iterate.
 struct IterateOptions {
   int slots = 2;  // the number of elements that are produced ahead of the reader
   // With several ranks: all of them iterate over equal data sets, which is checked; only the indices of shards may

@@ -150,7 +150,7 @@ class GeneratorBody : public StageBody {
     if (!out.structure) out.structure = out.fields.size() == 1 ? leaf_structure() : structure_of(out.fields.size());
     check_element(out, name_);
     out.epoch = epoch_, out.index = count_ - 1;
-    // With a state, `since_` elements follow the state's text; it is taken anew at the next act if since_ is 0.
+    // With a state, `since_` elements follow the state's text; the next act takes the text again if since_ is 0.
     out.state = stream_state({count_, generator_.state && since_ == 0 ? interval : since_}, {}, text_);
     return Emission::element;
   }

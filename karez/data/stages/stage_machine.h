@@ -1,5 +1,4 @@
-// Executes the actors of a data set without a thread: whoever drives the machine chooses the next act and delivers the
-// messages.
+// Executes the actors of a data set without a thread: the caller chooses the next act and delivers the messages.
 #pragma once
 
 #include <atomic>
