@@ -5,6 +5,7 @@
 
 #include "karez/api/namespace.h"
 #include "karez/base/scanner.h"
+#include "karez/data/stages/stage_tree.h"
 #include "karez/runtime/stages/dataset_reader.h"
 
 namespace karez {
@@ -13,8 +14,10 @@ struct DataIterator::State {
   State(const data::Dataset& dataset, std::shared_ptr<runtime::DataThreads> data_threads, int slots,
         std::function<void()> while_waiting)
       : threads(std::move(data_threads)),
+        ordered(data::is_ordered(*dataset.node())),
         reader(dataset, *threads, {.slots = slots, .while_waiting = std::move(while_waiting)}) {}
   std::shared_ptr<runtime::DataThreads> threads;
+  const bool ordered;
   runtime::DatasetReader reader;
   std::int64_t epoch = 0;
   bool started = false, ended = false;
@@ -32,6 +35,10 @@ std::optional<data::Element> DataIterator::next() {
   if (!state_->started) start(state_->epoch);
   else if (state_->ended) start(state_->epoch + 1);
   std::optional<data::Element> element = state_->reader.next();
+  if (!element && state_->reader.closed()) {
+    require(state_->closed, "the world has ended, so its data sets cannot be read any more");
+    return std::nullopt;  // the position stays
+  }
   state_->ended = !element;
   return element;
 }
@@ -46,6 +53,8 @@ void DataIterator::start(std::int64_t epoch) {
 std::int64_t DataIterator::epoch() const { return state_->epoch; }
 
 std::string DataIterator::state() const {
+  require(state_->ordered,
+          "an iterator has no position if a stage passes elements on as soon as they are ready (deterministic=False)");
   if (state_->ended) return cat("epoch ", state_->epoch + 1, " -");
   return cat("epoch ", state_->epoch, " ", print(state_->reader.state()));
 }

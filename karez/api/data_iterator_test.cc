@@ -52,6 +52,13 @@ TEST(DataIterator, AnotherIteratorContinuesAtAState) {
   EXPECT_EQ(epoch_of(other), epoch_of(iterator)) << "the next epoch";
 }
 
+TEST(DataIterator, AnUnorderedDataSetHasNoPositions) {
+  World world;
+  DataIterator iterator = world.iterate(data::range(9).map([](const Element& e) { return e; }, {2, false}).batch(2));
+  EXPECT_TRUE(iterator.next());
+  EXPECT_THAT([&] { iterator.state(); }, testing::ThrowsMessage<Error>(HasSubstr("deterministic=False")));
+}
+
 TEST(DataIterator, AMalformedStateIsADataError) {
   World world;
   DataIterator iterator = world.iterate(data::range(3));
@@ -78,9 +85,11 @@ TEST(DataIterator, AClosedIteratorHasNoElements) {
   World world;
   DataIterator iterator = world.iterate(data::range(3).repeat());
   EXPECT_TRUE(iterator.next());
+  const std::string state = iterator.state();
   iterator.close();
   EXPECT_FALSE(iterator.next());
   EXPECT_FALSE(iterator.next());
+  EXPECT_EQ(iterator.state(), state);
   EXPECT_THROW(iterator.start(0), Error);
 }
 
@@ -104,8 +113,10 @@ TEST(DataIterator, TheEndOfTheWorldEndsIterators) {
   World world;
   DataIterator iterator = world.iterate(data::range(100));
   EXPECT_TRUE(iterator.next());
+  const std::string state = iterator.state();
   world.end();
-  EXPECT_FALSE(iterator.next());
+  EXPECT_THROW(iterator.next(), Error);
+  EXPECT_EQ(iterator.state(), state);
   EXPECT_THROW(world.iterate(data::range(3)), Error);
 }
 
@@ -114,7 +125,7 @@ TEST(DataIterator, AnIteratorMayOutliveItsWorld) {
   DataIterator iterator = world->iterate(data::range(100).map([](const Element& e) { return e; }, {2}));
   EXPECT_TRUE(iterator.next());
   world.reset();
-  EXPECT_FALSE(iterator.next());
+  EXPECT_THROW(iterator.next(), Error);
 }
 
 TEST(DataIterator, RanksReadEqualDataSets) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional, Union
@@ -35,7 +36,7 @@ class Dataset:
         """The elements f(element).
 
         parallel: the number of elements that are computed at the same time. Only one of them can run Python code at any
-        time; others can wait for files, or compute in libraries that release Python's lock.
+        time; others can wait for files, or compute in libraries that release the global interpreter lock.
         rng: if true, f is called with rng=, a numpy.random.Generator. Its numbers depend on the seed, the epoch and the
         record, and not on threads or the order of execution.
         deterministic: if false, elements are passed on as soon as they are ready.
@@ -118,11 +119,11 @@ class Dataset:
         return Dataset(self._dataset.repeat(count))
 
     def take(self, count: int) -> Dataset:
-        """The first elements."""
+        """The first `count` elements."""
         return Dataset(self._dataset.take(count))
 
     def skip(self, count: int) -> Dataset:
-        """All elements except the first ones."""
+        """All elements except the first `count`."""
         return Dataset(self._dataset.skip(count))
 
     def shard(self, shards: int, index: int) -> Dataset:
@@ -187,7 +188,7 @@ class DataIterator:
     """The elements of a data set, which threads produce ahead of their reader. Each loop over it, as in
     `for x, y in iterator`, runs the next epoch, or the rest of the current one.
 
-    `state()` is the position after the last element that a loop has received; `load_state` continues there, also in
+    A second loop ends the first one. `state()` is the position after the last element that a loop has received; `load_state` continues there, also in
     another process. kz.save(path, data={"train": iterator}) saves it in a checkpoint.
     """
 
@@ -284,7 +285,7 @@ class IterableReader:
             return None
         try:
             return json.dumps(stateful.state_dict())
-        except (TypeError, ValueError) as error:
+        except (builtins.TypeError, ValueError) as error:
             raise TypeError(f"the state_dict() of a generator must consist of JSON values: {error}") from None
 
     def restore(self, state: str) -> None:

@@ -5,6 +5,8 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <mutex>
+
 #include "karez/api/data_iterator.h"
 #include "karez/api/world.h"
 #include "python/src/bindings.h"
@@ -97,6 +99,7 @@ struct OwnedIterator {
   OwnedIterator(const OwnedIterator&) = delete;
   OwnedIterator& operator=(const OwnedIterator&) = delete;
   std::unique_ptr<DataIterator> iterator;
+  std::mutex mutex;  // held by all functions but `close`, since several threads may call them
 };
 
 void init_stages(nb::class_<Dataset>& type) {
@@ -212,6 +215,7 @@ void init_datasets(nb::module_& m) {
             std::optional<Element> element;
             {
               GilRelease without_gil;
+              std::lock_guard lock(self.mutex);
               element = self.iterator->next();
             }
             if (!element) return nb::none();
@@ -220,12 +224,26 @@ void init_datasets(nb::module_& m) {
           },
           "as_numpy"_a = false)
       .def(
-          "start", [](OwnedIterator& self, std::int64_t epoch) { self.iterator->start(epoch); }, "epoch"_a,
-          nb::call_guard<GilRelease>())
-      .def("state", [](const OwnedIterator& self) { return self.iterator->state(); })
+          "start",
+          [](OwnedIterator& self, std::int64_t epoch) {
+            std::lock_guard lock(self.mutex);
+            self.iterator->start(epoch);
+          },
+          "epoch"_a, nb::call_guard<GilRelease>())
       .def(
-          "restore", [](OwnedIterator& self, const std::string& text) { self.iterator->restore(text); }, "state"_a,
+          "state",
+          [](OwnedIterator& self) {
+            std::lock_guard lock(self.mutex);
+            return self.iterator->state();
+          },
           nb::call_guard<GilRelease>())
+      .def(
+          "restore",
+          [](OwnedIterator& self, const std::string& text) {
+            std::lock_guard lock(self.mutex);
+            self.iterator->restore(text);
+          },
+          "state"_a, nb::call_guard<GilRelease>())
       .def_prop_ro("epoch", [](const OwnedIterator& self) { return self.iterator->epoch(); })
       .def(
           "close", [](OwnedIterator& self, bool wait) { self.iterator->close(wait); }, "wait"_a,

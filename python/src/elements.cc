@@ -44,7 +44,7 @@ class Flattening {
       if (overflow != 0) return hold(nb::borrow(object));
       return HostArray::of<std::int64_t>({}, {number});
     }
-    if (PyFloat_Check(object.ptr())) return HostArray::of<float>({}, {nb::cast<float>(object)});
+    if (PyFloat_CheckExact(object.ptr())) return HostArray::of<float>({}, {nb::cast<float>(object)});
     nb::object array = nb::borrow(object);
     if (!is_numpy(object)) {
       if (!has_array(object)) return hold(std::move(array));

@@ -40,6 +40,27 @@ def test_a_generator_with_a_state_is_not_repeated():
     assert counter.reads <= 20 + 16
 
 
+def test_a_state_must_consist_of_json_values():
+    class NoJson(Counter):
+        def state_dict(self):
+            return {1, 2}
+
+    with pytest.raises(kz.TypeError, match="the state_dict\\(\\) of a generator must consist of JSON values"):
+        list(data.from_generator(NoJson()))
+
+
+def test_a_closed_iterator_keeps_its_position():
+    iterator = data.range(10).iterator()
+    loop = iter(iterator)
+    next(loop), next(loop)
+    state = iterator.state()
+    iterator.close()
+    assert list(loop) == [] and iterator.state() == state == "epoch 0 (2)"
+    unordered = data.range(10).map(lambda x: x, 2, deterministic=False).iterator()
+    with pytest.raises(kz.UserError, match="deterministic=False"):
+        unordered.state()
+
+
 def test_a_state_of_another_data_set_is_an_error():
     with data.range(10).take(5).iterator() as iterator, data.range(10).batch(3).repeat(2).iterator() as other:
         next(iter(iterator))

@@ -233,6 +233,18 @@ def test_batches_keep_dtypes_and_values(dtype):
         np.testing.assert_array_equal(np.concatenate(got), array)
 
 
+def test_results_of_functions_keep_their_dtypes():
+    doubles = data.from_arrays(np.array([1e300, 2.0])).map(lambda x: x + 1)
+    assert [x.dtype for x in doubles.as_numpy()] == [np.float64] * 2 and numbers(doubles) == [1e300, 3.0]
+    assert numbers(data.from_source(np.array([1e300]))) == [1e300]
+
+
+def test_arrays_of_other_dtypes_are_not_padded():
+    dataset = data.from_arrays(np.zeros((3, 2), np.uint8), np.zeros(3, np.float32))
+    with pytest.raises(kz.TypeError, match="field 0 is not an array of a dtype that tensors have"):
+        list(dataset.batch(2, last="pad"))
+
+
 def test_nested_elements_keep_their_structure():
     rows = [{"image": np.full((2, 2), i, np.float32), "name": f"row {i}", "boxes": [i, (i, 0.5)]} for i in range(4)]
     assert [row["name"] for row in data.from_source(rows).as_numpy()] == [f"row {i}" for i in range(4)]

@@ -27,16 +27,13 @@ class HeldInputs {
   }
   // Notes that the stage has emitted or dropped this element.
   void release(std::int64_t ordinal) {
-    held_[static_cast<std::size_t>(ordinal - oldest_)].released = true;
+    held_[static_cast<std::size_t>(ordinal - oldest_)] = {true, nullptr};
     for (; !held_.empty() && held_.front().released; ++oldest_) held_.pop_front();
   }
   std::int64_t next() const { return oldest_ + static_cast<std::int64_t>(held_.size()); }  // elements read
   std::int64_t oldest() const { return oldest_; }  // the ordinal of the oldest element held, or next()
   // The state of the input before it emits element oldest().
   const StreamStateRef& before_oldest() const { return held_.empty() ? after_ : held_.front().before; }
-  const StreamStateRef& before(std::int64_t ordinal) const {
-    return held_[static_cast<std::size_t>(ordinal - oldest_)].before;
-  }
 
  private:
   struct Held {

@@ -25,14 +25,10 @@ class InnerBody : public StageBody {
   }
   void stop() override { reader_.reset(); }
   int next_input() const override { return -1; }
-  Emission act(Element*, Element& out, InputStarts&) override {
-    std::optional<Element> next = reader_->next();
-    if (!next) {
-      reader_.reset();
-      return Emission::last;
-    }
-    out = std::move(*next);
-    return Emission::element;
+  Emission act(Element*, Element& out, InputStarts& starts) override {
+    const Emission emission = reader_->act(out, *starts.cancelled());
+    if (emission == Emission::last) reader_.reset();
+    return emission;
   }
 
  private:

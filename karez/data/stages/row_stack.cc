@@ -81,6 +81,8 @@ Element stack(std::span<const Element> elements, const StackOptions& options, Ar
   out.state = elements.back().state;
   for (std::size_t field = 0; field < first.fields.size(); ++field) {
     if (!std::holds_alternative<HostArray>(first.fields[field])) {
+      require(ErrorKind::type, !options.weights, stage, ": field ", field,
+              " is not an array of a dtype that tensors have, so rows of zeros cannot be added; convert it before");
       std::vector<Object> objects;
       for (const Element& element : elements) {
         const Object* object = std::get_if<Object>(&element.fields[field]);

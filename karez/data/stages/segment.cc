@@ -56,7 +56,7 @@ Emission Segment::act(Element* element, Element& out, const std::atomic<bool>& c
       input = node(i).body->next_input();
     }
     if (input >= 0 && !first) return Emission::nothing;  // the next element of a port is needed
-    InputStarts starts;
+    InputStarts starts(&cancelled);
     Element result;
     Emission emission = node(i).body->act(input >= 0 ? element : nullptr, result, starts);
     apply(i, starts);

@@ -10,7 +10,7 @@ SequentialReader::SequentialReader(const Dataset& dataset) : segment_(sequential
 std::optional<Element> SequentialReader::next() {
   static const std::atomic<bool> never{false};
   Element out;
-  if (segment_.act(nullptr, out, never) == Emission::last) return std::nullopt;
+  if (act(out, never) == Emission::last) return std::nullopt;
   return out;
 }
 

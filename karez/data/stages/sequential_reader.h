@@ -14,6 +14,8 @@ class SequentialReader {
   explicit SequentialReader(const Dataset& dataset);
   void start(const RunStart& run = {}) { segment_.start(run); }
   std::optional<Element> next();  // nothing at the end of the run
+  // The same; emits nothing if `cancelled` becomes true.
+  Emission act(Element& out, const std::atomic<bool>& cancelled) { return segment_.act(nullptr, out, cancelled); }
 
  private:
   Segment segment_;

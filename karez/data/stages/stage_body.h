@@ -1,6 +1,7 @@
 // The work of a data stage, without a thread: what an act reads, what it emits and how a run starts.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -21,18 +22,22 @@ struct RunStart {
       nullptr;  // the element from which a stage of `interleave` makes its data set
 };
 
-// The inputs whose next run an act starts.
+// The inputs whose next run an act starts, and whether the act is cancelled.
 class InputStarts {
  public:
   struct Entry {
     int input = 0;
     RunStart run;
   };
+  explicit InputStarts(const std::atomic<bool>* cancelled = nullptr) : cancelled_(cancelled) {}
   void add(int input, RunStart run) { entries_.push_back({input, std::move(run)}); }
   std::vector<Entry>& entries() { return entries_; }
+  // Becomes true if the act must end soon; it then emits nothing. Null during a start.
+  const std::atomic<bool>* cancelled() const { return cancelled_; }
 
  private:
   std::vector<Entry> entries_;
+  const std::atomic<bool>* cancelled_;
 };
 
 // One stage. Its functions are called one at a time, possibly by different threads.

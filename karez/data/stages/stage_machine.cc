@@ -107,7 +107,11 @@ void StageMachine::complete(StageExecution& execution) {
                  [&](const StageMessage& message) { sent_.push_back(message); });
   if (execution.act.kind == StageAct::Kind::element && ports.active()) return;
   for (int i = 0; i < ports.slots(); ++i)  // results of a run that ended early
-    if (ports.is_free(i)) slot(execution.stage, i) = {};
+    if (ports.is_free(i)) drop(slot(execution.stage, i));
+}
+
+void StageMachine::drop(Slot& slot) {
+  if (slot.element || slot.error) dropped_.push_back(std::exchange(slot, {}));
 }
 
 void StageMachine::start(const RunStart& run) {
@@ -132,7 +136,7 @@ std::optional<Element> StageMachine::read() {
 void StageMachine::deliver(const StageMessage& message) {
   auto send = [&](const StageMessage& sent) { sent_.push_back(sent); };
   if (message.to == plan::stream_reader) return reader_.take(message, send);
-  if (message.kind == StageMessage::Kind::returned) slot(message.to, message.slot) = {};
+  if (message.kind == StageMessage::Kind::returned) drop(slot(message.to, message.slot));
   if (message.kind == StageMessage::Kind::start || message.kind == StageMessage::Kind::stop)
     actors_[message.to]->cancelled = true;  // ends the running act early
   ports_[message.to].take(message, send);

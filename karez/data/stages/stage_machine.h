@@ -55,11 +55,16 @@ class StageMachine {
   const plan::StagePorts& ports(plan::StageId stage) const { return ports_[stage]; }
   std::int64_t elements_held() const;  // elements in slots
 
- private:
+  // What a slot holds.
   struct Slot {
     std::optional<Element> element;
     std::exception_ptr error;
   };
+  // Elements and errors that no act and no reader will get. The destructors of objects in elements may do anything, so
+  // the driver takes and destroys them when it holds no lock.
+  std::vector<Slot>& dropped() { return dropped_; }
+
+ private:
   struct Actor {
     std::vector<Slot> slots;
     RunStart run;                    // of the start that was requested last
@@ -68,6 +73,7 @@ class StageMachine {
   };
 
   Slot& slot(plan::StageId stage, int number) { return actors_[stage]->slots[static_cast<std::size_t>(number)]; }
+  void drop(Slot& slot);
   void execute_start(StageExecution& execution);
   void execute_element(StageExecution& execution);
 
@@ -76,6 +82,7 @@ class StageMachine {
   ById<plan::StageId, std::unique_ptr<Actor>> actors_;
   plan::StageInput reader_;
   std::vector<plan::StageMessage> sent_;
+  std::vector<Slot> dropped_;
 };
 
 }  // namespace karez::data

@@ -113,10 +113,18 @@ class TreeBuilder {
 }  // namespace
 
 StageTree stage_tree(const DatasetNodeRef& root, int slots) {
+  require(slots >= 1 && slots <= 32'767, "slots must be between 1 and 32767, got ", slots);
   TreeBuilder builder(false);
   builder.segment_actor(root, slots, root->name());
   verify(builder.tree.graph);
   return std::move(builder.tree);
+}
+
+bool is_ordered(const DatasetNode& root) {
+  if (root.lanes() > 1 && !root.ordered()) return false;
+  for (const DatasetNodeRef& input : root.inputs())
+    if (!is_ordered(*input)) return false;
+  return true;
 }
 
 Segment sequential_segment(const DatasetNodeRef& root) {

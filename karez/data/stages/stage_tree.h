@@ -28,6 +28,9 @@ struct StageTree {
 // The last actor has `slots` slots.
 StageTree stage_tree(const DatasetNodeRef& root, int slots = 2);
 
+// Whether every stage passes elements on in the order of its input.
+bool is_ordered(const DatasetNode& root);
+
 // All stages as one segment without ports, for a caller that needs one element after the other.
 Segment sequential_segment(const DatasetNodeRef& root);
 

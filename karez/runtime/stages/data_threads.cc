@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "karez/runtime/session_thread.h"
@@ -23,6 +24,10 @@ class ServedStream {
 };
 
 namespace {
+
+void check_process() {
+  require(!is_forked_child(), "this process was forked from a process with data threads, and lacks them");
+}
 
 // The stream whose act the calling thread executes.
 thread_local const ServedStream* current_stream = nullptr;
@@ -61,7 +66,7 @@ void DataThreads::end(double seconds) {
 }
 
 std::shared_ptr<ServedStream> DataThreads::serve(StageTree tree) {
-  require(!is_forked_child(), "this process was forked from a process with data threads, and lacks them");
+  check_process();
   auto stream = std::make_shared<ServedStream>(std::move(tree));
   std::lock_guard lock(mutex_);
   require(!stop_, "the world has ended, so no data set can be read in it");
@@ -71,14 +76,24 @@ std::shared_ptr<ServedStream> DataThreads::serve(StageTree tree) {
 }
 
 void DataThreads::start(ServedStream& stream, const RunStart& run) {
+  check_process();
+  std::vector<StageMachine::Slot> dropped;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
-  require(!stream.closed, "a closed stream cannot be started");
+  require(!stream.closed, "the iterator is closed");
   stream.machine->start(run);
   deliver(stream);
+  dropped.swap(stream.machine->dropped());
+}
+
+bool DataThreads::is_closed(const ServedStream& stream) {
+  std::lock_guard lock(mutex_);
+  return stream.closed;
 }
 
 std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& stream,
                                          const std::function<void()>& while_waiting) {
+  check_process();
+  std::vector<StageMachine::Slot> dropped;  // destroyed after the lock is released
   Lock lock(mutex_);
   while (!stream->closed && stream->machine->reading() && !stream->machine->readable()) {
     if (limit_ == 0 || current_stream != nullptr) {
@@ -98,18 +113,21 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
     element = stream->machine->read();
   } catch (...) { error = std::current_exception(); }
   deliver(*stream);
+  dropped.swap(stream->machine->dropped());
+  lock.unlock();
   if (error) std::rethrow_exception(error);
   return element;
 }
 
 void DataThreads::close(const std::shared_ptr<ServedStream>& stream, bool wait,
                         const std::function<void()>& while_waiting) {
+  if (is_forked_child()) return;          // its threads, and perhaps a holder of the mutex, do not exist
   std::unique_ptr<StageMachine> machine;  // destroyed after the lock is released
   Lock lock(mutex_);
   if (!stream->closed) {
     stream->closed = true;
     stream->machine->cancel();
-    lanes_ -= stream->lanes;
+    if (stream->running == 0) lanes_ -= stream->lanes;
     streams_.erase(std::remove(streams_.begin(), streams_.end(), stream), streams_.end());
     stream->changed.notify_all();
   }
@@ -139,8 +157,9 @@ void DataThreads::run() {
   while (!stop_) {
     if (execute_one(lock)) continue;
     ++idle_;
-    work_.wait(lock);
-    --idle_;
+    work_.wait(lock, [&] { return wakes_ > 0 || stop_; });
+    if (wakes_ > 0) --wakes_;
+    else --idle_;
   }
   --running_;
   ended_.notify_all();
@@ -165,23 +184,29 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
     if (machine.ready(id)) ready = id;
   if (!ready.valid()) return false;
   std::unique_ptr<StageMachine> closed_machine;
-  StageExecution execution = machine.begin(ready);
+  std::vector<StageMachine::Slot> dropped;
+  std::optional<StageExecution> execution(machine.begin(ready));
   ++stream.running;
   lock.unlock();
   const ServedStream* outer = std::exchange(current_stream, &stream);
-  machine.execute(execution);
+  machine.execute(*execution);
   current_stream = outer;
-  execution.input = {};  // freed without the lock
+  execution->input = {};  // freed without the lock
   lock.lock();
   --stream.running;
-  machine.complete(execution);
+  machine.complete(*execution);
   if (!stream.closed) {
     deliver(stream, true);
-    return true;
+    dropped.swap(machine.dropped());
+  } else if (stream.running == 0) {
+    lanes_ -= stream.lanes;
+    if (stream.closers == 0) closed_machine = std::move(stream.machine);
   }
-  if (stream.running == 0 && stream.closers == 0) closed_machine = std::move(stream.machine);
-  stream.changed.notify_all();
-  lock.unlock();
+  if (stream.closed) stream.changed.notify_all();
+  else if (dropped.empty() && !execution->error) return true;
+  lock.unlock();  // objects of the user are destroyed without the lock
+  execution.reset();
+  dropped.clear();
   closed_machine.reset();
   lock.lock();
   return true;
@@ -193,10 +218,16 @@ void DataThreads::deliver(ServedStream& stream, bool executes_next) {
   int ready = executes_next ? -1 : 0;
   for (plan::StageId id : stream.machine->graph().stages.ids()) ready += stream.machine->ready(id);
   for (int i = 0; i < ready; ++i) {
-    if (i < idle_) {
+    if (idle_ > 0) {
+      --idle_, ++wakes_;
       work_.notify_one();
     } else if (running_ < std::min(limit_, lanes_) && !stop_) {
-      threads_.emplace_back([this] { run(); });
+      try {
+        threads_.emplace_back([this] { run(); });
+      } catch (const std::system_error&) {
+        if (running_ == 0) throw;  // otherwise the existing threads execute the act
+        return;
+      }
       ++running_;
     }
   }

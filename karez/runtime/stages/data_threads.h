@@ -43,6 +43,7 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   // above.
   void close(const std::shared_ptr<ServedStream>& stream, bool wait = true,
              const std::function<void()>& while_waiting = nullptr);
+  bool is_closed(const ServedStream& stream);
   // Closes all streams, and ends the threads. If the act of a thread does not end within this time, the thread goes on
   // with it, and this object is never destroyed.
   void end(double seconds = 5);
@@ -62,7 +63,8 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   std::vector<std::shared_ptr<ServedStream>> streams_;
   std::size_t next_stream_ = 0;  // the stream that is served next, so that none waits for long
   const int limit_;
-  int lanes_ = 0;               // of all streams
+  int lanes_ = 0;               // of all streams, and of closed ones until their last act has ended
+  int wakes_ = 0;               // threads that were woken and have not run yet
   int idle_ = 0, running_ = 0;  // sleeping threads, and threads that have not ended
   bool stop_ = false;
   bool left_threads_ = false;         // `end` did not wait for all threads

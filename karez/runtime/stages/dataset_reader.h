@@ -35,7 +35,6 @@ class DatasetReader {
   void start(const RunStart& run = {}) {
     threads_.start(*served_, run);
     state_ = run.state;
-    epoch_ = run.epoch;
   }
   // The next element; nothing at the end of the epoch or after `close`. Throws an error of a stage once; the epoch has
   // then ended.
@@ -46,7 +45,8 @@ class DatasetReader {
   }
   // The state after the last element that `next` returned in this epoch; null before the first one.
   const StreamStateRef& state() const { return state_; }
-  std::int64_t epoch() const { return epoch_; }
+  // Whether it was closed, possibly by the end of the threads.
+  bool closed() const { return threads_.is_closed(*served_); }
   // Ends the reader: waits for running acts, unless one of them calls it, and frees all elements. Any thread may call
   // it, any number of times. If `wait` is false, neither `close` nor the destructor waits; the last act then frees the
   // elements.
@@ -61,7 +61,6 @@ class DatasetReader {
   std::shared_ptr<ServedStream> served_;
   std::atomic<bool> closed_{false};
   StreamStateRef state_;
-  std::int64_t epoch_ = 0;
 };
 
 }  // namespace karez::runtime

@@ -301,6 +301,65 @@ TEST(DatasetReader, AnActThatDoesNotEndIsLeftBehind) {
   reader.reset();  // waits for the act
 }
 
+TEST(DatasetReader, AnActOfAClosedReaderDoesNotKeepOthersFromRunning) {
+  DataThreads pool(4);
+  auto release = std::make_shared<std::atomic<bool>>(false), inside = std::make_shared<std::atomic<bool>>(false);
+  DatasetReader blocked(range(3).map([=](const Element& e) {
+    *inside = true;
+    while (!*release) std::this_thread::sleep_for(1ms);
+    return e;
+  }),
+                        pool);
+  blocked.start();
+  while (!*inside) std::this_thread::yield();
+  blocked.close(false);
+  DatasetReader reader(range(5), pool);
+  reader.start();
+  EXPECT_EQ(rest(reader), first_numbers(5));
+  *release = true;
+}
+
+TEST(DatasetReader, CloseEndsAnInnerDataSetWithoutElements) {
+  DataThreads pool(1);
+  std::atomic<bool> inside{false};
+  DatasetReader reader(range(3).flat_map([&](const Element&) {
+    return range(1).repeat().filter([&](const Element&) {
+      inside = true;
+      return false;
+    });
+  }),
+                       pool);
+  reader.start();
+  while (!inside) std::this_thread::yield();
+  reader.close();
+}
+
+TEST(DatasetReader, ADroppedElementMayUseAnotherReader) {
+  DataThreads pool(2);
+  auto inner = std::make_shared<DatasetReader>(range(3), pool);
+  struct Closing {
+    explicit Closing(std::shared_ptr<DatasetReader> r) : reader(std::move(r)) {}
+    ~Closing() { reader->close(); }
+    std::shared_ptr<DatasetReader> reader;
+  };
+  DatasetReader reader(range(20).map([inner](const Element& e) {
+    Element out = e;
+    out.fields[0] = Object(std::make_shared<Closing>(inner));
+    return out;
+  }),
+                       pool, {.slots = 4});
+  for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
+    reader.start({epoch});  // drops the elements that were not read
+    EXPECT_TRUE(reader.next());
+  }
+}
+
+TEST(DatasetReader, TheNumberOfSlotsIsLimited) {
+  DataThreads pool(1);
+  EXPECT_THROW(DatasetReader(range(3), pool, {.slots = 0}), Error);
+  EXPECT_THROW(DatasetReader(range(3), pool, {.slots = 200'000'000}), Error);
+}
+
 TEST(DatasetReader, ResumesFromItsState) {
   DataThreads pool(2);
   const Dataset dataset = range(40).shuffle({.buffer = 7}).map([](const Element& e) { return e; }, {3}).repeat(2);
