@@ -38,6 +38,50 @@ def test_simulate_uses_the_link_costs_of_an_axis(plans, tmp_path):
     assert same[0] == same[1] > makespan(karez(*words, costs(tmp_path, "link @model alpha=0.001 beta=0")))
 
 
+OVERLAP = """graph main mesh(a=2, b=2) {
+  %0 = input() {dtype="f32", name="x", shape=[4096]} : f32[4096@a]
+  %1 = input() {dtype="f32", name="y", shape=[4]} : f32[4@b]
+  %2 = exp(%0) : f32[4096@a]
+  %3 = exp(%1) : f32[4@b]
+  %4 = exp(%3) : f32[4@b]
+  %5 = layout(%2) : f32[4096;]
+  %6 = layout(%4) : f32[4;]
+  %7 = tanh(%5) : f32[4096;]
+  %8 = tanh(%6) : f32[4;]
+  output "x" %7
+  output "y" %8
+}
+"""
+
+
+def test_simulate_counts_overlapping_collectives_of_a_stream_once(tmp_path):
+    """The gather of y begins after the gather of x and ends before it."""
+    path = tmp_path / "overlap.plan"
+    path.write_text(karez("opt", "-", "--passes", "all", stdin=OVERLAP))
+    rates = "link alpha=1e-6 beta=1e-6 matmul_flops=1e300 conv_flops=1e300 memory_bytes=1e300 call=0.0001"
+    message = karez("simulate", path, "--costs", costs(tmp_path, rates), "--rows", 100)
+    gather = r"^ +1 +(\S+) +(\S+) %  cpu 0\.0  \S+ all_gather "
+    (long_time, long_share), (short_time, _) = re.findall(gather, message, re.M)
+    assert float(short_time) < float(long_time) / 10
+    assert re.search(rf"^ +{long_share} %  cpu 0\.0  comm\b", message, re.M), message
+
+
+def test_simulate_prints_no_busy_time_for_a_launch_that_takes_none(tmp_path):
+    path = tmp_path / "empty.plan"
+    graph = """graph main mesh() {
+  %0 = input() {dtype="f32", name="x", shape=[0]} : f32[0]
+  %1 = exp(%0) : f32[0]
+  output "x" %1
+}
+"""
+    path.write_text(karez("opt", "-", "--passes", "all", stdin=graph))
+    rates = "link alpha=0 beta=0 matmul_flops=1e300 conv_flops=1e300 memory_bytes=1e300 call=0"
+    message = karez("simulate", path, "--costs", costs(tmp_path, rates))
+    assert makespan(message) == 0
+    assert {float(share) for share in re.findall(r"(\S+) %  ", message)} == {0}
+    assert "  0.0 %  worker 0\n" in message
+
+
 @pytest.mark.parametrize(
     "words, text, code",
     [

@@ -4,12 +4,13 @@
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import time
 
 from jobs import DOCTOR, PEER, STUBBORN, TRIALS, Started, await_lines, no_new_shm_segments, python, run, shell
-from karez_command import DATA, USER
+from karez_command import DATA, KAREZ, USER
 
 
 def test_each_rank_receives_its_variables():
@@ -228,6 +229,23 @@ def test_the_doctor_measures_links_and_writes_costs(tmp_path):
     assert lines[1] == lines[2].replace("@shm ", ""), "the default link must be shm on one host"
     (tmp_path / "bad").mkdir()
     assert Started("doctor", "--costs", tmp_path / "bad").wait(DOCTOR).returncode == DATA
+
+
+def test_the_doctor_reports_ranks_with_different_programs(tmp_path):
+    other = tmp_path / "karez"
+    shutil.copy(KAREZ, other)
+    with open(other, "ab") as file:
+        file.write(b"\0")
+    result = run("-n", 2, *shell(f"test $KAREZ_RANK = 0 || exec {other} doctor; exec {KAREZ} doctor"), seconds=DOCTOR)
+    assert result.returncode == 0, result
+    reports = r"\[0\] versions: \n\[0\]   rank 1 \(.+\) has a different program: (.+); rank 0 \(.+\) has (.+)\n"
+    first, second = re.search(reports, result.stdout).groups()
+    assert first != second
+
+
+def test_the_doctor_waits_for_a_rank_that_starts_late():
+    result = run("-n", 2, *shell(f"test $KAREZ_RANK = 0 || sleep 2; exec {KAREZ} doctor"), seconds=DOCTOR)
+    assert result.returncode == 0 and "[0] 2 ranks on 1 host\n" in result.stdout, result
 
 
 def test_the_doctor_rejects_invalid_arguments():

@@ -279,5 +279,21 @@ TEST(Optim, TwoOptimisersWithTheSameNameHaveSeparateLearningRatesInOneProgram) {
   EXPECT_EQ(trace.host_scalars()[1].value(), 0.25);
 }
 
+// The layer projects 12 features to 4 query heads and 2 key and value heads of width 3.
+TEST(Layers, AttentionReshapesKeysAndValuesToTheirOwnNumberOfHeads) {
+  struct Net : nn::Module {
+    nn::MultiHeadAttention attention{*this, "attention", 12, 4, {.kv_heads = 2}};
+  } net;
+  OpTable ops = all_ops();
+  Trace trace(ops, {});
+  Trace::Scope scope(trace);
+  EXPECT_EQ(net.attention(trace.input("x", {DType::f32, {2, 5, 12}})).shape(), (Shape{2, 5, 12}));
+  std::vector<Shape> heads;
+  for (const Node& node : trace.graph.nodes)
+    if (heads.size() < 3 && node.op->name == "reshape" && trace.graph.type(node.outputs[0]).rank() == 4)
+      heads.push_back(trace.graph.type(node.outputs[0]).shape);
+  EXPECT_THAT(heads, ElementsAre(Shape{2, 5, 4, 3}, Shape{2, 5, 2, 3}, Shape{2, 5, 2, 3}));
+}
+
 }  // namespace
 }  // namespace karez

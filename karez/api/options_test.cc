@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstdlib>
+
 #include "karez/api/progress.h"
 #include "karez/api/testing/test_texts.h"
 #include "karez/base/error.h"
@@ -71,6 +74,17 @@ TEST(Progress, WithoutATerminalTwentyPlainLinesAreWritten) {
   std::string text = progress_output(false, 100);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 20);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 0);
+}
+
+TEST(Progress, EachLineIsFlushed) {
+  char* text = nullptr;  // only what has been flushed
+  std::size_t size = 0;
+  std::FILE* file = open_memstream(&text, &size);
+  Progress progress(100, 8, file);
+  progress.show(5, 1, 0.25);
+  EXPECT_EQ(std::string(text, size), "step 5/100  epoch 1  loss 0.2500  0 samples/s  ETA 0:00\n");
+  std::fclose(file);
+  std::free(text);
 }
 
 TEST(Progress, OnATerminalOneLineIsRewrittenAndEnded) {

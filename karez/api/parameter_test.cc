@@ -179,5 +179,14 @@ TEST(InteractiveParameters, AModelTrainsWithoutACompiledFunction) {
   EXPECT_THAT(list(world.read(v)), ElementsAre(0.25, 0.25));
 }
 
+TEST(Parameter, AnInitialValueOfAnotherTypeIsAnError) {
+  const Parameter w("w", {DType::f32, {2}}, constant_init(0));
+  EXPECT_EQ(error_of([&] {
+              w.set_initial_value(HostArray::of<float>({3}, {1, 2, 3}));
+            }),
+            "parameter 'w' is f32[2], not f32[3]");
+  EXPECT_EQ(error_of([&] { w.set_initial_value({}); }), "parameter 'w' is f32[2], not an uninitialised array");
+}
+
 }  // namespace
 }  // namespace karez

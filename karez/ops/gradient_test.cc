@@ -330,5 +330,20 @@ TEST(Gradient, TheGradientOfAScanIsAReverseScanWithSumsForOuterValues) {
   EXPECT_EQ(back.regions.at(0).arguments.size(), 5u);
 }
 
+TEST(Gradient, ExplicitSlopesReplaceTheDerivativesOfAnExpression) {
+  Program p;
+  const ValueId x = p.f32("x", {4}), y = p.f32("y", {4});
+  const auto loss_with_slopes = [&](const std::string& slopes) {
+    return build::sum(p.b, p.b.one("pointwise", {x, y}, Attrs().set("expr", "x0 * x1").set("slopes", slopes)));
+  };
+  EXPECT_EQ(p.error(loss_with_slopes("x1"), {x, y}), "pointwise: 2 operands require one slope each, got 'x1'");
+  p.grad(loss_with_slopes("x1;2 * x0"), {x, y});
+  EXPECT_TRUE(golden(p.added(), R"(%8 = constant() {dtype="f32", shape=[], value=1.0}
+%9 = broadcast(%8) {dims=[], shape=[4]}
+%10 = pointwise(%1, %9) {expr="x0 * x1"}
+%11 = pointwise(%0, %9) {expr="2 * x0 * x1"}
+)"));
+}
+
 }  // namespace
 }  // namespace karez::ops

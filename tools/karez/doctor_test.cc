@@ -178,6 +178,13 @@ TEST(Doctor, PrintedFactsParseToTheSameFacts) {
   EXPECT_THROW(parse_facts("x"), Error);
 }
 
+TEST(Doctor, ThePortsForLinksAreThoseOfTheKernelsRange) {
+  std::ifstream in("/proc/sys/net/ipv4/ip_local_port_range");
+  std::string first, last;
+  ASSERT_TRUE(in >> first >> last);
+  EXPECT_EQ(facts_of_this_process().ports, cat(first, " to ", last));
+}
+
 Facts make_facts(const char* host, std::vector<int> cpus, int cores) {
   Facts out;
   out.host = host;

@@ -168,7 +168,9 @@ TEST(CollectiveReadsOfExpressions, ReadsAreRejectedBeforeAnyComputation) {
         for (const Tensor& tensor : {twice, total})
           EXPECT_THAT(user_error([&] { tensor.read(); }),
                       AllOf(StartsWith(cat("rank ", i, " requests a computation and read of f64[")),
-                            HasSubstr("] (collective_reads_test.cc:")));
+                            HasSubstr("] (collective_reads_test.cc:"),
+                            HasSubstr("all ranks must take part in computations outside of compiled functions: read "
+                                      "the value on every rank, and print it on one")));
       f(HostArray::of<double>({3}, {1, 2, 3})).wait();
     }
     EXPECT_EQ(total.item(), 24);

@@ -41,5 +41,15 @@ TEST(VariableTable, FreeKeySkipsAnOrdinalThatIsInUse) {
   EXPECT_EQ(table.free_key(second), VariableKey("w", next.second + 1));
 }
 
+TEST(VariableTable, AClearedTableHasNoValuesForNewVariables) {
+  VariableTable table;
+  const Parameter parameter = make_parameter();
+  table.add({"w", 0}, parameter, Mesh::of({}), {});
+  table.relocated_values.emplace_back(parameter, HostArray::of<float>({2}, {1, 2}));
+  table.clear();
+  EXPECT_FALSE(table.contains(parameter));
+  EXPECT_THAT(table.relocated_values, IsEmpty());
+}
+
 }  // namespace
 }  // namespace karez

@@ -178,5 +178,31 @@ TEST(ExpressionPlans, ProgramsAreDroppedUntilTheirBytesAreBelowTheLimit) {
   EXPECT_EQ(mesh.world->expression_plans.entries.size(), 1u);
 }
 
+TEST(ExpressionPlans, RequestedLayoutsArePartOfTheStructure) {
+  World world({.devices = 2});
+  const DeviceMesh mesh = world.mesh("data=2");
+  const Array a = array_on(mesh, HostArray::of<float>({2, 2}, {1, 2, 3, 4}));
+  for (const auto& [axes, layout] : {std::pair{P("data", nullptr), S(0)}, {P(nullptr, "data"), S(1)}})
+    EXPECT_EQ(with_layout(a * 2, axes).array().layout(), Layout{layout});
+  EXPECT_EQ(count_programs(mesh), 2);
+}
+
+// The function reads the new parameter first, and a parameter whose variable is split after it.
+TEST(ExpressionPlans, AParameterWithoutAVariableHasNoSplitAxes) {
+  World world({.devices = 2});
+  const DeviceMesh mesh = world.mesh("data=2");
+  Interactive scope(mesh);
+  const TensorType type{DType::f32, {256, 256}};
+  const Parameter is_new("new", type, constant_init(1)), split("split", type, constant_init(1));
+  compile(mesh, [&](Tensor x) { return x + sum(split); }, {.rules = {{"split", P("data", nullptr)}}})(1.0f).wait();
+  const auto loss = [&](Tensor x) {
+    const Tensor product = is_new * is_new * x;
+    return sum(product) + sum(split * split);
+  };
+  const auto result = value_and_grad(loss, {.parameters = {is_new, split}})(Tensor(1));
+  EXPECT_EQ(result.gradients[0].array().layout(), Layout{B()});
+  EXPECT_EQ(result.gradients[1].array().layout(), Layout{S(0)});
+}
+
 }  // namespace
 }  // namespace karez

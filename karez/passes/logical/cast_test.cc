@@ -146,6 +146,43 @@ TEST(Cast, AResultOfF32AndHalfOperandsIsF32UnlessTheF32OperandIsAParameterOrCons
   };
   EXPECT_THAT(nodes(program_with_operand("%1"), DType::bf16), HasSubstr("transpose(%6) {perm=[1, 0]} : bf16[2, 2]"));
   EXPECT_THAT(nodes(program_with_operand("%0"), DType::bf16), HasSubstr("transpose(%5) {perm=[1, 0]} : f32[2, 2]"));
+  EXPECT_TRUE(golden(nodes(R"(graph main {
+  %0 = input() {dtype="f32", name="x", shape=[2, 2]} : f32[2, 2]
+  %1 = constant() {dtype="f32", shape=[2, 2], value=3} : f32[2, 2]
+  %2 = matmul(%0, %0) : f32[2, 2]
+  %3 = mul(%2, %1) : f32[2, 2]
+  %4 = transpose(%3) {perm=[1, 0]} : f32[2, 2]
+  output "y" %4
+}
+)",
+                           DType::bf16),
+                     R"(%1 = constant() {dtype="f32", shape=[2, 2], value=3} : f32[2, 2]
+%2 = cast(%0) {to="bf16"} : bf16[2, 2]
+%3 = matmul(%2, %2) {wide=true} : f32[2, 2]
+%4 = mul(%3, %1) : f32[2, 2]
+%5 = cast(%4) {to="bf16"} : bf16[2, 2]
+%6 = transpose(%5) {perm=[1, 0]} : bf16[2, 2]
+%7 = cast(%6) {to="f32"} : f32[2, 2]
+output "y" %7
+)"));
+}
+
+TEST(Cast, AProductOfF64IsAnErrorUnderMixedPrecision) {
+  try {
+    nodes(R"(graph main {
+  %0 = input() {dtype="f64", name="x", shape=[2, 2]} : f64[2, 2]
+  %1 = matmul(%0, %0) : f64[2, 2] at "net.cc:7"
+  output "y" %1
+}
+)",
+          DType::bf16);
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind, ErrorKind::type);
+    EXPECT_EQ(error.what(),
+              std::string("amp: matmul at net.cc:7 multiplies f64, but mixed precision requires f32; cast its operands "
+                          "to f32, or omit amp"));
+  }
 }
 
 TEST(Cast, WithoutMixedPrecisionOpsOnHalvesComputeInF32AndProgramsWithoutHalvesDoNotChange) {

@@ -94,6 +94,24 @@ TEST(Canonicalise, FoldingKeepsIntegersThatNoDoubleRepresents) {
   EXPECT_EQ(count_op(canonicalise(graph, {&table(), add_i64}).graph, "add"), 2);
 }
 
+TEST(Canonicalise, TheEvaluatorReceivesExactlyTheBytesOfEachOperand) {
+  Graph graph;
+  Builder b(graph, table());
+  const std::vector<std::int64_t> numbers{5, 6, 7};
+  const ValueId data = build::constant(b, {DType::i64, {3}}, std::as_bytes(std::span(numbers)));
+  graph.outputs.push_back({"sum", build::add(b, data, build::full(b, DType::i64, {3}, 1))});
+  graph.outputs.push_back(
+      {"splat", build::add(b, build::full(b, DType::i64, {4}, 2), build::full(b, DType::i64, {4}, 1))});
+  int calls = 0;
+  canonicalise(graph, {&table(), [&](const CallSpec& call, const std::vector<HostBytes>& in) {
+                         ++calls;
+                         for (std::size_t i = 0; i < in.size(); ++i)
+                           EXPECT_EQ(static_cast<std::int64_t>(in[i].size()), call.in[i].bytes()) << print(call);
+                         return add_i64(call, in);
+                       }});
+  EXPECT_EQ(calls, 2);
+}
+
 TEST(Canonicalise, SmallDataThatWouldExceedTheLimitIsNotFolded) {
   Program p;
   std::vector<double> numbers(500, 0.25);

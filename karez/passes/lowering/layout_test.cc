@@ -10,6 +10,7 @@
 #include "karez/base/text.h"
 #include "karez/passes/lowering/localise.h"
 #include "karez/passes/lowering/stride_choice.h"
+#include "karez/passes/lowering/test_layout.h"
 #include "karez/passes/node_traits.h"
 #include "karez/passes/scheduling/segment.h"
 #include "karez/passes/scheduling/slots.h"
@@ -22,65 +23,9 @@
 namespace karez::passes {
 namespace {
 
-using testing::table;
-
-// A catalog similar to that of the CPU: convolutions and pools are fast on channels-last data, pointwise calls on
-// operands that have the order of the result or stride 0, and other ops on any strides. Plain kernels run all other
-// calls.
-class RatedCatalog : public KernelCatalog {
- public:
-  std::optional<KernelChoice> find(const CallSpec& call) const override {
-    bool fast = true;
-    if (starts_with(call.op, "conv2d") || call.op.find("pool") != std::string::npos) {
-      for (const auto* views : {&call.in, &call.out})
-        for (const View& v : *views)
-          fast = fast && (v.rank() != 4 || same_order(v.shape, v.strides, channels_last(v.shape)));
-    } else if (call.op == "pointwise") {
-      for (const View& v : call.in)
-        fast = fast && (has_zero_stride(v) || same_order(v.shape, v.strides, call.out[0].strides));
-    }
-    return KernelChoice{cat(fast ? "fast." : "plain.", call.op), 0, fast ? 1 : 0.05};
-  }
-  std::optional<CallSpec> suggest(const CallSpec& call) const override {
-    CallSpec last = call;
-    for (auto* views : {&last.in, &last.out})
-      for (View& v : *views)
-        if (v.rank() == 4 && !has_zero_stride(v)) v.strides = channels_last(v.shape);
-    return starts_with(find(call)->kernel, "plain.") && starts_with(find(last)->kernel, "fast.") ? last : call;
-  }
-  std::string list(std::string_view) const override { return "all"; }
-};
-
-struct Program {
-  Graph graph;
-  Builder b{graph, table()};
-  RatedCatalog catalog;
-  explicit Program(const char* mesh = "") { graph.meshes = {Mesh::parse(mesh)}; }
-  ValueId input(const std::string& name, Shape shape, DType dtype = DType::f32) {
-    return build::input(b, name, {dtype, std::move(shape)});
-  }
-  void output(ValueId value, const std::string& name = "y") { graph.outputs.push_back({name, value}); }
-  Compilation ordered(int rank = 0) {
-    Compilation c = testing::compilation(graph);
-    c.catalog = &catalog;
-    c.options.rank = rank;
-    run_passes(c, {"shard", "box", "order", "segment", "slots"});
-    return c;
-  }
-};
-
-// Formats the op and the dimension order of every value with four dimensions: "conv2d 0231".
-std::string orders_of(const Compilation& c) {
-  std::string text;
-  const DimensionOrders orders = layout(c.graph, *c.catalog, c.options.costs);
-  for (ValueId v : c.graph.values.ids()) {
-    if (c.graph.values[v].type.shape.size() != 4) continue;
-    text += cat(c.graph.node(c.graph.values[v].producer).op->name, " ");
-    for (std::int64_t d : orders[v].empty() ? Ints{0, 1, 2, 3} : orders[v]) text += cat(d);
-    text += "\n";
-  }
-  return text;
-}
+using testing::orders_of;
+using testing::RatedCatalog;
+using Program = testing::LayoutProgram;
 
 int count_calls(const Compilation& c, std::string_view kernel) {
   int count = 0;
@@ -105,23 +50,6 @@ TEST(Layout, AValueBetweenAConvolutionAndAPoolIsChannelsLast) {
   run_passes(c, {"layout", "localise"});
   EXPECT_EQ(c.local.copies, 2) << "the image and the weight, which are row-major inputs, must be copied";
   EXPECT_EQ(count_calls(c, "plain."), 0);
-}
-
-// The operands of a concat of n values have 2^n joint choices of orders. With 16 and 60 operands, the chosen orders
-// must be the same as with three.
-TEST(Layout, AConcatOfManyConvolutionsHasTheSameOrdersAsAConcatOfThree) {
-  for (const int groups : {3, 16, 60}) {
-    Program p;
-    const ValueId w = p.input("w", {4, 8, 3, 3});
-    std::vector<ValueId> convolutions;
-    for (int g = 0; g < groups; ++g)
-      convolutions.push_back(build::conv2d(p.b, p.input(cat("x", g), {2, 8, 16, 16}), w));
-    p.output(build::max_pool(p.b, build::concat(p.b, convolutions, 1)).value);
-    const std::string orders = orders_of(p.ordered());
-    EXPECT_EQ(orders.find("conv2d 0123"), std::string::npos) << groups << " convolutions";
-    EXPECT_NE(orders.find("concat 0231"), std::string::npos) << groups << " convolutions\n" << orders;
-    EXPECT_NE(orders.find("max_pool 0231"), std::string::npos) << groups << " convolutions";
-  }
 }
 
 TEST(Layout, AttentionScoresStayRowMajor) {
@@ -315,44 +243,6 @@ TEST(Layout, OrdersOfRandomProgramsAreNearlyOptimalOnAverage) {
   EXPECT_GT(non_row_major, 100) << "many values must not be row-major";
   EXPECT_TRUE(pinned_at_most(sum_of_ratios / programs, 1.00634))
       << "mean ratio of the cost to the least cost; the ratio is 1 for 57 of the programs";
-}
-
-// A catalog whose concat is fast if the operands and the result are all channels-last, or none of them is.
-class ConcatCatalog : public RatedCatalog {
- public:
-  std::optional<KernelChoice> find(const CallSpec& call) const override {
-    auto choice = RatedCatalog::find(call);
-    if (call.op == "concat")
-      for (const View& v : call.in)
-        if (is_last(v) != is_last(call.out[0])) return KernelChoice{"plain.concat", 0, 0.05};
-    return choice;
-  }
-  std::optional<CallSpec> suggest(const CallSpec& call) const override {
-    CallSpec last = *RatedCatalog::suggest(call);
-    for (auto* views : {&last.in, &last.out})
-      for (View& v : *views)
-        if (call.op == "concat") v.strides = channels_last(v.shape);
-    return last;
-  }
-
- private:
-  static bool is_last(const View& v) { return same_order(v.shape, v.strides, channels_last(v.shape)); }
-};
-
-// Changing the order of one operand saves one copy, whatever orders the others have, so no operand may be skipped.
-TEST(Layout, EachOfManyOperandsHasTheOrderThatItsReaderPrefers) {
-  const ConcatCatalog catalog;
-  for (const int operands : {3, 12, 24}) {
-    Program p;
-    std::vector<ValueId> sums;
-    for (int k = 0; k < operands; ++k)
-      sums.push_back(build::reduce_sum(p.b, p.input(cat("x", k), {2, 8, 16, 16, 3}), {4}));
-    p.output(build::max_pool(p.b, build::concat(p.b, sums, 1)).value);
-    Compilation c = p.ordered();
-    c.catalog = &catalog;
-    const DimensionOrders orders = layout(c.graph, catalog, c.options.costs);
-    for (const ValueId v : sums) EXPECT_EQ(orders[v], (Ints{0, 2, 3, 1})) << operands << " operands, %" << v;
-  }
 }
 
 TEST(StrideChoice, AnOperandIsCopiedOnlyIfThatCostsLessThanTheSlowKernel) {

@@ -177,6 +177,32 @@ TEST(Localise, TheOperandOfATransferHasTheStoredOrder) {
     }
 }
 
+// Device 1 is on both meshes, device 0 only sends, and device 2 only receives.
+TEST(Localise, ATransferReadsOnTheDevicesOfItsOperandAndWritesOnTheDevicesOfItsResult) {
+  Program p;
+  p.graph = parse_graph(R"(graph main mesh(a=2) mesh(b=2) [0:1, 0:2] {
+  %0 = input() {dtype="f32", name="x", shape=[4]} : f32[4@a]
+  %1 = exp(%0) : f32[4@a]
+  %2 = transfer(%1) : f32[4;] on mesh1
+  output "y" %2
+}
+)",
+                        table());
+  const Compilation c = p.localised(false);
+  std::string text;
+  for (const LocalSegment& segment : c.local.segments) {
+    if (!segment.collective.valid()) continue;
+    text += cat("device ", segment.device, ":");
+    for (LocalId v : segment.reads) text += cat(" reads ", print(c.local.values[v].view));
+    for (LocalId v : segment.writes) text += cat(" writes ", print(c.local.values[v].view));
+    text += "\n";
+  }
+  EXPECT_TRUE(golden(text, R"(device 0: reads f32[2]
+device 1: reads f32[2] writes f32[4]
+device 2: writes f32[4]
+)"));
+}
+
 TEST(Localise, UpdatesOverwriteTheMemoryOfTheVariable) {
   Program p;
   ValueId w = testing::parameter(p.b, "w", {DType::f32, {4}}), v = testing::parameter(p.b, "v", {DType::f32, {4}});

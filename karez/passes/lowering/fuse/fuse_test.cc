@@ -177,6 +177,17 @@ TEST(Fuse, ACallIsNotMovedPastAnUpdateOfItsOperand) {
   EXPECT_EQ(p.calls(), "matmul sgd reduce_sum add copy") << "the product reads the weight before sgd overwrites it";
 }
 
+TEST(Fuse, ACastFromHalfIsFusedIntoItsReadersOnlyIfAllOfThemArePointwise) {
+  for (const bool has_sum : {false, true}) {
+    Program p;
+    const ValueId x = build::input(p.b, "x", {DType::bf16, {8, 4}});
+    const ValueId wide = build::cast(p.b, x, DType::f32);
+    p.output(build::exp(p.b, wide));
+    if (has_sum) p.output(build::reduce_sum(p.b, wide, {0}), "sum");
+    EXPECT_EQ(p.calls(), has_sum ? "cast exp reduce_sum" : "exp");
+  }
+}
+
 struct Updates : Program {
   ValueId lr;
   Updates() { lr = input("lr", {}); }
