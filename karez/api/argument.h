@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "karez/api/array.h"
@@ -9,6 +10,10 @@
 #include "karez/api/tensor.h"
 
 namespace karez {
+
+namespace data {
+class BatchRows;
+}
 
 // An argument of a compiled function: an array on the mesh (a result of another call), a host array, a number (a scalar
 // tensor), or a batch that the plan reads from a source. Each device reads its own part of an array on the mesh. The
@@ -21,6 +26,7 @@ struct Argument {
   Feed feed;
   HostArray array;
   Array on_mesh;
+  std::shared_ptr<data::BatchRows> batch_rows = {};  // makes rows that `array` lacks; usually null
   bool donated = false;
   bool part = false;      // `array` is this rank's part, see `local`
   std::int64_t rows = 0;  // number of rows of the global array

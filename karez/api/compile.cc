@@ -28,6 +28,7 @@
 #include "karez/base/interrupt.h"
 #include "karez/base/log.h"
 #include "karez/base/text.h"
+#include "karez/data/stages/batch_rows.h"
 #include "karez/passes/compile.h"
 #include "karez/passes/logical/canonicalise.h"
 #include "karez/passes/logical/place.h"
@@ -100,7 +101,10 @@ Function::ArgumentSignature Function::argument_signature(const State& s, Argumen
   }
   const bool prefetched = !argument.array.valid();
   if (!prefetched)
-    argument.feed = {argument.donated ? array_source(argument.array) : world.copies.copy(argument.array), 0};
+    argument.feed = {argument.batch_rows ? data::rows_source(argument.array, argument.batch_rows)
+                     : argument.donated  ? array_source(argument.array)
+                                         : world.copies.copy(argument.array),
+                     0};
   require(argument.feed.source != nullptr, "argument ", number, " of function '", s.options.name, "' has no source");
   if (!argument.part) return {argument.feed.source->type(), {}, prefetched};
   const std::string description = cat("argument ", number, " of function '", s.options.name, "' (",
@@ -113,8 +117,7 @@ Function::ArgumentSignature Function::argument_signature(const State& s, Argumen
 
 Argument::Argument(const Tensor& tensor, SourceLine where) {
   if (tensor.lazy != nullptr && tensor.lazy->host.valid()) {
-    array = tensor.lazy->host;
-    donated = true;  // the tensor's bytes are never written
+    *this = host_argument(*tensor.lazy);
   } else {
     on_mesh = tensor.array(where);
   }

@@ -2,28 +2,37 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "karez/api/names.h"
+#include "karez/api/tensor.h"
 #include "karez/data/dataset.h"
 
 namespace karez {
 
-namespace runtime {
-class DataThreads;
-class DatasetReader;
-}  // namespace runtime
+struct WorldState;
+class BatchAgreement;
+
+// What happens if the data sets of several ranks end after different numbers of elements, for example because each
+// rank filters its own shard.
+enum class UnevenEnd : std::uint8_t {
+  stop,  // the epoch ends on all ranks with the shortest of them
+  pad,   // the epoch ends with the longest of them; the other ranks read zeros, as weights of LastBatch::pad are 0
+};
 
 // Options of World::iterate.
 struct IterateOptions {
   int slots = 2;  // the number of elements that are produced ahead of the reader
   // With several ranks: all of them iterate over equal data sets, which is checked; only the indices of shards may
-  // differ. If false, ranks iterate independently.
+  // differ. Of batches whose rows can be read by index, each rank makes only the rows that it reads (see
+  // `next_partial`). Shards, and data sets that cannot be read by index, may end after different numbers of elements,
+  // so for each element the ranks agree whether all of them have one, with the same types; this costs a message to
+  // rank 0 and back. If false, ranks iterate independently.
   bool compare = true;
+  UnevenEnd uneven = UnevenEnd::stop;  // if the ranks agree on each element
 };
 
 // Reads the epochs of a data set. May be used by one thread at a time, except for `close`.
@@ -32,19 +41,26 @@ struct IterateOptions {
 //   while (auto batch = batches.next()) step(data::array_of(*batch, 0), data::array_of(*batch, 1));
 class DataIterator {
  public:
-  DataIterator(const data::Dataset& dataset, std::shared_ptr<runtime::DataThreads> threads, int slots,
-               std::function<void()> while_waiting);
+  DataIterator(const std::shared_ptr<WorldState>& world, const data::Dataset& dataset, const IterateOptions& options);
   DataIterator(DataIterator&&) noexcept;
   ~DataIterator();  // calls close() if it was not called
 
   // Returns the next element of the epoch, or nothing at its end; the call after that begins the next epoch. The first
   // epoch has number 0. An error of a stage is thrown after the preceding elements, and the epoch then ends.
   std::optional<data::Element> next();
+  // The same, except that rows may be missing in a batch (they are zeros) if the ranks compare a data set that can be
+  // read by index. `tensor_of` makes tensors from it, for which missing rows are made when they are read. At first, no
+  // row is missing; later, those that this rank has never read.
+  std::optional<data::Element> next_partial();
   // Begins this epoch, whatever was read before.
   void start(std::int64_t epoch);
   // The position as text: after the last element that `next` returned. `restore` continues there, also in another
   // process, for the same data set.
   std::string state() const;
+  // The position for a checkpoint of all ranks; all of them must call it. It equals `state` if all ranks read the same
+  // elements. Otherwise, as with shards, it contains the positions of all ranks, and only the same number of ranks can
+  // restore it.
+  std::string common_state() const;
   void restore(std::string_view state);
   std::int64_t epoch() const;  // of the last element
   // Frees the elements produced ahead; `next` then returns nothing. Waits for functions of the data set that are
@@ -52,8 +68,12 @@ class DataIterator {
   void close(bool wait = true);
 
  private:
+  std::optional<data::Element> read();
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// The array in a field of an element as a tensor, without a copy.
+Tensor tensor_of(const data::Element& element, std::size_t field = 0);
 
 }  // namespace karez

@@ -67,7 +67,7 @@ std::string text_of(const Tensor& tensor, SourceLine where) {
     return tensor.id.valid() ? cat(tensor.type, " of a program that is being traced") : std::string("no tensor");
   if (const Trace* open = Trace::open(); open != nullptr && tensor.trace == open->number())
     return cat(tensor.type, " of a function whose gradient is being taken");
-  if (tensor.lazy->host.valid()) return cat(tensor.type, " ", format_elements(tensor.lazy->host));
+  if (tensor.lazy->host.valid()) return cat(tensor.type, " ", format_elements(tensor.lazy->complete_host()));
   return print(computed(tensor, where));
 }
 

@@ -138,7 +138,7 @@ DataIterator World::iterate(const data::Dataset& dataset, const IterateOptions& 
     const std::string text = dataset.common_text();
     agree_on_program(*state_, base::hash_text(text), "the data set", [&] { return text; });
   }
-  return {dataset, state_->data_threads, options.slots, state_->options.while_waiting};
+  return {state_, dataset, options};
 }
 
 void World::end_iterators() { state_->data_threads->end(); }

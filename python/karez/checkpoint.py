@@ -25,7 +25,7 @@ def save(
     `notes`, a dict of strings, and the positions of the iterators in `data`, by name."""
     all_notes = dict(notes or {})
     for name, iterator in (data or {}).items():
-        all_notes[_DATA + name] = iterator.state()
+        all_notes[_DATA + name] = iterator._iterator.common_state()
     worlds.world().save(os.fspath(path), position, all_notes)
 
 

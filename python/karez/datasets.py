@@ -175,10 +175,15 @@ class Dataset:
         iterator.start(epoch)
         return Epoch(iterator, as_numpy, owns=True)
 
-    def iterator(self, slots: int = 2) -> DataIterator:
-        """Reads epoch after epoch, and has a position that can be saved. slots: the number of elements that are
-        produced ahead of the reader."""
-        return DataIterator(self, slots)
+    def iterator(self, slots: int = 2, *, uneven: str = "stop", compare: bool = True) -> DataIterator:
+        """Reads epoch after epoch, and has a position that can be saved.
+
+        slots: the number of elements that are produced ahead of the reader.
+        uneven: what happens if the streams of several ranks end after different numbers of elements: "stop" ends the
+        epoch with the shortest, "pad" continues to the longest, and ranks whose stream has ended read zeros.
+        compare: if false, several ranks iterate independently of each other.
+        """
+        return DataIterator(self, slots, uneven, compare)
 
     def __repr__(self) -> str:
         return "Dataset:\n" + str(self._dataset.text()).rstrip()
@@ -188,12 +193,15 @@ class DataIterator:
     """The elements of a data set, which threads produce ahead of their reader. Each loop over it, as in
     `for x, y in iterator`, runs the next epoch, or the rest of the current one.
 
-    A second loop ends the first one. `state()` is the position after the last element that a loop has received; `load_state` continues there, also in
-    another process. kz.save(path, data={"train": iterator}) saves it in a checkpoint.
+    A second loop ends the first one. `state()` is the position after the last element that a loop has received;
+    `load_state` continues there, also in another process. kz.save(path, data={"train": iterator}) saves it in a
+    checkpoint.
     """
 
-    def __init__(self, dataset: Dataset, slots: int = 2) -> None:
-        self._iterator = _core.DataIterator(worlds.world(), dataset._dataset, slots, True)
+    def __init__(self, dataset: Dataset, slots: int = 2, uneven: str = "stop", compare: bool = True) -> None:
+        if uneven not in ("stop", "pad"):
+            raise UserError(f"iterator: uneven must be 'stop' or 'pad', got {uneven!r}")
+        self._iterator = _core.DataIterator(worlds.world(), dataset._dataset, slots, compare, uneven == "pad")
         self._loops = 0
 
     def __iter__(self) -> Iterator[Any]:

@@ -58,7 +58,7 @@ class FeedIterator:
 
     def __init__(self, batches: Any, slots: int, epochs: int) -> None:
         dataset = _core.generator_dataset(lambda epoch: BatchReader(batches, epochs), type(batches).__name__, True)
-        self.iterator = _core.DataIterator(worlds.world(), dataset, slots, False)
+        self.iterator = _core.DataIterator(worlds.world(), dataset, slots, False, False)
         self.iterator.start(0)
         self.ended = False
 

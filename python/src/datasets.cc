@@ -204,11 +204,11 @@ void init_datasets(nb::module_& m) {
   nb::class_<OwnedIterator>(m, "DataIterator", "The elements of a data set, produced ahead of the loop.")
       .def(
           "__init__",
-          [](OwnedIterator* self, const World& world, const Dataset& set, int slots, bool compare) {
+          [](OwnedIterator* self, const World& world, const Dataset& set, int slots, bool compare, bool pad) {
             GilRelease without_gil;
-            new (self) OwnedIterator(world.iterate(set, {slots, compare}));
+            new (self) OwnedIterator(world.iterate(set, {slots, compare, pad ? UnevenEnd::pad : UnevenEnd::stop}));
           },
-          "world"_a, "dataset"_a, "slots"_a, "compare"_a)
+          "world"_a, "dataset"_a, "slots"_a, "compare"_a, "pad"_a)
       .def(
           "next",
           [](OwnedIterator& self, bool as_numpy) -> nb::object {
@@ -216,7 +216,7 @@ void init_datasets(nb::module_& m) {
             {
               GilRelease without_gil;
               std::lock_guard lock(self.mutex);
-              element = self.iterator->next();
+              element = as_numpy ? self.iterator->next() : self.iterator->next_partial();
             }
             if (!element) return nb::none();
             // A tuple of one item, since an element may be None.
@@ -235,6 +235,13 @@ void init_datasets(nb::module_& m) {
           [](OwnedIterator& self) {
             std::lock_guard lock(self.mutex);
             return self.iterator->state();
+          },
+          nb::call_guard<GilRelease>())
+      .def(
+          "common_state",
+          [](OwnedIterator& self) {
+            std::lock_guard lock(self.mutex);
+            return self.iterator->common_state();
           },
           nb::call_guard<GilRelease>())
       .def(

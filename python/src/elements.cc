@@ -1,6 +1,8 @@
 // Converts Python objects to elements of data sets and back.
 #include "python/src/elements.h"
 
+#include "karez/api/data_iterator.h"
+
 namespace karez::python {
 namespace {
 
@@ -80,10 +82,11 @@ class Flattening {
   Copies copies_;
 };
 
-using Convert = nb::object (*)(const HostArray&);
+using Convert = nb::object (*)(const Element&, std::size_t field);  // for arrays
 
-nb::object field_to_python(const Field& field, Convert convert) {
-  if (const auto* array = std::get_if<HostArray>(&field)) return convert(*array);
+nb::object field_to_python(const Element& element, std::size_t number, Convert convert) {
+  const Field& field = element.fields[number];
+  if (std::holds_alternative<HostArray>(field)) return convert(element, number);
   if (const auto* object = std::get_if<Object>(&field)) return nb::borrow(handle_of(*object));
   nb::list rows;
   for (const Object& row : std::get<std::vector<Object>>(field)) rows.append(handle_of(row));
@@ -94,7 +97,7 @@ nb::object field_to_python(const Field& field, Convert convert) {
 }
 
 nb::object build(const Structure& structure, const Element& element, std::size_t& next, Convert convert) {
-  if (structure.kind == Structure::Kind::leaf) return field_to_python(element.fields[next++], convert);
+  if (structure.kind == Structure::Kind::leaf) return field_to_python(element, next++, convert);
   if (structure.kind == Structure::Kind::dict) {
     nb::dict out;
     for (std::size_t i = 0; i < structure.children.size(); ++i)
@@ -106,8 +109,8 @@ nb::object build(const Structure& structure, const Element& element, std::size_t
   return structure.kind == Structure::Kind::list ? nb::object(items) : nb::object(nb::tuple(items));
 }
 
-nb::object read_only(const HostArray& array) {
-  nb::object out = numpy_array(array);
+nb::object read_only(const Element& element, std::size_t field) {
+  nb::object out = numpy_array(data::array_of(element, field));
   out.attr("setflags")("write"_a = false);
   return out;
 }
@@ -138,7 +141,7 @@ nb::object python_of(const Element& element) {
 nb::object tensors_of(const Element& element) {
   std::size_t next = 0;
   return build(*element.structure, element, next,
-               [](const HostArray& array) { return nb::cast(Value(Tensor(array))); });
+               [](const Element& from, std::size_t field) { return nb::cast(Value(tensor_of(from, field))); });
 }
 
 nb::tuple arguments_of(const Element& element) {

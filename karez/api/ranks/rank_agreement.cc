@@ -14,6 +14,7 @@
 #include "karez/base/hash.h"
 #include "karez/base/text.h"
 #include "karez/base/xxhash.h"
+#include "karez/data/stages/batch_rows.h"
 #include "karez/runtime/load/links.h"
 
 namespace karez {
@@ -64,6 +65,9 @@ std::string describe(const Argument& argument) {
   if (!argument.array.valid())
     return cat("batch ", argument.feed.position, " of a source of ", argument.feed.source->type());
   if (argument.part) return cat("a part of ", argument.feed.source->type());
+  if (argument.batch_rows != nullptr)  // each rank has other rows
+    return cat(argument.array.type(), ", rows from ", argument.batch_rows->origin().first, " of epoch ",
+               argument.batch_rows->origin().epoch, " of a data set");
   return cat(argument.array.type(), " with the hash ", hash_of(argument.array));
 }
 
@@ -131,7 +135,9 @@ runtime::InputHashes sampled_hashes(const CallInputs& inputs, std::uint64_t draw
   for (std::size_t i = 0; i < count; ++i) {
     const Argument& argument = inputs.arguments[i];
     const bool is_global_array = !argument.on_mesh.valid() && argument.array.valid() && !argument.part;
-    const std::uint64_t hash = is_global_array ? sampled_hash(argument.array, draw + i, lines) : 0;
+    const std::uint64_t hash = !is_global_array                 ? 0
+                               : argument.batch_rows != nullptr ? hash_text(describe(argument))
+                                                                : sampled_hash(argument.array, draw + i, lines);
     if (i < last) out.values[i] = static_cast<std::uint32_t>(hash ^ hash >> 32);
     else last_hash.add(hash);
   }

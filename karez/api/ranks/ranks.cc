@@ -282,6 +282,19 @@ std::string WorldRanks::first_difference(std::uint64_t op, std::pair<int, int> d
   return difference.value_or("their texts are equal; their kernels, options or versions differ");
 }
 
+std::vector<std::string> WorldRanks::all_texts(std::uint64_t op, const std::string& text) const {
+  if (connections_ == nullptr) return {text};
+  require(text.size() <= max_text, "a text of ", text.size(), " bytes is too long to be exchanged between ranks");
+  comm::StoreClient& store = connections_->rendezvous.store();
+  const std::string prefix = key_of("texts", op);
+  const auto key = [&](int rank) { return cat(prefix, "/", rank); };
+  store.set(key(rank_), text);
+  std::vector<std::string> out;
+  for (int rank = 0; rank < ranks_; ++rank) out.push_back(store.wait(key(rank)));
+  await_readers(prefix);
+  return out;
+}
+
 void WorldRanks::publish_outcome(const std::string& operation, const std::optional<Error>& failure) const {
   if (connections_ == nullptr) return;
   const std::string text = failure ? cat(static_cast<int>(failure->kind), " rank 0: ", failure->what()) : "";

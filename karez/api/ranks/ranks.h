@@ -44,6 +44,8 @@ class WorldRanks {
   CommonSettings agree(const WorldOptions& options, const CostTable& costs, const std::string& versions) const;
   // Call on all ranks. Returns the first line in which the texts of two ranks differ: "rank 0: ...\nrank 2: ...".
   std::string first_difference(std::uint64_t op, std::pair<int, int> differing_ranks, const std::string& text) const;
+  // Call on all ranks. Returns the texts of all ranks, each of at most a megabyte.
+  std::vector<std::string> all_texts(std::uint64_t op, const std::string& text) const;
   // Call on all ranks. `lines_by_rank` describes this rank's links to each other rank. Returns the first two ranks that
   // describe the links between them differently, and the lines that differ.
   std::string link_mismatch(std::uint64_t op, const std::map<int, std::string>& lines_by_rank) const;

@@ -40,7 +40,7 @@ struct GatherPlan {
 
 struct WorldState : std::enable_shared_from_this<WorldState> {
   explicit WorldState(WorldOptions requested_options);
-  ~WorldState() { data_threads->end(); }  // before the destruction of iterators, which would wait without a limit
+  ~WorldState() { data_threads->end(); }  // closes iterators that still exist
 
   const SitesReference sites;
   WorldOptions options;
@@ -56,6 +56,7 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   std::vector<GatherPlan> gather_plans;  // the most recently used last
   int generation = 0;                    // increased by reset, which deletes older plans
   int saves = 0;                         // number of finished saves, equal on all ranks
+  int streams = 0;                       // number of iterators over streams that the ranks compare
 
   std::mutex mutex;                             // locked by WorldLock
   std::atomic<std::thread::id> holder{};        // the thread that holds the mutex

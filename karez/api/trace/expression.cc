@@ -5,11 +5,13 @@
 #include <cstring>
 #include <optional>
 
+#include "karez/api/data_iterator.h"
 #include "karez/api/interactive_scope.h"
 #include "karez/api/namespace.h"
 #include "karez/api/state/array_value.h"
 #include "karez/api/state/world_state.h"
 #include "karez/base/attr_cast.h"
+#include "karez/data/stages/batch_rows.h"
 #include "karez/ops/all_ops.h"
 
 namespace karez {
@@ -66,6 +68,27 @@ Tensor::Tensor(HostArray&& owned) {
   type = array.type();
   lazy = std::make_shared<LazyValue>(type, std::move(array));
   handle = lazy;
+}
+
+Tensor tensor_of(const data::Element& element, std::size_t field) {
+  const HostArray& array = data::array_of(element, field);
+  Tensor out;
+  out.type = array.type();
+  out.lazy = std::make_shared<LazyValue>(out.type, array, element.rows);
+  out.handle = out.lazy;
+  return out;
+}
+
+const HostArray& LazyValue::complete_host() const {
+  if (batch_rows != nullptr) batch_rows->need_all();
+  return host;
+}
+
+Argument host_argument(const LazyValue& value) {
+  Argument out(value.host);
+  out.batch_rows = value.batch_rows;
+  out.donated = true;  // the bytes of a host value are never written
+  return out;
 }
 
 std::shared_ptr<WorldState> world_of(const Expression& expression) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "karez/api/argument.h"
 #include "karez/api/array.h"
 #include "karez/api/device_mesh.h"
 #include "karez/api/trace/trace.h"
@@ -18,9 +19,10 @@ namespace karez {
 // A value outside of any trace. The value drops its expression once it is computed.
 struct LazyValue {
   const TensorType type;
-  const HostArray host = {};              // a host value, which the user passed
-  const ValueId id = {};                  // in the graph of the expression that makes the value
-  std::weak_ptr<const void> handle = {};  // expires when the user can no longer read the value
+  const HostArray host = {};  // a host value, which the user passed; read its bytes by `complete_host`
+  const std::shared_ptr<data::BatchRows> batch_rows = {};  // makes rows that `host` lacks; usually null
+  const ValueId id = {};                                   // in the graph of the expression that makes the value
+  std::weak_ptr<const void> handle = {};                   // expires when the user can no longer read the value
 
   std::shared_ptr<const Expression> producer() const;  // the expression that makes the value; null if the value exists
   Array array() const;                                 // invalid for a host value and for a value not computed yet
@@ -29,7 +31,13 @@ struct LazyValue {
   bool has_user_layout() const;
   const void* identity() const;  // the same for all tensors that refer to one array
 
-  LazyValue(TensorType type, HostArray host) : type(std::move(type)), host(std::move(host)) {}
+  // The host value with all its rows; invalid if this is not a host value.
+  const HostArray& complete_host() const;
+
+  LazyValue(TensorType type, HostArray host, std::shared_ptr<data::BatchRows> batch_rows = {})
+      : type(std::move(type)),
+        host(std::move(host)),
+        batch_rows(std::move(batch_rows)) {}
   LazyValue(TensorType type, Array array) : type(std::move(type)), array_(std::move(array)) {}
   LazyValue(TensorType type, ValueId id, std::shared_ptr<const Expression> producer)
       : type(std::move(type)),
@@ -43,6 +51,9 @@ struct LazyValue {
   Array array_;
 };
 using LazyValues = std::vector<std::shared_ptr<LazyValue>>;
+
+// The argument of a call that reads a host value without a copy.
+Argument host_argument(const LazyValue& value);
 
 // The graph that one API function (relu, a layer) writes. The input nodes of the graph are the operands, in order;
 // these are values outside of the graph. An expression does not keep its world alive.

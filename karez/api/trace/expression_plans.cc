@@ -162,8 +162,7 @@ std::vector<Argument> make_arguments(const ExpressionProgram& program) {
     if (Array array = value->array(); array.valid()) {
       out.emplace_back(std::move(array));
     } else {
-      out.emplace_back(value->host);
-      out.back().donated = true;  // the value's bytes are never written
+      out.push_back(host_argument(*value));
     }
   }
   return out;
@@ -309,12 +308,13 @@ Array computed(const Tensor& tensor, SourceLine where) {
   return tensor.lazy->array();
 }
 
-HostArray Tensor::host_array() const { return lazy == nullptr ? HostArray() : lazy->host; }
+HostArray Tensor::host_array() const { return lazy == nullptr ? HostArray() : lazy->complete_host(); }
 
 HostArray Tensor::read(SourceLine where) const {
   if (lazy == nullptr || !lazy->host.valid()) return computed(*this, where).read(where);
-  HostArray copy(lazy->host.type());
-  std::memcpy(copy.bytes(), lazy->host.bytes(), static_cast<std::size_t>(copy.type().bytes()));
+  const HostArray& host = lazy->complete_host();
+  HostArray copy(host.type());
+  std::memcpy(copy.bytes(), host.bytes(), static_cast<std::size_t>(copy.type().bytes()));
   return copy;
 }
 

@@ -75,7 +75,7 @@ std::vector<IndexCheck> index_checks(const Graph& graph) {
 
 void IndexCheck::validate(const std::vector<Argument>& arguments, bool is_single_rank) const {
   const Argument& indices = arguments[static_cast<std::size_t>(argument)];
-  if (!indices.array.valid() || (indices.part && !is_single_rank)) return;
+  if (!indices.array.valid() || indices.batch_rows != nullptr || (indices.part && !is_single_rank)) return;
   const TensorType& type = indices.array.type();
   const auto check = [&](const auto elements) {
     const std::int64_t count = type.count();

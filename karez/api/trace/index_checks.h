@@ -21,7 +21,7 @@ struct IndexCheck {
   std::string where;  // a description of the node, with the user's line
 
   // Throws an error of kind data for the first invalid element. A part of an argument, passed by local(), is checked
-  // only in a world of one rank; otherwise the kernels check it.
+  // only in a world of one rank; otherwise the kernels check it, and always for a batch in which rows may be missing.
   void validate(const std::vector<Argument>& arguments, bool is_single_rank) const;
 };
 

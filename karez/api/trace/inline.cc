@@ -29,9 +29,7 @@ Argument make_argument(const Term& operand) {
   if (tensor == nullptr)
     return at_line(operand.where, [&](Trace& t) { return t.tensor(t.value(operand)); }).array(operand.where);
   if (tensor->lazy == nullptr || !tensor->lazy->host.valid()) return tensor->array(operand.where);
-  Argument out(tensor->lazy->host);
-  out.donated = true;  // the tensor's bytes are never written
-  return out;
+  return host_argument(*tensor->lazy);
 }
 
 }  // namespace

@@ -2,39 +2,13 @@
 #include <algorithm>
 
 #include "karez/base/text.h"
-#include "karez/data/dataset.h"
+#include "karez/data/stages/batch_rule.h"
 #include "karez/data/stages/dataset_node.h"
 #include "karez/data/stages/held_inputs.h"
-#include "karez/data/stages/row_stack.h"
 #include "karez/data/stages/state_numbers.h"
 
 namespace karez::data {
 namespace {
-
-const char* name_of(LastBatch last) {
-  switch (last) {
-    case LastBatch::keep: return "keep";
-    case LastBatch::drop: return "drop";
-    case LastBatch::pad: return "pad";
-  }
-  return "?";
-}
-
-struct BatchRule {
-  std::int64_t rows = 1;
-  LastBatch last = LastBatch::keep;
-  bool padded = false;
-  std::vector<Shape> shapes = {};
-  std::string stage;
-  std::shared_ptr<ArrayPool> pool = std::make_shared<ArrayPool>();
-
-  // The batch of these elements; if there are fewer than `rows`, it is the last one and must not be dropped.
-  Element make(std::span<const Element> elements) const {
-    const bool pad = last == LastBatch::pad;
-    return stack(elements, {pad ? rows : static_cast<std::int64_t>(elements.size()), pad, padded, shapes}, *pool,
-                 stage);
-  }
-};
 
 // Batches of consecutive elements. Between two batches the stage holds no element, so it has no state of its own.
 class BatchBody : public StageBody {
@@ -88,6 +62,7 @@ class BatchNode : public DatasetNode {
     return rule_.make(elements);
   }
   bool collects() const override { return true; }
+  const BatchRule* batch_rule() const override { return &rule_; }
 
  private:
   BatchRule rule_;

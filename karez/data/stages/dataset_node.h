@@ -16,6 +16,7 @@
 namespace karez::data {
 
 class DatasetNode;
+struct BatchRule;
 using DatasetNodeRef = std::shared_ptr<const DatasetNode>;
 
 // The size of a data set that repeats without end.
@@ -57,6 +58,8 @@ class DatasetNode {
   virtual bool permutes() const { return false; }
   // Whether `at` combines elements that should be read one after the other by a stage, such as the rows of a batch.
   virtual bool collects() const { return false; }
+  // Of a stage that combines consecutive elements of its input to batches (batch_rule.h).
+  virtual const BatchRule* batch_rule() const { return nullptr; }
 
  private:
   std::vector<DatasetNodeRef> inputs_;

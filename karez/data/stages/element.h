@@ -17,6 +17,8 @@ namespace karez::data {
 // A value that is not an array, such as a Python string. Only functions of the user look into it.
 using Object = std::shared_ptr<const void>;
 
+class BatchRows;
+
 // How the fields of an element are nested: the leaves are the fields, from left to right.
 struct Structure {
   enum class Kind : std::uint8_t { leaf, tuple, list, dict };
@@ -41,6 +43,8 @@ struct Element {
   // these two and a seed. An element made from several records has those of the first.
   std::int64_t index = 0, epoch = 0;
   StreamStateRef state;  // the stream after this element; set by the stages
+  // Of a batch in which rows may be missing: makes these rows (batch_rows.h). Usually null.
+  std::shared_ptr<BatchRows> rows = nullptr;
 };
 
 // An element of one array, or a tuple of arrays.

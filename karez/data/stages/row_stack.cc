@@ -98,15 +98,19 @@ Element stack(std::span<const Element> elements, const StackOptions& options, Ar
     const std::int64_t bytes = type.bytes();
     type.shape.insert(type.shape.begin(), options.rows);
     HostArray batch = pool.allocate(std::move(type));
-    if (options.padded || options.rows > static_cast<std::int64_t>(elements.size()))
-      std::memset(batch.bytes(), 0, static_cast<std::size_t>(batch.view().bytes()));
-    for (std::size_t i = 0; i < elements.size(); ++i)
-      copy_to_corner(batch.bytes() + static_cast<std::int64_t>(i) * bytes, row, array_of(elements[i], field));
+    const bool has_gaps = options.rows > static_cast<std::int64_t>(elements.size()) ||
+                          (!options.positions.empty() && options.positions[0] < 0);
+    if (options.padded || has_gaps) std::memset(batch.bytes(), 0, static_cast<std::size_t>(batch.view().bytes()));
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      const std::int64_t position = options.positions.empty() ? static_cast<std::int64_t>(i) : options.positions[i];
+      if (position >= 0) copy_to_corner(batch.bytes() + position * bytes, row, array_of(elements[i], field));
+    }
     out.fields.emplace_back(std::move(batch));
   }
   if (!options.weights) return out;
   HostArray weights(TensorType{DType::f32, {options.rows}});
-  std::fill_n(weights.data<float>().begin(), elements.size(), 1.0f);
+  const std::int64_t ones = options.positions.empty() ? static_cast<std::int64_t>(elements.size()) : options.elements;
+  std::fill_n(weights.data<float>().begin(), ones, 1.0f);
   out.fields.emplace_back(std::move(weights));
   // The weights are the last item of a tuple or list, and the second of a pair otherwise.
   auto structure = std::make_shared<Structure>(*first.structure);

@@ -127,6 +127,14 @@ bool is_ordered(const DatasetNode& root) {
   return true;
 }
 
+bool has_index_state(const DatasetNode& root) {
+  if (!root.size()) return false;
+  if (root.permutes() || !combines(root)) return true;
+  if (root.slots() > 0) return has_index_state(*root.inputs()[0]);
+  // A function of each element passes on the state of its input.
+  return root.element_function() != nullptr && has_index_state(*root.inputs()[0]);
+}
+
 Segment sequential_segment(const DatasetNodeRef& root) {
   TreeBuilder builder(true);
   Segment segment;

@@ -31,6 +31,9 @@ StageTree stage_tree(const DatasetNodeRef& root, int slots = 2);
 // Whether every stage passes elements on in the order of its input.
 bool is_ordered(const DatasetNode& root);
 
+// Whether a state of the stream is one number: the index of the next element.
+bool has_index_state(const DatasetNode& root);
+
 // All stages as one segment without ports, for a caller that needs one element after the other.
 Segment sequential_segment(const DatasetNodeRef& root);
 
