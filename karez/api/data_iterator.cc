@@ -96,7 +96,9 @@ std::optional<data::Element> DataIterator::next_partial() {
   if (!s.started) start(s.epoch);
   else if (s.ended) start(s.epoch + 1);
   std::optional<data::Element> element;
-  if (!s.padding) element = s.reader.next();
+  if (!s.padding) do
+      element = s.reader.next();
+    while (element && element->skipped);
   if (!element && s.reader.closed()) {
     require(s.closed, "the world has ended, so its data sets cannot be read any more");
     return std::nullopt;  // the position stays

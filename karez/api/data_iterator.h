@@ -46,7 +46,8 @@ class DataIterator {
   ~DataIterator();  // calls close() if it was not called
 
   // Returns the next element of the epoch, or nothing at its end; the call after that begins the next epoch. The first
-  // epoch has number 0. An error of a stage is thrown after the preceding elements, and the epoch then ends.
+  // epoch has number 0. An error of a stage is thrown after the preceding elements, and the epoch then ends. Elements
+  // that a function has skipped are left out.
   std::optional<data::Element> next();
   // The same, except that rows may be missing in a batch (they are zeros) if the ranks compare a data set that can be
   // read by index. `tensor_of` makes tensors from it, for which missing rows are made when they are read. At first, no

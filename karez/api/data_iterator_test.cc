@@ -81,6 +81,23 @@ TEST(DataIterator, CompiledFunctionsReadItsArrays) {
   EXPECT_FALSE(iterator.next());
 }
 
+TEST(DataIterator, SkippedElementsAreLeftOut) {
+  World world;
+  DataIterator iterator = world.iterate(
+      data::range(5).map([](const Element& e) { return e.index == 0 || e.index == 3 ? data::skipped_element() : e; }));
+  EXPECT_EQ(epoch_of(iterator), (std::vector<std::int64_t>{1, 2, 4}));
+  EXPECT_EQ(iterator.state(), "epoch 1 -");
+}
+
+TEST(DataIterator, AStageMayCallACompiledFunction) {
+  World world;
+  auto twice = compile(world.mesh(), [](Tensor x) { return x * 2; });
+  DataIterator iterator = world.iterate(data::range(5).map(
+      [&](const Element& e) { return data::element(twice(Tensor(data::array_of(e))).only().read()); },
+      {.parallel = 2}));
+  EXPECT_EQ(epoch_of(iterator), (std::vector<std::int64_t>{0, 2, 4, 6, 8}));
+}
+
 TEST(DataIterator, AClosedIteratorHasNoElements) {
   World world;
   DataIterator iterator = world.iterate(data::range(3).repeat());

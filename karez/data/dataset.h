@@ -57,6 +57,8 @@ class Dataset {
  public:
   explicit Dataset(std::shared_ptr<const DatasetNode> node) : node_(std::move(node)) {}
 
+  // A function may return skipped_element(): functions after it do not see the record, the reader does not get it, and
+  // in a batch with weights it is a row of weight 0, so that the rows of the other records stay where they are.
   Dataset map(std::function<Element(const Element&)> f, const MapOptions& options = {}) const;
   // The same with random numbers: f(element, key).
   Dataset map(std::function<Element(const Element&, const RandomKey&)> f, std::uint64_t seed,

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "karez/comm/rendezvous/peers.h"
+#include "karez/data/stages/stage_scope.h"
 #include "karez/runtime/control.h"
 #include "karez/runtime/launch/launch_queue.h"
 #include "karez/runtime/launch/launch_table.h"
@@ -96,9 +97,22 @@ void Session::require_joined() const {
           "this world has left the other ranks and has not joined them again: reset it, or restart the job");
 }
 
+namespace {
+
+// Data threads execute stages in an order that differs between ranks.
+void require_outside_of_stages(const OpDescription& op) {
+  require(ErrorKind::user, !data::in_stage(),
+          "a function of a data set must not use values on the devices of several "
+          "ranks (",
+          op.what, "); compute with host arrays there, or in the loop that reads the data set");
+}
+
+}  // namespace
+
 std::uint64_t Session::begin_op(const OpDescription& op) {
-  ++ops_;
   const ControlGuard guard(*this);
+  if (guard) require_outside_of_stages(op);
+  ++ops_;
   require_joined();
   if (!guard) return 0;
   return guard.call([&](Control& control) { return control.begin(op); });
@@ -124,8 +138,9 @@ void Session::await_op(std::uint64_t op) {
 }
 
 std::variant<std::uint64_t, Refusal> Session::request_op(const OpDescription& op) {
-  ++ops_;
   const ControlGuard guard(*this);
+  if (guard) require_outside_of_stages(op);
+  ++ops_;
   require_joined();
   if (!guard) return std::uint64_t{0};
   const ScopedCount awaiting(awaiting_threads_);

@@ -9,11 +9,12 @@ from typing import Any
 import numpy
 
 from ._core import Feed, ImageBatches, Progress, read_labelled_images as labelled_images
-from .datasets import DataIterator, Dataset, concat, from_arrays, from_generator, from_source, range, zip
+from .datasets import SKIP, DataIterator, Dataset, concat, from_arrays, from_generator, from_source, range, zip
 from .errors import ShapeError, UserError
 from .prefetch import feed
 
 __all__ = [
+    "SKIP",
     "Batches",
     "DataIterator",
     "Dataset",

@@ -12,7 +12,19 @@ import numpy
 from . import _core, worlds
 from .errors import TypeError, UserError
 
-__all__ = ["Dataset", "DataIterator", "concat", "from_arrays", "from_generator", "from_source", "range", "zip"]
+__all__ = ["SKIP", "Dataset", "DataIterator", "concat", "from_arrays", "from_generator", "from_source", "range", "zip"]
+
+
+class Skip:
+    """The type of SKIP."""
+
+    def __repr__(self) -> str:
+        return "data.SKIP"
+
+
+# What a function of `map` returns to skip the record.
+SKIP = Skip()
+_core.set_skip_object(SKIP)
 
 
 class Dataset:
@@ -40,6 +52,9 @@ class Dataset:
         rng: if true, f is called with rng=, a numpy.random.Generator. Its numbers depend on the seed, the epoch and the
         record, and not on threads or the order of execution.
         deterministic: if false, elements are passed on as soon as they are ready.
+
+        If f returns data.SKIP, the record is skipped: functions after it do not see the record, and loops do not get
+        it. In batch(n, last="pad") it is a row of zeros of weight 0, so that the other rows stay where they are.
         """
         _check_callable("map", f)
         if not rng:

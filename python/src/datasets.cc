@@ -201,6 +201,7 @@ void init_datasets(nb::module_& m) {
   nb::class_<Dataset> dataset(m, "Dataset", "The description of a stream of elements.");
   init_stages(dataset);
   init_sources(m);
+  m.def("set_skip_object", &set_skip_object);
   nb::class_<OwnedIterator>(m, "DataIterator", "The elements of a data set, produced ahead of the loop.")
       .def(
           "__init__",

@@ -109,6 +109,8 @@ nb::object build(const Structure& structure, const Element& element, std::size_t
   return structure.kind == Structure::Kind::list ? nb::object(items) : nb::object(nb::tuple(items));
 }
 
+nb::handle skip_object;  // lives until the process ends
+
 nb::object read_only(const Element& element, std::size_t field) {
   nb::object out = numpy_array(data::array_of(element, field));
   out.attr("setflags")("write"_a = false);
@@ -127,13 +129,17 @@ Object hold(nb::object object) {
 
 nb::handle handle_of(const Object& object) { return static_cast<PyObject*>(const_cast<void*>(object.get())); }
 
+void set_skip_object(nb::object object) { skip_object = object.release(); }
+
 Element element_from(nb::handle object, Copies copies) {
+  if (object.is(skip_object)) return data::skipped_element();
   Element element;
   element.structure = Flattening(element, copies).add(object);
   return element;
 }
 
 nb::object python_of(const Element& element) {
+  if (element.skipped) return nb::borrow(skip_object);
   std::size_t next = 0;
   return build(*element.structure, element, next, read_only);
 }

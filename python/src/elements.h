@@ -22,6 +22,8 @@ nb::object python_of(const data::Element& element);
 nb::object tensors_of(const data::Element& element);
 // The arguments for a function of an element: the items of a tuple, or the element itself.
 nb::tuple arguments_of(const data::Element& element);
+// The object that stands for a skipped element; set once, by the package.
+void set_skip_object(nb::object object);
 // An element whose only field is the object.
 data::Element opaque_element(nb::object object);
 

@@ -109,6 +109,35 @@ TEST(DatasetRanks, AnIndexOutOfRangeIsFoundByTheRankThatReadsIt) {
   for (const std::string& error : errors) EXPECT_THAT(error, HasSubstr("38"));
 }
 
+TEST(DatasetRanks, AStageMustNotCallACompiledFunction) {
+  const auto errors = errors_by_rank(2, [](World& world, int) {
+    auto twice = compile(world.mesh("data=2"), [](Tensor x) { return x * 2; });
+    twice(Tensor(1.0f)).only().read();
+    DataIterator iterator = world.iterate(
+        data::range(5).map([&](const Element&) { return data::element(twice(Tensor(1.0f)).only().read()); }));
+    iterator.next();
+  });
+  EXPECT_THAT(errors, Each(HasSubstr("a function of a data set must not use values on the devices of several ranks")));
+}
+
+TEST(DatasetRanks, RecordsThatAreSkippedKeepTheirRows) {
+  const auto errors = errors_by_rank(2, [](World& world, int) {
+    auto total = compile(world.mesh("data=2"), [](Tensor x, Tensor weight) { return sum(mean(x, {1}) * weight); });
+    DataIterator iterator = world.iterate(
+        data::from_function(24, [](std::int64_t i) { return i % 5 == 0 ? data::skipped_element() : long_row(i); })
+            .batch(8, data::LastBatch::pad),
+        {.slots = 1});
+    for (int epoch = 0; epoch < 2; ++epoch)
+      for (const float expected : {23.0f, 67.0f, 136.0f}) {
+        const Element batch = *iterator.next_partial();
+        const float result = total(tensor_of(batch, 0), tensor_of(batch, 1)).only().item<float>();
+        require(result == expected, "got ", result, " instead of ", expected);
+        require(expected != 136.0f || !iterator.next_partial(), "the epoch has no end");
+      }
+  });
+  EXPECT_THAT(errors, Each("no error"));
+}
+
 TEST(DatasetRanks, BatchesOfDifferentPositionsAreDifferentArguments) {
   const auto errors = errors_by_rank(2, [](World& world, int rank) {
     auto total = compile(world.mesh("data=2"), [](Tensor x) { return sum(x * 1.0); });

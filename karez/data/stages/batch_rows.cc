@@ -6,6 +6,7 @@
 
 #include "karez/data/array_source.h"
 #include "karez/data/stages/batch_rule.h"
+#include "karez/data/stages/stage_scope.h"
 #include "karez/data/stages/stage_tree.h"
 
 namespace karez::data {
@@ -80,48 +81,50 @@ class SelectedBatchBody : public StageBody {
 
  private:
   Element make() {
+    const bool pad = rule_.last == LastBatch::pad;
     std::vector<Element> rows;
+    std::vector<std::int64_t> positions;
     std::vector<bool> present;
-    StackOptions options{rule_.last == LastBatch::pad ? rule_.rows : static_cast<std::int64_t>(elements_.size()),
-                         rule_.last == LastBatch::pad,
-                         false,
-                         {}};
     StreamStateRef state = elements_.back().state;
     for (std::size_t i = 0; i < elements_.size(); ++i) {
       present.push_back(!is_missing(elements_[i]));
       if (!present.back()) continue;
+      check_skipped(elements_[i]);
+      if (elements_[i].skipped) continue;
       rows.push_back(std::move(elements_[i]));
-      options.positions.push_back(static_cast<std::int64_t>(i));
+      positions.push_back(static_cast<std::int64_t>(i));
     }
-    if (!rows.empty()) {
-      first_ = rows.front();
-    } else {
-      if (!first_) first_ = rows_->at(epoch_, next_);
-      rows.push_back(first_.value());  // only for its types
-      options.positions.push_back(-1);
+    for (std::size_t i = 0; rows.empty() && i < elements_.size() && !rule_.sample->get(); ++i) {
+      const Element row = rows_->at(epoch_, next_ + static_cast<std::int64_t>(i));
+      if (!row.skipped) rule_.sample->set(row);
     }
-    options.elements = static_cast<std::int64_t>(elements_.size());
-    Element out = stack(rows, options, *rule_.pool, rule_.stage);
+    Element out =
+        rule_.make_sparse(rows, std::move(positions), pad ? rule_.rows : static_cast<std::int64_t>(elements_.size()));
     out.state = std::move(state);
     std::vector<HostArray> arrays;
-    for (std::size_t i = 0; i < first_->fields.size(); ++i) {
-      const HostArray* array = std::get_if<HostArray>(&out.fields[i]);
+    for (const Field& field : out.fields) {
+      const HostArray* array = std::get_if<HostArray>(&field);
       if (array == nullptr) {  // objects, which have no zeros: all rows are needed
         selection_->add(0, selection_->rows());
         return out;
       }
       arrays.push_back(*array);
     }
-    out.rows =
-        std::make_shared<BatchRows>(BatchRows::Origin{rows_, epoch_, next_}, std::move(arrays), present, selection_);
+    HostArray weights;
+    if (pad) weights = std::move(arrays.back()), arrays.pop_back();
+    out.rows = std::make_shared<BatchRows>(BatchRows::Origin{rows_, epoch_, next_}, std::move(arrays),
+                                           std::move(weights), present, selection_);
     return out;
+  }
+  void check_skipped(const Element& row) const {
+    require(ErrorKind::data, !row.skipped || rule_.last == LastBatch::pad, rule_.stage, ": record ", row.index,
+            " was skipped, but the batch has no weights of rows; use last=\"pad\"");
   }
 
   const DatasetNodeRef rows_;
   const BatchRule rule_;
   const std::shared_ptr<RowSelection> selection_;
   std::vector<Element> elements_;
-  std::optional<Element> first_;  // a row, for the types of batches without rows
   std::int64_t epoch_ = 0, next_ = 0;
   bool ended_ = false;
 };
@@ -180,10 +183,11 @@ void RowSelection::add(std::int64_t begin, std::int64_t end) {
   }
 }
 
-BatchRows::BatchRows(Origin origin, std::vector<HostArray> arrays, const std::vector<bool>& present,
+BatchRows::BatchRows(Origin origin, std::vector<HostArray> arrays, HostArray weights, const std::vector<bool>& present,
                      std::shared_ptr<RowSelection> selection)
     : origin_(std::move(origin)),
       arrays_(std::move(arrays)),
+      weights_(std::move(weights)),
       selection_(std::move(selection)),
       present_(present.size()) {
   for (std::size_t row = 0; row < present.size(); ++row) present_[row] = present[row];
@@ -204,8 +208,11 @@ void BatchRows::need(std::int64_t begin, std::int64_t end) {
 }
 
 void BatchRows::make(std::int64_t row) {
+  const StageScope scope;
   const Element element = origin_.rows->at(origin_.epoch, origin_.first + row);  // without the lock: it may wait
-  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+  require(ErrorKind::data, !element.skipped || weights_.valid(), "batch: record ", element.index,
+          " was skipped, but the batch has no weights of rows; use last=\"pad\"");
+  for (std::size_t i = 0; i < arrays_.size() && !element.skipped; ++i) {
     const HostArray* array = i < element.fields.size() ? std::get_if<HostArray>(&element.fields[i]) : nullptr;
     TensorType type = arrays_[i].type();
     type.shape.erase(type.shape.begin());
@@ -221,6 +228,7 @@ void BatchRows::make(std::int64_t row) {
     const std::int64_t bytes = array.type().bytes();
     if (bytes > 0) std::memcpy(arrays_[i].bytes() + row * bytes, array.bytes(), static_cast<std::size_t>(bytes));
   }
+  if (weights_.valid() && !element.skipped) weights_.data<float>()[static_cast<std::size_t>(row)] = 1;
   present.store(true, std::memory_order_release);
 }
 

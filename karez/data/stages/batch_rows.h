@@ -39,8 +39,8 @@ class BatchRows {
     DatasetNodeRef rows;
     std::int64_t epoch = 0, first = 0;
   };
-  // `present` has an entry for each row of data; rows of padding are not counted.
-  BatchRows(Origin origin, std::vector<HostArray> arrays, const std::vector<bool>& present,
+  // `present` has an entry for each row of data; rows of padding are not counted. `weights` may be invalid.
+  BatchRows(Origin origin, std::vector<HostArray> arrays, HostArray weights, const std::vector<bool>& present,
             std::shared_ptr<RowSelection> selection);
   ~BatchRows();
   BatchRows(const BatchRows&) = delete;
@@ -57,6 +57,7 @@ class BatchRows {
 
   const Origin origin_;
   const std::vector<HostArray> arrays_;
+  const HostArray weights_;  // of the rows; 0 for a row that is missing
   const std::shared_ptr<RowSelection> selection_;
   std::mutex mutex_;  // held while a row is copied
   std::vector<std::atomic<bool>> present_;

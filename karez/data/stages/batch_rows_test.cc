@@ -43,6 +43,8 @@ class Reader {
   StageMachine machine_;
 };
 
+Element scalar(std::int64_t number) { return element(HostArray::of<std::int64_t>({}, {number})); }
+
 std::string values(const Element& element, std::size_t field = 0) {
   const HostArray& array = array_of(element, field);
   if (array.dtype() == DType::i64) return join(array.data<std::int64_t>(), " ");
@@ -130,7 +132,7 @@ TEST(BatchRows, ARankMayReadNoRow) {
   for (int i = 0; i < 3; ++i) {
     const std::optional<Element> batch = reader.next();
     EXPECT_EQ(values(*batch), "0 0 0 0");
-    EXPECT_EQ(values(*batch, 1), "1 1 1 1");
+    EXPECT_EQ(values(*batch, 1), "0 0 0 0") << "the weight of a row belongs to the row";
   }
   EXPECT_EQ(rows.text(), std::string(12, '0'));
 }
@@ -165,9 +167,10 @@ TEST(BatchRows, RowsOfPaddingAreZerosOfWeightZero) {
   EXPECT_EQ(values(*reader.next()), "0 11 12 13");
   std::optional<Element> last = reader.next();
   EXPECT_EQ(values(*last), "0 15 0 0");
-  EXPECT_EQ(values(*last, 1), "1 1 0 0");
+  EXPECT_EQ(values(*last, 1), "0 1 0 0");
   last->rows->need_all();
   EXPECT_EQ(values(*last), "14 15 0 0");
+  EXPECT_EQ(values(*last, 1), "1 1 0 0");
   EXPECT_FALSE(reader.next());
   EXPECT_FALSE(narrowed(rows.dataset().batch(4, LastBatch::drop), 0, 1).next()) << "two rows are dropped";
 }
@@ -260,7 +263,7 @@ TEST(BatchRows, ARowOfAnotherTypeIsAnErrorWhenItIsMade) {
   SequentialReader plain(dataset.batch(4));
   plain.start({});
   EXPECT_NE(error_of([&] { plain.next(); }), "no error");
-  BatchRows rows({dataset.node(), 0, 0}, {HostArray(TensorType{DType::i64, {4, 1}})}, {true, true, false, false},
+  BatchRows rows({dataset.node(), 0, 0}, {HostArray(TensorType{DType::i64, {4, 1}})}, {}, {true, true, false, false},
                  std::make_shared<RowSelection>(4));
   rows.need(0, 2);
   EXPECT_EQ(error_of([&] { rows.need(2, 3); }),
@@ -268,6 +271,31 @@ TEST(BatchRows, ARowOfAnotherTypeIsAnErrorWhenItIsMade) {
   EXPECT_EQ(error_of([&] { rows.need_all(); }), error_of([&] { rows.need(2, 3); })) << "the row is still missing";
   EXPECT_EQ(error_of([&] { rows.need(3, 4); }),
             "batch: field 0 must have the same type in all rows of a batch, got i64[1] and f32[1]");
+}
+
+TEST(BatchRows, ASkippedRecordIsARowOfWeightZeroOnEveryRank) {
+  const Dataset dataset = range(8).map(
+      [](const Element& e) { return number_of(e) % 3 == 1 ? skipped_element() : scalar(10 + number_of(e)); });
+  Reader complete(with_selected_rows(dataset.batch(4, LastBatch::pad).node()));
+  complete.start({});
+  const std::optional<Element> whole = complete.next();
+  EXPECT_EQ(values(*whole), "10 0 12 13");
+  EXPECT_EQ(values(*whole, 1), "1 0 1 1");
+  Reader reader = narrowed(dataset.batch(4, LastBatch::pad), 1, 3);
+  reader.start({});
+  const std::optional<Element> batch = reader.next();
+  EXPECT_EQ(values(*batch), "0 0 12 0");
+  EXPECT_EQ(values(*batch, 1), "0 0 1 0");
+  batch->rows->need_all();
+  EXPECT_EQ(values(*batch), "10 0 12 13");
+  EXPECT_EQ(values(*batch, 1), "1 0 1 1");
+  const std::string message = "batch: record 1 was skipped, but the batch has no weights of rows; use last=\"pad\"";
+  Reader unweighted(with_selected_rows(dataset.batch(4).node()));
+  unweighted.start({});
+  EXPECT_EQ(error_of([&] { unweighted.next(); }), message);
+  Reader partial = narrowed(dataset.map([](const Element& e) { return e; }).skip(2).batch(2), 0, 1);
+  partial.start({});
+  EXPECT_EQ(values(*partial.next()), "12 0");
 }
 
 TEST(BatchRows, SeveralThreadsMayNeedTheSameRows) {

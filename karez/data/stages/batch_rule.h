@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,15 +15,20 @@
 
 namespace karez::data {
 
-inline const char* name_of(LastBatch last) {
-  switch (last) {
-    case LastBatch::keep: return "keep";
-    case LastBatch::drop: return "drop";
-    case LastBatch::pad: return "pad";
-  }
-  return "?";
-}
+const char* name_of(LastBatch last);
 
+// A row of an earlier batch: batches without an element have its types.
+class SampleRow {
+ public:
+  void set(const Element& row);  // only the first call has an effect
+  std::optional<Element> get() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<Element> row_;
+};
+
+// Copies share the memory and the sample.
 struct BatchRule {
   std::int64_t rows = 1;
   LastBatch last = LastBatch::keep;
@@ -29,13 +36,13 @@ struct BatchRule {
   std::vector<Shape> shapes = {};
   std::string stage;
   std::shared_ptr<ArrayPool> pool = std::make_shared<ArrayPool>();
+  std::shared_ptr<SampleRow> sample = std::make_shared<SampleRow>();
 
-  // The batch of these elements; if there are fewer than `rows`, it is the last one and must not be dropped.
-  Element make(std::span<const Element> elements) const {
-    const bool pad = last == LastBatch::pad;
-    return stack(elements, {pad ? rows : static_cast<std::int64_t>(elements.size()), pad, padded, shapes}, *pool,
-                 stage);
-  }
+  // The batch of these elements; if there are fewer than `rows`, it is the last one and must not be dropped. Skipped
+  // elements are rows of zeros.
+  Element make(std::span<const Element> elements) const;
+  // The batch of `count` rows, of which `elements` are at these positions; the others are zeros of weight 0.
+  Element make_sparse(std::span<const Element> elements, std::vector<std::int64_t> positions, std::int64_t count) const;
 };
 
 }  // namespace karez::data

@@ -178,6 +178,10 @@ class BucketBody : public StageBody {
       return Emission::nothing;
     }
     const std::int64_t ordinal = held_.read(element->state);
+    if (element->skipped) {
+      held_.release(ordinal);
+      return Emission::nothing;
+    }
     const std::size_t bucket = add(std::move(*element), ordinal);
     if (static_cast<std::int64_t>(buckets_[bucket].size()) < rules_[bucket].rows) return Emission::nothing;
     emit(bucket, out);

@@ -58,6 +58,14 @@ Element element(std::vector<HostArray> arrays) {
   return out;
 }
 
+Element skipped_element() {
+  static const StructureRef structure = tuple_structure({});
+  Element out;
+  out.structure = structure;
+  out.skipped = true;
+  return out;
+}
+
 const HostArray& array_of(const Element& element, std::size_t field) {
   require(field < element.fields.size(), "an element has ", element.fields.size(), " fields; field ", field,
           " does not exist");

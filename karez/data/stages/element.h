@@ -42,6 +42,9 @@ struct Element {
   // The record: its number in the source, and the number of the pass over the source. Random functions depend only on
   // these two and a seed. An element made from several records has those of the first.
   std::int64_t index = 0, epoch = 0;
+  // The record was skipped: there are no fields. Functions of elements are not called for it, and it occupies a row of
+  // weight 0 in a batch with weights, so that the other records keep their places.
+  bool skipped = false;
   StreamStateRef state;  // the stream after this element; set by the stages
   // Of a batch in which rows may be missing: makes these rows (batch_rows.h). Usually null.
   std::shared_ptr<BatchRows> rows = nullptr;
@@ -50,6 +53,8 @@ struct Element {
 // An element of one array, or a tuple of arrays.
 Element element(HostArray array);
 Element element(std::vector<HostArray> arrays);
+// What a function of `map` returns to skip the record.
+Element skipped_element();
 // The array in a field; throws if the field is another object or does not exist.
 const HostArray& array_of(const Element& element, std::size_t field = 0);
 

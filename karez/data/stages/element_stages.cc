@@ -78,7 +78,7 @@ Dataset Dataset::map(std::function<Element(const Element&)> f, const MapOptions&
   return Dataset(std::make_shared<FunctionNode>(
       node_, "map",
       [f = std::move(f)](Element& in, Element& out) {
-        out = of_record(f(in), in);
+        out = in.skipped ? std::move(in) : of_record(f(in), in);
         return Emission::element;
       },
       options, true));
@@ -90,7 +90,7 @@ Dataset Dataset::map(std::function<Element(const Element&, const RandomKey&)> f,
   return Dataset(std::make_shared<FunctionNode>(
       node_, "map",
       [f = std::move(f), seed](Element& in, Element& out) {
-        out = of_record(f(in, RandomKey{seed, in.epoch, in.index}), in);
+        out = in.skipped ? std::move(in) : of_record(f(in, RandomKey{seed, in.epoch, in.index}), in);
         return Emission::element;
       },
       options, true));
@@ -101,7 +101,7 @@ Dataset Dataset::filter(std::function<bool(const Element&)> keep, const MapOptio
   return Dataset(std::make_shared<FunctionNode>(
       node_, "filter",
       [keep = std::move(keep)](Element& in, Element& out) {
-        if (!keep(in)) return Emission::nothing;
+        if (in.skipped || !keep(in)) return Emission::nothing;
         out = std::move(in);
         return Emission::element;
       },

@@ -202,12 +202,22 @@ class InterleaveNode : public DatasetNode {
 
 }  // namespace
 
+namespace {
+
+DatasetFunction without_skipped(DatasetFunction f) {
+  if (f == nullptr) return f;
+  return [f = std::move(f)](const Element& element) { return element.skipped ? range(0) : f(element); };
+}
+
+}  // namespace
+
 Dataset Dataset::flat_map(DatasetFunction f) const {
-  return Dataset(std::make_shared<InterleaveNode>(node_, "flat_map", std::move(f), InterleaveOptions{1, 1, false}));
+  return Dataset(std::make_shared<InterleaveNode>(node_, "flat_map", without_skipped(std::move(f)),
+                                                  InterleaveOptions{1, 1, false}));
 }
 
 Dataset Dataset::interleave(DatasetFunction f, const InterleaveOptions& options) const {
-  return Dataset(std::make_shared<InterleaveNode>(node_, "interleave", std::move(f), options));
+  return Dataset(std::make_shared<InterleaveNode>(node_, "interleave", without_skipped(std::move(f)), options));
 }
 
 }  // namespace karez::data

@@ -192,12 +192,15 @@ Element tuple_of(std::vector<Element>& parts) {
   Element out;
   std::vector<StructureRef> structures;
   std::vector<StreamStateRef> states;
+  bool skipped = false;
   for (Element& part : parts) {
     for (Field& field : part.fields) out.fields.push_back(std::move(field));
     structures.push_back(std::move(part.structure));
     states.push_back(std::move(part.state));
+    skipped = skipped || part.skipped;
   }
   out.structure = tuple_structure(std::move(structures));
+  if (skipped) out = skipped_element();
   out.epoch = parts[0].epoch, out.index = parts[0].index;
   out.state = stream_state({}, std::move(states));
   return out;

@@ -109,8 +109,10 @@ Element stack(std::span<const Element> elements, const StackOptions& options, Ar
   }
   if (!options.weights) return out;
   HostArray weights(TensorType{DType::f32, {options.rows}});
-  const std::int64_t ones = options.positions.empty() ? static_cast<std::int64_t>(elements.size()) : options.elements;
-  std::fill_n(weights.data<float>().begin(), ones, 1.0f);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const std::int64_t position = options.positions.empty() ? static_cast<std::int64_t>(i) : options.positions[i];
+    if (position >= 0) weights.data<float>()[static_cast<std::size_t>(position)] = 1;
+  }
   out.fields.emplace_back(std::move(weights));
   // The weights are the last item of a tuple or list, and the second of a pair otherwise.
   auto structure = std::make_shared<Structure>(*first.structure);

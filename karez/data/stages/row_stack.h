@@ -31,9 +31,8 @@ struct StackOptions {
   bool weights = false;            // append a field f32[rows]: 1 for an element, 0 for a row of zeros
   bool padded = false;             // arrays of a field may differ in size
   std::vector<Shape> shapes = {};  // padded: by field, the shape of a row; -1: the largest size
-  // The row of each element, -1 if the element only gives types; other rows are zeros. Empty: the first rows, in order.
+  // The row of each element, -1 if the element only gives types. Empty: the first rows, in order.
   std::vector<std::int64_t> positions = {};
-  std::int64_t elements = 0;  // with positions: the number of rows of weight 1
 };
 
 // One element with the epoch, index and structure of the first one and the state of the last one, in arrays of the

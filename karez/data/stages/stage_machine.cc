@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "karez/data/stages/stage_scope.h"
+
 namespace karez::data {
 
 using plan::StageAct;
@@ -46,6 +48,7 @@ StageExecution StageMachine::begin(StageId stage) {
 }
 
 void StageMachine::execute(StageExecution& execution) {
+  const StageScope scope;
   try {
     switch (execution.act.kind) {
       case StageAct::Kind::start: return execute_start(execution);

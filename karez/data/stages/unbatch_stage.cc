@@ -29,6 +29,11 @@ class UnbatchBody : public StageBody {
   Emission act(Element* element, Element& out, InputStarts&) override {
     if (row_ == rows_) {
       if (element == nullptr) return Emission::last;
+      if (element->skipped) {
+        before_ = element->state;
+        skip_ = 0;
+        return Emission::nothing;
+      }
       batch_ = std::move(*element);
       rows_ = rows_of(batch_);
       arrays_.clear();
