@@ -15,6 +15,7 @@
 namespace karez::data {
 
 class DatasetNode;  // a stage in the description of a data set
+class Source;
 
 // The key of the random numbers of one element: they depend on the seed, the pass over the source and the record, and
 // not on threads, ranks or the order of execution.
@@ -109,6 +110,9 @@ Dataset range(std::int64_t end);
 Dataset range(std::int64_t begin, std::int64_t end, std::int64_t step = 1);
 // The rows of arrays with equal numbers of rows; one array gives elements of one array.
 Dataset from_arrays(std::vector<HostArray> arrays, StructureRef structure = nullptr);
+
+// The arrays at positions 0, 1, ... size - 1 of a source (source.h).
+Dataset from_source(std::shared_ptr<const Source> source, std::int64_t size);
 
 // The elements f(0), f(1), ... f(size - 1); several threads may call f at the same time.
 Dataset from_function(std::int64_t size, std::function<Element(std::int64_t index)> f, std::string name = "function");
