@@ -102,17 +102,28 @@ StageAct StagePorts::begin() {
   free_.pop_back();
   state_[static_cast<std::size_t>(act.slot)] = SlotState::taken;
   if (next_input_ >= 0) {
-    act.input = next_input_;
-    act.piece = inputs_[static_cast<std::size_t>(next_input_)].pop();
+    act.input = last_read_ = readable_input();
+    act.piece = inputs_[static_cast<std::size_t>(act.input)].pop();
   }
   return act;
 }
 
-void StagePorts::check_next_input() const {
-  require(next_input_ < input_count(), "stage ", stage_, " reads input ", next_input_, ", but has ", input_count(),
-          " inputs");
-  require(next_input_ < 0 || input(next_input_).open(), "stage ", stage_, " reads input ", next_input_,
-          ", whose run has ended");
+void StagePorts::set_next_input(const StageResult& result) {
+  next_input_ = result.next_input;
+  choices_ = 1;
+  if (next_input_ < 0) return;
+  require(result.choices >= 1 && next_input_ <= input_count() - result.choices, "stage ", stage_, " reads input ",
+          next_input_ + result.choices - 1, ", but has ", input_count(), " inputs");
+  choices_ = result.choices;
+  require(open_input() >= 0, "stage ", stage_, " reads input ", next_input_, ", whose run has ended");
+}
+
+StageActivity StagePorts::activity() const {
+  if (running_ > 0) return StageActivity::acting;
+  if (control_ != Control::none) return StageActivity::ready;
+  if (!active_) return StageActivity::inactive;
+  if (free_.empty()) return StageActivity::no_slot;
+  return next_input_ >= 0 && readable_input() < 0 ? StageActivity::no_input : StageActivity::ready;
 }
 
 std::string StagePorts::text() const {

@@ -2,6 +2,7 @@
 // act may fill no slot, a stream of elements ends, and its consumer can start it again.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -97,6 +98,7 @@ class StageInput {
     send(StageMessage{StageMessage::Kind::returned, producer_, 0, slot, false, 0, 0});
   }
 
+  const StagePiece& front() const { return pieces_[first_]; }  // the oldest piece
   bool empty() const { return count_ == 0; }
   std::size_t count() const { return count_; }  // pieces held
   bool open() const { return open_; }           // a run has started, and its last piece has not been read
@@ -144,7 +146,19 @@ struct StageResult {
   // input.
   int next_input = -1;
   std::span<const int> starts = {};  // the inputs whose next run starts
+  // The next act reads one of this many inputs, beginning with `next_input`: whichever holds a piece.
+  int choices = 1;
 };
+
+// What a stage does between two messages or acts.
+enum class StageActivity : std::uint8_t {
+  inactive,  // no run is active
+  acting,    // at least one act runs
+  ready,     // it could act
+  no_input,  // it waits for a piece
+  no_slot,   // it waits for a free slot
+};
+inline constexpr std::size_t stage_activities = 5;
 
 // The state of one stage. A stage acts when an output slot is free, a lane is free, and the input that it reads next
 // holds a piece. An act takes three steps, as for Ports: if `ready()`, the caller calls `begin()`, does the work, and
@@ -155,8 +169,7 @@ class StagePorts {
 
   bool ready() const {
     if (control_ != Control::none) return running_ == 0;
-    return active_ && !draining_ && running_ < lanes_ && !free_.empty() &&
-           (next_input_ < 0 || !input(next_input_).empty());
+    return active_ && !draining_ && running_ < lanes_ && !free_.empty() && (next_input_ < 0 || readable_input() >= 0);
   }
   // `send` is called with each message that follows; it must not call these ports.
   template <class Send> void take(const StageMessage& message, Send&& send);
@@ -168,9 +181,24 @@ class StagePorts {
   const StageInput& input(int i) const { return inputs_[static_cast<std::size_t>(i)]; }
   int free_slots() const { return static_cast<int>(free_.size()); }
   int slots() const { return static_cast<int>(state_.size()); }
+  int filled_slots() const {  // that the consumer holds
+    return static_cast<int>(std::count(state_.begin(), state_.end(), SlotState::filled));
+  }
   bool is_free(int slot) const { return state_[static_cast<std::size_t>(slot)] == SlotState::free; }
   bool active() const { return active_; }  // a run has begun, and its last piece has not been emitted
+  bool controlled() const { return control_ != Control::none; }  // the next act is a start or a stop
   int next_input() const { return next_input_; }
+  // The input that an act would read now: the next one, or one of several that hold a piece; -1: it holds none.
+  int readable_input() const {
+    if (choices_ == 1) return input(next_input_).empty() ? -1 : next_input_;
+    return choose([](const StageInput& in) { return !in.empty(); });
+  }
+  // The first input that has not ended among those of which the next act reads one; -1: none.
+  int open_input() const {
+    if (next_input_ < 0) return -1;
+    return choose([](const StageInput& in) { return in.open(); });
+  }
+  StageActivity activity() const;
   std::string text() const;  // the whole state in one line
 
  private:
@@ -194,7 +222,15 @@ class StagePorts {
   template <class Send> void emit(const StageAct& act, StageResult::Emission emission, Send&& send);
   template <class Send> void emit_last_if_idle(Send&& send);
   template <class Send> void end_run(int slot, Send&& send);
-  void check_next_input() const;
+  void set_next_input(const StageResult& result);
+  // The first suitable input after the one that was read last, so that none is preferred.
+  template <class Suits> int choose(Suits suits) const {
+    const bool within = last_read_ >= next_input_ && last_read_ < next_input_ + choices_;
+    const int first = within ? last_read_ - next_input_ + 1 : 0;
+    for (int i = 0; i < choices_; ++i)
+      if (const int at = next_input_ + (first + i) % choices_; suits(input(at))) return at;
+    return -1;
+  }
   [[noreturn]] void fail_take(const StageMessage& message, const char* reason) const;
 
   StageId stage_, consumer_;
@@ -204,7 +240,8 @@ class StagePorts {
   bool active_ = false;    // a run has begun, and its last piece has not been emitted
   bool draining_ = false;  // several lanes: no further act of this run begins
   Control control_ = Control::none;
-  int running_ = 0, next_input_ = -1;
+  int running_ = 0, next_input_ = -1, choices_ = 1;
+  int last_read_ = -1;  // the input that an act read last
   std::int64_t run_ = 0, piece_ = 0, sequence_ = 0;
   std::vector<StageInput> inputs_;
   std::vector<SlotState> state_;
@@ -254,8 +291,7 @@ template <class Send> void StagePorts::complete(const StageAct& act, const Stage
     start_inputs(result.starts, true, send);
     if (act.kind == StageAct::Kind::start && act.run == run_ && control_ == Control::none) {
       active_ = true;
-      next_input_ = lanes_ > 1 ? (inputs_.empty() ? -1 : 0) : result.next_input;
-      check_next_input();
+      set_next_input(lanes_ > 1 ? StageResult{.next_input = inputs_.empty() ? -1 : 0} : result);
     }
     return;
   }
@@ -265,9 +301,8 @@ template <class Send> void StagePorts::complete(const StageAct& act, const Stage
     return emit_last_if_idle(send);
   }
   start_inputs(result.starts, false, send);
-  if (lanes_ == 1) next_input_ = result.next_input;
   emit(act, result.emission, send);
-  if (active_ && lanes_ == 1) check_next_input();
+  if (active_ && lanes_ == 1) set_next_input(result);
 }
 
 template <class Send> void StagePorts::end_run(int slot, Send&& send) {
