@@ -70,7 +70,7 @@ bool HangDetector::another_rank_waits(int except) const {
   for (int rank = 0; rank < static_cast<int>(observations_.size()); ++rank) {
     const Observation& observation = observations_[static_cast<std::size_t>(rank)];
     if (rank != except && observation.watched && !observation.halted && !is_overdue(rank) &&
-        !observation.state.waits.empty())
+        observation.state.waits_for_rank())
       return true;
   }
   return false;
@@ -121,27 +121,36 @@ std::optional<HangDiagnosis> HangDetector::find_overdue(const std::function<bool
 
 std::optional<HangDiagnosis> HangDetector::find_stuck_call() {
   for (int rank = 0; rank < static_cast<int>(observations_.size()); ++rank) {
-    Observation& observation = observations_[static_cast<std::size_t>(rank)];
-    if (observation.state.current_call.empty() ||
-        observation.idle_seconds <= std::min(timeouts_.peer_timeout, timeouts_.call_timeout) ||
-        !another_rank_waits(rank))
-      continue;
-    const std::string text = cat(name_(rank), " has been inside ", observation.state.current_call, " for ",
-                                 seconds_text(observation.idle_seconds));
-    if (observation.idle_seconds > timeouts_.call_timeout)
-      return HangDiagnosis{HangDiagnosis::Kind::stuck_call, rank, cat(text, waits_text(rank))};
-    if (std::exchange(observation.warned, true)) continue;
-    return HangDiagnosis{HangDiagnosis::Kind::slow_call, rank,
-                         cat(text, ", and others wait; after ", seconds_text(timeouts_.call_timeout),
-                             " (WorldOptions::call_timeout) it counts as a hang")};
+    const Observation& observation = observations_[static_cast<std::size_t>(rank)];
+    const RankState& state = observation.state;
+    std::optional<HangDiagnosis> diagnosis;
+    if (!state.current_call.empty())
+      diagnosis = long_call(
+          rank, observation.idle_seconds,
+          cat(name_(rank), " has been inside ", state.current_call, " for ", seconds_text(observation.idle_seconds)));
+    if (const RankWait* wait = state.data_wait(); wait != nullptr && !diagnosis)
+      diagnosis = long_call(rank, state.data_seconds, cat(name_(rank), " waits for ", wait->text()));
+    if (diagnosis) return diagnosis;
   }
   return std::nullopt;
 }
 
+std::optional<HangDiagnosis> HangDetector::long_call(int rank, double seconds, const std::string& text) {
+  if (seconds <= std::min(timeouts_.peer_timeout, timeouts_.call_timeout) || !another_rank_waits(rank))
+    return std::nullopt;
+  if (seconds > timeouts_.call_timeout)
+    return HangDiagnosis{HangDiagnosis::Kind::stuck_call, rank, cat(text, waits_text(rank))};
+  if (std::exchange(observations_[static_cast<std::size_t>(rank)].warned, true)) return std::nullopt;
+  return HangDiagnosis{HangDiagnosis::Kind::slow_call, rank,
+                       cat(text, ", and others wait; after ", seconds_text(timeouts_.call_timeout),
+                           " (WorldOptions::call_timeout) it counts as a hang")};
+}
+
 std::optional<HangDiagnosis> HangDetector::find_deadlock() const {
   for (const Observation& observation : observations_) {
-    const bool waits = observation.watched && !observation.state.waits.empty() &&
-                       observation.state.current_call.empty() && !observation.state.can_progress;
+    const bool waits = observation.watched && observation.state.waits_for_rank() &&
+                       observation.state.data_wait() == nullptr && observation.state.current_call.empty() &&
+                       !observation.state.can_progress;
     if (!waits || observation.seconds_without_heartbeat > timeouts_.peer_timeout / 2 ||
         observation.idle_seconds <= 2 * timeouts_.peer_timeout)
       return std::nullopt;
@@ -151,17 +160,13 @@ std::optional<HangDiagnosis> HangDetector::find_deadlock() const {
                            seconds_text(2 * timeouts_.peer_timeout), waits_text(-1))};
 }
 
-std::string HangDetector::wait_text(const RankWait& wait) const {
-  return cat(wait.rank == RankWait::others ? "the others" : cat("rank ", wait.rank), ": ", wait.what);
-}
-
-// Returns a line for each waiting rank, with the first of its waits.
+// Returns a line for each waiting rank, with its wait for a data set or the first of its other waits.
 std::string HangDetector::waits_text(int except) const {
   std::string out;
   for (int rank = 0; rank < static_cast<int>(observations_.size()); ++rank) {
     const Observation& observation = observations_[static_cast<std::size_t>(rank)];
     if (rank == except || observation.state.waits.empty()) continue;
-    out += cat("\n  rank ", rank, " waits for ", wait_text(observation.state.waits.front()));
+    out += cat("\n  rank ", rank, " waits for ", observation.state.first_wait()->text());
   }
   return out;
 }

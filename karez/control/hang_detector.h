@@ -10,9 +10,12 @@
 //   unresponsive  no heartbeat for peer_timeout, although the rank's host answers, and another rank waits: the process
 //                 is stopped or cannot run
 //   stuck_call    a rank that answers has been in one call of a kernel or a source for call_timeout without progress,
-//                 while another rank waits; after peer_timeout this is a warning, slow_call
+//                 while another rank waits; after peer_timeout this is a warning, slow_call. The same holds for a rank
+//                 whose program waits for a data set, one stage of which has been running for so long
 //   deadlock      every rank sends heartbeats and waits, no rank is in a call or can progress by itself, and no rank
 //                 has made progress for 2 * peer_timeout
+//
+// A rank that waits for a data set does not wait for another rank, and is no part of a deadlock.
 //
 // The detector does not report a rank without heartbeats for which no other rank waits, nor a rank that waits for no
 // other rank and is in no call (its program computes). If the detector's own tick is late, this process may have been
@@ -73,9 +76,9 @@ class HangDetector {
   std::optional<HangDiagnosis> find_halted() const;
   std::optional<HangDiagnosis> find_overdue(const std::function<bool(int)>& host_answers) const;
   std::optional<HangDiagnosis> find_stuck_call();
+  std::optional<HangDiagnosis> long_call(int rank, double seconds, const std::string& text);
   std::optional<HangDiagnosis> find_deadlock() const;
   std::string waits_text(int except) const;
-  std::string wait_text(const RankWait& wait) const;
 
   HangTimeouts timeouts_;
   int own_rank_;

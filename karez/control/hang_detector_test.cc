@@ -190,6 +190,69 @@ TEST(HangDetector, ARankThatComputesForLongBetweenLaunchesIsNotAHang) {
   EXPECT_FALSE(ranks.run(100000)) << "rank 2 sends heartbeats, waits for no rank, and is in no call";
 }
 
+// The state of a rank whose program waits for a stage that has been running for this long.
+RankState data_wait(double seconds) {
+  RankState out;
+  out.data_seconds = seconds;
+  out.waits = {{RankWait::others, "launch 6 has ended here, but not yet on all ranks"},
+               {RankWait::data, cat("stage map(decode) of a data set, which has been running for ", seconds, " s")}};
+  return out;
+}
+
+TEST(HangDetector, ARankThatWaitsForDataIsReportedAsSuchAndAsAHangAfterTheCallTimeout) {
+  for (int reading : {0, 1}) {
+    const int other = 1 - reading;
+    Ranks ranks(2);
+    ranks.set_wait(other, reading);
+    const std::string text =
+        cat("rank ", reading, " (alpha) waits for stage map(decode) of a data set, which has been ");
+    int warnings = 0;
+    for (double seconds = 0; seconds < limits.call_timeout; seconds += limits.tick()) {
+      ranks[reading] = data_wait(seconds);
+      if (const auto diagnosis = ranks.tick()) {
+        EXPECT_EQ(diagnosis->kind, Kind::slow_call);
+        EXPECT_EQ(diagnosis->text, cat(text,
+                                       "running for 2.25 s, and others wait; after 10.0 s "
+                                       "(WorldOptions::call_timeout) it counts as a hang"));
+        ++warnings;
+      }
+    }
+    EXPECT_EQ(warnings, 1);
+    ranks[reading] = data_wait(10.5);
+    const auto diagnosis = ranks.tick();
+    ASSERT_TRUE(diagnosis);
+    EXPECT_EQ(diagnosis->kind, Kind::stuck_call);
+    EXPECT_EQ(diagnosis->rank, reading);
+    EXPECT_EQ(diagnosis->text, cat(text, "running for 10.5 s\n  rank ", other, " waits for rank ", reading,
+                                   ": a5 'sum' of launch 7, r9"));
+  }
+}
+
+TEST(HangDetector, RanksThatWaitForDataWaitForNoRank) {
+  Ranks ranks(2);
+  for (int rank : {0, 1}) ranks[rank] = data_wait(100), ranks[rank].waits.erase(ranks[rank].waits.begin());
+  EXPECT_FALSE(ranks.run(600)) << "no rank waits for another";
+  ranks.stop(1);
+  EXPECT_FALSE(ranks.run(600));
+  Ranks short_stages(3);
+  short_stages.set_wait(0, 2);
+  short_stages.set_wait(1, 0);
+  short_stages[2] = data_wait(0.5);
+  EXPECT_FALSE(short_stages.run(600)) << "the stages of rank 2 are executed again and again";
+  short_stages.stop(2);
+  EXPECT_THAT(short_stages.run(600)->text, HasSubstr("\n  rank 1 waits for rank 0: a5"));
+}
+
+TEST(HangDetector, TheWaitForADataSetIsListedAmongTheWaits) {
+  Ranks ranks(3);
+  ranks.set_wait(0, 2);
+  ranks[1] = data_wait(1.5);
+  ranks.tick();
+  ranks.stop(2);
+  EXPECT_THAT(ranks.run(60)->text,
+              HasSubstr("\n  rank 1 waits for stage map(decode) of a data set, which has been running for 1.5 s"));
+}
+
 TEST(HangDetector, RepeatedLongCallsOfARankGiveOneWarning) {
   Ranks ranks(3);
   ranks.set_wait(0, 2);

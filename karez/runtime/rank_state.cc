@@ -1,4 +1,5 @@
-// Encodes a rank state as lines: progress and can_progress, the current call, then one line per wait.
+// Encodes a rank state as lines: progress, can_progress and the milliseconds of data_seconds, the current call, then
+// one line per wait.
 #include "karez/runtime/rank_state.h"
 
 #include <algorithm>
@@ -32,8 +33,28 @@ template <class Number> Number take_number(std::string_view& line) {
 
 }  // namespace
 
+std::string RankWait::text() const {
+  return rank == data ? what : cat(rank == others ? "the others" : cat("rank ", rank), ": ", what);
+}
+
+const RankWait* RankState::data_wait() const {
+  for (const RankWait& wait : waits)
+    if (wait.rank == RankWait::data) return &wait;
+  return nullptr;
+}
+
+const RankWait* RankState::first_wait() const {
+  const RankWait* wait = data_wait();
+  return wait != nullptr || waits.empty() ? wait : &waits.front();
+}
+
+bool RankState::waits_for_rank() const {
+  return std::any_of(waits.begin(), waits.end(), [](const RankWait& wait) { return wait.rank != RankWait::data; });
+}
+
 std::string encode(const RankState& state, std::size_t max_bytes) {
-  std::string out = cat(state.progress, " ", state.can_progress ? 1 : 0, "\n");
+  std::string out = cat(state.progress, " ", state.can_progress ? 1 : 0, " ",
+                        static_cast<std::int64_t>(state.data_seconds * 1000), "\n");
   if (out.size() < max_bytes) out += cat(one_line(state.current_call, max_bytes - out.size() - 1), "\n");
   for (const RankWait& wait : state.waits) {
     const std::string number = cat(wait.rank, " ");
@@ -48,6 +69,7 @@ RankState decode_state(std::string_view text) {
   std::string_view line = take_line(text);
   out.progress = take_number<std::uint64_t>(line);
   out.can_progress = take_number<int>(line) != 0;
+  out.data_seconds = static_cast<double>(take_number<std::int64_t>(line)) / 1000;
   out.current_call = take_line(text);
   while (!text.empty()) {
     line = take_line(text);

@@ -141,6 +141,7 @@ class Session final : WorkerOwner {
   // plan that is loaded and names the variable creates a new one.
   void forget_variable(std::string_view name);
 
+  void check_ranks();   // throws the first error of any rank, if a rank has failed
   bool failed() const;  // true if later launches are errors until `reload`
 
   // Forgets all plans and variables, and any failure. Plan numbers are not reused.

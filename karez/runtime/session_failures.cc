@@ -77,6 +77,13 @@ void Session::grant(LaunchRecord& record) {
   over_.notify_all();
 }
 
+void Session::check_ranks() {
+  std::lock_guard lock(mutex_);
+  if (!failures_.failure() || !failures_.is_aborted_by_rank()) return;
+  failure_reported_ = true;
+  throw *failures_.failure();
+}
+
 bool Session::failed() const {
   std::lock_guard lock(mutex_);
   return failures_.failure() || left_ranks_;

@@ -37,6 +37,9 @@ struct SessionOptions {
   // Called about twenty times a second by a thread that waits for launches. An exception from it ends the wait, but not
   // the launches.
   std::function<void()> while_waiting = {};
+  // Adds the wait for a data set, if the program waits for one, and the progress of data sets to the state of this
+  // rank.
+  std::function<void(RankState&)> add_data_state = {};
   bool pin = false;               // bind each worker and its teams to cores, one for each thread of its largest team
   comm::Peers* peers = nullptr;   // the other ranks, if any; used by this session only, and must outlive it
   MakeControl make_control = {};  // creates the control; required with `peers`

@@ -189,9 +189,7 @@ std::string wait_text_of(int rank, const Error& error, const RankState& state) {
   if (error.kind != ErrorKind::peer) return {};
   if (state.waits.empty())
     return state.current_call.empty() ? "" : cat("\n  rank ", rank, " was inside ", state.current_call);
-  const RankWait& wait = state.waits.front();
-  return cat("\n  rank ", rank, " waited for ", wait.rank == RankWait::others ? "the others" : cat("rank ", wait.rank),
-             ": ", wait.what);
+  return cat("\n  rank ", rank, " waited for ", state.first_wait()->text());
 }
 
 // The error of a broken link names the peer but not the cause. Returns `own` with `first` in front, which is the first

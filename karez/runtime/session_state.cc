@@ -34,6 +34,7 @@ RankState Session::state(bool waits, double max_seconds) {
     out.waits.push_back({RankWait::others, "all ranks must begin the op that this rank has begun"});
   if (const auto awaited_rank = options_.peers == nullptr ? std::nullopt : options_.peers->awaited())
     out.waits.push_back({*awaited_rank, "its connection"});
+  if (options_.add_data_state) options_.add_data_state(out);
   if (waits) workers_->add_states(out, max_seconds);
   return out;
 }

@@ -107,9 +107,7 @@ class FlightReport {
   std::string waits() const {
     std::string out = "waits between ranks\n";
     for (const FlightRecord& r : records_) {
-      for (const RankWait& wait : r.state.waits)
-        out += cat("  rank ", r.rank, " waited for ",
-                   wait.rank == RankWait::others ? "the others" : cat("rank ", wait.rank), ": ", wait.what, "\n");
+      for (const RankWait& wait : r.state.waits) out += cat("  rank ", r.rank, " waited for ", wait.text(), "\n");
       if (!r.state.current_call.empty()) out += cat("  rank ", r.rank, " was inside ", r.state.current_call, "\n");
       else if (r.state.waits.empty()) out += cat("  rank ", r.rank, " waited for no rank\n");
     }
@@ -117,8 +115,9 @@ class FlightReport {
   }
 
   bool waits_for_no_rank(int rank) const {
-    return by_rank_.count(rank) == 0 || by_rank_.at(rank)->state.waits.empty() ||
-           !by_rank_.at(rank)->state.current_call.empty();
+    if (by_rank_.count(rank) == 0) return true;
+    const RankState& state = by_rank_.at(rank)->state;
+    return !state.waits_for_rank() || state.data_wait() != nullptr || !state.current_call.empty();
   }
 
   // Reports the ends of all chains of waits: ranks for which others wait and which wait for no rank.
@@ -132,16 +131,20 @@ class FlightReport {
     std::string out;
     for (const auto& [rank, waiters] : waiting) {
       if (!waits_for_no_rank(rank)) continue;
-      const bool has_record = by_rank_.count(rank) > 0;
-      const std::string reason = !has_record ? "has no record"
-                                 : by_rank_.at(rank)->state.current_call.empty()
-                                     ? "waited for no rank: its program had not reached the call"
-                                     : cat("was inside ", by_rank_.at(rank)->state.current_call);
       out += cat("cause: rank ", rank, ", for which ", waiters.size() == 1 ? "rank " : "ranks ", join(waiters, ", "),
-                 " waited, ", reason, "\n");
+                 " waited, ", reason_text(rank), "\n");
     }
     if (out.empty() && !waiting.empty()) return "the waits form a cycle\n";
     return out;
+  }
+
+  // Why a rank had not reached the point at which others waited for it.
+  std::string reason_text(int rank) const {
+    if (by_rank_.count(rank) == 0) return "has no record";
+    const RankState& state = by_rank_.at(rank)->state;
+    if (!state.current_call.empty()) return cat("was inside ", state.current_call);
+    if (const RankWait* wait = state.data_wait()) return cat("waited for ", wait->text());
+    return "waited for no rank: its program had not reached the call";
   }
 
   std::string acts() const {

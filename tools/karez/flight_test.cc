@@ -39,7 +39,7 @@ FlightRecord rank(int number, int awaited) {
                 0}};
   return r;
 }
-constexpr int no_rank = -2;
+constexpr int no_rank = -3;
 
 TEST(Flight, AnAwaitedRankWithoutARecordIsTheCause) {
   EXPECT_TRUE(
@@ -71,6 +71,16 @@ TEST(Flight, TheCauseIsTheRankAtTheEndOfAChainOfWaits) {
       explain_flight({rank(0, RankWait::others), rank(1, no_rank), rank(2, 1)}),
       HasSubstr("cause: rank 1, for which ranks 0, 2 waited, waited for no rank: its program had not reached the "
                 "call\n"));
+}
+
+TEST(Flight, ARankThatWaitedForADataSetIsTheCause) {
+  FlightRecord reading = rank(1, no_rank);
+  reading.state.waits = {{RankWait::others, "launch 6 has ended here, but not yet on all ranks"},
+                         {RankWait::data, "stage map of a data set, which has been running for 2.0 s"}};
+  EXPECT_THAT(explain_flight({rank(0, 1), reading, rank(2, 0)}),
+              AllOf(HasSubstr("  rank 1 waited for stage map of a data set, which has been running for 2.0 s\n"),
+                    HasSubstr("cause: rank 1, for which rank 0 waited, waited for stage map of a data set, which has "
+                              "been running for 2.0 s\n")));
 }
 
 TEST(Flight, ACycleOfWaitsIsReported) {
