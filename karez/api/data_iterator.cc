@@ -34,6 +34,14 @@ std::string types_of(const data::Element& element) {
   return types.empty() ? "no array" : join(types, ", ");
 }
 
+// What a waiting reader calls. The iterator may outlive the world.
+std::function<void()> while_waiting(const std::shared_ptr<WorldState>& world) {
+  return [user = world->options.while_waiting, weak = std::weak_ptr(world)] {
+    if (user) user();
+    if (const auto alive = weak.lock()) alive->session.check_ranks();
+  };
+}
+
 // An element of the same types, whose arrays are zeros.
 data::Element zeros_like(const std::optional<data::Element>& element) {
   require(ErrorKind::data, element.has_value(),
@@ -58,7 +66,7 @@ struct DataIterator::State {
         ordered(data::is_ordered(*dataset.node())),
         uneven(options.uneven),
         reader(own_rows(dataset, shared), *threads,
-               {.slots = options.slots, .while_waiting = world->options.while_waiting}) {
+               {.slots = options.slots, .while_waiting = while_waiting(world)}) {
     if (shared && !has_equal_ranks(dataset)) agreement.emplace(world, world->streams++);
   }
   std::shared_ptr<runtime::DataThreads> threads;
@@ -170,6 +178,10 @@ std::string_view state_of_rank(std::string_view text, const std::optional<BatchA
 }
 
 }  // namespace
+
+void DataIterator::check_process() { runtime::DataThreads::check_process(); }
+
+std::string DataIterator::explain() const { return state_->reader.explain(); }
 
 void DataIterator::restore(std::string_view text) {
   State& s = *state_;

@@ -46,8 +46,10 @@ class DataIterator {
   ~DataIterator();  // calls close() if it was not called
 
   // Returns the next element of the epoch, or nothing at its end; the call after that begins the next epoch. The first
-  // epoch has number 0. An error of a stage is thrown after the preceding elements, and the epoch then ends. Elements
-  // that a function has skipped are left out.
+  // epoch has number 0. Elements that a function has skipped are left out. An error of a stage is thrown after the
+  // preceding elements, and the epoch then ends. If a rank fails while `next` waits, the error of that rank is thrown;
+  // the iterator stays usable. A stage that runs longer than WorldOptions::call_timeout while another rank waits is such
+  // a failure.
   std::optional<data::Element> next();
   // The same, except that rows may be missing in a batch (they are zeros) if the ranks compare a data set that can be
   // read by index. `tensor_of` makes tensors from it, for which missing rows are made when they are read. At first, no
@@ -64,9 +66,17 @@ class DataIterator {
   std::string common_state() const;
   void restore(std::string_view state);
   std::int64_t epoch() const;  // of the last element
+  // A table of the actors that execute the stages, those of the sources first: lanes, filled slots of all slots, acts,
+  // elements emitted, the time of the acts (in total and for each element emitted), and the shares of the time in which
+  // an act ran, the actor had no input, or it had no free slot. `position` says how the actor continues at a position:
+  // by an index, by numbers, by reading elements again (`replay`) or by a generator's own state.
+  std::string explain() const;
   // Frees the elements produced ahead; `next` then returns nothing. Waits for functions of the data set that are
   // running; if `wait` is false, they may continue after `close` and after the destructor. Any thread may call it.
   void close(bool wait = true);
+  // Throws in a process that was forked after a world was created: it lacks the threads of data sets. `close` does
+  // nothing there.
+  static void check_process();
 
  private:
   std::optional<data::Element> read();

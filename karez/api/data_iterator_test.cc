@@ -3,12 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "karez/api/ranks/test_ranks.h"
+#include "karez/device/cpu_budget.h"
 #include "karez/karez.h"
 
 namespace karez {
@@ -160,6 +163,45 @@ TEST(DataIterator, ADataSetThatDiffersBetweenRanksIsAnErrorOnAllOfThem) {
   });
   for (const std::string& error : errors)
     EXPECT_THAT(error, testing::AllOf(HasSubstr("shuffle(seed=5)"), HasSubstr("shuffle(seed=6)")));
+}
+
+TEST(DataIterator, ExplainsItsStages) {
+  World world;
+  DataIterator iterator = world.iterate(data::range(6).filter([](const Element&) { return true; }).batch(2));
+  EXPECT_THAT(iterator.explain(), testing::ContainsRegex("\n +0 +1 +0/2 +0 +0 "));
+  EXPECT_EQ(epoch_of(iterator).size(), 3u);
+  EXPECT_THAT(iterator.explain(), testing::ContainsRegex("\n +0 +1 +0/2 +4 +3 .* index  range\\(0, 6, 1\\) \\(by index"
+                                                         "\\), filter, batch\\(2, last=keep\\)\n$"));
+  iterator.close();
+  EXPECT_THAT([&] { iterator.explain(); }, testing::ThrowsMessage<Error>("the iterator is closed"));
+}
+
+std::vector<int> cpus_of_thread() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  EXPECT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+  std::vector<int> out;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) out.push_back(cpu);
+  return out;
+}
+
+TEST(DataCores, DataThreadsRunOnThemAlone) {
+  const std::vector<int> all = cpus_of_thread();
+  for (int cores : {0, 1, 1024}) {
+    World world({.data_cores = cores});
+    const auto count = std::min(static_cast<std::size_t>(cores), all.size());
+    const std::vector<int> expected =
+        cores == 0 ? all : std::vector<int>(all.end() - static_cast<std::ptrdiff_t>(count), all.end());
+    DataIterator iterator = world.iterate(data::range(4).map(
+        [&](const Element& e) {
+          if (device::cpu_budget().quota == 0) EXPECT_EQ(cpus_of_thread(), expected);
+          EXPECT_EQ(cpus_of_thread().size(), expected.size());
+          return e;
+        },
+        {2}));
+    EXPECT_EQ(epoch_of(iterator).size(), 4u);
+  }
 }
 
 TEST(DataCores, KernelsLeaveTheseCoresAlone) {

@@ -133,6 +133,7 @@ Counters World::counters() const { return state_->session.counters(); }
 std::int64_t World::held_bytes() const { return state_->session.held_bytes(); }
 
 DataIterator World::iterate(const data::Dataset& dataset, const IterateOptions& options) const {
+  DataIterator::check_process();
   state_->session.check_open();
   if (options.compare) {
     const std::string text = dataset.common_text();

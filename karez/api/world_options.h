@@ -49,7 +49,8 @@ struct WorldOptions {
   // bits of results depend on this number.
   int team = 0;
   // The number of cores that kernels leave to the stages of data sets (World::iterate); kernels use at least one core.
-  // The last bits of results depend on this number.
+  // The threads of stages run only on these cores, or on any core if the number is 0. The last bits of results depend
+  // on this number.
   int data_cores = 0;
   // The maximum number of calls that run at the same time, up to 1024. A further call waits until a running call ends,
   // whether or not the results of that call are read.
@@ -83,7 +84,8 @@ struct WorldOptions {
   double start_timeout = 600;  // seconds that the ranks wait for each other to join this world
   // Seconds without a message after which a rank, or every rank of a host, counts as exited or hanging.
   double peer_timeout = 30;
-  // Seconds that one call of a kernel or source may take while other ranks wait; a longer call counts as a hang.
+  // Seconds that one call of a kernel, a source or a stage of a data set for which the program waits may take while
+  // other ranks wait; a longer call counts as a hang.
   double call_timeout = 300;
   // User-defined ops and kernels in addition to the built-in ones; a name that already exists is an error. A
   // user-defined op needs a user-defined kernel; `apply` calls the op by its name.

@@ -9,7 +9,8 @@ namespace {
 using Name = std::string (DatasetNode::*)() const;
 
 void append(std::string& out, const DatasetNode& node, Name name, int depth = 0) {
-  out += cat(std::string(static_cast<std::size_t>(2 * depth), ' '), (node.*name)(), "\n");
+  if (const std::string text = (node.*name)(); !text.empty())
+    out += cat(std::string(static_cast<std::size_t>(2 * depth), ' '), text, "\n");
   const int inner = node.inputs().size() > 1 ? depth + 1 : depth;
   for (const DatasetNodeRef& input : node.inputs()) append(out, *input, name, inner);
 }

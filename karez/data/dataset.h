@@ -36,6 +36,21 @@ enum class LastBatch {
 struct MapOptions {
   int parallel = 1;           // the number of elements that are computed at the same time
   bool deterministic = true;  // emit elements in the order of the input; otherwise in the order of completion
+  std::string name = {};      // of the function, for people: "decode"
+};
+
+// Options of all stages before a point. An option that is not set stays unchanged. If an option is set at several
+// points, the last one counts; if only inputs of a stage such as `zip` set a limit, the lowest limit counts.
+struct DatasetOptions {
+  // Whether stages that execute several acts at the same time (`parallel`) emit elements in the order of their input,
+  // whatever their own options are; otherwise in the order of completion.
+  std::optional<bool> deterministic = {};
+  // The maximum number of bytes of the arrays of elements between stages and ahead of the reader. The size of an
+  // element that is being computed is not known; it is assumed to be that of the stage's largest recent element. The
+  // next element of the reader is computed even if it needs more. Objects that are not arrays count as 0 bytes, and so
+  // do elements that a stage holds inside, such as the buffer of `shuffle`.
+  std::optional<std::int64_t> bytes = {};
+  std::optional<int> cpu = {};  // the maximum number of acts of all stages that run at the same time
 };
 
 struct ShuffleOptions {
@@ -91,6 +106,8 @@ class Dataset {
   Dataset cache() const;  // keeps the elements in memory after the first epoch
   // Lets the stages before this point produce up to `slots` elements ahead of the stages after it.
   Dataset prefetch(int slots) const;
+  // The same data set with other options of the stages before this point.
+  Dataset with_options(const DatasetOptions& options) const;
 
   // The number of elements of an epoch if it is known and every element can be read by its index.
   std::optional<std::int64_t> size() const;
@@ -98,7 +115,10 @@ class Dataset {
   Element at(std::int64_t index, std::int64_t epoch = 0) const;
   // One line for each stage, the last one first.
   std::string text() const;
-  std::string common_text() const;  // the same without the indices of shards, which differ between ranks
+  // The same without what may differ between ranks: the indices of shards, and the limits of with_options.
+  std::string common_text() const;
+  // A table of the actors that execute the stages; see DataIterator::explain.
+  std::string explain() const;
   const std::shared_ptr<const DatasetNode>& node() const { return node_; }
 
  private:

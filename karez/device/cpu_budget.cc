@@ -106,6 +106,13 @@ bool bind_to_cpus(std::span<const int> cpus) {
   return sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 
+std::vector<int> data_cpus(std::span<const int> cpus, int cores, int data_cores, int process, int processes) {
+  const int all = static_cast<int>(cpus.size()), own = std::clamp(cores, 1, all), count = std::min(data_cores, own);
+  // If there are not enough CPUs for all processes, each has CPUs of its own.
+  const int end = own * processes <= all ? own * (process + 1) : own;
+  return {cpus.begin() + (end - count), cpus.begin() + end};
+}
+
 double fair_core_share(std::span<const int> process, std::span<const std::vector<int>> all) {
   double out = 0;
   for (int cpu : process) {

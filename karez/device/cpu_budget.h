@@ -30,6 +30,11 @@ bool bind_to_cpus(std::span<const int> cpus);
 // are enough CPUs for all teams: ({0, 1, 2, 3}, {2, 1}) -> {0, 1}, {2}; ({0, 1}, {2, 1}) -> {0, 1}, {0}.
 std::vector<std::vector<int>> assign_cpus(std::span<const int> cpus, std::span<const int> teams);
 
+// The CPUs of the data threads of a process, which plans with `cores` cores and leaves `data_cores` of them to data
+// threads: the last ones of its cores, or none if `data_cores` is 0. Processes 0, 1, ..., `processes` - 1 of a host
+// that may run on the same CPUs get different ones. Example: ({0, ..., 7}, 4, 1, 1, 2) -> {7}
+std::vector<int> data_cpus(std::span<const int> cpus, int cores, int data_cores, int process, int processes);
+
 // Returns the number of cores that a process can expect if the other processes of its job on the host are busy. `all`
 // holds the CPUs of each process, including this one; a CPU of k processes counts as 1 / k. If the result is below
 // 1, processes compete for cores. Example: ({0, 1}, {{0, 1}, {1, 2}}) -> 1.5

@@ -104,6 +104,18 @@ TEST(CpuBudget, TeamsGetSeparateCpusIfThereAreEnough) {
   EXPECT_THROW(assign({}, {1}), Error);
 }
 
+TEST(CpuBudget, DataThreadsGetTheLastCoresOfTheirProcess) {
+  const std::vector<int> eight = {0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_EQ(data_cpus(eight, 8, 0, 0, 1), std::vector<int>{});
+  EXPECT_EQ(data_cpus(eight, 8, 2, 0, 1), (std::vector<int>{6, 7}));
+  EXPECT_EQ(data_cpus(eight, 4, 1, 0, 1), std::vector<int>{3}) << "a quota of four cores";
+  EXPECT_EQ(data_cpus(eight, 4, 1, 0, 2), std::vector<int>{3});
+  EXPECT_EQ(data_cpus(eight, 4, 1, 1, 2), std::vector<int>{7});
+  EXPECT_EQ(data_cpus(std::vector{4, 5, 6, 7}, 4, 2, 1, 2), (std::vector<int>{6, 7})) << "bound to its own CPUs";
+  EXPECT_EQ(data_cpus(std::vector{3, 9}, 2, 1024, 0, 1), (std::vector<int>{3, 9})) << "all that exist";
+  EXPECT_EQ(data_cpus(std::vector{3}, 1, 1, 3, 4), std::vector<int>{3}) << "four processes on one core";
+}
+
 TEST(Memory, BlocksAreAlignedZeroedAndCounted) {
   auto counters = std::make_shared<MemoryCounters>();
   {

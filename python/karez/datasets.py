@@ -64,6 +64,7 @@ class Dataset:
             key = numpy.array([low, high], dtype=numpy.uint64)
             return f(*arguments, rng=numpy.random.Generator(numpy.random.Philox(key=key)))
 
+        with_rng.__name__ = getattr(f, "__name__", "")
         return Dataset(self._dataset.map_random(with_rng, seed, parallel, deterministic))
 
     def filter(self, f: Callable[..., Any], parallel: int = 1, *, deterministic: bool = True) -> Dataset:
@@ -152,6 +153,24 @@ class Dataset:
     def prefetch(self, slots: int) -> Dataset:
         """Lets the stages before this point work while those after it do, up to `slots` elements ahead."""
         return Dataset(self._dataset.prefetch(slots))
+
+    def with_options(
+        self, *, deterministic: Optional[bool] = None, bytes: Optional[int] = None, cpu: Optional[int] = None
+    ) -> Dataset:
+        """The same data set with other options of all stages before this point. None leaves an option unchanged.
+
+        deterministic: whether stages that compute several elements at the same time (`parallel`) pass them on in the
+        order of their input, whatever their own options are, or otherwise as soon as they are ready.
+        bytes: the maximum number of bytes of arrays between stages and ahead of the loop. The next element of the loop
+        is computed even if it needs more. Objects that are not tensors or arrays of their dtypes are not counted.
+        cpu: the maximum number of functions of the data set that run at the same time.
+        """
+        return Dataset(self._dataset.with_options(deterministic, bytes, cpu))
+
+    def explain_data(self) -> str:
+        """A table of the actors that execute the stages. `position` says how an iterator that continues at a position
+        finds it: by an index, by numbers, by reading elements again (replay), or by a generator's own state."""
+        return str(self._dataset.explain())
 
     def __len__(self) -> int:
         """The number of elements of an epoch; an error if it is known only after reading them."""
@@ -244,6 +263,12 @@ class DataIterator:
     def load_state(self, state: str) -> None:
         """Continues at a position that an iterator of an equal data set returned."""
         self._iterator.restore(state)
+
+    def explain_data(self) -> str:
+        """A table of the actors that execute the stages, with what they have done so far: filled slots, acts (calls of
+        the stages for one element), elements passed on, the time of the acts in total and for each element passed on,
+        and the shares of the time in which an act ran, the actor had no input, or it had no free slot."""
+        return str(self._iterator.explain())
 
     def close(self) -> None:
         """Ends the iterator and frees its elements. Waits for a function of the data set that is running."""

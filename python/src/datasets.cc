@@ -26,6 +26,13 @@ data::LastBatch last_batch_from(const std::string& word) {
   base::fail("last must be 'keep', 'drop' or 'pad', got '", word, "'");
 }
 
+// The name of a Python function, for texts; "" if it has none.
+std::string name_of(nb::handle function) {
+  const nb::object name = nb::getattr(function, "__name__", nb::str(""));
+  const std::string text = nb::isinstance<nb::str>(name) ? nb::cast<std::string>(name) : "";
+  return text == "<lambda>" ? "" : text;
+}
+
 // Calls a Python function with the fields of an element: the items of a tuple are its arguments.
 nb::object call(const data::Object& function, const Element& element) {
   return nb::borrow(handle_of(function))(*arguments_of(element));
@@ -98,15 +105,23 @@ struct OwnedIterator {
   }
   OwnedIterator(const OwnedIterator&) = delete;
   OwnedIterator& operator=(const OwnedIterator&) = delete;
+  // Held by all functions but `close`, since several threads may call them. In a forked process it is an error, since
+  // the thread that held the mutex may not exist.
+  std::unique_lock<std::mutex> lock() {
+    DataIterator::check_process();
+    return std::unique_lock(mutex);
+  }
   std::unique_ptr<DataIterator> iterator;
-  std::mutex mutex;  // held by all functions but `close`, since several threads may call them
+  std::mutex mutex;
 };
 
 void init_stages(nb::class_<Dataset>& type) {
   type.def("map", [](const Dataset& self, nb::object f, int parallel, bool deterministic) {
-    return self.map(element_function(std::move(f)), {parallel, deterministic});
+    const std::string name = name_of(f);
+    return self.map(element_function(std::move(f)), {parallel, deterministic, name});
   });
   type.def("map_random", [](const Dataset& self, nb::object f, std::uint64_t seed, int parallel, bool deterministic) {
+    const std::string name = name_of(f);
     return self.map(
         [f = hold(std::move(f))](const Element& element, const data::RandomKey& key) {
           const auto words = [&](std::uint64_t first) {
@@ -115,9 +130,10 @@ void init_stages(nb::class_<Dataset>& type) {
           return with_gil(
               [&] { return element_from(nb::borrow(handle_of(f))(words(0), words(2), *arguments_of(element))); });
         },
-        seed, {parallel, deterministic});
+        seed, {parallel, deterministic, name});
   });
   type.def("filter", [](const Dataset& self, nb::object f, int parallel, bool deterministic) {
+    const std::string name = name_of(f);
     return self.filter(
         [f = hold(std::move(f))](const Element& element) {
           return with_gil([&] {
@@ -126,7 +142,7 @@ void init_stages(nb::class_<Dataset>& type) {
             return result != 0;
           });
         },
-        {parallel, deterministic});
+        {parallel, deterministic, name});
   });
   type.def("flat_map", [](const Dataset& self, nb::object f) { return self.flat_map(dataset_function(std::move(f))); });
   type.def("interleave", [](const Dataset& self, nb::object f, int cycle, int block, bool parallel) {
@@ -159,6 +175,14 @@ void init_stages(nb::class_<Dataset>& type) {
   type.def("shard", &Dataset::shard);
   type.def("cache", &Dataset::cache);
   type.def("prefetch", &Dataset::prefetch);
+  type.def(
+      "with_options",
+      [](const Dataset& self, std::optional<bool> deterministic, std::optional<std::int64_t> bytes,
+         std::optional<int> cpu) {
+        return self.with_options({deterministic, bytes, cpu});
+      },
+      "deterministic"_a.none(), "bytes"_a.none(), "cpu"_a.none());
+  type.def("explain", &Dataset::explain);
   type.def("size", &Dataset::size);
   type.def("text", &Dataset::text);
   type.def("at", [](const Dataset& self, std::int64_t index, std::int64_t epoch) {
@@ -216,7 +240,7 @@ void init_datasets(nb::module_& m) {
             std::optional<Element> element;
             {
               GilRelease without_gil;
-              std::lock_guard lock(self.mutex);
+              const auto lock = self.lock();
               element = as_numpy ? self.iterator->next() : self.iterator->next_partial();
             }
             if (!element) return nb::none();
@@ -227,28 +251,35 @@ void init_datasets(nb::module_& m) {
       .def(
           "start",
           [](OwnedIterator& self, std::int64_t epoch) {
-            std::lock_guard lock(self.mutex);
+            const auto lock = self.lock();
             self.iterator->start(epoch);
           },
           "epoch"_a, nb::call_guard<GilRelease>())
       .def(
           "state",
           [](OwnedIterator& self) {
-            std::lock_guard lock(self.mutex);
+            const auto lock = self.lock();
             return self.iterator->state();
           },
           nb::call_guard<GilRelease>())
       .def(
           "common_state",
           [](OwnedIterator& self) {
-            std::lock_guard lock(self.mutex);
+            const auto lock = self.lock();
             return self.iterator->common_state();
+          },
+          nb::call_guard<GilRelease>())
+      .def(
+          "explain",
+          [](OwnedIterator& self) {
+            const auto lock = self.lock();
+            return self.iterator->explain();
           },
           nb::call_guard<GilRelease>())
       .def(
           "restore",
           [](OwnedIterator& self, const std::string& text) {
-            std::lock_guard lock(self.mutex);
+            const auto lock = self.lock();
             self.iterator->restore(text);
           },
           "state"_a, nb::call_guard<GilRelease>())

@@ -87,6 +87,42 @@ print("dropped")
     assert (done.returncode, done.stdout, done.stderr) == (0, "dropped\n", "")
 
 
+def test_a_forked_child_gets_errors_and_does_not_wait():
+    done = run("""
+entered, release = threading.Event(), threading.Event()
+def wait(x):
+    entered.set()
+    release.wait(60)
+    return x
+read = data.range(100).map(wait).iterator()
+idle = data.range(3).iterator()
+loop = iter(idle)
+next(loop)
+thread = threading.Thread(target=lambda: list(read))
+thread.start()
+entered.wait(60)
+child = os.fork()
+if child == 0:
+    errors = 0
+    for call in (lambda: next(iter(read)), lambda: next(loop), read.state, idle.explain_data, lambda: idle.start(0),
+                 lambda: next(iter(data.range(3)))):
+        try:
+            call()
+        except kz.UserError as error:
+            errors += "this process was forked" in str(error)
+    read.close()
+    del read, idle, loop
+    print(errors, flush=True)
+    sys.exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+release.set()
+read.close()
+thread.join()
+print([int(x) for x in loop])
+""")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "6\n3\n[1, 2]\n", "")
+
+
 def test_threads_end_with_their_data_sets_and_elements_are_freed():
     done = run("""
 import gc, weakref

@@ -13,6 +13,7 @@
 #include "karez/api/trace/evaluator.h"
 #include "karez/control/flight_recorder.h"
 #include "karez/control/rank_control.h"
+#include "karez/device/cpu_budget.h"
 #include "karez/device/processor.h"
 #include "karez/kernels/cpu/library_versions.h"
 #include "karez/ops/all_ops.h"
@@ -46,12 +47,13 @@ WorldOptions checked(WorldOptions options) {
 }
 
 SessionOptions session_options(const WorldOptions& options, const WorldRanks& ranks,
-                               const CommonSettings& common_settings) {
+                               const CommonSettings& common_settings, runtime::DataThreads& data_threads) {
   SessionOptions out{.workers = options.workers,
                      .poison = options.poison.value_or(poison_by_default),
                      .in_flight = options.in_flight,
                      .check_nan = options.check_nan,
                      .while_waiting = options.while_waiting,
+                     .add_data_state = [&data_threads](RankState& state) { data_threads.add_state(state); },
                      .peers = ranks.peers()};
   if (ranks.peers() != nullptr)
     out.make_control = control::rank_control(
@@ -64,6 +66,18 @@ SessionOptions session_options(const WorldOptions& options, const WorldRanks& ra
     out.spin_microseconds = 0;  // a rank that spins takes another rank's core
   if (options.session) options.session(out);
   return out;
+}
+
+// The CPUs of this rank's data threads.
+std::vector<int> data_cpus(const WorldOptions& options, const WorldRanks& ranks,
+                           const CommonSettings& common_settings) {
+  const std::vector<int>& hosts = common_settings.topology.hosts;  // by rank
+  const auto rank = static_cast<std::size_t>(ranks.rank());
+  const bool has_hosts = rank < hosts.size();
+  const auto lower = has_hosts ? std::count(hosts.begin(), hosts.begin() + ranks.rank(), hosts[rank]) : 0;
+  const auto all = has_hosts ? std::count(hosts.begin(), hosts.end(), hosts[rank]) : 1;
+  return device::data_cpus(device::cpu_budget().cpus, common_settings.cores, options.data_cores,
+                           static_cast<int>(lower), static_cast<int>(all));
 }
 
 CostTable costs_of(const WorldOptions& options) {
@@ -129,8 +143,8 @@ WorldState::WorldState(WorldOptions requested_options)
       common_settings(ranks.agree(options, costs_of(options), library_versions())),
       tables(make_tables(options, common_settings)),
       plans(cache_path(), !options.ops.empty() || !options.kernels.empty()),
-      data_threads(std::make_shared<runtime::DataThreads>()),
-      session(session_options(options, ranks, common_settings), tables.kernels) {}
+      data_threads(std::make_shared<runtime::DataThreads>(256, data_cpus(options, ranks, common_settings))),
+      session(session_options(options, ranks, common_settings, *data_threads), tables.kernels) {}
 
 void WorldState::grow_to(int devices) {
   WorldOptions new_options = options;

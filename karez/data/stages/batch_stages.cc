@@ -63,6 +63,7 @@ class BatchNode : public DatasetNode {
   }
   bool collects() const override { return true; }
   const BatchRule* batch_rule() const override { return &rule_; }
+  bool has_state() const override { return false; }
 
  private:
   BatchRule rule_;
@@ -134,6 +135,9 @@ class WindowNode : public DatasetNode {
     return cat("window(", rule_.rows, ", shift=", shift_, ", last=", name_of(rule_.last), ")");
   }
   std::unique_ptr<StageBody> make_body() const override { return std::make_unique<WindowBody>(rule_, shift_); }
+  Restoration restoration(const StreamState* state) const override {
+    return {"replay", state == nullptr ? 0 : std::max<std::int64_t>(0, rule_.rows - shift_)};
+  }
 
  private:
   BatchRule rule_;
@@ -274,6 +278,9 @@ class BucketNode : public DatasetNode {
   }
   std::unique_ptr<StageBody> make_body() const override {
     return std::make_unique<BucketBody>(length_, boundaries_, rules_);
+  }
+  Restoration restoration(const StreamState* state) const override {
+    return {"replay", number_at(state, 0) - number_at(state, 1)};
   }
 
  private:

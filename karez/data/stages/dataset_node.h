@@ -17,10 +17,23 @@ namespace karez::data {
 
 class DatasetNode;
 struct BatchRule;
+struct DatasetOptions;
 using DatasetNodeRef = std::shared_ptr<const DatasetNode>;
 
 // The size of a data set that repeats without end.
 inline constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max();
+
+// Sums and products of epochs and indices, which are only keys of random numbers where they exceed 63 bits: the lowest
+// 63 bits of the exact result.
+inline std::int64_t wrapped(std::uint64_t number) {
+  return static_cast<std::int64_t>(number & (~std::uint64_t{0} >> 1));
+}
+inline std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
+  return wrapped(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+inline std::int64_t wrapping_product(std::int64_t a, std::int64_t b) {
+  return wrapped(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
 
 // The work of a stage that treats each element alone, so that several elements may be treated at the same time. Reads
 // the first element, writes the second.
@@ -29,6 +42,17 @@ using ElementFunction = std::function<Emission(Element&, Element&)>;
 // Throws if a function of the user returned an element whose fields do not match its structure, or an array that is not
 // initialised.
 void check_element(const Element& element, std::string_view function);
+
+// How a stage continues at a position, for `explain`.
+struct Restoration {
+  std::string how;         // "numbers", "replay", "generator state"
+  std::int64_t again = 0;  // the number of elements of its input that it reads again and does not emit
+};
+
+// A number of a state; 0 if it is missing, as in a damaged state.
+inline std::int64_t number_at(const StreamState* state, std::size_t i) {
+  return state == nullptr || i >= state->numbers.size() ? 0 : state->numbers[i];
+}
 
 class DatasetNode {
  public:
@@ -54,6 +78,16 @@ class DatasetNode {
   // Further inputs of the body, after those of the description, and whether each of them is executed by its own actor.
   virtual std::vector<std::unique_ptr<StageBody>> make_inner_bodies() const { return {}; }
   virtual bool inner_actors() const { return false; }
+  // The body of a stage with inner actors that emits their elements in the order in which they are ready.
+  virtual std::unique_ptr<StageBody> make_unordered_body() const { return make_body(); }
+  // Not null if this node is no stage, but has options of all stages before this point.
+  virtual const DatasetOptions* options() const { return nullptr; }
+  // Whether the state of a stream has an entry of this stage, whose inputs are the states of the stage's inputs.
+  virtual bool has_state() const { return true; }
+  // The number of the state of this input among the inputs of the entry; -1: it is not there.
+  virtual int input_of_state(const StreamState* /*state*/, int input) const { return input; }
+  // `state`: the entry of this stage; null at the beginning of an epoch.
+  virtual Restoration restoration(const StreamState* /*state*/) const { return {"numbers"}; }
   // Whether the order of the elements can only be had by reading them by index.
   virtual bool permutes() const { return false; }
   // Whether `at` combines elements that should be read one after the other by a stage, such as the rows of a batch.

@@ -37,8 +37,11 @@ class FunctionNode : public DatasetNode {
             options.parallel);
   }
   std::string name() const override {
-    if (options_.parallel == 1) return name_;
-    return cat(name_, "(parallel=", options_.parallel, options_.deterministic ? ")" : ", deterministic=False)");
+    std::string arguments = options_.name;
+    if (options_.parallel > 1)
+      arguments += cat(arguments.empty() ? "" : ", ", "parallel=", options_.parallel,
+                       options_.deterministic ? "" : ", deterministic=False");
+    return arguments.empty() ? name_ : cat(name_, "(", arguments, ")");
   }
   std::unique_ptr<StageBody> make_body() const override { return std::make_unique<FunctionBody>(f_); }
   std::optional<std::int64_t> size() const override { return keeps_all_ ? inputs()[0]->size() : std::nullopt; }
@@ -50,6 +53,7 @@ class FunctionNode : public DatasetNode {
   ElementFunction element_function() const override { return f_; }
   int lanes() const override { return options_.parallel; }
   bool ordered() const override { return options_.deterministic; }
+  bool has_state() const override { return false; }
 
  private:
   std::string name_;

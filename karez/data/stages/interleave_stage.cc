@@ -37,10 +37,14 @@ class InnerBody : public StageBody {
 };
 
 // Input 0 has the elements from which data sets are made; input 1 + i has the elements of the data set at place i. The
-// first data sets are all opened before an element is taken, so that they can be read at the same time.
+// first data sets are all opened before an element is taken, so that they can be read at the same time. If the stage is
+// not ordered, it reads whichever open data set has an element.
 class InterleaveBody : public StageBody {
  public:
-  InterleaveBody(std::size_t cycle, int block) : block_(block), places_(cycle) {}
+  InterleaveBody(std::size_t cycle, int block, bool ordered = true)
+      : ordered_(ordered),
+        block_(block),
+        places_(cycle) {}
 
   void start(const RunStart& run, InputStarts& starts) override {
     epoch_ = run.epoch;
@@ -53,8 +57,11 @@ class InterleaveBody : public StageBody {
   int next_input() const override {
     if (missing_ > 0) return 0;
     if (!outer_ended_ && (opened_ < places_.size() || !places_[turn_].open)) return 0;
-    return places_[turn_].open ? static_cast<int>(turn_) + 1 : -1;
+    if (!places_[turn_].open) return -1;
+    return ordered_ ? static_cast<int>(turn_) + 1 : 1;
   }
+  int choices() const override { return !ordered_ && next_input() > 0 ? static_cast<int>(places_.size()) : 1; }
+  void choose_input(int input) override { turn_ = static_cast<std::size_t>(input) - 1; }
   Emission act(Element* element, Element& out, InputStarts& starts) override {
     if (missing_ > 0) return read_again(element, starts);
     const int input = next_input();
@@ -80,7 +87,7 @@ class InterleaveBody : public StageBody {
     out = std::move(*element);
     place.state = std::move(out.state);
     out.index = static_cast<std::int64_t>(Hash().add(place.index).add(out.index).value() >> 1);
-    if (++taken_ == static_cast<std::size_t>(block_)) {
+    if (ordered_ && ++taken_ == static_cast<std::size_t>(block_)) {
       taken_ = 0;
       turn_ = (turn_ + 1) % places_.size();
       if (outer_ended_) find_open();
@@ -158,6 +165,7 @@ class InterleaveBody : public StageBody {
     return Emission::nothing;
   }
 
+  bool ordered_;
   int block_;
   std::vector<Place> places_;
   std::int64_t epoch_ = 0, missing_ = 0;  // missing_: elements of input 0 to read again
@@ -186,6 +194,12 @@ class InterleaveNode : public DatasetNode {
   }
   std::unique_ptr<StageBody> make_body() const override {
     return std::make_unique<InterleaveBody>(static_cast<std::size_t>(options_.cycle), options_.block);
+  }
+  std::unique_ptr<StageBody> make_unordered_body() const override {
+    return std::make_unique<InterleaveBody>(static_cast<std::size_t>(options_.cycle), options_.block, false);
+  }
+  Restoration restoration(const StreamState* state) const override {
+    return {"replay", number_at(state, 4) - number_at(state, 5)};
   }
   std::vector<std::unique_ptr<StageBody>> make_inner_bodies() const override {
     std::vector<std::unique_ptr<StageBody>> bodies;

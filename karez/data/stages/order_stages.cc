@@ -71,7 +71,7 @@ class SliceNode : public DatasetNode {
 
 // The epoch of the input in its pass number `pass` within an epoch of the repetition.
 std::int64_t inner_epoch(std::int64_t epoch, std::int64_t pass, std::int64_t count) {
-  return count < 0 ? epoch + pass : epoch * count + pass;
+  return wrapping_sum(count < 0 ? epoch : wrapping_product(epoch, count), pass);
 }
 
 class RepeatBody : public StageBody {
@@ -167,6 +167,9 @@ class ConcatNode : public DatasetNode {
   std::string name() const override { return "concat"; }
   std::unique_ptr<StageBody> make_body() const override {
     return std::make_unique<ConcatBody>(static_cast<int>(inputs().size()));
+  }
+  int input_of_state(const StreamState* state, int input) const override {
+    return number_at(state, 0) == input ? 0 : -1;
   }
   std::optional<std::int64_t> size() const override {
     std::int64_t size = 0;
@@ -266,6 +269,7 @@ class PrefetchNode : public DatasetNode {
   Element at(std::int64_t epoch, std::int64_t index) const override { return inputs()[0]->at(epoch, index); }
   int slots() const override { return slots_; }
   bool collects() const override { return true; }
+  bool has_state() const override { return false; }
 
  private:
   int slots_;
@@ -316,7 +320,7 @@ class CacheBody : public StageBody {
       }
       out = std::move(*element);
     }
-    out.epoch += epoch_;  // random functions of later stages differ between epochs
+    out.epoch = wrapping_sum(out.epoch, epoch_);  // random functions of later stages differ between epochs
     out.state = stream_state({++next_});
     return Emission::element;
   }
@@ -333,6 +337,12 @@ class CacheNode : public DatasetNode {
   explicit CacheNode(DatasetNodeRef input) : DatasetNode({std::move(input)}) {}
   std::string name() const override { return "cache"; }
   std::unique_ptr<StageBody> make_body() const override { return std::make_unique<CacheBody>(cache_); }
+  // Until the first epoch is complete, its elements are read again.
+  Restoration restoration(const StreamState* state) const override {
+    std::lock_guard lock(cache_->mutex);
+    if (cache_->elements) return {"numbers"};
+    return {"replay", number_at(state, 0)};
+  }
 
  private:
   std::shared_ptr<CachedElements> cache_ = std::make_shared<CachedElements>();

@@ -18,6 +18,7 @@ void Segment::start(const RunStart& run) {
 
 void Segment::start(int i, const RunStart& run) {
   InputStarts starts;
+  current_->store(i, std::memory_order_relaxed);
   node(i).body->start(run, starts);
   apply(i, starts);
 }
@@ -35,17 +36,19 @@ void Segment::stop() {
   for (Node& node : nodes_) node.body->stop();
 }
 
-int Segment::next_port() const {
+// The inputs that a body chooses from are consecutive ports, because each of them is executed by its own actor.
+Segment::NextPorts Segment::next_ports() const {
   for (int i = static_cast<int>(nodes_.size()) - 1; i >= 0;) {
-    const int input = node(i).body->next_input();
-    if (input < 0) return -1;
+    const StageBody& body = *node(i).body;
+    const int input = body.next_input();
+    if (input < 0) return {};
     i = node(i).inputs[static_cast<std::size_t>(input)];
-    if (i < 0) return ~i;
+    if (i < 0) return {~i, body.choices()};
   }
-  return -1;
+  return {};
 }
 
-Emission Segment::act(Element* element, Element& out, const std::atomic<bool>& cancelled) {
+Emission Segment::act(Element* element, Element& out, const std::atomic<bool>& cancelled, int port) {
   port_starts_.clear();
   const int root = static_cast<int>(nodes_.size()) - 1;
   bool first = true;
@@ -56,6 +59,9 @@ Emission Segment::act(Element* element, Element& out, const std::atomic<bool>& c
       input = node(i).body->next_input();
     }
     if (input >= 0 && !first) return Emission::nothing;  // the next element of a port is needed
+    if (input >= 0 && node(i).body->choices() > 1)
+      node(i).body->choose_input(input + port - ~node(i).inputs[static_cast<std::size_t>(input)]);
+    current_->store(i, std::memory_order_relaxed);
     InputStarts starts(&cancelled);
     Element result;
     Emission emission = node(i).body->act(input >= 0 ? element : nullptr, result, starts);
@@ -66,6 +72,7 @@ Emission Segment::act(Element* element, Element& out, const std::atomic<bool>& c
       Element read = std::move(result);
       result = Element();
       starts.entries().clear();
+      current_->store(i, std::memory_order_relaxed);
       emission = node(i).body->act(emission == Emission::element ? &read : nullptr, result, starts);
       apply(i, starts);
     }

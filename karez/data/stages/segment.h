@@ -22,12 +22,18 @@ class Segment {
 
   void start(const RunStart& run);
   void stop();
-  // The port from which the next act reads an element; -1: none.
-  int next_port() const;
-  // Reads an element from that port (null if the port has ended or if no port is read) and executes bodies until one
-  // element is emitted, the run ends, or another element of a port is needed. Returns `nothing` if `cancelled` becomes
-  // true between the acts of two bodies.
-  Emission act(Element* element, Element& out, const std::atomic<bool>& cancelled);
+  // The ports of which the next act reads one: `count` ports, beginning with `first`.
+  struct NextPorts {
+    int first = -1;  // -1: the act reads no port
+    int count = 1;
+  };
+  NextPorts next_ports() const;
+  // Reads an element from the port `port`, one of the next ports (null if the port has ended or if no port is read),
+  // and executes bodies until one element is emitted, the run ends, or another element of a port is needed. Returns
+  // `nothing` if `cancelled` becomes true between the acts of two bodies.
+  Emission act(Element* element, Element& out, const std::atomic<bool>& cancelled, int port = -1);
+  // The body that acts now or acted last. Any thread may call it.
+  int current() const { return current_->load(std::memory_order_relaxed); }
   // The ports whose next run the last call of `start` or `act` started.
   const std::vector<InputStarts::Entry>& port_starts() const { return port_starts_; }
 
@@ -45,6 +51,7 @@ class Segment {
   std::vector<Node> nodes_;
   int ports_ = 0;
   std::vector<InputStarts::Entry> port_starts_;
+  std::unique_ptr<std::atomic<int>> current_ = std::make_unique<std::atomic<int>>(0);
 };
 
 }  // namespace karez::data

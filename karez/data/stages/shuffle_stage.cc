@@ -148,6 +148,9 @@ class ShuffleNode : public DatasetNode {
     require(permutes_ || options.buffer > 0, "shuffle: buffer must be at least 1, because the number of elements is ",
             rows ? "too large for a permutation" : "not known");
   }
+  Restoration restoration(const StreamState* state) const override {
+    return {"replay", number_at(state, 1) - number_at(state, 2)};
+  }
   std::string name() const override {
     return cat("shuffle(", options_.buffer > 0 ? cat("buffer=", options_.buffer, ", ") : "", "seed=", options_.seed,
                options_.reshuffle ? ")" : ", reshuffle=False)");

@@ -1,5 +1,6 @@
 // Sources: numbers, rows of arrays, and generators.
 #include <algorithm>
+#include <atomic>
 
 #include "karez/data/dataset.h"
 #include "karez/data/stages/dataset_node.h"
@@ -103,15 +104,20 @@ class IndexedNode : public DatasetNode {
   std::string name_;
 };
 
+// Whether the generators of a data set have a state: 1 or 0, or -1 before the first of them exists.
+using KnownState = std::atomic<int>;
+
 // Resumes a generator from its own state, taken every `interval` elements, or by repeating the run.
 class GeneratorBody : public StageBody {
  public:
-  GeneratorBody(std::function<Generator(std::int64_t)> make, std::string name)
+  GeneratorBody(std::function<Generator(std::int64_t)> make, std::string name, std::shared_ptr<KnownState> known)
       : make_(std::move(make)),
-        name_(std::move(name)) {}
+        name_(std::move(name)),
+        known_(std::move(known)) {}
   void start(const RunStart& run, InputStarts&) override {
     generator_ = make_(run.epoch);
     require(generator_.next != nullptr, name_, ": a generator needs the function `next`");
+    *known_ = generator_.state ? 1 : 0;
     epoch_ = run.epoch, count_ = since_ = skip_ = 0;
     text_.clear();
     if (!run.state) return;
@@ -162,6 +168,7 @@ class GeneratorBody : public StageBody {
   }
   std::function<Generator(std::int64_t)> make_;
   std::string name_, text_;
+  std::shared_ptr<KnownState> known_;
   Generator generator_;
   std::int64_t epoch_ = 0, count_ = 0, since_ = 0, skip_ = 0;
 };
@@ -173,11 +180,18 @@ class GeneratorNode : public DatasetNode {
         make_(std::move(make)),
         name_(std::move(name)) {}
   std::string name() const override { return cat("from_generator(", name_, ")"); }
-  std::unique_ptr<StageBody> make_body() const override { return std::make_unique<GeneratorBody>(make_, name_); }
+  std::unique_ptr<StageBody> make_body() const override {
+    return std::make_unique<GeneratorBody>(make_, name_, known_);
+  }
+  Restoration restoration(const StreamState* state) const override {
+    const int known = *known_;
+    return {known < 0 ? "generator state or replay" : known == 1 ? "generator state" : "replay", number_at(state, 1)};
+  }
 
  private:
   std::function<Generator(std::int64_t)> make_;
   std::string name_;
+  std::shared_ptr<KnownState> known_ = std::make_shared<KnownState>(-1);
 };
 
 }  // namespace

@@ -50,6 +50,10 @@ class StageBody {
   virtual void stop() {}
   // The input that the next act reads; -1: none.
   virtual int next_input() const = 0;
+  // If this is more than 1, the next act reads one of this many inputs, beginning with next_input(): whichever has an
+  // element. `choose_input` then names it before the act.
+  virtual int choices() const { return 1; }
+  virtual void choose_input(int /*input*/) {}
   // Reads one element of that input, null if the input has ended, or nothing. Writes at most one element to `out`. If
   // it throws, the run ends with this error.
   virtual Emission act(Element* element, Element& out, InputStarts& starts) = 0;

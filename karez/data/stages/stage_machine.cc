@@ -1,6 +1,7 @@
 // Executes the acts of data stages and moves elements between their slots.
 #include "karez/data/stages/stage_machine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "karez/data/stages/stage_scope.h"
@@ -16,11 +17,19 @@ namespace {
 
 StageId last_stage(const plan::StageGraph& graph) { return StageId(graph.stages.size() - 1); }
 
+std::int64_t array_bytes(const Element& element) {
+  std::int64_t bytes = 0;
+  for (const Field& field : element.fields)
+    if (const auto* array = std::get_if<HostArray>(&field)) bytes += array->type().bytes();
+  return bytes;
+}
+
 }  // namespace
 
 StageMachine::StageMachine(StageTree tree)
     : tree_(std::move(tree)),
-      reader_(last_stage(tree_.graph), 0, tree_.graph.stages.back().slots) {
+      reader_(last_stage(tree_.graph), 0, tree_.graph.stages.back().slots),
+      limited_(tree_.bytes > 0 || tree_.cpu > 0) {
   for (StageId id : tree_.graph.stages.ids()) {
     ports_.emplace_back(tree_.graph, id);
     actors_.push_back(std::make_unique<Actor>());
@@ -28,8 +37,51 @@ StageMachine::StageMachine(StageTree tree)
   }
 }
 
+// The limits only delay acts: a stream with limits behaves as without them under a schedule that begins the delayed
+// acts later. Under every schedule without limits, the reader gets its next element as long as some ready act begins.
+// So it is sufficient that an act may begin whenever the stream would stop otherwise: if no act runs (in which case the
+// limit of acts is not reached), the reader has nothing to read, and all messages are delivered. Then `needed` is a
+// stage that is ready: begin at the last stage. It waits for no slot, because the reader holds none and no act has
+// taken one. If its input is empty, then the same is true for the stage that fills this input: the input is open, so
+// the stage has a run or is about to start it, all of its slots are free, and it waits for no earlier act. Each step
+// goes to an earlier stage, and a stage without inputs waits for nothing.
+bool StageMachine::is_within_limits(StageId stage) const {
+  if (tree_.cpu > 0 && running_ >= tree_.cpu) return false;
+  const plan::StagePorts& ports = ports_[stage];
+  if (tree_.bytes == 0 || ports.controlled()) return true;
+  std::int64_t bytes = bytes_held() + assumed_bytes(stage);
+  if (ports.next_input() >= 0) {  // the act takes an element out of its slot
+    const plan::StageInput& input = ports.input(ports.readable_input());
+    bytes -= slot(input.producer(), input.front().slot).bytes;
+  }
+  return bytes <= tree_.bytes || (running_ == 0 && !readable() && stage == needed());
+}
+
+// The stage whose act the reader needs next; none while a message is on its way.
+StageId StageMachine::needed() const {
+  for (StageId stage = last_stage(tree_.graph);;) {
+    const plan::StagePorts& ports = ports_[stage];
+    if (ports.free_slots() < ports.slots()) return {};
+    if (ports.ready()) return stage;
+    const int input = ports.active() ? ports.open_input() : -1;
+    if (input < 0) return {};
+    stage = ports.input(input).producer();
+  }
+}
+
+// At least one byte, so that no act begins when the limit is reached, whatever it emits.
+std::int64_t StageMachine::assumed_bytes(StageId stage) const {
+  return std::max<std::int64_t>(actors_[stage]->element_bytes, 1);
+}
+
+std::optional<Element> StageMachine::take_element(Slot& slot) {
+  bytes_ -= std::exchange(slot.bytes, 0);
+  return std::exchange(slot.element, std::nullopt);
+}
+
 StageExecution StageMachine::begin(StageId stage) {
   StageExecution execution;
+  ++running_;
   execution.stage = stage;
   execution.act = ports_[stage].begin();
   Actor& actor = *actors_[stage];
@@ -40,10 +92,11 @@ StageExecution StageMachine::begin(StageId stage) {
     return execution;
   }
   execution.error = std::exchange(actor.start_error, nullptr);
+  if (tree_.bytes > 0) reserved_ += execution.reserved = assumed_bytes(stage);
   if (execution.act.input < 0) return execution;
   Slot& read = slot(ports_[stage].input(execution.act.input).producer(), execution.act.piece.slot);
   if (read.error) execution.error = std::exchange(read.error, nullptr);
-  if (read.element) execution.input = *std::exchange(read.element, std::nullopt);
+  if (std::optional<Element> element = take_element(read)) execution.input = std::move(*element);
   return execution;
 }
 
@@ -59,7 +112,7 @@ void StageMachine::execute(StageExecution& execution) {
     execution.error = std::current_exception();
     execution.emission = Emission::last;
     execution.starts.clear();
-    execution.next_input = -1;
+    execution.next_inputs = {};
   }
 }
 
@@ -71,7 +124,7 @@ void StageMachine::execute_start(StageExecution& execution) {
   }
   work.segment.start(execution.run);
   execution.starts = work.segment.port_starts();
-  execution.next_input = work.segment.next_port();
+  execution.next_inputs = work.segment.next_ports();
 }
 
 void StageMachine::execute_element(StageExecution& execution) {
@@ -85,20 +138,29 @@ void StageMachine::execute_element(StageExecution& execution) {
     execution.emission = has_element ? work.function(execution.input, execution.output) : Emission::last;
     return;
   }
-  execution.emission =
-      work.segment.act(has_element ? &execution.input : nullptr, execution.output, actors_[execution.stage]->cancelled);
+  execution.emission = work.segment.act(has_element ? &execution.input : nullptr, execution.output,
+                                        actors_[execution.stage]->cancelled, execution.act.input);
   execution.starts = work.segment.port_starts();
-  if (execution.emission != Emission::last) execution.next_input = work.segment.next_port();
+  if (execution.emission != Emission::last) execution.next_inputs = work.segment.next_ports();
 }
 
 void StageMachine::complete(StageExecution& execution) {
   plan::StagePorts& ports = ports_[execution.stage];
   Actor& actor = *actors_[execution.stage];
+  --running_;
+  reserved_ -= execution.reserved;
+  actor.counts.acts += execution.act.kind == StageAct::Kind::element;
   if (execution.act.kind == StageAct::Kind::start && execution.error) actor.start_error = execution.error;
   if (execution.act.kind == StageAct::Kind::element && execution.emission != Emission::nothing) {
     Slot& written = slot(execution.stage, execution.act.slot);
     written.error = execution.error;
-    if (execution.emission == Emission::element) written.element = std::move(execution.output);
+    if (execution.emission == Emission::element) {
+      if (tree_.bytes > 0) {
+        bytes_ += written.bytes = array_bytes(execution.output);
+        actor.element_bytes = std::max(written.bytes, actor.element_bytes - actor.element_bytes / 8);
+      }
+      written.element = std::move(execution.output);
+    }
   }
   std::vector<int> starts;
   for (InputStarts::Entry& entry : execution.starts) {
@@ -106,14 +168,18 @@ void StageMachine::complete(StageExecution& execution) {
     Actor& producer = *actors_[ports.input(entry.input).producer()];
     producer.run = std::move(entry.run);
   }
-  ports.complete(execution.act, {execution.emission, execution.next_input, starts},
-                 [&](const StageMessage& message) { sent_.push_back(message); });
+  const StageResult result{execution.emission, execution.next_inputs.first, starts, execution.next_inputs.count};
+  ports.complete(execution.act, result, [&](const StageMessage& message) {
+    actor.counts.elements += message.kind == StageMessage::Kind::filled && !message.last;
+    sent_.push_back(message);
+  });
   if (execution.act.kind == StageAct::Kind::element && ports.active()) return;
   for (int i = 0; i < ports.slots(); ++i)  // results of a run that ended early
     if (ports.is_free(i)) drop(slot(execution.stage, i));
 }
 
 void StageMachine::drop(Slot& slot) {
+  bytes_ -= slot.bytes;
   if (slot.element || slot.error) dropped_.push_back(std::exchange(slot, {}));
 }
 
@@ -130,7 +196,7 @@ std::optional<Element> StageMachine::read() {
   const plan::StagePiece piece = reader_.pop();
   Slot& read = slot(reader_.producer(), piece.slot);
   std::exception_ptr error = std::exchange(read.error, nullptr);
-  std::optional<Element> element = std::exchange(read.element, std::nullopt);
+  std::optional<Element> element = take_element(read);
   reader_.give_back(piece.slot, [&](const StageMessage& message) { sent_.push_back(message); });
   if (error) std::rethrow_exception(error);
   return element;

@@ -52,6 +52,8 @@ class Schedule {
     collect();
     while (step()) continue;
     EXPECT_EQ(machine.elements_held(), 0);
+    EXPECT_EQ(machine.bytes_held(), 0);
+    EXPECT_EQ(machine.running(), 0);
     for (StageId id : machine.graph().stages.ids()) {
       EXPECT_EQ(machine.ports(id).free_slots(), machine.ports(id).slots()) << machine.graph().stages[id].name;
       EXPECT_FALSE(machine.ports(id).active());
@@ -65,6 +67,9 @@ class Schedule {
   }
 
   StageMachine machine;
+  // The maxima so far: bytes in slots and of running acts, and running acts.
+  std::int64_t most_bytes = 0;
+  int most_acts = 0;
 
  private:
   bool step() {
@@ -90,6 +95,8 @@ class Schedule {
       });
     if (choices.empty()) return false;
     choices[static_cast<std::size_t>(draw_.below(static_cast<std::int64_t>(choices.size())))]();
+    most_bytes = std::max(most_bytes, machine.bytes_held());
+    most_acts = std::max(most_acts, machine.running());
     collect();
     return true;
   }
@@ -142,6 +149,130 @@ TEST(StageMachine, UnorderedLanesPassOnTheSameElementsInAnyOrder) {
     ASSERT_EQ(numbers, expected);
     schedule.drain();
   }
+}
+
+// The elements are scalars of 8 bytes and batches of them, so most limits are lower than what stages need.
+DatasetOptions random_limits(Draw& draw) {
+  DatasetOptions options;
+  if (draw.chance(0.8)) options.bytes = draw.chance(0.5) ? draw.between(1, 8) : draw.between(9, 60);
+  if (draw.chance(0.5)) options.cpu = static_cast<int>(draw.between(1, 2));
+  return options;
+}
+
+TEST(StageMachine, LimitsOfBytesAndActsChangeNoElementAndStopNoStream) {
+  for (std::uint64_t seed = 0; seed < pipelines(); ++seed) {
+    Draw draw(seed);
+    const ModelledDataset random = random_dataset(draw);
+    const Dataset limited = random.dataset.with_options(random_limits(draw));
+    SCOPED_TRACE(cat("seed ", seed, "\n", limited.text()));
+    Schedule schedule(limited, seed);
+    for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+      schedule.start({epoch});
+      for (std::int64_t n = draw.below(8); n > 0 && schedule.next(); --n) continue;
+      if (draw.chance(0.3)) schedule.stop();
+      schedule.work(draw.below(20));
+      schedule.start({epoch + 3});
+      ASSERT_EQ(rest(schedule), random.model(epoch + 3));
+    }
+    schedule.drain();
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(StageMachine, ElementsOfEqualSizeNeverExceedTheLimitOfBytes) {
+  for (std::int64_t limit : {1, 8, 9, 16, 40, 1000}) {
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      const Dataset chain = range(60)
+                                .filter([](const Element&) { return true; })
+                                .prefetch(5)
+                                .map([](const Element& e) { return e; }, {3})
+                                .prefetch(4)
+                                .filter([](const Element& e) { return number_of(e) % 2 == 0; })
+                                .with_options({.bytes = limit});
+      Schedule schedule(chain, seed);
+      schedule.start({});
+      ASSERT_EQ(rest(schedule).size(), 30u);
+      schedule.most_bytes = 0;  // the first elements were of unknown size
+      schedule.start({1});
+      schedule.work(1000);  // without the reader
+      ASSERT_EQ(rest(schedule).size(), 30u);
+      EXPECT_LE(schedule.most_bytes, std::max<std::int64_t>(limit, 8)) << "limit " << limit << ", seed " << seed;
+      EXPECT_GE(schedule.most_bytes, std::min<std::int64_t>(limit - 7, 40)) << "limit " << limit << ", seed " << seed;
+      schedule.drain();
+    }
+  }
+}
+
+TEST(StageMachine, AnElementLargerThanTheLimitPassesAlone) {
+  const auto big = [](const Element& e) {
+    return element(HostArray(TensorType{DType::i64, {number_of(e) % 3 * 100}}));
+  };
+  Schedule schedule(
+      range(30).map(big, {2}).prefetch(6).map([](const Element& e) { return e; }, {2}).with_options({.bytes = 100}), 1);
+  for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+    schedule.start({epoch});
+    std::int64_t count = 0;
+    for (; std::optional<Element> element = schedule.next(); ++count)
+      EXPECT_EQ(array_of(*element).type().bytes(), count % 3 * 800);
+    EXPECT_EQ(count, 30);
+    if (epoch == 1) EXPECT_EQ(schedule.most_bytes, 1600);
+    schedule.most_bytes = 0;  // the first elements were of unknown size
+  }
+  schedule.drain();
+}
+
+TEST(StageMachine, ActsAtTheSameTimeAreLimited) {
+  for (int cpu : {1, 2, 5, 100}) {
+    Schedule schedule(range(300)
+                          .map([](const Element& e) { return e; }, {3})
+                          .filter([](const Element&) { return true; }, {3})
+                          .with_options({.cpu = cpu}),
+                      7);
+    schedule.start({});
+    ASSERT_EQ(rest(schedule).size(), 300u);
+    EXPECT_LE(schedule.most_acts, cpu);
+    EXPECT_GE(schedule.most_acts, std::min(cpu, 5));
+    schedule.drain();
+  }
+}
+
+// In random_test_datasets the order of elements matters to later stages, so this test has its own data sets.
+TEST(StageMachine, UnorderedInterleavePassesOnTheSameElementsInAnyOrder) {
+  std::int64_t other_orders = 0;
+  for (std::uint64_t seed = 0; seed < pipelines() / 3; ++seed) {
+    Draw draw(seed);
+    const std::int64_t outer = draw.below(8);
+    const auto inner = [](const Element& e) {
+      const std::int64_t number = number_of(e);
+      return range(10 * number, 10 * number + number % 4);
+    };
+    const InterleaveOptions interleave{static_cast<int>(draw.between(1, 4)), static_cast<int>(draw.between(1, 2)),
+                                       true};
+    Dataset ordered = range(outer).filter([](const Element&) { return true; });
+    if (draw.chance(0.5)) ordered = ordered.prefetch(2);
+    ordered = ordered.interleave(inner, interleave);
+    if (draw.chance(0.5)) ordered = ordered.filter([](const Element&) { return true; });
+    const Dataset unordered = ordered.with_options({.deterministic = false});
+    SCOPED_TRACE(cat("seed ", seed, "\n", unordered.text()));
+    const Numbers expected = read_all(ordered);
+    Schedule schedule(unordered, seed);
+    for (int time = 0; time < 2; ++time) {
+      schedule.start({});
+      for (std::int64_t n = draw.below(6); n > 0 && schedule.next(); --n) continue;
+      schedule.start({});
+      Numbers numbers = rest(schedule), sorted = expected;
+      other_orders += numbers != expected;
+      std::sort(numbers.begin(), numbers.end());
+      std::sort(sorted.begin(), sorted.end());
+      ASSERT_EQ(numbers, sorted);
+      Schedule repeated(unordered.with_options({.deterministic = true}), seed + 1);
+      repeated.start({});
+      ASSERT_EQ(rest(repeated), expected);
+    }
+    schedule.drain();
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(other_orders, static_cast<std::int64_t>(pipelines() / 10));
 }
 
 TEST(StageMachine, AStreamCanStopAndStartAgainAtAnyMoment) {

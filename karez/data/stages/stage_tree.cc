@@ -1,6 +1,10 @@
 // Divides the stages of a data set among actors.
 #include "karez/data/stages/stage_tree.h"
 
+#include <algorithm>
+#include <optional>
+
+#include "karez/data/dataset.h"
 #include "karez/data/stages/random_access.h"
 
 namespace karez::data {
@@ -18,19 +22,58 @@ bool combines(const DatasetNode& node) {
   return false;
 }
 
+// DatasetOptions::deterministic of the points after a stage.
+using Deterministic = std::optional<bool>;
+
+Deterministic before(const DatasetNode& node, Deterministic deterministic) {
+  return deterministic || node.options() == nullptr ? deterministic : node.options()->deterministic;
+}
+
 struct Lanes {
   int count = 1;
   bool ordered = true;
 };
+Lanes lanes_of(const DatasetNode& node, Deterministic deterministic) {
+  return {node.lanes(), deterministic.value_or(node.ordered())};
+}
 // Of the stage with the most lanes in a subtree.
-Lanes most_lanes(const DatasetNode& node) {
-  Lanes lanes{node.lanes(), node.ordered()};
+Lanes most_lanes(const DatasetNode& node, Deterministic deterministic) {
+  Lanes lanes = lanes_of(node, deterministic);
   for (const DatasetNodeRef& input : node.inputs()) {
-    const Lanes other = most_lanes(*input);
+    const Lanes other = most_lanes(*input, before(node, deterministic));
     if (other.count > lanes.count) lanes = other;
   }
   return lanes;
 }
+
+bool is_ordered(const DatasetNode& root, Deterministic deterministic) {
+  const Lanes lanes = lanes_of(root, deterministic);
+  if (lanes.count > 1 && !lanes.ordered) return false;
+  if (root.inner_actors() && deterministic == false) return false;
+  for (const DatasetNodeRef& input : root.inputs())
+    if (!is_ordered(*input, before(root, deterministic))) return false;
+  return true;
+}
+
+// The limit that an option sets, as DatasetOptions describes; 0: none.
+template <class Number> Number limit_of(const DatasetNode& node, std::optional<Number> DatasetOptions::*option) {
+  if (node.options() != nullptr && node.options()->*option) return *(node.options()->*option);
+  Number limit = 0;
+  for (const DatasetNodeRef& input : node.inputs())
+    if (const Number other = limit_of(*input, option); limit == 0 || (other > 0 && other < limit)) limit = other;
+  return limit;
+}
+
+// The stage whose elements a node passes on unchanged.
+const DatasetNode& stage_of(const DatasetNode& node) {
+  return node.options() == nullptr ? node : stage_of(*node.inputs()[0]);
+}
+
+// Where a stage is in the description.
+struct Position {
+  int parent = -1, input = 0;  // see StageEntry
+  Deterministic deterministic = {};
+};
 
 class TreeBuilder {
  public:
@@ -38,37 +81,42 @@ class TreeBuilder {
 
   // Adds the bodies of a subtree to the segment. Returns the number of its last body, or the port at which its elements
   // enter; the producers of ports are appended to `producers`.
-  int add(const DatasetNodeRef& node, Segment& segment, std::vector<StageId>& producers) {
-    if (node->slots() > 0) {
-      if (sequential_) return add(node->inputs()[0], segment, producers);
-      return add_port(segment_actor(node->inputs()[0], node->slots(), node->name()), segment, producers);
+  int add(const DatasetNodeRef& node, const Position& at, StageWork& work, std::vector<StageId>& producers) {
+    if (node->slots() > 0 || node->options() != nullptr) {
+      const Position input = input_of(add_entry(node, at), 0, before(*node, at.deterministic));
+      if (sequential_ || node->slots() == 0) return add(node->inputs()[0], input, work, producers);
+      return add_port(segment_actor(node->inputs()[0], input, node->slots(), node->name()), work, producers);
     }
     if (!sequential_ && node->permutes()) {
-      if (const Lanes lanes = most_lanes(*node); lanes.count > 1)
-        return add_port(index_actors(node, lanes), segment, producers);
+      if (const Lanes lanes = most_lanes(*node, at.deterministic); lanes.count > 1)
+        return add_port(index_actors(node, at, lanes), work, producers);
     }
     if (node->permutes() || (node->size() && (sequential_ || !combines(*node))))
-      return segment.add(random_access_body(node), {});
-    if (!sequential_ && node->lanes() > 1) return add_port(lanes_actor(node), segment, producers);
+      return add_body(random_access_body(node), {}, add_index_entries(node, at, work), work);
+    if (!sequential_ && node->lanes() > 1) return add_port(lanes_actor(node, at), work, producers);
+    const int entry = add_entry(node, at);
     std::vector<int> inputs;
-    for (const DatasetNodeRef& input : node->inputs()) inputs.push_back(add(input, segment, producers));
+    for (const DatasetNodeRef& input : node->inputs())
+      inputs.push_back(add(input, input_of(entry, static_cast<int>(inputs.size()), at.deterministic), work, producers));
+    work.entries.push_back(entry);
+    const bool inner_actors = !sequential_ && node->inner_actors();
     for (std::unique_ptr<StageBody>& body : node->make_inner_bodies()) {
-      if (sequential_ || !node->inner_actors()) {
-        inputs.push_back(segment.add(std::move(body), {}));
+      if (!inner_actors) {
+        inputs.push_back(add_body(std::move(body), {}, entry, work));
         continue;
       }
-      StageWork work;
-      work.segment.add(std::move(body), {});
-      inputs.push_back(
-          add_port(add_actor({cat(node->name(), ": reader"), {}, 2}, std::move(work)), segment, producers));
+      StageWork inner;
+      add_body(std::move(body), {}, -1, inner);
+      inputs.push_back(add_port(add_actor({cat(node->name(), ": reader"), {}, 2}, std::move(inner)), work, producers));
     }
-    return segment.add(node->make_body(), std::move(inputs));
+    const bool unordered = inner_actors && at.deterministic == false;
+    return add_body(unordered ? node->make_unordered_body() : node->make_body(), std::move(inputs), entry, work);
   }
 
-  StageId segment_actor(const DatasetNodeRef& node, int slots, std::string name) {
+  StageId segment_actor(const DatasetNodeRef& node, const Position& at, int slots, std::string name) {
     StageWork work;
     std::vector<StageId> producers;
-    const int last = add(node, work.segment, producers);
+    const int last = add(node, at, work, producers);
     if (last < 0 && producers.size() == 1) {  // the elements of another actor, unchanged
       tree.graph.stages[producers[0]].slots = std::max(tree.graph.stages[producers[0]].slots, slots);
       return producers[0];
@@ -79,29 +127,54 @@ class TreeBuilder {
   StageTree tree;
 
  private:
-  static int add_port(StageId producer, Segment& segment, std::vector<StageId>& producers) {
+  static Position input_of(int entry, int input, Deterministic deterministic) { return {entry, input, deterministic}; }
+  int add_entry(const DatasetNodeRef& node, const Position& at, bool by_index = false) {
+    const int entry = static_cast<int>(tree.entries.size());
+    tree.entries.push_back({node, at.parent, at.input, by_index, entry + 1});
+    return entry;
+  }
+  // Adds the entries of stages that are read by index. Returns the entry of the last stage.
+  int add_index_entries(const DatasetNodeRef& node, const Position& at, StageWork& work) {
+    const int entry = add_entry(node, at, true);
+    int input = 0;
+    for (const DatasetNodeRef& other : node->inputs()) add_index_entries(other, {entry, input++}, work);
+    tree.entries[static_cast<std::size_t>(entry)].end = static_cast<int>(tree.entries.size());
+    if (node->options() == nullptr && node->slots() == 0) work.entries.push_back(entry);
+    return entry;
+  }
+  static int add_body(std::unique_ptr<StageBody> body, std::vector<int> inputs, int entry, StageWork& work) {
+    work.body_entries.push_back(entry);
+    return work.segment.add(std::move(body), std::move(inputs));
+  }
+  static int add_port(StageId producer, StageWork& work, std::vector<StageId>& producers) {
     producers.push_back(producer);
-    return segment.add_port();
+    return work.segment.add_port();
   }
   StageId add_actor(Stage stage, StageWork work) {
     tree.work.push_back(std::move(work));
     return tree.graph.stages.add(std::move(stage));
   }
-  StageId lanes_actor(const DatasetNodeRef& node) {
-    const Lanes lanes{node->lanes(), node->ordered()};
-    if (node->size() && !combines(*node->inputs()[0])) return index_actors(node, lanes);
-    const StageId input = segment_actor(node->inputs()[0], lanes.count + 1, node->inputs()[0]->name());
-    return add_lanes(node, input, lanes, node->element_function());
+  StageId lanes_actor(const DatasetNodeRef& node, const Position& at) {
+    const Lanes lanes = lanes_of(*node, at.deterministic);
+    const DatasetNodeRef& input = node->inputs()[0];
+    if (node->size() && !combines(*input)) return index_actors(node, at, lanes);
+    StageWork work;
+    const int entry = add_entry(node, at);
+    work.entries.push_back(entry);
+    const StageId producer =
+        segment_actor(input, input_of(entry, 0, at.deterministic), lanes.count + 1, stage_of(*input).name());
+    return add_lanes(node, producer, lanes, node->element_function(), std::move(work));
   }
   // An actor that counts, and one whose lanes read elements by index.
-  StageId index_actors(const DatasetNodeRef& node, const Lanes& lanes) {
-    StageWork indices;
-    indices.segment.add(index_body(node), {});
+  StageId index_actors(const DatasetNodeRef& node, const Position& at, const Lanes& lanes) {
+    StageWork indices, work;
+    add_body(index_body(node), {}, -1, indices);
     const StageId input = add_actor({cat(node->name(), ": indices"), {}, lanes.count + 1}, std::move(indices));
-    return add_lanes(node, input, lanes, read_by_index(node));
+    add_index_entries(node, at, work);
+    return add_lanes(node, input, lanes, read_by_index(node), std::move(work));
   }
-  StageId add_lanes(const DatasetNodeRef& node, StageId input, const Lanes& lanes, ElementFunction function) {
-    StageWork work;
+  StageId add_lanes(const DatasetNodeRef& node, StageId input, const Lanes& lanes, ElementFunction function,
+                    StageWork work) {
     work.function = std::move(function);
     // Twice as many slots as lanes, so that lanes are busy while one of them computes for longer than the others.
     return add_actor({node->name(), {input}, 2 * lanes.count, lanes.count, lanes.ordered}, std::move(work));
@@ -110,22 +183,48 @@ class TreeBuilder {
   bool sequential_;
 };
 
+std::string names_of(const std::vector<StageEntry>& entries, std::span<const int> numbers, bool says_index) {
+  std::string out;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const StageEntry& entry = entries[static_cast<std::size_t>(numbers[i])];
+    const bool more = i + 1 < numbers.size() && entries[static_cast<std::size_t>(numbers[i + 1])].by_index;
+    out += cat(i == 0 ? "" : ", ", entry.node->name(), says_index && entry.by_index && !more ? " (by index)" : "");
+  }
+  return out;
+}
+
 }  // namespace
+
+std::string StageTree::stages_text(StageId actor) const {
+  const StageWork& executed = work[actor];
+  return executed.entries.empty() ? graph.stages[actor].name : names_of(entries, executed.entries, true);
+}
+
+std::string StageTree::current_stage(StageId actor) const {
+  const StageWork& executed = work[actor];
+  if (executed.function) return names_of(entries, executed.entries, false);
+  const int entry = executed.body_entries[static_cast<std::size_t>(executed.segment.current())];
+  if (entry < 0) return graph.stages[actor].name;
+  const StageEntry& stage = entries[static_cast<std::size_t>(entry)];
+  if (!stage.by_index) return stage.node->name();
+  std::vector<int> numbers;
+  for (int number : executed.entries)
+    if (number >= entry && number < stage.end) numbers.push_back(number);
+  return names_of(entries, numbers, false);
+}
 
 StageTree stage_tree(const DatasetNodeRef& root, int slots) {
   require(slots >= 1 && slots <= 32'767, "slots must be between 1 and 32767, got ", slots);
   TreeBuilder builder(false);
-  builder.segment_actor(root, slots, root->name());
+  builder.segment_actor(root, {}, slots, stage_of(*root).name());
+  builder.tree.bytes = limit_of(*root, &DatasetOptions::bytes);
+  builder.tree.cpu = limit_of(*root, &DatasetOptions::cpu);
+  builder.tree.ordered = is_ordered(*root);
   verify(builder.tree.graph);
   return std::move(builder.tree);
 }
 
-bool is_ordered(const DatasetNode& root) {
-  if (root.lanes() > 1 && !root.ordered()) return false;
-  for (const DatasetNodeRef& input : root.inputs())
-    if (!is_ordered(*input)) return false;
-  return true;
-}
+bool is_ordered(const DatasetNode& root) { return is_ordered(root, std::nullopt); }
 
 bool has_index_state(const DatasetNode& root) {
   if (!root.size()) return false;
@@ -137,10 +236,10 @@ bool has_index_state(const DatasetNode& root) {
 
 Segment sequential_segment(const DatasetNodeRef& root) {
   TreeBuilder builder(true);
-  Segment segment;
+  StageWork work;
   std::vector<StageId> producers;
-  builder.add(root, segment, producers);
-  return segment;
+  builder.add(root, {}, work, producers);
+  return std::move(work.segment);
 }
 
 }  // namespace karez::data

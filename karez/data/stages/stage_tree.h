@@ -1,7 +1,9 @@
 // Turns the description of a data set into actors: segments, functions with several lanes, and their protocol's graph.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "karez/base/by_id.h"
@@ -17,11 +19,32 @@ namespace karez::data {
 struct StageWork {
   Segment segment;
   ElementFunction function = nullptr;
+  // For people: the stages of the description that this actor executes, as numbers of StageTree::entries, each after
+  // its inputs; and the stage of each body of the segment (-1: none).
+  std::vector<int> entries = {};
+  std::vector<int> body_entries = {};
+};
+
+// A stage of the description.
+struct StageEntry {
+  DatasetNodeRef node;
+  int parent = -1, input = 0;  // the entry whose input this is, and the number of the input
+  bool by_index = false;       // its elements are read by index
+  int end = 0;                 // past the entries of the stages before this one
 };
 
 struct StageTree {
   plan::StageGraph graph;
   ById<plan::StageId, StageWork> work;
+  std::vector<StageEntry> entries;
+  std::int64_t bytes = 0;  // the limit of DatasetOptions::bytes; 0: none
+  int cpu = 0;             // the limit of DatasetOptions::cpu; 0: none
+  bool ordered = true;     // see is_ordered
+
+  // The stages that an actor executes, each after its inputs: "range(0, 5, 1) (by index), filter".
+  std::string stages_text(plan::StageId actor) const;
+  // The stage of an actor that acts now; any thread may call it: "map(decode)".
+  std::string current_stage(plan::StageId actor) const;
 };
 
 // Actors end at stages with several lanes, at `prefetch` and at the reader; the stages between them form one segment.

@@ -52,7 +52,7 @@ class UnbatchBody : public StageBody {
       else out.fields.emplace_back(std::get<std::vector<Object>>(field)[static_cast<std::size_t>(row_)]);
     }
     out.structure = batch_.structure;
-    out.epoch = batch_.epoch, out.index = batch_.index + row_;
+    out.epoch = batch_.epoch, out.index = wrapping_sum(batch_.index, row_);
     if (++row_ == rows_) {
       before_ = batch_.state;
       out.state = stream_state({0}, {before_});
@@ -94,6 +94,7 @@ class UnbatchNode : public DatasetNode {
   explicit UnbatchNode(DatasetNodeRef input) : DatasetNode({std::move(input)}) {}
   std::string name() const override { return "unbatch"; }
   std::unique_ptr<StageBody> make_body() const override { return std::make_unique<UnbatchBody>(); }
+  Restoration restoration(const StreamState* state) const override { return {"replay", number_at(state, 0) > 0}; }
 };
 
 }  // namespace

@@ -1,11 +1,19 @@
 // Chooses and executes the acts of streams.
 #include "karez/runtime/stages/data_threads.h"
 
+#include <sys/prctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <system_error>
 #include <utility>
 
+#include "karez/base/log.h"
+#include "karez/base/text.h"
+#include "karez/data/stages/stage_report.h"
+#include "karez/device/cpu_budget.h"
 #include "karez/runtime/session_thread.h"
 
 namespace karez::runtime {
@@ -14,7 +22,35 @@ class ServedStream {
  public:
   explicit ServedStream(StageTree tree) : machine(std::make_unique<StageMachine>(std::move(tree))) {
     for (const plan::Stage& stage : machine->graph().stages) lanes += stage.lanes;
+    times.resize(machine->graph().stages.size());
   }
+  // Call after the activity of a stage may have changed.
+  void note_activity(plan::StageId stage, std::int64_t now) {
+    Times& time = times[static_cast<std::size_t>(stage.index)];
+    const plan::StageActivity activity = machine->ports(stage).activity();
+    if (activity == time.activity) return;
+    // Threads may read the clock in another order than that in which they get the mutex.
+    const std::int64_t since = std::max(now, time.since);
+    time.ticks[static_cast<std::size_t>(time.activity)] += since - time.since;
+    time.activity = activity, time.since = since;
+  }
+
+  struct RunningAct {
+    plan::StageId stage;
+    std::int64_t since = 0;  // ticks
+    int thread = 0;          // the number of a data thread; 0: another thread
+    pid_t thread_id = 0;     // of the system
+  };
+  // The ticks of a stage's acts, and those that it has spent in each activity.
+  struct Times {
+    std::int64_t acts = 0;
+    std::array<std::int64_t, plan::stage_activities> ticks = {};
+    plan::StageActivity activity = plan::StageActivity::inactive;
+    std::int64_t since = 0;
+  };
+  std::vector<RunningAct> acts;
+  std::vector<Times> times;               // by stage
+  int readers = 0;                        // threads of the program that wait for an element
   std::unique_ptr<StageMachine> machine;  // null after a close
   int lanes = 0;                          // the maximum number of acts at the same time
   int running = 0;                        // acts
@@ -25,22 +61,50 @@ class ServedStream {
 
 namespace {
 
-void check_process() {
-  require(!is_forked_child(), "this process was forked from a process with data threads, and lacks them");
-}
-
 // The stream whose act the calling thread executes.
 thread_local const ServedStream* current_stream = nullptr;
 
+// The number of the calling thread, if it is a data thread.
+thread_local int current_thread = 0;
+thread_local pid_t current_thread_id = 0;
+
+std::string seconds_text(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f s", seconds);
+  return text;
+}
+
+class ReaderCount {
+ public:
+  explicit ReaderCount(ServedStream& stream) : stream_(stream) { ++stream_.readers; }
+  ~ReaderCount() { --stream_.readers; }
+  ReaderCount(const ReaderCount&) = delete;
+  ReaderCount& operator=(const ReaderCount&) = delete;
+
+ private:
+  ServedStream& stream_;
+};
+
 }  // namespace
 
-DataThreads::DataThreads(int limit) : limit_(limit) {
+DataThreads::DataThreads(int limit, std::vector<int> cpus) : limit_(limit), cpus_(std::move(cpus)) {
+  watch_forks();
   require(limit >= 0 && limit <= 1024, "the limit of data threads must be between 0 and 1024, got ", limit);
 }
 
 DataThreads::~DataThreads() { end(); }
 
+void DataThreads::check_process() {
+  require(!is_forked_child(),
+          "this process was forked from a process with data threads and lacks them; fork before the first world is "
+          "created, or use the start method 'spawn'");
+}
+
 void DataThreads::end(double seconds) {
+  if (is_forked_child()) {  // its threads, and perhaps a holder of the mutex, do not exist
+    new std::vector<std::thread>(std::move(threads_));
+    return;
+  }
   Lock lock(mutex_);
   if (left_threads_) return;
   stop_ = true;
@@ -81,11 +145,12 @@ void DataThreads::start(ServedStream& stream, const RunStart& run) {
   std::lock_guard lock(mutex_);
   require(!stream.closed, "the iterator is closed");
   stream.machine->start(run);
-  deliver(stream);
+  deliver(stream, ticks());
   dropped.swap(stream.machine->dropped());
 }
 
 bool DataThreads::is_closed(const ServedStream& stream) {
+  check_process();
   std::lock_guard lock(mutex_);
   return stream.closed;
 }
@@ -95,24 +160,33 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
   check_process();
   std::vector<StageMachine::Slot> dropped;  // destroyed after the lock is released
   Lock lock(mutex_);
+  std::optional<ReaderCount> waits;
   while (!stream->closed && stream->machine->reading() && !stream->machine->readable()) {
     if (limit_ == 0 || current_stream != nullptr) {
       if (execute_one(*stream, lock)) continue;
       require(limit_ > 0 || stream->closed, "no stage of the stream can act");
     }
+    if (current_stream == nullptr && !waits) waits.emplace(*stream);
     if (stream->changed.wait_for(lock, std::chrono::milliseconds(50)) == std::cv_status::timeout && while_waiting) {
       lock.unlock();
-      while_waiting();
+      try {
+        while_waiting();
+      } catch (...) {
+        lock.lock();
+        waits.reset();
+        throw;
+      }
       lock.lock();
     }
   }
+  waits.reset();
   if (stream->closed || !stream->machine->reading()) return std::nullopt;
   std::exception_ptr error;
   std::optional<Element> element;
   try {
     element = stream->machine->read();
   } catch (...) { error = std::current_exception(); }
-  deliver(*stream);
+  deliver(*stream, ticks());
   dropped.swap(stream->machine->dropped());
   lock.unlock();
   if (error) std::rethrow_exception(error);
@@ -151,8 +225,61 @@ void DataThreads::close(const std::shared_ptr<ServedStream>& stream, bool wait,
   lock.unlock();
 }
 
-void DataThreads::run() {
+std::string DataThreads::explain(const ServedStream& stream, const StreamStateRef& state) {
+  check_process();
+  std::lock_guard lock(mutex_);
+  require(!stream.closed, "the iterator is closed");
+  const StageMachine& machine = *stream.machine;
+  const double seconds_per_tick = scale_.ns_per_tick() * 1e-9;
+  const auto seconds = [&](std::int64_t count) { return static_cast<double>(count) * seconds_per_tick; };
+  const std::int64_t now = ticks();
+  StreamReport report{.bytes = machine.bytes_held(), .state = state};
+  for (plan::StageId id : machine.graph().stages.ids()) {
+    const ServedStream::Times& times = stream.times[static_cast<std::size_t>(id.index)];
+    StageReport& stage = report.stages.emplace_back();
+    stage.filled = machine.ports(id).filled_slots();
+    stage.acts = machine.counts(id).acts, stage.elements = machine.counts(id).elements;
+    stage.act_seconds = seconds(times.acts);
+    for (const ServedStream::RunningAct& act : stream.acts)
+      if (act.stage == id) stage.act_seconds += seconds(now - act.since);
+    for (std::size_t i = 0; i < times.ticks.size(); ++i) stage.seconds[i] = seconds(times.ticks[i]);
+    stage.seconds[static_cast<std::size_t>(times.activity)] += seconds(now - times.since);
+  }
+  return data::explain(machine.tree(), &report);
+}
+
+// If several streams are read or several acts run, the act that has been running for the longest time is named.
+void DataThreads::add_state(RankState& state) {
+  std::lock_guard lock(mutex_);
+  state.progress += acts_;
+  const ServedStream* waited = nullptr;
+  const ServedStream::RunningAct* oldest = nullptr;
+  for (const auto& stream : streams_) {
+    if (stream->readers == 0) continue;
+    if (waited == nullptr) waited = stream.get();
+    for (const ServedStream::RunningAct& act : stream->acts)
+      if (oldest == nullptr || act.since < oldest->since) oldest = &act, waited = stream.get();
+  }
+  if (waited == nullptr) return;
+  if (oldest == nullptr) {
+    state.waits.push_back({RankWait::data, "an element of a data set, no stage of which is running"});
+    return;
+  }
+  state.data_seconds = static_cast<double>(ticks() - oldest->since) * scale_.ns_per_tick() * 1e-9;
+  state.waits.push_back(
+      {RankWait::data, cat("stage ", waited->machine->tree().current_stage(oldest->stage),
+                           " of a data set, which has been running for ", seconds_text(state.data_seconds), " on ",
+                           oldest->thread > 0 ? cat("data thread ", oldest->thread) : "a thread", " (thread id ",
+                           oldest->thread_id, ")")});
+}
+
+void DataThreads::run(int number) {
   note_session_thread();
+  current_thread = number;
+  prctl(PR_SET_NAME, cat("karez-data-", number).c_str());
+  if (!cpus_.empty() && !device::bind_to_cpus(cpus_) && number == 1)
+    base::note(base::LogLevel::warning, "the system does not let data threads run on the cores ", join(cpus_, ", "),
+               " alone; they run on any core");
   Lock lock(mutex_);
   while (!stop_) {
     if (execute_one(lock)) continue;
@@ -187,16 +314,26 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   std::vector<StageMachine::Slot> dropped;
   std::optional<StageExecution> execution(machine.begin(ready));
   ++stream.running;
+  if (current_thread_id == 0) current_thread_id = gettid();
+  const std::int64_t begin = ticks();
+  stream.acts.push_back({ready, begin, current_thread, current_thread_id});
+  stream.note_activity(ready, begin);
   lock.unlock();
   const ServedStream* outer = std::exchange(current_stream, &stream);
   machine.execute(*execution);
   current_stream = outer;
   execution->input = {};  // freed without the lock
+  const std::int64_t end = ticks();
   lock.lock();
-  --stream.running;
+  --stream.running, ++acts_;
+  if (execution->act.kind == plan::StageAct::Kind::element)
+    stream.times[static_cast<std::size_t>(ready.index)].acts += end - begin;
+  stream.acts.erase(std::find_if(stream.acts.begin(), stream.acts.end(), [&](const ServedStream::RunningAct& act) {
+    return act.since == begin && act.stage == ready && act.thread_id == current_thread_id;
+  }));
   machine.complete(*execution);
   if (!stream.closed) {
-    deliver(stream, true);
+    deliver(stream, end, true);
     dropped.swap(machine.dropped());
   } else if (stream.running == 0) {
     lanes_ -= stream.lanes;
@@ -212,18 +349,22 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   return true;
 }
 
-void DataThreads::deliver(ServedStream& stream, bool executes_next) {
+void DataThreads::deliver(ServedStream& stream, std::int64_t now, bool executes_next) {
   stream.machine->deliver_all();
   if (stream.machine->readable()) stream.changed.notify_all();
   int ready = executes_next ? -1 : 0;
-  for (plan::StageId id : stream.machine->graph().stages.ids()) ready += stream.machine->ready(id);
+  for (plan::StageId id : stream.machine->graph().stages.ids()) {
+    ready += stream.machine->ready(id);
+    stream.note_activity(id, now);
+  }
   for (int i = 0; i < ready; ++i) {
     if (idle_ > 0) {
       --idle_, ++wakes_;
       work_.notify_one();
     } else if (running_ < std::min(limit_, lanes_) && !stop_) {
       try {
-        threads_.emplace_back([this] { run(); });
+        threads_.emplace_back([this, number = started_threads_ + 1] { run(number); });
+        ++started_threads_;
       } catch (const std::system_error&) {
         if (running_ == 0) throw;  // otherwise the existing threads execute the act
         return;

@@ -7,12 +7,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "karez/data/dataset.h"
 #include "karez/data/stages/stage_machine.h"
 #include "karez/runtime/namespace.h"
+#include "karez/runtime/rank_state.h"
+#include "karez/runtime/ticks.h"
 
 namespace karez::runtime {
 
@@ -25,12 +28,14 @@ class ServedStream;
 // all streams; acts run without it.
 class DataThreads : public std::enable_shared_from_this<DataThreads> {
  public:
-  // At most `limit` threads. With 0 threads, readers execute the acts while they wait.
-  explicit DataThreads(int limit = 256);
+  // At most `limit` threads, which run only on these CPUs unless the list is empty. With 0 threads, readers execute the
+  // acts while they wait.
+  explicit DataThreads(int limit = 256, std::vector<int> cpus = {});
   ~DataThreads();
   DataThreads(const DataThreads&) = delete;
   DataThreads& operator=(const DataThreads&) = delete;
 
+  static void check_process();                          // throws in a forked process, which lacks the threads
   std::shared_ptr<ServedStream> serve(StageTree tree);  // an error after `end`
   // Starts a run. A run that is being read ends.
   void start(ServedStream& stream, const RunStart& run);
@@ -44,6 +49,10 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   void close(const std::shared_ptr<ServedStream>& stream, bool wait = true,
              const std::function<void()>& while_waiting = nullptr);
   bool is_closed(const ServedStream& stream);
+  // What the actors of the stream have done, as text (stage_report.h). `state`: the position of its reader.
+  std::string explain(const ServedStream& stream, const StreamStateRef& state);
+  // If a thread of the program waits for an element, adds this wait; adds the number of acts to the progress.
+  void add_state(RankState& state);
   // Closes all streams, and ends the threads. If the act of a thread does not end within this time, the thread goes on
   // with it, and this object is never destroyed.
   void end(double seconds = 5);
@@ -55,14 +64,18 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   bool execute_one(ServedStream& stream, Lock& lock);
   // Delivers messages and wakes the reader, and a thread for each ready act but the one that the caller executes next.
   // Needs mutex_.
-  void deliver(ServedStream& stream, bool executes_next = false);
-  void run();
+  void deliver(ServedStream& stream, std::int64_t now, bool executes_next = false);
+  void run(int number);
 
   std::mutex mutex_;
   std::condition_variable work_;
   std::vector<std::shared_ptr<ServedStream>> streams_;
   std::size_t next_stream_ = 0;  // the stream that is served next, so that none waits for long
   const int limit_;
+  const std::vector<int> cpus_;
+  const TickScale scale_;
+  std::uint64_t acts_ = 0;  // that have ended
+  int started_threads_ = 0;
   int lanes_ = 0;               // of all streams, and of closed ones until their last act has ended
   int wakes_ = 0;               // threads that were woken and have not run yet
   int idle_ = 0, running_ = 0;  // sleeping threads, and threads that have not ended

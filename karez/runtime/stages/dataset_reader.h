@@ -47,6 +47,8 @@ class DatasetReader {
   const StreamStateRef& state() const { return state_; }
   // Whether it was closed, possibly by the end of the threads.
   bool closed() const { return threads_.is_closed(*served_); }
+  // What the stages have done, as text. Any thread may call it between calls of `next` and `start`.
+  std::string explain() const { return threads_.explain(*served_, state_); }
   // Ends the reader: waits for running acts, unless one of them calls it, and frees all elements. Any thread may call
   // it, any number of times. If `wait` is false, neither `close` nor the destructor waits; the last act then frees the
   // elements.
