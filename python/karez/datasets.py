@@ -170,7 +170,7 @@ class Dataset:
     def explain_data(self) -> str:
         """A table of the actors that execute the stages. `position` says how an iterator that continues at a position
         finds it: by an index, by numbers, by reading elements again (replay), or by a generator's own state."""
-        return str(self._dataset.explain())
+        return str(self._dataset.explain()).rstrip()
 
     def __len__(self) -> int:
         """The number of elements of an epoch; an error if it is known only after reading them."""
@@ -268,7 +268,7 @@ class DataIterator:
         """A table of the actors that execute the stages, with what they have done so far: filled slots, acts (calls of
         the stages for one element), elements passed on, the time of the acts in total and for each element passed on,
         and the shares of the time in which an act ran, the actor had no input, or it had no free slot."""
-        return str(self._iterator.explain())
+        return str(self._iterator.explain()).rstrip()
 
     def close(self) -> None:
         """Ends the iterator and frees its elements. Waits for a function of the data set that is running."""

@@ -43,6 +43,7 @@ NOT_RUN = {
     ("docs/distributed.md", "rank 2's World differs from rank 0's"): RANKS,
     ("docs/distributed.md", "the links of function 'step'"): RANKS,
     ("docs/distributed.md", "rank 1 (alpha, process 4711) has stopped"): RANKS,
+    ("docs/distributed.md", "rank 1 (alpha, process 4711) waits"): RANKS,
     ("docs/distributed.md", "karez warning: rank 1"): RANKS,
     ("docs/distributed.md", "karez flight explain DIR"): RANKS,
     ("docs/distributed.md", "3 ranks, 2 records"): RANKS,
