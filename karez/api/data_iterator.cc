@@ -16,7 +16,7 @@ namespace karez {
 namespace {
 
 // Whether every rank has the same elements, and knows how many: they can be read by index, and there are no shards.
-bool has_equal_ranks(const data::Dataset& dataset) { return dataset.size() && dataset.text() == dataset.common_text(); }
+bool has_equal_ranks(const data::Dataset& dataset) { return dataset.size() && !data::has_shards(*dataset.node()); }
 
 // The data set of which this rank makes only the rows that it reads, if that is possible.
 data::Dataset own_rows(const data::Dataset& dataset, bool shared) {
@@ -62,11 +62,10 @@ struct DataIterator::State {
   State(const std::shared_ptr<WorldState>& world, const data::Dataset& dataset, const IterateOptions& options)
       : threads(world->data_threads),
         shared(options.compare && !world->ranks.alone()),
-        sharded(dataset.text() != dataset.common_text()),
+        sharded(data::has_shards(*dataset.node())),
         ordered(data::is_ordered(*dataset.node())),
         uneven(options.uneven),
-        reader(own_rows(dataset, shared), *threads,
-               {.slots = options.slots, .while_waiting = while_waiting(world)}) {
+        reader(own_rows(dataset, shared), *threads, {.slots = options.slots, .while_waiting = while_waiting(world)}) {
     if (shared && !has_equal_ranks(dataset)) agreement.emplace(world, world->streams++);
   }
   std::shared_ptr<runtime::DataThreads> threads;

@@ -48,8 +48,8 @@ class DataIterator {
   // Returns the next element of the epoch, or nothing at its end; the call after that begins the next epoch. The first
   // epoch has number 0. Elements that a function has skipped are left out. An error of a stage is thrown after the
   // preceding elements, and the epoch then ends. If a rank fails while `next` waits, the error of that rank is thrown;
-  // the iterator stays usable. A stage that runs longer than WorldOptions::call_timeout while another rank waits is such
-  // a failure.
+  // the iterator stays usable. A stage that runs longer than WorldOptions::call_timeout while another rank waits is
+  // such a failure.
   std::optional<data::Element> next();
   // The same, except that rows may be missing in a batch (they are zeros) if the ranks compare a data set that can be
   // read by index. `tensor_of` makes tensors from it, for which missing rows are made when they are read. At first, no

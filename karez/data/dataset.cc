@@ -1,6 +1,8 @@
 // Reads elements of data sets by index, and prints data sets.
 #include "karez/data/dataset.h"
 
+#include <algorithm>
+
 #include "karez/data/stages/dataset_node.h"
 
 namespace karez::data {
@@ -16,6 +18,12 @@ void append(std::string& out, const DatasetNode& node, Name name, int depth = 0)
 }
 
 }  // namespace
+
+bool has_shards(const DatasetNode& root) {
+  if (root.options() == nullptr && root.name() != root.common_name()) return true;
+  return std::any_of(root.inputs().begin(), root.inputs().end(),
+                     [](const DatasetNodeRef& input) { return has_shards(*input); });
+}
 
 void check_element(const Element& element, std::string_view function) {
   require(element.structure != nullptr, function,

@@ -142,6 +142,7 @@ class SelectedBatchNode : public DatasetNode {
   std::optional<std::int64_t> size() const override { return batches_->size(); }
   Element at(std::int64_t epoch, std::int64_t index) const override { return batches_->at(epoch, index); }
   bool collects() const override { return true; }
+  bool has_state() const override { return false; }
 
  private:
   const DatasetNodeRef batches_;
@@ -233,12 +234,14 @@ void BatchRows::make(std::int64_t row) {
 }
 
 DatasetNodeRef with_selected_rows(const DatasetNodeRef& node) {
-  if (node->slots() > 0) {
+  if (node->slots() > 0 || node->options() != nullptr) {
     DatasetNodeRef input = with_selected_rows(node->inputs()[0]);
-    return input ? Dataset(std::move(input)).prefetch(node->slots()).node() : nullptr;
+    if (input == nullptr || !is_ordered(*node)) return nullptr;
+    const Dataset selected(std::move(input));
+    return (node->slots() > 0 ? selected.prefetch(node->slots()) : selected.with_options(*node->options())).node();
   }
   const BatchRule* rule = node->batch_rule();
-  if (rule == nullptr || rule->padded || !has_index_state(*node->inputs()[0])) return nullptr;
+  if (rule == nullptr || rule->padded || !has_index_state(*node->inputs()[0]) || !is_ordered(*node)) return nullptr;
   return std::make_shared<SelectedBatchNode>(node, std::make_shared<RowSelection>(rule->rows));
 }
 

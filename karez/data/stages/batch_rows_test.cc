@@ -188,10 +188,12 @@ TEST(BatchRows, BatchesAndPositionsAreThoseOfTheDataSet) {
       range(40).shuffle().map(twice, {2}).map(random, 7).prefetch(3),
       range(23).map(random, 5, {2}).shuffle(),
       concat({range(5), range(100, 110)}).skip(2),
+      range(23).map(twice, {2, false}).with_options({.deterministic = true}),
   };
   for (const Dataset& input : inputs)
     for (const LastBatch last : {LastBatch::keep, LastBatch::drop, LastBatch::pad})
-      for (const Dataset& dataset : {input.batch(5, last), input.batch(5, last).prefetch(2)}) {
+      for (const Dataset& dataset :
+           {input.batch(5, last), input.batch(5, last).prefetch(2), input.batch(5, last).with_options({.bytes = 10})}) {
         const DatasetNodeRef node = with_selected_rows(dataset.node());
         ASSERT_NE(node, nullptr) << dataset.text();
         EXPECT_EQ(Dataset(node).text(), dataset.text());
@@ -235,6 +237,8 @@ TEST(BatchRows, OtherDataSetsMakeAllRows) {
       range(9).map(same, {2}).repeat(2).batch(2),
       range(9).batch(2).shuffle(),
       range(9).window(3),
+      range(9).map(same, {2, false}).batch(3),
+      range(9).map(same, {2}).batch(3).with_options({.deterministic = false}),
   };
   for (const Dataset& dataset : datasets) EXPECT_EQ(with_selected_rows(dataset.node()), nullptr) << dataset.text();
 }

@@ -99,4 +99,7 @@ class DatasetNode {
   std::vector<DatasetNodeRef> inputs_;
 };
 
+// Whether the elements differ between ranks, because a stage takes a shard of them.
+bool has_shards(const DatasetNode& root);
+
 }  // namespace karez::data

@@ -229,7 +229,7 @@ bool is_ordered(const DatasetNode& root) { return is_ordered(root, std::nullopt)
 bool has_index_state(const DatasetNode& root) {
   if (!root.size()) return false;
   if (root.permutes() || !combines(root)) return true;
-  if (root.slots() > 0) return has_index_state(*root.inputs()[0]);
+  if (root.slots() > 0 || root.options() != nullptr) return has_index_state(*root.inputs()[0]);
   // A function of each element passes on the state of its input.
   return root.element_function() != nullptr && has_index_state(*root.inputs()[0]);
 }
