@@ -1,12 +1,7 @@
 // Opens weight files, reads bytes at their offsets, and converts them to arrays.
 #include "karez/data/weight_files.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <map>
 #include <set>
@@ -17,27 +12,6 @@
 
 namespace karez::data {
 namespace {
-
-// Reads `bytes` bytes from offset `at` on; fewer bytes are an error.
-void read_at(int descriptor, std::byte* destination, std::int64_t bytes, std::int64_t at, std::string_view file) {
-  while (bytes > 0) {
-    const ssize_t got =
-        ::pread(descriptor, destination, static_cast<std::size_t>(std::min<std::int64_t>(bytes, 1 << 30)), at);
-    if (got < 0 && errno == EINTR) continue;
-    require(ErrorKind::data, got >= 0, "cannot read ", file, ": ", std::strerror(errno));
-    require(ErrorKind::data, got > 0, file, ": the file ends at byte ", at, ", but ", bytes,
-            " more bytes are expected; it was truncated after it was opened");
-    destination += got;
-    at += got;
-    bytes -= got;
-  }
-}
-
-std::string read_text(int descriptor, std::int64_t bytes, std::int64_t at, std::string_view file) {
-  std::string text(static_cast<std::size_t>(bytes), '\0');
-  read_at(descriptor, reinterpret_cast<std::byte*>(text.data()), bytes, at, file);
-  return text;
-}
 
 // Calls copy(to, from) for each element of `shape` in row-major order; both offsets are counted in elements.
 template <class Copy> void for_rows(const Shape& shape, const Strides& strides, Copy&& copy) {
@@ -77,61 +51,45 @@ void convert(const WeightEntry& entry, const WeightPart& part, const std::byte* 
 }  // namespace
 
 WeightFiles::WeightFiles(const std::string& path) : path_(path) {
-  try {
-    if (!path.ends_with(".index.json")) {
-      open(path);
-    } else {
-      const std::string folder = path.substr(0, path.find_last_of('/') + 1);
-      open(path);  // opens the index without parsing its text
-      const auto index = parse_weight_index(read_text(files_[0].descriptor, files_[0].data, 0, path), path);
-      std::map<std::string, int> numbers;
-      for (const auto& [name, file] : index)
-        if (numbers.emplace(file, static_cast<int>(files_.size())).second) open(folder + file);
-      for (const WeightEntry& entry : entries_) {
-        auto indexed = index.find(entry.name);
-        const std::string& file = files_[static_cast<std::size_t>(entry.file)].path;
-        require(ErrorKind::data, indexed != index.end() && numbers.at(indexed->second) == entry.file, file,
-                ": the file has tensor ", quote(entry.name), ", which ", path,
-                indexed == index.end() ? " does not list" : cat(" lists in ", indexed->second));
-      }
-      std::set<std::string> present;
-      for (const WeightEntry& entry : entries_) present.insert(entry.name);
-      for (const auto& [name, file] : index)
-        if (present.count(name) == 0)
-          fail(ErrorKind::data, folder, file, ": the file has no tensor ", quote(name), ", which ", path,
-               " lists in it; ", suggest_names(name, std::vector<std::string>(present.begin(), present.end())));
+  if (!path.ends_with(".index.json")) {
+    open(path);
+  } else {
+    const std::string folder = path.substr(0, path.find_last_of('/') + 1);
+    open(path);  // opens the index without parsing its text
+    const auto index = parse_weight_index(files_[0].file->read_text(0, files_[0].data), path);
+    std::map<std::string, int> numbers;
+    for (const auto& [name, file] : index)
+      if (numbers.emplace(file, static_cast<int>(files_.size())).second) open(folder + file);
+    for (const WeightEntry& entry : entries_) {
+      auto indexed = index.find(entry.name);
+      const std::string& file = files_[static_cast<std::size_t>(entry.file)].file->name();
+      require(ErrorKind::data, indexed != index.end() && numbers.at(indexed->second) == entry.file, file,
+              ": the file has tensor ", quote(entry.name), ", which ", path,
+              indexed == index.end() ? " does not list" : cat(" lists in ", indexed->second));
     }
-  } catch (...) {
-    for (const File& file : files_) ::close(file.descriptor);
-    throw;
+    std::set<std::string> present;
+    for (const WeightEntry& entry : entries_) present.insert(entry.name);
+    for (const auto& [name, file] : index)
+      if (present.count(name) == 0)
+        fail(ErrorKind::data, folder, file, ": the file has no tensor ", quote(name), ", which ", path,
+             " lists in it; ", suggest_names(name, std::vector<std::string>(present.begin(), present.end())));
   }
   std::sort(entries_.begin(), entries_.end(),
             [](const WeightEntry& a, const WeightEntry& b) { return a.name < b.name; });
 }
 
-WeightFiles::~WeightFiles() {
-  for (const File& file : files_) ::close(file.descriptor);
-}
-
 void WeightFiles::open(const std::string& path) {
-  // O_NONBLOCK: opening a named pipe must not block.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  require(ErrorKind::data, descriptor >= 0, "cannot read ", path, ": ", std::strerror(errno));
-  files_.push_back({path, descriptor, 0});
-  struct stat status = {};
-  const bool has_status = ::fstat(descriptor, &status) == 0;
-  require(ErrorKind::data, has_status, "cannot read ", path, ": ", std::strerror(errno));
-  require(ErrorKind::data, S_ISREG(status.st_mode), "cannot read ", path, ": it is not a regular file");
-  const std::int64_t bytes = status.st_size;
+  files_.push_back({std::make_unique<const OpenFile>(path), 0});
+  const OpenFile& opened = *files_.back().file;
+  const std::int64_t bytes = opened.size();
   if (path.ends_with(".index.json")) {
     require(ErrorKind::data, bytes <= longest_weight_header, path, ": the index has ", bytes, " bytes, but at most ",
             longest_weight_header, " are allowed");
     files_.back().data = bytes;
     return;
   }
-  const std::int64_t length =
-      weight_header_bytes(read_text(descriptor, std::min<std::int64_t>(bytes, 8), 0, path), bytes, path);
-  WeightHeader header = parse_weight_header(read_text(descriptor, length, 8, path), bytes, path);
+  const std::int64_t length = weight_header_bytes(opened.read_text(0, std::min<std::int64_t>(bytes, 8)), bytes, path);
+  WeightHeader header = parse_weight_header(opened.read_text(8, length), bytes, path);
   files_.back().data = 8 + length;
   for (WeightEntry& entry : header.entries) {
     entry.file = static_cast<int>(files_.size()) - 1;
@@ -143,9 +101,9 @@ void WeightFiles::open(const std::string& path) {
 std::vector<std::byte> WeightFiles::read(const WeightEntry& entry) const {
   const File& file = files_[static_cast<std::size_t>(entry.file)];
   std::vector<std::byte> bytes(static_cast<std::size_t>(entry.end - entry.begin));
-  read_at(file.descriptor, bytes.data(), entry.end - entry.begin, file.data + entry.begin, file.path);
-  require(ErrorKind::data, !entry.checksum || *entry.checksum == hash_bytes(bytes), file.path, ": the bytes of tensor ",
-          quote(entry.name), " do not match their checksum: the file is damaged");
+  file.file->read_at(file.data + entry.begin, bytes);
+  require(ErrorKind::data, !entry.checksum || *entry.checksum == hash_bytes(bytes), file.file->name(),
+          ": the bytes of tensor ", quote(entry.name), " do not match their checksum: the file is damaged");
   return bytes;
 }
 

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "karez/data/namespace.h"
+#include "karez/data/open_file.h"
 #include "karez/data/safetensors.h"
 #include "karez/device/host_array.h"
 
@@ -24,9 +27,6 @@ class WeightFiles {
   // Opens a .safetensors file, or an index (*.index.json) and the files that it lists, which must be in the same folder
   // and contain exactly the tensors that the index lists.
   explicit WeightFiles(const std::string& path);
-  ~WeightFiles();
-  WeightFiles(const WeightFiles&) = delete;
-  WeightFiles& operator=(const WeightFiles&) = delete;
 
   const std::string& path() const { return path_; }
   const std::vector<WeightEntry>& entries() const { return entries_; }  // by name
@@ -37,8 +37,7 @@ class WeightFiles {
 
  private:
   struct File {
-    std::string path;
-    int descriptor = -1;
+    std::unique_ptr<const OpenFile> file;
     std::int64_t data = 0;  // offset of the first byte after the header
   };
   void open(const std::string& path);
