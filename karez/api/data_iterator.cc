@@ -15,8 +15,12 @@
 namespace karez {
 namespace {
 
-// Whether every rank has the same elements, and knows how many: they can be read by index, and there are no shards.
-bool has_equal_ranks(const data::Dataset& dataset) { return dataset.size() && !data::has_shards(*dataset.node()); }
+// Whether every rank has the same elements, and knows how many: they can be read by index, there are no shards, and no
+// snapshot that may exist only on some ranks.
+bool has_equal_ranks(const data::Dataset& dataset) {
+  const data::DatasetNode& node = *dataset.node();
+  return dataset.size() && !data::has_shards(node) && !data::has_changing_size(node);
+}
 
 // The data set of which this rank makes only the rows that it reads, if that is possible.
 data::Dataset own_rows(const data::Dataset& dataset, bool shared) {

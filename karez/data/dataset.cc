@@ -20,7 +20,7 @@ void append(std::string& out, const DatasetNode& node, Name name, int depth = 0)
 }  // namespace
 
 bool has_shards(const DatasetNode& root) {
-  if (root.options() == nullptr && root.name() != root.common_name()) return true;
+  if (root.is_shard()) return true;
   return std::any_of(root.inputs().begin(), root.inputs().end(),
                      [](const DatasetNodeRef& input) { return has_shards(*input); });
 }
@@ -39,6 +39,13 @@ void check_element(const Element& element, std::string_view function) {
 
 Element DatasetNode::at(std::int64_t, std::int64_t) const {
   fail("the elements of ", name(), " cannot be read by index; iterate over the data set");
+}
+
+bool has_changing_size(const DatasetNode& node) {
+  if (node.changes_size()) return true;
+  for (const DatasetNodeRef& input : node.inputs())
+    if (has_changing_size(*input)) return true;
+  return false;
 }
 
 std::optional<std::int64_t> Dataset::size() const { return node_->size(); }

@@ -103,7 +103,17 @@ class Dataset {
   Dataset skip(std::int64_t count) const;         // all but the first elements
   // Every shards-th element, beginning with the element `index`.
   Dataset shard(std::int64_t shards, std::int64_t index) const;
-  Dataset cache() const;  // keeps the elements in memory after the first epoch
+  // Keeps the elements of the first complete epoch, in memory or in a file in this folder; later epochs read them
+  // instead of executing the stages before this point. They are the elements of epoch 0, whatever epoch is complete
+  // first. The file has no name and exists as long as the data set or an iterator uses it. Elements with objects need
+  // a codec.
+  Dataset cache() const;
+  Dataset cache(std::string folder, ObjectCodec codec = {}) const;
+  // The same in a file that is kept, and that later runs of the program read. It appears under its path when it is
+  // complete. It contains the text of this data set (`text`), and is an error of the kind `data` for any other: delete
+  // the file after a change of a function, which is not part of the text. When the file exists, its elements can be
+  // read by index, and their number is known.
+  Dataset snapshot(std::string path, ObjectCodec codec = {}) const;
   // Lets the stages before this point produce up to `slots` elements ahead of the stages after it.
   Dataset prefetch(int slots) const;
   // The same data set with other options of the stages before this point.
@@ -136,6 +146,12 @@ Dataset from_source(std::shared_ptr<const Source> source, std::int64_t size);
 
 // The elements f(0), f(1), ... f(size - 1); several threads may call f at the same time.
 Dataset from_function(std::int64_t size, std::function<Element(std::int64_t index)> f, std::string name = "function");
+
+// The elements read(path) of files. Each text is a path, or a pattern with *, ? and [a-z] as in a shell, whose matches
+// are sorted; a pattern without a match, a missing file and a folder are errors. The files are listed once, here. The
+// text of the data set contains their number and a hash of their names from the last folder that contains all of them,
+// so that ranks may have different folders. Several threads may call `read` at the same time.
+Dataset from_files(std::vector<std::string> patterns, std::function<Element(const std::string& path)> read);
 
 // A generator returns the next element, or nothing at the end of the epoch.
 struct Generator {

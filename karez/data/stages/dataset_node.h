@@ -90,8 +90,12 @@ class DatasetNode {
   virtual Restoration restoration(const StreamState* /*state*/) const { return {"numbers"}; }
   // Whether the order of the elements can only be had by reading them by index.
   virtual bool permutes() const { return false; }
+  // Whether size() may become known later.
+  virtual bool changes_size() const { return false; }
   // Whether `at` combines elements that should be read one after the other by a stage, such as the rows of a batch.
   virtual bool collects() const { return false; }
+  // Whether the stage takes a shard of its input, so that other ranks have other elements.
+  virtual bool is_shard() const { return false; }
   // Of a stage that combines consecutive elements of its input to batches (batch_rule.h).
   virtual const BatchRule* batch_rule() const { return nullptr; }
 
@@ -101,5 +105,9 @@ class DatasetNode {
 
 // Whether the elements differ between ranks, because a stage takes a shard of them.
 bool has_shards(const DatasetNode& root);
+
+// Whether the size of a data set may become known later. The order of its elements and the states of its stages must
+// not depend on whether it is known.
+bool has_changing_size(const DatasetNode& node);
 
 }  // namespace karez::data

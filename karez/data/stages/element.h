@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -18,6 +20,11 @@ namespace karez::data {
 using Object = std::shared_ptr<const void>;
 
 class BatchRows;
+// How objects are stored in files and restored. Several threads may call the functions at the same time.
+struct ObjectCodec {
+  std::function<std::string(const Object&)> store = nullptr;
+  std::function<Object(std::string_view bytes)> restore = nullptr;
+};
 
 // How the fields of an element are nested: the leaves are the fields, from left to right.
 struct Structure {

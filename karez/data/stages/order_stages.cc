@@ -1,6 +1,5 @@
 // Stages that select, repeat and combine elements without looking into them.
 #include <algorithm>
-#include <mutex>
 
 #include "karez/data/dataset.h"
 #include "karez/data/stages/dataset_node.h"
@@ -52,6 +51,7 @@ class SliceNode : public DatasetNode {
         step_(step) {}
   std::string name() const override { return name_; }
   std::string common_name() const override { return common_name_; }
+  bool is_shard() const override { return name() != common_name(); }
   std::unique_ptr<StageBody> make_body() const override { return std::make_unique<SliceBody>(begin_, end_, step_); }
   std::optional<std::int64_t> size() const override {
     const std::optional<std::int64_t> input = inputs()[0]->size();
@@ -275,79 +275,6 @@ class PrefetchNode : public DatasetNode {
   int slots_;
 };
 
-// The elements of the first complete epoch, shared by all streams of the data set.
-struct CachedElements {
-  std::mutex mutex;
-  std::shared_ptr<const std::vector<Element>> elements;  // null until an epoch is complete
-};
-
-class CacheBody : public StageBody {
- public:
-  explicit CacheBody(std::shared_ptr<CachedElements> cache) : cache_(std::move(cache)) {}
-  void start(const RunStart& run, InputStarts& starts) override {
-    epoch_ = run.epoch, next_ = skip_ = 0;
-    if (run.state) {
-      check_state(*run.state, 1, 0, "cache");
-      skip_ = run.state->numbers[0];
-      require(ErrorKind::data, skip_ >= 0, "the state of stage cache is negative");
-    }
-    read_.clear();
-    std::lock_guard lock(cache_->mutex);
-    complete_ = cache_->elements;
-    if (complete_) next_ = std::min(skip_, static_cast<std::int64_t>(complete_->size()));
-    else starts.add(0, {0});  // whatever run.epoch is, so that a resumed stream has the same elements
-  }
-  void stop() override {
-    read_.clear();
-    complete_ = nullptr;
-  }
-  int next_input() const override { return complete_ ? -1 : 0; }
-  Emission act(Element* element, Element& out, InputStarts&) override {
-    if (complete_) {
-      if (next_ == static_cast<std::int64_t>(complete_->size())) return Emission::last;
-      out = (*complete_)[static_cast<std::size_t>(next_)];
-    } else if (element == nullptr) {
-      std::lock_guard lock(cache_->mutex);
-      if (!cache_->elements) cache_->elements = std::make_shared<const std::vector<Element>>(std::move(read_));
-      read_.clear();
-      return Emission::last;
-    } else {
-      element->state = nullptr;
-      read_.push_back(*element);
-      if (next_ < skip_) {
-        ++next_;
-        return Emission::nothing;
-      }
-      out = std::move(*element);
-    }
-    out.epoch = wrapping_sum(out.epoch, epoch_);  // random functions of later stages differ between epochs
-    out.state = stream_state({++next_});
-    return Emission::element;
-  }
-
- private:
-  std::shared_ptr<CachedElements> cache_;
-  std::shared_ptr<const std::vector<Element>> complete_;
-  std::vector<Element> read_;
-  std::int64_t epoch_ = 0, next_ = 0, skip_ = 0;
-};
-
-class CacheNode : public DatasetNode {
- public:
-  explicit CacheNode(DatasetNodeRef input) : DatasetNode({std::move(input)}) {}
-  std::string name() const override { return "cache"; }
-  std::unique_ptr<StageBody> make_body() const override { return std::make_unique<CacheBody>(cache_); }
-  // Until the first epoch is complete, its elements are read again.
-  Restoration restoration(const StreamState* state) const override {
-    std::lock_guard lock(cache_->mutex);
-    if (cache_->elements) return {"numbers"};
-    return {"replay", number_at(state, 0)};
-  }
-
- private:
-  std::shared_ptr<CachedElements> cache_ = std::make_shared<CachedElements>();
-};
-
 std::vector<DatasetNodeRef> nodes_of(const std::vector<Dataset>& datasets, const char* function) {
   require(!datasets.empty(), function, ": at least one data set is needed");
   std::vector<DatasetNodeRef> nodes;
@@ -378,7 +305,6 @@ Dataset Dataset::shard(std::int64_t shards, std::int64_t index) const {
 
 Dataset Dataset::repeat(std::int64_t count) const { return Dataset(std::make_shared<RepeatNode>(node_, count)); }
 Dataset Dataset::prefetch(int slots) const { return Dataset(std::make_shared<PrefetchNode>(node_, slots)); }
-Dataset Dataset::cache() const { return Dataset(std::make_shared<CacheNode>(node_)); }
 Dataset zip(std::vector<Dataset> inputs) { return Dataset(std::make_shared<ZipNode>(nodes_of(inputs, "zip"))); }
 Dataset concat(std::vector<Dataset> inputs) {
   return Dataset(std::make_shared<ConcatNode>(nodes_of(inputs, "concat")));

@@ -144,7 +144,8 @@ class ShuffleNode : public DatasetNode {
         options_(options) {
     require(options.buffer >= 0, "shuffle: buffer must be at least 1, or 0 for all elements, got ", options.buffer);
     const std::optional<std::int64_t> rows = inputs()[0]->size();
-    if (rows && *rows <= max_permutation && (options.buffer == 0 || options.buffer >= *rows)) permutes_ = true;
+    const bool is_large_buffer = rows && options.buffer >= *rows && !has_changing_size(*inputs()[0]);
+    permutes_ = rows && *rows <= max_permutation && (options.buffer == 0 || is_large_buffer);
     require(permutes_ || options.buffer > 0, "shuffle: buffer must be at least 1, because the number of elements is ",
             rows ? "too large for a permutation" : "not known");
   }

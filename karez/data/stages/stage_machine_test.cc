@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
+#include <filesystem>
 #include <map>
 
 #include "karez/data/stages/sequential_reader.h"
 #include "karez/data/stages/test_random_datasets.h"
+#include "karez/data/test_folder.h"
 
 namespace karez::data {
 namespace {
@@ -354,6 +356,49 @@ TEST(StageMachine, AStreamResumesFromTheStateOfAnyElement) {
     schedule.drain();
     if (testing::Test::HasFailure()) return;
   }
+}
+
+// The file of a snapshot may appear or disappear between the two programs.
+TEST(StageMachine, AStreamResumesWithOrWithoutTheFileOfASnapshot) {
+  const TestFolder folder;
+  int with_file = 0;
+  for (std::uint64_t seed = 0; seed < pipelines() / 3; ++seed) {
+    const auto draw_dataset = [&](const char* file) {
+      Draw draw(seed);
+      RandomDatasetOptions options;
+      options.snapshot = folder.path(file);
+      return random_dataset(draw, options);
+    };
+    Draw draw(seed + 1'000'000);
+    for (const char* file : {"first", "model", "second"}) std::filesystem::remove(folder.path(file));
+    const std::int64_t epoch = draw.below(3);
+    const ModelledDataset model = draw_dataset("model");
+    const Numbers expected = model.model(epoch);
+    SCOPED_TRACE(cat("seed ", seed, "\n", model.dataset.text()));
+    StreamStateRef state;
+    std::size_t read = 0;
+    for (int program = 0; program < 3; ++program) {
+      Schedule schedule(draw_dataset(draw.chance(0.5) ? "first" : "second").dataset, seed);
+      if (draw.chance(0.3)) {  // an epoch that is complete, unless a later stage ends it early
+        schedule.start({epoch});
+        ASSERT_EQ(rest(schedule), expected);
+      }
+      schedule.start({epoch, parse_stream_state(print(state))});
+      for (std::int64_t n = program == 2 ? 1'000'000 : draw.below(15); n > 0; --n) {
+        std::optional<Element> element = schedule.next();
+        if (!element) break;
+        ASSERT_LT(read, expected.size());
+        ASSERT_EQ(number_of(*element), expected[read++]) << "state " << print(state);
+        state = element->state;
+      }
+      schedule.stop();
+      schedule.drain();
+    }
+    ASSERT_EQ(read, expected.size());
+    with_file += std::filesystem::exists(folder.path("first")) || std::filesystem::exists(folder.path("second"));
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(with_file, static_cast<int>(pipelines() / 10));
 }
 
 }  // namespace

@@ -14,9 +14,9 @@ using plan::Stage;
 using plan::StageId;
 
 // Whether reading an element of this data set by index would do the work of a stage with lanes, of a batch or of a
-// prefetch.
+// prefetch, or whether the size may become known later.
 bool combines(const DatasetNode& node) {
-  if (node.collects() || node.lanes() > 1) return true;
+  if (node.collects() || node.lanes() > 1 || node.changes_size()) return true;
   for (const DatasetNodeRef& input : node.inputs())
     if (combines(*input)) return true;
   return false;
@@ -91,7 +91,7 @@ class TreeBuilder {
       if (const Lanes lanes = most_lanes(*node, at.deterministic); lanes.count > 1)
         return add_port(index_actors(node, at, lanes), work, producers);
     }
-    if (node->permutes() || (node->size() && (sequential_ || !combines(*node))))
+    if (node->permutes() || (node->size() && (sequential_ ? !has_changing_size(*node) : !combines(*node))))
       return add_body(random_access_body(node), {}, add_index_entries(node, at, work), work);
     if (!sequential_ && node->lanes() > 1) return add_port(lanes_actor(node, at), work, producers);
     const int entry = add_entry(node, at);

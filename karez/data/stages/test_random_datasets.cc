@@ -2,6 +2,7 @@
 #include "karez/data/stages/test_random_datasets.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "karez/base/philox.h"
 #include "karez/data/stages/sequential_reader.h"
@@ -125,7 +126,7 @@ ModelledDataset random_stage(Draw& draw, ModelledDataset in, const RandomDataset
   const std::int64_t n = draw.between(1, 6);
   Model model = in.model;
   const Dataset& data = in.dataset;
-  switch (draw.below(16)) {
+  switch (draw.below(17)) {
     case 0:
       return {data.map([](const Element& e) { return scalar(3 * number_of(e) + 1); }, lanes),
               mapped(model, [](Numbers v) {
@@ -233,6 +234,11 @@ ModelledDataset random_stage(Draw& draw, ModelledDataset in, const RandomDataset
             return out;
           }};
     }
+    case 15: {
+      const bool in_file = draw.chance(0.5);
+      return {in_file ? data.cache(std::filesystem::temp_directory_path()) : data.cache(),
+              [model](std::int64_t) { return model(0); }};
+    }
     default: {
       // Buckets by the remainder; their digests come out when a bucket is full, and at the end.
       return {digests(data.bucket_by_length([](const Element& e) { return ((number_of(e) % 3) + 3) % 3; }, {1, 2},
@@ -276,7 +282,12 @@ Numbers read_all(const Dataset& dataset, std::int64_t epoch) {
 ModelledDataset random_dataset(Draw& draw, const RandomDatasetOptions& options) {
   ModelledDataset out = random_source(draw);
   const std::int64_t stages = draw.between(1, options.stages);
-  for (std::int64_t i = 0; i < stages; ++i) out = random_stage(draw, std::move(out), options);
+  const std::int64_t snapshot_after = options.snapshot.empty() ? -1 : draw.between(0, stages);
+  for (std::int64_t i = 0; i <= stages; ++i) {
+    if (i == snapshot_after)
+      out = {out.dataset.snapshot(options.snapshot), [model = out.model](std::int64_t) { return model(0); }};
+    if (i < stages) out = random_stage(draw, std::move(out), options);
+  }
   if (!options.errors) return out;
   const std::int64_t good = draw.below(20);
   auto count = std::make_shared<std::atomic<std::int64_t>>(0);

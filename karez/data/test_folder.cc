@@ -1,0 +1,39 @@
+// Makes a folder for a test, and reads and writes small files in it.
+#include "karez/data/test_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "karez/base/error.h"
+
+namespace karez::data {
+namespace fs = std::filesystem;
+
+TestFolder::TestFolder() : path_(::testing::TempDir() + "karez_data_XXXXXX") {
+  require(::mkdtemp(path_.data()) != nullptr, "cannot make the folder ", path_);
+}
+
+TestFolder::~TestFolder() { fs::remove_all(path_); }
+
+std::vector<std::string> TestFolder::names() const {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(path_)) out.push_back(entry.path().filename());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::string TestFolder::content(const std::string& name) const {
+  std::ifstream in(path(name), std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void TestFolder::put(const std::string& name, const std::string& bytes) const {
+  std::ofstream(path(name), std::ios::binary) << bytes;
+}
+
+}  // namespace karez::data
