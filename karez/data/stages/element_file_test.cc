@@ -70,6 +70,8 @@ std::vector<Element> every_kind() {
                              {structure(Kind::list, {leaf, structure(Kind::tuple, {leaf})}), structure(Kind::list, {}),
                               structure(Kind::dict, {leaf, leaf}, {"", "k\"\n"})},
                              {"a", std::string("\0", 1), "ü"})));
+  out.push_back(skipped_element());
+  out.back().index = 7;
   StructureRef deep = leaf;
   for (int i = 0; i < 1000; ++i) deep = structure(Kind::list, {deep});
   out.push_back(element_with({counting(DType::i32, {})}, deep));
@@ -81,6 +83,7 @@ void expect_equal(const Element& got, const Element& expected) {
   EXPECT_EQ(got.index, expected.index);
   EXPECT_EQ(got.epoch, expected.epoch);
   EXPECT_EQ(got.state, nullptr);
+  EXPECT_EQ(got.skipped, expected.skipped);
   EXPECT_EQ(print(*got.structure), print(*expected.structure));
   EXPECT_TRUE(*got.structure == *expected.structure);
   ASSERT_EQ(got.fields.size(), expected.fields.size());

@@ -20,7 +20,7 @@ static_assert(std::endian::native == std::endian::little, "records contain numbe
 constexpr DType dtypes[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8, DType::bf16, DType::f16};
 enum class FieldKind : std::uint8_t { array, object, objects };
 constexpr std::uint8_t skipped_code = 4;  // in place of the structure of a skipped element
-constexpr int max_depth = 1000;  // of a structure, so that no record makes the reader run out of stack
+constexpr int max_depth = 1000;           // of a structure, so that no record makes the reader run out of stack
 
 template <class T> void put(std::string& out, T number) {
   static_assert(std::is_integral_v<T>);

@@ -32,9 +32,9 @@ class Draw {
 };
 
 struct RandomDatasetOptions {
-  int stages = 6;          // at most
-  bool errors = false;     // a function may throw at some number
-  bool unordered = false;  // stages may be non-deterministic
+  int stages = 6;             // at most
+  bool errors = false;        // a function may throw at some number
+  bool unordered = false;     // stages may be non-deterministic
   std::string snapshot = {};  // the path of a snapshot, which is one of the stages; empty: none
 };
 // The elements are i64 scalars.
