@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional, Union
 
@@ -11,6 +9,7 @@ import numpy
 
 from . import _core, worlds
 from .errors import TypeError, UserError
+from .iterable_reader import IterableReader
 
 __all__ = ["SKIP", "Dataset", "DataIterator", "concat", "from_arrays", "from_generator", "from_source", "range", "zip"]
 
@@ -308,39 +307,6 @@ class Epoch:
         """Ends the iterator if it is only of this loop. Does not wait for functions that are running."""
         if self._owns:
             self._iterator._iterator.close(False)
-
-
-class IterableReader:
-    """One pass over an iterable, as _core.generator_dataset expects it. The state is that of the iterator or of the
-    iterable, if it has the methods state_dict() and load_state_dict()."""
-
-    def __init__(self, iterable: Any) -> None:
-        self.iterable, self.iterator = iterable, iter(iterable)
-
-    def next(self) -> Any:
-        return next(self.iterator)
-
-    def stateful(self) -> Any:
-        """The object with the state, if any."""
-        for candidate in (self.iterator, self.iterable):
-            if hasattr(candidate, "state_dict") and hasattr(candidate, "load_state_dict"):
-                return candidate
-        return None
-
-    def state(self) -> Optional[str]:
-        stateful = self.stateful()
-        if stateful is None:
-            return None
-        try:
-            return json.dumps(stateful.state_dict())
-        except (builtins.TypeError, ValueError) as error:
-            raise TypeError(f"the state_dict() of a generator must consist of JSON values: {error}") from None
-
-    def restore(self, state: str) -> None:
-        stateful = self.stateful()
-        stateful.load_state_dict(json.loads(state))
-        if stateful is self.iterable:
-            self.iterator = iter(self.iterable)  # an iterable continues at its state in its next loop
 
 
 def from_arrays(*arrays: Any) -> Dataset:

@@ -2,8 +2,6 @@
 
 import itertools
 import random
-import threading
-import time
 
 import numpy as np
 import pytest
@@ -382,87 +380,3 @@ def test_the_printed_data_set_lists_its_stages():
     assert repr(dataset) == (
         "Dataset:\nbatch(2, last=keep)\nmap(parallel=2)\nzip\n  shuffle(seed=1)\n  range(0, 5, 1)\n  range(0, 3, 1)"
     )
-
-
-def test_a_skipped_record_is_a_row_of_weight_zero():
-    records = data.range(6).map(lambda x: data.SKIP if x in (0, 4) else int(x))
-    seen = []
-    doubled = records.map(lambda x: seen.append(int(x)) or x * 2)
-    assert [int(x) for x in doubled] == [2, 4, 6, 10] and seen == [1, 2, 3, 5]
-    assert len(doubled) == 6 and doubled[0] is data.SKIP and repr(data.SKIP) == "data.SKIP" and int(doubled[1]) == 2
-    batches = [(x.tolist(), w.tolist()) for x, w in doubled.batch(4, last="pad").as_numpy()]
-    assert batches == [([0, 2, 4, 6], [0, 1, 1, 1]), ([0, 10, 0, 0], [0, 1, 0, 0])]
-    with pytest.raises(kz.DataError, match='batch: record 0 was skipped.* use last="pad"'):
-        list(doubled.batch(3))
-
-
-@pytest.mark.parametrize("parallel", [1, 3])
-def test_functions_may_be_compiled(parallel):
-    scale = kz.compile(lambda x: x * 2)
-    assert [int(x) for x in data.range(5).map(scale, parallel)] == [0, 2, 4, 6, 8]
-
-
-def test_options_of_the_stages_before_a_point_change_no_element():
-    numbers = data.range(50).map(lambda x: x + 1, 3).filter(lambda x: x % 3, 2).batch(4)
-    expected = [x.tolist() for x in numbers.as_numpy()]
-    assert [x.tolist() for x in numbers.with_options(bytes=1, cpu=1).as_numpy()] == expected
-    unordered = numbers.with_options(deterministic=False)
-    assert sorted(x for batch in unordered.as_numpy() for x in batch) == sorted(sum(expected, []))
-    iterator = unordered.iterator()
-    with pytest.raises(kz.UserError, match="deterministic=False"):
-        iterator.state()
-    again = unordered.with_options(deterministic=True, bytes=None).iterator()
-    assert [x.tolist() for x in again.as_numpy()] == expected and again.state() == "epoch 1 -"
-    assert "with_options(bytes=5, cpu=2)" in repr(numbers.with_options(bytes=5, cpu=2))
-    for options, message in [
-        ({"bytes": 0}, "bytes must be at least 1, got 0"),
-        ({"cpu": -2}, "cpu must be at least 1"),
-    ]:
-        with pytest.raises(kz.UserError, match=message):
-            numbers.with_options(**options)
-
-
-def test_functions_of_a_data_set_run_at_most_cpu_at_a_time():
-    running, most = 0, 0
-    lock = threading.Lock()
-
-    def count(x):
-        nonlocal running, most
-        with lock:
-            running += 1
-            most = max(most, running)
-        time.sleep(0.001)
-        with lock:
-            running -= 1
-        return x
-
-    for _ in data.range(60).map(count, 8).prefetch(4).map(count).with_options(cpu=2):
-        pass
-    assert most <= 2
-
-
-def test_explain_data_lists_the_actors_and_what_they_have_done():
-    def decode(x):
-        return x * 2
-
-    numbers = data.range(20).map(decode).filter(lambda x: x % 3).shuffle(buffer=5).prefetch(3).batch(4)
-    lines = numbers.explain_data().splitlines()
-    assert lines[0].split() == ["actor", "lanes", "slots", "position", "stages"]
-    assert lines[1].split(maxsplit=4) == [
-        "0",
-        "1",
-        "3",
-        "index,",
-        "replay  range(0, 20, 1), map(decode) (by index), filter, shuffle(buffer=5, seed=1)",
-    ]
-    assert lines[2].split() == ["1", "1", "2", "-", "batch(4,", "last=keep)"]
-    iterator = numbers.iterator()
-    assert len(list(iterator)) == 4
-    report = [line.split() for line in iterator.explain_data().splitlines()]
-    # 13 of 20 numbers are not multiples of 3. Each epoch ends with one more act, which emits the end.
-    assert report[1][:5] == ["0", "1", "0/3", "14", "13"]
-    assert report[2][:5] == ["1", "1", "0/2", "15", "4"]
-    assert "no positions" in numbers.map(decode, 2, deterministic=False).explain_data()
-    iterator.close()
-    with pytest.raises(kz.UserError, match="the iterator is closed"):
-        iterator.explain_data()
