@@ -28,9 +28,9 @@ bool has_shards(const DatasetNode& root) {
 void check_element(const Element& element, std::string_view function) {
   require(element.structure != nullptr, function,
           ": the function returned an element without a structure; use element()");
-  require(leaves(*element.structure) == static_cast<std::int64_t>(element.fields.size()), function,
-          ": the function returned an element of ", element.fields.size(), " fields with the structure ",
-          print(*element.structure));
+  if (leaves(*element.structure) != static_cast<std::int64_t>(element.fields.size()))
+    fail(function, ": the function returned an element of ", element.fields.size(), " fields with the structure ",
+         print(*element.structure));
   for (const Field& field : element.fields) {
     const HostArray* array = std::get_if<HostArray>(&field);
     require(array == nullptr || array->valid(), function, ": the function returned an array that is not initialised");

@@ -17,10 +17,10 @@ Shape row_shape(std::span<const Element> elements, std::size_t field, const Stac
   const Shape* given = options.padded && field < options.shapes.size() ? &options.shapes[field] : nullptr;
   for (const Element& element : elements) {
     const HostArray* array = std::get_if<HostArray>(&element.fields[field]);
+    if (array != nullptr && array->dtype() == first.dtype() && array->shape() == shape) continue;  // the usual case
     require(ErrorKind::type, array != nullptr && array->dtype() == first.dtype(), stage, ": field ", field,
             " must have the same dtype in all rows of a batch, got ", print(first.type()), " and ",
             array ? print(array->type()) : std::string("an object"));
-    if (array->shape() == shape) continue;
     require(ErrorKind::shape, options.padded && array->shape().size() == shape.size(), stage, ": field ", field,
             options.padded ? " must have the same number of dimensions in all rows of a batch, got "
                            : " must have the same shape in all rows of a batch, got ",
@@ -71,10 +71,11 @@ HostArray Rows::operator[](std::int64_t index) const {
 
 Element stack(std::span<const Element> elements, const StackOptions& options, ArrayPool& pool, std::string_view stage) {
   const Element& first = elements.front();
-  for (const Element& element : elements)
-    require(ErrorKind::data, element.structure == first.structure || *element.structure == *first.structure, stage,
-            ": all rows of a batch must have the same structure, got ", print(*first.structure), " and ",
-            print(*element.structure));
+  for (const Element& element : elements) {
+    if (element.structure == first.structure || *element.structure == *first.structure) continue;
+    fail(ErrorKind::data, stage, ": all rows of a batch must have the same structure, got ", print(*first.structure),
+         " and ", print(*element.structure));
+  }
   Element out;
   out.structure = first.structure;
   out.epoch = first.epoch, out.index = first.index;
