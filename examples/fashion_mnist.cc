@@ -44,6 +44,10 @@ const std::vector<Option> known = {
 
 constexpr float mean = 0.2860f, deviation = 0.3530f;  // of the pixels of the training images
 
+data::Dataset labelled_images(const Options& options, const char* part) {
+  return data::from_labelled_images(options.text("data"), part, {.mean = mean, .deviation = deviation});
+}
+
 template <class Model> void train(const Options& options, std::int64_t epochs) {
   std::int64_t batch = options.integer("batch", 1);
   auto seed = static_cast<std::uint64_t>(options.integer("seed", 0));
@@ -53,10 +57,12 @@ template <class Model> void train(const Options& options, std::int64_t epochs) {
   World world({.devices = devices, .seed = seed});
   DeviceMesh mesh = world.mesh(shape.axes);
 
-  Batches images(read_labelled_images(options.text("data"), "train"),
-                 {.batch = batch, .seed = seed, .mean = mean, .deviation = deviation});
-  Batches tests(read_labelled_images(options.text("data"), "t10k"),
-                {.batch = 256, .train = false, .mean = mean, .deviation = deviation});
+  data::Dataset images = labelled_images(options, "train"), tests = labelled_images(options, "t10k");
+  DataIterator batches = world.iterate(images.shuffle({.seed = seed}).batch(batch, data::LastBatch::drop));
+  DataIterator test_batches = world.iterate(tests.batch(256, data::LastBatch::pad));
+  std::int64_t per_epoch = *images.size() / batch;
+  require(per_epoch > 0, "option --batch must be at most ", *images.size(), ", the number of training images; got ",
+          batch);
 
   const std::string& plan_file = options.text("plan");
   std::ofstream plan;
@@ -82,16 +88,18 @@ template <class Model> void train(const Options& options, std::int64_t epochs) {
   auto correct = compile(mesh, [&](Tensor x, Tensor y, Tensor w) { return correct_count(net(x), y, w); },
                          {.train = false, .name = "evaluate"});
 
-  std::int64_t steps = epochs * images.per_epoch();
+  std::int64_t steps = epochs * per_epoch;
   Progress progress(steps, batch);
   std::vector<double> losses;
-  for (std::int64_t i = 0; i < steps; ++i) {
-    double now = lr * std::min(1.0, 2.0 * static_cast<double>(steps - i) /
-                                        static_cast<double>(steps));  // falls to zero over the second half
-    adaptive ? adam.set_lr(now) : sgd.set_lr(now);
-    Future loss = step(Feed{images.images(), i}, Feed{images.labels(), i});
-    losses.push_back(loss.item());
-    progress.show(i + 1, i / images.per_epoch() + 1, losses.back());
+  for (std::int64_t epoch = 1, i = 0; epoch <= epochs; ++epoch) {
+    while (auto b = batches.next_partial()) {
+      double now = lr * std::min(1.0, 2.0 * static_cast<double>(steps - i) /
+                                          static_cast<double>(steps));  // falls to zero over the second half
+      adaptive ? adam.set_lr(now) : sgd.set_lr(now);
+      Tensor loss = step(tensor_of(*b, 0), tensor_of(*b, 1));
+      losses.push_back(loss.item());
+      progress.show(++i, epoch, losses.back());
+    }
   }
   progress.finish();
   if (const std::string& file = options.text("losses"); !file.empty()) {
@@ -101,10 +109,10 @@ template <class Model> void train(const Options& options, std::int64_t epochs) {
   }
 
   double right = 0;
-  for (std::int64_t i = 0; i < tests.per_epoch(); ++i)
-    right += correct(Feed{tests.images(), i}, Feed{tests.labels(), i}, Feed{tests.weights(), i}).item();
-  std::printf("accuracy %.4f on %lld test images\n", right / static_cast<double>(tests.rows()),
-              static_cast<long long>(tests.rows()));
+  while (auto b = test_batches.next_partial())
+    right += correct(tensor_of(*b, 0), tensor_of(*b, 1), tensor_of(*b, 2)).only().item();
+  std::printf("accuracy %.4f on %lld test images\n", right / static_cast<double>(*tests.size()),
+              static_cast<long long>(*tests.size()));
 
   if (steps == 0) return;
   std::printf(

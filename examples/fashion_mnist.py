@@ -31,6 +31,10 @@ class Mlp(nn.Module):
         return self.fc4(F.relu(self.fc3(F.relu(self.fc2(F.relu(self.fc1(x.flatten(1))))))))
 
 
+def labelled_images(folder: str, part: str) -> kz.data.Dataset:
+    return kz.data.from_labelled_images(folder, part, mean=MEAN, deviation=DEVIATION)
+
+
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="directory of the IDX files")
@@ -55,12 +59,10 @@ def main() -> None:
     lr = o.lr if o.lr is not None else 2e-3 if adaptive else 2e-2
     kz.seed(o.seed)
     mesh = kz.Mesh(o.mesh)
-    images = kz.data.ImageBatches(
-        kz.data.labelled_images(o.data, "train"), batch=o.batch, seed=o.seed, mean=MEAN, deviation=DEVIATION
-    )
-    tests = kz.data.ImageBatches(
-        kz.data.labelled_images(o.data, "t10k"), batch=256, train=False, mean=MEAN, deviation=DEVIATION
-    )
+    images, tests = labelled_images(o.data, "train"), labelled_images(o.data, "t10k")
+    batches = images.shuffle(seed=o.seed).batch(o.batch, last="drop")
+    if len(batches) == 0:
+        raise kz.UserError(f"--batch must be at most {len(images)}, the number of training images; got {o.batch}")
 
     net = Cnn() if o.model == "cnn" else Mlp()
     optimizer = (
@@ -78,20 +80,21 @@ def main() -> None:
     def correct(x: kz.Tensor, y: kz.Tensor, w: kz.Tensor) -> kz.Tensor:
         return F.correct_count(net(x), y, row_weights=w)
 
-    steps = epochs * images.per_epoch
+    steps = epochs * len(batches)
     progress = kz.data.Progress(steps, o.batch)
-    losses = []
-    for i in range(steps):
-        optimizer.lr = lr * min(1.0, 2.0 * (steps - i) / steps)  # falls to zero over the second half
-        losses.append(float(step(images.images(i), images.labels(i))))
-        progress.show(i + 1, i // images.per_epoch + 1, losses[-1])
+    losses: list[float] = []
+    for epoch in range(epochs):
+        for x, y in batches:
+            optimizer.lr = lr * min(1.0, 2.0 * (steps - len(losses)) / steps)  # falls to zero over the second half
+            losses.append(float(step(x, y)))
+            progress.show(len(losses), epoch + 1, losses[-1])
     progress.finish()
     if o.losses:
         with open(o.losses, "w") as out:
             out.writelines(f"{loss!r}\n" for loss in losses)
 
-    right = sum(float(correct(tests.images(i), tests.labels(i), tests.weights(i))) for i in range(tests.per_epoch))
-    print(f"accuracy {right / tests.rows:.4f} on {tests.rows} test images")
+    right = sum(float(correct(x, y, weights)) for x, y, weights in tests.batch(256, last="pad"))
+    print(f"accuracy {right / len(tests):.4f} on {len(tests)} test images")
     if steps:
         print(
             f"""

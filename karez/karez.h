@@ -2,7 +2,6 @@
 #pragma once
 
 #include "karez/api/array.h"
-#include "karez/api/batches.h"
 #include "karez/api/checkpoint_options.h"
 #include "karez/api/compile.h"
 #include "karez/api/convolution.h"
@@ -18,3 +17,4 @@
 #include "karez/api/scan.h"
 #include "karez/api/tensor.h"
 #include "karez/api/world.h"
+#include "karez/data/labelled_images.h"

@@ -14,13 +14,15 @@ namespace {
 namespace fs = std::filesystem;
 
 // 70 images whose grey level encodes the label, so that 20 steps of 8 take more than two epochs.
-LabelledImages images() {
-  LabelledImages rows{{70, 4, 4}, {}, {}};
+data::Dataset images() {
+  HostArray pixels(TensorType{DType::f32, {70, 1, 4, 4}}), labels(TensorType{DType::i32, {70}});
   for (int i = 0; i < 70; ++i) {
-    rows.labels.push_back(static_cast<std::uint8_t>(i % 4));
-    for (int p = 0; p < 16; ++p) rows.images.push_back(static_cast<std::uint8_t>((i % 4) * 50 + (i * 7 + p * 13) % 40));
+    labels.data<std::int32_t>()[static_cast<std::size_t>(i)] = i % 4;
+    for (int p = 0; p < 16; ++p)
+      pixels.data<float>()[static_cast<std::size_t>(16 * i + p)] =
+          (static_cast<float>((i % 4) * 50 + (i * 7 + p * 13) % 40) / 255 - 0.3f) / 0.3f;
   }
-  return rows;
+  return data::from_arrays({pixels, labels});
 }
 
 struct Net : nn::Module {
@@ -47,7 +49,8 @@ struct Training {
     std::vector<Future> futures;
     for (std::int64_t at = from; at < to; ++at) {
       adam.set_lr(rate(at));
-      futures.push_back(step(Feed{batches.images(), at}, Feed{batches.labels(), at}));
+      const data::Element batch = batches.at(at % batches.size().value(), at / batches.size().value());
+      futures.push_back(step.call({tensor_of(batch, 0), tensor_of(batch, 1)}));
     }
     std::vector<double> losses;
     for (const Future& future : futures) losses.push_back(future.item());
@@ -66,7 +69,7 @@ struct Training {
   bool sites_restarted = (restart_sites(), true);  // equal seeds give equal initial weights
   Net net;
   optim::Schedule rate = optim::cosine_schedule(1e-2, 20, 3);
-  Batches batches{images(), {.batch = 8, .seed = 4, .mean = 0.3f, .deviation = 0.3f}};
+  data::Dataset batches = images().shuffle({.seed = 4}).batch(8, data::LastBatch::drop);
   optim::Adam adam{net.parameters(), {.lr = 1e-2}};
   optim::EMA ema;
   Function step;

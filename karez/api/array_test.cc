@@ -9,7 +9,6 @@
 #include <cstring>
 #include <thread>
 
-#include "karez/api/batches.h"
 #include "karez/api/compile.h"
 #include "karez/api/namespace.h"
 #include "karez/api/nn.h"
@@ -280,16 +279,19 @@ TEST(Array, AFailureReachesAllCallsThatTakeTheFailedResult) {
 TEST(Array, PreparedBatchesOfASourceCanBeUsedRepeatedly) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
-  LabelledImages rows{{10, 1, 2}, {}, {}};
-  for (int i = 0; i < 10; ++i) {
-    rows.labels.push_back(static_cast<std::uint8_t>(i));
-    rows.images.insert(rows.images.end(), {static_cast<std::uint8_t>(i), 255});
+  std::vector<HostArray> batches;
+  for (int first : {0, 5}) {
+    batches.emplace_back(TensorType{DType::f32, {5, 1, 1, 2}});
+    for (std::size_t row = 0; row < 5; ++row) {
+      batches.back().data<float>()[2 * row] = static_cast<float>(first) + static_cast<float>(row);
+      batches.back().data<float>()[2 * row + 1] = 255;
+    }
   }
-  const Batches batches(rows, {.batch = 5, .train = false});
-  auto prepare = compile(mesh, [](Tensor x) { return with_layout(flatten(x) * 255, P("data", nullptr)); });
+  const auto source = std::make_shared<BatchesSource>(batches);
+  auto prepare = compile(mesh, [](Tensor x) { return with_layout(flatten(x) * 1, P("data", nullptr)); });
   auto sum_rows = compile(mesh, [](Tensor x) { return sum(x, {0}); });
   std::vector<Array> prepared_batches;
-  for (std::int64_t b = 0; b < 2; ++b) prepared_batches.push_back(prepare(Feed{batches.images(), b}).value());
+  for (std::int64_t b = 0; b < 2; ++b) prepared_batches.push_back(prepare(Feed{source, b}).value());
   for (int epoch = 0; epoch < 3; ++epoch) {
     EXPECT_THAT(list(sum_rows(prepared_batches[0]).value().read()), ElementsAre(10, 5 * 255));
     EXPECT_THAT(list(sum_rows(prepared_batches[1]).value().read()), ElementsAre(35, 5 * 255));

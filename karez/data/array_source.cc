@@ -9,13 +9,21 @@
 #include <vector>
 
 #include "karez/base/copy_bytes.h"
-#include "karez/data/slice_check.h"
+#include "karez/base/text.h"
 #include "karez/device/memory.h"
 
 namespace karez::data {
 namespace {
 
 constexpr int max_dimensions = 16;  // limits the index, which is on the stack so that reads allocate nothing
+
+// Slices come from the boxes of the plan, so an invalid slice is a fault of the plan or its caller. The error shows
+// both types.
+void check_slice(const TensorType& type, std::span<const std::int64_t> begin, const View& view) {
+  bool ok = view.dtype == type.dtype && view.rank() == type.rank() && begin.size() == type.shape.size();
+  for (std::size_t d = 0; ok && d < begin.size(); ++d) ok = begin[d] >= 0 && begin[d] + view.shape[d] <= type.shape[d];
+  require(ErrorKind::shape, ok, "a source of ", type, " has no slice ", view, " at [", join(begin, ", "), "]");
+}
 
 // Copies the slice that begins at `begin` out of the array with these bytes and this row-major view.
 void read_slice(const std::byte* bytes, const View& view, std::span<const std::int64_t> begin, const TensorRef& out) {

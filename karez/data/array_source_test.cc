@@ -1,4 +1,5 @@
-// Tests of array sources: copies share no memory with the originals, and their memory is reused.
+// Tests of array sources: slices are read into memory of any strides, copies share no memory with the originals, and
+// their memory is reused.
 #include "karez/data/array_source.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +8,9 @@
 #include <numeric>
 #include <thread>
 #include <vector>
+
+#include "karez/base/attrs.h"
+#include "karez/base/test_error.h"
 
 namespace karez::data {
 namespace {
@@ -17,10 +21,10 @@ HostArray make_counted_array(Shape shape) {
   return out;
 }
 
-std::vector<float> read(const Source& source, std::vector<std::int64_t> begin, Shape shape) {
+template <class T = float> std::vector<T> read(const Source& source, std::vector<std::int64_t> begin, Shape shape) {
   HostArray out(TensorType{source.type().dtype, std::move(shape)});
-  source.read(0, begin, out.ref());
-  return {out.data<float>().begin(), out.data<float>().end()};
+  source.read(9, begin, out.ref());  // the position makes no difference
+  return {out.data<T>().begin(), out.data<T>().end()};
 }
 
 TEST(ArraySource, ASliceWithTheStridesOfTheArrayIsFound) {
@@ -34,6 +38,59 @@ TEST(ArraySource, ASliceWithTheStridesOfTheArrayIsFound) {
   EXPECT_EQ(at({2, 4}, View(DType::f32, {3, 4})), nullptr) << "a slice with different strides must not be found";
   EXPECT_EQ(at({2, 4}, View(DType::f32, {3, 4}, {8, 1})), array.bytes() + (2 * 8 + 4) * 4);
   EXPECT_THROW(at({4, 0}, View(DType::f32, {3, 8})), base::Error);
+}
+
+TEST(ArraySource, AnySliceIsReadIntoAnyStrides) {
+  HostArray array = HostArray::of<std::int32_t>({2, 3, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  auto source = array_source(array);
+  EXPECT_EQ(read<std::int32_t>(*source, {0, 1, 0}, {2, 2, 1}), (std::vector<std::int32_t>{2, 4, 8, 10}));
+  View transposed(DType::i32, {2, 3, 2}, {1, 2, 6});
+  HostArray out(TensorType{DType::i32, {12}});
+  source->read(0, Ints{0, 0, 0}, {out.bytes(), &transposed});
+  const auto elements = out.data<std::int32_t>();
+  EXPECT_EQ(std::vector(elements.begin(), elements.end()),
+            (std::vector<std::int32_t>{0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11}));
+}
+
+// Reads every slice of an array into memory that is contiguous or has gaps after rows, matrices or both, so that runs
+// have all possible lengths.
+TEST(ArraySource, EverySliceIsReadIntoMemoryWithGaps) {
+  const Shape shape_of_array{2, 3, 2, 2};
+  HostArray array(TensorType{DType::i32, shape_of_array});
+  std::iota(array.data<std::int32_t>().begin(), array.data<std::int32_t>().end(), 0);
+  auto source = array_source(array);
+  for_each_index(
+      Shape{2, 3, 2, 2, 2, 3, 2, 2, 4}, [&](const Ints& at) {  // begins, sizes minus one, and the kind of gaps
+        const Ints begin(at.begin(), at.begin() + 4);
+        Shape size(at.begin() + 4, at.begin() + 8);
+        for (std::size_t d = 0; d < 4; ++d)
+          if (begin[d] + ++size[d] > shape_of_array[d]) return;
+        Strides strides(4, 1);
+        for (std::size_t d = 3; d-- > 0;)
+          strides[d] = strides[d + 1] * size[d + 1] + ((d == 2 && at[8] % 2 == 1) || (d == 1 && at[8] >= 2) ? 1 : 0);
+        const View view(DType::i32, size, strides);
+        std::vector<std::int32_t> result(static_cast<std::size_t>(view.extent()), -1), expected_elements = result;
+        for_each_index(size, [&](const Ints& i) {
+          expected_elements[static_cast<std::size_t>(offset_of(i, strides))] = static_cast<std::int32_t>(
+              (((begin[0] + i[0]) * 3 + begin[1] + i[1]) * 2 + begin[2] + i[2]) * 2 + begin[3] + i[3]);
+        });
+        source->read(0, begin, {reinterpret_cast<std::byte*>(result.data()), &view});
+        ASSERT_EQ(result, expected_elements) << print(view) << " at " << cat(begin);
+      });
+}
+
+TEST(ArraySource, ScalarsAndEmptySlicesAreRead) {
+  EXPECT_EQ(read(*array_source(HostArray::of<float>({}, {2.5f})), {}, {}), std::vector<float>{2.5f});
+  auto source = array_source(HostArray::of<float>({3}, {1, 2, 3}));
+  View empty_view(DType::f32, {0});
+  source->read(0, Ints{3}, {nullptr, &empty_view});
+}
+
+TEST(ArraySource, ASliceThatDoesNotExistIsAnError) {
+  EXPECT_EQ(error_of([] {
+              read<std::int32_t>(*array_source(HostArray::of<std::int32_t>({2}, {1, 2})), {1}, {2});
+            }),
+            "a source of i32[2] has no slice i32[2] at [1]");
 }
 
 TEST(ArrayCopyPool, CopiesShareNoMemoryWithTheArray) {

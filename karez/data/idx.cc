@@ -1,11 +1,9 @@
 // Reads IDX files: magic number 00 00 08 rank, one big-endian 32-bit count per dimension, then the bytes.
 #include "karez/data/idx.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "karez/data/gzip.h"
 
@@ -22,13 +20,6 @@ std::string hex_of(std::uint32_t word) {
 std::uint32_t big_endian(std::span<const std::uint8_t> bytes, std::size_t at) {
   return static_cast<std::uint32_t>(bytes[at]) << 24 | static_cast<std::uint32_t>(bytes[at + 1]) << 16 |
          static_cast<std::uint32_t>(bytes[at + 2]) << 8 | static_cast<std::uint32_t>(bytes[at + 3]);
-}
-
-// Returns the path of the file with this name, or with ".gz" appended.
-std::string find_file(const std::string& directory, const std::string& name) {
-  for (const auto& candidate : {name, name + ".gz"})
-    if (auto path = fs::path(directory) / candidate; fs::is_regular_file(path)) return path.string();
-  fail(ErrorKind::data, "data directory '", directory, "' has no file ", name, ", neither plain nor with .gz");
 }
 
 struct Header {
@@ -85,21 +76,6 @@ IdxArray read_idx(const std::string& path, int rank) {
   require(ErrorKind::data, in.gcount() == static_cast<std::streamsize>(bytes.size()), "cannot read '", path, "': got ",
           in.gcount(), " of ", bytes.size(), " bytes");
   return unpack_idx(bytes, rank, path);
-}
-
-LabelledImages read_labelled_images(const std::string& directory, std::string_view part, int classes) {
-  require(ErrorKind::data, fs::is_directory(directory), "data directory '", directory, "' does not exist");
-  std::string image_path = find_file(directory, cat(part, "-images-idx3-ubyte")),
-              label_path = find_file(directory, cat(part, "-labels-idx1-ubyte"));
-  IdxArray images = read_idx(image_path, 3), labels = read_idx(label_path, 1);
-  require(ErrorKind::data, images.shape[0] == labels.shape[0], image_path, " has ", images.shape[0], " images, but ",
-          label_path, " has ", labels.shape[0], " labels");
-  auto invalid_label =
-      std::find_if(labels.bytes.begin(), labels.bytes.end(), [&](std::uint8_t label) { return label >= classes; });
-  require(ErrorKind::data, invalid_label == labels.bytes.end(), label_path, ": label ",
-          invalid_label == labels.bytes.end() ? 0 : static_cast<int>(*invalid_label), " of row ",
-          invalid_label - labels.bytes.begin(), " is not in 0..", classes - 1);
-  return {std::move(images.shape), std::move(images.bytes), std::move(labels.bytes)};
 }
 
 }  // namespace karez::data

@@ -26,16 +26,4 @@ IdxArray read_idx(const std::string& path, int rank);
 IdxArray unpack_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name);
 IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name);  // the same, plain bytes only
 
-// Images [n, h, w] and their labels [n]; each label is below `classes`.
-struct LabelledImages {
-  Shape shape;                       // [n, h, w]
-  std::vector<std::uint8_t> images;  // n * h * w grey levels
-  std::vector<std::uint8_t> labels;
-  std::int64_t rows() const { return shape[0]; }
-};
-
-// Reads the pair "<part>-images-idx3-ubyte" and "<part>-labels-idx1-ubyte" of a directory, each with or without ".gz";
-// part is "train" or "t10k".
-LabelledImages read_labelled_images(const std::string& directory, std::string_view part, int classes = 10);
-
 }  // namespace karez::data

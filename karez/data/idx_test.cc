@@ -3,48 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-
-#include "karez/base/error.h"
 #include "karez/base/test_error.h"
+#include "karez/data/test_idx.h"
 
 namespace karez::data {
 namespace {
-namespace fs = std::filesystem;
-using Bytes = std::vector<std::uint8_t>;
-
-// Makes the bytes of an IDX file.
-Bytes idx(std::uint32_t magic, const std::vector<std::uint32_t>& counts, const Bytes& content) {
-  Bytes out;
-  auto word = [&](std::uint32_t w) {
-    for (int shift = 24; shift >= 0; shift -= 8) out.push_back(static_cast<std::uint8_t>(w >> shift));
-  };
-  word(magic);
-  for (auto count : counts) word(count);
-  out.insert(out.end(), content.begin(), content.end());
-  return out;
-}
-
-// A directory that exists for one test.
-struct Folder {
-  fs::path path = fs::temp_directory_path() / cat("karez_idx_", getpid());
-  Folder() { fs::create_directories(path); }
-  ~Folder() { fs::remove_all(path); }
-  void write(const std::string& name, const Bytes& bytes) const {
-    std::ofstream(path / name, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  }
-  // The text of the error, with DIR in place of the folder's path.
-  std::string error() const {
-    std::string text = error_of([&] { read_labelled_images(path.string(), "train"); });
-    for (auto at = text.find(path.string()); at != text.npos; at = text.find(path.string()))
-      text.replace(at, path.string().size(), "DIR");
-    return text;
-  }
-};
 
 TEST(Idx, AValidFileIsRead) {
   IdxArray a = parse_idx(idx(0x803, {2, 1, 3}, {1, 2, 3, 4, 5, 6}), 3, "x");
@@ -119,42 +83,6 @@ TEST(Idx, GzipUnpacksNoMoreThanTheHeaderCounts) {
 TEST(Idx, TheErrorForAMissingFileHasItsPath) {
   EXPECT_EQ(error_of([] { read_idx("/nowhere/x", 1); }), "cannot open '/nowhere/x'");
   EXPECT_EQ(error_of([] { read_idx("/tmp", 1); }), "cannot open '/tmp'");
-}
-
-TEST(LabelledImages, ImagesAndLabelsAreReadTogether) {
-  Folder folder;
-  folder.write("train-images-idx3-ubyte", idx(0x803, {2, 1, 2}, {1, 2, 3, 4}));
-  folder.write("train-labels-idx1-ubyte", idx(0x801, {2}, {9, 0}));
-  LabelledImages rows = read_labelled_images(folder.path.string(), "train");
-  EXPECT_EQ(rows.rows(), 2);
-  EXPECT_EQ(rows.labels, (Bytes{9, 0}));
-}
-
-TEST(LabelledImages, AMissingDirectoryAndAMissingFileAreDistinguished) {
-  EXPECT_EQ(error_of([] { read_labelled_images("/nowhere", "train"); }), "data directory '/nowhere' does not exist");
-  Folder folder;
-  EXPECT_EQ(folder.error(), "data directory 'DIR' has no file train-images-idx3-ubyte, neither plain nor with .gz");
-}
-
-TEST(LabelledImages, CountsOfImagesAndLabelsMustAgree) {
-  Folder folder;
-  folder.write("train-images-idx3-ubyte", idx(0x803, {2, 1, 1}, {1, 2}));
-  folder.write("train-labels-idx1-ubyte", idx(0x801, {3}, {1, 2, 3}));
-  EXPECT_EQ(folder.error(), "DIR/train-images-idx3-ubyte has 2 images, but DIR/train-labels-idx1-ubyte has 3 labels");
-}
-
-TEST(LabelledImages, ALabelOutOfRangeIsReportedWithItsRow) {
-  Folder folder;
-  folder.write("train-images-idx3-ubyte", idx(0x803, {3, 1, 1}, {1, 2, 3}));
-  folder.write("train-labels-idx1-ubyte", idx(0x801, {3}, {9, 10, 11}));
-  EXPECT_EQ(folder.error(), "DIR/train-labels-idx1-ubyte: label 10 of row 1 is not in 0..9");
-}
-
-TEST(LabelledImages, GzipDamageIsReportedWithTheFile) {
-  Folder folder;
-  folder.write("train-images-idx3-ubyte.gz", {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3});
-  folder.write("train-labels-idx1-ubyte", idx(0x801, {0}, {}));
-  EXPECT_THAT(folder.error(), ::testing::StartsWith("DIR/train-images-idx3-ubyte.gz: gzip data "));
 }
 
 }  // namespace

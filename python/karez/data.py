@@ -1,4 +1,4 @@
-"""Data: batches of arrays and labelled images, and a progress line."""
+"""Data: data sets, batches of arrays, and a progress line."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from typing import Any
 
 import numpy
 
-from ._core import Feed, ImageBatches, Progress, read_labelled_images as labelled_images
-from .datasets import SKIP, DataIterator, Dataset, concat, from_arrays, from_generator, from_source, range, zip
+from ._core import Progress
+from .datasets import (
+    SKIP,
+    DataIterator,
+    Dataset,
+    concat,
+    from_arrays,
+    from_generator,
+    from_labelled_images,
+    from_source,
+    range,
+    zip,
+)
 from .errors import ShapeError, UserError
 from .prefetch import feed
 
@@ -18,15 +29,13 @@ __all__ = [
     "Batches",
     "DataIterator",
     "Dataset",
-    "Feed",
-    "ImageBatches",
     "Progress",
     "concat",
     "feed",
     "from_arrays",
     "from_generator",
+    "from_labelled_images",
     "from_source",
-    "labelled_images",
     "range",
     "zip",
 ]
@@ -59,7 +68,8 @@ class Batches:
         self.per_epoch = self.rows // batch if drop_last else -(-self.rows // batch)
         if self.per_epoch == 0:
             raise UserError(f"Batches: batch must be at most {self.rows}, the number of rows; got {batch}")
-        self._order: tuple[int, Any] = -1, None  # an epoch and the order of its rows
+        rows = range(self.rows).shuffle(seed=seed) if shuffle else range(self.rows)
+        self._rows = rows.batch(batch, "drop" if drop_last else "keep")  # the numbers of the rows of each batch
         self._epochs = 0  # the number of epochs that loops have started
 
     def __len__(self) -> int:
@@ -79,14 +89,6 @@ class Batches:
         """The batch at this position: a tuple with the batch's rows of each array, or only the rows if there is one
         array."""
         epoch, place = divmod(position, self.per_epoch)
-        known_epoch, order = self._order  # replaced by one assignment, since several loops may run at the same time
-        if known_epoch != epoch:
-            order = (
-                numpy.random.default_rng([self.seed, epoch]).permutation(self.rows)
-                if self.shuffle
-                else numpy.arange(self.rows)
-            )
-            self._order = epoch, order
-        rows = order[place * self.batch : (place + 1) * self.batch]
+        rows: Any = self._rows._dataset.at(place, epoch)
         parts = tuple(array[rows] for array in self.arrays)
         return parts if len(parts) > 1 else parts[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional, Union
 
@@ -12,7 +13,18 @@ from .data_iterator import DataIterator, Epoch
 from .errors import TypeError, UserError
 from .iterable_reader import IterableReader
 
-__all__ = ["SKIP", "Dataset", "DataIterator", "concat", "from_arrays", "from_generator", "from_source", "range", "zip"]
+__all__ = [
+    "SKIP",
+    "Dataset",
+    "DataIterator",
+    "concat",
+    "from_arrays",
+    "from_generator",
+    "from_labelled_images",
+    "from_source",
+    "range",
+    "zip",
+]
 
 
 class Skip:
@@ -287,6 +299,19 @@ def from_generator(source: Union[Iterable[Any], Callable[[], Iterable[Any]]]) ->
             f"from_generator: expected an iterable or a function that returns one, got {type(source).__name__}"
         )
     return Dataset(_core.generator_dataset(make, getattr(source, "__name__", type(source).__name__), False))
+
+
+def from_labelled_images(
+    directory: Union[str, os.PathLike[str]], part: str, *, classes: int = 10, mean: float = 0.0, deviation: float = 1.0
+) -> Dataset:
+    """The elements (image, label) of IDX files, the format of MNIST.
+
+    directory: contains the files "<part>-images-idx3-ubyte" and "<part>-labels-idx1-ubyte", each with or without ".gz".
+    part: "train" or "t10k".
+    classes: labels must be below this number.
+    mean, deviation: a pixel becomes (grey / 255 - mean) / deviation. An image is a float32 array [1, h, w].
+    """
+    return Dataset(_core.labelled_images_dataset(os.fspath(directory), part, classes, mean, deviation))
 
 
 def range(*arguments: int) -> Dataset:

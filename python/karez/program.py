@@ -159,7 +159,7 @@ def _names_of(function: Any) -> list[str]:
 
 
 def is_leaf(value: Any) -> bool:
-    if isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float, _core.Feed, _core.LocalRows)):
+    if isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float, _core.LocalRows)):
         return True
     return isinstance(value, int) and not isinstance(value, bool) or tree_util.has_attribute(value, "__array__")
 

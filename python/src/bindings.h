@@ -18,7 +18,7 @@ void init_scan(nb::module_& m);         // loops in a program
 void init_guards(nb::module_& m);       // guards of captured values
 void init_compile(nb::module_& m);      // compiled functions and their results
 void init_optim(nb::module_& m);        // optimisers and schedules
-void init_batches(nb::module_& m);      // sources of batches, and the progress line
 void init_datasets(nb::module_& m);     // data sets and their iterators
+void init_progress(nb::module_& m);     // the progress line
 
 }  // namespace karez::python

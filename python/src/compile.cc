@@ -62,7 +62,6 @@ struct LocalRows {
 };
 
 Argument argument_of(nb::handle object) {
-  if (nb::isinstance<Feed>(object)) return *nb::inst_ptr<Feed>(object);
   if (nb::isinstance<LocalRows>(object)) return nb::inst_ptr<LocalRows>(object)->argument;
   if (nb::isinstance<Value>(object)) return Argument(nb::inst_ptr<Value>(object)->outside(), user_line());
   if (PyFloat_Check(object.ptr())) return HostArray::of<double>({}, {PyFloat_AS_DOUBLE(object.ptr())});
@@ -144,7 +143,6 @@ const Tensor* captured_input(nb::handle object) {
 }
 
 void init_compile(nb::module_& m) {
-  nb::class_<Feed>(m, "Feed", "One batch of a source, read inside the plan.");
   nb::class_<PlanPage>(m, "PlanPage")
       .def("text", &PlanPage::text, nb::call_guard<GilRelease>())
       .def("html", &PlanPage::html, nb::call_guard<GilRelease>());

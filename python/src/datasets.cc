@@ -9,6 +9,7 @@
 
 #include "karez/api/data_iterator.h"
 #include "karez/api/world.h"
+#include "karez/data/labelled_images.h"
 #include "python/src/bindings.h"
 #include "python/src/elements.h"
 #include "python/src/value.h"
@@ -204,6 +205,12 @@ void init_sources(nb::module_& m) {
     for (std::size_t i = 0; i < element.fields.size(); ++i) fields.push_back(data::array_of(element, i));
     return data::from_arrays(std::move(fields), element.structure);
   });
+  m.def(
+      "labelled_images_dataset",
+      [](const std::string& directory, const std::string& part, int classes, float mean, float deviation) {
+        return data::from_labelled_images(directory, part, {classes, mean, deviation});
+      },
+      nb::call_guard<GilRelease>());
   m.def("function_dataset", [](std::int64_t size, nb::object f, const std::string& name) {
     return data::from_function(
         size,

@@ -20,6 +20,6 @@ NB_MODULE(_core, m) {
   karez::python::init_guards(m);
   karez::python::init_compile(m);
   karez::python::init_optim(m);
-  karez::python::init_batches(m);
   karez::python::init_datasets(m);
+  karez::python::init_progress(m);
 }

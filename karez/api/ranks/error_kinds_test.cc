@@ -60,7 +60,7 @@ TEST(Kinds, AMissingDeviceIsADeviceError) {
 }
 
 TEST(Kinds, AMissingDirectoryIsADataError) {
-  EXPECT_EQ(catch_error([] { read_labelled_images("/nowhere/at/all", "train"); }).kind, ErrorKind::data);
+  EXPECT_EQ(catch_error([] { data::from_labelled_images("/nowhere/at/all", "train"); }).kind, ErrorKind::data);
 }
 
 TEST(Kinds, AnInvalidOptionIsAUserError) {

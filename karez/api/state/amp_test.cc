@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "karez/api/batches.h"
 #include "karez/api/compile.h"
 #include "karez/api/namespace.h"
 #include "karez/api/nn.h"

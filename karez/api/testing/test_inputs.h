@@ -1,7 +1,9 @@
-// Inputs that several tests use: arrays of numbers, and a source whose reads block until the test lets them continue.
+// Inputs that several tests use: arrays of numbers, a source of several batches, and a source whose reads block until
+// the test lets them continue.
 #pragma once
 
 #include <future>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -9,6 +11,7 @@
 
 #include "karez/api/compile.h"
 #include "karez/api/functions.h"
+#include "karez/data/array_source.h"
 
 namespace karez {
 
@@ -46,6 +49,21 @@ inline HostArray small_integers(DType dtype, Shape shape) {
 inline Array array_on(const DeviceMesh& mesh, const HostArray& value, const std::vector<std::string>& axes = {}) {
   return compile(mesh, [axes](Tensor x) { return axes.empty() ? x * 1 : with_layout(x, axes); })(value).value();
 }
+
+// A source of the given batches, which have equal types: position p is batch p.
+class BatchesSource : public Source {
+ public:
+  explicit BatchesSource(const std::vector<HostArray>& batches) {
+    for (const HostArray& batch : batches) batches_.push_back(data::array_source(batch));
+  }
+  TensorType type() const override { return batches_.at(0)->type(); }
+  void read(std::int64_t position, std::span<const std::int64_t> begin, const tensor::TensorRef& out) const override {
+    batches_.at(static_cast<std::size_t>(position))->read(position, begin, out);
+  }
+
+ private:
+  std::vector<std::shared_ptr<const Source>> batches_;
+};
 
 // A source whose reads block until `open` is ready and then return 5.
 class LateSource : public Source {
