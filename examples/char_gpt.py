@@ -69,9 +69,9 @@ def options() -> argparse.Namespace:
 
 
 def windows(text: Ints, starts: Ints, context: int) -> tuple[Ints, Ints]:
-    """Returns the inputs [n, context], and the character that follows each input character, [n * context]."""
-    at = np.asarray(starts)[:, None] + np.arange(context)
-    return text[at], text[at + 1].reshape(-1)
+    """Returns the inputs [..., context], and the character that follows each input character, for starts [...]."""
+    at = starts[..., None] + np.arange(context)
+    return text[at], text[at + 1]
 
 
 def main() -> bool:
@@ -90,7 +90,7 @@ def main() -> bool:
 
     @kz.compile(mesh=mesh, rules=rules)
     def step(x: kz.Tensor, y: kz.Tensor) -> kz.Tensor:
-        loss = F.cross_entropy(net(x).flatten(0, 1), y)
+        loss = F.cross_entropy(net(x).flatten(0, 1), y.flatten())
         loss.backward()
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
@@ -98,16 +98,18 @@ def main() -> bool:
 
     @kz.compile(mesh=mesh)
     def evaluate(x: kz.Tensor, y: kz.Tensor, weights: kz.Tensor) -> kz.Tensor:
-        return F.cross_entropy(net(x).flatten(0, 1), y, row_weights=weights) * weights.sum()
+        return F.cross_entropy(net(x).flatten(0, 1), y.flatten(), row_weights=weights) * weights.sum()
 
     @kz.compile(mesh=mesh)
     def next_distribution(x: kz.Tensor, place: kz.Tensor) -> kz.Tensor:
         return F.softmax(net(x)[0][place] / 0.8)
 
-    random, begin = np.random.default_rng(o.seed), time.time()
-    for i in range(o.steps):
+    starts = kz.data.range(len(train) - o.context).shuffle(seed=o.seed).repeat()
+    batches = starts.map(lambda start: windows(train, start, o.context)).batch(o.batch).take(o.steps)
+    begin = time.time()
+    for i, (x, y) in enumerate(batches):
         optimizer.lr = schedule(i)
-        loss = step(*windows(train, random.integers(0, len(train) - o.context, o.batch), o.context))
+        loss = step(x, y)
         if (i + 1) % max(1, o.steps // 10) == 0:
             print(
                 f"step {i + 1}/{o.steps}  loss {float(loss):.4f}  {(time.time() - begin) / (i + 1) * 1e3:.1f} ms "
@@ -127,7 +129,7 @@ def main() -> bool:
         counted = places.max() + 1
     print(f"validation loss {total / counted:.4f} over {counted} characters")
 
-    written = [0]
+    random, written = np.random.default_rng(o.seed), [0]
     for _ in range(o.sample):
         window = np.array(written[-o.context :], dtype=np.int32)
         probabilities = (

@@ -6,12 +6,9 @@ import sys
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import karez as kz
 from karez import F, nn
-
-Ints = npt.NDArray[np.integer[Any]]
 
 
 class Adapted(nn.Module):
@@ -109,21 +106,18 @@ def main() -> bool:
 
     with open(o.data, "rb") as file:
         text = np.frombuffer(file.read(), np.uint8).astype(np.int32) % o.characters
-    random = np.random.default_rng(o.seed)
+    starts = kz.data.range(len(text) - o.context).shuffle(seed=o.seed).repeat()
+    windows = starts.map(lambda start: (text[start : start + o.context], text[start + 1 : start + o.context + 1]))
     optimizer = kz.optim.AdamW(trained, lr=o.lr, weight_decay=0.0)
 
     @kz.compile(mesh=mesh)
     def step(x: kz.Tensor, y: kz.Tensor) -> kz.Tensor:
-        loss = F.cross_entropy(net(x).flatten(0, 1), y)
+        loss = F.cross_entropy(net(x).flatten(0, 1), y.flatten())
         loss.backward()
         optimizer.step()
         return loss
 
-    def batch(_: int) -> tuple[Ints, Ints]:
-        at = random.integers(0, len(text) - o.context, o.batch)[:, None] + np.arange(o.context)
-        return text[at], text[at + 1].reshape(-1)
-
-    losses = [float(step(x, y)) for x, y in kz.data.feed(map(batch, range(o.steps)))]
+    losses = [float(step(x, y)) for x, y in windows.batch(o.batch).take(o.steps)]
     before, after = np.mean(losses[:5]), np.mean(losses[-20:])
     print(f"loss {before:.4f} at the start, {after:.4f} at the end")
     if o.save:

@@ -59,34 +59,11 @@ def image(path: pathlib.Path, size: int) -> npt.NDArray[np.float32]:
     return np.asarray((np.asarray(small, np.float32).transpose(2, 0, 1) / 255 - 0.45) / 0.25, np.float32)
 
 
-class Images:
-    """Batches of the images in a folder, in a new random order in each epoch. About half of the images are mirrored."""
-
-    def __init__(self, folder: pathlib.Path, batch: int, size: int, seed: int) -> None:
-        self.classes = sorted(item.name for item in folder.iterdir() if item.is_dir())
-        self.files = [
-            (path, label) for label, name in enumerate(self.classes) for path in sorted((folder / name).iterdir())
-        ]
-        self.batch, self.size, self.seed, self.per_epoch = batch, size, seed, len(self.files) // batch
-        self.epochs = 0
-        if self.per_epoch == 0:
-            raise kz.UserError(f"{folder}: expected at least {batch} images, one batch; found {len(self.files)}")
-
-    def epoch(self, number: int) -> Any:
-        random = np.random.default_rng([self.seed, number])
-        order = random.permutation(len(self.files))
-        for i in range(self.per_epoch):
-            yield self.read([self.files[j] for j in order[i * self.batch : (i + 1) * self.batch]], random)
-
-    def read(self, files: list[tuple[pathlib.Path, int]], random: np.random.Generator) -> tuple[Any, Any]:
-        images = [image(path, self.size) for path, _ in files]
-        return np.stack([image[:, :, ::-1] if random.random() < 0.5 else image for image in images]), np.array(
-            [label for _, label in files]
-        )
-
-    def __iter__(self) -> Any:
-        self.epochs += 1
-        return self.epoch(self.epochs - 1)
+def labelled_files(folder: pathlib.Path) -> tuple[list[tuple[pathlib.Path, int]], list[str]]:
+    """Returns the files with the numbers of their classes, and the names of the classes."""
+    classes = sorted(item.name for item in folder.iterdir() if item.is_dir())
+    files = [(path, label) for label, name in enumerate(classes) for path in sorted((folder / name).iterdir())]
+    return files, classes
 
 
 def options() -> argparse.Namespace:
@@ -111,10 +88,19 @@ def options() -> argparse.Namespace:
 def main() -> bool:
     o = options()
     kz.seed(o.seed)
-    images = Images(o.data, o.batch, o.size, o.seed)
-    net = ResNet(len(images.classes), o.blocks, o.width)
+    files, classes = labelled_files(o.data)
+
+    def labelled_image(path: pathlib.Path, label: int, rng: np.random.Generator) -> tuple[Any, int]:
+        pixels = image(path, o.size)
+        return pixels[:, :, ::-1] if rng.random() < 0.5 else pixels, label  # half of the images are mirrored
+
+    shuffled = kz.data.from_source(files).shuffle(seed=o.seed)
+    batches = shuffled.map(labelled_image, parallel=2, rng=True, seed=o.seed).batch(o.batch, last="drop")
+    if len(batches) == 0:
+        raise kz.UserError(f"{o.data}: expected at least {o.batch} images, one batch; found {len(files)}")
+    net = ResNet(len(classes), o.blocks, o.width)
     optimizer = kz.optim.SGD(net.parameters(), lr=o.lr, momentum=0.9, weight_decay=1e-4)
-    schedule = kz.optim.cosine_schedule(o.lr, o.epochs * images.per_epoch, warmup=min(50, images.per_epoch))
+    schedule = kz.optim.cosine_schedule(o.lr, o.epochs * len(batches), warmup=min(50, len(batches)))
 
     @kz.compile(mesh=kz.Mesh(o.mesh))
     def step(x: kz.Tensor, y: kz.Tensor) -> tuple[kz.Tensor, kz.Tensor]:
@@ -125,17 +111,18 @@ def main() -> bool:
         return loss, (scores.argmax(1) == y).float().mean()
 
     results: list[tuple[float, float]] = []  # the loss and the accuracy of each step
-    progress = kz.data.Progress(o.epochs * images.per_epoch, o.batch)
-    for i, (x, y) in enumerate(kz.data.feed(images, epochs=o.epochs)):
-        optimizer.lr = schedule(i)
-        loss, accuracy = step(x, y)
-        results.append((float(loss), float(accuracy)))
-        progress.show(i + 1, i // images.per_epoch + 1, results[-1][0])
+    progress = kz.data.Progress(o.epochs * len(batches), o.batch)
+    for epoch in range(o.epochs):
+        for x, y in batches:
+            optimizer.lr = schedule(len(results))
+            loss, accuracy = step(x, y)
+            results.append((float(loss), float(accuracy)))
+            progress.show(len(results), epoch + 1, results[-1][0])
     progress.finish()
-    last_loss, last_accuracy = np.mean(results[-images.per_epoch :], axis=0)
+    last_loss, last_accuracy = np.mean(results[-len(batches) :], axis=0)
     print(
         f"last epoch: loss {last_loss:.4f}, accuracy {100 * last_accuracy:.1f} % "
-        f"({len(images.files)} images in {len(images.classes)} classes)"
+        f"({len(files)} images in {len(classes)} classes)"
     )
     return bool(last_loss <= o.at_most)
 
