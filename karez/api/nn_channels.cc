@@ -19,8 +19,8 @@ ValueId moving_average(Builder& b, ValueId average, ValueId value, double moment
   const ValueId wide = build::widened(b, average);
   if (type.rank() == 2) {
     const std::int64_t parts = type.shape[0];
-    ValueId weights = build::iota(b, {type.dtype, {parts}}, 0);  // the last part gets the largest weight
-    const double log_decay = std::log1p(-std::min(momentum, 1 - 1e-300));
+    ValueId weights = build::iota(b, {type.dtype, {parts}}, 0);         // the last part gets the largest weight
+    const double log_decay = std::max(std::log1p(-momentum), -1000.0);  // finite for momentum 1, because 0 * inf is NaN
     const ValueId operands[] = {weights, build::full_like(b, weights, static_cast<double>(parts - 1)),
                                 build::full_like(b, weights, log_decay), build::full_like(b, weights, momentum)};
     weights = build::pointwise(b, "x3 * exp((x1 - x0) * x2)", operands);
