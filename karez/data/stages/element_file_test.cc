@@ -298,7 +298,9 @@ TEST(ElementRecord, SizesAreCheckedBeforeMemoryIsAllocated) {
   EXPECT_THAT(with(27, {0, 5}), HasSubstr("the end of the record at byte 143 is invalid"));
   EXPECT_EQ(with(27, {6, 1}), "no error");
   std::string other = record;
-  other[16] = 4;
+  other[16] = 4;  // a skipped element
+  EXPECT_THAT(record_error(other), HasSubstr("the end of the record at byte 117 is invalid"));
+  other[16] = 5;
   EXPECT_THAT(record_error(other), HasSubstr("the kind of a structure at byte 116 is invalid"));
   other = record, other[17] = 3;
   EXPECT_THAT(record_error(other), HasSubstr("the kind of a field at byte 117 is invalid"));
