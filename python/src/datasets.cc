@@ -174,7 +174,7 @@ void init_stages(nb::class_<Dataset>& type) {
   type.def("take", &Dataset::take);
   type.def("skip", &Dataset::skip);
   type.def("shard", &Dataset::shard);
-  type.def("cache", &Dataset::cache);
+  type.def("cache", [](const Dataset& self) { return self.cache(); });
   type.def("prefetch", &Dataset::prefetch);
   type.def(
       "with_options",
