@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "karez/api/compile.h"
+#include "karez/api/interactive.h"
 #include "karez/api/namespace.h"
 #include "karez/api/nn.h"
 #include "karez/api/optim.h"
@@ -97,6 +98,17 @@ TEST(CustomOps, AProgramWithAUserDefinedOpAndKernelTrainsOnEveryMesh) {
     for (std::size_t i = 0; i < result.size(); ++i)
       EXPECT_NEAR(result[i], expected[i], 1e-12 * expected[i]) << mesh << ", step " << i;
   }
+}
+
+TEST(CustomOps, AnOpCanBeAppliedOutsideOfCompiledFunctions) {
+  std::atomic<int> prepared{0};
+  World world({.ops = {squared()}, .kernels = {squared_kernel(prepared)}});
+  const HostArray x = HostArray::of<double>({1, 2}, {2, -3});
+  const Array on_mesh = compile(world.mesh(), [](Tensor t) { return t * 1; })(x).value();
+  EXPECT_EQ(list<double>(apply("squared", {on_mesh}, {{"by", 2.0}})), (std::vector<double>{8, 18}));
+  const Interactive scope(world.mesh());
+  EXPECT_EQ(list<double>(apply("squared", {x}, {{"by", 2.0}})), (std::vector<double>{8, 18}));
+  EXPECT_GE(prepared, 1);
 }
 
 TEST(CustomOps, ADuplicateNameIsAnError) {

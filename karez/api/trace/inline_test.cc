@@ -260,6 +260,9 @@ TEST(Threads, FunctionsThatCallEachOtherOnTwoThreadsGiveAnErrorAndDoNotHang) {
   thread.join();
   EXPECT_THAT(error_of_f, HasSubstr("calls itself"));
   EXPECT_THAT(error_of_g, HasSubstr("calls itself"));
+  EXPECT_THAT(error_of_f + error_of_g,  // the first error ends the trace for which the other thread waits
+              ::testing::ContainsRegex("function '[fg]' calls itself by way of '[fg]' while it is traced; compiled "
+                                       "functions cannot be recursive"));
 }
 
 }  // namespace
