@@ -50,7 +50,7 @@ struct Training {
     for (std::int64_t at = from; at < to; ++at) {
       adam.set_lr(rate(at));
       const data::Element batch = batches.at(at % batches.size().value(), at / batches.size().value());
-      futures.push_back(step.call({tensor_of(batch, 0), tensor_of(batch, 1)}));
+      futures.push_back(step.call({data::array_of(batch, 0), data::array_of(batch, 1)}));
     }
     std::vector<double> losses;
     for (const Future& future : futures) losses.push_back(future.item());
