@@ -69,7 +69,7 @@ void remove_stale_temporaries(const std::string& path) {
 
 // Locks the file after creating it, so that other writers do not remove it. Between the two steps another writer may
 // have removed it as stale.
-TemporaryFile::TemporaryFile(std::string path) : path_(std::move(path)) {
+TemporaryFile::TemporaryFile(std::string path) : path_(std::move(path)), process_(::getpid()) {
   remove_stale_temporaries(path_);
   while (true) {
     temporary_path_ = temporary_path_of(path_);
@@ -83,7 +83,7 @@ TemporaryFile::TemporaryFile(std::string path) : path_(std::move(path)) {
 }
 
 TemporaryFile::~TemporaryFile() {
-  if (!temporary_path_.empty()) ::unlink(temporary_path_.c_str());
+  if (!temporary_path_.empty() && process_ == ::getpid()) ::unlink(temporary_path_.c_str());
 }
 
 void TemporaryFile::commit() {

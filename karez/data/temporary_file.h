@@ -10,8 +10,9 @@
 namespace karez::data {
 
 // Creates PATH.writing-PROCESS-NUMBER in the folder of the path; the destructor removes it unless `commit` has renamed
-// it. Files of killed writers of this path are removed when the next writer begins: a writer locks its file (flock) as
-// long as it is open. Throws data errors that contain the file and the reason, such as a missing folder or a full disk.
+// it, and does nothing in a forked process. Files of killed writers of this path are removed when the next writer
+// begins: a writer locks its file (flock) as long as it is open. Throws data errors that contain the file and the
+// reason, such as a missing folder or a full disk.
 class TemporaryFile {
  public:
   explicit TemporaryFile(std::string path);
@@ -26,6 +27,7 @@ class TemporaryFile {
  private:
   std::string path_, temporary_path_;  // the second is empty after `commit`
   std::shared_ptr<const OpenFile> file_;
+  int process_;  // the process that has created the file
 };
 
 // A file without a name in this folder, open for reading and writing. It exists as long as it is open, so it never

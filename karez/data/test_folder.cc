@@ -1,15 +1,17 @@
-// Makes a folder for a test, and reads and writes small files in it.
+// Makes a folder for a test, reads and writes small files in it, and limits the size of files.
 #include "karez/data/test_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
-#include "karez/base/error.h"
+#include "karez/base/test_error.h"
 
 namespace karez::data {
 namespace fs = std::filesystem;
@@ -34,6 +36,18 @@ std::string TestFolder::content(const std::string& name) const {
 
 void TestFolder::put(const std::string& name, const std::string& bytes) const {
   std::ofstream(path(name), std::ios::binary) << bytes;
+}
+
+std::string error_with_a_full_disk(const std::function<void()>& body) {
+  struct rlimit old_limit = {};
+  ::getrlimit(RLIMIT_FSIZE, &old_limit);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit small = {4096, old_limit.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  std::string error = error_of(body);
+  ::setrlimit(RLIMIT_FSIZE, &old_limit);
+  std::signal(SIGXFSZ, handler);
+  return error;
 }
 
 }  // namespace karez::data

@@ -1,6 +1,7 @@
 // For tests: an empty folder that is removed at the end of the test.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,8 @@ class TestFolder {
  private:
   std::string path_;
 };
+
+// The text of the error that the body throws while no file may have more than 4096 bytes, as if the disk were full.
+std::string error_with_a_full_disk(const std::function<void()>& body);
 
 }  // namespace karez::data

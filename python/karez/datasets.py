@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional, Union
 
@@ -10,8 +11,9 @@ import numpy
 
 from . import _core
 from .data_iterator import DataIterator, Epoch
-from .errors import TypeError, UserError
+from .errors import DataError, TypeError, UserError
 from .iterable_reader import IterableReader
+from .skipped_record import SKIP
 
 __all__ = [
     "SKIP",
@@ -19,6 +21,7 @@ __all__ = [
     "DataIterator",
     "concat",
     "from_arrays",
+    "from_files",
     "from_generator",
     "from_labelled_images",
     "from_source",
@@ -26,17 +29,7 @@ __all__ = [
     "zip",
 ]
 
-
-class Skip:
-    """The type of SKIP."""
-
-    def __repr__(self) -> str:
-        return "data.SKIP"
-
-
-# What a function of `map` returns to skip the record.
-SKIP = Skip()
-_core.set_skip_object(SKIP)
+Path = Union[str, "os.PathLike[str]"]
 
 
 class Dataset:
@@ -158,9 +151,28 @@ class Dataset:
         """Every shards-th element, beginning with element `index`."""
         return Dataset(self._dataset.shard(shards, index))
 
-    def cache(self) -> Dataset:
-        """Keeps the elements in memory after the first complete epoch."""
-        return Dataset(self._dataset.cache())
+    def cache(self, folder: Optional[Path] = None) -> Dataset:
+        """Keeps the elements of the first complete epoch; later epochs read them instead of executing the stages before
+        this one, and have the same elements in the same order, also after `shuffle`.
+
+        folder: the elements are kept in a file in this folder instead of in memory. The file has no name; it exists as
+        long as the data set or an iterator uses it. Objects that are not arrays are stored by pickle.
+        """
+        if folder is None:
+            return Dataset(self._dataset.cache())
+        return Dataset(self._dataset.cache_in_file(_path_bytes("cache", folder), _store_object, _restore_object))
+
+    def snapshot(self, path: Path) -> Dataset:
+        """Like `cache` in a file, but the file is kept, and later runs of the program read it.
+
+        The file appears under its path after the first complete epoch. It contains the description of this data set, as
+        repr() shows it, and is an error for a data set with another one. The description does not contain functions
+        or values: delete the file after changing these. Once the file exists, the elements can be read by index.
+
+        Objects that are not arrays are stored by pickle, which can execute any code when it reads them: use only files
+        that you trust.
+        """
+        return Dataset(self._dataset.snapshot(_path_bytes("snapshot", path), _store_object, _restore_object))
 
     def prefetch(self, slots: int) -> Dataset:
         """Lets the stages before this point work while those after it do, up to `slots` elements ahead."""
@@ -284,6 +296,23 @@ def from_source(source: Any) -> Dataset:
     return Dataset(_core.function_dataset(len(source), lambda index: source[index], type(source).__name__))
 
 
+def from_files(paths: Union[Path, Iterable[Path]], read: Optional[Callable[[str], Any]] = None) -> Dataset:
+    """The elements read(path) of files, or their bytes as `bytes` objects by default.
+
+    paths: a path, a pattern with *, ? and [a-z] as in a shell, whose matches are sorted by name, or a list of these. A
+    pattern without a match, a missing file and a folder are errors. The files are listed once, when the data set is
+    made.
+    """
+    patterns = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    if not isinstance(patterns, Iterable) or isinstance(patterns, bytes):
+        raise TypeError(f"from_files: expected a path or a list of paths, got {type(paths).__name__}")
+    if read is not None:
+        _check_callable("from_files", read)
+    return Dataset(
+        _core.files_dataset([_path_bytes("from_files", pattern) for pattern in patterns], read or _read_bytes)
+    )
+
+
 def from_generator(source: Union[Iterable[Any], Callable[[], Iterable[Any]]]) -> Dataset:
     """The elements of an iterable, or of the iterable that a function returns for each epoch.
 
@@ -334,6 +363,31 @@ def concat(*datasets: Dataset) -> Dataset:
 
 def as_dataset(value: Any) -> Dataset:
     return value if isinstance(value, Dataset) else from_generator(value)
+
+
+def _read_bytes(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _path_bytes(function: str, path: Any) -> bytes:
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{function}: expected a path, got {type(path).__name__}")
+    return os.fsencode(path)
+
+
+def _store_object(value: Any) -> bytes:
+    try:
+        return pickle.dumps(value, 5)  # a protocol that every supported Python reads
+    except Exception as error:
+        raise TypeError(f"an object of type {type(value).__name__} cannot be stored by pickle: {error}") from error
+
+
+def _restore_object(stored: bytes) -> Any:
+    try:
+        return pickle.loads(stored)
+    except Exception as error:
+        raise DataError(f"a stored object cannot be restored by pickle: {error}") from error
 
 
 def _check_callable(method: str, f: Any) -> None:

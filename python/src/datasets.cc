@@ -34,6 +34,9 @@ std::string name_of(nb::handle function) {
   return text == "<lambda>" ? "" : text;
 }
 
+// Paths are bytes, because not every path is valid UTF-8.
+std::string text_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+
 // Calls a Python function with the fields of an element: the items of a tuple are its arguments.
 nb::object call(const data::Object& function, const Element& element) {
   return nb::borrow(handle_of(function))(*arguments_of(element));
@@ -50,6 +53,16 @@ std::function<Dataset(const Element&)> dataset_function(nb::object f) {
   return [f = hold(std::move(f))](const Element& element) {
     return with_gil([&] { return nb::cast<Dataset>(call(f, element).attr("_dataset")); });
   };
+}
+
+// Stores objects by Python functions: store(object) returns bytes, and restore(bytes) the object.
+data::ObjectCodec codec_of(nb::object store, nb::object restore) {
+  return {[f = hold(std::move(store))](const data::Object& object) {
+            return with_gil([&] { return text_of(nb::cast<nb::bytes>(nb::borrow(handle_of(f))(handle_of(object)))); });
+          },
+          [f = hold(std::move(restore))](std::string_view bytes) {
+            return with_gil([&] { return hold(nb::borrow(handle_of(f))(nb::bytes(bytes.data(), bytes.size()))); });
+          }};
 }
 
 // `make(epoch)` returns an object with the methods next() (which raises StopIteration at the end), state() and
@@ -175,6 +188,15 @@ void init_stages(nb::class_<Dataset>& type) {
   type.def("skip", &Dataset::skip);
   type.def("shard", &Dataset::shard);
   type.def("cache", [](const Dataset& self) { return self.cache(); });
+  type.def("cache_in_file", [](const Dataset& self, const nb::bytes& folder, nb::object store, nb::object restore) {
+    return self.cache(text_of(folder), codec_of(std::move(store), std::move(restore)));
+  });
+  type.def("snapshot", [](const Dataset& self, const nb::bytes& path, nb::object store, nb::object restore) {
+    const data::ObjectCodec codec = codec_of(std::move(store), std::move(restore));
+    const std::string text = text_of(path);
+    GilRelease without_gil;
+    return self.snapshot(text, codec);
+  });
   type.def("prefetch", &Dataset::prefetch);
   type.def(
       "with_options",
@@ -218,6 +240,17 @@ void init_sources(nb::module_& m) {
           return with_gil([&] { return element_from(nb::borrow(handle_of(f))(index)); });
         },
         name);
+  });
+  m.def("files_dataset", [](const std::vector<nb::bytes>& patterns, nb::object read) {
+    std::vector<std::string> texts;
+    for (const nb::bytes& pattern : patterns) texts.push_back(text_of(pattern));
+    return data::from_files(std::move(texts), [f = hold(std::move(read))](const std::string& path) {
+      return with_gil([&] {
+        nb::object text = nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), std::ssize(path)));
+        if (!text.is_valid()) nb::raise_python_error();
+        return element_from(nb::borrow(handle_of(f))(text));
+      });
+    });
   });
   m.def("generator_dataset", [](nb::object make, const std::string& name, bool opaque) {
     return data::from_generator(generator_function(std::move(make), opaque), name);

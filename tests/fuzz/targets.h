@@ -22,6 +22,8 @@ void fuzz_frames(std::string_view bytes);
 void fuzz_handshake(std::string_view bytes);
 void fuzz_store(std::string_view bytes);
 void fuzz_safetensors(std::string_view bytes);
+void fuzz_element_file(std::string_view bytes);
+void fuzz_stream_state(std::string_view bytes);
 
 inline constexpr FuzzTarget fuzz_targets[] = {{"graph", fuzz_graph},
                                               {"plan", fuzz_plan},
@@ -29,7 +31,9 @@ inline constexpr FuzzTarget fuzz_targets[] = {{"graph", fuzz_graph},
                                               {"frames", fuzz_frames},
                                               {"handshake", fuzz_handshake},
                                               {"store", fuzz_store},
-                                              {"safetensors", fuzz_safetensors}};
+                                              {"safetensors", fuzz_safetensors},
+                                              {"element_file", fuzz_element_file},
+                                              {"stream_state", fuzz_stream_state}};
 
 // The exception for a violated invariant. It is not derived from Error, which targets catch, nor from any exception
 // type of the tested code.

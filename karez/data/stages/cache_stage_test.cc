@@ -2,11 +2,10 @@
 // errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
-#include <functional>
 #include <iterator>
 
 #include "karez/base/test_error.h"
@@ -61,19 +60,6 @@ Numbers records(const Dataset& dataset, std::int64_t epoch) {
 
 std::ptrdiff_t descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
-}
-
-// Runs the body while no file may have more than 4096 bytes, as if the disk were full.
-std::string error_on_a_full_disk(const std::function<void()>& body) {
-  struct rlimit old_limit = {};
-  ::getrlimit(RLIMIT_FSIZE, &old_limit);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  const struct rlimit small = {4096, old_limit.rlim_max};
-  ::setrlimit(RLIMIT_FSIZE, &small);
-  std::string error = error_of(body);
-  ::setrlimit(RLIMIT_FSIZE, &old_limit);
-  std::signal(SIGXFSZ, handler);
-  return error;
 }
 
 // What holds for a cache in memory, a cache in a file, and a snapshot.
@@ -228,7 +214,7 @@ TEST_F(CacheFile, AFullDiskIsAnErrorAndLeavesNoFile) {
   const std::ptrdiff_t open = descriptors();
   SequentialReader reader(dataset);
   reader.start();
-  EXPECT_EQ(error_on_a_full_disk([&] { rest(reader); }),
+  EXPECT_EQ(error_with_a_full_disk([&] { rest(reader); }),
             cat("cannot write a cache file in ", folder.path(""), ": File too large"));
   EXPECT_EQ(descriptors(), open);
   reader.start();
@@ -281,6 +267,21 @@ TEST_F(Snapshot, TheFileAppearsWhenItIsComplete) {
     EXPECT_THAT(folder.names()[0], HasSubstr("s.writing-"));
   }
   EXPECT_FALSE(reader.next());
+  EXPECT_THAT(folder.names(), ElementsAre("s"));
+}
+
+TEST_F(Snapshot, AForkedProcessLeavesTheFileToItsParent) {
+  SequentialReader reader(range(5).snapshot(path));
+  reader.start();
+  reader.next();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    { const SequentialReader dropped = std::move(reader); }
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(rest(reader), numbers_from(1, 4));
   EXPECT_THAT(folder.names(), ElementsAre("s"));
 }
 
@@ -337,7 +338,7 @@ TEST_F(Snapshot, AFullDiskIsAnErrorAndLeavesNoFile) {
   const Dataset dataset = range(1000).snapshot(path);
   SequentialReader reader(dataset);
   reader.start();
-  EXPECT_EQ(error_on_a_full_disk([&] { rest(reader); }), cat("cannot write ", path, ": File too large"));
+  EXPECT_EQ(error_with_a_full_disk([&] { rest(reader); }), cat("cannot write ", path, ": File too large"));
   EXPECT_THAT(folder.names(), IsEmpty());
   EXPECT_FALSE(dataset.size());
   reader.start();
