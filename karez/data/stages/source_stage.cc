@@ -25,7 +25,7 @@ class SourceNode : public DatasetNode {
     Element out;
     const View view(type);
     if (const std::byte* bytes = source_->find(index, begin, view)) {
-      // The source keeps the array, which nobody writes.
+      // The source keeps the array, which must not be written.
       out = element(HostArray(type, std::shared_ptr<std::byte[]>(source_, const_cast<std::byte*>(bytes))));
     } else {
       HostArray array = pool_.allocate(type);
