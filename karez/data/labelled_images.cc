@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "karez/data/idx.h"
+#include "karez/data/stages/array_pool.h"
 #include "karez/data/stages/row_stack.h"
 
 namespace karez::data {
@@ -34,9 +35,10 @@ Rows rows_of_labels(const IdxArray& labels, int classes, const std::string& path
 struct NormalisedImages {
   IdxArray images;
   std::array<float, 256> values = {};  // by grey level
+  mutable ArrayPool pool{512};         // of the rows of a batch, which exist at the same time
 
   HostArray operator[](std::int64_t row) const {
-    HostArray out(TensorType{DType::f32, {1, images.shape[1], images.shape[2]}});
+    HostArray out = pool.allocate({DType::f32, {1, images.shape[1], images.shape[2]}});
     const std::uint8_t* from = images.bytes.data() + row * out.count();
     std::transform(from, from + out.count(), out.data<float>().begin(),
                    [&](std::uint8_t grey) { return values[grey]; });
@@ -54,7 +56,8 @@ Dataset from_labelled_images(const std::string& directory, std::string_view part
   require(ErrorKind::data, fs::is_directory(directory), "data directory '", directory, "' does not exist");
   const std::string image_path = find_file(directory, cat(part, "-images-idx3-ubyte")),
                     label_path = find_file(directory, cat(part, "-labels-idx1-ubyte"));
-  auto images = std::make_shared<NormalisedImages>(NormalisedImages{read_idx(image_path, 3)});
+  auto images = std::make_shared<NormalisedImages>();
+  images->images = read_idx(image_path, 3);
   const IdxArray labels = read_idx(label_path, 1);
   const Shape& shape = images->images.shape;
   require(ErrorKind::data, shape[0] == labels.shape[0], image_path, " has ", shape[0], " images, but ", label_path,

@@ -66,6 +66,19 @@ TEST(LabelledImages, AnElementIsANormalisedImageAndItsLabel) {
   EXPECT_THAT(list<float>(tests.at(6), 0), ElementsAre(6 / 255.0f));
 }
 
+TEST(LabelledImages, AnImageThatIsKeptDoesNotChange) {
+  ImageFolder folder;
+  folder.write_rows(200, "train", 1, 1);
+  const Dataset images = folder.read({.classes = 256});
+  std::vector<Element> kept;
+  for (std::int64_t row = 0; row < 200; row += 20) {
+    kept.push_back(images.at(row));
+    for (std::int64_t other = 0; other < 200; ++other) images.at(other);
+  }
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    EXPECT_THAT(list<float>(kept[i], 0), ElementsAre(static_cast<float>(20 * i) / 255.0f));
+}
+
 TEST(LabelledImages, BatchesHaveTheRowsOfTheShuffledOrder) {
   ImageFolder folder;
   folder.write_rows(10);

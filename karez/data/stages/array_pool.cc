@@ -10,13 +10,14 @@
 namespace karez::data {
 
 struct ArrayPool::State {
-  static constexpr std::size_t max_idle = 8;  // blocks; the one that has been idle for longest is freed first
+  explicit State(std::size_t most) : max_idle(most) {}
+  const std::size_t max_idle;  // blocks; the one that has been idle for longest is freed first
   std::mutex mutex;
   std::vector<std::unique_ptr<Memory>> idle;
   std::int64_t allocated = 0;
 };
 
-ArrayPool::ArrayPool() : state_(std::make_shared<State>()) {}
+ArrayPool::ArrayPool(std::size_t max_idle) : state_(std::make_shared<State>(max_idle)) {}
 
 HostArray ArrayPool::allocate(TensorType type) {
   const std::int64_t bytes = std::max<std::int64_t>(type.bytes(), 1);
@@ -38,7 +39,7 @@ HostArray ArrayPool::allocate(TensorType type) {
     std::unique_ptr<Memory> idle(released), expired;
     std::lock_guard lock(state->mutex);
     state->idle.push_back(std::move(idle));
-    if (state->idle.size() <= State::max_idle) return;
+    if (state->idle.size() <= state->max_idle) return;
     expired = std::move(state->idle.front());
     state->idle.erase(state->idle.begin());
   });

@@ -1,4 +1,4 @@
-// Memory for the batches of a stage, which is used again when a batch is no longer used.
+// Memory for the arrays of a stage, such as batches, which is used again when an array is no longer used.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace karez::data {
 // May be used by several threads. Arrays may outlive the pool.
 class ArrayPool {
  public:
-  ArrayPool();
+  explicit ArrayPool(std::size_t max_idle = 8);  // the number of idle blocks that it keeps
   // An array whose bytes are those of an earlier array of the same size, if there is an idle one, and otherwise zeros.
   HostArray allocate(TensorType type);
   std::int64_t allocated() const;  // blocks allocated so far

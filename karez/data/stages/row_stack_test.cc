@@ -209,6 +209,20 @@ TEST(RowStack, ReusedMemoryHasNoTraceOfAnEarlierBatch) {
   EXPECT_EQ(pool.allocated(), 1) << "all batches must have used the same memory";
 }
 
+TEST(ArrayPool, OnlyTheGivenNumberOfIdleBlocksIsKept) {
+  ArrayPool pool(2);
+  const auto allocate = [&](int count) {
+    std::vector<HostArray> arrays;
+    for (int i = 0; i < count; ++i) arrays.push_back(pool.allocate({DType::f32, {3}}));
+  };
+  allocate(3);
+  EXPECT_EQ(pool.allocated(), 3);
+  allocate(2);
+  EXPECT_EQ(pool.allocated(), 3);
+  allocate(3);
+  EXPECT_EQ(pool.allocated(), 4);
+}
+
 TEST(RowStack, GivenShapesApplyToTheirFields) {
   const Element pair = element({i64({2}, {1, 2}), i64({1}, {3})});
   const Element batch = padded({pair, pair}, {{3}, {-1}});
