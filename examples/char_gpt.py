@@ -69,8 +69,8 @@ def options() -> argparse.Namespace:
 
 
 def windows(text: Ints, starts: Ints, context: int) -> tuple[Ints, Ints]:
-    """Returns the inputs [..., context], and the character that follows each input character, for starts [...]."""
-    at = starts[..., None] + np.arange(context)
+    """Returns the inputs [n, context], and the character that follows each input character."""
+    at = starts[:, None] + np.arange(context)
     return text[at], text[at + 1]
 
 
@@ -104,10 +104,9 @@ def main() -> bool:
     def next_distribution(x: kz.Tensor, place: kz.Tensor) -> kz.Tensor:
         return F.softmax(net(x)[0][place] / 0.8)
 
-    starts = kz.data.range(len(train) - o.context).shuffle(seed=o.seed).repeat()
-    batches = starts.map(lambda start: windows(train, start, o.context)).batch(o.batch).take(o.steps)
+    starts = kz.data.range(len(train) - o.context).shuffle(seed=o.seed).repeat().batch(o.batch).take(o.steps)
     begin = time.time()
-    for i, (x, y) in enumerate(batches):
+    for i, (x, y) in enumerate(starts.map(lambda batch: windows(train, batch, o.context))):
         optimizer.lr = schedule(i)
         loss = step(x, y)
         if (i + 1) % max(1, o.steps // 10) == 0:

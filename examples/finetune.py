@@ -106,8 +106,8 @@ def main() -> bool:
 
     with open(o.data, "rb") as file:
         text = np.frombuffer(file.read(), np.uint8).astype(np.int32) % o.characters
-    starts = kz.data.range(len(text) - o.context).shuffle(seed=o.seed).repeat()
-    windows = starts.map(lambda start: (text[start : start + o.context], text[start + 1 : start + o.context + 1]))
+    starts = kz.data.range(len(text) - o.context).shuffle(seed=o.seed).repeat().batch(o.batch).take(o.steps)
+    windows = starts.map(lambda batch: batch[:, None] + np.arange(o.context)).map(lambda at: (text[at], text[at + 1]))
     optimizer = kz.optim.AdamW(trained, lr=o.lr, weight_decay=0.0)
 
     @kz.compile(mesh=mesh)
@@ -117,7 +117,7 @@ def main() -> bool:
         optimizer.step()
         return loss
 
-    losses = [float(step(x, y)) for x, y in windows.batch(o.batch).take(o.steps)]
+    losses = [float(step(x, y)) for x, y in windows]
     before, after = np.mean(losses[:5]), np.mean(losses[-20:])
     print(f"loss {before:.4f} at the start, {after:.4f} at the end")
     if o.save:
