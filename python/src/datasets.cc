@@ -7,9 +7,7 @@
 
 #include <mutex>
 
-#include "karez/api/data_iterator.h"
-#include "karez/api/world.h"
-#include "karez/data/labelled_images.h"
+#include "karez/karez.h"
 #include "python/src/bindings.h"
 #include "python/src/elements.h"
 #include "python/src/value.h"
