@@ -1,0 +1,113 @@
+// Executes the stages of a data set in a random order.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "karez/data/namespace.h"
+#include "karez/data/stages/stage_machine.h"
+#include "karez/data/stages/test_random_datasets.h"
+
+namespace karez::data {
+
+using plan::StageId;
+using plan::StageMessage;
+
+// Drives a machine with one thread: each step delivers a message, begins an act or ends a running act, at random.
+// Messages from one stage to another keep their order.
+class Schedule {
+ public:
+  Schedule(const Dataset& dataset, std::uint64_t seed)
+      : machine(stage_tree(dataset.node(), static_cast<int>(1 + seed % 3))),
+        draw_(seed) {}
+
+  // The next element for the reader; nothing at the end of the run.
+  std::optional<Element> next() {
+    while (machine.reading() && !machine.readable()) require(step(), "deadlock: ", text());
+    if (!machine.reading()) return std::nullopt;
+    std::optional<Element> element = machine.read();
+    collect();
+    return element;
+  }
+  void start(const RunStart& run) {
+    machine.start(run);
+    collect();
+  }
+  void stop() {
+    machine.stop();
+    collect();
+  }
+  // Executes random steps.
+  void work(std::int64_t steps) {
+    for (std::int64_t i = 0; i < steps; ++i)
+      if (!step()) return;
+  }
+  // Delivers and executes everything that is left; then no stage may hold an element or a slot.
+  void drain() {
+    collect();
+    while (step()) continue;
+    EXPECT_EQ(machine.elements_held(), 0);
+    EXPECT_EQ(machine.bytes_held(), 0);
+    EXPECT_EQ(machine.running(), 0);
+    for (StageId id : machine.graph().stages.ids()) {
+      EXPECT_EQ(machine.ports(id).free_slots(), machine.ports(id).slots()) << machine.graph().stages[id].name;
+      EXPECT_FALSE(machine.ports(id).active());
+    }
+  }
+  std::string text() const {
+    std::string out;
+    for (StageId id : machine.graph().stages.ids())
+      out += cat("\n  ", machine.graph().stages[id].name, ": ", machine.ports(id).text());
+    return out;
+  }
+
+  StageMachine machine;
+  // The maxima so far: bytes in slots and of running acts, and running acts.
+  std::int64_t most_bytes = 0;
+  int most_acts = 0;
+
+ private:
+  bool step() {
+    std::vector<std::function<void()>> choices;
+    for (auto& [to, channel] : channels_)
+      if (!channel.empty())
+        choices.push_back([&, c = &channel] {
+          const StageMessage message = c->front();
+          c->pop_front();
+          machine.deliver(message);
+        });
+    for (StageId id : machine.graph().stages.ids())
+      if (machine.ready(id))
+        choices.push_back([this, id] {
+          running_.push_back(machine.begin(id));
+          machine.execute(running_.back());
+        });
+    for (std::size_t i = 0; i < running_.size(); ++i)
+      choices.push_back([this, i] {
+        StageExecution execution = std::move(running_[i]);
+        running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+        machine.complete(execution);
+      });
+    if (choices.empty()) return false;
+    choices[static_cast<std::size_t>(draw_.below(static_cast<std::int64_t>(choices.size())))]();
+    most_bytes = std::max(most_bytes, machine.bytes_held());
+    most_acts = std::max(most_acts, machine.running());
+    collect();
+    return true;
+  }
+  void collect() {
+    for (const StageMessage& message : machine.sent())
+      channels_[{message.to, message.kind == StageMessage::Kind::filled ? message.port : -1}].push_back(message);
+    machine.sent().clear();
+  }
+
+  Draw draw_;
+  std::map<std::pair<StageId, int>, std::deque<StageMessage>> channels_;
+  std::vector<StageExecution> running_;
+};
+
+}  // namespace karez::data
