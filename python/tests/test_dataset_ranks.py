@@ -70,7 +70,7 @@ model = kz.nn.Linear(4096, 1)
 optimiser = kz.optim.SGD(model.parameters(), lr=1e-5)
 @kz.compile(mesh=mesh)
 def step(x, label):
-    if "data=1" not in sys.argv[1] and "data" in sys.argv[1]:  # each rank could also compute all rows, which needs no messages
+    if sys.argv[1][:6] in ("data=2", "data=3"):  # each rank could also compute all rows, which needs no messages
         x = kz.with_layout(x * 1, "data", None)
     loss = ((model(x)[:, 0] - label.float() / 96) ** 2).mean()
     loss.backward()
@@ -91,7 +91,7 @@ def test_the_stream_is_the_same_on_every_mesh_and_ranks_make_only_their_rows(ran
     assert alone["made"] == 4 * 96 and len(alone["losses"]) == 32
     ranked = records(run(TRAIN, ranks, mesh))
     assert sorted(ranked) == list(range(ranks))
-    for rank, (record,) in ranked.items():
+    for (record,) in ranked.values():
         assert record["losses"] == pytest.approx(alone["losses"], rel=1e-5)
         if mesh.startswith("data") and ranks > 1:
             parts = int(mesh[5])
