@@ -27,7 +27,6 @@ def own_tests(path, binaries):
     top = path.removeprefix("karez/").split("/")[0]
     own_programs = {
         "ops": ("ops_test", "system_test"),  # sharding equivalence and gradients are in tests/
-        "api": ("api_test", "system_test"),  # tests/ consists of programs that use the whole API
         "python": ("python/tests",),
         "tools": ("command_test", "tests"),
     }.get(top, (f"{top}_test",))
