@@ -270,6 +270,16 @@ TEST_F(Snapshot, TheFileAppearsWhenItIsComplete) {
   EXPECT_THAT(folder.names(), ElementsAre("s"));
 }
 
+TEST_F(Snapshot, ASecondReaderDoesNotReplaceTheFile) {
+  const Dataset dataset = range(5).snapshot(path);
+  SequentialReader a(dataset), b(dataset);
+  a.start(), b.start(), b.next(), rest(a);
+  std::filesystem::create_hard_link(path, folder.path("first"));
+  rest(b);
+  EXPECT_TRUE(std::filesystem::equivalent(path, folder.path("first")));
+  EXPECT_THAT(folder.names(), ElementsAre("first", "s"));
+}
+
 TEST_F(Snapshot, AForkedProcessLeavesTheFileToItsParent) {
   SequentialReader reader(range(5).snapshot(path));
   reader.start();

@@ -203,6 +203,15 @@ TEST_F(ElementFiles, ATruncatedFileIsAnErrorThatNamesRecordAndByte) {
   EXPECT_NE(error_with(bytes + "x"), "no error");
 }
 
+TEST_F(ElementFiles, ARecordOfTheSizeOfTheHeaderIsNotAnIndex) {
+  for (std::size_t count : {2u, 3u}) {
+    write(std::vector<Element>(count, element(HostArray::of<std::int64_t>({1}, {5}))));
+    const std::size_t last = 43 + (count - 1) * (16 + 43);
+    EXPECT_THAT(error_with(folder.content("f").substr(0, last + 20)),
+                HasSubstr(cat("in record ", count - 1, " or after it, which begins at byte ", last)));
+  }
+}
+
 TEST_F(ElementFiles, EveryFlippedBitIsNoticed) {
   std::vector<Element> elements = every_kind();
   elements.pop_back();  // the deep one, for time
