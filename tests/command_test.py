@@ -49,9 +49,9 @@ def test_verify_runs_a_launch_to_its_end(plans):
 
 
 def test_verify_reports_an_invalid_plan(plans, tmp_path):
-    path = edited(plans, tmp_path, ("slots 2", "slots 3"))  # the register then overlaps its neighbours in the arena
+    path = edited(plans, tmp_path, (" bytes 256 in", " slots 3 bytes 256 in"))  # overlaps its neighbours in the arena
     assert "no tokens keep them apart" in karez("plan", "verify", path, code=DATA)
-    path = edited(plans, tmp_path, ("slots 2", "slots 300"))
+    path = edited(plans, tmp_path, (" bytes 200704 in", " slots 300 bytes 200704 in"))
     assert karez("plan", "verify", path, code=DATA).startswith(
         f"karez: {path}: register r0 (f32[64, 1, 28, 28;]) ends at byte "
     )
