@@ -50,9 +50,10 @@ Coordinator::Outcome Coordinator::take_begun(int rank, const ControlMessage& mes
   if (!op.begun_as) {
     op.begun_as = Request{rank, message.hash, message.text};
     op.inputs = message.inputs;
+    // A round that was refused before keeps its answer for the ranks that have not requested yet: they must not learn
+    // of an op that another rank began after that answer.
     for (auto& [index, round] : op.rounds)
-      refuse(message.op, round, index, {Refusal::Reason::other, {-1, rank}, message.text}, out);
-    op.rounds.clear();
+      if (!round.refusal) refuse(message.op, round, index, {Refusal::Reason::other, {-1, rank}, message.text}, out);
   }
   const Request& first = *op.begun_as;
   const int low = std::min(rank, first.rank), high = std::max(rank, first.rank);
@@ -104,18 +105,16 @@ void Coordinator::refuse(std::uint64_t number, Round& round, std::uint32_t index
 Coordinator::Outcome Coordinator::take_requested(int rank, const ControlMessage& message, Clock::time_point now) {
   Outcome out;
   Op& op = ops_[message.op];
-  if (op.begun_as) {
-    out.answers.emplace_back(rank,
-                             make_refusal(message.op, message.round,
-                                          {Refusal::Reason::other, {rank, op.begun_as->rank}, op.begun_as->what}));
-    return out;
-  }
-  Round& round = op.rounds[message.round];
-  if (round.requests++ == 0) round = {{rank, message.hash, message.text}, {}, {}, 1, false, now};
   const auto answer = [&](const Refusal& refusal, int other) {
     out.answers.emplace_back(rank,
                              make_refusal(message.op, message.round, {refusal.reason, {rank, other}, refusal.text}));
   };
+  if (op.begun_as && !op.rounds.contains(message.round)) {
+    answer({Refusal::Reason::other, {}, op.begun_as->what}, op.begun_as->rank);
+    return out;
+  }
+  Round& round = op.rounds[message.round];
+  if (round.requests++ == 0) round = {{rank, message.hash, message.text}, {}, {}, 1, false, now};
   if (round.first.hash != message.hash || round.first.what != message.text) {
     answer({Refusal::Reason::other, {}, round.first.what}, round.first.rank);
     if (!round.refusal)

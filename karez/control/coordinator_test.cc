@@ -161,6 +161,16 @@ TEST(Coordinator, TheSumsOfAllRanksMustAddUpToZero) {
   }
 }
 
+TEST(Coordinator, ALateRequestGetsTheAnswerOfItsRound) {
+  Rank0 rank0(3);
+  EXPECT_EQ(rank0.take_text(0, requested(2, "element 4")), "");
+  EXPECT_EQ(rank0.take_text(1, requested(2, "the end")), "0: rank 1 reaches the end; 1: rank 0 reaches element 4");
+  EXPECT_EQ(rank0.take_text(0, begun(2, "a call")), "");
+  EXPECT_EQ(rank0.take_text(2, requested(2, "element 4")), "2: rank 1 reaches the end")
+      << "rank 0 began the call because of this answer";
+  EXPECT_EQ(rank0.take_text(1, requested(2, "a read", 1)), "1: rank 0 reaches a call");
+}
+
 TEST(Coordinator, RequestsWithDifferentHashesAreRefused) {
   Rank0 rank0(2);
   ControlMessage own_message = requested(1, "a write"), other_message = own_message;
