@@ -127,7 +127,7 @@ std::optional<data::Element> DataIterator::next_partial() {
     return std::nullopt;
   }
   if (!element) return zeros_like(s.element);
-  s.element = element;
+  if (s.uneven == UnevenEnd::pad) s.element = element;
   return element;
 }
 
