@@ -69,12 +69,12 @@ std::vector<Speedup> speedups() {
       return element;
     });
   };
-  const Dataset numbers = data::range(2000), files = data::range(8);
+  const Dataset numbers = data::range(10'000), files = data::range(8);
   std::vector<Speedup> out = {
       {"interleave of 8, 10 ms each", files.interleave(file, {8, 1, true}), files.flat_map(file), 96, 7.2}};
   if (std::thread::hardware_concurrency() >= 2)
     out.push_back(
-        {"map with 2 lanes, 100 us", numbers.map(busy, {2, true}).batch(50), numbers.map(busy).batch(50), 40, 1.8});
+        {"map with 2 lanes, 100 us", numbers.map(busy, {2, true}).batch(50), numbers.map(busy).batch(50), 200, 1.8});
   return out;
 }
 

@@ -15,15 +15,20 @@
 #include "karez/data/stages/stage_report.h"
 #include "karez/device/cpu_budget.h"
 #include "karez/runtime/session_thread.h"
+#include "karez/runtime/stages/act_costs.h"
+#include "karez/runtime/stages/thread_switches.h"
 
 namespace karez::runtime {
 
 class ServedStream {
  public:
-  explicit ServedStream(StageTree tree) : machine(std::make_unique<StageMachine>(std::move(tree))) {
+  // `short_act`: the ticks of an act for which no thread should be woken.
+  ServedStream(StageTree tree, std::int64_t short_act) : machine(std::make_unique<StageMachine>(std::move(tree))) {
     for (const plan::Stage& stage : machine->graph().stages) lanes += stage.lanes;
     times.resize(machine->graph().stages.size());
+    costs.assign(machine->graph().stages.size(), ActCosts(short_act));
   }
+  bool is_short(plan::StageId stage) const { return costs[static_cast<std::size_t>(stage.index)].is_short(); }
   // Call after the activity of a stage may have changed.
   void note_activity(plan::StageId stage, std::int64_t now) {
     Times& time = times[static_cast<std::size_t>(stage.index)];
@@ -50,6 +55,7 @@ class ServedStream {
   };
   std::vector<RunningAct> acts;
   std::vector<Times> times;               // by stage
+  std::vector<ActCosts> costs;            // by stage
   int readers = 0;                        // threads of the program that wait for an element
   std::unique_ptr<StageMachine> machine;  // null after a close
   int lanes = 0;                          // the maximum number of acts at the same time
@@ -64,9 +70,13 @@ namespace {
 // The stream whose act the calling thread executes.
 thread_local const ServedStream* current_stream = nullptr;
 
+// Waking a thread takes the waker and the system about this long, on virtual machines even longer.
+constexpr double wake_ns = 10'000;
+
 // The number of the calling thread, if it is a data thread.
 thread_local int current_thread = 0;
 thread_local pid_t current_thread_id = 0;
+thread_local ThreadSwitches thread_switches;
 
 std::string seconds_text(double seconds) {
   char text[32];
@@ -131,7 +141,8 @@ void DataThreads::end(double seconds) {
 
 std::shared_ptr<ServedStream> DataThreads::serve(StageTree tree) {
   check_process();
-  auto stream = std::make_shared<ServedStream>(std::move(tree));
+  auto stream =
+      std::make_shared<ServedStream>(std::move(tree), static_cast<std::int64_t>(wake_ns / scale_.ns_per_tick()));
   std::lock_guard lock(mutex_);
   require(!stop_, "the world has ended, so no data set can be read in it");
   streams_.push_back(stream);
@@ -142,11 +153,14 @@ std::shared_ptr<ServedStream> DataThreads::serve(StageTree tree) {
 void DataThreads::start(ServedStream& stream, const RunStart& run) {
   check_process();
   std::vector<StageMachine::Slot> dropped;  // destroyed after the lock is released
-  std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   require(!stream.closed, "the iterator is closed");
   stream.machine->start(run);
   deliver(stream, ticks());
+  wake_threads();
   dropped.swap(stream.machine->dropped());
+  lock.unlock();
+  notify();
 }
 
 bool DataThreads::is_closed(const ServedStream& stream) {
@@ -167,6 +181,7 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
       require(limit_ > 0 || stream->closed, "no stage of the stream can act");
     }
     if (current_stream == nullptr && !waits) waits.emplace(*stream);
+    notify();
     if (stream->changed.wait_for(lock, std::chrono::milliseconds(50)) == std::cv_status::timeout && while_waiting) {
       lock.unlock();
       try {
@@ -187,8 +202,10 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
     element = stream->machine->read();
   } catch (...) { error = std::current_exception(); }
   deliver(*stream, ticks());
+  wake_threads();
   dropped.swap(stream->machine->dropped());
   lock.unlock();
+  notify();
   if (error) std::rethrow_exception(error);
   return element;
 }
@@ -283,8 +300,10 @@ void DataThreads::run(int number) {
   Lock lock(mutex_);
   while (!stop_) {
     if (execute_one(lock)) continue;
+    notify();
     ++idle_;
     work_.wait(lock, [&] { return wakes_ > 0 || stop_; });
+    thread_switches.update();
     if (wakes_ > 0) --wakes_;
     else --idle_;
   }
@@ -308,7 +327,7 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   StageMachine& machine = *stream.machine;
   plan::StageId ready;
   for (plan::StageId id : machine.graph().stages.ids())
-    if (machine.ready(id)) ready = id;
+    if (machine.ready(id) && (!ready.valid() || stream.is_short(id) || !stream.is_short(ready))) ready = id;
   if (!ready.valid()) return false;
   std::unique_ptr<StageMachine> closed_machine;
   std::vector<StageMachine::Slot> dropped;
@@ -318,23 +337,33 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   const std::int64_t begin = ticks();
   stream.acts.push_back({ready, begin, current_thread, current_thread_id});
   stream.note_activity(ready, begin);
+  if (!stream.is_short(ready)) wake_threads();
   lock.unlock();
+  notify();
   const ServedStream* outer = std::exchange(current_stream, &stream);
   machine.execute(*execution);
   current_stream = outer;
   execution->input = {};  // freed without the lock
   const std::int64_t end = ticks();
-  lock.lock();
+  const bool preempted =
+      stream.costs[static_cast<std::size_t>(ready.index)].is_long(end - begin) && thread_switches.only_preempted();
+  if (!lock.try_lock()) {
+    lock.lock();
+    thread_switches.update();
+  }
   --stream.running, ++acts_;
-  if (execution->act.kind == plan::StageAct::Kind::element)
+  if (execution->act.kind == plan::StageAct::Kind::element) {
     stream.times[static_cast<std::size_t>(ready.index)].acts += end - begin;
+    if (!preempted) stream.costs[static_cast<std::size_t>(ready.index)].add(end - begin);
+  }
   stream.acts.erase(std::find_if(stream.acts.begin(), stream.acts.end(), [&](const ServedStream::RunningAct& act) {
     return act.since == begin && act.stage == ready && act.thread_id == current_thread_id;
   }));
   machine.complete(*execution);
   if (!stream.closed) {
-    deliver(stream, end, true);
+    deliver(stream, end);
     dropped.swap(machine.dropped());
+    if (!dropped.empty()) wake_threads();  // to destroy objects may take long
   } else if (stream.running == 0) {
     lanes_ -= stream.lanes;
     if (stream.closers == 0) closed_machine = std::move(stream.machine);
@@ -349,18 +378,25 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   return true;
 }
 
-void DataThreads::deliver(ServedStream& stream, std::int64_t now, bool executes_next) {
+void DataThreads::deliver(ServedStream& stream, std::int64_t now) {
   stream.machine->deliver_all();
   if (stream.machine->readable()) stream.changed.notify_all();
-  int ready = executes_next ? -1 : 0;
-  for (plan::StageId id : stream.machine->graph().stages.ids()) {
-    ready += stream.machine->ready(id);
-    stream.note_activity(id, now);
-  }
-  for (int i = 0; i < ready; ++i) {
+  for (plan::StageId id : stream.machine->graph().stages.ids()) stream.note_activity(id, now);
+}
+
+void DataThreads::wake_threads() {
+  int needed = -wakes_;
+  bool has_short = false;
+  for (const auto& stream : streams_)
+    for (plan::StageId id : stream->machine->graph().stages.ids()) {
+      if (!stream->machine->ready(id)) continue;
+      if (stream->is_short(id)) has_short = true;
+      else ++needed;
+    }
+  needed += has_short;  // one thread executes all short acts
+  for (int i = 0; i < needed; ++i) {
     if (idle_ > 0) {
-      --idle_, ++wakes_;
-      work_.notify_one();
+      --idle_, ++wakes_, ++unnotified_;
     } else if (running_ < std::min(limit_, lanes_) && !stop_) {
       try {
         threads_.emplace_back([this, number = started_threads_ + 1] { run(number); });
@@ -372,6 +408,10 @@ void DataThreads::deliver(ServedStream& stream, std::int64_t now, bool executes_
       ++running_;
     }
   }
+}
+
+void DataThreads::notify() {
+  for (int count = unnotified_.exchange(0); count > 0; --count) work_.notify_one();
 }
 
 }  // namespace karez::runtime

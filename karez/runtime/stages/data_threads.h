@@ -1,6 +1,7 @@
 // The threads that execute the stages of data sets.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -22,10 +23,11 @@ namespace karez::runtime {
 // A stream of elements that data threads produce; see DatasetReader.
 class ServedStream;
 
-// Threads that execute the acts of all streams. A thread takes the ready act closest to the reader and sleeps if no act
-// is ready. A further thread starts when an act is ready while all others are busy, so acts that wait, such as for a
-// disk, do not keep others from running; the lanes of the stages bound their number. One mutex guards the protocol of
-// all streams; acts run without it.
+// Threads that execute the acts of all streams. A thread takes a ready act of a short stage (act_costs.h) or else the
+// one closest to the reader, and sleeps if no act is ready. Before an act that is not short, it wakes a thread for each
+// other ready act, or starts one while all are busy, so acts that wait, such as for a disk, do not keep others from
+// running; the lanes of the stages bound the number of threads. One mutex guards the protocol of all streams; acts run
+// without it.
 class DataThreads : public std::enable_shared_from_this<DataThreads> {
  public:
   // At most `limit` threads, which run only on these CPUs unless the list is empty. With 0 threads, readers execute the
@@ -62,9 +64,13 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   // Execute one ready act, and return false if there is none. `lock` holds mutex_, and is released during the act.
   bool execute_one(Lock& lock);
   bool execute_one(ServedStream& stream, Lock& lock);
-  // Delivers messages and wakes the reader, and a thread for each ready act but the one that the caller executes next.
-  // Needs mutex_.
-  void deliver(ServedStream& stream, std::int64_t now, bool executes_next = false);
+  // Delivers messages and wakes the reader. Needs mutex_.
+  void deliver(ServedStream& stream, std::int64_t now);
+  // Wakes a thread for each ready act that is not short and one for all short ones, or starts it if all are busy. Needs
+  // mutex_; `notify` then notifies them.
+  void wake_threads();
+  // Notifies the threads that were woken, preferably without mutex_, because they need it first.
+  void notify();
   void run(int number);
 
   std::mutex mutex_;
@@ -76,9 +82,10 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   const TickScale scale_;
   std::uint64_t acts_ = 0;  // that have ended
   int started_threads_ = 0;
-  int lanes_ = 0;               // of all streams, and of closed ones until their last act has ended
-  int wakes_ = 0;               // threads that were woken and have not run yet
-  int idle_ = 0, running_ = 0;  // sleeping threads, and threads that have not ended
+  int lanes_ = 0;                    // of all streams, and of closed ones until their last act has ended
+  int wakes_ = 0;                    // threads that were woken and have not run yet
+  std::atomic<int> unnotified_ = 0;  // of them, those that `notify` has not notified
+  int idle_ = 0, running_ = 0;       // sleeping threads, and threads that have not ended
   bool stop_ = false;
   bool left_threads_ = false;         // `end` did not wait for all threads
   std::condition_variable ended_;     // a thread has ended

@@ -1,0 +1,19 @@
+// Whether a thread took long because it waited, or because the system gave its core to another thread.
+#pragma once
+
+#include "karez/runtime/namespace.h"
+
+namespace karez::runtime {
+
+// The number of times that the calling thread has waited and that it has been preempted.
+class ThreadSwitches {
+ public:
+  void update();
+  // Whether the thread has been preempted, and has not waited, since the last call of `update` or of this function.
+  bool only_preempted();
+
+ private:
+  long waits_ = 0, preemptions_ = 0;
+};
+
+}  // namespace karez::runtime
