@@ -86,6 +86,9 @@ class DatasetNode {
   virtual bool has_state() const { return true; }
   // The number of the state of this input among the inputs of the entry; -1: it is not there.
   virtual int input_of_state(const StreamState* /*state*/, int input) const { return input; }
+  // The number of elements before a state of this data set, which has a size. The state was saved by a stage that reads
+  // by index, or by the stages one after the other; an error if it was saved by neither.
+  virtual std::int64_t index_of(const StreamState& state) const;
   // `state`: the entry of this stage; null at the beginning of an epoch.
   virtual Restoration restoration(const StreamState* /*state*/) const { return {"numbers"}; }
   // Whether the order of the elements can only be had by reading them by index.
@@ -102,6 +105,13 @@ class DatasetNode {
  private:
   std::vector<DatasetNodeRef> inputs_;
 };
+
+// Whether a state has the form of the states of stages that read by index: one number.
+inline bool is_index(const StreamState& state) { return state.numbers.size() == 1 && state.inputs.empty(); }
+
+// Whether the elements of a data set would be read by index if none of its stages had several lanes. The bodies of such
+// stages accept an index as their state, so that a position can be restored with another number of lanes.
+bool is_indexed_without_lanes(const DatasetNode& node);
 
 // Whether the elements differ between ranks, because a stage takes a shard of them.
 bool has_shards(const DatasetNode& root);

@@ -8,22 +8,39 @@
 namespace karez::data {
 namespace {
 
-StreamStateRef input_state(const RunStart& run, std::size_t input) {
-  return run.state ? run.state->inputs[input] : nullptr;
+StreamStateRef input_state(const StreamStateRef& state, std::size_t input) {
+  return state ? state->inputs[input] : nullptr;
+}
+
+// A state that is an index: the index, or nothing for other states. `reads_index`: whether such a state is allowed, see
+// is_indexed_without_lanes.
+std::optional<std::int64_t> index_in(const StreamStateRef& state, bool reads_index, std::string_view stage) {
+  if (!state || !reads_index || !is_index(*state)) return std::nullopt;
+  require(ErrorKind::data, state->numbers[0] >= 0, "the state of stage ", stage, " is element ", state->numbers[0]);
+  return state->numbers[0];
 }
 
 // Emits the elements begin, begin + step, ... of its input that lie before `end`.
 class SliceBody : public StageBody {
  public:
-  SliceBody(std::int64_t begin, std::int64_t end, std::int64_t step) : begin_(begin), end_(end), step_(step) {}
+  SliceBody(std::int64_t begin, std::int64_t end, std::int64_t step, bool reads_index)
+      : begin_(begin),
+        end_(end),
+        step_(step),
+        reads_index_(reads_index) {}
   void start(const RunStart& run, InputStarts& starts) override {
     read_ = 0;
-    if (run.state) {
-      check_state(*run.state, 1, 1, "take, skip or shard");
-      read_ = run.state->numbers[0];
+    StreamStateRef state = run.state;
+    if (const auto index = index_in(state, reads_index_, "take, skip or shard")) {
+      const std::int64_t read = *index == 0 ? 0 : begin_ + (*index - 1) * step_ + 1;
+      state = stream_state({read}, {stream_state({read})});
+    }
+    if (state) {
+      check_state(*state, 1, 1, "take, skip or shard");
+      read_ = state->numbers[0];
       require(ErrorKind::data, read_ >= 0, "the state of stage take, skip or shard is negative");
     }
-    starts.add(0, {run.epoch, input_state(run, 0)});
+    starts.add(0, {run.epoch, input_state(state, 0)});
   }
   int next_input() const override { return read_ < end_ ? 0 : -1; }
   Emission act(Element* element, Element& out, InputStarts&) override {
@@ -37,6 +54,7 @@ class SliceBody : public StageBody {
 
  private:
   std::int64_t begin_, end_, step_, read_ = 0;
+  bool reads_index_;
 };
 
 class SliceNode : public DatasetNode {
@@ -52,7 +70,15 @@ class SliceNode : public DatasetNode {
   std::string name() const override { return name_; }
   std::string common_name() const override { return common_name_; }
   bool is_shard() const override { return name() != common_name(); }
-  std::unique_ptr<StageBody> make_body() const override { return std::make_unique<SliceBody>(begin_, end_, step_); }
+  std::unique_ptr<StageBody> make_body() const override {
+    return std::make_unique<SliceBody>(begin_, end_, step_, is_indexed_without_lanes(*this));
+  }
+  std::int64_t index_of(const StreamState& state) const override {
+    if (is_index(state)) return state.numbers[0];
+    check_state(state, 1, 1, name_);
+    const std::int64_t read = state.numbers[0];
+    return read <= begin_ ? 0 : (read - begin_ - 1) / step_ + 1;
+  }
   std::optional<std::int64_t> size() const override {
     const std::optional<std::int64_t> input = inputs()[0]->size();
     if (!input) return std::nullopt;
@@ -76,16 +102,19 @@ std::int64_t inner_epoch(std::int64_t epoch, std::int64_t pass, std::int64_t cou
 
 class RepeatBody : public StageBody {
  public:
-  explicit RepeatBody(std::int64_t count) : count_(count) {}
+  // `rows`: of the input, if the state may be an index.
+  RepeatBody(std::int64_t count, std::optional<std::int64_t> rows) : count_(count), rows_(rows) {}
   void start(const RunStart& run, InputStarts& starts) override {
     epoch_ = run.epoch, pass_ = 0, is_empty_ = true;
-    if (run.state) {
-      check_state(*run.state, 1, 1, "repeat");
-      pass_ = run.state->numbers[0], is_empty_ = false;
+    StreamStateRef state = run.state;
+    if (const auto index = index_in(state, rows_.has_value(), "repeat")) state = state_of(*index);
+    if (state) {
+      check_state(*state, 1, 1, "repeat");
+      pass_ = state->numbers[0], is_empty_ = false;
       require(ErrorKind::data, pass_ >= 0 && (count_ < 0 || pass_ < count_), "the state of stage repeat is in pass ",
               pass_, ", but its count is ", count_);
     }
-    if (count_ != 0) starts.add(0, {inner_epoch(epoch_, pass_, count_), input_state(run, 0)});
+    if (count_ != 0) starts.add(0, {inner_epoch(epoch_, pass_, count_), input_state(state, 0)});
   }
   int next_input() const override { return pass_ == count_ ? -1 : 0; }
   Emission act(Element* element, Element& out, InputStarts& starts) override {
@@ -104,7 +133,15 @@ class RepeatBody : public StageBody {
   }
 
  private:
+  // After the last element, the last pass is at its end.
+  StreamStateRef state_of(std::int64_t index) const {
+    if (index == 0 || *rows_ == 0) return nullptr;
+    const std::int64_t pass = (index - 1) / *rows_;
+    return stream_state({pass}, {stream_state({index - pass * *rows_})});
+  }
+
   std::int64_t count_, epoch_ = 0, pass_ = 0;
+  std::optional<std::int64_t> rows_;
   bool is_empty_ = true;
 };
 
@@ -114,7 +151,21 @@ class RepeatNode : public DatasetNode {
     require(count >= -1, "repeat: count must be at least 0, or -1 for no end, got ", count);
   }
   std::string name() const override { return count_ < 0 ? "repeat" : cat("repeat(", count_, ")"); }
-  std::unique_ptr<StageBody> make_body() const override { return std::make_unique<RepeatBody>(count_); }
+  std::unique_ptr<StageBody> make_body() const override {
+    return std::make_unique<RepeatBody>(count_, is_indexed_without_lanes(*this) ? inputs()[0]->size() : std::nullopt);
+  }
+  std::int64_t index_of(const StreamState& state) const override {
+    if (is_index(state)) return state.numbers[0];
+    check_state(state, 1, 1, name());
+    const std::int64_t in_pass = state.inputs[0] ? inputs()[0]->index_of(*state.inputs[0]) : 0;
+    std::int64_t index = 0;
+    const bool is_valid = in_pass >= 0 && state.numbers[0] >= 0 &&
+                          !__builtin_mul_overflow(state.numbers[0], inputs()[0]->size().value(), &index) &&
+                          !__builtin_add_overflow(index, in_pass, &index);
+    require(ErrorKind::data, is_valid, "the state of stage ", name(), " is element ", in_pass, " of pass ",
+            state.numbers[0]);
+    return index;
+  }
   std::optional<std::int64_t> size() const override {
     const std::optional<std::int64_t> input = inputs()[0]->size();
     if (!input || *input == 0 || count_ == 0) return input ? std::optional<std::int64_t>(0) : std::nullopt;
@@ -133,16 +184,19 @@ class RepeatNode : public DatasetNode {
 
 class ConcatBody : public StageBody {
  public:
-  explicit ConcatBody(int inputs) : inputs_(inputs) {}
+  // `rows`: of the inputs, if the state may be an index; otherwise empty.
+  ConcatBody(int inputs, std::vector<std::int64_t> rows) : inputs_(inputs), rows_(std::move(rows)) {}
   void start(const RunStart& run, InputStarts& starts) override {
     epoch_ = run.epoch, current_ = 0;
-    if (run.state) {
-      check_state(*run.state, 1, 1, "concat");
-      require(ErrorKind::data, run.state->numbers[0] >= 0 && run.state->numbers[0] < inputs_,
-              "the state of stage concat names input ", run.state->numbers[0], " of ", inputs_);
-      current_ = static_cast<int>(run.state->numbers[0]);
+    StreamStateRef state = run.state;
+    if (const auto index = index_in(state, !rows_.empty(), "concat")) state = state_of(*index);
+    if (state) {
+      check_state(*state, 1, 1, "concat");
+      require(ErrorKind::data, state->numbers[0] >= 0 && state->numbers[0] < inputs_,
+              "the state of stage concat names input ", state->numbers[0], " of ", inputs_);
+      current_ = static_cast<int>(state->numbers[0]);
     }
-    starts.add(current_, {epoch_, input_state(run, 0)});
+    starts.add(current_, {epoch_, input_state(state, 0)});
   }
   int next_input() const override { return current_ < inputs_ ? current_ : -1; }
   Emission act(Element* element, Element& out, InputStarts& starts) override {
@@ -157,7 +211,14 @@ class ConcatBody : public StageBody {
   }
 
  private:
+  StreamStateRef state_of(std::int64_t index) const {
+    std::size_t input = 0;
+    for (; input + 1 < rows_.size() && index >= rows_[input]; ++input) index -= rows_[input];
+    return stream_state({static_cast<std::int64_t>(input)}, {stream_state({index})});
+  }
+
   int inputs_, current_ = 0;
+  std::vector<std::int64_t> rows_;
   std::int64_t epoch_ = 0;
 };
 
@@ -166,7 +227,21 @@ class ConcatNode : public DatasetNode {
   explicit ConcatNode(std::vector<DatasetNodeRef> inputs) : DatasetNode(std::move(inputs)) {}
   std::string name() const override { return "concat"; }
   std::unique_ptr<StageBody> make_body() const override {
-    return std::make_unique<ConcatBody>(static_cast<int>(inputs().size()));
+    std::vector<std::int64_t> rows;
+    if (is_indexed_without_lanes(*this))
+      for (const DatasetNodeRef& input : inputs()) rows.push_back(input->size().value());
+    return std::make_unique<ConcatBody>(static_cast<int>(inputs().size()), std::move(rows));
+  }
+  std::int64_t index_of(const StreamState& state) const override {
+    if (is_index(state)) return state.numbers[0];
+    check_state(state, 1, 1, name());
+    const std::int64_t current = state.numbers[0];
+    require(ErrorKind::data, current >= 0 && current < static_cast<std::int64_t>(inputs().size()),
+            "the state of stage concat names input ", current, " of ", inputs().size());
+    const auto at = static_cast<std::size_t>(current);
+    std::int64_t index = state.inputs[0] ? inputs()[at]->index_of(*state.inputs[0]) : 0;
+    for (std::size_t i = 0; i < at; ++i) index += inputs()[i]->size().value();
+    return index;
   }
   int input_of_state(const StreamState* state, int input) const override {
     return number_at(state, 0) == input ? 0 : -1;
@@ -211,11 +286,13 @@ Element tuple_of(std::vector<Element>& parts) {
 
 class ZipBody : public StageBody {
  public:
-  explicit ZipBody(std::size_t inputs) : inputs_(inputs) {}
+  ZipBody(std::size_t inputs, bool reads_index) : inputs_(inputs), reads_index_(reads_index) {}
   void start(const RunStart& run, InputStarts& starts) override {
     parts_.clear();
-    if (run.state) check_state(*run.state, 0, inputs_, "zip");
-    for (std::size_t i = 0; i < inputs_; ++i) starts.add(static_cast<int>(i), {run.epoch, input_state(run, i)});
+    StreamStateRef state = run.state;
+    if (index_in(state, reads_index_, "zip")) state = stream_state({}, std::vector<StreamStateRef>(inputs_, run.state));
+    if (state) check_state(*state, 0, inputs_, "zip");
+    for (std::size_t i = 0; i < inputs_; ++i) starts.add(static_cast<int>(i), {run.epoch, input_state(state, i)});
   }
   void stop() override { parts_.clear(); }
   int next_input() const override { return static_cast<int>(parts_.size()); }
@@ -233,6 +310,7 @@ class ZipBody : public StageBody {
 
  private:
   std::size_t inputs_;
+  bool reads_index_;
   std::vector<Element> parts_;
 };
 
@@ -240,7 +318,14 @@ class ZipNode : public DatasetNode {
  public:
   explicit ZipNode(std::vector<DatasetNodeRef> inputs) : DatasetNode(std::move(inputs)) {}
   std::string name() const override { return "zip"; }
-  std::unique_ptr<StageBody> make_body() const override { return std::make_unique<ZipBody>(inputs().size()); }
+  std::unique_ptr<StageBody> make_body() const override {
+    return std::make_unique<ZipBody>(inputs().size(), is_indexed_without_lanes(*this));
+  }
+  std::int64_t index_of(const StreamState& state) const override {
+    if (is_index(state)) return state.numbers[0];
+    check_state(state, 0, inputs().size(), name());
+    return state.inputs[0] ? inputs()[0]->index_of(*state.inputs[0]) : 0;
+  }
   std::optional<std::int64_t> size() const override {
     std::int64_t size = endless;
     for (const DatasetNodeRef& input : inputs()) {

@@ -1,6 +1,8 @@
 // Reads the elements of a data set by index; the state of such a stage is the next index.
 #include "karez/data/stages/random_access.h"
 
+#include <algorithm>
+
 #include "karez/data/stages/state_numbers.h"
 
 namespace karez::data {
@@ -12,8 +14,7 @@ class IndexBody : public StageBody {
   void start(const RunStart& run, InputStarts&) override {
     epoch_ = run.epoch, next_ = 0;
     if (!run.state) return;
-    check_state(*run.state, 1, 0, node_->name());
-    next_ = run.state->numbers[0];
+    next_ = node_->index_of(*run.state);
     require(ErrorKind::data, next_ >= 0 && next_ <= size_, "the state of stage ", node_->name(), " is element ", next_,
             ", but it has ", size_, " elements");
   }
@@ -33,6 +34,18 @@ class IndexBody : public StageBody {
 };
 
 }  // namespace
+
+std::int64_t DatasetNode::index_of(const StreamState& state) const {
+  if (!has_state()) return inputs_[0]->index_of(state);
+  check_state(state, 1, 0, name());
+  return state.numbers[0];
+}
+
+bool is_indexed_without_lanes(const DatasetNode& node) {
+  if (!node.size() || node.collects() || node.changes_size()) return false;
+  return std::all_of(node.inputs().begin(), node.inputs().end(),
+                     [](const DatasetNodeRef& input) { return is_indexed_without_lanes(*input); });
+}
 
 std::unique_ptr<StageBody> random_access_body(DatasetNodeRef node) {
   return std::make_unique<IndexBody>(std::move(node), true);

@@ -263,6 +263,40 @@ TEST(StageMachine, AStreamResumesFromTheStateOfAnyElement) {
   }
 }
 
+TEST(StageMachine, AStreamResumesWithAnyNumberOfLanes) {
+  for (std::uint64_t seed = 0; seed < pipelines(); ++seed) {
+    Draw others(seed + 1'000'000);
+    const auto draw_dataset = [&] {
+      Draw draw(seed);
+      RandomDatasetOptions options;
+      options.lanes = &others;
+      return random_dataset(draw, options);
+    };
+    const std::int64_t epoch = others.below(3);
+    const ModelledDataset first = draw_dataset();
+    const Numbers expected = first.model(epoch);
+    StreamStateRef state;
+    std::size_t read = 0;
+    for (int program = 0; program < 3; ++program) {
+      const ModelledDataset random = draw_dataset();
+      SCOPED_TRACE(cat("seed ", seed, ", state ", print(state), "\n", random.dataset.text()));
+      Schedule schedule(random.dataset, seed);
+      schedule.start({epoch, parse_stream_state(print(state))});
+      for (std::int64_t n = program == 2 ? 1'000'000 : others.below(15); n > 0; --n) {
+        std::optional<Element> element = schedule.next();
+        if (!element) break;
+        ASSERT_LT(read, expected.size());
+        ASSERT_EQ(number_of(*element), expected[read++]);
+        state = element->state;
+      }
+      schedule.stop();
+      schedule.drain();
+    }
+    ASSERT_EQ(read, expected.size());
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
 // The file of a snapshot may appear or disappear between the two programs.
 TEST(StageMachine, AStreamResumesWithOrWithoutTheFileOfASnapshot) {
   const TestFolder folder;

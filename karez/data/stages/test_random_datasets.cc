@@ -122,6 +122,7 @@ Numbers group_digests(const std::vector<Numbers>& in) {
 ModelledDataset random_stage(Draw& draw, ModelledDataset in, const RandomDatasetOptions& options) {
   MapOptions lanes;
   lanes.parallel = draw.chance(0.4) ? static_cast<int>(draw.between(2, 4)) : 1;
+  if (options.lanes != nullptr) lanes.parallel = static_cast<int>(options.lanes->between(1, 3));
   lanes.deterministic = !options.unordered || draw.chance(0.5);
   const std::int64_t n = draw.between(1, 6);
   Model model = in.model;
@@ -203,6 +204,7 @@ ModelledDataset random_stage(Draw& draw, ModelledDataset in, const RandomDataset
               })};
     case 11: {
       InterleaveOptions interleave{static_cast<int>(n), static_cast<int>(draw.between(1, 3)), draw.chance(0.5)};
+      if (options.lanes != nullptr) interleave.parallel = options.lanes->chance(0.5);
       return {data.interleave([](const Element& e) { return inner_dataset(number_of(e)); }, interleave),
               mapped(model, [interleave](const Numbers& v) {
                 return interleaved(v, static_cast<std::size_t>(interleave.cycle),

@@ -35,6 +35,7 @@ struct RandomDatasetOptions {
   int stages = 6;             // at most
   bool errors = false;        // a function may throw at some number
   bool unordered = false;     // stages may be non-deterministic
+  Draw* lanes = nullptr;      // draws only the numbers of lanes
   std::string snapshot = {};  // the path of a snapshot, which is one of the stages; empty: none
 };
 // The elements are i64 scalars.
