@@ -19,6 +19,7 @@ inline void write_npy(const std::filesystem::path& path, const HostArray& array)
     case DType::i32: type = "<i4"; break;
     case DType::i64: type = "<i8"; break;
     case DType::b8: type = "|b1"; break;
+    case DType::u8: type = "|u1"; break;
     case DType::f16: type = "<f2"; break;
     case DType::bf16: type = "<V2"; break;  // NumPy has no bf16: written as two raw bytes
   }

@@ -79,7 +79,6 @@ class DataIterator {
   static void check_process();
 
  private:
-  std::optional<data::Element> read();
   struct State;
   std::unique_ptr<State> state_;
 };

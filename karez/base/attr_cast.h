@@ -28,7 +28,10 @@ inline const Attr& attr_at(const Attrs& attrs, std::string_view name) {
 
 // Converts an attribute to T. Integers keep all 64 bits of an integer attribute; bools convert to and from 0 and 1.
 template <class T> T attr_cast(const Attr& attr) {
-  constexpr const char* name = std::is_same_v<T, bool> ? "bool" : sizeof(T) == 4 ? "i32" : "i64";
+  constexpr const char* name = std::is_same_v<T, bool> ? "bool"
+                               : sizeof(T) == 1        ? "u8"
+                               : sizeof(T) == 4        ? "i32"
+                                                       : "i64";
   if (const auto* boolean = std::get_if<bool>(&attr)) return static_cast<T>(*boolean);
   if (const auto* int_value = std::get_if<std::int64_t>(&attr)) {
     if constexpr (std::is_same_v<T, bool>)

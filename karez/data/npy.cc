@@ -71,7 +71,8 @@ DType dtype_of_numpy(const std::string& type, std::string_view name) {
   if (type == "<i8") return DType::i64;
   if (type == "|b1") return DType::b8;
   if (type == "<f2") return DType::f16;
-  fail(ErrorKind::data, name, ": unsupported element type '", type, "'; expected <f2, <f4, <f8, <i4, <i8 or |b1");
+  if (type == "|u1") return DType::u8;
+  fail(ErrorKind::data, name, ": unsupported element type '", type, "'; expected <f2, <f4, <f8, <i4, <i8, |b1 or |u1");
 }
 
 }  // namespace

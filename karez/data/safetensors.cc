@@ -241,6 +241,7 @@ std::string_view weight_dtype(DType dtype) {
     case DType::b8: return "BOOL";
     case DType::bf16: return "BF16";
     case DType::f16: return "F16";
+    case DType::u8: return "U8";
   }
   fail(ErrorKind::type, "safetensors has no dtype for ", dtype);
 }

@@ -178,7 +178,7 @@ TEST(GraphText, InvalidTextIsRejectedWithItsPosition) {
   EXPECT_EQ(error("graph main mesh(data=2) { %0 = input() : f32[4@data, 4@data] }"),
             "graph: line 1, column 42: the axis 'data' is used twice at 'f32[4@data, 4@data] }'");
   EXPECT_EQ(error("graph main { %0 = input() : f8[4] }"),
-            "graph: line 1, column 29: unknown dtype 'f8'; expected one of: f32, f64, i32, i64, bool, bf16, f16 at "
+            "graph: line 1, column 29: unknown dtype 'f8'; expected one of: f32, f64, i32, i64, bool, bf16, f16, u8 at "
             "'f8[4] }'");
   EXPECT_THAT(error("graph main { %0 = input() : f32[-4] }"),
               HasSubstr("column 33: a size must be at least 0, got -4"));

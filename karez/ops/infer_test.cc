@@ -28,7 +28,7 @@ const InvalidCase invalid_cases[] = {
     {"select", "bool[4], f32[4], i32[4]", "", "select: dtypes differ: f32[4] and i32[4]"},
     {"pointwise", "f32[4]", R"({expr="x0 + x1"})", "pointwise: x0 + x1 uses x1, but the node has 1 operands"},
     {"pointwise", "f32[4]", R"({dtype_out="bool", expr="x0 + 1"})", "pointwise: x0 + 1 has dtype f32, expected bool"},
-    {"cast", "f32[4]", R"({to="f8"})", "unknown dtype 'f8'; expected one of: f32, f64, i32, i64, bool, bf16, f16"},
+    {"cast", "f32[4]", R"({to="f8"})", "unknown dtype 'f8'; expected one of: f32, f64, i32, i64, bool, bf16, f16, u8"},
     {"conv2d", "f32[8, 3, 6, 6], f32[4, 2, 3, 3]", "{padding=[0, 0], stride=[1, 1]}",
      "conv2d: channels differ: 3 and 2 (f32[8, 3, 6, 6] x f32[4, 2, 3, 3])"},
     {"conv2d", "f32[8, 4, 6, 6], f32[4, 2, 3, 3]", "{groups=3, padding=[0, 0], stride=[1, 1]}",

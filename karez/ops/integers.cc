@@ -23,6 +23,7 @@ ValueId binary_of_bools(Builder& b, std::string_view op, ValueId x, ValueId y) {
 ValueId pow_of_integers(Builder& b, ValueId base, ValueId power) {
   const Shape shape = broadcast_shape(b.type(base).shape, b.type(power).shape);
   const ValueId operands[] = {broadcast_to(b, base, shape), broadcast_to(b, power, shape)};
+  if (b.type(base).dtype == DType::u8) return pointwise(b, "pow(x0, x1)", operands);
   return pointwise(
       b, "select(x1 < 0, select(x0 == 1, 1, select(x0 == -1, 1 - 2 * bitand(x1, 1), 0)), pow(x0, max(x1, 0)))",
       operands);

@@ -24,7 +24,7 @@ TEST(DType, NamesAreParsedAndWithTypePassesTheElementType) {
     });
   }
   EXPECT_EQ(error_of([] { dtype_from("f8"); }),
-            "unknown dtype 'f8'; expected one of: f32, f64, i32, i64, bool, bf16, f16");
+            "unknown dtype 'f8'; expected one of: f32, f64, i32, i64, bool, bf16, f16, u8");
   EXPECT_TRUE(is_float(DType::f64));
   EXPECT_FALSE(is_float(DType::b8));
   EXPECT_THROW(with_type(static_cast<DType>(9), []<class T>() {}), Error);
@@ -57,9 +57,9 @@ TEST(TensorType, ParsingAndPrintingGiveTheSameText) {
       parse_type(in);
     });
   };
-  EXPECT_EQ(
-      error("f8[2]"),
-      "type: line 1, column 1: unknown dtype 'f8'; expected one of: f32, f64, i32, i64, bool, bf16, f16 at 'f8[2]'");
+  EXPECT_EQ(error("f8[2]"),
+            "type: line 1, column 1: unknown dtype 'f8'; expected one of: f32, f64, i32, i64, bool, bf16, f16, u8 at "
+            "'f8[2]'");
   EXPECT_EQ(error("f32[2, -3]"), "type: line 1, column 8: a size or a stride is negative at '-3]'");
   EXPECT_EQ(error("f32[2"), "type: line 1, column 6: expected ',' at the end");
   EXPECT_EQ(error("f32"), "type: line 1, column 4: expected '[' at the end");

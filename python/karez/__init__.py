@@ -23,6 +23,7 @@ from .dtypes import (
     float64 as float64,
     int32 as int32,
     int64 as int64,
+    uint8 as uint8,
 )
 from .functions import *
 from .creation import *

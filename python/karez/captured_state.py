@@ -23,7 +23,7 @@ from .value_guards import SCALARS
 # A place loses its guard once traces have rewritten it this often because other code had changed its value.
 MAX_REWRITES = 3
 # The dtypes of arrays and numbers that can be inputs of a program.
-_inputs = {"bool", "int32", "int64", "float16", "float32", "float64", "bfloat16"}
+_inputs = {"bool", "int32", "int64", "uint8", "float16", "float32", "float64", "bfloat16"}
 
 
 class CapturedState(AttributeGuards):

@@ -104,7 +104,7 @@ def arange(
     if (end - start) * step < 0:
         raise UserError(f"arange: step {step} has the wrong sign for a range from {start} to {end}{_at()}")
     count = -int((start - end) // step)
-    if name in ("int32", "int64"):
+    if name in ("int32", "int64", "uint8"):
         start, step, is_integral = int(start), int(step), True
     # A range of other numbers than integers is computed in f64 and rounded once.
     places = _core.iota([count], 0, int64 if is_integral else float64)

@@ -269,7 +269,7 @@ def from_arrays(*arrays: Any) -> Dataset:
     return Dataset(_core.function_dataset(rows, lambda index: _row_of(value, index), "rows of arrays"))
 
 
-_DTYPES = ("float32", "float64", "float16", "int32", "int64", "bool", "bfloat16")
+_DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint8", "bool", "bfloat16")
 
 
 def _with_arrays(value: Any, leaves: list[Any]) -> Any:

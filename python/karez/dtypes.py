@@ -1,4 +1,4 @@
-"""The dtypes: kz.float32, float64, bfloat16, float16, int32, int64 and bool_."""
+"""The dtypes: kz.float32, float64, bfloat16, float16, int32, int64, uint8 and bool_."""
 
 from __future__ import annotations
 
@@ -23,5 +23,6 @@ class dtype:
 float32, float64 = dtype("float32", "f32"), dtype("float64", "f64")
 bfloat16, float16 = dtype("bfloat16", "bf16"), dtype("float16", "f16")
 int32, int64 = dtype("int32", "i32"), dtype("int64", "i64")
+uint8 = dtype("uint8", "u8")
 bool_ = dtype("bool", "bool")
-by_short = {value.short: value for value in (float32, float64, bfloat16, float16, int32, int64, bool_)}
+by_short = {value.short: value for value in (float32, float64, bfloat16, float16, int32, int64, uint8, bool_)}

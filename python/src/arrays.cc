@@ -16,11 +16,12 @@ struct NumpyDType {
 };
 constexpr NumpyDType numpy_dtypes[] = {
     {DType::f32, "float32"}, {DType::f64, "float64"}, {DType::i32, "int32"},     {DType::i64, "int64"},
-    {DType::b8, "bool"},     {DType::f16, "float16"}, {DType::bf16, "bfloat16"},
+    {DType::b8, "bool"},     {DType::f16, "float16"}, {DType::bf16, "bfloat16"}, {DType::u8, "uint8"},
 };
 
 constexpr std::string_view supported_dtypes =
-    "; the supported dtypes are float32, float64, float16, int32, int64 and bool, and bfloat16 from ml_dtypes or "
+    "; the supported dtypes are float32, float64, float16, int32, int64, uint8 and bool, and bfloat16 from ml_dtypes "
+    "or "
     "DLPack. x.astype(...) converts an array";
 
 DType from_dlpack(nb::dlpack::dtype dtype) {

@@ -90,7 +90,7 @@ nb::object field_to_python(const Element& element, std::size_t number, Convert c
   if (const auto* object = std::get_if<Object>(&field)) return nb::borrow(handle_of(*object));
   nb::list rows;
   for (const Object& row : std::get<std::vector<Object>>(field)) rows.append(handle_of(row));
-  // NumPy arrays of other dtypes, such as uint8, are stacked as others are.
+  // NumPy arrays of other dtypes, such as int16, are stacked as others are.
   for (nb::handle row : rows)
     if (!is_numpy(row)) return rows;
   return rows.size() == 0 ? nb::object(rows) : nb::module_::import_("numpy").attr("stack")(rows);

@@ -97,7 +97,7 @@ def test_changes_of_objects_of_many_types_are_detected():
     check(lambda x: x * memory[0], 2, (set_item(memory, 0, 5), 5))
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.complex64, np.dtype([("a", float)])])
+@pytest.mark.parametrize("dtype", [np.uint16, np.int16, np.complex64, np.dtype([("a", float)])])
 def test_changes_of_arrays_with_unsupported_dtypes_retrace(dtype):
     numbers = np.zeros(2, dtype)
     read = (lambda x: x * float(numbers["a"][0])) if numbers.dtype.names else (lambda x: x * float(numbers[0].real))

@@ -98,7 +98,7 @@ GOLDEN = {
         kz.TypeError,
         "unsupported array dtype int16; the supported dtypes are float32, float64, float16, int32, int64 and bool",
     ),
-    "uint8": (lambda: add_one(X.astype(np.uint8)), kz.TypeError, "unsupported array dtype uint8"),
+    "int16": (lambda: add_one(X.astype(np.int16)), kz.TypeError, "unsupported array dtype int16"),
     "text": (lambda: add_one(np.array(["a"])), kz.TypeError, "unsupported array dtype <U1"),
     "objects": (lambda: add_one(np.array([None])), kz.TypeError, "unsupported array dtype object"),
     "an integer of 64 bits": (lambda: add_one(2**63), kz.TypeError, "unsupported array dtype uint64"),

@@ -17,7 +17,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "records contain numbers in little-endian order");
 
 // The code of a dtype in a record is its place here, so the order must never change.
-constexpr DType dtypes[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8, DType::bf16, DType::f16};
+constexpr DType dtypes[] = {DType::f32, DType::f64,  DType::i32, DType::i64,
+                            DType::b8,  DType::bf16, DType::f16, DType::u8};
 enum class FieldKind : std::uint8_t { array, object, objects };
 constexpr std::uint8_t skipped_code = 4;  // in place of the structure of a skipped element
 constexpr int max_depth = 1000;           // of a structure, so that no record makes the reader run out of stack

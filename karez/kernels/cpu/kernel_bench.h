@@ -48,6 +48,7 @@ inline void fill_random(Buffer& buffer, unsigned seed) {
       case DType::i32: buffer.at<std::int32_t>(index) = static_cast<std::int32_t>(random() % 4); break;
       case DType::i64: buffer.at<std::int64_t>(index) = static_cast<std::int64_t>(random() % 4) + 1; break;
       case DType::b8: buffer.at<bool>(index) = random() % 2 == 0; break;
+      case DType::u8: buffer.at<std::uint8_t>(index) = static_cast<std::uint8_t>(random() % 4); break;
       case DType::bf16: buffer.at<tensor::Bf16>(index) = tensor::Bf16(normal(random)); break;
       case DType::f16: buffer.at<tensor::F16>(index) = tensor::F16(normal(random)); break;
     }
