@@ -187,9 +187,10 @@ template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
 // Converts a constant to T; a value that an integer type cannot represent is an error.
 template <class T> T constant_as(double value) {
   if constexpr (!std::is_floating_point_v<T>) {
-    constexpr double bound = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2;  // 2^31 or 2^63, exactly
+    constexpr double bound = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2;  // 2^8, 2^31 or 2^63
     require(value == std::trunc(value) && value >= -bound && value < bound, "the constant ", value, " is not a ",
             sizeof(T) * 8, "-bit integer");
+    return static_cast<T>(static_cast<std::int64_t>(value));  // negative constants of unsigned types wrap around
   }
   return static_cast<T>(value);
 }

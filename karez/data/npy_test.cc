@@ -58,6 +58,9 @@ TEST(Npy, ScalarsEmptyArraysAndLaterVersionsAreRead) {
   EXPECT_EQ(parse_npy(npy("{'descr': '<f8', 'fortran_order': False, 'shape': (), }", bytes_of<double>({2.5})), "a.npy")
                 .data<double>()[0],
             2.5);
+  EXPECT_EQ(parse_npy(npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }", "\x05\xff"), "a.npy")
+                .data<std::uint8_t>()[1],
+            255);
   EXPECT_EQ(parse_npy(npy("{\"descr\": \"<f8\", \"fortran_order\": False, \"shape\": (0, 4)}", ""), "a.npy").shape(),
             (Shape{0, 4}));
   for (char version : {2, 3})
@@ -79,7 +82,7 @@ TEST(Npy, ErrorsNameTheFileAndTheFault) {
   EXPECT_EQ(error_of(npy(valid_header, two_floats + "x")), "a.npy: f32[2] takes 8 bytes, but the file has 9");
   EXPECT_EQ(error_of(npy(valid_header, two_floats.substr(1))), "a.npy: f32[2] takes 8 bytes, but the file has 7");
   EXPECT_EQ(error_of(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", two_floats)),
-            "a.npy: unsupported element type '>f4'; expected <f2, <f4, <f8, <i4, <i8 or |b1");
+            "a.npy: unsupported element type '>f4'; expected <f2, <f4, <f8, <i4, <i8, |b1 or |u1");
   EXPECT_EQ(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }", two_floats)),
             "a.npy: line 1, column 54: a size must not be negative at ',), }'");
   EXPECT_EQ(error_of(npy("{'descr': '<f4', 'fortran_order': 0, 'shape': (2,), }", two_floats)),

@@ -12,7 +12,7 @@ import numpy
 from . import _core
 from .data_iterator import DataIterator, Epoch
 from .errors import DataError, TypeError, UserError
-from .iterable_reader import IterableReader
+from .iterable_reader import IterableReader, OnePass
 from .skipped_record import SKIP
 
 __all__ = [
@@ -317,10 +317,13 @@ def from_generator(source: Union[Iterable[Any], Callable[[], Iterable[Any]]]) ->
     """The elements of an iterable, or of the iterable that a function returns for each epoch.
 
     If the iterable or its iterator has the methods state_dict() and load_state_dict(), an iterator resumes from that
-    state; otherwise it skips the elements that were read before.
+    state; otherwise it skips the elements that were read before. A generator without these methods can be read only
+    once, so a second epoch of it is an error; pass the function that returns it.
     """
-    if hasattr(source, "__iter__") or hasattr(source, "__getitem__"):
-        make: Callable[[int], IterableReader] = lambda epoch: IterableReader(source)
+    if hasattr(source, "__next__") and not hasattr(source, "load_state_dict"):
+        make: Callable[[int], IterableReader] = OnePass(source).read
+    elif hasattr(source, "__iter__") or hasattr(source, "__getitem__"):
+        make = lambda epoch: IterableReader(source)
     elif callable(source):
         make = lambda epoch: IterableReader(source())
     else:

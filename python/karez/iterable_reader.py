@@ -6,7 +6,7 @@ import builtins
 import json
 from typing import Any, Optional
 
-from .errors import TypeError
+from .errors import TypeError, UserError
 
 
 class IterableReader:
@@ -40,3 +40,19 @@ class IterableReader:
         stateful.load_state_dict(json.loads(state))
         if stateful is self.iterable:
             self.iterator = iter(self.iterable)  # an iterable continues at its state in its next loop
+
+
+class OnePass:
+    """An iterator, such as a generator, which has only one pass."""
+
+    def __init__(self, iterator: Any) -> None:
+        self.iterator, self.is_used = iterator, False
+
+    def read(self, epoch: int) -> IterableReader:
+        if self.is_used:
+            raise UserError(
+                f"from_generator: a {type(self.iterator).__name__} can be read only once; pass a function that "
+                "returns a new one"
+            )
+        self.is_used = True
+        return IterableReader(self.iterator)

@@ -15,7 +15,7 @@ using data::StructureRef;
 
 bool is_supported(nb::handle array) {
   const std::string kind = nb::cast<std::string>(array.attr("dtype").attr("name"));
-  for (const char* name : {"float32", "float64", "float16", "int32", "int64", "bool", "bfloat16"})
+  for (const char* name : {"float32", "float64", "float16", "int32", "int64", "uint8", "bool", "bfloat16"})
     if (kind == name) return true;
   return false;
 }

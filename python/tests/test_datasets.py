@@ -233,6 +233,15 @@ def test_batches_keep_dtypes_and_values(dtype):
         np.testing.assert_array_equal(np.concatenate(got), array)
 
 
+def test_a_generator_object_has_one_pass():
+    dataset = data.from_generator(x for x in range(3))
+    assert numbers(dataset) == [0, 1, 2]
+    with pytest.raises(kz.UserError, match="a generator can be read only once"):
+        list(dataset)
+    kept = data.from_generator(iter([4, 5])).cache()
+    assert numbers(kept) == numbers(kept) == [4, 5]
+
+
 def test_results_of_functions_keep_their_dtypes():
     doubles = data.from_arrays(np.array([1e300, 2.0])).map(lambda x: x + 1)
     assert [x.dtype for x in doubles.as_numpy()] == [np.float64] * 2 and numbers(doubles) == [1e300, 3.0]

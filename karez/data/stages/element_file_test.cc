@@ -313,7 +313,7 @@ TEST(ElementRecord, SizesAreCheckedBeforeMemoryIsAllocated) {
   EXPECT_THAT(record_error(other), HasSubstr("the kind of a structure at byte 116 is invalid"));
   other = record, other[17] = 3;
   EXPECT_THAT(record_error(other), HasSubstr("the kind of a field at byte 117 is invalid"));
-  other = record, other[18] = 7;
+  other = record, other[18] = 8;
   EXPECT_THAT(record_error(other), HasSubstr("a dtype at byte 118 is invalid"));
   other = record_of(element(counting(DType::b8, {2})), {});
   other.back() = 2;

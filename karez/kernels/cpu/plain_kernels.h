@@ -49,6 +49,7 @@ template <class Body> decltype(auto) with_number(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::i32: return body.template operator()<std::int32_t>();
     case DType::i64: return body.template operator()<std::int64_t>();
+    case DType::u8: return body.template operator()<std::uint8_t>();
     default: return with_float(dtype, std::forward<Body>(body));
   }
 }

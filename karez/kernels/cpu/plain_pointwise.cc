@@ -17,19 +17,20 @@ constexpr std::int64_t block = 256;  // elements per register; a large block amo
 // an accurate reference; integers are computed in their own type and wrap around after each operation; bools become 0
 // and 1 in the type of the other operands.
 DType computed_type(const CallSpec& call) {
-  DType widest = DType::i32;
+  DType widest = DType::b8;
   for (const auto* views : {&call.in, &call.out})
     for (const View& view : *views) {
       if (is_float(view.dtype)) return DType::f64;
-      if (view.dtype == DType::i64) widest = DType::i64;
+      if (view.dtype != DType::b8 && size_of(view.dtype) >= size_of(widest)) widest = view.dtype;
     }
-  return widest;
+  return widest == DType::b8 ? DType::i32 : widest;
 }
 
 template <class Body> decltype(auto) with_computed_type(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::i32: return body.template operator()<std::int32_t>();
     case DType::i64: return body.template operator()<std::int64_t>();
+    case DType::u8: return body.template operator()<std::uint8_t>();
     default: return body.template operator()<double>();
   }
 }

@@ -15,55 +15,10 @@
 #include "karez/data/stages/stage_report.h"
 #include "karez/device/cpu_budget.h"
 #include "karez/runtime/session_thread.h"
-#include "karez/runtime/stages/act_costs.h"
+#include "karez/runtime/stages/served_stream.h"
 #include "karez/runtime/stages/thread_switches.h"
 
 namespace karez::runtime {
-
-class ServedStream {
- public:
-  // `short_act`: the ticks of an act for which no thread should be woken.
-  ServedStream(StageTree tree, std::int64_t short_act) : machine(std::make_unique<StageMachine>(std::move(tree))) {
-    for (const plan::Stage& stage : machine->graph().stages) lanes += stage.lanes;
-    times.resize(machine->graph().stages.size());
-    costs.assign(machine->graph().stages.size(), ActCosts(short_act));
-  }
-  bool is_short(plan::StageId stage) const { return costs[static_cast<std::size_t>(stage.index)].is_short(); }
-  // Call after the activity of a stage may have changed.
-  void note_activity(plan::StageId stage, std::int64_t now) {
-    Times& time = times[static_cast<std::size_t>(stage.index)];
-    const plan::StageActivity activity = machine->ports(stage).activity();
-    if (activity == time.activity) return;
-    // Threads may read the clock in another order than that in which they get the mutex.
-    const std::int64_t since = std::max(now, time.since);
-    time.ticks[static_cast<std::size_t>(time.activity)] += since - time.since;
-    time.activity = activity, time.since = since;
-  }
-
-  struct RunningAct {
-    plan::StageId stage;
-    std::int64_t since = 0;  // ticks
-    int thread = 0;          // the number of a data thread; 0: another thread
-    pid_t thread_id = 0;     // of the system
-  };
-  // The ticks of a stage's acts, and those that it has spent in each activity.
-  struct Times {
-    std::int64_t acts = 0;
-    std::array<std::int64_t, plan::stage_activities> ticks = {};
-    plan::StageActivity activity = plan::StageActivity::inactive;
-    std::int64_t since = 0;
-  };
-  std::vector<RunningAct> acts;
-  std::vector<Times> times;               // by stage
-  std::vector<ActCosts> costs;            // by stage
-  int readers = 0;                        // threads of the program that wait for an element
-  std::unique_ptr<StageMachine> machine;  // null after a close
-  int lanes = 0;                          // the maximum number of acts at the same time
-  int running = 0;                        // acts
-  int closers = 0;                        // threads that wait in `close`
-  bool closed = false;
-  std::condition_variable changed;  // an element can be read, or the stream was closed, or an act of it has ended since
-};
 
 namespace {
 
