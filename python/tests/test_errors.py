@@ -96,9 +96,10 @@ GOLDEN = {
     "int16": (
         lambda: add_one(X.astype(np.int16)),
         kz.TypeError,
-        "unsupported array dtype int16; the supported dtypes are float32, float64, float16, int32, int64 and bool",
+        "unsupported array dtype int16; the supported dtypes are float32, float64, float16, int32, int64, uint8 and "
+        "bool",
     ),
-    "int16": (lambda: add_one(X.astype(np.int16)), kz.TypeError, "unsupported array dtype int16"),
+    "uint16": (lambda: add_one(X.astype(np.uint16)), kz.TypeError, "unsupported array dtype uint16"),
     "text": (lambda: add_one(np.array(["a"])), kz.TypeError, "unsupported array dtype <U1"),
     "objects": (lambda: add_one(np.array([None])), kz.TypeError, "unsupported array dtype object"),
     "an integer of 64 bits": (lambda: add_one(2**63), kz.TypeError, "unsupported array dtype uint64"),
