@@ -352,7 +352,7 @@ def test_the_tests_of_a_component_are_its_test_binary_pytest_files_or_both():
         command.own_tests("karez/plan/ports.h", binaries) == ("plan_test",)
         and command.own_tests("dev.cc", binaries) is None
     )
-    assert command.own_tests("python/karez/data.py", binaries) == ("python/tests",)
+    assert command.own_tests("python/karez/checkpoint.py", binaries) == ("python/tests",)
     assert (
         command.own_tests("tools/karez/exec.cc", binaries) == ("command_test", "tests")
         and command.own_tests("tools/a.py", []) is None

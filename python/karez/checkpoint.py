@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Optional, Union
 
 from . import recording, worlds
-from .datasets import DataIterator
+from .data.iterator import DataIterator
 from .errors import NameError, UserError
 from .nn.module import Module
 from .nn.parameter import Buffer, Parameter

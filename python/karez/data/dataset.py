@@ -9,25 +9,9 @@ from typing import Any, Optional, Union
 
 import numpy
 
-from . import _core
-from .data_iterator import DataIterator, Epoch
-from .errors import DataError, TypeError, UserError
-from .iterable_reader import IterableReader, OnePass
-from .skipped_record import SKIP
-
-__all__ = [
-    "SKIP",
-    "Dataset",
-    "DataIterator",
-    "concat",
-    "from_arrays",
-    "from_files",
-    "from_generator",
-    "from_labelled_images",
-    "from_source",
-    "range",
-    "zip",
-]
+from .. import _core
+from ..errors import DataError, TypeError
+from .iterator import DataIterator, Epoch
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -61,7 +45,7 @@ class Dataset:
         If f returns data.SKIP, the record is skipped: functions after it do not see the record, and loops do not get
         it. In batch(n, last="pad") it is a row of zeros of weight 0, so that the other rows stay where they are.
         """
-        _check_callable("map", f)
+        check_callable("map", f)
         if not rng:
             return Dataset(self._dataset.map(f, parallel, deterministic))
 
@@ -74,13 +58,13 @@ class Dataset:
 
     def filter(self, f: Callable[..., Any], parallel: int = 1, *, deterministic: bool = True) -> Dataset:
         """The elements for which f(element) is true."""
-        _check_callable("filter", f)
+        check_callable("filter", f)
         return Dataset(self._dataset.filter(f, parallel, deterministic))
 
     def flat_map(self, f: Callable[..., Union[Dataset, Iterable[Any]]]) -> Dataset:
         """The elements of the data sets (or iterables) f(element), one after the other."""
-        _check_callable("flat_map", f)
-        return Dataset(self._dataset.flat_map(lambda *arguments: as_dataset(f(*arguments))))
+        check_callable("flat_map", f)
+        return Dataset(self._dataset.flat_map(lambda *arguments: _as_dataset(f(*arguments))))
 
     def interleave(
         self, f: Callable[..., Union[Dataset, Iterable[Any]]], cycle: int = 4, block: int = 1, parallel: bool = False
@@ -90,8 +74,8 @@ class Dataset:
         block: the number of elements taken from one of them before the next one's turn.
         parallel: if true, these data sets are read at the same time.
         """
-        _check_callable("interleave", f)
-        return Dataset(self._dataset.interleave(lambda *arguments: as_dataset(f(*arguments)), cycle, block, parallel))
+        check_callable("interleave", f)
+        return Dataset(self._dataset.interleave(lambda *arguments: _as_dataset(f(*arguments)), cycle, block, parallel))
 
     def shuffle(self, buffer: int = 0, seed: int = 1, reshuffle: bool = True) -> Dataset:
         """The elements in random order.
@@ -124,7 +108,7 @@ class Dataset:
         length: returns the length of an element. Bucket i holds lengths below boundaries[i], the last one all others.
         batch_sizes: the number of elements in a batch of each bucket; one more than there are boundaries.
         """
-        _check_callable("bucket_by_length", length)
+        check_callable("bucket_by_length", length)
         return Dataset(self._dataset.bucket_by_length(length, list(boundaries), list(batch_sizes), last))
 
     def unbatch(self) -> Dataset:
@@ -160,7 +144,7 @@ class Dataset:
         """
         if folder is None:
             return Dataset(self._dataset.cache())
-        return Dataset(self._dataset.cache_in_file(_path_bytes("cache", folder), _store_object, _restore_object))
+        return Dataset(self._dataset.cache_in_file(path_bytes("cache", folder), _store_object, _restore_object))
 
     def snapshot(self, path: Path) -> Dataset:
         """Like `cache` in a file, but the file is kept, and later runs of the program read it.
@@ -172,7 +156,7 @@ class Dataset:
         Objects that are not arrays are stored by pickle, which can execute any code when it reads them: use only files
         that you trust.
         """
-        return Dataset(self._dataset.snapshot(_path_bytes("snapshot", path), _store_object, _restore_object))
+        return Dataset(self._dataset.snapshot(path_bytes("snapshot", path), _store_object, _restore_object))
 
     def prefetch(self, slots: int) -> Dataset:
         """Lets the stages before this point work while those after it do, up to `slots` elements ahead."""
@@ -247,133 +231,7 @@ class Dataset:
         return "Dataset:\n" + str(self._dataset.text()).rstrip()
 
 
-def from_arrays(*arrays: Any) -> Dataset:
-    """The rows of arrays with equal numbers of rows: of one array, of several as a tuple, or of a tuple or dict of
-    arrays. The arrays must not be changed while the data set is used. Arrays of a dtype that tensors do not have, such
-    as uint8, stay NumPy arrays until a function converts them."""
-    if not arrays:
-        raise UserError("from_arrays: at least one array is needed")
-    value = arrays[0] if len(arrays) == 1 else tuple(arrays)
-    leaves: list[numpy.ndarray[Any, Any]] = []
-    value = _with_arrays(value, leaves)
-    if not leaves:
-        raise UserError("from_arrays: at least one array is needed")
-    if all(str(leaf.dtype) in _DTYPES for leaf in leaves):
-        return Dataset(_core.arrays_dataset(value))
-    rows = len(leaves[0]) if leaves[0].ndim else 0
-    if any(leaf.ndim == 0 or len(leaf) != rows for leaf in leaves):
-        raise UserError(
-            "from_arrays: all arrays must have the same number of rows, got shapes "
-            + ", ".join(str(leaf.shape) for leaf in leaves)
-        )
-    return Dataset(_core.function_dataset(rows, lambda index: _row_of(value, index), "rows of arrays"))
-
-
-_DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint8", "bool", "bfloat16")
-
-
-def _with_arrays(value: Any, leaves: list[Any]) -> Any:
-    if isinstance(value, (tuple, list)):
-        return tuple(_with_arrays(item, leaves) for item in value)
-    if isinstance(value, dict):
-        return {key: _with_arrays(item, leaves) for key, item in value.items()}
-    leaves.append(numpy.ascontiguousarray(value) if numpy.ndim(value) else numpy.asarray(value))
-    return leaves[-1]
-
-
-def _row_of(value: Any, index: int) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_row_of(item, index) for item in value)
-    if isinstance(value, dict):
-        return {key: _row_of(item, index) for key, item in value.items()}
-    return value[index]
-
-
-def from_source(source: Any) -> Dataset:
-    """The elements source[0], source[1], ... source[len(source) - 1], as of a list or of a PyTorch Dataset."""
-    if not hasattr(source, "__getitem__") or not hasattr(source, "__len__"):
-        raise TypeError(f"from_source: expected an object with __len__ and __getitem__, got {type(source).__name__}")
-    return Dataset(_core.function_dataset(len(source), lambda index: source[index], type(source).__name__))
-
-
-def from_files(paths: Union[Path, Iterable[Path]], read: Optional[Callable[[str], Any]] = None) -> Dataset:
-    """The elements read(path) of files, or their bytes as `bytes` objects by default.
-
-    paths: a path, a pattern with *, ? and [a-z] as in a shell, whose matches are sorted by name, or a list of these. A
-    pattern without a match, a missing file and a folder are errors. The files are listed once, when the data set is
-    made.
-    """
-    patterns = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    if not isinstance(patterns, Iterable) or isinstance(patterns, bytes):
-        raise TypeError(f"from_files: expected a path or a list of paths, got {type(paths).__name__}")
-    if read is not None:
-        _check_callable("from_files", read)
-    return Dataset(
-        _core.files_dataset([_path_bytes("from_files", pattern) for pattern in patterns], read or _read_bytes)
-    )
-
-
-def from_generator(source: Union[Iterable[Any], Callable[[], Iterable[Any]]]) -> Dataset:
-    """The elements of an iterable, or of the iterable that a function returns for each epoch.
-
-    If the iterable or its iterator has the methods state_dict() and load_state_dict(), an iterator resumes from that
-    state; otherwise it skips the elements that were read before. A generator without these methods can be read only
-    once, so a second epoch of it is an error; pass the function that returns it.
-    """
-    if hasattr(source, "__next__") and not hasattr(source, "load_state_dict"):
-        make: Callable[[int], IterableReader] = OnePass(source).read
-    elif hasattr(source, "__iter__") or hasattr(source, "__getitem__"):
-        make = lambda epoch: IterableReader(source)
-    elif callable(source):
-        make = lambda epoch: IterableReader(source())
-    else:
-        raise TypeError(
-            f"from_generator: expected an iterable or a function that returns one, got {type(source).__name__}"
-        )
-    return Dataset(_core.generator_dataset(make, getattr(source, "__name__", type(source).__name__), False))
-
-
-def from_labelled_images(
-    directory: Union[str, os.PathLike[str]], part: str, *, classes: int = 10, mean: float = 0.0, deviation: float = 1.0
-) -> Dataset:
-    """The elements (image, label) of IDX files, the format of MNIST.
-
-    directory: contains the files "<part>-images-idx3-ubyte" and "<part>-labels-idx1-ubyte", each with or without ".gz".
-    part: "train" or "t10k".
-    classes: labels must be below this number.
-    mean, deviation: a pixel becomes (grey / 255 - mean) / deviation. An image is a float32 array [1, h, w].
-    """
-    return Dataset(_core.labelled_images_dataset(os.fspath(directory), part, classes, mean, deviation))
-
-
-def range(*arguments: int) -> Dataset:
-    """The numbers of Python's range, as int64 scalars."""
-    begin, end, step = {1: (0, *arguments, 1), 2: (*arguments, 1), 3: arguments}.get(len(arguments), (0, 0, 0))
-    if step == 0:
-        raise UserError("range: expected one to three integers, the third not 0")
-    return Dataset(_core.range_dataset(begin, end, step))
-
-
-def zip(*datasets: Dataset) -> Dataset:
-    """Tuples of the elements of several data sets; ends with the shortest."""
-    return Dataset(_core.zip_datasets([as_dataset(dataset)._dataset for dataset in datasets]))
-
-
-def concat(*datasets: Dataset) -> Dataset:
-    """The elements of one data set after the other."""
-    return Dataset(_core.concat_datasets([as_dataset(dataset)._dataset for dataset in datasets]))
-
-
-def as_dataset(value: Any) -> Dataset:
-    return value if isinstance(value, Dataset) else from_generator(value)
-
-
-def _read_bytes(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def _path_bytes(function: str, path: Any) -> bytes:
+def path_bytes(function: str, path: Any) -> bytes:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"{function}: expected a path, got {type(path).__name__}")
     return os.fsencode(path)
@@ -393,6 +251,12 @@ def _restore_object(stored: bytes) -> Any:
         raise DataError(f"a stored object cannot be restored by pickle: {error}") from error
 
 
-def _check_callable(method: str, f: Any) -> None:
+def check_callable(method: str, f: Any) -> None:
     if not callable(f):
         raise TypeError(f"{method}: expected a function, got {type(f).__name__}")
+
+
+def _as_dataset(value: Any) -> Dataset:
+    from .sources import as_dataset  # imported here because sources are data sets
+
+    return as_dataset(value)

@@ -1,46 +1,14 @@
-"""Data: data sets, batches of arrays, and a progress line."""
+"""Batches of the rows of arrays."""
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Iterator
 from typing import Any
 
 import numpy
 
-from ._core import Progress
-from .datasets import (
-    SKIP,
-    DataIterator,
-    Dataset,
-    concat,
-    from_arrays,
-    from_files,
-    from_generator,
-    from_labelled_images,
-    from_source,
-    range,
-    zip,
-)
-from .errors import ShapeError, UserError
-from .prefetch import feed
-
-__all__ = [
-    "SKIP",
-    "Batches",
-    "DataIterator",
-    "Dataset",
-    "Progress",
-    "concat",
-    "feed",
-    "from_arrays",
-    "from_files",
-    "from_generator",
-    "from_labelled_images",
-    "from_source",
-    "range",
-    "zip",
-]
+from ..errors import ShapeError, UserError
+from . import sources
 
 
 class Batches:
@@ -70,7 +38,9 @@ class Batches:
         self.per_epoch = self.rows // batch if drop_last else -(-self.rows // batch)
         if self.per_epoch == 0:
             raise UserError(f"Batches: batch must be at most {self.rows}, the number of rows; got {batch}")
-        rows = range(self.rows).shuffle(seed=seed) if shuffle else range(self.rows)
+        rows = sources.range(self.rows)
+        if shuffle:
+            rows = rows.shuffle(seed=seed)
         self._rows = rows.batch(batch, "drop" if drop_last else "keep")  # the numbers of the rows of each batch
         self._epochs = 0  # the number of epochs that loops have started
 
@@ -84,7 +54,7 @@ class Batches:
 
     def epoch(self, number: int) -> Iterator[Any]:
         """The batches of one epoch."""
-        for place in builtins.range(self.per_epoch):
+        for place in range(self.per_epoch):
             yield self.at(number * self.per_epoch + place)
 
     def at(self, position: int) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from . import _core, worlds
-from .errors import UserError
+from .. import _core, worlds
+from ..errors import UserError
 
 
 class DataIterator:

@@ -6,7 +6,7 @@ import builtins
 import json
 from typing import Any, Optional
 
-from .errors import TypeError, UserError
+from ..errors import TypeError, UserError
 
 
 class IterableReader:

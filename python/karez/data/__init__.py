@@ -1,0 +1,26 @@
+"""Data: data sets, batches of arrays, and a progress line."""
+
+from .._core import Progress
+from ..prefetch import feed
+from .batches import Batches
+from .dataset import Dataset
+from .iterator import DataIterator
+from .skipped_record import SKIP
+from .sources import concat, from_arrays, from_files, from_generator, from_labelled_images, from_source, range, zip
+
+__all__ = [
+    "SKIP",
+    "Batches",
+    "DataIterator",
+    "Dataset",
+    "Progress",
+    "concat",
+    "feed",
+    "from_arrays",
+    "from_files",
+    "from_generator",
+    "from_labelled_images",
+    "from_source",
+    "range",
+    "zip",
+]
