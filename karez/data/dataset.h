@@ -37,6 +37,10 @@ struct MapOptions {
   int parallel = 1;           // the number of elements that are computed at the same time
   bool deterministic = true;  // emit elements in the order of the input; otherwise in the order of completion
   std::string name = {};      // of the function, for people: "decode"
+  // Of a function that lets other processes compute: the number of elements that are passed to them at the same time
+  // (0: `parallel`), and a text for `explain`: "in 2 processes: 4711, 4712".
+  int lanes = 0;
+  std::function<std::string()> place = nullptr;
 };
 
 // Options of all stages before a point. An option that is not set stays unchanged. If an option is set at several
@@ -101,6 +105,8 @@ class Dataset {
   Dataset repeat(std::int64_t count = -1) const;  // -1: without end, unless an epoch is empty
   Dataset take(std::int64_t count) const;         // the first elements
   Dataset skip(std::int64_t count) const;         // all but the first elements
+  // The elements with these indices, in this order; every element must be readable by its index.
+  Dataset subset(std::vector<std::int64_t> indices) const;
   // Every shards-th element, beginning with the element `index`.
   Dataset shard(std::int64_t shards, std::int64_t index) const;
   // Keeps the elements of the first complete epoch, in memory or in a file in this folder; later epochs read them

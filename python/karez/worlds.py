@@ -99,6 +99,11 @@ def _default_options() -> list[Any]:
 def _make(devices: int, seed: Any, options: Any) -> None:
     """Makes the world; the caller holds the lock."""
     global _default, _devices, _seed
+    if "KAREZ_DATA_WORKER" in os.environ:
+        raise UserError(
+            "a worker process of a data set has no devices: its functions can use NumPy arrays, but no tensors; pass "
+            "processes=False to map or filter to call the function in the program's process"
+        )
     if seed is not None:
         _seed = seed
     _default = _core.make_world(devices, _seed, *options)

@@ -100,6 +100,12 @@ bool is_numpy(nb::handle object) {
   return false;
 }
 
+std::string_view numpy_name(DType dtype) {
+  for (const NumpyDType& one : numpy_dtypes)
+    if (one.dtype == dtype) return one.numpy;
+  return tensor::name_of(dtype);
+}
+
 DType dtype_of_object(nb::handle object) {
   std::string name = nb::isinstance<nb::str>(object) ? nb::cast<std::string>(object) : "";
   if (name.empty()) {

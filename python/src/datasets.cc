@@ -1,16 +1,20 @@
 // Bindings of data sets and their iterators.
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <mutex>
 
+#include "karez/base/interrupt.h"
+#include "karez/data/stages/stage_scope.h"
 #include "karez/karez.h"
 #include "python/src/bindings.h"
 #include "python/src/elements.h"
 #include "python/src/value.h"
+#include "python/src/worker_pool.h"
 
 namespace karez::python {
 namespace {
@@ -30,6 +34,16 @@ std::string name_of(nb::handle function) {
   const nb::object name = nb::getattr(function, "__name__", nb::str(""));
   const std::string text = nb::isinstance<nb::str>(name) ? nb::cast<std::string>(name) : "";
   return text == "<lambda>" ? "" : text;
+}
+
+// One of the two words of the key of a NumPy generator.
+std::uint64_t key_word(const data::RandomKey& key, std::uint64_t first) {
+  return std::uint64_t{key.word(first)} << 32 | key.word(first + 1);
+}
+
+data::MapOptions process_options(const std::shared_ptr<WorkerPool>& pool, const std::string& name, int parallel,
+                                 bool deterministic) {
+  return {parallel, deterministic, name, pool->lanes(), [pool] { return pool->text(); }};
 }
 
 // Paths are bytes, because not every path is valid UTF-8.
@@ -136,13 +150,29 @@ void init_stages(nb::class_<Dataset>& type) {
     const std::string name = name_of(f);
     return self.map(
         [f = hold(std::move(f))](const Element& element, const data::RandomKey& key) {
-          const auto words = [&](std::uint64_t first) {
-            return std::uint64_t{key.word(first)} << 32 | key.word(first + 1);
-          };
-          return with_gil(
-              [&] { return element_from(nb::borrow(handle_of(f))(words(0), words(2), *arguments_of(element))); });
+          return with_gil([&] {
+            return element_from(nb::borrow(handle_of(f))(key_word(key, 0), key_word(key, 2), *arguments_of(element)));
+          });
         },
         seed, {parallel, deterministic, name});
+  });
+  type.def(
+      "map_in_processes",
+      [](const Dataset& self, std::shared_ptr<WorkerPool> pool, const std::string& name, int parallel,
+         bool deterministic, std::optional<std::uint64_t> seed) {
+        const data::MapOptions options = process_options(pool, name, parallel, deterministic);
+        if (!seed) return self.map([pool](const Element& element) { return pool->map(element); }, options);
+        return self.map(
+            [pool](const Element& element, const data::RandomKey& key) {
+              return pool->map(element, {key_word(key, 0), key_word(key, 2)});
+            },
+            *seed, options);
+      },
+      "pool"_a, "name"_a, "parallel"_a, "deterministic"_a, "seed"_a.none());
+  type.def("filter_in_processes", [](const Dataset& self, std::shared_ptr<WorkerPool> pool, const std::string& name,
+                                     int parallel, bool deterministic) {
+    return self.filter([pool](const Element& element) { return pool->keeps(element); },
+                       process_options(pool, name, parallel, deterministic));
   });
   type.def("filter", [](const Dataset& self, nb::object f, int parallel, bool deterministic) {
     const std::string name = name_of(f);
@@ -184,6 +214,7 @@ void init_stages(nb::class_<Dataset>& type) {
   type.def("repeat", &Dataset::repeat);
   type.def("take", &Dataset::take);
   type.def("skip", &Dataset::skip);
+  type.def("subset", &Dataset::subset);
   type.def("shard", &Dataset::shard);
   type.def("cache", [](const Dataset& self) { return self.cache(); });
   type.def("cache_in_file", [](const Dataset& self, const nb::bytes& folder, nb::object store, nb::object restore) {
@@ -210,6 +241,11 @@ void init_stages(nb::class_<Dataset>& type) {
     std::optional<Element> element;
     {
       GilRelease without_gil;
+      const base::InterruptScope interrupt([] {  // such as by Ctrl-C while a worker process computes
+        with_gil([] {
+          if (PyErr_CheckSignals() != 0) nb::raise_python_error();
+        });
+      });
       element = self.at(index, epoch);
     }
     return python_of(*element);
@@ -260,6 +296,20 @@ void init_sources(nb::module_& m) {
 }  // namespace
 
 void init_datasets(nb::module_& m) {
+  nb::class_<WorkerPool>(m, "WorkerPool", "The worker processes of a stage.")
+      .def(
+          "__init__",
+          [](WorkerPool* self, nb::object setup, int processes, bool restart, std::string stage) {
+            new (self) WorkerPool(hold(std::move(setup)), {processes, restart, std::move(stage)});
+          },
+          "setup"_a, "processes"_a, "restart"_a, "stage"_a)
+      .def("text", &WorkerPool::text);
+  m.def("in_stage", &data::in_stage);
+  m.def("dtype_names", [] {  // NumPy's names by number, as in messages to worker processes
+    std::vector<std::string> names;
+    for (DType dtype : tensor::all_dtypes) names.emplace_back(numpy_name(dtype));
+    return names;
+  });
   nb::class_<Dataset> dataset(m, "Dataset", "The description of a stream of elements.");
   init_stages(dataset);
   init_sources(m);

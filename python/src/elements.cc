@@ -15,8 +15,8 @@ using data::StructureRef;
 
 bool is_supported(nb::handle array) {
   const std::string kind = nb::cast<std::string>(array.attr("dtype").attr("name"));
-  for (const char* name : {"float32", "float64", "float16", "int32", "int64", "uint8", "bool", "bfloat16"})
-    if (kind == name) return true;
+  for (DType dtype : tensor::all_dtypes)
+    if (kind == numpy_name(dtype)) return true;
   return false;
 }
 
@@ -50,7 +50,12 @@ class Flattening {
     nb::object array = nb::borrow(object);
     if (!is_numpy(object)) {
       if (!has_array(object)) return hold(std::move(array));
-      array = nb::module_::import_("numpy").attr("asarray")(object);
+      try {
+        array = nb::module_::import_("numpy").attr("asarray")(object);
+      } catch (nb::python_error& error) {  // such as for a bfloat16 tensor of PyTorch
+        if (!error.matches(PyExc_TypeError) || !nb::hasattr(object, "__dlpack__")) throw;
+        return half_array_from_dlpack(nb::cast<nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>>(object));
+      }
     }
     if (!is_supported(array)) return hold(std::move(array));
     return copies_ == Copies::borrow ? borrowed_array(array) : host_array(array);

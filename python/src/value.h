@@ -70,6 +70,8 @@ extern PyType_Slot buffer_slots[];
 // world. This function makes that device current, and creates the world if there is none.
 void ensure_default_device();
 
+std::string_view numpy_name(DType dtype);  // "float32"
+
 // The dtype for a name, or for an object that has such a name: "f32", "float32", numpy.float32.
 DType dtype_of_object(nb::handle object);
 

@@ -65,7 +65,8 @@ def augment(row, label, rng):
     made.append(int(label))
     return row + 0.1 * rng.normal(size=4096).astype(np.float32), label
 rows = np.random.default_rng(1).normal(size=(96, 4096)).astype(np.float32)
-train = data.from_arrays(rows, np.arange(96)).shuffle(seed=2).map(augment, parallel=2, rng=True).batch(12)
+shuffled = data.from_arrays(rows, np.arange(96)).shuffle(seed=2)
+train = shuffled.map(augment, parallel=2, rng=True, processes=False).batch(12)
 model = kz.nn.Linear(4096, 1)
 optimiser = kz.optim.SGD(model.parameters(), lr=1e-5)
 @kz.compile(mesh=mesh)

@@ -349,7 +349,7 @@ def test_an_error_of_a_function_has_its_traceback_and_ends_the_epoch():
             raise KeyError("no such label")
         return x
 
-    iterator = data.range(6).map(fail_at_three, 2).iterator()
+    iterator = data.range(6).map(fail_at_three, 2, processes=False).iterator()
     loop, got = iter(iterator), []
     with pytest.raises(KeyError, match="no such label") as caught:
         for x in loop:

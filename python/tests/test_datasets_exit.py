@@ -148,7 +148,8 @@ print(len(alive))
 def test_a_killed_program_leaves_a_checkpoint_from_which_the_rest_follows(tmp_path):
     """Kills a program at random moments; each time another one continues at the last checkpoint."""
     program = f"""
-dataset = data.range(200).shuffle(seed=3).filter(lambda x: x % 5).shuffle(buffer=20, seed=4).map(lambda x: 3 * x, 2)
+triple = lambda x: 3 * x
+dataset = data.range(200).shuffle(seed=3).filter(lambda x: x % 5).shuffle(buffer=20, seed=4).map(triple, 2, processes=False)
 iterator = dataset.iterator()
 path = {str(tmp_path / "c.safetensors")!r}
 w = kz.nn.Parameter(kz.zeros(1))
@@ -163,7 +164,8 @@ with open({str(tmp_path / "log")!r}, "a") as log:
         os.replace(path + ".next", path)
 """
     expected = run("""
-dataset = data.range(200).shuffle(seed=3).filter(lambda x: x % 5).shuffle(buffer=20, seed=4).map(lambda x: 3 * x, 2)
+triple = lambda x: 3 * x
+dataset = data.range(200).shuffle(seed=3).filter(lambda x: x % 5).shuffle(buffer=20, seed=4).map(triple, 2, processes=False)
 for x in dataset.as_numpy(): print(int(x))
 """).stdout.split()
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}

@@ -73,6 +73,8 @@ class DatasetNode {
   virtual ElementFunction element_function() const { return nullptr; }
   virtual int lanes() const { return 1; }
   virtual bool ordered() const { return true; }
+  // Where the function is executed if not by this process, for people: "in 2 processes: 4711, 4712".
+  virtual std::string place() const { return ""; }
   // The slots between this stage and the next; 0: both are executed by the same actor.
   virtual int slots() const { return 0; }
   // Further inputs of the body, after those of the description, and whether each of them is executed by its own actor.

@@ -33,6 +33,8 @@ class FunctionNode : public DatasetNode {
         f_(std::move(f)),
         options_(options),
         keeps_all_(keeps_all) {
+    require(options.lanes >= 0 && options.lanes <= 2048, name_, ": lanes must be between 0 and 2048, got ",
+            options.lanes);
     require(options.parallel >= 1 && options.parallel <= 1024, name_, ": parallel must be between 1 and 1024, got ",
             options.parallel);
   }
@@ -51,7 +53,8 @@ class FunctionNode : public DatasetNode {
     return out;
   }
   ElementFunction element_function() const override { return f_; }
-  int lanes() const override { return options_.parallel; }
+  int lanes() const override { return options_.lanes > 0 ? options_.lanes : options_.parallel; }
+  std::string place() const override { return options_.place ? options_.place() : ""; }
   bool ordered() const override { return options_.deterministic; }
   bool has_state() const override { return false; }
 

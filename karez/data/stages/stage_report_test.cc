@@ -31,6 +31,20 @@ TEST(Explain, WithoutAReaderTheTableListsActorsAndPositions) {
             "    1      2      4     index  range(0, 9, 1), map(parallel=2) (by index)\n");
 }
 
+TEST(Explain, TheLanesAndThePlaceOfAFunctionInOtherProcessesAreSaid) {
+  int calls = 0;
+  const Dataset numbers =
+      range(9).map(same, {.parallel = 2, .name = "f", .lanes = 4, .place = [&] { return cat("in place ", ++calls); }});
+  EXPECT_EQ(numbers.text(), "map(f, parallel=2)\nrange(0, 9, 1)\n");
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(numbers.explain(),
+            "actor  lanes  slots  position  stages\n"
+            "    0      1      5         -  map(f, parallel=2): indices\n"
+            "    1      4      8     index  range(0, 9, 1), map(f, parallel=2) in place 1 (by index)\n");
+  EXPECT_THAT(numbers.filter(any, {.lanes = 3}).explain(), HasSubstr("    2      3      6         -  filter\n"));
+  for (int lanes : {-1, 2049}) EXPECT_THROW(range(9).map(same, {.lanes = lanes}), Error);
+}
+
 TEST(Explain, LimitsAndALackOfPositionsAreSaid) {
   const std::string text =
       range(9).map(same, {2}).with_options({.deterministic = false, .bytes = 100, .cpu = 3}).explain();

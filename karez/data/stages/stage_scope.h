@@ -1,5 +1,7 @@
-// Marks threads that execute a stage, which must not begin an op of all ranks.
+// Marks threads that execute a stage, which must not begin an op of all ranks, and says for what they wait.
 #pragma once
+
+#include <atomic>
 
 #include "karez/data/namespace.h"
 
@@ -7,6 +9,9 @@ namespace karez::data {
 
 // Whether this thread executes a stage of a data set.
 bool in_stage();
+
+// The id of the process for whose result the calling thread waits; 0: none. Another thread may read it for a report.
+std::atomic<int>& awaited_process();
 
 class StageScope {
  public:

@@ -183,12 +183,14 @@ class TreeBuilder {
   bool sequential_;
 };
 
-std::string names_of(const std::vector<StageEntry>& entries, std::span<const int> numbers, bool says_index) {
+std::string names_of(const std::vector<StageEntry>& entries, std::span<const int> numbers, bool says_more) {
   std::string out;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const StageEntry& entry = entries[static_cast<std::size_t>(numbers[i])];
     const bool more = i + 1 < numbers.size() && entries[static_cast<std::size_t>(numbers[i + 1])].by_index;
-    out += cat(i == 0 ? "" : ", ", entry.node->name(), says_index && entry.by_index && !more ? " (by index)" : "");
+    out += cat(i == 0 ? "" : ", ", entry.node->name());
+    if (const std::string place = says_more ? entry.node->place() : ""; !place.empty()) out += cat(" ", place);
+    if (says_more && entry.by_index && !more) out += " (by index)";
   }
   return out;
 }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "karez/base/test_error.h"
+#include "karez/data/stages/stage_scope.h"
 #include "karez/data/stages/test_random_datasets.h"
 #include "karez/device/cpu_budget.h"
 #include "karez/runtime/stages/dataset_reader.h"
@@ -125,9 +126,14 @@ TEST(DataReport, LimitsHoldWithThreads) {
 // A function that waits until it is released.
 struct Gate {
   std::atomic<bool> inside{false}, open{false};
+  std::atomic<int> process{0};
   Element operator()(const Element& e) {
     inside = true;
-    while (!open) std::this_thread::sleep_for(1ms);
+    while (!open) {
+      data::awaited_process() = process.load();
+      std::this_thread::sleep_for(1ms);
+    }
+    data::awaited_process() = 0;
     return e;
   }
 };
@@ -159,6 +165,12 @@ TEST(DataReport, TheStateOfARankNamesTheStageForWhichTheProgramWaits) {
                                                                  : "stage map(decode, parallel=3) of a data set, "));
     EXPECT_THAT(state.data_wait()->text(), testing::ContainsRegex(" on data thread [1-4] \\(thread id [0-9]+\\)$"));
     EXPECT_FALSE(state.waits_for_rank());
+    gate->process = 4711;
+    EXPECT_TRUE(eventually([&] {
+      state = {};
+      pool.add_state(state);
+      return state.data_wait()->text().ends_with("), which waits for worker process 4711");
+    })) << state.data_wait()->text();
     const std::uint64_t before = state.progress;
     gate->open = true;
     waiting.join();

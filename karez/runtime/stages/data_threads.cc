@@ -13,6 +13,7 @@
 #include "karez/base/log.h"
 #include "karez/base/text.h"
 #include "karez/data/stages/stage_report.h"
+#include "karez/data/stages/stage_scope.h"
 #include "karez/device/cpu_budget.h"
 #include "karez/runtime/session_thread.h"
 #include "karez/runtime/stages/served_stream.h"
@@ -238,11 +239,13 @@ void DataThreads::add_state(RankState& state) {
     return;
   }
   state.data_seconds = static_cast<double>(ticks() - oldest->since) * scale_.ns_per_tick() * 1e-9;
+  const int process = *oldest->process;
   state.waits.push_back(
-      {RankWait::data, cat("stage ", waited->machine->tree().current_stage(oldest->stage),
-                           " of a data set, which has been running for ", seconds_text(state.data_seconds), " on ",
-                           oldest->thread > 0 ? cat("data thread ", oldest->thread) : "a thread", " (thread id ",
-                           oldest->thread_id, ")")});
+      {RankWait::data,
+       cat("stage ", waited->machine->tree().current_stage(oldest->stage),
+           " of a data set, which has been running for ", seconds_text(state.data_seconds), " on ",
+           oldest->thread > 0 ? cat("data thread ", oldest->thread) : "a thread", " (thread id ", oldest->thread_id,
+           ")", process > 0 ? cat(", which waits for worker process ", process) : "")});
 }
 
 void DataThreads::run(int number) {
@@ -290,7 +293,7 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   ++stream.running;
   if (current_thread_id == 0) current_thread_id = gettid();
   const std::int64_t begin = ticks();
-  stream.acts.push_back({ready, begin, current_thread, current_thread_id});
+  stream.acts.push_back({ready, begin, current_thread, current_thread_id, &data::awaited_process()});
   stream.note_activity(ready, begin);
   if (!stream.is_short(ready)) wake_threads();
   lock.unlock();

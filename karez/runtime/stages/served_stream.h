@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -40,9 +41,10 @@ class ServedStream {
 
   struct RunningAct {
     plan::StageId stage;
-    std::int64_t since = 0;  // ticks
-    int thread = 0;          // the number of a data thread; 0: another thread
-    pid_t thread_id = 0;     // of the system
+    std::int64_t since = 0;                     // ticks
+    int thread = 0;                             // the number of a data thread; 0: another thread
+    pid_t thread_id = 0;                        // of the system
+    const std::atomic<int>* process = nullptr;  // awaited_process() of the thread, which exists while the act runs
   };
   // The ticks of a stage's acts, and those that it has spent in each activity.
   struct Times {

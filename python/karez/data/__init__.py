@@ -3,10 +3,10 @@
 from .._core import Progress
 from ..prefetch import feed
 from .batches import Batches
-from .dataset import Dataset
+from .dataset import Dataset, from_generator
 from .iterator import DataIterator
 from .skipped_record import SKIP
-from .sources import concat, from_arrays, from_files, from_generator, from_labelled_images, from_source, range, zip
+from .sources import concat, from_arrays, from_files, from_labelled_images, from_source, random_split, range, zip
 
 __all__ = [
     "SKIP",
@@ -21,6 +21,7 @@ __all__ = [
     "from_generator",
     "from_labelled_images",
     "from_source",
+    "random_split",
     "range",
     "zip",
 ]

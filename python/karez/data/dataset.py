@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +12,8 @@ import numpy
 
 from .. import _core
 from ..errors import DataError, TypeError
+from . import workers
+from .iterable_reader import IterableReader, OnePass
 from .iterator import DataIterator, Epoch
 
 Path = Union[str, "os.PathLike[str]"]
@@ -32,20 +35,39 @@ class Dataset:
         self._epochs = 0  # the number of epochs that loops have started
 
     def map(
-        self, f: Callable[..., Any], parallel: int = 1, *, rng: bool = False, seed: int = 1, deterministic: bool = True
+        self,
+        f: Callable[..., Any],
+        parallel: int = 1,
+        *,
+        processes: Optional[bool] = None,
+        rng: bool = False,
+        seed: int = 1,
+        deterministic: bool = True,
+        on_worker_exit: str = "raise",
     ) -> Dataset:
         """The elements f(element).
 
-        parallel: the number of elements that are computed at the same time. Only one of them can run Python code at any
-        time; others can wait for files, or compute in libraries that release the global interpreter lock.
+        parallel: the number of elements that are computed at the same time.
+        processes: if true, each of them is computed by a worker process, to which f travels by cloudpickle: with the
+        values that its variables have when the processes start, and without effects on variables of the program. If
+        false, they are computed by threads of this process, only one of which can run Python code at any time; others
+        can wait for files, or compute in libraries that release the global interpreter lock. By default, processes if
+        parallel > 1 and f can travel.
         rng: if true, f is called with rng=, a numpy.random.Generator. Its numbers depend on the seed, the epoch and the
         record, and not on threads or the order of execution.
         deterministic: if false, elements are passed on as soon as they are ready.
 
         If f returns data.SKIP, the record is skipped: functions after it do not see the record, and loops do not get
         it. In batch(n, last="pad") it is a row of zeros of weight 0, so that the other rows stay where they are.
+
+        on_worker_exit: what happens if a worker process is killed, or ends: "raise" raises an error in the loop,
+        "restart" computes the element again in another process, up to three times.
         """
         check_callable("map", f)
+        pool = workers.pool_of("map", f, parallel, processes, on_worker_exit)
+        if pool is not None:
+            name = workers.name_of(f)
+            return Dataset(self._dataset.map_in_processes(pool, name, parallel, deterministic, seed if rng else None))
         if not rng:
             return Dataset(self._dataset.map(f, parallel, deterministic))
 
@@ -56,15 +78,26 @@ class Dataset:
         with_rng.__name__ = getattr(f, "__name__", "")
         return Dataset(self._dataset.map_random(with_rng, seed, parallel, deterministic))
 
-    def filter(self, f: Callable[..., Any], parallel: int = 1, *, deterministic: bool = True) -> Dataset:
-        """The elements for which f(element) is true."""
+    def filter(
+        self,
+        f: Callable[..., Any],
+        parallel: int = 1,
+        *,
+        processes: Optional[bool] = None,
+        deterministic: bool = True,
+        on_worker_exit: str = "raise",
+    ) -> Dataset:
+        """The elements for which f(element) is true. The options are those of `map`."""
         check_callable("filter", f)
+        pool = workers.pool_of("filter", f, parallel, processes, on_worker_exit)
+        if pool is not None:
+            return Dataset(self._dataset.filter_in_processes(pool, workers.name_of(f), parallel, deterministic))
         return Dataset(self._dataset.filter(f, parallel, deterministic))
 
     def flat_map(self, f: Callable[..., Union[Dataset, Iterable[Any]]]) -> Dataset:
         """The elements of the data sets (or iterables) f(element), one after the other."""
         check_callable("flat_map", f)
-        return Dataset(self._dataset.flat_map(lambda *arguments: _as_dataset(f(*arguments))))
+        return Dataset(self._dataset.flat_map(lambda *arguments: as_dataset(f(*arguments))))
 
     def interleave(
         self, f: Callable[..., Union[Dataset, Iterable[Any]]], cycle: int = 4, block: int = 1, parallel: bool = False
@@ -75,7 +108,7 @@ class Dataset:
         parallel: if true, these data sets are read at the same time.
         """
         check_callable("interleave", f)
-        return Dataset(self._dataset.interleave(lambda *arguments: _as_dataset(f(*arguments)), cycle, block, parallel))
+        return Dataset(self._dataset.interleave(lambda *arguments: as_dataset(f(*arguments)), cycle, block, parallel))
 
     def shuffle(self, buffer: int = 0, seed: int = 1, reshuffle: bool = True) -> Dataset:
         """The elements in random order.
@@ -130,6 +163,11 @@ class Dataset:
     def skip(self, count: int) -> Dataset:
         """All elements except the first `count`."""
         return Dataset(self._dataset.skip(count))
+
+    def subset(self, indices: Iterable[int]) -> Dataset:
+        """The elements with these indices, in this order. A negative index counts from the end."""
+        found = [index + len(self) if index < 0 else index for index in map(operator.index, indices)]
+        return Dataset(self._dataset.subset(found))
 
     def shard(self, shards: int, index: int) -> Dataset:
         """Every shards-th element, beginning with element `index`."""
@@ -231,6 +269,30 @@ class Dataset:
         return "Dataset:\n" + str(self._dataset.text()).rstrip()
 
 
+def from_generator(source: Union[Iterable[Any], Callable[[], Iterable[Any]]]) -> Dataset:
+    """The elements of an iterable, or of the iterable that a function returns for each epoch.
+
+    If the iterable or its iterator has the methods state_dict() and load_state_dict(), an iterator resumes from that
+    state; otherwise it skips the elements that were read before. A generator without these methods can be read only
+    once, so a second epoch of it is an error; pass the function that returns it.
+    """
+    if hasattr(source, "__next__") and not hasattr(source, "load_state_dict"):
+        make: Callable[[int], IterableReader] = OnePass(source).read
+    elif hasattr(source, "__iter__") or hasattr(source, "__getitem__"):
+        make = lambda epoch: IterableReader(source)
+    elif callable(source):
+        make = lambda epoch: IterableReader(source())
+    else:
+        raise TypeError(
+            f"from_generator: expected an iterable or a function that returns one, got {type(source).__name__}"
+        )
+    return Dataset(_core.generator_dataset(make, getattr(source, "__name__", type(source).__name__), False))
+
+
+def as_dataset(value: Any) -> Dataset:
+    return value if isinstance(value, Dataset) else from_generator(value)
+
+
 def path_bytes(function: str, path: Any) -> bytes:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"{function}: expected a path, got {type(path).__name__}")
@@ -254,9 +316,3 @@ def _restore_object(stored: bytes) -> Any:
 def check_callable(method: str, f: Any) -> None:
     if not callable(f):
         raise TypeError(f"{method}: expected a function, got {type(f).__name__}")
-
-
-def _as_dataset(value: Any) -> Dataset:
-    from .sources import as_dataset  # imported here because sources are data sets
-
-    return as_dataset(value)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
+import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Optional, Union
 
 import numpy
 
 from .. import _core
 from ..errors import TypeError, UserError
-from .dataset import Dataset, Path, check_callable, path_bytes
-from .iterable_reader import IterableReader, OnePass
+from .dataset import Dataset, Path, as_dataset, check_callable, path_bytes
 
-__all__ = [
-    "concat",
-    "from_arrays",
-    "from_files",
-    "from_generator",
-    "from_labelled_images",
-    "from_source",
-    "range",
-    "zip",
-]
+__all__ = ["concat", "from_arrays", "from_files", "from_labelled_images", "from_source", "random_split", "range", "zip"]
 
 
 def from_arrays(*arrays: Any) -> Dataset:
@@ -67,10 +59,25 @@ def _row_of(value: Any, index: int) -> Any:
     return value[index]
 
 
-def from_source(source: Any) -> Dataset:
-    """The elements source[0], source[1], ... source[len(source) - 1], as of a list or of a PyTorch Dataset."""
+class _Item:
+    """Reads an item of a source in a worker process."""
+
+    def __init__(self, source: Any) -> None:
+        self.source, self.__name__ = source, type(source).__name__
+
+    def __call__(self, index: Any) -> Any:
+        return self.source[int(index)]
+
+
+def from_source(source: Any, parallel: int = 1, *, processes: Optional[bool] = None) -> Dataset:
+    """The elements source[0], source[1], ... source[len(source) - 1], as of a list or of a PyTorch Dataset.
+
+    parallel, processes: as for `map`, of which source[i] is the function: worker processes read copies of the source.
+    """
     if not hasattr(source, "__getitem__") or not hasattr(source, "__len__"):
         raise TypeError(f"from_source: expected an object with __len__ and __getitem__, got {type(source).__name__}")
+    if parallel != 1 or processes:
+        return range(len(source)).map(_Item(source), parallel, processes=processes)
     return Dataset(_core.function_dataset(len(source), lambda index: source[index], type(source).__name__))
 
 
@@ -89,26 +96,6 @@ def from_files(paths: Union[Path, Iterable[Path]], read: Optional[Callable[[str]
     return Dataset(
         _core.files_dataset([path_bytes("from_files", pattern) for pattern in patterns], read or _read_bytes)
     )
-
-
-def from_generator(source: Union[Iterable[Any], Callable[[], Iterable[Any]]]) -> Dataset:
-    """The elements of an iterable, or of the iterable that a function returns for each epoch.
-
-    If the iterable or its iterator has the methods state_dict() and load_state_dict(), an iterator resumes from that
-    state; otherwise it skips the elements that were read before. A generator without these methods can be read only
-    once, so a second epoch of it is an error; pass the function that returns it.
-    """
-    if hasattr(source, "__next__") and not hasattr(source, "load_state_dict"):
-        make: Callable[[int], IterableReader] = OnePass(source).read
-    elif hasattr(source, "__iter__") or hasattr(source, "__getitem__"):
-        make = lambda epoch: IterableReader(source)
-    elif callable(source):
-        make = lambda epoch: IterableReader(source())
-    else:
-        raise TypeError(
-            f"from_generator: expected an iterable or a function that returns one, got {type(source).__name__}"
-        )
-    return Dataset(_core.generator_dataset(make, getattr(source, "__name__", type(source).__name__), False))
 
 
 def from_labelled_images(
@@ -142,8 +129,25 @@ def concat(*datasets: Dataset) -> Dataset:
     return Dataset(_core.concat_datasets([as_dataset(dataset)._dataset for dataset in datasets]))
 
 
-def as_dataset(value: Any) -> Dataset:
-    return value if isinstance(value, Dataset) else from_generator(value)
+def random_split(dataset: Dataset, lengths: Sequence[Union[int, float]], seed: int = 1) -> list[Dataset]:
+    """Divides the elements at random among data sets of these numbers of elements. The sum must be len(dataset), or
+    1.0 for fractions; elements that are left over by rounding go to the first data sets, one to each."""
+    size = len(dataset)
+    if any(part < 0 for part in lengths):
+        raise UserError(f"random_split: lengths must not be negative, got {lengths}")
+    if any(isinstance(part, float) for part in lengths) and math.isclose(sum(lengths), 1):
+        sizes = [math.floor(size * part) for part in lengths]
+        for i in builtins.range(size - sum(sizes)):
+            sizes[i % len(sizes)] += 1
+    elif all(isinstance(part, int) for part in lengths) and sum(lengths) == size:
+        sizes = [int(part) for part in lengths]
+    else:
+        raise UserError(
+            f"random_split: the sum of lengths must be 1.0 or {size}, the number of elements, got {lengths}"
+        )
+    order = numpy.random.Generator(numpy.random.Philox(seed)).permutation(size).tolist()
+    ends = [sum(sizes[: i + 1]) for i in builtins.range(len(sizes))]
+    return [dataset.subset(order[end - part : end]) for end, part in builtins.zip(ends, sizes)]
 
 
 def _read_bytes(path: str) -> bytes:
