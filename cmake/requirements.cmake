@@ -11,6 +11,8 @@ find_path(EIGEN_INCLUDE Eigen/Core PATH_SUFFIXES eigen3)
 find_path(XXHASH_INCLUDE xxhash.h)
 find_path(JSON_INCLUDE nlohmann/json.hpp)  # for the JSON headers of weight files, and for the command karez
 foreach(library ${karez_missing})
+  string(REPLACE webpdemux webp library ${library})
+  string(REPLACE sndfile sndfile1 library ${library})
   list(APPEND debian lib${library}-dev)
 endforeach()
 foreach(row "OpenMP_CXX_FOUND g++" "ZLIB_FOUND zlib1g-dev" "EIGEN_INCLUDE libeigen3-dev" "XXHASH_INCLUDE libxxhash-dev" "JSON_INCLUDE nlohmann-json3-dev")

@@ -1,7 +1,7 @@
 # Finds libraries by name, for the build and for the installed package, because oneDNN's CMake package requires OpenCL's development files.
-# Defines the targets karez::dnnl, karez::hwy and karez::sodium; karez_missing lists those that are not found.
+# Defines a target karez::NAME for each; karez_missing lists the names of those that are not found.
 set(karez_missing)
-foreach(library dnnl hwy sodium)
+foreach(library dnnl hwy sodium jpeg png webp webpdemux sndfile)
   if(TARGET karez::${library})
     continue()
   endif()

@@ -74,7 +74,18 @@ def test_only_public_headers_are_installed(prefix):
     assert components == {"karez.h", "api", "base", "tensor", "sbp", "graph", "plan", "device", "data", "kernels"}
     for component, files in (
         ("device", ["host_array.h", "namespace.h"]),
-        ("data", ["coroutine.h", "dataset.h", "labelled_images.h", "namespace.h", "source.h", "stages"]),
+        (
+            "data",
+            [
+                "coroutine.h",
+                "dataset.h",
+                "images.h",
+                "labelled_images.h",
+                "namespace.h",
+                "source.h",
+                "stages",
+            ],
+        ),
         ("data/stages", ["element.h", "stream_state.h"]),
         ("kernels", ["kernel.h", "namespace.h"]),
     ):

@@ -3,6 +3,7 @@ it."""
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -55,7 +56,9 @@ def test_every_package_that_cmake_requires_has_a_row():
     rows = [line.split() for line in (ROOT / "cmake/packages.txt").read_text().splitlines() if not line.startswith("#")]
     assert all(len(row) == 4 for row in rows)
     text = (ROOT / "cmake/requirements.cmake").read_text()
-    requested = {"libdnnl-dev", "libhwy-dev", "libsodium-dev"} | {
+    libraries = re.search(r"foreach\(library (.*)\)", (ROOT / "cmake/third_parties.cmake").read_text()).group(1)
+    names = {"webpdemux": "webp", "sndfile": "sndfile1"}
+    requested = {f"lib{names.get(library, library)}-dev" for library in libraries.split()} | {
         word.strip('"') for word in text.split() if word.strip('")').endswith(("-dev", "1g-dev"))
     }
     requested = {name.strip('")') for name in requested if "$" not in name}
