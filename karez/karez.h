@@ -6,6 +6,7 @@
 #include "karez/api/compile.h"
 #include "karez/api/convolution.h"
 #include "karez/api/functions.h"
+#include "karez/api/images.h"
 #include "karez/api/interactive.h"
 #include "karez/api/nn.h"
 #include "karez/api/optim.h"

@@ -1,0 +1,74 @@
+// Functions of images for the `map` of data sets. The image is the first field of an element, u8[height, width,
+// channels] or [height, width]; other fields are passed on. Names and meanings are those of torchvision.transforms.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "karez/data/dataset.h"
+#include "karez/data/images.h"
+#include "karez/data/namespace.h"
+
+namespace karez::data::images {
+
+using ImageFunction = std::function<Element(const Element&)>;
+// The random numbers depend on the key, and on the name of the function, so that several functions may share a seed.
+using RandomImageFunction = std::function<Element(const Element&, const RandomKey&)>;
+
+// The bytes of an object, which must stay valid as long as the object.
+using BytesOfObject = std::function<std::span<const std::uint8_t>(const Object&)>;
+// The pixels of an image file whose bytes are in the first field: an array u8[n], or an object. With `skip_errors`, a
+// record with a damaged image is skipped (skipped_element), and the first one is logged as a warning.
+ImageFunction decode(const DecodeOptions& options = {}, bool skip_errors = false, BytesOfObject bytes_of = nullptr);
+
+// These take images of any dtype. A crop must be inside the image; center_crop fills with zeros what is outside.
+ImageFunction crop(std::int64_t top, std::int64_t left, std::int64_t height, std::int64_t width);
+ImageFunction center_crop(std::int64_t height, std::int64_t width);
+ImageFunction pad(std::int64_t padding);  // zeros on all sides
+ImageFunction horizontal_flip();
+RandomImageFunction random_crop(std::int64_t height, std::int64_t width, std::int64_t padding = 0);
+RandomImageFunction random_horizontal_flip(double p = 0.5);
+// Zeros in a square around a random pixel. Parts outside of the image are cut off.
+RandomImageFunction cut_out(std::int64_t size);
+
+// The loops of `resize`: (in, in_height, in_width, channels, out, out_height, out_width, bicubic). This component does
+// not see kernels; karez/api/images.h passes them.
+using ResizeKernel = void (*)(const std::uint8_t*, std::int64_t, std::int64_t, std::int64_t, std::uint8_t*,
+                              std::int64_t, std::int64_t, bool);
+struct ResizeOptions {
+  std::int64_t height = 0;
+  std::int64_t width = 0;  // 0: the shorter side gets `height` pixels, and the ratio of the sides is kept
+  bool bicubic = false;    // otherwise bilinear; both with antialiasing, and equal to PIL's
+};
+ImageFunction resize(const ResizeOptions& options, ResizeKernel kernel);
+struct ResizedCropOptions {
+  double min_scale = 0.08, max_scale = 1;           // of the area
+  double min_ratio = 3.0 / 4, max_ratio = 4.0 / 3;  // of width to height
+};
+// A random part of the image, resized to options.height x options.width.
+RandomImageFunction random_resized_crop(const ResizeOptions& options, const ResizedCropOptions& part,
+                                        ResizeKernel kernel);
+
+// f32: (x - mean) / std for each channel, where x is u8 / 255 or f32. One mean or std serves all channels. With
+// `planes`, the result is [channels, height, width].
+ImageFunction normalize(std::vector<float> mean, std::vector<float> std, bool planes = true);
+// The dimensions of an array of any dtype in another order. For (2, 0, 1), an image becomes [channels, height, width].
+ImageFunction transpose(std::vector<int> axes);
+// The labels of a field (negative: counted from the last) as f32[..., classes].
+ImageFunction one_hot(std::int64_t classes, std::int64_t field = -1);
+
+// Colours of u8 images, with PIL's arithmetic (ImageEnhance); factor 1 changes nothing. Alpha is not changed.
+ImageFunction adjust_brightness(double factor);
+ImageFunction adjust_contrast(double factor);
+ImageFunction adjust_saturation(double factor);
+// The three in random order, each with a factor between max(0, 1 - x) and 1 + x.
+RandomImageFunction color_jitter(double brightness, double contrast, double saturation);
+
+// Of a batch: x * r + (1 - r) * (x rotated by one row), for the first two fields, f32 images and f32 labels; r is a
+// random number of the distribution Beta(alpha, alpha).
+RandomImageFunction mix_up(double alpha);
+
+}  // namespace karez::data::images

@@ -1,0 +1,177 @@
+// Functions that move the pixels of images: crops, flips, transposition and cut-out.
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "karez/data/images/image_field.h"
+
+namespace karez::data::images {
+namespace {
+
+void check_window_size(std::int64_t height, std::int64_t width, std::string_view function) {
+  require(height >= 1 && width >= 1, function, ": height and width must be at least 1, got ", height, " x ", width);
+}
+
+HostArray flipped(const HostArray& image) {
+  const ImageSize size(image, "horizontal_flip");
+  HostArray out(image.type());
+  const std::size_t pixel = size.pixel_bytes, row = static_cast<std::size_t>(size.width) * pixel;
+  for (std::int64_t y = 0; y < size.height; ++y) {
+    const std::byte* from = image.bytes() + static_cast<std::size_t>(y) * row;
+    std::byte* to = out.bytes() + static_cast<std::size_t>(y + 1) * row;
+    for (std::int64_t x = 0; x < size.width; ++x, from += pixel) std::memcpy(to -= pixel, from, pixel);
+  }
+  return out;
+}
+
+// Half of a number, rounded to the nearest even number as Python's round().
+std::int64_t round_half(std::int64_t twice) { return std::llrint(static_cast<double>(twice) / 2); }
+
+// Copies the elements of a dimension and of those after it; `strides` are those of `from`, in bytes.
+std::byte* copy_strided(const std::byte* from, std::byte* to, std::span<const std::int64_t> sizes,
+                        std::span<const std::int64_t> strides, std::size_t item) {
+  for (std::int64_t i = 0; i < sizes[0]; ++i, from += strides[0]) {
+    if (sizes.size() > 1) {
+      to = copy_strided(from, to, sizes.subspan(1), strides.subspan(1), item);
+    } else {
+      std::memcpy(to, from, item);
+      to += item;
+    }
+  }
+  return to;
+}
+
+HostArray transposed(const HostArray& array, const std::vector<int>& axes) {
+  const Shape& shape = array.shape();
+  require(ErrorKind::shape, shape.size() == axes.size(), "transpose: expected an array of ", axes.size(),
+          " dimensions, got shape ", shape);
+  const auto item = static_cast<std::size_t>(size_of(array.dtype()));
+  std::vector<std::int64_t> strides(axes.size());
+  auto bytes = static_cast<std::int64_t>(item);
+  for (std::size_t i = axes.size(); i-- > 0; bytes *= shape[i]) strides[i] = bytes;
+  Shape out_shape;
+  std::vector<std::int64_t> out_strides;
+  for (int axis : axes) {
+    out_shape.push_back(shape[static_cast<std::size_t>(axis)]);
+    out_strides.push_back(strides[static_cast<std::size_t>(axis)]);
+  }
+  HostArray out(TensorType{array.dtype(), out_shape});
+  if (axes.empty()) std::memcpy(out.bytes(), array.bytes(), item);
+  else copy_strided(array.bytes(), out.bytes(), out_shape, out_strides, item);
+  return out;
+}
+
+}  // namespace
+
+HostArray window_of(const HostArray& image, std::int64_t top, std::int64_t left, std::int64_t height,
+                    std::int64_t width, std::string_view function) {
+  const ImageSize size(image, function);
+  HostArray out(resized_type(image, height, width));  // zeros
+  const std::int64_t first_x = std::max<std::int64_t>(0, -left), end_x = std::min(width, size.width - left);
+  if (first_x >= end_x) return out;
+  const auto offset = [&](std::int64_t pixels) { return static_cast<std::size_t>(pixels) * size.pixel_bytes; };
+  for (std::int64_t y = std::max<std::int64_t>(0, -top); y < std::min(height, size.height - top); ++y)
+    std::memcpy(out.bytes() + offset(y * width + first_x),
+                image.bytes() + offset((top + y) * size.width + left + first_x), offset(end_x - first_x));
+  return out;
+}
+
+ImageFunction crop(std::int64_t top, std::int64_t left, std::int64_t height, std::int64_t width) {
+  check_window_size(height, width, "crop");
+  require(top >= 0 && left >= 0, "crop: top and left must be at least 0, got ", top, " and ", left);
+  return [=](const Element& element) {
+    const HostArray& image = array_of(element);
+    const ImageSize size(image, "crop");
+    require(ErrorKind::shape, height <= size.height - top && width <= size.width - left, "crop: a window of ", height,
+            " x ", width, " at row ", top, " and column ", left, " is not inside an image of ", size.height, " x ",
+            size.width);
+    return with_field(element, window_of(image, top, left, height, width, "crop"));
+  };
+}
+
+ImageFunction center_crop(std::int64_t height, std::int64_t width) {
+  check_window_size(height, width, "center_crop");
+  return [=](const Element& element) {
+    const HostArray& image = array_of(element);
+    const ImageSize size(image, "center_crop");
+    // A side that is too short is padded by the larger half after the image.
+    const auto first = [](std::int64_t have, std::int64_t want) {
+      return have < want ? -((want - have) / 2) : round_half(have - want);
+    };
+    return with_field(
+        element, window_of(image, first(size.height, height), first(size.width, width), height, width, "center_crop"));
+  };
+}
+
+ImageFunction pad(std::int64_t padding) {
+  require(padding >= 0, "pad: padding must be at least 0, got ", padding);
+  return [=](const Element& element) {
+    const HostArray& image = array_of(element);
+    const ImageSize size(image, "pad");
+    return with_field(element, window_of(image, -padding, -padding, checked_add(size.height, 2 * padding),
+                                         checked_add(size.width, 2 * padding), "pad"));
+  };
+}
+
+ImageFunction horizontal_flip() {
+  return [](const Element& element) { return with_field(element, flipped(array_of(element))); };
+}
+
+RandomImageFunction random_crop(std::int64_t height, std::int64_t width, std::int64_t padding) {
+  check_window_size(height, width, "random_crop");
+  require(padding >= 0, "random_crop: padding must be at least 0, got ", padding);
+  return [=](const Element& element, const RandomKey& key) {
+    const HostArray& image = array_of(element);
+    const ImageSize size(image, "random_crop");
+    const std::int64_t rows = size.height + 2 * padding - height, columns = size.width + 2 * padding - width;
+    require(ErrorKind::shape, rows >= 0 && columns >= 0, "random_crop: a window of ", height, " x ", width,
+            " is larger than an image of ", size.height, " x ", size.width, " with a padding of ", padding);
+    RandomNumbers random(key, "random_crop");
+    const std::int64_t top = random.below(rows + 1) - padding, left = random.below(columns + 1) - padding;
+    return with_field(element, window_of(image, top, left, height, width, "random_crop"));
+  };
+}
+
+RandomImageFunction random_horizontal_flip(double p) {
+  require(p >= 0 && p <= 1, "random_horizontal_flip: p must be between 0 and 1, got ", p);
+  return [=](const Element& element, const RandomKey& key) {
+    const HostArray& image = array_of(element);
+    const ImageSize size(image, "random_horizontal_flip");
+    if (RandomNumbers(key, "random_horizontal_flip").uniform() >= p) return element;
+    return with_field(element, flipped(image));
+  };
+}
+
+RandomImageFunction cut_out(std::int64_t size) {
+  require(size >= 1, "cut_out: size must be at least 1, got ", size);
+  return [=](const Element& element, const RandomKey& key) {
+    const HostArray& image = array_of(element);
+    const ImageSize sides(image, "cut_out");
+    if (image.count() == 0) return element;
+    RandomNumbers random(key, "cut_out");
+    const auto range = [&](std::int64_t length) {
+      const std::int64_t first = random.below(length) - size / 2;
+      return std::pair(std::max<std::int64_t>(0, first), std::min(length, first + size));
+    };
+    const auto [top, bottom] = range(sides.height);
+    const auto [left, right] = range(sides.width);
+    HostArray out(image.type());
+    std::memcpy(out.bytes(), image.bytes(), static_cast<std::size_t>(image.count() * size_of(image.dtype())));
+    for (std::int64_t y = top; y < bottom; ++y)
+      std::memset(out.bytes() + static_cast<std::size_t>(y * sides.width + left) * sides.pixel_bytes, 0,
+                  static_cast<std::size_t>(right - left) * sides.pixel_bytes);
+    return with_field(element, std::move(out));
+  };
+}
+
+ImageFunction transpose(std::vector<int> axes) {
+  std::vector<int> sorted = axes, expected(axes.size());
+  std::sort(sorted.begin(), sorted.end());
+  std::iota(expected.begin(), expected.end(), 0);
+  require(sorted == expected, "transpose: axes must be the numbers 0 to n - 1 in any order");
+  return [axes = std::move(axes)](const Element& element) {
+    return with_field(element, transposed(array_of(element), axes));
+  };
+}
+
+}  // namespace karez::data::images

@@ -1,0 +1,81 @@
+// Functions that resize images.
+#include <cmath>
+
+#include "karez/data/images/image_field.h"
+
+namespace karez::data::images {
+namespace {
+
+void check_options(const ResizeOptions& options, ResizeKernel kernel, std::string_view function) {
+  require(kernel != nullptr, function, ": the kernel must not be null");
+  require(options.height >= 1 && options.width >= 0, function, ": height and width must be at least 1, got ",
+          options.height, " x ", options.width);
+}
+
+HostArray resized(const HostArray& image, std::int64_t height, std::int64_t width, bool bicubic, ResizeKernel kernel,
+                  std::string_view function) {
+  check_bytes(image, function);
+  const ImageSize size(image, function);
+  require(ErrorKind::shape, image.count() > 0, function, ": the image has no pixels: its shape is ", image.shape());
+  if (height == size.height && width == size.width) return image;
+  checked_mul(checked_mul(height, width), size.channels);
+  HostArray out(resized_type(image, height, width));
+  kernel(image.data<std::uint8_t>().data(), size.height, size.width, size.channels, out.data<std::uint8_t>().data(),
+         height, width, bicubic);
+  return out;
+}
+
+}  // namespace
+
+ImageFunction resize(const ResizeOptions& options, ResizeKernel kernel) {
+  check_options(options, kernel, "resize");
+  return [=](const Element& element) {
+    const HostArray& image = array_of(element);
+    const ImageSize size(image, "resize");
+    std::int64_t height = options.height, width = options.width;
+    if (width == 0) {
+      const std::int64_t side = options.height, shorter = std::min(size.height, size.width);
+      require(ErrorKind::shape, shorter > 0, "resize: the image has no pixels: its shape is ", image.shape());
+      height = size.height <= size.width ? side : checked_mul(side, size.height) / shorter;
+      width = size.height <= size.width ? checked_mul(side, size.width) / shorter : side;
+    }
+    return with_field(element, resized(image, height, width, options.bicubic, kernel, "resize"));
+  };
+}
+
+RandomImageFunction random_resized_crop(const ResizeOptions& options, const ResizedCropOptions& part,
+                                        ResizeKernel kernel) {
+  check_options(options, kernel, "random_resized_crop");
+  require(options.width >= 1, "random_resized_crop: height and width must be at least 1, got ", options.height, " x ",
+          options.width);
+  require(part.min_scale > 0 && part.min_scale <= part.max_scale,
+          "random_resized_crop: scale must be a range above 0, got ", part.min_scale, " to ", part.max_scale);
+  require(part.min_ratio > 0 && part.min_ratio <= part.max_ratio,
+          "random_resized_crop: ratio must be a range above 0, got ", part.min_ratio, " to ", part.max_ratio);
+  return [=](const Element& element, const RandomKey& key) {
+    const HostArray& image = array_of(element);
+    const ImageSize size(image, "random_resized_crop");
+    RandomNumbers random(key, "random_resized_crop");
+    std::int64_t height = 0, width = 0, top = 0, left = 0;
+    for (int trial = 0; trial < 10 && height == 0; ++trial) {
+      const double area =
+          static_cast<double>(size.height * size.width) * random.uniform(part.min_scale, part.max_scale);
+      const double ratio = std::exp(random.uniform(std::log(part.min_ratio), std::log(part.max_ratio)));
+      const std::int64_t w = std::llrint(std::sqrt(area * ratio)), h = std::llrint(std::sqrt(area / ratio));
+      if (w < 1 || h < 1 || w > size.width || h > size.height) continue;
+      height = h, width = w, top = random.below(size.height - h + 1), left = random.below(size.width - w + 1);
+    }
+    if (height == 0) {  // the largest part in the middle that has a legal ratio
+      const double ratio = std::clamp(static_cast<double>(size.width) / static_cast<double>(size.height),
+                                      part.min_ratio, part.max_ratio);
+      height = std::clamp<std::int64_t>(std::llrint(static_cast<double>(size.width) / ratio), 1, size.height);
+      width = std::clamp<std::int64_t>(std::llrint(static_cast<double>(height) * ratio), 1, size.width);
+      top = (size.height - height) / 2, left = (size.width - width) / 2;
+    }
+    const HostArray window = window_of(image, top, left, height, width, "random_resized_crop");
+    return with_field(element,
+                      resized(window, options.height, options.width, options.bicubic, kernel, "random_resized_crop"));
+  };
+}
+
+}  // namespace karez::data::images
