@@ -79,6 +79,7 @@ def test_only_public_headers_are_installed(prefix):
             [
                 "coroutine.h",
                 "dataset.h",
+                "image_folder.h",
                 "image_functions.h",
                 "images.h",
                 "labelled_images.h",
