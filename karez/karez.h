@@ -20,3 +20,4 @@
 #include "karez/api/world.h"
 #include "karez/data/image_folder.h"
 #include "karez/data/labelled_images.h"
+#include "karez/data/wav.h"

@@ -86,6 +86,7 @@ def test_only_public_headers_are_installed(prefix):
                 "namespace.h",
                 "source.h",
                 "stages",
+                "wav.h",
             ],
         ),
         ("data/stages", ["element.h", "stream_state.h"]),
