@@ -22,6 +22,8 @@ MODULES = {
     "karez.nn.functional": kz.F,
     "karez.optim": kz.optim,
     "karez.data": kz.data,
+    "karez.data.images": kz.data.images,
+    "karez.data.audio": kz.data.audio,
     "karez.debug": kz.debug,
 }
 

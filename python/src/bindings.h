@@ -18,6 +18,7 @@ void init_scan(nb::module_& m);         // loops in a program
 void init_guards(nb::module_& m);       // guards of captured values
 void init_compile(nb::module_& m);      // compiled functions and their results
 void init_optim(nb::module_& m);        // optimisers and schedules
+void init_images(nb::module_& m);       // functions of images and sounds
 void init_datasets(nb::module_& m);     // data sets and their iterators
 void init_progress(nb::module_& m);     // the progress line
 

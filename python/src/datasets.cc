@@ -13,6 +13,7 @@
 #include "karez/karez.h"
 #include "python/src/bindings.h"
 #include "python/src/elements.h"
+#include "python/src/image_function.h"
 #include "python/src/value.h"
 #include "python/src/worker_pool.h"
 
@@ -173,6 +174,11 @@ void init_stages(nb::class_<Dataset>& type) {
                                      int parallel, bool deterministic) {
     return self.filter([pool](const Element& element) { return pool->keeps(element); },
                        process_options(pool, name, parallel, deterministic));
+  });
+  type.def("map_images", [](const Dataset& self, const ImageFunction& f, std::uint64_t seed, int parallel,
+                            bool deterministic, const std::string& name) {
+    const data::MapOptions options{parallel, deterministic, name};
+    return f.random == nullptr ? self.map(f.plain, options) : self.map(f.random, seed, options);
   });
   type.def("filter", [](const Dataset& self, nb::object f, int parallel, bool deterministic) {
     const std::string name = name_of(f);

@@ -20,6 +20,7 @@ NB_MODULE(_core, m) {
   karez::python::init_guards(m);
   karez::python::init_compile(m);
   karez::python::init_optim(m);
+  karez::python::init_images(m);
   karez::python::init_datasets(m);
   karez::python::init_progress(m);
 }

@@ -12,7 +12,7 @@ import numpy
 
 from .. import _core
 from ..errors import DataError, TypeError
-from . import workers
+from . import images, workers
 from .iterable_reader import IterableReader, OnePass
 from .iterator import DataIterator, Epoch
 
@@ -64,6 +64,8 @@ class Dataset:
         "restart" computes the element again in another process, up to three times.
         """
         check_callable("map", f)
+        if isinstance(f, images.Function):
+            return Dataset(self._dataset.map_images(f._function, seed, parallel, deterministic, f.__name__))
         pool = workers.pool_of("map", f, parallel, processes, on_worker_exit)
         if pool is not None:
             name = workers.name_of(f)

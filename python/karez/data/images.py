@@ -1,0 +1,332 @@
+"""Functions of images: decoding, resizing, augmentation and normalisation, for the `map` of data sets and for arrays.
+
+Names and meanings are those of torchvision.transforms. An image is a uint8 array [height, width, channels], or [height,
+width] if it is grey. A function takes an element and returns it with another image: `resize(256)(image, label)` is
+(resized image, label). In `dataset.map(resize(256))` it runs in C++, on any number of threads (`parallel`).
+
+The random functions depend on a key, (seed, epoch, record), which `map(f, seed=...)` makes, and on their own name.
+Outside of a data set, pass it: `random_crop(224)(image, key=(1, 0, 7))`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Optional, Union
+
+import numpy
+
+from .. import _core, functions, manipulation
+from ..dtypes import uint8
+from ..errors import UserError
+from ..tensor import Tensor
+
+__all__ = [
+    "Function",
+    "adjust_brightness",
+    "adjust_contrast",
+    "adjust_saturation",
+    "center_crop",
+    "color_jitter",
+    "crop",
+    "cut_out",
+    "decode",
+    "encode_jpeg",
+    "encode_png",
+    "horizontal_flip",
+    "mix_up",
+    "normalize",
+    "one_hot",
+    "pad",
+    "random_crop",
+    "random_horizontal_flip",
+    "random_resized_crop",
+    "resize",
+    "transpose",
+]
+
+Size = Union[int, Sequence[int]]
+MAX_PIXELS = 178_956_970  # PIL's limit
+
+
+class Function:
+    """A function of images. It takes the items of an element, of which the first is an image, and returns them with
+    another image; the other items are passed on."""
+
+    def __init__(
+        self, function: _core.ImageFunction, name: str, of_tensors: Optional[Callable[..., Any]] = None
+    ) -> None:
+        self._function = function
+        self.__name__ = name  # of the stage, in descriptions of data sets
+        self._of_tensors = of_tensors
+
+    def __call__(self, *items: Any, key: Optional[Sequence[int]] = None) -> Any:
+        """The items with another image, as NumPy arrays. For tensors, such as those of a compiled function, the
+        functions crop, horizontal_flip, normalize, transpose, one_hot and mix_up compute with ops.
+
+        key: of random functions: (seed, epoch, record).
+        """
+        if any(isinstance(item, Tensor) for item in items):
+            if self._of_tensors is None:
+                raise UserError(f"{self.__name__}: this function takes arrays, not tensors")
+            return self._of_tensors(*items)
+        if key is None:
+            return self._function(*items)
+        seed, epoch, record = (int(number) for number in key)
+        return self._function(*items, key=(seed, epoch, record))
+
+    def __repr__(self) -> str:
+        return f"images.{self.__name__}"
+
+
+class Decode(Function):
+    """Decodes the bytes of JPEG, PNG and WebP files to images uint8 [height, width, channels].
+
+    `decode(file)` returns an image, `decode(file, label)` an image and a label. `decode` is also a function for `map`;
+    `decode(channels=3)`, without a file, is the same with options:
+
+    channels: 1 (grey) or 3 (RGB), converted as by PIL. By default those of the file: 1, 2 (grey and alpha), 3 or 4.
+    orient: rotate and mirror the image as its EXIF data says.
+    max_pixels: a larger image is an error, which is found before its memory is taken.
+    min_size: (height, width); a JPEG image that will be resized to this size or a larger one may be decoded at 1/2, 1/4
+    or 1/8 of its size.
+    on_error: "raise", or "skip" to skip the record (data.SKIP); the first error is logged.
+    """
+
+    def __call__(
+        self,
+        *items: Any,
+        key: Optional[Sequence[int]] = None,
+        channels: Optional[int] = None,
+        orient: bool = False,
+        max_pixels: int = MAX_PIXELS,
+        min_size: Sequence[int] = (0, 0),
+        on_error: str = "raise",
+    ) -> Any:
+        options = decode_options("decode", channels, orient, max_pixels, min_size, on_error)
+        is_default = options == decode_options("decode")
+        function = self if is_default else Decode(_core.image_decode(*options), self.__name__)
+        return Function.__call__(function, *items, key=key) if items else function
+
+
+def decode_options(
+    function: str,
+    channels: Optional[int] = None,
+    orient: bool = False,
+    max_pixels: int = MAX_PIXELS,
+    min_size: Sequence[int] = (0, 0),
+    on_error: str = "raise",
+) -> tuple[int, bool, int, tuple[int, int], bool]:
+    """The arguments of decoders in C++."""
+    if channels not in (None, 1, 3):
+        raise UserError(f"{function}: channels must be None (as in the file), 1 or 3, got {channels!r}")
+    if on_error not in ("raise", "skip"):
+        raise UserError(f"{function}: on_error must be 'raise' or 'skip', got {on_error!r}")
+    return channels or 0, bool(orient), int(max_pixels), _size(function, min_size), on_error == "skip"
+
+
+def crop(top: int, left: int, height: int, width: int) -> Function:
+    """The part of this size whose first pixel is in row `top` and column `left`. It must be inside the image."""
+
+    def of_tensors(image: Tensor, *others: Any) -> Any:
+        rows, columns = image.shape[-3:-1]
+        if top + height > rows or left + width > columns:
+            raise UserError(
+                f"crop: a window of {height} x {width} at row {top} and column {left} is not inside an image of {rows} "
+                f"x {columns}"
+            )
+        return _element(image[..., top : top + height, left : left + width, :], others)
+
+    return Function(_core.image_crop(top, left, height, width), f"crop({top}, {left}, {height}, {width})", of_tensors)
+
+
+def center_crop(size: Size) -> Function:
+    """The middle of the image; `size` is one number or (height, width). Zeros surround an image that is too small."""
+    height, width = _size("center_crop", size)
+    return Function(_core.image_center_crop(height, width), f"center_crop({height}, {width})")
+
+
+def pad(padding: int) -> Function:
+    """The image with this number of pixels of zeros on each side."""
+    return Function(_core.image_pad(padding), f"pad({padding})")
+
+
+def horizontal_flip() -> Function:
+    """The image mirrored from left to right."""
+    return Function(
+        _core.image_horizontal_flip(),
+        "horizontal_flip()",
+        lambda image, *others: _element(manipulation.flip(image, -2), others),
+    )
+
+
+def random_crop(size: Size, padding: int = 0) -> Function:
+    """A random part of the image with `padding` pixels of zeros on each side."""
+    height, width = _size("random_crop", size)
+    return Function(_core.image_random_crop(height, width, padding), f"random_crop({height}, {width}, {padding})")
+
+
+def random_horizontal_flip(p: float = 0.5) -> Function:
+    """The image, mirrored with probability p."""
+    return Function(_core.image_random_horizontal_flip(p), f"random_horizontal_flip({p})")
+
+
+def cut_out(size: int) -> Function:
+    """The image with zeros in a square of this size around a random pixel (DeVries and Taylor, 2017)."""
+    return Function(_core.image_cut_out(size), f"cut_out({size})")
+
+
+def resize(size: Size, interpolation: str = "bilinear") -> Function:
+    """Another size, with antialiasing, as PIL's Image.resize. The channels are resized independently of each other.
+
+    size: (height, width); or one number of pixels for the shorter side, and the ratio of the sides is kept.
+    interpolation: "bilinear" or "bicubic".
+    """
+    bicubic = _is_bicubic("resize", interpolation)
+    if isinstance(size, (int, numpy.integer)):
+        return Function(_core.image_resize(int(size), None, bicubic), f"resize({size}, {interpolation})")
+    height, width = _size("resize", size)
+    return Function(_core.image_resize(height, width, bicubic), f"resize({height}, {width}, {interpolation})")
+
+
+def random_resized_crop(
+    size: Size,
+    scale: Sequence[float] = (0.08, 1.0),
+    ratio: Sequence[float] = (3 / 4, 4 / 3),
+    interpolation: str = "bilinear",
+) -> Function:
+    """A random part of the image, resized.
+
+    scale: the least and the largest share of the image's area.
+    ratio: the least and the largest ratio of width to height.
+    """
+    height, width = _size("random_resized_crop", size)
+    function = _core.image_random_resized_crop(
+        height, width, _range(scale), _range(ratio), _is_bicubic("random_resized_crop", interpolation)
+    )
+    return Function(function, f"random_resized_crop({height}, {width})")
+
+
+def normalize(mean: Union[float, Sequence[float]], std: Union[float, Sequence[float]], layout: str = "CHW") -> Function:
+    """float32 (x - mean) / std for each channel, where x is uint8 / 255, or float32.
+
+    layout: "CHW", which gives [channels, height, width], or "HWC", which keeps the order.
+    """
+    if layout not in ("CHW", "HWC"):
+        raise UserError(f"normalize: layout must be 'CHW' or 'HWC', got {layout!r}")
+    means, deviations = (numpy.atleast_1d(numpy.asarray(numbers, numpy.float32)) for numbers in (mean, std))
+
+    def of_tensors(image: Tensor, *others: Any) -> Any:
+        if image.dtype == uint8:
+            image = image.float() / 255
+        image = (image - means) / deviations
+        if layout == "CHW":
+            first = tuple(range(image.ndim - 3))
+            image = functions.permute(image, (*first, image.ndim - 1, image.ndim - 3, image.ndim - 2))
+        return _element(image, others)
+
+    function = _core.image_normalize(means.tolist(), deviations.tolist(), layout == "CHW")
+    return Function(function, f"normalize({layout})", of_tensors)
+
+
+def transpose(axes: Sequence[int] = (2, 0, 1)) -> Function:
+    """The dimensions of an array of any dtype in another order, as numpy.transpose; by default [channels, height,
+    width]."""
+    order = tuple(int(axis) for axis in axes)
+    return Function(
+        _core.image_transpose(list(order)),
+        f"transpose{order}",
+        lambda image, *others: _element(functions.permute(image, order), others),
+    )
+
+
+def one_hot(classes: int, field: int = -1) -> Function:
+    """Labels as float32 [..., classes]: 1 at the place of the label, and 0 elsewhere.
+
+    field: the item of the element that contains the labels, by default the last.
+    """
+
+    def of_tensors(*items: Any) -> Any:
+        changed = list(items)
+        labels = changed[field]
+        changed[field] = (labels.unsqueeze(-1) == numpy.arange(classes)).float()
+        return _element(changed[0], tuple(changed[1:]))
+
+    return Function(_core.image_one_hot(classes, field), f"one_hot({classes})", of_tensors)
+
+
+def adjust_brightness(factor: float) -> Function:
+    """Multiplies the brightness, as PIL's ImageEnhance.Brightness; 0 gives black."""
+    return Function(_core.image_adjust_brightness(factor), f"adjust_brightness({factor})")
+
+
+def adjust_contrast(factor: float) -> Function:
+    """Multiplies the contrast, as PIL's ImageEnhance.Contrast; 0 gives the mean grey."""
+    return Function(_core.image_adjust_contrast(factor), f"adjust_contrast({factor})")
+
+
+def adjust_saturation(factor: float) -> Function:
+    """Multiplies the saturation, as PIL's ImageEnhance.Color; 0 gives a grey image."""
+    return Function(_core.image_adjust_saturation(factor), f"adjust_saturation({factor})")
+
+
+def color_jitter(brightness: float = 0.0, contrast: float = 0.0, saturation: float = 0.0) -> Function:
+    """Changes brightness, contrast and saturation in random order, each by a factor between max(0, 1 - x) and 1 + x."""
+    return Function(
+        _core.image_color_jitter(brightness, contrast, saturation),
+        f"color_jitter({brightness}, {contrast}, {saturation})",
+    )
+
+
+def mix_up(alpha: float = 0.2) -> Function:
+    """Of batches (images, labels), both float32: x * r + (1 - r) * roll(x, 1), with one random number r of the
+    distribution Beta(alpha, alpha) for each batch (Zhang et al., 2018).
+
+    In a compiled function, r is the third item: mix_up()(images, labels, r).
+    """
+
+    def of_tensors(x: Tensor, y: Tensor, ratio: Any) -> Any:
+        return tuple(rows * ratio + manipulation.roll(rows, 1, 0) * (1 - ratio) for rows in (x, y))
+
+    return Function(_core.image_mix_up(alpha), f"mix_up({alpha})", of_tensors)
+
+
+def encode_jpeg(image: Any, quality: int = 90) -> bytes:
+    """A JPEG file of an image with 1 or 3 channels."""
+    return bytes(_core.encode_jpeg(_pixels("encode_jpeg", image), quality))
+
+
+def encode_png(image: Any) -> bytes:
+    """A PNG file of an image with 1 to 4 channels."""
+    return bytes(_core.encode_png(_pixels("encode_png", image)))
+
+
+def _pixels(function: str, image: Any) -> Any:
+    array = numpy.asarray(image)
+    if array.dtype != numpy.uint8:
+        raise UserError(f"{function}: expected a uint8 image, got {array.dtype}")
+    return array[..., None] if array.ndim == 2 else array
+
+
+def _element(image: Any, others: tuple[Any, ...]) -> Any:
+    return (image, *others) if others else image
+
+
+def _size(function: str, size: Size) -> tuple[int, int]:
+    numbers = (size, size) if isinstance(size, (int, numpy.integer)) else tuple(size)
+    if len(numbers) != 2:
+        raise UserError(f"{function}: a size must be a number or (height, width), got {size!r}")
+    return int(numbers[0]), int(numbers[1])
+
+
+def _range(bounds: Sequence[float]) -> tuple[float, float]:
+    low, high = bounds
+    return float(low), float(high)
+
+
+def _is_bicubic(function: str, interpolation: str) -> bool:
+    if interpolation not in ("bilinear", "bicubic"):
+        raise UserError(f"{function}: interpolation must be 'bilinear' or 'bicubic', got {interpolation!r}")
+    return interpolation == "bicubic"
+
+
+decode = Decode(_core.image_decode(*decode_options("decode")), "decode")
