@@ -24,6 +24,8 @@ void fuzz_store(std::string_view bytes);
 void fuzz_safetensors(std::string_view bytes);
 void fuzz_element_file(std::string_view bytes);
 void fuzz_stream_state(std::string_view bytes);
+void fuzz_image(std::string_view bytes);
+void fuzz_wav(std::string_view bytes);
 
 inline constexpr FuzzTarget fuzz_targets[] = {{"graph", fuzz_graph},
                                               {"plan", fuzz_plan},
@@ -33,7 +35,9 @@ inline constexpr FuzzTarget fuzz_targets[] = {{"graph", fuzz_graph},
                                               {"store", fuzz_store},
                                               {"safetensors", fuzz_safetensors},
                                               {"element_file", fuzz_element_file},
-                                              {"stream_state", fuzz_stream_state}};
+                                              {"stream_state", fuzz_stream_state},
+                                              {"image", fuzz_image},
+                                              {"wav", fuzz_wav}};
 
 // The exception for a violated invariant. It is not derived from Error, which targets catch, nor from any exception
 // type of the tested code.
