@@ -5,8 +5,11 @@
 
 #include "karez/data/image_functions.h"
 
-namespace karez::images {
-using namespace data::images;
+namespace karez {
+namespace images = data::images;
+}
+
+namespace karez::data::images {
 
 // Resizes an image u8[height, width, channels] with antialiasing, as PIL's Image.resize. With one size, the shorter
 // side gets this number of pixels, and the ratio of the sides is kept.
@@ -16,4 +19,4 @@ ImageFunction resize(std::int64_t height, std::int64_t width, bool bicubic = fal
 RandomImageFunction random_resized_crop(std::int64_t height, std::int64_t width, const ResizedCropOptions& part = {},
                                         bool bicubic = false);
 
-}  // namespace karez::images
+}  // namespace karez::data::images

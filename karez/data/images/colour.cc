@@ -30,14 +30,25 @@ std::uint8_t blend(int base, int value, float factor) {
   return sum <= 0 ? 0 : sum >= 255 ? 255 : static_cast<std::uint8_t>(sum);
 }
 
-// Calls change(from, to) for the colours of each pixel; alpha is copied.
+// Calls change<samples>(from, to) for the colours of each pixel; alpha is copied.
+template <int channels, class Change>
+void change_pixels_of(const std::uint8_t* from, std::uint8_t* to, std::int64_t pixels, Change change) {
+  constexpr int samples = channels >= 3 ? 3 : 1;
+  for (std::int64_t i = 0; i < pixels; ++i, from += channels, to += channels) {
+    change.template operator()<samples>(from, to);
+    if constexpr (channels % 2 == 0) to[channels - 1] = from[channels - 1];
+  }
+}
+
 template <class Change> HostArray change_pixels(const HostArray& image, const Colours& colours, Change change) {
   HostArray out(image.type());
   const std::uint8_t* from = image.data<std::uint8_t>().data();
   std::uint8_t* to = out.data<std::uint8_t>().data();
-  for (std::int64_t i = 0; i < colours.pixels; ++i, from += colours.channels, to += colours.channels) {
-    change(from, to);
-    if (colours.channels % 2 == 0) to[colours.channels - 1] = from[colours.channels - 1];
+  switch (colours.channels) {
+    case 1: change_pixels_of<1>(from, to, colours.pixels, change); break;
+    case 2: change_pixels_of<2>(from, to, colours.pixels, change); break;
+    case 3: change_pixels_of<3>(from, to, colours.pixels, change); break;
+    default: change_pixels_of<4>(from, to, colours.pixels, change); break;
   }
   return out;
 }
@@ -45,8 +56,8 @@ template <class Change> HostArray change_pixels(const HostArray& image, const Co
 HostArray blend_with(const HostArray& image, const Colours& colours, int base, float factor) {
   std::array<std::uint8_t, 256> table{};
   for (int value = 0; value < 256; ++value) table[static_cast<std::size_t>(value)] = blend(base, value, factor);
-  return change_pixels(image, colours, [&](const std::uint8_t* from, std::uint8_t* to) {
-    for (int c = 0; c < colours.samples; ++c) to[c] = table[from[c]];
+  return change_pixels(image, colours, [&]<int samples>(const std::uint8_t* from, std::uint8_t* to) {
+    for (int c = 0; c < samples; ++c) to[c] = table[from[c]];
   });
 }
 
@@ -66,10 +77,12 @@ HostArray contrast(const HostArray& image, double factor) {
 
 HostArray saturation(const HostArray& image, double factor) {
   const Colours colours(image, "adjust_saturation");
-  return change_pixels(image, colours, [&](const std::uint8_t* from, std::uint8_t* to) {
-    const auto grey = static_cast<int>(grey_of(from, colours.samples));
-    for (int c = 0; c < colours.samples; ++c) to[c] = blend(grey, from[c], static_cast<float>(factor));
-  });
+  return change_pixels(
+      image, colours,
+      [&, factor = static_cast<float>(factor)]<int samples>(const std::uint8_t* from, std::uint8_t* to) {
+        const auto grey = static_cast<int>(grey_of(from, samples));
+        for (int c = 0; c < samples; ++c) to[c] = blend(grey, from[c], factor);
+      });
 }
 
 using Adjust = HostArray (*)(const HostArray&, double);

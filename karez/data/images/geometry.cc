@@ -12,15 +12,31 @@ void check_window_size(std::int64_t height, std::int64_t width, std::string_view
   require(height >= 1 && width >= 1, function, ": height and width must be at least 1, got ", height, " x ", width);
 }
 
+// A size in bytes that is known when the program is compiled, so that memcpy needs no call; 0: any other size.
+template <class Body> void with_fixed_size(std::size_t bytes, Body body) {
+  switch (bytes) {
+    case 1: return body.template operator()<1>();
+    case 2: return body.template operator()<2>();
+    case 3: return body.template operator()<3>();
+    case 4: return body.template operator()<4>();
+    case 8: return body.template operator()<8>();
+    case 12: return body.template operator()<12>();
+    default: return body.template operator()<0>();
+  }
+}
+
 HostArray flipped(const HostArray& image) {
   const ImageSize size(image, "horizontal_flip");
   HostArray out(image.type());
-  const std::size_t pixel = size.pixel_bytes, row = static_cast<std::size_t>(size.width) * pixel;
-  for (std::int64_t y = 0; y < size.height; ++y) {
-    const std::byte* from = image.bytes() + static_cast<std::size_t>(y) * row;
-    std::byte* to = out.bytes() + static_cast<std::size_t>(y + 1) * row;
-    for (std::int64_t x = 0; x < size.width; ++x, from += pixel) std::memcpy(to -= pixel, from, pixel);
-  }
+  with_fixed_size(size.pixel_bytes, [&]<std::size_t fixed>() {
+    const std::size_t pixel = fixed == 0 ? size.pixel_bytes : fixed;
+    const std::size_t row = static_cast<std::size_t>(size.width) * pixel;
+    for (std::int64_t y = 0; y < size.height; ++y) {
+      const std::byte* from = image.bytes() + static_cast<std::size_t>(y) * row;
+      std::byte* to = out.bytes() + static_cast<std::size_t>(y + 1) * row;
+      for (std::int64_t x = 0; x < size.width; ++x, from += pixel) std::memcpy(to -= pixel, from, pixel);
+    }
+  });
   return out;
 }
 
@@ -28,13 +44,14 @@ HostArray flipped(const HostArray& image) {
 std::int64_t round_half(std::int64_t twice) { return std::llrint(static_cast<double>(twice) / 2); }
 
 // Copies the elements of a dimension and of those after it; `strides` are those of `from`, in bytes.
+template <std::size_t fixed>
 std::byte* copy_strided(const std::byte* from, std::byte* to, std::span<const std::int64_t> sizes,
                         std::span<const std::int64_t> strides, std::size_t item) {
   for (std::int64_t i = 0; i < sizes[0]; ++i, from += strides[0]) {
     if (sizes.size() > 1) {
-      to = copy_strided(from, to, sizes.subspan(1), strides.subspan(1), item);
+      to = copy_strided<fixed>(from, to, sizes.subspan(1), strides.subspan(1), item);
     } else {
-      std::memcpy(to, from, item);
+      std::memcpy(to, from, fixed == 0 ? item : fixed);
       to += item;
     }
   }
@@ -57,7 +74,10 @@ HostArray transposed(const HostArray& array, const std::vector<int>& axes) {
   }
   HostArray out(TensorType{array.dtype(), out_shape});
   if (axes.empty()) std::memcpy(out.bytes(), array.bytes(), item);
-  else copy_strided(array.bytes(), out.bytes(), out_shape, out_strides, item);
+  else
+    with_fixed_size(item, [&]<std::size_t fixed>() {
+      copy_strided<fixed>(array.bytes(), out.bytes(), out_shape, out_strides, item);
+    });
   return out;
 }
 
