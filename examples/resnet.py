@@ -1,16 +1,17 @@
 """Trains a residual network of 18 layers (He et al., 2015) on a folder of images with one subfolder per class, as in
-FOLDER/cat/1.jpg. Needs Pillow."""
+FOLDER/cat/1.jpg. Without --data, it makes a small folder of JPEG files and trains on these."""
 
 import argparse
 import pathlib
 import sys
+import tempfile
 from typing import Any, Optional
 
 import numpy as np
-import numpy.typing as npt
 
 import karez as kz
 from karez import F, nn
+from karez.data import images
 
 
 class Block(nn.Module):
@@ -47,30 +48,26 @@ class ResNet(nn.Module):
         return self.fc(x.mean(dim=(2, 3)))
 
 
-def image(path: pathlib.Path, size: int) -> npt.NDArray[np.float32]:
-    """The square in the centre of the image, [3, size, size], with a mean of about 0 and a deviation of about 1."""
-    from PIL import Image
+def make_folder(folder: pathlib.Path, count: int = 12) -> None:
+    """Writes JPEG files of noise in three classes: dark, bright, and with stripes."""
+    draw = np.random.default_rng(0)
+    for name in ("dark", "bright", "striped"):
+        (folder / name).mkdir()
+        for i in range(count):
+            pixels = draw.integers(0, 60, (40, 48, 3)) + 150 * (name == "bright")
+            pixels[:, ::4] += 120 * (name == "striped")
+            (folder / name / f"{i}.jpg").write_bytes(images.encode_jpeg(pixels.astype(np.uint8)))
 
-    with Image.open(path) as opened:
-        rgb = opened.convert("RGB")
-        side = min(rgb.size)
-        left, top = (rgb.width - side) // 2, (rgb.height - side) // 2
-        small = rgb.crop((left, top, left + side, top + side)).resize((size, size), Image.Resampling.BILINEAR)
-    return np.asarray((np.asarray(small, np.float32).transpose(2, 0, 1) / 255 - 0.45) / 0.25, np.float32)
 
-
-def labelled_files(folder: pathlib.Path) -> tuple[list[tuple[pathlib.Path, int]], list[str]]:
-    """Returns the files with the numbers of their classes, and the names of the classes."""
-    classes = sorted(item.name for item in folder.iterdir() if item.is_dir())
-    files = [(path, label) for label, name in enumerate(classes) for path in sorted((folder / name).iterdir())]
-    return files, classes
+def augmented(folder: kz.data.Dataset, size: int, seed: int) -> kz.data.Dataset:
+    """The squares in the centres of the images, [3, size, size], of which half are mirrored, in random order."""
+    squares = folder.shuffle(seed=seed).map(images.resize(size), parallel=2).map(images.center_crop(size))
+    return squares.map(images.random_horizontal_flip(), seed=seed).map(images.normalize(mean=0.45, std=0.25))
 
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--data", required=True, type=pathlib.Path, help="a folder with one subfolder of images per class"
-    )
+    parser.add_argument("--data", type=pathlib.Path, help="a folder with one subfolder of images per class")
     parser.add_argument("--mesh", default="", help="axes and sizes, such as data=2; default: one device")
     parser.add_argument("--blocks", type=int, nargs=4, default=[2, 2, 2, 2], help="number of blocks of each stage")
     parser.add_argument("--width", type=int, default=64, help="number of channels of the first stage")
@@ -87,17 +84,19 @@ def options() -> argparse.Namespace:
 
 def main() -> bool:
     o = options()
+    if o.data is not None:
+        return train(o, o.data)
+    with tempfile.TemporaryDirectory() as folder:
+        make_folder(pathlib.Path(folder))
+        return train(o, pathlib.Path(folder))
+
+
+def train(o: argparse.Namespace, folder: pathlib.Path) -> bool:
     kz.seed(o.seed)
-    files, classes = labelled_files(o.data)
-
-    def labelled_image(path: pathlib.Path, label: int, rng: np.random.Generator) -> tuple[Any, int]:
-        pixels = image(path, o.size)
-        return pixels[:, :, ::-1] if rng.random() < 0.5 else pixels, label  # half of the images are mirrored
-
-    shuffled = kz.data.from_source(files).shuffle(seed=o.seed)
-    batches = shuffled.map(labelled_image, parallel=2, rng=True, seed=o.seed).batch(o.batch, last="drop")
+    files, classes = kz.data.from_image_folder(folder), kz.data.image_folder_classes(folder)
+    batches = augmented(files, o.size, o.seed).batch(o.batch, last="drop")
     if len(batches) == 0:
-        raise kz.UserError(f"{o.data}: expected at least {o.batch} images, one batch; found {len(files)}")
+        raise kz.UserError(f"{folder}: expected at least {o.batch} images, one batch; found {len(files)}")
     net = ResNet(len(classes), o.blocks, o.width)
     optimizer = kz.optim.SGD(net.parameters(), lr=o.lr, momentum=0.9, weight_decay=1e-4)
     schedule = kz.optim.cosine_schedule(o.lr, o.epochs * len(batches), warmup=min(50, len(batches)))

@@ -14,6 +14,8 @@ import sys
 import numpy as np
 import pytest
 
+from karez import data
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("KAREZ_BUILD", "build")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(BUILD / "python")}
@@ -215,14 +217,13 @@ def test_finetune_trains_only_an_adapter_of_given_weights(tmp_path):
 
 
 def test_resnet_learns_a_folder_of_images(tmp_path):
-    image = pytest.importorskip("PIL.Image")
     draw = np.random.default_rng(0)
     for label, name in enumerate(("dark", "bright", "striped")):
         (tmp_path / name).mkdir()
         for i in range(12):
             pixels = draw.integers(0, 60, (40, 48, 3)) + 150 * (label == 1)
             pixels[:, ::4] += 120 * (label == 2)
-            image.fromarray(pixels.astype(np.uint8)).save(tmp_path / name / f"{i}.png")
+            (tmp_path / name / f"{i}.png").write_bytes(data.images.encode_png(pixels.astype(np.uint8)))
     options = [
         "--data",
         tmp_path,
@@ -243,6 +244,7 @@ def test_resnet_learns_a_folder_of_images(tmp_path):
     assert "(36 images in 3 classes)" in python("resnet.py", *options, "--at-most", "0.6").stdout
     for mesh in ("data=2", "data=1", "data=2,model=1", "data=1,model=2"):
         python("resnet.py", *options, "--mesh", mesh, "--at-most", "0.6")
+    assert "(36 images in 3 classes)" in python("resnet.py", *options[2:], "--at-most", "0.6").stdout  # its own folder
     python("resnet.py", *options[:-2], "--epochs", "1", "--lr", "0", "--at-most", "0.6", code=1)
     stderr = python("resnet.py", *options, "--batch", "60", code=1).stderr
     assert "expected at least 60 images, one batch; found 36" in stderr
