@@ -1,6 +1,7 @@
 """Functions of images in data sets and in compiled functions, folders of images, and sounds."""
 
 import io
+import pickle
 import struct
 import wave
 
@@ -76,6 +77,46 @@ def test_random_functions_depend_on_seed_epoch_and_record_only(name):
         np.testing.assert_array_equal(got, function(stored[i], key=(5, 1, i)))
     other = elements(data.from_arrays(stored).map(function, seed=6))
     assert any(not np.array_equal(a, b) for a, b in zip(epochs[0], other))
+
+
+def test_functions_can_be_pickled():
+    image, labels = pixels(9, 8, 3), np.array([2, 0])
+    functions = [*RANDOM.values(), images.resize(4, interpolation="bicubic"), images.crop(1, 2, 3, 4), images.pad(1)]
+    functions += [images.normalize((0.1, 0.2, 0.3), std=2), images.transpose((1, 0, 2)), images.horizontal_flip()]
+    functions += [images.center_crop(3), images.adjust_contrast(2), images.adjust_brightness(2)]
+    functions += [images.adjust_saturation(0), images.one_hot(3)]
+    for function in functions:
+        again = pickle.loads(pickle.dumps(function))
+        assert repr(again) == repr(function)
+        for a, b in zip(function(image, labels, key=(1, 2, 3)), again(image, labels, key=(1, 2, 3)), strict=True):
+            np.testing.assert_array_equal(a, b)
+    for function in (images.decode, images.decode(channels=1)):
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(function))(png(image)), function(png(image)))
+    assert pickle.loads(pickle.dumps(audio.decode))(audio.encode_wav(np.zeros((3, 1)), 8000))[1] == 8000
+    mix = pickle.loads(pickle.dumps(images.mix_up(0.5)))
+    assert repr(mix) == "images.mix_up(0.5)"
+
+
+def test_iterators_at_the_same_time_are_independent():
+    stored = pixels(12, 8, 8, 3)
+    dataset = data.from_arrays(stored).map(images.random_crop(5, padding=1), parallel=2, seed=4)
+    expected = elements(dataset)  # of epoch 0
+    loops = [iter(dataset.iterator()) for _ in range(2)]
+    for row in expected:
+        for loop in loops:
+            np.testing.assert_array_equal(next(loop).numpy(), row)
+
+
+def test_an_error_is_raised_after_the_elements_before_it():
+    files = [png(pixels(4, 4, 3))] * 3 + [b"damaged"] + [png(pixels(4, 4, 3))]
+    dataset = data.from_source(files).map(images.decode, parallel=2)
+    seen = 0
+    with pytest.raises(kz.DataError, match="the image of record 3: expected a JPEG, PNG or WebP image"):
+        for _ in dataset:
+            seen += 1
+    assert seen == 3
+    with pytest.raises(kz.DataError, match="the image of record 3"):
+        elements(dataset)  # the next epoch
 
 
 def test_random_functions_need_a_key_outside_of_a_data_set():

@@ -7,11 +7,17 @@ from typing import Any
 import numpy
 
 from .. import _core
-from .images import Function
+from . import images
 
 __all__ = ["decode", "encode_wav"]
 
-decode = Function(_core.sound_decode(), "decode")
+
+@images.recorded
+def _make_decode() -> images.Function:
+    return images.Function(_core.sound_decode(), "decode")
+
+
+decode = _make_decode()
 decode.__doc__ = """Decodes the bytes of a WAV file, also in `map`.
 
 decode(file) returns (samples, rate), decode(file, label) returns (samples, rate, label). The samples are float32

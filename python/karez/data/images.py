@@ -10,8 +10,9 @@ Outside of a data set, pass it: `random_crop(224)(image, key=(1, 0, 7))`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional, TypeVar, Union, cast
 
 import numpy
 
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 Size = Union[int, Sequence[int]]
+Maker = TypeVar("Maker", bound=Callable[..., Any])
 MAX_PIXELS = 178_956_970  # PIL's limit
 
 
@@ -58,6 +60,13 @@ class Function:
         self._function = function
         self.__name__ = name  # of the stage, in descriptions of data sets
         self._of_tensors = of_tensors
+        self._call: Optional[Callable[[], Function]] = None  # the call that made this object
+
+    def __reduce__(self) -> Any:
+        """Pickles the call that made this object."""
+        if self._call is None:
+            raise TypeError(f"{self!r} cannot be pickled")
+        return self._call, ()
 
     def __call__(self, *items: Any, key: Optional[Sequence[int]] = None) -> Any:
         """The items with another image, as NumPy arrays. For tensors, such as those of a compiled function, the
@@ -103,9 +112,20 @@ class Decode(Function):
         on_error: str = "raise",
     ) -> Any:
         options = decode_options("decode", channels, orient, max_pixels, min_size, on_error)
-        is_default = options == decode_options("decode")
-        function = self if is_default else Decode(_core.image_decode(*options), self.__name__)
+        function = self if options == decode_options("decode") else _decode_with(*options)
         return Function.__call__(function, *items, key=key) if items else function
+
+
+def recorded(make: Maker) -> Maker:
+    """Lets pickle repeat the calls of a function that makes a Function."""
+
+    @functools.wraps(make)
+    def call(*arguments: Any, **options: Any) -> Function:
+        function: Function = make(*arguments, **options)
+        function._call = functools.partial(call, *arguments, **options)
+        return function
+
+    return cast(Maker, call)
 
 
 def decode_options(
@@ -124,6 +144,7 @@ def decode_options(
     return channels or 0, bool(orient), int(max_pixels), _size(function, min_size), on_error == "skip"
 
 
+@recorded
 def crop(top: int, left: int, height: int, width: int) -> Function:
     """The part of this size whose first pixel is in row `top` and column `left`. It must be inside the image."""
 
@@ -139,17 +160,20 @@ def crop(top: int, left: int, height: int, width: int) -> Function:
     return Function(_core.image_crop(top, left, height, width), f"crop({top}, {left}, {height}, {width})", of_tensors)
 
 
+@recorded
 def center_crop(size: Size) -> Function:
     """The middle of the image; `size` is one number or (height, width). Zeros surround an image that is too small."""
     height, width = _size("center_crop", size)
     return Function(_core.image_center_crop(height, width), f"center_crop({height}, {width})")
 
 
+@recorded
 def pad(padding: int) -> Function:
     """The image with this number of pixels of zeros on each side."""
     return Function(_core.image_pad(padding), f"pad({padding})")
 
 
+@recorded
 def horizontal_flip() -> Function:
     """The image mirrored from left to right."""
     return Function(
@@ -159,22 +183,26 @@ def horizontal_flip() -> Function:
     )
 
 
+@recorded
 def random_crop(size: Size, padding: int = 0) -> Function:
     """A random part of the image with `padding` pixels of zeros on each side."""
     height, width = _size("random_crop", size)
     return Function(_core.image_random_crop(height, width, padding), f"random_crop({height}, {width}, {padding})")
 
 
+@recorded
 def random_horizontal_flip(p: float = 0.5) -> Function:
     """The image, mirrored with probability p."""
     return Function(_core.image_random_horizontal_flip(p), f"random_horizontal_flip({p})")
 
 
+@recorded
 def cut_out(size: int) -> Function:
     """The image with zeros in a square of this size around a random pixel (DeVries and Taylor, 2017)."""
     return Function(_core.image_cut_out(size), f"cut_out({size})")
 
 
+@recorded
 def resize(size: Size, interpolation: str = "bilinear") -> Function:
     """Another size, with antialiasing, as PIL's Image.resize. The channels are resized independently of each other.
 
@@ -188,6 +216,7 @@ def resize(size: Size, interpolation: str = "bilinear") -> Function:
     return Function(_core.image_resize(height, width, bicubic), f"resize({height}, {width}, {interpolation})")
 
 
+@recorded
 def random_resized_crop(
     size: Size,
     scale: Sequence[float] = (0.08, 1.0),
@@ -206,6 +235,7 @@ def random_resized_crop(
     return Function(function, f"random_resized_crop({height}, {width})")
 
 
+@recorded
 def normalize(mean: Union[float, Sequence[float]], std: Union[float, Sequence[float]], layout: str = "CHW") -> Function:
     """float32 (x - mean) / std for each channel, where x is uint8 / 255, or float32.
 
@@ -228,6 +258,7 @@ def normalize(mean: Union[float, Sequence[float]], std: Union[float, Sequence[fl
     return Function(function, f"normalize({layout})", of_tensors)
 
 
+@recorded
 def transpose(axes: Sequence[int] = (2, 0, 1)) -> Function:
     """The dimensions of an array of any dtype in another order, as numpy.transpose; by default [channels, height,
     width]."""
@@ -239,6 +270,7 @@ def transpose(axes: Sequence[int] = (2, 0, 1)) -> Function:
     )
 
 
+@recorded
 def one_hot(classes: int, field: int = -1) -> Function:
     """Labels as float32 [..., classes]: 1 at the place of the label, and 0 elsewhere.
 
@@ -254,21 +286,25 @@ def one_hot(classes: int, field: int = -1) -> Function:
     return Function(_core.image_one_hot(classes, field), f"one_hot({classes})", of_tensors)
 
 
+@recorded
 def adjust_brightness(factor: float) -> Function:
     """Multiplies the brightness, as PIL's ImageEnhance.Brightness; 0 gives black."""
     return Function(_core.image_adjust_brightness(factor), f"adjust_brightness({factor})")
 
 
+@recorded
 def adjust_contrast(factor: float) -> Function:
     """Multiplies the contrast, as PIL's ImageEnhance.Contrast; 0 gives the mean grey."""
     return Function(_core.image_adjust_contrast(factor), f"adjust_contrast({factor})")
 
 
+@recorded
 def adjust_saturation(factor: float) -> Function:
     """Multiplies the saturation, as PIL's ImageEnhance.Color; 0 gives a grey image."""
     return Function(_core.image_adjust_saturation(factor), f"adjust_saturation({factor})")
 
 
+@recorded
 def color_jitter(brightness: float = 0.0, contrast: float = 0.0, saturation: float = 0.0) -> Function:
     """Changes brightness, contrast and saturation in random order, each by a factor between max(0, 1 - x) and 1 + x."""
     return Function(
@@ -277,6 +313,7 @@ def color_jitter(brightness: float = 0.0, contrast: float = 0.0, saturation: flo
     )
 
 
+@recorded
 def mix_up(alpha: float = 0.2) -> Function:
     """Of batches (images, labels), both float32: x * r + (1 - r) * roll(x, 1), with one random number r of the
     distribution Beta(alpha, alpha) for each batch (Zhang et al., 2018).
@@ -329,4 +366,9 @@ def _is_bicubic(function: str, interpolation: str) -> bool:
     return interpolation == "bicubic"
 
 
-decode = Decode(_core.image_decode(*decode_options("decode")), "decode")
+@recorded
+def _decode_with(*options: Any) -> Decode:
+    return Decode(_core.image_decode(*options), "decode")
+
+
+decode = _decode_with(*decode_options("decode"))
