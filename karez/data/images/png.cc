@@ -47,6 +47,8 @@ bool read_header(PngReader& reader) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   reader.info = png_create_info_struct(reader.png);
   if (reader.info == nullptr) return false;
+  // Before it is read, a chunk may say that it is larger than the file.
+  png_set_chunk_malloc_max(reader.png, std::max<png_alloc_size_t>(reader.count, 1 << 20));
   png_set_read_fn(reader.png, &reader, read_bytes);
   png_read_info(reader.png, reader.info);
   return true;
