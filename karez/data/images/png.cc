@@ -47,8 +47,8 @@ bool read_header(PngReader& reader) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   reader.info = png_create_info_struct(reader.png);
   if (reader.info == nullptr) return false;
-  // Before it is read, a chunk may say that it is larger than the file.
-  png_set_chunk_malloc_max(reader.png, std::max<png_alloc_size_t>(reader.count, 1 << 20));
+  // Skips chunks that do not change pixels: libpng takes the memory that their header says before it reads them.
+  png_set_keep_unknown_chunks(reader.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_set_read_fn(reader.png, &reader, read_bytes);
   png_read_info(reader.png, reader.info);
   return true;
@@ -99,12 +99,6 @@ class PngFile {
     check(read_rows(reader_, out.data(), out.row_bytes(), static_cast<png_uint_32>(out.height), interlaced));
     return out;
   }
-  int orientation() const {
-    png_uint_32 count = 0;
-    png_bytep exif = nullptr;
-    if (png_get_eXIf_1(reader_.png, reader_.info, &count, &exif) == 0) return 1;
-    return exif_orientation({exif, count});
-  }
 
  private:
   void check(bool ok) const {
@@ -117,14 +111,23 @@ class PngFile {
   std::string_view name_;
 };
 
+// The orientation in the chunk eXIf: a chunk has a length, a name of four letters, its content and a checksum.
+int orientation_of(std::span<const std::uint8_t> file) {
+  for (std::size_t at = 8; file.size() - at >= 12;) {
+    const std::size_t length = png_get_uint_32(file.data() + at), left = file.size() - at - 12;
+    if (length > left) return 1;
+    if (std::memcmp(file.data() + at + 4, "eXIf", 4) == 0) return exif_orientation(file.subspan(at + 8, length));
+    at += 12 + length;
+  }
+  return 1;
+}
+
 }  // namespace
 
 DecodedImage decode_png(std::span<const std::uint8_t> file, const DecodeOptions& options, std::string_view name) {
   PngFile png(file, name);
   check_size(png.height(), png.width(), options.max_pixels, name);
-  DecodedImage out{png.read(), 1};
-  if (options.orient) out.orientation = png.orientation();
-  return out;
+  return {png.read(), options.orient ? orientation_of(file) : 1};
 }
 
 std::vector<std::uint8_t> encode_png(const HostArray& pixels) {
