@@ -130,18 +130,27 @@ def test_random_functions_need_a_key_outside_of_a_data_set():
 
 def test_resized_crops_are_parts_of_the_image():
     gradient = np.broadcast_to(np.arange(200, dtype=np.uint8)[:, None, None], (200, 100, 3)).copy()
-    areas = []
+    areas, starts = [], []
     for record in range(100):
         crop = images.random_resized_crop(20)(gradient, key=(1, 0, record))
         assert crop.shape == (20, 20, 3)
         rows = crop[:, 0, 0].astype(int)
         assert (np.diff(rows) >= 0).all()
         areas.append(rows[-1] - rows[0])
-    assert min(areas) < 50 and max(areas) > 100
+        starts.append(rows[0])
+    assert min(areas) < 50 and max(areas) > 100 and max(starts) > 80
+    white = np.full((30, 20, 3), 255, np.uint8)
+    assert all((images.random_resized_crop(9)(white, key=(1, 0, record)) == 255).all() for record in range(200))
     whole = images.random_resized_crop((200, 100), scale=(1, 1), ratio=(0.5, 0.5))(gradient, key=(1, 0, 0))
     np.testing.assert_array_equal(whole, gradient)
     wide = images.random_resized_crop((10, 10), ratio=(3, 4))(pixels(100, 1, 3), key=(1, 0, 0))  # no legal part
     assert wide.shape == (10, 10, 3)
+
+
+def test_factors_of_color_jitter_are_not_negative():
+    white = np.full((2, 2, 3), 255, np.uint8)
+    black = [not images.color_jitter(brightness=3)(white, key=(1, 0, record)).any() for record in range(200)]
+    assert sum(black) < 5
 
 
 def test_mix_up_mixes_batches():

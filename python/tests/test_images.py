@@ -1,6 +1,7 @@
 """Functions of images, compared with PIL and NumPy."""
 
 import io
+import pathlib
 import struct
 import threading
 import warnings
@@ -65,6 +66,12 @@ def test_decoded_files_equal_those_of_pil(height, width):
                 got, expected = images.decode(file, channels=channels), as_array(image.convert(mode))
                 assert got.dtype == np.uint8 and got.shape == expected.shape, name
                 assert np.abs(got.astype(int) - expected).max() <= 1, (name, mode)
+
+
+def test_an_interlaced_file_equals_that_of_pil():
+    file = pathlib.Path(__file__).resolve().parents[2] / "tests" / "fuzz" / "seeds" / "image" / "interlaced"
+    with Image.open(file) as image:
+        np.testing.assert_array_equal(images.decode(file.read_bytes()), as_array(image))
 
 
 def test_channels_are_those_of_the_file():
@@ -210,6 +217,13 @@ def test_resized_images_equal_those_of_pil(interpolation):
         assert got.dtype == np.uint8 and np.abs(difference).max() <= 1, (height, width, size)
 
 
+@pytest.mark.parametrize("size", [(10, 5), (4, 12), (10, 30), (25, 12), (10, 12)])
+def test_one_side_may_keep_its_size(size):
+    image = pixels(10, 12, 3)
+    expected = np.asarray(Image.fromarray(image).resize(size[::-1], Image.BILINEAR))
+    np.testing.assert_array_equal(images.resize(size)(image), expected)
+
+
 def test_one_size_is_that_of_the_shorter_side():
     for (height, width), size, expected in (((40, 60), 20, (20, 30)), ((61, 40), 20, (30, 20)), ((7, 7), 9, (9, 9))):
         image = pixels(height, width)
@@ -261,6 +275,8 @@ def test_functions_have_the_meaning_of_numpy():
     image = pixels(6, 8, 3)
     np.testing.assert_array_equal(images.crop(1, 2, 3, 4)(image), image[1:4, 2:6])
     np.testing.assert_array_equal(images.center_crop(4)(image), image[1:5, 2:6])
+    np.testing.assert_array_equal(images.center_crop(3)(image), image[2:5, 2:5])  # halves are rounded to even numbers
+    np.testing.assert_array_equal(images.center_crop((9, 2))(image), np.pad(image[:, 3:5], ((1, 2), (0, 0), (0, 0))))
     np.testing.assert_array_equal(images.pad(2)(image), np.pad(image, ((2, 2), (2, 2), (0, 0))))
     np.testing.assert_array_equal(images.horizontal_flip()(image), image[:, ::-1])
     np.testing.assert_array_equal(images.transpose()(image), image.transpose(2, 0, 1))

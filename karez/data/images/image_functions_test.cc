@@ -167,6 +167,9 @@ TEST(ImageFunctions, MixUpMixesEachRowWithTheOneBefore) {
   for (double ratio : ratios) variance += (ratio - mean) * (ratio - mean) / static_cast<double>(ratios.size());
   EXPECT_NEAR(mean, 0.5, 0.03);
   EXPECT_NEAR(variance, 1 / (4 * (2 * 0.4 + 1)), 0.01);  // of Beta(a, a): 1 / (4 (2 a + 1))
+  const Element uneven = element({HostArray::of<float>({3}, {1, 10, 100}), HostArray::of<float>({2}, {0, 1})});
+  EXPECT_EQ(error_of([&] { images::mix_up(1)(uneven, {}); }),
+            "mix_up: expected as many labels as images, got shapes [3] and [2]");
   EXPECT_EQ(error_of([] { images::mix_up(0); }), "mix_up: alpha must be above 0, got 0.0");
 }
 

@@ -104,6 +104,12 @@ TEST(Images, DamagedFilesAreDecodedOrErrors) {
   EXPECT_GT(errors, 400);
 }
 
+TEST(Images, AJpegFileWithoutBytesInItsMiddleIsAnError) {
+  Bytes file = encode_jpeg(picture(64, 64, 3));
+  file.erase(file.begin() + 1000, file.end() - 100);
+  EXPECT_NE(decode_error(file).find("premature end of data segment"), std::string::npos) << decode_error(file);
+}
+
 TEST(Images, OtherFilesAreErrors) {
   EXPECT_EQ(decode_error({}), "a.img: expected a JPEG, PNG or WebP image, got no bytes");
   EXPECT_EQ(decode_error({'G', 'I', 'F', '8'}),
