@@ -65,7 +65,8 @@ def test_decoded_files_equal_those_of_pil(height, width):
             for channels, mode in ((1, "L"), (3, "RGB")):
                 got, expected = images.decode(file, channels=channels), as_array(image.convert(mode))
                 assert got.dtype == np.uint8 and got.shape == expected.shape, name
-                assert np.abs(got.astype(int) - expected).max() <= 1, (name, mode)
+                tolerance = 1 if "jpeg" in name or "webp" in name else 0  # PIL has another version of these libraries
+                assert np.abs(got.astype(int) - expected).max() <= tolerance, (name, mode)
 
 
 def test_an_interlaced_file_equals_that_of_pil():

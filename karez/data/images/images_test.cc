@@ -142,16 +142,16 @@ TEST(Images, IllegalOptionsAreErrors) {
 }
 
 TEST(Images, JpegIsDecodedAtTheSmallestScaleThatSuffices) {
-  const Bytes file = encode_jpeg(smooth_picture(200, 300, 3));
+  const Bytes file = encode_jpeg(smooth_picture(203, 300, 3));
   const auto shape = [&](std::int64_t height, std::int64_t width) {
     return decode_image(file, {.min_height = height, .min_width = width}).shape();
   };
-  EXPECT_EQ(shape(0, 0), (Shape{200, 300, 3}));
-  EXPECT_EQ(shape(25, 38), (Shape{25, 38, 3}));
-  EXPECT_EQ(shape(26, 38), (Shape{50, 75, 3}));
-  EXPECT_EQ(shape(26, 76), (Shape{100, 150, 3}));
-  EXPECT_EQ(shape(0, 151), (Shape{200, 300, 3}));
-  EXPECT_EQ(shape(1000, 1000), (Shape{200, 300, 3}));
+  EXPECT_EQ(shape(0, 0), (Shape{203, 300, 3}));
+  EXPECT_EQ(shape(26, 38), (Shape{26, 38, 3}));  // sides are rounded up
+  EXPECT_EQ(shape(27, 38), (Shape{51, 75, 3}));
+  EXPECT_EQ(shape(26, 76), (Shape{102, 150, 3}));
+  EXPECT_EQ(shape(0, 151), (Shape{203, 300, 3}));
+  EXPECT_EQ(shape(1000, 1000), (Shape{203, 300, 3}));
 }
 
 TEST(Images, OrientationsTurnTheImage) {
