@@ -1,7 +1,7 @@
 # Finds libraries by name, for the build and for the installed package, because oneDNN's CMake package requires OpenCL's development files.
 # Defines a target karez::NAME for each; karez_missing lists the names of those that are not found.
 set(karez_missing)
-foreach(library dnnl hwy sodium jpeg png webp webpdemux sndfile)
+foreach(library dnnl hwy sodium jpeg png webp webpdemux sndfile archive isal simdjson zstd)
   if(TARGET karez::${library})
     continue()
   endif()

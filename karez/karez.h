@@ -18,6 +18,7 @@
 #include "karez/api/scan.h"
 #include "karez/api/tensor.h"
 #include "karez/api/world.h"
+#include "karez/data/formats.h"
 #include "karez/data/image_folder.h"
 #include "karez/data/labelled_images.h"
 #include "karez/data/wav.h"

@@ -34,7 +34,8 @@ TEST(PublicHeaders, PublicHeadersIncludeOnlyPublicHeaders) {
   EXPECT_EQ(public_list.components, (std::set<std::string>{"api", "base", "tensor", "sbp", "graph", "plan"}));
   EXPECT_EQ(public_list.files,
             (std::set<std::string>{"karez/device/host_array.h", "karez/device/namespace.h", "karez/data/source.h",
-                                   "karez/data/coroutine.h", "karez/data/dataset.h", "karez/data/image_folder.h",
+                                   "karez/data/coroutine.h", "karez/data/dataset.h", "karez/data/formats.h",
+                                   "karez/data/formats/byte_stream.h", "karez/data/image_folder.h",
                                    "karez/data/image_functions.h", "karez/data/images.h", "karez/data/wav.h",
                                    "karez/data/labelled_images.h", "karez/data/stages/element.h",
                                    "karez/data/stages/stream_state.h", "karez/data/namespace.h",

@@ -52,13 +52,18 @@ def test_missing_libraries_have_the_package_names_of_the_system(tmp_path, system
     assert cmake(tmp_path, system, text) == (0, line)
 
 
+def third_parties():
+    """The libraries that are found by name."""
+    (line,) = re.findall(r"foreach\(library (.*)\)", (ROOT / "cmake/third_parties.cmake").read_text())
+    return line.split()
+
+
 def test_every_package_that_cmake_requires_has_a_row():
     rows = [line.split() for line in (ROOT / "cmake/packages.txt").read_text().splitlines() if not line.startswith("#")]
     assert all(len(row) == 4 for row in rows)
     text = (ROOT / "cmake/requirements.cmake").read_text()
-    libraries = re.search(r"foreach\(library (.*)\)", (ROOT / "cmake/third_parties.cmake").read_text()).group(1)
     names = {"webpdemux": "webp", "sndfile": "sndfile1"}
-    requested = {f"lib{names.get(library, library)}-dev" for library in libraries.split()} | {
+    requested = {f"lib{names.get(name, name)}-dev" for name in third_parties()} | {
         word.strip('"') for word in text.split() if word.strip('")').endswith(("-dev", "1g-dev"))
     }
     requested = {name.strip('")') for name in requested if "$" not in name}

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
 
-struct Header {
+struct ParsedHeader {
   std::string type;
   bool fortran = false;
   Shape shape;
@@ -37,9 +37,9 @@ std::string python_text(Scanner& in) {  // '<f4': types contain no quotes
 }
 
 // {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
-Header parse_header(std::string_view text, std::string_view name) {
+ParsedHeader parse_fields(std::string_view text, std::string_view name) {
   Scanner in(text, std::string(name));
-  Header out;
+  ParsedHeader out;
   in.expect("{");
   while (!in.accept("}")) {
     const std::string key = python_text(in);
@@ -77,7 +77,7 @@ DType dtype_of_numpy(const std::string& type, std::string_view name) {
 
 }  // namespace
 
-HostArray parse_npy(std::span<const char> bytes, std::string_view name) {
+NpyPrefix parse_npy_prefix(std::span<const char> bytes, std::string_view name) {
   const std::string_view text(bytes.data(), bytes.size());
   require(ErrorKind::data, text.size() >= 10 && text.substr(0, magic.size()) == magic, name,
           ": not a .npy file: it does not begin with the magic number");
@@ -89,33 +89,45 @@ HostArray parse_npy(std::span<const char> bytes, std::string_view name) {
   std::size_t length = 0;
   for (std::size_t i = 0; i < width; ++i)
     length |= static_cast<std::size_t>(static_cast<unsigned char>(text[8 + i])) << (8 * i);
-  require(ErrorKind::data, length <= text.size() - 8 - width, name, ": the header should have ", length,
-          " bytes, but only ", text.size() - 8 - width, " follow");
-  const std::string_view content = text.substr(8 + width + length);
+  return {8 + width, length};
+}
+
+NpyHeader parse_npy_header(std::string_view text, std::string_view name) {
   try {
-    const Header header = parse_header(text.substr(8 + width, length), name);
-    const TensorType type{dtype_of_numpy(header.type, name), header.shape};
-    require(ErrorKind::data, type.bytes() == static_cast<std::int64_t>(content.size()), name, ": ", type, " takes ",
-            type.bytes(), " bytes, but the file has ", content.size());
-    HostArray out(type);
-    if (!header.fortran) {
-      if (!content.empty()) std::memcpy(out.bytes(), content.data(), content.size());
-      return out;
-    }
-    Strides strides(header.shape.size());  // first dimension fastest
-    std::int64_t step = 1;
-    for (std::size_t d = 0; d < strides.size(); step *= header.shape[d++]) strides[d] = step;
-    const auto item = static_cast<std::size_t>(size_of(type.dtype));
-    std::size_t at = 0;
-    for_each_index(type.shape, [&](const std::vector<std::int64_t>& index) {
-      std::memcpy(out.bytes() + at, content.data() + static_cast<std::size_t>(offset_of(index, strides)) * item, item);
-      at += item;
-    });
+    ParsedHeader header = parse_fields(text, name);
+    NpyHeader out = {{dtype_of_numpy(header.type, name), std::move(header.shape)}, header.fortran};
+    out.type.bytes();  // throws if the size overflows
     return out;
   } catch (const Error& error) {
     const std::string_view message = error.what();
     throw Error(ErrorKind::data, starts_with(message, name) ? std::string(message) : cat(name, ": ", message));
   }
+}
+
+HostArray parse_npy(std::span<const char> bytes, std::string_view name) {
+  const NpyPrefix prefix = parse_npy_prefix(bytes, name);
+  const std::string_view text(bytes.data(), bytes.size());
+  require(ErrorKind::data, prefix.length <= text.size() - prefix.bytes, name, ": the header should have ",
+          prefix.length, " bytes, but only ", text.size() - prefix.bytes, " follow");
+  const std::string_view content = text.substr(prefix.bytes + prefix.length);
+  const auto [type, fortran] = parse_npy_header(text.substr(prefix.bytes, prefix.length), name);
+  require(ErrorKind::data, type.bytes() == static_cast<std::int64_t>(content.size()), name, ": ", type, " takes ",
+          type.bytes(), " bytes, but the file has ", content.size());
+  HostArray out(type);
+  if (!fortran) {
+    if (!content.empty()) std::memcpy(out.bytes(), content.data(), content.size());
+    return out;
+  }
+  Strides strides(type.shape.size());  // first dimension fastest
+  std::int64_t step = 1;
+  for (std::size_t d = 0; d < strides.size(); step *= type.shape[d++]) strides[d] = step;
+  const auto item = static_cast<std::size_t>(size_of(type.dtype));
+  std::size_t at = 0;
+  for_each_index(type.shape, [&](const std::vector<std::int64_t>& index) {
+    std::memcpy(out.bytes() + at, content.data() + static_cast<std::size_t>(offset_of(index, strides)) * item, item);
+    at += item;
+  });
+  return out;
 }
 
 HostArray read_npy(const std::string& path) {

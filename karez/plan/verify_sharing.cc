@@ -56,7 +56,7 @@ class RangeOwners {
   template <class Visit> void visit_overlaps(const RangeOwners& owners, Visit callback) const {
     for (const auto& [begin, range] : ranges_)
       owners.visit(begin, range.end,
-                   [&](const Lifetime& other_lifetime) { callback(*range.lifetime, other_lifetime); });
+                   [&, &range = range](const Lifetime& other_lifetime) { callback(*range.lifetime, other_lifetime); });
   }
 
  private:

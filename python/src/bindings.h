@@ -20,6 +20,7 @@ void init_compile(nb::module_& m);      // compiled functions and their results
 void init_optim(nb::module_& m);        // optimisers and schedules
 void init_images(nb::module_& m);       // functions of images and sounds
 void init_datasets(nb::module_& m);     // data sets and their iterators
+void init_formats(nb::module_& m);      // data sets of the records of files
 void init_progress(nb::module_& m);     // the progress line
 
 }  // namespace karez::python

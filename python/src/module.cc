@@ -22,5 +22,6 @@ NB_MODULE(_core, m) {
   karez::python::init_optim(m);
   karez::python::init_images(m);
   karez::python::init_datasets(m);
+  karez::python::init_formats(m);
   karez::python::init_progress(m);
 }

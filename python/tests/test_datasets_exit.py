@@ -149,7 +149,8 @@ def test_a_killed_program_leaves_a_checkpoint_from_which_the_rest_follows(tmp_pa
     """Kills a program at random moments; each time another one continues at the last checkpoint."""
     program = f"""
 triple = lambda x: 3 * x
-dataset = data.range(200).shuffle(seed=3).filter(lambda x: x % 5).shuffle(buffer=20, seed=4).map(triple, 2, processes=False)
+kept = data.range(200).shuffle(seed=3).filter(lambda x: x % 5).shuffle(buffer=20, seed=4)
+dataset = kept.map(triple, 2, processes=False)
 iterator = dataset.iterator()
 path = {str(tmp_path / "c.safetensors")!r}
 w = kz.nn.Parameter(kz.zeros(1))
@@ -165,7 +166,8 @@ with open({str(tmp_path / "log")!r}, "a") as log:
 """
     expected = run("""
 triple = lambda x: 3 * x
-dataset = data.range(200).shuffle(seed=3).filter(lambda x: x % 5).shuffle(buffer=20, seed=4).map(triple, 2, processes=False)
+kept = data.range(200).shuffle(seed=3).filter(lambda x: x % 5).shuffle(buffer=20, seed=4)
+dataset = kept.map(triple, 2, processes=False)
 for x in dataset.as_numpy(): print(int(x))
 """).stdout.split()
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}

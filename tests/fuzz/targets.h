@@ -26,6 +26,13 @@ void fuzz_element_file(std::string_view bytes);
 void fuzz_stream_state(std::string_view bytes);
 void fuzz_image(std::string_view bytes);
 void fuzz_wav(std::string_view bytes);
+void fuzz_text_lines(std::string_view bytes);
+void fuzz_jsonl(std::string_view bytes);
+void fuzz_csv(std::string_view bytes);
+void fuzz_tfrecord(std::string_view bytes);
+void fuzz_webdataset(std::string_view bytes);
+void fuzz_numpy_rows(std::string_view bytes);
+void fuzz_compressed(std::string_view bytes);
 
 inline constexpr FuzzTarget fuzz_targets[] = {{"graph", fuzz_graph},
                                               {"plan", fuzz_plan},
@@ -37,7 +44,14 @@ inline constexpr FuzzTarget fuzz_targets[] = {{"graph", fuzz_graph},
                                               {"element_file", fuzz_element_file},
                                               {"stream_state", fuzz_stream_state},
                                               {"image", fuzz_image},
-                                              {"wav", fuzz_wav}};
+                                              {"wav", fuzz_wav},
+                                              {"text_lines", fuzz_text_lines},
+                                              {"jsonl", fuzz_jsonl},
+                                              {"csv", fuzz_csv},
+                                              {"tfrecord", fuzz_tfrecord},
+                                              {"webdataset", fuzz_webdataset},
+                                              {"numpy_rows", fuzz_numpy_rows},
+                                              {"compressed", fuzz_compressed}};
 
 // The exception for a violated invariant. It is not derived from Error, which targets catch, nor from any exception
 // type of the tested code.

@@ -52,6 +52,21 @@ TEST_F(FromFiles, MatchesOfAPatternAreSortedAndPatternsKeepTheirOrder) {
   EXPECT_THAT(select({"*/*.txt", "[a-b].*"}), ElementsAre("x/a.txt", "a.txt"));
 }
 
+TEST_F(FromFiles, PatternsMaySelectFolders) {
+  for (const char* name : {"a", "a-b", "a*", "c"}) std::filesystem::create_directory(folder.path(name));
+  for (const char* name : {"a/1", "a-b/1", "a*/1", "c/1", "a/.2", "file"}) folder.put(name, "");
+  EXPECT_THAT(select({"*/1"}), ElementsAre("a*/1", "a-b/1", "a/1", "c/1")) << "sorted as paths, not folder by folder";
+  EXPECT_THAT(select({"a\\*/?"}), ElementsAre("a*/1"));
+  EXPECT_THAT(select({"[ac]/*"}), ElementsAre("a/1", "c/1"));
+  EXPECT_THAT(select({"a/.*2"}), ElementsAre("a/.2"));
+  EXPECT_EQ(error({"file/*"}), cat("from_files: no file matches \"", folder.path("file/*"), "\""));
+  std::filesystem::create_symlink(folder.path("file"), folder.path("link"));
+  std::filesystem::create_directory_symlink(folder.path("a"), folder.path("d"));
+  EXPECT_THAT(select({"lin?"}), ElementsAre("link"));
+  EXPECT_THAT(select({"[d]/*"}), ElementsAre("d/1"));
+  EXPECT_THAT(error({"[d]"}), HasSubstr("is a folder; a pattern for its files is"));
+}
+
 TEST_F(FromFiles, TheNameOfAnExistingFileIsNotAPattern) {
   for (const char* name : {"a[1].txt", "a1.txt", "a*", "ab"}) folder.put(name, "");
   EXPECT_THAT(select({"a[1].txt", "a*"}), ElementsAre("a[1].txt", "a*"));
