@@ -89,7 +89,7 @@ def test_only_public_headers_are_installed(prefix):
                 "wav.h",
             ],
         ),
-        ("data/stages", ["element.h", "stream_state.h"]),
+        ("data/stages", ["element.h", "stage_scope.h", "stream_state.h"]),
         ("kernels", ["kernel.h", "namespace.h"]),
     ):
         assert sorted(os.listdir(prefix / "include" / "karez" / component)) == files

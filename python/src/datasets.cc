@@ -8,8 +8,6 @@
 
 #include <mutex>
 
-#include "karez/base/interrupt.h"
-#include "karez/data/stages/stage_scope.h"
 #include "karez/karez.h"
 #include "python/src/bindings.h"
 #include "python/src/elements.h"

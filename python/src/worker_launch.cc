@@ -22,7 +22,7 @@
 #include <mutex>
 #include <thread>
 
-#include "karez/base/error.h"
+#include "karez/api/data_iterator.h"
 
 namespace karez::python {
 namespace {

@@ -7,8 +7,7 @@
 #include <chrono>
 #include <utility>
 
-#include "karez/base/interrupt.h"
-#include "karez/base/text.h"
+#include "karez/karez.h"
 
 namespace karez::python {
 namespace {
@@ -33,10 +32,9 @@ std::string WorkerPool::place(const Element& element) const {
 
 std::string WorkerPool::text() {
   std::lock_guard lock(mutex_);
-  std::vector<std::string> pids;
-  for (const Worker& worker : workers_) pids.push_back(std::to_string(worker.process->pid()));
-  return cat("in ", options_.processes, options_.processes == 1 ? " process" : " processes", pids.empty() ? "" : ": ",
-             base::join(pids, ", "));
+  std::string pids;
+  for (const Worker& worker : workers_) pids += cat(pids.empty() ? ": " : ", ", worker.process->pid());
+  return cat("in ", options_.processes, options_.processes == 1 ? " process" : " processes", pids);
 }
 
 Element WorkerPool::map(const Element& element, const std::uint64_t (&random_key)[2]) {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "karez/data/dataset.h"
+#include "karez/api/data_iterator.h"
 #include "python/src/worker_process.h"
 
 namespace karez::python {

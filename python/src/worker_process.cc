@@ -13,8 +13,7 @@
 #include <cstring>
 #include <utility>
 
-#include "karez/base/interrupt.h"
-#include "karez/data/stages/stage_scope.h"
+#include "karez/karez.h"
 
 namespace karez::python {
 namespace {

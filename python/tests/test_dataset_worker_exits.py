@@ -29,6 +29,7 @@ class Program:
         path.write_text(HEAD + text)
         run = [str(KAREZ), "run", "-n", str(ranks)] if ranks > 1 else []
         environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "TEST_TOKEN": self.token}
+        environment.pop("PYTHONUNBUFFERED", None)  # the output of workers arrives without it
         self.process = subprocess.Popen(
             [*run, sys.executable, str(path)],
             stdout=subprocess.PIPE,
@@ -140,7 +141,7 @@ def test_nothing_is_left_after_the_program_has_ended(tmp_path, end, code):
     program = Program(
         f"""
 iterator = data.range(1000).map(lambda x: time.sleep(0.01) or x, 2).iterator()
-print(next(iter(iterator)).numpy())
+print(next(iter(iterator)).numpy(), flush=True)
 {end}
 """,
         tmp_path,
@@ -204,14 +205,16 @@ class Result:
     def __init__(self, x): self.x = x
     def __eq__(self, other): return isinstance(other, Result) and self.x == other.x
 def double(result):
-    print("computed", result.x, flush=False)
+    print(f"computed {result.x}")
     return isinstance(result, Result), result
-results = list(data.range(3).map(Scaler(2), 2).map(double, 2).as_numpy())
+doubled = data.range(3).map(Scaler(2), 2).map(double, 2)
+results = list(doubled.as_numpy())
 print([(bool(is_result), isinstance(result, Result), int(result.x)) for is_result, result in results])
 class Broken(Exception): pass
 def fail(x): raise Broken("no")
 try: list(data.range(3).map(fail, 2))
-except Broken as error: print("caught", error)
+except Broken as error: print("caught", error, flush=True)
+os._exit(0)  # kills the workers, so that they must have written what they printed
 """,
         tmp_path,
     )
