@@ -108,7 +108,8 @@ std::string file_list_text(const std::vector<std::string>& paths) {
   Hash hash;
   for (const std::string& path : paths) hash.add(std::string_view(path).substr(folder));
   const std::uint64_t value = hash.value();
-  return cat(paths.size(), " files with hash ", hex_of(std::as_bytes(std::span(&value, 1))));
+  return cat(paths.size(), paths.size() == 1 ? " file" : " files", " with hash ",
+             hex_of(std::as_bytes(std::span(&value, 1))));
 }
 
 }  // namespace karez::data
