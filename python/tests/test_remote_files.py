@@ -127,7 +127,7 @@ def test_missing_files_are_errors_or_skipped(memory):
 
 
 def test_an_error_of_a_file_object_names_the_file(memory, monkeypatch):
-    from karez import formats
+    from karez.data import formats
 
     class Broken:
         def read(self, size):
