@@ -33,7 +33,7 @@ TEST(DType, NamesAreParsedAndWithTypePassesTheElementType) {
 TEST(DType, NamesEqualThoseOfTheTextFormat) {
   std::vector<std::string_view> names;
   for (DType d : all_dtypes) names.push_back(name_of(d));
-  EXPECT_THAT(names, ElementsAre("f32", "f64", "i32", "i64", "bool", "bf16", "f16"));
+  EXPECT_THAT(names, ElementsAre("f32", "f64", "i32", "i64", "bool", "bf16", "f16", "u8"));
 }
 
 TEST(Shape, TheCountIsTheProductAndOverflowIsAnError) {
