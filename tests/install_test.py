@@ -79,6 +79,8 @@ def test_only_public_headers_are_installed(prefix):
             [
                 "coroutine.h",
                 "dataset.h",
+                "formats",
+                "formats.h",
                 "image_folder.h",
                 "image_functions.h",
                 "images.h",
@@ -89,6 +91,7 @@ def test_only_public_headers_are_installed(prefix):
                 "wav.h",
             ],
         ),
+        ("data/formats", ["byte_stream.h"]),
         ("data/stages", ["element.h", "stage_scope.h", "stream_state.h"]),
         ("kernels", ["kernel.h", "namespace.h"]),
     ):
