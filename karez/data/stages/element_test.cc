@@ -31,6 +31,24 @@ TEST(Element, AFunctionMustReturnACompleteElement) {
               ThrowsMessage<Error>(HasSubstr("map: the function returned an array that is not initialised")));
 }
 
+TEST(Element, AGeneratorMustReturnCompleteElements) {
+  const auto read = [](Element result) {
+    const auto make = [result](std::int64_t) { return Generator{[result] { return result; }}; };
+    SequentialReader reader(from_generator(make, "numbers"));
+    reader.start();
+    return reader.next();
+  };
+  Element two_fields = element({HostArray::of<float>({}, {1}), HostArray::of<float>({}, {2})});
+  two_fields.structure = nullptr;  // a tuple by default
+  EXPECT_EQ(print(*read(two_fields)->structure), "(*, *)");
+  two_fields.structure = leaf_structure();
+  EXPECT_THAT(
+      [&] { read(two_fields); },
+      ThrowsMessage<Error>(HasSubstr("numbers: the function returned an element of 2 fields with the structure *")));
+  EXPECT_THAT([&] { read(element(HostArray())); },
+              ThrowsMessage<Error>(HasSubstr("numbers: the function returned an array that is not initialised")));
+}
+
 TEST(Element, AStructureIsPrintedAsPythonPrintsIt) {
   auto dict = std::make_shared<Structure>();
   dict->kind = Structure::Kind::dict;
