@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <thread>
 
@@ -11,8 +12,6 @@
 
 namespace karez::runtime {
 namespace {
-
-using namespace std::chrono_literals;
 
 struct Calls {
   std::atomic<int> count{0};
@@ -79,7 +78,7 @@ TEST(WakeThreads, AnExceptionOfWhileWaitingLeavesClose) {
   auto entered = std::make_shared<std::atomic<bool>>(false);
   const auto gate = [open, entered](const Element& e) {
     *entered = true;
-    while (!*open) std::this_thread::sleep_for(1ms);
+    while (!*open) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return e;
   };
   std::atomic<bool> interrupted{true};
