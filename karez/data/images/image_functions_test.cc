@@ -181,6 +181,17 @@ TEST(ImageFunctions, ResizeCallsTheKernelWithTheSizeOfTheShorterSide) {
   const Element image = element(counted<std::uint8_t>({4, 6, 2}));
   EXPECT_EQ(array_of(images::resize({.height = 6}, ones)(image)).shape(), (Shape{6, 9, 2}));
   EXPECT_EQ(array_of(images::resize({.height = 3, .width = 5}, ones)(image)).shape(), (Shape{3, 5, 2}));
+  // A kernel that writes which filter was requested.
+  const images::ResizeKernel filter = [](const std::uint8_t*, std::int64_t, std::int64_t, std::int64_t,
+                                         std::uint8_t* out, std::int64_t, std::int64_t,
+                                         bool bicubic) { out[0] = bicubic ? 3 : 2; };
+  for (bool bicubic : {false, true}) {
+    const images::ResizeOptions one = {.height = 1, .width = 1, .bicubic = bicubic};
+    const Element square = element(counted<std::uint8_t>({4, 4, 1}));
+    EXPECT_EQ(array_of(images::resize(one, filter)(square)).data<std::uint8_t>()[0], bicubic ? 3 : 2);
+    EXPECT_EQ(array_of(images::random_resized_crop(one, {}, filter)(square, {})).data<std::uint8_t>()[0],
+              bicubic ? 3 : 2);
+  }
   EXPECT_EQ(error_of([&] { images::resize({.height = 0}, ones); }),
             "resize: height and width must be at least 1, got 0 x 0");
   EXPECT_EQ(error_of([&] {
