@@ -43,18 +43,26 @@ struct MapOptions {
   std::function<std::string()> place = nullptr;
 };
 
+// What happens to an element that alone has more bytes than DatasetOptions::bytes allows, and to elements that one
+// stage holds inside, such as the buffer of `shuffle`, if they have more bytes.
+enum class Oversize {
+  pass,   // they use more memory than allowed, while nothing is produced ahead
+  error,  // they are an error, which names the stage
+};
+
 // Options of all stages before a point. An option that is not set stays unchanged. If an option is set at several
 // points, the last one counts; if only inputs of a stage such as `zip` set a limit, the lowest limit counts.
 struct DatasetOptions {
   // Whether stages that execute several acts at the same time (`parallel`) emit elements in the order of their input,
   // whatever their own options are; otherwise in the order of completion.
   std::optional<bool> deterministic = {};
-  // The maximum number of bytes of the arrays of elements between stages and ahead of the reader. The size of an
-  // element that is being computed is not known; it is assumed to be that of the stage's largest recent element. The
-  // next element of the reader is computed even if it needs more. Objects that are not arrays count as 0 bytes, and so
-  // do elements that a stage holds inside, such as the buffer of `shuffle`.
+  // The maximum number of bytes of the arrays of elements between stages, ahead of the reader, and inside of stages: in
+  // the buffer of `shuffle`, the cache in memory, and incomplete batches. The size of an element that is being computed
+  // is not known; it is assumed to be that of the stage's largest recent element. Objects that are not arrays count as
+  // 0 bytes. These bytes are reserved from WorldOptions::memory for plans that are made later.
   std::optional<std::int64_t> bytes = {};
-  std::optional<int> cpu = {};  // the maximum number of acts of all stages that run at the same time
+  std::optional<int> cpu = {};            // the maximum number of acts of all stages that run at the same time
+  std::optional<Oversize> oversize = {};  // if bytes are limited; by default `pass`
 };
 
 struct ShuffleOptions {

@@ -234,10 +234,12 @@ void init_stages(nb::class_<Dataset>& type) {
   type.def(
       "with_options",
       [](const Dataset& self, std::optional<bool> deterministic, std::optional<std::int64_t> bytes,
-         std::optional<int> cpu) {
-        return self.with_options({deterministic, bytes, cpu});
+         std::optional<int> cpu, std::optional<bool> oversize_is_error) {
+        data::DatasetOptions options{deterministic, bytes, cpu, {}};
+        if (oversize_is_error) options.oversize = *oversize_is_error ? data::Oversize::error : data::Oversize::pass;
+        return self.with_options(options);
       },
-      "deterministic"_a.none(), "bytes"_a.none(), "cpu"_a.none());
+      "deterministic"_a.none(), "bytes"_a.none(), "cpu"_a.none(), "oversize_is_error"_a.none());
   type.def("explain", &Dataset::explain);
   type.def("size", &Dataset::size);
   type.def("text", &Dataset::text);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <utility>
 
 #include "karez/karez.h"
@@ -16,6 +17,13 @@ using data::Element;
 
 constexpr double fast_ns = 1e6;  // a function that takes less time than this gets its elements ahead
 constexpr int most_restarts = 3;
+
+// The bytes of a process in physical memory that it does not share.
+std::int64_t private_memory(int process) {
+  std::int64_t all = 0, resident = 0, shared = 0;
+  std::ifstream(cat("/proc/", process, "/statm")) >> all >> resident >> shared;
+  return (resident - shared) * sysconf(_SC_PAGESIZE);
+}
 
 }  // namespace
 
@@ -33,7 +41,10 @@ std::string WorkerPool::place(const Element& element) const {
 std::string WorkerPool::text() {
   std::lock_guard lock(mutex_);
   std::string pids;
-  for (const Worker& worker : workers_) pids += cat(pids.empty() ? ": " : ", ", worker.process->pid());
+  for (const Worker& worker : workers_) {
+    const int pid = worker.process->pid();
+    pids += cat(pids.empty() ? ": " : ", ", pid, " (", private_memory(pid) >> 20, " MiB)");
+  }
   return cat("in ", options_.processes, options_.processes == 1 ? " process" : " processes", pids);
 }
 

@@ -1,8 +1,10 @@
 """Data sets: limits and order of stages, and the tables of explain_data."""
 
+import re
 import threading
 import time
 
+import numpy as np
 import pytest
 
 import karez as kz
@@ -24,9 +26,35 @@ def test_options_of_the_stages_before_a_point_change_no_element():
     for options, message in [
         ({"bytes": 0}, "bytes must be at least 1, got 0"),
         ({"cpu": -2}, "cpu must be at least 1"),
+        ({"oversize": "fail"}, "oversize must be 'pass' or 'error', got 'fail'"),
     ]:
         with pytest.raises(kz.UserError, match=message):
             numbers.with_options(**options)
+
+
+def test_an_element_above_the_limit_of_bytes_passes_or_is_an_error():
+    dataset = data.range(5).map(lambda x: np.zeros(int(x) * 10, np.uint8))
+    sizes = [0, 10, 20, 30, 40]
+    assert [x.size for x in dataset.with_options(bytes=30, oversize="pass").as_numpy()] == sizes
+    assert [x.size for x in dataset.with_options(bytes=40, oversize="error").as_numpy()] == sizes
+    limited = dataset.with_options(bytes=30, oversize="error")
+    assert "oversize=error" in repr(limited)
+    read = []
+    with pytest.raises(
+        kz.DataError, match="stage map.* makes an element of 40 bytes, but with_options allows 30 bytes"
+    ):
+        read.extend(x.size for x in limited.as_numpy())
+    assert read == sizes[:4]
+
+
+def test_summaries_and_explain_data_show_memory():
+    step = kz.compile(lambda x: x.sum())
+    with data.from_arrays(np.ones((640, 100), np.float32)).batch(64).iterator() as iterator:
+        for x in iterator:
+            step(x)
+        text = re.search(r"memory of this process: (\S+) (\S+)", iterator.explain_data())
+        assert float(text[1]) > 1 and text[2] in ("MiB", "GiB")
+        assert "memory of data sets on this rank: 150.00 KiB\n" in step.summary()
 
 
 def test_functions_of_a_data_set_run_at_most_cpu_at_a_time():

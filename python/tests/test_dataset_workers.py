@@ -4,6 +4,7 @@ import collections
 import enum
 import functools
 import os
+import re
 
 import numpy as np
 import pytest
@@ -278,7 +279,9 @@ def test_two_iterators_and_an_index_use_the_same_workers():
     assert int(dataset[7][0]) == 49 and int(dataset[-1][0]) == 49 * 49
     assert len({int(pid) for x, y in pairs for _, pid in (x, y)} | {int(dataset[3][1])}) <= 2
     text = dataset.explain_data()
-    assert "map(parallel=2) in 2 processes: " in text and str(int(pairs[0][0][1])) in text
+    assert "map(parallel=2) in 2 processes: " in text
+    sizes = dict(re.findall(r"(\d+) \((\d+) MiB\)", text))
+    assert 1 <= int(sizes[str(int(pairs[0][0][1]))]) < 1000
     assert "processes" not in repr(dataset)
 
 

@@ -57,25 +57,32 @@ class SelectedBatchBody : public StageBody {
         rule_(std::move(rule)),
         selection_(std::move(selection)) {}
   void start(const RunStart& run, InputStarts& starts) override {
-    elements_.clear();
+    stop();
     ended_ = false;
     epoch_ = run.epoch;
     next_ = run.state && !run.state->numbers.empty() ? run.state->numbers[0] : 0;  // the input checks the state
     starts.add(0, run);
   }
-  void stop() override { elements_.clear(); }
+  void stop() override {
+    elements_.clear();
+    bytes_ = 0;
+  }
   int next_input() const override { return ended_ ? -1 : 0; }
+  std::int64_t held_bytes() const override { return bytes_; }
   Emission act(Element* element, Element& out, InputStarts&) override {
     ended_ = element == nullptr;
-    if (element != nullptr) elements_.push_back(std::move(*element));
+    if (element != nullptr) {
+      bytes_ += array_bytes(*element);
+      elements_.push_back(std::move(*element));
+    }
     if (ended_ ? elements_.empty() || rule_.last == LastBatch::drop
                : static_cast<std::int64_t>(elements_.size()) < rule_.rows) {
-      if (ended_) elements_.clear();
+      if (ended_) stop();
       return ended_ ? Emission::last : Emission::nothing;
     }
     out = make();
     next_ += static_cast<std::int64_t>(elements_.size());
-    elements_.clear();
+    stop();
     return Emission::element;
   }
 
@@ -125,6 +132,7 @@ class SelectedBatchBody : public StageBody {
   const BatchRule rule_;
   const std::shared_ptr<RowSelection> selection_;
   std::vector<Element> elements_;
+  std::int64_t bytes_ = 0;  // of the elements
   std::int64_t epoch_ = 0, next_ = 0;
   bool ended_ = false;
 };

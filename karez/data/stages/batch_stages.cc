@@ -15,31 +15,37 @@ class BatchBody : public StageBody {
  public:
   explicit BatchBody(BatchRule rule) : rule_(std::move(rule)) {}
   void start(const RunStart& run, InputStarts& starts) override {
-    elements_.clear();
+    stop();
     ended_ = false;
     starts.add(0, run);
   }
-  void stop() override { elements_.clear(); }
+  void stop() override {
+    elements_.clear();
+    bytes_ = 0;
+  }
   int next_input() const override { return ended_ ? -1 : 0; }
   Emission act(Element* element, Element& out, InputStarts&) override {
-    if (element != nullptr) elements_.push_back(std::move(*element));
-    if (element == nullptr) {
+    if (element != nullptr) {
+      bytes_ += array_bytes(*element);
+      elements_.push_back(std::move(*element));
+      if (static_cast<std::int64_t>(elements_.size()) < rule_.rows) return Emission::nothing;
+    } else {
       ended_ = true;
       if (elements_.empty() || rule_.last == LastBatch::drop) {
-        elements_.clear();
+        stop();
         return Emission::last;
       }
-    } else if (static_cast<std::int64_t>(elements_.size()) < rule_.rows) {
-      return Emission::nothing;
     }
     out = rule_.make(elements_);
-    elements_.clear();
+    stop();
     return Emission::element;
   }
+  std::int64_t held_bytes() const override { return bytes_; }
 
  private:
   BatchRule rule_;
   std::vector<Element> elements_;
+  std::int64_t bytes_ = 0;  // of the elements
   bool ended_ = false;
 };
 
@@ -74,7 +80,7 @@ class WindowBody : public StageBody {
  public:
   WindowBody(BatchRule rule, std::int64_t shift) : rule_(std::move(rule)), shift_(shift) {}
   void start(const RunStart& run, InputStarts& starts) override {
-    elements_.clear();
+    stop();
     ended_ = false, skip_ = 0;
     held_.reset();
     if (run.state) {
@@ -84,7 +90,10 @@ class WindowBody : public StageBody {
     }
     starts.add(0, {run.epoch, held_.before_oldest()});
   }
-  void stop() override { elements_.clear(); }
+  void stop() override {
+    elements_.clear();
+    bytes_ = 0;
+  }
   int next_input() const override { return ended_ ? -1 : 0; }
   Emission act(Element* element, Element& out, InputStarts&) override {
     if (element == nullptr) {
@@ -96,28 +105,34 @@ class WindowBody : public StageBody {
         held_.release(ordinal);
         return Emission::nothing;
       }
+      bytes_ += array_bytes(*element);
       elements_.push_back(std::move(*element));
       if (static_cast<std::int64_t>(elements_.size()) < rule_.rows) return Emission::nothing;
     }
     if (elements_.empty() || (ended_ && rule_.last == LastBatch::drop)) {
-      elements_.clear();
+      stop();
       return Emission::last;
     }
     const auto count = std::min(static_cast<std::int64_t>(elements_.size()), rule_.rows);
     out = rule_.make(std::span(elements_).first(static_cast<std::size_t>(count)));
     // Drop the elements before the next window; if it begins later than the elements read, skip the rest.
     const auto dropped = std::min(static_cast<std::int64_t>(elements_.size()), shift_);
+    for (std::int64_t i = 0; i < dropped; ++i) {
+      bytes_ -= array_bytes(elements_[static_cast<std::size_t>(i)]);
+      held_.release(held_.oldest());
+    }
     elements_.erase(elements_.begin(), elements_.begin() + dropped);
-    for (std::int64_t i = 0; i < dropped; ++i) held_.release(held_.oldest());
     skip_ = ended_ ? 0 : shift_ - dropped;
     out.state = stream_state({skip_}, {held_.before_oldest()});
     return Emission::element;
   }
+  std::int64_t held_bytes() const override { return bytes_; }
 
  private:
   BatchRule rule_;
   std::int64_t shift_, skip_ = 0;
   std::vector<Element> elements_;
+  std::int64_t bytes_ = 0;  // of the elements
   HeldInputs held_;
   bool ended_ = false;
 };
@@ -164,6 +179,7 @@ class BucketBody : public StageBody {
   }
   void stop() override {
     for (auto& bucket : buckets_) bucket.clear();
+    bytes_ = 0;
   }
   int next_input() const override { return missing_ > 0 || !ended_ ? 0 : -1; }
   Emission act(Element* element, Element& out, InputStarts&) override {
@@ -191,6 +207,7 @@ class BucketBody : public StageBody {
     emit(bucket, out);
     return Emission::element;
   }
+  std::int64_t held_bytes() const override { return bytes_; }
 
  private:
   struct Entry {
@@ -203,6 +220,7 @@ class BucketBody : public StageBody {
                                                  boundaries_.begin());
     require(ErrorKind::data, static_cast<std::int64_t>(buckets_[bucket].size()) < rules_[bucket].rows,
             "the state of stage bucket_by_length is damaged, or was saved by another pipeline");
+    bytes_ += array_bytes(element);
     buckets_[bucket].push_back({std::move(element), ordinal});
     return bucket;
   }
@@ -210,6 +228,7 @@ class BucketBody : public StageBody {
     std::vector<Element> elements;
     for (Entry& entry : buckets_[bucket]) {
       held_.release(entry.ordinal);
+      bytes_ -= array_bytes(entry.element);
       elements.push_back(std::move(entry.element));
     }
     buckets_[bucket].clear();
@@ -247,6 +266,7 @@ class BucketBody : public StageBody {
   std::vector<std::int64_t> boundaries_;
   std::vector<BatchRule> rules_;
   std::vector<std::vector<Entry>> buckets_;
+  std::int64_t bytes_ = 0;  // of the elements in the buckets
   HeldInputs held_;
   std::vector<std::int64_t> wanted_;  // while a stream is being resumed: the ordinals of the elements in the buckets
   std::int64_t missing_ = 0;          // ... and the number of elements to read again

@@ -22,6 +22,7 @@ class StoredElements {
   virtual ~StoredElements() = default;
   virtual std::int64_t size() const = 0;
   virtual Element read(std::int64_t index) const = 0;
+  virtual std::int64_t bytes() const { return 0; }  // of arrays in memory
 };
 using StoredElementsRef = std::shared_ptr<const StoredElements>;
 
@@ -31,25 +32,33 @@ class ElementCollector {
   virtual ~ElementCollector() = default;
   virtual void add(const Element& element) = 0;
   virtual StoredElementsRef finish() = 0;
+  virtual std::int64_t bytes() const { return 0; }  // of arrays in memory
 };
 
 class ElementsInMemory : public StoredElements {
  public:
-  explicit ElementsInMemory(std::vector<Element> elements) : elements_(std::move(elements)) {}
+  ElementsInMemory(std::vector<Element> elements, std::int64_t bytes) : elements_(std::move(elements)), bytes_(bytes) {}
   std::int64_t size() const override { return static_cast<std::int64_t>(elements_.size()); }
   Element read(std::int64_t index) const override { return elements_[static_cast<std::size_t>(index)]; }
+  std::int64_t bytes() const override { return bytes_; }
 
  private:
   std::vector<Element> elements_;
+  std::int64_t bytes_;
 };
 
 class MemoryCollector : public ElementCollector {
  public:
-  void add(const Element& element) override { elements_.push_back(element); }
-  StoredElementsRef finish() override { return std::make_shared<const ElementsInMemory>(std::move(elements_)); }
+  void add(const Element& element) override {
+    elements_.push_back(element);
+    bytes_ += array_bytes(element);
+  }
+  StoredElementsRef finish() override { return std::make_shared<const ElementsInMemory>(std::move(elements_), bytes_); }
+  std::int64_t bytes() const override { return bytes_; }
 
  private:
   std::vector<Element> elements_;
+  std::int64_t bytes_ = 0;
 };
 
 class ElementsInFile : public StoredElements {
@@ -181,6 +190,11 @@ class StoringBody : public StageBody {
     out.epoch = wrapping_sum(out.epoch, epoch_);  // random functions of later stages differ between epochs
     out.state = stream_state({++next_});
     return Emission::element;
+  }
+  std::int64_t held_bytes() const override {
+    if (collector_) return collector_->bytes();
+    const StoredElementsRef stored = store_->stored();
+    return stored ? stored->bytes() : 0;
   }
 
  private:

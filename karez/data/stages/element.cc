@@ -66,6 +66,19 @@ Element skipped_element() {
   return out;
 }
 
+std::int64_t array_bytes(const Element& element) {
+  std::int64_t bytes = 0;
+  for (const Field& field : element.fields)
+    if (const auto* array = std::get_if<HostArray>(&field)) bytes += array->type().bytes();
+  return bytes;
+}
+
+std::int64_t array_bytes(const std::vector<Element>& elements) {
+  std::int64_t bytes = 0;
+  for (const Element& element : elements) bytes += array_bytes(element);
+  return bytes;
+}
+
 const HostArray& array_of(const Element& element, std::size_t field) {
   require(field < element.fields.size(), "an element has ", element.fields.size(), " fields; field ", field,
           " does not exist");

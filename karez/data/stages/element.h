@@ -62,6 +62,8 @@ Element element(HostArray array);
 Element element(std::vector<HostArray> arrays);
 // What a function of `map` returns to skip the record.
 Element skipped_element();
+std::int64_t array_bytes(const Element& element);                // of all its arrays
+std::int64_t array_bytes(const std::vector<Element>& elements);  // of all elements
 // The array in a field; throws if the field is another object or does not exist.
 const HostArray& array_of(const Element& element, std::size_t field = 0);
 

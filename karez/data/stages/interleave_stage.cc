@@ -30,6 +30,7 @@ class InnerBody : public StageBody {
     if (emission == Emission::last) reader_.reset();
     return emission;
   }
+  std::int64_t held_bytes() const override { return reader_ ? reader_->held_bytes() : 0; }
 
  private:
   DatasetFunction f_;

@@ -20,6 +20,8 @@ class OptionsNode : public DatasetNode {
     std::string out = deterministic_text();
     if (options_.bytes) out += cat(out.empty() ? "" : ", ", "bytes=", *options_.bytes);
     if (options_.cpu) out += cat(out.empty() ? "" : ", ", "cpu=", *options_.cpu);
+    if (options_.oversize)
+      out += cat(out.empty() ? "" : ", ", "oversize=", *options_.oversize == Oversize::error ? "error" : "pass");
     return cat("with_options(", out, ")");
   }
   // Ranks may have different limits. An order that they must share is part of the text.

@@ -307,6 +307,7 @@ class ZipBody : public StageBody {
     parts_.clear();
     return Emission::element;
   }
+  std::int64_t held_bytes() const override { return array_bytes(parts_); }
 
  private:
   std::size_t inputs_;

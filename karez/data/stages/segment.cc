@@ -48,6 +48,12 @@ Segment::NextPorts Segment::next_ports() const {
   return {};
 }
 
+std::int64_t Segment::held_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Node& node : nodes_) bytes += node.body->held_bytes();
+  return bytes;
+}
+
 Emission Segment::act(Element* element, Element& out, const std::atomic<bool>& cancelled, int port) {
   port_starts_.clear();
   const int root = static_cast<int>(nodes_.size()) - 1;

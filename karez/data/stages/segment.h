@@ -34,6 +34,7 @@ class Segment {
   Emission act(Element* element, Element& out, const std::atomic<bool>& cancelled, int port = -1);
   // The body that acts now or acted last. Any thread may call it.
   int current() const { return current_->load(std::memory_order_relaxed); }
+  std::int64_t held_bytes() const;  // of all bodies (StageBody::held_bytes)
   // The ports whose next run the last call of `start` or `act` started.
   const std::vector<InputStarts::Entry>& port_starts() const { return port_starts_; }
 

@@ -14,6 +14,7 @@ class SequentialReader {
   explicit SequentialReader(const Dataset& dataset);
   void start(const RunStart& run = {}) { segment_.start(run); }
   std::optional<Element> next();  // nothing at the end of the run
+  std::int64_t held_bytes() const { return segment_.held_bytes(); }
   // The same; emits nothing if `cancelled` becomes true.
   Emission act(Element& out, const std::atomic<bool>& cancelled) { return segment_.act(nullptr, out, cancelled); }
 

@@ -46,6 +46,7 @@ class ShuffleBody : public StageBody {
   void stop() override {
     buffer_.clear();
     buffer_.shrink_to_fit();
+    bytes_ = 0;
   }
   int next_input() const override {
     if (missing_ > 0) return 0;
@@ -63,6 +64,7 @@ class ShuffleBody : public StageBody {
         return Emission::nothing;
       }
       const std::int64_t ordinal = held_.read(element->state);
+      bytes_ += array_bytes(*element);
       buffer_.push_back({std::move(*element), ordinal});
       return Emission::nothing;
     }
@@ -73,11 +75,13 @@ class ShuffleBody : public StageBody {
     Entry& chosen = buffer_[choose(options_.seed, stream_, emitted_++, buffer_.size())];
     held_.release(chosen.ordinal);
     out = std::move(chosen.element);
+    bytes_ -= array_bytes(out);
     if (&chosen != &buffer_.back()) chosen = std::move(buffer_.back());
     buffer_.pop_back();
     out.state = stream_state({emitted_, held_.next(), held_.oldest(), ended_}, {held_.before_oldest()});
     return Emission::element;
   }
+  std::int64_t held_bytes() const override { return bytes_; }
 
  private:
   struct Entry {
@@ -118,9 +122,12 @@ class ShuffleBody : public StageBody {
   }
   Emission read_again(Element& element) {
     const std::int64_t ordinal = held_.read(element.state);
-    if (next_place_ < place_.size() && place_[next_place_].first == ordinal)
+    if (next_place_ < place_.size() && place_[next_place_].first == ordinal) {
+      bytes_ += array_bytes(element);
       buffer_[place_[next_place_++].second].element = std::move(element);
-    else held_.release(ordinal);
+    } else {
+      held_.release(ordinal);
+    }
     if (--missing_ == 0) place_.clear();
     return Emission::nothing;
   }
@@ -130,6 +137,7 @@ class ShuffleBody : public StageBody {
   std::int64_t emitted_ = 0;
   bool ended_ = false;
   std::vector<Entry> buffer_;
+  std::int64_t bytes_ = 0;  // of the buffer
   HeldInputs held_;
   // While a stream is being resumed: the elements still to be read, and the ordinals and places of those in the buffer.
   std::int64_t missing_ = 0;

@@ -46,7 +46,7 @@ class StageBody {
   virtual ~StageBody() = default;
   // Starts a run. Every input that the run reads must be started, now or in a later act.
   virtual void start(const RunStart& run, InputStarts& starts) = 0;
-  // Ends the run early; the body frees the elements that it holds.
+  // Ends the run; the body frees the elements that it holds. Must not throw.
   virtual void stop() {}
   // The input that the next act reads; -1: none.
   virtual int next_input() const = 0;
@@ -57,6 +57,8 @@ class StageBody {
   // Reads one element of that input, null if the input has ended, or nothing. Writes at most one element to `out`. If
   // it throws, the run ends with this error.
   virtual Emission act(Element* element, Element& out, InputStarts& starts) = 0;
+  // The bytes of arrays that the body holds between two acts. Called only if the bytes of the data set are limited.
+  virtual std::int64_t held_bytes() const { return 0; }
 };
 
 }  // namespace karez::data

@@ -17,13 +17,6 @@ namespace {
 
 StageId last_stage(const plan::StageGraph& graph) { return StageId(graph.stages.size() - 1); }
 
-std::int64_t array_bytes(const Element& element) {
-  std::int64_t bytes = 0;
-  for (const Field& field : element.fields)
-    if (const auto* array = std::get_if<HostArray>(&field)) bytes += array->type().bytes();
-  return bytes;
-}
-
 }  // namespace
 
 StageMachine::StageMachine(StageTree tree)
@@ -102,11 +95,17 @@ StageExecution StageMachine::begin(StageId stage) {
 
 void StageMachine::execute(StageExecution& execution) {
   const StageScope scope;
+  const bool counts_bytes = tree_.bytes > 0;
+  const StageWork& work = tree_.work[execution.stage];
   try {
     switch (execution.act.kind) {
-      case StageAct::Kind::start: return execute_start(execution);
-      case StageAct::Kind::stop: return tree_.work[execution.stage].segment.stop();
-      case StageAct::Kind::element: return execute_element(execution);
+      case StageAct::Kind::start: execute_start(execution); break;
+      case StageAct::Kind::stop: tree_.work[execution.stage].segment.stop(); break;
+      case StageAct::Kind::element: execute_element(execution); break;
+    }
+    if (counts_bytes && tree_.oversize == Oversize::error && execution.act.kind == StageAct::Kind::element) {
+      check_size(execution.stage, array_bytes(execution.output), "makes an element of ");
+      if (!work.function) check_size(execution.stage, work.segment.held_bytes(), "holds elements of ");
     }
   } catch (...) {
     execution.error = std::current_exception();
@@ -114,6 +113,15 @@ void StageMachine::execute(StageExecution& execution) {
     execution.starts.clear();
     execution.next_inputs = {};
   }
+  if (work.function) return;
+  if (execution.act.kind == StageAct::Kind::element && execution.emission == Emission::last)
+    tree_.work[execution.stage].segment.stop();  // what bodies before the one that ended the run still hold
+  if (counts_bytes) execution.held = work.segment.held_bytes();
+}
+
+void StageMachine::check_size(StageId stage, std::int64_t bytes, const char* what) const {
+  require(ErrorKind::data, bytes <= tree_.bytes, "stage ", tree_.current_stage(stage), " ", what, bytes,
+          " bytes, but with_options allows ", tree_.bytes, " bytes");
 }
 
 void StageMachine::execute_start(StageExecution& execution) {
@@ -149,6 +157,7 @@ void StageMachine::complete(StageExecution& execution) {
   Actor& actor = *actors_[execution.stage];
   --running_;
   reserved_ -= execution.reserved;
+  held_ += execution.held - std::exchange(actor.held, execution.held);
   actor.counts.acts += execution.act.kind == StageAct::Kind::element;
   if (execution.act.kind == StageAct::Kind::start && execution.error) actor.start_error = execution.error;
   if (execution.act.kind == StageAct::Kind::element && execution.emission != Emission::nothing) {

@@ -24,6 +24,7 @@ struct StageExecution {
   Emission emission = Emission::nothing;
   Segment::NextPorts next_inputs;
   std::int64_t reserved = 0;  // bytes of the element that the act is assumed to emit
+  std::int64_t held = 0;      // after `execute`: bytes of arrays that the stage holds inside, if bytes are limited
   std::vector<InputStarts::Entry> starts;
 };
 
@@ -56,8 +57,9 @@ class StageMachine {
   const plan::StageGraph& graph() const { return tree_.graph; }
   const plan::StagePorts& ports(plan::StageId stage) const { return ports_[stage]; }
   std::int64_t elements_held() const;  // elements in slots
-  // The bytes of arrays in slots, and those that running acts are assumed to emit. Counted only if they are limited.
-  std::int64_t bytes_held() const { return bytes_ + reserved_; }
+  // The bytes of arrays in slots and inside of stages, and those that running acts are assumed to emit. Counted only if
+  // they are limited.
+  std::int64_t bytes_held() const { return bytes_ + held_ + reserved_; }
   int running() const { return running_; }  // acts
   const StageTree& tree() const { return tree_; }
   // What a stage has done since the machine was made.
@@ -84,6 +86,7 @@ class StageMachine {
     std::exception_ptr start_error;  // the error of a start, which the next act reports
     std::atomic<bool> cancelled{false};
     std::int64_t element_bytes = 0;  // of the largest element that was emitted recently
+    std::int64_t held = 0;           // bytes inside of the stage, after its last act
     Counts counts;
   };
 
@@ -98,6 +101,7 @@ class StageMachine {
   void drop(Slot& slot);
   void execute_start(StageExecution& execution);
   void execute_element(StageExecution& execution);
+  void check_size(plan::StageId stage, std::int64_t bytes, const char* what) const;
 
   StageTree tree_;
   ById<plan::StageId, plan::StagePorts> ports_;
@@ -105,7 +109,7 @@ class StageMachine {
   plan::StageInput reader_;
   const bool limited_;
   int running_ = 0;
-  std::int64_t bytes_ = 0, reserved_ = 0;  // in slots, and for running acts
+  std::int64_t bytes_ = 0, held_ = 0, reserved_ = 0;  // in slots, inside of stages, and for running acts
   std::vector<plan::StageMessage> sent_;
   std::vector<Slot> dropped_;
 };

@@ -120,8 +120,9 @@ std::string explain(const StageTree& tree, const StreamReport* report) {
   std::string out = table(rows);
   if (!tree.ordered) out += "no positions: elements are passed on as soon as they are ready (deterministic=False)\n";
   if (tree.bytes > 0)
-    out +=
-        cat("bytes between actors: ", report == nullptr ? "" : cat(report->bytes, ", "), "at most ", tree.bytes, "\n");
+    out += cat("bytes of elements: ", report == nullptr ? "" : cat(report->bytes, ", "), "at most ", tree.bytes, "\n");
+  if (report != nullptr && report->process_bytes > 0)
+    out += cat("memory of this process: ", bytes_text(report->process_bytes), "\n");
   if (tree.cpu > 0) out += cat("acts at the same time: at most ", tree.cpu, "\n");
   return out;
 }

@@ -51,7 +51,7 @@ TEST(Explain, LimitsAndALackOfPositionsAreSaid) {
   EXPECT_THAT(text, Not(HasSubstr("  index  ")));
   EXPECT_THAT(text,
               testing::EndsWith("no positions: elements are passed on as soon as they are ready (deterministic=False)\n"
-                                "bytes between actors: at most 100\n"
+                                "bytes of elements: at most 100\n"
                                 "acts at the same time: at most 3\n"));
 }
 
@@ -69,7 +69,7 @@ TEST(Explain, AReportFillsTheOtherColumns) {
       "range(0, 100, 1) (by index)\n"
       "    1      2    2/4     0         0  0.000 s            -       -         -             -         -  "
       "filter(parallel=2)\n"
-      "bytes between actors: 24, at most 64\n");
+      "bytes of elements: 24, at most 64\n");
 }
 
 // The text of the column `position` of the last actor, after `read` elements.

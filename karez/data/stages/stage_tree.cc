@@ -64,6 +64,16 @@ template <class Number> Number limit_of(const DatasetNode& node, std::optional<N
   return limit;
 }
 
+// The last option counts; if only inputs of a stage have the option, `error` counts.
+std::optional<Oversize> oversize_of(const DatasetNode& node) {
+  if (node.options() != nullptr && node.options()->oversize) return node.options()->oversize;
+  std::optional<Oversize> oversize;
+  for (const DatasetNodeRef& input : node.inputs())
+    if (const std::optional<Oversize> other = oversize_of(*input); other && oversize != Oversize::error)
+      oversize = other;
+  return oversize;
+}
+
 // The stage whose elements a node passes on unchanged.
 const DatasetNode& stage_of(const DatasetNode& node) {
   return node.options() == nullptr ? node : stage_of(*node.inputs()[0]);
@@ -220,6 +230,7 @@ StageTree stage_tree(const DatasetNodeRef& root, int slots) {
   TreeBuilder builder(false);
   builder.segment_actor(root, {}, slots, stage_of(*root).name());
   builder.tree.bytes = limit_of(*root, &DatasetOptions::bytes);
+  builder.tree.oversize = oversize_of(*root).value_or(Oversize::pass);
   builder.tree.cpu = limit_of(*root, &DatasetOptions::cpu);
   builder.tree.ordered = is_ordered(*root);
   verify(builder.tree.graph);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "karez/base/by_id.h"
+#include "karez/data/dataset.h"
 #include "karez/data/namespace.h"
 #include "karez/data/stages/dataset_node.h"
 #include "karez/data/stages/segment.h"
@@ -38,8 +39,9 @@ struct StageTree {
   ById<plan::StageId, StageWork> work;
   std::vector<StageEntry> entries;
   std::int64_t bytes = 0;  // the limit of DatasetOptions::bytes; 0: none
-  int cpu = 0;             // the limit of DatasetOptions::cpu; 0: none
-  bool ordered = true;     // see is_ordered
+  Oversize oversize = Oversize::pass;
+  int cpu = 0;          // the limit of DatasetOptions::cpu; 0: none
+  bool ordered = true;  // see is_ordered
 
   // The stages that an actor executes, each after its inputs: "range(0, 5, 1) (by index), filter".
   std::string stages_text(plan::StageId actor) const;

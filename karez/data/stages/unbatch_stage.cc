@@ -62,6 +62,7 @@ class UnbatchBody : public StageBody {
     }
     return Emission::element;
   }
+  std::int64_t held_bytes() const override { return array_bytes(batch_); }
 
  private:
   static std::int64_t rows_of(const Element& batch) {

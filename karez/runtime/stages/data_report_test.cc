@@ -56,7 +56,8 @@ TEST(DataReport, CountsAreExactAndTimesAreThoseOfTheActs) {
       while (reader.next()) continue;
     }
     const auto rows = words_of(reader.explain());
-    ASSERT_EQ(rows.size(), 3u) << reader.explain();
+    ASSERT_EQ(rows.size(), 4u) << reader.explain();
+    EXPECT_EQ(rows[3][0], "memory");
     // An act reads at most one element, and the end of an epoch is an act too. Filtered elements need no act of their
     // own in a segment.
     EXPECT_THAT(std::vector(rows[1].begin(), rows[1].begin() + 5), testing::ElementsAre("0", "1", "0/3", "22", "20"))
@@ -121,7 +122,7 @@ TEST(DataReport, LimitsHoldWithThreads) {
     while (std::optional<Element> element = reader.next()) EXPECT_EQ(number_of(*element), next++);
     EXPECT_EQ(next, 200);
     EXPECT_LE(most, cpu);
-    EXPECT_THAT(reader.explain(), HasSubstr("bytes between actors: 0, at most 24\n"));
+    EXPECT_THAT(reader.explain(), HasSubstr("bytes of elements: 0, at most 24\n"));
   }
 }
 

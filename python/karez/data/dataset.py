@@ -11,7 +11,7 @@ from typing import Any, Optional, Union
 import numpy
 
 from .. import _core
-from ..errors import DataError, TypeError
+from ..errors import DataError, TypeError, UserError
 from . import images, workers
 from .iterable_reader import IterableReader, OnePass
 from .iterator import DataIterator, Epoch
@@ -203,17 +203,27 @@ class Dataset:
         return Dataset(self._dataset.prefetch(slots))
 
     def with_options(
-        self, *, deterministic: Optional[bool] = None, bytes: Optional[int] = None, cpu: Optional[int] = None
+        self,
+        *,
+        deterministic: Optional[bool] = None,
+        bytes: Optional[int] = None,
+        cpu: Optional[int] = None,
+        oversize: Optional[str] = None,
     ) -> Dataset:
         """The same data set with other options of all stages before this point. None leaves an option unchanged.
 
         deterministic: whether stages that compute several elements at the same time (`parallel`) pass them on in the
         order of their input, whatever their own options are, or otherwise as soon as they are ready.
-        bytes: the maximum number of bytes of arrays between stages and ahead of the loop. The next element of the loop
-        is computed even if it needs more. Objects that are not tensors or arrays of their dtypes are not counted.
+        bytes: the maximum number of bytes of arrays between stages, ahead of the loop and inside of stages, such as in
+        the buffer of `shuffle`. Objects that are not tensors or arrays of their dtypes are not counted.
         cpu: the maximum number of functions of the data set that run at the same time.
+        oversize: whether an element that alone has more bytes, or a stage that holds more bytes inside, is an error
+        ("error"), or uses more memory while nothing is computed ahead ("pass", the default).
         """
-        return Dataset(self._dataset.with_options(deterministic, bytes, cpu))
+        if oversize not in (None, "pass", "error"):
+            raise UserError(f"with_options: oversize must be 'pass' or 'error', got {oversize!r}")
+        is_error = None if oversize is None else oversize == "error"
+        return Dataset(self._dataset.with_options(deterministic, bytes, cpu, is_error))
 
     def explain_data(self) -> str:
         """A table of the actors that execute the stages. `position` says how an iterator that continues at a position
