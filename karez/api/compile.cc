@@ -293,6 +293,11 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
   fix_layouts(world, trace, trace.graph, s.options.rules);
   out->planner_input = trace.graph;
   out->batch = batch_of(s.options, signature);
+  world.data_bytes = world.data_threads->data_bytes(world.options.in_flight);
+  if (world.common_settings.memory > 0)
+    world.data_bytes = agree_on_maximum(
+        world, world.data_bytes,
+        cat("the bytes of data sets for a plan of function '", s.options.name, "' (", karez::print(s.where), ")"));
   Compilation c =
       compile_program(world, make_compilation(world, std::move(trace.graph), s.options, out->batch, trace.remat));
   agree_on_program(world, c.plan.program_hash,

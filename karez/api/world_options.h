@@ -62,10 +62,13 @@ struct WorldOptions {
   // summary() reports which table was used.
   std::optional<CostTable> costs = {};
   std::string cost_file = {};
-  // The maximum number of bytes on each device that one plan may use; 0 means no limit. A plan that needs more is made
-  // again with fewer slots, so that sources, transfers and pipeline stages run ahead less. Among the numbers of slots
-  // that fit, those with the shortest predicted time are chosen. If the plan does not fit even with one slot for each
-  // register, the error says so.
+  // The maximum number of bytes on each device that one plan may use, together with the elements of the data sets that
+  // are read when the plan is made; 0 means no limit. Of a data set, DatasetOptions::bytes are counted if they are
+  // limited, otherwise the elements ahead of the reader as large as the first one, and in both cases one element for
+  // each running call (`in_flight`). These bytes are divided equally among the devices of a rank. A plan that needs
+  // more is made again with fewer slots, so that sources, transfers and pipeline stages run ahead less. Among the
+  // numbers of slots that fit, those with the shortest predicted time are chosen. If the plan does not fit even with
+  // one slot for each register, the error says so.
   std::int64_t memory = 0;
   // Check the results of every kernel call. The first call that makes a NaN or an infinity from finite operands makes
   // its launch fail. This is slow.

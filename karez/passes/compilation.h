@@ -42,6 +42,7 @@ struct CompileOptions {
   int microbatches = 1;
   std::int64_t batch = 0;   // with micro-batches: rows of the whole batch; 0: rows of the first input with dimensions
   std::int64_t memory = 0;  // bytes that the plan may use on each device (see fit_memory.h); 0: no limit
+  std::int64_t data_bytes = 0;     // bytes of data sets on each device, which `memory` does not include; for messages
   std::int64_t fold_bytes = 4096;  // maximum bytes of a constant that folding creates
   std::optional<DType> amp;        // mixed precision: the operand type of matrix products and convolutions
   std::vector<std::string> remat;  // globs of modules whose values are recomputed for gradients

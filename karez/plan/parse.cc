@@ -60,7 +60,10 @@ class PlanReader {
     else if (in_.accept("transfer")) transfer();
     else if (in_.accept("setup")) plan_.setup.push_back(call());
     else if (in_.accept("cost ")) cost();
-    else in_.fail_here("expected device, stream, block, register, actor, link, communicator, transfer, setup or cost");
+    else if (in_.accept("data")) data_bytes();
+    else
+      in_.fail_here(
+          "expected device, stream, block, register, actor, link, communicator, transfer, setup, cost or data");
   }
 
   PlanDevice plan_device() {
@@ -270,6 +273,11 @@ class PlanReader {
     t.bytes = in_.integer();
     t.value = in_.quoted();
     plan_.transfers.push_back(t);
+  }
+
+  void data_bytes() {
+    in_.expect("bytes");
+    plan_.data_bytes = in_.integer();
   }
 
   // Reads one line of the cost table, which is used for predictions.

@@ -220,6 +220,8 @@ struct Plan {
   std::uint64_t program_hash = 0;
   // The cost table for predictions, as `sbp::CostTable` prints it; "" if there is none. Launches do not read it.
   std::string costs;
+  // For reports: the bytes that elements of data sets may occupy on a rank.
+  std::int64_t data_bytes = 0;
   bool operator==(const Plan&) const;
 
   const Actor& actor(ActorId id) const { return actors[id]; }

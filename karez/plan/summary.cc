@@ -72,6 +72,10 @@ std::vector<std::string> memory_row(const Plan& plan, DeviceId device) {
           kinds.empty() ? "" : cat("(", join(kinds, ", ", format), ")")};
 }
 
+std::string data_sets(const Plan& plan) {
+  return plan.data_bytes == 0 ? "" : cat("memory of data sets on this rank: ", bytes_text(plan.data_bytes), "\n");
+}
+
 // Lists the calls that run on plain kernels. These are slow reference implementations, so they are always reported. The
 // share of a kernel is relative to the bytes that all calls of the plan access.
 std::string plain_calls(const Plan& plan) {
@@ -141,7 +145,7 @@ std::string summary(const Plan& plan) {
 
   std::vector<std::vector<std::string>> memory;
   for (std::size_t i = 0; i < plan.devices.size(); ++i) memory.push_back(memory_row(plan, DeviceId(i)));
-  out += "peak memory by device\n" + table(memory) + arenas(plan) + plain_calls(plan) + casts(plan);
+  out += "peak memory by device\n" + table(memory) + data_sets(plan) + arenas(plan) + plain_calls(plan) + casts(plan);
 
   if (plan.transfers.empty()) return out + "no transfers between devices\n";
   std::vector<std::vector<std::string>> transfers = {{"kind", "axis", "bytes", "value"}};

@@ -126,6 +126,7 @@ std::string print(const Plan& plan) {
   for (const Call& c : plan.setup) out += cat("setup ", call_text(c), "\n");
   for (const std::string& line : split(trim(plan.costs), '\n'))
     if (!line.empty()) out += cat("cost ", line, "\n");
+  if (plan.data_bytes > 0) out += cat("data bytes ", plan.data_bytes, "\n");
   return out;
 }
 
@@ -133,6 +134,7 @@ std::uint64_t rank_hash(const Plan& plan) {
   Plan bare = plan;
   bare.name.clear();
   bare.costs.clear();
+  bare.data_bytes = 0;
   for (Register& r : bare.registers) r.type.clear();
   for (Actor& a : bare.actors) {
     a.name.clear();

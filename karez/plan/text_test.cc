@@ -79,6 +79,17 @@ TEST(PlanText, TheLinesOfTheCostTableComeLast) {
   EXPECT_EQ(rank_hash(plan), hash) << "the hash must not depend on the cost table";
 }
 
+TEST(PlanText, TheBytesOfDataSetsAreALineOfTheirOwn) {
+  Plan plan = small_plan();
+  const std::string bare = print(plan);
+  const std::uint64_t hash = rank_hash(plan);
+  plan.data_bytes = 12'345'678'901;
+  EXPECT_EQ(print(plan), bare + "data bytes 12345678901\n");
+  EXPECT_EQ(parse_plan(print(plan)), plan);
+  EXPECT_EQ(parse_plan(bare).data_bytes, 0);
+  EXPECT_EQ(rank_hash(plan), hash) << "ranks may know different numbers";
+}
+
 TEST(PlanText, AVerifiedPlanRoundTrips) {
   Plan plan = small_plan();
   EXPECT_NO_THROW(verify(plan));
@@ -246,8 +257,10 @@ TEST(PlanText, InvalidTextThrowsAnErrorWithItsPosition) {
   const std::pair<std::string, std::string> rows[] = {
       {"", "plan: line 1, column 1: expected 'plan' at the end"},
       {head + "divice 0: 0 0 \"cpu\"\n",
-       "line 2, column 1: expected device, stream, block, register, actor, link, communicator, transfer, setup or cost "
-       "at"},
+       "line 2, column 1: expected device, stream, block, register, actor, link, communicator, transfer, setup, cost "
+       "or "
+       "data at"},
+      {head + "data 7\n", "line 2, column 6: expected 'bytes' at '7'"},
       {head + "cost \n", "expected a line of a cost table"},
       {head + "cost # call=1", "expected a line of a cost table"},
       {head + "device 1: 0 0 \"cpu\"\n", "expected number 0, got 1 at ': 0 0 \"cpu\"'"},

@@ -208,6 +208,7 @@ std::string figures(const PlanReport& report) {
       figure(microseconds(report.seconds) + " us", cat("a launch, predicted", escape_html(report.caution)).c_str()),
       figure(cat(report.device_names.size()), "devices"),
       figure(bytes_text(max_bytes), "peak memory of the fullest device"),
+      report.data_bytes == 0 ? "" : figure(bytes_text(report.data_bytes), "memory of data sets on this rank"),
       figure(bytes_text(report.transfer_bytes), "between devices per launch"), "</div>\n");
 }
 

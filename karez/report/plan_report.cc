@@ -20,6 +20,7 @@ PlanReport make_report(const Plan& plan, const CostTable& costs) {
   report.header = summary_text.substr(0, summary_text.find('\n', summary_text.find('\n') + 1) + 1);
   report.seconds = launch.seconds;
   report.costs = origin_text(costs);
+  report.data_bytes = plan.data_bytes;
   report.caution = default_costs_warning(costs);
   for (const Transfer& transfer : plan.transfers) report.transfer_bytes += transfer.bytes;
   for (DeviceId d : plan.devices.ids()) report.device_names.push_back(device_text(plan, d));

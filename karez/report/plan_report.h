@@ -51,6 +51,7 @@ struct PlanReport {
   double seconds = 0;   // predicted duration of one launch
   std::string costs;    // the origin of the cost table
   std::string caution;  // appended to predicted values; empty if the costs were measured or supplied by the user
+  std::int64_t data_bytes = 0;            // of data sets on this rank
   std::int64_t transfer_bytes = 0;        // bytes between devices per launch
   std::vector<std::string> device_names;  // for example "cpu 0.1"
   std::vector<Section> sections;          // transfers, memory by module, source lines, and the critical cycles of

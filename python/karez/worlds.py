@@ -49,7 +49,8 @@ def init(
     team: the number of threads that execute one kernel call; 0 means the number of cores per worker.
     data_cores: the number of cores that kernels leave to the stages of data sets.
     in_flight: the maximum number of calls that run at the same time.
-    memory: the maximum number of bytes on each device that one plan may use; 0 means no limit.
+    memory: the maximum number of bytes on each device that one plan may use, together with the elements of data sets
+        that are being read (docs/data.md, Memory); 0 means no limit.
     check_nan: if true, a NaN or an infinity computed from finite operands makes the call fail.
     cost_file: the planner's cost table: a file that `karez doctor` has written, or "default" for a typical CPU.
     device_limit: the maximum number of devices of the world and of a mesh.

@@ -12,6 +12,7 @@
 
 #include "karez/api/namespace.h"
 #include "karez/base/hash.h"
+#include "karez/base/scanner.h"
 #include "karez/base/text.h"
 #include "karez/base/xxhash.h"
 #include "karez/data/stages/batch_rows.h"
@@ -107,6 +108,18 @@ void agree_on_value(WorldState& world, const HostArray& value, const std::string
                       .what = what,
                       .advice = "all ranks must write the complete value, with equal bytes",
                       .is_barrier = true});
+}
+
+std::int64_t agree_on_maximum(WorldState& world, std::int64_t number, const std::string& what) {
+  if (world.ranks.alone()) return number;
+  const std::uint64_t op = agree_on_op(world, {.hash = hash_text(what),
+                                               .what = what,
+                                               .advice = "all ranks must call the same functions in the same order",
+                                               .is_barrier = true});
+  std::int64_t largest = number;
+  for (const std::string& text : world.ranks.all_texts(op, cat(number)))
+    largest = std::max(largest, base::Scanner(text, "a number of another rank").integer());
+  return largest;
 }
 
 void agree_on_reset(WorldState& world) {

@@ -55,6 +55,9 @@ void agree_on_inputs(WorldState& world, const std::string& call, int number, con
 // hashed. `draw` selects these lines, so it must be the same on all ranks.
 runtime::InputHashes sampled_hashes(const CallInputs& inputs, std::uint64_t draw);
 
+// Returns the largest number of all ranks. `what` describes the number, and is equal on all ranks.
+std::int64_t agree_on_maximum(WorldState& world, std::int64_t number, const std::string& what);
+
 // Checks that each pair of ranks agrees on the transfers between them, before the first link is made. Ranks without
 // devices in the plan must call this function too.
 void agree_on_links(WorldState& world, const plan::Plan& plan, const std::string& subject);

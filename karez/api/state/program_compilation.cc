@@ -66,6 +66,7 @@ Compilation compile_program(WorldState& world, Compilation c) {
   const std::string costs = world.act_costs(c.graph, c.options.team).print();
   world.plans.compile(c);
   c.plan.costs = costs;
+  c.plan.data_bytes = world.data_bytes;
   if (has_device) return c;
   Plan empty_plan;
   empty_plan.name = c.plan.name;
@@ -73,6 +74,7 @@ Compilation compile_program(WorldState& world, Compilation c) {
   empty_plan.rank = world.ranks.rank();
   empty_plan.program_hash = c.plan.program_hash;
   empty_plan.costs = costs;
+  empty_plan.data_bytes = world.data_bytes;
   c.plan = std::move(empty_plan);
   return c;
 }

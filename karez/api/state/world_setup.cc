@@ -177,7 +177,13 @@ CompileOptions WorldState::compile_options(const Graph& graph) const {
   CompileOptions out;
   out.rank = ranks.rank();
   out.world = ranks.ranks();
-  out.memory = common_settings.memory;
+  if (common_settings.memory > 0) {
+    out.data_bytes = (data_bytes + options.devices - 1) / options.devices;
+    out.memory = common_settings.memory - out.data_bytes;
+    require(ErrorKind::device, out.memory > 0, "the memory limit of ", bytes_text(common_settings.memory),
+            " per device leaves nothing for plans, because the elements of data sets may need ",
+            bytes_text(out.data_bytes), " per device; use a smaller batch, fewer slots, or with_options(bytes=...)");
+  }
   out.check_nan = options.check_nan;
   out.workers = std::min({devices, cores, options.workers > 0 ? options.workers : devices});
   out.team = options.team > 0 ? options.team : std::max(1, cores / out.workers);

@@ -57,6 +57,9 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   int generation = 0;                    // increased by reset, which deletes older plans
   int saves = 0;                         // number of finished saves, equal on all ranks
   int streams = 0;                       // number of iterators over streams that the ranks compare
+  // The bytes that elements of data sets may occupy on a rank, as known when the last program was compiled; if memory
+  // is limited, the largest number of all ranks, so that all of them make the same plan.
+  std::int64_t data_bytes = 0;
 
   std::mutex mutex;                             // locked by WorldLock
   std::atomic<std::thread::id> holder{};        // the thread that holds the mutex
@@ -68,7 +71,7 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   ExpressionPlanCache expression_plans;  // destroyed before the session
 
   void grow_to(int devices);  // throws beyond WorldOptions::device_limit
-  // Returns the compiler's options for a program on the meshes of the graph.
+  // Returns the compiler's options for a program on the meshes of the graph. Throws if data sets need all memory.
   passes::CompileOptions compile_options(const graph::Graph& graph) const;
   // Returns the costs of single acts, with kernels that use `team` threads. Plans contain this table for simulations in
   // virtual time, which simulate the workers that devices share. The compiler does not simulate workers, so its own

@@ -348,6 +348,9 @@ class MemoryFit {
       out += cat("slots given up to fit ", bytes_text(bytes_), " per device: by the planner's bound a launch every ",
                  microseconds(limited_interval), ", predicted", caution(), "; without that limit ",
                  microseconds(interval), "\n");
+    if (!out.empty() && c_.options.data_bytes > 0)
+      out += cat("  data sets: ", bytes_text(c_.options.data_bytes), " per device, which these ", bytes_text(bytes_),
+                 " do not include\n");
     return out;
   }
 

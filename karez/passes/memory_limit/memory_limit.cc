@@ -68,6 +68,7 @@ std::string memory_suggestions(const Compilation& c, DeviceId device) {
                        ", to reduce the ", bytes_text(total_bytes - variable_bytes), " of the launch's values");
   if (std::find(c.options.off.begin(), c.options.off.end(), "recompute") != c.options.off.end())
     suggestions += "\n  recomputation, which is switched off";
+  if (c.options.data_bytes > 0) suggestions += "\n  data sets that hold fewer bytes: with_options(bytes=...)";
   if (has_f32 && !c.options.amp) suggestions += "\n  amp=\"bf16\", to store f32 values in half the bytes";
   return suggestions.empty() ? "" : cat("\nsuggestions:", suggestions);
 }
@@ -83,9 +84,11 @@ void fail_memory_limit(const Compilation& c, std::int64_t limit, std::size_t pla
   const std::size_t tensor_count = largest.size();
   largest.resize(std::min<std::size_t>(tensor_count, 10));
   const PlanDevice& d = c.plan.devices[device];
+  const std::string data =
+      c.options.data_bytes == 0 ? "" : cat(", without the ", bytes_text(c.options.data_bytes), " of data sets");
   fail(ErrorKind::device, "plan '", c.plan.name, "' needs ", bytes_text(planned[device]), " (", planned[device],
-       " bytes) on device ", d.rank, ".", d.device, ", but the limit is ", bytes_text(limit), " (", limit,
-       " bytes); this is the smallest of ", plans, plans == 1 ? " plan" : " plans", " tried; the largest ",
+       " bytes) on device ", d.rank, ".", d.device, ", but the limit is ", bytes_text(limit), " (", limit, " bytes",
+       data, "); this is the smallest of ", plans, plans == 1 ? " plan" : " plans", " tried; the largest ",
        largest.size(), " of its ", tensor_count, " tensors are:\n",
        join(largest, "\n", [&](const LiveTensor& tensor) { return text_of(c, tensor); }),
        memory_suggestions(c, device));

@@ -15,6 +15,7 @@
 #include "karez/data/stages/stage_report.h"
 #include "karez/data/stages/stage_scope.h"
 #include "karez/device/cpu_budget.h"
+#include "karez/device/process_memory.h"
 #include "karez/runtime/session_thread.h"
 #include "karez/runtime/stages/served_stream.h"
 #include "karez/runtime/stages/thread_switches.h"
@@ -156,6 +157,7 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
   std::optional<Element> element;
   try {
     element = stream->machine->read();
+    if (element && stream->element_bytes == 0) stream->element_bytes = array_bytes(*element);
   } catch (...) { error = std::current_exception(); }
   deliver(*stream, ticks());
   wake_threads();
@@ -206,7 +208,7 @@ std::string DataThreads::explain(const ServedStream& stream, const StreamStateRe
   const double seconds_per_tick = scale_.ns_per_tick() * 1e-9;
   const auto seconds = [&](std::int64_t count) { return static_cast<double>(count) * seconds_per_tick; };
   const std::int64_t now = ticks();
-  StreamReport report{.bytes = machine.bytes_held(), .state = state};
+  StreamReport report{.bytes = machine.bytes_held(), .process_bytes = device::process_memory(), .state = state};
   for (plan::StageId id : machine.graph().stages.ids()) {
     const ServedStream::Times& times = stream.times[static_cast<std::size_t>(id.index)];
     StageReport& stage = report.stages.emplace_back();
@@ -219,6 +221,13 @@ std::string DataThreads::explain(const ServedStream& stream, const StreamStateRe
     stage.seconds[static_cast<std::size_t>(times.activity)] += seconds(now - times.since);
   }
   return data::explain(machine.tree(), &report);
+}
+
+std::int64_t DataThreads::data_bytes(int held) {
+  std::lock_guard lock(mutex_);
+  std::int64_t bytes = 0;
+  for (const auto& stream : streams_) bytes += stream->data_bytes(held);
+  return bytes;
 }
 
 // If several streams are read or several acts run, the act that has been running for the longest time is named.

@@ -53,6 +53,8 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   bool is_closed(const ServedStream& stream);
   // What the actors of the stream have done, as text (stage_report.h). `state`: the position of its reader.
   std::string explain(const ServedStream& stream, const StreamStateRef& state);
+  // The bytes of elements of all streams (ServedStream::data_bytes).
+  std::int64_t data_bytes(int held);
   // If a thread of the program waits for an element, adds this wait; adds the number of acts to the progress.
   void add_state(RankState& state);
   // Closes all streams, and ends the threads. If the act of a thread does not end within this time, the thread goes on

@@ -53,6 +53,14 @@ class ServedStream {
     plan::StageActivity activity = plan::StageActivity::inactive;
     std::int64_t since = 0;
   };
+  // The bytes of elements that the stream may hold, and of `held` elements that its reader may hold. Without a limit of
+  // the data set, elements ahead of the reader are counted, as large as the first one; 0 before it.
+  std::int64_t data_bytes(int held) const {
+    const std::int64_t limit = machine->tree().bytes, slots = machine->graph().stages.back().slots;
+    return (limit > 0 ? limit : slots * element_bytes) + held * element_bytes;
+  }
+
+  std::int64_t element_bytes = 0;  // of the first element that was read
   std::vector<RunningAct> acts;
   std::vector<Times> times;               // by stage
   std::vector<ActCosts> costs;            // by stage
