@@ -6,19 +6,11 @@
 namespace karez::python {
 namespace {
 
-using namespace nb::literals;
 using data::Element;
 using data::Field;
 using data::Object;
 using data::Structure;
 using data::StructureRef;
-
-bool is_supported(nb::handle array) {
-  const std::string kind = nb::cast<std::string>(array.attr("dtype").attr("name"));
-  for (DType dtype : tensor::all_dtypes)
-    if (kind == numpy_name(dtype)) return true;
-  return false;
-}
 
 bool has_array(nb::handle object) {
   return PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())), "__array__") != 0;
@@ -57,7 +49,7 @@ class Flattening {
         return half_array_from_dlpack(nb::cast<nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>>(object));
       }
     }
-    if (!is_supported(array)) return hold(std::move(array));
+    if (!dtype_of_numpy(array)) return hold(std::move(array));
     return copies_ == Copies::borrow ? borrowed_array(array) : host_array(array);
   }
   static HostArray scalar(DType dtype, int byte) {
@@ -117,9 +109,7 @@ nb::object build(const Structure& structure, const Element& element, std::size_t
 nb::handle skip_object;  // lives until the process ends
 
 nb::object read_only(const Element& element, std::size_t field) {
-  nb::object out = numpy_array(data::array_of(element, field));
-  out.attr("setflags")("write"_a = false);
-  return out;
+  return read_only_numpy_array(data::array_of(element, field));
 }
 
 }  // namespace

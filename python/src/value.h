@@ -8,6 +8,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -61,7 +62,9 @@ nb::object numpy_array(HostArray array);     // throws for bfloat16, unless ml_d
 HostArray half_array_from_dlpack(
     const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& array);  // a copy, for dtypes without a NumPy type
 nb::dlpack::dtype dlpack_of(DType dtype);
-bool is_numpy(nb::handle object);  // a NumPy array or scalar
+nb::object read_only_numpy_array(const HostArray& array);  // a small array is copied
+bool is_numpy(nb::handle object);                          // a NumPy array or scalar
+std::optional<DType> dtype_of_numpy(nb::handle array);     // of a NumPy array; nothing if tensors do not have it
 
 // The buffer protocol of Tensor. It gives access to the memory of an unsharded array, without a copy.
 extern PyType_Slot buffer_slots[];
