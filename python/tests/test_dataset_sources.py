@@ -1,6 +1,7 @@
 """Data sets of other libraries' objects, subsets and random splits."""
 
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -195,3 +196,71 @@ def test_shards_of_a_shuffle_are_those_of_a_distributed_sampler():
     for epoch in epochs:
         assert sorted(x for shard in epoch for x in shard) == list(range(10)) and [len(s) for s in epoch] == [4, 3, 3]
     assert epochs[0] != epochs[1]
+
+
+class Counter:
+    """An iterator with a state, of which all loops are loops over the same object."""
+
+    def __init__(self):
+        self.i = 0
+
+    def __iter__(self):
+        self.i = 0
+        return self
+
+    def __next__(self):
+        if self.i == 5:
+            raise StopIteration
+        self.i += 1
+        return self.i - 1
+
+    def state_dict(self):
+        return {"i": self.i}
+
+    def load_state_dict(self, state):
+        self.i = state["i"]
+
+
+class Loader(Counter):
+    """Like a DataLoader with persistent workers: `iter` resets an iterator that the last loop may be using."""
+
+    persistent_workers = True
+
+    def __init__(self):
+        super().__init__()
+        self.entered, self.proceed, self.is_reading = threading.Event(), threading.Event(), False
+
+    def __iter__(self):
+        assert not self.is_reading, "iter was called during next"
+        return super().__iter__()
+
+    def __next__(self):
+        self.is_reading = True
+        if self.i == 2:
+            self.entered.set()
+            assert self.proceed.wait(30)
+        self.is_reading = False
+        return super().__next__()
+
+
+def test_a_loop_over_a_shared_iterator_waits_for_the_loop_before():
+    loader = Loader()
+    dataset = data.from_generator(loader)
+    for x in dataset.as_numpy():
+        assert int(x) == 0 and loader.entered.wait(30)
+        break  # while `next` computes an element ahead of the loop
+    found = []
+    other = threading.Thread(target=lambda: found.extend(int(x) for x in dataset.as_numpy()))
+    other.start()
+    loader.proceed.set()
+    other.join(30)
+    assert found == list(range(5))
+
+
+def test_a_loop_over_an_iterator_with_a_state_ends_the_one_before():
+    dataset = data.from_generator(Counter())
+    first = dataset.iterator(slots=1).as_numpy()
+    assert int(next(first)) == 0
+    assert [int(x) for x in dataset.as_numpy()] == list(range(5))
+    with pytest.raises(kz.UserError, match="another loop reads the Counter, whose loops share one iterator"):
+        list(first)

@@ -13,7 +13,7 @@ import numpy
 from .. import _core
 from ..errors import DataError, TypeError, UserError
 from . import images, workers
-from .iterable_reader import IterableReader, OnePass
+from .iterable_reader import IterableReader, OnePass, SharedIterator
 from .iterator import DataIterator, Epoch
 
 Path = Union[str, "os.PathLike[str]"]
@@ -290,6 +290,8 @@ def from_generator(source: Union[Iterable[Any], Callable[[], Iterable[Any]]]) ->
     """
     if hasattr(source, "__next__") and not hasattr(source, "load_state_dict"):
         make: Callable[[int], IterableReader] = OnePass(source).read
+    elif SharedIterator.serves(source):
+        make = SharedIterator(source).read
     elif hasattr(source, "__iter__") or hasattr(source, "__getitem__"):
         make = lambda epoch: IterableReader(source)
     elif callable(source):

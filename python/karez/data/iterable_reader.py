@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import threading
 from typing import Any, Optional
 
 from ..errors import TypeError, UserError
@@ -40,6 +41,38 @@ class IterableReader:
         stateful.load_state_dict(json.loads(state))
         if stateful is self.iterable:
             self.iterator = iter(self.iterable)  # an iterable continues at its state in its next loop
+
+
+class SharedIterator:
+    """An iterable whose loops share one iterator: an iterator with a state, or a DataLoader with persistent_workers. Of
+    the loops over it, only the last one reads it. A new loop waits for the running call of `next` of the one before."""
+
+    def __init__(self, iterable: Any) -> None:
+        self.iterable, self.lock = iterable, threading.Lock()
+        self.reader: Optional[IterableReader] = None
+
+    @staticmethod
+    def serves(iterable: Any) -> bool:
+        return hasattr(iterable, "__next__") or bool(getattr(iterable, "persistent_workers", False))
+
+    def read(self, epoch: int) -> IterableReader:
+        with self.lock:
+            self.reader = _LastReader(self)
+            return self.reader
+
+
+class _LastReader(IterableReader):
+    def __init__(self, shared: SharedIterator) -> None:
+        super().__init__(shared.iterable)
+        self.shared = shared
+
+    def next(self) -> Any:
+        with self.shared.lock:
+            if self.shared.reader is not self:
+                raise UserError(
+                    f"from_generator: another loop reads the {type(self.iterable).__name__}, whose loops share one iterator"
+                )
+            return super().next()
 
 
 class OnePass:
