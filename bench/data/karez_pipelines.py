@@ -25,13 +25,13 @@ def make(name, folder, parallel):
 
     parallel: "" for numbers chosen by hand, or "auto".
     """
-    lanes, cores, slots = (parallel,) * 3 if parallel else (p.LANES, CORES, 4)
+    lanes, cores, slots, ahead = (parallel,) * 4 if parallel else (p.LANES, CORES, 4, 64)
     if name == "io":
         dataset, count = latency(p.read_slowly, lanes).batch(16), 16
     elif name == "cpu":
         dataset, count = data.range(ENDLESS).map(p.compute, cores).batch(16), 16
     elif name == "skewed":
-        dataset, count = latency(p.read_unevenly, lanes).batch(16), 16
+        dataset, count = latency(p.read_unevenly, lanes).prefetch(ahead).batch(16), 16
     elif name == "bursty":
         dataset, count = data.from_generator(p.bursts).batch(16).prefetch(slots), 16
     elif name == "two_sources":
@@ -46,7 +46,7 @@ def make(name, folder, parallel):
         numbers = data.range(ENDLESS).map(lambda x: x * 2).filter(lambda x: x % 3 > 0)
         dataset, count = numbers.batch(256).prefetch(slots), 256
     elif name == "tiny_rows":
-        dataset, count = data.from_arrays(*p.tiny_arrays()).repeat(), 1
+        dataset, count = data.from_arrays(*p.tiny_arrays()).repeat().prefetch(ahead), 1
     elif name == "jpeg":
         dataset = (
             data.from_image_folder(f"{folder}/images", decode=False)

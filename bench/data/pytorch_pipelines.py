@@ -54,14 +54,14 @@ def bursts(index, workers):
 
 
 def multiples(index, workers):
-    for i in itertools.count(index, workers):
+    for i in itertools.count(index * EPOCH):
         if i * 2 % 3:
             yield i * 2
 
 
 def called(index, workers):
     double, keep = lambda x: x * 2, lambda x: x % 3 > 0
-    return filter(keep, map(double, itertools.count(index, workers)))
+    return filter(keep, map(double, itertools.count(index * EPOCH)))
 
 
 class Lines:

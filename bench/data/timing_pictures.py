@@ -2,7 +2,7 @@
 training steps: naive, with prefetch, with a parallel map, and with parallel interleave, as in TensorFlow's guide to the
 performance of data pipelines. The functions sleep, and record when they begin and end.
 
-It prints a table of the measured time of a step beside the predicted one, and writes the pictures as SVG files. A step
+It prints a table of the measured time of a step and the predicted one, and writes the pictures as SVG files. A step
 takes as long as the slowest of the parts that run at the same time; with prefetch, max(load + map, train).
 """
 
@@ -83,7 +83,7 @@ def parallel_interleave():
 # name -> (title, the data set, the predicted seconds of a step)
 PICTURES = {
     "naive": ("Naive: each part waits for the others", naive, LOAD + MAP + TRAIN),
-    "prefetch": ("Prefetch: loading and map beside training", prefetch, max(LOAD + MAP, TRAIN)),
+    "prefetch": ("Prefetch: loading and map during training", prefetch, max(LOAD + MAP, TRAIN)),
     "parallel_map": (f"map with parallel={LANES}", parallel_map, max(LOAD, MAP / LANES, TRAIN)),
     "parallel_interleave": (
         f"interleave of {LANES} files with parallel=True, map with parallel={LANES}",
