@@ -10,7 +10,7 @@ import numpy as np
 PIPELINES = {
     "io": ("10 ms of latency for each element, 4 at a time", 0.97),
     "cpu": ("a NumPy function of 1 ms", 0.97),
-    "skewed": ("1 ms of latency, 32 ms for each 16th element", 1.2),
+    "skewed": ("1 ms of latency, 32 ms for each 16th element, 4 at a time", 0.97),
     "bursty": ("bursts of 64 elements each 64 ms, steps of 1 ms for each element", 0.97),
     "two_sources": ("pairs of elements with 10 ms and with 1 ms of latency", 0.97),
     "tiny_batches": ("8 numbers and a label, shuffled, batches of 64", 3.0),

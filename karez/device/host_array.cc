@@ -17,6 +17,12 @@ HostArray::~HostArray() = default;
 
 HostArray::HostArray(TensorType type) : view_(std::move(type)) {
   std::size_t bytes = static_cast<std::size_t>(round_up(std::max<std::int64_t>(view_.bytes(), 1), 64));
+  if (bytes <= 1024) {  // one allocation of less time than std::aligned_alloc takes
+    const auto block = std::make_shared<std::byte[]>(bytes + 63);
+    const auto begin = reinterpret_cast<std::uintptr_t>(block.get());
+    bytes_ = std::shared_ptr<std::byte[]>(block, block.get() + ((begin + 63) / 64 * 64 - begin));
+    return;
+  }
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, bytes));
   require(ErrorKind::device, memory != nullptr, "out of host memory: ", bytes, " bytes for ", view_);
   std::memset(memory, 0, bytes);

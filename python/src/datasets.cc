@@ -12,7 +12,6 @@
 #include "python/src/bindings.h"
 #include "python/src/elements.h"
 #include "python/src/image_function.h"
-#include "python/src/thread_state.h"
 #include "python/src/value.h"
 #include "python/src/worker_pool.h"
 
@@ -54,22 +53,16 @@ nb::object call(const data::Object& function, const Element& element) {
   return nb::borrow(handle_of(function))(*arguments_of(element));
 }
 
-// Calls f with the interpreter's lock; for the functions of each element.
-template <class F> auto call_python(F&& f) {
-  keep_thread_state();
-  return with_gil(std::forward<F>(f));
-}
-
 std::function<Element(const Element&)> element_function(nb::object f) {
   return [f = hold(std::move(f))](const Element& element) {
-    return call_python([&] { return element_from(call(f, element)); });
+    return with_gil([&] { return element_from(call(f, element)); });
   };
 }
 
 // The data set that a function makes from an element; `f` returns an object of class Dataset.
 std::function<Dataset(const Element&)> dataset_function(nb::object f) {
   return [f = hold(std::move(f))](const Element& element) {
-    return call_python([&] { return nb::cast<Dataset>(call(f, element).attr("_dataset")); });
+    return with_gil([&] { return nb::cast<Dataset>(call(f, element).attr("_dataset")); });
   };
 }
 
@@ -91,7 +84,7 @@ class PythonGenerator {
       : generator_(with_gil([&] { return hold(nb::borrow(handle_of(make))(epoch)); })),
         opaque_(opaque) {}
   std::optional<Element> next() const {
-    return call_python([&]() -> std::optional<Element> {
+    return with_gil([&]() -> std::optional<Element> {
       try {
         nb::object item = nb::borrow(handle_of(generator_)).attr("next")();
         return opaque_ ? opaque_element(std::move(item)) : element_from(item);
@@ -156,7 +149,7 @@ void init_stages(nb::class_<Dataset>& type) {
     const std::string name = name_of(f);
     return self.map(
         [f = hold(std::move(f))](const Element& element, const data::RandomKey& key) {
-          return call_python([&] {
+          return with_gil([&] {
             return element_from(nb::borrow(handle_of(f))(key_word(key, 0), key_word(key, 2), *arguments_of(element)));
           });
         },
@@ -189,7 +182,7 @@ void init_stages(nb::class_<Dataset>& type) {
     const std::string name = name_of(f);
     return self.filter(
         [f = hold(std::move(f))](const Element& element) {
-          return call_python([&] {
+          return with_gil([&] {
             const int result = PyObject_IsTrue(call(f, element).ptr());
             if (result < 0) nb::raise_python_error();
             return result != 0;
@@ -214,7 +207,7 @@ void init_stages(nb::class_<Dataset>& type) {
                                   std::vector<std::int64_t> batch_sizes, const std::string& last) {
     return self.bucket_by_length(
         [f = hold(std::move(length))](const Element& element) {
-          return call_python([&] { return nb::cast<std::int64_t>(call(f, element).attr("__index__")()); });
+          return with_gil([&] { return nb::cast<std::int64_t>(call(f, element).attr("__index__")()); });
         },
         std::move(boundaries), std::move(batch_sizes), last_batch_from(last));
   });
@@ -284,7 +277,7 @@ void init_sources(nb::module_& m) {
     return data::from_function(
         size,
         [f = hold(std::move(f))](std::int64_t index) {
-          return call_python([&] { return element_from(nb::borrow(handle_of(f))(index)); });
+          return with_gil([&] { return element_from(nb::borrow(handle_of(f))(index)); });
         },
         name);
   });
@@ -292,7 +285,7 @@ void init_sources(nb::module_& m) {
     std::vector<std::string> texts;
     for (const nb::bytes& pattern : patterns) texts.push_back(text_of(pattern));
     return data::from_files(std::move(texts), [f = hold(std::move(read))](const std::string& path) {
-      return call_python([&] {
+      return with_gil([&] {
         nb::object text = nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), std::ssize(path)));
         if (!text.is_valid()) nb::raise_python_error();
         return element_from(nb::borrow(handle_of(f))(text));

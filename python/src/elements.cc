@@ -117,6 +117,7 @@ nb::object read_only(const Element& element, std::size_t field) {
 Object hold(nb::object object) {
   return {object.release().ptr(), [](const void* pointer) {
             if (Py_IsInitialized() == 0 || is_finalizing_elsewhere()) return;  // the process frees the object
+            keep_thread_state();
             nb::gil_scoped_acquire gil;
             Py_DECREF(static_cast<PyObject*>(const_cast<void*>(pointer)));
           }};

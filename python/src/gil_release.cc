@@ -16,7 +16,29 @@ std::atomic<int> threads_inside{0};
 thread_local int depth = 0;  // the nesting depth of this thread: C++ may call Python, which calls C++
 std::atomic<std::thread::id> finalizing_thread{};
 
+class ThreadState {
+ public:
+  ThreadState() : gil_(PyGILState_Ensure()), state_(PyEval_SaveThread()) {}
+  ~ThreadState() {
+    if (Py_IsInitialized() == 0 || is_finalizing_elsewhere()) return;  // the interpreter frees the state
+    try {
+      PyEval_RestoreThread(state_);
+      PyGILState_Release(gil_);
+    } catch (abi::__forced_unwind&) { block_forever(); }  // the interpreter ends this thread
+  }
+  ThreadState(const ThreadState&) = delete;
+  ThreadState& operator=(const ThreadState&) = delete;
+
+ private:
+  PyGILState_STATE gil_;
+  PyThreadState* state_;
+};
+
 }  // namespace
+
+void keep_thread_state() {
+  if (PyGILState_GetThisThreadState() == nullptr) thread_local const ThreadState state;
+}
 
 void block_forever() {
   for (;;) pause();

@@ -24,11 +24,17 @@ class GilRelease {
 [[noreturn]] void block_forever();
 bool is_finalizing_elsewhere();  // whether another thread ends the program
 
+// Until this thread ends, acquiring the lock uses the same state of the interpreter. Otherwise a thread of C++ would
+// make one for each call, which takes longer than a small function. A thread that joins this one must not hold the
+// lock.
+void keep_thread_state();
+
 // Acquires the lock on a thread of C++ and calls f. While another thread ends the program, the thread blocks forever,
 // also if Python code that f calls acquires the lock again.
 template <class F> auto with_gil(F&& f) {
   if (is_finalizing_elsewhere()) block_forever();
   try {
+    keep_thread_state();
     nanobind::gil_scoped_acquire gil;
     return f();
   } catch (abi::__forced_unwind&) { block_forever(); }  // the interpreter ends this thread
