@@ -6,7 +6,7 @@
 
 namespace karez::data::images {
 
-ImageFunction resize(std::int64_t size, bool bicubic) {
+ImageFunction resize_shorter_side(std::int64_t size, bool bicubic) {
   return resize({.height = size, .width = 0, .bicubic = bicubic}, kernels::resize_image);
 }
 

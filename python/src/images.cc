@@ -10,6 +10,7 @@
 #include "python/src/bindings.h"
 #include "python/src/elements.h"
 #include "python/src/image_function.h"
+#include "python/src/value.h"
 
 namespace karez::python {
 namespace {
@@ -73,6 +74,14 @@ nb::object call(const ImageFunction& function, nb::args items, std::optional<dat
   return python_of(out);
 }
 
+using OfTensor = std::function<Tensor(const Term&)>;
+ImageFunction plain(std::string name, images::ImageFunction function, OfTensor of_tensor) {
+  return {std::move(name), std::move(function), nullptr, std::move(of_tensor)};
+}
+ImageFunction random(std::string name, images::RandomImageFunction function, OfTensor of_tensor) {
+  return {std::move(name), nullptr, std::move(function), std::move(of_tensor)};
+}
+
 void init_functions_of_images(nb::module_& m) {
   m.def("image_decode", [](int channels, bool orient, std::int64_t max_pixels,
                            std::tuple<std::int64_t, std::int64_t> min_size, bool skip_errors) {
@@ -80,55 +89,83 @@ void init_functions_of_images(nb::module_& m) {
                          images::decode(decode_options(channels, orient, max_pixels, min_size), skip_errors, bytes_of)};
   });
   m.def("image_crop", [](std::int64_t top, std::int64_t left, std::int64_t height, std::int64_t width) {
-    return ImageFunction{"crop", images::crop(top, left, height, width)};
+    return plain("crop", images::crop(top, left, height, width),
+                 [=](const Term& x) { return images::crop(x, top, left, height, width); });
   });
   m.def("image_center_crop", [](std::int64_t height, std::int64_t width) {
-    return ImageFunction{"center_crop", images::center_crop(height, width)};
+    return plain("center_crop", images::center_crop(height, width),
+                 [=](const Term& x) { return images::center_crop(x, height, width); });
   });
-  m.def("image_pad", [](std::int64_t padding) { return ImageFunction{"pad", images::pad(padding)}; });
-  m.def("image_horizontal_flip", [] { return ImageFunction{"horizontal_flip", images::horizontal_flip()}; });
+  m.def("image_pad", [](std::int64_t padding) {
+    return plain("pad", images::pad(padding), [=](const Term& x) { return images::pad(x, padding); });
+  });
+  m.def("image_horizontal_flip", [] {
+    return plain("horizontal_flip", images::horizontal_flip(),
+                 [](const Term& x) { return images::horizontal_flip(x); });
+  });
   m.def("image_random_crop", [](std::int64_t height, std::int64_t width, std::int64_t padding) {
-    return ImageFunction{"random_crop", nullptr, images::random_crop(height, width, padding)};
+    return random("random_crop", images::random_crop(height, width, padding),
+                  [=](const Term& x) { return images::random_crop(x, height, width, padding); });
   });
   m.def("image_random_horizontal_flip", [](double p) {
-    return ImageFunction{"random_horizontal_flip", nullptr, images::random_horizontal_flip(p)};
+    return random("random_horizontal_flip", images::random_horizontal_flip(p),
+                  [=](const Term& x) { return images::random_horizontal_flip(x, p); });
   });
-  m.def("image_cut_out", [](std::int64_t size) { return ImageFunction{"cut_out", nullptr, images::cut_out(size)}; });
+  m.def("image_cut_out", [](std::int64_t size) {
+    return random("cut_out", images::cut_out(size), [=](const Term& x) { return images::cut_out(x, size); });
+  });
   m.def(
       "image_resize",
       [](std::int64_t height, std::optional<std::int64_t> width, bool bicubic) {
-        return ImageFunction{"resize",
-                             width ? images::resize(height, *width, bicubic) : images::resize(height, bicubic)};
+        if (!width)
+          return plain("resize", images::resize(height, bicubic),
+                       [=](const Term& x) { return images::resize(x, height, bicubic); });
+        return plain("resize", images::resize(height, *width, bicubic),
+                     [=](const Term& x) { return images::resize(x, height, *width, bicubic); });
       },
       "height"_a, "width"_a.none(), "bicubic"_a);
   m.def("image_random_resized_crop", [](std::int64_t height, std::int64_t width, std::tuple<double, double> scale,
                                         std::tuple<double, double> ratio, bool bicubic) {
     const images::ResizedCropOptions part{std::get<0>(scale), std::get<1>(scale), std::get<0>(ratio),
                                           std::get<1>(ratio)};
-    return ImageFunction{"random_resized_crop", nullptr, images::random_resized_crop(height, width, part, bicubic)};
+    return random("random_resized_crop", images::random_resized_crop(height, width, part, bicubic),
+                  [=](const Term& x) { return images::random_resized_crop(x, height, width, part, bicubic); });
   });
-  m.def("image_normalize", [](std::vector<float> mean, std::vector<float> std, bool planes) {
-    return ImageFunction{"normalize", images::normalize(std::move(mean), std::move(std), planes)};
+  m.def("image_normalize", [](const std::vector<float>& mean, const std::vector<float>& std, bool planes) {
+    return plain("normalize", images::normalize(mean, std, planes),
+                 [=](const Term& x) { return images::normalize(x, mean, std, planes); });
   });
-  m.def("image_transpose", [](std::vector<int> axes) {
-    return ImageFunction{"transpose", images::transpose(std::move(axes))};
+  m.def("image_transpose", [](const std::vector<int>& axes) {
+    return plain("transpose", images::transpose(axes), [=](const Term& x) { return images::transpose(x, axes); });
   });
   m.def("image_one_hot", [](std::int64_t classes, std::int64_t field) {
-    return ImageFunction{"one_hot", images::one_hot(classes, field)};
+    return plain("one_hot", images::one_hot(classes, field),
+                 [=](const Term& labels) { return images::one_hot(labels, classes); });
   });
   m.def("image_adjust_brightness", [](double factor) {
-    return ImageFunction{"adjust_brightness", images::adjust_brightness(factor)};
+    return plain("adjust_brightness", images::adjust_brightness(factor),
+                 [=](const Term& x) { return images::adjust_brightness(x, factor); });
   });
   m.def("image_adjust_contrast", [](double factor) {
-    return ImageFunction{"adjust_contrast", images::adjust_contrast(factor)};
+    return plain("adjust_contrast", images::adjust_contrast(factor),
+                 [=](const Term& x) { return images::adjust_contrast(x, factor); });
   });
   m.def("image_adjust_saturation", [](double factor) {
-    return ImageFunction{"adjust_saturation", images::adjust_saturation(factor)};
+    return plain("adjust_saturation", images::adjust_saturation(factor),
+                 [=](const Term& x) { return images::adjust_saturation(x, factor); });
   });
   m.def("image_color_jitter", [](double brightness, double contrast, double saturation) {
-    return ImageFunction{"color_jitter", nullptr, images::color_jitter(brightness, contrast, saturation)};
+    return random("color_jitter", images::color_jitter(brightness, contrast, saturation),
+                  [=](const Term& x) { return images::color_jitter(x, brightness, contrast, saturation); });
   });
-  m.def("image_mix_up", [](double alpha) { return ImageFunction{"mix_up", nullptr, images::mix_up(alpha)}; });
+  m.def("image_mix_up", [](double alpha) { return random("mix_up", images::mix_up(alpha), nullptr); });
+  m.def(
+      "image_mix_up_of_tensors",
+      [](const Operand& x, const Operand& y, double alpha, const std::optional<Operand>& ratio) {
+        images::MixedRows mixed = ratio ? images::mix_up(x, y, Term(*ratio)) : images::mix_up(x, y, alpha);
+        return std::pair(Value(std::move(mixed.images)), Value(std::move(mixed.labels)));
+      },
+      "images"_a, "labels"_a, "alpha"_a, "ratio"_a.none());
   m.def("sound_decode", [] { return ImageFunction{"decode", decode_sound}; });
 }
 
@@ -146,6 +183,15 @@ void init_images(nb::module_& m) {
             return call(self, items, data::RandomKey{seed, epoch, index});
           },
           "items"_a, "key"_a.none() = nb::none())
+      .def(
+          "of_tensor",
+          [](const ImageFunction& self, const Operand& image) {
+            require(self.of_tensor != nullptr, self.name,
+                    ": this function takes no tensors, because the shape of its result depends on the contents of the "
+                    "file; call it in `map` of a data set");
+            return Value(self.of_tensor(image));
+          },
+          "image"_a)
       .def_ro("name", &ImageFunction::name)
       .def_prop_ro("is_random", [](const ImageFunction& self) { return self.random != nullptr; });
   init_functions_of_images(m);

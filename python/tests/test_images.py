@@ -212,10 +212,23 @@ def test_resized_images_equal_those_of_pil(interpolation):
         height, width, *size = (int(n) for n in random.integers(1, 70, 4))
         channels = int(random.integers(1, 5))
         image = pixels(height, width, channels, seed=height * width)
+        mode, stored = ("L", "LA", "RGB", "RGBA")[channels - 1], image[..., 0] if channels == 1 else image
         got = images.resize(size, interpolation)(image)
-        bands = [Image.fromarray(image[..., c]).resize(size[::-1], filter) for c in range(channels)]
-        difference = got.astype(int) - np.stack([np.asarray(band) for band in bands], -1)
-        assert got.dtype == np.uint8 and np.abs(difference).max() <= 1, (height, width, size)
+        expected = as_array(Image.frombytes(mode, (width, height), stored.tobytes()).resize(size[::-1], filter))
+        np.testing.assert_array_equal(got, expected, err_msg=f"{mode} {height} x {width} to {size}")
+
+
+def test_colours_of_transparent_pixels_do_not_count():
+    image = np.zeros((8, 8, 4), np.uint8)
+    image[:, :4] = (200, 100, 50, 255)
+    image[:, 4:] = (0, 255, 0, 0)
+    got = images.resize((4, 3))(image)
+    np.testing.assert_array_equal(got, np.asarray(Image.fromarray(image).resize((3, 4), Image.BILINEAR)))
+    assert (np.abs(got[:, :2, :3].astype(int) - (200, 100, 50)) <= 1).all() and (got[:, 2, 3] == 0).all()
+    key = (1, 0, 4)
+    whole = images.random_resized_crop((4, 3), scale=(1, 1), ratio=(1, 1))(image, key=key)
+    np.testing.assert_array_equal(whole, got)
+    np.testing.assert_array_equal(images.resize(8)(image), image)  # colours are not divided if the size is the same
 
 
 @pytest.mark.parametrize("size", [(10, 5), (4, 12), (10, 30), (25, 12), (10, 12)])

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 
+#include "karez/data/images/arithmetic.h"
 #include "karez/data/images/image_field.h"
 
 namespace karez::data::images {
@@ -19,10 +20,7 @@ struct Colours {
   std::int64_t pixels;
 };
 
-unsigned grey_of(const std::uint8_t* pixel, int samples) {
-  if (samples == 1) return *pixel;
-  return (pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16;
-}
+unsigned grey_of(const std::uint8_t* pixel, int samples) { return samples == 1 ? *pixel : data::grey_of(pixel); }
 
 // base + factor * (value - base), truncated.
 std::uint8_t blend(int base, int value, float factor) {

@@ -40,9 +40,6 @@ HostArray flipped(const HostArray& image) {
   return out;
 }
 
-// Half of a number, rounded to the nearest even number as Python's round().
-std::int64_t round_half(std::int64_t twice) { return std::llrint(static_cast<double>(twice) / 2); }
-
 // Copies the elements of a dimension and of those after it; `strides` are those of `from`, in bytes.
 template <std::size_t fixed>
 std::byte* copy_strided(const std::byte* from, std::byte* to, std::span<const std::int64_t> sizes,
@@ -83,6 +80,11 @@ HostArray transposed(const HostArray& array, const std::vector<int>& axes) {
 
 }  // namespace
 
+std::int64_t center_offset(std::int64_t length, std::int64_t window) {
+  if (length < window) return -((window - length) / 2);
+  return std::llrint(static_cast<double>(length - window) / 2);  // halves are rounded to even numbers
+}
+
 HostArray window_of(const HostArray& image, std::int64_t top, std::int64_t left, std::int64_t height,
                     std::int64_t width, std::string_view function) {
   const ImageSize size(image, function);
@@ -114,12 +116,8 @@ ImageFunction center_crop(std::int64_t height, std::int64_t width) {
   return [=](const Element& element) {
     const HostArray& image = array_of(element);
     const ImageSize size(image, "center_crop");
-    // A side that is too short is padded by the larger half after the image.
-    const auto first = [](std::int64_t have, std::int64_t want) {
-      return have < want ? -((want - have) / 2) : round_half(have - want);
-    };
-    return with_field(
-        element, window_of(image, first(size.height, height), first(size.width, width), height, width, "center_crop"));
+    return with_field(element, window_of(image, center_offset(size.height, height), center_offset(size.width, width),
+                                         height, width, "center_crop"));
   };
 }
 

@@ -48,6 +48,18 @@ inline void check_bytes(const HostArray& image, std::string_view function) {
 HostArray window_of(const HostArray& image, std::int64_t top, std::int64_t left, std::int64_t height,
                     std::int64_t width, std::string_view function);
 
+// The first row or column of the window in the middle of an image. A side that is too short, for which the result is
+// negative, is padded by the larger half after the image.
+std::int64_t center_offset(std::int64_t length, std::int64_t window);
+
+// The size of an image of which the shorter side is resized to `side` pixels.
+struct SideLengths {
+  std::int64_t height, width;
+};
+SideLengths resized_sides(std::int64_t height, std::int64_t width, std::int64_t side);
+// The largest size of a part of an image whose ratio of width to height is legal.
+SideLengths largest_part(std::int64_t height, std::int64_t width, const ResizedCropOptions& part);
+
 // The random numbers of one call of a function.
 class RandomNumbers {
  public:

@@ -7,13 +7,10 @@
 #include <utility>
 
 #include "karez/base/error.h"
+#include "karez/data/images/arithmetic.h"
 
 namespace karez::data {
 namespace {
-
-std::uint8_t luma(const std::uint8_t* rgb) {
-  return static_cast<std::uint8_t>((rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000u) >> 16);
-}
 
 // Calls convert(from, to) for each pixel.
 template <class Convert> Pixels convert_pixels(const Pixels& from, std::int64_t channels, Convert convert) {
@@ -21,12 +18,6 @@ template <class Convert> Pixels convert_pixels(const Pixels& from, std::int64_t 
   const std::uint8_t *in = from.data(), *end = in + from.height * from.width * from.channels;
   for (std::uint8_t* to = out.data(); in != end; in += from.channels, to += channels) convert(in, to);
   return out;
-}
-
-// a * b / 255, rounded.
-unsigned multiply(unsigned a, unsigned b) {
-  const unsigned product = a * b + 128;
-  return ((product >> 8) + product) >> 8;
 }
 
 }  // namespace
@@ -55,14 +46,14 @@ Pixels convert_channels(Pixels pixels, int channels) {
     return convert_pixels(pixels, 3, [](const std::uint8_t* in, std::uint8_t* out) { std::memcpy(out, in, 3); });
   }
   if (grey) return convert_pixels(pixels, 1, [](const std::uint8_t* in, std::uint8_t* out) { *out = *in; });
-  return convert_pixels(pixels, 1, [](const std::uint8_t* in, std::uint8_t* out) { *out = luma(in); });
+  return convert_pixels(pixels, 1, [](const std::uint8_t* in, std::uint8_t* out) { *out = grey_of(in); });
 }
 
 Pixels convert_cmyk(const Pixels& pixels) {
   return convert_pixels(pixels, 3, [](const std::uint8_t* in, std::uint8_t* out) {
     const unsigned white = in[3];  // 255 - black
     for (int c = 0; c < 3; ++c) {
-      const int value = static_cast<int>(white) - static_cast<int>(multiply(255u - in[c], white));
+      const int value = static_cast<int>(white) - static_cast<int>(multiply_samples(255u - in[c], white));
       out[c] = static_cast<std::uint8_t>(std::clamp(value, 0, 255));
     }
   });

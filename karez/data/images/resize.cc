@@ -1,6 +1,7 @@
 // Functions that resize images.
 #include <cmath>
 
+#include "karez/data/images/arithmetic.h"
 #include "karez/data/images/image_field.h"
 
 namespace karez::data::images {
@@ -12,6 +13,14 @@ void check_options(const ResizeOptions& options, ResizeKernel kernel, std::strin
           options.height, " x ", options.width);
 }
 
+// Replaces the colours of an image of grey and alpha, or of RGB and alpha, by change(colour, alpha).
+template <class Change> void change_colours(std::span<std::uint8_t> samples, std::int64_t channels, Change change) {
+  const auto step = static_cast<std::size_t>(channels);
+  for (std::size_t pixel = 0; pixel < samples.size(); pixel += step)
+    for (std::size_t c = 0; c + 1 < step; ++c)
+      samples[pixel + c] = change(samples[pixel + c], samples[pixel + step - 1]);
+}
+
 HostArray resized(const HostArray& image, std::int64_t height, std::int64_t width, bool bicubic, ResizeKernel kernel,
                   std::string_view function) {
   check_bytes(image, function);
@@ -20,12 +29,36 @@ HostArray resized(const HostArray& image, std::int64_t height, std::int64_t widt
   if (height == size.height && width == size.width) return image;
   checked_mul(checked_mul(height, width), size.channels);
   HostArray out(resized_type(image, height, width));
-  kernel(image.data<std::uint8_t>().data(), size.height, size.width, size.channels, out.data<std::uint8_t>().data(),
+  // Colours of transparent pixels do not count, so the colours are multiplied by alpha before.
+  const bool alpha = size.channels == 2 || size.channels == 4;
+  HostArray products = image;
+  if (alpha) {
+    const std::span<const std::uint8_t> samples = image.data<std::uint8_t>();
+    products = HostArray(image.type());
+    std::copy(samples.begin(), samples.end(), products.data<std::uint8_t>().begin());
+    change_colours(products.data<std::uint8_t>(), size.channels, multiply_samples);
+  }
+  kernel(products.data<std::uint8_t>().data(), size.height, size.width, size.channels, out.data<std::uint8_t>().data(),
          height, width, bicubic);
+  if (alpha) change_colours(out.data<std::uint8_t>(), size.channels, divide_by_alpha);
   return out;
 }
 
 }  // namespace
+
+SideLengths resized_sides(std::int64_t height, std::int64_t width, std::int64_t side) {
+  if (height <= width) return {side, checked_mul(side, width) / height};
+  return {checked_mul(side, height) / width, side};
+}
+
+SideLengths largest_part(std::int64_t height, std::int64_t width, const ResizedCropOptions& part) {
+  const double ratio =
+      std::clamp(static_cast<double>(width) / static_cast<double>(height), part.min_ratio, part.max_ratio);
+  SideLengths out;
+  out.height = std::clamp<std::int64_t>(std::llrint(static_cast<double>(width) / ratio), 1, height);
+  out.width = std::clamp<std::int64_t>(std::llrint(static_cast<double>(out.height) * ratio), 1, width);
+  return out;
+}
 
 ImageFunction resize(const ResizeOptions& options, ResizeKernel kernel) {
   check_options(options, kernel, "resize");
@@ -34,10 +67,9 @@ ImageFunction resize(const ResizeOptions& options, ResizeKernel kernel) {
     const ImageSize size(image, "resize");
     std::int64_t height = options.height, width = options.width;
     if (width == 0) {
-      const std::int64_t side = options.height, shorter = std::min(size.height, size.width);
-      require(ErrorKind::shape, shorter > 0, "resize: the image has no pixels: its shape is ", image.shape());
-      height = size.height <= size.width ? side : checked_mul(side, size.height) / shorter;
-      width = size.height <= size.width ? checked_mul(side, size.width) / shorter : side;
+      require(ErrorKind::shape, image.count() > 0, "resize: the image has no pixels: its shape is ", image.shape());
+      const SideLengths sides = resized_sides(size.height, size.width, options.height);
+      height = sides.height, width = sides.width;
     }
     return with_field(element, resized(image, height, width, options.bicubic, kernel, "resize"));
   };
@@ -55,6 +87,8 @@ RandomImageFunction random_resized_crop(const ResizeOptions& options, const Resi
   return [=](const Element& element, const RandomKey& key) {
     const HostArray& image = array_of(element);
     const ImageSize size(image, "random_resized_crop");
+    require(ErrorKind::shape, image.count() > 0, "random_resized_crop: the image has no pixels: its shape is ",
+            image.shape());
     RandomNumbers random(key, "random_resized_crop");
     std::int64_t height = 0, width = 0, top = 0, left = 0;
     for (int trial = 0; trial < 10 && height == 0; ++trial) {
@@ -66,10 +100,8 @@ RandomImageFunction random_resized_crop(const ResizeOptions& options, const Resi
       height = h, width = w, top = random.below(size.height - h + 1), left = random.below(size.width - w + 1);
     }
     if (height == 0) {  // the largest part in the middle that has a legal ratio
-      const double ratio = std::clamp(static_cast<double>(size.width) / static_cast<double>(size.height),
-                                      part.min_ratio, part.max_ratio);
-      height = std::clamp<std::int64_t>(std::llrint(static_cast<double>(size.width) / ratio), 1, size.height);
-      width = std::clamp<std::int64_t>(std::llrint(static_cast<double>(height) * ratio), 1, size.width);
+      const SideLengths largest = largest_part(size.height, size.width, part);
+      height = largest.height, width = largest.width;
       top = (size.height - height) / 2, left = (size.width - width) / 2;
     }
     const HostArray window = window_of(image, top, left, height, width, "random_resized_crop");

@@ -1,4 +1,4 @@
-// Resizes images of bytes: first each row, then each column. Sums are integers, weights have 22 bits after the point.
+// Resizes images of bytes: first each row, then each column. Sums are integers (resize_weights.h).
 #include "karez/kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -7,11 +7,12 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "karez/kernels/cpu/image_resize.h"
+#include "karez/kernels/cpu/resize_weights.h"
 
 #ifndef KAREZ_HWY_IMAGE_RESIZE
 #define KAREZ_HWY_IMAGE_RESIZE
@@ -19,7 +20,7 @@ namespace karez::kernels {
 
 // For each output pixel of a row or column, the input pixels that it is made from, and their weights.
 struct ResizeTaps {
-  static constexpr int bits = 22;  // of a weight, after the point
+  static constexpr int bits = resize_weight_bits;
   struct Window {
     std::int64_t first, count;
     const std::int32_t* weights;
@@ -166,38 +167,10 @@ namespace {
 HWY_EXPORT(resize_rows);
 HWY_EXPORT(resize_columns);
 
-double triangle(double x) { return std::max(0.0, 1 - std::abs(x)); }
-
-double keys(double x) {
-  constexpr double a = -0.5;
-  x = std::abs(x);
-  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
-}
-
 ResizeTaps taps_of(std::int64_t in, std::int64_t out, bool bicubic) {
-  const double step = static_cast<double>(in) / static_cast<double>(out), width = std::max(step, 1.0),
-               support = (bicubic ? 2 : 1) * width;
-  ResizeTaps taps;
-  taps.stride = static_cast<std::size_t>(std::ceil(support)) * 2 + 1;
-  taps.weights.resize(taps.stride * static_cast<std::size_t>(out));
-  std::vector<double> weights(taps.stride);
-  for (std::int64_t i = 0; i < out; ++i) {
-    const double centre = (static_cast<double>(i) + 0.5) * step;
-    const auto begin = std::max<std::int64_t>(0, static_cast<std::int64_t>(centre - support + 0.5));
-    const auto end = std::min(in, static_cast<std::int64_t>(centre + support + 0.5));
-    taps.first.push_back(begin), taps.count.push_back(end - begin);
-    double sum = 0;
-    for (std::int64_t t = begin; t < end; ++t) {
-      const double x = (static_cast<double>(t) - centre + 0.5) / width;
-      sum += weights[static_cast<std::size_t>(t - begin)] = bicubic ? keys(x) : triangle(x);
-    }
-    for (std::int64_t t = 0; t < end - begin; ++t) {
-      const double scaled = weights[static_cast<std::size_t>(t)] / (sum == 0 ? 1 : sum) * (1 << ResizeTaps::bits);
-      taps.weights[static_cast<std::size_t>(i) * taps.stride + static_cast<std::size_t>(t)] =
-          static_cast<std::int32_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
-    }
-  }
+  ResizeWeights exact = resize_weights(in, out, bicubic);
+  ResizeTaps taps{std::move(exact.first), std::move(exact.count), {}, exact.stride};
+  for (double weight : exact.weights) taps.weights.push_back(fixed_resize_weight(weight));
   return taps;
 }
 

@@ -6,6 +6,10 @@ width] if it is grey. A function takes an element and returns it with another im
 
 The random functions depend on a key, (seed, epoch, record), which `map(f, seed=...)` makes, and on their own name.
 Outside of a data set, pass it: `random_crop(224)(image, key=(1, 0, 7))`.
+
+All functions except `decode` also take tensors, such as those of a compiled function, and compute the same values with
+ops. A tensor of images is [..., height, width, channels], such as a batch, or [height, width] for one grey image.
+Random functions of tensors draw numbers for each image, as dropout does, in each call of the compiled function.
 """
 
 from __future__ import annotations
@@ -16,8 +20,7 @@ from typing import Any, Optional, TypeVar, Union, cast
 
 import numpy
 
-from .. import _core, functions, manipulation
-from ..dtypes import uint8
+from .. import _core
 from ..errors import UserError
 from ..tensor import Tensor
 
@@ -59,7 +62,7 @@ class Function:
     ) -> None:
         self._function = function
         self.__name__ = name  # of the stage, in descriptions of data sets
-        self._of_tensors = of_tensors
+        self._of_tensors = of_tensors  # of functions that change another item than the first
         self._call: Optional[Callable[[], Function]] = None  # the call that made this object
 
     def __reduce__(self) -> Any:
@@ -69,15 +72,16 @@ class Function:
         return self._call, ()
 
     def __call__(self, *items: Any, key: Optional[Sequence[int]] = None) -> Any:
-        """The items with another image, as NumPy arrays. For tensors, such as those of a compiled function, the
-        functions crop, horizontal_flip, normalize, transpose, one_hot and mix_up compute with ops.
+        """The items with another image, as NumPy arrays, or as tensors if the image is a tensor.
 
-        key: of random functions: (seed, epoch, record).
+        key: of random functions of arrays: (seed, epoch, record).
         """
         if any(isinstance(item, Tensor) for item in items):
-            if self._of_tensors is None:
-                raise UserError(f"{self.__name__}: this function takes arrays, not tensors")
-            return self._of_tensors(*items)
+            if key is not None:
+                raise UserError(f"{self._function.name}: random functions of tensors have no key")
+            if self._of_tensors is not None:
+                return self._of_tensors(*items)
+            return _element(self._function.of_tensor(items[0]), items[1:])
         if key is None:
             return self._function(*items)
         seed, epoch, record = (int(number) for number in key)
@@ -148,16 +152,7 @@ def decode_options(
 def crop(top: int, left: int, height: int, width: int) -> Function:
     """The part of this size whose first pixel is in row `top` and column `left`. It must be inside the image."""
 
-    def of_tensors(image: Tensor, *others: Any) -> Any:
-        rows, columns = image.shape[-3:-1]
-        if top + height > rows or left + width > columns:
-            raise UserError(
-                f"crop: a window of {height} x {width} at row {top} and column {left} is not inside an image of {rows} "
-                f"x {columns}"
-            )
-        return _element(image[..., top : top + height, left : left + width, :], others)
-
-    return Function(_core.image_crop(top, left, height, width), f"crop({top}, {left}, {height}, {width})", of_tensors)
+    return Function(_core.image_crop(top, left, height, width), f"crop({top}, {left}, {height}, {width})")
 
 
 @recorded
@@ -176,11 +171,7 @@ def pad(padding: int) -> Function:
 @recorded
 def horizontal_flip() -> Function:
     """The image mirrored from left to right."""
-    return Function(
-        _core.image_horizontal_flip(),
-        "horizontal_flip()",
-        lambda image, *others: _element(manipulation.flip(image, -2), others),
-    )
+    return Function(_core.image_horizontal_flip(), "horizontal_flip()")
 
 
 @recorded
@@ -204,7 +195,11 @@ def cut_out(size: int) -> Function:
 
 @recorded
 def resize(size: Size, interpolation: str = "bilinear") -> Function:
-    """Another size, with antialiasing, as PIL's Image.resize. The channels are resized independently of each other.
+    """Another size, with antialiasing, as PIL's Image.resize. The last of 2 or 4 channels is alpha, by which the
+    colours are weighted.
+
+    A tensor may also have a floating-point dtype. Its values are not rounded, its channels are independent of each
+    other, and the function has a gradient.
 
     size: (height, width); or one number of pixels for the shorter side, and the ratio of the sides is kept.
     interpolation: "bilinear" or "bicubic".
@@ -245,29 +240,16 @@ def normalize(mean: Union[float, Sequence[float]], std: Union[float, Sequence[fl
         raise UserError(f"normalize: layout must be 'CHW' or 'HWC', got {layout!r}")
     means, deviations = (numpy.atleast_1d(numpy.asarray(numbers, numpy.float32)) for numbers in (mean, std))
 
-    def of_tensors(image: Tensor, *others: Any) -> Any:
-        if image.dtype == uint8:
-            image = image.float() / 255
-        image = (image - means) / deviations
-        if layout == "CHW":
-            first = tuple(range(image.ndim - 3))
-            image = functions.permute(image, (*first, image.ndim - 1, image.ndim - 3, image.ndim - 2))
-        return _element(image, others)
-
     function = _core.image_normalize(means.tolist(), deviations.tolist(), layout == "CHW")
-    return Function(function, f"normalize({layout})", of_tensors)
+    return Function(function, f"normalize({layout})")
 
 
 @recorded
 def transpose(axes: Sequence[int] = (2, 0, 1)) -> Function:
     """The dimensions of an array of any dtype in another order, as numpy.transpose; by default [channels, height,
-    width]."""
+    width]. Dimensions of a tensor before these keep their places."""
     order = tuple(int(axis) for axis in axes)
-    return Function(
-        _core.image_transpose(list(order)),
-        f"transpose{order}",
-        lambda image, *others: _element(functions.permute(image, order), others),
-    )
+    return Function(_core.image_transpose(list(order)), f"transpose{order}")
 
 
 @recorded
@@ -277,13 +259,16 @@ def one_hot(classes: int, field: int = -1) -> Function:
     field: the item of the element that contains the labels, by default the last.
     """
 
+    function = _core.image_one_hot(classes, field)
+
     def of_tensors(*items: Any) -> Any:
+        if not -len(items) <= field < len(items):
+            raise UserError(f"one_hot: the element has {len(items)} fields, but the labels must be in field {field}")
         changed = list(items)
-        labels = changed[field]
-        changed[field] = (labels.unsqueeze(-1) == numpy.arange(classes)).float()
+        changed[field] = function.of_tensor(items[field])
         return _element(changed[0], tuple(changed[1:]))
 
-    return Function(_core.image_one_hot(classes, field), f"one_hot({classes})", of_tensors)
+    return Function(function, f"one_hot({classes})", of_tensors)
 
 
 @recorded
@@ -318,11 +303,13 @@ def mix_up(alpha: float = 0.2) -> Function:
     """Of batches (images, labels), both float32: x * r + (1 - r) * roll(x, 1), with one random number r of the
     distribution Beta(alpha, alpha) for each batch (Zhang et al., 2018).
 
-    In a compiled function, r is the third item: mix_up()(images, labels, r).
+    Of tensors, r may be a third item: mix_up()(images, labels, r).
     """
 
-    def of_tensors(x: Tensor, y: Tensor, ratio: Any) -> Any:
-        return tuple(rows * ratio + manipulation.roll(rows, 1, 0) * (1 - ratio) for rows in (x, y))
+    def of_tensors(*items: Any) -> Any:
+        if len(items) not in (2, 3):
+            raise UserError(f"mix_up: expected images, labels and optionally a ratio, got {len(items)} items")
+        return _core.image_mix_up_of_tensors(items[0], items[1], alpha, items[2] if len(items) == 3 else None)
 
     return Function(_core.image_mix_up(alpha), f"mix_up({alpha})", of_tensors)
 
