@@ -53,7 +53,7 @@ void StageInput::check(const StageMessage& message) const {
 
 StagePorts::StagePorts(const StageGraph& graph, StageId id) : stage_(id) {
   const Stage& stage = graph.stages[id];
-  lanes_ = stage.lanes;
+  lanes_ = lane_limit_ = stage.lanes;
   ordered_ = stage.ordered || lanes_ == 1;
   for (std::size_t i = 0; i < stage.inputs.size(); ++i)
     inputs_.emplace_back(stage.inputs[i], static_cast<int>(i), graph.stages[stage.inputs[i]].slots);
@@ -66,6 +66,15 @@ StagePorts::StagePorts(const StageGraph& graph, StageId id) : stage_(id) {
   state_.assign(slots, SlotState::free);
   pending_.resize(slots);
   for (int slot = stage.slots - 1; slot >= 0; --slot) free_.push_back(slot);  // slot 0 is taken first
+}
+
+void StagePorts::set_limits(int lanes, int slots) {
+  require(lanes >= 1 && lanes <= lanes_, "stage ", stage_, ": the limit of lanes must be between 1 and ", lanes_,
+          ", got ", lanes);
+  require(slots >= 1 && slots <= this->slots(), "stage ", stage_, ": the limit of slots must be between 1 and ",
+          this->slots(), ", got ", slots);
+  lane_limit_ = lanes;
+  unused_slots_ = this->slots() - slots;
 }
 
 void StagePorts::request(const StageMessage& message) {
@@ -122,8 +131,18 @@ StageActivity StagePorts::activity() const {
   if (running_ > 0) return StageActivity::acting;
   if (control_ != Control::none) return StageActivity::ready;
   if (!active_) return StageActivity::inactive;
-  if (free_.empty()) return StageActivity::no_slot;
+  if (!has_slot()) return StageActivity::no_slot;
   return next_input_ >= 0 && readable_input() < 0 ? StageActivity::no_input : StageActivity::ready;
+}
+
+StageObstacle StagePorts::obstacle() const {
+  if (!active_ || draining_ || control_ != Control::none) return StageObstacle::other;
+  if (lanes_ == 1 && running_ > 0) return StageObstacle::other;  // the input that it reads next is not known
+  const bool lane = running_ < lane_limit_, slot = has_slot(), input = next_input_ < 0 || readable_input() >= 0;
+  if (lane + slot + input < 2) return StageObstacle::other;
+  if (!lane) return StageObstacle::lane;
+  if (!slot) return StageObstacle::slot;
+  return input ? StageObstacle::none : StageObstacle::input;
 }
 
 std::string StagePorts::text() const {

@@ -160,6 +160,15 @@ enum class StageActivity : std::uint8_t {
 };
 inline constexpr std::size_t stage_activities = 5;
 
+// The only thing that a stage lacks for another act.
+enum class StageObstacle : std::uint8_t {
+  none,   // it lacks nothing
+  lane,   // the input and a slot are there, but the limit of lanes is reached
+  slot,   // a lane is free and the input is there, but no slot
+  input,  // a lane and a slot are free, but the input is empty
+  other,  // it lacks several of them, or no run is active
+};
+
 // The state of one stage. A stage acts when an output slot is free, a lane is free, and the input that it reads next
 // holds a piece. An act takes three steps, as for Ports: if `ready()`, the caller calls `begin()`, does the work, and
 // calls `complete`. `take` may be called at any time. It throws for a message that breaks the protocol.
@@ -169,8 +178,14 @@ class StagePorts {
 
   bool ready() const {
     if (control_ != Control::none) return running_ == 0;
-    return active_ && !draining_ && running_ < lanes_ && !free_.empty() && (next_input_ < 0 || readable_input() >= 0);
+    return active_ && !draining_ && running_ < lane_limit_ && has_slot() && (next_input_ < 0 || readable_input() >= 0);
   }
+  // Lower limits than the numbers of the graph: an act begins if fewer than `lanes` acts run and fewer than `slots`
+  // slots are taken or filled. They only delay acts: running acts end, and filled slots are read. The limits may change
+  // at any time.
+  void set_limits(int lanes, int slots);
+  int lane_limit() const { return lane_limit_; }
+  int slot_limit() const { return slots() - unused_slots_; }
   // `send` is called with each message that follows; it must not call these ports.
   template <class Send> void take(const StageMessage& message, Send&& send);
   StageAct begin();
@@ -193,12 +208,18 @@ class StagePorts {
     if (choices_ == 1) return input(next_input_).empty() ? -1 : next_input_;
     return choose([](const StageInput& in) { return !in.empty(); });
   }
+  bool reads_next(StageId producer) const {  // the next act reads this input, or may do so
+    for (int i = 0; next_input_ >= 0 && i < choices_; ++i)
+      if (const StageInput& in = input(next_input_ + i); in.producer() == producer) return in.open();
+    return false;
+  }
   // The first input that has not ended among those of which the next act reads one; -1: none.
   int open_input() const {
     if (next_input_ < 0) return -1;
     return choose([](const StageInput& in) { return in.open(); });
   }
   StageActivity activity() const;
+  StageObstacle obstacle() const;
   std::string text() const;  // the whole state in one line
 
  private:
@@ -211,6 +232,7 @@ class StagePorts {
     int slot = -1;
   };
 
+  bool has_slot() const { return static_cast<int>(free_.size()) > unused_slots_; }
   void request(const StageMessage& message);
   void release(int slot) {
     state_[static_cast<std::size_t>(slot)] = SlotState::free;
@@ -236,6 +258,7 @@ class StagePorts {
   StageId stage_, consumer_;
   int port_ = 0;  // the consumer's input
   int lanes_ = 1;
+  int lane_limit_ = 1, unused_slots_ = 0;
   bool ordered_ = true;
   bool active_ = false;    // a run has begun, and its last piece has not been emitted
   bool draining_ = false;  // several lanes: no further act of this run begins
