@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,12 +34,15 @@ enum class LastBatch {
   pad,  // add rows of zeros; every batch has an additional last field f32[n]: 1 for a row of the data, 0 for padding
 };
 
+// Instead of a number of lanes or slots: it is chosen while the data set is read, and changes with the load.
+inline constexpr int automatic = std::numeric_limits<int>::min();
+
 struct MapOptions {
-  int parallel = 1;           // the number of elements that are computed at the same time
+  int parallel = 1;           // the number of elements that are computed at the same time, or `automatic`
   bool deterministic = true;  // emit elements in the order of the input; otherwise in the order of completion
   std::string name = {};      // of the function, for people: "decode"
   // Of a function that lets other processes compute: the number of elements that are passed to them at the same time
-  // (0: `parallel`), and a text for `explain`: "in 2 processes: 4711, 4712".
+  // (0: `parallel`; at most, if that is automatic), and a text for `explain`: "in 2 processes: 4711, 4712".
   int lanes = 0;
   std::function<std::string()> place = nullptr;
 };
@@ -77,6 +81,7 @@ struct InterleaveOptions {
   int cycle = 4;          // the number of data sets that are open at the same time
   int block = 1;          // the number of elements taken from one of them before the next one's turn
   bool parallel = false;  // read the open data sets at the same time
+  bool tuned = false;     // choose how many of them are read at the same time while the data set is read
 };
 
 // An immutable description; copies are cheap. Every function returns a new data set. An element is an array, or fields
@@ -128,7 +133,8 @@ class Dataset {
   // the file after a change of a function, which is not part of the text. When the file exists, its elements can be
   // read by index, and their number is known.
   Dataset snapshot(std::string path, ObjectCodec codec = {}) const;
-  // Lets the stages before this point produce up to `slots` elements ahead of the stages after it.
+  // Lets the stages before this point produce up to `slots` elements ahead of the stages after it. It may be
+  // `automatic`.
   Dataset prefetch(int slots) const;
   // The same data set with other options of the stages before this point.
   Dataset with_options(const DatasetOptions& options) const;

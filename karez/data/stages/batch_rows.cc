@@ -246,7 +246,8 @@ DatasetNodeRef with_selected_rows(const DatasetNodeRef& node) {
     DatasetNodeRef input = with_selected_rows(node->inputs()[0]);
     if (input == nullptr || !is_ordered(*node)) return nullptr;
     const Dataset selected(std::move(input));
-    return (node->slots() > 0 ? selected.prefetch(node->slots()) : selected.with_options(*node->options())).node();
+    if (node->options() != nullptr) return selected.with_options(*node->options()).node();
+    return selected.prefetch(node->tuned_numbers() ? automatic : node->slots()).node();
   }
   const BatchRule* rule = node->batch_rule();
   if (rule == nullptr || rule->padded || !has_index_state(*node->inputs()[0]) || !is_ordered(*node)) return nullptr;

@@ -18,6 +18,7 @@ namespace karez::data {
 class DatasetNode;
 struct BatchRule;
 struct DatasetOptions;
+struct TunedNumbers;
 using DatasetNodeRef = std::shared_ptr<const DatasetNode>;
 
 // The size of a data set that repeats without end.
@@ -73,6 +74,10 @@ class DatasetNode {
   virtual ElementFunction element_function() const { return nullptr; }
   virtual int lanes() const { return 1; }
   virtual bool ordered() const { return true; }
+  // Not null if the lanes, the slots or the number of inner actors that act at the same time are chosen while a stream
+  // runs: the choice that a stream made last. Those numbers are then the largest ones.
+  virtual std::shared_ptr<TunedNumbers> tuned_numbers() const { return nullptr; }
+  virtual bool uses_processes() const { return false; }  // to compute the function
   // Where the function is executed if not by this process, for people: "in 2 processes: 4711, 4712".
   virtual std::string place() const { return ""; }
   // The slots between this stage and the next; 0: both are executed by the same actor.

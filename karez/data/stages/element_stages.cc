@@ -5,6 +5,7 @@
 #include "karez/base/philox.h"
 #include "karez/data/dataset.h"
 #include "karez/data/stages/dataset_node.h"
+#include "karez/data/stages/tuner.h"
 
 namespace karez::data {
 namespace {
@@ -35,13 +36,15 @@ class FunctionNode : public DatasetNode {
         keeps_all_(keeps_all) {
     require(options.lanes >= 0 && options.lanes <= 2048, name_, ": lanes must be between 0 and 2048, got ",
             options.lanes);
-    require(options.parallel >= 1 && options.parallel <= 1024, name_, ": parallel must be between 1 and 1024, got ",
-            options.parallel);
+    if (options.parallel == automatic) numbers_ = std::make_shared<TunedNumbers>();
+    else
+      require(options.parallel >= 1 && options.parallel <= 1024, name_, ": parallel must be between 1 and 1024, got ",
+              options.parallel);
   }
   std::string name() const override {
     std::string arguments = options_.name;
-    if (options_.parallel > 1)
-      arguments += cat(arguments.empty() ? "" : ", ", "parallel=", options_.parallel,
+    if (options_.parallel > 1 || numbers_)
+      arguments += cat(arguments.empty() ? "" : ", ", "parallel=", numbers_ ? "auto" : cat(options_.parallel),
                        options_.deterministic ? "" : ", deterministic=False");
     return arguments.empty() ? name_ : cat(name_, "(", arguments, ")");
   }
@@ -53,7 +56,11 @@ class FunctionNode : public DatasetNode {
     return out;
   }
   ElementFunction element_function() const override { return f_; }
-  int lanes() const override { return options_.lanes > 0 ? options_.lanes : options_.parallel; }
+  int lanes() const override {
+    return options_.lanes > 0 ? options_.lanes : numbers_ ? most_tuned_lanes : options_.parallel;
+  }
+  std::shared_ptr<TunedNumbers> tuned_numbers() const override { return numbers_; }
+  bool uses_processes() const override { return options_.place != nullptr; }
   std::string place() const override { return options_.place ? options_.place() : ""; }
   bool ordered() const override { return options_.deterministic; }
   bool has_state() const override { return false; }
@@ -63,6 +70,7 @@ class FunctionNode : public DatasetNode {
   ElementFunction f_;
   MapOptions options_;
   bool keeps_all_;
+  std::shared_ptr<TunedNumbers> numbers_;
 };
 
 // The result of a user's function belongs to the same record as its argument.

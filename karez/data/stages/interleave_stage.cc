@@ -9,6 +9,7 @@
 #include "karez/data/stages/sequential_reader.h"
 #include "karez/data/stages/stage_tree.h"
 #include "karez/data/stages/state_numbers.h"
+#include "karez/data/stages/tuner.h"
 
 namespace karez::data {
 namespace {
@@ -187,11 +188,18 @@ class InterleaveNode : public DatasetNode {
     require(f_ != nullptr, name_, ": the function must not be null");
     require(options.cycle >= 1 && options.cycle <= 1024, name_, ": cycle must be between 1 and 1024, got ",
             options.cycle);
+    if (options.tuned && options.cycle > 1) {
+      options_.parallel = true;
+      numbers_ = std::make_shared<TunedNumbers>();
+    }
     require(options.block >= 1, name_, ": block must be at least 1, got ", options.block);
   }
   std::string name() const override {
     if (name_ == "flat_map") return name_;
-    return cat(name_, "(cycle=", options_.cycle, ", block=", options_.block, options_.parallel ? ", parallel)" : ")");
+    return cat(name_, "(cycle=", options_.cycle, ", block=", options_.block,
+               options_.tuned      ? ", parallel=auto)"
+               : options_.parallel ? ", parallel)"
+                                   : ")");
   }
   std::unique_ptr<StageBody> make_body() const override {
     return std::make_unique<InterleaveBody>(static_cast<std::size_t>(options_.cycle), options_.block);
@@ -208,11 +216,13 @@ class InterleaveNode : public DatasetNode {
     return bodies;
   }
   bool inner_actors() const override { return options_.parallel; }
+  std::shared_ptr<TunedNumbers> tuned_numbers() const override { return numbers_; }
 
  private:
   std::string name_;
   DatasetFunction f_;
   InterleaveOptions options_;
+  std::shared_ptr<TunedNumbers> numbers_;
 };
 
 }  // namespace
@@ -227,8 +237,8 @@ DatasetFunction without_skipped(DatasetFunction f) {
 }  // namespace
 
 Dataset Dataset::flat_map(DatasetFunction f) const {
-  return Dataset(std::make_shared<InterleaveNode>(node_, "flat_map", without_skipped(std::move(f)),
-                                                  InterleaveOptions{1, 1, false}));
+  return Dataset(
+      std::make_shared<InterleaveNode>(node_, "flat_map", without_skipped(std::move(f)), InterleaveOptions{1, 1}));
 }
 
 Dataset Dataset::interleave(DatasetFunction f, const InterleaveOptions& options) const {

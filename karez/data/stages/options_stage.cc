@@ -1,7 +1,8 @@
-// Options of the stages before a point (Dataset::with_options).
+// Limits and numbers of the stages before a point, which their actors observe: with_options and prefetch.
 #include "karez/data/dataset.h"
 #include "karez/data/stages/dataset_node.h"
 #include "karez/data/stages/stage_tree.h"
+#include "karez/data/stages/tuner.h"
 
 namespace karez::data {
 namespace {
@@ -43,7 +44,34 @@ class OptionsNode : public DatasetNode {
   DatasetOptions options_;
 };
 
+// Cuts the pipeline: the stages before and after this point are executed by different actors.
+class PrefetchNode : public DatasetNode {
+ public:
+  PrefetchNode(DatasetNodeRef input, int slots) : DatasetNode({std::move(input)}), slots_(slots) {
+    if (slots == automatic) {
+      numbers_ = std::make_shared<TunedNumbers>();
+      slots_ = most_tuned_slots;
+      return;
+    }
+    require(slots >= 1 && slots <= 32'767, "prefetch: slots must be between 1 and 32767, got ", slots);
+  }
+  std::string name() const override { return cat("prefetch(", numbers_ ? "auto" : cat(slots_), ")"); }
+  std::unique_ptr<StageBody> make_body() const override { return nullptr; }
+  std::optional<std::int64_t> size() const override { return inputs()[0]->size(); }
+  Element at(std::int64_t epoch, std::int64_t index) const override { return inputs()[0]->at(epoch, index); }
+  int slots() const override { return slots_; }
+  std::shared_ptr<TunedNumbers> tuned_numbers() const override { return numbers_; }
+  bool collects() const override { return true; }
+  bool has_state() const override { return false; }
+
+ private:
+  int slots_;
+  std::shared_ptr<TunedNumbers> numbers_;
+};
+
 }  // namespace
+
+Dataset Dataset::prefetch(int slots) const { return Dataset(std::make_shared<PrefetchNode>(node_, slots)); }
 
 Dataset Dataset::with_options(const DatasetOptions& options) const {
   return Dataset(std::make_shared<OptionsNode>(node_, options));

@@ -343,24 +343,6 @@ class ZipNode : public DatasetNode {
   }
 };
 
-// Cuts the pipeline: the stages before and after this point are executed by different actors.
-class PrefetchNode : public DatasetNode {
- public:
-  PrefetchNode(DatasetNodeRef input, int slots) : DatasetNode({std::move(input)}), slots_(slots) {
-    require(slots >= 1 && slots <= 32'767, "prefetch: slots must be between 1 and 32767, got ", slots);
-  }
-  std::string name() const override { return cat("prefetch(", slots_, ")"); }
-  std::unique_ptr<StageBody> make_body() const override { return nullptr; }
-  std::optional<std::int64_t> size() const override { return inputs()[0]->size(); }
-  Element at(std::int64_t epoch, std::int64_t index) const override { return inputs()[0]->at(epoch, index); }
-  int slots() const override { return slots_; }
-  bool collects() const override { return true; }
-  bool has_state() const override { return false; }
-
- private:
-  int slots_;
-};
-
 std::vector<DatasetNodeRef> nodes_of(const std::vector<Dataset>& datasets, const char* function) {
   require(!datasets.empty(), function, ": at least one data set is needed");
   std::vector<DatasetNodeRef> nodes;
@@ -390,7 +372,6 @@ Dataset Dataset::shard(std::int64_t shards, std::int64_t index) const {
 }
 
 Dataset Dataset::repeat(std::int64_t count) const { return Dataset(std::make_shared<RepeatNode>(node_, count)); }
-Dataset Dataset::prefetch(int slots) const { return Dataset(std::make_shared<PrefetchNode>(node_, slots)); }
 Dataset zip(std::vector<Dataset> inputs) { return Dataset(std::make_shared<ZipNode>(nodes_of(inputs, "zip"))); }
 Dataset concat(std::vector<Dataset> inputs) {
   return Dataset(std::make_shared<ConcatNode>(nodes_of(inputs, "concat")));

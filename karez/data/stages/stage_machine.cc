@@ -22,25 +22,66 @@ StageId last_stage(const plan::StageGraph& graph) { return StageId(graph.stages.
 StageMachine::StageMachine(StageTree tree)
     : tree_(std::move(tree)),
       reader_(last_stage(tree_.graph), 0, tree_.graph.stages.back().slots),
-      limited_(tree_.bytes > 0 || tree_.cpu > 0) {
+      units_(tree_.tuned.size()),
+      limited_(tree_.bytes > 0 || tree_.cpu > 0 || !tree_.tuned.empty()),
+      counts_bytes_(tree_.bytes > 0 || !tree_.tuned.empty()) {
   for (StageId id : tree_.graph.stages.ids()) {
     ports_.emplace_back(tree_.graph, id);
     actors_.push_back(std::make_unique<Actor>());
     actors_[id]->slots.resize(static_cast<std::size_t>(tree_.graph.stages[id].slots));
+    consumers_.push_back(plan::stream_reader);
+    unit_numbers_.push_back(-1);
+    for (StageId input : tree_.graph.stages[id].inputs) consumers_[input] = id;
+  }
+  for (std::size_t i = 0; i < tree_.tuned.size(); ++i)
+    for (StageId stage : tree_.tuned[i].stages) unit_numbers_[stage] = static_cast<int>(i);
+}
+
+void StageMachine::set_numbers(std::size_t unit, int lanes, int slots, double core_share) {
+  const TunedUnit& tuned = tree_.tuned.at(unit);
+  units_[unit].core_share = tuned.most_lanes > 1 ? static_cast<int>(1000 * core_share) : 0;
+  if (tuned.stages.size() > 1) units_[unit].lanes = lanes;
+  for (StageId stage : tuned.stages) {
+    const plan::Stage& most = tree_.graph.stages[stage];
+    ports_[stage].set_limits(tuned.most_lanes > 1 && tuned.stages.size() == 1 ? lanes : most.lanes,
+                             std::min(slots, most.slots));
   }
 }
 
+bool StageMachine::has_lane(StageId stage) const {
+  const Unit* unit = unit_of(stage);
+  return unit == nullptr || unit->lanes == 0 || unit->running < unit->lanes;
+}
+
+plan::StageObstacle StageMachine::obstacle(StageId stage) const {
+  const plan::StageObstacle obstacle = ports_[stage].obstacle();
+  return obstacle == plan::StageObstacle::none && !has_lane(stage) ? plan::StageObstacle::lane : obstacle;
+}
+
+bool StageMachine::awaited(StageId stage, bool reader_waits) const {
+  const StageId consumer = consumers_[stage];
+  if (consumer == plan::stream_reader) return reader_waits && reader_.empty();
+  const plan::StagePorts& ports = ports_[consumer];
+  if (ports.obstacle() != plan::StageObstacle::input || !has_lane(consumer)) return false;
+  return ports.reads_next(stage);
+}
+
 // The limits only delay acts: a stream with limits behaves as without them under a schedule that begins the delayed
-// acts later. Under every schedule without limits, the reader gets its next element as long as some ready act begins.
-// So it is sufficient that an act may begin whenever the stream would stop otherwise: if no act runs (in which case the
-// limit of acts is not reached), the reader has nothing to read, and all messages are delivered. Then `needed` is a
-// stage that is ready: begin at the last stage. It waits for no slot, because the reader holds none and no act has
-// taken one. If its input is empty, then the same is true for the stage that fills this input: the input is open, so
-// the stage has a run or is about to start it, all of its slots are free, and it waits for no earlier act. Each step
-// goes to an earlier stage, and a stage without inputs waits for nothing.
+// acts later. The same is true for numbers of lanes and slots below those of the graph, and for a core budget, which is
+// not exhausted when no act runs. Under every schedule without limits, the reader gets its next element as long as some
+// ready act begins. So it is sufficient that an act may begin whenever the stream would stop otherwise: if no act runs
+// (in which case the limit of acts is not reached), the reader has nothing to read, and all messages are delivered.
+// Then `needed` is a stage that is ready: begin at the last stage. It waits for no slot, because the reader holds none
+// and no act has taken one. If its input is empty, then the same is true for the stage that fills this input: the input
+// is open, so the stage has a run or is about to start it, all of its slots are free, and it waits for no earlier act.
+// Each step goes to an earlier stage, and a stage without inputs waits for nothing.
 bool StageMachine::is_within_limits(StageId stage) const {
   if (tree_.cpu > 0 && running_ >= tree_.cpu) return false;
   const plan::StagePorts& ports = ports_[stage];
+  if (const Unit* unit = unit_of(stage); unit != nullptr && !ports.controlled()) {
+    if (!has_lane(stage)) return false;
+    if (core_budget_ != nullptr && unit->core_share > 0 && !core_budget_->allows(unit->core_share)) return false;
+  }
   if (tree_.bytes == 0 || ports.controlled()) return true;
   std::int64_t bytes = bytes_held() + assumed_bytes(stage);
   if (ports.next_input() >= 0) {  // the act takes an element out of its slot
@@ -77,6 +118,10 @@ StageExecution StageMachine::begin(StageId stage) {
   ++running_;
   execution.stage = stage;
   execution.act = ports_[stage].begin();
+  if (Unit* unit = unit_of(stage); unit != nullptr && execution.act.kind == StageAct::Kind::element) {
+    ++unit->running;
+    if (core_budget_ != nullptr) core_budget_->used += execution.cores = unit->core_share;
+  }
   Actor& actor = *actors_[stage];
   if (execution.act.kind == StageAct::Kind::start) execution.run = actor.run;
   if (execution.act.kind != StageAct::Kind::element) {
@@ -95,7 +140,6 @@ StageExecution StageMachine::begin(StageId stage) {
 
 void StageMachine::execute(StageExecution& execution) {
   const StageScope scope;
-  const bool counts_bytes = tree_.bytes > 0;
   const StageWork& work = tree_.work[execution.stage];
   try {
     switch (execution.act.kind) {
@@ -103,7 +147,7 @@ void StageMachine::execute(StageExecution& execution) {
       case StageAct::Kind::stop: tree_.work[execution.stage].segment.stop(); break;
       case StageAct::Kind::element: execute_element(execution); break;
     }
-    if (counts_bytes && tree_.oversize == Oversize::error && execution.act.kind == StageAct::Kind::element) {
+    if (tree_.bytes > 0 && tree_.oversize == Oversize::error && execution.act.kind == StageAct::Kind::element) {
       check_size(execution.stage, array_bytes(execution.output), "makes an element of ");
       if (!work.function) check_size(execution.stage, work.segment.held_bytes(), "holds elements of ");
     }
@@ -116,7 +160,7 @@ void StageMachine::execute(StageExecution& execution) {
   if (work.function) return;
   if (execution.act.kind == StageAct::Kind::element && execution.emission == Emission::last)
     tree_.work[execution.stage].segment.stop();  // what bodies before the one that ended the run still hold
-  if (counts_bytes) execution.held = work.segment.held_bytes();
+  if (counts_bytes_) execution.held = work.segment.held_bytes();
 }
 
 void StageMachine::check_size(StageId stage, std::int64_t bytes, const char* what) const {
@@ -158,13 +202,16 @@ void StageMachine::complete(StageExecution& execution) {
   --running_;
   reserved_ -= execution.reserved;
   held_ += execution.held - std::exchange(actor.held, execution.held);
+  if (Unit* unit = unit_of(execution.stage); unit != nullptr && execution.act.kind == StageAct::Kind::element)
+    --unit->running;
+  if (core_budget_ != nullptr) core_budget_->used -= execution.cores;
   actor.counts.acts += execution.act.kind == StageAct::Kind::element;
   if (execution.act.kind == StageAct::Kind::start && execution.error) actor.start_error = execution.error;
   if (execution.act.kind == StageAct::Kind::element && execution.emission != Emission::nothing) {
     Slot& written = slot(execution.stage, execution.act.slot);
     written.error = execution.error;
     if (execution.emission == Emission::element) {
-      if (tree_.bytes > 0) {
+      if (counts_bytes_) {
         bytes_ += written.bytes = array_bytes(execution.output);
         actor.element_bytes = std::max(written.bytes, actor.element_bytes - actor.element_bytes / 8);
       }

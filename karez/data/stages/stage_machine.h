@@ -14,6 +14,13 @@
 
 namespace karez::data {
 
+// The cores that acts of stages with automatic lanes may use, in thousandths of a core. Several machines may share it;
+// the caller guards it.
+struct CoreBudget {
+  int cores = 0, used = 0;
+  bool allows(int share) const { return used == 0 || used + share <= cores; }
+};
+
 // An act between `begin` and `complete`.
 struct StageExecution {
   plan::StageId stage;
@@ -25,6 +32,7 @@ struct StageExecution {
   Segment::NextPorts next_inputs;
   std::int64_t reserved = 0;  // bytes of the element that the act is assumed to emit
   std::int64_t held = 0;      // after `execute`: bytes of arrays that the stage holds inside, if bytes are limited
+  int cores = 0;              // of the core budget, in thousandths
   std::vector<InputStarts::Entry> starts;
 };
 
@@ -51,6 +59,15 @@ class StageMachine {
   std::vector<plan::StageMessage>& sent() { return sent_; }
   void deliver(const plan::StageMessage& message);
   void deliver_all();
+
+  // Sets the numbers of lanes and slots of a unit of StageTree::tuned, which only delays acts, as the limits of the
+  // data set do. `core_share`: what an act of it needs of the core budget.
+  void set_numbers(std::size_t unit, int lanes, int slots, double core_share);
+  void set_core_budget(CoreBudget* budget) { core_budget_ = budget; }
+  // What a stage lacks for another act, and whether its consumer lacks only an element of this stage.
+  plan::StageObstacle obstacle(plan::StageId stage) const;
+  bool awaited(plan::StageId stage, bool reader_waits) const;
+  std::int64_t element_bytes(plan::StageId stage) const { return actors_[stage]->element_bytes; }
 
   // Lets running acts end soon; no further act may begin.
   void cancel();
@@ -90,6 +107,17 @@ class StageMachine {
     Counts counts;
   };
 
+  // A unit of StageTree::tuned.
+  struct Unit {
+    int lanes = 0, running = 0;  // of all stages of the unit; lanes 0: their ports have the limit
+    int core_share = 0;          // thousandths
+  };
+  Unit* unit_of(plan::StageId stage) { return unit_numbers_[stage] < 0 ? nullptr : &units_[unit_index(stage)]; }
+  const Unit* unit_of(plan::StageId stage) const {
+    return unit_numbers_[stage] < 0 ? nullptr : &units_[unit_index(stage)];
+  }
+  std::size_t unit_index(plan::StageId stage) const { return static_cast<std::size_t>(unit_numbers_[stage]); }
+  bool has_lane(plan::StageId stage) const;
   bool is_within_limits(plan::StageId stage) const;
   plan::StageId needed() const;
   std::int64_t assumed_bytes(plan::StageId stage) const;
@@ -107,7 +135,11 @@ class StageMachine {
   ById<plan::StageId, plan::StagePorts> ports_;
   ById<plan::StageId, std::unique_ptr<Actor>> actors_;
   plan::StageInput reader_;
-  const bool limited_;
+  ById<plan::StageId, plan::StageId> consumers_;
+  ById<plan::StageId, int> unit_numbers_;  // -1: none
+  std::vector<Unit> units_;
+  CoreBudget* core_budget_ = nullptr;
+  const bool limited_, counts_bytes_;
   int running_ = 0;
   std::int64_t bytes_ = 0, held_ = 0, reserved_ = 0;  // in slots, inside of stages, and for running acts
   std::vector<plan::StageMessage> sent_;

@@ -32,9 +32,12 @@ Deterministic before(const DatasetNode& node, Deterministic deterministic) {
 struct Lanes {
   int count = 1;
   bool ordered = true;
+  std::shared_ptr<TunedNumbers> tuned = nullptr;
+  bool processes = false;
 };
 Lanes lanes_of(const DatasetNode& node, Deterministic deterministic) {
-  return {node.lanes(), deterministic.value_or(node.ordered())};
+  if (node.lanes() == 1) return {1, deterministic.value_or(node.ordered())};
+  return {node.lanes(), deterministic.value_or(node.ordered()), node.tuned_numbers(), node.uses_processes()};
 }
 // Of the stage with the most lanes in a subtree.
 Lanes most_lanes(const DatasetNode& node, Deterministic deterministic) {
@@ -95,7 +98,10 @@ class TreeBuilder {
     if (node->slots() > 0 || node->options() != nullptr) {
       const Position input = input_of(add_entry(node, at), 0, before(*node, at.deterministic));
       if (sequential_ || node->slots() == 0) return add(node->inputs()[0], input, work, producers);
-      return add_port(segment_actor(node->inputs()[0], input, node->slots(), node->name()), work, producers);
+      const StageId actor = segment_actor(node->inputs()[0], input, node->slots(), node->name());
+      if (const auto numbers = node->tuned_numbers()) tune_slots(actor, numbers);
+      else keep_slots(actor, node->slots());
+      return add_port(actor, work, producers);
     }
     if (!sequential_ && node->permutes()) {
       if (const Lanes lanes = most_lanes(*node, at.deterministic); lanes.count > 1)
@@ -110,6 +116,7 @@ class TreeBuilder {
       inputs.push_back(add(input, input_of(entry, static_cast<int>(inputs.size()), at.deterministic), work, producers));
     work.entries.push_back(entry);
     const bool inner_actors = !sequential_ && node->inner_actors();
+    TunedUnit readers;
     for (std::unique_ptr<StageBody>& body : node->make_inner_bodies()) {
       if (!inner_actors) {
         inputs.push_back(add_body(std::move(body), {}, entry, work));
@@ -117,8 +124,13 @@ class TreeBuilder {
       }
       StageWork inner;
       add_body(std::move(body), {}, -1, inner);
-      inputs.push_back(add_port(add_actor({cat(node->name(), ": reader"), {}, 2}, std::move(inner)), work, producers));
+      readers.numbers = node->tuned_numbers();
+      const int slots = readers.numbers ? most_tuned_slots : 2;
+      readers.stages.push_back(add_actor({cat(node->name(), ": reader"), {}, slots}, std::move(inner)));
+      inputs.push_back(add_port(readers.stages.back(), work, producers));
     }
+    readers.most_lanes = static_cast<int>(readers.stages.size()), readers.least_slots = 2;
+    if (readers.numbers) tree.tuned.push_back(std::move(readers));
     const bool unordered = inner_actors && at.deterministic == false;
     return add_body(unordered ? node->make_unordered_body() : node->make_body(), std::move(inputs), entry, work);
   }
@@ -132,6 +144,33 @@ class TreeBuilder {
       return producers[0];
     }
     return add_actor({std::move(name), std::move(producers), slots}, std::move(work));
+  }
+
+  // The unit of a stage in the tree; null if its numbers are not chosen.
+  TunedUnit* unit_of(StageId stage) {
+    for (TunedUnit& unit : tree.tuned)
+      if (std::find(unit.stages.begin(), unit.stages.end(), stage) != unit.stages.end()) return &unit;
+    return nullptr;
+  }
+  // Lets the slots of a stage be chosen. They were `least` at least.
+  TunedUnit& tune_slots(StageId stage, std::shared_ptr<TunedNumbers> numbers = nullptr) {
+    if (TunedUnit* unit = unit_of(stage)) return *unit;
+    Stage& tuned = tree.graph.stages[stage];
+    const int least = std::max(kept_slots(stage), tuned.lanes > 1 ? 2 * tuned.lanes : 1);
+    tuned.slots = std::max(tuned.slots, most_tuned_slots);
+    tree.tuned.push_back(
+        {.stages = {stage}, .least_slots = least, .most_slots = tuned.slots, .numbers = std::move(numbers)});
+    return tree.tuned.back();
+  }
+  // The description contains this number of slots.
+  int kept_slots(StageId stage) const { return kept_slots_.has(stage) ? kept_slots_[stage] : 0; }
+  void keep_slots(StageId stage, int slots) {
+    while (!kept_slots_.has(stage)) kept_slots_.push_back(0);
+    kept_slots_[stage] = std::max(kept_slots_[stage], slots);
+    if (TunedUnit* unit = unit_of(stage)) {
+      unit->most_slots = std::max(unit->most_slots, tree.graph.stages[stage].slots);
+      unit->least_slots = std::max(unit->least_slots, slots);
+    }
   }
 
   StageTree tree;
@@ -173,6 +212,7 @@ class TreeBuilder {
     work.entries.push_back(entry);
     const StageId producer =
         segment_actor(input, input_of(entry, 0, at.deterministic), lanes.count + 1, stage_of(*input).name());
+    if (!lanes.tuned) keep_slots(producer, lanes.count + 1);
     return add_lanes(node, producer, lanes, node->element_function(), std::move(work));
   }
   // An actor that counts, and one whose lanes read elements by index.
@@ -186,11 +226,24 @@ class TreeBuilder {
   StageId add_lanes(const DatasetNodeRef& node, StageId input, const Lanes& lanes, ElementFunction function,
                     StageWork work) {
     work.function = std::move(function);
+    if (lanes.tuned) {
+      TunedUnit& read = tune_slots(input);
+      read.consumer = static_cast<int>(tree.tuned.size());
+      const int slots = std::max(2 * lanes.count, most_tuned_slots);
+      const StageId stage = add_actor({node->name(), {input}, slots, lanes.count, lanes.ordered}, std::move(work));
+      tree.tuned.push_back({.stages = {stage},
+                            .most_lanes = lanes.count,
+                            .most_slots = slots,
+                            .processes = lanes.processes,
+                            .numbers = lanes.tuned});
+      return stage;
+    }
     // Twice as many slots as lanes, so that lanes are busy while one of them computes for longer than the others.
     return add_actor({node->name(), {input}, 2 * lanes.count, lanes.count, lanes.ordered}, std::move(work));
   }
 
   bool sequential_;
+  ById<StageId, int> kept_slots_;
 };
 
 std::string names_of(const std::vector<StageEntry>& entries, std::span<const int> numbers, bool says_more) {
@@ -226,9 +279,11 @@ std::string StageTree::current_stage(StageId actor) const {
 }
 
 StageTree stage_tree(const DatasetNodeRef& root, int slots) {
-  require(slots >= 1 && slots <= 32'767, "slots must be between 1 and 32767, got ", slots);
+  require(slots == automatic || (slots >= 1 && slots <= 32'767), "slots must be between 1 and 32767, got ", slots);
   TreeBuilder builder(false);
-  builder.segment_actor(root, {}, slots, stage_of(*root).name());
+  const StageId last = builder.segment_actor(root, {}, slots == automatic ? 2 : slots, stage_of(*root).name());
+  if (slots != automatic) builder.keep_slots(last, slots);
+  else if (!builder.tree.tuned.empty() && builder.kept_slots(last) == 0) builder.tune_slots(last);
   builder.tree.bytes = limit_of(*root, &DatasetOptions::bytes);
   builder.tree.oversize = oversize_of(*root).value_or(Oversize::pass);
   builder.tree.cpu = limit_of(*root, &DatasetOptions::cpu);

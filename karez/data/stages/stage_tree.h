@@ -11,6 +11,7 @@
 #include "karez/data/namespace.h"
 #include "karez/data/stages/dataset_node.h"
 #include "karez/data/stages/segment.h"
+#include "karez/data/stages/tuner.h"
 #include "karez/plan/stages.h"
 
 namespace karez::data {
@@ -40,8 +41,9 @@ struct StageTree {
   std::vector<StageEntry> entries;
   std::int64_t bytes = 0;  // the limit of DatasetOptions::bytes; 0: none
   Oversize oversize = Oversize::pass;
-  int cpu = 0;          // the limit of DatasetOptions::cpu; 0: none
-  bool ordered = true;  // see is_ordered
+  int cpu = 0;                   // the limit of DatasetOptions::cpu; 0: none
+  std::vector<TunedUnit> tuned;  // the stages whose lanes or slots are chosen while the stream runs
+  bool ordered = true;           // see is_ordered
 
   // The stages that an actor executes, each after its inputs: "range(0, 5, 1) (by index), filter".
   std::string stages_text(plan::StageId actor) const;
@@ -50,8 +52,9 @@ struct StageTree {
 };
 
 // Actors end at stages with several lanes, at `prefetch` and at the reader; the stages between them form one segment.
-// The last actor has `slots` slots.
-StageTree stage_tree(const DatasetNodeRef& root, int slots = 2);
+// The last actor has `slots` slots, or if they are automatic: 2, unless other numbers of the data set are automatic
+// too.
+StageTree stage_tree(const DatasetNodeRef& root, int slots = automatic);
 
 // Whether every stage passes elements on in the order of its input.
 bool is_ordered(const DatasetNode& root);

@@ -123,6 +123,7 @@ ModelledDataset random_stage(Draw& draw, ModelledDataset in, const RandomDataset
   MapOptions lanes;
   lanes.parallel = draw.chance(0.4) ? static_cast<int>(draw.between(2, 4)) : 1;
   if (options.lanes != nullptr) lanes.parallel = static_cast<int>(options.lanes->between(1, 3));
+  if (options.automatic && draw.chance(0.5)) lanes.parallel = automatic;
   lanes.deterministic = !options.unordered || draw.chance(0.5);
   const std::int64_t n = draw.between(1, 6);
   Model model = in.model;
@@ -205,13 +206,14 @@ ModelledDataset random_stage(Draw& draw, ModelledDataset in, const RandomDataset
     case 11: {
       InterleaveOptions interleave{static_cast<int>(n), static_cast<int>(draw.between(1, 3)), draw.chance(0.5)};
       if (options.lanes != nullptr) interleave.parallel = options.lanes->chance(0.5);
+      if (options.automatic) interleave.tuned = draw.chance(0.5);
       return {data.interleave([](const Element& e) { return inner_dataset(number_of(e)); }, interleave),
               mapped(model, [interleave](const Numbers& v) {
                 return interleaved(v, static_cast<std::size_t>(interleave.cycle),
                                    static_cast<std::size_t>(interleave.block));
               })};
     }
-    case 12: return {data.prefetch(static_cast<int>(n)), model};
+    case 12: return {data.prefetch(options.automatic && n > 3 ? automatic : static_cast<int>(n)), model};
     case 13: {
       ModelledDataset other = random_source(draw);
       return {concat({data, other.dataset}), [model, second = other.model](std::int64_t epoch) {

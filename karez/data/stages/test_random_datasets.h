@@ -36,6 +36,7 @@ struct RandomDatasetOptions {
   bool errors = false;        // a function may throw at some number
   bool unordered = false;     // stages may be non-deterministic
   Draw* lanes = nullptr;      // draws only the numbers of lanes
+  bool automatic = false;     // some numbers of lanes and slots are automatic
   std::string snapshot = {};  // the path of a snapshot, which is one of the stages; empty: none
 };
 // The elements are i64 scalars.

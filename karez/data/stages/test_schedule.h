@@ -25,6 +25,11 @@ class Schedule {
       : machine(stage_tree(dataset.node(), static_cast<int>(1 + seed % 3))),
         draw_(seed),
         has_cache_(dataset.text().find("cache") != std::string::npos) {}
+  // The same with numbers of lanes and slots, and shares of cores, that change at random.
+  Schedule(const Dataset& dataset, std::uint64_t seed, CoreBudget& budget) : Schedule(dataset, seed) {
+    machine.set_core_budget(&budget);
+    changes_numbers_ = true;
+  }
 
   // The next element for the reader; nothing at the end of the run.
   std::optional<Element> next() {
@@ -72,7 +77,17 @@ class Schedule {
   int most_acts = 0;
 
  private:
+  void change_numbers() {
+    const std::vector<TunedUnit>& units = machine.tree().tuned;
+    if (units.empty() || !draw_.chance(0.1)) return;
+    const auto at = static_cast<std::size_t>(draw_.below(static_cast<std::int64_t>(units.size())));
+    const TunedUnit& unit = units[at];
+    const auto lanes = draw_.between(1, std::min(unit.most_lanes, 5)), slots = draw_.between(1, 5);
+    const double shares[] = {0, 0.3, 1};
+    machine.set_numbers(at, static_cast<int>(lanes), static_cast<int>(slots), shares[draw_.below(3)]);
+  }
   bool step() {
+    if (changes_numbers_) change_numbers();
     std::vector<std::function<void()>> choices;
     for (auto& [to, channel] : channels_)
       if (!channel.empty())
@@ -108,6 +123,7 @@ class Schedule {
 
   Draw draw_;
   bool has_cache_;  // which keeps elements after the end of the stream
+  bool changes_numbers_ = false;
   std::map<std::pair<StageId, int>, std::deque<StageMessage>> channels_;
   std::vector<StageExecution> running_;
 };

@@ -1,0 +1,100 @@
+// Adds up the times in which stages lack a lane, a slot or an element.
+#include "karez/data/stages/stream_tuner.h"
+
+#include <algorithm>
+
+#include "karez/base/text.h"
+
+namespace karez::data {
+
+using plan::StageId;
+using plan::StageObstacle;
+
+StreamTuner::StreamTuner(StageMachine& machine, const TunerLimits& limits)
+    : machine_(machine),
+      tuner_(machine.tree().tuned, limits),
+      unit_of_(machine.graph().stages.size(), -1),
+      units_(tuner_.units().size()),
+      times_(units_.size()),
+      measured_(units_.size(), 0) {
+  for (std::size_t i = 0; i < units_.size(); ++i)
+    for (StageId stage : units()[i].stages) {
+      unit_of_[stage] = static_cast<int>(i);
+      units_[i].registers.push_back({stage});
+    }
+  clear_times();
+  set_numbers();
+}
+
+void StreamTuner::clear_times() {
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    times_[i] = {};
+    times_[i].registers.resize(units_[i].registers.size());
+    measured_[i] = 0;
+  }
+}
+
+void StreamTuner::set_numbers() {
+  for (std::size_t i = 0; i < units_.size(); ++i)
+    machine_.set_numbers(i, tuner_.lanes(i), tuner_.slots(i), units()[i].processes ? 0 : tuner_.core_share(i));
+}
+
+void StreamTuner::note(bool reader_waits, double now) {
+  if (begin_ < 0) begin_ = since_ = now;
+  const double passed = std::max(0.0, now - since_);  // threads may read the clock in another order than they call this
+  since_ = std::max(since_, now);
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    Unit& unit = units_[i];
+    if (unit.full) times_[i].full += passed;
+    bool lacks_lane = false, is_awaited = false;
+    for (std::size_t k = 0; k < unit.registers.size(); ++k) {
+      Register& at = unit.registers[k];
+      if (at.blocked) times_[i].registers[k].blocked += passed;
+      if (at.awaited) times_[i].registers[k].awaited += passed;
+      const StageObstacle obstacle = machine_.obstacle(at.stage);
+      at.blocked = obstacle == StageObstacle::slot;
+      at.awaited = machine_.awaited(at.stage, reader_waits);
+      lacks_lane |= obstacle == StageObstacle::lane;
+      is_awaited |= at.awaited;
+    }
+    unit.full = lacks_lane && is_awaited;
+  }
+}
+
+void StreamTuner::add_act(StageId stage, double seconds, double computing) {
+  if (unit_of_[stage] < 0) return;
+  UnitTimes& times = times_[unit(stage)];
+  ++times.acts;
+  times.acting += seconds;
+  if (computing < 0) return;
+  times.computing += std::min(computing, seconds);
+  measured_[unit(stage)] += seconds;
+}
+
+bool StreamTuner::step(double now) {
+  if (begin_ < 0 || now - begin_ < period) return false;
+  const double seconds = now - begin_;
+  begin_ = now;
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    UnitTimes& times = times_[i];
+    times.computing =
+        measured_[i] > 0 ? times.computing * times.acting / measured_[i] : times.acting * tuner_.core_share(i);
+    for (StageId stage : units()[i].stages) times.bytes = std::max(times.bytes, machine_.element_bytes(stage));
+  }
+  const bool changed = tuner_.step(seconds, times_);
+  set_numbers();
+  clear_times();
+  return changed;
+}
+
+std::string StreamTuner::text() const {
+  std::string out;
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    const std::vector<StageId>& stages = units()[i].stages;
+    out += cat("actor", stages.size() > 1 ? cat("s ", stages.front(), " to ", stages.back()) : cat(" ", stages[0]),
+               ": ", tuner_.text(i), "\n");
+  }
+  return out;
+}
+
+}  // namespace karez::data
