@@ -9,7 +9,7 @@ import weakref
 from collections import OrderedDict
 from typing import Any, Callable, Optional, Union, overload
 
-from . import _core, tree_util
+from . import _core, host_copies, tree_util
 from .errors import Error, UserError, without_own_frames
 from .layouts import rule_of
 from .plans import Plan
@@ -155,6 +155,7 @@ class Compiled(TracedCallable):
                 values = program.function.inlined(leaves)
             else:
                 program = self._program(structure, bool(keywords), kinds)
+                host_copies.check_arguments(self.__name__, leaves)
                 values = program.function.call(leaves + program.inputs() if program.sources else leaves)
         except Error as error:
             raise without_own_frames(error)  # noqa: B904 (the same error)

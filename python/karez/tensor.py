@@ -14,6 +14,7 @@ from . import (
     dlpack,
     functions,
     gradients,
+    host_copies,
     manipulation,
     parts,
     pointwise,
@@ -54,6 +55,7 @@ def _tensor(data: Any, dtype: Any) -> Tensor:
 def numpy_of(self: Tensor) -> numpy.ndarray[Any, Any]:
     """The tensor as a NumPy array; waits for the call that computes it."""
     array: numpy.ndarray[Any, Any] = _host_value(self)
+    host_copies.note_read(self, array)
     return array
 
 

@@ -164,6 +164,10 @@ void init_tensor(nb::module_& m) {
   type.def_prop_ro("shape", shape_of, "The logical sizes, as a tuple.");
   type.def_prop_ro("_dtype", [](const Value& value) { return std::string(name_of(value.type().dtype)); });
   type.def_prop_ro("_kind", &kind_of);
+  type.def_prop_ro("_is_host", [](const Value& value) {  // made from host bytes, such as a batch of a data set
+    const Tensor* tensor = value.tensor();
+    return tensor != nullptr && tensor->host_array().valid();
+  });
   type.def_prop_ro("path", [](const Value& value) { return value.parameter().name(); });
   type.def_prop_ro("_identity", [](const Value& value) {
     return reinterpret_cast<std::uintptr_t>(value.parameter().identity().lock().get());
