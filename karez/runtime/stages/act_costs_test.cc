@@ -48,5 +48,14 @@ TEST(ActCosts, OlderActsAreForgotten) {
   EXPECT_FALSE(costs.is_short());
 }
 
+TEST(ActCosts, AnActMayDecide) {
+  for (std::int64_t last : {99, 100}) {
+    ActCosts costs(100);
+    for (int i = 0; i < 15; ++i) costs.add(100);
+    costs.add(last);
+    EXPECT_EQ(costs.is_short(), last == 99);
+  }
+}
+
 }  // namespace
 }  // namespace karez::runtime
