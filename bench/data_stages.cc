@@ -9,6 +9,10 @@
 // Second table: `map` of a function that computes for 100 us, with two lanes and with one (target: 1.8 times as fast,
 // if there are two cores); `interleave` of eight data sets whose elements take 10 ms each without computing, such as
 // files on a remote disk, at the same time and one after the other (target: 7.2 times as fast).
+//
+// Third table: the part of the time in which the devices of a program wait for data. Each step takes 5 ms; the work of
+// an element sleeps, and divided by the lanes takes 4 ms (target: at most 2 %). The last row shows that too few lanes
+// are noticed; it has no target.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -78,6 +82,49 @@ std::vector<Speedup> speedups() {
   return out;
 }
 
+struct Steps {
+  std::string name;
+  Dataset dataset;
+  double target;  // 0: none
+};
+
+std::vector<Steps> steps() {
+  const auto sleeps = [](int milliseconds, int long_milliseconds, int one_in) {
+    return [=](const Element& element) {
+      const bool is_long = data::array_of(element).data<std::int64_t>()[0] % one_in == one_in - 1;
+      std::this_thread::sleep_for(std::chrono::milliseconds(is_long ? long_milliseconds : milliseconds));
+      return element;
+    };
+  };
+  const Dataset numbers = data::range(1000).filter([](const Element&) { return true; });
+  return {{"4 ms, 1 lane", numbers.map(sleeps(4, 4, 2)), 0.02},
+          {"16 ms, 4 lanes", numbers.map(sleeps(16, 16, 2), {4, true}), 0.02},
+          {"8 ms, and each 8th 40 ms, 3 lanes", numbers.map(sleeps(8, 40, 8), {3, true}).prefetch(8), 0.02},
+          {"16 ms, 2 lanes", numbers.map(sleeps(16, 16, 2), {2, true}), 0}};
+}
+
+// The part of the time after the first elements in which a program that takes 5 ms for each element waits for the next
+// one.
+double stall_share(const Dataset& dataset) {
+  runtime::DataThreads threads;
+  runtime::DatasetReader reader(dataset, threads);
+  const auto seconds = [&](std::int64_t ticks) { return static_cast<double>(ticks) * threads.seconds_per_tick(); };
+  reader.start();
+  double stall = 0, all = 0;
+  for (int step = 0; step < 120; ++step) {
+    const std::int64_t begin = runtime::ticks();
+    require(reader.next().has_value(), "the data set is too small");
+    const std::int64_t now = runtime::ticks();
+    threads.idle_clock()->launched(now);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    threads.idle_clock()->ended(runtime::ticks());
+    const std::optional<std::int64_t> counted = threads.stalls_of_launch().take();
+    if (step < 20) continue;
+    stall += seconds(*counted), all += seconds(runtime::ticks() - begin);
+  }
+  return stall / all;
+}
+
 int run(const std::string& json) {
   constexpr std::int64_t count = 200'000;
   const auto same = [](const Element& element) { return element; };
@@ -118,6 +165,16 @@ int run(const std::string& json) {
     worst = std::max(worst, row.target / median(ratios));
     std::printf("%-28s %10.2f %10.2f %10.2f\n", row.name.c_str(), median(ratios), ratios.front(), ratios.back());
     out += cat(", ", quote(row.name), ": ", median(ratios));
+  }
+  std::printf("\n%-36s %10s %10s %10s  %% of the time waiting, with steps of 5 ms\n", "", "median", "min", "max");
+  for (const Steps& row : steps()) {
+    std::vector<double> shares;
+    for (int i = 0; i < 3; ++i) shares.push_back(stall_share(row.dataset));
+    std::sort(shares.begin(), shares.end());
+    if (row.target > 0) worst = std::max(worst, median(shares) / row.target);
+    std::printf("%-36s %10.2f %10.2f %10.2f\n", row.name.c_str(), 100 * median(shares), 100 * shares.front(),
+                100 * shares.back());
+    out += cat(", ", quote(row.name), ": ", median(shares));
   }
   write_json(json, cat("{", out, "}"));
   std::printf("data_stages: worst ratio %.3f (target 1.000)\n", worst);

@@ -16,7 +16,8 @@ Session::Session(SessionOptions options, const KernelTable& kernels)
       origin_(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
                   .count()),
       kernels_(&kernels),
-      variables_(std::make_unique<VariableStore>()) {
+      variables_(std::make_unique<VariableStore>()),
+      idle_clock_(options_.idle_clock ? options_.idle_clock : std::make_shared<IdleClock>()) {
   require(options_.workers >= 0, "session: workers must be at least 0, got ", options_.workers);
   require(options_.in_flight >= 1 && options_.in_flight <= 1024, "session: in_flight must be from 1 to 1024, got ",
           options_.in_flight);

@@ -25,6 +25,7 @@
 #include "karez/runtime/async_kernel.h"
 #include "karez/runtime/control.h"
 #include "karez/runtime/event_ring.h"
+#include "karez/runtime/idle_clock.h"
 #include "karez/runtime/launch/failure_state.h"
 #include "karez/runtime/launch/launch.h"
 #include "karez/runtime/namespace.h"
@@ -250,15 +251,14 @@ class Session final : WorkerOwner {
   std::unique_ptr<LaunchTable> launches_;
   FailureState failures_;
   std::vector<std::unique_ptr<InvalidatedOp>> invalidated_;  // sent to worker 0
-  std::int64_t idle_since_ = 0;  // in ticks: when the last launch ended; 0 before that and while a launch runs
-  std::int64_t idle_ = 0;        // in ticks: the total time without launches
-  bool left_ranks_ = false;      // true between leave_ranks and join_ranks
-  bool stopping_ = false;        // workers are being stopped or have been stopped
-  bool ended_ = false;           // the session has ended permanently
-  std::atomic<bool> failure_reported_{false};  // the failure has been reported to the program
-  int control_users_ = 0;                      // threads of the program that use the control
-  std::unique_ptr<LaunchAbort> launch_abort_;  // sent to worker 0 after a failure
-  std::unique_ptr<Control> control_;           // null without other ranks; last, because it calls this session
+  const std::shared_ptr<IdleClock> idle_clock_;              // in ticks; written under the mutex
+  bool left_ranks_ = false;                                  // true between leave_ranks and join_ranks
+  bool stopping_ = false;                                    // workers are being stopped or have been stopped
+  bool ended_ = false;                                       // the session has ended permanently
+  std::atomic<bool> failure_reported_{false};                // the failure has been reported to the program
+  int control_users_ = 0;                                    // threads of the program that use the control
+  std::unique_ptr<LaunchAbort> launch_abort_;                // sent to worker 0 after a failure
+  std::unique_ptr<Control> control_;  // null without other ranks; last, because it calls this session
 };
 
 template <class Predicate> void Session::wait_over(std::unique_lock<std::mutex>& lock, Predicate done) {

@@ -25,6 +25,7 @@ void Session::finished(LaunchRecord& record) {
       if (record.loaded != nullptr) failures_.record_outcome(record, end, broken(), control_ != nullptr);
       if (aborted && record.op != 0) record.error = failures_.abort_error(record);
       record.over = true;
+      if (launches_->active() == 0) idle_clock_->ended(ticks());
       over_.notify_all();
       return;
     }
@@ -67,7 +68,7 @@ void Session::ended(std::uint64_t op, const LaunchEnd& end) {
     failures_.record_outcome(*record, end, broken(), control_ != nullptr);
     record->over = true;
   }
-  if (launches_->active() == 0) idle_since_ = ticks();
+  if (launches_->active() == 0) idle_clock_->ended(ticks());
   over_.notify_all();
 }
 

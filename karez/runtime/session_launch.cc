@@ -133,7 +133,7 @@ Launch Session::try_launch(const std::shared_ptr<LoadedPlan>& loaded_plan, int p
   throw_failure(lock);
   if (failures_.data_failure() && control_ == nullptr) throw_data_failure(lock);
   finished_launches = drop_finished();
-  if (idle_since_ != 0 && launches_->active() == 0) idle_ += ticks() - std::exchange(idle_since_, 0);
+  idle_clock_->launched(ticks());
   queue(record);
   return {std::move(record), std::move(outputs)};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "karez/plan/plan.h"
 #include "karez/runtime/control.h"
@@ -15,6 +16,7 @@ class Peers;
 
 namespace karez::runtime {
 
+class IdleClock;
 struct FlightRecord;
 
 #ifdef KAREZ_POISON
@@ -40,6 +42,7 @@ struct SessionOptions {
   // Adds the wait for a data set, if the program waits for one, and the progress of data sets to the state of this
   // rank.
   std::function<void(RankState&)> add_data_state = {};
+  std::shared_ptr<IdleClock> idle_clock = {};  // the clock that the session keeps; null: one of its own
   bool pin = false;               // bind each worker and its teams to cores, one for each thread of its largest team
   comm::Peers* peers = nullptr;   // the other ranks, if any; used by this session only, and must outlive it
   MakeControl make_control = {};  // creates the control; required with `peers`

@@ -56,7 +56,7 @@ RankTime Session::rank_time(const LaunchRecord& record) const {
   out[Phase::kernels] = static_cast<double>(workers_->ticks(false)) * seconds_per_tick;
   out[Phase::source] = static_cast<double>(workers_->ticks(true)) * seconds_per_tick + workers_->reader_seconds();
   std::lock_guard lock(mutex_);
-  out[Phase::host] = static_cast<double>(idle_) * seconds_per_tick;
+  out[Phase::host] = static_cast<double>(idle_clock_->idle(ticks())) * seconds_per_tick;
   out.work = record.loaded->work;
   return out;
 }

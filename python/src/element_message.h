@@ -40,7 +40,7 @@ struct ReplyHeader {
   char status = 0;
   std::uint8_t flags = 0;
   std::uint16_t unused = 0;
-  std::uint32_t unused_too = 0;
+  std::uint32_t cpu = 0;          // the part of the time in which the process computed, in millionths
   std::uint64_t nanoseconds = 0;  // of the function
   std::uint64_t position = in_message, size = 0;
 };

@@ -97,6 +97,8 @@ void WorkerPool::call(RequestHeader header, const Element& element, const Worker
             {
               std::lock_guard lock(mutex_);
               const double ns = static_cast<double>(reply.nanoseconds);
+              data::remote_time().ns += ns;
+              data::remote_time().cpu_ns += ns * 1e-6 * reply.cpu;
               mean_ns_ = mean_ns_ >= 1e9 ? ns : mean_ns_ + (ns - mean_ns_) / 16;
             }
             check_reply(reply, body, element, *lane.process);

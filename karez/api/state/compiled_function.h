@@ -17,6 +17,7 @@
 #include "karez/api/state/world_state.h"
 #include "karez/api/trace/index_checks.h"
 #include "karez/api/trace/trace.h"
+#include "karez/runtime/stages/launch_stalls.h"
 
 namespace karez {
 
@@ -65,7 +66,8 @@ struct Function::CompiledProgram {
   std::vector<PlanInput> plan_inputs;         // set with `ready`, in the order of the inputs in the session
   std::unique_ptr<SessionPlan> session_plan;  // set together with `ready`; null if this rank has no actors
   int generation = 0;
-  mutable int calls = 0;  // number of calls, equal on all ranks
+  mutable int calls = 0;                 // number of calls, equal on all ranks
+  mutable runtime::LaunchStalls stalls;  // of the launches that read arrays of the host
 };
 
 struct Function::State {

@@ -59,6 +59,7 @@ Future Function::launch(State& s, const CompiledProgram& c, const std::vector<Ar
 Future Function::launch_with_op(State& s, const CompiledProgram& c, const std::vector<Argument>& arguments,
                                 std::uint64_t op) {
   std::vector<LaunchInput> inputs;
+  bool reads_host = false;
   inputs.reserve(c.plan_inputs.size());
   for (const PlanInput& input : c.plan_inputs) {
     if (input.scalar) {
@@ -70,10 +71,13 @@ Future Function::launch_with_op(State& s, const CompiledProgram& c, const std::v
     }
     const Argument& argument = arguments[*input.argument];
     if (argument.on_mesh.valid()) inputs.emplace_back(*ArrayValue::of(argument.on_mesh).result);
-    else if (input.row_groups > 0)
+    else if (reads_host = true; input.row_groups > 0)
       inputs.emplace_back(group_rows(argument.feed, input.row_groups, s.options.microbatches));
     else inputs.emplace_back(argument.feed);
   }
+  if (reads_host)
+    if (const auto stall = s.mesh.world->data_threads->stalls_of_launch().take())
+      c.stalls.add(runtime::ticks(), *stall);
   Launch launch = s.mesh.world->session.launch_in_order(c.session_plan->number(), inputs, op);
   for (std::size_t i = c.results->result_indices.size(); i < c.results->specs.size(); ++i)
     c.results->result_indices.push_back(launch.index_of(cat("out", i)));

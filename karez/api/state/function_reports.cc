@@ -29,15 +29,23 @@ double Function::predicted_seconds() const {
 const Plan& Function::plan() const { return latest().plan; }
 std::string Function::summary() const {
   const CompiledProgram& compiled = latest();
-  return report::summary_of(compiled.plan, state_->mesh.world->session.contention_text()) + compiled.memory_note;
+  const std::string stalls = compiled.stalls.text(state_->mesh.world->data_threads->seconds_per_tick());
+  return report::summary_of(compiled.plan, state_->mesh.world->session.contention_text()) + compiled.memory_note +
+         (stalls.empty() ? "" : stalls + "\n");
 }
 struct PlanPage::Content {
   Plan plan;
+  std::string stalls;
 };
 std::string PlanPage::text() const { return print(content_->plan); }
-std::string PlanPage::html() const { return karez::report::html_of(karez::report::make_report(content_->plan)); }
+std::string PlanPage::html() const {
+  report::PlanReport out = report::make_report(content_->plan);
+  if (!content_->stalls.empty()) out.sections.push_back({.title = content_->stalls, .rows = {}, .note = ""});
+  return report::html_of(out);
+}
 PlanPage Function::page() const {
-  return PlanPage(std::make_shared<const PlanPage::Content>(PlanPage::Content{latest().plan}));
+  return PlanPage(std::make_shared<const PlanPage::Content>(
+      PlanPage::Content{latest().plan, latest().stalls.text(state_->mesh.world->data_threads->seconds_per_tick())}));
 }
 std::int64_t Function::peak_bytes() const {
   const auto bytes = planned_bytes(latest().plan);

@@ -54,6 +54,7 @@ SessionOptions session_options(const WorldOptions& options, const WorldRanks& ra
                      .check_nan = options.check_nan,
                      .while_waiting = options.while_waiting,
                      .add_data_state = [&data_threads](RankState& state) { data_threads.add_state(state); },
+                     .idle_clock = data_threads.idle_clock(),
                      .peers = ranks.peers()};
   if (ranks.peers() != nullptr)
     out.make_control = control::rank_control(

@@ -52,6 +52,14 @@ std::string share_text(const StageReport& report, StageActivity activity) {
   return text;
 }
 
+// Whether acts mostly compute or mostly wait, such as for a disk, and the part of their time in which they compute.
+std::string bound_text(const std::optional<double>& cpu) {
+  if (!cpu) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%s, %.0f %%", *cpu >= 0.5 ? "CPU" : "IO", 100 * *cpu);
+  return text;
+}
+
 // The state of each entry of the tree; null at the beginning of an epoch, or if the state is of another input.
 std::vector<const StreamState*> states_of(const StageTree& tree, const StreamState* root) {
   std::vector<const StreamState*> states;
@@ -95,7 +103,8 @@ std::string restoration_text(const StageTree& tree, const StageWork& work, std::
 std::string explain(const StageTree& tree, const StreamReport* report) {
   std::vector<Row> rows = {{"actor", "lanes", "slots"}};
   if (report != nullptr)
-    for (const char* title : {"acts", "elements", "time", "per element", "acting", "no input", "no free slot"})
+    for (const char* title :
+         {"acts", "elements", "time", "per element", "acting", "no input", "no free slot", "bound by"})
       rows[0].emplace_back(title);
   rows[0].insert(rows[0].end(), {"position", "stages"});
   const auto states = states_of(tree, report == nullptr ? nullptr : report->state.get());
@@ -111,7 +120,7 @@ std::string explain(const StageTree& tree, const StreamReport* report) {
                   done.elements == 0 ? std::string("-")
                                      : microseconds_text(done.act_seconds / static_cast<double>(done.elements)),
                   share_text(done, StageActivity::acting), share_text(done, StageActivity::no_input),
-                  share_text(done, StageActivity::no_slot)});
+                  share_text(done, StageActivity::no_slot), bound_text(done.cpu)});
     }
     row.push_back(tree.ordered ? restoration_text(tree, work, states, report != nullptr) : "-");
     row.push_back(tree.stages_text(id));

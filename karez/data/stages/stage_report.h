@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -17,6 +18,8 @@ struct StageReport {
   std::int64_t acts = 0;      // except starts and stops
   std::int64_t elements = 0;  // emitted
   double act_seconds = 0;     // the sum of the times of its acts
+  // The part of the time of its acts in which they computed, from 0 to 1.
+  std::optional<double> cpu = std::nullopt;
   // The time that it spent in each activity.
   std::array<double, plan::stage_activities> seconds = {};
 };

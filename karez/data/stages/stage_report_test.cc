@@ -58,16 +58,18 @@ TEST(Explain, LimitsAndALackOfPositionsAreSaid) {
 TEST(Explain, AReportFillsTheOtherColumns) {
   const Dataset dataset = range(100).filter(any, {2}).with_options({.bytes = 64});
   StreamReport report{
-      .stages = {StageReport{
-                     .filled = 1, .acts = 50, .elements = 40, .act_seconds = 0.002, .seconds = {100, 1, 0, 2, 5}},
-                 StageReport{.filled = 2}},
+      .stages =
+          {StageReport{
+               .filled = 1, .acts = 50, .elements = 40, .act_seconds = 0.002, .cpu = 0.5, .seconds = {100, 1, 0, 2, 5}},
+           StageReport{.filled = 2, .cpu = 0.494}},
       .bytes = 24};
   EXPECT_EQ(
       explain(stage_tree(dataset.node()), &report),
-      "actor  lanes  slots  acts  elements     time  per element  acting  no input  no free slot  position  stages\n"
-      "    0      1    1/3    50        40  0.002 s     50.00 us    12 %      25 %          62 %     index  "
+      "actor  lanes  slots  acts  elements     time  per element  acting  no input  no free slot   bound by  position  "
+      "stages\n"
+      "    0      1    1/3    50        40  0.002 s     50.00 us    12 %      25 %          62 %  CPU, 50 %     index  "
       "range(0, 100, 1) (by index)\n"
-      "    1      2    2/4     0         0  0.000 s            -       -         -             -         -  "
+      "    1      2    2/4     0         0  0.000 s            -       -         -             -   IO, 49 %         -  "
       "filter(parallel=2)\n"
       "bytes of elements: 24, at most 64\n");
 }

@@ -13,6 +13,12 @@ bool in_stage();
 // The id of the process for whose result the calling thread waits; 0: none. Another thread may read it for a report.
 std::atomic<int>& awaited_process();
 
+// The time of functions that other processes have executed for the calling thread, and how long they computed.
+struct RemoteTime {
+  double ns = 0, cpu_ns = 0;
+};
+RemoteTime& remote_time();
+
 class StageScope {
  public:
   StageScope();

@@ -18,6 +18,7 @@
 #include "karez/device/process_memory.h"
 #include "karez/runtime/session_thread.h"
 #include "karez/runtime/stages/served_stream.h"
+#include "karez/runtime/stages/stream_stalls.h"
 #include "karez/runtime/stages/thread_switches.h"
 
 namespace karez::runtime {
@@ -132,7 +133,9 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
   std::vector<StageMachine::Slot> dropped;  // destroyed after the lock is released
   Lock lock(mutex_);
   std::optional<ReaderCount> waits;
+  std::int64_t idle = -1;  // the idle time when the wait began
   while (!stream->closed && stream->machine->reading() && !stream->machine->readable()) {
+    if (idle < 0) idle = idle_clock_->idle(ticks());
     if (limit_ == 0 || current_stream != nullptr) {
       if (execute_one(*stream, lock)) continue;
       require(limit_ > 0 || stream->closed, "no stage of the stream can act");
@@ -159,11 +162,18 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
     element = stream->machine->read();
     if (element && stream->element_bytes == 0) stream->element_bytes = array_bytes(*element);
   } catch (...) { error = std::current_exception(); }
-  deliver(*stream, ticks());
+  const std::int64_t now = ticks();
+  deliver(*stream, now);
   wake_threads();
+  std::string warning;
+  if (current_stream == nullptr) {
+    warning = note_read(*stream, now, idle < 0 ? 0 : idle_clock_->idle(now) - idle, idle_clock_->launches());
+    stalls_of_launch_.add(stream->stalls.counted());
+  }
   dropped.swap(stream->machine->dropped());
   lock.unlock();
   notify();
+  if (!warning.empty()) base::note(base::LogLevel::warning, warning);
   if (error) std::rethrow_exception(error);
   return element;
 }
@@ -217,10 +227,12 @@ std::string DataThreads::explain(const ServedStream& stream, const StreamStateRe
     stage.act_seconds = seconds(times.acts);
     for (const ServedStream::RunningAct& act : stream.acts)
       if (act.stage == id) stage.act_seconds += seconds(now - act.since);
-    for (std::size_t i = 0; i < times.ticks.size(); ++i) stage.seconds[i] = seconds(times.ticks[i]);
-    stage.seconds[static_cast<std::size_t>(times.activity)] += seconds(now - times.since);
+    const ServedStream::Ticks activities = stream.ticks_of(id, now);
+    for (std::size_t i = 0; i < activities.size(); ++i) stage.seconds[i] = seconds(activities[i]);
+    stage.cpu = stream.cpu[static_cast<std::size_t>(id.index)].share();
   }
-  return data::explain(machine.tree(), &report);
+  return cat(data::explain(machine.tree(), &report),
+             idle_clock_->launches() > 0 ? stalls_text(stream, report, seconds_per_tick, now) : "");
 }
 
 std::int64_t DataThreads::data_bytes(int held) {
@@ -305,10 +317,16 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   stream.acts.push_back({ready, begin, current_thread, current_thread_id, &data::awaited_process()});
   stream.note_activity(ready, begin);
   if (!stream.is_short(ready)) wake_threads();
+  CpuShare& cpu = stream.cpu[static_cast<std::size_t>(ready.index)];
+  const bool measures_cpu = cpu.is_due(stream.is_short(ready));
   lock.unlock();
   notify();
   const ServedStream* outer = std::exchange(current_stream, &stream);
+  const data::RemoteTime outer_remote = std::exchange(data::remote_time(), {});
+  const double cpu_begin = measures_cpu ? thread_cpu_ns() : 0;
   machine.execute(*execution);
+  const double cpu_ns = measures_cpu ? thread_cpu_ns() - cpu_begin : 0;
+  const data::RemoteTime remote = std::exchange(data::remote_time(), outer_remote);
   current_stream = outer;
   execution->input = {};  // freed without the lock
   const std::int64_t end = ticks();
@@ -322,6 +340,12 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   if (execution->act.kind == plan::StageAct::Kind::element) {
     stream.times[static_cast<std::size_t>(ready.index)].acts += end - begin;
     if (!preempted) stream.costs[static_cast<std::size_t>(ready.index)].add(end - begin);
+    if (remote.ns > 0) {
+      cpu.add(remote.cpu_ns, remote.ns);
+    } else if (measures_cpu) {
+      const double ns = static_cast<double>(end - begin) * scale_.ns_per_tick();
+      cpu.add(preempted ? ns : cpu_ns, ns);  // an act that was only preempted did not wait
+    }
   }
   stream.acts.erase(std::find_if(stream.acts.begin(), stream.acts.end(), [&](const ServedStream::RunningAct& act) {
     return act.since == begin && act.stage == ready && act.thread_id == current_thread_id;

@@ -14,8 +14,10 @@
 
 #include "karez/data/dataset.h"
 #include "karez/data/stages/stage_machine.h"
+#include "karez/runtime/idle_clock.h"
 #include "karez/runtime/namespace.h"
 #include "karez/runtime/rank_state.h"
+#include "karez/runtime/stages/stall_monitor.h"
 #include "karez/runtime/ticks.h"
 
 namespace karez::runtime {
@@ -57,6 +59,10 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   std::int64_t data_bytes(int held);
   // If a thread of the program waits for an element, adds this wait; adds the number of acts to the progress.
   void add_state(RankState& state);
+  // The clock of the session whose launches use the elements; a session that exists calls its functions.
+  const std::shared_ptr<IdleClock>& idle_clock() const { return idle_clock_; }
+  StallsOfLaunch& stalls_of_launch() { return stalls_of_launch_; }
+  double seconds_per_tick() const { return scale_.ns_per_tick() * 1e-9; }
   // Closes all streams, and ends the threads. If the act of a thread does not end within this time, the thread goes on
   // with it, and this object is never destroyed.
   void end(double seconds = 5);
@@ -82,6 +88,8 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   const int limit_;
   const std::vector<int> cpus_;
   const TickScale scale_;
+  const std::shared_ptr<IdleClock> idle_clock_ = std::make_shared<IdleClock>();
+  StallsOfLaunch stalls_of_launch_;
   std::uint64_t acts_ = 0;  // that have ended
   int started_threads_ = 0;
   int lanes_ = 0;                    // of all streams, and of closed ones until their last act has ended

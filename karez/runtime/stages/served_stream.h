@@ -9,12 +9,15 @@
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "karez/data/stages/stage_machine.h"
 #include "karez/runtime/namespace.h"
 #include "karez/runtime/stages/act_costs.h"
+#include "karez/runtime/stages/cpu_share.h"
+#include "karez/runtime/stages/stall_monitor.h"
 
 namespace karez::runtime {
 
@@ -22,10 +25,14 @@ namespace karez::runtime {
 class ServedStream {
  public:
   // `short_act`: the ticks of an act for which no thread should be woken.
-  ServedStream(StageTree tree, std::int64_t short_act) : machine(std::make_unique<StageMachine>(std::move(tree))) {
+  ServedStream(StageTree tree, std::int64_t short_act)
+      : stalls(1000 * short_act),
+        machine(std::make_unique<StageMachine>(std::move(tree))) {
     for (const plan::Stage& stage : machine->graph().stages) lanes += stage.lanes;
     times.resize(machine->graph().stages.size());
     costs.assign(machine->graph().stages.size(), ActCosts(short_act));
+    cpu.resize(machine->graph().stages.size());
+    warned.resize(machine->graph().stages.size());
   }
   bool is_short(plan::StageId stage) const { return costs[static_cast<std::size_t>(stage.index)].is_short(); }
   // Call after the activity of a stage may have changed.
@@ -39,6 +46,15 @@ class ServedStream {
     time.activity = activity, time.since = since;
   }
 
+  using Ticks = std::array<std::int64_t, plan::stage_activities>;
+  // The ticks that a stage has spent in each activity until now.
+  Ticks ticks_of(plan::StageId stage, std::int64_t now) const {
+    const Times& time = times[static_cast<std::size_t>(stage.index)];
+    Ticks out = time.ticks;
+    out[static_cast<std::size_t>(time.activity)] += std::max(now, time.since) - time.since;
+    return out;
+  }
+
   struct RunningAct {
     plan::StageId stage;
     std::int64_t since = 0;                     // ticks
@@ -49,7 +65,7 @@ class ServedStream {
   // The ticks of a stage's acts, and those that it has spent in each activity.
   struct Times {
     std::int64_t acts = 0;
-    std::array<std::int64_t, plan::stage_activities> ticks = {};
+    Ticks ticks = {};
     plan::StageActivity activity = plan::StageActivity::inactive;
     std::int64_t since = 0;
   };
@@ -64,6 +80,11 @@ class ServedStream {
   std::vector<RunningAct> acts;
   std::vector<Times> times;               // by stage
   std::vector<ActCosts> costs;            // by stage
+  std::vector<CpuShare> cpu;              // by stage
+  StallMonitor stalls;                    // of the program's reads
+  std::vector<Ticks> window_ticks;        // by stage: ticks_of when the monitor's window began
+  std::vector<bool> warned;               // by stage: a warning has named it, and the data set has not recovered
+  std::string limit;                      // of the last warning: limit_text; "" after the data set has recovered
   int readers = 0;                        // threads of the program that wait for an element
   std::unique_ptr<StageMachine> machine;  // null after a close
   int lanes = 0;                          // the maximum number of acts at the same time

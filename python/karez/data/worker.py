@@ -17,6 +17,7 @@ import math
 import mmap
 import os
 import pickle
+import resource
 import struct
 import time
 import traceback
@@ -25,7 +26,7 @@ from typing import Any, Optional, Union
 import numpy
 
 REQUEST = struct.Struct("<BBHIQQQQ8x")  # channel, flags, -, -, key, key, position and size of a body in shared memory
-REPLY = struct.Struct("<BBHIQQQ")  # status, flags, -, -, nanoseconds, position and size of a body in shared memory
+REPLY = struct.Struct("<BBHIQQQ")  # status, flags, -, CPU, nanoseconds, position and size of a body in shared memory
 RANDOM, FILTER = 1, 2  # flags of a request
 KEPT_INPUT = 1  # a flag of a reply: arrays of the request are still used
 IN_MESSAGE = 2**64 - 1  # the position of a body that follows the header
@@ -282,6 +283,7 @@ class Worker:
         self.inputs, self.outputs = Inputs(inputs, dtypes), Outputs(outputs, region, dtypes)
         self.f: Any = None
         self.load_error: Optional[bytes] = None
+        self.is_slow = False  # the last call took longer than a millisecond
         try:
             self.f = pickle.loads(setup["function"])
         except BaseException as error:
@@ -300,7 +302,8 @@ class Worker:
         return channel, reply
 
     def call(self, request: bytes, channel: int, flags: int, low: int, high: int, position: int, size: int) -> bytes:
-        begin = time.perf_counter_ns()
+        begin, cpu_begin = time.perf_counter_ns(), time.process_time_ns()
+        switches = self.switches() if self.is_slow else None
         try:
             status, value = self.result(request, flags, low, high, position, size)
             reply = self.outputs.reply(channel, status, value, status == b"v")
@@ -312,8 +315,18 @@ class Worker:
         value = None
         kept = bool(self.inputs.shared) and not self.inputs.release()
         status_byte, *_, position, size = REPLY.unpack_from(reply)
-        nanoseconds = time.perf_counter_ns() - begin
-        return REPLY.pack(status_byte, KEPT_INPUT * kept, 0, 0, nanoseconds, position, size) + reply[REPLY.size :]
+        cpu_nanoseconds, nanoseconds = time.process_time_ns() - cpu_begin, time.perf_counter_ns() - begin
+        cpu = min(1_000_000 * cpu_nanoseconds // max(nanoseconds, 1), 1_000_000)
+        if switches is not None and switches[0] == (after := self.switches())[0] and switches[1] != after[1]:
+            cpu = 1_000_000  # it did not wait, but other programs used the core
+        self.is_slow = nanoseconds > 1_000_000
+        return REPLY.pack(status_byte, KEPT_INPUT * kept, 0, cpu, nanoseconds, position, size) + reply[REPLY.size :]
+
+    @staticmethod
+    def switches() -> tuple[int, int]:
+        """How often the thread has waited, and has been preempted."""
+        usage = resource.getrusage(resource.RUSAGE_THREAD)
+        return usage.ru_nvcsw, usage.ru_nivcsw
 
     def result(self, request: bytes, flags: int, low: int, high: int, position: int, size: int) -> tuple[bytes, Any]:
         arguments = self.inputs.read(request, position, size)
