@@ -35,14 +35,20 @@ struct SkippedRecords {
   std::int64_t count = 0;  // a file whose rest cannot be read counts once
   std::string first_error;
 };
+using SkipReport = std::function<void(const SkippedRecords&)>;
+// Adds records to the counts of the stream whose stage this thread executes; outside of streams, reports them at once.
+// At the end of the epoch, the counts of each function, such as "from_text" or "decode", are reported. Without
+// `report`, a report is a warning in the log.
+void count_skipped(std::string_view function, const SkippedRecords& skipped, const SkipReport& report = nullptr);
 
 struct FileOptions {
   OnError on_error = OnError::raise;
   // Sizes in files are compared with this limit before memory is allocated; larger records are errors.
   std::int64_t max_record_bytes = 1 << 28;
   std::int64_t max_file_bytes = 0;  // of a file, unpacked; 0: no limit
-  // Called at the end of an epoch if records were skipped; by default, logs a warning.
-  std::function<void(const SkippedRecords&)> report = nullptr;
+  // Called at the end of an epoch if records were skipped, once for all data sets of the same format in a stream; by
+  // default, logs a warning.
+  SkipReport report = nullptr;
   // Makes the element of a record from what the reader returns.
   std::function<Element(Element)> convert = nullptr;
   // If set, opens the files, whose paths are then not looked up as patterns.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "karez/data/dataset.h"
+#include "karez/data/formats.h"
 #include "karez/data/images.h"
 #include "karez/data/namespace.h"
 
@@ -14,8 +15,9 @@ struct ImageFolderOptions {
   bool decode = true;  // otherwise the elements contain the bytes of the files, u8[n]
   DecodeOptions decoding = {};
   // Whether a record whose file is damaged is skipped (skipped_element), which leaves the other records at their places
-  // in batches; the first one is logged as a warning. Otherwise it is an error.
+  // in batches. Otherwise it is an error.
   bool skip_errors = false;
+  SkipReport report = nullptr;  // of skipped records, at the end of an epoch; by default, logs a warning
 };
 
 // The elements (image u8[height, width, channels], label i64) of the files below `path` whose names end with .jpg,

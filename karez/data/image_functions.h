@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "karez/data/dataset.h"
+#include "karez/data/formats.h"
 #include "karez/data/images.h"
 #include "karez/data/namespace.h"
 
@@ -21,8 +22,10 @@ using RandomImageFunction = std::function<Element(const Element&, const RandomKe
 // The bytes of an object, which must stay valid as long as the object.
 using BytesOfObject = std::function<std::span<const std::uint8_t>(const Object&)>;
 // The pixels of an image file whose bytes are in the first field: an array u8[n], or an object. With `skip_errors`, a
-// record with a damaged image is skipped (skipped_element), and the first one is logged as a warning.
-ImageFunction decode(const DecodeOptions& options = {}, bool skip_errors = false, BytesOfObject bytes_of = nullptr);
+// record with a damaged image is skipped (skipped_element) and counted; at the end of the epoch, `report` is called, or
+// a warning is logged, with the number of skipped records and the first error.
+ImageFunction decode(const DecodeOptions& options = {}, bool skip_errors = false, BytesOfObject bytes_of = nullptr,
+                     SkipReport report = nullptr);
 
 // These take images of any dtype. A crop must be inside the image; center_crop fills with zeros what is outside.
 ImageFunction crop(std::int64_t top, std::int64_t left, std::int64_t height, std::int64_t width);

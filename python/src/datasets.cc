@@ -320,6 +320,14 @@ void init_datasets(nb::module_& m) {
   init_stages(dataset);
   init_sources(m);
   m.def("set_skip_object", &set_skip_object);
+  m.def(
+      "count_skipped",
+      [](const std::string& function, std::int64_t count, std::string first_error, nb::object report) {
+        const data::SkipReport reports = skip_report(std::move(report));
+        GilRelease without_gil;
+        data::count_skipped(function, {count, std::move(first_error)}, reports);
+      },
+      "function"_a, "count"_a, "first_error"_a, "report"_a);
   nb::class_<OwnedIterator>(m, "DataIterator", "The elements of a data set, produced ahead of the loop.")
       .def(
           "__init__",

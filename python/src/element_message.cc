@@ -186,7 +186,13 @@ std::uint64_t write_element(const Element& element, const SharedRegion& region, 
 }
 
 Element read_reply(const ReplyHeader& header, std::string_view body, std::span<const std::byte> memory) {
-  if (header.status == 's') return data::skipped_element();
+  if (header.status == 's') {
+    if (!body.empty())
+      with_gil([&] {
+        nb::module_::import_("karez.data.skipped_record").attr("count_stored")(nb::bytes(body.data(), body.size()));
+      });
+    return data::skipped_element();
+  }
   if (header.status == 'p')
     return with_gil([&] { return element_from(worker_functions("loads")(nb::bytes(body.data(), body.size()))); });
   Element element;

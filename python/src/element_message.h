@@ -35,8 +35,9 @@ static_assert(sizeof(RequestHeader) == 48);
 inline constexpr std::uint8_t random_flag = 1, filter_flag = 2;
 
 struct ReplyHeader {
-  // 'v': the element; 'p': its pickle; 's': it is skipped; 'k': a byte, whether a filter keeps it; 'e': the pickle of
-  // an error of the function; 'l': the same, because the function could not be loaded.
+  // 'v': the element; 'p': its pickle; 's': it is skipped, with the pickle of errors, if there were any; 'k': a byte,
+  // whether a filter keeps it; 'e': the pickle of an error of the function; 'l': the same, because the function could
+  // not be loaded.
   char status = 0;
   std::uint8_t flags = 0;
   std::uint16_t unused = 0;

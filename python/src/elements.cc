@@ -127,6 +127,12 @@ nb::handle handle_of(const Object& object) { return static_cast<PyObject*>(const
 
 void set_skip_object(nb::object object) { skip_object = object.release(); }
 
+data::SkipReport skip_report(nb::object function) {
+  return [f = hold(std::move(function))](const data::SkippedRecords& skipped) {
+    with_gil([&] { nb::borrow(handle_of(f))(skipped.count, skipped.first_error); });
+  };
+}
+
 Element element_from(nb::handle object, Copies copies) {
   if (object.is(skip_object)) return data::skipped_element();
   Element element;

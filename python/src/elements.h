@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include "karez/api/data_iterator.h"
+#include "karez/api/images.h"
 #include "python/src/value.h"
 
 namespace karez::python {
@@ -24,6 +25,8 @@ nb::object tensors_of(const data::Element& element);
 nb::tuple arguments_of(const data::Element& element);
 // The object that stands for a skipped element; set once, by the package.
 void set_skip_object(nb::object object);
+// What reports skipped records: function(count, first_error).
+data::SkipReport skip_report(nb::object function);
 // An element whose only field is the object.
 data::Element opaque_element(nb::object object);
 

@@ -82,9 +82,7 @@ FileOptions options_from(Options options) {
   FileOptions out;
   out.on_error = skip ? data::OnError::skip : data::OnError::raise;
   out.max_record_bytes = max_record_bytes, out.max_file_bytes = max_file_bytes;
-  out.report = [f = hold(std::move(report))](const data::SkippedRecords& skipped) {
-    with_gil([&] { nb::borrow(handle_of(f))(skipped.count, skipped.first_error); });
-  };
+  out.report = skip_report(std::move(report));
   if (!open.is_none()) {
     out.open = [f = hold(std::move(open))](const std::string& path, std::int64_t offset) {
       return std::make_unique<PythonFile>(f, path, offset);

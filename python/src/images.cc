@@ -84,9 +84,9 @@ ImageFunction random(std::string name, images::RandomImageFunction function, OfT
 
 void init_functions_of_images(nb::module_& m) {
   m.def("image_decode", [](int channels, bool orient, std::int64_t max_pixels,
-                           std::tuple<std::int64_t, std::int64_t> min_size, bool skip_errors) {
-    return ImageFunction{"decode",
-                         images::decode(decode_options(channels, orient, max_pixels, min_size), skip_errors, bytes_of)};
+                           std::tuple<std::int64_t, std::int64_t> min_size, bool skip_errors, nb::object report) {
+    return ImageFunction{"decode", images::decode(decode_options(channels, orient, max_pixels, min_size), skip_errors,
+                                                  bytes_of, skip_report(std::move(report)))};
   });
   m.def("image_crop", [](std::int64_t top, std::int64_t left, std::int64_t height, std::int64_t width) {
     return plain("crop", images::crop(top, left, height, width),
@@ -207,14 +207,15 @@ void init_images(nb::module_& m) {
     const std::vector<std::uint8_t> file = data::encode_wav({host_array(samples), rate});
     return nb::bytes(file.data(), file.size());
   });
-  m.def("image_folder_dataset", [](const nb::bytes& path, bool decode, int channels, bool orient,
-                                   std::int64_t max_pixels, std::tuple<std::int64_t, std::int64_t> min_size,
-                                   bool skip_errors) {
-    const data::ImageFolderOptions options{decode, decode_options(channels, orient, max_pixels, min_size), skip_errors};
-    const std::string folder(path.c_str(), path.size());
-    GilRelease without_gil;
-    return data::from_image_folder(folder, options);
-  });
+  m.def("image_folder_dataset",
+        [](const nb::bytes& path, bool decode, int channels, bool orient, std::int64_t max_pixels,
+           std::tuple<std::int64_t, std::int64_t> min_size, bool skip_errors, nb::object report) {
+          const data::ImageFolderOptions options{decode, decode_options(channels, orient, max_pixels, min_size),
+                                                 skip_errors, skip_report(std::move(report))};
+          const std::string folder(path.c_str(), path.size());
+          GilRelease without_gil;
+          return data::from_image_folder(folder, options);
+        });
   m.def("image_folder_classes", [](const nb::bytes& path) {
     nb::list out;
     for (const std::string& name : data::image_folder_classes({path.c_str(), path.size()}))

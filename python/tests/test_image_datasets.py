@@ -216,7 +216,7 @@ def test_a_folder_of_images_has_a_class_for_each_folder(folder):
     assert data.from_image_folder(folder, channels=1)[0][0].shape == (8, 6, 1)
 
 
-def test_damaged_files_of_a_folder_are_errors_or_skipped(folder, capfd):
+def test_damaged_files_of_a_folder_are_errors_or_skipped(folder):
     damaged = folder / "cat" / "m.png"
     damaged.write_bytes((folder / "cat" / "z.png").read_bytes()[:60])
     with pytest.raises(kz.DataError, match=r"cat/m.png: the PNG image is damaged or truncated near byte 60 of 60"):
@@ -225,11 +225,12 @@ def test_damaged_files_of_a_folder_are_errors_or_skipped(folder, capfd):
         data.from_image_folder(folder, on_error="skip"),
         data.from_image_folder(folder, decode=False).map(images.decode(on_error="skip")),
     ):
-        assert len(elements(skipping)) == 5
-        batches = elements(skipping.map(images.resize((4, 4))).batch(4, last="pad"))
+        with pytest.warns(RuntimeWarning, match="1 damaged records or files were skipped; the first error: .*byte 60"):
+            assert len(elements(skipping)) == 5
+        with pytest.warns(RuntimeWarning, match="1 damaged records or files were skipped"):
+            batches = elements(skipping.map(images.resize((4, 4))).batch(4, last="pad"))
         assert [weights.tolist() for *_, weights in batches] == [[1, 0, 1, 1], [1, 1, 0, 0]]
         assert not batches[0][0][1].any()
-        assert capfd.readouterr().err.count("a record is skipped") == 1
 
 
 def test_folders_without_images_are_errors(tmp_path):

@@ -2,10 +2,10 @@
 #include <cstring>
 
 #include "karez/base/error.h"
-#include "karez/base/log.h"
 #include "karez/data/formats/record_reader.h"
 #include "karez/data/stages/dataset_node.h"
 #include "karez/data/stages/file_list.h"
+#include "karez/data/stages/skip_counts.h"
 #include "karez/data/stages/state_numbers.h"
 
 namespace karez::data {
@@ -19,11 +19,6 @@ struct RecordFiles {
   FileOptions options;
 };
 using RecordFilesRef = std::shared_ptr<const RecordFiles>;
-
-void log_skipped(const std::string& name, const SkippedRecords& skipped) {
-  note(LogLevel::warning, name, ": ", skipped.count,
-       " damaged records or files were skipped; the first error: ", skipped.first_error);
-}
 
 // The numbers of a state: of the file; of the next record and its byte; of records emitted; of records skipped.
 class RecordsBody : public StageBody {
@@ -47,7 +42,7 @@ class RecordsBody : public StageBody {
 
   Emission act(Element*, Element& out, InputStarts&) override {
     if (file_ == files_->paths.size()) {
-      if (skipped_.count > 0) report();
+      if (skipped_.count > 0) count_skipped(files_->name, std::exchange(skipped_, {}), files_->options.report);
       return Emission::last;
     }
     try {
@@ -77,12 +72,6 @@ class RecordsBody : public StageBody {
     reader_.reset();
     ++file_, place_ = {};
   }
-  void report() {
-    const SkippedRecords skipped = std::exchange(skipped_, {});
-    if (files_->options.report) files_->options.report(skipped);
-    else log_skipped(files_->name, skipped);
-  }
-
   RecordFilesRef files_;
   std::unique_ptr<RecordReader> reader_;  // of the file `file_`; null before its first record
   std::size_t file_ = 0;

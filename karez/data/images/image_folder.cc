@@ -76,15 +76,15 @@ Dataset from_image_folder(const std::string& path, const ImageFolderOptions& opt
     const std::string name = file.substr(prefix, file.find('/', prefix) - prefix);
     return std::lower_bound(classes.begin(), classes.end(), name) - classes.begin();
   };
-  return from_files(
-      std::move(files),
-      [options, label_of, errors = RecordErrors("from_image_folder", options.skip_errors)](const std::string& file) {
-        return errors.element([&] {
-          HostArray image = read_file(file);
-          if (options.decode) image = decode_image(image.data<std::uint8_t>(), options.decoding, file);
-          return element({std::move(image), HostArray::of<std::int64_t>({}, {label_of(file)})});
-        });
-      });
+  return from_files(std::move(files), [options, label_of,
+                                       errors = RecordErrors("from_image_folder", options.skip_errors, options.report)](
+                                          const std::string& file) {
+    return errors.element([&] {
+      HostArray image = read_file(file);
+      if (options.decode) image = decode_image(image.data<std::uint8_t>(), options.decoding, file);
+      return element({std::move(image), HostArray::of<std::int64_t>({}, {label_of(file)})});
+    });
+  });
 }
 
 }  // namespace karez::data

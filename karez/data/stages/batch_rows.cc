@@ -6,6 +6,7 @@
 
 #include "karez/data/array_source.h"
 #include "karez/data/stages/batch_rule.h"
+#include "karez/data/stages/skip_counts.h"
 #include "karez/data/stages/stage_scope.h"
 #include "karez/data/stages/stage_tree.h"
 
@@ -101,10 +102,7 @@ class SelectedBatchBody : public StageBody {
       rows.push_back(std::move(elements_[i]));
       positions.push_back(static_cast<std::int64_t>(i));
     }
-    for (std::size_t i = 0; rows.empty() && i < elements_.size() && !rule_.sample->get(); ++i) {
-      const Element row = rows_->at(epoch_, next_ + static_cast<std::int64_t>(i));
-      if (!row.skipped) rule_.sample->set(row);
-    }
+    if (rows.empty()) find_sample();
     Element out =
         rule_.make_sparse(rows, std::move(positions), pad ? rule_.rows : static_cast<std::int64_t>(elements_.size()));
     out.state = std::move(state);
@@ -122,6 +120,14 @@ class SelectedBatchBody : public StageBody {
     out.rows = std::make_shared<BatchRows>(BatchRows::Origin{rows_, epoch_, next_}, std::move(arrays),
                                            std::move(weights), present, selection_);
     return out;
+  }
+  // Makes one of the rows, of which the batch gets the types. It is made again if it is read.
+  void find_sample() const {
+    const SkipCountsScope uncounted(std::make_shared<SkipCounts>());
+    for (std::size_t i = 0; i < elements_.size() && !rule_.sample->get(); ++i) {
+      const Element row = rows_->at(epoch_, next_ + static_cast<std::int64_t>(i));
+      if (!row.skipped) rule_.sample->set(row);
+    }
   }
   void check_skipped(const Element& row) const {
     require(ErrorKind::data, !row.skipped || rule_.last == LastBatch::pad, rule_.stage, ": record ", row.index,
@@ -198,6 +204,7 @@ BatchRows::BatchRows(Origin origin, std::vector<HostArray> arrays, HostArray wei
       arrays_(std::move(arrays)),
       weights_(std::move(weights)),
       selection_(std::move(selection)),
+      skip_counts_(current_skip_counts()),
       present_(present.size()) {
   for (std::size_t row = 0; row < present.size(); ++row) present_[row] = present[row];
 }
@@ -217,8 +224,12 @@ void BatchRows::need(std::int64_t begin, std::int64_t end) {
 }
 
 void BatchRows::make(std::int64_t row) {
-  const StageScope scope;
-  const Element element = origin_.rows->at(origin_.epoch, origin_.first + row);  // without the lock: it may wait
+  const auto skipped = std::make_shared<SkipCounts>();
+  const Element element = [&] {  // without the lock: it may wait
+    const StageScope scope;
+    const SkipCountsScope counts(skipped);
+    return origin_.rows->at(origin_.epoch, origin_.first + row);
+  }();
   require(ErrorKind::data, !element.skipped || weights_.valid(), "batch: record ", element.index,
           " was skipped, but the batch has no weights of rows; use last=\"pad\"");
   for (std::size_t i = 0; i < arrays_.size() && !element.skipped; ++i) {
@@ -239,6 +250,8 @@ void BatchRows::make(std::int64_t row) {
   }
   if (weights_.valid() && !element.skipped) weights_.data<float>()[static_cast<std::size_t>(row)] = 1;
   present.store(true, std::memory_order_release);
+  if (skip_counts_) skip_counts_->add(*skipped);
+  else skipped->report();
 }
 
 DatasetNodeRef with_selected_rows(const DatasetNodeRef& node) {

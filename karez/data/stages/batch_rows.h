@@ -14,6 +14,8 @@
 
 namespace karez::data {
 
+class SkipCounts;
+
 // The rows of the batches of an iterator that this rank has read so far. May be used by several threads.
 class RowSelection {
  public:
@@ -59,7 +61,8 @@ class BatchRows {
   const std::vector<HostArray> arrays_;
   const HostArray weights_;  // of the rows; 0 for a row that is missing
   const std::shared_ptr<RowSelection> selection_;
-  std::mutex mutex_;  // held while a row is copied
+  const std::shared_ptr<SkipCounts> skip_counts_;  // of the stream; may be null
+  std::mutex mutex_;                               // held while a row is copied
   std::vector<std::atomic<bool>> present_;
   std::atomic<bool> used_{false};
 };

@@ -113,6 +113,8 @@ void DataThreads::start(ServedStream& stream, const RunStart& run) {
   std::vector<StageMachine::Slot> dropped;  // destroyed after the lock is released
   Lock lock(mutex_);
   require(!stream.closed, "the iterator is closed");
+  // Running acts of an epoch that is not read to its end add to the old counts.
+  if (stream.machine->reading()) stream.skip_counts = std::make_shared<data::SkipCounts>();
   stream.machine->start(run);
   deliver(stream, ticks());
   wake_threads();
@@ -162,6 +164,7 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
     element = stream->machine->read();
     if (element && stream->element_bytes == 0) stream->element_bytes = array_bytes(*element);
   } catch (...) { error = std::current_exception(); }
+  const std::shared_ptr<data::SkipCounts> skip_counts = stream->skip_counts;
   const std::int64_t now = ticks();
   deliver(*stream, now);
   wake_threads();
@@ -175,6 +178,7 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
   notify();
   if (!warning.empty()) base::note(base::LogLevel::warning, warning);
   if (error) std::rethrow_exception(error);
+  if (!element) skip_counts->report();
   return element;
 }
 
@@ -311,6 +315,7 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   std::unique_ptr<StageMachine> closed_machine;
   std::vector<StageMachine::Slot> dropped;
   std::optional<StageExecution> execution(machine.begin(ready));
+  const std::shared_ptr<data::SkipCounts> skip_counts = stream.skip_counts;
   ++stream.running;
   if (current_thread_id == 0) current_thread_id = gettid();
   const std::int64_t begin = ticks();
@@ -324,7 +329,10 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   const ServedStream* outer = std::exchange(current_stream, &stream);
   const data::RemoteTime outer_remote = std::exchange(data::remote_time(), {});
   const double cpu_begin = measures_cpu ? thread_cpu_ns() : 0;
-  machine.execute(*execution);
+  {
+    const data::SkipCountsScope counts(skip_counts);
+    machine.execute(*execution);
+  }
   const double cpu_ns = measures_cpu ? thread_cpu_ns() - cpu_begin : 0;
   const data::RemoteTime remote = std::exchange(data::remote_time(), outer_remote);
   current_stream = outer;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "karez/data/stages/skip_counts.h"
 #include "karez/data/stages/stage_machine.h"
 #include "karez/runtime/namespace.h"
 #include "karez/runtime/stages/act_costs.h"
@@ -91,6 +92,7 @@ class ServedStream {
   int running = 0;                        // acts
   int closers = 0;                        // threads that wait in `close`
   bool closed = false;
+  std::shared_ptr<data::SkipCounts> skip_counts = std::make_shared<data::SkipCounts>();  // of this run
   std::condition_variable changed;  // an element can be read, or the stream was closed, or an act of it has ended since
 };
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -11,6 +11,7 @@ from .. import _core
 from ..errors import TypeError, UserError
 from .dataset import Dataset, path_bytes
 from .remote_files import expand_url, is_url, open_stream
+from .skipped_record import report_skipped
 from .sources import from_files, from_source
 
 __all__ = [
@@ -27,7 +28,7 @@ __all__ = [
 
 Path = Union[str, "os.PathLike[str]"]
 Paths = Union[Path, Iterable[Path]]
-_MAX_RECORD_BYTES = 2**28
+MAX_RECORD_BYTES = 2**28
 
 
 def list_files(paths: Paths) -> Dataset:
@@ -42,14 +43,14 @@ def list_files(paths: Paths) -> Dataset:
 
 
 def from_text(
-    paths: Paths, *, on_error: str = "raise", max_record_bytes: int = _MAX_RECORD_BYTES, max_file_bytes: int = 0
+    paths: Paths, *, on_error: str = "raise", max_record_bytes: int = MAX_RECORD_BYTES, max_file_bytes: int = 0
 ) -> Dataset:
     """The lines of text files as str, without their ends, \\n or \\r\\n. Text that is not UTF-8 is an error.
 
     paths: a path, a pattern or a list of these, as for from_files; URLs are read by fsspec. Files whose names end with
     .gz or .zst are unpacked while they are read.
     on_error: what happens to an invalid record or file: "raise" raises an error, "skip" skips it; a warning at the end
-    of the epoch then contains the number of skipped records and the first error.
+    of the epoch then contains the number of skipped records of all data sets of this format, and the first error.
     max_record_bytes: longer records are errors. Memory is allocated after this check.
     max_file_bytes: a file that has more bytes, unpacked, is an error; 0 means no limit.
 
@@ -64,7 +65,7 @@ def from_jsonl(
     fields: Optional[Mapping[str, Any]] = None,
     *,
     on_error: str = "raise",
-    max_record_bytes: int = _MAX_RECORD_BYTES,
+    max_record_bytes: int = MAX_RECORD_BYTES,
     max_file_bytes: int = 0,
 ) -> Dataset:
     """The lines of JSONL files. An element is the object that json.loads would return; integers must have at most 64
@@ -87,7 +88,7 @@ def from_csv(
     names: Sequence[str] = (),
     missing: Optional[Mapping[str, float]] = None,
     on_error: str = "raise",
-    max_record_bytes: int = _MAX_RECORD_BYTES,
+    max_record_bytes: int = MAX_RECORD_BYTES,
     max_file_bytes: int = 0,
 ) -> Dataset:
     """The rows of CSV files as dicts of columns. Fields may be quoted as in RFC 4180; blank lines are ignored.
@@ -110,7 +111,7 @@ def from_tfrecord(
     examples: bool = False,
     *,
     on_error: str = "raise",
-    max_record_bytes: int = _MAX_RECORD_BYTES,
+    max_record_bytes: int = MAX_RECORD_BYTES,
     max_file_bytes: int = 0,
 ) -> Dataset:
     """The records of TFRecord files as bytes, checked by their checksums.
@@ -130,7 +131,7 @@ def parse_example(record: bytes) -> dict[str, Any]:
 
 
 def from_webdataset(
-    paths: Paths, *, on_error: str = "raise", max_record_bytes: int = _MAX_RECORD_BYTES, max_file_bytes: int = 0
+    paths: Paths, *, on_error: str = "raise", max_record_bytes: int = MAX_RECORD_BYTES, max_file_bytes: int = 0
 ) -> Dataset:
     """The samples of tar files in the form of WebDataset. Consecutive files whose names are equal up to the first dot
     are one sample: a dict of their bytes by extension, and of that part of the name, as str, by "__key__".
@@ -142,7 +143,7 @@ def from_webdataset(
 
 
 def from_npy(
-    paths: Paths, *, on_error: str = "raise", max_record_bytes: int = _MAX_RECORD_BYTES, max_file_bytes: int = 0
+    paths: Paths, *, on_error: str = "raise", max_record_bytes: int = MAX_RECORD_BYTES, max_file_bytes: int = 0
 ) -> Dataset:
     """The rows of the arrays in .npy files, which must have one type. They can be read by index, unless the files are
     compressed or remote."""
@@ -151,7 +152,7 @@ def from_npy(
 
 
 def from_npz(
-    paths: Paths, *, on_error: str = "raise", max_record_bytes: int = _MAX_RECORD_BYTES, max_file_bytes: int = 0
+    paths: Paths, *, on_error: str = "raise", max_record_bytes: int = MAX_RECORD_BYTES, max_file_bytes: int = 0
 ) -> Dataset:
     """The rows of the arrays in .npz files, as dicts by the names of the arrays."""
     files = _Files("from_npz", paths)
@@ -171,16 +172,18 @@ class _Files:
 
     def options(self, on_error: str, max_record_bytes: int, max_file_bytes: int) -> tuple[Any, ...]:
         """The options as the functions of _core expect them."""
-        if on_error not in ("raise", "skip"):
-            raise UserError(f"{self.function}: on_error must be 'raise' or 'skip', got {on_error!r}")
-        return (on_error == "skip", max_record_bytes, max_file_bytes, self.report, open_stream if self.remote else None)
+        check_file_options(self.function, on_error, max_record_bytes, max_file_bytes)
+        report = functools.partial(report_skipped, self.function)
+        return (on_error == "skip", max_record_bytes, max_file_bytes, report, open_stream if self.remote else None)
 
-    def report(self, count: int, first_error: str) -> None:
-        warnings.warn(
-            f"{self.function}: {count} damaged records or files were skipped; the first error: {first_error}",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+
+def check_file_options(function: str, on_error: str, max_record_bytes: int, max_file_bytes: int) -> None:
+    if on_error not in ("raise", "skip"):
+        raise UserError(f"{function}: on_error must be 'raise' or 'skip', got {on_error!r}")
+    if max_record_bytes < 1:
+        raise UserError(f"{function}: max_record_bytes must be at least 1, got {max_record_bytes}")
+    if max_file_bytes < 0:
+        raise UserError(f"{function}: max_file_bytes must be at least 0, got {max_file_bytes}")
 
 
 def path_list(function: str, paths: Paths) -> list[Path]:

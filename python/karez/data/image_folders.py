@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from typing import Optional
@@ -9,6 +10,7 @@ from typing import Optional
 from .. import _core
 from . import images
 from .dataset import Dataset, Path, path_bytes
+from .skipped_record import report_skipped
 
 __all__ = ["from_image_folder", "image_folder_classes"]
 
@@ -28,11 +30,13 @@ def from_image_folder(
     are listed once, when the data set is made.
 
     decode: if false, the elements contain the bytes of the files (uint8 arrays), and images.decode decodes them.
-    on_error: "raise", or "skip" to skip records with damaged files (data.SKIP); the first error is logged.
+    on_error: "raise", or "skip" to skip records with damaged files (data.SKIP); a warning at the end of the epoch then
+    contains the number of skipped records and the first error.
     The other options are those of images.decode.
     """
     options = images.decode_options("from_image_folder", channels, orient, max_pixels, min_size, on_error)
-    return Dataset(_core.image_folder_dataset(path_bytes("from_image_folder", path), decode, *options))
+    report = functools.partial(report_skipped, "from_image_folder")
+    return Dataset(_core.image_folder_dataset(path_bytes("from_image_folder", path), decode, *options, report))
 
 
 def image_folder_classes(path: Path) -> list[str]:

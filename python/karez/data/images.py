@@ -23,6 +23,7 @@ import numpy
 from .. import _core
 from ..errors import UserError
 from ..tensor import Tensor
+from .skipped_record import report_skipped
 
 __all__ = [
     "Function",
@@ -102,7 +103,8 @@ class Decode(Function):
     max_pixels: a larger image is an error, which is found before its memory is taken.
     min_size: (height, width); a JPEG image that will be resized to this size or a larger one may be decoded at 1/2, 1/4
     or 1/8 of its size.
-    on_error: "raise", or "skip" to skip the record (data.SKIP); the first error is logged.
+    on_error: "raise", or "skip" to skip the record (data.SKIP); a warning at the end of the epoch then contains the
+    number of skipped records and the first error.
     """
 
     def __call__(
@@ -355,7 +357,7 @@ def _is_bicubic(function: str, interpolation: str) -> bool:
 
 @recorded
 def _decode_with(*options: Any) -> Decode:
-    return Decode(_core.image_decode(*options), "decode")
+    return Decode(_core.image_decode(*options, functools.partial(report_skipped, "decode")), "decode")
 
 
 decode = _decode_with(*decode_options("decode"))

@@ -330,14 +330,22 @@ class Worker:
 
     def result(self, request: bytes, flags: int, low: int, high: int, position: int, size: int) -> tuple[bytes, Any]:
         arguments = self.inputs.read(request, position, size)
+        module = sys.modules.get("karez.data.skipped_record")
+        if module is not None:
+            module.in_worker.clear()
         if type(arguments) is not tuple:
             arguments = (arguments,)
         value = self.f(*arguments, rng=generator(low, high)) if flags & RANDOM else self.f(*arguments)
         if flags & FILTER:
             return b"k", b"\1" if value else b"\0"
         if type(value).__name__ == "Skip" and type(value).__module__ == "karez.data.skipped_record":
-            return b"s", b""
+            return b"s", self.skipped_errors()
         return b"v", value
+
+    def skipped_errors(self) -> bytes:
+        """The pickle of the errors for which functions of karez skipped the record; empty if there are none."""
+        module = sys.modules.get("karez.data.skipped_record")
+        return pickle.dumps(module.in_worker, 5) if module is not None and module.in_worker else b""
 
 
 def main(requests: int, inputs: int, outputs: int, setup_file: int, region: int, *replies: int) -> None:

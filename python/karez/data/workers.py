@@ -16,9 +16,9 @@ from .. import _core
 from ..errors import DataError, TypeError, UserError
 from ..recording import TracedCallable
 from . import worker
+from .skipped_record import WORKER_VARIABLE
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-WORKER_VARIABLE = "KAREZ_DATA_WORKER"  # set in worker processes
 
 
 class WorkerTraceback(Exception):
