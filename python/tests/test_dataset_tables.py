@@ -2,6 +2,7 @@
 
 import datetime
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -120,6 +121,108 @@ def test_damaged_files_are_errors_that_name_the_file(tmp_path, write, source):
         source(tmp_path / "*.none")
     with pytest.raises(kz.DataError, match="cannot read .*: No such file"):
         source(tmp_path / "none")
+
+
+def read_with_warnings(dataset):
+    """The first items of the rows, and the texts of the warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        numbers = [int(row["i"]) for row in dataset.as_numpy()]
+    return numbers, [str(warning.message) for warning in caught]
+
+
+@kinds
+def test_damaged_files_are_skipped_and_counted(tmp_path, write, source):
+    for name, first in (("a", 0), ("b", 10), ("c", 20)):
+        write(table(10, first), tmp_path / name, 4)
+    (tmp_path / "b").write_bytes((tmp_path / "b").read_bytes()[:50])
+    (tmp_path / "d").write_bytes(b"")
+    name = source.__name__
+    dataset = source(str(tmp_path / "*"), on_error="skip")
+    for _ in range(2):
+        numbers, texts = read_with_warnings(dataset)
+        assert numbers == [*range(10), *range(20, 30)]
+        (text,) = texts
+        assert text.startswith(f"{name}: 2 damaged records or files were skipped; the first error: {tmp_path}/b: ")
+    assert "on_error=skip" in repr(dataset)
+    with pytest.raises(kz.UserError, match=f"{name}: on_error must be 'raise' or 'skip', got 'ignore'"):
+        source(str(tmp_path / "a"), on_error="ignore")
+    with pytest.raises(kz.DataError, match="there is no column 'none'"):
+        list(source(str(tmp_path / "a"), ["none"]))
+    assert read_with_warnings(source(str(tmp_path / "a"), ["none"], on_error="skip"))[0] == []
+
+
+def test_the_other_row_groups_of_a_damaged_file_are_read(tmp_path):
+    import pyarrow.parquet
+
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"i": np.arange(4000) % 3000}), path, row_group_size=1000)
+    group = pyarrow.parquet.ParquetFile(path).metadata.row_group(1).column(0)
+    content = bytearray(path.read_bytes())
+    begin = group.dictionary_page_offset or group.data_page_offset
+    content[begin : begin + group.total_compressed_size] = bytes(group.total_compressed_size)
+    path.write_bytes(content)
+    numbers, (text,) = read_with_warnings(data.from_parquet(path, on_error="skip"))
+    assert numbers == [n % 3000 for n in (*range(1000), *range(2000, 4000))]
+    assert "1 damaged" in text and "of row group 1: " in text
+    with pytest.raises(kz.DataError, match="a.parquet: record 0 of row group 1: "):
+        list(data.from_parquet(path))
+
+
+@kinds
+def test_long_records_and_files_are_errors_or_skipped(tmp_path, write, source):
+    path = tmp_path / "a"
+    rows = pyarrow.table({"i": np.arange(6), "text": ["a" * (5000 if n == 3 else 5) for n in range(6)]})
+    write(rows, path, 6)
+    with pytest.raises(
+        kz.DataError, match=r"record 3 of row group 0: the record must have at most 1000 bytes .*, got 50"
+    ):
+        list(source(path, max_record_bytes=1000))
+    numbers, (text,) = read_with_warnings(source(path, max_record_bytes=1000, on_error="skip"))
+    assert numbers == [0, 1, 2, 4, 5] and "1 damaged" in text
+    assert read_with_warnings(source(path, max_record_bytes=10_000)) == ([0, 1, 2, 3, 4, 5], [])
+    with pytest.raises(kz.DataError, match=r"a: the file must have at most 1000 bytes \(max_file_bytes\), got "):
+        list(source(path, max_file_bytes=1000))
+    numbers, (text,) = read_with_warnings(source([path, path], max_file_bytes=1000, on_error="skip"))
+    assert numbers == [] and "2 damaged" in text
+    assert read_with_warnings(source(path, max_file_bytes=100_000))[0] == [0, 1, 2, 3, 4, 5]
+    for options in ({"max_record_bytes": 0}, {"max_file_bytes": -1}):
+        with pytest.raises(kz.UserError, match=f"{source.__name__}: {next(iter(options))} must be at least"):
+            source(path, **options)
+
+
+def test_the_size_of_records_is_checked_before_they_are_read(tmp_path):
+    import pyarrow.parquet
+
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["a" * 100_000, "b" * 100_000]}), path, use_dictionary=False)
+    with pytest.raises(kz.DataError, match=r"at most 5000 bytes \(max_record_bytes\), got 1000\d\d"):
+        list(data.from_parquet(path, max_record_bytes=5000))
+
+
+def test_a_compressed_arrow_file_is_measured_unpacked(tmp_path):
+    rows = pyarrow.table({"i": np.zeros(100_000, np.int64)})
+    options = pyarrow.ipc.IpcWriteOptions(compression="zstd")
+    with pyarrow.ipc.new_file(str(tmp_path / "a"), rows.schema, options=options) as out:
+        for batch in rows.to_batches(max_chunksize=10_000):
+            out.write_batch(batch)
+    assert (tmp_path / "a").stat().st_size < 20_000
+    numbers, (text,) = read_with_warnings(data.from_arrow(tmp_path / "a", max_file_bytes=200_000, on_error="skip"))
+    assert len(numbers) == 20_000 and "1 damaged" in text
+
+
+@kinds
+def test_positions_count_skipped_records(tmp_path, write, source):
+    rows = pyarrow.table({"i": np.arange(8), "text": ["a" * (5000 if n in (1, 6) else 5) for n in range(8)]})
+    write(rows, tmp_path / "a", 4)
+    dataset = source(tmp_path / "a", max_record_bytes=1000, on_error="skip")
+    iterator = dataset.iterator()
+    loop = iter(iterator)
+    assert [int(next(loop)["i"].item()) for _ in range(3)] == [0, 2, 3]
+    resumed = dataset.iterator()
+    resumed.load_state(iterator.state())
+    with pytest.warns(RuntimeWarning, match="2 damaged records or files were skipped; the first error: "):
+        assert [int(row["i"].item()) for row in resumed] == [4, 5, 7]
 
 
 def test_remote_tables_are_read(tmp_path):
