@@ -24,6 +24,7 @@ MODULES = {
     "karez.data": kz.data,
     "karez.data.images": kz.data.images,
     "karez.data.audio": kz.data.audio,
+    "karez.data.text": kz.data.text,
     "karez.debug": kz.debug,
 }
 

@@ -2,7 +2,7 @@
 
 from .._core import Progress
 from ..prefetch import feed
-from . import audio, images
+from . import audio, images, text
 from .batches import Batches
 from .dataset import Dataset, from_generator
 from .formats import (
@@ -52,5 +52,6 @@ __all__ = [
     "parse_example",
     "random_split",
     "range",
+    "text",
     "zip",
 ]

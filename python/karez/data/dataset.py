@@ -12,7 +12,7 @@ import numpy
 
 from .. import _core
 from ..errors import DataError, TypeError, UserError
-from . import images, workers
+from . import images, text, workers
 from .iterable_reader import IterableReader, OnePass, SharedIterator
 from .iterator import DataIterator, Epoch
 
@@ -52,7 +52,7 @@ class Dataset:
         values that its variables have when the processes start, and without effects on variables of the program. If
         false, they are computed by threads of this process, only one of which can run Python code at any time; others
         can wait for files, or compute in libraries that release the global interpreter lock. By default, processes if
-        parallel > 1 and f can travel.
+        parallel > 1 and f can travel, except functions of data.text.
         rng: if true, f is called with rng=, a numpy.random.Generator. Its numbers depend on the seed, the epoch and the
         record, and not on threads or the order of execution.
         deterministic: if false, elements are passed on as soon as they are ready.
@@ -66,6 +66,8 @@ class Dataset:
         check_callable("map", f)
         if isinstance(f, images.Function):
             return Dataset(self._dataset.map_images(f._function, seed, parallel, deterministic, f.__name__))
+        if processes is None and text.is_function(f):
+            processes = False
         pool = workers.pool_of("map", f, parallel, processes, on_worker_exit)
         if pool is not None:
             name = workers.name_of(f)
