@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
+from functools import partial
 from typing import Any
 
 import numpy
@@ -29,6 +30,10 @@ def _memory(array: Any) -> Any:
     return array if array.base is None else array.base
 
 
+def _forget(latest: dict[int, Any], key: int, _: Any) -> None:
+    latest.pop(key, None)
+
+
 def note_read(tensor: Tensor, array: Any) -> None:
     """Call when a tensor has been copied into this array."""
     if tensor._is_host:
@@ -39,7 +44,7 @@ def note_read(tensor: Tensor, array: Any) -> None:
     if earlier is not None:
         _latest.pop(earlier, None)
     _memory_of_line[line] = key
-    _latest[key] = weakref.ref(memory, lambda _: _latest.pop(key, None)), line
+    _latest[key] = weakref.ref(memory, partial(_forget, _latest, key)), line
 
 
 def check_arguments(function: str, arguments: list[Any]) -> None:
