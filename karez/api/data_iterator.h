@@ -25,7 +25,9 @@ enum class UnevenEnd : std::uint8_t {
 
 // Options of World::iterate.
 struct IterateOptions {
-  int slots = 2;  // the number of elements that are produced ahead of the reader
+  // The number of elements that are produced ahead of the reader. Automatic: 2, unless other numbers of the data set are
+  // automatic.
+  int slots = data::automatic;
   // With several ranks: all of them iterate over equal data sets, which is checked; only the indices of shards may
   // differ. Of batches whose rows can be read by index, each rank makes only the rows that it reads (see
   // `next_partial`). Shards, and data sets that cannot be read by index, may end after different numbers of elements,
@@ -69,7 +71,8 @@ class DataIterator {
   // A table of the actors that execute the stages, those of the sources first: lanes, filled slots of all slots, acts,
   // elements emitted, the time of the acts (in total and for each element emitted), and the shares of the time in which
   // an act ran, the actor had no input, or it had no free slot. `position` says how the actor continues at a position:
-  // by an index, by numbers, by reading elements again (`replay`) or by a generator's own state.
+  // by an index, by numbers, by reading elements again (`replay`) or by a generator's own state. Lines below the table
+  // say why automatic numbers are what they are now.
   std::string explain() const;
   // Frees the elements produced ahead; `next` then returns nothing. Waits for functions of the data set that are
   // running; if `wait` is false, they may continue after `close` and after the destructor. Any thread may call it.

@@ -144,7 +144,8 @@ WorldState::WorldState(WorldOptions requested_options)
       common_settings(ranks.agree(options, costs_of(options), library_versions())),
       tables(make_tables(options, common_settings)),
       plans(cache_path(), !options.ops.empty() || !options.kernels.empty()),
-      data_threads(std::make_shared<runtime::DataThreads>(256, data_cpus(options, ranks, common_settings))),
+      data_threads(std::make_shared<runtime::DataThreads>(256, data_cpus(options, ranks, common_settings),
+                                                          options.data_cores > 0 ? 0 : common_settings.cores)),
       session(session_options(options, ranks, common_settings, *data_threads), tables.kernels) {}
 
 void WorldState::grow_to(int devices) {

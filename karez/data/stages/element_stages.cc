@@ -36,10 +36,16 @@ class FunctionNode : public DatasetNode {
         keeps_all_(keeps_all) {
     require(options.lanes >= 0 && options.lanes <= 2048, name_, ": lanes must be between 0 and 2048, got ",
             options.lanes);
-    if (options.parallel == automatic) numbers_ = std::make_shared<TunedNumbers>();
-    else
+    if (options.parallel == automatic) {
+      numbers_ = std::make_shared<TunedNumbers>();
+      f_ = [numbers = numbers_, f = std::move(f_)](Element& in, Element& out) {
+        numbers->calls.fetch_add(1, std::memory_order_relaxed);
+        return f(in, out);
+      };
+    } else {
       require(options.parallel >= 1 && options.parallel <= 1024, name_, ": parallel must be between 1 and 1024, got ",
               options.parallel);
+    }
   }
   std::string name() const override {
     std::string arguments = options_.name;

@@ -98,7 +98,25 @@ std::string restoration_text(const StageTree& tree, const StageWork& work, std::
   return texts.empty() ? "-" : join(texts, ", ");
 }
 
+// Whether the lanes, or the slots, of an actor are chosen while the stream runs.
+bool has_automatic(const StageTree& tree, StageId actor, bool lanes) {
+  for (const TunedUnit& unit : tree.tuned) {
+    if (std::find(unit.stages.begin(), unit.stages.end(), actor) == unit.stages.end()) continue;
+    return !lanes || (unit.most_lanes > 1 && unit.stages.size() == 1);
+  }
+  return false;
+}
+
 }  // namespace
+
+bool continues_at(const StageTree& tree, const StreamState* state) {
+  const auto states = states_of(tree, state);
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const StageEntry& entry = tree.entries[i];
+    if (!entry.by_index && entry.node->has_state() && entry.node->restoration(states[i]).how != "numbers") return false;
+  }
+  return tree.ordered;
+}
 
 std::string explain(const StageTree& tree, const StreamReport* report) {
   std::vector<Row> rows = {{"actor", "lanes", "slots"}};
@@ -111,10 +129,12 @@ std::string explain(const StageTree& tree, const StreamReport* report) {
   for (StageId id : tree.graph.stages.ids()) {
     const plan::Stage& stage = tree.graph.stages[id];
     const StageWork& work = tree.work[id];
-    Row row = {cat(id), cat(stage.lanes), cat(stage.slots)};
+    const bool tuned_lanes = has_automatic(tree, id, true), tuned_slots = has_automatic(tree, id, false);
+    Row row = {cat(id), tuned_lanes ? "auto" : cat(stage.lanes), tuned_slots ? "auto" : cat(stage.slots)};
     if (report != nullptr) {
       const StageReport& done = report->stages[static_cast<std::size_t>(id.index)];
-      row[2] = cat(done.filled, "/", stage.slots);
+      if (done.lanes > 0) row[1] = cat(done.lanes);
+      row[2] = cat(done.filled, "/", done.slots > 0 ? done.slots : stage.slots);
       row.insert(row.end(),
                  {cat(done.acts), cat(done.elements), seconds_text(done.act_seconds),
                   done.elements == 0 ? std::string("-")
@@ -127,6 +147,7 @@ std::string explain(const StageTree& tree, const StreamReport* report) {
     rows.push_back(std::move(row));
   }
   std::string out = table(rows);
+  if (report != nullptr) out += report->numbers;
   if (!tree.ordered) out += "no positions: elements are passed on as soon as they are ready (deterministic=False)\n";
   if (tree.bytes > 0)
     out += cat("bytes of elements: ", report == nullptr ? "" : cat(report->bytes, ", "), "at most ", tree.bytes, "\n");

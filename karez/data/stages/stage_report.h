@@ -15,6 +15,7 @@ namespace karez::data {
 // What an actor has done since its stream was made.
 struct StageReport {
   int filled = 0;             // slots
+  int lanes = 0, slots = 0;   // now; 0: those of the graph
   std::int64_t acts = 0;      // except starts and stops
   std::int64_t elements = 0;  // emitted
   double act_seconds = 0;     // the sum of the times of its acts
@@ -30,6 +31,7 @@ struct StreamReport {
   std::int64_t bytes = 0;          // of elements, if they are limited
   std::int64_t process_bytes = 0;  // of this process, with what decoders and Python use
   StreamStateRef state = nullptr;
+  std::string numbers = {};  // why automatic numbers are what they are: lines of text
 };
 
 // One line for each actor, the first one closest to the sources. Without a report: what is known before the data set is

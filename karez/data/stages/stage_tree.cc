@@ -29,6 +29,11 @@ Deterministic before(const DatasetNode& node, Deterministic deterministic) {
   return deterministic || node.options() == nullptr ? deterministic : node.options()->deterministic;
 }
 
+bool is_fused(const DatasetNode& node) {
+  const auto numbers = node.tuned_numbers();
+  return numbers && numbers->fused && node.element_function() != nullptr;
+}
+
 struct Lanes {
   int count = 1;
   bool ordered = true;
@@ -36,7 +41,7 @@ struct Lanes {
   bool processes = false;
 };
 Lanes lanes_of(const DatasetNode& node, Deterministic deterministic) {
-  if (node.lanes() == 1) return {1, deterministic.value_or(node.ordered())};
+  if (node.lanes() == 1 || is_fused(node)) return {1, deterministic.value_or(node.ordered())};
   return {node.lanes(), deterministic.value_or(node.ordered()), node.tuned_numbers(), node.uses_processes()};
 }
 // Of the stage with the most lanes in a subtree.
@@ -109,7 +114,13 @@ class TreeBuilder {
     }
     if (node->permutes() || (node->size() && (sequential_ ? !has_changing_size(*node) : !combines(*node))))
       return add_body(random_access_body(node), {}, add_index_entries(node, at, work), work);
-    if (!sequential_ && node->lanes() > 1) return add_port(lanes_actor(node, at), work, producers);
+    if (!sequential_ && lanes_of(*node, at.deterministic).count > 1)
+      return add_port(lanes_actor(node, at), work, producers);
+    if (!sequential_ && is_fused(*node)) {
+      work.fused.push_back(node->tuned_numbers());
+      if (node->size() && !combines(*node->inputs()[0]))
+        return add_body(random_access_body(node), {}, add_index_entries(node, at, work), work);
+    }
     const int entry = add_entry(node, at);
     std::vector<int> inputs;
     for (const DatasetNodeRef& input : node->inputs())

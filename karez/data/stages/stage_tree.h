@@ -25,6 +25,7 @@ struct StageWork {
   // its inputs; and the stage of each body of the segment (-1: none).
   std::vector<int> entries = {};
   std::vector<int> body_entries = {};
+  std::vector<std::shared_ptr<TunedNumbers>> fused = {};  // of functions with automatic lanes that this actor calls
 };
 
 // A stage of the description.
@@ -50,6 +51,9 @@ struct StageTree {
   // The stage of an actor that acts now; any thread may call it: "map(decode)".
   std::string current_stage(plan::StageId actor) const;
 };
+
+// Whether a stream may go on at this state without reading elements again or copying the state of a generator.
+bool continues_at(const StageTree& tree, const StreamState* state);
 
 // Actors end at stages with several lanes, at `prefetch` and at the reader; the stages between them form one segment.
 // The last actor has `slots` slots, or if they are automatic: 2, unless other numbers of the data set are automatic

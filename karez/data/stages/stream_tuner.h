@@ -29,6 +29,11 @@ class StreamTuner {
   // Chooses numbers if a period has ended. Returns whether one has changed, so that further stages may be ready.
   bool step(double now);
 
+  // Whether a stream with other actors would be faster, because the functions of some stages take less time than the
+  // messages to them, or because functions that an actor calls now should have lanes. The stream has them if it is made
+  // again.
+  bool wants_other_actors() const { return wants_other_actors_; }
+
   const Tuner& tuner() const { return tuner_; }
   // A line for each unit: "actor 2: lanes 3 ...".
   std::string text() const;
@@ -46,9 +51,23 @@ class StreamTuner {
   const std::vector<TunedUnit>& units() const { return tuner_.units(); }
   void set_numbers();
   void clear_times();
+  void choose_actors(double now);
+  void change(TunedNumbers& numbers, bool fused, double now);
+
+  // An actor that calls functions with automatic lanes.
+  struct FusedActor {
+    plan::StageId stage;
+    double acting = 0;                 // seconds, in about the last second
+    std::vector<std::int64_t> calls;   // of its functions, when they were read last
+    std::vector<double> recent_calls;  // in about the last second
+  };
 
   StageMachine& machine_;
+  const double short_act_;
   Tuner tuner_;
+  std::vector<FusedActor> fused_;
+  bool wants_other_actors_ = false;
+  double made_ = -1;
   ById<plan::StageId, int> unit_of_;  // -1: none
   std::vector<Unit> units_;
   std::vector<UnitTimes> times_;  // of this period

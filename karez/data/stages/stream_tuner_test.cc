@@ -31,57 +31,71 @@ struct VirtualTime {
 // do, one thread executes the acts of all short stages.
 class Simulation {
  public:
-  Simulation(VirtualTime& time, const Dataset& dataset, bool tuned)
-      : time_(time),
-        machine_(stage_tree(dataset.node())),
-        short_(machine_.graph().stages.size(), false) {
-    if (!tuned) return;
-    machine_.set_core_budget(&budget_);
-    tuner_.emplace(machine_, TunerLimits{.cores = cores, .short_act = short_act});
+  Simulation(VirtualTime& time, const Dataset& dataset, bool tuned) : time_(time), dataset_(dataset), tuned_(tuned) {
+    make();
   }
 
   // Reads until this time; the reader computes for `reader(n)` seconds after each element. Returns the elements read.
   std::int64_t read_until(double end, const std::function<double(std::int64_t)>& reader) {
     const std::int64_t before = count_;
     while (time_.now < end) {
-      if (!machine_.reading()) machine_.start({epoch_++});
+      if (!machine_->reading()) machine_->start({epoch_});
       for (bool moved = true; moved;) {
-        machine_.deliver_all();
+        machine_->deliver_all();
         moved = begin_acts();
-        if (reader_free_ <= time_.now && machine_.readable()) {
-          if (machine_.read()) reader_free_ = time_.now + reader(count_++);
+        if (reader_free_ <= time_.now && machine_->readable()) {
+          const std::optional<Element> element = machine_->read();
+          require(element.has_value(), "the data set has ended");
+          state_ = element->state;
+          reader_free_ = time_.now + reader(count_++);
           moved = true;
         }
       }
-      machine_.dropped().clear();
+      machine_->dropped().clear();
       note();
-      if (tuner_ && tuner_->step(time_.now)) continue;
+      const bool changed = tuner_ && tuner_->step(time_.now);
+      if (tuner_ && tuner_->wants_other_actors() && continues_at(machine().tree(), state_.get())) {
+        make();
+        machine_->start({epoch_, state_});
+        continue;
+      }
+      if (changed) continue;
       pass(std::min(next_event(), end - time_.now + 1e-12));
     }
     return count_ - before;
   }
   std::string text() const { return tuner_ ? tuner_->text() : ""; }
-  const StageMachine& machine() const { return machine_; }
-  const Tuner& tuner() const { return tuner_->tuner(); }
+  const StageMachine& machine() const { return *machine_; }
 
  private:
+  void make() {
+    running_.clear();
+    tuner_.reset();
+    budget_ = {.cores = 1000 * cores};
+    machine_.emplace(stage_tree(dataset_.node()));
+    short_.assign(machine().graph().stages.size(), false);
+    short_running_ = 0;
+    if (!tuned_) return;
+    machine_->set_core_budget(&budget_);
+    tuner_.emplace(*machine_, TunerLimits{.cores = cores, .short_act = short_act});
+  }
   struct Running {
     StageExecution execution;
     double wait, compute, wait_left, compute_left;
     bool is_short;
   };
   void note() {
-    if (tuner_) tuner_->note(reader_free_ <= time_.now && !machine_.readable(), time_.now);
+    if (tuner_) tuner_->note(reader_free_ <= time_.now && !machine_->readable(), time_.now);
   }
   bool begin_acts() {
     bool begun = false;
     for (std::size_t i = short_.size(); i-- > 0;) {
       const plan::StageId id(i);
-      while (machine_.ready(id) && !(short_[i] && short_running_ > 0)) {
+      while (machine_->ready(id) && !(short_[i] && short_running_ > 0)) {
         begun = true;
         time_.wait = time_.compute = 0;
-        StageExecution execution = machine_.begin(id);
-        machine_.execute(execution);
+        StageExecution execution = machine_->begin(id);
+        machine_->execute(execution);
         short_running_ += short_[i];
         time_.compute += act_overhead;
         running_.push_back(
@@ -121,22 +135,25 @@ class Simulation {
         short_[at] = act.wait + act.compute < short_act;
         if (tuner_) tuner_->add_act(act.execution.stage, act.wait + act.compute, act.compute);
       }
-      machine_.complete(act.execution);
-      machine_.deliver_all();
+      machine_->complete(act.execution);
+      machine_->deliver_all();
       std::swap(act, running_.back());
       running_.pop_back();
     }
   }
 
   VirtualTime& time_;
-  StageMachine machine_;
-  CoreBudget budget_{.cores = 1000 * cores};
+  const Dataset dataset_;
+  const bool tuned_;
+  std::optional<StageMachine> machine_;
+  CoreBudget budget_;
   std::optional<StreamTuner> tuner_;
   std::vector<char> short_;
   int short_running_ = 0;
   std::vector<Running> running_;
   double reader_free_ = 0;
   std::int64_t count_ = 0, epoch_ = 0;
+  StreamStateRef state_;
 };
 
 // Numbers of lanes and slots for a pipeline; or automatic.
@@ -235,7 +252,7 @@ std::vector<Pipeline> pipelines() {
                    return range(many)
                        .map(
                            [&](const Element& e) {
-                             time.spend(0, load == 0 ? 4e-6 : 50e-6);
+                             time.spend(0, load == 0 ? 0.5e-6 : 50e-6);
                              return e;
                            },
                            {n.lanes})
@@ -261,8 +278,11 @@ double best_given_rate(const Pipeline& pipeline, int load, std::string& which) {
   const std::vector<int> lanes = all ? std::vector{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64} : std::vector{1, 2, 8, 64};
   for (int first : lanes)
     for (int second : pipeline.second ? lanes : std::vector{1})
-      for (int slots : {2, 16, 256}) {
-        const double rate = given_rate(pipeline, load, {first, second, slots}, pipeline.name == "tiny" ? 0.2 : 4);
+      for (int slots : all ? std::vector{2, 16, 256} : std::vector{2, 256}) {
+        const double rate = given_rate(pipeline, load, {first, second, slots},
+                                       pipeline.name == "tiny" ? 0.1
+                                       : all                   ? 4
+                                                               : 2);
         if (rate > best) best = rate, which = cat("lanes ", first, ", ", second, ", slots ", slots);
       }
   return best;

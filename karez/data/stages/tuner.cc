@@ -32,6 +32,7 @@ Tuner::Tuner(std::vector<TunedUnit> units, const TunerLimits& limits)
     State& state = states_[i];
     state.registers.resize(units_[i].stages.size());
     if (units_[i].numbers == nullptr) continue;
+    state.acting = 1e-9, state.computing = 1e-9 * units_[i].numbers->core_share;  // until it is measured
     state.lanes = std::clamp(units_[i].numbers->lanes.load(), 1, lane_cap(i));
     state.slots = units_[i].numbers->slots;
   }
@@ -52,7 +53,8 @@ int Tuner::lane_cap(std::size_t unit) const {
   int others = 0;
   for (std::size_t i = 0; i < units_.size(); ++i) others += i == unit ? 0 : states_[i].lanes;
   const int threads = std::max(1, std::min(tuned.most_lanes, limits_.threads - others));
-  if (tuned.processes) return std::min(threads, tuned.most_lanes);
+  // If the processes are more than the cores, one lane for each core starts only as many of them.
+  if (tuned.processes) return tuned.most_lanes <= 2 * limits_.cores ? threads : std::min(threads, limits_.cores);
   const double share = core_share(unit);
   return share == 0 ? threads : std::min(threads, static_cast<int>(std::ceil(limits_.cores / share - 1e-9)));
 }
@@ -88,11 +90,11 @@ bool Tuner::step(double seconds, std::span<const UnitTimes> times) {
   bool changed = false;
   for (std::size_t i = 0; i < units_.size(); ++i) {
     const State& state = states_[i];
-    if (before[i] == std::pair(state.lanes, state.slots)) continue;
-    changed = true;
+    changed |= before[i] != std::pair(state.lanes, state.slots);
     if (units_[i].numbers == nullptr) continue;
     units_[i].numbers->lanes = state.lanes;
     units_[i].numbers->slots = state.slots;
+    units_[i].numbers->core_share = core_share(i);
   }
   return changed;
 }

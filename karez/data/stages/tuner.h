@@ -16,9 +16,14 @@ namespace karez::data {
 
 inline constexpr int most_tuned_lanes = 64, most_tuned_slots = 256;
 
-// The numbers that a stream of a data set chose last, with which the next stream of this data set begins.
+// What a stream of a data set chose last, with which the next stream of this data set begins.
 struct TunedNumbers {
   std::atomic<int> lanes{1}, slots{2};
+  std::atomic<double> core_share{1};
+  // Whether the function takes so little time that the actor before or after it calls it, as with one given lane.
+  std::atomic<bool> fused{false};
+  std::atomic<int> changes{0};         // of `fused`
+  std::atomic<std::int64_t> calls{0};  // of the function
 };
 
 // Stages that have the same numbers: one stage, or the readers of `interleave`, at most `lanes` of which act at the
@@ -28,8 +33,8 @@ struct TunedUnit {
   int most_lanes = 1;   // 1: only slots are chosen
   int least_slots = 1;  // of each stage
   int most_slots = most_tuned_slots;
-  int consumer = -1;       // the unit whose lanes read the elements, if that is a single stage
-  bool processes = false;  // the acts are computed by other processes, of which there is one for each core
+  int consumer = -1;                                // the unit whose lanes read the elements, if that is a single stage
+  bool processes = false;                           // other processes compute the acts: two lanes for each of them
   std::shared_ptr<TunedNumbers> numbers = nullptr;  // may be null
 };
 
@@ -64,6 +69,9 @@ class Tuner {
   const std::vector<TunedUnit>& units() const { return units_; }
   int lanes(std::size_t unit) const { return states_[unit].lanes; }
   int slots(std::size_t unit) const { return states_[unit].slots; }  // of each stage of the unit
+  // Of acts in about the last second: their number, and their mean time; 0 if there were none.
+  double recent_acts(std::size_t unit) const { return states_[unit].acts; }
+  double act_seconds(std::size_t unit) const { return act_seconds(states_[unit]); }
   // The part of a core that an act of the unit needs, from 0 to 1; 1 until it has been measured.
   double core_share(std::size_t unit) const;
   // Why the numbers are what they are: "lanes 3 of at most 64: all were busy for 97 % of the time ...".

@@ -6,16 +6,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <system_error>
 #include <utility>
 
 #include "karez/base/log.h"
 #include "karez/base/text.h"
-#include "karez/data/stages/stage_report.h"
 #include "karez/data/stages/stage_scope.h"
 #include "karez/device/cpu_budget.h"
-#include "karez/device/process_memory.h"
 #include "karez/runtime/session_thread.h"
 #include "karez/runtime/stages/served_stream.h"
 #include "karez/runtime/stages/stream_stalls.h"
@@ -27,6 +24,7 @@ namespace {
 
 // The stream whose act the calling thread executes.
 thread_local const ServedStream* current_stream = nullptr;
+thread_local int current_cores = 0;  // that the act has of the core budget
 
 // Waking a thread takes the waker and the system about this long, on virtual machines even longer.
 constexpr double wake_ns = 10'000;
@@ -36,26 +34,11 @@ thread_local int current_thread = 0;
 thread_local pid_t current_thread_id = 0;
 thread_local ThreadSwitches thread_switches;
 
-std::string seconds_text(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f s", seconds);
-  return text;
-}
-
-class ReaderCount {
- public:
-  explicit ReaderCount(ServedStream& stream) : stream_(stream) { ++stream_.readers; }
-  ~ReaderCount() { --stream_.readers; }
-  ReaderCount(const ReaderCount&) = delete;
-  ReaderCount& operator=(const ReaderCount&) = delete;
-
- private:
-  ServedStream& stream_;
-};
-
 }  // namespace
 
-DataThreads::DataThreads(int limit, std::vector<int> cpus) : limit_(limit), cpus_(std::move(cpus)) {
+DataThreads::DataThreads(int limit, std::vector<int> cpus, int cores) : limit_(limit), cpus_(std::move(cpus)) {
+  if (cores == 0) cores = cpus_.empty() ? device::cpu_budget().cores : static_cast<int>(cpus_.size());
+  core_budget_.cores = 1000 * cores;
   watch_forks();
   require(limit >= 0 && limit <= 1024, "the limit of data threads must be between 0 and 1024, got ", limit);
 }
@@ -101,6 +84,7 @@ std::shared_ptr<ServedStream> DataThreads::serve(StageTree tree) {
   check_process();
   auto stream =
       std::make_shared<ServedStream>(std::move(tree), static_cast<std::int64_t>(wake_ns / scale_.ns_per_tick()));
+  stream->tune(core_budget_, limit_, wake_ns * 1e-9);
   std::lock_guard lock(mutex_);
   require(!stop_, "the world has ended, so no data set can be read in it");
   streams_.push_back(stream);
@@ -129,6 +113,11 @@ bool DataThreads::is_closed(const ServedStream& stream) {
   return stream.closed;
 }
 
+bool DataThreads::may_continue_at(const ServedStream& stream, const StreamState* state) {
+  std::lock_guard lock(mutex_);
+  return !stream.closed && stream.machine->reading() && data::continues_at(stream.machine->tree(), state);
+}
+
 std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& stream,
                                          const std::function<void()>& while_waiting) {
   check_process();
@@ -136,8 +125,10 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
   Lock lock(mutex_);
   std::optional<ReaderCount> waits;
   std::int64_t idle = -1;  // the idle time when the wait began
+  std::optional<StreamWait> waiting;
   while (!stream->closed && stream->machine->reading() && !stream->machine->readable()) {
     if (idle < 0) idle = idle_clock_->idle(ticks());
+    if (!waiting) waiting.emplace(*stream, core_budget_, current_cores, time_of(ticks()));
     if (limit_ == 0 || current_stream != nullptr) {
       if (execute_one(*stream, lock)) continue;
       require(limit_ > 0 || stream->closed, "no stage of the stream can act");
@@ -150,13 +141,13 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
         while_waiting();
       } catch (...) {
         lock.lock();
-        waits.reset();
+        waiting.reset(), waits.reset();
         throw;
       }
       lock.lock();
     }
   }
-  waits.reset();
+  waiting.reset(), waits.reset();
   if (stream->closed || !stream->machine->reading()) return std::nullopt;
   std::exception_ptr error;
   std::optional<Element> element;
@@ -214,65 +205,6 @@ void DataThreads::close(const std::shared_ptr<ServedStream>& stream, bool wait,
   lock.unlock();
 }
 
-std::string DataThreads::explain(const ServedStream& stream, const StreamStateRef& state) {
-  check_process();
-  std::lock_guard lock(mutex_);
-  require(!stream.closed, "the iterator is closed");
-  const StageMachine& machine = *stream.machine;
-  const double seconds_per_tick = scale_.ns_per_tick() * 1e-9;
-  const auto seconds = [&](std::int64_t count) { return static_cast<double>(count) * seconds_per_tick; };
-  const std::int64_t now = ticks();
-  StreamReport report{.bytes = machine.bytes_held(), .process_bytes = device::process_memory(), .state = state};
-  for (plan::StageId id : machine.graph().stages.ids()) {
-    const ServedStream::Times& times = stream.times[static_cast<std::size_t>(id.index)];
-    StageReport& stage = report.stages.emplace_back();
-    stage.filled = machine.ports(id).filled_slots();
-    stage.acts = machine.counts(id).acts, stage.elements = machine.counts(id).elements;
-    stage.act_seconds = seconds(times.acts);
-    for (const ServedStream::RunningAct& act : stream.acts)
-      if (act.stage == id) stage.act_seconds += seconds(now - act.since);
-    const ServedStream::Ticks activities = stream.ticks_of(id, now);
-    for (std::size_t i = 0; i < activities.size(); ++i) stage.seconds[i] = seconds(activities[i]);
-    stage.cpu = stream.cpu[static_cast<std::size_t>(id.index)].share();
-  }
-  return cat(data::explain(machine.tree(), &report),
-             idle_clock_->launches() > 0 ? stalls_text(stream, report, seconds_per_tick, now) : "");
-}
-
-std::int64_t DataThreads::data_bytes(int held) {
-  std::lock_guard lock(mutex_);
-  std::int64_t bytes = 0;
-  for (const auto& stream : streams_) bytes += stream->data_bytes(held);
-  return bytes;
-}
-
-// If several streams are read or several acts run, the act that has been running for the longest time is named.
-void DataThreads::add_state(RankState& state) {
-  std::lock_guard lock(mutex_);
-  state.progress += acts_;
-  const ServedStream* waited = nullptr;
-  const ServedStream::RunningAct* oldest = nullptr;
-  for (const auto& stream : streams_) {
-    if (stream->readers == 0) continue;
-    if (waited == nullptr) waited = stream.get();
-    for (const ServedStream::RunningAct& act : stream->acts)
-      if (oldest == nullptr || act.since < oldest->since) oldest = &act, waited = stream.get();
-  }
-  if (waited == nullptr) return;
-  if (oldest == nullptr) {
-    state.waits.push_back({RankWait::data, "an element of a data set, no stage of which is running"});
-    return;
-  }
-  state.data_seconds = static_cast<double>(ticks() - oldest->since) * scale_.ns_per_tick() * 1e-9;
-  const int process = *oldest->process;
-  state.waits.push_back(
-      {RankWait::data,
-       cat("stage ", waited->machine->tree().current_stage(oldest->stage),
-           " of a data set, which has been running for ", seconds_text(state.data_seconds), " on ",
-           oldest->thread > 0 ? cat("data thread ", oldest->thread) : "a thread", " (thread id ", oldest->thread_id,
-           ")", process > 0 ? cat(", which waits for worker process ", process) : "")});
-}
-
 void DataThreads::run(int number) {
   note_session_thread();
   current_thread = number;
@@ -321,12 +253,15 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   const std::int64_t begin = ticks();
   stream.acts.push_back({ready, begin, current_thread, current_thread_id, &data::awaited_process()});
   stream.note_activity(ready, begin);
+  const bool measures = stream.measures_computing(ready);
   if (!stream.is_short(ready)) wake_threads();
   CpuShare& cpu = stream.cpu[static_cast<std::size_t>(ready.index)];
   const bool measures_cpu = cpu.is_due(stream.is_short(ready));
   lock.unlock();
   notify();
   const ServedStream* outer = std::exchange(current_stream, &stream);
+  const int outer_cores = std::exchange(current_cores, execution->cores);
+  const ThreadUsage usage = measures ? thread_usage() : ThreadUsage();
   const data::RemoteTime outer_remote = std::exchange(data::remote_time(), {});
   const double cpu_begin = measures_cpu ? thread_cpu_ns() : 0;
   {
@@ -335,9 +270,10 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   }
   const double cpu_ns = measures_cpu ? thread_cpu_ns() - cpu_begin : 0;
   const data::RemoteTime remote = std::exchange(data::remote_time(), outer_remote);
-  current_stream = outer;
+  current_stream = outer, current_cores = outer_cores;
   execution->input = {};  // freed without the lock
   const std::int64_t end = ticks();
+  const double computing = measures ? computing_seconds(usage, seconds(end - begin)) : -1;
   const bool preempted =
       stream.costs[static_cast<std::size_t>(ready.index)].is_long(end - begin) && thread_switches.only_preempted();
   if (!lock.try_lock()) {
@@ -354,6 +290,8 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
       const double ns = static_cast<double>(end - begin) * scale_.ns_per_tick();
       cpu.add(preempted ? ns : cpu_ns, ns);  // an act that was only preempted did not wait
     }
+    if (stream.tuner && !(preempted && stream.is_short(ready)))
+      stream.tuner->add_act(ready, seconds(end - begin), computing);
   }
   stream.acts.erase(std::find_if(stream.acts.begin(), stream.acts.end(), [&](const ServedStream::RunningAct& act) {
     return act.since == begin && act.stage == ready && act.thread_id == current_thread_id;
@@ -381,6 +319,11 @@ void DataThreads::deliver(ServedStream& stream, std::int64_t now) {
   stream.machine->deliver_all();
   if (stream.machine->readable()) stream.changed.notify_all();
   for (plan::StageId id : stream.machine->graph().stages.ids()) stream.note_activity(id, now);
+  if (!stream.tuner) return;
+  const double time = time_of(now);
+  stream.tuner->note(stream.waiting > 0, time);
+  stream.tuner->step(time);
+  stream.wants_other_actors.store(stream.tuner->wants_other_actors(), std::memory_order_relaxed);
 }
 
 void DataThreads::wake_threads() {

@@ -33,8 +33,9 @@ class ServedStream;
 class DataThreads : public std::enable_shared_from_this<DataThreads> {
  public:
   // At most `limit` threads, which run only on these CPUs unless the list is empty. With 0 threads, readers execute the
-  // acts while they wait.
-  explicit DataThreads(int limit = 256, std::vector<int> cpus = {});
+  // acts while they wait. `cores`: those that acts of stages with automatic lanes may use at the same time; 0: these
+  // CPUs, or all of the process.
+  explicit DataThreads(int limit = 256, std::vector<int> cpus = {}, int cores = 0);
   ~DataThreads();
   DataThreads(const DataThreads&) = delete;
   DataThreads& operator=(const DataThreads&) = delete;
@@ -53,6 +54,8 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   void close(const std::shared_ptr<ServedStream>& stream, bool wait = true,
              const std::function<void()>& while_waiting = nullptr);
   bool is_closed(const ServedStream& stream);
+  // Whether a run is being read, and another stream of the same data set can continue it at this state at once.
+  bool may_continue_at(const ServedStream& stream, const StreamState* state);
   // What the actors of the stream have done, as text (stage_report.h). `state`: the position of its reader.
   std::string explain(const ServedStream& stream, const StreamStateRef& state);
   // The bytes of elements of all streams (ServedStream::data_bytes).
@@ -69,6 +72,12 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  double seconds(std::int64_t ticks) const { return static_cast<double>(ticks) * scale_.ns_per_tick() * 1e-9; }
+  // Seconds since the creation of this object. The scale is measured again in each call, so `seconds` of a time would
+  // jump.
+  double time_of(std::int64_t ticks) const {
+    return static_cast<double>(scale_.ns(ticks, scale_.ns_per_tick())) * 1e-9;
+  }
   // Execute one ready act, and return false if there is none. `lock` holds mutex_, and is released during the act.
   bool execute_one(Lock& lock);
   bool execute_one(ServedStream& stream, Lock& lock);
@@ -87,6 +96,7 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   std::size_t next_stream_ = 0;  // the stream that is served next, so that none waits for long
   const int limit_;
   const std::vector<int> cpus_;
+  CoreBudget core_budget_;
   const TickScale scale_;
   const std::shared_ptr<IdleClock> idle_clock_ = std::make_shared<IdleClock>();
   StallsOfLaunch stalls_of_launch_;

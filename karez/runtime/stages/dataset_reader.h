@@ -4,16 +4,20 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "karez/data/dataset.h"
 #include "karez/runtime/namespace.h"
 #include "karez/runtime/stages/data_threads.h"
+#include "karez/runtime/stages/served_stream.h"
 
 namespace karez::runtime {
 
 struct ReaderOptions {
-  int slots = 2;  // elements that are produced ahead of the reader
+  // The number of elements that are produced ahead of the reader. Automatic: 2, unless other numbers of the data set
+  // are automatic.
+  int slots = data::automatic;
   // Called about twenty times a second while `next` waits. An exception leaves `next`; the reader stays usable.
   std::function<void()> while_waiting = nullptr;
 };
@@ -22,9 +26,11 @@ struct ReaderOptions {
 class DatasetReader {
  public:
   DatasetReader(const Dataset& dataset, DataThreads& threads, ReaderOptions options = {})
-      : threads_(threads),
+      : dataset_(dataset),
+        slots_(options.slots),
+        threads_(threads),
         while_waiting_(std::move(options.while_waiting)),
-        served_(threads.serve(stage_tree(dataset.node(), options.slots))) {}
+        served_(threads.serve(stage_tree(dataset.node(), slots_))) {}
   ~DatasetReader() {
     if (!closed_) threads_.close(served_);
   }
@@ -33,12 +39,25 @@ class DatasetReader {
 
   // Starts an epoch, from its beginning or from a state. An epoch that is being read ends.
   void start(const RunStart& run = {}) {
+    if (remaking_ || (wants_other_actors() && !threads_.is_closed(*served_))) make_again();
     threads_.start(*served_, run);
-    state_ = run.state;
+    epoch_ = run.epoch, state_ = run.state, stays_ = false;
   }
   // The next element; nothing at the end of the epoch or after `close`. Throws an error of a stage once; the epoch has
   // then ended.
   std::optional<Element> next() {
+    if (remaking_ || (!stays_ && wants_other_actors())) {
+      stays_ = !remaking_ && !threads_.may_continue_at(*served_, state_.get());
+      if (!stays_) {
+        make_again();
+        try {
+          threads_.start(*served_, {epoch_, state_});
+        } catch (const Error&) {
+          if (closed_) return std::nullopt;  // by another thread
+          throw;
+        }
+      }
+    }
     std::optional<Element> element = threads_.next(served_, while_waiting_);
     if (element) state_ = element->state;
     return element;
@@ -53,15 +72,40 @@ class DatasetReader {
   // it, any number of times. If `wait` is false, neither `close` nor the destructor waits; the last act then frees the
   // elements.
   void close(bool wait = true) {
-    threads_.close(served_, wait, while_waiting_);
     closed_ = true;
+    threads_.close(served(), wait, while_waiting_);
   }
 
  private:
+  std::shared_ptr<ServedStream> served() {
+    std::lock_guard lock(mutex_);
+    return served_;
+  }
+  bool wants_other_actors() const { return served_->wants_other_actors.load(std::memory_order_relaxed); }
+  // Replaces the stream by one with other actors. Acts of the old one have ended, because functions need not allow
+  // several calls at the same time. If an exception of `while_waiting` leaves it, the next call goes on with it.
+  void make_again() {
+    remaking_ = true;
+    threads_.close(served_, true, while_waiting_);
+    std::shared_ptr<ServedStream> made = threads_.serve(stage_tree(dataset_.node(), slots_));
+    {
+      std::lock_guard lock(mutex_);
+      served_ = std::move(made);
+    }
+    remaking_ = false;
+    if (closed_) threads_.close(served_);
+  }
+
+  const Dataset dataset_;
+  const int slots_;
   DataThreads& threads_;
   std::function<void()> while_waiting_;
+  std::mutex mutex_;  // guards served_, which another thread may close
   std::shared_ptr<ServedStream> served_;
   std::atomic<bool> closed_{false};
+  bool remaking_ = false;
+  bool stays_ = false;  // this epoch cannot go on with other actors
+  std::int64_t epoch_ = 0;
   StreamStateRef state_;
 };
 

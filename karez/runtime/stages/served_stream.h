@@ -9,12 +9,14 @@
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "karez/data/stages/skip_counts.h"
 #include "karez/data/stages/stage_machine.h"
+#include "karez/data/stages/stream_tuner.h"
 #include "karez/runtime/namespace.h"
 #include "karez/runtime/stages/act_costs.h"
 #include "karez/runtime/stages/cpu_share.h"
@@ -34,6 +36,21 @@ class ServedStream {
     costs.assign(machine->graph().stages.size(), ActCosts(short_act));
     cpu.resize(machine->graph().stages.size());
     warned.resize(machine->graph().stages.size());
+  }
+  // Lets numbers of the data set that are automatic be chosen.
+  void tune(CoreBudget& budget, int threads, double short_act_seconds) {
+    const bool fused = std::any_of(machine->tree().work.begin(), machine->tree().work.end(),
+                                   [](const StageWork& work) { return !work.fused.empty(); });
+    if (machine->tree().tuned.empty() && !fused) return;
+    machine->set_core_budget(&budget);
+    TunerLimits limits{.cores = budget.cores / 1000, .threads = std::max(threads, 1), .short_act = short_act_seconds};
+    if (machine->tree().bytes > 0) limits.bytes = machine->tree().bytes;
+    tuner.emplace(*machine, limits);
+  }
+  // Whether to measure how long the next act of a stage uses a core. This takes about a microsecond, so only some short
+  // acts are measured.
+  bool measures_computing(plan::StageId stage) {
+    return tuner && tuner->measures(stage) && (!is_short(stage) || ++short_acts % 16 == 0);
   }
   bool is_short(plan::StageId stage) const { return costs[static_cast<std::size_t>(stage.index)].is_short(); }
   // Call after the activity of a stage may have changed.
@@ -79,21 +96,62 @@ class ServedStream {
 
   std::int64_t element_bytes = 0;  // of the first element that was read
   std::vector<RunningAct> acts;
-  std::vector<Times> times;               // by stage
-  std::vector<ActCosts> costs;            // by stage
-  std::vector<CpuShare> cpu;              // by stage
-  StallMonitor stalls;                    // of the program's reads
-  std::vector<Ticks> window_ticks;        // by stage: ticks_of when the monitor's window began
-  std::vector<bool> warned;               // by stage: a warning has named it, and the data set has not recovered
-  std::string limit;                      // of the last warning: limit_text; "" after the data set has recovered
-  int readers = 0;                        // threads of the program that wait for an element
-  std::unique_ptr<StageMachine> machine;  // null after a close
-  int lanes = 0;                          // the maximum number of acts at the same time
-  int running = 0;                        // acts
-  int closers = 0;                        // threads that wait in `close`
+  std::vector<Times> times;                     // by stage
+  std::vector<ActCosts> costs;                  // by stage
+  std::vector<CpuShare> cpu;                    // by stage
+  StallMonitor stalls;                          // of the program's reads
+  std::vector<Ticks> window_ticks;              // by stage: ticks_of when the monitor's window began
+  std::vector<bool> warned;                     // by stage: a warning has named it, and the data set has not recovered
+  std::string limit;                            // of the last warning: limit_text; "" after the data set has recovered
+  int readers = 0;                              // threads of the program that wait for an element
+  int waiting = 0;                              // the same, and acts of other streams
+  std::unique_ptr<StageMachine> machine;        // null after a close
+  std::optional<StreamTuner> tuner;             // if numbers of the data set are automatic
+  std::atomic<bool> wants_other_actors{false};  // see StreamTuner
+  std::uint32_t short_acts = 0;                 // of stages with automatic lanes
+  int lanes = 0;                                // the maximum number of acts at the same time
+  int running = 0;                              // acts
+  int closers = 0;                              // threads that wait in `close`
   bool closed = false;
   std::shared_ptr<data::SkipCounts> skip_counts = std::make_shared<data::SkipCounts>();  // of this run
   std::condition_variable changed;  // an element can be read, or the stream was closed, or an act of it has ended since
+};
+
+// One more reader of a stream, as long as it exists.
+class ReaderCount {
+ public:
+  explicit ReaderCount(ServedStream& stream) : stream_(stream) { ++stream_.readers; }
+  ~ReaderCount() { --stream_.readers; }
+  ReaderCount(const ReaderCount&) = delete;
+  ReaderCount& operator=(const ReaderCount&) = delete;
+
+ private:
+  ServedStream& stream_;
+};
+
+// A thread waits for an element of a stream. If it executes an act of another stream, this act uses no core meanwhile:
+// `cores` of the budget are free.
+class StreamWait {
+ public:
+  StreamWait(ServedStream& stream, CoreBudget& budget, int cores, double now)
+      : stream_(stream),
+        budget_(budget),
+        cores_(cores) {
+    budget_.used -= cores_;
+    ++stream_.waiting;
+    if (stream_.tuner) stream_.tuner->note(true, now);
+  }
+  ~StreamWait() {
+    --stream_.waiting;
+    budget_.used += cores_;
+  }
+  StreamWait(const StreamWait&) = delete;
+  StreamWait& operator=(const StreamWait&) = delete;
+
+ private:
+  ServedStream& stream_;
+  CoreBudget& budget_;
+  const int cores_;
 };
 
 }  // namespace karez::runtime

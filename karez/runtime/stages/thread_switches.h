@@ -16,4 +16,14 @@ class ThreadSwitches {
   long waits_ = 0, preemptions_ = 0;
 };
 
+// How long the calling thread has used a core.
+struct ThreadUsage {
+  double seconds = 0;
+  long waits = 0;  // the number of times that it gave up its core
+};
+ThreadUsage thread_usage();
+// The part of an act of `seconds` in which its thread used a core, or waited for one. `before`: its usage at the
+// beginning.
+double computing_seconds(const ThreadUsage& before, double seconds);
+
 }  // namespace karez::runtime
