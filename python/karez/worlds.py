@@ -20,6 +20,7 @@ _lock = threading.Lock()  # held while a world is created or grown
 _default: Optional[_core.World] = None  # the default world
 _seed = 1
 _devices = 1  # devices of each rank
+_data_cores = 0  # of the default world
 _sized = False  # whether `init` or a mesh has determined the number of devices
 _forked = False  # whether this process was forked from a process with a world
 loaded = False  # whether a load may have left values for parameters that no function has used
@@ -99,7 +100,7 @@ def _default_options() -> list[Any]:
 
 def _make(devices: int, seed: Any, options: Any) -> None:
     """Makes the world; the caller holds the lock."""
-    global _default, _devices, _seed
+    global _default, _devices, _seed, _data_cores
     if "KAREZ_DATA_WORKER" in os.environ:
         raise UserError(
             "a worker process of a data set has no devices: its functions can use NumPy arrays, but no tensors; pass "
@@ -108,7 +109,13 @@ def _make(devices: int, seed: Any, options: Any) -> None:
     if seed is not None:
         _seed = seed
     _default = _core.make_world(devices, _seed, *options)
+    _data_cores = options[2]
     _devices = devices if devices != 1 or _default.ranks == 1 else int(os.environ.get("KAREZ_DEVICES", 1))
+
+
+def data_cores() -> int:
+    """The number of cores for data sets: those of `init`, and otherwise all cores."""
+    return _data_cores or len(os.sched_getaffinity(0))
 
 
 def _grow(devices: int) -> None:

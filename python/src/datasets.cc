@@ -191,8 +191,8 @@ void init_stages(nb::class_<Dataset>& type) {
         {parallel, deterministic, name});
   });
   type.def("flat_map", [](const Dataset& self, nb::object f) { return self.flat_map(dataset_function(std::move(f))); });
-  type.def("interleave", [](const Dataset& self, nb::object f, int cycle, int block, bool parallel) {
-    return self.interleave(dataset_function(std::move(f)), {cycle, block, parallel});
+  type.def("interleave", [](const Dataset& self, nb::object f, int cycle, int block, bool parallel, bool tuned) {
+    return self.interleave(dataset_function(std::move(f)), {cycle, block, parallel, tuned});
   });
   type.def("shuffle", [](const Dataset& self, std::int64_t buffer, std::uint64_t seed, bool reshuffle) {
     return self.shuffle({buffer, seed, reshuffle});
@@ -311,6 +311,7 @@ void init_datasets(nb::module_& m) {
           "setup"_a, "processes"_a, "restart"_a, "stage"_a)
       .def("text", &WorkerPool::text);
   m.def("in_stage", &data::in_stage);
+  m.attr("automatic") = data::automatic;  // a number of lanes or slots
   m.def("dtype_names", [] {  // NumPy's names by number, as in messages to worker processes
     std::vector<std::string> names;
     for (DType dtype : tensor::all_dtypes) names.emplace_back(numpy_name(dtype));

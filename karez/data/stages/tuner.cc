@@ -17,6 +17,15 @@ constexpr double slightly_full = 0.02;  // the share of the window after which a
 constexpr double bursts = 0.02;         // the share of the window in which a stage is blocked, and later awaited
 constexpr double longest_wait = 60;     // seconds until a number that was useless is tried again
 
+// Times of clocks that jump do no harm.
+double valid(double seconds) { return seconds > 0 ? std::min(seconds, 1e6) : 0; }
+
+UnitTimes valid(UnitTimes times) {
+  times.full = valid(times.full), times.acting = valid(times.acting), times.computing = valid(times.computing);
+  for (UnitTimes::Register& at : times.registers) at = {valid(at.blocked), valid(at.awaited)};
+  return times;
+}
+
 int percent(double share) { return static_cast<int>(std::lround(100 * std::clamp(share, 0.0, 1.0))); }
 
 }  // namespace
@@ -77,9 +86,13 @@ bool Tuner::fits(std::size_t unit, int slots) const {
   return bytes <= limits_.bytes;
 }
 
-bool Tuner::step(double seconds, std::span<const UnitTimes> times) {
-  require(times.size() == units_.size(), "the tuner has ", units_.size(), " units, got the times of ", times.size());
+bool Tuner::step(double seconds, std::span<const UnitTimes> measured) {
+  require(measured.size() == units_.size(), "the tuner has ", units_.size(), " units, got the times of ",
+          measured.size());
   if (!(seconds > 0)) return false;
+  seconds = valid(seconds);
+  std::vector<UnitTimes> times;
+  for (const UnitTimes& unit : measured) times.push_back(valid(unit));
   std::vector<std::pair<int, int>> before;
   for (const State& state : states_) before.emplace_back(state.lanes, state.slots);
   for (std::size_t i = 0; i < units_.size(); ++i) {
@@ -113,6 +126,7 @@ void Tuner::add(State& state, double seconds, const UnitTimes& times) {
 void Tuner::set_lanes(State& state, int lanes, LanesReason reason, double share) {
   state.lanes = lanes, state.lanes_reason = reason, state.lanes_share = share;
   state.since_change = state.seconds = state.full = 0;
+  state.acting *= 0.05, state.computing *= 0.05, state.acts *= 0.05;  // acts may take another time now
   state.mean_lanes = lanes;  // no further lane is taken away before this was measured
 }
 
@@ -150,7 +164,7 @@ void Tuner::choose_lanes(std::size_t unit, double seconds, const UnitTimes& time
     state.ceiling_left -= seconds;
     const bool other_acts = act > 1.5 * state.ceiling_act_seconds * std::max(1, state.lanes / state.ceiling) ||
                             1.5 * act < state.ceiling_act_seconds;
-    if (state.ceiling_left <= 0 || other_acts) state.ceiling = 0;
+    if (state.ceiling_left <= 0 || (other_acts && state.since_change > window / 2)) state.ceiling = 0;
   }
   int cap = lane_cap(unit);
   if (state.lanes > cap) return set_lanes(state, cap, LanesReason::unused, state.mean_lanes);

@@ -17,6 +17,7 @@ from .iterable_reader import IterableReader, OnePass, SharedIterator
 from .iterator import DataIterator, Epoch
 
 Path = Union[str, "os.PathLike[str]"]
+Number = Union[int, str]  # of lanes or slots; "auto": chosen while the data set is read
 
 
 class Dataset:
@@ -37,7 +38,7 @@ class Dataset:
     def map(
         self,
         f: Callable[..., Any],
-        parallel: int = 1,
+        parallel: Number = 1,
         *,
         processes: Optional[bool] = None,
         rng: bool = False,
@@ -47,12 +48,14 @@ class Dataset:
     ) -> Dataset:
         """The elements f(element).
 
-        parallel: the number of elements that are computed at the same time.
+        parallel: the number of elements that are computed at the same time, or "auto": it is chosen while the data set
+        is read, and changes with the load.
         processes: if true, each of them is computed by a worker process, to which f travels by cloudpickle: with the
         values that its variables have when the processes start, and without effects on variables of the program. If
         false, they are computed by threads of this process, only one of which can run Python code at any time; others
         can wait for files, or compute in libraries that release the global interpreter lock. By default, processes if
-        parallel > 1 and f can travel, except functions of data.text.
+        parallel > 1 and f can travel, except functions of data.text. With "auto", at most one process for each core
+        (kz.init(data_cores=k): k).
         rng: if true, f is called with rng=, a numpy.random.Generator. Its numbers depend on the seed, the epoch and the
         record, and not on threads or the order of execution.
         deterministic: if false, elements are passed on as soon as they are ready.
@@ -64,28 +67,29 @@ class Dataset:
         "restart" computes the element again in another process, up to three times.
         """
         check_callable("map", f)
+        lanes = number_of("map: parallel", parallel)
         if isinstance(f, images.Function):
-            return Dataset(self._dataset.map_images(f._function, seed, parallel, deterministic, f.__name__))
+            return Dataset(self._dataset.map_images(f._function, seed, lanes, deterministic, f.__name__))
         if processes is None and text.is_function(f):
             processes = False
-        pool = workers.pool_of("map", f, parallel, processes, on_worker_exit)
+        pool = workers.pool_of("map", f, lanes, processes, on_worker_exit)
         if pool is not None:
             name = workers.name_of(f)
-            return Dataset(self._dataset.map_in_processes(pool, name, parallel, deterministic, seed if rng else None))
+            return Dataset(self._dataset.map_in_processes(pool, name, lanes, deterministic, seed if rng else None))
         if not rng:
-            return Dataset(self._dataset.map(f, parallel, deterministic))
+            return Dataset(self._dataset.map(f, lanes, deterministic))
 
         def with_rng(low: int, high: int, *arguments: Any) -> Any:
             key = numpy.array([low, high], dtype=numpy.uint64)
             return f(*arguments, rng=numpy.random.Generator(numpy.random.Philox(key=key)))
 
         with_rng.__name__ = getattr(f, "__name__", "")
-        return Dataset(self._dataset.map_random(with_rng, seed, parallel, deterministic))
+        return Dataset(self._dataset.map_random(with_rng, seed, lanes, deterministic))
 
     def filter(
         self,
         f: Callable[..., Any],
-        parallel: int = 1,
+        parallel: Number = 1,
         *,
         processes: Optional[bool] = None,
         deterministic: bool = True,
@@ -93,10 +97,11 @@ class Dataset:
     ) -> Dataset:
         """The elements for which f(element) is true. The options are those of `map`."""
         check_callable("filter", f)
-        pool = workers.pool_of("filter", f, parallel, processes, on_worker_exit)
+        lanes = number_of("filter: parallel", parallel)
+        pool = workers.pool_of("filter", f, lanes, processes, on_worker_exit)
         if pool is not None:
-            return Dataset(self._dataset.filter_in_processes(pool, workers.name_of(f), parallel, deterministic))
-        return Dataset(self._dataset.filter(f, parallel, deterministic))
+            return Dataset(self._dataset.filter_in_processes(pool, workers.name_of(f), lanes, deterministic))
+        return Dataset(self._dataset.filter(f, lanes, deterministic))
 
     def flat_map(self, f: Callable[..., Union[Dataset, Iterable[Any]]]) -> Dataset:
         """The elements of the data sets (or iterables) f(element), one after the other."""
@@ -104,15 +109,22 @@ class Dataset:
         return Dataset(self._dataset.flat_map(lambda *arguments: as_dataset(f(*arguments))))
 
     def interleave(
-        self, f: Callable[..., Union[Dataset, Iterable[Any]]], cycle: int = 4, block: int = 1, parallel: bool = False
+        self,
+        f: Callable[..., Union[Dataset, Iterable[Any]]],
+        cycle: int = 4,
+        block: int = 1,
+        parallel: Union[bool, str] = False,
     ) -> Dataset:
         """The elements of the data sets (or iterables) f(element), taken in turn from `cycle` of them.
 
         block: the number of elements taken from one of them before the next one's turn.
-        parallel: if true, these data sets are read at the same time.
+        parallel: if true, these data sets are read at the same time; "auto": as many of them as helps.
         """
         check_callable("interleave", f)
-        return Dataset(self._dataset.interleave(lambda *arguments: as_dataset(f(*arguments)), cycle, block, parallel))
+        if isinstance(parallel, str):
+            number_of("interleave: parallel", parallel)
+        make = lambda *arguments: as_dataset(f(*arguments))
+        return Dataset(self._dataset.interleave(make, cycle, block, bool(parallel), parallel == "auto"))
 
     def shuffle(self, buffer: int = 0, seed: int = 1, reshuffle: bool = True) -> Dataset:
         """The elements in random order.
@@ -200,9 +212,12 @@ class Dataset:
         """
         return Dataset(self._dataset.snapshot(path_bytes("snapshot", path), _store_object, _restore_object))
 
-    def prefetch(self, slots: int) -> Dataset:
-        """Lets the stages before this point work while those after it do, up to `slots` elements ahead."""
-        return Dataset(self._dataset.prefetch(slots))
+    def prefetch(self, slots: Number) -> Dataset:
+        """Lets the stages before this point work while those after it do, up to `slots` elements ahead.
+
+        slots: a number, or "auto": it is chosen while the data set is read.
+        """
+        return Dataset(self._dataset.prefetch(number_of("prefetch: slots", slots)))
 
     def with_options(
         self,
@@ -269,15 +284,16 @@ class Dataset:
         iterator.start(epoch)
         return Epoch(iterator, as_numpy, owns=True)
 
-    def iterator(self, slots: int = 2, *, uneven: str = "stop", compare: bool = True) -> DataIterator:
+    def iterator(self, slots: Number = "auto", *, uneven: str = "stop", compare: bool = True) -> DataIterator:
         """Reads epoch after epoch, and has a position that can be saved.
 
-        slots: the number of elements that are produced ahead of the reader.
+        slots: the number of elements that are produced ahead of the reader. With "auto", 2, unless other numbers of the
+        data set are "auto"; it is then chosen while the data set is read.
         uneven: what happens if the streams of several ranks end after different numbers of elements: "stop" ends the
         epoch with the shortest, "pad" continues to the longest, and ranks whose stream has ended read zeros.
         compare: if false, several ranks iterate independently of each other.
         """
-        return DataIterator(self._dataset, slots, uneven, compare)
+        return DataIterator(self._dataset, number_of("iterator: slots", slots), uneven, compare)
 
     def __repr__(self) -> str:
         return "Dataset:\n" + str(self._dataset.text()).rstrip()
@@ -327,6 +343,14 @@ def _restore_object(stored: bytes) -> Any:
         return pickle.loads(stored)
     except Exception as error:
         raise DataError(f"a stored object cannot be restored by pickle: {error}") from error
+
+
+def number_of(what: str, number: Number) -> int:
+    if not isinstance(number, str):
+        return number
+    if number != "auto":
+        raise UserError(f"{what} must be a number or 'auto', got {number!r}")
+    return int(_core.automatic)
 
 
 def check_callable(method: str, f: Any) -> None:

@@ -12,7 +12,7 @@ import numpy
 
 from .. import _core
 from ..errors import TypeError, UserError
-from .dataset import Dataset, Path, as_dataset, check_callable, path_bytes
+from .dataset import Dataset, Number, Path, as_dataset, check_callable, path_bytes
 
 __all__ = ["concat", "from_arrays", "from_files", "from_labelled_images", "from_source", "random_split", "range", "zip"]
 
@@ -69,7 +69,7 @@ class _Item:
         return self.source[int(index)]
 
 
-def from_source(source: Any, parallel: int = 1, *, processes: Optional[bool] = None) -> Dataset:
+def from_source(source: Any, parallel: Number = 1, *, processes: Optional[bool] = None) -> Dataset:
     """The elements source[0], source[1], ... source[len(source) - 1], as of a list or of a PyTorch Dataset.
 
     parallel, processes: as for `map`, of which source[i] is the function: worker processes read copies of the source.

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Optional
 
 import numpy
 
-from .. import _core
+from .. import _core, worlds
 from ..errors import DataError, TypeError, UserError
 from ..recording import TracedCallable
 from . import worker
@@ -36,7 +36,7 @@ def pool_of(
         raise UserError(f"{stage}: on_worker_exit must be 'raise' or 'restart', got {on_worker_exit!r}")
     if processes is None:
         # A data set that a function of another data set makes is read by the thread or process of that function.
-        if parallel <= 1 or _core.in_stage() or WORKER_VARIABLE in os.environ:
+        if (parallel <= 1 and parallel != _core.automatic) or _core.in_stage() or WORKER_VARIABLE in os.environ:
             return None
         try:
             _dumps(f)
@@ -44,13 +44,14 @@ def pool_of(
             return None
     elif not processes:
         return None
-    elif not 1 <= parallel <= 1024:
+    elif not 1 <= parallel <= 1024 and parallel != _core.automatic:
         raise UserError(f"{stage}: parallel must be between 1 and 1024, got {parallel}")
     name = name_of(f)
     text = f"{stage}({name})" if name else stage
     if processes:
         setup(text, f)  # an error now, and not in the first loop
-    return _core.WorkerPool(lambda: setup(text, f), parallel, on_worker_exit == "restart", text)
+    processes_at_most = worlds.data_cores() if parallel == _core.automatic else parallel
+    return _core.WorkerPool(lambda: setup(text, f), processes_at_most, on_worker_exit == "restart", text)
 
 
 def setup(stage: str, f: Callable[..., Any]) -> tuple[list[str], list[str], bytes]:
