@@ -11,6 +11,7 @@
 #include "karez/api/state/shipped_costs.h"
 #include "karez/api/state/world_state.h"
 #include "karez/api/trace/evaluator.h"
+#include "karez/base/text.h"
 #include "karez/control/flight_recorder.h"
 #include "karez/control/rank_control.h"
 #include "karez/device/cpu_budget.h"
