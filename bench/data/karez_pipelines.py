@@ -29,7 +29,7 @@ def make(name, folder, parallel):
     if name == "io":
         dataset, count = latency(p.read_slowly, lanes).batch(16), 16
     elif name == "cpu":
-        dataset, count = data.range(ENDLESS).map(p.compute, cores).batch(16), 16
+        dataset, count = data.range(ENDLESS).map(p.compute, cores, processes=False).batch(16), 16
     elif name == "skewed":
         dataset, count = latency(p.read_unevenly, lanes).prefetch(ahead).batch(16), 16
     elif name == "bursty":
@@ -74,7 +74,7 @@ def make(name, folder, parallel):
         dataset = (
             data.from_text(f"{folder}/lines.txt")
             .repeat()
-            .map(p.Tokenizer(f"{folder}/bpe.json"), cores, processes=False)
+            .map(p.Tokenizer(f"{folder}/bpe.json"), cores)
             .bucket_by_length(len, p.BOUNDARIES, p.BATCH_SIZES)
         )
         count = len
