@@ -2,17 +2,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "karez/api/compile.h"
+#include "karez/api/data_iterator.h"
 #include "karez/api/interactive.h"
 #include "karez/api/namespace.h"
 #include "karez/api/ranks/test_ranks.h"
 #include "karez/api/testing/test_inputs.h"
 #include "karez/api/testing/test_texts.h"
 #include "karez/base/text.h"
+#include "karez/data/dataset.h"
 
 namespace karez {
 namespace {
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // A source whose elements are the numbers of their batches.
@@ -51,6 +58,33 @@ TEST(Warnings, TheReasonForCompilingAgainDescribesTheArguments) {
   EXPECT_EQ(warning(batch, vector_of(3, 4)), expected("f32[2] of a source, f32[2]"));
   EXPECT_EQ(warning(split, batch), expected("f32[2@d], f32[2] of a source"));
   EXPECT_EQ(warning(vector_of(3, 4), local(vector_of(3, 4))), expected("f32[2], f32[2] in parts"));
+}
+
+TEST(Reports, TheSummaryAndThePageSayForHowLongDevicesWaitedForData) {
+  World world;
+  const auto f = compile(world.mesh(), [](Tensor x) { return x * 2.0; });
+  const auto g = compile(world.mesh(), [](Tensor x) { return x + 1.0; });
+  const char* text = "the devices waited for data for ";
+  const data::Dataset slow = data::range(20).filter([](const data::Element&) { return true; }).map([](const auto& e) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return e;
+  });
+  DataIterator iterator = world.iterate(slow);
+  for (int i = 0; i < 5; ++i) {
+    f(vector_of(1, 2)).wait();
+    EXPECT_THAT(f.summary(), Not(HasSubstr(text))) << "it reads no element";
+  }
+  ::testing::internal::CaptureStderr();
+  while (const auto element = iterator.next()) {
+    f(data::array_of(*element)).wait();
+    g(data::array_of(*element)).wait();
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("it is limited by "));
+  EXPECT_THAT(f.summary(), AllOf(HasSubstr(text), HasSubstr(" in 20 launches, before the last ones for ")));
+  EXPECT_THAT(f.page().html(), HasSubstr(text));
+  EXPECT_THAT(g.summary(), Not(HasSubstr(text))) << "the call of f before it has waited";
+  EXPECT_THAT(g.page().html(), Not(HasSubstr(text)));
+  EXPECT_THAT(iterator.explain(), AllOf(HasSubstr(text), HasSubstr("; the data set is limited by ")));
 }
 
 TEST(Reports, ThePageShowsThePlanAndThePredictedTime) {
