@@ -31,6 +31,8 @@ TEST(LimitingStage, IsTheFirstOneFromTheReaderThatActsForLongerThanItWaitsForInp
   EXPECT_EQ(limit_of(chain, {acts, waits, waits}), 0);
   EXPECT_EQ(limit_of(chain, {waits, waits, waits}), 0) << "a source has no input";
   EXPECT_EQ(limit_of(chain, {acts, acts, waits}), 1);
+  const ActivityTimes waits_for_core = {0, 1, 9, 5, 0};
+  EXPECT_EQ(limit_of(chain, {acts, waits_for_core, waits}), 1) << "it had input for most of the time";
   EXPECT_EQ(limit_of(chain, {{}, {}, {}}), 2) << "nothing is known";
 }
 
