@@ -271,6 +271,11 @@ std::string names_of(const std::vector<StageEntry>& entries, std::span<const int
 
 }  // namespace
 
+bool StageTree::has_automatic_numbers() const {
+  return !tuned.empty() ||
+         std::any_of(work.begin(), work.end(), [](const StageWork& executed) { return !executed.fused.empty(); });
+}
+
 std::string StageTree::stages_text(StageId actor) const {
   const StageWork& executed = work[actor];
   return executed.entries.empty() ? graph.stages[actor].name : names_of(entries, executed.entries, true);

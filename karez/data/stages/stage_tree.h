@@ -46,6 +46,7 @@ struct StageTree {
   std::vector<TunedUnit> tuned;  // the stages whose lanes or slots are chosen while the stream runs
   bool ordered = true;           // see is_ordered
 
+  bool has_automatic_numbers() const;
   // The stages that an actor executes, each after its inputs: "range(0, 5, 1) (by index), filter".
   std::string stages_text(plan::StageId actor) const;
   // The stage of an actor that acts now; any thread may call it: "map(decode)".

@@ -280,9 +280,9 @@ double best_given_rate(const Pipeline& pipeline, int load, std::string& which) {
     for (int second : pipeline.second ? lanes : std::vector{1})
       for (int slots : all ? std::vector{2, 16, 256} : std::vector{2, 256}) {
         const double rate = given_rate(pipeline, load, {first, second, slots},
-                                       pipeline.name == "tiny" ? 0.1
-                                       : all                   ? 4
-                                                               : 2);
+                                       pipeline.name == "tiny"               ? 0.1
+                                       : pipeline.name == "computing" || all ? 4
+                                                                             : 2);
         if (rate > best) best = rate, which = cat("lanes ", first, ", ", second, ", slots ", slots);
       }
   return best;

@@ -26,11 +26,13 @@ struct ReaderOptions {
 class DatasetReader {
  public:
   DatasetReader(const Dataset& dataset, DataThreads& threads, ReaderOptions options = {})
-      : dataset_(dataset),
-        slots_(options.slots),
+      : slots_(options.slots),
         threads_(threads),
-        while_waiting_(std::move(options.while_waiting)),
-        served_(threads.serve(stage_tree(dataset.node(), slots_))) {}
+        while_waiting_(std::move(options.while_waiting)) {
+    StageTree tree = stage_tree(dataset.node(), slots_);
+    if (tree.has_automatic_numbers()) dataset_ = dataset;
+    served_ = threads.serve(std::move(tree));
+  }
   ~DatasetReader() {
     if (!closed_) threads_.close(served_);
   }
@@ -73,34 +75,38 @@ class DatasetReader {
   // elements.
   void close(bool wait = true) {
     closed_ = true;
-    threads_.close(served(), wait, while_waiting_);
+    std::optional<Dataset> unused;  // destroyed without the lock
+    std::unique_lock lock(mutex_);
+    unused.swap(dataset_);
+    const std::shared_ptr<ServedStream> served = served_;
+    lock.unlock();
+    threads_.close(served, wait, while_waiting_);
   }
 
  private:
-  std::shared_ptr<ServedStream> served() {
-    std::lock_guard lock(mutex_);
-    return served_;
-  }
   bool wants_other_actors() const { return served_->wants_other_actors.load(std::memory_order_relaxed); }
   // Replaces the stream by one with other actors. Acts of the old one have ended, because functions need not allow
   // several calls at the same time. If an exception of `while_waiting` leaves it, the next call goes on with it.
   void make_again() {
     remaking_ = true;
     threads_.close(served_, true, while_waiting_);
-    std::shared_ptr<ServedStream> made = threads_.serve(stage_tree(dataset_.node(), slots_));
-    {
-      std::lock_guard lock(mutex_);
-      served_ = std::move(made);
-    }
+    std::unique_lock lock(mutex_);
+    const std::optional<Dataset> dataset = dataset_;
+    lock.unlock();
     remaking_ = false;
+    if (!dataset) return;  // closed by another thread
+    std::shared_ptr<ServedStream> made = threads_.serve(stage_tree(dataset->node(), slots_));
+    lock.lock();
+    served_ = std::move(made);
+    lock.unlock();
     if (closed_) threads_.close(served_);
   }
 
-  const Dataset dataset_;
+  std::optional<Dataset> dataset_;  // if it has automatic numbers, and until it is closed
   const int slots_;
   DataThreads& threads_;
   std::function<void()> while_waiting_;
-  std::mutex mutex_;  // guards served_, which another thread may close
+  std::mutex mutex_;  // guards served_ and dataset_, because another thread may close them
   std::shared_ptr<ServedStream> served_;
   std::atomic<bool> closed_{false};
   bool remaking_ = false;

@@ -39,9 +39,7 @@ class ServedStream {
   }
   // Lets numbers of the data set that are automatic be chosen.
   void tune(CoreBudget& budget, int threads, double short_act_seconds) {
-    const bool fused = std::any_of(machine->tree().work.begin(), machine->tree().work.end(),
-                                   [](const StageWork& work) { return !work.fused.empty(); });
-    if (machine->tree().tuned.empty() && !fused) return;
+    if (!machine->tree().has_automatic_numbers()) return;
     machine->set_core_budget(&budget);
     TunerLimits limits{.cores = budget.cores / 1000, .threads = std::max(threads, 1), .short_act = short_act_seconds};
     if (machine->tree().bytes > 0) limits.bytes = machine->tree().bytes;
