@@ -9,6 +9,10 @@
 
 namespace karez::data {
 
+namespace {
+constexpr double actor_window = 0.2;  // seconds over which the times of actors that call functions are averaged
+}
+
 using plan::StageId;
 using plan::StageObstacle;
 
@@ -108,7 +112,7 @@ void StreamTuner::choose_actors(double now) {
     if (unit.most_lanes == 1 || unit.stages.size() > 1 || unit.processes || unit.numbers == nullptr) continue;
     if (tuner_.recent_acts(i) > 256 && tuner_.act_seconds(i) < short_act_ / 5) change(*unit.numbers, true, now);
   }
-  const double keep = std::exp(-period);
+  const double keep = std::exp(-period / actor_window);
   for (FusedActor& actor : fused_) {
     const auto& fused = machine_.tree().work[actor.stage].fused;
     for (std::size_t i = 0; i < fused.size(); ++i) {

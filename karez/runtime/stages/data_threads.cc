@@ -253,6 +253,7 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   const std::int64_t begin = ticks();
   stream.acts.push_back({ready, begin, current_thread, current_thread_id, &data::awaited_process()});
   stream.note_activity(ready, begin);
+  if (stream.tuner) stream.tuner->note(stream.waiting > 0, time_of(begin));
   const bool measures = stream.measures_computing(ready);
   if (!stream.is_short(ready)) wake_threads();
   CpuShare& cpu = stream.cpu[static_cast<std::size_t>(ready.index)];
