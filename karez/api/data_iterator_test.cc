@@ -170,8 +170,9 @@ TEST(DataIterator, ExplainsItsStages) {
   DataIterator iterator = world.iterate(data::range(6).filter([](const Element&) { return true; }).batch(2));
   EXPECT_THAT(iterator.explain(), testing::ContainsRegex("\n +0 +1 +0/2 +0 +0 "));
   EXPECT_EQ(epoch_of(iterator).size(), 3u);
-  EXPECT_THAT(iterator.explain(), testing::ContainsRegex("\n +0 +1 +0/2 +4 +3 .* index  range\\(0, 6, 1\\) \\(by index"
-                                                         "\\), filter, batch\\(2, last=keep\\)\n$"));
+  EXPECT_THAT(iterator.explain(),
+              testing::ContainsRegex("\n +0 +1 +0/2 +4 +3 .* index  range\\(0, 6, 1\\) \\(by index"
+                                     "\\), filter, batch\\(2, last=keep\\)\nmemory of this process: .*\n$"));
   iterator.close();
   EXPECT_THAT([&] { iterator.explain(); }, testing::ThrowsMessage<Error>("the iterator is closed"));
 }

@@ -41,7 +41,7 @@ def test_an_element_above_the_limit_of_bytes_passes_or_is_an_error():
     assert "oversize=error" in repr(limited)
     read = []
     with pytest.raises(
-        kz.DataError, match="stage map.* makes an element of 40 bytes, but with_options allows 30 bytes"
+        kz.DataError, match="stage .*map makes an element of 40 bytes, but with_options allows 30 bytes"
     ):
         read.extend(x.size for x in limited.as_numpy())
     assert read == sizes[:4]

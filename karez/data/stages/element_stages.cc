@@ -5,7 +5,7 @@
 #include "karez/base/philox.h"
 #include "karez/data/dataset.h"
 #include "karez/data/stages/dataset_node.h"
-#include "karez/data/stages/tuner.h"
+#include "karez/data/tuning/tuner.h"
 
 namespace karez::data {
 namespace {

@@ -9,7 +9,7 @@
 #include "karez/data/stages/sequential_reader.h"
 #include "karez/data/stages/stage_tree.h"
 #include "karez/data/stages/state_numbers.h"
-#include "karez/data/stages/tuner.h"
+#include "karez/data/tuning/tuner.h"
 
 namespace karez::data {
 namespace {

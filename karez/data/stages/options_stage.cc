@@ -2,7 +2,7 @@
 #include "karez/data/dataset.h"
 #include "karez/data/stages/dataset_node.h"
 #include "karez/data/stages/stage_tree.h"
-#include "karez/data/stages/tuner.h"
+#include "karez/data/tuning/tuner.h"
 
 namespace karez::data {
 namespace {

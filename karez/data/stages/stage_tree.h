@@ -11,7 +11,7 @@
 #include "karez/data/namespace.h"
 #include "karez/data/stages/dataset_node.h"
 #include "karez/data/stages/segment.h"
-#include "karez/data/stages/tuner.h"
+#include "karez/data/tuning/tuner.h"
 #include "karez/plan/stages.h"
 
 namespace karez::data {

@@ -16,7 +16,7 @@
 
 #include "karez/data/stages/skip_counts.h"
 #include "karez/data/stages/stage_machine.h"
-#include "karez/data/stages/stream_tuner.h"
+#include "karez/data/tuning/stream_tuner.h"
 #include "karez/runtime/namespace.h"
 #include "karez/runtime/stages/act_costs.h"
 #include "karez/runtime/stages/cpu_share.h"

@@ -357,7 +357,8 @@ def _is_bicubic(function: str, interpolation: str) -> bool:
 
 @recorded
 def _decode_with(*options: Any) -> Decode:
-    return Decode(_core.image_decode(*options, functools.partial(report_skipped, "decode")), "decode")
+    arguments = (*options, functools.partial(report_skipped, "decode"))
+    return Decode(_core.image_decode(*arguments), "decode")
 
 
 decode = _decode_with(*decode_options("decode"))

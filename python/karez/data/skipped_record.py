@@ -33,6 +33,7 @@ def count_skipped(function: str, count: int, first_error: str) -> None:
 
 
 def report_skipped(function: str, count: int, first_error: str) -> None:
+    """Warns that a function has skipped records. A worker process stores this for the program instead."""
     if WORKER_VARIABLE in os.environ:
         in_worker.append((function, count, first_error))
     else:

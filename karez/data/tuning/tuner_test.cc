@@ -1,5 +1,5 @@
 // Tests of the tuner with hand-made times.
-#include "karez/data/stages/tuner.h"
+#include "karez/data/tuning/tuner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

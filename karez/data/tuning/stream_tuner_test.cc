@@ -1,6 +1,6 @@
 // Tests in virtual time that automatic numbers are as good as the best given ones: with the machine of streams, and a
 // model of the times that functions wait and compute.
-#include "karez/data/stages/stream_tuner.h"
+#include "karez/data/tuning/stream_tuner.h"
 
 #include <gtest/gtest.h>
 

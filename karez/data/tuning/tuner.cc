@@ -1,5 +1,5 @@
 // The rules by which lanes and slots grow and shrink.
-#include "karez/data/stages/tuner.h"
+#include "karez/data/tuning/tuner.h"
 
 #include <algorithm>
 #include <cmath>

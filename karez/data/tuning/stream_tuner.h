@@ -7,7 +7,7 @@
 
 #include "karez/data/namespace.h"
 #include "karez/data/stages/stage_machine.h"
-#include "karez/data/stages/tuner.h"
+#include "karez/data/tuning/tuner.h"
 
 namespace karez::data {
 

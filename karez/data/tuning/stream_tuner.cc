@@ -1,5 +1,5 @@
 // Adds up the times in which stages lack a lane, a slot or an element.
-#include "karez/data/stages/stream_tuner.h"
+#include "karez/data/tuning/stream_tuner.h"
 
 #include <algorithm>
 #include <cmath>
