@@ -103,14 +103,14 @@ bool StreamTuner::step(double now) {
   return changed;
 }
 
-// A message between actors takes about a tenth of what waking a thread takes. If a function takes less than twice as
-// long as a message, no number of lanes is as fast as one actor that calls it. Each change makes the next one later, so
+// A message between actors takes about a tenth of what waking a thread takes. If a function takes less than three times
+// as long as a message, no number of lanes is as fast as one actor that calls it. Each change makes the next one later, so
 // that a stage at the limit does not change all the time.
 void StreamTuner::choose_actors(double now) {
   for (std::size_t i = 0; i < units_.size(); ++i) {
     const TunedUnit& unit = units()[i];
     if (unit.most_lanes == 1 || unit.stages.size() > 1 || unit.processes || unit.numbers == nullptr) continue;
-    if (tuner_.recent_acts(i) > 256 && tuner_.act_seconds(i) < short_act_ / 5) change(*unit.numbers, true, now);
+    if (tuner_.recent_acts(i) > 256 && tuner_.act_seconds(i) < 0.3 * short_act_) change(*unit.numbers, true, now);
   }
   const double keep = std::exp(-period / actor_window);
   for (FusedActor& actor : fused_) {

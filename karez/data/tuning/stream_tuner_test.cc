@@ -263,13 +263,14 @@ std::vector<Pipeline> pipelines() {
   return out;
 }
 
-// Elements per second in a load, after the first second, in which slots are filled.
+// Elements per second in a load, after the time in which slots are filled.
 double given_rate(const Pipeline& pipeline, int load, const Numbers3& numbers, double seconds) {
+  const double before = pipeline.name == "tiny" ? 0.1 : 1;
   VirtualTime time;
   Simulation simulation(time, pipeline.make(time, load, numbers), false);
   const auto reader = [&](std::int64_t n) { return pipeline.reader(load, n); };
-  simulation.read_until(1, reader);
-  return static_cast<double>(simulation.read_until(1 + seconds, reader)) / seconds;
+  simulation.read_until(before, reader);
+  return static_cast<double>(simulation.read_until(before + seconds, reader)) / seconds;
 }
 
 double best_given_rate(const Pipeline& pipeline, int load, std::string& which) {
@@ -298,8 +299,9 @@ TEST(StreamTuner, ReachesTheBestGivenNumbersWithinFiveSecondsAndAgainAfterAChang
     for (; load < 2; ++load) {
       std::string which;
       const double best = best_given_rate(pipeline, load, which);
-      const double length = pipeline.name == "tiny" ? 0.5 : 2;
-      simulation.read_until(end += 5, reader);
+      const bool tiny = pipeline.name == "tiny";  // millions of acts a second
+      const double length = tiny ? 0.5 : 2;
+      simulation.read_until(end += tiny && std::getenv("KAREZ_ALL") == nullptr ? 1 : 5, reader);
       const double rate = static_cast<double>(simulation.read_until(end += length, reader)) / length;
       EXPECT_GE(rate, 0.95 * best) << pipeline.name << ", load " << load << ", best with " << which << "\n"
                                    << simulation.text();
