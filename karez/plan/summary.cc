@@ -139,6 +139,9 @@ ById<DeviceId, std::int64_t> planned_bytes(const Plan& plan) {
 }
 
 std::string summary(const Plan& plan) {
+  if (plan.actors.empty())
+    return cat("plan ", plan.name.empty() ? "" : cat("'", plan.name, "' "), "of rank ", plan.rank, " of ", plan.world,
+               ": no device of this rank executes it\n", data_sets(plan));
   std::string out = cat("plan ", plan.name.empty() ? "" : cat("'", plan.name, "' "), "of rank ", plan.rank, " of ",
                         plan.world, ": ", plan.devices.size(), plan.devices.size() == 1 ? " device" : " devices", ", ",
                         plan.streams.size(), " streams\n", counts_of_actors(plan), "\n");

@@ -322,6 +322,12 @@ TEST(PlanText, ACallIsPrintedWithItsTypes) {
   EXPECT_EQ(print(call), "matmul(f32[8, 4], f32[8, 6]{1, 8}) {transpose_a=true} -> f32[4, 6] team 2");
 }
 
+TEST(PlanSummary, APlanOfARankWithoutDevicesIsOneLine) {
+  Plan plan;
+  plan.name = "step", plan.world = 2, plan.rank = 1;
+  EXPECT_EQ(summary(plan), "plan 'step' of rank 1 of 2: no device of this rank executes it\n");
+}
+
 TEST(PlanSummary, TheSummaryListsCountsMemoryAndTransfers) {
   Plan plan = small_plan();
   EXPECT_TRUE(golden(summary(plan), R"(plan 'small' of rank 0 of 1: 1 device, 2 streams

@@ -139,6 +139,7 @@ CostTable costs_of(const Plan& plan) {
 
 Prediction predict(const Plan& plan, CostTable costs, SimulationOptions options) {
   Prediction out{Predictor(std::move(costs)), {}, {}};
+  if (plan.actors.empty()) return out;  // of a rank without devices of the program
   out.acts = out.predictor.acts(plan);
   options.duration = [&](ActorId actor, std::int64_t) { return out.acts[actor]; };
   out.run = simulate(plan, options);

@@ -106,6 +106,19 @@ TEST(DataMemory, ThatLeavesNothingOnOneRankIsAnErrorOnAll) {
   EXPECT_THAT(errors, Each(HasSubstr("leaves nothing for plans")));
 }
 
+// Reports of a function of which this rank has no device.
+TEST(DataMemory, IsShownOnRanksWithoutDevices) {
+  const auto errors = errors_by_rank(2, [&](const Ranks& job) {
+    World world({.ranks = job});
+    DataIterator iterator = world.iterate(batches().with_options({.bytes = 5000}));
+    const Function f = compiled(world.mesh());
+    require(f.summary().find("memory of data sets on this rank: 4.88 KiB\n") != std::string::npos, f.summary());
+    require(f.page().html().find("memory of data sets on this rank") != std::string::npos, f.page().html());
+    require((f.predicted_seconds() > 0) == (job.rank == 0), f.predicted_seconds());
+  });
+  EXPECT_THAT(errors, Each("no error"));
+}
+
 TEST(DataMemory, RanksThatCompileDifferentFunctionsAreAnError) {
   const auto errors = errors_by_rank(2, [&](const Ranks& job) {
     World world({.memory = 1 << 20, .ranks = job});
