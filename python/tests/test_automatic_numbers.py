@@ -21,11 +21,6 @@ def slow(x):
     return x + 1
 
 
-def pid(x):
-    time.sleep(0.001)
-    return os.getpid()
-
-
 class Squares:
     def __len__(self):
         return 50
@@ -98,13 +93,30 @@ def test_threads_of_functions_that_wait_become_more_than_the_cores_and_the_table
     assert re.search(r"actor 1: lanes \d+ of at most \d+: fewer were all busy for \d+ % of the time", table), table
 
 
-def test_processes_are_at_most_the_cores():
+def test_functions_that_compute_have_as_many_processes_as_cores_and_others_more():
     cores = len(os.sched_getaffinity(0))
-    dataset = data.range(300).map(pid, parallel="auto", processes=True)
+
+    def compute(x):
+        end = time.process_time() + 0.01
+        while time.process_time() < end:
+            pass
+        return os.getpid()
+
+    def wait(x):
+        time.sleep(0.02)
+        return os.getpid()
+
+    dataset = data.range(100).map(compute, parallel="auto", processes=True)
     pids = {int(x) for x in dataset.as_numpy()}
-    assert 1 <= len(pids) <= cores
-    assert os.getpid() not in pids
-    assert f"in {cores} process" in dataset.explain_data()
+    assert 1 <= len(pids) <= cores + 1 and os.getpid() not in pids, dataset.explain_data()
+    dataset = data.range(10_000).map(wait, parallel="auto", processes=True)
+    pids, end = set(), time.monotonic() + 60
+    with dataset.iterator() as iterator:
+        for x in iterator.as_numpy():
+            pids.add(int(x))
+            if len(pids) > min(2 * cores, 8) or time.monotonic() > end:
+                break
+        assert len(pids) > min(2 * cores, 8), iterator.explain_data()
 
 
 def test_a_position_is_valid_for_other_numbers():

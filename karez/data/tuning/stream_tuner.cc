@@ -49,7 +49,7 @@ void StreamTuner::clear_times() {
 
 void StreamTuner::set_numbers() {
   for (std::size_t i = 0; i < units_.size(); ++i)
-    machine_.set_numbers(i, tuner_.lanes(i), tuner_.slots(i), units()[i].processes ? 0 : tuner_.core_share(i));
+    machine_.set_numbers(i, tuner_.lanes(i), tuner_.slots(i), tuner_.core_share(i));
 }
 
 void StreamTuner::note(bool reader_waits, double now) {
@@ -104,8 +104,8 @@ bool StreamTuner::step(double now) {
 }
 
 // A message between actors takes about a tenth of what waking a thread takes. If a function takes less than three times
-// as long as a message, no number of lanes is as fast as one actor that calls it. Each change makes the next one later, so
-// that a stage at the limit does not change all the time.
+// as long as a message, no number of lanes is as fast as one actor that calls it. Each change makes the next one later,
+// so that a stage at the limit does not change all the time.
 void StreamTuner::choose_actors(double now) {
   for (std::size_t i = 0; i < units_.size(); ++i) {
     const TunedUnit& unit = units()[i];

@@ -62,8 +62,6 @@ int Tuner::lane_cap(std::size_t unit) const {
   int others = 0;
   for (std::size_t i = 0; i < units_.size(); ++i) others += i == unit ? 0 : states_[i].lanes;
   const int threads = std::max(1, std::min(tuned.most_lanes, limits_.threads - others));
-  // If the processes are more than the cores, one lane for each core starts only as many of them.
-  if (tuned.processes) return tuned.most_lanes <= 2 * limits_.cores ? threads : std::min(threads, limits_.cores);
   const double share = core_share(unit);
   return share == 0 ? threads : std::min(threads, static_cast<int>(std::ceil(limits_.cores / share - 1e-9)));
 }
@@ -235,7 +233,7 @@ std::string Tuner::text(std::size_t unit) const {
   if (tuned.most_lanes > 1) {
     const int cap = lane_cap(unit);
     out = cat("lanes ", state.lanes, " of at most ", cap);
-    if (cap < tuned.most_lanes && core_share(unit) > 0 && !tuned.processes)
+    if (cap < tuned.most_lanes && core_share(unit) > 0)
       out += cat(" (acts need ", percent(core_share(unit)), " % of a core, and there ",
                  limits_.cores == 1 ? "is 1 core" : cat("are ", limits_.cores, " cores"), ")");
     switch (state.lanes_reason) {

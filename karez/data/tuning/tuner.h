@@ -34,7 +34,7 @@ struct TunedUnit {
   int least_slots = 1;  // of each stage
   int most_slots = most_tuned_slots;
   int consumer = -1;                                // the unit whose lanes read the elements, if that is a single stage
-  bool processes = false;                           // other processes compute the acts: two lanes for each of them
+  bool processes = false;                           // other processes compute the acts, so no other actor can
   std::shared_ptr<TunedNumbers> numbers = nullptr;  // may be null
 };
 

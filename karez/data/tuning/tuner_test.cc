@@ -88,16 +88,10 @@ TEST(Tuner, LanesThatComputeGrowToTheCores) {
   EXPECT_EQ(half.tuner.lanes(0), 2) << "and fewer when they compute";
 }
 
-TEST(Tuner, ThreadsAndProcessesAreLimits) {
+TEST(Tuner, ThreadsAreALimit) {
   OneStage threads({.cores = 2, .threads = 5});
   threads.run(5, {});
   EXPECT_EQ(threads.tuner.lanes(0), 5);
-  OneStage processes({.cores = 2}, {.most_lanes = 4, .processes = true});
-  processes.run(5, {});
-  EXPECT_EQ(processes.tuner.lanes(0), 4) << "two lanes for each of two processes";
-  OneStage fewer_cores({.cores = 1}, {.most_lanes = 4, .processes = true});
-  fewer_cores.run(5, {});
-  EXPECT_EQ(fewer_cores.tuner.lanes(0), 1) << "so that only one of the processes starts";
 }
 
 TEST(Tuner, ThereAreOnlyAsManyLanesAsTheReaderNeeds) {

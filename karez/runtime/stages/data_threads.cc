@@ -292,7 +292,7 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
       cpu.add(preempted ? ns : cpu_ns, ns);  // an act that was only preempted did not wait
     }
     if (stream.tuner && !(preempted && stream.is_short(ready)))
-      stream.tuner->add_act(ready, seconds(end - begin), computing);
+      stream.tuner->add_act(ready, seconds(end - begin), remote.ns > 0 ? remote.cpu_ns * 1e-9 : computing);
   }
   stream.acts.erase(std::find_if(stream.acts.begin(), stream.acts.end(), [&](const ServedStream::RunningAct& act) {
     return act.since == begin && act.stage == ready && act.thread_id == current_thread_id;

@@ -54,8 +54,7 @@ class Dataset:
         values that its variables have when the processes start, and without effects on variables of the program. If
         false, they are computed by threads of this process, only one of which can run Python code at any time; others
         can wait for files, or compute in libraries that release the global interpreter lock. By default, processes if
-        parallel > 1 and f can travel, except functions of data.text. With "auto", at most one process for each core
-        (kz.init(data_cores=k): k).
+        parallel > 1 and f can travel, except functions of data.text.
         rng: if true, f is called with rng=, a numpy.random.Generator. Its numbers depend on the seed, the epoch and the
         record, and not on threads or the order of execution.
         deterministic: if false, elements are passed on as soon as they are ready.

@@ -18,6 +18,7 @@ from ..recording import TracedCallable
 from . import worker
 from .skipped_record import WORKER_VARIABLE
 
+AUTOMATIC_PROCESSES = 16  # at most, if their number is chosen while the data set is read, and there are fewer cores
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -50,7 +51,7 @@ def pool_of(
     text = f"{stage}({name})" if name else stage
     if processes:
         setup(text, f)  # an error now, and not in the first loop
-    processes_at_most = worlds.data_cores() if parallel == _core.automatic else parallel
+    processes_at_most = max(worlds.data_cores(), AUTOMATIC_PROCESSES) if parallel == _core.automatic else parallel
     return _core.WorkerPool(lambda: setup(text, f), processes_at_most, on_worker_exit == "restart", text)
 
 
