@@ -26,9 +26,6 @@ namespace {
 thread_local const ServedStream* current_stream = nullptr;
 thread_local int current_cores = 0;  // that the act has of the core budget
 
-// Waking a thread takes the waker and the system about this long, on virtual machines even longer.
-constexpr double wake_ns = 10'000;
-
 // The number of the calling thread, if it is a data thread.
 thread_local int current_thread = 0;
 thread_local pid_t current_thread_id = 0;
@@ -36,7 +33,10 @@ thread_local ThreadSwitches thread_switches;
 
 }  // namespace
 
-DataThreads::DataThreads(int limit, std::vector<int> cpus, int cores) : limit_(limit), cpus_(std::move(cpus)) {
+DataThreads::DataThreads(int limit, std::vector<int> cpus, int cores, double wake_ns)
+    : limit_(limit),
+      cpus_(std::move(cpus)),
+      wake_ns_(wake_ns) {
   if (cores == 0) cores = cpus_.empty() ? device::cpu_budget().cores : static_cast<int>(cpus_.size());
   core_budget_.cores = 1000 * cores;
   watch_forks();
@@ -83,8 +83,8 @@ void DataThreads::end(double seconds) {
 std::shared_ptr<ServedStream> DataThreads::serve(StageTree tree) {
   check_process();
   auto stream =
-      std::make_shared<ServedStream>(std::move(tree), static_cast<std::int64_t>(wake_ns / scale_.ns_per_tick()));
-  stream->tune(core_budget_, limit_, wake_ns * 1e-9);
+      std::make_shared<ServedStream>(std::move(tree), static_cast<std::int64_t>(wake_ns_ / scale_.ns_per_tick()));
+  stream->tune(core_budget_, limit_, wake_ns_ * 1e-9);
   std::lock_guard lock(mutex_);
   require(!stop_, "the world has ended, so no data set can be read in it");
   streams_.push_back(stream);

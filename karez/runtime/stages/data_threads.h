@@ -34,8 +34,8 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
  public:
   // At most `limit` threads, which run only on these CPUs unless the list is empty. With 0 threads, readers execute the
   // acts while they wait. `cores`: those that acts of stages with automatic lanes may use at the same time; 0: these
-  // CPUs, or all of the process.
-  explicit DataThreads(int limit = 256, std::vector<int> cpus = {}, int cores = 0);
+  // CPUs, or all of the process. `wake_ns`: how long waking a thread takes; acts that take less time are short.
+  explicit DataThreads(int limit = 256, std::vector<int> cpus = {}, int cores = 0, double wake_ns = 10'000);
   ~DataThreads();
   DataThreads(const DataThreads&) = delete;
   DataThreads& operator=(const DataThreads&) = delete;
@@ -97,6 +97,7 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   const int limit_;
   const std::vector<int> cpus_;
   CoreBudget core_budget_;
+  const double wake_ns_;
   const TickScale scale_;
   const std::shared_ptr<IdleClock> idle_clock_ = std::make_shared<IdleClock>();
   StallsOfLaunch stalls_of_launch_;

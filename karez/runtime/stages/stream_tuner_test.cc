@@ -167,6 +167,9 @@ TEST(StreamTunerByTheClock, AnErrorAClosedStreamAndANewEpochLeaveTheCoresFree) {
   EXPECT_EQ(count, 9);
 }
 
+// So long that functions which do nothing are short on every machine.
+constexpr double long_wake_ns = 100'000;
+
 // Reads until explain() contains the text; the numbers must be in order.
 bool reads_until(DatasetReader& reader, const std::string& text, std::int64_t first = 0) {
   const double end = now() + 30;
@@ -179,7 +182,7 @@ bool reads_until(DatasetReader& reader, const std::string& text, std::int64_t fi
 }
 
 TEST(StreamTunerByTheClock, AShortFunctionIsCalledByTheActorOfOtherStagesUntilItTakesLong) {
-  DataThreads threads(8, {}, 2);
+  DataThreads threads(8, {}, 2, long_wake_ns);
   std::atomic<bool> slow{false};
   const auto f = [&](const Element& e) {
     if (slow) std::this_thread::sleep_for(500us);
@@ -199,7 +202,7 @@ TEST(StreamTunerByTheClock, AShortFunctionIsCalledByTheActorOfOtherStagesUntilIt
 }
 
 TEST(StreamTunerByTheClock, AStreamThatWouldReadElementsAgainGetsOtherActorsInTheNextEpoch) {
-  DataThreads threads(8, {}, 2);
+  DataThreads threads(8, {}, 2, long_wake_ns);
   std::atomic<int> generators{0};
   std::atomic<bool> ends{false};
   const auto make = [&](std::int64_t) {
@@ -230,7 +233,7 @@ TEST(StreamTunerByTheClock, AStreamThatWouldReadElementsAgainGetsOtherActorsInTh
 }
 
 TEST(StreamTunerByTheClock, AnInterruptWhileActorsAreReplacedLeavesTheReaderUsable) {
-  DataThreads threads(8, {}, 2);
+  DataThreads threads(8, {}, 2, long_wake_ns);
   int interrupts = 0;
   // Several acts in a row take longer than the time between two calls of `while_waiting`: the tuner chooses after the
   // first one, and the reader then waits for the next one to end.
