@@ -108,7 +108,7 @@ def test_functions_that_compute_have_as_many_processes_as_cores_and_others_more(
 
     dataset = data.range(100).map(compute, parallel="auto", processes=True)
     pids = {int(x) for x in dataset.as_numpy()}
-    assert 1 <= len(pids) <= cores + 1 and os.getpid() not in pids, dataset.explain_data()
+    assert 1 <= len(pids) <= 2 * cores and os.getpid() not in pids, dataset.explain_data()
     dataset = data.range(10_000).map(wait, parallel="auto", processes=True)
     pids, end = set(), time.monotonic() + 60
     with dataset.iterator() as iterator:

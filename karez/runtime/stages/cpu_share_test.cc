@@ -3,18 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <thread>
-
 namespace karez::runtime {
 namespace {
 
 TEST(CpuShare, IsUnknownBeforeTheFirstAct) {
   CpuShare share;
   EXPECT_FALSE(share.share());
-  share.add(0, 10);
+  share.add(0, 0.01);
   EXPECT_EQ(share.share(), 0.0);
-  share.add(30, 30);
+  share.add(0.03, 0.03);
   EXPECT_EQ(share.share(), 0.75);
 }
 
@@ -34,18 +31,9 @@ TEST(CpuShare, ShortActsAreMeasuredOnceIn64) {
 
 TEST(CpuShare, OldActsHaveLessWeight) {
   CpuShare share;
-  for (int i = 0; i < 10'000; ++i) share.add(0, 1e7);  // 100 s
-  for (int i = 0; i < 1000; ++i) share.add(1e7, 1e7);  // 10 s
+  for (int i = 0; i < 10'000; ++i) share.add(0, 0.01);
+  for (int i = 0; i < 1000; ++i) share.add(0.01, 0.01);
   EXPECT_GT(*share.share(), 0.9);
-}
-
-TEST(CpuShare, TheClockCountsComputationButNotSleep) {
-  const double begin = thread_cpu_ns();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  const double slept = thread_cpu_ns();
-  EXPECT_LT(slept - begin, 10e6);
-  while (thread_cpu_ns() - slept < 5e6) continue;
-  EXPECT_GE(thread_cpu_ns() - begin, 5e6);
 }
 
 }  // namespace

@@ -22,8 +22,6 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-Element same(const Element& e) { return e; }
-
 // The words of a table, by line. The shares have their unit in a word of its own.
 std::vector<std::vector<std::string>> words_of(const std::string& table) {
   std::vector<std::vector<std::string>> rows;

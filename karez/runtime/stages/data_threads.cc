@@ -16,7 +16,7 @@
 #include "karez/runtime/session_thread.h"
 #include "karez/runtime/stages/served_stream.h"
 #include "karez/runtime/stages/stream_stalls.h"
-#include "karez/runtime/stages/thread_switches.h"
+#include "karez/runtime/stages/thread_usage.h"
 
 namespace karez::runtime {
 
@@ -254,27 +254,29 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   stream.acts.push_back({ready, begin, current_thread, current_thread_id, &data::awaited_process()});
   stream.note_activity(ready, begin);
   if (stream.tuner) stream.tuner->note(stream.waiting > 0, time_of(begin));
-  const bool measures = stream.measures_computing(ready);
-  if (!stream.is_short(ready)) wake_threads();
+  const bool short_act = stream.is_short(ready);
+  if (!short_act) wake_threads();
   CpuShare& cpu = stream.cpu[static_cast<std::size_t>(ready.index)];
-  const bool measures_cpu = cpu.is_due(stream.is_short(ready));
+  const bool tuner_measures = stream.measures_computing(ready);
+  const bool measures = cpu.is_due(short_act) || tuner_measures;
   lock.unlock();
   notify();
   const ServedStream* outer = std::exchange(current_stream, &stream);
   const int outer_cores = std::exchange(current_cores, execution->cores);
-  const ThreadUsage usage = measures ? thread_usage() : ThreadUsage();
+  const ThreadUsage usage = measures ? thread_usage(!short_act) : ThreadUsage();
   const data::RemoteTime outer_remote = std::exchange(data::remote_time(), {});
-  const double cpu_begin = measures_cpu ? thread_cpu_ns() : 0;
   {
     const data::SkipCountsScope counts(skip_counts);
     machine.execute(*execution);
   }
-  const double cpu_ns = measures_cpu ? thread_cpu_ns() - cpu_begin : 0;
   const data::RemoteTime remote = std::exchange(data::remote_time(), outer_remote);
   current_stream = outer, current_cores = outer_cores;
   execution->input = {};  // freed without the lock
   const std::int64_t end = ticks();
-  const double computing = measures ? computing_seconds(usage, seconds(end - begin)) : -1;
+  double computing = -1;
+  // A process that waits for a core before it reads the request is not waiting for IO: the share of its own time counts.
+  if (remote.ns > 0) computing = seconds(end - begin) * std::min(remote.cpu_ns / remote.ns, 1.0);
+  else if (measures) computing = computing_seconds(usage, seconds(end - begin), !short_act);
   const bool preempted =
       stream.costs[static_cast<std::size_t>(ready.index)].is_long(end - begin) && thread_switches.only_preempted();
   if (!lock.try_lock()) {
@@ -285,14 +287,9 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   if (execution->act.kind == plan::StageAct::Kind::element) {
     stream.times[static_cast<std::size_t>(ready.index)].acts += end - begin;
     if (!preempted) stream.costs[static_cast<std::size_t>(ready.index)].add(end - begin);
-    if (remote.ns > 0) {
-      cpu.add(remote.cpu_ns, remote.ns);
-    } else if (measures_cpu) {
-      const double ns = static_cast<double>(end - begin) * scale_.ns_per_tick();
-      cpu.add(preempted ? ns : cpu_ns, ns);  // an act that was only preempted did not wait
-    }
+    if (computing >= 0) cpu.add(computing, seconds(end - begin));
     if (stream.tuner && !(preempted && stream.is_short(ready)))
-      stream.tuner->add_act(ready, seconds(end - begin), remote.ns > 0 ? remote.cpu_ns * 1e-9 : computing);
+      stream.tuner->add_act(ready, seconds(end - begin), computing);
   }
   stream.acts.erase(std::find_if(stream.acts.begin(), stream.acts.end(), [&](const ServedStream::RunningAct& act) {
     return act.since == begin && act.stage == ready && act.thread_id == current_thread_id;

@@ -12,6 +12,7 @@
 #include "karez/data/stages/stage_scope.h"
 #include "karez/data/stages/test_random_datasets.h"
 #include "karez/runtime/stages/dataset_reader.h"
+#include "karez/runtime/stages/thread_usage.h"
 
 namespace karez::runtime {
 namespace {
@@ -272,7 +273,7 @@ TEST(CpuOrIo, ActsAreMeasured) {
   DataThreads pool(2);
   const auto wait = [](const Element& e) { return std::this_thread::sleep_for(5ms), e; };
   const auto compute = [](const Element& e) {
-    for (const double end = thread_cpu_ns() + 5e6; thread_cpu_ns() < end;) continue;
+    for (const double end = thread_usage().cpu_seconds + 5e-3; thread_usage().cpu_seconds < end;) continue;
     return e;
   };
   DatasetReader reader(data::range(30).filter(any).map(wait).prefetch(2).map(compute).prefetch(2).filter(any), pool);

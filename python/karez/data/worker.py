@@ -13,6 +13,7 @@ import sys
 if __name__ == "__main__":
     del sys.path[0]  # the folder of this file, whose modules must not be found by their short names
 
+import contextlib
 import math
 import mmap
 import os
@@ -283,7 +284,10 @@ class Worker:
         self.inputs, self.outputs = Inputs(inputs, dtypes), Outputs(outputs, region, dtypes)
         self.f: Any = None
         self.load_error: Optional[bytes] = None
-        self.is_slow = False  # the last call took longer than a millisecond
+        self.is_slow = True  # the last call took longer than a millisecond
+        self.schedstat: Optional[int] = None  # the kernel's counters of this thread
+        with contextlib.suppress(OSError):
+            self.schedstat = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         try:
             self.f = pickle.loads(setup["function"])
         except BaseException as error:
@@ -303,7 +307,7 @@ class Worker:
 
     def call(self, request: bytes, channel: int, flags: int, low: int, high: int, position: int, size: int) -> bytes:
         begin, cpu_begin = time.perf_counter_ns(), time.process_time_ns()
-        switches = self.switches() if self.is_slow else None
+        waits = self.waits() if self.is_slow else None
         try:
             status, value = self.result(request, flags, low, high, position, size)
             reply = self.outputs.reply(channel, status, value, status == b"v")
@@ -316,17 +320,21 @@ class Worker:
         kept = bool(self.inputs.shared) and not self.inputs.release()
         status_byte, *_, position, size = REPLY.unpack_from(reply)
         cpu_nanoseconds, nanoseconds = time.process_time_ns() - cpu_begin, time.perf_counter_ns() - begin
+        if waits is not None:
+            count, queued = self.waits()
+            # A thread that did not wait computed all the time, even if other programs used the core.
+            cpu_nanoseconds = nanoseconds if count == waits[0] else cpu_nanoseconds + queued - waits[1]
         cpu = min(1_000_000 * cpu_nanoseconds // max(nanoseconds, 1), 1_000_000)
-        if switches is not None and switches[0] == (after := self.switches())[0] and switches[1] != after[1]:
-            cpu = 1_000_000  # it did not wait, but other programs used the core
         self.is_slow = nanoseconds > 1_000_000
         return REPLY.pack(status_byte, KEPT_INPUT * kept, 0, cpu, nanoseconds, position, size) + reply[REPLY.size :]
 
-    @staticmethod
-    def switches() -> tuple[int, int]:
-        """How often the thread has waited, and has been preempted."""
-        usage = resource.getrusage(resource.RUSAGE_THREAD)
-        return usage.ru_nvcsw, usage.ru_nivcsw
+    def waits(self) -> tuple[int, int]:
+        """How often the thread has waited, and how many nanoseconds it was ready while other programs used the cores."""
+        queued = 0
+        if self.schedstat is not None:
+            counters = os.pread(self.schedstat, 128, 0).split()
+            queued = int(counters[1]) if len(counters) > 1 else 0
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw, queued
 
     def result(self, request: bytes, flags: int, low: int, high: int, position: int, size: int) -> tuple[bytes, Any]:
         arguments = self.inputs.read(request, position, size)
