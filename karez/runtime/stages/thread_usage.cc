@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 
 namespace karez::runtime {
@@ -59,7 +58,9 @@ ThreadUsage thread_usage(bool queued) {
 double computing_seconds(const ThreadUsage& before, double seconds, bool queued) {
   const ThreadUsage now = thread_usage(queued);
   if (now.waits == before.waits) return seconds;
-  return std::min(now.cpu_seconds - before.cpu_seconds + now.queued_seconds - before.queued_seconds, seconds);
+  const double cpu = now.cpu_seconds - before.cpu_seconds,
+               not_queued = seconds - now.queued_seconds + before.queued_seconds;
+  return cpu < not_queued ? seconds * cpu / not_queued : seconds;
 }
 
 }  // namespace karez::runtime

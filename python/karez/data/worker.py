@@ -320,11 +320,12 @@ class Worker:
         kept = bool(self.inputs.shared) and not self.inputs.release()
         status_byte, *_, position, size = REPLY.unpack_from(reply)
         cpu_nanoseconds, nanoseconds = time.process_time_ns() - cpu_begin, time.perf_counter_ns() - begin
+        not_queued = nanoseconds
         if waits is not None:
             count, queued = self.waits()
             # A thread that did not wait computed all the time, even if other programs used the core.
-            cpu_nanoseconds = nanoseconds if count == waits[0] else cpu_nanoseconds + queued - waits[1]
-        cpu = min(1_000_000 * cpu_nanoseconds // max(nanoseconds, 1), 1_000_000)
+            not_queued = cpu_nanoseconds if count == waits[0] else nanoseconds - queued + waits[1]
+        cpu = min(1_000_000 * cpu_nanoseconds // max(not_queued, 1), 1_000_000)
         self.is_slow = nanoseconds > 1_000_000
         return REPLY.pack(status_byte, KEPT_INPUT * kept, 0, cpu, nanoseconds, position, size) + reply[REPLY.size :]
 
