@@ -2,7 +2,6 @@
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 find_dependency(OpenMP COMPONENTS CXX)
-find_dependency(ZLIB)
 include(${CMAKE_CURRENT_LIST_DIR}/third_parties.cmake)
 if(karez_missing)
   set(karez_FOUND FALSE)

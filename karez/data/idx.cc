@@ -1,11 +1,13 @@
 // Reads IDX files: magic number 00 00 08 rank, one big-endian 32-bit count per dimension, then the bytes.
 #include "karez/data/idx.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
-#include "karez/data/gzip.h"
+#include "karez/data/formats/byte_stream.h"
 
 namespace karez::data {
 namespace {
@@ -45,6 +47,35 @@ Header header_of(std::span<const std::uint8_t> bytes, int rank, std::string_view
   return header;
 }
 
+bool is_gzip(std::span<const std::uint8_t> bytes) { return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b; }
+
+class MemoryStream : public ByteStream {
+ public:
+  explicit MemoryStream(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
+  std::size_t read(std::span<std::uint8_t> out) override {
+    const auto part = bytes_.first(std::min(out.size(), bytes_.size()));
+    std::copy(part.begin(), part.end(), out.begin());
+    bytes_ = bytes_.subspan(part.size());
+    return part.size();
+  }
+
+ private:
+  std::span<const std::uint8_t> bytes_;
+};
+
+// Appends up to `count` bytes of a stream.
+void append(std::vector<std::uint8_t>& out, ByteStream& stream, std::int64_t count) {
+  std::size_t used = out.size();
+  while (count > 0) {
+    // Memory is taken as bytes arrive, because a damaged header may request any size.
+    if (used == out.size()) out.resize(used + static_cast<std::size_t>(std::min<std::int64_t>(count, 1 << 24)));
+    const std::size_t read = stream.read(std::span(out).subspan(used));
+    if (read == 0) break;
+    used += read, count -= static_cast<std::int64_t>(read);
+  }
+  out.resize(used);
+}
+
 }  // namespace
 
 IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
@@ -60,10 +91,12 @@ IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_vi
 IdxArray unpack_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
   if (!is_gzip(bytes)) return parse_idx(bytes, rank, name);
   // A few bytes can unpack to a thousand times as many, so the header is read first for the expected count.
-  Header header = header_of(gunzip(bytes, name, header_bytes(rank)), rank, name);
-  std::int64_t expected_bytes = checked_add(header.bytes, header.count);
-  std::vector<std::uint8_t> plain = gunzip(bytes, name, static_cast<std::size_t>(checked_add(expected_bytes, 1)));
-  require(ErrorKind::data, static_cast<std::int64_t>(plain.size()) <= expected_bytes, name, ": the shape ",
+  const auto stream = unpack_gzip(std::make_unique<MemoryStream>(bytes), std::string(name));
+  std::vector<std::uint8_t> plain;
+  append(plain, *stream, static_cast<std::int64_t>(header_bytes(rank)));
+  const Header header = header_of(plain, rank, name);
+  append(plain, *stream, checked_add(header.count, 1));
+  require(ErrorKind::data, std::ssize(plain) <= checked_add(header.bytes, header.count), name, ": the shape ",
           header.shape, " in the header takes ", header.count, " bytes, but more follow it");
   return parse_idx(plain, rank, name);
 }
