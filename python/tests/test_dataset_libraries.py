@@ -140,6 +140,31 @@ def test_a_data_loader_is_an_iterable_of_each_epoch(workers):
     assert len(list(dataset)) == 3
 
 
+def test_a_data_set_of_hugging_face_is_a_source_and_a_generator():
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.Dataset.from_dict({"x": [[float(i), i + 1.0] for i in range(50)], "label": list(range(50))})
+    for options in ({}, {"parallel": 2}):
+        batches = list(data.from_source(rows.with_format("numpy"), **options).batch(20).as_numpy())
+        np.testing.assert_array_equal(np.concatenate([batch["label"] for batch in batches]), np.arange(50))
+        np.testing.assert_array_equal(batches[0]["x"][3], [3, 4])
+    shuffled = data.from_generator(rows.to_iterable_dataset().shuffle(seed=1, buffer_size=20))
+    with shuffled.iterator() as iterator:
+        epochs = [[int(row["label"]) for row in iterator.as_numpy()] for _ in range(2)]
+    assert epochs[0] != epochs[1] and sorted(epochs[0]) == sorted(epochs[1]) == list(range(50))
+    stream = data.from_generator(rows.to_iterable_dataset())
+    assert len(list(stream)) == len(list(stream)) == 50
+    with stream.iterator() as iterator:
+        loop = iterator.as_numpy()
+        for _ in range(40):
+            next(loop)
+        state = iterator.state()
+    for other in (stream, data.from_generator(rows.to_iterable_dataset())):
+        with other.iterator() as iterator:
+            iterator.load_state(state)
+            assert [int(row["label"]) for row in iterator.as_numpy()] == list(range(40, 50))
+            assert len(list(iterator)) == 50
+
+
 def test_only_the_last_loop_reads_a_loader_with_persistent_workers():
     torch = pytest.importorskip("torch")
     loader = torch.utils.data.DataLoader(torch.arange(12), 2, num_workers=1, persistent_workers=True)

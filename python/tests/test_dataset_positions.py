@@ -6,6 +6,10 @@ import karez as kz
 from karez import data
 
 
+def numbers(elements):
+    return [int(x) for x in elements.as_numpy()]
+
+
 class Counter:
     """An iterable with a state, as in torchdata."""
 
@@ -38,6 +42,56 @@ def test_a_generator_with_a_state_is_not_repeated():
         iterator.load_state(state)
         assert [x.tolist() for x in iterator.as_numpy()][0] == [80, 81, 82, 83]
     assert counter.reads <= 20 + 16
+
+
+class Examples:
+    """An iterable as the IterableDataset of Hugging Face: a loop begins at the loaded state if that is of the epoch,
+    and until its first element the iterable has the state of the loop before."""
+
+    def __init__(self):
+        self.epoch, self.reads, self.loaded = 0, 0, None
+        self.current = {"position": 0, "epoch": 0}
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def __iter__(self):
+        loaded = self.loaded if self.loaded and self.loaded["epoch"] == self.epoch else {"position": 0}
+        self.current = {"position": loaded["position"], "epoch": self.epoch}
+        while self.current["position"] < 100:
+            self.current["position"] += 1
+            self.reads += 1
+            yield 1000 * self.epoch + self.current["position"] - 1
+
+    def state_dict(self):
+        return dict(self.current)
+
+    def load_state_dict(self, state):
+        self.loaded = state
+
+
+@pytest.mark.parametrize("stop", [0, 10, 63])
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_an_iterable_with_set_epoch_reads_each_epoch_from_its_beginning(epoch, stop):
+    dataset = data.from_generator(Examples())
+    expected = [list(range(100)), list(range(1000, 1100))]
+    assert [numbers(dataset), numbers(dataset)] == expected
+    with dataset.iterator() as iterator:
+        for _ in range(epoch):
+            numbers(iterator)
+        loop = iterator.as_numpy()
+        for _ in range(stop):
+            next(loop)
+        state = iterator.state()
+    other = Examples()
+    for resumed in (dataset, data.from_generator(other)):
+        with resumed.iterator() as iterator:
+            iterator.load_state(state)
+            assert numbers(iterator) == expected[epoch][stop:]
+            assert numbers(iterator) == list(range(1000 * (epoch + 1), 1000 * (epoch + 1) + 100))
+        with resumed.iterator() as iterator:
+            assert numbers(iterator) == expected[0], "a loaded state is forgotten"
+    assert other.reads <= 100 - stop + 16 + 100 + 100
 
 
 def test_a_state_must_consist_of_json_values():

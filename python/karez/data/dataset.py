@@ -13,7 +13,7 @@ import numpy
 from .. import _core
 from ..errors import DataError, TypeError, UserError
 from . import images, text, workers
-from .iterable_reader import IterableReader, OnePass, SharedIterator
+from .iterable_reader import EpochReader, IterableReader, OnePass, SharedIterator
 from .iterator import DataIterator, Epoch
 
 Path = Union[str, "os.PathLike[str]"]
@@ -303,12 +303,15 @@ def from_generator(source: Union[Iterable[Any], Callable[[], Iterable[Any]]]) ->
 
     If the iterable or its iterator has the methods state_dict() and load_state_dict(), an iterator resumes from that
     state; otherwise it skips the elements that were read before. A generator without these methods can be read only
-    once, so a second epoch of it is an error; pass the function that returns it.
+    once, so a second epoch of it is an error; pass the function that returns it. If the iterable has the method
+    set_epoch(number), as an IterableDataset of Hugging Face, it is called at the beginning of each epoch.
     """
     if hasattr(source, "__next__") and not hasattr(source, "load_state_dict"):
         make: Callable[[int], IterableReader] = OnePass(source).read
     elif SharedIterator.serves(source):
         make = SharedIterator(source).read
+    elif hasattr(source, "set_epoch") and hasattr(source, "__iter__"):
+        make = EpochReader.of(source)
     elif hasattr(source, "__iter__") or hasattr(source, "__getitem__"):
         make = lambda epoch: IterableReader(source)
     elif callable(source):

@@ -5,9 +5,17 @@ from __future__ import annotations
 import builtins
 import json
 import threading
+from collections.abc import Callable
 from typing import Any, Optional
 
 from ..errors import TypeError, UserError
+
+
+def state_of(stateful: Any) -> str:
+    try:
+        return json.dumps(stateful.state_dict())
+    except (builtins.TypeError, ValueError) as error:
+        raise TypeError(f"the state_dict() of a generator must consist of JSON values: {error}") from None
 
 
 class IterableReader:
@@ -29,18 +37,46 @@ class IterableReader:
 
     def state(self) -> Optional[str]:
         stateful = self.stateful()
-        if stateful is None:
-            return None
-        try:
-            return json.dumps(stateful.state_dict())
-        except (builtins.TypeError, ValueError) as error:
-            raise TypeError(f"the state_dict() of a generator must consist of JSON values: {error}") from None
+        return None if stateful is None else state_of(stateful)
 
     def restore(self, state: str) -> None:
         stateful = self.stateful()
         stateful.load_state_dict(json.loads(state))
         if stateful is self.iterable:
             self.iterator = iter(self.iterable)  # an iterable continues at its state in its next loop
+
+
+class EpochReader(IterableReader):
+    """A pass over an iterable with the method set_epoch, such as an IterableDataset of Hugging Face. Before its first
+    element it may still have the state of the pass before; `beginning` is its state before all passes, or None."""
+
+    def __init__(self, iterable: Any, epoch: int, beginning: Optional[str]) -> None:
+        iterable.set_epoch(epoch)
+        if beginning is not None:
+            iterable.load_state_dict(json.loads(beginning))
+        self.beginning, self.has_begun = beginning, False
+        super().__init__(iterable)
+
+    @classmethod
+    def of(cls, iterable: Any) -> Callable[[int], IterableReader]:
+        """The function that returns the pass of an epoch."""
+        beginning = None
+        if hasattr(iterable, "state_dict") and hasattr(iterable, "load_state_dict"):
+            beginning = state_of(iterable)
+        return lambda epoch: cls(iterable, epoch, beginning)
+
+    def next(self) -> Any:
+        self.has_begun = True
+        return super().next()
+
+    def state(self) -> Optional[str]:
+        if self.has_begun or self.stateful() is not self.iterable:
+            return super().state()
+        return self.beginning
+
+    def restore(self, state: str) -> None:
+        super().restore(state)
+        self.beginning = state
 
 
 class SharedIterator:
