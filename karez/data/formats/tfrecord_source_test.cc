@@ -162,6 +162,9 @@ TEST(ParseExample, UnknownFieldsAreIgnored) {
   EXPECT_EQ(
       parsed(unknown + field(1, unknown + feature("x", unknown + field(3, unknown + field(1, varint(5))))) + unknown),
       "{x: i64[1](5)}");
+  const std::string value = field(3, field(1, varint(5)));
+  EXPECT_EQ(parsed(field(1, field(1, unknown + field(1, "x") + unknown + field(2, value) + unknown))),
+            "{x: i64[1](5)}");
 }
 
 TEST(ParseExample, AnythingElseIsAnErrorThatNamesTheByte) {
