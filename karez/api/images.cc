@@ -2,9 +2,18 @@
 #include "karez/api/images.h"
 
 #include "karez/base/error.h"
+#include "karez/data/images/arithmetic.h"
+#include "karez/kernels/cpu/image_colour.h"
 #include "karez/kernels/cpu/image_resize.h"
 
 namespace karez::data::images {
+namespace {
+
+constexpr ColourKernels colour_kernels = {kernels::blend_colours, kernels::blend_with_grey, kernels::sum_of_greys};
+static_assert(kernels::grey_weights == grey_weights && kernels::grey_half == grey_half &&
+              kernels::grey_bits == grey_bits);
+
+}  // namespace
 
 ImageFunction resize_shorter_side(std::int64_t size, bool bicubic) {
   return resize({.height = size, .width = 0, .bicubic = bicubic}, kernels::resize_image);
@@ -18,6 +27,13 @@ ImageFunction resize(std::int64_t height, std::int64_t width, bool bicubic) {
 RandomImageFunction random_resized_crop(std::int64_t height, std::int64_t width, const ResizedCropOptions& part,
                                         bool bicubic) {
   return random_resized_crop({.height = height, .width = width, .bicubic = bicubic}, part, kernels::resize_image);
+}
+
+ImageFunction adjust_brightness(double factor) { return adjust_brightness(factor, colour_kernels); }
+ImageFunction adjust_contrast(double factor) { return adjust_contrast(factor, colour_kernels); }
+ImageFunction adjust_saturation(double factor) { return adjust_saturation(factor, colour_kernels); }
+RandomImageFunction color_jitter(double brightness, double contrast, double saturation) {
+  return color_jitter(brightness, contrast, saturation, colour_kernels);
 }
 
 }  // namespace karez::data::images

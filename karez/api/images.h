@@ -34,6 +34,13 @@ template <std::same_as<bool> Bool = bool> ImageFunction resize(std::int64_t size
 RandomImageFunction random_resized_crop(std::int64_t height, std::int64_t width, const ResizedCropOptions& part = {},
                                         bool bicubic = false);
 
+// Colours of u8 images, with PIL's arithmetic (ImageEnhance); factor 1 changes nothing. Alpha is not changed.
+ImageFunction adjust_brightness(double factor);
+ImageFunction adjust_contrast(double factor);
+ImageFunction adjust_saturation(double factor);
+// The three in random order, each with a factor between max(0, 1 - x) and 1 + x.
+RandomImageFunction color_jitter(double brightness, double contrast, double saturation);
+
 // Functions of tensors of any dtype.
 Tensor crop(Term image, std::int64_t top, std::int64_t left, std::int64_t height, std::int64_t width);
 Tensor center_crop(Term image, std::int64_t height, std::int64_t width);

@@ -63,12 +63,22 @@ ImageFunction transpose(std::vector<int> axes);
 // The labels of a field (negative: counted from the last) as f32[..., classes].
 ImageFunction one_hot(std::int64_t classes, std::int64_t field = -1);
 
+// The loops of functions of colours, for `pixels` pixels of 1 to 4 channels, the last of which is alpha if there are 2
+// or 4. karez/api/images.h passes them, as those of `resize`.
+struct ColourKernels {
+  // (in, pixels, channels, base, factor, out): base + factor * (colour - base), in f32, limited to 0 to 255, truncated
+  void (*blend)(const std::uint8_t*, std::int64_t, int, int, float, std::uint8_t*) = nullptr;
+  // (in, pixels, channels, factor, out): the same, where the base is the grey of each pixel
+  void (*blend_with_grey)(const std::uint8_t*, std::int64_t, int, float, std::uint8_t*) = nullptr;
+  // (in, pixels, channels): the sum of the greys
+  std::int64_t (*sum_of_greys)(const std::uint8_t*, std::int64_t, int) = nullptr;
+};
 // Colours of u8 images, with PIL's arithmetic (ImageEnhance); factor 1 changes nothing. Alpha is not changed.
-ImageFunction adjust_brightness(double factor);
-ImageFunction adjust_contrast(double factor);
-ImageFunction adjust_saturation(double factor);
+ImageFunction adjust_brightness(double factor, const ColourKernels& kernels);
+ImageFunction adjust_contrast(double factor, const ColourKernels& kernels);
+ImageFunction adjust_saturation(double factor, const ColourKernels& kernels);
 // The three in random order, each with a factor between max(0, 1 - x) and 1 + x.
-RandomImageFunction color_jitter(double brightness, double contrast, double saturation);
+RandomImageFunction color_jitter(double brightness, double contrast, double saturation, const ColourKernels& kernels);
 
 // Of a batch: x * r + (1 - r) * (x rotated by one row), for the first two fields, f32 images and f32 labels; r is a
 // random number of the distribution Beta(alpha, alpha).

@@ -34,9 +34,40 @@ Element rgba(const Bytes& samples) {
   return element(HostArray::of<std::uint8_t>({2, 2, 4}, out));
 }
 
+// Plain loops.
+template <class Base>
+void blend_plainly(const std::uint8_t* in, std::int64_t pixels, int channels, float factor, std::uint8_t* out,
+                   Base base) {
+  for (std::int64_t i = 0; i < pixels; ++i, in += channels, out += channels)
+    for (int c = 0; c < channels; ++c) {
+      const int from = base(in);
+      const float sum = static_cast<float>(from) + factor * static_cast<float>(in[c] - from);
+      out[c] = channels % 2 == 0 && c == channels - 1 ? in[c] : static_cast<std::uint8_t>(std::clamp(sum, 0.f, 255.f));
+    }
+}
+int grey_of_pixel(const std::uint8_t* pixel, int channels) { return channels < 3 ? *pixel : grey_of(pixel); }
+
+const images::ColourKernels kernels = {
+    .blend =
+        [](const std::uint8_t* in, std::int64_t pixels, int channels, int base, float factor, std::uint8_t* out) {
+          blend_plainly(in, pixels, channels, factor, out, [&](const std::uint8_t*) { return base; });
+        },
+    .blend_with_grey =
+        [](const std::uint8_t* in, std::int64_t pixels, int channels, float factor, std::uint8_t* out) {
+          blend_plainly(in, pixels, channels, factor, out,
+                        [&](const std::uint8_t* pixel) { return grey_of_pixel(pixel, channels); });
+        },
+    .sum_of_greys =
+        [](const std::uint8_t* in, std::int64_t pixels, int channels) {
+          std::int64_t sum = 0;
+          for (std::int64_t i = 0; i < pixels; ++i) sum += grey_of_pixel(in + i * channels, channels);
+          return sum;
+        },
+};
+
 // The results of ImageEnhance of Pillow 13 for the factors 0, 0.3 and 1.7.
 struct Case {
-  images::ImageFunction (*function)(double);
+  images::ImageFunction (*function)(double, const images::ColourKernels&);
   std::map<double, Bytes> rgb, grey;
 };
 const Case cases[] = {
@@ -60,22 +91,23 @@ const Case cases[] = {
 TEST(ImageValues, ColoursAreThoseOfPillow) {
   for (const Case& test : cases) {
     for (const auto& [factor, expected] : test.rgb) {
-      EXPECT_EQ(bytes_of(test.function(factor)(rgb())), expected) << factor;
-      EXPECT_EQ(bytes_of(test.function(factor)(rgba(colours))), bytes_of(rgba(expected))) << factor;
+      EXPECT_EQ(bytes_of(test.function(factor, kernels)(rgb())), expected) << factor;
+      EXPECT_EQ(bytes_of(test.function(factor, kernels)(rgba(colours))), bytes_of(rgba(expected))) << factor;
     }
     for (const auto& [factor, expected] : test.grey)
-      EXPECT_EQ(bytes_of(test.function(factor)(grey())), expected) << factor;
-    EXPECT_EQ(bytes_of(test.function(1)(rgb())), colours);
+      EXPECT_EQ(bytes_of(test.function(factor, kernels)(grey())), expected) << factor;
+    EXPECT_EQ(bytes_of(test.function(1, kernels)(rgb())), colours);
     const Element empty = element(HostArray::of<std::uint8_t>({0, 4, 3}, {}));
-    EXPECT_EQ(array_of(test.function(2)(empty)).shape(), (Shape{0, 4, 3}));
+    EXPECT_EQ(array_of(test.function(2, kernels)(empty)).shape(), (Shape{0, 4, 3}));
   }
-  EXPECT_EQ(error_of([] { images::adjust_contrast(-1); }), "adjust_contrast: factor must be at least 0, got -1.0");
+  EXPECT_EQ(error_of([] { images::adjust_contrast(-1, kernels); }),
+            "adjust_contrast: factor must be at least 0 and finite, got -1.0");
   EXPECT_EQ(error_of([] {
-              images::adjust_contrast(2)(element(HostArray::of<std::uint8_t>({1, 1, 5}, Bytes(5))));
+              images::adjust_contrast(2, kernels)(element(HostArray::of<std::uint8_t>({1, 1, 5}, Bytes(5))));
             }),
             "adjust_contrast: expected an image of 1 to 4 channels, got 5");
   EXPECT_EQ(error_of([] {
-              images::adjust_contrast(2)(element(HostArray::of<float>({1, 1}, {1})));
+              images::adjust_contrast(2, kernels)(element(HostArray::of<float>({1, 1}, {1})));
             }),
             "adjust_contrast: expected an image of u8, got f32");
 }
@@ -86,22 +118,22 @@ TEST(ImageValues, ColorJitterHasARangeForEachOfTheThree) {
   std::set<Bytes> brightness, contrast, saturation;
   for (std::int64_t record = 0; record < 100; ++record) {
     const RandomKey key = {1, 0, record};
-    for (const std::uint8_t value : bytes_of(images::color_jitter(0.2, 0, 0)(constant, key))) {
+    for (const std::uint8_t value : bytes_of(images::color_jitter(0.2, 0, 0, kernels)(constant, key))) {
       EXPECT_GE(value, 79);
       EXPECT_LE(value, 120);
     }
-    brightness.insert(bytes_of(images::color_jitter(0.2, 0, 0)(constant, key)));
-    EXPECT_EQ(bytes_of(images::color_jitter(0, 0.9, 0.9)(constant, key)), Bytes(6, 100));
-    contrast.insert(bytes_of(images::color_jitter(0, 0.9, 0)(grey(), key)));
-    EXPECT_EQ(bytes_of(images::color_jitter(0, 0, 0.9)(grey(), key)), greys);
-    saturation.insert(bytes_of(images::color_jitter(0, 0, 0.9)(rgb(), key)));
-    EXPECT_EQ(bytes_of(images::color_jitter(0, 0, 0)(rgb(), key)), colours);
+    brightness.insert(bytes_of(images::color_jitter(0.2, 0, 0, kernels)(constant, key)));
+    EXPECT_EQ(bytes_of(images::color_jitter(0, 0.9, 0.9, kernels)(constant, key)), Bytes(6, 100));
+    contrast.insert(bytes_of(images::color_jitter(0, 0.9, 0, kernels)(grey(), key)));
+    EXPECT_EQ(bytes_of(images::color_jitter(0, 0, 0.9, kernels)(grey(), key)), greys);
+    saturation.insert(bytes_of(images::color_jitter(0, 0, 0.9, kernels)(rgb(), key)));
+    EXPECT_EQ(bytes_of(images::color_jitter(0, 0, 0, kernels)(rgb(), key)), colours);
   }
   EXPECT_GT(brightness.size(), 20u);
   EXPECT_GT(contrast.size(), 50u);
   EXPECT_GT(saturation.size(), 50u);
-  EXPECT_EQ(error_of([] { images::color_jitter(0, -0.5, 0); }),
-            "color_jitter: the range of a factor must be at least 0, got -0.5");
+  EXPECT_EQ(error_of([] { images::color_jitter(0, -0.5, 0, kernels); }),
+            "color_jitter: the range of a factor must be at least 0 and finite, got -0.5");
 }
 
 TEST(ImageValues, ProductsWithAlphaAreThoseOfPillow) {
