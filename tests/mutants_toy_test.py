@@ -105,6 +105,15 @@ def verdicts(root):
     return {row["new"].strip(): row for row in map(json.loads, path.read_text().splitlines())}
 
 
+def test_a_fault_after_which_a_function_is_missing_does_not_count(toy, monkeypatch):
+    faults = {"void wait_for(int& a) {": ["void wait_for(long& a) {"], "  return 7;": ["  return 8;"]}
+    monkeypatch.setattr(sys.modules[__name__], "FAULTS", faults)
+    out = toy("toy", "2", "--seed", "1")[1]
+    kinds = {new: row["result"] for new, row in verdicts(toy.root).items()}
+    assert kinds == {"void wait_for(long& a) {": "invalid", "return 8;": "noticed"}, out
+    assert "the object does not define _Z8wait_forRi any more" in out
+
+
 def test_the_faults_of_a_toy_project_are_judged_end_to_end(toy):
     code, out = toy("toy", "3", "--seed", "3")
     assert code == 1, out

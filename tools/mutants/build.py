@@ -226,9 +226,17 @@ class Build:
         maps = [word.replace(str(self.tree), str(overlay), 1) for word in maps]  # so that strings with paths stay equal
         words[first:first] = [f"-I{overlay}", *maps, "-w"]
         run(words, self.folder)
+        if missing := self.functions(self.folder / object_name) - self.functions(out):
+            # The linker would take the object without the fault from its library.
+            raise BuildFailure(f"error: the object does not define {min(missing)} any more")
         if object_name not in self.sound:
             self.sound[object_name] = self.code(self.folder / object_name)
         return self.code(out) != self.sound[object_name]
+
+    def functions(self, path):
+        """The functions and data that an object defines for others; those of inline functions may be missing."""
+        lines = run(["nm", "--extern-only", "--defined-only", "--format=posix", str(path)], self.folder).splitlines()
+        return {line.split()[0] for line in lines if line.split()[1] in "TDBR"}
 
     def code(self, path):
         """The hash of an object without its debug information."""
