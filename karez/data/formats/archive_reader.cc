@@ -46,7 +46,10 @@ ArchiveReader::ArchiveReader(std::unique_ptr<ByteStream> stream, std::string nam
   archive_ = archive_read_new();
   require(ErrorKind::data, archive_ != nullptr, name_, ": libarchive failed to start: out of memory");
   try {
-    if (format == ArchiveFormat::tar) archive_read_support_format_tar(archive_);
+    // In the middle of a file the format is known. To detect it, libarchive requires more of the first header than of
+    // others, so a stream that is resumed at such a header would end with an error.
+    if (format == ArchiveFormat::tar && offset > 0) archive_read_set_format(archive_, ARCHIVE_FORMAT_TAR);
+    else if (format == ArchiveFormat::tar) archive_read_support_format_tar(archive_);
     else archive_read_support_format_zip_streamable(archive_);
     archive_read_set_callback_data(archive_, this);
     archive_read_set_read_callback(archive_, read_block);
