@@ -136,6 +136,26 @@ TEST(ImageValues, ColorJitterHasARangeForEachOfTheThree) {
             "color_jitter: the range of a factor must be at least 0 and finite, got -0.5");
 }
 
+std::string calls;
+
+TEST(ImageValues, ColorJitterAppliesTheThreeInEachOrder) {
+  const images::ColourKernels recording = {
+      .blend = [](const std::uint8_t*, std::int64_t, int, int base, float,
+                  std::uint8_t*) { calls += base == 0 ? 'b' : 'c'; },
+      .blend_with_grey = [](const std::uint8_t*, std::int64_t, int, float, std::uint8_t*) { calls += 's'; },
+      .sum_of_greys = [](const std::uint8_t*, std::int64_t pixels, int) { return 9 * pixels; },
+  };
+  std::map<std::string, int> orders;
+  const auto jitter = images::color_jitter(0.5, 0.5, 0.5, recording);
+  for (std::int64_t record = 0; record < 600; ++record) {
+    calls.clear();
+    jitter(rgb(), {1, 0, record});
+    ++orders[calls];
+  }
+  EXPECT_EQ(orders.size(), 6u);
+  for (const auto& [order, count] : orders) EXPECT_GT(count, 60) << order;
+}
+
 TEST(ImageValues, ProductsWithAlphaAreThoseOfPillow) {
   for (unsigned alpha = 0; alpha <= 255; ++alpha)
     for (unsigned value = 0; value <= 255; ++value) {
@@ -211,6 +231,11 @@ TEST(ImageValues, CenterCropsPadTheLargerHalfAfterTheImage) {
             (std::vector<float>{0, 1, 2, 3, 0, 0}));
   const HostArray narrow = array_of(images::center_crop(1, 2)(image));
   EXPECT_EQ(std::vector<float>(narrow.data<float>().begin(), narrow.data<float>().end()), (std::vector<float>{1, 2}));
+}
+
+TEST(ImageValues, NormalizeNeedsNumbers) {
+  for (const auto& [mean, std] : {std::pair<std::vector<float>, std::vector<float>>{{}, {1}}, {{1}, {}}})
+    EXPECT_EQ(error_of([&] { images::normalize(mean, std); }), "normalize: mean and std must have at least one number");
 }
 
 TEST(ImageValues, NormalizedPlanesHaveTheChannelsFirst) {

@@ -114,6 +114,8 @@ TEST(Images, OtherFilesAreErrors) {
   EXPECT_EQ(decode_error({}), "a.img: expected a JPEG, PNG or WebP image, got no bytes");
   EXPECT_EQ(decode_error({'G', 'I', 'F', '8'}),
             "a.img: expected a JPEG, PNG or WebP image, got a file of 4 bytes that begins with 47494638");
+  EXPECT_EQ(decode_error({'G', 'I', 'F', '8', '9', 'a', 1, 0, 2, 0}),
+            "a.img: expected a JPEG, PNG or WebP image, got a file of 10 bytes that begins with 4749463839610100");
 }
 
 TEST(Images, LargeImagesAreErrors) {
