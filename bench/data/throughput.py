@@ -100,7 +100,7 @@ def main():
         "names", nargs="*", metavar="PIPELINE", help=f"default: all of {', '.join(pipelines.PIPELINES)}"
     )
     parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of one measurement")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of one measurement")
     parser.add_argument(
         "--warm-up", type=float, default=3.0, help="seconds before the first one, in which tf.data tunes"
     )
