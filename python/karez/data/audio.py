@@ -8,6 +8,7 @@ import numpy
 
 from .. import _core
 from . import images
+from .argument_types import explain_types
 
 __all__ = ["decode", "encode_wav"]
 
@@ -28,3 +29,6 @@ decode(file) returns (samples, rate), decode(file, label) returns (samples, rate
 def encode_wav(samples: Any, rate: int) -> bytes:
     """A WAV file, with samples of 16 bits, of float32 samples [frames, channels] between -1 and 1."""
     return bytes(_core.encode_wav(numpy.asarray(samples, numpy.float32), rate))
+
+
+explain_types(globals(), __all__)

@@ -9,6 +9,7 @@ import numpy
 
 from ..errors import ShapeError, UserError
 from . import sources
+from .argument_types import explain_types
 
 
 class Batches:
@@ -64,3 +65,6 @@ class Batches:
         rows: Any = self._rows._dataset.at(place, epoch)
         parts = tuple(array[rows] for array in self.arrays)
         return parts if len(parts) > 1 else parts[0]
+
+
+explain_types(globals(), ["Batches"])

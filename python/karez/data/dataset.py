@@ -6,18 +6,19 @@ import operator
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Literal, Optional, Union
 
 import numpy
 
 from .. import _core
 from ..errors import DataError, TypeError, UserError
 from . import images, text, workers
+from .argument_types import explain_types
 from .iterable_reader import EpochReader, IterableReader, OnePass, SharedIterator
 from .iterator import DataIterator, Epoch
 
 Path = Union[str, "os.PathLike[str]"]
-Number = Union[int, str]  # of lanes or slots; "auto": chosen while the data set is read
+Number = Union[int, Literal["auto"]]  # of lanes or slots; "auto": chosen while the data set is read
 
 
 class Dataset:
@@ -347,7 +348,7 @@ def _restore_object(stored: bytes) -> Any:
         raise DataError(f"a stored object cannot be restored by pickle: {error}") from error
 
 
-def number_of(what: str, number: Number) -> int:
+def number_of(what: str, number: Union[int, str]) -> int:
     if not isinstance(number, str):
         return number
     if number != "auto":
@@ -358,3 +359,6 @@ def number_of(what: str, number: Number) -> int:
 def check_callable(method: str, f: Any) -> None:
     if not callable(f):
         raise TypeError(f"{method}: expected a function, got {type(f).__name__}")
+
+
+explain_types(globals(), ["Dataset", "from_generator"])

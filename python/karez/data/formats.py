@@ -9,6 +9,7 @@ from typing import Any, Optional, Union
 
 from .. import _core
 from ..errors import TypeError, UserError
+from .argument_types import explain_types
 from .dataset import Dataset, path_bytes
 from .remote_files import expand_url, is_url, open_stream
 from .skipped_record import report_skipped
@@ -204,3 +205,6 @@ def _columns(function: str, columns: Optional[Mapping[str, Any]], missing: Mappi
         if dtype is not None and not _core.is_dtype(dtype):
             raise TypeError(f"{function}: {name!r} must have a dtype or the type str, got {dtype!r}")
     return out
+
+
+explain_types(globals(), __all__)

@@ -9,6 +9,7 @@ from typing import Optional
 
 from .. import _core
 from . import images
+from .argument_types import explain_types
 from .dataset import Dataset, Path, path_bytes
 from .skipped_record import report_skipped
 
@@ -42,3 +43,6 @@ def from_image_folder(
 def image_folder_classes(path: Path) -> list[str]:
     """The names of the classes in a folder of images, in the order of their labels."""
     return [os.fsdecode(name) for name in _core.image_folder_classes(path_bytes("image_folder_classes", path))]
+
+
+explain_types(globals(), __all__)

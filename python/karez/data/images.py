@@ -23,6 +23,7 @@ import numpy
 from .. import _core
 from ..errors import UserError
 from ..tensor import Tensor
+from .argument_types import explain_types
 from .skipped_record import report_skipped
 
 __all__ = [
@@ -362,3 +363,6 @@ def _decode_with(*options: Any) -> Decode:
 
 
 decode = _decode_with(*decode_options("decode"))
+
+
+explain_types(globals(), __all__)

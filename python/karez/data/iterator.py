@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _core, worlds
 from ..errors import UserError
+from .argument_types import explain_types
 
 
 class DataIterator:
@@ -98,3 +99,6 @@ class Epoch:
         """Ends the iterator if it is only of this loop. Does not wait for functions that are running."""
         if self._owns:
             self._iterator._iterator.close(False)
+
+
+explain_types(globals(), ["DataIterator"])

@@ -12,6 +12,7 @@ import numpy
 
 from .. import _core
 from ..errors import TypeError, UserError
+from .argument_types import explain_types
 from .dataset import Dataset, Number, Path, as_dataset, check_callable, path_bytes
 
 __all__ = ["concat", "from_arrays", "from_files", "from_labelled_images", "from_source", "random_split", "range", "zip"]
@@ -19,7 +20,7 @@ __all__ = ["concat", "from_arrays", "from_files", "from_labelled_images", "from_
 
 def from_arrays(*arrays: Any) -> Dataset:
     """The rows of arrays with equal numbers of rows: of one array, of several as a tuple, or of a tuple or dict of
-    arrays. The arrays must not be changed while the data set is used. Arrays of a dtype that tensors do not have, such
+    arrays. A list of numbers, or of such lists, is an array. The arrays must not be changed while the data set is used. Arrays of a dtype that tensors do not have, such
     as uint8, stay NumPy arrays until a function converts them."""
     if not arrays:
         raise UserError("from_arrays: at least one array is needed")
@@ -43,12 +44,17 @@ _DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint8", "bool", "
 
 
 def _with_arrays(value: Any, leaves: list[Any]) -> Any:
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list)) and not _is_array(value):
         return tuple(_with_arrays(item, leaves) for item in value)
     if isinstance(value, dict):
         return {key: _with_arrays(item, leaves) for key, item in value.items()}
     leaves.append(numpy.ascontiguousarray(value) if numpy.ndim(value) else numpy.asarray(value))
     return leaves[-1]
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is a list of numbers or of such lists."""
+    return isinstance(value, list) and all(isinstance(x, (bool, int, float, complex)) or _is_array(x) for x in value)
 
 
 def _row_of(value: Any, index: int) -> Any:
@@ -153,3 +159,6 @@ def random_split(dataset: Dataset, lengths: Sequence[Union[int, float]], seed: i
 def _read_bytes(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
+
+
+explain_types(globals(), __all__)

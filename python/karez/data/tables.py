@@ -11,6 +11,7 @@ import numpy
 
 from .. import _core
 from ..errors import DataError, UserError
+from .argument_types import explain_types
 from .dataset import Dataset
 from .formats import MAX_RECORD_BYTES, Path, Paths, check_file_options, path_list
 from .iterable_reader import IterableReader
@@ -330,3 +331,6 @@ def _array_of(value: Any, dtype: Any) -> Any:
     if items.null_count == 0 or numpy.issubdtype(dtype, numpy.floating):
         return items.to_numpy(zero_copy_only=False)
     return value.as_py()
+
+
+explain_types(globals(), __all__)

@@ -14,6 +14,7 @@ from typing import Any, Optional, Union
 import numpy
 
 from ..errors import DataError, TypeError, UserError
+from .argument_types import explain_types
 
 __all__ = ["Function", "byte_tokens", "tokenizer"]
 
@@ -178,3 +179,6 @@ def _library_tokenizer(source: Any) -> Any:
 def _types_of(items: tuple[Any, ...]) -> str:
     names = [f"a dict with the keys {list(item)}" if isinstance(item, dict) else type(item).__name__ for item in items]
     return ", ".join(names)
+
+
+explain_types(globals(), __all__)
