@@ -72,13 +72,17 @@ Tensor pow(Term x, Term y) {
   return at_line(x.where, [&](Trace& t) {
     DType dtype = promoted(t, {&x, &y});
     if (is_float(dtype) && are_numbers({&x, &y})) dtype = DType::f64;
-    const ValueId base = as(t, x, dtype), power = as(t, y, dtype);
+    const ValueId base = as(t, x, dtype);
+    const auto* integer = std::get_if<std::int64_t>(&y.value);
+    const auto* real = std::get_if<double>(&y.value);
+    if (is_float(dtype) && (integer != nullptr || real != nullptr))
+      return t.tensor(build::pow_of_floats(t.builder, base, real != nullptr ? *real : static_cast<double>(*integer)));
+    const ValueId power = as(t, y, dtype);
     if (is_float(dtype)) return t.tensor(build::binary(t.builder, "pow", base, power));
     require(ErrorKind::type, dtype != DType::b8, "pow: expected numbers, got ", t.graph.type(base), " and ",
             t.graph.type(power), "; cast them first");
-    const std::int64_t* exponent = std::get_if<std::int64_t>(&y.value);
-    require(exponent == nullptr || *exponent >= 0, "pow: ", t.graph.type(base), " to the power ",
-            exponent == nullptr ? 0 : *exponent, " is not an integer; cast the base to a float first");
+    require(integer == nullptr || *integer >= 0, "pow: ", t.graph.type(base), " to the power ",
+            integer == nullptr ? 0 : *integer, " is not an integer; cast the base to a float first");
     return t.tensor(build::pow_of_integers(t.builder, base, power));
   });
 }

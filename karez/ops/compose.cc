@@ -110,6 +110,26 @@ ValueId binary(Builder& b, std::string_view op, ValueId x, ValueId y) {
   return b.one(op, {x, y});
 }
 
+ValueId pow_of_floats(Builder& b, ValueId x, double exponent) {
+  struct Row {
+    double exponent;
+    std::string expr, slope;  // and its derivative
+  };
+  // Intermediate results overflow only where the power does. A root is the power 0.5 except for -0 and -inf.
+  static const std::string root = "select(x0 == 0, 0, select(x0 == -inf, inf, sqrt(x0)))";
+  static const Row rows[] = {
+      {-2, "1 / x0 * (1 / x0)", "-2 * (1 / x0) * (1 / x0) * (1 / x0)"},
+      {-1, "1 / x0", "-1 * (1 / x0) * (1 / x0)"},
+      {0.5, root, "0.5 / " + root},
+      {2, "x0 * x0", "2 * x0"},
+      {3, "x0 * x0 * x0", "3 * (x0 * x0)"},
+      {4, "x0 * x0 * (x0 * x0)", "4 * (x0 * x0 * x0)"},
+  };
+  for (const Row& row : rows)
+    if (row.exponent == exponent) return b.one("pointwise", {x}, {{"expr", row.expr}, {"slopes", row.slope}});
+  return binary(b, "pow", x, full_like(b, x, exponent));
+}
+
 ValueId sum(Builder& b, ValueId x) { return reduce_sum(b, x, all_axes(b.type(x))); }
 
 ValueId sum(Builder& b, ValueId x, const Ints& axes, bool keep) {

@@ -25,6 +25,9 @@ ValueId broadcast_to(Builder& b, ValueId x, const Shape& shape);
 // Adds an op with two operands ("add", "lt"); the operands have equal dtypes and are broadcast to a common shape.
 ValueId binary(Builder& b, std::string_view op, ValueId x, ValueId y);
 
+// x to a constant power, for floats. The powers -2, -1, 0.5, 2, 3 and 4 are products, quotients and roots, which are
+// faster than `pow` and differ from it by rounding only.
+ValueId pow_of_floats(Builder& b, ValueId x, double exponent);
 ValueId sum(Builder& b, ValueId x);  // the sum of all elements
 ValueId sum(Builder& b, ValueId x, const Ints& axes,
             bool keep = false);  // negative axes count from the end; if keep, reduced axes have size 1

@@ -38,6 +38,15 @@ template <class Body> std::string error(Body&& body) {
   } catch (const Error& e) { return e.what(); }
 }
 
+TEST(Compose, SomeConstantPowersAreProducts) {
+  for (double exponent : {-3.0, -2.0, -1.0, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0}) {
+    Program p;
+    pow_of_floats(p.b, p.in("x", DType::f32, {3}), exponent);
+    const bool is_product = exponent != -3 && exponent != 1 && exponent != 5;
+    EXPECT_EQ(p.text().find("pow") == std::string::npos, is_product) << exponent << p.text();
+  }
+}
+
 TEST(Compose, CrossEntropySelectsTheLogitBeforeItSubtracts) {
   Program p;
   ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i64, {8});
