@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +39,16 @@ enum class LastBatch {
 // Instead of a number of lanes or slots: it is chosen while the data set is read, and changes with the load.
 inline constexpr int automatic = std::numeric_limits<int>::min();
 
+// One of several elements for which a function is called together.
+struct GroupItem {
+  const Element& in;
+  RandomKey key = {};                  // of a function with random numbers
+  Element out = {};                    // of `map`
+  bool keep = true;                    // of `filter`
+  std::exception_ptr error = nullptr;  // instead of a result
+};
+using GroupFunction = std::function<void(std::span<GroupItem>)>;
+
 struct MapOptions {
   int parallel = 1;           // the number of elements that are computed at the same time, or `automatic`
   bool deterministic = true;  // emit elements in the order of the input; otherwise in the order of completion
@@ -45,6 +57,9 @@ struct MapOptions {
   // (0: `parallel`; at most, if that is automatic), and a text for `explain`: "in 2 processes: 4711, 4712".
   int lanes = 0;
   std::function<std::string()> place = nullptr;
+  // Optional, with several lanes: computes several elements in one call, with the results of the function. It is called
+  // for elements that are there, if the function takes less than half a millisecond.
+  GroupFunction group = nullptr;
 };
 
 // What happens to an element that alone has more bytes than DatasetOptions::bytes allows, and to elements that one

@@ -1,4 +1,5 @@
 // Tests of limits of lanes and slots that change while a stage runs, and of what a stage lacks.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -110,6 +111,42 @@ TEST_F(LimitedStage, WhatIsLackingIsNamedIfItIsOneThing) {
   EXPECT_EQ(ports_.obstacle(), StageObstacle::other) << "a lane and the input";
   take({.kind = StageMessage::Kind::stop, .to = StageId(1), .run = 2});
   EXPECT_EQ(ports_.obstacle(), StageObstacle::other);
+}
+
+TEST_F(LimitedStage, ActsThatJoinAnotherOneShareItsLane) {
+  EXPECT_FALSE(ports_.can_join()) << "no act runs";
+  fill(4);
+  ports_.set_limits(1, 4);
+  acts_.push_back(ports_.begin());
+  EXPECT_FALSE(ports_.ready());
+  EXPECT_TRUE(ports_.can_join());
+  acts_.push_back(ports_.begin(true));
+  acts_.push_back(ports_.begin(true));
+  EXPECT_EQ(ports_.running(), 3);
+  EXPECT_EQ(ports_.busy_lanes(), 1);
+  EXPECT_EQ(ports_.obstacle(), StageObstacle::lane);
+  ports_.set_limits(1, 3);
+  EXPECT_FALSE(ports_.can_join()) << "no slot is free";
+  EXPECT_THAT(error_of([&] { ports_.begin(true); }), testing::HasSubstr("begins an act although it is not ready"));
+  ports_.set_limits(1, 4);
+  end_first();
+  end_first();
+  end_first();
+  EXPECT_EQ(ports_.running(), 0);
+  EXPECT_EQ(ports_.busy_lanes(), 0);
+  EXPECT_TRUE(ports_.ready());
+  EXPECT_FALSE(ports_.can_join()) << "no act runs";
+}
+
+TEST_F(LimitedStage, TheEndOfARunJoinsNoAct) {
+  fill(1);
+  take({StageMessage::Kind::filled, StageId(1), 0, 1, true, 1, 1});
+  acts_.push_back(ports_.begin());
+  EXPECT_FALSE(ports_.can_join());
+  EXPECT_TRUE(ports_.ready());
+  end_first();
+  take({.kind = StageMessage::Kind::stop, .to = StageId(1), .run = 2});
+  EXPECT_FALSE(ports_.can_join());
 }
 
 TEST_F(LimitedStage, LimitsOutOfRangeAreErrors) {

@@ -93,10 +93,12 @@ void StagePorts::discard_pending() {
   last_slot_ = -1;
 }
 
-StageAct StagePorts::begin() {
-  if (!ready()) fail("stage ", stage_, " begins an act although it is not ready: ", text());
+StageAct StagePorts::begin(bool joins) {
+  if (joins ? !can_join() : !ready()) fail("stage ", stage_, " begins an act although it is not ready: ", text());
   ++running_;
+  joined_ += joins;
   StageAct act;
+  act.joins = joins;
   act.run = run_;
   if (control_ != Control::none) {
     act.kind = control_ == Control::start ? StageAct::Kind::start : StageAct::Kind::stop;
@@ -138,7 +140,7 @@ StageActivity StagePorts::activity() const {
 StageObstacle StagePorts::obstacle() const {
   if (!active_ || draining_ || control_ != Control::none) return StageObstacle::other;
   if (lanes_ == 1 && running_ > 0) return StageObstacle::other;  // the input that it reads next is not known
-  const bool lane = running_ < lane_limit_, slot = has_slot(), input = next_input_ < 0 || readable_input() >= 0;
+  const bool lane = busy_lanes() < lane_limit_, slot = has_slot(), input = next_input_ < 0 || readable_input() >= 0;
   if (lane + slot + input < 2) return StageObstacle::other;
   if (!lane) return StageObstacle::lane;
   if (!slot) return StageObstacle::slot;

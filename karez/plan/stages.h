@@ -136,6 +136,7 @@ struct StageAct {
   int slot = -1;              // the output slot that the act may fill
   std::int64_t run = 0;       // of the stage
   std::int64_t sequence = 0;  // the number of earlier element acts of this run
+  bool joins = false;         // it shares the lane of an act that began before it
 };
 
 // What an act has done, as the stage reports it.
@@ -178,7 +179,14 @@ class StagePorts {
 
   bool ready() const {
     if (control_ != Control::none) return running_ == 0;
-    return active_ && !draining_ && running_ < lane_limit_ && has_slot() && (next_input_ < 0 || readable_input() >= 0);
+    return active_ && !draining_ && busy_lanes() < lane_limit_ && has_slot() &&
+           (next_input_ < 0 || readable_input() >= 0);
+  }
+  // Whether an act can join another one that has just begun. The caller executes them together, in one lane. Only of
+  // stages with several lanes, and for an element, not for the end of a run.
+  bool can_join() const {
+    return lanes_ > 1 && running_ > 0 && control_ == Control::none && active_ && !draining_ && has_slot() &&
+           next_input_ >= 0 && !input(next_input_).empty() && !input(next_input_).front().last;
   }
   // Lower limits than the numbers of the graph: an act begins if fewer than `lanes` acts run and fewer than `slots`
   // slots are taken or filled. They only delay acts: running acts end, and filled slots are read. The limits may change
@@ -188,10 +196,11 @@ class StagePorts {
   int slot_limit() const { return slots() - unused_slots_; }
   // `send` is called with each message that follows; it must not call these ports.
   template <class Send> void take(const StageMessage& message, Send&& send);
-  StageAct begin();
+  StageAct begin(bool joins = false);
   template <class Send> void complete(const StageAct& act, const StageResult& result, Send&& send);
 
-  int running() const { return running_; }
+  int running() const { return running_; }  // acts
+  int busy_lanes() const { return running_ - joined_; }
   int input_count() const { return static_cast<int>(inputs_.size()); }
   const StageInput& input(int i) const { return inputs_[static_cast<std::size_t>(i)]; }
   int free_slots() const { return static_cast<int>(free_.size()); }
@@ -264,6 +273,7 @@ class StagePorts {
   bool draining_ = false;  // several lanes: no further act of this run begins
   Control control_ = Control::none;
   int running_ = 0, next_input_ = -1, choices_ = 1;
+  int joined_ = 0;      // of the running acts, those that share a lane
   int last_read_ = -1;  // the input that an act read last
   std::int64_t run_ = 0, piece_ = 0, sequence_ = 0;
   std::vector<StageInput> inputs_;
@@ -310,6 +320,7 @@ template <class Send> void StagePorts::start_inputs(std::span<const int> starts,
 
 template <class Send> void StagePorts::complete(const StageAct& act, const StageResult& result, Send&& send) {
   --running_;
+  joined_ -= act.joins;
   if (act.kind != StageAct::Kind::element) {
     start_inputs(result.starts, true, send);
     if (act.kind == StageAct::Kind::start && act.run == run_ && control_ == Control::none) {

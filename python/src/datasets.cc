@@ -10,6 +10,7 @@
 
 #include "karez/karez.h"
 #include "python/src/bindings.h"
+#include "python/src/element_functions.h"
 #include "python/src/elements.h"
 #include "python/src/image_function.h"
 #include "python/src/value.h"
@@ -28,36 +29,8 @@ data::LastBatch last_batch_from(const std::string& word) {
   base::fail("last must be 'keep', 'drop' or 'pad', got '", word, "'");
 }
 
-// The name of a Python function, for texts; "" if it has none.
-std::string name_of(nb::handle function) {
-  const nb::object name = nb::getattr(function, "__name__", nb::str(""));
-  const std::string text = nb::isinstance<nb::str>(name) ? nb::cast<std::string>(name) : "";
-  return text == "<lambda>" ? "" : text;
-}
-
-// One of the two words of the key of a NumPy generator.
-std::uint64_t key_word(const data::RandomKey& key, std::uint64_t first) {
-  return std::uint64_t{key.word(first)} << 32 | key.word(first + 1);
-}
-
-data::MapOptions process_options(const std::shared_ptr<WorkerPool>& pool, const std::string& name, int parallel,
-                                 bool deterministic) {
-  return {parallel, deterministic, name, pool->lanes(), [pool] { return pool->text(); }};
-}
-
 // Paths are bytes, because not every path is valid UTF-8.
 std::string text_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
-
-// Calls a Python function with the fields of an element: the items of a tuple are its arguments.
-nb::object call(const data::Object& function, const Element& element) {
-  return nb::borrow(handle_of(function))(*arguments_of(element));
-}
-
-std::function<Element(const Element&)> element_function(nb::object f) {
-  return [f = hold(std::move(f))](const Element& element) {
-    return with_gil([&] { return element_from(call(f, element)); });
-  };
-}
 
 // The data set that a function makes from an element; `f` returns an object of class Dataset.
 std::function<Dataset(const Element&)> dataset_function(nb::object f) {
@@ -141,54 +114,11 @@ struct OwnedIterator {
 };
 
 void init_stages(nb::class_<Dataset>& type) {
-  type.def("map", [](const Dataset& self, nb::object f, int parallel, bool deterministic) {
-    const std::string name = name_of(f);
-    return self.map(element_function(std::move(f)), {parallel, deterministic, name});
-  });
-  type.def("map_random", [](const Dataset& self, nb::object f, std::uint64_t seed, int parallel, bool deterministic) {
-    const std::string name = name_of(f);
-    return self.map(
-        [f = hold(std::move(f))](const Element& element, const data::RandomKey& key) {
-          return with_gil([&] {
-            return element_from(nb::borrow(handle_of(f))(key_word(key, 0), key_word(key, 2), *arguments_of(element)));
-          });
-        },
-        seed, {parallel, deterministic, name});
-  });
-  type.def(
-      "map_in_processes",
-      [](const Dataset& self, std::shared_ptr<WorkerPool> pool, const std::string& name, int parallel,
-         bool deterministic, std::optional<std::uint64_t> seed) {
-        const data::MapOptions options = process_options(pool, name, parallel, deterministic);
-        if (!seed) return self.map([pool](const Element& element) { return pool->map(element); }, options);
-        return self.map(
-            [pool](const Element& element, const data::RandomKey& key) {
-              return pool->map(element, {key_word(key, 0), key_word(key, 2)});
-            },
-            *seed, options);
-      },
-      "pool"_a, "name"_a, "parallel"_a, "deterministic"_a, "seed"_a.none());
-  type.def("filter_in_processes", [](const Dataset& self, std::shared_ptr<WorkerPool> pool, const std::string& name,
-                                     int parallel, bool deterministic) {
-    return self.filter([pool](const Element& element) { return pool->keeps(element); },
-                       process_options(pool, name, parallel, deterministic));
-  });
+  init_element_functions(type);
   type.def("map_images", [](const Dataset& self, const ImageFunction& f, std::uint64_t seed, int parallel,
                             bool deterministic, const std::string& name) {
     const data::MapOptions options{parallel, deterministic, name};
     return f.random == nullptr ? self.map(f.plain, options) : self.map(f.random, seed, options);
-  });
-  type.def("filter", [](const Dataset& self, nb::object f, int parallel, bool deterministic) {
-    const std::string name = name_of(f);
-    return self.filter(
-        [f = hold(std::move(f))](const Element& element) {
-          return with_gil([&] {
-            const int result = PyObject_IsTrue(call(f, element).ptr());
-            if (result < 0) nb::raise_python_error();
-            return result != 0;
-          });
-        },
-        {parallel, deterministic, name});
   });
   type.def("flat_map", [](const Dataset& self, nb::object f) { return self.flat_map(dataset_function(std::move(f))); });
   type.def("interleave", [](const Dataset& self, nb::object f, int cycle, int block, bool parallel, bool tuned) {
@@ -312,7 +242,7 @@ void init_datasets(nb::module_& m) {
       .def("text", &WorkerPool::text);
   m.def("in_stage", &data::in_stage);
   m.attr("automatic") = data::automatic;  // a number of lanes or slots
-  m.def("dtype_names", [] {  // NumPy's names by number, as in messages to worker processes
+  m.def("dtype_names", [] {               // NumPy's names by number, as in messages to worker processes
     std::vector<std::string> names;
     for (DType dtype : tensor::all_dtypes) names.emplace_back(numpy_name(dtype));
     return names;

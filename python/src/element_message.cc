@@ -185,15 +185,15 @@ std::uint64_t write_element(const Element& element, const SharedRegion& region, 
   return writer.next();
 }
 
-Element read_reply(const ReplyHeader& header, std::string_view body, std::span<const std::byte> memory) {
-  if (header.status == 's') {
+Element read_reply(char status, std::string_view body, std::span<const std::byte> memory) {
+  if (status == 's') {
     if (!body.empty())
       with_gil([&] {
         nb::module_::import_("karez.data.skipped_record").attr("count_stored")(nb::bytes(body.data(), body.size()));
       });
     return data::skipped_element();
   }
-  if (header.status == 'p')
+  if (status == 'p')
     return with_gil([&] { return element_from(worker_functions("loads")(nb::bytes(body.data(), body.size()))); });
   Element element;
   BodyReader reader(body, memory);

@@ -158,6 +158,14 @@ nb::tuple arguments_of(const Element& element) {
   return nb::make_tuple(object);
 }
 
+nb::object call(const Object& function, const Element& element) {
+  return nb::borrow(handle_of(function))(*arguments_of(element));
+}
+
+std::uint64_t key_word(const data::RandomKey& key, std::uint64_t first) {
+  return std::uint64_t{key.word(first)} << 32 | key.word(first + 1);
+}
+
 Element opaque_element(nb::object object) {
   Element element;
   element.structure = data::leaf_structure();

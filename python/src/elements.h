@@ -23,6 +23,10 @@ nb::object python_of(const data::Element& element);
 nb::object tensors_of(const data::Element& element);
 // The arguments for a function of an element: the items of a tuple, or the element itself.
 nb::tuple arguments_of(const data::Element& element);
+// Calls a Python function with them.
+nb::object call(const data::Object& function, const data::Element& element);
+// One of the two words of the key of a NumPy generator.
+std::uint64_t key_word(const data::RandomKey& key, std::uint64_t first);
 // The object that stands for a skipped element; set once, by the package.
 void set_skip_object(nb::object object);
 // What reports skipped records: function(count, first_error).

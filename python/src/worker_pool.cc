@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <utility>
 
@@ -14,6 +15,7 @@ namespace karez::python {
 namespace {
 
 using data::Element;
+using data::GroupItem;
 
 constexpr double fast_ns = 1e6;  // a function that takes less time than this gets its elements ahead
 constexpr int most_restarts = 3;
@@ -48,80 +50,132 @@ std::string WorkerPool::text() {
   return cat("in ", options_.processes, options_.processes == 1 ? " process" : " processes", pids);
 }
 
-Element WorkerPool::map(const Element& element, const std::uint64_t (&random_key)[2]) {
-  Element out;
-  RequestHeader header{.flags = random_flag, .key = {random_key[0], random_key[1]}};
-  call(header, element, [&](const ReplyHeader& reply, std::string_view body, std::span<const std::byte> memory) {
-    out = read_reply(reply, body, memory);
-  });
-  return out;
+Element WorkerPool::map(const Element& element) {
+  GroupItem item{element};
+  compute_alone(item, 0);
+  return std::move(item.out);
 }
 
-Element WorkerPool::map(const Element& element) {
-  Element out;
-  call({}, element, [&](const ReplyHeader& reply, std::string_view body, std::span<const std::byte> memory) {
-    out = read_reply(reply, body, memory);
-  });
-  return out;
+Element WorkerPool::map(const Element& element, const data::RandomKey& key) {
+  GroupItem item{element, key};
+  compute_alone(item, random_flag);
+  return std::move(item.out);
 }
 
 bool WorkerPool::keeps(const Element& element) {
-  bool keeps = false;
-  call({.flags = filter_flag}, element,
-       [&](const ReplyHeader&, std::string_view body, std::span<const std::byte>) { keeps = body.at(0) != 0; });
-  return keeps;
+  GroupItem item{element};
+  compute_alone(item, filter_flag);
+  return item.keep;
 }
 
-void WorkerPool::check_reply(const ReplyHeader& header, std::string_view body, const Element& element,
-                             const WorkerProcess& process) const {
-  if (header.status != 'e' && header.status != 'l') return;
-  with_gil([&] {
-    nb::module_::import_("karez.data.workers")
-        .attr("raise_error")(nb::bytes(body.data(), body.size()),
-                             cat(place(element), ", worker process ", process.pid()), header.status == 'l');
-  });
+void WorkerPool::compute(std::span<GroupItem> items, std::uint8_t flags) {
+  const auto alone = [&](GroupItem& item, const Outcome* last = nullptr) {
+    try {
+      compute_alone(item, flags, last);
+    } catch (...) { item.error = std::current_exception(); }
+  };
+  Outcome outcome;
+  if (items.size() > 1) {
+    try {
+      outcome = exchange(items, flags);
+    } catch (const base::Error&) {  // such as an element that is too large: of one of them
+    }
+  }
+  if (outcome.replied) {
+    for (std::size_t i : outcome.alone) alone(items[i]);
+    return;
+  }
+  // Those before the one that was being computed are computed again, as their results are lost.
+  for (std::size_t i = 0; i < items.size(); ++i)
+    alone(items[i], outcome.process && i == outcome.item ? &outcome : nullptr);
 }
 
-void WorkerPool::call(RequestHeader header, const Element& element, const WorkerProcess::ReadReply& read) {
+void WorkerPool::compute_alone(GroupItem& item, std::uint8_t flags, const Outcome* last) {
+  int ends = 0;
+  const auto note_end = [&](const Outcome& outcome) {
+    if (outcome.work == WorkerProcess::LastWork::other_channel) return;  // the error belongs to that element
+    ends += outcome.work == WorkerProcess::LastWork::this_channel;
+    if (!options_.restart || ends > most_restarts) fail_end(item.in, outcome, ends);
+  };
+  if (last != nullptr) note_end(*last);
+  for (;;) {
+    const Outcome outcome = exchange({&item, 1}, flags);
+    if (outcome.replied) break;
+    note_end(outcome);
+  }
+  if (item.error) std::rethrow_exception(std::exchange(item.error, nullptr));
+}
+
+void WorkerPool::fail_end(const Element& element, const Outcome& last, int ends) const {
+  base::fail(ErrorKind::data, place(element), ": worker process ", last.process->pid(), " ", last.process->end_text(),
+             last.work == WorkerProcess::LastWork::none ? " before it computed this record" : "",
+             options_.restart ? cat("; it is process number ", ends, " that has ended in this record")
+                              : std::string("; on_worker_exit=\"restart\" computes the record again in another "
+                                            "process. The system kills processes if memory runs out"));
+}
+
+std::vector<std::size_t> WorkerPool::read(std::span<GroupItem> items, std::uint8_t flags, std::string_view body,
+                                          std::span<const std::byte> memory, const WorkerProcess& process) const {
+  std::vector<std::size_t> alone;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    GroupItem& item = items[i];
+    ReplyEntry entry;
+    require(ErrorKind::data, body.size() >= sizeof entry, "a worker process sent a message that is too short");
+    std::memcpy(&entry, body.data(), sizeof entry);
+    body.remove_prefix(sizeof entry);
+    require(ErrorKind::data, body.size() >= entry.size, "a worker process sent a message that is too short");
+    const std::string_view result = body.substr(0, entry.size);
+    body.remove_prefix(entry.size);
+    try {
+      if (entry.status == 'e' || entry.status == 'l')
+        with_gil([&] {
+          nb::module_::import_("karez.data.workers")
+              .attr("raise_error")(nb::bytes(result.data(), result.size()),
+                                   cat(place(item.in), ", worker process ", process.pid()), entry.status == 'l');
+        });
+      else if (entry.status == 'r') alone.push_back(i);
+      else if ((flags & filter_flag) != 0) item.keep = result.at(0) != 0;
+      else item.out = read_reply(entry.status, result, memory);
+    } catch (...) { item.error = std::current_exception(); }
+  }
+  return alone;
+}
+
+WorkerPool::Outcome WorkerPool::exchange(std::span<GroupItem> items, std::uint8_t flags) {
   require(getpid() == owner_,
           "this process was forked from a process with worker processes, which it cannot use; make the data set in the "
           "forked process, or use the start method 'spawn'");
-  for (int ends = 0;;) {
-    const Lane lane = acquire();
-    bool replied = false, ended = false;
-    try {
-      ended = !lane.process->exchange(
-          lane.channel, header, element,
-          [&](const ReplyHeader& reply, std::string_view body, std::span<const std::byte> memory) {
-            replied = true;
-            {
-              std::lock_guard lock(mutex_);
-              const double ns = static_cast<double>(reply.nanoseconds);
-              data::remote_time().ns += ns;
-              data::remote_time().cpu_ns += ns * 1e-6 * reply.cpu;
-              mean_ns_ = mean_ns_ >= 1e9 ? ns : mean_ns_ + (ns - mean_ns_) / 16;
-            }
-            check_reply(reply, body, element, *lane.process);
-            read(reply, body, memory);
-          });
-    } catch (...) {
-      if (replied) release(lane);
-      else remove(lane.process.get());  // its reply may still come
-      throw;
-    }
-    if (!ended) return release(lane);
-    remove(lane.process.get());
-    const std::string how = lane.process->end_text();
-    const WorkerProcess::LastWork work = lane.process->last_work(lane.channel);
-    if (work == WorkerProcess::LastWork::other_channel) continue;  // the error belongs to that element
-    ends += work == WorkerProcess::LastWork::this_channel;
-    if (options_.restart && ends <= most_restarts) continue;
-    base::fail(ErrorKind::data, place(element), ": worker process ", lane.process->pid(), " ", how,
-               work == WorkerProcess::LastWork::none ? " before it computed this record" : "",
-               options_.restart ? cat("; it is process number ", ends, " that has ended in this record")
-                                : std::string("; on_worker_exit=\"restart\" computes the record again in another "
-                                              "process. The system kills processes if memory runs out"));
+  const Lane lane = acquire();
+  bool replied = false, ended = false;
+  Outcome outcome;
+  try {
+    ended = !lane.process->exchange(
+        lane.channel, items, flags,
+        [&](const ReplyHeader& reply, std::string_view body, std::span<const std::byte> memory) {
+          replied = true;
+          {
+            std::lock_guard lock(mutex_);
+            const double ns = static_cast<double>(reply.nanoseconds);
+            data::remote_time().ns += ns;
+            data::remote_time().cpu_ns += ns * 1e-6 * reply.cpu;
+            const double one = ns / static_cast<double>(items.size());
+            mean_ns_ = mean_ns_ >= 1e9 ? one : mean_ns_ + (one - mean_ns_) / 16;
+          }
+          outcome.alone = read(items, flags, body, memory, *lane.process);
+        });
+  } catch (...) {
+    if (replied) release(lane);
+    else remove(lane.process.get());  // its reply may still come
+    throw;
   }
+  outcome.replied = !ended;
+  if (!ended) return release(lane), outcome;
+  remove(lane.process.get());
+  lane.process->end_text();  // waits for its end
+  outcome.work = lane.process->last_work(lane.channel);
+  if (outcome.work == WorkerProcess::LastWork::this_channel) outcome.item = lane.process->last_item();
+  outcome.process = lane.process;
+  return outcome;
 }
 
 WorkerPool::Lane WorkerPool::acquire() {

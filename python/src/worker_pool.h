@@ -7,7 +7,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "karez/api/data_iterator.h"
 #include "python/src/worker_process.h"
@@ -29,10 +32,12 @@ class WorkerPool {
 
   // Call the function for an element, from any thread, without the interpreter's lock.
   data::Element map(const data::Element& element);
-  data::Element map(const data::Element& element, const std::uint64_t (&random_key)[2]);
+  data::Element map(const data::Element& element, const data::RandomKey& key);
   bool keeps(const data::Element& element);
+  // The same for several elements, which one process computes. `flags`: those of a request.
+  void compute(std::span<data::GroupItem> items, std::uint8_t flags);
 
-  // One process gets one element after the other, so that it computes them in order.
+  // One process gets one request after the other, so that it computes them in order.
   int lanes() const { return options_.processes == 1 ? 1 : WorkerProcess::channels * options_.processes; }
   std::string text();  // "in 2 processes: 4711, 4712"
 
@@ -46,13 +51,25 @@ class WorkerPool {
     std::shared_ptr<WorkerProcess> process;
     int channel = 0;
   };
-  void call(RequestHeader header, const data::Element& element, const WorkerProcess::ReadReply& read);
+  // What has happened to a request. If its process has ended: what it was doing, in which of the elements.
+  struct Outcome {
+    bool replied = false;
+    std::size_t item = 0;
+    WorkerProcess::LastWork work = WorkerProcess::LastWork::none;
+    std::shared_ptr<WorkerProcess> process = nullptr;
+    std::vector<std::size_t> alone = {};  // if it has replied: the elements that have to be requested alone
+  };
+  Outcome exchange(std::span<data::GroupItem> items, std::uint8_t flags);
+  // Returns the elements that have to be requested alone.
+  std::vector<std::size_t> read(std::span<data::GroupItem> items, std::uint8_t flags, std::string_view body,
+                                std::span<const std::byte> memory, const WorkerProcess& process) const;
+  // `last`: of an earlier request whose process has ended in this element.
+  void compute_alone(data::GroupItem& item, std::uint8_t flags, const Outcome* last = nullptr);
   Lane acquire();
   std::shared_ptr<WorkerProcess> start();
   void release(const Lane& lane);
   void remove(const WorkerProcess* process);
-  void check_reply(const ReplyHeader& header, std::string_view body, const data::Element& element,
-                   const WorkerProcess& process) const;
+  [[noreturn]] void fail_end(const data::Element& element, const Outcome& last, int ends) const;
   std::string place(const data::Element& element) const;
 
   const data::Object setup_;

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -48,6 +49,25 @@ void write_all(int file, std::string_view bytes) {
     require(ErrorKind::device, written > 0, "the setup of a worker process cannot be stored: ", std::strerror(errno));
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
+}
+
+void write_items(std::span<const data::GroupItem> items, std::uint8_t flags, SharedRegion& region, std::string& body) {
+  const auto write = [&] {
+    for (const data::GroupItem& item : items) {
+      RequestEntry entry;
+      if ((flags & random_flag) != 0) entry.key[0] = key_word(item.key, 0), entry.key[1] = key_word(item.key, 2);
+      const std::size_t begin = (body.size() + 15) / 16 * 16;
+      body.resize(begin + sizeof entry);
+      region.begin = write_element(item.in, region, body);
+      entry.size = body.size() - begin - sizeof entry;
+      std::memcpy(body.data() + begin, &entry, sizeof entry);
+    }
+  };
+  // Objects are pickled with the interpreter's lock: get it once.
+  const auto is_object = [](const data::Field& field) { return !std::holds_alternative<HostArray>(field); };
+  const auto& fields = items.front().in.fields;
+  if (items.size() > 1 && std::any_of(fields.begin(), fields.end(), is_object)) with_gil(write);
+  else write();
 }
 
 class AwaitedProcess {
@@ -142,12 +162,15 @@ bool WorkerProcess::has_ended() const {
   return kill(pid_, 0) != 0;  // another part of the program has waited for it
 }
 
-bool WorkerProcess::exchange(int number, RequestHeader header, const data::Element& element, const ReadReply& read) {
+bool WorkerProcess::exchange(int number, std::span<const data::GroupItem> items, std::uint8_t flags,
+                             const ReadReply& read) {
   Channel& channel = channels_[static_cast<std::size_t>(number)];
+  RequestHeader header{.channel = static_cast<std::uint8_t>(number), .flags = flags};
+  header.count = static_cast<std::uint16_t>(items.size());
   std::string message(sizeof header, '\0'), body;
-  const SharedRegion region{inputs_.data(), channel.begin, region_end(number)};
-  std::uint64_t end = write_element(element, region, body);
-  header.channel = static_cast<std::uint8_t>(number);
+  SharedRegion region{inputs_.data(), channel.begin, region_end(number)};
+  write_items(items, flags, region, body);
+  std::uint64_t end = region.begin;
   header.size = body.size();
   if (body.size() > largest_message) {
     header.position = (end + 63) / 64 * 64;
@@ -197,6 +220,12 @@ std::string WorkerProcess::end_text() {
   std::lock_guard lock(mutex_);
   if (end_text_.empty()) end_text_ = worker_end_text(pid_);
   return end_text_;
+}
+
+std::size_t WorkerProcess::last_item() const {
+  std::uint16_t item = 0;
+  std::memcpy(&item, outputs_.data() + 2, sizeof item);
+  return item;
 }
 
 WorkerProcess::LastWork WorkerProcess::last_work(int channel) const {

@@ -1,4 +1,4 @@
-// A worker process and its channels: each passes one element at a time to the process.
+// A worker process and its channels: each passes some elements at a time to the process.
 #pragma once
 
 #include <sys/types.h>
@@ -56,7 +56,7 @@ class SocketPair {
 
 class WorkerProcess {
  public:
-  static constexpr int channels = 2;  // one element is computed while the next one is on its way
+  static constexpr int channels = 2;  // one request is computed while the next one is on its way
   // `setup`: the content of the setup file (worker.py); the arguments and files are added to the command.
   WorkerProcess(WorkerCommand command, std::string_view setup);
   ~WorkerProcess();
@@ -64,16 +64,17 @@ class WorkerProcess {
   WorkerProcess& operator=(const WorkerProcess&) = delete;
   pid_t pid() const { return pid_; }
 
-  // Sends an element over a channel, waits for the reply, and calls `read` with it. Returns false if the process has
+  // Sends elements over a channel, waits for the reply, and calls `read` with it. Returns false if the process has
   // ended. If `read` or an interrupt throws before the reply has been read, the process cannot be used any more.
   using ReadReply =
       std::function<void(const ReplyHeader& header, std::string_view body, std::span<const std::byte> memory)>;
-  bool exchange(int channel, RequestHeader header, const data::Element& element, const ReadReply& read);
+  bool exchange(int channel, std::span<const data::GroupItem> items, std::uint8_t flags, const ReadReply& read);
 
   // Of a process that has ended: how, and what it was doing.
   std::string end_text();
   enum class LastWork : std::uint8_t { none, this_channel, other_channel };
   LastWork last_work(int channel) const;
+  std::size_t last_item() const;  // of the request that it was computing: the number of the element
 
  private:
   struct Channel {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +42,16 @@ inline std::int64_t wrapping_product(std::int64_t a, std::int64_t b) {
 // the first element, writes the second.
 using ElementFunction = std::function<Emission(Element&, Element&)>;
 
+// The call of an ElementFunction for one of several elements.
+struct FunctionCall {
+  Element* in;
+  Element* out;
+  Emission emission = Emission::nothing;
+  std::exception_ptr error = nullptr;
+};
+// Calls the function for several elements. Does not throw.
+using ElementGroupFunction = std::function<void(std::span<FunctionCall>)>;
+
 // Throws if a function of the user returned an element whose fields do not match its structure, or an array that is not
 // initialised.
 void check_element(const Element& element, std::string_view function);
@@ -72,6 +84,7 @@ class DatasetNode {
   virtual Element at(std::int64_t epoch, std::int64_t index) const;
 
   virtual ElementFunction element_function() const { return nullptr; }
+  virtual ElementGroupFunction element_group_function() const { return nullptr; }  // null: there is none
   virtual int lanes() const { return 1; }
   virtual bool ordered() const { return true; }
   // Not null if the lanes, the slots or the number of inner actors that act at the same time are chosen while a stream

@@ -25,15 +25,52 @@ class FunctionBody : public StageBody {
   ElementFunction f_;
 };
 
+// The result of a user's function belongs to the same record as its argument.
+Element of_record(Element result, Element& from) {
+  check_element(result, "map");
+  result.epoch = from.epoch, result.index = from.index;
+  result.state = std::move(from.state);
+  return result;
+}
+
+// Calls the function of `map` or `filter` for all elements that are not skipped.
+void call_group(const GroupFunction& f, bool maps, std::uint64_t seed, std::span<FunctionCall> calls) {
+  std::vector<GroupItem> items;
+  for (const FunctionCall& call : calls)
+    if (!call.in->skipped) items.push_back({*call.in, {seed, call.in->epoch, call.in->index}});
+  std::exception_ptr error;
+  try {
+    if (!items.empty()) f(items);
+  } catch (...) { error = std::current_exception(); }
+  std::size_t next = 0;
+  for (FunctionCall& call : calls) {
+    if (call.in->skipped) {
+      if (!maps) continue;
+      *call.out = std::move(*call.in);
+      call.emission = Emission::element;
+      continue;
+    }
+    GroupItem& item = items[next++];
+    call.error = error ? error : std::move(item.error);
+    if (call.error || (!maps && !item.keep)) continue;
+    try {
+      *call.out = maps ? of_record(std::move(item.out), *call.in) : std::move(*call.in);
+      call.emission = Emission::element;
+    } catch (...) { call.error = std::current_exception(); }
+  }
+}
+
 // What map and filter have in common; they differ in their functions.
 class FunctionNode : public DatasetNode {
  public:
-  FunctionNode(DatasetNodeRef input, std::string name, ElementFunction f, const MapOptions& options, bool keeps_all)
+  FunctionNode(DatasetNodeRef input, std::string name, ElementFunction f, const MapOptions& options, bool keeps_all,
+               std::uint64_t seed = 0)
       : DatasetNode({std::move(input)}),
         name_(std::move(name)),
         f_(std::move(f)),
         options_(options),
-        keeps_all_(keeps_all) {
+        keeps_all_(keeps_all),
+        seed_(seed) {
     require(options.lanes >= 0 && options.lanes <= 2048, name_, ": lanes must be between 0 and 2048, got ",
             options.lanes);
     if (options.parallel == automatic) {
@@ -62,6 +99,12 @@ class FunctionNode : public DatasetNode {
     return out;
   }
   ElementFunction element_function() const override { return f_; }
+  ElementGroupFunction element_group_function() const override {
+    if (options_.group == nullptr) return nullptr;
+    return [f = options_.group, maps = keeps_all_, seed = seed_](std::span<FunctionCall> calls) {
+      call_group(f, maps, seed, calls);
+    };
+  }
   int lanes() const override {
     return options_.lanes > 0 ? options_.lanes : numbers_ ? most_tuned_lanes : options_.parallel;
   }
@@ -76,16 +119,9 @@ class FunctionNode : public DatasetNode {
   ElementFunction f_;
   MapOptions options_;
   bool keeps_all_;
+  std::uint64_t seed_;
   std::shared_ptr<TunedNumbers> numbers_;
 };
-
-// The result of a user's function belongs to the same record as its argument.
-Element of_record(Element result, Element& from) {
-  check_element(result, "map");
-  result.epoch = from.epoch, result.index = from.index;
-  result.state = std::move(from.state);
-  return result;
-}
 
 }  // namespace
 
@@ -114,7 +150,7 @@ Dataset Dataset::map(std::function<Element(const Element&, const RandomKey&)> f,
         out = in.skipped ? std::move(in) : of_record(f(in, RandomKey{seed, in.epoch, in.index}), in);
         return Emission::element;
       },
-      options, true));
+      options, true, seed));
 }
 
 Dataset Dataset::filter(std::function<bool(const Element&)> keep, const MapOptions& options) const {

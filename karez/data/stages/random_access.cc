@@ -63,4 +63,23 @@ ElementFunction read_by_index(DatasetNodeRef node) {
   };
 }
 
+ElementGroupFunction read_group_by_index(DatasetNodeRef node) {
+  ElementGroupFunction group = node->element_group_function();
+  if (group == nullptr) return nullptr;
+  return [node = std::move(node), group = std::move(group)](std::span<FunctionCall> calls) {
+    std::vector<FunctionCall> read;
+    for (FunctionCall& call : calls) {
+      try {
+        Element in = node->inputs()[0]->at(call.in->epoch, call.in->index);
+        in.state = std::move(call.in->state);
+        *call.in = std::move(in);
+        read.push_back(call);
+      } catch (...) { call.error = std::current_exception(); }
+    }
+    if (!read.empty()) group(read);
+    for (std::size_t i = 0, next = 0; i < calls.size(); ++i)
+      if (!calls[i].error) calls[i] = read[next++];
+  };
+}
+
 }  // namespace karez::data

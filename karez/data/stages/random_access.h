@@ -14,5 +14,7 @@ std::unique_ptr<StageBody> random_access_body(DatasetNodeRef node);
 // elements at the same time.
 std::unique_ptr<StageBody> index_body(DatasetNodeRef node);
 ElementFunction read_by_index(DatasetNodeRef node);
+// The same for several elements; null if the function of the node has no such form.
+ElementGroupFunction read_group_by_index(DatasetNodeRef node);
 
 }  // namespace karez::data

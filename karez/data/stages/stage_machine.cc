@@ -35,6 +35,28 @@ StageMachine::StageMachine(StageTree tree)
   }
   for (std::size_t i = 0; i < tree_.tuned.size(); ++i)
     for (StageId stage : tree_.tuned[i].stages) unit_numbers_[stage] = static_cast<int>(i);
+  for (StageId id : tree_.graph.stages.ids())
+    if (most_group(id) > 1) set_group(id, 1);
+}
+
+void StageMachine::set_group(StageId stage, int size) {
+  actors_[stage]->group = size;
+  const StageId input = tree_.graph.stages[stage].inputs[0];
+  for (StageId changed : {stage, input}) {
+    if (unit_of(changed) != nullptr) continue;  // the tuner sets them
+    int slots = tree_.work[changed].single_slots;
+    const plan::Stage& own = tree_.graph.stages[changed];
+    if (most_group(changed) > 1) slots = std::max(slots, 2 * own.lanes * actors_[changed]->group);
+    const StageId consumer = consumers_[changed];
+    if (consumer != plan::stream_reader && most_group(consumer) > 1)
+      slots = std::max(slots, tree_.graph.stages[consumer].lanes * actors_[consumer]->group + 1);
+    ports_[changed].set_limits(own.lanes, slots);
+  }
+}
+
+bool StageMachine::can_join(const StageExecution& execution) const {
+  if (execution.act.kind != StageAct::Kind::element || execution.act.piece.last || execution.error) return false;
+  return ports_[execution.stage].can_join() && (tree_.bytes == 0 || bytes_after_begin(execution.stage) <= tree_.bytes);
 }
 
 void StageMachine::set_numbers(std::size_t unit, int lanes, int slots, double core_share) {
@@ -83,12 +105,16 @@ bool StageMachine::is_within_limits(StageId stage) const {
     if (core_budget_ != nullptr && unit->core_share > 0 && !core_budget_->allows(unit->core_share)) return false;
   }
   if (tree_.bytes == 0 || ports.controlled()) return true;
-  std::int64_t bytes = bytes_held() + assumed_bytes(stage);
-  if (ports.next_input() >= 0) {  // the act takes an element out of its slot
-    const plan::StageInput& input = ports.input(ports.readable_input());
-    bytes -= slot(input.producer(), input.front().slot).bytes;
-  }
-  return bytes <= tree_.bytes || (running_ == 0 && !readable() && stage == needed());
+  return bytes_after_begin(stage) <= tree_.bytes || (running_ == 0 && !readable() && stage == needed());
+}
+
+// Assumes that the act emits an element.
+std::int64_t StageMachine::bytes_after_begin(StageId stage) const {
+  const plan::StagePorts& ports = ports_[stage];
+  const std::int64_t bytes = bytes_held() + assumed_bytes(stage);
+  if (ports.next_input() < 0) return bytes;
+  const plan::StageInput& input = ports.input(ports.readable_input());  // the act takes an element out of its slot
+  return bytes - slot(input.producer(), input.front().slot).bytes;
 }
 
 // The stage whose act the reader needs next; none while a message is on its way.
@@ -113,12 +139,12 @@ std::optional<Element> StageMachine::take_element(Slot& slot) {
   return std::exchange(slot.element, std::nullopt);
 }
 
-StageExecution StageMachine::begin(StageId stage) {
+StageExecution StageMachine::begin(StageId stage, bool joins) {
   StageExecution execution;
-  ++running_;
+  running_ += !joins;
   execution.stage = stage;
-  execution.act = ports_[stage].begin();
-  if (Unit* unit = unit_of(stage); unit != nullptr && execution.act.kind == StageAct::Kind::element) {
+  execution.act = ports_[stage].begin(joins);
+  if (Unit* unit = unit_of(stage); unit != nullptr && !joins && execution.act.kind == StageAct::Kind::element) {
     ++unit->running;
     if (core_budget_ != nullptr) core_budget_->used += execution.cores = unit->core_share;
   }
@@ -163,6 +189,27 @@ void StageMachine::execute(StageExecution& execution) {
   if (counts_bytes_) execution.held = work.segment.held_bytes();
 }
 
+void StageMachine::execute(std::span<StageExecution> group) {
+  if (group.size() == 1) return execute(group[0]);
+  const StageScope scope;
+  const StageWork& work = tree_.work[group[0].stage];
+  std::vector<FunctionCall> calls;
+  for (StageExecution& execution : group) calls.push_back({&execution.input, &execution.output});
+  work.group_function(calls);
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    StageExecution& execution = group[i];
+    execution.emission = calls[i].emission;
+    try {
+      if (calls[i].error) std::rethrow_exception(calls[i].error);
+      if (tree_.bytes > 0 && tree_.oversize == Oversize::error)
+        check_size(execution.stage, array_bytes(execution.output), "makes an element of ");
+    } catch (...) {
+      execution.error = std::current_exception();
+      execution.emission = Emission::last;
+    }
+  }
+}
+
 void StageMachine::check_size(StageId stage, std::int64_t bytes, const char* what) const {
   require(ErrorKind::data, bytes <= tree_.bytes, "stage ", tree_.current_stage(stage), " ", what, bytes,
           " bytes, but with_options allows ", tree_.bytes, " bytes");
@@ -199,10 +246,11 @@ void StageMachine::execute_element(StageExecution& execution) {
 void StageMachine::complete(StageExecution& execution) {
   plan::StagePorts& ports = ports_[execution.stage];
   Actor& actor = *actors_[execution.stage];
-  --running_;
+  running_ -= !execution.act.joins;
   reserved_ -= execution.reserved;
   held_ += execution.held - std::exchange(actor.held, execution.held);
-  if (Unit* unit = unit_of(execution.stage); unit != nullptr && execution.act.kind == StageAct::Kind::element)
+  if (Unit* unit = unit_of(execution.stage);
+      unit != nullptr && !execution.act.joins && execution.act.kind == StageAct::Kind::element)
     --unit->running;
   if (core_budget_ != nullptr) core_budget_->used -= execution.cores;
   actor.counts.acts += execution.act.kind == StageAct::Kind::element;

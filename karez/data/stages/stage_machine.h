@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "karez/base/by_id.h"
@@ -43,9 +44,14 @@ class StageMachine {
 
   // Whether a stage may act: it has its input and a free slot, and the limits of the data set allow it.
   bool ready(plan::StageId stage) const { return ports_[stage].ready() && (!limited_ || is_within_limits(stage)); }
-  StageExecution begin(plan::StageId stage);
-  // Does the work of the act. Never throws: an error of a stage ends its run and travels to the reader.
+  StageExecution begin(plan::StageId stage, bool joins = false);
+  // Whether a further element can be computed together with that of an act that has just begun: its act joins the
+  // other one (StagePorts::can_join), and the limit of bytes allows it.
+  bool can_join(const StageExecution& execution) const;
+  // Does the work of the act, or of several acts that have joined the first. Never throws: an error of a stage ends its
+  // run and travels to the reader.
   void execute(StageExecution& execution);
+  void execute(std::span<StageExecution> group);
   void complete(StageExecution& execution);
 
   // The reader's end. `read` removes the next element; nothing if the run has ended, and an error of a stage is thrown.
@@ -63,6 +69,10 @@ class StageMachine {
   // Sets the numbers of lanes and slots of a unit of StageTree::tuned, which only delays acts, as the limits of the
   // data set do. `core_share`: what an act of it needs of the core budget.
   void set_numbers(std::size_t unit, int lanes, int slots, double core_share);
+  // The number of elements that each lane of a stage computes together, which changes the slots in use.
+  void set_group(plan::StageId stage, int size);
+  int group(plan::StageId stage) const { return actors_[stage]->group; }
+  int most_group(plan::StageId stage) const { return tree_.work[stage].most_group; }
   void set_core_budget(CoreBudget* budget) { core_budget_ = budget; }
   // What a stage lacks for another act, and whether its consumer lacks only an element of this stage.
   plan::StageObstacle obstacle(plan::StageId stage) const;
@@ -77,7 +87,7 @@ class StageMachine {
   // The bytes of arrays in slots and inside of stages, and those that running acts are assumed to emit. Counted only if
   // they are limited.
   std::int64_t bytes_held() const { return bytes_ + held_ + reserved_; }
-  int running() const { return running_; }  // acts
+  int running() const { return running_; }  // acts, without those that have joined others
   const StageTree& tree() const { return tree_; }
   // What a stage has done since the machine was made.
   struct Counts {
@@ -105,6 +115,7 @@ class StageMachine {
     std::int64_t element_bytes = 0;  // of the largest element that was emitted recently
     std::int64_t held = 0;           // bytes inside of the stage, after its last act
     Counts counts;
+    int group = 1;  // set_group
   };
 
   // A unit of StageTree::tuned.
@@ -119,6 +130,7 @@ class StageMachine {
   std::size_t unit_index(plan::StageId stage) const { return static_cast<std::size_t>(unit_numbers_[stage]); }
   bool has_lane(plan::StageId stage) const;
   bool is_within_limits(plan::StageId stage) const;
+  std::int64_t bytes_after_begin(plan::StageId stage) const;
   plan::StageId needed() const;
   std::int64_t assumed_bytes(plan::StageId stage) const;
   std::optional<Element> take_element(Slot& slot);

@@ -130,7 +130,8 @@ std::string explain(const StageTree& tree, const StreamReport* report) {
     const plan::Stage& stage = tree.graph.stages[id];
     const StageWork& work = tree.work[id];
     const bool tuned_lanes = has_automatic(tree, id, true), tuned_slots = has_automatic(tree, id, false);
-    Row row = {cat(id), tuned_lanes ? "auto" : cat(stage.lanes), tuned_slots ? "auto" : cat(stage.slots)};
+    const int slots = tree.work[id].single_slots > 0 ? tree.work[id].single_slots : stage.slots;
+    Row row = {cat(id), tuned_lanes ? "auto" : cat(stage.lanes), tuned_slots ? "auto" : cat(slots)};
     if (report != nullptr) {
       const StageReport& done = report->stages[static_cast<std::size_t>(id.index)];
       if (done.lanes > 0) row[1] = cat(done.lanes);

@@ -152,6 +152,7 @@ class TreeBuilder {
     const int last = add(node, at, work, producers);
     if (last < 0 && producers.size() == 1) {  // the elements of another actor, unchanged
       tree.graph.stages[producers[0]].slots = std::max(tree.graph.stages[producers[0]].slots, slots);
+      if (int& single = tree.work[producers[0]].single_slots; single > 0) single = std::max(single, slots);
       return producers[0];
     }
     return add_actor({std::move(name), std::move(producers), slots}, std::move(work));
@@ -224,6 +225,7 @@ class TreeBuilder {
     const StageId producer =
         segment_actor(input, input_of(entry, 0, at.deterministic), lanes.count + 1, stage_of(*input).name());
     if (!lanes.tuned) keep_slots(producer, lanes.count + 1);
+    work.group_function = node->element_group_function();
     return add_lanes(node, producer, lanes, node->element_function(), std::move(work));
   }
   // An actor that counts, and one whose lanes read elements by index.
@@ -232,6 +234,7 @@ class TreeBuilder {
     add_body(index_body(node), {}, -1, indices);
     const StageId input = add_actor({cat(node->name(), ": indices"), {}, lanes.count + 1}, std::move(indices));
     add_index_entries(node, at, work);
+    work.group_function = read_group_by_index(node);
     return add_lanes(node, input, lanes, read_by_index(node), std::move(work));
   }
   StageId add_lanes(const DatasetNodeRef& node, StageId input, const Lanes& lanes, ElementFunction function,
@@ -249,8 +252,17 @@ class TreeBuilder {
                             .numbers = lanes.tuned});
       return stage;
     }
+    // Slots for groups of the largest size; fewer are used while groups are smaller.
+    if (work.group_function) work.most_group = std::clamp(512 / lanes.count, 1, 32);
+    if (work.most_group > 1) {
+      Stage& read = tree.graph.stages[input];
+      if (int& single = tree.work[input].single_slots; single == 0) single = read.slots;
+      read.slots = std::max(read.slots, lanes.count * work.most_group + 1);
+      work.single_slots = 2 * lanes.count;
+    }
     // Twice as many slots as lanes, so that lanes are busy while one of them computes for longer than the others.
-    return add_actor({node->name(), {input}, 2 * lanes.count, lanes.count, lanes.ordered}, std::move(work));
+    const int slots = 2 * lanes.count * work.most_group;
+    return add_actor({node->name(), {input}, slots, lanes.count, lanes.ordered}, std::move(work));
   }
 
   bool sequential_;

@@ -21,6 +21,10 @@ namespace karez::data {
 struct StageWork {
   Segment segment;
   ElementFunction function = nullptr;
+  // Calls the function for several elements; null: there is no such function. At most for this number of them.
+  ElementGroupFunction group_function = nullptr;
+  int most_group = 1;
+  int single_slots = 0;  // if not 0: the slots in use while elements are computed one by one
   // For people: the stages of the description that this actor executes, as numbers of StageTree::entries, each after
   // its inputs; and the stage of each body of the segment (-1: none).
   std::vector<int> entries = {};

@@ -126,16 +126,25 @@ ModelledDataset random_stage(Draw& draw, ModelledDataset in, const RandomDataset
   if (options.automatic && draw.chance(0.5)) lanes.parallel = automatic;
   lanes.deterministic = !options.unordered || draw.chance(0.5);
   const std::int64_t n = draw.between(1, 6);
+  const bool groups_elements = n % 2 == 0;
   Model model = in.model;
   const Dataset& data = in.dataset;
   switch (draw.below(17)) {
     case 0:
+      if (groups_elements)
+        lanes.group = [](std::span<GroupItem> items) {
+          for (GroupItem& item : items) item.out = scalar(3 * number_of(item.in) + 1);
+        };
       return {data.map([](const Element& e) { return scalar(3 * number_of(e) + 1); }, lanes),
               mapped(model, [](Numbers v) {
                 for (auto& x : v) x = 3 * x + 1;
                 return v;
               })};
     case 1:
+      if (groups_elements)
+        lanes.group = [](std::span<GroupItem> items) {
+          for (GroupItem& item : items) item.keep = number_of(item.in) % 3 != 0;
+        };
       return {data.filter([](const Element& e) { return number_of(e) % 3 != 0; }, lanes), mapped(model, [](Numbers v) {
                 std::erase_if(v, [](std::int64_t x) { return x % 3 == 0; });
                 return v;

@@ -75,6 +75,7 @@ class Schedule {
   // The maxima so far: bytes in slots and of running acts, and running acts.
   std::int64_t most_bytes = 0;
   int most_acts = 0;
+  std::size_t most_joined = 0;  // acts that were executed together
 
  private:
   void change_numbers() {
@@ -88,6 +89,9 @@ class Schedule {
   }
   bool step() {
     if (changes_numbers_) change_numbers();
+    for (StageId id : machine.graph().stages.ids())
+      if (machine.most_group(id) > 1 && draw_.chance(0.1))
+        machine.set_group(id, static_cast<int>(draw_.between(1, machine.most_group(id))));
     std::vector<std::function<void()>> choices;
     for (auto& [to, channel] : channels_)
       if (!channel.empty())
@@ -99,8 +103,14 @@ class Schedule {
     for (StageId id : machine.graph().stages.ids())
       if (machine.ready(id))
         choices.push_back([this, id] {
-          running_.push_back(machine.begin(id));
-          machine.execute(running_.back());
+          std::vector<StageExecution> group;
+          group.push_back(machine.begin(id));
+          while (static_cast<int>(group.size()) < machine.most_group(id) && machine.can_join(group[0]) &&
+                 draw_.chance(0.7))
+            group.push_back(machine.begin(id, true));
+          machine.execute(group);
+          most_joined = std::max(most_joined, group.size());
+          for (StageExecution& execution : group) running_.push_back(std::move(execution));
         });
     for (std::size_t i = 0; i < running_.size(); ++i)
       choices.push_back([this, i] {

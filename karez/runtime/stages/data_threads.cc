@@ -246,7 +246,8 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   if (!ready.valid()) return false;
   std::unique_ptr<StageMachine> closed_machine;
   std::vector<StageMachine::Slot> dropped;
-  std::optional<StageExecution> execution(machine.begin(ready));
+  std::vector<StageExecution> group = stream.begin(ready);
+  const int count = static_cast<int>(group.size());
   const std::shared_ptr<data::SkipCounts> skip_counts = stream.skip_counts;
   ++stream.running;
   if (current_thread_id == 0) current_thread_id = gettid();
@@ -262,19 +263,23 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   lock.unlock();
   notify();
   const ServedStream* outer = std::exchange(current_stream, &stream);
-  const int outer_cores = std::exchange(current_cores, execution->cores);
+  const int outer_cores = std::exchange(current_cores, group[0].cores);
   const ThreadUsage usage = measures ? thread_usage(!short_act) : ThreadUsage();
   const data::RemoteTime outer_remote = std::exchange(data::remote_time(), {});
   {
     const data::SkipCountsScope counts(skip_counts);
-    machine.execute(*execution);
+    machine.execute(group);
   }
   const data::RemoteTime remote = std::exchange(data::remote_time(), outer_remote);
   current_stream = outer, current_cores = outer_cores;
-  execution->input = {};  // freed without the lock
+  for (StageExecution& execution : group) execution.input = {};  // freed without the lock
   const std::int64_t end = ticks();
+  // Without the time in which a request to another process waits for those before it.
+  const std::int64_t own_time =
+      remote.ns > 0 ? std::min(end - begin, static_cast<std::int64_t>(remote.ns / scale_.ns_per_tick())) : end - begin;
   double computing = -1;
-  // A process that waits for a core before it reads the request is not waiting for IO: the share of its own time counts.
+  // A process that waits for a core before it reads the request is not waiting for IO: the share of its own time
+  // counts.
   if (remote.ns > 0) computing = seconds(end - begin) * std::min(remote.cpu_ns / remote.ns, 1.0);
   else if (measures) computing = computing_seconds(usage, seconds(end - begin), !short_act);
   const bool preempted =
@@ -283,18 +288,26 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
     lock.lock();
     thread_switches.update();
   }
-  --stream.running, ++acts_;
-  if (execution->act.kind == plan::StageAct::Kind::element) {
+  --stream.running, acts_ += group.size();
+  if (group[0].act.kind == plan::StageAct::Kind::element) {
     stream.times[static_cast<std::size_t>(ready.index)].acts += end - begin;
-    if (!preempted) stream.costs[static_cast<std::size_t>(ready.index)].add(end - begin);
+    if (!preempted) {
+      stream.costs[static_cast<std::size_t>(ready.index)].add(end - begin);
+      stream.groups[static_cast<std::size_t>(ready.index)].add(own_time, count);
+    }
     if (computing >= 0) cpu.add(computing, seconds(end - begin));
     if (stream.tuner && !(preempted && stream.is_short(ready)))
-      stream.tuner->add_act(ready, seconds(end - begin), computing);
+      for (int i = 0; i < count; ++i)
+        stream.tuner->add_act(ready, seconds(end - begin) / count, computing < 0 ? computing : computing / count);
   }
   stream.acts.erase(std::find_if(stream.acts.begin(), stream.acts.end(), [&](const ServedStream::RunningAct& act) {
     return act.since == begin && act.stage == ready && act.thread_id == current_thread_id;
   }));
-  machine.complete(*execution);
+  bool failed = false;
+  for (StageExecution& execution : group) {
+    machine.complete(execution);
+    failed |= execution.error != nullptr;
+  }
   if (!stream.closed) {
     deliver(stream, end);
     dropped.swap(machine.dropped());
@@ -304,9 +317,9 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
     if (stream.closers == 0) closed_machine = std::move(stream.machine);
   }
   if (stream.closed) stream.changed.notify_all();
-  else if (dropped.empty() && !execution->error) return true;
+  else if (dropped.empty() && !failed) return true;
   lock.unlock();  // objects of the user are destroyed without the lock
-  execution.reset();
+  group.clear();
   dropped.clear();
   closed_machine.reset();
   lock.lock();

@@ -20,6 +20,7 @@
 #include "karez/runtime/namespace.h"
 #include "karez/runtime/stages/act_costs.h"
 #include "karez/runtime/stages/cpu_share.h"
+#include "karez/runtime/stages/group_size.h"
 #include "karez/runtime/stages/stall_monitor.h"
 
 namespace karez::runtime {
@@ -34,6 +35,7 @@ class ServedStream {
     for (const plan::Stage& stage : machine->graph().stages) lanes += stage.lanes;
     times.resize(machine->graph().stages.size());
     costs.assign(machine->graph().stages.size(), ActCosts(short_act));
+    groups.assign(machine->graph().stages.size(), GroupSize(100 * short_act));
     cpu.resize(machine->graph().stages.size());
     warned.resize(machine->graph().stages.size());
   }
@@ -44,6 +46,23 @@ class ServedStream {
     TunerLimits limits{.cores = budget.cores / 1000, .threads = std::max(threads, 1), .short_act = short_act_seconds};
     if (machine->tree().bytes > 0) limits.bytes = machine->tree().bytes;
     tuner.emplace(*machine, limits);
+  }
+  // Begins an act of a stage, and lets further elements that are there join it if each takes little time. Other lanes
+  // that are free get as many of them.
+  std::vector<data::StageExecution> begin(plan::StageId stage) {
+    const plan::StagePorts& ports = machine->ports(stage);
+    const int most = ports.controlled() ? 1 : machine->most_group(stage);
+    const int lanes = ports.lane_limit() - ports.busy_lanes();
+    const int there = most > 1 ? static_cast<int>(ports.input(0).count()) : 1;
+    std::vector<data::StageExecution> group;
+    group.push_back(machine->begin(stage));
+    if (most == 1) return group;
+    const int size = groups[static_cast<std::size_t>(stage.index)].size(most);
+    if (size != machine->group(stage)) machine->set_group(stage, size);
+    const int count = std::min(size, (there + lanes - 1) / lanes);
+    while (static_cast<int>(group.size()) < count && machine->can_join(group[0]))
+      group.push_back(machine->begin(stage, true));
+    return group;
   }
   // Whether to measure how long the next act of a stage uses a core. This takes about a microsecond, so only some short
   // acts are measured.
@@ -88,7 +107,8 @@ class ServedStream {
   // The bytes of elements that the stream may hold, and of `held` elements that its reader may hold. Without a limit of
   // the data set, elements ahead of the reader are counted, as large as the first one; 0 before it.
   std::int64_t data_bytes(int held) const {
-    const std::int64_t limit = machine->tree().bytes, slots = machine->graph().stages.back().slots;
+    const plan::StageId last(machine->graph().stages.size() - 1);
+    const std::int64_t limit = machine->tree().bytes, slots = machine->ports(last).slot_limit();
     return (limit > 0 ? limit : slots * element_bytes) + held * element_bytes;
   }
 
@@ -96,6 +116,7 @@ class ServedStream {
   std::vector<RunningAct> acts;
   std::vector<Times> times;                     // by stage
   std::vector<ActCosts> costs;                  // by stage
+  std::vector<GroupSize> groups;                // by stage
   std::vector<CpuShare> cpu;                    // by stage
   StallMonitor stalls;                          // of the program's reads
   std::vector<Ticks> window_ticks;              // by stage: ticks_of when the monitor's window began

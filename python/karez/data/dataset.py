@@ -77,7 +77,8 @@ class Dataset:
             name = workers.name_of(f)
             return Dataset(self._dataset.map_in_processes(pool, name, lanes, deterministic, seed if rng else None))
         if not rng:
-            return Dataset(self._dataset.map(f, lanes, deterministic))
+            together = f.call_together if text.is_function(f) else None
+            return Dataset(self._dataset.map(f, lanes, deterministic, together))
 
         def with_rng(low: int, high: int, *arguments: Any) -> Any:
             key = numpy.array([low, high], dtype=numpy.uint64)
@@ -118,7 +119,8 @@ class Dataset:
         """The elements of the data sets (or iterables) f(element), taken in turn from `cycle` of them.
 
         block: the number of elements taken from one of them before the next one's turn.
-        parallel: if true, these data sets are read at the same time; "auto": as many of them as helps.
+        parallel: if true, these data sets are read at the same time, and as many further ones are opened ahead if the
+        elements of this data set can be read by index; "auto": as many of them are read as helps.
         """
         check_callable("interleave", f)
         if isinstance(parallel, str):

@@ -45,20 +45,31 @@ class Function:
         """One more than the largest token."""
         raise NotImplementedError
 
+    def many_tokens(self, texts: list[str]) -> list[Any]:
+        """The tokens of several texts."""
+        return [self.tokens(text) for text in texts]
+
     def __call__(self, *items: Any) -> Any:
         """The items with tokens in the place of the text."""
+        text = self._text_of(items)
+        return self._replace(items, self._truncate(text, self.tokens(text)))
+
+    def call_together(self, elements: list[tuple[Any, ...]]) -> list[Any]:
+        """The results for several elements, of which each is a tuple of items."""
+        texts = [self._text_of(items) for items in elements]
+        found = zip(elements, texts, self.many_tokens(texts))
+        return [self._replace(items, self._truncate(text, tokens)) for items, text, tokens in found]
+
+    def _text_of(self, items: tuple[Any, ...]) -> str:
         field = self.field
         if isinstance(field, str):
             if len(items) != 1 or not isinstance(items[0], dict) or field not in items[0]:
                 raise UserError(f"{self.__name__}: expected a dict with the key {field!r}, got {_types_of(items)}")
-            return {**items[0], field: self._tokens_of(items[0][field])}
-        if not -len(items) <= field < len(items):
+            text = items[0][field]
+        elif not -len(items) <= field < len(items):
             raise UserError(f"{self.__name__}: the element has {len(items)} items, but the text must be item {field}")
-        changed = list(items)
-        changed[field] = self._tokens_of(changed[field])
-        return tuple(changed) if len(changed) > 1 else changed[0]
-
-    def _tokens_of(self, text: Any) -> Any:
+        else:
+            text = items[field]
         if isinstance(text, (bytes, bytearray)):
             try:
                 text = text.decode()
@@ -68,7 +79,19 @@ class Function:
                 ) from None
         if not isinstance(text, str):
             raise TypeError(f"{self.__name__}: expected a str or UTF-8 bytes, got {type(text).__name__}")
-        tokens, most = self.tokens(text), self.max_length
+        return text
+
+    def _replace(self, items: tuple[Any, ...], tokens: Any) -> Any:
+        if isinstance(self.field, str):
+            return {**items[0], self.field: tokens}
+        if len(items) == 1:
+            return tokens
+        changed = list(items)
+        changed[self.field] = tokens
+        return tuple(changed)
+
+    def _truncate(self, text: str, tokens: Any) -> Any:
+        most = self.max_length
         if most is None or len(tokens) <= most:
             return tokens
         if self.truncation == "error":
@@ -108,9 +131,12 @@ class _Tokenizer(Function):
             self.library_tokenizer = copy
 
     def tokens(self, text: str) -> Any:
+        return self.many_tokens([text])[0]
+
+    def many_tokens(self, texts: list[str]) -> list[Any]:
         # Unlike `encode`, functions of batches release the interpreter's lock.
-        (encoding,) = self.library_tokenizer.encode_batch_fast([text], add_special_tokens=self.special_tokens)
-        return numpy.array(encoding.ids, numpy.int32)
+        found = self.library_tokenizer.encode_batch_fast(texts, add_special_tokens=self.special_tokens)
+        return [numpy.array(encoding.ids, numpy.int32) for encoding in found]
 
     def decode(self, tokens: Iterable[int]) -> str:
         return str(self.library_tokenizer.decode([int(token) for token in tokens]))

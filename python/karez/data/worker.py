@@ -26,14 +26,19 @@ from typing import Any, Optional, Union
 
 import numpy
 
-REQUEST = struct.Struct("<BBHIQQQQ8x")  # channel, flags, -, -, key, key, position and size of a body in shared memory
-REPLY = struct.Struct("<BBHIQQQ")  # status, flags, -, CPU, nanoseconds, position and size of a body in shared memory
+REQUEST = struct.Struct("<BBH4xQQ8x")  # channel, flags, number of elements, position and size of the body
+ELEMENT_HEAD = struct.Struct("<QQQ8x")  # before each element: the key of random numbers, and the size of the rest
+REPLY = struct.Struct("<BxHIQQQ")  # flags, number of elements, CPU, nanoseconds, position and size of the body
+ENTRY = struct.Struct("<B7xQ")  # status and size of each result
 RANDOM, FILTER = 1, 2  # flags of a request
 KEPT_INPUT = 1  # a flag of a reply: arrays of the request are still used
 IN_MESSAGE = 2**64 - 1  # the position of a body that follows the header
 LARGEST_MESSAGE = 32768
 LARGEST_INLINE = 4096  # bytes of an array or pickle in a body
-FIRST_REGION = 4096  # in the outputs, whose first byte is the number of the channel that is served now, plus 1
+# In the outputs. Their first byte is the number of the channel that is served now, plus 1, and the third and fourth are
+# the number of the element of the request.
+FIRST_REGION = 4096
+ELEMENT_NUMBER = struct.Struct("<H")
 # Types whose objects pickle restores in any process.
 PLAIN_TYPES = (str, bytes, int, type(None), float, bool, complex)
 
@@ -52,6 +57,10 @@ class UnusualValue(Exception):
     """A value that a body cannot describe, so that it travels as one pickle."""
 
 
+class TooLarge(ValueError):
+    """The results need more than the shared memory."""
+
+
 class Inputs:
     """Reads the arguments of the function from requests."""
 
@@ -60,14 +69,21 @@ class Inputs:
         self.dtypes = dtypes
         self.copies = False  # whether arrays get memory of their own, because the function has kept an earlier one
         self.shared: list[Any] = []  # the arrays of the current request that use the shared memory
-        self.body, self.at = b"", 0
+        self.body, self.at, self.end = b"", 0, 0  # `end`: of the current element
 
-    def read(self, request: bytes, position: int, size: int) -> Any:
+    def open(self, request: bytes, position: int, size: int) -> None:
         if position == IN_MESSAGE:
-            self.body, self.at = request, REQUEST.size
+            self.body, self.end = request, REQUEST.size
         else:
-            self.body, self.at = self.map[position : position + size], 0
-        return self.value()
+            self.body, self.end = self.map[position : position + size], 0
+
+    def next_key(self) -> tuple[int, int]:
+        """Moves to the next element."""
+        begin = (self.end + 15) & -16
+        low, high, size = ELEMENT_HEAD.unpack_from(self.body, begin)
+        self.at = begin + ELEMENT_HEAD.size
+        self.end = self.at + size
+        return low, high
 
     def value(self) -> Any:
         body, at = self.body, self.at
@@ -151,21 +167,37 @@ class Outputs:
         self.parts: list[bytes] = []  # of the body
         self.size = self.first = self.next = 0  # of the body; the channel's region in shared memory, and its free part
 
-    def reply(self, channel: int, status: bytes, value: Any, encode: bool) -> bytes:
-        """The reply with a value, or with bytes if `encode` is false."""
+    def open(self, channel: int) -> None:
         self.first = self.next = FIRST_REGION + channel * self.region
+
+    def entry(self, status: bytes, value: Any, encode: bool) -> bytes:
+        """The entry of a reply with a value, or with bytes if `encode` is false."""
+        before = self.next
         self.parts, self.size = [], 0
         if encode:
             try:
                 self.add(value)
             except UnusualValue:
-                status, self.next = b"p", self.first
+                status, self.next = b"p", before
                 self.parts = [dumps(value)]
         else:
             self.parts = [value]
         body = b"".join(self.parts)
-        position = self.store(body, len(body)) if len(body) > LARGEST_MESSAGE else IN_MESSAGE
-        header = REPLY.pack(status[0], 0, 0, 0, 0, position, len(body))
+        return ENTRY.pack(status[0], len(body)) + body
+
+    def reply(self, entries: list[bytes], flags: int, cpu: int, nanoseconds: int) -> bytes:
+        body = b"".join(entries)
+        position = IN_MESSAGE
+        if len(body) > LARGEST_MESSAGE:
+            try:
+                position = self.store(body, len(body))
+            except TooLarge as error:
+                if len(entries) > 1:
+                    body = len(entries) * ENTRY.pack(b"r"[0], 0)
+                else:
+                    text = failure(error, error.__traceback__)
+                    body = ENTRY.pack(b"e"[0], len(text)) + text
+        header = REPLY.pack(flags, len(entries), cpu, nanoseconds, position, len(body))
         return header + body if position == IN_MESSAGE else header
 
     def put(self, part: bytes) -> None:
@@ -176,7 +208,7 @@ class Outputs:
         """The position of this many bytes in shared memory."""
         position = (self.next + 63) & -64
         if position + size > self.first + self.region:
-            raise ValueError(
+            raise TooLarge(
                 f"an element of a worker process may have at most {self.region} bytes, got more; pass processes=False"
             )
         self.next = position + size
@@ -295,39 +327,56 @@ class Worker:
 
     def answer(self, request: bytes) -> tuple[int, bytes]:
         """The channel of the request, and the reply."""
-        channel, flags, _, _, low, high, position, size = REQUEST.unpack_from(request)
-        self.outputs.map[0] = channel + 1
-        if self.load_error is not None:
-            reply = self.outputs.reply(channel, b"l", self.load_error, False)
-        else:
-            reply = self.call(request, channel, flags, low, high, position, size)
-        flush()
-        self.outputs.map[0] = 0
-        return channel, reply
-
-    def call(self, request: bytes, channel: int, flags: int, low: int, high: int, position: int, size: int) -> bytes:
+        channel, flags, count, position, size = REQUEST.unpack_from(request)
+        memory = self.outputs.map
+        ELEMENT_NUMBER.pack_into(memory, 2, 0)
+        memory[0] = channel + 1
         begin, cpu_begin = time.perf_counter_ns(), time.process_time_ns()
         waits = self.waits() if self.is_slow else None
-        try:
-            status, value = self.result(request, flags, low, high, position, size)
-            reply = self.outputs.reply(channel, status, value, status == b"v")
-        except BaseException as error:
-            trace: Any = error.__traceback__
-            trace = trace.tb_next.tb_next or trace  # without the frames of this class
-            reply = self.outputs.reply(channel, b"e", failure(error, trace), False)
-            trace = None
-        value = None
-        kept = bool(self.inputs.shared) and not self.inputs.release()
-        status_byte, *_, position, size = REPLY.unpack_from(reply)
+        self.inputs.open(request, position, size)
+        self.outputs.open(channel)
+        entries, kept = [], False
+        for number in range(count):
+            if number > 0:
+                ELEMENT_NUMBER.pack_into(memory, 2, number)
+            entries.append(self.entry(flags, number == 0))
+            kept |= bool(self.inputs.shared) and not self.inputs.release()
         cpu_nanoseconds, nanoseconds = time.process_time_ns() - cpu_begin, time.perf_counter_ns() - begin
         not_queued = nanoseconds
         if waits is not None:
-            count, queued = self.waits()
+            waits_now, queued = self.waits()
             # A thread that did not wait computed all the time, even if other programs used the core.
-            not_queued = cpu_nanoseconds if count == waits[0] else nanoseconds - queued + waits[1]
+            not_queued = cpu_nanoseconds if waits_now == waits[0] else nanoseconds - queued + waits[1]
         cpu = min(1_000_000 * cpu_nanoseconds // max(not_queued, 1), 1_000_000)
         self.is_slow = nanoseconds > 1_000_000
-        return REPLY.pack(status_byte, KEPT_INPUT * kept, 0, cpu, nanoseconds, position, size) + reply[REPLY.size :]
+        reply = self.outputs.reply(entries, KEPT_INPUT * kept, cpu, nanoseconds)
+        flush()
+        memory[0] = 0
+        return channel, reply
+
+    def entry(self, flags: int, is_first: bool) -> bytes:
+        """The entry of a reply for the next element of the request."""
+        if self.load_error is not None:
+            return self.outputs.entry(b"l", self.load_error, False)
+        value: Any = None
+        low, high = self.inputs.next_key()
+        before = self.outputs.next
+        try:
+            arguments = self.inputs.value()
+            status, value = self.result(arguments, flags, low, high)
+            arguments = None
+            return self.outputs.entry(status, value, status == b"v")
+        except TooLarge as error:
+            if not is_first:
+                return self.outputs.entry(b"r", b"", False)
+            return self.outputs.entry(b"e", failure(error, error.__traceback__), False)
+        except BaseException as error:
+            self.outputs.next = before
+            trace: Any = error.__traceback__
+            trace = trace.tb_next.tb_next or trace  # without the frames of this class
+            entry = self.outputs.entry(b"e", failure(error, trace), False)
+            trace = None
+            return entry
 
     def waits(self) -> tuple[int, int]:
         """How often the thread has waited, and how many nanoseconds it was ready while other programs used the cores."""
@@ -337,8 +386,7 @@ class Worker:
             queued = int(counters[1]) if len(counters) > 1 else 0
         return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw, queued
 
-    def result(self, request: bytes, flags: int, low: int, high: int, position: int, size: int) -> tuple[bytes, Any]:
-        arguments = self.inputs.read(request, position, size)
+    def result(self, arguments: Any, flags: int, low: int, high: int) -> tuple[bytes, Any]:
         module = sys.modules.get("karez.data.skipped_record")
         if module is not None:
             module.in_worker.clear()
