@@ -67,6 +67,10 @@ inline std::int64_t number_at(const StreamState* state, std::size_t i) {
   return state == nullptr || i >= state->numbers.size() ? 0 : state->numbers[i];
 }
 
+// How the inner bodies of a stage are executed: one after the other, or by an actor each, whose elements the stage
+// emits in order or in the order in which they are ready.
+enum class InnerBodies : std::uint8_t { sequential, ordered_actors, unordered_actors };
+
 class DatasetNode {
  public:
   explicit DatasetNode(std::vector<DatasetNodeRef> inputs) : inputs_(std::move(inputs)) {}
@@ -96,10 +100,11 @@ class DatasetNode {
   // The slots between this stage and the next; 0: both are executed by the same actor.
   virtual int slots() const { return 0; }
   // Further inputs of the body, after those of the description, and whether each of them is executed by its own actor.
-  virtual std::vector<std::unique_ptr<StageBody>> make_inner_bodies() const { return {}; }
+  virtual std::vector<std::unique_ptr<StageBody>> make_inner_bodies(InnerBodies) const { return {}; }
   virtual bool inner_actors() const { return false; }
-  // The body of a stage with inner actors that emits their elements in the order in which they are ready.
-  virtual std::unique_ptr<StageBody> make_unordered_body() const { return make_body(); }
+  // The body of a stage with inner actors. If not `ordered`, it emits their elements in the order in which they are
+  // ready.
+  virtual std::unique_ptr<StageBody> make_body_of_actors(bool /*ordered*/) const { return make_body(); }
   // Not null if this node is no stage, but has options of all stages before this point.
   virtual const DatasetOptions* options() const { return nullptr; }
   // Whether the state of a stream has an entry of this stage, whose inputs are the states of the stage's inputs.

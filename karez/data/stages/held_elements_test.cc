@@ -75,7 +75,7 @@ const std::vector<Case>& cases() {
        [](const Dataset& d) {
          return range(10).interleave([d](const Element&) { return d.take(20); }, {3, 1, true});
        },
-       3 * 4 + 3},
+       6 * 4 + 3},
   };
   return all;
 }

@@ -70,9 +70,15 @@ Emission Segment::act(Element* element, Element& out, const std::atomic<bool>& c
     current_->store(i, std::memory_order_relaxed);
     InputStarts starts(&cancelled);
     Element result;
-    Emission emission = node(i).body->act(input >= 0 ? element : nullptr, result, starts);
-    apply(i, starts);
+    Emission emission = Emission::nothing;
     first = false;
+    try {
+      emission = node(i).body->act(input >= 0 ? element : nullptr, result, starts);
+    } catch (...) {
+      if (i == root || !node(node(i).parent).body->take_error(std::current_exception())) throw;
+      continue;
+    }
+    apply(i, starts);
     for (; i != root && emission != Emission::nothing;) {
       i = node(i).parent;
       Element read = std::move(result);

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <vector>
 
@@ -57,6 +58,9 @@ class StageBody {
   // Reads one element of that input, null if the input has ended, or nothing. Writes at most one element to `out`. If
   // it throws, the run ends with this error.
   virtual Emission act(Element* element, Element& out, InputStarts& starts) = 0;
+  // An input that is executed by the same actor has ended with an error. Returns whether the body reports the error
+  // later, in an act; otherwise it ends the run.
+  virtual bool take_error(std::exception_ptr /*error*/) { return false; }
   // The bytes of arrays that the body holds between two acts. Called only if the bytes of the data set are limited.
   virtual std::int64_t held_bytes() const { return 0; }
 };

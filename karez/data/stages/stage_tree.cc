@@ -127,8 +127,12 @@ class TreeBuilder {
       inputs.push_back(add(input, input_of(entry, static_cast<int>(inputs.size()), at.deterministic), work, producers));
     work.entries.push_back(entry);
     const bool inner_actors = !sequential_ && node->inner_actors();
+    const bool ordered = at.deterministic != false;
+    const InnerBodies kind = !inner_actors ? InnerBodies::sequential
+                             : ordered     ? InnerBodies::ordered_actors
+                                           : InnerBodies::unordered_actors;
     TunedUnit readers;
-    for (std::unique_ptr<StageBody>& body : node->make_inner_bodies()) {
+    for (std::unique_ptr<StageBody>& body : node->make_inner_bodies(kind)) {
       if (!inner_actors) {
         inputs.push_back(add_body(std::move(body), {}, entry, work));
         continue;
@@ -142,8 +146,8 @@ class TreeBuilder {
     }
     readers.most_lanes = static_cast<int>(readers.stages.size()), readers.least_slots = 2;
     if (readers.numbers) tree.tuned.push_back(std::move(readers));
-    const bool unordered = inner_actors && at.deterministic == false;
-    return add_body(unordered ? node->make_unordered_body() : node->make_body(), std::move(inputs), entry, work);
+    return add_body(inner_actors ? node->make_body_of_actors(ordered) : node->make_body(), std::move(inputs), entry,
+                    work);
   }
 
   StageId segment_actor(const DatasetNodeRef& node, const Position& at, int slots, std::string name) {
