@@ -261,6 +261,15 @@ def test_the_library_gets_several_lines_in_one_call():
     assert sum(sizes) == COUNT and max(sizes) > 4
 
 
+def test_a_function_with_its_own_call_is_called_for_each_element():
+    class Own(text.Function):
+        def __call__(self, line):
+            return np.array([len(line)])
+
+    found = elements(data.from_source(LINES).map(Own("own", None, "right", 0), 2))
+    assert [int(x[0]) for x in found] == [len(line) for line in LINES]
+
+
 @pytest.mark.parametrize("bad", [b"\xff", 7, "w1 " * 20])
 def test_a_wrong_line_among_several_is_an_error_in_its_place(bad):
     rows = [*LINES[:2500], bad, *LINES[2500:]]

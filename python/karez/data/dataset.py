@@ -77,8 +77,7 @@ class Dataset:
             name = workers.name_of(f)
             return Dataset(self._dataset.map_in_processes(pool, name, lanes, deterministic, seed if rng else None))
         if not rng:
-            together = f.call_together if text.is_function(f) else None
-            return Dataset(self._dataset.map(f, lanes, deterministic, together))
+            return Dataset(self._dataset.map(f, lanes, deterministic, text.call_together_of(f)))
 
         def with_rng(low: int, high: int, *arguments: Any) -> Any:
             key = numpy.array([low, high], dtype=numpy.uint64)

@@ -151,6 +151,11 @@ def is_function(f: Any) -> bool:
     return isinstance(f, Function)
 
 
+def call_together_of(f: Any) -> Any:
+    """What computes several elements in one call, if f has such a function."""
+    return f.call_together if isinstance(f, Function) and type(f).__call__ is Function.__call__ else None
+
+
 def byte_tokens(*, max_length: Optional[int] = None, truncation: str = "right", field: Field = 0) -> Function:
     """The bytes of the text in UTF-8, which are numbers below 256, as int32.
 
