@@ -190,15 +190,24 @@ def test_a_worker_that_was_killed_while_it_waited_is_replaced_or_named():
     assert len(list(dataset)) == 6
 
 
-def test_a_process_that_a_worker_has_started_does_not_hide_its_end():
+@pytest.mark.parametrize("handler, how", [(signal.SIG_DFL, "was killed by signal 9"), (signal.SIG_IGN, "has ended")])
+def test_a_process_that_a_worker_has_started_does_not_hide_its_end(tmp_path, handler, how):
     def work(x):
-        if os.fork() == 0:
-            time.sleep(30)  # has copies of the worker's sockets
+        child = os.fork()
+        if child == 0:
+            time.sleep(600)  # has copies of the worker's sockets
             os._exit(0)
+        (tmp_path / str(child)).touch()
         os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(kz.DataError, match="was killed by signal 9"):
-        list(data.range(2).map(work, 1, processes=True))
+    old = signal.signal(signal.SIGCHLD, handler)  # SIG_IGN: the system waits for the processes
+    try:
+        with pytest.raises(kz.DataError, match=how):
+            list(data.range(2).map(work, 1, processes=True))
+    finally:
+        signal.signal(signal.SIGCHLD, old)
+        for child in tmp_path.iterdir():
+            os.kill(int(child.name), signal.SIGKILL)
 
 
 def test_an_element_that_is_too_large_for_the_memory_of_a_channel_is_an_error(monkeypatch):
