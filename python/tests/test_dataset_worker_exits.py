@@ -253,6 +253,7 @@ if child == 0:
     own = data.range(4).map(lambda x: x + 2, 2, processes=True)
     print(int(own[0]), flush=True)
     del dataset
+    time.sleep(1.5)  # a worker is killed a second after it was asked to end
     os._exit(0)
 os.waitpid(child, 0)
 print(int(dataset[2]))

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from dataset_programs import run
 
 import karez as kz
 from karez import data
@@ -105,6 +106,11 @@ def test_results_of_all_kinds_are_as_with_threads():
     for processes in (True, False):
         with pytest.raises(kz.TypeError, match="unsupported array dtype >f4"):
             list(data.range(1).map(lambda i: np.zeros(3, ">f4"), 2, processes=processes))
+
+
+def test_a_number_beyond_float32_is_infinite_without_a_warning():
+    program = "print([float(x) for x in data.range(2).map(lambda x: -1e300, 2, processes=True).as_numpy()])"
+    assert run(program) == (0, "[-inf, -inf]\n", "")
 
 
 def test_arguments_of_all_kinds_are_as_with_threads():
