@@ -94,6 +94,26 @@ def test_an_iterable_with_set_epoch_reads_each_epoch_from_its_beginning(epoch, s
     assert other.reads <= 100 - stop + 16 + 100 + 100
 
 
+def test_an_iterable_with_set_epoch_needs_no_state():
+    class Epochs:
+        def set_epoch(self, epoch):
+            self.epoch = epoch
+
+        def __iter__(self):
+            return iter(range(1000 * self.epoch, 1000 * self.epoch + 5))
+
+    dataset = data.from_generator(Epochs())
+    assert [numbers(dataset), numbers(dataset)] == [list(range(5)), list(range(1000, 1005))]
+    with dataset.iterator() as iterator:
+        numbers(iterator)
+        loop = iterator.as_numpy()
+        assert [int(next(loop)) for _ in range(2)] == [1000, 1001]
+        state = iterator.state()
+    with data.from_generator(Epochs()).iterator() as iterator:
+        iterator.load_state(state)
+        assert numbers(iterator) == [1002, 1003, 1004]
+
+
 def test_a_state_must_consist_of_json_values():
     class NoJson(Counter):
         def state_dict(self):
