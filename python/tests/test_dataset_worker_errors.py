@@ -1,8 +1,10 @@
 """Errors in worker processes of data sets: exceptions of functions, and processes that end."""
 
+import atexit
 import os
 import pickle
 import signal
+import threading
 import time
 
 import numpy as np
@@ -24,6 +26,19 @@ class ParseError(ValueError):
 class UnrestorableError(Exception):
     def __init__(self, first, second):
         super().__init__(f"{first} and {second}")
+
+
+class WorkerError(Exception):
+    """An error that only its own process can restore."""
+
+    def __reduce__(self):
+        return restore_in, (os.getpid(),)
+
+
+def restore_in(process):
+    if os.getpid() != process:
+        raise ImportError("another process")
+    return WorkerError()
 
 
 class NeverLoads:
@@ -84,6 +99,12 @@ def test_an_exception_that_cannot_be_pickled_is_a_data_error_with_its_text():
     ) as caught:
         list(data.range(3).map(fail, 2, processes=True))
     assert "in fail\n" in str(caught.value.__cause__)
+
+    def fail_there(x):
+        raise WorkerError
+
+    with pytest.raises(kz.DataError, match=r"record 0 of epoch 0 in map\(fail_there\), .*\d+: WorkerError: $"):
+        list(data.range(3).map(fail_there, 2, processes=True))
     with pytest.raises(kz.DataError, match="UnrestorableError: a and b"):
         list(data.range(3).map(lambda x: exec("raise make()", {"make": lambda: UnrestorableError("a", "b")}), 2))
 
@@ -188,6 +209,38 @@ def test_a_worker_that_was_killed_while_it_waited_is_replaced_or_named():
     with pytest.raises(kz.DataError, match="was killed by signal 9 .*before it computed this record"):
         list(dataset)
     assert len(list(dataset)) == 6
+
+
+def test_a_worker_whose_threads_do_not_end_is_killed():
+    def work(x):
+        threading.Thread(target=time.sleep, args=(600,)).start()
+        return os.getpid()
+
+    dataset = data.range(2).map(work, 1, processes=True)
+    process = int(dataset[0])
+    del dataset
+    until = time.monotonic() + 30
+    while os.path.exists(f"/proc/{process}"):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert [int(x) for x in data.range(2).map(abs, 1, processes=True)] == [0, 1]
+
+
+def test_a_worker_has_time_to_end_by_itself(tmp_path):
+    def work(x):
+        atexit.register((tmp_path / str(x)).touch)
+        atexit.register(time.sleep, 0.05)  # is called first
+        return os.getpid()
+
+    for x in range(5):  # on a busy machine, a second may be too short
+        dataset = data.range(x, x + 1).map(work, 1, processes=True)
+        process = int(dataset[0])
+        del dataset
+        while os.path.exists(f"/proc/{process}"):
+            time.sleep(0.01)
+        if list(tmp_path.iterdir()):
+            return
+    raise AssertionError("the functions of atexit were not called")
 
 
 @pytest.mark.parametrize("handler, how", [(signal.SIG_DFL, "was killed by signal 9"), (signal.SIG_IGN, "has ended")])

@@ -65,6 +65,17 @@ def test_a_worker_that_cannot_be_started_is_an_error_and_leaves_nothing_open(mon
     assert set(memory_files()) <= before
 
 
+def test_starts_of_workers_leave_only_their_connections_open():
+    def empty_files():
+        files = [f"/proc/self/fd/{file}" for file in os.listdir("/proc/self/fd")]
+        return [file for file in files if os.path.exists(file) and os.readlink(file) == "/dev/null"]
+
+    before = empty_files()
+    for _ in range(2):
+        data.range(2).map(abs, 1, processes=True)[0]
+    assert len(empty_files()) <= len(before)
+
+
 def test_workers_start_after_some_could_not_be_started():
     dataset = data.range(6).map(lambda x: (x, os.getpid()), 1, processes=True)
     before = set(memory_files())

@@ -93,7 +93,25 @@ ARRAYS = [
     np.int32(7),
 ]
 OTHERS = [
-    *(True, 0, -1, 2**63 - 1, 2**63, -(2**63), 1.5, float("inf"), 1e300, 1j, None, "", "text", "\0ü", b"", b"\0bytes"),
+    *(
+        True,
+        0,
+        -1,
+        2**63 - 1,
+        2**63,
+        -(2**63),
+        -(2**63) - 1,
+        1.5,
+        float("inf"),
+        1e300,
+        1j,
+        None,
+        "",
+        "text",
+        "\0ü",
+        b"",
+        b"\0bytes",
+    ),
     *(Colour.RED, Point(1, "b"), (), [], {}, ((),), [1, [2.0, ("c",)]], {"a": 1, "b": {"c": [np.ones(3), "d"]}}),
     *(np.float64(1.5), np.str_("s"), frozenset({1}), range(3), int, len, Ellipsis, "x" * 5000, b"y" * 100_000),
 ]
