@@ -55,6 +55,18 @@ def test_the_memory_of_large_arguments_is_freed():
         assert max(size for file, size in memory_files().items() if file not in before) < 16 << 20
 
 
+def test_a_worker_keeps_one_copy_of_what_its_function_uses():
+    table = np.ones(4 << 20)  # 32 MiB
+
+    def private_memory():
+        (line,) = [line for line in open("/proc/self/status") if line.startswith("RssAnon")]
+        return int(line.split()[1]) << 10
+
+    small = data.range(1).map(lambda x: private_memory(), processes=True)
+    large = data.range(1).map(lambda x: private_memory() + int(table[0]), processes=True)
+    assert table.nbytes // 2 < int(large[0]) - int(small[0]) < 3 * table.nbytes // 2
+
+
 def test_a_worker_that_cannot_be_started_is_an_error_and_leaves_nothing_open(monkeypatch):
     dataset = data.range(6).map(abs, 2, processes=True)
     before = set(memory_files())
