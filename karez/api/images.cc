@@ -5,6 +5,7 @@
 #include "karez/data/images/arithmetic.h"
 #include "karez/kernels/cpu/image_colour.h"
 #include "karez/kernels/cpu/image_resize.h"
+#include "karez/kernels/cpu/image_samples.h"
 
 namespace karez::data::images {
 namespace {
@@ -27,6 +28,12 @@ ImageFunction resize(std::int64_t height, std::int64_t width, bool bicubic) {
 RandomImageFunction random_resized_crop(std::int64_t height, std::int64_t width, const ResizedCropOptions& part,
                                         bool bicubic) {
   return random_resized_crop({.height = height, .width = width, .bicubic = bicubic}, part, kernels::resize_image);
+}
+
+ImageFunction horizontal_flip() { return horizontal_flip(kernels::flip_rows); }
+RandomImageFunction random_horizontal_flip(double p) { return random_horizontal_flip(p, kernels::flip_rows); }
+ImageFunction normalize(std::vector<float> mean, std::vector<float> std, bool planes) {
+  return normalize(std::move(mean), std::move(std), planes, {kernels::normalize_bytes, kernels::normalize_floats});
 }
 
 ImageFunction adjust_brightness(double factor) { return adjust_brightness(factor, colour_kernels); }

@@ -34,6 +34,12 @@ template <std::same_as<bool> Bool = bool> ImageFunction resize(std::int64_t size
 RandomImageFunction random_resized_crop(std::int64_t height, std::int64_t width, const ResizedCropOptions& part = {},
                                         bool bicubic = false);
 
+ImageFunction horizontal_flip();
+RandomImageFunction random_horizontal_flip(double p = 0.5);
+// f32: (x - mean) / std for each channel, where x is u8 / 255 or f32. One mean or std serves all channels. With
+// `planes`, the result is [channels, height, width].
+ImageFunction normalize(std::vector<float> mean, std::vector<float> std, bool planes = true);
+
 // Colours of u8 images, with PIL's arithmetic (ImageEnhance); factor 1 changes nothing. Alpha is not changed.
 ImageFunction adjust_brightness(double factor);
 ImageFunction adjust_contrast(double factor);

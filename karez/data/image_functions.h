@@ -2,6 +2,7 @@
 // channels] or [height, width]; other fields are passed on. Names and meanings are those of torchvision.transforms.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -31,9 +32,12 @@ ImageFunction decode(const DecodeOptions& options = {}, bool skip_errors = false
 ImageFunction crop(std::int64_t top, std::int64_t left, std::int64_t height, std::int64_t width);
 ImageFunction center_crop(std::int64_t height, std::int64_t width);
 ImageFunction pad(std::int64_t padding);  // zeros on all sides
-ImageFunction horizontal_flip();
+// The loop of `horizontal_flip`: (in, rows, width, bytes of a pixel, out). karez/api/images.h passes it; null: a plain
+// loop, which has the same results.
+using FlipKernel = void (*)(const std::byte*, std::int64_t, std::int64_t, std::size_t, std::byte*);
+ImageFunction horizontal_flip(FlipKernel kernel);
 RandomImageFunction random_crop(std::int64_t height, std::int64_t width, std::int64_t padding = 0);
-RandomImageFunction random_horizontal_flip(double p = 0.5);
+RandomImageFunction random_horizontal_flip(double p, FlipKernel kernel);
 // Zeros in a square around a random pixel. Parts outside of the image are cut off.
 RandomImageFunction cut_out(std::int64_t size);
 
@@ -55,9 +59,15 @@ struct ResizedCropOptions {
 RandomImageFunction random_resized_crop(const ResizeOptions& options, const ResizedCropOptions& part,
                                         ResizeKernel kernel);
 
+// The loops of `normalize`: (in, pixels, channels, mean of each channel, std of each channel, planes, out). Null: plain
+// loops, which have the same results.
+struct NormalizeKernels {
+  void (*bytes)(const std::uint8_t*, std::int64_t, std::int64_t, const float*, const float*, bool, float*) = nullptr;
+  void (*floats)(const float*, std::int64_t, std::int64_t, const float*, const float*, bool, float*) = nullptr;
+};
 // f32: (x - mean) / std for each channel, where x is u8 / 255 or f32. One mean or std serves all channels. With
 // `planes`, the result is [channels, height, width].
-ImageFunction normalize(std::vector<float> mean, std::vector<float> std, bool planes = true);
+ImageFunction normalize(std::vector<float> mean, std::vector<float> std, bool planes, const NormalizeKernels& kernels);
 // The dimensions of an array of any dtype in another order. For (2, 0, 1), an image becomes [channels, height, width].
 ImageFunction transpose(std::vector<int> axes);
 // The labels of a field (negative: counted from the last) as f32[..., classes].

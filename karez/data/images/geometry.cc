@@ -25,18 +25,17 @@ template <class Body> void with_fixed_size(std::size_t bytes, Body body) {
   }
 }
 
-HostArray flipped(const HostArray& image) {
+void flip_plainly(const std::byte* in, std::int64_t rows, std::int64_t width, std::size_t pixel, std::byte* out) {
+  for (std::int64_t y = 0; y < rows; ++y)
+    for (std::int64_t x = 0; x < width; ++x, in += pixel)
+      std::memcpy(out + static_cast<std::size_t>((y + 1) * width - 1 - x) * pixel, in, pixel);
+}
+
+HostArray flipped(const HostArray& image, FlipKernel kernel) {
   const ImageSize size(image, "horizontal_flip");
   HostArray out(image.type());
-  with_fixed_size(size.pixel_bytes, [&]<std::size_t fixed>() {
-    const std::size_t pixel = fixed == 0 ? size.pixel_bytes : fixed;
-    const std::size_t row = static_cast<std::size_t>(size.width) * pixel;
-    for (std::int64_t y = 0; y < size.height; ++y) {
-      const std::byte* from = image.bytes() + static_cast<std::size_t>(y) * row;
-      std::byte* to = out.bytes() + static_cast<std::size_t>(y + 1) * row;
-      for (std::int64_t x = 0; x < size.width; ++x, from += pixel) std::memcpy(to -= pixel, from, pixel);
-    }
-  });
+  if (image.count() > 0)
+    (kernel != nullptr ? kernel : flip_plainly)(image.bytes(), size.height, size.width, size.pixel_bytes, out.bytes());
   return out;
 }
 
@@ -131,8 +130,8 @@ ImageFunction pad(std::int64_t padding) {
   };
 }
 
-ImageFunction horizontal_flip() {
-  return [](const Element& element) { return with_field(element, flipped(array_of(element))); };
+ImageFunction horizontal_flip(FlipKernel kernel) {
+  return [=](const Element& element) { return with_field(element, flipped(array_of(element), kernel)); };
 }
 
 RandomImageFunction random_crop(std::int64_t height, std::int64_t width, std::int64_t padding) {
@@ -150,13 +149,13 @@ RandomImageFunction random_crop(std::int64_t height, std::int64_t width, std::in
   };
 }
 
-RandomImageFunction random_horizontal_flip(double p) {
+RandomImageFunction random_horizontal_flip(double p, FlipKernel kernel) {
   require(p >= 0 && p <= 1, "random_horizontal_flip: p must be between 0 and 1, got ", p);
   return [=](const Element& element, const RandomKey& key) {
     const HostArray& image = array_of(element);
     const ImageSize size(image, "random_horizontal_flip");
     if (RandomNumbers(key, "random_horizontal_flip").uniform() >= p) return element;
-    return with_field(element, flipped(image));
+    return with_field(element, flipped(image, kernel));
   };
 }
 

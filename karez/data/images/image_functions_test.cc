@@ -27,7 +27,7 @@ using Bytes = std::vector<std::uint8_t>;
 TEST(ImageFunctions, OtherFieldsArePassedOn) {
   Element in = element({counted<std::uint8_t>({2, 3}), HostArray::of<std::int64_t>({}, {7})});
   in.index = 5;
-  const Element out = images::horizontal_flip()(in);
+  const Element out = images::horizontal_flip(nullptr)(in);
   EXPECT_EQ(values<std::uint8_t>(array_of(out)), (Bytes{3, 2, 1, 6, 5, 4}));
   EXPECT_EQ(values<std::int64_t>(array_of(out, 1)), (std::vector<std::int64_t>{7}));
   EXPECT_EQ(out.structure, in.structure);
@@ -44,7 +44,7 @@ TEST(ImageFunctions, CropsOfAnyDtype) {
             "crop: a window of 2 x 1 at row 1 and column 1 is not inside an image of 2 x 3");
   EXPECT_EQ(error_of([] { images::crop(-1, 0, 2, 1); }), "crop: top and left must be at least 0, got -1 and 0");
   EXPECT_EQ(error_of([] { images::center_crop(0, 2); }), "center_crop: height and width must be at least 1, got 0 x 2");
-  EXPECT_EQ(error_of([] { images::horizontal_flip()(element(counted<float>({4}))); }),
+  EXPECT_EQ(error_of([] { images::horizontal_flip(nullptr)(element(counted<float>({4}))); }),
             "horizontal_flip: expected an image [height, width, channels] or [height, width], got shape [4]");
 }
 
@@ -79,15 +79,15 @@ TEST(ImageFunctions, RandomNumbersDependOnAllPartsOfTheKeyAndOnTheFunction) {
       out += values<std::uint8_t>(array_of(f(image, {seed, epoch, record})))[0] == 2 ? '1' : '0';
     return out;
   };
-  const images::RandomImageFunction flip = images::random_horizontal_flip();
+  const images::RandomImageFunction flip = images::random_horizontal_flip(0.5, nullptr);
   const std::string first = pattern(flip, 1, 0);
   EXPECT_EQ(pattern(flip, 1, 0), first);
   EXPECT_NE(pattern(flip, 2, 0), first);
   EXPECT_NE(pattern(flip, 1, 1), first);
   EXPECT_NE(pattern(images::random_crop(1, 1), 1, 0), first);
-  EXPECT_EQ(pattern(images::random_horizontal_flip(0), 1, 0), std::string(64, '0'));
-  EXPECT_EQ(pattern(images::random_horizontal_flip(1), 1, 0), std::string(64, '1'));
-  EXPECT_EQ(error_of([] { images::random_horizontal_flip(1.5); }),
+  EXPECT_EQ(pattern(images::random_horizontal_flip(0, nullptr), 1, 0), std::string(64, '0'));
+  EXPECT_EQ(pattern(images::random_horizontal_flip(1, nullptr), 1, 0), std::string(64, '1'));
+  EXPECT_EQ(error_of([] { images::random_horizontal_flip(1.5, nullptr); }),
             "random_horizontal_flip: p must be between 0 and 1, got 1.5");
 }
 
@@ -116,20 +116,21 @@ TEST(ImageFunctions, CutOutRemovesASquare) {
 
 TEST(ImageFunctions, NormalizeDividesBytesBy255) {
   const Element image = element(HostArray::of<std::uint8_t>({1, 2, 2}, {0, 51, 102, 255}));
-  EXPECT_EQ(values<float>(array_of(images::normalize({0.5f, 0}, {0.5f, 2})(image))),
+  EXPECT_EQ(values<float>(array_of(images::normalize({0.5f, 0}, {0.5f, 2}, true, {})(image))),
             (std::vector<float>{-1, (102 / 255.f - 0.5f) / 0.5f, 51 / 255.f / 2, 0.5f}));
-  EXPECT_EQ(values<float>(array_of(images::normalize({0}, {1}, false)(image))),
+  EXPECT_EQ(values<float>(array_of(images::normalize({0}, {1}, false, {})(image))),
             (std::vector<float>{0, 51 / 255.f, 102 / 255.f, 1}));
   const Element floats = element(HostArray::of<float>({1, 2}, {3, 5}));
-  EXPECT_EQ(array_of(images::normalize({1}, {2})(floats)).shape(), (Shape{1, 1, 2}));
-  EXPECT_EQ(values<float>(array_of(images::normalize({1}, {2})(floats))), (std::vector<float>{1, 2}));
+  EXPECT_EQ(array_of(images::normalize({1}, {2}, true, {})(floats)).shape(), (Shape{1, 1, 2}));
+  EXPECT_EQ(values<float>(array_of(images::normalize({1}, {2}, true, {})(floats))), (std::vector<float>{1, 2}));
   EXPECT_EQ(error_of([&] {
-              images::normalize({1, 2, 3}, {2})(image);
+              images::normalize({1, 2, 3}, {2}, true, {})(image);
             }),
             "normalize: expected 1 or 2 numbers, one for each channel, got 3");
-  EXPECT_EQ(error_of([] { images::normalize({1}, {0}); }), "normalize: a number of std must be above 0, got 0.0");
+  EXPECT_EQ(error_of([] { images::normalize({1}, {0}, true, {}); }),
+            "normalize: a number of std must be above 0, got 0.0");
   EXPECT_EQ(error_of([] {
-              images::normalize({1}, {1})(element(counted<std::int32_t>({1, 2})));
+              images::normalize({1}, {1}, true, {})(element(counted<std::int32_t>({1, 2})));
             }),
             "normalize: expected an image of u8 or f32, got i32");
 }

@@ -235,12 +235,13 @@ TEST(ImageValues, CenterCropsPadTheLargerHalfAfterTheImage) {
 
 TEST(ImageValues, NormalizeNeedsNumbers) {
   for (const auto& [mean, std] : {std::pair<std::vector<float>, std::vector<float>>{{}, {1}}, {{1}, {}}})
-    EXPECT_EQ(error_of([&] { images::normalize(mean, std); }), "normalize: mean and std must have at least one number");
+    EXPECT_EQ(error_of([&] { images::normalize(mean, std, true, {}); }),
+              "normalize: mean and std must have at least one number");
 }
 
 TEST(ImageValues, NormalizedPlanesHaveTheChannelsFirst) {
   const HostArray out =
-      array_of(images::normalize({0}, {1})(element(HostArray::of<float>({1, 2, 3}, {1, 2, 3, 4, 5, 6}))));
+      array_of(images::normalize({0}, {1}, true, {})(element(HostArray::of<float>({1, 2, 3}, {1, 2, 3, 4, 5, 6}))));
   EXPECT_EQ(out.shape(), (Shape{3, 1, 2}));
   EXPECT_EQ(std::vector<float>(out.data<float>().begin(), out.data<float>().end()),
             (std::vector<float>{1, 4, 2, 5, 3, 6}));

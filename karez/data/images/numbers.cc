@@ -1,5 +1,4 @@
 // Functions that make numbers for training from images and labels: normalisation, one-hot labels and mix-up.
-#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -8,20 +7,19 @@
 namespace karez::data::images {
 namespace {
 
-// Calls store(channel, offset in the result) ... for each sample, in the order of the input.
-template <class T, class Convert>
-void convert_samples(std::span<const T> in, const ImageSize& size, bool planes, std::span<float> out, Convert convert) {
-  const std::int64_t pixels = size.height * size.width;
-  for (std::int64_t c = 0; c < size.channels; ++c) {
-    float* to = out.data() + (planes ? c * pixels : c);
-    const std::int64_t step = planes ? 1 : size.channels;
-    const T* from = in.data() + c;
-    for (std::int64_t i = 0; i < pixels; ++i, from += size.channels, to += step) *to = convert(c, *from);
-  }
+template <class T>
+void normalize_plainly(const T* in, std::int64_t pixels, std::int64_t channels, const float* mean, const float* std,
+                       bool planes, float* out) {
+  for (std::int64_t i = 0; i < pixels; ++i)
+    for (std::int64_t c = 0; c < channels; ++c) {
+      float x = static_cast<float>(*in++);
+      if constexpr (sizeof(T) == 1) x /= 255.0f;
+      out[planes ? c * pixels + i : i * channels + c] = (x - mean[c]) / std[c];
+    }
 }
 
-HostArray normalized(const HostArray& image, const std::vector<float>& mean, const std::vector<float>& std,
-                     bool planes) {
+HostArray normalized(const HostArray& image, const std::vector<float>& mean, const std::vector<float>& std, bool planes,
+                     const NormalizeKernels& kernels) {
   const ImageSize size(image, "normalize");
   for (const std::vector<float>* numbers : {&mean, &std})
     require(ErrorKind::shape, numbers->size() == 1 || static_cast<std::int64_t>(numbers->size()) == size.channels,
@@ -29,22 +27,20 @@ HostArray normalized(const HostArray& image, const std::vector<float>& mean, con
   require(ErrorKind::type, image.dtype() == DType::u8 || image.dtype() == DType::f32,
           "normalize: expected an image of u8 or f32, got ", image.dtype());
   HostArray out(TensorType{DType::f32, planes ? Shape{size.channels, size.height, size.width} : image.shape()});
-  const auto of = [](const std::vector<float>& numbers, std::int64_t c) {
-    return numbers[numbers.size() == 1 ? 0 : static_cast<std::size_t>(c)];
+  if (image.count() == 0) return out;
+  const auto of_channels = [&](const std::vector<float>& numbers) {
+    return numbers.size() == 1 ? std::vector<float>(static_cast<std::size_t>(size.channels), numbers[0]) : numbers;
   };
-  const auto apply = [&](std::int64_t c, float x) { return (x - of(mean, c)) / of(std, c); };
-  if (image.dtype() == DType::f32) {
-    convert_samples<float>(image.data<float>(), size, planes, out.data<float>(), apply);
-    return out;
+  const std::vector<float> means = of_channels(mean), deviations = of_channels(std);
+  const auto apply = [&](auto kernel, const auto* in) {
+    kernel(in, size.height * size.width, size.channels, means.data(), deviations.data(), planes,
+           out.data<float>().data());
+  };
+  if (image.dtype() == DType::u8) {
+    apply(kernels.bytes ? kernels.bytes : normalize_plainly<std::uint8_t>, image.data<std::uint8_t>().data());
+  } else {
+    apply(kernels.floats ? kernels.floats : normalize_plainly<float>, image.data<float>().data());
   }
-  std::vector<std::array<float, 256>> tables(static_cast<std::size_t>(size.channels));
-  for (std::int64_t c = 0; c < size.channels; ++c)
-    for (int value = 0; value < 256; ++value)
-      tables[static_cast<std::size_t>(c)][static_cast<std::size_t>(value)] =
-          apply(c, static_cast<float>(value) / 255.0f);
-  convert_samples<std::uint8_t>(
-      image.data<std::uint8_t>(), size, planes, out.data<float>(),
-      [&](std::int64_t c, std::uint8_t value) { return tables[static_cast<std::size_t>(c)][value]; });
   return out;
 }
 
@@ -105,12 +101,12 @@ double RandomNumbers::beta(double alpha) {
   return 1 / (1 + std::exp(b - a));
 }
 
-ImageFunction normalize(std::vector<float> mean, std::vector<float> std, bool planes) {
+ImageFunction normalize(std::vector<float> mean, std::vector<float> std, bool planes, const NormalizeKernels& kernels) {
   require(!mean.empty() && !std.empty(), "normalize: mean and std must have at least one number");
   for (float deviation : std)
     require(deviation > 0 && std::isfinite(deviation), "normalize: a number of std must be above 0, got ", deviation);
-  return [mean = std::move(mean), std = std::move(std), planes](const Element& element) {
-    return with_field(element, normalized(array_of(element), mean, std, planes));
+  return [mean = std::move(mean), std = std::move(std), planes, kernels](const Element& element) {
+    return with_field(element, normalized(array_of(element), mean, std, planes, kernels));
   };
 }
 
