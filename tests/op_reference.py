@@ -163,6 +163,31 @@ def avg_pool_grad(a, dy):
     return unwindows(taps, a["shape"], a["stride"], a["padding"])
 
 
+def resized(a, x, size, result, sum_axis):
+    """Each pixel of the result is a weighted mean of the pixels in the window of the filter around its centre."""
+    axis, bicubic = a["axis"], a.get("bicubic", False)
+    step, pixel, centre = size / result, np.arange(size), (np.arange(result)[:, None] + 0.5) * (size / result)
+    distance, support = np.abs(pixel + 0.5 - centre) / max(step, 1), (2 if bicubic else 1) * max(step, 1)
+    near, far = 1.5 * distance**3 - 2.5 * distance**2 + 1, -0.5 * distance**3 + 2.5 * distance**2 - 4 * distance + 2
+    weights = np.where(distance < 1, near, np.where(distance < 2, far, 0)) if bicubic else np.maximum(0, 1 - distance)
+    inside = (pixel >= np.floor(centre - support + 0.5)) & (pixel < np.floor(centre + support + 0.5))
+    weights = weights / np.where(inside, weights, 0).sum(1, keepdims=True)
+    if a.get("magnitude"):
+        weights = np.abs(weights)
+    if sum_axis == 0:
+        weights, inside = weights.T, inside.T
+    terms = weights * np.moveaxis(x, axis, -1)[..., None, :]
+    return np.moveaxis(np.where(inside, terms, 0).sum(-1), -1, axis)
+
+
+def resize(a, x):
+    return resized(a, x, x.shape[a["axis"]], a["size"], 1)
+
+
+def resize_grad(a, dy):
+    return resized(a, dy, a["size"], dy.shape[a["axis"]], 0)
+
+
 def broadcast(a, x):
     return np.broadcast_to(
         x.reshape([a["shape"][d] if d in a["dims"] else 1 for d in range(len(a["shape"]))]), a["shape"]
@@ -261,6 +286,8 @@ others = {
     "scatter_add": scatter_add,
     "cumsum": cumsum,
     "sort": sort,
+    "resize": resize,
+    "resize_grad": resize_grad,
     "take_along": lambda a, x, index: np.take_along_axis(x, index, a["axis"]),
     "add_along": add_along,
     "one_hot": lambda a, x: x[..., None] == np.arange(a["depth"]),
@@ -285,6 +312,8 @@ sums = {
     "scatter_add",
     "cumsum",
     "add_along",
+    "resize",
+    "resize_grad",
 }
 updates = {"sgd": 2, "adam": 3, "sgd_if": 2, "adam_if": 3}  # number of results that are operands of the next step
 

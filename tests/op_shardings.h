@@ -72,6 +72,8 @@ reduce_sum 125, differentiable
 relu 79, differentiable
 relu_grad 58, differentiable
 reshape 300, differentiable
+resize 89, differentiable
+resize_grad 48, differentiable
 rsqrt 19, differentiable
 rsqrt_grad 29, differentiable
 scatter_add 82, differentiable

@@ -10,6 +10,7 @@
 namespace karez::data::images {
 namespace {
 
+constexpr ResizeKernels resize_kernels = {kernels::resize_image, kernels::resize_floats};
 constexpr ColourKernels colour_kernels = {kernels::blend_colours, kernels::blend_with_grey, kernels::sum_of_greys};
 static_assert(kernels::grey_weights == grey_weights && kernels::grey_half == grey_half &&
               kernels::grey_bits == grey_bits);
@@ -17,17 +18,17 @@ static_assert(kernels::grey_weights == grey_weights && kernels::grey_half == gre
 }  // namespace
 
 ImageFunction resize_shorter_side(std::int64_t size, bool bicubic) {
-  return resize({.height = size, .width = 0, .bicubic = bicubic}, kernels::resize_image);
+  return resize({.height = size, .width = 0, .bicubic = bicubic}, resize_kernels);
 }
 
 ImageFunction resize(std::int64_t height, std::int64_t width, bool bicubic) {
   require(width >= 1, "resize: height and width must be at least 1, got ", height, " x ", width);
-  return resize({.height = height, .width = width, .bicubic = bicubic}, kernels::resize_image);
+  return resize({.height = height, .width = width, .bicubic = bicubic}, resize_kernels);
 }
 
 RandomImageFunction random_resized_crop(std::int64_t height, std::int64_t width, const ResizedCropOptions& part,
                                         bool bicubic) {
-  return random_resized_crop({.height = height, .width = width, .bicubic = bicubic}, part, kernels::resize_image);
+  return random_resized_crop({.height = height, .width = width, .bicubic = bicubic}, part, resize_kernels);
 }
 
 ImageFunction horizontal_flip() { return horizontal_flip(kernels::flip_rows); }

@@ -24,7 +24,7 @@ namespace karez::data::images {
 
 // Resizes an image u8[height, width, channels] with antialiasing, as PIL's Image.resize: the colours of images with 2
 // or 4 channels are multiplied by the last channel, alpha. With one size, the shorter side gets this number of pixels,
-// and the ratio of the sides is kept.
+// and the ratio of the sides is kept. An image of f32 is not rounded, and alpha is a channel as the others.
 ImageFunction resize_shorter_side(std::int64_t size, bool bicubic);
 ImageFunction resize(std::int64_t height, std::int64_t width, bool bicubic = false);
 template <std::same_as<bool> Bool = bool> ImageFunction resize(std::int64_t size, Bool bicubic = false) {
@@ -58,9 +58,8 @@ Tensor cut_out(Term image, std::int64_t size);
 // The axes are numbers from 0 for the last axes.size() dimensions; the dimensions before them keep their places.
 Tensor transpose(Term image, std::vector<int> axes);
 
-// Two products with constant matrices of weights, which have gradients. u8 gives u8, with the same bits as the function
-// for `map`; floats give floats that are not rounded, and alpha is a channel as the others. A NaN or infinity makes its
-// row and column NaN.
+// u8 gives u8, with the same bits as the function for `map`; floats give floats that are not rounded, have gradients,
+// and alpha is a channel as the others.
 Tensor resize_shorter_side(Term image, std::int64_t size, bool bicubic);
 Tensor resize(Term image, std::int64_t height, std::int64_t width, bool bicubic = false);
 template <std::same_as<bool> Bool = bool> Tensor resize(Term image, std::int64_t size, Bool bicubic = false) {

@@ -43,21 +43,26 @@ RandomImageFunction cut_out(std::int64_t size);
 
 // The loops of `resize`: (in, in_height, in_width, channels, out, out_height, out_width, bicubic). This component does
 // not see kernels; karez/api/images.h passes them.
-using ResizeKernel = void (*)(const std::uint8_t*, std::int64_t, std::int64_t, std::int64_t, std::uint8_t*,
-                              std::int64_t, std::int64_t, bool);
+struct ResizeKernels {
+  void (*bytes)(const std::uint8_t*, std::int64_t, std::int64_t, std::int64_t, std::uint8_t*, std::int64_t,
+                std::int64_t, bool) = nullptr;
+  void (*floats)(const float*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t, std::int64_t,
+                 bool) = nullptr;
+};
+// Of u8, or of f32 images, which are not rounded and whose alpha is a channel as the others.
 struct ResizeOptions {
   std::int64_t height = 0;
   std::int64_t width = 0;  // 0: the shorter side gets `height` pixels, and the ratio of the sides is kept
   bool bicubic = false;    // otherwise bilinear; both with antialiasing, and equal to PIL's
 };
-ImageFunction resize(const ResizeOptions& options, ResizeKernel kernel);
+ImageFunction resize(const ResizeOptions& options, const ResizeKernels& kernels);
 struct ResizedCropOptions {
   double min_scale = 0.08, max_scale = 1;           // of the area
   double min_ratio = 3.0 / 4, max_ratio = 4.0 / 3;  // of width to height
 };
 // A random part of the image, resized to options.height x options.width.
 RandomImageFunction random_resized_crop(const ResizeOptions& options, const ResizedCropOptions& part,
-                                        ResizeKernel kernel);
+                                        const ResizeKernels& kernels);
 
 // The loops of `normalize`: (in, pixels, channels, mean of each channel, std of each channel, planes, out). Null: plain
 // loops, which have the same results.

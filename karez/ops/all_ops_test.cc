@@ -244,6 +244,10 @@ select_grad(bool[6], f32[6]) -> f32[6]
   B, B -> B | S(0), S(0) -> S(0) | B, P(sum) -> P(sum)
 select_grad2(bool[6], f32[6]) -> f32[6]
   B, B -> B | S(0), S(0) -> S(0) | B, P(sum) -> P(sum)
+resize(f32[6, 4]) {axis=1, size=3} -> f32[6, 3]
+  B -> B | S(0) -> S(0) | P(sum) -> P(sum)
+resize_grad(f32[6, 4]) {axis=1, size=3} -> f32[6, 3]
+  B -> B | S(0) -> S(0) | P(sum) -> P(sum)
 )golden";
 
 struct Example {

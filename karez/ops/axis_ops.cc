@@ -1,4 +1,4 @@
-// Ops along one axis: cumsum, sort, take_along, and add_along, which is the gradient of take_along.
+// Ops along one axis: cumsum, sort, take_along and resize, and add_along and resize_grad, which are gradients.
 #include "karez/ops/build.h"
 #include "karez/ops/index_bounds.h"
 #include "karez/ops/op_rows.h"
@@ -177,8 +177,51 @@ OpDef add_along() {
   return op;
 }
 
+// `resize` and its gradient, which is linear too, so each is the gradient of the other.
+OpDef resize_op(std::string name, std::string gradient, std::string doc, bool of_bytes) {
+  OpDef op{.name = name, .doc = std::move(doc), .inputs = 1, .example = cat(name, "(f32[6, 4]) {axis=1, size=3}")};
+  op.work = WorkClass::pool, op.half_policy = HalfPolicy::widen_and_round;
+  op.infer = [name, of_bytes](std::span<const TensorType> in, const Attrs& attrs) {
+    TensorType out = in[0];
+    require(ErrorKind::type, is_float(out.dtype) || (of_bytes && out.dtype == DType::u8), name, ": expected ",
+            of_bytes ? "u8 or floats" : "floats", ", got ", out, "; cast it first");
+    const auto axis = static_cast<std::size_t>(axis_of(name, attrs, out));
+    const std::int64_t size = attrs.integer("size");
+    require(ErrorKind::shape, size >= 1 && out.shape[axis] >= 1, name, ": sizes must be at least 1, got ",
+            out.shape[axis], " to ", size);
+    out.shape[axis] = size;
+    return std::vector{out};
+  };
+  op.index = [](const NodeView& node) {
+    Signature s;
+    s.in = {letters_with_axis(node.in_type(0).shape, axis_attr(node), never_split)};
+    s.out = s.in;
+    if (is_float(node.in_type(0).dtype)) s.linear = {{0}};
+    return s;
+  };
+  op.grad = [gradient](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
+    Attrs attrs = n.attrs();
+    attrs.set("size", n.in_type(0).shape[static_cast<std::size_t>(axis_attr(n))]);
+    return {b.one(gradient, {dy[0]}, attrs)};
+  };
+  return op;
+}
+
 }  // namespace
 
-std::vector<OpDef> axis_ops() { return {cumsum(), sort(), take_along(), add_along()}; }
+std::vector<OpDef> axis_ops() {
+  return {cumsum(),
+          sort(),
+          take_along(),
+          add_along(),
+          resize_op("resize", "resize_grad",
+                    "Resizes the dimension {axis} to {size} elements with antialiasing, as PIL's Image.resize: with a "
+                    "triangle filter or, with {bicubic}, a cubic one. Results of u8 are rounded.",
+                    true),
+          resize_op("resize_grad", "resize",
+                    "Computes the gradient of resize with respect to its operand, which has {size} elements along "
+                    "{axis}.",
+                    false)};
+}
 
 }  // namespace karez::ops

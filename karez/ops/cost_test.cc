@@ -57,7 +57,7 @@ TEST(Cost, EveryWorkClassHasTheListedOps) {
     return names;
   };
   EXPECT_EQ(ops_of(WorkClass::reduce), "reduce_max reduce_min reduce_sum");
-  EXPECT_EQ(ops_of(WorkClass::pool), "avg_pool avg_pool_grad max_pool max_pool_grad");
+  EXPECT_EQ(ops_of(WorkClass::pool), "avg_pool avg_pool_grad max_pool max_pool_grad resize resize_grad");
   EXPECT_EQ(ops_of(WorkClass::index), "add_along arg_max cumsum scatter_add take_along");
   EXPECT_EQ(ops_of(WorkClass::move), "assign cast concat copy one_hot pad slice");
   EXPECT_EQ(ops_of(WorkClass::update), "adam adam_if sgd sgd_if");

@@ -98,9 +98,10 @@ std::string accepted_dtypes(const OpTable& ops, const Example& e) {
 std::vector<Example> all_examples() {
   std::vector<Example> out(std::begin(examples), std::end(examples));
   for (const OpDef& op : all_op_rows())
-    if (!op.example.empty())
-      out.push_back(
-          {op.name, op.example.substr(op.example.find('(') + 1, op.example.rfind(')') - op.example.find('(') - 1), ""});
+    if (!op.example.empty()) {
+      const std::size_t begin = op.example.find('(') + 1, end = op.example.find(')');
+      out.push_back({op.name, op.example.substr(begin, end - begin), op.example.substr(end + 1)});
+    }
   return out;
 }
 
@@ -134,7 +135,8 @@ bff>f bdd>d bhh>h bgg>g bii>i bll>l bbb>b
 f>d d>d h>d g>d i>d l>d b>d
   cast
 f>f d>d h>h g>g
-  avg_pool avg_pool_grad exp log sqrt rsqrt tanh sigmoid relu gelu gelu_tanh silu erf sin cos
+  avg_pool avg_pool_grad exp log sqrt rsqrt tanh sigmoid relu gelu gelu_tanh silu erf sin cos resize
+  resize_grad
 f>f d>d h>h g>g i>i l>l
   reduce_sum reduce_max reduce_min cumsum accumulate neg abs
 f>f d>d h>h g>g i>i l>l b>b
@@ -200,8 +202,8 @@ none
   input variable iota random_uniform constant eq ne lt le gt ge pointwise cast matmul conv2d
   conv2d_grad_input conv2d_grad_weight max_pool max_pool_grad avg_pool avg_pool_grad reduce_sum
   reduce_max reduce_min broadcast reshape transpose slice concat pad gather scatter_add cumsum sort
-  take_along add_along one_hot arg_max scan copy layout box transfer accumulate micro_join
-  micro_slice
+  take_along add_along resize resize_grad one_hot arg_max scan copy layout box transfer accumulate
+  micro_join micro_slice
 )"));
 }
 

@@ -20,7 +20,7 @@ std::vector<OpDef> reshape_ops();
 std::vector<OpDef> transpose_ops();
 std::vector<OpDef> slice_ops();   // slice, concat, pad
 std::vector<OpDef> gather_ops();  // gather, scatter_add
-std::vector<OpDef> axis_ops();    // cumsum, sort, take_along, add_along
+std::vector<OpDef> axis_ops();    // cumsum, sort, take_along, add_along, resize
 std::vector<OpDef> index_ops();   // one_hot, arg_max
 std::vector<OpDef> scan_ops();
 std::vector<OpDef> update_ops();  // sgd, adam, sgd_if, adam_if

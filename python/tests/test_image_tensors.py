@@ -99,6 +99,42 @@ def test_resized_floats_are_not_rounded(dtype):
                 )
 
 
+@pytest.mark.parametrize("mesh", [*MESHES, {"data": 4}], ids=str)
+def test_resized_floats_are_those_of_the_stage_on_every_mesh(mesh):
+    random = np.random.default_rng(8)
+    for shape, size in (
+        ((4, 21, 40, 3), (30, 11)),
+        ((4, 9, 8, 4), (5, 13)),
+        ((5, 30, 7, 1), (7, 30)),
+        ((3, 5, 9, 7), 4),
+    ):
+        batch = random.normal(size=shape).astype(np.float32)
+        batch[0, 3, 4, 0] = np.nan
+        for interpolation in ("bilinear", "bicubic"):
+            resize = images.resize(size, interpolation)
+            expected = np.stack([resize(image) for image in batch])
+            np.testing.assert_array_equal(run(resize, batch, mesh=mesh), expected, err_msg=f"{shape} to {size}")
+
+
+def test_gradients_of_resize_have_the_same_numbers_on_every_mesh():
+    x = np.random.default_rng(9).normal(size=(4, 15, 12, 3)).astype(np.float32)
+    weights = np.random.default_rng(3).normal(size=(4, 6, 20, 3)).astype(np.float32)
+
+    def matrix(size, result, interpolation):  # the columns are the resized unit vectors
+        units = np.eye(size, dtype=np.float32)[:, None, :, None]
+        return np.stack([images.resize((1, result), interpolation)(unit)[0, :, 0] for unit in units], 1)
+
+    for interpolation in ("bilinear", "bicubic"):
+        resize = images.resize((6, 20), interpolation)
+        rows, columns = matrix(15, 6, interpolation), matrix(12, 20, interpolation)
+        expected = np.einsum("ai,bj,nabc->nijc", rows, columns, weights, optimize=True)
+        for mesh in MESHES:
+            step = kz.compile(
+                lambda x: kz.value_and_grad(lambda x: (resize(x) * weights).sum())(x)[1], mesh=kz.Mesh(**mesh)
+            )
+            np.testing.assert_allclose(step(x).numpy(), expected, atol=2e-5, err_msg=f"{interpolation} on {mesh}")
+
+
 def test_gradients_equal_finite_differences():
     x = np.random.default_rng(2).normal(size=(2, 5, 4, 3)).astype(np.float32)
     weights = np.random.default_rng(3).normal(size=(2, 3, 7, 6)).astype(np.float32)

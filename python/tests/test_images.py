@@ -218,6 +218,38 @@ def test_resized_images_equal_those_of_pil(interpolation):
         np.testing.assert_array_equal(got, expected, err_msg=f"{mode} {height} x {width} to {size}")
 
 
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_resized_floats_equal_those_of_pil(interpolation):
+    filter = {"bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC}[interpolation]
+    random = np.random.default_rng(6)
+    for _ in range(60):
+        height, width, *size = (int(n) for n in random.integers(1, 70, 4))
+        image = random.normal(size=(height, width, int(random.integers(1, 6)))).astype(np.float32)
+        planes = [Image.fromarray(np.ascontiguousarray(plane), "F") for plane in np.moveaxis(image, -1, 0)]
+        expected = np.stack([np.asarray(plane.resize(size[::-1], filter)) for plane in planes], -1)
+        resize = images.resize(size, interpolation)
+        np.testing.assert_allclose(resize(image), expected, atol=3e-6, err_msg=f"{image.shape} to {size}")
+        np.testing.assert_array_equal(resize(image[..., 0]), resize(image[..., :1])[..., 0])
+
+
+def test_resized_floats_keep_nan_near_its_place():
+    image = np.ones((40, 40, 3), np.float32)
+    image[20, 20, 1] = np.nan
+    image[0, 0, 0] = np.inf
+    got = images.resize((20, 20))(image)
+    assert np.isnan(got[..., 1]).any() and not np.isnan(got[..., 2]).any() and np.isinf(got[0, 0, 0])
+    for part in (got[:8], got[13:], got[:, :8], got[:, 13:]):
+        assert not np.isnan(part).any()
+    crop = images.random_resized_crop((4, 3), scale=(1, 1), ratio=(1, 1))
+    whole = np.random.default_rng(1).normal(size=(8, 8, 2)).astype(np.float32)
+    np.testing.assert_array_equal(crop(whole, key=(1, 0, 4)), images.resize((4, 3))(whole))
+    for dtype in (np.float64, np.float16, np.int32):
+        with pytest.raises(kz.TypeError, match="resize: expected an image of u8 or f32, got"):
+            images.resize(3)(np.zeros((4, 4, 3), dtype))
+    with pytest.raises(kz.ShapeError, match="resize: the image has no pixels"):
+        images.resize(3)(np.zeros((0, 4, 3), np.float32))
+
+
 def test_colours_of_transparent_pixels_do_not_count():
     image = np.zeros((8, 8, 4), np.uint8)
     image[:, :4] = (200, 100, 50, 255)

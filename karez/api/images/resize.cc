@@ -1,12 +1,9 @@
-// Functions of tensors that resize images, by two products with matrices of weights.
+// Functions of tensors that resize images.
 #include <cmath>
-#include <cstring>
-#include <limits>
 
 #include "karez/api/images.h"
 #include "karez/api/images/image_value.h"
 #include "karez/data/images/image_field.h"
-#include "karez/kernels/cpu/resize_weights.h"
 #include "karez/ops/attention.h"
 #include "karez/ops/compose.h"
 #include "karez/ops/norms.h"
@@ -14,7 +11,7 @@
 namespace karez::data::images {
 namespace {
 
-// Resizes one dimension of an image: its rows or its columns.
+// Resizes the rows or the columns of images by a product with weights, which may differ between images.
 ValueId product(const ImageValue& image, ValueId weights, int axis) {
   const bool of_rows = axis == image.rows_axis, grey = image.type().rank() == 2,
              of_each = image.b.type(weights).rank() > 2;
@@ -29,45 +26,11 @@ ValueId rounded_to_bytes(Builder& b, ValueId x) {
   return build::cast(b, build::clip(b, build::binary(b, "add", x, number(b, 0.5)), 0, 255), DType::u8);
 }
 
-// A constant matrix [out, in] of numbers that belong to the weights of a row or column.
-template <class T, class Number>
-ValueId weight_matrix(Builder& b, const kernels::ResizeWeights& weights, std::int64_t in, Number number_of) {
-  const auto out = static_cast<std::int64_t>(weights.first.size());
-  std::vector<T> matrix(static_cast<std::size_t>(checked_mul(out, in)));
-  for (std::size_t i = 0; i < weights.first.size(); ++i)
-    for (std::int64_t t = 0; t < weights.count[i]; ++t)
-      matrix[i * static_cast<std::size_t>(in) + static_cast<std::size_t>(weights.first[i] + t)] =
-          number_of(weights.weights[i * weights.stride + static_cast<std::size_t>(t)]);
-  return build::constant(b, {dtype_of<T>(), {out, in}}, std::as_bytes(std::span<const T>(matrix)));
-}
-
-// The sums of bytes with weights of 22 bits after the point, rounded as the kernel rounds them. Products in f32 are
-// exact, because a weight is divided into two integers, of which the lower has 7 bits: the sums are below 2^24, except
-// those of more than 500 pixels.
-ValueId byte_product(const ImageValue& image, const kernels::ResizeWeights& weights, int axis, std::int64_t in) {
-  constexpr int low_bits = 7, high_bits = kernels::resize_weight_bits - low_bits;
-  Builder& b = image.b;
-  ImageValue numbers(image.trace, build::cast(b, image.id, DType::f32), "resize");
-  const auto high_of = [](double weight) { return kernels::fixed_resize_weight(weight) >> low_bits; };
-  const auto low_of = [](double weight) { return kernels::fixed_resize_weight(weight) & ((1 << low_bits) - 1); };
-  const ValueId high = product(numbers, weight_matrix<float>(b, weights, in, high_of), axis);
-  const ValueId low = product(numbers, weight_matrix<float>(b, weights, in, low_of), axis);
-  const ValueId carry = rounded_down(b, build::binary(b, "mul", low, number(b, 1.0 / (1 << low_bits))));
-  const ValueId sum = build::binary(b, "add", build::binary(b, "add", high, carry), number(b, 1 << (high_bits - 1)));
-  return build::cast(b, build::clip(b, build::binary(b, "mul", sum, number(b, 1.0 / (1 << high_bits))), 0, 255),
-                     DType::u8);
-}
-
-// Resizes one dimension with constant weights.
-ValueId resized_axis(const ImageValue& image, int axis, std::int64_t in, std::int64_t out, bool bicubic) {
-  if (in == out) return image.id;
-  const kernels::ResizeWeights weights = kernels::resize_weights(in, out, bicubic);
-  const DType dtype = image.type().dtype;
-  if (dtype == DType::u8) return byte_product(image, weights, axis, in);
-  if (dtype == DType::f64)
-    return product(image, weight_matrix<double>(image.b, weights, in, [](double x) { return x; }), axis);
-  const ValueId matrix = weight_matrix<float>(image.b, weights, in, [](double x) { return static_cast<float>(x); });
-  return build::cast(image.b, product({image.trace, build::widened(image.b, image.id), "resize"}, matrix, axis), dtype);
+ValueId resized_axis(const ImageValue& image, int axis, std::int64_t size, bool bicubic) {
+  if (image.type().shape[static_cast<std::size_t>(axis)] == size) return image.id;
+  Attrs attrs{{"axis", std::int64_t{axis}}, {"size", size}};
+  if (bicubic) attrs.set("bicubic", true);
+  return image.b.one("resize", {image.id}, attrs);
 }
 
 // Applies `function` to an image of bytes. If it has alpha, the colours are multiplied by alpha before, and divided by
@@ -103,8 +66,8 @@ template <class Function> ValueId with_alpha(const ImageValue& image, Function f
 ValueId resized(const ImageValue& image, std::int64_t height, std::int64_t width, bool bicubic) {
   if (height == image.height && width == image.width) return image.id;
   return with_alpha(image, [&](const ImageValue& x) {
-    const ImageValue rows(x.trace, resized_axis(x, x.columns_axis, x.width, width, bicubic), "resize");
-    return resized_axis(rows, x.rows_axis, x.height, height, bicubic);
+    const ImageValue rows(x.trace, resized_axis(x, x.columns_axis, width, bicubic), "resize");
+    return resized_axis(rows, x.rows_axis, height, bicubic);
   });
 }
 

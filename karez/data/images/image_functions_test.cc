@@ -175,17 +175,22 @@ TEST(ImageFunctions, MixUpMixesEachRowWithTheOneBefore) {
 }
 
 TEST(ImageFunctions, ResizeCallsTheKernelWithTheSizeOfTheShorterSide) {
-  const images::ResizeKernel ones = [](const std::uint8_t*, std::int64_t, std::int64_t, std::int64_t channels,
-                                       std::uint8_t* out, std::int64_t height, std::int64_t width, bool) {
-    std::memset(out, 1, static_cast<std::size_t>(height * width * channels));
-  };
+  const auto twos = [](const float*, std::int64_t, std::int64_t, std::int64_t channels, float* out, std::int64_t height,
+                       std::int64_t width,
+                       bool bicubic) { std::fill_n(out, height * width * channels, bicubic ? 2.5f : 2.0f); };
+  const images::ResizeKernels ones = {
+      .bytes = [](const std::uint8_t*, std::int64_t, std::int64_t, std::int64_t channels, std::uint8_t* out,
+                  std::int64_t height, std::int64_t width,
+                  bool) { std::memset(out, 1, static_cast<std::size_t>(height * width * channels)); },
+      .floats = twos};
   const Element image = element(counted<std::uint8_t>({4, 6, 2}));
   EXPECT_EQ(array_of(images::resize({.height = 6}, ones)(image)).shape(), (Shape{6, 9, 2}));
   EXPECT_EQ(array_of(images::resize({.height = 3, .width = 5}, ones)(image)).shape(), (Shape{3, 5, 2}));
   // A kernel that writes which filter was requested.
-  const images::ResizeKernel filter = [](const std::uint8_t*, std::int64_t, std::int64_t, std::int64_t,
-                                         std::uint8_t* out, std::int64_t, std::int64_t,
-                                         bool bicubic) { out[0] = bicubic ? 3 : 2; };
+  const images::ResizeKernels filter = {
+      .bytes = [](const std::uint8_t*, std::int64_t, std::int64_t, std::int64_t, std::uint8_t* out, std::int64_t,
+                  std::int64_t, bool bicubic) { out[0] = bicubic ? 3 : 2; },
+      .floats = twos};
   for (bool bicubic : {false, true}) {
     const images::ResizeOptions one = {.height = 1, .width = 1, .bicubic = bicubic};
     const Element square = element(counted<std::uint8_t>({4, 4, 1}));
@@ -196,9 +201,19 @@ TEST(ImageFunctions, ResizeCallsTheKernelWithTheSizeOfTheShorterSide) {
   EXPECT_EQ(error_of([&] { images::resize({.height = 0}, ones); }),
             "resize: height and width must be at least 1, got 0 x 0");
   EXPECT_EQ(error_of([&] {
-              images::resize({.height = 3}, ones)(element(counted<float>({2, 2})));
+              images::resize({.height = 3}, ones)(element(counted<std::int32_t>({2, 2})));
             }),
-            "resize: expected an image of u8, got f32");
+            "resize: expected an image of u8 or f32, got i32");
+  EXPECT_EQ(error_of([&] {
+              images::resize({.height = 3}, {ones.bytes, nullptr});
+            }),
+            "resize: the kernels must not be null");
+  const Element floats = element(counted<float>({2, 2, 2}));  // alpha is a channel as the others
+  EXPECT_EQ(values<float>(array_of(images::resize({.height = 1, .width = 1}, ones)(floats))),
+            (std::vector<float>{2, 2}));
+  EXPECT_EQ(values<float>(array_of(
+                images::random_resized_crop({.height = 1, .width = 1, .bicubic = true}, {}, ones)(floats, {}))),
+            (std::vector<float>{2.5f, 2.5f}));
   EXPECT_EQ(error_of([&] {
               images::resize({.height = 3}, ones)(element(counted<std::uint8_t>({0, 2, 3})));
             }),

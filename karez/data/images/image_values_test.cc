@@ -176,15 +176,19 @@ void record_call(const std::uint8_t* in, std::int64_t height, std::int64_t width
   for (std::int64_t i = 0; i < out_height * out_width * channels; ++i) out[i] = static_cast<std::uint8_t>(50 + i % 7);
 }
 
+const images::ResizeKernels record_kernels = {
+    .bytes = record_call,
+    .floats = [](const float*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t, std::int64_t, bool) {}};
+
 TEST(ImageValues, ResizeMultipliesColoursByAlphaAndDividesThem) {
   const Element image = element(HostArray::of<std::uint8_t>({1, 2, 2}, {200, 128, 100, 0}));
-  const Element out = images::resize({.height = 1, .width = 3, .bicubic = true}, record_call)(image);
+  const Element out = images::resize({.height = 1, .width = 3, .bicubic = true}, record_kernels)(image);
   EXPECT_EQ(last_call.sizes, (std::vector<std::int64_t>{1, 2, 2, 1, 3, 1}));
   EXPECT_EQ(last_call.in, (Bytes{100, 128, 0, 0}));
   // The kernel has written 50 51 52 53 54 55.
   EXPECT_EQ(bytes_of(out), (Bytes{250, 51, 250, 53, 250, 55}));
   EXPECT_EQ(array_of(out).shape(), (Shape{1, 3, 2}));
-  EXPECT_EQ(bytes_of(images::resize({.height = 4, .width = 1}, record_call)(rgb())),
+  EXPECT_EQ(bytes_of(images::resize({.height = 4, .width = 1}, record_kernels)(rgb())),
             (Bytes{50, 51, 52, 53, 54, 55, 56, 50, 51, 52, 53, 54}));
   EXPECT_EQ(last_call.sizes, (std::vector<std::int64_t>{2, 2, 3, 4, 1, 0}));
   EXPECT_EQ(last_call.in, colours);
@@ -197,8 +201,9 @@ TEST(ImageValues, RandomPartsHaveLegalSizesAndAllPlaces) {
     array.data<std::uint8_t>()[static_cast<std::size_t>(2 * i)] = static_cast<std::uint8_t>(i / width),
                                                             array.data<std::uint8_t>()[static_cast<std::size_t>(
                                                                 2 * i + 1)] = 255;
-  const auto crop = images::random_resized_crop(
-      {.height = 64, .width = 64}, {.min_scale = 0.1, .max_scale = 0.3, .min_ratio = 0.5, .max_ratio = 2}, record_call);
+  const auto crop = images::random_resized_crop({.height = 64, .width = 64},
+                                                {.min_scale = 0.1, .max_scale = 0.3, .min_ratio = 0.5, .max_ratio = 2},
+                                                record_kernels);
   std::set<std::int64_t> tops;
   double smallest = 1, largest = 0;
   for (std::int64_t record = 0; record < 500; ++record) {
@@ -218,8 +223,8 @@ TEST(ImageValues, RandomPartsHaveLegalSizesAndAllPlaces) {
   EXPECT_NEAR(largest, 0.3, 0.03);
   EXPECT_GE(tops.size(), 5u);
   // No part of this ratio fits: the largest one in the middle is taken.
-  images::random_resized_crop({.height = 3, .width = 3}, {.min_scale = 1, .min_ratio = 1, .max_ratio = 1}, record_call)(
-      element(array), {1, 0, 0});
+  images::random_resized_crop({.height = 3, .width = 3}, {.min_scale = 1, .min_ratio = 1, .max_ratio = 1},
+                              record_kernels)(element(array), {1, 0, 0});
   EXPECT_EQ(last_call.sizes, (std::vector<std::int64_t>{20, 20, 2, 3, 3, 0}));
   EXPECT_EQ(last_call.in.size(), 800u);
 }

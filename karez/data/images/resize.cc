@@ -7,8 +7,8 @@
 namespace karez::data::images {
 namespace {
 
-void check_options(const ResizeOptions& options, ResizeKernel kernel, std::string_view function) {
-  require(kernel != nullptr, function, ": the kernel must not be null");
+void check_options(const ResizeOptions& options, const ResizeKernels& kernels, std::string_view function) {
+  require(kernels.bytes != nullptr && kernels.floats != nullptr, function, ": the kernels must not be null");
   require(options.height >= 1 && options.width >= 0, function, ": height and width must be at least 1, got ",
           options.height, " x ", options.width);
 }
@@ -21,14 +21,20 @@ template <class Change> void change_colours(std::span<std::uint8_t> samples, std
       samples[pixel + c] = change(samples[pixel + c], samples[pixel + step - 1]);
 }
 
-HostArray resized(const HostArray& image, std::int64_t height, std::int64_t width, bool bicubic, ResizeKernel kernel,
-                  std::string_view function) {
-  check_bytes(image, function);
+HostArray resized(const HostArray& image, std::int64_t height, std::int64_t width, bool bicubic,
+                  const ResizeKernels& kernels, std::string_view function) {
+  require(ErrorKind::type, image.dtype() == DType::u8 || image.dtype() == DType::f32, function,
+          ": expected an image of u8 or f32, got ", image.dtype());
   const ImageSize size(image, function);
   require(ErrorKind::shape, image.count() > 0, function, ": the image has no pixels: its shape is ", image.shape());
   if (height == size.height && width == size.width) return image;
   checked_mul(checked_mul(height, width), size.channels);
   HostArray out(resized_type(image, height, width));
+  if (image.dtype() == DType::f32) {
+    kernels.floats(image.data<float>().data(), size.height, size.width, size.channels, out.data<float>().data(), height,
+                   width, bicubic);
+    return out;
+  }
   // Colours of transparent pixels do not count, so the colours are multiplied by alpha before.
   const bool alpha = size.channels == 2 || size.channels == 4;
   HostArray products = image;
@@ -38,8 +44,8 @@ HostArray resized(const HostArray& image, std::int64_t height, std::int64_t widt
     std::copy(samples.begin(), samples.end(), products.data<std::uint8_t>().begin());
     change_colours(products.data<std::uint8_t>(), size.channels, multiply_samples);
   }
-  kernel(products.data<std::uint8_t>().data(), size.height, size.width, size.channels, out.data<std::uint8_t>().data(),
-         height, width, bicubic);
+  kernels.bytes(products.data<std::uint8_t>().data(), size.height, size.width, size.channels,
+                out.data<std::uint8_t>().data(), height, width, bicubic);
   if (alpha) change_colours(out.data<std::uint8_t>(), size.channels, divide_by_alpha);
   return out;
 }
@@ -60,8 +66,8 @@ SideLengths largest_part(std::int64_t height, std::int64_t width, const ResizedC
   return out;
 }
 
-ImageFunction resize(const ResizeOptions& options, ResizeKernel kernel) {
-  check_options(options, kernel, "resize");
+ImageFunction resize(const ResizeOptions& options, const ResizeKernels& kernels) {
+  check_options(options, kernels, "resize");
   return [=](const Element& element) {
     const HostArray& image = array_of(element);
     const ImageSize size(image, "resize");
@@ -71,13 +77,13 @@ ImageFunction resize(const ResizeOptions& options, ResizeKernel kernel) {
       const SideLengths sides = resized_sides(size.height, size.width, options.height);
       height = sides.height, width = sides.width;
     }
-    return with_field(element, resized(image, height, width, options.bicubic, kernel, "resize"));
+    return with_field(element, resized(image, height, width, options.bicubic, kernels, "resize"));
   };
 }
 
 RandomImageFunction random_resized_crop(const ResizeOptions& options, const ResizedCropOptions& part,
-                                        ResizeKernel kernel) {
-  check_options(options, kernel, "random_resized_crop");
+                                        const ResizeKernels& kernels) {
+  check_options(options, kernels, "random_resized_crop");
   require(options.width >= 1, "random_resized_crop: height and width must be at least 1, got ", options.height, " x ",
           options.width);
   require(part.min_scale > 0 && part.min_scale <= part.max_scale,
@@ -106,7 +112,7 @@ RandomImageFunction random_resized_crop(const ResizeOptions& options, const Resi
     }
     const HostArray window = window_of(image, top, left, height, width, "random_resized_crop");
     return with_field(element,
-                      resized(window, options.height, options.width, options.bicubic, kernel, "random_resized_crop"));
+                      resized(window, options.height, options.width, options.bicubic, kernels, "random_resized_crop"));
   };
 }
 

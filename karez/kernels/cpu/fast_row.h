@@ -1,4 +1,4 @@
-// Fast kernels that use no library: copies, selection of rows by index, and integer arithmetic.
+// Fast kernels that oneDNN and Highway do not run: copies, selection of rows by index, integer arithmetic, and images.
 #pragma once
 
 #include <string>
@@ -12,6 +12,7 @@ namespace karez::kernels {
 std::vector<KernelRow> fast_copy_rows();     // copy, pad
 std::vector<KernelRow> fast_index_rows();    // gather, scatter_add, one_hot
 std::vector<KernelRow> fast_integer_rows();  // pointwise on integers
+std::vector<KernelRow> fast_resize_rows();   // resize, resize_grad
 
 // Makes a row named "fast.<op>", with a higher rank than the plain row.
 KernelRow fast_row(std::string op, std::function<bool(const CallSpec&)> supports,

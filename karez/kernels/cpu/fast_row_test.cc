@@ -108,6 +108,44 @@ TEST(FastRows, GapsAndOtherTypesRunOnThePlainRow) {
   EXPECT_EQ(kernel_of(call_of("one_hot", {index}, {View(DType::f32, {4, 8}, {1, 4})})), "plain.one_hot");
 }
 
+TEST(FastResize, EveryAxisOfBytesAndFloatsAgreesWithThePlainRow) {
+  const auto compare = [](const char* op, DType dtype, const Shape& shape, std::int64_t axis, std::int64_t size) {
+    Shape resized = shape;
+    resized[static_cast<std::size_t>(axis)] = size;
+    CallSpec call =
+        call_of(op, {View(dtype, shape)}, {View(dtype, resized)}, {{"axis", number(axis)}, {"bicubic", size % 2 == 0}});
+    ASSERT_EQ(kernel_of(call), cat("fast.", op));
+    for (int team : {1, 2, 3}) {
+      call.team = team;
+      KernelBench fast(table().row(cat("fast.", op)), call), plain(table().row(cat("plain.", op)), call);
+      for (KernelBench* bench : {&fast, &plain}) {
+        fill_random(*bench, 5);
+        bench->run();
+      }
+      EXPECT_LE(difference(fast.out[0], plain.out[0]), dtype == DType::u8 ? 0 : 1e-5) << print(call) << " " << team;
+    }
+  };
+  for (const Shape& shape : {Shape{2, 40, 35, 3}, Shape{3, 7, 30, 4}, Shape{1, 41, 3, 1}, Shape{2, 5, 300, 7}})
+    for (std::int64_t axis = 0; axis < 4; ++axis)
+      for (std::int64_t size : {1, 13, 50}) {
+        compare("resize", DType::f32, shape, axis, size);
+        compare("resize", DType::u8, shape, axis, size);
+        compare("resize_grad", DType::f32, shape, axis, size);
+      }
+  compare("resize", DType::f32, {64, 3000}, 0, 50);  // shared by a team
+  compare("resize", DType::u8, {500, 200}, 1, 99);
+}
+
+TEST(FastResize, GapsAndOtherTypesRunOnThePlainRow) {
+  const Attrs attrs{{"axis", number(0)}};
+  EXPECT_EQ(kernel_of(call_of("resize", {View(DType::f64, {4, 8})}, {View(DType::f64, {3, 8})}, attrs)),
+            "plain.resize");
+  EXPECT_EQ(kernel_of(call_of("resize", {View(DType::f32, {4, 8}, {9, 1})}, {View(DType::f32, {3, 8})}, attrs)),
+            "plain.resize");
+  EXPECT_EQ(kernel_of(call_of("resize", {View(DType::f32, {4, 0})}, {View(DType::f32, {3, 0})}, attrs)),
+            "plain.resize");
+}
+
 TEST(FastInteger, SumsDifferencesAndProductsAgreeWithThePlainRow) {
   for (const DType dtype : {DType::i32, DType::i64})
     for (const char* expr : {"x0 + x1", "x0 - x1", "x0 * x1"}) {

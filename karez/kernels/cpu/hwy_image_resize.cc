@@ -1,4 +1,5 @@
-// Resizes images of bytes: first each row, then each column. Sums are integers (resize_weights.h).
+// Resizes images of bytes or floats along one dimension. Sums of bytes are integers (resize_weights.h); the products of
+// floats are rounded before they are added, so that the results are the same on all instruction sets.
 #include "karez/kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "karez/kernels/cpu/image_resize.h"
@@ -18,28 +18,13 @@
 #define KAREZ_HWY_IMAGE_RESIZE
 namespace karez::kernels {
 
-// For each output pixel of a row or column, the input pixels that it is made from, and their weights.
-struct ResizeTaps {
-  static constexpr int bits = resize_weight_bits;
-  struct Window {
-    std::int64_t first, count;
-    const std::int32_t* weights;
-  };
-  Window at(std::int64_t i) const {
-    const auto n = static_cast<std::size_t>(i);
-    return {first[n], count[n], weights.data() + n * stride};
-  }
-  std::int64_t size() const { return static_cast<std::int64_t>(first.size()); }
-
-  std::vector<std::int64_t> first, count;
-  std::vector<std::int32_t> weights;  // `stride` for each output pixel
-  std::size_t stride = 0;
-};
-
-inline std::uint8_t round_sum(std::int32_t sum) {
-  return static_cast<std::uint8_t>(std::clamp(sum >> ResizeTaps::bits, 0, 255));
+// A sum begins with this number, and this function makes a sample from it.
+inline std::int32_t first_sum(std::uint8_t) { return 1 << (resize_weight_bits - 1); }
+inline float first_sum(float) { return 0; }
+inline void store_sum(std::int32_t sum, std::uint8_t* to) {
+  *to = static_cast<std::uint8_t>(std::clamp(sum >> resize_weight_bits, 0, 255));
 }
-constexpr std::int32_t half = 1 << (ResizeTaps::bits - 1);
+inline void store_sum(float sum, float* to) { *to = sum; }
 
 }  // namespace karez::kernels
 #endif
@@ -49,42 +34,53 @@ namespace karez::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One sample of a row, for any number of channels.
-HWY_INLINE std::uint8_t row_sample(const std::uint8_t* in, std::int64_t channels, const ResizeTaps::Window& window) {
-  std::int32_t sum = half;
-  for (std::int64_t t = 0; t < window.count; ++t) sum += in[(window.first + t) * channels] * window.weights[t];
-  return round_sum(sum);
+// One sample: the sum of samples that have a distance of `step`.
+template <class T>
+HWY_INLINE void resize_sample(const T* in, std::int64_t step, const typename ResizeTaps<T>::Window& window, T* out) {
+  auto sum = first_sum(T{});
+  for (std::int64_t t = 0; t < window.count; ++t) sum += in[t * step] * window.weights[t];
+  store_sum(sum, out);
 }
 
-void resize_row_samples(const std::uint8_t* in, std::int64_t channels, const ResizeTaps& taps, std::uint8_t* out) {
-  for (std::int64_t x = 0; x < taps.size(); ++x)
-    for (std::int64_t c = 0; c < channels; ++c) *out++ = row_sample(in + c, channels, taps.at(x));
+template <class T>
+void resize_row_samples(const T* in, std::int64_t rows, std::int64_t width, std::int64_t channels,
+                        const ResizeTaps<T>& taps, T* out) {
+  for (std::int64_t y = 0; y < rows; ++y, in += width * channels)
+    for (std::int64_t x = 0; x < taps.size(); ++x) {
+      const auto window = taps.at(x);
+      for (std::int64_t c = 0; c < channels; ++c)
+        resize_sample(in + window.first * channels + c, channels, window, out++);
+    }
 }
 
 #if HWY_TARGET != HWY_SCALAR
 
-using Four = hn::FixedTag<std::int32_t, 4>;
-using FourBytes = hn::Rebind<std::uint8_t, Four>;
+template <class D> HWY_INLINE hn::Vec<D> load_samples(D d, const std::uint8_t* from) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<std::uint8_t, D>(), from));
+}
+template <class D> HWY_INLINE hn::Vec<D> load_samples(D d, const float* from) { return hn::LoadU(d, from); }
+template <class D> HWY_INLINE void store_sums(D, hn::Vec<D> sums, std::uint8_t* to) {
+  const hn::Rebind<std::uint8_t, D> bytes;
+  hn::StoreU(hn::DemoteTo(bytes, hn::ShiftRight<resize_weight_bits>(sums)), bytes, to);
+}
+template <class D> HWY_INLINE void store_sums(D d, hn::Vec<D> sums, float* to) { hn::StoreU(sums, d, to); }
 
-// Rows of 3 or 4 channels: a vector holds one pixel, and four rows are resized together. A load may read the byte after
-// the last pixel of a row.
-template <int channels>
-void resize_four_rows(const std::uint8_t* const* in, const ResizeTaps& taps, std::uint8_t* const* out) {
-  const Four d;
-  const FourBytes bytes;
-  const auto store = [&](hn::Vec<Four> sum, std::uint8_t* to) HWY_ATTR {
-    std::uint8_t pixel[4];
-    hn::StoreU(hn::DemoteTo(bytes, hn::ShiftRight<ResizeTaps::bits>(sum)), bytes, pixel);
-    std::memcpy(to, pixel, channels);
+// Rows of 3 or 4 channels: a vector holds one pixel, and four rows are resized together. A load may read the sample
+// after the last pixel of a row.
+template <int channels, class T> void resize_four_rows(const T* const* in, const ResizeTaps<T>& taps, T* const* out) {
+  const hn::FixedTag<ResizeWeight<T>, 4> d;
+  const auto store = [&](hn::Vec<decltype(d)> sum, T* to) HWY_ATTR {
+    T pixel[4];
+    store_sums(d, sum, pixel);
+    std::memcpy(to, pixel, channels * sizeof(T));
   };
   for (std::int64_t x = 0; x < taps.size(); ++x) {
-    const ResizeTaps::Window window = taps.at(x);
-    auto sum0 = hn::Set(d, half), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+    const auto window = taps.at(x);
+    auto sum0 = hn::Set(d, first_sum(T{})), sum1 = sum0, sum2 = sum0, sum3 = sum0;
     std::int64_t at = window.first * channels;
     for (std::int64_t t = 0; t < window.count; ++t, at += channels) {
       const auto weight = hn::Set(d, window.weights[t]);
-      const auto product = [&](const std::uint8_t* from)
-                               HWY_ATTR { return hn::Mul(hn::PromoteTo(d, hn::LoadU(bytes, from + at)), weight); };
+      const auto product = [&](const T* from) HWY_ATTR { return hn::Mul(load_samples(d, from + at), weight); };
       sum0 = hn::Add(sum0, product(in[0])), sum1 = hn::Add(sum1, product(in[1]));
       sum2 = hn::Add(sum2, product(in[2])), sum3 = hn::Add(sum3, product(in[3]));
     }
@@ -93,68 +89,84 @@ void resize_four_rows(const std::uint8_t* const* in, const ResizeTaps& taps, std
   }
 }
 
-template <int channels>
-void resize_pixel_rows(const std::uint8_t* in, std::int64_t rows, std::int64_t width, const ResizeTaps& taps,
-                       std::uint8_t* out) {
-  const std::int64_t in_bytes = width * channels, out_bytes = taps.size() * channels;
-  // A copy of the last row, so that the byte after it may be read.
-  std::vector<std::uint8_t> last(static_cast<std::size_t>(in_bytes) + 1);
-  std::memcpy(last.data(), in + (rows - 1) * in_bytes, static_cast<std::size_t>(in_bytes));
-  for (std::int64_t y = 0; y < rows; y += 4) {
-    const std::uint8_t* from[4];
-    std::uint8_t* to[4];
+template <int channels, class T>
+void resize_pixel_rows(const T* in, std::int64_t rows, std::int64_t width, const ResizeTaps<T>& taps, T* out) {
+  const std::int64_t in_row = width * channels, out_row = taps.size() * channels;
+  const std::int64_t last = rows - 1;  // has no sample after it
+  for (std::int64_t y = 0; y < last; y += 4) {
+    const T* from[4];
+    T* to[4];
     for (int i = 0; i < 4; ++i) {
-      const std::int64_t row = std::min(y + i, rows - 1);  // the last row may be resized more than once
-      from[i] = row == rows - 1 ? last.data() : in + row * in_bytes;
-      to[i] = out + row * out_bytes;
+      const std::int64_t row = std::min(y + i, last - 1);  // this row may be resized more than once
+      from[i] = in + row * in_row, to[i] = out + row * out_row;
     }
     resize_four_rows<channels>(from, taps, to);
   }
+  resize_row_samples(in + last * in_row, 1, width, channels, taps, out + last * out_row);
 }
 
 #endif
 
-void resize_rows(const std::uint8_t* in, std::int64_t rows, std::int64_t width, std::int64_t channels,
-                 const ResizeTaps& taps, std::uint8_t* out) {
+template <class T>
+HWY_INLINE void resize_rows_of(const T* in, std::int64_t rows, std::int64_t width, std::int64_t channels,
+                               const ResizeTaps<T>& taps, T* out) {
 #if HWY_TARGET != HWY_SCALAR
-  if (channels == 3) return resize_pixel_rows<3>(in, rows, width, taps, out);
-  if (channels == 4) return resize_pixel_rows<4>(in, rows, width, taps, out);
+  if (channels == 3 && rows > 0) return resize_pixel_rows<3>(in, rows, width, taps, out);
+  if (channels == 4 && rows > 0) return resize_pixel_rows<4>(in, rows, width, taps, out);
 #endif
-  for (std::int64_t y = 0; y < rows; ++y)
-    resize_row_samples(in + y * width * channels, channels, taps, out + y * taps.size() * channels);
+  resize_row_samples(in, rows, width, channels, taps, out);
 }
 
-// Sums whole rows of `row_bytes` bytes.
-void resize_columns(const std::uint8_t* in, std::int64_t row_bytes, const ResizeTaps& taps, std::uint8_t* out) {
-  for (std::int64_t y = 0; y < taps.size(); ++y, out += row_bytes) {
-    const ResizeTaps::Window window = taps.at(y);
-    const std::uint8_t* from = in + window.first * row_bytes;
+template <class T>
+HWY_INLINE void resize_columns_of(const T* in, std::int64_t row, const ResizeTaps<T>& taps, std::int64_t begin,
+                                  std::int64_t end, T* out) {
+  for (std::int64_t y = begin; y < end; ++y) {
+    const auto window = taps.at(y);
+    const T* from = in + window.first * row;
+    T* to = out + y * row;
     std::int64_t x = 0;
 #if HWY_TARGET != HWY_SCALAR
-    const hn::ScalableTag<std::int32_t> d;
-    const hn::Rebind<std::uint8_t, decltype(d)> bytes;
+    const hn::ScalableTag<ResizeWeight<T>> d;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-    const auto store = [&](hn::Vec<decltype(d)> sum, std::uint8_t* to) HWY_ATTR {
-      hn::StoreU(hn::DemoteTo(bytes, hn::ShiftRight<ResizeTaps::bits>(sum)), bytes, to);
-    };
-    for (; x + 4 * lanes <= row_bytes; x += 4 * lanes) {
-      auto sum0 = hn::Set(d, half), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+    for (; x + 4 * lanes <= row; x += 4 * lanes) {
+      auto sum0 = hn::Set(d, first_sum(T{})), sum1 = sum0, sum2 = sum0, sum3 = sum0;
       for (std::int64_t t = 0; t < window.count; ++t) {
         const auto weight = hn::Set(d, window.weights[t]);
-        const std::uint8_t* row = from + t * row_bytes + x;
-        const auto product = [&](std::int64_t i) HWY_ATTR {
-          return hn::Mul(hn::PromoteTo(d, hn::LoadU(bytes, row + i * lanes)), weight);
-        };
+        const T* samples = from + t * row + x;
+        const auto product = [&](std::int64_t i)
+                                 HWY_ATTR { return hn::Mul(load_samples(d, samples + i * lanes), weight); };
         sum0 = hn::Add(sum0, product(0)), sum1 = hn::Add(sum1, product(1));
         sum2 = hn::Add(sum2, product(2)), sum3 = hn::Add(sum3, product(3));
       }
-      store(sum0, out + x), store(sum1, out + x + lanes);
-      store(sum2, out + x + 2 * lanes), store(sum3, out + x + 3 * lanes);
+      store_sums(d, sum0, to + x), store_sums(d, sum1, to + x + lanes);
+      store_sums(d, sum2, to + x + 2 * lanes), store_sums(d, sum3, to + x + 3 * lanes);
+    }
+    for (; x + lanes <= row; x += lanes) {
+      auto sum = hn::Set(d, first_sum(T{}));
+      for (std::int64_t t = 0; t < window.count; ++t)
+        sum = hn::Add(sum, hn::Mul(load_samples(d, from + t * row + x), hn::Set(d, window.weights[t])));
+      store_sums(d, sum, to + x);
     }
 #endif
-    const ResizeTaps::Window column{0, window.count, window.weights};
-    for (; x < row_bytes; ++x) out[x] = row_sample(from + x, row_bytes, column);
+    for (; x < row; ++x) resize_sample(from + x, row, window, to + x);
   }
+}
+
+void resize_byte_rows(const std::uint8_t* in, std::int64_t rows, std::int64_t width, std::int64_t channels,
+                      const ResizeTaps<std::uint8_t>& taps, std::uint8_t* out) {
+  resize_rows_of(in, rows, width, channels, taps, out);
+}
+void resize_float_rows(const float* in, std::int64_t rows, std::int64_t width, std::int64_t channels,
+                       const ResizeTaps<float>& taps, float* out) {
+  resize_rows_of(in, rows, width, channels, taps, out);
+}
+void resize_byte_columns(const std::uint8_t* in, std::int64_t row, const ResizeTaps<std::uint8_t>& taps,
+                         std::int64_t begin, std::int64_t end, std::uint8_t* out) {
+  resize_columns_of(in, row, taps, begin, end, out);
+}
+void resize_float_columns(const float* in, std::int64_t row, const ResizeTaps<float>& taps, std::int64_t begin,
+                          std::int64_t end, float* out) {
+  resize_columns_of(in, row, taps, begin, end, out);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -164,37 +176,69 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace karez::kernels {
 namespace {
-HWY_EXPORT(resize_rows);
-HWY_EXPORT(resize_columns);
+HWY_EXPORT(resize_byte_rows);
+HWY_EXPORT(resize_float_rows);
+HWY_EXPORT(resize_byte_columns);
+HWY_EXPORT(resize_float_columns);
 
-ResizeTaps taps_of(std::int64_t in, std::int64_t out, bool bicubic) {
-  ResizeWeights exact = resize_weights(in, out, bicubic);
-  ResizeTaps taps{std::move(exact.first), std::move(exact.count), {}, exact.stride};
-  for (double weight : exact.weights) taps.weights.push_back(fixed_resize_weight(weight));
-  return taps;
+template <class T>
+void resize(const T* in, std::int64_t in_height, std::int64_t in_width, std::int64_t channels, T* out,
+            std::int64_t out_height, std::int64_t out_width, bool bicubic) {
+  const std::int64_t row = out_width * channels;
+  if (in_height == out_height && in_width == out_width) {
+    std::memcpy(out, in, static_cast<std::size_t>(out_height * row) * sizeof(T));
+    return;
+  }
+  std::vector<T> rows;  // after the first pass
+  if (in_width != out_width) {
+    T* to = out;
+    if (in_height != out_height) {
+      rows.resize(static_cast<std::size_t>(in_height * row));
+      to = rows.data();
+    }
+    resize_rows(in, in_height, in_width, channels, ResizeTaps<T>(resize_weights(in_width, out_width, bicubic)), to);
+    in = to;
+  }
+  if (in_height != out_height)
+    resize_columns(in, row, ResizeTaps<T>(resize_weights(in_height, out_height, bicubic)), 0, out_height, out);
 }
 
 }  // namespace
 
+template <class T> ResizeTaps<T>::ResizeTaps(const ResizeWeights& exact) : bounds_(exact) {
+  weights_.reserve(exact.weights.size());
+  for (double weight : exact.weights)
+    if constexpr (sizeof(T) == 1) weights_.push_back(fixed_resize_weight(weight));
+    else weights_.push_back(static_cast<float>(weight));
+  bounds_.weights.clear();
+}
+template class ResizeTaps<std::uint8_t>;
+template class ResizeTaps<float>;
+
+void resize_rows(const std::uint8_t* in, std::int64_t rows, std::int64_t width, std::int64_t channels,
+                 const ResizeTaps<std::uint8_t>& taps, std::uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(resize_byte_rows)(in, rows, width, channels, taps, out);
+}
+void resize_rows(const float* in, std::int64_t rows, std::int64_t width, std::int64_t channels,
+                 const ResizeTaps<float>& taps, float* out) {
+  HWY_DYNAMIC_DISPATCH(resize_float_rows)(in, rows, width, channels, taps, out);
+}
+void resize_columns(const std::uint8_t* in, std::int64_t row, const ResizeTaps<std::uint8_t>& taps, std::int64_t begin,
+                    std::int64_t end, std::uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(resize_byte_columns)(in, row, taps, begin, end, out);
+}
+void resize_columns(const float* in, std::int64_t row, const ResizeTaps<float>& taps, std::int64_t begin,
+                    std::int64_t end, float* out) {
+  HWY_DYNAMIC_DISPATCH(resize_float_columns)(in, row, taps, begin, end, out);
+}
+
 void resize_image(const std::uint8_t* in, std::int64_t in_height, std::int64_t in_width, std::int64_t channels,
                   std::uint8_t* out, std::int64_t out_height, std::int64_t out_width, bool bicubic) {
-  const std::int64_t row_bytes = out_width * channels;
-  if (in_height == out_height && in_width == out_width) {
-    std::memcpy(out, in, static_cast<std::size_t>(out_height * row_bytes));
-    return;
-  }
-  std::vector<std::uint8_t> rows;  // after the first pass
-  if (in_width != out_width) {
-    std::uint8_t* to = out;
-    if (in_height != out_height) {
-      rows.resize(static_cast<std::size_t>(in_height * row_bytes));
-      to = rows.data();
-    }
-    HWY_DYNAMIC_DISPATCH(resize_rows)(in, in_height, in_width, channels, taps_of(in_width, out_width, bicubic), to);
-    in = to;
-  }
-  if (in_height != out_height)
-    HWY_DYNAMIC_DISPATCH(resize_columns)(in, row_bytes, taps_of(in_height, out_height, bicubic), out);
+  resize(in, in_height, in_width, channels, out, out_height, out_width, bicubic);
+}
+void resize_floats(const float* in, std::int64_t in_height, std::int64_t in_width, std::int64_t channels, float* out,
+                   std::int64_t out_height, std::int64_t out_width, bool bicubic) {
+  resize(in, in_height, in_width, channels, out, out_height, out_width, bicubic);
 }
 
 }  // namespace karez::kernels

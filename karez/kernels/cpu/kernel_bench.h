@@ -136,6 +136,10 @@ inline std::vector<CallSpec> calls_for_fast_rows() {
       make("pad", {matrix}, {View(DType::f32, {310, 400})}, {{"low", Ints{4, 0}}, {"high", Ints{6, 0}}}),
       make("gather", {f32({5, 400}), View(DType::i64, {300})}, {matrix}, {}),
       make("scatter_add", {View(DType::i64, {300}), matrix}, {f32({5, 400})}, {{"rows", Attr(std::int64_t{5})}}),
+      make("resize", {f32({300, 400})}, {f32({90, 400})}, {{"axis", Attr(std::int64_t{0})}}),
+      make("resize", {View(DType::u8, {60, 400, 3})}, {View(DType::u8, {60, 200, 3})},
+           {{"axis", Attr(std::int64_t{1})}}),
+      make("resize_grad", {f32({60, 200, 3})}, {f32({60, 400, 3})}, {{"axis", Attr(std::int64_t{1})}}),
       make("one_hot", {View(DType::i64, {300})}, {f32({300, 5})}, {{"depth", Attr(std::int64_t{5})}}),
       make("pointwise", {View(DType::i64, {300}), View(DType::i64, {300}, {0})}, {View(DType::i64, {300})},
            {{"expr", "x0 + x1"}})};

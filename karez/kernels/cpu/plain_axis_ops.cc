@@ -1,9 +1,10 @@
-// Plain kernels along one axis: cumsum, sort, take_along, add_along.
+// Plain kernels along one axis: cumsum, sort, take_along, add_along, resize and its gradient.
 #include <algorithm>
 
 #include "karez/kernels/cpu/index_bounds.h"
 #include "karez/kernels/cpu/loops.h"
 #include "karez/kernels/cpu/plain_kernels.h"
+#include "karez/kernels/cpu/resize_weights.h"
 
 namespace karez::kernels {
 namespace {
@@ -151,9 +152,46 @@ PreparedKernel add_along(const CallSpec& call) {
   });
 }
 
+// Sums of bytes are integers, as in karez/kernels/cpu/image_resize.h.
+template <class T> T resized(const T* x, std::int64_t step, const double* weights, std::int64_t count) {
+  if constexpr (std::is_same_v<T, std::uint8_t>) {
+    std::int64_t sum = std::int64_t{1} << (resize_weight_bits - 1);
+    for (std::int64_t t = 0; t < count; ++t) sum += x[t * step] * std::int64_t{fixed_resize_weight(weights[t])};
+    return static_cast<T>(std::clamp<std::int64_t>(sum >> resize_weight_bits, 0, 255));
+  } else {
+    double sum = 0;
+    for (std::int64_t t = 0; t < count; ++t) sum += static_cast<double>(x[t * step]) * weights[t];
+    return static_cast<T>(sum);
+  }
+}
+
+PreparedKernel resize(const CallSpec& call) {
+  const View &x = call.in[0], &y = call.out[0];
+  const std::size_t axis = axis_of(call, x);
+  const Loops loops = loops_without_axis({y, x}, axis, call);
+  const ResizeWeights weights = resize_weights_of(call, axis);
+  return with_number(x.dtype, [&]<class T>() -> PreparedKernel {
+    return [loops, weights, from = x.strides[axis], to = y.strides[axis]](const KernelArgs& args) {
+      for_each_element(loops, [&](const auto& offsets) {
+        for (std::size_t i = 0; i < weights.first.size(); ++i)
+          elements<T>(args.out[0])[offsets[0] + static_cast<std::int64_t>(i) * to] =
+              resized(elements<T>(args.in[0]) + offsets[1] + weights.first[i] * from, from,
+                      weights.weights.data() + i * weights.stride, weights.count[i]);
+      });
+    };
+  });
+}
+
 bool is_number(const View& view) { return view.dtype != DType::b8; }
 
 }  // namespace
+
+ResizeWeights resize_weights_of(const CallSpec& call, std::size_t axis) {
+  const std::int64_t in = call.in[0].shape[axis], out = call.out[0].shape[axis];
+  require_fit(in >= 1 && out >= 1, call, "sizes must be at least 1");
+  const bool bicubic = call.attrs.flag("bicubic", false);
+  return call.op == "resize" ? resize_weights(in, out, bicubic) : transposed(resize_weights(out, in, bicubic), out);
+}
 
 std::vector<KernelRow> plain_axis_rows() {
   KernelRow sorts = plain_row(
@@ -186,7 +224,20 @@ std::vector<KernelRow> plain_axis_rows() {
                        call.in[0].dtype == call.out[0].dtype;
               },
               take_along),
-          adds};
+          adds,
+          plain_row(
+              "resize",
+              [](const CallSpec& call) {
+                return has_operands(call, 1, 1) && (is_float(call.in[0].dtype) || call.in[0].dtype == DType::u8) &&
+                       call.in[0].dtype == call.out[0].dtype;
+              },
+              resize),
+          plain_row(
+              "resize_grad",
+              [](const CallSpec& call) {
+                return has_operands(call, 1, 1) && is_float(call.in[0].dtype) && call.in[0].dtype == call.out[0].dtype;
+              },
+              resize)};
 }
 
 }  // namespace karez::kernels

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "karez/kernels/cpu/resize_weights.h"
 #include "karez/kernels/kernel.h"
 #include "karez/kernels/namespace.h"
 
@@ -19,7 +20,7 @@ std::vector<KernelRow> plain_conv_rows();    // conv2d, conv2d_grad_input, conv2
 std::vector<KernelRow> plain_pool_rows();    // max_pool, avg_pool and their gradients
 std::vector<KernelRow> plain_reduce_rows();  // reduce_sum, reduce_max, reduce_min, arg_max
 std::vector<KernelRow> plain_gather_rows();  // gather, scatter_add, one_hot
-std::vector<KernelRow> plain_axis_rows();    // cumsum, sort, take_along, add_along
+std::vector<KernelRow> plain_axis_rows();    // cumsum, sort, take_along, add_along, resize
 std::vector<KernelRow> plain_update_rows();  // sgd, adam, sgd_if, adam_if
 
 // Makes a row named "plain.<op>", with rank 0 and rate 1/20.
@@ -33,6 +34,9 @@ bool all_dtype(const std::vector<View>& views, DType dtype);
 // Unless `ok`, throws an error that shows the call. Used for mismatches that `supports` does not check, because the
 // compiler infers the shapes.
 void require_fit(bool ok, const CallSpec& call, std::string_view what);
+
+// The weights of a call of resize or resize_grad.
+ResizeWeights resize_weights_of(const CallSpec& call, std::size_t axis);
 
 // with_float(dtype, [&]<class T>() { ... }) is with_type restricted to float types.
 template <class Body> decltype(auto) with_float(DType dtype, Body&& body) {

@@ -40,6 +40,27 @@ ResizeWeights resize_weights(std::int64_t in, std::int64_t out, bool bicubic) {
   return result;
 }
 
+// The windows of consecutive output pixels do not move back, so the output pixels of an input pixel are consecutive.
+ResizeWeights transposed(const ResizeWeights& weights, std::int64_t in) {
+  ResizeWeights out;
+  const auto end = [&](std::size_t i) { return weights.first[i] + weights.count[i]; };
+  for (std::int64_t t = 0; t < in; ++t) {
+    std::size_t first = out.first.empty() ? 0 : static_cast<std::size_t>(out.first.back()), last = first;
+    while (first < weights.first.size() && end(first) <= t) ++first;
+    for (last = std::max(first, last); last < weights.first.size() && weights.first[last] <= t;) ++last;
+    out.first.push_back(static_cast<std::int64_t>(first)), out.count.push_back(static_cast<std::int64_t>(last - first));
+    out.stride = std::max(out.stride, last - first);
+  }
+  out.weights.resize(out.stride * out.first.size());
+  for (std::size_t t = 0; t < out.first.size(); ++t)
+    for (std::size_t k = 0; k < static_cast<std::size_t>(out.count[t]); ++k) {
+      const std::size_t i = static_cast<std::size_t>(out.first[t]) + k;
+      out.weights[t * out.stride + k] =
+          weights.weights[i * weights.stride + t - static_cast<std::size_t>(weights.first[i])];
+    }
+  return out;
+}
+
 std::int32_t fixed_resize_weight(double weight) {
   const double scaled = weight * (1 << resize_weight_bits);
   return static_cast<std::int32_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5);

@@ -1,4 +1,4 @@
-// The weights with which images are resized, for the kernel and for the ops of compiled functions.
+// The weights with which images are resized.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,8 @@ struct ResizeWeights {
 // The weights of PIL's Image.resize: a triangle, or with `bicubic` Keys' filter with a = -0.5. A filter that reduces
 // the size is as wide as the step between output pixels requires.
 ResizeWeights resize_weights(std::int64_t in, std::int64_t out, bool bicubic);
+// The weights of the gradient: the sums over the output pixels to which each of `in` input pixels contributes.
+ResizeWeights transposed(const ResizeWeights& weights, std::int64_t in);
 
 // For bytes, weights are rounded to integers with 22 bits after the point.
 constexpr int resize_weight_bits = 22;

@@ -201,8 +201,8 @@ def resize(size: Size, interpolation: str = "bilinear") -> Function:
     """Another size, with antialiasing, as PIL's Image.resize. The last of 2 or 4 channels is alpha, by which the
     colours are weighted.
 
-    A tensor may also have a floating-point dtype. Its values are not rounded, its channels are independent of each
-    other, and the function has a gradient.
+    A float32 array or a tensor of floats is not rounded, and its channels are independent of each other. The function
+    of tensors has a gradient.
 
     size: (height, width); or one number of pixels for the shorter side, and the ratio of the sides is kept.
     interpolation: "bilinear" or "bicubic".
