@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(ROOT, os.environ.get("KAREZ_BUILD", "build"), "p
 
 from karez import data  # noqa: E402
 
-FILES, ROWS = 2, 8
+FILES, ROWS = int(os.environ.get("FILES", 2)), int(os.environ.get("ROWS", 8))
 SECONDS = {"open": 0.030, "read": 0.020, "map": 0.030, "train": 0.012}
 LOAD = SECONDS["read"] + SECONDS["open"] / ROWS  # for each element, if the files are read one after the other
 MAP, TRAIN = SECONDS["map"], SECONDS["train"]
