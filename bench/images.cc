@@ -56,6 +56,7 @@ void run(int runs) {
       {"adjust_contrast", DType::u8, images::adjust_contrast(1.2)},
       {"adjust_saturation", DType::u8, images::adjust_saturation(1.2)},
       {"resize(112, 112), u8", DType::u8, images::resize(112, 112)},
+      {"resize(112, 112), f32", DType::f32, images::resize(112, 112)},
   };
   std::printf("| ns for each pixel | 500 x 375 | 224 x 224 |\n|---|---|---|\n");
   for (const Row& row : rows) {
@@ -70,10 +71,29 @@ void run(int runs) {
   }
 }
 
+// The stage and the compiled function on one device, whose kernels may use all cores.
+void compare_resize(int runs) {
+  std::printf("\n| resize of 500 x 375 to 224 x 224, ms | stage | compiled function |\n|---|---|---|\n");
+  World world;
+  for (const DType dtype : {DType::u8, DType::f32}) {
+    const data::Element image = image_of(dtype, 375, 500);
+    const images::ImageFunction stage = images::resize(224, 224);
+    auto compiled = compile(world.mesh(), [](Tensor x) { return images::resize(x, 224, 224); });
+    double stage_time = 1, compiled_time = 1;
+    for (int i = 0; i < runs; ++i) {
+      stage_time = std::min(stage_time, seconds_per_run([&] { stage(image); }, 5));
+      compiled_time = std::min(compiled_time, seconds_per_run([&] { compiled(data::array_of(image)).value(); }, 5));
+    }
+    std::printf("| %s | %.3f | %.3f |\n", dtype == DType::u8 ? "u8" : "f32", 1e3 * stage_time, 1e3 * compiled_time);
+  }
+}
+
 }  // namespace
 }  // namespace karez::bench
 
 int main(int count, char** arguments) {
   const bool has_runs = count == 3 && std::string(arguments[1]) == "--runs";
-  karez::bench::run(has_runs ? std::max(1, std::atoi(arguments[2])) : 100);
+  const int runs = has_runs ? std::max(1, std::atoi(arguments[2])) : 100;
+  karez::bench::run(runs);
+  karez::bench::compare_resize(runs);
 }
