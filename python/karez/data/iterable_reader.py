@@ -106,7 +106,8 @@ class _LastReader(IterableReader):
         with self.shared.lock:
             if self.shared.reader is not self:
                 raise UserError(
-                    f"from_generator: another loop reads the {type(self.iterable).__name__}, whose loops share one iterator"
+                    f"from_generator: another loop reads the {type(self.iterable).__name__}, whose loops share one "
+                    "iterator"
                 )
             return super().next()
 

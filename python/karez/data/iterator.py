@@ -57,8 +57,8 @@ class DataIterator:
         """A table of the actors that execute the stages, with what they have done so far: filled slots, acts (calls of
         the stages for one element), elements passed on, the time of the acts in total and for each element passed on,
         the shares of the time in which an act ran, the actor had no input, or it had no free slot, and whether the acts
-        mostly compute (CPU) or mostly wait (IO). Lines below the table say why numbers that are "auto" are what they are
-        now, for how long the devices waited for data, and which stage limits the others."""
+        mostly compute (CPU) or mostly wait (IO). Lines below the table say why numbers that are "auto" are what they
+        are, for how long the devices waited for data, and which stage limits the others."""
         return str(self._iterator.explain()).rstrip()
 
     def close(self) -> None:

@@ -20,8 +20,8 @@ __all__ = ["concat", "from_arrays", "from_files", "from_labelled_images", "from_
 
 def from_arrays(*arrays: Any) -> Dataset:
     """The rows of arrays with equal numbers of rows: of one array, of several as a tuple, or of a tuple or dict of
-    arrays. A list of numbers, or of such lists, is an array. The arrays must not be changed while the data set is used. Arrays of a dtype that tensors do not have, such
-    as uint8, stay NumPy arrays until a function converts them."""
+    arrays. A list of numbers, or of such lists, is an array. The arrays must not be changed while the data set is used.
+    Arrays of a dtype that tensors do not have, such as uint16, stay NumPy arrays until a function converts them."""
     if not arrays:
         raise UserError("from_arrays: at least one array is needed")
     value = arrays[0] if len(arrays) == 1 else tuple(arrays)

@@ -15,7 +15,7 @@ import numpy
 from .. import _core, worlds
 from ..errors import DataError, TypeError, UserError
 from ..recording import TracedCallable
-from . import worker
+from . import worker, worker_messages
 from .skipped_record import WORKER_VARIABLE
 
 AUTOMATIC_PROCESSES = 16  # at most, if their number is chosen while the data set is read, and there are fewer cores
@@ -147,7 +147,7 @@ def raise_error(stored: bytes, place: str, loading: bool) -> NoReturn:
     raise error from cause
 
 
-dumps = worker.dumps
+dumps = worker_messages.dumps
 
 
 def loads(stored: bytes) -> Any:
