@@ -107,6 +107,23 @@ def test_tensors_without_a_dtype_of_numpy_come_by_dlpack():
             assert found.dtype == array.dtype and found.tolist() == array.tolist()
 
 
+def test_errors_of_the_protocol_of_numpy_arrive():
+    class Unreadable(Tensor):
+        def __array__(self, dtype=None, copy=None):
+            raise ValueError("not on this device")
+
+    class Untyped:
+        def __array__(self, dtype=None, copy=None):
+            raise TypeError("no dtype")
+
+    for wrong, error, text in (
+        (Unreadable(np.ones(3)), ValueError, "not on this device"),
+        (Untyped(), TypeError, "no dtype"),
+    ):
+        with pytest.raises(error, match=text):
+            list(data.from_source([wrong]))
+
+
 def test_tensors_of_pytorch_are_elements_without_a_copy_by_hand():
     torch = pytest.importorskip("torch")
 
@@ -252,6 +269,7 @@ def test_a_loop_over_a_shared_iterator_waits_for_the_loop_before():
     found = []
     other = threading.Thread(target=lambda: found.extend(int(x) for x in dataset.as_numpy()))
     other.start()
+    other.join(0.2)  # until it waits for `next`
     loader.proceed.set()
     other.join(30)
     assert found == list(range(5))
