@@ -127,7 +127,8 @@ def main():
     first, last = window(min(60, options.seconds / 3)), window(options.seconds - options.window)
     print(f"{elements} images, {epochs} epochs, {kills[0]} kills in {time.monotonic() - begin:.0f} s")
     print(
-        f"memory, MiB: {first[0]:.1f} after a minute, {last[0]:.1f} at the end, at most {max(s[1] for s in samples):.1f}"
+        f"memory, MiB: {first[0]:.1f} after a minute, {last[0]:.1f} at the end, "
+        f"at most {max(s[1] for s in samples):.1f}"
     )
     print(f"descriptors: {first[1]:.0f} after a minute, {last[1]:.0f} at the end; processes that remain: {remaining}")
     ok = last[0] <= max(first[0] * 1.05, first[0] + 4) and last[1] <= first[1] and remaining == 0

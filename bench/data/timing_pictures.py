@@ -123,7 +123,8 @@ def draw(title, found, step, end_of_axis):
         'font-family="sans-serif" font-size="12" fill="#222">',
         '<rect width="100%" height="100%" fill="white"/>',
         f'<text x="{LEFT}" y="20" font-size="15" font-weight="bold">{title}</text>',
-        f'<text x="{LEFT}" y="40">{FILES * ROWS} steps in {total:.0f} ms; {1e3 * step:.1f} ms for each step of the second half</text>',
+        f'<text x="{LEFT}" y="40">{FILES * ROWS} steps in {total:.0f} ms; '
+        f"{1e3 * step:.1f} ms for each step of the second half</text>",
     ]
     for i, (kind, colour) in enumerate(COLOURS.items()):  # the legend
         x = WIDTH - 330 + 80 * i

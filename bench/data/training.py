@@ -1,5 +1,5 @@
-"""Is training on batches that a data set makes of files as fast as on arrays in memory? The models and steps are those of
-examples/fashion_mnist.py, each step on the next batch of 64 images; its loss is read.
+"""Is training on batches that a data set makes of files as fast as on arrays in memory? The models and steps are those
+of examples/fashion_mnist.py, each step on the next batch of 64 images; its loss is read.
 
 Epochs over the data set, which reads, shuffles, normalises and batches the images, alternate with epochs over NumPy
 arrays of the same batches, which exist before.

@@ -1,4 +1,4 @@
-"""Arrays that functions of data sets get and return: dtypes, sizes, layouts, and the threads that call the functions."""
+"""Arrays that functions of data sets get and return: dtypes, sizes, layouts, and threads that call the functions."""
 
 import os
 import subprocess

@@ -18,8 +18,8 @@ def pixels(*shape, seed=1):
 
 
 def transforms():
-    """The module torchvision.transforms. The build of torchvision for CUDA cannot load its own operators next to PyTorch
-    without CUDA; these functions do not need them."""
+    """The module torchvision.transforms. The build of torchvision for CUDA cannot load its own operators next to
+    PyTorch without CUDA; these functions do not need them."""
     pytest.importorskip("torch")
     if importlib.util.find_spec("torchvision") is None:
         pytest.skip("torchvision is not installed")

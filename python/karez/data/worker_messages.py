@@ -13,7 +13,7 @@ import pickle
 import struct
 import sys
 import traceback
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import numpy
 
