@@ -1,6 +1,6 @@
 """How many elements per second do Karez, tf.data (AUTOTUNE) and PyTorch's DataLoader read? Each library runs the
-pipelines of pipelines.py in a process of its own, all on the same cores, alternately: A B C A B C. The DataLoader has the
-number of workers, 0 to 4, with which it was fastest in a first run.
+pipelines of pipelines.py in a process of its own, all on the same cores, alternately: A B C A B C. The DataLoader has
+the number of workers, 0 to 4, with which it was fastest in a first run.
 
 The ratio of a pair is the elements per second of Karez divided by those of the faster peer.
 """
