@@ -22,13 +22,13 @@ from typing import Any, Optional, Union
 
 import numpy
 
-if __name__ == "__main__":
+if __name__ != "__main__":
+    from . import worker_messages as messages
+else:
     sys.path.insert(0, folder)
     import worker_messages as messages  # type: ignore
 
     del sys.path[0]
-else:
-    from . import worker_messages as messages
 
 
 def generator(low: int, high: int) -> numpy.random.Generator:
