@@ -130,11 +130,7 @@ DAMAGE = {
         lambda: gzip.compress(images(192)[:-100]),
         r"the shape \[192, 28, 28\] in the header takes 150528 bytes, but only 150428 follow it",
     ),
-    "a truncated file": (
-        IMAGES,
-        lambda: gzip.compress(images(192))[:-50],
-        r"gzip data ends early, after \d+ bytes \(\d+ unpacked\)",
-    ),
+    "a truncated file": (IMAGES, lambda: gzip.compress(images(192))[:-50], r"gzip data ends early, after \d+ bytes"),
     "a flipped byte": (LABELS, lambda: flipped(gzip.compress(labels(192))), r"gzip data is damaged near byte \d+: .+"),
     "a label out of range": (
         LABELS,

@@ -74,6 +74,7 @@ TEST(OpFunctions, EveryOpHasAFunctionOrAReasonForHavingNone) {
       {"micro_join", "passes write it"},
       {"micro_slice", "passes write it"},
       {"pointwise", "gradients write it; apply takes a user's expression"},
+      {"resize", "images::resize and its gradient write it"},
       {"scatter_add", "the gradient of gather writes it; apply calls it"},
   };
   std::set<std::string> written_ops = list_written_ops();

@@ -15,6 +15,7 @@ Random functions of tensors draw numbers for each image, as dropout does, in eac
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Optional, TypeVar, Union, cast
 
@@ -129,7 +130,9 @@ def recorded(make: Maker) -> Maker:
     @functools.wraps(make)
     def call(*arguments: Any, **options: Any) -> Function:
         function: Function = make(*arguments, **options)
-        function._call = functools.partial(call, *arguments, **options)
+        # The function of the module, which pickle finds by its name: explain_types has replaced it.
+        public = getattr(sys.modules[make.__module__], make.__name__)
+        function._call = functools.partial(public, *arguments, **options)
         return function
 
     return cast(Maker, call)
