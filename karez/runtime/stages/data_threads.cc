@@ -135,7 +135,10 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
     }
     if (current_stream == nullptr && !waits) waits.emplace(*stream);
     notify();
-    if (stream->changed.wait_for(lock, std::chrono::milliseconds(50)) == std::cv_status::timeout && while_waiting) {
+    if (stream->changed.wait_for(lock, std::chrono::milliseconds(50)) != std::cv_status::timeout) continue;
+    // No thread was woken for an act that was expected to be short, but takes long, and others may be ready.
+    wake_threads();
+    if (while_waiting) {
       lock.unlock();
       try {
         while_waiting();
