@@ -1,8 +1,8 @@
 """Does training become slow if a data set computes in more threads or processes than there are cores, and does Karez
 choose good numbers by itself? A step of a CNN waits for batches of images that a Python function has changed.
 
-Each setting runs in a process of its own, in turn. "naive" uses all cores for the step, and 16 threads or processes for
-the function. The other settings with numbers are a sweep, the fastest of which is the best one. "automatic" is
+Each setting runs in a process of its own, in turn. "naive" uses all cores for the step, and 16 threads or processes of
+the same priority for the function: the program has a nice value of 19, above which there is none for data threads. The other settings with numbers are a sweep, the fastest of which is the best one. "automatic" is
 map(f, parallel="auto") without options of kz.init. The collapse is the time of the worst naive setting divided by that
 of the best setting.
 """
@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(ROOT, os.environ.get("KAREZ_BUILD", "build"), "p
 
 TARGET = 0.95
 NAIVE = {"naive, 16 threads": (None, 16, False), "naive, 16 processes": (None, 16, True)}
+NAIVE_NICE = 19
 AUTOMATIC = {"automatic, threads": (None, "auto", False), "automatic, processes": (None, "auto", True)}
 
 
@@ -89,8 +90,9 @@ def measure(kept, parallel, processes, seconds, work):
     print(count / (now - begin))
 
 
-def run(setting, options):
-    command = [sys.executable, os.path.abspath(__file__), "--measure", repr(setting)]
+def run(setting, options, nice):
+    command = ["nice", "-n", str(nice)] if nice else []
+    command += [sys.executable, os.path.abspath(__file__), "--measure", repr(setting)]
     command += ["--seconds", str(options.seconds), "--work", str(options.work)]
     return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-1])
 
@@ -111,7 +113,7 @@ def main():
     found = {name: [] for name in settings}
     for _ in range(options.rounds):
         for name, setting in settings.items():
-            found[name].append(run(setting, options))
+            found[name].append(run(setting, options, NAIVE_NICE if name in NAIVE else 0))
     medians = {name: statistics.median(values) for name, values in found.items()}
     best = max(medians[name] for name in settings if name not in NAIVE and name not in AUTOMATIC)
     print("| steps per second | median | of the best setting |\n|---|---|---|")

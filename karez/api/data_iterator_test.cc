@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -203,6 +205,20 @@ TEST(DataCores, DataThreadsRunOnThemAlone) {
         {2}));
     EXPECT_EQ(epoch_of(iterator).size(), 4u);
   }
+}
+
+TEST(DataThreads, HaveALowerPriorityThanTheProgram) {
+  World world;
+  auto nice = [] { return getpriority(PRIO_PROCESS, static_cast<id_t>(gettid())); };
+  const int program = getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
+  DataIterator iterator = world.iterate(data::range(4).map(
+      [&](const Element& e) {
+        EXPECT_EQ(nice(), std::min(program + 5, 19));
+        return e;
+      },
+      {2}));
+  EXPECT_EQ(epoch_of(iterator).size(), 4u);
+  EXPECT_EQ(nice(), program);
 }
 
 TEST(DataCores, KernelsLeaveTheseCoresAlone) {

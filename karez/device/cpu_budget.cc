@@ -3,8 +3,11 @@
 #include "karez/device/cpu_budget.h"
 
 #include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -104,6 +107,13 @@ bool bind_to_cpus(std::span<const int> cpus) {
     CPU_SET(cpu, &set);
   }
   return sched_setaffinity(0, sizeof(set), &set) == 0;
+}
+
+// On Linux each thread has a nice value of its own, and the main thread has the number of the process.
+void lower_priority() {
+  errno = 0;
+  const int nice = getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
+  if (errno == 0) setpriority(PRIO_PROCESS, 0, std::min(nice + 5, 19));
 }
 
 std::vector<int> data_cpus(std::span<const int> cpus, int cores, int data_cores, int process, int processes) {

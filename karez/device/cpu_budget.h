@@ -26,6 +26,11 @@ double parse_cpu_max(std::string_view text);
 // Binds the calling thread to these CPUs: it may run on any of them. Returns whether the system accepted the binding.
 bool bind_to_cpus(std::span<const int> cpus);
 
+// Gives the calling thread a nice value that is 5 above that of the process's main thread (at most 19), so that threads
+// of the main thread's priority run first where both need a core. Threads that it starts later inherit the value.
+// Without effect under real-time policies.
+void lower_priority();
+
 // Assigns to each team, in order, one CPU per thread, or all CPUs if there are fewer. The sets are disjoint if there
 // are enough CPUs for all teams: ({0, 1, 2, 3}, {2, 1}) -> {0, 1}, {2}; ({0, 1}, {2, 1}) -> {0, 1}, {0}.
 std::vector<std::vector<int>> assign_cpus(std::span<const int> cpus, std::span<const int> teams);

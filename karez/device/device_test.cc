@@ -1,8 +1,10 @@
 // Tests of the device component: the CPU budget, memory with its counters, poison, the CPU device and host arrays.
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -82,6 +84,21 @@ TEST(CpuBudget, ABoundThreadHasOnlyItsCpus) {
     EXPECT_FALSE(bind_to_cpus(std::vector<int>{1 << 20}));
   }).join();
   EXPECT_EQ(static_cast<int>(cpu_budget().cpus.size()), count_before) << "the other threads must keep their CPUs";
+}
+
+int nice_of_thread() { return getpriority(PRIO_PROCESS, static_cast<id_t>(gettid())); }
+
+TEST(CpuBudget, AThreadOfLowerPriorityIsFiveBelowTheMainThread) {
+  const int before = nice_of_thread();
+  std::thread([] {
+    lower_priority();
+    const int program = getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
+    EXPECT_EQ(nice_of_thread(), std::min(program + 5, 19));
+    lower_priority();
+    EXPECT_EQ(nice_of_thread(), std::min(program + 5, 19)) << "a second call changes nothing";
+    std::thread([program] { EXPECT_EQ(nice_of_thread(), std::min(program + 5, 19)) << "inherited"; }).join();
+  }).join();
+  EXPECT_EQ(nice_of_thread(), before);
 }
 
 TEST(CpuBudget, SharedCpusCountAsFractions) {

@@ -8,9 +8,11 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -53,6 +55,7 @@ void execute(char* const* arguments, char* const* environment, const std::vector
   for (int file : files) fcntl(file, F_SETFD, 0);
   dup2(empty_file, 0);
   if (cpus != nullptr) sched_setaffinity(0, sizeof *cpus, cpus);
+  setpriority(PRIO_PROCESS, 0, std::min(getpriority(PRIO_PROCESS, parent) + 5, 19));  // like data threads
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -14,7 +14,7 @@ struct WorkerCommand {
 };
 
 // Starts a process, which is killed when this process ends in any way. It ignores SIGINT, reads an empty stdin, and may
-// run on the CPUs of the calling thread. Throws if it cannot be started.
+// run on the CPUs of the calling thread. Its nice value is 5 above that of this process. Throws if it cannot be started.
 pid_t launch_worker(const WorkerCommand& command);
 
 // Waits on another thread until the process has ended, for a second at most, and then kills it. `socket` becomes

@@ -324,6 +324,12 @@ def test_workers_end_with_their_data_set():
             os.sched_yield()
 
 
+def test_workers_have_a_lower_priority_than_the_program():
+    program = os.getpriority(os.PRIO_PROCESS, os.getpid())
+    dataset = data.range(4).map(lambda x: os.getpriority(os.PRIO_PROCESS, os.getpid()), 2, processes=True)
+    assert {int(nice) for nice in dataset.as_numpy()} == {min(program + 5, 19)}
+
+
 def test_workers_have_one_thread_in_libraries_and_the_cores_of_data(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("MKL_NUM_THREADS", "3")

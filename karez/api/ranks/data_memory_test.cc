@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
+
 #include "karez/api/ranks/test_ranks.h"
 #include "karez/karez.h"
 
@@ -120,11 +122,18 @@ TEST(DataMemory, IsShownOnRanksWithoutDevices) {
 }
 
 TEST(DataMemory, RanksThatCompileDifferentFunctionsAreAnError) {
+  std::barrier both_failed(2);  // otherwise the end of one world could be what the other rank notices first
   const auto errors = errors_by_rank(2, [&](const Ranks& job) {
     World world({.memory = 1 << 20, .ranks = job});
     auto f =
         compile(world.mesh("data=2"), [](Tensor x) { return sum(x); }, {.name = job.rank == 0 ? "first" : "second"});
-    f.compile({TensorType{DType::f32, {64, 100}}});
+    try {
+      f.compile({TensorType{DType::f32, {64, 100}}});
+    } catch (const Error&) {
+      both_failed.arrive_and_wait();
+      throw;
+    }
+    both_failed.arrive_and_drop();
   });
   EXPECT_THAT(errors, Each(AllOf(HasSubstr("function 'first'"), HasSubstr("function 'second'"))));
 }

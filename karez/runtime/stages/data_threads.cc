@@ -84,6 +84,7 @@ std::shared_ptr<ServedStream> DataThreads::serve(StageTree tree) {
   check_process();
   auto stream =
       std::make_shared<ServedStream>(std::move(tree), static_cast<std::int64_t>(wake_ns_ / scale_.ns_per_tick()));
+  stream->own_cores = !cpus_.empty();
   stream->tune(core_budget_, limit_, wake_ns_ * 1e-9);
   std::lock_guard lock(mutex_);
   require(!stop_, "the world has ended, so no data set can be read in it");
@@ -215,6 +216,7 @@ void DataThreads::run(int number) {
   if (!cpus_.empty() && !device::bind_to_cpus(cpus_) && number == 1)
     base::note(base::LogLevel::warning, "the system does not let data threads run on the cores ", join(cpus_, ", "),
                " alone; they run on any core");
+  device::lower_priority();
   Lock lock(mutex_);
   while (!stop_) {
     if (execute_one(lock)) continue;

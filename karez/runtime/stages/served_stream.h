@@ -121,6 +121,7 @@ class ServedStream {
   StallMonitor stalls;                          // of the program's reads
   std::vector<Ticks> window_ticks;              // by stage: ticks_of when the monitor's window began
   std::vector<bool> warned;                     // by stage: a warning has named it, and the data set has not recovered
+  bool own_cores = false;                       // whether data threads have cores that no kernel uses
   std::string limit;                            // of the last warning: limit_text; "" after the data set has recovered
   int readers = 0;                              // threads of the program that wait for an element
   int waiting = 0;                              // the same, and acts of other streams

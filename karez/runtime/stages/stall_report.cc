@@ -22,11 +22,16 @@ std::string percent(double share, int digits = 0) {
   return text;
 }
 
+std::string core_advice(bool own_cores) {
+  const bool helps = !own_cores && device::cpu_budget().cpus.size() > 1;
+  return helps ? "; try data_cores=1, which leaves it a core that no kernel uses" : "";
+}
+
 // What a user may change; "" if nothing is known to help.
-std::string advice(const data::StageTree& tree, StageId stage, bool computes) {
+std::string advice(const data::StageTree& tree, StageId stage, bool computes, bool own_cores) {
   const std::size_t cores = device::cpu_budget().cpus.size();
   const int lanes = tree.graph.stages[stage].lanes;
-  if (computes && static_cast<std::size_t>(lanes) >= cores) return "";
+  if (computes && static_cast<std::size_t>(lanes) >= cores) return core_advice(own_cores);
   if (lanes > 1) return "; give it a larger parallel";
   std::vector<std::string> functions;
   for (int entry : tree.work[stage].entries)
@@ -59,12 +64,13 @@ LimitingStage limiting_stage(const plan::StageGraph& graph, const std::vector<Ac
   return {stage, total > 0 ? acting / total : 0, time_of(found, StageActivity::ready) > acting};
 }
 
-std::string limit_text(const data::StageTree& tree, const LimitingStage& limit, std::optional<double> cpu) {
+std::string limit_text(const data::StageTree& tree, const LimitingStage& limit, std::optional<double> cpu,
+                       bool own_cores) {
   std::string out =
       cat("limited by ", tree.stages_text(limit.stage), ", which acted ", percent(limit.acting), " of the time");
-  if (limit.waits_for_core) return out + " and otherwise waited for a core";
+  if (limit.waits_for_core) return out + " and otherwise waited for a core" + core_advice(own_cores);
   if (cpu) out += *cpu >= 0.5 ? ", CPU" : ", IO";
-  return out + advice(tree, limit.stage, cpu && *cpu >= 0.5);
+  return out + advice(tree, limit.stage, cpu && *cpu >= 0.5, own_cores);
 }
 
 std::string stall_text(double stall_seconds, double seconds) {

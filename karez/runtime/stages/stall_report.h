@@ -24,8 +24,9 @@ struct LimitingStage {
 LimitingStage limiting_stage(const plan::StageGraph& graph, const std::vector<ActivityTimes>& times);
 
 // "limited by map(decode), which acted 98 % of the time, CPU; give it parallel=2". `cpu`: the part of the time of the
-// acts in which they computed, if it is known.
-std::string limit_text(const data::StageTree& tree, const LimitingStage& limit, std::optional<double> cpu);
+// acts in which they computed, if it is known. `own_cores`: whether data threads have cores that no kernel uses.
+std::string limit_text(const data::StageTree& tree, const LimitingStage& limit, std::optional<double> cpu,
+                       bool own_cores);
 
 // "the devices waited for data for 0.300 s of 12.100 s (2.5 %)".
 std::string stall_text(double stall_seconds, double seconds);

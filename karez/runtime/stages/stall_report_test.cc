@@ -54,8 +54,9 @@ TEST(LimitingStage, TheShareIsThatOfTheTimeInWhichItWasActive) {
   EXPECT_EQ(limiting_stage(data::stage_tree(one.node()).graph, {{100, 0, 0, 0, 0}}).acting, 0);
 }
 
-std::string text_of(const Dataset& dataset, int stage, std::optional<double> cpu, bool waits_for_core = false) {
-  return limit_text(data::stage_tree(dataset.node()), {plan::StageId(stage), 0.98, waits_for_core}, cpu);
+std::string text_of(const Dataset& dataset, int stage, std::optional<double> cpu, bool waits_for_core = false,
+                    bool own_cores = true) {
+  return limit_text(data::stage_tree(dataset.node()), {plan::StageId(stage), 0.98, waits_for_core}, cpu, own_cores);
 }
 
 TEST(LimitText, SaysWhatAUserMayChange) {
@@ -82,6 +83,15 @@ TEST(LimitText, AStageWithLanesNeedsMoreOfThemUnlessAllCoresCompute) {
   const Dataset map = range(9).filter(any).map(same, {.parallel = std::max(2, cores), .name = "f"});
   EXPECT_THAT(text_of(map, 1, 0.9), testing::EndsWith("of the time, CPU"));
   EXPECT_THAT(text_of(map, 1, 0.1), testing::EndsWith("of the time, IO; give it a larger parallel"));
+}
+
+TEST(LimitText, AStageThatNeedsCoresOfItsOwnIsToldHowToGetOne) {
+  const int cores = static_cast<int>(device::cpu_budget().cpus.size());
+  const Dataset map = range(9).filter(any).map(same, {.parallel = std::max(2, cores), .name = "f"});
+  const std::string advice = cores > 1 ? "; try data_cores=1, which leaves it a core that no kernel uses" : "";
+  EXPECT_THAT(text_of(map, 1, 0.9, false, false), testing::EndsWith("of the time, CPU" + advice));
+  EXPECT_THAT(text_of(map, 1, 0.9, true, false), testing::EndsWith("waited for a core" + advice));
+  EXPECT_THAT(text_of(map, 1, 0.1, false, false), testing::EndsWith("give it a larger parallel"));
 }
 
 TEST(StallText, ContainsTheShare) {

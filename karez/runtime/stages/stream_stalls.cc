@@ -31,7 +31,7 @@ std::string note_read(ServedStream& stream, std::int64_t now, std::int64_t stall
   }
   const LimitingStage found = limiting_stage(graph, times);
   const auto at = static_cast<std::size_t>(found.stage.index);
-  stream.limit = limit_text(stream.machine->tree(), found, stream.cpu[at].share());
+  stream.limit = limit_text(stream.machine->tree(), found, stream.cpu[at].share(), stream.own_cores);
   if (stream.warned[at]) return "";
   stream.warned[at] = true;
   char share[32];
@@ -51,7 +51,8 @@ std::string stalls_text(const ServedStream& stream, const StreamReport& report, 
   for (const data::StageReport& stage : report.stages) times.push_back(stage.seconds);
   const LimitingStage found = limiting_stage(stream.machine->graph(), times);
   return cat(text, "; the data set was ",
-             limit_text(stream.machine->tree(), found, report.stages[static_cast<std::size_t>(found.stage.index)].cpu),
+             limit_text(stream.machine->tree(), found, report.stages[static_cast<std::size_t>(found.stage.index)].cpu,
+                        stream.own_cores),
              "\n");
 }
 

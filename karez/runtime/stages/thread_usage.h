@@ -25,8 +25,8 @@ struct ThreadUsage {
 ThreadUsage thread_usage(bool queued = false);
 // The part of an act of `seconds` in which its thread would use a core if no other thread used the cores: the time in
 // the queue for a core is divided between computing and waiting as the rest is. `before`: its usage at the beginning;
-// `queued` is the same in both calls. If the kernel does not count the time in the queue, that time counts as waiting in
-// acts that have waited for something else.
+// `queued` is the same in both calls. If the kernel does not count the time in the queue, that time counts as waiting
+// in acts that have waited for something else.
 double computing_seconds(const ThreadUsage& before, double seconds, bool queued = false);
 
 }  // namespace karez::runtime
