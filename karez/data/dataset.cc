@@ -41,6 +41,10 @@ Element DatasetNode::at(std::int64_t, std::int64_t) const {
   fail("the elements of ", name(), " cannot be read by index; iterate over the data set");
 }
 
+Element DatasetNode::stacked(std::span<EpochIndex>, ArrayPool&) const {
+  fail("the elements of ", name(), " cannot be read several at once");
+}
+
 bool has_changing_size(const DatasetNode& node) {
   if (node.changes_size()) return true;
   for (const DatasetNodeRef& input : node.inputs())

@@ -5,6 +5,7 @@
 #include "karez/data/stages/batch_rule.h"
 #include "karez/data/stages/dataset_node.h"
 #include "karez/data/stages/held_inputs.h"
+#include "karez/data/stages/random_access.h"
 #include "karez/data/stages/state_numbers.h"
 
 namespace karez::data {
@@ -49,6 +50,46 @@ class BatchBody : public StageBody {
   bool ended_ = false;
 };
 
+// Whether batches are the rows that `stacked` gives: neither padded nor with weights.
+bool is_stack(const BatchRule& rule, const DatasetNode& input) {
+  return !rule.padded && rule.last != LastBatch::pad && input.stacks() && input.size();
+}
+
+Element stacked_rows(const BatchRule& rule, const DatasetNode& input, std::int64_t epoch, std::int64_t begin,
+                     std::int64_t end) {
+  std::vector<EpochIndex> places;
+  places.reserve(static_cast<std::size_t>(end - begin));
+  for (std::int64_t i = begin; i < end; ++i) places.push_back({epoch, i});
+  return input.stacked(places, *rule.pool);
+}
+
+// Batches of elements that are read by index, all rows of a batch at once. The states are those of the elements.
+class IndexedBatchBody : public StageBody {
+ public:
+  IndexedBatchBody(DatasetNodeRef input, BatchRule rule)
+      : input_(std::move(input)),
+        rule_(std::move(rule)),
+        size_(input_->size().value()) {}
+  void start(const RunStart& run, InputStarts&) override {
+    epoch_ = run.epoch, next_ = 0;
+    if (run.state) next_ = checked_index(*input_, *run.state);
+  }
+  int next_input() const override { return -1; }
+  Emission act(Element*, Element& out, InputStarts&) override {
+    const std::int64_t count = std::min(size_ - next_, rule_.rows);
+    if (count == 0 || (count < rule_.rows && rule_.last == LastBatch::drop)) return Emission::last;
+    out = stacked_rows(rule_, *input_, epoch_, next_, next_ + count);
+    next_ += count;
+    out.state = stream_state({next_});
+    return Emission::element;
+  }
+
+ private:
+  DatasetNodeRef input_;
+  BatchRule rule_;
+  std::int64_t size_, epoch_ = 0, next_ = 0;
+};
+
 class BatchNode : public DatasetNode {
  public:
   BatchNode(DatasetNodeRef input, BatchRule rule) : DatasetNode({std::move(input)}), rule_(std::move(rule)) {
@@ -56,6 +97,9 @@ class BatchNode : public DatasetNode {
   }
   std::string name() const override { return cat(rule_.stage, "(", rule_.rows, ", last=", name_of(rule_.last), ")"); }
   std::unique_ptr<StageBody> make_body() const override { return std::make_unique<BatchBody>(rule_); }
+  std::unique_ptr<StageBody> make_indexed_body() const override {
+    return is_stack(rule_, *inputs()[0]) ? std::make_unique<IndexedBatchBody>(inputs()[0], rule_) : nullptr;
+  }
   std::optional<std::int64_t> size() const override {
     const std::optional<std::int64_t> rows = inputs()[0]->size();
     if (!rows || *rows == endless) return rows;
@@ -63,6 +107,7 @@ class BatchNode : public DatasetNode {
   }
   Element at(std::int64_t epoch, std::int64_t index) const override {
     const std::int64_t end = std::min(inputs()[0]->size().value(), (index + 1) * rule_.rows);
+    if (is_stack(rule_, *inputs()[0])) return stacked_rows(rule_, *inputs()[0], epoch, index * rule_.rows, end);
     std::vector<Element> elements;
     for (std::int64_t i = index * rule_.rows; i < end; ++i) elements.push_back(inputs()[0]->at(epoch, i));
     return rule_.make(elements);

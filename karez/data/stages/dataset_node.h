@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "karez/data/namespace.h"
+#include "karez/data/stages/array_pool.h"
 #include "karez/data/stages/stage_body.h"
 
 namespace karez::data {
@@ -71,6 +72,11 @@ inline std::int64_t number_at(const StreamState* state, std::size_t i) {
 // emits in order or in the order in which they are ready.
 enum class InnerBodies : std::uint8_t { sequential, ordered_actors, unordered_actors };
 
+// An element by its index in an epoch.
+struct EpochIndex {
+  std::int64_t epoch = 0, index = 0;
+};
+
 class DatasetNode {
  public:
   explicit DatasetNode(std::vector<DatasetNodeRef> inputs) : inputs_(std::move(inputs)) {}
@@ -87,6 +93,12 @@ class DatasetNode {
   // May be called by several threads at the same time, with 0 <= index < size().
   virtual Element at(std::int64_t epoch, std::int64_t index) const;
 
+  // Whether several elements can be read at once: `stacked` gives the elements at these places (at least one) as rows
+  // of arrays from the pool, as `stack` would, but without a state. Like `at`, several threads may call it. It may
+  // change the places.
+  virtual bool stacks() const { return false; }
+  virtual Element stacked(std::span<EpochIndex> places, ArrayPool& pool) const;
+
   virtual ElementFunction element_function() const { return nullptr; }
   virtual ElementGroupFunction element_group_function() const { return nullptr; }  // null: there is none
   virtual int lanes() const { return 1; }
@@ -99,6 +111,8 @@ class DatasetNode {
   virtual std::string place() const { return ""; }
   // The slots between this stage and the next; 0: both are executed by the same actor.
   virtual int slots() const { return 0; }
+  // The body of a stage that reads its input by index itself; null: there is none. Its state is an index of the input.
+  virtual std::unique_ptr<StageBody> make_indexed_body() const { return nullptr; }
   // Further inputs of the body, after those of the description, and whether each of them is executed by its own actor.
   virtual std::vector<std::unique_ptr<StageBody>> make_inner_bodies(InnerBodies) const { return {}; }
   virtual bool inner_actors() const { return false; }

@@ -89,6 +89,11 @@ class SliceNode : public DatasetNode {
   Element at(std::int64_t epoch, std::int64_t index) const override {
     return inputs()[0]->at(epoch, begin_ + index * step_);
   }
+  bool stacks() const override { return inputs()[0]->stacks(); }
+  Element stacked(std::span<EpochIndex> places, ArrayPool& pool) const override {
+    for (EpochIndex& place : places) place.index = begin_ + place.index * step_;
+    return inputs()[0]->stacked(places, pool);
+  }
 
  private:
   std::string name_, common_name_;
@@ -176,6 +181,12 @@ class RepeatNode : public DatasetNode {
   Element at(std::int64_t epoch, std::int64_t index) const override {
     const std::int64_t rows = inputs()[0]->size().value();
     return inputs()[0]->at(inner_epoch(epoch, index / rows, count_), index % rows);
+  }
+  bool stacks() const override { return inputs()[0]->stacks(); }
+  Element stacked(std::span<EpochIndex> places, ArrayPool& pool) const override {
+    const std::int64_t rows = inputs()[0]->size().value();
+    for (EpochIndex& p : places) p = {inner_epoch(p.epoch, p.index / rows, count_), p.index % rows};
+    return inputs()[0]->stacked(places, pool);
   }
 
  private:

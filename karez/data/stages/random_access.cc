@@ -14,9 +14,7 @@ class IndexBody : public StageBody {
   void start(const RunStart& run, InputStarts&) override {
     epoch_ = run.epoch, next_ = 0;
     if (!run.state) return;
-    next_ = node_->index_of(*run.state);
-    require(ErrorKind::data, next_ >= 0 && next_ <= size_, "the state of stage ", node_->name(), " is element ", next_,
-            ", but it has ", size_, " elements");
+    next_ = checked_index(*node_, *run.state);
   }
   int next_input() const override { return -1; }
   Emission act(Element*, Element& out, InputStarts&) override {
@@ -39,6 +37,13 @@ std::int64_t DatasetNode::index_of(const StreamState& state) const {
   if (!has_state()) return inputs_[0]->index_of(state);
   check_state(state, 1, 0, name());
   return state.numbers[0];
+}
+
+std::int64_t checked_index(const DatasetNode& node, const StreamState& state) {
+  const std::int64_t index = node.index_of(state), size = node.size().value();
+  require(ErrorKind::data, index >= 0 && index <= size, "the state of stage ", node.name(), " is element ", index,
+          ", but it has ", size, " elements");
+  return index;
 }
 
 bool is_indexed_without_lanes(const DatasetNode& node) {

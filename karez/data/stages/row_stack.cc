@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "karez/base/copy_bytes.h"
+#include "karez/data/stages/dataset_node.h"
 
 namespace karez::data {
 namespace {
@@ -67,6 +68,17 @@ Rows::Rows(HostArray array) : array_(std::make_shared<const HostArray>(std::move
 
 HostArray Rows::operator[](std::int64_t index) const {
   return HostArray(row_, std::shared_ptr<std::byte[]>(array_, array_->bytes() + index * bytes_));
+}
+
+void Rows::copy(std::span<const EpochIndex> places, std::byte* to) const {
+  for (std::size_t i = 0; i < places.size();) {
+    std::size_t end = i + 1;
+    while (end < places.size() && places[end].index == places[end - 1].index + 1) ++end;
+    const std::size_t bytes = (end - i) * static_cast<std::size_t>(bytes_);
+    if (bytes > 0) copy_bytes(to, array_->bytes() + places[i].index * bytes_, bytes);
+    to += bytes;
+    i = end;
+  }
 }
 
 Element stack(std::span<const Element> elements, const StackOptions& options, ArrayPool& pool, std::string_view stage) {

@@ -1,6 +1,7 @@
 // Stacks elements to a batch, and takes the rows of arrays.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -12,11 +13,14 @@
 
 namespace karez::data {
 
+struct EpochIndex;
+
 // The rows of an array along its first dimension. A row shares the array's bytes.
 class Rows {
  public:
   explicit Rows(HostArray array);
   HostArray operator[](std::int64_t index) const;
+  void copy(std::span<const EpochIndex> places, std::byte* to) const;  // the rows at these indices, one after another
   std::int64_t count() const { return array_->shape()[0]; }
   const HostArray& array() const { return *array_; }
 

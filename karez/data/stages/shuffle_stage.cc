@@ -170,6 +170,15 @@ class ShuffleNode : public DatasetNode {
   Element at(std::int64_t epoch, std::int64_t index) const override {
     return inputs()[0]->at(epoch, (*order_of(options_.reshuffle ? epoch : 0))[static_cast<std::size_t>(index)]);
   }
+  bool stacks() const override { return permutes_ && inputs()[0]->stacks(); }
+  Element stacked(std::span<EpochIndex> places, ArrayPool& pool) const override {
+    Order order;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (i == 0 || places[i].epoch != places[i - 1].epoch) order = order_of(options_.reshuffle ? places[i].epoch : 0);
+      places[i].index = (*order)[static_cast<std::size_t>(places[i].index)];
+    }
+    return inputs()[0]->stacked(places, pool);
+  }
 
  private:
   using Order = std::shared_ptr<const std::vector<std::int32_t>>;

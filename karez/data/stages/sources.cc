@@ -26,15 +26,27 @@ class RangeNode : public DatasetNode {
   std::unique_ptr<StageBody> make_body() const override { return nullptr; }
   std::optional<std::int64_t> size() const override { return size_; }
   Element at(std::int64_t epoch, std::int64_t index) const override {
-    // Unsigned, because the product may exceed 64 bits although the sum does not.
-    const auto number =
-        static_cast<std::uint64_t>(begin_) + static_cast<std::uint64_t>(index) * static_cast<std::uint64_t>(step_);
-    Element out = element(HostArray::of<std::int64_t>({}, {static_cast<std::int64_t>(number)}));
+    Element out = element(HostArray::of<std::int64_t>({}, {number_at(index)}));
     out.epoch = epoch, out.index = index;
+    return out;
+  }
+  bool stacks() const override { return true; }
+  Element stacked(std::span<EpochIndex> places, ArrayPool& pool) const override {
+    HostArray numbers = pool.allocate({DType::i64, {static_cast<std::int64_t>(places.size())}});
+    std::int64_t* to = numbers.data<std::int64_t>().data();
+    for (const EpochIndex& place : places) *to++ = number_at(place.index);
+    Element out = element(std::move(numbers));
+    out.epoch = places[0].epoch, out.index = places[0].index;
     return out;
   }
 
  private:
+  // Unsigned, because the product may exceed 64 bits although the sum does not.
+  std::int64_t number_at(std::int64_t index) const {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(begin_) +
+                                     static_cast<std::uint64_t>(index) * static_cast<std::uint64_t>(step_));
+  }
+
   std::int64_t begin_, end_ = 0, step_, size_ = 0;
 };
 
@@ -70,6 +82,21 @@ class ArraysNode : public DatasetNode {
     for (const Rows& rows : arrays_) out.fields.emplace_back(rows[index]);
     out.structure = structure_;
     out.epoch = epoch, out.index = index;
+    return out;
+  }
+  bool stacks() const override { return true; }
+  Element stacked(std::span<EpochIndex> places, ArrayPool& pool) const override {
+    Element out;
+    out.fields.reserve(arrays_.size());
+    for (const Rows& rows : arrays_) {
+      TensorType type = rows.array().type();
+      type.shape[0] = static_cast<std::int64_t>(places.size());
+      HostArray batch = pool.allocate(std::move(type));
+      rows.copy(places, batch.bytes());
+      out.fields.emplace_back(std::move(batch));
+    }
+    out.structure = structure_;
+    out.epoch = places[0].epoch, out.index = places[0].index;
     return out;
   }
 

@@ -122,6 +122,11 @@ class TreeBuilder {
         return add_body(random_access_body(node), {}, add_index_entries(node, at, work), work);
     }
     const int entry = add_entry(node, at);
+    if (std::unique_ptr<StageBody> body = node->make_indexed_body()) {
+      add_index_entries(node->inputs()[0], input_of(entry, 0, at.deterministic), work);
+      work.entries.push_back(entry);
+      return add_body(std::move(body), {}, entry, work);
+    }
     std::vector<int> inputs;
     for (const DatasetNodeRef& input : node->inputs())
       inputs.push_back(add(input, input_of(entry, static_cast<int>(inputs.size()), at.deterministic), work, producers));
