@@ -39,6 +39,7 @@ DType from_dlpack(nb::dlpack::dtype dtype) {
 struct NumpyObjects {
   PyObject *ndarray = nullptr, *generic = nullptr;
   std::vector<std::pair<PyObject*, DType>> dtypes;  // those of arrays in this machine's byte order, except bfloat16
+  std::vector<std::pair<PyTypeObject*, DType>> scalars;  // the types of their scalars
 };
 // Null if numpy is not imported; in that case none of its objects exists.
 const NumpyObjects* numpy_objects() {
@@ -48,10 +49,13 @@ const NumpyObjects* numpy_objects() {
   if (module == nullptr) return nullptr;
   const nb::handle numpy(module);
   NumpyObjects found;
-  for (const NumpyDType& one : numpy_dtypes)
-    if (one.dtype != DType::bf16)
-      found.dtypes.emplace_back(numpy.attr("dtype")(nb::str(one.numpy.data(), one.numpy.size())).release().ptr(),
-                                one.dtype);
+  for (const NumpyDType& one : numpy_dtypes) {
+    if (one.dtype == DType::bf16) continue;
+    const nb::object dtype = numpy.attr("dtype")(nb::str(one.numpy.data(), one.numpy.size()));
+    nb::object type = dtype.attr("type");
+    found.scalars.emplace_back(reinterpret_cast<PyTypeObject*>(type.release().ptr()), one.dtype);
+    found.dtypes.emplace_back(nb::object(dtype).release().ptr(), one.dtype);
+  }
   found.ndarray = nb::object(numpy.attr("ndarray")).release().ptr();
   found.generic = nb::object(numpy.attr("generic")).release().ptr();
   return &(objects = found);
@@ -224,6 +228,40 @@ nb::object numpy_array(HostArray array) {
   std::vector<std::size_t> shape(owner->shape().begin(), owner->shape().end());
   nb::ndarray<nb::numpy> out(owner->bytes(), shape.size(), shape.data(), capsule, nullptr, dlpack_of(owner->dtype()));
   return nb::cast(out);
+}
+
+std::optional<HostArray> array_of_scalar(nb::handle object) {
+  const NumpyObjects* numpy = numpy_objects();
+  if (numpy == nullptr) return std::nullopt;
+  for (const auto& [type, dtype] : numpy->scalars) {
+    if (Py_TYPE(object.ptr()) != type) continue;
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(object.ptr(), &buffer, PyBUF_SIMPLE) != 0) nb::raise_python_error();
+    HostArray out(TensorType{dtype, {}});
+    std::memcpy(out.bytes(), buffer.buf, static_cast<std::size_t>(size_of(dtype)));
+    PyBuffer_Release(&buffer);
+    return out;
+  }
+  return std::nullopt;
+}
+
+nb::object numpy_scalar(const HostArray& array) {
+  const auto scalar_of = [&](auto number) -> nb::object {
+    std::memcpy(&number, array.bytes(), sizeof number);
+    for (const auto& [type, dtype] : numpy_objects()->scalars)
+      if (dtype == array.dtype()) return nb::handle(reinterpret_cast<PyObject*>(type))(number);
+    base::fail("no NumPy scalar has dtype ", tensor::name_of(array.dtype()));
+  };
+  if (numpy_objects() != nullptr) switch (array.dtype()) {
+      case DType::f32: return scalar_of(float());
+      case DType::f64: return scalar_of(double());
+      case DType::i32: return scalar_of(std::int32_t());
+      case DType::i64: return scalar_of(std::int64_t());
+      case DType::u8: return scalar_of(std::uint8_t());
+      case DType::b8: return scalar_of(bool());
+      default: break;
+    }
+  return read_only_numpy_array(array)[nb::tuple()];
 }
 
 nb::object read_only_numpy_array(const HostArray& array) {

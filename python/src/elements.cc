@@ -39,6 +39,7 @@ class Flattening {
       return HostArray::of<std::int64_t>({}, {number});
     }
     if (PyFloat_CheckExact(object.ptr())) return HostArray::of<float>({}, {nb::cast<float>(object)});
+    if (std::optional<HostArray> scalar = array_of_scalar(object)) return *std::move(scalar);
     nb::object array = nb::borrow(object);
     if (!is_numpy(object)) {
       if (!has_array(object)) return hold(std::move(array));
@@ -109,7 +110,8 @@ nb::object build(const Structure& structure, const Element& element, std::size_t
 nb::handle skip_object;  // lives until the process ends
 
 nb::object read_only(const Element& element, std::size_t field) {
-  return read_only_numpy_array(data::array_of(element, field));
+  const HostArray& array = data::array_of(element, field);
+  return array.shape().empty() ? numpy_scalar(array) : read_only_numpy_array(array);
 }
 
 }  // namespace

@@ -63,8 +63,11 @@ HostArray half_array_from_dlpack(
     const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& array);  // a copy, for dtypes without a NumPy type
 nb::dlpack::dtype dlpack_of(DType dtype);
 nb::object read_only_numpy_array(const HostArray& array);  // a small array is copied
-bool is_numpy(nb::handle object);                          // a NumPy array or scalar
-std::optional<DType> dtype_of_numpy(nb::handle array);     // of a NumPy array; nothing if tensors do not have it
+// A number as a NumPy scalar, such as numpy.int64, and the reverse: nothing if the object is no scalar of such a dtype.
+nb::object numpy_scalar(const HostArray& array);
+std::optional<HostArray> array_of_scalar(nb::handle object);
+bool is_numpy(nb::handle object);                       // a NumPy array or scalar
+std::optional<DType> dtype_of_numpy(nb::handle array);  // of a NumPy array; nothing if tensors do not have it
 
 // The buffer protocol of Tensor. It gives access to the memory of an unsharded array, without a copy.
 extern PyType_Slot buffer_slots[];

@@ -31,13 +31,39 @@ def test_arrays_travel_through_functions_unchanged(dtype):
     dataset = data.range(len(arrays)).map(lambda i: (i, arrays[int(i)])).map(function)
     found = list(dataset.as_numpy())
     for array, x in zip(arrays, found):
-        assert type(x) is np.ndarray and x.dtype == array.dtype and x.shape == array.shape
+        assert (
+            type(x) is (np.ndarray if array.shape else array.dtype.type)
+            and x.dtype == array.dtype
+            and x.shape == array.shape
+        )
         np.testing.assert_array_equal(x, array)
+        if not array.shape:
+            continue
         assert not x.flags.writeable and x.flags.c_contiguous and x.flags.aligned
         with pytest.raises(ValueError):
             x[...] = 1
     for array, x in zip(arrays, seen):
         assert x.dtype == array.dtype and x.shape == array.shape and not x.flags.writeable
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_numbers_are_scalars_that_can_be_keys(processes):
+    names = {-1: "less", 0: "zero", 2**63 - 1: "most", True: "yes", 1.5: "half", np.float16(0.25): "quarter"}
+    values = [np.int64(-1), np.int32(0), np.int64(2**63 - 1), np.bool_(True), np.float64(1.5), np.float16(0.25)]
+    values += [np.uint8(0), -1, True, 1.5]
+    dataset = data.from_generator(lambda: iter(values)).map(lambda x: (names[x], type(x)), 2, processes=processes)
+    types = [type(x) for x in values[:7]] + [np.int64, np.bool_, np.float32]
+    assert list(dataset.as_numpy()) == [(names[x], t) for x, t in zip(values, types)]
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_scalars_keep_their_bits(processes):
+    values = [np.float32(x) for x in (np.nan, -np.nan, -0.0, np.inf, 1e-45, 3.4e38)]
+    values += [np.float64(x) for x in (np.nan, -0.0, 5e-324, 1e300)] + [np.float16(x) for x in (np.nan, -0.0, 6e-8)]
+    values += [np.uint8(255), np.int32(-(2**31)), np.int64(-(2**63)), np.bool_(False)]
+    dataset = data.from_generator(lambda: iter(values)).map(lambda x: x, 2, processes=processes)
+    for value, found in zip(values, dataset.as_numpy(), strict=True):
+        assert type(found) is type(value) and found.tobytes() == value.tobytes()
 
 
 def test_special_values_and_scalars_keep_their_bits():

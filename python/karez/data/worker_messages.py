@@ -111,7 +111,8 @@ class Inputs:
                 array = numpy.empty(shape, dtype)
                 array.setflags(write=False)
                 return array
-            return numpy.frombuffer(body, dtype, count, at).reshape(shape)
+            array = numpy.frombuffer(body, dtype, count, at)
+            return array.reshape(shape) if shape else array[0]
         if kind == 111:  # o: a pickle
             is_shared, size = struct.unpack_from("<BQ", body, at + 1)
             at += 10
