@@ -107,6 +107,74 @@ TEST(BatchReads, AreTheElementsOneByOne) {
         }
 }
 
+// Unbatch and batch are one stage if nothing is between them.
+TEST(Rebatch, IsAsRowByRow) {
+  const Dataset pairs = from_arrays(arrays(17));
+  const Dataset uneven = range(9).map([](const Element& e) {
+    const std::int64_t rows = array_of(e).data<std::int64_t>()[0] % 4;
+    HostArray out(TensorType{DType::f32, {rows, 2}});
+    for (std::int64_t i = 0; i < 2 * rows; ++i)
+      out.data<float>()[static_cast<std::size_t>(i)] = static_cast<float>(10 * e.index + i);
+    Element element = data::element(std::move(out));
+    return e.index == 6 ? skipped_element() : element;
+  });
+  Element objects;
+  objects.fields.emplace_back(std::vector<Object>(5, std::make_shared<int>(3)));
+  objects.structure = leaf_structure();
+  const std::vector<Dataset> all = {
+      pairs.batch(5).unbatch(),
+      pairs.batch(5).unbatch().repeat(2).batch(3).unbatch(),
+      uneven.unbatch(),
+      uneven.repeat(2).unbatch(),
+      pairs.take(0).batch(2).unbatch(),
+      pairs.batch(1).unbatch(),
+  };
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (const int rows : {1, 2, 4, 100})
+      for (const LastBatch last : {LastBatch::keep, LastBatch::drop, LastBatch::pad}) {
+        SCOPED_TRACE(cat("data set ", i, ", rows ", rows));
+        const Dataset batches = all[i].batch(rows, last), expected = one_by_one(all[i]).batch(rows, last);
+        const std::vector<Element> found = first_of(batches, 1, nullptr, 50);
+        const std::vector<Element> reference = first_of(expected, 1, nullptr, 50);
+        ASSERT_EQ(found.size(), reference.size());
+        for (std::size_t k = 0; k < found.size(); ++k) {
+          expect_equal(found[k], reference[k]);
+          const std::vector<Element> rest = first_of(batches, 1, found[k].state, 50);
+          ASSERT_EQ(rest.size(), found.size() - k - 1);
+          for (std::size_t r = 0; r < rest.size(); ++r) expect_equal(rest[r], reference[k + 1 + r]);
+        }
+      }
+  const Dataset objects_of_rows = range(2).map([&](const Element&) { return objects; }).unbatch().batch(4);
+  const std::vector<Element> found = first_of(objects_of_rows, 0, nullptr, 9);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(std::get<std::vector<Object>>(found[2].fields[0]).size(), 2u);
+}
+
+TEST(Rebatch, RowsOfDifferentTypesAreAnErrorUnlessTheyArePadded) {
+  const Dataset rows = range(2).map([](const Element& e) {
+    return element(HostArray(TensorType{DType::f32, {2, 1 + e.index}}));
+  });
+  EXPECT_THAT([&] { first_of(rows.unbatch().batch(3), 0, nullptr, 9); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("must have the same shape in all rows of a batch")));
+  EXPECT_EQ(array_of(first_of(rows.unbatch().padded_batch(3), 0, nullptr, 9).at(0)).shape(), (Shape{3, 2}));
+  EXPECT_EQ(first_of(rows.unbatch().batch(2), 0, nullptr, 9).size(), 2u);
+}
+
+// Rows of a batch that is not complete keep its arrays.
+TEST(Rebatch, HeldBytesAreThoseOfTheBatchesThatItNeeds) {
+  StageTree tree = stage_tree(range(100).batch(10).unbatch().batch(4).node());
+  Segment& segment = tree.work[plan::StageId(0)].segment;
+  segment.start({});
+  static const std::atomic<bool> never{false};
+  std::vector<std::int64_t> held;
+  for (int i = 0; i < 5; ++i) {
+    Element out;
+    segment.act(nullptr, out, never);
+    held.push_back(segment.held_bytes());
+  }
+  EXPECT_EQ(held, (std::vector<std::int64_t>{80, 80, 80, 80, 0}));
+}
+
 TEST(BatchReads, APositionOfAnotherDataSetIsAnError) {
   for (const std::int64_t index : {-1, 18})
     EXPECT_THAT([&] { first_of(from_arrays(arrays(17)).batch(4), 0, stream_state({index}), 1); },

@@ -113,6 +113,9 @@ class DatasetNode {
   virtual int slots() const { return 0; }
   // The body of a stage that reads its input by index itself; null: there is none. Its state is an index of the input.
   virtual std::unique_ptr<StageBody> make_indexed_body() const { return nullptr; }
+  // The body of this stage and a stage after it that makes batches of its elements, with the inputs of this stage and
+  // states of its form; null: there is none.
+  virtual std::unique_ptr<StageBody> make_batch_body(const BatchRule&) const { return nullptr; }
   // Further inputs of the body, after those of the description, and whether each of them is executed by its own actor.
   virtual std::vector<std::unique_ptr<StageBody>> make_inner_bodies(InnerBodies) const { return {}; }
   virtual bool inner_actors() const { return false; }

@@ -128,6 +128,16 @@ class TreeBuilder {
       return add_body(std::move(body), {}, entry, work);
     }
     std::vector<int> inputs;
+    if (const BatchRule* rule = node->batch_rule()) {
+      const DatasetNodeRef& rows = node->inputs()[0];
+      if (std::unique_ptr<StageBody> body = rows->make_batch_body(*rule)) {
+        const int inner = add_entry(rows, input_of(entry, 0, at.deterministic));
+        inputs.push_back(add(rows->inputs()[0], input_of(inner, 0, at.deterministic), work, producers));
+        work.entries.push_back(inner);
+        work.entries.push_back(entry);
+        return add_body(std::move(body), std::move(inputs), entry, work);
+      }
+    }
     for (const DatasetNodeRef& input : node->inputs())
       inputs.push_back(add(input, input_of(entry, static_cast<int>(inputs.size()), at.deterministic), work, producers));
     work.entries.push_back(entry);
