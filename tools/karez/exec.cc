@@ -8,11 +8,11 @@
 #include "karez/base/text.h"
 #include "karez/plan/acts.h"
 #include "karez/report/table.h"
+#include "karez/report/trace_json.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 #include "tools/karez/inputs.h"
 #include "tools/karez/replay.h"
-#include "tools/karez/trace.h"
 
 namespace karez::tools {
 namespace {
@@ -93,7 +93,7 @@ EngineRun run_engine(const Plan& plan, const KernelTable& kernels, const Feeds& 
 
 void save_trace(const Plan& plan, const EngineRun& engine_run, const std::string& path) {
   const auto spans = spans_of(plan, engine_run.number, engine_run.events);
-  write_text(path, trace_json(plan, spans));
+  write_text(path, report::print(report::trace_of(plan, spans)));
   std::uint64_t overwritten_events = 0;
   for (const EventLog& log : engine_run.events) overwritten_events += log.overwritten;
   std::printf(

@@ -1,10 +1,10 @@
 // Pairs the begin and end events of acts into spans.
-#include "tools/karez/trace.h"
+#include "karez/report/trace_spans.h"
 
 #include <algorithm>
 #include <map>
 
-namespace karez::tools {
+namespace karez::report {
 
 std::vector<TraceSpan> spans_of(const Plan& plan, std::int32_t number, std::span<const EventLog> logs) {
   std::vector<TraceSpan> out;
@@ -49,4 +49,4 @@ std::vector<TraceSpan> spans_of(const Plan& plan, std::int32_t number, std::span
   return out;
 }
 
-}  // namespace karez::tools
+}  // namespace karez::report

@@ -1,11 +1,11 @@
 // Tests of spans and their JSON with handwritten event logs.
-#include "tools/karez/trace.h"
+#include "karez/report/trace_json.h"
 
 #include <gtest/gtest.h>
 
 #include "karez/base/text.h"
 
-namespace karez::tools {
+namespace karez::report {
 namespace {
 
 constexpr std::int32_t number = 3;
@@ -88,13 +88,17 @@ TEST(Trace, JsonContainsRankLaneTimesAndLocationOfEachSpan) {
   const std::vector<TraceSpan> spans = {{ActorId(0), 5, 6, 0, 0, 1500, 4000, true, true},
                                         {ActorId(1), 0, 1, 0, 1, 2000, 2000, false, true}};
   EXPECT_EQ(
-      trace_json(plan, spans),
+      print(trace_of(plan, spans)),
       R"({"displayTimeUnit":"ns","traceEvents":[)"
       R"({"args":{"name":"rank 2 of 4, plan 'p'"},"name":"process_name","ph":"M","pid":2,"tid":0},)"
+      "\n"
       R"({"args":{"name":"worker 0"},"name":"thread_name","ph":"M","pid":2,"tid":0},)"
+      "\n"
       R"({"args":{"name":"worker 0, concurrent 1"},"name":"thread_name","ph":"M","pid":2,"tid":1},)"
-      R"({"args":{"act":5,"failed":true,"ticket":6,"where":"net.cc:7 \"q\"","worker":0},"cat":"compute","dur":2.5,"name":"c0","ph":"X","pid":2,"tid":0,"ts":1.5},)"
-      R"({"args":{"act":0,"ticket":1,"where":"relu at net.cc:8","worker":0},"cat":"collective","dur":0.0,"name":"x1","ph":"X","pid":2,"tid":1,"ts":2.0}]})"
+      "\n"
+      R"({"args":{"act":5,"failed":true,"ticket":6,"where":"net.cc:7 \"q\"","worker":0},"cat":"compute","dur":2.500,"name":"c0","ph":"X","pid":2,"tid":0,"ts":1.500},)"
+      "\n"
+      R"({"args":{"act":0,"ticket":1,"where":"relu at net.cc:8","worker":0},"cat":"collective","dur":0.000,"name":"x1","ph":"X","pid":2,"tid":1,"ts":2.000}]})"
       "\n");
 }
 
@@ -103,12 +107,30 @@ TEST(Trace, ConcurrentLanesComeAfterTheLastWorker) {
   const std::vector<TraceSpan> spans = {{ActorId(0), 0, 1, 0, 1, 0, 1, false, true},
                                         {ActorId(1), 0, 1, 0, 2, 0, 1, false, true},
                                         {ActorId(2), 0, 1, 1, 1, 0, 1, false, true}};
-  const std::string json = trace_json(plan, spans);
+  const std::string json = print(trace_of(plan, spans));
   for (const char* lane : {R"({"name":"worker 0, concurrent 1"},"name":"thread_name","ph":"M","pid":0,"tid":2})",
                            R"({"name":"worker 0, concurrent 2"},"name":"thread_name","ph":"M","pid":0,"tid":3})",
                            R"({"name":"worker 1, concurrent 1"},"name":"thread_name","ph":"M","pid":0,"tid":4})"})
     EXPECT_NE(json.find(lane), std::string::npos) << json;
 }
 
+TEST(Trace, TimesKeepTheirNanosecondsAndArgumentsTheirTypes) {
+  Trace trace;
+  trace.facts = {{"origin", std::int64_t{1'700'000'000'000'000'001}}};
+  trace.events.push_back({"n\xff",
+                          "c",
+                          1,
+                          2,
+                          1'700'000'000'123'456'789,
+                          1'700'000'000'123'456'790,
+                          {{"a", 0.5}, {"b", std::string("x")}}});
+  trace.events.push_back({"m", "c", 1, 2, -1, 0});
+  EXPECT_EQ(print(trace), R"({"displayTimeUnit":"ns","otherData":{"origin":1700000000000000001},"traceEvents":[)"
+                          "{\"args\":{\"a\":0.5,\"b\":\"x\"},\"cat\":\"c\",\"dur\":0.001,\"name\":\"n\uFFFD\",\"ph\":"
+                          "\"X\",\"pid\":1,\"tid\":2,\"ts\":1700000000123456.789},\n"
+                          R"({"args":{},"cat":"c","dur":0.001,"name":"m","ph":"X","pid":1,"tid":2,"ts":-0.001}]})"
+                          "\n");
+}
+
 }  // namespace
-}  // namespace karez::tools
+}  // namespace karez::report

@@ -3,14 +3,13 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "karez/plan/plan.h"
+#include "karez/report/namespace.h"
 #include "karez/runtime/event_ring.h"
-#include "tools/namespace.h"
 
-namespace karez::tools {
+namespace karez::report {
 
 struct TraceSpan {
   ActorId actor;
@@ -29,9 +28,4 @@ struct TraceSpan {
 // that had not ended and acts whose begin event was overwritten. Spans of one lane never overlap.
 std::vector<TraceSpan> spans_of(const Plan& plan, std::int32_t number, std::span<const EventLog> logs);
 
-// Formats the spans for Chrome and Perfetto ("Trace Event Format"). Each span becomes a complete event "X": pid is the
-// rank, tid is the worker, and args are ticket, act, worker and where. Times are in microseconds. The lanes of
-// concurrent acts get their own names, and their tids follow those of the workers.
-std::string trace_json(const Plan& plan, std::span<const TraceSpan> spans);
-
-}  // namespace karez::tools
+}  // namespace karez::report
