@@ -21,9 +21,9 @@ namespace karez::control {
 namespace {
 
 constexpr std::string_view first_line = "karez flight 1";
-constexpr std::array kinds = {EventKind::launch_began, EventKind::launch_ended, EventKind::began,
-                              EventKind::ended,        EventKind::acted,        EventKind::failed,
-                              EventKind::handed,       EventKind::posted,       EventKind::taken};
+constexpr std::array kinds = {EventKind::launch_began, EventKind::launch_ended, EventKind::began,   EventKind::ended,
+                              EventKind::acted,        EventKind::failed,       EventKind::handed,  EventKind::posted,
+                              EventKind::taken,        EventKind::called,       EventKind::used_cpu};
 
 std::string escaped(std::string_view text) {
   std::string out;

@@ -19,6 +19,8 @@ std::string_view name_of(EventKind kind) {
     case EventKind::handed: return "handed";
     case EventKind::posted: return "posted";
     case EventKind::taken: return "taken";
+    case EventKind::called: return "called";
+    case EventKind::used_cpu: return "used_cpu";
   }
   return "?";
 }
@@ -55,12 +57,12 @@ void EventRing::write_clock() {
   write(head(clock) | time_, 0);
 }
 
-EventLog EventRing::read() const {
+EventLog EventRing::read_cells(EventPosition& from, bool all) const {
   std::vector<std::array<std::uint64_t, 2>> cells;
   std::uint64_t begin = 0, end = 0, first = 0;
   do {  // repeats only if the writer overwrote the whole ring during the read
     end = written_.load(std::memory_order_acquire);
-    begin = (end - std::min(end, size_) + block - 1) / block * block;
+    begin = std::max((end - std::min(end, size_) + block - 1) / block * block, from.cell / block * block);
     cells.clear();
     for (std::uint64_t number = begin; number < end; ++number) {
       const Cell& cell = cells_[number % size_];
@@ -69,16 +71,18 @@ EventLog EventRing::read() const {
     // Cell n overwrites cell n - size_, so a block that was begun during the read may have torn the older cell.
     std::uint64_t begun = begun_.load(std::memory_order_acquire);
     first = std::max(begin, begun - std::min(begun, size_));
-  } while (first >= end);
+  } while (first >= end && begin < end);
   EventLog log;
   Event known;
+  std::uint64_t entries = from.entries;
   for (std::uint64_t number = first; number < end; ++number) {
     auto [left, right] = cells[number - begin];
     auto kind = static_cast<EventKind>(left >> 60);
     auto low = static_cast<std::uint32_t>(right);
     auto high = static_cast<std::int32_t>(right >> 32);
     if (kind == mark) {
-      if (number == first) log.overwritten = left & low_bits;
+      if (number == first) entries = left & low_bits;
+      if (number == first && (all || first > from.cell)) log.overwritten = entries - from.entries;
       known.ticket = low;
       known.plan = high;
       continue;
@@ -86,6 +90,8 @@ EventLog EventRing::read() const {
     bool message = kind == EventKind::handed || kind == EventKind::posted || kind == EventKind::taken;
     if (!message) known.time = static_cast<std::int64_t>(left & low_bits);
     if (kind == clock) continue;
+    ++entries;
+    if (number < from.cell && !all) continue;
     Event event = known;
     event.kind = kind;
     event.piece = low;
@@ -97,6 +103,13 @@ EventLog EventRing::read() const {
     }
     log.events.push_back(event);
   }
+  from = {end, entries};
+  return log;
+}
+
+EventLog EventRing::read() const {
+  EventPosition oldest;
+  EventLog log = read_cells(oldest, true);
   auto max_events = static_cast<std::size_t>(capacity_);
   if (log.events.size() > max_events) {
     std::size_t excess = log.events.size() - max_events;
@@ -104,6 +117,15 @@ EventLog EventRing::read() const {
     log.overwritten += excess;
   }
   return log;
+}
+
+EventLog EventRing::read(EventPosition& from) const { return read_cells(from, false); }
+
+EventPosition EventRing::end() const {
+  const std::uint64_t begun = written_.load(std::memory_order_acquire) / block * block;
+  EventPosition out{begun - std::min(begun, block), 0};
+  read_cells(out, true);  // counts the entries from a block that has its mark
+  return out;
 }
 
 }  // namespace karez::runtime

@@ -28,6 +28,9 @@ enum class EventKind : std::uint8_t {
   handed,  // a message to an actor of the same worker (or, on worker 0, to the session), which takes it immediately
   posted,  // a message sent to another worker
   taken,   // a message from another worker
+  // Recorded during an act while a profile is on:
+  called,    // a call of the act has ended; `piece` is its number within the actor
+  used_cpu,  // the call that ends next has used a core for `piece` ns; not recorded for every call
 };
 std::string_view name_of(EventKind kind);
 
@@ -42,6 +45,11 @@ struct Event {
   EventKind kind = EventKind::acted;
   Message::Kind message = Message::Kind::filled;  // kind of a message
   bool operator==(const Event&) const = default;
+};
+
+// A place in a ring, from which to go on reading.
+struct EventPosition {
+  std::uint64_t cell = 0, entries = 0;  // before this place
 };
 
 // The contents of one worker's ring when it was read, oldest first.
@@ -90,7 +98,12 @@ class EventRing {
   }
   void launch(EventKind kind, std::int32_t plan, std::uint64_t ticket) { act(kind, plan, ticket, session_actor, 0); }
 
-  EventLog read() const;  // times are in ticks
+  // Times are in ticks.
+  EventLog read() const;
+  // Reads the entries since `from`, which becomes the end of the ring. Those that were overwritten before they were
+  // read count as lost. The position of a new reader is `end`.
+  EventLog read(EventPosition& from) const;
+  EventPosition end() const;
   int capacity() const { return capacity_; }
 
  private:
@@ -122,6 +135,8 @@ class EventRing {
       write_mark(now);
   }
   void begin_block();
+  // Reads the entries of the cells from `from`, and all cells of its block if `all` is true.
+  EventLog read_cells(EventPosition& from, bool all) const;
   void write_mark(std::uint64_t plan_ticket);
   void write_clock();
 

@@ -24,9 +24,9 @@ namespace {
 
 TEST(EventRing, EachKindOfEventHasItsOwnName) {
   std::set<std::string_view> names;
-  for (int kind = 0; kind <= static_cast<int>(EventKind::taken); ++kind)
+  for (int kind = 0; kind <= static_cast<int>(EventKind::used_cpu); ++kind)
     names.insert(name_of(static_cast<EventKind>(kind)));
-  EXPECT_EQ(names.size(), static_cast<std::size_t>(EventKind::taken) + 1);
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(EventKind::used_cpu) + 1);
   EXPECT_EQ(names.count("?"), 0u);
 }
 

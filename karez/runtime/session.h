@@ -41,6 +41,7 @@ class Device;
 
 namespace karez::runtime {
 
+class EventRecorder;
 class LaunchTable;
 class VariableStore;
 class WorkerPool;
@@ -49,6 +50,8 @@ struct FinishedLaunches;
 struct InvalidatedOp;
 struct LaunchAbort;
 struct LoadedPlan;
+struct Recording;
+struct RecorderOptions;
 
 using Feeds = std::vector<std::pair<std::string, Feed>>;  // by name
 // One input of a launch: a source, or the result of another launch.
@@ -171,6 +174,15 @@ class Session final : WorkerOwner {
   // `reload` clears the events.
   std::vector<EventLog> events() const;
 
+  // Begins a profile (profile/event_recorder.h): records the events of the launches made from now on. While a profile
+  // is on, workers also record the ends of calls.
+  std::shared_ptr<EventRecorder> record_events(const RecorderOptions& options);
+  void end_recording(const std::shared_ptr<EventRecorder>& recorder);
+  Recording recording(const EventRecorder& recorder) const;
+  // Converts ticks to ns since the session was created, the zero of events, which was at `origin`, in ns since 1970.
+  std::int64_t to_ns(std::int64_t ticks) const { return scale_.ns(ticks, scale_.ns_per_tick()); }
+  std::int64_t origin() const { return origin_; }
+
  private:
   class ControlGuard;
   friend class Launch;
@@ -225,6 +237,8 @@ class Session final : WorkerOwner {
   RankTime rank_time(const LaunchRecord& record) const;
   void record_flight(const Error& error, const RankState& state);
   std::vector<EventLog> to_ns(std::vector<EventLog> logs) const;
+  void time_calls();     // sets whether workers record calls; call with the lock held
+  void end_recorders();  // before the workers are stopped for the last time
 
   SessionOptions options_;
   TickScale scale_;          // the time scale of events
@@ -252,6 +266,7 @@ class Session final : WorkerOwner {
   FailureState failures_;
   std::vector<std::unique_ptr<InvalidatedOp>> invalidated_;  // sent to worker 0
   const std::shared_ptr<IdleClock> idle_clock_;              // in ticks; written under the mutex
+  std::vector<std::shared_ptr<EventRecorder>> recorders_;    // of profiles that are on, or have recorded enough
   bool left_ranks_ = false;                                  // true between leave_ranks and join_ranks
   bool stopping_ = false;                                    // workers are being stopped or have been stopped
   bool ended_ = false;                                       // the session has ended permanently

@@ -50,6 +50,7 @@ void Session::finish_once(ShutdownMode mode, const std::string& reason, const st
   if (mode == ShutdownMode::graceful && ((failure && !failure_reported_) || data_failure))
     note(base::LogLevel::warning, "a launch failed, but the program never used its results: ",
          failure ? failure->what() : data_failure->error.what());
+  end_recorders();
   std::lock_guard loading(load_mutex_);
   stop();
   if (control_ != nullptr) control_->stop_heartbeat();

@@ -6,6 +6,7 @@
 #include "karez/runtime/current_error.h"
 #include "karez/runtime/launch/launch_table.h"
 #include "karez/runtime/load/loaded_plan.h"
+#include "karez/runtime/profile/event_recorder.h"
 #include "karez/runtime/session.h"
 #include "karez/runtime/worker/worker_pool.h"
 
@@ -133,7 +134,9 @@ Launch Session::try_launch(const std::shared_ptr<LoadedPlan>& loaded_plan, int p
   throw_failure(lock);
   if (failures_.data_failure() && control_ == nullptr) throw_data_failure(lock);
   finished_launches = drop_finished();
-  idle_clock_->launched(ticks());
+  const std::int64_t now = ticks();
+  idle_clock_->launched(now);
+  for (const auto& recorder : recorders_) recorder->add_launch({launches_->next_ticket(), plan, now});
   queue(record);
   return {std::move(record), std::move(outputs)};
 }

@@ -9,6 +9,7 @@
 #include "karez/runtime/launch/launch_table.h"
 #include "karez/runtime/load/loaded_plan.h"
 #include "karez/runtime/load/plan_loader.h"
+#include "karez/runtime/profile/event_recorder.h"
 #include "karez/runtime/session.h"
 #include "karez/runtime/session_thread.h"
 #include "karez/runtime/variable_store.h"
@@ -84,7 +85,9 @@ int Session::load_open(const Plan& plan, bool check_nan) {
   for (auto& worker_plan : loaded->worker_plans)
     if (worker_plan) workers_->box(worker_plan->worker).post(&worker_plan->attach);
   std::lock_guard lock(mutex_);
+  for (const auto& recorder : recorders_) recorder->add_plan(next_plan_, loaded->plan);
   loaded_.emplace(next_plan_, std::move(loaded));
+  if (!recorders_.empty()) time_calls();
   return next_plan_++;
 }
 
@@ -143,10 +146,13 @@ void Session::reload() {
 }
 
 void Session::stop() {
+  std::vector<std::shared_ptr<EventRecorder>> recorders;
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
+    recorders = recorders_;
   }
+  for (const auto& recorder : recorders) recorder->drain();  // the rings are destroyed
   workers_->stop([this] { drop_plans(); });
   invalidated_.clear();
 }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "karez/runtime/actor/call_timer.h"
 #include "karez/runtime/actor/check_finite.h"
 #include "karez/runtime/actor/host_copy.h"
 #include "karez/runtime/actor/poison.h"
@@ -36,12 +37,29 @@ void run_calls(LoadedPlan& loaded, ActorState& actor) {
   }
 }
 
+// Runs the calls and records when they end.
+void run_timed(LoadedPlan& loaded, ActorState& actor, EventRing& events) {
+  CallTimer timer(loaded, actor, events);
+  for (std::size_t c = 0; c < actor.calls.size(); ++c) {
+    PreparedCall& call = actor.calls[c];
+    if (!is_due(actor, call)) continue;
+    actor.at_call.store(call.call, std::memory_order_relaxed);
+    if (call.writes_state) loaded.note_write(actor.launch);
+    if (!actor.poison_ranges.empty()) poison_before(actor, static_cast<int>(c));
+    timer.begin(call);
+    call.run(call.args());
+    timer.end(call, c);
+    if (!actor.poison_ranges.empty()) poison_after(actor, static_cast<int>(c));
+  }
+}
+
 // Runs the calls and checks their results. Checks the operands of a call before it runs, because an in-place call
 // overwrites them. A non-finite operand is not an error of the call that reads it: it was reported for the call that
 // produced it, or it is a constant of the program. But NaN in a variable may be older than this launch, so it is
 // reported here.
-void run_checked(LoadedPlan& loaded, ActorState& actor) {
+void run_checked(LoadedPlan& loaded, ActorState& actor, EventRing& events) {
   const Plan& plan = loaded.plan;
+  CallTimer timer(loaded, actor, events);
   for (PreparedCall& call : actor.calls) {
     if (!is_due(actor, call)) continue;
     actor.at_call.store(call.call, std::memory_order_relaxed);
@@ -55,7 +73,9 @@ void run_checked(LoadedPlan& loaded, ActorState& actor) {
     }
     if (call.writes_state) loaded.note_write(actor.launch);
     if (!actor.poison_ranges.empty()) poison_before(actor, static_cast<int>(&call - actor.calls.data()));
+    timer.begin(call);
     call.run(call.args());
+    timer.end(call, static_cast<std::size_t>(&call - actor.calls.data()));
     for (std::size_t i = 0; i < call.out.size() && !non_finite_expected; ++i)
       require_finite({call.out[i], &call.call->out[i].view}, "produces");
     if (!actor.poison_ranges.empty()) poison_after(actor, static_cast<int>(&call - actor.calls.data()));
@@ -88,12 +108,14 @@ void prepare_memory(ActorState& actor, bool poison) {
   if (poison && !actor.poison_ranges.empty()) poison_before(actor, PoisonRange::first);
 }
 
-bool run_body(WorkerPlan& worker_plan, ActorState& actor, Mailbox& box) {
+bool run_body(WorkerPlan& worker_plan, ActorState& actor, Mailbox& box, EventRing& events) {
   switch (actor.work) {
     case WorkKind::none:
     case WorkKind::collective: break;
     case WorkKind::calls:
-      worker_plan.loaded->check_nan ? run_checked(*worker_plan.loaded, actor) : run_calls(*worker_plan.loaded, actor);
+      if (!worker_plan.loaded->observes_calls.load(std::memory_order_relaxed)) run_calls(*worker_plan.loaded, actor);
+      else if (worker_plan.loaded->check_nan) run_checked(*worker_plan.loaded, actor, events);
+      else run_timed(*worker_plan.loaded, actor, events);
       break;
     case WorkKind::async_call: {
       actor.at_call.store(actor.calls[0].call, std::memory_order_relaxed);

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "karez/runtime/event_ring.h"
 #include "karez/runtime/load/loaded_plan.h"
 #include "karez/runtime/namespace.h"
 
@@ -13,10 +14,10 @@ namespace karez::runtime {
 // memory that the act will fill. Call it after Ports::begin.
 void prepare_memory(ActorState& actor, bool poison = true);
 
-// Does the work of an act; does nothing for a collective. Returns true if the work is over, and false if an
-// asynchronous kernel or a slow read will post the actor's `completion` to `box` later. Exceptions that the work throws
-// propagate to the caller.
-bool run_body(WorkerPlan& worker_plan, ActorState& actor, Mailbox& box);
+// Does the work of an act; does nothing for a collective. While a profile is on, records the calls in `events`. Returns
+// true if the work is over, and false if an asynchronous kernel or a slow read will post the actor's `completion` to
+// `box` later. Exceptions that the work throws propagate to the caller.
+bool run_body(WorkerPlan& worker_plan, ActorState& actor, Mailbox& box, EventRing& events);
 
 // Returns the user's source line for an error in the current act: the line of the call that ran last, or of the input,
 // output or collective.

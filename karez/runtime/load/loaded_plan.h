@@ -126,6 +126,9 @@ struct LoadedPlan {
   SourceReader* reader = nullptr;
   double slow_read = 0;  // seconds
   bool check_nan = false;
+  // While a profile is on: the ticks of a call whose CPU time is measured each time (call_timer.h); otherwise 0.
+  std::atomic<std::int64_t> long_call{0};
+  std::atomic<bool> observes_calls{false};  // check_nan or long_call is set
   Delays delays;
   std::vector<PlanBinding> inputs, outputs;
   std::vector<ActiveLaunch> active_launches;  // a ring, indexed by the number of the launch

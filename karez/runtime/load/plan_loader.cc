@@ -32,6 +32,7 @@ class Preparation {
     loaded_->reader = options_.reader;
     loaded_->slow_read = options_.slow_read;
     loaded_->check_nan = options_.check_nan;
+    loaded_->observes_calls = options_.check_nan;
     loaded_->delays = options_.delays;
     loaded_->unload.kind = Mail::Kind::unload;
     loaded_->unload.payload = loaded_.get();

@@ -152,7 +152,7 @@ void Protocol::begin_work(WorkerPlan& worker_plan, ActorState& actor) {
   const std::int64_t begin = events_.time();
   bool over = true;
   try {
-    over = run_body(worker_plan, actor, box_);
+    over = run_body(worker_plan, actor, box_, events_);
   } catch (...) { fail(worker_plan, actor); }
   current_actor_.store(nullptr, std::memory_order_release);
   if (!over) return;

@@ -93,6 +93,8 @@ class Replay {
       case EventKind::handed: on_sent(event); return on_arrived(event, tokens_of(event));
       case EventKind::posted: return on_sent(event);
       case EventKind::taken: return on_arrived(event, tokens_of(event));
+      case EventKind::called:
+      case EventKind::used_cpu: return check(tokens_of(event).acting, name(event.actor), " calls outside of an act");
     }
   }
 

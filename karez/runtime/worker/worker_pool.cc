@@ -79,6 +79,7 @@ void WorkerPool::stop(const std::function<void()>& drop_plans) {
   reader_.reset();  // the reader posts to the workers' mailboxes, as the links of plans do until `drop_plans`
   drop_plans();
   workers_.clear();
+  ++generation_;
   contention_monitor_.reset();
   queries_.clear();
   state_query_.reset();
@@ -188,6 +189,22 @@ std::vector<EventLog> WorkerPool::events() const {
 std::optional<std::vector<EventLog>> WorkerPool::events_within(std::chrono::milliseconds timeout) {
   const std::unique_lock lock(mutex_, timeout);
   return lock ? std::optional(events()) : std::nullopt;
+}
+
+std::vector<EventLog> WorkerPool::events_since(PoolPosition& from) {
+  const std::lock_guard lock(mutex_);
+  if (from.generation != generation_) from = {generation_, {}};
+  from.workers.resize(workers_.size());
+  std::vector<EventLog> logs;
+  for (std::size_t i = 0; i < workers_.size(); ++i) logs.push_back(workers_[i]->events(from.workers[i]));
+  return logs;
+}
+
+PoolPosition WorkerPool::end_of_events() {
+  const std::lock_guard lock(mutex_);
+  PoolPosition out{generation_, {}};
+  for (const auto& worker : workers_) out.workers.push_back(worker->end_of_events());
+  return out;
 }
 
 std::int64_t WorkerPool::ticks(bool reading) const {

@@ -22,6 +22,12 @@
 
 namespace karez::runtime {
 
+// The places in the rings of all workers from which to go on reading.
+struct PoolPosition {
+  int generation = -1;  // of the set of workers; `stop` ends it
+  std::vector<EventPosition> workers;
+};
+
 class WorkerPool {
  public:
   struct Options {
@@ -60,6 +66,10 @@ class WorkerPool {
   // locked for `timeout`.
   std::vector<EventLog> events() const;
   std::optional<std::vector<EventLog>> events_within(std::chrono::milliseconds timeout);
+  // Returns the events since a position, which becomes the end; workers that were started since are read from their
+  // first event. Waits while workers are started or stopped.
+  std::vector<EventLog> events_since(PoolPosition& from);
+  PoolPosition end_of_events();
   // These return the ticks that acts have spent on the workers, and the seconds that the source reader has spent. Call
   // them while the set of workers cannot change.
   std::int64_t ticks(bool reading) const;
@@ -74,6 +84,7 @@ class WorkerPool {
   Options options_;
   int max_workers_ = 1;
   base::TimedMutex mutex_;  // guards the set of workers and the queries to them
+  int generation_ = 0;      // increased when all workers are destroyed
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<SourceReader> reader_;
   std::unique_ptr<ContentionMonitor> contention_monitor_;  // exists if kernels have teams

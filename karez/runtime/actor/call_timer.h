@@ -1,0 +1,60 @@
+// Records when the calls of an act end, and for some calls how long they used a core.
+#pragma once
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "karez/runtime/event_ring.h"
+#include "karez/runtime/load/loaded_plan.h"
+#include "karez/runtime/namespace.h"
+
+namespace karez::runtime {
+
+// Reading the CPU time of a thread takes about half a microsecond. It is read for calls that took at least `long_call`
+// ticks the last time, for one of 16 calls that took at least a tenth of this, and never for shorter ones. The CPU time
+// of the other threads of a team is not included. Does nothing if no profile is on.
+class CallTimer {
+ public:
+  CallTimer(const LoadedPlan& loaded, const ActorState& actor, EventRing& events)
+      : loaded_(loaded),
+        actor_(actor),
+        events_(events),
+        long_call_(loaded.long_call.load(std::memory_order_relaxed)) {}
+
+  void begin(PreparedCall& call) {
+    if (long_call_ == 0) return;
+    const bool measures =
+        call.last_ticks >= long_call_ || (call.last_ticks * 10 >= long_call_ && ++call.timed % 16 == 0);
+    cpu_ = measures ? cpu_time() : -1;
+    begin_ = ticks();
+  }
+  void end(PreparedCall& call, std::size_t number) {
+    if (long_call_ == 0) return;
+    events_.update_time();
+    call.last_ticks = events_.time() - begin_;
+    if (cpu_ >= 0)
+      record(EventKind::used_cpu, std::min<std::int64_t>(cpu_time() - cpu_, std::numeric_limits<std::uint32_t>::max()));
+    record(EventKind::called, static_cast<std::int64_t>(number));
+  }
+
+ private:
+  static std::int64_t cpu_time() {
+    timespec time = {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+  }
+  void record(EventKind kind, std::int64_t piece) {
+    events_.act(kind, loaded_.number, actor_.ticket, actor_.id, piece);
+  }
+
+  const LoadedPlan& loaded_;
+  const ActorState& actor_;
+  EventRing& events_;
+  const std::int64_t long_call_;
+  std::int64_t cpu_ = -1, begin_ = 0;
+};
+
+}  // namespace karez::runtime
