@@ -167,6 +167,7 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
   if (current_stream == nullptr) {
     warning = note_read(*stream, now, idle < 0 ? 0 : idle_clock_->idle(now) - idle, idle_clock_->launches());
     stalls_of_launch_.add(stream->stalls.counted());
+    if (!logs_.empty() && stream->stalls.counted() > 0) log_stall(*stream, now);
   }
   dropped.swap(stream->machine->dropped());
   lock.unlock();
@@ -265,6 +266,7 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   CpuShare& cpu = stream.cpu[static_cast<std::size_t>(ready.index)];
   const bool tuner_measures = stream.measures_computing(ready);
   const bool measures = cpu.is_due(short_act) || tuner_measures;
+  const std::shared_ptr<const std::string> label = logs_.empty() ? nullptr : stream.label(ready);
   lock.unlock();
   notify();
   const ServedStream* outer = std::exchange(current_stream, &stream);
@@ -293,6 +295,7 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
     lock.lock();
     thread_switches.update();
   }
+  if (label && !logs_.empty()) log_act({label, current_thread, current_thread_id, begin, end}, group);
   --stream.running, acts_ += group.size();
   if (group[0].act.kind == plan::StageAct::Kind::element) {
     stream.times[static_cast<std::size_t>(ready.index)].acts += end - begin;

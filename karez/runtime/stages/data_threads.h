@@ -16,6 +16,7 @@
 #include "karez/data/stages/stage_machine.h"
 #include "karez/runtime/idle_clock.h"
 #include "karez/runtime/namespace.h"
+#include "karez/runtime/profile/stage_log.h"
 #include "karez/runtime/rank_state.h"
 #include "karez/runtime/stages/stall_monitor.h"
 #include "karez/runtime/ticks.h"
@@ -64,6 +65,9 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   void add_state(RankState& state);
   // The clock of the session whose launches use the elements; a session that exists calls its functions.
   const std::shared_ptr<IdleClock>& idle_clock() const { return idle_clock_; }
+  // While a profile is on: adds the acts that end from now on, and the stalls, to a log.
+  void add_log(const std::shared_ptr<StageLog>& log);
+  void remove_log(const std::shared_ptr<StageLog>& log);
   StallsOfLaunch& stalls_of_launch() { return stalls_of_launch_; }
   double seconds_per_tick() const { return scale_.ns_per_tick() * 1e-9; }
   // Closes all streams, and ends the threads. If the act of a thread does not end within this time, the thread goes on
@@ -89,6 +93,9 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   // Notifies the threads that were woken, preferably without mutex_, because they need it first.
   void notify();
   void run(int number);
+  // Add to the logs of profiles. Need mutex_.
+  void log_act(StageSpan span, const std::vector<StageExecution>& group);
+  void log_stall(ServedStream& stream, std::int64_t now);
 
   std::mutex mutex_;
   std::condition_variable work_;
@@ -101,7 +108,8 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   const TickScale scale_;
   const std::shared_ptr<IdleClock> idle_clock_ = std::make_shared<IdleClock>();
   StallsOfLaunch stalls_of_launch_;
-  std::uint64_t acts_ = 0;  // that have ended
+  std::vector<std::shared_ptr<StageLog>> logs_;  // of profiles
+  std::uint64_t acts_ = 0;                       // that have ended
   int started_threads_ = 0;
   int lanes_ = 0;                    // of all streams, and of closed ones until their last act has ended
   int wakes_ = 0;                    // threads that were woken and have not run yet

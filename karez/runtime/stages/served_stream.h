@@ -112,7 +112,16 @@ class ServedStream {
     return (limit > 0 ? limit : slots * element_bytes) + held * element_bytes;
   }
 
-  std::int64_t element_bytes = 0;  // of the first element that was read
+  // The text of a stage for profiles.
+  std::shared_ptr<const std::string> label(plan::StageId stage) {
+    labels.resize(machine->graph().stages.size());
+    auto& text = labels[static_cast<std::size_t>(stage.index)];
+    if (!text) text = std::make_shared<const std::string>(machine->tree().stages_text(stage));
+    return text;
+  }
+
+  std::vector<std::shared_ptr<const std::string>> labels;  // by stage; set when they are needed
+  std::int64_t element_bytes = 0;                          // of the first element that was read
   std::vector<RunningAct> acts;
   std::vector<Times> times;                     // by stage
   std::vector<ActCosts> costs;                  // by stage
