@@ -12,6 +12,7 @@
 #include "karez/api/optim.h"
 #include "karez/api/options.h"
 #include "karez/api/parts.h"
+#include "karez/api/profile/profile.h"
 #include "karez/api/progress.h"
 #include "karez/api/random.h"
 #include "karez/api/recurrent.h"

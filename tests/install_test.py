@@ -73,6 +73,7 @@ def test_only_public_headers_are_installed(prefix):
     components = {path.name for path in (prefix / "include" / "karez").iterdir()}
     assert components == {"karez.h", "api", "base", "tensor", "sbp", "graph", "plan", "device", "data", "kernels"}
     for component, files in (
+        ("api/profile", ["profile.h"]),
         ("device", ["host_array.h", "namespace.h"]),
         (
             "data",

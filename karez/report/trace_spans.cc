@@ -6,6 +6,20 @@
 
 namespace karez::report {
 
+std::vector<int> lanes_of(std::span<const LaneInterval> acts) {
+  std::vector<int> out(acts.size(), 0);
+  std::vector<std::int64_t> free_from;  // end of the last act, by concurrent lane
+  for (std::size_t i = 0; i < acts.size(); ++i) {
+    if (!acts[i].concurrent && (i + 1 == acts.size() || acts[i + 1].begin >= acts[i].end)) continue;
+    const auto lane =
+        std::find_if(free_from.begin(), free_from.end(), [&](std::int64_t end) { return end <= acts[i].begin; });
+    out[i] = static_cast<int>(lane - free_from.begin()) + 1;
+    if (lane == free_from.end()) free_from.push_back(acts[i].end);
+    else *lane = acts[i].end;
+  }
+  return out;
+}
+
 std::vector<TraceSpan> spans_of(const Plan& plan, std::int32_t number, std::span<const EventLog> logs) {
   std::vector<TraceSpan> out;
   for (std::size_t worker = 0; worker < logs.size(); ++worker) {
@@ -32,18 +46,11 @@ std::vector<TraceSpan> spans_of(const Plan& plan, std::int32_t number, std::span
     }
     std::stable_sort(finished.begin(), finished.end(),
                      [](const TraceSpan& a, const TraceSpan& b) { return a.begin < b.begin; });
-    std::vector<std::int64_t> free_from;  // end of the last span, by concurrent lane
-    for (std::size_t i = 0; i < finished.size(); ++i) {
-      TraceSpan& span = finished[i];
-      const bool concurrent = plan.actor(span.actor).collective.has_value() ||
-                              (i + 1 < finished.size() && finished[i + 1].begin < span.end);
-      if (!concurrent) continue;
-      const auto lane =
-          std::find_if(free_from.begin(), free_from.end(), [&](std::int64_t end) { return end <= span.begin; });
-      span.lane = static_cast<int>(lane - free_from.begin()) + 1;
-      if (lane == free_from.end()) free_from.push_back(span.end);
-      else *lane = span.end;
-    }
+    std::vector<LaneInterval> intervals;
+    for (const TraceSpan& span : finished)
+      intervals.push_back({span.begin, span.end, plan.actor(span.actor).collective.has_value()});
+    const std::vector<int> lanes = lanes_of(intervals);
+    for (std::size_t i = 0; i < finished.size(); ++i) finished[i].lane = lanes[i];
     out.insert(out.end(), finished.begin(), finished.end());
   }
   return out;

@@ -24,6 +24,15 @@ struct TraceSpan {
   bool operator==(const TraceSpan&) const = default;
 };
 
+// An act of a worker. Collectives are concurrent.
+struct LaneInterval {
+  std::int64_t begin = 0, end = 0;
+  bool concurrent = false;
+};
+// Returns the lane of each act of one worker; the acts are in the order in which they began. An act during which the
+// next one begins is concurrent, too.
+std::vector<int> lanes_of(std::span<const LaneInterval> acts);
+
 // Returns the spans of the plan with this number, by worker and in the order in which the acts began. Leaves out acts
 // that had not ended and acts whose begin event was overwritten. Spans of one lane never overlap.
 std::vector<TraceSpan> spans_of(const Plan& plan, std::int32_t number, std::span<const EventLog> logs);

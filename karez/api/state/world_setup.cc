@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "karez/api/namespace.h"
+#include "karez/api/profile/world_profile.h"
 #include "karez/api/state/shipped_costs.h"
 #include "karez/api/state/world_state.h"
 #include "karez/api/trace/evaluator.h"
@@ -147,7 +148,9 @@ WorldState::WorldState(WorldOptions requested_options)
       plans(cache_path(), !options.ops.empty() || !options.kernels.empty()),
       data_threads(std::make_shared<runtime::DataThreads>(256, data_cpus(options, ranks, common_settings),
                                                           options.data_cores > 0 ? 0 : common_settings.cores)),
-      session(session_options(options, ranks, common_settings, *data_threads), tables.kernels) {}
+      session(session_options(options, ranks, common_settings, *data_threads), tables.kernels) {
+  begin_environment_profile(*this);
+}
 
 void WorldState::grow_to(int devices) {
   WorldOptions new_options = options;

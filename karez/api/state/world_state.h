@@ -67,6 +67,7 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   TraceQueue traces;
 
   const std::shared_ptr<runtime::DataThreads> data_threads;  // of streams; they may outlive the world
+  std::shared_ptr<const void> environment_profile;           // written when the session ends
   runtime::Session session;              // declared after the tables to which it refers, so that it is destroyed first
   ExpressionPlanCache expression_plans;  // destroyed before the session
 

@@ -103,9 +103,17 @@ void EventRecorder::run() {
   }
   if (!complete_) return;
   lock.unlock();
+  on_end_();
+  report_end();
+}
+
+void EventRecorder::report_end() {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(end_reported_, true) || !options_.on_end) return;
+  }
   try {
-    on_end_();
-    if (options_.on_end) options_.on_end();
+    options_.on_end();
   } catch (const std::exception& error) {
     base::note(base::LogLevel::warning, "the end of a profile failed: ", error.what());
   }

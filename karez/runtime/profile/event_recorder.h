@@ -19,10 +19,12 @@
 namespace karez::runtime {
 
 struct RecorderOptions {
-  std::int64_t launches = 0;          // ends after this many launches; 0: when it is stopped
-  std::int64_t skip = 0;              // the launches before the first recorded one
-  std::size_t max_events = 1 << 22;   // of all workers; later events are lost
-  std::function<void()> on_end = {};  // called by the recorder's thread when the last of `launches` has ended
+  std::int64_t launches = 0;         // ends after this many launches; 0: when it is stopped
+  std::int64_t skip = 0;             // the launches before the first recorded one
+  std::size_t max_events = 1 << 22;  // of all workers; later events are lost
+  // Called once: by the recorder's thread when the last of `launches` has ended, or before that by the end of the
+  // session.
+  std::function<void()> on_end = {};
 };
 
 struct RecordedLaunch {
@@ -57,8 +59,9 @@ class EventRecorder {
   void add_plan(std::int32_t number, const Plan& plan);
   // A launch will begin. Must be called before it can begin.
   void add_launch(const RecordedLaunch& launch);
-  void drain();  // reads the events until now
-  void end();    // reads the events until now, unless the recorder has ended by itself, and ends the thread
+  void drain();       // reads the events until now
+  void end();         // reads the events until now, unless the recorder has ended by itself, and ends the thread
+  void report_end();  // calls `on_end` of the options, if it was not called
   bool ended() const;
   // Times are in ticks.
   Recording recording() const;
@@ -80,6 +83,7 @@ class EventRecorder {
   std::set<std::uint32_t> running_;  // tickets of the recorded launches that have not ended
   bool complete_ = false;            // all launches have ended
   bool stop_ = false;
+  bool end_reported_ = false;
   std::mutex end_mutex_;  // held by `end`
   std::thread thread_;    // last, because it uses the other members
 };

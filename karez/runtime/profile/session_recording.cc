@@ -55,7 +55,10 @@ void Session::end_recorders() {
     std::lock_guard lock(mutex_);
     recorders = recorders_;
   }
-  for (const auto& recorder : recorders) recorder->end();
+  for (const auto& recorder : recorders) {
+    recorder->end();
+    recorder->report_end();
+  }
 }
 
 Recording Session::recording(const EventRecorder& recorder) const {
