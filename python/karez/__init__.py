@@ -47,6 +47,7 @@ from .functions import (
 from .sorting import max as max, min as min
 from .tensor import Tensor as Tensor, tensor as tensor
 from .parts import Part as Part, from_parts as from_parts
+from .profile import profile as profile
 from .layouts import B as B, P as P, S as S
 from .worlds import (
     Mesh as Mesh,

@@ -22,5 +22,6 @@ void init_images(nb::module_& m);       // functions of images and sounds
 void init_datasets(nb::module_& m);     // data sets and their iterators
 void init_formats(nb::module_& m);      // data sets of the records of files
 void init_progress(nb::module_& m);     // the progress line
+void init_profile(nb::module_& m);      // profiles of running programs
 
 }  // namespace karez::python

@@ -24,4 +24,5 @@ NB_MODULE(_core, m) {
   karez::python::init_datasets(m);
   karez::python::init_formats(m);
   karez::python::init_progress(m);
+  karez::python::init_profile(m);
 }
