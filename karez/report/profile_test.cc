@@ -105,7 +105,7 @@ TEST(Profile, TheTimeOfACollectiveDuringOtherCallsIsHidden) {
   const ProfileTimes times =
       times_of(data_of({{event(launch_began, -1, 0, 100), event(began, 2, 0, 110), event(began, 1, 0, 120),
                          event(ended, 1, 0, 130), event(ended, 2, 0, 150), event(launch_ended, -1, 0, 150)}}));
-  EXPECT_EQ(rows_of(times), "add fc: 30+10, matmul head: 10");
+  EXPECT_EQ(rows_of(times), "all_reduce of add fc: 30+10, matmul head: 10");
   EXPECT_EQ(times.rows[0].kernel, "all_reduce");
   EXPECT_EQ(times.overhead, 20);
   expect_whole(times);

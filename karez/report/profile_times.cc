@@ -84,6 +84,7 @@ std::pair<ProfileRow, double> row_of(const Plan& plan, const CallSpan& span) {
   row.kernel = std::string(actor.collective ? name_of(actor.collective->kind) : name_of(actor.body));
   if (actor.body == BodyKind::input || actor.body == BodyKind::fetch) row.op = cat(row.kernel, " ", actor.binding);
   else if (actor.body == BodyKind::compute) row.op = actor.name;
+  else if (actor.collective) row.op = cat(row.kernel, " of ", origin.op);
   return {row, bytes_of(actor)};
 }
 

@@ -13,6 +13,7 @@ Command explain_command();
 Command simulate_command();
 Command exec_command();
 Command opt_command();
+Command profile_command();
 Command run_command();
 Command agent_command();
 Command doctor_command();

@@ -8,7 +8,8 @@ int main(int count, char** words) {
   using namespace karez::tools;
   const Command root{
       "karez",
-      "Starts programs as several processes; shows, checks, compares, explains, simulates and runs plans; rewrites "
+      "Starts programs as several processes; profiles programs; shows, checks, compares, explains, simulates and runs "
+      "plans; rewrites "
       "graphs.\n"
       "Exit codes: 0 success; 1 two plans differ; 64 a wrong argument; 75 a rank or a host is lost; 76 a hang; 77 a "
       "file with invalid contents. `run` returns the exit code of the first rank that failed.",
@@ -22,6 +23,7 @@ int main(int count, char** words) {
        opt_command(),
        simulate_command(),
        exec_command(),
+       profile_command(),
        run_command(),
        agent_command(),
        doctor_command(),

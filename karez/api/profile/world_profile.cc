@@ -37,6 +37,7 @@ std::int64_t number_of(const char* variable, std::int64_t least, std::int64_t de
 WorldProfile begin_profile(WorldState& world, RecorderOptions options) {
   WorldProfile out;
   out.stages = std::make_shared<StageLog>();
+  out.skips = options.skip > 0;
   options.on_end = [threads = world.data_threads, stages = out.stages, on_end = std::move(options.on_end)] {
     threads->remove_log(stages);
     if (on_end) on_end();
@@ -58,9 +59,13 @@ report::ProfileData data_of(const WorldState& world, const WorldProfile& profile
   out.origin = world.session.origin();
   out.recording = world.session.recording(*profile.recorder);
   out.lost_stages = profile.stages->lost();
+  const std::int64_t begin = !profile.skips                   ? INT64_MIN
+                             : out.recording.launches.empty() ? INT64_MAX
+                                                              : out.recording.launches[0].made;
   for (const StageSpan& span : profile.stages->spans())
-    out.stages.push_back({*span.stage, span.thread, span.thread_id, world.session.to_ns(span.begin),
-                          world.session.to_ns(span.end), span.stall, span.elements, span.bytes});
+    if (world.session.to_ns(span.end) >= begin)
+      out.stages.push_back({*span.stage, span.thread, span.thread_id, world.session.to_ns(span.begin),
+                            world.session.to_ns(span.end), span.stall, span.elements, span.bytes});
   return out;
 }
 

@@ -16,6 +16,7 @@ struct WorldState;
 struct WorldProfile {
   std::shared_ptr<runtime::EventRecorder> recorder;
   std::shared_ptr<runtime::StageLog> stages;
+  bool skips = false;  // some launches before the recorded ones, and the acts of stages before these
 };
 WorldProfile begin_profile(WorldState& world, runtime::RecorderOptions options);
 void end_profile(WorldState& world, const WorldProfile& profile);

@@ -36,7 +36,8 @@ struct PreparedCall {
   std::byte* workspace = nullptr;
   const Call* call = nullptr;
   bool writes_state = false;  // a result is stored in a variable
-  std::uint32_t timed = 0;    // the number of times that it was timed, and the ticks that it took last: call_timer.h
+  std::uint32_t timed =
+      0;  // how often its CPU time could have been read, and the ticks that it took last: call_timer.h
   std::int64_t last_ticks = 0;
   KernelArgs args() const { return {in, out, workspace}; }
 };

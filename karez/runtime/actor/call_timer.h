@@ -13,9 +13,9 @@
 
 namespace karez::runtime {
 
-// Reading the CPU time of a thread takes about half a microsecond. It is read for calls that took at least `long_call`
-// ticks the last time, for one of 16 calls that took at least a tenth of this, and never for shorter ones. The CPU time
-// of the other threads of a team is not included. Does nothing if no profile is on.
+// Reading the CPU time of a thread takes about half a microsecond. It is read for one of four calls that took at least
+// `long_call` ticks the last time, for one of 32 that took at least a tenth of this, and never for shorter ones. The
+// CPU time of the other threads of a team is not included. Does nothing if no profile is on.
 class CallTimer {
  public:
   CallTimer(const LoadedPlan& loaded, const ActorState& actor, EventRing& events)
@@ -27,9 +27,9 @@ class CallTimer {
   void begin(PreparedCall& call) {
     if (long_call_ == 0) return;
     const bool measures =
-        call.last_ticks >= long_call_ || (call.last_ticks * 10 >= long_call_ && ++call.timed % 16 == 0);
+        call.last_ticks * 10 >= long_call_ && call.timed++ % (call.last_ticks >= long_call_ ? 4 : 32) == 0;
     cpu_ = measures ? cpu_time() : -1;
-    begin_ = ticks();
+    begin_ = events_.time();  // when the act began or the call before this one ended
   }
   void end(PreparedCall& call, std::size_t number) {
     if (long_call_ == 0) return;

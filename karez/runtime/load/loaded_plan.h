@@ -126,7 +126,7 @@ struct LoadedPlan {
   SourceReader* reader = nullptr;
   double slow_read = 0;  // seconds
   bool check_nan = false;
-  // While a profile is on: the ticks of a call whose CPU time is measured each time (call_timer.h); otherwise 0.
+  // While a profile is on: the ticks of a call whose CPU time is measured often (call_timer.h); otherwise 0.
   std::atomic<std::int64_t> long_call{0};
   std::atomic<bool> observes_calls{false};  // check_nan or long_call is set
   Delays delays;

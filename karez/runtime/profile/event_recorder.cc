@@ -58,26 +58,24 @@ std::size_t EventRecorder::read_events() {
     std::lock_guard lock(mutex_);
     if (complete_ || stop_) return 0;
   }
-  const std::vector<EventLog> logs = read_();
+  std::vector<EventLog> logs = read_();
   std::size_t most = 0;
   std::lock_guard lock(mutex_);
   recording_.workers.resize(std::max(recording_.workers.size(), logs.size()));
+  events_.resize(recording_.workers.size());
   for (std::size_t worker = 0; worker < logs.size(); ++worker) {
-    const EventLog& log = logs[worker];
-    EventLog& out = recording_.workers[worker];
-    most = std::max(most, log.events.size());
-    if (recording_.launches.empty()) continue;
-    out.overwritten += log.overwritten;
-    for (const Event& event : log.events) {
+    std::vector<Event>& events = logs[worker].events;
+    most = std::max(most, events.size());
+    if (recording_.launches.empty() || events.empty()) continue;
+    for (const Event& event : events)
       if (event.kind == EventKind::launch_ended) running_.erase(event.ticket);
-      if (!is_kept(event.kind)) continue;
-      if (events_ == options_.max_events) {
-        ++out.overwritten;
-      } else {
-        out.events.push_back(event);
-        ++events_;
-      }
-    }
+    std::erase_if(events, [](const Event& event) { return !is_kept(event.kind); });
+    const std::size_t count = std::min(events.size(), options_.max_events - kept_);
+    recording_.workers[worker].overwritten += logs[worker].overwritten + events.size() - count;
+    events.resize(count);
+    events.shrink_to_fit();
+    kept_ += count;
+    events_[worker].push_back(std::move(events));
   }
   complete_ = options_.launches > 0 && running_.empty() &&
               static_cast<std::int64_t>(recording_.launches.size()) == options_.launches;
@@ -97,8 +95,8 @@ void EventRecorder::run() {
     if (stop_) return;
     lock.unlock();
     const std::size_t events = read_events();
-    if (events > capacity_ / 4) interval = std::max(interval / 2, microseconds(100));
-    else if (events < capacity_ / 16) interval = std::min(interval * 3 / 2, microseconds(5000));
+    if (events > capacity_ / 2) interval = std::max(interval / 2, microseconds(100));
+    else if (events < capacity_ / 8) interval = std::min(interval * 3 / 2, microseconds(10'000));
     lock.lock();
   }
   if (!complete_) return;
@@ -145,7 +143,11 @@ bool EventRecorder::ended() const {
 
 Recording EventRecorder::recording() const {
   std::lock_guard lock(mutex_);
-  return recording_;
+  Recording out = recording_;
+  for (std::size_t worker = 0; worker < events_.size(); ++worker)
+    for (const std::vector<Event>& events : events_[worker])
+      out.workers[worker].events.insert(out.workers[worker].events.end(), events.begin(), events.end());
+  return out;
 }
 
 }  // namespace karez::runtime

@@ -77,9 +77,10 @@ class EventRecorder {
   std::mutex read_mutex_;     // held while events are read and added
   mutable std::mutex mutex_;  // guards the members below; locked after read_mutex_
   std::condition_variable wake_;
-  Recording recording_;
+  Recording recording_;                                  // without events
+  std::vector<std::vector<std::vector<Event>>> events_;  // by worker and read
   std::int64_t skip_;
-  std::size_t events_ = 0;
+  std::size_t kept_ = 0;             // the number of events
   std::set<std::uint32_t> running_;  // tickets of the recorded launches that have not ended
   bool complete_ = false;            // all launches have ended
   bool stop_ = false;
