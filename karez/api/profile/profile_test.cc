@@ -184,13 +184,18 @@ TEST(Profile, ChecksOfNanDoNotHideCalls) {
   EXPECT_THAT(profile.table(), HasSubstr("onednn.matmul"));
 }
 
-TEST(Profile, AFailedLaunchIsRecorded) {
-  World world;
-  auto inverse = compile(world.mesh(), [](Tensor x) { return log(x); });
+TEST(Profile, ALaunchThatFailsIsRecorded) {
+  World world({.check_nan = true});
+  auto logarithm = compile(world.mesh(), [](Tensor x) { return log(x); });
+  logarithm(HostArray::of<float>({1}, {1})).wait();
   Profile profile(world);
-  inverse(HostArray::of<float>({1}, {1})).wait();
-  profile.stop(false);
-  EXPECT_EQ(profile.launches(), 1);
+  EXPECT_THROW(logarithm(HostArray::of<float>({1}, {-1})).wait(), Error);
+  logarithm(HostArray::of<float>({1}, {1})).wait();
+  profile.stop();
+  EXPECT_EQ(profile.launches(), 2);
+  Folder folder;
+  profile.save(folder.path / "trace.json");
+  EXPECT_THAT(text_of(folder.path / "trace.json"), HasSubstr("\"failed\":true"));
 }
 
 TEST(Profile, InvalidOptionsAreErrors) {
