@@ -67,6 +67,7 @@ std::vector<CallSpan> calls_of(const Recording& recording) {
   for (int worker = 0; worker < static_cast<int>(recording.workers.size()); ++worker) {
     std::vector<Act> acts = acts_of(recording, worker);
     std::vector<LaneInterval> intervals;
+    intervals.reserve(acts.size());
     for (const Act& act : acts) intervals.push_back({act.span.begin, act.span.end, act.concurrent});
     const std::vector<int> lanes = lanes_of(intervals);
     for (std::size_t i = 0; i < acts.size(); ++i) {

@@ -29,6 +29,7 @@ std::vector<ProfileRow> by_module(const std::vector<ProfileRow>& rows) {
     add(modules[module], row);
   }
   std::vector<ProfileRow> out;
+  out.reserve(modules.size());
   for (const auto& [name, row] : modules) out.push_back(row);
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
   return out;

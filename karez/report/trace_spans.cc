@@ -47,6 +47,7 @@ std::vector<TraceSpan> spans_of(const Plan& plan, std::int32_t number, std::span
     std::stable_sort(finished.begin(), finished.end(),
                      [](const TraceSpan& a, const TraceSpan& b) { return a.begin < b.begin; });
     std::vector<LaneInterval> intervals;
+    intervals.reserve(finished.size());
     for (const TraceSpan& span : finished)
       intervals.push_back({span.begin, span.end, plan.actor(span.actor).collective.has_value()});
     const std::vector<int> lanes = lanes_of(intervals);

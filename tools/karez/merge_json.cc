@@ -39,6 +39,7 @@ File parse(const std::string& name, const std::string& text) {
 
 std::string merge_traces(const std::vector<std::pair<std::string, std::string>>& files) {
   std::vector<File> parsed;
+  parsed.reserve(files.size());
   for (const auto& [name, text] : files) parsed.push_back(parse(name, text));
   std::int64_t first = INT64_MAX;
   for (const File& file : parsed) first = std::min(first, file.origin);

@@ -47,6 +47,7 @@ volatile std::sig_atomic_t child = 0;
 // Runs a program with the input and output of this one, and returns its exit code.
 int run_alone(const std::vector<std::string>& words) {
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   int pipe_ends[2];
