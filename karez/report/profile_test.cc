@@ -226,6 +226,17 @@ TEST(Profile, OverlappingLaunchesHaveLanesOfTheirOwn) {
   const Trace trace = trace_of(data_of({two_launches()}, {{7, number, 90}, {9, number, 95}}));
   EXPECT_EQ(trace.lanes.at({0, 1}), "launches, concurrent 1");
   EXPECT_EQ(trace.events[1].lane, 1);
+  // 90 to 160 in lane 0, 95 to 360 in lane 1, 165 to 560 in lane 0, and the last one can use neither of them.
+  std::vector<Event> events = two_launches();
+  for (Event e : two_launches()) {
+    e.time += 400, e.ticket += 4;
+    events.push_back(e);
+  }
+  std::string lanes;
+  for (const TraceEvent& e :
+       trace_of(data_of({events}, {{7, number, 90}, {9, number, 95}, {11, number, 165}, {13, number, 300}})).events)
+    if (e.category == "launch") lanes += cat(e.lane, " ");
+  EXPECT_EQ(lanes, "0 1 0 2 ");
 }
 
 TEST(Profile, TheCallThatFailedIsMarked) {

@@ -16,6 +16,7 @@
 #include "karez/api/ranks/test_ranks.h"
 #include "karez/base/test_error.h"
 #include "karez/karez.h"
+#include "karez/runtime/session_options.h"
 
 namespace karez {
 namespace {
@@ -196,6 +197,17 @@ TEST(Profile, ALaunchThatFailsIsRecorded) {
   Folder folder;
   profile.save(folder.path / "trace.json");
   EXPECT_THAT(text_of(folder.path / "trace.json"), HasSubstr("\"failed\":true"));
+}
+
+TEST(Profile, LostEventsAreReported) {
+  Training training({.session = [](runtime::SessionOptions& options) { options.events = 16; }});
+  training.run(1);
+  Profile profile(training.world);
+  training.run(30);
+  profile.stop();
+  EXPECT_TRUE(
+      std::regex_search(profile.table(), std::regex("  [0-9]+ events were lost, so times of calls are missing")))
+      << profile.table();
 }
 
 TEST(Profile, InvalidOptionsAreErrors) {
