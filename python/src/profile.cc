@@ -1,11 +1,10 @@
 // Binding of profiles.
-#include "karez/api/profile/profile.h"
-
 #include <nanobind/stl/string.h>
 
 #include <memory>
 #include <string>
 
+#include "karez/karez.h"
 #include "python/src/bindings.h"
 #include "python/src/gil_release.h"
 
