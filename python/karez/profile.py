@@ -36,7 +36,7 @@ class profile:
     def __enter__(self) -> profile:
         if self._profile is not None:
             raise UserError("kz.profile: a profile can be used in only one `with` statement; create another one")
-        self._profile = _core.Profile(worlds.world(), self._steps, self._skip)
+        self._profile = _core.make_profile(worlds.world(), self._steps, self._skip)
         return self
 
     def __exit__(

@@ -1,9 +1,11 @@
 // Binding of profiles.
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
 #include <memory>
 #include <string>
 
+#include "karez/base/error.h"
 #include "karez/karez.h"
 #include "python/src/bindings.h"
 #include "python/src/gil_release.h"
@@ -11,15 +13,22 @@
 namespace karez::python {
 using namespace nb::literals;
 
+namespace {
+
+std::shared_ptr<Profile> make_profile(const World& world, std::int64_t steps, std::int64_t skip) {
+  GilRelease without_gil;
+  return {new Profile(world, {.steps = steps, .skip = skip}), [](Profile* profile) {
+            GilRelease waiting;  // a profile may be the last owner of a world, whose threads may need the GIL to end
+            delete profile;
+          }};
+}
+
+}  // namespace
+
 void init_profile(nb::module_& m) {
+  m.def("make_profile", &make_profile, "world"_a, "steps"_a, "skip"_a);
   nb::class_<Profile>(m, "Profile", "A recording of the launches of a program.")
-      .def(
-          "__init__",
-          [](Profile* self, const World& world, std::int64_t steps, std::int64_t skip) {
-            GilRelease without_gil;
-            new (self) Profile(world, {.steps = steps, .skip = skip});
-          },
-          "world"_a, "steps"_a, "skip"_a)
+      .def("__init__", [](Profile*) { base::fail("a Profile cannot be constructed; karez.profile creates it"); })
       .def(
           "stop",
           [](Profile& profile, bool wait) {

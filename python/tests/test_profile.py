@@ -1,5 +1,6 @@
 """Tests of kz.profile: which launches it records, its table, and its trace."""
 
+import gc
 import json
 import re
 import time
@@ -194,6 +195,20 @@ def test_wrong_arguments_and_orders_are_errors(tmp_path):
         p.table(rows=0)
     with pytest.raises(kz.DataError, match="cannot write /no/where/trace.json: No such file"):
         p.save("/no/where/trace.json")
+
+
+def test_a_profile_that_is_not_stopped_may_be_the_last_owner_of_a_world():
+    p = kz.profile()
+    p.__enter__()
+    step = kz.compile(lambda x: x.sum())
+    # The threads of a Python function need the GIL when the world ends.
+    for x in data.from_arrays(np.ones((8, 4), np.float32)).map(lambda x: x, parallel=2, processes=False):
+        float(step(x))
+    del step, x
+    gc.collect()
+    kz.worlds._end()
+    del p
+    gc.collect()
 
 
 def test_a_profile_outlives_its_world():

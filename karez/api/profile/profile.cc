@@ -12,11 +12,12 @@
 namespace karez {
 
 struct Profile::State {
-  std::shared_ptr<WorldState> world;
+  std::shared_ptr<WorldState> world;  // null after `stop`
   WorldProfile profile;
-  bool stopped = false;
+  report::ProfileData stopped_data;
   report::ProfileData data() const {
-    if (!stopped) profile.recorder->drain();
+    if (!world) return stopped_data;
+    profile.recorder->drain();
     return data_of(*world, profile);
   }
 };
@@ -32,14 +33,16 @@ Profile::Profile(const World& world, const ProfileOptions& options) {
 Profile::Profile(Profile&&) noexcept = default;
 
 Profile::~Profile() {
-  if (state_ && !state_->stopped) end_profile(*state_->world, state_->profile);
+  if (state_ && state_->world) end_profile(*state_->world, state_->profile);
 }
 
 void Profile::stop(bool wait) {
-  if (state_->stopped) return;
+  if (!state_->world) return;
   if (wait && !state_->profile.recorder->ended()) state_->world->session.wait_all_launches();
   end_profile(*state_->world, state_->profile);
-  state_->stopped = true;
+  state_->stopped_data = data_of(*state_->world, state_->profile);
+  state_->profile = {};
+  state_->world = nullptr;
 }
 
 std::int64_t Profile::launches() const { return times_of(state_->data()).launches; }
@@ -53,12 +56,13 @@ std::string Profile::table(ProfileRows rows, std::int64_t max_rows) const {
 
 void Profile::save(const std::string& path) const {
   std::string file = path;
-  if (const WorldState& world = *state_->world; !world.ranks.alone()) {
+  const report::ProfileData data = state_->data();
+  if (data.ranks > 1) {
     const std::size_t slash = path.rfind('/'), dot = path.rfind('.');
     const bool has_extension = dot != path.npos && (slash == path.npos || dot > slash + 1);
-    file.insert(has_extension ? dot : path.size(), cat(".", world.ranks.rank()));
+    file.insert(has_extension ? dot : path.size(), cat(".", data.rank));
   }
-  write_file(file, print(trace_of(state_->data())));
+  write_file(file, print(trace_of(data)));
 }
 
 }  // namespace karez

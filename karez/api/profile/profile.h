@@ -18,8 +18,8 @@ struct ProfileOptions {
 enum class ProfileRows : std::uint8_t { ops, modules };
 
 // Records the launches that the program makes from now on: those of compiled functions, and those of expressions
-// outside of functions. A profile may be used by one thread at a time; a world may have several profiles. It keeps the
-// world's state alive.
+// outside of functions. A profile may be used by one thread at a time; a world may have several profiles. Until
+// it is stopped, it keeps the world's state alive.
 //
 //   Profile profile(world, {.steps = 5});
 //   for (int i = 0; i < 10; ++i) step(x, y);
