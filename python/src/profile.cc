@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 
-#include "karez/base/error.h"
 #include "karez/karez.h"
 #include "python/src/bindings.h"
 #include "python/src/gil_release.h"
