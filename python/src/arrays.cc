@@ -35,11 +35,19 @@ DType from_dlpack(nb::dlpack::dtype dtype) {
   base::fail(ErrorKind::type, "unsupported array dtype ", kind, static_cast<int>(dtype.bits), supported_dtypes);
 }
 
+// An array of one number, with the address of the number, and the type of its scalars.
+struct NumpyNumber {
+  PyTypeObject* type;
+  PyObject* array;
+  void* bytes;
+  DType dtype;
+};
+
 // Objects of numpy that conversions need for each array. They are never freed. Access requires the interpreter's lock.
 struct NumpyObjects {
   PyObject *ndarray = nullptr, *generic = nullptr;
   std::vector<std::pair<PyObject*, DType>> dtypes;  // those of arrays in this machine's byte order, except bfloat16
-  std::vector<std::pair<PyTypeObject*, DType>> scalars;  // the types of their scalars
+  std::vector<NumpyNumber> numbers;                 // of these dtypes
 };
 // Null if numpy is not imported; in that case none of its objects exists.
 const NumpyObjects* numpy_objects() {
@@ -52,8 +60,11 @@ const NumpyObjects* numpy_objects() {
   for (const NumpyDType& one : numpy_dtypes) {
     if (one.dtype == DType::bf16) continue;
     const nb::object dtype = numpy.attr("dtype")(nb::str(one.numpy.data(), one.numpy.size()));
-    nb::object type = dtype.attr("type");
-    found.scalars.emplace_back(reinterpret_cast<PyTypeObject*>(type.release().ptr()), one.dtype);
+    nb::object type = dtype.attr("type"), array = numpy.attr("empty")(1, dtype);
+    auto* buffer = new Py_buffer;  // never released, so the number stays where it is
+    if (PyObject_GetBuffer(array.ptr(), buffer, PyBUF_WRITABLE) != 0) nb::raise_python_error();
+    found.numbers.push_back(
+        {reinterpret_cast<PyTypeObject*>(type.release().ptr()), array.release().ptr(), buffer->buf, one.dtype});
     found.dtypes.emplace_back(nb::object(dtype).release().ptr(), one.dtype);
   }
   found.ndarray = nb::object(numpy.attr("ndarray")).release().ptr();
@@ -233,33 +244,27 @@ nb::object numpy_array(HostArray array) {
 std::optional<HostArray> array_of_scalar(nb::handle object) {
   const NumpyObjects* numpy = numpy_objects();
   if (numpy == nullptr) return std::nullopt;
-  for (const auto& [type, dtype] : numpy->scalars) {
-    if (Py_TYPE(object.ptr()) != type) continue;
+  for (const NumpyNumber& number : numpy->numbers) {
+    if (Py_TYPE(object.ptr()) != number.type) continue;
     Py_buffer buffer;
     if (PyObject_GetBuffer(object.ptr(), &buffer, PyBUF_SIMPLE) != 0) nb::raise_python_error();
-    HostArray out(TensorType{dtype, {}});
-    std::memcpy(out.bytes(), buffer.buf, static_cast<std::size_t>(size_of(dtype)));
+    HostArray out(TensorType{number.dtype, {}});
+    std::memcpy(out.bytes(), buffer.buf, static_cast<std::size_t>(size_of(number.dtype)));
     PyBuffer_Release(&buffer);
     return out;
   }
   return std::nullopt;
 }
 
+// An index into an array takes a fifth of the time of the constructor of a scalar.
 nb::object numpy_scalar(const HostArray& array) {
-  const auto scalar_of = [&](auto number) -> nb::object {
-    std::memcpy(&number, array.bytes(), sizeof number);
-    for (const auto& [type, dtype] : numpy_objects()->scalars)
-      if (dtype == array.dtype()) return nb::handle(reinterpret_cast<PyObject*>(type))(number);
-    base::fail("no NumPy scalar has dtype ", tensor::name_of(array.dtype()));
-  };
-  if (numpy_objects() != nullptr) switch (array.dtype()) {
-      case DType::f32: return scalar_of(float());
-      case DType::f64: return scalar_of(double());
-      case DType::i32: return scalar_of(std::int32_t());
-      case DType::i64: return scalar_of(std::int64_t());
-      case DType::u8: return scalar_of(std::uint8_t());
-      case DType::b8: return scalar_of(bool());
-      default: break;
+  if (const NumpyObjects* numpy = numpy_objects())
+    for (const NumpyNumber& number : numpy->numbers) {
+      if (number.dtype != array.dtype()) continue;
+      std::memcpy(number.bytes, array.bytes(), static_cast<std::size_t>(size_of(array.dtype())));
+      PyObject* scalar = PySequence_GetItem(number.array, 0);
+      if (scalar == nullptr) nb::raise_python_error();
+      return nb::steal(scalar);
     }
   return read_only_numpy_array(array)[nb::tuple()];
 }
