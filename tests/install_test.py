@@ -103,7 +103,7 @@ def test_only_public_headers_are_installed(prefix):
 def test_the_command_runs_after_it_was_moved(prefix):
     ran = run(prefix / "bin" / "karez", "--help")
     assert ran.returncode == 0 and ran.stdout.startswith(
-        "Starts programs as several processes; shows, checks, compares, explains"
+        "Starts programs as several processes; profiles programs; shows, checks"
     ), ran
 
 
