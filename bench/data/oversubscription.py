@@ -2,9 +2,9 @@
 choose good numbers by itself? A step of a CNN waits for batches of images that a Python function has changed.
 
 Each setting runs in a process of its own, in turn. "naive" uses all cores for the step, and 16 threads or processes of
-the same priority for the function: the program has a nice value of 19, above which there is none for data threads. The other settings with numbers are a sweep, the fastest of which is the best one. "automatic" is
-map(f, parallel="auto") without options of kz.init. The collapse is the time of the worst naive setting divided by that
-of the best setting.
+the same priority for the function: the program has a nice value of 19, above which there is none for data threads. The
+other settings with numbers are a sweep, the fastest of which is the best one. "automatic" is map(f, parallel="auto")
+without options of kz.init. The collapse is the time of the worst naive setting divided by that of the best setting.
 """
 
 import argparse
