@@ -27,6 +27,7 @@ class IdleClock {
     const std::int64_t state = state_.load(std::memory_order_relaxed);
     return is_idle(state) ? now - (state - 1) / 2 : state / 2;
   }
+  bool has_launch() const { return !is_idle(state_.load(std::memory_order_relaxed)) && launches() > 0; }
   std::int64_t launches() const { return launches_.load(std::memory_order_relaxed); }  // made so far
 
  private:

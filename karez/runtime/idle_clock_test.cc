@@ -35,6 +35,19 @@ TEST(IdleClock, TheTimesBetweenLaunchesAreAdded) {
   EXPECT_EQ(clock.launches(), 4);
 }
 
+TEST(IdleClock, HasALaunchFromItsBeginningToTheEndOfAllLaunches) {
+  IdleClock clock;
+  EXPECT_FALSE(clock.has_launch());
+  clock.launched(0);  // at the time 0, as later
+  EXPECT_TRUE(clock.has_launch());
+  clock.launched(5);
+  EXPECT_TRUE(clock.has_launch());
+  clock.ended(10);
+  EXPECT_FALSE(clock.has_launch());
+  clock.launched(20);
+  EXPECT_TRUE(clock.has_launch());
+}
+
 TEST(IdleClock, TheClockMayEndBeforeItsFirstLaunch) {
   IdleClock clock;
   clock.ended(50);  // the end of a failed launch of an earlier session

@@ -58,6 +58,7 @@ class StageMachine {
   void start(const RunStart& run);
   void stop();
   bool readable() const { return !reader_.empty(); }
+  std::size_t readable_count() const { return reader_.count(); }
   bool reading() const { return reader_.open(); }  // a run has started and not ended
   std::optional<Element> read();
 

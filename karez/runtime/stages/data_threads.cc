@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <system_error>
 #include <utility>
 
 #include "karez/base/log.h"
@@ -36,7 +35,8 @@ thread_local ThreadSwitches thread_switches;
 DataThreads::DataThreads(int limit, std::vector<int> cpus, int cores, double wake_ns)
     : limit_(limit),
       cpus_(std::move(cpus)),
-      wake_ns_(wake_ns) {
+      wake_ns_(wake_ns),
+      has_cores_(device::cpu_budget().cores > 1) {
   if (cores == 0) cores = cpus_.empty() ? device::cpu_budget().cores : static_cast<int>(cpus_.size());
   core_budget_.cores = 1000 * cores;
   watch_forks();
@@ -63,7 +63,7 @@ void DataThreads::end(double seconds) {
   for (const auto& stream : streams) {
     stream->closed = true;
     stream->machine->cancel();
-    stream->changed.notify_all();
+    stream->notify_all();
   }
   work_.notify_all();
   const bool all_ended = ended_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return running_ == 0; });
@@ -136,6 +136,7 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
     }
     if (current_stream == nullptr && !waits) waits.emplace(*stream);
     notify();
+    if (spin(*stream, lock)) continue;
     if (stream->changed.wait_for(lock, std::chrono::milliseconds(50)) != std::cv_status::timeout) continue;
     // No thread was woken for an act that was expected to be short, but takes long, and others may be ready.
     wake_threads();
@@ -188,7 +189,7 @@ void DataThreads::close(const std::shared_ptr<ServedStream>& stream, bool wait,
     stream->machine->cancel();
     if (stream->running == 0) lanes_ -= stream->lanes;
     streams_.erase(std::remove(streams_.begin(), streams_.end(), stream), streams_.end());
-    stream->changed.notify_all();
+    stream->notify_all();
   }
   if ((!wait || current_stream == stream.get()) && stream->running > 0) return;
   ++stream->closers;
@@ -223,6 +224,7 @@ void DataThreads::run(int number) {
     if (execute_one(lock)) continue;
     notify();
     ++idle_;
+    spin(lock);
     work_.wait(lock, [&] { return wakes_ > 0 || stop_; });
     thread_switches.update();
     if (wakes_ > 0) --wakes_;
@@ -324,7 +326,7 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
     lanes_ -= stream.lanes;
     if (stream.closers == 0) closed_machine = std::move(stream.machine);
   }
-  if (stream.closed) stream.changed.notify_all();
+  if (stream.closed) stream.notify_all();
   else if (dropped.empty() && !failed) return true;
   lock.unlock();  // objects of the user are destroyed without the lock
   group.clear();
@@ -336,43 +338,13 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
 
 void DataThreads::deliver(ServedStream& stream, std::int64_t now) {
   stream.machine->deliver_all();
-  if (stream.machine->readable()) stream.changed.notify_all();
+  if (stream.machine->readable()) stream.notify_all();
   for (plan::StageId id : stream.machine->graph().stages.ids()) stream.note_activity(id, now);
   if (!stream.tuner) return;
   const double time = time_of(now);
   stream.tuner->note(stream.waiting > 0, time);
   stream.tuner->step(time);
   stream.wants_other_actors.store(stream.tuner->wants_other_actors(), std::memory_order_relaxed);
-}
-
-void DataThreads::wake_threads() {
-  int needed = -wakes_;
-  bool has_short = false;
-  for (const auto& stream : streams_)
-    for (plan::StageId id : stream->machine->graph().stages.ids()) {
-      if (!stream->machine->ready(id)) continue;
-      if (stream->is_short(id)) has_short = true;
-      else ++needed;
-    }
-  needed += has_short;  // one thread executes all short acts
-  for (int i = 0; i < needed; ++i) {
-    if (idle_ > 0) {
-      --idle_, ++wakes_, ++unnotified_;
-    } else if (running_ < std::min(limit_, lanes_) && !stop_) {
-      try {
-        threads_.emplace_back([this, number = started_threads_ + 1] { run(number); });
-        ++started_threads_;
-      } catch (const std::system_error&) {
-        if (running_ == 0) throw;  // otherwise the existing threads execute the act
-        return;
-      }
-      ++running_;
-    }
-  }
-}
-
-void DataThreads::notify() {
-  for (int count = unnotified_.exchange(0); count > 0; --count) work_.notify_one();
 }
 
 }  // namespace karez::runtime

@@ -18,6 +18,7 @@
 #include "karez/runtime/namespace.h"
 #include "karez/runtime/profile/stage_log.h"
 #include "karez/runtime/rank_state.h"
+#include "karez/runtime/spin_wait.h"
 #include "karez/runtime/stages/stall_monitor.h"
 #include "karez/runtime/ticks.h"
 
@@ -92,6 +93,11 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   void wake_threads();
   // Notifies the threads that were woken, preferably without mutex_, because they need it first.
   void notify();
+  // Poll for a short time before the calling thread sleeps: until the stream has changed, or until a thread is woken.
+  // They do so only if all stages are short and no launch needs the cores. `lock` is released meanwhile.
+  bool spin(ServedStream& stream, Lock& lock);
+  void spin(Lock& lock);
+  template <class Done> bool spin(SpinPolicy& policy, Lock& lock, Done&& done);
   void run(int number);
   // Add to the logs of profiles. Need mutex_.
   void log_act(StageSpan span, const std::vector<StageExecution>& group);
@@ -105,6 +111,7 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   const std::vector<int> cpus_;
   CoreBudget core_budget_;
   const double wake_ns_;
+  const bool has_cores_;  // a thread may poll while another one works
   const TickScale scale_;
   const std::shared_ptr<IdleClock> idle_clock_ = std::make_shared<IdleClock>();
   StallsOfLaunch stalls_of_launch_;
@@ -112,10 +119,12 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   std::uint64_t acts_ = 0;                       // that have ended
   int started_threads_ = 0;
   int lanes_ = 0;                    // of all streams, and of closed ones until their last act has ended
-  int wakes_ = 0;                    // threads that were woken and have not run yet
+  std::atomic<int> wakes_ = 0;       // threads that were woken and have not run yet
   std::atomic<int> unnotified_ = 0;  // of them, those that `notify` has not notified
   int idle_ = 0, running_ = 0;       // sleeping threads, and threads that have not ended
-  bool stop_ = false;
+  bool spinning_ = false;            // a data thread polls
+  SpinPolicy spin_;
+  std::atomic<bool> stop_ = false;
   bool left_threads_ = false;         // `end` did not wait for all threads
   std::condition_variable ended_;     // a thread has ended
   std::vector<std::thread> threads_;  // last, because the threads use the other members

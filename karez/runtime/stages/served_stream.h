@@ -18,6 +18,7 @@
 #include "karez/data/stages/stage_machine.h"
 #include "karez/data/tuning/stream_tuner.h"
 #include "karez/runtime/namespace.h"
+#include "karez/runtime/spin_wait.h"
 #include "karez/runtime/stages/act_costs.h"
 #include "karez/runtime/stages/cpu_share.h"
 #include "karez/runtime/stages/group_size.h"
@@ -70,6 +71,22 @@ class ServedStream {
     return tuner && tuner->measures(stage) && (!is_short(stage) || ++short_acts % 16 == 0);
   }
   bool is_short(plan::StageId stage) const { return costs[static_cast<std::size_t>(stage.index)].is_short(); }
+  // Whether the reader has so many elements that a thread need not be woken for the acts that are ready: at least half
+  // of the slots are filled, and all stages are short. To wake a thread for each element would take longer than to make
+  // the element.
+  bool has_reserve() const {
+    const plan::StageId last(machine->graph().stages.size() - 1);
+    const auto held = static_cast<int>(machine->readable_count());
+    return held > 0 && 2 * held >= machine->ports(last).slot_limit() && all_short();
+  }
+  bool all_short() const {
+    return std::all_of(costs.begin(), costs.end(), [](const ActCosts& cost) { return cost.is_short(); });
+  }
+  // Wakes the threads that wait for the stream, those that sleep and those that poll.
+  void notify_all() {
+    changes.fetch_add(1, std::memory_order_release);
+    changed.notify_all();
+  }
   // Call after the activity of a stage may have changed.
   void note_activity(plan::StageId stage, std::int64_t now) {
     Times& time = times[static_cast<std::size_t>(stage.index)];
@@ -143,6 +160,8 @@ class ServedStream {
   int closers = 0;                              // threads that wait in `close`
   bool closed = false;
   std::shared_ptr<data::SkipCounts> skip_counts = std::make_shared<data::SkipCounts>();  // of this run
+  SpinPolicy spin;                                                                       // of the reader
+  std::atomic<std::uint32_t> changes{0};                                                 // calls of notify_all
   std::condition_variable changed;  // an element can be read, or the stream was closed, or an act of it has ended since
 };
 

@@ -10,20 +10,9 @@
 #include "karez/runtime/actor/collectives.h"
 #include "karez/runtime/launch/failure.h"
 #include "karez/runtime/session_thread.h"
+#include "karez/runtime/spin_wait.h"
 
 namespace karez::runtime {
-namespace {
-
-void pause_cpu() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-}  // namespace
-
 Worker::Worker(WorkerOwner& owner, int number, int events)
     : owner_(owner),
       number_(number),
