@@ -24,6 +24,15 @@ template <class Done> bool spin_until(std::int64_t limit, Done&& done) {
   return true;
 }
 
+// Acquires a mutex that others hold for about a microsecond: polls before it sleeps. `lock` must not own it.
+template <class Lock> void lock_polling(Lock& lock) {
+  for (int i = 0; i < 64; ++i) {
+    if (lock.try_lock()) return;
+    pause_cpu();
+  }
+  lock.lock();
+}
+
 // Decides whether to poll before the next sleep. After the first time that was in vain, 31 waits go without, so at most
 // a small share of the waits polls for nothing.
 class SpinPolicy {

@@ -1,6 +1,7 @@
 // How long the acts of a data stage take: whether waking a thread for one would cost more than the act.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "karez/runtime/namespace.h"
@@ -22,6 +23,12 @@ class ActCosts {
   }
   bool is_long(std::int64_t time) const { return time > 4 * limit_; }  // of one act; any thread may call it
   bool is_short() const { return count_ >= 16 && total_ < limit_ * count_ && long_acts_ * 8 <= total_; }
+  // How the time on a core is measured: of one act in so many, because to measure takes about half of the limit. At
+  // most 64, so that the share of short acts is known soon.
+  int measure_interval() const {
+    if (count_ < 16) return 1;
+    return static_cast<int>(std::clamp<std::int64_t>(16 * limit_ * count_ / std::max<std::int64_t>(total_, 1), 1, 64));
+  }
 
  private:
   std::int64_t limit_;

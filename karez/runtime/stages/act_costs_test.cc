@@ -34,6 +34,16 @@ TEST(ActCosts, RareLongActsCountByTheirShareOfTheTime) {
   EXPECT_FALSE(costs.is_short());
 }
 
+TEST(ActCosts, ToMeasureActsTakesASmallShareOfTheirTime) {
+  EXPECT_EQ(after(15, 1).measure_interval(), 1);  // not known yet
+  EXPECT_EQ(after(16, 0).measure_interval(), 64);
+  EXPECT_EQ(after(50, 1).measure_interval(), 64);
+  EXPECT_EQ(after(50, 100).measure_interval(), 16);
+  EXPECT_EQ(after(50, 400).measure_interval(), 4);
+  EXPECT_EQ(after(50, 1600).measure_interval(), 1);
+  EXPECT_EQ(after(50, 1'000'000).measure_interval(), 1);
+}
+
 TEST(ActCosts, AStageThatReadsAFileFromTimeToTimeIsNotShort) {
   ActCosts costs(100);
   for (int i = 0; i < 10'000; ++i) costs.add(i % 1000 == 999 ? 50'000 : 1);

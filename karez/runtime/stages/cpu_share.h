@@ -1,7 +1,6 @@
 // How much of the time of a data stage's acts is spent computing: whether the stage is bound by the CPU or by IO.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 
 #include "karez/runtime/namespace.h"
@@ -11,9 +10,12 @@ namespace karez::runtime {
 // Acts of the last seconds have the most weight.
 class CpuShare {
  public:
-  // Whether the next act should be measured. Of short acts, one in 64 is measured, because this takes as long as such
-  // an act.
-  bool is_due(bool short_act) { return !short_act || ++short_acts_ % 64 == 0; }
+  // Whether the next act should be measured: one in `interval` (ActCosts::measure_interval).
+  bool is_due(int interval) {
+    if (++unmeasured_ < interval) return false;
+    unmeasured_ = 0;
+    return true;
+  }
   // An act of `seconds`, and the part of it in which its thread computed.
   void add(double computing, double seconds) {
     computing_ += computing < seconds ? computing : seconds;  // two clocks
@@ -24,7 +26,7 @@ class CpuShare {
   std::optional<double> share() const { return seconds_ > 0 ? std::optional(computing_ / seconds_) : std::nullopt; }
 
  private:
-  std::uint32_t short_acts_ = 0;
+  int unmeasured_ = 0;  // acts since the last one that was due
   double computing_ = 0, seconds_ = 0;
 };
 

@@ -21,12 +21,12 @@ TEST(CpuShare, IsAtMostOne) {
   EXPECT_EQ(share.share(), 1.0);
 }
 
-TEST(CpuShare, ShortActsAreMeasuredOnceIn64) {
+TEST(CpuShare, OneActInAnIntervalIsDue) {
   CpuShare share;
   int measured = 0;
-  for (int i = 0; i < 640; ++i) measured += share.is_due(true);
+  for (int i = 0; i < 640; ++i) measured += share.is_due(64);
   EXPECT_EQ(measured, 10);
-  for (int i = 0; i < 5; ++i) EXPECT_TRUE(share.is_due(false));
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(share.is_due(1));
 }
 
 TEST(CpuShare, OldActsHaveLessWeight) {

@@ -123,7 +123,8 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
                                          const std::function<void()>& while_waiting) {
   check_process();
   std::vector<StageMachine::Slot> dropped;  // destroyed after the lock is released
-  Lock lock(mutex_);
+  Lock lock(mutex_, std::defer_lock);
+  lock_polling(lock);
   std::optional<ReaderCount> waits;
   std::int64_t idle = -1;  // the idle time when the wait began
   std::optional<StreamWait> waiting;
@@ -266,8 +267,7 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   const bool short_act = stream.is_short(ready);
   if (!short_act) wake_threads();
   CpuShare& cpu = stream.cpu[static_cast<std::size_t>(ready.index)];
-  const bool tuner_measures = stream.measures_computing(ready);
-  const bool measures = cpu.is_due(short_act) || tuner_measures;
+  const bool measures = stream.measures_computing(ready);
   const std::shared_ptr<const std::string> label = logs_.empty() ? nullptr : stream.label(ready);
   lock.unlock();
   notify();
@@ -294,7 +294,7 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   const bool preempted =
       stream.costs[static_cast<std::size_t>(ready.index)].is_long(end - begin) && thread_switches.only_preempted();
   if (!lock.try_lock()) {
-    lock.lock();
+    lock_polling(lock);
     thread_switches.update();
   }
   if (label && !logs_.empty()) log_act({label, current_thread, current_thread_id, begin, end}, group);

@@ -65,10 +65,11 @@ class ServedStream {
       group.push_back(machine->begin(stage, true));
     return group;
   }
-  // Whether to measure how long the next act of a stage uses a core. This takes about a microsecond, so only some short
-  // acts are measured.
+  // Whether to measure how long the next act of a stage uses a core. The tuner needs this more often.
   bool measures_computing(plan::StageId stage) {
-    return tuner && tuner->measures(stage) && (!is_short(stage) || ++short_acts % 16 == 0);
+    const auto number = static_cast<std::size_t>(stage.index);
+    const int interval = costs[number].measure_interval();
+    return cpu[number].is_due(tuner && tuner->measures(stage) ? std::min(interval, 16) : interval);
   }
   bool is_short(plan::StageId stage) const { return costs[static_cast<std::size_t>(stage.index)].is_short(); }
   // Whether the reader has so many elements that a thread need not be woken for the acts that are ready: at least half
@@ -154,7 +155,6 @@ class ServedStream {
   std::unique_ptr<StageMachine> machine;        // null after a close
   std::optional<StreamTuner> tuner;             // if numbers of the data set are automatic
   std::atomic<bool> wants_other_actors{false};  // see StreamTuner
-  std::uint32_t short_acts = 0;                 // of stages with automatic lanes
   int lanes = 0;                                // the maximum number of acts at the same time
   int running = 0;                              // acts
   int closers = 0;                              // threads that wait in `close`

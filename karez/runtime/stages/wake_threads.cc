@@ -45,7 +45,7 @@ template <class Done> bool DataThreads::spin(SpinPolicy& policy, Lock& lock, Don
   const auto limit = static_cast<std::int64_t>(5 * wake_ns_ / scale_.ns_per_tick());
   lock.unlock();
   const bool succeeded = spin_until(limit, [&] { return done() || idle_clock_->has_launch(); });
-  lock.lock();
+  lock_polling(lock);
   policy.add(succeeded);
   return succeeded;
 }
