@@ -7,19 +7,22 @@
 namespace karez::kernels {
 namespace {
 
-bool supports_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::b8 || is_half(dtype); }
+bool supports_dtype(DType dtype, DType computed) {
+  if (dtype == DType::f32 || dtype == DType::b8) return true;
+  return computed == DType::f64 ? dtype == DType::f64 : is_half(dtype);
+}
 
 }  // namespace
 
-std::optional<BroadcastPattern> find_broadcast_pattern(const CallSpec& call) {
+std::optional<BroadcastPattern> find_broadcast_pattern(const CallSpec& call, DType computed) {
   if (!has_operands(call, -1, 1) || call.in.empty() || call.in.size() > max_pointwise_inputs) return std::nullopt;
   const View& y = call.out[0];
   std::vector<Strides> strides{y.strides};
   for (const View& x : call.in) {
-    if (x.shape != y.shape || !supports_dtype(x.dtype)) return std::nullopt;
+    if (x.shape != y.shape || !supports_dtype(x.dtype, computed)) return std::nullopt;
     strides.push_back(x.strides);
   }
-  if (!supports_dtype(y.dtype) || y.count() == 0) return std::nullopt;
+  if (!supports_dtype(y.dtype, computed) || y.count() == 0) return std::nullopt;
   const Loops loops = loops_over(y.shape, strides, Order::by_memory);
   if (loops.rank > 2 || (loops.step(0) != 1 && loops.inner() != 1)) return std::nullopt;
   BroadcastPattern out;

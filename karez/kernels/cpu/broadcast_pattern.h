@@ -28,7 +28,8 @@ struct BroadcastPattern {
   DType out = DType::f32;
 };
 
-// Returns nullopt if the call has strides, types or a number of inputs that the fast kernels do not support.
-std::optional<BroadcastPattern> find_broadcast_pattern(const CallSpec& call);
+// Returns nullopt if the call has strides, types or a number of inputs that the fast kernels do not support. Kernels
+// that compute in f32 support f32, bool, bf16 and f16; kernels that compute in f64 support f64, f32 and bool.
+std::optional<BroadcastPattern> find_broadcast_pattern(const CallSpec& call, DType computed = DType::f32);
 
 }  // namespace karez::kernels

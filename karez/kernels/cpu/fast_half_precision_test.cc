@@ -136,14 +136,83 @@ template <class T> void expect_conversions() {
         << i;
 }
 
+// Tests conversions of the first `n` elements, which may end inside a vector.
+template <class T> void expect_conversions_of_size(std::int64_t n) {
+  std::vector<float> floats;
+  std::vector<T> halves;
+  for (std::int64_t i = 0; i < n; ++i) floats.push_back(static_cast<float>(i % 7) * 0.3f - 1), halves.emplace_back(i);
+  std::vector<Buffer> in;
+  in.push_back(filled<float>(Shape{n}, floats));
+  const auto rounded = logical<T>(run_row(table().row("hwy.cast"), in, {View(dtype_of<T>(), Shape{n})})[0]);
+  in[0] = filled<T>(Shape{n}, halves);
+  const auto widened = logical<float>(run_row(table().row("hwy.cast"), in, {f32({n})})[0]);
+  for (std::size_t i = 0; i < floats.size(); ++i) {
+    EXPECT_EQ(rounded[i].bits, T(floats[i]).bits) << i << " of " << n;
+    EXPECT_EQ(widened[i], static_cast<float>(i)) << i << " of " << n;
+  }
+}
+
 TEST(FastHalfPrecision, ConversionsAgreeWithTheHalfPrecisionClasses) {
-  expect_conversions<Bf16>();
-  expect_conversions<F16>();
+  on_every_instruction_set([](const char* name) {
+    SCOPED_TRACE(cat("on ", name));
+    expect_conversions<Bf16>();
+    expect_conversions<F16>();
+    for (const std::int64_t n : {1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 511, 512, 513, 527, 1025}) {
+      expect_conversions_of_size<F16>(std::min<std::int64_t>(n, 2048));
+      expect_conversions_of_size<Bf16>(std::min<std::int64_t>(n, 256));
+    }
+  });
   for (const DType half : {DType::bf16, DType::f16}) {
     EXPECT_EQ(table().find(call_of("cast", {f32({5, 3})}, {View(half, {5, 3})}))->kernel, "hwy.cast");
     EXPECT_EQ(table().find(call_of("cast", {View(half, {5, 3})}, {f32({5, 3})}))->kernel, "hwy.cast");
     EXPECT_EQ(table().find(call_of("cast", {View(half, {5, 3})}, {View(DType::i64, {5, 3})}))->kernel, "plain.cast");
   }
+}
+
+// Computes x op y in f32 and rounds once; every size ends at another place inside a vector.
+template <class T> void expect_rounded_once(std::int64_t n) {
+  const auto x = [](std::int64_t i) {
+    if (i % 97 == 5) return T(-HUGE_VALF);
+    if (i % 97 == 6) return T(NAN);
+    if (i % 97 == 7) return T(-0.0f);
+    return T::from_bits(static_cast<std::uint16_t>(i * 2654435761u >> 7));
+  };
+  const auto y = [](std::int64_t i) { return T(static_cast<float>(i % 31) * 0.37f - 4); };
+  std::vector<T> xs, ys;
+  for (std::int64_t i = 0; i < n; ++i) xs.push_back(x(i)), ys.push_back(y(i));
+  const auto compare = [&](const char* expr, auto op) {
+    std::vector<Buffer> in;
+    in.push_back(filled<T>(Shape{n}, xs));
+    in.push_back(filled<T>(Shape{n}, ys));
+    const auto out =
+        logical<T>(run_row(table().row("hwy.pointwise"), in, {View(dtype_of<T>(), {n})}, {{"expr", expr}})[0]);
+    for (std::size_t i = 0; i < xs.size(); ++i) {
+      const T expected(op(static_cast<float>(xs[i]), static_cast<float>(ys[i])));
+      if (std::isnan(static_cast<float>(expected))) EXPECT_TRUE(std::isnan(static_cast<float>(out[i]))) << expr;
+      else EXPECT_EQ(out[i].bits, expected.bits) << expr << " at " << i << " of " << n;
+    }
+  };
+  compare("x0 * x1", [](float a, float b) { return a * b; });
+  compare("x0 - x1", [](float a, float b) { return a - b; });
+  compare("x0 * 3", [](float a, float) { return a * 3; });
+  compare("2 - x0", [](float a, float) { return 2 - a; });
+  compare("-x0", [](float a, float) { return -a; });
+  compare("max(x0, 0)", [](float a, float) { return a != a ? a : a > 0 ? a : 0.0f; });
+  compare("select(x1, x0, x1)", [](float a, float b) { return b != 0 ? a : b; });
+  compare("x0 * x0 + x0", [](float a, float) {
+    volatile float square = a * a;  // without a fused multiplication and addition
+    return square + a;
+  });
+}
+
+TEST(FastHalfPrecision, ResultsOfPointwiseCallsAreRoundedOnceFromF32) {
+  on_every_instruction_set([](const char* name) {
+    SCOPED_TRACE(cat("on ", name));
+    for (const std::int64_t n : {1, 7, 8, 9, 15, 16, 17, 511, 512, 513, 2071}) {
+      expect_rounded_once<F16>(n);
+      expect_rounded_once<Bf16>(n);
+    }
+  });
 }
 
 TEST(FastHalfPrecision, PointwiseCallsReadAndWriteHalvesDirectly) {

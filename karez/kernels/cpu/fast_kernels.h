@@ -12,13 +12,14 @@
 
 namespace karez::kernels {
 
-std::vector<KernelRow> onednn_rows();         // matmul, conv2d, avg_pool and their gradients
-std::vector<KernelRow> hwy_conv_rows();       // conv2d with one input channel
-std::vector<KernelRow> hwy_pointwise_rows();  // pointwise
-std::vector<KernelRow> hwy_pool_rows();       // max_pool, max_pool_grad
-std::vector<KernelRow> hwy_reduce_rows();     // reduce_sum, reduce_max, reduce_min
-std::vector<KernelRow> hwy_update_rows();     // sgd, adam, sgd_if, adam_if
-std::vector<KernelRow> hwy_random_rows();     // random_uniform
+std::vector<KernelRow> onednn_rows();             // matmul, conv2d, avg_pool and their gradients
+std::vector<KernelRow> hwy_conv_rows();           // conv2d with one input channel
+std::vector<KernelRow> hwy_pointwise_rows();      // pointwise
+std::vector<KernelRow> hwy_pointwise_f64_rows();  // pointwise, cast
+std::vector<KernelRow> hwy_pool_rows();           // max_pool, max_pool_grad
+std::vector<KernelRow> hwy_reduce_rows();         // reduce_sum, reduce_max, reduce_min
+std::vector<KernelRow> hwy_update_rows();         // sgd, adam, sgd_if, adam_if
+std::vector<KernelRow> hwy_random_rows();         // random_uniform
 
 // Returns oneDNN's name for the implementation that runs this call, or "" if oneDNN has no fast one. For tests and
 // benchmarks.

@@ -58,14 +58,14 @@ inline void fill_random(KernelBench& bench, unsigned seed) {
   for (Buffer& buffer : bench.in) fill_random(buffer, seed++);
 }
 
-// Returns the largest |a - b| / (1 + |b|) over the f32 or half elements of two buffers; for other types 1 if any
+// Returns the largest |a - b| / (1 + |b|) over the floats of two buffers; for other types 1 if any
 // element differs, otherwise 0. Two NaNs are equal.
 inline double difference(Buffer& a, Buffer& b) {
   require(a.view.shape == b.view.shape && a.view.dtype == b.view.dtype, "two buffers differ in type: ", a.view, " and ",
           b.view);
   double largest = 0;
   for_each_index(a.view.shape, [&](const auto& index) {
-    if (a.view.dtype != DType::f32 && !is_half(a.view.dtype)) {
+    if (!is_float(a.view.dtype)) {
       with_type(a.view.dtype,
                 [&]<class T>() { largest = std::max(largest, a.at<T>(index) == b.at<T>(index) ? 0.0 : 1.0); });
       return;
@@ -120,6 +120,9 @@ inline std::vector<CallSpec> calls_for_fast_rows() {
       make("avg_pool_grad", {z}, {y}, pool),
       make("pointwise", {matrix}, {matrix}, {{"expr", "max(x0, 0)"}}),
       make("pointwise", {matrix, View(DType::f32, matrix.shape, {1, 0})}, {matrix}, {{"expr", "exp(x0 - x1) * x0"}}),
+      make("pointwise", {View(DType::f64, matrix.shape), View(DType::f64, matrix.shape, {0, 1})},
+           {View(DType::f64, matrix.shape)}, {{"expr", "exp(x0) * x1 + 1"}}),
+      make("cast", {matrix}, {View(DType::f64, matrix.shape)}, {}),
       make("cast", {matrix}, {View(DType::bf16, matrix.shape)}, {}),
       make("cast", {View(DType::f16, matrix.shape)}, {matrix}, {}),
       make("reduce_sum", {matrix}, {f32({400})}, {{"axes", Ints{0}}}),

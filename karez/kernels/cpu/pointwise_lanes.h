@@ -31,63 +31,77 @@ inline constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(D()
 
 HWY_INLINE V lanes_of(float value) { return hn::Set(D(), value); }
 
+// Vectors of f64 run the same functions, except those whose polynomials have only the accuracy of f32.
+using D64 = hn::ScalableTag<double>;
+using V64 = hn::Vec<D64>;
+
+template <class X> using ElementOf = hn::TFromD<hn::DFromV<X>>;
+template <class X> HWY_INLINE X all_lanes(double value) {
+  return hn::Set(hn::DFromV<X>(), static_cast<ElementOf<X>>(value));
+}
+
 // Applies a scalar function of two arguments lane by lane.
-template <class F> HWY_INLINE V lane_by_lane(F f, V x, V y) {
-  HWY_ALIGN float a[lanes];
-  HWY_ALIGN float b[lanes];
-  hn::Store(x, D(), a);
-  hn::Store(y, D(), b);
-  for (std::int64_t i = 0; i < lanes; ++i) a[i] = f(a[i], b[i]);
-  return hn::Load(D(), a);
+template <class F, class X> HWY_INLINE X lane_by_lane(F f, X x, X y) {
+  const hn::DFromV<X> d;
+  constexpr std::size_t width = hn::MaxLanes(hn::DFromV<X>());
+  HWY_ALIGN ElementOf<X> a[width];
+  HWY_ALIGN ElementOf<X> b[width];
+  hn::Store(x, d, a);
+  hn::Store(y, d, b);
+  for (std::size_t i = 0; i < width; ++i) a[i] = f(a[i], b[i]);
+  return hn::Load(d, a);
 }
 
 // The errors stated below are the largest that were measured over ten million floats from all binades. Cases that
 // Highway's functions do not define (NaN, infinities, large arguments) are handled here. The result of an element does
 // not depend on other elements.
 
-// Error: 1 ulp. The result is inf from 88.73 on.
-HWY_INLINE V exp_of(V x) {
-  V y = hn::Exp(D(), hn::Min(x, lanes_of(104)));
+// Error: 1 ulp. The result is inf from 88.73 on, or for f64 from 709.79 on.
+template <class X> HWY_INLINE X exp_of(X x) {
+  const X y = hn::Exp(hn::DFromV<X>(), hn::Min(x, all_lanes<X>(sizeof(ElementOf<X>) == sizeof(float) ? 104 : 1000)));
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 // Error: 1 ulp. The result is -inf for both zeros and NaN for negative x.
-HWY_INLINE V log_of(V x) {
-  const V zero = hn::Zero(D()), inf = lanes_of(std::numeric_limits<float>::infinity());
-  V pole = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(inf), lanes_of(std::numeric_limits<float>::quiet_NaN()));
-  V y = hn::IfThenElse(hn::Gt(x, zero), hn::Log(D(), x), pole);
+template <class X> HWY_INLINE X log_of(X x) {
+  const hn::DFromV<X> d;
+  const X zero = hn::Zero(d), inf = all_lanes<X>(std::numeric_limits<double>::infinity());
+  X pole = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(inf), all_lanes<X>(std::numeric_limits<double>::quiet_NaN()));
+  X y = hn::IfThenElse(hn::Gt(x, zero), hn::Log(d, x), pole);
   return hn::IfThenElse(hn::Eq(x, inf), inf, y);
 }
 // Error: 3 ulp.
-HWY_INLINE V tanh_of(V x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(D(), x)); }
-HWY_INLINE V sqrt_of(V x) { return hn::Sqrt(x); }
-HWY_INLINE V rsqrt_of(V x) { return hn::Div(lanes_of(1), hn::Sqrt(x)); }
-HWY_INLINE V abs_of(V x) { return hn::Abs(x); }
+template <class X> HWY_INLINE X tanh_of(X x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(hn::DFromV<X>(), x)); }
+template <class X> HWY_INLINE X sqrt_of(X x) { return hn::Sqrt(x); }
+template <class X> HWY_INLINE X rsqrt_of(X x) { return hn::Div(all_lanes<X>(1), hn::Sqrt(x)); }
+template <class X> HWY_INLINE X abs_of(X x) { return hn::Abs(x); }
 // Error: 3 ulp. The argument of the exponential is negative, so it never overflows, and small results keep all digits.
-HWY_INLINE V sigmoid_of(V x) {
-  const V one = lanes_of(1), e = exp_of(hn::Neg(hn::Abs(x)));
-  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(D())), e, one), hn::Add(one, e));
+template <class X> HWY_INLINE X sigmoid_of(X x) {
+  const X one = all_lanes<X>(1), e = exp_of(hn::Neg(hn::Abs(x)));
+  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(hn::DFromV<X>())), e, one), hn::Add(one, e));
 }
 // Error: 3 ulp of 1 for |x| up to 39000. For larger arguments, where Highway's reduction by pi loses bits, the C
 // library is used.
-HWY_INLINE V sin_of(V x) {
-  V y = hn::IfThenElse(hn::Eq(x, hn::Zero(D())), x, hn::Sin(D(), x));  // -0 remains -0
-  M in_range = hn::Le(hn::Abs(x), lanes_of(39000));
-  if (HWY_LIKELY(hn::AllTrue(D(), in_range))) return y;
-  return hn::IfThenElse(in_range, y, lane_by_lane([](float a, float) { return std::sin(a); }, x, x));
+template <class X> HWY_INLINE X sin_of(X x) {
+  const hn::DFromV<X> d;
+  X y = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, hn::Sin(d, x));  // -0 remains -0
+  const auto in_range = hn::Le(hn::Abs(x), all_lanes<X>(39000));
+  if (HWY_LIKELY(hn::AllTrue(d, in_range))) return y;
+  return hn::IfThenElse(in_range, y, lane_by_lane([](auto a, auto) { return std::sin(a); }, x, x));
 }
-HWY_INLINE V cos_of(V x) {
-  V y = hn::Cos(D(), x);
-  M in_range = hn::Le(hn::Abs(x), lanes_of(39000));
-  if (HWY_LIKELY(hn::AllTrue(D(), in_range))) return y;
-  return hn::IfThenElse(in_range, y, lane_by_lane([](float a, float) { return std::cos(a); }, x, x));
+template <class X> HWY_INLINE X cos_of(X x) {
+  const hn::DFromV<X> d;
+  X y = hn::Cos(d, x);
+  const auto in_range = hn::Le(hn::Abs(x), all_lanes<X>(39000));
+  if (HWY_LIKELY(hn::AllTrue(d, in_range))) return y;
+  return hn::IfThenElse(in_range, y, lane_by_lane([](auto a, auto) { return std::cos(a); }, x, x));
 }
 // Uses the C library, because exp(y log x) in f32 would lose one digit for each digit of the exponent.
-HWY_INLINE V pow_of(V x, V y) {
-  return lane_by_lane([](float a, float b) { return std::pow(a, b); }, x, y);
+template <class X> HWY_INLINE X pow_of(X x, X y) {
+  return lane_by_lane([](auto a, auto b) { return std::pow(a, b); }, x, y);
 }
 // Uses the C library, which is exact.
-HWY_INLINE V fmod_of(V x, V y) {
-  return lane_by_lane([](float a, float b) { return std::fmod(a, b); }, x, y);
+template <class X> HWY_INLINE X fmod_of(X x, X y) {
+  return lane_by_lane([](auto a, auto b) { return std::fmod(a, b); }, x, y);
 }
 // Error: 1.2 ulp. If |x| <= 1, computes x + x P(x^2); otherwise 1 - exp(-t Q(t)) with t = |x|, which rounds to 1 from t
 // = 4 on. P and Q are minimax polynomials of degree 6 and 5; before rounding, the results differ from erf by at most
@@ -135,20 +149,26 @@ HWY_INLINE V phi_of(V x) {
   const V e = hn::Mul(hn::Mul(half, t), hn::Exp(D(), exponent)), tail = hn::MulAdd(e, rounding_error, e);
   return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElse(hn::Gt(x, hn::Zero(D())), hn::Sub(one, tail), tail));
 }
+HWY_INLINE V64 erf_of(V64 x) {
+  return lane_by_lane([](double a, double) { return std::erf(a); }, x, x);
+}
+HWY_INLINE V64 phi_of(V64 x) {
+  return lane_by_lane([](double a, double) { return std::erfc(a * -0.7071067811865476) / 2; }, x, x);
+}
 
 // As in karez/base/ieee_min_max.h, a NaN in either operand is propagated, and +0 is greater than -0. (The instructions
 // propagate NaN from only one of the operands.) The bits of equal operands are combined, because they can differ only
 // in the sign of a zero.
-HWY_INLINE V max_of(V x, V y) {
-  const V unequal = hn::IfThenElse(hn::Or(hn::Gt(x, y), hn::IsNaN(x)), x, y);
+template <class X> HWY_INLINE X max_of(X x, X y) {
+  const X unequal = hn::IfThenElse(hn::Or(hn::Gt(x, y), hn::IsNaN(x)), x, y);
   return hn::IfThenElse(hn::Eq(x, y), hn::And(x, y), unequal);
 }
-HWY_INLINE V min_of(V x, V y) {
-  const V unequal = hn::IfThenElse(hn::Or(hn::Lt(x, y), hn::IsNaN(x)), x, y);
+template <class X> HWY_INLINE X min_of(X x, X y) {
+  const X unequal = hn::IfThenElse(hn::Or(hn::Lt(x, y), hn::IsNaN(x)), x, y);
   return hn::IfThenElse(hn::Eq(x, y), hn::Or(x, y), unequal);
 }
 // NaN differs from everything, including itself; Highway's Ne returns false for it on x86.
-HWY_INLINE M ne_of(V x, V y) { return hn::Not(hn::Eq(x, y)); }
+template <class X> HWY_INLINE auto ne_of(X x, X y) { return hn::Not(hn::Eq(x, y)); }
 HWY_INLINE V select_of(M c, V x, V y) { return hn::IfThenElse(c, x, y); }
 
 // Bools are bytes in memory and masks in registers.

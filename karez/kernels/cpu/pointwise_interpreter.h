@@ -1,0 +1,197 @@
+// The interpreter of pointwise expressions: runs an expression on blocks that fit in the L1 cache, in f32 or f64.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "karez/base/expr.h"
+#include "karez/kernels/cpu/broadcast_pattern.h"
+#include "karez/kernels/cpu/plain_kernels.h"
+#include "karez/kernels/cpu/pointwise_block_op.h"
+#include "karez/kernels/cpu/team.h"
+#include "karez/kernels/namespace.h"
+
+namespace karez::kernels {
+
+// The functions of one instruction set on blocks of C, which is float or double. A block in memory may be stored in a
+// narrower type.
+template <class C> struct BlockFunctions {
+  void (*run)(const BlockOp& op, std::int64_t count);
+  void (*fill)(C value, C* out, std::int64_t count);
+  void (*from_bools)(const std::uint8_t* from, C* to, std::int64_t count);
+  void (*to_bools)(const C* from, std::uint8_t* to, std::int64_t count);
+};
+
+// Every thread has separate blocks in the workspace: one for each constant and temporary, one for each input that is
+// repeated, bool or converted, and one for a bool result. If rows are short, a block holds several complete rows.
+template <class C> class PointwiseInterpreter {
+ public:
+  static constexpr std::int64_t block = 2048 / sizeof(C);  // so that a dozen registers fit in L1
+  static constexpr int max_registers = 64;
+
+  static bool supports(const CallSpec& call) {
+    const ExprProgram program = flatten(parse_expr(call.attrs.text("expr")));
+    return program.variables <= static_cast<int>(call.in.size()) && program.registers <= max_registers &&
+           std::none_of(program.ops.begin(), program.ops.end(), [](const ExprOp& op) { return is_bitwise(op.op); });
+  }
+
+  PointwiseInterpreter(const CallSpec& call, const BroadcastPattern& pattern)
+      : program_(flatten(parse_expr(call.attrs.text("expr")))),
+        pattern_(pattern),
+        team_(call.team),
+        rows_per_block_(std::max<std::int64_t>(block / pattern.columns, 1)) {
+    for (int i = 0; i < program_.variables; ++i) {
+      const auto uses = std::count_if(program_.ops.begin(), program_.ops.end(),
+                                      [i](const ExprOp& op) { return op.a == i || op.b == i || op.c == i; });
+      convert_once_.push_back(uses > 1 &&
+                              storage_of(pattern.inputs[static_cast<std::size_t>(i)].dtype) != Storage::computed);
+    }
+  }
+
+  std::int64_t workspace() const { return blocks_per_thread() * padded * static_cast<std::int64_t>(sizeof(C)) * team_; }
+
+  void run(const BlockFunctions<C>& functions, const KernelArgs& args) const {
+    C* scratch = elements<C>(args.workspace);
+    if (pattern_.rows == 1) {  // operands are dense or scalar, so any range of elements is a row
+      parallel_for(team_, pattern_.columns, grain, [&](std::int64_t from, std::int64_t to, int part) {
+        Runner runner{*this, functions, args, {}, scratch + part * blocks_per_thread() * padded};
+        runner.begin();
+        for (std::int64_t at = from; at < to; at += block) runner.block_at(0, 1, at, std::min(block, to - at));
+      });
+      return;
+    }
+    parallel_for(team_, pattern_.rows, std::max<std::int64_t>(grain / pattern_.columns, 1),
+                 [&](std::int64_t from, std::int64_t to, int part) {
+                   Runner runner{*this, functions, args, {}, scratch + part * blocks_per_thread() * padded};
+                   runner.begin();
+                   runner.rows(from, to);
+                 });
+  }
+
+ private:
+  static constexpr std::int64_t grain = 32768;  // fewer elements are not worth a second thread
+  // A register takes 64 bytes more than a block, so that registers start in different cache sets.
+  static constexpr std::int64_t padded = block + 64 / sizeof(C);
+
+  static Storage storage_of(DType dtype) {
+    if (dtype == DType::bf16) return Storage::bf16;
+    if (dtype == DType::f16) return Storage::f16;
+    return dtype == DType::f32 && std::is_same_v<C, double> ? Storage::f32 : Storage::computed;
+  }
+  std::int64_t blocks_per_thread() const { return static_cast<std::int64_t>(program_.registers) + 1; }
+
+  // Runs the blocks of one thread.
+  struct Runner {
+    const PointwiseInterpreter& plan;
+    const BlockFunctions<C>& functions;
+    const KernelArgs& args;
+    std::array<BlockOperand, max_registers> registers;
+    C* scratch;
+
+    C* block_of(int r) const { return scratch + r * padded; }
+
+    void copy(const BlockOperand& from, void* to, Storage storage, std::int64_t count) const {
+      functions.run({ExprKind::variable, from, {}, {}, to, storage}, count);
+    }
+    // Converts elements of an operand, from index `at` on.
+    void load(const Operand2d& operand, const std::byte* data, std::int64_t at, C* to, std::int64_t count) const {
+      const std::byte* from = data + at * size_of(operand.dtype);
+      if (operand.dtype == DType::b8)
+        return functions.from_bools(reinterpret_cast<const std::uint8_t*>(from), to, count);
+      copy({from, storage_of(operand.dtype)}, to, Storage::computed, count);
+    }
+    C element_at(const Operand2d& operand, const std::byte* data, std::int64_t at) const {
+      C out = 0;
+      load(operand, data, at, &out, 1);
+      return out;
+    }
+
+    // Fills the blocks that do not change: constants, scalars, and short rows, which are repeated to fill a block.
+    void begin() {
+      const auto& [rows, columns, inputs, out] = plan.pattern_;
+      const std::int64_t fill_count = std::min(block, rows * columns);
+      for (int r = 0; r < plan.program_.registers; ++r) registers[static_cast<std::size_t>(r)] = {block_of(r)};
+      for (std::size_t c = 0; c < plan.program_.constants.size(); ++c)
+        functions.fill(static_cast<C>(plan.program_.constants[c]),
+                       block_of(plan.program_.variables + static_cast<int>(c)), fill_count);
+      for (int i = 0; i < plan.program_.variables; ++i) {
+        const Operand2d& operand = inputs[static_cast<std::size_t>(i)];
+        const std::byte* data = args.in[static_cast<std::size_t>(i)];
+        if (operand.broadcast == Broadcast::scalar)
+          functions.fill(element_at(operand, data, 0), block_of(i), fill_count);
+        if (operand.broadcast == Broadcast::row && columns <= block)
+          for (std::int64_t row = 0; row < std::min(plan.rows_per_block_, rows); ++row)
+            load(operand, data, 0, block_of(i) + row * columns, columns);
+      }
+    }
+
+    // Prepares the register of input i for rows `row` to row + row_count - 1, from `column` on.
+    void load_input(int i, std::int64_t row, std::int64_t row_count, std::int64_t column, std::int64_t count) {
+      const Operand2d& operand = plan.pattern_.inputs[static_cast<std::size_t>(i)];
+      const std::byte* data = args.in[static_cast<std::size_t>(i)];
+      const std::int64_t columns = plan.pattern_.columns;
+      const bool whole_rows = columns <= block;
+      if (operand.broadcast == Broadcast::dense || (operand.broadcast == Broadcast::row && !whole_rows)) {
+        const std::int64_t at = operand.broadcast == Broadcast::dense ? row * columns + column : column;
+        if (operand.dtype == DType::b8 || plan.convert_once_[static_cast<std::size_t>(i)])
+          return load(operand, data, at, block_of(i), count);
+        registers[static_cast<std::size_t>(i)] = {data + at * size_of(operand.dtype), storage_of(operand.dtype)};
+      } else if (operand.broadcast == Broadcast::column) {
+        const std::int64_t repeats = whole_rows ? columns : count;
+        for (std::int64_t r = 0; r < row_count; ++r)
+          functions.fill(element_at(operand, data, (row + r) * operand.row_step), block_of(i) + r * repeats, repeats);
+      }
+    }
+
+    // Computes rows `row` to row + row_count - 1, from `column` on: `count` elements that are contiguous in the output.
+    void block_at(std::int64_t row, std::int64_t row_count, std::int64_t column, std::int64_t count) {
+      const ExprProgram& program = plan.program_;
+      for (int i = 0; i < program.variables; ++i) load_input(i, row, row_count, column, count);
+      const DType dtype = plan.pattern_.out;
+      std::byte* out = args.out[0] + (row * plan.pattern_.columns + column) * size_of(dtype);
+      const auto read = [&](int r) { return r < 0 ? BlockOperand() : registers[static_cast<std::size_t>(r)]; };
+      bool written = false;
+      for (std::size_t n = 0; n < program.ops.size(); ++n) {
+        const ExprOp& op = program.ops[n];
+        // The last operation computes the result and may write directly to the output.
+        written = n + 1 == program.ops.size() && op.dst == program.result && dtype != DType::b8;
+        functions.run({op.op, read(op.a), read(op.b), read(op.c), written ? static_cast<void*>(out) : block_of(op.dst),
+                       written ? storage_of(dtype) : Storage::computed},
+                      count);
+      }
+      if (written) return;
+      BlockOperand from = registers[static_cast<std::size_t>(program.result)];
+      if (dtype != DType::b8) return copy(from, out, storage_of(dtype), count);
+      if (from.storage != Storage::computed) {
+        copy(from, block_of(program.registers), Storage::computed, count);
+        from = {block_of(program.registers)};
+      }
+      functions.to_bools(static_cast<const C*>(from.data), reinterpret_cast<std::uint8_t*>(out), count);
+    }
+
+    void rows(std::int64_t from, std::int64_t to) {
+      const std::int64_t columns = plan.pattern_.columns;
+      if (columns <= block) {
+        for (std::int64_t row = from; row < to; row += plan.rows_per_block_) {
+          const std::int64_t row_count = std::min(plan.rows_per_block_, to - row);
+          block_at(row, row_count, 0, row_count * columns);
+        }
+        return;
+      }
+      for (std::int64_t row = from; row < to; ++row)
+        for (std::int64_t column = 0; column < columns; column += block)
+          block_at(row, 1, column, std::min(block, columns - column));
+    }
+  };
+
+  ExprProgram program_;
+  BroadcastPattern pattern_;
+  int team_ = 1;
+  std::int64_t rows_per_block_ = 1;
+  std::vector<bool> convert_once_;  // of each input: it is stored in a narrower type and used more than once
+};
+
+}  // namespace karez::kernels
