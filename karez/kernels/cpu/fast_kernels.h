@@ -13,6 +13,7 @@
 namespace karez::kernels {
 
 std::vector<KernelRow> onednn_rows();             // matmul, conv2d, avg_pool and their gradients
+std::vector<KernelRow> hwy_axis_rows();           // arg_max, cumsum
 std::vector<KernelRow> hwy_conv_rows();           // conv2d with one input channel
 std::vector<KernelRow> hwy_pointwise_rows();      // pointwise
 std::vector<KernelRow> hwy_pointwise_f64_rows();  // pointwise, cast
