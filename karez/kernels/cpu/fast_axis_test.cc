@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -158,10 +159,15 @@ TEST(FastAxis, CumsumAgreesWithThePlainRowOnEveryInstructionSet) {
   });
 }
 
-// Sums of half numbers are rounded once, from f64: these are next to midpoints, which rounding twice would move.
+// Sums of half numbers are rounded once, from f64. The sums 2049 + 2^-24 and 2051 - 2^-24 are so close to midpoints of
+// half numbers that rounding to f32 first would give the midpoint.
 TEST(FastAxis, CumsumOfHalvesRoundsOnce) {
   std::vector<tensor::F16> x;
-  for (int i = 0; i < 3000; ++i) x.push_back(tensor::F16(i % 3 == 0 ? 2049.0f : i % 3 == 1 ? -0x1p-24f : -2047.5f));
+  for (int i = 0; i < 500; ++i)
+    for (const float term : {2048.0f, 1.0f, 0x1p-24f, -2048.0f, -1.0f, -0x1p-24f}) {
+      const float base = i % 2 == 0 ? 0 : std::copysign(2.0f, term), tiny = i % 2 == 0 ? 1 : -1;
+      x.emplace_back(std::abs(term) > 1 ? term + base : std::abs(term) < 1 ? term * tiny : term);
+    }
   std::vector<Buffer> in;
   in.push_back(filled<tensor::F16>(Shape{3000}, x));
   auto y = run_row(table().row("hwy.cumsum"), in, {View(DType::f16, {3000})}, {{"axis", Attr(std::int64_t{0})}});

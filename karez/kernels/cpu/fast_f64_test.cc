@@ -1,6 +1,7 @@
 // Compares the f64 rows for pointwise calls, casts and reductions with the plain rows and with the C library.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -198,6 +199,76 @@ TEST(FastF64, CastsBetweenF32AndF64RoundToNearest) {
       }
     }
   });
+}
+
+TEST(FastF64, ReductionsAgreeWithThePlainRowOnEveryInstructionSet) {
+  on_every_instruction_set([](const char* name) {
+    SCOPED_TRACE(cat("on ", name));
+    for (const char* op : {"reduce_sum", "reduce_max", "reduce_min"})
+      for (const int team : {1, 2, 3}) {
+        for (const auto& [shape, axes] : std::vector<std::pair<Shape, Ints>>{{{64, 10}, {1}},
+                                                                             {{64, 10}, {0}},
+                                                                             {{300, 7}, {0}},
+                                                                             {{300, 8}, {0}},
+                                                                             {{300, 9}, {0}},
+                                                                             {{700, 33}, {0}},
+                                                                             {{3, 5000}, {1}},
+                                                                             {{100001}, {0}},
+                                                                             {{1}, {0}},
+                                                                             {{7, 5, 3}, {1}},
+                                                                             {{7, 5, 3}, {0, 1, 2}},
+                                                                             {{}, {}},
+                                                                             {{1, 40000, 3}, {1}}}) {
+          Shape result;
+          for (std::size_t d = 0; d < shape.size(); ++d)
+            if (std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(d)) == axes.end())
+              result.push_back(shape[d]);
+          expect_as_plain(call_of(op, {f64(shape)}, f64(result), {{"axes", axes}}, team), cat("hwy.", op),
+                          std::string(op) == "reduce_sum" ? 1e-12 : 0);
+        }
+      }
+  });
+  EXPECT_EQ(table().find(call_of("reduce_sum", {f64({5, 7, 3})}, f64({7}), {{"axes", Ints{0, 2}}}))->kernel,
+            "plain.reduce_sum");
+  EXPECT_EQ(table().find(call_of("reduce_sum", {f64({5, 7})}, View(DType::f32, {7}), {{"axes", Ints{0}}})),
+            std::nullopt);
+}
+
+TEST(FastF64, ExtremaPropagateNanAndOrderZeros) {
+  on_every_instruction_set([](const char* name) {
+    for (const std::int64_t n : {1, 2, 7, 8, 9, 40, 1000})
+      for (std::int64_t at = 0; at < n; at += 1 + n / 5) {
+        const auto extremum = [&](const char* op, double fill, double value) {
+          std::vector<double> x(static_cast<std::size_t>(n), fill);
+          x[static_cast<std::size_t>(at)] = value;
+          std::vector<Buffer> in;
+          in.push_back(filled<double>(Shape{n}, x));
+          return run_row(table().row(op), in, {f64({})}, {{"axes", Ints{0}}})[0].at<double>({});
+        };
+        SCOPED_TRACE(cat(n, " elements, ", at, " differs, on ", name));
+        EXPECT_TRUE(std::isnan(extremum("hwy.reduce_max", 1, NAN)));
+        EXPECT_TRUE(std::isnan(extremum("hwy.reduce_min", -HUGE_VAL, NAN)));
+        EXPECT_TRUE(same(extremum("hwy.reduce_max", -0.0, 0.0), 0.0));
+        EXPECT_TRUE(same(extremum("hwy.reduce_min", 0.0, -0.0), -0.0));
+        EXPECT_EQ(extremum("hwy.reduce_max", -HUGE_VAL, -1e308), -1e308);
+        EXPECT_EQ(extremum("hwy.reduce_min", HUGE_VAL, 5e-324), 5e-324);
+      }
+  });
+}
+
+TEST(FastF64, SumsHaveTheAccuracyOfF64) {
+  for (const int team : {1, 2}) {
+    const CallSpec call = call_of("reduce_sum", {f64({1000000})}, f64({}), {{"axes", Ints{0}}}, team);
+    KernelBench bench(table().row("hwy.reduce_sum"), call);
+    long double expected = 0;
+    for (std::int64_t i = 0; i < 1000000; ++i) {
+      const double x = 1.0 / static_cast<double>(i + 1);
+      bench.in[0].at<double>({i}) = x;
+      expected += static_cast<long double>(x);
+    }
+    bench.run();
+    EXPECT_LE(std::abs(static_cast<double>(bench.out[0].at<double>({}) - expected)), 2e-14);
+  }
 }
 
 }  // namespace

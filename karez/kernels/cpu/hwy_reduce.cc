@@ -1,5 +1,5 @@
-// Sums, maxima and minima of f32 tensors. In memory order, the dimensions must be a kept group, a reduced group and a
-// kept group, each of which may be empty.
+// Sums, maxima and minima of f32 and f64 tensors. In memory order, the dimensions must be a kept group, a reduced group
+// and a kept group, each of which may be empty.
 #include "karez/base/text.h"
 #include "karez/kernels/cpu/hwy_targets.h"
 
@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "karez/kernels/cpu/fast_kernels.h"
 #include "karez/kernels/cpu/loops.h"
@@ -33,45 +34,57 @@ HWY_BEFORE_NAMESPACE();
 namespace karez::kernels::HWY_NAMESPACE {
 namespace {
 
-struct Sum {
-  static constexpr float identity = 0.0f;
-  static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
-  static HWY_INLINE float reduce_lanes(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
+template <class T> using TagOf = hn::ScalableTag<T>;
+template <class T> using VecOf = hn::Vec<TagOf<T>>;
+
+template <class Number> struct Sum {
+  using T = Number;
+  static constexpr T identity = 0;
+  static HWY_INLINE VecOf<T> join(VecOf<T> a, VecOf<T> b) { return hn::Add(a, b); }
+  static HWY_INLINE T reduce_lanes(VecOf<T> v) { return hn::GetLane(hn::SumOfLanes(TagOf<T>(), v)); }
 };
-// Returns whether any lane has exactly these bits.
-HWY_INLINE bool has_bits(V v, std::int32_t bits) {
-  const hn::RebindToSigned<D> words;
-  return !hn::AllFalse(words, hn::Eq(hn::BitCast(words, v), hn::Set(words, bits)));
+// Returns whether any lane is the zero with this sign.
+template <class T> HWY_INLINE bool has_zero(VecOf<T> v, bool negative) {
+  const hn::RebindToSigned<TagOf<T>> words;
+  const auto bits = hn::BitCast(words, hn::Set(TagOf<T>(), negative ? T{-0.0} : T{0.0}));
+  return !hn::AllFalse(words, hn::Eq(hn::BitCast(words, v), bits));
 }
 
 // As in karez/base/ieee_min_max.h: NaN is propagated, and -0 is less than +0.
-struct Max {
-  static constexpr float identity = -std::numeric_limits<float>::infinity();
-  static HWY_INLINE V join(V a, V b) { return max_of(a, b); }
-  static HWY_INLINE float reduce_lanes(V v) {
-    if (!hn::AllFalse(D(), hn::IsNaN(v))) return std::numeric_limits<float>::quiet_NaN();
-    const float largest = hn::GetLane(hn::MaxOfLanes(D(), v));
-    return largest != 0 ? largest : has_bits(v, 0) ? 0.0f : -0.0f;
+template <class Number> struct Max {
+  using T = Number;
+  static constexpr T identity = -std::numeric_limits<T>::infinity();
+  static HWY_INLINE VecOf<T> join(VecOf<T> a, VecOf<T> b) { return max_of(a, b); }
+  static HWY_INLINE T reduce_lanes(VecOf<T> v) {
+    if (!hn::AllFalse(TagOf<T>(), hn::IsNaN(v))) return std::numeric_limits<T>::quiet_NaN();
+    const T largest = hn::GetLane(hn::MaxOfLanes(TagOf<T>(), v));
+    return largest != 0 ? largest : has_zero<T>(v, false) ? T{0.0} : T{-0.0};
   }
 };
-struct Min {
-  static constexpr float identity = std::numeric_limits<float>::infinity();
-  static HWY_INLINE V join(V a, V b) { return min_of(a, b); }
-  static HWY_INLINE float reduce_lanes(V v) {
-    if (!hn::AllFalse(D(), hn::IsNaN(v))) return std::numeric_limits<float>::quiet_NaN();
-    const float smallest = hn::GetLane(hn::MinOfLanes(D(), v));
-    return smallest != 0 ? smallest : has_bits(v, std::numeric_limits<std::int32_t>::min()) ? -0.0f : 0.0f;
+template <class Number> struct Min {
+  using T = Number;
+  static constexpr T identity = std::numeric_limits<T>::infinity();
+  static HWY_INLINE VecOf<T> join(VecOf<T> a, VecOf<T> b) { return min_of(a, b); }
+  static HWY_INLINE T reduce_lanes(VecOf<T> v) {
+    if (!hn::AllFalse(TagOf<T>(), hn::IsNaN(v))) return std::numeric_limits<T>::quiet_NaN();
+    const T smallest = hn::GetLane(hn::MinOfLanes(TagOf<T>(), v));
+    return smallest != 0 ? smallest : has_zero<T>(v, true) ? T{-0.0} : T{0.0};
   }
 };
 
-template <class K> HWY_INLINE V load_masked(const float* p, M mask) {
-  return hn::IfThenElse(mask, hn::MaskedLoad(mask, D(), p), lanes_of(K::identity));
+template <class K> using Element = typename K::T;
+template <class K> constexpr auto lanes_per_vector = static_cast<std::int64_t>(hn::MaxLanes(TagOf<Element<K>>()));
+
+template <class K> HWY_INLINE VecOf<Element<K>> load_masked(const Element<K>* p, hn::Mask<TagOf<Element<K>>> mask) {
+  const TagOf<Element<K>> d;
+  return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, p), hn::Set(d, K::identity));
 }
 
 // Reduces one contiguous run of `count` elements to a number.
-template <class K> HWY_INLINE float reduce_run(const float* x, std::int64_t count) {
-  const D d;
-  const auto initial = lanes_of(K::identity);
+template <class K> HWY_INLINE Element<K> reduce_run(const Element<K>* x, std::int64_t count) {
+  constexpr std::int64_t lanes = lanes_per_vector<K>;
+  const TagOf<Element<K>> d;
+  const auto initial = hn::Set(d, K::identity);
   auto total = initial;
   std::int64_t i = 0;
   while (i + 4 * lanes <= count) {
@@ -93,19 +106,22 @@ template <class K> HWY_INLINE float reduce_run(const float* x, std::int64_t coun
 
 // Reduces `rows` rows, which are `step` elements apart, into out[0..columns), where columns <= vectors x lanes.
 template <class K, int vectors>
-HWY_INLINE void reduce_panel(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
-  const D d;
-  const V initial = lanes_of(K::identity);
+HWY_INLINE void reduce_panel(const Element<K>* x, std::int64_t rows, std::int64_t step, std::int64_t columns,
+                             Element<K>* out) {
+  using X = VecOf<Element<K>>;
+  constexpr std::int64_t lanes = lanes_per_vector<K>;
+  const TagOf<Element<K>> d;
+  const X initial = hn::Set(d, K::identity);
   const auto last = hn::FirstN(d, static_cast<std::size_t>(columns - (vectors - 1) * lanes));
-  const auto load = [&](const float* p, int v) HWY_ATTR {
+  const auto load = [&](const Element<K>* p, int v) HWY_ATTR {
     return v + 1 == vectors ? load_masked<K>(p + v * lanes, last) : hn::LoadU(d, p + v * lanes);
   };
-  V total[vectors];
+  X total[vectors];
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; ++v) total[v] = initial;
   for (std::int64_t first = 0; first < rows; first += chunk) {
     constexpr int sets = vectors == 1 ? 4 : 2;  // independent chains of additions; the pragmas keep them in registers
-    V sum[sets * vectors];
+    X sum[sets * vectors];
 #pragma GCC unroll 8
     for (int i = 0; i < sets * vectors; ++i) sum[i] = initial;
     const std::int64_t end = std::min(rows, first + chunk);
@@ -128,7 +144,9 @@ HWY_INLINE void reduce_panel(const float* x, std::int64_t rows, std::int64_t ste
 }
 
 template <class K>
-HWY_INLINE void reduce_columns(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
+HWY_INLINE void reduce_columns(const Element<K>* x, std::int64_t rows, std::int64_t step, std::int64_t columns,
+                               Element<K>* out) {
+  constexpr std::int64_t lanes = lanes_per_vector<K>;
   for (std::int64_t c = 0; c < columns;) {
     const std::int64_t remaining = columns - c;
     if (remaining > 3 * lanes) {
@@ -146,35 +164,33 @@ HWY_INLINE void reduce_columns(const float* x, std::int64_t rows, std::int64_t s
   }
 }
 
-template <class K> HWY_INLINE void reduce_runs(const float* x, std::int64_t outer, std::int64_t count, float* out) {
+template <class K>
+HWY_INLINE void reduce_runs(const Element<K>* x, std::int64_t outer, std::int64_t count, Element<K>* out) {
   for (std::int64_t a = 0; a < outer; ++a) out[a] = reduce_run<K>(x + a * count, count);
 }
 
 // Computes `outer` reductions of `count` terms each. A term is a row of `columns` elements; consecutive terms are
 // `step` elements apart.
-void reduce_block(ReduceKind kind, const float* x, std::int64_t outer, std::int64_t count, std::int64_t columns,
-                  std::int64_t step, float* out) {
+template <class T>
+void reduce_block_of(ReduceKind kind, const T* x, std::int64_t outer, std::int64_t count, std::int64_t columns,
+                     std::int64_t step, T* out) {
   const auto reduce_all = [&]<class K>() HWY_ATTR {
     if (columns == 1 && step == 1) return reduce_runs<K>(x, outer, count, out);
     for (std::int64_t a = 0; a < outer; ++a)
       reduce_columns<K>(x + a * count * step, count, step, columns, out + a * columns);
   };
-  if (kind == ReduceKind::sum) reduce_all.template operator()<Sum>();
-  if (kind == ReduceKind::max) reduce_all.template operator()<Max>();
-  if (kind == ReduceKind::min) reduce_all.template operator()<Min>();
+  if (kind == ReduceKind::sum) reduce_all.template operator()<Sum<T>>();
+  if (kind == ReduceKind::max) reduce_all.template operator()<Max<T>>();
+  if (kind == ReduceKind::min) reduce_all.template operator()<Min<T>>();
 }
 
-void join_rows(ReduceKind kind, const float* parts, std::int64_t rows, std::int64_t columns, float* out) {
-  for (std::int64_t c = 0; c < columns; ++c) {
-    float total = parts[c];
-    for (std::int64_t r = 1; r < rows; ++r) {
-      const float x = parts[r * columns + c];
-      total = kind == ReduceKind::sum   ? total + x
-              : kind == ReduceKind::max ? ieee_maximum(total, x)
-                                        : ieee_minimum(total, x);
-    }
-    out[c] = total;
-  }
+void reduce_block_f32(ReduceKind kind, const float* x, std::int64_t outer, std::int64_t count, std::int64_t columns,
+                      std::int64_t step, float* out) {
+  reduce_block_of(kind, x, outer, count, columns, step, out);
+}
+void reduce_block_f64(ReduceKind kind, const double* x, std::int64_t outer, std::int64_t count, std::int64_t columns,
+                      std::int64_t step, double* out) {
+  reduce_block_of(kind, x, outer, count, columns, step, out);
 }
 
 }  // namespace
@@ -184,8 +200,29 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace karez::kernels {
 namespace {
-HWY_EXPORT(reduce_block);
-HWY_EXPORT(join_rows);
+HWY_EXPORT(reduce_block_f32);
+HWY_EXPORT(reduce_block_f64);
+
+template <class T>
+void reduce_block(ReduceKind kind, const T* x, std::int64_t outer, std::int64_t count, std::int64_t columns,
+                  std::int64_t step, T* out) {
+  if constexpr (std::is_same_v<T, float>)
+    HWY_DYNAMIC_DISPATCH(reduce_block_f32)(kind, x, outer, count, columns, step, out);
+  else HWY_DYNAMIC_DISPATCH(reduce_block_f64)(kind, x, outer, count, columns, step, out);
+}
+
+template <class T> void join_rows(ReduceKind kind, const T* parts, std::int64_t rows, std::int64_t columns, T* out) {
+  for (std::int64_t c = 0; c < columns; ++c) {
+    T total = parts[c];
+    for (std::int64_t r = 1; r < rows; ++r) {
+      const T x = parts[r * columns + c];
+      total = kind == ReduceKind::sum   ? total + x
+              : kind == ReduceKind::max ? ieee_maximum(total, x)
+                                        : ieee_minimum(total, x);
+    }
+    out[c] = total;
+  }
+}
 
 constexpr std::int64_t grain = 32768;  // fewer elements are not worth a second thread
 
@@ -195,8 +232,8 @@ struct ReduceShape {
 };
 
 std::optional<ReduceShape> reduce_shape_of(const CallSpec& call) {
-  if (!has_operands(call, 1, 1) || call.in[0].dtype != DType::f32 || call.out[0].dtype != DType::f32 ||
-      !call.attrs.has("axes"))
+  if (!has_operands(call, 1, 1) || (call.in[0].dtype != DType::f32 && call.in[0].dtype != DType::f64) ||
+      call.out[0].dtype != call.in[0].dtype || !call.attrs.has("axes"))
     return std::nullopt;
   const View &x = call.in[0], &y = call.out[0];
   std::vector<bool> is_reduced(x.shape.size(), false);
@@ -253,36 +290,40 @@ bool splits_reduced(const ReduceShape& reduce_shape, int team) {
 
 std::int64_t workspace(const CallSpec& call) {
   const auto reduce_shape = reduce_shape_of(call);
-  return reduce_shape && splits_reduced(*reduce_shape, call.team) ? reduce_shape->inner * call.team * 4 : 0;
+  return reduce_shape && splits_reduced(*reduce_shape, call.team)
+             ? reduce_shape->inner * call.team * size_of(call.in[0].dtype)
+             : 0;
+}
+
+template <ReduceKind kind, class T> PreparedKernel prepare_as(const CallSpec& call) {
+  const auto reduce_shape = reduce_shape_of(call);
+  require_fit(reduce_shape.has_value(), call, "the fast kernel does not support this reduction");
+  return [f = *reduce_shape, team = call.team,
+          split = splits_reduced(*reduce_shape, call.team)](const KernelArgs& args) {
+    const T* x = elements<T>(args.in[0]);
+    T* y = elements<T>(args.out[0]);
+    const std::int64_t block_size = f.reduced * f.inner;
+    if (!split) {
+      parallel_for(
+          team, f.outer, std::max<std::int64_t>(grain / block_size, 1), [&](std::int64_t from, std::int64_t to, int) {
+            reduce_block(kind, x + from * block_size, to - from, f.reduced, f.inner, f.inner, y + from * f.inner);
+          });
+      return;
+    }
+    T* parts = elements<T>(args.workspace);
+    for (std::int64_t a = 0; a < f.outer; ++a) {
+      // parallel_for makes `rows` parts: at most one per thread, and each with at least one row.
+      const std::int64_t rows = std::min<std::int64_t>(team, f.reduced);
+      parallel_for(static_cast<int>(rows), f.reduced, 1, [&](std::int64_t from, std::int64_t to, int part) {
+        reduce_block(kind, x + a * block_size + from * f.inner, 1, to - from, f.inner, f.inner, parts + part * f.inner);
+      });
+      join_rows(kind, parts, rows, f.inner, y + a * f.inner);
+    }
+  };
 }
 
 template <ReduceKind kind> PreparedKernel prepare(const CallSpec& call) {
-  const auto reduce_shape = reduce_shape_of(call);
-  require_fit(reduce_shape.has_value(), call, "the fast kernel does not support this reduction");
-  return
-      [f = *reduce_shape, team = call.team, split = splits_reduced(*reduce_shape, call.team)](const KernelArgs& args) {
-        const float* x = elements<float>(args.in[0]);
-        float* y = elements<float>(args.out[0]);
-        const std::int64_t block_size = f.reduced * f.inner;
-        if (!split) {
-          parallel_for(team, f.outer, std::max<std::int64_t>(grain / block_size, 1),
-                       [&](std::int64_t from, std::int64_t to, int) {
-                         HWY_DYNAMIC_DISPATCH(reduce_block)
-                         (kind, x + from * block_size, to - from, f.reduced, f.inner, f.inner, y + from * f.inner);
-                       });
-          return;
-        }
-        float* parts = elements<float>(args.workspace);
-        for (std::int64_t a = 0; a < f.outer; ++a) {
-          // parallel_for makes `rows` parts: at most one per thread, and each with at least one row.
-          const std::int64_t rows = std::min<std::int64_t>(team, f.reduced);
-          parallel_for(static_cast<int>(rows), f.reduced, 1, [&](std::int64_t from, std::int64_t to, int part) {
-            HWY_DYNAMIC_DISPATCH(reduce_block)
-            (kind, x + a * block_size + from * f.inner, 1, to - from, f.inner, f.inner, parts + part * f.inner);
-          });
-          HWY_DYNAMIC_DISPATCH(join_rows)(kind, parts, rows, f.inner, y + a * f.inner);
-        }
-      };
+  return call.in[0].dtype == DType::f64 ? prepare_as<kind, double>(call) : prepare_as<kind, float>(call);
 }
 
 template <ReduceKind kind> KernelRow row_of(const char* op) {

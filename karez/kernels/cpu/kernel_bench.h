@@ -126,6 +126,7 @@ inline std::vector<CallSpec> calls_for_fast_rows() {
       make("cast", {matrix}, {View(DType::bf16, matrix.shape)}, {}),
       make("cast", {View(DType::f16, matrix.shape)}, {matrix}, {}),
       make("reduce_sum", {matrix}, {f32({400})}, {{"axes", Ints{0}}}),
+      make("reduce_sum", {View(DType::f64, {300, 400})}, {View(DType::f64, {})}, {{"axes", Ints{0, 1}}}),
       make("reduce_max", {matrix}, {f32({300})}, {{"axes", Ints{1}}}),
       make("reduce_min", {matrix}, {scalar}, {{"axes", Ints{0, 1}}}),
       make("sgd", {matrix, matrix, matrix, scalar}, {matrix, matrix}, {{"momentum", 0.9}}),
