@@ -77,6 +77,15 @@ Array run_matmul(const Array& a, const Array& b, const Shape& shape, const Attrs
   });
 }
 
+Array concat_arrays(const std::vector<Array>& in, const Shape& shape, const Attrs& attrs) {
+  const auto axis = static_cast<std::size_t>(attrs.integer("axis"));
+  return make_array(shape, [&](std::vector<std::int64_t> o) {
+    std::size_t part = 0;
+    while (o[axis] >= in[part].shape[axis]) o[axis] -= in[part++].shape[axis];
+    return at(in[part], o);
+  });
+}
+
 std::vector<Array> run_node(const NodeView& node, const std::vector<Array>& in) {
   const std::string& op = node.node().op->name;
   const Attrs& attrs = node.attrs();
@@ -86,7 +95,7 @@ std::vector<Array> run_node(const NodeView& node, const std::vector<Array>& in) 
   if (op == "pointwise") return {run_pointwise(attrs.text("expr"), in)};
   if (op == "cast" || op == "box" || op == "copy") return {in[0]};
   if (op == "reshape") return {{shape, in[0].data}};
-  if (op == "concat" && in.size() == 1) return {in[0]};
+  if (op == "concat") return {concat_arrays(in, shape, attrs)};
   if (op == "stop_gradient") return {in[0]};
   if (op == "constant" && attrs.has("value"))
     return {make_array(shape, [&](const Index&) { return attrs.real("value"); })};

@@ -56,6 +56,8 @@ Array run_pad(const Array& x, const Shape& shape, const Attrs& attrs);
 
 Array run_matmul(const Array& a, const Array& b, const Shape& shape, const Attrs& attrs);
 
+Array concat_arrays(const std::vector<Array>& in, const Shape& shape, const Attrs& attrs);
+
 std::vector<Array> run_node(const NodeView& node, const std::vector<Array>& in);
 
 // Draws the value of an input or variable. The name is the seed, so that equal names have equal values in all graphs.

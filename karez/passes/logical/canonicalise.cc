@@ -55,7 +55,11 @@ int simplify_algebra(Graph& graph, RuleCounts& rule_counts) {
     if (!replacement) {
       rewrite.keep(n);
     } else if (replacement->as_operand) {
-      rewrite.keep(n, {rewrite.at(replacement->value)});
+      std::vector<ValueId> inputs;
+      for (const ValueId in : node.inputs) inputs.push_back(rewrite.at(in));
+      inputs[replacement->operand] = rewrite.at(replacement->value);
+      const NodeId kept = rewrite.keep(n, std::move(inputs));
+      if (replacement->attrs) rewrite.graph().node(kept).attrs = std::move(*replacement->attrs);
     } else {
       rewrite.map(node.outputs[0], rewrite.at(replacement->value));
     }
@@ -67,9 +71,14 @@ int simplify_algebra(Graph& graph, RuleCounts& rule_counts) {
 CanonicalGraph canonicalise(Graph graph, const FoldOptions& folding) {
   RuleCounts rule_counts;
   rule_counts["remove_dead"] += remove_dead(graph);
-  simplify_algebra(graph, rule_counts);
-  rule_counts["fold_constants"] += fold_constants(graph, folding);
-  simplify_algebra(graph, rule_counts);  // a folded factor may be 1
+  // Until nothing changes: one application may be what another one needs (a folded factor may be 1). Each application
+  // removes a node or moves an operand closer to the inputs, so this ends.
+  for (int changes = 1; changes > 0;) {
+    changes = simplify_algebra(graph, rule_counts);
+    const int folded = fold_constants(graph, folding);
+    rule_counts["fold_constants"] += folded, changes += folded;
+    rule_counts["remove_dead"] += remove_dead(graph);
+  }
   rule_counts["reassociate_shared_terms"] += reassociate_shared_terms(graph, folding.reassociate);
   rule_counts["eliminate_common_subexpressions"] += eliminate_common_subexpressions(graph);
   rule_counts["remove_dead"] += remove_dead(graph);

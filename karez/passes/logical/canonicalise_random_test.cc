@@ -28,7 +28,8 @@ std::vector<HostBytes> evaluate_calls(const CallSpec& call, const std::vector<Ho
   testing::Array out;
   if (call.op == "pointwise") out = testing::run_pointwise(call.attrs.text("expr"), arrays);
   else if (call.op == "pad") out = testing::run_pad(arrays[0], call.out[0].shape, call.attrs);
-  else if (call.op == "concat" && in.size() == 1) out = arrays[0];
+  else if (call.op == "concat") out = testing::concat_arrays(arrays, call.out[0].shape, call.attrs);
+  else if (call.op == "matmul") out = testing::run_matmul(arrays[0], arrays[1], call.out[0].shape, call.attrs);
   else if (call.op == "reduce_sum")
     out = testing::run_reduction(arrays[0], call.out[0].shape, call.attrs.ints("axes"), 0,
                                  [](double a, double b) { return a + b; });
@@ -47,8 +48,9 @@ class RandomProgram {
     for (double number : {0.0, -0.0, 1.0, 0.5}) pool_.push_back(build::full(b_, DType::f64, shape, number));
     for (int step = 0; step < 14; ++step) pool_.push_back(maybe_fix_layout(random_op(any_value(), any_value())));
     if (random_below(4) == 0) add_pooling();
+    if (random_below(8) == 0) add_shared_terms();
     for (int k = 0; k < 2; ++k) graph.outputs.push_back({cat("y", k), pool_[pool_.size() - 1 - random_below(4)]});
-    graph.outputs.push_back({"any", any_value()});
+    for (int k = 0; k < 4; ++k) graph.outputs.push_back({cat("any", k), any_value()});
     if (random_below(2)) graph.variables[0].updated = any_value();
   }
   Graph graph;
@@ -62,7 +64,7 @@ class RandomProgram {
   }
 
   ValueId random_op(ValueId x, ValueId y) {
-    switch (random_below(17)) {
+    switch (random_below(22)) {
       case 0:
       case 1: return build::add(b_, x, y);
       case 2: return build::add(b_, maybe_fix_layout(build::add(b_, x, y)), any_value());
@@ -81,7 +83,29 @@ class RandomProgram {
       case 15:
         return random_below(2) ? b_.one("reshape", {x}, Attrs().set("shape", shape))
                                : build::pad(b_, build::slice(b_, x, {0, 1}, {2, 2}), {0, 1}, {0, 0});
-      default: return build::slice(b_, x, {0, 0}, shape);
+      case 16: return build::slice(b_, x, {0, 0}, shape);
+      case 17: return build::reshape(b_, maybe_fix_layout(build::reshape(b_, x, {6})), shape);
+      case 18: return build::transpose(b_, maybe_fix_layout(build::transpose(b_, x, {1, 0})), {1, 0});
+      case 19:
+        return build::slice(b_, build::concat(b_, std::vector{x, build::neg(b_, x), x}, 0),
+                            {static_cast<std::int64_t>(random_below(5)), 0}, shape);
+      case 20: {
+        const ValueId half = build::input(b_, cat("half", pool_.size()), {DType::f16, shape});
+        return build::cast(b_, maybe_fix_layout(build::cast(b_, half, DType::f32)), DType::f64);
+      }
+      default:
+        return build::matmul(b_,
+                             build::matmul(b_, x, maybe_fix_layout(build::transpose(b_, build::tanh(b_, y), {1, 0}))),
+                             build::tanh(b_, x));
+    }
+  }
+
+  // Adds the outputs (x + z) + y and (w + y) + x.
+  void add_shared_terms() {
+    const ValueId x = any_value(), y = any_value();
+    for (const ValueId first : {x, y}) {
+      const ValueId sum = build::add(b_, maybe_fix_layout(build::add(b_, first, any_value())), first == x ? y : x);
+      graph.outputs.push_back({cat("sum", graph.outputs.size()), sum});
     }
   }
 

@@ -14,6 +14,11 @@ constexpr AlgebraRule rules[] = {
     {"add_zero", "x + -0, -0 + x, x - 0 -> x; for integers, any zero", add_zero},
     {"multiply_by_one", "x * 1, 1 * x, x / 1 -> x", multiply_by_one},
     {"double_negation", "-(-x) -> x", double_negation},
+    {"transpose_of_transpose", "transpose(transpose(x)) -> transpose(x)", transpose_of_transpose},
+    {"reshape_of_reshape", "reshape(reshape(x)) -> reshape(x)", reshape_of_reshape},
+    {"slice_of_concat", "slice of concat(x, y), if it is within x -> slice(x)", slice_of_concat},
+    {"cast_of_cast", "cast(cast(x)) -> cast(x) or x, if the inner cast keeps every number", cast_of_cast},
+    {"transposed_factor", "matmul(transpose(x), y) -> matmul(x, y) with transpose_a, and for y", transposed_factor},
     {"pooled_gradient_sum", "sum over pixels of max_pool_grad(dy) -> sum over pixels of dy", pooled_gradient_sum,
      nullptr, true},
 };

@@ -126,6 +126,46 @@ const std::vector<Case>& cases() {
          ValueId inner = neg(p.b, p.x);
          p.output_removed(neg(p.b, inner)), p.bypassed.push_back(inner);
        }},
+      {"transpose_of_transpose", "",
+       [](Program& p) {
+         ValueId cube = reshape(p.b, p.x, {2, 3, 8}), inner = transpose(p.b, cube, {2, 0, 1});
+         p.output(transpose(p.b, inner, {1, 0, 2})), p.bypassed.push_back(inner);
+       }},
+      {"reshape_of_reshape", "",
+       [](Program& p) {
+         ValueId inner = reshape(p.b, p.x, {2, 24});
+         p.output(reshape(p.b, inner, {3, 16})), p.bypassed.push_back(inner);
+       }},
+      {"slice_of_concat", "the second part",
+       [](Program& p) {
+         ValueId both = concat(p.b, std::vector{p.x, p.y}, 1);
+         p.output(slice(p.b, both, {1, 9}, {2, 5})), p.bypassed.push_back(both);
+       }},
+      {"cast_of_cast", "to a third type",
+       [](Program& p) {
+         ValueId half = input(p.b, "half", {DType::bf16, grid.shape}), wide = cast(p.b, half, DType::f32);
+         p.output(cast(p.b, wide, DType::f64)), p.bypassed.push_back(wide);
+       }},
+      {"cast_of_cast", "back",
+       [](Program& p) {
+         ValueId single = input(p.b, "single", {DType::f32, grid.shape}), wide = cast(p.b, single, DType::f64);
+         p.output_removed(cast(p.b, wide, DType::f32)), p.bypassed.push_back(wide);
+       }},
+      {"transposed_factor", "a",
+       [](Program& p) {
+         ValueId inner = transpose(p.b, p.x, {1, 0});
+         p.output(matmul(p.b, inner, p.y)), p.bypassed.push_back(inner);
+       }},
+      {"transposed_factor", "b",
+       [](Program& p) {
+         ValueId inner = transpose(p.b, p.y, {1, 0});
+         p.output(matmul(p.b, p.x, inner)), p.bypassed.push_back(inner);
+       }},
+      {"transposed_factor", "a with the flag",
+       [](Program& p) {
+         ValueId inner = transpose(p.b, p.x, {1, 0});
+         p.output(matmul(p.b, inner, p.y, {.transpose_a = true, .transpose_b = true})), p.bypassed.push_back(inner);
+       }},
       {"pooled_gradient_sum", "",
        [](Program& p) {
          PoolOptions options;
@@ -303,6 +343,11 @@ TEST(Rules, ExpressionsThatOnlyResembleARuleAreNotChanged) {
   EXPECT_GT(count_nodes([](Program& p) { return transpose(p.b, p.x, {1, 0}); }), 1);
   EXPECT_GT(count_nodes([](Program& p) { return pad(p.b, p.x, {0, 1}, {0, 0}); }), 1);
   EXPECT_GT(count_nodes([](Program& p) { return slice(p.b, p.x, {0, 1}, {6, 7}); }), 1);
+  EXPECT_EQ(count_nodes([](Program& p) {
+              return slice(p.b, concat(p.b, std::vector{p.x, p.y}, 1), {0, 7}, {6, 2});
+            }),
+            4)
+      << "the slice has elements of both parts";
 }
 
 TEST(Rules, AdditionsOfAnyIntegerZeroAreRemoved) {
