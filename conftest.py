@@ -1,4 +1,4 @@
-"""Configures pytest: tests can import pins.py, and KAREZ_TIME_LIMITS multiplies the time limits that tests set."""
+"""Configures pytest: tests can import pins.py and plan with default costs, and KAREZ_TIME_LIMITS multiplies the time limits that tests set."""
 
 import os
 import pathlib
@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+os.environ.setdefault("KAREZ_COSTS", "default")  # neither a saved cost table nor the processor changes plans
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "tools" / "testing"))
 
 

@@ -53,7 +53,7 @@ def test_opt_prints_the_result_of_each_pass(graph):
     assert names[0] == "unroll" and names[-1] == "memory" and len(names) == len(set(names)) > 10
     assert re.search(
         r"^# after shard, \S+ ms: calls and transfers of \S+ us a launch, predicted with default costs \(`karez "
-        r"doctor` measures this machine\); optimal",
+        r"doctor --kernels --save` measures this machine\); optimal",
         message,
         re.M,
     )

@@ -1,15 +1,27 @@
 """Tests of the command line of karez doctor --kernels."""
 
 # builds: karez_command
+import os
 import re
 import subprocess
 
-from karez_command import DATA, KAREZ
+from karez_command import DATA, KAREZ, USER
 from pins import pinned
 
 
-def doctor(costs):
-    return subprocess.run([KAREZ, "doctor", "--kernels", "--costs", costs], capture_output=True, text=True, timeout=300)
+def doctor(*words, **environment):
+    command = [KAREZ, "doctor", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **environment})
+
+
+def test_save_requires_kernels_and_a_folder():
+    result = doctor("--save")
+    assert (result.returncode, result.stderr) == (
+        USER,
+        "karez: --save saves the costs of kernels, so it requires --kernels\n",
+    )
+    result = doctor("--kernels", "--save", XDG_DATA_HOME="", HOME="")
+    assert result.returncode == DATA and "neither XDG_DATA_HOME nor HOME is an absolute path" in result.stderr
 
 
 def test_the_doctor_measures_kernels_and_keeps_the_other_costs_of_the_file(tmp_path):
@@ -19,9 +31,12 @@ def test_the_doctor_measures_kernels_and_keeps_the_other_costs_of_the_file(tmp_p
         "rate other team 1 matmul.square=7\nrate avx2 team 3 pool.l1=9\nrate avx512 team 3 pool.l1=9\nrate baseline "
         "team 3 pool.l1=9\n"
     )
-    result = doctor(costs)
+    result = doctor("--kernels", "--costs", costs, "--save", XDG_DATA_HOME=str(tmp_path))
     assert (result.returncode, result.stderr) == (0, ""), result
-    origin = re.match(r"measured on .+, (avx512|avx2|baseline), on \d{4}-\d\d-\d\d\n", result.stdout)
+    origin = re.match(
+        r"measured on .+, (avx512|avx2|baseline), on \d{4}-\d\d-\d\d(, while other programs used the cores)?\n",
+        result.stdout,
+    )
     isa = origin[1]
     lines = costs.read_text().splitlines()
     assert lines[1] == f'origin "{origin[0].strip()}"'
@@ -39,6 +54,15 @@ def test_the_doctor_measures_kernels_and_keeps_the_other_costs_of_the_file(tmp_p
     for name, rate in rates.items():
         printed = float(re.search(rf"^  {re.escape(name)} +(\S+)", result.stdout, re.M)[1])
         assert abs(printed - rate * 1e-9) <= 0.00501, name
+    (saved,) = (tmp_path / "karez").iterdir()
+    assert re.fullmatch(r"costs-[a-z0-9-]+\.txt", saved.name)
+    assert f"costs: saved in {saved}. " in result.stdout and "last digits of results" in result.stdout
+    saved_lines = saved.read_text().splitlines()
+    assert saved_lines[2:] == [
+        "link alpha=2e-06 beta=1e-10" if line.startswith("link alpha") else line
+        for line in lines[1:]
+        if not line.startswith("link @shm") and (not line.startswith("rate ") or line.startswith(f"rate {isa} "))
+    ], "the two files must contain the same measurement"
     costs.write_text("rate avx512 team 0 pool.l1=9\n")
-    result = doctor(costs)
+    result = doctor("--kernels", "--costs", costs)
     assert result.returncode == DATA and "a team of 0 threads" in result.stderr

@@ -36,7 +36,7 @@ class Started:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**bare, **(environment or {}), MARK: self.mark},
+            env={**bare, "KAREZ_COSTS": "default", **(environment or {}), MARK: self.mark},
             **options,
         )
 

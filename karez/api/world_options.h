@@ -58,8 +58,9 @@ struct WorldOptions {
   std::uint64_t seed = 1;  // of initial weights and dropout
   // The planner's cost table. If it is not set, the planner reads `cost_file`: a file written by `karez doctor`, or
   // "default" for the table of a typical CPU. If `cost_file` is empty, KAREZ_COSTS is used in the same way. If that is
-  // not set either, the planner uses the table that Karez has for this processor, if any, otherwise the default table.
-  // summary() reports which table was used.
+  // not set either, the planner uses the table that `karez doctor --kernels --save` has saved for this processor,
+  // otherwise the one that Karez has for it, otherwise the default table. All ranks use the table of rank 0. summary()
+  // reports which table was used.
   std::optional<CostTable> costs = {};
   std::string cost_file = {};
   // The maximum number of bytes on each device that one plan may use, together with the elements of the data sets that

@@ -1,6 +1,8 @@
 // Reads the processor's name from /proc/cpuinfo and its instruction sets from the processor itself.
 #include "karez/device/processor.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -56,7 +58,8 @@ Processor processor(const std::string& root) {
   const auto rank = [](std::string_view isa) {
     return std::find(std::begin(instruction_sets), std::end(instruction_sets), isa);
   };
-  return {processor_name(std::string(std::istreambuf_iterator<char>(in), {})), rank(limit) < rank(best) ? limit : best};
+  return {processor_name(std::string(std::istreambuf_iterator<char>(in), {})), rank(limit) < rank(best) ? limit : best,
+          static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN))};
 }
 
 }  // namespace karez::device

@@ -1,4 +1,5 @@
-// The name of the processor, and its largest instruction set among those for which kernels are compiled.
+// The name of the processor, its largest instruction set among those for which kernels are compiled, and the number of
+// CPUs of the machine.
 #pragma once
 
 #include <string>
@@ -11,6 +12,7 @@ namespace karez::device {
 struct Processor {
   std::string name;  // "AMD EPYC, family 26 model 2"; "unnamed" if unknown
   std::string isa;   // "avx512" (x86-64-v4), "avx2" (v3), otherwise "baseline"; at most instruction_limit()
+  int cpus = 0;      // CPUs of the machine that are online; a process may be allowed to use fewer of them
   bool operator==(const Processor&) const = default;
 };
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "karez/base/test_error.h"
+#include "karez/device/cpu_budget.h"
 
 namespace karez::device {
 namespace {
@@ -23,7 +24,8 @@ TEST(Processor, TheProcessorIsNamedByModelAndFamily) {
 TEST(Processor, ThisMachineHasAKnownInstructionSet) {
   const std::string isa = processor().isa;
   EXPECT_TRUE(isa == "avx512" || isa == "avx2" || isa == "baseline") << isa;
-  EXPECT_EQ(processor("/nowhere"), (Processor{"unnamed", isa}));
+  EXPECT_EQ(processor("/nowhere"), (Processor{"unnamed", isa, processor().cpus}));
+  EXPECT_GE(processor().cpus, static_cast<int>(cpu_budget().cpus.size())) << "a process cannot use more than all CPUs";
 }
 
 // Sets KAREZ_MAX_CPU_ISA and restores the old value.

@@ -133,7 +133,7 @@ CostTable costs_of(const Plan& plan) {
   if (!plan.costs.empty()) return CostTable::parse(plan.costs);
   CostTable out;
   out.origin =
-      cat(default_origin, "; the plan has no cost table (`karez doctor --kernels --costs FILE` measures this machine)");
+      cat(default_origin, "; the plan has no cost table (`karez doctor --kernels --save` measures this machine)");
   return out;
 }
 

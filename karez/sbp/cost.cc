@@ -17,7 +17,13 @@ struct Rate {
 constexpr Rate coarse_rates[] = {{"matmul_flops", &CostTable::matmul_flops},
                                  {"conv_flops", &CostTable::conv_flops},
                                  {"memory_bytes", &CostTable::memory_bytes},
-                                 {"call", &CostTable::call}};
+                                 {"call", &CostTable::call},
+                                 {"team_call", &CostTable::team_call}};
+
+// Returns the smallest value of a rate. Rates are divisors, unless they are seconds.
+double min_of(const Rate& rate) {
+  return rate.field == &CostTable::call || rate.field == &CostTable::team_call ? 0 : 1e-300;
+}
 
 std::string print_link(const LinkCost& link) { return cat("alpha=", number(link.alpha), " beta=", number(link.beta)); }
 
@@ -52,7 +58,10 @@ std::string print_rates(std::string_view prefix, const Rates& rates) {
   return out;
 }
 
-// Parses "matmul.square=1e11", a rate in effect, or "avx512 team 2 matmul.square=1e11", a rate of a set.
+constexpr std::string_view one_thread_prefix = "one_thread";
+
+// Parses "matmul.square=1e11", a rate in effect, "one_thread matmul.square=1e11", a rate of one thread, or "avx512 team
+// 2 matmul.square=1e11", a rate of a set.
 void parse_rate(Scanner& in, CostTable& out) {
   std::string name = in.name();
   Rates* target = &out.rates;
@@ -63,6 +72,9 @@ void parse_rate(Scanner& in, CostTable& out) {
                             [&](const RateSet& s) { return s.isa == name && s.team == team; });
     if (set == out.sets.end()) set = out.sets.insert(set, {name, static_cast<int>(team), {}});
     target = &set->rates;
+    name = in.name();
+  } else if (name == one_thread_prefix) {
+    target = &out.one_thread;
     name = in.name();
   }
   const std::size_t rate = find_rate(name);
@@ -79,9 +91,8 @@ void CostTable::check() const {
       require(previous->first != entry->first, "costs: the link of axis ", entry->first, " appears twice");
     sbp::check(entry->second, cat(" of @", entry->first));
   }
-  for (const Rate& rate : coarse_rates)
-    sbp::check(this->*rate.field, rate.field == &CostTable::call ? 0 : 1e-300, rate.name);  // rates are divisors
-  check_rates(rates, "");
+  for (const Rate& rate : coarse_rates) sbp::check(this->*rate.field, min_of(rate), rate.name);
+  check_rates(rates, ""), check_rates(one_thread, " of one thread");
   for (auto entry = sets.begin(); entry != sets.end(); ++entry) {
     const std::string owner = cat(" of ", entry->isa, " team ", entry->team);
     require(entry->team >= 1 && entry->team <= 1024, "costs: rates", owner, "; a team must have 1 to 1024 threads");
@@ -99,12 +110,12 @@ bool CostTable::is_default() const {
 
 std::string origin_text(const CostTable& costs) {
   if (!costs.origin.empty()) return costs.origin;
-  return costs.is_default() ? cat(default_origin, "; `karez doctor --kernels --costs FILE` measures this one")
+  return costs.is_default() ? cat(default_origin, "; `karez doctor --kernels --save` measures this one")
                             : "from a table without an origin";
 }
 
 std::string_view default_costs_warning(const CostTable& costs) {
-  return costs.is_default() ? " with default costs (`karez doctor` measures this machine)" : "";
+  return costs.is_default() ? " with default costs (`karez doctor --kernels --save` measures this machine)" : "";
 }
 
 const LinkCost& CostTable::of_axis(std::string_view name) const {
@@ -135,19 +146,31 @@ Rates rates_of(const std::vector<RateSet>& sets, int team) {
   return out;
 }
 
+// Returns the seconds of a call with these rates, without the overhead of calls.
+double work_seconds(const CostTable& costs, const Rates& rates, const Work& work, std::size_t rate) {
+  const std::size_t memory_rate =
+      is_product(work.work) ? rate_of({.work = WorkClass::memory, .bytes = work.bytes}) : rate;
+  const double memory_seconds = work.bytes / (rates[memory_rate] > 0 ? rates[memory_rate] : costs.memory_bytes);
+  const double coarse_rate = work.work == WorkClass::matmul ? costs.matmul_flops : costs.conv_flops;
+  if (is_product(work.work))
+    return std::max(work.flops / (rates[rate] > 0 ? rates[rate] : coarse_rate), memory_seconds);
+  return rates[functions_rate] > 0 ? std::max(work.flops / rates[functions_rate], memory_seconds) : memory_seconds;
+}
+
 }  // namespace
 
 double CostTable::seconds(const Work& work) const {
   const std::size_t rate = rate_of(work);
   if (rate == rate_count) return 0;  // a view has no kernel call
-  const std::size_t memory_rate =
-      is_product(work.work) ? rate_of({.work = WorkClass::memory, .bytes = work.bytes}) : rate;
-  const double memory_seconds = work.bytes / (rates[memory_rate] > 0 ? rates[memory_rate] : memory_bytes);
-  const double coarse_rate = work.work == WorkClass::matmul ? matmul_flops : conv_flops;
-  if (is_product(work.work))
-    return std::max(work.flops / (rates[rate] > 0 ? rates[rate] : coarse_rate), memory_seconds) + call;
-  return (rates[functions_rate] > 0 ? std::max(work.flops / rates[functions_rate], memory_seconds) : memory_seconds) +
-         call;
+  const double seconds = work_seconds(*this, rates, work, rate);
+  if (one_thread[rate] <= 0 || rates[rate] <= 0) return seconds + call;
+  return std::min(seconds + team_call, work_seconds(*this, one_thread, work, rate)) + call;
+}
+
+std::optional<bool> CostTable::team_is_faster(const Work& work) const {
+  const std::size_t rate = rate_of(work);
+  if (rate == rate_count || one_thread[rate] <= 0 || rates[rate] <= 0) return std::nullopt;
+  return work_seconds(*this, rates, work, rate) + team_call < work_seconds(*this, one_thread, work, rate);
 }
 
 CostTable CostTable::with_isa(std::string_view isa) const {
@@ -158,13 +181,18 @@ CostTable CostTable::with_isa(std::string_view isa) const {
 
 CostTable CostTable::with_threads(int team, int devices) const {
   CostTable out = *this;
-  if (!sets.empty()) out.rates = rates_of(sets, team);
+  if (!sets.empty()) {
+    out.rates = rates_of(sets, team);
+    if (team > 1 && team_call > 0) out.one_thread = rates_of(sets, 1);
+    else out.team_call = 0;
+  }
   out.sets.clear();
   if (out.rates == Rates()) return out;  // rates that were not measured do not depend on the number of threads
   const double slowdown = devices;
-  for (double& rate : out.rates) rate /= slowdown;
+  for (Rates* list : {&out.rates, &out.one_thread})
+    for (double& rate : *list) rate /= slowdown;
   for (double* rate : {&out.matmul_flops, &out.conv_flops, &out.memory_bytes}) *rate /= slowdown;
-  out.call *= slowdown;
+  out.call *= slowdown, out.team_call *= slowdown;
   for (auto& [axis, cost] : out.axis_links)
     if (axis == "local") cost.beta *= slowdown;
   return out;
@@ -174,8 +202,10 @@ std::string CostTable::print() const {
   std::string out = origin.empty() ? "" : cat("origin ", quote(origin), "\n");
   out += cat("link ", print_link(link), "\n");
   for (const auto& [axis, cost] : axis_links) out += cat("link @", axis, " ", print_link(cost), "\n");
-  for (const Rate& rate : coarse_rates) out += cat(rate.name, "=", number(this->*rate.field), "\n");
-  out += print_rates("rate ", rates);
+  for (const Rate& rate : coarse_rates)
+    if (rate.field != &CostTable::team_call || team_call > 0)
+      out += cat(rate.name, "=", number(this->*rate.field), "\n");
+  out += print_rates("rate ", rates) + print_rates(cat("rate ", one_thread_prefix, " "), one_thread);
   for (const RateSet& set : sets) out += print_rates(cat("rate ", set.isa, " team ", set.team, " "), set.rates);
   return out;
 }

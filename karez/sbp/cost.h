@@ -2,6 +2,7 @@
 // it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,7 +27,9 @@ struct CostTable {
   double memory_bytes = 1e10;      // bytes per second that one device reads and writes in pointwise work, and when it
                                    // copies or reduces received data
   double call = 1e-6;              // seconds of overhead per kernel call
+  double team_call = 0;            // further seconds per call of several threads; 0 if not measured
   Rates rates = {};                // the rates in effect
+  Rates one_thread = {};           // if calls may run on one thread instead of on the team: the rates of one thread
   std::vector<RateSet> sets = {};  // measured rates by instruction set and threads, from which with_threads chooses
   std::string origin = {};         // where the numbers come from: "measured on ... 2026-11-23"; "" if unknown
 
@@ -35,14 +38,18 @@ struct CostTable {
 
   const LinkCost& of_axis(std::string_view name) const;
   // Returns the seconds of one call on one device: the time for its operations or for the bytes that it accesses,
-  // whichever is longer, plus the overhead.
+  // whichever is longer, plus the overhead. If the table has rates for one thread and for the team, it is the time of
+  // whichever is faster.
   double seconds(const Work& work) const;
+  // Returns whether a call of the team is faster than a call of one thread; nullopt if the table does not know.
+  std::optional<bool> team_is_faster(const Work& work) const;
 
   // with_isa keeps only the sets of this instruction set. with_threads returns the table for calls of `team` threads
   // when each worker thread serves `devices` devices in turn: calls take `devices` times longer, and so does sending
   // bytes over "local" links, within a process. Messages do not take longer, because a device that waits for a message
   // leaves the worker to other devices. Between two measured teams, rates are interpolated by a power law in the number
-  // of threads. A table without rates does not change.
+  // of threads. The result has rates for one thread too if `team_call` was measured. A table without rates does not
+  // change.
   CostTable with_isa(std::string_view isa) const;
   CostTable with_threads(int team, int devices) const;
 
@@ -56,8 +63,8 @@ struct CostTable {
 inline constexpr std::string_view default_origin = "defaults, not measured on any processor";
 // The origin of the numbers, in one line.
 std::string origin_text(const CostTable& costs);
-// The text printed after a number that was predicted with this table: "" or " with default costs (`karez doctor`
-// measures this machine)".
+// The text printed after a number that was predicted with this table: "", or for the default table " with default
+// costs" and the command that measures this machine.
 std::string_view default_costs_warning(const CostTable& costs);
 
 }  // namespace karez::sbp

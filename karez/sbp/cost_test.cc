@@ -79,8 +79,9 @@ TEST(CostTable, NumbersThatWereNeitherMeasuredNorSuppliedAreDefaults) {
   CostTable costs;
   EXPECT_TRUE(costs.is_default());
   EXPECT_EQ(origin_text(costs),
-            "defaults, not measured on any processor; `karez doctor --kernels --costs FILE` measures this one");
-  EXPECT_EQ(default_costs_warning(costs), " with default costs (`karez doctor` measures this machine)");
+            "defaults, not measured on any processor; `karez doctor --kernels --save` measures this one");
+  EXPECT_EQ(default_costs_warning(costs),
+            " with default costs (`karez doctor --kernels --save` measures this machine)");
   EXPECT_TRUE(costs.with_isa("avx2").with_threads(4, 2).is_default());
   costs.origin = cat(default_origin, "; of some machine");
   EXPECT_TRUE(costs.is_default());
@@ -146,6 +147,54 @@ TEST(CostTable, RateSetsAreChosenByInstructionSetAndThreads) {
   EXPECT_EQ(three_teams.with_threads(2, 1).rates[square], 2e11) << "only the smaller team's rate is known";
   EXPECT_EQ(costs.with_isa("neon").with_threads(1, 1), table()) << "the table must have only coarse rates";
   EXPECT_EQ(table().with_threads(3, 1), table());
+}
+
+// One thread does 1 operation per ns, a team of two 2, and starting the team takes 2 us. For pointwise work the team is
+// no faster.
+CostTable with_team_costs() {
+  CostTable out = table();
+  out.team_call = 2e-6;
+  out.sets = {{"avx512", 1, {}}, {"avx512", 2, {}}};
+  for (RateSet& set : out.sets) set.rates[square] = set.team * 1e9, set.rates[pointwise_l1] = 1e9;
+  return out;
+}
+
+TEST(CostTable, ATeamIsFasterIfItsRateMakesUpForItsStart) {
+  const CostTable costs = with_team_costs().with_threads(2, 1);
+  const auto product = [](double flops) { return Work{WorkClass::matmul, flops, 1, 64}; };
+  EXPECT_EQ(costs.team_is_faster(product(3e6)), true);
+  EXPECT_DOUBLE_EQ(costs.seconds(product(3e6)), 1.5e-3 + 2e-6 + 1e-6);
+  const Work small{WorkClass::matmul, 3e3, 1, 64};
+  EXPECT_EQ(costs.team_is_faster(small), std::nullopt) << "the rate of small products is unknown";
+  const Work short_call{WorkClass::memory, 0, 3e3};
+  EXPECT_EQ(costs.team_is_faster(short_call), false);
+  EXPECT_DOUBLE_EQ(costs.seconds(short_call), 3e-6 + 1e-6);
+  EXPECT_EQ(costs.team_is_faster({WorkClass::none, 1, 1}), std::nullopt);
+  EXPECT_EQ(costs.seconds({WorkClass::none, 1, 1}), 0);
+  const CostTable shared = with_team_costs().with_threads(2, 3);
+  EXPECT_DOUBLE_EQ(shared.seconds(product(3e6)), 3 * costs.seconds(product(3e6)));
+  EXPECT_DOUBLE_EQ(shared.seconds(short_call), 3 * costs.seconds(short_call));
+}
+
+TEST(CostTable, TheThreadsOfACallAreOnlyComparedIfTheStartOfATeamWasMeasured) {
+  const Work product{WorkClass::matmul, 3e6, 1, 64};
+  CostTable costs = with_team_costs();
+  EXPECT_EQ(costs.team_is_faster(product), std::nullopt) << "the number of threads is not known yet";
+  EXPECT_EQ(costs.with_threads(1, 1).team_is_faster(product), std::nullopt);
+  EXPECT_EQ(costs.with_isa("avx2").with_threads(2, 1).team_is_faster(product), std::nullopt);
+  costs.team_call = 0;
+  EXPECT_EQ(costs.with_threads(2, 1).team_is_faster(product), std::nullopt);
+  EXPECT_EQ(CostTable().with_threads(2, 1).team_is_faster(product), std::nullopt);
+}
+
+TEST(CostTable, TeamCostsRoundTripAndAreOnlyPrintedIfTheyAreKnown) {
+  for (const CostTable& costs : {with_team_costs(), with_team_costs().with_threads(2, 1)})
+    EXPECT_EQ(CostTable::parse(costs.print()), costs) << costs.print();
+  EXPECT_EQ(with_team_costs().with_threads(2, 1).with_threads(2, 1), with_team_costs().with_threads(2, 1));
+  EXPECT_EQ(CostTable().print().find("team_call"), std::string::npos);
+  EXPECT_THROW(CostTable::parse("team_call=-1"), Error);
+  EXPECT_THROW(CostTable::parse("rate one_thread matmul.square=-1"), Error);
+  EXPECT_THROW(CostTable::parse("rate one_thread matmul.square=1\nrate one_thread matmul.square=1"), Error);
 }
 
 TEST(CostTable, DevicesThatShareAWorkerSlowDownCallsAndLinksOfTheirProcess) {

@@ -15,7 +15,7 @@ import karez as kz
 from karez import F, nn
 
 KAREZ = pathlib.Path(__file__).resolve().parents[2] / os.environ.get("KAREZ_BUILD", "build") / "tools" / "karez"
-CAUTION = " with default costs (`karez doctor` measures this machine)"
+CAUTION = " with default costs (`karez doctor --kernels --save` measures this machine)"
 RATES = [
     "matmul.vector",
     "matmul.thin",
@@ -129,7 +129,7 @@ def test_summary_page_explain_and_simulate_agree(name, tmp_path):
     assert one["summary"][1] == many["summary"][1] == CAUTION
     assert 0 < float(many["summary"][0]) <= float(one["summary"][0])
     assert tables["summary"].startswith(
-        "defaults, not measured on any processor; `karez doctor --kernels --costs FILE` measures this one"
+        "defaults, not measured on any processor; `karez doctor --kernels --save` measures this one"
     )
 
 

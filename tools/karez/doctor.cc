@@ -8,10 +8,12 @@
 #include <map>
 #include <memory>
 
+#include "karez/api/costs/saved_costs.h"
 #include "karez/base/error.h"
 #include "karez/base/text.h"
 #include "karez/comm/rendezvous/rendezvous.h"
 #include "karez/device/cpu_budget.h"
+#include "karez/device/processor.h"
 #include "karez/report/table.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/doctor_facts.h"
@@ -31,7 +33,7 @@ constexpr double link_seconds = 3;
 struct Options {
   std::int64_t ranks = 2;
   std::string costs;
-  bool kernels = false;
+  bool kernels = false, save = false;
   RemoteOptions remote;
 };
 
@@ -179,7 +181,7 @@ int report(const Findings& findings, const std::string& costs) {
     const CostTable existing = read_existing_costs(costs);
     if (!existing.sets.empty()) {  // keep the costs of kernels and of links within a process
       table.sets = existing.sets, table.origin = existing.origin, table.call = existing.call,
-      table.memory_bytes = existing.memory_bytes;
+      table.team_call = existing.team_call, table.memory_bytes = existing.memory_bytes;
       for (const auto& link : existing.axis_links)
         if (link.first == "local") table.axis_links.insert(table.axis_links.begin(), link);
     }
@@ -223,30 +225,59 @@ void print_rates(const CostTable& costs) {
   }
   const LinkCost& local = costs.of_axis("local");
   std::printf(
-      "%sa call: %s us; a link within a process: alpha %s us, beta %.3f ns; copies and sums of received data at %.1f "
+      "%sa call: %s us, on a team %s us; a link within a process: alpha %s us, beta %.3f ns; copies and sums of "
+      "received data at %.1f "
       "GB/s\n",
-      table(rows).c_str(), microseconds(costs.call).c_str(), microseconds(local.alpha).c_str(), local.beta * 1e9,
-      costs.memory_bytes * 1e-9);
+      table(rows).c_str(), microseconds(costs.call).c_str(), microseconds(costs.call + costs.team_call).c_str(),
+      microseconds(local.alpha).c_str(), local.beta * 1e9, costs.memory_bytes * 1e-9);
 }
 
-// Measures the kernels in this process. The file keeps its costs of other links and other instruction sets.
-int run_kernels(const std::string& file) {
-  const CostTable existing = file.empty() ? CostTable() : read_existing_costs(file);
-  CostTable costs = measure_costs(device::cpu_budget().cores, today());
-  print_rates(costs);
-  if (file.empty()) return 0;
+// Adds what the existing table has about other instruction sets and other links.
+void keep_other_costs(CostTable& costs, const CostTable& existing) {
   for (const RateSet& set : existing.sets)
     if (set.isa != costs.sets[0].isa) costs.sets.push_back(set);
   costs.link = existing.link;
   for (const auto& link : existing.axis_links)
     if (link.first != "local") costs.axis_links.push_back(link);
-  write_text(file, cat("# Measured by karez doctor --kernels.\n", costs.print()));
-  std::printf("costs: written to %s\n", file.c_str());
+}
+
+// Measures the kernels in this process, and writes the table to `file` and to the file of saved costs, if asked.
+int run_kernels(const std::string& file, bool save) {
+  const device::Processor processor = device::processor();
+  const int cores = device::cpu_budget().cores;
+  const std::string saved_path = save ? saved_costs_path(processor) : "";
+  require(ErrorKind::data, !save || !saved_path.empty(),
+          "--save needs a folder: neither XDG_DATA_HOME nor HOME is an absolute path; --costs FILE names a file");
+  const CostTable existing = file.empty() ? CostTable() : read_existing_costs(file);
+  const CostTable measured = measure_costs(cores, today());
+  print_rates(measured);
+  if (measured.origin.ends_with(contention_note))
+    std::printf(
+        "costs: other programs used the cores, so the figures are too low; measure again when they have ended\n");
+  if (!file.empty()) {
+    CostTable costs = measured;
+    keep_other_costs(costs, existing);
+    write_text(file, cat("# Measured by karez doctor --kernels.\n", costs.print()));
+    std::printf("costs: written to %s\n", file.c_str());
+  }
+  if (!save) return 0;
+  CostTable costs = measured;
+  const SavedCosts saved = read_saved_costs(saved_path, processor, 0);
+  if (saved.table) keep_other_costs(costs, *saved.table);
+  if (!saved.defect.empty())
+    std::printf("costs: %s is replaced, because it %s\n", saved_path.c_str(), saved.defect.c_str());
+  save_costs(saved_path, costs, processor);
+  std::printf(
+      "costs: saved in %s. Later programs of this user on this processor plan with these costs. So layouts and the "
+      "number of threads of a call may change, and with them the last digits of results; KAREZ_COSTS=default plans "
+      "without them.\n",
+      saved_path.c_str());
   return 0;
 }
 
 int run(const Options& options) {
-  if (options.kernels) return run_kernels(options.costs);
+  if (options.kernels) return run_kernels(options.costs, options.save);
+  require(!options.save, "--save saves the costs of kernels, so it requires --kernels");
   const JobLaunch launch = launch_from(process_environment());
   if (launch.ranks > 1) return run_as_rank(launch, options);
   require(options.ranks >= 2, "-n must be at least 2, because a link joins two ranks; got ", options.ranks);
@@ -276,7 +307,11 @@ Command doctor_command() {
         &options->costs},
        {"--kernels",
         "measure this processor's kernels, by kind of work and size, and the links within a process; check no job",
-        &options->kernels}},
+        &options->kernels},
+       {"--save",
+        "with --kernels: save the cost table in $XDG_DATA_HOME/karez or ~/.local/share/karez, where later programs on "
+        "this processor find it; layouts, numbers of threads and last digits of results may change",
+        &options->save}},
       [options] { return run(*options); },
       {}};
   add_remote_arguments(out, options->remote);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "karez/base/text.h"
+#include "karez/device/cpu_contention.h"
 #include "karez/device/processor.h"
 #include "karez/karez.h"
 #include "karez/kernels/kernel.h"
@@ -150,33 +151,92 @@ std::vector<Sample> kernel_samples(int team) {
   return std::move(out.samples);
 }
 
+namespace {
+
+constexpr int rounds = 8;
+
+// A call with memory for its operands.
+class PreparedCall {
+ public:
+  explicit PreparedCall(const CallSpec& call) {
+    static const KernelTable table(cpu_kernels());
+    const auto choice = table.find(call);
+    require(ErrorKind::device, choice.has_value(), "no kernel runs ", print(call));
+    for (const View& view : call.in) add_operand(view, in_);
+    for (const View& view : call.out) add_operand(view, out_);
+    workspace_.resize(static_cast<std::size_t>(choice->workspace) + 64);
+    aligned_ = workspace_.data() + (64 - reinterpret_cast<std::uintptr_t>(workspace_.data()) % 64) % 64;
+    kernel_ = table.row(choice->kernel).prepare(call);
+  }
+
+  void run() { kernel_({in_, out_, aligned_}); }
+  // Writes all operands, so that they are in the cache of this thread's core. The values do not change.
+  void write_operands() {
+    const float one = one_;
+    for (std::vector<float>& operand : memory_)
+      for (float& number : operand) number *= one;
+  }
+  std::size_t bytes() const {
+    std::size_t bytes = 0;
+    for (const std::vector<float>& operand : memory_) bytes += operand.size() * sizeof(float);
+    return bytes;
+  }
+
+ private:
+  void add_operand(const View& view, std::vector<std::byte*>& list) {
+    memory_.emplace_back(static_cast<std::size_t>(view.bytes()) / sizeof(float) + 16,
+                         view.dtype == DType::f32 ? 0.5f : 0.0f);
+    list.push_back(reinterpret_cast<std::byte*>(memory_.back().data()));
+  }
+
+  std::vector<std::vector<float>> memory_;
+  std::vector<std::byte*> in_, out_;
+  std::vector<std::byte> workspace_;
+  std::byte* aligned_ = nullptr;
+  PreparedKernel kernel_;
+  volatile float one_ = 1;  // the compiler must not know the value
+};
+
+template <class Body> double mean_seconds(int times, Body&& body) {
+  const auto begin = Clock::now();
+  for (int i = 0; i < times; ++i) body();
+  return std::chrono::duration<double>(Clock::now() - begin).count() / times;
+}
+
+// Returns how often `body` runs in a round, so that all rounds together take `seconds` seconds.
+template <class Body> int calls_per_round(double seconds, Body&& body) {
+  mean_seconds(2, body);
+  return std::clamp(static_cast<int>(seconds / rounds / std::max(mean_seconds(2, body), 1e-9)), 1, 1 << 20);
+}
+
+}  // namespace
+
 double seconds_of(const CallSpec& call, double seconds) {
-  static const KernelTable table(cpu_kernels());
-  const auto choice = table.find(call);
-  require(ErrorKind::device, choice.has_value(), "no kernel runs ", print(call));
-  std::vector<std::vector<float>> memory;
-  std::vector<std::byte*> in, out;
-  auto add_operand = [&](const View& view, std::vector<std::byte*>& list) {
-    memory.emplace_back(static_cast<std::size_t>(view.bytes()) / sizeof(float) + 16,
-                        view.dtype == DType::f32 ? 0.5f : 0.0f);
-    list.push_back(reinterpret_cast<std::byte*>(memory.back().data()));
-  };
-  for (const View& view : call.in) add_operand(view, in);
-  for (const View& view : call.out) add_operand(view, out);
-  std::vector<std::byte> workspace(static_cast<std::size_t>(choice->workspace) + 64);
-  const PreparedKernel kernel = table.row(choice->kernel).prepare(call);
-  auto* aligned = workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) % 64;
-  auto time_calls = [&](int calls) {
-    const auto begin = Clock::now();
-    for (int i = 0; i < calls; ++i) kernel({in, out, aligned});
-    return std::chrono::duration<double>(Clock::now() - begin).count() / calls;
-  };
-  time_calls(2);
-  constexpr int rounds = 8;
-  const int calls = std::clamp(static_cast<int>(seconds / rounds / std::max(time_calls(2), 1e-9)), 1, 1 << 20);
-  double fastest_round = time_calls(calls);
-  for (int i = 1; i < rounds; ++i) fastest_round = std::min(fastest_round, time_calls(calls));
+  PreparedCall prepared(call);
+  const auto run = [&] { prepared.run(); };
+  const int calls = calls_per_round(seconds, run);
+  double fastest_round = mean_seconds(calls, run);
+  for (int i = 1; i < rounds; ++i) fastest_round = std::min(fastest_round, mean_seconds(calls, run));
   return fastest_round;
+}
+
+double team_seconds_of(const CallSpec& call, double one_thread_seconds, double seconds) {
+  constexpr std::size_t private_cache = 2 << 20;  // larger operands are in a cache that all cores share, or in memory
+  CallSpec one_thread = call;
+  one_thread.team = 1;
+  PreparedCall alone(one_thread), together(call);
+  const bool writes = alone.bytes() <= private_cache;
+  const auto run = [&](PreparedCall& prepared) {
+    if (writes) prepared.write_operands();
+    prepared.run();
+  };
+  const int calls = calls_per_round(seconds / 2, [&] { run(alone), run(together); });
+  double fastest_alone = 1e30, fastest_together = 1e30;
+  for (int i = 0; i < rounds; ++i) {
+    fastest_alone = std::min(fastest_alone, mean_seconds(calls, [&] { run(alone); }));
+    fastest_together = std::min(fastest_together, mean_seconds(calls, [&] { run(together); }));
+  }
+  return std::max(one_thread_seconds + fastest_together - fastest_alone, one_thread_seconds / call.team);
 }
 
 std::vector<RateSet> measure_kernels(const std::string& isa, int team) {
@@ -187,9 +247,10 @@ std::vector<RateSet> measure_kernels(const std::string& isa, int team) {
     std::array<std::vector<double>, rate_count> logs;
     const auto list = kernel_samples(set.team);
     for (std::size_t i = 0; i < list.size(); ++i) {
-      const bool is_measured = set.team == 1 || one_thread_seconds[i] >= min_team_seconds;
-      const double seconds = is_measured ? seconds_of(list[i].call, sample_seconds) : one_thread_seconds[i];
-      if (set.team == 1) one_thread_seconds.push_back(seconds);
+      if (set.team == 1) one_thread_seconds.push_back(seconds_of(list[i].call, sample_seconds));
+      const bool is_shared = set.team > 1 && one_thread_seconds[i] >= min_team_seconds;
+      const double seconds =
+          is_shared ? team_seconds_of(list[i].call, one_thread_seconds[i], 2 * sample_seconds) : one_thread_seconds[i];
       logs[list[i].rate].push_back(std::log(work_amount(list[i]) / seconds));
     }
     for (std::size_t rate = 0; rate < rate_count; ++rate) {
@@ -205,6 +266,18 @@ std::vector<RateSet> measure_kernels(const std::string& isa, int team) {
     }
   }
   return out;
+}
+
+double measure_team_call(const std::vector<RateSet>& sets) {
+  const RateSet& set = sets.back();
+  SampleBuilder samples(set.team);
+  samples.matmul(64, 144, 64);  // close to the smallest product whose rate is matmul.square
+  const CallSpec& call = samples.samples[0].call;
+  CallSpec one_thread = call;
+  one_thread.team = 1;
+  const double seconds = team_seconds_of(call, seconds_of(one_thread, sample_seconds), 4 * sample_seconds);
+  const double explained = samples.samples[0].work.flops / set.rates[find_rate("matmul.square")];
+  return std::max(seconds - explained, 1e-7);
 }
 
 double measure_call() {
@@ -232,12 +305,18 @@ CostTable measure_costs(int team, std::string_view date) {
   const device::Processor own = device::processor();
   CostTable out;
   out.origin = cat("measured on ", own.name, ", ", own.isa, ", on ", date);
+  device::SchedTimesReader sched_times;
+  sched_times.since_last();
+  const auto begin = Clock::now();
   out.sets = measure_kernels(own.isa, team);
+  if (team > 1) out.team_call = measure_team_call(out.sets);
   out.call = measure_call();
   CostTable one_thread = out.with_threads(1, 1);  // links join devices of one thread each
   measure_local_link(one_thread);
   out.memory_bytes = one_thread.memory_bytes, out.axis_links = one_thread.axis_links;
   auto rate = [&](const char* name) { return out.sets.back().rates[find_rate(name)]; };
+  const auto times = sched_times.since_last();
+  if (times && times->waited > (Clock::now() - begin) / 20) out.origin += contention_note;
   out.matmul_flops = rate("matmul.square"), out.conv_flops = rate("conv.many");
   return out;
 }

@@ -25,8 +25,18 @@ std::vector<Sample> kernel_samples(int team);
 // together take `seconds` seconds, and uses the fastest one, because other work on the machine can only slow a round.
 double seconds_of(const CallSpec& call, double seconds);
 
+// Returns the seconds that the call takes on its team. The measurement alternates with the same call on one thread,
+// which takes `one_thread_seconds`. Before each run this thread writes the operands, unless they are too large for the
+// cache of one core: in a program, operands usually come from a call that ran on one thread, and a team first has to
+// fetch them.
+double team_seconds_of(const CallSpec& call, double one_thread_seconds, double seconds);
+
 // Measures the rates of one thread, and of `team` threads if that is more; each sample takes a twentieth of a second.
 std::vector<RateSet> measure_kernels(const std::string& isa, int team);
+
+// Returns the part of the time of a short call on a team that the team's rates do not explain: the time to start the
+// team and to wait for its last thread. `sets` are the rates of one thread and of the team.
+double measure_team_call(const std::vector<RateSet>& sets);
 
 // Returns the fixed cost of a call in the engine, in seconds, without the call's memory traffic.
 double measure_call();
@@ -35,6 +45,8 @@ double measure_call();
 // data, and adds both to `costs`, which must already have rates.
 void measure_local_link(CostTable& costs);
 
+// Appended to the origin of a table if other programs used the cores while it was measured.
+inline constexpr std::string_view contention_note = ", while other programs used the cores";
 // Measures a complete table, whose origin names the processor and the date.
 CostTable measure_costs(int team, std::string_view date);
 

@@ -1,22 +1,19 @@
 // Creates the state of a world from the options of the world, and the options of the compiler from that state.
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "karez/api/costs/world_costs.h"
 #include "karez/api/namespace.h"
 #include "karez/api/profile/world_profile.h"
-#include "karez/api/state/shipped_costs.h"
 #include "karez/api/state/world_state.h"
 #include "karez/api/trace/evaluator.h"
 #include "karez/base/text.h"
 #include "karez/control/flight_recorder.h"
 #include "karez/control/rank_control.h"
 #include "karez/device/cpu_budget.h"
-#include "karez/device/processor.h"
 #include "karez/kernels/cpu/library_versions.h"
 #include "karez/ops/all_ops.h"
 
@@ -83,29 +80,6 @@ std::vector<int> data_cpus(const WorldOptions& options, const WorldRanks& ranks,
                            static_cast<int>(lower), static_cast<int>(all));
 }
 
-CostTable costs_of(const WorldOptions& options) {
-  const device::Processor processor = device::processor();
-  if (options.costs) {
-    options.costs->check();
-    CostTable costs = options.costs->with_isa(processor.isa);
-    if (costs.origin.empty()) costs.origin = "those of WorldOptions::costs";
-    return costs;
-  }
-  std::string file = options.cost_file;
-  if (const char* variable = std::getenv("KAREZ_COSTS"); variable != nullptr && file.empty()) file = variable;
-  if (file == "default") return costs_for({});
-  if (file.empty()) return costs_for(processor);
-  std::ifstream in(file);
-  require(ErrorKind::data, in.good(), "cannot open the cost table '", file, "'");
-  const CostTable table = CostTable::parse(std::string(std::istreambuf_iterator<char>(in), {}));
-  CostTable costs = table.with_isa(processor.isa);
-  if (costs.origin.empty()) costs.origin = cat("those of ", file);
-  if (!table.sets.empty() && costs.sets.empty())
-    costs.origin += cat("; its rates are not for the instruction set ", processor.isa,
-                        ", so coarse rates are used (`karez doctor --kernels --costs ", file, "` measures them)");
-  return costs;
-}
-
 // Appends the user's rows to the built-in rows. A duplicate name is an error that says which row has the name; the
 // tables make all other checks. `kind` is "op" or "kernel".
 template <class Row>
@@ -143,7 +117,7 @@ WorldTables make_tables(const WorldOptions& options, const CommonSettings& commo
 WorldState::WorldState(WorldOptions requested_options)
     : options(checked(std::move(requested_options))),
       ranks(options),
-      common_settings(ranks.agree(options, costs_of(options), library_versions())),
+      common_settings(ranks.agree(options, costs_of(options, ranks.rank()), library_versions())),
       tables(make_tables(options, common_settings)),
       plans(cache_path(), !options.ops.empty() || !options.kernels.empty()),
       data_threads(std::make_shared<runtime::DataThreads>(256, data_cpus(options, ranks, common_settings),

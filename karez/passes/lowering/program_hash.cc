@@ -10,7 +10,9 @@ std::uint64_t program_hash(const Compilation& c) {
   Graph bare = c.graph;
   for (Node& node : bare.nodes) node.path.clear(), node.where.clear();
   Hash hash;
-  hash.add(print(bare)).add(c.options.costs.print());
+  CostTable costs = c.options.costs;
+  costs.origin.clear();  // may contain a path
+  hash.add(print(bare)).add(costs.print());
   for (int slots : c.slot_assignment.slots) hash.add(static_cast<std::uint64_t>(slots));
   for (const std::vector<int>& turns : c.slot_assignment.turns) hash.add(join(turns, " "));
   hash.add(static_cast<std::uint64_t>(c.options.team));  // results depend on the team

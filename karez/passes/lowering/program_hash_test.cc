@@ -38,6 +38,9 @@ TEST(Emit, TheProgramHashDependsOnTheProgramButNotOnPathsAndLines) {
   EXPECT_NE(hash(read_ahead, slots), hash(read_ahead));
   EXPECT_NE(hash(nothing, team), plain) << "results depend on the team's size";
   EXPECT_NE(hash(nothing, costs), plain);
+  const std::uint64_t with_costs = hash(nothing, costs);
+  costs.costs.origin = "measured on this machine, saved in /home/me/costs.txt";
+  EXPECT_EQ(hash(nothing, costs), with_costs) << "the numbers decide, not where they come from";
   const Compilation& other = compiled("data=2");
   EXPECT_NE(other.plan.program_hash, plain);
 }

@@ -1,5 +1,5 @@
 // Tests of which cost table a world uses, and of the line about the table in summary().
-#include "karez/api/state/shipped_costs.h"
+#include "karez/api/costs/shipped_costs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(ShippedCosts, EachTableHasADateAndAllRatesFromOneThreadUp) {
 TEST(ShippedCosts, TheCostsOfAnUnknownProcessorAreMarkedAsDefaults) {
   CostTable costs = costs_for({"a processor of 2040", "avx4096"});
   EXPECT_EQ(costs.origin,
-            "defaults, not measured on any processor; `karez doctor --kernels --costs FILE` measures this one (a "
+            "defaults, not measured on any processor; `karez doctor --kernels --save` measures this one (a "
             "processor of 2040, avx4096)");
   costs.origin.clear();
   EXPECT_EQ(costs, CostTable());
@@ -58,11 +58,13 @@ struct File {
   File(const File&) = delete;
 };
 
+// Sets KAREZ_COSTS, and a data folder without a saved table.
 struct Environment {
   std::string old_value;
   explicit Environment(const std::string& value) {
     if (const char* current_value = std::getenv("KAREZ_COSTS")) old_value = current_value;
     ::setenv("KAREZ_COSTS", value.c_str(), 1);
+    ::setenv("XDG_DATA_HOME", "/nowhere", 1);
   }
   ~Environment() { ::setenv("KAREZ_COSTS", old_value.c_str(), 1); }
   Environment(const Environment&) = delete;

@@ -1,7 +1,7 @@
 // The cost tables that `karez doctor --kernels --costs FILE` wrote on these processors. If a processor was measured
 // both on cores that share a cache and on cores that do not, its table contains the geometric means of the two
 // measurements.
-#include "karez/api/state/shipped_costs.h"
+#include "karez/api/costs/shipped_costs.h"
 
 #include "karez/base/text.h"
 
@@ -104,8 +104,8 @@ CostTable costs_for(const device::Processor& processor) {
   for (const ShippedCosts& shipped : tables)
     if (shipped.processor == processor.name) return CostTable::parse(shipped.text).with_isa(processor.isa);
   CostTable out;
-  out.origin = cat(sbp::default_origin, "; `karez doctor --kernels --costs FILE` measures this one (", processor.name,
-                   ", ", processor.isa, ")");
+  out.origin = cat(sbp::default_origin, "; `karez doctor --kernels --save` measures this one (", processor.name, ", ",
+                   processor.isa, ")");
   return out;
 }
 
