@@ -20,6 +20,7 @@
 #include "karez/passes/lowering/layout.h"
 #include "karez/passes/lowering/localise.h"
 #include "karez/passes/lowering/memory.h"
+#include "karez/passes/lowering/teams.h"
 #include "karez/passes/scheduling/anchor.h"
 #include "karez/passes/scheduling/order.h"
 #include "karez/passes/scheduling/segment.h"
@@ -90,6 +91,7 @@ void run_hoist(Compilation& c) { c.local = hoist(std::move(c.local), c.graph, *c
 void run_fuse(Compilation& c) {
   c.local = fuse(std::move(c.local), c.graph, c.segmentation, *c.catalog, c.options.team);
 }
+void run_teams(Compilation& c) { c.local = choose_teams(std::move(c.local), *c.ops, *c.catalog, c.options); }
 void run_in_place(Compilation& c) { c.local = in_place(std::move(c.local), c.graph, c.segmentation); }
 void run_emit(Compilation& c) { c.plan = emit(c); }
 // Packs as tightly as possible if memory is limited, otherwise to within one page of that.
@@ -116,6 +118,7 @@ constexpr Pass passes[] = {
     // the launch.
     {"hoist", run_hoist, local_program, true},
     {"fuse", run_fuse, local_program, true},          // after localise: kernels and the calls of each actor are known
+    {"teams", run_teams, local_program, true},        // after fuse: the work of merged calls is known
     {"in_place", run_in_place, local_program, true},  // after fuse: in_place examines the remaining calls
     {"emit", run_emit, plan},
     {"memory", run_memory, plan, true},  // after emit: actors, registers and turns determine which blocks share memory

@@ -32,10 +32,11 @@ struct Options {
 struct PassDependency {
   std::string_view pass, needs;
 };
-constexpr PassDependency pass_dependencies[] = {{"box", "shard"},         {"order", "box"},      {"segment", "order"},
-                                                {"anchor", "segment"},    {"slots", "segment"},  {"layout", "box"},
-                                                {"localise", "slots"},    {"hoist", "localise"}, {"fuse", "localise"},
-                                                {"in_place", "localise"}, {"emit", "localise"},  {"memory", "emit"}};
+constexpr PassDependency pass_dependencies[] = {{"box", "shard"},      {"order", "box"},         {"segment", "order"},
+                                                {"anchor", "segment"}, {"slots", "segment"},     {"layout", "box"},
+                                                {"localise", "slots"}, {"hoist", "localise"},    {"fuse", "localise"},
+                                                {"teams", "localise"}, {"in_place", "localise"}, {"emit", "localise"},
+                                                {"memory", "emit"}};
 
 std::vector<std::string> passes_of(const std::string& text) {
   std::vector<std::string> names;

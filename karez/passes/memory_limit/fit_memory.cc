@@ -99,7 +99,7 @@ class MemoryFit {
   Compilation on_rank(const Compilation& compilation, int rank) const {
     Compilation other = compilation;
     other.options.rank = rank;
-    run_on(other, {"localise", "hoist", "fuse", "in_place", "emit"});
+    run_on(other, {"localise", "hoist", "fuse", "teams", "in_place", "emit"});
     return other;
   }
   // Returns the other ranks whose plans are checked: those with the first device of a mesh. They have the largest
@@ -196,7 +196,8 @@ class MemoryFit {
     return compilation;
   }
   void plan(Compilation& compilation) const {
-    run_on(compilation, {"segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "in_place", "emit"});
+    run_on(compilation,
+           {"segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "teams", "in_place", "emit"});
   }
   Compilation planned(const MemoryVariant& variant) const {
     Compilation compilation = ordered(variant);
