@@ -21,7 +21,9 @@ namespace karez::kernels::HWY_NAMESPACE {
 namespace {
 
 void run_block(const BlockOp& op, std::int64_t count) { run_block_of<float>(op, count); }
-void fill_block(float value, float* out, std::int64_t count) { fill_block_of(value, out, count); }
+void fill_rows(const float* values, std::int64_t rows, std::int64_t columns, float* out) {
+  fill_rows_of(values, rows, columns, out);
+}
 void bytes_to_floats(const std::uint8_t* from, float* to, std::int64_t count) {
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes)
@@ -42,14 +44,14 @@ HWY_AFTER_NAMESPACE();
 namespace karez::kernels {
 namespace {
 HWY_EXPORT(run_block);
-HWY_EXPORT(fill_block);
+HWY_EXPORT(fill_rows);
 HWY_EXPORT(bytes_to_floats);
 HWY_EXPORT(floats_to_truth);
 
 using Interpreter = PointwiseInterpreter<float>;
 
 BlockFunctions<float> block_functions() {
-  return {HWY_DYNAMIC_DISPATCH(run_block), HWY_DYNAMIC_DISPATCH(fill_block), HWY_DYNAMIC_DISPATCH(bytes_to_floats),
+  return {HWY_DYNAMIC_DISPATCH(run_block), HWY_DYNAMIC_DISPATCH(fill_rows), HWY_DYNAMIC_DISPATCH(bytes_to_floats),
           HWY_DYNAMIC_DISPATCH(floats_to_truth)};
 }
 

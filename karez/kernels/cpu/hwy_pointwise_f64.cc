@@ -19,7 +19,9 @@ namespace karez::kernels::HWY_NAMESPACE {
 namespace {
 
 void run_block(const BlockOp& op, std::int64_t count) { run_block_of<double>(op, count); }
-void fill_block(double value, double* out, std::int64_t count) { fill_block_of(value, out, count); }
+void fill_rows(const double* values, std::int64_t rows, std::int64_t columns, double* out) {
+  fill_rows_of(values, rows, columns, out);
+}
 
 }  // namespace
 }  // namespace karez::kernels::HWY_NAMESPACE
@@ -29,7 +31,7 @@ HWY_AFTER_NAMESPACE();
 namespace karez::kernels {
 namespace {
 HWY_EXPORT(run_block);
-HWY_EXPORT(fill_block);
+HWY_EXPORT(fill_rows);
 
 using Interpreter = PointwiseInterpreter<double>;
 
@@ -59,7 +61,7 @@ PreparedKernel prepare(const CallSpec& call) {
   const auto pattern = find_broadcast_pattern(call, DType::f64);
   require_fit(pattern.has_value(), call, "the fast kernel does not support these strides");
   return [interpreter = Interpreter(call, *pattern)](const KernelArgs& args) {
-    interpreter.run({HWY_DYNAMIC_DISPATCH(run_block), HWY_DYNAMIC_DISPATCH(fill_block), from_bools, to_bools}, args);
+    interpreter.run({HWY_DYNAMIC_DISPATCH(run_block), HWY_DYNAMIC_DISPATCH(fill_rows), from_bools, to_bools}, args);
   };
 }
 

@@ -180,8 +180,13 @@ template <class T> HWY_INLINE void run_block_of(const BlockOp& o, std::int64_t c
   }
 }
 
-template <class T> HWY_INLINE void fill_block_of(T value, T* out, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) out[i] = value;
+template <class T> HWY_INLINE void fill_rows_of(const T* values, std::int64_t rows, std::int64_t columns, T* out) {
+  const typename Lanes<T>::Tag d;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const auto value = hn::Set(d, values[r]);
+    for (std::int64_t i = 0; i < columns; i += static_cast<std::int64_t>(hn::MaxLanes(d)))
+      hn::StoreU(value, d, out + r * columns + i);
+  }
 }
 
 #undef KAREZ_INLINE

@@ -20,7 +20,8 @@ namespace karez::kernels {
 // narrower type.
 template <class C> struct BlockFunctions {
   void (*run)(const BlockOp& op, std::int64_t count);
-  void (*fill)(C value, C* out, std::int64_t count);
+  // Writes each of the values `columns` times, and up to a vector of other elements after them.
+  void (*fill_rows)(const C* values, std::int64_t rows, std::int64_t columns, C* out);
   void (*from_bools)(const std::uint8_t* from, C* to, std::int64_t count);
   void (*to_bools)(const C* from, std::uint8_t* to, std::int64_t count);
 };
@@ -109,19 +110,30 @@ template <class C> class PointwiseInterpreter {
       return out;
     }
 
+    void fill(C value, C* out, std::int64_t count) const { functions.fill_rows(&value, 1, count, out); }
+    // Writes elements of a column, each of them `columns` times.
+    void fill_column(const Operand2d& operand, const std::byte* data, std::int64_t row, std::int64_t rows,
+                     std::int64_t columns, C* out) const {
+      std::array<C, block> values;
+      if (operand.row_step == 1) load(operand, data, row, values.data(), rows);
+      else
+        for (std::int64_t r = 0; r < rows; ++r)
+          values[static_cast<std::size_t>(r)] = element_at(operand, data, (row + r) * operand.row_step);
+      functions.fill_rows(values.data(), rows, columns, out);
+    }
+
     // Fills the blocks that do not change: constants, scalars, and short rows, which are repeated to fill a block.
     void begin() {
       const auto& [rows, columns, inputs, out] = plan.pattern_;
       const std::int64_t fill_count = std::min(block, rows * columns);
       for (int r = 0; r < plan.program_.registers; ++r) registers[static_cast<std::size_t>(r)] = {block_of(r)};
       for (std::size_t c = 0; c < plan.program_.constants.size(); ++c)
-        functions.fill(static_cast<C>(plan.program_.constants[c]),
-                       block_of(plan.program_.variables + static_cast<int>(c)), fill_count);
+        fill(static_cast<C>(plan.program_.constants[c]), block_of(plan.program_.variables + static_cast<int>(c)),
+             fill_count);
       for (int i = 0; i < plan.program_.variables; ++i) {
         const Operand2d& operand = inputs[static_cast<std::size_t>(i)];
         const std::byte* data = args.in[static_cast<std::size_t>(i)];
-        if (operand.broadcast == Broadcast::scalar)
-          functions.fill(element_at(operand, data, 0), block_of(i), fill_count);
+        if (operand.broadcast == Broadcast::scalar) fill(element_at(operand, data, 0), block_of(i), fill_count);
         if (operand.broadcast == Broadcast::row && columns <= block)
           for (std::int64_t row = 0; row < std::min(plan.rows_per_block_, rows); ++row)
             load(operand, data, 0, block_of(i) + row * columns, columns);
@@ -140,9 +152,7 @@ template <class C> class PointwiseInterpreter {
           return load(operand, data, at, block_of(i), count);
         registers[static_cast<std::size_t>(i)] = {data + at * size_of(operand.dtype), storage_of(operand.dtype)};
       } else if (operand.broadcast == Broadcast::column) {
-        const std::int64_t repeats = whole_rows ? columns : count;
-        for (std::int64_t r = 0; r < row_count; ++r)
-          functions.fill(element_at(operand, data, (row + r) * operand.row_step), block_of(i) + r * repeats, repeats);
+        fill_column(operand, data, row, row_count, whole_rows ? columns : count, block_of(i));
       }
     }
 

@@ -272,7 +272,8 @@ class Emitter {
       call.out.back().view = local.spec.out[i];
     }
     if (local.workspace > 0) call.workspace = workspace;
-    if (local.node.valid()) call.where = describe(c_.graph, local.node);
+    for (NodeId node : local.merged) call.where += cat(c_.graph.node(node).op->name, " + ");
+    if (local.node.valid()) call.where += describe(c_.graph, local.node);
     return call;
   }
 

@@ -49,6 +49,14 @@ int reuse_memory(const Graph& graph, ById<LocalId, LocalValue>& values, const st
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (!calls[i].node.valid()) continue;
     const OpDef& op = *graph.node(calls[i].node).op;
+    if (!calls[i].merged.empty()) {
+      for (std::size_t operand = 0; operand < calls[i].in.size(); ++operand)
+        if (try_pair(i, operand, 0)) {
+          ++count;
+          break;
+        }
+      continue;
+    }
     if (op.role != Role::compute || calls[i].in.size() != graph.node(calls[i].node).inputs.size()) continue;
     std::vector<bool> placed(calls[i].out.size(), false);
     for (auto [in, out] : op.in_place) {

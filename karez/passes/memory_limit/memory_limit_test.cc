@@ -29,7 +29,7 @@ std::string error_of_mlp(const std::vector<std::string>& off) {
 TEST(FitMemory, TheErrorListsTheLargestTensorsAndSuggestions) {
   EXPECT_TRUE(golden(
       error_of_mlp({}),
-      R"(plan 'step' needs 72.73 KiB (74472 bytes) on device 0.0, but the limit is 1000 B (1000 bytes); this is the smallest of 6 plans tried; the largest 10 of its 36 tensors are:
+      R"(plan 'step' needs 72.73 KiB (74472 bytes) on device 0.0, but the limit is 1000 B (1000 bytes); this is the smallest of 6 plans tried; the largest 10 of its 38 tensors are:
   16.00 KiB  variable 'fc1.weight' f32[128@data, 64]
   16.00 KiB  f32[128@data, 64] of matmul at mlp.cc:2 (fc1.grad)
   16.00 KiB  variable 'm.fc1.weight' f32[128@data, 64]

@@ -15,6 +15,8 @@ constexpr int (*rules[])(SegmentCalls&) = {
     fuse_cast_after,   // cast(relu(x)) -> relu(x) that writes 16-bit floats; also for matmul and conv2d. After
                        // fuse_bias and fuse_relu, which remove calls between a matmul or conv2d and its cast
     fuse_cast_before,  // relu(cast(x)) -> relu(x) that reads 16-bit floats
+    fuse_chains,       // exp(sub(x, y)) -> a call of one expression. After the rules for library calls, which may take
+                       // the first or the last call of a chain
     merge_updates,     // sgd(w0, ...), sgd(w1, ...) -> sgd(w0, ..., w1, ...)
 };
 

@@ -48,6 +48,29 @@ bool SegmentCalls::absorb(std::size_t i, LocalCall& reader, LocalCall fused) {
   return true;
 }
 
+std::vector<std::size_t> SegmentCalls::readers(const LocalCall& call) const {
+  const LocalId out = root(call.out[0]);
+  const auto at = users_.find(out);
+  if (at == users_.end() || crosses_[out] || values_[out].variable >= 0 || values_[out].constant) return {};
+  std::vector<std::size_t> calls = at->second;
+  calls.erase(std::unique(calls.begin(), calls.end()), calls.end());  // a call may read the value twice
+  return calls;
+}
+
+bool SegmentCalls::replace(std::size_t i, NewCalls readers) {
+  for (const auto& [index, call] : readers)
+    if (overwritten_between(i, calls_[index])) return false;
+  for (auto& [index, call] : readers) put(index, std::move(call));
+  drop(i);
+  return true;
+}
+
+bool SegmentCalls::is_needed_until(LocalId root, std::size_t call) const {
+  if (crosses_[root] || values_[root].variable >= 0 || values_[root].constant) return true;
+  const auto at = users_.find(root);
+  return at != users_.end() && at->second.back() >= call;
+}
+
 bool SegmentCalls::bypass(std::size_t i, bool (*may_read_operand)(const LocalCall&)) {
   const LocalId out = calls_[i].out[0], in = calls_[i].in[0];
   const auto users = users_.find(root(out));

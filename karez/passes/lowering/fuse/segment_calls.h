@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "karez/passes/compilation.h"
@@ -38,6 +39,16 @@ class SegmentCalls {
   // Replaces call `i` and its reader with `fused`, at the position and with the result of the reader. Returns false and
   // changes nothing if the kernel of `fused` would differ or if an operand is overwritten in between.
   bool absorb(std::size_t i, LocalCall& reader, LocalCall fused);
+
+  // The calls that read the result of `call`, in order. Empty if another actor reads it, too, or if a variable has it.
+  std::vector<std::size_t> readers(const LocalCall& call) const;
+  // Replaces call `i`, whose result nobody needs any more, and some of the calls after it. The new calls read operands
+  // of call `i`. Returns false and changes nothing if one of these is overwritten in between.
+  using NewCalls = std::vector<std::pair<std::size_t, LocalCall>>;
+  bool replace(std::size_t i, NewCalls readers);
+  // Whether the bytes of some memory are needed after call `i` in any case: by calls after it, by other actors or by
+  // later launches.
+  bool is_needed_until(LocalId root, std::size_t call) const;
 
   // Removes call `i` and lets its readers read its operand instead, if `may_read_operand` is true for all readers.
   // Returns false and changes nothing if this is not possible.
