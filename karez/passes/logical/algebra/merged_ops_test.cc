@@ -60,6 +60,14 @@ TEST(MergedOps, AReshapeWithAnotherUseStays) {
   EXPECT_EQ(result.canonical().rule_counts["reshape_of_reshape"], 0) << "the program returns it";
 }
 
+TEST(MergedOps, ReshapesOfTwoModulesStay) {
+  Program p;
+  const ValueId inner = build::reshape(p.b, p.x, {2, 24});
+  p.graph.node(p.graph.value(inner).producer).path = "block0";
+  p.output(build::reshape(p.b, inner, {3, 16}));
+  EXPECT_EQ(p.canonical().rule_counts["reshape_of_reshape"], 0);
+}
+
 TEST(MergedOps, RulesApplyUntilNothingChanges) {
   Program p;
   ValueId x = p.x;

@@ -18,11 +18,12 @@ int count_uses(const Graph& graph, ValueId value) {
 }  // namespace
 
 // The result has the elements of x in the same order. The inner reshape must have no other use: if the strides of x
-// require a copy, two reshapes of x would copy it twice.
+// require a copy, two reshapes of x would copy it twice. Both must be in the same module, because the recompute pass
+// keeps or recomputes values by module.
 std::optional<Replacement> reshape_of_reshape(const Graph& graph, const Node& node) {
   if (node.op->name != "reshape") return std::nullopt;
   const Node* inner = producer_on_mesh(graph, node.inputs[0], "reshape");
-  if (inner == nullptr || count_uses(graph, node.inputs[0]) > 1) return std::nullopt;
+  if (inner == nullptr || inner->path != node.path || count_uses(graph, node.inputs[0]) > 1) return std::nullopt;
   return Replacement{.value = inner->inputs[0], .as_operand = true};
 }
 
