@@ -166,6 +166,10 @@ TEST(CostTable, ATeamIsFasterIfItsRateMakesUpForItsStart) {
   EXPECT_DOUBLE_EQ(costs.seconds(product(3e6)), 1.5e-3 + 2e-6 + 1e-6);
   const Work small{WorkClass::matmul, 3e3, 1, 64};
   EXPECT_EQ(costs.team_is_faster(small), std::nullopt) << "the rate of small products is unknown";
+  EXPECT_EQ(costs.team_is_faster(product(1.1e6)), true);
+  CostTable slow_start = with_team_costs();
+  slow_start.team_call = 1e-3;
+  EXPECT_EQ(slow_start.with_threads(2, 1).team_is_faster(product(1.1e6)), false) << "0.55 ms and 1 ms against 1.1 ms";
   const Work short_call{WorkClass::memory, 0, 3e3};
   EXPECT_EQ(costs.team_is_faster(short_call), false);
   EXPECT_DOUBLE_EQ(costs.seconds(short_call), 3e-6 + 1e-6);

@@ -1,4 +1,4 @@
-// Measures sample calls, each for a twentieth of a second, and chains of calls and of collectives in the engine.
+// Measures sample calls and chains of calls and of collectives in the engine.
 #include "tools/karez/measure_kernels.h"
 
 #include <algorithm>
@@ -18,7 +18,10 @@ namespace karez::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr double sample_seconds = 0.05, chain_seconds = 0.4;
+constexpr double sample_seconds = 0.08, chain_seconds = 0.4;
+// Each sample is measured in several passes over all samples, seconds apart: the cores of a virtual machine are slower
+// or further from each other for a second or longer.
+constexpr int passes = 4;
 constexpr double min_team_seconds = 1.5e-5;  // as in the localise pass: shorter calls run on one thread
 
 View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
@@ -220,7 +223,7 @@ double seconds_of(const CallSpec& call, double seconds) {
   return fastest_round;
 }
 
-double team_seconds_of(const CallSpec& call, double one_thread_seconds, double seconds) {
+void measure_team(const CallSpec& call, double seconds, TeamTimes& times) {
   constexpr std::size_t private_cache = 2 << 20;  // larger operands are in a cache that all cores share, or in memory
   CallSpec one_thread = call;
   one_thread.team = 1;
@@ -231,28 +234,36 @@ double team_seconds_of(const CallSpec& call, double one_thread_seconds, double s
     prepared.run();
   };
   const int calls = calls_per_round(seconds / 2, [&] { run(alone), run(together); });
-  double fastest_alone = 1e30, fastest_together = 1e30;
   for (int i = 0; i < rounds; ++i) {
-    fastest_alone = std::min(fastest_alone, mean_seconds(calls, [&] { run(alone); }));
-    fastest_together = std::min(fastest_together, mean_seconds(calls, [&] { run(together); }));
+    times.alone = std::min(times.alone, mean_seconds(calls, [&] { run(alone); }));
+    times.together = std::min(times.together, mean_seconds(calls, [&] { run(together); }));
   }
-  return std::max(one_thread_seconds + fastest_together - fastest_alone, one_thread_seconds / call.team);
 }
 
-std::vector<RateSet> measure_kernels(const std::string& isa, int team) {
-  std::vector<RateSet> out{{isa, 1, {}}};
-  if (team > 1) out.push_back({isa, team, {}});
-  std::vector<double> one_thread_seconds;  // seconds of each sample on one thread
-  for (RateSet& set : out) {
-    std::array<std::vector<double>, rate_count> logs;
-    const auto list = kernel_samples(set.team);
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      if (set.team == 1) one_thread_seconds.push_back(seconds_of(list[i].call, sample_seconds));
-      const bool is_shared = set.team > 1 && one_thread_seconds[i] >= min_team_seconds;
-      const double seconds =
-          is_shared ? team_seconds_of(list[i].call, one_thread_seconds[i], 2 * sample_seconds) : one_thread_seconds[i];
-      logs[list[i].rate].push_back(std::log(work_amount(list[i]) / seconds));
+double TeamTimes::on_team(int team) const {
+  return team == 1 || together == 1e30 ? one_thread : std::max(one_thread + together - alone, one_thread / team);
+}
+
+KernelCosts measure_kernels(const std::string& isa, int team) {
+  std::vector<Sample> samples = kernel_samples(team);
+  SampleBuilder short_sample(team);
+  short_sample.matmul(64, 144, 64);  // close to the smallest product whose rate is matmul.square
+  samples.push_back(short_sample.samples[0]);
+  std::vector<TeamTimes> times(samples.size());
+  for (int pass = 0; pass < passes; ++pass)
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      CallSpec one_thread = samples[i].call;
+      one_thread.team = 1;
+      times[i].one_thread = std::min(times[i].one_thread, seconds_of(one_thread, sample_seconds / passes));
+      if (team > 1 && (times[i].one_thread >= min_team_seconds || i + 1 == samples.size()))
+        measure_team(samples[i].call, 2 * sample_seconds / passes, times[i]);
     }
+  KernelCosts out{{{isa, 1, {}}}, 0};
+  if (team > 1) out.sets.push_back({isa, team, {}});
+  for (RateSet& set : out.sets) {
+    std::array<std::vector<double>, rate_count> logs;
+    for (std::size_t i = 0; i + 1 < samples.size(); ++i)
+      logs[samples[i].rate].push_back(std::log(work_amount(samples[i]) / times[i].on_team(set.team)));
     for (std::size_t rate = 0; rate < rate_count; ++rate) {
       double sum = 0;
       for (double log_rate : logs[rate]) sum += log_rate;
@@ -262,22 +273,13 @@ std::vector<RateSet> measure_kernels(const std::string& isa, int team) {
     // step earlier.
     for (const char* cached : {"update.l1", "update.l2"}) {
       double& rate = set.rates[find_rate(cached)];
-      rate = std::min(rate, out[0].rates[find_rate("update.l3")]);
+      rate = std::min(rate, out.sets[0].rates[find_rate("update.l3")]);
     }
   }
+  if (team == 1) return out;
+  const double explained = samples.back().work.flops / out.sets[1].rates[find_rate("matmul.square")];
+  out.team_call = std::max(times.back().on_team(team) - explained, 1e-7);
   return out;
-}
-
-double measure_team_call(const std::vector<RateSet>& sets) {
-  const RateSet& set = sets.back();
-  SampleBuilder samples(set.team);
-  samples.matmul(64, 144, 64);  // close to the smallest product whose rate is matmul.square
-  const CallSpec& call = samples.samples[0].call;
-  CallSpec one_thread = call;
-  one_thread.team = 1;
-  const double seconds = team_seconds_of(call, seconds_of(one_thread, sample_seconds), 4 * sample_seconds);
-  const double explained = samples.samples[0].work.flops / set.rates[find_rate("matmul.square")];
-  return std::max(seconds - explained, 1e-7);
 }
 
 double measure_call() {
@@ -308,8 +310,8 @@ CostTable measure_costs(int team, std::string_view date) {
   device::SchedTimesReader sched_times;
   sched_times.since_last();
   const auto begin = Clock::now();
-  out.sets = measure_kernels(own.isa, team);
-  if (team > 1) out.team_call = measure_team_call(out.sets);
+  KernelCosts kernels = measure_kernels(own.isa, team);
+  out.sets = std::move(kernels.sets), out.team_call = kernels.team_call;
   out.call = measure_call();
   CostTable one_thread = out.with_threads(1, 1);  // links join devices of one thread each
   measure_local_link(one_thread);

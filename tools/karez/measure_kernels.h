@@ -25,18 +25,25 @@ std::vector<Sample> kernel_samples(int team);
 // together take `seconds` seconds, and uses the fastest one, because other work on the machine can only slow a round.
 double seconds_of(const CallSpec& call, double seconds);
 
-// Returns the seconds that the call takes on its team. The measurement alternates with the same call on one thread,
-// which takes `one_thread_seconds`. Before each run this thread writes the operands, unless they are too large for the
-// cache of one core: in a program, operands usually come from a call that ran on one thread, and a team first has to
-// fetch them.
-double team_seconds_of(const CallSpec& call, double one_thread_seconds, double seconds);
+// The fastest seconds of a call, measured one or more times.
+struct TeamTimes {
+  double one_thread = 1e30;              // repeated on one thread
+  double alone = 1e30, together = 1e30;  // on one thread and on the team, after this thread has written the operands
+  double on_team(int team) const;        // the call's seconds on the team; those on one thread if it is not measured
+};
+// Measures `alone` and `together` in alternation, for `seconds` seconds. Before each run this thread writes the
+// operands, unless they are too large for the cache of one core: in a program, operands may come from a call that ran
+// on one thread, and the team first has to fetch them.
+void measure_team(const CallSpec& call, double seconds, TeamTimes& times);
 
-// Measures the rates of one thread, and of `team` threads if that is more; each sample takes a twentieth of a second.
-std::vector<RateSet> measure_kernels(const std::string& isa, int team);
-
-// Returns the part of the time of a short call on a team that the team's rates do not explain: the time to start the
-// team and to wait for its last thread. `sets` are the rates of one thread and of the team.
-double measure_team_call(const std::vector<RateSet>& sets);
+struct KernelCosts {
+  std::vector<RateSet> sets;  // of one thread, and of the team if it has more threads
+  // The part of the time of a short call on the team that the team's rates do not explain: the time to start the team
+  // and to wait for its last thread. 0 for a team of one.
+  double team_call = 0;
+};
+// Measures the rates of one thread, and of `team` threads if that is more.
+KernelCosts measure_kernels(const std::string& isa, int team);
 
 // Returns the fixed cost of a call in the engine, in seconds, without the call's memory traffic.
 double measure_call();
