@@ -104,8 +104,8 @@ CostTable costs_for(const device::Processor& processor) {
   for (const ShippedCosts& shipped : tables)
     if (shipped.processor == processor.name) return CostTable::parse(shipped.text).with_isa(processor.isa);
   CostTable out;
-  out.origin = cat(sbp::default_origin, "; `karez doctor --kernels --save` measures this one (", processor.name, ", ",
-                   processor.isa, ")");
+  out.origin = cat(sbp::default_origin, "; `karez doctor --kernels --save` measures this one");
+  if (!processor.name.empty()) out.origin += cat(" (", processor.name, ", ", processor.isa, ")");
   return out;
 }
 
