@@ -1,4 +1,5 @@
-"""Configures pytest: tests can import pins.py and plan with default costs, and KAREZ_TIME_LIMITS multiplies the time limits that tests set."""
+"""Configures pytest: tests can import pins.py and plan with default costs, and KAREZ_TIME_LIMITS multiplies the time
+limits that tests set."""
 
 import os
 import pathlib
