@@ -1,8 +1,8 @@
-// Kernels that read or write rows by index, if every row is contiguous: gather and scatter_add of f32, one_hot of any
-// dtype.
+// Kernels that read or write rows by index, if every row is contiguous: gather, scatter_add, one_hot.
 #include <cstring>
 
 #include "karez/kernels/cpu/fast_row.h"
+#include "karez/kernels/cpu/loops.h"
 #include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/cpu/team.h"
 
@@ -47,9 +47,9 @@ PreparedKernel prepare_plain(const CallSpec& call) {
 }
 
 // Returns whether the fast kernels support table [v, d...], index [i...] and rows [i..., d...]: all must be contiguous
-// and not empty, and table and rows must be f32.
+// and not empty, and table and rows must have the same dtype.
 bool supports_rows(const View& table, const View& index, const View& rows) {
-  return table.dtype == DType::f32 && rows.dtype == DType::f32 && is_index(index) && table.rank() >= 1 &&
+  return table.dtype == rows.dtype && is_index(index) && table.rank() >= 1 &&
          rows.rank() == index.rank() + table.rank() - 1 && is_nonempty_contiguous(table) &&
          is_nonempty_contiguous(index) && is_nonempty_contiguous(rows);
 }
@@ -57,48 +57,51 @@ bool supports_rows(const View& table, const View& index, const View& rows) {
 PreparedKernel gather(const CallSpec& call) {
   const View &table = call.in[0], &index = call.in[1];
   const LocalTable t = local_table_of(call, index, table.shape[0], table.count() / table.shape[0]);
-  const std::int64_t grain = std::max<std::int64_t>(32768 / t.width, 1);
-  return [t, grain, n = index.count(), team = call.team, plain = prepare_plain(call)](const KernelArgs& args) {
-    if (!t.all_in_range(args.in[1], n)) return plain(args);
-    const float* source = elements<float>(args.in[0]);
-    float* out = elements<float>(args.out[0]);
-    parallel_for(team, n, grain, [&](std::int64_t from, std::int64_t to, int) {
-      for (std::int64_t i = from; i < to; ++i) {
-        const std::int64_t row = t.index(args.in[1], i) - t.offset;
-        if (row >= 0 && row < t.count)
-          std::memcpy(out + i * t.width, source + row * t.width, static_cast<std::size_t>(t.width) * sizeof(float));
-        else std::fill_n(out + i * t.width, t.width, 0.0f);
-      }
-    });
-  };
+  const std::int64_t grain = std::max<std::int64_t>(32768 / t.width, 1), row_bytes = t.width * size_of(table.dtype);
+  return
+      [t, grain, row_bytes, n = index.count(), team = call.team, plain = prepare_plain(call)](const KernelArgs& args) {
+        if (!t.all_in_range(args.in[1], n)) return plain(args);
+        const std::byte* source = args.in[0];
+        std::byte* out = args.out[0];
+        parallel_for(team, n, grain, [&](std::int64_t from, std::int64_t to, int) {
+          for (std::int64_t i = from; i < to; ++i) {
+            const std::int64_t row = t.index(args.in[1], i) - t.offset;
+            if (row >= 0 && row < t.count)
+              std::memcpy(out + i * row_bytes, source + row * row_bytes, static_cast<std::size_t>(row_bytes));
+            else std::memset(out + i * row_bytes, 0, static_cast<std::size_t>(row_bytes));
+          }
+        });
+      };
 }
 
-// As in the plain row, sums are accumulated as doubles in the workspace, in the order of the updates. The threads of a
+// As in the plain row, sums are accumulated as Wide<T> in the workspace, in the order of the updates. The threads of a
 // team share the columns, so that no sum depends on the size of the team.
 PreparedKernel scatter_add(const CallSpec& call) {
   const View &index = call.in[0], &y = call.out[0];
   const LocalTable t = local_table_of(call, index, y.shape[0], y.count() / y.shape[0]);
-  return [t, n = index.count(), team = call.team, plain = prepare_plain(call)](const KernelArgs& args) {
-    if (!t.all_in_range(args.in[0], n)) return plain(args);
-    auto* sums = reinterpret_cast<double*>(args.workspace);
-    const float* updates = elements<float>(args.in[1]);
-    float* out = elements<float>(args.out[0]);
-    parallel_for(team, t.width, std::max<std::int64_t>(65536 / std::max<std::int64_t>(n, 1), 16),
-                 [&](std::int64_t from, std::int64_t to, int) {
-                   for (std::int64_t row = 0; row < t.count; ++row)
-                     std::fill(sums + row * t.width + from, sums + row * t.width + to, 0.0);
-                   for (std::int64_t i = 0; i < n; ++i) {
-                     const std::int64_t row = t.index(args.in[0], i) - t.offset;
-                     if (row < 0 || row >= t.count) continue;
-                     double* sum = sums + row * t.width;
-                     const float* update = updates + i * t.width;
-                     for (std::int64_t c = from; c < to; ++c) sum[c] += static_cast<double>(update[c]);
-                   }
-                   for (std::int64_t row = 0; row < t.count; ++row)
-                     for (std::int64_t c = row * t.width + from; c < row * t.width + to; ++c)
-                       out[c] = static_cast<float>(sums[c]);
-                 });
-  };
+  return with_number(y.dtype, [&]<class T>() -> PreparedKernel {
+    return [t, n = index.count(), team = call.team, plain = prepare_plain(call)](const KernelArgs& args) {
+      if (!t.all_in_range(args.in[0], n)) return plain(args);
+      auto* sums = reinterpret_cast<Wide<T>*>(args.workspace);
+      const T* updates = elements<T>(args.in[1]);
+      T* out = elements<T>(args.out[0]);
+      parallel_for(team, t.width, std::max<std::int64_t>(65536 / std::max<std::int64_t>(n, 1), 16),
+                   [&](std::int64_t from, std::int64_t to, int) {
+                     for (std::int64_t row = 0; row < t.count; ++row)
+                       std::fill(sums + row * t.width + from, sums + row * t.width + to, Wide<T>{});
+                     for (std::int64_t i = 0; i < n; ++i) {
+                       const std::int64_t row = t.index(args.in[0], i) - t.offset;
+                       if (row < 0 || row >= t.count) continue;
+                       Wide<T>* sum = sums + row * t.width;
+                       const T* update = updates + i * t.width;
+                       for (std::int64_t c = from; c < to; ++c) sum[c] += static_cast<Wide<T>>(update[c]);
+                     }
+                     for (std::int64_t row = 0; row < t.count; ++row)
+                       for (std::int64_t c = row * t.width + from; c < row * t.width + to; ++c)
+                         out[c] = static_cast<T>(sums[c]);
+                   });
+    };
+  });
 }
 
 PreparedKernel one_hot(const CallSpec& call) {
@@ -123,7 +126,8 @@ std::vector<KernelRow> fast_index_rows() {
   KernelRow scatter = fast_row(
       "scatter_add",
       [](const CallSpec& call) {
-        return has_operands(call, 2, 1) && supports_rows(call.out[0], call.in[0], call.in[1]);
+        return has_operands(call, 2, 1) && call.out[0].dtype != DType::b8 &&
+               supports_rows(call.out[0], call.in[0], call.in[1]);
       },
       scatter_add);
   scatter.workspace = [](const CallSpec& call) { return checked_mul(call.out[0].count(), 8); };
