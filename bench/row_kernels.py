@@ -1,5 +1,6 @@
-"""How fast are kernels along an axis, kernels of f64, and half numbers? Compares them with a copy of as many bytes in the
-same run, and with PyTorch on as many threads. Tensors have 4096 x 2048 elements; sorted ones have about a million.
+"""How fast are kernels along an axis, kernels of f64, and kernels of half numbers? Compares them with a copy of as many
+bytes in the same run, and with PyTorch on as many threads. Tensors have 4096 x 2048 elements; sorted ones have about a
+million.
 
 Target: within 3 times the copy, or at PyTorch's time. `./dev deps --peers` installs PyTorch."""
 
@@ -13,6 +14,9 @@ from train_step import BUILD
 
 # Columns: the name of the call in row_kernels.cc, its dtype, and PyTorch's call of the operands, which writes to out.
 CASES = [
+    ("add", "f32", lambda t, x, i, out: t.add(x, i, out=out)),
+    ("relu", "f32", lambda t, x, i, out: t.clamp(x, min=0, out=out)),
+    ("exp", "f32", lambda t, x, i, out: t.exp(x, out=out)),
     ("add", "f16", lambda t, x, i, out: t.add(x, i, out=out)),
     ("relu", "f16", lambda t, x, i, out: t.clamp(x, min=0, out=out)),
     ("exp", "f16", lambda t, x, i, out: t.exp(x, out=out)),
