@@ -152,9 +152,13 @@ bool add_block(const AxisSlices& slices, const LocalIndices& local, const SliceO
       valid &= add_run(sums, 1, width, index + i * index_step, slices.loops.step(1), updates + i * from,
                        slices.loops.step(2), local, width);
   }
-  const std::int64_t to_next = slices.loops.step(0);
-  for (std::int64_t n = 0; n < slices.size[0]; ++n)
-    for (std::int64_t c = 0; c < width; ++c) y[n * to + c * to_next] = static_cast<T>(sums[n * width + c]);
+  const std::int64_t size = slices.size[0], y_step = to, y_next = slices.loops.step(0);
+  if (width == 1) {
+    for (std::int64_t n = 0; n < size; ++n) y[n * y_step] = static_cast<T>(sums[n]);
+  } else {
+    for (std::int64_t n = 0; n < size; ++n)
+      for (std::int64_t c = 0; c < width; ++c) y[n * y_step + c * y_next] = static_cast<T>(sums[n * width + c]);
+  }
   return valid;
 }
 
