@@ -90,7 +90,7 @@ bool merge(SegmentCalls& segment, const LocalCall& call, const Expr& expr, Local
   for (std::size_t k = 0; k < reader.in.size(); ++k) {
     if (segment.root(reader.in[k]) != segment.root(result)) {
       with[k] = operands.variable(reader.in[k], reader.spec.in[k]);
-    } else if (reader.in[k] != result || reader.spec.in[k] != call.spec.out[0]) {
+    } else if (!segment.is_same(reader.in[k], result) || reader.spec.in[k] != call.spec.out[0]) {
       return false;  // it reads a part, or other strides
     }
   }
@@ -113,7 +113,7 @@ bool merge(SegmentCalls& segment, const LocalCall& call, const Expr& expr, Local
 }
 
 // Merged calls read the operands of call `i` later. Whether memory that would be free by then is at most that of the
-// result, which is not needed any more. If no call lies between, little is alive that was not alive before.
+// result, which is not needed any more. If there is no call between them, little is alive that was not alive before.
 bool saves_memory(const SegmentCalls& segment, const std::vector<LocalCall>& calls, std::size_t i, std::size_t last) {
   const LocalCall& call = calls[i];
   if (std::all_of(calls.begin() + static_cast<std::ptrdiff_t>(i) + 1, calls.begin() + static_cast<std::ptrdiff_t>(last),

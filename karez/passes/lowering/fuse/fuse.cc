@@ -23,11 +23,12 @@ constexpr int (*rules[])(SegmentCalls&) = {
 }  // namespace
 
 LocalProgram fuse(LocalProgram program, const Graph& graph, const Segmentation& segmentation,
-                  const KernelCatalog& catalog, int team) {
+                  const KernelCatalog& catalog, int team, bool chains) {
   auto crosses = crosses_actors(program, segmentation);
   for (LocalSegment& local : program.segments) {
     SegmentCalls segment(graph, program.values, catalog, team, local.calls, crosses);
-    for (auto* rule : rules) rule(segment);
+    for (auto* rule : rules)
+      if (chains || rule != fuse_chains) rule(segment);
     segment.remove_dropped();
   }
   return program;

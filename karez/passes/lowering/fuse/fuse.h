@@ -7,7 +7,8 @@
 
 namespace karez::passes {
 
+// Without `chains`, each pointwise op keeps its own call, so that its result can be checked.
 LocalProgram fuse(LocalProgram program, const Graph& graph, const Segmentation& segmentation,
-                  const KernelCatalog& catalog, int team);
+                  const KernelCatalog& catalog, int team, bool chains = true);
 
 }  // namespace karez::passes

@@ -30,6 +30,11 @@ class SegmentCalls {
   LocalId root(LocalId value) const { return values_[value].root; }
   const View& view(LocalId value) const { return values_[value].view; }
 
+  // Whether two values are the same bytes with the same type and strides.
+  bool is_same(LocalId a, LocalId b) const {
+    return root(a) == root(b) && values_[a].offset == values_[b].offset && view(a) == view(b);
+  }
+
   // True for matrix products and convolutions, whose library calls can include a bias and a ReLU.
   static bool accepts_epilogue(const LocalCall& call) {
     return !is_removed(call) && (call.spec.op == "matmul" || call.spec.op == "conv2d");
@@ -42,7 +47,7 @@ class SegmentCalls {
 
   // The calls that read the result of `call`, in order. Empty if another actor reads it, too, or if a variable has it.
   std::vector<std::size_t> readers(const LocalCall& call) const;
-  // Replaces call `i`, whose result nobody needs any more, and some of the calls after it. The new calls read operands
+  // Replaces call `i`, whose result is not needed any more, and some of the calls after it. The new calls read operands
   // of call `i`. Returns false and changes nothing if one of these is overwritten in between.
   using NewCalls = std::vector<std::pair<std::size_t, LocalCall>>;
   bool replace(std::size_t i, NewCalls readers);
