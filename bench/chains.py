@@ -1,0 +1,194 @@
+"""Do chains of elementwise operations and row reductions run at the speed of memory?
+
+Compares compiled functions of two arrays with rows of 128 numbers with Inductor (torch.compile) and with XLA
+(TensorFlow's jit_compile), each in its own process with all cores, in turn. The bound is a triad of the same bytes,
+x + 2 * y into an existing array, by PyTorch. `./dev deps --peers` installs the peers.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, os.environ.get("KAREZ_BUILD", "build"), "python"))
+
+COLUMNS = 128
+SIZES = {"64 KB": 1 << 16, "1 MB": 1 << 20, "4 MB": 1 << 22, "16 MB": 1 << 24, "64 MB": 1 << 26}
+PEERS = ("inductor", "xla")
+
+
+def functions(f):
+    """The functions, in terms of relu, exp, tanh, rsqrt, mean, sum, max along rows, with the dimension kept."""
+
+    def chain(x, y, count):
+        for i in range(count):
+            x = (x + y, f.relu(x), x * y, x - y)[i % 4]
+        return x
+
+    def layer_norm(x, y):
+        d = x - f.mean(x)
+        return d * f.rsqrt(f.mean(d * d) + 1e-5) * y
+
+    def softmax(x, y):
+        e = f.exp(x - f.max(x))
+        return e / f.sum(e)
+
+    return {
+        "2 operations": lambda x, y: chain(x, y, 2),
+        "4 operations": lambda x, y: chain(x, y, 4),
+        "8 operations": lambda x, y: chain(x, y, 8),
+        "exp(x - y) * y": lambda x, y: f.exp(x - y) * y,
+        "x * tanh(x) + y": lambda x, y: x * f.tanh(x) + y,
+        "softmax": softmax,
+        "layer norm": layer_norm,
+        "RMS norm": lambda x, y: x * f.rsqrt(f.mean(x * x) + 1e-5) * y,
+    }
+
+
+def karez_calls():
+    import numpy as np
+
+    import karez as kz
+    from karez import F
+
+    class Library:
+        relu, exp, tanh, rsqrt = F.relu, kz.exp, kz.tanh, kz.rsqrt
+
+        def mean(x):
+            return x.mean(-1, keepdim=True)
+
+        def sum(x):
+            return x.sum(-1, keepdim=True)
+
+        def max(x):
+            return x.amax(-1, keepdim=True)
+
+    compiled = {name: kz.compile(f) for name, f in functions(Library).items()}
+    return kz.tensor, compiled, lambda result: np.asarray(result[:1])
+
+
+def inductor_calls():
+    import torch
+
+    torch.set_grad_enabled(False)
+
+    class Library:
+        relu, exp, tanh, rsqrt = torch.relu, torch.exp, torch.tanh, torch.rsqrt
+
+        def mean(x):
+            return x.mean(-1, keepdim=True)
+
+        def sum(x):
+            return x.sum(-1, keepdim=True)
+
+        def max(x):
+            return x.amax(-1, keepdim=True)
+
+    compiled = {name: torch.compile(f, dynamic=False) for name, f in functions(Library).items()}
+    compiled["triad"] = lambda x, y, out={}: torch.add(x, y, alpha=2, out=out.setdefault(x.shape, torch.empty_like(x)))
+    return torch.from_numpy, compiled, lambda result: None
+
+
+def xla_calls():
+    import tensorflow as tf
+
+    class Library:
+        relu, exp, tanh, rsqrt = tf.nn.relu, tf.exp, tf.tanh, tf.math.rsqrt
+
+        def mean(x):
+            return tf.reduce_mean(x, -1, keepdims=True)
+
+        def sum(x):
+            return tf.reduce_sum(x, -1, keepdims=True)
+
+        def max(x):
+            return tf.reduce_max(x, -1, keepdims=True)
+
+    compiled = {name: tf.function(f, jit_compile=True) for name, f in functions(Library).items()}
+    return tf.constant, compiled, lambda result: result[:1].numpy()
+
+
+def serve(library):
+    """Answers each line "name; bytes; count" with the seconds per call and the sum of the first row."""
+    import numpy as np
+
+    tensor, compiled, wait = {"karez": karez_calls, "inductor": inductor_calls, "xla": xla_calls}[library]()
+    arrays = {}
+    for line in sys.stdin:
+        name, size, count = line.strip().split("; ")
+        if size not in arrays:
+            rng = np.random.default_rng(1)
+            shape = (int(size) // 4 // COLUMNS, COLUMNS)
+            arrays = {size: [tensor(rng.standard_normal(shape).astype(np.float32)) for _ in range(2)]}
+        wait(compiled[name](*arrays[size]))
+        begin = time.perf_counter()
+        for _ in range(int(count)):
+            result = compiled[name](*arrays[size])
+        wait(result)
+        seconds = (time.perf_counter() - begin) / int(count)
+        print(seconds, float(np.asarray(result[:1]).astype(np.float64).sum()), flush=True)
+
+
+class Server:
+    def __init__(self, library):
+        command = [sys.executable, os.path.abspath(__file__), "--serve", library]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def time(self, name, size, count):
+        self.process.stdin.write(f"{name}; {size}; {count}\n")
+        self.process.stdin.flush()
+        return [float(word) for word in self.process.stdout.readline().split()]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--json")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        return serve(options.serve)
+    servers = {library: Server(library) for library in ("karez", *PEERS)}
+    table, middle, large = [], [], []
+    print(
+        "| function | bytes | Karez, us | Inductor | XLA | of the faster peer | of the triad's rate |\n"
+        + "|---" * 7
+        + "|"
+    )
+    for text, size in SIZES.items():
+        count = max(3, min(200, (1 << 25) // size))
+        for name in functions(None):
+            took = {library: [] for library in (*servers, "triad")}
+            sums = {library: server.time(name, size, count)[1] for library, server in servers.items()}
+            for library in PEERS:
+                if abs(sums[library] - sums["karez"]) > 1e-3 * (1 + abs(sums["karez"])):
+                    sys.exit(f"{name}: the sum of the first row is {sums['karez']}, {library} gives {sums[library]}")
+            for _ in range(options.pairs):
+                for library, server in servers.items():
+                    took[library].append(server.time(name, size, count)[0])
+                took["triad"].append(servers["inductor"].time("triad", size, count)[0])
+            median = {library: statistics.median(times) for library, times in took.items()}
+            ratio = median["karez"] / min(median[peer] for peer in PEERS)
+            share = median["triad"] / median["karez"]
+            if size >= 1 << 26:
+                large.append(share)
+            elif size >= 1 << 20:
+                middle.append(ratio)
+            table.append({"function": name, "bytes": size, **median, "ratio": ratio, "of_triad": share})
+            numbers = " | ".join(f"{median[library] * 1e6:,.1f}" for library in servers)
+            print(f"| {name} | {text} | {numbers} | {ratio:.2f} | {share:.2f} |", flush=True)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(table, file, indent=1)
+    mean = statistics.geometric_mean(middle)
+    print(f"from 1 to 16 MB: geometric mean {mean:.2f} of the faster peer's time (target 1)")
+    print(f"chains: worst share of the triad's rate at 64 MB {min(large):.2f} (target 0.8)")
+    return mean <= 1 and min(large) >= 0.8
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main() in (True, None) else 1)
