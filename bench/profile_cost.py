@@ -1,4 +1,4 @@
-"""How much does a profile slow down a training step? `./dev bench profile`
+"""How much does a profile slow down a training step? `./dev bench profile_cost`
 
 Processes of bench_train_step run steps in turns: without a profile, with a profile that is on all the time and, with
 --base PROGRAM, of another build. The ratios are medians over the turns."""
