@@ -53,9 +53,9 @@ def init(
     memory: the maximum number of bytes on each device that one plan may use, together with the elements of data sets
         that are being read (docs/data.md, Memory); 0 means no limit.
     check_nan: if true, a NaN or an infinity computed from finite operands makes the call fail.
-    cost_file: the planner's cost table: a file that `karez doctor` has written, or "default" for a typical CPU. If empty,
-        the variable KAREZ_COSTS is used in the same way; otherwise the table that `karez doctor --kernels --save` has
-        saved for this processor, if any.
+    cost_file: the planner's cost table: a file that `karez doctor` has written, or "default" for a typical CPU. If
+        empty, the variable KAREZ_COSTS is used in the same way; otherwise the table that
+        `karez doctor --kernels --save` has saved for this processor, if any.
     device_limit: the maximum number of devices of the world and of a mesh.
     start_timeout: the seconds that the ranks wait for each other at the start.
     peer_timeout: the seconds without a message after which another rank counts as exited or hanging.
