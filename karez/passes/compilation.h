@@ -122,7 +122,7 @@ struct LocalCall {
   std::vector<LocalId> in, out;
   std::string kernel;  // chosen by localise and fuse
   std::int64_t workspace = 0;
-  NodeId node;          // the node that the call implements
+  NodeId node;  // the node that the call implements
   // Nodes whose calls were merged into this one, in their order: it computes one expression of its operands, each
   // element from elements of the same index.
   std::vector<NodeId> merged;

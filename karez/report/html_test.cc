@@ -55,8 +55,8 @@ TEST(Html, TheReportStatesTheOriginOfItsCostsAndWarnsAboutDefaults) {
   EXPECT_THAT(html_of(make_test_report()),
               HasSubstr("<p>Times are predicted, not measured. Costs: from a table without an origin</p>"));
   const std::string text = html_of(make_report(parse_plan(two_acts)));
-  EXPECT_THAT(text,
-              HasSubstr(" us</b>a launch, predicted with default costs (`karez doctor --kernels --save` measures this machine)</div>"));
+  EXPECT_THAT(text, HasSubstr(" us</b>a launch, predicted with default costs (`karez doctor --kernels --save` measures "
+                              "this machine)</div>"));
   EXPECT_THAT(text, HasSubstr("Costs: defaults, not measured on any processor; the plan has no cost table"));
   Plan plan_with_costs = parse_plan(two_acts);
   plan_with_costs.costs = "origin \"<mine>\"\nlink alpha=0 beta=0\nmemory_bytes=1e18\ncall=7\n";
