@@ -156,18 +156,38 @@ TEST(Chains, ExpressionsDoNotGrowWithoutBound) {
   EXPECT_LT(calls, 20u);
 }
 
-// Merged with its reader at the end, the sum would keep two temporaries alive during the products instead of one.
+TEST(Chains, AValueWithSeveralReadersIsNotRepeatedIfItTakesThreeOperations) {
+  Program p;
+  ValueId x = p.input("x"), negated = build::neg(p.b, build::relu(p.b, build::neg(p.b, x)));
+  p.output(build::exp(p.b, negated), "a");
+  p.output(build::tanh(p.b, negated), "b");
+  EXPECT_EQ(p.calls(), "-max(-x0, 0); exp(x0); tanh(x0)");
+}
+
+TEST(Chains, ACallIsNotMovedPastAnUpdateOfItsOperand) {
+  Program p;
+  ValueId w = testing::parameter(p.b, "w", {DType::f32, {8, 6}}),
+          m = testing::parameter(p.b, "m", {DType::f32, {8, 6}});
+  auto next = build::sgd(p.b, w, m, p.input("g"), p.input("lr", {}), {.momentum = 0.9});
+  p.graph.variables[0].updated = next.w, p.graph.variables[1].updated = next.m;
+  p.output(build::mul(p.b, build::exp(p.b, w), next.m));  // exp reads the weight before sgd overwrites it
+  const std::string calls = p.calls();
+  EXPECT_NE(calls.find("exp(x0)"), std::string::npos) << calls;
+  EXPECT_EQ(calls.find("exp(x0) * "), std::string::npos) << calls;
+}
+
+// If the sum were merged with its reader after the products, both of its operands would be alive during the products,
+// instead of the sum.
 TEST(Chains, NoMoreMemoryIsAliveBetweenACallAndItsReader) {
-  const auto calls = [](bool two_temporaries) {
+  const auto calls = [](bool keeps_operand) {
     Program p;
-    ValueId x = p.input("x", {8, 8}), w = p.input("w", {8, 8});
-    ValueId a = build::matmul(p.b, x, w), b = two_temporaries ? build::matmul(p.b, a, w) : x;
-    ValueId sum = build::add(p.b, a, b), product = x;
-    for (int i = 0; i < 3; ++i) product = build::matmul(p.b, product, i == 0 ? sum : w);
-    p.output(build::exp(p.b, build::mul(p.b, build::tanh(p.b, sum), product)));
+    ValueId w = p.input("w", {8, 8}), a = build::matmul(p.b, p.input("x", {8, 8}), w), b = build::matmul(p.b, a, w);
+    ValueId sum = build::add(p.b, a, b), product = build::matmul(p.b, w, b);
+    p.output(build::matmul(p.b, build::mul(p.b, sum, product), keeps_operand ? a : w));
     return p.calls();
   };
-  EXPECT_NE(calls(true).find("x0 + x1;"), std::string::npos) << calls(true);
+  EXPECT_EQ(calls(false), "matmul; matmul; x0 + x1; matmul; x0 * x1; matmul");
+  EXPECT_EQ(calls(true), "matmul; matmul; matmul; (x1 + x2) * x0; matmul");
 }
 
 TEST(Chains, AResultTakesTheMemoryOfAnOperand) {
