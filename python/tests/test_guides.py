@@ -33,6 +33,7 @@ def run_shell(commands: str) -> str:
 @pytest.mark.parametrize("guide", GUIDES)
 def test_every_block_runs_and_prints_the_output_below_it(guide, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))  # a block saves a cost table
     kz.init(devices=4)
     names, output, last_language = {}, "", ""
     for block in blocks_of(guide):
