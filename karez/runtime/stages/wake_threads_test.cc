@@ -53,22 +53,6 @@ TEST(WakeThreads, AReadWakesAThread) {
   }
 }
 
-TEST(WakeThreads, NoThreadIsWokenForShortActsWhileHalfOfTheSlotsAreFilled) {
-  DataThreads pool(1);
-  auto calls = std::make_shared<Calls>();
-  DatasetReader reader(range(100'000).map([calls](const Element& e) { return ++calls->count, e; }).prefetch(8), pool);
-  reader.start();
-  for (int i = 0; i < 100; ++i) reader.next();
-  calls->settle();
-  const int filled = calls->count;
-  EXPECT_GE(filled, 108);
-  for (int i = 0; i < 3; ++i) reader.next();
-  pause();
-  EXPECT_EQ(calls->count, filled);
-  for (int i = 0; i < 5; ++i) reader.next();
-  EXPECT_TRUE(eventually([&] { return calls->count >= filled + 5; }));
-}
-
 // After many short acts, each act waits until another one runs.
 TEST(WakeThreads, LongActsOfLanesRunAtTheSameTimeAfterShortOnes) {
   DataThreads pool(3);
