@@ -53,6 +53,28 @@ TEST(WakeThreads, AReadWakesAThread) {
   }
 }
 
+TEST(WakeThreads, NoThreadIsWokenForShortActsWhileHalfOfTheSlotsAreFilled) {
+  DataThreads pool(1, {}, 0, 100'000'000);  // acts are short even if other programs use the cores
+  auto calls = std::make_shared<Calls>();
+  DatasetReader reader(range(100'000).map([calls](const Element& e) { return ++calls->count, e; }).prefetch(8), pool);
+  reader.start();
+  int reads = 0;
+  const auto read = [&] { reader.next(), ++reads; };
+  while (reads < 100) read();
+  calls->settle();
+  // The first read that leaves less than half wakes the thread, which fills all slots.
+  do read();
+  while (calls->count - reads >= 4);
+  ASSERT_TRUE(eventually([&] { return calls->count == reads + 8; }));
+  calls->settle();
+  const int filled = calls->count;
+  for (int i = 0; i < 4; ++i) read();
+  pause();
+  EXPECT_EQ(calls->count, filled);
+  read();
+  EXPECT_TRUE(eventually([&] { return calls->count == reads + 8; }));
+}
+
 // After many short acts, each act waits until another one runs.
 TEST(WakeThreads, LongActsOfLanesRunAtTheSameTimeAfterShortOnes) {
   DataThreads pool(3);
