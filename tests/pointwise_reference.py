@@ -84,7 +84,7 @@ pointwise = {
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "rsqrt_grad": lambda r, dy: -0.5 * r**3 * dy,
     "tanh": np.tanh,
-    "tanh_grad": lambda r, dy: dy * (1 - r**2),
+    "tanh_grad": lambda r, dy: dy * ((1 - r) * (1 + r)),  # 1 - r**2 would lose digits near 1
     "sigmoid": sigmoid,
     "sigmoid_grad": lambda r, dy: dy * r * (1 - r),
     "relu": relu,

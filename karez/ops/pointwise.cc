@@ -47,7 +47,7 @@ const Line lines[] = {
      "rsqrt(x)",
      {"-0.5 * r * r * r * dy"},
      "Returns the reciprocal of the square root of x."},
-    {"tanh", OperandDTypes::floats, "tanh(x)", {"(1 - r * r) * dy"}, "Returns the hyperbolic tangent of x."},
+    {"tanh", OperandDTypes::floats, "tanh(x)", {"(1 - r) * (1 + r) * dy"}, "Returns the hyperbolic tangent of x."},
     {"sigmoid",
      OperandDTypes::floats,
      "sigmoid(x)",
