@@ -49,23 +49,27 @@ def functions(f):
     }
 
 
+class RowMethods:
+    """Reductions of rows as methods of a tensor, which are the same in Karez and PyTorch."""
+
+    def mean(x):
+        return x.mean(-1, keepdim=True)
+
+    def sum(x):
+        return x.sum(-1, keepdim=True)
+
+    def max(x):
+        return x.amax(-1, keepdim=True)
+
+
 def karez_calls():
     import numpy as np
 
     import karez as kz
     from karez import F
 
-    class Library:
+    class Library(RowMethods):
         relu, exp, tanh, rsqrt = F.relu, kz.exp, kz.tanh, kz.rsqrt
-
-        def mean(x):
-            return x.mean(-1, keepdim=True)
-
-        def sum(x):
-            return x.sum(-1, keepdim=True)
-
-        def max(x):
-            return x.amax(-1, keepdim=True)
 
     compiled = {name: kz.compile(f) for name, f in functions(Library).items()}
     return kz.tensor, compiled, lambda result: np.asarray(result[:1])
@@ -76,17 +80,8 @@ def inductor_calls():
 
     torch.set_grad_enabled(False)
 
-    class Library:
+    class Library(RowMethods):
         relu, exp, tanh, rsqrt = torch.relu, torch.exp, torch.tanh, torch.rsqrt
-
-        def mean(x):
-            return x.mean(-1, keepdim=True)
-
-        def sum(x):
-            return x.sum(-1, keepdim=True)
-
-        def max(x):
-            return x.amax(-1, keepdim=True)
 
     compiled = {name: torch.compile(f, dynamic=False) for name, f in functions(Library).items()}
     compiled["triad"] = lambda x, y, out={}: torch.add(x, y, alpha=2, out=out.setdefault(x.shape, torch.empty_like(x)))
