@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "karez/device/arena.h"
+#include "karez/device/free_blocks.h"
 #include "karez/device/memory.h"
 #include "karez/device/namespace.h"
 
@@ -25,7 +26,9 @@ class DeviceStream {
 
 class Device {
  public:
-  Device(std::string name, std::string kind) : name_(std::move(name)), kind_(std::move(kind)) {}
+  Device(std::string name, std::string kind) : name_(std::move(name)), kind_(std::move(kind)) {
+    value_counters_->free_blocks = std::make_shared<FreeBlocks>();
+  }
   virtual ~Device() = default;
 
   const std::string& name() const { return name_; }  // rank and number of the device: "0.1"
@@ -34,8 +37,9 @@ class Device {
 
   MemoryCounters& value_memory() const { return *value_counters_; }
 
-  // Both functions allocate zeroed, 64-byte aligned and counted memory: allocate() for a plan or a variable,
-  // allocate_value() for a value that the user keeps, which is counted separately.
+  // Both functions allocate 64-byte aligned and counted memory: allocate() zeroed memory for a plan or a variable,
+  // allocate_value() uninitialised memory for a value that the user keeps, which is counted separately. Freed memory of
+  // values is kept for later values (free_blocks.h).
   Memory allocate(std::int64_t bytes) { return allocate(bytes, counters_); }
   Memory allocate_value(std::int64_t bytes) { return allocate(bytes, value_counters_); }
   Arena& arena() { return arena_; }  // shared by plans and counted as their memory

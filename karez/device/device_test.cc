@@ -16,6 +16,7 @@
 #include "karez/base/test_error.h"
 #include "karez/device/cpu_budget.h"
 #include "karez/device/device.h"
+#include "karez/device/free_blocks.h"
 #include "karez/device/host_array.h"
 
 namespace karez::device {
@@ -151,6 +152,68 @@ TEST(Memory, BlocksAreAlignedZeroedAndCounted) {
   }
   EXPECT_EQ(counters->current, 0);
   EXPECT_EQ(counters->peak, 128);
+}
+
+TEST(FreeBlocks, ABlockReplacesAnotherOfNearlyTheSameSize) {
+  EXPECT_EQ(FreeBlocks::capacity(0), 64);
+  EXPECT_EQ(FreeBlocks::capacity(65), 128);
+  EXPECT_EQ(FreeBlocks::capacity(1 << 20), 1 << 20);
+  EXPECT_EQ(FreeBlocks::capacity((1 << 20) + 1), (1 << 20) + (1 << 17));
+  for (std::int64_t bytes : {1, 4097, 65537, 1000000, 5000001})
+    EXPECT_LE(FreeBlocks::capacity(bytes), std::max<std::int64_t>(round_up(bytes, 64), bytes + bytes / 8));
+  auto counters = std::make_shared<MemoryCounters>();
+  counters->free_blocks = std::make_shared<FreeBlocks>();
+  std::byte* first = nullptr;
+  { first = allocate_host(1000000, counters).data(); }
+  EXPECT_EQ(counters->current, 0);
+  EXPECT_EQ(counters->free_blocks->bytes(), FreeBlocks::capacity(1000000));
+  Memory same = allocate_host(999999, counters), new_block = allocate_host(1000000, counters);
+  EXPECT_EQ(same.data(), first);
+  EXPECT_NE(new_block.data(), first);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(new_block.data()) % 64, 0u);
+  EXPECT_EQ(same.bytes(), 999999);
+  EXPECT_EQ(counters->current, 1999999);
+  EXPECT_EQ(counters->free_blocks->bytes(), 0);
+}
+
+TEST(FreeBlocks, TheBlocksThatWereKeptFirstAreFreedFirst) {
+  FreeBlocks blocks;
+  const std::int64_t third = FreeBlocks::max_bytes / 4 + FreeBlocks::max_bytes / 8;
+  auto give = [&](std::int64_t bytes, std::int64_t bytes_in_use = 0) {
+    auto* data = static_cast<std::byte*>(std::aligned_alloc(64, static_cast<std::size_t>(FreeBlocks::capacity(bytes))));
+    blocks.keep(data, bytes, bytes_in_use);
+    return data;
+  };
+  give(100);
+  EXPECT_EQ(blocks.bytes(), 0) << "malloc keeps small blocks";
+  give(third);
+  give(third);
+  give(1 << 20);
+  EXPECT_EQ(blocks.bytes(), 2 * third + (1 << 20));
+  std::byte* last = give(third);
+  EXPECT_EQ(blocks.bytes(), 2 * third + (1 << 20)) << "the first block must be freed";
+  EXPECT_EQ(blocks.take(third), last) << "the block that was kept last is taken first";
+  blocks.keep(last, third, 0);
+  blocks.keep(blocks.take(1 << 20), 1 << 20, 100 * FreeBlocks::max_bytes);
+  give(2 * third, 100 * FreeBlocks::max_bytes);
+  EXPECT_EQ(blocks.bytes(), 4 * third + (1 << 20)) << "more is kept while many bytes are in use";
+  give(100);
+  EXPECT_EQ(blocks.bytes(), 2 * third + (1 << 20)) << "the two blocks that were kept first must be freed";
+  EXPECT_EQ(blocks.take(third), nullptr);
+}
+
+TEST(FreeBlocks, ValuesOfADeviceReuseMemoryAndPlansDoNot) {
+  const auto device = make_device("0.0", "cpu");
+  std::byte* value = nullptr;
+  { value = device->allocate_value(1 << 20).data(); }
+  EXPECT_EQ(device->allocate_value(1 << 20).data(), value);
+  EXPECT_EQ(device->value_memory().current, 0);
+  Memory held = device->allocate_value(1 << 20);
+  std::memset(held.data(), 1, 1 << 20);
+  held = Memory();
+  const Memory plan = device->allocate(1 << 20);
+  EXPECT_NE(plan.data(), value);
+  EXPECT_EQ(std::count(plan.data(), plan.data() + (1 << 20), std::byte{0}), 1 << 20);
 }
 
 TEST(Memory, AFailedAllocationIsAnErrorWithTheSize) {

@@ -11,10 +11,13 @@
 
 namespace karez::device {
 
+class FreeBlocks;
+
 // Counts the bytes of all blocks that share these counters. Blocks may be freed on other threads.
 struct MemoryCounters {
   std::atomic<std::int64_t> current{0}, peak{0};
   void add(std::int64_t bytes);
+  std::shared_ptr<FreeBlocks> free_blocks;  // where freed blocks are kept, not counted; null: nowhere
 };
 
 // A block of memory, aligned to 64 bytes. Counters live as long as the last block that shares them.
@@ -35,8 +38,8 @@ class Memory {
   std::shared_ptr<MemoryCounters> counters_;
 };
 
-// Allocates zeroed host memory and counts the requested bytes. If memory runs out, throws an error with the bytes
-// requested and the bytes in use.
+// Allocates zeroed host memory (uninitialised if the counters have `free_blocks`, from which it is taken if possible)
+// and counts the requested bytes. If memory runs out, throws an error with the bytes requested and the bytes in use.
 Memory allocate_host(std::int64_t bytes, std::shared_ptr<MemoryCounters> counters);
 
 // Fills unused memory with values that no correct program reads: NaN in f32 and f64, negative as an index, neither 0

@@ -20,6 +20,7 @@
 #include "karez/passes/lowering/layout.h"
 #include "karez/passes/lowering/localise.h"
 #include "karez/passes/lowering/memory.h"
+#include "karez/passes/lowering/results.h"
 #include "karez/passes/lowering/teams.h"
 #include "karez/passes/scheduling/anchor.h"
 #include "karez/passes/scheduling/order.h"
@@ -94,6 +95,7 @@ void run_fuse(Compilation& c) {
 void run_teams(Compilation& c) { c.local = choose_teams(std::move(c.local), *c.ops, *c.catalog, c.options); }
 void run_in_place(Compilation& c) { c.local = in_place(std::move(c.local), c.graph, c.segmentation); }
 void run_emit(Compilation& c) { c.plan = emit(c); }
+void run_results(Compilation& c) { c.plan = results(std::move(c.plan)); }
 // Packs as tightly as possible if memory is limited, otherwise to within one page of that.
 void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan), {.tolerance = c.options.memory > 0 ? 0 : page}); }
 
@@ -121,6 +123,7 @@ constexpr Pass passes[] = {
     {"teams", run_teams, local_program, true},        // after fuse: the work of merged calls is known
     {"in_place", run_in_place, local_program, true},  // after fuse: in_place examines the remaining calls
     {"emit", run_emit, plan},
+    {"results", run_results, plan, true},  // after emit: fetches are actors; before memory: results need no bytes
     {"memory", run_memory, plan, true},  // after emit: actors, registers and turns determine which blocks share memory
 };
 

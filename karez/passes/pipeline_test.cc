@@ -83,7 +83,7 @@ TEST(Pipeline, PassesThatMayBeOffAreSwitchedOffByName) {
   EXPECT_EQ(error_with_off({"shard"}), "the pass 'shard' cannot be switched off");
   EXPECT_EQ(error_with_off({"fuse", "emit"}), "the pass 'emit' cannot be switched off");
   EXPECT_EQ(error_with_off({"fold"}),
-            "unknown pass 'fold'; the nearest of 20 are: box, fuse, cast, emit, hoist, order, shard, slots, "
+            "unknown pass 'fold'; the nearest of 21 are: box, fuse, cast, emit, hoist, order, shard, slots, "
             "unroll, layout");
 }
 

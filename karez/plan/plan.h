@@ -43,8 +43,8 @@ struct Stream {
   bool operator==(const Stream&) const = default;
 };
 
-// constant: filled by Plan::setup when the plan is loaded, read-only afterwards. external: results that the user holds,
-// allocated for each launch.
+// constant: filled by Plan::setup when the plan is loaded, read-only afterwards. external: the part of the result
+// `name` that the user holds on the device. Each launch provides its memory, and one register is all of the block.
 enum class BlockKind { scratch, reg, variable, constant, external };
 std::string_view name_of(BlockKind kind);
 
@@ -52,13 +52,13 @@ struct Block {
   BlockKind kind = BlockKind::scratch;
   DeviceId device;
   std::int64_t bytes = 0;
-  std::string name;    // variables: "fc.weight"; the Session keys them by name and layout
+  std::string name;    // variables: "fc.weight"; the Session keys them by name and layout. external: the binding
   std::string layout;  // variables: "f32[10, 784@model]"
   bool operator==(const Block&) const = default;
 };
 
 // Memory on one device, written by one producer and read by its consumers. It has `slots` copies; slot i begins at
-// offset + i * stride.
+// offset + i * stride. In an external block, each slot is the memory of the launch that fills it.
 struct Register {
   ActorId producer;
   std::vector<ActorId> consumers;  // each once; may contain session_actor
@@ -140,7 +140,7 @@ struct Port {
 enum class BodyKind {
   compute,     // runs `calls`
   input,       // fills its outputs from the feed that `binding` names: a source, or the device's part of an array
-  fetch,       // copies its input to the device's part of the array that `binding` names
+  fetch,       // copies its input to the device's part of the array that `binding` names, unless the input is that part
   state,       // grants access to variables and computes nothing
   collective,  // runs `collective`
 };
@@ -239,7 +239,7 @@ std::uint64_t rank_hash(const Plan& plan);  // a hash of all fields except names
 // of a block, a cycle without tokens.
 void verify(const Plan& plan);
 
-// Returns the planned peak memory of each device: the total size of its blocks.
+// Returns the planned peak memory of each device: the total size of its blocks, without external blocks.
 ById<DeviceId, std::int64_t> planned_bytes(const Plan& plan);
 
 // Returns a readable report: actors, registers, peak memory per device, and each transfer with kind, axis and bytes.

@@ -4,6 +4,7 @@
 
 #include "karez/base/text.h"
 #include "karez/plan/acts.h"
+#include "karez/plan/call_bytes.h"
 #include "karez/plan/live_bytes.h"
 #include "karez/plan/plan.h"
 
@@ -36,8 +37,9 @@ std::string counts_of_actors(const Plan& plan) {
   for (const Actor& a : plan.actors) calls += a.calls.size();
   return cat(plan.actors.size(), " actors (",
              join(kinds, ", ", [](const auto& kind) { return cat(kind.second, " ", kind.first); }), "), ", calls,
-             " kernel calls, ", plan.registers.size(), " registers, ", messages_per_launch(plan),
-             " messages per launch");
+             calls == 1 ? " kernel call" : " kernel calls",
+             calls == 0 ? "" : cat(" (", bytes_text(bytes_of_calls(plan)), ")"), ", ", plan.registers.size(),
+             " registers, ", messages_per_launch(plan), " messages per launch");
 }
 
 std::string ratio_text(std::int64_t bytes, std::int64_t bound) {
@@ -79,13 +81,6 @@ std::string data_sets(const Plan& plan) {
 // Lists the calls that run on plain kernels. These are slow reference implementations, so they are always reported. The
 // share of a kernel is relative to the bytes that all calls of the plan access.
 std::string plain_calls(const Plan& plan) {
-  auto touched = [](const Call& call) {
-    double bytes = 0;
-    for (const auto* operands : {&call.in, &call.out})
-      for (const Operand& operand : *operands)
-        bytes += static_cast<double>(operand.view.count() * size_of(operand.view.dtype));
-    return bytes;
-  };
   struct PlainKernel {
     int calls = 0;
     double bytes = 0;
@@ -96,12 +91,12 @@ std::string plain_calls(const Plan& plan) {
   int plain_call_count = 0;
   for (const Actor& a : plan.actors)
     for (const Call& call : a.calls) {
-      total += touched(call);
+      total += static_cast<double>(bytes_of(call));
       if (!starts_with(call.kernel, "plain.")) continue;
       ++plain_call_count;
       PlainKernel& kernel_use = kernels_found[call.kernel];
       if (kernel_use.calls++ == 0) kernel_use.where = call.where;
-      kernel_use.bytes += touched(call);
+      kernel_use.bytes += static_cast<double>(bytes_of(call));
     }
   if (kernels_found.empty()) return "";
   std::vector<std::vector<std::string>> rows = {{"kernel", "calls", "share of bytes", "first call"}};
@@ -134,7 +129,8 @@ std::string casts(const Plan& plan) {
 
 ById<DeviceId, std::int64_t> planned_bytes(const Plan& plan) {
   ById<DeviceId, std::int64_t> bytes(plan.devices.size(), 0);
-  for (const Block& b : plan.blocks) bytes[b.device] += b.bytes;
+  for (const Block& b : plan.blocks)
+    if (b.kind != BlockKind::external) bytes[b.device] += b.bytes;
   return bytes;
 }
 

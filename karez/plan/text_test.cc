@@ -331,7 +331,7 @@ TEST(PlanSummary, APlanOfARankWithoutDevicesIsOneLine) {
 TEST(PlanSummary, TheSummaryListsCountsMemoryAndTransfers) {
   Plan plan = small_plan();
   EXPECT_TRUE(golden(summary(plan), R"(plan 'small' of rank 0 of 1: 1 device, 2 streams
-4 actors (1 compute, 1 fetch, 1 input, 1 state), 2 kernel calls, 6 registers, 12 messages per launch
+4 actors (1 compute, 1 fetch, 1 input, 1 state), 2 kernel calls (248 B), 6 registers, 12 messages per launch
 peak memory by device
   cpu 0.0  352 B  (scratch 64 B, register 192 B, variable 96 B)
 registers and scratch, relative to the bytes that are live at once

@@ -82,6 +82,7 @@ void verify_register(const Plan& plan, const PortIndex& port_index, RegisterId i
   require_in_range(r.block, plan.blocks, subject, "block");
   require(plan.block(r.block).kind != BlockKind::constant, subject, " is in the constant block b", r.block,
           ", which must not be written");
+  if (plan.block(r.block).kind == BlockKind::external) return;  // see verify_bindings.cc
   require(r.offset >= 0 && (r.slots == 1 || r.stride >= r.bytes), subject,
           ": offset must be at least 0 and stride at least ", r.bytes, ", the size of a slot; got offset ", r.offset,
           " and stride ", r.stride);
@@ -106,6 +107,8 @@ void verify_operand(const Plan& plan, const PortIndex& port_index, ActorId actor
     require_in_range(o.block, plan.blocks, subject, "block");
     require(end <= plan.block(o.block).bytes, subject, ": an operand ", o.view, " ends at byte ", end, " of block b",
             o.block, ", which has ", plan.block(o.block).bytes, " bytes");
+    require(plan.block(o.block).kind != BlockKind::external, subject, ": an operand ", o.view,
+            " is in the external block b", o.block, "; only registers may be in external blocks");
     require(!written || actor == no_actor || plan.block(o.block).kind != BlockKind::constant, subject,
             ": an operand writes the constant block b", o.block);
     return;

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "karez/plan/external_registers.h"
 #include "karez/plan/item_names.h"
 
 namespace karez::plan {
@@ -51,6 +52,37 @@ void verify_parts(const Plan& plan, const std::string& output, const std::vector
           output, "' cover ", covered, " of its ", count_of(reference.full_shape), " elements");
 }
 
+// Checks that each register in an external block is filled once in a launch and is the part that a fetch reads, since
+// its memory is that of the result.
+void verify_external(const Plan& plan, const ById<ActorId, std::int64_t>& acts) {
+  std::map<BlockId, RegisterId> owners;
+  for (RegisterId id : plan.registers.ids()) {
+    if (!is_external(plan, id)) continue;
+    const Register& r = plan.reg(id);
+    const Block& block = plan.block(r.block);
+    const std::string subject = cat("register r", id, " in the external block b", r.block, " '", block.name, "'");
+    const auto [owner, is_first] = owners.emplace(r.block, id);
+    require(is_first, subject, ": register r", owner->second, " is in the same block");
+    require(r.offset == 0 && r.bytes == block.bytes, subject, " must occupy the ", block.bytes,
+            " bytes of the block, got ", r.bytes, " bytes at offset ", r.offset);
+    const Actor& producer = plan.actor(r.producer);
+    require(producer.body == BodyKind::compute || producer.body == BodyKind::collective, subject,
+            " must be filled by a compute actor or a collective, got ", name_of_actor(plan, r.producer));
+    for (const Port& port : producer.outputs)
+      require(port.reg != id || port.period == acts[r.producer], subject, " must be filled once in a launch, got ",
+              times_text(acts[r.producer] / port.period));
+    const bool fetched = std::any_of(r.consumers.begin(), r.consumers.end(), [&](ActorId c) {
+      const Actor& fetch = plan.actor(c);
+      if (fetch.body != BodyKind::fetch || fetch.binding != block.name) return false;
+      const Operand& o = fetch.bound[0];
+      return o.reg == id && o.offset == 0 && o.view.bytes() == r.bytes && o.view == View(o.view.dtype, o.view.shape) &&
+             plan.stream(fetch.stream).device == block.device;
+    });
+    require(fetched, subject, " must be fetched as '", block.name, "', with all its bytes in row-major order");
+    for (const Link& link : plan.links) require(link.reg != id, subject, " must not be sent by a link");
+  }
+}
+
 }  // namespace
 
 void verify_bindings(const Plan& plan, const ById<ActorId, std::int64_t>& acts) {
@@ -74,6 +106,7 @@ void verify_bindings(const Plan& plan, const ById<ActorId, std::int64_t>& acts) 
     }
   }
   for (const auto& [output, fetches] : outputs) verify_parts(plan, output, fetches);
+  verify_external(plan, acts);
 }
 
 }  // namespace karez::plan

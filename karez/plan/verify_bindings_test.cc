@@ -196,5 +196,45 @@ TEST(VerifyBindings, TheActsOfAnInputMustBeAMultipleOfItsSetsOfSlices) {
   EXPECT_NE(error_of([&] { verify(input_fetch.s.plan); }).find("is not within the logical tensor"), std::string::npos);
 }
 
+// An InputFetchPlan whose register y is external.
+struct ExternalPlan : InputFetchPlan {
+  BlockId block;
+  ExternalPlan() {
+    block = s.block(BlockKind::external, 0, 16, "y");
+    Register& r = s.plan.registers[y];
+    r.block = block, r.offset = r.stride = 0;
+  }
+  std::string error() const {
+    return error_of([&] { verify(s.plan); });
+  }
+};
+
+TEST(VerifyBindings, ExternalRegistersMustBePartsOfResults) {
+  EXPECT_EQ(ExternalPlan().error(), "no error");
+  const auto reports = [](const ExternalPlan& p, const std::string& text) {
+    EXPECT_NE(p.error().find(text), std::string::npos) << p.error();
+  };
+  ExternalPlan of_input, other_name, shorter, column, direct, shared, size, linked;
+  other_name.s.plan.blocks[other_name.block].name = "z";
+  reports(other_name, "external block b2 'z' must be fetched as 'z', with all its bytes in row-major order");
+  shorter.s.plan.actors[shorter.out].bound[0].view = View(DType::f32, {3});
+  reports(shorter, "must be fetched as 'y', with all its bytes in row-major order");
+  column.s.plan.actors[column.out].bound[0].view = View(DType::f32, {2, 2}, {1, 2});
+  reports(column, "must be fetched as 'y', with all its bytes in row-major order");
+  direct.s.plan.actors[direct.twice].calls[0].in[0] = in_block(direct.block, four);
+  reports(direct, "is in the external block b2; only registers may be in external blocks");
+  const ActorId more = shared.s.actor("more", 0, 0, BodyKind::fetch);
+  const RegisterId other = shared.s.edge(shared.twice, {more}, 1, 16);
+  shared.bind(more, "z", other), shared.s.done(more);
+  shared.s.plan.registers[other].block = shared.block;
+  reports(shared, "register r2 is in the same block");
+  of_input.s.plan.registers[of_input.x].block = of_input.s.block(BlockKind::external, 0, 16, "y");
+  reports(of_input, "must be filled by a compute actor or a collective, got actor a0 'in'");
+  size.s.plan.blocks[size.block].bytes = 32;
+  reports(size, "must occupy the 32 bytes of the block, got 16 bytes at offset 0");
+  linked.s.plan.links.push_back({linked.y, {1, 0}});
+  reports(linked, "must not be sent by a link");
+}
+
 }  // namespace
 }  // namespace karez::plan

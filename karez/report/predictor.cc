@@ -7,7 +7,9 @@
 
 #include "karez/base/text.h"
 #include "karez/ops/all_ops.h"
+#include "karez/plan/call_bytes.h"
 #include "karez/plan/collective_sequence.h"
+#include "karez/plan/external_registers.h"
 #include "karez/sbp/transfer.h"
 
 namespace karez::report {
@@ -33,13 +35,6 @@ const char* const prediction_method =
     "copy; a collective by its messages, the bytes that its member sends, and the bytes that it copies and reduces. "
     "Caches, teams of threads and cores shared by devices are not modelled.";
 
-double bytes_touched(const Call& call) {
-  double bytes = 0;
-  for (const auto* operands : {&call.in, &call.out})
-    for (const Operand& operand : *operands) bytes += bytes_of(operand);
-  return bytes;
-}
-
 Predictor::Predictor(CostTable costs) : costs_(std::move(costs)), kernels_(cpu_kernels()), ops_(all_ops()) {}
 
 double Predictor::call(const Call& call) const {
@@ -53,7 +48,7 @@ double Predictor::call(const Call& call) const {
   }
   if (work.work == WorkClass::none)
     work.work = WorkClass::memory;  // the planner prices this op as an alias, but the plan calls a kernel
-  work.bytes = bytes_touched(call);
+  work.bytes = static_cast<double>(plan::bytes_of(call));
   return (costs_.seconds(work) - costs_.call) / rate + costs_.call;
 }
 
@@ -99,6 +94,7 @@ double Predictor::act(const Plan& plan, ActorId id, int transfer) const {
   if (actor.collective) return collective(plan, id, transfer);
   double seconds = 0;
   for (const Call& call_of_actor : actor.calls) seconds += call(call_of_actor);
+  if (actor.body == BodyKind::fetch && is_in_place(plan, actor)) return 0;
   for (const Operand& operand : actor.bound) seconds += costs_.seconds({WorkClass::move, 0, 2 * bytes_of(operand)});
   return seconds;
 }

@@ -18,10 +18,6 @@ namespace karez::report {
 // Text for help pages: how the time of each kind of act is predicted.
 extern const char* const prediction_method;
 
-// Returns the bytes that a call reads and writes: the distinct bytes of each operand (a value that is broadcast by a
-// stride of 0 counts once), without the workspace.
-double bytes_touched(const Call& call);
-
 // Predicts seconds from the rates of the cost table. The time of a kernel without a row is predicted from its bytes.
 class Predictor {
  public:

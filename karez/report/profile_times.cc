@@ -4,8 +4,8 @@
 #include <tuple>
 
 #include "karez/base/text.h"
+#include "karez/plan/call_bytes.h"
 #include "karez/report/origin.h"
-#include "karez/report/predictor.h"
 #include "karez/report/profile.h"
 
 namespace karez::report {
@@ -79,7 +79,7 @@ std::pair<ProfileRow, double> row_of(const Plan& plan, const CallSpan& span) {
   if (where.ends_with("grad)")) row.module += row.module.empty() ? "(grad)" : " (grad)";
   if (call != nullptr) {
     row.kernel = kernel_text(*call);
-    return {row, bytes_touched(*call)};
+    return {row, static_cast<double>(plan::bytes_of(*call))};
   }
   row.kernel = std::string(actor.collective ? name_of(actor.collective->kind) : name_of(actor.body));
   if (actor.body == BodyKind::input || actor.body == BodyKind::fetch) row.op = cat(row.kernel, " ", actor.binding);

@@ -7,6 +7,7 @@
 
 #include "karez/base/text.h"
 #include "karez/plan/acts.h"
+#include "karez/plan/call_bytes.h"
 #include "karez/report/critical_cycle.h"
 #include "karez/report/origin.h"
 #include "karez/report/table.h"
@@ -186,7 +187,8 @@ Section source_lines(const Plan& plan, const Predictor& predictor, const ById<Ac
   };
   for (ActorId a : plan.actors.ids()) {
     const Actor& actor = plan.actors[a];
-    for (const Call& call : actor.calls) add(call.where, "", predictor.call(call), bytes_touched(call), acts[a]);
+    for (const Call& call : actor.calls)
+      add(call.where, "", predictor.call(call), static_cast<double>(plan::bytes_of(call)), acts[a]);
     if (actor.calls.empty() && seconds[a] > 0)
       add(actor.collective ? actor.collective->where : actor.where,
           std::string(actor.collective ? name_of(actor.collective->kind) : name_of(actor.body)), seconds[a], 0,

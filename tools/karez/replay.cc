@@ -32,6 +32,8 @@ struct Replay::State {
   std::deque<View> output_views;    // views of the outputs that fetches write
   std::vector<std::function<void()>> calls;
   std::vector<std::pair<std::string, HostArray>> outputs;
+  std::deque<HostArray> parts;      // of outputs that the plan computes only in part
+  std::vector<std::byte*> targets;  // as in LaunchRecord
   TickScale scale;
 
   ActorState& actor(ActorId id) { return *loaded->worker_plan_of[id]->local[static_cast<std::size_t>(id.index) + 1]; }
@@ -43,9 +45,8 @@ struct Replay::State {
   }
 
   void bind(ActorState& act) {
-    prepare_memory(act);  // sets the addresses to the slots of this act
+    prepare_memory(act, targets);  // sets the addresses to the slots of this act
     switch (act.work) {
-      case WorkKind::none: return;
       case WorkKind::calls:
         for (PreparedCall& call : act.calls) {
           if (!call.call->acts.has(act.ports.acts())) continue;
@@ -66,12 +67,17 @@ struct Replay::State {
                            to = TensorRef{bound.address, bound.view}] { source->read(position, begin, to); });
         return;
       }
+      case WorkKind::none:
+        if (act.actor->body != BodyKind::fetch) return;
+        [[fallthrough]];
       case WorkKind::fetch: {
         const HostArray& output = outputs[static_cast<std::size_t>(act.binding)].second;
         const BoundOperand& part = act.bound[0];
         View& to_view = output_views.emplace_back(output.dtype(), part.view->shape, output.view().strides);
-        calls.push_back([to = output.bytes() + offset_of(part.begin[0], to_view.strides) * size_of(to_view.dtype),
-                         &to_view, from = part.address, view = part.view] { copy_tensor(to, to_view, from, *view); });
+        std::byte* to = output.bytes() + offset_of(part.begin[0], to_view.strides) * size_of(to_view.dtype);
+        if (to == part.address) return;  // computed there
+        calls.push_back(
+            [to, &to_view, from = part.address, view = part.view] { copy_tensor(to, to_view, from, *view); });
         return;
       }
       case WorkKind::async_call:
@@ -109,8 +115,14 @@ Replay::Replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
     const Memory& memory = s.variables.at(variable.device, variable.name)->memory;
     std::memcpy(memory.data(), variable.value.bytes(), static_cast<std::size_t>(variable.value.view().bytes()));
   }
-  for (const PlanBinding& binding : s.loaded->outputs)
-    s.outputs.emplace_back(binding.layout->name, HostArray(binding.layout->type));
+  for (const PlanBinding& binding : s.loaded->outputs) {
+    const ShardLayout& layout = *binding.layout;
+    s.outputs.emplace_back(layout.name, HostArray(layout.type));
+    for (const ShardLayout::Shard& shard : layout.shards)
+      s.targets.push_back(shard.view.shape == layout.type.shape
+                              ? s.outputs.back().second.bytes()
+                              : s.parts.emplace_back(HostArray(shard.view.type())).bytes());
+  }
 
   auto deliver = [&s](const Message& m) { s.deliver(m); };
   SessionPorts& session = s.loaded->session_ports;

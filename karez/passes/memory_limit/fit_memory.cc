@@ -95,11 +95,11 @@ class MemoryFit {
       if (!is_off(pass)) run_passes(compilation, {pass});
   }
 
-  // Returns the compilation for another rank, up to the emit pass.
+  // Returns the compilation for another rank, up to the results pass.
   Compilation on_rank(const Compilation& compilation, int rank) const {
     Compilation other = compilation;
     other.options.rank = rank;
-    run_on(other, {"localise", "hoist", "fuse", "teams", "in_place", "emit"});
+    run_on(other, {"localise", "hoist", "fuse", "teams", "in_place", "emit", "results"});
     return other;
   }
   // Returns the other ranks whose plans are checked: those with the first device of a mesh. They have the largest
@@ -112,7 +112,7 @@ class MemoryFit {
     return ranks;
   }
 
-  // True if the plan fits on all checked ranks. The compilation must have run up to the emit pass.
+  // True if the plan fits on all checked ranks. The compilation must have run up to the results pass.
   bool fits(const Compilation& compilation) {
     ++plans_tried_;
     if (!fits_on_rank(compilation)) return false;
@@ -196,8 +196,8 @@ class MemoryFit {
     return compilation;
   }
   void plan(Compilation& compilation) const {
-    run_on(compilation,
-           {"segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "teams", "in_place", "emit"});
+    run_on(compilation, {"segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "teams", "in_place",
+                         "emit", "results"});
   }
   Compilation planned(const MemoryVariant& variant) const {
     Compilation compilation = ordered(variant);
@@ -213,7 +213,7 @@ class MemoryFit {
   void set_slots(Compilation& compilation, const ById<ValueId, int>& slots) const {
     compilation.slot_assignment =
         assign_slots(compilation.graph, compilation.segmentation, compilation.options.costs, slots);
-    run_on(compilation, {"emit"});
+    run_on(compilation, {"emit", "results"});
   }
 
   // Returns the candidate with the largest number of slots with which it fits; nullopt if it does not fit with any.

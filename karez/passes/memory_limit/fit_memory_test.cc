@@ -120,7 +120,7 @@ std::vector<PlannedLayout> all_layouts(const Graph& graph, const CostTable& cost
       }
     }
     run_passes(c, {"bucket", "order", "segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "in_place",
-                   "emit", "memory"});
+                   "emit", "results", "memory"});
     result.push_back({max_device_bytes(c.plan), seconds});
     int n = 0;
     for (; choice.has(NodeId(n)) && ++choice[NodeId(n)] == node_shardings[NodeId(n)].size(); ++n) choice[NodeId(n)] = 0;
@@ -267,13 +267,13 @@ std::vector<PlannedVariant> all_variants(const Compilation& unlimited) {
         seconds += node.acts *
                    seconds_of(boxed, {is_transfer ? StreamKind::comm : StreamKind::compute, {n}, 0}, options.costs);
       }
-      run_passes(c,
-                 {"order", "segment", "anchor", "slots", "layout", "localise", "fuse", "in_place", "emit", "memory"});
+      run_passes(c, {"order", "segment", "anchor", "slots", "layout", "localise", "fuse", "in_place", "emit", "results",
+                     "memory"});
       variants.push_back({max_device_bytes(c.plan), seconds, print(c.plan), true, late, remat != options.remat});
       const double interval = c.slot_assignment.interval;
       for (const auto& slots : fewer_slots(c.graph, c.segmentation, options.costs, options.slots)) {
         c.slot_assignment = assign_slots(c.graph, c.segmentation, options.costs, slots);
-        run_passes(c, {"emit", "memory"});
+        run_passes(c, {"emit", "results", "memory"});
         variants.push_back({max_device_bytes(c.plan), seconds + std::max(c.slot_assignment.interval - interval, 0.0),
                             print(c.plan), false, late, remat != options.remat});
       }

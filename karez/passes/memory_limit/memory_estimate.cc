@@ -21,6 +21,14 @@ bool is_state(const Graph& graph, ValueId value) {
   return graph.node(graph.value(value).producer).op->role == Role::state;
 }
 
+// Returns whether each value is a result that is computed in the memory of the user (see results.h).
+ById<ValueId, bool> results_of(const Graph& graph) {
+  ById<ValueId, bool> is_result(graph.values.size(), false);
+  for (const Output& output : graph.outputs)
+    is_result[output.value] = graph.node(graph.value(output.value).producer).op->role != Role::source;
+  return is_result;
+}
+
 double part_bytes(const Graph& graph, ValueId value, const Layout& layout) {
   const TensorType& type = graph.type(value);
   return static_cast<double>(count_of(shape_of(local_box(type.shape, graph.mesh(value), layout, 0))) *
@@ -33,9 +41,10 @@ std::vector<std::vector<std::int64_t>> changes_of(const Graph& boxed) {
   const auto uses = uses_of(boxed);
   std::vector<std::vector<std::int64_t>> change(boxed.meshes.size(),
                                                 std::vector<std::int64_t>(boxed.nodes.size() + 1, 0));
+  const ById<ValueId, bool> is_result = results_of(boxed);
   for (ValueId v : boxed.values.ids()) {
     const NodeId producer = boxed.value(v).producer;
-    if (shares_bytes(boxed.node(producer)) || is_state(boxed, v)) continue;
+    if (shares_bytes(boxed.node(producer)) || is_state(boxed, v) || is_result[v]) continue;
     std::set<NodeId> readers;
     collect_readers(boxed, uses, v, readers);
     const NodeId last = readers.empty() ? producer : *readers.rbegin();
@@ -87,9 +96,10 @@ MemoryEstimate::MemoryEstimate(const Graph& graph, const std::vector<PeakNodes>&
     result_weights_.emplace_back(node.outputs.size(), state ? 1 : shares_bytes(node) ? 0 : shared_bytes_weight);
   }
   const auto uses = uses_of(graph);
+  const ById<ValueId, bool> is_result = results_of(graph);
   for (ValueId v : graph.values.ids()) {
     const Value& value = graph.value(v);
-    if (is_state(graph, v)) continue;
+    if (is_state(graph, v) || is_result[v]) continue;
     for (const PeakNodes& peak_nodes : peaks) {
       const NodeId peak = peak_nodes[static_cast<std::size_t>(value.mesh)];
       std::vector<Use> late_uses;

@@ -2,6 +2,7 @@
 #include "karez/passes/memory_limit/memory_limit.h"
 
 #include <algorithm>
+#include <set>
 
 #include "karez/base/text.h"
 
@@ -40,9 +41,14 @@ std::string text_of(const Compilation& c, const LiveTensor& tensor) {
 
 std::vector<LiveTensor> live_tensors(const Compilation& c, DeviceId device) {
   std::vector<LiveTensor> tensors;
+  std::set<LocalId> results;  // they are in the memory of the user
+  for (const LocalOutput& output : c.local.outputs)
+    for (const Block& block : c.plan.blocks)
+      if (block.kind == BlockKind::external && block.name == output.output && block.device.index == output.device)
+        results.insert(c.local.values[output.value].root);
   for (LocalId v : c.local.values.ids())
     // Values on the host are attributed to the first device.
-    if (c.local.values[v].root == v && std::max(c.local.values[v].device, 0) == device.index)
+    if (c.local.values[v].root == v && std::max(c.local.values[v].device, 0) == device.index && !results.contains(v))
       tensors.push_back({c.local.values[v].view.bytes(), v});
   std::stable_sort(tensors.begin(), tensors.end(),
                    [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
@@ -50,12 +56,10 @@ std::vector<LiveTensor> live_tensors(const Compilation& c, DeviceId device) {
 }
 
 std::string memory_suggestions(const Compilation& c, DeviceId device) {
-  std::int64_t variable_bytes = 0, total_bytes = 0;
-  for (const Block& block : c.plan.blocks) {
-    if (block.device != device) continue;
-    total_bytes += block.bytes;
-    if (block.kind == BlockKind::variable) variable_bytes += block.bytes;
-  }
+  std::int64_t variable_bytes = 0;
+  const std::int64_t total_bytes = planned_bytes(c.plan)[device];
+  for (const Block& block : c.plan.blocks)
+    if (block.device == device && block.kind == BlockKind::variable) variable_bytes += block.bytes;
   const bool has_inputs = std::any_of(c.graph.nodes.begin(), c.graph.nodes.end(),
                                       [](const Node& node) { return node.op->role == Role::source; });
   const bool has_f32 = std::any_of(c.graph.values.begin(), c.graph.values.end(),

@@ -229,7 +229,7 @@ TEST(Bucket, TheSameBytesAreSentInFewerMessagesAndConcatenatedValuesHaveTheirOwn
     c.options.costs.link = {5e-3, 1e-9};
     if (!off) run_passes(c, {"bucket"});
     run_passes(c, {"order", "segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "in_place", "emit",
-                   "memory"});
+                   "results", "memory"});
     return c.plan;
   };
   auto sent = [](const Plan& plan) {

@@ -94,7 +94,9 @@ void Completion::operator()(std::exception_ptr error) const {
   box_->post(mail_);
 }
 
-void prepare_memory(ActorState& actor, bool poison) {
+void prepare_memory(ActorState& actor, std::span<std::byte* const> targets, bool poison) {
+  for (const ResultPort& result : actor.results)
+    result.slot_addresses[actor.ports.output_slot(result.port)] = targets[result.target];
   for (PatchedPort& port : actor.patched) {
     int slot = port.output ? actor.ports.output_slot(port.port) : actor.ports.input_slot(port.port);
     if (port.slot_addresses != nullptr) {

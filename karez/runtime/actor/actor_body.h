@@ -2,6 +2,8 @@
 // results.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 
 #include "karez/runtime/event_ring.h"
@@ -10,9 +12,10 @@
 
 namespace karez::runtime {
 
-// Sets the act's addresses to the slots that its ports hold. If poisoning is on and `poison` is true, also poisons the
-// memory that the act will fill. Call it after Ports::begin.
-void prepare_memory(ActorState& actor, bool poison = true);
+// Sets the act's addresses to the slots that its ports hold, and the slots of results to the memory of the launch. If
+// poisoning is on and `poison` is true, also poisons the memory that the act will fill. Call it after Ports::begin.
+// `targets`: LaunchRecord::targets; may be empty if the actor computes no result in place.
+void prepare_memory(ActorState& actor, std::span<std::byte* const> targets, bool poison = true);
 
 // Does the work of an act; does nothing for a collective. While a profile is on, records the calls in `events`. Returns
 // true if the work is over, and false if an asynchronous kernel or a slow read will post the actor's `completion` to

@@ -82,6 +82,13 @@ struct BoundOperand {
   int port = -1;                         // the output port of the register
 };
 
+// An output port whose slot is in the memory of a result.
+struct ResultPort {
+  int port = 0;
+  std::size_t target = 0;                // index in LaunchRecord::targets
+  std::byte** slot_addresses = nullptr;  // by slot
+};
+
 // The work of an actor's acts.
 enum class WorkKind : std::uint8_t { none, calls, async_call, read, fetch, collective };
 
@@ -116,6 +123,7 @@ struct ActorState {
   std::atomic<const Call*> at_call{nullptr};  // the call that runs or ran last; read by other threads
   std::vector<PoisonRange> poison_ranges;     // in the order of calls
   std::vector<BoundOperand> bound;
+  std::vector<ResultPort> results;
   int binding = -1;           // input: index of the feed; fetch: index of the output
   bool reads_slowly = false;  // input: the last read was slow, so the source reader does the next read
   std::unique_ptr<comm::CollectiveRun> collective;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "karez/plan/external_registers.h"
 #include "karez/runtime/actor/poison.h"
 
 namespace karez::runtime {
@@ -75,6 +76,10 @@ NewVariables allocate_blocks(LoadedPlan& loaded, VariableStore& variables, const
       loaded.block_address.push_back(arenas[b.device] + offset[id]);
       continue;
     }
+    if (b.kind == BlockKind::external) {  // each launch has memory for it
+      loaded.block_address.push_back(nullptr);
+      continue;
+    }
     loaded.memory.push_back(device.allocate(b.bytes));
     if (options.poison) poison(loaded.memory.back().data(), b.bytes);
     loaded.block_address.push_back(loaded.memory.back().data());
@@ -84,6 +89,9 @@ NewVariables allocate_blocks(LoadedPlan& loaded, VariableStore& variables, const
 
 void find_slot_addresses(LoadedPlan& loaded) {
   loaded.slot_addresses.resize(loaded.plan.registers.size());
+  for (RegisterId id : loaded.plan.registers.ids())
+    if (is_external(loaded.plan, id))
+      loaded.slot_addresses[id].resize(static_cast<std::size_t>(loaded.plan.reg(id).slots));
   for (const Actor& actor : loaded.plan.actors) {
     if (actor.body != BodyKind::input) continue;
     for (const Operand& o : actor.bound) {
@@ -105,11 +113,11 @@ void locate(LoadedPlan& loaded, ActorState& a, const Operand& o, std::byte** cel
   }
   const Register& r = loaded.plan.reg(o.reg);
   if (!r.block.valid()) return;  // an empty tensor
-  std::byte* base = loaded.block_address[r.block] + r.offset + o.offset;
-  *cell = base;
   std::vector<std::byte*>& slot_addresses = loaded.slot_addresses[o.reg];
-  const bool may_be_at_source = !slot_addresses.empty() && a.actor->body != BodyKind::input;
-  if (r.slots == 1 && !may_be_at_source) return;
+  const bool has_slot_addresses = !slot_addresses.empty() && a.actor->body != BodyKind::input;
+  std::byte* base = is_external(loaded.plan, o.reg) ? nullptr : loaded.block_address[r.block] + r.offset + o.offset;
+  *cell = base;
+  if (r.slots == 1 && !has_slot_addresses) return;
   auto find = [&](const std::vector<Port>& ports) {
     auto at = std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.reg == o.reg; });
     return at == ports.end() ? -1 : static_cast<int>(at - ports.begin());
@@ -118,7 +126,8 @@ void locate(LoadedPlan& loaded, ActorState& a, const Operand& o, std::byte** cel
   auto at = std::find_if(a.patched.begin(), a.patched.end(),
                          [&](const PatchedPort& p) { return p.output == (out >= 0) && p.port == port; });
   if (at == a.patched.end())
-    at = a.patched.insert(at, PatchedPort{out >= 0, port, -1, may_be_at_source ? slot_addresses.data() : nullptr, {}});
+    at =
+        a.patched.insert(at, PatchedPort{out >= 0, port, -1, has_slot_addresses ? slot_addresses.data() : nullptr, {}});
   at->patches.push_back({cell, base, r.stride, o.offset});
 }
 

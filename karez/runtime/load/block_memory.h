@@ -20,8 +20,9 @@ struct MemoryOptions {
 using NewVariables = std::map<VariableStore::Key, std::shared_ptr<Variable>>;
 NewVariables allocate_blocks(LoadedPlan& loaded, VariableStore& variables, const MemoryOptions& options);
 
-// Sets loaded.slot_addresses for the registers whose consumers may read a batch in the memory of its source, without a
-// copy to the slot: registers that exactly one operand of an input actor fills.
+// Makes loaded.slot_addresses for two kinds of registers: external ones, whose addresses each launch sets, and those
+// whose consumers may read a batch in the memory of its source, without a copy to the slot, which are registers that
+// exactly one operand of an input actor fills.
 void find_slot_addresses(LoadedPlan& loaded);
 
 // Sets `cell` to the operand's address, and records in the actor how the address changes with the slot of the operand's

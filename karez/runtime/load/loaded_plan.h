@@ -113,7 +113,7 @@ struct LoadedPlan {
   std::vector<Arena::Lease> arenas;                         // by device
   ById<RegisterId, std::vector<std::atomic<int>>> readers;  // by slot: readers to come; only with poison
   ById<RegisterId, std::vector<std::byte*>>
-      slot_addresses;  // by slot: the addresses at which readers find the data of inputs
+      slot_addresses;  // by slot: the addresses at which readers find the data of inputs, and of results
   std::vector<std::shared_ptr<Variable>> variables, variables_of_arenas;
   std::vector<VariableAccess> accesses;  // accesses of variables and arenas, sorted by variable
   ById<BlockId, std::byte*> block_address;

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "karez/plan/external_registers.h"
 #include "karez/runtime/load/block_memory.h"
 
 namespace karez::runtime {
@@ -16,6 +17,13 @@ std::vector<PlanBinding>& bindings_of(LoadedPlan& loaded, const Actor& actor) {
 }
 auto find_binding(std::vector<PlanBinding>& list, const std::string& name) {
   return std::find_if(list.begin(), list.end(), [&](const PlanBinding& b) { return b.layout->name == name; });
+}
+
+// Returns the index of a binding's first shard in LaunchRecord::targets.
+std::size_t first_target(const std::vector<PlanBinding>& list, std::vector<PlanBinding>::const_iterator binding) {
+  std::size_t target = 0;
+  for (auto before = list.begin(); before != binding; ++before) target += before->layout->shards.size();
+  return target;
 }
 
 // Returns the part of the whole value that an operand covers, and sets `whole` to the shape of the whole value. A fetch
@@ -72,8 +80,7 @@ void bind_operands(LoadedPlan& loaded, ActorState& a) {
       a.bound[i].begin.push_back(actor.slices[slice].ints("begin"));
     a.bound[i].shard = static_cast<std::size_t>(std::find(parts.begin(), parts.end(), part) - parts.begin());
     a.bound[i].target_view = &parts[a.bound[i].shard].view;
-    a.bound[i].target = a.bound[i].shard;
-    for (auto before = list.begin(); before != at; ++before) a.bound[i].target += before->layout->shards.size();
+    a.bound[i].target = first_target(list, at) + a.bound[i].shard;
     locate(loaded, a, actor.bound[i], &a.bound[i].address);
     if (actor.body != BodyKind::input || !actor.bound[i].reg.valid() ||
         loaded.slot_addresses[actor.bound[i].reg].empty())
@@ -82,6 +89,22 @@ void bind_operands(LoadedPlan& loaded, ActorState& a) {
                                    [&](const Port& p) { return p.reg == actor.bound[i].reg; });
     a.bound[i].slot_addresses = loaded.slot_addresses[actor.bound[i].reg].data();
     a.bound[i].port = static_cast<int>(port - actor.outputs.begin());
+  }
+}
+
+void bind_results(LoadedPlan& loaded, ActorState& a) {
+  for (std::size_t port = 0; port < a.actor->outputs.size(); ++port) {
+    const RegisterId reg = a.actor->outputs[port].reg;
+    if (!is_external(loaded.plan, reg)) continue;
+    const plan::Block& block = loaded.plan.block(loaded.plan.reg(reg).block);
+    const auto binding = find_binding(loaded.outputs, block.name);
+    const auto& shards = binding->layout->shards;  // a device has at most one shard
+    const auto shard = std::find_if(shards.begin(), shards.end(), [&](const ShardLayout::Shard& s) {
+      return s.place == loaded.plan.devices[block.device];
+    });
+    a.results.push_back({static_cast<int>(port),
+                         first_target(loaded.outputs, binding) + static_cast<std::size_t>(shard - shards.begin()),
+                         loaded.slot_addresses[reg].data()});
   }
 }
 

@@ -12,4 +12,7 @@ void make_bindings(LoadedPlan& loaded);
 // Connects an input or fetch actor with its binding, and its operands with their parts. Does nothing for other actors.
 void bind_operands(LoadedPlan& loaded, ActorState& actor);
 
+// Connects the outputs that the actor computes in the memory of results with their results.
+void bind_results(LoadedPlan& loaded, ActorState& actor);
+
 }  // namespace karez::runtime

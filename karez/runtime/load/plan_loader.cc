@@ -6,6 +6,7 @@
 
 #include "karez/kernels/prepare_call.h"
 #include "karez/plan/acts.h"
+#include "karez/plan/external_registers.h"
 #include "karez/plan/stream_assignment.h"
 #include "karez/runtime/actor/poison.h"
 #include "karez/runtime/current_error.h"
@@ -131,6 +132,7 @@ class Preparation {
     if (a.work == WorkKind::async_call || options_.delays.max_microseconds > 0)
       track_streams(*a.completion.worker_plan);
     bind_operands(*loaded_, a);
+    bind_results(*loaded_, a);
     if (a.work == WorkKind::collective) prepare_collective(*loaded_, a);
     if (options_.poison) find_poison_ranges(*loaded_, a);
   }
@@ -161,12 +163,12 @@ class Preparation {
       for (const Operand& out : actor.bound) look(out);
   }
 
-  static WorkKind work_of(const ActorState& a) {
+  WorkKind work_of(const ActorState& a) const {
     switch (a.actor->body) {
       case BodyKind::compute:
         return a.calls.empty() ? WorkKind::none : a.calls[0].async != nullptr ? WorkKind::async_call : WorkKind::calls;
       case BodyKind::input: return WorkKind::read;
-      case BodyKind::fetch: return WorkKind::fetch;
+      case BodyKind::fetch: return is_in_place(plan_, *a.actor) ? WorkKind::none : WorkKind::fetch;
       case BodyKind::state: return WorkKind::none;
       case BodyKind::collective: return WorkKind::collective;
     }

@@ -67,6 +67,12 @@ static inline void enter_launch(LoadedPlan& loaded, ActorState& actor) {
   actor.ticket = loaded.active_launch(++actor.launch).ticket.load(std::memory_order_relaxed);
 }
 
+// Returns the memory of the launch's results if the actor computes some of them there.
+static inline std::span<std::byte* const> targets_of(LoadedPlan& loaded, const ActorState& actor) {
+  if (actor.results.empty()) return {};
+  return loaded.record(actor.launch)->targets;
+}
+
 // Returns true if the act must wait because its stream is busy or because it is delayed. The actor stays ready until
 // the act begins: no other act consumes its tokens, and the turn of a collective does not pass.
 [[gnu::noinline]] bool Protocol::defer(WorkerPlan& worker_plan, ActorState& actor) {
@@ -124,7 +130,7 @@ void Protocol::act(WorkerPlan& worker_plan, ActorState& actor) {
   --actor.acts_left;
   actor.ports.begin();
   if (!actor.patched.empty() || !actor.poison_ranges.empty())
-    prepare_memory(actor, !loaded.abandoned.load(std::memory_order_acquire));
+    prepare_memory(actor, targets_of(loaded, actor), !loaded.abandoned.load(std::memory_order_acquire));
   // A collective also runs in a poisoned launch, because the other members depend on it.
   if (actor.work != WorkKind::none &&
       (actor.work == WorkKind::collective || actor.launch < loaded.poisoned.load(std::memory_order_relaxed)))
