@@ -19,7 +19,6 @@ COLOURS = {
     "constant": "#a7adb5",
     "register": "#4269d0",
     "scratch": "#d9a514",
-    "external": "#9350c7",
 }
 STYLE = """text { font: 12px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #59636e; }
 .title { font-size: 14px; font-weight: 600; fill: #1c2128; }"""

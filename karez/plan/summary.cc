@@ -68,10 +68,13 @@ std::vector<std::string> memory_row(const Plan& plan, DeviceId device) {
   std::map<BlockKind, std::int64_t> kinds;
   for (const Block& b : plan.blocks)
     if (b.device == device) kinds[b.kind] += b.bytes;
+  const std::int64_t results = kinds[BlockKind::external];
+  kinds.erase(BlockKind::external);
   const PlanDevice& d = plan.devices[device];
   auto format = [](const auto& kind) { return cat(name_of(kind.first), " ", bytes_text(kind.second)); };
   return {cat(d.kind, " ", d.rank, ".", d.device), bytes_text(planned_bytes(plan)[device]),
-          kinds.empty() ? "" : cat("(", join(kinds, ", ", format), ")")};
+          cat(kinds.empty() ? "" : cat("(", join(kinds, ", ", format), ")"),
+              results == 0 ? "" : cat("; each launch also allocates ", bytes_text(results), " of results"))};
 }
 
 std::string data_sets(const Plan& plan) {

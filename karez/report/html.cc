@@ -17,10 +17,10 @@ constexpr std::size_t max_rows = 2000;
 const char* const style = R"(
 :root { color-scheme: light dark; --back: #ffffff; --text: #1c2128; --faint: #59636e; --line: #d5dae1; --panel: #f5f7f9;
   --compute: #4269d0; --collective: #d9731a; --input: #2f8f5b; --fetch: #9350c7; --state: #7d8590;
-  --variable: #7d8590; --constant: #a7adb5; --register: #4269d0; --scratch: #d9a514; --external: #9350c7; }
+  --variable: #7d8590; --constant: #a7adb5; --register: #4269d0; --scratch: #d9a514; }
 @media (prefers-color-scheme: dark) { :root { --back: #14181d; --text: #e4e8ec; --faint: #9aa4ae; --line: #333b44; --panel: #1c2229;
   --compute: #6d8ff0; --collective: #f08b3a; --input: #45b67b; --fetch: #b57ae6; --state: #8b949e;
-  --variable: #6b747e; --constant: #4f5760; --register: #6d8ff0; --scratch: #d9b444; --external: #b57ae6; } }
+  --variable: #6b747e; --constant: #4f5760; --register: #6d8ff0; --scratch: #d9b444; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 110rem; padding: 1rem; background: var(--back); color: var(--text); font: 14px/1.45 system-ui, sans-serif; }
 h1 { font-size: 1.4rem; margin: 0 0 .3rem; overflow-wrap: anywhere; }

@@ -35,7 +35,7 @@ struct Lane {
 struct MemorySpan {
   double begin = 0, end = 0;
   std::int64_t offset = 0, bytes = 0;
-  std::string kind;   // "variable", "constant", "register", "scratch", "external"
+  std::string kind;   // "variable", "constant", "register", "scratch"
   std::string label;  // "r12 slot 0 of 2: f32[64, 256], 64.00 KiB at 1024 of b3"
 };
 

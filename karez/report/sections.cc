@@ -8,6 +8,7 @@
 #include "karez/base/text.h"
 #include "karez/plan/acts.h"
 #include "karez/plan/call_bytes.h"
+#include "karez/plan/external_registers.h"
 #include "karez/report/critical_cycle.h"
 #include "karez/report/origin.h"
 #include "karez/report/table.h"
@@ -73,7 +74,7 @@ std::map<std::string, ModuleMemory> memory_of_modules(const Plan& plan) {
       ranges;  // begins and ends of slots
   for (RegisterId r : plan.registers.ids()) {
     const Register& reg = plan.registers[r];
-    if (!reg.block.valid() || plan.block(reg.block).kind == BlockKind::variable) continue;
+    if (!reg.block.valid() || plan.block(reg.block).kind == BlockKind::variable || is_external(plan, r)) continue;
     std::string module = "(inputs)";
     if (reg.producer != session_actor && plan.actor(reg.producer).body != BodyKind::input) {
       const Actor& actor = plan.actor(reg.producer);
@@ -109,7 +110,8 @@ Section memory_by_module(const Plan& plan) {
                     module.empty() ? "(no module)" : module});
   std::map<BlockKind, std::int64_t> kinds;
   std::int64_t total = 0;
-  for (const Block& block : plan.blocks) kinds[block.kind] += block.bytes, total += block.bytes;
+  for (const Block& block : plan.blocks)
+    if (block.kind != BlockKind::external) kinds[block.kind] += block.bytes, total += block.bytes;
   std::string out = cat(
       "Memory by module, on all ", plan.devices.size(), " devices: ", bytes_text(total), " in blocks (",
       join(kinds, ", ", [](const auto& kind) { return cat(name_of(kind.first), " ", bytes_text(kind.second)); }), ")");

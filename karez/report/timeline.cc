@@ -58,7 +58,7 @@ class MemoryTimelineBuilder {
     out_.resize(plan.devices.size());
     for (bool permanent : {true, false})  // memory that is always in use has the lowest offsets
       for (BlockId b : plan.blocks.ids()) {
-        if (lasts(b) != permanent) continue;
+        if (lasts(b) != permanent || is_external(b)) continue;
         MemoryTimeline& memory = out_[plan.block(b).device];
         first_byte_[b] = memory.bytes;
         memory.bytes += plan.block(b).bytes;
@@ -77,6 +77,7 @@ class MemoryTimelineBuilder {
     const BlockKind kind = plan_.block(b).kind;
     return kind == BlockKind::variable || kind == BlockKind::constant;
   }
+  bool is_external(BlockId b) const { return plan_.block(b).kind == BlockKind::external; }  // not memory of the plan
   void add(BlockId b, Times::Time time, std::int64_t offset, std::int64_t bytes, std::string_view kind,
            std::string label) {
     out_[plan_.block(b).device].spans.push_back(
@@ -84,7 +85,7 @@ class MemoryTimelineBuilder {
   }
   void add_block(BlockId b) {
     const Block& block = plan_.block(b);
-    if (block.bytes == 0 || block.kind == BlockKind::reg || block.kind == BlockKind::scratch) return;
+    if (block.bytes == 0 || !lasts(b)) return;
     add(b, {0, makespan_}, 0, block.bytes, name_of(block.kind),
         cat(name_of(block.kind), " ", block.name, block.layout.empty() ? "" : cat(" ", block.layout), ", ",
             bytes_text(block.bytes)));
@@ -95,7 +96,7 @@ class MemoryTimelineBuilder {
   }
   void add_register(RegisterId r) {
     const Register& reg = plan_.reg(r);
-    if (!reg.block.valid() || lasts(reg.block) || plan_.block(reg.block).kind == BlockKind::external) return;
+    if (!reg.block.valid() || lasts(reg.block) || is_external(reg.block)) return;
     for (std::int64_t piece = 0; piece < fills(r); ++piece) {
       const int write_period = reg.producer == session_actor ? 1 : period_of(plan_.actor(reg.producer).outputs, r);
       Times::Time time{times_.of(reg.producer, piece * write_period).begin, 0};
@@ -113,8 +114,7 @@ class MemoryTimelineBuilder {
     const Actor& actor = plan_.actor(a);
     std::map<BlockId, std::vector<std::pair<std::int64_t, std::int64_t>>> ranges_by_block;
     auto add_operand = [&](const Operand& o) {
-      if (!o.reg.valid() && o.block.valid() && o.view.bytes() > 0 && !lasts(o.block) &&
-          plan_.block(o.block).kind != BlockKind::external)
+      if (!o.reg.valid() && o.block.valid() && o.view.bytes() > 0 && !lasts(o.block))
         ranges_by_block[o.block].emplace_back(o.offset, o.offset + o.view.bytes());
     };
     for (const Call& call : actor.calls) {
